@@ -1,0 +1,58 @@
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local int noalloc_depth;
+
+void kt__noalloc_enter(void) { noalloc_depth++; }
+void kt__noalloc_leave(void) { noalloc_depth--; }
+
+int kt__noalloc_suspend(void) {
+    int depth = noalloc_depth;
+    noalloc_depth = 0;
+    return depth;
+}
+
+void kt__noalloc_resume(int depth) { noalloc_depth = depth; }
+
+static void guard(void) { assert(noalloc_depth == 0 && "allocation while a batch runs"); }
+
+void *kt__malloc(size_t size) {
+    guard();
+    return malloc(size ? size : 1);
+}
+
+void *kt__calloc(size_t count, size_t size) {
+    guard();
+    return count && size ? calloc(count, size) : calloc(1, 1);
+}
+
+void *kt__realloc_array(void *old, size_t count, size_t size) {
+    size_t bytes;
+    guard();
+    if (!kt__mul_size(count, size, &bytes)) return NULL;
+    return realloc(old, bytes ? bytes : 1);
+}
+
+void *kt__aligned_alloc(size_t align, size_t size) {
+    void *p = NULL;
+    guard();
+    if (size > SIZE_MAX - align) return NULL;
+    if (posix_memalign(&p, align, size ? size : align) != 0) return NULL;
+    return p;
+}
+
+char *kt__strndup(const char *s, size_t len) {
+    char *copy = len < SIZE_MAX ? kt__malloc(len + 1) : NULL;
+    if (!copy) return NULL;
+    if (len) memcpy(copy, s, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+char *kt__strdup(const char *s) { return kt__strndup(s, strlen(s)); }
+
+void kt__free(void *p) { free(p); }

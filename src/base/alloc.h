@@ -1,0 +1,42 @@
+/* Heap memory.
+ *
+ * Owns: every malloc and free of the library, and the debug guard that makes allocation fatal while a
+ * batch runs. Knows nothing of what is stored. Any thread. */
+#ifndef KT_BASE_ALLOC_H
+#define KT_BASE_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define KT__MALLOC_ATTR __attribute__((malloc, warn_unused_result))
+#else
+#define KT__MALLOC_ATTR
+#endif
+
+/* NULL when memory is short or a size overflows. A zero size gives a pointer that can be freed. */
+void *kt__malloc(size_t size) KT__MALLOC_ATTR;
+void *kt__calloc(size_t count, size_t size) KT__MALLOC_ATTR;
+void *kt__realloc_array(void *old, size_t count, size_t size) __attribute__((warn_unused_result));
+/* align: a power of two, at least sizeof(void *). Released with kt__free. */
+void *kt__aligned_alloc(size_t align, size_t size) KT__MALLOC_ATTR;
+char *kt__strdup(const char *s) KT__MALLOC_ATTR;
+char *kt__strndup(const char *s, size_t len) KT__MALLOC_ATTR;
+void kt__free(void *p);
+
+/* Between enter and leave an allocation by this thread is a bug of ours: fatal in debug builds, ignored in
+ * release builds. suspend/resume bracket user callbacks. Nestable. */
+void kt__noalloc_enter(void);
+void kt__noalloc_leave(void);
+int kt__noalloc_suspend(void);
+void kt__noalloc_resume(int depth);
+
+/* a * b and a + b without overflow; false when the result does not fit. */
+static inline bool kt__mul_size(size_t a, size_t b, size_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+static inline bool kt__add_size(size_t a, size_t b, size_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+
+#endif

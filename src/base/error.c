@@ -1,0 +1,62 @@
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *text;
+    int exit_code;
+} statuses[] = {
+#define X(name, exit_code, text) {#name, text, exit_code},
+    KT_STATUS_LIST(X)
+#undef X
+};
+
+static unsigned index_of(kt_status status) {
+    return (unsigned)status < KT_STATUS_COUNT ? (unsigned)status : (unsigned)KT_E_INTERNAL;
+}
+
+const char *kt_version(void) { return KT_VERSION; }
+const char *kt_status_name(kt_status status) { return statuses[index_of(status)].name; }
+const char *kt_status_message(kt_status status) { return statuses[index_of(status)].text; }
+int kt_status_exit_code(kt_status status) { return statuses[index_of(status)].exit_code; }
+
+void kt__error_clear(kt_error *err) {
+    if (!err) return;
+    memset(err, 0, sizeof *err);
+    err->offset = UINT64_MAX;
+}
+
+static void set(kt_error *err, kt_status code, const char *where, uint64_t offset, const char *fmt,
+                va_list args) {
+    kt__error_clear(err);
+    err->code = code;
+    err->offset = offset;
+    if (where) snprintf(err->where, sizeof err->where, "%s", where);
+    vsnprintf(err->message, sizeof err->message, fmt, args);
+}
+
+kt_status kt__fail(kt_error *err, kt_status code, const char *fmt, ...) {
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        set(err, code, NULL, UINT64_MAX, fmt, args);
+        va_end(args);
+    }
+    return code;
+}
+
+kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t offset,
+                      const char *fmt, ...) {
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        set(err, code, where, offset, fmt, args);
+        va_end(args);
+    }
+    return code;
+}
+
+kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes) {
+    return kt__fail(err, KT_E_NOMEM, "out of memory: %zu bytes for %s", bytes, what);
+}

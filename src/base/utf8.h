@@ -1,0 +1,18 @@
+/* UTF-8 by the Unicode standard's table 3-7: no overlong forms, no surrogates, at most U+10FFFF.
+ *
+ * Owns: decoding, encoding and the length of an incomplete tail. Any thread. */
+#ifndef KT_BASE_UTF8_H
+#define KT_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decodes one character of s[len], len >= 1. Returns its length 1..4, or 0 where s does not begin a valid
+ * character (invalid or incomplete). */
+size_t kt__utf8_decode(const char *s, size_t len, uint32_t *cp);
+/* Writes cp (valid) to out; returns 1..4. */
+size_t kt__utf8_encode(uint32_t cp, char out[4]);
+/* Bytes at the end of s[len] that begin a valid but incomplete character: 0..3. */
+size_t kt__utf8_incomplete_tail(const char *s, size_t len);
+
+#endif
