@@ -1,0 +1,62 @@
+/* Tensor types and their reference codecs.
+ *
+ * Owns: types.def, the block structs, plain encode and decode of rows, and the integer view of a block that
+ * defines the arithmetic contract's dot products. Knows no SIMD. Any thread; no state. */
+#ifndef KT_QUANT_QUANT_H
+#define KT_QUANT_QUANT_H
+
+#include <kentang.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum kt__type {
+#define X(name, ggml_id, elems, bytes, act) KT__TYPE_##name,
+#include "quant/types.def"
+#undef X
+    KT__TYPE_COUNT
+} kt__type;
+
+/* How the activations of a product with this type are held. */
+typedef enum kt__act_kind { KT__ACT_F32, KT__ACT_Q32, KT__ACT_Q256, KT__ACT_COUNT } kt__act_kind;
+
+typedef struct kt__type_info {
+    const char *name;
+    uint32_t ggml_id;
+    int block_elems, block_bytes;
+    kt__act_kind act;
+} kt__type_info;
+
+const kt__type_info *kt__type_get(kt__type type);
+/* The type of a ggml number, or KT__TYPE_COUNT for one we do not read. */
+kt__type kt__type_from_ggml(uint32_t ggml_id);
+/* By name without case ("q4_k"); KT__TYPE_COUNT: none. */
+kt__type kt__type_from_name(const char *name);
+/* Bytes of a row of n elements; n must be a multiple of block_elems. */
+size_t kt__type_row_bytes(kt__type type, int64_t n);
+
+/* n a multiple of block_elems. The encoders are plain and careful (error-minimising search for the
+ * K-quants' scales); decode is exact in f32: one rounding order, the format's definition. */
+void kt__quantize_row(kt__type type, const float *src, int64_t n, void *dst);
+void kt__dequantize_row(kt__type type, const void *src, int64_t n, float *dst);
+
+/* The integers of 256 weights of a Q256 type: weight i is d * scale[i/16] * q[i] - dmin * min[i/16], where
+ * the format's offset is already taken off q. has_min false: min is 0 and takes no part. */
+typedef struct kt__super {
+    int8_t q[256];     /* IQ4_XS reaches -127..113 */
+    int16_t scale[16]; /* one for each 16 weights */
+    int16_t min[16];
+    float d, dmin;
+    bool has_min;
+} kt__super;
+void kt__super_unpack(kt__type type, const void *block, kt__super *out);
+
+/* The integers of one 32-block of a Q32 type: weight i is d * q[i] + m. */
+typedef struct kt__block32 {
+    int8_t q[32];
+    float d, m;
+    bool has_min;
+} kt__block32;
+void kt__block32_unpack(kt__type type, const void *block, kt__block32 *out);
+
+#endif
