@@ -1,0 +1,52 @@
+#include "base/nearest.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MAX_NAME = 63 };
+
+static size_t min3(size_t a, size_t b, size_t c) {
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+static int lower(char c) {
+    return tolower((unsigned char)c);
+}
+
+size_t kt__name_distance(const char *a, size_t a_len, const char *b) {
+    size_t b_len = strlen(b);
+    if (a_len > MAX_NAME) a_len = MAX_NAME;
+    if (b_len > MAX_NAME) b_len = MAX_NAME;
+    size_t rows[3][MAX_NAME + 1]; /* the row being filled, the last and the one before */
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= b_len; j++) last[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t replaced = lower(a[i - 1]) != lower(b[j - 1]);
+            row[j] = min3(last[j] + 1, row[j - 1] + 1, last[j - 1] + replaced);
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                lower(a[i - 2]) == lower(b[j - 1]) && before[j - 2] + 1 < row[j]) {
+                row[j] = before[j - 2] + 1;
+            }
+        }
+        size_t *spare = before;
+        before = last, last = row, row = spare;
+    }
+    return last[b_len];
+}
+
+const char *kt__nearest_name(const char *name, size_t len, const char *const *names, size_t n) {
+    const char *best = NULL;
+    size_t best_distance = len / 3 + 1; /* one edit in a short name, more in a long one */
+    for (size_t i = 0; i < n; i++) {
+        if (len >= 3 && strncmp(names[i], name, len) == 0) return names[i];
+        size_t distance = kt__name_distance(name, len, names[i]);
+        if (distance < best_distance || (!best && distance == best_distance)) {
+            best = names[i];
+            best_distance = distance;
+        }
+    }
+    return best;
+}

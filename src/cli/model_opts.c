@@ -1,0 +1,78 @@
+#include "cli/model_opts.h"
+
+#include "base/error.h"
+#include "cli/cli.h"
+
+#define AT(member) offsetof(kt__model_opts, member)
+
+static const kt__opt table[] = {
+    {"model", "m", NULL, KT__OPT_TEXT, AT(model), 0, 0, 0, NULL, "FILE",
+     "GGUF file, or the first of a split set (default: the embedded demo model)"},
+    {"no-mmap", NULL, NULL, KT__OPT_OFF, AT(params.use_mmap), 0, 0, 0, NULL, NULL,
+     "read the weights into memory instead of mapping the file"},
+    {"mlock", NULL, NULL, KT__OPT_ON, AT(params.use_mlock), 0, 0, 0, NULL, NULL,
+     "keep the weights in memory, so that they are never paged out"},
+    {"exact", NULL, NULL, KT__OPT_ON, AT(params.exact), 0, 0, 0, NULL, NULL,
+     "dequantised weights and f32 activations: slow, for measuring accuracy"},
+    {"isa", NULL, NULL, KT__OPT_TEXT, AT(isa), 0, 0, 0, NULL, "TIER",
+     "kernel tier: ref, avx2, avx512 (default: the best of this machine; also KENTANG_ISA)"},
+    {"rope-scaling", NULL, NULL, KT__OPT_ENUM, AT(rope_scaling), 0, 0, 0, "model|none|linear|yarn",
+     NULL, "stretching of the context (default: as the model says)"},
+    {"rope-freq-base", NULL, NULL, KT__OPT_FLOAT, AT(params.rope_freq_base), 0, 0, 1e12, NULL, "F",
+     "RoPE base frequency (default: the model's)"},
+    {"rope-freq-scale", NULL, NULL, KT__OPT_FLOAT, AT(params.rope_freq_scale), 0, 0, 1e3, NULL, "F",
+     "RoPE frequency factor; 0.25 stretches the context four times (default: the model's)"},
+    {"yarn-orig-ctx", NULL, NULL, KT__OPT_INT, AT(params.yarn_orig_ctx), 0, 0, 1 << 30, NULL, "N",
+     "YaRN: context length the model was trained with (default: the model's)"},
+    {"yarn-ext-factor", NULL, NULL, KT__OPT_FLOAT, AT(params.yarn_ext_factor), 0, -1, 1, NULL, "F",
+     "YaRN: extrapolation mix, 0 is interpolation only (default: -1, the model's)"},
+    {"yarn-attn-factor", NULL, NULL, KT__OPT_FLOAT, AT(params.yarn_attn_factor), 0, -1, 1e3, NULL,
+     "F", "YaRN: attention magnitude (default: -1, the model's)"},
+    {"yarn-beta-fast", NULL, NULL, KT__OPT_FLOAT, AT(params.yarn_beta_fast), 0, -1, 1e6, NULL, "F",
+     "YaRN: low correction dimension (default: -1, the model's)"},
+    {"yarn-beta-slow", NULL, NULL, KT__OPT_FLOAT, AT(params.yarn_beta_slow), 0, -1, 1e6, NULL, "F",
+     "YaRN: high correction dimension (default: -1, the model's)"},
+};
+
+kt__model_opts kt__model_opts_default(void) {
+    return (kt__model_opts){.params = kt_model_params_default()};
+}
+
+kt__opt_group kt__model_opts_group(kt__model_opts *opts) {
+    return (kt__opt_group){"Model", table, KT__COUNT(table), opts};
+}
+
+kt__opt_group kt__model_opts_file_group(kt__model_opts *opts) {
+    return (kt__opt_group){"Model", table, 1, opts};
+}
+
+static kt_status open_model(const kt__model_opts *opts, const char *path, bool vocab_only,
+                            kt_ctx *ctx, kt_model **model, kt_error *err) {
+    kt_model_params params = opts->params;
+    params.rope_scaling = (kt_rope_scaling)opts->rope_scaling;
+    params.vocab_only = vocab_only;
+    if (path) return kt_model_open(ctx, path, &params, model, err);
+    return kt_model_open_demo(ctx, &params, model, err);
+}
+
+kt_status kt__model_opts_open(const kt__model_opts *opts, const char *word, bool vocab_only,
+                              kt_ctx **ctx, kt_model **model, kt_error *err) {
+    *ctx = NULL;
+    *model = NULL;
+    if (word && opts->model) {
+        return kt__fail(err, KT_E_ARG, "two models: \"%.200s\" and -m \"%.200s\"", word,
+                        opts->model);
+    }
+    kt_ctx_params params = kt_ctx_params_default();
+    params.isa = opts->isa;
+    params.n_threads = opts->n_threads;
+    params.log = kt__cli_log;
+    params.log_level = KT_LOG_WARN;
+    kt_status status = kt_ctx_open(&params, ctx, err);
+    if (status != KT_OK) return status;
+    status = open_model(opts, word ? word : opts->model, vocab_only, *ctx, model, err);
+    if (status == KT_OK) return KT_OK;
+    kt_ctx_close(*ctx);
+    *ctx = NULL;
+    return status;
+}

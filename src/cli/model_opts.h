@@ -1,0 +1,32 @@
+/* Options that every command with a model takes: which file, how it is opened, RoPE scaling.
+ *
+ * Owns: their table and the opening of context and model from them. One thread. */
+#ifndef KT_CLI_MODEL_OPTS_H
+#define KT_CLI_MODEL_OPTS_H
+
+#include <kentang.h>
+
+#include "cli/options.h"
+
+typedef struct kt__model_opts {
+    const char *model; /* NULL: the embedded demo model */
+    const char *isa;   /* NULL: chosen */
+    int32_t n_threads; /* 0: chosen */
+    int rope_scaling;  /* index of kt_rope_scaling */
+    kt_model_params params;
+} kt__model_opts;
+
+kt__model_opts kt__model_opts_default(void);
+/* -m, --no-mmap, --mlock, --exact, --rope-*, --yarn-* */
+kt__opt_group kt__model_opts_group(kt__model_opts *opts);
+/* -m alone, for commands that need the vocabulary only */
+kt__opt_group kt__model_opts_file_group(kt__model_opts *opts);
+
+/* Opens a context with opts->n_threads threads and the model in it; word, when not NULL, is a file
+ * named without -m. On failure both are NULL and err is filled. Close with kt_model_close,
+ * kt_ctx_close. */
+kt_status KT_CHECKED kt__model_opts_open(const kt__model_opts *opts, const char *word,
+                                         bool vocab_only, kt_ctx **ctx, kt_model **model,
+                                         kt_error *err);
+
+#endif
