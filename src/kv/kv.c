@@ -1,0 +1,175 @@
+#include "kv/kv.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+struct kt__kv {
+    kt__kv_shape shape;
+    size_t k_head_bytes, v_head_bytes; /* one head's part of a page */
+    size_t layer_bytes, page_bytes;
+    uint8_t *base;
+    size_t mapped_bytes;
+    int64_t n_pages, n_used;
+    int32_t *refs;     /* [n_pages] tables that hold the page */
+    int32_t *free_ids; /* stack of free pages; the lowest numbers on top */
+};
+
+static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+static size_t k_head_bytes(const kt__kv_shape *s) {
+    return align64((size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16));
+}
+
+static size_t v_head_bytes(const kt__kv_shape *s) {
+    return align64((size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16));
+}
+
+size_t kt__kv_page_bytes(const kt__kv_shape *s) {
+    return (k_head_bytes(s) + v_head_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
+}
+
+static kt_status map_pages(kt__kv *kv, kt_error *err) {
+    size_t bytes;
+    if (!kt__mul_size(kv->page_bytes, (size_t)kv->n_pages, &bytes)) {
+        return kt__fail(err, KT_E_NOMEM, "the K/V store is too large for the address space");
+    }
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    if (p == MAP_FAILED) {
+        return kt__fail(err, KT_E_NOMEM, "cannot reserve %zu bytes for the K/V store: %s", bytes,
+                        strerror(errno));
+    }
+    kv->base = p;
+    kv->mapped_bytes = bytes;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint: refusal costs speed only */
+#endif
+    return KT_OK;
+}
+
+kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) {
+    kt_status status;
+    *out = NULL;
+    if (n_pages < 1 || n_pages > (int64_t)1 << 30) {
+        return kt__fail(err, KT_E_ARG, "a K/V store of %lld pages is out of range", (long long)n_pages);
+    }
+    kt__kv *kv = kt__calloc(1, sizeof *kv);
+    if (!kv) return kt__fail_nomem(err, "the K/V store", sizeof *kv);
+    kv->shape = *shape;
+    kv->k_head_bytes = k_head_bytes(shape);
+    kv->v_head_bytes = v_head_bytes(shape);
+    kv->layer_bytes = (kv->k_head_bytes + kv->v_head_bytes) * (size_t)shape->n_head_kv;
+    kv->page_bytes = kt__kv_page_bytes(shape);
+    kv->n_pages = n_pages;
+    kv->refs = kt__calloc((size_t)n_pages, sizeof *kv->refs);
+    kv->free_ids = kt__calloc((size_t)n_pages, sizeof *kv->free_ids);
+    if (!kv->refs || !kv->free_ids) {
+        status = kt__fail_nomem(err, "the K/V page lists", (size_t)n_pages * 2 * sizeof(int32_t));
+        goto out;
+    }
+    for (int64_t i = 0; i < n_pages; i++) kv->free_ids[i] = (int32_t)(n_pages - 1 - i);
+    KT__TRY(map_pages(kv, err));
+    *out = kv;
+    kv = NULL;
+out:
+    kt__kv_destroy(kv);
+    return status;
+}
+
+void kt__kv_destroy(kt__kv *kv) {
+    if (!kv) return;
+    if (kv->base) munmap(kv->base, kv->mapped_bytes);
+    kt__free(kv->refs);
+    kt__free(kv->free_ids);
+    kt__free(kv);
+}
+
+int64_t kt__kv_n_pages(const kt__kv *kv) { return kv->n_pages; }
+int64_t kt__kv_n_used(const kt__kv *kv) { return kv->n_used; }
+
+kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
+    size_t at = (size_t)page * kv->page_bytes + (size_t)layer * kv->layer_bytes +
+                (size_t)head * kv->k_head_bytes;
+    return (kt__f16 *)(void *)(kv->base + at);
+}
+
+kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
+    size_t at = (size_t)page * kv->page_bytes + (size_t)layer * kv->layer_bytes +
+                (size_t)kv->shape.n_head_kv * kv->k_head_bytes + (size_t)head * kv->v_head_bytes;
+    return (kt__f16 *)(void *)(kv->base + at);
+}
+
+static int32_t page_take(kt__kv *kv) {
+    assert(kv->n_used < kv->n_pages);
+    int32_t page = kv->free_ids[kv->n_pages - 1 - kv->n_used++];
+    kv->refs[page] = 1;
+    return page;
+}
+
+static void page_drop(kt__kv *kv, int32_t page) {
+    assert(kv->refs[page] > 0);
+    if (--kv->refs[page] == 0) kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
+}
+
+kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) {
+    int64_t cap = (max_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    *table = (kt__kv_table){0};
+    table->pages = kt__calloc((size_t)cap, sizeof *table->pages);
+    if (!table->pages) return kt__fail_nomem(err, "a block table", (size_t)cap * sizeof(int32_t));
+    table->cap = (int32_t)cap;
+    return KT_OK;
+}
+
+void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
+    if (!table->pages) return;
+    kt__kv_table_truncate(kv, table, 0);
+    kt__free(table->pages);
+    *table = (kt__kv_table){0};
+}
+
+/* Gives the table its own copy of the page that position n_old will share with earlier ones. */
+static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
+    int32_t old = table->pages[index];
+    int32_t own = page_take(kv);
+    memcpy(kv->base + (size_t)own * kv->page_bytes, kv->base + (size_t)old * kv->page_bytes,
+           kv->page_bytes);
+    table->pages[index] = own;
+    page_drop(kv, old);
+}
+
+kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new, kt_error *err) {
+    int32_t need = (int32_t)((n_new + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    int32_t last = (int32_t)(n_old / KT__PAGE_POS);
+    assert(need <= table->cap);
+    bool copy = n_new > n_old && n_old % KT__PAGE_POS != 0 && kv->refs[table->pages[last]] > 1;
+    int64_t take = (need > table->n_pages ? need - table->n_pages : 0) + (copy ? 1 : 0);
+    if (take > kv->n_pages - kv->n_used) {
+        return kt__fail(err, KT_E_NOMEM,
+                        "the K/V store is full: %lld of %lld pages of %d positions in use; close a "
+                        "sequence or open the engine with a larger kv_bytes",
+                        (long long)kv->n_used, (long long)kv->n_pages, KT__PAGE_POS);
+    }
+    if (copy) unshare_last(kv, table, last);
+    while (table->n_pages < need) table->pages[table->n_pages++] = page_take(kv);
+    return KT_OK;
+}
+
+void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    int32_t keep = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    while (table->n_pages > keep) page_drop(kv, table->pages[--table->n_pages]);
+}
+
+void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {
+    int32_t n = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    assert(dst->n_pages == 0 && n <= src->n_pages && n <= dst->cap);
+    for (int32_t i = 0; i < n; i++) {
+        dst->pages[i] = src->pages[i];
+        kv->refs[src->pages[i]]++;
+    }
+    dst->n_pages = n;
+}

@@ -1,0 +1,54 @@
+/* The paged key/value store.
+ *
+ * Owns: pages of 16 positions (all layers of these positions), their reference counts, and block tables that
+ * grow, shrink, share and copy on write. Knows layers, heads and positions only. Not thread-safe: the
+ * engine that owns it serialises; while a batch runs, kernels write disjoint parts of pages that no other
+ * table shares.
+ *
+ * Layout of a page: for each layer, K f16 [n_head_kv][head_dim_k][16] then V f16 [n_head_kv][16][head_dim_v],
+ * each head's part 64-byte aligned. Memory is reserved as address space and touched as pages are used. */
+#ifndef KT_KV_KV_H
+#define KT_KV_KV_H
+
+#include <kentang.h>
+
+#include "base/f16.h"
+#include "kernels/kernels.h"
+
+typedef struct kt__kv_shape {
+    int n_layer, n_head_kv, head_dim_k, head_dim_v;
+} kt__kv_shape;
+
+typedef struct kt__kv kt__kv;
+
+/* n_pages pages at most (1 <= n_pages <= 2^30). */
+kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) KT_CHECKED;
+void kt__kv_destroy(kt__kv *kv);
+
+size_t kt__kv_page_bytes(const kt__kv_shape *shape);
+int64_t kt__kv_n_pages(const kt__kv *kv);
+int64_t kt__kv_n_used(const kt__kv *kv);
+
+/* One head's part of a page in a layer. */
+kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head);
+kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
+
+/* ---- block tables: position p lies in pages[p / 16], slot p % 16 ---- */
+typedef struct kt__kv_table {
+    int32_t *pages;
+    int32_t n_pages, cap;
+} kt__kv_table;
+
+/* Room for at most max_pos positions; no page is taken yet. */
+kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) KT_CHECKED;
+void kt__kv_table_free(kt__kv *kv, kt__kv_table *table);
+/* Makes positions [n_old, n_new) writable: takes pages, and copies the one that holds n_old - 1 if it is
+ * shared. KT_E_NOMEM when no page is left: the table is then as it was. No heap allocation. */
+kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new, kt_error *err)
+    KT_CHECKED;
+/* Returns the pages beyond those that hold the first n_pos positions. */
+void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
+/* dst (initialised, empty) shares the pages of src's first n_pos positions. */
+void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst);
+
+#endif

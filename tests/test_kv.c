@@ -1,0 +1,109 @@
+/* kv: pages, sharing, copy on write, exhaustion, and that no page leaks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kv/kv.h"
+
+static const kt__kv_shape shape = {.n_layer = 2, .n_head_kv = 3, .head_dim_k = 20, .head_dim_v = 8};
+
+static kt__kv *create(int64_t n_pages) {
+    kt__kv *kv = NULL;
+    assert_int_equal(kt__kv_create(&shape, n_pages, &kv, NULL), KT_OK);
+    return kv;
+}
+
+static void test_parts_of_a_page_do_not_overlap(void **state) {
+    (void)state;
+    kt__kv *kv = create(3);
+    uint16_t tag = 1;
+    for (int pass = 0; pass < 2; pass++, tag = 1) {
+        for (int32_t page = 0; page < 3; page++) {
+            for (int layer = 0; layer < 2; layer++) {
+                for (int head = 0; head < 3; head++, tag = (uint16_t)(tag + 2)) {
+                    kt__f16 *k = kt__kv_k(kv, page, layer, head), *v = kt__kv_v(kv, page, layer, head);
+                    assert_int_equal((uintptr_t)k % 64, 0);
+                    for (int i = 0; i < 20 * 16; i++) {
+                        if (pass == 0) k[i] = tag;
+                        assert_int_equal(k[i], tag);
+                    }
+                    for (int i = 0; i < 8 * 16; i++) {
+                        if (pass == 0) v[i] = (uint16_t)(tag + 1);
+                        assert_int_equal(v[i], tag + 1);
+                    }
+                }
+            }
+        }
+    }
+    kt__kv_destroy(kv);
+}
+
+static void test_sharing_copies_on_write(void **state) {
+    (void)state;
+    kt__kv *kv = create(4);
+    kt__kv_table a, b;
+    assert_int_equal(kt__kv_table_init(&a, 64, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&b, 64, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow(kv, &a, 0, 20, NULL), KT_OK);
+    kt__kv_k(kv, a.pages[1], 1, 2)[5] = 77;
+    kt__kv_table_share(kv, &a, 20, &b);
+    assert_int_equal(kt__kv_n_used(kv), 2);
+    assert_int_equal(kt__kv_table_grow(kv, &b, 20, 21, NULL), KT_OK);
+    assert_int_equal(kt__kv_n_used(kv), 3);
+    assert_int_equal(a.pages[0], b.pages[0]);
+    assert_int_not_equal(a.pages[1], b.pages[1]);
+    assert_int_equal(kt__kv_k(kv, b.pages[1], 1, 2)[5], 77);
+    assert_int_equal(kt__kv_table_grow(kv, &a, 20, 33, NULL), KT_OK);
+    kt_error err;
+    assert_int_equal(kt__kv_table_grow(kv, &b, 21, 40, &err), KT_E_NOMEM);
+    assert_int_equal(b.n_pages, 2);
+    kt__kv_table_free(kv, &a);
+    kt__kv_table_free(kv, &b);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
+static void test_random_schedule_leaks_nothing(void **state) {
+    (void)state;
+    enum { N = 6, PAGES = 40, MAX_POS = 200 };
+    kt__kv *kv = create(PAGES);
+    kt__kv_table t[N];
+    int64_t len[N] = {0};
+    srand(7);
+    for (int i = 0; i < N; i++) assert_int_equal(kt__kv_table_init(&t[i], MAX_POS, NULL), KT_OK);
+    for (int step = 0; step < 20000; step++) {
+        int i = rand() % N, j = rand() % N;
+        int64_t target = rand() % MAX_POS;
+        switch (rand() % 3) {
+        case 0:
+            if (target > len[i] && kt__kv_table_grow(kv, &t[i], len[i], target, NULL) == KT_OK) {
+                len[i] = target;
+            }
+            break;
+        case 1:
+            if (target < len[i]) kt__kv_table_truncate(kv, &t[i], len[i] = target);
+            break;
+        default:
+            if (i == j) break;
+            kt__kv_table_truncate(kv, &t[i], 0);
+            kt__kv_table_share(kv, &t[j], len[i] = len[j], &t[i]);
+        }
+        assert_int_equal(t[i].n_pages, (len[i] + 15) / 16);
+    }
+    for (int i = 0; i < N; i++) kt__kv_table_free(kv, &t[i]);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_of_a_page_do_not_overlap),
+        cmocka_unit_test(test_sharing_copies_on_write),
+        cmocka_unit_test(test_random_schedule_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
