@@ -1,0 +1,141 @@
+#include "host/host.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+
+#include <cpuid.h>
+
+typedef struct cpuid_regs {
+    uint32_t eax, ebx, ecx, edx;
+} cpuid_regs;
+
+/* All zero where the processor has no such leaf. */
+static cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf) {
+    cpuid_regs r = {0, 0, 0, 0};
+    if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx))
+        return (cpuid_regs){0, 0, 0, 0};
+    return r;
+}
+
+static bool bit(uint32_t word, int n) {
+    return word >> n & 1;
+}
+
+/* XCR0: the register states that the operating system saves. The instruction needs no compiler flag
+ * this way; it exists where CPUID says OSXSAVE. */
+static uint64_t read_xcr0(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static void detect_saved_state(kt__cpu *cpu, bool osxsave) {
+    const uint64_t ymm = 0x6;  /* XMM, upper halves of YMM */
+    const uint64_t zmm = 0xe6; /* and opmasks, upper halves of ZMM0-15, ZMM16-31 */
+    uint64_t xcr0 = osxsave ? read_xcr0() : 0;
+    cpu->os_saves_avx = (xcr0 & ymm) == ymm;
+    cpu->os_saves_avx512 = (xcr0 & zmm) == zmm;
+}
+
+/* Intel SDM vol. 2A, CPUID: leaf 1, leaf 7 subleaves 0 and 1. */
+static void detect_features(kt__cpu *cpu) {
+    cpuid_regs one = cpuid(1, 0), seven = cpuid(7, 0), seven_one = {0, 0, 0, 0};
+    if (seven.eax >= 1) seven_one = cpuid(7, 1);
+    detect_saved_state(cpu, bit(one.ecx, 27));
+    cpu->hypervisor = bit(one.ecx, 31);
+    cpu->bmi2 = bit(seven.ebx, 8);
+    if (!cpu->os_saves_avx || !bit(one.ecx, 28)) return;
+    cpu->fma = bit(one.ecx, 12);
+    cpu->f16c = bit(one.ecx, 29);
+    cpu->avx2 = bit(seven.ebx, 5);
+    cpu->avx_vnni = bit(seven_one.eax, 4);
+    if (!cpu->os_saves_avx512) return;
+    cpu->avx512f = bit(seven.ebx, 16);
+    cpu->avx512dq = bit(seven.ebx, 17);
+    cpu->avx512bw = bit(seven.ebx, 30);
+    cpu->avx512vl = bit(seven.ebx, 31);
+    cpu->avx512_vnni = bit(seven.ecx, 11);
+}
+
+static void read_vendor(kt__cpu *cpu) {
+    cpuid_regs r = cpuid(0, 0);
+    memcpy(cpu->vendor, &r.ebx, 4);
+    memcpy(cpu->vendor + 4, &r.edx, 4);
+    memcpy(cpu->vendor + 8, &r.ecx, 4);
+}
+
+static void read_brand(kt__cpu *cpu) {
+    char text[49] = "";
+    for (uint32_t i = 0; i < 3; i++) {
+        cpuid_regs r = cpuid(0x80000002u + i, 0);
+        memcpy(text + 16 * i, &r, sizeof r);
+    }
+    const char *start = text + strspn(text, " ");
+    size_t len = strlen(start);
+    while (len > 0 && start[len - 1] == ' ') len--;
+    snprintf(cpu->brand, sizeof cpu->brand, "%.*s", (int)len, start);
+}
+
+void kt__cpu_detect(kt__cpu *out) {
+    memset(out, 0, sizeof *out);
+    read_vendor(out);
+    read_brand(out);
+    detect_features(out);
+}
+
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+/* Bits of the Linux arm64 ABI (Documentation/arch/arm64/elf_hwcaps.rst); the kernel clears those
+ * whose state it does not save. */
+enum { HWCAP_BIT_ASIMD = 1, HWCAP_BIT_ASIMDDP = 20, HWCAP2_BIT_I8MM = 13 };
+
+/* The implementer byte of MIDR_EL1, which the kernel shows in sysfs. */
+static const char *implementer_name(unsigned implementer) {
+    switch (implementer) {
+    case 0x41: return "ARM";
+    case 0x42: return "Broadcom";
+    case 0x43: return "Cavium";
+    case 0x46: return "Fujitsu";
+    case 0x48: return "HiSilicon";
+    case 0x4e: return "NVIDIA";
+    case 0x51: return "Qualcomm";
+    case 0x53: return "Samsung";
+    case 0x61: return "Apple";
+    case 0xc0: return "Ampere";
+    default: return "";
+    }
+}
+
+static void read_midr(kt__cpu *cpu) {
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "re");
+    unsigned long long midr = 0;
+    if (!f) return;
+    if (fscanf(f, "%llx", &midr) == 1) {
+        snprintf(cpu->vendor, sizeof cpu->vendor, "%s", implementer_name(midr >> 24 & 0xff));
+        snprintf(cpu->brand, sizeof cpu->brand, "part 0x%03x revision %u",
+                 (unsigned)(midr >> 4 & 0xfff), (unsigned)(midr & 0xf));
+    }
+    fclose(f);
+}
+
+void kt__cpu_detect(kt__cpu *out) {
+    memset(out, 0, sizeof *out);
+    read_midr(out);
+    unsigned long caps = getauxval(AT_HWCAP), caps2 = getauxval(AT_HWCAP2);
+    out->neon = caps >> HWCAP_BIT_ASIMD & 1;
+    out->dotprod = caps >> HWCAP_BIT_ASIMDDP & 1;
+    out->i8mm = caps2 >> HWCAP2_BIT_I8MM & 1;
+}
+
+#else
+
+void kt__cpu_detect(kt__cpu *out) {
+    memset(out, 0, sizeof *out);
+}
+
+#endif
