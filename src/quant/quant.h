@@ -1,7 +1,8 @@
 /* Tensor types and their reference codecs.
  *
- * Owns: types.def, the block structs, plain encode and decode of rows, and the integer view of a block that
- * defines the arithmetic contract's dot products. Knows no SIMD. Any thread; no state. */
+ * Owns: types.def, the block structs, plain encode and decode of rows, and the integer view of a
+ * block that defines the arithmetic contract's dot products. Knows no SIMD. Any thread; no state.
+ */
 #ifndef KT_QUANT_QUANT_H
 #define KT_QUANT_QUANT_H
 
@@ -40,8 +41,9 @@ size_t kt__type_row_bytes(kt__type type, int64_t n);
 void kt__quantize_row(kt__type type, const float *src, int64_t n, void *dst);
 void kt__dequantize_row(kt__type type, const void *src, int64_t n, float *dst);
 
-/* The integers of 256 weights of a Q256 type: weight i is d * scale[i/16] * q[i] - dmin * min[i/16], where
- * the format's offset is already taken off q. has_min false: min is 0 and takes no part. */
+/* The integers of 256 weights of a Q256 type: weight i is d * scale[i/16] * q[i] - dmin *
+ * min[i/16], where the format's offset is already taken off q. has_min false: min is 0 and takes no
+ * part. */
 typedef struct kt__super {
     int8_t q[256];     /* IQ4_XS reaches -127..113 */
     int16_t scale[16]; /* one for each 16 weights */

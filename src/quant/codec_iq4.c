@@ -1,0 +1,73 @@
+/* IQ4_NL and IQ4_XS: 4-bit indices into a table of 16 uneven levels. */
+#include <string.h>
+
+#include "quant/blocks.h"
+#include "quant/codec.h"
+#include "quant/fit.h"
+
+const int8_t kt__iq4_table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+
+static const kt__levels table_levels = {kt__iq4_table, -127, 113, 1.0f};
+
+static void unpack_table(const uint8_t qs[16], int8_t q[32]) {
+    for (int i = 0; i < 16; i++) {
+        q[i] = kt__iq4_table[qs[i] & 15];
+        q[i + 16] = kt__iq4_table[qs[i] >> 4];
+    }
+}
+
+static int index_of(int8_t value) {
+    int index = 0;
+    while (kt__iq4_table[index] < value) index++;
+    return index;
+}
+
+static void pack_table(const int8_t q[32], uint8_t qs[16]) {
+    for (int i = 0; i < 16; i++) qs[i] = (uint8_t)(index_of(q[i]) | index_of(q[i + 16]) << 4);
+}
+
+static void iq4_nl_unpack(const void *block, kt__block32 *out) {
+    const kt__iq4_nl *b = block;
+    out->d = kt__f16_to_f32(b->d);
+    out->m = 0;
+    out->has_min = false;
+    unpack_table(b->qs, out->q);
+}
+
+static void iq4_nl_encode(const float *x, void *block) {
+    kt__iq4_nl *b = block;
+    int8_t q[32];
+    b->d = kt__f16_saturate(kt__fit_scale(x, 32, &table_levels, q));
+    pack_table(q, b->qs);
+}
+
+static void iq4_xs_unpack(const void *block, kt__super *out) {
+    const kt__iq4_xs *b = block;
+    out->d = kt__f16_to_f32(b->d);
+    out->dmin = 0;
+    out->has_min = false;
+    memset(out->min, 0, sizeof out->min);
+    for (int g = 0; g < 8; g++) {
+        int low = b->scales_l[g / 2] >> (4 * (g % 2)) & 15, high = b->scales_h >> (2 * g) & 3;
+        out->scale[2 * g] = out->scale[2 * g + 1] = (int16_t)((low | high << 4) - 32);
+        unpack_table(b->qs + 16 * g, out->q + 32 * g);
+    }
+}
+
+static void iq4_xs_encode(const float *x, void *block) {
+    kt__iq4_xs *b = block;
+    kt__fit_scaled fit;
+    kt__fit_super_scaled(x, 32, &table_levels, -32, 31, &fit);
+    memset(b, 0, sizeof *b);
+    b->d = fit.d;
+    for (int g = 0; g < 8; g++) {
+        int scale = fit.scale[g] + 32;
+        b->scales_l[g / 2] = (uint8_t)(b->scales_l[g / 2] | (scale & 15) << (4 * (g % 2)));
+        b->scales_h = (uint16_t)(b->scales_h | scale >> 4 << (2 * g));
+        pack_table(fit.q + 32 * g, b->qs + 16 * g);
+    }
+}
+
+const kt__codec kt__codec_IQ4_NL = {.encode = iq4_nl_encode, .unpack32 = iq4_nl_unpack};
+const kt__codec kt__codec_IQ4_XS = {.encode = iq4_xs_encode, .unpack256 = iq4_xs_unpack};
