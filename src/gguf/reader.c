@@ -15,7 +15,8 @@ enum {
     MIN_STRING_BYTES = 8,
     MIN_ALIGNMENT = 8, /* the format's own rule; block types need 4 */
     MAX_ALIGNMENT = 1 << 20,
-    DEFAULT_ALIGNMENT = 32
+    DEFAULT_ALIGNMENT = 32,
+    SHOWN_BYTES = KT__GGUF_SHOWN_BYTES + 8
 };
 
 typedef struct cursor {
@@ -35,12 +36,12 @@ uint64_t kt__gguf_le64(const uint8_t *p) {
 
 static kt_status take(cursor *c, uint64_t bytes, const char *what, const uint8_t **out) {
     uint64_t left = c->size - c->at;
+    *out = c->data + c->at;
     if (bytes > left)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, c->at,
                            "%s needs %" PRIu64 " bytes, but the file has %" PRIu64
                            " left: it is truncated or damaged",
                            what, bytes, left);
-    *out = c->data + c->at;
     c->at += bytes;
     return KT_OK;
 }
@@ -57,6 +58,12 @@ static kt_status take_u64(cursor *c, const char *what, uint64_t *out) {
     kt_status status = take(c, 8, what, &p);
     if (status == KT_OK) *out = kt__gguf_le64(p);
     return status;
+}
+
+/* "key general.name": what a message is about. */
+static void show(const char *kind, kt__str name, char out[SHOWN_BYTES]) {
+    char text[KT__GGUF_SHOWN_BYTES];
+    snprintf(out, SHOWN_BYTES, "%s %s", kind, kt__gguf_show(name, text));
 }
 
 /* A key or a tensor's name: a length and that many bytes, none of them NUL. */
@@ -159,11 +166,11 @@ static kt_status parse_array(kt__gguf *g, cursor *c, const char *shown, kt__gguf
     kt_status status = take_u32(c, shown, &elem_type);
     if (status != KT_OK) return status;
     if (elem_type == KT__GGUF_ARRAY)
-        return kt__fail_at(c->err, KT_E_UNSUPPORTED, c->path, at, "key %s is an array of arrays",
+        return kt__fail_at(c->err, KT_E_UNSUPPORTED, c->path, at, "%s is an array of arrays",
                            shown);
     if (elem_type >= KT__GGUF_TYPE_COUNT)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "key %s is an array of type %" PRIu32 "; types 0 to %d exist", shown,
+                           "%s is an array of type %" PRIu32 "; types 0 to %d exist", shown,
                            elem_type, KT__GGUF_TYPE_COUNT - 1);
     kv->elem_type = (kt__gguf_type)elem_type;
     at = c->at;
@@ -173,7 +180,7 @@ static kt_status parse_array(kt__gguf *g, cursor *c, const char *shown, kt__gguf
         elem_type == KT__GGUF_STRING ? MIN_STRING_BYTES : kt__gguf_scalar_bytes(elem_type);
     if (kv->count > (c->size - c->at) / elem_bytes)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "key %s claims %" PRIu64 " elements, but %" PRIu64
+                           "%s claims %" PRIu64 " elements, but %" PRIu64
                            " bytes are left: the file is truncated or damaged",
                            shown, kv->count, c->size - c->at);
     kv->data = c->data + c->at;
@@ -182,18 +189,18 @@ static kt_status parse_array(kt__gguf *g, cursor *c, const char *shown, kt__gguf
 }
 
 static kt_status parse_kv(kt__gguf *g, cursor *c, kt__gguf_kv *kv) {
-    char shown[KT__GGUF_SHOWN_BYTES];
+    char shown[SHOWN_BYTES];
     uint32_t type = 0;
     uint64_t len, at;
     kt_status status;
     kv->file_offset = c->at;
     KT__TRY(take_name(c, "a metadata key", KT__GGUF_MAX_KEY_BYTES, &kv->key));
-    kt__gguf_show(kv->key, shown);
+    show("key", kv->key, shown);
     at = c->at;
     KT__TRY(take_u32(c, shown, &type));
     if (type >= KT__GGUF_TYPE_COUNT)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "key %s has value type %" PRIu32 "; types 0 to %d exist", shown, type,
+                           "%s has value type %" PRIu32 "; types 0 to %d exist", shown, type,
                            KT__GGUF_TYPE_COUNT - 1);
     kv->type = kv->elem_type = (kt__gguf_type)type;
     kv->count = 1;
@@ -258,8 +265,8 @@ static kt_status parse_dims(cursor *c, const char *shown, kt__gguf_tensor *t) {
     if (status != KT_OK) return status;
     if (t->n_dims < 1 || t->n_dims > KT__GGUF_MAX_DIMS)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "tensor %s has %" PRIu32 " dimensions; 1 to %d are allowed", shown,
-                           t->n_dims, KT__GGUF_MAX_DIMS);
+                           "%s has %" PRIu32 " dimensions; 1 to %d are allowed", shown, t->n_dims,
+                           KT__GGUF_MAX_DIMS);
     t->n_elem = 1;
     for (uint32_t d = 0; d < KT__GGUF_MAX_DIMS; d++) {
         t->ne[d] = 1;
@@ -269,10 +276,10 @@ static kt_status parse_dims(cursor *c, const char *shown, kt__gguf_tensor *t) {
         if (status != KT_OK) return status;
         if (t->ne[d] == 0)
             return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                               "tensor %s: dimension %" PRIu32 " is zero", shown, d);
+                               "%s: dimension %" PRIu32 " is zero", shown, d);
         if (__builtin_mul_overflow(t->n_elem, t->ne[d], &t->n_elem) || t->n_elem > INT64_MAX)
             return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                               "tensor %s: the product of its dimensions overflows 63 bits", shown);
+                               "%s: the product of its dimensions overflows 63 bits", shown);
     }
     return KT_OK;
 }
@@ -284,22 +291,22 @@ static kt_status size_tensor(cursor *c, uint64_t at, const char *shown, kt__gguf
     if (!kt__gguf_tensor_type_layout(t->type, &block_elems, &block_bytes)) return KT_OK;
     if (t->ne[0] % block_elems != 0)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "tensor %s: rows of %" PRIu64 " elements are no multiple of the %" PRIu32
+                           "%s: rows of %" PRIu64 " elements are no multiple of the %" PRIu32
                            "-element blocks of %s",
                            shown, t->ne[0], block_elems, kt__gguf_tensor_type_name(t->type));
     if (__builtin_mul_overflow(t->n_elem / block_elems, (uint64_t)block_bytes, &t->size))
-        return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "tensor %s: its size overflows 64 bits", shown);
+        return kt__fail_at(c->err, KT_E_FORMAT, c->path, at, "%s: its size overflows 64 bits",
+                           shown);
     return KT_OK;
 }
 
 static kt_status parse_tensor(kt__gguf *g, cursor *c, kt__gguf_tensor *t) {
-    char shown[KT__GGUF_SHOWN_BYTES];
+    char shown[SHOWN_BYTES];
     kt__str name;
     uint64_t at;
     kt_status status;
     KT__TRY(take_name(c, "a tensor name", KT__GGUF_MAX_NAME_BYTES, &name));
-    kt__gguf_show(name, shown);
+    show("tensor", name, shown);
     t->name = (kt__str){kt__arena_strndup(&g->arena, name.s, name.len), name.len};
     if (!t->name.s) return kt__fail_nomem(c->err, "a tensor name", name.len + 1);
     KT__TRY(parse_dims(c, shown, t));
@@ -315,23 +322,22 @@ out:
 /* Turns the offset in the data section into one in the file, and checks that the data is there. */
 static kt_status place_tensor(const kt__gguf *g, const kt__gguf_part *part, uint64_t data_start,
                               kt__gguf_tensor *t, kt_error *err) {
-    char shown[KT__GGUF_SHOWN_BYTES];
+    char shown[SHOWN_BYTES];
     uint64_t offset = t->file_offset, end;
-    kt__gguf_show(t->name, shown);
+    show("tensor", t->name, shown);
     if (offset % part->alignment != 0)
         return kt__fail_at(err, KT_E_FORMAT, part->path, data_start,
-                           "tensor %s: data offset %" PRIu64
-                           " is no multiple of the alignment %" PRIu64,
+                           "%s: data offset %" PRIu64 " is no multiple of the alignment %" PRIu64,
                            shown, offset, part->alignment);
     if (__builtin_add_overflow(data_start, offset, &t->file_offset) ||
         __builtin_add_overflow(t->file_offset, t->size, &end))
         return kt__fail_at(err, KT_E_FORMAT, part->path, data_start,
-                           "tensor %s: data offset %" PRIu64 " plus %" PRIu64 " bytes overflows",
-                           shown, offset, t->size);
+                           "%s: data offset %" PRIu64 " plus %" PRIu64 " bytes overflows", shown,
+                           offset, t->size);
     if (g->vocab_only || t->size == 0) return KT_OK;
     if (end > part->size)
         return kt__fail_at(err, KT_E_FORMAT, part->path, t->file_offset,
-                           "tensor %s ends at byte %" PRIu64 ", but the file has %" PRIu64
+                           "%s ends at byte %" PRIu64 ", but the file has %" PRIu64
                            ": it is truncated (an unfinished download?) or damaged",
                            shown, end, part->size);
     t->data = part->data + t->file_offset;
