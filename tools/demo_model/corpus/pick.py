@@ -1,0 +1,46 @@
+"""Seeded choices with held-out fillings: a filling is trained on or tested on, never both."""
+
+import random
+import zlib
+
+HELD_ONE_IN = 12
+
+
+def held(text):
+    """Whether a filling (a noun, a name, a phrasing, a sum) belongs to the held-out side."""
+    return zlib.crc32(text.encode()) % HELD_ONE_IN == 0
+
+
+class Pick:
+    """A random source for one side ("train" or "held") and one language ("en" or "id")."""
+
+    def __init__(self, seed, side):
+        self.rng = random.Random(f"{seed}/{side}")
+        self.side = side
+        self.lang = "en"
+        self._sides = {}
+
+    def any(self, items):
+        return items[int(self.rng.random() * len(items))]
+
+    def chance(self, p):
+        return self.rng.random() < p
+
+    def key(self, items):
+        """A choice from this side's part of items; the whole list where a part is empty."""
+        at = id(items)
+        if at not in self._sides:
+            want = self.side == "held"
+            mine = [i for i in items if held(i if isinstance(i, str) else i[0]) == want]
+            self._sides[at] = (mine or list(items), items)  # keeps items, and so its id, alive
+        return self.any(self._sides[at][0])
+
+    def between(self, low, high):
+        return self.rng.randint(low, high)
+
+    def made_up(self):
+        """A pronounceable word that is in no list, so that copying is learnt, not recall."""
+        onset = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "z", "bl", "tr", "ch"]
+        coda = ["", "", "n", "r", "l", "s", "m", "k", "t"]
+        return "".join(self.any(onset) + self.any("aeiou") + self.any(coda)
+                       for _ in range(self.between(2, 3)))

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""make_corpus.py OUT_DIR [--train N] [--held N] [--seed N]: writes train.jsonl and held.jsonl.
+
+A line is {"cat": NAME, "messages": [[ROLE, TEXT], ...]}. Same seed, same bytes. The held-out side
+uses fillings (nouns, names, wordings, sums) that the training side never sees; see corpus/pick.py.
+"""
+
+import argparse
+import json
+import os
+
+from corpus import facts, other, story_en, story_id, sums, talk
+from corpus import words as W
+from corpus.pick import Pick
+
+# name: (share of the dialogues, how many exchanges at most)
+KINDS = {"story": (0.30, 2), "talk": (0.13, 4), "sums": (0.22, 6), "kentang": (0.25, 4), "other": (0.07, 2), "mixed": (0.03, 8)}
+
+SYSTEM = ["You are a helpful assistant.", "You are kentang, a small demo model.", "You are a friendly assistant. Answer briefly.",
+          "You are kentang.", "Answer the user's questions.", "Be kind and helpful.", "Kamu adalah asisten yang membantu.",
+          "Kamu adalah kentang, model demo kecil.", "Jawablah dengan singkat.", "You are an AI assistant.",
+          "You are a helpful, respectful and honest assistant.", "Speak simply."]
+
+
+def exchange(p, kind):
+    if kind == "story":
+        return (story_en if p.lang == "en" else story_id).tell(p)
+    return {"talk": talk.chat, "sums": sums.solve, "kentang": facts.ask, "other": other.ask}[kind](p)
+
+
+def roughen(p, text):
+    """Users write carelessly: case, final punctuation, spaces, politeness, a slipped key."""
+    r = p.rng.random()
+    if r < 0.12:
+        text = text.lower()
+    elif r < 0.14:
+        text = text.upper() if len(text) < 60 else text
+    if p.chance(0.12):
+        text = text.rstrip("?.!")
+    if p.chance(0.03):
+        text = text + p.any([" please", " :)", " thanks"] if p.lang == "en" else [" dong", " ya", " :)"])
+    if p.chance(0.03) and len(text) > 12:
+        i = p.between(3, len(text) - 3)
+        if text[i].isalpha() and text[i - 1].isalpha():
+            text = text[:i] + text[i + 1:]
+    return text or "?"
+
+
+def dialogue(p, kind):
+    p.lang = "en" if p.chance(0.5) else "id"
+    if kind == "talk" and p.chance(0.12):
+        names = (W.NAMES_EN_F + W.NAMES_EN_M) if p.lang == "en" else W.NAMES_ID
+        middle = [exchange(p, p.any(["talk", "sums", "kentang"])) for _ in range(p.between(0, 2))]
+        turns = talk.introduce(p, NAMES.setdefault(p.lang, names), middle)
+    else:
+        n = 1 if p.chance(0.5) else p.between(1, KINDS[kind][1])
+        turns = []
+        for _ in range(n):
+            if kind == "mixed" and p.chance(0.1):
+                p.lang = "id" if p.lang == "en" else "en"
+            what = p.any(["story", "talk", "sums", "kentang", "other"]) if kind == "mixed" else kind
+            if kind != "mixed" and p.chance(0.12):
+                what = "talk"
+            turns.append(exchange(p, what))
+    messages = [["system", p.any(SYSTEM)]] if p.chance(0.25) else []
+    for question, answer in turns:
+        messages += [["user", roughen(p, question)], ["assistant", answer]]
+    return {"cat": f"{kind}-{p.lang}", "messages": messages}
+
+
+NAMES = {}
+
+
+def write(path, n, p, weighted):
+    kinds = list(KINDS)
+    weights = [KINDS[k][0] for k in kinds]
+    with open(path, "w", encoding="utf-8") as out:
+        for _ in range(n):
+            kind = p.rng.choices(kinds, weights if weighted else None)[0]
+            out.write(json.dumps(dialogue(p, kind), ensure_ascii=False) + "\n")
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("out")
+    a.add_argument("--train", type=int, default=150000)
+    a.add_argument("--held", type=int, default=1200)
+    a.add_argument("--seed", type=int, default=1)
+    a = a.parse_args()
+    os.makedirs(a.out, exist_ok=True)
+    write(os.path.join(a.out, "train.jsonl"), a.train, Pick(a.seed, "train"), True)
+    write(os.path.join(a.out, "held.jsonl"), a.held, Pick(a.seed, "held"), False)
+
+
+main()
