@@ -1,0 +1,227 @@
+/* Attention over paged K/V.
+ *
+ * A tile is some consecutive tokens of one sequence under one kv head, with all query heads of its group. Its
+ * splits of 256 positions are merged in ascending order, whoever computed them: a tile either runs them one
+ * after the other, or, while there are fewer tiles than threads to feed, they run in parallel and are merged
+ * afterwards by the same function. */
+#include "ops/dev.h"
+
+typedef struct attn_job {
+    kt__dev *dev;
+    const kt__attention *d;
+    int group, tile_tok;
+    int64_t n_tiles;     /* over segments, heads and tiles */
+    int64_t max_splits;  /* parallel form: splits a tile may have */
+    size_t split_floats; /* parallel form: room of one split: m, l, o of every query */
+} attn_job;
+
+/* One tile, found by its number. */
+typedef struct attn_tile {
+    const kt__seg *seg;
+    int head, tok0, n_tok; /* tokens of the segment */
+    int64_t split0, split1;
+} attn_tile;
+
+static int64_t first_visible(const kt__attention *d, int64_t pos) {
+    return d->window > 0 && pos + 1 > d->window ? pos + 1 - d->window : 0;
+}
+
+static int64_t tiles_of(const attn_job *job, const kt__seg *seg) {
+    return ((int64_t)seg->n_tok + job->tile_tok - 1) / job->tile_tok * job->d->n_head_kv;
+}
+
+static attn_tile find_tile(const attn_job *job, int64_t number) {
+    const kt__attention *d = job->d;
+    const kt__seg *seg = d->segs;
+    while (number >= tiles_of(job, seg)) number -= tiles_of(job, seg++);
+    /* the longest tiles, at the segment's end, come first: no worker is left with one at the last */
+    int64_t per_head = tiles_of(job, seg) / d->n_head_kv;
+    int64_t tile = per_head - 1 - number / d->n_head_kv;
+    attn_tile out = {.seg = seg, .head = (int)(number % d->n_head_kv)};
+    out.tok0 = (int)tile * job->tile_tok;
+    out.n_tok = seg->n_tok - out.tok0 < job->tile_tok ? seg->n_tok - out.tok0 : job->tile_tok;
+    int64_t pos = seg->pos0 + out.tok0;
+    out.split0 = first_visible(d, pos) / KT__SPLIT_POS;
+    out.split1 = (pos + out.n_tok - 1) / KT__SPLIT_POS + 1;
+    return out;
+}
+
+static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split, kt__attn *a) {
+    const kt__attention *d = job->d;
+    const kt__kv_table *table = tile->seg->table;
+    for (int i = 0; i < KT__SPLIT_PAGES; i++) {
+        int64_t index = split * KT__SPLIT_PAGES + i;
+        bool have = index < table->n_pages;
+        a->k[i] = have ? kt__kv_k(d->kv, table->pages[index], d->layer, tile->head) : NULL;
+        a->v[i] = have ? kt__kv_v(d->kv, table->pages[index], d->layer, tile->head) : NULL;
+    }
+}
+
+/* The queries of the tile that see something of the split: ranges into lo and hi; returns their first token,
+ * and their number of tokens in *n_tok. */
+static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t split, int16_t *lo,
+                          int16_t *hi, int *n_tok) {
+    int64_t begin = split * KT__SPLIT_POS;
+    int first = -1;
+    *n_tok = 0;
+    for (int t = 0; t < tile->n_tok; t++) {
+        int64_t pos = tile->seg->pos0 + tile->tok0 + t;
+        int64_t from = first_visible(job->d, pos) - begin, to = pos + 1 - begin;
+        if (from < 0) from = 0;
+        if (to > KT__SPLIT_POS) to = KT__SPLIT_POS;
+        if (from >= to) continue;
+        if (first < 0) first = t;
+        for (int j = 0; j < job->group; j++) {
+            lo[*n_tok * job->group + j] = (int16_t)from;
+            hi[*n_tok * job->group + j] = (int16_t)to;
+        }
+        ++*n_tok;
+    }
+    return first;
+}
+
+/* Computes one split of a tile into m, l, o (of the visible queries only); returns the first visible token. */
+static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, int16_t *ranges,
+                     float *m, float *l, float *o, int *n_tok, int worker) {
+    const kt__attention *d = job->d;
+    size_t hd = (size_t)d->head_dim_k;
+    int16_t *hi = ranges + job->tile_tok * job->group;
+    int first = visible_tokens(job, tile, split, ranges, hi, n_tok);
+    if (first < 0) return first;
+    size_t row = (size_t)(tile->seg->row0 + tile->tok0 + first);
+    kt__attn a = {
+        .head_dim_k = d->head_dim_k,
+        .head_dim_v = d->head_dim_v,
+        .q = d->q + ((size_t)tile->head * (size_t)d->n_tok + row) * (size_t)job->group * hd,
+        .ld_q = hd,
+        .n_q = *n_tok * job->group,
+        .lo = ranges,
+        .hi = hi,
+        .softcap = d->softcap,
+        .m = m,
+        .l = l,
+        .o = o,
+        .ld_o = (size_t)d->head_dim_v,
+    };
+    set_pages(job, tile, split, &a);
+    job->dev->kernels->attn(&a, kt__dev_kernel_scratch(job->dev, worker));
+    return first;
+}
+
+
+static void merge_split(const attn_job *job, const float *m, const float *l, const float *o, int first,
+                        int n_tok, float *run_m, float *run_l, float *run_o, int64_t *done_upto) {
+    int hd = job->d->head_dim_v;
+    for (int i = 0; i < n_tok * job->group; i++) {
+        int q = first * job->group + i;
+        float *big = run_o + (size_t)q * (size_t)hd;
+        const float *part = o + (size_t)i * (size_t)hd;
+        if (q >= *done_upto) { /* tokens come into sight in ascending order, so this is their first split */
+            run_m[q] = m[i];
+            run_l[q] = l[i];
+            for (int c = 0; c < hd; c++) big[c] = part[c];
+            *done_upto = q + 1;
+        } else {
+            job->dev->kernels->attn_merge(&run_m[q], &run_l[q], big, m[i], l[i], part, hd);
+        }
+    }
+}
+
+static void write_out(const attn_job *job, const attn_tile *tile, const float *run_l, const float *run_o) {
+    const kt__attention *d = job->d;
+    size_t hd = (size_t)d->head_dim_v, ld = (size_t)d->n_head * hd;
+    for (int i = 0; i < tile->n_tok * job->group; i++) {
+        size_t row = (size_t)(tile->seg->row0 + tile->tok0 + i / job->group);
+        size_t head = (size_t)(tile->head * job->group + i % job->group);
+        job->dev->kernels->attn_finish(run_o + (size_t)i * hd, run_l[i], d->head_dim_v,
+                                       d->out + row * ld + head * hd);
+    }
+}
+
+/* Serial form: all splits of a tile by one worker. */
+static void tiles(void *arg, int64_t begin, int64_t end, int worker) {
+    const attn_job *job = arg;
+    size_t n_q = (size_t)(job->tile_tok * job->group), hd = (size_t)job->d->head_dim_v;
+    float *run_m = kt__dev_tile(job->dev, worker);
+    float *run_l = run_m + n_q, *m = run_l + n_q, *l = m + n_q;
+    float *run_o = l + n_q, *o = run_o + n_q * hd;
+    int16_t *ranges = (int16_t *)(void *)(o + n_q * hd);
+    for (int64_t number = begin; number < end; number++) {
+        attn_tile tile = find_tile(job, number);
+        int64_t done_upto = 0;
+        for (int64_t split = tile.split0; split < tile.split1; split++) {
+            int n_tok;
+            int first = run_split(job, &tile, split, ranges, m, l, o, &n_tok, worker);
+            merge_split(job, m, l, o, first, n_tok, run_m, run_l, run_o, &done_upto);
+        }
+        write_out(job, &tile, run_l, run_o);
+    }
+}
+
+/* Parallel form: item = tile * max_splits + split. */
+static float *split_room(const attn_job *job, int64_t item) {
+    return job->dev->partial + (size_t)item * job->split_floats;
+}
+
+static void splits(void *arg, int64_t begin, int64_t end, int worker) {
+    const attn_job *job = arg;
+    size_t n_q = (size_t)(job->tile_tok * job->group);
+    int16_t *ranges = (int16_t *)(void *)kt__dev_tile(job->dev, worker);
+    for (int64_t item = begin; item < end; item++) {
+        attn_tile tile = find_tile(job, item / job->max_splits);
+        int64_t split = tile.split0 + item % job->max_splits;
+        if (split >= tile.split1) continue;
+        float *m = split_room(job, item);
+        int n_tok;
+        (void)run_split(job, &tile, split, ranges, m, m + n_q, m + 2 * n_q, &n_tok, worker);
+    }
+}
+
+static void merge_tiles(void *arg, int64_t begin, int64_t end, int worker) {
+    const attn_job *job = arg;
+    size_t n_q = (size_t)(job->tile_tok * job->group);
+    float *run_m = kt__dev_tile(job->dev, worker);
+    float *run_l = run_m + n_q, *run_o = run_l + n_q;
+    int16_t *ranges = (int16_t *)(void *)(run_o + n_q * (size_t)job->d->head_dim_v);
+    for (int64_t number = begin; number < end; number++) {
+        attn_tile tile = find_tile(job, number);
+        int64_t done_upto = 0;
+        for (int64_t split = tile.split0; split < tile.split1; split++) {
+            const float *m = split_room(job, number * job->max_splits + split - tile.split0);
+            int n_tok;
+            int first = visible_tokens(job, &tile, split, ranges, ranges + n_q, &n_tok);
+            merge_split(job, m, m + n_q, m + 2 * n_q, first, n_tok, run_m, run_l, run_o, &done_upto);
+        }
+        write_out(job, &tile, run_l, run_o);
+    }
+}
+
+static bool wants_parallel_splits(const attn_job *job) {
+    size_t need = (size_t)(job->n_tiles * job->max_splits) * job->split_floats;
+    return job->dev->n_threads > 1 && job->max_splits > 1 &&
+           job->n_tiles < 4 * (int64_t)job->dev->n_threads && need <= job->dev->partial_floats;
+}
+
+void kt__cpu_attention(kt__dev *dev, const kt__attention *desc) {
+    attn_job job = {.dev = dev, .d = desc, .group = desc->n_head / desc->n_head_kv};
+    int widest = 1;
+    for (int s = 0; s < desc->n_seg; s++) {
+        if (desc->segs[s].n_tok > widest) widest = desc->segs[s].n_tok;
+    }
+    job.tile_tok = kt__attn_tile_tokens(job.group);
+    if (job.tile_tok > widest) job.tile_tok = widest;
+    job.split_floats = (size_t)(job.tile_tok * job.group) * ((size_t)desc->head_dim_v + 2);
+    for (int s = 0; s < desc->n_seg; s++) {
+        const kt__seg *seg = &desc->segs[s];
+        int64_t last = seg->pos0 + seg->n_tok - 1;
+        int64_t n_split = last / KT__SPLIT_POS + 1 - first_visible(desc, seg->pos0) / KT__SPLIT_POS;
+        if (n_split > job.max_splits) job.max_splits = n_split;
+        job.n_tiles += tiles_of(&job, seg);
+    }
+    if (wants_parallel_splits(&job)) {
+        kt__pool_run(dev->pool, job.n_tiles * job.max_splits, 1, splits, &job);
+        kt__pool_run(dev->pool, job.n_tiles, 1, merge_tiles, &job);
+    } else {
+        kt__pool_run(dev->pool, job.n_tiles, 1, tiles, &job);
+    }
+}

@@ -1,0 +1,60 @@
+/* The CPU device's inside, shared by the files of ops/. */
+#ifndef KT_OPS_DEV_H
+#define KT_OPS_DEV_H
+
+#include <stdatomic.h>
+
+#include "ops/ops.h"
+
+enum {
+    KT__ROWS_ITEM = 32,         /* rows of one work item: a multiple of every tier's panel */
+    KT__ATTN_QUERIES = 64,      /* (token, head) pairs of one attention tile, about */
+    KT__GRAIN_BYTES = 64 * 1024 /* least bytes of weights in one chunk while decoding */
+};
+
+struct kt__dev {
+    kt__pool *pool;
+    const kt__kernels *kernels;
+    bool exact;
+    int n_threads;
+    kt__dev_limits limits;
+    uint8_t *scratch; /* [pool size][scratch_stride]: kernels' part, then a tile of floats */
+    size_t scratch_stride, kernel_bytes, scratch_bytes;
+    float *partial;   /* attention splits computed in parallel: m, l and o of each */
+    size_t partial_floats, partial_bytes;
+};
+
+static inline void *kt__dev_kernel_scratch(const kt__dev *dev, int worker) {
+    return dev->scratch + (size_t)worker * dev->scratch_stride;
+}
+
+static inline float *kt__dev_tile(const kt__dev *dev, int worker) {
+    return (float *)(void *)(dev->scratch + (size_t)worker * dev->scratch_stride + dev->kernel_bytes);
+}
+
+/* Heads and tiles of the attention, for sizing and for work. */
+static inline int kt__attn_tile_tokens(int group) {
+    return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;
+}
+
+/* ---- one file each ---- */
+/* Runs one block of rows of w over all tokens into out (rows relative to the block). */
+void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, const kt__acts *acts,
+                const float *bias, const float *residual, float *out, size_t ld_out, int worker);
+int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
+
+void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
+                    const float *residual, float *out, size_t ld_out);
+void kt__cpu_glu(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
+                 kt__glu_kind kind, float *out, size_t ld_out);
+void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
+void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);
+void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok, float scale,
+                   float *out);
+bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, kt__acts *acts);
+void kt__cpu_quantize(kt__dev *dev, const float *x, int n_tok, kt__acts *acts);
+bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *out);
+bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *io);
+void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap);
+
+#endif

@@ -1,0 +1,123 @@
+/* Tensor operations on a device.
+ *
+ * Owns: the one table that the forward pass calls, and its CPU implementation: kernels over a thread pool,
+ * split by output element. Does not know architectures. One caller at a time (the engine's step holds the
+ * pool's lock). Nothing allocates. The bytes that come out do not depend on the number of threads, on how
+ * rows are grouped into calls, nor on the kernel tier. */
+#ifndef KT_OPS_OPS_H
+#define KT_OPS_OPS_H
+
+#include "host/pool.h"
+#include "kernels/kernels.h"
+#include "kv/kv.h"
+
+/* A matrix in the file's own block layout. */
+typedef struct kt__weight {
+    const uint8_t *data; /* NULL: absent */
+    kt__type type;
+    int n_row, n_col; /* [n_row][n_col] */
+    size_t row_bytes;
+} kt__weight;
+
+static inline kt__weight kt__weight_rows(const kt__weight *w, int first, int count) {
+    kt__weight part = *w;
+    part.data += (size_t)first * w->row_bytes;
+    part.n_row = count;
+    return part;
+}
+
+/* Activation rows in every kind that the consumers of one input need. */
+typedef struct kt__acts {
+    int n_tok, n_col;
+    unsigned kinds; /* bits 1 << kt__act_kind that are filled */
+    kt__act_layout layout[KT__ACT_COUNT];
+    uint8_t *data[KT__ACT_COUNT]; /* [n_tok][layout.row_bytes]; capacity is the owner's business */
+} kt__acts;
+
+/* Rows of one sequence in a batch: n_tok consecutive positions from pos0, at rows row0.. of the batch. */
+typedef struct kt__seg {
+    const kt__kv_table *table;
+    int64_t pos0;
+    int row0, n_tok;
+} kt__seg;
+
+/* Query, key and value projections with everything up to the K/V write. */
+typedef struct kt__qkv {
+    kt__weight wq, wk, wv;
+    const float *bq, *bk, *bv;     /* or NULL */
+    const float *q_norm, *k_norm;  /* [head_dim_k] RMS norm of each head, or NULL */
+    float norm_eps;
+    int n_head, n_head_kv, head_dim_k, head_dim_v;
+    const float *cs;               /* [n_tok][n_rot]: cosines, then sines */
+    int n_rot;
+    bool neox;
+    float q_scale;
+    float *q_out; /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
+    const kt__kv *kv;
+    int layer;
+    const kt__seg *segs;
+    int n_seg;
+} kt__qkv;
+
+typedef struct kt__attention {
+    const kt__kv *kv;
+    int layer;
+    int n_head, n_head_kv, head_dim_k, head_dim_v;
+    const float *q; /* as q_out above */
+    int n_tok;
+    const kt__seg *segs;
+    int n_seg;
+    int64_t window; /* a query at p sees positions above p - window; 0: all */
+    float softcap;
+    float *out;     /* [n_tok][n_head * head_dim_v] */
+} kt__attention;
+
+typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU } kt__glu_kind;
+
+typedef struct kt__dev kt__dev;
+
+typedef struct kt__ops {
+    /* out[t][n_col] = scale * table[ids[t]]; ids are in range */
+    void (*embed)(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok, float scale,
+                  float *out);
+    /* RMS norm of rows x[n_tok][n], then the kinds named in acts->kinds. false: a row was not finite */
+    bool (*norm)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, kt__acts *acts);
+    /* the kinds named in acts->kinds of rows x[n_tok][acts->n_col] */
+    void (*quantize)(kt__dev *dev, const float *x, int n_tok, kt__acts *acts);
+    /* RMS norm without quantisation: out[t][n]; false: not finite */
+    bool (*norm_f32)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *out);
+    /* io[t][n] += norm(x[t]) * w: the post-norms of Gemma; false: not finite */
+    bool (*norm_add)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *io);
+    void (*qkv)(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
+    void (*attention)(kt__dev *dev, const kt__attention *desc);
+    /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out) */
+    void (*matmul)(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
+                   const float *residual, float *out, size_t ld_out);
+    /* out[t][r] = glu(gate . act) * (up . act) */
+    void (*glu)(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
+                kt__glu_kind kind, float *out, size_t ld_out);
+    void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
+} kt__ops;
+
+/* The largest sizes a device will be asked for. */
+typedef struct kt__dev_limits {
+    int n_tok, n_col, head_dim_k, head_dim_v, n_head, n_head_kv; /* n_col: longest activation row */
+    int64_t n_ctx;
+} kt__dev_limits;
+
+/* pool and kernels outlive the device. exact: dequantised weights and f32 activations everywhere. */
+kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
+                         const kt__dev_limits *limits, kt__dev **out, kt_error *err) KT_CHECKED;
+void kt__dev_destroy(kt__dev *dev);
+const kt__ops *kt__dev_ops(const kt__dev *dev);
+/* Threads for the calls that follow. */
+void kt__dev_set_threads(kt__dev *dev, int n_threads);
+/* The activation kind that products with w need on this device. */
+kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w);
+uint64_t kt__dev_scratch_bytes(const kt__dev *dev);
+
+/* Zero-filled anonymous memory that is touched as it is used; NULL: refused. For large scratch. */
+void *kt__pages_alloc(size_t bytes);
+void kt__pages_free(void *p, size_t bytes);
+
+#endif

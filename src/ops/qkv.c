@@ -1,0 +1,90 @@
+/* Query, key and value projections as one range of heads; each head's bias, norm, rotation, scale and
+ * K/V write follow while its rows are in cache. */
+#include "ops/dev.h"
+
+typedef struct qkv_job {
+    kt__dev *dev;
+    const kt__acts *acts;
+    const kt__qkv *d;
+} qkv_job;
+
+static void rotate(const qkv_job *job, float *head, const float *norm, int t) {
+    const kt__kernels *k = job->dev->kernels;
+    const kt__qkv *d = job->d;
+    const float *cs = d->cs + (size_t)t * (size_t)d->n_rot;
+    if (norm) (void)k->rmsnorm(head, norm, d->head_dim_k, d->norm_eps, head);
+    (d->neox ? k->rope_neox : k->rope_norm)(head, cs, d->n_rot);
+}
+
+static void query_head(const qkv_job *job, int head, int worker) {
+    const kt__qkv *d = job->d;
+    size_t hd = (size_t)d->head_dim_k;
+    size_t group = (size_t)(d->n_head / d->n_head_kv), n_tok = (size_t)job->acts->n_tok;
+    size_t kv_head = (size_t)head / group, member = (size_t)head % group;
+    float *out = d->q_out + (kv_head * n_tok * group + member) * hd;
+    kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL, out,
+               group * hd, worker);
+    for (int t = 0; t < job->acts->n_tok; t++) {
+        float *q = out + (size_t)t * group * hd;
+        rotate(job, q, d->q_norm, t);
+        job->dev->kernels->scale(q, d->head_dim_k, d->q_scale);
+    }
+}
+
+/* Calls store for every token of the batch with its page's part and slot. */
+static void store_head(const qkv_job *job, int head, bool key, const float *rows, int dim) {
+    const kt__qkv *d = job->d;
+    const kt__kernels *k = job->dev->kernels;
+    for (int s = 0; s < d->n_seg; s++) {
+        const kt__seg *seg = &d->segs[s];
+        for (int i = 0; i < seg->n_tok; i++) {
+            int64_t pos = seg->pos0 + i;
+            int32_t page = seg->table->pages[pos / KT__PAGE_POS];
+            const float *row = rows + (size_t)(seg->row0 + i) * (size_t)dim;
+            int slot = (int)(pos % KT__PAGE_POS);
+            if (key) {
+                k->store_k(row, dim, slot, kt__kv_k(d->kv, page, d->layer, head));
+            } else {
+                k->store_v(row, dim, slot, kt__kv_v(d->kv, page, d->layer, head));
+            }
+        }
+    }
+}
+
+static void key_head(const qkv_job *job, int head, int worker) {
+    const kt__qkv *d = job->d;
+    float *tile = kt__dev_tile(job->dev, worker);
+    kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL, tile,
+               (size_t)d->head_dim_k, worker);
+    for (int t = 0; t < job->acts->n_tok; t++) {
+        rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
+    }
+    store_head(job, head, true, tile, d->head_dim_k);
+}
+
+static void value_head(const qkv_job *job, int head, int worker) {
+    const kt__qkv *d = job->d;
+    float *tile = kt__dev_tile(job->dev, worker);
+    kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL, tile,
+               (size_t)d->head_dim_v, worker);
+    store_head(job, head, false, tile, d->head_dim_v);
+}
+
+static void heads(void *arg, int64_t begin, int64_t end, int worker) {
+    const qkv_job *job = arg;
+    const kt__qkv *d = job->d;
+    for (int head = (int)begin; head < (int)end; head++) {
+        if (head < d->n_head) {
+            query_head(job, head, worker);
+        } else if (head < d->n_head + d->n_head_kv) {
+            key_head(job, head - d->n_head, worker);
+        } else {
+            value_head(job, head - d->n_head - d->n_head_kv, worker);
+        }
+    }
+}
+
+void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
+    qkv_job job = {dev, acts, desc};
+    kt__pool_run(dev->pool, desc->n_head + 2 * desc->n_head_kv, 1, heads, &job);
+}

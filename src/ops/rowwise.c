@@ -1,0 +1,135 @@
+/* Operations on one token's row at a time: embedding, norms, quantisation. Few rows run on the caller: waking
+ * a worker costs more than a row. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/dev.h"
+
+enum { PARALLEL_FROM = 4 }; /* rows */
+
+static void run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg) {
+    if (n_tok < PARALLEL_FROM) {
+        fn(arg, 0, n_tok, 0);
+    } else {
+        kt__pool_run(dev->pool, n_tok, 1, fn, arg);
+    }
+}
+
+typedef struct embed_job {
+    kt__dev *dev;
+    const kt__weight *table;
+    const int32_t *ids;
+    float scale;
+    float *out;
+} embed_job;
+
+static void embed_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const embed_job *job = arg;
+    (void)worker;
+    int n = job->table->n_col;
+    for (int64_t t = begin; t < end; t++) {
+        float *row = job->out + (size_t)t * (size_t)n;
+        const uint8_t *src = job->table->data + (size_t)job->ids[t] * job->table->row_bytes;
+        kt__dequantize_row(job->table->type, src, n, row);
+        if (job->scale != 1.0f) job->dev->kernels->scale(row, n, job->scale);
+    }
+}
+
+void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok, float scale,
+                   float *out) {
+    embed_job job = {dev, table, ids, scale, out};
+    run_rows(dev, n_tok, embed_rows, &job);
+}
+
+typedef struct norm_job {
+    kt__dev *dev;
+    const float *x, *w;
+    float eps;
+    int n;
+    kt__acts *acts;  /* or */
+    float *out;      /* plain rows, or */
+    float *add_to;   /* rows to add to */
+    bool plain;      /* no norm: quantise x itself */
+    atomic_bool bad;
+} norm_job;
+
+static void fill_kinds(const norm_job *job, const float *row, int64_t t) {
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        if (!(job->acts->kinds >> kind & 1)) continue;
+        uint8_t *dst = job->acts->data[kind] + (size_t)t * job->acts->layout[kind].row_bytes;
+        job->dev->kernels->quantize[kind](row, job->n, dst);
+    }
+}
+
+/* Where a row's norm goes before it is quantised or added. */
+static float *row_buffer(const norm_job *job, int64_t t, int worker) {
+    if (job->out) return job->out + (size_t)t * (size_t)job->n;
+    return (float *)kt__dev_kernel_scratch(job->dev, worker);
+}
+
+static void norm_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    norm_job *job = arg;
+    const kt__kernels *k = job->dev->kernels;
+    size_t n = (size_t)job->n;
+    for (int64_t t = begin; t < end; t++) {
+        const float *x = job->x + (size_t)t * n;
+        if (job->plain) {
+            fill_kinds(job, x, t);
+            continue;
+        }
+        float *y = row_buffer(job, t, worker);
+        float sum = k->rmsnorm(x, job->w, job->n, job->eps, y);
+        if (!isfinite(sum)) atomic_store_explicit(&job->bad, true, memory_order_relaxed);
+        if (job->add_to) k->add(job->add_to + (size_t)t * n, y, job->n, job->add_to + (size_t)t * n);
+        if (job->acts) fill_kinds(job, y, t);
+    }
+}
+
+bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, kt__acts *acts) {
+    norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = acts->n_col, .acts = acts};
+    acts->n_tok = n_tok;
+    run_rows(dev, n_tok, norm_rows, &job);
+    return !job.bad;
+}
+
+void kt__cpu_quantize(kt__dev *dev, const float *x, int n_tok, kt__acts *acts) {
+    norm_job job = {.dev = dev, .x = x, .n = acts->n_col, .acts = acts, .plain = true};
+    acts->n_tok = n_tok;
+    run_rows(dev, n_tok, norm_rows, &job);
+}
+
+bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *out) {
+    norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = n, .out = out};
+    run_rows(dev, n_tok, norm_rows, &job);
+    return !job.bad;
+}
+
+bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *io) {
+    norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = n, .add_to = io};
+    run_rows(dev, n_tok, norm_rows, &job);
+    return !job.bad;
+}
+
+typedef struct softcap_job {
+    kt__dev *dev;
+    float *x;
+    int64_t n;
+    float cap;
+} softcap_job;
+
+enum { SOFTCAP_ITEM = 4096 };
+
+static void softcap_part(void *arg, int64_t begin, int64_t end, int worker) {
+    const softcap_job *job = arg;
+    (void)worker;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t at = item * SOFTCAP_ITEM;
+        int64_t n = job->n - at < SOFTCAP_ITEM ? job->n - at : SOFTCAP_ITEM;
+        job->dev->kernels->softcap(job->x + at, (int)n, job->cap);
+    }
+}
+
+void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap) {
+    softcap_job job = {dev, x, n, cap};
+    kt__pool_run(dev->pool, (n + SOFTCAP_ITEM - 1) / SOFTCAP_ITEM, 1, softcap_part, &job);
+}
