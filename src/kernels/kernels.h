@@ -17,7 +17,10 @@
  *   F32:  f32 x[n_col]
  *   Q32:  i8 q[n_col], f32 d[n_col/32], i16 s32[n_col/32]      (s32: sum of q over 32)
  *   Q256: i8 q[n_col], f32 d[n_col/256], i16 s16[n_col/16], i16 s32[n_col/32]
- * F32 rows are zero-padded to a multiple of 16 floats. Padding elsewhere is zero too. */
+ * F32 rows are zero-padded to a multiple of 16 floats; a float product takes its row of weights as padded with
+ * +0 likewise (and multiplies the padding). Padding elsewhere is zero too.
+ * quantize: d = amax/127.0f, q = round-to-even(x * (127.0f/amax)) held to +-127; amax < 2^-100 gives d = 0
+ * and zeros; a non-finite x gives d = NaN (0x7fc00000) and zeros. */
 typedef struct kt__act_layout {
     size_t row_bytes; /* multiple of 64 */
     size_t d, s16, s32; /* byte offsets in the row; q or x stands at 0 */
@@ -67,7 +70,7 @@ typedef struct kt__attn {
     int n_q;                           /* (token, head of the group) pairs that share this kv head */
     const int16_t *lo, *hi;            /* [n_q] visible slots of the split: lo <= slot < hi; lo < hi */
     float softcap;                     /* 0: none; else s = softcap * tanh(s / softcap) */
-    float *m, *l;                      /* out[n_q]: max and sum of exponentials */
+    float *m, *l;                      /* out[n_q]: max (+ 0.0f: never -0) and sum of exponentials */
     float *o;                          /* out[i * ld_o + d]: sum of p * v, not normalised */
     size_t ld_o;
 } kt__attn;

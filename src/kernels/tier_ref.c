@@ -1,0 +1,421 @@
+/* The reference tier: DESIGN.md section 5 in plain C, for any processor.
+ *
+ * Every other tier must give these bytes. fmaf is correctly rounded whether the processor has it or
+ * libm computes it. */
+#include <float.h>
+#include <math.h> /* fmaf, fabsf, sqrtf: IEEE operations only */
+#include <string.h>
+
+#include "base/math.h"
+#include "kernels/kernels.h"
+
+enum { LANES = 16, TOK_TILE = 8 };
+
+/* ---- reductions
+ * ------------------------------------------------------------------------------------- */
+
+/* lane i takes lane i + 8, then + 4, + 2, + 1 */
+static float tree_sum(float lane[LANES]) {
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+    }
+    return lane[0];
+}
+
+/* ---- activation quantisation
+ * -------------------------------------------------------------------------- */
+
+static float round_even(float v) {
+    return (v + 0x1.8p23f) - 0x1.8p23f; /* |v| < 2^22 */
+}
+
+/* q[n] and the return value d: x ~ d * q. A block below 2^-100 is zero, one with a non-finite value
+ * is NaN. */
+static float quantize_block(const float *x, int n, int8_t *q) {
+    float amax = 0;
+    bool finite = true;
+    for (int i = 0; i < n; i++) {
+        float magnitude = fabsf(x[i]);
+        if (!(magnitude <= FLT_MAX)) finite = false;
+        if (magnitude > amax) amax = magnitude;
+    }
+    if (!finite || amax < 0x1p-100f) {
+        memset(q, 0, (size_t)n);
+        return finite ? 0.0f : kt__f32_from_bits(0x7fc00000u);
+    }
+    float inverse = 127.0f / amax;
+    for (int i = 0; i < n; i++) {
+        float v = round_even(x[i] * inverse);
+        if (v > 127.0f) v = 127.0f;
+        if (v < -127.0f) v = -127.0f;
+        q[i] = (int8_t)v;
+    }
+    return amax / 127.0f;
+}
+
+static void sums_of(const int8_t *q, int n_col, int group, int16_t *sums) {
+    for (int g = 0; g < n_col / group; g++) {
+        int sum = 0;
+        for (int i = 0; i < group; i++) sum += q[g * group + i];
+        sums[g] = (int16_t)sum;
+    }
+}
+
+static void quantize_f32(const float *x, int n_col, uint8_t *dst) {
+    size_t bytes = (size_t)n_col * sizeof *x;
+    memcpy(dst, x, bytes);
+    memset(dst + bytes, 0, kt__act_layout_of(KT__ACT_F32, n_col).row_bytes - bytes);
+}
+
+static void quantize_q32(const float *x, int n_col, uint8_t *dst) {
+    kt__act_layout layout = kt__act_layout_of(KT__ACT_Q32, n_col);
+    memset(dst, 0, layout.row_bytes);
+    int8_t *q = (int8_t *)dst;
+    float *d = (float *)(void *)(dst + layout.d);
+    for (int b = 0; b < n_col / 32; b++) d[b] = quantize_block(x + 32 * b, 32, q + 32 * b);
+    sums_of(q, n_col, 32, (int16_t *)(void *)(dst + layout.s32));
+}
+
+static void quantize_q256(const float *x, int n_col, uint8_t *dst) {
+    kt__act_layout layout = kt__act_layout_of(KT__ACT_Q256, n_col);
+    memset(dst, 0, layout.row_bytes);
+    int8_t *q = (int8_t *)dst;
+    float *d = (float *)(void *)(dst + layout.d);
+    for (int b = 0; b < n_col / 256; b++) d[b] = quantize_block(x + 256 * b, 256, q + 256 * b);
+    sums_of(q, n_col, 16, (int16_t *)(void *)(dst + layout.s16));
+    sums_of(q, n_col, 32, (int16_t *)(void *)(dst + layout.s32));
+}
+
+/* ---- matrix products
+ * ---------------------------------------------------------------------------------- */
+
+/* The parts of one activation row; those its kind lacks are not read. */
+typedef struct act_row {
+    const float *x;
+    const int8_t *q;
+    const float *d;
+    const int16_t *s16, *s32;
+} act_row;
+
+static act_row act_row_at(const kt__mm *mm, kt__act_kind kind, int t) {
+    kt__act_layout layout = kt__act_layout_of(kind, mm->n_col);
+    const uint8_t *row = mm->act + (size_t)t * mm->act_row_bytes;
+    return (act_row){.x = (const float *)(const void *)row,
+                     .q = (const int8_t *)row,
+                     .d = (const float *)(const void *)(row + layout.d),
+                     .s16 = (const int16_t *)(const void *)(row + layout.s16),
+                     .s32 = (const int16_t *)(const void *)(row + layout.s32)};
+}
+
+/* Adds what follows the product, in the contract's order, and writes out[t][r]. */
+static void mm_store(const kt__mm *mm, int r, int t, float y) {
+    if (mm->bias) y = y + mm->bias[r];
+    if (mm->residual) y = y + mm->residual[(size_t)t * mm->ld_residual + (size_t)r];
+    mm->out[(size_t)t * mm->ld_out + (size_t)r] = y;
+}
+
+/* One superblock's step of a Q256 product. */
+static float q256_step(const kt__super *w, const act_row *x, int block, float acc) {
+    const int8_t *q = x->q + 256 * block;
+    const int16_t *sums = x->s16 + 16 * block;
+    int32_t isum = 0, msum = 0;
+    for (int g = 0; g < 16; g++) {
+        int32_t dot = 0;
+        for (int i = 16 * g; i < 16 * g + 16; i++) dot += w->q[i] * q[i];
+        isum += w->scale[g] * dot;
+        msum += w->min[g] * sums[g];
+    }
+    float v = w->d * (float)isum;
+    if (w->has_min) v = fmaf(-w->dmin, (float)msum, v);
+    return fmaf(x->d[block], v, acc);
+}
+
+/* One 32-block's step of the value v of its group of 256 columns; `first` begins the group. */
+static float q32_step(const kt__block32 *w, const act_row *x, int block, bool first, float v) {
+    const int8_t *q = x->q + 32 * block;
+    float d = x->d[block];
+    int32_t dot = 0;
+    for (int i = 0; i < 32; i++) dot += w->q[i] * q[i];
+    float c = w->d * d;
+    v = first ? c * (float)dot : fmaf(c, (float)dot, v);
+    if (w->has_min) v = fmaf(w->m * d, (float)x->s32[block], v);
+    return v;
+}
+
+/* Each of the following computes tokens t0..t0+n-1 (n <= TOK_TILE) of one row. */
+
+static void dot_q256(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
+                     float *acc) {
+    size_t bytes = (size_t)kt__type_get(type)->block_bytes;
+    for (int b = 0; b < mm->n_col / 256; b++) {
+        kt__super super;
+        kt__super_unpack(type, row + (size_t)b * bytes, &super);
+        for (int t = 0; t < n; t++) {
+            act_row x = act_row_at(mm, KT__ACT_Q256, t0 + t);
+            acc[t] = q256_step(&super, &x, b, acc[t]);
+        }
+    }
+}
+
+static void dot_q32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
+                    float *acc) {
+    size_t bytes = (size_t)kt__type_get(type)->block_bytes;
+    int n_block = mm->n_col / 32;
+    float v[TOK_TILE];
+    for (int b = 0; b < n_block; b++) {
+        kt__block32 block;
+        kt__block32_unpack(type, row + (size_t)b * bytes, &block);
+        bool first = b % 8 == 0, last = b % 8 == 7 || b == n_block - 1;
+        for (int t = 0; t < n; t++) {
+            act_row x = act_row_at(mm, KT__ACT_Q32, t0 + t);
+            v[t] = q32_step(&block, &x, b, first, first ? 0 : v[t]);
+            if (last) acc[t] += v[t];
+        }
+    }
+}
+
+/* Dequantised weights and f32 activations, in 16 lanes. Both are padded with +0 to a multiple of
+ * 16, and the padding is multiplied too: an accumulator that underflowed to -0 becomes +0 there. */
+static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n,
+                    float *acc) {
+    const kt__type_info *info = kt__type_get(type);
+    float lanes[TOK_TILE][LANES] = {{0}}, w[256];
+    for (int k0 = 0; k0 < mm->n_col; k0 += 256) {
+        int n_k = mm->n_col - k0 < 256 ? mm->n_col - k0 : 256;
+        size_t offset = (size_t)(k0 / info->block_elems) * (size_t)info->block_bytes;
+        kt__dequantize_row(type, row + offset, n_k, w);
+        int n_padded = (n_k + LANES - 1) / LANES * LANES;
+        for (int k = n_k; k < n_padded; k++) w[k] = 0;
+        for (int t = 0; t < n; t++) {
+            const float *x = act_row_at(mm, KT__ACT_F32, t0 + t).x + k0;
+            float *lane = lanes[t];
+            for (int k = 0; k < n_padded; k++) lane[k % LANES] = fmaf(w[k], x[k], lane[k % LANES]);
+        }
+    }
+    for (int t = 0; t < n; t++) acc[t] = tree_sum(lanes[t]);
+}
+
+typedef void dot_fn(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n, float *acc);
+
+static void mm_by(dot_fn *dot, kt__type type, const kt__mm *mm) {
+    for (int r = 0; r < mm->n_row; r++) {
+        const uint8_t *row = mm->w + (size_t)r * mm->w_row_bytes;
+        for (int t0 = 0; t0 < mm->n_tok; t0 += TOK_TILE) {
+            int n = mm->n_tok - t0 < TOK_TILE ? mm->n_tok - t0 : TOK_TILE;
+            float acc[TOK_TILE] = {0};
+            dot(type, mm, row, t0, n, acc);
+            for (int t = 0; t < n; t++) mm_store(mm, r, t0 + t, acc[t]);
+        }
+    }
+}
+
+#define DOT_F32 dot_f32
+#define DOT_Q32 dot_q32
+#define DOT_Q256 dot_q256
+#define X(name, ggml_id, elems, bytes, act)                     \
+    static void mm_##name(const kt__mm *mm, void *scratch) {    \
+        (void)scratch;                                          \
+        mm_by(DOT_##act, KT__TYPE_##name, mm);                  \
+    }                                                           \
+    static void exact_##name(const kt__mm *mm, void *scratch) { \
+        (void)scratch;                                          \
+        mm_by(dot_f32, KT__TYPE_##name, mm);                    \
+    }
+#include "quant/types.def"
+#undef X
+
+/* ---- norms and elementwise
+ * ---------------------------------------------------------------------------- */
+
+static float rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
+    float lane[LANES] = {0};
+    for (int i = 0; i < n; i++) lane[i % LANES] = fmaf(x[i], x[i], lane[i % LANES]);
+    float sum = tree_sum(lane);
+    float factor = 1.0f / sqrtf(sum / (float)n + eps);
+    for (int i = 0; i < n; i++) {
+        float y = x[i] * factor;
+        out[i] = w ? y * w[i] : y;
+    }
+    return sum;
+}
+
+static void add(const float *a, const float *b, int n, float *out) {
+    for (int i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+
+static void scale(float *x, int n, float factor) {
+    for (int i = 0; i < n; i++) x[i] = x[i] * factor;
+}
+
+static void silu_mul(const float *gate, const float *up, int n, float *out) {
+    for (int i = 0; i < n; i++) out[i] = kt__siluf(gate[i]) * up[i];
+}
+
+static void gelu_mul(const float *gate, const float *up, int n, float *out) {
+    for (int i = 0; i < n; i++) out[i] = kt__gelu_tanhf(gate[i]) * up[i];
+}
+
+static float softcap_one(float x, float cap) {
+    return cap * kt__tanhf(x / cap);
+}
+
+static void softcap(float *x, int n, float cap) {
+    for (int i = 0; i < n; i++) x[i] = softcap_one(x[i], cap);
+}
+
+static void rotate(float *a, float *b, float c, float s) {
+    float x0 = *a, x1 = *b;
+    *a = fmaf(-x1, s, x0 * c);
+    *b = fmaf(x0, s, x1 * c);
+}
+
+static void rope_neox(float *x, const float *cs, int n_rot) {
+    int half = n_rot / 2;
+    for (int i = 0; i < half; i++) rotate(&x[i], &x[i + half], cs[i], cs[half + i]);
+}
+
+static void rope_norm(float *x, const float *cs, int n_rot) {
+    int half = n_rot / 2;
+    for (int i = 0; i < half; i++) rotate(&x[2 * i], &x[2 * i + 1], cs[i], cs[half + i]);
+}
+
+/* ---- attention
+ * ---------------------------------------------------------------------------------------- */
+
+static kt__f16 kv_round(float x) {
+    if (x > 65504.0f) x = 65504.0f;
+    if (x < -65504.0f) x = -65504.0f;
+    return kt__f16_from_f32(x);
+}
+
+static void store_k(const float *k, int head_dim, int slot, kt__f16 *page) {
+    for (int d = 0; d < head_dim; d++) page[d * KT__PAGE_POS + slot] = kv_round(k[d]);
+}
+
+static void store_v(const float *v, int head_dim, int slot, kt__f16 *page) {
+    for (int d = 0; d < head_dim; d++) page[slot * head_dim + d] = kv_round(v[d]);
+}
+
+static float score(const kt__attn *attn, const float *q, int slot) {
+    const kt__f16 *k = attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
+    float s = 0;
+    for (int d = 0; d < attn->head_dim_k; d++) {
+        s = fmaf(q[d], kt__f16_to_f32(k[d * KT__PAGE_POS]), s);
+    }
+    return attn->softcap != 0 ? softcap_one(s, attn->softcap) : s;
+}
+
+static void attn_query(const kt__attn *attn, int i) {
+    const float *q = attn->q + (size_t)i * attn->ld_q;
+    float *o = attn->o + (size_t)i * attn->ld_o;
+    int lo = attn->lo[i], hi = attn->hi[i];
+    float s[KT__SPLIT_POS], lane[LANES] = {0}, m = -INFINITY;
+    for (int slot = lo; slot < hi; slot++) {
+        s[slot] = score(attn, q, slot);
+        if (s[slot] > m) m = s[slot];
+    }
+    m = m + 0.0f; /* -0 and +0 are one maximum */
+    for (int d = 0; d < attn->head_dim_v; d++) o[d] = 0;
+    for (int slot = lo; slot < hi; slot++) {
+        float p = kt__expf(s[slot] - m);
+        const kt__f16 *v = attn->v[slot / KT__PAGE_POS] + slot % KT__PAGE_POS * attn->head_dim_v;
+        lane[slot % LANES] += p;
+        for (int d = 0; d < attn->head_dim_v; d++) o[d] = fmaf(p, kt__f16_to_f32(v[d]), o[d]);
+    }
+    attn->m[i] = m;
+    attn->l[i] = tree_sum(lane);
+}
+
+static void attention(const kt__attn *attn, void *scratch) {
+    (void)scratch;
+    for (int i = 0; i < attn->n_q; i++) attn_query(attn, i);
+}
+
+static size_t attn_scratch_bytes(int n_q, int head_dim_k, int head_dim_v) {
+    (void)n_q, (void)head_dim_k, (void)head_dim_v;
+    return 64;
+}
+
+static void attn_merge(float *M, float *L, float *O, float m, float l, const float *o,
+                       int head_dim) {
+    float top = m > *M ? m : *M;
+    float a = kt__expf(*M - top), b = kt__expf(m - top);
+    *M = top;
+    *L = fmaf(a, *L, b * l);
+    for (int d = 0; d < head_dim; d++) O[d] = fmaf(a, O[d], b * o[d]);
+}
+
+static void attn_finish(const float *O, float L, int head_dim, float *out) {
+    float inverse = 1.0f / L;
+    for (int d = 0; d < head_dim; d++) out[d] = O[d] * inverse;
+}
+
+/* ---- the rest
+ * ----------------------------------------------------------------------------------------- */
+
+static int argmax(const float *x, int n, bool *finite) {
+    int best = 0;
+    float top = -INFINITY;
+    *finite = true;
+    for (int i = 0; i < n; i++) {
+        if (!(fabsf(x[i]) <= FLT_MAX)) *finite = false;
+        if (x[i] > top) {
+            top = x[i];
+            best = i;
+        }
+    }
+    return best;
+}
+
+static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
+    enum { N = 64 };
+    uint8_t a[N];
+    int8_t b[N];
+    int32_t sum = 0;
+    for (int i = 0; i < N; i++) {
+        a[i] = (uint8_t)(i * 7);
+        b[i] = (int8_t)(i * 5);
+    }
+    for (uint64_t n = 0; n < iterations; n++) {
+        a[n % N] =
+            (uint8_t)(n + (uint64_t)(uint32_t)sum); /* keeps the loop's work from being hoisted */
+        for (int i = 0; i < N; i++) sum = (int32_t)((uint32_t)sum + (uint32_t)(a[i] * b[i]));
+    }
+    *sink = sum;
+    return iterations * N;
+}
+
+/* One row a type: the plain product serves few and many tokens. */
+#define X(name, ggml_id, elems, bytes, act) [KT__TYPE_##name] = {mm_##name, mm_##name, 16, 16},
+const kt__kernels kt__kernels_ref = {
+    .name = "ref",
+    .mm =
+        {
+#include "quant/types.def"
+        },
+#undef X
+#define X(name, ggml_id, elems, bytes, act) [KT__TYPE_##name] = exact_##name,
+    .exact =
+        {
+#include "quant/types.def"
+        },
+#undef X
+    .mm_scratch_bytes = 64,
+    .quantize = {quantize_f32, quantize_q32, quantize_q256},
+    .rmsnorm = rmsnorm,
+    .add = add,
+    .scale = scale,
+    .silu_mul = silu_mul,
+    .gelu_mul = gelu_mul,
+    .softcap = softcap,
+    .rope_neox = rope_neox,
+    .rope_norm = rope_norm,
+    .store_k = store_k,
+    .store_v = store_v,
+    .attn = attention,
+    .attn_scratch_bytes = attn_scratch_bytes,
+    .attn_merge = attn_merge,
+    .attn_finish = attn_finish,
+    .argmax = argmax,
+    .peak_i8 = peak_i8,
+};
