@@ -33,6 +33,19 @@ float kt__expf(float x) {
     return (p * a) * b;
 }
 
+void kt__exp_weights(const float *x, float max, size_t n, float *out) {
+    for (size_t i = 0; i < n; i++) {
+        float d = x[i] - max, y = d < KT__EXPF_MIN ? KT__EXPF_MIN : d;
+        float whole = (y * KT__EXPF_LOG2E + KT__EXPF_SHIFT) - KT__EXPF_SHIFT;
+        float r = (y - whole * KT__EXPF_LN2_HI) - whole * KT__EXPF_LN2_LO;
+        float p = (KT__EXPF_C6 * r + KT__EXPF_C5) * r + KT__EXPF_C4;
+        p = ((p * r + KT__EXPF_C3) * r + KT__EXPF_C2) * r + 1.0f;
+        p = p * r + 1.0f;
+        float scale = kt__f32_from_bits((uint32_t)((int32_t)whole + 127) << 23);
+        out[i] = d < KT__EXPF_MIN ? 0.0f : p * scale;
+    }
+}
+
 float kt__tanhf(float x) {
     float magnitude = fabsf(x);
     float x2 = x * x;
