@@ -102,7 +102,7 @@ static kt_status get_integer(const kt__gguf_part *part, const char *key, bool re
 
 kt_status kt__gguf_part_get_u32(const kt__gguf_part *part, const char *key, bool *found,
                                 uint32_t *out, kt_error *err) {
-    uint64_t value;
+    uint64_t value = 0;
     kt_status status = get_integer(part, key, false, 0, UINT32_MAX, &value, found, err);
     if (*found && status == KT_OK) *out = (uint32_t)value;
     return status;
@@ -116,7 +116,7 @@ const kt__gguf_kv *kt__gguf_find(const kt__gguf *g, const char *key) {
 
 kt_status kt__gguf_get_u32(const kt__gguf *g, const char *key, bool required, uint32_t *out,
                            kt_error *err) {
-    uint64_t value;
+    uint64_t value = 0;
     bool found;
     kt_status status = get_integer(&g->parts[0], key, required, 0, UINT32_MAX, &value, &found, err);
     if (status == KT_OK && found) *out = (uint32_t)value;
@@ -125,7 +125,7 @@ kt_status kt__gguf_get_u32(const kt__gguf *g, const char *key, bool required, ui
 
 kt_status kt__gguf_get_i32(const kt__gguf *g, const char *key, bool required, int32_t *out,
                            kt_error *err) {
-    uint64_t value;
+    uint64_t value = 0;
     bool found;
     kt_status status =
         get_integer(&g->parts[0], key, required, INT32_MIN, INT32_MAX, &value, &found, err);
@@ -135,7 +135,7 @@ kt_status kt__gguf_get_i32(const kt__gguf *g, const char *key, bool required, in
 
 kt_status kt__gguf_get_u64(const kt__gguf *g, const char *key, bool required, uint64_t *out,
                            kt_error *err) {
-    uint64_t value;
+    uint64_t value = 0;
     bool found;
     kt_status status = get_integer(&g->parts[0], key, required, 0, UINT64_MAX, &value, &found, err);
     if (status == KT_OK && found) *out = value;
