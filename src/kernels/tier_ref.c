@@ -40,7 +40,7 @@ static float quantize_block(const float *x, int n, int8_t *q) {
         if (magnitude > amax) amax = magnitude;
     }
     if (!finite || amax < 0x1p-100f) {
-        memset(q, 0, (size_t)n);
+        for (int i = 0; i < n; i++) q[i] = 0;
         return finite ? 0.0f : kt__f32_from_bits(0x7fc00000u);
     }
     float inverse = 127.0f / amax;

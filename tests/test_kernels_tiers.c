@@ -1,0 +1,254 @@
+/* Matrix products: every tier this machine can run, every type, few and many tokens, odd sizes and
+ * hostile blocks, byte for byte against the reference tier. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels_data.h"
+
+enum { MAX_ROW = 100, MAX_TOK = 160, MAX_COL = 2048, PAD_OUT = 3 };
+
+/* Buffers of all cases, made once. */
+typedef struct bench {
+    kd_guard w, act, scratch;
+    float *x, *want, *got, *bias, *residual;
+} bench;
+
+static bench *bench_open(void) {
+    bench *b = calloc(1, sizeof *b);
+    size_t n_out = (size_t)MAX_TOK * (MAX_ROW + PAD_OUT);
+    b->w = kd_guard_open((size_t)MAX_ROW * MAX_COL * 4);
+    b->act = kd_guard_open((size_t)MAX_TOK * MAX_COL * 4);
+    size_t scratch = 64;
+    for (const kt__kernels **tier = kd_tiers(); *tier; tier++) {
+        if ((*tier)->mm_scratch_bytes > scratch) scratch = (*tier)->mm_scratch_bytes;
+    }
+    b->scratch = kd_guard_open((scratch + 63) / 64 * 64);
+    b->x = malloc(MAX_COL * sizeof(float));
+    b->want = malloc(n_out * sizeof(float));
+    b->got = malloc(n_out * sizeof(float));
+    b->bias = malloc(MAX_ROW * sizeof(float));
+    b->residual = malloc(n_out * sizeof(float));
+    return b;
+}
+
+static void bench_close(bench *b) {
+    kd_guard_close(&b->w);
+    kd_guard_close(&b->act);
+    kd_guard_close(&b->scratch);
+    free(b->x);
+    free(b->want);
+    free(b->got);
+    free(b->bias);
+    free(b->residual);
+    free(b);
+}
+
+typedef enum family { ROWDOT, GEMM, EXACT, FAMILIES } family;
+static const char *const family_names[] = {"rowdot", "gemm", "exact"};
+
+typedef struct mm_case {
+    kt__type type;
+    int n_row, n_col, n_tok;
+    kd_blocks_kind blocks;
+    kd_act_kind act;
+    bool bias, residual, in_place;
+} mm_case;
+
+static kt__mm_fn *function_of(const kt__kernels *tier, kt__type type, family f) {
+    if (f == EXACT) return tier->exact[type];
+    return f == GEMM ? tier->mm[type].gemm : tier->mm[type].rowdot;
+}
+
+static kt__act_kind act_kind_of(const mm_case *c, family f) {
+    return f == EXACT ? KT__ACT_F32 : kt__type_get(c->type)->act;
+}
+
+static void fill_weights(bench *b, const mm_case *c, kd_rng *rng, kt__mm *mm) {
+    mm->w_row_bytes = kt__type_row_bytes(c->type, c->n_col);
+    uint8_t *w = kd_guard_last(&b->w, mm->w_row_bytes * (size_t)c->n_row);
+    for (int r = 0; r < c->n_row; r++) {
+        kd_weights(c->type, c->blocks, rng, c->n_col, w + (size_t)r * mm->w_row_bytes);
+    }
+    mm->w = w;
+}
+
+static void fill_act(bench *b, const mm_case *c, kt__act_kind kind, kd_rng *rng, kt__mm *mm) {
+    mm->act_row_bytes = kt__act_layout_of(kind, c->n_col).row_bytes;
+    uint8_t *act = kd_guard_last(&b->act, mm->act_row_bytes * (size_t)c->n_tok);
+    for (int t = 0; t < c->n_tok; t++) {
+        kd_activations(c->act, rng, c->n_col, b->x);
+        kd_ref()->quantize[kind](b->x, c->n_col, act + (size_t)t * mm->act_row_bytes);
+    }
+    mm->act = act;
+}
+
+/* Runs one function into `out`, whose every byte outside the result must stay as it was. */
+static void run_case(bench *b, const mm_case *c, kt__mm mm, kt__mm_fn *fn, float *out) {
+    size_t n_out = (size_t)c->n_tok * mm.ld_out;
+    memset(out, 0xa5, n_out * sizeof *out);
+    mm.out = out;
+    mm.residual = c->residual ? b->residual : NULL;
+    mm.ld_residual = mm.ld_out;
+    if (c->residual && c->in_place) {
+        for (int t = 0; t < c->n_tok; t++) {
+            size_t at = (size_t)t * mm.ld_out;
+            memcpy(out + at, b->residual + at, (size_t)c->n_row * sizeof *out);
+        }
+        mm.residual = out;
+    }
+    fn(&mm, b->scratch.map);
+    kd_unify_nan(out, n_out);
+}
+
+static void report(const mm_case *c, const char *tier, family f, const float *want,
+                   const float *got, size_t ld) {
+    for (int t = 0; t < c->n_tok; t++) {
+        for (int r = 0; r < (int)ld; r++) {
+            size_t at = (size_t)t * ld + (size_t)r;
+            if (memcmp(&want[at], &got[at], sizeof(float)) == 0) continue;
+            fail_msg(
+                "%s %s %s: n_row %d n_col %d n_tok %d blocks %d act %d bias %d residual %d: row %d "
+                "token %d: want %a, got %a",
+                tier, kt__type_get(c->type)->name, family_names[f], c->n_row, c->n_col, c->n_tok,
+                (int)c->blocks, (int)c->act, c->bias, c->residual, r, t, (double)want[at],
+                (double)got[at]);
+        }
+    }
+}
+
+static void check_case(bench *b, const mm_case *c, uint64_t seed) {
+    kd_rng rng = {seed};
+    kt__mm mm = {.n_row = c->n_row, .n_col = c->n_col, .n_tok = c->n_tok};
+    mm.ld_out = (size_t)c->n_row + (size_t)(seed % PAD_OUT);
+    size_t n_out = (size_t)c->n_tok * mm.ld_out;
+    for (int r = 0; r < c->n_row; r++) b->bias[r] = kd_normal(&rng);
+    for (size_t i = 0; i < n_out; i++) b->residual[i] = kd_normal(&rng);
+    if (c->bias) mm.bias = b->bias;
+    fill_weights(b, c, &rng, &mm);
+    if (seed % 2) mm.next = mm.w;
+    int filled = -1;
+    for (family f = ROWDOT; f < FAMILIES; f++) {
+        kt__act_kind kind = act_kind_of(c, f);
+        if ((int)kind != filled) fill_act(b, c, kind, &rng, &mm);
+        filled = (int)kind;
+        run_case(b, c, mm, function_of(kd_ref(), c->type, f), b->want);
+        for (const kt__kernels **tier = kd_tiers(); *tier; tier++) {
+            run_case(b, c, mm, function_of(*tier, c->type, f), b->got);
+            if (memcmp(b->want, b->got, n_out * sizeof(float)) != 0) {
+                report(c, (*tier)->name, f, b->want, b->got, mm.ld_out);
+            }
+        }
+    }
+}
+
+/* Row lengths that a type allows: short and full groups, odd lengths for floats. */
+static int pick_col(kt__type type, kd_rng *rng) {
+    static const int floats[] = {1, 2, 15, 16, 17, 64, 100, 172, 255, 256, 257, 300, 640};
+    static const int small[] = {32, 64, 96, 160, 224, 256, 288, 320, 480, 512, 896};
+    static const int super[] = {256, 512, 768, 1024, 1280};
+    switch (kt__type_get(type)->act) {
+    case KT__ACT_F32: return floats[kd_below(rng, (int)(sizeof floats / sizeof *floats))];
+    case KT__ACT_Q32: return small[kd_below(rng, (int)(sizeof small / sizeof *small))];
+    default: return super[kd_below(rng, (int)(sizeof super / sizeof *super))];
+    }
+}
+
+static mm_case random_case(kt__type type, kd_rng *rng) {
+    int flags = kd_below(rng, 8);
+    return (mm_case){.type = type,
+                     .n_row = 1 + kd_below(rng, 70),
+                     .n_col = pick_col(type, rng),
+                     .n_tok = 1 + kd_below(rng, 40),
+                     .blocks = (kd_blocks_kind)kd_below(rng, KD_BLOCKS_KINDS),
+                     .act = (kd_act_kind)kd_below(rng, KD_ACT_KINDS),
+                     .bias = flags & 1,
+                     .residual = flags & 2,
+                     .in_place = flags & 4};
+}
+
+static void test_every_number_of_tokens(void **state) {
+    kd_rng rng = {1};
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        for (int n_tok = 1; n_tok <= 40; n_tok++) {
+            mm_case c = random_case(type, &rng);
+            c.n_tok = n_tok;
+            c.n_row = 1 + c.n_row / 3;
+            check_case(*state, &c, kd_next(&rng));
+        }
+    }
+}
+
+static void test_every_number_of_rows(void **state) {
+    kd_rng rng = {2};
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        for (int n_row = 1; n_row <= 70; n_row++) {
+            mm_case c = random_case(type, &rng);
+            c.n_row = n_row;
+            c.n_tok = 1 + c.n_tok / 4;
+            check_case(*state, &c, kd_next(&rng));
+        }
+    }
+}
+
+static void test_every_kind_of_data(void **state) {
+    kd_rng rng = {3};
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        for (kd_blocks_kind blocks = 0; blocks < KD_BLOCKS_KINDS; blocks++) {
+            for (kd_act_kind act = 0; act < KD_ACT_KINDS; act++) {
+                mm_case c = random_case(type, &rng);
+                c.blocks = blocks;
+                c.act = act;
+                check_case(*state, &c, kd_next(&rng));
+            }
+        }
+    }
+}
+
+static void test_large_tiles(void **state) {
+    kd_rng rng = {4};
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        mm_case c = random_case(type, &rng);
+        c.n_row = 97;
+        c.n_tok = 131 + kd_below(&rng, 29);
+        c.n_col = kt__type_get(type)->act == KT__ACT_F32 ? 500 : 1024;
+        c.blocks = KD_BLOCKS_RANDOM;
+        check_case(*state, &c, kd_next(&rng));
+        c.n_row = 64;
+        c.n_tok = 64;
+        c.n_col = kt__type_get(type)->act == KT__ACT_Q256 ? 2048 : 2016;
+        check_case(*state, &c, kd_next(&rng));
+    }
+}
+
+static void test_nothing_to_do(void **state) {
+    bench *b = *state;
+    kt__mm mm = {.n_col = 256, .w = b->w.map, .act = b->act.map, .out = b->got};
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        for (const kt__kernels **tier = kd_tiers(); *tier; tier++) {
+            for (family f = ROWDOT; f < FAMILIES; f++) {
+                mm.n_row = 0, mm.n_tok = 3;
+                function_of(*tier, type, f)(&mm, b->scratch.map);
+                mm.n_row = 3, mm.n_tok = 0;
+                function_of(*tier, type, f)(&mm, b->scratch.map);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_number_of_tokens), cmocka_unit_test(test_every_number_of_rows),
+        cmocka_unit_test(test_every_kind_of_data),     cmocka_unit_test(test_large_tiles),
+        cmocka_unit_test(test_nothing_to_do),
+    };
+    bench *b = bench_open();
+    struct CMUnitTest with_state[sizeof tests / sizeof *tests];
+    memcpy(with_state, tests, sizeof tests);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) with_state[i].initial_state = b;
+    int failed = cmocka_run_group_tests(with_state, NULL, NULL);
+    bench_close(b);
+    return failed;
+}
