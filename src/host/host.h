@@ -33,8 +33,8 @@ typedef struct kt__limits {
     int n_affinity_cores;      /* physical cores among them */
     double quota_cpus;         /* cgroup quota in processors; 0: none */
     uint64_t mem_total_bytes, mem_available_bytes;
-    uint64_t mem_cgroup_bytes; /* the smallest memory.max above us; 0: none */
-    uint64_t mem_cgroup_used_bytes;
+    uint64_t mem_cgroup_bytes; /* memory.max (or .high) of the tightest group above us; 0: none */
+    uint64_t mem_cgroup_used_bytes; /* of that group, without its page cache */
     uint64_t page_bytes, huge_page_bytes;
 } kt__limits;
 
