@@ -11,17 +11,18 @@
 #include "base/clock.h"
 #include "host/host.h"
 
-/* The flags line of /proc/cpuinfo, with a space at both ends; "" where there is none. */
-static void read_flags(char *flags, size_t size) {
-    flags[0] = '\0';
+/* The value of the first "key : value" line of /proc/cpuinfo, between two spaces; "" where there is
+ * none. */
+static void read_cpuinfo(const char *key, char *value, size_t size) {
+    value[0] = '\0';
     FILE *f = fopen("/proc/cpuinfo", "re");
     if (!f) return;
     char line[8192];
     while (fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
-        if (strncmp(line, "flags", 5) != 0 || !colon) continue;
+        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
         colon[strcspn(colon, "\n")] = '\0';
-        snprintf(flags, size, "%s ", colon + 1);
+        snprintf(value, size, "%s ", colon + 1);
         break;
     }
     fclose(f);
