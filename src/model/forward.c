@@ -1,0 +1,328 @@
+#include "model/forward.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "model/rope.h"
+
+/* Address-space buffers of a batch, one mapping each; [n_tok_max] rows. */
+typedef enum buf_id { BUF_X, BUF_Q, BUF_ATTN, BUF_FF, BUF_TMP, BUF_CS, BUF_CS_LOCAL, BUF_LOGITS, BUF_ACT0,
+                      BUF_COUNT = BUF_ACT0 + KT__ACT_COUNT } buf_id;
+
+struct kt__fwd {
+    const kt__net *net;
+    const kt__kernels *kernels;
+    kt__fwd_params params;
+    kt__dev *dev;
+    const kt__ops *ops;
+    kt__arena arena;
+    kt__rope rope, rope_local;
+    bool has_local;
+    void *buf[BUF_COUNT];
+    size_t buf_bytes[BUF_COUNT];
+    /* the batch */
+    kt__batch batch;
+    const kt__kv *kv;
+    int layer; /* cursor: -1 before the embedding, n_layer before the head */
+};
+
+static float *f32_buf(const kt__fwd *fwd, buf_id id) { return fwd->buf[id]; }
+
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+static int longest_row(const kt__hparams *hp) {
+    return max_int(hp->d_model, max_int(hp->d_ff, hp->n_head * hp->head_dim_v));
+}
+
+/* Bytes of every buffer; returns the sum. */
+static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t *bytes) {
+    const kt__hparams *hp = &net->hp;
+    size_t n = (size_t)p->n_tok_max, f = sizeof(float);
+    bytes[BUF_X] = n * (size_t)hp->d_model * f;
+    bytes[BUF_TMP] = bytes[BUF_X];
+    bytes[BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
+    bytes[BUF_ATTN] = n * (size_t)hp->n_head * (size_t)hp->head_dim_v * f;
+    bytes[BUF_FF] = n * (size_t)hp->d_ff * f;
+    bytes[BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
+    bytes[BUF_CS_LOCAL] = bytes[BUF_CS];
+    bytes[BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
+    uint64_t sum = 0;
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        bytes[BUF_ACT0 + kind] = n * kt__act_layout_of((kt__act_kind)kind, longest_row(hp)).row_bytes;
+    }
+    for (int i = 0; i < BUF_COUNT; i++) sum += bytes[i];
+    return sum;
+}
+
+uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params) {
+    size_t bytes[BUF_COUNT];
+    return plan_buffers(net, params, bytes);
+}
+
+static kt_status map_buffers(kt__fwd *fwd, kt_error *err) {
+    (void)plan_buffers(fwd->net, &fwd->params, fwd->buf_bytes);
+    for (int i = 0; i < BUF_COUNT; i++) {
+        fwd->buf[i] = kt__pages_alloc(fwd->buf_bytes[i]);
+        if (!fwd->buf[i]) return kt__fail_nomem(err, "batch scratch", fwd->buf_bytes[i]);
+    }
+    return KT_OK;
+}
+
+kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *kernels,
+                         const kt__fwd_params *params, kt__fwd **out, kt_error *err) {
+    kt_status status;
+    const kt__hparams *hp = &net->hp;
+    *out = NULL;
+    kt__fwd *fwd = kt__calloc(1, sizeof *fwd);
+    if (!fwd) return kt__fail_nomem(err, "the forward pass", sizeof *fwd);
+    fwd->net = net;
+    fwd->kernels = kernels;
+    fwd->params = *params;
+    kt__arena_init(&fwd->arena, 16 * 1024, (size_t)1 << 30);
+    kt__dev_limits limits = {
+        .n_tok = params->n_tok_max,
+        .n_col = longest_row(hp),
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .n_head = hp->n_head,
+        .n_head_kv = hp->n_head_kv,
+        .n_ctx = params->n_ctx,
+    };
+    KT__TRY(kt__dev_create(pool, kernels, params->exact, &limits, &fwd->dev, err));
+    fwd->ops = kt__dev_ops(fwd->dev);
+    KT__TRY(map_buffers(fwd, err));
+    for (int i = 0; i < hp->n_layer; i++) fwd->has_local |= net->layers[i].local;
+    KT__TRY(kt__rope_init(net, false, params->n_ctx, &fwd->arena, &fwd->rope, err));
+    KT__TRY(kt__rope_init(net, true, params->n_ctx, &fwd->arena, &fwd->rope_local, err));
+    /* local layers without a base of their own rotate as the others do */
+    if (hp->rope.local_freq_base == hp->rope.freq_base) fwd->rope_local = fwd->rope;
+    *out = fwd;
+    fwd = NULL;
+out:
+    kt__fwd_destroy(fwd);
+    return status;
+}
+
+void kt__fwd_destroy(kt__fwd *fwd) {
+    if (!fwd) return;
+    for (int i = 0; i < BUF_COUNT; i++) kt__pages_free(fwd->buf[i], fwd->buf_bytes[i]);
+    kt__dev_destroy(fwd->dev);
+    kt__arena_free(&fwd->arena);
+    kt__free(fwd);
+}
+
+uint64_t kt__fwd_scratch_bytes(const kt__fwd *fwd) {
+    uint64_t sum = kt__dev_scratch_bytes(fwd->dev);
+    for (int i = 0; i < BUF_COUNT; i++) sum += fwd->buf_bytes[i];
+    return sum;
+}
+
+float *kt__fwd_logits(const kt__fwd *fwd, int i) {
+    return f32_buf(fwd, BUF_LOGITS) + (size_t)i * (size_t)fwd->net->hp.n_vocab;
+}
+
+void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads) {
+    fwd->batch = *batch;
+    fwd->kv = kv;
+    fwd->layer = -1;
+    kt__dev_set_threads(fwd->dev, n_threads);
+}
+
+/* Activation rows of n_col for the products with the given weights (absent ones are skipped). */
+static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__weight *const *users, int n) {
+    kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
+    for (int i = 0; i < n; i++) acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i]);
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        acts.layout[kind] = kt__act_layout_of((kt__act_kind)kind, n_col);
+        acts.data[kind] = fwd->buf[BUF_ACT0 + kind];
+    }
+    return acts;
+}
+
+static kt_status numeric_error(const kt__fwd *fwd, const char *where, kt_error *err) {
+    return kt__fail(err, KT_E_NUMERIC,
+                    "a number that is not finite came out before %s of layer %d of %d: the file is damaged, or "
+                    "its weights are not what the %s architecture expects",
+                    where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
+}
+
+static void embed_batch(kt__fwd *fwd) {
+    const kt__hparams *hp = &fwd->net->hp;
+    float scale = hp->features & KT__F_EMBED_SCALE ? sqrtf((float)hp->d_model) : 1.0f;
+    fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, scale,
+                    f32_buf(fwd, BUF_X));
+    size_t n_rot = (size_t)hp->rope.n_rot;
+    for (int s = 0; s < fwd->batch.n_seg; s++) {
+        const kt__seg *seg = &fwd->batch.segs[s];
+        for (int i = 0; i < seg->n_tok; i++) {
+            size_t at = (size_t)(seg->row0 + i) * n_rot;
+            kt__rope_fill(&fwd->rope, seg->pos0 + i, f32_buf(fwd, BUF_CS) + at);
+            if (!fwd->has_local) continue;
+            kt__rope_fill(&fwd->rope_local, seg->pos0 + i, f32_buf(fwd, BUF_CS_LOCAL) + at);
+        }
+    }
+}
+
+static void attend(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__batch *b = &fwd->batch;
+    kt__qkv qkv = {
+        .wq = layer->wq,
+        .wk = layer->wk,
+        .wv = layer->wv,
+        .bq = layer->t[KT__SLOT_ATTN_Q_BIAS].v,
+        .bk = layer->t[KT__SLOT_ATTN_K_BIAS].v,
+        .bv = layer->t[KT__SLOT_ATTN_V_BIAS].v,
+        .q_norm = hp->features & KT__F_QK_NORM ? layer->t[KT__SLOT_ATTN_Q_NORM].v : NULL,
+        .k_norm = hp->features & KT__F_QK_NORM ? layer->t[KT__SLOT_ATTN_K_NORM].v : NULL,
+        .norm_eps = hp->norm_eps,
+        .n_head = hp->n_head,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .cs = f32_buf(fwd, layer->local ? BUF_CS_LOCAL : BUF_CS),
+        .n_rot = hp->rope.n_rot,
+        .neox = !(hp->features & KT__F_ROPE_NORM),
+        .q_scale = hp->q_scale,
+        .q_out = f32_buf(fwd, BUF_Q),
+        .kv = fwd->kv,
+        .layer = fwd->layer,
+        .segs = b->segs,
+        .n_seg = b->n_seg,
+    };
+    fwd->ops->qkv(fwd->dev, acts, &qkv);
+    kt__attention attention = {
+        .kv = fwd->kv,
+        .layer = fwd->layer,
+        .n_head = hp->n_head,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .q = f32_buf(fwd, BUF_Q),
+        .n_tok = b->n_tok,
+        .segs = b->segs,
+        .n_seg = b->n_seg,
+        .window = layer->local ? hp->window : 0,
+        .softcap = hp->attn_softcap,
+        .out = f32_buf(fwd, BUF_ATTN),
+    };
+    fwd->ops->attention(fwd->dev, &attention);
+}
+
+/* x += projection of the block's output, through the post-norm where the architecture has one. */
+static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
+                      const float *post_norm) {
+    const kt__hparams *hp = &fwd->net->hp;
+    float *x = f32_buf(fwd, BUF_X);
+    size_t ld = (size_t)hp->d_model;
+    if (!(hp->features & KT__F_POST_NORM)) {
+        fwd->ops->matmul(fwd->dev, w, acts, bias, x, x, ld);
+        return true;
+    }
+    float *tmp = f32_buf(fwd, BUF_TMP);
+    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, tmp, ld);
+    return fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok, hp->d_model, x);
+}
+
+static kt_status attention_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    int n_tok = fwd->batch.n_tok;
+    const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv};
+    kt__acts acts = acts_for(fwd, n_tok, hp->d_model, users, 3);
+    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_ATTN_NORM].v, hp->norm_eps, n_tok,
+                        &acts)) {
+        return numeric_error(fwd, "the attention", err);
+    }
+    attend(fwd, layer, &acts);
+    const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
+    acts = acts_for(fwd, n_tok, hp->n_head * hp->head_dim_v, &out, 1);
+    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), n_tok, &acts);
+    if (!add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
+                   layer->t[KT__SLOT_ATTN_POST_NORM].v)) {
+        return numeric_error(fwd, "the attention's norm", err);
+    }
+    return KT_OK;
+}
+
+static kt_status ffn_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    int n_tok = fwd->batch.n_tok;
+    const kt__weight *users[] = {&layer->gate, &layer->up};
+    kt__acts acts = acts_for(fwd, n_tok, hp->d_model, users, 2);
+    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_FFN_NORM].v, hp->norm_eps, n_tok,
+                        &acts)) {
+        return numeric_error(fwd, "the feed-forward", err);
+    }
+    kt__glu_kind kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
+    fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF), (size_t)hp->d_ff);
+    const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
+    acts = acts_for(fwd, n_tok, hp->d_ff, &down, 1);
+    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_FF), n_tok, &acts);
+    if (!add_block(fwd, down, &acts, NULL, layer->t[KT__SLOT_FFN_POST_NORM].v)) {
+        return numeric_error(fwd, "the feed-forward's norm", err);
+    }
+    return KT_OK;
+}
+
+/* Logits of the wanted rows: their hidden states are gathered, normed, shown to the hook, and multiplied. */
+static kt_status head_block(kt__fwd *fwd, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__batch *b = &fwd->batch;
+    size_t d = (size_t)hp->d_model;
+    float *x = f32_buf(fwd, BUF_X), *rows = f32_buf(fwd, BUF_TMP), *logits = f32_buf(fwd, BUF_LOGITS);
+    if (b->n_out == 0) return KT_OK;
+    for (int i = 0; i < b->n_out; i++) {
+        memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
+    }
+    if (!fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm, hp->norm_eps, b->n_out, hp->d_model, rows)) {
+        return numeric_error(fwd, "the head, after the last", err);
+    }
+    for (int i = 0; fwd->params.on_hidden && i < b->n_out; i++) {
+        fwd->params.on_hidden(fwd->params.on_hidden_user, b->out_rows[i], rows + (size_t)i * d);
+    }
+    const kt__weight *head = &fwd->net->head;
+    kt__acts acts = acts_for(fwd, b->n_out, hp->d_model, &head, 1);
+    fwd->ops->quantize(fwd->dev, rows, b->n_out, &acts);
+    fwd->ops->matmul(fwd->dev, head, &acts, NULL, NULL, logits, (size_t)hp->n_vocab);
+    if (hp->final_softcap > 0.0f) {
+        fwd->ops->softcap(fwd->dev, logits, (int64_t)b->n_out * hp->n_vocab, hp->final_softcap);
+    }
+    for (int i = 0; i < b->n_out; i++) {
+        bool finite = true;
+        (void)fwd->kernels->argmax(kt__fwd_logits(fwd, i), hp->n_vocab, &finite);
+        if (!finite) return numeric_error(fwd, "the logits, after the last", err);
+    }
+    return KT_OK;
+}
+
+static kt_status step(kt__fwd *fwd, kt_error *err) {
+    if (fwd->layer < 0) {
+        embed_batch(fwd);
+        return KT_OK;
+    }
+    if (fwd->layer == fwd->net->hp.n_layer) return head_block(fwd, err);
+    const kt__layer *layer = &fwd->net->layers[fwd->layer];
+    kt_status status = attention_block(fwd, layer, err);
+    return status == KT_OK ? ffn_block(fwd, layer, err) : status;
+}
+
+kt_status kt__fwd_run(kt__fwd *fwd, int64_t deadline_us, const atomic_bool *cancel, bool *done,
+                      kt_error *err) {
+    kt_status status;
+    *done = false;
+    while (fwd->layer <= fwd->net->hp.n_layer) {
+        if (atomic_load_explicit(cancel, memory_order_relaxed)) {
+            return kt__fail(err, KT_E_CANCELLED, "cancelled");
+        }
+        if (deadline_us != INT64_MAX && kt__now_us() >= deadline_us) return KT_OK;
+        KT__TRY(step(fwd, err));
+        fwd->layer++;
+    }
+    *done = true;
+    status = KT_OK;
+out:
+    return status;
+}

@@ -1,0 +1,279 @@
+#include "model/hparams.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+
+typedef struct arch_row {
+    const char *name;
+    unsigned features;
+    int window_period;
+    float local_freq_base;
+} arch_row;
+
+static const arch_row archs[] = {
+#define X(name, features, period, base) {#name, features, period, base},
+#include "model/arch.def"
+#undef X
+};
+
+const char *kt__arch_list(void) {
+    return "llama, qwen2, qwen3, gemma2, gemma3, phi3";
+}
+
+/* Reads PREFIX.suffix keys; the first failure sticks, so that a run of reads is checked once. */
+typedef struct reader {
+    const kt__gguf *gguf;
+    const char *prefix;
+    kt_error *err;
+    kt_status status;
+    char key[128];
+} reader;
+
+static const char *key_of(reader *r, const char *suffix) {
+    snprintf(r->key, sizeof r->key, "%s.%s", r->prefix, suffix);
+    return r->key;
+}
+
+static float read_f32(reader *r, const char *suffix, bool required, float fallback) {
+    float value = fallback;
+    if (r->status == KT_OK) {
+        r->status = kt__gguf_get_f32(r->gguf, key_of(r, suffix), required, &value, r->err);
+    }
+    if (r->status == KT_OK && !isfinite(value)) {
+        r->status = kt__fail_at(r->err, KT_E_FORMAT, key_of(r, suffix), UINT64_MAX,
+                                "%s: key '%s' is not a finite number", kt__gguf_path(r->gguf),
+                                key_of(r, suffix));
+    }
+    return value;
+}
+
+/* An integer in [low, high]; a per-layer array is taken when all its elements are equal. */
+static int64_t read_int(reader *r, const char *suffix, bool required, int64_t fallback, int64_t low,
+                        int64_t high) {
+    if (r->status != KT_OK) return low;
+    const char *key = key_of(r, suffix);
+    const kt__gguf_kv *kv = kt__gguf_find(r->gguf, key);
+    uint64_t value = 0;
+    if (!kv && !required) return fallback;
+    if (kv && kv->type == KT__GGUF_ARRAY && kv->count > 0 && kv->elem_type != KT__GGUF_STRING &&
+        kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64) {
+        value = (uint64_t)kt__gguf_array_i64(kv, 0);
+        for (uint64_t i = 1; i < kv->count; i++) {
+            if ((uint64_t)kt__gguf_array_i64(kv, i) == value) continue;
+            r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, key, kv->file_offset,
+                                    "%s: key '%s' differs between layers, which is not supported",
+                                    kt__gguf_path(r->gguf), key);
+            return low;
+        }
+    } else {
+        r->status = kt__gguf_get_u64(r->gguf, key, true, &value, r->err);
+        if (r->status != KT_OK) return low;
+    }
+    if (value < (uint64_t)low || value > (uint64_t)high) {
+        r->status = kt__fail_at(r->err, KT_E_FORMAT, key, kv ? kv->file_offset : UINT64_MAX,
+                                "%s: key '%s' is %llu, expected %lld to %lld",
+                                kt__gguf_path(r->gguf), key, (unsigned long long)value,
+                                (long long)low, (long long)high);
+        return low;
+    }
+    return (int64_t)value;
+}
+
+static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error *err) {
+    kt__str name = {0};
+    kt_status status = kt__gguf_get_str(gguf, "general.architecture", true, &name, err);
+    if (status != KT_OK) return status;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        if (strlen(archs[i].name) == name.len && memcmp(archs[i].name, name.s, name.len) == 0) {
+            *out = &archs[i];
+            return KT_OK;
+        }
+    }
+    return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
+                       "%s: architecture '%.*s' is not supported; supported are: %s",
+                       kt__gguf_path(gguf), (int)(name.len < 64 ? name.len : 64), name.s,
+                       kt__arch_list());
+}
+
+static void read_sizes(reader *r, kt__hparams *hp) {
+    hp->n_layer = (int)read_int(r, "block_count", true, 0, 1, KT__MAX_LAYERS);
+    hp->d_model = (int)read_int(r, "embedding_length", true, 0, 1, KT__MAX_COL);
+    hp->d_ff = (int)read_int(r, "feed_forward_length", true, 0, 1, KT__MAX_COL);
+    hp->n_head = (int)read_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
+    hp->n_head_kv = (int)read_int(r, "attention.head_count_kv", false, hp->n_head, 1, hp->n_head);
+    hp->n_ctx_train = read_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
+    hp->norm_eps = read_f32(r, "attention.layer_norm_rms_epsilon", true, 0.0f);
+    int64_t width = hp->d_model / hp->n_head;
+    hp->head_dim_k = (int)read_int(r, "attention.key_length", false, width, 1, KT__MAX_HEAD_DIM);
+    hp->head_dim_v = (int)read_int(r, "attention.value_length", false, width, 1, KT__MAX_HEAD_DIM);
+    int64_t experts = read_int(r, "expert_count", false, 0, 0, 1 << 20);
+    if (r->status == KT_OK && experts > 0) {
+        r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, key_of(r, "expert_count"), UINT64_MAX,
+                                "%s: mixture-of-experts models are not supported (%lld experts)",
+                                kt__gguf_path(r->gguf), (long long)experts);
+    }
+}
+
+static void check_heads(reader *r, const kt__hparams *hp) {
+    if (r->status != KT_OK) return;
+    const char *path = kt__gguf_path(r->gguf);
+    if (hp->n_head % hp->n_head_kv != 0) {
+        r->status = kt__fail(r->err, KT_E_FORMAT, "%s: %d query heads do not divide into %d key heads",
+                             path, hp->n_head, hp->n_head_kv);
+    } else if (hp->head_dim_k < 2 || hp->head_dim_k % 2 || hp->head_dim_v < 1) {
+        r->status = kt__fail(r->err, KT_E_FORMAT, "%s: head sizes %d and %d: expected an even number of at least 2",
+                             path, hp->head_dim_k, hp->head_dim_v);
+    } else if ((int64_t)hp->n_head * hp->head_dim_k > KT__MAX_COL ||
+               (int64_t)hp->n_head * hp->head_dim_v > KT__MAX_COL) {
+        r->status = kt__fail(r->err, KT_E_LIMIT, "%s: %d heads of %d are over the limit of %d columns",
+                             path, hp->n_head, hp->head_dim_k, KT__MAX_COL);
+    } else if (!(hp->norm_eps >= 0.0f && hp->norm_eps < 1.0f)) {
+        r->status = kt__fail(r->err, KT_E_FORMAT, "%s: norm epsilon %g is out of range", path,
+                             (double)hp->norm_eps);
+    }
+}
+
+static void read_rope_kind(reader *r, kt__rope_params *rope) {
+    kt__str kind = {0};
+    if (r->status != KT_OK) return;
+    r->status = kt__gguf_get_str(r->gguf, key_of(r, "rope.scaling.type"), false, &kind, r->err);
+    if (r->status != KT_OK || kind.len == 0) return;
+    static const struct {
+        const char *name;
+        kt__rope_kind kind;
+    } kinds[] = {{"none", KT__ROPE_PLAIN},
+                 {"linear", KT__ROPE_LINEAR},
+                 {"yarn", KT__ROPE_YARN},
+                 {"longrope", KT__ROPE_LONGROPE}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strlen(kinds[i].name) == kind.len && memcmp(kinds[i].name, kind.s, kind.len) == 0) {
+            rope->kind = kinds[i].kind;
+            return;
+        }
+    }
+    r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, key_of(r, "rope.scaling.type"), UINT64_MAX,
+                            "%s: RoPE scaling '%.*s' is not supported (none, linear, yarn, longrope)",
+                            kt__gguf_path(r->gguf), (int)(kind.len < 64 ? kind.len : 64), kind.s);
+}
+
+static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
+    kt__rope_params *rope = &hp->rope;
+    rope->n_rot = (int)read_int(r, "rope.dimension_count", false, hp->head_dim_k, 0, hp->head_dim_k);
+    rope->freq_base = read_f32(r, "rope.freq_base", false, 10000.0f);
+    float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
+    rope->local_freq_base = read_f32(r, "rope.freq_base_swa", false, local);
+    read_rope_kind(r, rope);
+    float factor = read_f32(r, "rope.scale_linear", false, 0.0f);
+    factor = read_f32(r, "rope.scaling.factor", false, factor);
+    if (rope->kind == KT__ROPE_PLAIN && factor > 0.0f && factor != 1.0f &&
+        !kt__gguf_find(r->gguf, key_of(r, "rope.scaling.type"))) {
+        rope->kind = KT__ROPE_LINEAR; /* old files give the factor alone */
+    }
+    bool scaled = rope->kind == KT__ROPE_LINEAR || rope->kind == KT__ROPE_YARN;
+    rope->freq_scale = scaled && factor > 0.0f ? 1.0f / factor : 1.0f;
+    rope->attn_factor = read_f32(r, "rope.scaling.attn_factor", false, 1.0f);
+    rope->ext_factor = 1.0f;
+    rope->beta_fast = read_f32(r, "rope.scaling.yarn_beta_fast", false, 32.0f);
+    rope->beta_slow = read_f32(r, "rope.scaling.yarn_beta_slow", false, 1.0f);
+    rope->orig_ctx = read_int(r, "rope.scaling.original_context_length", false, hp->n_ctx_train, 1,
+                              KT__MAX_CTX);
+}
+
+static void override_rope(const kt_model_params *p, kt__rope_params *rope) {
+    if (!p) return;
+    if (p->rope_scaling != KT_ROPE_SCALING_MODEL) {
+        rope->kind = p->rope_scaling == KT_ROPE_SCALING_NONE     ? KT__ROPE_PLAIN
+                     : p->rope_scaling == KT_ROPE_SCALING_LINEAR ? KT__ROPE_LINEAR
+                                                                 : KT__ROPE_YARN;
+        if (rope->kind == KT__ROPE_PLAIN) rope->freq_scale = 1.0f;
+    }
+    if (p->rope_freq_base > 0.0f) rope->freq_base = p->rope_freq_base;
+    if (p->rope_freq_scale > 0.0f) {
+        rope->freq_scale = p->rope_freq_scale;
+        if (rope->kind == KT__ROPE_PLAIN) rope->kind = KT__ROPE_LINEAR;
+    }
+    if (p->yarn_ext_factor >= 0.0f) rope->ext_factor = p->yarn_ext_factor;
+    if (p->yarn_attn_factor >= 0.0f) rope->attn_factor = p->yarn_attn_factor;
+    if (p->yarn_beta_fast >= 0.0f) rope->beta_fast = p->yarn_beta_fast;
+    if (p->yarn_beta_slow >= 0.0f) rope->beta_slow = p->yarn_beta_slow;
+    if (p->yarn_orig_ctx > 0) rope->orig_ctx = p->yarn_orig_ctx;
+}
+
+static void check_rope(reader *r, const kt__rope_params *rope) {
+    if (r->status != KT_OK) return;
+    bool ok = rope->n_rot % 2 == 0 && rope->freq_base > 0.0f && rope->local_freq_base > 0.0f &&
+              rope->freq_scale > 0.0f && rope->attn_factor > 0.0f && rope->beta_fast > 0.0f &&
+              rope->beta_slow > 0.0f;
+    if (!ok) {
+        r->status = kt__fail(r->err, KT_E_FORMAT,
+                             "%s: RoPE parameters out of range (dimensions %d even, base %g > 0, "
+                             "scale %g > 0, attention factor %g > 0)",
+                             kt__gguf_path(r->gguf), rope->n_rot, (double)rope->freq_base,
+                             (double)rope->freq_scale, (double)rope->attn_factor);
+    }
+}
+
+/* Gemma's 27 B models scale queries by the model's width a head, the others by the head's size. */
+static float query_scale(const kt__hparams *hp) {
+    bool gemma27 = (hp->features & KT__F_EMBED_SCALE) && hp->d_model / hp->n_head != hp->head_dim_k &&
+                   ((hp->n_layer == 46 && !(hp->features & KT__F_QK_NORM)) ||
+                    (hp->n_layer == 62 && (hp->features & KT__F_QK_NORM)));
+    float width = gemma27 ? (float)(hp->d_model / hp->n_head) : (float)hp->head_dim_k;
+    return 1.0f / sqrtf(width);
+}
+
+static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
+    hp->q_scale = read_f32(r, "attention.scale", false, query_scale(hp));
+    bool capped = strcmp(hp->arch, "gemma2") == 0;
+    hp->attn_softcap = read_f32(r, "attn_logit_softcapping", false, capped ? 50.0f : 0.0f);
+    hp->final_softcap = read_f32(r, "final_logit_softcapping", false, capped ? 30.0f : 0.0f);
+    hp->window_period = arch->window_period;
+    if (arch->window_period > 0) {
+        hp->window = read_int(r, "attention.sliding_window", false, 0, 0, INT32_MAX);
+        const kt__gguf_kv *kv = kt__gguf_find(r->gguf, key_of(r, "attention.sliding_window_pattern"));
+        if (kv && kv->type != KT__GGUF_ARRAY) {
+            hp->window_period = (int)read_int(r, "attention.sliding_window_pattern", false,
+                                              arch->window_period, 0, KT__MAX_LAYERS);
+        }
+    }
+}
+
+/* The vocabulary's size: the token list's length, or the vocab_size key in a file without one. */
+static void read_vocab_size(reader *r, kt__hparams *hp) {
+    const kt__gguf_kv *tokens = kt__gguf_find(r->gguf, "tokenizer.ggml.tokens");
+    int64_t count = tokens && tokens->type == KT__GGUF_ARRAY && tokens->count <= INT32_MAX
+                        ? (int64_t)tokens->count
+                        : 0;
+    if (count > 0) {
+        hp->n_vocab = (int)count;
+    } else {
+        hp->n_vocab = (int)read_int(r, "vocab_size", true, 0, 1, 1 << 22);
+    }
+}
+
+kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, kt__hparams *out,
+                           kt_error *err) {
+    const arch_row *arch = NULL;
+    kt_status status = find_arch(gguf, &arch, err);
+    if (status != KT_OK) return status;
+    *out = (kt__hparams){.arch = arch->name, .features = arch->features};
+    reader r = {.gguf = gguf, .prefix = arch->name, .err = err};
+    read_sizes(&r, out);
+    check_heads(&r, out);
+    if (r.status != KT_OK) return r.status;
+    read_rope(&r, arch, out);
+    override_rope(params, &out->rope);
+    check_rope(&r, &out->rope);
+    read_attention(&r, arch, out);
+    read_vocab_size(&r, out);
+    return r.status;
+}
+
+bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
+    if (hp->window <= 0 || hp->window_period <= 0) return false;
+    return hp->window_period == 1 || (layer + 1) % hp->window_period != 0;
+}

@@ -1,0 +1,71 @@
+/* Hyper-parameters: a GGUF file's metadata as checked numbers.
+ *
+ * Owns: the architecture table and every bound that later code relies on (a kt__hparams that was read without
+ * error cannot make an index or a size overflow). Does not look at tensors. Any thread; immutable. */
+#ifndef KT_MODEL_HPARAMS_H
+#define KT_MODEL_HPARAMS_H
+
+#include <kentang.h>
+
+#include "gguf/gguf.h"
+
+/* What a layer program does beyond the plain pre-norm decoder. */
+enum {
+    KT__F_ROPE_NORM = 1,    /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
+    KT__F_QKV_BIAS = 2,     /* q, k and v biases are required */
+    KT__F_QK_NORM = 4,      /* RMS norm of each q and k head before RoPE */
+    KT__F_POST_NORM = 8,    /* norms after attention and feed-forward, before the residual sum */
+    KT__F_GELU = 16,        /* tanh-form GELU in the gate; else SiLU */
+    KT__F_EMBED_SCALE = 32, /* embeddings times sqrt(d_model) */
+    KT__F_FUSED_QKV = 64,   /* one tensor attn_qkv */
+    KT__F_FUSED_GLU = 128   /* ffn_up holds gate, then up */
+};
+
+enum {
+    KT__MAX_LAYERS = 1024,
+    KT__MAX_HEADS = 4096,
+    KT__MAX_HEAD_DIM = 1024,
+    KT__MAX_CTX = 1 << 24
+};
+
+typedef enum kt__rope_kind {
+    KT__ROPE_PLAIN,
+    KT__ROPE_LINEAR,
+    KT__ROPE_YARN,
+    KT__ROPE_LONGROPE
+} kt__rope_kind;
+
+typedef struct kt__rope_params {
+    kt__rope_kind kind;
+    int n_rot;
+    float freq_base;
+    float local_freq_base; /* of layers with a sliding window; they are never scaled */
+    float freq_scale;      /* 1 / factor */
+    float attn_factor;
+    float ext_factor, beta_fast, beta_slow; /* YaRN */
+    int64_t orig_ctx;
+} kt__rope_params;
+
+typedef struct kt__hparams {
+    const char *arch;
+    unsigned features;
+    int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_vocab;
+    int64_t n_ctx_train;
+    float norm_eps;
+    float q_scale;
+    float attn_softcap, final_softcap; /* 0: none */
+    int64_t window;                    /* positions; 0: none */
+    int window_period;
+    kt__rope_params rope;
+} kt__hparams;
+
+/* params gives the RoPE overrides (NULL: none). n_vocab is the tokenizer's count when the file has no
+ * vocab_size key. */
+kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, kt__hparams *out,
+                           kt_error *err) KT_CHECKED;
+/* Whether a layer attends through the sliding window. */
+bool kt__hparams_is_local(const kt__hparams *hp, int layer);
+/* A comma-separated list of the architectures, for messages. */
+const char *kt__arch_list(void);
+
+#endif

@@ -1,0 +1,202 @@
+#include "model/net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+typedef enum dim_id { DIM_ONE, DIM_MODEL, DIM_Q, DIM_K, DIM_V, DIM_QKV, DIM_O, DIM_HEAD, DIM_FF, DIM_FF2 } dim_id;
+
+static const struct slot_row {
+    const char *name;
+    dim_id rows, cols;
+    unsigned needs, unless;
+} slots[] = {
+#define X(slot, name, rows, cols, needs, unless) {name, DIM_##rows, DIM_##cols, needs, unless},
+#include "model/weights.def"
+#undef X
+};
+
+static int dim_of(const kt__hparams *hp, dim_id dim) {
+    switch (dim) {
+    case DIM_ONE: return 1;
+    case DIM_MODEL: return hp->d_model;
+    case DIM_Q: return hp->n_head * hp->head_dim_k;
+    case DIM_K: return hp->n_head_kv * hp->head_dim_k;
+    case DIM_V: return hp->n_head_kv * hp->head_dim_v;
+    case DIM_QKV: return (hp->n_head + hp->n_head_kv) * hp->head_dim_k + hp->n_head_kv * hp->head_dim_v;
+    case DIM_O: return hp->n_head * hp->head_dim_v;
+    case DIM_HEAD: return hp->head_dim_k;
+    case DIM_FF: return hp->d_ff;
+    case DIM_FF2: return 2 * hp->d_ff;
+    }
+    return 0;
+}
+
+typedef struct binder {
+    const kt__gguf *gguf;
+    kt__net *net;
+    kt_error *err;
+} binder;
+
+/* The tensor of this name with its type and shape checked; NULL in *out if absent and not required. */
+static kt_status find_tensor(const binder *b, const char *name, int rows, int cols, bool required,
+                             const kt__gguf_tensor **out, kt__type *type) {
+    const char *path = kt__gguf_path(b->gguf);
+    const kt__gguf_tensor *t = kt__gguf_find_tensor(b->gguf, name);
+    *out = t;
+    if (!t) {
+        if (!required) return KT_OK;
+        return kt__fail_at(b->err, KT_E_FORMAT, name, UINT64_MAX,
+                           "%s: tensor '%s' is missing; the %s architecture needs it", path, name,
+                           b->net->hp.arch);
+    }
+    *type = kt__type_from_ggml(t->type);
+    if (*type == KT__TYPE_COUNT || !t->data) {
+        return kt__fail_at(b->err, KT_E_UNSUPPORTED, name, t->file_offset,
+                           "%s: tensor '%s' has type %s (number %u), which is not supported", path, name,
+                           kt__gguf_tensor_type_name(t->type), t->type);
+    }
+    bool shape_ok = t->ne[0] == (uint64_t)cols && t->ne[1] == (uint64_t)rows && t->ne[2] == 1 &&
+                    t->ne[3] == 1;
+    if (!shape_ok) {
+        return kt__fail_at(b->err, KT_E_FORMAT, name, t->file_offset,
+                           "%s: tensor '%s' has shape [%llu, %llu, %llu, %llu], expected [%d, %d]", path,
+                           name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
+                           (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], cols, rows);
+    }
+    return KT_OK;
+}
+
+static kt_status bind_matrix(const binder *b, const char *name, int rows, int cols, bool required,
+                             kt__weight *out) {
+    const kt__gguf_tensor *t = NULL;
+    kt__type type = KT__TYPE_COUNT;
+    kt_status status = find_tensor(b, name, rows, cols, required, &t, &type);
+    if (status != KT_OK || !t) return status;
+    *out = (kt__weight){t->data, type, rows, cols, kt__type_row_bytes(type, cols)};
+    return KT_OK;
+}
+
+/* Vectors are used as f32: in place where the file has them so and aligned, else from a copy. */
+static kt_status bind_vector(const binder *b, const char *name, int n, bool required, const float **out) {
+    const kt__gguf_tensor *t = NULL;
+    kt__type type = KT__TYPE_COUNT;
+    kt_status status = find_tensor(b, name, 1, n, required, &t, &type);
+    if (status != KT_OK || !t) return status;
+    if (type == KT__TYPE_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
+        *out = (const float *)(const void *)t->data;
+        return KT_OK;
+    }
+    float *copy = kt__arena_calloc(&b->net->arena, (size_t)n, sizeof *copy);
+    if (!copy) return kt__fail_nomem(b->err, name, (size_t)n * sizeof *copy);
+    kt__dequantize_row(type, t->data, n, copy);
+    *out = copy;
+    return KT_OK;
+}
+
+static kt_status bind_slot(const binder *b, int layer, int slot) {
+    const kt__hparams *hp = &b->net->hp;
+    const struct slot_row *row = &slots[slot];
+    kt__bound *bound = &b->net->layers[layer].t[slot];
+    char name[64];
+    if (hp->features & row->unless) return KT_OK;
+    bool required = (hp->features & row->needs) == row->needs;
+    snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
+    int cols = dim_of(hp, row->cols);
+    if (row->rows == DIM_ONE) return bind_vector(b, name, cols, required, &bound->v);
+    return required ? bind_matrix(b, name, dim_of(hp, row->rows), cols, true, &bound->w) : KT_OK;
+}
+
+/* The projections as the layer program wants them, whether fused in the file or not. */
+static void split_fused(const kt__hparams *hp, kt__layer *layer) {
+    const kt__bound *t = layer->t;
+    if (hp->features & KT__F_FUSED_QKV) {
+        int q = dim_of(hp, DIM_Q), k = dim_of(hp, DIM_K), v = dim_of(hp, DIM_V);
+        layer->wq = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, 0, q);
+        layer->wk = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, q, k);
+        layer->wv = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, q + k, v);
+    } else {
+        layer->wq = t[KT__SLOT_ATTN_Q].w;
+        layer->wk = t[KT__SLOT_ATTN_K].w;
+        layer->wv = t[KT__SLOT_ATTN_V].w;
+    }
+    if (hp->features & KT__F_FUSED_GLU) {
+        layer->gate = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, 0, hp->d_ff);
+        layer->up = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, hp->d_ff, hp->d_ff);
+    } else {
+        layer->gate = t[KT__SLOT_FFN_GATE].w;
+        layer->up = t[KT__SLOT_FFN_UP].w;
+    }
+}
+
+static kt_status bind_layers(const binder *b) {
+    kt__net *net = b->net;
+    net->layers = kt__arena_calloc(&net->arena, (size_t)net->hp.n_layer, sizeof *net->layers);
+    if (!net->layers) return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);
+    for (int i = 0; i < net->hp.n_layer; i++) {
+        for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
+            kt_status status = bind_slot(b, i, slot);
+            if (status != KT_OK) return status;
+        }
+        split_fused(&net->hp, &net->layers[i]);
+        net->layers[i].local = kt__hparams_is_local(&net->hp, i);
+    }
+    return KT_OK;
+}
+
+static kt_status bind_globals(const binder *b) {
+    kt_status status;
+    kt__net *net = b->net;
+    const kt__hparams *hp = &net->hp;
+    int half = hp->rope.n_rot / 2;
+    KT__TRY(bind_matrix(b, "token_embd.weight", hp->n_vocab, hp->d_model, true, &net->embed));
+    KT__TRY(bind_matrix(b, "output.weight", hp->n_vocab, hp->d_model, false, &net->head));
+    if (!net->head.data) net->head = net->embed; /* tied */
+    KT__TRY(bind_vector(b, "output_norm.weight", hp->d_model, true, &net->out_norm));
+    if (half == 0) goto out;
+    KT__TRY(bind_vector(b, "rope_freqs.weight", half, false, &net->rope_factors));
+    bool need = hp->rope.kind == KT__ROPE_LONGROPE;
+    KT__TRY(bind_vector(b, "rope_factors_long.weight", half, need, &net->rope_long));
+    KT__TRY(bind_vector(b, "rope_factors_short.weight", half, need, &net->rope_short));
+out:
+    return status;
+}
+
+/* A decoded token reads every matrix once, the embedding's one row apart (unless it is the head too). */
+static void count_bytes(kt__net *net, const kt__gguf *gguf) {
+    for (size_t i = 0; i < kt__gguf_n_tensors(gguf); i++) {
+        const kt__gguf_tensor *t = kt__gguf_tensor_at(gguf, i);
+        net->n_params += t->n_elem;
+        net->weight_bytes += t->size;
+    }
+    net->decode_bytes = net->weight_bytes;
+    if (net->head.data != net->embed.data) {
+        net->decode_bytes -= (uint64_t)net->embed.row_bytes * (uint64_t)net->embed.n_row;
+    }
+}
+
+kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out, kt_error *err) {
+    kt_status status;
+    *out = NULL;
+    kt__net *net = kt__calloc(1, sizeof *net);
+    if (!net) return kt__fail_nomem(err, "the network", sizeof *net);
+    kt__arena_init(&net->arena, 64 * 1024, (size_t)1 << 30);
+    binder b = {gguf, net, err};
+    KT__TRY(kt__hparams_read(gguf, params, &net->hp, err));
+    KT__TRY(bind_globals(&b));
+    KT__TRY(bind_layers(&b));
+    count_bytes(net, gguf);
+    *out = net;
+    net = NULL;
+out:
+    kt__net_free(net);
+    return status;
+}
+
+void kt__net_free(kt__net *net) {
+    if (!net) return;
+    kt__arena_free(&net->arena);
+    kt__free(net);
+}

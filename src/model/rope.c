@@ -1,0 +1,77 @@
+#include "model/rope.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/math.h"
+
+static const double two_pi = 6.283185307179586;
+
+/* The dimension whose wavelength makes `turns` full turns over the original context (Peng et al. 2023, YaRN, eq. 17). */
+static double yarn_dimension(const kt__rope_params *p, double turns) {
+    double n = p->n_rot;
+    return n * kt__log((double)p->orig_ctx / (turns * two_pi)) / (2.0 * kt__log((double)p->freq_base));
+}
+
+/* Share of extrapolation (unscaled frequency) of pair i: 1 for fast pairs, 0 for slow ones, a ramp between. */
+static double yarn_ramp(const kt__rope_params *p, int i) {
+    double low = floor(yarn_dimension(p, (double)p->beta_fast));
+    double high = ceil(yarn_dimension(p, (double)p->beta_slow));
+    if (low < 0.0) low = 0.0;
+    if (high > p->n_rot - 1) high = p->n_rot - 1;
+    double width = high - low > 0.001 ? high - low : 0.001;
+    double y = ((double)i - low) / width;
+    return 1.0 - (y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y);
+}
+
+static double scaled_frequency(const kt__rope_params *p, double plain, int i) {
+    double scale = (double)p->freq_scale;
+    if (p->kind != KT__ROPE_YARN) return plain * scale;
+    double mix = yarn_ramp(p, i) * (double)p->ext_factor;
+    return plain * scale * (1.0 - mix) + plain * mix;
+}
+
+/* longrope chooses by the context option, never by length, so that one context gives one answer. */
+static const float *factors_of(const kt__net *net, int64_t n_ctx) {
+    if (net->hp.rope.kind == KT__ROPE_LONGROPE) {
+        return n_ctx > net->hp.rope.orig_ctx ? net->rope_long : net->rope_short;
+    }
+    return net->rope_factors;
+}
+
+static double magnitude_of(const kt__rope_params *p) {
+    double magnitude = (double)p->attn_factor;
+    bool stretched = p->kind == KT__ROPE_YARN && p->ext_factor != 0.0f;
+    if (stretched) magnitude *= 1.0 + 0.1 * kt__log(1.0 / (double)p->freq_scale);
+    return magnitude;
+}
+
+kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena, kt__rope *out,
+                        kt_error *err) {
+    const kt__rope_params *p = &net->hp.rope;
+    int half = p->n_rot / 2;
+    *out = (kt__rope){.n_rot = p->n_rot, .magnitude = local ? 1.0 : magnitude_of(p)};
+    out->inv_freq = kt__arena_calloc(arena, (size_t)half + 1, sizeof *out->inv_freq);
+    if (!out->inv_freq) return kt__fail_nomem(err, "a rotary table", (size_t)half * sizeof(double));
+    const float *factors = local ? NULL : factors_of(net, n_ctx);
+    double base = (double)(local ? p->local_freq_base : p->freq_base);
+    for (int i = 0; i < half; i++) {
+        double plain = kt__pow(base, -2.0 * i / p->n_rot);
+        if (factors) plain /= (double)factors[i];
+        out->inv_freq[i] = local ? plain : scaled_frequency(p, plain, i);
+        if (!isfinite(out->inv_freq[i])) {
+            return kt__fail(err, KT_E_FORMAT, "RoPE frequency %d is not finite: check the file's rope factors", i);
+        }
+    }
+    return KT_OK;
+}
+
+void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs) {
+    int half = rope->n_rot / 2;
+    for (int i = 0; i < half; i++) {
+        double s, c;
+        kt__sincos((double)pos * rope->inv_freq[i], &s, &c);
+        cs[i] = (float)(c * rope->magnitude);
+        cs[half + i] = (float)(s * rope->magnitude);
+    }
+}
