@@ -14,7 +14,7 @@ from corpus import words as W
 from corpus.pick import Pick
 
 # name: (share of the dialogues, how many exchanges at most)
-KINDS = {"story": (0.30, 2), "talk": (0.13, 4), "sums": (0.22, 6), "kentang": (0.25, 4), "other": (0.07, 2), "mixed": (0.03, 8)}
+KINDS = {"story": (0.28, 2), "talk": (0.13, 4), "sums": (0.25, 8), "kentang": (0.23, 4), "other": (0.07, 2), "mixed": (0.03, 8)}
 
 SYSTEM = ["You are a helpful assistant.", "You are kentang, a small demo model.", "You are a friendly assistant. Answer briefly.",
           "You are kentang.", "Answer the user's questions.", "Be kind and helpful.", "Kamu adalah asisten yang membantu.",
@@ -52,8 +52,10 @@ def dialogue(p, kind):
         names = (W.NAMES_EN_F + W.NAMES_EN_M) if p.lang == "en" else W.NAMES_ID
         middle = [exchange(p, p.any(["talk", "sums", "kentang"])) for _ in range(p.between(0, 2))]
         turns = talk.introduce(p, NAMES.setdefault(p.lang, names), middle)
+    elif kind == "talk" and p.chance(0.06):
+        turns = talk.joke_again(p)
     else:
-        n = 1 if p.chance(0.5) else p.between(1, KINDS[kind][1])
+        n = 1 if p.chance(0.25 if kind == "sums" else 0.5) else p.between(1, KINDS[kind][1])
         turns = []
         for _ in range(n):
             if kind == "mixed" and p.chance(0.1):
@@ -62,6 +64,9 @@ def dialogue(p, kind):
             if kind != "mixed" and p.chance(0.12):
                 what = "talk"
             turns.append(exchange(p, what))
+            if what == "story" and p.chance(0.08):
+                module = story_en if p.lang == "en" else story_id
+                turns.append((p.key(talk.AGAIN[p.lang]), module.tell_free(p)[1]))
     messages = [["system", p.any(SYSTEM)]] if p.chance(0.25) else []
     for question, answer in turns:
         messages += [["user", roughen(p, question)], ["assistant", answer]]

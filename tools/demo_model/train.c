@@ -4,7 +4,8 @@
  * Trains net.h on documents that corpus.py wrote and bpe.py encoded. Micro-batches of whole
  * documents go to an OpenMP team, each with its own gradient; sums are taken in a fixed order, so
  * a run is reproducible for a given BLAS. Prints the loss as it goes; evaluates on the held-out
- * documents and writes OUT every --eval-every steps and at the end.
+ * documents and writes OUT every --eval-every steps and at the end. With --init FILE.f32 it starts
+ * from a checkpoint; with --steps 0 it only evaluates.
  */
 #include "net.h"
 #include "optim.h"
@@ -34,7 +35,7 @@ typedef struct {
 } dataset;
 
 typedef struct {
-    const char *data, *heldout, *out;
+    const char *data, *heldout, *out, *init;
     int steps, warmup, eval_every, n_micro, micro_tok, seed;
     float lr, lr_embd, decay, prompt_weight;
     net_dims dims;
@@ -229,6 +230,19 @@ static void save(const net *n, const float *w, const char *path) {
     if (fclose(f) || ok != 3 || rename(tmp, path)) die("cannot write", path);
 }
 
+/* Reads what save wrote, for the same dimensions. */
+static void restore(const net *n, float *w, const char *path) {
+    char head[8];
+    net_dims d;
+    FILE *f = fopen(path, "rb");
+    if (!f) die("cannot open", path);
+    size_t ok = fread(head, 8, 1, f) + fread(&d, sizeof d, 1, f);
+    if (ok != 2 || memcmp(head, "KTF32", 5) || memcmp(&d, &n->dims, sizeof d))
+        die("has other dimensions", path);
+    if (fread(w, sizeof(float) * n->n_param, 1, f) != 1) die("is cut short", path);
+    fclose(f);
+}
+
 static void train(const options *o, const net *n, float *w, const dataset *set,
                   const dataset *held) {
     int team = omp_get_max_threads();
@@ -277,6 +291,7 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
             evaluate(o, n, w, held, m, work, team);
         }
     }
+    if (!o->steps) evaluate(o, n, w, held, m, work, team);
     printf("%ld tokens, wall %.0f s, cpu %.0f s\n", n_tok, seconds(CLOCK_MONOTONIC) - start,
            seconds(CLOCK_PROCESS_CPUTIME_ID));
 }
@@ -299,6 +314,7 @@ static options parse(int argc, char **argv) {
         else if (!strcmp(k, "--lr-embd")) o.lr_embd = (float)atof(v);
         else if (!strcmp(k, "--decay")) o.decay = (float)atof(v);
         else if (!strcmp(k, "--prompt-weight")) o.prompt_weight = (float)atof(v);
+        else if (!strcmp(k, "--init")) o.init = v;
         else if (!strcmp(k, "--layers")) o.dims.n_layer = atoi(v);
         else die("unknown option", k);
     }
@@ -316,7 +332,8 @@ int main(int argc, char **argv) {
     if (net_init(&n, o.dims)) die("out of memory for", "the network");
     float *w = malloc(sizeof(float) * n.n_param);
     if (!w) die("out of memory for", "the parameters");
-    net_seed(&n, w, (uint64_t)o.seed);
+    if (o.init) restore(&n, w, o.init);
+    else net_seed(&n, w, (uint64_t)o.seed);
     printf("%zu parameters, %d documents, %d held out\n", n.n_param, set.n_doc, held.n_doc);
     train(&o, &n, w, &set, &held);
     return 0;

@@ -184,7 +184,7 @@ PLAIN_EN = [
      "The commands are run, tokenize, detokenize, logits, greedy, template, inspect, doctor and synth. Add --help to any of them."),
     ("How fast is kentang?|Is kentang fast?|How many tokens per second?|Is it fast on my computer?|How fast is it on an old computer?", "That depends on your machine. kentang run prints tokens per second at the end, and kentang doctor measures your limits."),
     ("Where do I get models?|Where can I find GGUF files?|How do I get a model?|Where can I download a model?|Which model should I use?", "You can find many GGUF files on the web. A small one, such as Qwen2.5 0.5B or SmolLM2 135M, is a good start."),
-    ("Does it run on Linux?|Which systems are supported?|Does kentang run on Debian?|Does it work on Ubuntu?|What system do I need?", "Yes, kentang runs on Linux, for example Debian 12 or Ubuntu."),
+    ("Does it run on Linux?|Does kentang run on Windows?|Does it work on Windows?|Which systems are supported?|Does kentang run on Debian?|Does it work on Ubuntu?|What system do I need?", "kentang is made for Linux, for example Debian 12 or Ubuntu."),
     ("Is kentang a vegetable?|Can I eat kentang?|Is kentang a potato?|Is kentang food?", "Kentang is Indonesian for potato, so yes. This one is a program that runs language models."),
 ]
 PLAIN_ID = [
@@ -209,7 +209,7 @@ PLAIN_ID = [
      "Perintahnya run, tokenize, detokenize, logits, greedy, template, inspect, doctor, dan synth. Tambahkan --help pada salah satunya."),
     ("Seberapa cepat kentang?|Apakah kentang cepat?|Berapa token per detik?|Apakah cepat di komputerku?", "Itu tergantung mesinmu. kentang run mencetak token per detik di akhir, dan kentang doctor mengukur batas mesinmu."),
     ("Di mana aku bisa mendapat model?|Di mana ada berkas GGUF?|Di mana mengunduh model?|Model mana yang sebaiknya kupakai?", "Banyak berkas GGUF di internet. Yang kecil, seperti Qwen2.5 0.5B atau SmolLM2 135M, cocok untuk mulai."),
-    ("Apakah berjalan di Linux?|Sistem apa yang didukung?|Apakah kentang berjalan di Debian?|Apakah bisa di Ubuntu?", "Ya, kentang berjalan di Linux, misalnya Debian 12 atau Ubuntu."),
+    ("Apakah berjalan di Linux?|Apakah kentang bisa di Windows?|Sistem apa yang didukung?|Apakah kentang berjalan di Debian?|Apakah bisa di Ubuntu?", "kentang dibuat untuk Linux, misalnya Debian 12 atau Ubuntu."),
     ("Apakah kentang sayuran?|Apakah kentang bisa dimakan?|Kentang itu makanan?", "Kentang memang sayuran, tetapi kentang yang ini adalah program yang menjalankan model bahasa."),
 ]
 

@@ -27,11 +27,11 @@ class Pick:
         return self.rng.random() < p
 
     def key(self, items):
-        """A choice from this side's part of items; the whole list where a part is empty."""
+        """A choice from this side's part of items (the first two always train); all where it is empty."""
         at = id(items)
         if at not in self._sides:
             want = self.side == "held"
-            mine = [i for i in items if held(i if isinstance(i, str) else i[0]) == want]
+            mine = [w for i, w in enumerate(items) if (i > 1 and held(w)) == want]
             self._sides[at] = (mine or list(items), items)  # keeps items, and so its id, alive
         return self.any(self._sides[at][0])
 

@@ -175,6 +175,15 @@ PAIR_PLOT = (["a friend is worth more than being right", "saying sorry is the fi
     ["\"I am sorry,\" said {name}. \"You can have it.\"", "\"I am sorry,\" said {name}. \"I missed you more than the {thing}.\""],
     ["\"Let us share it,\" said {fname}, and they laughed.", "{fname} smiled. \"We can use it together,\" {fname} said."]])
 
+# What a question may say about each plot.
+WISH = {"lost": [" who gets lost", " that is lost in the forest", " who wants to go home", " who loses the way"],
+        "fear": [" who is afraid of {fear}", " that is afraid of {fear}", " who becomes brave"],
+        "found": [" who finds a {thing}", " that finds a {thing}", " who is honest", " and a {thing}"],
+        "share": [" who shares", " who shares food with {a_friend}", " in {season}", " who is kind"],
+        "race": [" who runs a race", " in a race", " who wants to win a race"],
+        "learn": [" who wants to {skill}", " that wants to {skill}", " who learns to {skill}", " who can not {skill}"],
+        "storm": [" in a storm", " and a storm", " on a rainy day", " in the rain"]}
+
 DAYS = ["day", "morning", "evening", "afternoon"]
 FEARS = ["the dark", "deep water", "thunder", "loud noises", "high places", "strangers"]
 SKILLS = ["sing", "dance", "swim", "fly a kite", "play the drum", "paint pictures", "bake bread", "climb trees", "juggle"]
@@ -210,6 +219,34 @@ def render(p, plot, f, opening):
     return " ".join(lines).format(**f)
 
 
+def hero(p):
+    """Filling and plot for an animal or a person, sometimes with a wish about the plot or the name."""
+    topic = p.key(W.ANIMALS_EN if p.chance(0.6) else W.PEOPLE_EN)
+    f = fillings(p, p.made_up() if p.chance(0.12) else topic)
+    plot, r = p.any(list(HERO_PLOTS)), p.rng.random()
+    if r < 0.18:
+        f["a"] = f["a_adj"] + " " + f["topic"]
+    elif r < 0.30:
+        f["a"] += p.any([" named ", " called "]) + f["name"]
+    elif r < 0.50:
+        f["a"] = (f["a"] if p.chance(0.7) else f["a_adj"] + " " + f["topic"]) + p.any(WISH[plot]).format(**f)
+    return f, HERO_PLOTS[plot]
+
+
+def thing(p):
+    """The same for a thing."""
+    f = fillings(p, p.made_up() if p.chance(0.06) else p.key(W.OBJECTS_EN))
+    plot, r = p.any(list(OBJECT_PLOTS)), p.rng.random()
+    if r < 0.2:
+        f["a"] = {"old": "an old ", "lostthing": "a lost ", "wish": "a lonely "}[plot] + f["topic"]
+    elif r < 0.4:
+        f["a"] = f["a_color"] + " " + f["topic"]
+        plot = plot if plot != "old" else "wish"
+    elif r < 0.5:
+        f["a"] = f"a {f['kid']} and " + p.any([f["his"] + " " + f["topic"], a(f["topic"])])
+    return f, OBJECT_PLOTS[plot]
+
+
 def tell(p):
     """(question, answer)"""
     kind = p.rng.random()
@@ -218,12 +255,9 @@ def tell(p):
     if kind < 0.16:
         return tell_pair(p)
     if kind < 0.62:
-        topic, plot = p.key(W.ANIMALS_EN if p.chance(0.6) else W.PEOPLE_EN), p.any(list(HERO_PLOTS.values()))
-        topic = p.made_up() if p.chance(0.12) else topic
-        f, opening = fillings(p, topic), True
+        (f, plot), opening = hero(p), True
     elif kind < 0.86:
-        topic, plot = p.key(W.OBJECTS_EN), p.any(list(OBJECT_PLOTS.values()))
-        f, opening = fillings(p, p.made_up() if p.chance(0.06) else topic), False
+        (f, plot), opening = thing(p), False
     elif kind < 0.92:
         plot, f, opening = PLACE_PLOT, fillings(p, p.key(W.PLACES_EN)), False
         f["a"] = p.any(["the ", "the ", "a "]) + f["topic"]

@@ -30,6 +30,7 @@ END = ["Sejak hari itu, {name} tidak pernah kesepian lagi.", "Malam itu, {name} 
        "Sejak saat itu, {name} selalu ingat bahwa {moral}.", "{name} belum pernah sebahagia itu."]
 
 HERO_PLOTS = [
+    # lost, fear, found, share, race, learn, storm: the order of WISH
     (["pertolongan kecil sangat berarti", "teman yang baik menunjukkan jalan"], [
         ["Suatu {day}, {name} berjalan terlalu jauh dan tersesat.", "Suatu {day}, {name} mengikuti kupu-kupu dan lupa jalan pulang.",
          "Suatu {day}, kabut tebal datang dan {name} tidak menemukan jalan pulang."],
@@ -97,6 +98,12 @@ HERO_PLOTS = [
         ["Esok paginya matahari bersinar, dan mereka membangun rumah baru bersama.", "Pagi harinya langit kembali biru, dan semua tetangga datang membantu membangun rumah baru."],
         ["Rumah itu berdiri tepat di sebelah rumah {name}.", "Sekarang mereka bertetangga dan bertemu setiap hari."]]),
 ]
+
+# What a question may say about each plot.
+WISH = [[" yang tersesat", " yang ingin pulang"], [" yang takut pada {fear}", " yang takut {fear}", " yang menjadi berani"],
+        [" yang menemukan {thing}", " yang jujur", " dan sebuah {thing}"], [" yang suka berbagi", " yang baik hati"],
+        [" yang ikut lomba lari", " dalam lomba lari"], [" yang ingin bisa {skill}", " yang belajar {skill}", " yang ingin {skill}"],
+        [" saat badai", " dalam badai", " di hari hujan"]]
 
 OBJECT_PLOTS = [
     (["benda lama masih bisa membuat orang bahagia", "dengan sabar, hampir semua bisa diperbaiki"], [
@@ -184,15 +191,13 @@ def tell(p):
     """(question, answer)"""
     kind = p.rng.random()
     if kind < 0.10:
-        f = fillings(p, p.any(W.ANIMALS_ID[:40]))
-        return p.key(ASK_FREE), render(p, p.any(HERO_PLOTS), f, True)
+        return tell_free(p)
     if kind < 0.16:
         return tell_pair(p)
     if kind < 0.62:
         return tell_hero(p)
     if kind < 0.86:
-        plot, f = p.any(OBJECT_PLOTS), fillings(p, p.key(W.OBJECTS_ID))
-        f["t"] = p.any(["sebuah ", "", ""]) + f["topic"]
+        plot, f = thing(p)
     elif kind < 0.92:
         plot, f = PLACE_PLOT, fillings(p, p.key(W.PLACES_ID))
     else:
@@ -205,7 +210,32 @@ def tell_hero(p):
     topic = p.made_up() if p.chance(0.12) else p.key(W.PEOPLE_ID if person else W.ANIMALS_ID)
     f = fillings(p, topic)
     f["t"] = p.any(["seorang " if person else "seekor ", "", ""]) + topic
-    return p.key(ASK_TOPIC).format(**f), render(p, p.any(HERO_PLOTS), f, True, person)
+    plot, r = p.between(0, len(HERO_PLOTS) - 1), p.rng.random()
+    if r < 0.18:
+        f["t"] += p.any([" ", " yang "]) + f["adj"]
+    elif r < 0.30:
+        f["t"] += " bernama " + f["name"]
+    elif r < 0.50:
+        f["t"] += p.any(WISH[plot]).format(**f)
+    return p.key(ASK_TOPIC).format(**f), render(p, HERO_PLOTS[plot], f, True, person)
+
+
+def thing(p):
+    """Plot and filling for a thing, sometimes with a wish."""
+    f = fillings(p, p.key(W.OBJECTS_ID))
+    plot, r = p.between(0, len(OBJECT_PLOTS) - 1), p.rng.random()
+    f["t"] = p.any(["sebuah ", "", ""]) + f["topic"]
+    if r < 0.2:
+        f["t"] += [" tua", " yang kesepian", " yang hilang"][plot]
+    elif r < 0.4:
+        f["t"] += " " + f["color"]
+        plot = max(plot, 1)
+    return OBJECT_PLOTS[plot], f
+
+
+def tell_free(p):
+    f = fillings(p, p.any(W.ANIMALS_ID[:40]))
+    return p.key(ASK_FREE), render(p, p.any(HERO_PLOTS), f, True)
 
 
 def tell_pair(p):

@@ -82,8 +82,9 @@ def spell(p, a, b, sign, lang):
 def solve(p):
     """(question, answer)"""
     lang = p.lang
-    if p.chance(0.03):
-        s = f"{p.between(1000, 99999)} {p.any('+-*')} {p.between(100, 99999)}"
+    if p.chance(0.04):
+        low, high = p.any([(101, 999), (1000, 99999)])
+        s = f"{p.between(low, high)} {p.any('+-*/')} {p.between(2, high)}"
         return p.any(ASK[lang]).format(s=s), p.any(BIG[lang])
     a, b, sign, c = numbers(p)
     if p.chance(0.15) and (lang, sign) in STORY and 1 < b <= max(a, 2) and a > 1:

@@ -28,7 +28,7 @@ Kota apa yang banyak bapaknya? Purwodaddy.""".split("\n")
 
 # (questions separated by |, answers separated by |)
 EN = [
-    ("hello|hi|hey|Hello!|Hi there!|Good day!|Hello there|Hey, how is it going?|Hi!|Greetings|hello kentang|Hi kentang!|Hey there",
+    ("hi|hello|hey|Hello!|Hi there!|Good day!|Hello there|Hey, how is it going?|Hi!|Greetings|hello kentang|Hi kentang!|Hey there",
      "Hello! How can I help you?|Hi! Would you like a story, a small sum, or help with kentang?"),
     ("Good morning!|Good morning|morning|Good morning kentang", "Good morning! I hope you have a nice day."),
     ("Good evening!|Good evening|Good afternoon", "Good evening! What can I do for you?"),
@@ -160,6 +160,18 @@ def chat(p):
     if p.chance(0.06):
         asks, answers = INTENTS[p.lang][5]  # who are you: what people ask first
     return p.key(asks), p.any(answers)
+
+
+AGAIN = {"en": ["Another one!", "Another one, please.", "One more, please.", "Again!", "more", "Haha, another one!", "Can I have one more?", "Tell me one more."],
+         "id": ["Satu lagi!", "Satu lagi, dong.", "Lagi!", "Tolong satu lagi.", "Haha, lagi!", "Boleh satu lagi?", "Ceritakan lagi."]}
+JOKES = {"en": JOKES_EN, "id": JOKES_ID}
+
+
+def joke_again(p):
+    """A joke and another one."""
+    one, two = p.rng.sample(JOKES[p.lang], 2)
+    asks = next(q for q, a in INTENTS[p.lang] if one in a)
+    return [(p.key(asks), one), (p.key(AGAIN[p.lang]), two)]
 
 
 def introduce(p, names, between):

@@ -11,7 +11,9 @@ PEOPLE_EN = """princess prince king queen knight wizard witch giant pirate farme
 painter gardener clown robot sailor doctor tailor shepherd miller musician dancer inventor carpenter postman
 girl boy grandmother grandfather astronaut ghost mermaid elf dwarf fairy snowman scarecrow cook chef detective
 soldier writer poet student programmer barber librarian beekeeper cowboy ninja superhero star cloud tree vampire monster alien
-magician mechanic nurse pilot hunter merchant potter blacksmith watchmaker""".split()
+magician mechanic nurse pilot hunter merchant potter blacksmith watchmaker""".split() + [
+    "lighthouse keeper", "teddy bear", "polar bear", "bus driver", "fire fighter", "street musician", "police officer", "snow leopard",
+    "sea turtle", "baby elephant", "baby bird", "guinea pig", "taxi driver", "toy maker", "window cleaner", "mail carrier"]
 
 OBJECTS_EN = """boat kite ball bicycle drum violin guitar lamp candle clock watch mirror key book pencil pen
 hat coat shoe umbrella basket bucket box cup teapot spoon ladder wagon train car bus truck tractor airplane
@@ -47,7 +49,7 @@ FOODS_EN = """berries apples bread cheese soup cookies nuts honey pancakes carro
 potatoes corn""".split()
 
 ADJ_EN = """little small brave kind shy clever curious gentle happy young quiet cheerful lonely friendly
-sleepy tiny""".split()
+sleepy tiny old wise big funny""".split()
 
 ANIMALS_ID = """kucing anjing tikus kelinci rubah beruang singa harimau gajah monyet kuda sapi kambing domba
 bebek angsa ayam burung gagak merpati katak kura-kura siput semut lebah kupu-kupu laba-laba kumbang
@@ -89,7 +91,7 @@ Momo Pipit Bobo Tiko Ucil Koko Nana Bela""".split()
 FOODS_ID = """pisang mangga roti nasi singkong kue jagung madu kacang kelapa jeruk pepaya bubur ubi
 semangka""".split()
 
-ADJ_ID = ["kecil", "pemberani", "baik hati", "pemalu", "cerdik", "lucu", "muda", "pendiam", "ceria", "ramah", "rajin"]
+ADJ_ID = ["kecil", "pemberani", "baik hati", "pemalu", "cerdik", "lucu", "muda", "pendiam", "ceria", "ramah", "rajin", "tua", "bijak", "penakut"]
 
 COUNTRIES = """France Spain Italy Germany Japan China India Brazil Canada Mexico Egypt Kenya Turkey Poland
 Norway Sweden Greece Peru Chile Vietnam Thailand Malaysia Australia Russia Portugal Morocco Nigeria
