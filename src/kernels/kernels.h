@@ -3,8 +3,9 @@
  * Owns: quantised and float matrix products over native blocks, activation quantisation, norms, rotary
  * embedding, activations, attention over one split, reductions. A tier (tier_ref.c, tier_avx2*.c, ...) is one
  * const table and exports exactly one symbol. Knows no tensors' names, no threads: a caller gives each
- * worker its own rows and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable form
- * of DESIGN.md section 5 (which NaN a NaN is stays open). Any thread; no allocation; requires the contract's floating-point environment. */
+ * worker its own rows and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable
+ * form of DESIGN.md section 5 (which of the NaNs a NaN is stays open). Any thread; no allocation; requires the
+ * contract's floating-point environment. */
 #ifndef KT_KERNELS_KERNELS_H
 #define KT_KERNELS_KERNELS_H
 
