@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "host/limits.h"
+#include "host/noise.h"
 
 static char root[64];
 
@@ -209,6 +210,40 @@ static void test_threads_default(void **state) {
     assert_int_equal(threads(0, 0, 0, 0, "1"), 1);
 }
 
+static void test_noise_between_readings(void **state) {
+    (void)state;
+    kt__noise before, after;
+    kt__noise_report report;
+    long ticks = sysconf(_SC_CLK_TCK);
+    kt__noise_read_at(root, &before);
+    assert_false(before.has_stat);
+    kt__noise_between(&before, &before, &report);
+    assert_true(report.steal_cpus == -1 && report.others_cpus == -1 && !report.noisy);
+    put("/proc/self/mountinfo", V2_MOUNT);
+    put("/proc/self/cgroup", "0::/app\n");
+    put("/proc/loadavg", "1.50 0.9 0.8 2/300 999\n");
+    put("/proc/stat", "cpu  100 0 100 5000 10 0 0 30 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n");
+    put("/sys/fs/cgroup/app/cpu.stat", "usage_usec 9\nthrottled_usec 1000\n");
+    put("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");
+    kt__noise_read_at(root, &before);
+    assert_true(before.has_stat && before.load_1min == 1.5);
+    char line[128];
+    snprintf(line, sizeof line, "cpu  %ld 0 100 5000 10 0 0 %ld 0 0\n", 100 + 3 * ticks,
+             30 + ticks);
+    put("/proc/stat", line);
+    put("/sys/fs/cgroup/app/cpu.stat", "usage_usec 9\nthrottled_usec 501000\n");
+    put("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "5\n");
+    kt__noise_read_at(root, &after);
+    after.wall_us = before.wall_us + 2000000;
+    after.own_us = before.own_us + 1000000;
+    kt__noise_between(&before, &after, &report);
+    assert_true(report.steal_cpus == 0.5);
+    assert_true(report.others_cpus == 1.0);
+    assert_true(report.throttled_share == 0.25);
+    assert_int_equal(report.thermal_count, 2);
+    assert_true(report.noisy);
+}
+
 static void test_this_machine(void **state) {
     (void)state;
     kt__limits limits;
@@ -228,7 +263,8 @@ int main(void) {
         IN_ROOT(test_without_any_file),         IN_ROOT(test_v2_takes_the_tightest_level),
         IN_ROOT(test_v2_high_and_namespace),    IN_ROOT(test_v1_walks_and_unescapes),
         IN_ROOT(test_odd_contents_are_ignored), IN_ROOT(test_siblings_count_once),
-        cmocka_unit_test(test_threads_default), cmocka_unit_test(test_this_machine),
+        IN_ROOT(test_noise_between_readings),   cmocka_unit_test(test_threads_default),
+        cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,11 @@
-/* The limits under which this process runs. A cgroup binds with every one of its ancestors, so each
- * hierarchy is walked from the process's own group up to its mount point, and the tightest level
- * counts (Linux: Documentation/admin-guide/cgroup-v1, cgroup-v2.rst; proc(5) for mountinfo). Inside
- * a container the path of /proc/self/cgroup and the mounted subtree may not match; what cannot be
- * found is left out. */
+/* The limits under which this process runs: affinity, memory, and what the cgroups say. A cgroup
+ * binds with every one of its ancestors, so the tightest level counts. */
 #include "host/limits.h"
 
+#include "host/cgroup.h"
+#include "host/textfile.h"
+
 #include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,162 +13,24 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum {
-    LINE_BYTES = 8192, /* longer lines are cut: the fields used stand at the front */
-    NAME_BYTES = 1024,
-    MAX_MOUNTS = 4096,
-    MAX_CPUS = 1 << 14
-};
+enum { MAX_CPUS = 1 << 14 };
 
 static const uint64_t unlimited_bytes = UINT64_C(1) << 60; /* v1 writes "none" as nearly 2^63 */
-
-typedef struct cgroup_mount {
-    char root[NAME_BYTES];  /* the cgroup that is mounted */
-    char point[NAME_BYTES]; /* where */
-    bool v2, cpu, memory;
-} cgroup_mount;
-
-/* ---- small files
- * ----------------------------------------------------------------------------------- */
-
-static FILE *open_text(const char *root, const char *dir, const char *name) {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s%s%s%s", root, dir, *dir ? "/" : "", name);
-    if (n < 0 || (size_t)n >= sizeof path) return NULL;
-    return fopen(path, "re");
-}
-
-/* The first line without its newline; false if there is none. */
-static bool read_line(const char *root, const char *dir, const char *name, char *line, int size) {
-    FILE *f = open_text(root, dir, name);
-    if (!f) return false;
-    bool ok = fgets(line, size, f) != NULL;
-    if (ok) line[strcspn(line, "\n")] = '\0';
-    fclose(f);
-    return ok;
-}
-
-/* A number at the front of text; false for "max", "-1" and anything else. */
-static bool parse_u64(const char *text, uint64_t *out) {
-    if (!isdigit((unsigned char)*text)) return false;
-    errno = 0;
-    *out = strtoull(text, NULL, 10);
-    return errno == 0;
-}
-
-static bool read_u64(const char *root, const char *dir, const char *name, uint64_t *out) {
-    char line[64];
-    return read_line(root, dir, name, line, sizeof line) && parse_u64(line, out);
-}
-
-/* The value of "key value" or "key: value kB" lines, as it stands; 0 where it is missing. */
-static uint64_t read_keyed(const char *root, const char *dir, const char *name, const char *key) {
-    FILE *f = open_text(root, dir, name);
-    if (!f) return 0;
-    char line[256];
-    size_t len = strlen(key);
-    uint64_t value = 0;
-    while (fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, len) != 0 || (line[len] != ':' && line[len] != ' ')) continue;
-        if (parse_u64(line + len + 1 + strspn(line + len + 1, " \t"), &value)) break;
-    }
-    fclose(f);
-    return value;
-}
-
-/* ---- cgroups: where
- * -------------------------------------------------------------------------------- */
-
-static bool list_has(const char *list, const char *word) {
-    size_t len = strlen(word);
-    while (*list) {
-        size_t n = strcspn(list, ",");
-        if (n == len && memcmp(list, word, len) == 0) return true;
-        list += n;
-        if (*list == ',') list++;
-    }
-    return false;
-}
-
-/* mountinfo writes space, tab, newline and backslash as \ooo. */
-static void copy_unescaped(char *out, size_t size, const char *in) {
-    size_t n = 0;
-    while (*in && n + 1 < size) {
-        bool octal = in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' &&
-                     in[2] <= '7' && in[3] >= '0' && in[3] <= '7';
-        if (octal) {
-            out[n++] = (char)((in[1] - '0') << 6 | (in[2] - '0') << 3 | (in[3] - '0'));
-            in += 4;
-        } else {
-            out[n++] = *in++;
-        }
-    }
-    out[n] = '\0';
-}
-
-/* "36 35 98:0 /root /point options [tags] - type source super-options"; false if no cgroup's. */
-static bool parse_mount(char *line, cgroup_mount *out) {
-    char *dash = strstr(line, " - ");
-    if (!dash) return false;
-    *dash = '\0';
-    char type[32] = "", super[NAME_BYTES] = "";
-    if (sscanf(dash + 3, "%31s %*s %1023s", type, super) < 1) return false;
-    char root[NAME_BYTES], point[NAME_BYTES];
-    if (sscanf(line, "%*s %*s %*s %1023s %1023s", root, point) != 2) return false;
-    out->v2 = strcmp(type, "cgroup2") == 0;
-    if (!out->v2 && strcmp(type, "cgroup") != 0) return false;
-    out->cpu = out->v2 || list_has(super, "cpu");
-    out->memory = out->v2 || list_has(super, "memory");
-    copy_unescaped(out->root, sizeof out->root, root);
-    copy_unescaped(out->point, sizeof out->point, point);
-    return out->cpu || out->memory;
-}
-
-/* The process's group in the hierarchy of `mount`, from /proc/self/cgroup ("id:controllers:path").
- */
-static bool find_group(const char *root, const cgroup_mount *mount, const char *controller,
-                       char *path, size_t size) {
-    FILE *f = open_text(root, "", "/proc/self/cgroup");
-    if (!f) return false;
-    char line[LINE_BYTES];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
-        char *list = strchr(line, ':');
-        char *group = list ? strchr(list + 1, ':') : NULL;
-        if (!group) continue;
-        *group++ = '\0';
-        found = mount->v2 ? list[1] == '\0' : list_has(list + 1, controller);
-        if (found) snprintf(path, size, "%.*s", (int)strcspn(group, "\n"), group);
-    }
-    fclose(f);
-    return found;
-}
-
-/* The directory of `group` below the mount point. A group outside the mounted subtree (another
- * cgroup namespace) is represented by the mount's own root, which is then the nearest visible
- * ancestor. */
-static void group_dir(const cgroup_mount *mount, const char *group, char *dir, size_t size) {
-    size_t len = strlen(mount->root);
-    while (len > 0 && mount->root[len - 1] == '/') len--;
-    bool below = strncmp(group, mount->root, len) == 0 && (group[len] == '/' || !group[len]);
-    const char *rest = below && !strstr(group, "..") ? group + len : "";
-    if (strcmp(rest, "/") == 0) rest = "";
-    int n = snprintf(dir, size, "%s%s", mount->point, rest);
-    if (n < 0 || (size_t)n >= size) snprintf(dir, size, "%s", mount->point);
-}
 
 /* ---- cgroups: what
  * --------------------------------------------------------------------------------- */
 
-static void read_quota(const char *root, const char *dir, bool v2, kt__limits *out) {
+static void read_quota(const char *root, const char *dir, bool v2, void *arg) {
+    kt__limits *out = arg;
     uint64_t quota = 0, period = 0;
     if (v2) {
         char line[64];
-        if (!read_line(root, dir, "cpu.max", line, sizeof line)) return;
+        if (!kt__text_line(root, dir, "cpu.max", line, sizeof line)) return;
         const char *space = strchr(line, ' ');
-        if (!space || !parse_u64(line, &quota) || !parse_u64(space + 1, &period)) return;
-    } else if (!read_u64(root, dir, "cpu.cfs_quota_us", &quota) ||
-               !read_u64(root, dir, "cpu.cfs_period_us", &period)) {
+        if (!space || !kt__text_parse_u64(line, &quota) || !kt__text_parse_u64(space + 1, &period))
+            return;
+    } else if (!kt__text_u64(root, dir, "cpu.cfs_quota_us", &quota) ||
+               !kt__text_u64(root, dir, "cpu.cfs_period_us", &period)) {
         return;
     }
     if (quota == 0 || period == 0) return;
@@ -185,21 +45,24 @@ static uint64_t saturating_sub(uint64_t a, uint64_t b) {
 /* What is charged to the group and cannot be dropped: its page cache can. */
 static uint64_t unreclaimable_bytes(const char *root, const char *dir, bool v2) {
     uint64_t used = 0;
-    if (!read_u64(root, dir, v2 ? "memory.current" : "memory.usage_in_bytes", &used)) return 0;
+    if (!kt__text_u64(root, dir, v2 ? "memory.current" : "memory.usage_in_bytes", &used)) return 0;
     const char *const v2_keys[] = {"active_file", "inactive_file"};
     const char *const v1_keys[] = {"total_active_file", "total_inactive_file"};
-    for (int i = 0; i < 2; i++)
-        used = saturating_sub(used,
-                              read_keyed(root, dir, "memory.stat", v2 ? v2_keys[i] : v1_keys[i]));
+    for (int i = 0; i < 2; i++) {
+        uint64_t cached = 0;
+        if (kt__text_keyed(root, dir, "memory.stat", v2 ? v2_keys[i] : v1_keys[i], &cached))
+            used = saturating_sub(used, cached);
+    }
     return used;
 }
 
-static void read_memory(const char *root, const char *dir, bool v2, kt__limits *out) {
+static void read_memory(const char *root, const char *dir, bool v2, void *arg) {
+    kt__limits *out = arg;
     uint64_t limit = UINT64_MAX, high;
-    if (!read_u64(root, dir, v2 ? "memory.max" : "memory.limit_in_bytes", &limit))
+    if (!kt__text_u64(root, dir, v2 ? "memory.max" : "memory.limit_in_bytes", &limit))
         limit = UINT64_MAX;
     /* above memory.high the group is stalled, which for us is as bad as a refusal */
-    if (v2 && read_u64(root, dir, "memory.high", &high) && high < limit) limit = high;
+    if (v2 && kt__text_u64(root, dir, "memory.high", &high) && high < limit) limit = high;
     if (limit >= unlimited_bytes) return;
     if (out->mem_total_bytes && limit >= out->mem_total_bytes) return;
     uint64_t used = unreclaimable_bytes(root, dir, v2);
@@ -209,37 +72,6 @@ static void read_memory(const char *root, const char *dir, bool v2, kt__limits *
         return;
     out->mem_cgroup_bytes = limit ? limit : 1;
     out->mem_cgroup_used_bytes = used;
-}
-
-typedef void level_reader(const char *root, const char *dir, bool v2, kt__limits *out);
-
-/* From the process's group up to the mount point. Every step shortens dir. */
-static void walk_up(const char *root, const cgroup_mount *mount, const char *controller,
-                    level_reader *read_level, kt__limits *out) {
-    char group[NAME_BYTES], dir[2 * NAME_BYTES];
-    if (!find_group(root, mount, controller, group, sizeof group)) return;
-    group_dir(mount, group, dir, sizeof dir);
-    size_t top = strlen(mount->point);
-    for (;;) {
-        read_level(root, dir, mount->v2, out);
-        char *slash = strrchr(dir, '/');
-        if (strlen(dir) <= top || !slash) return;
-        *slash = '\0';
-        if (strlen(dir) < top) return;
-    }
-}
-
-static void read_cgroups(const char *root, kt__limits *out) {
-    FILE *f = open_text(root, "", "/proc/self/mountinfo");
-    if (!f) return;
-    char line[LINE_BYTES];
-    cgroup_mount mount;
-    for (int i = 0; i < MAX_MOUNTS && fgets(line, sizeof line, f); i++) {
-        if (!strstr(line, " - cgroup") || !parse_mount(line, &mount)) continue;
-        if (mount.cpu) walk_up(root, &mount, "cpu", read_quota, out);
-        if (mount.memory) walk_up(root, &mount, "memory", read_memory, out);
-    }
-    fclose(f);
 }
 
 /* ---- processors and memory
@@ -263,7 +95,7 @@ static int first_allowed(const char *list, const cpu_set_t *mask, size_t mask_by
 static bool leads_its_core(const char *root, int cpu, const cpu_set_t *mask, size_t mask_bytes) {
     char dir[96], line[512];
     snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/topology", cpu);
-    if (!read_line(root, dir, "thread_siblings_list", line, sizeof line)) return true;
+    if (!kt__text_line(root, dir, "thread_siblings_list", line, sizeof line)) return true;
     int first = first_allowed(line, mask, mask_bytes);
     return first < 0 || first == cpu;
 }
@@ -284,21 +116,28 @@ static void read_affinity(const char *root, kt__limits *out) {
     }
 }
 
+/* A "key: n kB" line in bytes; 0 where it is missing. */
+static uint64_t keyed_kb(const char *root, const char *file, const char *key) {
+    uint64_t kb = 0;
+    if (!kt__text_keyed(root, "", file, key, &kb) || kb > UINT64_MAX / 1024) return 0;
+    return kb * 1024;
+}
+
 static void read_meminfo(const char *root, kt__limits *out) {
     const char *file = "/proc/meminfo";
-    uint64_t available = read_keyed(root, "", file, "MemAvailable");
+    uint64_t available = keyed_kb(root, file, "MemAvailable");
     if (!available) /* kernels before 3.14, some emulations */
-        available = read_keyed(root, "", file, "MemFree") + read_keyed(root, "", file, "Cached");
-    out->mem_total_bytes = read_keyed(root, "", file, "MemTotal") * 1024;
-    out->mem_available_bytes = available * 1024;
+        available = keyed_kb(root, file, "MemFree") + keyed_kb(root, file, "Cached");
+    out->mem_total_bytes = keyed_kb(root, file, "MemTotal");
+    out->mem_available_bytes = available;
     if (!out->mem_total_bytes) {
         long pages = sysconf(_SC_PHYS_PAGES), free_pages = sysconf(_SC_AVPHYS_PAGES);
         if (pages > 0) out->mem_total_bytes = (uint64_t)pages * out->page_bytes;
         if (free_pages > 0) out->mem_available_bytes = (uint64_t)free_pages * out->page_bytes;
     }
     const char *thp = "/sys/kernel/mm/transparent_hugepage";
-    if (!read_u64(root, thp, "hpage_pmd_size", &out->huge_page_bytes))
-        out->huge_page_bytes = read_keyed(root, "", file, "Hugepagesize") * 1024;
+    if (!kt__text_u64(root, thp, "hpage_pmd_size", &out->huge_page_bytes))
+        out->huge_page_bytes = keyed_kb(root, file, "Hugepagesize");
 }
 
 void kt__limits_read_at(const char *root, kt__limits *out) {
@@ -307,7 +146,8 @@ void kt__limits_read_at(const char *root, kt__limits *out) {
     out->page_bytes = page > 0 ? (uint64_t)page : 4096;
     read_affinity(root, out);
     read_meminfo(root, out);
-    read_cgroups(root, out);
+    kt__cgroup_walk(root, "cpu", read_quota, out);
+    kt__cgroup_walk(root, "memory", read_memory, out);
 }
 
 void kt__limits_read(kt__limits *out) {
@@ -324,8 +164,8 @@ uint64_t kt__mem_budget_default(const kt__limits *limits) {
 }
 
 void kt__mem_self(uint64_t *peak_rss, uint64_t *rss_anon) {
-    *peak_rss = read_keyed("", "", "/proc/self/status", "VmHWM") * 1024;
-    *rss_anon = read_keyed("", "", "/proc/self/status", "RssAnon") * 1024;
+    *peak_rss = keyed_kb("", "/proc/self/status", "VmHWM");
+    *rss_anon = keyed_kb("", "/proc/self/status", "RssAnon");
     struct rusage usage;
     if (*peak_rss == 0 && getrusage(RUSAGE_SELF, &usage) == 0)
         *peak_rss = (uint64_t)usage.ru_maxrss * 1024;
