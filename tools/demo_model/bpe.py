@@ -18,6 +18,10 @@ import struct
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 MAX_LEN = 1000
 
+# A sum's few tokens would drown among the stories' many, so they weigh more in the loss.
+SUM = re.compile(r"-?\d+ [-+x/] \d+ = ")
+SUM_WEIGHT = 4
+
 # The qwen2 pattern in re's own terms: L = letters, N = one digit, the rest as it stands there.
 L, NOT_LN = r"[^\W\d_]", r"(?:[^\w\s]|_)"
 PATTERN = re.compile(
@@ -134,7 +138,7 @@ class Vocab:
 
 
 def dialogue_ids(v, messages):
-    """(ids, marks): ChatML, a mark on what the assistant writes, its end-of-turn included."""
+    """(ids, weights): ChatML; a loss weight on what the assistant writes, end-of-turn included, 0 elsewhere."""
     start, end, newline = v.id["<|im_start|>"], v.id["<|im_end|>"], v.encode("\n")
     ids, marks = [], []
     for role, text in messages:
@@ -142,7 +146,8 @@ def dialogue_ids(v, messages):
         if role == "user" and len(ids) + len(head) + len(body) + 300 > MAX_LEN:
             break
         ids += head + body + newline
-        marks += [0] * len(head) + [int(role == "assistant")] * len(body) + [0] * len(newline)
+        weight = 0 if role != "assistant" else SUM_WEIGHT if SUM.match(text) else 1
+        marks += [0] * len(head) + [weight] * len(body) + [0] * len(newline)
     drop = len(newline)
     return ids[:-drop], marks[:-drop]
 

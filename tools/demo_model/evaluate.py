@@ -9,10 +9,9 @@ reproduced word for word and the share that stops by itself, by category; --show
 
 import argparse
 import collections
-import json
-import subprocess
 
 from bpe import Vocab, dialogues
+from engine import ask
 
 
 def questions(path):
@@ -35,11 +34,9 @@ def main():
     a = a.parse_args()
     v = Vocab(a.vocab)
     asked = list(questions(a.ask))[:a.limit]
-    lines = "".join(json.dumps(v.prompt(m)) + "\n" for _, m, _ in asked)
-    out = subprocess.run(a.command, input=lines, stdout=subprocess.PIPE, text=True, check=True).stdout
+    answers = ask(a.command, [v.prompt(m) for _, m, _ in asked])
     end, count = v.id["<|im_end|>"], collections.defaultdict(collections.Counter)
-    for (cat, m, want), line in zip(asked, out.splitlines()):
-        ids = json.loads(line)
+    for (cat, m, want), ids in zip(asked, answers):
         text, stops = v.decode(ids[:ids.index(end)] if end in ids else ids), end in ids
         count[cat].update(n=1, stops=stops, exact=text == want)
         if a.show:
@@ -48,4 +45,5 @@ def main():
         print(f"{cat:14} {c['n']:5} answers, {100 * c['stops'] / c['n']:5.1f}% stop, {100 * c['exact'] / c['n']:5.1f}% word for word")
 
 
-main()
+if __name__ == "__main__":
+    main()

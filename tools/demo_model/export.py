@@ -154,4 +154,5 @@ def main():
                 out.write(encode(data, kind_of(name, rows, a.recipe), cols, a.quantise, back=True))
 
 
-main()
+if __name__ == "__main__":
+    main()

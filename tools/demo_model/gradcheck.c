@@ -20,7 +20,9 @@ static double loss(const net *n, const float *w, net_batch *b, net_work *k) {
     return s;
 }
 
-static double rand_unit(void) { return 2.0 * rand() / (double)RAND_MAX - 1.0; }
+static double rand_unit(void) {
+    return 2.0 * rand() / (double)RAND_MAX - 1.0;
+}
 
 static int check(const char *name, const net *n, float *w, const float *g, net_batch *b,
                  net_work *k, size_t at, size_t len) {

@@ -88,7 +88,7 @@ def write(path, n, p, weighted):
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("out")
-    a.add_argument("--train", type=int, default=150000)
+    a.add_argument("--train", type=int, default=160000)
     a.add_argument("--held", type=int, default=1200)
     a.add_argument("--seed", type=int, default=1)
     a = a.parse_args()
@@ -97,4 +97,5 @@ def main():
     write(os.path.join(a.out, "held.jsonl"), a.held, Pick(a.seed, "held"), False)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,17 +7,17 @@
 
 /* What the backward pass needs of one layer. n = max_tok. */
 typedef struct {
-    float *x;     /* [n][n_embd], the residual stream entering the layer */
-    float *r1;    /* [n], 1/rms of x */
-    float *h1;    /* [n][n_embd], normed x */
-    float *qkv;   /* [n][n_qkv], after rotation */
-    float *prob;  /* per document and head [len][len] */
-    float *mix;   /* [n][n_embd], attention's output before the projection */
-    float *x2;    /* [n][n_embd], the stream between attention and FFN */
-    float *r2;    /* [n] */
-    float *h2;    /* [n][n_embd] */
-    float *gu;    /* [n][2*n_ff] */
-    float *act;   /* [n][n_ff] */
+    float *x;    /* [n][n_embd], the residual stream entering the layer */
+    float *r1;   /* [n], 1/rms of x */
+    float *h1;   /* [n][n_embd], normed x */
+    float *qkv;  /* [n][n_qkv], after rotation */
+    float *prob; /* per document and head [len][len] */
+    float *mix;  /* [n][n_embd], attention's output before the projection */
+    float *x2;   /* [n][n_embd], the stream between attention and FFN */
+    float *r2;   /* [n] */
+    float *h2;   /* [n][n_embd] */
+    float *gu;   /* [n][2*n_ff] */
+    float *act;  /* [n][n_ff] */
 } layer_acts;
 
 struct net_work {
@@ -35,8 +35,7 @@ static void mul_nt(int n, int m, int k, const float *x, const float *w, float be
 
 /* dx[n][k] (+)= dy[n][m] * w[m][k] */
 static void mul_nn(int n, int m, int k, const float *dy, const float *w, float beta, float *dx) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, k, m, 1.0f, dy, m, w, k, beta, dx,
-                k);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, k, m, 1.0f, dy, m, w, k, beta, dx, k);
 }
 
 /* dw[m][k] (+)= dy[n][m]^T * x[n][k] */
@@ -81,7 +80,9 @@ int net_init(net *n, net_dims d) {
     return 0;
 }
 
-void net_free(net *n) { free(n->rope); }
+void net_free(net *n) {
+    free(n->rope);
+}
 
 static uint64_t next_u64(uint64_t *s) { /* splitmix64 */
     uint64_t z = (*s += 0x9e3779b97f4a7c15u);
@@ -90,7 +91,9 @@ static uint64_t next_u64(uint64_t *s) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-static double next_unit(uint64_t *s) { return ((double)(next_u64(s) >> 11) + 0.5) * 0x1p-53; }
+static double next_unit(uint64_t *s) {
+    return ((double)(next_u64(s) >> 11) + 0.5) * 0x1p-53;
+}
 
 static void fill_normal(float *w, size_t n, float sigma, uint64_t *s) {
     for (size_t i = 0; i < n; i++) {
@@ -121,7 +124,9 @@ void net_seed(const net *n, float *w, uint64_t seed) {
     }
 }
 
-static float *floats(size_t n) { return calloc(n, sizeof(float)); }
+static float *floats(size_t n) {
+    return calloc(n, sizeof(float));
+}
 
 net_work *net_work_new(const net *n, int max_tok) {
     const net_dims *d = &n->dims;
@@ -134,8 +139,8 @@ net_work *net_work_new(const net *n, int max_tok) {
     int ok = 1;
     for (int i = 0; i < d->n_layer; i++) {
         layer_acts *a = &k->layer[i];
-        *a = (layer_acts){floats(t * e), floats(t),     floats(t * e), floats(t * q),
-                          floats(p),     floats(t * e), floats(t * e), floats(t),
+        *a = (layer_acts){floats(t * e), floats(t),         floats(t * e), floats(t * q),
+                          floats(p),     floats(t * e),     floats(t * e), floats(t),
                           floats(t * e), floats(2 * t * f), floats(t * f)};
         ok = ok && a->x && a->r1 && a->h1 && a->qkv && a->prob && a->mix && a->x2 && a->r2 &&
              a->h2 && a->gu && a->act;
@@ -164,7 +169,9 @@ void net_work_free(net_work *k) {
     free(k);
 }
 
-const float *net_logits(const net_work *k) { return k->logits; }
+const float *net_logits(const net_work *k) {
+    return k->logits;
+}
 
 static void norm_forward(int n, int e, float eps, const float *x, const float *g, float *r,
                          float *y) {
@@ -267,13 +274,13 @@ static void attend_backward(const net *n, const net_batch *b, const layer_acts *
             int q_at = h * hd, k_at = e + (h / group) * hd, v_at = k_at + n->n_kv;
             float add = h % group ? 1.0f : 0.0f;
             const float *dy = dmix + (size_t)at * (size_t)e + h * hd;
-            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, len, hd, len, 1.0f, prob, len,
-                        dy, e, add, dbase + v_at, ld);
+            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, len, hd, len, 1.0f, prob, len, dy,
+                        e, add, dbase + v_at, ld);
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, len, len, hd, 1.0f, dy, e,
                         base + v_at, ld, 0.0f, dscore, len);
             softmax_backward(len, prob, dscore);
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, len, hd, len, scale, dscore,
-                        len, base + k_at, ld, 0.0f, dbase + q_at, ld);
+            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, len, hd, len, scale, dscore, len,
+                        base + k_at, ld, 0.0f, dbase + q_at, ld);
             cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, len, hd, len, scale, dscore, len,
                         base + q_at, ld, add, dbase + k_at, ld);
         }
@@ -337,8 +344,8 @@ static void score(const net_batch *b, int n_vocab, const float *logits) {
 void net_forward(const net *n, const float *w, net_batch *b, net_work *k) {
     int e = n->dims.n_embd, t = b->n_tok;
     for (int i = 0; i < t; i++)
-        memcpy(k->layer[0].x + (size_t)i * (size_t)e,
-               w + n->embd + (size_t)b->token[i] * (size_t)e, sizeof(float) * (size_t)e);
+        memcpy(k->layer[0].x + (size_t)i * (size_t)e, w + n->embd + (size_t)b->token[i] * (size_t)e,
+               sizeof(float) * (size_t)e);
     for (int i = 0; i < n->dims.n_layer; i++)
         layer_forward(n, w, b, i, k, i + 1 < n->dims.n_layer ? k->layer[i + 1].x : k->x);
     norm_forward(t, e, n->dims.rms_eps, k->x, w + n->out_norm, k->r, k->h);

@@ -108,8 +108,8 @@ static void adamw(optim *o, const tensor *t, float *w, const float *g, float cli
 /* c[r][k] = alpha * a[r][n] * op(b) + beta * c */
 static void gemm(int trans_b, int r, int k, int n, float alpha, const float *a, const float *b,
                  float beta, float *c) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans, r, k, n, alpha,
-                a, n, b, trans_b ? n : k, beta, c, k);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans, r, k, n, alpha, a,
+                n, b, trans_b ? n : k, beta, c, k);
 }
 
 /* x[r][c], r <= c, to about the nearest semi-orthogonal matrix: x := 3.4445x - 4.775(xx')x +

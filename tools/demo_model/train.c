@@ -24,7 +24,7 @@ enum { MAX_CAT = 32, MAX_MICRO = 16, MAX_DOC = 256 };
 typedef struct {
     int len, cat;
     const uint16_t *token; /* [len] */
-    const uint8_t *answer; /* [len], 1 where the assistant wrote it */
+    const uint8_t *answer; /* [len], the loss weight where the assistant wrote it, else 0 */
 } document;
 
 typedef struct {
@@ -123,8 +123,14 @@ static const document *stream_peek(stream *s) {
 
 static void micro_alloc(micro *m, int n_tok) {
     size_t n = (size_t)n_tok;
-    m->b = (net_batch){0, 0, calloc(MAX_DOC + 1, sizeof(int)), calloc(n, 2), calloc(n, 4),
-                       calloc(n, 4), calloc(n, 4), calloc(n, 4)};
+    m->b = (net_batch){0,
+                       0,
+                       calloc(MAX_DOC + 1, sizeof(int)),
+                       calloc(n, 2),
+                       calloc(n, 4),
+                       calloc(n, 4),
+                       calloc(n, 4),
+                       calloc(n, 4)};
     net_batch *b = &m->b;
     if (!b->doc_start || !b->token || !b->target || !b->weight || !b->ce || !b->best)
         die("out of memory for", "a batch");
@@ -136,7 +142,7 @@ static void micro_add(micro *m, const document *d, float prompt_weight) {
         int t = b->n_tok + i, last = i + 1 == d->len;
         b->token[t] = d->token[i];
         b->target[t] = last ? -1 : d->token[i + 1];
-        b->weight[t] = last ? 0.0f : d->answer[i + 1] ? 1.0f : prompt_weight;
+        b->weight[t] = last ? 0.0f : d->answer[i + 1] ? (float)d->answer[i + 1] : prompt_weight;
     }
     m->cat[b->n_doc] = d->cat;
     b->n_tok += d->len;
@@ -169,7 +175,7 @@ static void count(const micro *m, int doc, tally *t) {
     const net_batch *b = &m->b;
     int in = 0, right = 1;
     for (int i = b->doc_start[doc]; i < b->doc_start[doc + 1]; i++) {
-        int answer = b->weight[i] == 1.0f;
+        int answer = b->weight[i] >= 1.0f;
         if (in && !answer) t->n_span++, t->n_exact += right;
         if (!in) right = 1;
         in = answer;
@@ -185,12 +191,12 @@ static void count(const micro *m, int doc, tally *t) {
 static void print_tally(const char *name, const tally *t) {
     if (!t->n_tok) return;
     printf("  %-14s ppl %8.4f  tokens right %6.2f%%  answers whole %5ld/%-5ld (%.1f%%)\n", name,
-           exp(t->ce / (double)t->n_tok), 100.0 * (double)t->n_right / (double)t->n_tok,
-           t->n_exact, t->n_span, 100.0 * (double)t->n_exact / (double)t->n_span);
+           exp(t->ce / (double)t->n_tok), 100.0 * (double)t->n_right / (double)t->n_tok, t->n_exact,
+           t->n_span, 100.0 * (double)t->n_exact / (double)t->n_span);
 }
 
-static void evaluate(const options *o, const net *n, const float *w, const dataset *set,
-                     micro *m, net_work **work, int n_work) {
+static void evaluate(const options *o, const net *n, const float *w, const dataset *set, micro *m,
+                     net_work **work, int n_work) {
     tally all = {0}, cat[MAX_CAT] = {{0}};
     stream s = stream_new(set, 1);
     s.at = 0;
@@ -297,26 +303,47 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
 }
 
 static options parse(int argc, char **argv) {
-    options o = {.steps = 4000, .warmup = 100, .eval_every = 500, .n_micro = 4, .micro_tok = 1024,
-                 .seed = 1, .lr = 4e-3f, .lr_embd = 4e-3f, .decay = 0.05f, .prompt_weight = 0.1f,
+    options o = {.steps = 4000,
+                 .warmup = 100,
+                 .eval_every = 500,
+                 .n_micro = 4,
+                 .micro_tok = 1024,
+                 .seed = 1,
+                 .lr = 4e-3f,
+                 .lr_embd = 4e-3f,
+                 .decay = 0.05f,
+                 .prompt_weight = 0.1f,
                  .dims = {0, 256, 6, 4, 2, 768, 1024, 10000.0f, 1e-5f}};
     if (argc < 4) die("usage", "train DATA HELDOUT OUT.f32 [--steps N] [--lr X] ...");
     o.data = argv[1], o.heldout = argv[2], o.out = argv[3];
     for (int i = 4; i + 1 < argc; i += 2) {
         const char *k = argv[i], *v = argv[i + 1];
-        if (!strcmp(k, "--steps")) o.steps = atoi(v);
-        else if (!strcmp(k, "--warmup")) o.warmup = atoi(v);
-        else if (!strcmp(k, "--eval-every")) o.eval_every = atoi(v);
-        else if (!strcmp(k, "--micro")) o.n_micro = atoi(v);
-        else if (!strcmp(k, "--micro-tok")) o.micro_tok = atoi(v);
-        else if (!strcmp(k, "--seed")) o.seed = atoi(v);
-        else if (!strcmp(k, "--lr")) o.lr = (float)atof(v);
-        else if (!strcmp(k, "--lr-embd")) o.lr_embd = (float)atof(v);
-        else if (!strcmp(k, "--decay")) o.decay = (float)atof(v);
-        else if (!strcmp(k, "--prompt-weight")) o.prompt_weight = (float)atof(v);
-        else if (!strcmp(k, "--init")) o.init = v;
-        else if (!strcmp(k, "--layers")) o.dims.n_layer = atoi(v);
-        else die("unknown option", k);
+        if (!strcmp(k, "--steps"))
+            o.steps = atoi(v);
+        else if (!strcmp(k, "--warmup"))
+            o.warmup = atoi(v);
+        else if (!strcmp(k, "--eval-every"))
+            o.eval_every = atoi(v);
+        else if (!strcmp(k, "--micro"))
+            o.n_micro = atoi(v);
+        else if (!strcmp(k, "--micro-tok"))
+            o.micro_tok = atoi(v);
+        else if (!strcmp(k, "--seed"))
+            o.seed = atoi(v);
+        else if (!strcmp(k, "--lr"))
+            o.lr = (float)atof(v);
+        else if (!strcmp(k, "--lr-embd"))
+            o.lr_embd = (float)atof(v);
+        else if (!strcmp(k, "--decay"))
+            o.decay = (float)atof(v);
+        else if (!strcmp(k, "--prompt-weight"))
+            o.prompt_weight = (float)atof(v);
+        else if (!strcmp(k, "--init"))
+            o.init = v;
+        else if (!strcmp(k, "--layers"))
+            o.dims.n_layer = atoi(v);
+        else
+            die("unknown option", k);
     }
     if (o.n_micro < 1 || o.n_micro > MAX_MICRO) die("--micro must be 1 to", "16");
     if (o.dims.n_layer < 1 || o.dims.n_layer > NET_MAX_LAYER) die("--layers must be 1 to", "16");
@@ -332,8 +359,10 @@ int main(int argc, char **argv) {
     if (net_init(&n, o.dims)) die("out of memory for", "the network");
     float *w = malloc(sizeof(float) * n.n_param);
     if (!w) die("out of memory for", "the parameters");
-    if (o.init) restore(&n, w, o.init);
-    else net_seed(&n, w, (uint64_t)o.seed);
+    if (o.init)
+        restore(&n, w, o.init);
+    else
+        net_seed(&n, w, (uint64_t)o.seed);
     printf("%zu parameters, %d documents, %d held out\n", n.n_param, set.n_doc, held.n_doc);
     train(&o, &n, w, &set, &held);
     return 0;

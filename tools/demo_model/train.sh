@@ -1,0 +1,48 @@
+#!/bin/sh
+# Makes models/demo.gguf from nothing: corpus, vocabulary, training (about 35 minutes on two cores), export.
+# Usage: tools/demo_model/train.sh [BUILD_DIR]      environment: STEPS (4200), THREADS (2)
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=${1:-$root/build/demo_model}
+steps=${STEPS:-4200}
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+
+need() { # need COMMAND-OR-FILE PACKAGE...
+    command -v "$1" >/dev/null 2>&1 || [ -e "$1" ] && return
+    shift
+    echo "train.sh: installing $*"
+    if [ "$(id -u)" = 0 ]; then apt-get install -y -q "$@"; else sudo apt-get install -y -q "$@"; fi
+}
+need gcc gcc libc6-dev
+need python3 python3
+[ -n "$(find /usr/include -name cblas.h 2>/dev/null)" ] ||
+    need /nonexistent libopenblas-dev libopenblas0-pthread
+
+flags="-std=gnu17 -O3 -march=native -ffast-math -fopenmp -Wall -Wextra"
+cd "$here"
+gcc $flags train.c net.c optim.c -o "$build/train" -lopenblas -lm
+gcc $flags logits.c net.c -o "$build/logits" -lopenblas -lm
+gcc -std=gnu17 -O2 gradcheck.c net.c -o "$build/gradcheck" -lopenblas -lm
+gcc -std=gnu17 -O2 -I"$root/src" -I"$root/include" quantise.c "$root"/src/quant/*.c "$root"/src/base/*.c \
+    -o "$build/quantise" -lm -lpthread
+"$build/gradcheck"
+
+python3 make_corpus.py "$build"
+python3 bpe.py learn "$build/train.jsonl" "$build/vocab.json"
+python3 bpe.py encode "$build/vocab.json" "$build/train.jsonl" "$build/train.bin"
+python3 bpe.py encode "$build/vocab.json" "$build/held.jsonl" "$build/held.bin"
+
+# OpenBLAS may not know a newer processor by name; it has a kernel for its instructions all the same.
+if grep -q avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE="${OPENBLAS_CORETYPE:-SkylakeX}"; fi
+export OMP_NUM_THREADS="${THREADS:-2}" OMP_WAIT_POLICY=passive
+"$build/train" "$build/train.bin" "$build/held.bin" "$build/model.f32" --steps "$steps" | tee "$build/train.log"
+
+python3 export.py "$build/model.f32" "$build/vocab.json" "$build/demo-f16.gguf"
+python3 export.py "$build/model.f32" "$build/vocab.json" "$root/models/demo.gguf" --recipe demo \
+    --quantise "$build/quantise" --back "$build/back.f32"
+echo "held out, as the quantised file decodes:"
+"$build/train" "$build/train.bin" "$build/held.bin" "$build/none.f32" --steps 0 --init "$build/back.f32"
+ls -l "$root/models/demo.gguf"
