@@ -1,0 +1,477 @@
+/* Everything in the kernel table but the matrix products: every tier against the reference, byte
+ * for byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels_data.h"
+
+enum { MAX_N = 1100 };
+
+/* Names what differed. The arrays may hold NaN. */
+static void expect_same(const char *what, const kt__kernels *tier, int n, float *want, float *got) {
+    kd_unify_nan(want, (size_t)n);
+    kd_unify_nan(got, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        if (memcmp(&want[i], &got[i], sizeof *want) == 0) continue;
+        fail_msg("%s, tier %s: element %d of %d: want %a, got %a", what, tier->name, i, n,
+                 (double)want[i], (double)got[i]);
+    }
+}
+
+#define FOR_TIERS(tier)                                                                  \
+    for (const kt__kernels **tier##_at = kd_tiers(), *tier; (tier = *tier##_at) != NULL; \
+         tier##_at++)
+
+/* ---- activations
+ * --------------------------------------------------------------------------------------- */
+
+/* q lands halfway between integers: amax 127 makes the factor 1 */
+static void halfway(int n, float *x) {
+    for (int i = 0; i < n; i++) x[i] = (float)(i * 37 % 254 - 127) + (i % 256 ? 0.5f : 0.0f);
+    for (int i = 0; i < n; i++) {
+        if (x[i] > 127.0f || i % 32 == 5) x[i] = i % 2 ? 127.0f : -127.0f;
+    }
+}
+
+static void fill_for_quantize(int kind, kd_rng *rng, int n, float *x) {
+    kd_activations((kd_act_kind)(kind % KD_ACT_KINDS), rng, n, x);
+    if (kind == KD_ACT_KINDS) halfway(n, x);
+    if (kind == KD_ACT_KINDS + 1) x[kd_below(rng, n)] = INFINITY;
+    if (kind == KD_ACT_KINDS + 2) x[kd_below(rng, n)] = -NAN;
+    if (kind == KD_ACT_KINDS + 3) x[0] = 3.4e38f;
+    if (kind == KD_ACT_KINDS + 4) x[n - 1] = 0x1p-100f, x[0] = -0x1.fffffep-101f;
+}
+
+static void check_quantize(kt__act_kind kind, int n, const float *x) {
+    size_t bytes = kt__act_layout_of(kind, n).row_bytes;
+    uint8_t *want = aligned_alloc(64, bytes + 64), *got = aligned_alloc(64, bytes + 64);
+    memset(want, 0x5a, bytes + 64);
+    kd_ref()->quantize[kind](x, n, want);
+    FOR_TIERS(tier) {
+        memset(got, 0x5a, bytes + 64);
+        memset(got, 0xa5, bytes);
+        tier->quantize[kind](x, n, got);
+        if (memcmp(want, got, bytes + 64) != 0) {
+            size_t at = 0;
+            while (want[at] == got[at]) at++;
+            fail_msg("quantize %d, tier %s, n %d: byte %zu of %zu: want %d, got %d", (int)kind,
+                     tier->name, n, at, bytes, want[at], got[at]);
+        }
+    }
+    free(want);
+    free(got);
+}
+
+static void test_quantize(void **state) {
+    (void)state;
+    static const int units[KT__ACT_COUNT] = {1, 32, 256};
+    kd_rng rng = {11};
+    kd_guard guard = kd_guard_open(40 * 256 * sizeof(float));
+    for (kt__act_kind kind = 0; kind < KT__ACT_COUNT; kind++) {
+        for (int blocks = 1; blocks <= 40; blocks++) {
+            int n = blocks * units[kind];
+            float *x = kd_guard_last(&guard, (size_t)n * sizeof *x);
+            for (int data = 0; data < KD_ACT_KINDS + 5; data++) {
+                fill_for_quantize(data, &rng, n, x);
+                check_quantize(kind, n, x);
+            }
+        }
+    }
+    kd_guard_close(&guard);
+}
+
+/* ---- norms and elementwise
+ * ----------------------------------------------------------------------------- */
+
+/* Input sets for elementwise functions: everyday values, the whole exponent range, borders. */
+static void fill_values(int kind, kd_rng *rng, int n, float *x) {
+    static const float borders[] = {0.0f,           -0.0f, 1.0f,   -1.0f,  0.1f,    -0.1f,
+                                    0x1.99999ap-4f, 88.7f, -88.7f, 87.0f,  -87.0f,  88.722839f,
+                                    -88.73f,        43.5f, -43.5f, 1e-38f, -1e-42f, 3.3e38f,
+                                    -3.3e38f,       1e10f, -1e10f};
+    for (int i = 0; i < n; i++) {
+        float v = kd_normal(rng);
+        if (kind == 1) v *= 40.0f;
+        if (kind == 2) v = kt__f32_from_bits((uint32_t)kd_next(rng));
+        if (kind == 2 && !(fabsf(v) < INFINITY)) v = 1.5f;
+        if (kind == 3) v = borders[kd_below(rng, (int)(sizeof borders / sizeof *borders))];
+        x[i] = v;
+    }
+}
+
+typedef struct vectors {
+    kd_guard a, b, c;
+    float *want, *got;
+} vectors;
+
+static vectors vectors_open(void) {
+    size_t bytes = MAX_N * sizeof(float);
+    return (vectors){kd_guard_open(bytes), kd_guard_open(bytes), kd_guard_open(bytes),
+                     malloc(bytes), malloc(bytes)};
+}
+
+static void vectors_close(vectors *v) {
+    kd_guard_close(&v->a);
+    kd_guard_close(&v->b);
+    kd_guard_close(&v->c);
+    free(v->want);
+    free(v->got);
+}
+
+static int length(int step) { /* 1..70, then model widths */
+    static const int widths[] = {96, 127, 128, 172, 256, 511, 896, 1024, MAX_N};
+    return step < 70 ? step + 1 : widths[(step - 70) % 9];
+}
+
+static void test_rmsnorm(void **state) {
+    (void)state;
+    vectors v = vectors_open();
+    kd_rng rng = {12};
+    for (int step = 0; step < 158; step++) {
+        int n = length(step % 79);
+        size_t bytes = (size_t)n * sizeof(float);
+        float *x = kd_guard_last(&v.a, bytes), *w = kd_guard_last(&v.b, bytes);
+        float *out = kd_guard_last(&v.c, bytes);
+        fill_values(step % 2, &rng, n, x);
+        fill_values(0, &rng, n, w);
+        if (step % 3 == 0) w = NULL;
+        float sum = kd_ref()->rmsnorm(x, w, n, 1e-6f, v.want);
+        FOR_TIERS(tier) {
+            memcpy(out, x, bytes);
+            float got = tier->rmsnorm(step % 2 ? out : x, w, n, 1e-6f, out);
+            assert_memory_equal(&sum, &got, sizeof sum);
+            expect_same("rmsnorm", tier, n, v.want, out);
+        }
+    }
+    vectors_close(&v);
+}
+
+/* Two inputs, one output, in place when asked. */
+typedef enum binary_op { ADD, SILU_MUL, GELU_MUL } binary_op;
+
+static void binary_call(const kt__kernels *tier, binary_op op, const float *a, const float *b,
+                        int n, float *out) {
+    if (op == ADD) tier->add(a, b, n, out);
+    if (op == SILU_MUL) tier->silu_mul(a, b, n, out);
+    if (op == GELU_MUL) tier->gelu_mul(a, b, n, out);
+}
+
+static void test_binary(void **state) {
+    (void)state;
+    static const char *const names[] = {"add", "silu_mul", "gelu_mul"};
+    vectors v = vectors_open();
+    kd_rng rng = {13};
+    for (int step = 0; step < 4 * 79 * 3; step++) {
+        int n = length(step / 12 % 79);
+        size_t bytes = (size_t)n * sizeof(float);
+        float *a = kd_guard_last(&v.a, bytes), *b = kd_guard_last(&v.b, bytes);
+        float *out = kd_guard_last(&v.c, bytes);
+        binary_op op = (binary_op)(step % 3);
+        fill_values(step / 3 % 4, &rng, n, a);
+        fill_values(0, &rng, n, b);
+        binary_call(kd_ref(), op, a, b, n, v.want);
+        FOR_TIERS(tier) {
+            memcpy(out, a, bytes);
+            binary_call(tier, op, step % 2 ? out : a, b, n, out);
+            expect_same(names[op], tier, n, v.want, out);
+        }
+    }
+    vectors_close(&v);
+}
+
+static void test_scale_and_softcap(void **state) {
+    (void)state;
+    vectors v = vectors_open();
+    kd_rng rng = {14};
+    for (int step = 0; step < 4 * 79; step++) {
+        int n = length(step / 4 % 79);
+        size_t bytes = (size_t)n * sizeof(float);
+        float *x = kd_guard_last(&v.a, bytes), *out = kd_guard_last(&v.b, bytes);
+        fill_values(step % 4, &rng, n, x);
+        for (int cap = 0; cap < 2; cap++) {
+            memcpy(v.want, x, bytes);
+            if (cap)
+                kd_ref()->softcap(v.want, n, 30.0f);
+            else
+                kd_ref()->scale(v.want, n, 1.7f);
+            FOR_TIERS(tier) {
+                memcpy(out, x, bytes);
+                if (cap)
+                    tier->softcap(out, n, 30.0f);
+                else
+                    tier->scale(out, n, 1.7f);
+                expect_same(cap ? "softcap" : "scale", tier, n, v.want, out);
+            }
+        }
+    }
+    vectors_close(&v);
+}
+
+static void test_rope(void **state) {
+    (void)state;
+    vectors v = vectors_open();
+    kd_rng rng = {15};
+    for (int n_rot = 2; n_rot <= 256; n_rot += n_rot < 80 ? 2 : 16) {
+        int n = n_rot + (n_rot % 3 == 0 ? 7 : 0);
+        size_t bytes = (size_t)n * sizeof(float);
+        float *cs = kd_guard_last(&v.b, (size_t)n_rot * sizeof *cs),
+              *x = kd_guard_last(&v.a, bytes);
+        float in[300];
+        fill_values(0, &rng, n, in);
+        for (int i = 0; i < n_rot / 2; i++) {
+            float angle = kd_normal(&rng);
+            cs[i] = cosf(angle);
+            cs[n_rot / 2 + i] = sinf(angle);
+        }
+        for (int neox = 0; neox < 2; neox++) {
+            memcpy(v.want, in, bytes);
+            (neox ? kd_ref()->rope_neox : kd_ref()->rope_norm)(v.want, cs, n_rot);
+            FOR_TIERS(tier) {
+                memcpy(x, in, bytes);
+                (neox ? tier->rope_neox : tier->rope_norm)(x, cs, n_rot);
+                expect_same(neox ? "rope_neox" : "rope_norm", tier, n, v.want, x);
+            }
+        }
+    }
+    vectors_close(&v);
+}
+
+static void test_argmax(void **state) {
+    (void)state;
+    vectors v = vectors_open();
+    kd_rng rng = {16};
+    for (int step = 0; step < 8 * 79; step++) {
+        int n = length(step / 8 % 79);
+        float *x = kd_guard_last(&v.a, (size_t)n * sizeof *x);
+        for (int i = 0; i < n; i++) x[i] = (float)kd_below(&rng, step % 8 < 4 ? 5 : 1000) - 2.0f;
+        if (step % 8 == 1) x[kd_below(&rng, n)] = NAN;
+        if (step % 8 == 2) x[kd_below(&rng, n)] = -INFINITY;
+        if (step % 8 == 3) x[kd_below(&rng, n)] = INFINITY;
+        if (step % 8 == 4) memset(x, 0, (size_t)n * sizeof *x), x[0] = -0.0f;
+        if (step % 8 == 5) {
+            for (int i = 0; i < n; i++) x[i] = -INFINITY;
+        }
+        bool finite, got_finite;
+        int want = kd_ref()->argmax(x, n, &finite);
+        FOR_TIERS(tier) {
+            int got = tier->argmax(x, n, &got_finite);
+            if (want != got || finite != got_finite) {
+                fail_msg("argmax, tier %s, n %d, case %d: want %d (finite %d), got %d (finite %d)",
+                         tier->name, n, step % 8, want, finite, got, got_finite);
+            }
+        }
+    }
+    vectors_close(&v);
+}
+
+/* ---- keys and values
+ * ----------------------------------------------------------------------------------- */
+
+static const int head_dims[] = {2, 6, 16, 18, 32, 40, 64, 80, 96, 100, 128, 160, 192, 256};
+enum { N_HEAD_DIM = sizeof head_dims / sizeof *head_dims };
+
+static void test_store(void **state) {
+    (void)state;
+    kd_rng rng = {17};
+    kd_guard in = kd_guard_open(256 * sizeof(float)),
+             page = kd_guard_open(256 * 16 * sizeof(kt__f16));
+    kt__f16 want[256 * 16];
+    for (int i = 0; i < N_HEAD_DIM * 16 * 3; i++) {
+        int dim = head_dims[i % N_HEAD_DIM], slot = i / N_HEAD_DIM % 16, data = i / N_HEAD_DIM / 16;
+        size_t bytes = (size_t)dim * 16 * sizeof(kt__f16);
+        float *x = kd_guard_last(&in, (size_t)dim * sizeof *x);
+        kt__f16 *got = kd_guard_last(&page, bytes);
+        fill_values(data, &rng, dim, x);
+        if (data == 2) x[0] = INFINITY, x[dim - 1] = 65520.0f;
+        for (int v = 0; v < 2; v++) {
+            memset(want, 0xcd, bytes);
+            (v ? kd_ref()->store_v : kd_ref()->store_k)(x, dim, slot, want);
+            FOR_TIERS(tier) {
+                memset(got, 0xcd, bytes);
+                (v ? tier->store_v : tier->store_k)(x, dim, slot, got);
+                if (memcmp(want, got, bytes) != 0) {
+                    fail_msg("store_%c, tier %s, head_dim %d, slot %d", v ? 'v' : 'k', tier->name,
+                             dim, slot);
+                }
+            }
+        }
+    }
+    kd_guard_close(&in);
+    kd_guard_close(&page);
+}
+
+/* ---- attention
+ * ----------------------------------------------------------------------------------------- */
+
+enum { MAX_Q = 70, MAX_DIM = 256 };
+
+typedef struct attn_data {
+    kd_guard k[KT__SPLIT_PAGES], v[KT__SPLIT_PAGES], q;
+    float *want_o, *got_o;
+    uint8_t *scratch;
+    size_t scratch_bytes;
+} attn_data;
+
+static attn_data *attn_open(void) {
+    attn_data *a = calloc(1, sizeof *a);
+    for (int p = 0; p < KT__SPLIT_PAGES; p++) {
+        a->k[p] = kd_guard_open(MAX_DIM * KT__PAGE_POS * sizeof(kt__f16));
+        a->v[p] = kd_guard_open(MAX_DIM * KT__PAGE_POS * sizeof(kt__f16));
+    }
+    a->q = kd_guard_open((MAX_DIM + 16) * MAX_Q * sizeof(float));
+    a->want_o = malloc((MAX_DIM + 16) * MAX_Q * sizeof(float));
+    a->got_o = malloc((MAX_DIM + 16) * MAX_Q * sizeof(float));
+    FOR_TIERS(tier) {
+        size_t bytes = tier->attn_scratch_bytes(MAX_Q, MAX_DIM, MAX_DIM);
+        if (bytes > a->scratch_bytes) a->scratch_bytes = bytes;
+    }
+    a->scratch_bytes = (a->scratch_bytes + 127) / 64 * 64;
+    a->scratch = aligned_alloc(64, a->scratch_bytes);
+    return a;
+}
+
+static void attn_close(attn_data *a) {
+    for (int p = 0; p < KT__SPLIT_PAGES; p++) {
+        kd_guard_close(&a->k[p]);
+        kd_guard_close(&a->v[p]);
+    }
+    kd_guard_close(&a->q);
+    free(a->want_o);
+    free(a->got_o);
+    free(a->scratch);
+    free(a);
+}
+
+/* Slots 0..n_written-1 hold numbers; all others NaN, and pages without any written slot are absent.
+ */
+static void fill_pages(attn_data *a, kt__attn *t, int first, int n_written, float k_size,
+                       kd_rng *rng) {
+    float x[MAX_DIM];
+    size_t k_bytes = (size_t)t->head_dim_k * 32, v_bytes = (size_t)t->head_dim_v * 32;
+    for (int p = 0; p < KT__SPLIT_PAGES; p++) {
+        kt__f16 *k = kd_guard_last(&a->k[p], k_bytes), *v = kd_guard_last(&a->v[p], v_bytes);
+        memset(k, 0xff, k_bytes);
+        memset(v, 0xff, v_bytes);
+        bool present = 16 * p < n_written && 16 * p + 15 >= first;
+        t->k[p] = present ? k : NULL;
+        t->v[p] = present ? v : NULL;
+        for (int slot = 0; slot < 16 && 16 * p + slot < n_written; slot++) {
+            if (16 * p + slot < first) continue;
+            for (int d = 0; d < t->head_dim_k; d++) x[d] = kd_normal(rng) * k_size;
+            kd_ref()->store_k(x, t->head_dim_k, slot, k);
+            for (int d = 0; d < t->head_dim_v; d++) x[d] = kd_normal(rng);
+            kd_ref()->store_v(x, t->head_dim_v, slot, v);
+        }
+    }
+}
+
+typedef struct attn_case {
+    int dim_k, dim_v, n_q, first, n_written; /* visible slots lie in first..n_written-1 */
+    float softcap, k_size;
+    bool decode; /* every query sees all */
+} attn_case;
+
+static void check_attn(attn_data *a, const attn_case *c, kd_rng *rng) {
+    int16_t lo[MAX_Q], hi[MAX_Q];
+    float want_m[MAX_Q], want_l[MAX_Q], got_m[MAX_Q], got_l[MAX_Q];
+    kt__attn t = {
+        .head_dim_k = c->dim_k, .head_dim_v = c->dim_v, .n_q = c->n_q, .softcap = c->softcap};
+    t.ld_q = (size_t)c->dim_k + (c->n_q % 2 ? 5 : 0);
+    t.ld_o = (size_t)c->dim_v + (c->n_q % 3 ? 0 : 3);
+    fill_pages(a, &t, c->first, c->n_written, c->k_size, rng);
+    size_t n_q_floats = t.ld_q * (size_t)(c->n_q - 1) + (size_t)c->dim_k;
+    float *q = kd_guard_last(&a->q, n_q_floats * sizeof *q);
+    for (size_t i = 0; i < n_q_floats; i++) q[i] = kd_normal(rng) * 0.3f;
+    for (int i = 0; i < c->n_q; i++) {
+        int span = c->n_written - c->first;
+        lo[i] = (int16_t)(c->first + (c->decode ? 0 : kd_below(rng, span)));
+        hi[i] =
+            (int16_t)(c->decode ? c->n_written : lo[i] + 1 + kd_below(rng, c->n_written - lo[i]));
+    }
+    t.q = q, t.lo = lo, t.hi = hi;
+    size_t n_o = t.ld_o * (size_t)c->n_q;
+    memset(a->want_o, 0x3c, n_o * sizeof(float));
+    t.m = want_m, t.l = want_l, t.o = a->want_o;
+    kd_ref()->attn(&t, a->scratch);
+    FOR_TIERS(tier) {
+        memset(a->got_o, 0x3c, n_o * sizeof(float));
+        memset(a->scratch, 0xff, a->scratch_bytes);
+        t.m = got_m, t.l = got_l, t.o = a->got_o;
+        tier->attn(&t, a->scratch);
+        expect_same("attn m", tier, c->n_q, want_m, got_m);
+        expect_same("attn l", tier, c->n_q, want_l, got_l);
+        expect_same("attn o", tier, (int)n_o, a->want_o, a->got_o);
+    }
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    attn_data *a = attn_open();
+    kd_rng rng = {18};
+    for (int i = 0; i < 420; i++) {
+        attn_case c = {.dim_k = head_dims[i % N_HEAD_DIM],
+                       .n_q = 1 + i % 40,
+                       .softcap = i % 5 == 0 ? 50.0f : 0.0f,
+                       .k_size = i % 7 == 0 ? 30.0f : 1.0f,
+                       .decode = i % 2};
+        c.dim_v = i % 11 == 0 ? head_dims[i / 11 % N_HEAD_DIM] : c.dim_k;
+        c.n_written = i % 4 == 0 ? KT__SPLIT_POS : 1 + kd_below(&rng, KT__SPLIT_POS);
+        c.first = i % 3 == 0 ? kd_below(&rng, c.n_written) : 0;
+        check_attn(a, &c, &rng);
+    }
+    attn_case many = {64, 64, MAX_Q, 0, KT__SPLIT_POS, 0, 1, false};
+    check_attn(a, &many, &rng);
+    attn_close(a);
+}
+
+static void test_merge_and_finish(void **state) {
+    (void)state;
+    kd_rng rng = {19};
+    for (int i = 0; i < 300; i++) {
+        int dim = head_dims[i % N_HEAD_DIM];
+        float O[MAX_DIM], o[MAX_DIM], want[MAX_DIM + 2], got[MAX_DIM + 2], done[MAX_DIM];
+        float M = kd_normal(&rng) * (i % 5 ? 1.0f : 100.0f), L = 1.0f + fabsf(kd_normal(&rng));
+        float m = i % 9 ? kd_normal(&rng) : M, l = 1.0f + fabsf(kd_normal(&rng));
+        fill_values(0, &rng, dim, O);
+        fill_values(0, &rng, dim, o);
+        memcpy(want, O, sizeof O);
+        want[dim] = M, want[dim + 1] = L;
+        kd_ref()->attn_merge(&want[dim], &want[dim + 1], want, m, l, o, dim);
+        FOR_TIERS(tier) {
+            memcpy(got, O, sizeof O);
+            got[dim] = M, got[dim + 1] = L;
+            tier->attn_merge(&got[dim], &got[dim + 1], got, m, l, o, dim);
+            expect_same("attn_merge", tier, dim + 2, want, got);
+            kd_ref()->attn_finish(O, L, dim, done);
+            tier->attn_finish(O, L, dim, got);
+            expect_same("attn_finish", tier, dim, done, got);
+        }
+    }
+}
+
+static void test_peak_counts(void **state) {
+    (void)state;
+    int32_t sink = 0;
+    FOR_TIERS(tier) {
+        assert_true(tier->peak_i8(1000, &sink) >= 1000);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_rmsnorm),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_scale_and_softcap),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_merge_and_finish),
+        cmocka_unit_test(test_peak_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
