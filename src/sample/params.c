@@ -1,0 +1,190 @@
+/* The defaults of kt_sampling and the check of what a caller filled in. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "sample/chain.h"
+
+kt_sampling kt_sampling_default(void) {
+    return (kt_sampling){
+        .seed = KT_SEED_RANDOM,
+        .temperature = 0.8f,
+        .dynatemp_exponent = 1.0f,
+        .top_k = 40,
+        .top_p = 0.95f,
+        .min_p = 0.05f,
+        .typical_p = 1.0f,
+        .top_n_sigma = -1.0f,
+        .xtc_threshold = 0.1f,
+        .repeat_last_n = 64,
+        .repeat_penalty = 1.0f,
+        .dry_base = 1.75f,
+        .dry_allowed_length = 2,
+        .dry_penalty_last_n = -1,
+        .mirostat_tau = 5.0f,
+        .mirostat_eta = 0.1f,
+    };
+}
+
+/* One row a number: type of the member (F or I), member, lowest, greatest, what a user may need to
+ * know */
+#define NUMBERS(F, I)                                                      \
+    F(temperature, -1e6, 1e6, "0 or less is greedy")                       \
+    F(dynatemp_range, 0, 1e6, "0 is off")                                  \
+    F(dynatemp_exponent, 0, 100, "1 is linear")                            \
+    I(top_k, INT32_MIN, INT32_MAX, "0 is off")                             \
+    F(top_p, 0, 1, "1 is off")                                             \
+    F(min_p, 0, 1, "0 is off")                                             \
+    F(typical_p, 0, 1, "1 is off")                                         \
+    F(top_n_sigma, -1e6, 1e6, "0 or less is off")                          \
+    F(xtc_probability, 0, 1, "0 is off")                                   \
+    F(xtc_threshold, 0, 1, "above 0.5 is off")                             \
+    I(repeat_last_n, -1, INT32_MAX, "0 is off, -1 the whole context")      \
+    F(repeat_penalty, 1e-3, 1e3, "1 is off")                               \
+    F(frequency_penalty, -1e3, 1e3, "0 is off")                            \
+    F(presence_penalty, -1e3, 1e3, "0 is off")                             \
+    F(dry_multiplier, 0, 1e3, "0 is off")                                  \
+    F(dry_base, 1, 1e3, "1.75 is usual")                                   \
+    I(dry_allowed_length, 1, INT32_MAX, "2 is usual")                      \
+    I(dry_penalty_last_n, -1, INT32_MAX, "0 is off, -1 the whole context") \
+    I(mirostat, 0, 2, "0 is off")                                          \
+    F(mirostat_tau, 0, 1e3, "5 is usual")                                  \
+    F(mirostat_eta, 0, 100, "0.1 is usual")                                \
+    I(min_keep, 0, INT32_MAX, "0 is off")
+
+static kt_status check_numbers(const kt_sampling *p, kt_error *err) {
+#define F(member, low, high, note)                                                       \
+    if (!((double)p->member >= (low) && (double)p->member <= (high))) {                  \
+        return kt__fail_at(err, KT_E_ARG, #member, UINT64_MAX,                           \
+                           #member " must be from %g to %g (%s), not %g", (double)(low), \
+                           (double)(high), note, (double)p->member);                     \
+    }
+#define I(member, low, high, note)                                                                 \
+    if (p->member < (low) || p->member > (high)) {                                                 \
+        return kt__fail_at(err, KT_E_ARG, #member, UINT64_MAX,                                     \
+                           #member " must be from %d to %d (%s), not %d", (int)(low), (int)(high), \
+                           note, (int)p->member);                                                  \
+    }
+    NUMBERS(F, I)
+#undef F
+#undef I
+    return KT_OK;
+}
+
+static kt_status check_bias(const kt_sampling *p, int32_t n_vocab, kt_error *err) {
+    if (p->n_logit_bias && !p->logit_bias) {
+        return kt__fail_at(err, KT_E_ARG, "logit_bias", UINT64_MAX,
+                           "logit_bias is NULL but n_logit_bias is %zu", p->n_logit_bias);
+    }
+    if (p->n_logit_bias > KT__MAX_BIAS) {
+        return kt__fail_at(err, KT_E_LIMIT, "logit_bias", UINT64_MAX,
+                           "%zu logit biases; at most %d are allowed", p->n_logit_bias,
+                           KT__MAX_BIAS);
+    }
+    for (size_t i = 0; i < p->n_logit_bias; i++) {
+        kt_logit_bias bias = p->logit_bias[i];
+        if (bias.id < 0 || bias.id >= n_vocab) {
+            return kt__fail_at(err, KT_E_ARG, "logit_bias", UINT64_MAX,
+                               "logit_bias[%zu]: token %d is not in the vocabulary of %d", i,
+                               (int)bias.id, (int)n_vocab);
+        }
+        if (!(bias.bias <= 1e30f) || (bias.bias < -1e30f && bias.bias != -INFINITY)) {
+            return kt__fail_at(
+                err, KT_E_ARG, "logit_bias", UINT64_MAX,
+                "logit_bias[%zu]: the bias must be a number up to 1e30 or -infinity, not %g", i,
+                (double)bias.bias);
+        }
+    }
+    return KT_OK;
+}
+
+static kt_status check_breakers(const kt_sampling *p, kt_error *err) {
+    if (!p->dry_breakers) return KT_OK;
+    if (p->n_dry_breakers > KT__MAX_BREAKERS) {
+        return kt__fail_at(err, KT_E_LIMIT, "dry_breakers", UINT64_MAX,
+                           "%zu DRY sequence breakers; at most %d are allowed", p->n_dry_breakers,
+                           KT__MAX_BREAKERS);
+    }
+    for (size_t i = 0; i < p->n_dry_breakers; i++) {
+        if (!p->dry_breakers[i] || !p->dry_breakers[i][0]) {
+            return kt__fail_at(err, KT_E_ARG, "dry_breakers", UINT64_MAX,
+                               "dry_breakers[%zu] is empty; leave it out", i);
+        }
+    }
+    return KT_OK;
+}
+
+/* ---- the chain's order ---- */
+
+static const struct {
+    const char *name;
+    kt__step_kind kind;
+} step_names[] = {
+#define X(kind, name) {name, KT__STEP_##kind},
+#include "sample/steps.def"
+#undef X
+};
+enum { N_STEP_NAMES = sizeof step_names / sizeof step_names[0] };
+
+/* name[len]: '-' and '_' are the same */
+static bool same_name(const char *name, size_t len, const char *known) {
+    if (strlen(known) != len) return false;
+    for (size_t i = 0; i < len; i++) {
+        if ((name[i] == '-' ? '_' : name[i]) != known[i]) return false;
+    }
+    return true;
+}
+
+static kt_status parse_step(const char *name, size_t len, kt__step_kind *kind, kt_error *err) {
+    const char *names[N_STEP_NAMES];
+    for (int i = 0; i < N_STEP_NAMES; i++) {
+        names[i] = step_names[i].name;
+        if (!same_name(name, len, names[i])) continue;
+        *kind = step_names[i].kind;
+        return KT_OK;
+    }
+    const char *near = kt__nearest_name(name, len, names, N_STEP_NAMES);
+    int shown = len < 40 ? (int)len : 40;
+    if (near) {
+        return kt__fail_at(err, KT_E_ARG, "chain", UINT64_MAX,
+                           "unknown sampler \"%.*s\" in the chain; did you mean \"%s\"?", shown,
+                           name, near);
+    }
+    return kt__fail_at(err, KT_E_ARG, "chain", UINT64_MAX,
+                       "unknown sampler \"%.*s\" in the chain; known are " KT__DEFAULT_CHAIN, shown,
+                       name);
+}
+
+kt_status kt__chain_parse(const char *chain, kt__step_kind *kinds, int *n, kt_error *err) {
+    *n = 0;
+    if (!chain) chain = KT__DEFAULT_CHAIN;
+    while (*chain) {
+        size_t len = strcspn(chain, ";"), skip = len;
+        while (len && *chain == ' ') chain++, len--, skip--;
+        while (len && chain[len - 1] == ' ') len--;
+        if (len) {
+            if (*n == KT__MAX_STEPS) {
+                return kt__fail_at(err, KT_E_LIMIT, "chain", UINT64_MAX,
+                                   "more than %d samplers in the chain", KT__MAX_STEPS);
+            }
+            kt_status status = parse_step(chain, len, &kinds[*n], err);
+            if (status != KT_OK) return status;
+            ++*n;
+        }
+        chain += skip;
+        if (*chain == ';') chain++;
+    }
+    return KT_OK;
+}
+
+kt_status kt__sampling_check(const kt_sampling *params, int32_t n_vocab, kt_error *err) {
+    kt__step_kind kinds[KT__MAX_STEPS];
+    int n;
+    if (n_vocab < 1) return kt__fail(err, KT_E_ARG, "a vocabulary of %d tokens", (int)n_vocab);
+    kt_status status = check_numbers(params, err);
+    if (status == KT_OK) status = check_bias(params, n_vocab, err);
+    if (status == KT_OK) status = check_breakers(params, err);
+    if (status == KT_OK) status = kt__chain_parse(params->chain, kinds, &n, err);
+    return status;
+}
