@@ -214,7 +214,8 @@ typedef struct kt_engine_params {
     int32_t n_seq_max;       /* sequences alive at once; 0: 8 */
     int32_t n_threads;       /* decode; 0: the context's */
     int32_t n_threads_batch; /* prefill; 0: the context's */
-    uint64_t kv_bytes;       /* K/V budget; 0: enough for n_ctx positions of one sequence */
+    uint64_t kv_bytes;       /* K/V budget; 0: n_ctx positions for each of n_seq_max sequences, less where
+                                memory is short, but at least one sequence */
 } kt_engine_params;
 
 typedef struct kt_engine_info {
@@ -246,8 +247,8 @@ KT_API const int32_t *kt_seq_tokens(const kt_seq *seq); /* [kt_seq_len]; valid u
 /* Appends ids[n] (n >= 1) and computes them, in slices of n_ubatch. On any error, KT_E_CANCELLED
  * included, the sequence is as it was before the call. KT_E_CONTEXT_FULL if they do not fit n_ctx. */
 KT_API kt_status KT_CHECKED kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err);
-/* Logits after the last evaluated token: [n_vocab] f32; NULL before the first evaluation. Valid until the
- * next call on the engine. */
+/* Logits after the last evaluated token: [n_vocab] f32; NULL before the first evaluation and after a
+ * truncation. Valid until the next evaluation of seq, or until a second sequence is opened. */
 KT_API const float *kt_seq_logits(const kt_seq *seq);
 
 /* Several sequences in one batch: every item's ids are appended to its sequence (each sequence at most
@@ -342,7 +343,8 @@ typedef bool kt_text_fn(void *user, const char *text, size_t len, int32_t id);
 
 KT_API kt_gen_params kt_gen_params_default(void);
 /* Appends ids[n] to seq, then samples until a stop. A prompt that does not fit the context is refused with
- * KT_E_CONTEXT_FULL before anything is computed. The generated tokens stay in seq. */
+ * KT_E_CONTEXT_FULL before anything is computed. The generated tokens stay in seq, except the last one sampled,
+ * which is not evaluated. n may be 0 when seq was evaluated before. */
 KT_API kt_status KT_CHECKED kt_generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
                                         kt_text_fn *on_text, void *user, kt_gen_result *result, kt_error *err);
 /* Renders and encodes the whole conversation, keeps what seq already holds of it, and generates the next

@@ -1,0 +1,82 @@
+/* The five types' insides.
+ *
+ * Owns: contexts, models, engines, sequences and requests, and the thread rule of kentang.h. Includes every
+ * room to its left; knows no wire format. */
+#ifndef KT_ENGINE_ENGINE_H
+#define KT_ENGINE_ENGINE_H
+
+#include <kentang.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "host/host.h"
+#include "host/pool.h"
+#include "model/forward.h"
+#include "sample/sample.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+struct kt_ctx {
+    kt__log log;
+    kt__cpu cpu;
+    kt__topology topology;
+    kt__limits limits;
+    const kt__kernels *kernels;
+    kt__pool *pool;
+    uint64_t mem_bytes; /* budget for what engines allocate */
+    atomic_uint_fast64_t mem_used_bytes;
+    char isa_why[160], threads_why[160];
+};
+
+struct kt_model {
+    kt_ctx *ctx;
+    kt__gguf *gguf;
+    kt__net *net;            /* NULL with vocab_only */
+    kt__tokenizer *tok;      /* NULL: the file has no vocabulary */
+    kt__chat_template *chat; /* NULL: no template, or chat_error says why it is unusable */
+    kt_error chat_error;
+    char *template_text, *bos_text, *eos_text;
+    kt_model_params params;
+    kt_model_info info;
+    char *strings[5]; /* owned strings of info */
+};
+
+struct kt_engine {
+    kt_model *model;
+    kt_engine_params params; /* resolved */
+    pthread_mutex_t lock;
+    kt__fwd *fwd;
+    kt__kv *kv;
+    kt__sampler_scratch *scratch;
+    kt__seg *segs;       /* [n_seq_max] */
+    int32_t *ids;        /* [n_ubatch] */
+    int32_t *out_rows;   /* [n_out_max] */
+    int n_out_max;
+    int n_seq;           /* open sequences */
+    uint64_t mem_bytes;  /* charged to the context */
+    atomic_bool cancel;
+};
+
+struct kt_seq {
+    kt_engine *engine;
+    kt__kv_table table;
+    int32_t *tokens;     /* [n_ctx] */
+    size_t n_pos;
+    float *own_logits;   /* [n_vocab], touched only when the batch's buffer will be used again */
+    const float *logits; /* after the last token, or NULL */
+    bool in_batch;       /* named by the running evaluation */
+};
+
+/* The engine's lock is held. Appends and computes as kt_engine_eval; cancel (may be NULL) is a second flag. */
+kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
+                                 const atomic_bool *cancel, kt_error *err) KT_CHECKED;
+void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);
+
+/* A model needs its network for this call. */
+kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
+
+/* The GGUF bytes linked into the library; NULL when there are none. */
+const void *kt__demo_model(size_t *size);
+
+#endif

@@ -1,0 +1,207 @@
+/* kt_model: a file opened, its network bound, its vocabulary and template loaded. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+kt_model_params kt_model_params_default(void) {
+    return (kt_model_params){
+        .use_mmap = true,
+        .yarn_ext_factor = -1.0f,
+        .yarn_attn_factor = -1.0f,
+        .yarn_beta_fast = -1.0f,
+        .yarn_beta_slow = -1.0f,
+    };
+}
+
+/* Names of general.file_type as converters number them. */
+static const char *quant_name(const kt__gguf *gguf) {
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } names[] = {
+        {0, "F32"},     {1, "F16"},     {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
+        {8, "Q5_0"},    {9, "Q5_1"},    {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
+        {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+        {18, "Q6_K"},   {25, "IQ4_NL"}, {30, "IQ4_XS"}, {32, "BF16"},
+    };
+    uint32_t id = UINT32_MAX;
+    if (kt__gguf_get_u32(gguf, "general.file_type", false, &id, NULL) != KT_OK) return "mixed";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].id == id) return names[i].name;
+    }
+    return "mixed";
+}
+
+static kt_status own_string(kt_model *model, int slot, const char *s, size_t len, const char **out,
+                            kt_error *err) {
+    model->strings[slot] = kt__strndup(s, len);
+    if (!model->strings[slot]) return kt__fail_nomem(err, "the model's names", len);
+    *out = model->strings[slot];
+    return KT_OK;
+}
+
+static kt_status load_strings(kt_model *model, const char *path, kt_error *err) {
+    kt_status status;
+    kt_model_info *info = &model->info;
+    kt__str name = {"", 0}, arch = {"", 0};
+    KT__TRY(kt__gguf_get_str(model->gguf, "general.name", false, &name, err));
+    KT__TRY(kt__gguf_get_str(model->gguf, "general.architecture", false, &arch, err));
+    KT__TRY(own_string(model, 0, path, strlen(path), &info->path, err));
+    KT__TRY(own_string(model, 1, name.s, name.len, &info->name, err));
+    KT__TRY(own_string(model, 2, arch.s, arch.len, &info->arch, err));
+    info->quant = quant_name(model->gguf);
+    info->tokenizer = model->tok ? kt__tokenizer_kind(model->tok) : "none";
+out:
+    return status;
+}
+
+static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
+    int32_t id = kt__tokenizer_role_id(tok, role);
+    kt__str text = kt__tokenizer_token_text(tok, id);
+    return kt__strndup(text.s, text.len);
+}
+
+/* A template that does not parse is no reason to refuse the model: the calls that need it say so. */
+static kt_status load_template(kt_model *model, kt_error *err) {
+    kt__str source = {0};
+    kt_status status = kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source, err);
+    if (status != KT_OK || !source.s) return status;
+    model->template_text = kt__strndup(source.s, source.len);
+    if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);
+    model->info.template_ = model->template_text;
+    if (kt__chat_template_parse(source.s, source.len, &model->chat, &model->chat_error) != KT_OK) {
+        kt__log_line(&model->ctx->log, KT_LOG_WARN, "the chat template cannot be used: %s",
+                     model->chat_error.message);
+    }
+    return KT_OK;
+}
+
+static kt_status load_text(kt_model *model, kt_error *err) {
+    kt_status status = KT_OK;
+    if (!kt__gguf_find(model->gguf, "tokenizer.ggml.model")) return KT_OK;
+    KT__TRY(kt__tokenizer_load(model->gguf, &model->tok, err));
+    const char *warning = kt__tokenizer_warning(model->tok);
+    if (warning) kt__log_line(&model->ctx->log, KT_LOG_WARN, "%s", warning);
+    model->bos_text = role_text(model->tok, KT__ROLE_BOS);
+    model->eos_text = role_text(model->tok, KT__ROLE_EOS);
+    if (!model->bos_text || !model->eos_text) return kt__fail_nomem(err, "special tokens", 0);
+    KT__TRY(load_template(model, err));
+out:
+    return status;
+}
+
+static void fill_info(kt_model *model) {
+    kt_model_info *info = &model->info;
+    info->file_bytes = kt__gguf_file_bytes(model->gguf);
+    info->bos_id = info->eos_id = -1;
+    if (model->tok) {
+        info->n_vocab = kt__tokenizer_n_vocab(model->tok);
+        info->bos_id = kt__tokenizer_role_id(model->tok, KT__ROLE_BOS);
+        info->eos_id = kt__tokenizer_role_id(model->tok, KT__ROLE_EOS);
+        info->add_bos = kt__tokenizer_add_bos(model->tok);
+        info->add_eos = kt__tokenizer_add_eos(model->tok);
+    }
+    if (!model->net) return;
+    const kt__hparams *hp = &model->net->hp;
+    info->n_params = model->net->n_params;
+    info->weight_bytes = model->net->weight_bytes;
+    info->decode_bytes = model->net->decode_bytes;
+    info->n_vocab = hp->n_vocab;
+    info->n_ctx_train = (int32_t)hp->n_ctx_train;
+    info->n_layer = hp->n_layer;
+    info->d_model = hp->d_model;
+    info->d_ff = hp->d_ff;
+    info->n_head = hp->n_head;
+    info->n_head_kv = hp->n_head_kv;
+    info->head_dim = hp->head_dim_k;
+    info->kv_bytes_per_token = (uint64_t)hp->n_layer * (uint64_t)hp->n_head_kv *
+                               (uint64_t)(hp->head_dim_k + hp->head_dim_v) * sizeof(kt__f16);
+}
+
+/* Takes gguf over in any case. */
+static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path, const kt_model_params *params,
+                           kt_model **out, kt_error *err) {
+    kt_status status;
+    kt_model *model = kt__calloc(1, sizeof *model);
+    if (!model) {
+        kt__gguf_close(gguf);
+        return kt__fail_nomem(err, "the model", sizeof *model);
+    }
+    model->ctx = ctx;
+    model->gguf = gguf;
+    model->params = *params;
+    if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
+    KT__TRY(load_text(model, err));
+    if (params->vocab_only && !model->tok) {
+        status = kt__fail(err, KT_E_FORMAT, "%s: the file has no vocabulary", path);
+        goto out;
+    }
+    KT__TRY(load_strings(model, path, err));
+    fill_info(model);
+    *out = model;
+    model = NULL;
+out:
+    kt_model_close(model);
+    return status;
+}
+
+kt_status kt_model_open(kt_ctx *ctx, const char *path, const kt_model_params *params, kt_model **out,
+                        kt_error *err) {
+    kt_model_params p = params ? *params : kt_model_params_default();
+    kt__gguf *gguf = NULL;
+    *out = NULL;
+    kt__error_clear(err);
+    kt__gguf_open_params open = {p.use_mmap, p.use_mlock, p.vocab_only};
+    kt_status status = kt__gguf_open(path, &open, &gguf, err);
+    return status == KT_OK ? open_gguf(ctx, gguf, path, &p, out, err) : status;
+}
+
+static kt_status open_memory(kt_ctx *ctx, const void *data, size_t size, const char *name,
+                             const kt_model_params *params, kt_model **out, kt_error *err) {
+    kt_model_params p = params ? *params : kt_model_params_default();
+    kt__gguf *gguf = NULL;
+    *out = NULL;
+    kt__error_clear(err);
+    kt_status status = kt__gguf_open_memory(data, size, p.vocab_only, &gguf, err);
+    return status == KT_OK ? open_gguf(ctx, gguf, name, &p, out, err) : status;
+}
+
+kt_status kt_model_open_memory(kt_ctx *ctx, const void *data, size_t size, const kt_model_params *params,
+                               kt_model **out, kt_error *err) {
+    return open_memory(ctx, data, size, "(memory)", params, out, err);
+}
+
+kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_model **out, kt_error *err) {
+    size_t size = 0;
+    const void *data = kt__demo_model(&size);
+    *out = NULL;
+    if (!data) {
+        return kt__fail(err, KT_E_UNSUPPORTED, "this library was built without the demo model; open a GGUF file");
+    }
+    return open_memory(ctx, data, size, "(demo)", params, out, err);
+}
+
+void kt_model_close(kt_model *model) {
+    if (!model) return;
+    kt__chat_template_free(model->chat);
+    kt__tokenizer_free(model->tok);
+    kt__net_free(model->net);
+    kt__gguf_close(model->gguf);
+    kt__free(model->template_text);
+    kt__free(model->bos_text);
+    kt__free(model->eos_text);
+    for (size_t i = 0; i < sizeof model->strings / sizeof model->strings[0]; i++) {
+        kt__free(model->strings[i]);
+    }
+    kt__free(model);
+}
+
+void kt_model_get_info(const kt_model *model, kt_model_info *out) { *out = model->info; }
+
+kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {
+    if (model->net) return KT_OK;
+    return kt__fail(err, KT_E_STATE, "%s was opened with vocab_only: open it without to compute",
+                    model->info.path);
+}

@@ -1,0 +1,104 @@
+/* kt_seq: tokens and their pages. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+static size_t logits_bytes(const kt_engine *engine) {
+    return (size_t)engine->model->net->hp.n_vocab * sizeof(float);
+}
+
+static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
+    kt_status status;
+    if (engine->n_seq >= engine->params.n_seq_max) {
+        return kt__fail(err, KT_E_LIMIT, "%d sequences are open already: close one, or open the engine with a larger n_seq_max",
+                        engine->n_seq);
+    }
+    kt_seq *seq = kt__calloc(1, sizeof *seq);
+    if (!seq) return kt__fail_nomem(err, "a sequence", sizeof *seq);
+    seq->engine = engine;
+    engine->n_seq++;
+    seq->tokens = kt__calloc((size_t)engine->params.n_ctx, sizeof *seq->tokens);
+    seq->own_logits = kt__pages_alloc(logits_bytes(engine));
+    if (!seq->tokens || !seq->own_logits) {
+        status = kt__fail_nomem(err, "a sequence", logits_bytes(engine));
+        goto out;
+    }
+    KT__TRY(kt__kv_table_init(&seq->table, engine->params.n_ctx, err));
+    *out = seq;
+    return KT_OK;
+out:
+    pthread_mutex_unlock(&engine->lock);
+    kt_seq_close(seq);
+    pthread_mutex_lock(&engine->lock);
+    return status;
+}
+
+kt_status kt_seq_open(kt_engine *engine, kt_seq **out, kt_error *err) {
+    *out = NULL;
+    kt__error_clear(err);
+    pthread_mutex_lock(&engine->lock);
+    kt_status status = seq_new(engine, out, err);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+void kt_seq_close(kt_seq *seq) {
+    if (!seq) return;
+    kt_engine *engine = seq->engine;
+    pthread_mutex_lock(&engine->lock);
+    kt__kv_table_free(engine->kv, &seq->table);
+    engine->n_seq--;
+    pthread_mutex_unlock(&engine->lock);
+    kt__pages_free(seq->own_logits, logits_bytes(engine));
+    kt__free(seq->tokens);
+    kt__free(seq);
+}
+
+kt_status kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err) {
+    kt_engine *engine = seq->engine;
+    *out = NULL;
+    kt__error_clear(err);
+    pthread_mutex_lock(&engine->lock);
+    kt_status status = seq_new(engine, out, err);
+    if (status == KT_OK) {
+        kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &(*out)->table);
+        if (seq->n_pos) memcpy((*out)->tokens, seq->tokens, seq->n_pos * sizeof *seq->tokens);
+        (*out)->n_pos = seq->n_pos;
+        if (seq->logits) {
+            memcpy((*out)->own_logits, seq->logits, logits_bytes(engine));
+            (*out)->logits = (*out)->own_logits;
+        }
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep) {
+    kt__kv_table_truncate(seq->engine->kv, &seq->table, (int64_t)n_keep);
+    seq->n_pos = n_keep;
+    seq->logits = NULL;
+}
+
+kt_status kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err) {
+    kt_status status = KT_OK;
+    kt__error_clear(err);
+    pthread_mutex_lock(&seq->engine->lock);
+    if (n_keep > seq->n_pos) {
+        status = kt__fail(err, KT_E_ARG, "cannot keep %zu of %zu positions", n_keep, seq->n_pos);
+    } else if (n_keep < seq->n_pos) {
+        kt__seq_truncate_locked(seq, n_keep);
+    }
+    pthread_mutex_unlock(&seq->engine->lock);
+    return status;
+}
+
+size_t kt_seq_len(const kt_seq *seq) { return seq->n_pos; }
+const int32_t *kt_seq_tokens(const kt_seq *seq) { return seq->tokens; }
+const float *kt_seq_logits(const kt_seq *seq) { return seq->logits; }
+
+kt_status kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err) {
+    kt_eval_item item = {.seq = seq, .ids = ids, .n = n};
+    return kt_engine_eval(seq->engine, &item, 1, err);
+}
