@@ -183,7 +183,7 @@ kt_status kt__gguf_get_str(const kt__gguf *g, const char *key, bool required, kt
     const kt__gguf_kv *kv;
     kt_status status = find_typed(&g->parts[0], key, required, "a string", is_string, &kv, err);
     if (status != KT_OK || !kv) return status;
-    *out = (kt__str){(const char *)kv->data + 8, (size_t)kt__gguf_le64(kv->data)};
+    *out = kt__gguf_kv_str(kv);
     return KT_OK;
 }
 
@@ -202,6 +202,10 @@ kt_status kt__gguf_get_array(const kt__gguf *g, const char *key, bool required,
         return fail_type(&g->parts[0], kv, expected, err);
     *out = kv;
     return KT_OK;
+}
+
+kt__str kt__gguf_kv_str(const kt__gguf_kv *kv) {
+    return (kt__str){(const char *)kv->data + 8, (size_t)kt__gguf_le64(kv->data)};
 }
 
 kt__str kt__gguf_array_str(const kt__gguf_kv *kv, uint64_t index) {

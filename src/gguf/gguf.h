@@ -121,6 +121,8 @@ kt_status kt__gguf_get_str(const kt__gguf *g, const char *key, bool required, kt
 kt_status kt__gguf_get_array(const kt__gguf *g, const char *key, bool required,
                              kt__gguf_type elem_type, const kt__gguf_kv **out,
                              kt_error *err) KT_CHECKED;
+/* The value of a key of type STRING. */
+kt__str kt__gguf_kv_str(const kt__gguf_kv *kv);
 /* Elements of a found array; index < count is the caller's promise. */
 kt__str kt__gguf_array_str(const kt__gguf_kv *kv, uint64_t index);
 float kt__gguf_array_f32(const kt__gguf_kv *kv, uint64_t index);   /* F32 or F64 */
@@ -132,6 +134,8 @@ kt__gguf_type_name(kt__gguf_type type); /* of a metadata value: "u32", "string",
 /* Tensor types, by their number in files. The name is known for types that we refuse too ("MXFP4");
  * "unknown" for the rest. */
 const char *kt__gguf_tensor_type_name(uint32_t type);
+/* The recipe of general.file_type ("Q4_K_M"), or NULL for a number we do not know. */
+const char *kt__gguf_file_type_name(uint32_t file_type);
 /* Elements and bytes of a block; false when the type is none of quant/types.def. */
 bool kt__gguf_tensor_type_layout(uint32_t type, uint32_t *block_elems, uint32_t *block_bytes);
 
