@@ -10,6 +10,15 @@ kt__f16 kt__f16_saturate(float f) {
     return kt__f16_from_f32(f);
 }
 
+/* d in f16 for a largest value of parts * d. Among the f16 subnormals rounding can take so much off
+ * d that the largest value falls out of reach: then the next d. */
+static kt__f16 unit_of(float largest, int parts) {
+    kt__f16 d = kt__f16_saturate(largest / (float)parts);
+    float reach = fabsf(kt__f16_to_f32(d) * (float)parts);
+    bool short_of = reach < fabsf(largest) * (1.0f - 0x1p-9f);
+    return short_of && fabsf(largest) > 0x1p-25f && (d & 0x7fffu) < 0x7bffu ? (kt__f16)(d + 1u) : d;
+}
+
 /* Nearest integer in lo..hi, ties to even; NaN gives lo. Adding 1.5 * 2^23 leaves the integer in
  * the low bits. */
 static int round_clamp(float v, int lo, int hi) {
@@ -112,7 +121,7 @@ void kt__fit_super_scaled(const float *x, int group, const kt__levels *levels, i
         scales[g] = kt__fit_scale(x + g * group, group, levels, out->q + g * group);
         square_weights(x + g * group, group, w + g * group);
     }
-    out->d = kt__f16_saturate(extreme_of(scales, n_group) / (float)scale_lo);
+    out->d = unit_of(extreme_of(scales, n_group), scale_lo);
     float d = kt__f16_to_f32(out->d), inverse = d != 0 ? 1.0f / d : 0;
     for (int g = 0; g < n_group; g++) {
         out->scale[g] = round_clamp(scales[g] * inverse, scale_lo, scale_hi);
@@ -217,7 +226,7 @@ static kt__f16 largest_over(const float *values, int n, int parts) {
     for (int i = 0; i < n; i++) {
         if (values[i] > largest) largest = values[i];
     }
-    return kt__f16_saturate(largest / (float)parts);
+    return unit_of(largest, parts);
 }
 
 void kt__fit_super_affine(const float *x, int group, int q_max, int scale_max,

@@ -1,0 +1,351 @@
+/* Block formats: hand-derived blocks, error bounds of the encoders, the integer view, hostile
+ * blocks. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/f16.h"
+#include "quant/quant.h"
+
+/* ---- golden blocks: bytes other than those listed are zero
+ * ---------------------------------------------- */
+
+typedef struct golden {
+    kt__type type;
+    struct {
+        int at, value;
+    } bytes[16]; /* {0, 0} entries change nothing */
+    struct {
+        int index;
+        float value;
+    } want[6];
+    int n_want;
+} golden;
+
+static const golden goldens[] = {
+    {KT__TYPE_F32, {{2, 0xc0}, {3, 0x3f}}, {{0, 1.5f}}, 1},
+    {KT__TYPE_F16, {{0, 0x01}, {1, 0x80}}, {{0, -0x1p-24f}}, 1},
+    {KT__TYPE_BF16, {{0, 0x49}, {1, 0x40}}, {{0, 3.140625f}}, 1},
+    /* d = 1; qs[0] = 1f: 15 - 8 and 1 - 8; qs[15] = 80: 0 - 8 and 8 - 8 */
+    {KT__TYPE_Q4_0,
+     {{1, 0x3c}, {2, 0x1f}, {17, 0x80}},
+     {{0, 7}, {16, -7}, {15, -8}, {31, 0}, {1, -8}},
+     5},
+    /* d = 0.5, m = -1 */
+    {KT__TYPE_Q4_1, {{1, 0x38}, {3, 0xbc}, {4, 0x2f}}, {{0, 6.5f}, {16, 0}, {1, -1}}, 3},
+    /* d = 2; qh bits 0 and 31; qs[0] = 03, qs[15] = f0 */
+    {KT__TYPE_Q5_0,
+     {{1, 0x40}, {2, 0x01}, {5, 0x80}, {6, 0x03}, {21, 0xf0}},
+     {{0, 6}, {16, -32}, {31, 30}, {15, -32}},
+     4},
+    /* d = 1, m = 10; qh bit 16; qs[0] = 21 */
+    {KT__TYPE_Q5_1, {{1, 0x3c}, {3, 0x49}, {6, 0x01}, {8, 0x21}}, {{0, 11}, {16, 28}, {1, 10}}, 3},
+    {KT__TYPE_Q8_0, {{1, 0x34}, {2, 0x80}, {33, 0x7f}}, {{0, -32}, {31, 31.75f}, {1, 0}}, 3},
+    {KT__TYPE_IQ4_NL, {{1, 0x3c}, {2, 0x8f}}, {{0, 113}, {16, 1}, {1, -127}}, 3},
+    /* d = 1, dmin = 0.5; qs[0] = e4: levels 0, 1, 2, 3 of elements 0, 32, 64, 96; qs[48] = 02:
+       element 144 */
+    {KT__TYPE_Q2_K,
+     {{81, 0x3c},
+      {83, 0x38},
+      {0, 0x23},
+      {2, 0x01},
+      {4, 0x0f},
+      {6, 0x11},
+      {9, 0xf2},
+      {16, 0xe4},
+      {64, 2}},
+     {{0, -1}, {32, 1}, {64, 30}, {96, 2.5f}, {144, -3.5f}, {145, -7.5f}},
+     6},
+    /* d = 1; scale 0 = 5 | 2 << 4, scale 8 = 1 | 3 << 4, both less 32; the others are -32 */
+    {KT__TYPE_Q3_K,
+     {{109, 0x3c}, {96, 0x15}, {104, 0x32}, {0, 0x01}, {32, 0x03}, {64, 0x02}},
+     {{0, 15}, {1, -20}, {128, -34}, {64, 128}, {129, -68}},
+     5},
+    /* d = 1, dmin = 2; group 0: scale 1, min 2; group 1: scale 63; group 4: 3 | 3 << 4, 5 | 2 << 4
+     */
+    {KT__TYPE_Q4_K,
+     {{1, 0x3c}, {3, 0x40}, {4, 0xc1}, {5, 0x3f}, {8, 0x82}, {12, 0x53}, {16, 0x97}, {80, 0x0a}},
+     {{0, 3}, {1, -4}, {32, 567}, {128, 436}, {129, -74}},
+     5},
+    /* d = dmin = 1; group 0: scale 2, min 1; group 7: scale 3; fifth bits of elements 0 and 224 */
+    {KT__TYPE_Q5_K,
+     {{1, 0x3c}, {3, 0x3c}, {4, 2}, {8, 1}, {15, 3}, {16, 0x81}, {48, 0x04}, {144, 0xf0}},
+     {{0, 39}, {1, -1}, {224, 93}, {225, 0}},
+     4},
+    /* d = 0.5; ql[0] = 5f, qh[0] = e4: high bits 0, 1, 2, 3 of the four quarters */
+    {KT__TYPE_Q6_K,
+     {{209, 0x38},
+      {0, 0x5f},
+      {128, 0xe4},
+      {192, 2},
+      {194, 0xfd},
+      {196, 1},
+      {198, 127},
+      {207, 0x80}},
+     {{0, -17}, {32, 24}, {64, 2.5f}, {96, 1016}, {255, 2048}},
+     5},
+    /* d = 1; scales: group 0: 1 | 2 << 4, group 1: 2 | 1 << 4, group 7: 15 | 3 << 4, all less 32 */
+    {KT__TYPE_IQ4_XS,
+     {{1, 0x3c}, {2, 0x06}, {3, 0xc0}, {4, 0x21}, {7, 0xf0}, {8, 0x1f}, {135, 0x80}},
+     {{0, 113}, {16, -104}, {32, 1778}, {255, 31}, {239, -3937}},
+     5},
+};
+
+static void test_golden_blocks(void **state) {
+    (void)state;
+    enum { N = sizeof goldens / sizeof *goldens };
+    assert_int_equal(N, KT__TYPE_COUNT);
+    for (int i = 0; i < N; i++) {
+        const golden *g = &goldens[i];
+        const kt__type_info *info = kt__type_get(g->type);
+        uint8_t block[256] = {0};
+        float out[256];
+        assert_int_equal(g->type, i);
+        for (int b = 0; b < 16; b++) {
+            if (g->bytes[b].value) block[g->bytes[b].at] = (uint8_t)g->bytes[b].value;
+        }
+        kt__dequantize_row(g->type, block, info->block_elems, out);
+        for (int w = 0; w < g->n_want; w++) {
+            int at = g->want[w].index;
+            if (out[at] == g->want[w].value) continue;
+            fail_msg("%s element %d: want %g, got %g", info->name, at, (double)g->want[w].value,
+                     (double)out[at]);
+        }
+    }
+}
+
+/* ---- types
+ * ---------------------------------------------------------------------------------------------- */
+
+static void test_type_table(void **state) {
+    (void)state;
+    assert_int_equal(kt__type_from_ggml(12), KT__TYPE_Q4_K);
+    assert_int_equal(kt__type_from_ggml(16), KT__TYPE_COUNT); /* IQ2_XXS */
+    assert_int_equal(kt__type_from_ggml(UINT32_MAX), KT__TYPE_COUNT);
+    assert_int_equal(kt__type_from_name("q4_k"), KT__TYPE_Q4_K);
+    assert_int_equal(kt__type_from_name("Iq4_Xs"), KT__TYPE_IQ4_XS);
+    assert_int_equal(kt__type_from_name(""), KT__TYPE_COUNT);
+    assert_int_equal(kt__type_row_bytes(KT__TYPE_Q6_K, 1536), 6 * 210);
+    assert_int_equal(kt__type_row_bytes(KT__TYPE_F16, 3), 6);
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        const kt__type_info *info = kt__type_get(type);
+        assert_int_equal(kt__type_from_name(info->name), type);
+        assert_int_equal(kt__type_from_ggml(info->ggml_id), type);
+    }
+}
+
+/* ---- encoders
+ * ------------------------------------------------------------------------------------------- */
+
+static uint32_t next(uint32_t *state) { /* xorshift32 (Marsaglia 2003) */
+    uint32_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    return *state = x;
+}
+
+static float uniform(uint32_t *state) {
+    return (float)(next(state) >> 8) * 0x1p-24f;
+}
+
+static float normal(uint32_t *state) {
+    float sum = 0;
+    for (int i = 0; i < 12; i++) sum += uniform(state);
+    return sum - 6;
+}
+
+typedef enum shape { NORMAL, UNIFORM, HEAVY, SPARSE, POSITIVE, SHAPES } shape;
+static const char *const shape_names[] = {"normal", "uniform", "heavy-tailed", "sparse",
+                                          "positive"};
+
+static float draw(shape s, uint32_t *state) {
+    float z = normal(state);
+    switch (s) {
+    case UNIFORM: return 2 * uniform(state) - 1;
+    case HEAVY: return z * z * z;
+    case SPARSE: return next(state) % 8 ? 0 : z;
+    case POSITIVE: return 3 + z * 0.5f;
+    default: return z;
+    }
+}
+
+/* Largest relative rms error allowed, in percent; 0: the type has no such row */
+static const float allowed[KT__TYPE_COUNT][SHAPES] = {
+    /*                 normal uniform heavy sparse positive */
+    [KT__TYPE_F32] = {0, 0, 0, 0, 0},
+    [KT__TYPE_F16] = {0.022f, 0.022f, 0.022f, 0.022f, 0.022f},
+    [KT__TYPE_BF16] = {0.18f, 0.18f, 0.18f, 0.18f, 0.18f},
+    [KT__TYPE_Q4_0] = {8.8f, 7.3f, 11.5f, 6.2f, 10.0f},
+    [KT__TYPE_Q4_1] = {8.0f, 6.8f, 12.0f, 11.4f, 1.4f},
+    [KT__TYPE_Q5_0] = {4.4f, 3.6f, 6.2f, 3.4f, 5.0f},
+    [KT__TYPE_Q5_1] = {3.9f, 3.3f, 6.0f, 5.4f, 0.7f},
+    [KT__TYPE_Q8_0] = {0.55f, 0.46f, 0.75f, 0.45f, 0.7f},
+    [KT__TYPE_IQ4_NL] = {7.8f, 8.5f, 8.0f, 5.0f, 10.0f},
+    [KT__TYPE_Q2_K] = {28.2f, 29.5f, 30.0f, 14.0f, 10.0f},
+    [KT__TYPE_Q3_K] = {15.3f, 14.6f, 16.0f, 7.0f, 15.0f},
+    [KT__TYPE_Q4_K] = {7.4f, 6.6f, 10.0f, 6.5f, 5.0f},
+    [KT__TYPE_Q5_K] = {3.7f, 3.3f, 5.0f, 3.5f, 3.0f},
+    [KT__TYPE_Q6_K] = {1.8f, 1.6f, 2.2f, 1.2f, 2.0f},
+    [KT__TYPE_IQ4_XS] = {7.9f, 8.6f, 8.2f, 5.5f, 10.0f},
+};
+
+static void test_encoders_keep_their_error(void **state) {
+    (void)state;
+    enum { N = 256 * 64 };
+    static float x[N], back[N];
+    static uint8_t bytes[N * 4];
+    uint32_t seed = 12345;
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        for (shape s = 0; s < SHAPES; s++) {
+            double error = 0, power = 0;
+            for (int i = 0; i < N; i++) x[i] = 0.02f * draw(s, &seed);
+            kt__quantize_row(type, x, N, bytes);
+            kt__dequantize_row(type, bytes, N, back);
+            for (int i = 0; i < N; i++) {
+                double miss = (double)x[i] - (double)back[i];
+                error += miss * miss;
+                power += (double)x[i] * (double)x[i];
+            }
+            double percent = 100 * sqrt(error / power);
+            if (percent > (double)allowed[type][s]) {
+                print_error("%s, %s weights: relative error %.3f %% > %.3f %%\n",
+                            kt__type_get(type)->name, shape_names[s], percent,
+                            (double)allowed[type][s]);
+                seed = 0;
+            }
+        }
+    }
+    assert_true(seed != 0);
+}
+
+static void encode_decode(kt__type type, const float *x, float *back) {
+    uint8_t bytes[1024];
+    kt__quantize_row(type, x, 256, bytes);
+    kt__dequantize_row(type, bytes, 256, back);
+}
+
+static void test_encoders_at_the_borders(void **state) {
+    (void)state;
+    static const float constants[] = {1.0f, -3.0f, 0.001f, 1000.0f};
+    float x[256], back[256];
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        memset(x, 0, sizeof x);
+        encode_decode(type, x, back);
+        for (int i = 0; i < 256; i++) assert_true(back[i] == 0);
+        for (int c = 0; c < 4; c++) {
+            for (int i = 0; i < 256; i++) x[i] = constants[c];
+            encode_decode(type, x, back);
+            for (int i = 0; i < 256; i++) {
+                float miss = fabsf(back[i] - constants[c]);
+                if (miss > 0.02f * fabsf(constants[c])) {
+                    fail_msg("%s: constant %g became %g", kt__type_get(type)->name,
+                             (double)constants[c], (double)back[i]);
+                }
+            }
+        }
+        /* one value in a sea of zeros */
+        memset(x, 0, sizeof x);
+        x[100] = -0.7f;
+        encode_decode(type, x, back);
+        assert_true(fabsf(back[100] + 0.7f) < 0.03f);
+    }
+}
+
+/* No crash, no undefined conversion; finite input stays finite. */
+static void test_encoders_survive_extremes(void **state) {
+    (void)state;
+    uint32_t seed = 99;
+    float x[256], back[256];
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        if (type == KT__TYPE_F16 || type == KT__TYPE_BF16) continue; /* infinity is right there */
+        for (int kind = 0; kind < 8; kind++) {
+            for (int i = 0; i < 256; i++) {
+                float z = normal(&seed);
+                if (kind == 0) z *= 1e37f;
+                if (kind == 1) z *= 1e-42f;
+                if (kind == 2 && i % 64 == 3) z *= 1e37f;
+                if (kind == 3) z = i % 2 ? 3.4e38f : -3.4e38f;
+                if (kind == 4) z *= i % 32 ? 1e-30f : 1e30f;
+                if (kind == 5 && i == 7) z = INFINITY;
+                if (kind == 6 && i % 16 == 7) z = NAN;
+                if (kind == 7) z = i % 2 ? NAN : -INFINITY;
+                x[i] = z;
+            }
+            encode_decode(type, x, back);
+            for (int i = 0; i < 256 && kind < 5; i++) {
+                if (!(fabsf(back[i]) < INFINITY)) {
+                    fail_msg("%s, kind %d: %g became %g", kt__type_get(type)->name, kind,
+                             (double)x[i], (double)back[i]);
+                }
+            }
+        }
+    }
+}
+
+/* ---- the integer view
+ * ----------------------------------------------------------------------------------- */
+
+/* Weight i of a block by the view's definition, in double, and the size of its terms. */
+static double by_view(kt__type type, const uint8_t *block, int i, double *size) {
+    double product, min;
+    if (kt__type_get(type)->act == KT__ACT_Q256) {
+        kt__super s;
+        kt__super_unpack(type, block, &s);
+        product = (double)s.d * s.scale[i / 16] * s.q[i];
+        min = (double)s.dmin * s.min[i / 16];
+        if (!s.has_min) assert_true(s.dmin == 0 && s.min[i / 16] == 0);
+    } else {
+        kt__block32 b;
+        kt__block32_unpack(type, block, &b);
+        product = (double)b.d * b.q[i];
+        min = -(double)b.m;
+        if (!b.has_min) assert_true(b.m == 0);
+    }
+    *size = fabs(product) + fabs(min);
+    return product - min;
+}
+
+static void test_view_is_the_weight(void **state) {
+    (void)state;
+    uint32_t seed = 5;
+    uint8_t block[256];
+    float out[256];
+    for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+        const kt__type_info *info = kt__type_get(type);
+        if (info->act == KT__ACT_F32) continue;
+        for (int round = 0; round < 200; round++) {
+            for (int b = 0; b < info->block_bytes; b++) block[b] = (uint8_t)next(&seed);
+            kt__dequantize_row(type, block, info->block_elems, out);
+            for (int i = 0; i < info->block_elems; i++) {
+                double size, want = by_view(type, block, i, &size);
+                bool finite = fabsf(out[i]) < INFINITY;
+                if (!(size < INFINITY)) { /* an infinite or NaN scale gives no finite weight */
+                    assert_false(finite);
+                    continue;
+                }
+                if (fabs(want - (double)out[i]) > size * 0x1p-22) {
+                    fail_msg("%s element %d: view %g, weight %g", info->name, i, want,
+                             (double)out[i]);
+                }
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_blocks),
+        cmocka_unit_test(test_type_table),
+        cmocka_unit_test(test_encoders_keep_their_error),
+        cmocka_unit_test(test_encoders_at_the_borders),
+        cmocka_unit_test(test_encoders_survive_extremes),
+        cmocka_unit_test(test_view_is_the_weight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
