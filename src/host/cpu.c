@@ -60,23 +60,26 @@ static void detect_features(kt__cpu *cpu) {
     cpu->avx512_vnni = bit(seven.ecx, 11);
 }
 
+/* A hypervisor may put any bytes there: what is not printable ASCII becomes '?'. */
+static void copy_printable(char *out, size_t size, const char *in, size_t len) {
+    size_t n = 0;
+    while (len > 0 && *in == ' ') in++, len--;
+    for (; n + 1 < size && n < len && in[n]; n++)
+        out[n] = in[n] >= ' ' && in[n] <= '~' ? in[n] : '?';
+    while (n > 0 && out[n - 1] == ' ') n--;
+    out[n] = '\0';
+}
+
 static void read_vendor(kt__cpu *cpu) {
     cpuid_regs r = cpuid(0, 0);
-    memcpy(cpu->vendor, &r.ebx, 4);
-    memcpy(cpu->vendor + 4, &r.edx, 4);
-    memcpy(cpu->vendor + 8, &r.ecx, 4);
+    const uint32_t words[] = {r.ebx, r.edx, r.ecx};
+    copy_printable(cpu->vendor, sizeof cpu->vendor, (const char *)words, sizeof words);
 }
 
 static void read_brand(kt__cpu *cpu) {
-    char text[49] = "";
-    for (uint32_t i = 0; i < 3; i++) {
-        cpuid_regs r = cpuid(0x80000002u + i, 0);
-        memcpy(text + 16 * i, &r, sizeof r);
-    }
-    const char *start = text + strspn(text, " ");
-    size_t len = strlen(start);
-    while (len > 0 && start[len - 1] == ' ') len--;
-    snprintf(cpu->brand, sizeof cpu->brand, "%.*s", (int)len, start);
+    cpuid_regs parts[3];
+    for (uint32_t i = 0; i < 3; i++) parts[i] = cpuid(0x80000002u + i, 0);
+    copy_printable(cpu->brand, sizeof cpu->brand, (const char *)parts, sizeof parts);
 }
 
 void kt__cpu_detect(kt__cpu *out) {
