@@ -1,0 +1,65 @@
+#!/bin/sh
+# Sourced by the other scripts: installs what the build needs, configures, builds. Quick when nothing has
+# changed. KT_ROOT is the checkout.
+set -eu
+
+KT_ROOT=$(cd "$(dirname "$0")/.." && pwd)
+KT_PACKAGES="gcc g++ cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libcmocka-dev"
+
+say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+die() {
+    printf 'error: %s\n' "$1" >&2
+    [ $# -lt 2 ] || printf '  what to do: %s\n' "$2" >&2
+    exit 1
+}
+
+# As root, or through sudo where there is one.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        die "packages are missing and neither root nor sudo is at hand" "install as root: apt-get install $KT_PACKAGES"
+    fi
+}
+
+# install_packages NAME...: those that dpkg does not know as installed
+install_packages() {
+    missing=""
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null 2>&1 || die "this script installs packages with apt-get, which is not here" "install the equivalents of:$missing"
+    say "installing:$missing"
+    # shellcheck disable=SC2086
+    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/tmp/kentang-apt.log 2>&1; then
+        as_root apt-get update -q >/tmp/kentang-apt.log 2>&1 || die "apt-get update failed (log: /tmp/kentang-apt.log)" "check the network and the package sources"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/tmp/kentang-apt.log 2>&1 || {
+            tail -5 /tmp/kentang-apt.log >&2
+            die "apt-get could not install:$missing (log: /tmp/kentang-apt.log)" "check the network and the package sources"
+        }
+    fi
+}
+
+# build DIR TYPE [cmake arguments]: configures once, then builds
+build() {
+    dir=$1
+    type=$2
+    shift 2
+    log="$dir/build.log"
+    mkdir -p "$dir"
+    if [ ! -f "$dir/build.ninja" ] || [ $# -gt 0 ]; then
+        say "configuring $dir ($type)"
+        cmake -S "$KT_ROOT" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE="$type" "$@" >"$log" 2>&1 || {
+            tail -20 "$log" >&2
+            die "cmake failed (log: $log)" "remove $dir and try again; if it persists, report the log"
+        }
+    fi
+    say "building $dir"
+    ninja -C "$dir" >"$log" 2>&1 || {
+        grep -E 'error|warning|undefined' "$log" | head -20 >&2
+        die "the build failed (log: $log)" "remove $dir and try again; if it persists, report the log"
+    }
+}
