@@ -1,4 +1,5 @@
-/* base: arenas, buffers, half precision and the contract's math, against libm where an oracle helps. */
+/* base: arenas, buffers, half precision and the contract's math, against libm where an oracle
+ * helps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,7 +94,8 @@ static void test_f32_math_is_near_libm(void **state) {
         if (x != 0.0f) worst_tanh = fmax(worst_tanh, ulps(kt__tanhf(x), tanh((double)x)));
     }
     assert_true(worst_exp < 3.0);
-    assert_true(worst_tanh < 40.0); /* by cancellation near TANHF_SMALL: 40 ulp there is 5e-6 relative */
+    assert_true(worst_tanh <
+                40.0); /* by cancellation near TANHF_SMALL: 40 ulp there is 5e-6 relative */
     assert_true(kt__expf(-100.0f) == 0.0f);
     assert_true(kt__expf(0.0f) == 1.0f);
     assert_true(isinf(kt__expf(89.0f)));

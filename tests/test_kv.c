@@ -25,7 +25,8 @@ static void test_parts_of_a_page_do_not_overlap(void **state) {
         for (int32_t page = 0; page < 3; page++) {
             for (int layer = 0; layer < 2; layer++) {
                 for (int head = 0; head < 3; head++, tag = (uint16_t)(tag + 2)) {
-                    kt__f16 *k = kt__kv_k(kv, page, layer, head), *v = kt__kv_v(kv, page, layer, head);
+                    kt__f16 *k = kt__kv_k(kv, page, layer, head),
+                            *v = kt__kv_v(kv, page, layer, head);
                     assert_int_equal((uintptr_t)k % 64, 0);
                     for (int i = 0; i < 20 * 16; i++) {
                         if (pass == 0) k[i] = tag;

@@ -7,8 +7,12 @@
 
 static _Thread_local int noalloc_depth;
 
-void kt__noalloc_enter(void) { noalloc_depth++; }
-void kt__noalloc_leave(void) { noalloc_depth--; }
+void kt__noalloc_enter(void) {
+    noalloc_depth++;
+}
+void kt__noalloc_leave(void) {
+    noalloc_depth--;
+}
 
 int kt__noalloc_suspend(void) {
     int depth = noalloc_depth;
@@ -16,9 +20,13 @@ int kt__noalloc_suspend(void) {
     return depth;
 }
 
-void kt__noalloc_resume(int depth) { noalloc_depth = depth; }
+void kt__noalloc_resume(int depth) {
+    noalloc_depth = depth;
+}
 
-static void guard(void) { assert(noalloc_depth == 0 && "allocation while a batch runs"); }
+static void guard(void) {
+    assert(noalloc_depth == 0 && "allocation while a batch runs");
+}
 
 void *kt__malloc(size_t size) {
     guard();
@@ -53,6 +61,10 @@ char *kt__strndup(const char *s, size_t len) {
     return copy;
 }
 
-char *kt__strdup(const char *s) { return kt__strndup(s, strlen(s)); }
+char *kt__strdup(const char *s) {
+    return kt__strndup(s, strlen(s));
+}
 
-void kt__free(void *p) { free(p); }
+void kt__free(void *p) {
+    free(p);
+}

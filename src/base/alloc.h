@@ -1,7 +1,7 @@
 /* Heap memory.
  *
- * Owns: every malloc and free of the library, and the debug guard that makes allocation fatal while a
- * batch runs. Knows nothing of what is stored. Any thread. */
+ * Owns: every malloc and free of the library, and the debug guard that makes allocation fatal while
+ * a batch runs. Knows nothing of what is stored. Any thread. */
 #ifndef KT_BASE_ALLOC_H
 #define KT_BASE_ALLOC_H
 
@@ -24,8 +24,8 @@ char *kt__strdup(const char *s) KT__MALLOC_ATTR;
 char *kt__strndup(const char *s, size_t len) KT__MALLOC_ATTR;
 void kt__free(void *p);
 
-/* Between enter and leave an allocation by this thread is a bug of ours: fatal in debug builds, ignored in
- * release builds. suspend/resume bracket user callbacks. Nestable. */
+/* Between enter and leave an allocation by this thread is a bug of ours: fatal in debug builds,
+ * ignored in release builds. suspend/resume bracket user callbacks. Nestable. */
 void kt__noalloc_enter(void);
 void kt__noalloc_leave(void);
 int kt__noalloc_suspend(void);

@@ -1,7 +1,7 @@
 /* Arenas: memory of one lifetime.
  *
- * Owns: blocks that are released together (a model's tables, a template's values, a batch's scratch). Not
- * thread-safe: one user at a time. Never shrinks until reset or free. */
+ * Owns: blocks that are released together (a model's tables, a template's values, a batch's
+ * scratch). Not thread-safe: one user at a time. Never shrinks until reset or free. */
 #ifndef KT_BASE_ARENA_H
 #define KT_BASE_ARENA_H
 
@@ -17,7 +17,8 @@ typedef struct kt__arena {
 
 /* No memory is taken before the first allocation. */
 void kt__arena_init(kt__arena *arena, size_t block_bytes, size_t max_bytes);
-/* NULL when memory or the cap is exhausted; 16-byte aligned (or `align`, a power of two <= 4096). */
+/* NULL when memory or the cap is exhausted; 16-byte aligned (or `align`, a power of two <= 4096).
+ */
 void *kt__arena_alloc(kt__arena *arena, size_t size) __attribute__((warn_unused_result));
 void *kt__arena_alloc_aligned(kt__arena *arena, size_t size, size_t align)
     __attribute__((warn_unused_result));

@@ -6,7 +6,9 @@
 
 #include "base/alloc.h"
 
-void kt__buf_init(kt__buf *buf, size_t max) { *buf = (kt__buf){.max = max}; }
+void kt__buf_init(kt__buf *buf, size_t max) {
+    *buf = (kt__buf){.max = max};
+}
 
 void kt__buf_free(kt__buf *buf) {
     kt__free(buf->data);
@@ -44,9 +46,13 @@ bool kt__buf_append(kt__buf *buf, const void *data, size_t len) {
     return true;
 }
 
-bool kt__buf_puts(kt__buf *buf, const char *s) { return kt__buf_append(buf, s, strlen(s)); }
+bool kt__buf_puts(kt__buf *buf, const char *s) {
+    return kt__buf_append(buf, s, strlen(s));
+}
 
-bool kt__buf_putc(kt__buf *buf, char c) { return kt__buf_append(buf, &c, 1); }
+bool kt__buf_putc(kt__buf *buf, char c) {
+    return kt__buf_append(buf, &c, 1);
+}
 
 bool kt__buf_printf(kt__buf *buf, const char *fmt, ...) {
     va_list args, again;

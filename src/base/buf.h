@@ -1,8 +1,8 @@
 /* A growable byte buffer with a cap.
  *
  * Owns: bytes whose amount the outside decides. It never grows over max; a failed append leaves the
- * content as it was and is remembered in `failed`, so a run of appends can be checked once. The content
- * is kept NUL-terminated (the NUL is not counted). One user at a time. */
+ * content as it was and is remembered in `failed`, so a run of appends can be checked once. The
+ * content is kept NUL-terminated (the NUL is not counted). One user at a time. */
 #ifndef KT_BASE_BUF_H
 #define KT_BASE_BUF_H
 
@@ -23,7 +23,8 @@ bool kt__buf_append(kt__buf *buf, const void *data, size_t len);
 bool kt__buf_puts(kt__buf *buf, const char *s);
 bool kt__buf_putc(kt__buf *buf, char c);
 bool kt__buf_printf(kt__buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The content as a heap string for kt__free (also when empty); the buffer is empty afterwards. NULL: no memory. */
+/* The content as a heap string for kt__free (also when empty); the buffer is empty afterwards.
+ * NULL: no memory. */
 char *kt__buf_take(kt__buf *buf, size_t *len);
 
 #endif

@@ -8,4 +8,6 @@ int64_t kt__now_ns(void) {
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-int64_t kt__now_us(void) { return kt__now_ns() / 1000; }
+int64_t kt__now_us(void) {
+    return kt__now_ns() / 1000;
+}

@@ -16,10 +16,18 @@ static unsigned index_of(kt_status status) {
     return (unsigned)status < KT_STATUS_COUNT ? (unsigned)status : (unsigned)KT_E_INTERNAL;
 }
 
-const char *kt_version(void) { return KT_VERSION; }
-const char *kt_status_name(kt_status status) { return statuses[index_of(status)].name; }
-const char *kt_status_message(kt_status status) { return statuses[index_of(status)].text; }
-int kt_status_exit_code(kt_status status) { return statuses[index_of(status)].exit_code; }
+const char *kt_version(void) {
+    return KT_VERSION;
+}
+const char *kt_status_name(kt_status status) {
+    return statuses[index_of(status)].name;
+}
+const char *kt_status_message(kt_status status) {
+    return statuses[index_of(status)].text;
+}
+int kt_status_exit_code(kt_status status) {
+    return statuses[index_of(status)].exit_code;
+}
 
 void kt__error_clear(kt_error *err) {
     if (!err) return;

@@ -1,14 +1,15 @@
 /* Status codes and the error record.
  *
- * Owns: the way a failure is described. Every fallible function returns a kt_status; those at the border
- * also take a kt_error and fill it here. Any thread (a kt_error belongs to one caller). */
+ * Owns: the way a failure is described. Every fallible function returns a kt_status; those at the
+ * border also take a kt_error and fill it here. Any thread (a kt_error belongs to one caller). */
 #ifndef KT_BASE_ERROR_H
 #define KT_BASE_ERROR_H
 
 #include <kentang.h>
 #include <stdarg.h>
 
-/* Fills err (may be NULL) with the code and a printf-style message; returns code. where is cleared. */
+/* Fills err (may be NULL) with the code and a printf-style message; returns code. where is cleared.
+ */
 kt_status kt__fail(kt_error *err, kt_status code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with a place: a file, key, tensor or path, and a byte offset (UINT64_MAX: none). */
@@ -19,10 +20,10 @@ kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes);
 void kt__error_clear(kt_error *err);
 
 /* status = call; on failure leave through the function's one `out:` label. */
-#define KT__TRY(call)                                                                              \
-    do {                                                                                           \
-        status = (call);                                                                           \
-        if (status != KT_OK) goto out;                                                             \
+#define KT__TRY(call)                  \
+    do {                               \
+        status = (call);               \
+        if (status != KT_OK) goto out; \
     } while (0)
 
 #endif

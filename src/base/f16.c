@@ -30,7 +30,7 @@ kt__f16 kt__f16_from_f32(float f) {
     uint32_t magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (kt__f16)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
     if (magnitude >= 0x47800000u) return (kt__f16)(sign | 0x7c00u); /* 65536 and above */
-    if (magnitude >= 0x38800000u) {                                /* normal; may carry to infinity */
+    if (magnitude >= 0x38800000u) { /* normal; may carry to infinity */
         return (kt__f16)(sign | shift_round(magnitude - 0x38000000u, 13));
     }
     if (magnitude < 0x33000000u) return (kt__f16)sign; /* below half of the least subnormal */

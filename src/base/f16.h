@@ -1,7 +1,7 @@
 /* Half precision: IEEE binary16 and bfloat16 to and from f32, bit-exact everywhere.
  *
- * Owns: the reference conversions that every tier must equal (rounding to nearest, ties to even; NaN stays
- * NaN and becomes quiet). Any thread. */
+ * Owns: the reference conversions that every tier must equal (rounding to nearest, ties to even;
+ * NaN stays NaN and becomes quiet). Any thread. */
 #ifndef KT_BASE_F16_H
 #define KT_BASE_F16_H
 
@@ -26,7 +26,9 @@ static inline uint32_t kt__f32_bits(float f) {
 float kt__f16_to_f32(kt__f16 h);
 kt__f16 kt__f16_from_f32(float f);
 
-static inline float kt__bf16_to_f32(kt__bf16 h) { return kt__f32_from_bits((uint32_t)h << 16); }
+static inline float kt__bf16_to_f32(kt__bf16 h) {
+    return kt__f32_from_bits((uint32_t)h << 16);
+}
 kt__bf16 kt__bf16_from_f32(float f);
 
 #endif

@@ -12,7 +12,9 @@ kt_status kt__log_init(kt__log *log, kt_log_fn *fn, void *user, kt_log_level lev
     return pthread_mutex_init(&log->lock, NULL) == 0 ? KT_OK : KT_E_NOMEM;
 }
 
-void kt__log_free(kt__log *log) { pthread_mutex_destroy(&log->lock); }
+void kt__log_free(kt__log *log) {
+    pthread_mutex_destroy(&log->lock);
+}
 
 void kt__log_line(kt__log *log, kt_log_level level, const char *fmt, ...) {
     char line[1024];

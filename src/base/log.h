@@ -1,6 +1,7 @@
 /* The log of a context: lines to the user's callback.
  *
- * Owns: level filtering, formatting, and that one line at a time reaches the callback. Any thread. */
+ * Owns: level filtering, formatting, and that one line at a time reaches the callback. Any thread.
+ */
 #ifndef KT_BASE_LOG_H
 #define KT_BASE_LOG_H
 

@@ -57,7 +57,9 @@ float kt__tanhf(float x) {
     return copysignf(t, x);
 }
 
-float kt__siluf(float x) { return x / (1.0f + kt__expf(-x)); }
+float kt__siluf(float x) {
+    return x / (1.0f + kt__expf(-x));
+}
 
 float kt__gelu_tanhf(float x) {
     float cube = x * x * x;
@@ -77,7 +79,8 @@ static uint64_t double_bits(double d) {
     return bits;
 }
 
-/* ln2 and pi/2 as sums of two or three doubles whose leading parts have spare low bits (Cody & Waite 1980). */
+/* ln2 and pi/2 as sums of two or three doubles whose leading parts have spare low bits (Cody &
+ * Waite 1980). */
 static const double ln2_hi = 0x1.62e42fefa0000p-1, ln2_lo = 0x1.cf79abc9e3b3ap-40;
 static const double pio2_1 = 0x1.921fb54400000p+0, pio2_2 = 0x1.0b4611a600000p-34,
                     pio2_3 = 0x1.3198a2e037073p-69;
@@ -120,9 +123,12 @@ double kt__log(double x) {
     return fma(n, ln2_hi, fma(n, ln2_lo, 2.0 * (s + tail)));
 }
 
-double kt__pow(double base, double exponent) { return kt__exp(exponent * kt__log(base)); }
+double kt__pow(double base, double exponent) {
+    return kt__exp(exponent * kt__log(base));
+}
 
-/* sin and cos on [-pi/4, pi/4] by their Taylor series in Horner form (relative error below 2^-56). */
+/* sin and cos on [-pi/4, pi/4] by their Taylor series in Horner form (relative error below 2^-56).
+ */
 static double sin_poly(double r) {
     double r2 = r * r, p = 1.0;
     for (int k = 17; k >= 3; k -= 2) p = fma(p, -r2 / ((double)k * (k - 1)), 1.0);

@@ -1,4 +1,5 @@
-/* Constants of the f32 sequences in math.c, shared with the kernel tiers that repeat them in vectors.
+/* Constants of the f32 sequences in math.c, shared with the kernel tiers that repeat them in
+ * vectors.
  *
  * Owns: numbers only. The polynomial of exp interpolates (e^r - 1 - r)/r^2 at the
  * five Chebyshev nodes of [-ln2/2, ln2/2]; its two leading coefficients are 1. */

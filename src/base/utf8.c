@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
-/* Length of the character that `lead` begins and the range of its second byte; 0 for no valid lead. */
+/* Length of the character that `lead` begins and the range of its second byte; 0 for no valid lead.
+ */
 static size_t lead_info(unsigned char lead, unsigned char *low, unsigned char *high) {
     *low = 0x80;
     *high = 0xbf;

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decodes one character of s[len], len >= 1. Returns its length 1..4, or 0 where s does not begin a valid
- * character (invalid or incomplete). */
+/* Decodes one character of s[len], len >= 1. Returns its length 1..4, or 0 where s does not begin a
+ * valid character (invalid or incomplete). */
 size_t kt__utf8_decode(const char *s, size_t len, uint32_t *cp);
 /* Writes cp (valid) to out; returns 1..4. */
 size_t kt__utf8_encode(uint32_t cp, char out[4]);

@@ -14,7 +14,8 @@ kt_ctx_params kt_ctx_params_default(void) {
 static kt_status choose_kernels(kt_ctx *ctx, const char *isa, kt_error *err) {
     const char *wanted = isa ? isa : getenv("KENTANG_ISA");
     kt__cpu_detect(&ctx->cpu);
-    return kt__kernels_select(&ctx->cpu, wanted, &ctx->kernels, ctx->isa_why, sizeof ctx->isa_why, err);
+    return kt__kernels_select(&ctx->cpu, wanted, &ctx->kernels, ctx->isa_why, sizeof ctx->isa_why,
+                              err);
 }
 
 static kt_status start_threads(kt_ctx *ctx, int wanted, kt_error *err) {
@@ -25,7 +26,8 @@ static kt_status start_threads(kt_ctx *ctx, int wanted, kt_error *err) {
     }
     if (n == 0) {
         kt__topology_detect(&ctx->topology);
-        n = kt__threads_default(&ctx->topology, &ctx->limits, ctx->threads_why, sizeof ctx->threads_why);
+        n = kt__threads_default(&ctx->topology, &ctx->limits, ctx->threads_why,
+                                sizeof ctx->threads_why);
     } else {
         snprintf(ctx->threads_why, sizeof ctx->threads_why, "as asked");
     }
@@ -63,8 +65,18 @@ void kt_ctx_close(kt_ctx *ctx) {
     kt__free(ctx);
 }
 
-const char *kt_ctx_isa(const kt_ctx *ctx) { return ctx->kernels->name; }
-const char *kt_ctx_isa_why(const kt_ctx *ctx) { return ctx->isa_why; }
-int kt_ctx_n_threads(const kt_ctx *ctx) { return kt__pool_size(ctx->pool); }
-const char *kt_ctx_n_threads_why(const kt_ctx *ctx) { return ctx->threads_why; }
-void kt_free(void *data) { kt__free(data); }
+const char *kt_ctx_isa(const kt_ctx *ctx) {
+    return ctx->kernels->name;
+}
+const char *kt_ctx_isa_why(const kt_ctx *ctx) {
+    return ctx->isa_why;
+}
+int kt_ctx_n_threads(const kt_ctx *ctx) {
+    return kt__pool_size(ctx->pool);
+}
+const char *kt_ctx_n_threads_why(const kt_ctx *ctx) {
+    return ctx->threads_why;
+}
+void kt_free(void *data) {
+    kt__free(data);
+}

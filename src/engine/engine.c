@@ -6,14 +6,22 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { DEFAULT_CTX = 4096, DEFAULT_BATCH = 2048, DEFAULT_UBATCH = 512, DEFAULT_SEQS = 8, MAX_SEQS = 4096 };
+enum {
+    DEFAULT_CTX = 4096,
+    DEFAULT_BATCH = 2048,
+    DEFAULT_UBATCH = 512,
+    DEFAULT_SEQS = 8,
+    MAX_SEQS = 4096
+};
 
-kt_engine_params kt_engine_params_default(void) { return (kt_engine_params){0}; }
+kt_engine_params kt_engine_params_default(void) {
+    return (kt_engine_params){0};
+}
 
 static kt_status check_range(const char *name, int64_t value, int64_t high, kt_error *err) {
     if (value >= 0 && value <= high) return KT_OK;
-    return kt__fail(err, KT_E_ARG, "%s is %lld, expected 0 (default) to %lld", name, (long long)value,
-                    (long long)high);
+    return kt__fail(err, KT_E_ARG, "%s is %lld, expected 0 (default) to %lld", name,
+                    (long long)value, (long long)high);
 }
 
 static kt_status resolve_params(const kt_model *model, kt_engine_params *p, kt_error *err) {
@@ -37,8 +45,8 @@ out:
     return status;
 }
 
-/* Pages for the K/V budget: what was asked, or every sequence at full length as far as half the memory budget
- * goes, but at least one sequence. */
+/* Pages for the K/V budget: what was asked, or every sequence at full length as far as half the
+ * memory budget goes, but at least one sequence. */
 static int64_t plan_pages(const kt_engine *engine, size_t page_bytes) {
     const kt_engine_params *p = &engine->params;
     int64_t per_seq = (p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS + 1; /* one to copy on write */
@@ -60,11 +68,13 @@ static kt_status charge_memory(kt_engine *engine, uint64_t bytes, kt_error *err)
         return KT_OK;
     }
     atomic_fetch_sub(&ctx->mem_used_bytes, bytes);
-    return kt__fail(err, KT_E_NOMEM,
-                    "this engine needs %.0f MiB for K/V and scratch, and %.0f of %.0f MiB are left: "
-                    "ask for a smaller context (-c), fewer sequences or a smaller batch (-ub)",
-                    (double)bytes / 1048576.0, (double)(ctx->mem_bytes - (before < ctx->mem_bytes ? before : ctx->mem_bytes)) / 1048576.0,
-                    (double)ctx->mem_bytes / 1048576.0);
+    return kt__fail(
+        err, KT_E_NOMEM,
+        "this engine needs %.0f MiB for K/V and scratch, and %.0f of %.0f MiB are left: "
+        "ask for a smaller context (-c), fewer sequences or a smaller batch (-ub)",
+        (double)bytes / 1048576.0,
+        (double)(ctx->mem_bytes - (before < ctx->mem_bytes ? before : ctx->mem_bytes)) / 1048576.0,
+        (double)ctx->mem_bytes / 1048576.0);
 }
 
 static kt_status allocate(kt_engine *engine, kt_error *err) {
@@ -83,17 +93,20 @@ static kt_status allocate(kt_engine *engine, kt_error *err) {
     uint64_t kv_bytes = (uint64_t)n_pages * kt__kv_page_bytes(&shape);
     KT__TRY(charge_memory(engine, kv_bytes + kt__fwd_plan_bytes(model->net, &fwd), err));
     KT__TRY(kt__kv_create(&shape, n_pages, &engine->kv, err));
-    KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
+    KT__TRY(
+        kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
     KT__TRY(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
     engine->segs = kt__calloc((size_t)p->n_seq_max, sizeof *engine->segs);
     engine->ids = kt__calloc((size_t)p->n_ubatch, sizeof *engine->ids);
     engine->out_rows = kt__calloc((size_t)engine->n_out_max, sizeof *engine->out_rows);
-    if (!engine->segs || !engine->ids || !engine->out_rows) status = kt__fail_nomem(err, "batch lists", 0);
+    if (!engine->segs || !engine->ids || !engine->out_rows)
+        status = kt__fail_nomem(err, "batch lists", 0);
 out:
     return status;
 }
 
-kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_engine **out, kt_error *err) {
+kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_engine **out,
+                         kt_error *err) {
     kt_status status;
     *out = NULL;
     kt__error_clear(err);
@@ -146,8 +159,12 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
     };
 }
 
-void kt_engine_cancel(kt_engine *engine) { atomic_store(&engine->cancel, true); }
-void kt_engine_resume(kt_engine *engine) { atomic_store(&engine->cancel, false); }
+void kt_engine_cancel(kt_engine *engine) {
+    atomic_store(&engine->cancel, true);
+}
+void kt_engine_resume(kt_engine *engine) {
+    atomic_store(&engine->cancel, false);
+}
 
 /* ---- evaluation ---- */
 
@@ -157,17 +174,20 @@ static kt_status check_item(const kt_engine *engine, const kt_eval_item *item, k
         return kt__fail(err, KT_E_ARG, "the sequence belongs to another engine");
     }
     if (item->n == 0 || !item->ids) return kt__fail(err, KT_E_ARG, "no tokens to evaluate");
-    if (item->seq->in_batch) return kt__fail(err, KT_E_ARG, "a sequence is named twice in one batch");
+    if (item->seq->in_batch)
+        return kt__fail(err, KT_E_ARG, "a sequence is named twice in one batch");
     size_t n_ctx = (size_t)engine->params.n_ctx;
     if (item->n > n_ctx - item->seq->n_pos) {
-        return kt__fail(err, KT_E_CONTEXT_FULL,
-                        "%zu tokens after %zu do not fit the context of %zu: open the engine with a larger "
-                        "n_ctx (-c) or shorten the prompt",
-                        item->n, item->seq->n_pos, n_ctx);
+        return kt__fail(
+            err, KT_E_CONTEXT_FULL,
+            "%zu tokens after %zu do not fit the context of %zu: open the engine with a larger "
+            "n_ctx (-c) or shorten the prompt",
+            item->n, item->seq->n_pos, n_ctx);
     }
     for (size_t i = 0; i < item->n; i++) {
         if (item->ids[i] < 0 || item->ids[i] >= n_vocab) {
-            return kt__fail(err, KT_E_ARG, "token %zu is %d, expected 0 to %d", i, item->ids[i], n_vocab - 1);
+            return kt__fail(err, KT_E_ARG, "token %zu is %d, expected 0 to %d", i, item->ids[i],
+                            n_vocab - 1);
         }
     }
     return KT_OK;
@@ -181,7 +201,8 @@ typedef struct eval {
     kt__batch batch;
 } eval;
 
-/* How many tokens of the current item go into the batch: all that fit, fewer where every row's logits are wanted. */
+/* How many tokens of the current item go into the batch: all that fit, fewer where every row's
+ * logits are wanted. */
 static size_t rows_to_take(const eval *e, const kt_eval_item *item) {
     size_t rows = item->n - e->done;
     size_t room = (size_t)(e->engine->params.n_ubatch - e->batch.n_tok);
@@ -254,7 +275,8 @@ static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atom
     return status != KT_OK ? status : file;
 }
 
-/* Gives the batch's logits to those who asked: rows of item `first` onwards, in the order they were taken. */
+/* Gives the batch's logits to those who asked: rows of item `first` onwards, in the order they were
+ * taken. */
 static void deliver(eval *e, size_t first, size_t first_done, bool copy) {
     size_t n_vocab = (size_t)e->engine->model->net->hp.n_vocab;
     size_t item = first, done = first_done;
@@ -265,7 +287,8 @@ static void deliver(eval *e, size_t first, size_t first_done, bool copy) {
             bool last = done + 1 == it->n;
             if (!last && !it->all_logits) continue;
             const float *logits = kt__fwd_logits(e->engine->fwd, out++);
-            if (it->all_logits) memcpy(it->all_logits + done * n_vocab, logits, n_vocab * sizeof *logits);
+            if (it->all_logits)
+                memcpy(it->all_logits + done * n_vocab, logits, n_vocab * sizeof *logits);
             if (!last) continue;
             if (copy) memcpy(it->seq->own_logits, logits, n_vocab * sizeof *logits);
             it->seq->logits = copy ? it->seq->own_logits : logits;
@@ -312,7 +335,8 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
     return status;
 }
 
-kt_status kt_engine_eval(kt_engine *engine, const kt_eval_item *items, size_t n_items, kt_error *err) {
+kt_status kt_engine_eval(kt_engine *engine, const kt_eval_item *items, size_t n_items,
+                         kt_error *err) {
     kt__error_clear(err);
     pthread_mutex_lock(&engine->lock);
     kt_status status = kt__engine_eval_locked(engine, items, n_items, NULL, err);

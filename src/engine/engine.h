@@ -1,7 +1,7 @@
 /* The five types' insides.
  *
- * Owns: contexts, models, engines, sequences and requests, and the thread rule of kentang.h. Includes every
- * room to its left; knows no wire format. */
+ * Owns: contexts, models, engines, sequences and requests, and the thread rule of kentang.h.
+ * Includes every room to its left; knows no wire format. */
 #ifndef KT_ENGINE_ENGINE_H
 #define KT_ENGINE_ENGINE_H
 
@@ -49,26 +49,27 @@ struct kt_engine {
     kt__fwd *fwd;
     kt__kv *kv;
     kt__sampler_scratch *scratch;
-    kt__seg *segs;       /* [n_seq_max] */
-    int32_t *ids;        /* [n_ubatch] */
-    int32_t *out_rows;   /* [n_out_max] */
+    kt__seg *segs;     /* [n_seq_max] */
+    int32_t *ids;      /* [n_ubatch] */
+    int32_t *out_rows; /* [n_out_max] */
     int n_out_max;
-    int n_seq;           /* open sequences */
-    uint64_t mem_bytes;  /* charged to the context */
+    int n_seq;          /* open sequences */
+    uint64_t mem_bytes; /* charged to the context */
     atomic_bool cancel;
 };
 
 struct kt_seq {
     kt_engine *engine;
     kt__kv_table table;
-    int32_t *tokens;     /* [n_ctx] */
+    int32_t *tokens; /* [n_ctx] */
     size_t n_pos;
     float *own_logits;   /* [n_vocab], touched only when the batch's buffer will be used again */
     const float *logits; /* after the last token, or NULL */
     bool in_batch;       /* named by the running evaluation */
 };
 
-/* The engine's lock is held. Appends and computes as kt_engine_eval; cancel (may be NULL) is a second flag. */
+/* The engine's lock is held. Appends and computes as kt_engine_eval; cancel (may be NULL) is a
+ * second flag. */
 kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                                  const atomic_bool *cancel, kt_error *err) KT_CHECKED;
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);

@@ -63,10 +63,12 @@ static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
     return kt__strndup(text.s, text.len);
 }
 
-/* A template that does not parse is no reason to refuse the model: the calls that need it say so. */
+/* A template that does not parse is no reason to refuse the model: the calls that need it say so.
+ */
 static kt_status load_template(kt_model *model, kt_error *err) {
     kt__str source = {0};
-    kt_status status = kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source, err);
+    kt_status status =
+        kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source, err);
     if (status != KT_OK || !source.s) return status;
     model->template_text = kt__strndup(source.s, source.len);
     if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);
@@ -121,8 +123,8 @@ static void fill_info(kt_model *model) {
 }
 
 /* Takes gguf over in any case. */
-static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path, const kt_model_params *params,
-                           kt_model **out, kt_error *err) {
+static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
+                           const kt_model_params *params, kt_model **out, kt_error *err) {
     kt_status status;
     kt_model *model = kt__calloc(1, sizeof *model);
     if (!model) {
@@ -147,8 +149,8 @@ out:
     return status;
 }
 
-kt_status kt_model_open(kt_ctx *ctx, const char *path, const kt_model_params *params, kt_model **out,
-                        kt_error *err) {
+kt_status kt_model_open(kt_ctx *ctx, const char *path, const kt_model_params *params,
+                        kt_model **out, kt_error *err) {
     kt_model_params p = params ? *params : kt_model_params_default();
     kt__gguf *gguf = NULL;
     *out = NULL;
@@ -168,17 +170,19 @@ static kt_status open_memory(kt_ctx *ctx, const void *data, size_t size, const c
     return status == KT_OK ? open_gguf(ctx, gguf, name, &p, out, err) : status;
 }
 
-kt_status kt_model_open_memory(kt_ctx *ctx, const void *data, size_t size, const kt_model_params *params,
-                               kt_model **out, kt_error *err) {
+kt_status kt_model_open_memory(kt_ctx *ctx, const void *data, size_t size,
+                               const kt_model_params *params, kt_model **out, kt_error *err) {
     return open_memory(ctx, data, size, "(memory)", params, out, err);
 }
 
-kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_model **out, kt_error *err) {
+kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_model **out,
+                             kt_error *err) {
     size_t size = 0;
     const void *data = kt__demo_model(&size);
     *out = NULL;
     if (!data) {
-        return kt__fail(err, KT_E_UNSUPPORTED, "this library was built without the demo model; open a GGUF file");
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "this library was built without the demo model; open a GGUF file");
     }
     return open_memory(ctx, data, size, "(demo)", params, out, err);
 }
@@ -198,7 +202,9 @@ void kt_model_close(kt_model *model) {
     kt__free(model);
 }
 
-void kt_model_get_info(const kt_model *model, kt_model_info *out) { *out = model->info; }
+void kt_model_get_info(const kt_model *model, kt_model_info *out) {
+    *out = model->info;
+}
 
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {
     if (model->net) return KT_OK;

@@ -13,12 +13,12 @@ struct kt_req {
     int32_t *prompt; /* [n_prompt], evaluated by the first step */
     size_t n_prompt;
     bool prefilled;
-    int32_t last;    /* sampled, not yet evaluated */
+    int32_t last; /* sampled, not yet evaluated */
     kt__sampler *sampler;
     kt__stops *stops;
     kt__detok detok;
-    kt__buf piece;   /* what the detokeniser released in this step */
-    kt__buf text;    /* what the step hands out */
+    kt__buf piece; /* what the detokeniser released in this step */
+    kt__buf text;  /* what the step hands out */
     kt_finish finish;
     atomic_bool cancel;
     kt_gen_result result;
@@ -51,7 +51,8 @@ kt_gen_params kt_gen_params_default(void) {
 }
 
 const char *kt_finish_name(kt_finish finish) {
-    static const char *const names[] = {"none", "eog", "stop", "length", "context", "cancelled", "error"};
+    static const char *const names[] = {"none",    "eog",       "stop", "length",
+                                        "context", "cancelled", "error"};
     return (unsigned)finish < sizeof names / sizeof names[0] ? names[finish] : "error";
 }
 
@@ -64,14 +65,16 @@ static const char *token_bytes(void *ctx, int32_t id, size_t *len) {
 static kt_status check_prompt(const kt_seq *seq, const int32_t *ids, size_t n, kt_error *err) {
     size_t n_ctx = (size_t)seq->engine->params.n_ctx;
     if (n == 0 && !seq->logits) {
-        return kt__fail(err, KT_E_ARG, "no tokens to start from: the sequence was not evaluated before");
+        return kt__fail(err, KT_E_ARG,
+                        "no tokens to start from: the sequence was not evaluated before");
     }
     if (n > 0 && !ids) return kt__fail(err, KT_E_ARG, "ids is NULL");
     if (n > n_ctx - seq->n_pos) {
-        return kt__fail(err, KT_E_CONTEXT_FULL,
-                        "a prompt of %zu tokens after %zu does not fit the context of %zu: ask for a larger "
-                        "context (-c) or shorten the prompt",
-                        n, seq->n_pos, n_ctx);
+        return kt__fail(
+            err, KT_E_CONTEXT_FULL,
+            "a prompt of %zu tokens after %zu does not fit the context of %zu: ask for a larger "
+            "context (-c) or shorten the prompt",
+            n, seq->n_pos, n_ctx);
     }
     return KT_OK;
 }
@@ -88,7 +91,8 @@ static kt_status make_sampler(kt_req *req, kt_error *err) {
     kt_status status = kt__sampler_create(&req->params.sampling, &setup, &req->sampler, err);
     if (status != KT_OK) return status;
     req->result.seed = kt__sampler_seed(req->sampler);
-    for (size_t i = 0; i < req->seq->n_pos; i++) kt__sampler_accept(req->sampler, req->seq->tokens[i]);
+    for (size_t i = 0; i < req->seq->n_pos; i++)
+        kt__sampler_accept(req->sampler, req->seq->tokens[i]);
     for (size_t i = 0; i < req->n_prompt; i++) kt__sampler_accept(req->sampler, req->prompt[i]);
     return KT_OK;
 }
@@ -102,7 +106,8 @@ static kt_status req_init(kt_req *req, const int32_t *ids, size_t n, kt_error *e
     kt__buf_init(&req->text, MAX_STEP_TEXT);
     KT__TRY(check_prompt(req->seq, ids, n, err));
     if (req->params.n_predict < -1) {
-        status = kt__fail(err, KT_E_ARG, "n_predict is %d, expected -1 (no limit) or more", req->params.n_predict);
+        status = kt__fail(err, KT_E_ARG, "n_predict is %d, expected -1 (no limit) or more",
+                          req->params.n_predict);
         goto out;
     }
     req->prompt = kt__calloc(n + 1, sizeof *req->prompt);
@@ -120,8 +125,8 @@ out:
     return status;
 }
 
-kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params, kt_req **out,
-                      kt_error *err) {
+kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
+                      kt_req **out, kt_error *err) {
     *out = NULL;
     kt__error_clear(err);
     kt_req *req = kt__calloc(1, sizeof *req);
@@ -150,9 +155,13 @@ void kt_req_close(kt_req *req) {
     kt__free(req);
 }
 
-void kt_req_cancel(kt_req *req) { atomic_store(&req->cancel, true); }
+void kt_req_cancel(kt_req *req) {
+    atomic_store(&req->cancel, true);
+}
 
-static double ms_since(int64_t t_us) { return (double)(kt__now_us() - t_us) / 1000.0; }
+static double ms_since(int64_t t_us) {
+    return (double)(kt__now_us() - t_us) / 1000.0;
+}
 
 /* The prompt, or the token sampled before. */
 static kt_status evaluate_pending(kt_req *req, kt_error *err) {
@@ -198,7 +207,8 @@ static kt_status release_token(kt_req *req, int32_t id, kt_error *err) {
     if (!req->seq->engine->model->tok) return KT_OK;
     kt__buf_clear(&req->piece);
     kt_status status = kt__detok_push(&req->detok, id, &req->piece, err);
-    if (status == KT_OK && req->piece.len) release(req, kt__stops_push(req->stops, req->piece.data, req->piece.len));
+    if (status == KT_OK && req->piece.len)
+        release(req, kt__stops_push(req->stops, req->piece.data, req->piece.len));
     return status;
 }
 
@@ -270,7 +280,8 @@ kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, 
         pthread_mutex_unlock(&req->seq->engine->lock);
     }
     if (status == KT_OK && req->text.failed) {
-        status = kt__fail(err, KT_E_LIMIT, "a token released more than %d bytes of text", MAX_STEP_TEXT);
+        status =
+            kt__fail(err, KT_E_LIMIT, "a token released more than %d bytes of text", MAX_STEP_TEXT);
     }
     *text = req->text.data ? req->text.data : "";
     *len = req->text.len;
@@ -279,7 +290,9 @@ kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, 
     return status;
 }
 
-void kt_req_get_result(const kt_req *req, kt_gen_result *out) { *out = req->result; }
+void kt_req_get_result(const kt_req *req, kt_gen_result *out) {
+    *out = req->result;
+}
 
 /* Steps req to its end, handing out text as it comes. */
 static kt_status run_request(kt_req *req, kt_text_fn *on_text, void *user, kt_error *err) {
@@ -310,7 +323,8 @@ kt_status kt_generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_pa
     return status;
 }
 
-/* Keeps what seq holds of ids, at least one short of all, so that there is something to compute logits from. */
+/* Keeps what seq holds of ids, at least one short of all, so that there is something to compute
+ * logits from. */
 static size_t keep_common_prefix(kt_seq *seq, const int32_t *ids, size_t n) {
     size_t common = 0, most = n > 0 ? n - 1 : 0;
     if (most > seq->n_pos) most = seq->n_pos;
@@ -321,18 +335,21 @@ static size_t keep_common_prefix(kt_seq *seq, const int32_t *ids, size_t n) {
     return common;
 }
 
-kt_status kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages, const kt_gen_params *params,
-                  kt_text_fn *on_text, void *user, kt_gen_result *result, kt_error *err) {
+kt_status kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
+                  const kt_gen_params *params, kt_text_fn *on_text, void *user,
+                  kt_gen_result *result, kt_error *err) {
     int32_t *ids = NULL;
     size_t n = 0;
     if (result) *result = (kt_gen_result){.finish = KT_FINISH_ERROR};
-    kt_status status = kt_chat_encode(seq->engine->model, messages, n_messages, true, &ids, &n, err);
+    kt_status status =
+        kt_chat_encode(seq->engine->model, messages, n_messages, true, &ids, &n, err);
     if (status != KT_OK) return status;
     if (n > (size_t)seq->engine->params.n_ctx) {
-        status = kt__fail(err, KT_E_CONTEXT_FULL,
-                          "the conversation is %zu tokens long and the context has %d: ask for a larger "
-                          "context (-c) or leave out earlier messages",
-                          n, seq->engine->params.n_ctx);
+        status =
+            kt__fail(err, KT_E_CONTEXT_FULL,
+                     "the conversation is %zu tokens long and the context has %d: ask for a larger "
+                     "context (-c) or leave out earlier messages",
+                     n, seq->engine->params.n_ctx);
     } else {
         size_t common = keep_common_prefix(seq, ids, n);
         status = kt_generate(seq, ids + common, n - common, params, on_text, user, result, err);

@@ -12,8 +12,10 @@ static size_t logits_bytes(const kt_engine *engine) {
 static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
     kt_status status;
     if (engine->n_seq >= engine->params.n_seq_max) {
-        return kt__fail(err, KT_E_LIMIT, "%d sequences are open already: close one, or open the engine with a larger n_seq_max",
-                        engine->n_seq);
+        return kt__fail(
+            err, KT_E_LIMIT,
+            "%d sequences are open already: close one, or open the engine with a larger n_seq_max",
+            engine->n_seq);
     }
     kt_seq *seq = kt__calloc(1, sizeof *seq);
     if (!seq) return kt__fail_nomem(err, "a sequence", sizeof *seq);
@@ -94,9 +96,15 @@ kt_status kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err) {
     return status;
 }
 
-size_t kt_seq_len(const kt_seq *seq) { return seq->n_pos; }
-const int32_t *kt_seq_tokens(const kt_seq *seq) { return seq->tokens; }
-const float *kt_seq_logits(const kt_seq *seq) { return seq->logits; }
+size_t kt_seq_len(const kt_seq *seq) {
+    return seq->n_pos;
+}
+const int32_t *kt_seq_tokens(const kt_seq *seq) {
+    return seq->tokens;
+}
+const float *kt_seq_logits(const kt_seq *seq) {
+    return seq->logits;
+}
 
 kt_status kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err) {
     kt_eval_item item = {.seq = seq, .ids = ids, .n = n};

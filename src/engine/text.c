@@ -23,8 +23,8 @@ static kt_status need_template(const kt_model *model, kt_error *err) {
                     model->info.path);
 }
 
-kt_status kt_tokenize(const kt_model *model, const char *text, size_t len, unsigned flags, int32_t *ids,
-                      size_t cap, size_t *n, kt_error *err) {
+kt_status kt_tokenize(const kt_model *model, const char *text, size_t len, unsigned flags,
+                      int32_t *ids, size_t cap, size_t *n, kt_error *err) {
     kt_status status;
     kt__ids found;
     *n = 0;
@@ -36,7 +36,8 @@ kt_status kt_tokenize(const kt_model *model, const char *text, size_t len, unsig
         size_t copy = found.len < cap ? found.len : cap;
         if (copy) memcpy(ids, found.data, copy * sizeof *ids);
         if (found.len > cap) {
-            status = kt__fail(err, KT_E_LIMIT, "%zu tokens do not fit a buffer for %zu", found.len, cap);
+            status =
+                kt__fail(err, KT_E_LIMIT, "%zu tokens do not fit a buffer for %zu", found.len, cap);
         }
     }
     kt__ids_free(&found);
@@ -44,8 +45,8 @@ out:
     return status;
 }
 
-kt_status kt_detokenize(const kt_model *model, const int32_t *ids, size_t n, unsigned flags, char *text,
-                        size_t cap, size_t *len, kt_error *err) {
+kt_status kt_detokenize(const kt_model *model, const int32_t *ids, size_t n, unsigned flags,
+                        char *text, size_t cap, size_t *len, kt_error *err) {
     kt_status status;
     kt__buf buf;
     *len = 0;
@@ -57,7 +58,8 @@ kt_status kt_detokenize(const kt_model *model, const int32_t *ids, size_t n, uns
         size_t copy = buf.len < cap ? buf.len : cap;
         if (copy) memcpy(text, buf.data, copy);
         if (buf.len > cap) {
-            status = kt__fail(err, KT_E_LIMIT, "%zu bytes do not fit a buffer of %zu", buf.len, cap);
+            status =
+                kt__fail(err, KT_E_LIMIT, "%zu bytes do not fit a buffer of %zu", buf.len, cap);
         }
     }
     kt__buf_free(&buf);
@@ -118,13 +120,14 @@ static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rend
     kt__ids found;
     kt__ids_init(&found, SIZE_MAX);
     kt__tok_segment *segments = kt__calloc(rendered->n_segs + 1, sizeof *segments);
-    if (!segments) return kt__fail_nomem(err, "prompt segments", rendered->n_segs * sizeof *segments);
+    if (!segments)
+        return kt__fail_nomem(err, "prompt segments", rendered->n_segs * sizeof *segments);
     for (size_t i = 0; i < rendered->n_segs; i++) {
         const kt__chat_seg *seg = &rendered->segs[i];
         segments[i] = (kt__tok_segment){rendered->text + seg->offset, seg->len, seg->from_template};
     }
-    KT__TRY(kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs, KT_TOK_ADD_SPECIAL,
-                                          &found, err));
+    KT__TRY(kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs,
+                                          KT_TOK_ADD_SPECIAL, &found, err));
     *ids = kt__ids_take(&found, n_ids);
     if (!*ids) status = kt__fail_nomem(err, "prompt ids", 0);
 out:

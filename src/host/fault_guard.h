@@ -1,10 +1,10 @@
 /* The fault guard's table of mapped files.
  *
  * Owns: a fixed, lock-free table of address ranges and the SIGBUS handler of kt_install_fault_guard
- * (kentang.h): a fault inside a registered range gets zero pages from there to the range's end and the range
- * is marked; any other fault goes to the handler that was there before. This table and that handler are the
- * library's only process-wide state; without the handler the table has no effect. Any thread; the handler
- * calls async-signal-safe functions only. */
+ * (kentang.h): a fault inside a registered range gets zero pages from there to the range's end and
+ * the range is marked; any other fault goes to the handler that was there before. This table and
+ * that handler are the library's only process-wide state; without the handler the table has no
+ * effect. Any thread; the handler calls async-signal-safe functions only. */
 #ifndef KT_HOST_FAULT_GUARD_H
 #define KT_HOST_FAULT_GUARD_H
 

@@ -1,12 +1,12 @@
 /* Files as memory.
  *
- * Owns: a read-only mapping (or a private copy with use_mmap off), mlock, and the truth about a file that
- * shrinks while mapped. Knows nothing of what the bytes mean. Any thread; a map is immutable between open
- * and close, and outlives its readers.
+ * Owns: a read-only mapping (or a private copy with use_mmap off), mlock, and the truth about a
+ * file that shrinks while mapped. Knows nothing of what the bytes mean. Any thread; a map is
+ * immutable between open and close, and outlives its readers.
  *
- * Reading beyond the new end of a file that shrank is a SIGBUS. Without the fault guard (kt_install_fault_guard
- * in kentang.h, implemented in fault_guard.c) kt__filemap_check before each step makes that unlikely; with
- * it, the reader sees zeros, and the next check says so. */
+ * Reading beyond the new end of a file that shrank is a SIGBUS. Without the fault guard
+ * (kt_install_fault_guard in kentang.h, implemented in fault_guard.c) kt__filemap_check before each
+ * step makes that unlikely; with it, the reader sees zeros, and the next check says so. */
 #ifndef KT_HOST_FILEMAP_H
 #define KT_HOST_FILEMAP_H
 
@@ -24,15 +24,17 @@ typedef struct kt__filemap {
     int guard_slot; /* entry in the fault guard's table, -1: none */
 } kt__filemap;
 
-/* Opens and maps path whole. A directory, a pipe or an empty file is refused. lock asks for mlock; refusal
- * is an error (KT_E_LIMIT) that names RLIMIT_MEMLOCK. On failure *out can be closed again without harm. */
+/* Opens and maps path whole. A directory, a pipe or an empty file is refused. lock asks for mlock;
+ * refusal is an error (KT_E_LIMIT) that names RLIMIT_MEMLOCK. On failure *out can be closed again
+ * without harm. */
 kt_status kt__filemap_open(const char *path, bool use_mmap, bool lock, kt__filemap *out,
                            kt_error *err) KT_CHECKED;
 void kt__filemap_close(kt__filemap *map); /* also of a zeroed struct, and twice */
-/* KT_E_TRUNCATED if the file is now shorter than when it was mapped, or the fault guard had to replace some
- * of its pages. One fstat; call it before and after each step. */
+/* KT_E_TRUNCATED if the file is now shorter than when it was mapped, or the fault guard had to
+ * replace some of its pages. One fstat; call it before and after each step. */
 kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) KT_CHECKED;
-/* A hint to the kernel for a mapping: read it ahead now (will_need), or expect it to be read in order. */
+/* A hint to the kernel for a mapping: read it ahead now (will_need), or expect it to be read in
+ * order. */
 void kt__filemap_advise(const kt__filemap *map, bool will_need);
 
 #endif

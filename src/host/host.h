@@ -1,8 +1,8 @@
 /* What machine this is.
  *
- * Owns: processor features (CPUID and XGETBV; HWCAP on Arm), cores and caches (hwloc), affinity, cgroup
- * quota (v1, v2), memory and its limits, page size, and the floating-point environment. Knows nothing of
- * models. Any thread; nothing here is cached in globals. */
+ * Owns: processor features (CPUID and XGETBV; HWCAP on Arm), cores and caches (hwloc), affinity,
+ * cgroup quota (v1, v2), memory and its limits, page size, and the floating-point environment.
+ * Knows nothing of models. Any thread; nothing here is cached in globals. */
 #ifndef KT_HOST_HOST_H
 #define KT_HOST_HOST_H
 
@@ -21,17 +21,17 @@ typedef struct kt__cpu {
 } kt__cpu;
 
 typedef struct kt__topology {
-    int n_logical;       /* online processors */
-    int n_physical;      /* cores */
-    int n_performance;   /* cores of the fastest kind; equal to n_physical where all are alike */
+    int n_logical;     /* online processors */
+    int n_physical;    /* cores */
+    int n_performance; /* cores of the fastest kind; equal to n_physical where all are alike */
     int n_numa;
     uint64_t l1d_bytes, l2_bytes, l3_bytes; /* of one instance; 0: unknown */
 } kt__topology;
 
 typedef struct kt__limits {
-    int n_affinity;            /* processors this process may run on */
-    int n_affinity_cores;      /* physical cores among them */
-    double quota_cpus;         /* cgroup quota in processors; 0: none */
+    int n_affinity;       /* processors this process may run on */
+    int n_affinity_cores; /* physical cores among them */
+    double quota_cpus;    /* cgroup quota in processors; 0: none */
     uint64_t mem_total_bytes, mem_available_bytes;
     uint64_t mem_cgroup_bytes; /* memory.max (or .high) of the tightest group above us; 0: none */
     uint64_t mem_cgroup_used_bytes; /* of that group, without its page cache */
@@ -42,18 +42,20 @@ void kt__cpu_detect(kt__cpu *out);
 void kt__topology_detect(kt__topology *out); /* falls back on sysconf where hwloc fails */
 void kt__limits_read(kt__limits *out);
 
-/* Threads to use by default: physical cores (fast ones first), capped by affinity and by the quota rounded
- * up, at least 1. Writes one phrase that says why. */
+/* Threads to use by default: physical cores (fast ones first), capped by affinity and by the quota
+ * rounded up, at least 1. Writes one phrase that says why. */
 int kt__threads_default(const kt__topology *topology, const kt__limits *limits, char *why,
                         size_t why_size);
-/* Bytes that may be used now for caches and scratch: the smaller of what the machine and the cgroup leave. */
+/* Bytes that may be used now for caches and scratch: the smaller of what the machine and the cgroup
+ * leave. */
 uint64_t kt__mem_budget_default(const kt__limits *limits);
 
-/* Peak resident set of this process and its part that is not a file mapping, in bytes; 0: unknown. */
+/* Peak resident set of this process and its part that is not a file mapping, in bytes; 0: unknown.
+ */
 void kt__mem_self(uint64_t *peak_rss, uint64_t *rss_anon);
 
-/* The contract's floating-point environment (MXCSR, FPCR): round to nearest, no flush-to-zero, exceptions
- * masked. enter returns the previous state for leave. */
+/* The contract's floating-point environment (MXCSR, FPCR): round to nearest, no flush-to-zero,
+ * exceptions masked. enter returns the previous state for leave. */
 uint32_t kt__fpenv_enter(void);
 void kt__fpenv_leave(uint32_t saved);
 

@@ -1,11 +1,11 @@
 /* The kernel table: everything that is worth writing once per instruction set.
  *
- * Owns: quantised and float matrix products over native blocks, activation quantisation, norms, rotary
- * embedding, activations, attention over one split, reductions. A tier (tier_ref.c, tier_avx2*.c, ...) is one
- * const table and exports exactly one symbol. Knows no tensors' names, no threads: a caller gives each
- * worker its own rows and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable
- * form of DESIGN.md section 5 (which of the NaNs a NaN is stays open). Any thread; no allocation; requires the
- * contract's floating-point environment. */
+ * Owns: quantised and float matrix products over native blocks, activation quantisation, norms,
+ * rotary embedding, activations, attention over one split, reductions. A tier (tier_ref.c,
+ * tier_avx2*.c, ...) is one const table and exports exactly one symbol. Knows no tensors' names, no
+ * threads: a caller gives each worker its own rows and scratch. Every entry gives the same bytes in
+ * every tier: tier_ref is the executable form of DESIGN.md section 5 (which of the NaNs a NaN is
+ * stays open). Any thread; no allocation; requires the contract's floating-point environment. */
 #ifndef KT_KERNELS_KERNELS_H
 #define KT_KERNELS_KERNELS_H
 
@@ -13,38 +13,40 @@
 #include "host/host.h"
 #include "quant/quant.h"
 
-/* ---- activations -------------------------------------------------------------------------------------
- * A row of n_col activations is held as one stretch of bytes, 64-byte aligned, its parts 64-byte aligned:
+/* ---- activations
+ * ------------------------------------------------------------------------------------- A row of
+ * n_col activations is held as one stretch of bytes, 64-byte aligned, its parts 64-byte aligned:
  *   F32:  f32 x[n_col]
  *   Q32:  i8 q[n_col], f32 d[n_col/32], i16 s32[n_col/32]      (s32: sum of q over 32)
  *   Q256: i8 q[n_col], f32 d[n_col/256], i16 s16[n_col/16], i16 s32[n_col/32]
- * F32 rows are zero-padded to a multiple of 16 floats; a float product takes its row of weights as padded with
- * +0 likewise (and multiplies the padding). Padding elsewhere is zero too.
- * quantize: d = amax/127.0f, q = round-to-even(x * (127.0f/amax)) held to +-127; amax < 2^-100 gives d = 0
- * and zeros; a non-finite x gives d = NaN (0x7fc00000) and zeros. */
+ * F32 rows are zero-padded to a multiple of 16 floats; a float product takes its row of weights as
+ * padded with +0 likewise (and multiplies the padding). Padding elsewhere is zero too. quantize: d
+ * = amax/127.0f, q = round-to-even(x * (127.0f/amax)) held to +-127; amax < 2^-100 gives d = 0 and
+ * zeros; a non-finite x gives d = NaN (0x7fc00000) and zeros. */
 typedef struct kt__act_layout {
-    size_t row_bytes; /* multiple of 64 */
+    size_t row_bytes;   /* multiple of 64 */
     size_t d, s16, s32; /* byte offsets in the row; q or x stands at 0 */
 } kt__act_layout;
 kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col);
 
-/* ---- matrix products --------------------------------------------------------------------------------- */
+/* ---- matrix products
+ * --------------------------------------------------------------------------------- */
 
-/* out[t][r] = (sum_k w[r][k] * act[t][k] + bias[r]) + residual[t][r], for r < n_row, t < n_tok; an absent
- * term is left out. The order of operations is the contract's, whatever n_row and n_tok. */
+/* out[t][r] = (sum_k w[r][k] * act[t][k] + bias[r]) + residual[t][r], for r < n_row, t < n_tok; an
+ * absent term is left out. The order of operations is the contract's, whatever n_row and n_tok. */
 typedef struct kt__mm {
-    const uint8_t *w;      /* first row; rows follow at w_row_bytes */
+    const uint8_t *w; /* first row; rows follow at w_row_bytes */
     size_t w_row_bytes;
-    int n_row, n_col;      /* n_col: a multiple of the type's block */
-    const uint8_t *act;    /* activation rows of the type's kind at act_row_bytes */
+    int n_row, n_col;   /* n_col: a multiple of the type's block */
+    const uint8_t *act; /* activation rows of the type's kind at act_row_bytes */
     size_t act_row_bytes;
     int n_tok;
-    float *out;            /* out[t * ld_out + r] */
+    float *out; /* out[t * ld_out + r] */
     size_t ld_out;
     const float *bias;     /* [n_row] or NULL */
     const float *residual; /* residual[t * ld_residual + r] or NULL; may be out itself */
     size_t ld_residual;
-    const uint8_t *next;   /* bytes this worker will probably read next (prefetch), or NULL */
+    const uint8_t *next; /* bytes this worker will probably read next (prefetch), or NULL */
 } kt__mm;
 
 /* scratch: 64-byte aligned, kt__kernels.mm_scratch_bytes, one per worker */
@@ -57,43 +59,49 @@ typedef struct kt__mm_kernels {
     int gemm_rows;     /* panel height: chunks of rows should be multiples of it */
 } kt__mm_kernels;
 
-/* ---- attention ---------------------------------------------------------------------------------------
- * One split of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16
- * [head_dim][16 positions], of V f16 [16 positions][head_dim] (this kv head's part of the page). */
+/* ---- attention
+ * --------------------------------------------------------------------------------------- One split
+ * of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16 [head_dim][16
+ * positions], of V f16 [16 positions][head_dim] (this kv head's part of the page). */
 enum { KT__PAGE_POS = 16, KT__SPLIT_POS = 256, KT__SPLIT_PAGES = 16 };
 
 typedef struct kt__attn {
-    const kt__f16 *k[KT__SPLIT_PAGES]; /* pages of this split; those outside every range are not read */
+    const kt__f16
+        *k[KT__SPLIT_PAGES]; /* pages of this split; those outside every range are not read */
     const kt__f16 *v[KT__SPLIT_PAGES];
-    int head_dim_k, head_dim_v;        /* multiples of 2; tails beyond a multiple of 16 are allowed */
-    const float *q;                    /* q[i * ld_q + d]: queries, already scaled */
+    int head_dim_k, head_dim_v; /* multiples of 2; tails beyond a multiple of 16 are allowed */
+    const float *q;             /* q[i * ld_q + d]: queries, already scaled */
     size_t ld_q;
-    int n_q;                           /* (token, head of the group) pairs that share this kv head */
-    const int16_t *lo, *hi;            /* [n_q] visible slots of the split: lo <= slot < hi; lo < hi */
-    float softcap;                     /* 0: none; else s = softcap * tanh(s / softcap) */
-    float *m, *l;                      /* out[n_q]: max (+ 0.0f: never -0) and sum of exponentials */
-    float *o;                          /* out[i * ld_o + d]: sum of p * v, not normalised */
+    int n_q;                /* (token, head of the group) pairs that share this kv head */
+    const int16_t *lo, *hi; /* [n_q] visible slots of the split: lo <= slot < hi; lo < hi */
+    float softcap;          /* 0: none; else s = softcap * tanh(s / softcap) */
+    float *m, *l;           /* out[n_q]: max (+ 0.0f: never -0) and sum of exponentials */
+    float *o;               /* out[i * ld_o + d]: sum of p * v, not normalised */
     size_t ld_o;
 } kt__attn;
 
 /* scratch: 64-byte aligned, at least attn_scratch_bytes(n_q, head_dim_k, head_dim_v) */
 typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
 
-/* ---- the table --------------------------------------------------------------------------------------- */
+/* ---- the table
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct kt__kernels {
     const char *name; /* "ref", "avx2", ... */
     kt__mm_kernels mm[KT__TYPE_COUNT];
-    /* dequantises rows and multiplies f32 activations: the --exact path, and any type without a fast one.
-     * act is of kind F32. */
+    /* dequantises rows and multiplies f32 activations: the --exact path, and any type without a
+     * fast one. act is of kind F32. */
     kt__mm_fn *exact[KT__TYPE_COUNT];
-    size_t mm_scratch_bytes; /* of one worker, for any mm and exact call with n_col <= KT__MAX_COL */
+    size_t
+        mm_scratch_bytes; /* of one worker, for any mm and exact call with n_col <= KT__MAX_COL */
 
-    /* x[n_col] f32 -> one activation row of the kind at dst. Non-finite input: that block's d is NaN. */
+    /* x[n_col] f32 -> one activation row of the kind at dst. Non-finite input: that block's d is
+     * NaN. */
     void (*quantize[KT__ACT_COUNT])(const float *x, int n_col, uint8_t *dst);
 
-    /* out[i] = (x[i] * scale) * w[i] (w NULL: without), scale = 1 / sqrt(sum(x^2)/n + eps), the sum in 16 lanes (k mod 16)
-     * by fma and the tree +8 +4 +2 +1. out may be x. Returns the sum (non-finite: the caller reports KT_E_NUMERIC). */
+    /* out[i] = (x[i] * scale) * w[i] (w NULL: without), scale = 1 / sqrt(sum(x^2)/n + eps), the sum
+     * in 16 lanes (k mod 16) by fma and the tree +8 +4 +2 +1. out may be x. Returns the sum
+     * (non-finite: the caller reports KT_E_NUMERIC). */
     float (*rmsnorm)(const float *x, const float *w, int n, float eps, float *out);
     /* out[i] = a[i] + b[i] */
     void (*add)(const float *a, const float *b, int n, float *out);
@@ -103,32 +111,37 @@ typedef struct kt__kernels {
     void (*gelu_mul)(const float *gate, const float *up, int n, float *out);
     /* x[i] = cap * tanh(x[i] / cap) */
     void (*softcap)(float *x, int n, float cap);
-    /* Rotates one head in place: pairs (i, i + n_rot/2) for neox, (2i, 2i+1) for norm; cs[i] = cos, cs[n_rot/2 + i] =
-     * sin; x0' = fma(-x1, s, x0 * c), x1' = fma(x0, s, x1 * c). Elements from n_rot on stay. */
+    /* Rotates one head in place: pairs (i, i + n_rot/2) for neox, (2i, 2i+1) for norm; cs[i] = cos,
+     * cs[n_rot/2 + i] = sin; x0' = fma(-x1, s, x0 * c), x1' = fma(x0, s, x1 * c). Elements from
+     * n_rot on stay. */
     void (*rope_neox)(float *x, const float *cs, int n_rot);
     void (*rope_norm)(float *x, const float *cs, int n_rot);
-    /* Writes one position's vectors into pages: K transposed, both rounded to nearest even and clamped to +-65504 */
+    /* Writes one position's vectors into pages: K transposed, both rounded to nearest even and
+     * clamped to +-65504 */
     void (*store_k)(const float *k, int head_dim, int slot, kt__f16 *page);
     void (*store_v)(const float *v, int head_dim, int slot, kt__f16 *page);
 
     kt__attn_fn *attn;
     size_t (*attn_scratch_bytes)(int n_q, int head_dim_k, int head_dim_v);
-    /* Merges a later split into (M, L, O): M' = max(M,m), a = exp(M-M'), b = exp(m-M'), L = fma(a,L,b*l),
-     * O[d] = fma(a,O[d],b*o[d]) */
-    void (*attn_merge)(float *M, float *L, float *O, float m, float l, const float *o, int head_dim);
+    /* Merges a later split into (M, L, O): M' = max(M,m), a = exp(M-M'), b = exp(m-M'), L =
+     * fma(a,L,b*l), O[d] = fma(a,O[d],b*o[d]) */
+    void (*attn_merge)(float *M, float *L, float *O, float m, float l, const float *o,
+                       int head_dim);
     /* out[d] = O[d] * (1/L) */
     void (*attn_finish)(const float *O, float L, int head_dim, float *out);
 
     /* index of the largest x, the lowest on ties; *finite is false if any x is NaN or infinite */
     int (*argmax)(const float *x, int n, bool *finite);
 
-    /* Integer multiply-adds (u8 x i8 -> i32) done by a loop at this tier's peak rate; for doctor and bench */
+    /* Integer multiply-adds (u8 x i8 -> i32) done by a loop at this tier's peak rate; for doctor
+     * and bench */
     uint64_t (*peak_i8)(uint64_t iterations, int32_t *sink);
 } kt__kernels;
 
 enum { KT__MAX_COL = 262144 }; /* longest row a model may have; mm_scratch_bytes covers it */
 
-/* Tiers known to this build, best last, NULL-terminated; each with the test that a machine can run it. */
+/* Tiers known to this build, best last, NULL-terminated; each with the test that a machine can run
+ * it. */
 typedef struct kt__tier {
     const char *name;
     const kt__kernels *kernels;
@@ -137,9 +150,9 @@ typedef struct kt__tier {
 } kt__tier;
 const kt__tier *kt__tiers(int *count);
 
-/* wanted: NULL or "" or "auto": the best supported. An unknown or unsupported name is an error that lists what
- * there is. why receives one phrase. */
-kt_status kt__kernels_select(const kt__cpu *cpu, const char *wanted, const kt__kernels **out, char *why,
-                             size_t why_size, kt_error *err) KT_CHECKED;
+/* wanted: NULL or "" or "auto": the best supported. An unknown or unsupported name is an error that
+ * lists what there is. why receives one phrase. */
+kt_status kt__kernels_select(const kt__cpu *cpu, const char *wanted, const kt__kernels **out,
+                             char *why, size_t why_size, kt_error *err) KT_CHECKED;
 
 #endif

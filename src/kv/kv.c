@@ -19,7 +19,9 @@ struct kt__kv {
     int32_t *free_ids; /* stack of free pages; the lowest numbers on top */
 };
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
+static size_t align64(size_t n) {
+    return (n + 63) & ~(size_t)63;
+}
 
 static size_t k_head_bytes(const kt__kv_shape *s) {
     return align64((size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16));
@@ -56,7 +58,8 @@ kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out
     kt_status status;
     *out = NULL;
     if (n_pages < 1 || n_pages > (int64_t)1 << 30) {
-        return kt__fail(err, KT_E_ARG, "a K/V store of %lld pages is out of range", (long long)n_pages);
+        return kt__fail(err, KT_E_ARG, "a K/V store of %lld pages is out of range",
+                        (long long)n_pages);
     }
     kt__kv *kv = kt__calloc(1, sizeof *kv);
     if (!kv) return kt__fail_nomem(err, "the K/V store", sizeof *kv);
@@ -89,8 +92,12 @@ void kt__kv_destroy(kt__kv *kv) {
     kt__free(kv);
 }
 
-int64_t kt__kv_n_pages(const kt__kv *kv) { return kv->n_pages; }
-int64_t kt__kv_n_used(const kt__kv *kv) { return kv->n_used; }
+int64_t kt__kv_n_pages(const kt__kv *kv) {
+    return kv->n_pages;
+}
+int64_t kt__kv_n_used(const kt__kv *kv) {
+    return kv->n_used;
+}
 
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
     size_t at = (size_t)page * kv->page_bytes + (size_t)layer * kv->layer_bytes +
@@ -142,7 +149,8 @@ static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     page_drop(kv, old);
 }
 
-kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new, kt_error *err) {
+kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                            kt_error *err) {
     int32_t need = (int32_t)((n_new + KT__PAGE_POS - 1) / KT__PAGE_POS);
     int32_t last = (int32_t)(n_old / KT__PAGE_POS);
     assert(need <= table->cap);

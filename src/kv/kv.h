@@ -1,12 +1,13 @@
 /* The paged key/value store.
  *
- * Owns: pages of 16 positions (all layers of these positions), their reference counts, and block tables that
- * grow, shrink, share and copy on write. Knows layers, heads and positions only. Not thread-safe: the
- * engine that owns it serialises; while a batch runs, kernels write disjoint parts of pages that no other
- * table shares.
+ * Owns: pages of 16 positions (all layers of these positions), their reference counts, and block
+ * tables that grow, shrink, share and copy on write. Knows layers, heads and positions only. Not
+ * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts
+ * of pages that no other table shares.
  *
- * Layout of a page: for each layer, K f16 [n_head_kv][head_dim_k][16] then V f16 [n_head_kv][16][head_dim_v],
- * each head's part 64-byte aligned. Memory is reserved as address space and touched as pages are used. */
+ * Layout of a page: for each layer, K f16 [n_head_kv][head_dim_k][16] then V f16
+ * [n_head_kv][16][head_dim_v], each head's part 64-byte aligned. Memory is reserved as address
+ * space and touched as pages are used. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
 
@@ -22,7 +23,8 @@ typedef struct kt__kv_shape {
 typedef struct kt__kv kt__kv;
 
 /* n_pages pages at most (1 <= n_pages <= 2^30). */
-kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) KT_CHECKED;
+kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out,
+                        kt_error *err) KT_CHECKED;
 void kt__kv_destroy(kt__kv *kv);
 
 size_t kt__kv_page_bytes(const kt__kv_shape *shape);
@@ -42,10 +44,11 @@ typedef struct kt__kv_table {
 /* Room for at most max_pos positions; no page is taken yet. */
 kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) KT_CHECKED;
 void kt__kv_table_free(kt__kv *kv, kt__kv_table *table);
-/* Makes positions [n_old, n_new) writable: takes pages, and copies the one that holds n_old - 1 if it is
- * shared. KT_E_NOMEM when no page is left: the table is then as it was. No heap allocation. */
-kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new, kt_error *err)
-    KT_CHECKED;
+/* Makes positions [n_old, n_new) writable: takes pages, and copies the one that holds n_old - 1 if
+ * it is shared. KT_E_NOMEM when no page is left: the table is then as it was. No heap allocation.
+ */
+kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                            kt_error *err) KT_CHECKED;
 /* Returns the pages beyond those that hold the first n_pos positions. */
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* dst (initialised, empty) shares the pages of src's first n_pos positions. */

@@ -9,8 +9,18 @@
 #include "model/rope.h"
 
 /* Address-space buffers of a batch, one mapping each; [n_tok_max] rows. */
-typedef enum buf_id { BUF_X, BUF_Q, BUF_ATTN, BUF_FF, BUF_TMP, BUF_CS, BUF_CS_LOCAL, BUF_LOGITS, BUF_ACT0,
-                      BUF_COUNT = BUF_ACT0 + KT__ACT_COUNT } buf_id;
+typedef enum buf_id {
+    BUF_X,
+    BUF_Q,
+    BUF_ATTN,
+    BUF_FF,
+    BUF_TMP,
+    BUF_CS,
+    BUF_CS_LOCAL,
+    BUF_LOGITS,
+    BUF_ACT0,
+    BUF_COUNT = BUF_ACT0 + KT__ACT_COUNT
+} buf_id;
 
 struct kt__fwd {
     const kt__net *net;
@@ -29,12 +39,17 @@ struct kt__fwd {
     int layer; /* cursor: -1 before the embedding, n_layer before the head */
 };
 
-static float *f32_buf(const kt__fwd *fwd, buf_id id) { return fwd->buf[id]; }
+static float *f32_buf(const kt__fwd *fwd, buf_id id) {
+    return fwd->buf[id];
+}
 
-static int max_int(int a, int b) { return a > b ? a : b; }
+static int max_int(int a, int b) {
+    return a > b ? a : b;
+}
 
 static int longest_row(const kt__hparams *hp) {
-    return max_int(hp->d_model, max_int(hp->d_ff, hp->n_head * hp->head_dim_v));
+    int most = max_int(hp->d_model, max_int(hp->d_ff, hp->n_head * hp->head_dim_v));
+    return (most + 255) / 256 * 256; /* whole blocks of every activation kind */
 }
 
 /* Bytes of every buffer; returns the sum. */
@@ -51,7 +66,8 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        bytes[BUF_ACT0 + kind] = n * kt__act_layout_of((kt__act_kind)kind, longest_row(hp)).row_bytes;
+        bytes[BUF_ACT0 + kind] =
+            n * kt__act_layout_of((kt__act_kind)kind, longest_row(hp)).row_bytes;
     }
     for (int i = 0; i < BUF_COUNT; i++) sum += bytes[i];
     return sum;
@@ -132,10 +148,12 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
 }
 
 /* Activation rows of n_col for the products with the given weights (absent ones are skipped). */
-static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__weight *const *users, int n) {
+static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__weight *const *users,
+                         int n) {
     kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
     for (int i = 0; i < n; i++) acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i]);
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        if (!(acts.kinds >> kind & 1)) continue;
         acts.layout[kind] = kt__act_layout_of((kt__act_kind)kind, n_col);
         acts.data[kind] = fwd->buf[BUF_ACT0 + kind];
     }
@@ -143,10 +161,11 @@ static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__wei
 }
 
 static kt_status numeric_error(const kt__fwd *fwd, const char *where, kt_error *err) {
-    return kt__fail(err, KT_E_NUMERIC,
-                    "a number that is not finite came out before %s of layer %d of %d: the file is damaged, or "
-                    "its weights are not what the %s architecture expects",
-                    where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
+    return kt__fail(
+        err, KT_E_NUMERIC,
+        "a number that is not finite came out before %s of layer %d of %d: the file is damaged, or "
+        "its weights are not what the %s architecture expects",
+        where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
 }
 
 static void embed_batch(kt__fwd *fwd) {
@@ -232,8 +251,8 @@ static kt_status attention_block(kt__fwd *fwd, const kt__layer *layer, kt_error 
     int n_tok = fwd->batch.n_tok;
     const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv};
     kt__acts acts = acts_for(fwd, n_tok, hp->d_model, users, 3);
-    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_ATTN_NORM].v, hp->norm_eps, n_tok,
-                        &acts)) {
+    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_ATTN_NORM].v, hp->norm_eps,
+                        n_tok, &acts)) {
         return numeric_error(fwd, "the attention", err);
     }
     attend(fwd, layer, &acts);
@@ -252,12 +271,13 @@ static kt_status ffn_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
     int n_tok = fwd->batch.n_tok;
     const kt__weight *users[] = {&layer->gate, &layer->up};
     kt__acts acts = acts_for(fwd, n_tok, hp->d_model, users, 2);
-    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_FFN_NORM].v, hp->norm_eps, n_tok,
-                        &acts)) {
+    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_FFN_NORM].v, hp->norm_eps,
+                        n_tok, &acts)) {
         return numeric_error(fwd, "the feed-forward", err);
     }
     kt__glu_kind kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
-    fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF), (size_t)hp->d_ff);
+    fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF),
+                  (size_t)hp->d_ff);
     const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
     acts = acts_for(fwd, n_tok, hp->d_ff, &down, 1);
     fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_FF), n_tok, &acts);
@@ -267,17 +287,20 @@ static kt_status ffn_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
     return KT_OK;
 }
 
-/* Logits of the wanted rows: their hidden states are gathered, normed, shown to the hook, and multiplied. */
+/* Logits of the wanted rows: their hidden states are gathered, normed, shown to the hook, and
+ * multiplied. */
 static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
     size_t d = (size_t)hp->d_model;
-    float *x = f32_buf(fwd, BUF_X), *rows = f32_buf(fwd, BUF_TMP), *logits = f32_buf(fwd, BUF_LOGITS);
+    float *x = f32_buf(fwd, BUF_X), *rows = f32_buf(fwd, BUF_TMP),
+          *logits = f32_buf(fwd, BUF_LOGITS);
     if (b->n_out == 0) return KT_OK;
     for (int i = 0; i < b->n_out; i++) {
         memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
     }
-    if (!fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm, hp->norm_eps, b->n_out, hp->d_model, rows)) {
+    if (!fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm, hp->norm_eps, b->n_out, hp->d_model,
+                            rows)) {
         return numeric_error(fwd, "the head, after the last", err);
     }
     for (int i = 0; fwd->params.on_hidden && i < b->n_out; i++) {
@@ -309,20 +332,23 @@ static kt_status step(kt__fwd *fwd, kt_error *err) {
     return status == KT_OK ? ffn_block(fwd, layer, err) : status;
 }
 
-kt_status kt__fwd_run(kt__fwd *fwd, int64_t deadline_us, const atomic_bool *cancel, bool *done,
-                      kt_error *err) {
-    kt_status status;
+static bool is_cancelled(const kt__stop_at *stop) {
+    for (int i = 0; i < 2; i++) {
+        const atomic_bool *flag = stop->cancel[i];
+        if (flag && atomic_load_explicit(flag, memory_order_relaxed)) return true;
+    }
+    return false;
+}
+
+kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
     *done = false;
     while (fwd->layer <= fwd->net->hp.n_layer) {
-        if (atomic_load_explicit(cancel, memory_order_relaxed)) {
-            return kt__fail(err, KT_E_CANCELLED, "cancelled");
-        }
-        if (deadline_us != INT64_MAX && kt__now_us() >= deadline_us) return KT_OK;
-        KT__TRY(step(fwd, err));
+        if (is_cancelled(stop)) return kt__fail(err, KT_E_CANCELLED, "cancelled");
+        if (stop->deadline_us != INT64_MAX && kt__now_us() >= stop->deadline_us) return KT_OK;
+        kt_status status = step(fwd, err);
+        if (status != KT_OK) return status;
         fwd->layer++;
     }
     *done = true;
-    status = KT_OK;
-out:
-    return status;
+    return KT_OK;
 }

@@ -1,9 +1,9 @@
 /* The forward pass.
  *
- * Owns: the layer program over kt__ops, its scratch, and the layer cursor: a batch is begun, then run until a
- * deadline, and yields between layers, so that slices are cut by time without cutting batches small. Knows rows,
- * sequences' block tables and positions; not requests. One batch at a time; the caller holds the pool's lock
- * while running. No allocation after creation. */
+ * Owns: the layer program over kt__ops, its scratch, and the layer cursor: a batch is begun, then
+ * run until a deadline, and yields between layers, so that slices are cut by time without cutting
+ * batches small. Knows rows, sequences' block tables and positions; not requests. One batch at a
+ * time; the caller holds the pool's lock while running. No allocation after creation. */
 #ifndef KT_MODEL_FORWARD_H
 #define KT_MODEL_FORWARD_H
 
@@ -14,20 +14,21 @@
 typedef struct kt__fwd kt__fwd;
 
 typedef struct kt__fwd_params {
-    int n_tok_max;   /* rows of a batch */
-    int n_out_max;   /* rows of a batch whose logits are wanted */
-    int64_t n_ctx;   /* positions of a sequence */
+    int n_tok_max; /* rows of a batch */
+    int n_out_max; /* rows of a batch whose logits are wanted */
+    int64_t n_ctx; /* positions of a sequence */
     bool exact;
-    /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and may change it. */
+    /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
+     * may change it. */
     void (*on_hidden)(void *user, int row, float *hidden);
     void *on_hidden_user;
 } kt__fwd_params;
 
-/* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows 0..n_tok-1 in order;
- * their tables have pages for every position up to the last. */
+/* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
+ * 0..n_tok-1 in order; their tables have pages for every position up to the last. */
 typedef struct kt__batch {
     int n_tok;
-    const int32_t *ids;      /* [n_tok], in range */
+    const int32_t *ids; /* [n_tok], in range */
     const kt__seg *segs;
     int n_seg;
     const int32_t *out_rows; /* [n_out] ascending */
@@ -42,10 +43,16 @@ uint64_t kt__fwd_scratch_bytes(const kt__fwd *fwd); /* address space; touched as
 uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params);
 
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads);
-/* Runs layers until done, the deadline (microseconds of kt__now_us; INT64_MAX: none) or *cancel. *done is true when
- * the logits are there. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch. */
-kt_status kt__fwd_run(kt__fwd *fwd, int64_t deadline_us, const atomic_bool *cancel, bool *done, kt_error *err)
-    KT_CHECKED;
+/* What stops a run between layers. */
+typedef struct kt__stop_at {
+    int64_t deadline_us;          /* of kt__now_us; INT64_MAX: none */
+    const atomic_bool *cancel[2]; /* or NULL */
+} kt__stop_at;
+
+/* Runs layers until done or stopped. *done is true when the logits are there; false with KT_OK
+ * after the deadline: call again. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch.
+ */
+kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) KT_CHECKED;
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
 float *kt__fwd_logits(const kt__fwd *fwd, int i);
 

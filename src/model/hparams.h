@@ -1,7 +1,8 @@
 /* Hyper-parameters: a GGUF file's metadata as checked numbers.
  *
- * Owns: the architecture table and every bound that later code relies on (a kt__hparams that was read without
- * error cannot make an index or a size overflow). Does not look at tensors. Any thread; immutable. */
+ * Owns: the architecture table and every bound that later code relies on (a kt__hparams that was
+ * read without error cannot make an index or a size overflow). Does not look at tensors. Any
+ * thread; immutable. */
 #ifndef KT_MODEL_HPARAMS_H
 #define KT_MODEL_HPARAMS_H
 
@@ -59,8 +60,8 @@ typedef struct kt__hparams {
     kt__rope_params rope;
 } kt__hparams;
 
-/* params gives the RoPE overrides (NULL: none). n_vocab is the tokenizer's count when the file has no
- * vocab_size key. */
+/* params gives the RoPE overrides (NULL: none). n_vocab is the tokenizer's count when the file has
+ * no vocab_size key. */
 kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, kt__hparams *out,
                            kt_error *err) KT_CHECKED;
 /* Whether a layer attends through the sliding window. */

@@ -6,7 +6,18 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-typedef enum dim_id { DIM_ONE, DIM_MODEL, DIM_Q, DIM_K, DIM_V, DIM_QKV, DIM_O, DIM_HEAD, DIM_FF, DIM_FF2 } dim_id;
+typedef enum dim_id {
+    DIM_ONE,
+    DIM_MODEL,
+    DIM_Q,
+    DIM_K,
+    DIM_V,
+    DIM_QKV,
+    DIM_O,
+    DIM_HEAD,
+    DIM_FF,
+    DIM_FF2
+} dim_id;
 
 static const struct slot_row {
     const char *name;
@@ -25,7 +36,8 @@ static int dim_of(const kt__hparams *hp, dim_id dim) {
     case DIM_Q: return hp->n_head * hp->head_dim_k;
     case DIM_K: return hp->n_head_kv * hp->head_dim_k;
     case DIM_V: return hp->n_head_kv * hp->head_dim_v;
-    case DIM_QKV: return (hp->n_head + hp->n_head_kv) * hp->head_dim_k + hp->n_head_kv * hp->head_dim_v;
+    case DIM_QKV:
+        return (hp->n_head + hp->n_head_kv) * hp->head_dim_k + hp->n_head_kv * hp->head_dim_v;
     case DIM_O: return hp->n_head * hp->head_dim_v;
     case DIM_HEAD: return hp->head_dim_k;
     case DIM_FF: return hp->d_ff;
@@ -40,7 +52,8 @@ typedef struct binder {
     kt_error *err;
 } binder;
 
-/* The tensor of this name with its type and shape checked; NULL in *out if absent and not required. */
+/* The tensor of this name with its type and shape checked; NULL in *out if absent and not required.
+ */
 static kt_status find_tensor(const binder *b, const char *name, int rows, int cols, bool required,
                              const kt__gguf_tensor **out, kt__type *type) {
     const char *path = kt__gguf_path(b->gguf);
@@ -55,15 +68,15 @@ static kt_status find_tensor(const binder *b, const char *name, int rows, int co
     *type = kt__type_from_ggml(t->type);
     if (*type == KT__TYPE_COUNT || !t->data) {
         return kt__fail_at(b->err, KT_E_UNSUPPORTED, name, t->file_offset,
-                           "%s: tensor '%s' has type %s (number %u), which is not supported", path, name,
-                           kt__gguf_tensor_type_name(t->type), t->type);
+                           "%s: tensor '%s' has type %s (number %u), which is not supported", path,
+                           name, kt__gguf_tensor_type_name(t->type), t->type);
     }
-    bool shape_ok = t->ne[0] == (uint64_t)cols && t->ne[1] == (uint64_t)rows && t->ne[2] == 1 &&
-                    t->ne[3] == 1;
+    bool shape_ok =
+        t->ne[0] == (uint64_t)cols && t->ne[1] == (uint64_t)rows && t->ne[2] == 1 && t->ne[3] == 1;
     if (!shape_ok) {
         return kt__fail_at(b->err, KT_E_FORMAT, name, t->file_offset,
-                           "%s: tensor '%s' has shape [%llu, %llu, %llu, %llu], expected [%d, %d]", path,
-                           name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
+                           "%s: tensor '%s' has shape [%llu, %llu, %llu, %llu], expected [%d, %d]",
+                           path, name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
                            (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], cols, rows);
     }
     return KT_OK;
@@ -80,7 +93,8 @@ static kt_status bind_matrix(const binder *b, const char *name, int rows, int co
 }
 
 /* Vectors are used as f32: in place where the file has them so and aligned, else from a copy. */
-static kt_status bind_vector(const binder *b, const char *name, int n, bool required, const float **out) {
+static kt_status bind_vector(const binder *b, const char *name, int n, bool required,
+                             const float **out) {
     const kt__gguf_tensor *t = NULL;
     kt__type type = KT__TYPE_COUNT;
     kt_status status = find_tensor(b, name, 1, n, required, &t, &type);
@@ -134,7 +148,8 @@ static void split_fused(const kt__hparams *hp, kt__layer *layer) {
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
     net->layers = kt__arena_calloc(&net->arena, (size_t)net->hp.n_layer, sizeof *net->layers);
-    if (!net->layers) return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);
+    if (!net->layers)
+        return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);
     for (int i = 0; i < net->hp.n_layer; i++) {
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
             kt_status status = bind_slot(b, i, slot);
@@ -164,7 +179,8 @@ out:
     return status;
 }
 
-/* A decoded token reads every matrix once, the embedding's one row apart (unless it is the head too). */
+/* A decoded token reads every matrix once, the embedding's one row apart (unless it is the head
+ * too). */
 static void count_bytes(kt__net *net, const kt__gguf *gguf) {
     for (size_t i = 0; i < kt__gguf_n_tensors(gguf); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(gguf, i);
@@ -177,7 +193,8 @@ static void count_bytes(kt__net *net, const kt__gguf *gguf) {
     }
 }
 
-kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out, kt_error *err) {
+kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out,
+                       kt_error *err) {
     kt_status status;
     *out = NULL;
     kt__net *net = kt__calloc(1, sizeof *net);

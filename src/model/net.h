@@ -1,8 +1,8 @@
 /* A network: hyper-parameters with the tensors bound to them.
  *
- * Owns: which tensor is which (weights.def), shape and type checks with errors that name the tensor, and the
- * f32 copies of vectors that a file holds in another type. Weights themselves stay in the file. Knows no
- * tokens' texts and no requests. Immutable once bound; any thread. */
+ * Owns: which tensor is which (weights.def), shape and type checks with errors that name the
+ * tensor, and the f32 copies of vectors that a file holds in another type. Weights themselves stay
+ * in the file. Knows no tokens' texts and no requests. Immutable once bound; any thread. */
 #ifndef KT_MODEL_NET_H
 #define KT_MODEL_NET_H
 
@@ -36,14 +36,14 @@ typedef struct kt__net {
     kt__layer *layers; /* [hp.n_layer] */
     kt__weight embed, head;
     const float *out_norm;
-    const float *rope_factors;       /* [n_rot/2] or NULL: Llama 3 */
+    const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;
     kt__arena arena;
 } kt__net;
 
-kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out, kt_error *err)
-    KT_CHECKED;
+kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out,
+                       kt_error *err) KT_CHECKED;
 void kt__net_free(kt__net *net);
 
 #endif

@@ -7,13 +7,16 @@
 
 static const double two_pi = 6.283185307179586;
 
-/* The dimension whose wavelength makes `turns` full turns over the original context (Peng et al. 2023, YaRN, eq. 17). */
+/* The dimension whose wavelength makes `turns` full turns over the original context (Peng et al.
+ * 2023, YaRN, eq. 17). */
 static double yarn_dimension(const kt__rope_params *p, double turns) {
     double n = p->n_rot;
-    return n * kt__log((double)p->orig_ctx / (turns * two_pi)) / (2.0 * kt__log((double)p->freq_base));
+    return n * kt__log((double)p->orig_ctx / (turns * two_pi)) /
+           (2.0 * kt__log((double)p->freq_base));
 }
 
-/* Share of extrapolation (unscaled frequency) of pair i: 1 for fast pairs, 0 for slow ones, a ramp between. */
+/* Share of extrapolation (unscaled frequency) of pair i: 1 for fast pairs, 0 for slow ones, a ramp
+ * between. */
 static double yarn_ramp(const kt__rope_params *p, int i) {
     double low = floor(yarn_dimension(p, (double)p->beta_fast));
     double high = ceil(yarn_dimension(p, (double)p->beta_slow));
@@ -46,8 +49,8 @@ static double magnitude_of(const kt__rope_params *p) {
     return magnitude;
 }
 
-kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena, kt__rope *out,
-                        kt_error *err) {
+kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena,
+                        kt__rope *out, kt_error *err) {
     const kt__rope_params *p = &net->hp.rope;
     int half = p->n_rot / 2;
     *out = (kt__rope){.n_rot = p->n_rot, .magnitude = local ? 1.0 : magnitude_of(p)};
@@ -60,7 +63,8 @@ kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena
         if (factors) plain /= (double)factors[i];
         out->inv_freq[i] = local ? plain : scaled_frequency(p, plain, i);
         if (!isfinite(out->inv_freq[i])) {
-            return kt__fail(err, KT_E_FORMAT, "RoPE frequency %d is not finite: check the file's rope factors", i);
+            return kt__fail(err, KT_E_FORMAT,
+                            "RoPE frequency %d is not finite: check the file's rope factors", i);
         }
     }
     return KT_OK;

@@ -1,7 +1,8 @@
 /* Rotary position embedding tables.
  *
- * Owns: the inverse frequencies under every scaling rule, and cosines and sines of a position (DESIGN.md section
- * 5: angle = pos * inv_freq in double, evaluated by base/math, rounded once). Any thread; immutable. */
+ * Owns: the inverse frequencies under every scaling rule, and cosines and sines of a position
+ * (DESIGN.md section 5: angle = pos * inv_freq in double, evaluated by base/math, rounded once).
+ * Any thread; immutable. */
 #ifndef KT_MODEL_ROPE_H
 #define KT_MODEL_ROPE_H
 
@@ -9,14 +10,15 @@
 
 typedef struct kt__rope {
     int n_rot;
-    double magnitude;  /* multiplies cosines and sines: YaRN's attention temperature, longrope's factor */
-    double *inv_freq;  /* [n_rot/2] */
+    double magnitude; /* multiplies cosines and sines: YaRN's attention temperature, longrope's
+                         factor */
+    double *inv_freq; /* [n_rot/2] */
 } kt__rope;
 
-/* local: the table of layers with a sliding window (plain, own base). n_ctx chooses longrope's factors. Memory is
- * taken from arena. */
-kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena, kt__rope *out,
-                        kt_error *err) KT_CHECKED;
+/* local: the table of layers with a sliding window (plain, own base). n_ctx chooses longrope's
+ * factors. Memory is taken from arena. */
+kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena,
+                        kt__rope *out, kt_error *err) KT_CHECKED;
 /* cs[n_rot]: cosines of the n_rot/2 pairs, then sines. */
 void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs);
 

@@ -1,9 +1,9 @@
 /* Attention over paged K/V.
  *
- * A tile is some consecutive tokens of one sequence under one kv head, with all query heads of its group. Its
- * splits of 256 positions are merged in ascending order, whoever computed them: a tile either runs them one
- * after the other, or, while there are fewer tiles than threads to feed, they run in parallel and are merged
- * afterwards by the same function. */
+ * A tile is some consecutive tokens of one sequence under one kv head, with all query heads of its
+ * group. Its splits of 256 positions are merged in ascending order, whoever computed them: a tile
+ * either runs them one after the other, or, while there are fewer tiles than threads to feed, they
+ * run in parallel and are merged afterwards by the same function. */
 #include "ops/dev.h"
 
 typedef struct attn_job {
@@ -34,7 +34,8 @@ static attn_tile find_tile(const attn_job *job, int64_t number) {
     const kt__attention *d = job->d;
     const kt__seg *seg = d->segs;
     while (number >= tiles_of(job, seg)) number -= tiles_of(job, seg++);
-    /* the longest tiles, at the segment's end, come first: no worker is left with one at the last */
+    /* the longest tiles, at the segment's end, come first: no worker is left with one at the last
+     */
     int64_t per_head = tiles_of(job, seg) / d->n_head_kv;
     int64_t tile = per_head - 1 - number / d->n_head_kv;
     attn_tile out = {.seg = seg, .head = (int)(number % d->n_head_kv)};
@@ -57,8 +58,8 @@ static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split,
     }
 }
 
-/* The queries of the tile that see something of the split: ranges into lo and hi; returns their first token,
- * and their number of tokens in *n_tok. */
+/* The queries of the tile that see something of the split: ranges into lo and hi; returns their
+ * first token, and their number of tokens in *n_tok. */
 static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t split, int16_t *lo,
                           int16_t *hi, int *n_tok) {
     int64_t begin = split * KT__SPLIT_POS;
@@ -80,7 +81,8 @@ static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t sp
     return first;
 }
 
-/* Computes one split of a tile into m, l, o (of the visible queries only); returns the first visible token. */
+/* Computes one split of a tile into m, l, o (of the visible queries only); returns the first
+ * visible token. */
 static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, int16_t *ranges,
                      float *m, float *l, float *o, int *n_tok, int worker) {
     const kt__attention *d = job->d;
@@ -108,15 +110,16 @@ static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, 
     return first;
 }
 
-
-static void merge_split(const attn_job *job, const float *m, const float *l, const float *o, int first,
-                        int n_tok, float *run_m, float *run_l, float *run_o, int64_t *done_upto) {
+static void merge_split(const attn_job *job, const float *m, const float *l, const float *o,
+                        int first, int n_tok, float *run_m, float *run_l, float *run_o,
+                        int64_t *done_upto) {
     int hd = job->d->head_dim_v;
     for (int i = 0; i < n_tok * job->group; i++) {
         int q = first * job->group + i;
         float *big = run_o + (size_t)q * (size_t)hd;
         const float *part = o + (size_t)i * (size_t)hd;
-        if (q >= *done_upto) { /* tokens come into sight in ascending order, so this is their first split */
+        if (q >= *done_upto) { /* tokens come into sight in ascending order, so this is their first
+                                  split */
             run_m[q] = m[i];
             run_l[q] = l[i];
             for (int c = 0; c < hd; c++) big[c] = part[c];
@@ -127,7 +130,8 @@ static void merge_split(const attn_job *job, const float *m, const float *l, con
     }
 }
 
-static void write_out(const attn_job *job, const attn_tile *tile, const float *run_l, const float *run_o) {
+static void write_out(const attn_job *job, const attn_tile *tile, const float *run_l,
+                      const float *run_o) {
     const kt__attention *d = job->d;
     size_t hd = (size_t)d->head_dim_v, ld = (size_t)d->n_head * hd;
     for (int i = 0; i < tile->n_tok * job->group; i++) {
@@ -190,7 +194,8 @@ static void merge_tiles(void *arg, int64_t begin, int64_t end, int worker) {
             const float *m = split_room(job, number * job->max_splits + split - tile.split0);
             int n_tok;
             int first = visible_tokens(job, &tile, split, ranges, ranges + n_q, &n_tok);
-            merge_split(job, m, m + n_q, m + 2 * n_q, first, n_tok, run_m, run_l, run_o, &done_upto);
+            merge_split(job, m, m + n_q, m + 2 * n_q, first, n_tok, run_m, run_l, run_o,
+                        &done_upto);
         }
         write_out(job, &tile, run_l, run_o);
     }

@@ -16,13 +16,16 @@ void kt__pages_free(void *p, size_t bytes) {
     if (p) munmap(p, bytes);
 }
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
+static size_t align64(size_t n) {
+    return (n + 63) & ~(size_t)63;
+}
 
 /* Floats of a worker's tile: the largest of what qkv, glu and attention keep there. */
 static size_t tile_floats(const kt__dev_limits *lim) {
     int group = lim->n_head / lim->n_head_kv;
     size_t n_q = (size_t)kt__attn_tile_tokens(group) * (size_t)group;
-    size_t attn = 2 * n_q * ((size_t)lim->head_dim_v + 2 + 16) + n_q; /* running, split's, lo and hi */
+    size_t attn =
+        2 * n_q * ((size_t)lim->head_dim_v + 2 + 16) + n_q; /* running, split's, lo and hi */
     size_t head = (size_t)(lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v);
     size_t qkv = (size_t)lim->n_tok * (head + 16);
     size_t glu = (size_t)lim->n_tok * KT__ROWS_ITEM;
@@ -35,7 +38,8 @@ static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim) {
     int group = lim->n_head / lim->n_head_kv;
     int n_q = kt__attn_tile_tokens(group) * group;
     size_t attn = k->attn_scratch_bytes(n_q, lim->head_dim_k, lim->head_dim_v);
-    size_t row = ((size_t)lim->n_col + 16) * sizeof(float); /* a norm's output before quantisation */
+    size_t row =
+        ((size_t)lim->n_col + 16) * sizeof(float); /* a norm's output before quantisation */
     size_t most = attn > row ? attn : row;
     return align64(most > k->mm_scratch_bytes ? most : k->mm_scratch_bytes);
 }
@@ -111,4 +115,6 @@ kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w) {
     return dev->exact ? KT__ACT_F32 : kt__type_get(w->type)->act;
 }
 
-uint64_t kt__dev_scratch_bytes(const kt__dev *dev) { return dev->scratch_bytes; }
+uint64_t kt__dev_scratch_bytes(const kt__dev *dev) {
+    return dev->scratch_bytes;
+}

@@ -20,7 +20,7 @@ struct kt__dev {
     kt__dev_limits limits;
     uint8_t *scratch; /* [pool size][scratch_stride]: kernels' part, then a tile of floats */
     size_t scratch_stride, kernel_bytes, scratch_bytes;
-    float *partial;   /* attention splits computed in parallel: m, l and o of each */
+    float *partial; /* attention splits computed in parallel: m, l and o of each */
     size_t partial_floats, partial_bytes;
 };
 
@@ -29,7 +29,8 @@ static inline void *kt__dev_kernel_scratch(const kt__dev *dev, int worker) {
 }
 
 static inline float *kt__dev_tile(const kt__dev *dev, int worker) {
-    return (float *)(void *)(dev->scratch + (size_t)worker * dev->scratch_stride + dev->kernel_bytes);
+    return (float *)(void *)(dev->scratch + (size_t)worker * dev->scratch_stride +
+                             dev->kernel_bytes);
 }
 
 /* Heads and tiles of the attention, for sizing and for work. */
@@ -49,12 +50,15 @@ void kt__cpu_glu(kt__dev *dev, const kt__weight *gate, const kt__weight *up, con
                  kt__glu_kind kind, float *out, size_t ld_out);
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);
-void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok, float scale,
-                   float *out);
-bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, kt__acts *acts);
+void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,
+                   float scale, float *out);
+bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok,
+                  kt__acts *acts);
 void kt__cpu_quantize(kt__dev *dev, const float *x, int n_tok, kt__acts *acts);
-bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *out);
-bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *io);
+bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
+                      float *out);
+bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
+                      float *io);
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap);
 
 #endif

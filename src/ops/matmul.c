@@ -75,8 +75,8 @@ static int glu_block_rows(int n_tok) {
 static void glu_block(const glu_job *job, int row0, int n_row, int worker) {
     const kt__kernels *k = job->dev->kernels;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, job->gate, row0, n_row, job->acts, NULL, NULL, job->out + row0, job->ld_out,
-               worker);
+    kt__dev_mm(job->dev, job->gate, row0, n_row, job->acts, NULL, NULL, job->out + row0,
+               job->ld_out, worker);
     kt__dev_mm(job->dev, job->up, row0, n_row, job->acts, NULL, NULL, tile, (size_t)n_row, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *gate = job->out + (size_t)t * job->ld_out + row0;

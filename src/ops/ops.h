@@ -1,9 +1,9 @@
 /* Tensor operations on a device.
  *
- * Owns: the one table that the forward pass calls, and its CPU implementation: kernels over a thread pool,
- * split by output element. Does not know architectures. One caller at a time (the engine's step holds the
- * pool's lock). Nothing allocates. The bytes that come out do not depend on the number of threads, on how
- * rows are grouped into calls, nor on the kernel tier. */
+ * Owns: the one table that the forward pass calls, and its CPU implementation: kernels over a
+ * thread pool, split by output element. Does not know architectures. One caller at a time (the
+ * engine's step holds the pool's lock). Nothing allocates. The bytes that come out do not depend on
+ * the number of threads, on how rows are grouped into calls, nor on the kernel tier. */
 #ifndef KT_OPS_OPS_H
 #define KT_OPS_OPS_H
 
@@ -34,7 +34,8 @@ typedef struct kt__acts {
     uint8_t *data[KT__ACT_COUNT]; /* [n_tok][layout.row_bytes]; capacity is the owner's business */
 } kt__acts;
 
-/* Rows of one sequence in a batch: n_tok consecutive positions from pos0, at rows row0.. of the batch. */
+/* Rows of one sequence in a batch: n_tok consecutive positions from pos0, at rows row0.. of the
+ * batch. */
 typedef struct kt__seg {
     const kt__kv_table *table;
     int64_t pos0;
@@ -44,11 +45,11 @@ typedef struct kt__seg {
 /* Query, key and value projections with everything up to the K/V write. */
 typedef struct kt__qkv {
     kt__weight wq, wk, wv;
-    const float *bq, *bk, *bv;     /* or NULL */
-    const float *q_norm, *k_norm;  /* [head_dim_k] RMS norm of each head, or NULL */
+    const float *bq, *bk, *bv;    /* or NULL */
+    const float *q_norm, *k_norm; /* [head_dim_k] RMS norm of each head, or NULL */
     float norm_eps;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
-    const float *cs;               /* [n_tok][n_rot]: cosines, then sines */
+    const float *cs; /* [n_tok][n_rot]: cosines, then sines */
     int n_rot;
     bool neox;
     float q_scale;
@@ -69,7 +70,7 @@ typedef struct kt__attention {
     int n_seg;
     int64_t window; /* a query at p sees positions above p - window; 0: all */
     float softcap;
-    float *out;     /* [n_tok][n_head * head_dim_v] */
+    float *out; /* [n_tok][n_head * head_dim_v] */
 } kt__attention;
 
 typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU } kt__glu_kind;
@@ -80,14 +81,18 @@ typedef struct kt__ops {
     /* out[t][n_col] = scale * table[ids[t]]; ids are in range */
     void (*embed)(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok, float scale,
                   float *out);
-    /* RMS norm of rows x[n_tok][n], then the kinds named in acts->kinds. false: a row was not finite */
-    bool (*norm)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, kt__acts *acts);
+    /* RMS norm of rows x[n_tok][n], then the kinds named in acts->kinds. false: a row was not
+     * finite */
+    bool (*norm)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok,
+                 kt__acts *acts);
     /* the kinds named in acts->kinds of rows x[n_tok][acts->n_col] */
     void (*quantize)(kt__dev *dev, const float *x, int n_tok, kt__acts *acts);
     /* RMS norm without quantisation: out[t][n]; false: not finite */
-    bool (*norm_f32)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *out);
+    bool (*norm_f32)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
+                     float *out);
     /* io[t][n] += norm(x[t]) * w: the post-norms of Gemma; false: not finite */
-    bool (*norm_add)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *io);
+    bool (*norm_add)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
+                     float *io);
     void (*qkv)(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
     void (*attention)(kt__dev *dev, const kt__attention *desc);
     /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out) */
@@ -105,7 +110,8 @@ typedef struct kt__dev_limits {
     int64_t n_ctx;
 } kt__dev_limits;
 
-/* pool and kernels outlive the device. exact: dequantised weights and f32 activations everywhere. */
+/* pool and kernels outlive the device. exact: dequantised weights and f32 activations everywhere.
+ */
 kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
                          const kt__dev_limits *limits, kt__dev **out, kt_error *err) KT_CHECKED;
 void kt__dev_destroy(kt__dev *dev);

@@ -1,5 +1,5 @@
-/* Query, key and value projections as one range of heads; each head's bias, norm, rotation, scale and
- * K/V write follow while its rows are in cache. */
+/* Query, key and value projections as one range of heads; each head's bias, norm, rotation, scale
+ * and K/V write follow while its rows are in cache. */
 #include "ops/dev.h"
 
 typedef struct qkv_job {

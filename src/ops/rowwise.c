@@ -1,5 +1,5 @@
-/* Operations on one token's row at a time: embedding, norms, quantisation. Few rows run on the caller: waking
- * a worker costs more than a row. */
+/* Operations on one token's row at a time: embedding, norms, quantisation. Few rows run on the
+ * caller: waking a worker costs more than a row. */
 #include <math.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static void embed_rows(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok, float scale,
-                   float *out) {
+void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,
+                   float scale, float *out) {
     embed_job job = {dev, table, ids, scale, out};
     run_rows(dev, n_tok, embed_rows, &job);
 }
@@ -46,10 +46,10 @@ typedef struct norm_job {
     const float *x, *w;
     float eps;
     int n;
-    kt__acts *acts;  /* or */
-    float *out;      /* plain rows, or */
-    float *add_to;   /* rows to add to */
-    bool plain;      /* no norm: quantise x itself */
+    kt__acts *acts; /* or */
+    float *out;     /* plain rows, or */
+    float *add_to;  /* rows to add to */
+    bool plain;     /* no norm: quantise x itself */
     atomic_bool bad;
 } norm_job;
 
@@ -80,12 +80,14 @@ static void norm_rows(void *arg, int64_t begin, int64_t end, int worker) {
         float *y = row_buffer(job, t, worker);
         float sum = k->rmsnorm(x, job->w, job->n, job->eps, y);
         if (!isfinite(sum)) atomic_store_explicit(&job->bad, true, memory_order_relaxed);
-        if (job->add_to) k->add(job->add_to + (size_t)t * n, y, job->n, job->add_to + (size_t)t * n);
+        if (job->add_to)
+            k->add(job->add_to + (size_t)t * n, y, job->n, job->add_to + (size_t)t * n);
         if (job->acts) fill_kinds(job, y, t);
     }
 }
 
-bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, kt__acts *acts) {
+bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n_tok,
+                  kt__acts *acts) {
     norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = acts->n_col, .acts = acts};
     acts->n_tok = n_tok;
     run_rows(dev, n_tok, norm_rows, &job);
@@ -98,13 +100,15 @@ void kt__cpu_quantize(kt__dev *dev, const float *x, int n_tok, kt__acts *acts) {
     run_rows(dev, n_tok, norm_rows, &job);
 }
 
-bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *out) {
+bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
+                      float *out) {
     norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = n, .out = out};
     run_rows(dev, n_tok, norm_rows, &job);
     return !job.bad;
 }
 
-bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n, float *io) {
+bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
+                      float *io) {
     norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = n, .add_to = io};
     run_rows(dev, n_tok, norm_rows, &job);
     return !job.bad;
