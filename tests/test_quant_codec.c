@@ -175,24 +175,25 @@ static float draw(shape s, uint32_t *state) {
     }
 }
 
-/* Largest relative rms error allowed, in percent; 0: the type has no such row */
+/* Largest relative rms error allowed, in percent: what the encoders reached when written, and 4 %
+ * of it */
 static const float allowed[KT__TYPE_COUNT][SHAPES] = {
     /*                 normal uniform heavy sparse positive */
     [KT__TYPE_F32] = {0, 0, 0, 0, 0},
-    [KT__TYPE_F16] = {0.022f, 0.022f, 0.022f, 0.022f, 0.022f},
-    [KT__TYPE_BF16] = {0.18f, 0.18f, 0.18f, 0.18f, 0.18f},
-    [KT__TYPE_Q4_0] = {8.8f, 7.3f, 11.5f, 6.2f, 10.0f},
-    [KT__TYPE_Q4_1] = {8.0f, 6.8f, 12.2f, 11.6f, 1.4f},
-    [KT__TYPE_Q5_0] = {4.4f, 3.6f, 6.2f, 3.4f, 5.0f},
-    [KT__TYPE_Q5_1] = {3.9f, 3.3f, 6.2f, 5.7f, 0.7f},
-    [KT__TYPE_Q8_0] = {0.55f, 0.46f, 0.75f, 0.45f, 0.7f},
-    [KT__TYPE_IQ4_NL] = {7.8f, 8.5f, 8.0f, 5.0f, 10.0f},
-    [KT__TYPE_Q2_K] = {28.2f, 29.5f, 30.0f, 14.0f, 10.0f},
-    [KT__TYPE_Q3_K] = {15.3f, 14.6f, 16.0f, 7.0f, 15.0f},
-    [KT__TYPE_Q4_K] = {7.4f, 6.6f, 10.0f, 6.5f, 5.0f},
-    [KT__TYPE_Q5_K] = {3.7f, 3.3f, 5.0f, 3.5f, 3.0f},
-    [KT__TYPE_Q6_K] = {1.8f, 1.6f, 2.2f, 1.2f, 2.0f},
-    [KT__TYPE_IQ4_XS] = {7.9f, 8.6f, 8.2f, 5.5f, 10.0f},
+    [KT__TYPE_F16] = {0.022f, 0.023f, 0.021f, 0.022f, 0.022f},
+    [KT__TYPE_BF16] = {0.173f, 0.184f, 0.173f, 0.167f, 0.18f},
+    [KT__TYPE_Q4_0] = {8.9f, 6.8f, 11.6f, 5.6f, 5.0f},
+    [KT__TYPE_Q4_1] = {8.1f, 6.4f, 11.9f, 11.6f, 1.4f},
+    [KT__TYPE_Q5_0] = {4.4f, 3.3f, 6.2f, 2.9f, 2.5f},
+    [KT__TYPE_Q5_1] = {4.0f, 3.1f, 5.9f, 5.7f, 0.636f},
+    [KT__TYPE_Q8_0] = {0.543f, 0.39f, 0.881f, 0.344f, 0.308f},
+    [KT__TYPE_IQ4_NL] = {7.9f, 6.7f, 9.6f, 6.0f, 5.9f},
+    [KT__TYPE_Q2_K] = {28.2f, 23.3f, 27.9f, 20.2f, 10.6f},
+    [KT__TYPE_Q3_K] = {15.4f, 12.6f, 15.6f, 7.6f, 8.1f},
+    [KT__TYPE_Q4_K] = {7.4f, 5.8f, 9.3f, 5.2f, 2.4f},
+    [KT__TYPE_Q5_K] = {3.7f, 2.9f, 5.2f, 3.5f, 1.2f},
+    [KT__TYPE_Q6_K] = {1.8f, 1.4f, 2.6f, 0.958f, 1.1f},
+    [KT__TYPE_IQ4_XS] = {7.9f, 6.8f, 9.7f, 6.2f, 5.9f},
 };
 
 static void test_encoders_keep_their_error(void **state) {
@@ -201,6 +202,7 @@ static void test_encoders_keep_their_error(void **state) {
     static float x[N], back[N];
     static uint8_t bytes[N * 4];
     uint32_t seed = 12345;
+    bool ok = true;
     for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
         for (shape s = 0; s < SHAPES; s++) {
             double error = 0, power = 0;
@@ -217,11 +219,11 @@ static void test_encoders_keep_their_error(void **state) {
                 print_error("%s, %s weights: relative error %.3f %% > %.3f %%\n",
                             kt__type_get(type)->name, shape_names[s], percent,
                             (double)allowed[type][s]);
-                seed = 0;
+                ok = false;
             }
         }
     }
-    assert_true(seed != 0);
+    assert_true(ok);
 }
 
 static void encode_decode(kt__type type, const float *x, float *back) {
