@@ -1,0 +1,157 @@
+/* One answer: logits are equal byte for byte across kernel tiers, threads, slices of the prompt,
+ * and for a sequence alone or beside others, for every architecture's layer program. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "kentang.h"
+
+enum {
+    N_TOK = 300,
+    MAX_VOCAB = 4096
+}; /* past one attention split and past the tiny models' windows */
+
+typedef struct fixture {
+    const char *preset, *quant;
+} fixture;
+
+static const fixture fixtures[] = {
+    {"tiny-llama", "q4_k_m"},  {"tiny-llama", "f16"},   {"tiny-llama", "q8_0"},
+    {"tiny-qwen2", "q4_k_m"},  {"tiny-qwen2", "q4_0"},  {"tiny-qwen3", "q5_k_m"},
+    {"tiny-qwen3", "iq4_xs"},  {"tiny-gemma2", "q6_k"}, {"tiny-gemma2", "q5_1"},
+    {"tiny-gemma3", "q3_k_m"}, {"tiny-gemma3", "bf16"}, {"tiny-phi3", "q2_k"},
+    {"tiny-phi3", "iq4_nl"},
+};
+
+static char model_path[256];
+
+static void make_model(const fixture *f) {
+    char command[1024];
+    snprintf(model_path, sizeof model_path, "%s/one-answer-%d.gguf", KT_BINARY_DIR, (int)getpid());
+    snprintf(command, sizeof command,
+             "'%s/kentang' synth --preset %s --quant %s --seed 3 '%s' >/dev/null 2>&1",
+             KT_BINARY_DIR, f->preset, f->quant, model_path);
+    assert_int_equal(system(command), 0);
+}
+
+typedef struct setup {
+    const char *isa;
+    int n_threads, n_ubatch;
+    size_t slice; /* tokens of one eval call */
+    int beside;   /* other sequences in the same batch */
+} setup;
+
+static void die_on(kt_status status, const kt_error *err) {
+    if (status != KT_OK) fail_msg("%s: %s", kt_status_name(status), err->message);
+}
+
+static void fill_ids(int32_t *ids, size_t n, int32_t n_vocab, uint32_t seed) {
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] = (int32_t)((seed >> 8) % (uint32_t)n_vocab);
+    }
+}
+
+/* The logits after each token of the fixed sequence, into out[N_TOK][n_vocab]; returns n_vocab. */
+static int32_t run(const setup *s, float *out) {
+    kt_error err;
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_engine *engine;
+    kt_seq *seqs[4];
+    kt_ctx_params cp = kt_ctx_params_default();
+    cp.isa = s->isa;
+    cp.n_threads = s->n_threads;
+    die_on(kt_ctx_open(&cp, &ctx, &err), &err);
+    die_on(kt_model_open(ctx, model_path, NULL, &model, &err), &err);
+    kt_engine_params ep = kt_engine_params_default();
+    ep.n_ubatch = s->n_ubatch;
+    ep.n_ctx = 512;
+    die_on(kt_engine_open(model, &ep, &engine, &err), &err);
+    kt_model_info info;
+    kt_model_get_info(model, &info);
+    assert_true(info.n_vocab <= MAX_VOCAB);
+    int32_t ids[N_TOK], others[4][N_TOK];
+    fill_ids(ids, N_TOK, info.n_vocab, 1);
+    for (int i = 0; i <= s->beside; i++) {
+        die_on(kt_seq_open(engine, &seqs[i], &err), &err);
+        fill_ids(others[i], N_TOK, info.n_vocab, (uint32_t)(100 + i));
+    }
+    for (size_t at = 0; at < N_TOK; at += s->slice) {
+        size_t n = N_TOK - at < s->slice ? N_TOK - at : s->slice;
+        kt_eval_item items[4];
+        for (int i = 0; i < s->beside; i++) {
+            size_t part = 1 + (at + (size_t)i) % n;
+            items[i] = (kt_eval_item){.seq = seqs[i + 1], .ids = others[i], .n = part};
+        }
+        items[s->beside] = (kt_eval_item){seqs[0], ids + at, n, out + at * (size_t)info.n_vocab};
+        die_on(kt_engine_eval(engine, items, (size_t)s->beside + 1, &err), &err);
+        const float *last = out + (at + n - 1) * (size_t)info.n_vocab;
+        assert_memory_equal(kt_seq_logits(seqs[0]), last, (size_t)info.n_vocab * sizeof(float));
+        for (int i = 0; i < s->beside; i++) {
+            if (kt_seq_len(seqs[i + 1]) > 200) die_on(kt_seq_truncate(seqs[i + 1], 3, &err), &err);
+        }
+    }
+    for (int i = 0; i <= s->beside; i++) kt_seq_close(seqs[i]);
+    kt_engine_close(engine);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+    return info.n_vocab;
+}
+
+static bool have_tier(const char *isa) {
+    kt_ctx *ctx;
+    kt_ctx_params cp = kt_ctx_params_default();
+    cp.isa = isa;
+    cp.n_threads = 1;
+    if (kt_ctx_open(&cp, &ctx, NULL) != KT_OK) return false;
+    kt_ctx_close(ctx);
+    return true;
+}
+
+static void test_fixture(void **state) {
+    const fixture *f = *state;
+    static float want[N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
+    static const char *const tiers[] = {"ref", "avx2", "avxvnni", "avx512", "neon"};
+    make_model(f);
+    setup base = {.isa = "ref", .n_threads = 1, .n_ubatch = 512, .slice = N_TOK};
+    size_t bytes = (size_t)run(&base, want) * N_TOK * sizeof(float);
+    for (size_t t = 0; t < sizeof tiers / sizeof tiers[0]; t++) {
+        const setup variants[] = {
+            {tiers[t], 1, 512, N_TOK, 0}, {tiers[t], 2, 64, N_TOK, 0}, {tiers[t], 3, 512, 37, 0},
+            {tiers[t], 8, 7, 100, 3},     {tiers[t], 2, 512, 150, 2},  {tiers[t], 5, 33, 1, 1},
+        };
+        if (!have_tier(tiers[t])) continue;
+        for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+            if (t == 0 && v == sizeof variants / sizeof variants[0] - 1) continue; /* slow there */
+            memset(got, 0xff, bytes);
+            run(&variants[v], got);
+            if (memcmp(want, got, bytes) != 0) {
+                fail_msg("%s %s: tier %s, variant %zu differs from the reference", f->preset,
+                         f->quant, tiers[t], v);
+            }
+        }
+    }
+    unlink(model_path);
+}
+
+int main(void) {
+    enum { N = sizeof fixtures / sizeof fixtures[0] };
+    struct CMUnitTest tests[N];
+    static char names[N][64];
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "%s %s", fixtures[i].preset, fixtures[i].quant);
+        union {
+            const void *in;
+            void *out;
+        } arg = {.in = &fixtures[i]};
+        tests[i] = (struct CMUnitTest){names[i], test_fixture, NULL, NULL, arg.out};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
