@@ -84,6 +84,7 @@ typedef enum kt__tok_role {
 typedef struct kt__tok_vocab {
     const char *model;     /* "gpt2" or "llama" */
     const char *pre;       /* NULL: absent */
+    const char *arch;      /* general.architecture; NULL: absent */
     const kt__str *tokens; /* [n_tokens] */
     size_t n_tokens;
     const float *scores;   /* [n_tokens] or NULL */

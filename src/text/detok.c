@@ -1,0 +1,111 @@
+/* Ids to text: at once, and a token at a time. */
+#include "text/tokenizer_impl.h"
+
+#include "base/utf8.h"
+
+/* What id writes. Tokens that never mean text write nothing, unless asked to. */
+static kt__str shown_bytes(const kt__tokenizer *tok, int32_t id, unsigned flags) {
+    kt__tok_attr attr = kt__tokenizer_token_attr(tok, id);
+    bool hidden = attr == KT__TOK_CONTROL || attr == KT__TOK_UNKNOWN || attr == KT__TOK_UNUSED ||
+                  attr == KT__TOK_UNDEFINED;
+    if (hidden && !(flags & KT_TOK_RENDER_SPECIAL)) return (kt__str){"", 0};
+    return kt__tokenizer_token_bytes(tok, id);
+}
+
+static kt_status check_id(const kt__tokenizer *tok, int32_t id, kt_error *err) {
+    if (id >= 0 && (size_t)id < tok->n_vocab) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "token id %d; the vocabulary has 0 to %zu", (int)id,
+                    tok->n_vocab - 1);
+}
+
+static kt_status fail_append(const kt__buf *out, size_t extra, kt_error *err) {
+    if (out->max - out->len < extra)
+        return kt__fail(err, KT_E_LIMIT, "the text has more than %zu bytes", out->max);
+    return kt__fail_nomem(err, "text", extra);
+}
+
+/* Drops the space that encoding put before the text. */
+static kt__str without_prefix(kt__str b, bool *strip) {
+    if (*strip && b.len > 0) {
+        *strip = false;
+        if (b.s[0] == ' ') return (kt__str){b.s + 1, b.len - 1};
+    }
+    return b;
+}
+
+kt_status kt__tokenizer_decode(const kt__tokenizer *tok, const int32_t *ids, size_t n,
+                               unsigned flags, kt__buf *out, kt_error *err) {
+    bool strip = tok->add_space_prefix;
+    for (size_t i = 0; i < n; i++) {
+        kt_status status = check_id(tok, ids[i], err);
+        if (status != KT_OK) return status;
+        kt__str b = without_prefix(shown_bytes(tok, ids[i], flags), &strip);
+        if (b.len && !kt__buf_append(out, b.s, b.len)) return fail_append(out, b.len, err);
+    }
+    return KT_OK;
+}
+
+/* ---- streaming ---- */
+
+static const char replacement[] = "\xef\xbf\xbd";
+
+void kt__detok_init(kt__detok *detok, const kt__tokenizer *tok, unsigned flags, bool at_start) {
+    *detok =
+        (kt__detok){.tok = tok, .flags = flags, .strip_space = at_start && tok->add_space_prefix};
+}
+
+/* Can s[len], len 1..4, be the begin of a character, or a whole one? */
+static bool may_be_character(const char *s, size_t len) {
+    uint32_t cp;
+    return kt__utf8_decode(s, len, &cp) == len || kt__utf8_incomplete_tail(s, len) == len;
+}
+
+/* Writes s[len] to out with whole characters only. The held bytes come first; what is left
+ * incomplete is held. out has room for 3 bytes for each byte of the two. */
+static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
+    size_t n = 0, held = detok->n_held;
+    char *hold = detok->held;
+    uint32_t cp;
+    for (size_t i = 0; i < len;) {
+        hold[held] = s[i];
+        if (!may_be_character(hold, held + 1)) {
+            /* A broken character ends before the byte that does not fit, which may begin another.
+             */
+            memcpy(out + n, replacement, 3);
+            n += 3;
+            if (held == 0) i++;
+            held = 0;
+            continue;
+        }
+        held++;
+        i++;
+        if (kt__utf8_decode(hold, held, &cp) == held) {
+            memcpy(out + n, hold, held);
+            n += held;
+            held = 0;
+        }
+    }
+    detok->n_held = (unsigned char)held;
+    return n;
+}
+
+kt_status kt__detok_push(kt__detok *detok, int32_t id, kt__buf *out, kt_error *err) {
+    kt_status status = check_id(detok->tok, id, err);
+    if (status != KT_OK) return status;
+    bool strip = detok->strip_space;
+    kt__str b = without_prefix(shown_bytes(detok->tok, id, detok->flags), &strip);
+    size_t room = 3 * (b.len + detok->n_held);
+    if (room && !kt__buf_reserve(out, room)) return fail_append(out, room, err);
+    detok->strip_space = strip;
+    if (room == 0) return KT_OK;
+    out->len += filter(detok, b.s, b.len, out->data + out->len);
+    out->data[out->len] = '\0';
+    return KT_OK;
+}
+
+kt_status kt__detok_finish(kt__detok *detok, kt__buf *out, kt_error *err) {
+    if (detok->n_held == 0) return KT_OK;
+    if (!kt__buf_append(out, replacement, 3)) return fail_append(out, 3, err);
+    detok->n_held = 0;
+    return KT_OK;
+}
