@@ -57,7 +57,7 @@ static inline void ref_init(ref_set *s, const float *logits, int n) {
 }
 
 static inline void ref_doubt(ref_set *s, double a, double b) {
-    if (fabs(a - b) < 2e-5 * (1.0 + fabs(b))) s->unsure = true;
+    if (fabs(a - b) < 3e-6 * (1.0 + fabs(b))) s->unsure = true;
 }
 
 static inline void ref_top_n_sigma(ref_set *s, const kt_sampling *p) {
@@ -69,7 +69,7 @@ static inline void ref_top_n_sigma(ref_set *s, const kt_sampling *p) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
         ref_doubt(s, s->item[i].logit, floor);
-        n += s->item[i].logit >= floor;
+        n += s->item[i].logit >= floor || i < p->min_keep;
     }
     s->n = n;
 }
