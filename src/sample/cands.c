@@ -23,15 +23,17 @@ kt_status kt__sampler_scratch_create(int32_t n_vocab, kt__sampler_scratch **out,
     s->id = kt__calloc(n, sizeof *s->id);
     s->weight = kt__calloc(n, sizeof *s->weight);
     s->key = kt__calloc(n, sizeof *s->key);
+    s->index = kt__calloc(n, sizeof *s->index);
     s->count = kt__calloc(n, sizeof *s->count);
     s->block_max = kt__calloc(n_blocks, sizeof *s->block_max);
     s->block_sum = kt__calloc(n_blocks, sizeof *s->block_sum);
-    if (s->logit && s->id && s->weight && s->key && s->count && s->block_max && s->block_sum) {
+    if (s->logit && s->id && s->weight && s->key && s->index && s->count && s->block_max &&
+        s->block_sum) {
         *out = s;
         return KT_OK;
     }
     kt__sampler_scratch_free(s);
-    return kt__fail_nomem(err, "a sampler's scratch", n * 20);
+    return kt__fail_nomem(err, "a sampler's scratch", n * 24);
 }
 
 void kt__sampler_scratch_free(kt__sampler_scratch *s) {
@@ -40,6 +42,7 @@ void kt__sampler_scratch_free(kt__sampler_scratch *s) {
     kt__free(s->id);
     kt__free(s->weight);
     kt__free(s->key);
+    kt__free(s->index);
     kt__free(s->count);
     kt__free(s->block_max);
     kt__free(s->block_sum);
@@ -199,7 +202,7 @@ void kt__cands_keep_top(kt__cands *c, size_t k) {
         return;
     }
     if (k > KT__TOP_MAX) {
-        kt__cut cut = kt__select_cut(c->logit, NULL, c->n, (double)k, true);
+        kt__cut cut = kt__select_cut(c->logit, NULL, c->n, (double)k, true, c->scratch->index);
         size_t n = 0;
         for (size_t i = 0; i < c->n; i++) {
             if (kt__cut_keeps(&cut, c->logit[i])) keep_entry(c, n++, i);
@@ -242,11 +245,18 @@ static size_t mass_prefix(const float *weight, size_t n, double target, size_t m
     return 0;
 }
 
-static void keep_cut(kt__cands *c, const float *key, kt__cut cut, size_t min_keep) {
-    size_t n = 0;
-    kt__cut count = cut;
-    for (size_t i = 0; i < c->n; i++) n += kt__cut_keeps(&count, key[i]);
-    if (n < min_keep) cut = kt__select_cut(key, NULL, c->n, (double)min_keep, true);
+/* What key's cut at this weight keeps, or, if that is fewer, the greatest min_keep. */
+static void keep_cut(kt__cands *c, const float *key, double target, bool inclusive,
+                     size_t min_keep) {
+    uint32_t *index = c->scratch->index;
+    kt__cut cut = kt__select_cut(key, c->scratch->weight, c->n, target, inclusive, index);
+    size_t n = min_keep;
+    if (min_keep > 1) {
+        kt__cut counting = cut;
+        n = 0;
+        for (size_t i = 0; i < c->n; i++) n += kt__cut_keeps(&counting, key[i]);
+    }
+    if (n < min_keep) cut = kt__select_cut(key, NULL, c->n, (double)min_keep, true, index);
     n = 0;
     for (size_t i = 0; i < c->n; i++) {
         if (kt__cut_keeps(&cut, key[i])) keep_entry(c, n++, i);
@@ -273,14 +283,12 @@ void kt__cands_keep_mass(kt__cands *c, double share, size_t min_keep) {
         keep_chosen(c, chosen, enough);
         return;
     }
-    keep_cut(c, c->logit, kt__select_cut(c->logit, weight, c->n, target, true), min_keep);
+    keep_cut(c, c->logit, target, true, min_keep);
 }
 
 void kt__cands_keep_mass_by_key(kt__cands *c, double share, size_t min_keep) {
     kt__cands_weigh(c);
-    const float *key = c->scratch->key;
-    kt__cut cut = kt__select_cut(key, c->scratch->weight, c->n, share * c->total, false);
-    keep_cut(c, key, cut, min_keep);
+    keep_cut(c, c->scratch->key, share * c->total, false, min_keep);
 }
 
 void kt__cands_drop_top(kt__cands *c, double weight, size_t min_keep) {

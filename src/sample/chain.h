@@ -38,6 +38,7 @@ struct kt__sampler_scratch {
     int32_t *id;       /* [n_vocab] their ids once they are not the whole vocabulary */
     float *weight;     /* [n_vocab] e^(logit - max) */
     float *key;        /* [n_vocab] for orders other than by logit */
+    uint32_t *index;   /* [n_vocab] for searches */
     int32_t *count;    /* [n_vocab] zero between uses */
     float *block_max;  /* [n_vocab / KT__BLOCK rounded up] */
     double *block_sum; /* the same size */

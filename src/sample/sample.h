@@ -43,7 +43,7 @@ typedef struct kt__sampler_setup {
     const kt__sampler_vocab *vocab; /* copied; NULL: DRY works without breakers */
 } kt__sampler_setup;
 
-/* About 20 bytes a vocabulary entry. */
+/* About 24 bytes a vocabulary entry. */
 kt_status KT_CHECKED kt__sampler_scratch_create(int32_t n_vocab, kt__sampler_scratch **out,
                                                 kt_error *err);
 void kt__sampler_scratch_free(kt__sampler_scratch *scratch);

@@ -138,67 +138,75 @@ static uint32_t ordered_bits(float key) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-static float key_of_ordered(uint32_t ordered) {
-    uint32_t bits = ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered;
-    float key;
-    memcpy(&key, &bits, sizeof key);
-    return key;
-}
-
 static bool is_reached(double sum, double target, bool inclusive) {
     return inclusive ? sum >= target : sum > target;
 }
 
-typedef struct radix {
-    uint32_t prefix,
-        mask;     /* keys whose ordered bits under mask equal prefix are still in question */
-    double above; /* weights of the keys above them */
-} radix;
+typedef struct search {
+    const float *key, *weight;
+    uint32_t *index; /* [n] keys still in question, in order; all of them while first */
+    size_t n;
+    bool first;
+    double target, above; /* above: weights of the keys greater than those in question */
+    bool inclusive;
+} search;
 
-/* Narrows to the digit in which the target is reached; false when it is not. */
-static bool narrow(radix *r, int shift, const float *key, const float *weight, size_t n,
-                   double target, bool inclusive) {
-    double mass[RADIX_SIZE];
-    memset(mass, 0, sizeof mass);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = ordered_bits(key[i]);
-        if ((bits & r->mask) != r->prefix || key[i] == -INFINITY) continue;
-        mass[bits >> shift & (RADIX_SIZE - 1)] += weight ? (double)weight[i] : 1.0;
-    }
-    for (int digit = RADIX_SIZE - 1; digit >= 0; digit--) {
-        if (mass[digit] > 0.0 && is_reached(r->above + mass[digit], target, inclusive)) {
-            r->prefix |= (uint32_t)digit << shift;
-            r->mask |= (uint32_t)(RADIX_SIZE - 1) << shift;
-            return true;
-        }
-        r->above += mass[digit];
-    }
-    return false;
+static inline size_t at(const search *s, size_t i) {
+    return s->first ? i : s->index[i];
 }
 
-/* Of the keys equal to the threshold, the first whose weights reach the target. */
-static uint32_t count_equal(const radix *r, float threshold, const float *key, const float *weight,
-                            size_t n, double target, bool inclusive) {
-    double sum = r->above;
-    uint32_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (key[i] != threshold) continue;
-        sum += weight ? (double)weight[i] : 1.0;
-        count++;
-        if (is_reached(sum, target, inclusive)) return count;
+static inline double weight_at(const search *s, size_t i) {
+    return s->weight ? (double)s->weight[i] : 1.0;
+}
+
+/* Of the keys in question keeps those of one digit: the one in which the target is reached. False
+ * when it is not reached. */
+static bool narrow(search *s, int shift) {
+    double mass[RADIX_SIZE];
+    memset(mass, 0, sizeof mass);
+    for (size_t i = 0; i < s->n; i++) {
+        size_t j = at(s, i);
+        if (s->key[j] == -INFINITY) continue;
+        mass[ordered_bits(s->key[j]) >> shift & (RADIX_SIZE - 1)] += weight_at(s, j);
     }
-    return count;
+    uint32_t digit = RADIX_SIZE;
+    while (digit-- > 0) {
+        if (mass[digit] > 0.0 && is_reached(s->above + mass[digit], s->target, s->inclusive)) break;
+        s->above += mass[digit];
+    }
+    if (digit == UINT32_MAX) return false;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        size_t j = at(s, i);
+        s->index[kept] = (uint32_t)j;
+        kept += (ordered_bits(s->key[j]) >> shift & (RADIX_SIZE - 1)) == digit;
+    }
+    s->n = kept;
+    s->first = false;
+    return true;
+}
+
+/* The keys in question are all equal: the first whose weights reach the target. */
+static uint32_t count_equal(const search *s) {
+    double sum = s->above;
+    for (size_t i = 0; i < s->n; i++) {
+        sum += weight_at(s, s->index[i]);
+        if (is_reached(sum, s->target, s->inclusive)) return (uint32_t)(i + 1);
+    }
+    return (uint32_t)s->n;
 }
 
 kt__cut kt__select_cut(const float *key, const float *weight, size_t n, double target,
-                       bool inclusive) {
+                       bool inclusive, uint32_t *index) {
     static const int shifts[RADIX_LEVELS] = {21, 10, 0};
-    radix r = {0, 0, 0.0};
+    search s = {key, weight, index, n, true, target, 0.0, inclusive};
     for (int level = 0; level < RADIX_LEVELS; level++) {
-        if (narrow(&r, shifts[level], key, weight, n, target, inclusive)) continue;
-        /* Not reached: at the first level by all keys together; further down only by rounding. */
-        return (kt__cut){level ? key_of_ordered(r.prefix) : -FLT_MAX, UINT32_MAX};
+        if (narrow(&s, shifts[level])) continue;
+        /* Not reached: by all keys together, or, further down, by a rounding of the sums. */
+        if (!level) return (kt__cut){-FLT_MAX, UINT32_MAX};
+        float least = key[s.index[0]];
+        for (size_t i = 1; i < s.n; i++) least = key[s.index[i]] < least ? key[s.index[i]] : least;
+        return (kt__cut){least, UINT32_MAX};
     }
-    float threshold = key_of_ordered(r.prefix);
-    return (kt__cut){threshold, count_equal(&r, threshold, key, weight, n, target, inclusive)};
+    return (kt__cut){key[s.index[0]], count_equal(&s)};
 }

@@ -31,9 +31,10 @@ typedef struct kt__cut {
 } kt__cut;
 
 /* The smallest set of the greatest keys whose weights (1 each if weight is NULL) sum to >= target
- * (inclusive) or > target; everything if that is not reached. Linear in n. */
+ * (inclusive) or > target; everything if that is not reached. index[n] is room to work in. Linear
+ * in n. */
 kt__cut kt__select_cut(const float *key, const float *weight, size_t n, double target,
-                       bool inclusive);
+                       bool inclusive, uint32_t *index);
 
 static inline bool kt__cut_keeps(kt__cut *cut, float key) {
     if (key > cut->key) return true;
