@@ -25,27 +25,6 @@ struct kt_req {
     int64_t opened_us;
 };
 
-kt_sampling kt_sampling_default(void) {
-    return (kt_sampling){
-        .seed = KT_SEED_RANDOM,
-        .temperature = 0.8f,
-        .dynatemp_exponent = 1.0f,
-        .top_k = 40,
-        .top_p = 0.95f,
-        .min_p = 0.05f,
-        .typical_p = 1.0f,
-        .top_n_sigma = -1.0f,
-        .xtc_threshold = 0.1f,
-        .repeat_last_n = 64,
-        .repeat_penalty = 1.0f,
-        .dry_base = 1.75f,
-        .dry_allowed_length = 2,
-        .dry_penalty_last_n = -1,
-        .mirostat_tau = 5.0f,
-        .mirostat_eta = 0.1f,
-    };
-}
-
 kt_gen_params kt_gen_params_default(void) {
     return (kt_gen_params){.sampling = kt_sampling_default(), .n_predict = -1};
 }
