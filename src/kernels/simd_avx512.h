@@ -1,0 +1,382 @@
+/* Primitives of the avx512 tier (F, BW, VL, DQ, VNNI).
+ *
+ * Owns: the vocabulary that the shared bodies (*.inc) are written in, for vectors of 16 dwords: vi
+ * (integers), vf (floats), v16 (the contract's 16 float lanes; here the same register) and its
+ * masks m16. Knows no formats. For the tier's own files only; any thread. */
+#ifndef KT_KERNELS_SIMD_AVX512_H
+#define KT_KERNELS_SIMD_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/f16.h"
+#include "base/math_const.h"
+
+#define KT_INLINE static inline __attribute__((always_inline))
+#define KT_TIER(name) kt__avx512_##name
+
+enum { LANES = 16 };
+typedef __m512i vi;
+typedef __m512 vf;
+
+/* ---- integers ---- */
+KT_INLINE vi vi_zero(void) {
+    return _mm512_setzero_si512();
+}
+KT_INLINE vi vi_set1(int32_t x) {
+    return _mm512_set1_epi32(x);
+}
+KT_INLINE vi vi_bytes(int x) {
+    return _mm512_set1_epi8((char)x);
+}
+KT_INLINE vi vi_load(const void *p) {
+    return _mm512_loadu_si512(p);
+}
+KT_INLINE void vi_store(void *p, vi x) {
+    _mm512_storeu_si512(p, x);
+}
+KT_INLINE vi vi_and(vi a, vi b) {
+    return _mm512_and_si512(a, b);
+}
+KT_INLINE vi vi_or(vi a, vi b) {
+    return _mm512_or_si512(a, b);
+}
+KT_INLINE vi vi_xor(vi a, vi b) {
+    return _mm512_xor_si512(a, b);
+}
+KT_INLINE vi vi_add(vi a, vi b) {
+    return _mm512_add_epi32(a, b);
+}
+KT_INLINE vi vi_sub(vi a, vi b) {
+    return _mm512_sub_epi32(a, b);
+}
+KT_INLINE vi vi_sub8(vi a, vi b) {
+    return _mm512_sub_epi8(a, b);
+}
+KT_INLINE vi vi_mul(vi a, vi b) {
+    return _mm512_mullo_epi32(a, b);
+}
+/* by the same count everywhere: an immediate where n is a constant */
+typedef int32_t vi_s32 __attribute__((vector_size(64)));
+typedef uint32_t vi_u32 __attribute__((vector_size(64)));
+typedef int16_t vi_s16 __attribute__((vector_size(64)));
+KT_INLINE vi vi_shl(vi x, int n) {
+    return (vi)((vi_u32)x << n);
+}
+KT_INLINE vi vi_shr(vi x, int n) {
+    return (vi)((vi_u32)x >> n);
+}
+KT_INLINE vi vi_sar(vi x, int n) {
+    return (vi)((vi_s32)x >> n);
+}
+KT_INLINE vi vi_sar16(vi x, int n) {
+    return (vi)((vi_s16)x >> n);
+}
+/* within each 16 bytes: out byte i = x byte idx[i], or 0 where idx[i] is negative */
+KT_INLINE vi vi_shuffle8(vi x, vi idx) {
+    return _mm512_shuffle_epi8(x, idx);
+}
+/* 16 bytes in every 128-bit lane */
+KT_INLINE vi vi_dup128(__m128i x) {
+    return _mm512_broadcast_i32x4(x);
+}
+/* a + pairs of i16 products */
+KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
+    return _mm512_dpwssd_epi32(a, b, c);
+}
+/* a + quadruples of u8 * i8 products */
+KT_INLINE vi vi_dot8(vi a, vi u, vi s) {
+    return _mm512_dpbusd_epi32(a, u, s);
+}
+KT_INLINE vi vi_bcast(const void *p) {
+    int32_t x;
+    memcpy(&x, p, sizeof x);
+    return _mm512_set1_epi32(x);
+}
+/* out lane i = x lane idx[i] */
+KT_INLINE vi vi_pick(vi x, vi idx) {
+    return _mm512_permutexvar_epi32(idx, x);
+}
+KT_INLINE vi vi_iota(void) {
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+/* ---- LANES floats ---- */
+KT_INLINE vf vf_zero(void) {
+    return _mm512_setzero_ps();
+}
+KT_INLINE vf vf_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+KT_INLINE void vf_store(float *p, vf x) {
+    _mm512_storeu_ps(p, x);
+}
+KT_INLINE vf vf_bcast(const float *p) {
+    return _mm512_set1_ps(*p);
+}
+KT_INLINE vf vf_add(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+KT_INLINE vf vf_mul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+KT_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+KT_INLINE vf vf_fnma(vf a, vf b, vf c) {
+    return _mm512_fnmadd_ps(a, b, c);
+}
+KT_INLINE vf vf_cvt(vi x) {
+    return _mm512_cvtepi32_ps(x);
+}
+KT_INLINE vf vf_pick(vf x, vi idx) {
+    return _mm512_permutexvar_ps(idx, x);
+}
+KT_INLINE __mmask16 vf_mask(int n) {
+    return (__mmask16)((1u << n) - 1u);
+}
+KT_INLINE vf vf_load_n(const float *p, int n) {
+    return _mm512_maskz_loadu_ps(vf_mask(n), p);
+}
+KT_INLINE void vf_store_n(float *p, vf x, int n) {
+    _mm512_mask_storeu_ps(p, vf_mask(n), x);
+}
+KT_INLINE vf vf_from_f16(const kt__f16 *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+/* the low half of each dword is an f16 */
+KT_INLINE vf vf_from_f16_low(vi x) {
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
+}
+
+/* ---- up to 8 floats, n a constant 1, 2, 4 or 8; the others are zero ---- */
+typedef __m256 v8;
+KT_INLINE v8 v8_zero(void) {
+    return _mm256_setzero_ps();
+}
+KT_INLINE v8 v8_load(const float *p, int n) {
+    if (n == 8) return _mm256_loadu_ps(p);
+    if (n == 4) return _mm256_zextps128_ps256(_mm_loadu_ps(p));
+    if (n == 2)
+        return _mm256_zextps128_ps256(
+            _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+    return _mm256_zextps128_ps256(_mm_load_ss(p));
+}
+KT_INLINE void v8_store(float *p, v8 x) {
+    _mm256_storeu_ps(p, x);
+}
+KT_INLINE v8 v8_add(v8 a, v8 b) {
+    return _mm256_add_ps(a, b);
+}
+KT_INLINE v8 v8_fma(v8 a, v8 b, v8 c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* ---- transposes ---- */
+
+KT_INLINE vi vi_cat4(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d) {
+    __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)a));
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(const void *)b), 1);
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(const void *)c), 2);
+    return _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(const void *)d), 3);
+}
+
+/* in each 128-bit lane: out[j] lane dword i = x[i] lane dword j */
+KT_INLINE void vi_transpose4(vi x[4]) {
+    vi a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
+    vi c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm512_unpacklo_epi64(a, c);
+    x[1] = _mm512_unpackhi_epi64(a, c);
+    x[2] = _mm512_unpacklo_epi64(b, d);
+    x[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+/* out[j] lane r = dword j of the 16 bytes at row[r] + offset */
+KT_INLINE void vi_load_heads(const uint8_t *const *row, size_t offset, vi out[4]) {
+    for (int i = 0; i < 4; i++) {
+        out[i] = vi_cat4(row[i] + offset, row[4 + i] + offset, row[8 + i] + offset,
+                         row[12 + i] + offset);
+    }
+    vi_transpose4(out);
+}
+
+/* t[j] lane r = the former t[r] lane j */
+KT_INLINE void vi_transpose(vi t[LANES]) {
+    for (int i = 0; i < 16; i += 4) vi_transpose4(t + i);
+    for (int j = 0; j < 4; j++) {
+        vi a = _mm512_shuffle_i32x4(t[j], t[4 + j], 0x44),
+           b = _mm512_shuffle_i32x4(t[j], t[4 + j], 0xee);
+        vi c = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0x44);
+        vi d = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0xee);
+        t[j] = _mm512_shuffle_i32x4(a, c, 0x88);
+        t[4 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
+        t[8 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
+        t[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
+    }
+}
+
+/* LANES dwords: pieces of 16 bytes, or of 32, `stride` apart */
+KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) {
+    return vi_cat4(p, p + stride, p + 2 * stride, p + 3 * stride);
+}
+KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(p + stride));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+/* lane i = the sum of the lanes of x[i] */
+KT_INLINE vi vi_reduce(const vi *x) {
+    vi quad[4];
+    for (int i = 0; i < 4; i++) {
+        const vi *p = x + 4 * i;
+        vi a =
+            _mm512_add_epi32(_mm512_unpacklo_epi32(p[0], p[1]), _mm512_unpackhi_epi32(p[0], p[1]));
+        vi b =
+            _mm512_add_epi32(_mm512_unpacklo_epi32(p[2], p[3]), _mm512_unpackhi_epi32(p[2], p[3]));
+        quad[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    }
+    vi low = _mm512_add_epi32(_mm512_shuffle_i32x4(quad[0], quad[1], 0x88),
+                              _mm512_shuffle_i32x4(quad[0], quad[1], 0xdd));
+    vi high = _mm512_add_epi32(_mm512_shuffle_i32x4(quad[2], quad[3], 0x88),
+                               _mm512_shuffle_i32x4(quad[2], quad[3], 0xdd));
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(low, high, 0x88),
+                            _mm512_shuffle_i32x4(low, high, 0xdd));
+}
+
+/* ---- the contract's 16 lanes ---- */
+typedef __m512 v16;
+typedef __mmask16 m16;
+
+KT_INLINE v16 v16_zero(void) {
+    return _mm512_setzero_ps();
+}
+KT_INLINE v16 v16_set1(float x) {
+    return _mm512_set1_ps(x);
+}
+KT_INLINE v16 v16_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+KT_INLINE v16 v16_load_n(const float *p, int n) {
+    return _mm512_maskz_loadu_ps(vf_mask(n), p);
+}
+KT_INLINE void v16_store(float *p, v16 x) {
+    _mm512_storeu_ps(p, x);
+}
+KT_INLINE void v16_store_n(float *p, v16 x, int n) {
+    _mm512_mask_storeu_ps(p, vf_mask(n), x);
+}
+KT_INLINE v16 v16_add(v16 a, v16 b) {
+    return _mm512_add_ps(a, b);
+}
+KT_INLINE v16 v16_sub(v16 a, v16 b) {
+    return _mm512_sub_ps(a, b);
+}
+KT_INLINE v16 v16_mul(v16 a, v16 b) {
+    return _mm512_mul_ps(a, b);
+}
+KT_INLINE v16 v16_div(v16 a, v16 b) {
+    return _mm512_div_ps(a, b);
+}
+KT_INLINE v16 v16_fma(v16 a, v16 b, v16 c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+KT_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) {
+    return _mm512_fnmadd_ps(a, b, c);
+}
+KT_INLINE v16 v16_max(v16 a, v16 b) {
+    return _mm512_max_ps(a, b);
+}
+KT_INLINE v16 v16_min(v16 a, v16 b) {
+    return _mm512_min_ps(a, b);
+}
+KT_INLINE v16 v16_abs(v16 x) {
+    return _mm512_abs_ps(x);
+}
+KT_INLINE v16 v16_neg(v16 x) {
+    return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
+}
+KT_INLINE v16 v16_copysign(v16 magnitude, v16 sign) {
+    v16 bit = _mm512_set1_ps(-0.0f);
+    return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
+}
+KT_INLINE m16 m16_lt(v16 a, v16 b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+KT_INLINE m16 m16_le(v16 a, v16 b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
+KT_INLINE m16 m16_eq(v16 a, v16 b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+KT_INLINE m16 m16_unordered(v16 a) {
+    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+}
+KT_INLINE m16 m16_range(int lo, int hi) { /* lanes lo..hi-1 */
+    return (m16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
+}
+KT_INLINE unsigned m16_bits(m16 m) {
+    return m;
+}
+KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+/* (x * 2^(n/2)) * 2^(n - n/2), n = (int)whole, n/2 rounded down */
+KT_INLINE v16 v16_scale2(v16 x, v16 whole) {
+    vi n = _mm512_cvttps_epi32(whole), half = _mm512_srai_epi32(n, 1),
+       bias = _mm512_set1_epi32(127);
+    vi a = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+    vi b = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
+    return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_castsi512_ps(a)), _mm512_castsi512_ps(b));
+}
+/* lanes i and i + 8, then + 4, + 2, + 1 */
+KT_INLINE float v16_tree(v16 x) {
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+KT_INLINE float v16_hmax(v16 x) {
+    return _mm512_reduce_max_ps(x);
+}
+
+KT_INLINE v16 v16_from_f16(const kt__f16 *p) {
+    return vf_from_f16(p);
+}
+KT_INLINE v16 v16_from_f16_n(const kt__f16 *p, int n) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_mask(n), p));
+}
+KT_INLINE void v16_to_f16_n(kt__f16 *p, v16 x, int n) {
+    __m256i h = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(p, vf_mask(n), h);
+}
+KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
+    __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
+    __m256i h = _mm256_maskz_loadu_epi16(vf_mask(n), p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+/* x is integral and within +-127: 16 bytes at q; returns their sum */
+KT_INLINE int v16_to_i8(int8_t *q, v16 x) {
+    vi whole = _mm512_cvtps_epi32(x);
+    _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(whole));
+    return _mm512_reduce_add_epi32(whole);
+}
+/* even and odd elements of 32 floats, and back */
+KT_INLINE void v16_unzip(v16 a, v16 b, v16 *even, v16 *odd) {
+    vi e = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    vi o = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    *even = _mm512_permutex2var_ps(a, e, b);
+    *odd = _mm512_permutex2var_ps(a, o, b);
+}
+KT_INLINE void v16_zip(v16 even, v16 odd, v16 *a, v16 *b) {
+    vi lo = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    vi hi = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    *a = _mm512_permutex2var_ps(even, lo, odd);
+    *b = _mm512_permutex2var_ps(even, hi, odd);
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Quantised products are in tier_avx512_q256.c and
+ * tier_avx512_q32.c, to compile side by side. */
+#include "kernels/kernels.h"
+#include "kernels/simd_avx512.h"
+#include "kernels/lanes.inc"
+#include "kernels/vec.inc"
+
+#define ATTN_CHAINS 24
+#define ATTN_VECS_1 8
+#define ATTN_VECS_2 8
+#define ATTN_VECS_4 4
+#define ATTN_VECS_6 4
+#include "kernels/attn.inc"
+
+#define FLOAT_ROWS 6
+#define FLOAT_TOKENS 4
+#include "kernels/float.inc"
+
+#include "kernels/tier.inc"
+
+static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
+    vi acc[12], a = vi_bytes(3), b = vi_bytes(5);
+    KT_UNROLL for (int i = 0; i < 12; i++) acc[i] = vi_set1(i);
+    for (uint64_t n = 0; n < iterations; n++) {
+        __asm__ volatile("" : "+v"(a), "+v"(b)); /* the loop's work may not be hoisted */
+        KT_UNROLL for (int i = 0; i < 12; i++) acc[i] = vi_dot8(acc[i], a, b);
+    }
+    for (int i = 1; i < 12; i++) acc[0] = vi_add(acc[0], acc[i]);
+    *sink = _mm512_reduce_add_epi32(acc[0]);
+    return iterations * 12 * 64;
+}
+
+#define MM(name, min_tok) \
+    [KT__TYPE_##name] = {KT_TIER(rowdot_##name), KT_TIER(gemm_##name), min_tok, 32}
+const kt__kernels kt__kernels_avx512 = {
+    .name = "avx512",
+    .mm = {FLOAT_TABLE(12), MM(Q4_0, 16), MM(Q4_1, 16), MM(Q5_0, 16), MM(Q5_1, 16), MM(Q8_0, 16),
+           MM(IQ4_NL, 16), MM(Q2_K, 16), MM(Q3_K, 16), MM(Q4_K, 16), MM(Q5_K, 16), MM(Q6_K, 16),
+           MM(IQ4_XS, 16)},
+    TIER_COMMON,
+    .peak_i8 = peak_i8,
+};
