@@ -20,6 +20,10 @@ size_t kt__tok_decode_gpt2(const char *s, size_t len, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
         unsigned c = (unsigned char)s[i];
+        if (c >= 33 && c <= 126) {
+            out[n++] = s[i];
+            continue;
+        }
         if (c >= 0xc2 && c <= 0xc5 && i + 1 < len) {
             unsigned c2 = (unsigned char)s[++i];
             if ((c2 & 0xc0) != 0x80) return SIZE_MAX;
@@ -237,13 +241,17 @@ static void insert_merge(kt__tokenizer *tok, int32_t left, int32_t right, uint32
     tok->merges[at] = (kt__merge_slot){left + 1, right, rank, (uint32_t)id};
 }
 
-/* A merge with its bytes; the hashes serve to fetch table lines ahead of their use. */
+/* A merge on its way into the table. Blocks of them go through the steps together, and each step
+ * asks for the memory that the next one reads: the tables are larger than the caches. */
 typedef struct pending_merge {
     uint64_t left_hash, right_hash;
-    char *bytes; /* left, then right; they lie one after the other in the block's buffer */
+    char *bytes; /* left, then right */
     uint32_t left_len, right_len;
-    bool known; /* in the byte alphabet */
+    int32_t left, right, id; /* -1: no token */
+    bool known;              /* in the byte alphabet */
 } pending_merge;
+
+enum { MERGE_BLOCK = 32 };
 
 static kt_status split_merge(const kt__tok_source *src, size_t i, kt__str *left, kt__str *right,
                              kt_error *err) {
@@ -280,6 +288,25 @@ static kt_status prepare_merge(const kt__tokenizer *tok, const kt__tok_source *s
     return KT_OK;
 }
 
+/* The token in the slot where the probe begins: usually the one that will be found. */
+static size_t likely_token(const kt__tokenizer *tok, uint64_t hash) {
+    kt__tok_slot slot = tok->slots[hash & (((size_t)1 << tok->slot_bits) - 1)];
+    return slot.id1 ? slot.id1 - 1 : 0;
+}
+
+static void prefetch_tokens(const kt__tokenizer *tok, const pending_merge *block, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        if (!block[k].known) continue;
+        __builtin_prefetch(&tok->offset[likely_token(tok, block[k].left_hash)]);
+        __builtin_prefetch(&tok->offset[likely_token(tok, block[k].right_hash)]);
+    }
+    for (size_t k = 0; k < n; k++) {
+        if (!block[k].known) continue;
+        __builtin_prefetch(tok->bytes + tok->offset[likely_token(tok, block[k].left_hash)]);
+        __builtin_prefetch(tok->bytes + tok->offset[likely_token(tok, block[k].right_hash)]);
+    }
+}
+
 /* The merged token; most vocabularies number their tokens in the order of the merges, so the one
  * after the last is tried first. */
 static int32_t merged_token(const kt__tokenizer *tok, const char *s, size_t len, int32_t guess) {
@@ -290,26 +317,29 @@ static int32_t merged_token(const kt__tokenizer *tok, const char *s, size_t len,
     return kt__tok_lookup(tok, kt__tok_hash(tok->seed, s, len), s, len);
 }
 
-/* Merges i .. i+n-1, in two passes over them; returns how many are of no use. */
-enum { MERGE_BLOCK = 16 };
+static void find_tokens(const kt__tokenizer *tok, pending_merge *m, int32_t *last_id) {
+    m->left = m->right = m->id = -1;
+    if (m->known) m->left = kt__tok_lookup(tok, m->left_hash, m->bytes, m->left_len);
+    if (m->left >= 0)
+        m->right = kt__tok_lookup(tok, m->right_hash, m->bytes + m->left_len, m->right_len);
+    if (m->right >= 0)
+        m->id = merged_token(tok, m->bytes, (size_t)m->left_len + m->right_len, *last_id + 1);
+    if (m->id < 0) return;
+    *last_id = m->id;
+    __builtin_prefetch(&tok->merges[merge_slot_of(tok, m->left, m->right)], 1);
+}
 
-static size_t insert_block(kt__tokenizer *tok, const pending_merge *block, size_t i, size_t n,
+/* Merges i .. i+n-1; returns how many are of no use. */
+static size_t insert_block(kt__tokenizer *tok, pending_merge *block, size_t i, size_t n,
                            int32_t *last_id) {
     size_t useless = 0;
+    prefetch_tokens(tok, block, n);
+    for (size_t k = 0; k < n; k++) find_tokens(tok, &block[k], last_id);
     for (size_t k = 0; k < n; k++) {
-        const pending_merge *m = &block[k];
-        int32_t left = -1, right = -1, id = -1;
-        if (m->known) left = kt__tok_lookup(tok, m->left_hash, m->bytes, m->left_len);
-        if (left >= 0)
-            right = kt__tok_lookup(tok, m->right_hash, m->bytes + m->left_len, m->right_len);
-        if (right >= 0)
-            id = merged_token(tok, m->bytes, (size_t)m->left_len + m->right_len, *last_id + 1);
-        if (id < 0) {
+        if (block[k].id < 0)
             useless++;
-            continue;
-        }
-        *last_id = id;
-        insert_merge(tok, left, right, (uint32_t)(i + k), id);
+        else
+            insert_merge(tok, block[k].left, block[k].right, (uint32_t)(i + k), block[k].id);
     }
     return useless;
 }
