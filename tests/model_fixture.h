@@ -1,0 +1,162 @@
+/* A small model file written by the test itself: any architecture's tensors in f32 with seeded
+ * weights, with hooks to leave out or spoil one. */
+#ifndef KT_TESTS_MODEL_FIXTURE_H
+#define KT_TESTS_MODEL_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gguf/gguf.h"
+
+typedef struct fixture_spec {
+    const char *arch;
+    int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
+    bool qkv_bias, qk_norm, post_norm, fused, tied;
+    const char *skip;     /* tensor to leave out */
+    const char *misshape; /* tensor to give one column more */
+    const char *mistype;  /* tensor to declare as I8 */
+    const char *poison;   /* tensor whose first value is NaN */
+} fixture_spec;
+
+static inline float fixture_weight(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return ((float)(*state >> 8) / 8388608.0f - 1.0f) * 0.3f;
+}
+
+typedef struct fixture_tensor {
+    char name[48];
+    uint64_t ne[2];
+    bool norm;
+} fixture_tensor;
+
+static inline void fixture_add(fixture_tensor *list, int *n, const char *name, int cols, int rows,
+                               bool norm) {
+    snprintf(list[*n].name, sizeof list[*n].name, "%s", name);
+    list[*n].ne[0] = (uint64_t)cols;
+    list[*n].ne[1] = (uint64_t)rows;
+    list[(*n)++].norm = norm;
+}
+
+static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
+    int n = 0, q = s->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
+    fixture_add(list, &n, "token_embd.weight", s->d_model, s->n_vocab, false);
+    if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
+    fixture_add(list, &n, "output_norm.weight", s->d_model, 1, true);
+    for (int i = 0; i < s->n_layer; i++) {
+        char name[48];
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, &n, name, cols, rows, norm))
+        ADD("attn_norm.weight", s->d_model, 1, true);
+        if (s->fused) {
+            ADD("attn_qkv.weight", s->d_model, q + 2 * kv, false);
+        } else {
+            ADD("attn_q.weight", s->d_model, q, false);
+            ADD("attn_k.weight", s->d_model, kv, false);
+            ADD("attn_v.weight", s->d_model, kv, false);
+        }
+        if (s->qkv_bias) {
+            ADD("attn_q.bias", q, 1, false);
+            ADD("attn_k.bias", kv, 1, false);
+            ADD("attn_v.bias", kv, 1, false);
+        }
+        if (s->qk_norm) {
+            ADD("attn_q_norm.weight", s->head_dim, 1, true);
+            ADD("attn_k_norm.weight", s->head_dim, 1, true);
+        }
+        ADD("attn_output.weight", q, s->d_model, false);
+        if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
+        ADD("ffn_norm.weight", s->d_model, 1, true);
+        if (!s->fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
+        ADD("ffn_up.weight", s->d_model, s->fused ? 2 * s->d_ff : s->d_ff, false);
+        ADD("ffn_down.weight", s->d_ff, s->d_model, false);
+        if (s->post_norm) ADD("post_ffw_norm.weight", s->d_model, 1, true);
+#undef ADD
+    }
+    return n;
+}
+
+static inline bool fixture_is(const char *wanted, const char *name) {
+    return wanted && strcmp(wanted, name) == 0;
+}
+
+static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
+    char key[96];
+#define PUT(suffix, value)                                \
+    (snprintf(key, sizeof key, "%s.%s", s->arch, suffix), \
+     kt__gguf_put_u32(w, key, (uint32_t)(value)))
+    kt__gguf_put_str(w, "general.architecture", s->arch);
+    PUT("block_count", s->n_layer);
+    PUT("context_length", 1024);
+    PUT("embedding_length", s->d_model);
+    PUT("feed_forward_length", s->d_ff);
+    PUT("attention.head_count", s->n_head);
+    PUT("attention.head_count_kv", s->n_head_kv);
+    PUT("attention.key_length", s->head_dim);
+    PUT("attention.value_length", s->head_dim);
+    PUT("vocab_size", s->n_vocab);
+    if (s->window) PUT("attention.sliding_window", s->window);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
+    kt__gguf_put_f32(w, key, 1e-5f);
+#undef PUT
+}
+
+/* Overwrites the type number of a tensor in a finished file (the writer refuses types it does not
+ * know): it stands after the name, the number of dimensions and the dimensions. */
+static inline void fixture_patch_type(const char *path, const char *name, uint32_t type) {
+    FILE *f = fopen(path, "r+b");
+    char head[65536];
+    size_t n = f ? fread(head, 1, sizeof head, f) : 0, len = strlen(name);
+    for (size_t i = 8; i + len + 32 < n; i++) {
+        uint64_t prefix;
+        uint32_t n_dims;
+        memcpy(&prefix, head + i - 8, sizeof prefix);
+        if (prefix != len || memcmp(head + i, name, len) != 0) continue;
+        memcpy(&n_dims, head + i + len, sizeof n_dims);
+        fseek(f, (long)(i + len + 4 + 8 * n_dims), SEEK_SET);
+        fwrite(&type, sizeof type, 1, f);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+/* Writes the file; the weights of tensor t come from seed t + 1, so a test can make them again. */
+static inline kt_status fixture_write(const fixture_spec *s, const char *path, kt_error *err) {
+    fixture_tensor list[256];
+    kt__gguf_writer *w = NULL;
+    int n = fixture_tensors(s, list);
+    kt_status status = kt__gguf_writer_open(path, &w, err);
+    if (status != KT_OK) return status;
+    fixture_header(s, w);
+    for (int t = 0; t < n; t++) {
+        uint64_t ne[2] = {list[t].ne[0] + (fixture_is(s->misshape, list[t].name) ? 1 : 0),
+                          list[t].ne[1]};
+        if (fixture_is(s->skip, list[t].name)) continue;
+        kt__gguf_declare_tensor(w, list[t].name, 0, list[t].ne[1] > 1 ? 2 : 1, ne);
+    }
+    status = kt__gguf_finish_header(w, err);
+    for (int t = 0; status == KT_OK && t < n; t++) {
+        if (fixture_is(s->skip, list[t].name)) continue;
+        size_t count = (size_t)((list[t].ne[0] + (fixture_is(s->misshape, list[t].name) ? 1 : 0)) *
+                                list[t].ne[1]);
+        float *values = malloc(count * sizeof *values);
+        uint32_t state = (uint32_t)t + 1;
+        for (size_t i = 0; i < count; i++) {
+            values[i] =
+                list[t].norm ? 1.0f + fixture_weight(&state) * 0.3f : fixture_weight(&state);
+        }
+        if (fixture_is(s->poison, list[t].name)) memset(values, 0xff, sizeof *values);
+        status = kt__gguf_write_data(w, values, count * sizeof *values, err);
+        free(values);
+    }
+    if (status != KT_OK) {
+        kt__gguf_writer_abort(w);
+        return status;
+    }
+    status = kt__gguf_writer_close(w, err);
+    if (status == KT_OK && s->mistype) fixture_patch_type(path, s->mistype, 24);
+    return status;
+}
+
+#endif

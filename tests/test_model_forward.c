@@ -1,0 +1,426 @@
+/* The forward pass against a plain double-precision evaluation of the same small models, and the
+ * refusals of models that lack or spoil a tensor. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "model/forward.h"
+#include "model/rope.h"
+#include "model_fixture.h"
+
+enum { N_TOK = 70 };
+
+static const fixture_spec specs[] = {
+    {.arch = "llama",
+     .n_layer = 2,
+     .d_model = 48,
+     .d_ff = 80,
+     .n_head = 6,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 50},
+    {.arch = "qwen2",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 4,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .qkv_bias = true,
+     .tied = true},
+    {.arch = "qwen3",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .tied = true},
+    {.arch = "gemma2",
+     .n_layer = 4,
+     .d_model = 32,
+     .d_ff = 96,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_vocab = 41,
+     .post_norm = true,
+     .tied = true,
+     .window = 20},
+    {.arch = "gemma3",
+     .n_layer = 6,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_vocab = 41,
+     .post_norm = true,
+     .qk_norm = true,
+     .tied = true,
+     .window = 9},
+    {.arch = "phi3",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .fused = true,
+     .window = 33},
+};
+
+/* ---- the plain evaluation: everything in double, nothing shared with the library ---- */
+
+typedef struct plain {
+    const fixture_spec *s;
+    fixture_tensor list[256];
+    float *data[256];
+    int n;
+} plain;
+
+static const float *weights(const plain *p, int layer, const char *suffix) {
+    char name[48];
+    snprintf(name, sizeof name, layer < 0 ? "%.0d%s" : "blk.%d.%s", layer < 0 ? 0 : layer, suffix);
+    for (int t = 0; t < p->n; t++) {
+        if (strcmp(p->list[t].name, name) == 0) return p->data[t];
+    }
+    return NULL;
+}
+
+static void plain_init(plain *p, const fixture_spec *s) {
+    p->s = s;
+    p->n = fixture_tensors(s, p->list);
+    for (int t = 0; t < p->n; t++) {
+        size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1]);
+        uint32_t state = (uint32_t)t + 1;
+        p->data[t] = malloc(count * sizeof(float));
+        for (size_t i = 0; i < count; i++) {
+            p->data[t][i] =
+                p->list[t].norm ? 1.0f + fixture_weight(&state) * 0.3f : fixture_weight(&state);
+        }
+    }
+}
+
+static void multiply(const float *w, const float *bias, int rows, int cols, const double *x,
+                     double *y) {
+    for (int r = 0; r < rows; r++) {
+        y[r] = bias ? (double)bias[r] : 0.0;
+        for (int c = 0; c < cols; c++) y[r] += (double)w[r * cols + c] * x[c];
+    }
+}
+
+static void norm(const double *x, const float *w, int n, double *y) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * x[i];
+    double scale = 1.0 / sqrt(sum / n + (double)1e-5f);
+    for (int i = 0; i < n; i++) y[i] = x[i] * scale * (double)w[i];
+}
+
+static void rotate(double *head, int dim, int pos, double base, bool neox) {
+    for (int i = 0; i < dim / 2; i++) {
+        double angle = pos * pow(base, -2.0 * i / dim);
+        double *a = neox ? &head[i] : &head[2 * i],
+               *b = neox ? &head[i + dim / 2] : &head[2 * i + 1];
+        double x0 = *a, x1 = *b;
+        *a = x0 * cos(angle) - x1 * sin(angle);
+        *b = x0 * sin(angle) + x1 * cos(angle);
+    }
+}
+
+static double gate(const fixture_spec *s, double g) {
+    if (s->post_norm) return 0.5 * g * (1.0 + tanh(sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g)));
+    return g / (1.0 + exp(-g));
+}
+
+enum { MAX_DIM = 256, MAX_LAYER = 8 };
+static double k_cache[MAX_LAYER][N_TOK][MAX_DIM], v_cache[MAX_LAYER][N_TOK][MAX_DIM];
+
+static bool is_local(const fixture_spec *s, int layer) {
+    if (!s->window) return false;
+    if (strcmp(s->arch, "gemma2") == 0) return layer % 2 == 0;
+    if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
+    return true;
+}
+
+static void plain_attention(const plain *p, int layer, int pos, const double *h, double *out) {
+    const fixture_spec *s = p->s;
+    int hd = s->head_dim, nq = s->n_head * hd, nkv = s->n_head_kv * hd;
+    double q[MAX_DIM];
+    const float *fused = s->fused ? weights(p, layer, "attn_qkv.weight") : NULL;
+    const float *wq = fused ? fused : weights(p, layer, "attn_q.weight");
+    const float *wk = fused ? fused + nq * s->d_model : weights(p, layer, "attn_k.weight");
+    const float *wv = fused ? fused + (nq + nkv) * s->d_model : weights(p, layer, "attn_v.weight");
+    double *k = k_cache[layer][pos], *v = v_cache[layer][pos];
+    multiply(wq, weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
+    multiply(wk, weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
+    multiply(wv, weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
+    bool neox = strcmp(s->arch, "llama") != 0;
+    for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
+        double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
+        if (s->qk_norm)
+            norm(head,
+                 weights(p, layer, i < s->n_head ? "attn_q_norm.weight" : "attn_k_norm.weight"), hd,
+                 head);
+        rotate(head, hd, pos, 10000.0, neox);
+    }
+    for (int i = 0; i < s->n_head; i++) {
+        int kv = i / (s->n_head / s->n_head_kv) * hd;
+        int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
+        double score[N_TOK], sum = 0;
+        for (int t = first; t <= pos; t++) {
+            score[t] = 0;
+            for (int d = 0; d < hd; d++)
+                score[t] += q[i * hd + d] / sqrt(hd) * k_cache[layer][t][kv + d];
+            if (strcmp(s->arch, "gemma2") == 0) score[t] = 50.0 * tanh(score[t] / 50.0);
+            sum += score[t] = exp(score[t]);
+        }
+        for (int d = 0; d < hd; d++) {
+            double o = 0;
+            for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[layer][t][kv + d];
+            out[i * hd + d] = o;
+        }
+    }
+}
+
+static void plain_token(const plain *p, int id, int pos, double *logits) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model;
+    double x[MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM], g[MAX_DIM], u[MAX_DIM];
+    for (int i = 0; i < d; i++) {
+        x[i] = (double)weights(p, -1, "token_embd.weight")[id * d + i] *
+               (s->post_norm ? sqrt(d) : 1.0);
+    }
+    for (int layer = 0; layer < s->n_layer; layer++) {
+        norm(x, weights(p, layer, "attn_norm.weight"), d, h);
+        plain_attention(p, layer, pos, h, a);
+        multiply(weights(p, layer, "attn_output.weight"), NULL, d, s->n_head * s->head_dim, a, y);
+        if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
+        for (int i = 0; i < d; i++) x[i] += y[i];
+        norm(x, weights(p, layer, "ffn_norm.weight"), d, h);
+        const float *up = weights(p, layer, "ffn_up.weight");
+        multiply(s->fused ? up : weights(p, layer, "ffn_gate.weight"), NULL, s->d_ff, d, h, g);
+        multiply(s->fused ? up + s->d_ff * d : up, NULL, s->d_ff, d, h, u);
+        for (int i = 0; i < s->d_ff; i++) g[i] = gate(s, g[i]) * u[i];
+        multiply(weights(p, layer, "ffn_down.weight"), NULL, d, s->d_ff, g, y);
+        if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
+        for (int i = 0; i < d; i++) x[i] += y[i];
+    }
+    norm(x, weights(p, -1, "output_norm.weight"), d, x);
+    multiply(weights(p, -1, s->tied ? "token_embd.weight" : "output.weight"), NULL, s->n_vocab, d,
+             x, logits);
+    for (int i = 0; strcmp(s->arch, "gemma2") == 0 && i < s->n_vocab; i++)
+        logits[i] = 30.0 * tanh(logits[i] / 30.0);
+}
+
+/* ---- the library ---- */
+
+typedef struct lib {
+    kt__gguf *gguf;
+    kt__net *net;
+    kt__pool *pool;
+    kt__kv *kv;
+    kt__kv_table table;
+    kt__fwd *fwd;
+} lib;
+
+static char path[64];
+
+static kt_status lib_bind(const fixture_spec *s, lib *l, kt_error *err) {
+    *l = (lib){0};
+    snprintf(path, sizeof path, "/tmp/kentang-model-%d.gguf", (int)getpid());
+    assert_int_equal(fixture_write(s, path, err), KT_OK);
+    kt__gguf_open_params op = {.use_mmap = true};
+    assert_int_equal(kt__gguf_open(path, &op, &l->gguf, err), KT_OK);
+    return kt__net_bind(l->gguf, NULL, &l->net, err);
+}
+
+static void lib_close(lib *l) {
+    kt__fwd_destroy(l->fwd);
+    if (l->kv) kt__kv_table_free(l->kv, &l->table);
+    kt__kv_destroy(l->kv);
+    kt__pool_destroy(l->pool);
+    kt__net_free(l->net);
+    kt__gguf_close(l->gguf);
+    unlink(path);
+}
+
+static void lib_start(lib *l) {
+    kt_error err;
+    char why[64];
+    kt__cpu cpu;
+    const kt__kernels *kernels;
+    kt__cpu_detect(&cpu);
+    assert_int_equal(kt__kernels_select(&cpu, "ref", &kernels, why, sizeof why, &err), KT_OK);
+    assert_int_equal(kt__pool_create(2, &l->pool, &err), KT_OK);
+    const kt__hparams *hp = &l->net->hp;
+    kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    assert_int_equal(kt__kv_create(&shape, 16, &l->kv, &err), KT_OK);
+    assert_int_equal(kt__kv_table_init(&l->table, 128, &err), KT_OK);
+    kt__fwd_params fp = {.n_tok_max = N_TOK, .n_out_max = N_TOK, .n_ctx = 128};
+    assert_int_equal(kt__fwd_create(l->net, l->pool, kernels, &fp, &l->fwd, &err), KT_OK);
+}
+
+/* One batch of all tokens, stopped after every layer by a deadline that has passed. */
+static kt_status lib_run(lib *l, const int32_t *ids, int n, kt_error *err) {
+    int32_t rows[N_TOK];
+    for (int i = 0; i < n; i++) rows[i] = i;
+    assert_int_equal(kt__kv_table_grow(l->kv, &l->table, 0, n, err), KT_OK);
+    kt__seg seg = {&l->table, 0, 0, n};
+    kt__batch batch = {n, ids, &seg, 1, rows, n};
+    kt__stop_at stop = {INT64_MAX, {NULL, NULL}};
+    kt__fwd_begin(l->fwd, &batch, l->kv, 2);
+    bool done = false;
+    return kt__fwd_run(l->fwd, &stop, &done, err);
+}
+
+static void test_forward_is_right(void **state) {
+    static double want[MAX_DIM];
+    const fixture_spec *s = *state;
+    kt_error err;
+    lib l;
+    plain p;
+    int32_t ids[N_TOK];
+    for (int i = 0; i < N_TOK; i++) ids[i] = (i * 7 + 3) % s->n_vocab;
+    if (lib_bind(s, &l, &err) != KT_OK) fail_msg("%s", err.message);
+    lib_start(&l);
+    if (lib_run(&l, ids, N_TOK, &err) != KT_OK) fail_msg("%s", err.message);
+    plain_init(&p, s);
+    for (int t = 0; t < N_TOK; t++) {
+        plain_token(&p, ids[t], t, want);
+        const float *got = kt__fwd_logits(l.fwd, t);
+        for (int i = 0; i < s->n_vocab; i++) {
+            /* f16 keys and values are what differs most from double */
+            if (fabs((double)got[i] - want[i]) > 4e-3 * (1.0 + fabs(want[i]))) {
+                fail_msg("%s: token %d, logit %d is %g, expected %g", s->arch, t, i, (double)got[i],
+                         want[i]);
+            }
+        }
+    }
+    for (int t = 0; t < p.n; t++) free(p.data[t]);
+    lib_close(&l);
+}
+
+static void test_spoilt_models_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *tensor;
+        int how;
+        kt_status status;
+        const char *says;
+    } cases[] = {
+        {"blk.1.attn_k.weight", 0, KT_E_FORMAT, "missing"},
+        {"output_norm.weight", 0, KT_E_FORMAT, "missing"},
+        {"blk.0.ffn_norm.weight", 1, KT_E_FORMAT, "shape"},
+        {"blk.0.ffn_down.weight", 1, KT_E_FORMAT, "shape"},
+        {"token_embd.weight", 2, KT_E_UNSUPPORTED, "I8"},
+        {"blk.1.attn_norm.weight", 2, KT_E_UNSUPPORTED, "I8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture_spec s = specs[0];
+        kt_error err;
+        lib l;
+        *(cases[i].how == 0   ? &s.skip
+          : cases[i].how == 1 ? &s.misshape
+                              : &s.mistype) = cases[i].tensor;
+        assert_int_equal(lib_bind(&s, &l, &err), cases[i].status);
+        assert_null(l.net);
+        if (!strstr(err.message, cases[i].tensor) || !strstr(err.message, cases[i].says))
+            fail_msg("%s", err.message);
+        lib_close(&l);
+    }
+}
+
+static void test_nan_names_the_layer(void **state) {
+    (void)state;
+    fixture_spec s = specs[0];
+    kt_error err;
+    lib l;
+    int32_t ids[4] = {1, 2, 3, 4};
+    s.poison = "blk.1.attn_output.weight";
+    if (lib_bind(&s, &l, &err) != KT_OK) fail_msg("%s", err.message);
+    lib_start(&l);
+    assert_int_equal(lib_run(&l, ids, 4, &err), KT_E_NUMERIC);
+    assert_non_null(strstr(err.message, "layer 1 of 2"));
+    lib_close(&l);
+}
+
+/* YaRN's frequencies (Peng et al. 2023) computed directly: fast pairs unscaled, slow pairs divided
+ * by the factor. */
+static void test_rope_scaling(void **state) {
+    (void)state;
+    kt_error err;
+    kt__arena arena;
+    kt__arena_init(&arena, 4096, 1 << 20);
+    float factors[4] = {1.0f, 2.0f, 4.0f, 8.0f};
+    kt__net net = {.hp = {.rope = {.kind = KT__ROPE_YARN,
+                                   .n_rot = 64,
+                                   .freq_base = 10000.0f,
+                                   .local_freq_base = 500.0f,
+                                   .freq_scale = 0.25f,
+                                   .attn_factor = 1.0f,
+                                   .ext_factor = 1.0f,
+                                   .beta_fast = 32.0f,
+                                   .beta_slow = 1.0f,
+                                   .orig_ctx = 4096}}};
+    kt__rope rope;
+    assert_int_equal(kt__rope_init(&net, false, 16384, &arena, &rope, &err), KT_OK);
+    assert_true(fabs(rope.magnitude - (1.0 + 0.1 * log(4.0))) < 1e-12);
+    assert_true(fabs(rope.inv_freq[0] - 1.0) < 1e-12);
+    assert_true(fabs(rope.inv_freq[31] / (pow(10000.0, -62.0 / 64) / 4.0) - 1.0) < 1e-12);
+    for (int i = 1; i < 32; i++) {
+        double unscaled = pow(10000.0, -2.0 * i / 64);
+        assert_true(rope.inv_freq[i] <= unscaled * (1 + 1e-12) &&
+                    rope.inv_freq[i] >= unscaled / 4 * (1 - 1e-12));
+    }
+    assert_int_equal(kt__rope_init(&net, true, 16384, &arena, &rope, &err), KT_OK);
+    assert_true(fabs(rope.inv_freq[5] / pow(500.0, -10.0 / 64) - 1.0) < 1e-12 &&
+                rope.magnitude == 1.0);
+
+    net.hp.rope.kind = KT__ROPE_PLAIN;
+    net.hp.rope.freq_scale = 1.0f;
+    net.hp.rope.n_rot = 8;
+    net.rope_factors = factors;
+    assert_int_equal(kt__rope_init(&net, false, 16384, &arena, &rope, &err), KT_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(rope.inv_freq[i] * (double)factors[i] / pow(10000.0, -2.0 * i / 8) - 1.0) <
+                    1e-12);
+    }
+    net.hp.rope.kind = KT__ROPE_LONGROPE;
+    net.rope_short = factors;
+    net.rope_long = factors + 1;
+    for (int64_t n_ctx = 4096; n_ctx <= 4097; n_ctx++) {
+        float cs[8];
+        assert_int_equal(kt__rope_init(&net, false, n_ctx, &arena, &rope, &err), KT_OK);
+        double factor = n_ctx > 4096 ? 2.0 : 1.0;
+        kt__rope_fill(&rope, 3, cs);
+        assert_true(fabs((double)cs[0] - cos(3.0 / factor)) < 1e-6 &&
+                    fabs((double)cs[4] - sin(3.0 / factor)) < 1e-6);
+    }
+    kt__arena_free(&arena);
+}
+
+int main(void) {
+    enum { N = sizeof specs / sizeof specs[0] };
+    struct CMUnitTest tests[N + 3] = {
+        [N] = cmocka_unit_test(test_spoilt_models_are_refused_by_name),
+        [N + 1] = cmocka_unit_test(test_nan_names_the_layer),
+        [N + 2] = cmocka_unit_test(test_rope_scaling),
+    };
+    for (int i = 0; i < N; i++) {
+        union {
+            const void *in;
+            void *out;
+        } arg = {.in = &specs[i]};
+        tests[i] = (struct CMUnitTest){specs[i].arch, test_forward_is_right, NULL, NULL, arg.out};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
