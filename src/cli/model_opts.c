@@ -68,7 +68,10 @@ kt_status kt__model_opts_open(const kt__model_opts *opts, const char *word, bool
     params.n_threads = opts->n_threads;
     params.log = kt__cli_log;
     params.log_level = KT_LOG_WARN;
-    kt_status status = kt_ctx_open(&params, ctx, err);
+    /* this program owns its process: a model file truncated in use becomes an error, not a SIGBUS
+     */
+    kt_status status = kt_install_fault_guard(err);
+    if (status == KT_OK) status = kt_ctx_open(&params, ctx, err);
     if (status != KT_OK) return status;
     status = open_model(opts, word ? word : opts->model, vocab_only, *ctx, model, err);
     if (status == KT_OK) return KT_OK;

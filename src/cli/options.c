@@ -78,9 +78,9 @@ static bool set_seed(uint64_t *out, const char *value, char *expected, size_t si
     char *end = NULL;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 0);
-    if (end == value || *end || errno || !isdigit((unsigned char)value[0])) {
+    if (end == value || *end || errno || !isdigit((unsigned char)value[0]) || number > INT64_MAX) {
         return expect(expected, size,
-                      "a whole number from 0 to 18446744073709551615, or \"random\"");
+                      "a whole number from 0 to 9223372036854775807, or \"random\"");
     }
     *out = number;
     return true;

@@ -1,0 +1,243 @@
+#include "cli/session.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* ---- options ---- */
+
+#define AT(member) offsetof(kt__session_opts, member)
+#define WHOLE(option, other, short_name, member, low, high, text)                                  \
+    {                                                                                              \
+        .name = option, .also = other, .brief = short_name, .kind = KT__OPT_INT, .at = AT(member), \
+        .min = low, .max = high, .arg = "N", .help = text                                          \
+    }
+
+static const kt__opt table[] = {
+    WHOLE("ctx", "ctx-size", "c", n_ctx, 0, 1 << 30,
+          "positions of the context: prompt and answer (default: the model's, at most 4096)"),
+    WHOLE("batch", "batch-size", "b", n_batch, 1, 1 << 20,
+          "prompt tokens taken at a time (default 2048)"),
+    WHOLE("ubatch", "ubatch-size", "ub", n_ubatch, 1, 1 << 16,
+          "prompt tokens computed together (default 512)"),
+    WHOLE("threads", NULL, "t", n_threads, 1, 1024,
+          "threads while generating (default: by cores, affinity and quota)"),
+    WHOLE("threads-batch", NULL, "tb", n_threads_batch, 1, 1024,
+          "threads for the prompt (default: as --threads)"),
+    {.name = "preset",
+     .kind = KT__OPT_ENUM,
+     .at = AT(preset),
+     .choices = "none|potato|extreme",
+     .help = "potato: 2 threads, context 2048, batch 1024/256, no mlock; extreme: all cores, batch "
+             "2048/512; options given beside it win"},
+};
+
+enum { PRESET_NONE, PRESET_POTATO, PRESET_EXTREME };
+
+kt__session_opts kt__session_opts_default(void) {
+    return (kt__session_opts){.model = kt__model_opts_default()};
+}
+
+kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
+    return (kt__opt_group){"Size and threads", table, KT__COUNT(table), opts};
+}
+
+static int32_t first_set(int32_t given, int32_t otherwise) {
+    return given ? given : otherwise;
+}
+
+/* The options with the preset's values where nothing was given. */
+static kt__session_opts with_preset(const kt__session_opts *given) {
+    kt__session_opts opts = *given;
+    if (opts.preset == PRESET_POTATO) {
+        opts.n_threads = first_set(opts.n_threads, 2);
+        opts.n_ctx = first_set(opts.n_ctx, 2048);
+        opts.n_batch = first_set(opts.n_batch, 1024);
+        opts.n_ubatch = first_set(opts.n_ubatch, 256);
+    } else if (opts.preset == PRESET_EXTREME) {
+        opts.n_batch = first_set(opts.n_batch, 2048);
+        opts.n_ubatch = first_set(opts.n_ubatch, 512);
+    }
+    opts.n_threads_batch = first_set(opts.n_threads_batch, opts.n_threads);
+    return opts;
+}
+
+/* ---- opening ---- */
+
+static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_error *err) {
+    kt_engine_params params = kt_engine_params_default();
+    params.n_ctx = opts->n_ctx;
+    params.n_batch = opts->n_batch;
+    params.n_ubatch = opts->n_ubatch;
+    params.n_seq_max = 1;
+    params.n_threads = opts->n_threads;
+    params.n_threads_batch = opts->n_threads_batch;
+    kt_status status = kt_engine_open(s->model, &params, &s->engine, err);
+    if (status == KT_OK) status = kt_seq_open(s->engine, &s->seq, err);
+    if (status == KT_OK) kt_engine_get_info(s->engine, &s->engine_info);
+    return status;
+}
+
+kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__session *out,
+                           kt_error *err) {
+    kt__session_opts opts = with_preset(given);
+    memset(out, 0, sizeof *out);
+    /* the pool is as large as the larger of the two asks */
+    opts.model.n_threads =
+        opts.n_threads > opts.n_threads_batch ? opts.n_threads : opts.n_threads_batch;
+    kt_status status = kt__model_opts_open(&opts.model, word, false, &out->ctx, &out->model, err);
+    if (status != KT_OK) return status;
+    kt_model_get_info(out->model, &out->info);
+    status = open_engine(&opts, out, err);
+    if (status != KT_OK) kt__session_close(out);
+    return status;
+}
+
+void kt__session_close(kt__session *s) {
+    kt__interrupt_unwatch();
+    kt_seq_close(s->seq);
+    kt_engine_close(s->engine);
+    kt_model_close(s->model);
+    kt_ctx_close(s->ctx);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- the plan ---- */
+
+/* "12.3 GB"; four of them live at a time */
+typedef struct amount {
+    char text[24];
+} amount;
+
+static amount bytes_text(uint64_t bytes) {
+    amount a;
+    double b = (double)bytes;
+    if (b >= 1e9) {
+        snprintf(a.text, sizeof a.text, "%.2f GB", b / 1e9);
+    } else if (b >= 1e6) {
+        snprintf(a.text, sizeof a.text, "%.0f MB", b / 1e6);
+    } else {
+        snprintf(a.text, sizeof a.text, "%.0f kB", b / 1e3);
+    }
+    return a;
+}
+
+/* The number after "KEY" in a file of "KEY: NUMBER kB" lines, in bytes; 0 if it is not there. */
+static uint64_t read_kb(const char *path, const char *key) {
+    char line[256];
+    uint64_t bytes = 0;
+    size_t len = strlen(key);
+    FILE *in = fopen(path, "r");
+    if (!in) return 0;
+    while (fgets(line, sizeof line, in)) {
+        if (!strncmp(line, key, len) && line[len] == ':')
+            bytes = strtoull(line + len + 1, NULL, 10) * 1024;
+    }
+    fclose(in);
+    return bytes;
+}
+
+void kt__memory_used(uint64_t *peak_bytes, uint64_t *anon_bytes) {
+    *peak_bytes = read_kb("/proc/self/status", "VmHWM");
+    *anon_bytes = read_kb("/proc/self/status", "RssAnon");
+}
+
+void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
+    const kt_engine_info *e = &s->engine_info;
+    const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
+    bool mapped = opts->model.params.use_mmap && opts->model.model;
+    uint64_t anonymous = e->kv_bytes_max + e->scratch_bytes;
+    if (!mapped && opts->model.model) anonymous += s->info.weight_bytes;
+    fprintf(stderr, "kentang: %s %s (%s, %s%s)%s | %s, %s | threads %d", name, s->info.quant,
+            s->info.arch, bytes_text(s->info.file_bytes).text,
+            mapped              ? " mapped"
+            : opts->model.model ? " in memory"
+                                : " embedded",
+            opts->model.params.exact ? " exact" : "", kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx),
+            e->n_threads);
+    if (e->n_threads_batch != e->n_threads) fprintf(stderr, "/%d", e->n_threads_batch);
+    fprintf(stderr, ", %s | context %d, batch %d/%d | memory %s (K/V %s, scratch %s)",
+            kt_ctx_n_threads_why(s->ctx), e->n_ctx, e->n_batch, e->n_ubatch,
+            bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
+            bytes_text(e->scratch_bytes).text);
+    uint64_t available = read_kb("/proc/meminfo", "MemAvailable");
+    if (available) fprintf(stderr, " of %s available", bytes_text(available).text);
+    fputc('\n', stderr);
+}
+
+/* ---- figures ---- */
+
+void kt__figures_add(kt__figures *f, const kt_gen_result *r) {
+    f->last = *r;
+    if (!f->n_answers++) f->first_token_ms = r->first_token_ms;
+    f->n_prompt += r->n_prompt;
+    f->n_generated += r->n_generated;
+    f->prefill_ms += r->prefill_ms;
+    f->decode_ms += r->decode_ms;
+    f->n_prefilled += r->n_prompt - r->n_cached;
+    /* the first token comes from the prompt's logits */
+    if (r->n_generated > 1) f->n_decoded += r->n_generated - 1;
+}
+
+static double per_second(int64_t n, double ms) {
+    return n > 0 && ms > 0.0 ? (double)n * 1000.0 / ms : 0.0;
+}
+
+double kt__figures_prefill_tok_s(const kt__figures *f) {
+    return per_second(f->n_prefilled, f->prefill_ms);
+}
+
+double kt__figures_decode_tok_s(const kt__figures *f) {
+    return per_second(f->n_decoded, f->decode_ms);
+}
+
+void kt__figures_print(const kt__figures *f) {
+    uint64_t peak, anon;
+    kt__memory_used(&peak, &anon);
+    fprintf(stderr, "kentang: prompt %lld tokens", (long long)f->n_prompt);
+    if (f->n_prefilled < f->n_prompt) {
+        fprintf(stderr, " (%lld computed)", (long long)f->n_prefilled);
+    }
+    fprintf(
+        stderr,
+        ", %.1f tok/s | generated %lld tokens, %.1f tok/s | first token %.0f ms | peak memory %s "
+        "(anonymous %s) | finish %s | seed %llu\n",
+        kt__figures_prefill_tok_s(f), (long long)f->n_generated, kt__figures_decode_tok_s(f),
+        f->first_token_ms, bytes_text(peak).text, bytes_text(anon).text,
+        kt_finish_name(f->last.finish), (unsigned long long)f->last.seed);
+}
+
+/* ---- Ctrl-C ---- */
+
+/* The one place with process-wide state: a signal handler is given nothing else. */
+static kt_engine *volatile watched;
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+    kt_engine *engine = watched;
+    if (engine) kt_engine_cancel(engine);
+}
+
+void kt__interrupt_watch(kt__session *s) {
+    struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: reading a line ends */
+    sigemptyset(&action.sa_mask);
+    watched = s->engine;
+    sigaction(SIGINT, &action, NULL);
+}
+
+void kt__interrupt_unwatch(void) {
+    if (!watched) return;
+    signal(SIGINT, SIG_DFL);
+    watched = NULL;
+}
+
+bool kt__interrupted(void) {
+    bool was = interrupted != 0;
+    interrupted = 0;
+    return was;
+}

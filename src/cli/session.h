@@ -1,0 +1,63 @@
+/* One model made ready to answer: context, model, engine and sequence behind one set of options,
+ * the plan and figures lines, and Ctrl-C.
+ *
+ * Owns: opening and closing in the right order, presets, and the process's SIGINT handler while a
+ * session is open (at most one). One thread; the handler only raises a flag and cancels. */
+#ifndef KT_CLI_SESSION_H
+#define KT_CLI_SESSION_H
+
+#include <kentang.h>
+
+#include "cli/model_opts.h"
+
+typedef struct kt__session_opts {
+    kt__model_opts model;
+    int preset;                       /* 0: none, 1: potato, 2: extreme */
+    int32_t n_ctx, n_batch, n_ubatch; /* 0: the preset's or the default */
+    int32_t n_threads, n_threads_batch;
+} kt__session_opts;
+
+typedef struct kt__session {
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_engine *engine;
+    kt_seq *seq;
+    kt_model_info info;
+    kt_engine_info engine_info;
+} kt__session;
+
+kt__session_opts kt__session_opts_default(void);
+/* -c, -b, -ub, -t, -tb, --preset */
+kt__opt_group kt__session_opts_group(kt__session_opts *opts);
+
+/* word: a model named without -m, or NULL. On failure everything is closed. */
+kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *word,
+                                      kt__session *out, kt_error *err);
+void kt__session_close(kt__session *session);
+/* "kentang: MODEL | tier | threads | context | memory" on stderr */
+void kt__session_print_plan(const kt__session *session, const kt__session_opts *opts);
+
+/* Sums over the answers of a session. */
+typedef struct kt__figures {
+    kt_gen_result last; /* finish, seed and times of the last answer */
+    int64_t n_prompt, n_generated;
+    double prefill_ms, decode_ms;
+    int64_t n_prefilled, n_decoded; /* tokens that the times belong to */
+    double first_token_ms;          /* of the first answer */
+    int n_answers;
+} kt__figures;
+
+void kt__figures_add(kt__figures *figures, const kt_gen_result *result);
+double kt__figures_prefill_tok_s(const kt__figures *figures); /* 0: nothing was computed */
+double kt__figures_decode_tok_s(const kt__figures *figures);
+void kt__figures_print(const kt__figures *figures); /* one line on stderr */
+/* Peak resident set and its anonymous part now, in bytes; 0: unknown. */
+void kt__memory_used(uint64_t *peak_bytes, uint64_t *anon_bytes);
+
+/* From now on Ctrl-C cancels what the session's engine computes, or, at a prompt, only raises a
+ * flag. */
+void kt__interrupt_watch(kt__session *session);
+void kt__interrupt_unwatch(void);
+bool kt__interrupted(void); /* whether Ctrl-C came since the last call */
+
+#endif
