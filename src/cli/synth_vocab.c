@@ -15,6 +15,7 @@
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_UNUSED = 5, TYPE_BYTE = 6 };
 enum { MAX_PIECES = 2048 };
 
+/* None of three or more syllables of add_fillers (it would be a token twice). */
 static const char *const words[] = {
     "the",    "and",   "that",   "for",    "with",  "you",    "this",  "was",     "are",   "have",
     "not",    "from",  "they",   "what",   "when",  "can",    "said",  "there",   "which", "will",
@@ -22,7 +23,7 @@ static const char *const words[] = {
     "little", "model", "answer", "word",   "small", "number", "three", "because", "house", "water",
     "one",    "two",   "day",    "run",    "good",  "yang",   "dan",   "di",      "itu",   "dengan",
     "untuk",  "tidak", "ini",    "dari",   "dalam", "akan",   "pada",  "juga",    "saya",  "ada",
-    "mereka", "sudah", "bisa",   "kentang"};
+    "kami",   "sudah", "bisa",   "kentang"};
 
 static const char chatml[] =
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] "
