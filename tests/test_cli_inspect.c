@@ -1,0 +1,107 @@
+/* inspect: text and JSON of a file whose strings try to take over the terminal. */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "gguf/gguf.h"
+
+static char path[] = "/tmp/kt_inspect_XXXXXX";
+
+static int write_file(void **state) {
+    (void)state;
+    int fd = mkstemp(path);
+    kt__gguf_writer *w;
+    kt_error err;
+    const uint64_t ne[] = {256, 2};
+    const kt__str tokens[] = {{"<s>", 3}, {"\x1b[2J", 4}, {"\xff\xfe", 2}};
+    static const char data[144 * 2];
+    if (fd < 0 || kt__gguf_writer_open(path, &w, &err) != KT_OK) return -1;
+    close(fd);
+    kt__gguf_put_str(w, "general.architecture", "llama");
+    kt__gguf_put_str(w, "general.name", "evil\x1b]0;title\x07 \xe2\x80\xae name");
+    kt__gguf_put_u32(w, "general.file_type", 15);
+    kt__gguf_put_u32(w, "llama.block_count", 7);
+    kt__gguf_put_f32(w, "llama.rope.freq_base", 10000.0f);
+    kt__gguf_put_str(w, "tokenizer.ggml.model", "llama");
+    kt__gguf_put_strs(w, "tokenizer.ggml.tokens", tokens, 3);
+    kt__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", 1);
+    kt__gguf_put_str(w, "tokenizer.chat_template", "first line\nsecond line");
+    kt__gguf_put_str(w, "key\x1b[1mbold", "x");
+    kt__gguf_declare_tensor(w, "token\x1b_embd.weight", 12, 2, ne);
+    if (kt__gguf_finish_header(w, &err) != KT_OK) return -1;
+    if (kt__gguf_write_data(w, data, sizeof data, &err) != KT_OK) return -1;
+    return kt__gguf_writer_close(w, &err) == KT_OK ? 0 : -1;
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+static char *run(const char *options) {
+    static char text[1 << 16];
+    char command[512];
+    snprintf(command, sizeof command, "%s/kentang inspect %s %s", KT_BINARY_DIR, options, path);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    assert_int_equal(pclose(f), 0);
+    return text;
+}
+
+static void test_text_is_safe_and_complete(void **state) {
+    (void)state;
+    const char *text = run("--tensors");
+    for (const char *p = text; *p; p++) assert_true(*p == '\n' || (unsigned char)*p >= 0x20);
+    assert_null(strstr(text, "\xe2\x80\xae"));
+    assert_non_null(strstr(text, "evil\\x1b]0;title\\x07 \\u{202e} name"));
+    assert_non_null(strstr(text, "Q4_K_M, 4.500 bits/weight"));
+    assert_non_null(strstr(text, "block_count"));
+    assert_non_null(strstr(text, "first line"));
+    assert_non_null(strstr(text, "token\\x1b_embd.weight"));
+    assert_non_null(strstr(text, "\\xff\\xfe"));
+    assert_non_null(strstr(text, "256 x 2"));
+}
+
+static void test_json_parses(void **state) {
+    (void)state;
+    json_error_t error;
+    json_t *root = json_loads(run("--json --tensors"), 0, &error);
+    if (!root) fail_msg("%s", error.text);
+    assert_string_equal(json_string_value(json_object_get(root, "architecture")), "llama");
+    assert_int_equal(json_integer_value(json_object_get(root, "parameters")), 512);
+    json_t *meta = json_object_get(root, "metadata");
+    assert_int_equal(json_integer_value(json_object_get(meta, "llama.block_count")), 7);
+    assert_string_equal(json_string_value(json_object_get(meta, "tokenizer.chat_template")),
+                        "first line\nsecond line");
+    json_t *tensor = json_array_get(json_object_get(root, "tensors"), 0);
+    assert_string_equal(json_string_value(json_object_get(tensor, "type")), "Q4_K");
+    assert_int_equal(json_integer_value(json_object_get(tensor, "bytes")), 288);
+    json_decref(root);
+}
+
+static void test_errors_have_codes(void **state) {
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "%s/kentang inspect /nonexistent 2>/dev/null", KT_BINARY_DIR);
+    assert_int_equal(WEXITSTATUS(system(command)), 4);
+    snprintf(command, sizeof command, "%s/kentang inspect %s/kentang 2>/dev/null", KT_BINARY_DIR,
+             KT_BINARY_DIR);
+    assert_int_equal(WEXITSTATUS(system(command)), 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_is_safe_and_complete),
+        cmocka_unit_test(test_json_parses),
+        cmocka_unit_test(test_errors_have_codes),
+    };
+    return cmocka_run_group_tests(tests, write_file, remove_file);
+}

@@ -1,0 +1,281 @@
+/* synth: plans against the published models' sizes and mixtures of types, statistics of every block
+ * type, and the files that the program writes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "gguf/gguf.h"
+/* the program is no library: its planning is compiled into this test */
+#include "cli/synth_fill.c"
+#include "cli/synth_plan.c"
+#include "cli/synth_recipe.c"
+
+static char dir[] = "/tmp/kt_synth_XXXXXX";
+
+static int make_dir(void **state) {
+    (void)state;
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state) {
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+static kt__synth_plan plan_of(const char *preset, const char *recipe) {
+    kt__synth_plan plan;
+    kt_error err;
+    const kt__synth_preset *p = kt__synth_preset_find(preset);
+    const kt__synth_recipe *r = kt__synth_recipe_find(recipe);
+    assert_non_null(p);
+    assert_non_null(r);
+    assert_int_equal(kt__synth_plan_make(p, r, 1, 0, &plan, &err), KT_OK);
+    return plan;
+}
+
+/* ---- plans ---- */
+
+static int count_of(const kt__synth_plan *plan, kt__type type) {
+    int n = 0;
+    for (size_t i = 0; i < plan->n_tensors; i++) n += plan->tensors[i].type == type;
+    return n;
+}
+
+/* Parameters and tensors by type of the published Q4_K_M files. */
+static void test_plans_equal_published_models(void **state) {
+    (void)state;
+    static const struct {
+        const char *preset;
+        uint64_t n_params; /* norms, biases and factors included */
+        int q4_k, q5_k, q6_k, q5_0, q8_0, f32;
+    } cases[] = {
+        {"qwen2.5-0.5b", 494032768, 12, 0, 12, 132, 13, 121},
+        {"qwen2.5-1.5b", 1543714304, 168, 0, 29, 0, 0, 141},
+        {"qwen2.5-7b", 7615616512, 169, 0, 29, 0, 0, 141},
+        {"llama-3.2-1b", 1235814432, 96, 0, 17, 0, 0, 34},
+        {"gemma-3-1b", 999885952, 39, 0, 13, 117, 14, 157},
+        {"phi-3.5-mini", 3821079648, 81, 32, 17, 0, 0, 67},
+        {"smollm2-135m", 134515008, 16, 0, 14, 166, 15, 61},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kt__synth_plan plan = plan_of(cases[i].preset, "q4_k_m");
+        assert_int_equal(plan.n_params, cases[i].n_params);
+        assert_int_equal(count_of(&plan, KT__TYPE_Q4_K), cases[i].q4_k);
+        assert_int_equal(count_of(&plan, KT__TYPE_Q5_K), cases[i].q5_k);
+        assert_int_equal(count_of(&plan, KT__TYPE_Q6_K), cases[i].q6_k);
+        assert_int_equal(count_of(&plan, KT__TYPE_Q5_0), cases[i].q5_0);
+        assert_int_equal(count_of(&plan, KT__TYPE_Q8_0), cases[i].q8_0);
+        assert_int_equal(count_of(&plan, KT__TYPE_F32), cases[i].f32);
+        kt__synth_plan_free(&plan);
+    }
+}
+
+static void test_every_preset_and_recipe_plans(void **state) {
+    (void)state;
+    for (size_t p = 0; p < kt__synth_n_presets(); p++) {
+        for (size_t r = 0; r < kt__synth_n_recipes(); r++) {
+            kt__synth_plan plan =
+                plan_of(kt__synth_preset_at(p)->name, kt__synth_recipe_at(r)->name);
+            for (size_t i = 0; i < plan.n_tensors; i++) {
+                const kt__synth_tensor *t = &plan.tensors[i];
+                assert_int_equal(t->n_cols % kt__type_get(t->type)->block_elems, 0);
+                assert_true(t->n_rows >= 1 && strlen(t->name) < sizeof t->name - 1);
+            }
+            kt__synth_plan_free(&plan);
+        }
+    }
+}
+
+/* ---- weights ---- */
+
+static void test_statistics_of_every_type(void **state) {
+    (void)state;
+    enum { COLS = 1024, ROWS = 256 };
+    static float values[COLS];
+    for (int type = 0; type < KT__TYPE_COUNT; type++) {
+        kt__synth_tensor t = {
+            .type = (kt__type)type, .n_dims = 2, .n_cols = COLS, .n_rows = ROWS, .std = 0.03f};
+        kt__synth_plan plan = {.seed = 7, .tensors = &t, .n_tensors = 1};
+        size_t row_bytes = kt__type_row_bytes(t.type, COLS);
+        char *data = malloc(row_bytes * ROWS);
+        double sum = 0, squares = 0, largest = 0;
+        kt__synth_fill(&plan, 0, 0, ROWS, data);
+        for (int row = 0; row < ROWS; row++) {
+            kt__dequantize_row(t.type, data + (size_t)row * row_bytes, COLS, values);
+            for (int i = 0; i < COLS; i++) {
+                sum += (double)values[i];
+                squares += (double)values[i] * (double)values[i];
+                largest = fmax(largest, fabs((double)values[i]));
+            }
+        }
+        double n = (double)COLS * ROWS, mean = sum / n, std = sqrt(squares / n);
+        if (fabs(mean) > 0.001 || fabs(std - 0.03) > 0.0015 || largest > 0.3)
+            fail_msg("%s: mean %g, deviation %g, largest %g", kt__type_get(t.type)->name, mean, std,
+                     largest);
+        free(data);
+    }
+}
+
+static void test_rows_do_not_depend_on_chunks(void **state) {
+    (void)state;
+    kt__synth_tensor t = {
+        .type = KT__TYPE_Q4_K, .n_dims = 2, .n_cols = 512, .n_rows = 40, .std = 0.03f};
+    kt__synth_plan plan = {.seed = 7, .tensors = &t, .n_tensors = 1}, other = plan;
+    char whole[40 * 288], part[288];
+    other.seed = 8;
+    kt__synth_fill(&plan, 0, 0, 40, whole);
+    for (int row = 0; row < 40; row++) {
+        kt__synth_fill(&plan, 0, row, row + 1, part);
+        assert_memory_equal(whole + row * 288, part, 288);
+        kt__synth_fill(&other, 0, row, row + 1, part);
+        assert_memory_not_equal(whole + row * 288, part, 288);
+    }
+}
+
+static void test_rope_factors(void **state) {
+    (void)state;
+    kt__synth_plan plan = plan_of("llama-3.2-1b", "q4_k_m");
+    float factors[32];
+    assert_string_equal(plan.tensors[1].name, "rope_freqs.weight");
+    kt__synth_fill(&plan, 1, 0, 1, factors);
+    assert_true(factors[0] == 1.0f && factors[31] == 32.0f); /* as in the published files */
+    for (int i = 1; i < 32; i++) assert_true(factors[i] >= factors[i - 1]);
+    kt__synth_plan_free(&plan);
+}
+
+/* ---- files ---- */
+
+static void run_synth(const char *args, const char *out) {
+    char command[512];
+    snprintf(command, sizeof command, "%s/kentang synth %s %s/%s 2>%s/log", KT_BINARY_DIR, args,
+             dir, out, dir);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
+static kt__gguf *open_out(const char *out) {
+    char path[256];
+    kt__gguf *g;
+    kt_error err;
+    const kt__gguf_open_params params = {.use_mmap = true};
+    snprintf(path, sizeof path, "%s/%s", dir, out);
+    if (kt__gguf_open(path, &params, &g, &err) != KT_OK) fail_msg("%s", err.message);
+    return g;
+}
+
+static int compare_str(const void *a, const void *b) {
+    const kt__str *x = a, *y = b;
+    size_t n = x->len < y->len ? x->len : y->len;
+    int c = memcmp(x->s, y->s, n);
+    return c ? c : (x->len > y->len) - (x->len < y->len);
+}
+
+static void check_vocabulary(const kt__gguf *g, int n_vocab) {
+    const kt__gguf_kv *tokens, *types;
+    assert_int_equal(
+        kt__gguf_get_array(g, "tokenizer.ggml.tokens", true, KT__GGUF_STRING, &tokens, NULL),
+        KT_OK);
+    assert_int_equal(
+        kt__gguf_get_array(g, "tokenizer.ggml.token_type", true, KT__GGUF_I32, &types, NULL),
+        KT_OK);
+    assert_int_equal(tokens->count, n_vocab);
+    assert_int_equal(types->count, n_vocab);
+    kt__str *sorted = malloc((size_t)n_vocab * sizeof *sorted);
+    for (int i = 0; i < n_vocab; i++) sorted[i] = kt__gguf_array_str(tokens, (uint64_t)i);
+    qsort(sorted, (size_t)n_vocab, sizeof *sorted, compare_str);
+    for (int i = 1; i < n_vocab; i++) assert_true(compare_str(&sorted[i - 1], &sorted[i]) < 0);
+    free(sorted);
+}
+
+static void test_tiny_presets_as_files(void **state) {
+    (void)state;
+    for (size_t p = 0; p < kt__synth_n_presets(); p++) {
+        const kt__synth_preset *ps = kt__synth_preset_at(p);
+        char args[128];
+        if (strncmp(ps->name, "tiny-", 5) != 0) continue;
+        snprintf(args, sizeof args, "--preset %s", ps->name);
+        run_synth(args, "tiny.gguf");
+        kt__gguf *g = open_out("tiny.gguf");
+        kt__synth_plan plan = plan_of(ps->name, "q4_k_m");
+        assert_int_equal(kt__gguf_n_tensors(g), plan.n_tensors);
+        const kt__gguf_tensor *embd = kt__gguf_find_tensor(g, "token_embd.weight");
+        assert_int_equal(embd->ne[0], ps->d_model);
+        assert_int_equal(embd->ne[1], ps->n_vocab);
+        assert_int_equal(kt__gguf_find_tensor(g, "output.weight") == NULL, ps->tied);
+        check_vocabulary(g, ps->n_vocab);
+        kt__synth_plan_free(&plan);
+        kt__gguf_close(g);
+    }
+}
+
+static void test_same_seed_same_bytes(void **state) {
+    (void)state;
+    char command[512];
+    run_synth("--preset tiny-qwen3 --seed 5 -t 1", "a.gguf");
+    run_synth("--preset tiny-qwen3 --seed 5 -t 4", "b.gguf");
+    run_synth("--preset tiny-qwen3 --seed 6", "c.gguf");
+    snprintf(command, sizeof command, "cd %s && cmp -s a.gguf b.gguf && ! cmp -s a.gguf c.gguf",
+             dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* A vocabulary from another file: padded where it is smaller, enlarging the model where it is
+ * larger. */
+static void test_vocabulary_from_a_file(void **state) {
+    (void)state;
+    char args[256];
+    snprintf(args, sizeof args, "--preset tiny-llama3 --vocab %s/small.gguf", dir);
+    run_synth("--preset tiny-qwen3", "small.gguf");
+    run_synth(args, "padded.gguf");
+    kt__gguf *g = open_out("padded.gguf");
+    const kt__gguf_kv *tokens, *types;
+    assert_int_equal(
+        kt__gguf_get_array(g, "tokenizer.ggml.tokens", true, KT__GGUF_STRING, &tokens, NULL),
+        KT_OK);
+    assert_int_equal(
+        kt__gguf_get_array(g, "tokenizer.ggml.token_type", true, KT__GGUF_I32, &types, NULL),
+        KT_OK);
+    assert_memory_equal(kt__gguf_array_str(tokens, 600).s, "[PAD600]", 8);
+    assert_int_equal(kt__gguf_array_i64(types, 600), 5);
+    check_vocabulary(g, 2000);
+    kt__gguf_close(g);
+    snprintf(args, sizeof args, "--preset tiny-qwen3 --vocab %s/padded.gguf", dir);
+    run_synth(args, "larger.gguf");
+    g = open_out("larger.gguf");
+    assert_int_equal(kt__gguf_find_tensor(g, "output.weight")->ne[1], 2000);
+    kt__gguf_close(g);
+}
+
+static void test_wrong_names_are_refused(void **state) {
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "%s/kentang synth --preset qwen2.5-1.5 %s/x 2>%s/log",
+             KT_BINARY_DIR, dir, dir);
+    assert_int_equal(WEXITSTATUS(system(command)), 2);
+    snprintf(command, sizeof command,
+             "grep -q 'did you mean \"qwen2.5-1.5b\"' %s/log && ! test -e %s/x", dir, dir);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans_equal_published_models),
+        cmocka_unit_test(test_every_preset_and_recipe_plans),
+        cmocka_unit_test(test_statistics_of_every_type),
+        cmocka_unit_test(test_rows_do_not_depend_on_chunks),
+        cmocka_unit_test(test_rope_factors),
+        cmocka_unit_test(test_tiny_presets_as_files),
+        cmocka_unit_test(test_same_seed_same_bytes),
+        cmocka_unit_test(test_vocabulary_from_a_file),
+        cmocka_unit_test(test_wrong_names_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
