@@ -143,5 +143,5 @@ kt_status kt__cli_read_file(const char *path, size_t max, char **text, size_t *l
 int kt__cli_finish(const char *command, int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     return kt__cli_error(command, KT_E_IO, "check the disk or the program that reads the output",
-                         "cannot write the output: %s", strerror(errno));
+                         "cannot write the output");
 }

@@ -145,9 +145,7 @@ static kt_status answer(kt__session *s, const run_opts *opts, const char *text, 
         return kt_chat(s->seq, messages + first, 2 - first, params, on_text, out, result, err);
     }
     if (opts->system) {
-        return kt__fail(err, KT_E_ARG,
-                        opts->raw ? "--system needs the chat template: leave out --raw"
-                                  : "--system: this model has no chat template");
+        return kt__fail(err, KT_E_ARG, "--system: this model has no chat template");
     }
     if (!opts->raw) {
         fputs("kentang: this model has no chat template; the prompt is continued as it is\n",
@@ -233,6 +231,9 @@ static int run(const kt__session_opts *session_opts, const run_opts *opts,
     if (status == KT_OK) status = get_prompt(opts, word, &text, &len, &err);
     if (status == KT_OK && text && !len) {
         status = kt__fail(&err, KT_E_ARG, "the prompt is empty; give one with -p, -f or -");
+    }
+    if (status == KT_OK && opts->raw && opts->system) {
+        status = kt__fail(&err, KT_E_ARG, "--system needs the chat template: leave out --raw");
     }
     if (status == KT_OK) status = kt__session_open(session_opts, NULL, &session, &err);
     if (status != KT_OK) {

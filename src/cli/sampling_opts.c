@@ -37,7 +37,7 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ON,
      .at = offsetof(kt__sampling_opts, greedy),
      .help = "always the most probable token: the same as --temp 0"},
-    WHOLE("top-k", NULL, top_k, INT_MIN, INT_MAX, "keep the N most probable (default 40; 0: off)"),
+    WHOLE("top-k", NULL, top_k, -1, INT_MAX, "keep the N most probable (default 40; 0: off)"),
     NUMBER("top-p", NULL, top_p, 0, 1,
            "keep the most probable up to this mass (default 0.95; 1: off)"),
     NUMBER("min-p", NULL, min_p, 0, 1,

@@ -203,7 +203,7 @@ void kt__figures_print(const kt__figures *f) {
     }
     fprintf(
         stderr,
-        ", %.1f tok/s | generated %lld tokens, %.1f tok/s | first token %.0f ms | peak memory %s "
+        ", %.1f tok/s | generated %lld tokens, %.1f tok/s | first token %.1f ms | peak memory %s "
         "(anonymous %s) | finish %s | seed %llu\n",
         kt__figures_prefill_tok_s(f), (long long)f->n_generated, kt__figures_decode_tok_s(f),
         f->first_token_ms, bytes_text(peak).text, bytes_text(anon).text,
