@@ -94,7 +94,7 @@ KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[4]) {
 KT_INLINE vi quants_q32(kt__type type, const uint8_t *block, int j) {
     size_t pitch = block_bytes(type), qs = qs_offset(type);
     const uint8_t *a = block + 2 * (size_t)j * pitch, *b = a + pitch;
-    if (type == KT__TYPE_Q8_0) return vi_xor(vi_load_pieces32(a + qs, pitch), vi_bytes(0x80));
+    if (type == KT__TYPE_Q8_0) return vi_xor(vi_load_pieces32(a + qs, pitch), vi_bytes(WIDE_BIAS));
     vi q = quants_pieces(a + qs, b + qs);
     if (type == KT__TYPE_IQ4_NL) return iq4_values(q);
     if (type == KT__TYPE_Q4_0 || type == KT__TYPE_Q4_1) return q;
@@ -132,7 +132,7 @@ KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *sca
                          const int8_t *act, size_t stride, int n_tok, vi *part) {
     vi q[4], s[4];
     quants_q256(type, block, q);
-    bool wide = type == KT__TYPE_IQ4_XS; /* pairs of products exceed i16 */
+    bool wide = is_wide(type); /* pairs of products exceed i16 */
     KT_UNROLL for (int j = 0; j < 4; j++) s[j] =
         wide ? scales32(scale, j) : scales16(type, scale, j);
     KT_UNROLL for (int t = 0; t < n_tok; t++) {

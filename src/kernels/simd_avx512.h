@@ -16,7 +16,7 @@
 #define KT_INLINE static inline __attribute__((always_inline))
 #define KT_TIER(name) kt__avx512_##name
 
-enum { LANES = 16 };
+enum { LANES = 16, WIDE_BIAS = 128 /* added to weights of the full signed range */ };
 typedef __m512i vi;
 typedef __m512 vf;
 

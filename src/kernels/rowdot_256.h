@@ -1,0 +1,143 @@
+/* The integer dot products of rowdot in 256 bits: weights in their natural order, 32 a register.
+ *
+ * Owns: the unpacking of one superblock and its sums against a few tokens. For the files of tiers
+ * avx2 and avxvnni, after their simd header. */
+#ifndef KT_KERNELS_ROWDOT_256_H
+#define KT_KERNELS_ROWDOT_256_H
+
+/* ---- unpacking: q[j] holds weights 32j..32j+31, as u8 or, wide ones, as WIDE_BIAS says ---- */
+
+KT_INLINE void quants_nibbles_k(const uint8_t *qs, vi q[8]) {
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        vi x = vi_load(qs + 32 * i);
+        q[2 * i] = low_bits(x, 15);
+        q[2 * i + 1] = low_bits(vi_shr(x, 4), 15);
+    }
+}
+
+/* bit g of each byte of x, for group g, as bit `to` */
+KT_INLINE vi bit_plane(vi x, int g, int to) {
+    return low_bits(g < to ? vi_shl(x, to - g) : vi_shr(x, g - to), 1 << to);
+}
+
+KT_INLINE void quants_q5_k(const kt__q5_k *b, vi q[8]) {
+    vi high = vi_load(b->qh);
+    quants_nibbles_k(b->qs, q);
+    KT_UNROLL for (int g = 0; g < 8; g++) q[g] = vi_or(q[g], bit_plane(high, g, 4));
+}
+
+KT_INLINE void quants_q6_k(const kt__q6_k *b, vi q[8]) {
+    KT_UNROLL for (int i = 0; i < 2; i++) {
+        vi a = vi_load(b->ql + 64 * i), c = vi_load(b->ql + 64 * i + 32),
+           high = vi_load(b->qh + 32 * i);
+        vi *to = q + 4 * i;
+        to[0] = vi_or(low_bits(a, 15), low_bits(vi_shl(high, 4), 0x30));
+        to[1] = vi_or(low_bits(c, 15), low_bits(vi_shl(high, 2), 0x30));
+        to[2] = vi_or(low_bits(vi_shr(a, 4), 15), low_bits(high, 0x30));
+        to[3] = vi_or(low_bits(vi_shr(c, 4), 15), low_bits(vi_shr(high, 2), 0x30));
+    }
+}
+
+KT_INLINE void quants_crumbs(const uint8_t *qs, vi q[8]) {
+    KT_UNROLL for (int i = 0; i < 8; i++) q[i] =
+        low_bits(vi_shr(vi_load(qs + i / 4 * 32), i % 4 * 2), 3);
+}
+
+KT_INLINE void quants_q3_k(const kt__q3_k *b, vi q[8]) {
+    vi high = vi_load(b->hmask);
+    quants_crumbs(b->qs, q);
+    KT_UNROLL for (int g = 0; g < 8; g++) q[g] = vi_or(q[g], bit_plane(high, g, 2));
+}
+
+/* 16 bytes for 32 weights: low nibbles, then high ones */
+KT_INLINE vi quants_piece(const uint8_t *p) {
+    vi x = vi_dup128(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return low_bits(_mm256_srlv_epi64(x, _mm256_setr_epi64x(0, 0, 4, 4)), 15);
+}
+
+KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[8]) {
+    switch (type) {
+    case KT__TYPE_Q2_K: quants_crumbs(((const kt__q2_k *)(const void *)block)->qs, q); break;
+    case KT__TYPE_Q3_K: quants_q3_k((const void *)block, q); break;
+    case KT__TYPE_Q4_K: quants_nibbles_k(((const kt__q4_k *)(const void *)block)->qs, q); break;
+    case KT__TYPE_Q5_K: quants_q5_k((const void *)block, q); break;
+    case KT__TYPE_Q6_K: quants_q6_k((const void *)block, q); break;
+    default:
+        KT_UNROLL for (int j = 0; j < 8; j++) {
+            q[j] = iq4_values(quants_piece(((const kt__iq4_xs *)(const void *)block)->qs + 16 * j));
+        }
+    }
+}
+
+/* 16 where the bit of the weight is set */
+KT_INLINE vi fifth_bits(const uint8_t *qh) {
+    const vi byte_of =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);
+    vi x = vi_and(vi_shuffle8(vi_bcast(qh), byte_of), bit_of);
+    return vi_and(_mm256_cmpeq_epi8(x, bit_of), vi_bytes(16));
+}
+
+KT_INLINE vi quants_q32(kt__type type, const uint8_t *block) {
+    size_t qs = qs_offset(type);
+    if (type == KT__TYPE_Q8_0) return vi_xor(vi_load(block + qs), vi_bytes(WIDE_BIAS));
+    vi q = quants_piece(block + qs);
+    if (type == KT__TYPE_IQ4_NL) return iq4_values(q);
+    if (type == KT__TYPE_Q4_0 || type == KT__TYPE_Q4_1) return q;
+    return vi_or(q, fifth_bits(block + qs - 4));
+}
+
+/* ---- sums ---- */
+
+/* i16 scales of 32 weights; the scale bytes of group i are in dwords i/4 of `scale`, LANES apart */
+KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
+    int g = fine_groups(type) ? 2 * j : j, step = fine_groups(type) ? 1 : 0;
+    vi idx = _mm256_setr_m128i(_mm_set1_epi16((short)(g % 4 << 8 | 0xff)),
+                               _mm_set1_epi16((short)((g % 4 + step) << 8 | 0xff)));
+    return vi_sar16(vi_shuffle8(vi_bcast(scale + LANES * (g / 4)), idx), 8);
+}
+
+/* part[t]: lanes whose sum is the superblock's sum of scale * weight * activation */
+KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *scale,
+                         const int8_t *act, size_t stride, int n_tok, vi *part) {
+    vi q[8], s[8];
+    quants_q256(type, block, q);
+    KT_UNROLL for (int j = 0; j < 8; j++) {
+        s[j] = is_wide(type) ? vi_wide_scale(vi_bcast(scale + LANES * (j / 4)), j % 4)
+                             : scales16(type, scale, j);
+    }
+    KT_UNROLL for (int t = 0; t < n_tok; t++) {
+        const int8_t *x = act + (size_t)t * stride;
+        vi sum = vi_zero();
+        KT_UNROLL for (int j = 0; j < 8; j++) {
+            vi xj = vi_load(x + 32 * j);
+            sum = is_wide(type) ? vi_scaled_wide(sum, q[j], xj, s[j])
+                                : vi_dot16(sum, s[j], vi_pairs(q[j], xj));
+        }
+        part[t] = sum;
+    }
+}
+
+/* part[t]: lane j is block j's sum */
+KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, size_t stride,
+                        int n_tok, vi *part) {
+    vi q[8];
+    KT_UNROLL for (int j = 0; j < 8; j++) q[j] =
+        quants_q32(type, block + (size_t)j * block_bytes(type));
+    KT_UNROLL for (int t = 0; t < n_tok; t++) {
+        vi s[8];
+        KT_UNROLL for (int j = 0; j < 8; j++) {
+            vi xj = vi_load(act + (size_t)t * stride + 32 * j);
+            s[j] = is_wide(type) ? vi_quads_wide(q[j], xj) : vi_quads(q[j], xj);
+        }
+        part[t] = vi_reduce(s);
+    }
+}
+
+/* sum[j] lane i = block j of part[i] */
+KT_INLINE void sums_of_blocks(const vi *part, vi sum[8]) {
+    for (int i = 0; i < 8; i++) sum[i] = part[i];
+    vi_transpose(sum);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* Primitives of the avx2 tier: simd_256.h and products of bytes without VNNI.
+ *
+ * Owns: what pmaddubsw and pmaddwd can do. Weights of the full signed range (Q8_0, IQ4) stay signed
+ * here: a pair of products of u8 would exceed i16. For tier_avx2*.c only; any thread. */
+#ifndef KT_KERNELS_SIMD_AVX2_H
+#define KT_KERNELS_SIMD_AVX2_H
+
+#include "kernels/simd_256.h"
+
+#define KT_TIER(name) kt__avx2_##name
+
+enum { WIDE_BIAS = 0 }; /* added to weights of the full signed range */
+
+/* a + pairs of i16 products */
+KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
+    return _mm256_add_epi32(a, _mm256_madd_epi16(b, c));
+}
+/* pairs of u8 * i8 products, as i16 */
+KT_INLINE vi vi_pairs(vi u, vi s) {
+    return _mm256_maddubs_epi16(u, s);
+}
+/* the same for i8 weights w; no activation is -128 */
+KT_INLINE vi vi_pairs_wide(vi w, vi x) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+}
+/* quadruples of products of wide weights, times i16 scales, and added to a */
+KT_INLINE vi vi_scaled_wide(vi a, vi w, vi x, vi scale) {
+    return vi_dot16(a, scale, vi_pairs_wide(w, x));
+}
+/* i16 scales of 0x00ss or i32 ones: here i16 */
+KT_INLINE vi vi_wide_scale(vi bytes, int k) {
+    vi idx = _mm256_set1_epi16((short)(k << 8 | 0xff));
+    return vi_sar16(vi_shuffle8(bytes, idx), 8);
+}
+/* quadruples of u8 * i8 products (u below 32), or of wide weights */
+KT_INLINE vi vi_quads(vi u, vi s) {
+    return _mm256_madd_epi16(vi_pairs(u, s), _mm256_set1_epi16(1));
+}
+KT_INLINE vi vi_quads_wide(vi w, vi x) {
+    return _mm256_madd_epi16(vi_pairs_wide(w, x), _mm256_set1_epi16(1));
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* Primitives of the avxvnni tier: simd_256.h and products of bytes with AVX-VNNI.
+ *
+ * Owns: what vpdpbusd and vpdpwssd on 256 bits can do; as in avx512, wide weights get 128 added.
+ * For tier_avxvnni*.c only; any thread. */
+#ifndef KT_KERNELS_SIMD_AVXVNNI_H
+#define KT_KERNELS_SIMD_AVXVNNI_H
+
+#include "kernels/simd_256.h"
+
+#define KT_TIER(name) kt__avxvnni_##name
+
+enum { WIDE_BIAS = 128 }; /* added to weights of the full signed range */
+
+/* a + pairs of i16 products */
+KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
+    return _mm256_dpwssd_avx_epi32(a, b, c);
+}
+/* a + quadruples of u8 * i8 products */
+KT_INLINE vi vi_dot8(vi a, vi u, vi s) {
+    return _mm256_dpbusd_avx_epi32(a, u, s);
+}
+/* pairs of u8 * i8 products, as i16 */
+KT_INLINE vi vi_pairs(vi u, vi s) {
+    return _mm256_maddubs_epi16(u, s);
+}
+/* quadruples of products, times i32 scales, and added to a */
+KT_INLINE vi vi_scaled_wide(vi a, vi u, vi x, vi scale) {
+    return vi_add(a, vi_mul(scale, vi_dot8(vi_zero(), u, x)));
+}
+/* one group's scale as i32 */
+KT_INLINE vi vi_wide_scale(vi bytes, int k) {
+    return vi_sar(vi_shl(bytes, 24 - 8 * k), 24);
+}
+KT_INLINE vi vi_quads(vi u, vi s) {
+    return vi_dot8(vi_zero(), u, s);
+}
+KT_INLINE vi vi_quads_wide(vi u, vi s) {
+    return vi_dot8(vi_zero(), u, s);
+}
+
+#endif

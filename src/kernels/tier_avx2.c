@@ -1,0 +1,29 @@
+/* The avx2 tier. Quantised products are in tier_avx2_q256.c and tier_avx2_q32.c, to compile side by
+ * side. */
+#include "kernels/kernels.h"
+#include "kernels/simd_avx2.h"
+#include "kernels/lanes.inc"
+#include "kernels/tier_256.inc"
+
+static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
+    vi acc[10], a = vi_bytes(3), b = vi_bytes(5);
+    KT_UNROLL for (int i = 0; i < 10; i++) acc[i] = vi_set1(i);
+    for (uint64_t n = 0; n < iterations; n++) {
+        KT_UNROLL for (int i = 0; i < 10; i++) {
+            __asm__ volatile("" : "+x"(a), "+x"(b)); /* no two products may be shared */
+            acc[i] = vi_add16(acc[i], vi_pairs(a, b));
+        }
+    }
+    for (int i = 1; i < 10; i++) acc[0] = vi_add(acc[0], acc[i]);
+    *sink = _mm256_extract_epi32(acc[0], 0);
+    return iterations * 10 * 32;
+}
+
+const kt__kernels kt__kernels_avx2 = {
+    .name = "avx2",
+    .mm = {FLOAT_TABLE(12), MM(Q4_0, 16), MM(Q4_1, 16), MM(Q5_0, 16), MM(Q5_1, 16), MM(Q8_0, 16),
+           MM(IQ4_NL, 16), MM(Q2_K, 16), MM(Q3_K, 16), MM(Q4_K, 16), MM(Q5_K, 16), MM(Q6_K, 16),
+           MM(IQ4_XS, 16)},
+    TIER_COMMON,
+    .peak_i8 = peak_i8,
+};

@@ -1,0 +1,20 @@
+/* The avxvnni tier's products of types of 256. */
+#include "kernels/kernels.h"
+#include "kernels/simd_avxvnni.h"
+#include "kernels/lanes.inc"
+#include "kernels/rowdot_256.h"
+
+#define KT_PREFETCH_BYTES 8192
+#include "kernels/rowdot.inc"
+
+#define GEMM_TILE 4
+#include "kernels/gemm_vnni.inc"
+
+#include "kernels/mm_names.h"
+
+KT_DEFINE_MM(Q2_K)
+KT_DEFINE_MM(Q3_K)
+KT_DEFINE_MM(Q4_K)
+KT_DEFINE_MM(Q5_K)
+KT_DEFINE_MM(Q6_K)
+KT_DEFINE_MM(IQ4_XS)
