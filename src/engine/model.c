@@ -73,7 +73,12 @@ static kt_status load_template(kt_model *model, kt_error *err) {
     model->template_text = kt__strndup(source.s, source.len);
     if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);
     model->info.template_ = model->template_text;
-    if (kt__chat_template_parse(source.s, source.len, &model->chat, &model->chat_error) != KT_OK) {
+    status = kt__chat_template_parse(source.s, source.len, &model->chat, &model->chat_error);
+    if (status == KT_E_NOMEM) {
+        if (err) *err = model->chat_error;
+        return status;
+    }
+    if (status != KT_OK) {
         kt__log_line(&model->ctx->log, KT_LOG_WARN, "the chat template cannot be used: %s",
                      model->chat_error.message);
     }
