@@ -15,7 +15,7 @@
 static char dir[] = "/tmp/kt_gguf_XXXXXX";
 
 static const char *in_dir(const char *name) {
-    static char paths[4][256];
+    static char paths[4][320];
     static int turn;
     turn = (turn + 1) % 4;
     snprintf(paths[turn], sizeof paths[turn], "%s/%s", dir, name);
@@ -136,7 +136,7 @@ static void test_metadata_copies_verbatim(void **state) {
     kt__gguf *from, *to;
     kt__gguf_writer *w;
     kt_error err;
-    char path[256];
+    char path[320];
     snprintf(path, sizeof path, "%s", in_dir("copy.gguf"));
     OK(open_file(in_dir("round.gguf"), &from, &err));
     OK(kt__gguf_writer_open(path, &w, &err));
