@@ -5,7 +5,9 @@
  * documents go to an OpenMP team, each with its own gradient; sums are taken in a fixed order, so
  * a run is reproducible for a given BLAS. Prints the loss as it goes; evaluates on the held-out
  * documents and writes OUT every --eval-every steps and at the end. With --init FILE.f32 it starts
- * from a checkpoint; with --steps 0 it only evaluates.
+ * from a checkpoint; with --steps 0 it only evaluates. --until N stops early, at N steps of a
+ * schedule of --steps; --linear 1 lets the rate fall in a straight line to 0 in place of the
+ * cosine.
  */
 #include "net.h"
 #include "optim.h"
@@ -36,7 +38,7 @@ typedef struct {
 
 typedef struct {
     const char *data, *heldout, *out, *init;
-    int steps, warmup, eval_every, n_micro, micro_tok, seed;
+    int steps, until, linear, warmup, eval_every, n_micro, micro_tok, seed;
     float lr, lr_embd, decay, prompt_weight;
     net_dims dims;
 } options;
@@ -167,7 +169,7 @@ static double micro_fill(micro *m, stream *s, int max_tok, float prompt_weight) 
 static float schedule(const options *o, int step) {
     if (step < o->warmup) return (float)(step + 1) / (float)o->warmup;
     float p = (float)(step - o->warmup) / (float)(o->steps - o->warmup);
-    return 0.02f + 0.98f * 0.5f * (1.0f + cosf(3.14159265f * p));
+    return o->linear ? 1.0f - p : 0.02f + 0.98f * 0.5f * (1.0f + cosf(3.14159265f * p));
 }
 
 /* Adds one document's answers to a tally: tokens, and spans that argmax reproduces whole. */
@@ -266,7 +268,7 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
     stream s = stream_new(set, (uint64_t)o->seed);
     double start = seconds(CLOCK_MONOTONIC), loss = 0.0;
     long n_tok = 0, n_loss = 0;
-    for (int step = 0; step < o->steps; step++) {
+    for (int step = 0; step < o->steps && step < o->until; step++) {
         double sum = 0.0;
         for (int i = 0; i < o->n_micro; i++)
             sum += micro_fill(&m[i], &s, o->micro_tok, o->prompt_weight), n_tok += m[i].b.n_tok;
@@ -292,7 +294,7 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
             fflush(stdout);
             loss = 0.0, n_loss = 0;
         }
-        if ((step + 1) % o->eval_every == 0 || step + 1 == o->steps) {
+        if ((step + 1) % o->eval_every == 0 || step + 1 == o->steps || step + 1 == o->until) {
             save(n, w, o->out);
             evaluate(o, n, w, held, m, work, team);
         }
@@ -304,6 +306,7 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
 
 static options parse(int argc, char **argv) {
     options o = {.steps = 4000,
+                 .until = 1 << 30,
                  .warmup = 100,
                  .eval_every = 500,
                  .n_micro = 4,
@@ -320,6 +323,10 @@ static options parse(int argc, char **argv) {
         const char *k = argv[i], *v = argv[i + 1];
         if (!strcmp(k, "--steps"))
             o.steps = atoi(v);
+        else if (!strcmp(k, "--until"))
+            o.until = atoi(v);
+        else if (!strcmp(k, "--linear"))
+            o.linear = atoi(v);
         else if (!strcmp(k, "--warmup"))
             o.warmup = atoi(v);
         else if (!strcmp(k, "--eval-every"))
