@@ -129,7 +129,8 @@ static void test_fixture(void **state) {
         };
         if (!have_tier(tiers[t])) continue;
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
-            if (t == 0 && v == sizeof variants / sizeof variants[0] - 1) continue; /* slow there */
+            if (t == 0 && v != 3)
+                continue; /* the reference is slow: one variant shows that it slices and joins */
             memset(got, 0xff, bytes);
             run(&variants[v], got);
             if (memcmp(want, got, bytes) != 0) {

@@ -181,6 +181,9 @@ static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     bool scaled = rope->kind == KT__ROPE_LINEAR || rope->kind == KT__ROPE_YARN;
     rope->freq_scale = scaled && factor > 0.0f ? 1.0f / factor : 1.0f;
     rope->attn_factor = read_f32(r, "rope.scaling.attn_factor", false, 1.0f);
+    bool has_factors = kt__gguf_find_tensor(r->gguf, "rope_factors_long.weight") != NULL;
+    if (rope->kind == KT__ROPE_PLAIN && has_factors)
+        rope->kind = KT__ROPE_LONGROPE; /* converters write no type */
     rope->ext_factor = 1.0f;
     rope->beta_fast = read_f32(r, "rope.scaling.yarn_beta_fast", false, 32.0f);
     rope->beta_slow = read_f32(r, "rope.scaling.yarn_beta_slow", false, 1.0f);
