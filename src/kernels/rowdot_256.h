@@ -7,6 +7,11 @@
 
 /* ---- unpacking: q[j] holds weights 32j..32j+31, as u8 or, wide ones, as WIDE_BIAS says ---- */
 
+KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
+    (void)type;
+    memcpy(to, from, 256);
+}
+
 KT_INLINE void quants_nibbles_k(const uint8_t *qs, vi q[8]) {
     KT_UNROLL for (int i = 0; i < 4; i++) {
         vi x = vi_load(qs + 32 * i);
@@ -91,43 +96,51 @@ KT_INLINE vi quants_q32(kt__type type, const uint8_t *block) {
 
 /* i16 scales of 32 weights; the scale bytes of group i are in dwords i/4 of `scale`, LANES apart */
 KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
-    int g = fine_groups(type) ? 2 * j : j, step = fine_groups(type) ? 1 : 0;
+    if (!fine_groups(type)) { /* unsigned, below 64 */
+        vi word = _mm256_set1_epi16((short)(0xff00 | j % 4));
+        return vi_shuffle8(vi_bcast(scale + LANES * (j / 4)), word);
+    }
+    int g = 2 * j;
     vi idx = _mm256_setr_m128i(_mm_set1_epi16((short)(g % 4 << 8 | 0xff)),
-                               _mm_set1_epi16((short)((g % 4 + step) << 8 | 0xff)));
+                               _mm_set1_epi16((short)((g % 4 + 1) << 8 | 0xff)));
     return vi_sar16(vi_shuffle8(vi_bcast(scale + LANES * (g / 4)), idx), 8);
 }
 
 /* part[t]: lanes whose sum is the superblock's sum of scale * weight * activation */
 KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *scale,
-                         const int8_t *act, size_t stride, int n_tok, vi *part) {
+                         const int8_t *act, int n_tok, vi *part) {
     vi q[8], s[8];
     quants_q256(type, block, q);
     KT_UNROLL for (int j = 0; j < 8; j++) {
         s[j] = is_wide(type) ? vi_wide_scale(vi_bcast(scale + LANES * (j / 4)), j % 4)
                              : scales16(type, scale, j);
     }
-    KT_UNROLL for (int t = 0; t < n_tok; t++) {
-        const int8_t *x = act + (size_t)t * stride;
+    KT_ROLLED for (int t = 0; t < n_tok; t++) {
+        const int8_t *x = act + 256 * t;
         vi sum = vi_zero();
         KT_UNROLL for (int j = 0; j < 8; j++) {
             vi xj = vi_load(x + 32 * j);
-            sum = is_wide(type) ? vi_scaled_wide(sum, q[j], xj, s[j])
-                                : vi_dot16(sum, s[j], vi_pairs(q[j], xj));
+            if (is_wide(type))
+                sum = vi_scaled_wide(sum, q[j], xj, s[j]);
+            else if (j)
+                sum = vi_dot16(sum, s[j], vi_pairs(q[j], xj));
+            else
+                sum = _mm256_madd_epi16(s[j], vi_pairs(q[j], xj));
         }
         part[t] = sum;
     }
 }
 
 /* part[t]: lane j is block j's sum */
-KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, size_t stride,
-                        int n_tok, vi *part) {
+KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
+                        vi *part) {
     vi q[8];
     KT_UNROLL for (int j = 0; j < 8; j++) q[j] =
         quants_q32(type, block + (size_t)j * block_bytes(type));
-    KT_UNROLL for (int t = 0; t < n_tok; t++) {
+    KT_ROLLED for (int t = 0; t < n_tok; t++) {
         vi s[8];
         KT_UNROLL for (int j = 0; j < 8; j++) {
-            vi xj = vi_load(act + (size_t)t * stride + 32 * j);
+            vi xj = vi_load(act + 256 * t + 32 * j);
             s[j] = is_wide(type) ? vi_quads_wide(q[j], xj) : vi_quads(q[j], xj);
         }
         part[t] = vi_reduce(s);

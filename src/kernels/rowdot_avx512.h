@@ -7,14 +7,9 @@
 
 #include "kernels/simd_avx512.h"
 
-/* ---- unpacking: q[j] holds weights 64j..64j+63 as u8 ---- */
+/* ---- unpacking: q[j] holds 64 weights as u8: 64j..64j+63, but for Q4_K and Q5_K as arrange_act
+ * says ---- */
 
-KT_INLINE vi low512(vi a, vi b) {
-    return _mm512_inserti64x4(a, _mm512_castsi512_si256(b), 1);
-}
-KT_INLINE vi high512(vi a, vi b) {
-    return _mm512_shuffle_i64x2(a, b, 0xee);
-}
 KT_INLINE vi dup256(const void *p) {
     return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)p));
 }
@@ -23,21 +18,29 @@ KT_INLINE vi halves16(int low, int high) {
     return _mm512_inserti64x4(_mm512_set1_epi16((short)low), _mm256_set1_epi16((short)high), 1);
 }
 
+/* The order of 256 activations that matches q. Q4_K and Q5_K: groups 0 2 1 3 4 6 5 7, as a register
+ * of nibbles has them. */
+KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
+    static const int nibbles[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+    bool reorder = type == KT__TYPE_Q4_K || type == KT__TYPE_Q5_K;
+    for (int g = 0; g < 8; g++) memcpy(to + 32 * g, from + 32 * (reorder ? nibbles[g] : g), 32);
+}
+
 KT_INLINE void quants_nibbles_k(const uint8_t *qs, vi q[4]) {
     for (int i = 0; i < 2; i++) {
-        vi x = vi_load(qs + 64 * i), low = low_bits(x, 15), high = low_bits(vi_shr(x, 4), 15);
-        q[2 * i] = low512(low, high);
-        q[2 * i + 1] = high512(low, high);
+        vi x = vi_load(qs + 64 * i);
+        q[2 * i] = low_bits(x, 15);
+        q[2 * i + 1] = low_bits(vi_shr(x, 4), 15);
     }
 }
 
 KT_INLINE void quants_q5_k(const kt__q5_k *b, vi q[4]) {
     vi high = dup256(b->qh);
     quants_nibbles_k(b->qs, q);
-    q[0] = vi_or(q[0], low_bits(_mm512_sllv_epi16(high, halves16(4, 3)), 16));
-    q[1] = vi_or(q[1], low_bits(_mm512_sllv_epi16(high, halves16(2, 1)), 16));
-    q[2] = vi_or(q[2], low_bits(_mm512_srlv_epi16(high, halves16(0, 1)), 16));
-    q[3] = vi_or(q[3], low_bits(_mm512_srlv_epi16(high, halves16(2, 3)), 16));
+    q[0] = vi_or(q[0], low_bits(_mm512_sllv_epi16(high, halves16(4, 2)), 16));
+    q[1] = vi_or(q[1], low_bits(_mm512_sllv_epi16(high, halves16(3, 1)), 16));
+    q[2] = vi_or(q[2], low_bits(_mm512_srlv_epi16(high, halves16(0, 2)), 16));
+    q[3] = vi_or(q[3], low_bits(_mm512_srlv_epi16(high, halves16(1, 3)), 16));
 }
 
 KT_INLINE void quants_q6_k(const kt__q6_k *b, vi q[4]) {
@@ -106,8 +109,7 @@ KT_INLINE vi quants_q32(kt__type type, const uint8_t *block, int j) {
 
 /* ---- sums ---- */
 
-/* i16 scales for the products of 64 weights; the scale bytes of group i are in dwords i/4 of
- * `scale`, LANES apart */
+/* i16 scales for the products of q[j], whose scale bytes are in dwords of `scale`, LANES apart */
 KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
     if (fine_groups(type)) {
         const vi each = _mm512_inserti64x4(
@@ -116,9 +118,22 @@ KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
             _mm256_setr_m128i(_mm_set1_epi16(0x02ff), _mm_set1_epi16(0x03ff)), 1);
         return vi_sar16(vi_shuffle8(vi_bcast(scale + LANES * j), each), 8);
     }
-    vi two =
-        j % 2 ? halves16((short)0xff02, (short)0xff03) : halves16((short)0xff00, (short)0xff01);
-    return vi_shuffle8(vi_bcast(scale + LANES * (j / 2)), two); /* unsigned, below 64 */
+    int g = j % 2; /* groups g and g + 2 of four; unsigned, below 64 */
+    return vi_shuffle8(vi_bcast(scale + LANES * (j / 2)),
+                       halves16((short)(0xff00 | g), (short)(0xff02 | g)));
+}
+
+/* Q6_K's stand in the block, in order */
+KT_INLINE void scales_q6_k(const kt__q6_k *b, vi s[4]) {
+    __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b->scales));
+    const long long each = 0x0001000100010001;
+    vi all = _mm512_castsi256_si512(words);
+    KT_UNROLL for (int j = 0; j < 4; j++) {
+        vi idx = _mm512_set_epi64((4 * j + 3) * each, (4 * j + 3) * each, (4 * j + 2) * each,
+                                  (4 * j + 2) * each, (4 * j + 1) * each, (4 * j + 1) * each,
+                                  4 * j * each, 4 * j * each);
+        s[j] = _mm512_permutexvar_epi16(idx, all);
+    }
 }
 
 KT_INLINE vi scales32(const int32_t *scale, int j) {
@@ -129,21 +144,26 @@ KT_INLINE vi scales32(const int32_t *scale, int j) {
 
 /* part[t]: lanes whose sum is the superblock's sum of scale * u8 * activation */
 KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *scale,
-                         const int8_t *act, size_t stride, int n_tok, vi *part) {
+                         const int8_t *act, int n_tok, vi *part) {
     vi q[4], s[4];
-    quants_q256(type, block, q);
     bool wide = is_wide(type); /* pairs of products exceed i16 */
-    KT_UNROLL for (int j = 0; j < 4; j++) s[j] =
-        wide ? scales32(scale, j) : scales16(type, scale, j);
-    KT_UNROLL for (int t = 0; t < n_tok; t++) {
-        const int8_t *x = act + (size_t)t * stride;
+    quants_q256(type, block, q);
+    if (type == KT__TYPE_Q6_K)
+        scales_q6_k((const void *)block, s);
+    else
+        KT_UNROLL for (int j = 0; j < 4; j++) s[j] =
+            wide ? scales32(scale, j) : scales16(type, scale, j);
+    KT_ROLLED for (int t = 0; t < n_tok; t++) {
+        const int8_t *x = act + 256 * t;
         vi sum = vi_zero();
         KT_UNROLL for (int j = 0; j < 4; j++) {
             vi xj = vi_load(x + 64 * j);
             if (wide) {
-                sum = vi_add(sum, vi_mul(s[j], vi_dot8(vi_zero(), q[j], xj)));
+                vi scaled = vi_mul(s[j], vi_dot8(vi_zero(), q[j], xj));
+                sum = j ? vi_add(sum, scaled) : scaled;
             } else {
-                sum = vi_dot16(sum, s[j], _mm512_maddubs_epi16(q[j], xj));
+                vi pairs = _mm512_maddubs_epi16(q[j], xj);
+                sum = j ? vi_dot16(sum, s[j], pairs) : _mm512_madd_epi16(s[j], pairs);
             }
         }
         part[t] = sum;
@@ -152,12 +172,12 @@ KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *sca
 
 /* part[t]: 128-bit lanes 0 and 1 sum to blocks 0, 2, 4, 6 of the group; 2 and 3 to blocks 1, 3, 5,
  * 7 */
-KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, size_t stride,
-                        int n_tok, vi *part) {
+KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
+                        vi *part) {
     vi q[4];
     KT_UNROLL for (int j = 0; j < 4; j++) q[j] = quants_q32(type, block, j);
-    KT_UNROLL for (int t = 0; t < n_tok; t++) {
-        const int8_t *x = act + (size_t)t * stride;
+    KT_ROLLED for (int t = 0; t < n_tok; t++) {
+        const int8_t *x = act + 256 * t;
         vi s[4];
         KT_UNROLL for (int j = 0; j < 4; j++) s[j] = vi_dot8(vi_zero(), q[j], vi_load(x + 64 * j));
         vi a = vi_add(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1]));
