@@ -8,10 +8,16 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+enum {
+    SLAB_PAGES_MAX = 64,   /* 1024 positions */
+    SLAB_BYTES = 16u << 20 /* slabs are smaller where a page is large, but hold a split */
+};
+
 struct kt__kv {
     kt__kv_shape shape;
     size_t k_head_bytes, v_head_bytes; /* one head's part of a page */
-    size_t layer_bytes, page_bytes;
+    size_t page_bytes;
+    int slab_shift; /* log2 of the pages of a slab */
     uint8_t *base;
     size_t mapped_bytes;
     int64_t n_pages, n_used;
@@ -35,9 +41,18 @@ size_t kt__kv_page_bytes(const kt__kv_shape *s) {
     return (k_head_bytes(s) + v_head_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
 }
 
+/* The largest slab within SLAB_BYTES, but one attention split at least. */
+static int slab_shift_for(size_t page_bytes) {
+    int pages = SLAB_PAGES_MAX, shift = 0;
+    while (pages > KT__SPLIT_PAGES && (size_t)pages * page_bytes > SLAB_BYTES) pages /= 2;
+    while (1 << shift < pages) shift++;
+    return shift;
+}
+
 static kt_status map_pages(kt__kv *kv, kt_error *err) {
-    size_t bytes;
-    if (!kt__mul_size(kv->page_bytes, (size_t)kv->n_pages, &bytes)) {
+    size_t bytes, slab = (size_t)1 << kv->slab_shift;
+    size_t whole = ((size_t)kv->n_pages + slab - 1) / slab * slab;
+    if (!kt__mul_size(kv->page_bytes, whole, &bytes)) {
         return kt__fail(err, KT_E_NOMEM, "the K/V store is too large for the address space");
     }
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -66,8 +81,8 @@ kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out
     kv->shape = *shape;
     kv->k_head_bytes = k_head_bytes(shape);
     kv->v_head_bytes = v_head_bytes(shape);
-    kv->layer_bytes = (kv->k_head_bytes + kv->v_head_bytes) * (size_t)shape->n_head_kv;
     kv->page_bytes = kt__kv_page_bytes(shape);
+    kv->slab_shift = slab_shift_for(kv->page_bytes);
     kv->n_pages = n_pages;
     kv->refs = kt__calloc((size_t)n_pages, sizeof *kv->refs);
     kv->free_ids = kt__calloc((size_t)n_pages, sizeof *kv->free_ids);
@@ -99,16 +114,26 @@ int64_t kt__kv_n_used(const kt__kv *kv) {
     return kv->n_used;
 }
 
+/* Where the K of a layer and head begins in a page's slab; the page's number in the slab in *index.
+ */
+static uint8_t *head_base(const kt__kv *kv, int32_t page, int layer, int head, size_t *index) {
+    size_t slab = (size_t)page >> kv->slab_shift, n = (size_t)1 << kv->slab_shift;
+    size_t row = (size_t)layer * (size_t)kv->shape.n_head_kv + (size_t)head;
+    *index = (size_t)page & (n - 1);
+    return kv->base + (slab * kv->page_bytes + row * (kv->k_head_bytes + kv->v_head_bytes)) * n;
+}
+
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    size_t at = (size_t)page * kv->page_bytes + (size_t)layer * kv->layer_bytes +
-                (size_t)head * kv->k_head_bytes;
-    return (kt__f16 *)(void *)(kv->base + at);
+    size_t index;
+    uint8_t *base = head_base(kv, page, layer, head, &index);
+    return (kt__f16 *)(void *)(base + index * kv->k_head_bytes);
 }
 
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    size_t at = (size_t)page * kv->page_bytes + (size_t)layer * kv->layer_bytes +
-                (size_t)kv->shape.n_head_kv * kv->k_head_bytes + (size_t)head * kv->v_head_bytes;
-    return (kt__f16 *)(void *)(kv->base + at);
+    size_t index;
+    uint8_t *base = head_base(kv, page, layer, head, &index);
+    return (kt__f16 *)(void *)(base + (kv->k_head_bytes << kv->slab_shift) +
+                               index * kv->v_head_bytes);
 }
 
 static int32_t page_take(kt__kv *kv) {
@@ -139,12 +164,22 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
     *table = (kt__kv_table){0};
 }
 
+static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
+    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        for (int head = 0; head < kv->shape.n_head_kv; head++) {
+            memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head),
+                   kv->k_head_bytes);
+            memcpy(kt__kv_v(kv, to, layer, head), kt__kv_v(kv, from, layer, head),
+                   kv->v_head_bytes);
+        }
+    }
+}
+
 /* Gives the table its own copy of the page that position n_old will share with earlier ones. */
 static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t old = table->pages[index];
     int32_t own = page_take(kv);
-    memcpy(kv->base + (size_t)own * kv->page_bytes, kv->base + (size_t)old * kv->page_bytes,
-           kv->page_bytes);
+    page_copy(kv, old, own);
     table->pages[index] = own;
     page_drop(kv, old);
 }

@@ -5,9 +5,11 @@
  * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts
  * of pages that no other table shares.
  *
- * Layout of a page: for each layer, K f16 [n_head_kv][head_dim_k][16] then V f16
- * [n_head_kv][16][head_dim_v], each head's part 64-byte aligned. Memory is reserved as address
- * space and touched as pages are used. */
+ * Layout: pages lie in slabs of a power of two of them, at least one attention split's. In a slab,
+ * for each layer and head: K of all its pages, f16 [page][head_dim_k][16], then V, f16
+ * [page][16][head_dim_v], each page's part 64-byte aligned. A sequence that grows undisturbed takes
+ * consecutive pages, so that a split's keys are one linear stream, and its values another. Memory
+ * is reserved as address space and touched as pages are used. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
 
