@@ -190,6 +190,8 @@ static kt_status exec_filterblock(kt__jx *x, const kt__jnode *node, kt__jframe *
     kt__jv val;
     KT__JTRY(capture(x, node->body, frame, &inner, &val));
     KT__JTRY(kt__jx_eval_filters(x, node->b, inner, val, &val));
+    x->line = node->line;
+    if (val.type != KT__J_STR) return kt__jx_fail(x, "a filter block must give text");
     return kt__jx_add_str(x, sink, val);
 }
 
@@ -208,20 +210,14 @@ static kt_status exec_macro(kt__jx *x, const kt__jnode *node, kt__jframe *frame)
     return kt__jx_bind_name(x, frame, node->name, macro);
 }
 
-/* The call as written, with its body as the argument `caller`: bound to that name around the call.
- */
+/* The call as written, with its body as one more argument, `caller`. */
 static kt_status exec_callblock(kt__jx *x, const kt__jnode *node, kt__jframe *frame,
                                 kt__jsb *sink) {
-    kt__jv caller, out;
-    KT__JTRY(make_macro(x, node->b, frame, &caller));
-    const kt__jnode caller_const = {.kind = KT__JN_CONST, .line = node->line, .value = caller};
-    const kt__jstr name = {.data = "caller", .len = 6, .n_cp = 6, .from_template = true};
-    kt__jnode kwarg = {.kind = KT__JN_KWARG, .line = node->line, .value = kt__j_str(&name)};
-    kwarg.a = (kt__jnode *)&caller_const;
-    kwarg.next = node->a->b;
-    kt__jnode call = *node->a;
-    call.b = &kwarg;
-    KT__JTRY(kt__jx_eval(x, &call, frame, &out));
+    static const kt__jstr name = {.data = "caller", .len = 6, .n_cp = 6, .from_template = true};
+    kt__jkwarg caller = {.name = &name};
+    kt__jv out;
+    KT__JTRY(make_macro(x, node->b, frame, &caller.val));
+    KT__JTRY(kt__jx_eval_call(x, node->a, frame, &caller, &out));
     return kt__jx_add_str(x, sink, out);
 }
 

@@ -115,6 +115,9 @@ kt_status kt__jx_loop_attr(kt__jx *x, kt__jloop *loop, const kt__jstr *name,
 
 /* jinja_expr.c */
 kt_status kt__jx_eval(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv *out) KT_CHECKED;
+/* The call in node, with one more named argument where extra is not NULL. */
+kt_status kt__jx_eval_call(kt__jx *x, const kt__jnode *node, kt__jframe *frame,
+                           const kt__jkwarg *extra, kt__jv *out) KT_CHECKED;
 /* The filters of a block over what it wrote. */
 kt_status kt__jx_eval_filters(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv input,
                               kt__jv *out) KT_CHECKED;

@@ -236,9 +236,12 @@ kt_status kt__jx_text(kt__jx *x, const char *what, kt__jv v, const kt__jstr **ou
     return kt__jx_fail(x, "%s: expected a string, not %s", what, kt__j_type_name(v));
 }
 
-static kt_status eval_args(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jargs *out) {
+/* extra: one more named argument, or NULL */
+static kt_status eval_args(kt__jx *x, const kt__jnode *node, kt__jframe *frame,
+                           const kt__jkwarg *extra, kt__jargs *out) {
     size_t n = 0;
     for (const kt__jnode *a = node; a; a = a->next) n++;
+    n += extra != NULL;
     *out = (kt__jargs){0};
     if (!n) return KT_OK;
     kt__jv *pos = kt__arena_alloc(&x->arena, n * sizeof *pos);
@@ -252,6 +255,7 @@ static kt_status eval_args(kt__jx *x, const kt__jnode *node, kt__jframe *frame, 
             KT__JTRY(kt__jx_eval(x, a, frame, &pos[out->n_pos++]));
         }
     }
+    if (extra) kw[out->n_kw++] = *extra;
     out->pos = pos;
     out->kw = kw;
     return KT_OK;
@@ -456,11 +460,12 @@ static kt_status eval_getattr(kt__jx *x, const kt__jnode *node, kt__jframe *fram
     return kt__jx_getattr(x, obj, node->value.u.s, out);
 }
 
-static kt_status eval_call(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv *out) {
+kt_status kt__jx_eval_call(kt__jx *x, const kt__jnode *node, kt__jframe *frame,
+                           const kt__jkwarg *extra, kt__jv *out) {
     kt__jv callee;
     kt__jargs args;
     KT__JTRY(kt__jx_eval(x, node->a, frame, &callee));
-    KT__JTRY(eval_args(x, node->b, frame, &args));
+    KT__JTRY(eval_args(x, node->b, frame, extra, &args));
     x->line = node->line;
     return kt__jx_call(x, callee, &args, out);
 }
@@ -468,7 +473,7 @@ static kt_status eval_call(kt__jx *x, const kt__jnode *node, kt__jframe *frame, 
 static kt_status apply_filter(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv input,
                               kt__jv *out) {
     kt__jargs args;
-    KT__JTRY(eval_args(x, node->b, frame, &args));
+    KT__JTRY(eval_args(x, node->b, frame, NULL, &args));
     x->line = node->line;
     if (node->op == KT__J_UNKNOWN)
         return kt__jx_fail(x, "no filter is named '%.*s'", (int)node->value.u.s->len,
@@ -497,7 +502,7 @@ static kt_status eval_test(kt__jx *x, const kt__jnode *node, kt__jframe *frame, 
     kt__jargs args;
     bool holds;
     KT__JTRY(kt__jx_eval(x, node->a, frame, &input));
-    KT__JTRY(eval_args(x, node->b, frame, &args));
+    KT__JTRY(eval_args(x, node->b, frame, NULL, &args));
     x->line = node->line;
     if (node->op == KT__J_UNKNOWN)
         return kt__jx_fail(x, "no test is named '%.*s'", (int)node->value.u.s->len,
@@ -534,7 +539,7 @@ static kt_status eval_kind(kt__jx *x, const kt__jnode *node, kt__jframe *frame, 
     case KT__JN_COND: return eval_cond(x, node, frame, out);
     case KT__JN_GETATTR: return eval_getattr(x, node, frame, out);
     case KT__JN_GETITEM: return eval_getitem(x, node, frame, out);
-    case KT__JN_CALL: return eval_call(x, node, frame, out);
+    case KT__JN_CALL: return kt__jx_eval_call(x, node, frame, NULL, out);
     case KT__JN_FILTER: return eval_filter(x, node, frame, out);
     case KT__JN_TEST: return eval_test(x, node, frame, out);
     default: return kt__jx_fail(x, "an unexpected expression");

@@ -164,10 +164,10 @@ kt_status kt__jf_truncate(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     static const kt__jstr dots = {.data = "...", .len = 3, .n_cp = 3, .from_template = true};
     const kt__jstr *s, *end = &dots;
     kt__jv slots[4], cut;
-    int64_t length, leeway;
+    int64_t n, length, leeway;
     kt__jsb text;
     KT__JTRY(kt__jx_bind(x, "truncate", args, names, 4, 0, slots));
-    KT__JTRY(kt__jx_text(x, "truncate", v, &s));
+    KT__JTRY(kt__jx_length(x, v, &n));
     KT__JTRY(kt__jx_int(x, "truncate", slots[0], 255, &length));
     if (slots[2].type != KT__J_MISSING) KT__JTRY(kt__jx_text(x, "truncate", slots[2], &end));
     if (slots[3].type == KT__J_NONE) slots[3].type = KT__J_MISSING;
@@ -175,7 +175,8 @@ kt_status kt__jf_truncate(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     if (length < (int64_t)end->n_cp || leeway < 0)
         return kt__jx_fail(x, "truncate: the length is too small");
     *out = v;
-    if ((int64_t)s->n_cp - leeway <= length) return KT_OK;
+    if (n - leeway <= length) return KT_OK; /* whatever it is */
+    KT__JTRY(kt__jx_text(x, "truncate", v, &s));
     size_t keep = kt__jstr_offset(s, (size_t)length - end->n_cp);
     if (!kt__j_truth(slots[1])) {
         size_t space = kt__jstr_rfind(s, " ", 1, keep);

@@ -317,7 +317,7 @@ static kt_status format_value(kt__jx *x, kt__jsb *sink, kt__jv v, const kt__jstr
     bool as_float = f.type && strchr("eEfFgG%", f.type);
     if ((v.type == KT__J_INT || v.type == KT__J_BOOL) && as_float)
         return put_float(x, sink, &f, (double)as_int(v));
-    if ((v.type == KT__J_INT || (v.type == KT__J_BOOL && f.type)) && f.precision < 0 &&
+    if ((v.type == KT__J_INT || v.type == KT__J_BOOL) && f.precision < 0 &&
         (!f.type || strchr("dxXob", f.type)))
         return put_int(x, sink, &f, as_int(v));
     if (v.type == KT__J_FLOAT && (!f.type || as_float)) return put_float(x, sink, &f, v.u.f);

@@ -14,14 +14,14 @@ static size_t char_at(const kt__jstr *s, size_t at, uint32_t *cp) {
     return n ? n : 1;
 }
 
-/* A capital sigma ends a word when a cased character is before it and none after, ignorables aside.
- */
-static bool is_final_sigma(const kt__jstr *s, size_t at) {
+/* A capital sigma ends a word when a cased character is before it (not before `from`) and none
+ * after, ignorables aside. */
+static bool is_final_sigma(const kt__jstr *s, size_t from, size_t at) {
     uint32_t cp = 0;
     bool before = false;
-    for (size_t i = at; i > 0 && !before;) {
+    for (size_t i = at; i > from && !before;) {
         do i--;
-        while (i > 0 && ((unsigned char)s->data[i] & 0xC0) == 0x80);
+        while (i > from && ((unsigned char)s->data[i] & 0xC0) == 0x80);
         char_at(s, i, &cp);
         if (kt__j_is_case_ignorable(cp)) continue;
         if (!kt__j_is_cased(cp)) return false;
@@ -36,9 +36,9 @@ static bool is_final_sigma(const kt__jstr *s, size_t at) {
     return true;
 }
 
-static size_t lower_at(const kt__jstr *s, size_t at, uint32_t cp, uint32_t out[3]) {
+static size_t lower_at(const kt__jstr *s, size_t from, size_t at, uint32_t cp, uint32_t out[3]) {
     if (cp == 0x3a3) { /* capital sigma */
-        out[0] = is_final_sigma(s, at) ? 0x3c2 : 0x3c3;
+        out[0] = is_final_sigma(s, from, at) ? 0x3c2 : 0x3c3;
         return 1;
     }
     return kt__j_lower(cp, out);
@@ -50,23 +50,27 @@ static bool starts_word(uint32_t before) {
     return (before < 0x80 && before && strchr("-({[<", (int)before)) || kt__jstr_space(c, n);
 }
 
-/* One character mapped; `before` is the character in front of it, 0 at the start. */
+/* One character mapped; `before` is the character in front of it, 0 at the start; *word: where the
+ * lower part of the word began, for the filter title, which lowers each word by itself. */
 static size_t map_char(const kt__jstr *s, size_t at, uint32_t cp, uint32_t before, kt__jcase mode,
-                       uint32_t out[3]) {
+                       size_t *word, uint32_t out[3]) {
     bool first = at == 0;
     switch (mode) {
     case KT__JCASE_UPPER: return kt__j_upper(cp, out);
     case KT__JCASE_SWAP:
-        if (kt__j_is_upper(cp)) return lower_at(s, at, cp, out);
+        if (kt__j_is_upper(cp)) return lower_at(s, 0, at, cp, out);
         if (kt__j_is_lower(cp)) return kt__j_upper(cp, out);
         out[0] = cp;
         return 1;
-    case KT__JCASE_CAPITAL: return first ? kt__j_title(cp, out) : lower_at(s, at, cp, out);
+    case KT__JCASE_CAPITAL: return first ? kt__j_title(cp, out) : lower_at(s, 0, at, cp, out);
     case KT__JCASE_TITLE:
-        return first || !kt__j_is_cased(before) ? kt__j_title(cp, out) : lower_at(s, at, cp, out);
+        return first || !kt__j_is_cased(before) ? kt__j_title(cp, out)
+                                                : lower_at(s, 0, at, cp, out);
     case KT__JCASE_FILTER_TITLE:
-        return first || starts_word(before) ? kt__j_upper(cp, out) : lower_at(s, at, cp, out);
-    default: return lower_at(s, at, cp, out);
+        if (!first && !starts_word(before)) return lower_at(s, *word, at, cp, out);
+        *word = at + char_at(s, at, &cp);
+        return kt__j_upper(cp, out);
+    default: return lower_at(s, 0, at, cp, out);
     }
 }
 
@@ -78,12 +82,12 @@ static bool origin_at(const kt__jstr *s, size_t at, size_t *run) {
 kt_status kt__js_case(kt__jx *x, const kt__jstr *s, kt__jcase mode, kt__jv *out) {
     kt__jsb text;
     uint32_t before = 0, cp, mapped[3];
-    size_t run = 0;
+    size_t run = 0, word = 0;
     KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
     kt__jx_sink(x, &text);
     for (size_t at = 0, n; at < s->len; at += n) {
         n = char_at(s, at, &cp);
-        size_t n_mapped = map_char(s, at, cp, before, mode, mapped);
+        size_t n_mapped = map_char(s, at, cp, before, mode, &word, mapped);
         for (size_t i = 0; i < n_mapped; i++) {
             char bytes[4];
             kt__jsb_add(&text, bytes, kt__utf8_encode(mapped[i], bytes), origin_at(s, at, &run));
@@ -212,7 +216,8 @@ static kt_status split_space(kt__jx *x, const kt__jstr *s, int64_t max, kt__jlis
         KT__JTRY(push_sub(x, out, s, at, end));
         at = skip_space(s, end, true);
     }
-    return at < s->len ? push_sub(x, out, s, at, skip_space_back(s, s->len, true)) : KT_OK;
+    return at < s->len ? push_sub(x, out, s, at, s->len)
+                       : KT_OK; /* the limit leaves its end as it is */
 }
 
 static kt_status split_space_right(kt__jx *x, const kt__jstr *s, int64_t max, kt__jlist *out) {
@@ -222,7 +227,7 @@ static kt_status split_space_right(kt__jx *x, const kt__jstr *s, int64_t max, kt
         KT__JTRY(push_sub(x, out, s, from, to));
         to = skip_space_back(s, from, true);
     }
-    return to > 0 ? push_sub(x, out, s, skip_space(s, 0, true), to) : KT_OK;
+    return to > 0 ? push_sub(x, out, s, 0, to) : KT_OK;
 }
 
 static kt_status split_right(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int64_t max,

@@ -15,7 +15,7 @@ typedef struct reader {
 } reader;
 
 static kt_status bad(reader *r, const char *what) {
-    return kt__fail_at(r->err, KT_E_FORMAT, "JSON", r->at, "%s at byte %zu", what, r->at);
+    return kt__fail_at(r->err, KT_E_FORMAT, "JSON", r->at, "not JSON: %s", what);
 }
 
 static kt_status no_memory(reader *r) {
@@ -239,8 +239,8 @@ static bool word(reader *r, const char *text) {
 
 static kt_status read_nested(reader *r, kt__jv *out) {
     if (++r->nest > KT__JSON_MAX_NEST)
-        return kt__fail_at(r->err, KT_E_LIMIT, "JSON", r->at, "nested deeper than %d at byte %zu",
-                           KT__JSON_MAX_NEST, r->at);
+        return kt__fail_at(r->err, KT_E_LIMIT, "JSON", r->at, "nested deeper than %d",
+                           KT__JSON_MAX_NEST);
     kt_status status = r->text[r->at++] == '[' ? read_array(r, out) : read_object(r, out);
     r->nest--;
     return status;

@@ -69,7 +69,7 @@ def expected(env, source, variables):
             if len(COMPILED) > 8:
                 COMPILED.clear()
             COMPILED[env, source] = env.from_string(source)
-        values = {"tools": None, "documents": None, "add_generation_prompt": False, **variables}
+        values = {"tools": None, "documents": None, "add_generation_prompt": False, "messages": [], **variables}
         text = COMPILED[env, source].render(**json.loads(json.dumps(values)))
         text.encode()
         return "text", text
