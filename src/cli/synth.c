@@ -110,13 +110,7 @@ static kt_status write_file(const kt__synth_plan *plan, const kt__gguf *vocab, i
     kt__gguf_writer *w = NULL;
     kt_status status;
     KT__TRY(kt__gguf_writer_open(path, &w, err));
-    kt__synth_put_meta(plan, w);
-    KT__TRY(kt__synth_put_vocab(plan, vocab, w, err));
-    for (size_t i = 0; i < plan->n_tensors; i++) {
-        const kt__synth_tensor *t = &plan->tensors[i];
-        const uint64_t ne[2] = {(uint64_t)t->n_cols, (uint64_t)t->n_rows};
-        kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, ne);
-    }
+    KT__TRY(kt__synth_put_header(plan, vocab, w, err));
     KT__TRY(kt__gguf_finish_header(w, err));
     KT__TRY(write_tensors(plan, n_threads, w, err));
     status = kt__gguf_writer_close(w, err);

@@ -2,8 +2,8 @@
  *
  * Owns: the presets, the quantisation recipes, the plan (which tensors, of which type and
  * statistics) and the bytes of any row of a planned tensor. The plan is apart from writing, so that
- * the same model can be a file (synth) or live in memory (bench). Does not compute with the
- * weights. A plan is immutable once made; kt__synth_fill may be called from any thread. */
+ * the same model can be a file (synth) or live in memory (bench: synth_image.c). Does not compute
+ * with the weights. A plan is immutable once made; kt__synth_fill may be called from any thread. */
 #ifndef KT_CLI_SYNTH_H
 #define KT_CLI_SYNTH_H
 
@@ -103,5 +103,19 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w);
  * encodes any text), or copied from another file and padded with unused tokens to plan->n_vocab. */
 kt_status kt__synth_put_vocab(const kt__synth_plan *plan, const kt__gguf *from, kt__gguf_writer *w,
                               kt_error *err) KT_CHECKED;
+/* The same with the description of every tensor: all that comes before the data. */
+kt_status kt__synth_put_header(const kt__synth_plan *plan, const kt__gguf *from, kt__gguf_writer *w,
+                               kt_error *err) KT_CHECKED;
+
+/* ---- a planned model in memory, as the bytes of a GGUF file ---- */
+
+typedef struct kt__synth_image {
+    void *data; /* pages as a mapped file has them */
+    size_t size;
+} kt__synth_image;
+
+kt_status kt__synth_image_make(const kt__synth_plan *plan, int n_threads, kt__synth_image *out,
+                               kt_error *err) KT_CHECKED;
+void kt__synth_image_free(kt__synth_image *image); /* also of a zeroed one */
 
 #endif

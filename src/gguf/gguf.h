@@ -165,4 +165,11 @@ kt_status kt__gguf_write_data(kt__gguf_writer *w, const void *data, size_t size,
 kt_status kt__gguf_writer_close(kt__gguf_writer *w, kt_error *err) KT_CHECKED;
 void kt__gguf_writer_abort(kt__gguf_writer *w); /* removes the temporary file */
 
+/* The same without a file, for a model made in memory: metadata and tensors are declared as ever,
+ * then take_header gives the bytes up to the tensors' data (for kt__free, padded so that the data
+ * follows), says how many bytes the data has, and frees w in any case. */
+kt_status kt__gguf_writer_open_memory(kt__gguf_writer **out, kt_error *err) KT_CHECKED;
+kt_status kt__gguf_writer_take_header(kt__gguf_writer *w, char **head, size_t *head_bytes,
+                                      uint64_t *data_bytes, kt_error *err) KT_CHECKED;
+
 #endif

@@ -38,7 +38,8 @@ struct kt__gguf_writer {
 
 static void fail_setter(kt__gguf_writer *w, kt_status code, const char *key, const char *why) {
     if (w->failure.code != KT_OK) return;
-    (void)kt__fail_at(&w->failure, code, w->path, UINT64_MAX, "%s: %s", key, why);
+    (void)kt__fail_at(&w->failure, code, w->path ? w->path : "(memory)", UINT64_MAX, "%s: %s", key,
+                      why);
 }
 
 static void put_le(kt__buf *buf, uint64_t value, int bytes) {
@@ -231,14 +232,22 @@ static kt_status create_temp(kt__gguf_writer *w, kt_error *err) {
     return KT_OK;
 }
 
-kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error *err) {
-    kt_status status;
+kt_status kt__gguf_writer_open_memory(kt__gguf_writer **out, kt_error *err) {
     *out = NULL;
     kt__gguf_writer *w = kt__calloc(1, sizeof *w);
     if (!w) return kt__fail_nomem(err, "a file writer", sizeof *w);
     kt__buf_init(&w->kv, MAX_META_BYTES);
     kt__buf_init(&w->infos, MAX_META_BYTES);
     w->alignment = WRITER_ALIGNMENT;
+    *out = w;
+    return KT_OK;
+}
+
+kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error *err) {
+    kt__gguf_writer *w = NULL;
+    kt_status status;
+    *out = NULL;
+    KT__TRY(kt__gguf_writer_open_memory(&w, err));
     w->path = kt__strdup(path);
     if (!w->path) {
         status = kt__fail_nomem(err, "a path", strlen(path));
@@ -265,21 +274,23 @@ static uint64_t padding(const kt__gguf_writer *w, uint64_t size) {
     return -size & (w->alignment - 1);
 }
 
+/* Magic, version and counts into head; the first failure of all the setters. */
+static kt_status begin_header(kt__gguf_writer *w, kt__buf *head, kt_error *err) {
+    kt__buf_puts(head, "GGUF");
+    put_le(head, WRITER_VERSION, 4);
+    put_le(head, w->n_tensors, 8);
+    put_le(head, w->n_kv, 8);
+    if (head->failed || w->kv.failed || w->infos.failed)
+        fail_setter(w, KT_E_NOMEM, "metadata", "out of memory or over 1 GiB");
+    if (w->failure.code != KT_OK && err) *err = w->failure;
+    return w->failure.code;
+}
+
 kt_status kt__gguf_finish_header(kt__gguf_writer *w, kt_error *err) {
     kt__buf head;
     kt_status status = KT_OK;
     kt__buf_init(&head, 64);
-    kt__buf_puts(&head, "GGUF");
-    put_le(&head, WRITER_VERSION, 4);
-    put_le(&head, w->n_tensors, 8);
-    put_le(&head, w->n_kv, 8);
-    if (head.failed || w->kv.failed || w->infos.failed)
-        fail_setter(w, KT_E_NOMEM, "metadata", "out of memory or over 1 GiB");
-    if (w->failure.code != KT_OK) {
-        if (err) *err = w->failure;
-        status = w->failure.code;
-        goto out;
-    }
+    KT__TRY(begin_header(w, &head, err));
     KT__TRY(write_bytes(w, head.data, head.len, err));
     KT__TRY(write_bytes(w, w->kv.data, w->kv.len, err));
     KT__TRY(write_bytes(w, w->infos.data, w->infos.len, err));
@@ -344,5 +355,25 @@ kt_status kt__gguf_writer_close(kt__gguf_writer *w, kt_error *err) {
     return KT_OK;
 out:
     kt__gguf_writer_abort(w);
+    return status;
+}
+
+kt_status kt__gguf_writer_take_header(kt__gguf_writer *w, char **head, size_t *head_bytes,
+                                      uint64_t *data_bytes, kt_error *err) {
+    static const char zeros[WRITER_ALIGNMENT];
+    kt__buf all;
+    kt_status status;
+    *head = NULL;
+    kt__buf_init(&all, 3 * MAX_META_BYTES);
+    KT__TRY(begin_header(w, &all, err));
+    (void)kt__buf_append(&all, w->kv.data, w->kv.len);
+    (void)kt__buf_append(&all, w->infos.data, w->infos.len);
+    (void)kt__buf_append(&all, zeros, (size_t)padding(w, all.len));
+    *data_bytes = w->data_bytes;
+    if (!all.failed) *head = kt__buf_take(&all, head_bytes);
+    if (!*head) status = kt__fail_nomem(err, "a model's metadata", w->kv.len + w->infos.len);
+out:
+    kt__buf_free(&all);
+    writer_free(w);
     return status;
 }

@@ -1,0 +1,108 @@
+/* cli: bench on small models made in memory, and the demo model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "cli_process.h"
+
+static process bench_ok(const char *arguments) {
+    char line[300];
+    snprintf(line, sizeof line, "bench %s", arguments);
+    process p = cli_run(line, NULL);
+    if (p.code != 0) fail_msg("kentang %s: exit code %d:\n%s", line, p.code, p.err);
+    return p;
+}
+
+static json_t *bench_json(const char *arguments) {
+    process p = bench_ok(arguments);
+    json_error_t error;
+    json_t *rows = json_loads(p.out, 0, &error);
+    if (!json_is_array(rows)) fail_msg("bench %s: no JSON array: %s", arguments, error.text);
+    cli_free(&p);
+    return rows;
+}
+
+static void expect_row(const json_t *rows, size_t i, const char *test, int threads) {
+    const json_t *row = json_array_get(rows, i);
+    assert_string_equal(json_string_value(json_object_get(row, "test")), test);
+    assert_int_equal(json_integer_value(json_object_get(row, "threads")), threads);
+    assert_true(json_real_value(json_object_get(row, "tok_s")) > 0);
+    assert_non_null(json_object_get(row, "share_of_limit"));
+    assert_int_equal(json_array_size(json_object_get(row, "tok_s_runs")), 2);
+}
+
+static void test_rows_of_the_grid(void **state) {
+    (void)state;
+    json_t *rows = bench_json("--preset tiny-qwen2 -p 8,16 -n 4 -d 0,20 -b 1,3 -t 1,2 -r 2 "
+                              "--no-limits -o json");
+    static const char *const names[] = {"pp8",      "pp16",    "tg4",   "pp8@d20",
+                                        "pp16@d20", "tg4@d20", "tg4x3", "tg4@d20x3"};
+    assert_int_equal(json_array_size(rows), 16);
+    for (size_t i = 0; i < 16; i++) expect_row(rows, i, names[i % 8], i < 8 ? 1 : 2);
+    assert_true(json_is_null(json_object_get(json_array_get(rows, 0), "share_of_limit")));
+    json_decref(rows);
+}
+
+static void test_share_of_the_limit(void **state) {
+    (void)state;
+    json_t *rows = bench_json("--preset tiny-llama --quant q8_0 -p 8 -n 4 -t 1 -r 2 -o json");
+    assert_int_equal(json_array_size(rows), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(rows, i);
+        expect_row(rows, i, i ? "tg4" : "pp8", 1);
+        /* a folder without room for the temporary file leaves it out */
+        if (json_is_null(json_object_get(row, "read_bytes_per_s"))) continue;
+        double share = json_real_value(json_object_get(row, "share_of_limit"));
+        double limit = json_real_value(json_object_get(row, "limit_tok_s"));
+        double speed = json_real_value(json_object_get(row, "tok_s"));
+        assert_true(share > 0 && limit > 0);
+        assert_true(share * limit > 0.999 * speed && share * limit < 1.001 * speed);
+    }
+    json_decref(rows);
+}
+
+static void test_float_weights_have_no_integer_limit(void **state) {
+    (void)state;
+    json_t *rows = bench_json("--preset tiny-llama --quant f16 -p 8 -n 0 -t 1 -r 2 -o json");
+    assert_int_equal(json_array_size(rows), 1);
+    assert_true(json_is_null(json_object_get(json_array_get(rows, 0), "share_of_limit")));
+    json_decref(rows);
+}
+
+static void test_table_and_csv(void **state) {
+    (void)state;
+    process p = bench_ok("-p 8 -n 4 -t 1 -r 1 --no-limits");
+    static const char *const words[] = {"| model",        "params", "threads", "t/s",
+                                        "share of limit", " pp8 |", " tg4 |",  "median"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(p.out, words[i])) fail_msg("no \"%s\" in\n%s", words[i], p.out);
+    cli_free(&p);
+    p = bench_ok("-p 8 -n 4 -t 1 -r 1 --no-limits -o csv");
+    assert_ptr_equal(strstr(p.out, "model,quant,"), p.out);
+    assert_non_null(strstr(p.out, ",1,pp8,"));
+    cli_free(&p);
+}
+
+static void test_errors_name_the_option(void **state) {
+    (void)state;
+    cli_expect_error("bench -p 8,,9", 2, "-p: expected whole numbers");
+    cli_expect_error("bench -t 0", 2, "-t: expected whole numbers from 1");
+    cli_expect_error("bench -p 0 -n 0", 2, "nothing to do");
+    cli_expect_error("bench --preset nobody", 2, "no preset");
+    cli_expect_error("bench --preset tiny-llama --quant q9", 2, "no quantisation recipe");
+    cli_expect_error("bench --preset tiny-llama -m x.gguf", 2, "two models");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_the_grid),
+        cmocka_unit_test(test_share_of_the_limit),
+        cmocka_unit_test(test_float_weights_have_no_integer_limit),
+        cmocka_unit_test(test_table_and_csv),
+        cmocka_unit_test(test_errors_name_the_option),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
