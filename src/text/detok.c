@@ -60,8 +60,14 @@ static bool may_be_character(const char *s, size_t len) {
     return kt__utf8_decode(s, len, &cp) == len || kt__utf8_incomplete_tail(s, len) == len;
 }
 
-/* Writes s[len] to out with whole characters only. The held bytes come first; what is left
- * incomplete is held. out has room for 3 bytes for each byte of the two. */
+/* Puts s[n] at out[at], if there is an out. Returns the next place. */
+static size_t put(char *out, size_t at, const char *s, size_t n) {
+    if (out) memcpy(out + at, s, n);
+    return at + n;
+}
+
+/* Writes the held bytes and s[len] to out (NULL: only counts), whole characters only, and holds
+ * what is left incomplete. Returns how many bytes were written. */
 static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
     size_t n = 0, held = detok->n_held;
     char *hold = detok->held;
@@ -71,8 +77,7 @@ static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
         if (!may_be_character(hold, held + 1)) {
             /* A broken character ends before the byte that does not fit, which may begin another.
              */
-            memcpy(out + n, replacement, 3);
-            n += 3;
+            n = put(out, n, replacement, 3);
             if (held == 0) i++;
             held = 0;
             continue;
@@ -80,8 +85,7 @@ static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
         held++;
         i++;
         if (kt__utf8_decode(hold, held, &cp) == held) {
-            memcpy(out + n, hold, held);
-            n += held;
+            n = put(out, n, hold, held);
             held = 0;
         }
     }
@@ -94,12 +98,14 @@ kt_status kt__detok_push(kt__detok *detok, int32_t id, kt__buf *out, kt_error *e
     if (status != KT_OK) return status;
     bool strip = detok->strip_space;
     kt__str b = without_prefix(shown_bytes(detok->tok, id, detok->flags), &strip);
-    size_t room = 3 * (b.len + detok->n_held);
+    kt__detok trial = *detok;
+    size_t room = filter(&trial, b.s, b.len, NULL);
     if (room && !kt__buf_reserve(out, room)) return fail_append(out, room, err);
     detok->strip_space = strip;
-    if (room == 0) return KT_OK;
-    out->len += filter(detok, b.s, b.len, out->data + out->len);
-    out->data[out->len] = '\0';
+    char *at = room ? out->data + out->len : NULL;
+    (void)filter(detok, b.s, b.len, at);
+    out->len += room;
+    if (at) at[room] = '\0';
     return KT_OK;
 }
 
