@@ -5,10 +5,16 @@
 #include "base/error.h"
 #include "engine/engine.h"
 
+/* The texts of control tokens lie in the file, which somebody may have cut: asked before they are
+ * read, and by still_there after, for what the fault guard may have replaced meanwhile. */
 static kt_status need_tokenizer(const kt_model *model, kt_error *err) {
     kt__error_clear(err);
-    if (model->tok) return KT_OK;
+    if (model->tok) return kt__gguf_check(model->gguf, err);
     return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: use token ids", model->info.path);
+}
+
+static kt_status still_there(const kt_model *model, kt_status status, kt_error *err) {
+    return status == KT_OK ? kt__gguf_check(model->gguf, err) : status;
 }
 
 static kt_status need_template(const kt_model *model, kt_error *err) {
@@ -31,6 +37,7 @@ kt_status kt_tokenize(const kt_model *model, const char *text, size_t len, unsig
     KT__TRY(need_tokenizer(model, err));
     kt__ids_init(&found, SIZE_MAX);
     status = kt__tokenizer_encode(model->tok, text, len, flags, &found, err);
+    status = still_there(model, status, err);
     if (status == KT_OK) {
         *n = found.len;
         size_t copy = found.len < cap ? found.len : cap;
@@ -53,6 +60,7 @@ kt_status kt_detokenize(const kt_model *model, const int32_t *ids, size_t n, uns
     KT__TRY(need_tokenizer(model, err));
     kt__buf_init(&buf, SIZE_MAX / 2);
     status = kt__tokenizer_decode(model->tok, ids, n, flags, &buf, err);
+    status = still_there(model, status, err);
     if (status == KT_OK) {
         *len = buf.len;
         size_t copy = buf.len < cap ? buf.len : cap;
@@ -128,6 +136,7 @@ static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rend
     }
     KT__TRY(kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs,
                                           KT_TOK_ADD_SPECIAL, &found, err));
+    KT__TRY(still_there(model, status, err));
     *ids = kt__ids_take(&found, n_ids);
     if (!*ids) status = kt__fail_nomem(err, "prompt ids", 0);
 out:

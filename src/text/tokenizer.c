@@ -204,11 +204,11 @@ static kt_status encode_stretch(kt__encoder *enc, const char *s, size_t len) {
  */
 static size_t after_special(const kt__tokenizer *tok, const char *s, size_t len, size_t at,
                             int32_t id) {
-    kt__str text = kt__tok_text(tok, (size_t)id);
-    bool strips =
-        tok->rstrip_special && !is(text, "<|endoftext|>") && !is(text, "<s>") && !is(text, "<unk>");
     size_t n;
     uint32_t cp;
+    if (!tok->rstrip_special) return at;
+    kt__str text = kt__tok_text(tok, (size_t)id);
+    bool strips = !is(text, "<|endoftext|>") && !is(text, "<s>") && !is(text, "<unk>");
     while (strips && at < len && (kt__unicode_next(s + at, len - at, &n, &cp) & KT__UC_SPACE))
         at += n;
     return at;
