@@ -9,10 +9,13 @@
 
 #include "gguf/gguf.h"
 
+typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixture_vocab;
+
 typedef struct fixture_spec {
     const char *arch;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
     bool qkv_bias, qk_norm, post_norm, fused, tied;
+    fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *skip;     /* tensor to leave out */
     const char *misshape; /* tensor to give one column more */
     const char *mistype;  /* tensor to declare as I8 */
@@ -102,6 +105,41 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
 #undef PUT
 }
 
+/* Single letters, one merge, control tokens, and numbered words up to n_vocab. */
+static inline void fixture_put_vocab(const fixture_spec *s, kt__gguf_writer *w) {
+    static const char *const first[] = {"<unk>", "<s>", "</s>", "<0x41>", "a", "b", "ab", "c"};
+    static const char template_[] =
+        "{% for m in messages %}{{ '<s>' + m['role'] + ' ' + m['content'] }}{% endfor %}"
+        "{% if add_generation_prompt %}ab{% endif %}";
+    enum { MAX = 512, CONTROL = 3, BYTE = 6 };
+    kt__str tokens[MAX], merge = {"a b", 3};
+    float scores[MAX];
+    int32_t types[MAX];
+    char text[MAX][8];
+    int n = s->n_vocab < MAX ? s->n_vocab : MAX;
+    for (int i = 0; i < n; i++) {
+        int len = i < 8 ? snprintf(text[i], sizeof text[i], "%s", first[i])
+                        : snprintf(text[i], sizeof text[i], "w%d", i);
+        tokens[i] = (kt__str){text[i], (size_t)len};
+        scores[i] = (float)-i;
+        types[i] = i < 3 ? CONTROL : i == 3 && s->vocab == FIXTURE_SPM ? BYTE : 1;
+    }
+    kt__gguf_put_str(w, "tokenizer.ggml.model", s->vocab == FIXTURE_SPM ? "llama" : "gpt2");
+    kt__gguf_put_strs(w, "tokenizer.ggml.tokens", tokens, (uint64_t)n);
+    kt__gguf_put_i32s(w, "tokenizer.ggml.token_type", types, (uint64_t)n);
+    if (s->vocab == FIXTURE_SPM) {
+        kt__gguf_put_f32s(w, "tokenizer.ggml.scores", scores, (uint64_t)n);
+    } else {
+        kt__gguf_put_str(w, "tokenizer.ggml.pre", "qwen2");
+        kt__gguf_put_strs(w, "tokenizer.ggml.merges", &merge, 1);
+    }
+    kt__gguf_put_u32(w, "tokenizer.ggml.unknown_token_id", 0);
+    kt__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", 1);
+    kt__gguf_put_u32(w, "tokenizer.ggml.eos_token_id", 2);
+    kt__gguf_put_bool(w, "tokenizer.ggml.add_bos_token", true);
+    kt__gguf_put_str(w, "tokenizer.chat_template", template_);
+}
+
 /* Overwrites the type number of a tensor in a finished file (the writer refuses types it does not
  * know): it stands after the name, the number of dimensions and the dimensions. */
 static inline void fixture_patch_type(const char *path, const char *name, uint32_t type) {
@@ -129,6 +167,7 @@ static inline kt_status fixture_write(const fixture_spec *s, const char *path, k
     kt_status status = kt__gguf_writer_open(path, &w, err);
     if (status != KT_OK) return status;
     fixture_header(s, w);
+    if (s->vocab != FIXTURE_NO_VOCAB) fixture_put_vocab(s, w);
     for (int t = 0; t < n; t++) {
         uint64_t ne[2] = {list[t].ne[0] + (fixture_is(s->misshape, list[t].name) ? 1 : 0),
                           list[t].ne[1]};
