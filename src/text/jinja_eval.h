@@ -188,6 +188,7 @@ kt_status kt__jx_push(kt__jx *x, kt__jlist *list, kt__jv v) KT_CHECKED;
 kt_status kt__jx_list(kt__jx *x, kt__jlist_kind kind, const kt__jv *items, size_t n,
                       kt__jlist **out) KT_CHECKED;
 kt_status kt__jx_put(kt__jx *x, kt__jdict *dict, kt__jv key, kt__jv val) KT_CHECKED;
+kt_status kt__jx_bad_key(kt__jx *x, kt__jv key); /* the error of a key that cannot be hashed */
 kt_status kt__jx_undefined(kt__jx *x, kt__jv v); /* the error of using an undefined value */
 
 #endif

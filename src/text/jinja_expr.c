@@ -21,10 +21,15 @@ kt_status kt__jx_list(kt__jx *x, kt__jlist_kind kind, const kt__jv *items, size_
     return KT_OK;
 }
 
+kt_status kt__jx_bad_key(kt__jx *x, kt__jv key) {
+    KT__JTRY(kt__jx_step(x, 1)); /* hashing stops where the steps end */
+    return kt__jx_fail(x, "a %s cannot be a key", kt__j_type_name(key));
+}
+
 kt_status kt__jx_put(kt__jx *x, kt__jdict *dict, kt__jv key, kt__jv val) {
     switch (kt__jdict_set(&x->arena, dict, key, val, &x->steps)) {
     case KT__JKEY_NOMEM: return kt__jx_nomem(x);
-    case KT__JKEY_BAD: return kt__jx_fail(x, "a %s cannot be a key", kt__j_type_name(key));
+    case KT__JKEY_BAD: return kt__jx_bad_key(x, key);
     default: return KT_OK;
     }
 }

@@ -184,15 +184,11 @@ static kt_status key_args(kt__jx *x, const char *what, const kt__jargs *args, kt
     return kt__jx_bind(x, what, args, names, 2, 1, slots);
 }
 
-static kt_status bad_key(kt__jx *x, kt__jv key) {
-    return kt__jx_fail(x, "a %s cannot be a key", kt__j_type_name(key));
-}
-
 static kt_status dict_get(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     kt__jv slots[2];
     KT__JTRY(key_args(x, "get", args, slots));
     kt__jkey_result r = kt__jdict_get(v.u.d, slots[0], out, &x->steps);
-    if (r == KT__JKEY_BAD) return bad_key(x, slots[0]);
+    if (r == KT__JKEY_BAD) return kt__jx_bad_key(x, slots[0]);
     if (r == KT__JKEY_NONE) *out = slots[1].type == KT__J_MISSING ? kt__j_none() : slots[1];
     return KT_OK;
 }
@@ -202,7 +198,7 @@ static kt_status dict_pop(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     KT__JTRY(key_args(x, "pop", args, slots));
     KT__JTRY(kt__jx_step(x, v.u.d->n / 8 + 1));
     kt__jkey_result r = kt__jdict_remove(v.u.d, slots[0], out, &x->steps);
-    if (r == KT__JKEY_BAD) return bad_key(x, slots[0]);
+    if (r == KT__JKEY_BAD) return kt__jx_bad_key(x, slots[0]);
     if (r == KT__JKEY_FOUND) return KT_OK;
     *out = slots[1];
     return slots[1].type == KT__J_MISSING ? kt__jx_fail(x, "pop: no such key") : KT_OK;

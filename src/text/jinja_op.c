@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "text/jinja_eval.h"
 
 /* ---- numbers
@@ -145,6 +146,7 @@ static kt_status add_strings(kt__jx *x, kt__jv a, kt__jv b, kt__jv *out) {
     if (markup) KT__JTRY(kt__jx_escape(x, a, &left));
     if (markup) KT__JTRY(kt__jx_escape(x, b, &right));
     kt__jx_sink(x, &text);
+    kt__jsb_reserve(&text, left->len + right->len);
     kt__jsb_add_str(&text, left);
     kt__jsb_add_str(&text, right);
     KT__JTRY(kt__jx_sink_done(x, &text, out));
@@ -164,6 +166,8 @@ static kt_status add_lists(kt__jx *x, const kt__jlist *a, const kt__jlist *b, kt
 static kt_status repeat_string(kt__jx *x, const kt__jstr *s, int64_t times, kt__jv *out) {
     kt__jsb text;
     kt__jx_sink(x, &text);
+    size_t bytes;
+    if (times > 0 && kt__mul_size((size_t)times, s->len, &bytes)) kt__jsb_reserve(&text, bytes);
     for (int64_t i = 0; i < times && s->len; i++) {
         if (!kt__jsb_add_str(&text, s)) break;
     }
@@ -224,8 +228,13 @@ kt_status kt__jx_binary(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, kt__jv *out) 
  * ---------------------------------------------------------------------------------------- */
 
 static kt_status contains_item(kt__jx *x, kt__jlist *list, kt__jv item, bool *out) {
+    static const kt__jdict nothing;
+    kt__jv ignored;
     size_t *at = list->kind == KT__JL_ITER ? &list->pos : &(size_t){0};
     *out = false;
+    if (list->kind == KT__JL_KEYS &&
+        kt__jdict_get(&nothing, item, &ignored, &x->steps) == KT__JKEY_BAD)
+        return kt__jx_bad_key(x, item);
     while (!*out && *at < list->n) {
         KT__JTRY(kt__jx_step(x, 1));
         *out = kt__j_equal(list->items[(*at)++], item, &x->steps);
@@ -241,7 +250,7 @@ static kt_status contains(kt__jx *x, kt__jv item, kt__jv in, bool *out) {
     case KT__J_LIST: return contains_item(x, in.u.l, item, out);
     case KT__J_DICT: {
         kt__jkey_result r = kt__jdict_get(in.u.d, item, &ignored, &x->steps);
-        if (r == KT__JKEY_BAD) return type_error(x, KT__JOP_IN, item, in);
+        if (r == KT__JKEY_BAD) return kt__jx_bad_key(x, item);
         *out = r == KT__JKEY_FOUND;
         return KT_OK;
     }

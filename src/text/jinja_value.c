@@ -105,14 +105,14 @@ void kt__jsb_init(kt__jsb *b, kt__arena *arena, size_t max) {
     *b = (kt__jsb){.arena = arena, .max = max};
 }
 
-static bool sb_reserve(kt__jsb *b, size_t extra) {
+bool kt__jsb_reserve(kt__jsb *b, size_t extra) {
     if (b->failed || b->too_long) return false;
     if (extra > b->max - b->len) {
         b->too_long = true;
         return false;
     }
     if (extra <= b->cap - b->len) return true;
-    size_t cap = b->cap ? b->cap * 2 : 128;
+    size_t cap = b->cap ? b->cap * 2 : extra < 64 ? 128 : extra;
     if (cap < b->len + extra) cap = b->len + extra;
     char *grown = kt__arena_alloc_aligned(b->arena, cap, 1);
     if (!grown) {
@@ -146,7 +146,7 @@ static bool sb_run(kt__jsb *b, bool from_template) {
 }
 
 bool kt__jsb_add(kt__jsb *b, const char *data, size_t len, bool from_template) {
-    if (!sb_reserve(b, len)) return false;
+    if (!kt__jsb_reserve(b, len)) return false;
     if (len == 0) return true;
     memcpy(b->data + b->len, data, len);
     b->len += len;

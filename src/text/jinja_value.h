@@ -165,6 +165,8 @@ typedef struct kt__jsb {
 } kt__jsb;
 
 void kt__jsb_init(kt__jsb *b, kt__arena *arena, size_t max);
+bool kt__jsb_reserve(kt__jsb *b,
+                     size_t extra); /* room for so many bytes more, where the size is known */
 bool kt__jsb_add(kt__jsb *b, const char *data, size_t len, bool from_template);
 bool kt__jsb_add_str(kt__jsb *b, const kt__jstr *s); /* with its origins */
 bool kt__jsb_add_sub(kt__jsb *b, const kt__jstr *s, size_t from, size_t to);

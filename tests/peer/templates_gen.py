@@ -231,6 +231,9 @@ class Generator:
 PYTHON_ONLY = re.compile(r"object at 0x|<generator|<built-in|<bound|<Namespace|<method|<function|iterator|<class|LoopContext|<Macro|"
                          r"reversed object|<jinja2|Undefined,|dict_itemiterator|Markup\(|<LoopContext|<Macro", re.I)
 
+# -2 ** x is (-2) ** x in Jinja's grammar, but its code generator drops the parentheses of a constant.
+NEGATIVE_POWER = re.compile(r"-[0-9.e]+ \*\*")
+
 
 def run(driver, expected, strict, mutable, count, seed):
     skipped = bad = texts = 0
@@ -239,6 +242,9 @@ def run(driver, expected, strict, mutable, count, seed):
         want = expected(strict, source, VARIABLES)
         if want[0] == "error" and "SecurityError" in want[1]:
             want = expected(mutable, source, VARIABLES)
+        if NEGATIVE_POWER.search(source):
+            skipped += 1
+            continue
         unknown = want[1].startswith("TemplateAssertionError: No filter")  # kentang says so when it gets there
         if unknown or (PYTHON_ONLY.search(want[1]) and want[0] == "text"):
             skipped += 1
