@@ -387,6 +387,55 @@ KT_API void kt_req_cancel(kt_req *req); /* async-signal-safe; the next or runnin
 KT_API void kt_req_get_result(const kt_req *req, kt_gen_result *out);
 KT_API void kt_req_close(kt_req *req);
 
+/* ---- profile
+ * --------------------------------------------------------------------------------------- */
+
+/* Where time goes. The parts of a batch, as the thread that called sees them; X(name, phrase) */
+#define KT_PROFILE_PART_LIST(X)                           \
+    X(KT_PROFILE_EMBED, "embedding")                      \
+    X(KT_PROFILE_NORM, "norm and quantise")               \
+    X(KT_PROFILE_QKV, "query, key and value projections") \
+    X(KT_PROFILE_ATTENTION, "attention")                  \
+    X(KT_PROFILE_ATTN_OUT, "attention output projection") \
+    X(KT_PROFILE_GATE_UP, "feed-forward gate and up")     \
+    X(KT_PROFILE_DOWN, "feed-forward down")               \
+    X(KT_PROFILE_HEAD, "vocabulary head")                 \
+    X(KT_PROFILE_BARRIER, "waiting at barriers")          \
+    X(KT_PROFILE_BATCH, "batch set-up and results")
+
+typedef enum kt_profile_part {
+#define X(name, text) name,
+    KT_PROFILE_PART_LIST(X)
+#undef X
+        KT_PROFILE_PARTS
+} kt_profile_part;
+
+typedef struct kt_profile_phase {
+    uint64_t n_batches, n_tok;
+    double total_ms;                  /* the sum of part_ms */
+    double part_ms[KT_PROFILE_PARTS]; /* a part's time is without the waits at its barriers */
+    double busy_share; /* of all threads' time on the batches, 0 to 1: the rest they waited */
+} kt_profile_phase;
+
+typedef struct kt_profile {
+    /* Wall time inside kt_chat, kt_generate, kt_req_open, kt_req_step, kt_engine_eval and
+     * kt_seq_eval. What follows sums to it, within a part in fifty. */
+    double total_ms;
+    double template_ms, tokenize_ms; /* of kt_chat; kt_tokenize knows no engine */
+    double setup_ms;                 /* opening requests: the sampler takes in the prompt */
+    kt_profile_phase prefill;        /* batches with several tokens of a sequence */
+    kt_profile_phase decode;         /* batches with one token of each */
+    double sample_ms;
+    double detokenize_ms; /* token to text, stop strings */
+    double callback_ms;   /* inside the caller's kt_text_fn */
+} kt_profile;
+
+/* Starts counting from zero, or stops; what was counted stays until the next start. Costs well
+ * under a percent while on. */
+KT_API void kt_engine_profile_enable(kt_engine *engine, bool on);
+KT_API void kt_engine_get_profile(kt_engine *engine, kt_profile *out);
+KT_API const char *kt_profile_part_name(kt_profile_part part); /* "attention"; never NULL */
+
 #ifdef __cplusplus
 }
 #endif

@@ -258,7 +258,11 @@ static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atom
     kt_status status = kt__gguf_check(engine->model->gguf, err);
     if (status != KT_OK) return status;
     kt__pool *pool = engine->model->ctx->pool;
+    kt__profile *profile = kt__engine_profile_on(engine);
+    kt__profile_batch(profile, decode ? KT__PHASE_DECODE : KT__PHASE_PREFILL, batch->n_tok);
     kt__pool_lock(pool);
+    kt__profile_pool(profile, pool, n_threads);
+    kt__fwd_set_profile(engine->fwd, profile);
     uint32_t fpenv = kt__fpenv_enter();
     kt__noalloc_enter();
     kt__pool_begin(pool, n_threads);
@@ -267,6 +271,7 @@ static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atom
     kt__pool_end(pool);
     kt__noalloc_leave();
     kt__fpenv_leave(fpenv);
+    kt__profile_pool(profile, NULL, 0);
     kt__pool_unlock(pool);
     if (status != KT_OK && status != KT_E_NUMERIC) return status;
     /* pages that the fault guard replaced make wrong numbers, or numbers that are not finite */
@@ -323,7 +328,10 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
         items[checked].seq->logits = NULL;
     }
     eval e = {.engine = engine, .items = items, .n_items = n_items};
+    kt__profile *profile = kt__engine_profile_on(engine);
+    kt__profile_begin(profile);
     if (status == KT_OK) status = eval_items(&e, cancel, err);
+    kt__profile_lap(profile, KT_PROFILE_BATCH);
     for (size_t i = 0; i < checked; i++) {
         items[i].seq->in_batch = false;
         size_t before = items[i].seq->n_pos;
@@ -339,7 +347,9 @@ kt_status kt_engine_eval(kt_engine *engine, const kt_eval_item *items, size_t n_
                          kt_error *err) {
     kt__error_clear(err);
     pthread_mutex_lock(&engine->lock);
+    int64_t begin_ns = kt__stage_begin(engine);
     kt_status status = kt__engine_eval_locked(engine, items, n_items, NULL, err);
+    kt__stage_end(engine, KT__STAGE_TOTAL, begin_ns, true);
     pthread_mutex_unlock(&engine->lock);
     return status;
 }

@@ -42,6 +42,23 @@ struct kt_model {
     char *strings[5]; /* owned strings of info */
 };
 
+/* What happens outside batches. */
+typedef enum kt__stage {
+    KT__STAGE_TOTAL, /* inside the outermost call */
+    KT__STAGE_TEMPLATE,
+    KT__STAGE_TOKENIZE,
+    KT__STAGE_SETUP,
+    KT__STAGE_SAMPLE,
+    KT__STAGE_DETOKENIZE,
+    KT__STAGE_CALLBACK,
+    KT__STAGES
+} kt__stage;
+
+typedef struct kt__engine_profile {
+    kt__profile batches;
+    int64_t stage_ns[KT__STAGES];
+} kt__engine_profile;
+
 struct kt_engine {
     kt_model *model;
     kt_engine_params params; /* resolved */
@@ -56,6 +73,8 @@ struct kt_engine {
     int n_seq;          /* open sequences */
     uint64_t mem_bytes; /* charged to the context */
     atomic_bool cancel;
+    atomic_bool profiling;
+    kt__engine_profile profile; /* counted while profiling is on */
 };
 
 struct kt_seq {
@@ -73,6 +92,18 @@ struct kt_seq {
 kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                                  const atomic_bool *cancel, kt_error *err) KT_CHECKED;
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);
+
+/* The time when a stage begins; 0 while nothing is profiled, and then the end does nothing.
+ * `locked`: the engine's lock is held. */
+int64_t kt__stage_begin(const kt_engine *engine);
+void kt__stage_end(kt_engine *engine, kt__stage stage, int64_t begin_ns, bool locked);
+/* The batches' profile or NULL; the engine's lock is held. */
+kt__profile *kt__engine_profile_on(kt_engine *engine);
+
+/* kt_chat_encode; the time of the template and of the tokenizer are added to ns[0] and ns[1]. */
+kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *messages, size_t n,
+                                bool add_generation_prompt, int32_t **ids, size_t *n_ids,
+                                int64_t *ns, kt_error *err) KT_CHECKED;
 
 /* A model needs its network for this call. */
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;

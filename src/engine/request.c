@@ -104,8 +104,9 @@ out:
     return status;
 }
 
-kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
-                      kt_req **out, kt_error *err) {
+static kt_status open_request(kt_seq *seq, const int32_t *ids, size_t n,
+                              const kt_gen_params *params, kt_req **out, kt_error *err) {
+    int64_t begin_ns = kt__stage_begin(seq->engine);
     *out = NULL;
     kt__error_clear(err);
     kt_req *req = kt__calloc(1, sizeof *req);
@@ -115,12 +116,21 @@ kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_pa
     req->opened_us = kt__now_us();
     pthread_mutex_lock(&seq->engine->lock);
     kt_status status = req_init(req, ids, n, err);
+    kt__stage_end(seq->engine, KT__STAGE_SETUP, begin_ns, true);
     pthread_mutex_unlock(&seq->engine->lock);
     if (status == KT_OK) {
         *out = req;
     } else {
         kt_req_close(req);
     }
+    return status;
+}
+
+kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
+                      kt_req **out, kt_error *err) {
+    int64_t begin_ns = kt__stage_begin(seq->engine);
+    kt_status status = open_request(seq, ids, n, params, out, err);
+    kt__stage_end(seq->engine, KT__STAGE_TOTAL, begin_ns, false);
     return status;
 }
 
@@ -161,7 +171,7 @@ static kt_status evaluate_pending(kt_req *req, kt_error *err) {
 static kt_status sample(kt_req *req, int32_t *id, kt_error *err) {
     const kt_engine *engine = req->seq->engine;
     const float *logits = req->seq->logits;
-    int64_t t_us = kt__now_us();
+    int64_t t_us = kt__now_us(), begin_ns = kt__stage_begin(engine);
     kt_status status = KT_OK;
     if (kt__sampler_is_argmax(req->sampler)) {
         bool finite;
@@ -170,6 +180,7 @@ static kt_status sample(kt_req *req, int32_t *id, kt_error *err) {
         status = kt__sampler_sample(req->sampler, logits, req->seq->n_pos, id, err);
     }
     if (status == KT_OK) kt__sampler_accept(req->sampler, *id);
+    kt__stage_end(req->seq->engine, KT__STAGE_SAMPLE, begin_ns, true);
     double took_ms = ms_since(t_us);
     req->result.sample_ms += took_ms;
     req->result.decode_ms += took_ms;
@@ -184,10 +195,12 @@ static void release(kt_req *req, kt__stops_text released) {
 /* The token's text through the detokeniser and the stop strings. */
 static kt_status release_token(kt_req *req, int32_t id, kt_error *err) {
     if (!req->seq->engine->model->tok) return KT_OK;
+    int64_t begin_ns = kt__stage_begin(req->seq->engine);
     kt__buf_clear(&req->piece);
     kt_status status = kt__detok_push(&req->detok, id, &req->piece, err);
     if (status == KT_OK && req->piece.len)
         release(req, kt__stops_push(req->stops, req->piece.data, req->piece.len));
+    kt__stage_end(req->seq->engine, KT__STAGE_DETOKENIZE, begin_ns, true);
     return status;
 }
 
@@ -247,8 +260,8 @@ static kt_status step_locked(kt_req *req, int32_t *id, kt_error *err) {
     return status;
 }
 
-kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, kt_finish *finish,
-                      kt_error *err) {
+static kt_status step_request(kt_req *req, const char **text, size_t *len, int32_t *id,
+                              kt_finish *finish, kt_error *err) {
     kt_status status = KT_OK;
     kt__error_clear(err);
     kt__buf_clear(&req->text);
@@ -269,6 +282,15 @@ kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, 
     return status;
 }
 
+kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, kt_finish *finish,
+                      kt_error *err) {
+    kt_engine *engine = req->seq->engine;
+    int64_t begin_ns = kt__stage_begin(engine);
+    kt_status status = step_request(req, text, len, id, finish, err);
+    kt__stage_end(engine, KT__STAGE_TOTAL, begin_ns, false);
+    return status;
+}
+
 void kt_req_get_result(const kt_req *req, kt_gen_result *out) {
     *out = req->result;
 }
@@ -280,18 +302,20 @@ static kt_status run_request(kt_req *req, kt_text_fn *on_text, void *user, kt_er
         const char *text;
         size_t len;
         int32_t id;
-        kt_status status = kt_req_step(req, &text, &len, &id, &finish, err);
+        kt_status status = step_request(req, &text, &len, &id, &finish, err);
         if (status != KT_OK) return status;
         if (len == 0 || !on_text) continue;
+        int64_t begin_ns = kt__stage_begin(req->seq->engine);
         if (!on_text(user, text, len, id)) kt_req_cancel(req);
+        kt__stage_end(req->seq->engine, KT__STAGE_CALLBACK, begin_ns, false);
     }
     return KT_OK;
 }
 
-kt_status kt_generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
-                      kt_text_fn *on_text, void *user, kt_gen_result *result, kt_error *err) {
+static kt_status generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
+                          kt_text_fn *on_text, void *user, kt_gen_result *result, kt_error *err) {
     kt_req *req = NULL;
-    kt_status status = kt_req_open(seq, ids, n, params, &req, err);
+    kt_status status = open_request(seq, ids, n, params, &req, err);
     if (status != KT_OK) {
         if (result) *result = (kt_gen_result){.finish = KT_FINISH_ERROR};
         return status;
@@ -299,6 +323,14 @@ kt_status kt_generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_pa
     status = run_request(req, on_text, user, err);
     if (result) kt_req_get_result(req, result);
     kt_req_close(req);
+    return status;
+}
+
+kt_status kt_generate(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
+                      kt_text_fn *on_text, void *user, kt_gen_result *result, kt_error *err) {
+    int64_t begin_ns = kt__stage_begin(seq->engine);
+    kt_status status = generate(seq, ids, n, params, on_text, user, result, err);
+    kt__stage_end(seq->engine, KT__STAGE_TOTAL, begin_ns, false);
     return status;
 }
 
@@ -314,14 +346,26 @@ static size_t keep_common_prefix(kt_seq *seq, const int32_t *ids, size_t n) {
     return common;
 }
 
-kt_status kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
-                  const kt_gen_params *params, kt_text_fn *on_text, void *user,
-                  kt_gen_result *result, kt_error *err) {
+static kt_status encode_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
+                             int32_t **ids, size_t *n, kt_error *err) {
+    int64_t ns[2] = {0};
+    kt_engine *engine = seq->engine;
+    kt_status status =
+        kt__chat_encode_timed(engine->model, messages, n_messages, true, ids, n, ns, err);
+    if (!kt__stage_begin(engine)) return status;
+    pthread_mutex_lock(&engine->lock);
+    engine->profile.stage_ns[KT__STAGE_TEMPLATE] += ns[0];
+    engine->profile.stage_ns[KT__STAGE_TOKENIZE] += ns[1];
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+static kt_status chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
+                      const kt_gen_params *params, kt_text_fn *on_text, void *user,
+                      kt_gen_result *result, kt_error *err) {
     int32_t *ids = NULL;
     size_t n = 0;
-    if (result) *result = (kt_gen_result){.finish = KT_FINISH_ERROR};
-    kt_status status =
-        kt_chat_encode(seq->engine->model, messages, n_messages, true, &ids, &n, err);
+    kt_status status = encode_chat(seq, messages, n_messages, &ids, &n, err);
     if (status != KT_OK) return status;
     if (n > (size_t)seq->engine->params.n_ctx) {
         status =
@@ -331,12 +375,22 @@ kt_status kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
                      n, seq->engine->params.n_ctx);
     } else {
         size_t common = keep_common_prefix(seq, ids, n);
-        status = kt_generate(seq, ids + common, n - common, params, on_text, user, result, err);
+        status = generate(seq, ids + common, n - common, params, on_text, user, result, err);
         if (result && status == KT_OK) {
             result->n_cached = (int32_t)common;
             result->n_prompt = (int32_t)n;
         }
     }
     kt_free(ids);
+    return status;
+}
+
+kt_status kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
+                  const kt_gen_params *params, kt_text_fn *on_text, void *user,
+                  kt_gen_result *result, kt_error *err) {
+    int64_t begin_ns = kt__stage_begin(seq->engine);
+    if (result) *result = (kt_gen_result){.finish = KT_FINISH_ERROR};
+    kt_status status = chat(seq, messages, n_messages, params, on_text, user, result, err);
+    kt__stage_end(seq->engine, KT__STAGE_TOTAL, begin_ns, false);
     return status;
 }

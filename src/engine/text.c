@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
 
@@ -147,15 +148,26 @@ out:
 
 kt_status kt_chat_encode(const kt_model *model, const kt_message *messages, size_t n,
                          bool add_generation_prompt, int32_t **ids, size_t *n_ids, kt_error *err) {
+    int64_t ns[2] = {0};
+    return kt__chat_encode_timed(model, messages, n, add_generation_prompt, ids, n_ids, ns, err);
+}
+
+kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *messages, size_t n,
+                                bool add_generation_prompt, int32_t **ids, size_t *n_ids,
+                                int64_t *ns, kt_error *err) {
     kt_status status;
     kt__chat_out rendered = {0};
+    int64_t start_ns = kt__now_ns(), rendered_ns;
     *ids = NULL;
     *n_ids = 0;
     KT__TRY(need_template(model, err));
     kt__chat_params params = chat_params(model, add_generation_prompt);
     KT__TRY(kt__chat_render(model->chat, messages, n, &params, &rendered, err));
+    rendered_ns = kt__now_ns();
     status = encode_rendered(model, &rendered, ids, n_ids, err);
     kt__chat_out_free(&rendered);
+    ns[0] += rendered_ns - start_ns;
+    ns[1] += kt__now_ns() - rendered_ns;
 out:
     return status;
 }

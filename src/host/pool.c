@@ -51,7 +51,8 @@ static const uint32_t pending_sleeper = UINT32_C(1) << 31; /* the caller sleeps 
 
 typedef struct worker {
     alignas(CACHE_LINE) kt__pool *pool;
-    int64_t spin_ns; /* current budget; its thread alone uses it */
+    int64_t spin_ns;         /* current budget; its thread alone uses it */
+    _Atomic int64_t busy_ns; /* in chunks of timed runs; its thread alone writes it */
     pthread_t thread;
     int index;
 } worker;
@@ -62,6 +63,7 @@ typedef struct run_params {
     int64_t n_items, grain;
     uint32_t n_grains;
     bool noalloc; /* the caller's allocation guard holds for the workers too */
+    bool timed;
 } run_params;
 
 struct kt__pool {
@@ -78,7 +80,8 @@ struct kt__pool {
 
     /* the caller's own */
     alignas(CACHE_LINE) uint32_t epoch;
-    int64_t join_spin_ns;
+    int64_t join_spin_ns, waited_ns;
+    bool timed;
     int n_started;
 
     alignas(CACHE_LINE) pthread_mutex_t turn_mutex;
@@ -211,7 +214,9 @@ static void join_run(kt__pool *pool) {
         }
         value = atomic_load_explicit(&pool->pending, memory_order_acquire);
     }
-    spin_adapt(&pool->join_spin_ns, kt__now_ns() - start, SPIN_JOIN_NS);
+    int64_t waited_ns = kt__now_ns() - start;
+    pool->waited_ns += waited_ns;
+    spin_adapt(&pool->join_spin_ns, waited_ns, SPIN_JOIN_NS);
 }
 
 /* n_grains of the current run are done. After this the run may be over and the pool in its next
@@ -250,14 +255,21 @@ static void compute_chunk(const run_params *run, uint32_t left, uint32_t taken, 
     run->fn(run->arg, begin, end, index);
 }
 
+static void add_busy(worker *self, int64_t ns) {
+    int64_t before = atomic_load_explicit(&self->busy_ns, memory_order_relaxed);
+    atomic_store_explicit(&self->busy_ns, before + ns, memory_order_relaxed);
+}
+
 static void worker_work(worker *self) {
     kt__pool *pool = self->pool;
     uint32_t left, taken;
     while (take_chunk(pool, self->index, &left, &taken)) {
-        bool noalloc = pool->run.noalloc;
+        bool noalloc = pool->run.noalloc, timed = pool->run.timed;
+        int64_t start = timed ? kt__now_ns() : 0;
         if (noalloc) kt__noalloc_enter();
         compute_chunk(&pool->run, left, taken, self->index);
         if (noalloc) kt__noalloc_leave();
+        if (timed) add_busy(self, kt__now_ns() - start);
         report_done(pool, taken);
     }
 }
@@ -299,7 +311,8 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
         fn(arg, 0, n_items, 0);
         return;
     }
-    pool->run = (run_params){fn, arg, n_items, grain, (uint32_t)n_grains, caller_in_noalloc()};
+    pool->run =
+        (run_params){fn, arg, n_items, grain, (uint32_t)n_grains, caller_in_noalloc(), pool->timed};
     atomic_store_explicit(&pool->pending, (uint32_t)n_grains, memory_order_relaxed);
     pool->epoch++;
     atomic_store_explicit(&pool->work, pack_work(pool->epoch, n_workers, (uint32_t)n_grains),
@@ -313,6 +326,24 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
     }
     if (done) report_done(pool, done);
     join_run(pool);
+}
+
+/* ---- what a profile asks
+ * ------------------------------------------------------------------------------- */
+
+int64_t kt__pool_waited_ns(const kt__pool *pool) {
+    return pool->waited_ns;
+}
+
+void kt__pool_set_timed(kt__pool *pool, bool on) {
+    pool->timed = on;
+}
+
+int64_t kt__pool_helpers_ns(const kt__pool *pool) {
+    int64_t sum = 0;
+    for (int i = 1; i < pool->size; i++)
+        sum += atomic_load_explicit(&pool->workers[i].busy_ns, memory_order_relaxed);
+    return sum;
 }
 
 /* ---- steps and turns

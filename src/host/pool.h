@@ -14,6 +14,7 @@
 #define KT_HOST_POOL_H
 
 #include <kentang.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct kt__pool kt__pool;
@@ -45,5 +46,12 @@ void kt__pool_end(kt__pool *pool);
  * visible to the caller. It waits only for chunks that a worker has begun, never for a worker to
  * arrive. No allocation. n_items = 0 is allowed; a grain below 1 counts as 1. */
 void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *fn, void *arg);
+
+/* For a profile, all under the lock: how long callers have waited at the end of runs since the pool
+ * was created; and, while timed is on, how long the other threads have worked (two looks at the
+ * clock a chunk). */
+int64_t kt__pool_waited_ns(const kt__pool *pool);
+void kt__pool_set_timed(kt__pool *pool, bool on);
+int64_t kt__pool_helpers_ns(const kt__pool *pool);
 
 #endif

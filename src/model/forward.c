@@ -37,7 +37,12 @@ struct kt__fwd {
     kt__batch batch;
     const kt__kv *kv;
     int layer; /* cursor: -1 before the embedding, n_layer before the head */
+    kt__profile *profile;
 };
+
+static void lap(const kt__fwd *fwd, kt_profile_part part) {
+    kt__profile_lap(fwd->profile, part);
+}
 
 static float *f32_buf(const kt__fwd *fwd, buf_id id) {
     return fwd->buf[id];
@@ -140,6 +145,10 @@ float *kt__fwd_logits(const kt__fwd *fwd, int i) {
     return f32_buf(fwd, BUF_LOGITS) + (size_t)i * (size_t)fwd->net->hp.n_vocab;
 }
 
+void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile) {
+    fwd->profile = profile;
+}
+
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads) {
     fwd->batch = *batch;
     fwd->kv = kv;
@@ -213,6 +222,7 @@ static void attend(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
         .n_seg = b->n_seg,
     };
     fwd->ops->qkv(fwd->dev, acts, &qkv);
+    lap(fwd, KT_PROFILE_QKV);
     kt__attention attention = {
         .kv = fwd->kv,
         .layer = fwd->layer,
@@ -229,21 +239,27 @@ static void attend(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
         .out = f32_buf(fwd, BUF_ATTN),
     };
     fwd->ops->attention(fwd->dev, &attention);
+    lap(fwd, KT_PROFILE_ATTENTION);
 }
 
 /* x += projection of the block's output, through the post-norm where the architecture has one. */
 static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
-                      const float *post_norm) {
+                      const float *post_norm, kt_profile_part part) {
     const kt__hparams *hp = &fwd->net->hp;
     float *x = f32_buf(fwd, BUF_X);
     size_t ld = (size_t)hp->d_model;
     if (!(hp->features & KT__F_POST_NORM)) {
         fwd->ops->matmul(fwd->dev, w, acts, bias, x, x, ld);
+        lap(fwd, part);
         return true;
     }
     float *tmp = f32_buf(fwd, BUF_TMP);
     fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, tmp, ld);
-    return fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok, hp->d_model, x);
+    lap(fwd, part);
+    bool finite =
+        fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok, hp->d_model, x);
+    lap(fwd, KT_PROFILE_NORM);
+    return finite;
 }
 
 static kt_status attention_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
@@ -255,12 +271,14 @@ static kt_status attention_block(kt__fwd *fwd, const kt__layer *layer, kt_error 
                         n_tok, &acts)) {
         return numeric_error(fwd, "the attention", err);
     }
+    lap(fwd, KT_PROFILE_NORM);
     attend(fwd, layer, &acts);
     const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
     acts = acts_for(fwd, n_tok, hp->n_head * hp->head_dim_v, &out, 1);
     fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), n_tok, &acts);
+    lap(fwd, KT_PROFILE_NORM);
     if (!add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
-                   layer->t[KT__SLOT_ATTN_POST_NORM].v)) {
+                   layer->t[KT__SLOT_ATTN_POST_NORM].v, KT_PROFILE_ATTN_OUT)) {
         return numeric_error(fwd, "the attention's norm", err);
     }
     return KT_OK;
@@ -275,13 +293,16 @@ static kt_status ffn_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
                         n_tok, &acts)) {
         return numeric_error(fwd, "the feed-forward", err);
     }
+    lap(fwd, KT_PROFILE_NORM);
     kt__glu_kind kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
     fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF),
                   (size_t)hp->d_ff);
+    lap(fwd, KT_PROFILE_GATE_UP);
     const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
     acts = acts_for(fwd, n_tok, hp->d_ff, &down, 1);
     fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_FF), n_tok, &acts);
-    if (!add_block(fwd, down, &acts, NULL, layer->t[KT__SLOT_FFN_POST_NORM].v)) {
+    lap(fwd, KT_PROFILE_NORM);
+    if (!add_block(fwd, down, &acts, NULL, layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
     }
     return KT_OK;
@@ -324,9 +345,14 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
 static kt_status step(kt__fwd *fwd, kt_error *err) {
     if (fwd->layer < 0) {
         embed_batch(fwd);
+        lap(fwd, KT_PROFILE_EMBED);
         return KT_OK;
     }
-    if (fwd->layer == fwd->net->hp.n_layer) return head_block(fwd, err);
+    if (fwd->layer == fwd->net->hp.n_layer) {
+        kt_status done = head_block(fwd, err);
+        lap(fwd, KT_PROFILE_HEAD);
+        return done;
+    }
     const kt__layer *layer = &fwd->net->layers[fwd->layer];
     kt_status status = attention_block(fwd, layer, err);
     return status == KT_OK ? ffn_block(fwd, layer, err) : status;

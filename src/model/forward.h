@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "model/net.h"
+#include "model/profile.h"
 
 typedef struct kt__fwd kt__fwd;
 
@@ -43,6 +44,8 @@ uint64_t kt__fwd_scratch_bytes(const kt__fwd *fwd); /* address space; touched as
 uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params);
 
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads);
+/* Where laps go from now on; NULL: nowhere. */
+void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile);
 /* What stops a run between layers. */
 typedef struct kt__stop_at {
     int64_t deadline_us;          /* of kt__now_us; INT64_MAX: none */
