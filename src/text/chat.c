@@ -340,16 +340,21 @@ static kt_status copy_out(const kt__jstr *text, kt__chat_out *out, kt_error *err
 static kt_status render(const kt__chat_template *tmpl, const request *req, kt__chat_out *out,
                         kt_error *err) {
     attempt plain, merged = {0};
-    kt_error ignored;
+    kt_error merge_err = {0};
     kt_status status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
     bool refused = status == KT_E_TEMPLATE && plain.x.raised && plain.n_system > 0;
     bool dropped = status == KT_OK && !req->params->no_system_merge && !system_shows(&plain) &&
                    template_drops_system(tmpl, req);
     if ((refused && !req->params->no_system_merge) || dropped) {
-        kt_status second = render_once(&merged, tmpl, req, SYSTEM_MERGED, &ignored);
+        kt_status second = render_once(&merged, tmpl, req, SYSTEM_MERGED, &merge_err);
         if (second == KT_OK) {
             status = copy_out(merged.text, out, err);
             if (status == KT_OK) out->system_merged = true;
+            goto out;
+        }
+        if (second == KT_E_NOMEM) { /* not the template's word on the merged conversation */
+            status = second;
+            if (err) *err = merge_err;
             goto out;
         }
     }
