@@ -71,6 +71,34 @@ static void test_json(void **state) {
     cli_free(&plain);
 }
 
+static void test_profile(void **state) {
+    (void)state;
+    static const char *const stages[] = {"template_ms", "tokenize_ms",   "setup_ms",
+                                         "sample_ms",   "detokenize_ms", "output_ms"};
+    for (int try = 0; try < 5; try++) { /* a busy machine may take the processor between parts */
+        json_t *a = run_json("run -p 'Tell me a story.' -n 80 --seed 2 --json --profile", NULL);
+        const json_t *p = json_object_get(a, "profile");
+        double sum = 0, wall = json_real_value(json_object_get(p, "wall_ms"));
+        for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+            sum += json_real_value(json_object_get(p, stages[i]));
+        for (int phase = 0; phase < 2; phase++) {
+            const char *key;
+            json_t *ms, *parts = json_object_get(json_object_get(p, phase ? "decode" : "prefill"),
+                                                 "parts_ms");
+            assert_true(json_object_size(parts) >= 8);
+            json_object_foreach(parts, key, ms) sum += json_real_value(ms);
+        }
+        assert_true(strlen(text_at(p, "bottleneck")) > 3);
+        json_decref(a);
+        if (sum > 0.98 * wall && sum < 1.02 * wall) break;
+        if (try == 4) fail_msg("the parts sum to %.3f of %.3f ms", sum, wall);
+    }
+    process p = run_ok("run -p 'Tell me a story.' -n 8 --raw --profile", NULL);
+    assert_non_null(strstr(p.err, "bottleneck: "));
+    assert_non_null(strstr(p.err, "waiting at barriers"));
+    cli_free(&p);
+}
+
 static void test_a_seed_repeats_the_run(void **state) {
     (void)state;
     char again[200];
@@ -329,6 +357,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_alone_on_stdout),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_profile),
         cmocka_unit_test(test_a_seed_repeats_the_run),
         cmocka_unit_test(test_threads_tier_and_batch_change_nothing),
         cmocka_unit_test(test_presets_fill_what_is_not_given),

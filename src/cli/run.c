@@ -6,9 +6,11 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
+#include "cli/profile_report.h"
 #include "cli/sampling_opts.h"
 #include "cli/session.h"
 
@@ -16,7 +18,7 @@ enum { MAX_PROMPT_BYTES = 256 << 20 };
 
 typedef struct run_opts {
     const char *prompt, *file, *system;
-    bool raw, json, interactive;
+    bool raw, json, interactive, profile;
 } run_opts;
 
 #define AT(member) offsetof(run_opts, member)
@@ -54,6 +56,10 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(json),
      .help = "one JSON object on standard output: text, finish and figures"},
+    {.name = "profile",
+     .kind = KT__OPT_ON,
+     .at = AT(profile),
+     .help = "say where the time went: by operator and phase, and the bottleneck"},
 };
 
 static const kt__opt length_table[] = {
@@ -105,7 +111,8 @@ static kt_status get_prompt(const run_opts *opts, const char *word, char **text,
 typedef struct output {
     bool json;
     kt__buf text;
-    char last; /* last character written */
+    char last;          /* last character written */
+    double tokenize_ms; /* of a raw prompt */
 } output;
 
 static bool on_text(void *user, const char *text, size_t len, int32_t id) {
@@ -121,6 +128,7 @@ static kt_status answer_raw(kt__session *s, const char *text, size_t len,
                             kt_error *err) {
     size_t cap = len + 16, n = 0;
     unsigned flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+    int64_t start_ns = kt__now_ns();
     int32_t *ids = kt__calloc(cap, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "the prompt's tokens", cap * sizeof *ids);
     kt_status status = kt_tokenize(s->model, text, len, flags, ids, cap, &n, err);
@@ -131,6 +139,7 @@ static kt_status answer_raw(kt__session *s, const char *text, size_t len,
         if (!ids) return kt__fail_nomem(err, "the prompt's tokens", cap * sizeof *ids);
         status = kt_tokenize(s->model, text, len, flags, ids, cap, &n, err);
     }
+    out->tokenize_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
     if (status == KT_OK) status = kt_generate(s->seq, ids, n, params, on_text, out, result, err);
     kt__free(ids);
     return status;
@@ -154,8 +163,16 @@ static kt_status answer(kt__session *s, const run_opts *opts, const char *text, 
     return answer_raw(s, text, len, params, out, result, err);
 }
 
+static kt__profile_report get_profile(const kt__session *s, double tokenize_ms, double wall_ms) {
+    kt__profile_report report = {.wall_ms = wall_ms, .decode_bytes = s->info.decode_bytes};
+    kt_engine_get_profile(s->engine, &report.profile);
+    report.profile.tokenize_ms += tokenize_ms;
+    if (wall_ms < 0) report.wall_ms = report.profile.total_ms;
+    return report;
+}
+
 static kt_status print_json(const kt__session *s, const output *out, const kt__figures *f,
-                            kt_error *err) {
+                            const kt__profile_report *profile, kt_error *err) {
     uint64_t peak, anon;
     const kt_gen_result *r = &f->last;
     kt__memory_used(&peak, &anon);
@@ -170,6 +187,7 @@ static kt_status print_json(const kt__session *s, const output *out, const kt__f
         (json_int_t)anon, "model", s->info.path, "isa", kt_ctx_isa(s->ctx), "threads",
         (int)s->engine_info.n_threads, "context", (int)s->engine_info.n_ctx);
     if (!object) return kt__fail(err, KT_E_INTERNAL, "the answer cannot be written as JSON");
+    if (profile) json_object_set_new(object, "profile", kt__profile_json(profile));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(object);
     putchar('\n');
@@ -184,17 +202,22 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     kt_error err = {0};
     kt__buf_init(&out.text, SIZE_MAX / 2);
     kt__interrupt_watch(s);
+    int64_t start_ns = kt__now_ns();
     kt_status status = answer(s, opts, text, len, params, &out, &result, &err);
+    double wall_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
     kt__interrupt_unwatch();
     int code = 0;
+    kt__profile_report profile = get_profile(s, out.tokenize_ms, wall_ms);
     if (status == KT_OK) {
         kt__figures_add(&figures, &result);
-        if (opts->json) status = print_json(s, &out, &figures, &err);
+        if (opts->json)
+            status = print_json(s, &out, &figures, opts->profile ? &profile : NULL, &err);
         if (!opts->json && out.last && out.last != '\n' && isatty(STDOUT_FILENO)) putchar('\n');
         fflush(stdout);
     }
     if (status == KT_OK) {
         kt__figures_print(&figures);
+        if (opts->profile) kt__profile_print(&profile);
         if (result.finish == KT_FINISH_CANCELLED) code = kt_status_exit_code(KT_E_CANCELLED);
     } else {
         code = kt__cli_fail("run", &err);
@@ -217,6 +240,8 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
     kt__figures figures = {0};
     int code = kt__chat_run(s, &setup, &figures);
     if (figures.n_answers) kt__figures_print(&figures);
+    kt__profile_report profile = get_profile(s, 0, -1);
+    if (opts->profile) kt__profile_print(&profile);
     return code;
 }
 
@@ -240,6 +265,7 @@ static int run(const kt__session_opts *session_opts, const run_opts *opts,
         code = kt__cli_fail("run", &err);
     } else {
         kt__session_print_plan(&session, session_opts);
+        kt_engine_profile_enable(session.engine, opts->profile);
         bool chat = !text || opts->interactive;
         code = chat ? run_chat(&session, opts, text, &sampling->params)
                     : run_once(&session, opts, text, len, &sampling->params);
