@@ -42,7 +42,7 @@ static size_t random_text(char *out, size_t cap) {
     bool one_word = rng(8) == 0;
     for (size_t k = 1 + rng(one_word ? 60 : 30); k > 0; k--) {
         const char *p =
-            one_word ? "the sinkgo\0" + rng(10) : parts[rng(sizeof parts / sizeof *parts)];
+            one_word ? &"the sinkgo"[rng(10)] : parts[rng(sizeof parts / sizeof *parts)];
         size_t len = one_word ? (*p != ' ') : strlen(p);
         if (n + len > cap) break;
         memcpy(out + n, p, len);
