@@ -3,13 +3,18 @@
 
 #include "base/utf8.h"
 
-/* What id writes. Tokens that never mean text write nothing, unless asked to. */
+/* What id writes. Tokens that never mean text write nothing, unless asked to; unused ones, which
+ * fill a byte-level vocabulary up, never do. */
 static kt__str shown_bytes(const kt__tokenizer *tok, int32_t id, unsigned flags) {
-    kt__tok_attr attr = kt__tokenizer_token_attr(tok, id);
-    bool hidden = attr == KT__TOK_CONTROL || attr == KT__TOK_UNKNOWN || attr == KT__TOK_UNUSED ||
-                  attr == KT__TOK_UNDEFINED;
-    if (hidden && !(flags & KT_TOK_RENDER_SPECIAL)) return (kt__str){"", 0};
-    return kt__tokenizer_token_bytes(tok, id);
+    const kt__str nothing = {"", 0};
+    switch (kt__tokenizer_token_attr(tok, id)) {
+    case KT__TOK_UNUSED: return tok->spm ? kt__tokenizer_token_bytes(tok, id) : nothing;
+    case KT__TOK_UNDEFINED:
+    case KT__TOK_UNKNOWN:
+    case KT__TOK_CONTROL:
+        return flags & KT_TOK_RENDER_SPECIAL ? kt__tokenizer_token_bytes(tok, id) : nothing;
+    default: return kt__tokenizer_token_bytes(tok, id);
+    }
 }
 
 static kt_status check_id(const kt__tokenizer *tok, int32_t id, kt_error *err) {

@@ -90,10 +90,11 @@ static inline bool kt__tok_is_special(const kt__tokenizer *tok, size_t id) {
     return attr == KT__TOK_CONTROL || attr == KT__TOK_UNKNOWN || attr == KT__TOK_USER_DEFINED;
 }
 
-/* May merging or a whole-word lookup give this token? */
+/* May merging or a whole-word lookup give this token? (SentencePiece's unused pieces are pieces.)
+ */
 static inline bool kt__tok_mergeable(const kt__tokenizer *tok, size_t id) {
     return tok->attr[id] == KT__TOK_NORMAL || tok->attr[id] == KT__TOK_USER_DEFINED ||
-           tok->attr[id] == KT__TOK_UNUSED;
+           (tok->attr[id] == KT__TOK_UNUSED && tok->spm);
 }
 
 /* 64 x 64 -> 128 bits, folded. */
