@@ -5,12 +5,32 @@
 #ifndef KT_KERNELS_ROWDOT_256_H
 #define KT_KERNELS_ROWDOT_256_H
 
-/* ---- unpacking: q[j] holds weights 32j..32j+31, as u8 or, wide ones, as WIDE_BIAS says ---- */
+/* Types of 32 are summed by blocks: a 128-bit lane holds half a block, so that two products end in
+ * lanes of one block each. Those of 256 take pairs of products times i16 scales. */
+enum { BLOCK_VECS = 4 /* vectors of block sums a group */ };
 
-KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
-    (void)type;
-    memcpy(to, from, 256);
+KT_INLINE bool by_blocks(kt__type type) {
+    return block_bytes(type) < 40;
 }
+
+KT_INLINE int block_at(kt__type type, int vec, int lane) {
+    (void)type;
+    return 2 * vec + lane;
+}
+
+/* Brings 256 activations into the order of q. */
+KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
+    if (!by_blocks(type)) {
+        memcpy(to, from, 256);
+        return;
+    }
+    for (int i = 0; i < 16; i++) { /* 16 bytes each: [vec][half][lane] */
+        memcpy(to + 16 * i, from + 32 * (i / 4 * 2 + i % 2) + 16 * (i / 2 % 2), 16);
+    }
+}
+
+/* ---- unpacking of superblocks: q[j] holds weights 32j..32j+31, as u8 or, wide ones, as WIDE_BIAS
+ * says ---- */
 
 KT_INLINE void quants_nibbles_k(const uint8_t *qs, vi q[8]) {
     KT_UNROLL for (int i = 0; i < 4; i++) {
@@ -74,22 +94,29 @@ KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[8]) {
     }
 }
 
-/* 16 where the bit of the weight is set */
-KT_INLINE vi fifth_bits(const uint8_t *qh) {
-    const vi byte_of =
-        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-    const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);
-    vi x = vi_and(vi_shuffle8(vi_bcast(qh), byte_of), bit_of);
-    return vi_and(_mm256_cmpeq_epi8(x, bit_of), vi_bytes(16));
-}
+/* ---- unpacking of 32-blocks, two at a time: q[0] their first halves, q[1] their second ones ----
+ */
 
-KT_INLINE vi quants_q32(kt__type type, const uint8_t *block) {
-    size_t qs = qs_offset(type);
-    if (type == KT__TYPE_Q8_0) return vi_xor(vi_load(block + qs), vi_bytes(WIDE_BIAS));
-    vi q = quants_piece(block + qs);
-    if (type == KT__TYPE_IQ4_NL) return iq4_values(q);
-    if (type == KT__TYPE_Q4_0 || type == KT__TYPE_Q4_1) return q;
-    return vi_or(q, fifth_bits(block + qs - 4));
+KT_INLINE void quants_two(kt__type type, const uint8_t *block, vi q[2]) {
+    size_t pitch = block_bytes(type), qs = qs_offset(type);
+    if (type == KT__TYPE_Q8_0) {
+        vi bias = vi_bytes(WIDE_BIAS);
+        q[0] = vi_xor(vi_load_pieces16(block + qs, pitch), bias);
+        q[1] = vi_xor(vi_load_pieces16(block + qs + 16, pitch), bias);
+        return;
+    }
+    bool fifth = type == KT__TYPE_Q5_0 || type == KT__TYPE_Q5_1; /* they stand before the nibbles */
+    const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);
+    vi x = vi_load_pieces16(block + qs, pitch),
+       high = fifth ? vi_load_pieces16(block + qs - 4, pitch) : x;
+    for (int half = 0; half < 2; half++) {
+        q[half] = low_bits(half ? vi_shr(x, 4) : x, 15);
+        if (type == KT__TYPE_IQ4_NL) q[half] = iq4_values(q[half]);
+        if (!fifth) continue;
+        const long long a = 0x0101010101010101 * (2 * half), b = a + 0x0101010101010101;
+        vi bits = vi_and(vi_shuffle8(high, _mm256_setr_epi64x(a, b, a, b)), bit_of);
+        q[half] = vi_or(q[half], low_bits(_mm256_cmpeq_epi8(bits, bit_of), 16));
+    }
 }
 
 /* ---- sums ---- */
@@ -107,8 +134,8 @@ KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
 }
 
 /* part[t]: lanes whose sum is the superblock's sum of scale * weight * activation */
-KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *scale,
-                         const int8_t *act, int n_tok, vi *part) {
+KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *scale,
+                           const int8_t *act, int n_tok, vi *part) {
     vi q[8], s[8];
     quants_q256(type, block, q);
     KT_UNROLL for (int j = 0; j < 8; j++) {
@@ -131,26 +158,22 @@ KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *sca
     }
 }
 
-/* part[t]: lane j is block j's sum */
-KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
-                        vi *part) {
+/* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l). first, second (unless
+ * NULL): as words_of_group */
+KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
+                           vi *part, __m128i *first, __m128i *second) {
     vi q[8];
-    KT_UNROLL for (int j = 0; j < 8; j++) q[j] =
-        quants_q32(type, block + (size_t)j * block_bytes(type));
+    if (first) words_of_group(block_bytes(type), block, first, second);
+    if (first) words_of_group(block_bytes(type), block, first, second);
+    KT_UNROLL for (int i = 0; i < 4; i++)
+        quants_two(type, block + 2 * (size_t)i * block_bytes(type), q + 2 * i);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
-        vi s[8];
-        KT_UNROLL for (int j = 0; j < 8; j++) {
-            vi xj = vi_load(act + 256 * t + 32 * j);
-            s[j] = is_wide(type) ? vi_quads_wide(q[j], xj) : vi_quads(q[j], xj);
+        KT_UNROLL for (int i = 0; i < 4; i++) {
+            vi a = vi_load(act + 256 * t + 64 * i), b = vi_load(act + 256 * t + 64 * i + 32);
+            part[i * LANES + t] = is_wide(type) ? vi_quads2_wide(q[2 * i], a, q[2 * i + 1], b)
+                                                : vi_quads2(q[2 * i], a, q[2 * i + 1], b);
         }
-        part[t] = vi_reduce(s);
     }
-}
-
-/* sum[j] lane i = block j of part[i] */
-KT_INLINE void sums_of_blocks(const vi *part, vi sum[8]) {
-    for (int i = 0; i < 8; i++) sum[i] = part[i];
-    vi_transpose(sum);
 }
 
 #endif

@@ -7,8 +7,35 @@
 
 #include "kernels/simd_avx512.h"
 
-/* ---- unpacking: q[j] holds 64 weights as u8: 64j..64j+63, but for Q4_K and Q5_K as arrange_act
- * says ---- */
+/* 32-blocks, and IQ4_XS, are summed by blocks: a 128-bit lane holds half a block, so that two
+ * products end in lanes of one block each, and scales are applied when blocks are in lanes. The
+ * others take pairs of products times i16 scales. */
+enum { BLOCK_VECS = 2 /* vectors of block sums a superblock */ };
+
+KT_INLINE bool by_blocks(kt__type type) {
+    return block_bytes(type) < 40 || is_wide(type);
+}
+
+KT_INLINE int block_at(kt__type type, int vec, int lane) {
+    (void)type;
+    return 4 * vec + lane;
+}
+
+/* Brings 256 activations into the order of the weights in q: by halves of blocks; of Q4_K and Q5_K
+ * groups 0 2 1 3 4 6 5 7, as a register of nibbles has them. */
+KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
+    static const int nibbles[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+    bool reorder = type == KT__TYPE_Q4_K || type == KT__TYPE_Q5_K;
+    if (!by_blocks(type)) {
+        for (int g = 0; g < 8; g++) memcpy(to + 32 * g, from + 32 * (reorder ? nibbles[g] : g), 32);
+        return;
+    }
+    for (int i = 0; i < 16; i++) { /* 16 bytes each: [vec][half][lane] */
+        memcpy(to + 16 * i, from + 128 * (i / 8) + 32 * (i % 4) + 16 * (i / 4 % 2), 16);
+    }
+}
+
+/* ---- unpacking: q[j] holds 64 weights as u8 ---- */
 
 KT_INLINE vi dup256(const void *p) {
     return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)p));
@@ -16,14 +43,6 @@ KT_INLINE vi dup256(const void *p) {
 /* one byte shift for each half of 32 bytes (the caller masks what crosses bytes) */
 KT_INLINE vi halves16(int low, int high) {
     return _mm512_inserti64x4(_mm512_set1_epi16((short)low), _mm256_set1_epi16((short)high), 1);
-}
-
-/* The order of 256 activations that matches q. Q4_K and Q5_K: groups 0 2 1 3 4 6 5 7, as a register
- * of nibbles has them. */
-KT_INLINE void arrange_act(kt__type type, const int8_t *from, int8_t *to) {
-    static const int nibbles[8] = {0, 2, 1, 3, 4, 6, 5, 7};
-    bool reorder = type == KT__TYPE_Q4_K || type == KT__TYPE_Q5_K;
-    for (int g = 0; g < 8; g++) memcpy(to + 32 * g, from + 32 * (reorder ? nibbles[g] : g), 32);
 }
 
 KT_INLINE void quants_nibbles_k(const uint8_t *qs, vi q[4]) {
@@ -46,8 +65,8 @@ KT_INLINE void quants_q5_k(const kt__q5_k *b, vi q[4]) {
 KT_INLINE void quants_q6_k(const kt__q6_k *b, vi q[4]) {
     for (int i = 0; i < 2; i++) {
         vi low = vi_load(b->ql + 64 * i), high = dup256(b->qh + 32 * i);
-        vi h0 = _mm512_sllv_epi16(high, halves16(4, 2)),
-           h1 = _mm512_srlv_epi16(high, halves16(0, 2));
+        vi h0 = _mm512_sllv_epi16(high, halves16(4, 2));
+        vi h1 = _mm512_srlv_epi16(high, halves16(0, 2));
         q[2 * i] = vi_or(low_bits(low, 15), low_bits(h0, 0x30));
         q[2 * i + 1] = vi_or(low_bits(vi_shr(low, 4), 15), low_bits(h1, 0x30));
     }
@@ -70,15 +89,94 @@ KT_INLINE void quants_q3_k(const kt__q3_k *b, vi q[4]) {
     q[3] = vi_or(q[3], low_bits(_mm512_srlv_epi16(high, halves16(4, 5)), 4));
 }
 
-/* two pieces of 16 bytes, each for 32 weights: low nibbles, then high ones */
-KT_INLINE vi quants_pieces(const uint8_t *a, const uint8_t *b) {
-    vi x = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)a));
-    x = _mm512_mask_broadcast_i32x4(x, 0xff00, _mm_loadu_si128((const __m128i *)(const void *)b));
-    vi shift = _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4);
-    return low_bits(_mm512_srlv_epi64(x, shift), 15);
+/* Four blocks of at most 24 bytes are read by two loads: a, their first 64 bytes, and b, their
+ * last. Byte `at` of them, as a word's index for vpermi2w: */
+#define WORD(pitch, at) ((at) <= 62 ? (at) / 2 : 32 + ((at) - (4 * (pitch)-64)) / 2)
+#define WORDS2(pitch, at) WORD(pitch, at), WORD(pitch, (at) + 2)
+#define WORDS8(pitch, at) \
+    WORDS2(pitch, at), WORDS2(pitch, (at) + 4), WORDS2(pitch, (at) + 8), WORDS2(pitch, (at) + 12)
+#define EACH8(pitch, at)                                                             \
+    WORDS8(pitch, at), WORDS8(pitch, (at) + pitch), WORDS8(pitch, (at) + 2 * pitch), \
+        WORDS8(pitch, (at) + 3 * pitch)
+#define EACH1(pitch, at)                                                       \
+    WORD(pitch, at), WORD(pitch, (at) + pitch), WORD(pitch, (at) + 2 * pitch), \
+        WORD(pitch, (at) + 3 * pitch)
+/* a type's indices: its 16 bytes of nibbles, the 16 bytes from its fifth bits on, d and m */
+typedef struct word_map {
+    int16_t qs[32], qh[32], heads[8];
+} word_map;
+#define WORD_MAP(pitch, qs_at, qh_at)                   \
+    {                                                   \
+        {EACH8(pitch, qs_at)}, {EACH8(pitch, qh_at)}, { \
+            EACH1(pitch, 0), EACH1(pitch, 2)            \
+        }                                               \
+    }
+static const word_map map_18 = WORD_MAP(18, 2, 0), map_20 = WORD_MAP(20, 4, 0),
+                      map_22 = WORD_MAP(22, 6, 2), map_24 = WORD_MAP(24, 8, 4);
+
+KT_INLINE const word_map *word_map_of(kt__type type) {
+    switch (block_bytes(type)) {
+    case 18: return &map_18;
+    case 20: return &map_20;
+    case 22: return &map_22;
+    default: return &map_24;
+    }
 }
 
-KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[4]) {
+/* The nibbles of four blocks, x, as 64 weights in two halves of blocks; `high` has their fifth bits
+ * first. */
+KT_INLINE void quants_of_nibbles(kt__type type, vi x, vi high, vi q[2]) {
+    const vi bit_of = _mm512_set1_epi64((long long)0x8040201008040201);
+    for (int half = 0; half < 2; half++) {
+        q[half] = low_bits(half ? vi_shr(x, 4) : x, 15);
+        if (type == KT__TYPE_IQ4_NL || type == KT__TYPE_IQ4_XS) q[half] = iq4_values(q[half]);
+        if (type != KT__TYPE_Q5_0 && type != KT__TYPE_Q5_1) continue;
+        const long long a = 0x0101010101010101 * (2 * half), b = a + 0x0101010101010101;
+        vi bytes = vi_shuffle8(high, _mm512_setr_epi64(a, b, a, b, a, b, a, b));
+        __mmask64 set = _mm512_test_epi8_mask(bytes, bit_of);
+        q[half] = _mm512_mask_add_epi8(q[half], set, q[half], vi_bytes(16));
+    }
+}
+
+/* Four blocks of nibbles; heads: d of each, then m of each */
+KT_INLINE __m128i quants_four(kt__type type, const uint8_t *p, vi q[2]) {
+    const word_map *map = word_map_of(type);
+    vi a = vi_load(p), b = vi_load(p + 4 * block_bytes(type) - 64);
+    vi x = _mm512_permutex2var_epi16(a, vi_load(map->qs), b), high = x;
+    if (type == KT__TYPE_Q5_0 || type == KT__TYPE_Q5_1) {
+        high = _mm512_permutex2var_epi16(a, vi_load(map->qh), b);
+    }
+    quants_of_nibbles(type, x, high, q);
+    vi idx = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)map->heads));
+    return _mm512_castsi512_si128(_mm512_permutex2var_epi16(a, idx, b));
+}
+
+/* Four runs of 32 bytes: their first halves, then their second ones */
+KT_INLINE void quants_bytes(const uint8_t *p, size_t pitch, vi q[2]) {
+    vi bias = vi_bytes(WIDE_BIAS);
+    vi a = vi_xor(vi_load_pieces32(p, pitch), bias);
+    vi b = vi_xor(vi_load_pieces32(p + 2 * pitch, pitch), bias);
+    q[0] = _mm512_shuffle_i32x4(a, b, 0x88);
+    q[1] = _mm512_shuffle_i32x4(a, b, 0xdd);
+}
+
+/* A group of eight blocks. first, second (unless NULL): as words_of_group */
+KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128i *first,
+                            __m128i *second) {
+    size_t pitch = block_bytes(type);
+    if (type == KT__TYPE_Q8_0) {
+        if (first) words_of_group(pitch, block, first, NULL);
+        quants_bytes(block + 2, pitch, q);
+        quants_bytes(block + 2 + 4 * pitch, pitch, q + 2);
+        return;
+    }
+    __m128i low = quants_four(type, block, q), high = quants_four(type, block + 4 * pitch, q + 2);
+    if (first) *first = _mm_unpacklo_epi64(low, high);
+    if (second) *second = _mm_unpackhi_epi64(low, high);
+}
+
+/* A superblock. */
+KT_INLINE void quants_super(kt__type type, const uint8_t *block, vi q[4]) {
     switch (type) {
     case KT__TYPE_Q2_K: quants_crumbs(((const kt__q2_k *)(const void *)block)->qs, q); break;
     case KT__TYPE_Q3_K: quants_q3_k((const void *)block, q); break;
@@ -86,25 +184,11 @@ KT_INLINE void quants_q256(kt__type type, const uint8_t *block, vi q[4]) {
     case KT__TYPE_Q5_K: quants_q5_k((const void *)block, q); break;
     case KT__TYPE_Q6_K: quants_q6_k((const void *)block, q); break;
     default:
-        for (int j = 0; j < 4; j++) {
-            const uint8_t *qs = ((const kt__iq4_xs *)(const void *)block)->qs + 32 * j;
-            q[j] = iq4_values(quants_pieces(qs, qs + 16));
+        for (int i = 0; i < 2; i++) {
+            vi x = vi_load(((const kt__iq4_xs *)(const void *)block)->qs + 64 * i);
+            quants_of_nibbles(type, x, x, q + 2 * i);
         }
     }
-}
-
-/* Blocks 2j and 2j + 1 of a group. */
-KT_INLINE vi quants_q32(kt__type type, const uint8_t *block, int j) {
-    size_t pitch = block_bytes(type), qs = qs_offset(type);
-    const uint8_t *a = block + 2 * (size_t)j * pitch, *b = a + pitch;
-    if (type == KT__TYPE_Q8_0) return vi_xor(vi_load_pieces32(a + qs, pitch), vi_bytes(WIDE_BIAS));
-    vi q = quants_pieces(a + qs, b + qs);
-    if (type == KT__TYPE_IQ4_NL) return iq4_values(q);
-    if (type == KT__TYPE_Q4_0 || type == KT__TYPE_Q4_1) return q;
-    uint32_t low, high;
-    memcpy(&low, a + qs - 4, sizeof low);
-    memcpy(&high, b + qs - 4, sizeof high);
-    return _mm512_mask_add_epi8(q, (__mmask64)high << 32 | low, q, vi_bytes(16));
 }
 
 /* ---- sums ---- */
@@ -125,80 +209,49 @@ KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
 
 /* Q6_K's stand in the block, in order */
 KT_INLINE void scales_q6_k(const kt__q6_k *b, vi s[4]) {
-    __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b->scales));
     const long long each = 0x0001000100010001;
-    vi all = _mm512_castsi256_si512(words);
+    vi all = _mm512_castsi256_si512(
+        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b->scales)));
     KT_UNROLL for (int j = 0; j < 4; j++) {
-        vi idx = _mm512_set_epi64((4 * j + 3) * each, (4 * j + 3) * each, (4 * j + 2) * each,
-                                  (4 * j + 2) * each, (4 * j + 1) * each, (4 * j + 1) * each,
-                                  4 * j * each, 4 * j * each);
-        s[j] = _mm512_permutexvar_epi16(idx, all);
+        long long a = 4 * j * each, b1 = a + each, c = b1 + each, d = c + each;
+        s[j] = _mm512_permutexvar_epi16(_mm512_setr_epi64(a, a, b1, b1, c, c, d, d), all);
     }
 }
 
-KT_INLINE vi scales32(const int32_t *scale, int j) {
-    vi two = _mm512_inserti64x4(_mm512_set1_epi32(j % 2 ? 0x02ffffff : 0x00ffffff),
-                                _mm256_set1_epi32(j % 2 ? 0x03ffffff : 0x01ffffff), 1);
-    return vi_sar(vi_shuffle8(vi_bcast(scale + LANES * (j / 2)), two), 24);
-}
-
 /* part[t]: lanes whose sum is the superblock's sum of scale * u8 * activation */
-KT_INLINE void dots_q256(kt__type type, const uint8_t *block, const int32_t *scale,
-                         const int8_t *act, int n_tok, vi *part) {
+KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *scale,
+                           const int8_t *act, int n_tok, vi *part) {
     vi q[4], s[4];
-    bool wide = is_wide(type); /* pairs of products exceed i16 */
-    quants_q256(type, block, q);
-    if (type == KT__TYPE_Q6_K)
+    quants_super(type, block, q);
+    if (type == KT__TYPE_Q6_K) {
         scales_q6_k((const void *)block, s);
-    else
-        KT_UNROLL for (int j = 0; j < 4; j++) s[j] =
-            wide ? scales32(scale, j) : scales16(type, scale, j);
+    } else {
+        KT_UNROLL for (int j = 0; j < 4; j++) s[j] = scales16(type, scale, j);
+    }
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
-        const int8_t *x = act + 256 * t;
         vi sum = vi_zero();
         KT_UNROLL for (int j = 0; j < 4; j++) {
-            vi xj = vi_load(x + 64 * j);
-            if (wide) {
-                vi scaled = vi_mul(s[j], vi_dot8(vi_zero(), q[j], xj));
-                sum = j ? vi_add(sum, scaled) : scaled;
-            } else {
-                vi pairs = _mm512_maddubs_epi16(q[j], xj);
-                sum = j ? vi_dot16(sum, s[j], pairs) : _mm512_madd_epi16(s[j], pairs);
-            }
+            vi pairs = _mm512_maddubs_epi16(q[j], vi_load(act + 256 * t + 64 * j));
+            sum = j ? vi_dot16(sum, s[j], pairs) : _mm512_madd_epi16(s[j], pairs);
         }
         part[t] = sum;
     }
 }
 
-/* part[t]: 128-bit lanes 0 and 1 sum to blocks 0, 2, 4, 6 of the group; 2 and 3 to blocks 1, 3, 5,
- * 7 */
-KT_INLINE void dots_q32(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
-                        vi *part) {
+/* part[vec * LANES + t]: 128-bit lane l sums to block_at(type, vec, l). first, second (unless
+ * NULL): as words_of_group */
+KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
+                           vi *part, __m128i *first, __m128i *second) {
     vi q[4];
-    KT_UNROLL for (int j = 0; j < 4; j++) q[j] = quants_q32(type, block, j);
+    if (is_q256(type))
+        quants_super(type, block, q);
+    else
+        quants_group(type, block, q, first, second);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         const int8_t *x = act + 256 * t;
-        vi s[4];
-        KT_UNROLL for (int j = 0; j < 4; j++) s[j] = vi_dot8(vi_zero(), q[j], vi_load(x + 64 * j));
-        vi a = vi_add(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1]));
-        vi b = vi_add(_mm512_unpacklo_epi32(s[2], s[3]), _mm512_unpackhi_epi32(s[2], s[3]));
-        part[t] = vi_add(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    }
-}
-
-/* sum[j] lane i = block j of part[i] */
-KT_INLINE void sums_of_blocks(const vi *part, vi sum[8]) {
-    vi f[8];
-    KT_UNROLL for (int k = 0; k < 8; k++) {
-        const vi *a = part + (k < 4 ? k : k + 4);
-        f[k] =
-            vi_add(_mm512_shuffle_i32x4(a[0], a[4], 0x88), _mm512_shuffle_i32x4(a[0], a[4], 0xdd));
-    }
-    vi_transpose4(f);
-    vi_transpose4(f + 4);
-    KT_UNROLL for (int i = 0; i < 4; i++) {
-        sum[2 * i] = _mm512_shuffle_i32x4(f[i], f[4 + i], 0x88);
-        sum[2 * i + 1] = _mm512_shuffle_i32x4(f[i], f[4 + i], 0xdd);
+        part[t] = vi_dot8(vi_dot8(vi_zero(), q[0], vi_load(x)), q[1], vi_load(x + 64));
+        part[LANES + t] =
+            vi_dot8(vi_dot8(vi_zero(), q[2], vi_load(x + 128)), q[3], vi_load(x + 192));
     }
 }
 

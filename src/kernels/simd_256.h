@@ -14,6 +14,13 @@
 #include "base/math_const.h"
 
 #define KT_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define KT_UNROLL _Pragma("unroll")
+#define KT_ROLLED _Pragma("nounroll")
+#else
+#define KT_UNROLL _Pragma("GCC unroll 16")
+#define KT_ROLLED _Pragma("GCC unroll 1")
+#endif
 
 enum { LANES = 8 };
 typedef __m256i vi;
@@ -217,17 +224,25 @@ KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
     return vi_load(p);
 }
 
+/* in each 128-bit lane: dword i = the sum of that lane of x[i] */
+KT_INLINE vi vi_quad(const vi *x) {
+    vi a = vi_add(_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[0], x[1]));
+    vi b = vi_add(_mm256_unpacklo_epi32(x[2], x[3]), _mm256_unpackhi_epi32(x[2], x[3]));
+    return vi_add(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+/* out[l] lane i = the sum of 128-bit lane l of x[i] */
+KT_INLINE void vi_reduce_lanes(const vi *x, vi out[2]) {
+    vi low = vi_quad(x), high = vi_quad(x + 4);
+    out[0] = _mm256_permute2x128_si256(low, high, 0x20);
+    out[1] = _mm256_permute2x128_si256(low, high, 0x31);
+}
+
 /* lane i = the sum of the lanes of x[i] */
 KT_INLINE vi vi_reduce(const vi *x) {
-    vi quad[2];
-    for (int i = 0; i < 2; i++) {
-        const vi *p = x + 4 * i;
-        vi a = vi_add(_mm256_unpacklo_epi32(p[0], p[1]), _mm256_unpackhi_epi32(p[0], p[1]));
-        vi b = vi_add(_mm256_unpacklo_epi32(p[2], p[3]), _mm256_unpackhi_epi32(p[2], p[3]));
-        quad[i] = vi_add(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-    }
-    return vi_add(_mm256_permute2x128_si256(quad[0], quad[1], 0x20),
-                  _mm256_permute2x128_si256(quad[0], quad[1], 0x31));
+    vi lane[2];
+    vi_reduce_lanes(x, lane);
+    return vi_add(lane[0], lane[1]);
 }
 
 /* ---- the contract's 16 lanes ---- */

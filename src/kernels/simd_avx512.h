@@ -14,6 +14,13 @@
 #include "base/math_const.h"
 
 #define KT_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define KT_UNROLL _Pragma("unroll")
+#define KT_ROLLED _Pragma("nounroll")
+#else
+#define KT_UNROLL _Pragma("GCC unroll 16")
+#define KT_ROLLED _Pragma("GCC unroll 1")
+#endif
 #define KT_TIER(name) kt__avx512_##name
 
 enum { LANES = 16, WIDE_BIAS = 128 /* added to weights of the full signed range */ };
@@ -226,23 +233,33 @@ KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
+/* in each 128-bit lane: dword i = the sum of that lane of x[i] */
+KT_INLINE vi vi_quad(const vi *x) {
+    vi a = vi_add(_mm512_unpacklo_epi32(x[0], x[1]), _mm512_unpackhi_epi32(x[0], x[1]));
+    vi b = vi_add(_mm512_unpacklo_epi32(x[2], x[3]), _mm512_unpackhi_epi32(x[2], x[3]));
+    return vi_add(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
 /* lane i = the sum of the lanes of x[i] */
 KT_INLINE vi vi_reduce(const vi *x) {
-    vi quad[4];
-    for (int i = 0; i < 4; i++) {
-        const vi *p = x + 4 * i;
-        vi a =
-            _mm512_add_epi32(_mm512_unpacklo_epi32(p[0], p[1]), _mm512_unpackhi_epi32(p[0], p[1]));
-        vi b =
-            _mm512_add_epi32(_mm512_unpacklo_epi32(p[2], p[3]), _mm512_unpackhi_epi32(p[2], p[3]));
-        quad[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    }
-    vi low = _mm512_add_epi32(_mm512_shuffle_i32x4(quad[0], quad[1], 0x88),
-                              _mm512_shuffle_i32x4(quad[0], quad[1], 0xdd));
-    vi high = _mm512_add_epi32(_mm512_shuffle_i32x4(quad[2], quad[3], 0x88),
-                               _mm512_shuffle_i32x4(quad[2], quad[3], 0xdd));
-    return _mm512_add_epi32(_mm512_shuffle_i32x4(low, high, 0x88),
-                            _mm512_shuffle_i32x4(low, high, 0xdd));
+    vi q[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) q[i] = vi_quad(x + 4 * i);
+    vi low = vi_add(_mm512_shuffle_i32x4(q[0], q[1], 0x88), _mm512_shuffle_i32x4(q[0], q[1], 0xdd));
+    vi high =
+        vi_add(_mm512_shuffle_i32x4(q[2], q[3], 0x88), _mm512_shuffle_i32x4(q[2], q[3], 0xdd));
+    return vi_add(_mm512_shuffle_i32x4(low, high, 0x88), _mm512_shuffle_i32x4(low, high, 0xdd));
+}
+
+/* out[l] lane i = the sum of 128-bit lane l of x[i] */
+KT_INLINE void vi_reduce_lanes(const vi *x, vi out[4]) {
+    vi q[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) q[i] = vi_quad(x + 4 * i);
+    vi a = _mm512_shuffle_i32x4(q[0], q[1], 0x44), b = _mm512_shuffle_i32x4(q[0], q[1], 0xee);
+    vi c = _mm512_shuffle_i32x4(q[2], q[3], 0x44), d = _mm512_shuffle_i32x4(q[2], q[3], 0xee);
+    out[0] = _mm512_shuffle_i32x4(a, c, 0x88);
+    out[1] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    out[2] = _mm512_shuffle_i32x4(b, d, 0x88);
+    out[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
 }
 
 /* ---- the contract's 16 lanes ---- */

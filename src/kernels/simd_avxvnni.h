@@ -31,11 +31,12 @@ KT_INLINE vi vi_scaled_wide(vi a, vi u, vi x, vi scale) {
 KT_INLINE vi vi_wide_scale(vi bytes, int k) {
     return vi_sar(vi_shl(bytes, 24 - 8 * k), 24);
 }
-KT_INLINE vi vi_quads(vi u, vi s) {
-    return vi_dot8(vi_zero(), u, s);
+/* quadruples of products of two registers, added */
+KT_INLINE vi vi_quads2(vi u0, vi x0, vi u1, vi x1) {
+    return vi_dot8(vi_dot8(vi_zero(), u0, x0), u1, x1);
 }
-KT_INLINE vi vi_quads_wide(vi u, vi s) {
-    return vi_dot8(vi_zero(), u, s);
+KT_INLINE vi vi_quads2_wide(vi u0, vi x0, vi u1, vi x1) {
+    return vi_quads2(u0, x0, u1, x1);
 }
 
 #endif
