@@ -12,8 +12,7 @@ static void expect_near(const char *what, int at, double want, double got, doubl
     fail_msg("%s, element %d: want %.9g, got %.9g, tolerance %.3g", what, at, want, got, tolerance);
 }
 
-/* ---- products
- * ------------------------------------------------------------------------------------------ */
+/* ---- products ---- */
 
 enum { ROWS = 5, TOKS = 3 };
 
@@ -92,8 +91,7 @@ static void test_products(void **state) {
     }
 }
 
-/* ---- activations
- * ---------------------------------------------------------------------------------------- */
+/* ---- activations ---- */
 
 static void test_quantize(void **state) {
     (void)state;
@@ -144,8 +142,7 @@ static void test_quantize_sums_and_borders(void **state) {
     free(row);
 }
 
-/* ---- norms, rotary, attention
- * --------------------------------------------------------------------------- */
+/* ---- norms, rotary, attention ---- */
 
 static void test_rmsnorm(void **state) {
     (void)state;
@@ -260,8 +257,7 @@ static void test_store_clamps(void **state) {
     for (int d = 0; d < 4; d++) assert_int_equal(page[16 * d + 2], want[d]);
 }
 
-/* ---- the choice of a tier
- * ------------------------------------------------------------------------------- */
+/* ---- the choice of a tier ---- */
 
 static void test_select(void **state) {
     (void)state;

@@ -25,8 +25,7 @@ static void expect_same(const char *what, const kt__kernels *tier, int n, float 
     for (const kt__kernels **tier##_at = kd_tiers(), *tier; (tier = *tier##_at) != NULL; \
          tier##_at++)
 
-/* ---- activations
- * --------------------------------------------------------------------------------------- */
+/* ---- activations ---- */
 
 /* q lands halfway between integers: amax 127 makes the factor 1 */
 static void halfway(int n, float *x) {
@@ -83,8 +82,7 @@ static void test_quantize(void **state) {
     kd_guard_close(&guard);
 }
 
-/* ---- norms and elementwise
- * ----------------------------------------------------------------------------- */
+/* ---- norms and elementwise ---- */
 
 /* Input sets for elementwise functions: everyday values, the whole exponent range, borders. */
 static void fill_values(int kind, kd_rng *rng, int n, float *x) {
@@ -267,8 +265,7 @@ static void test_argmax(void **state) {
     vectors_close(&v);
 }
 
-/* ---- keys and values
- * ----------------------------------------------------------------------------------- */
+/* ---- keys and values ---- */
 
 static const int head_dims[] = {2, 6, 16, 18, 32, 40, 64, 80, 96, 100, 128, 160, 192, 256};
 enum { N_HEAD_DIM = sizeof head_dims / sizeof *head_dims };
@@ -303,8 +300,7 @@ static void test_store(void **state) {
     kd_guard_close(&page);
 }
 
-/* ---- attention
- * ----------------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 enum { MAX_Q = 70, MAX_DIM = 256 };
 

@@ -12,8 +12,7 @@
 #include "base/f16.h"
 #include "quant/quant.h"
 
-/* ---- golden blocks: bytes other than those listed are zero
- * ---------------------------------------------- */
+/* ---- golden blocks: bytes other than those listed are zero ---- */
 
 typedef struct golden {
     kt__type type;
@@ -119,8 +118,7 @@ static void test_golden_blocks(void **state) {
     }
 }
 
-/* ---- types
- * ---------------------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static void test_type_table(void **state) {
     (void)state;
@@ -139,8 +137,7 @@ static void test_type_table(void **state) {
     }
 }
 
-/* ---- encoders
- * ------------------------------------------------------------------------------------------- */
+/* ---- encoders ---- */
 
 static uint32_t next(uint32_t *state) { /* xorshift32 (Marsaglia 2003) */
     uint32_t x = *state;
@@ -290,8 +287,7 @@ static void test_encoders_survive_extremes(void **state) {
     }
 }
 
-/* ---- the integer view
- * ----------------------------------------------------------------------------------- */
+/* ---- the integer view ---- */
 
 /* Weight i of a block by the view's definition, in double, and the size of its terms. */
 static double by_view(kt__type type, const uint8_t *block, int i, double *size) {

@@ -13,24 +13,25 @@
 #include "host/host.h"
 #include "quant/quant.h"
 
-/* ---- activations
- * ------------------------------------------------------------------------------------- A row of
- * n_col activations is held as one stretch of bytes, 64-byte aligned, its parts 64-byte aligned:
+/* ---- activations ----
+ *
+ * A row of n_col activations is held as one stretch of bytes, 64-byte aligned, its parts 64-byte
+ * aligned:
  *   F32:  f32 x[n_col]
  *   Q32:  i8 q[n_col], f32 d[n_col/32], i16 s32[n_col/32]      (s32: sum of q over 32)
  *   Q256: i8 q[n_col], f32 d[n_col/256], i16 s16[n_col/16], i16 s32[n_col/32]
  * F32 rows are zero-padded to a multiple of 16 floats; a float product takes its row of weights as
- * padded with +0 likewise (and multiplies the padding). Padding elsewhere is zero too. quantize: d
- * = amax/127.0f, q = round-to-even(x * (127.0f/amax)) held to +-127; amax < 2^-100 gives d = 0 and
- * zeros; a non-finite x gives d = NaN (0x7fc00000) and zeros. */
+ * padded with +0 likewise (and multiplies the padding). Padding elsewhere is zero too.
+ *
+ * quantize: d = amax/127.0f, q = round-to-even(x * (127.0f/amax)) held to +-127; amax < 2^-100
+ * gives d = 0 and zeros; a non-finite x gives d = NaN (0x7fc00000) and zeros. */
 typedef struct kt__act_layout {
     size_t row_bytes;   /* multiple of 64 */
     size_t d, s16, s32; /* byte offsets in the row; q or x stands at 0 */
 } kt__act_layout;
 kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col);
 
-/* ---- matrix products
- * --------------------------------------------------------------------------------- */
+/* ---- matrix products ---- */
 
 /* out[t][r] = (sum_k w[r][k] * act[t][k] + bias[r]) + residual[t][r], for r < n_row, t < n_tok; an
  * absent term is left out. The order of operations is the contract's, whatever n_row and n_tok. */
@@ -59,10 +60,10 @@ typedef struct kt__mm_kernels {
     int gemm_rows;     /* panel height: chunks of rows should be multiples of it */
 } kt__mm_kernels;
 
-/* ---- attention
- * --------------------------------------------------------------------------------------- One split
- * of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16 [head_dim][16
- * positions], of V f16 [16 positions][head_dim] (this kv head's part of the page). */
+/* ---- attention ----
+ *
+ * One split of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16
+ * [head_dim][16 positions], of V f16 [16 positions][head_dim] (this kv head's part of the page). */
 enum { KT__PAGE_POS = 16, KT__SPLIT_POS = 256, KT__SPLIT_PAGES = 16 };
 
 typedef struct kt__attn {
@@ -83,8 +84,7 @@ typedef struct kt__attn {
 /* scratch: 64-byte aligned, at least attn_scratch_bytes(n_q, head_dim_k, head_dim_v) */
 typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
 
-/* ---- the table
- * --------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 typedef struct kt__kernels {
     const char *name; /* "ref", "avx2", ... */

@@ -11,8 +11,7 @@
 
 enum { LANES = 16, TOK_TILE = 8 };
 
-/* ---- reductions
- * ------------------------------------------------------------------------------------- */
+/* ---- reductions ---- */
 
 /* lane i takes lane i + 8, then + 4, + 2, + 1 */
 static float tree_sum(float lane[LANES]) {
@@ -22,8 +21,7 @@ static float tree_sum(float lane[LANES]) {
     return lane[0];
 }
 
-/* ---- activation quantisation
- * -------------------------------------------------------------------------- */
+/* ---- activation quantisation ---- */
 
 static float round_even(float v) {
     return (v + 0x1.8p23f) - 0x1.8p23f; /* |v| < 2^22 */
@@ -86,8 +84,7 @@ static void quantize_q256(const float *x, int n_col, uint8_t *dst) {
     sums_of(q, n_col, 32, (int16_t *)(void *)(dst + layout.s32));
 }
 
-/* ---- matrix products
- * ---------------------------------------------------------------------------------- */
+/* ---- matrix products ---- */
 
 /* The parts of one activation row; those its kind lacks are not read. */
 typedef struct act_row {
@@ -224,8 +221,7 @@ static void mm_by(dot_fn *dot, kt__type type, const kt__mm *mm) {
 #include "quant/types.def"
 #undef X
 
-/* ---- norms and elementwise
- * ---------------------------------------------------------------------------- */
+/* ---- norms and elementwise ---- */
 
 static float rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
     float lane[LANES] = {0};
@@ -279,8 +275,7 @@ static void rope_norm(float *x, const float *cs, int n_rot) {
     for (int i = 0; i < half; i++) rotate(&x[2 * i], &x[2 * i + 1], cs[i], cs[half + i]);
 }
 
-/* ---- attention
- * ---------------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 static kt__f16 kv_round(float x) {
     if (x > 65504.0f) x = 65504.0f;
@@ -350,8 +345,7 @@ static void attn_finish(const float *O, float L, int head_dim, float *out) {
     for (int d = 0; d < head_dim; d++) out[d] = O[d] * inverse;
 }
 
-/* ---- the rest
- * ----------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static int argmax(const float *x, int n, bool *finite) {
     int best = 0;
