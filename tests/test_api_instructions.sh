@@ -1,0 +1,23 @@
+#!/bin/sh
+# Only the files of a vector tier may hold instructions beyond the x86-64 baseline: everything else, and so the
+# choice of a tier, runs on any processor.
+#   test_api_instructions.sh BUILD_DIR SOURCE_DIR
+set -eu
+build=$1
+case $(uname -m) in x86_64 | amd64) ;; *) echo "skipped: not an x86-64 machine"; exit 0 ;; esac
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+
+find "$build"/CMakeFiles/kt_*.dir "$build"/CMakeFiles/kentang.dir -name '*.o' ! -name 'tier_avx*' >"$list"
+[ "$(wc -l <"$list")" -gt 30 ] || { echo "FAILED: hardly any object files under $build"; exit 1; }
+
+# 256 and 512-bit registers, mask registers, VEX-coded 128-bit instructions, BMI, POPCNT, CRC32, F16C, FMA
+beyond='%[yz]mm|%k[0-7]|	v[a-z0-9]+ .*%xmm|	(andn|bextr|bls[ir]|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|popcnt|lzcnt|crc32)[lqwb]? '
+found=$(xargs objdump -d --no-show-raw-insn <"$list" 2>/dev/null |
+    awk -v beyond="$beyond" '/file format/ { file = $1 } $0 ~ beyond { print file ": " $0 }' | head -20)
+[ -z "$found" ] || { printf 'FAILED: beyond the baseline outside the tiers:\n%s\n' "$found"; exit 1; }
+
+# and the check sees what it looks for
+tier=$(find "$build"/CMakeFiles/kt_kernels.dir -name 'tier_avx2.c.o')
+[ -z "$tier" ] || objdump -d --no-show-raw-insn "$tier" | grep -q '%ymm' || { echo "FAILED: no AVX2 in its own tier"; exit 1; }
+echo "$(wc -l <"$list") object files hold baseline instructions only"
