@@ -128,6 +128,9 @@ struct kt__jnode {
     kt__jv value;
 };
 
+/* Names that every template knows, at these places. */
+enum { KT__JNAME_LOOP, KT__JNAME_CALLER, KT__JNAME_VARARGS, KT__JNAME_KWARGS };
+
 typedef struct kt__jinja {
     kt__arena arena;
     kt__jnode *body;

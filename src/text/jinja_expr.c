@@ -291,13 +291,6 @@ static kt_status bind_params(kt__jx *x, const kt__jnode *def, const kt__jargs *a
     return KT_OK;
 }
 
-static kt_status bind_rest_name(kt__jx *x, kt__jframe *frame, const char *name, kt__jv val) {
-    for (uint32_t id = 0; id < x->tmpl->n_names; id++) {
-        if (kt__jstr_is(x->tmpl->names[id], name)) return kt__jx_bind_name(x, frame, id, val);
-    }
-    return KT_OK;
-}
-
 static size_t count_params(const kt__jnode *def) {
     size_t n = 0;
     for (const kt__jnode *p = def->a; p; p = p->next) n++;
@@ -313,7 +306,7 @@ static kt_status bind_rest(kt__jx *x, const kt__jnode *def, const kt__jargs *arg
     if (def->flags & KT__JMACRO_CALLER) {
         kt__jv caller = take_kwarg(args, taken, &caller_name);
         if (caller.type == KT__J_MISSING) caller = kt__j_undef(NULL);
-        KT__JTRY(bind_rest_name(x, frame, "caller", caller));
+        KT__JTRY(kt__jx_bind_name(x, frame, KT__JNAME_CALLER, caller));
     }
     kt__jdict *kwargs = kt__jdict_new(&x->arena);
     if (!kwargs) return kt__jx_nomem(x);
@@ -325,12 +318,12 @@ static kt_status bind_rest(kt__jx *x, const kt__jnode *def, const kt__jargs *arg
         KT__JTRY(kt__jx_put(x, kwargs, kt__j_str(args->kw[k].name), args->kw[k].val));
     }
     if (def->flags & KT__JMACRO_KWARGS)
-        KT__JTRY(bind_rest_name(x, frame, "kwargs", kt__j_dict(kwargs)));
+        KT__JTRY(kt__jx_bind_name(x, frame, KT__JNAME_KWARGS, kt__j_dict(kwargs)));
     size_t extra = args->n_pos > n ? args->n_pos - n : 0;
     if (!(def->flags & KT__JMACRO_VARARGS))
         return extra ? kt__jx_fail(x, "the macro takes at most %zu arguments", n) : KT_OK;
     KT__JTRY(kt__jx_list(x, KT__JL_TUPLE, extra ? args->pos + n : NULL, extra, &varargs));
-    return bind_rest_name(x, frame, "varargs", kt__j_list(varargs));
+    return kt__jx_bind_name(x, frame, KT__JNAME_VARARGS, kt__j_list(varargs));
 }
 
 kt_status kt__jx_call_macro(kt__jx *x, const kt__jmacro *macro, const kt__jargs *args,

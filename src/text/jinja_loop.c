@@ -177,21 +177,13 @@ static kt_status loop_list(kt__jx *x, kt__jv v, kt__jlist **out) {
     return kt__jx_list(x, KT__JL_LIST, items, n, out);
 }
 
-/* The index of the name "loop", or of no name. */
-static uint32_t loop_name(const kt__jx *x) {
-    for (uint32_t i = 0; i < x->tmpl->n_names; i++) {
-        if (kt__jstr_is(x->tmpl->names[i], "loop")) return i;
-    }
-    return UINT32_MAX;
-}
-
 static kt_status run_body(kt__jx *x, const kt__jnode *node, kt__jloop *loop, kt__jframe **inner,
-                          uint32_t name, kt__jsb *sink) {
+                          kt__jsb *sink) {
     if (!*inner || (*inner)->captured) *inner = kt__jx_frame(x, loop->frame);
     if (!*inner) return kt__jx_nomem(x);
     (*inner)->n = 0;
     kt__jv self = {.type = KT__J_LOOP, .u.loop = loop};
-    if (name != UINT32_MAX) KT__JTRY(kt__jx_bind_name(x, *inner, name, self));
+    KT__JTRY(kt__jx_bind_name(x, *inner, KT__JNAME_LOOP, self));
     KT__JTRY(kt__jx_assign(x, node->a, *inner, loop->cur));
     KT__JTRY(kt__jx_exec(x, node->body, *inner, sink));
     return KT_OK;
@@ -207,11 +199,10 @@ kt_status kt__jx_for(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__js
     if (!loop) return kt__jx_nomem(x);
     *loop = (kt__jloop){.node = node, .frame = frame, .index0 = -1, .length = -1};
     KT__JTRY(loop_list(x, source, &loop->list));
-    uint32_t name = loop_name(x);
     while (more) {
         KT__JTRY(advance(x, loop, &more));
         if (!more) break;
-        KT__JTRY(run_body(x, node, loop, &inner, name, sink));
+        KT__JTRY(run_body(x, node, loop, &inner, sink));
         bool stop = x->flow == KT__JFLOW_BREAK;
         x->flow = KT__JFLOW_NONE;
         if (stop) break;

@@ -447,6 +447,16 @@ static kt_status parse_body(kt__jparser *p, const char *const *ends, kt__jnode *
 /* ---- the whole
  * ---------------------------------------------------------------------------------------- */
 
+static kt_status intern_fixed(kt__jparser *p) {
+    static const char *const fixed[] = {"loop", "caller", "varargs", "kwargs"}; /* as KT__JNAME_* */
+    kt_status status = KT_OK;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && status == KT_OK; i++) {
+        uint32_t id;
+        status = kt__jp_intern(p, fixed[i], strlen(fixed[i]), &id);
+    }
+    return status;
+}
+
 kt_status kt__jinja_parse(const char *source, size_t len, kt__jinja **out, kt_error *err) {
     kt__jparser p = {.err = err};
     kt__jtok *toks;
@@ -463,8 +473,9 @@ kt_status kt__jinja_parse(const char *source, size_t len, kt__jinja **out, kt_er
     if (status == KT_OK) {
         p.tok = toks;
         p.ids = kt__jdict_new(&tmpl->arena);
-        status = p.ids ? parse_body(&p, NULL, &tmpl->body, &found) : no_memory(&p);
+        status = p.ids ? intern_fixed(&p) : no_memory(&p);
     }
+    if (status == KT_OK) status = parse_body(&p, NULL, &tmpl->body, &found);
     if (status != KT_OK) {
         kt__jinja_free(tmpl);
         return status;

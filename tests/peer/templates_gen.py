@@ -227,12 +227,15 @@ class Generator:
         return self.block(self.r.randrange(0, 4))
 
 
-# Output that shows what only CPython has: addresses, the names of its iterators.
+# Output that shows what only CPython has: addresses, the names of its iterators. Where such text was changed
+# or measured by the template it cannot be told; templates that may print a method or a macro are left out.
 PYTHON_ONLY = re.compile(r"object at 0x|<generator|<built-in|<bound|<Namespace|<method|<function|iterator|<class|LoopContext|<Macro|"
                          r"reversed object|<jinja2|Undefined,|dict_itemiterator|Markup\(|<LoopContext|<Macro", re.I)
 
 # -2 ** x is (-2) ** x in Jinja's grammar, but its code generator drops the parentheses of a constant.
 NEGATIVE_POWER = re.compile(r"-[0-9.e]+ \*\*")
+
+PRINTS_INTERNALS = re.compile(r"\.(upper|items)\b(?!\()|kwargs.*{%[-+]? *call|{%[-+]? *call.*kwargs", re.S)
 
 
 def run(driver, expected, strict, mutable, count, seed):
@@ -242,7 +245,7 @@ def run(driver, expected, strict, mutable, count, seed):
         want = expected(strict, source, VARIABLES)
         if want[0] == "error" and "SecurityError" in want[1]:
             want = expected(mutable, source, VARIABLES)
-        if NEGATIVE_POWER.search(source):
+        if NEGATIVE_POWER.search(source) or PRINTS_INTERNALS.search(source):
             skipped += 1
             continue
         unknown = want[1].startswith("TemplateAssertionError: No filter")  # kentang says so when it gets there
