@@ -385,7 +385,7 @@ static kt_status slice_string(kt__jx *x, const kt__jstr *s, const slice *sl, kt_
 }
 
 kt_status kt__jx_slice(kt__jx *x, kt__jv obj, kt__jv start, kt__jv stop, kt__jv step, kt__jv *out) {
-    slice sl;
+    slice sl = {0};
     kt__jlist *list;
     int64_t length;
     if (obj.type == KT__J_UNDEF) return kt__jx_undefined(x, obj);

@@ -73,7 +73,7 @@ static kt_status escape(reader *r, char **out) {
         return KT_OK;
     }
     if (!take(r, 'u')) return bad(r, "an unknown escape");
-    uint32_t cp;
+    uint32_t cp = 0;
     kt_status status = unicode_escape(r, &cp);
     if (status == KT_OK) *out += kt__utf8_encode(cp, *out);
     return status;
@@ -106,7 +106,7 @@ static kt_status scan_string(reader *r, size_t *end, bool *escaped) {
 }
 
 static kt_status read_string(reader *r, kt__jv *out) {
-    size_t end;
+    size_t end = 0;
     bool escaped;
     kt_status status = scan_string(r, &end, &escaped);
     if (status != KT_OK) return status;
