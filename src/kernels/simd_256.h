@@ -54,8 +54,11 @@ KT_INLINE vi vi_xor(vi a, vi b) {
 KT_INLINE vi vi_add(vi a, vi b) {
     return _mm256_add_epi32(a, b);
 }
+/* The sum is pinned: compilers that reassociate such chains run out of registers. */
 KT_INLINE vi vi_add16(vi a, vi b) {
-    return _mm256_add_epi16(a, b);
+    a = _mm256_add_epi16(a, b);
+    __asm__("" : "+x"(a));
+    return a;
 }
 KT_INLINE vi vi_sub(vi a, vi b) {
     return _mm256_sub_epi32(a, b);

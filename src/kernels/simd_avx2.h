@@ -13,7 +13,9 @@ enum { WIDE_BIAS = 0 }; /* added to weights of the full signed range */
 
 /* a + pairs of i16 products */
 KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
-    return _mm256_add_epi32(a, _mm256_madd_epi16(b, c));
+    a = _mm256_add_epi32(a, _mm256_madd_epi16(b, c));
+    __asm__("" : "+x"(a)); /* as vi_add16 */
+    return a;
 }
 /* pairs of u8 * i8 products, as i16 */
 KT_INLINE vi vi_pairs(vi u, vi s) {
