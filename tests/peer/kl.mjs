@@ -61,21 +61,26 @@ function convert(from, type) {
     return to;
 }
 
-// Answers of a program that reads JSON lines and writes one JSON line for each.
-function ask(program, argv, cwd, lines) {
-    return new Promise((resolve, reject) => {
-        const child = spawn(program, argv, {cwd, stdio: ["pipe", "pipe", "inherit"]});
-        const answers = [];
-        readline.createInterface({input: child.stdout}).on("line", (line) => answers.push(JSON.parse(line)));
+// Answers of a program that reads JSON lines and writes one JSON line for each. They go through a file: a program that
+// ends by process.exit would lose what a pipe has not yet taken.
+let nAsked = 0;
+async function ask(program, argv, cwd, lines) {
+    const file = path.join(work, `answers-${++nAsked}.jsonl`), fd = fs.openSync(file, "w");
+    const code = await new Promise((resolve, reject) => {
+        const child = spawn(program, argv, {cwd, stdio: ["pipe", fd, "inherit"]});
         child.on("error", reject);
-        child.on("close", (code) => {
-            if (code !== 0 || answers.length !== lines.length) {
-                reject(new Error(`${path.basename(program)} ${argv.join(" ")}: exit ${code}, ${answers.length} answers of ${lines.length}`));
-            } else resolve(answers);
-        });
+        child.on("close", resolve);
         child.stdin.on("error", () => {});
         child.stdin.end(lines.map((line) => JSON.stringify(line) + "\n").join(""));
     });
+    fs.closeSync(fd);
+    const answers = [];
+    for await (const line of readline.createInterface({input: fs.createReadStream(file)})) answers.push(JSON.parse(line));
+    fs.rmSync(file);
+    if (code !== 0 || answers.length !== lines.length) {
+        throw new Error(`${path.basename(program)} ${argv.join(" ")}: exit ${code}, ${answers.length} answers of ${lines.length}`);
+    }
+    return answers;
 }
 // One thread: llama.cpp's threads spin at their barriers, which costs far more than the second core brings where
 // others want the processors too.
