@@ -99,7 +99,12 @@ typedef struct kt_ctx_params {
     const char
         *isa;      /* "ref", "avx2", "avx512"; NULL: KENTANG_ISA, else the best this machine has */
     int n_threads; /* size of the pool, the caller included; 0: chosen from cores, affinity and
-                      quota */
+                      quota, and chosen anew once a second, between batches */
+    int n_threads_max; /* what an engine may ask for, where that is more than n_threads */
+    const char *cpus;  /* processors its threads are held to, a list "0-3,8" or a mask "0x10f", and
+                          the calling thread while a batch runs; NULL: no pinning */
+    int priority;      /* of its threads: -1 low, 0 as the caller's, 1 medium, 2 high, 3 real time
+                          (above 0 needs a privilege); the calling thread keeps its own */
     uint64_t
         mem_bytes;  /* budget for K/V, scratch and anonymous weights; 0: from available memory */
     kt_log_fn *log; /* NULL: silent */
@@ -112,8 +117,9 @@ KT_API kt_status KT_CHECKED kt_ctx_open(const kt_ctx_params *params, kt_ctx **ou
 KT_API void kt_ctx_close(kt_ctx *ctx);
 KT_API const char *kt_ctx_isa(const kt_ctx *ctx);     /* name of the kernel tier in use */
 KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx); /* one phrase: why this tier */
-KT_API int kt_ctx_n_threads(const kt_ctx *ctx);
-KT_API const char *kt_ctx_n_threads_why(const kt_ctx *ctx);
+KT_API int kt_ctx_n_threads(const kt_ctx *ctx); /* now, for engines that leave the choice to it */
+KT_API const char *
+kt_ctx_n_threads_why(const kt_ctx *ctx); /* one phrase: why, when it was opened */
 
 /* Process-wide and only on request: turns a SIGBUS inside a mapped model file (truncated by
  * somebody while in use) into KT_E_TRUNCATED from the running call. Faults elsewhere go to the
@@ -229,8 +235,8 @@ typedef struct kt_engine_params {
     int32_t n_batch;         /* tokens taken by one prefill call at a time; 0: 2048 */
     int32_t n_ubatch;        /* tokens computed together; 0: 512 */
     int32_t n_seq_max;       /* sequences alive at once; 0: 8 */
-    int32_t n_threads;       /* decode; 0: the context's */
-    int32_t n_threads_batch; /* prefill; 0: the context's */
+    int32_t n_threads;       /* decode; 0: the context's, as it changes */
+    int32_t n_threads_batch; /* prefill; 0: the context's, as it changes */
     uint64_t kv_bytes; /* K/V budget; 0: n_ctx positions for each of n_seq_max sequences, less where
                           memory is short, but at least one sequence */
 } kt_engine_params;

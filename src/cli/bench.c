@@ -13,6 +13,7 @@
 #include "cli/model_opts.h"
 #include "cli/rig.h"
 #include "cli/synth.h"
+#include "engine/engine.h"
 
 enum {
     MAX_LIST = 32,
@@ -189,6 +190,7 @@ static bool list_tests(const grid *g, tests *all) {
 
 typedef struct machine {
     kt__cpu cpu;
+    kt__place place;
     kt__bench_limits by_threads[KT__POOL_MAX_THREADS + 1];
 } machine;
 
@@ -207,6 +209,7 @@ static void measure_threads(machine *m, kt__pool *pool, const kt__kernels *kerne
 }
 
 static kt_status measure_machine(const char *isa, const list *threads, machine *m, kt_error *err) {
+    /* on the processors and with the tier that the tests will have */
     kt_status status;
     kt__topology topology;
     kt__limits limits;
@@ -217,7 +220,7 @@ static kt_status measure_machine(const char *isa, const list *threads, machine *
     kt__topology_detect(&topology);
     kt__limits_read(&limits);
     KT__TRY(kt__kernels_select(&m->cpu, isa, &kernels, why, sizeof why, err));
-    KT__TRY(kt__pool_create(largest(threads), &pool, err));
+    KT__TRY(kt__pool_create_at(largest(threads), &m->place, &pool, err));
     uint64_t size = kt__random_file_size(&topology, &limits);
     kt_error no_file;
     if (kt__random_file_open(size, WRITE_US, &file, &no_file) == KT_OK) {
@@ -250,17 +253,13 @@ static void subject_close(subject *s) {
 
 static kt_status open_preset(const bench_opts *o, subject *s, kt_error *err) {
     kt_status status;
-    kt_ctx_params params = kt_ctx_params_default();
-    params.isa = o->model.isa;
-    params.n_threads = o->model.n_threads;
-    params.log = kt__cli_log;
     const kt__synth_preset *preset = kt__synth_preset_find(o->preset);
     const kt__synth_recipe *recipe = kt__synth_recipe_find(o->quant);
     if (!preset || !recipe) {
         return kt__fail(err, KT_E_ARG, "no %s \"%.60s\"; `kentang synth --help` lists them",
                         preset ? "quantisation recipe" : "preset", preset ? o->quant : o->preset);
     }
-    KT__TRY(kt_ctx_open(&params, &s->ctx, err));
+    KT__TRY(kt__model_opts_open_ctx(&o->model, &s->ctx, err));
     KT__TRY(kt__synth_plan_make(preset, recipe, 1, 0, &s->plan, err));
     fprintf(stderr, "kentang bench: making %.0f MB of random weights\n",
             (double)s->plan.bytes * 1e-6);
@@ -378,15 +377,14 @@ static void describe(const bench_opts *o, const subject *s, const machine *m,
     snprintf(report->processor, sizeof report->processor, "%s", m->cpu.brand);
 }
 
-/* Threads where none were given: the context's own choice. */
-static kt_status choose_threads(const bench_opts *o, list *threads, kt_error *err) {
+/* Threads where none were given: the context's own choice; and where they will run. */
+static kt_status choose_threads(const bench_opts *o, list *threads, kt__place *place,
+                                kt_error *err) {
     kt_ctx *ctx;
-    kt_ctx_params params = kt_ctx_params_default();
-    params.isa = o->model.isa;
-    if (threads->n) return KT_OK;
-    kt_status status = kt_ctx_open(&params, &ctx, err);
+    kt_status status = kt__model_opts_open_ctx(&o->model, &ctx, err);
     if (status != KT_OK) return status;
-    threads->items[threads->n++] = kt_ctx_n_threads(ctx);
+    if (!threads->n) threads->items[threads->n++] = kt_ctx_n_threads(ctx);
+    *place = ctx->place;
     kt_ctx_close(ctx);
     return KT_OK;
 }
@@ -404,7 +402,7 @@ static int bench_all(bench_opts *o) {
     if (status != KT_OK) goto out;
     kt__cpu_detect(&m->cpu);
     KT__TRY(read_grid(o, &g, &err));
-    KT__TRY(choose_threads(o, &g.threads, &err));
+    KT__TRY(choose_threads(o, &g.threads, &m->place, &err));
     if (!list_tests(&g, &all)) status = kt__fail_nomem(&err, "the tests", 0);
     if (!all.n && status == KT_OK) status = kt__fail(&err, KT_E_ARG, "nothing to do: -p 0 -n 0");
     if (status != KT_OK) goto out;
@@ -435,6 +433,7 @@ int kt__cmd_bench(int argc, char **argv) {
                        .n_runs = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
+        kt__model_opts_place_group(&opts.model),
         kt__model_opts_group(&opts.model),
     };
     const kt__syntax syntax = {

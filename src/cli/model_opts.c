@@ -1,5 +1,11 @@
 #include "cli/model_opts.h"
 
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
 #include "base/error.h"
 #include "cli/cli.h"
 
@@ -34,12 +40,27 @@ static const kt__opt table[] = {
      "YaRN: high correction dimension (default: -1, the model's)"},
 };
 
+static const kt__opt place_table[] = {
+    {"cpu-mask", "C", NULL, KT__OPT_TEXT, AT(cpu_mask), 0, 0, 0, NULL, "HEX",
+     "processors to run on, as a mask: f is 0 to 3 (default: wherever the system puts the "
+     "threads)"},
+    {"cpu-range", "Cr", NULL, KT__OPT_TEXT, AT(cpu_range), 0, 0, 0, NULL, "LO-HI",
+     "the same as a range or list: 0-3, or 0-1,4"},
+    {"prio", NULL, NULL, KT__OPT_INT, AT(priority), 0, -1, 3, NULL, "N",
+     "priority: -1 low, 0 normal (default), 1 medium, 2 high, 3 real time; above 0 needs a "
+     "privilege"},
+};
+
 kt__model_opts kt__model_opts_default(void) {
     return (kt__model_opts){.params = kt_model_params_default()};
 }
 
 kt__opt_group kt__model_opts_group(kt__model_opts *opts) {
     return (kt__opt_group){"Model", table, KT__COUNT(table), opts};
+}
+
+kt__opt_group kt__model_opts_place_group(kt__model_opts *opts) {
+    return (kt__opt_group){"Processors", place_table, KT__COUNT(place_table), opts};
 }
 
 kt__opt_group kt__model_opts_file_group(kt__model_opts *opts) {
@@ -55,6 +76,59 @@ static kt_status open_model(const kt__model_opts *opts, const char *path, bool v
     return kt_model_open_demo(ctx, &params, model, err);
 }
 
+/* "0x" before a mask without it, and both options as one list. */
+static kt_status join_cpus(const kt__model_opts *opts, char *out, size_t size, const char **cpus,
+                           kt_error *err) {
+    const char *mask = opts->cpu_mask ? opts->cpu_mask : "";
+    bool bare = *mask && strncmp(mask, "0x", 2) != 0 && strncmp(mask, "0X", 2) != 0;
+    *cpus = NULL;
+    if (!opts->cpu_mask && !opts->cpu_range) return KT_OK;
+    int n = snprintf(out, size, "%s%s%s%s", bare ? "0x" : "", mask,
+                     opts->cpu_mask && opts->cpu_range ? "," : "",
+                     opts->cpu_range ? opts->cpu_range : "");
+    if (n < 0 || (size_t)n >= size) return kt__fail(err, KT_E_ARG, "--cpu-mask is too long");
+    *cpus = out;
+    return KT_OK;
+}
+
+/* The library leaves the calling thread's priority alone; here it is one of the workers. */
+static kt_status set_own_priority(int32_t priority, kt_error *err) {
+    static const int nices[] = {10, 0, -5, -10};
+    int rc = 0;
+    if (priority == 3) {
+        struct sched_param param = {.sched_priority = sched_get_priority_min(SCHED_RR)};
+        rc = sched_setscheduler(0, SCHED_RR, &param);
+    } else if (priority != 0) {
+        rc = setpriority(PRIO_PROCESS, 0, nices[priority + 1]);
+    }
+    if (rc == 0) return KT_OK;
+    return kt__fail(err, KT_E_ARG,
+                    "--prio %d is not allowed here: %s; leave it out, or grant CAP_SYS_NICE or a "
+                    "limit (ulimit -e, ulimit -r)",
+                    (int)priority, strerror(errno));
+}
+
+kt_status kt__model_opts_open_ctx(const kt__model_opts *opts, kt_ctx **ctx, kt_error *err) {
+    kt_ctx_params params = kt_ctx_params_default();
+    char cpus[512];
+    kt_status status;
+    *ctx = NULL;
+    params.isa = opts->isa;
+    params.n_threads = opts->n_threads;
+    params.n_threads_max = opts->n_threads_max;
+    params.priority = opts->priority;
+    params.log = kt__cli_log;
+    params.log_level = KT_LOG_WARN;
+    KT__TRY(join_cpus(opts, cpus, sizeof cpus, &params.cpus, err));
+    KT__TRY(kt_ctx_open(&params, ctx, err));
+    status = set_own_priority(opts->priority, err);
+    if (status == KT_OK) return KT_OK;
+    kt_ctx_close(*ctx);
+    *ctx = NULL;
+out:
+    return status;
+}
+
 kt_status kt__model_opts_open(const kt__model_opts *opts, const char *word, bool vocab_only,
                               kt_ctx **ctx, kt_model **model, kt_error *err) {
     *ctx = NULL;
@@ -63,15 +137,10 @@ kt_status kt__model_opts_open(const kt__model_opts *opts, const char *word, bool
         return kt__fail(err, KT_E_ARG, "two models: \"%.200s\" and -m \"%.200s\"", word,
                         opts->model);
     }
-    kt_ctx_params params = kt_ctx_params_default();
-    params.isa = opts->isa;
-    params.n_threads = opts->n_threads;
-    params.log = kt__cli_log;
-    params.log_level = KT_LOG_WARN;
     /* this program owns its process: a model file truncated in use becomes an error, not a SIGBUS
      */
     kt_status status = kt_install_fault_guard(err);
-    if (status == KT_OK) status = kt_ctx_open(&params, ctx, err);
+    if (status == KT_OK) status = kt__model_opts_open_ctx(opts, ctx, err);
     if (status != KT_OK) return status;
     status = open_model(opts, word ? word : opts->model, vocab_only, *ctx, model, err);
     if (status == KT_OK) return KT_OK;

@@ -1,6 +1,7 @@
 /* Options that every command with a model takes: which file, how it is opened, RoPE scaling.
  *
- * Owns: their table and the opening of context and model from them. One thread. */
+ * Owns: their tables and the opening of context and model from them; the priority of the program's
+ * own thread, which is part of the work. One thread. */
 #ifndef KT_CLI_MODEL_OPTS_H
 #define KT_CLI_MODEL_OPTS_H
 
@@ -12,16 +13,24 @@ typedef struct kt__model_opts {
     const char *model; /* NULL: the embedded demo model */
     const char *isa;   /* NULL: chosen */
     int32_t n_threads; /* 0: chosen */
-    int rope_scaling;  /* index of kt_rope_scaling */
+    int32_t n_threads_max;
+    const char *cpu_mask, *cpu_range;
+    int32_t priority;
+    int rope_scaling; /* index of kt_rope_scaling */
     kt_model_params params;
 } kt__model_opts;
 
 kt__model_opts kt__model_opts_default(void);
 /* -m, --no-mmap, --mlock, --exact, --rope-*, --yarn-* */
 kt__opt_group kt__model_opts_group(kt__model_opts *opts);
+/* --cpu-mask, --cpu-range, --prio */
+kt__opt_group kt__model_opts_place_group(kt__model_opts *opts);
 /* -m alone, for commands that need the vocabulary only */
 kt__opt_group kt__model_opts_file_group(kt__model_opts *opts);
 
+/* The context these options ask for: tier, threads, processors, priority. */
+kt_status KT_CHECKED kt__model_opts_open_ctx(const kt__model_opts *opts, kt_ctx **ctx,
+                                             kt_error *err);
 /* Opens a context with opts->n_threads threads and the model in it; word, when not NULL, is a file
  * named without -m. On failure both are NULL and err is filled. Close with kt_model_close,
  * kt_ctx_close. */

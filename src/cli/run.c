@@ -283,6 +283,7 @@ int kt__cmd_run(int argc, char **argv) {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
         {"Length", length_table, KT__COUNT(length_table), &sampling},
         kt__session_opts_group(&session),
+        kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
     };

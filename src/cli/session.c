@@ -85,9 +85,10 @@ kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__
                            kt_error *err) {
     kt__session_opts opts = with_preset(given);
     memset(out, 0, sizeof *out);
-    /* the pool is as large as the larger of the two asks */
-    opts.model.n_threads =
-        opts.n_threads > opts.n_threads_batch ? opts.n_threads : opts.n_threads_batch;
+    /* the pool is large enough for both; what was not asked for is chosen, and follows the limits
+     */
+    opts.model.n_threads = opts.n_threads;
+    opts.model.n_threads_max = opts.n_threads_batch;
     kt_status status = kt__model_opts_open(&opts.model, word, false, &out->ctx, &out->model, err);
     if (status != KT_OK) return status;
     kt_model_get_info(out->model, &out->info);
@@ -145,6 +146,16 @@ void kt__memory_used(uint64_t *peak_bytes, uint64_t *anon_bytes) {
     *anon_bytes = read_kb("/proc/self/status", "RssAnon");
 }
 
+/* ", processors 0-3, priority 2": what was asked for beyond the number of threads */
+static void print_place(const kt__model_opts *opts) {
+    if (opts->cpu_mask || opts->cpu_range)
+        fprintf(stderr, ", processors %s%s%s%s", opts->cpu_mask ? "mask " : "",
+                opts->cpu_mask ? opts->cpu_mask : "",
+                opts->cpu_mask && opts->cpu_range ? " and " : "",
+                opts->cpu_range ? opts->cpu_range : "");
+    if (opts->priority) fprintf(stderr, ", priority %d", (int)opts->priority);
+}
+
 void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
@@ -159,9 +170,10 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
             opts->model.params.exact ? " exact" : "", kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx),
             e->n_threads);
     if (e->n_threads_batch != e->n_threads) fprintf(stderr, "/%d", e->n_threads_batch);
-    fprintf(stderr, ", %s | context %d, batch %d/%d | memory %s (K/V %s, scratch %s)",
-            kt_ctx_n_threads_why(s->ctx), e->n_ctx, e->n_batch, e->n_ubatch,
-            bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
+    fprintf(stderr, ", %s", kt_ctx_n_threads_why(s->ctx));
+    print_place(&opts->model);
+    fprintf(stderr, " | context %d, batch %d/%d | memory %s (K/V %s, scratch %s)", e->n_ctx,
+            e->n_batch, e->n_ubatch, bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
             bytes_text(e->scratch_bytes).text);
     uint64_t available = read_kb("/proc/meminfo", "MemAvailable");
     if (available) fprintf(stderr, " of %s available", bytes_text(available).text);

@@ -39,8 +39,8 @@ static kt_status resolve_params(const kt_model *model, kt_engine_params *p, kt_e
     if (!p->n_batch) p->n_batch = DEFAULT_BATCH;
     if (!p->n_ubatch) p->n_ubatch = DEFAULT_UBATCH;
     if (p->n_ubatch > p->n_batch) p->n_ubatch = p->n_batch;
-    if (!p->n_threads || p->n_threads > n_pool) p->n_threads = n_pool;
-    if (!p->n_threads_batch || p->n_threads_batch > n_pool) p->n_threads_batch = n_pool;
+    if (p->n_threads > n_pool) p->n_threads = n_pool;
+    if (p->n_threads_batch > n_pool) p->n_threads_batch = n_pool;
 out:
     return status;
 }
@@ -146,13 +146,14 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
     const kt_engine_params *p = &engine->params;
     const kt__hparams *hp = &engine->model->net->hp;
     kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    int n_now = kt_ctx_n_threads(engine->model->ctx);
     *out = (kt_engine_info){
         .n_ctx = p->n_ctx,
         .n_batch = p->n_batch,
         .n_ubatch = p->n_ubatch,
         .n_seq_max = p->n_seq_max,
-        .n_threads = p->n_threads,
-        .n_threads_batch = p->n_threads_batch,
+        .n_threads = p->n_threads ? p->n_threads : n_now,
+        .n_threads_batch = p->n_threads_batch ? p->n_threads_batch : n_now,
         .kv_bytes_max = (uint64_t)kt__kv_n_pages(engine->kv) * kt__kv_page_bytes(&shape),
         .kv_bytes_used = (uint64_t)kt__kv_n_used(engine->kv) * kt__kv_page_bytes(&shape),
         .scratch_bytes = kt__fwd_scratch_bytes(engine->fwd),
@@ -255,12 +256,15 @@ static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atom
     bool done = false, decode = batch->n_tok == batch->n_seg;
     kt__stop_at stop = {INT64_MAX, {&engine->cancel, cancel}};
     int n_threads = decode ? engine->params.n_threads : engine->params.n_threads_batch;
+    int n_now;
     kt_status status = kt__gguf_check(engine->model->gguf, err);
     if (status != KT_OK) return status;
     kt__pool *pool = engine->model->ctx->pool;
     kt__profile *profile = kt__engine_profile_on(engine);
     kt__profile_batch(profile, decode ? KT__PHASE_DECODE : KT__PHASE_PREFILL, batch->n_tok);
     kt__pool_lock(pool);
+    n_now = kt__ctx_threads_now(engine->model->ctx);
+    if (!n_threads) n_threads = n_now;
     kt__profile_pool(profile, pool, n_threads);
     kt__fwd_set_profile(engine->fwd, profile);
     uint32_t fpenv = kt__fpenv_enter();

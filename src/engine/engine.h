@@ -17,6 +17,14 @@
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
+/* Where a context gets the machine's size and limits from; tests put in their own. */
+typedef struct kt__limits_source {
+    void (*topology)(kt__topology *out);
+    void (*limits)(void *user, kt__limits *out);
+    void *user;
+    int64_t period_us; /* between two looks */
+} kt__limits_source;
+
 struct kt_ctx {
     kt__log log;
     kt__cpu cpu;
@@ -24,6 +32,13 @@ struct kt_ctx {
     kt__limits limits;
     const kt__kernels *kernels;
     kt__pool *pool;
+    kt__place place;
+    /* Threads by default: where they were not given, looked at anew between batches, with the
+     * pool's lock held. */
+    bool threads_auto;
+    atomic_int n_threads;
+    kt__limits_source source;
+    int64_t limits_at_us;
     uint64_t mem_bytes; /* budget for what engines allocate */
     atomic_uint_fast64_t mem_used_bytes;
     char isa_why[160], threads_why[160];
@@ -61,7 +76,7 @@ typedef struct kt__engine_profile {
 
 struct kt_engine {
     kt_model *model;
-    kt_engine_params params; /* resolved */
+    kt_engine_params params; /* resolved; n_threads and n_threads_batch 0: the context's */
     pthread_mutex_t lock;
     kt__fwd *fwd;
     kt__kv *kv;
@@ -92,6 +107,13 @@ struct kt_seq {
 kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                                  const atomic_bool *cancel, kt_error *err) KT_CHECKED;
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);
+
+/* kt_ctx_open with another source (NULL: the machine). */
+kt_status kt__ctx_open_from(const kt_ctx_params *params, const kt__limits_source *source,
+                            kt_ctx **out, kt_error *err) KT_CHECKED;
+/* The context's number of threads, after a new look at the limits if it is time. The pool's lock is
+ * held. */
+int kt__ctx_threads_now(kt_ctx *ctx);
 
 /* The time when a stage begins; 0 while nothing is profiled, and then the end does nothing.
  * `locked`: the engine's lock is held. */

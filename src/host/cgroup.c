@@ -68,19 +68,19 @@ static bool parse_mount(char *line, cgroup_mount *out) {
  */
 static bool find_group(const char *root, const cgroup_mount *mount, const char *controller,
                        char *path, size_t size) {
-    FILE *f = kt__text_open(root, "", "/proc/self/cgroup");
-    if (!f) return false;
+    kt__text text;
     char line[LINE_BYTES];
     bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
+    if (!kt__text_open(root, "", "/proc/self/cgroup", &text)) return false;
+    while (!found && kt__text_next(&text, line, sizeof line)) {
         char *list = strchr(line, ':');
         char *group = list ? strchr(list + 1, ':') : NULL;
         if (!group) continue;
         *group++ = '\0';
         found = mount->v2 ? list[1] == '\0' : list_has(list + 1, controller);
-        if (found) snprintf(path, size, "%.*s", (int)strcspn(group, "\n"), group);
+        if (found) snprintf(path, size, "%s", group);
     }
-    fclose(f);
+    kt__text_close(&text);
     return found;
 }
 
@@ -114,14 +114,14 @@ static void walk_up(const char *root, const cgroup_mount *mount, const char *con
 }
 
 void kt__cgroup_walk(const char *root, const char *controller, kt__cgroup_level *level, void *arg) {
-    FILE *f = kt__text_open(root, "", "/proc/self/mountinfo");
-    if (!f) return;
+    kt__text text;
     char line[LINE_BYTES];
     cgroup_mount mount;
-    for (int i = 0; i < MAX_MOUNTS && fgets(line, sizeof line, f); i++) {
+    if (!kt__text_open(root, "", "/proc/self/mountinfo", &text)) return;
+    for (int i = 0; i < MAX_MOUNTS && kt__text_next(&text, line, sizeof line); i++) {
         if (!strstr(line, " - cgroup") || !parse_mount(line, &mount)) continue;
         if (mount.v2 || list_has(mount.super, controller))
             walk_up(root, &mount, controller, level, arg);
     }
-    fclose(f);
+    kt__text_close(&text);
 }

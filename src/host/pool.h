@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "host/place.h"
+
 typedef struct kt__pool kt__pool;
 
 /* Computes items [begin, end). worker: 0..n_threads-1, never two calls at once with the same
@@ -27,6 +29,10 @@ enum { KT__POOL_MAX_THREADS = 256 };
 
 /* Starts n_threads - 1 threads, asleep. 1 <= n_threads <= KT__POOL_MAX_THREADS. */
 kt_status kt__pool_create(int n_threads, kt__pool **out, kt_error *err) KT_CHECKED;
+/* The same with threads on the given processors and of the given priority (NULL: as the caller's).
+ * Between begin and end the calling thread is on these processors, too; its priority is its own. */
+kt_status kt__pool_create_at(int n_threads, const kt__place *place, kt__pool **out,
+                             kt_error *err) KT_CHECKED;
 void kt__pool_destroy(kt__pool *pool); /* no run may be in progress; NULL allowed */
 int kt__pool_size(const kt__pool *pool);
 

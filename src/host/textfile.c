@@ -2,23 +2,53 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-FILE *kt__text_open(const char *root, const char *dir, const char *name) {
+bool kt__text_open(const char *root, const char *dir, const char *name, kt__text *out) {
     char path[PATH_MAX];
+    out->at = out->len = 0;
     int n = snprintf(path, sizeof path, "%s%s%s%s", root, dir, *dir ? "/" : "", name);
-    if (n < 0 || (size_t)n >= sizeof path) return NULL;
-    return fopen(path, "re");
+    if (n < 0 || (size_t)n >= sizeof path) return false;
+    out->fd = open(path, O_RDONLY | O_CLOEXEC);
+    return out->fd >= 0;
+}
+
+void kt__text_close(kt__text *text) {
+    close(text->fd);
+}
+
+/* False at the end of the file, or where it cannot be read. */
+static bool fill(kt__text *text) {
+    ssize_t n;
+    do n = read(text->fd, text->chunk, sizeof text->chunk);
+    while (n < 0 && errno == EINTR);
+    text->at = 0;
+    text->len = n > 0 ? (int)n : 0;
+    return n > 0;
+}
+
+bool kt__text_next(kt__text *text, char *line, int size) {
+    int n = 0;
+    bool any = false;
+    while (text->at < text->len || fill(text)) {
+        char c = text->chunk[text->at++];
+        any = true;
+        if (c == '\n') break;
+        if (n < size - 1) line[n++] = c;
+    }
+    line[n] = '\0';
+    return any;
 }
 
 bool kt__text_line(const char *root, const char *dir, const char *name, char *line, int size) {
-    FILE *f = kt__text_open(root, dir, name);
-    if (!f) return false;
-    bool ok = fgets(line, size, f) != NULL;
-    if (ok) line[strcspn(line, "\n")] = '\0';
-    fclose(f);
+    kt__text text;
+    if (!kt__text_open(root, dir, name, &text)) return false;
+    bool ok = kt__text_next(&text, line, size);
+    kt__text_close(&text);
     return ok;
 }
 
@@ -36,16 +66,16 @@ bool kt__text_u64(const char *root, const char *dir, const char *name, uint64_t 
 
 bool kt__text_keyed(const char *root, const char *dir, const char *name, const char *key,
                     uint64_t *out) {
-    FILE *f = kt__text_open(root, dir, name);
-    if (!f) return false;
+    kt__text text;
     char line[256];
     size_t len = strlen(key);
     bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
+    if (!kt__text_open(root, dir, name, &text)) return false;
+    while (!found && kt__text_next(&text, line, sizeof line)) {
         if (strncmp(line, key, len) != 0 || (line[len] != ':' && line[len] != ' ')) continue;
         const char *value = line + len + 1;
         found = kt__text_parse_u64(value + strspn(value, " \t"), out);
     }
-    fclose(f);
+    kt__text_close(&text);
     return found;
 }

@@ -1,0 +1,140 @@
+#include "host/place.h"
+
+#include "base/error.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { NICE_LOW = 10, NICE_MEDIUM = -5, NICE_HIGH = -10 };
+
+/* ---- reading ---- */
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* "0x10f": the digits from text on, up to the end of the item. */
+static const char *read_mask(const char *text, cpu_set_t *out) {
+    size_t n = strcspn(text, ",");
+    if (n == 0) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        int digit = hex_digit(text[n - 1 - i]);
+        if (digit < 0) return NULL;
+        for (size_t bit = 0; bit < 4; bit++) {
+            if (!(digit >> bit & 1)) continue;
+            if (4 * i + bit >= CPU_SETSIZE) return NULL;
+            CPU_SET(4 * i + bit, out);
+        }
+    }
+    return text + n;
+}
+
+static const char *read_number(const char *text, long *out) {
+    char *end;
+    if (!isdigit((unsigned char)*text)) return NULL;
+    *out = strtol(text, &end, 10);
+    return *out < CPU_SETSIZE ? end : NULL;
+}
+
+/* "5" or "4-7" */
+static const char *read_range(const char *text, cpu_set_t *out) {
+    long from, to;
+    text = read_number(text, &from);
+    to = from;
+    if (text && *text == '-') text = read_number(text + 1, &to);
+    if (!text || to < from) return NULL;
+    for (long cpu = from; cpu <= to; cpu++) CPU_SET((size_t)cpu, out);
+    return text;
+}
+
+static bool read_cpus(const char *text, cpu_set_t *out) {
+    CPU_ZERO(out);
+    for (;;) {
+        bool mask = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+        text = mask ? read_mask(text + 2, out) : read_range(text, out);
+        if (!text) return false;
+        if (!*text) return CPU_COUNT(out) > 0;
+        if (*text++ != ',') return false;
+    }
+}
+
+kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_error *err) {
+    cpu_set_t allowed, both;
+    memset(out, 0, sizeof *out);
+    if (priority < KT__PRIORITY_LOW || priority > KT__PRIORITY_REALTIME)
+        return kt__fail(err, KT_E_ARG, "the priority is %d, expected %d (low) to %d (real time)",
+                        priority, KT__PRIORITY_LOW, KT__PRIORITY_REALTIME);
+    out->priority = (kt__priority)priority;
+    if (!cpus) return KT_OK;
+    if (!read_cpus(cpus, &out->cpus))
+        return kt__fail(err, KT_E_ARG,
+                        "processors \"%.80s\": expected a list such as 0-3,8 or a mask such as "
+                        "0x10f, below %d",
+                        cpus, CPU_SETSIZE);
+    out->pinned = true;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return KT_OK;
+    CPU_AND(&both, &allowed, &out->cpus);
+    if (CPU_COUNT(&both) == 0)
+        return kt__fail(err, KT_E_ARG,
+                        "this process may run on none of the processors %.80s (its affinity leaves "
+                        "it %d others)",
+                        cpus, CPU_COUNT(&allowed));
+    out->cpus = both;
+    return KT_OK;
+}
+
+/* ---- moving ---- */
+
+void kt__place_enter(const kt__place *place, kt__place_saved *saved) {
+    saved->moved = place->pinned && sched_getaffinity(0, sizeof saved->cpus, &saved->cpus) == 0 &&
+                   sched_setaffinity(0, sizeof place->cpus, &place->cpus) == 0;
+}
+
+void kt__place_leave(const kt__place_saved *saved) {
+    if (saved->moved) (void)sched_setaffinity(0, sizeof saved->cpus, &saved->cpus);
+}
+
+/* ---- priority ---- */
+
+static kt_status not_allowed(kt_error *err) {
+    return kt__fail(err, KT_E_ARG,
+                    "a raised priority is not allowed here: %s; leave --prio out, or grant "
+                    "CAP_SYS_NICE or a limit (ulimit -e, ulimit -r)",
+                    strerror(errno));
+}
+
+/* Linux: both calls with 0 mean the calling thread, and a new thread inherits. */
+kt_status kt__priority_raise(kt__priority priority, kt__priority_saved *saved, kt_error *err) {
+    memset(saved, 0, sizeof *saved);
+    if (priority <= KT__PRIORITY_NORMAL) return KT_OK;
+    errno = 0;
+    saved->nice = getpriority(PRIO_PROCESS, 0);
+    saved->policy = sched_getscheduler(0);
+    if (errno || saved->policy < 0 || sched_getparam(0, &saved->param) != 0)
+        return not_allowed(err);
+    if (priority == KT__PRIORITY_REALTIME) {
+        struct sched_param param = {.sched_priority = sched_get_priority_min(SCHED_RR)};
+        if (sched_setscheduler(0, SCHED_RR, &param) != 0) return not_allowed(err);
+    } else {
+        int nice = priority == KT__PRIORITY_HIGH ? NICE_HIGH : NICE_MEDIUM;
+        if (nice < saved->nice && setpriority(PRIO_PROCESS, 0, nice) != 0) return not_allowed(err);
+    }
+    saved->raised = true;
+    return KT_OK;
+}
+
+void kt__priority_restore(const kt__priority_saved *saved) {
+    if (!saved->raised) return;
+    (void)sched_setscheduler(0, saved->policy, &saved->param);
+    (void)setpriority(PRIO_PROCESS, 0, saved->nice);
+}
+
+void kt__priority_lower(kt__priority priority) {
+    if (priority < KT__PRIORITY_NORMAL) (void)setpriority(PRIO_PROCESS, 0, NICE_LOW);
+}

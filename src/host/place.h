@@ -1,0 +1,53 @@
+/* Where threads run, and how urgently.
+ *
+ * Owns: the list of processors that a context's threads are held to and their priority; reading
+ * both from text, and moving a thread there and back. Default: no pinning, the priority of whoever
+ * creates the threads. Any thread. */
+#ifndef KT_HOST_PLACE_H
+#define KT_HOST_PLACE_H
+
+#include <kentang.h>
+#include <sched.h>
+#include <stdbool.h>
+
+typedef enum kt__priority {
+    KT__PRIORITY_LOW = -1, /* nice 10 */
+    KT__PRIORITY_NORMAL,
+    KT__PRIORITY_MEDIUM,  /* nice -5 */
+    KT__PRIORITY_HIGH,    /* nice -10 */
+    KT__PRIORITY_REALTIME /* SCHED_RR, the lowest of it */
+} kt__priority;
+
+typedef struct kt__place {
+    bool pinned;
+    cpu_set_t cpus; /* if pinned */
+    kt__priority priority;
+} kt__place;
+
+/* cpus: "0-3,8", or a mask in hexadecimal, "0x10f", or both with a comma between; NULL: not pinned.
+ * KT_E_ARG for what is neither, and where this process may use none of them. */
+kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_error *err) KT_CHECKED;
+
+/* Moves the calling thread to the place's processors, and back: its priority stays. Without pinning
+ * nothing happens. */
+typedef struct kt__place_saved {
+    bool moved;
+    cpu_set_t cpus;
+} kt__place_saved;
+void kt__place_enter(const kt__place *place, kt__place_saved *saved);
+void kt__place_leave(const kt__place_saved *saved);
+
+/* Priorities above normal need a privilege. While raised, threads that the calling thread creates
+ * have the priority. KT_E_ARG: not allowed. Below normal nobody can come back from: a
+ * thread lowers itself. */
+typedef struct kt__priority_saved {
+    bool raised;
+    int nice, policy;
+    struct sched_param param;
+} kt__priority_saved;
+kt_status kt__priority_raise(kt__priority priority, kt__priority_saved *saved,
+                             kt_error *err) KT_CHECKED;
+void kt__priority_restore(const kt__priority_saved *saved);
+void kt__priority_lower(kt__priority priority); /* of the calling thread, if below normal */
+
+#endif
