@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/tuned.h"
 
 /* ---- options ---- */
 
@@ -33,6 +34,10 @@ static const kt__opt table[] = {
      .choices = "none|potato|extreme",
      .help = "potato: 2 threads, context 2048, batch 1024/256, no mlock; extreme: all cores, batch "
              "2048/512; options given beside it win"},
+    {.name = "no-tuned",
+     .kind = KT__OPT_ON,
+     .at = AT(no_tuned),
+     .help = "do not use what `kentang tune` found for this model"},
 };
 
 enum { PRESET_NONE, PRESET_POTATO, PRESET_EXTREME };
@@ -81,6 +86,34 @@ static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_er
     return status;
 }
 
+/* What tune found, where no option and no preset says otherwise. A number of threads that is the
+ * automatic one anyway stays automatic, and so follows quota and affinity. */
+static void use_tuned(kt__session_opts *opts, kt__session *s) {
+    kt__tuned tuned;
+    if (opts->no_tuned || opts->preset != PRESET_NONE) return;
+    if (!kt__tuned_load(&s->info, kt_ctx_isa(s->ctx), &tuned)) return;
+    int automatic = kt_ctx_n_threads(s->ctx);
+    if (!opts->n_threads && !opts->n_threads_batch) {
+        if (tuned.n_threads != automatic) opts->n_threads = tuned.n_threads;
+        if (tuned.n_threads_batch != automatic) opts->n_threads_batch = tuned.n_threads_batch;
+    }
+    opts->n_batch = first_set(opts->n_batch, tuned.n_batch);
+    opts->n_ubatch = first_set(opts->n_ubatch, tuned.n_ubatch);
+    snprintf(s->tuned, sizeof s->tuned, "%s", tuned.date);
+}
+
+/* Again, with a pool for the threads that tune found best. */
+static kt_status reopen(kt__session_opts *opts, const char *word, kt__session *s, kt_error *err) {
+    int most = opts->n_threads > opts->n_threads_batch ? opts->n_threads : opts->n_threads_batch;
+    if (most <= kt_ctx_n_threads(s->ctx)) return KT_OK;
+    kt_model_close(s->model);
+    kt_ctx_close(s->ctx);
+    opts->model.n_threads_max = most;
+    kt_status status = kt__model_opts_open(&opts->model, word, false, &s->ctx, &s->model, err);
+    if (status == KT_OK) kt_model_get_info(s->model, &s->info);
+    return status;
+}
+
 kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__session *out,
                            kt_error *err) {
     kt__session_opts opts = with_preset(given);
@@ -92,6 +125,9 @@ kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__
     kt_status status = kt__model_opts_open(&opts.model, word, false, &out->ctx, &out->model, err);
     if (status != KT_OK) return status;
     kt_model_get_info(out->model, &out->info);
+    use_tuned(&opts, out);
+    if (out->tuned[0]) status = reopen(&opts, word, out, err);
+    if (status != KT_OK) return status;
     status = open_engine(&opts, out, err);
     if (status != KT_OK) kt__session_close(out);
     return status;
@@ -177,6 +213,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
             bytes_text(e->scratch_bytes).text);
     uint64_t available = read_kb("/proc/meminfo", "MemAvailable");
     if (available) fprintf(stderr, " of %s available", bytes_text(available).text);
+    if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
     fputc('\n', stderr);
 }
 

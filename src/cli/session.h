@@ -15,6 +15,7 @@ typedef struct kt__session_opts {
     int preset;                       /* 0: none, 1: potato, 2: extreme */
     int32_t n_ctx, n_batch, n_ubatch; /* 0: the preset's or the default */
     int32_t n_threads, n_threads_batch;
+    bool no_tuned;
 } kt__session_opts;
 
 typedef struct kt__session {
@@ -24,6 +25,7 @@ typedef struct kt__session {
     kt_seq *seq;
     kt_model_info info;
     kt_engine_info engine_info;
+    char tuned[16]; /* when what `kentang tune` found and is used here was found; "" if it is not */
 } kt__session;
 
 kt__session_opts kt__session_opts_default(void);
