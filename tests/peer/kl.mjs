@@ -218,7 +218,7 @@ async function compare(name, type, file, trained) {
     const good = close && !toExact.wrong && !toPeer.wrong;
     if (!good) failed++;
     cells([name, type, own.length, sci(mean(own)), sci(mean(other)), opt.flash ? sci(mean(otherFlash)) : "-",
-        (mean(own) / mean(other)).toFixed(2), `${range[0].toFixed(2)}-${range[1].toFixed(2)}`, sci(mean(cross)),
+        mean(other) ? (mean(own) / mean(other)).toFixed(2) : "-", mean(other) ? `${range[0].toFixed(2)}-${range[1].toFixed(2)}` : "-", sci(mean(cross)),
         `${toExact.wrong} of ${toExact.clear}`, `${toPeer.wrong} of ${toPeer.clear}`, good ? "" : "FAILED"], widths);
     fs.rmSync(f32);
 }
