@@ -40,11 +40,6 @@ KT_INLINE void quants_nibbles_k(const uint8_t *qs, vi q[8]) {
     }
 }
 
-/* bit g of each byte of x, for group g, as bit `to` */
-KT_INLINE vi bit_plane(vi x, int g, int to) {
-    return low_bits(g < to ? vi_shl(x, to - g) : vi_shr(x, g - to), 1 << to);
-}
-
 KT_INLINE void quants_q5_k(const kt__q5_k *b, vi q[8]) {
     vi high = vi_load(b->qh);
     quants_nibbles_k(b->qs, q);
@@ -163,8 +158,8 @@ KT_INLINE void dots_scaled(kt__type type, const uint8_t *block, const int32_t *s
 KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *act, int n_tok,
                            vi *part, __m128i *first, __m128i *second) {
     vi q[8];
-    if (first) words_of_group(block_bytes(type), block, first, second);
-    if (first) words_of_group(block_bytes(type), block, first, second);
+    words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
+    words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
     KT_UNROLL for (int i = 0; i < 4; i++)
         quants_two(type, block + 2 * (size_t)i * block_bytes(type), q + 2 * i);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {

@@ -160,19 +160,19 @@ KT_INLINE void quants_bytes(const uint8_t *p, size_t pitch, vi q[2]) {
     q[1] = _mm512_shuffle_i32x4(a, b, 0xdd);
 }
 
-/* A group of eight blocks. first, second (unless NULL): as words_of_group */
+/* A group of eight blocks. first, second: as words_of_group */
 KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128i *first,
                             __m128i *second) {
     size_t pitch = block_bytes(type);
     if (type == KT__TYPE_Q8_0) {
-        if (first) words_of_group(pitch, block, first, NULL);
+        words_of_group(pitch, block, first, NULL);
         quants_bytes(block + 2, pitch, q);
         quants_bytes(block + 2 + 4 * pitch, pitch, q + 2);
         return;
     }
     __m128i low = quants_four(type, block, q), high = quants_four(type, block + 4 * pitch, q + 2);
-    if (first) *first = _mm_unpacklo_epi64(low, high);
-    if (second) *second = _mm_unpackhi_epi64(low, high);
+    *first = _mm_unpacklo_epi64(low, high);
+    if (has_min(type)) *second = _mm_unpackhi_epi64(low, high);
 }
 
 /* A superblock. */

@@ -157,27 +157,24 @@ KT_INLINE vf vf_from_f16_low(vi x) {
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
 }
 
-/* ---- up to 8 floats, n a constant 1, 2, 4 or 8; the others are zero ---- */
-typedef __m256 v8;
-KT_INLINE v8 v8_zero(void) {
-    return _mm256_setzero_ps();
+/* ---- up to 4 floats, n a constant 1, 2 or 4; the others are zero ---- */
+typedef __m128 v4;
+KT_INLINE v4 v4_zero(void) {
+    return _mm_setzero_ps();
 }
-KT_INLINE v8 v8_load(const float *p, int n) {
-    if (n == 8) return _mm256_loadu_ps(p);
-    if (n == 4) return _mm256_zextps128_ps256(_mm_loadu_ps(p));
-    if (n == 2)
-        return _mm256_zextps128_ps256(
-            _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(const void *)p)));
-    return _mm256_zextps128_ps256(_mm_load_ss(p));
+KT_INLINE v4 v4_load(const float *p, int n) {
+    if (n == 4) return _mm_loadu_ps(p);
+    if (n == 2) return _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    return _mm_load_ss(p);
 }
-KT_INLINE void v8_store(float *p, v8 x) {
-    _mm256_storeu_ps(p, x);
+KT_INLINE void v4_store(float *p, v4 x) {
+    _mm_storeu_ps(p, x);
 }
-KT_INLINE v8 v8_add(v8 a, v8 b) {
-    return _mm256_add_ps(a, b);
+KT_INLINE v4 v4_add(v4 a, v4 b) {
+    return _mm_add_ps(a, b);
 }
-KT_INLINE v8 v8_fma(v8 a, v8 b, v8 c) {
-    return _mm256_fmadd_ps(a, b, c);
+KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) {
+    return _mm_fmadd_ps(a, b, c);
 }
 
 /* ---- transposes ---- */
