@@ -68,7 +68,9 @@ static bool hash_value(const void *key, kt__jv v, int depth, uint64_t *out, uint
     case KT__J_FLOAT: *out = hash_number(key, v); return true;
     case KT__J_DICT: return false;
     case KT__J_LIST:
-        if (v.u.l->kind != KT__JL_TUPLE || depth > KT__J_MAX_NEST || *steps == 0) return false;
+        if (v.u.l->kind > KT__JL_TUPLE)
+            return v.u.l->kind != KT__JL_KEYS && v.u.l->kind != KT__JL_ITEMS;
+        if (v.u.l->kind == KT__JL_LIST || depth > KT__J_MAX_NEST || *steps == 0) return false;
         --*steps;
         for (size_t i = 0; i < v.u.l->n; i++) {
             uint64_t h;
