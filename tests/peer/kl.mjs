@@ -6,11 +6,16 @@
 //                                          [--all] [--flash] [--model FILE]...
 //
 // DIR: an installed copy of ../shared/peer. Each model: the file itself and copies in other types made by
-// tools/convert_gguf, as far as row lengths allow. A row of the table fails when kentang's mean is above 1.1 times
-// llama.cpp's and above 1e-7 (where the interval of the ratio straddles 1.1, up to four times the sequences decide),
-// or when kentang's fast path and either yardstick disagree on the best token where the best two logits are more than
-// 0.5 apart. Exit status 1: some row failed. llama.cpp runs without its flash attention, whose f16 sums add errors of
-// their own; --flash adds a column with it.
+// tools/convert_gguf, as far as row lengths allow. llama.cpp runs without its flash attention, whose f16 sums add errors
+// of their own; --flash adds a column with it.
+//
+// A row of the table fails
+// - when kentang's mean is above 1.1 times llama.cpp's and above 1e-7 (where the interval of the ratio straddles 1.1, up
+//   to four times the sequences decide);
+// - when kentang's path picks another token than a yardstick although the best two logits are more than 0.5 apart, and
+//   does so more often than llama.cpp's path against its own yardstick (column "its own"). A row with such picks that
+//   stays within llama.cpp's is marked "noisy": 8-bit activations cannot do better on that model.
+// Exit status 1: some row failed.
 import {execFileSync, spawn} from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -86,7 +91,7 @@ async function ask(program, argv, cwd, lines) {
 // others want the processors too.
 const oracle = (command, model, flags, lines) => ask("node", ["oracle.mjs", command, model, "--threads", "1", ...flags], peer, lines);
 const logitsOf = (answers) => answers.map((answer) => Float64Array.from(answer.logits));
-const ours = async (model, flags, lines) => logitsOf(await ask(kentang, ["logits", model, ...flags], root, lines));
+const ours = async (model, flags, lines) => logitsOf(await ask(kentang, ["logits", model, "-c", "2048", ...flags], root, lines));
 const theirs = async (model, flags, lines) => logitsOf(await oracle("logits", model, flags, lines));
 
 // ---- sequences ----
@@ -181,7 +186,7 @@ function ratioInterval(a, b) {
 
 const sci = (x) => (x === 0 ? "0" : x.toExponential(2));
 const cells = (list, widths) => console.log(list.map((c, i) => String(c).padEnd(widths[i])).join(" "));
-const widths = [14, 7, 5, 10, 10, 10, 6, 13, 10, 14, 14, 6];
+const widths = [14, 7, 5, 10, 10, 10, 6, 10, 10, 11, 11, 11, 6];
 let failed = 0;
 
 // One round of n sequences: each engine's divergences from its yardstick, and clear decisions changed.
@@ -197,6 +202,7 @@ async function round(file, f32, trained, vocab, seed) {
         cross: lines.map((_, i) => divergence(yardstick[i], exact[i])),
         toExact: disagreements(exact, fast),
         toPeer: disagreements(yardstick, fast),
+        peerToPeer: disagreements(yardstick, peerFast),
     };
 }
 
@@ -213,13 +219,13 @@ async function compare(name, type, file, trained) {
         all = join(all, await round(file, f32, trained, vocab, more));
         range = ratioInterval(all.own, all.other);
     }
-    const {own, other, otherFlash, cross, toExact, toPeer} = all;
+    const {own, other, otherFlash, cross, toExact, toPeer, peerToPeer} = all;
     const close = mean(own) <= 1.1 * mean(other) || mean(own) < 1e-7;
-    const good = close && !toExact.wrong && !toPeer.wrong;
+    const flips = Math.max(toExact.wrong, toPeer.wrong), good = close && flips <= peerToPeer.wrong;
     if (!good) failed++;
     cells([name, type, own.length, sci(mean(own)), sci(mean(other)), opt.flash ? sci(mean(otherFlash)) : "-",
         mean(other) ? (mean(own) / mean(other)).toFixed(2) : "-", mean(other) ? `${range[0].toFixed(2)}-${range[1].toFixed(2)}` : "-", sci(mean(cross)),
-        `${toExact.wrong} of ${toExact.clear}`, `${toPeer.wrong} of ${toPeer.clear}`, good ? "" : "FAILED"], widths);
+        `${toExact.wrong} of ${toExact.clear}`, `${toPeer.wrong} of ${toPeer.clear}`, `${peerToPeer.wrong} of ${peerToPeer.clear}`, !good ? "FAILED" : flips ? "noisy" : ""], widths);
     fs.rmSync(f32);
 }
 
@@ -253,7 +259,7 @@ async function compareSynthetic() {
     }
 }
 
-cells(["model", "type", "n", "kentang", "llama.cpp", "..flash", "ratio", "90 %", "exact/f32", "top-1 exact", "top-1 f32", ""], widths);
+cells(["model", "type", "n", "kentang", "llama.cpp", "..flash", "ratio", "90 %", "exact/f32", "top-1 exact", "top-1 f32", "its own", ""], widths);
 if (opt.models.length) {
     for (const file of opt.models) await compareTypes(path.basename(file), file, [...types32, ...types256, ...floats], true);
 } else {
