@@ -161,6 +161,7 @@ static kt_status probe_greedy(kt__session *s, const probe_opts *opts, const int3
     params.sampling.temperature = 0.0f;
     params.sampling.seed = 0;
     params.n_predict = opts->n;
+    params.ignore_eog = true; /* n tokens, as other programs' lists of them */
     kt_status status = kt_req_open(s->seq, ids, n, &params, &req, err);
     if (status != KT_OK) return status;
     putchar('[');
@@ -198,7 +199,7 @@ static const kt__opt greedy_table[] = {
      .min = 1,
      .max = 1 << 30,
      .arg = "N",
-     .help = "tokens to generate at most (default 32)"},
+     .help = "tokens to generate (default 32), less where the context is full"},
 };
 
 static int probe_main(int argc, char **argv, const char *about, const kt__opt *own, size_t n_own,
@@ -244,6 +245,6 @@ int kt__cmd_greedy(int argc, char **argv) {
     return probe_main(
         argc, argv,
         "Reads one JSON array of token ids a line and writes, for each, the array of the most\n"
-        "probable tokens that follow, an end-of-generation token included as the last.",
+        "probable tokens that follow: n of them, also past an end-of-generation token.",
         greedy_table, KT__COUNT(greedy_table), probe_greedy);
 }
