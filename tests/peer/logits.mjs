@@ -1,0 +1,157 @@
+// Logits and greedy answers beside llama.cpp's, of the same file in both engines.
+//
+//   KT_PEER_DIR=DIR node tests/peer/logits.mjs [--build build] [--only TEXT] [--all]
+//
+// DIR: an installed copy of ../shared/peer. Sequences of 1 to 300 tokens: across a page of 16 positions, past the tiny
+// models' sliding windows (32), the length from which their rope is stretched (64) and an attention split (256). Both
+// engines quantise activations, each in its own way, so the numbers are close, not equal: where llama.cpp's best two
+// logits are more than 0.5 apart the best token must be the same, and the mean distance of all logits is bounded.
+// A greedy answer may part from llama.cpp's only where the best two logits are that close. --all: every preset in
+// every recipe. Exit status 1: some comparison failed.
+import {execFileSync} from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {fileURLToPath} from "node:url";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const opt = {build: path.join(root, "build"), only: "", all: false};
+const args = process.argv.slice(2);
+for (let i = 0; i < args.length; i++) {
+    if (args[i] === "--build") opt.build = path.resolve(args[++i]);
+    else if (args[i] === "--only") opt.only = args[++i];
+    else if (args[i] === "--all") opt.all = true;
+    else {
+        console.error(`logits.mjs: unknown option ${args[i]}; see the head of the file`);
+        process.exit(2);
+    }
+}
+const peer = process.env.KT_PEER_DIR;
+if (!peer || !fs.existsSync(path.join(peer, "oracle.mjs"))) {
+    console.error("logits.mjs: KT_PEER_DIR must name an installed copy of ../shared/peer");
+    process.exit(2);
+}
+const kentang = path.join(opt.build, "kentang");
+const work = fs.mkdtempSync(path.join(os.tmpdir(), "kentang-logits-"));
+process.on("exit", () => fs.rmSync(work, {recursive: true, force: true}));
+const MARGIN = 0.5;
+
+// Answers through a file: the oracle ends without draining a pipe.
+function ask(program, argv, cwd, lines) {
+    const file = path.join(work, "answers"), out = fs.openSync(file, "w");
+    execFileSync(program, argv, {cwd, input: lines.map((line) => JSON.stringify(line) + "\n").join(""),
+        stdio: ["pipe", out, "inherit"]});
+    fs.closeSync(out);
+    const answers = fs.readFileSync(file, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    if (answers.length !== lines.length) throw new Error(`${program}: ${answers.length} answers to ${lines.length}`);
+    return answers;
+}
+const ours = (command, model, flags, lines) => ask(kentang, [command, model, ...flags], root, lines);
+const theirs = (command, model, flags, lines) =>
+    ask("node", ["oracle.mjs", command, model, "--threads", "1", ...flags], peer, lines);
+
+let n = 0, failed = 0;
+function report(good, text) {
+    n++;
+    if (!good) failed++;
+    console.log(`${good ? "PASS" : "FAIL"} ${text}`);
+}
+
+function top(logits) {
+    let best = 0, second = -Infinity;
+    for (let i = 1; i < logits.length; i++) {
+        if (logits[i] > logits[best]) {
+            second = logits[best];
+            best = i;
+        } else if (logits[i] > second) second = logits[i];
+    }
+    return {id: best, margin: logits[best] - second};
+}
+
+function sequences(vocab) {
+    let seed = 5;
+    const random = () => {
+        seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+        return (seed >>> 8) % vocab;
+    };
+    return [1, 2, 7, 15, 16, 17, 31, 33, 48, 64, 66, 100, 130, 200, 257, 300].map((length) => Array.from({length}, random));
+}
+
+// bound: of the mean absolute difference of the logits, in logits
+function compareLogits(name, model, bound, vocab) {
+    const lines = sequences(vocab);
+    const got = ours("logits", model, [], lines), want = theirs("logits", model, [], lines);
+    let distance = 0, worst = 0, clear = 0, wrong = 0;
+    want.forEach((answer, i) => {
+        const best = top(answer.logits);
+        const mean = answer.logits.reduce((sum, v, id) => sum + Math.abs(v - got[i].logits[id]), 0) / answer.logits.length;
+        distance += mean / want.length;
+        worst = Math.max(worst, mean);
+        if (best.margin <= MARGIN) return;
+        clear++;
+        if (got[i].argmax !== best.id) wrong++;
+    });
+    report(wrong === 0 && worst <= bound && want.every((answer, i) => answer.n === got[i].n),
+        `${name}: logits of ${lines.length} sequences; mean distance ${distance.toFixed(4)}, worst ${worst.toFixed(4)} ` +
+        `(at most ${bound}); best token differs in ${wrong} of ${clear} clear cases`);
+}
+
+// The two may part only where the model itself does not decide.
+function compareGreedy(name, model, prompts, length) {
+    const got = ours("greedy", model, ["-n", String(length)], prompts);
+    const want = theirs("greedy", model, ["--n", String(length)], prompts);
+    let equal = 0, close = 0;
+    const parted = [];
+    got.forEach((answer, i) => {
+        let at = 0;
+        while (at < answer.length && at < want[i].length && answer[at] === want[i][at]) at++;
+        if (at === answer.length && at === want[i].length) equal++;
+        else parted.push(prompts[i].concat(answer.slice(0, at)));
+    });
+    for (const answer of parted.length ? theirs("logits", model, [], parted) : [])
+        if (top(answer.logits).margin <= MARGIN) close++;
+    report(equal + close === prompts.length,
+        `${name}: ${equal} of ${prompts.length} greedy answers equal, ${close} part where the best two are close`);
+}
+
+// ---- trained models ----
+
+const stories = path.join(root, "../shared/data/models/stories260K.gguf");
+const demo = path.join(root, "models/demo.gguf");
+const starts = Array.from({length: 12}, (_, i) => [1, ...sequences(500)[5].slice(i, i + (i % 4))]);
+
+if (fs.existsSync(stories) && "stories260K".includes(opt.only)) {
+    compareLogits("stories260K", stories, 0.05, 512);
+    compareGreedy("stories260K", stories, starts, 60);
+    const ids = ours("greedy", stories, ["-n", "220"], [[1]])[0];
+    const text = JSON.parse(execFileSync(kentang, ["detokenize", stories], {input: JSON.stringify(ids) + "\n", encoding: "utf8"}));
+    const want = fs.readFileSync(stories.replace(".gguf", ".greedy200.txt"), "utf8").trim();
+    report(text.trim().startsWith(want), `stories260K: from an empty prompt the recorded ${want.length} bytes of greedy text`);
+}
+if (fs.existsSync(demo) && "demo".includes(opt.only)) {
+    const texts = ["Once upon a time", "How do I run a GGUF file?", "Halo, siapa kamu?", "12 + 7 ="];
+    const prompts = execFileSync(kentang, ["tokenize", demo], {encoding: "utf8",
+        input: texts.map((text) => JSON.stringify(text) + "\n").join("")}).trim().split("\n").map((line) => JSON.parse(line));
+    compareLogits("demo", demo, 0.2, 2000);
+    compareGreedy("demo", demo, prompts, 40);
+}
+
+// ---- synthetic models ----
+
+// Bounds: these models' logits have a spread of about three; eight bits of an activation, in up to seven layers, twice
+// (each engine rounds in its own way). How exact each engine is, kl.mjs measures.
+const recipes = {f32: 0.02, f16: 0.02, bf16: 0.2, q8_0: 0.2, q4_k_m: 0.2, q4_0: 0.2, q4_1: 0.2, q5_0: 0.2, q5_1: 0.2,
+    q2_k: 0.2, q3_k_m: 0.2, q5_k_m: 0.2, q6_k: 0.2, iq4_nl: 0.2, iq4_xs: 0.2};
+const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "tiny-qwen3": 600, "tiny-gemma2": 1000,
+    "tiny-gemma3": 1000, "tiny-phi3": 512};
+const usual = ["f32", "f16", "q8_0", "q4_k_m", "q4_0", "iq4_xs"];
+for (const [preset, vocab] of Object.entries(presets)) {
+    for (const [recipe, bound] of Object.entries(recipes)) {
+        const name = `${preset} ${recipe}`, model = path.join(work, "model.gguf");
+        if (!name.includes(opt.only) || !(opt.all || usual.includes(recipe))) continue;
+        execFileSync(kentang, ["synth", "--preset", preset, "--quant", recipe, model], {stdio: "ignore"});
+        compareLogits(name, model, bound, vocab);
+    }
+}
+console.log(`logits.mjs: ${n} comparisons, ${failed} failed`);
+process.exit(failed ? 1 : 0);
