@@ -81,6 +81,9 @@ static inline void heap_print_live(long after) {
 
 #if HEAP_WATCHED
 
+/* They run before a sanitizer's library is ready. */
+#define HEAP_PLAIN __attribute__((no_sanitize("address"))) __attribute__((no_sanitize("undefined")))
+
 typedef struct heap_real {
     void *(*malloc)(size_t);
     void *(*calloc)(size_t, size_t);
@@ -97,12 +100,12 @@ static bool heap_looking_up;
 static char heap_boot[1 << 16]; /* serves dlsym, should it allocate */
 static size_t heap_boot_used;
 
-static void heap_find(void *to, const char *name) {
+HEAP_PLAIN static void heap_find(void *to, const char *name) {
     void *symbol = dlsym(RTLD_NEXT, name);
     memcpy(to, &symbol, sizeof symbol);
 }
 
-static bool heap_ready(void) {
+HEAP_PLAIN static bool heap_ready(void) {
     if (real_heap.munmap) return true;
     if (heap_looking_up) return false;
     heap_looking_up = true;
@@ -117,37 +120,37 @@ static bool heap_ready(void) {
     return true;
 }
 
-static void *heap_boot_take(size_t bytes) {
+HEAP_PLAIN static void *heap_boot_take(size_t bytes) {
     size_t at = (heap_boot_used + 15) & ~(size_t)15;
     if (bytes > sizeof heap_boot - at) return NULL;
     heap_boot_used = at + bytes;
     return heap_boot + at;
 }
 
-static bool heap_is_boot(const void *p) {
+HEAP_PLAIN static bool heap_is_boot(const void *p) {
     return (const char *)p >= heap_boot && (const char *)p < heap_boot + sizeof heap_boot;
 }
 
 /* The dynamic loader's code lies within this of its base. */
-static bool heap_from_loader(const void *caller) {
+HEAP_PLAIN static bool heap_from_loader(const void *caller) {
     uintptr_t base = (uintptr_t)getauxval(AT_BASE), at = (uintptr_t)caller;
     return base && at >= base && at - base < 0x40000;
 }
 
-static void heap_lock(void) {
+HEAP_PLAIN static void heap_lock(void) {
     while (atomic_flag_test_and_set_explicit(&heap.lock, memory_order_acquire)) {
     }
 }
-static void heap_unlock(void) {
+HEAP_PLAIN static void heap_unlock(void) {
     atomic_flag_clear_explicit(&heap.lock, memory_order_release);
 }
 
-static size_t heap_hash(const void *p) {
+HEAP_PLAIN static size_t heap_hash(const void *p) {
     return (size_t)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15u >> 20) % HEAP_SLOTS;
 }
 
 /* Numbers the call; false when it has to fail. */
-static bool heap_enter(const void *caller, long *serial) {
+HEAP_PLAIN static bool heap_enter(const void *caller, long *serial) {
     *serial = 0;
     if (!heap.counting || heap.suspended || heap_from_loader(caller)) return true;
     heap_lock();
@@ -160,7 +163,7 @@ static bool heap_enter(const void *caller, long *serial) {
 }
 
 /* Blocks made while nothing is counted are not ours to follow. */
-static void *heap_note(void *p, size_t bytes, long serial, void *caller) {
+HEAP_PLAIN static void *heap_note(void *p, size_t bytes, long serial, void *caller) {
     if (!p || serial == 0) return p;
     heap_lock();
     size_t i = heap_hash(p);
@@ -173,7 +176,7 @@ static void *heap_note(void *p, size_t bytes, long serial, void *caller) {
     return p;
 }
 
-static void heap_forget(const void *p) {
+HEAP_PLAIN static void heap_forget(const void *p) {
     if (!p) return;
     heap_lock();
     for (size_t i = heap_hash(p); heap.blocks[i].p; i = (i + 1) % HEAP_SLOTS) {
@@ -187,12 +190,12 @@ static void heap_forget(const void *p) {
 }
 
 /* Between cycles, when nothing is alive: without the graves. */
-static inline void heap_sweep(void) {
+HEAP_PLAIN static inline void heap_sweep(void) {
     if (heap.n_live == 0) memset(heap.blocks, 0, sizeof heap.blocks);
 }
 
 /* Visible to the shared libraries, whatever the build's default is. */
-#define HEAP_EXPORT __attribute__((visibility("default")))
+#define HEAP_EXPORT HEAP_PLAIN __attribute__((visibility("default")))
 #define HEAP_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 
 HEAP_EXPORT void *malloc(size_t size) {
