@@ -360,7 +360,7 @@ static void test_rope_scaling(void **state) {
     kt_error err;
     kt__arena arena;
     kt__arena_init(&arena, 4096, 1 << 20);
-    float factors[4] = {1.0f, 2.0f, 4.0f, 8.0f};
+    float factors[5] = {1.0f, 2.0f, 4.0f, 8.0f, 16.0f}; /* longrope: short and long, one apart */
     kt__net net = {.hp = {.rope = {.kind = KT__ROPE_YARN,
                                    .n_rot = 64,
                                    .freq_base = 10000.0f,
