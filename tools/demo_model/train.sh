@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes models/demo.gguf from nothing: corpus, vocabulary, training (about 35 minutes on two cores), export.
+# Makes models/demo.gguf from nothing: corpus, vocabulary, training (about 20 minutes on two free cores), export.
 # Usage: tools/demo_model/train.sh [BUILD_DIR]      environment: HOT, COOL (steps), THREADS (2)
 set -eu
 
