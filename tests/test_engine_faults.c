@@ -128,7 +128,7 @@ static kt_gen_params busy_params(void) {
 /* A chat that failed halfway stays in the sequence as far as it got: it begins again. */
 static kt_status chat(life *l, const kt_gen_params *gp) {
     static const kt_message messages[] = {{"system", "Be brief."},
-                                          {"user", "Tell me a story: a cat, 2 + 2."}};
+                                          {"user", "Tell me a short story about a cat."}};
     kt_gen_result result;
     l->len = 0;
     return kt_chat(l->seq, messages, 2, gp, on_text, l, &result, &l->err);
