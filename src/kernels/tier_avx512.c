@@ -8,6 +8,7 @@
 #define ATTN_CHAINS 24
 #define ATTN_VECS_1 8
 #define ATTN_VECS_2 8
+#define ATTN_VECS_3 4
 #define ATTN_VECS_4 4
 #define ATTN_VECS_6 4
 #include "kernels/attn.inc"
