@@ -1,0 +1,25 @@
+#!/bin/sh
+# The demo model's greedy answers are those of tests/golden/demo_greedy.txt, byte for byte, in every tier that this
+# machine has and with one thread or three. After training a new model, write the file again with the loop below.
+#   test_cli_demo_text.sh BUILD_DIR SOURCE_DIR
+set -eu
+build=$1 golden=$2/tests/golden/demo_greedy.txt
+got=$(mktemp)
+trap 'rm -f "$got"' EXIT
+
+for tier in ref avx2 avxvnni avx512 neon; do
+    KENTANG_ISA=$tier "$build/kentang" run -n 1 -p x >/dev/null 2>&1 || continue
+    for threads in 1 3; do
+        : >"$got"
+        sed -n 's/^> //p' "$golden" | while IFS= read -r prompt; do
+            printf '> %s\n' "$prompt"
+            KENTANG_ISA=$tier "$build/kentang" run -t $threads --temp 0 -p "$prompt" 2>/dev/null
+            echo
+        done >"$got"
+        cmp "$golden" "$got" || {
+            echo "tier $tier, $threads threads: not the text of $golden"
+            exit 1
+        }
+    done
+    echo "$tier: the same text"
+done
