@@ -41,7 +41,8 @@ typedef struct heap_block {
 
 typedef struct heap_state {
     atomic_flag lock;
-    long n_calls;            /* seen while counting */
+    long n_calls;            /* seen while counting, by the thread that counts */
+    long n_others;           /* by all others, never failed */
     long fail_from, fail_to; /* calls that fail, counted from 1; 0: none */
     long n_failed;
     long n_live;
@@ -53,10 +54,12 @@ typedef struct heap_state {
 } heap_state;
 
 static heap_state heap;
+static _Thread_local bool heap_counts;
 
 /* Calls from now on are numbered from 1; those of [from, to] fail. */
 static inline void heap_begin(long from, long to) {
-    heap.n_calls = heap.n_failed = 0;
+    heap.n_calls = heap.n_others = heap.n_failed = 0;
+    heap_counts = true;
     heap.fail_from = from;
     heap.fail_to = to;
     heap.peak_bytes = heap.live_bytes;
@@ -168,6 +171,11 @@ HEAP_PLAIN static bool heap_enter(const void *caller, long *serial) {
     if (!heap.counting || heap.suspended || heap_from_loader(caller)) return true;
     if (!heap_is_watched_thread()) return true;
     heap_lock();
+    if (!heap_counts) {
+        heap.n_others++;
+        heap_unlock();
+        return true;
+    }
     *serial = ++heap.n_calls;
     bool fails = heap.fail_from && *serial >= heap.fail_from && *serial <= heap.fail_to;
     if (fails) heap.n_failed++;
