@@ -11,7 +11,8 @@
  * serialised by the engine itself: they may come from any thread, one waits for the other; a single
  * kt_seq or kt_req must not be used by two threads at the same moment. Engines of one context share
  * its threads, and take turns. kt_req_cancel and kt_engine_cancel may be called at any time from
- * any thread and from a signal handler.
+ * any thread and from a signal handler. kt_engine_submit, kt_req_next_event, kt_req_close of a
+ * submitted request and kt_engine_get_stats never wait for a computation.
  *
  * Errors: fallible calls return a kt_status and, where a kt_error is passed (NULL is allowed), say
  * what happened, where, and what to do. Nothing is thrown, nothing aborts, no process is spawned,
@@ -59,7 +60,9 @@ extern "C" {
     X(KT_E_TEMPLATE, 11, "error in a chat template")                      \
     X(KT_E_TRUNCATED, 12, "the model file was truncated while in use")    \
     X(KT_E_STATE, 13, "the call does not fit the object's state")         \
-    X(KT_E_INTERNAL, 14, "internal error")
+    X(KT_E_INTERNAL, 14, "internal error")                                \
+    X(KT_E_BUSY, 15, "the queue is full: try again later")                \
+    X(KT_E_DEADLINE, 16, "the deadline cannot be met")
 
 typedef enum kt_status {
 #define X(name, exit_code, text) name,
@@ -73,6 +76,7 @@ typedef enum kt_status {
 typedef struct kt_error {
     kt_status code;
     uint64_t offset;
+    int64_t retry_ms; /* KT_E_BUSY: when to try again; KT_E_DEADLINE: the predicted time; else 0 */
     char where[160];
     char message[480];
 } kt_error;
@@ -100,14 +104,15 @@ typedef struct kt_ctx_params {
         *isa;      /* "ref", "avx2", "avx512"; NULL: KENTANG_ISA, else the best this machine has */
     int n_threads; /* size of the pool, the caller included; 0: chosen from cores, affinity and
                       quota, and chosen anew once a second, between batches */
-    int n_threads_max; /* what an engine may ask for, where that is more than n_threads */
-    const char *cpus;  /* processors its threads are held to, a list "0-3,8" or a mask "0x10f", and
-                          the calling thread while a batch runs; NULL: no pinning */
-    int priority;      /* of its threads: -1 low, 0 as the caller's, 1 medium, 2 high, 3 real time
-                          (above 0 needs a privilege); the calling thread keeps its own */
-    uint64_t
-        mem_bytes;  /* budget for K/V, scratch and anonymous weights; 0: from available memory */
-    kt_log_fn *log; /* NULL: silent */
+    int n_threads_max;  /* what an engine may ask for, where that is more than n_threads */
+    const char *cpus;   /* processors its threads are held to, a list "0-3,8" or a mask "0x10f", and
+                           the calling thread while a batch runs; NULL: no pinning */
+    int priority;       /* of its threads: -1 low, 0 as the caller's, 1 medium, 2 high, 3 real time
+                           (above 0 needs a privilege); the calling thread keeps its own */
+    uint64_t mem_bytes; /* all that its models and engines may use: weights (mapped ones as if they
+                           were resident), K/V, caches, scratch; 0: from the cgroup's limit and the
+                           available memory, without the mapped weights, which can be read again */
+    kt_log_fn *log;     /* NULL: silent */
     void *log_user;
     kt_log_level log_level;
 } kt_ctx_params;
@@ -239,18 +244,45 @@ typedef struct kt_engine_params {
     int32_t n_threads_batch; /* prefill; 0: the context's, as it changes */
     uint64_t kv_bytes; /* K/V budget; 0: n_ctx positions for each of n_seq_max sequences, less where
                           memory is short, but at least one sequence */
+    /* of the scheduler, see "requests" */
+    int32_t n_parallel;  /* answers computed together; 0: as many as memory allows, at most 16 */
+    int32_t n_queue_max; /* requests waiting at most; 0: 256 */
+    int32_t gap_ms;      /* aim for the longest pause in a running answer while prompts of others
+                            are computed; 0: 200 */
+    kt_model *draft;     /* proposes tokens: same context, same vocabulary; outlives the engine */
+    int32_t n_draft;     /* tokens proposed at once, at most; 0: 8; -1: no speculation */
 } kt_engine_params;
 
 typedef struct kt_engine_info {
     int32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_threads, n_threads_batch;
     uint64_t kv_bytes_max;  /* budget: address space; memory is touched as positions are used */
-    uint64_t kv_bytes_used; /* pages in use */
+    uint64_t kv_bytes_used; /* pages in use, those that are only kept for later prompts included */
     uint64_t scratch_bytes;
+    int32_t n_parallel, n_queue_max, gap_ms, n_draft;
 } kt_engine_info;
+
+/* What an engine with such parameters will use, before anything is allocated; what is 0 in params
+ * is filled in from the context's budget. The sum is kept at run time. */
+typedef struct kt_mem_plan {
+    uint64_t budget_bytes;  /* the context's */
+    uint64_t others_bytes;  /* taken by other models and engines of the context */
+    uint64_t weights_bytes; /* of this model; mapped or not */
+    uint64_t kv_bytes;      /* K/V of requests and sequences, and what is kept of earlier ones */
+    uint64_t scratch_bytes; /* of batches */
+    uint64_t draft_bytes;   /* K/V and scratch of the draft model */
+    uint64_t tables_bytes;  /* tokens, block tables, logits kept */
+    uint64_t total_bytes;   /* of this engine and its model */
+    int64_t kv_positions;   /* that kv_bytes holds */
+    int32_t n_ctx, n_batch, n_ubatch, n_parallel, n_seq_max;
+    bool weights_counted; /* false: a default budget, weights mapped */
+} kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);
 KT_API kt_status KT_CHECKED kt_engine_open(kt_model *model, const kt_engine_params *params,
                                            kt_engine **out, kt_error *err);
+/* KT_E_NOMEM says by how much it does not fit, and what would. */
+KT_API kt_status KT_CHECKED kt_engine_plan(const kt_model *model, const kt_engine_params *params,
+                                           kt_mem_plan *out, kt_error *err);
 KT_API void kt_engine_close(kt_engine *engine);
 KT_API void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out);
 /* Makes the running evaluation, and those that follow until kt_engine_resume, return
@@ -273,7 +305,8 @@ kt_seq_tokens(const kt_seq *seq); /* [kt_seq_len]; valid until the next call on 
  */
 KT_API kt_status KT_CHECKED kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err);
 /* Logits after the last evaluated token: [n_vocab] f32; NULL before the first evaluation and after
- * a truncation. Valid until the next evaluation of seq, or until a second sequence is opened. */
+ * a truncation. Valid until the next evaluation of seq, or until a second sequence is opened or a
+ * request submitted; valid for as long as seq's logits are where other ones are alive already. */
 KT_API const float *kt_seq_logits(const kt_seq *seq);
 
 /* Several sequences in one batch: every item's ids are appended to its sequence (each sequence at
@@ -342,7 +375,9 @@ typedef enum kt_finish {
     KT_FINISH_LENGTH,  /* n_predict tokens */
     KT_FINISH_CONTEXT, /* the context is full */
     KT_FINISH_CANCELLED,
-    KT_FINISH_ERROR
+    KT_FINISH_ERROR,
+    KT_FINISH_DEADLINE, /* deadline_ms has passed */
+    KT_FINISH_COUNT
 } kt_finish;
 KT_API const char *kt_finish_name(kt_finish finish); /* "eog", "stop", "length", "context", ... */
 
@@ -392,6 +427,208 @@ KT_API kt_status KT_CHECKED kt_req_step(kt_req *req, const char **text, size_t *
 KT_API void kt_req_cancel(kt_req *req); /* async-signal-safe; the next or running step ends */
 KT_API void kt_req_get_result(const kt_req *req, kt_gen_result *out);
 KT_API void kt_req_close(kt_req *req);
+
+/* ---- requests: many at once
+ * -------------------------------------------------------------------------- */
+
+/* A request is submitted to the engine's scheduler, which computes many together, and answers with
+ * events. It needs no kt_seq: the engine takes K/V pages as the answer grows, finds what earlier
+ * prompts left, and gives everything back at the end. The same request gives the same bytes however
+ * it is batched, delayed, preempted or cached, and the same as kt_generate with an empty sequence.
+ *
+ * Somebody drives the engine: a thread of its own (kt_engine_start), or the caller, by
+ * kt_engine_step. Calls on sequences may go on beside it; they take turns with the scheduler's
+ * steps, and a long kt_seq_eval makes the others wait. */
+
+typedef enum kt_constraint {
+    KT_CONSTRAINT_NONE,
+    KT_CONSTRAINT_JSON /* the text is one JSON object; the answer ends with it */
+} kt_constraint;
+
+typedef enum kt_pooling {
+    KT_POOLING_NONE, /* generate */
+    KT_POOLING_MEAN, /* of the hidden states after the last norm, over all tokens */
+    KT_POOLING_LAST  /* the last token's */
+} kt_pooling;
+
+enum {
+    KT_LOGPROBS_MAX = 20,
+    KT_CHOICES_MAX = 128,
+    KT_PRIORITY_MAX = 100 /* and its negative */
+};
+
+typedef struct kt_event kt_event;
+/* Called by the thread that drives the engine (and by kt_engine_stop and kt_engine_close for what
+ * they end): it must not block. It may call kt_engine_submit, kt_req_cancel, kt_req_close,
+ * kt_engine_get_stats and the functions on models; not those on sequences, nor kt_engine_step,
+ * start and stop. What the event points to is valid during the call. */
+typedef void kt_event_fn(void *user, const kt_event *event);
+
+/* Everything is copied by kt_engine_submit. */
+typedef struct kt_request {
+    /* The prompt, one of four. */
+    const int32_t *ids;
+    size_t n_ids;
+    const char *text; /* raw */
+    size_t text_len;
+    unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
+    const kt_message *messages; /* through the chat template, as kt_chat */
+    size_t n_messages;
+    const char *chat_json; /* as kt_chat_render_json takes it */
+    size_t chat_json_len;
+
+    kt_gen_params gen;
+    int32_t n_choices; /* 1; answers to the one prompt, differing by their random numbers */
+    int32_t
+        n_logprobs; /* -1: none; 0: of each token of the answer; n: of the n most probable, too */
+    kt_constraint constraint;
+    kt_pooling pooling; /* not NONE: no answer but an embedding of the prompt */
+    bool normalize;     /* true; the embedding has length 1 */
+
+    int32_t priority;    /* 0; the higher goes first, and may suspend a lower one */
+    int64_t deadline_ms; /* after the submission; 0: none. Refused at once where the prediction says
+                            that n_predict tokens (with -1: the first) will not be there; ended with
+                            KT_FINISH_DEADLINE when it passes */
+    const char
+        *client; /* who asks (a key's name, a peer's uid); clients get equal shares; NULL: "" */
+    const char *cache_scope; /* prompts are found again within a scope only; NULL: the client */
+    bool no_cache;           /* neither looks for nor leaves K/V pages of others */
+    kt_event_fn *on_event;   /* NULL: kt_req_next_event */
+    void *user;
+} kt_request;
+
+typedef enum kt_event_kind {
+    KT_EVENT_STARTED, /* leaves the queue; once a request */
+    KT_EVENT_TOKEN,   /* a token of a choice, and the text it released */
+    KT_EVENT_FINISHED /* of a choice; no more events of this choice */
+} kt_event_kind;
+
+typedef struct kt_logprob {
+    int32_t id;
+    float logprob; /* natural logarithm of the model's own probability, before the sampler chain */
+} kt_logprob;
+
+/* Why less of the prompt was found than there might have been. */
+typedef struct kt_cache_miss {
+    bool known;           /* the prompt departs from one that was seen before, in the same scope */
+    int32_t at;           /* index of the first token that differs */
+    int32_t message;      /* in which of kt_request.messages; -1: unknown */
+    int32_t n_lost;       /* tokens computed again that the earlier prompt would have saved */
+    int64_t cost_us;      /* what these cost, by the measured rate */
+    char was[64], is[64]; /* the text there, earlier and now, cut at whole characters */
+} kt_cache_miss;
+
+/* The account of a choice. Times are wall time in microseconds; those named sum to total_us. */
+typedef struct kt_req_report {
+    kt_finish finish;
+    uint64_t seed;
+    int32_t n_prompt, n_cached;    /* prompt tokens; of these, found and not computed */
+    int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
+    int32_t n_preempted;           /* times it was suspended */
+    int32_t n_recomputed;          /* tokens computed again after that */
+    int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
+    int64_t total_us;              /* from the submission to the end */
+    int64_t first_token_us;        /* from the submission; 0: none came */
+    int64_t tokenize_us;           /* template and tokenizer */
+    int64_t queue_us;              /* until it was started, and while suspended */
+    int64_t prefill_us;            /* in batches of its prompt */
+    int64_t decode_us;             /* in batches of its tokens */
+    int64_t sample_us;             /* sampler, text, stop strings, callbacks */
+    int64_t wait_us;               /* started, while others' batches ran */
+    int64_t held_us;               /* while the reader of its events did not keep up */
+    const char *bottleneck;        /* "queue", "tokenize", "prefill", "decode", "sampling", "other
+                                      requests",        "reader": the largest */
+    kt_cache_miss miss;
+} kt_req_report;
+
+struct kt_event {
+    kt_event_kind kind;
+    kt_req *req;
+    void *user;
+    int32_t choice;
+    bool last;    /* FINISHED: of the request's last choice, so its last event */
+    int64_t t_us; /* monotonic clock */
+    /* TOKEN: text decided by now, whole UTF-8 characters, never part of a stop string; may be
+     * empty. id -1: no token, text that was held back. */
+    int32_t id;
+    const char *text;
+    size_t len;
+    float logprob;         /* of id, where logprobs were asked for */
+    const kt_logprob *top; /* [n_top], the most probable first */
+    size_t n_top;
+    /* FINISHED */
+    kt_finish finish;
+    const kt_req_report *report;
+    const kt_error *error;  /* KT_FINISH_ERROR: why; else NULL */
+    const float *embedding; /* [d_model] where pooling was asked for; else NULL */
+    size_t n_embedding;
+};
+
+KT_API kt_request kt_request_default(void);
+/* Checks the request and puts it into the queue; renders and encodes the prompt on the calling
+ * thread; never waits for a computation. Any thread. KT_E_BUSY: the queue is full; KT_E_DEADLINE:
+ * it would come too late, err->retry_ms has the prediction; KT_E_CONTEXT_FULL: the prompt does not
+ * fit n_ctx or the K/V budget; KT_E_STATE: the engine is being stopped. No event comes for a
+ * request that was refused. The kt_req is for kt_req_cancel, kt_req_next_event and kt_req_close. */
+KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request *request,
+                                             kt_req **out, kt_error *err);
+/* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
+ * 0: not at all). false: nothing came, or the last event was delivered before. What it points to is
+ * valid until the next call on req. An answer whose reader lets 64 events lie pauses until they
+ * are read; others go on. One reader at a time. */
+KT_API bool kt_req_next_event(kt_req *req, kt_event *out, int64_t timeout_ms);
+/* kt_req_cancel ends a submitted request with KT_FINISH_CANCELLED within a tenth of a second, and
+ * kt_req_close forgets it: no event comes after it returns; one that still runs is cancelled. */
+
+/* Starts a thread that drives the engine; until it is stopped nobody else steps it. */
+KT_API kt_status KT_CHECKED kt_engine_start(kt_engine *engine, kt_error *err);
+/* Takes no more requests; gives those that are there drain_ms to end (-1: all the time they need),
+ * cancels the rest, and ends the thread. Without a thread it only takes no more, and cancels.
+ * kt_engine_start opens the engine again. */
+KT_API void kt_engine_stop(kt_engine *engine, int64_t drain_ms);
+/* Drives the engine for about budget_us (at least one step, at most until nothing is left to do).
+ * *n_left: requests that have not ended. KT_E_STATE while a thread drives it. Errors of requests
+ * are their events, not this call's. */
+KT_API kt_status KT_CHECKED kt_engine_step(kt_engine *engine, int64_t budget_us, int32_t *n_left,
+                                           kt_error *err);
+
+/* Hidden states after the last norm, pooled, of ids[n] into out[d_model] f32; with normalize of
+ * length 1. Submits a request and waits for it; drives the engine where nobody does. */
+KT_API kt_status KT_CHECKED kt_embed(kt_engine *engine, const int32_t *ids, size_t n,
+                                     kt_pooling pooling, bool normalize, float *out, kt_error *err);
+
+/* Counts since the engine was opened (n_, _tokens, _us), and how things stand (others). */
+typedef struct kt_engine_stats {
+    /* requests */
+    uint64_t n_submitted, n_refused_busy, n_refused_deadline, n_refused_other;
+    uint64_t n_finished[KT_FINISH_COUNT]; /* choices, by how they ended */
+    uint64_t n_preempted;
+    int32_t running, waiting, held; /* choices: computed; queued or suspended; reader too slow */
+    int32_t clients;                /* that have something running or waiting */
+    /* tokens */
+    uint64_t prompt_tokens; /* of started choices */
+    uint64_t cached_tokens; /* of these, found: prefix cache hits; the queries are prompt_tokens of
+                               requests without no_cache */
+    uint64_t queried_tokens;
+    uint64_t disk_tokens;      /* of cached_tokens, read from disk */
+    uint64_t prefill_tokens;   /* computed in prompts' batches */
+    uint64_t generated_tokens; /* sampled */
+    uint64_t recomputed_tokens;
+    uint64_t drafted_tokens, accepted_tokens;
+    /* work */
+    uint64_t n_prefill_batches, n_decode_batches;
+    uint64_t prefill_us, decode_us, sample_us;
+    double prefill_tok_s, decode_step_us; /* as measured lately */
+    int64_t predicted_wait_ms;            /* for a short request submitted now */
+    /* K/V store, in blocks of 16 positions */
+    uint64_t kv_blocks, kv_blocks_used, kv_blocks_cached; /* all; by answers and sequences; kept for
+                                                             later prompts only */
+    uint64_t n_evicted_blocks;
+    /* memory, bytes */
+    uint64_t mem_budget_bytes, mem_weights_bytes, mem_kv_bytes, mem_scratch_bytes;
+} kt_engine_stats;
+/* Never waits for a computation. Any thread. */
+KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);
 
 /* ---- profile
  * --------------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "host/host.h"
 #include "host/pool.h"
+#include "kv/prefix.h"
 #include "model/forward.h"
 #include "sample/sample.h"
 #include "text/chat.h"
@@ -126,6 +127,21 @@ kt__profile *kt__engine_profile_on(kt_engine *engine);
 kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *messages, size_t n,
                                 bool add_generation_prompt, int32_t **ids, size_t *n_ids,
                                 int64_t *ns, kt_error *err) KT_CHECKED;
+
+/* What binds K/V to a model: of the metadata, the tensor table, the sizes and sampled blocks of the
+ * tensors' bytes, 32 bytes. The same file gives the same, whatever its name; computed once. */
+enum { KT__FINGERPRINT_BYTES = 32 };
+kt_status kt__model_fingerprint(kt_model *model, uint8_t out[KT__FINGERPRINT_BYTES],
+                                kt_error *err) KT_CHECKED;
+/* The bytes that the K/V of this engine depends on beside the tokens: fingerprint, RoPE options,
+ * K/V type and shape, KENTANG_NUMERICS, exactness. For kt__kv_key_root (with a scope behind it) and
+ * for files. Returns their number. */
+enum { KT__KV_BINDING_BYTES = 128 };
+kt_status kt__engine_kv_binding(kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
+                                kt_error *err) KT_CHECKED;
+/* Another place for blocks (src/kv/prefix.h): *store is copied, NULL takes it away. Takes the
+ * engine's lock. The store outlives the engine, or is taken away before. */
+void kt__engine_set_kv_store(kt_engine *engine, const kt__kv_store *store);
 
 /* A model needs its network for this call. */
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;

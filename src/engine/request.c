@@ -30,9 +30,9 @@ kt_gen_params kt_gen_params_default(void) {
 }
 
 const char *kt_finish_name(kt_finish finish) {
-    static const char *const names[] = {"none",    "eog",       "stop", "length",
-                                        "context", "cancelled", "error"};
-    return (unsigned)finish < sizeof names / sizeof names[0] ? names[finish] : "error";
+    static const char *const names[KT_FINISH_COUNT] = {"none",    "eog",       "stop",  "length",
+                                                       "context", "cancelled", "error", "deadline"};
+    return (unsigned)finish < KT_FINISH_COUNT ? names[finish] : "error";
 }
 
 static const char *token_bytes(void *ctx, int32_t id, size_t *len) {

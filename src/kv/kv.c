@@ -23,6 +23,8 @@ struct kt__kv {
     int64_t n_pages, n_used;
     int32_t *refs;     /* [n_pages] tables that hold the page */
     int32_t *free_ids; /* stack of free pages; the lowest numbers on top */
+    kt__kv_reclaim_fn *reclaim;
+    void *reclaim_user;
 };
 
 static size_t align64(size_t n) {
@@ -136,6 +138,60 @@ kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
                                index * kv->v_head_bytes);
 }
 
+/* ---- a page as one block ---- */
+
+const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv) {
+    return &kv->shape;
+}
+
+static size_t k_plain_bytes(const kt__kv_shape *s) {
+    return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
+}
+
+static size_t v_plain_bytes(const kt__kv_shape *s) {
+    return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
+}
+
+size_t kt__kv_block_bytes(const kt__kv_shape *s) {
+    return (k_plain_bytes(s) + v_plain_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
+}
+
+void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out) {
+    uint8_t *at = out;
+    size_t k_bytes = k_plain_bytes(&kv->shape), v_bytes = v_plain_bytes(&kv->shape);
+    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
+            memcpy(at, kt__kv_k(kv, page, layer, head), k_bytes);
+            memcpy(at + k_bytes, kt__kv_v(kv, page, layer, head), v_bytes);
+        }
+    }
+}
+
+void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block) {
+    const uint8_t *at = block;
+    size_t k_bytes = k_plain_bytes(&kv->shape), v_bytes = v_plain_bytes(&kv->shape);
+    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
+            memcpy(kt__kv_k(kv, page, layer, head), at, k_bytes);
+            memcpy(kt__kv_v(kv, page, layer, head), at + k_bytes, v_bytes);
+        }
+    }
+}
+
+/* ---- taking and giving back ---- */
+
+void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user) {
+    kv->reclaim = reclaim;
+    kv->reclaim_user = user;
+}
+
+/* Whether n pages are free, after asking for them if they are not. */
+static bool have_pages(kt__kv *kv, int64_t n) {
+    int64_t short_by = n - (kv->n_pages - kv->n_used);
+    if (short_by > 0 && kv->reclaim) kv->reclaim(kv->reclaim_user, short_by);
+    return n <= kv->n_pages - kv->n_used;
+}
+
 static int32_t page_take(kt__kv *kv) {
     assert(kv->n_used < kv->n_pages);
     int32_t page = kv->free_ids[kv->n_pages - 1 - kv->n_used++];
@@ -143,10 +199,25 @@ static int32_t page_take(kt__kv *kv) {
     return page;
 }
 
-static void page_drop(kt__kv *kv, int32_t page) {
+int32_t kt__kv_page_take(kt__kv *kv) {
+    return have_pages(kv, 1) ? page_take(kv) : -1;
+}
+
+void kt__kv_page_ref(kt__kv *kv, int32_t page) {
+    assert(kv->refs[page] > 0);
+    kv->refs[page]++;
+}
+
+int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page) {
+    return kv->refs[page];
+}
+
+void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
     if (--kv->refs[page] == 0) kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
 }
+
+/* ---- tables ---- */
 
 kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) {
     int64_t cap = (max_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
@@ -181,7 +252,7 @@ static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t own = page_take(kv);
     page_copy(kv, old, own);
     table->pages[index] = own;
-    page_drop(kv, old);
+    kt__kv_page_drop(kv, old);
 }
 
 kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
@@ -191,7 +262,7 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
     assert(need <= table->cap);
     bool copy = n_new > n_old && n_old % KT__PAGE_POS != 0 && kv->refs[table->pages[last]] > 1;
     int64_t take = (need > table->n_pages ? need - table->n_pages : 0) + (copy ? 1 : 0);
-    if (take > kv->n_pages - kv->n_used) {
+    if (!have_pages(kv, take)) {
         return kt__fail(err, KT_E_NOMEM,
                         "the K/V store is full: %lld of %lld pages of %d positions in use; close a "
                         "sequence or open the engine with a larger kv_bytes",
@@ -204,7 +275,18 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
 
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int32_t keep = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-    while (table->n_pages > keep) page_drop(kv, table->pages[--table->n_pages]);
+    while (table->n_pages > keep) kt__kv_page_drop(kv, table->pages[--table->n_pages]);
+}
+
+void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page) {
+    assert(index <= table->n_pages && index < table->cap);
+    kt__kv_page_ref(kv, page);
+    if (index == table->n_pages) {
+        table->n_pages++;
+    } else {
+        kt__kv_page_drop(kv, table->pages[index]);
+    }
+    table->pages[index] = page;
 }
 
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {

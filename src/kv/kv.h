@@ -37,6 +37,23 @@ int64_t kt__kv_n_used(const kt__kv *kv);
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head);
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
 
+/* A block: one page's content in one piece, for files. For each layer and head: K, f16 [head_dim_k]
+ * [16 positions], then V, f16 [16 positions][head_dim_v], little-endian, without padding. */
+const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv);
+size_t kt__kv_block_bytes(const kt__kv_shape *shape);
+void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out);
+void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
+
+/* ---- pages, for those who keep them outside tables ---- */
+int32_t kt__kv_page_take(kt__kv *kv); /* -1: none left; one reference */
+void kt__kv_page_ref(kt__kv *kv, int32_t page);
+void kt__kv_page_drop(kt__kv *kv, int32_t page);
+int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page);
+/* Called when n pages more are needed than are free, before anything is refused: gives back what it
+ * can spare. */
+typedef void kt__kv_reclaim_fn(void *user, int64_t n_pages);
+void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
+
 /* ---- block tables: position p lies in pages[p / 16], slot p % 16 ---- */
 typedef struct kt__kv_table {
     int32_t *pages;
@@ -53,6 +70,9 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
                             kt_error *err) KT_CHECKED;
 /* Returns the pages beyond those that hold the first n_pos positions. */
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
+/* Puts page in place of table's index-th, or after its last one; the table holds a reference of its
+ * own. */
+void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page);
 /* dst (initialised, empty) shares the pages of src's first n_pos positions. */
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst);
 

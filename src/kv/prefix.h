@@ -1,0 +1,102 @@
+/* The prefix index: K/V blocks found again by what they hold.
+ *
+ * Owns: which pages hold which 16 tokens after which prefix; pages kept after their sequences end,
+ * given up least recently used first when the store needs room; and, for explanations, the tokens
+ * of blocks given up. A block is one full page. Its key is a hash chain: root (everything the
+ * numbers depend on beside the tokens, and the scope), then 16 tokens a link. Tokens and parent are
+ * compared at each link from the root on, so that a collision is a miss.
+ *
+ * Does not know what goes into a root, nor requests. Not thread-safe: the engine that owns it
+ * serialises. No allocation after creation.
+ *
+ * A second place for blocks (a disk) hangs on as a kt__kv_store: it is asked for what the index
+ * does not have, and handed every block that becomes known. */
+#ifndef KT_KV_PREFIX_H
+#define KT_KV_PREFIX_H
+
+#include "kv/kv.h"
+
+typedef struct kt__kv_key {
+    uint64_t w[2];
+} kt__kv_key;
+
+static inline bool kt__kv_key_equal(kt__kv_key a, kt__kv_key b) {
+    return a.w[0] == b.w[0] && a.w[1] == b.w[1];
+}
+
+/* The root of what `bytes` says. */
+kt__kv_key kt__kv_key_root(const void *bytes, size_t n);
+/* ids[KT__PAGE_POS], the block's tokens */
+kt__kv_key kt__kv_key_next(kt__kv_key parent, const int32_t *ids);
+
+/* One block, as everybody names it. */
+typedef struct kt__kv_block {
+    kt__kv_key key, parent;
+    const int32_t *ids; /* [KT__PAGE_POS] */
+    int32_t index;      /* its positions are KT__PAGE_POS * index and on */
+} kt__kv_block;
+
+/* Another place for blocks. Calls come from whoever drives the engine, one at a time, with the
+ * engine's lock held: running answers wait for them. */
+typedef struct kt__kv_store {
+    void *user;
+    /* Reads the block into page (kt__kv_block_write, or part by part); false: it is not there, or
+     * damaged, or would take too long. Called for consecutive blocks from the first that memory
+     * does not have, between looks at the clock. */
+    bool (*get)(void *user, const kt__kv_block *block, kt__kv *kv, int32_t page);
+    /* The block is complete in page: copies what it wants to keep (kt__kv_block_read), or lets it
+     * be. Must not wait for a disk. */
+    void (*put)(void *user, const kt__kv_block *block, const kt__kv *kv, int32_t page);
+    /* True if get would probably succeed; a look at a table, not at a disk. NULL: unknown. */
+    bool (*has)(void *user, const kt__kv_block *block);
+} kt__kv_store;
+
+typedef struct kt__prefix kt__prefix;
+
+/* max_blocks: entries at most, those without a page (given up, remembered for explanations)
+ * included; 0: a default for the store. Becomes the store's way to make room
+ * (kt__kv_set_reclaim). */
+kt_status kt__prefix_create(kt__kv *kv, size_t max_blocks, kt__prefix **out,
+                            kt_error *err) KT_CHECKED;
+/* Gives its pages back. */
+void kt__prefix_destroy(kt__prefix *prefix);
+/* store (copied) outlives the index, or is taken away with NULL. */
+void kt__prefix_set_store(kt__prefix *prefix, const kt__kv_store *store);
+const kt__kv_store *kt__prefix_store(const kt__prefix *prefix); /* or NULL */
+
+/* Where a sequence stands in the index. */
+typedef struct kt__prefix_cursor {
+    kt__kv_key key;  /* of the last block, or the root */
+    int32_t n_block; /* blocks up to here */
+} kt__prefix_cursor;
+
+/* Appends to table (n_block pages, all full) the pages of the blocks of ids[n] that follow the
+ * cursor and are in memory, sharing them, and moves the cursor. */
+void kt__prefix_match(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
+                      kt__kv_table *table);
+/* The one block after the cursor from the store, if there is one: takes a page, fills it, indexes
+ * it. false: not there, or no page left. */
+bool kt__prefix_load(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
+                     kt__kv_table *table);
+/* Makes the full blocks of table up to n_pos known, from the cursor on; a block that is known
+ * already keeps its page, and table gets that one in place of its own. */
+void kt__prefix_insert(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids,
+                       int64_t n_pos, kt__kv_table *table);
+
+/* Where a prompt departs from one that was seen. */
+typedef struct kt__prefix_miss {
+    bool known;
+    bool evicted;              /* it does not depart: the blocks were given up */
+    int64_t at;                /* first token that differs (or is not there any more) */
+    int32_t was[KT__PAGE_POS]; /* earlier tokens from there to the end of their block */
+    int n_was;
+    int64_t n_lost; /* tokens of the earlier prompt beyond `at` that would have been used */
+} kt__prefix_miss;
+/* After a match that ended at the cursor. */
+void kt__prefix_explain(const kt__prefix *prefix, const kt__prefix_cursor *cursor,
+                        const int32_t *ids, size_t n, kt__prefix_miss *out);
+
+int64_t kt__prefix_n_cached(const kt__prefix *prefix);  /* pages that only the index holds */
+int64_t kt__prefix_n_evicted(const kt__prefix *prefix); /* pages given up so far */
+
+#endif
