@@ -296,7 +296,7 @@ static kt_status read_spec(kt__jx *x, const kt__jstr *s, spec *f) {
         if (f->precision < 0) return kt__jx_fail(x, "a format without its precision");
     }
     if (at < s->len) f->type = s->data[at++];
-    if (at != s->len || f->type < 0) return kt__jx_fail(x, "an unsupported format");
+    if (at != s->len || (unsigned char)f->type > 127) return kt__jx_fail(x, "an unsupported format");
     return KT_OK;
 }
 
