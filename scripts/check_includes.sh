@@ -17,7 +17,8 @@ allowed() {
     sample) echo "base" ;;
     model) echo "base host gguf quant kernels kv ops" ;;
     engine) echo "base host gguf quant kernels kv ops model text sample" ;;
-    cli) echo "base" ;;
+    serve) echo "base" ;;
+    cli) echo "base serve" ;;
     *) echo "unknown" ;;
     esac
 }

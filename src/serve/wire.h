@@ -1,0 +1,114 @@
+/* JSON on the wire: requests in, answers out.
+ *
+ * Owns: the one place where the JSON of a request becomes numbers, strings and messages that the
+ * engine takes (kt__wire_request), and where answers, pieces of answers and errors become JSON.
+ * HTTP, the Unix socket and `kentang batch` all come here. Knows no socket, no route, no header and
+ * no engine. Functions keep no state; a request belongs to one thread at a time.
+ *
+ * Fields that nobody knows are ignored, null is as good as absent, a known field of the wrong type
+ * or range is KT_E_ARG, one that asks for what kentang does not do is KT_E_UNSUPPORTED; kt_error's
+ * `where` is the JSON path ("messages[2].content[0].type"). */
+#ifndef KT_SERVE_WIRE_H
+#define KT_SERVE_WIRE_H
+
+#include <kentang.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+struct json_t; /* jansson's json_t */
+
+/* ---- requests ---- */
+
+typedef enum kt__wire_form {
+    KT__WIRE_CHAT,  /* OpenAI's body of /v1/chat/completions */
+    KT__WIRE_TEXT,  /* OpenAI's body of /v1/completions */
+    KT__WIRE_NATIVE /* kentang's own, and llama.cpp's /completion: "prompt" or "messages" */
+} kt__wire_form;
+
+enum {
+    KT__WIRE_MAX_BYTES = 64 << 20, /* of a body */
+    KT__WIRE_MAX_DEPTH = 64,       /* of nested arrays and objects */
+    KT__WIRE_MAX_MESSAGES = 65536,
+    KT__WIRE_MAX_STOPS = 256
+};
+
+/* A request, with everything it points to in its own arena. */
+typedef struct kt__wire_request {
+    kt__wire_form form;
+    /* For kt_engine_submit. The prompt is `messages`, `text` (no NUL within, control tokens written
+     * in it count) or `ids` (not checked against a vocabulary), exactly one of the three. client,
+     * cache_scope, on_event and user are the caller's to set. */
+    kt_request req;
+    bool stream, include_usage;
+    const char *id;           /* "id" of a native body, or NULL */
+    const char *model, *user; /* or NULL */
+    kt__arena arena;
+} kt__wire_request;
+
+/* json[len], not NUL-terminated. defaults: what holds for absent fields; NULL: kt_request_default.
+ * What it points to must outlive the request. Only the shape is checked here; the sampler checks
+ * the ranges of its numbers again, the engine the token ids. */
+kt_status KT_CHECKED kt__wire_read(kt__wire_form form, const char *json, size_t len,
+                                   const kt_request *defaults, kt__wire_request **out,
+                                   kt_error *err);
+/* The same from a parsed object; prefix (or NULL) begins the paths in errors: "body". */
+kt_status KT_CHECKED kt__wire_read_value(kt__wire_form form, const struct json_t *body,
+                                         const char *prefix, const kt_request *defaults,
+                                         kt__wire_request **out, kt_error *err);
+void kt__wire_request_free(kt__wire_request *request);
+
+/* Parses json[len] with the caps above. KT_E_FORMAT with the byte offset where it is not JSON,
+ * KT_E_LIMIT where it is too long or nests too deep. *out: for json_decref. */
+kt_status KT_CHECKED kt__wire_parse(const char *json, size_t len, struct json_t **out,
+                                    kt_error *err);
+
+/* ---- answers: all append to `out` one line without its newline; look at out->failed once ---- */
+
+typedef struct kt__wire_token {
+    int32_t id;
+    const char *text; /* the token's bytes; may be part of a character */
+    size_t len;
+    float logprob;
+    const struct kt__wire_token *top; /* [n_top] alternatives, or NULL */
+    size_t n_top;
+} kt__wire_token;
+
+typedef struct kt__wire_choice {
+    int32_t index;
+    const char *text; /* whole, or what is new in a chunk */
+    size_t len;
+    kt_finish finish;             /* KT_FINISH_NONE: not over yet */
+    const kt__wire_token *tokens; /* [n_tokens] with log probabilities, or NULL */
+    size_t n_tokens;
+} kt__wire_choice;
+
+typedef struct kt__wire_usage {
+    int64_t n_prompt, n_cached, n_generated;
+} kt__wire_usage;
+
+typedef struct kt__wire_answer {
+    kt__wire_form form;
+    const char *id; /* "chatcmpl-..." */
+    const char *model;
+    int64_t created_s; /* Unix time */
+    const kt__wire_choice *choices;
+    size_t n_choices;
+    const kt__wire_usage *usage; /* or NULL */
+    uint64_t seed;               /* repeats the answer; written in native answers and as
+                                    "kentang": {"seed"} in the others */
+} kt__wire_answer;
+
+void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
+/* One chunk of a stream; `first`: with the role (chat). A chunk without choices and with usage is
+ * the usage chunk that include_usage asks for. */
+void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *chunk, bool first);
+/* {"error": {"message", "type", "param", "code"}} as OpenAI has it; code is e.g. "KT_E_ARG". */
+void kt__wire_write_error(kt__buf *out, const kt_error *err);
+int kt__wire_http_status(kt_status status);           /* 400, 429, 500, 503, ... */
+const char *kt__wire_finish_reason(kt_finish finish); /* "stop", "length"; NULL while it runs */
+
+/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void kt__wire_write_string(kt__buf *out, const char *s, size_t len);
+
+#endif

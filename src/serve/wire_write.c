@@ -1,0 +1,313 @@
+/* Answers: kt__wire_answer to JSON. */
+#include <math.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "serve/wire.h"
+
+/* ---- strings ---- */
+
+static void write_escape(kt__buf *out, unsigned char c) {
+    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    const char *at = c ? strchr(named, c) : NULL;
+    if (at) {
+        (void)kt__buf_putc(out, '\\');
+        (void)kt__buf_putc(out, letters[at - named]);
+    } else {
+        (void)kt__buf_printf(out, "\\u%04x", c);
+    }
+}
+
+void kt__wire_write_string(kt__buf *out, const char *s, size_t len) {
+    size_t i = 0, plain = 0; /* s[plain..i) is copied as it is */
+    (void)kt__buf_putc(out, '"');
+    while (i < len) {
+        unsigned char c = (unsigned char)s[i];
+        uint32_t cp;
+        size_t n = c < 0x80 ? 1 : kt__utf8_decode(s + i, len - i, &cp);
+        if (n > 1 || (n == 1 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)) {
+            i += n;
+            continue;
+        }
+        (void)kt__buf_append(out, s + plain, i - plain);
+        if (n == 0) {
+            (void)kt__buf_puts(out, "\xef\xbf\xbd");
+        } else {
+            write_escape(out, c);
+        }
+        plain = ++i;
+    }
+    (void)kt__buf_append(out, s + plain, i - plain);
+    (void)kt__buf_putc(out, '"');
+}
+
+static void write_text(kt__buf *out, const char *s) {
+    kt__wire_write_string(out, s ? s : "", s ? strlen(s) : 0);
+}
+
+/* ,"key":"text" */
+static void write_member(kt__buf *out, const char *key, const char *text) {
+    (void)kt__buf_printf(out, ",\"%s\":", key);
+    write_text(out, text);
+}
+
+/* JSON has no infinity: a forbidden token is far below everything, as OpenAI writes it. */
+static void write_logprob(kt__buf *out, float logprob) {
+    (void)kt__buf_printf(out, "%.6g", logprob > -9999.0f ? (double)logprob : -9999.0);
+}
+
+/* ---- log probabilities ---- */
+
+static void write_token(kt__buf *out, const kt__wire_token *t) {
+    (void)kt__buf_puts(out, "{\"token\":");
+    kt__wire_write_string(out, t->text, t->len);
+    (void)kt__buf_puts(out, ",\"logprob\":");
+    write_logprob(out, t->logprob);
+    (void)kt__buf_printf(out, ",\"id\":%d,\"bytes\":[", (int)t->id);
+    for (size_t i = 0; i < t->len; i++) {
+        (void)kt__buf_printf(out, "%s%d", i ? "," : "", (unsigned char)t->text[i]);
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
+/* {"content": [{token, logprob, bytes, top_logprobs}]} */
+static void write_chat_logprobs(kt__buf *out, const kt__wire_choice *c) {
+    (void)kt__buf_puts(out, "{\"content\":[");
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        const kt__wire_token *t = &c->tokens[i];
+        if (i) (void)kt__buf_putc(out, ',');
+        write_token(out, t);
+        (void)kt__buf_puts(out, ",\"top_logprobs\":[");
+        for (size_t k = 0; k < t->n_top; k++) {
+            if (k) (void)kt__buf_putc(out, ',');
+            write_token(out, &t->top[k]);
+            (void)kt__buf_putc(out, '}');
+        }
+        (void)kt__buf_puts(out, "]}");
+    }
+    (void)kt__buf_puts(out, "]}");
+}
+
+static void write_top_object(kt__buf *out, const kt__wire_token *t) {
+    (void)kt__buf_putc(out, '{');
+    for (size_t k = 0; k < t->n_top; k++) {
+        if (k) (void)kt__buf_putc(out, ',');
+        kt__wire_write_string(out, t->top[k].text, t->top[k].len);
+        (void)kt__buf_putc(out, ':');
+        write_logprob(out, t->top[k].logprob);
+    }
+    (void)kt__buf_putc(out, '}');
+}
+
+/* {"tokens": [], "token_logprobs": [], "top_logprobs": [{}], "text_offset": []} */
+static void write_text_logprobs(kt__buf *out, const kt__wire_choice *c) {
+    size_t offset = 0;
+    (void)kt__buf_puts(out, "{\"tokens\":[");
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        kt__wire_write_string(out, c->tokens[i].text, c->tokens[i].len);
+    }
+    (void)kt__buf_puts(out, "],\"token_logprobs\":[");
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        write_logprob(out, c->tokens[i].logprob);
+    }
+    (void)kt__buf_puts(out, "],\"top_logprobs\":[");
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        write_top_object(out, &c->tokens[i]);
+    }
+    (void)kt__buf_puts(out, "],\"text_offset\":[");
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        (void)kt__buf_printf(out, "%s%zu", i ? "," : "", offset);
+        offset += c->tokens[i].len;
+    }
+    (void)kt__buf_puts(out, "]}");
+}
+
+static void write_logprobs(kt__buf *out, kt__wire_form form, const kt__wire_choice *c) {
+    (void)kt__buf_puts(out, ",\"logprobs\":");
+    if (!c->tokens) {
+        (void)kt__buf_puts(out, "null");
+    } else if (form == KT__WIRE_TEXT) {
+        write_text_logprobs(out, c);
+    } else {
+        write_chat_logprobs(out, c);
+    }
+}
+
+/* ---- answers ---- */
+
+const char *kt__wire_finish_reason(kt_finish finish) {
+    switch (finish) {
+    case KT_FINISH_NONE: return NULL;
+    case KT_FINISH_EOG:
+    case KT_FINISH_STOP: return "stop";
+    case KT_FINISH_LENGTH:
+    case KT_FINISH_CONTEXT: return "length";
+    default: return kt_finish_name(finish);
+    }
+}
+
+static void write_usage(kt__buf *out, const kt__wire_usage *u) {
+    (void)kt__buf_printf(
+        out,
+        ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,"
+        "\"total_tokens\":%lld,\"prompt_tokens_details\":{\"cached_tokens\":%lld}}",
+        (long long)u->n_prompt, (long long)u->n_generated,
+        (long long)(u->n_prompt + u->n_generated), (long long)u->n_cached);
+}
+
+static void write_finish(kt__buf *out, kt_finish finish) {
+    const char *reason = kt__wire_finish_reason(finish);
+    (void)kt__buf_puts(out, ",\"finish_reason\":");
+    if (reason) {
+        write_text(out, reason);
+    } else {
+        (void)kt__buf_puts(out, "null");
+    }
+}
+
+static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice *c) {
+    (void)kt__buf_printf(out, "{\"index\":%d,", (int)c->index);
+    if (form == KT__WIRE_CHAT) {
+        (void)kt__buf_puts(out, "\"message\":{\"role\":\"assistant\",\"content\":");
+        kt__wire_write_string(out, c->text, c->len);
+        (void)kt__buf_puts(out, ",\"refusal\":null}");
+    } else {
+        (void)kt__buf_puts(out, "\"text\":");
+        kt__wire_write_string(out, c->text, c->len);
+    }
+    write_logprobs(out, form, c);
+    write_finish(out, c->finish);
+    (void)kt__buf_putc(out, '}');
+}
+
+static void write_head(kt__buf *out, const kt__wire_answer *a, const char *object) {
+    (void)kt__buf_puts(out, "{\"id\":");
+    write_text(out, a->id);
+    write_member(out, "object", object);
+    (void)kt__buf_printf(out, ",\"created\":%lld", (long long)a->created_s);
+    write_member(out, "model", a->model);
+}
+
+static void write_seed(kt__buf *out, const kt__wire_answer *a) {
+    (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d}",
+                         (unsigned long long)a->seed, KENTANG_NUMERICS);
+}
+
+/* kentang's own: the text at the top, choices only where several were asked for. */
+static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
+    const kt__wire_choice *c = a->n_choices ? &a->choices[0] : NULL;
+    (void)kt__buf_puts(out, "{\"id\":");
+    write_text(out, a->id);
+    if (c && (a->n_choices == 1 || chunk)) {
+        if (c->index) (void)kt__buf_printf(out, ",\"index\":%d", (int)c->index);
+        (void)kt__buf_puts(out, ",\"text\":");
+        kt__wire_write_string(out, c->text, c->len);
+        if (c->tokens) write_logprobs(out, KT__WIRE_NATIVE, c);
+        if (c->finish != KT_FINISH_NONE) write_member(out, "finish", kt_finish_name(c->finish));
+    } else if (c) {
+        (void)kt__buf_puts(out, ",\"choices\":[");
+        for (size_t i = 0; i < a->n_choices; i++) {
+            if (i) (void)kt__buf_putc(out, ',');
+            write_choice(out, KT__WIRE_NATIVE, &a->choices[i]);
+        }
+        (void)kt__buf_putc(out, ']');
+    }
+    if (a->usage) write_usage(out, a->usage);
+    if (!chunk) (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)a->seed);
+    if (!chunk) write_member(out, "model", a->model);
+    (void)kt__buf_putc(out, '}');
+}
+
+void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
+    if (a->form == KT__WIRE_NATIVE) {
+        write_native(out, a, false);
+        return;
+    }
+    write_head(out, a, a->form == KT__WIRE_CHAT ? "chat.completion" : "text_completion");
+    (void)kt__buf_puts(out, ",\"choices\":[");
+    for (size_t i = 0; i < a->n_choices; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        write_choice(out, a->form, &a->choices[i]);
+    }
+    (void)kt__buf_putc(out, ']');
+    if (a->usage) write_usage(out, a->usage);
+    write_seed(out, a);
+    (void)kt__buf_putc(out, '}');
+}
+
+static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first) {
+    (void)kt__buf_printf(out, "{\"index\":%d,\"delta\":{", (int)c->index);
+    if (first) (void)kt__buf_puts(out, "\"role\":\"assistant\",");
+    if (c->len || first) {
+        (void)kt__buf_puts(out, "\"content\":");
+        kt__wire_write_string(out, c->text, c->len);
+    }
+    (void)kt__buf_putc(out, '}');
+    write_logprobs(out, KT__WIRE_CHAT, c);
+    write_finish(out, c->finish);
+    (void)kt__buf_putc(out, '}');
+}
+
+void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *a, bool first) {
+    bool chat = a->form == KT__WIRE_CHAT;
+    if (a->form == KT__WIRE_NATIVE) {
+        write_native(out, a, true);
+        return;
+    }
+    write_head(out, a, chat ? "chat.completion.chunk" : "text_completion");
+    (void)kt__buf_puts(out, ",\"choices\":[");
+    for (size_t i = 0; i < a->n_choices; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        if (chat) {
+            write_delta(out, &a->choices[i], first);
+        } else {
+            write_choice(out, a->form, &a->choices[i]);
+        }
+    }
+    (void)kt__buf_putc(out, ']');
+    if (a->usage) write_usage(out, a->usage);
+    (void)kt__buf_putc(out, '}');
+}
+
+/* ---- errors ---- */
+
+int kt__wire_http_status(kt_status status) {
+    switch (status) {
+    case KT_OK: return 200;
+    case KT_E_ARG:
+    case KT_E_FORMAT:
+    case KT_E_UNSUPPORTED:
+    case KT_E_CONTEXT_FULL:
+    case KT_E_TEMPLATE: return 400;
+    case KT_E_LIMIT: return 413;
+    case KT_E_CANCELLED: return 499;
+    case KT_E_BUSY:
+    case KT_E_DEADLINE: return 429;
+    case KT_E_NOMEM: return 503;
+    default: return 500;
+    }
+}
+
+void kt__wire_write_error(kt__buf *out, const kt_error *err) {
+    int http = kt__wire_http_status(err->code);
+    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
+    (void)kt__buf_puts(out, "{\"error\":{\"message\":");
+    write_text(out, message);
+    write_member(out, "type",
+                 http == 429   ? "rate_limit_error"
+                 : http >= 500 ? "server_error"
+                               : "invalid_request_error");
+    (void)kt__buf_puts(out, ",\"param\":");
+    if (err->where[0]) {
+        write_text(out, err->where);
+    } else {
+        (void)kt__buf_puts(out, "null");
+    }
+    write_member(out, "code",
+                 err->code == KT_E_CONTEXT_FULL ? "context_length_exceeded"
+                                                : kt_status_name(err->code));
+    (void)kt__buf_puts(out, "}}");
+}
