@@ -22,6 +22,16 @@ typedef enum buf_id {
     BUF_COUNT = BUF_ACT0 + KT__ACT_COUNT
 } buf_id;
 
+/* A layer's parts: between two of them a run may stop. */
+typedef enum layer_part {
+    PART_QKV,
+    PART_ATTENTION,
+    PART_ATTN_OUT,
+    PART_GLU,
+    PART_DOWN,
+    PARTS
+} layer_part;
+
 struct kt__fwd {
     const kt__net *net;
     const kt__kernels *kernels;
@@ -37,6 +47,8 @@ struct kt__fwd {
     kt__batch batch;
     const kt__kv *kv;
     int layer; /* cursor: -1 before the embedding, n_layer before the head */
+    layer_part part;
+    int64_t part_us[PARTS]; /* of the layer before; 0: not measured */
     kt__profile *profile;
 };
 
@@ -153,6 +165,8 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
     fwd->batch = *batch;
     fwd->kv = kv;
     fwd->layer = -1;
+    fwd->part = PART_QKV;
+    memset(fwd->part_us, 0, sizeof fwd->part_us);
     kt__dev_set_threads(fwd->dev, n_threads);
 }
 
@@ -194,7 +208,7 @@ static void embed_batch(kt__fwd *fwd) {
     }
 }
 
-static void attend(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
     kt__qkv qkv = {
@@ -223,6 +237,11 @@ static void attend(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
     };
     fwd->ops->qkv(fwd->dev, acts, &qkv);
     lap(fwd, KT_PROFILE_QKV);
+}
+
+static void attend(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__batch *b = &fwd->batch;
     kt__attention attention = {
         .kv = fwd->kv,
         .layer = fwd->layer,
@@ -262,20 +281,24 @@ static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, c
     return finite;
 }
 
-static kt_status attention_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
-    int n_tok = fwd->batch.n_tok;
     const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv};
-    kt__acts acts = acts_for(fwd, n_tok, hp->d_model, users, 3);
+    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 3);
     if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_ATTN_NORM].v, hp->norm_eps,
-                        n_tok, &acts)) {
+                        fwd->batch.n_tok, &acts)) {
         return numeric_error(fwd, "the attention", err);
     }
     lap(fwd, KT_PROFILE_NORM);
-    attend(fwd, layer, &acts);
+    project_qkv(fwd, layer, &acts);
+    return KT_OK;
+}
+
+static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
-    acts = acts_for(fwd, n_tok, hp->n_head * hp->head_dim_v, &out, 1);
-    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), n_tok, &acts);
+    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->n_head * hp->head_dim_v, &out, 1);
+    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), fwd->batch.n_tok, &acts);
     lap(fwd, KT_PROFILE_NORM);
     if (!add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
                    layer->t[KT__SLOT_ATTN_POST_NORM].v, KT_PROFILE_ATTN_OUT)) {
@@ -284,13 +307,12 @@ static kt_status attention_block(kt__fwd *fwd, const kt__layer *layer, kt_error 
     return KT_OK;
 }
 
-static kt_status ffn_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
-    int n_tok = fwd->batch.n_tok;
     const kt__weight *users[] = {&layer->gate, &layer->up};
-    kt__acts acts = acts_for(fwd, n_tok, hp->d_model, users, 2);
+    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
     if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_FFN_NORM].v, hp->norm_eps,
-                        n_tok, &acts)) {
+                        fwd->batch.n_tok, &acts)) {
         return numeric_error(fwd, "the feed-forward", err);
     }
     lap(fwd, KT_PROFILE_NORM);
@@ -298,9 +320,14 @@ static kt_status ffn_block(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
     fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF),
                   (size_t)hp->d_ff);
     lap(fwd, KT_PROFILE_GATE_UP);
+    return KT_OK;
+}
+
+static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
-    acts = acts_for(fwd, n_tok, hp->d_ff, &down, 1);
-    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_FF), n_tok, &acts);
+    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_ff, &down, 1);
+    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_FF), fwd->batch.n_tok, &acts);
     lap(fwd, KT_PROFILE_NORM);
     if (!add_block(fwd, down, &acts, NULL, layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
@@ -327,6 +354,7 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     for (int i = 0; fwd->params.on_hidden && i < b->n_out; i++) {
         fwd->params.on_hidden(fwd->params.on_hidden_user, b->out_rows[i], rows + (size_t)i * d);
     }
+    if (b->no_head) return KT_OK;
     const kt__weight *head = &fwd->net->head;
     kt__acts acts = acts_for(fwd, b->n_out, hp->d_model, &head, 1);
     fwd->ops->quantize(fwd->dev, rows, b->n_out, &acts);
@@ -342,20 +370,37 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     return KT_OK;
 }
 
+static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
+    const kt__layer *layer = &fwd->net->layers[fwd->layer];
+    switch (fwd->part) {
+    case PART_QKV: return qkv_part(fwd, layer, err);
+    case PART_ATTENTION: attend(fwd, layer); return KT_OK;
+    case PART_ATTN_OUT: return attn_out_part(fwd, layer, err);
+    case PART_GLU: return glu_part(fwd, layer, err);
+    default: return down_part(fwd, layer, err);
+    }
+}
+
+/* The next part of a layer, the embedding, or the head; moves the cursor. */
 static kt_status step(kt__fwd *fwd, kt_error *err) {
     if (fwd->layer < 0) {
         embed_batch(fwd);
         lap(fwd, KT_PROFILE_EMBED);
+        fwd->layer++;
         return KT_OK;
     }
     if (fwd->layer == fwd->net->hp.n_layer) {
         kt_status done = head_block(fwd, err);
         lap(fwd, KT_PROFILE_HEAD);
+        fwd->layer++;
         return done;
     }
-    const kt__layer *layer = &fwd->net->layers[fwd->layer];
-    kt_status status = attention_block(fwd, layer, err);
-    return status == KT_OK ? ffn_block(fwd, layer, err) : status;
+    kt_status status = layer_step(fwd, err);
+    if (++fwd->part == PARTS) {
+        fwd->part = PART_QKV;
+        fwd->layer++;
+    }
+    return status;
 }
 
 static bool is_cancelled(const kt__stop_at *stop) {
@@ -366,14 +411,29 @@ static bool is_cancelled(const kt__stop_at *stop) {
     return false;
 }
 
+static bool is_within_layers(const kt__fwd *fwd) {
+    return fwd->layer >= 0 && fwd->layer < fwd->net->hp.n_layer;
+}
+
+static kt_status step_timed(kt__fwd *fwd, int64_t *now_us, kt_error *err) {
+    int64_t *took_us = is_within_layers(fwd) ? &fwd->part_us[fwd->part] : NULL;
+    kt_status status = step(fwd, err);
+    int64_t begin_us = *now_us;
+    *now_us = kt__now_us();
+    if (took_us) *took_us = *now_us - begin_us;
+    return status;
+}
+
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {
+    bool timed = stop->deadline_us != INT64_MAX, any = false;
+    int64_t now_us = timed ? kt__now_us() : 0;
     *done = false;
-    while (fwd->layer <= fwd->net->hp.n_layer) {
+    for (; fwd->layer <= fwd->net->hp.n_layer; any = true) {
         if (is_cancelled(stop)) return kt__fail(err, KT_E_CANCELLED, "cancelled");
-        if (stop->deadline_us != INT64_MAX && kt__now_us() >= stop->deadline_us) return KT_OK;
-        kt_status status = step(fwd, err);
+        int64_t next_us = is_within_layers(fwd) ? fwd->part_us[fwd->part] : 0;
+        if (timed && any && now_us + next_us > stop->deadline_us) return KT_OK;
+        kt_status status = timed ? step_timed(fwd, &now_us, err) : step(fwd, err);
         if (status != KT_OK) return status;
-        fwd->layer++;
     }
     *done = true;
     return KT_OK;

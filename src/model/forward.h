@@ -34,6 +34,7 @@ typedef struct kt__batch {
     int n_seg;
     const int32_t *out_rows; /* [n_out] ascending */
     int n_out;
+    bool no_head; /* the hook sees the wanted rows (up to all), and no logits are made */
 } kt__batch;
 
 kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *kernels,
@@ -52,8 +53,9 @@ typedef struct kt__stop_at {
     const atomic_bool *cancel[2]; /* or NULL */
 } kt__stop_at;
 
-/* Runs layers until done or stopped. *done is true when the logits are there; false with KT_OK
- * after the deadline: call again. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch.
+/* Runs layers until done or stopped. *done is true when the logits are there; false with KT_OK when
+ * the deadline has come, or is nearer than the next part of a layer usually takes: call again. At
+ * least one part is run a call. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch.
  */
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) KT_CHECKED;
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
