@@ -679,6 +679,60 @@ KT_API void kt_engine_profile_enable(kt_engine *engine, bool on);
 KT_API void kt_engine_get_profile(kt_engine *engine, kt_profile *out);
 KT_API const char *kt_profile_part_name(kt_profile_part part); /* "attention"; never NULL */
 
+/* ---- sessions: what was computed, kept on disk
+ * --------------------------------------------------------------------------------- */
+
+/* What identifies a model: of the metadata, the tensor table, the sizes and a piece of each tensor.
+ * The same file gives the same, whatever its name. It is not proof against forgery. */
+enum { KT_FINGERPRINT_BYTES = 32 };
+KT_API kt_status KT_CHECKED kt_model_fingerprint(const kt_model *model,
+                                                 uint8_t out[KT_FINGERPRINT_BYTES], kt_error *err);
+
+/* Writes seq's tokens, K/V and logits to a file that kt_seq_restore takes back: into a temporary
+ * file beside it, synced, then renamed, so that path holds the old session or the new one, whole.
+ * Other sequences and requests go on meanwhile. */
+KT_API kt_status KT_CHECKED kt_seq_save(kt_seq *seq, const char *path, kt_error *err);
+/* Replaces what seq holds by a session that was saved with the same model, RoPE options and
+ * numerics; it goes on with the same bytes as the sequence that was saved. Everything is checked
+ * before any of it is used. On an error seq is as it was. KT_E_IO: no such file, or it cannot be
+ * read; KT_E_FORMAT: it is damaged or no session; KT_E_STATE: it belongs to another model, to other
+ * options or to another version; KT_E_CONTEXT_FULL: it is longer than n_ctx. */
+KT_API kt_status KT_CHECKED kt_seq_restore(kt_seq *seq, const char *path, kt_error *err);
+
+/* An automatic cache on disk below an engine: every full block of 16 positions that is computed for
+ * a request is kept in a directory, under what it was computed from, and found again by any engine
+ * of any process with the same model and options. Files are written by a thread of its own, never
+ * by the one that computes; a file that is damaged, or of something else, is as good as absent. */
+typedef struct kt_cache kt_cache;
+
+typedef struct kt_cache_params {
+    const char *dir;    /* made if it is not there, with mode 0700 */
+    uint64_t max_bytes; /* of all files together; what was used longest ago goes first; 0: 8 GiB */
+    uint64_t queue_bytes; /* memory for what waits to be written; more is not kept; 0: 32 MiB */
+} kt_cache_params;
+
+typedef struct kt_cache_stats {
+    uint64_t n_found, n_missed, n_damaged; /* blocks asked for: read; absent; unusable */
+    uint64_t n_written, n_present;         /* blocks offered: written; on disk already */
+    uint64_t n_dropped;                    /* offered while the queue was full */
+    uint64_t n_failed;                     /* could not be written */
+    uint64_t n_evicted;                    /* files removed to keep max_bytes */
+    uint64_t bytes_read, bytes_written;
+} kt_cache_stats;
+
+/* Puts the cache below engine; one at a time. Close it before the engine. */
+KT_API kt_status KT_CHECKED kt_cache_open(kt_engine *engine, const kt_cache_params *params,
+                                          kt_cache **out, kt_error *err);
+/* Writes what still waits, and lets go of the engine. */
+KT_API void kt_cache_close(kt_cache *cache);
+KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
+/* For sequences, which do not use the cache by themselves. restore replaces what seq holds by the
+ * longest part of ids[n] that the cache has (maybe nothing; *n_found positions); keep offers seq's
+ * full blocks, and waits until they are written. */
+KT_API kt_status KT_CHECKED kt_cache_restore(kt_cache *cache, kt_seq *seq, const int32_t *ids,
+                                             size_t n, size_t *n_found, kt_error *err);
+KT_API kt_status KT_CHECKED kt_cache_keep(kt_cache *cache, kt_seq *seq, kt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,77 @@
+#include "base/hash.h"
+
+#include <string.h>
+
+static uint64_t rotl(uint64_t x, int n) {
+    return x << n | x >> (64 - n);
+}
+
+static uint64_t load64(const uint8_t *p) {
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    return x;
+}
+
+/* The output function of SplitMix64 (Steele, Lea and Flood 2014). */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+void kt__hash_init(kt__hash *h, uint64_t seed) {
+    *h = (kt__hash){0};
+    for (int i = 0; i < 8; i++) h->lane[i] = mix(seed + 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
+}
+
+/* 64 bytes a round: eight independent chains of xor, multiplication and rotation. */
+static void absorb(uint64_t lane[8], const uint8_t *p, size_t n_round) {
+    uint64_t v[8];
+    memcpy(v, lane, sizeof v);
+    for (; n_round; n_round--, p += 64) {
+        for (int i = 0; i < 8; i++)
+            v[i] = rotl((v[i] ^ load64(p + 8 * i)) * 0x9fb21c651e98df25u, 32);
+    }
+    memcpy(lane, v, sizeof v);
+}
+
+void kt__hash_add(kt__hash *h, const void *data, size_t n) {
+    const uint8_t *p = data;
+    h->n_bytes += n;
+    if (h->n_tail) {
+        size_t take = n < 64 - h->n_tail ? n : 64 - h->n_tail;
+        if (take) memcpy(h->tail + h->n_tail, p, take);
+        h->n_tail += take;
+        p += take;
+        n -= take;
+        if (h->n_tail < 64) return;
+        absorb(h->lane, h->tail, 1);
+        h->n_tail = 0;
+    }
+    absorb(h->lane, p, n / 64);
+    if (n % 64) memcpy(h->tail, p + n / 64 * 64, n % 64);
+    h->n_tail = n % 64;
+}
+
+kt__digest kt__hash_end(const kt__hash *h) {
+    uint64_t v[8];
+    uint8_t last[64] = {0};
+    memcpy(v, h->lane, sizeof v);
+    memcpy(last, h->tail, h->n_tail);
+    absorb(v, last, 1);
+    v[0] ^= h->n_bytes;
+    /* each step changes one word by another: nothing is lost, and after three passes every bit of
+     * the result depends on every bit of every lane */
+    for (unsigned i = 0; i < 24; i++) v[i % 8] ^= mix(v[(i + 7) % 8] + i);
+    return (kt__digest){{v[0], v[1], v[2], v[3]}};
+}
+
+kt__digest kt__hash_bytes(uint64_t seed, const void *data, size_t n) {
+    kt__hash h;
+    kt__hash_init(&h, seed);
+    kt__hash_add(&h, data, n);
+    return kt__hash_end(&h);
+}

@@ -1,0 +1,32 @@
+/* A fast 256-bit hash: fingerprints, content addresses, checksums.
+ *
+ * Owns: one function of bytes, the same on every machine. Eight lanes take eight bytes each a
+ * round, and a lane's step is a bijection of both its state and its input, so that a change within
+ * one word always shows; the lanes are mixed at the end. Not made against somebody who looks for
+ * collisions: whoever may write a file of ours may write its checksum too. Any thread. */
+#ifndef KT_BASE_HASH_H
+#define KT_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct kt__digest {
+    uint64_t w[4];
+} kt__digest;
+
+typedef struct kt__hash {
+    uint64_t lane[8];
+    uint64_t n_bytes;
+    size_t n_tail;
+    uint8_t tail[64];
+} kt__hash;
+
+/* seed: what the bytes are, so that equal bytes in two roles differ. */
+void kt__hash_init(kt__hash *hash, uint64_t seed);
+void kt__hash_add(kt__hash *hash, const void *data, size_t n);
+/* The digest of what was added so far; the hash may go on. */
+kt__digest kt__hash_end(const kt__hash *hash);
+
+kt__digest kt__hash_bytes(uint64_t seed, const void *data, size_t n);
+
+#endif

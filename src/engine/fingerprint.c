@@ -1,0 +1,134 @@
+/* What K/V belongs to: a model's fingerprint, and with it the options that change the numbers. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+
+enum {
+    SEED = 1,            /* of the format of what is hashed */
+    SAMPLE_BYTES = 4096, /* of each tensor */
+    KV_TYPE_F16 = 1
+};
+
+static void add_u64(kt__hash *h, uint64_t x) {
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(x >> 8 * i);
+    kt__hash_add(h, bytes, sizeof bytes);
+}
+
+static void add_str(kt__hash *h, kt__str s) {
+    add_u64(h, s.len);
+    kt__hash_add(h, s.s, s.len);
+}
+
+static size_t scalar_bytes(kt__gguf_type type) {
+    switch (type) {
+    case KT__GGUF_U8:
+    case KT__GGUF_I8:
+    case KT__GGUF_BOOL: return 1;
+    case KT__GGUF_U16:
+    case KT__GGUF_I16: return 2;
+    case KT__GGUF_U32:
+    case KT__GGUF_I32:
+    case KT__GGUF_F32: return 4;
+    case KT__GGUF_U64:
+    case KT__GGUF_I64:
+    case KT__GGUF_F64: return 8;
+    default: return 0; /* strings, with a length of their own; no arrays of arrays */
+    }
+}
+
+static void add_key(kt__hash *h, const kt__gguf_kv *kv) {
+    add_str(h, kv->key);
+    add_u64(h, kv->type);
+    if (kv->type == KT__GGUF_STRING) {
+        add_str(h, kt__gguf_kv_str(kv));
+    } else if (kv->type != KT__GGUF_ARRAY) {
+        kt__hash_add(h, kv->data, scalar_bytes(kv->type));
+    } else {
+        add_u64(h, kv->elem_type);
+        add_u64(h, kv->count);
+        if (kv->elem_type == KT__GGUF_STRING) {
+            for (uint64_t i = 0; i < kv->count; i++) add_str(h, kt__gguf_array_str(kv, i));
+        } else {
+            kt__hash_add(h, kv->data, (size_t)kv->count * scalar_bytes(kv->elem_type));
+        }
+    }
+}
+
+/* Its row in the table, and a piece of its bytes from a place that depends on its name: a change of
+ * the weights, or of their quantisation, changes all of a tensor. */
+static void add_tensor(kt__hash *h, const kt__gguf_tensor *t) {
+    add_str(h, t->name);
+    add_u64(h, t->type);
+    for (int d = 0; d < 4; d++) add_u64(h, t->ne[d]);
+    add_u64(h, t->size);
+    if (!t->data) return;
+    size_t n = t->size < SAMPLE_BYTES ? (size_t)t->size : SAMPLE_BYTES;
+    uint64_t places = t->size - n + 1;
+    uint64_t at = kt__hash_bytes(SEED, t->name.s, t->name.len).w[0] % places;
+    kt__hash_add(h, t->data + at, n);
+}
+
+kt_status kt__model_fingerprint(kt_model *model, uint8_t out[KT__FINGERPRINT_BYTES],
+                                kt_error *err) {
+    const kt__gguf *gguf = model->gguf;
+    kt__hash h;
+    kt_status status = kt__gguf_check(gguf, err);
+    if (status != KT_OK) return status;
+    kt__hash_init(&h, SEED);
+    add_u64(&h, kt__gguf_file_bytes(gguf));
+    for (size_t i = 0; i < kt__gguf_n_kv(gguf); i++) add_key(&h, kt__gguf_kv_at(gguf, i));
+    for (size_t i = 0; i < kt__gguf_n_tensors(gguf); i++)
+        add_tensor(&h, kt__gguf_tensor_at(gguf, i));
+    kt__digest digest = kt__hash_end(&h);
+    for (int i = 0; i < KT__FINGERPRINT_BYTES; i++)
+        out[i] = (uint8_t)(digest.w[i / 8] >> 8 * (i % 8));
+    return kt__gguf_check(gguf, err); /* a page replaced meanwhile would be a wrong fingerprint */
+}
+
+kt_status kt_model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES],
+                               kt_error *err) {
+    kt__error_clear(err);
+    return kt__model_fingerprint((kt_model *)(uintptr_t)model, out, err);
+}
+
+/* ---- the options ---- */
+
+static void put(uint8_t **at, uint64_t x, int n) {
+    for (int i = 0; i < n; i++) *(*at)++ = (uint8_t)(x >> 8 * i);
+}
+
+static void put_f32(uint8_t **at, float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put(at, bits, 4);
+}
+
+kt_status kt__engine_kv_binding(kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
+                                kt_error *err) {
+    const kt__hparams *hp = &engine->model->net->hp;
+    const kt__rope_params *rope = &hp->rope;
+    bool long_factors = rope->kind == KT__ROPE_LONGROPE && engine->params.n_ctx > rope->orig_ctx;
+    memset(out, 0, KT__KV_BINDING_BYTES);
+    kt_status status = kt__model_fingerprint(engine->model, out, err);
+    uint8_t *at = out + KT__FINGERPRINT_BYTES;
+    put(&at, KENTANG_NUMERICS, 4);
+    put(&at, KV_TYPE_F16, 4);
+    put(&at, (uint64_t)hp->n_layer, 4);
+    put(&at, (uint64_t)hp->n_head_kv, 4);
+    put(&at, (uint64_t)hp->head_dim_k, 4);
+    put(&at, (uint64_t)hp->head_dim_v, 4);
+    put(&at, engine->model->params.exact, 4);
+    put(&at, (uint64_t)rope->kind, 4);
+    put(&at, (uint64_t)rope->n_rot, 4);
+    put(&at, (uint64_t)rope->orig_ctx, 8);
+    put(&at, long_factors, 4);
+    const float numbers[] = {rope->freq_base,   rope->local_freq_base, rope->freq_scale,
+                             rope->attn_factor, rope->ext_factor,      rope->beta_fast,
+                             rope->beta_slow};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) put_f32(&at, numbers[i]);
+    _Static_assert(KT__FINGERPRINT_BYTES + 48 + 4 * 7 <= KT__KV_BINDING_BYTES, "binding");
+    return status;
+}
