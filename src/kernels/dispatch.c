@@ -16,9 +16,20 @@
 #if __has_include("kernels/tier_avx512.c")
 #define KT_TIER_HAVE_AVX512 1
 #endif
+#elif defined(__aarch64__)
+#if __has_include("kernels/tier_neon.c")
+#define KT_TIER_HAVE_NEON 1
+#endif
+#if __has_include("kernels/tier_dotprod.c")
+#define KT_TIER_HAVE_DOTPROD 1
+#endif
+#if __has_include("kernels/tier_i8mm.c")
+#define KT_TIER_HAVE_I8MM 1
+#endif
 #endif
 
-extern const kt__kernels kt__kernels_ref, kt__kernels_avx2, kt__kernels_avxvnni, kt__kernels_avx512;
+extern const kt__kernels kt__kernels_ref, kt__kernels_avx2, kt__kernels_avxvnni, kt__kernels_avx512,
+    kt__kernels_neon, kt__kernels_dotprod, kt__kernels_i8mm;
 
 static bool ref_supported(const kt__cpu *cpu) {
     (void)cpu;
@@ -44,6 +55,24 @@ static bool avx512_supported(const kt__cpu *cpu) {
 }
 #endif
 
+#ifdef KT_TIER_HAVE_NEON
+static bool neon_supported(const kt__cpu *cpu) {
+    return cpu->neon;
+}
+#endif
+
+#ifdef KT_TIER_HAVE_DOTPROD
+static bool dotprod_supported(const kt__cpu *cpu) {
+    return cpu->neon && cpu->dotprod;
+}
+#endif
+
+#ifdef KT_TIER_HAVE_I8MM
+static bool i8mm_supported(const kt__cpu *cpu) {
+    return cpu->neon && cpu->dotprod && cpu->i8mm;
+}
+#endif
+
 static const kt__tier tiers[] = {
     {"ref", &kt__kernels_ref, ref_supported, "nothing"},
 #ifdef KT_TIER_HAVE_AVX2
@@ -54,6 +83,15 @@ static const kt__tier tiers[] = {
 #endif
 #ifdef KT_TIER_HAVE_AVX512
     {"avx512", &kt__kernels_avx512, avx512_supported, "AVX-512 F, BW, VL, DQ and VNNI"},
+#endif
+#ifdef KT_TIER_HAVE_NEON
+    {"neon", &kt__kernels_neon, neon_supported, "Advanced SIMD (NEON)"},
+#endif
+#ifdef KT_TIER_HAVE_DOTPROD
+    {"dotprod", &kt__kernels_dotprod, dotprod_supported, "NEON and its dot products (ASIMDDP)"},
+#endif
+#ifdef KT_TIER_HAVE_I8MM
+    {"i8mm", &kt__kernels_i8mm, i8mm_supported, "NEON, dot products and I8MM"},
 #endif
     {NULL, NULL, NULL, NULL},
 };

@@ -1,0 +1,15 @@
+/* Primitives of the dotprod tier: simd_neon.h and SDOT.
+ *
+ * Owns: dot products of quadruples of bytes, for rowdot and as gemm's microkernel of 16 rows x 4
+ * tokens. For tier_dotprod*.c (and, of rowdot's, the i8mm tier); any thread. */
+#ifndef KT_KERNELS_SIMD_NEON_DOTPROD_H
+#define KT_KERNELS_SIMD_NEON_DOTPROD_H
+
+#include "kernels/simd_neon.h"
+
+/* a + quadruples of products */
+KT_INLINE int32x4_t quads(int32x4_t a, int8x16_t w, int8x16_t x) {
+    return vdotq_s32(a, w, x);
+}
+
+#endif

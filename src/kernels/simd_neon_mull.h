@@ -1,0 +1,17 @@
+/* Primitives of the neon tier: simd_neon.h and products of bytes on any ARMv8 processor.
+ *
+ * Owns: dot products of quadruples of bytes through 16-bit products, for rowdot. For tier_neon*.c;
+ * any thread. */
+#ifndef KT_KERNELS_SIMD_NEON_MULL_H
+#define KT_KERNELS_SIMD_NEON_MULL_H
+
+#include "kernels/simd_neon.h"
+
+/* a + sums of four products in some order; two products of a weight and an activation, which is
+ * never -128, fit i16 */
+KT_INLINE int32x4_t quads(int32x4_t a, int8x16_t w, int8x16_t x) {
+    int16x8_t pairs = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+    return vpadalq_s16(a, vmlal_high_s8(pairs, w, x));
+}
+
+#endif
