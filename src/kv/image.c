@@ -1,0 +1,398 @@
+#include "kv/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "kv/io.h"
+
+enum {
+    HEADER_BYTES = 512,
+    VERSION = 1,
+    BYTE_ORDER_MARK = 0x01020304,
+    PAGE_ALIGN = 4096,
+    SEED = 0x53455353 /* of the digests */
+};
+static const char magic[16] = "kentang session";
+
+/* where things lie in the header */
+enum {
+    AT_VERSION = 16,
+    AT_ORDER = 20,
+    AT_HEADER_BYTES = 24,
+    AT_ELEM_BYTES = 28,
+    AT_BINDING = 32,
+    AT_SHAPE = AT_BINDING + KT__KV_IMAGE_BINDING, /* 4 x u32 */
+    AT_PAGE_POS = AT_SHAPE + 16,
+    AT_N_POS = AT_PAGE_POS + 8,
+    AT_N_LOGITS = AT_N_POS + 8,
+    AT_FILE_BYTES = AT_N_LOGITS + 8,
+    AT_SECTIONS = AT_FILE_BYTES + 8, /* 3 x (offset, bytes, digest) */
+    SECTION_BYTES = 48,
+    AT_DIGEST = HEADER_BYTES - 32
+};
+
+typedef enum section_kind { TOKENS, LOGITS, PAGES, N_SECTIONS } section_kind;
+static const char *const section_names[] = {"tokens", "logits", "pages"};
+_Static_assert(AT_SECTIONS + N_SECTIONS * SECTION_BYTES <= AT_DIGEST, "header");
+
+typedef struct section {
+    uint64_t offset, bytes;
+    kt__digest digest;
+} section;
+
+typedef struct layout {
+    section sections[N_SECTIONS];
+    uint64_t file_bytes;
+} layout;
+
+struct kt__kv_image_file {
+    int fd;
+    char *path;
+    kt__kv_image info;
+    kt__kv_shape shape;
+    layout layout;
+};
+
+static uint64_t n_pages_of(int64_t n_pos) {
+    return ((uint64_t)n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
+}
+
+/* What sizes make of a file; false where they overflow. */
+static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, layout *out) {
+    uint64_t pages, end;
+    *out = (layout){0};
+    if (n_pos < 1 || n_pos > (int64_t)1 << 40 || n_logits < 0 || n_logits > (int64_t)1 << 40)
+        return false;
+    if (__builtin_mul_overflow(n_pages_of(n_pos), kt__kv_block_bytes(shape), &pages)) return false;
+    section *s = out->sections;
+    s[TOKENS] = (section){.offset = HEADER_BYTES, .bytes = 4 * (uint64_t)n_pos};
+    s[LOGITS].offset = s[TOKENS].offset + s[TOKENS].bytes;
+    s[LOGITS].bytes = 4 * (uint64_t)n_logits;
+    end = s[LOGITS].offset + s[LOGITS].bytes;
+    s[PAGES].offset = (end + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
+    s[PAGES].bytes = pages;
+    return !__builtin_add_overflow(s[PAGES].offset, pages, &out->file_bytes) &&
+           out->file_bytes <= INT64_MAX;
+}
+
+static void put_digest(uint8_t *out, kt__digest d) {
+    for (int i = 0; i < 4; i++) kt__io_put(out + 8 * i, d.w[i], 8);
+}
+
+static bool has_digest(const uint8_t *in, kt__digest d) {
+    uint8_t bytes[32];
+    put_digest(bytes, d);
+    return memcmp(in, bytes, sizeof bytes) == 0;
+}
+
+void kt__kv_block_clear_tail(const kt__kv_shape *shape, void *block, int n_used) {
+    kt__f16 *at = block;
+    size_t unused = (size_t)(KT__PAGE_POS - n_used);
+    for (int i = 0; i < shape->n_layer * shape->n_head_kv; i++) {
+        for (int d = 0; d < shape->head_dim_k; d++, at += KT__PAGE_POS)
+            memset(at + n_used, 0, unused * sizeof *at);
+        memset(at + n_used * shape->head_dim_v, 0, unused * (size_t)shape->head_dim_v * sizeof *at);
+        at += KT__PAGE_POS * shape->head_dim_v;
+    }
+}
+
+/* ---- writing ---- */
+
+static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, const layout *l,
+                          uint8_t out[HEADER_BYTES]) {
+    const uint32_t dims[] = {(uint32_t)shape->n_layer, (uint32_t)shape->n_head_kv,
+                             (uint32_t)shape->head_dim_k, (uint32_t)shape->head_dim_v};
+    memset(out, 0, HEADER_BYTES);
+    memcpy(out, magic, sizeof magic);
+    kt__io_put(out + AT_VERSION, VERSION, 4);
+    kt__io_put(out + AT_ORDER, BYTE_ORDER_MARK, 4);
+    kt__io_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
+    kt__io_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
+    memcpy(out + AT_BINDING, image->binding, sizeof image->binding);
+    for (int i = 0; i < 4; i++) kt__io_put(out + AT_SHAPE + 4 * i, dims[i], 4);
+    kt__io_put(out + AT_PAGE_POS, KT__PAGE_POS, 8);
+    kt__io_put(out + AT_N_POS, (uint64_t)image->n_pos, 8);
+    kt__io_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
+    kt__io_put(out + AT_FILE_BYTES, l->file_bytes, 8);
+    for (int i = 0; i < N_SECTIONS; i++) {
+        uint8_t *at = out + AT_SECTIONS + SECTION_BYTES * i;
+        kt__io_put(at, l->sections[i].offset, 8);
+        kt__io_put(at + 8, l->sections[i].bytes, 8);
+        put_digest(at + 16, l->sections[i].digest);
+    }
+    put_digest(out + AT_DIGEST, kt__hash_bytes(SEED, out, AT_DIGEST));
+}
+
+static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
+                        const kt__kv_table *table, void *block, layout *l) {
+    const kt__kv_shape *shape = kt__kv_get_shape(kv);
+    size_t bytes = kt__kv_block_bytes(shape);
+    uint64_t n = n_pages_of(image->n_pos);
+    kt__hash h;
+    kt__hash_init(&h, SEED + PAGES);
+    for (uint64_t i = 0; i < n; i++) {
+        int used = i + 1 < n ? KT__PAGE_POS : (int)(image->n_pos - (int64_t)(i * KT__PAGE_POS));
+        kt__kv_block_read(kv, table->pages[i], block);
+        if (used < KT__PAGE_POS) kt__kv_block_clear_tail(shape, block, used);
+        kt__hash_add(&h, block, bytes);
+        if (!kt__io_write_at(fd, block, bytes, l->sections[PAGES].offset + i * bytes)) return false;
+    }
+    l->sections[PAGES].digest = kt__hash_end(&h);
+    return true;
+}
+
+/* The header comes last: it says what the rest has to be. */
+static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, const float *logits,
+                       const kt__kv *kv, const kt__kv_table *table, void *block, layout *l) {
+    uint8_t header[HEADER_BYTES];
+    const void *data[] = {ids, logits};
+    for (int i = TOKENS; i <= LOGITS; i++) {
+        section *s = &l->sections[i];
+        s->digest = kt__hash_bytes(SEED + (uint64_t)i, data[i], (size_t)s->bytes);
+        if (!kt__io_write_at(fd, data[i], (size_t)s->bytes, s->offset)) return false;
+    }
+    if (!write_pages(fd, image, kv, table, block, l)) return false;
+    encode_header(kt__kv_get_shape(kv), image, l, header);
+    return kt__io_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
+}
+
+/* The rename is only certain once the directory is on disk. */
+static bool sync_directory(const char *path) {
+    char dir[4096];
+    const char *slash = strrchr(path, '/');
+    size_t len = !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (len >= sizeof dir) return true;
+    memcpy(dir, len ? path : ".", len ? len : 1);
+    dir[len ? len : 1] = '\0';
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return true; /* a directory that may be written but not read */
+    bool ok = fsync(fd) == 0 || errno == EINVAL;
+    close(fd);
+    return ok;
+}
+
+static int open_temporary(const char *path, char **temp) {
+    size_t size = strlen(path) + 64;
+    *temp = kt__malloc(size);
+    if (!*temp) {
+        errno = ENOMEM;
+        return -1;
+    }
+    snprintf(*temp, size, "%s.tmp.%ld.%" PRIx64, path, (long)getpid(), (uint64_t)kt__now_ns());
+    return open(*temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const int32_t *ids,
+                            const float *logits, const kt__kv *kv, const kt__kv_table *table,
+                            kt_error *err) {
+    kt_status status = KT_OK;
+    layout l;
+    char *temp = NULL;
+    int fd = -1;
+    size_t bytes = kt__kv_block_bytes(kt__kv_get_shape(kv));
+    if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, &l)) {
+        return kt__fail(err, KT_E_ARG, "a session of %" PRId64 " positions cannot be saved",
+                        image->n_pos);
+    }
+    void *block = kt__malloc(bytes);
+    if (!block) return kt__fail_nomem(err, "a session's page", bytes);
+    fd = open_temporary(path, &temp);
+    if (fd < 0 && !temp) {
+        status = kt__fail_nomem(err, "a file's name", strlen(path));
+        goto out;
+    }
+    bool ok = fd >= 0 && write_file(fd, image, ids, logits, kv, table, block, &l);
+    int why = errno;
+    if (fd >= 0 && close(fd) != 0 && ok) ok = false, why = errno;
+    if (ok && rename(temp, path) != 0) ok = false, why = errno;
+    if (!ok && fd >= 0) unlink(temp);
+    if (ok && !sync_directory(path)) ok = false, why = errno;
+    if (!ok) {
+        status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write the session: %s",
+                             strerror(why));
+    }
+out:
+    kt__free(block);
+    kt__free(temp);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static kt_status damaged(const kt__kv_image_file *f, uint64_t at, const char *what, kt_error *err) {
+    return kt__fail_at(err, KT_E_FORMAT, f->path, at, "the session file is damaged: %s", what);
+}
+
+static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
+    if (memcmp(h, magic, sizeof magic) != 0) {
+        return kt__fail_at(err, KT_E_FORMAT, f->path, 0, "not a session file of kentang");
+    }
+    uint64_t version = kt__io_get(h + AT_VERSION, 4);
+    if (version != VERSION) {
+        return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
+                           "a session of format version %" PRIu64 "; this is version %d", version,
+                           VERSION);
+    }
+    if (kt__io_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
+        return kt__fail_at(err, KT_E_STATE, f->path, AT_ORDER,
+                           "a session of a machine with another byte order");
+    }
+    if (!has_digest(h + AT_DIGEST, kt__hash_bytes(SEED, h, AT_DIGEST))) {
+        return damaged(f, AT_DIGEST, "its header's checksum is wrong", err);
+    }
+    return KT_OK;
+}
+
+static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
+    const int dims[] = {f->shape.n_layer, f->shape.n_head_kv, f->shape.head_dim_k,
+                        f->shape.head_dim_v};
+    bool same = kt__io_get(h + AT_PAGE_POS, 8) == KT__PAGE_POS &&
+                kt__io_get(h + AT_ELEM_BYTES, 4) == sizeof(kt__f16) &&
+                kt__io_get(h + AT_HEADER_BYTES, 4) == HEADER_BYTES;
+    for (int i = 0; i < 4; i++) same &= kt__io_get(h + AT_SHAPE + 4 * i, 4) == (uint64_t)dims[i];
+    if (same) return KT_OK;
+    return kt__fail_at(err, KT_E_STATE, f->path, AT_SHAPE,
+                       "a session of a model with other layers, heads or K/V type");
+}
+
+/* The numbers of positions and logits decide every offset and size; the file has to agree. */
+static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
+                              kt_error *err) {
+    uint64_t n_pos = kt__io_get(h + AT_N_POS, 8), n_logits = kt__io_get(h + AT_N_LOGITS, 8);
+    if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
+        !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, &f->layout)) {
+        return damaged(f, AT_N_POS, "its number of positions is impossible", err);
+    }
+    f->info.n_pos = (int64_t)n_pos;
+    f->info.n_logits = (int64_t)n_logits;
+    for (int i = 0; i < N_SECTIONS; i++) {
+        const uint8_t *at = h + AT_SECTIONS + SECTION_BYTES * i;
+        section *s = &f->layout.sections[i];
+        if (kt__io_get(at, 8) != s->offset || kt__io_get(at + 8, 8) != s->bytes)
+            return damaged(f, (uint64_t)(at - h), "a section's size does not fit", err);
+        for (int w = 0; w < 4; w++) s->digest.w[w] = kt__io_get(at + 16 + 8 * w, 8);
+    }
+    if (kt__io_get(h + AT_FILE_BYTES, 8) != f->layout.file_bytes)
+        return damaged(f, AT_FILE_BYTES, "its size does not fit", err);
+    if (size == f->layout.file_bytes) return KT_OK;
+    return kt__fail_at(err, KT_E_FORMAT, f->path, size,
+                       "the session file is %s: %" PRIu64 " bytes, expected %" PRIu64,
+                       size < f->layout.file_bytes ? "cut short" : "too long", size,
+                       f->layout.file_bytes);
+}
+
+static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
+    struct stat st;
+    uint8_t h[HEADER_BYTES];
+    kt_status status;
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not hold us up */
+    if (f->fd < 0 || fstat(f->fd, &st) != 0) {
+        return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "cannot open the session: %s",
+                           strerror(errno));
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return kt__fail_at(err, KT_E_IO, f->path, UINT64_MAX, "not a regular file");
+    }
+    if (st.st_size < HEADER_BYTES) {
+        return kt__fail_at(err, KT_E_FORMAT, f->path, (uint64_t)st.st_size,
+                           "%lld bytes are too few for a session file", (long long)st.st_size);
+    }
+    if (!kt__io_read_at(f->fd, h, sizeof h, 0)) return damaged(f, 0, "it cannot be read", err);
+    KT__TRY(check_frame(f, h, err));
+    KT__TRY(check_shape(f, h, err));
+    KT__TRY(check_layout(f, h, (uint64_t)st.st_size, err));
+    memcpy(f->info.binding, h + AT_BINDING, sizeof f->info.binding);
+out:
+    return status;
+}
+
+kt_status kt__kv_image_open(const char *path, const kt__kv_shape *shape, kt__kv_image_file **out,
+                            kt_error *err) {
+    *out = NULL;
+    kt__kv_image_file *f = kt__calloc(1, sizeof *f);
+    if (!f) return kt__fail_nomem(err, "a session file", sizeof *f);
+    f->fd = -1;
+    f->shape = *shape;
+    f->path = kt__strdup(path);
+    kt_status status =
+        f->path ? read_header(f, err) : kt__fail_nomem(err, "a file's name", strlen(path));
+    if (status == KT_OK) {
+        *out = f;
+    } else {
+        kt__kv_image_close(f);
+    }
+    return status;
+}
+
+const kt__kv_image *kt__kv_image_info(const kt__kv_image_file *f) {
+    return &f->info;
+}
+
+void kt__kv_image_close(kt__kv_image_file *f) {
+    if (!f) return;
+    if (f->fd >= 0) close(f->fd);
+    kt__free(f->path);
+    kt__free(f);
+}
+
+static kt_status fail_section(const kt__kv_image_file *f, section_kind kind, bool read,
+                              kt_error *err) {
+    const section *s = &f->layout.sections[kind];
+    return kt__fail_at(err, KT_E_FORMAT, f->path, s->offset,
+                       "the session file is damaged: its %s %s", section_names[kind],
+                       read ? "have a wrong checksum" : "cannot be read to the end");
+}
+
+static kt_status load_small(const kt__kv_image_file *f, section_kind kind, void *out,
+                            kt_error *err) {
+    const section *s = &f->layout.sections[kind];
+    if (!s->bytes) return KT_OK;
+    if (!kt__io_read_at(f->fd, out, (size_t)s->bytes, s->offset))
+        return fail_section(f, kind, false, err);
+    kt__digest d = kt__hash_bytes(SEED + (uint64_t)kind, out, (size_t)s->bytes);
+    return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, kind, true, err) : KT_OK;
+}
+
+static kt_status load_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
+                            kt_error *err) {
+    const section *s = &f->layout.sections[PAGES];
+    size_t bytes = kt__kv_block_bytes(&f->shape);
+    kt_status status = KT_OK;
+    kt__hash h;
+    void *block = kt__malloc(bytes);
+    if (!block) return kt__fail_nomem(err, "a session's page", bytes);
+    (void)posix_fadvise(f->fd, (off_t)s->offset, (off_t)s->bytes, POSIX_FADV_SEQUENTIAL);
+    kt__hash_init(&h, SEED + PAGES);
+    for (uint64_t i = 0; i < n_pages_of(f->info.n_pos); i++) {
+        if (!kt__io_read_at(f->fd, block, bytes, s->offset + i * bytes)) {
+            status = fail_section(f, PAGES, false, err);
+            goto out;
+        }
+        kt__hash_add(&h, block, bytes);
+        kt__kv_block_write(kv, table->pages[i], block);
+    }
+    kt__digest d = kt__hash_end(&h);
+    if (memcmp(&d, &s->digest, sizeof d) != 0) status = fail_section(f, PAGES, true, err);
+out:
+    kt__free(block);
+    return status;
+}
+
+kt_status kt__kv_image_load(const kt__kv_image_file *f, int32_t *ids, float *logits, kt__kv *kv,
+                            const kt__kv_table *table, kt_error *err) {
+    kt_status status;
+    KT__TRY(load_small(f, TOKENS, ids, err));
+    KT__TRY(load_small(f, LOGITS, logits, err));
+    KT__TRY(load_pages(f, kv, table, err));
+out:
+    return status;
+}

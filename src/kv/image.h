@@ -1,0 +1,46 @@
+/* Session files: the tokens, pages and logits of one sequence.
+ *
+ * Owns: the format, its checks, and how a file comes to be (a temporary file beside it, synced,
+ * renamed). Does not know what the binding's bytes say, nor requests. No lock: while a file is
+ * written the table's pages may not change, while one is loaded nobody else may see them.
+ *
+ * Format, little-endian: a header of 512 bytes (magic, version, byte order, binding, shape, number
+ * of positions and logits, size of the file; offset, size and digest of each section; digest of all
+ * that), tokens i32 [n_pos], logits f32 [n_logits], and from a multiple of 4096 on the pages in
+ * order, as kt__kv_block_read gives them, with zeros in slots beyond n_pos. No size that a file
+ * states is used before it was found equal to what its shape and n_pos make it. */
+#ifndef KT_KV_IMAGE_H
+#define KT_KV_IMAGE_H
+
+#include "kv/kv.h"
+
+enum { KT__KV_IMAGE_BINDING = 128 };
+
+typedef struct kt__kv_image {
+    uint8_t binding[KT__KV_IMAGE_BINDING]; /* what the K/V depends on beside the tokens */
+    int64_t n_pos;                         /* at least 1 */
+    int64_t n_logits;                      /* 0: none */
+} kt__kv_image;
+
+/* ids[n_pos], logits[n_logits]. On an error path holds what it held before. */
+kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const int32_t *ids,
+                            const float *logits, const kt__kv *kv, const kt__kv_table *table,
+                            kt_error *err) KT_CHECKED;
+
+typedef struct kt__kv_image_file kt__kv_image_file;
+
+/* Opens and checks the header against the file's size and the store's shape. KT_E_FORMAT names what
+ * is wrong, KT_E_STATE a version or shape that is not ours. */
+kt_status kt__kv_image_open(const char *path, const kt__kv_shape *shape, kt__kv_image_file **out,
+                            kt_error *err) KT_CHECKED;
+const kt__kv_image *kt__kv_image_info(const kt__kv_image_file *file);
+/* Reads and checks the sections. table has pages for n_pos; what is in ids, logits and the pages
+ * after a failure means nothing. */
+kt_status kt__kv_image_load(const kt__kv_image_file *file, int32_t *ids, float *logits, kt__kv *kv,
+                            const kt__kv_table *table, kt_error *err) KT_CHECKED;
+void kt__kv_image_close(kt__kv_image_file *file);
+
+/* Zeros the slots of a block from n_used on: they hold what an earlier user of the page left. */
+void kt__kv_block_clear_tail(const kt__kv_shape *shape, void *block, int n_used);
+
+#endif

@@ -1,0 +1,268 @@
+/* kv: session files. What is saved comes back bit for bit; cut at any byte, with any byte changed,
+ * or made for something else, a file is refused with a reason; a failed save leaves what was there;
+ * every allocation may fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "heap_watch.h"
+#include "kv/image.h"
+
+static const kt__kv_shape shape = {2, 2, 8, 4};
+enum { N_POS = 21, N_LOGITS = 5, N_PAGES = 8 };
+
+typedef struct world {
+    kt__kv *kv;
+    kt__kv_table table;
+    kt__kv_image image;
+    int32_t ids[N_POS];
+    float logits[N_LOGITS];
+    char dir[64], path[96];
+    uint8_t *file;
+    size_t size;
+} world;
+
+static void ok(kt_status status, const kt_error *err) {
+    if (status != KT_OK) fail_msg("%s: %s", kt_status_name(status), err->message);
+}
+
+static void fill(void *p, size_t n, uint32_t seed) {
+    uint8_t *bytes = p;
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+}
+
+static uint8_t *slurp(const char *path, size_t *size) {
+    FILE *in = fopen(path, "rb");
+    uint8_t *data = malloc(1 << 20);
+    if (!in) fail_msg("no file %s", path);
+    *size = fread(data, 1, 1 << 20, in);
+    fclose(in);
+    return data;
+}
+
+static void spill(const char *path, const void *data, size_t size) {
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(data, 1, size, out) != size) fail_msg("cannot write %s", path);
+    fclose(out);
+}
+
+static int setup(void **state) {
+    kt_error err;
+    world *w = calloc(1, sizeof *w);
+    ok(kt__kv_create(&shape, N_PAGES, &w->kv, &err), &err);
+    ok(kt__kv_table_init(&w->table, N_PAGES * KT__PAGE_POS, &err), &err);
+    ok(kt__kv_table_grow(w->kv, &w->table, 0, N_POS, &err), &err);
+    size_t bytes = kt__kv_block_bytes(&shape);
+    void *block = malloc(bytes);
+    for (int i = 0; i < w->table.n_pages; i++) {
+        fill(block, bytes, (uint32_t)i + 1);
+        kt__kv_block_write(w->kv, w->table.pages[i], block);
+    }
+    free(block);
+    for (int i = 0; i < N_POS; i++) w->ids[i] = i * i;
+    for (int i = 0; i < N_LOGITS; i++) w->logits[i] = (float)i / 3.0f;
+    w->image = (kt__kv_image){.n_pos = N_POS, .n_logits = N_LOGITS};
+    fill(w->image.binding, sizeof w->image.binding, 99);
+    strcpy(w->dir, "/tmp/kentang-image-XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    snprintf(w->path, sizeof w->path, "%s/s.kv", w->dir);
+    ok(kt__kv_image_save(w->path, &w->image, w->ids, w->logits, w->kv, &w->table, &err), &err);
+    w->file = slurp(w->path, &w->size);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    unlink(w->path);
+    assert_int_equal(rmdir(w->dir), 0); /* no temporary files are left */
+    kt__kv_table_free(w->kv, &w->table);
+    kt__kv_destroy(w->kv);
+    free(w->file);
+    free(w);
+    return 0;
+}
+
+/* Opens and loads into another table. */
+static kt_status restore(world *w, const kt__kv_shape *of, kt__kv_table *table, int32_t *ids,
+                         float *logits, kt_error *err) {
+    kt__kv_image_file *file = NULL;
+    kt_status status = kt__kv_image_open(w->path, of, &file, err);
+    if (status != KT_OK) return status;
+    const kt__kv_image *info = kt__kv_image_info(file);
+    if (info->n_pos != N_POS || info->n_logits != N_LOGITS) fail_msg("another length was let in");
+    status = kt__kv_image_load(file, ids, logits, w->kv, table, err);
+    if (status == KT_OK) assert_memory_equal(info->binding, w->image.binding, KT__KV_IMAGE_BINDING);
+    kt__kv_image_close(file);
+    return status;
+}
+
+static kt__kv_table second_table(world *w) {
+    kt_error err;
+    kt__kv_table table;
+    ok(kt__kv_table_init(&table, N_PAGES * KT__PAGE_POS, &err), &err);
+    ok(kt__kv_table_grow(w->kv, &table, 0, N_POS, &err), &err);
+    return table;
+}
+
+static void test_round_trip(void **state) {
+    world *w = *state;
+    kt_error err;
+    int32_t ids[N_POS];
+    float logits[N_LOGITS];
+    kt__kv_table table = second_table(w);
+    struct stat st;
+    assert_int_equal(stat(w->path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    ok(restore(w, &shape, &table, ids, logits, &err), &err);
+    assert_memory_equal(ids, w->ids, sizeof ids);
+    assert_memory_equal(logits, w->logits, sizeof logits);
+    size_t bytes = kt__kv_block_bytes(&shape);
+    uint8_t *a = malloc(bytes), *b = malloc(bytes);
+    for (int i = 0; i < table.n_pages; i++) {
+        kt__kv_block_read(w->kv, w->table.pages[i], a);
+        kt__kv_block_read(w->kv, table.pages[i], b);
+        if (i + 1 == table.n_pages) {
+            /* what lay in unused slots was somebody else's */
+            assert_memory_not_equal(a, b, bytes);
+            kt__kv_block_clear_tail(&shape, a, N_POS % KT__PAGE_POS);
+        }
+        assert_memory_equal(a, b, bytes);
+    }
+    free(a);
+    free(b);
+    kt__kv_table_free(w->kv, &table);
+}
+
+static void test_cut_at_each_byte(void **state) {
+    world *w = *state;
+    int32_t ids[N_POS];
+    float logits[N_LOGITS];
+    kt__kv_table table = second_table(w);
+    for (size_t size = 0; size < w->size; size++) {
+        kt_error err;
+        spill(w->path, w->file, size);
+        kt_status status = restore(w, &shape, &table, ids, logits, &err);
+        if (status != KT_E_FORMAT || !err.message[0])
+            fail_msg("cut at %zu of %zu: %s", size, w->size, kt_status_name(status));
+    }
+    uint8_t *longer = malloc(w->size + 1);
+    memcpy(longer, w->file, w->size);
+    longer[w->size] = 0;
+    kt_error err;
+    spill(w->path, longer, w->size + 1);
+    assert_int_equal(restore(w, &shape, &table, ids, logits, &err), KT_E_FORMAT);
+    assert_non_null(strstr(err.message, "too long"));
+    free(longer);
+    kt__kv_table_free(w->kv, &table);
+}
+
+static void test_a_bit_of_each_byte(void **state) {
+    world *w = *state;
+    int32_t ids[N_POS];
+    float logits[N_LOGITS];
+    kt__kv_table table = second_table(w);
+    size_t padding = 0;
+    for (size_t i = 0; i < w->size; i++) {
+        kt_error err;
+        w->file[i] ^= (uint8_t)(1u << i % 8);
+        spill(w->path, w->file, w->size);
+        w->file[i] ^= (uint8_t)(1u << i % 8);
+        kt_status status = restore(w, &shape, &table, ids, logits, &err);
+        if (status == KT_OK) { /* between sections nothing is read */
+            padding++;
+            assert_memory_equal(ids, w->ids, sizeof ids);
+            continue;
+        }
+        if ((status != KT_E_FORMAT && status != KT_E_STATE) || !err.message[0])
+            fail_msg("byte %zu: %s", i, kt_status_name(status));
+    }
+    assert_int_equal(padding, 4096 - 512 - 4 * N_POS - 4 * N_LOGITS);
+    kt__kv_table_free(w->kv, &table);
+}
+
+static void test_other_files(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt__kv_image_file *file;
+    const kt__kv_shape others[] = {{1, 2, 8, 4}, {2, 1, 8, 4}, {2, 2, 4, 4}, {2, 2, 8, 8}};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(kt__kv_image_open(w->path, &others[i], &file, &err), KT_E_STATE);
+        assert_null(file);
+    }
+    assert_int_equal(kt__kv_image_open(w->dir, &shape, &file, &err), KT_E_IO);
+    assert_int_equal(kt__kv_image_open("/nonexistent/x", &shape, &file, &err), KT_E_IO);
+    memcpy(w->file, "GGUF", 4);
+    spill(w->path, w->file, w->size);
+    assert_int_equal(kt__kv_image_open(w->path, &shape, &file, &err), KT_E_FORMAT);
+    assert_non_null(strstr(err.message, "not a session file"));
+    unlink(w->path);
+    assert_int_equal(mkfifo(w->path, 0600), 0);
+    assert_int_equal(kt__kv_image_open(w->path, &shape, &file, &err), KT_E_IO);
+}
+
+/* A directory that is gone: the error names the file. And the old file stays when the new one
+ * fails. */
+static void test_failed_saves(void **state) {
+    world *w = *state;
+    kt_error err;
+    assert_int_equal(
+        kt__kv_image_save("/nonexistent/x", &w->image, w->ids, w->logits, w->kv, &w->table, &err),
+        KT_E_IO);
+    assert_string_equal(err.where, "/nonexistent/x");
+    kt__kv_image none = {.n_pos = 0};
+    assert_int_equal(kt__kv_image_save(w->path, &none, NULL, NULL, w->kv, &w->table, &err),
+                     KT_E_ARG);
+    size_t size;
+    uint8_t *now = slurp(w->path, &size);
+    assert_int_equal(size, w->size);
+    assert_memory_equal(now, w->file, size);
+    free(now);
+}
+
+#if HEAP_WATCHED
+static void test_failing_allocations(void **state) {
+    world *w = *state;
+    kt__kv_table table = second_table(w);
+    for (long n = 1; n < 100; n++) {
+        int32_t ids[N_POS];
+        float logits[N_LOGITS];
+        kt_error err;
+        heap_begin(n, n);
+        kt_status status =
+            kt__kv_image_save(w->path, &w->image, w->ids, w->logits, w->kv, &w->table, &err);
+        if (status == KT_OK) status = restore(w, &shape, &table, ids, logits, &err);
+        bool failed = heap.n_failed > 0;
+        heap_end();
+        assert_int_equal(heap.n_live, 0);
+        heap_sweep();
+        assert_int_equal(status, failed ? KT_E_NOMEM : KT_OK);
+        if (!failed) break;
+        assert_true(n < 99);
+    }
+    kt__kv_table_free(w->kv, &table);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_at_each_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_bit_of_each_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_saves, setup, teardown),
+#if HEAP_WATCHED
+        cmocka_unit_test_setup_teardown(test_failing_allocations, setup, teardown),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
