@@ -5,12 +5,17 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/service.h"
 
 enum {
     DEFAULT_CTX = 4096,
     DEFAULT_BATCH = 2048,
     DEFAULT_UBATCH = 512,
     DEFAULT_SEQS = 8,
+    DEFAULT_PARALLEL = 16,
+    DEFAULT_QUEUE = 256,
+    DEFAULT_GAP_MS = 200,
+    DEFAULT_DRAFT = 8,
     MAX_SEQS = 4096
 };
 
@@ -34,6 +39,16 @@ static kt_status resolve_params(const kt_model *model, kt_engine_params *p, kt_e
     KT__TRY(check_range("n_seq_max", p->n_seq_max, MAX_SEQS, err));
     KT__TRY(check_range("n_threads", p->n_threads, KT__POOL_MAX_THREADS, err));
     KT__TRY(check_range("n_threads_batch", p->n_threads_batch, KT__POOL_MAX_THREADS, err));
+    KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
+    KT__TRY(check_range("n_queue_max", p->n_queue_max, 1 << 20, err));
+    KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
+    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 64, err));
+    if (!p->n_parallel) p->n_parallel = p->n_seq_max ? p->n_seq_max : DEFAULT_PARALLEL;
+    if (p->n_parallel > KT__SCHED_LANES_MAX) p->n_parallel = KT__SCHED_LANES_MAX;
+    if (!p->n_queue_max) p->n_queue_max = DEFAULT_QUEUE;
+    if (!p->gap_ms) p->gap_ms = DEFAULT_GAP_MS;
+    if (!p->n_draft) p->n_draft = DEFAULT_DRAFT;
+    if (p->n_draft < 0) p->n_draft = 0;
     if (!p->n_ctx) p->n_ctx = (int32_t)(n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX);
     if (!p->n_seq_max) p->n_seq_max = DEFAULT_SEQS;
     if (!p->n_batch) p->n_batch = DEFAULT_BATCH;
@@ -88,7 +103,9 @@ static kt_status allocate(kt_engine *engine, kt_error *err) {
     kt__fwd_params fwd = {.n_tok_max = p->n_ubatch,
                           .n_out_max = engine->n_out_max,
                           .n_ctx = p->n_ctx,
-                          .exact = model->params.exact};
+                          .exact = model->params.exact,
+                          .on_hidden = kt__service_on_hidden,
+                          .on_hidden_user = engine};
     int64_t n_pages = plan_pages(engine, kt__kv_page_bytes(&shape));
     uint64_t kv_bytes = (uint64_t)n_pages * kt__kv_page_bytes(&shape);
     KT__TRY(charge_memory(engine, kv_bytes + kt__fwd_plan_bytes(model->net, &fwd), err));
@@ -99,8 +116,12 @@ static kt_status allocate(kt_engine *engine, kt_error *err) {
     engine->segs = kt__calloc((size_t)p->n_seq_max, sizeof *engine->segs);
     engine->ids = kt__calloc((size_t)p->n_ubatch, sizeof *engine->ids);
     engine->out_rows = kt__calloc((size_t)engine->n_out_max, sizeof *engine->out_rows);
-    if (!engine->segs || !engine->ids || !engine->out_rows)
+    if (!engine->segs || !engine->ids || !engine->out_rows) {
         status = kt__fail_nomem(err, "batch lists", 0);
+        goto out;
+    }
+    KT__TRY(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
+    KT__TRY(kt__service_create(engine, &engine->service, err));
 out:
     return status;
 }
@@ -114,7 +135,7 @@ kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_eng
     if (status != KT_OK) return status;
     kt_engine *engine = kt__calloc(1, sizeof *engine);
     if (!engine) return kt__fail_nomem(err, "the engine", sizeof *engine);
-    if (pthread_mutex_init(&engine->lock, NULL) != 0) {
+    if (!kt__turn_init(&engine->turn)) {
         kt__free(engine);
         return kt__fail_nomem(err, "the engine's lock", 0);
     }
@@ -131,6 +152,8 @@ out:
 
 void kt_engine_close(kt_engine *engine) {
     if (!engine) return;
+    kt__service_destroy(engine->service);
+    kt__prefix_destroy(engine->prefix);
     kt__fwd_destroy(engine->fwd);
     kt__kv_destroy(engine->kv);
     kt__sampler_scratch_free(engine->scratch);
@@ -138,7 +161,7 @@ void kt_engine_close(kt_engine *engine) {
     kt__free(engine->ids);
     kt__free(engine->out_rows);
     atomic_fetch_sub(&engine->model->ctx->mem_used_bytes, engine->mem_bytes);
-    pthread_mutex_destroy(&engine->lock);
+    kt__turn_destroy(&engine->turn);
     kt__free(engine);
 }
 
@@ -157,6 +180,10 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .kv_bytes_max = (uint64_t)kt__kv_n_pages(engine->kv) * kt__kv_page_bytes(&shape),
         .kv_bytes_used = (uint64_t)kt__kv_n_used(engine->kv) * kt__kv_page_bytes(&shape),
         .scratch_bytes = kt__fwd_scratch_bytes(engine->fwd),
+        .n_parallel = p->n_parallel,
+        .n_queue_max = p->n_queue_max,
+        .gap_ms = p->gap_ms,
+        .n_draft = p->n_draft,
     };
 }
 
@@ -251,27 +278,29 @@ static kt_status fill_batch(eval *e, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atomic_bool *cancel,
-                           kt_error *err) {
-    bool done = false, decode = batch->n_tok == batch->n_seg;
-    kt__stop_at stop = {INT64_MAX, {&engine->cancel, cancel}};
-    int n_threads = decode ? engine->params.n_threads : engine->params.n_threads_batch;
-    int n_now;
+static int threads_for(const kt_engine *engine, const kt__batch_run *run, int n_now) {
+    int n = run->decode ? engine->params.n_threads : engine->params.n_threads_batch;
+    return n ? n : n_now;
+}
+
+kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
+                               kt_error *err) {
+    kt__stop_at stop = {run->until_us, {&engine->cancel, run->cancel}};
+    *done = false;
     kt_status status = kt__gguf_check(engine->model->gguf, err);
     if (status != KT_OK) return status;
     kt__pool *pool = engine->model->ctx->pool;
     kt__profile *profile = kt__engine_profile_on(engine);
-    kt__profile_batch(profile, decode ? KT__PHASE_DECODE : KT__PHASE_PREFILL, batch->n_tok);
+    kt__profile_batch(profile, run->decode ? KT__PHASE_DECODE : KT__PHASE_PREFILL, run->n_tok);
     kt__pool_lock(pool);
-    n_now = kt__ctx_threads_now(engine->model->ctx);
-    if (!n_threads) n_threads = n_now;
+    int n_threads = threads_for(engine, run, kt__ctx_threads_now(engine->model->ctx));
     kt__profile_pool(profile, pool, n_threads);
-    kt__fwd_set_profile(engine->fwd, profile);
+    kt__fwd_set_profile(run->fwd, profile);
     uint32_t fpenv = kt__fpenv_enter();
     kt__noalloc_enter();
     kt__pool_begin(pool, n_threads);
-    kt__fwd_begin(engine->fwd, batch, engine->kv, n_threads);
-    status = kt__fwd_run(engine->fwd, &stop, &done, err);
+    if (run->batch) kt__fwd_begin(run->fwd, run->batch, engine->kv, n_threads);
+    status = kt__fwd_run(run->fwd, &stop, done, err);
     kt__pool_end(pool);
     kt__noalloc_leave();
     kt__fpenv_leave(fpenv);
@@ -282,6 +311,27 @@ static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atom
     kt_status file = kt__gguf_check(engine->model->gguf, status == KT_OK ? err : NULL);
     if (file != KT_OK && status != KT_OK) return kt__gguf_check(engine->model->gguf, err);
     return status != KT_OK ? status : file;
+}
+
+static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atomic_bool *cancel,
+                           kt_error *err) {
+    bool done;
+    kt__batch_run run = {.fwd = engine->fwd,
+                         .batch = batch,
+                         .decode = batch->n_tok == batch->n_seg,
+                         .n_tok = batch->n_tok,
+                         .until_us = INT64_MAX,
+                         .cancel = cancel};
+    return kt__engine_run_batch(engine, &run, &done, err);
+}
+
+void kt__engine_return_logits(kt_engine *engine) {
+    kt_seq *seq = engine->borrower;
+    size_t n_vocab = (size_t)engine->model->net->hp.n_vocab;
+    engine->borrower = NULL;
+    if (!seq || !seq->logits || seq->logits == seq->own_logits) return;
+    memcpy(seq->own_logits, seq->logits, n_vocab * sizeof *seq->logits);
+    seq->logits = seq->own_logits;
 }
 
 /* Gives the batch's logits to those who asked: rows of item `first` onwards, in the order they were
@@ -301,6 +351,7 @@ static void deliver(eval *e, size_t first, size_t first_done, bool copy) {
             if (!last) continue;
             if (copy) memcpy(it->seq->own_logits, logits, n_vocab * sizeof *logits);
             it->seq->logits = copy ? it->seq->own_logits : logits;
+            if (!copy) e->engine->borrower = it->seq;
         }
         if (done == it->n) {
             item++;
@@ -332,6 +383,7 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
         items[checked].seq->logits = NULL;
     }
     eval e = {.engine = engine, .items = items, .n_items = n_items};
+    kt__service_settle(engine->service);
     kt__profile *profile = kt__engine_profile_on(engine);
     kt__profile_begin(profile);
     if (status == KT_OK) status = eval_items(&e, cancel, err);
@@ -350,10 +402,10 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
 kt_status kt_engine_eval(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                          kt_error *err) {
     kt__error_clear(err);
-    pthread_mutex_lock(&engine->lock);
+    kt__turn_take(&engine->turn);
     int64_t begin_ns = kt__stage_begin(engine);
     kt_status status = kt__engine_eval_locked(engine, items, n_items, NULL, err);
     kt__stage_end(engine, KT__STAGE_TOTAL, begin_ns, true);
-    pthread_mutex_unlock(&engine->lock);
+    kt__turn_give(&engine->turn);
     return status;
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
+#include "engine/turn.h"
 #include "host/host.h"
 #include "host/pool.h"
 #include "kv/prefix.h"
@@ -78,9 +79,12 @@ typedef struct kt__engine_profile {
 struct kt_engine {
     kt_model *model;
     kt_engine_params params; /* resolved; n_threads and n_threads_batch 0: the context's */
-    pthread_mutex_t lock;
-    kt__fwd *fwd;
+    kt__turn turn;           /* of those who compute */
+    kt__fwd *fwd;            /* of sequences and of prompts */
     kt__kv *kv;
+    kt__prefix *prefix;
+    struct kt__service *service; /* the scheduler and what belongs to it */
+    kt_seq *borrower;            /* its logits lie in fwd */
     kt__sampler_scratch *scratch;
     kt__seg *segs;     /* [n_seq_max] */
     int32_t *ids;      /* [n_ubatch] */
@@ -93,6 +97,13 @@ struct kt_engine {
     kt__engine_profile profile; /* counted while profiling is on */
 };
 
+/* A generation: over a sequence (request.c), or submitted (live.h). The first member of either. */
+struct kt_req {
+    kt_engine *engine;
+    bool submitted;
+    atomic_bool cancel;
+};
+
 struct kt_seq {
     kt_engine *engine;
     kt__kv_table table;
@@ -103,11 +114,25 @@ struct kt_seq {
     bool in_batch;       /* named by the running evaluation */
 };
 
-/* The engine's lock is held. Appends and computes as kt_engine_eval; cancel (may be NULL) is a
- * second flag. */
+/* The engine's turn is the caller's. Appends and computes as kt_engine_eval; cancel (may be NULL)
+ * is a second flag. */
 kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                                  const atomic_bool *cancel, kt_error *err) KT_CHECKED;
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);
+/* One batch on one of the engine's forward passes, begun already or not, until it is done or the
+ * time has come. The engine's turn is the caller's. */
+typedef struct kt__batch_run {
+    kt__fwd *fwd;
+    const kt__batch *batch; /* to begin with; NULL: go on */
+    bool decode;            /* counts as decoding, with its number of threads */
+    int n_tok;
+    int64_t until_us; /* INT64_MAX: done */
+    const atomic_bool *cancel;
+} kt__batch_run;
+kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
+                               kt_error *err) KT_CHECKED;
+/* The engine's forward pass is needed: a sequence's logits that lie in it move to the sequence. */
+void kt__engine_return_logits(kt_engine *engine);
 
 /* kt_ctx_open with another source (NULL: the machine). */
 kt_status kt__ctx_open_from(const kt_ctx_params *params, const kt__limits_source *source,
@@ -117,10 +142,10 @@ kt_status kt__ctx_open_from(const kt_ctx_params *params, const kt__limits_source
 int kt__ctx_threads_now(kt_ctx *ctx);
 
 /* The time when a stage begins; 0 while nothing is profiled, and then the end does nothing.
- * `locked`: the engine's lock is held. */
+ * `locked`: the engine's turn is the caller's. */
 int64_t kt__stage_begin(const kt_engine *engine);
 void kt__stage_end(kt_engine *engine, kt__stage stage, int64_t begin_ns, bool locked);
-/* The batches' profile or NULL; the engine's lock is held. */
+/* The batches' profile or NULL; the engine's turn is the caller's. */
 kt__profile *kt__engine_profile_on(kt_engine *engine);
 
 /* kt_chat_encode; the time of the template and of the tokenizer are added to ns[0] and ns[1]. */
@@ -140,8 +165,12 @@ enum { KT__KV_BINDING_BYTES = 128 };
 kt_status kt__engine_kv_binding(kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
                                 kt_error *err) KT_CHECKED;
 /* Another place for blocks (src/kv/prefix.h): *store is copied, NULL takes it away. Takes the
- * engine's lock. The store outlives the engine, or is taken away before. */
+ * engine's turn. The store outlives the engine, or is taken away before. */
 void kt__engine_set_kv_store(kt_engine *engine, const kt__kv_store *store);
+
+/* The same from JSON, as kt_chat_render_json takes it. */
+kt_status kt__chat_encode_json(const kt_model *model, const char *json, size_t json_len,
+                               int32_t **ids, size_t *n_ids, kt_error *err) KT_CHECKED;
 
 /* A model needs its network for this call. */
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "host/pages.h"
 
 static size_t logits_bytes(const kt_engine *engine) {
     return (size_t)engine->model->net->hp.n_vocab * sizeof(float);
@@ -31,28 +32,29 @@ static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
     *out = seq;
     return KT_OK;
 out:
-    pthread_mutex_unlock(&engine->lock);
+    kt__turn_give(&engine->turn);
     kt_seq_close(seq);
-    pthread_mutex_lock(&engine->lock);
+    kt__turn_take(&engine->turn);
     return status;
 }
 
 kt_status kt_seq_open(kt_engine *engine, kt_seq **out, kt_error *err) {
     *out = NULL;
     kt__error_clear(err);
-    pthread_mutex_lock(&engine->lock);
+    kt__turn_take(&engine->turn);
     kt_status status = seq_new(engine, out, err);
-    pthread_mutex_unlock(&engine->lock);
+    kt__turn_give(&engine->turn);
     return status;
 }
 
 void kt_seq_close(kt_seq *seq) {
     if (!seq) return;
     kt_engine *engine = seq->engine;
-    pthread_mutex_lock(&engine->lock);
+    kt__turn_take(&engine->turn);
+    if (engine->borrower == seq) engine->borrower = NULL;
     kt__kv_table_free(engine->kv, &seq->table);
     engine->n_seq--;
-    pthread_mutex_unlock(&engine->lock);
+    kt__turn_give(&engine->turn);
     kt__pages_free(seq->own_logits, logits_bytes(engine));
     kt__free(seq->tokens);
     kt__free(seq);
@@ -62,7 +64,7 @@ kt_status kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err) {
     kt_engine *engine = seq->engine;
     *out = NULL;
     kt__error_clear(err);
-    pthread_mutex_lock(&engine->lock);
+    kt__turn_take(&engine->turn);
     kt_status status = seq_new(engine, out, err);
     if (status == KT_OK) {
         kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &(*out)->table);
@@ -73,7 +75,7 @@ kt_status kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err) {
             (*out)->logits = (*out)->own_logits;
         }
     }
-    pthread_mutex_unlock(&engine->lock);
+    kt__turn_give(&engine->turn);
     return status;
 }
 
@@ -86,13 +88,13 @@ void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep) {
 kt_status kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err) {
     kt_status status = KT_OK;
     kt__error_clear(err);
-    pthread_mutex_lock(&seq->engine->lock);
+    kt__turn_take(&seq->engine->turn);
     if (n_keep > seq->n_pos) {
         status = kt__fail(err, KT_E_ARG, "cannot keep %zu of %zu positions", n_keep, seq->n_pos);
     } else if (n_keep < seq->n_pos) {
         kt__seq_truncate_locked(seq, n_keep);
     }
-    pthread_mutex_unlock(&seq->engine->lock);
+    kt__turn_give(&seq->engine->turn);
     return status;
 }
 

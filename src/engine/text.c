@@ -171,3 +171,18 @@ kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *message
 out:
     return status;
 }
+
+kt_status kt__chat_encode_json(const kt_model *model, const char *json, size_t json_len,
+                               int32_t **ids, size_t *n_ids, kt_error *err) {
+    kt_status status;
+    kt__chat_out rendered = {0};
+    *ids = NULL;
+    *n_ids = 0;
+    KT__TRY(need_template(model, err));
+    kt__chat_params params = chat_params(model, true);
+    KT__TRY(kt__chat_render_json(model->chat, json, json_len, &params, &rendered, err));
+    status = encode_rendered(model, &rendered, ids, n_ids, err);
+    kt__chat_out_free(&rendered);
+out:
+    return status;
+}

@@ -21,7 +21,9 @@ struct kt__kv {
     uint8_t *base;
     size_t mapped_bytes;
     int64_t n_pages, n_used;
-    int32_t *refs;     /* [n_pages] tables that hold the page */
+    int32_t *refs;     /* [n_pages] holders of the page */
+    bool *kept;        /* [n_pages] one of them can spare it */
+    int64_t n_kept;    /* such pages that nobody else holds */
     int32_t *free_ids; /* stack of free pages; the lowest numbers on top */
     kt__kv_reclaim_fn *reclaim;
     void *reclaim_user;
@@ -88,7 +90,8 @@ kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out
     kv->n_pages = n_pages;
     kv->refs = kt__calloc((size_t)n_pages, sizeof *kv->refs);
     kv->free_ids = kt__calloc((size_t)n_pages, sizeof *kv->free_ids);
-    if (!kv->refs || !kv->free_ids) {
+    kv->kept = kt__calloc((size_t)n_pages, sizeof *kv->kept);
+    if (!kv->refs || !kv->free_ids || !kv->kept) {
         status = kt__fail_nomem(err, "the K/V page lists", (size_t)n_pages * 2 * sizeof(int32_t));
         goto out;
     }
@@ -106,6 +109,7 @@ void kt__kv_destroy(kt__kv *kv) {
     if (kv->base) munmap(kv->base, kv->mapped_bytes);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
+    kt__free(kv->kept);
     kt__free(kv);
 }
 
@@ -205,7 +209,7 @@ int32_t kt__kv_page_take(kt__kv *kv) {
 
 void kt__kv_page_ref(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
-    kv->refs[page]++;
+    if (kv->refs[page]++ == 1 && kv->kept[page]) kv->n_kept--;
 }
 
 int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page) {
@@ -214,7 +218,19 @@ int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page) {
 
 void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
-    if (--kv->refs[page] == 0) kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
+    kv->refs[page]--;
+    if (kv->refs[page] == 1 && kv->kept[page]) kv->n_kept++;
+    if (kv->refs[page] == 0) kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
+}
+
+void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept) {
+    if (kv->kept[page] == kept) return;
+    kv->kept[page] = kept;
+    if (kv->refs[page] == 1) kv->n_kept += kept ? 1 : -1;
+}
+
+int64_t kt__kv_n_kept(const kt__kv *kv) {
+    return kv->n_kept;
 }
 
 /* ---- tables ---- */
@@ -294,7 +310,7 @@ void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__
     assert(dst->n_pages == 0 && n <= src->n_pages && n <= dst->cap);
     for (int32_t i = 0; i < n; i++) {
         dst->pages[i] = src->pages[i];
-        kv->refs[src->pages[i]]++;
+        kt__kv_page_ref(kv, src->pages[i]);
     }
     dst->n_pages = n;
 }

@@ -1,0 +1,449 @@
+#include "engine/runner.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/logprobs.h"
+#include "engine/service.h"
+
+struct kt__runner {
+    kt_engine *engine;
+    kt__fwd *step_fwd; /* decode steps */
+    int step_rows;     /* it takes */
+    /* a decode step */
+    kt__seg *segs;     /* [n_parallel] */
+    int32_t *ids;      /* [step_rows] */
+    int32_t *out_rows; /* [step_rows] */
+    /* the prompts' batch */
+    kt__slice *slices; /* [n_parallel] */
+    int n_slices;
+    kt__seg *pre_segs;     /* [n_parallel] */
+    int32_t *pre_ids;      /* [n_ubatch] */
+    int32_t *pre_out_rows; /* [n_ubatch] */
+    kt__batch batch;
+    bool begun;
+    kt__runner_counts counts;
+};
+
+enum { STEP_ROWS = 32 };
+
+kt__fwd_params kt__runner_fwd_params(const kt_engine *engine) {
+    const kt_engine_params *p = &engine->params;
+    int rows = p->n_parallel * (1 + p->n_draft);
+    if (rows > STEP_ROWS) rows = p->n_parallel > STEP_ROWS ? p->n_parallel : STEP_ROWS;
+    return (kt__fwd_params){.n_tok_max = rows,
+                            .n_out_max = rows,
+                            .n_ctx = p->n_ctx,
+                            .exact = engine->model->params.exact};
+}
+
+kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
+    kt_status status;
+    const kt_model *model = engine->model;
+    kt__fwd_params fwd = kt__runner_fwd_params(engine);
+    size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)fwd.n_tok_max;
+    size_t pre_rows = (size_t)engine->params.n_ubatch;
+    *out = NULL;
+    kt__runner *r = kt__calloc(1, sizeof *r);
+    if (!r) return kt__fail_nomem(err, "the batch lists", sizeof *r);
+    r->engine = engine;
+    r->step_rows = fwd.n_tok_max;
+    KT__TRY(
+        kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &r->step_fwd, err));
+    r->segs = kt__calloc(lanes, sizeof *r->segs);
+    r->ids = kt__calloc(rows, sizeof *r->ids);
+    r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
+    r->slices = kt__calloc(lanes, sizeof *r->slices);
+    r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
+    r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
+    r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
+    if (!r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs || !r->pre_ids ||
+        !r->pre_out_rows) {
+        status = kt__fail_nomem(err, "the batch lists", 0);
+        goto out;
+    }
+    *out = r;
+    r = NULL;
+out:
+    kt__runner_destroy(r);
+    return status;
+}
+
+void kt__runner_destroy(kt__runner *r) {
+    if (!r) return;
+    kt__fwd_destroy(r->step_fwd);
+    kt__free(r->segs);
+    kt__free(r->ids);
+    kt__free(r->out_rows);
+    kt__free(r->slices);
+    kt__free(r->pre_segs);
+    kt__free(r->pre_ids);
+    kt__free(r->pre_out_rows);
+    kt__free(r);
+}
+
+uint64_t kt__runner_scratch_bytes(const kt__runner *r) {
+    return kt__fwd_scratch_bytes(r->step_fwd);
+}
+
+const kt__runner_counts *kt__runner_get_counts(const kt__runner *r) {
+    return &r->counts;
+}
+
+static int64_t now_us(void *user) {
+    (void)user;
+    return kt__now_us();
+}
+
+/* ---- pages ---- */
+
+/* Positions that may be found: at least one is computed, for its logits. */
+static size_t n_findable(const kt__task *task) {
+    return (size_t)task->n_tok - 1;
+}
+
+static void ask_cache(kt__runner *r, kt__choice *c) {
+    kt__task *task = &c->task;
+    kt__prefix *prefix = r->engine->prefix;
+    if (task->embed || c->live->no_cache) return;
+    c->cursor = (kt__prefix_cursor){c->live->root, 0};
+    kt__prefix_match(prefix, &c->cursor, c->tokens, n_findable(task), &c->table);
+    task->n_done = c->cursor.n_block * KT__PAGE_POS;
+    task->loading = kt__prefix_store(prefix) != NULL;
+}
+
+static void count_found(kt__runner *r, kt__choice *c) {
+    c->found = true;
+    c->report.n_cached = c->task.n_done;
+    r->counts.n_prompt_tok += (uint64_t)c->live->n_prompt;
+    r->counts.n_cached_tok += (uint64_t)c->task.n_done;
+    if (c->live->no_cache || c->task.embed) return;
+    r->counts.n_queried_tok += (uint64_t)c->live->n_prompt;
+    if (!c->task.loading && c->index == 0) kt__live_explain(c);
+}
+
+static void say_started(kt__choice *c) {
+    kt__live *live = c->live;
+    kt__service *s = live->req.engine->service;
+    if (live->started) return;
+    live->started = true;
+    pthread_mutex_lock(&s->lock);
+    s->n_waiting--;
+    pthread_mutex_unlock(&s->lock);
+    kt_event event = {.kind = KT_EVENT_STARTED, .id = -1};
+    kt__live_emit(c, &event);
+}
+
+static void start(void *user, kt__task *task) {
+    kt__runner *r = user;
+    kt__choice *c = kt__choice_of(task);
+    say_started(c);
+    if (task->n_done == 0) ask_cache(r, c);
+    if (!c->found) count_found(r, c);
+}
+
+static void load(void *user, kt__task *task, int64_t until_us) {
+    kt__runner *r = user;
+    kt__choice *c = kt__choice_of(task);
+    while (task->loading && kt__now_us() < until_us) {
+        task->loading =
+            kt__prefix_load(r->engine->prefix, &c->cursor, c->tokens, n_findable(task), &c->table);
+        if (!task->loading) break;
+        task->n_done += KT__PAGE_POS;
+        if (task->n_preempted > 0) continue;
+        c->report.n_cached += KT__PAGE_POS;
+        r->counts.n_cached_tok += KT__PAGE_POS;
+        r->counts.n_disk_tok += KT__PAGE_POS;
+    }
+    if (!task->loading && task->n_preempted == 0 && c->index == 0) kt__live_explain(c);
+}
+
+static void fork_choice(void *user, const kt__task *src, kt__task *dst) {
+    kt__runner *r = user;
+    kt__choice *to = kt__choice_of(dst);
+    dst->n_done = dst->n_tok - 1;
+    kt__kv_table_share(r->engine->kv, &kt__choice_of(src)->table, dst->n_done, &to->table);
+}
+
+static bool reserve(void *user, kt__task *task, int32_t n_pos) {
+    kt__runner *r = user;
+    kt__choice *c = kt__choice_of(task);
+    return kt__kv_table_grow(r->engine->kv, &c->table, task->n_done, n_pos, NULL) == KT_OK;
+}
+
+static int64_t pages_left(void *user) {
+    const kt_engine *engine = ((kt__runner *)user)->engine;
+    return kt__kv_n_pages(engine->kv) - kt__kv_n_used(engine->kv) + kt__kv_n_kept(engine->kv);
+}
+
+static int64_t pages_most(void *user) {
+    return kt__kv_n_pages(((kt__runner *)user)->engine->kv);
+}
+
+static void drop(void *user, kt__task *task) {
+    kt__runner *r = user;
+    kt__choice *c = kt__choice_of(task);
+    kt__kv_table_truncate(r->engine->kv, &c->table, 0);
+    c->cursor = (kt__prefix_cursor){c->live->root, 0};
+    task->n_done = 0;
+}
+
+/* What was computed becomes known to others. */
+static void advance(kt__runner *r, kt__choice *c, int32_t n) {
+    kt__task *task = &c->task;
+    task->n_done += n;
+    if (c->live->no_cache || task->embed) return;
+    if (task->n_done / KT__PAGE_POS > c->cursor.n_block)
+        kt__prefix_insert(r->engine->prefix, &c->cursor, c->tokens, task->n_done, &c->table);
+}
+
+static void fail_task(kt__choice *c, kt_status status, const kt_error *err) {
+    if (status == KT_E_CANCELLED) {
+        c->task.finish = KT_FINISH_CANCELLED;
+    } else {
+        c->task.finish = KT_FINISH_ERROR;
+        c->error = *err;
+    }
+}
+
+/* ---- tokens ---- */
+
+static void emit_token(kt__runner *r, kt__choice *c, int32_t id, const float *logits) {
+    kt__live *live = c->live;
+    kt_logprob own[KT_LOGPROBS_MAX + 1];
+    int n = live->n_logprobs;
+    if (n >= 0) kt__logprobs(logits, r->engine->model->net->hp.n_vocab, id, own, n);
+    kt__live_emit_text(c, id, n >= 0 ? own : NULL, n);
+}
+
+/* The next token from the logits after position n_done - 1; false: it was the last one. */
+static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_t *id) {
+    kt__task *task = &c->task;
+    kt_error err;
+    kt__task_charge(task, KT__ACCOUNT_WAIT, kt__now_us());
+    int64_t begin_us = task->since_us;
+    kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)task->n_done, id, &err);
+    if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
+    if (status == KT_OK) {
+        r->counts.n_generated++;
+        if (c->report.first_token_us == 0)
+            c->report.first_token_us = kt__now_us() - c->live->submitted_us;
+        emit_token(r, c, *id, logits);
+        if (task->n_tok < c->cap) c->tokens[task->n_tok++] = *id;
+        if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
+        if (task->finish == KT_FINISH_NONE && task->n_done >= r->engine->params.n_ctx)
+            task->finish = KT_FINISH_CONTEXT;
+    } else {
+        fail_task(c, status, &err);
+    }
+    kt__task_charge(task, KT__ACCOUNT_SAMPLE, kt__now_us());
+    r->counts.sample_us += task->since_us - begin_us;
+    return task->finish == KT_FINISH_NONE;
+}
+
+/* ---- decode steps ---- */
+
+static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error *err) {
+    bool done;
+    for (int i = 0; i < n; i++) {
+        kt__choice *c = kt__choice_of(tasks[i]);
+        r->segs[i] = (kt__seg){&c->table, tasks[i]->n_done, i, 1};
+        r->ids[i] = c->tokens[tasks[i]->n_done];
+        r->out_rows[i] = i;
+    }
+    kt__batch batch = {.n_tok = n,
+                       .ids = r->ids,
+                       .segs = r->segs,
+                       .n_seg = n,
+                       .out_rows = r->out_rows,
+                       .n_out = n};
+    kt__batch_run run = {
+        .fwd = r->step_fwd, .batch = &batch, .decode = true, .n_tok = n, .until_us = INT64_MAX};
+    return kt__engine_run_batch(r->engine, &run, &done, err);
+}
+
+static void take_tokens(kt__runner *r, kt__task *const *tasks, int n) {
+    int64_t t_us = kt__now_us();
+    for (int i = 0; i < n; i++) kt__task_charge(tasks[i], KT__ACCOUNT_DECODE, t_us);
+    for (int i = 0; i < n; i++) {
+        kt__choice *c = kt__choice_of(tasks[i]);
+        int32_t id;
+        advance(r, c, 1);
+        (void)take_token(r, c, kt__fwd_logits(r->step_fwd, i), &id);
+    }
+}
+
+/* Where one row spoils a batch, the others' answers must not suffer: each runs alone. */
+static void decode(void *user, kt__task *const *tasks, int n) {
+    kt__runner *r = user;
+    kt_error err;
+    kt_status status = run_step(r, tasks, n, &err);
+    if (status == KT_OK) {
+        take_tokens(r, tasks, n);
+    } else if (status == KT_E_NUMERIC && n > 1) {
+        for (int i = 0; i < n; i++) decode(user, &tasks[i], 1);
+    } else {
+        for (int i = 0; i < n; i++) fail_task(kt__choice_of(tasks[i]), status, &err);
+    }
+}
+
+/* ---- prompts ---- */
+
+static void list_rows(kt__runner *r) {
+    kt__batch *b = &r->batch;
+    *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
+    b->no_head = r->slices[0].task->embed;
+    for (int i = 0; i < r->n_slices; i++) {
+        const kt__task *task = r->slices[i].task;
+        const kt__choice *c = kt__choice_of(task);
+        int32_t n = r->slices[i].n;
+        r->pre_segs[b->n_seg++] = (kt__seg){&c->table, task->n_done, b->n_tok, n};
+        memcpy(r->pre_ids + b->n_tok, c->tokens + task->n_done, (size_t)n * sizeof *r->pre_ids);
+        bool complete = task->n_done + n == task->n_tok;
+        for (int32_t t = b->no_head ? 0 : n - 1; t < n; t++) {
+            bool wanted = b->no_head
+                              ? c->live->pooling == KT_POOLING_MEAN || (complete && t == n - 1)
+                              : complete;
+            if (wanted) r->pre_out_rows[b->n_out++] = b->n_tok + t;
+        }
+        b->n_tok += n;
+    }
+}
+
+static void prefill_begin(void *user, const kt__slice *slices, int n) {
+    kt__runner *r = user;
+    memcpy(r->slices, slices, (size_t)n * sizeof *slices);
+    r->n_slices = n;
+    r->begun = false;
+    list_rows(r);
+    kt__engine_return_logits(r->engine);
+}
+
+static void end_slices(kt__runner *r, kt_status status, const kt_error *err) {
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task->state == KT__TASK_RUNNING)
+            fail_task(kt__choice_of(r->slices[i].task), status, err);
+    }
+}
+
+static void complete_slices(kt__runner *r) {
+    int out = 0;
+    int64_t t_us = kt__now_us();
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task->state == KT__TASK_RUNNING)
+            kt__task_charge(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us);
+    }
+    for (int i = 0; i < r->n_slices; i++) {
+        kt__task *task = r->slices[i].task;
+        kt__choice *c = kt__choice_of(task);
+        bool complete = task->n_done + r->slices[i].n == task->n_tok;
+        int row = complete && !task->embed ? out++ : -1;
+        int32_t id;
+        if (task->state != KT__TASK_RUNNING) continue;
+        advance(r, c, r->slices[i].n);
+        if (row >= 0) (void)take_token(r, c, kt__fwd_logits(r->engine->fwd, row), &id);
+        if (complete && task->embed) task->finish = KT_FINISH_LENGTH;
+    }
+}
+
+/* A batch that cannot be computed ends all that are in it, unless one row may be to blame: then
+ * they go on alone, as far as they get. */
+static kt_status run_alone(kt__runner *r, int index, kt_error *err) {
+    kt__slice only = r->slices[index];
+    bool done;
+    r->slices[0] = only;
+    r->n_slices = 1;
+    list_rows(r);
+    kt__batch_run run = {
+        .fwd = r->engine->fwd, .batch = &r->batch, .n_tok = r->batch.n_tok, .until_us = INT64_MAX};
+    return kt__engine_run_batch(r->engine, &run, &done, err);
+}
+
+static void run_each_alone(kt__runner *r) {
+    kt_error err;
+    int n = r->n_slices;
+    for (int i = 0; i < n; i++) {
+        kt__slice first = r->slices[0], mine = r->slices[i];
+        if (mine.task->state != KT__TASK_RUNNING) continue;
+        kt_status status = run_alone(r, i, &err);
+        if (status == KT_OK) {
+            complete_slices(r);
+        } else {
+            end_slices(r, status, &err);
+        }
+        r->slices[0] = first;
+    }
+}
+
+static bool prefill_run(void *user, int64_t until_us) {
+    kt__runner *r = user;
+    bool done;
+    kt_error err;
+    const atomic_bool *cancel = r->n_slices == 1 ? r->slices[0].task->cancel : NULL;
+    kt__batch_run run = {.fwd = r->engine->fwd,
+                         .batch = r->begun ? NULL : &r->batch,
+                         .n_tok = r->begun ? 0 : r->batch.n_tok,
+                         .until_us = until_us,
+                         .cancel = cancel};
+    kt_status status = kt__engine_run_batch(r->engine, &run, &done, &err);
+    r->begun = true;
+    if (status == KT_OK && !done) return false;
+    if (status == KT_OK) {
+        complete_slices(r);
+    } else if (status == KT_E_NUMERIC && r->n_slices > 1) {
+        run_each_alone(r);
+    } else {
+        end_slices(r, status, &err);
+    }
+    r->n_slices = 0;
+    return true;
+}
+
+static void prefill_abort(void *user) {
+    kt__runner *r = user;
+    r->n_slices = 0;
+}
+
+void kt__runner_on_hidden(kt__runner *r, int row, const float *hidden) {
+    if (r->n_slices == 0 || !r->batch.no_head) return;
+    int i = 0;
+    while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
+    kt__live *live = kt__choice_of(r->slices[i].task)->live;
+    size_t d = (size_t)r->engine->model->net->hp.d_model;
+    for (size_t k = 0; k < d; k++) live->embedding[k] += hidden[k];
+}
+
+/* ---- the end ---- */
+
+static void end(void *user, kt__task *task) {
+    (void)user;
+    kt__live_end(kt__choice_of(task));
+}
+
+static void release(void *user, kt__task *task) {
+    (void)user;
+    kt__live_release(kt__choice_of(task));
+}
+
+static const kt__sched_ops ops = {
+    .now_us = now_us,
+    .start = start,
+    .load = load,
+    .fork = fork_choice,
+    .reserve = reserve,
+    .pages_left = pages_left,
+    .pages_most = pages_most,
+    .drop = drop,
+    .decode = decode,
+    .prefill_begin = prefill_begin,
+    .prefill_run = prefill_run,
+    .prefill_abort = prefill_abort,
+    .end = end,
+    .release = release,
+};
+
+const kt__sched_ops *kt__runner_ops(void) {
+    return &ops;
+}

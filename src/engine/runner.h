@@ -1,0 +1,30 @@
+/* The scheduler's operations on a real model.
+ *
+ * Owns: the forward pass of decode steps and the batch lists of both kinds of batches; turns slices
+ * and steps into rows, K/V pages and tokens. With the engine's turn. No allocation after creation
+ * (see answer.h for the exception). */
+#ifndef KT_ENGINE_RUNNER_H
+#define KT_ENGINE_RUNNER_H
+
+#include "engine/live.h"
+
+typedef struct kt__runner kt__runner;
+
+kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) KT_CHECKED;
+void kt__runner_destroy(kt__runner *runner);
+const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
+/* A wanted row of a prompts' batch (embeddings). */
+void kt__runner_on_hidden(kt__runner *runner, int row, const float *hidden);
+uint64_t kt__runner_scratch_bytes(const kt__runner *runner);
+
+/* Sizes of the forward pass of decode steps. */
+kt__fwd_params kt__runner_fwd_params(const kt_engine *engine);
+
+typedef struct kt__runner_counts {
+    uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;
+    uint64_t n_drafted, n_accepted;
+    int64_t sample_us;
+} kt__runner_counts;
+const kt__runner_counts *kt__runner_get_counts(const kt__runner *runner);
+
+#endif

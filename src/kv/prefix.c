@@ -1,0 +1,461 @@
+#include "kv/prefix.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- keys: SipHash-2-4 with 128 bits of output (Aumasson and Bernstein 2012), the parent's key as
+ * its key: who cannot choose the root cannot aim at another one's blocks ---- */
+
+typedef struct sip {
+    uint64_t v0, v1, v2, v3;
+} sip;
+
+static uint64_t rotl(uint64_t x, int n) {
+    return x << n | x >> (64 - n);
+}
+
+static void sip_rounds(sip *s, int n) {
+    while (n-- > 0) {
+        s->v0 += s->v1;
+        s->v2 += s->v3;
+        s->v1 = rotl(s->v1, 13) ^ s->v0;
+        s->v3 = rotl(s->v3, 16) ^ s->v2;
+        s->v0 = rotl(s->v0, 32);
+        s->v2 += s->v1;
+        s->v0 += s->v3;
+        s->v1 = rotl(s->v1, 17) ^ s->v2;
+        s->v3 = rotl(s->v3, 21) ^ s->v0;
+        s->v2 = rotl(s->v2, 32);
+    }
+}
+
+static kt__kv_key sip128(kt__kv_key key, const uint8_t *data, size_t n) {
+    sip s = {key.w[0] ^ 0x736f6d6570736575u, key.w[1] ^ 0x646f72616e646f6du ^ 0xee,
+             key.w[0] ^ 0x6c7967656e657261u, key.w[1] ^ 0x7465646279746573u};
+    uint64_t last = (uint64_t)n << 56;
+    for (; n >= 8; n -= 8, data += 8) {
+        uint64_t m = 0;
+        for (int i = 0; i < 8; i++) m |= (uint64_t)data[i] << (8 * i);
+        s.v3 ^= m;
+        sip_rounds(&s, 2);
+        s.v0 ^= m;
+    }
+    for (size_t i = 0; i < n; i++) last |= (uint64_t)data[i] << (8 * i);
+    s.v3 ^= last;
+    sip_rounds(&s, 2);
+    s.v0 ^= last;
+    kt__kv_key out;
+    s.v2 ^= 0xee;
+    sip_rounds(&s, 4);
+    out.w[0] = s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+    s.v1 ^= 0xdd;
+    sip_rounds(&s, 4);
+    out.w[1] = s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+    return out;
+}
+
+kt__kv_key kt__kv_key_root(const void *bytes, size_t n) {
+    const kt__kv_key name = {{0x6b656e74616e6720u, 0x4b2f5620626c6f63u}};
+    return sip128(name, bytes, n);
+}
+
+kt__kv_key kt__kv_key_next(kt__kv_key parent, const int32_t *ids) {
+    uint8_t bytes[KT__PAGE_POS * 4];
+    for (int i = 0; i < KT__PAGE_POS; i++) {
+        for (int b = 0; b < 4; b++) bytes[4 * i + b] = (uint8_t)((uint32_t)ids[i] >> (8 * b));
+    }
+    return sip128(parent, bytes, sizeof bytes);
+}
+
+/* ---- the index ---- */
+
+enum { NONE = -1, GHOSTS_PER_PAGE = 2, MIN_GHOSTS = 256, EXPLAIN_STEPS = 4096 };
+
+/* A block, with its page or (given up) without. Entries lie in one array and hang in four lists:
+ * the hash bucket; the children of one parent (by the parent's key: it may be gone); and one of two
+ * queues by last use, of those with a page and of those without. */
+typedef struct entry {
+    kt__kv_key key, parent;
+    int32_t ids[KT__PAGE_POS];
+    int32_t page; /* NONE: given up */
+    int32_t index;
+    int32_t bucket_next;
+    int32_t child_next, child_prev; /* within the parent's children */
+    int32_t newer, older;           /* in the queue */
+} entry;
+
+typedef struct queue {
+    int32_t oldest, newest;
+    int64_t n;
+} queue;
+
+struct kt__prefix {
+    kt__kv *kv;
+    kt__kv_store store;
+    bool has_store;
+    entry *entries;
+    int32_t n_entries, free_entry; /* free ones are linked by bucket_next */
+    int32_t *buckets;              /* [n_buckets] by key */
+    int32_t *children;             /* [n_buckets] by the parent's key: the first child */
+    uint32_t n_buckets;            /* a power of two */
+    queue held, ghosts;
+    int64_t n_evicted;
+};
+
+static uint32_t slot(const kt__prefix *p, kt__kv_key key) {
+    return (uint32_t)key.w[0] & (p->n_buckets - 1);
+}
+
+static uint32_t child_slot(const kt__prefix *p, kt__kv_key key) {
+    return (uint32_t)key.w[1] & (p->n_buckets - 1);
+}
+
+static void queue_add(kt__prefix *p, queue *q, int32_t e) {
+    entry *it = &p->entries[e];
+    it->newer = NONE;
+    it->older = q->newest;
+    if (q->newest != NONE) {
+        p->entries[q->newest].newer = e;
+    } else {
+        q->oldest = e;
+    }
+    q->newest = e;
+    q->n++;
+}
+
+static void queue_remove(kt__prefix *p, queue *q, int32_t e) {
+    entry *it = &p->entries[e];
+    if (it->newer != NONE) {
+        p->entries[it->newer].older = it->older;
+    } else {
+        q->newest = it->older;
+    }
+    if (it->older != NONE) {
+        p->entries[it->older].newer = it->newer;
+    } else {
+        q->oldest = it->newer;
+    }
+    q->n--;
+}
+
+static queue *queue_of(kt__prefix *p, int32_t e) {
+    return p->entries[e].page == NONE ? &p->ghosts : &p->held;
+}
+
+static void touch(kt__prefix *p, int32_t e) {
+    queue *q = queue_of(p, e);
+    queue_remove(p, q, e);
+    queue_add(p, q, e);
+}
+
+static void unlink_entry(kt__prefix *p, int32_t e) {
+    entry *it = &p->entries[e];
+    int32_t *at = &p->buckets[slot(p, it->key)];
+    while (*at != e) at = &p->entries[*at].bucket_next;
+    *at = it->bucket_next;
+    if (it->child_prev != NONE) {
+        p->entries[it->child_prev].child_next = it->child_next;
+    } else {
+        p->children[child_slot(p, it->parent)] = it->child_next;
+    }
+    if (it->child_next != NONE) p->entries[it->child_next].child_prev = it->child_prev;
+    queue_remove(p, queue_of(p, e), e);
+    it->bucket_next = p->free_entry;
+    p->free_entry = e;
+}
+
+static int32_t find(const kt__prefix *p, const kt__kv_block *block) {
+    int32_t e = p->buckets[slot(p, block->key)];
+    for (; e != NONE; e = p->entries[e].bucket_next) {
+        const entry *it = &p->entries[e];
+        if (kt__kv_key_equal(it->key, block->key)) {
+            bool same = kt__kv_key_equal(it->parent, block->parent) &&
+                        memcmp(it->ids, block->ids, sizeof it->ids) == 0;
+            return same ? e : NONE;
+        }
+    }
+    return NONE;
+}
+
+static bool is_key_taken(const kt__prefix *p, kt__kv_key key) {
+    int32_t e = p->buckets[slot(p, key)];
+    while (e != NONE && !kt__kv_key_equal(p->entries[e].key, key)) e = p->entries[e].bucket_next;
+    return e != NONE;
+}
+
+/* ---- giving up ---- */
+
+static void give_up(kt__prefix *p, int32_t e) {
+    entry *it = &p->entries[e];
+    queue_remove(p, &p->held, e);
+    kt__kv_page_set_kept(p->kv, it->page, false);
+    kt__kv_page_drop(p->kv, it->page);
+    it->page = NONE;
+    queue_add(p, &p->ghosts, e);
+    p->n_evicted++;
+}
+
+/* Least recently used first. Pages that sequences hold, too, would free nothing. */
+static void reclaim(void *user, int64_t n_pages) {
+    kt__prefix *p = user;
+    int32_t e = p->held.oldest;
+    while (n_pages > 0 && e != NONE) {
+        int32_t newer = p->entries[e].newer;
+        if (kt__kv_page_refs(p->kv, p->entries[e].page) == 1) {
+            give_up(p, e);
+            n_pages--;
+        }
+        e = newer;
+    }
+}
+
+/* An entry to fill: a free one, that of the oldest block without a page, or of the oldest block. */
+static int32_t new_entry(kt__prefix *p) {
+    if (p->free_entry == NONE && p->ghosts.n == 0 && p->held.n > 0) give_up(p, p->held.oldest);
+    if (p->free_entry == NONE && p->ghosts.n > 0) unlink_entry(p, p->ghosts.oldest);
+    int32_t e = p->free_entry;
+    if (e != NONE) p->free_entry = p->entries[e].bucket_next;
+    return e;
+}
+
+static void hold(kt__prefix *p, int32_t e, int32_t page) {
+    p->entries[e].page = page;
+    kt__kv_page_ref(p->kv, page);
+    kt__kv_page_set_kept(p->kv, page, true);
+    queue_add(p, &p->held, e);
+}
+
+/* The index takes a reference of its own on page. NONE: the key belongs to other tokens. */
+static int32_t add(kt__prefix *p, const kt__kv_block *block, int32_t page) {
+    if (is_key_taken(p, block->key)) return NONE;
+    int32_t e = new_entry(p);
+    if (e == NONE) return NONE;
+    entry *it = &p->entries[e];
+    it->key = block->key;
+    it->parent = block->parent;
+    memcpy(it->ids, block->ids, sizeof it->ids);
+    it->index = block->index;
+    int32_t *bucket = &p->buckets[slot(p, it->key)];
+    it->bucket_next = *bucket;
+    *bucket = e;
+    int32_t *child = &p->children[child_slot(p, it->parent)];
+    it->child_prev = NONE;
+    it->child_next = *child;
+    if (*child != NONE) p->entries[*child].child_prev = e;
+    *child = e;
+    hold(p, e, page);
+    return e;
+}
+
+/* ---- life ---- */
+
+static kt_status allocate(kt__prefix *p, size_t max_blocks, kt_error *err) {
+    size_t n_pages = (size_t)kt__kv_n_pages(p->kv);
+    size_t n = max_blocks ? max_blocks : n_pages + GHOSTS_PER_PAGE * n_pages + MIN_GHOSTS;
+    if (n > INT32_MAX / 2) n = INT32_MAX / 2;
+    p->n_buckets = 16;
+    while (p->n_buckets < n) p->n_buckets *= 2;
+    p->entries = kt__calloc(n, sizeof *p->entries);
+    p->buckets = kt__calloc(p->n_buckets, sizeof *p->buckets);
+    p->children = kt__calloc(p->n_buckets, sizeof *p->children);
+    if (!p->entries || !p->buckets || !p->children)
+        return kt__fail_nomem(err, "the prefix index", n * sizeof *p->entries);
+    p->n_entries = (int32_t)n;
+    p->held = p->ghosts = (queue){NONE, NONE, 0};
+    for (uint32_t i = 0; i < p->n_buckets; i++) p->buckets[i] = p->children[i] = NONE;
+    for (int32_t i = 0; i < p->n_entries; i++)
+        p->entries[i].bucket_next = i + 1 < p->n_entries ? i + 1 : NONE;
+    return KT_OK;
+}
+
+kt_status kt__prefix_create(kt__kv *kv, size_t max_blocks, kt__prefix **out, kt_error *err) {
+    *out = NULL;
+    kt__prefix *p = kt__calloc(1, sizeof *p);
+    if (!p) return kt__fail_nomem(err, "the prefix index", sizeof *p);
+    p->kv = kv;
+    p->held.oldest = NONE;
+    kt_status status = allocate(p, max_blocks, err);
+    if (status != KT_OK) {
+        kt__prefix_destroy(p);
+        return status;
+    }
+    kt__kv_set_reclaim(kv, reclaim, p);
+    *out = p;
+    return KT_OK;
+}
+
+void kt__prefix_destroy(kt__prefix *p) {
+    if (!p) return;
+    for (int32_t e = p->held.oldest; e != NONE; e = p->entries[e].newer) {
+        kt__kv_page_set_kept(p->kv, p->entries[e].page, false);
+        kt__kv_page_drop(p->kv, p->entries[e].page);
+    }
+    kt__kv_set_reclaim(p->kv, NULL, NULL);
+    kt__free(p->entries);
+    kt__free(p->buckets);
+    kt__free(p->children);
+    kt__free(p);
+}
+
+void kt__prefix_set_store(kt__prefix *p, const kt__kv_store *store) {
+    p->has_store = store != NULL;
+    p->store = store ? *store : (kt__kv_store){0};
+}
+
+const kt__kv_store *kt__prefix_store(const kt__prefix *p) {
+    return p->has_store ? &p->store : NULL;
+}
+
+/* ---- use ---- */
+
+static kt__kv_block block_after(const kt__prefix_cursor *cursor, const int32_t *ids) {
+    kt__kv_block block = {.parent = cursor->key,
+                          .ids = ids + (size_t)cursor->n_block * KT__PAGE_POS,
+                          .index = cursor->n_block};
+    block.key = kt__kv_key_next(block.parent, block.ids);
+    return block;
+}
+
+static void move_on(kt__prefix_cursor *cursor, const kt__kv_block *block) {
+    cursor->key = block->key;
+    cursor->n_block++;
+}
+
+static bool has_block(const kt__prefix_cursor *cursor, size_t n) {
+    return ((size_t)cursor->n_block + 1) * KT__PAGE_POS <= n;
+}
+
+/* A chain's blocks count as used from its end to its begin: the end is given up first, since
+ * without its begin it could not be found. */
+static void touch_chain(kt__prefix *p, int32_t last) {
+    for (int32_t e = last; e != NONE;) {
+        touch(p, e);
+        kt__kv_key parent = p->entries[e].parent;
+        e = p->buckets[slot(p, parent)];
+        while (e != NONE && !kt__kv_key_equal(p->entries[e].key, parent))
+            e = p->entries[e].bucket_next;
+    }
+}
+
+void kt__prefix_match(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
+                      kt__kv_table *table) {
+    int32_t last = NONE;
+    assert(table->n_pages == cursor->n_block);
+    while (has_block(cursor, n)) {
+        kt__kv_block block = block_after(cursor, ids);
+        int32_t e = find(p, &block);
+        if (e == NONE || p->entries[e].page == NONE) break;
+        kt__kv_table_set(p->kv, table, table->n_pages, p->entries[e].page);
+        move_on(cursor, &block);
+        last = e;
+    }
+    touch_chain(p, last);
+}
+
+/* The block's entry, made if need be, gets the page (a reference of its own). NONE: there is no
+ * place for it, or it has one. */
+static int32_t remember(kt__prefix *p, const kt__kv_block *block, int32_t page) {
+    int32_t e = find(p, block);
+    if (e == NONE) return add(p, block, page);
+    if (p->entries[e].page != NONE) return NONE;
+    queue_remove(p, &p->ghosts, e);
+    hold(p, e, page);
+    return e;
+}
+
+bool kt__prefix_load(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
+                     kt__kv_table *table) {
+    if (!p->has_store || !has_block(cursor, n)) return false;
+    kt__kv_block block = block_after(cursor, ids);
+    if (p->store.has && !p->store.has(p->store.user, &block)) return false;
+    int32_t page = kt__kv_page_take(p->kv);
+    if (page < 0) return false;
+    bool found = p->store.get(p->store.user, &block, p->kv, page);
+    if (found) {
+        kt__kv_table_set(p->kv, table, table->n_pages, page);
+        (void)remember(p, &block, page);
+        move_on(cursor, &block);
+    }
+    kt__kv_page_drop(p->kv, page);
+    return found;
+}
+
+void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *ids, int64_t n_pos,
+                       kt__kv_table *table) {
+    int32_t last = NONE;
+    while (has_block(cursor, (size_t)n_pos)) {
+        kt__kv_block block = block_after(cursor, ids);
+        int32_t page = table->pages[cursor->n_block], e = find(p, &block);
+        if (e != NONE && p->entries[e].page != NONE) {
+            if (p->entries[e].page != page)
+                kt__kv_table_set(p->kv, table, cursor->n_block, p->entries[e].page);
+        } else {
+            e = remember(p, &block, page);
+            if (e != NONE && p->has_store) p->store.put(p->store.user, &block, p->kv, page);
+        }
+        last = e;
+        move_on(cursor, &block);
+    }
+    touch_chain(p, last);
+}
+
+/* ---- explaining ---- */
+
+static int common(const int32_t *a, const int32_t *b, size_t n_b) {
+    int n = 0;
+    while (n < KT__PAGE_POS && (size_t)n < n_b && a[n] == b[n]) n++;
+    return n;
+}
+
+/* The longest line of descendants, in blocks: of the children the one used last, if there are
+ * several. */
+static int64_t depth_below(const kt__prefix *p, kt__kv_key key, int *steps) {
+    int64_t depth = 0;
+    for (;;) {
+        int32_t e = p->children[child_slot(p, key)];
+        while (e != NONE && !kt__kv_key_equal(p->entries[e].parent, key) && --*steps > 0)
+            e = p->entries[e].child_next;
+        if (e == NONE || *steps <= 0) return depth;
+        depth++;
+        key = p->entries[e].key;
+        --*steps;
+    }
+}
+
+void kt__prefix_explain(const kt__prefix *p, const kt__prefix_cursor *cursor, const int32_t *ids,
+                        size_t n, kt__prefix_miss *out) {
+    size_t from = (size_t)cursor->n_block * KT__PAGE_POS;
+    int best_common = -1, steps = EXPLAIN_STEPS;
+    int32_t best = NONE;
+    *out = (kt__prefix_miss){0};
+    if (from >= n) return;
+    int32_t e = p->children[child_slot(p, cursor->key)];
+    for (; e != NONE && steps-- > 0; e = p->entries[e].child_next) {
+        if (!kt__kv_key_equal(p->entries[e].parent, cursor->key)) continue;
+        int same = common(p->entries[e].ids, ids + from, n - from);
+        if (same > best_common) best_common = same, best = e;
+    }
+    /* without a common begin it is another conversation; one that ends here does not depart */
+    if (best == NONE || (best_common == 0 && cursor->n_block == 0)) return;
+    if (from + (size_t)best_common == n) return;
+    const entry *it = &p->entries[best];
+    int64_t seen = KT__PAGE_POS * (1 + depth_below(p, it->key, &steps));
+    out->known = true;
+    out->evicted = best_common == KT__PAGE_POS;
+    out->at = (int64_t)from + (out->evicted ? 0 : best_common);
+    out->n_was = out->evicted ? 0 : KT__PAGE_POS - best_common;
+    memcpy(out->was, it->ids + best_common, (size_t)out->n_was * sizeof *out->was);
+    int64_t rest = (int64_t)((n - from) / KT__PAGE_POS * KT__PAGE_POS);
+    out->n_lost = seen < rest ? seen : rest;
+}
+
+int64_t kt__prefix_n_cached(const kt__prefix *p) {
+    return kt__kv_n_kept(p->kv);
+}
+
+int64_t kt__prefix_n_evicted(const kt__prefix *p) {
+    return p->n_evicted;
+}

@@ -1,0 +1,393 @@
+/* Submitted requests: batched, cached, preempted, cut into slices, several choices, by callback, by
+ * poll and by the engine's own thread: each answer is the one that the request gets alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "requests_world.h"
+
+/* ---- equality with the request alone ---- */
+
+static void compare(world *w, const kt_engine_params *ep, int n, bool threaded) {
+    answer alone[MAX_REQUESTS], together[MAX_REQUESTS];
+    for (int i = 0; i < n; i++) answer_alone(w, i, &alone[i]);
+    open_engine(w, ep);
+    submit_all(w, n, together);
+    run_to_end(w, threaded);
+    for (int i = 0; i < n; i++) expect_same(i, &alone[i], &together[i]);
+    expect_idle(w);
+    close_engine(w);
+}
+
+static void test_batched_answers_are_those_of_requests_alone(void **state) {
+    world *w = *state;
+    compare(w, &(kt_engine_params){.n_parallel = 6, .n_ctx = 512}, 12, false);
+}
+
+static void test_with_the_engines_own_thread(void **state) {
+    world *w = *state;
+    compare(w, &(kt_engine_params){.n_parallel = 4, .n_ctx = 512}, 8, true);
+}
+
+static void test_small_batches_and_slices(void **state) {
+    world *w = *state;
+    compare(w, &(kt_engine_params){.n_parallel = 3, .n_ctx = 512, .n_ubatch = 24, .gap_ms = 1}, 8,
+            false);
+}
+
+/* Pages for little more than one request: the others are suspended again and again. */
+static void test_preempted_and_resumed(void **state) {
+    world *w = *state;
+    kt_engine_stats stats;
+    answer alone[MAX_REQUESTS], together[MAX_REQUESTS];
+    for (int i = 0; i < 8; i++) answer_alone(w, i, &alone[i]);
+    kt_engine_params ep = {.n_parallel = 5, .n_ctx = 512, .kv_bytes = 14 * page_bytes(w)};
+    open_engine(w, &ep);
+    submit_all(w, 8, together);
+    run_to_end(w, false);
+    kt_engine_get_stats(w->engine, &stats);
+    assert_true(stats.n_preempted > 0);
+    for (int i = 0; i < 8; i++) expect_same(i, &alone[i], &together[i]);
+    expect_idle(w);
+    close_engine(w);
+}
+
+static void test_a_prompt_seen_before_is_found(void **state) {
+    world *w = *state;
+    answer first, again;
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
+    open_engine(w, &ep);
+    submit(w, 3, &first);
+    run_to_end(w, false);
+    submit(w, 3, &again);
+    run_to_end(w, false);
+    expect_same(3, &first, &again);
+    assert_int_equal(first.report.n_cached, 0);
+    assert_int_equal(again.report.n_cached, (first.report.n_prompt - 1) / 16 * 16);
+    assert_true(again.report.n_cached > 0);
+    /* another client does not see it */
+    kt_request r = request_of(w, 3);
+    r.client = "somebody else";
+    submit_request(w, &r, &again);
+    run_to_end(w, false);
+    expect_same(3, &first, &again);
+    assert_int_equal(again.report.n_cached, 0);
+    close_engine(w);
+}
+
+/* ---- choices ---- */
+
+static void test_choices_share_the_prompt_and_differ(void **state) {
+    world *w = *state;
+    answer out[4];
+    kt_engine_params ep = {.n_parallel = 3, .n_ctx = 512};
+    kt_request r = request_of(w, 2);
+    open_engine(w, &ep);
+    r.n_choices = 4;
+    submit_choices(w, &r, out, 4);
+    run_to_end(w, false);
+    bool differ = false;
+    for (int i = 0; i < 4; i++) {
+        answer alone;
+        assert_int_equal(out[i].n_finished, 1);
+        assert_int_equal(out[i].report.n_prompt, out[0].report.n_prompt);
+        differ |= out[i].len != out[0].len || memcmp(out[i].text, out[0].text, out[0].len) != 0;
+        if (i == 0) {
+            answer_alone(w, 2, &alone);
+            expect_same(2, &alone, &out[0]);
+        }
+    }
+    assert_true(differ);
+    assert_true(out[1].report.n_cached > 0);
+    expect_idle(w);
+    close_engine(w);
+}
+
+/* ---- cancel, deadlines, refusals ---- */
+
+static void test_cancel_in_the_queue_and_while_running(void **state) {
+    world *w = *state;
+    answer out[4];
+    kt_engine_params ep = {.n_parallel = 1, .n_ctx = 512};
+    open_engine(w, &ep);
+    submit_all(w, 3, out);
+    kt_req_cancel(out[2].req);
+    step(w, 1);
+    kt_req_cancel(out[0].req);
+    run_to_end(w, false);
+    assert_int_equal(out[0].finish, KT_FINISH_CANCELLED);
+    assert_int_equal(out[2].finish, KT_FINISH_CANCELLED);
+    assert_int_equal(out[2].n_tokens, 0);
+    assert_true(out[1].finish != KT_FINISH_CANCELLED);
+    for (int i = 0; i < 3; i++) assert_int_equal(out[i].n_finished, 1);
+    expect_idle(w);
+    close_engine(w);
+}
+
+static void test_closed_requests_are_forgotten(void **state) {
+    world *w = *state;
+    answer out[4];
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
+    open_engine(w, &ep);
+    submit_all(w, 4, out);
+    step(w, 2);
+    for (int i = 0; i < 4; i++) {
+        kt_req_close(out[i].req);
+        out[i].req = NULL;
+    }
+    run_to_end(w, false);
+    for (int i = 0; i < 4; i++) assert_int_equal(out[i].n_finished, 0);
+    expect_idle(w);
+    close_engine(w);
+}
+
+static void test_a_full_queue_refuses(void **state) {
+    world *w = *state;
+    answer out[4];
+    kt_error err;
+    kt_req *req;
+    kt_engine_params ep = {.n_parallel = 1, .n_ctx = 512, .n_queue_max = 3};
+    open_engine(w, &ep);
+    submit_all(w, 3, out);
+    kt_request r = request_of(w, 0);
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_BUSY);
+    assert_true(err.retry_ms > 0);
+    assert_null(req);
+    run_to_end(w, false);
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_OK);
+    kt_req_close(req);
+    close_engine(w);
+}
+
+static void test_deadlines(void **state) {
+    world *w = *state;
+    answer out[2];
+    kt_error err;
+    kt_req *req;
+    kt_engine_params ep = {.n_parallel = 1, .n_ctx = 2048};
+    open_engine(w, &ep);
+    submit_all(w, 2, out); /* rates are measured */
+    run_to_end(w, false);
+    kt_request r = request_of(w, 0);
+    r.gen.n_predict = 1000000000;
+    r.deadline_ms = 1;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_DEADLINE);
+    assert_true(err.retry_ms > 1);
+    assert_non_null(strstr(err.message, "deadline"));
+    /* one that looked possible, and then was not */
+    r.gen.n_predict = -1;
+    r.gen.ignore_eog = true;
+    r.deadline_ms = 100;
+    submit_request(w, &r, &out[0]);
+    run_to_end(w, false);
+    assert_int_equal(out[0].finish, KT_FINISH_DEADLINE);
+    expect_idle(w);
+    close_engine(w);
+}
+
+static void test_bad_requests(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_req *req;
+    kt_engine_params ep = {.n_parallel = 1, .n_ctx = 64};
+    open_engine(w, &ep);
+    static int32_t many[200], bad[1] = {1 << 30};
+    kt_request r = kt_request_default();
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    r.ids = many;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    r.n_ids = 200;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_CONTEXT_FULL);
+    r.ids = bad;
+    r.n_ids = 1;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    r.ids = many;
+    r.n_choices = 0;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    r.n_choices = 1;
+    r.n_logprobs = 1000;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    r.n_logprobs = -1;
+    r.priority = 101;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    r.priority = 0;
+    r.text = "x";
+    r.text_len = 1;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
+    kt_engine_stats stats;
+    kt_engine_get_stats(w->engine, &stats);
+    assert_int_equal(stats.n_refused_other, 8);
+    close_engine(w);
+}
+
+/* ---- events ---- */
+
+/* Nobody reads: the answer pauses, others go on, nothing is lost. */
+static void test_a_slow_reader_pauses_its_own_answer(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_req *req;
+    kt_event event;
+    kt_engine_stats stats;
+    answer other, alone;
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = 1024};
+    open_engine(w, &ep);
+    kt_request r = request_of(w, 1);
+    r.gen.n_predict = 200;
+    r.gen.ignore_eog = true;
+    assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_OK);
+    submit(w, 4, &other);
+    for (int i = 0; i < 400; i++) step(w, 1);
+    assert_int_equal(other.n_finished, 1);
+    kt_engine_get_stats(w->engine, &stats);
+    assert_int_equal(stats.held, 1);
+    assert_true(stats.generated_tokens < 200);
+    answer read = {0};
+    int n = 0;
+    for (bool last = false; !last; n++) {
+        while (!kt_req_next_event(req, &event, 0)) step(w, 1);
+        note_event(&read, &event);
+        last = event.kind == KT_EVENT_FINISHED && event.last;
+    }
+    assert_false(kt_req_next_event(req, &event, -1));
+    assert_int_equal(read.report.n_generated, 200);
+    assert_true(read.report.held_us >= 0);
+    kt_req_close(req);
+    close_engine(w);
+    w->n_predict = 200;
+    w->ignore_eog = true;
+    answer_alone(w, 1, &alone);
+    w->n_predict = 0;
+    w->ignore_eog = false;
+    expect_same(1, &alone, &read);
+}
+
+static void test_logprobs(void **state) {
+    world *w = *state;
+    answer out;
+    kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
+    open_engine(w, &ep);
+    kt_request r = request_of(w, 0);
+    r.n_logprobs = 5;
+    r.gen.sampling.temperature = 0;
+    submit_request(w, &r, &out);
+    run_to_end(w, false);
+    assert_true(out.n_tokens > 2);
+    for (int i = 0; i < out.n_tokens; i++) {
+        double sum = 0;
+        assert_int_equal(out.top[i][0].id, out.ids[i]);
+        assert_true(out.top[i][0].logprob == out.logprob[i]);
+        for (int k = 0; k < 5; k++) {
+            sum += exp((double)out.top[i][k].logprob);
+            if (k) assert_true(out.top[i][k].logprob <= out.top[i][k - 1].logprob);
+        }
+        assert_true(sum > 0 && sum < 1.0001);
+    }
+    close_engine(w);
+}
+
+static void test_times_sum_to_the_whole(void **state) {
+    world *w = *state;
+    answer out[8];
+    kt_engine_params ep = {.n_parallel = 3, .n_ctx = 512, .n_ubatch = 32};
+    open_engine(w, &ep);
+    submit_all(w, 8, out);
+    run_to_end(w, false);
+    for (int i = 0; i < 8; i++) {
+        const kt_req_report *r = &out[i].report;
+        int64_t sum = r->queue_us + r->tokenize_us + r->prefill_us + r->decode_us + r->sample_us +
+                      r->wait_us + r->held_us;
+        int64_t off = r->total_us - sum;
+        assert_true(off >= 0 && off <= r->total_us / 50 + 50);
+        assert_true(r->first_token_us > 0 && r->first_token_us <= r->total_us);
+        assert_non_null(r->bottleneck);
+    }
+    close_engine(w);
+}
+
+/* ---- embeddings ---- */
+
+static void test_embeddings_do_not_depend_on_slices(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_model_info info;
+    kt_model_get_info(w->model, &info);
+    size_t bytes = (size_t)info.d_model * sizeof(float);
+    float *a = malloc(bytes), *b = malloc(bytes);
+    kt_request r = request_of(w, 5);
+    for (int pooling = KT_POOLING_MEAN; pooling <= KT_POOLING_LAST; pooling++) {
+        for (int pass = 0; pass < 2; pass++) {
+            kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512, .n_ubatch = pass ? 7 : 512};
+            open_engine(w, &ep);
+            assert_int_equal(
+                kt_embed(w->engine, r.ids, r.n_ids, (kt_pooling)pooling, true, pass ? b : a, &err),
+                KT_OK);
+            close_engine(w);
+        }
+        double norm = 0;
+        for (int i = 0; i < info.d_model; i++) norm += (double)a[i] * (double)a[i];
+        assert_true(fabs(norm - 1) < 1e-4);
+        assert_memory_equal(a, b, bytes);
+    }
+    free(a);
+    free(b);
+}
+
+/* ---- beside sequences ---- */
+
+static void test_sequences_and_requests_take_turns(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_seq *seq;
+    answer out[6], alone[6];
+    kt_engine_params ep = {.n_parallel = 3, .n_ctx = 512, .n_ubatch = 16};
+    for (int i = 0; i < 6; i++) answer_alone(w, i, &alone[i]);
+    open_engine(w, &ep);
+    assert_int_equal(kt_seq_open(w->engine, &seq, &err), KT_OK);
+    submit_all(w, 5, out);
+    assert_int_equal(kt_engine_start(w->engine, &err), KT_OK);
+    kt_request r = request_of(w, 5);
+    answer mine = {0};
+    kt_gen_result result;
+    assert_int_equal(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, &mine, &result, &err),
+                     KT_OK);
+    assert_int_equal(mine.len, alone[5].len);
+    assert_memory_equal(mine.text, alone[5].text, mine.len);
+    kt_engine_stop(w->engine, -1);
+    for (int i = 0; i < 5; i++) expect_same(i, &alone[i], &out[i]);
+    kt_seq_close(seq);
+    close_engine(w);
+}
+
+int main(void) {
+    static world w;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_batched_answers_are_those_of_requests_alone, &w),
+        cmocka_unit_test_prestate(test_with_the_engines_own_thread, &w),
+        cmocka_unit_test_prestate(test_small_batches_and_slices, &w),
+        cmocka_unit_test_prestate(test_preempted_and_resumed, &w),
+        cmocka_unit_test_prestate(test_a_prompt_seen_before_is_found, &w),
+        cmocka_unit_test_prestate(test_choices_share_the_prompt_and_differ, &w),
+        cmocka_unit_test_prestate(test_cancel_in_the_queue_and_while_running, &w),
+        cmocka_unit_test_prestate(test_closed_requests_are_forgotten, &w),
+        cmocka_unit_test_prestate(test_a_full_queue_refuses, &w),
+        cmocka_unit_test_prestate(test_deadlines, &w),
+        cmocka_unit_test_prestate(test_bad_requests, &w),
+        cmocka_unit_test_prestate(test_a_slow_reader_pauses_its_own_answer, &w),
+        cmocka_unit_test_prestate(test_logprobs, &w),
+        cmocka_unit_test_prestate(test_times_sum_to_the_whole, &w),
+        cmocka_unit_test_prestate(test_embeddings_do_not_depend_on_slices, &w),
+        cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),
+    };
+    world_open(&w);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    world_close(&w);
+    return failed;
+}
