@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "host/pages.h"
 #include "model/rope.h"
 
 /* Address-space buffers of a batch, one mapping each; [n_tok_max] rows. */
@@ -18,8 +19,9 @@ typedef enum buf_id {
     BUF_CS,
     BUF_CS_LOCAL,
     BUF_LOGITS,
-    BUF_ACT0,
-    BUF_COUNT = BUF_ACT0 + KT__ACT_COUNT
+    BUF_ACT0,                               /* activation rows of d_model or of the heads */
+    BUF_FF_ACT0 = BUF_ACT0 + KT__ACT_COUNT, /* of d_ff */
+    BUF_COUNT = BUF_FF_ACT0 + KT__ACT_COUNT
 } buf_id;
 
 /* A layer's parts: between two of them a run may stop. */
@@ -64,27 +66,33 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
+/* n columns as whole blocks of every activation kind */
+static int whole_blocks(int n) {
+    return (n + 255) / 256 * 256;
+}
+
 static int longest_row(const kt__hparams *hp) {
-    int most = max_int(hp->d_model, max_int(hp->d_ff, hp->n_head * hp->head_dim_v));
-    return (most + 255) / 256 * 256; /* whole blocks of every activation kind */
+    return whole_blocks(max_int(hp->d_model, max_int(hp->d_ff, hp->n_head * hp->head_dim_v)));
 }
 
 /* Bytes of every buffer; returns the sum. */
 static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t *bytes) {
     const kt__hparams *hp = &net->hp;
     size_t n = (size_t)p->n_tok_max, f = sizeof(float);
+    int model = whole_blocks(max_int(hp->d_model, hp->n_head * hp->head_dim_v));
+    int ff = whole_blocks(hp->d_ff);
     bytes[BUF_X] = n * (size_t)hp->d_model * f;
     bytes[BUF_TMP] = bytes[BUF_X];
     bytes[BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
     bytes[BUF_ATTN] = n * (size_t)hp->n_head * (size_t)hp->head_dim_v * f;
-    bytes[BUF_FF] = n * (size_t)hp->d_ff * f;
+    bytes[BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)hp->d_ff * f;
     bytes[BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[BUF_CS_LOCAL] = bytes[BUF_CS];
     bytes[BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        bytes[BUF_ACT0 + kind] =
-            n * kt__act_layout_of((kt__act_kind)kind, longest_row(hp)).row_bytes;
+        bytes[BUF_ACT0 + kind] = n * kt__act_layout_of((kt__act_kind)kind, model).row_bytes;
+        bytes[BUF_FF_ACT0 + kind] = n * kt__act_layout_of((kt__act_kind)kind, ff).row_bytes;
     }
     for (int i = 0; i < BUF_COUNT; i++) sum += bytes[i];
     return sum;
@@ -170,17 +178,28 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
     kt__dev_set_threads(fwd->dev, n_threads);
 }
 
-/* Activation rows of n_col for the products with the given weights (absent ones are skipped). */
-static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__weight *const *users,
-                         int n) {
+/* Activation rows of n_col, from the buffers `first`.., for the products with the given weights
+ * (absent ones are skipped). */
+static kt__acts acts_in(const kt__fwd *fwd, buf_id first, int n_tok, int n_col,
+                        const kt__weight *const *users, int n) {
     kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
     for (int i = 0; i < n; i++) acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i]);
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(acts.kinds >> kind & 1)) continue;
         acts.layout[kind] = kt__act_layout_of((kt__act_kind)kind, n_col);
-        acts.data[kind] = fwd->buf[BUF_ACT0 + kind];
+        acts.data[kind] = fwd->buf[(int)first + kind];
     }
     return acts;
+}
+
+static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__weight *const *users,
+                         int n) {
+    return acts_in(fwd, BUF_ACT0, n_tok, n_col, users, n);
+}
+
+static kt__acts ff_acts(const kt__fwd *fwd, const kt__layer *layer) {
+    const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
+    return acts_in(fwd, BUF_FF_ACT0, fwd->batch.n_tok, fwd->net->hp.d_ff, &down, 1);
 }
 
 static kt_status numeric_error(const kt__fwd *fwd, const char *where, kt_error *err) {
@@ -317,19 +336,16 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     }
     lap(fwd, KT_PROFILE_NORM);
     kt__glu_kind kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
-    fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF),
-                  (size_t)hp->d_ff);
+    kt__acts out = ff_acts(fwd, layer);
+    fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF), &out);
     lap(fwd, KT_PROFILE_GATE_UP);
     return KT_OK;
 }
 
 static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__hparams *hp = &fwd->net->hp;
-    const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
-    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_ff, &down, 1);
-    fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_FF), fwd->batch.n_tok, &acts);
-    lap(fwd, KT_PROFILE_NORM);
-    if (!add_block(fwd, down, &acts, NULL, layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
+    kt__acts acts = ff_acts(fwd, layer);
+    if (!add_block(fwd, &layer->t[KT__SLOT_FFN_DOWN].w, &acts, NULL,
+                   layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
     }
     return KT_OK;

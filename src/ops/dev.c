@@ -1,20 +1,10 @@
 #include "ops/dev.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-
-void *kt__pages_alloc(size_t bytes) {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-void kt__pages_free(void *p, size_t bytes) {
-    if (p) munmap(p, bytes);
-}
+#include "host/pages.h"
 
 static size_t align64(size_t n) {
     return (n + 63) & ~(size_t)63;
@@ -28,8 +18,7 @@ static size_t tile_floats(const kt__dev_limits *lim) {
         2 * n_q * ((size_t)lim->head_dim_v + 2 + 16) + n_q; /* running, split's, lo and hi */
     size_t head = (size_t)(lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v);
     size_t qkv = (size_t)lim->n_tok * (head + 16);
-    size_t glu = (size_t)lim->n_tok * KT__ROWS_ITEM;
-    if (glu < 16384) glu = 16384;
+    size_t glu = kt__glu_tile_floats(lim->n_tok);
     size_t most = attn > qkv ? attn : qkv;
     return (most > glu ? most : glu) + 64;
 }

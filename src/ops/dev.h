@@ -8,6 +8,7 @@
 
 enum {
     KT__ROWS_ITEM = 32,         /* rows of one work item: a multiple of every tier's panel */
+    KT__GLU_ROWS = 256,         /* rows of a glu's unit: whole blocks of every activation kind */
     KT__ATTN_QUERIES = 64,      /* (token, head) pairs of one attention tile, about */
     KT__GRAIN_BYTES = 64 * 1024 /* least bytes of weights in one chunk while decoding */
 };
@@ -38,16 +39,21 @@ static inline int kt__attn_tile_tokens(int group) {
     return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;
 }
 
+/* Floats of a worker's tile in a glu over n_tok tokens. */
+size_t kt__glu_tile_floats(int n_tok);
+
 /* ---- one file each ---- */
-/* Runs one block of rows of w over all tokens into out (rows relative to the block). */
+/* Runs one block of rows of w over all tokens into out (rows relative to the block). next: what
+ * this worker will read after that, or NULL. */
 void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, const kt__acts *acts,
-                const float *bias, const float *residual, float *out, size_t ld_out, int worker);
+                const float *bias, const float *residual, const uint8_t *next, float *out,
+                size_t ld_out, int worker);
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                     const float *residual, float *out, size_t ld_out);
 void kt__cpu_glu(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
-                 kt__glu_kind kind, float *out, size_t ld_out);
+                 kt__glu_kind kind, float *rows, kt__acts *out);
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);
 void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,

@@ -74,6 +74,10 @@ typedef struct kt__attention {
 } kt__attention;
 
 typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU } kt__glu_kind;
+enum {
+    KT__GLU_ROWWISE = 63
+}; /* up to so many tokens, whole rows are computed before they are
+      quantised */
 
 typedef struct kt__dev kt__dev;
 
@@ -98,9 +102,10 @@ typedef struct kt__ops {
     /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out) */
     void (*matmul)(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                    const float *residual, float *out, size_t ld_out);
-    /* out[t][r] = glu(gate . act) * (up . act) */
+    /* glu(gate . act) * (up . act) as activation rows of the kinds named in out->kinds, which lie
+     * apart from acts. rows: [KT__GLU_ROWWISE][gate->n_row] f32 of room. */
     void (*glu)(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
-                kt__glu_kind kind, float *out, size_t ld_out);
+                kt__glu_kind kind, float *rows, kt__acts *out);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
 } kt__ops;
 
@@ -121,9 +126,5 @@ void kt__dev_set_threads(kt__dev *dev, int n_threads);
 /* The activation kind that products with w need on this device. */
 kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w);
 uint64_t kt__dev_scratch_bytes(const kt__dev *dev);
-
-/* Zero-filled anonymous memory that is touched as it is used; NULL: refused. For large scratch. */
-void *kt__pages_alloc(size_t bytes);
-void kt__pages_free(void *p, size_t bytes);
 
 #endif

@@ -22,8 +22,8 @@ static void query_head(const qkv_job *job, int head, int worker) {
     size_t group = (size_t)(d->n_head / d->n_head_kv), n_tok = (size_t)job->acts->n_tok;
     size_t kv_head = (size_t)head / group, member = (size_t)head % group;
     float *out = d->q_out + (kv_head * n_tok * group + member) * hd;
-    kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL, out,
-               group * hd, worker);
+    kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL, NULL,
+               out, group * hd, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *q = out + (size_t)t * group * hd;
         rotate(job, q, d->q_norm, t);
@@ -54,8 +54,8 @@ static void store_head(const qkv_job *job, int head, bool key, const float *rows
 static void key_head(const qkv_job *job, int head, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL, tile,
-               (size_t)d->head_dim_k, worker);
+    kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL, NULL,
+               tile, (size_t)d->head_dim_k, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
         rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
     }
@@ -65,8 +65,8 @@ static void key_head(const qkv_job *job, int head, int worker) {
 static void value_head(const qkv_job *job, int head, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL, tile,
-               (size_t)d->head_dim_v, worker);
+    kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL, NULL,
+               tile, (size_t)d->head_dim_v, worker);
     store_head(job, head, false, tile, d->head_dim_v);
 }
 

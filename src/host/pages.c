@@ -1,0 +1,34 @@
+#include "host/pages.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+static void *map(size_t bytes) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* The kernel gives a huge page only where a whole aligned one fits: map more, return the ends. */
+static void *map_aligned(size_t bytes) {
+    size_t align = KT__HUGE_PAGE_BYTES;
+    if (bytes > SIZE_MAX - align) return NULL;
+    uint8_t *p = map(bytes + align);
+    if (!p) return NULL;
+    size_t before = (align - (uintptr_t)p % align) % align;
+    if (before) (void)munmap(p, before);
+    uint8_t *end = p + before + (bytes + 4095) / 4096 * 4096, *last = p + bytes + align;
+    if (end < last) (void)munmap(end, (size_t)(last - end));
+    return p + before;
+}
+
+void *kt__pages_alloc(size_t bytes) {
+    if (bytes < 2 * (size_t)KT__HUGE_PAGE_BYTES) return map(bytes);
+    void *p = map_aligned(bytes);
+    if (p) (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint: refusal costs speed only */
+    return p;
+}
+
+void kt__pages_free(void *p, size_t bytes) {
+    if (p) munmap(p, bytes);
+}

@@ -1,0 +1,168 @@
+/* The gated linear unit: two products, their activation, and its quantisation.
+ *
+ * A few tokens: items are rows, as in every product, and the finished rows are quantised at the
+ * end. Many tokens: a unit of KT__GLU_ROWS rows stays in the worker's cache until it is quantised;
+ * the f32 rows, several times what the caches hold, are never written. Units come in two halves of
+ * the tokens, so that the last ones can be shared; a worker that has both computes them together.
+ */
+#include <string.h>
+
+#include "ops/dev.h"
+
+typedef struct glu_job {
+    kt__dev *dev;
+    const kt__weight *gate, *up;
+    const kt__acts *acts;
+    kt__glu_kind kind;
+    float *rows;   /* few tokens: out[t][n_row] */
+    kt__acts *out; /* many tokens */
+    int parts;     /* of the tokens, in which a unit may be computed: 1 or 2 */
+} glu_job;
+
+static void activate(const glu_job *job, const float *up, int n, float *gate) {
+    const kt__kernels *k = job->dev->kernels;
+    (job->kind == KT__GLU_SILU ? k->silu_mul : k->gelu_mul)(gate, up, n, gate);
+}
+
+static const uint8_t *row_of(const kt__weight *w, int row) {
+    return row < w->n_row ? w->data + (size_t)row * w->row_bytes : NULL;
+}
+
+/* ---- few tokens ---- */
+
+enum { FEW_TILE = 16384 }; /* floats */
+
+/* Rows handled between two changes of matrix: the up part of all tokens fits the tile. */
+static int few_block_rows(int n_tok) {
+    int rows = FEW_TILE / n_tok / KT__ROWS_ITEM * KT__ROWS_ITEM;
+    return rows > 512 ? 512 : rows;
+}
+
+static void few_block(const glu_job *job, int row0, int n_row, int worker) {
+    float *tile = kt__dev_tile(job->dev, worker);
+    size_t ld = (size_t)job->gate->n_row;
+    kt__dev_mm(job->dev, job->gate, row0, n_row, job->acts, NULL, NULL, row_of(job->up, row0),
+               job->rows + row0, ld, worker);
+    kt__dev_mm(job->dev, job->up, row0, n_row, job->acts, NULL, NULL,
+               row_of(job->gate, row0 + n_row), tile, (size_t)n_row, worker);
+    for (int t = 0; t < job->acts->n_tok; t++) {
+        activate(job, tile + (size_t)t * (size_t)n_row, n_row, job->rows + (size_t)t * ld + row0);
+    }
+}
+
+static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const glu_job *job = arg;
+    int row1 = (int)end * KT__ROWS_ITEM;
+    if (row1 > job->gate->n_row) row1 = job->gate->n_row;
+    int step = few_block_rows(job->acts->n_tok);
+    for (int row = (int)begin * KT__ROWS_ITEM; row < row1; row += step) {
+        few_block(job, row, row1 - row < step ? row1 - row : step, worker);
+    }
+}
+
+/* ---- many tokens ---- */
+
+size_t kt__glu_tile_floats(int n_tok) {
+    size_t many = (size_t)n_tok * (KT__GLU_ROWS + KT__ROWS_ITEM);
+    return many > FEW_TILE ? many : FEW_TILE;
+}
+
+/* n bytes of part at `at` of a stretch that ends at `end`; the stretch's padding up to `limit` is
+ * zeroed with its last bytes. */
+static void put_part(uint8_t *row, size_t at, const uint8_t *part, size_t n, size_t end,
+                     size_t limit) {
+    memcpy(row + at, part, n);
+    if (at + n == end) memset(row + end, 0, limit - end);
+}
+
+/* x[n] becomes columns col.. of an activation row of n_col; n is whole blocks, and at most
+ * KT__GLU_ROWS. */
+static void put_columns(const kt__kernels *k, kt__act_kind kind, const kt__acts *acts, uint8_t *row,
+                        int col, const float *x, int n) {
+    const kt__act_layout *to = &acts->layout[kind];
+    size_t c = (size_t)col, count = (size_t)n, all = (size_t)acts->n_col;
+    if (kind == KT__ACT_F32) {
+        put_part(row, c * 4, (const uint8_t *)x, count * 4, all * 4, to->row_bytes);
+        return;
+    }
+    _Alignas(64) uint8_t part[2 * KT__GLU_ROWS];
+    size_t block = kind == KT__ACT_Q256 ? 256 : 32;
+    size_t d_end = kind == KT__ACT_Q256 ? to->s16 : to->s32;
+    kt__act_layout from = kt__act_layout_of(kind, n);
+    k->quantize[kind](x, n, part);
+    put_part(row, c, part, count, all, to->d);
+    put_part(row, to->d + c / block * 4, part + from.d, count / block * 4, to->d + all / block * 4,
+             d_end);
+    put_part(row, to->s32 + c / 16, part + from.s32, count / 16, to->s32 + all / 16, to->row_bytes);
+    if (kind == KT__ACT_Q256)
+        put_part(row, to->s16 + c / 8, part + from.s16, count / 8, to->s16 + all / 8, to->s32);
+}
+
+/* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
+static void unit_gate(const glu_job *job, const kt__acts *acts, int row0, int n, float *tile,
+                      int worker) {
+    kt__dev_mm(job->dev, job->gate, row0, n, acts, NULL, NULL, row_of(job->up, row0), tile,
+               KT__GLU_ROWS, worker);
+}
+
+static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, float *gate,
+                    int worker) {
+    float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
+    for (int r = 0; r < n; r += KT__ROWS_ITEM) {
+        int m = n - r < KT__ROWS_ITEM ? n - r : KT__ROWS_ITEM;
+        const uint8_t *next = row_of(r + m < n ? job->up : job->gate, row0 + r + m);
+        kt__dev_mm(job->dev, job->up, row0 + r, m, acts, NULL, NULL, next, up, (size_t)m, worker);
+        for (int t = 0; t < acts->n_tok; t++) {
+            activate(job, up + (size_t)t * (size_t)m, m, gate + (size_t)t * KT__GLU_ROWS + r);
+        }
+    }
+}
+
+static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
+    kt__acts acts = *job->acts;
+    int n = job->gate->n_row - row0 < KT__GLU_ROWS ? job->gate->n_row - row0 : KT__GLU_ROWS;
+    float *gate = kt__dev_tile(job->dev, worker);
+    acts.n_tok = tok1 - tok0;
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        if (acts.kinds >> kind & 1) acts.data[kind] += (size_t)tok0 * acts.layout[kind].row_bytes;
+    }
+    unit_gate(job, &acts, row0, n, gate, worker);
+    unit_up(job, &acts, row0, n, gate, worker);
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        if (!(job->out->kinds >> kind & 1)) continue;
+        size_t row_bytes = job->out->layout[kind].row_bytes;
+        for (int t = 0; t < acts.n_tok; t++) {
+            put_columns(job->dev->kernels, (kt__act_kind)kind, job->out,
+                        job->out->data[kind] + (size_t)(tok0 + t) * row_bytes, row0,
+                        gate + (size_t)t * KT__GLU_ROWS, n);
+        }
+    }
+}
+
+/* Items `parts` u.. are the parts of unit u; those that a worker has are computed together. */
+static void many_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const glu_job *job = arg;
+    int n_tok = job->acts->n_tok, half = job->parts == 2 ? (n_tok + 1) / 2 : n_tok;
+    for (int64_t i = begin; i < end;) {
+        bool second = i % job->parts == 1, both = !second && job->parts == 2 && i + 1 < end;
+        int row0 = (int)(i / job->parts) * KT__GLU_ROWS;
+        unit(job, row0, second ? half : 0, second || both ? n_tok : half, worker);
+        i += both ? 2 : 1;
+    }
+}
+
+enum { PARTS_FROM = 128 }; /* tokens: fewer are not worth unpacking the weights twice */
+
+void kt__cpu_glu(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
+                 kt__glu_kind kind, float *rows, kt__acts *out) {
+    glu_job job = {dev, gate, up, acts, kind, rows, out, acts->n_tok >= PARTS_FROM ? 2 : 1};
+    out->n_tok = acts->n_tok;
+    if (acts->n_tok <= KT__GLU_ROWWISE) {
+        int64_t items = (gate->n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
+        kt__pool_run(dev->pool, items, kt__dev_row_grain(dev, gate, acts->n_tok), few_items, &job);
+        kt__cpu_quantize(dev, rows, acts->n_tok, out);
+        return;
+    }
+    int64_t units = (gate->n_row + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
+    kt__pool_run(dev->pool, job.parts * units, 1, many_items, &job);
+}
