@@ -1,0 +1,513 @@
+/* The scheduler over a simulated clock and a model that only counts: a thousand random schedules in
+ * which every accepted request ends exactly once, no page leaks and every bound is kept; and its
+ * promises one by one: priorities, shares, short pauses, predictions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "engine/sched.h"
+
+enum { PAGE = 16, MAX_TASKS = 64 };
+
+typedef struct fake_task {
+    kt__task task;
+    atomic_bool cancel;
+    int32_t n_prompt, n_answer; /* to come */
+    int32_t n_got;
+    int pages, n_start, n_end, n_release;
+    int64_t first_us, last_us, worst_gap_us, end_us;
+    bool in_batch;
+} fake_task;
+
+typedef struct fake {
+    uint32_t random;
+    int64_t now_us;
+    int n_pages, n_used;
+    int64_t step_us, step_lane_us, tok_us; /* what computing costs */
+    int units;                             /* of a batch */
+    kt__slice slices[MAX_TASKS];
+    int n_slices, unit;
+    int64_t batch_unit_us;
+    int n_rows, n_out, n_parallel;
+    bool finds, speculates;
+    int64_t n_decoded, n_prefilled;
+    fake_task tasks[MAX_TASKS];
+    int n_tasks;
+} fake;
+
+static uint32_t roll(fake *f, uint32_t n) {
+    f->random = f->random * 1664525u + 1013904223u;
+    return n ? (f->random >> 8) % n : 0;
+}
+
+static fake_task *of(const kt__task *task) {
+    return (fake_task *)(uintptr_t)task;
+}
+
+static int pages_for(int64_t n_pos) {
+    return (int)((n_pos + PAGE - 1) / PAGE);
+}
+
+/* ---- the model that only counts ---- */
+
+static int64_t now_us(void *user) {
+    return ((fake *)user)->now_us;
+}
+
+static bool reserve(void *user, kt__task *task, int32_t n_pos) {
+    fake *f = user;
+    fake_task *t = of(task);
+    int need = pages_for(n_pos) - t->pages;
+    if (need <= 0) return true;
+    if (need > f->n_pages - f->n_used) return false;
+    f->n_used += need;
+    t->pages += need;
+    return true;
+}
+
+static void start(void *user, kt__task *task) {
+    fake *f = user;
+    fake_task *t = of(task);
+    assert_int_equal(t->n_end, 0);
+    t->n_start++;
+    if (task->n_done > 0 || !f->finds || task->n_tok < 2) return;
+    int32_t n = (int32_t)roll(f, (uint32_t)task->n_tok) / PAGE * PAGE;
+    if (n >= task->n_tok || !reserve(f, task, n)) return;
+    task->n_done = n;
+    task->loading = roll(f, 4) == 0;
+}
+
+static void load(void *user, kt__task *task, int64_t until_us) {
+    fake *f = user;
+    (void)until_us;
+    f->now_us += roll(f, 5000);
+    if (task->n_done + PAGE < task->n_tok && reserve(f, task, task->n_done + PAGE))
+        task->n_done += PAGE;
+    task->loading = roll(f, 3) == 0;
+}
+
+static void fork_task(void *user, const kt__task *src, kt__task *dst) {
+    fake *f = user;
+    assert_true(src->n_done >= dst->n_tok);
+    if (reserve(f, dst, dst->n_tok - 1)) dst->n_done = dst->n_tok - 1;
+}
+
+static int64_t pages_left(void *user) {
+    const fake *f = user;
+    return f->n_pages - f->n_used;
+}
+
+static int64_t pages_most(void *user) {
+    return ((fake *)user)->n_pages;
+}
+
+static void drop(void *user, kt__task *task) {
+    fake *f = user;
+    fake_task *t = of(task);
+    assert_false(t->in_batch);
+    f->n_used -= t->pages;
+    t->pages = 0;
+    task->n_done = 0;
+}
+
+static void take_token(fake *f, fake_task *t) {
+    if (t->n_got++ == 0) t->first_us = f->now_us;
+    int64_t gap = f->now_us - t->last_us;
+    if (t->n_got > 1 && gap > t->worst_gap_us) t->worst_gap_us = gap;
+    t->last_us = f->now_us;
+    t->task.n_tok++;
+    if (t->n_got == t->n_answer) t->task.finish = KT_FINISH_LENGTH;
+}
+
+static void decode(void *user, kt__task *const *tasks, int n) {
+    fake *f = user;
+    assert_true(n > 0 && n <= f->n_parallel);
+    f->now_us += f->step_us + f->step_lane_us * n;
+    for (int i = 0; i < n; i++) {
+        fake_task *t = of(tasks[i]);
+        assert_int_equal(t->task.n_tok - t->task.n_done, 1);
+        assert_true(t->pages >= pages_for(t->task.n_done + 1));
+        assert_int_equal(t->n_end, 0);
+        assert_false(t->in_batch || t->task.held || t->task.embed);
+        int more = f->speculates ? 1 + (int)roll(f, 4) : 1;
+        while (more-- > 0 && t->task.finish == KT_FINISH_NONE &&
+               t->pages >= pages_for(t->task.n_done + 1)) {
+            t->task.n_done++;
+            take_token(f, t);
+        }
+        f->n_decoded++;
+    }
+}
+
+static void prefill_begin(void *user, const kt__slice *slices, int n) {
+    fake *f = user;
+    int32_t rows = 0;
+    int complete = 0;
+    assert_int_equal(f->n_slices, 0);
+    assert_true(n > 0 && n <= f->n_parallel);
+    for (int i = 0; i < n; i++) {
+        fake_task *t = of(slices[i].task);
+        assert_true(slices[i].n > 0 && t->task.n_done + slices[i].n <= t->task.n_tok);
+        assert_true(t->pages >= pages_for(t->task.n_done + slices[i].n));
+        assert_false(t->in_batch);
+        assert_int_equal(t->n_end, 0);
+        assert_int_equal(t->task.embed, slices[0].task->embed);
+        t->in_batch = true;
+        f->slices[i] = slices[i];
+        rows += slices[i].n;
+        complete += t->task.n_done + slices[i].n == t->task.n_tok;
+    }
+    assert_true(rows <= f->n_rows && complete <= f->n_out);
+    f->n_slices = n;
+    f->unit = 0;
+    f->batch_unit_us = rows * f->tok_us / f->units;
+    f->n_prefilled += rows;
+}
+
+static bool prefill_run(void *user, int64_t until_us) {
+    fake *f = user;
+    bool any = false;
+    assert_true(f->n_slices > 0);
+    for (; f->unit < f->units; any = true) {
+        if (any && f->now_us + f->batch_unit_us > until_us) return false;
+        f->now_us += f->batch_unit_us;
+        f->unit++;
+    }
+    for (int i = 0; i < f->n_slices; i++) {
+        fake_task *t = of(f->slices[i].task);
+        t->in_batch = false;
+        if (t->n_end > 0) continue;
+        t->task.n_done += f->slices[i].n;
+        if (t->task.n_done < t->task.n_tok) continue;
+        if (t->task.embed) {
+            t->task.finish = KT_FINISH_LENGTH;
+        } else {
+            take_token(f, t);
+        }
+    }
+    f->n_slices = 0;
+    return true;
+}
+
+static void prefill_abort(void *user) {
+    fake *f = user;
+    for (int i = 0; i < f->n_slices; i++) of(f->slices[i].task)->in_batch = false;
+    f->n_slices = 0;
+}
+
+static void end(void *user, kt__task *task) {
+    fake_task *t = of(task);
+    t->n_end++;
+    t->end_us = ((fake *)user)->now_us;
+    assert_true(task->finish != KT_FINISH_NONE);
+}
+
+static void release(void *user, kt__task *task) {
+    fake *f = user;
+    fake_task *t = of(task);
+    assert_false(t->in_batch);
+    f->n_used -= t->pages;
+    t->pages = 0;
+    t->n_release++;
+}
+
+static const kt__sched_ops ops = {now_us,      start,         load, fork_task, reserve,
+                                  pages_left,  pages_most,    drop, decode,    prefill_begin,
+                                  prefill_run, prefill_abort, end,  release};
+
+/* ---- building ---- */
+
+static fake *new_fake(uint32_t seed) {
+    fake *f = calloc(1, sizeof *f);
+    *f = (fake){.random = seed * 2654435761u + 1,
+                .now_us = 1000,
+                .n_pages = 1000,
+                .step_us = 40000,
+                .step_lane_us = 2000,
+                .tok_us = 8000,
+                .units = 140,
+                .n_rows = 512,
+                .n_out = 32,
+                .n_parallel = 8};
+    return f;
+}
+
+static kt__sched *new_sched(fake *f) {
+    kt__sched *s;
+    kt__sched_params p = {.n_parallel = f->n_parallel,
+                          .n_rows = f->n_rows,
+                          .n_out = f->n_out,
+                          .page_pos = PAGE,
+                          .gap_us = 200000,
+                          .unit_share = 1.0 / f->units};
+    assert_int_equal(kt__sched_create(&p, &ops, f, &s, NULL), KT_OK);
+    return s;
+}
+
+static fake_task *new_task(fake *f, const char *client, int32_t n_prompt, int32_t n_answer) {
+    fake_task *t = &f->tasks[f->n_tasks++];
+    assert_true(f->n_tasks <= MAX_TASKS);
+    *t = (fake_task){.n_prompt = n_prompt, .n_answer = n_answer};
+    t->task.cancel = &t->cancel;
+    t->task.arrival_us = f->now_us;
+    t->task.deadline_us = INT64_MAX;
+    t->task.n_tok = n_prompt;
+    t->task.n_predict = n_answer;
+    t->task.client = kt__calloc(1, sizeof *t->task.client + strlen(client) + 1);
+    strcpy(t->task.client->name, client);
+    return t;
+}
+
+static fake_task *add(kt__sched *s, fake *f, const char *client, int32_t n_prompt,
+                      int32_t n_answer) {
+    fake_task *t = new_task(f, client, n_prompt, n_answer);
+    kt__sched_add(s, &t->task);
+    return t;
+}
+
+static void run(kt__sched *s, fake *f, int max_steps) {
+    for (int i = 0; kt__sched_n_tasks(s) > 0; i++) {
+        if (i > max_steps) fail_msg("%d tasks do not end", kt__sched_n_tasks(s));
+        if (!kt__sched_step(s)) f->now_us += 1000;
+    }
+}
+
+static void finish(kt__sched *s, fake *f) {
+    for (int i = 0; i < f->n_tasks; i++) {
+        assert_int_equal(f->tasks[i].n_end, 1);
+        assert_int_equal(f->tasks[i].n_release, 1);
+    }
+    kt__sched_destroy(s);
+    assert_int_equal(f->n_used, 0);
+    free(f);
+}
+
+/* ---- a thousand schedules ---- */
+
+static void disturb(kt__sched *s, fake *f, int *outside) {
+    static const char *const clients[] = {"a", "b", "c"};
+    int used = 0, lanes = 0;
+    for (int i = 0; i < f->n_tasks; i++) {
+        fake_task *t = &f->tasks[i];
+        used += t->pages;
+        lanes += t->task.state == KT__TASK_RUNNING && t->n_end == 0;
+        if (t->n_end == 0 && roll(f, 60) == 0) t->task.held = !t->task.held;
+        if (roll(f, 400) == 0) t->cancel = true;
+    }
+    assert_int_equal(used + *outside, f->n_used);
+    assert_true(lanes <= f->n_parallel && f->n_used <= f->n_pages);
+    if (roll(f, 10) == 0) { /* sequences take pages and give them back */
+        int n = (int)roll(f, (uint32_t)(f->n_pages / 4 + 1));
+        int most = f->n_pages - f->n_used + *outside;
+        f->n_used -= *outside;
+        *outside = n < most ? n : most;
+        f->n_used += *outside;
+    }
+    if (f->n_tasks > MAX_TASKS - 4 || roll(f, 4) != 0) return;
+    int32_t n_prompt = 1 + (int32_t)roll(f, roll(f, 5) ? 40 : (uint32_t)f->n_pages * PAGE / 2);
+    fake_task *first = new_task(f, clients[roll(f, 3)], n_prompt, 1 + (int32_t)roll(f, 40));
+    first->task.priority = (int32_t)roll(f, 3) - 1;
+    first->task.embed = roll(f, 8) == 0;
+    if (roll(f, 8) == 0) first->task.deadline_us = f->now_us + roll(f, 5000000);
+    kt__sched_add(s, &first->task);
+    for (uint32_t n = roll(f, 6) ? 0 : 1 + roll(f, 3); n > 0 && !first->task.embed; n--) {
+        fake_task *t = new_task(f, "a", n_prompt, 1 + (int32_t)roll(f, 20));
+        t->task.first = &first->task;
+        kt__sched_add(s, &t->task);
+    }
+}
+
+static void random_schedule(uint32_t seed) {
+    fake *f = new_fake(seed);
+    int outside = 0;
+    f->n_parallel = 1 + (int)roll(f, 6);
+    f->n_pages = 6 + (int)roll(f, 60);
+    f->n_rows = 8 << roll(f, 6);
+    f->n_out = 1 + (int)roll(f, 4);
+    f->units = 1 + (int)roll(f, 20);
+    f->finds = roll(f, 2);
+    f->speculates = roll(f, 2);
+    kt__sched *s = new_sched(f);
+    for (int i = 0; i < 300; i++) {
+        disturb(s, f, &outside);
+        if (!kt__sched_step(s)) f->now_us += 1000;
+    }
+    f->n_used -= outside;
+    for (int i = 0; i < f->n_tasks; i++) f->tasks[i].task.held = false;
+    run(s, f, 100000);
+    finish(s, f);
+}
+
+static void test_a_thousand_random_schedules(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 1000; seed++) random_schedule(seed);
+}
+
+/* Whatever state it is in, everything ends at once. */
+static void test_the_end_of_all(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 200; seed++) {
+        fake *f = new_fake(seed);
+        int outside = 0, n = (int)roll(f, 60);
+        f->n_pages = 40;
+        f->n_parallel = 4;
+        kt__sched *s = new_sched(f);
+        for (int i = 0; i < n; i++) {
+            disturb(s, f, &outside);
+            (void)kt__sched_step(s);
+        }
+        f->n_used -= outside;
+        kt__sched_end_all(s, KT_FINISH_CANCELLED);
+        assert_int_equal(kt__sched_n_tasks(s), 0);
+        finish(s, f);
+    }
+}
+
+/* ---- promises ---- */
+
+static void test_answers_flow_while_a_long_prompt_is_computed(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    kt__sched *s = new_sched(f);
+    fake_task *t[3];
+    for (int i = 0; i < 3; i++) t[i] = add(s, f, "a", 20, 400);
+    for (int i = 0; i < 10; i++) (void)kt__sched_step(s);
+    for (int i = 0; i < 3; i++) t[i]->worst_gap_us = 0;
+    int64_t alone_us = 4096 * f->tok_us, begin_us = f->now_us;
+    int64_t decoded = f->n_decoded, steps_us;
+    fake_task *prompt = add(s, f, "b", 4096, 1);
+    while (prompt->n_end == 0) (void)kt__sched_step(s);
+    for (int i = 0; i < 3; i++) assert_true(t[i]->worst_gap_us <= 250000);
+    /* no time is lost: it is the prompt's and the steps' */
+    steps_us = (f->n_decoded - decoded) / 3 * (f->step_us + 3 * f->step_lane_us);
+    assert_true(f->now_us - begin_us <= (alone_us + steps_us) * 105 / 100);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED);
+    finish(s, f);
+}
+
+static void test_a_short_prompt_does_not_wait_for_a_long_one(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    kt__sched *s = new_sched(f);
+    fake_task *big = add(s, f, "a", 8000, 1);
+    for (int i = 0; i < 20; i++) (void)kt__sched_step(s);
+    fake_task *small = add(s, f, "a", 30, 1);
+    while (small->n_end == 0) (void)kt__sched_step(s);
+    assert_int_equal(big->n_end, 0);
+    assert_true(small->end_us - small->task.arrival_us < 2 * 512 * f->tok_us + 1000000);
+    run(s, f, 10000);
+    finish(s, f);
+}
+
+static void test_a_higher_priority_goes_first_and_suspends(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    f->n_parallel = 2;
+    kt__sched *s = new_sched(f);
+    fake_task *low[3];
+    for (int i = 0; i < 3; i++) low[i] = add(s, f, "a", 20, 500);
+    for (int i = 0; i < 20; i++) (void)kt__sched_step(s);
+    fake_task *high = new_task(f, "a", 20, 10);
+    high->task.priority = 1;
+    kt__sched_add(s, &high->task);
+    for (int i = 0; i < 15; i++) (void)kt__sched_step(s);
+    assert_int_equal(high->n_end, 1);
+    /* the youngest that ran was suspended, and keeps what it had */
+    assert_int_equal(low[0]->task.n_preempted, 0);
+    assert_int_equal(low[1]->task.n_preempted, 1);
+    run(s, f, 10000);
+    assert_int_equal(low[1]->task.n_recomputed, 0);
+    finish(s, f);
+}
+
+/* One client has the lanes full and the queue, too; another one comes with a few requests. */
+static void test_clients_get_equal_shares(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    f->n_parallel = 4;
+    kt__sched *s = new_sched(f);
+    fake_task *of_a[30], *of_b[4];
+    for (int i = 0; i < 30; i++) of_a[i] = add(s, f, "a", 20, 2000);
+    for (int i = 0; i < 300; i++) (void)kt__sched_step(s);
+    int64_t a_before = 0, a_got = 0, b_got = 0;
+    for (int i = 0; i < 30; i++) a_before += of_a[i]->n_got;
+    for (int i = 0; i < 4; i++) of_b[i] = add(s, f, "b", 20, 2000);
+    for (int i = 0; i < 1500; i++) (void)kt__sched_step(s);
+    for (int i = 0; i < 30; i++) a_got += of_a[i]->n_got;
+    for (int i = 0; i < 4; i++) b_got += of_b[i]->n_got;
+    a_got -= a_before;
+    assert_true(b_got > a_got * 8 / 10 && b_got < a_got * 12 / 10);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED);
+    finish(s, f);
+}
+
+static void test_cancel_frees_at_once(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    kt__sched *s = new_sched(f);
+    fake_task *t = add(s, f, "a", 4096, 10);
+    for (int i = 0; i < 7; i++) (void)kt__sched_step(s);
+    assert_true(t->in_batch && f->n_used > 0);
+    t->cancel = true;
+    int64_t before_us = f->now_us;
+    (void)kt__sched_step(s);
+    assert_int_equal(t->n_release, 1);
+    assert_int_equal(f->n_used, 0);
+    assert_true(f->now_us - before_us < 100000);
+    /* beside another one in the same batch: its event comes at once, its pages with the batch */
+    fake_task *a = add(s, f, "a", 200, 10), *b = add(s, f, "a", 200, 10);
+    (void)kt__sched_step(s);
+    assert_true(a->in_batch && b->in_batch);
+    a->cancel = true;
+    (void)kt__sched_step(s);
+    assert_int_equal(a->n_end, 1);
+    run(s, f, 1000);
+    assert_int_equal(b->n_got, 10);
+    finish(s, f);
+}
+
+/* In a quiet hour and in a busy one the forecast is within a third of what comes. */
+static void test_predictions(void **state) {
+    (void)state;
+    for (int busy = 0; busy < 2; busy++) {
+        fake *f = new_fake(1);
+        kt__sched_load load;
+        kt__sched *s = new_sched(f);
+        add(s, f, "a", 1000, 100);
+        add(s, f, "a", 500, 50);
+        run(s, f, 10000);
+        if (busy) {
+            for (int i = 0; i < 4; i++) add(s, f, "a", 2000, 300);
+            for (int i = 0; i < 5; i++) (void)kt__sched_step(s);
+        }
+        kt__sched_get_load(s, &load);
+        kt__forecast forecast = kt__sched_predict(&load, 2000, 200);
+        fake_task *t = add(s, f, "a", 2000, 200);
+        while (t->n_end == 0) (void)kt__sched_step(s);
+        int64_t first_us = t->first_us - t->task.arrival_us,
+                all_us = t->end_us - t->task.arrival_us;
+        assert_true(forecast.first_us > first_us * 2 / 3 && forecast.first_us < first_us * 4 / 3);
+        assert_true(forecast.all_us > all_us * 2 / 3 && forecast.all_us < all_us * 4 / 3);
+        run(s, f, 10000);
+        finish(s, f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thousand_random_schedules),
+        cmocka_unit_test(test_the_end_of_all),
+        cmocka_unit_test(test_answers_flow_while_a_long_prompt_is_computed),
+        cmocka_unit_test(test_a_short_prompt_does_not_wait_for_a_long_one),
+        cmocka_unit_test(test_a_higher_priority_goes_first_and_suspends),
+        cmocka_unit_test(test_clients_get_equal_shares),
+        cmocka_unit_test(test_cancel_frees_at_once),
+        cmocka_unit_test(test_predictions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
