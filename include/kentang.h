@@ -463,6 +463,10 @@ typedef struct kt_event kt_event;
  * kt_engine_get_stats and the functions on models; not those on sequences, nor kt_engine_step,
  * start and stop. What the event points to is valid during the call. */
 typedef void kt_event_fn(void *user, const kt_event *event);
+/* For readers that wait for many requests at once: called for each event that kt_req_next_event
+ * will give, by the thread that made it. It must not block and call nothing of this library; set a
+ * flag and wake whoever reads. None comes after kt_req_close has returned. */
+typedef void kt_ready_fn(void *user);
 
 /* Everything is copied by kt_engine_submit. */
 typedef struct kt_request {
@@ -494,6 +498,7 @@ typedef struct kt_request {
     const char *cache_scope; /* prompts are found again within a scope only; NULL: the client */
     bool no_cache;           /* neither looks for nor leaves K/V pages of others */
     kt_event_fn *on_event;   /* NULL: kt_req_next_event */
+    kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; NULL: nobody is told */
     void *user;
 } kt_request;
 

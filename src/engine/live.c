@@ -197,6 +197,7 @@ kt_status kt__live_create(kt_engine *engine, const kt_request *request, int32_t 
     live->req.engine = engine;
     live->req.submitted = true;
     live->on_event = request->on_event;
+    live->on_ready = request->on_ready;
     live->user = request->user;
     live->no_cache = request->no_cache;
     live->n_prompt = (int32_t)n;
@@ -263,6 +264,7 @@ static void store_event(kt__choice *choice, const kt_event *event) {
     live->ring_n++;
     if (live->ring_n >= KT__HELD_EVENTS) set_held(live, true);
     pthread_cond_signal(&live->readable);
+    if (live->on_ready) live->on_ready(live->user); /* the lock keeps the request from closing */
 }
 
 void kt__live_emit(kt__choice *choice, kt_event *event) {

@@ -42,6 +42,7 @@ struct kt__live {
     kt_req req;
     kt__live *next; /* in the inbox */
     kt_event_fn *on_event;
+    kt_ready_fn *on_ready;
     void *user;
     kt__kv_key root;
     bool no_cache, started;
