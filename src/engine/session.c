@@ -1,0 +1,166 @@
+/* Sessions: a sequence to a file and back. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "kv/image.h"
+
+_Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding");
+
+static size_t n_vocab_of(const kt_engine *engine) {
+    return (size_t)engine->model->net->hp.n_vocab;
+}
+
+/* A sequence as it was at one moment. A table of its own holds the pages while they are written, so
+ * that whoever appends to seq or to a copy of it writes elsewhere; batches may overwrite logits. */
+typedef struct snapshot {
+    kt__kv_table table;
+    float *logits; /* [n_vocab] or NULL */
+} snapshot;
+
+static kt_status snapshot_take(kt_seq *seq, snapshot *out, kt_error *err) {
+    kt_engine *engine = seq->engine;
+    size_t bytes = n_vocab_of(engine) * sizeof *out->logits;
+    kt_status status;
+    *out = (snapshot){0};
+    KT__TRY(kt__kv_table_init(&out->table, (int64_t)seq->n_pos, err));
+    out->logits = seq->logits ? kt__malloc(bytes) : NULL;
+    if (seq->logits && !out->logits) return kt__fail_nomem(err, "a session's logits", bytes);
+    kt__turn_take(&engine->turn);
+    kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &out->table);
+    if (out->logits) memcpy(out->logits, seq->logits, bytes);
+    kt__turn_give(&engine->turn);
+out:
+    return status;
+}
+
+static void release_pages(kt_engine *engine, kt__kv_table *held) {
+    kt__turn_take(&engine->turn);
+    kt__kv_table_free(engine->kv, held);
+    kt__turn_give(&engine->turn);
+}
+
+kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
+    kt_engine *engine = seq->engine;
+    kt__kv_image image = {.n_pos = (int64_t)seq->n_pos};
+    snapshot now = {0};
+    kt_status status;
+    kt__error_clear(err);
+    if (!seq->n_pos) return kt__fail(err, KT_E_ARG, "an empty sequence cannot be saved");
+    KT__TRY(kt__engine_kv_binding(engine, image.binding, err));
+    KT__TRY(snapshot_take(seq, &now, err));
+    if (now.logits) image.n_logits = (int64_t)n_vocab_of(engine);
+    KT__TRY(kt__kv_image_save(path, &image, seq->tokens, now.logits, engine->kv, &now.table, err));
+out:
+    release_pages(engine, &now.table);
+    kt__free(now.logits);
+    return status;
+}
+
+/* ---- restoring ---- */
+
+static kt_status check_binding(kt_engine *engine, const kt__kv_image *image, const char *path,
+                               kt_error *err) {
+    uint8_t ours[KT__KV_BINDING_BYTES];
+    kt_status status = kt__engine_kv_binding(engine, ours, err);
+    if (status != KT_OK || !memcmp(ours, image->binding, sizeof ours)) return status;
+    if (memcmp(ours, image->binding, KT__FINGERPRINT_BYTES) != 0) {
+        return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
+                           "the session belongs to another model than %s",
+                           engine->model->info.path);
+    }
+    if (memcmp(ours + KT__FINGERPRINT_BYTES, image->binding + KT__FINGERPRINT_BYTES, 4) != 0) {
+        return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
+                           "the session was computed with another version of the arithmetic; this "
+                           "is numerics %d",
+                           KENTANG_NUMERICS);
+    }
+    return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
+                       "the session was computed with other options (RoPE, exact, K/V type)");
+}
+
+static kt_status check_fits(const kt_engine *engine, const kt__kv_image *image, const char *path,
+                            kt_error *err) {
+    if (image->n_pos > engine->params.n_ctx) {
+        return kt__fail_at(err, KT_E_CONTEXT_FULL, path, UINT64_MAX,
+                           "the session has %lld positions and the context %d: open the engine "
+                           "with a larger n_ctx (-c)",
+                           (long long)image->n_pos, engine->params.n_ctx);
+    }
+    if (image->n_logits && (uint64_t)image->n_logits != n_vocab_of(engine)) {
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "the session has %lld logits and the vocabulary %zu",
+                           (long long)image->n_logits, n_vocab_of(engine));
+    }
+    return KT_OK;
+}
+
+/* What a file holds, before it becomes the sequence's. */
+typedef struct restored {
+    kt__kv_table table;
+    int32_t *ids;  /* [n_ctx] */
+    float *logits; /* [n_vocab] or NULL */
+} restored;
+
+static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const char *path,
+                      restored *out, kt_error *err) {
+    const kt__kv_image *image = kt__kv_image_info(file);
+    kt_status status;
+    KT__TRY(kt__kv_table_init(&out->table, engine->params.n_ctx, err));
+    out->ids = kt__calloc((size_t)engine->params.n_ctx, sizeof *out->ids);
+    if (!out->ids) return kt__fail_nomem(err, "a session's tokens", 0);
+    if (image->n_logits) {
+        out->logits = kt__malloc(n_vocab_of(engine) * sizeof *out->logits);
+        if (!out->logits) return kt__fail_nomem(err, "a session's logits", 0);
+    }
+    kt__turn_take(&engine->turn);
+    status = kt__kv_table_grow(engine->kv, &out->table, 0, image->n_pos, err);
+    kt__turn_give(&engine->turn);
+    if (status != KT_OK) return status;
+    KT__TRY(kt__kv_image_load(file, out->ids, out->logits, engine->kv, &out->table, err));
+    for (int64_t i = 0; i < image->n_pos; i++) {
+        if (out->ids[i] >= 0 && (size_t)out->ids[i] < n_vocab_of(engine)) continue;
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "the session's token %lld is %d, which the vocabulary does not have",
+                           (long long)i, out->ids[i]);
+    }
+out:
+    return status;
+}
+
+static void swap_in(kt_seq *seq, restored *r, size_t n_pos) {
+    kt__kv_table table = seq->table;
+    int32_t *tokens = seq->tokens;
+    kt__turn_take(&seq->engine->turn);
+    seq->table = r->table;
+    seq->tokens = r->ids;
+    seq->n_pos = n_pos;
+    seq->logits = NULL;
+    if (r->logits) {
+        memcpy(seq->own_logits, r->logits, n_vocab_of(seq->engine) * sizeof *r->logits);
+        seq->logits = seq->own_logits;
+    }
+    kt__turn_give(&seq->engine->turn);
+    r->table = table;
+    r->ids = tokens;
+}
+
+kt_status kt_seq_restore(kt_seq *seq, const char *path, kt_error *err) {
+    kt_engine *engine = seq->engine;
+    kt__kv_image_file *file = NULL;
+    restored r = {0};
+    kt_status status;
+    kt__error_clear(err);
+    KT__TRY(kt__kv_image_open(path, kt__kv_get_shape(engine->kv), &file, err));
+    KT__TRY(check_binding(engine, kt__kv_image_info(file), path, err));
+    KT__TRY(check_fits(engine, kt__kv_image_info(file), path, err));
+    KT__TRY(load(engine, file, path, &r, err));
+    swap_in(seq, &r, (size_t)kt__kv_image_info(file)->n_pos);
+out:
+    if (r.table.pages) release_pages(engine, &r.table);
+    kt__free(r.ids);
+    kt__free(r.logits);
+    kt__kv_image_close(file);
+    return status;
+}

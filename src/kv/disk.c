@@ -1,0 +1,495 @@
+#include "kv/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "kv/io.h"
+
+enum {
+    HEADER_BYTES = 256,
+    VERSION = 1,
+    BYTE_ORDER_MARK = 0x01020304,
+    SEED = 0x4b564249,
+    MIN_SLOTS = 2,
+    MAX_SLOTS = 4096,
+    DEFAULT_SLOTS = 40, /* at least: a prompt's slice of 512 tokens becomes known at once */
+    MIN_FILES = 16,     /* that max_bytes holds */
+    N_LOST = 256,
+    USE_S = 60,              /* a use is noted if the last one is older */
+    PAUSE_US = 30 * 1000000, /* after a failed write */
+    SWEEP_SHARE = 32         /* of max_bytes written by us: time to look at the whole */
+};
+#define DEFAULT_BYTES ((uint64_t)8 << 30)
+#define DEFAULT_QUEUE ((uint64_t)32 << 20)
+static const char magic[16] = "kentang k/v bloc";
+
+/* where things lie in a file's header */
+enum {
+    AT_VERSION = 16,
+    AT_ORDER = 20,
+    AT_BYTES = 24,
+    AT_BINDING = 32,
+    AT_KEY = 64,
+    AT_PARENT = 80,
+    AT_INDEX = 96,
+    AT_IDS = 104,
+    AT_BLOCK_DIGEST = AT_IDS + 4 * KT__PAGE_POS,
+    AT_DIGEST = HEADER_BYTES - 32
+};
+_Static_assert(AT_BLOCK_DIGEST + 32 <= AT_DIGEST, "header");
+
+/* What waits to be written. */
+typedef struct slot {
+    kt__kv_block block; /* its ids point to `ids` */
+    int32_t ids[KT__PAGE_POS];
+    uint8_t *file; /* [HEADER_BYTES + block_bytes], the block in its place */
+} slot;
+
+struct kt__disk {
+    kt__kv_shape shape;
+    size_t block_bytes, file_bytes;
+    uint64_t max_bytes;
+    kt__digest binding;
+    kt__log *log;
+    int root, dir; /* DIR and the binding's directory below it */
+    char *path;
+    uint8_t *read_file; /* [file_bytes], get's */
+
+    pthread_mutex_t lock;
+    pthread_cond_t work, idle;
+    pthread_t thread;
+    bool has_thread, stop, writing;
+    slot *slots; /* [n_slots], a ring: n_waiting of them from `first` on */
+    uint8_t *slot_bytes;
+    size_t n_slots, first, n_waiting;
+    kt__kv_key lost[N_LOST]; /* not kept lately: what follows them would never be found */
+    size_t n_lost, next_lost;
+    kt_cache_stats stats;
+
+    /* the writing thread's */
+    uint64_t unswept_bytes;
+    int64_t paused_until_us;
+    uint64_t n_temp;
+    bool warned;
+};
+
+/* ---- names ---- */
+
+void kt__disk_name(const kt__kv_block *b, char out[KT__DISK_NAME_BYTES]) {
+    snprintf(out, KT__DISK_NAME_BYTES,
+             "%06x-%016" PRIx64 "%016" PRIx64 "-%016" PRIx64 "%016" PRIx64 ".kv",
+             (unsigned)b->index & 0xffffffu, b->key.w[0], b->key.w[1], b->parent.w[0],
+             b->parent.w[1]);
+}
+
+static bool parse_hex(const char *s, int n, uint64_t *out) {
+    *out = 0;
+    for (int i = 0; i < n; i++) {
+        int digit = s[i] >= '0' && s[i] <= '9'   ? s[i] - '0'
+                    : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10
+                                                 : -1;
+        if (digit < 0) return false;
+        *out = *out << 4 | (uint64_t)digit;
+    }
+    return true;
+}
+
+bool kt__disk_parse_name(const char *name, kt__kv_block *out) {
+    uint64_t index;
+    if (strlen(name) != 6 + 1 + 32 + 1 + 32 + 3) return false;
+    if (name[6] != '-' || name[39] != '-' || strcmp(name + 72, ".kv") != 0) return false;
+    *out = (kt__kv_block){0};
+    if (!parse_hex(name, 6, &index) || !parse_hex(name + 7, 16, &out->key.w[0]) ||
+        !parse_hex(name + 23, 16, &out->key.w[1]) || !parse_hex(name + 40, 16, &out->parent.w[0]) ||
+        !parse_hex(name + 56, 16, &out->parent.w[1]))
+        return false;
+    out->index = (int32_t)index;
+    return true;
+}
+
+/* ---- a block's file ---- */
+
+static void put_digest(uint8_t *out, kt__digest d) {
+    for (int i = 0; i < 4; i++) kt__io_put(out + 8 * i, d.w[i], 8);
+}
+
+static void put_key(uint8_t *out, kt__kv_key key) {
+    kt__io_put(out, key.w[0], 8);
+    kt__io_put(out + 8, key.w[1], 8);
+}
+
+/* All of the header but the block's digest and its own. */
+static void frame(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYTES]) {
+    memset(h, 0, HEADER_BYTES);
+    memcpy(h, magic, sizeof magic);
+    kt__io_put(h + AT_VERSION, VERSION, 4);
+    kt__io_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
+    kt__io_put(h + AT_BYTES, d->block_bytes, 8);
+    put_digest(h + AT_BINDING, d->binding);
+    put_key(h + AT_KEY, b->key);
+    put_key(h + AT_PARENT, b->parent);
+    kt__io_put(h + AT_INDEX, (uint64_t)b->index, 4);
+    for (int i = 0; i < KT__PAGE_POS; i++) kt__io_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
+}
+
+static void sign(uint8_t *file, size_t block_bytes) {
+    put_digest(file + AT_BLOCK_DIGEST, kt__hash_bytes(SEED, file + HEADER_BYTES, block_bytes));
+    put_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST));
+}
+
+/* Whether file is what we would have written for this block. */
+static bool is_valid(const kt__disk *d, const kt__kv_block *b, const uint8_t *file) {
+    uint8_t h[HEADER_BYTES], digest[32];
+    frame(d, b, h);
+    if (memcmp(h, file, AT_BLOCK_DIGEST) != 0) return false;
+    put_digest(digest, kt__hash_bytes(SEED, file, AT_DIGEST));
+    if (memcmp(digest, file + AT_DIGEST, sizeof digest) != 0) return false;
+    put_digest(digest, kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
+    return memcmp(digest, file + AT_BLOCK_DIGEST, sizeof digest) == 0;
+}
+
+static void note_use(int fd, const struct stat *st) {
+    if (time(NULL) - st->st_mtime < USE_S) return;
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    (void)futimens(fd, times); /* no right to: it looks less used than it is */
+}
+
+typedef enum found { FOUND, ABSENT, DAMAGED } found;
+
+static found read_block(const kt__disk *d, const kt__kv_block *b, const char *name) {
+    struct stat st;
+    int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno == ENOENT ? ABSENT : DAMAGED;
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)d->file_bytes &&
+              kt__io_read_at(fd, d->read_file, d->file_bytes, 0) && is_valid(d, b, d->read_file);
+    if (ok) note_use(fd, &st);
+    close(fd);
+    return ok ? FOUND : DAMAGED;
+}
+
+/* ---- the store ---- */
+
+static bool get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
+    kt__disk *d = user;
+    char name[KT__DISK_NAME_BYTES];
+    kt__disk_name(b, name);
+    found result = read_block(d, b, name);
+    if (result == FOUND) kt__kv_block_write(kv, page, d->read_file + HEADER_BYTES);
+    if (result == DAMAGED) (void)unlinkat(d->dir, name, 0); /* so that it can be written again */
+    pthread_mutex_lock(&d->lock);
+    d->stats.n_found += result == FOUND;
+    d->stats.n_missed += result == ABSENT;
+    d->stats.n_damaged += result == DAMAGED;
+    if (result == FOUND) d->stats.bytes_read += d->file_bytes;
+    pthread_mutex_unlock(&d->lock);
+    return result == FOUND;
+}
+
+static bool has(void *user, const kt__kv_block *b) {
+    const kt__disk *d = user;
+    char name[KT__DISK_NAME_BYTES];
+    kt__disk_name(b, name);
+    return faccessat(d->dir, name, F_OK, 0) == 0;
+}
+
+static bool is_lost(const kt__disk *d, kt__kv_key key) {
+    for (size_t i = 0; i < d->n_lost; i++) {
+        if (kt__kv_key_equal(d->lost[i], key)) return true;
+    }
+    return false;
+}
+
+static void lose(kt__disk *d, kt__kv_key key) {
+    d->stats.n_dropped++;
+    if (is_lost(d, key)) return;
+    d->lost[d->next_lost] = key;
+    d->next_lost = (d->next_lost + 1) % N_LOST;
+    if (d->n_lost < N_LOST) d->n_lost++;
+}
+
+static void unlose(kt__disk *d, kt__kv_key key) {
+    for (size_t i = 0; i < d->n_lost; i++) {
+        if (kt__kv_key_equal(d->lost[i], key)) d->lost[i] = (kt__kv_key){{0, 0}};
+    }
+}
+
+/* The slot behind those that wait is ours to fill: the writing thread does not look at it yet. */
+static void put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
+    kt__disk *d = user;
+    pthread_mutex_lock(&d->lock);
+    bool keep = d->n_waiting < d->n_slots && !d->stop && !is_lost(d, b->parent);
+    if (!keep) lose(d, b->key);
+    slot *s = &d->slots[(d->first + d->n_waiting) % d->n_slots];
+    pthread_mutex_unlock(&d->lock);
+    if (!keep) return;
+    s->block = *b;
+    memcpy(s->ids, b->ids, sizeof s->ids);
+    s->block.ids = s->ids;
+    kt__kv_block_read(kv, page, s->file + HEADER_BYTES);
+    pthread_mutex_lock(&d->lock);
+    unlose(d, b->key);
+    d->n_waiting++;
+    pthread_cond_signal(&d->work);
+    pthread_mutex_unlock(&d->lock);
+}
+
+kt__kv_store kt__disk_store(kt__disk *d) {
+    return (kt__kv_store){.user = d, .get = get, .put = put, .has = has};
+}
+
+/* ---- the writing thread ---- */
+
+typedef enum wrote { WROTE, PRESENT, FAILED } wrote;
+
+static wrote write_new(kt__disk *d, const slot *s, const char *name) {
+    char temp[64];
+    snprintf(temp, sizeof temp, ".tmp-%ld-%" PRIx64 "-%" PRIx64, (long)getpid(),
+             (uint64_t)(uintptr_t)d, d->n_temp++);
+    int fd = openat(d->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return FAILED;
+    bool ok = kt__io_write(fd, s->file, d->file_bytes);
+    int why = errno;
+    if (close(fd) != 0 && ok) ok = false, why = errno;
+    if (ok && renameat(d->dir, temp, d->dir, name) != 0) ok = false, why = errno;
+    if (ok) return WROTE;
+    (void)unlinkat(d->dir, temp, 0);
+    errno = why;
+    return FAILED;
+}
+
+static wrote write_slot(kt__disk *d, slot *s) {
+    char name[KT__DISK_NAME_BYTES];
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    kt__disk_name(&s->block, name);
+    if (utimensat(d->dir, name, times, AT_SYMLINK_NOFOLLOW) == 0) return PRESENT;
+    frame(d, &s->block, s->file);
+    sign(s->file, d->block_bytes);
+    return write_new(d, s, name);
+}
+
+static void warn_once(kt__disk *d, int why) {
+    if (d->warned || !d->log) return;
+    d->warned = true;
+    kt__log_line(d->log, KT_LOG_WARN,
+                 "the cache in %s cannot be written: %s; it is tried again now and then", d->path,
+                 strerror(why));
+}
+
+static void sweep(kt__disk *d) {
+    kt__disk_swept swept;
+    if (!kt__disk_sweep(d->root, d->max_bytes, &swept)) return; /* again after the next block */
+    d->unswept_bytes = 0;
+    pthread_mutex_lock(&d->lock);
+    d->stats.n_evicted += swept.n_removed;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* One slot, with the lock given up meanwhile. */
+static void write_one(kt__disk *d) {
+    slot *s = &d->slots[d->first];
+    d->writing = true;
+    pthread_mutex_unlock(&d->lock);
+    wrote result = FAILED;
+    if (kt__now_us() >= d->paused_until_us) {
+        result = write_slot(d, s);
+        if (result == FAILED) {
+            warn_once(d, errno);
+            d->paused_until_us = kt__now_us() + PAUSE_US;
+        }
+    }
+    if (result == WROTE) d->unswept_bytes += d->file_bytes;
+    if (d->unswept_bytes > d->max_bytes / SWEEP_SHARE) sweep(d);
+    pthread_mutex_lock(&d->lock);
+    d->stats.n_written += result == WROTE;
+    d->stats.n_present += result == PRESENT;
+    d->stats.n_failed += result == FAILED;
+    if (result == WROTE) d->stats.bytes_written += d->file_bytes;
+    if (result == FAILED) lose(d, s->block.key);
+    d->first = (d->first + 1) % d->n_slots;
+    d->n_waiting--;
+    d->writing = false;
+}
+
+static void *write_all(void *user) {
+    kt__disk *d = user;
+    sweep(d);
+    pthread_mutex_lock(&d->lock);
+    for (;;) {
+        while (d->n_waiting) write_one(d);
+        pthread_cond_broadcast(&d->idle);
+        if (d->stop) break;
+        pthread_cond_wait(&d->work, &d->lock);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+void kt__disk_flush(kt__disk *d) {
+    pthread_mutex_lock(&d->lock);
+    while (d->n_waiting) pthread_cond_wait(&d->idle, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void kt__disk_get_stats(kt__disk *d, kt_cache_stats *out) {
+    pthread_mutex_lock(&d->lock);
+    *out = d->stats;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- opening ---- */
+
+static kt_status fail_dir(const kt__disk *d, const char *what, kt_error *err) {
+    return kt__fail_at(err, KT_E_IO, d->path, UINT64_MAX, "the cache directory %s: %s", what,
+                       strerror(errno));
+}
+
+/* mkdir -p */
+static kt_status make_path(const kt__disk *d, kt_error *err) {
+    char *end = d->path;
+    bool ok = true;
+    while (ok && *end) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char was = *end;
+        *end = '\0';
+        ok = mkdir(d->path, 0700) == 0 || errno == EEXIST || errno == EROFS || errno == EACCES;
+        *end = was;
+    }
+    return ok ? KT_OK : fail_dir(d, "cannot be made", err);
+}
+
+/* Blocks become part of answers: nobody else may have put them there. */
+static kt_status check_owner(const kt__disk *d, kt_error *err) {
+    struct stat st;
+    if (fstat(d->dir, &st) != 0) return fail_dir(d, "cannot be read", err);
+    if (st.st_uid == geteuid() && !(st.st_mode & 022)) return KT_OK;
+    return kt__fail_at(
+        err, KT_E_ARG, d->path, UINT64_MAX,
+        "others may write to the cache directory: give one that belongs to you, with "
+        "mode 0700");
+}
+
+static kt_status open_directories(kt__disk *d, kt_error *err) {
+    char name[KT__DISK_DIR_BYTES + 1];
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    kt_status status = make_path(d, err);
+    if (status != KT_OK) return status;
+    d->root = open(d->path, flags);
+    if (d->root < 0) return fail_dir(d, "cannot be opened", err);
+    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64, d->binding.w[0], d->binding.w[1]);
+    if (mkdirat(d->root, name, 0700) != 0 && errno != EEXIST)
+        return fail_dir(d, "cannot be written", err);
+    d->dir = openat(d->root, name, flags | O_NOFOLLOW);
+    if (d->dir < 0) return fail_dir(d, "cannot be opened", err);
+    return check_owner(d, err);
+}
+
+static kt_status make_queue(kt__disk *d, uint64_t bytes, kt_error *err) {
+    uint64_t slots = (bytes ? bytes : DEFAULT_QUEUE) / d->file_bytes;
+    if (!bytes && slots < DEFAULT_SLOTS) slots = DEFAULT_SLOTS;
+    d->n_slots = (size_t)(slots < MIN_SLOTS ? MIN_SLOTS : slots > MAX_SLOTS ? MAX_SLOTS : slots);
+    d->slots = kt__calloc(d->n_slots, sizeof *d->slots);
+    d->slot_bytes = kt__calloc(d->n_slots, d->file_bytes); /* touched as it is used */
+    d->read_file = kt__malloc(d->file_bytes);
+    if (!d->slots || !d->slot_bytes || !d->read_file)
+        return kt__fail_nomem(err, "the disk cache's queue", d->n_slots * d->file_bytes);
+    for (size_t i = 0; i < d->n_slots; i++) d->slots[i].file = d->slot_bytes + i * d->file_bytes;
+    return KT_OK;
+}
+
+/* Signals are for the program's own threads. */
+static kt_status start_thread(kt__disk *d, kt_error *err) {
+    sigset_t all, was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &was);
+    int rc = pthread_create(&d->thread, NULL, write_all, d);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    d->has_thread = rc == 0;
+    return rc == 0 ? KT_OK
+                   : kt__fail(err, KT_E_NOMEM, "no thread for the disk cache: %s", strerror(rc));
+}
+
+static kt_status disk_new(kt__disk **out, kt_error *err) {
+    kt__disk *d = kt__calloc(1, sizeof *d);
+    if (!d) return kt__fail_nomem(err, "the disk cache", sizeof *d);
+    d->root = d->dir = -1;
+    if (pthread_mutex_init(&d->lock, NULL) == 0) {
+        if (pthread_cond_init(&d->work, NULL) == 0) {
+            if (pthread_cond_init(&d->idle, NULL) == 0) {
+                *out = d;
+                return KT_OK;
+            }
+            pthread_cond_destroy(&d->work);
+        }
+        pthread_mutex_destroy(&d->lock);
+    }
+    kt__free(d);
+    return kt__fail_nomem(err, "the disk cache's lock", 0);
+}
+
+kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape, kt__disk **out,
+                        kt_error *err) {
+    kt__disk *d = NULL;
+    *out = NULL;
+    kt_status status = disk_new(&d, err);
+    if (status != KT_OK) return status;
+    d->shape = *shape;
+    d->block_bytes = kt__kv_block_bytes(shape);
+    d->file_bytes = HEADER_BYTES + d->block_bytes;
+    d->max_bytes = params->max_bytes ? params->max_bytes : DEFAULT_BYTES;
+    d->binding = kt__hash_bytes(SEED, params->binding, params->n_binding);
+    d->log = params->log;
+    d->path = kt__strdup(params->dir);
+    if (!d->path) {
+        status = kt__fail_nomem(err, "a directory's name", 0);
+        goto out;
+    }
+    if (d->max_bytes / MIN_FILES < d->file_bytes) {
+        status = kt__fail(err, KT_E_ARG,
+                          "a disk cache of %" PRIu64
+                          " bytes is too small: a block has %zu, and %d should fit",
+                          d->max_bytes, d->file_bytes, MIN_FILES);
+        goto out;
+    }
+    KT__TRY(open_directories(d, err));
+    KT__TRY(make_queue(d, params->queue_bytes, err));
+    KT__TRY(start_thread(d, err));
+    *out = d;
+    d = NULL;
+out:
+    kt__disk_close(d);
+    return status;
+}
+
+void kt__disk_close(kt__disk *d) {
+    if (!d) return;
+    if (d->has_thread) {
+        pthread_mutex_lock(&d->lock);
+        d->stop = true;
+        pthread_cond_signal(&d->work);
+        pthread_mutex_unlock(&d->lock);
+        pthread_join(d->thread, NULL);
+    }
+    if (d->dir >= 0) close(d->dir);
+    if (d->root >= 0) close(d->root);
+    pthread_cond_destroy(&d->idle);
+    pthread_cond_destroy(&d->work);
+    pthread_mutex_destroy(&d->lock);
+    kt__free(d->slots);
+    kt__free(d->slot_bytes);
+    kt__free(d->read_file);
+    kt__free(d->path);
+    kt__free(d);
+}

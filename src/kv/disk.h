@@ -1,0 +1,65 @@
+/* K/V blocks on disk: a kt__kv_store (kv/prefix.h) over a directory.
+ *
+ * Owns: one file a block, named by what it was computed from, so that the file system is the index;
+ * a thread that writes them; and the size of the directory. Does not know what the binding says nor
+ * when a block is wanted.
+ *
+ * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options. A
+ * file is written under a temporary name and renamed, and carries digests of its header and its
+ * block: a process may be killed at any moment, and several may use one directory, without a lock.
+ * What is damaged, cut short or of something else is not found, and removed. Files are read, not
+ * mapped: one that is truncated meanwhile is a short read.
+ *
+ * Least recently used first: a file's time of modification is its last use. A block is as recent as
+ * the most recent of those that follow it, so that a chain goes from its end.
+ *
+ * Threads: get, put and has come from one thread at a time; everything else from any. put copies
+ * the block into a queue of fixed size, and lets it be when that is full. No allocation after
+ * opening, but in the writing thread. */
+#ifndef KT_KV_DISK_H
+#define KT_KV_DISK_H
+
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "kv/prefix.h"
+
+typedef struct kt__disk kt__disk;
+
+typedef struct kt__disk_params {
+    const char *dir;
+    uint64_t max_bytes;   /* of all files in dir; 0: 8 GiB */
+    uint64_t queue_bytes; /* 0: 32 MiB, but 40 blocks at least */
+    const void *binding;  /* what every block depends on beside its key */
+    size_t n_binding;
+    kt__log *log; /* NULL: silent */
+} kt__disk_params;
+
+kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape, kt__disk **out,
+                        kt_error *err) KT_CHECKED;
+void kt__disk_close(kt__disk *disk); /* writes what waits */
+void kt__disk_flush(kt__disk *disk); /* waits until nothing waits */
+kt__kv_store kt__disk_store(kt__disk *disk);
+void kt__disk_get_stats(kt__disk *disk, kt_cache_stats *out);
+
+/* ---- between disk.c and disk_evict.c ---- */
+
+enum {
+    KT__DISK_NAME_BYTES = 80, /* of a file, with its NUL */
+    KT__DISK_DIR_BYTES = 32   /* of a binding's directory, without */
+};
+
+typedef struct kt__disk_swept {
+    uint64_t n_removed; /* blocks */
+    uint64_t bytes;     /* of the files that are left */
+} kt__disk_swept;
+
+void kt__disk_name(const kt__kv_block *block, char out[KT__DISK_NAME_BYTES]);
+/* The key and parent of a block's file; false for other names. */
+bool kt__disk_parse_name(const char *name, kt__kv_block *out);
+/* Looks at everything below root; if it is more than max_bytes, removes blocks until 15/16 of that
+ * are left. Files of writers that are no more go too. Only one process does it at a time; false
+ * when another one is at it, or when the directory cannot be read. */
+bool kt__disk_sweep(int root, uint64_t max_bytes, kt__disk_swept *out);
+
+#endif

@@ -1,0 +1,196 @@
+/* The size of the cache's directory: what there is, what was used last, and what goes. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "kv/disk.h"
+
+enum { MAX_FILES = 1 << 22, TEMP_AGE_S = 3600 };
+
+typedef struct file {
+    kt__kv_key key, parent;
+    int32_t index, dir; /* dir: into sweep's directories */
+    int64_t used_ns;
+    uint64_t bytes;
+    bool orphan; /* what it follows is gone: it cannot be reached */
+} file;
+
+typedef struct sweep {
+    char (*dirs)[KT__DISK_DIR_BYTES + 1];
+    size_t n_dirs, cap_dirs;
+    file *files;
+    size_t n_files, cap_files;
+    uint64_t bytes; /* of all, temporary ones included */
+} sweep;
+
+/* ---- looking ---- */
+
+/* A listing of its own, from the start. */
+static DIR *list(int dir, const char *name) {
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0) close(fd);
+    return d;
+}
+
+static bool grow(void **items, size_t n, size_t *cap, size_t size) {
+    if (n < *cap) return true;
+    size_t more = *cap ? *cap * 2 : 64;
+    void *p = kt__realloc_array(*items, more, size);
+    if (!p) return false;
+    *items = p;
+    *cap = more;
+    return true;
+}
+
+/* ".tmp-PID-...": true when nobody writes it any more. On a file system that several machines share
+ * the process may be another one's; it then loses one block. */
+static bool is_abandoned(const char *name, const struct stat *st) {
+    long pid = atol(name + 5);
+    bool gone = pid <= 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    return gone || time(NULL) - st->st_mtime > TEMP_AGE_S;
+}
+
+static bool add_file(sweep *s, int dir, const char *name) {
+    struct stat st;
+    kt__kv_block b;
+    if (name[0] == '.' && strncmp(name, ".tmp-", 5) != 0) return true;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) return true;
+    uint64_t bytes = (uint64_t)st.st_size;
+    if (name[0] == '.') {
+        if (!is_abandoned(name, &st) || unlinkat(dir, name, 0) != 0) s->bytes += bytes;
+        return true;
+    }
+    if (!kt__disk_parse_name(name, &b)) return true; /* not ours: not counted, not touched */
+    s->bytes += bytes;
+    if (s->n_files == MAX_FILES) return true;
+    void *items = s->files;
+    bool ok = grow(&items, s->n_files, &s->cap_files, sizeof *s->files);
+    s->files = items;
+    if (!ok) return false;
+    int64_t used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    s->files[s->n_files++] =
+        (file){b.key, b.parent, b.index, (int32_t)s->n_dirs, used_ns, bytes, false};
+    return true;
+}
+
+static bool add_directory(sweep *s, int root, const char *name) {
+    void *items = s->dirs;
+    bool ok = grow(&items, s->n_dirs, &s->cap_dirs, sizeof *s->dirs);
+    s->dirs = items;
+    if (!ok) return false;
+    DIR *d = list(root, name);
+    if (!d) return true;
+    const struct dirent *entry;
+    while (ok && (entry = readdir(d)) != NULL) ok = add_file(s, dirfd(d), entry->d_name);
+    closedir(d);
+    memcpy(s->dirs[s->n_dirs++], name, KT__DISK_DIR_BYTES + 1);
+    return ok;
+}
+
+static bool look(sweep *s, int root) {
+    DIR *d = list(root, ".");
+    bool ok = d != NULL;
+    const struct dirent *entry;
+    while (ok && (entry = readdir(d)) != NULL) {
+        const char *name = entry->d_name;
+        bool ours = strlen(name) == KT__DISK_DIR_BYTES &&
+                    strspn(name, "0123456789abcdef") == KT__DISK_DIR_BYTES;
+        if (ours) ok = add_directory(s, root, name);
+    }
+    if (d) closedir(d);
+    return ok;
+}
+
+/* ---- choosing ---- */
+
+static int compare_keys(const file *a, const file *b) {
+    if (a->dir != b->dir) return a->dir < b->dir ? -1 : 1;
+    return memcmp(&a->key, &b->key, sizeof a->key);
+}
+
+static int by_key(const void *a, const void *b) {
+    return compare_keys(a, b);
+}
+
+/* Last in a chain first. */
+static int by_index_down(const void *a, const void *b) {
+    const file *x = *(file *const *)a, *y = *(file *const *)b;
+    return x->index != y->index ? (x->index < y->index ? 1 : -1) : compare_keys(x, y);
+}
+
+/* Those out of reach, then the least recently used; of equals the last in a chain. */
+static int by_worth(const void *a, const void *b) {
+    const file *x = *(file *const *)a, *y = *(file *const *)b;
+    if (x->orphan != y->orphan) return x->orphan ? -1 : 1;
+    if (x->used_ns != y->used_ns) return x->used_ns < y->used_ns ? -1 : 1;
+    return by_index_down(a, b);
+}
+
+static file *find_parent(const sweep *s, const file *f) {
+    file wanted = {.key = f->parent, .dir = f->dir};
+    return bsearch(&wanted, s->files, s->n_files, sizeof wanted, by_key);
+}
+
+/* From the ends of chains to their beginnings: whoever is followed by something recent is recent.
+ * Then back: whoever follows nothing is an orphan, and so is what follows it. */
+static void connect_chains(const sweep *s, file **order) {
+    qsort(order, s->n_files, sizeof *order, by_index_down);
+    for (size_t i = 0; i < s->n_files; i++) {
+        file *parent = order[i]->index > 0 ? find_parent(s, order[i]) : NULL;
+        if (parent && parent->index < order[i]->index && parent->used_ns < order[i]->used_ns)
+            parent->used_ns = order[i]->used_ns;
+    }
+    for (size_t i = s->n_files; i-- > 0;) {
+        const file *parent = order[i]->index > 0 ? find_parent(s, order[i]) : NULL;
+        order[i]->orphan = order[i]->index > 0 && (!parent || parent->orphan);
+    }
+}
+
+static void remove_files(sweep *s, int root, file **order, uint64_t target, kt__disk_swept *out) {
+    for (size_t i = 0; i < s->n_files && s->bytes > target; i++) {
+        char path[KT__DISK_DIR_BYTES + 1 + KT__DISK_NAME_BYTES], name[KT__DISK_NAME_BYTES];
+        const file *f = order[i];
+        kt__kv_block b = {.key = f->key, .parent = f->parent, .index = f->index};
+        kt__disk_name(&b, name);
+        snprintf(path, sizeof path, "%s/%s", s->dirs[f->dir], name);
+        if (unlinkat(root, path, 0) != 0 && errno != ENOENT) continue;
+        s->bytes -= f->bytes;
+        out->n_removed++;
+    }
+}
+
+static bool make_room(sweep *s, int root, uint64_t target, kt__disk_swept *out) {
+    file **order = kt__calloc(s->n_files + 1, sizeof *order);
+    if (!order) return false;
+    qsort(s->files, s->n_files, sizeof *s->files, by_key);
+    for (size_t i = 0; i < s->n_files; i++) order[i] = &s->files[i];
+    connect_chains(s, order);
+    qsort(order, s->n_files, sizeof *order, by_worth);
+    remove_files(s, root, order, target, out);
+    kt__free(order);
+    return true;
+}
+
+bool kt__disk_sweep(int root, uint64_t max_bytes, kt__disk_swept *out) {
+    sweep s = {0};
+    *out = (kt__disk_swept){0};
+    int fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    bool ok = flock(fd, LOCK_EX | LOCK_NB) == 0 && look(&s, root);
+    if (ok && s.bytes > max_bytes) ok = make_room(&s, root, max_bytes - max_bytes / 16, out);
+    out->bytes = s.bytes;
+    close(fd); /* and with it the lock */
+    kt__free(s.dirs);
+    kt__free(s.files);
+    return ok;
+}
