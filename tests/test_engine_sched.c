@@ -471,6 +471,42 @@ static void test_cancel_frees_at_once(void **state) {
     finish(s, f);
 }
 
+/* Two readers do not read: they lose lanes and pages to those who do, and get them back. */
+static void test_slow_readers_hold_up_nobody(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    f->n_parallel = 2;
+    f->n_pages = 14;
+    kt__sched *s = new_sched(f);
+    fake_task *slow[2];
+    for (int i = 0; i < 2; i++) slow[i] = add(s, f, "a", 90, 60);
+    for (int i = 0; i < 4; i++) (void)kt__sched_step(s);
+    for (int i = 0; i < 2; i++) slow[i]->task.held = true;
+    fake_task *other = add(s, f, "a", 150, 60);
+    for (int i = 0; i < 200; i++) (void)kt__sched_step(s);
+    assert_int_equal(other->n_end, 1);
+    assert_int_equal(slow[0]->n_end + slow[1]->n_end, 0);
+    for (int i = 0; i < 2; i++) slow[i]->task.held = false;
+    run(s, f, 1000);
+    finish(s, f);
+}
+
+/* Nothing will make room: the answer ends, and says whether more memory would have helped. */
+static void test_out_of_pages_alone(void **state) {
+    (void)state;
+    for (int outside = 0; outside < 2; outside++) {
+        fake *f = new_fake(1);
+        f->n_pages = 10;
+        f->n_used = outside ? 4 : 0;
+        kt__sched *s = new_sched(f);
+        fake_task *t = add(s, f, "a", 80, 1000);
+        run(s, f, 1000);
+        assert_int_equal(t->task.finish, outside ? KT_FINISH_ERROR : KT_FINISH_CONTEXT);
+        f->n_used -= outside ? 4 : 0;
+        finish(s, f);
+    }
+}
+
 /* In a quiet hour and in a busy one the forecast is within a third of what comes. */
 static void test_predictions(void **state) {
     (void)state;
@@ -482,7 +518,7 @@ static void test_predictions(void **state) {
         add(s, f, "a", 500, 50);
         run(s, f, 10000);
         if (busy) {
-            for (int i = 0; i < 4; i++) add(s, f, "a", 2000, 300);
+            for (int i = 0; i < 4; i++) add(s, f, "a", 20, 300);
             for (int i = 0; i < 5; i++) (void)kt__sched_step(s);
         }
         kt__sched_get_load(s, &load);
@@ -507,6 +543,8 @@ int main(void) {
         cmocka_unit_test(test_a_higher_priority_goes_first_and_suspends),
         cmocka_unit_test(test_clients_get_equal_shares),
         cmocka_unit_test(test_cancel_frees_at_once),
+        cmocka_unit_test(test_slow_readers_hold_up_nobody),
+        cmocka_unit_test(test_out_of_pages_alone),
         cmocka_unit_test(test_predictions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

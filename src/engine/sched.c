@@ -281,8 +281,9 @@ static bool goes_before(const kt__task *a, const kt__task *b) {
 }
 
 /* a is worth more than b when one of them has to go: shares do not count, or the two would take
- * turns in throwing each other out */
+ * turns in throwing each other out. Who waits for a slow reader holds up nobody. */
 static bool outranks(const kt__task *a, const kt__task *b) {
+    if (a->held != b->held) return b->held;
     if (a->priority != b->priority) return a->priority > b->priority;
     return a->serial < b->serial;
 }
@@ -290,7 +291,7 @@ static bool outranks(const kt__task *a, const kt__task *b) {
 static kt__task *next_in_line(const kt__sched *s) {
     kt__task *best = NULL;
     for (kt__task *t = s->waiting.head; t; t = t->next) {
-        if (t->state == KT__TASK_SIBLING) continue;
+        if (t->state == KT__TASK_SIBLING || t->held) continue;
         if (!best || goes_before(t, best)) best = t;
     }
     return best;
@@ -397,6 +398,7 @@ static kt__task *who_yields(const kt__sched *s, const kt__task *candidate) {
     kt__task *worst = NULL;
     for (kt__task *t = s->running.head; t; t = t->next) {
         if (t->in_batch || t->state != KT__TASK_RUNNING) continue;
+        if (t->held) return t;
         if (!worst || goes_before(worst, t)) worst = t;
     }
     if (!worst) return NULL;
@@ -424,13 +426,14 @@ static void start_siblings(kt__sched *s) {
 
 static void admit(kt__sched *s) {
     start_siblings(s);
-    for (;;) {
+    for (int i = 0; i < s->p.n_parallel; i++) {
         kt__task *candidate = next_in_line(s);
         if (!candidate) return;
         bool room = has_room(s, candidate);
         if (n_lanes_used(s) >= s->p.n_parallel || !room) {
             kt__task *worst = who_yields(s, candidate);
-            if (!worst || (!room && worst->priority == candidate->priority)) return;
+            if (!worst) return;
+            if (!room && !worst->held && worst->priority >= candidate->priority) return;
             park(s, worst);
             if (!room) drop_pages(s, worst);
         }
