@@ -38,6 +38,13 @@ void *kt__calloc(size_t count, size_t size) {
     return count && size ? calloc(count, size) : calloc(1, 1);
 }
 
+void *kt__calloc_written(size_t count, size_t size) {
+    size_t bytes;
+    if (!kt__mul_size(count, size, &bytes)) return NULL;
+    void *p = kt__malloc(bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
 void *kt__realloc_array(void *old, size_t count, size_t size) {
     size_t bytes;
     guard();

@@ -17,6 +17,10 @@
 /* NULL when memory is short or a size overflows. A zero size gives a pointer that can be freed. */
 void *kt__malloc(size_t size) KT__MALLOC_ATTR;
 void *kt__calloc(size_t count, size_t size) KT__MALLOC_ATTR;
+/* kt__calloc for a large table that will be filled in no order: its pages are written now. Zeroes
+ * that are read before they are written cost a second page fault, and an interrupt of every other
+ * processor that runs this process. */
+void *kt__calloc_written(size_t count, size_t size) KT__MALLOC_ATTR;
 void *kt__realloc_array(void *old, size_t count, size_t size) __attribute__((warn_unused_result));
 /* align: a power of two, at least sizeof(void *). Released with kt__free. */
 void *kt__aligned_alloc(size_t align, size_t size) KT__MALLOC_ATTR;

@@ -172,7 +172,7 @@ static void insert_tokens(kt__tokenizer *tok, const uint64_t *hashes) {
 static kt_status build_slots(kt__tokenizer *tok, kt_error *err) {
     size_t n = tok->n_vocab;
     tok->slot_bits = table_bits(n);
-    tok->slots = kt__calloc((size_t)1 << tok->slot_bits, sizeof *tok->slots);
+    tok->slots = kt__calloc_written((size_t)1 << tok->slot_bits, sizeof *tok->slots);
     uint64_t *hashes = kt__malloc(n * sizeof *hashes);
     if (!tok->slots || !hashes) {
         kt__free(hashes);
@@ -366,7 +366,7 @@ static kt_status build_merges(kt__tokenizer *tok, const kt__tok_source *src, kt_
     kt__buf buf;
     kt__buf_init(&buf, SIZE_MAX / 2);
     tok->merge_bits = table_bits(src->n_merges);
-    tok->merges = kt__calloc((size_t)1 << tok->merge_bits, sizeof *tok->merges);
+    tok->merges = kt__calloc_written((size_t)1 << tok->merge_bits, sizeof *tok->merges);
     if (!tok->merges) return kt__fail_nomem(err, "merges", src->n_merges * sizeof *tok->merges);
     for (size_t i = 0; i < src->n_merges; i += MERGE_BLOCK) {
         size_t n = src->n_merges - i < MERGE_BLOCK ? src->n_merges - i : MERGE_BLOCK;
