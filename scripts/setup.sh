@@ -43,7 +43,7 @@ install_packages() {
     fi
 }
 
-# build DIR TYPE [cmake arguments]: configures once, then builds
+# build DIR TYPE [cmake arguments]: configures once, then builds everything, or the targets in KT_TARGETS
 build() {
     dir=$1
     type=$2
@@ -58,7 +58,8 @@ build() {
         }
     fi
     say "building $dir"
-    ninja -C "$dir" >"$log" 2>&1 || {
+    # shellcheck disable=SC2086
+    ninja -C "$dir" ${KT_TARGETS:-} >"$log" 2>&1 || {
         grep -E 'error|warning|undefined' "$log" | head -20 >&2
         die "the build failed (log: $log)" "remove $dir and try again; if it persists, report the log"
     }

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 
-/* A tier is in the build when its file is in the tree and the processor family fits. */
-#if defined(__x86_64__)
+/* A tier is in the build when its file is in the tree and the processor family fits; KT_REF_ONLY:
+ * the reference alone. */
+#if defined(KT_REF_ONLY)
+#elif defined(__x86_64__)
 #if __has_include("kernels/tier_avx2.c")
 #define KT_TIER_HAVE_AVX2 1
 #endif
