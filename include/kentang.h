@@ -259,6 +259,7 @@ typedef struct kt_engine_info {
     uint64_t kv_bytes_used; /* pages in use, those that are only kept for later prompts included */
     uint64_t scratch_bytes;
     int32_t n_parallel, n_queue_max, gap_ms, n_draft;
+    uint64_t mem_budget_bytes, mem_planned_bytes; /* the context's; this engine's plan, the sum */
 } kt_engine_info;
 
 /* What an engine with such parameters will use, before anything is allocated; what is 0 in params
@@ -705,9 +706,10 @@ KT_API kt_status KT_CHECKED kt_seq_save(kt_seq *seq, const char *path, kt_error 
 KT_API kt_status KT_CHECKED kt_seq_restore(kt_seq *seq, const char *path, kt_error *err);
 
 /* An automatic cache on disk below an engine: every full block of 16 positions that is computed for
- * a request is kept in a directory, under what it was computed from, and found again by any engine
- * of any process with the same model and options. Files are written by a thread of its own, never
- * by the one that computes; a file that is damaged, or of something else, is as good as absent. */
+ * a submitted request is kept in a directory, under what it was computed from, and found again by
+ * any engine of any process with the same model and options. Files are written by a thread of its
+ * own, never by the one that computes; a file that is damaged, or of something else, is as good as
+ * absent. */
 typedef struct kt_cache kt_cache;
 
 typedef struct kt_cache_params {
@@ -731,12 +733,6 @@ KT_API kt_status KT_CHECKED kt_cache_open(kt_engine *engine, const kt_cache_para
 /* Writes what still waits, and lets go of the engine. */
 KT_API void kt_cache_close(kt_cache *cache);
 KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
-/* For sequences, which do not use the cache by themselves. restore replaces what seq holds by the
- * longest part of ids[n] that the cache has (maybe nothing; *n_found positions); keep offers seq's
- * full blocks, and waits until they are written. */
-KT_API kt_status KT_CHECKED kt_cache_restore(kt_cache *cache, kt_seq *seq, const int32_t *ids,
-                                             size_t n, size_t *n_found, kt_error *err);
-KT_API kt_status KT_CHECKED kt_cache_keep(kt_cache *cache, kt_seq *seq, kt_error *err);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,10 @@ static const kt__opt table[] = {
      "read the weights into memory instead of mapping the file"},
     {"mlock", NULL, NULL, KT__OPT_ON, AT(params.use_mlock), 0, 0, 0, NULL, NULL,
      "keep the weights in memory, so that they are never paged out"},
+    {"mem", NULL, NULL, KT__OPT_SIZE, AT(mem_bytes), 0, 0, 0, NULL, "SIZE",
+     "memory for everything: weights, K/V, caches, scratch; 3G, 800M (default: what the machine "
+     "and "
+     "the cgroup leave, beside the mapped weights)"},
     {"exact", NULL, NULL, KT__OPT_ON, AT(params.exact), 0, 0, 0, NULL, NULL,
      "dequantised weights and f32 activations: slow, for measuring accuracy"},
     {"isa", NULL, NULL, KT__OPT_TEXT, AT(isa), 0, 0, 0, NULL, "TIER",
@@ -117,6 +121,7 @@ kt_status kt__model_opts_open_ctx(const kt__model_opts *opts, kt_ctx **ctx, kt_e
     params.n_threads = opts->n_threads;
     params.n_threads_max = opts->n_threads_max;
     params.priority = opts->priority;
+    params.mem_bytes = opts->mem_bytes;
     params.log = kt__cli_log;
     params.log_level = KT_LOG_WARN;
     KT__TRY(join_cpus(opts, cpus, sizeof cpus, &params.cpus, err));

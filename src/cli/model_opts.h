@@ -16,12 +16,13 @@ typedef struct kt__model_opts {
     int32_t n_threads_max;
     const char *cpu_mask, *cpu_range;
     int32_t priority;
-    int rope_scaling; /* index of kt_rope_scaling */
+    uint64_t mem_bytes; /* 0: chosen */
+    int rope_scaling;   /* index of kt_rope_scaling */
     kt_model_params params;
 } kt__model_opts;
 
 kt__model_opts kt__model_opts_default(void);
-/* -m, --no-mmap, --mlock, --exact, --rope-*, --yarn-* */
+/* -m, --no-mmap, --mlock, --mem, --exact, --rope-*, --yarn-* */
 kt__opt_group kt__model_opts_group(kt__model_opts *opts);
 /* --cpu-mask, --cpu-range, --prio */
 kt__opt_group kt__model_opts_place_group(kt__model_opts *opts);

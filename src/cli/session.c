@@ -212,7 +212,12 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
             e->n_batch, e->n_ubatch, bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
             bytes_text(e->scratch_bytes).text);
     uint64_t available = read_kb("/proc/meminfo", "MemAvailable");
-    if (available) fprintf(stderr, " of %s available", bytes_text(available).text);
+    if (opts->model.mem_bytes) {
+        fprintf(stderr, "; planned %s of --mem %s, weights and tables included",
+                bytes_text(e->mem_planned_bytes).text, bytes_text(e->mem_budget_bytes).text);
+    } else if (available) {
+        fprintf(stderr, " of %s available", bytes_text(available).text);
+    }
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
     fputc('\n', stderr);
 }

@@ -110,6 +110,7 @@ kt_status kt__ctx_open_from(const kt_ctx_params *params, const kt__limits_source
     KT__TRY(choose_kernels(ctx, p.isa, err));
     KT__TRY(kt__place_parse(p.cpus, p.priority, &ctx->place, err));
     look_at_limits(ctx);
+    ctx->mem_given = p.mem_bytes > 0;
     ctx->mem_bytes = p.mem_bytes ? p.mem_bytes : kt__mem_budget_default(&ctx->limits);
     KT__TRY(start_threads(ctx, &p, err));
     kt__log_line(&ctx->log, KT_LOG_INFO, "kernels %s (%s), %d threads (%s)", ctx->kernels->name,

@@ -5,111 +5,24 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/plan.h"
 #include "engine/service.h"
-
-enum {
-    DEFAULT_CTX = 4096,
-    DEFAULT_BATCH = 2048,
-    DEFAULT_UBATCH = 512,
-    DEFAULT_SEQS = 8,
-    DEFAULT_PARALLEL = 16,
-    DEFAULT_QUEUE = 256,
-    DEFAULT_GAP_MS = 200,
-    DEFAULT_DRAFT = 8,
-    MAX_SEQS = 4096
-};
 
 kt_engine_params kt_engine_params_default(void) {
     return (kt_engine_params){0};
 }
 
-static kt_status check_range(const char *name, int64_t value, int64_t high, kt_error *err) {
-    if (value >= 0 && value <= high) return KT_OK;
-    return kt__fail(err, KT_E_ARG, "%s is %lld, expected 0 (default) to %lld", name,
-                    (long long)value, (long long)high);
-}
-
-static kt_status resolve_params(const kt_model *model, kt_engine_params *p, kt_error *err) {
-    kt_status status;
-    int n_pool = kt__pool_size(model->ctx->pool);
-    int64_t n_train = model->net->hp.n_ctx_train;
-    KT__TRY(check_range("n_ctx", p->n_ctx, KT__MAX_CTX, err));
-    KT__TRY(check_range("n_batch", p->n_batch, 1 << 20, err));
-    KT__TRY(check_range("n_ubatch", p->n_ubatch, 1 << 16, err));
-    KT__TRY(check_range("n_seq_max", p->n_seq_max, MAX_SEQS, err));
-    KT__TRY(check_range("n_threads", p->n_threads, KT__POOL_MAX_THREADS, err));
-    KT__TRY(check_range("n_threads_batch", p->n_threads_batch, KT__POOL_MAX_THREADS, err));
-    KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
-    KT__TRY(check_range("n_queue_max", p->n_queue_max, 1 << 20, err));
-    KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
-    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 64, err));
-    if (!p->n_parallel) p->n_parallel = p->n_seq_max ? p->n_seq_max : DEFAULT_PARALLEL;
-    if (p->n_parallel > KT__SCHED_LANES_MAX) p->n_parallel = KT__SCHED_LANES_MAX;
-    if (!p->n_queue_max) p->n_queue_max = DEFAULT_QUEUE;
-    if (!p->gap_ms) p->gap_ms = DEFAULT_GAP_MS;
-    if (!p->n_draft) p->n_draft = DEFAULT_DRAFT;
-    if (p->n_draft < 0) p->n_draft = 0;
-    if (!p->n_ctx) p->n_ctx = (int32_t)(n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX);
-    if (!p->n_seq_max) p->n_seq_max = DEFAULT_SEQS;
-    if (!p->n_batch) p->n_batch = DEFAULT_BATCH;
-    if (!p->n_ubatch) p->n_ubatch = DEFAULT_UBATCH;
-    if (p->n_ubatch > p->n_batch) p->n_ubatch = p->n_batch;
-    if (p->n_threads > n_pool) p->n_threads = n_pool;
-    if (p->n_threads_batch > n_pool) p->n_threads_batch = n_pool;
-out:
-    return status;
-}
-
-/* Pages for the K/V budget: what was asked, or every sequence at full length as far as half the
- * memory budget goes, but at least one sequence. */
-static int64_t plan_pages(const kt_engine *engine, size_t page_bytes) {
-    const kt_engine_params *p = &engine->params;
-    int64_t per_seq = (p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS + 1; /* one to copy on write */
-    if (p->kv_bytes) {
-        int64_t n = (int64_t)(p->kv_bytes / page_bytes);
-        return n < 1 ? 1 : n;
-    }
-    int64_t most = (int64_t)(engine->model->ctx->mem_bytes / 2 / page_bytes);
-    int64_t want = per_seq * p->n_seq_max;
-    if (want > most) want = most;
-    return want < per_seq ? per_seq : want;
-}
-
-static kt_status charge_memory(kt_engine *engine, uint64_t bytes, kt_error *err) {
-    kt_ctx *ctx = engine->model->ctx;
-    uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
-    if (before + bytes <= ctx->mem_bytes) {
-        engine->mem_bytes = bytes;
-        return KT_OK;
-    }
-    atomic_fetch_sub(&ctx->mem_used_bytes, bytes);
-    return kt__fail(
-        err, KT_E_NOMEM,
-        "this engine needs %.0f MiB for K/V and scratch, and %.0f of %.0f MiB are left: "
-        "ask for a smaller context (-c), fewer sequences or a smaller batch (-ub)",
-        (double)bytes / 1048576.0,
-        (double)(ctx->mem_bytes - (before < ctx->mem_bytes ? before : ctx->mem_bytes)) / 1048576.0,
-        (double)ctx->mem_bytes / 1048576.0);
-}
-
-static kt_status allocate(kt_engine *engine, kt_error *err) {
+static kt_status allocate(kt_engine *engine, const kt__plan *plan, kt_error *err) {
     kt_status status;
     const kt_model *model = engine->model;
     const kt_engine_params *p = &engine->params;
     const kt__hparams *hp = &model->net->hp;
     kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
-    engine->n_out_max = p->n_seq_max > 32 ? p->n_seq_max : 32;
-    if (engine->n_out_max > p->n_ubatch) engine->n_out_max = p->n_ubatch;
-    kt__fwd_params fwd = {.n_tok_max = p->n_ubatch,
-                          .n_out_max = engine->n_out_max,
-                          .n_ctx = p->n_ctx,
-                          .exact = model->params.exact,
-                          .on_hidden = kt__service_on_hidden,
-                          .on_hidden_user = engine};
-    int64_t n_pages = plan_pages(engine, kt__kv_page_bytes(&shape));
-    uint64_t kv_bytes = (uint64_t)n_pages * kt__kv_page_bytes(&shape);
-    KT__TRY(charge_memory(engine, kv_bytes + kt__fwd_plan_bytes(model->net, &fwd), err));
-    KT__TRY(kt__kv_create(&shape, n_pages, &engine->kv, err));
+    kt__fwd_params fwd = kt__plan_prompt_fwd(model, p, plan->n_out_max);
+    fwd.on_hidden = kt__service_on_hidden;
+    fwd.on_hidden_user = engine;
+    engine->n_out_max = plan->n_out_max;
+    KT__TRY(kt__kv_create(&shape, plan->n_pages, &engine->kv, err));
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
     KT__TRY(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
@@ -129,6 +42,7 @@ out:
 kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_engine **out,
                          kt_error *err) {
     kt_status status;
+    kt__plan plan;
     *out = NULL;
     kt__error_clear(err);
     status = kt__model_needs_net(model, err);
@@ -140,9 +54,12 @@ kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_eng
         return kt__fail_nomem(err, "the engine's lock", 0);
     }
     engine->model = model;
-    engine->params = params ? *params : kt_engine_params_default();
-    KT__TRY(resolve_params(model, &engine->params, err));
-    KT__TRY(allocate(engine, err));
+    kt_engine_params given = params ? *params : kt_engine_params_default();
+    KT__TRY(kt__plan_make(model, &given, &plan, err));
+    engine->params = plan.params;
+    engine->plan = plan.mem;
+    KT__TRY(kt__plan_charge(engine, &plan, err));
+    KT__TRY(allocate(engine, &plan, err));
     *out = engine;
     engine = NULL;
 out:
@@ -160,7 +77,7 @@ void kt_engine_close(kt_engine *engine) {
     kt__free(engine->segs);
     kt__free(engine->ids);
     kt__free(engine->out_rows);
-    atomic_fetch_sub(&engine->model->ctx->mem_used_bytes, engine->mem_bytes);
+    kt__plan_discharge(engine);
     kt__turn_destroy(&engine->turn);
     kt__free(engine);
 }
@@ -184,6 +101,8 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .n_queue_max = p->n_queue_max,
         .gap_ms = p->gap_ms,
         .n_draft = p->n_draft,
+        .mem_budget_bytes = engine->plan.budget_bytes,
+        .mem_planned_bytes = engine->plan.total_bytes,
     };
 }
 

@@ -41,7 +41,8 @@ struct kt_ctx {
     atomic_int n_threads;
     kt__limits_source source;
     int64_t limits_at_us;
-    uint64_t mem_bytes; /* budget for what engines allocate */
+    uint64_t mem_bytes; /* budget, see kt_ctx_params */
+    bool mem_given;     /* by the caller: weights and tables count, too */
     atomic_uint_fast64_t mem_used_bytes;
     char isa_why[160], threads_why[160];
 };
@@ -56,7 +57,8 @@ struct kt_model {
     char *template_text, *bos_text, *eos_text;
     kt_model_params params;
     kt_model_info info;
-    char *strings[5]; /* owned strings of info */
+    atomic_int n_charged; /* engines that have charged its weights to the context */
+    char *strings[5];     /* owned strings of info */
 };
 
 /* What happens outside batches. */
@@ -91,7 +93,9 @@ struct kt_engine {
     int32_t *out_rows; /* [n_out_max] */
     int n_out_max;
     int n_seq;          /* open sequences */
-    uint64_t mem_bytes; /* charged to the context */
+    uint64_t mem_bytes; /* charged to the context, beside the model's weights */
+    uint64_t mem_weights_bytes;
+    kt_mem_plan plan;
     atomic_bool cancel;
     atomic_bool profiling;
     kt__engine_profile profile; /* counted while profiling is on */

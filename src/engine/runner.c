@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/logprobs.h"
+#include "engine/plan.h"
 #include "engine/service.h"
 
 struct kt__runner {
@@ -27,22 +28,10 @@ struct kt__runner {
     kt__runner_counts counts;
 };
 
-enum { STEP_ROWS = 32 };
-
-kt__fwd_params kt__runner_fwd_params(const kt_engine *engine) {
-    const kt_engine_params *p = &engine->params;
-    int rows = p->n_parallel * (1 + p->n_draft);
-    if (rows > STEP_ROWS) rows = p->n_parallel > STEP_ROWS ? p->n_parallel : STEP_ROWS;
-    return (kt__fwd_params){.n_tok_max = rows,
-                            .n_out_max = rows,
-                            .n_ctx = p->n_ctx,
-                            .exact = engine->model->params.exact};
-}
-
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
     kt_status status;
     const kt_model *model = engine->model;
-    kt__fwd_params fwd = kt__runner_fwd_params(engine);
+    kt__fwd_params fwd = kt__plan_step_fwd(model, &engine->params);
     size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)fwd.n_tok_max;
     size_t pre_rows = (size_t)engine->params.n_ubatch;
     *out = NULL;

@@ -17,9 +17,6 @@ const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
 void kt__runner_on_hidden(kt__runner *runner, int row, const float *hidden);
 uint64_t kt__runner_scratch_bytes(const kt__runner *runner);
 
-/* Sizes of the forward pass of decode steps. */
-kt__fwd_params kt__runner_fwd_params(const kt_engine *engine);
-
 typedef struct kt__runner_counts {
     uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;
     uint64_t n_drafted, n_accepted;

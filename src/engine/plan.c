@@ -1,0 +1,289 @@
+#include "engine/plan.h"
+
+#include "base/error.h"
+#include "engine/sched.h"
+
+enum {
+    DEFAULT_CTX = 4096,
+    DEFAULT_BATCH = 2048,
+    DEFAULT_UBATCH = 512,
+    DEFAULT_SEQS = 8,
+    DEFAULT_PARALLEL = 16,
+    DEFAULT_QUEUE = 256,
+    DEFAULT_GAP_MS = 200,
+    DEFAULT_DRAFT = 8,
+    MAX_SEQS = 4096,
+    LEAST_CTX = 512, /* defaults shrink to these where memory is short */
+    LEAST_UBATCH = 64,
+    USUAL_POS = 1024, /* positions that an answer among many is given room for */
+    OUT_ROWS = 32,
+    STEP_ROWS = 32,             /* of decode steps with speculation */
+    PROCESS_BYTES = 20 << 20,   /* code, libraries, stacks, what tables do not say */
+    VOCAB_ENTRY_BYTES = 160,    /* tokenizer and sampler scratch */
+    REQUEST_BYTES = 48 << 10,   /* buffers of a request, beside its tokens */
+    INDEX_ENTRY_BYTES = 3 * 144 /* prefix index, per page */
+};
+
+/* ---- arguments ---- */
+
+static kt_status check_range(const char *name, int64_t value, int64_t high, kt_error *err) {
+    if (value >= 0 && value <= high) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "%s is %lld, expected 0 (default) to %lld", name,
+                    (long long)value, (long long)high);
+}
+
+static kt_status check_params(const kt_engine_params *p, kt_error *err) {
+    kt_status status;
+    KT__TRY(check_range("n_ctx", p->n_ctx, KT__MAX_CTX, err));
+    KT__TRY(check_range("n_batch", p->n_batch, 1 << 20, err));
+    KT__TRY(check_range("n_ubatch", p->n_ubatch, 1 << 16, err));
+    KT__TRY(check_range("n_seq_max", p->n_seq_max, MAX_SEQS, err));
+    KT__TRY(check_range("n_threads", p->n_threads, KT__POOL_MAX_THREADS, err));
+    KT__TRY(check_range("n_threads_batch", p->n_threads_batch, KT__POOL_MAX_THREADS, err));
+    KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
+    KT__TRY(check_range("n_queue_max", p->n_queue_max, 1 << 20, err));
+    KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
+    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 64, err));
+out:
+    return status;
+}
+
+static int32_t first_set(int32_t given, int32_t otherwise) {
+    return given ? given : otherwise;
+}
+
+static kt_engine_params with_defaults(const kt_model *model, const kt_engine_params *given) {
+    kt_engine_params p = *given;
+    int n_pool = kt__pool_size(model->ctx->pool);
+    int64_t n_train = model->net->hp.n_ctx_train;
+    p.n_ctx = first_set(p.n_ctx, (int32_t)(n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX));
+    int32_t parallel = p.n_seq_max ? p.n_seq_max : DEFAULT_PARALLEL;
+    if (parallel > KT__SCHED_LANES_MAX) parallel = KT__SCHED_LANES_MAX;
+    p.n_parallel = first_set(p.n_parallel, parallel);
+    p.n_seq_max = first_set(p.n_seq_max, DEFAULT_SEQS);
+    p.n_batch = first_set(p.n_batch, DEFAULT_BATCH);
+    p.n_ubatch = first_set(p.n_ubatch, DEFAULT_UBATCH);
+    if (p.n_ubatch > p.n_batch) p.n_ubatch = p.n_batch;
+    p.n_queue_max = first_set(p.n_queue_max, DEFAULT_QUEUE);
+    p.gap_ms = first_set(p.gap_ms, DEFAULT_GAP_MS);
+    p.n_draft = p.n_draft < 0 ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
+    if (p.n_threads > n_pool) p.n_threads = n_pool;
+    if (p.n_threads_batch > n_pool) p.n_threads_batch = n_pool;
+    return p;
+}
+
+/* ---- parts ---- */
+
+kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params *p,
+                                   int n_out_max) {
+    return (kt__fwd_params){.n_tok_max = p->n_ubatch,
+                            .n_out_max = n_out_max,
+                            .n_ctx = p->n_ctx,
+                            .exact = model->params.exact};
+}
+
+kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *p) {
+    int rows = p->n_parallel * (1 + p->n_draft);
+    if (rows > STEP_ROWS) rows = p->n_parallel > STEP_ROWS ? p->n_parallel : STEP_ROWS;
+    return (kt__fwd_params){
+        .n_tok_max = rows, .n_out_max = rows, .n_ctx = p->n_ctx, .exact = model->params.exact};
+}
+
+static size_t page_bytes_of(const kt_model *model) {
+    const kt__hparams *hp = &model->net->hp;
+    kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    return kt__kv_page_bytes(&shape);
+}
+
+static int64_t pages_per_seq(const kt_engine_params *p) {
+    return (p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS + 1; /* one to copy on write */
+}
+
+/* The device's own: a tile a worker, and split attention's partial results at full length. */
+static uint64_t device_bytes(const kt_model *model, const kt_engine_params *p) {
+    const kt__hparams *hp = &model->net->hp;
+    uint64_t threads = (uint64_t)kt__pool_size(model->ctx->pool), tasks = threads * 4;
+    if (tasks < (uint64_t)hp->n_head_kv) tasks = (uint64_t)hp->n_head_kv;
+    uint64_t splits = (uint64_t)(p->n_ctx / KT__SPLIT_POS + 2);
+    uint64_t group = (uint64_t)(hp->n_head / hp->n_head_kv);
+    uint64_t partial = tasks * splits * group * ((uint64_t)hp->head_dim_v + 2) * sizeof(float);
+    return threads * (2u << 20) + partial;
+}
+
+static int out_rows(const kt_engine_params *p) {
+    int n = p->n_seq_max > OUT_ROWS ? p->n_seq_max : OUT_ROWS;
+    return n < p->n_ubatch ? n : p->n_ubatch;
+}
+
+static uint64_t scratch_bytes(const kt_model *model, const kt_engine_params *p) {
+    kt__fwd_params prompt = kt__plan_prompt_fwd(model, p, out_rows(p));
+    kt__fwd_params step = kt__plan_step_fwd(model, p);
+    return kt__fwd_plan_bytes(model->net, &prompt) + kt__fwd_plan_bytes(model->net, &step) +
+           2 * device_bytes(model, p);
+}
+
+static uint64_t tables_bytes(const kt_model *model, const kt_engine_params *p) {
+    uint64_t n_vocab = (uint64_t)model->net->hp.n_vocab, n_ctx = (uint64_t)p->n_ctx;
+    uint64_t seqs = (uint64_t)p->n_seq_max * (n_vocab * sizeof(float) + n_ctx * sizeof(int32_t));
+    uint64_t n_req = (uint64_t)p->n_parallel + (uint64_t)p->n_queue_max;
+    return PROCESS_BYTES + n_vocab * VOCAB_ENTRY_BYTES + seqs +
+           n_req * (REQUEST_BYTES + n_ctx * sizeof(int32_t));
+}
+
+/* ---- the plan ---- */
+
+/* What may be shared out: the budget without what others have and without these weights. */
+static uint64_t left_for(const kt_model *model, kt_mem_plan *m) {
+    const kt_ctx *ctx = model->ctx;
+    uint64_t taken = atomic_load(&ctx->mem_used_bytes);
+    bool mapped = model->params.use_mmap;
+    m->budget_bytes = ctx->mem_bytes;
+    m->weights_bytes = model->info.weight_bytes;
+    m->weights_counted = ctx->mem_given || !mapped;
+    bool charged = atomic_load(&model->n_charged) > 0;
+    m->others_bytes = taken;
+    if (m->weights_counted && !charged) taken += m->weights_bytes;
+    return m->budget_bytes > taken ? m->budget_bytes - taken : 0;
+}
+
+/* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
+static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_t left,
+                       kt__plan *out) {
+    size_t page = page_bytes_of(model);
+    kt_mem_plan *m = &out->mem;
+    m->scratch_bytes = scratch_bytes(model, p);
+    /* a default budget is what is free now: the process is there already */
+    m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) : 0;
+    uint64_t fixed = m->scratch_bytes + m->tables_bytes;
+    uint64_t room = left > fixed ? left - fixed : 0;
+    int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
+    int64_t least = pages_per_seq(p), lanes = p->n_parallel;
+    if (p->n_seq_max > lanes) lanes = p->n_seq_max;
+    int64_t want = least * lanes;
+    if (model->ctx->mem_given) {
+        want *= 4; /* what is left keeps earlier prompts */
+    } else if (most > (int64_t)(left / 2 / page)) {
+        most = (int64_t)(left / 2 / page); /* others live here, too */
+        if (most < least && room / page >= (uint64_t)least) most = least;
+    }
+    if (p->kv_bytes) want = (int64_t)(p->kv_bytes / page) > 0 ? (int64_t)(p->kv_bytes / page) : 1;
+    out->n_pages = want < most ? want : most;
+    if (p->kv_bytes) {
+        out->n_pages = want;
+        return want <= (int64_t)(room / page);
+    }
+    return out->n_pages >= least;
+}
+
+/* What was left to us shrinks until it fits: batches first, then answers at once, then the context.
+ */
+static bool shrink(const kt_engine_params *given, kt_engine_params *p) {
+    if (!given->n_ubatch && p->n_ubatch > LEAST_UBATCH) {
+        p->n_ubatch /= 2;
+    } else if (!given->n_parallel && !given->n_seq_max && p->n_parallel > 1) {
+        p->n_parallel /= 2;
+    } else if (!given->n_seq_max && p->n_seq_max > 1) {
+        p->n_seq_max /= 2;
+    } else if (!given->n_queue_max && p->n_queue_max > 16) {
+        p->n_queue_max /= 2;
+    } else if (!given->n_ctx && p->n_ctx > LEAST_CTX) {
+        p->n_ctx /= 2;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Room for a usual answer in each lane, and no more than a quarter of the budget for batches. */
+static bool is_balanced(const kt_engine_params *given, const kt_engine_params *p, uint64_t left,
+                        const kt__plan *plan) {
+    int64_t usual = p->n_ctx < USUAL_POS ? p->n_ctx : USUAL_POS;
+    if (!given->n_ubatch && p->n_ubatch > LEAST_UBATCH && plan->mem.scratch_bytes > left / 4)
+        return false;
+    return given->n_parallel || given->n_seq_max || given->kv_bytes || p->n_parallel <= 1 ||
+           plan->n_pages * KT__PAGE_POS >= usual * p->n_parallel;
+}
+
+static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
+    const kt_mem_plan *m = &plan->mem;
+    const double mib = 1048576.0;
+    uint64_t fixed = m->scratch_bytes + m->tables_bytes;
+    return kt__fail(
+        err, KT_E_NOMEM,
+        "the budget of %.0f MiB leaves %.0f for this engine (weights %.0f, others %.0f), which "
+        "needs %.0f for batches and tables and the K/V of one sequence of %d positions beside it: "
+        "give more (--mem), or ask for a smaller context (-c), fewer sequences or a smaller batch "
+        "(-ub)",
+        (double)m->budget_bytes / mib, (double)left / mib,
+        m->weights_counted ? (double)m->weights_bytes / mib : 0.0, (double)m->others_bytes / mib,
+        (double)fixed / mib, plan->params.n_ctx);
+}
+
+static void fill_sums(const kt_model *model, kt__plan *out) {
+    kt_mem_plan *m = &out->mem;
+    const kt_engine_params *p = &out->params;
+    m->kv_bytes = (uint64_t)out->n_pages * page_bytes_of(model);
+    m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
+    m->kv_positions = out->n_pages * KT__PAGE_POS;
+    m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
+                     (m->weights_counted ? m->weights_bytes : 0);
+    m->n_ctx = p->n_ctx;
+    m->n_batch = p->n_batch;
+    m->n_ubatch = p->n_ubatch;
+    m->n_parallel = p->n_parallel;
+    m->n_seq_max = p->n_seq_max;
+}
+
+kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
+                        kt_error *err) {
+    *out = (kt__plan){0};
+    kt_status status = check_params(given, err);
+    if (status != KT_OK) return status;
+    out->params = with_defaults(model, given);
+    uint64_t left = left_for(model, &out->mem);
+    bool fits = try_params(model, &out->params, left, out);
+    while ((!fits || !is_balanced(given, &out->params, left, out)) && shrink(given, &out->params))
+        fits = try_params(model, &out->params, left, out);
+    out->n_out_max = out_rows(&out->params);
+    if (!fits) return fail_plan(out, left, err);
+    fill_sums(model, out);
+    return KT_OK;
+}
+
+kt_status kt_engine_plan(const kt_model *model, const kt_engine_params *params, kt_mem_plan *out,
+                         kt_error *err) {
+    kt_engine_params given = params ? *params : kt_engine_params_default();
+    kt__plan plan;
+    kt__error_clear(err);
+    *out = (kt_mem_plan){0};
+    kt_status status = kt__model_needs_net(model, err);
+    if (status == KT_OK) status = kt__plan_make(model, &given, &plan, err);
+    if (status == KT_OK) *out = plan.mem;
+    return status;
+}
+
+/* ---- the account ---- */
+
+kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) {
+    kt_model *model = engine->model;
+    kt_ctx *ctx = model->ctx;
+    const kt_mem_plan *m = &plan->mem;
+    uint64_t weights = m->weights_counted ? m->weights_bytes : 0;
+    uint64_t bytes = m->total_bytes - weights;
+    if (atomic_fetch_add(&model->n_charged, 1) == 0) bytes += weights;
+    engine->mem_bytes = m->total_bytes - weights;
+    engine->mem_weights_bytes = weights;
+    uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
+    if (before + bytes <= ctx->mem_bytes) return KT_OK;
+    kt__plan_discharge(engine);
+    return fail_plan(plan, ctx->mem_bytes > before ? ctx->mem_bytes - before : 0, err);
+}
+
+void kt__plan_discharge(kt_engine *engine) {
+    kt_model *model = engine->model;
+    uint64_t bytes = engine->mem_bytes;
+    if (!bytes) return;
+    if (atomic_fetch_sub(&model->n_charged, 1) == 1) bytes += engine->mem_weights_bytes;
+    atomic_fetch_sub(&model->ctx->mem_used_bytes, bytes);
+    engine->mem_bytes = 0;
+}
