@@ -7,7 +7,7 @@ build=$1 golden=$2/tests/golden/demo_greedy.txt
 got=$(mktemp)
 trap 'rm -f "$got"' EXIT
 
-for tier in ref avx2 avxvnni avx512 neon; do
+for tier in ref avx2 avxvnni avx512 neon dotprod i8mm; do
     KENTANG_ISA=$tier "$build/kentang" run -n 1 -p x >/dev/null 2>&1 || continue
     for threads in 1 3; do
         : >"$got"

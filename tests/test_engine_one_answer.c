@@ -118,7 +118,8 @@ static bool have_tier(const char *isa) {
 static void test_fixture(void **state) {
     const fixture *f = *state;
     static float want[N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
-    static const char *const tiers[] = {"ref", "avx2", "avxvnni", "avx512", "neon"};
+    static const char *const tiers[] = {"ref",  "avx2",    "avxvnni", "avx512",
+                                        "neon", "dotprod", "i8mm"};
     make_model(f);
     setup base = {.isa = "ref", .n_threads = 1, .n_ubatch = 512, .slice = N_TOK};
     size_t bytes = (size_t)run(&base, want) * N_TOK * sizeof(float);

@@ -207,11 +207,12 @@ KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) {
 
 /* ---- transposes ---- */
 
+/* (vcombine would take three moves) */
 KT_INLINE int32x4_t zip1_64(int32x4_t a, int32x4_t b) {
-    return vcombine_s32(vget_low_s32(a), vget_low_s32(b));
+    return vreinterpretq_s32_s64(vzip1q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
 }
 KT_INLINE int32x4_t zip2_64(int32x4_t a, int32x4_t b) {
-    return vcombine_s32(vget_high_s32(a), vget_high_s32(b));
+    return vreinterpretq_s32_s64(vzip2q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
 }
 /* out j lane i = the former x i lane j */
 KT_INLINE void transpose4(int32x4_t *x0, int32x4_t *x1, int32x4_t *x2, int32x4_t *x3) {
