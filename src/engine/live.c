@@ -379,6 +379,8 @@ static void fill_report(kt__choice *c) {
     r->n_generated = c->answer.n_generated;
     r->n_preempted = c->task.n_preempted;
     r->n_recomputed = c->task.n_recomputed;
+    r->n_drafted = (int32_t)c->spec.n_drafted;
+    r->n_accepted = (int32_t)c->spec.n_accepted;
     r->tokenize_us = c->live->tokenize_us;
     r->queue_us = us[KT__ACCOUNT_QUEUE];
     r->prefill_us = us[KT__ACCOUNT_PREFILL];

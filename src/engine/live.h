@@ -11,6 +11,7 @@
 
 #include "engine/answer.h"
 #include "engine/sched.h"
+#include "engine/spec.h"
 
 typedef struct kt__live kt__live;
 typedef struct kt__service kt__service;
@@ -24,6 +25,8 @@ typedef struct kt__choice {
     kt__kv_table table;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
     kt__answer answer;
+    kt__spec_state spec;
+    int n_draft, draft_match; /* of the step at hand */
     kt_req_report report;
     kt_error error;
     bool found;       /* the cache was asked */

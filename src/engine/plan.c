@@ -43,7 +43,10 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
     KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
     KT__TRY(check_range("n_queue_max", p->n_queue_max, 1 << 20, err));
     KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
-    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 64, err));
+    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 63, err));
+    if (p->draft)
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "a draft model cannot be used yet; n-gram speculation needs none");
 out:
     return status;
 }

@@ -26,6 +26,9 @@ struct kt__runner {
     kt__batch batch;
     bool begun;
     kt__runner_counts counts;
+    kt__spec_costs costs;  /* of decode steps */
+    kt__spec_state usual;  /* of all answers: what a new one begins with */
+    bool eager, no_drafts; /* every proposal is verified (tests); none is, in this step */
 };
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
@@ -39,6 +42,7 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     if (!r) return kt__fail_nomem(err, "the batch lists", sizeof *r);
     r->engine = engine;
     r->step_rows = fwd.n_tok_max;
+    kt__spec_init(&r->usual);
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &r->step_fwd, err));
     r->segs = kt__calloc(lanes, sizeof *r->segs);
@@ -75,6 +79,10 @@ void kt__runner_destroy(kt__runner *r) {
 
 uint64_t kt__runner_scratch_bytes(const kt__runner *r) {
     return kt__fwd_scratch_bytes(r->step_fwd);
+}
+
+void kt__runner_set_eager(kt__runner *r, bool eager) {
+    r->eager = eager;
 }
 
 const kt__runner_counts *kt__runner_get_counts(const kt__runner *r) {
@@ -130,7 +138,10 @@ static void start(void *user, kt__task *task) {
     kt__choice *c = kt__choice_of(task);
     say_started(c);
     if (task->n_done == 0) ask_cache(r, c);
-    if (!c->found) count_found(r, c);
+    if (c->found) return;
+    count_found(r, c);
+    c->spec = r->usual;
+    c->spec.n_drafted = c->spec.n_accepted = 0;
 }
 
 static void load(void *user, kt__task *task, int64_t until_us) {
@@ -234,34 +245,83 @@ static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_
 
 /* ---- decode steps ---- */
 
+/* Proposals for the tokens after the next, as many as pay and as there is room for, into the rows
+ * behind the answer's own. rows: of the step up to there; rest: of the answers that follow; tokens:
+ * expected of all of them. */
+static int add_draft(kt__runner *r, kt__choice *c, int rows, int rest, double *tokens) {
+    const kt_engine_params *p = &r->engine->params;
+    const kt__task *task = &c->task;
+    int32_t ids[64];
+    int room = r->step_rows - rows - rest, left = p->n_ctx - task->n_done - 1;
+    if (c->cap - task->n_tok - 1 < left) left = c->cap - task->n_tok - 1;
+    c->n_draft = 0;
+    if (room > p->n_draft) room = p->n_draft;
+    if (room > left) room = left;
+    if (r->no_drafts) return 0;
+    int n = kt__spec_lookup(c->tokens, task->n_tok, room, ids, &c->draft_match);
+    if (n == 0) return 0;
+    if (!r->eager) n = kt__spec_choose(&r->costs, &c->spec, c->draft_match, n, rows + rest, tokens);
+    if (n == 0) kt__spec_learn(&c->spec, c->draft_match, 0, 0);
+    if (n == 0) return 0;
+    int64_t n_pos = (int64_t)task->n_done + 1;
+    if (kt__kv_table_grow(r->engine->kv, &c->table, task->n_done, n_pos + n, NULL) != KT_OK)
+        return 0;
+    memcpy(r->ids + rows, ids, (size_t)n * sizeof *ids);
+    c->n_draft = n;
+    return n;
+}
+
 static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error *err) {
     bool done;
+    int rows = 0;
+    double tokens = n;
     for (int i = 0; i < n; i++) {
         kt__choice *c = kt__choice_of(tasks[i]);
-        r->segs[i] = (kt__seg){&c->table, tasks[i]->n_done, i, 1};
-        r->ids[i] = c->tokens[tasks[i]->n_done];
-        r->out_rows[i] = i;
+        int rest = n - i - 1; /* a row for each of those that follow */
+        r->ids[rows] = c->tokens[tasks[i]->n_done];
+        int drafts = add_draft(r, c, rows + 1, rest, &tokens);
+        r->segs[i] = (kt__seg){&c->table, tasks[i]->n_done, rows, 1 + drafts};
+        rows += 1 + drafts;
     }
-    kt__batch batch = {.n_tok = n,
+    for (int i = 0; i < rows; i++) r->out_rows[i] = i;
+    kt__batch batch = {.n_tok = rows,
                        .ids = r->ids,
                        .segs = r->segs,
                        .n_seg = n,
                        .out_rows = r->out_rows,
-                       .n_out = n};
+                       .n_out = rows};
     kt__batch_run run = {
-        .fwd = r->step_fwd, .batch = &batch, .decode = true, .n_tok = n, .until_us = INT64_MAX};
-    return kt__engine_run_batch(r->engine, &run, &done, err);
+        .fwd = r->step_fwd, .batch = &batch, .decode = true, .n_tok = rows, .until_us = INT64_MAX};
+    int64_t begin_us = kt__now_us();
+    kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
+    if (status == KT_OK) kt__spec_measure(&r->costs, rows, kt__now_us() - begin_us);
+    return status;
+}
+
+/* The tokens of one answer: the one that was due, and after each proposal that it equals the next.
+ */
+static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
+    int accepted = 0;
+    for (int i = 0;; i++) {
+        int32_t id;
+        advance(r, c, 1);
+        bool more = take_token(r, c, kt__fwd_logits(r->step_fwd, seg->row0 + i), &id);
+        if (i == c->n_draft || r->ids[seg->row0 + i + 1] != id) break;
+        accepted++;
+        if (!more) break;
+    }
+    if (c->n_draft == 0) return;
+    kt__spec_learn(&c->spec, c->draft_match, c->n_draft, accepted);
+    kt__spec_learn(&r->usual, c->draft_match, c->n_draft, accepted);
+    r->counts.n_drafted += (uint64_t)c->n_draft;
+    r->counts.n_accepted += (uint64_t)accepted;
+    kt__kv_table_truncate(r->engine->kv, &c->table, c->task.n_done);
 }
 
 static void take_tokens(kt__runner *r, kt__task *const *tasks, int n) {
     int64_t t_us = kt__now_us();
     for (int i = 0; i < n; i++) kt__task_charge(tasks[i], KT__ACCOUNT_DECODE, t_us);
-    for (int i = 0; i < n; i++) {
-        kt__choice *c = kt__choice_of(tasks[i]);
-        int32_t id;
-        advance(r, c, 1);
-        (void)take_token(r, c, kt__fwd_logits(r->step_fwd, i), &id);
-    }
+    for (int i = 0; i < n; i++) take_verified(r, kt__choice_of(tasks[i]), &r->segs[i]);
 }
 
 /* Where one row spoils a batch, the others' answers must not suffer: each runs alone. */
@@ -271,8 +331,10 @@ static void decode(void *user, kt__task *const *tasks, int n) {
     kt_status status = run_step(r, tasks, n, &err);
     if (status == KT_OK) {
         take_tokens(r, tasks, n);
-    } else if (status == KT_E_NUMERIC && n > 1) {
+    } else if (status == KT_E_NUMERIC && (n > 1 || kt__choice_of(tasks[0])->n_draft > 0)) {
+        r->no_drafts = true;
         for (int i = 0; i < n; i++) decode(user, &tasks[i], 1);
+        r->no_drafts = false;
     } else {
         for (int i = 0; i < n; i++) fail_task(kt__choice_of(tasks[i]), status, &err);
     }

@@ -17,6 +17,9 @@ const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
 void kt__runner_on_hidden(kt__runner *runner, int row, const float *hidden);
 uint64_t kt__runner_scratch_bytes(const kt__runner *runner);
 
+/* Every proposal of speculation is verified, whatever it costs. For tests. */
+void kt__runner_set_eager(kt__runner *runner, bool eager);
+
 typedef struct kt__runner_counts {
     uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;
     uint64_t n_drafted, n_accepted;

@@ -1,0 +1,172 @@
+/* Speculation: what it proposes, when it is tried, and that it changes nothing but the time: tokens
+ * and log-probabilities are those of plain decoding, greedy and drawn, with every kind of sampler
+ * state, alone and beside others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/runner.h"
+#include "engine/service.h"
+#include "engine/spec.h"
+#include "requests_world.h"
+
+/* ---- proposals ---- */
+
+static void test_lookup(void **state) {
+    (void)state;
+    int32_t out[8];
+    int match;
+    const int32_t once[] = {1, 2, 3, 4, 5, 6, 7};
+    assert_int_equal(kt__spec_lookup(once, 7, 8, out, &match), 0);
+    /* the longest match wins, then the latest */
+    const int32_t text[] = {9, 1, 2, 3, 50, 8, 2, 3, 60, 61, 7, 1, 2, 3};
+    assert_int_equal(kt__spec_lookup(text, 14, 3, out, &match), 3);
+    assert_int_equal(match, 3);
+    assert_int_equal(out[0], 50);
+    assert_int_equal(out[1], 8);
+    assert_int_equal(out[2], 2);
+    const int32_t twice[] = {2, 3, 50, 2, 3, 60, 2, 3};
+    assert_int_equal(kt__spec_lookup(twice, 8, 1, out, &match), 1);
+    assert_int_equal(out[0], 60);
+    /* a loop goes on */
+    const int32_t loop[] = {1, 2, 1, 2, 1, 2};
+    assert_int_equal(kt__spec_lookup(loop, 6, 5, out, &match), 5);
+    for (int i = 0; i < 5; i++) assert_int_equal(out[i], 1 + i % 2);
+    assert_int_equal(kt__spec_lookup(loop, 6, 0, out, &match), 0);
+    assert_int_equal(kt__spec_lookup(loop, 2, 5, out, &match), 0);
+}
+
+/* ---- the gate ---- */
+
+static double roll(uint32_t *random) {
+    *random = *random * 1664525u + 1013904223u;
+    return (double)(*random >> 8) / 16777216.0;
+}
+
+/* An answer of n tokens where proposals after a match are right with a given chance; returns its
+ * time in plain steps. */
+static double simulate(double per_row, double right, double matched, int n, uint32_t seed) {
+    kt__spec_costs costs = {0};
+    kt__spec_state state;
+    double time = 0;
+    kt__spec_init(&state);
+    for (int got = 0; got < n;) {
+        double tokens = 1;
+        int match = 2 + (int)(roll(&seed) * 7), k = 0, accepted = 0;
+        bool has = roll(&seed) < matched;
+        if (has) k = kt__spec_choose(&costs, &state, match, 8, 1, &tokens);
+        double cost = 1 + per_row * k;
+        kt__spec_measure(&costs, 1 + k, (int64_t)(60000 * cost * (0.97 + 0.06 * roll(&seed))));
+        while (accepted < k && roll(&seed) < right) accepted++;
+        if (has) kt__spec_learn(&state, match, k, accepted);
+        time += cost;
+        got += 1 + accepted;
+    }
+    return time / n;
+}
+
+static void test_never_slower_by_more_than_a_hundredth(void **state) {
+    (void)state;
+    static const double per_row[] = {0.02, 0.1, 0.3, 1.0};
+    static const double right[] = {0.0, 0.1, 0.3, 0.6, 0.95};
+    for (size_t c = 0; c < 4; c++) {
+        for (size_t q = 0; q < 5; q++) {
+            double sum = 0;
+            for (uint32_t seed = 1; seed <= 20; seed++)
+                sum += simulate(per_row[c], right[q], 0.3, 2000, seed);
+            if (sum / 20 > 1.01)
+                fail_msg("cost %.2f, right %.2f: %.3f", per_row[c], right[q], sum / 20);
+        }
+    }
+}
+
+static void test_faster_where_it_pays(void **state) {
+    (void)state;
+    assert_true(simulate(0.05, 0.95, 0.9, 2000, 1) < 0.5);
+    assert_true(simulate(0.1, 0.9, 0.6, 2000, 1) < 0.75);
+}
+
+static void test_costs_between_measurements(void **state) {
+    (void)state;
+    kt__spec_costs costs = {0};
+    assert_true(kt__spec_cost(&costs, 3) == 0);
+    kt__spec_measure(&costs, 2, 100);
+    kt__spec_measure(&costs, 6, 180);
+    assert_true(kt__spec_cost(&costs, 1) == 100);
+    assert_true(kt__spec_cost(&costs, 2) == 100);
+    assert_true(kt__spec_cost(&costs, 4) == 140);
+    assert_true(kt__spec_cost(&costs, 8) > 180);
+    kt__spec_measure(&costs, 0, 5);
+    kt__spec_measure(&costs, KT__SPEC_ROWS_MAX + 1, 5);
+}
+
+/* ---- the same answers ---- */
+
+static const char repetitive[] = "one two three four one two three four one two three four one two "
+                                 "three four one two three four one two";
+
+static void run_all(world *w, int n_draft, bool eager, answer *out, int n, kt_engine_stats *stats) {
+    static int32_t ids[256];
+    size_t n_ids;
+    kt_error err;
+    kt_engine_params ep = {.n_parallel = 4, .n_ctx = 512, .n_draft = n_draft, .n_ubatch = 64};
+    ep.kv_bytes = 60 * page_bytes(w);
+    MUST(kt_tokenize(w->model, repetitive, strlen(repetitive), 0, ids, 256, &n_ids, &err));
+    open_engine(w, &ep);
+    kt__runner_set_eager(w->engine->service->runner, eager);
+    for (int i = 0; i < n; i++) {
+        kt_request r = request_of(w, i);
+        r.gen.n_predict = 100;
+        r.gen.ignore_eog = i % 3 == 0;
+        r.n_logprobs = 5;
+        if (i % 2) {
+            r.ids = ids;
+            r.n_ids = n_ids - (size_t)i;
+        }
+        submit_request(w, &r, &out[i]);
+    }
+    run_to_end(w, false);
+    kt_engine_get_stats(w->engine, stats);
+    expect_idle(w);
+    close_engine(w);
+}
+
+static void test_answers_are_those_of_plain_decoding(void **state) {
+    world *w = *state;
+    static answer plain[12], eager[12], gated[12];
+    kt_engine_stats stats;
+    run_all(w, -1, false, plain, 12, &stats);
+    assert_int_equal(stats.drafted_tokens, 0);
+    run_all(w, 7, true, eager, 12, &stats);
+    assert_true(stats.drafted_tokens > 100);
+    assert_true(stats.accepted_tokens > 10 && stats.accepted_tokens < stats.drafted_tokens);
+    run_all(w, 7, false, gated, 12, &stats);
+    for (int i = 0; i < 12; i++) {
+        const answer *others[] = {&eager[i], &gated[i]};
+        for (int k = 0; k < 2; k++) {
+            expect_same(i, &plain[i], others[k]);
+            assert_memory_equal(plain[i].logprob, others[k]->logprob, sizeof plain[i].logprob);
+            assert_memory_equal(plain[i].top, others[k]->top, sizeof plain[i].top);
+        }
+    }
+}
+
+int main(void) {
+    static world w;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_never_slower_by_more_than_a_hundredth),
+        cmocka_unit_test(test_faster_where_it_pays),
+        cmocka_unit_test(test_costs_between_measurements),
+        cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
+    };
+    world_open(&w);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    world_close(&w);
+    return failed;
+}
