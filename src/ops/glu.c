@@ -98,6 +98,19 @@ static void put_columns(const kt__kernels *k, kt__act_kind kind, const kt__acts 
         put_part(row, to->s16 + c / 8, part + from.s16, count / 8, to->s16 + all / 8, to->s32);
 }
 
+enum { AHEAD = 6 }; /* rows */
+
+/* The lines that put_columns will write: each row's lie far from the last one's. */
+static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint8_t *row, int col) {
+    const kt__act_layout *to = &acts->layout[kind];
+    size_t c = (size_t)col;
+    if (kind == KT__ACT_F32) return;
+    for (int i = 0; i < KT__GLU_ROWS; i += 64) __builtin_prefetch(row + c + i, 1);
+    __builtin_prefetch(row + to->d + c / (kind == KT__ACT_Q256 ? 64 : 8), 1);
+    __builtin_prefetch(row + to->s32 + c / 16, 1);
+    if (kind == KT__ACT_Q256) __builtin_prefetch(row + to->s16 + c / 8, 1);
+}
+
 /* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
 static void unit_gate(const glu_job *job, const kt__acts *acts, int row0, int n, float *tile,
                       int worker) {
@@ -131,9 +144,11 @@ static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(job->out->kinds >> kind & 1)) continue;
         size_t row_bytes = job->out->layout[kind].row_bytes;
-        for (int t = 0; t < acts.n_tok; t++) {
-            put_columns(job->dev->kernels, (kt__act_kind)kind, job->out,
-                        job->out->data[kind] + (size_t)(tok0 + t) * row_bytes, row0,
+        uint8_t *row = job->out->data[kind] + (size_t)tok0 * row_bytes;
+        for (int t = 0; t < acts.n_tok; t++, row += row_bytes) {
+            if (t + AHEAD < acts.n_tok)
+                prefetch_columns((kt__act_kind)kind, job->out, row + AHEAD * row_bytes, row0);
+            put_columns(job->dev->kernels, (kt__act_kind)kind, job->out, row, row0,
                         gate + (size_t)t * KT__GLU_ROWS, n);
         }
     }
