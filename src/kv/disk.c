@@ -70,12 +70,13 @@ struct kt__disk {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
     pthread_t thread;
-    bool has_thread, stop, writing;
+    bool has_thread, stop;
     slot *slots; /* [n_slots], a ring: n_waiting of them from `first` on */
     uint8_t *slot_bytes;
     size_t n_slots, first, n_waiting;
     kt__kv_key lost[N_LOST]; /* not kept lately: what follows them would never be found */
     size_t n_lost, next_lost;
+    bool distrust; /* a damaged file was seen: others may be damaged too, and are written again */
     kt_cache_stats stats;
 
     /* the writing thread's */
@@ -192,6 +193,7 @@ static bool get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
     d->stats.n_found += result == FOUND;
     d->stats.n_missed += result == ABSENT;
     d->stats.n_damaged += result == DAMAGED;
+    d->distrust |= result == DAMAGED;
     if (result == FOUND) d->stats.bytes_read += d->file_bytes;
     pthread_mutex_unlock(&d->lock);
     return result == FOUND;
@@ -269,11 +271,11 @@ static wrote write_new(kt__disk *d, const slot *s, const char *name) {
     return FAILED;
 }
 
-static wrote write_slot(kt__disk *d, slot *s) {
+static wrote write_slot(kt__disk *d, slot *s, bool distrust) {
     char name[KT__DISK_NAME_BYTES];
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
     kt__disk_name(&s->block, name);
-    if (utimensat(d->dir, name, times, AT_SYMLINK_NOFOLLOW) == 0) return PRESENT;
+    if (!distrust && utimensat(d->dir, name, times, AT_SYMLINK_NOFOLLOW) == 0) return PRESENT;
     frame(d, &s->block, s->file);
     sign(s->file, d->block_bytes);
     return write_new(d, s, name);
@@ -299,11 +301,11 @@ static void sweep(kt__disk *d) {
 /* One slot, with the lock given up meanwhile. */
 static void write_one(kt__disk *d) {
     slot *s = &d->slots[d->first];
-    d->writing = true;
+    bool distrust = d->distrust;
     pthread_mutex_unlock(&d->lock);
     wrote result = FAILED;
     if (kt__now_us() >= d->paused_until_us) {
-        result = write_slot(d, s);
+        result = write_slot(d, s, distrust);
         if (result == FAILED) {
             warn_once(d, errno);
             d->paused_until_us = kt__now_us() + PAUSE_US;
@@ -319,7 +321,6 @@ static void write_one(kt__disk *d) {
     if (result == FAILED) lose(d, s->block.key);
     d->first = (d->first + 1) % d->n_slots;
     d->n_waiting--;
-    d->writing = false;
 }
 
 static void *write_all(void *user) {

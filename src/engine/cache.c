@@ -1,0 +1,58 @@
+/* kt_cache: a disk cache below an engine's prefix index. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "kv/disk.h"
+
+struct kt_cache {
+    kt_engine *engine;
+    kt__disk *disk;
+};
+
+static bool has_store(kt_engine *engine) {
+    kt__turn_take(&engine->turn);
+    bool has = kt__prefix_store(engine->prefix) != NULL;
+    kt__turn_give(&engine->turn);
+    return has;
+}
+
+kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cache **out,
+                        kt_error *err) {
+    uint8_t binding[KT__KV_BINDING_BYTES];
+    kt_status status;
+    *out = NULL;
+    kt__error_clear(err);
+    if (!params->dir || !params->dir[0]) return kt__fail(err, KT_E_ARG, "no cache directory");
+    if (has_store(engine)) return kt__fail(err, KT_E_STATE, "the engine has a cache already");
+    kt_cache *cache = kt__calloc(1, sizeof *cache);
+    if (!cache) return kt__fail_nomem(err, "the disk cache", sizeof *cache);
+    KT__TRY(kt__engine_kv_binding(engine, binding, err));
+    kt__disk_params p = {
+        .dir = params->dir,
+        .max_bytes = params->max_bytes,
+        .queue_bytes = params->queue_bytes,
+        .binding = binding,
+        .n_binding = sizeof binding,
+        .log = &engine->model->ctx->log,
+    };
+    KT__TRY(kt__disk_open(&p, kt__kv_get_shape(engine->kv), &cache->disk, err));
+    cache->engine = engine;
+    kt__kv_store store = kt__disk_store(cache->disk);
+    kt__engine_set_kv_store(engine, &store);
+    *out = cache;
+    cache = NULL;
+out:
+    kt__free(cache);
+    return status;
+}
+
+void kt_cache_close(kt_cache *cache) {
+    if (!cache) return;
+    kt__engine_set_kv_store(cache->engine, NULL);
+    kt__disk_close(cache->disk);
+    kt__free(cache);
+}
+
+void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out) {
+    kt__disk_get_stats(cache->disk, out);
+}
