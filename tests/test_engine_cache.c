@@ -223,7 +223,7 @@ static void test_killed_while_it_computes_and_writes(void **state) {
             for (uint32_t p = 0;; p++) ask(&w, p % PROMPTS + (p / PROMPTS) * 100, NULL, false);
         }
         x = x * 1664525u + 1013904223u;
-        struct timespec t = {0, (long)(x >> 8) % 40000000};
+        struct timespec t = {0, (long)(x >> 4) % 40000000};
         nanosleep(&t, NULL);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

@@ -77,11 +77,12 @@ static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_er
     params.n_ctx = opts->n_ctx;
     params.n_batch = opts->n_batch;
     params.n_ubatch = opts->n_ubatch;
-    params.n_seq_max = 1;
+    params.n_seq_max = opts->many ? 0 : 1;
+    params.n_parallel = opts->many ? opts->n_parallel : 0;
     params.n_threads = opts->n_threads;
     params.n_threads_batch = opts->n_threads_batch;
     kt_status status = kt_engine_open(s->model, &params, &s->engine, err);
-    if (status == KT_OK) status = kt_seq_open(s->engine, &s->seq, err);
+    if (status == KT_OK && !opts->many) status = kt_seq_open(s->engine, &s->seq, err);
     if (status == KT_OK) kt_engine_get_info(s->engine, &s->engine_info);
     return status;
 }
@@ -208,6 +209,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     if (e->n_threads_batch != e->n_threads) fprintf(stderr, "/%d", e->n_threads_batch);
     fprintf(stderr, ", %s", kt_ctx_n_threads_why(s->ctx));
     print_place(&opts->model);
+    if (opts->many) fprintf(stderr, " | %d at once", e->n_parallel);
     fprintf(stderr, " | context %d, batch %d/%d | memory %s (K/V %s, scratch %s)", e->n_ctx,
             e->n_batch, e->n_ubatch, bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
             bytes_text(e->scratch_bytes).text);

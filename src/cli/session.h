@@ -16,13 +16,15 @@ typedef struct kt__session_opts {
     int32_t n_ctx, n_batch, n_ubatch; /* 0: the preset's or the default */
     int32_t n_threads, n_threads_batch;
     bool no_tuned;
+    bool many;          /* set by a command that submits requests: no sequence is opened */
+    int32_t n_parallel; /* with it: answers computed together; 0: chosen */
 } kt__session_opts;
 
 typedef struct kt__session {
     kt_ctx *ctx;
     kt_model *model;
     kt_engine *engine;
-    kt_seq *seq;
+    kt_seq *seq; /* NULL with many */
     kt_model_info info;
     kt_engine_info engine_info;
     char tuned[16]; /* when what `kentang tune` found and is used here was found; "" if it is not */

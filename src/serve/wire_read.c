@@ -131,6 +131,16 @@ static kt_status read_text_member(const reader *r, const json_t *body, const cha
     return status;
 }
 
+/* "id" of a native body: text, or a whole number as text. */
+static kt_status read_id(const reader *r, const json_t *body) {
+    const json_t *v = member(body, "id");
+    char digits[24];
+    if (!v || !json_is_integer(v)) return read_text_member(r, body, "id", &r->request->id);
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(v));
+    r->request->id = kt__arena_strndup(r->arena, digits, (size_t)n);
+    return r->request->id ? KT_OK : fail_nomem(r);
+}
+
 /* A string or an array of them; empty strings are left out. */
 static kt_status read_strings(const reader *r, const place *at, const json_t *v, size_t max,
                               const char *const **out, size_t *n_out) {
@@ -670,18 +680,12 @@ static kt_status read_body(const reader *r, const json_t *body) {
     KT__TRY(read_stream_options(r, body));
     KT__TRY(read_text_member(r, body, "model", &r->request->model));
     KT__TRY(read_text_member(r, body, "user", &r->request->user));
-    if (r->request->form == KT__WIRE_NATIVE)
-        KT__TRY(read_text_member(r, body, "id", &r->request->id));
+    if (r->request->form == KT__WIRE_NATIVE) KT__TRY(read_id(r, body));
     KT__TRY(read_response_format(r, body));
     KT__TRY(refuse_the_rest(r, body));
     KT__TRY(read_subject(r, body));
 out:
     return status;
-}
-
-static kt_request usual(void) {
-    return (kt_request){
-        .gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1, .normalize = true};
 }
 
 kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char *prefix,
@@ -696,7 +700,7 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
     if (!request) return kt__fail_nomem(err, "a request", sizeof *request);
     kt__arena_init(&request->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     request->form = form;
-    request->req = defaults ? *defaults : usual();
+    request->req = defaults ? *defaults : kt_request_default();
     request->req.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
     const reader r = {request, &request->arena, prefix, err};
     kt_status status = read_body(&r, body);

@@ -1,0 +1,238 @@
+/* Lines of requests. */
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "cli/batch.h"
+
+/* ---- ids ---- */
+
+static size_t id_slot(const kt__id_set *set, const char *id, uint64_t key[2]) {
+    kt__digest d = kt__hash_bytes(0, id, strlen(id));
+    key[0] = d.w[0] | 1; /* not the mark of a free one */
+    key[1] = d.w[1];
+    size_t i = (size_t)key[1] & (set->cap - 1);
+    while (set->slots[i][0] && (set->slots[i][0] != key[0] || set->slots[i][1] != key[1]))
+        i = (i + 1) & (set->cap - 1);
+    return i;
+}
+
+bool kt__id_set_has(const kt__id_set *set, const char *id) {
+    uint64_t key[2];
+    return set->cap && set->slots[id_slot(set, id, key)][0];
+}
+
+static bool id_set_grow(kt__id_set *set) {
+    kt__id_set more = {.n = set->n, .cap = set->cap ? set->cap * 2 : 1024};
+    more.slots = kt__calloc(more.cap, sizeof *more.slots);
+    if (!more.slots) return false;
+    for (size_t i = 0; i < set->cap; i++) {
+        if (!set->slots[i][0]) continue;
+        size_t at = (size_t)set->slots[i][1] & (more.cap - 1);
+        while (more.slots[at][0]) at = (at + 1) & (more.cap - 1);
+        memcpy(more.slots[at], set->slots[i], sizeof *more.slots);
+    }
+    kt__free(set->slots);
+    *set = more;
+    return true;
+}
+
+bool kt__id_set_add(kt__id_set *set, const char *id, bool *was_there) {
+    uint64_t key[2];
+    if (set->n * 2 >= set->cap && !id_set_grow(set)) return false;
+    size_t i = id_slot(set, id, key);
+    if (was_there) *was_there = set->slots[i][0] != 0;
+    if (!set->slots[i][0]) set->n++;
+    memcpy(set->slots[i], key, sizeof key);
+    return true;
+}
+
+void kt__id_set_free(kt__id_set *set) {
+    kt__free(set->slots);
+    *set = (kt__id_set){0};
+}
+
+/* ---- reading ---- */
+
+enum { CHUNK = 65536 };
+
+void kt__batch_input_open(kt__batch_input *in, int fd) {
+    struct stat st;
+    *in = (kt__batch_input){.fd = fd};
+    kt__buf_init(&in->buf, (size_t)KT__WIRE_MAX_BYTES + CHUNK);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) in->size = (uint64_t)st.st_size;
+}
+
+void kt__batch_input_close(kt__batch_input *in) {
+    kt__buf_free(&in->buf);
+}
+
+/* What is read and done with makes room. */
+static void drop_read(kt__batch_input *in) {
+    if (!in->at) return;
+    memmove(in->buf.data, in->buf.data + in->at, in->buf.len - in->at);
+    in->buf.len -= in->at;
+    in->at = 0;
+}
+
+/* More bytes into the buffer: KT__BATCH_LINE when some came. */
+static kt__batch_read fill(kt__batch_input *in, bool wait, kt_error *err) {
+    char chunk[CHUNK];
+    struct pollfd ready = {.fd = in->fd, .events = POLLIN};
+    if (!wait && poll(&ready, 1, 0) == 0) return KT__BATCH_WAIT;
+    ssize_t n = read(in->fd, chunk, sizeof chunk);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return KT__BATCH_WAIT;
+    if (n < 0) {
+        (void)kt__fail(err, KT_E_IO, "reading the requests: %s", strerror(errno));
+        return KT__BATCH_FAILED;
+    }
+    if (n == 0) {
+        in->eof = true;
+        return KT__BATCH_EOF;
+    }
+    in->n_bytes += (uint64_t)n;
+    drop_read(in);
+    if (kt__buf_append(&in->buf, chunk, (size_t)n)) return KT__BATCH_LINE;
+    (void)kt__fail_nomem(err, "a line of requests", in->buf.len);
+    return KT__BATCH_FAILED;
+}
+
+static bool is_blank(const char *s, size_t len) {
+    while (len && (*s == ' ' || *s == '\t' || *s == '\r')) s++, len--;
+    return len == 0;
+}
+
+/* A line that is in the buffer, the last one perhaps without its newline. */
+static bool take_line(kt__batch_input *in, const char **line, size_t *len) {
+    char *begin = in->buf.data ? in->buf.data + in->at : NULL;
+    size_t left = in->buf.len - in->at;
+    char *end = left ? memchr(begin, '\n', left) : NULL;
+    if (!end && !(in->eof && left)) return false;
+    *line = begin;
+    *len = end ? (size_t)(end - begin) : left;
+    in->at += *len + (end ? 1 : 0);
+    in->n_lines++;
+    return true;
+}
+
+kt__batch_read kt__batch_input_next(kt__batch_input *in, bool wait, const char **line, size_t *len,
+                                    kt_error *err) {
+    for (;;) {
+        if (take_line(in, line, len)) {
+            bool rest = in->skipping;
+            in->skipping = false;
+            if (rest) return KT__BATCH_TOO_LONG;
+            if (!is_blank(*line, *len)) return KT__BATCH_LINE;
+            continue;
+        }
+        if (in->eof) return KT__BATCH_EOF;
+        if (in->buf.len - in->at > KT__WIRE_MAX_BYTES) {
+            in->skipping = true;
+            in->at = in->buf.len;
+        }
+        kt__batch_read got = fill(in, wait, err);
+        if (got == KT__BATCH_EOF && in->skipping && in->at == in->buf.len) {
+            in->skipping = false;
+            in->n_lines++;
+            return KT__BATCH_TOO_LONG;
+        }
+        if (got == KT__BATCH_WAIT || got == KT__BATCH_FAILED) return got;
+    }
+}
+
+/* ---- understanding ---- */
+
+static kt_status own_id(kt__batch_line *out, const char *id, size_t len) {
+    out->id = kt__strndup(id, len);
+    return out->id ? KT_OK : kt__fail_nomem(&out->err, "an id", len);
+}
+
+static kt_status number_as_id(kt__batch_line *out, uint64_t number) {
+    char text[32];
+    int n = snprintf(text, sizeof text, "line-%llu", (unsigned long long)number);
+    return own_id(out, text, (size_t)n);
+}
+
+static kt_status form_of(const json_t *url, kt__wire_form *form, kt_error *err) {
+    const char *text = json_string_value(url);
+    if (text && !strcmp(text, "/v1/chat/completions")) {
+        *form = KT__WIRE_CHAT;
+        return KT_OK;
+    }
+    *form = KT__WIRE_TEXT;
+    if (text && !strcmp(text, "/v1/completions")) return KT_OK;
+    return kt__fail_at(err, text ? KT_E_UNSUPPORTED : KT_E_ARG, "url", UINT64_MAX,
+                       "url: %s\"%.80s\"; expected /v1/chat/completions or /v1/completions",
+                       text ? "not supported: " : "got ", text ? text : "");
+}
+
+/* {"custom_id", "method", "url", "body"} */
+static kt_status parse_openai(const json_t *object, uint64_t number, const kt_request *defaults,
+                              kt__batch_line *out) {
+    kt__wire_form form;
+    kt_status status;
+    const json_t *id = json_object_get(object, "custom_id");
+    const json_t *method = json_object_get(object, "method");
+    out->openai = true;
+    if (!json_is_string(id) || !json_string_length(id)) {
+        KT__TRY(number_as_id(out, number));
+        return kt__fail_at(&out->err, KT_E_ARG, "custom_id", UINT64_MAX,
+                           "custom_id: expected a string that is not empty");
+    }
+    KT__TRY(own_id(out, json_string_value(id), json_string_length(id)));
+    if (method && (!json_is_string(method) || strcmp(json_string_value(method), "POST") != 0)) {
+        return kt__fail_at(&out->err, KT_E_ARG, "method", UINT64_MAX, "method: expected \"POST\"");
+    }
+    KT__TRY(form_of(json_object_get(object, "url"), &form, &out->err));
+    KT__TRY(kt__wire_read_value(form, json_object_get(object, "body"), "body", defaults,
+                                &out->request, &out->err));
+out:
+    return status;
+}
+
+static kt_status parse_native(const json_t *object, uint64_t number, const kt_request *defaults,
+                              kt__batch_line *out) {
+    const json_t *id = json_object_get(object, "id");
+    char digits[32];
+    kt_status status = KT_OK;
+    if (json_is_string(id) && json_string_length(id)) {
+        KT__TRY(own_id(out, json_string_value(id), json_string_length(id)));
+    } else if (json_is_integer(id)) {
+        int n = snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(id));
+        KT__TRY(own_id(out, digits, (size_t)n));
+    } else {
+        KT__TRY(number_as_id(out, number));
+    }
+    KT__TRY(kt__wire_read_value(KT__WIRE_NATIVE, object, NULL, defaults, &out->request, &out->err));
+out:
+    return status;
+}
+
+void kt__batch_line_parse(const char *line, size_t len, uint64_t number, const kt_request *defaults,
+                          kt__batch_line *out) {
+    json_t *object = NULL;
+    *out = (kt__batch_line){0};
+    kt_status status = kt__wire_parse(line, len, &object, &out->err);
+    if (status == KT_OK &&
+        (json_object_get(object, "custom_id") || json_object_get(object, "body"))) {
+        status = parse_openai(object, number, defaults, out);
+    } else if (status == KT_OK) {
+        status = parse_native(object, number, defaults, out);
+    }
+    json_decref(object);
+    if (!out->id && number_as_id(out, number) != KT_OK) return;
+    out->err.code = status;
+}
+
+void kt__batch_line_free(kt__batch_line *line) {
+    kt__free(line->id);
+    kt__wire_request_free(line->request);
+    *line = (kt__batch_line){0};
+}
