@@ -137,8 +137,7 @@ static void test_check_sees_truncation(void **state) {
     unlink(path);
 }
 
-/* ---- the guard: last, because it stays installed
- * ---------------------------------------------------- */
+/* ---- the guard: last, because it stays installed ---- */
 
 static volatile sig_atomic_t n_foreign;
 static void *volatile foreign_page;

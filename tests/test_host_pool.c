@@ -179,8 +179,7 @@ static void test_sizes_are_checked(void **state) {
     kt__pool_destroy(pool);
 }
 
-/* ---- the environment of workers
- * -------------------------------------------------------------------- */
+/* ---- the environment of workers ---- */
 
 static void check_environment(void *arg, int64_t begin, int64_t end, int worker) {
     (void)begin, (void)end;
@@ -199,8 +198,7 @@ static void test_workers_keep_subnormals(void **state) {
     kt__pool_destroy(pool);
 }
 
-/* ---- several owners
- * -------------------------------------------------------------------------------- */
+/* ---- several owners ---- */
 
 typedef struct owner {
     kt__pool *pool;
@@ -245,8 +243,7 @@ static void test_owners_take_turns(void **state) {
     kt__pool_destroy(pool);
 }
 
-/* ---- a busy neighbour
- * ------------------------------------------------------------------------------ */
+/* ---- a busy neighbour ---- */
 
 static void *busy_loop(void *arg) {
     while (!atomic_load_explicit((atomic_bool *)arg, memory_order_relaxed)) continue;

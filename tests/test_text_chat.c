@@ -31,8 +31,7 @@ static void render_json(const char *source, const char *json, kt__chat_out *out)
     kt__chat_template_free(tmpl);
 }
 
-/* ---- origin
- * ---------------------------------------------------------------------------------------------- */
+/* ---- origin ---- */
 
 /* want: the text with what is data in [brackets]. */
 static void expect_origin(const char *source, const char *json, const char *want) {
@@ -110,8 +109,7 @@ static void test_origin(void **state) {
                   "<s>[<|x|>]");
 }
 
-/* ---- system messages
- * ------------------------------------------------------------------------------------- */
+/* ---- system messages ---- */
 
 #define USERS_ONLY                                                                         \
     "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}{% elif m.role == " \
@@ -189,8 +187,7 @@ static void test_refusals_stay(void **state) {
     kt__chat_template_free(tmpl);
 }
 
-/* ---- the callers' side
- * ----------------------------------------------------------------------------------- */
+/* ---- the callers' side ---- */
 
 static void test_messages(void **state) {
     (void)state;
@@ -240,8 +237,7 @@ static void test_json_requests(void **state) {
     kt__chat_template_free(tmpl);
 }
 
-/* ---- allocation failures
- * --------------------------------------------------------------------------------- */
+/* ---- allocation failures ---- */
 
 static kt_status whole_run(void) {
     kt__chat_template *tmpl = NULL;

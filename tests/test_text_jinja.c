@@ -91,8 +91,7 @@ static void test_cases(void **state) {
     assert_int_equal(bad, 0);
 }
 
-/* ---- errors
- * ---------------------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 static void expect_error(const char *source, kt_status code, const char *line, const char *what) {
     kt__chat_out out = {0};
@@ -133,8 +132,7 @@ static void test_big_integers_pass_through(void **state) {
     kt__chat_out_free(&out);
 }
 
-/* ---- limits
- * ---------------------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static char *repeated(const char *before, const char *unit, size_t n, const char *after) {
     size_t a = strlen(before), u = strlen(unit), z = strlen(after);
@@ -234,8 +232,7 @@ static void test_work_limits(void **state) {
                  KT_E_LIMIT, "line 1:", "");
 }
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* Every allocation of a rendering fails once: the arena's cap is moved up a little at a time. */
 static void test_memory_ends_anywhere(void **state) {
@@ -279,8 +276,7 @@ static void test_memory_ends_anywhere(void **state) {
     kt__jinja_free(tmpl);
 }
 
-/* ---- threads
- * --------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 typedef struct worker {
     const kt__chat_template *tmpl;

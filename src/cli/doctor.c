@@ -55,8 +55,7 @@ typedef struct report {
     kt__noise_report noise;
 } report;
 
-/* ---- finding out
- * ----------------------------------------------------------------------------------- */
+/* ---- finding out ---- */
 
 /* The word in brackets: "always [madvise] never"; "" where the file is missing. */
 static void read_thp(char *out, size_t size) {
@@ -142,8 +141,7 @@ static kt_status measure(report *r, kt_error *err) {
     return KT_OK;
 }
 
-/* ---- for people
- * ------------------------------------------------------------------------------------ */
+/* ---- for people ---- */
 
 typedef struct bytes_text {
     char s[32];
@@ -319,8 +317,7 @@ static void print_text(const report *r) {
     print_remedies(r);
 }
 
-/* ---- for programs
- * ---------------------------------------------------------------------------------- */
+/* ---- for programs ---- */
 
 /* A number that is known only if it is not negative. */
 static json_t *known(double value) {
@@ -412,8 +409,7 @@ static int print_json(const report *r) {
     return 0;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static const kt__opt table[] = {
     {.name = "json", .kind = KT__OPT_ON, .at = offsetof(doctor_opts, json), .help = "print JSON"},

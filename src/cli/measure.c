@@ -22,8 +22,7 @@ enum {
     PEAK_ITEM_US = 1000
 };
 
-/* ---- random bytes
- * ---------------------------------------------------------------------------------- */
+/* ---- random bytes ---- */
 
 uint64_t kt__random_file_size(const kt__topology *topology, const kt__limits *limits) {
     const uint64_t most = UINT64_C(512) * MIB;
@@ -119,8 +118,7 @@ void kt__random_file_close(kt__random_file *file) {
     memset(file, 0, sizeof *file);
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 typedef uint64_t lanes __attribute__((vector_size(16), may_alias));
 
@@ -175,8 +173,7 @@ double kt__measure_read(kt__pool *pool, int n_threads, const uint8_t *data, uint
     return (double)size / best_seconds(&run, limit_us);
 }
 
-/* ---- integer peak
- * ---------------------------------------------------------------------------------- */
+/* ---- integer peak ---- */
 
 typedef struct peak_job {
     const kt__kernels *kernels;

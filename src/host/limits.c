@@ -17,8 +17,7 @@ enum { MAX_CPUS = 1 << 14 };
 
 static const uint64_t unlimited_bytes = UINT64_C(1) << 60; /* v1 writes "none" as nearly 2^63 */
 
-/* ---- cgroups: what
- * --------------------------------------------------------------------------------- */
+/* ---- cgroups: what ---- */
 
 static void read_quota(const char *root, const char *dir, bool v2, void *arg) {
     kt__limits *out = arg;
@@ -74,8 +73,7 @@ static void read_memory(const char *root, const char *dir, bool v2, void *arg) {
     out->mem_cgroup_used_bytes = used;
 }
 
-/* ---- processors and memory
- * ------------------------------------------------------------------------- */
+/* ---- processors and memory ---- */
 
 /* The lowest processor of a list such as "0,64" or "4-5" that is in the mask; -1: none. */
 static int first_allowed(const char *list, const cpu_set_t *mask, size_t mask_bytes) {
@@ -171,8 +169,7 @@ void kt__mem_self(uint64_t *peak_rss, uint64_t *rss_anon) {
         *peak_rss = (uint64_t)usage.ru_maxrss * 1024;
 }
 
-/* ---- the default
- * ----------------------------------------------------------------------------------- */
+/* ---- the default ---- */
 
 int kt__threads_default(const kt__topology *topology, const kt__limits *limits, char *why,
                         size_t why_size) {

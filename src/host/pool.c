@@ -93,8 +93,7 @@ struct kt__pool {
     worker workers[]; /* [size]; workers[0] is the caller's and has no thread */
 };
 
-/* ---- waiting
- * --------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void cpu_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -136,8 +135,7 @@ static void spin_adapt(int64_t *budget_ns, int64_t waited_ns, int64_t cap_ns) {
     if (*budget_ns > cap_ns) *budget_ns = cap_ns;
 }
 
-/* ---- sleeping and waking
- * --------------------------------------------------------------------------- */
+/* ---- sleeping and waking ---- */
 
 /* The futex bitset has 32 bits: larger pools share a bit among neighbours. */
 static uint32_t futex_group(const kt__pool *pool, int index) {
@@ -228,8 +226,7 @@ static void report_done(kt__pool *pool, uint32_t n_grains) {
     if (before == (n_grains | pending_sleeper)) futex_wake(&pool->pending, UINT32_MAX);
 }
 
-/* ---- chunks
- * ---------------------------------------------------------------------------------------- */
+/* ---- chunks ---- */
 
 static uint64_t pack_work(uint32_t epoch, int n_workers, uint32_t n_grains) {
     return (uint64_t)epoch << 32 | (uint64_t)(n_workers - 1) << GRAIN_BITS | n_grains;
@@ -331,8 +328,7 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
     join_run(pool);
 }
 
-/* ---- what a profile asks
- * ------------------------------------------------------------------------------- */
+/* ---- what a profile asks ---- */
 
 int64_t kt__pool_waited_ns(const kt__pool *pool) {
     return pool->waited_ns;
@@ -349,8 +345,7 @@ int64_t kt__pool_helpers_ns(const kt__pool *pool) {
     return sum;
 }
 
-/* ---- steps and turns
- * ------------------------------------------------------------------------------- */
+/* ---- steps and turns ---- */
 
 void kt__pool_begin(kt__pool *pool, int n_threads) {
     if (n_threads < 1) n_threads = 1;
@@ -381,8 +376,7 @@ void kt__pool_unlock(kt__pool *pool) {
     pthread_mutex_unlock(&pool->turn_mutex);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 int kt__pool_size(const kt__pool *pool) {
     return pool->size;

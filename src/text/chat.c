@@ -32,8 +32,7 @@ typedef enum system_mode {
 
 static const char probe_mark[] = "kentang:system-message-probe";
 
-/* ---- the template
- * ---------------------------------------------------------------------------------------- */
+/* ---- the template ---- */
 
 kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_template **out,
                                   kt_error *err) {
@@ -70,8 +69,7 @@ int64_t kt__chat_now_local(void) {
     return (int64_t)now + local.tm_gmtoff;
 }
 
-/* ---- messages as template values
- * ------------------------------------------------------------------------- */
+/* ---- messages as template values ---- */
 
 static bool is_utf8(const char *s, size_t len) {
     for (size_t i = 0, n; i < len; i += n) {
@@ -158,8 +156,7 @@ static kt_status trust_roles(kt__jx *x, kt__jlist *messages) {
     return KT_OK;
 }
 
-/* ---- system messages
- * ------------------------------------------------------------------------------------- */
+/* ---- system messages ---- */
 
 static bool has_role(const kt__jv *message, const char *role) {
     const kt__jv *v = kt__jdict_find(message->u.d, "role");
@@ -250,8 +247,7 @@ static kt_status mark_system(kt__jx *x, kt__jlist *messages, size_t n) {
     return KT_OK;
 }
 
-/* ---- one rendering
- * --------------------------------------------------------------------------------------- */
+/* ---- one rendering ---- */
 
 typedef struct attempt {
     kt__jx x;

@@ -17,8 +17,7 @@ enum {
     KT__J_MAX_NAMES = 65536     /* distinct identifiers */
 };
 
-/* ---- tokens
- * ------------------------------------------------------------------------------------------ */
+/* ---- tokens ---- */
 
 typedef enum kt__jtok_kind {
     KT__JT_EOF,
@@ -49,8 +48,7 @@ kt_status kt__jinja_lex(kt__arena *arena, const char *source, size_t len, kt__jt
 kt_status kt__jinja_fail(kt_error *err, kt_status code, uint32_t line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 /* Children by kind; lists are chained by `next`. A "name" is an index into kt__jinja.names. */
 typedef enum kt__jnode_kind {

@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "text/jinja_names.h"
 
-/* ---- limits and errors
- * -------------------------------------------------------------------------------- */
+/* ---- limits and errors ---- */
 
 kt_status kt__jx_fail(kt__jx *x, const char *fmt, ...) {
     char text[400];
@@ -64,8 +63,7 @@ kt_status kt__jx_sink_done(kt__jx *x, kt__jsb *sink, kt__jv *out) {
     return KT_OK;
 }
 
-/* ---- scopes
- * ------------------------------------------------------------------------------------------- */
+/* ---- scopes ---- */
 
 kt__jframe *kt__jx_frame(kt__jx *x, kt__jframe *parent) {
     kt__jframe *frame = kt__arena_calloc(&x->arena, 1, sizeof *frame);
@@ -139,8 +137,7 @@ kt_status kt__jx_assign(kt__jx *x, const kt__jnode *target, kt__jframe *frame, k
     }
 }
 
-/* ---- statements
- * --------------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 
 static kt_status exec_print(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jsb *sink) {
     kt__jv v;
@@ -267,8 +264,7 @@ kt_status kt__jx_exec(kt__jx *x, const kt__jnode *body, kt__jframe *frame, kt__j
     return KT_OK;
 }
 
-/* ---- a rendering
- * -------------------------------------------------------------------------------------- */
+/* ---- a rendering ---- */
 
 kt_status kt__jx_init(kt__jx *x, const kt__jinja *tmpl, int64_t now_local_s, kt_error *err) {
     *x = (kt__jx){.tmpl = tmpl, .steps = KT__JX_MAX_STEPS, .now_local_s = now_local_s, .err = err};

@@ -56,8 +56,7 @@ void kt__jx_set(kt__jx *x, const char *name, size_t len, kt__jv value);
 /* Renders into *out, a string of x's arena. */
 kt_status kt__jx_render(kt__jx *x, const kt__jstr **out) KT_CHECKED;
 
-/* ---- between the interpreter's files; all fill x->err
- * -------------------------------------------------- */
+/* ---- between the interpreter's files; all fill x->err ---- */
 
 /* Nothing is held outside the arena, so a failure may leave at once. */
 #define KT__JTRY(call)                              \
@@ -171,8 +170,7 @@ bool kt__jx_find_method(kt__jv v, const kt__jstr *name, kt__jmethod *out);
 bool kt__jx_find_container_method(kt__jv v, const kt__jstr *name, kt__jmethod *out);
 kt_status kt__jx_global(kt__jx *x, int64_t id, const kt__jargs *args, kt__jv *out) KT_CHECKED;
 
-/* ---- arguments
- * ----------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 /* Puts arguments into slots[n] by position and name; KT__J_MISSING where not given. */
 kt_status kt__jx_bind(kt__jx *x, const char *what, const kt__jargs *args, const char *const *names,

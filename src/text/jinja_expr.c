@@ -4,8 +4,7 @@
 #include "text/jinja_eval.h"
 #include "text/jinja_names.h"
 
-/* ---- small helpers for every file
- * ---------------------------------------------------------------------- */
+/* ---- small helpers for every file ---- */
 
 kt_status kt__jx_push(kt__jx *x, kt__jlist *list, kt__jv v) {
     return kt__jlist_push(&x->arena, list, v) ? KT_OK : kt__jx_nomem(x);
@@ -54,8 +53,7 @@ kt_status kt__jx_undefined(kt__jx *x, kt__jv v) {
     return kt__jx_fail(x, "an undefined value is used");
 }
 
-/* ---- walking
- * ------------------------------------------------------------------------------------------- */
+/* ---- walking ---- */
 
 bool kt__jx_is_iterable(kt__jv v) {
     return v.type == KT__J_LIST || v.type == KT__J_STR || v.type == KT__J_DICT ||
@@ -117,8 +115,7 @@ kt_status kt__jx_length(kt__jx *x, kt__jv v, int64_t *out) {
     return kt__jx_fail(x, "a value of type %s has no length", kt__j_type_name(v));
 }
 
-/* ---- attributes and items
- * ------------------------------------------------------------------------------ */
+/* ---- attributes and items ---- */
 
 static kt_status bound_method(kt__jx *x, kt__jv obj, const kt__jstr *name, bool *found,
                               kt__jv *out) {
@@ -197,8 +194,7 @@ kt_status kt__jx_getitem(kt__jx *x, kt__jv obj, kt__jv key, kt__jv *out) {
     return found ? KT_OK : undefined_attr(key, out);
 }
 
-/* ---- arguments
- * ----------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 kt_status kt__jx_bind(kt__jx *x, const char *what, const kt__jargs *args, const char *const *names,
                       size_t n, size_t n_required, kt__jv *slots) {
@@ -266,8 +262,7 @@ static kt_status eval_args(kt__jx *x, const kt__jnode *node, kt__jframe *frame,
     return KT_OK;
 }
 
-/* ---- macros
- * ------------------------------------------------------------------------------------------- */
+/* ---- macros ---- */
 
 /* The keyword argument `name`, marked as taken. */
 static kt__jv take_kwarg(const kt__jargs *args, bool *taken, const kt__jstr *name) {
@@ -352,8 +347,7 @@ kt_status kt__jx_call(kt__jx *x, kt__jv callee, const kt__jargs *args, kt__jv *o
     }
 }
 
-/* ---- expressions
- * --------------------------------------------------------------------------------------- */
+/* ---- expressions ---- */
 
 static kt_status eval_list(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jv *out) {
     kt__jlist *list;

@@ -8,8 +8,7 @@
 #include "text/jinja_num.h"
 #include "text/jinja_parse.h"
 
-/* ---- literals
- * ----------------------------------------------------------------------------------------- */
+/* ---- literals ---- */
 
 static kt_status no_memory(kt__jparser *p) {
     return kt__fail(p->err, KT_E_NOMEM, "no memory for a chat template");
@@ -152,8 +151,7 @@ static kt_status name_expr(kt__jparser *p, kt__jnode *node) {
     return KT_OK;
 }
 
-/* ---- brackets
- * ----------------------------------------------------------------------------------------- */
+/* ---- brackets ---- */
 
 static kt_status list_expr(kt__jparser *p, kt__jnode *node) {
     kt__jchain items = {0};
@@ -221,8 +219,7 @@ kt_status kt__jp_primary(kt__jparser *p, kt__jnode **out) {
     return status == KT_OK ? kt__jp_close(p, *out) : status;
 }
 
-/* ---- calls, subscripts, filters, tests
- * ---------------------------------------------------------------- */
+/* ---- calls, subscripts, filters, tests ---- */
 
 static kt_status call_arg(kt__jparser *p, bool *had_keyword, kt__jnode **out) {
     const kt__jtok *tok = p->tok;
@@ -435,8 +432,7 @@ static kt_status filters_and_tests(kt__jparser *p, kt__jnode **node) {
     return status;
 }
 
-/* ---- operators
- * ---------------------------------------------------------------------------------------- */
+/* ---- operators ---- */
 
 static kt_status unary(kt__jparser *p, bool with_filter, kt__jnode **out) {
     kt_status status = kt__jp_enter(p);
@@ -618,8 +614,7 @@ kt_status kt__jp_expr(kt__jparser *p, kt__jnode **out) {
     return status;
 }
 
-/* ---- tuples
- * ------------------------------------------------------------------------------------------- */
+/* ---- tuples ---- */
 
 static bool at_tuple_end(const kt__jparser *p, bool targets) {
     return p->tok->kind == KT__JT_VAR_END || p->tok->kind == KT__JT_BLOCK_END ||

@@ -22,8 +22,7 @@ kt_status kt__jf_abs(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     return is_integer(v) && as_int(v) >= 0 ? KT_OK : kt__jx_negate(x, v, true, out);
 }
 
-/* ---- text to numbers
- * ------------------------------------------------------------------------------------ */
+/* ---- text to numbers ---- */
 
 /* s without white space around it and without single underscores between digits; false: too long,
  * or an underscore elsewhere. */
@@ -154,8 +153,7 @@ kt_status kt__jf_float(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) 
     return KT_OK;
 }
 
-/* ---- round
- * ---------------------------------------------------------------------------------------------- */
+/* ---- round ---- */
 
 static double power_of_ten(int64_t n) {
     double p = 1;

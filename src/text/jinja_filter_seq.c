@@ -99,8 +99,7 @@ kt_status kt__jf_reverse(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out
     return KT_OK;
 }
 
-/* ---- attributes of items
- * -------------------------------------------------------------------------------- */
+/* ---- attributes of items ---- */
 
 /* One step of a path: all digits are an index. */
 static kt_status path_step(kt__jx *x, kt__jv item, const kt__jstr *part, kt__jv *out) {
@@ -144,8 +143,7 @@ static kt_status item_key(kt__jx *x, kt__jv item, kt__jv path, bool case_sensiti
     return fold_case(x, case_sensitive, out);
 }
 
-/* ---- join, sum
- * ------------------------------------------------------------------------------------------- */
+/* ---- join, sum ---- */
 
 kt_status kt__jf_join(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     static const char *const names[] = {"d", "attribute"};
@@ -183,8 +181,7 @@ kt_status kt__jf_sum(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     return KT_OK;
 }
 
-/* ---- map, select
- * ----------------------------------------------------------------------------------------- */
+/* ---- map, select ---- */
 
 static kt_status name_arg(kt__jx *x, const char *what, const kt__jargs *args, size_t i,
                           const kt__jstr **out) {
@@ -297,9 +294,7 @@ kt_status kt__jf_rejectattr(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *
     return select_items(x, v, args, false, true, out);
 }
 
-/* ---- order
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- order ---- */
 
 static kt_status by_keys(kt__jx *x, const kt__jv *items, const kt__jv *keys, size_t n, bool reverse,
                          kt__jv *out) {
@@ -418,8 +413,7 @@ kt_status kt__jf_unique(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     return KT_OK;
 }
 
-/* ---- batch, slice
- * ---------------------------------------------------------------------------------------- */
+/* ---- batch, slice ---- */
 
 static kt_status push_part(kt__jx *x, kt__jlist *list, const kt__jv *items, size_t n, kt__jv fill,
                            size_t n_fill) {
@@ -480,8 +474,7 @@ kt_status kt__jf_slice(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) 
     return KT_OK;
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 kt_status kt__jx_filter(kt__jx *x, uint16_t id, kt__jv v, const kt__jargs *args, kt__jv *out) {
 #define F(name, function) function,

@@ -112,8 +112,7 @@ kt_status kt__jf_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     return kt__jx_percent(x, s, values, out);
 }
 
-/* ---- indent, truncate, wordcount
- * ------------------------------------------------------------------------ */
+/* ---- indent, truncate, wordcount ---- */
 
 static kt_status indentation(kt__jx *x, kt__jv width, const kt__jstr **out) {
     static const kt__jstr space = {.data = " ", .len = 1, .n_cp = 1, .from_template = true};
@@ -208,9 +207,7 @@ kt_status kt__jf_wordcount(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *o
     return KT_OK;
 }
 
-/* ---- JSON
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 /* indent: none, a number of spaces, or the text of one level */
 static kt_status dump_indent(kt__jx *x, kt__jv v, const kt__jstr **out) {

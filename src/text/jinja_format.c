@@ -146,8 +146,7 @@ static kt_status read_number(kt__jx *x, const kt__jstr *s, size_t *at, int64_t *
     return KT_OK;
 }
 
-/* ---- "..." % values
- * ------------------------------------------------------------------------------------- */
+/* ---- "..." % values ---- */
 
 typedef struct percent {
     kt__jx *x;
@@ -257,8 +256,7 @@ kt_status kt__jx_percent(kt__jx *x, const kt__jstr *fmt, kt__jv args, kt__jv *ou
     return kt__jx_sink_done(x, &sink, out);
 }
 
-/* ---- "...".format(values)
- * -------------------------------------------------------------------------------- */
+/* ---- "...".format(values) ---- */
 
 typedef struct formatter {
     kt__jx *x;
@@ -296,7 +294,8 @@ static kt_status read_spec(kt__jx *x, const kt__jstr *s, spec *f) {
         if (f->precision < 0) return kt__jx_fail(x, "a format without its precision");
     }
     if (at < s->len) f->type = s->data[at++];
-    if (at != s->len || (unsigned char)f->type > 127) return kt__jx_fail(x, "an unsupported format");
+    if (at != s->len || (unsigned char)f->type > 127)
+        return kt__jx_fail(x, "an unsupported format");
     return KT_OK;
 }
 

@@ -62,8 +62,7 @@ static size_t skip_space(const lexer *lx, size_t at) {
     return at;
 }
 
-/* ---- tags
- * --------------------------------------------------------------------------------------------- */
+/* ---- tags ---- */
 
 /* Where "-%}", "+%}" or "%}" at `at` ends with the white space it takes; 0: no end tag here.
  * Variables take no newline and know no '+'. */
@@ -151,8 +150,7 @@ static kt_status lex_comment(lexer *lx) {
     return kt__jinja_fail(lx->err, KT_E_TEMPLATE, lx->line, "a comment without its end");
 }
 
-/* ---- inside a tag
- * ------------------------------------------------------------------------------------- */
+/* ---- inside a tag ---- */
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -258,8 +256,7 @@ static kt_status lex_inside(lexer *lx, const char *close) {
     return status;
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static kt_status lex_tag(lexer *lx, size_t tag) {
     char type = lx->src[tag + 1], sign = tag + 2 < lx->len ? lx->src[tag + 2] : '\0';

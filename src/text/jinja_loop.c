@@ -97,8 +97,7 @@ static kt_status length(kt__jx *x, kt__jloop *loop, int64_t *out) {
     return KT_OK;
 }
 
-/* ---- the variable `loop`
- * ------------------------------------------------------------------------------ */
+/* ---- the variable `loop` ---- */
 
 static kt_status loop_cycle(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     if (args->n_kw || !args->n_pos) return kt__jx_fail(x, "loop.cycle needs values");
@@ -162,8 +161,7 @@ kt_status kt__jx_loop_attr(kt__jx *x, kt__jloop *loop, const kt__jstr *name, kt_
     return KT_OK;
 }
 
-/* ---- the statement
- * ------------------------------------------------------------------------------------ */
+/* ---- the statement ---- */
 
 /* A list to walk: lists themselves, copies of the rest. */
 static kt_status loop_list(kt__jx *x, kt__jv v, kt__jlist **out) {

@@ -12,8 +12,7 @@ typedef struct method_row {
     kt__jfn *fn;
 } method_row;
 
-/* ---- strings: case and padding
- * --------------------------------------------------------------------------- */
+/* ---- strings: case and padding ---- */
 
 #define CASE_METHOD(name, mode)                                                            \
     static kt_status str_##name(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) { \
@@ -68,8 +67,7 @@ static kt_status str_zfill(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *o
     return kt__jx_sink_done(x, &text, out);
 }
 
-/* ---- strings: strip, replace, split, join
- * ---------------------------------------------------------------- */
+/* ---- strings: strip, replace, split, join ---- */
 
 static kt_status strip(kt__jx *x, kt__jv v, const kt__jargs *args, bool left, bool right,
                        kt__jv *out) {
@@ -194,8 +192,7 @@ static kt_status str_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *
     return kt__jx_format(x, v.u.s, args, out);
 }
 
-/* ---- strings: searching
- * ---------------------------------------------------------------------------------- */
+/* ---- strings: searching ---- */
 
 /* Python's optional start and end, in characters, as byte offsets. */
 static kt_status range_args(kt__jx *x, const kt__jstr *s, kt__jv start, kt__jv end, size_t *from,
@@ -346,8 +343,7 @@ static kt_status str_removesuffix(kt__jx *x, kt__jv v, const kt__jargs *args, kt
     return remove_affix(x, v, args, true, out);
 }
 
-/* ---- strings: classes
- * ------------------------------------------------------------------------------------ */
+/* ---- strings: classes ---- */
 
 static bool is_alnum(uint32_t cp) {
     return kt__j_is_alpha(cp) || kt__j_is_digit(cp);
@@ -439,8 +435,7 @@ static const method_row str_methods[] = {
     {"zfill", str_zfill},
 };
 
-/* ---- look-up
- * -------------------------------------------------------------------------------------------- */
+/* ---- look-up ---- */
 
 bool kt__jx_find_method(kt__jv v, const kt__jstr *name, kt__jmethod *out) {
     const method_row *rows = str_methods;

@@ -10,8 +10,7 @@ typedef struct method_row {
     kt__jfn *fn;
 } method_row;
 
-/* ---- lists
- * ---------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static kt_status one_arg(kt__jx *x, const char *what, const kt__jargs *args, kt__jv *out) {
     if (args->n_pos != 1 || args->n_kw) return kt__jx_fail(x, "%s takes one argument", what);
@@ -143,8 +142,7 @@ static const method_row list_methods[] = {
     {"clear", list_clear},   {"copy", list_copy},
 };
 
-/* ---- dictionaries
- * --------------------------------------------------------------------------------------- */
+/* ---- dictionaries ---- */
 
 static kt_status view(kt__jx *x, const kt__jdict *dict, kt__jlist_kind kind, kt__jv *out) {
     kt__jlist *list, *pair;

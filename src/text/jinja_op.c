@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "text/jinja_eval.h"
 
-/* ---- numbers
- * ------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static bool is_integer(kt__jv v) {
     return v.type == KT__J_INT || v.type == KT__J_BOOL;
@@ -135,8 +134,7 @@ kt_status kt__jx_negate(kt__jx *x, kt__jv v, bool minus, kt__jv *out) {
     return KT_OK;
 }
 
-/* ---- strings and lists
- * --------------------------------------------------------------------------------- */
+/* ---- strings and lists ---- */
 
 /* With |safe text on one side the other side is escaped, as MarkupSafe does. */
 static kt_status add_strings(kt__jx *x, kt__jv a, kt__jv b, kt__jv *out) {
@@ -224,8 +222,7 @@ kt_status kt__jx_binary(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, kt__jv *out) 
     return float_op(x, op, as_float(a), as_float(b), out);
 }
 
-/* ---- comparison
- * ---------------------------------------------------------------------------------------- */
+/* ---- comparison ---- */
 
 static kt_status contains_item(kt__jx *x, kt__jlist *list, kt__jv item, bool *out) {
     static const kt__jdict nothing;
@@ -292,8 +289,7 @@ kt_status kt__jx_compare(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, bool *out) {
     return kt__jx_step(x, 1);
 }
 
-/* ---- sorting
- * ------------------------------------------------------------------------------------------- */
+/* ---- sorting ---- */
 
 /* Merges the runs order[lo..mid) and order[mid..hi) into to; equal keys stay in their order. */
 static kt_status merge(kt__jx *x, const kt__jv *keys, bool reverse, const uint32_t *order,
@@ -329,8 +325,7 @@ kt_status kt__jx_sort(kt__jx *x, const kt__jv *keys, size_t n, bool reverse, uin
     return KT_OK;
 }
 
-/* ---- slices
- * -------------------------------------------------------------------------------------------- */
+/* ---- slices ---- */
 
 typedef struct slice {
     int64_t start, step, n; /* n items: start, start + step, ... */

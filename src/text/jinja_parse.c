@@ -8,8 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* ---- ground floor
- * ------------------------------------------------------------------------------------- */
+/* ---- ground floor ---- */
 
 kt_status kt__jp_fail(kt__jparser *p, const char *fmt, ...) {
     char text[300];
@@ -152,8 +151,7 @@ kt_status kt__jp_expect(kt__jparser *p, kt__jtok_kind kind) {
     return kt__jp_fail(p, "expected %s, found %s", what, kt__jp_describe(p->tok, buf));
 }
 
-/* ---- targets
- * ------------------------------------------------------------------------------------------ */
+/* ---- targets ---- */
 
 static kt_status check_target(kt__jparser *p, const kt__jnode *target) {
     if (target->kind == KT__JN_NAME) return KT_OK;
@@ -185,8 +183,7 @@ static kt_status parse_nsref(kt__jparser *p, kt__jnode **out) {
     return KT_OK;
 }
 
-/* ---- statements
- * --------------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 
 static kt_status parse_body(kt__jparser *p, const char *const *ends, kt__jnode **out,
                             const char **found);
@@ -444,8 +441,7 @@ static kt_status parse_body(kt__jparser *p, const char *const *ends, kt__jnode *
     return status;
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static kt_status intern_fixed(kt__jparser *p) {
     static const char *const fixed[] = {"loop", "caller", "varargs", "kwargs"}; /* as KT__JNAME_* */

@@ -5,8 +5,7 @@
 #include "base/utf8.h"
 #include "text/jinja_unicode.h"
 
-/* ---- case
- * ---------------------------------------------------------------------------------------------- */
+/* ---- case ---- */
 
 static size_t char_at(const kt__jstr *s, size_t at, uint32_t *cp) {
     size_t n = kt__utf8_decode(s->data + at, s->len - at, cp);
@@ -97,8 +96,7 @@ kt_status kt__js_case(kt__jx *x, const kt__jstr *s, kt__jcase mode, kt__jv *out)
     return kt__jx_sink_done(x, &text, out);
 }
 
-/* ---- strip, replace
- * ------------------------------------------------------------------------------------- */
+/* ---- strip, replace ---- */
 
 static bool has_char(const kt__jstr *set, const char *c, size_t n) {
     for (size_t at = 0; (at = kt__jstr_find(set, c, n, at)) != SIZE_MAX; at++) return true;
@@ -166,8 +164,7 @@ kt_status kt__js_replace(kt__jx *x, const kt__jstr *s, const kt__jstr *old, cons
     return kt__jx_sink_done(x, &text, out);
 }
 
-/* ---- split
- * ---------------------------------------------------------------------------------------------- */
+/* ---- split ---- */
 
 static kt_status push_sub(kt__jx *x, kt__jlist *list, const kt__jstr *s, size_t from, size_t to) {
     kt__jv part;
@@ -272,8 +269,7 @@ kt_status kt__js_lines(kt__jx *x, const kt__jstr *s, bool keep_ends, kt__jlist *
     return from < s->len ? push_sub(x, *out, s, from, s->len) : KT_OK;
 }
 
-/* ---- padding
- * -------------------------------------------------------------------------------------------- */
+/* ---- padding ---- */
 
 kt_status kt__js_pad(kt__jx *x, const kt__jstr *s, int64_t width, const kt__jstr *fill, char side,
                      kt__jv *out) {

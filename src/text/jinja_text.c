@@ -28,8 +28,7 @@ static bool add_scalar(kt__jsb *sink, kt__jv v, bool from_template) {
     }
 }
 
-/* ---- repr
- * ---------------------------------------------------------------------------------------------- */
+/* ---- repr ---- */
 
 static void repr_char(kt__jsb *sink, uint32_t cp, const char *bytes, size_t n, char quote) {
     char buf[16];
@@ -167,8 +166,7 @@ kt_status kt__jx_str(kt__jx *x, kt__jv v, const kt__jstr **out) {
     return KT_OK;
 }
 
-/* ---- HTML
- * ---------------------------------------------------------------------------------------------- */
+/* ---- HTML ---- */
 
 kt_status kt__jx_escape(kt__jx *x, kt__jv v, const kt__jstr **out) {
     static const char special[] = "&<>'\"";
@@ -193,8 +191,7 @@ kt_status kt__jx_escape(kt__jx *x, kt__jv v, const kt__jstr **out) {
     return KT_OK;
 }
 
-/* ---- JSON
- * ---------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 typedef struct dumper {
     kt__jx *x;

@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- strings
- * ----------------------------------------------------------------------------------------- */
+/* ---- strings ---- */
 
 static size_t count_cp(const char *data, size_t len) {
     size_t n = 0;
@@ -98,8 +97,7 @@ size_t kt__jstr_rfind(const kt__jstr *s, const char *needle, size_t n, size_t to
     return SIZE_MAX;
 }
 
-/* ---- building strings
- * --------------------------------------------------------------------------------- */
+/* ---- building strings ---- */
 
 void kt__jsb_init(kt__jsb *b, kt__arena *arena, size_t max) {
     *b = (kt__jsb){.arena = arena, .max = max};
@@ -179,8 +177,7 @@ kt__jstr *kt__jsb_finish(kt__jsb *b) {
     return s;
 }
 
-/* ---- lists
- * -------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 kt__jlist *kt__jlist_new(kt__arena *arena, kt__jlist_kind kind, size_t cap) {
     kt__jlist *list = kt__arena_calloc(arena, 1, sizeof *list);
@@ -207,8 +204,7 @@ bool kt__jlist_push(kt__arena *arena, kt__jlist *list, kt__jv value) {
     return true;
 }
 
-/* ---- numbers
- * ------------------------------------------------------------------------------------------ */
+/* ---- numbers ---- */
 
 bool kt__j_is_number(kt__jv v) {
     return v.type == KT__J_BOOL || v.type == KT__J_INT || v.type == KT__J_FLOAT ||
@@ -255,8 +251,7 @@ static int order_numbers(kt__jv a, kt__jv b) {
     return (x > y) - (x < y);
 }
 
-/* ---- equality and order
- * ------------------------------------------------------------------------------- */
+/* ---- equality and order ---- */
 
 static bool equal_at(kt__jv a, kt__jv b, int depth, uint64_t *steps);
 

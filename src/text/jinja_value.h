@@ -99,8 +99,7 @@ struct kt__jdict {
 /* Nesting of values that printing, comparing and hashing follow. */
 #define KT__J_MAX_NEST 200
 
-/* ---- constructors; those that return a pointer give NULL when the arena is full
- * ---------------------- */
+/* ---- constructors; those that return a pointer give NULL when the arena is full ---- */
 
 static inline kt__jv kt__j_none(void) {
     return (kt__jv){.type = KT__J_NONE};
@@ -138,8 +137,7 @@ kt__jlist *kt__jlist_new(kt__arena *arena, kt__jlist_kind kind, size_t cap);
 bool kt__jlist_push(kt__arena *arena, kt__jlist *list, kt__jv value);
 kt__jdict *kt__jdict_new(kt__arena *arena);
 
-/* ---- strings
- * ----------------------------------------------------------------------------------------- */
+/* ---- strings ---- */
 
 bool kt__jstr_eq(const kt__jstr *a, const kt__jstr *b);
 bool kt__jstr_is(const kt__jstr *s, const char *text);
@@ -172,8 +170,7 @@ bool kt__jsb_add_str(kt__jsb *b, const kt__jstr *s); /* with its origins */
 bool kt__jsb_add_sub(kt__jsb *b, const kt__jstr *s, size_t from, size_t to);
 kt__jstr *kt__jsb_finish(kt__jsb *b); /* NULL where an append failed or memory is short */
 
-/* ---- dictionaries
- * ------------------------------------------------------------------------------------ */
+/* ---- dictionaries ---- */
 
 /* Keys are compared as Python does (1 == 1.0 == true). A key that cannot be hashed (a list, a
  * dictionary) gives KT__JKEY_BAD. *steps: see kt__j_equal. */
@@ -190,8 +187,7 @@ kt__jkey_result kt__jdict_remove(kt__jdict *dict, kt__jv key, kt__jv *out, uint6
 /* The value at a text key, or NULL. */
 const kt__jv *kt__jdict_find(const kt__jdict *dict, const char *key);
 
-/* ---- any value
- * ---------------------------------------------------------------------------------------- */
+/* ---- any value ---- */
 
 bool kt__j_truth(kt__jv v);
 bool kt__j_is_number(kt__jv v); /* int, float, bool or big */

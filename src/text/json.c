@@ -33,8 +33,7 @@ static bool take(reader *r, char c) {
     return true;
 }
 
-/* ---- strings
- * ------------------------------------------------------------------------------------------ */
+/* ---- strings ---- */
 
 static bool hex4(reader *r, uint32_t *out) {
     if (r->len - r->at < 4) return false;
@@ -132,8 +131,7 @@ static kt_status read_string(reader *r, kt__jv *out) {
     return KT_OK;
 }
 
-/* ---- numbers
- * ------------------------------------------------------------------------------------------ */
+/* ---- numbers ---- */
 
 static bool digits(reader *r) {
     size_t from = r->at;
@@ -180,8 +178,7 @@ static kt_status read_number(reader *r, kt__jv *out) {
     return KT_OK;
 }
 
-/* ---- values
- * ------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static kt_status read_value(reader *r, kt__jv *out);
 

@@ -28,8 +28,7 @@ enum {
     KT__TOK_MAX_TOKEN_BYTES = 65535 /* of one token's text */
 };
 
-/* ---- ids: a growable vector with a cap
- * -------------------------------------------------------------- */
+/* ---- ids: a growable vector with a cap ---- */
 
 typedef struct kt__ids {
     int32_t *data; /* NULL while empty and unused; kt__free */
@@ -46,8 +45,7 @@ kt_status kt__ids_append(kt__ids *ids, const int32_t *src, size_t n, kt_error *e
  * memory. */
 int32_t *kt__ids_take(kt__ids *ids, size_t *n);
 
-/* ---- the vocabulary
- * ---------------------------------------------------------------------------------- */
+/* ---- the vocabulary ---- */
 
 /* Values of tokenizer.ggml.token_type. */
 typedef enum kt__tok_attr {
@@ -125,8 +123,7 @@ const int32_t *kt__tokenizer_eog_ids(const kt__tokenizer *tok, size_t *n);
 /* The id whose text in the file is exactly s[len]; -1: none. */
 int32_t kt__tokenizer_find(const kt__tokenizer *tok, const char *s, size_t len);
 
-/* ---- encoding
- * ------------------------------------------------------------------------------------------ */
+/* ---- encoding ---- */
 
 /* Appends the ids of text[len] to ids. flags: KT_TOK_ADD_SPECIAL, KT_TOK_PARSE_SPECIAL. Any bytes
  * are accepted; broken UTF-8 is encoded byte by byte where the vocabulary can. On failure ids is as
@@ -150,8 +147,7 @@ kt_status kt__tokenizer_encode_segments(const kt__tokenizer *tok, const kt__tok_
                                         size_t n, unsigned flags, kt__ids *ids,
                                         kt_error *err) KT_CHECKED;
 
-/* ---- decoding
- * ------------------------------------------------------------------------------------------ */
+/* ---- decoding ---- */
 
 /* Appends the bytes of ids[n] to out: broken UTF-8 stays as it is. flags: KT_TOK_RENDER_SPECIAL.
  * The one space that a SentencePiece vocabulary put before the text is removed again. */
