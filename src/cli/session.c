@@ -213,12 +213,11 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     fprintf(stderr, " | context %d, batch %d/%d | memory %s (K/V %s, scratch %s)", e->n_ctx,
             e->n_batch, e->n_ubatch, bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
             bytes_text(e->scratch_bytes).text);
-    uint64_t available = read_kb("/proc/meminfo", "MemAvailable");
     if (opts->model.mem_bytes) {
         fprintf(stderr, "; planned %s of --mem %s, weights and tables included",
                 bytes_text(e->mem_planned_bytes).text, bytes_text(e->mem_budget_bytes).text);
-    } else if (available) {
-        fprintf(stderr, " of %s available", bytes_text(available).text);
+    } else if (e->mem_budget_bytes) { /* the cgroup's limit counts, too */
+        fprintf(stderr, " of %s available", bytes_text(e->mem_budget_bytes).text);
     }
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
     fputc('\n', stderr);
