@@ -7,14 +7,21 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
+/* A format error that names no file is in a person's own text. */
+static const char *remedy_of_format(const char *where) {
+    if (!where || !where[0] || !strcmp(where, "JSON"))
+        return "correct the input at the place named; the command's --help shows its form";
+    return "a model file may be damaged or incomplete: fetch it again and compare its size; a text "
+           "file: correct it at the place named";
+}
+
 /* What a person can do about an error of this kind when the message itself does not say. */
-static const char *remedy_of(kt_status code) {
+static const char *remedy_of(kt_status code, const char *where) {
     switch (code) {
     case KT_E_NOMEM:
         return "use a smaller context (-c), a smaller batch (-b, -ub) or a smaller quantisation";
     case KT_E_IO: return "check that the path exists and may be read";
-    case KT_E_FORMAT:
-        return "the file may be damaged or incomplete; fetch it again and compare its size";
+    case KT_E_FORMAT: return remedy_of_format(where);
     case KT_E_UNSUPPORTED: return "`kentang inspect FILE` shows what the file holds";
     case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";
     case KT_E_NUMERIC: return "the weights may be damaged; try `--exact`, or another file";
@@ -43,7 +50,7 @@ int kt__cli_fail(const char *command, const kt_error *err) {
         fprintf(stderr, " (%s)", err->where);
     }
     fputc('\n', stderr);
-    print_remedy(remedy_of(err->code));
+    print_remedy(remedy_of(err->code, err->where));
     return kt_status_exit_code(err->code);
 }
 
@@ -56,7 +63,7 @@ int kt__cli_error(const char *command, kt_status code, const char *remedy, const
     fflush(stdout);
     print_line(command, message);
     fputc('\n', stderr);
-    print_remedy(remedy ? remedy : remedy_of(code));
+    print_remedy(remedy ? remedy : remedy_of(code, NULL));
     return kt_status_exit_code(code);
 }
 
