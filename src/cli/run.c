@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -194,6 +195,21 @@ static kt_status print_json(const kt__session *s, const output *out, const kt__f
     return KT_OK;
 }
 
+/* Whether what goes to stdout and what goes to stderr stand in one text. */
+static bool outputs_meet(void) {
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+/* On a terminal the answer's last line ends; a file or a program gets the answer alone. */
+static void end_answer(char last) {
+    bool unfinished = last && last != '\n';
+    if (unfinished && isatty(STDOUT_FILENO)) putchar('\n');
+    fflush(stdout);
+    if (unfinished && !isatty(STDOUT_FILENO) && outputs_meet()) fputc('\n', stderr);
+}
+
 static int run_once(kt__session *s, const run_opts *opts, const char *text, size_t len,
                     const kt_gen_params *params) {
     output out = {.json = opts->json};
@@ -212,8 +228,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
         kt__figures_add(&figures, &result);
         if (opts->json)
             status = print_json(s, &out, &figures, opts->profile ? &profile : NULL, &err);
-        if (!opts->json && out.last && out.last != '\n' && isatty(STDOUT_FILENO)) putchar('\n');
-        fflush(stdout);
+        end_answer(opts->json ? '\0' : out.last);
     }
     if (status == KT_OK) {
         kt__figures_print(&figures);
