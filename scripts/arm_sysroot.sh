@@ -5,7 +5,7 @@
 set -eu
 dir=${1:?usage: scripts/arm_sysroot.sh DIR [package...]}
 shift
-packages="libc6-dev libgcc-12-dev libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libcmocka-dev $*"
+packages="libc6-dev libgcc-12-dev libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libmicrohttpd-dev libcmocka-dev $*"
 mirror=${KT_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 . /etc/os-release
 [ "${ID:-}" = debian ] || VERSION_CODENAME=bookworm

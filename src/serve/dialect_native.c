@@ -1,0 +1,126 @@
+/* Lines on the socket: one JSON object a token, one at the end. docs/PROTOCOL.md */
+#include <string.h>
+
+#include "base/error.h"
+#include "serve/dialects.h"
+
+/* {"id":"..." */
+static void head(kt__job *job) {
+    const char *id = job->name[0] ? job->name : job->id;
+    (void)kt__buf_puts(&job->out, "{\"id\":");
+    kt__wire_write_string(&job->out, id, strlen(id));
+}
+
+static void index_member(kt__job *job, int32_t choice) {
+    if (job->n_choices > 1) (void)kt__buf_printf(&job->out, ",\"index\":%d", (int)choice);
+}
+
+static void write_logprobs(kt__job *job, const kt__wire_token *t) {
+    (void)kt__buf_printf(&job->out, ",\"logprob\":%.6g",
+                         t->logprob > -9999.0f ? (double)t->logprob : -9999.0);
+    if (!t->n_top) return;
+    (void)kt__buf_puts(&job->out, ",\"top_logprobs\":[");
+    for (size_t i = 0; i < t->n_top; i++) {
+        const kt__wire_token *top = &t->top[i];
+        (void)kt__buf_printf(&job->out, "%s{\"token\":%d,\"text\":", i ? "," : "", (int)top->id);
+        kt__wire_write_string(&job->out, top->text, top->len);
+        (void)kt__buf_printf(&job->out, ",\"logprob\":%.6g}",
+                             top->logprob > -9999.0f ? (double)top->logprob : -9999.0);
+    }
+    (void)kt__buf_putc(&job->out, ']');
+}
+
+static void token(kt__job *job, const kt_event *event) {
+    kt__job_gather(job, event);
+    kt__job_choice *c = &job->choices[event->choice];
+    if (!job->stream) return;
+    head(job);
+    index_member(job, event->choice);
+    if (event->id >= 0) (void)kt__buf_printf(&job->out, ",\"token\":%d", (int)event->id);
+    (void)kt__buf_puts(&job->out, ",\"text\":");
+    kt__wire_write_string(&job->out, event->text ? event->text : "", event->len);
+    if (c->n_tokens) write_logprobs(job, &c->tokens[0]);
+    (void)kt__buf_puts(&job->out, "}\n");
+    kt__buf_clear(&c->text); /* a stream is gathered by its reader */
+    c->n_tokens = 0;
+    if (job->n_choices == 1) kt__arena_reset(&job->arena);
+}
+
+static void write_miss(kt__buf *out, const kt_cache_miss *m) {
+    if (!m->known) return;
+    (void)kt__buf_printf(out,
+                         ",\"cache_miss\":{\"at\":%d,\"message\":%d,\"lost_tokens\":%d,"
+                         "\"cost_ms\":%.3f,\"was\":",
+                         (int)m->at, (int)m->message, (int)m->n_lost, (double)m->cost_us / 1e3);
+    kt__wire_write_string(out, m->was, strlen(m->was));
+    (void)kt__buf_puts(out, ",\"is\":");
+    kt__wire_write_string(out, m->is, strlen(m->is));
+    (void)kt__buf_putc(out, '}');
+}
+
+/* The final object of a choice. */
+static void finish(kt__job *job, const kt_event *event) {
+    const kt_req_report *r = event->report;
+    kt__job_choice *c = &job->choices[event->choice];
+    kt__buf *out = &job->out;
+    head(job);
+    index_member(job, event->choice);
+    (void)kt__buf_puts(out, ",\"done\":true");
+    if (!job->stream) {
+        (void)kt__buf_puts(out, ",\"text\":");
+        kt__wire_write_string(out, c->text.data ? c->text.data : "", c->text.len);
+    }
+    if (!job->stream && c->n_tokens) {
+        (void)kt__buf_puts(out, ",\"tokens\":[");
+        for (size_t i = 0; i < c->n_tokens; i++) {
+            (void)kt__buf_printf(out, "%s{\"token\":%d,\"text\":", i ? "," : "",
+                                 (int)c->tokens[i].id);
+            kt__wire_write_string(out, c->tokens[i].text, c->tokens[i].len);
+            write_logprobs(job, &c->tokens[i]);
+            (void)kt__buf_putc(out, '}');
+        }
+        (void)kt__buf_putc(out, ']');
+    }
+    (void)kt__buf_printf(out,
+                         ",\"finish_reason\":\"%s\",\"finish\":\"%s\",\"seed\":%llu,\"usage\":{"
+                         "\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d}",
+                         kt__wire_finish_reason(event->finish), kt_finish_name(event->finish),
+                         (unsigned long long)r->seed, (int)r->n_prompt, (int)r->n_cached,
+                         (int)r->n_generated);
+    kt__job_write_figures(out, r);
+    write_miss(out, &r->miss);
+    (void)kt__buf_puts(out, ",\"model\":");
+    kt__wire_write_string(out, kt__served_name(job->model), strlen(kt__served_name(job->model)));
+    (void)kt__buf_puts(out, "}\n");
+}
+
+static void end(kt__job *job) {
+    (void)job;
+}
+
+/* {"id":"...","done":true,"error":{...}} */
+static void error(kt__job *job, const kt_error *err) {
+    kt__buf body;
+    kt__buf_init(&body, 4096);
+    kt__wire_write_error(&body, err);
+    head(job);
+    (void)kt__buf_puts(&job->out, ",\"done\":true");
+    if (err->retry_ms > 0)
+        (void)kt__buf_printf(&job->out, ",\"retry_ms\":%lld", (long long)err->retry_ms);
+    /* the body is an object: what is inside its braces follows here */
+    if (body.len > 2) {
+        (void)kt__buf_putc(&job->out, ',');
+        (void)kt__buf_append(&job->out, body.data + 1, body.len - 1);
+    } else {
+        (void)kt__buf_putc(&job->out, '}');
+    }
+    (void)kt__buf_putc(&job->out, '\n');
+    kt__buf_free(&body);
+}
+
+static kt_status read(kt__job *job, kt_error *err) {
+    return kt__job_read_wire(job, KT__WIRE_NATIVE, err);
+}
+
+const kt__dialect kt__dialect_native = {"socket", read,   NULL, kt__dialect_no_begin,
+                                        token,    finish, end,  error};

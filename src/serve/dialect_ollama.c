@@ -1,0 +1,186 @@
+/* Ollama's /api/chat and /api/generate: lines of JSON. What its bodies say is put into the words of
+ * wire.h first. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "serve/dialects.h"
+
+/* ---- reading ---- */
+
+static void move(json_t *to, const char *as, const json_t *from, const char *key) {
+    json_t *v = json_object_get(from, key);
+    if (v && !json_is_null(v)) (void)json_object_set(to, as, v);
+}
+
+static kt_status read_format(json_t *body, const json_t *format, kt_error *err) {
+    const char *name = json_string_value(format);
+    if (!format || json_is_null(format) || (name && !*name)) return KT_OK;
+    if (name && !strcmp(name, "json")) {
+        json_object_set_new(body, "response_format", json_pack("{s:s}", "type", "json_object"));
+        return KT_OK;
+    }
+    return kt__fail_at(err, KT_E_UNSUPPORTED, "format", UINT64_MAX,
+                       "format: only \"json\"; answers cannot be bound to a schema yet");
+}
+
+static kt_status read_options(json_t *body, const json_t *options, kt_error *err) {
+    static const char *const names[] = {"temperature",
+                                        "top_k",
+                                        "top_p",
+                                        "min_p",
+                                        "typical_p",
+                                        "repeat_penalty",
+                                        "repeat_last_n",
+                                        "seed",
+                                        "stop",
+                                        "mirostat",
+                                        "mirostat_tau",
+                                        "mirostat_eta",
+                                        "presence_penalty",
+                                        "frequency_penalty"};
+    const json_t *n = json_object_get(options, "num_predict");
+    if (options && !json_is_object(options) && !json_is_null(options))
+        return kt__fail_at(err, KT_E_ARG, "options", UINT64_MAX, "options: expected an object");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        move(body, names[i], options, names[i]);
+    if (json_is_integer(n)) {
+        json_int_t most = json_integer_value(n);
+        json_object_set_new(body, "max_tokens", json_integer(most < 0 ? -1 : most));
+    }
+    return KT_OK;
+}
+
+static void add_message(json_t *messages, const char *role, const json_t *content) {
+    json_array_append_new(messages, json_pack("{s:s,s:O}", "role", role, "content", content));
+}
+
+static kt_status refuse(const json_t *from, const char *key, kt_error *err) {
+    const json_t *v = json_object_get(from, key);
+    if (!v || json_is_null(v) || json_is_false(v) || (json_is_array(v) && !json_array_size(v)) ||
+        (json_is_string(v) && !json_string_length(v)))
+        return KT_OK;
+    return kt__fail_at(err, KT_E_UNSUPPORTED, key, UINT64_MAX, "%s: not supported", key);
+}
+
+static kt_status refuse_the_rest(const json_t *from, kt_error *err) {
+    static const char *const names[] = {"images", "template", "context",
+                                        "suffix", "tools",    "think"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        kt_status status = refuse(from, names[i], err);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
+/* The prompt as a conversation, unless it is raw. */
+static void read_prompt(json_t *body, const json_t *from) {
+    const json_t *prompt = json_object_get(from, "prompt"),
+                 *system = json_object_get(from, "system");
+    if (json_is_true(json_object_get(from, "raw")) || !json_is_string(prompt)) {
+        move(body, "prompt", from, "prompt");
+        return;
+    }
+    json_t *messages = json_array();
+    if (json_is_string(system) && json_string_length(system))
+        add_message(messages, "system", system);
+    add_message(messages, "user", prompt);
+    json_object_set_new(body, "messages", messages);
+}
+
+static kt_status read(kt__job *job, bool chat, kt_error *err) {
+    json_t *body = json_object();
+    kt_status status;
+    KT__TRY(kt__job_parse(job, err));
+    const json_t *from = job->json;
+    if (!body) return kt__fail_nomem(err, "a request", 0);
+    KT__TRY(refuse_the_rest(from, err));
+    if (chat) {
+        move(body, "messages", from, "messages");
+    } else {
+        read_prompt(body, from);
+    }
+    move(body, "model", from, "model");
+    const json_t *stream = json_object_get(from, "stream");
+    json_object_set_new(body, "stream", json_boolean(!stream || !json_is_false(stream)));
+    KT__TRY(read_format(body, json_object_get(from, "format"), err));
+    KT__TRY(read_options(body, json_object_get(from, "options"), err));
+    json_decref(job->json);
+    job->json = body;
+    body = NULL;
+    status = kt__job_read_wire(job, chat ? KT__WIRE_CHAT : KT__WIRE_NATIVE, err);
+out:
+    json_decref(body);
+    return status;
+}
+
+static kt_status read_chat(kt__job *job, kt_error *err) {
+    return read(job, true, err);
+}
+
+static kt_status read_generate(kt__job *job, kt_error *err) {
+    return read(job, false, err);
+}
+
+/* ---- answering ---- */
+
+static void line(kt__job *job, const char *text, size_t len, bool done) {
+    bool chat = job->dialect == &kt__dialect_ollama_chat;
+    char when[40];
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    size_t n = strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(when + n, sizeof when - n, ".%06ldZ", now.tv_nsec / 1000);
+    const char *model = kt__served_name(job->model);
+    (void)kt__buf_puts(&job->out, "{\"model\":");
+    kt__wire_write_string(&job->out, model, strlen(model));
+    (void)kt__buf_printf(&job->out, ",\"created_at\":\"%s\",%s", when,
+                         chat ? "\"message\":{\"role\":\"assistant\",\"content\":"
+                              : "\"response\":");
+    kt__wire_write_string(&job->out, text, len);
+    (void)kt__buf_printf(&job->out, "%s,\"done\":%s", chat ? "}" : "", done ? "true" : "false");
+}
+
+static void token(kt__job *job, const kt_event *event) {
+    if (!job->stream) {
+        kt__job_gather(job, event);
+    } else if (event->len) {
+        line(job, event->text, event->len, false);
+        (void)kt__buf_puts(&job->out, "}\n");
+    }
+}
+
+static void finish(kt__job *job, const kt_event *event) {
+    const kt_req_report *r = event->report;
+    const kt__job_choice *c = &job->choices[event->choice];
+    line(job, c->text.data ? c->text.data : "", c->text.len, true);
+    (void)kt__buf_printf(&job->out,
+                         ",\"done_reason\":\"%s\",\"total_duration\":%lld,\"load_duration\":0,"
+                         "\"prompt_eval_count\":%d,\"prompt_eval_duration\":%lld,\"eval_count\":%d,"
+                         "\"eval_duration\":%lld}\n",
+                         kt__wire_finish_reason(event->finish), (long long)r->total_us * 1000,
+                         (int)r->n_prompt, (long long)r->prefill_us * 1000, (int)r->n_generated,
+                         (long long)(r->decode_us + r->sample_us) * 1000);
+}
+
+static void end(kt__job *job) {
+    (void)job;
+}
+
+static void error(kt__job *job, const kt_error *err) {
+    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
+    if (!job->stream) kt__buf_clear(&job->out);
+    (void)kt__buf_puts(&job->out, "{\"error\":");
+    kt__wire_write_string(&job->out, message, strlen(message));
+    (void)kt__buf_puts(&job->out, "}\n");
+    if (!job->stream) job->status = kt__wire_http_status(err->code);
+}
+
+const kt__dialect kt__dialect_ollama_chat = {"/api/chat", read_chat, NULL, kt__dialect_no_begin,
+                                             token,       finish,    end,  error};
+const kt__dialect kt__dialect_ollama_generate = {
+    "/api/generate", read_generate, NULL, kt__dialect_no_begin, token, finish, end, error};

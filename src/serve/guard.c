@@ -1,0 +1,66 @@
+#include "serve/guard.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* The name of "name:port" and "[v6]:port"; false: neither. */
+static bool split_host(const char *text, const char **name, size_t *len) {
+    size_t n = strlen(text);
+    *name = text;
+    if (text[0] == '[') {
+        const char *end = strchr(text, ']');
+        if (!end) return false;
+        *name = text + 1;
+        *len = (size_t)(end - text) - 1;
+        text = end + 1;
+    } else {
+        *len = strcspn(text, ":");
+        text += *len;
+    }
+    if (!*len || n > 255) return false;
+    if (!*text) return true;
+    return *text == ':' && text[1] && strspn(text + 1, "0123456789") == strlen(text + 1);
+}
+
+static bool same(const char *a, const char *name, size_t len) {
+    return strlen(a) == len && !strncasecmp(a, name, len);
+}
+
+bool kt__guard_host(const kt__config *config, const char *address, const char *host) {
+    const char *name;
+    size_t len;
+    for (size_t i = 0; i < config->hosts.n; i++) {
+        if (!strcmp(config->hosts.items[i], "*")) return true;
+    }
+    if (!host || !split_host(host, &name, &len)) return false;
+    if (same("localhost", name, len) || same("127.0.0.1", name, len) || same("::1", name, len))
+        return true;
+    if (address && same(address, name, len)) return true;
+    for (size_t i = 0; i < config->hosts.n; i++) {
+        if (same(config->hosts.items[i], name, len)) return true;
+    }
+    return false;
+}
+
+bool kt__guard_origin(const kt__config *config, const char *address, const char *origin) {
+    const char *host = strstr(origin, "://");
+    return host && kt__guard_host(config, address, host + 3);
+}
+
+bool kt__guard_is_json(const char *type) {
+    static const char json[] = "application/json";
+    size_t len = sizeof json - 1;
+    if (!type || strncasecmp(type, json, len) != 0) return false;
+    type += len;
+    while (*type == ' ' || *type == '\t') type++;
+    return !*type || *type == ';';
+}
+
+const char *kt__guard_key(const kt__keys *keys, const char *authorization, const char *api_key) {
+    if (authorization && !strncasecmp(authorization, "Bearer ", 7)) {
+        const char *key = authorization + 7;
+        while (*key == ' ') key++;
+        return kt__keys_find(keys, key, strlen(key));
+    }
+    return api_key ? kt__keys_find(keys, api_key, strlen(api_key)) : NULL;
+}

@@ -1,0 +1,46 @@
+/* A request of HTTP, between the daemon and the routes.
+ *
+ * Owns: what http.c and http_routes.c share. The daemon's thread. */
+#ifndef KT_SERVE_HTTP_REQUEST_H
+#define KT_SERVE_HTTP_REQUEST_H
+
+#include "serve/job.h"
+
+struct MHD_Connection;
+
+enum {
+    KT__ROUTE_OPEN = 1,   /* no key is asked for */
+    KT__ROUTE_METRICS = 2 /* nor here, where the configuration says so */
+};
+
+typedef struct kt__http_request kt__http_request;
+
+typedef struct kt__route {
+    const char *method, *path;
+    const kt__dialect *dialect; /* becomes a job, or: */
+    /* writes the answer into request->reply at once; the status */
+    int (*answer)(kt__http_request *request);
+    const char *type;      /* of what `answer` writes; NULL: JSON */
+    const char *id_prefix; /* of jobs */
+    unsigned flags;
+} kt__route;
+
+struct kt__http_request {
+    struct kt__http *http;
+    struct MHD_Connection *connection;
+    const kt__route *route;
+    kt__job *job;
+    kt__buf body, reply;
+    char client[80];
+    char host[128]; /* the Host header */
+    size_t max_body;
+    int64_t retry_ms;
+    bool started, answered;
+};
+
+kt__server *kt__http_server(const kt__http_request *request);
+/* NULL: no such path; *allowed: the methods that it has, for 405. */
+const kt__route *kt__http_find_route(const char *method, const char *path, char *allowed,
+                                     size_t size);
+
+#endif

@@ -1,0 +1,116 @@
+/* A request on its way: read by the crew, computed by an engine, written by the event loop.
+ *
+ * Owns: everything between a transport (HTTP, the Unix socket) and kt_engine_submit: limits of the
+ * configuration, the model's use, events into bytes of the request's dialect, backpressure, cancel,
+ * figures and the log line. Knows neither sockets nor HTTP; a dialect knows the bytes.
+ *
+ * Threads: created and released by a transport; read on a crew thread; events are taken on the
+ * hub's. What they share is under the job's lock. Lock order: job, then the engine's; the hub's
+ * lock is a leaf. */
+#ifndef KT_SERVE_JOB_H
+#define KT_SERVE_JOB_H
+
+#include <pthread.h>
+
+#include "serve/crew.h"
+#include "serve/hub.h"
+#include "serve/server.h"
+#include "serve/wire.h"
+
+typedef struct kt__job kt__job;
+
+/* How a kind of request is read and answered. All write to job->out. The calls are made with the
+ * job's lock held, except read and run. */
+typedef struct kt__dialect {
+    const char *route; /* for metrics and the log: a constant */
+    /* Crew: job->body into job->wire (and job->stream), or for `run` whatever it needs. */
+    kt_status (*read)(kt__job *job, kt_error *err);
+    /* Crew: the whole answer at once; there is no generation then. */
+    kt_status (*run)(kt__job *job, kt_error *err);
+    void (*begin)(kt__job *job);                         /* submitted */
+    void (*token)(kt__job *job, const kt_event *event);  /* each token */
+    void (*finish)(kt__job *job, const kt_event *event); /* of a choice */
+    void (*end)(kt__job *job);                           /* of the last choice */
+    void (*error)(kt__job *job, const kt_error *err);    /* instead of all that follows */
+} kt__dialect;
+
+/* What an answer that is not streamed gathers. */
+typedef struct kt__job_choice {
+    kt__buf text;
+    kt__wire_token *tokens; /* with log probabilities; texts are in the job's arena */
+    size_t n_tokens, cap_tokens;
+    kt_finish finish;
+    int64_t last_token_us;
+} kt__job_choice;
+
+struct kt__job {
+    atomic_int refs;
+    pthread_mutex_t lock;
+    kt__server *server;
+    const kt__dialect *dialect;
+    kt__task_item task;  /* for the hub */
+    kt__chore chore;     /* for the crew */
+    char id[48];         /* our name for it */
+    char name[128];      /* the client's, "" if it gave none */
+    char client[80];     /* who asks */
+    kt__buf body;        /* the request's bytes, until it is read; */
+    struct json_t *json; /* or the request as it was parsed already */
+    int64_t created_s, begin_us;
+    /* the transport's */
+    void (*on_output)(kt__job *job); /* hub: there are new bytes in out, or it is done; no lock */
+    void *owner;
+    bool suspended; /* HTTP: the connection waits for on_output */
+    /* under the lock */
+    kt__wire_request *wire;
+    kt__arena arena; /* texts that live as long as the job */
+    kt__served *model;
+    kt_model *engine_model;
+    kt_engine *engine;
+    kt_req *req;
+    bool stream, begun, done, gone, cancelled, failed, stalled;
+    bool returned; /* the crew is done with it */
+    bool again;    /* `end` wants wire->req submitted once more: another part of the answer */
+    kt_error error;
+    int status; /* HTTP's, once begun or done */
+    kt__buf out;
+    size_t out_at;    /* bytes of out that the transport has taken */
+    int64_t moved_us; /* when it last took some, or had none to take */
+    kt__job_choice *choices;
+    int32_t n_choices, n_finished;
+    kt__wire_usage usage;
+    kt_req_report report; /* of the first choice that finished; figures of the log line */
+    void *extra;          /* the dialect's, in the arena */
+};
+
+/* A job with one reference, for its transport. client is copied. */
+kt_status KT_CHECKED kt__job_create(kt__server *server, const kt__dialect *dialect,
+                                    const char *id_prefix, const char *client, kt__job **out,
+                                    kt_error *err);
+void kt__job_ref(kt__job *job);
+void kt__job_release(kt__job *job); /* any thread; must not hold its lock */
+/* Hands it to the crew; its answer, be it a refusal, comes through on_output. */
+void kt__job_start(kt__job *job);
+/* The answer still comes, with finish_reason "cancelled". */
+void kt__job_cancel(kt__job *job);
+/* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again
+ * after this returns, when called on the hub's thread. */
+void kt__job_abandon(kt__job *job);
+/* Bytes of out up to out_at were taken: goes on where it waited for that. The lock is held. */
+void kt__job_taken(kt__job *job, size_t n);
+
+/* ---- for dialects ---- */
+
+/* Reads job->body, or job->json, with the server's defaults and limits. */
+kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
+/* The request as parsed JSON; the job's. */
+kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
+/* The model by name; loads it. */
+kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);
+/* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
+const kt__wire_token *kt__job_token(kt__job *job, const kt_event *event);
+/* Adds a token to its choice. */
+void kt__job_gather(kt__job *job, const kt_event *event);
+/* An object of figures, with the comma before: ,"timings":{...} */
+void kt__job_write_figures(kt__buf *out, const kt_req_report *report);
+
+#endif

@@ -1,0 +1,313 @@
+#include "serve/models.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+struct kt__served {
+    kt__models *models;
+    const char *name, *path; /* path NULL: the demo model */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool busy; /* being loaded or unloaded, without the lock */
+    kt_model *model;
+    kt_engine *engine; /* NULL: not loaded */
+    int32_t users;
+    int64_t used_us, loaded_s;
+    kt_engine_stats past; /* of engines that were closed */
+};
+
+struct kt__models {
+    kt_ctx *ctx;
+    kt__slog *log;
+    const kt__config *config;
+    kt_engine_params params;
+    size_t n;
+    kt__served list[];
+};
+
+/* ---- life ---- */
+
+static kt_engine_params engine_params(const kt__config *c) {
+    kt_engine_params p = kt_engine_params_default();
+    p.n_ctx = (int32_t)c->ctx;
+    p.n_batch = (int32_t)c->batch;
+    p.n_ubatch = (int32_t)c->ubatch;
+    p.n_threads = (int32_t)c->threads;
+    p.n_threads_batch = (int32_t)c->threads_batch;
+    p.kv_bytes = c->kv;
+    p.n_parallel = (int32_t)c->parallel;
+    p.n_queue_max = (int32_t)c->queue;
+    p.gap_ms = (int32_t)c->gap_ms;
+    p.n_draft = (int32_t)c->draft;
+    return p;
+}
+
+kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
+                            kt_error *err) {
+    kt_ctx_params params = kt_ctx_params_default();
+    *out = NULL;
+    kt__models *m = kt__calloc(1, sizeof *m + config->n_models * sizeof m->list[0]);
+    if (!m) return kt__fail_nomem(err, "the list of models", 0);
+    m->log = log;
+    m->config = config;
+    m->params = engine_params(config);
+    params.isa = config->isa;
+    params.n_threads = (int)config->threads;
+    params.n_threads_max = (int)config->threads_batch;
+    params.mem_bytes = config->mem;
+    params.log = kt__slog_library;
+    params.log_user = log;
+    params.log_level = KT_LOG_INFO;
+    kt_status status = kt_ctx_open(&params, &m->ctx, err);
+    if (status != KT_OK) {
+        kt__free(m);
+        return status;
+    }
+    for (m->n = 0; m->n < config->n_models; m->n++) {
+        kt__served *s = &m->list[m->n];
+        s->models = m;
+        s->name = config->models[m->n].name;
+        s->path = config->models[m->n].path;
+        pthread_mutex_init(&s->lock, NULL);
+        pthread_cond_init(&s->changed, NULL);
+    }
+    *out = m;
+    return KT_OK;
+}
+
+kt_ctx *kt__models_ctx(const kt__models *models) {
+    return models->ctx;
+}
+
+size_t kt__models_count(const kt__models *models) {
+    return models->n;
+}
+
+kt__served *kt__models_at(kt__models *models, size_t index) {
+    return &models->list[index];
+}
+
+const char *kt__served_name(const kt__served *served) {
+    return served->name;
+}
+
+kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_error *err) {
+    char names[256] = "";
+    size_t len = 0;
+    *out = &m->list[0];
+    if (!name || !*name) return KT_OK;
+    for (size_t i = 0; i < m->n; i++) {
+        if (!strcmp(m->list[i].name, name)) {
+            *out = &m->list[i];
+            return KT_OK;
+        }
+        int n = len < sizeof names ? snprintf(names + len, sizeof names - len, "%s%s",
+                                              i ? ", " : "", m->list[i].name)
+                                   : 0;
+        len += n > 0 ? (size_t)n : 0;
+    }
+    *out = NULL;
+    return kt__fail_at(err, KT_E_ARG, "model", UINT64_MAX,
+                       "the model \"%.80s\" does not exist here; there is: %s", name, names);
+}
+
+/* ---- loading ---- */
+
+static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
+    kt__models *m = s->models;
+    kt_model_params params = kt_model_params_default();
+    params.use_mmap = m->config->use_mmap;
+    params.use_mlock = m->config->use_mlock;
+    *model = NULL;
+    *engine = NULL;
+    kt_status status = s->path ? kt_model_open(m->ctx, s->path, &params, model, err)
+                               : kt_model_open_demo(m->ctx, &params, model, err);
+    if (status == KT_OK) status = kt_engine_open(*model, &m->params, engine, err);
+    if (status == KT_OK) status = kt_engine_start(*engine, err);
+    if (status == KT_OK) return KT_OK;
+    kt_engine_close(*engine);
+    kt_model_close(*model);
+    return status;
+}
+
+static void tell_loaded(kt__served *s, const kt_engine *engine, int64_t ms) {
+    kt_engine_info info;
+    kt_engine_get_info(engine, &info);
+    const kt__slog_field fields[] = {{"model", s->name, 0},
+                                     {"ms", NULL, (double)ms},
+                                     {"context", NULL, (double)info.n_ctx},
+                                     {"parallel", NULL, (double)info.n_parallel},
+                                     {"threads", NULL, (double)info.n_threads},
+                                     {"kv_bytes", NULL, (double)info.kv_bytes_max}};
+    kt__slog_write(s->models->log, KT_LOG_INFO, "model loaded", fields,
+                   sizeof fields / sizeof fields[0]);
+}
+
+/* The lock is held, and let go meanwhile. */
+static kt_status load(kt__served *s, kt_error *err) {
+    kt_model *model;
+    kt_engine *engine;
+    int64_t begin_us = kt__now_us();
+    s->busy = true;
+    pthread_mutex_unlock(&s->lock);
+    kt_status status = open_engine(s, &model, &engine, err);
+    if (status == KT_OK) {
+        tell_loaded(s, engine, (kt__now_us() - begin_us) / 1000);
+    } else {
+        kt__slog_line(s->models->log, KT_LOG_ERROR, "cannot load %s: %s", s->name, err->message);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->busy = false;
+    if (status == KT_OK) {
+        s->model = model;
+        s->engine = engine;
+        s->loaded_s = (int64_t)time(NULL);
+    }
+    pthread_cond_broadcast(&s->changed);
+    return status;
+}
+
+kt_status kt__served_use(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
+    kt_error ignored;
+    kt_status status = KT_OK;
+    if (!err) err = &ignored;
+    pthread_mutex_lock(&s->lock);
+    while (s->busy) pthread_cond_wait(&s->changed, &s->lock);
+    if (!s->engine) status = load(s, err);
+    if (status == KT_OK) {
+        s->users++;
+        *model = s->model;
+        *engine = s->engine;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+void kt__served_done(kt__served *s) {
+    pthread_mutex_lock(&s->lock);
+    s->users--;
+    s->used_us = kt__now_us();
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- figures ---- */
+
+static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
+#define ADD(member) to->member += from->member
+    ADD(n_submitted);
+    ADD(n_refused_busy);
+    ADD(n_refused_deadline);
+    ADD(n_refused_other);
+    for (int i = 0; i < KT_FINISH_COUNT; i++) ADD(n_finished[i]);
+    ADD(n_preempted);
+    ADD(prompt_tokens);
+    ADD(cached_tokens);
+    ADD(queried_tokens);
+    ADD(disk_tokens);
+    ADD(prefill_tokens);
+    ADD(generated_tokens);
+    ADD(recomputed_tokens);
+    ADD(drafted_tokens);
+    ADD(accepted_tokens);
+    ADD(n_prefill_batches);
+    ADD(n_decode_batches);
+    ADD(prefill_us);
+    ADD(decode_us);
+    ADD(sample_us);
+    ADD(n_evicted_blocks);
+#undef ADD
+}
+
+void kt__served_get_stats(kt__served *s, kt_engine_stats *out) {
+    memset(out, 0, sizeof *out);
+    pthread_mutex_lock(&s->lock);
+    if (s->engine) kt_engine_get_stats(s->engine, out);
+    add_counts(out, &s->past);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void kt__served_get_info(kt__served *s, kt__served_info *out) {
+    memset(out, 0, sizeof *out);
+    out->name = s->name;
+    pthread_mutex_lock(&s->lock);
+    out->users = s->users;
+    if (s->engine) {
+        out->loaded = true;
+        out->loaded_s = s->loaded_s;
+        kt_model_get_info(s->model, &out->model);
+        kt_engine_get_info(s->engine, &out->engine);
+        snprintf(out->arch, sizeof out->arch, "%s", out->model.arch);
+        snprintf(out->quant, sizeof out->quant, "%s", out->model.quant);
+        snprintf(out->general_name, sizeof out->general_name, "%s", out->model.name);
+        out->model.path = out->model.name = out->model.arch = out->model.quant = NULL;
+        out->model.tokenizer = out->model.template_ = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- unloading ---- */
+
+/* The lock is held, and let go meanwhile. */
+static void unload(kt__served *s, int64_t drain_ms) {
+    kt_engine *engine = s->engine;
+    kt_engine_stats stats;
+    kt_engine_get_stats(engine, &stats);
+    add_counts(&s->past, &stats);
+    s->busy = true;
+    s->engine = NULL;
+    s->loaded_s = 0;
+    pthread_mutex_unlock(&s->lock);
+    kt_engine_stop(engine, drain_ms);
+    kt_engine_close(engine);
+    kt_model_close(s->model);
+    kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded", s->name);
+    pthread_mutex_lock(&s->lock);
+    s->model = NULL;
+    s->busy = false;
+    pthread_cond_broadcast(&s->changed);
+}
+
+void kt__models_tick(kt__models *m, int64_t idle_s) {
+    bool done = false;
+    for (size_t i = 0; i < m->n && idle_s > 0 && !done; i++) {
+        kt__served *s = &m->list[i];
+        pthread_mutex_lock(&s->lock);
+        if (s->engine && !s->users && !s->busy && kt__now_us() - s->used_us > idle_s * 1000000) {
+            unload(s, 0);
+            done = true;
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void kt__models_drain(kt__models *m, int64_t drain_ms) {
+    int64_t until_us = kt__now_us() + drain_ms * 1000;
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        pthread_mutex_lock(&s->lock);
+        kt_engine *engine = s->engine;
+        pthread_mutex_unlock(&s->lock);
+        int64_t left_ms = (until_us - kt__now_us()) / 1000;
+        if (engine) kt_engine_stop(engine, left_ms > 0 ? left_ms : 0);
+    }
+}
+
+void kt__models_free(kt__models *m) {
+    if (!m) return;
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        kt_engine_close(s->engine);
+        kt_model_close(s->model);
+        pthread_cond_destroy(&s->changed);
+        pthread_mutex_destroy(&s->lock);
+    }
+    kt_ctx_close(m->ctx);
+    kt__free(m);
+}

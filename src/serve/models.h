@@ -1,0 +1,53 @@
+/* The models that are served.
+ *
+ * Owns: the context, and for each configured model its file, engine and engine thread: opened with
+ * its first request, closed after it was idle for long enough. Requests name a model by its
+ * configured name only; no file name ever comes from a client. Any thread; loading blocks the
+ * caller. */
+#ifndef KT_SERVE_MODELS_H
+#define KT_SERVE_MODELS_H
+
+#include <kentang.h>
+
+#include "serve/config.h"
+#include "serve/slog.h"
+
+typedef struct kt__models kt__models;
+typedef struct kt__served kt__served;
+
+typedef struct kt__served_info {
+    const char *name;
+    bool loaded;
+    int64_t loaded_s;    /* Unix time; 0: not loaded */
+    int32_t users;       /* requests that hold it */
+    kt_model_info model; /* strings are NULL where it is not loaded; the others are copies */
+    kt_engine_info engine;
+    char arch[64], quant[32], general_name[128];
+} kt__served_info;
+
+kt_status KT_CHECKED kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
+                                       kt_error *err);
+/* Gives running requests drain_ms to end, then closes everything. */
+void kt__models_drain(kt__models *models, int64_t drain_ms);
+void kt__models_free(kt__models *models);
+kt_ctx *kt__models_ctx(const kt__models *models);
+
+/* NULL or "": the first. KT_E_ARG with the names that there are. */
+kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__served **out,
+                                     kt_error *err);
+size_t kt__models_count(const kt__models *models);
+kt__served *kt__models_at(kt__models *models, size_t index);
+const char *kt__served_name(const kt__served *served);
+
+/* Loads it where it is not; stays loaded until kt__served_done. */
+kt_status KT_CHECKED kt__served_use(kt__served *served, kt_model **model, kt_engine **engine,
+                                    kt_error *err);
+void kt__served_done(kt__served *served);
+/* Neither waits for loading nor for a computation. */
+void kt__served_get_info(kt__served *served, kt__served_info *out);
+/* Counts go on over unloading and loading again. */
+void kt__served_get_stats(kt__served *served, kt_engine_stats *out);
+/* Unloads what is idle for idle_s; one model a call. */
+void kt__models_tick(kt__models *models, int64_t idle_s);
+
+#endif

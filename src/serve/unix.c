@@ -1,0 +1,507 @@
+#include "serve/unix.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "serve/dialects.h"
+#include "serve/framer.h"
+#include "serve/listener.h"
+
+enum {
+    READ_BYTES = 16 << 10,
+    MAX_OUT_BYTES = 256 << 20,
+    SMALL_LINE_BYTES = 256 << 10, /* longer ones are parsed by the crew */
+    MAX_UIDS = 64
+};
+
+typedef struct client client;
+struct client {
+    kt__watch watch; /* first member */
+    kt__unix *home;
+    client *next, **link;
+    uid_t uid;
+    pid_t pid;
+    char name[32]; /* "uid:1000" */
+    kt__framer framer;
+    kt__buf out;
+    size_t out_at;
+    int64_t moved_us; /* when it last read, or had nothing to read */
+    kt__job **jobs;
+    size_t n_jobs, cap_jobs;
+    uint32_t events; /* that are watched */
+    bool eof, doomed;
+};
+
+struct kt__unix {
+    kt__watch watch; /* first member */
+    kt__server *server;
+    kt__listener listener;
+    bool own; /* the socket was made here, not passed in */
+    bool open_to_others;
+    atomic_int n_clients;
+    client *clients;
+};
+
+static void settle(client *c);
+
+/* ---- output ---- */
+
+static size_t unsent(const client *c) {
+    return c->out.len - c->out_at;
+}
+
+static void flush_out(client *c) {
+    while (unsent(c) > 0 && !c->doomed) {
+        ssize_t n = send(c->watch.fd, c->out.data + c->out_at, unsent(c), MSG_NOSIGNAL);
+        if (n > 0) {
+            c->out_at += (size_t)n;
+            c->moved_us = kt__now_us();
+        } else if (errno == EINTR) {
+            continue;
+        } else {
+            if (errno != EAGAIN && errno != EWOULDBLOCK) c->doomed = true;
+            break;
+        }
+    }
+    if (!unsent(c)) {
+        kt__buf_clear(&c->out);
+        c->out_at = 0;
+        c->moved_us = kt__now_us();
+    } else if (c->out_at > (64 << 10)) {
+        memmove(c->out.data, c->out.data + c->out_at, unsent(c) + 1);
+        c->out.len -= c->out_at;
+        c->out_at = 0;
+    }
+}
+
+/* What a job has written so far, whole lines. true: the job is over and empty. */
+static bool move_from(client *c, kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    size_t n = job->out.len - job->out_at;
+    if (n) {
+        (void)kt__buf_append(&c->out, job->out.data + job->out_at, n);
+        kt__job_taken(job, n);
+    }
+    bool over = job->done;
+    pthread_mutex_unlock(&job->lock);
+    return over;
+}
+
+static void drop_job(client *c, size_t i) {
+    kt__job *job = c->jobs[i];
+    job->owner = NULL;
+    c->jobs[i] = c->jobs[--c->n_jobs];
+    kt__job_release(job);
+}
+
+/* Sends what can be sent, and takes from the jobs what there is room for. */
+static void pump_out(client *c) {
+    size_t most = (size_t)kt__server_config(c->home->server)->output;
+    for (bool more = true; more && !c->doomed;) {
+        more = false;
+        for (size_t i = c->n_jobs; i-- > 0 && unsent(c) <= most;) {
+            size_t before = c->out.len;
+            bool over = move_from(c, c->jobs[i]);
+            more |= c->out.len != before;
+            if (over) drop_job(c, i);
+        }
+        flush_out(c);
+        if (unsent(c) > 0) break;
+    }
+    if (c->out.failed) c->doomed = true;
+}
+
+static void say(client *c, const char *id, const char *rest) {
+    (void)kt__buf_putc(&c->out, '{');
+    if (id) {
+        (void)kt__buf_puts(&c->out, "\"id\":");
+        kt__wire_write_string(&c->out, id, strlen(id));
+        (void)kt__buf_putc(&c->out, ',');
+    }
+    (void)kt__buf_puts(&c->out, rest);
+    (void)kt__buf_puts(&c->out, "}\n");
+}
+
+static void say_error(client *c, const char *id, const kt_error *err) {
+    kt__buf body;
+    kt__buf_init(&body, 8192);
+    (void)kt__buf_puts(&body, "\"done\":true,");
+    if (err->retry_ms > 0)
+        (void)kt__buf_printf(&body, "\"retry_ms\":%lld,", (long long)err->retry_ms);
+    size_t at = body.len;
+    kt__wire_write_error(&body, err);
+    if (!body.failed && body.len > at + 2) {
+        memmove(body.data + at, body.data + at + 1, body.len - at - 2); /* without its braces */
+        body.data[body.len - 2] = '\0';
+        say(c, id, body.data);
+    }
+    kt__metrics_answer(c->home->server->metrics, "socket", kt__wire_http_status(err->code));
+    kt__buf_free(&body);
+}
+
+/* ---- requests ---- */
+
+static kt__job *find_job(const client *c, const char *id) {
+    for (size_t i = 0; i < c->n_jobs; i++) {
+        if (!strcmp(c->jobs[i]->name, id)) return c->jobs[i];
+    }
+    return NULL;
+}
+
+static void on_output(kt__job *job) {
+    client *c = job->owner;
+    if (!c) return;
+    pump_out(c);
+    settle(c);
+}
+
+static bool make_room(client *c) {
+    if (c->n_jobs < c->cap_jobs) return true;
+    size_t cap = c->cap_jobs ? c->cap_jobs * 2 : 8;
+    kt__job **jobs = kt__realloc_array(c->jobs, cap, sizeof *jobs);
+    if (!jobs) return false;
+    c->jobs = jobs;
+    c->cap_jobs = cap;
+    return true;
+}
+
+/* A job of its own for the crew. json (maybe NULL) or line[len] is taken into it. */
+static void start_job(client *c, const kt__dialect *dialect, const char *id, json_t *json,
+                      const char *line, size_t len) {
+    kt__server *server = c->home->server;
+    kt_error err;
+    kt__job *job = NULL;
+    kt_status status = KT_OK;
+    int64_t most = kt__server_config(server)->requests_per_connection;
+    if ((int64_t)c->n_jobs >= most) {
+        status = kt__fail(&err, KT_E_BUSY, "%zu requests of this connection are not finished",
+                          c->n_jobs);
+        err.retry_ms = 100;
+    } else if (!make_room(c)) {
+        status = kt__fail_nomem(&err, "a request", 0);
+    }
+    if (status == KT_OK) status = kt__job_create(server, dialect, "req-", c->name, &job, &err);
+    if (status == KT_OK && !json && !kt__buf_append(&job->body, line, len))
+        status = kt__fail_nomem(&err, "a request", len);
+    if (status != KT_OK) {
+        kt__job_release(job);
+        say_error(c, id, &err);
+        return;
+    }
+    snprintf(job->name, sizeof job->name, "%s", id ? id : "");
+    job->json = json ? json_incref(json) : NULL;
+    job->on_output = on_output;
+    job->owner = c;
+    c->jobs[c->n_jobs++] = job;
+    kt__job_start(job);
+}
+
+static void do_cancel(client *c, const char *id) {
+    kt__job *job = id ? find_job(c, id) : NULL;
+    kt_error err;
+    if (job) {
+        kt__job_cancel(job);
+        return; /* its own final object says so */
+    }
+    (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "no running request has this id");
+    say_error(c, id, &err);
+}
+
+static void do_stats(client *c, const char *id) {
+    kt__buf stats;
+    kt__buf_init(&stats, 1 << 20);
+    (void)kt__buf_puts(&stats, "\"stats\":");
+    kt__server_write_stats(c->home->server, &stats);
+    if (!stats.failed) say(c, id, stats.data);
+    kt__buf_free(&stats);
+}
+
+static void do_stop(client *c, const char *id) {
+    kt__server *server = c->home->server;
+    kt_error err;
+    if (c->uid != geteuid() && c->uid != 0) {
+        (void)kt__fail(&err, KT_E_STATE, "only the server's own user and root may stop it");
+        say_error(c, id, &err);
+        return;
+    }
+    say(c, id, "\"stopping\":true");
+    atomic_store(&server->stop_requested, 1);
+    kt__server_wake(server);
+}
+
+static void unknown_op(client *c, const char *id, const char *op) {
+    kt_error err;
+    (void)kt__fail_at(&err, KT_E_ARG, "op", UINT64_MAX,
+                      "op \"%.40s\" is not known: expected generate, cancel, ping, stats, "
+                      "tokenize, detokenize or stop",
+                      op);
+    say_error(c, id, &err);
+}
+
+/* body is an object; id NULL: none. */
+static void dispatch(client *c, json_t *body, const char *id) {
+    const json_t *op_value = json_object_get(body, "op");
+    const char *op = op_value ? json_string_value(op_value) : "generate";
+    kt_error err;
+    if (!op) op = "(no string)";
+    if (!strcmp(op, "cancel")) {
+        do_cancel(c, id);
+    } else if (!strcmp(op, "ping")) {
+        say(c, id, "\"pong\":true");
+    } else if (!strcmp(op, "stats")) {
+        do_stats(c, id);
+    } else if (!strcmp(op, "stop")) {
+        do_stop(c, id);
+    } else if (id && find_job(c, id)) {
+        (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX,
+                          "a request with this id is running on this connection");
+        say_error(c, NULL, &err); /* without the id: it would end the other for its reader */
+    } else if (!strcmp(op, "generate")) {
+        start_job(c, &kt__dialect_native, id, body, NULL, 0);
+    } else if (!strcmp(op, "tokenize")) {
+        start_job(c, &kt__dialect_line_tokenize, id, body, NULL, 0);
+    } else if (!strcmp(op, "detokenize")) {
+        start_job(c, &kt__dialect_line_detokenize, id, body, NULL, 0);
+    } else {
+        unknown_op(c, id, op);
+    }
+}
+
+static bool is_blank(const char *line, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (line[i] != ' ' && line[i] != '\t') return false;
+    }
+    return true;
+}
+
+static void take_line(client *c, const char *line, size_t len) {
+    kt_error err;
+    json_t *body;
+    const char *id = NULL;
+    if (is_blank(line, len)) return;
+    if (len > SMALL_LINE_BYTES) {
+        start_job(c, &kt__dialect_native, NULL, NULL, line, len);
+        return;
+    }
+    kt_status status = kt__wire_parse(line, len, &body, &err);
+    if (status == KT_OK && !json_is_object(body))
+        status = kt__fail(&err, KT_E_ARG, "a request is a JSON object");
+    const json_t *id_value = status == KT_OK ? json_object_get(body, "id") : NULL;
+    if (id_value && !json_is_null(id_value)) {
+        id = json_string_value(id_value);
+        size_t id_len = id ? json_string_length(id_value) : 0;
+        if (!id || !id_len || id_len >= sizeof((kt__job *)0)->name) {
+            status = kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX,
+                                 "id: expected a text of 1 to 127 bytes");
+            id = NULL;
+        }
+    }
+    if (status == KT_OK) {
+        dispatch(c, body, id);
+    } else {
+        say_error(c, id, &err);
+    }
+    json_decref(body);
+}
+
+/* ---- input ---- */
+
+static void take_frame(client *c, kt__frame frame, const char *line, size_t len) {
+    kt_error err;
+    if (frame == KT__FRAME_LINE) {
+        take_line(c, line, len);
+    } else if (frame == KT__FRAME_TOO_LONG) {
+        (void)kt__fail(&err, KT_E_LIMIT, "a line over %zu bytes was dropped", c->framer.max_line);
+        say_error(c, NULL, &err);
+    } else if (frame == KT__FRAME_NOMEM) {
+        (void)kt__fail_nomem(&err, "a line", 0);
+        say_error(c, NULL, &err);
+    }
+}
+
+static void read_some(client *c) {
+    char data[READ_BYTES];
+    const char *line = NULL;
+    size_t len = 0, used;
+    ssize_t n = recv(c->watch.fd, data, sizeof data, 0);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR) c->doomed = true;
+        return;
+    }
+    for (size_t at = 0; at < (size_t)n; at += used) {
+        kt__frame frame =
+            kt__framer_next(&c->framer, data + at, (size_t)n - at, &used, &line, &len);
+        take_frame(c, frame, line, len);
+    }
+    if (n == 0) {
+        c->eof = true;
+        take_frame(c, kt__framer_end(&c->framer, &line, &len), line, len);
+    }
+}
+
+/* ---- clients ---- */
+
+static void free_client(client *c) {
+    while (c->n_jobs) {
+        kt__job_abandon(c->jobs[c->n_jobs - 1]);
+        drop_job(c, c->n_jobs - 1);
+    }
+    kt__hub_unwatch(c->home->server->hub, &c->watch);
+    close(c->watch.fd);
+    *c->link = c->next;
+    if (c->next) c->next->link = c->link;
+    atomic_fetch_sub(&c->home->n_clients, 1);
+    kt__metrics_connection(c->home->server->metrics, true, -1);
+    kt__framer_free(&c->framer);
+    kt__buf_free(&c->out);
+    kt__free(c->jobs);
+    kt__free(c);
+}
+
+/* Watches what can go on now; frees a client that is done. Nothing may touch it afterwards. */
+static void settle(client *c) {
+    size_t most = (size_t)kt__server_config(c->home->server)->output;
+    if (c->doomed || (c->eof && !c->n_jobs && !unsent(c))) {
+        free_client(c);
+        return;
+    }
+    uint32_t events = unsent(c) ? EPOLLOUT : 0;
+    if (!c->eof && unsent(c) <= most) events |= EPOLLIN;
+    if (events == c->events) return;
+    c->events = events;
+    kt__hub_change(c->home->server->hub, &c->watch, events); /* EPOLLHUP comes in any case */
+}
+
+static void on_client(kt__watch *watch, uint32_t events) {
+    client *c = (client *)(void *)watch;
+    /* HUP: both directions are closed, nobody reads. What was sent before is still read. */
+    if (events & EPOLLIN) read_some(c);
+    if (events & (EPOLLERR | EPOLLHUP)) c->doomed = true;
+    if (!c->doomed) pump_out(c);
+    settle(c);
+}
+
+static int count_of(const kt__unix *u, uid_t uid) {
+    int n = 0;
+    for (const client *c = u->clients; c; c = c->next) n += c->uid == uid;
+    return n;
+}
+
+static bool is_welcome(kt__unix *u, int fd, struct ucred *who) {
+    const kt__config *config = kt__server_config(u->server);
+    socklen_t len = sizeof *who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len) != 0) return false;
+    if (u->own && !u->open_to_others && who->uid != geteuid() && who->uid != 0) {
+        kt__slog_line(&u->server->log, KT_LOG_WARN, "socket: user %d refused", (int)who->uid);
+        return false;
+    }
+    return atomic_load(&u->n_clients) < config->connections &&
+           count_of(u, who->uid) < config->connections_per_peer;
+}
+
+static void add_client(kt__unix *u, int fd, const struct ucred *who) {
+    client *c = kt__calloc(1, sizeof *c);
+    if (!c) {
+        close(fd);
+        return;
+    }
+    c->watch = (kt__watch){on_client, fd};
+    c->home = u;
+    c->uid = who->uid;
+    c->pid = who->pid;
+    c->moved_us = kt__now_us();
+    c->events = EPOLLIN;
+    snprintf(c->name, sizeof c->name, "uid:%u", (unsigned)who->uid);
+    kt__framer_init(&c->framer, (size_t)kt__server_config(u->server)->max_body);
+    kt__buf_init(&c->out, MAX_OUT_BYTES);
+    if (!kt__hub_watch(u->server->hub, &c->watch, c->events)) {
+        close(fd);
+        kt__free(c);
+        return;
+    }
+    c->next = u->clients;
+    c->link = &u->clients;
+    if (c->next) c->next->link = &c->next;
+    u->clients = c;
+    atomic_fetch_add(&u->n_clients, 1);
+    kt__metrics_connection(u->server->metrics, true, 1);
+}
+
+static void on_listener(kt__watch *watch, uint32_t events) {
+    kt__unix *u = (kt__unix *)(void *)watch;
+    static const char full[] =
+        "{\"done\":true,\"error\":{\"message\":\"too many connections, or not allowed\",\"type\":"
+        "\"rate_limit_error\",\"param\":null,\"code\":\"KT_E_BUSY\"}}\n";
+    struct ucred who;
+    (void)events;
+    for (int i = 0; i < 64; i++) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) return;
+        if (is_welcome(u, fd, &who)) {
+            add_client(u, fd, &who);
+        } else {
+            ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
+            (void)n;
+            close(fd);
+        }
+    }
+}
+
+/* ---- life ---- */
+
+kt_status kt__unix_open(kt__server *server, const char *path, mode_t mode, int fd, kt__unix **out,
+                        kt_error *err) {
+    kt_status status = KT_OK;
+    *out = NULL;
+    kt__unix *u = kt__calloc(1, sizeof *u);
+    if (!u) return kt__fail_nomem(err, "the socket", sizeof *u);
+    u->server = server;
+    u->own = fd < 0;
+    u->open_to_others = (mode & 077) != 0;
+    u->listener = (kt__listener){.fd = fd, .lock_fd = -1};
+    if (u->own) status = kt__listener_open(path, mode, &u->listener, err);
+    u->watch = (kt__watch){on_listener, u->listener.fd};
+    if (status == KT_OK && !kt__hub_watch(server->hub, &u->watch, EPOLLIN))
+        status = kt__fail_nomem(err, "the socket", 0);
+    if (status != KT_OK) {
+        kt__unix_close(u);
+        return status;
+    }
+    *out = u;
+    return KT_OK;
+}
+
+void kt__unix_stop_accepting(kt__unix *u) {
+    if (u) kt__hub_unwatch(u->server->hub, &u->watch);
+}
+
+void kt__unix_tick(kt__unix *u) {
+    if (!u) return;
+    int64_t before_us = kt__now_us() - kt__server_config(u->server)->stall_s * (int64_t)1000000;
+    for (client *c = u->clients, *next; c; c = next) {
+        next = c->next;
+        if (!unsent(c) || c->moved_us > before_us) continue;
+        kt__slog_line(&u->server->log, KT_LOG_WARN, "socket: %s (pid %d) reads nothing: let go",
+                      c->name, (int)c->pid);
+        free_client(c);
+    }
+}
+
+int kt__unix_n_clients(const kt__unix *u) {
+    return u ? atomic_load(&u->n_clients) : 0;
+}
+
+void kt__unix_close(kt__unix *u) {
+    if (!u) return;
+    while (u->clients) free_client(u->clients);
+    kt__listener_close(&u->listener);
+    kt__free(u);
+}
