@@ -1,0 +1,258 @@
+/* Many requests on one engine: speeds together, pauses while a long prompt arrives, cancel, prefix
+ * reuse, speculation. By hand:
+ *
+ *     bench_engine MODEL streams N     aggregate tok/s, percentiles of the gaps between tokens
+ *     bench_engine MODEL gap [MS]      4 streams, then a prompt of 4096 tokens beside them
+ *     bench_engine MODEL cancel        how long after kt_req_cancel the last event comes
+ *     bench_engine MODEL prefix        first token of a prompt of 2048 tokens, new and seen
+ *     bench_engine MODEL spec FILE     greedy answer to the text of FILE, with and without
+ * proposals
+ *
+ * MODEL "-" is the embedded one. One JSON line a run. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "kentang.h"
+
+enum { MAX_STREAMS = 64, MAX_GAPS = 1 << 16, LONG_PROMPT = 4096 };
+
+typedef struct stream {
+    int64_t last_us, first_us, end_us, submitted_us;
+    int n_tokens;
+    bool gauged; /* its gaps are kept */
+    kt_req_report report;
+    kt_req *req;
+} stream;
+
+typedef struct bench {
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_engine *engine;
+    kt_model_info info;
+    stream streams[MAX_STREAMS + 1];
+    double gaps_ms[MAX_GAPS];
+    int n_gaps;
+    bool keeping;
+} bench;
+
+static bench b;
+
+static void check(kt_status status, const kt_error *err) {
+    if (status == KT_OK) return;
+    fprintf(stderr, "bench_engine: %s\n", err->message);
+    exit(kt_status_exit_code(status));
+}
+
+static void on_event(void *user, const kt_event *event) {
+    stream *s = user;
+    if (event->kind == KT_EVENT_FINISHED) {
+        s->end_us = event->t_us;
+        s->report = *event->report;
+    }
+    if (event->kind != KT_EVENT_TOKEN || event->id < 0) return;
+    if (s->n_tokens++ == 0) s->first_us = event->t_us;
+    if (s->n_tokens > 1 && s->gauged && b.keeping && b.n_gaps < MAX_GAPS)
+        b.gaps_ms[b.n_gaps++] = (double)(event->t_us - s->last_us) / 1000.0;
+    s->last_us = event->t_us;
+}
+
+static void submit(stream *s, int32_t n_prompt, int32_t n_predict, uint32_t seed) {
+    kt_error err;
+    static int32_t ids[LONG_PROMPT];
+    kt_request r = kt_request_default();
+    for (int32_t i = 0; i < n_prompt; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] =
+            (int32_t)((seed >> 8) % (uint32_t)(b.info.n_vocab < 32000 ? b.info.n_vocab : 32000));
+    }
+    r.ids = ids;
+    r.n_ids = (size_t)n_prompt;
+    r.gen.n_predict = n_predict;
+    r.gen.ignore_eog = true;
+    r.gen.sampling.seed = seed;
+    r.on_event = on_event;
+    r.user = s;
+    *s = (stream){.gauged = true, .submitted_us = kt__now_us()};
+    check(kt_engine_submit(b.engine, &r, &s->req, &err), &err);
+}
+
+static void open_all(const char *path, kt_engine_params ep) {
+    kt_error err;
+    check(kt_ctx_open(NULL, &b.ctx, &err), &err);
+    bool demo = strcmp(path, "-") == 0;
+    check(demo ? kt_model_open_demo(b.ctx, NULL, &b.model, &err)
+               : kt_model_open(b.ctx, path, NULL, &b.model, &err),
+          &err);
+    kt_model_get_info(b.model, &b.info);
+    check(kt_engine_open(b.model, &ep, &b.engine, &err), &err);
+    check(kt_engine_start(b.engine, &err), &err);
+}
+
+static int by_value(const void *a, const void *c) {
+    double x = *(const double *)a, y = *(const double *)c;
+    return (x > y) - (x < y);
+}
+
+static double gap_at(double share) {
+    if (b.n_gaps == 0) return 0;
+    qsort(b.gaps_ms, (size_t)b.n_gaps, sizeof b.gaps_ms[0], by_value);
+    return b.gaps_ms[(int)(share * (double)(b.n_gaps - 1))];
+}
+
+static void wait_for(int64_t us) {
+    int64_t until_us = kt__now_us() + us;
+    while (kt__now_us() < until_us) usleep(1000);
+}
+
+static void drain(void) {
+    kt_engine_stop(b.engine, -1);
+}
+
+static void bench_streams(int n) {
+    enum { N_PREDICT = 96 };
+    b.keeping = true;
+    int64_t begin_us = kt__now_us();
+    for (int i = 0; i < n; i++) submit(&b.streams[i], 32, N_PREDICT, (uint32_t)i + 1);
+    drain();
+    int64_t last_us = 0, first_us = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        if (b.streams[i].last_us > last_us) last_us = b.streams[i].last_us;
+        if (b.streams[i].first_us < first_us) first_us = b.streams[i].first_us;
+    }
+    printf("{\"streams\": %d, \"tok_s\": %.2f, \"gap_p50_ms\": %.1f, \"gap_p99_ms\": %.1f, "
+           "\"wall_s\": %.2f}\n",
+           n, (double)(n * (N_PREDICT - 1)) * 1e6 / (double)(last_us - first_us), gap_at(0.5),
+           gap_at(0.99), (double)(last_us - begin_us) / 1e6);
+}
+
+/* Streams alone for a while, then beside the prompt until its first token. */
+static void bench_gap(void) {
+    stream *prompt = &b.streams[4];
+    kt_engine_stats before, after;
+    for (int i = 0; i < 4; i++) submit(&b.streams[i], 32, 4000, (uint32_t)i + 1);
+    for (int i = 0; i < 4; i++) {
+        while (!b.streams[i].last_us) usleep(1000);
+    }
+    wait_for(2000000);
+    b.keeping = true;
+    wait_for(5000000);
+    double alone_p50 = gap_at(0.5), alone_p99 = gap_at(0.99);
+    b.n_gaps = 0;
+    kt_engine_get_stats(b.engine, &before);
+    submit(prompt, LONG_PROMPT - 8, 1, 99);
+    prompt->gauged = false;
+    while (!prompt->end_us) usleep(1000);
+    b.keeping = false;
+    kt_engine_get_stats(b.engine, &after);
+    double wall_us = (double)(prompt->end_us - prompt->submitted_us);
+    double worked_us = (double)(after.prefill_us - before.prefill_us) +
+                       (double)(after.decode_us - before.decode_us) +
+                       (double)(after.sample_us - before.sample_us);
+    printf(
+        "{\"gap_alone_p50_ms\": %.1f, \"gap_alone_p99_ms\": %.1f, \"gap_p50_ms\": %.1f, "
+        "\"gap_p99_ms\": %.1f, \"gap_max_ms\": %.1f, \"prompt_s\": %.2f, \"prefill_tok_s\": %.1f, "
+        "\"prefill_alone_share\": %.3f, \"share_worked\": %.3f, \"batches\": %" PRIu64 "}\n",
+        alone_p50, alone_p99, gap_at(0.5), gap_at(0.99), gap_at(1), wall_us / 1e6,
+        (double)(LONG_PROMPT - 8) * 1e6 / (double)(after.prefill_us - before.prefill_us),
+        (double)(after.prefill_us - before.prefill_us) / wall_us, worked_us / wall_us,
+        after.n_prefill_batches - before.n_prefill_batches);
+    kt_engine_stop(b.engine, 0);
+}
+
+static void bench_cancel(void) {
+    double worst_ms = 0, sum_ms = 0;
+    enum { ROUNDS = 10 };
+    for (int i = 0; i < ROUNDS; i++) {
+        stream *s = &b.streams[0];
+        submit(s, LONG_PROMPT - 8, 1, (uint32_t)(i + 100));
+        wait_for(900000 + i * 77777);
+        int64_t at_us = kt__now_us();
+        kt_req_cancel(s->req);
+        while (!s->end_us) usleep(200);
+        double ms = (double)(s->end_us - at_us) / 1000.0;
+        sum_ms += ms;
+        if (ms > worst_ms) worst_ms = ms;
+        kt_req_close(s->req);
+    }
+    printf("{\"cancel_mean_ms\": %.1f, \"cancel_max_ms\": %.1f}\n", sum_ms / ROUNDS, worst_ms);
+    kt_engine_stop(b.engine, 0);
+}
+
+static void bench_prefix(void) {
+    for (int i = 0; i < 2; i++) {
+        submit(&b.streams[i], 2048, 2, 7);
+        while (!b.streams[i].end_us) usleep(200);
+    }
+    printf("{\"first_token_ms\": [%.1f, %.1f], \"cached\": [%d, %d]}\n",
+           (double)b.streams[0].report.first_token_us / 1000.0,
+           (double)b.streams[1].report.first_token_us / 1000.0, b.streams[0].report.n_cached,
+           b.streams[1].report.n_cached);
+    drain();
+}
+
+static void bench_spec(const char *path) {
+    static char text[1 << 20];
+    kt_error err;
+    FILE *in = fopen(path, "rb");
+    size_t len = in ? fread(text, 1, sizeof text - 1, in) : 0;
+    if (in) fclose(in);
+    text[len] = '\0';
+    kt_message message = {"user", text};
+    kt_request r = kt_request_default();
+    stream *s = &b.streams[0];
+    r.messages = &message;
+    r.n_messages = 1;
+    r.gen.n_predict = 400;
+    r.gen.sampling.temperature = 0;
+    r.on_event = on_event;
+    r.user = s;
+    *s = (stream){0};
+    check(kt_engine_submit(b.engine, &r, &s->req, &err), &err);
+    drain();
+    printf("{\"tokens\": %d, \"drafted\": %d, \"accepted\": %d, \"tok_s\": %.2f}\n",
+           s->report.n_generated, s->report.n_drafted, s->report.n_accepted,
+           (double)(s->report.n_generated - 1) * 1e6 / (double)(s->last_us - s->first_us));
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fprintf(stderr,
+                "usage: bench_engine MODEL streams N | gap [MS] | cancel | prefix | spec FILE "
+                "[N_DRAFT]\n");
+        return 2;
+    }
+    const char *what = argv[2];
+    int number = argc > 3 ? atoi(argv[3]) : 0;
+    kt_engine_params ep = {.n_ctx = LONG_PROMPT, .n_draft = -1};
+    if (!strcmp(what, "streams")) {
+        if (number < 1 || number > MAX_STREAMS) return 2;
+        ep.n_parallel = number;
+        ep.n_ctx = 256;
+        open_all(argv[1], ep);
+        bench_streams(number);
+    } else if (!strcmp(what, "gap")) {
+        ep.gap_ms = number;
+        open_all(argv[1], ep);
+        bench_gap();
+    } else if (!strcmp(what, "cancel")) {
+        open_all(argv[1], ep);
+        bench_cancel();
+    } else if (!strcmp(what, "prefix")) {
+        open_all(argv[1], ep);
+        bench_prefix();
+    } else if (!strcmp(what, "spec") && argc > 3) {
+        ep.n_draft = argc > 4 ? atoi(argv[4]) : 0;
+        open_all(argv[1], ep);
+        bench_spec(argv[3]);
+    } else {
+        return 2;
+    }
+    kt_engine_close(b.engine); /* the requests' memory goes with the process */
+    kt_model_close(b.model);
+    kt_ctx_close(b.ctx);
+    return 0;
+}
