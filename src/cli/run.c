@@ -9,9 +9,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/cache_opts.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
 #include "cli/profile_report.h"
+#include "cli/prompt_cache.h"
 #include "cli/sampling_opts.h"
 #include "cli/session.h"
 
@@ -20,6 +22,8 @@ enum { MAX_PROMPT_BYTES = 256 << 20 };
 typedef struct run_opts {
     const char *prompt, *file, *system;
     bool raw, json, interactive, profile;
+    kt__prompt_cache prompt_cache;
+    kt__cache_opts disk_cache;
 } run_opts;
 
 #define AT(member) offsetof(run_opts, member)
@@ -124,6 +128,23 @@ static bool on_text(void *user, const char *text, size_t len, int32_t id) {
     return fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
 }
 
+/* The disk cache is below the engine's requests. */
+static kt_status answer_submitted(kt__session *s, const run_opts *opts, bool raw, const char *text,
+                                  size_t len, const kt_gen_params *params, output *out,
+                                  kt_gen_result *result, kt_error *err) {
+    kt_request request = kt_request_default();
+    kt_message messages[2] = {{"system", opts->system}, {"user", text}};
+    if (raw) {
+        request.text = text;
+        request.text_len = len;
+        request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+    } else {
+        request.messages = opts->system ? messages : messages + 1;
+        request.n_messages = opts->system ? 2 : 1;
+    }
+    return kt__generate_submitted(s->engine, &request, params, on_text, out, result, err);
+}
+
 static kt_status answer_raw(kt__session *s, const char *text, size_t len,
                             const kt_gen_params *params, output *out, kt_gen_result *result,
                             kt_error *err) {
@@ -141,7 +162,8 @@ static kt_status answer_raw(kt__session *s, const char *text, size_t len,
         status = kt_tokenize(s->model, text, len, flags, ids, cap, &n, err);
     }
     out->tokenize_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
-    if (status == KT_OK) status = kt_generate(s->seq, ids, n, params, on_text, out, result, err);
+    if (status == KT_OK)
+        status = kt__generate_after(s->seq, ids, n, params, on_text, out, result, err);
     kt__free(ids);
     return status;
 }
@@ -149,19 +171,21 @@ static kt_status answer_raw(kt__session *s, const char *text, size_t len,
 static kt_status answer(kt__session *s, const run_opts *opts, const char *text, size_t len,
                         const kt_gen_params *params, output *out, kt_gen_result *result,
                         kt_error *err) {
-    if (!opts->raw && s->info.template_) {
-        kt_message messages[2] = {{"system", opts->system}, {"user", text}};
-        size_t first = opts->system ? 0 : 1;
-        return kt_chat(s->seq, messages + first, 2 - first, params, on_text, out, result, err);
-    }
-    if (opts->system) {
+    kt_message messages[2] = {{"system", opts->system}, {"user", text}};
+    size_t first = opts->system ? 0 : 1;
+    bool raw = opts->raw || !s->info.template_;
+    if (raw && opts->system) {
         return kt__fail(err, KT_E_ARG, "--system: this model has no chat template");
     }
-    if (!opts->raw) {
+    if (raw && !opts->raw) {
         fputs("kentang: this model has no chat template; the prompt is continued as it is\n",
               stderr);
     }
-    return answer_raw(s, text, len, params, out, result, err);
+    if (opts->disk_cache.dir) {
+        return answer_submitted(s, opts, raw, text, len, params, out, result, err);
+    }
+    if (raw) return answer_raw(s, text, len, params, out, result, err);
+    return kt_chat(s->seq, messages + first, 2 - first, params, on_text, out, result, err);
 }
 
 static kt__profile_report get_profile(const kt__session *s, double tokenize_ms, double wall_ms) {
@@ -223,6 +247,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     double wall_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
     kt__interrupt_unwatch();
     int code = 0;
+    if (status == KT_OK) status = kt__prompt_cache_keep(&opts->prompt_cache, s->seq, &err);
     kt__profile_report profile = get_profile(s, out.tokenize_ms, wall_ms);
     if (status == KT_OK) {
         kt__figures_add(&figures, &result);
@@ -251,19 +276,41 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
                                    : opts->json ? "text output and not --json"
                                                 : "a chat template, which this model has not");
     }
+    if (opts->disk_cache.dir) {
+        return kt__cli_usage_error("run",
+                                   "--cache-dir is for single prompts; a conversation is kept "
+                                   "with --prompt-cache");
+    }
     kt__chat_setup setup = {opts->system, first, *params};
     kt__figures figures = {0};
     int code = kt__chat_run(s, &setup, &figures);
     if (figures.n_answers) kt__figures_print(&figures);
     kt__profile_report profile = get_profile(s, 0, -1);
     if (opts->profile) kt__profile_print(&profile);
+    kt_error err;
+    if (kt__prompt_cache_keep(&opts->prompt_cache, s->seq, &err) != KT_OK && code == 0)
+        code = kt__cli_fail("run", &err);
     return code;
+}
+
+static kt_status open_all(const kt__session_opts *session_opts, const run_opts *opts,
+                          kt__session *session, kt_cache **cache, kt_error *err) {
+    kt_status status = kt__session_open(session_opts, NULL, session, err);
+    if (status != KT_OK) return status;
+    status = kt__cache_opts_open(&opts->disk_cache, session->engine, cache, err);
+    if (status == KT_OK) status = kt__prompt_cache_load(&opts->prompt_cache, session->seq, err);
+    if (status == KT_OK) return KT_OK;
+    kt_cache_close(*cache);
+    *cache = NULL;
+    kt__session_close(session);
+    return status;
 }
 
 static int run(const kt__session_opts *session_opts, const run_opts *opts,
                kt__sampling_opts *sampling, const char *word) {
     kt_error err = {0};
     kt__session session = {0};
+    kt_cache *cache = NULL;
     char *text = NULL;
     size_t len = 0;
     int code;
@@ -275,7 +322,10 @@ static int run(const kt__session_opts *session_opts, const run_opts *opts,
     if (status == KT_OK && opts->raw && opts->system) {
         status = kt__fail(&err, KT_E_ARG, "--system needs the chat template: leave out --raw");
     }
-    if (status == KT_OK) status = kt__session_open(session_opts, NULL, &session, &err);
+    if (status == KT_OK && opts->prompt_cache.file && opts->disk_cache.dir) {
+        status = kt__fail(&err, KT_E_ARG, "give either --prompt-cache or --cache-dir");
+    }
+    if (status == KT_OK) status = open_all(session_opts, opts, &session, &cache, &err);
     if (status != KT_OK) {
         code = kt__cli_fail("run", &err);
     } else {
@@ -284,6 +334,8 @@ static int run(const kt__session_opts *session_opts, const run_opts *opts,
         bool chat = !text || opts->interactive;
         code = chat ? run_chat(&session, opts, text, &sampling->params)
                     : run_once(&session, opts, text, len, &sampling->params);
+        kt__cache_opts_warn(cache);
+        kt_cache_close(cache);
         kt__session_close(&session);
     }
     kt__free(text);
@@ -297,6 +349,8 @@ int kt__cmd_run(int argc, char **argv) {
     const kt__opt_group groups[] = {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
         {"Length", length_table, KT__COUNT(length_table), &sampling},
+        kt__prompt_cache_group(&opts.prompt_cache),
+        kt__cache_opts_group(&opts.disk_cache),
         kt__session_opts_group(&session),
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
