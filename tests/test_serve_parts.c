@@ -1,0 +1,408 @@
+/* serve: the framer, TOML, configuration, keys and the guard, each alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "heap_watch.h"
+#include "serve/config.h"
+#include "serve/framer.h"
+#include "serve/guard.h"
+#include "serve/keys.h"
+#include "serve/toml.h"
+
+/* ---- framer ---- */
+
+/* Lines as "a|b|", dropped ones as "!", in pieces of `step` bytes. */
+static void frame(const char *data, size_t len, size_t step, size_t max, char *out) {
+    kt__framer f;
+    kt__framer_init(&f, max);
+    *out = '\0';
+    for (size_t at = 0; at < len; at += step) {
+        size_t n = len - at < step ? len - at : step, used;
+        for (size_t i = 0; i < n; i += used) {
+            const char *line;
+            size_t line_len;
+            kt__frame got = kt__framer_next(&f, data + at + i, n - i, &used, &line, &line_len);
+            assert_true(used > 0);
+            if (got == KT__FRAME_LINE) strncat(out, line, line_len), strcat(out, "|");
+            if (got == KT__FRAME_TOO_LONG) strcat(out, "!");
+        }
+    }
+    const char *line;
+    size_t line_len;
+    if (kt__framer_end(&f, &line, &line_len) == KT__FRAME_LINE)
+        strncat(out, line, line_len), strcat(out, "$");
+    kt__framer_free(&f);
+}
+
+static void test_frames(void **state) {
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"", ""},
+        {"a\nb\n", "a|b|"},
+        {"\n\n", "||"},
+        {"a\r\n\rb\n", "a|\rb|"},
+        {"tail", "tail$"},
+        {"12345678\n1\n", "12345678|1|"},
+        {"123456789\nok\n", "!ok|"},
+        {"1234567890123456789012345\n\nok", "!|ok$"},
+        {"12345678901234", "!"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t step = 1; step < 30; step++) {
+            char out[256];
+            frame(cases[i].in, strlen(cases[i].in), step, 8, out);
+            assert_string_equal(out, cases[i].out);
+        }
+    }
+}
+
+/* ---- TOML ---- */
+
+static kt__toml *toml(kt__arena *arena, const char *text, kt_error *err) {
+    kt__toml *root = NULL;
+    kt__arena_init(arena, 1024, 1 << 24);
+    kt_status status = kt__toml_parse(text, strlen(text), "t", arena, &root, err);
+    assert_true((status == KT_OK) == (root != NULL));
+    return root;
+}
+
+static void test_toml_values(void **state) {
+    (void)state;
+    kt__arena arena;
+    kt_error err;
+    kt__toml *t = toml(&arena,
+                       "a = 1_000 # c\nb = -0x0\n'q u' = \"x\\u00e9\\n\"\nlit = 'a\\b'\n"
+                       "m = \"\"\"\nl1\nl2 \\\n   l3\"\"\"\nf = 6.5e-1\ninf = -inf\nt = true\n"
+                       "[x.y]\nz = [1, [2,\n 3,], {k.l = 'v'}]\n[x]\nw = 0b101\n"
+                       "[[p]]\nn = 1\n[[p]]\nn = 2\n[p.s]\nr = 3\n",
+                       &err);
+    assert_null(t); /* b: no sign before a base */
+    kt__arena_free(&arena);
+    t = toml(&arena,
+             "a = 1_000 # c\nb = 0x1F\n'q u' = \"x\\u00e9\\n\"\nlit = 'a\\b'\n"
+             "m = \"\"\"\nl1\nl2 \\\n   l3\"\"\"\nf = 6.5e-1\ninf = -inf\nt = true\n"
+             "[x.y]\nz = [1, [2,\n 3,], {k.l = 'v'}]\n[x]\nw = 0b101\n"
+             "[[p]]\nn = 1\n[[p]]\nn = 2\n[p.s]\nr = 3\n",
+             &err);
+    assert_non_null(t);
+    assert_int_equal(kt__toml_get(t, "a")->whole, 1000);
+    assert_int_equal(kt__toml_get(t, "b")->whole, 31);
+    assert_string_equal(kt__toml_get(t, "q u")->text, "x\xc3\xa9\n");
+    assert_string_equal(kt__toml_get(t, "lit")->text, "a\\b");
+    assert_string_equal(kt__toml_get(t, "m")->text, "l1\nl2 l3");
+    assert_true(kt__toml_get(t, "f")->real == 0.65);
+    assert_true(isinf(kt__toml_get(t, "inf")->real));
+    const kt__toml *x = kt__toml_get(t, "x"), *z = kt__toml_get(kt__toml_get(x, "y"), "z");
+    assert_int_equal(z->n, 3);
+    assert_int_equal(z->first->next->n, 2);
+    assert_string_equal(kt__toml_get(kt__toml_get(z->last, "k"), "l")->text, "v");
+    assert_int_equal(kt__toml_get(x, "w")->whole, 5);
+    const kt__toml *p = kt__toml_get(t, "p");
+    assert_int_equal(p->n, 2);
+    assert_int_equal(kt__toml_get(kt__toml_get(p->last, "s"), "r")->whole, 3);
+    kt__arena_free(&arena);
+}
+
+static void test_toml_refusals(void **state) {
+    (void)state;
+    static const char *const bad[] = {"a",
+                                      "a =",
+                                      "a = b",
+                                      "= 1",
+                                      "a = 1 b = 2",
+                                      "a = 1\na = 2",
+                                      "a = 01",
+                                      "a = 1__0",
+                                      "a = 1.",
+                                      "a = .5",
+                                      "a = 'x",
+                                      "a = \"x\ny\"",
+                                      "a = \"\\q\"",
+                                      "a = \"\\ud800\"",
+                                      "[a",
+                                      "[a]\n[a]",
+                                      "a = [1",
+                                      "a = {b = 1,}",
+                                      "a = {b = 1}\n[a]\nc = 2",
+                                      "a.b = 1\n[a]",
+                                      "[[a]]\n[a]",
+                                      "a = 1979-05-27",
+                                      "a = 07:32:00",
+                                      "a = \x01",
+                                      "a = \"\xff\"",
+                                      "[a.b]\nx=1\n[a]\nb.y=2",
+                                      "a = 9223372036854775808",
+                                      "a = 0x",
+                                      "a = +0x1",
+                                      "a = \"a\\u0000b\"",
+                                      "[]",
+                                      "a = 1e",
+                                      "\"\"\"k\"\"\" = 1",
+                                      "a = [1 2]",
+                                      "a=1\n[a]\n",
+                                      "a=[]\n[[a]]\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        kt__arena arena;
+        kt_error err = {0};
+        if (toml(&arena, bad[i], &err)) fail_msg("was taken: %s", bad[i]);
+        assert_true(err.code == KT_E_FORMAT && !strncmp(err.message, "t:", 2));
+        kt__arena_free(&arena);
+    }
+    char deep[400];
+    memset(deep, '[', sizeof deep);
+    memcpy(deep, "a=", 2);
+    deep[399] = '\0';
+    kt__arena arena;
+    kt_error err;
+    assert_null(toml(&arena, deep, &err));
+    kt__arena_free(&arena);
+}
+
+/* ---- configuration ---- */
+
+static kt__config *config(void) {
+    kt__config *c;
+    kt_error err;
+    assert_int_equal(kt__config_create(&c, &err), KT_OK);
+    return c;
+}
+
+static void test_config_precedence(void **state) {
+    (void)state;
+    kt__config *c = config();
+    kt_error err;
+    char path[] = "/tmp/kentang-env-XXXXXX";
+    static const char env_file[] =
+        "# c\nexport KENTANG_LIMITS_QUEUE=7\nDEFAULT_MAX_NEW_TOKENS='33'\n"
+        "OTHER=x\nKENTANG_CTX = 512 \n";
+    static const char text[] = "ctx = 256\ndefault_max_new_tokens = 5\n[limits]\nqueue = 3\n"
+                               "body = \"2M\"\n[http]\nhosts = [\"a\", \"b\"]\n[socket]\n"
+                               "mode = \"0660\"\n[[models]]\nname = \"x\"\npath = \"/m/x.gguf\"\n"
+                               "[[models]]\npath = \"/m/big.gguf\"\n";
+    char *environment[] = {(char *)(uintptr_t) "KENTANG_CTX=1024", (char *)(uintptr_t) "HOME=/",
+                           (char *)(uintptr_t) "KENTANG_CTXX=1", NULL};
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, env_file, sizeof env_file - 1), sizeof env_file - 1);
+    close(fd);
+    assert_int_equal(kt__config_read_toml(c, text, sizeof text - 1, "f", &err), KT_OK);
+    assert_int_equal(c->ctx, 256);
+    assert_int_equal(c->queue, 3);
+    assert_int_equal(c->max_body, 2 << 20);
+    assert_int_equal(c->socket_mode, 0660);
+    assert_int_equal(c->hosts.n, 2);
+    assert_int_equal(kt__config_read_dotenv(c, path, &err), KT_OK);
+    assert_int_equal(c->queue, 7);
+    assert_int_equal(c->ctx, 512);
+    assert_int_equal(c->default_max_new_tokens, 33);
+    kt__buf strange;
+    kt__buf_init(&strange, 4096);
+    assert_int_equal(kt__config_read_environment(c, environment, &strange, &err), KT_OK);
+    assert_int_equal(c->ctx, 1024);
+    assert_non_null(strstr(strange.data, "KENTANG_CTXX"));
+    assert_non_null(strstr(strange.data, "did you mean \"KENTANG_CTX\""));
+    kt__buf_free(&strange);
+    assert_int_equal(kt__config_set(c, "ctx", "2048", "--ctx", &err), KT_OK);
+    assert_int_equal(c->ctx, 2048);
+    assert_int_equal(kt__config_finish(c, &err), KT_OK);
+    assert_int_equal(c->n_models, 2);
+    assert_string_equal(c->models[1].name, "big");
+    unlink(path);
+    kt__config_free(c);
+}
+
+static void test_config_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"ctxx = 1", "did you mean \"ctx\""},
+        {"[http]\nlisten2 = 1", "did you mean \"http.listen\""},
+        {"[nothing_like_it]\nqwertyuiop = 1", "unknown setting"},
+        {"ctx = \"many\"", "expected a whole number"},
+        {"ctx = -1", "expected a number from 0"},
+        {"[limits]\nbody = \"3Q\"", "bytes such as"},
+        {"preload = 1", "expected true or false"},
+        {"[http]\nhosts = [1]", "array of texts"},
+        {"[[models]]\nfile = \"x\"", "unknown setting \"file\""},
+        {"models = 3", "[[models]]"},
+        {"[socket]\nmode = \"9\"", "0600"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt__config *c = config();
+        kt_error err = {0};
+        kt_status status = kt__config_read_toml(c, cases[i].text, strlen(cases[i].text), "f", &err);
+        if (status == KT_OK || !strstr(err.message, cases[i].says))
+            fail_msg("%s: %s", cases[i].text, err.message);
+        kt__config_free(c);
+    }
+    kt__config *c = config();
+    kt_error err;
+    assert_int_equal(kt__config_set(c, "log.format", "xml", "t", &err), KT_OK);
+    assert_int_equal(kt__config_finish(c, &err), KT_E_ARG);
+    kt__config_free(c);
+}
+
+/* What --check prints says the same when it is read. */
+static void test_config_round_trip(void **state) {
+    (void)state;
+    kt__config *a = config(), *b = config();
+    kt_error err;
+    kt__buf first, second;
+    kt__buf_init(&first, 1 << 20);
+    kt__buf_init(&second, 1 << 20);
+    assert_int_equal(kt__config_set(a, "http.hosts", "x, y\"z", "t", &err), KT_OK);
+    assert_int_equal(kt__config_set(a, "limits.body", "1M", "t", &err), KT_OK);
+    assert_int_equal(kt__config_set_model(a, "/m/a.gguf", &err), KT_OK);
+    assert_int_equal(kt__config_finish(a, &err), KT_OK);
+    kt__config_print(a, &first);
+    if (kt__config_read_toml(b, first.data, first.len, "f", &err) != KT_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kt__config_finish(b, &err), KT_OK);
+    kt__config_print(b, &second);
+    assert_string_equal(first.data, second.data);
+    kt__buf_free(&first);
+    kt__buf_free(&second);
+    kt__config_free(a);
+    kt__config_free(b);
+}
+
+/* The example in the repository names only settings that there are. */
+static void test_config_example(void **state) {
+    (void)state;
+    kt__config *c = config();
+    kt_error err;
+    if (kt__config_read_file(c, KT_SOURCE_DIR "/examples/kentang.toml", &err) != KT_OK)
+        fail_msg("%s", err.message);
+    kt__config_free(c);
+}
+
+#if HEAP_WATCHED
+static void test_failing_allocations(void **state) {
+    (void)state;
+    static const char text[] = "ctx = 9\n[http]\nhosts = ['a']\n[[models]]\npath = \"p\"\n";
+    for (long n = 1;; n++) {
+        kt_error err;
+        kt__config *c = NULL;
+        heap_begin(n, n);
+        kt_status status = kt__config_create(&c, &err);
+        if (status == KT_OK) status = kt__config_read_toml(c, text, sizeof text - 1, "f", &err);
+        if (status == KT_OK) status = kt__config_finish(c, &err);
+        bool failed = heap.n_failed > 0;
+        kt__config_free(c);
+        heap_end();
+        assert_int_equal(heap.n_live, 0);
+        heap_sweep();
+        if (!failed) break;
+        assert_int_equal(status, KT_E_NOMEM);
+    }
+}
+#endif
+
+/* ---- keys and the guard ---- */
+
+static kt_status read_keys(const char *text, mode_t mode, kt__keys **keys, kt_error *err) {
+    char path[] = "/tmp/kentang-keys-XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    fchmod(fd, mode);
+    close(fd);
+    kt_status status = kt__keys_read(path, keys, err);
+    unlink(path);
+    return status;
+}
+
+static void test_keys(void **state) {
+    (void)state;
+    kt__keys *keys;
+    kt_error err;
+    assert_int_equal(
+        read_keys("# c\nana:0123456789abcdef\n\n  fedcba9876543210  \n", 0600, &keys, &err), KT_OK);
+    assert_string_equal(kt__keys_find(keys, "0123456789abcdef", 16), "ana");
+    assert_string_equal(kt__keys_find(keys, "fedcba9876543210", 16), "key-4");
+    assert_null(kt__keys_find(keys, "0123456789abcdeg", 16));
+    assert_null(kt__keys_find(keys, "0123456789abcdef0", 17));
+    assert_null(kt__keys_find(keys, "0123456789abcde", 15));
+    assert_null(kt__keys_find(keys, "", 0));
+    assert_string_equal(kt__guard_key(keys, "Bearer 0123456789abcdef", NULL), "ana");
+    assert_string_equal(kt__guard_key(keys, NULL, "0123456789abcdef"), "ana");
+    assert_null(kt__guard_key(keys, "Basic 0123456789abcdef", NULL));
+    assert_null(kt__guard_key(keys, NULL, NULL));
+    char longer[400];
+    memset(longer, 'x', sizeof longer);
+    assert_null(kt__keys_find(keys, longer, sizeof longer));
+    kt__keys_free(keys);
+    assert_int_equal(read_keys("a:0123456789abcdef\n", 0644, &keys, &err), KT_E_ARG);
+    assert_int_equal(read_keys("a:short\n", 0600, &keys, &err), KT_E_FORMAT);
+    assert_int_equal(read_keys("# none\n", 0600, &keys, &err), KT_E_FORMAT);
+    assert_int_equal(kt__keys_read("/nowhere/keys", &keys, &err), KT_E_IO);
+}
+
+static void test_hosts(void **state) {
+    (void)state;
+    static const struct {
+        const char *host;
+        bool good;
+    } cases[] = {
+        {"localhost", true},
+        {"LOCALHOST:80", true},
+        {"127.0.0.1:8000", true},
+        {"[::1]:8000", true},
+        {"10.0.0.5:8000", true},
+        {"box.lan", true},
+        {"evil.example", false},
+        {"localhost.evil", false},
+        {"localhost:8000x", false},
+        {"localhost:", false},
+        {"", false},
+        {"[::1", false},
+        {"127.0.0.1.nip.io", false},
+        {"a@localhost", false},
+    };
+    kt__config *c = config();
+    kt_error err;
+    assert_int_equal(kt__config_set(c, "http.hosts", "box.lan", "t", &err), KT_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (kt__guard_host(c, "10.0.0.5", cases[i].host) != cases[i].good)
+            fail_msg("%s", cases[i].host);
+    }
+    assert_false(kt__guard_host(c, NULL, NULL));
+    assert_true(kt__guard_origin(c, NULL, "http://localhost:3000"));
+    assert_false(kt__guard_origin(c, NULL, "http://evil.example"));
+    assert_false(kt__guard_origin(c, NULL, "null"));
+    assert_true(kt__guard_is_json("application/json"));
+    assert_true(kt__guard_is_json("Application/JSON ; charset=utf-8"));
+    assert_false(kt__guard_is_json("text/plain"));
+    assert_false(kt__guard_is_json("application/jsonp"));
+    assert_false(kt__guard_is_json(NULL));
+    kt__config_free(c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_toml_values),
+        cmocka_unit_test(test_toml_refusals),
+        cmocka_unit_test(test_config_precedence),
+        cmocka_unit_test(test_config_refusals),
+        cmocka_unit_test(test_config_round_trip),
+        cmocka_unit_test(test_config_example),
+#if HEAP_WATCHED
+        cmocka_unit_test(test_failing_allocations),
+#endif
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_hosts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
