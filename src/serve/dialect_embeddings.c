@@ -129,7 +129,7 @@ static void write_base64(kt__buf *out, const unsigned char *data, size_t n) {
 static void error(kt__job *job, const kt_error *err) {
     kt__buf_clear(&job->out);
     job->out_at = 0;
-    job->status = kt__wire_http_status(err->code);
+    if (job->begun) job->status = kt__wire_http_status(err->code);
     kt__dialect_error_body(job, err);
 }
 

@@ -146,7 +146,7 @@ static void error(kt__job *job, const kt_error *err) {
     bool events = job->stream && job->begun;
     if (events) (void)kt__buf_puts(&job->out, "event: error\ndata: ");
     if (!events) kt__buf_clear(&job->out);
-    if (!events) job->status = status;
+    if (!events && job->begun) job->status = status;
     (void)kt__buf_printf(&job->out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
                          status == 429   ? "rate_limit_error"
                          : status == 404 ? "not_found_error"

@@ -177,7 +177,7 @@ static void error(kt__job *job, const kt_error *err) {
     (void)kt__buf_puts(&job->out, "{\"error\":");
     kt__wire_write_string(&job->out, message, strlen(message));
     (void)kt__buf_puts(&job->out, "}\n");
-    if (!job->stream) job->status = kt__wire_http_status(err->code);
+    if (!job->stream && job->begun) job->status = kt__wire_http_status(err->code);
 }
 
 const kt__dialect kt__dialect_ollama_chat = {"/api/chat", read_chat, NULL, kt__dialect_no_begin,

@@ -117,7 +117,7 @@ static void conclude(kt__job *job) {
 }
 
 static void write_error(kt__job *job, const kt_error *err) {
-    if (!job->begun) job->status = kt__wire_http_status(err->code);
+    if (!job->begun) job->status = job->no_model ? 404 : kt__wire_http_status(err->code);
     job->error = *err;
     if (!job->gone) job->dialect->error(job, err);
 }
@@ -202,6 +202,7 @@ void kt__job_start(kt__job *job) {
 kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     if (job->engine) return KT_OK;
     kt_status status = kt__models_find(job->server->models, name, &job->model, err);
+    job->no_model = status != KT_OK;
     if (status != KT_OK) return status;
     kt_model *model;
     kt_engine *engine;

@@ -68,6 +68,7 @@ struct kt__job {
     kt_engine *engine;
     kt_req *req;
     bool stream, begun, done, gone, cancelled, failed, stalled;
+    bool no_model; /* it asked for one that is not here */
     bool returned; /* the crew is done with it */
     bool again;    /* `end` wants wire->req submitted once more: another part of the answer */
     kt_error error;

@@ -294,9 +294,6 @@ static void keep_old(kt__server *s, void *old_config, void *old_keys) {
 static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
     size_t n;
     const kt__setting *settings = kt__config_settings(&n);
-    kt__buf a, b;
-    kt__buf_init(&a, 1 << 16);
-    kt__buf_init(&b, 1 << 16);
     for (size_t i = 0; i < n; i++) {
         static const size_t sizes[] = {sizeof(bool),     sizeof(int64_t), sizeof(double),
                                        sizeof(uint64_t), sizeof(char *),  sizeof(kt__texts),
@@ -317,8 +314,6 @@ static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
     }
     next->models = now->models;
     next->n_models = now->n_models;
-    kt__buf_free(&a);
-    kt__buf_free(&b);
 }
 
 void kt__server_reload(kt__server *s, kt__config *next) {

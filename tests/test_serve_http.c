@@ -1,0 +1,522 @@
+/* serve: HTTP: shapes of answers, refusals, attacks, and the same bytes as the library gives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <pthread.h>
+
+#include "serve_world.h"
+
+static world w;
+
+static int open_world(void **state) {
+    static const char *const settings[] = {"limits.request_s=1", "limits.body=64K",
+                                           "limits.connections_per_peer=50", "limits.output=4096",
+                                           NULL};
+    kt_error err;
+    (void)state;
+    if (world_open(&w, &err, settings) == KT_OK) return 0;
+    fprintf(stderr, "%s\n", err.message);
+    return 1;
+}
+
+static int close_world(void **state) {
+    (void)state;
+    world_close(&w);
+    return 0;
+}
+
+static json_t *body_of(const reply *r) {
+    json_t *v = json_loads(r->body, 0, NULL);
+    if (!v) fail_msg("%s", r->text);
+    return v;
+}
+
+static const json_t *at(const json_t *v, const char *path) {
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *part = strtok(copy, "."); part && v; part = strtok(NULL, "."))
+        v = json_is_array(v) ? json_array_get(v, (size_t)atoi(part)) : json_object_get(v, part);
+    return v;
+}
+
+static const char *text_at(const json_t *v, const char *path) {
+    const char *s = json_string_value(at(v, path));
+    return s ? s : "";
+}
+
+#define STORY "\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story about a cat.\"}]"
+
+/* ---- the same bytes everywhere ---- */
+
+static bool on_text(void *user, const char *text, size_t len, int32_t id) {
+    (void)id;
+    strncat(user, text, len);
+    return true;
+}
+
+static void library_answer(char *out, uint64_t seed, int32_t n) {
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_engine *engine;
+    kt_seq *seq;
+    kt_error err;
+    kt_gen_result result;
+    kt_gen_params params = kt_gen_params_default();
+    kt_message message = {"user", "Tell me a story about a cat."};
+    params.n_predict = n;
+    params.sampling.seed = seed;
+    out[0] = '\0';
+    assert_int_equal(kt_ctx_open(NULL, &ctx, &err), KT_OK);
+    assert_int_equal(kt_model_open_demo(ctx, NULL, &model, &err), KT_OK);
+    assert_int_equal(kt_engine_open(model, NULL, &engine, &err), KT_OK);
+    assert_int_equal(kt_seq_open(engine, &seq, &err), KT_OK);
+    assert_int_equal(kt_chat(seq, &message, 1, &params, on_text, out, &result, &err), KT_OK);
+    kt_seq_close(seq);
+    kt_engine_close(engine);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
+/* The contents of a stream's chunks. */
+static void gather_stream(const char *body, char *out) {
+    out[0] = '\0';
+    for (const char *at_data = strstr(body, "data: {"); at_data;
+         at_data = strstr(at_data + 1, "data: {")) {
+        json_t *v = json_loadb(at_data + 6, strcspn(at_data + 6, "\n"), 0, NULL);
+        strcat(out, text_at(v, "choices.0.delta.content"));
+        json_decref(v);
+    }
+}
+
+/* Removes the framing of chunked transfer. */
+static void unchunk(reply *r) {
+    char *in = r->body, *out = r->body;
+    for (;;) {
+        unsigned long n = strtoul(in, &in, 16);
+        in = strstr(in, "\r\n");
+        if (!in || !n) break;
+        memmove(out, in + 2, n);
+        out += n;
+        in += 2 + n;
+    }
+    *out = '\0';
+}
+
+static void test_same_bytes(void **state) {
+    (void)state;
+    char library[8192], stream[8192];
+    for (int seed = 1; seed < 4; seed++) {
+        char body[512];
+        library_answer(library, (uint64_t)seed, 80);
+        snprintf(body, sizeof body, "{" STORY ",\"seed\":%d,\"max_tokens\":80}", seed);
+        reply *r = post(&w, "/v1/chat/completions", body);
+        json_t *v = body_of(r);
+        assert_string_equal(text_at(v, "choices.0.message.content"), library);
+        assert_int_equal(json_integer_value(at(v, "kentang.seed")), seed);
+        json_decref(v);
+        free(r);
+        char *line = ask_line(&w, body);
+        v = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+        assert_string_equal(text_at(v, "text"), library);
+        json_decref(v);
+        free(line);
+        snprintf(body, sizeof body, "{" STORY ",\"seed\":%d,\"max_tokens\":80,\"stream\":true}",
+                 seed);
+        r = post(&w, "/v1/chat/completions", body);
+        unchunk(r);
+        gather_stream(r->body, stream);
+        assert_string_equal(stream, library);
+        free(r);
+    }
+}
+
+/* ---- shapes ---- */
+
+static void test_stream_framing(void **state) {
+    (void)state;
+    reply *r = post(&w, "/v1/chat/completions",
+                    "{" STORY ",\"max_tokens\":4,\"ignore_eos\":true,\"stream\":true,\"n\":2,"
+                    "\"stream_options\":{\"include_usage\":true},\"logprobs\":true}");
+    assert_int_equal(r->status, 200);
+    assert_non_null(strstr(r->text, "Content-Type: text/event-stream"));
+    unchunk(r);
+    size_t len = strlen(r->body);
+    assert_string_equal(r->body + len - 14, "data: [DONE]\n\n");
+    assert_non_null(strstr(r->body, "\"role\":\"assistant\""));
+    assert_non_null(strstr(r->body, "\"index\":1"));
+    assert_non_null(strstr(r->body, "\"finish_reason\":\"length\""));
+    assert_non_null(strstr(r->body, "\"choices\":[],\"usage\":{\"prompt_tokens\""));
+    assert_non_null(strstr(r->body, "\"completion_tokens\":8"));
+    free(r);
+}
+
+static void test_completions(void **state) {
+    (void)state;
+    reply *r = post(&w, "/v1/completions",
+                    "{\"prompt\":\"Once upon\",\"max_tokens\":8,\"ignore_eos\":true,\"logprobs\":2,"
+                    "\"seed\":3,\"stop\":[\"zzz\"],\"unknown_field\":{\"a\":[1]}}");
+    json_t *v = body_of(r);
+    assert_string_equal(text_at(v, "object"), "text_completion");
+    assert_int_equal(json_array_size(at(v, "choices.0.logprobs.tokens")), 8);
+    assert_int_equal(json_object_size(at(v, "choices.0.logprobs.top_logprobs.0")), 2);
+    assert_int_equal(json_integer_value(at(v, "usage.completion_tokens")), 8);
+    json_decref(v);
+    free(r);
+}
+
+static void test_embeddings(void **state) {
+    (void)state;
+    reply *r = post(&w, "/v1/embeddings", "{\"input\":[\"one\",\"two\",\"one\"]}");
+    json_t *v = body_of(r);
+    const json_t *a = at(v, "data.0.embedding"), *c = at(v, "data.2.embedding");
+    double sum = 0;
+    assert_int_equal(json_array_size(at(v, "data")), 3);
+    for (size_t i = 0; i < json_array_size(a); i++) {
+        double x = json_number_value(json_array_get(a, i));
+        sum += x * x;
+        assert_true(x == json_number_value(json_array_get(c, i)));
+    }
+    assert_true(sum > 0.999 && sum < 1.001);
+    assert_int_equal(json_integer_value(at(v, "data.2.index")), 2);
+    json_decref(v);
+    free(r);
+    r = post(&w, "/v1/embeddings",
+             "{\"input\":[[75,767],[75]],\"encoding_format\":\"base64\",\"pooling\":\"last\"}");
+    v = body_of(r);
+    assert_true(json_string_length(at(v, "data.1.embedding")) > 100);
+    json_decref(v);
+    free(r);
+    static const char *const bad[] = {"{\"input\":[]}",
+                                      "{\"input\":[\"a\",7]}",
+                                      "{}",
+                                      "{\"input\":\"x\",\"dimensions\":3}",
+                                      "{\"input\":[\"a\",\"\"]}",
+                                      "{\"input\":[[-1]]}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        r = post(&w, "/v1/embeddings", bad[i]);
+        if (r->status != 400) fail_msg("%s: %s", bad[i], r->text);
+        v = body_of(r);
+        assert_non_null(at(v, "error.message"));
+        json_decref(v);
+        free(r);
+    }
+}
+
+static void test_other_paths(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *path, *body;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"GET", "/health", "", 200, "\"ok\""},
+        {"GET", "/ready", "", 200, "\"ready\""},
+        {"GET", "/v1/models", "", 200, "\"id\":\"demo\""},
+        {"GET", "/props", "", 200, "\"models\":["},
+        {"GET", "/metrics", "", 200, "kentang_time_to_first_token_seconds_bucket{model=\"demo\""},
+        {"GET", "/api/tags", "", 200, "\"name\":\"demo\""},
+        {"POST", "/tokenize", "{\"content\":\"hello\"}", 200, "\"tokens\":["},
+        {"POST", "/detokenize", "{\"tokens\":[75]}", 200, "\"content\":"},
+        {"POST", "/apply-template", "{" STORY "}", 200, "<|im_start|>user"},
+        {"POST", "/cancel", "{\"id\":\"chatcmpl-none\"}", 404, "no running request"},
+        {"GET", "/nothing", "", 404, "nothing at"},
+        {"GET", "/v1/chat/completions", "", 405, "only POST"},
+        {"POST", "/tokenize", "{}", 400, "expected a text"},
+        {"POST", "/v1/chat/completions", "{", 400, "not JSON"},
+        {"POST", "/v1/chat/completions", "{" STORY ",\"model\":\"gpt-4\"}", 404, "there is: demo"},
+        {"POST", "/v1/chat/completions", "{" STORY ",\"tools\":[{\"type\":\"function\"}]}", 400,
+         "KT_E_UNSUPPORTED"},
+        {"POST", "/v1/chat/completions",
+         "{" STORY ",\"response_format\":{\"type\":\"json_schema\"}}", 400, "json_schema"},
+        {"POST", "/v1/messages", "{" STORY ",\"max_tokens\":4}", 200, "\"type\":\"message\""},
+        {"POST", "/v1/messages", "{" STORY "}", 400, "\"type\":\"error\""},
+        {"POST", "/api/generate",
+         "{\"prompt\":\"hi\",\"stream\":false,\"options\":{"
+         "\"num_predict\":3}}",
+         200, "\"done\":true"},
+        {"POST", "/api/chat", "{" STORY ",\"format\":{\"type\":\"object\"}}", 400, "\"error\":"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask(&w, cases[i].method, cases[i].path, JSON_TYPE, cases[i].body);
+        if (r->status != cases[i].status || !strstr(r->text, cases[i].says))
+            fail_msg("%s %s: %s", cases[i].path, cases[i].body, r->text);
+        if (strstr(r->text, "Access-Control")) fail_msg("CORS: %s", r->text);
+        free(r);
+    }
+}
+
+static void test_cancel_and_disconnect(void **state) {
+    (void)state;
+    static const char ask_long[] = "{" STORY ",\"ignore_eos\":true,\"max_tokens\":900,"
+                                   "\"stream\":true}";
+    char head[512], text[65536] = "", id[64] = "", body[128];
+    int fd = connect_http(&w);
+    int n = snprintf(head, sizeof head,
+                     "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                     "Content-Length: %zu\r\n\r\n%s",
+                     sizeof ask_long - 1, ask_long);
+    assert_true(send_all(fd, head, (size_t)n));
+    assert_true(receive_until(fd, text, sizeof text, "X-Request-Id: "));
+    assert_true(receive_until(fd, text, sizeof text, "data: "));
+    sscanf(strstr(text, "X-Request-Id: ") + 14, "%60[^\r]", id);
+    snprintf(body, sizeof body, "{\"id\":\"%s\"}", id);
+    reply *r = post(&w, "/cancel", body);
+    assert_int_equal(r->status, 200);
+    free(r);
+    assert_true(receive_until(fd, text, sizeof text, "\"cancelled\""));
+    close(fd);
+    for (int i = 0; i < 10; i++) { /* gone in the middle, sometimes before anything came */
+        fd = connect_http(&w);
+        assert_true(send_all(fd, head, (size_t)n));
+        if (i % 2) usleep(10000);
+        close(fd);
+    }
+    for (int i = 0;; i++) {
+        pthread_mutex_lock(&w.server->lock);
+        size_t left = w.server->n_jobs;
+        pthread_mutex_unlock(&w.server->lock);
+        if (!left) break;
+        if (i > 300) fail_msg("requests of clients that are gone still run");
+        usleep(10000);
+    }
+}
+
+/* ---- attacks ---- */
+
+static void test_foreign_pages(void **state) {
+    (void)state;
+    static const struct {
+        const char *headers;
+        int status;
+    } cases[] = {
+        {JSON_TYPE "Origin: http://evil.example\r\n", 403},
+        {JSON_TYPE "Origin: null\r\n", 403},
+        {JSON_TYPE "Host: evil.example\r\n", 403},
+        {JSON_TYPE "Host: localhost.evil.example:8000\r\n", 403},
+        {"Content-Type: text/plain\r\n", 415},
+        {"Content-Type: application/x-www-form-urlencoded\r\n", 415},
+        {"", 415},
+        {JSON_TYPE "Origin: http://localhost:3000\r\n", 200},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask(&w, "POST", "/v1/chat/completions", cases[i].headers,
+                       "{" STORY ",\"max_tokens\":1}");
+        if (r->status != cases[i].status) fail_msg("%s: %s", cases[i].headers, r->text);
+        assert_null(strstr(r->text, "Access-Control"));
+        free(r);
+    }
+    reply *r = ask(&w, "OPTIONS", "/v1/chat/completions",
+                   "Origin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n", "");
+    assert_true(r->status == 403 || r->status == 405);
+    assert_null(strstr(r->text, "Access-Control-Allow"));
+    free(r);
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    char *big = malloc(300000);
+    memset(big, 'a', 299999);
+    big[299999] = '\0';
+    reply *r = post(&w, "/v1/completions", big);
+    assert_int_equal(r->status, 413);
+    free(r);
+    char *head = malloc(200000);
+    int n = snprintf(head, 200000,
+                     "GET /health HTTP/1.1\r\nHost: localhost\r\nX: %.150000s\r\n\r\n", big);
+    r = ask_raw(&w, head, (size_t)n);
+    assert_true(r->status == 431 || r->status == 413 || r->status == 0);
+    free(r);
+    n = snprintf(head, 200000,
+                 "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                 "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n%.131072s\r\n"
+                 "0\r\n\r\n",
+                 big);
+    r = ask_raw(&w, head, (size_t)n); /* no length to refuse at once */
+    assert_int_equal(r->status, 413);
+    free(r);
+    memset(big, '[', 10000);
+    big[10000] = '\0';
+    r = post(&w, "/v1/completions", big);
+    assert_int_equal(r->status, 413);
+    assert_non_null(strstr(r->text, "nests"));
+    free(r);
+    free(head);
+    free(big);
+}
+
+/* Headers or bodies that never end are cut off, whatever trickles in. */
+static void test_slow_loris(void **state) {
+    (void)state;
+    static const char *const begins[] = {
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: ",
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+        "Content-Length: 5000\r\n\r\n{\"prompt\":\""};
+    for (int k = 0; k < 2; k++) {
+        int fd = connect_http(&w);
+        int64_t begin_us = kt__now_us();
+        bool open = send_all(fd, begins[k], strlen(begins[k]));
+        char text[1024];
+        size_t len = 0;
+        while (open && kt__now_us() - begin_us < 8000000) {
+            open = send_all(fd, "a", 1) && receive(fd, text, sizeof text, &len, 100);
+        }
+        assert_false(open);
+        close(fd);
+    }
+    reply *r = ask(&w, "GET", "/health", "", "");
+    assert_int_equal(r->status, 200);
+    free(r);
+}
+
+static void test_many_connections(void **state) {
+    (void)state;
+    int fds[80];
+    for (int i = 0; i < 80; i++) fds[i] = connect_http(&w);
+    usleep(100000);
+    for (int i = 0; i < 80; i++) {
+        if (fds[i] >= 0) close(fds[i]);
+    }
+    for (int i = 0;; i++) {
+        reply *r = ask(&w, "GET", "/health", "", "");
+        int status = r->status;
+        free(r);
+        if (status == 200) break;
+        if (i > 50) fail_msg("nobody answers after a flood");
+        usleep(100000);
+    }
+}
+
+static void test_garbage(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+        "GET\r\n\r\n",
+        "\r\n\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\nHost: localhost\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999999999999\r\nHost: "
+        "localhost\r\n\r\n",
+        "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "GET /health HTTP/1.1\r\nConnection: close\r\n\r\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        reply *r = ask_raw(&w, texts[i], strlen(texts[i]));
+        if (r->status == 200 || strstr(r->text, "root:")) fail_msg("%s: %s", texts[i], r->text);
+        free(r);
+    }
+}
+
+/* ---- keys, refusals, listening ---- */
+
+static void test_keys(void **state) {
+    kt_error err;
+    world mine = {0};
+    char path[] = "/tmp/kentang-keys-XXXXXX", setting[96];
+    int fd = mkstemp(path);
+    (void)state;
+    assert_true(write(fd, "ana:0123456789abcdef\n", 21) == 21);
+    close(fd);
+    snprintf(setting, sizeof setting, "http.keys=%s", path);
+    const char *const settings[] = {setting, NULL};
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    static const struct {
+        const char *path, *headers;
+        int status;
+    } cases[] = {
+        {"/health", "", 200},
+        {"/ready", "", 200},
+        {"/metrics", "", 401},
+        {"/v1/models", "", 401},
+        {"/nothing", "", 401},
+        {"/v1/models", "Authorization: Bearer 0123456789abcdeX\r\n", 401},
+        {"/v1/models", "Authorization: Bearer 0123456789abcdef\r\n", 200},
+        {"/v1/models", "X-Api-Key: 0123456789abcdef\r\n", 200},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask(&mine, "GET", cases[i].path, cases[i].headers, "");
+        if (r->status != cases[i].status) fail_msg("%s %s", cases[i].path, r->text);
+        free(r);
+    }
+    world_close(&mine);
+    unlink(path);
+}
+
+static void test_beyond_loopback_needs_keys(void **state) {
+    kt_error err;
+    world mine = {0};
+    static const char *const open[] = {"http.listen=0.0.0.0:0", "socket.path=none", NULL};
+    static const char *const meant[] = {"http.listen=0.0.0.0:0", "socket.path=none",
+                                        "http.no_keys=true", NULL};
+    (void)state;
+    assert_int_equal(world_open(&mine, &err, open), KT_E_ARG);
+    assert_non_null(strstr(err.message, "API keys"));
+    assert_int_equal(world_open(&mine, &err, meant), KT_OK);
+    world_close(&mine);
+}
+
+static void test_full_queue(void **state) {
+    kt_error err;
+    world mine = {0};
+    static const char *const settings[] = {"limits.queue=1", "parallel=1", NULL};
+    static const char ask_long[] =
+        "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":900,\"stream\":true}\n";
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    int fd = connect_socket(&mine);
+    for (int i = 0; i < 4; i++) assert_true(send_all(fd, ask_long, sizeof ask_long - 1));
+    usleep(50000);
+    reply *r = post(&mine, "/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":900}");
+    assert_int_equal(r->status, 429);
+    assert_non_null(strstr(r->text, "Retry-After: "));
+    assert_non_null(strstr(r->text, "rate_limit_error"));
+    free(r);
+    close(fd);
+    world_close(&mine);
+}
+
+static void test_deadline(void **state) {
+    (void)state;
+    reply *r = post(&w, "/v1/completions",
+                    "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":1000,\"deadline_ms\":1}");
+    assert_true(r->status == 429 || strstr(r->text, "\"deadline\""));
+    free(r);
+}
+
+/* Metrics come at once while everything computes. */
+static void test_metrics_under_load(void **state) {
+    (void)state;
+    static const char ask_long[] =
+        "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":500,\"stream\":true}\n";
+    int fd = connect_socket(&w);
+    for (int i = 0; i < 8; i++) assert_true(send_all(fd, ask_long, sizeof ask_long - 1));
+    for (int i = 0; i < 5; i++) {
+        reply *r = ask(&w, "GET", "/metrics", "", "");
+        assert_int_equal(r->status, 200);
+        assert_non_null(strstr(r->text, "kentang_num_requests_running"));
+        free(r);
+    }
+    close(fd);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bytes),
+        cmocka_unit_test(test_stream_framing),
+        cmocka_unit_test(test_completions),
+        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_other_paths),
+        cmocka_unit_test(test_cancel_and_disconnect),
+        cmocka_unit_test(test_foreign_pages),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_slow_loris),
+        cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_beyond_loopback_needs_keys),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_metrics_under_load),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
