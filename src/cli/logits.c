@@ -164,17 +164,17 @@ static kt_status probe_greedy(kt__session *s, const probe_opts *opts, const int3
     params.ignore_eog = true; /* n tokens, as other programs' lists of them */
     kt_status status = kt_req_open(s->seq, ids, n, &params, &req, err);
     if (status != KT_OK) return status;
-    putchar('[');
     while (status == KT_OK && finish == KT_FINISH_NONE) {
         const char *text;
         size_t len;
         int32_t id = -1;
         status = kt_req_step(req, &text, &len, &id, &finish, err);
         if (status != KT_OK || id < 0) continue;
-        printf("%s%d", first ? "" : ",", (int)id);
+        printf("%c%d", first ? '[' : ',', (int)id);
         first = false;
     }
-    puts("]");
+    if (status == KT_OK && first) putchar('[');
+    if (status == KT_OK || !first) puts("]");
     kt_req_close(req);
     return status;
 }

@@ -204,7 +204,7 @@ void kt__gguf_declare_tensor(kt__gguf_writer *w, const char *name, uint32_t type
 /* ---- the file ---- */
 
 static kt_status fail_io(const kt__gguf_writer *w, kt_error *err) {
-    return kt__fail_at(err, KT_E_IO, w->temp_path, UINT64_MAX, "cannot write: %s", strerror(errno));
+    return kt__fail_at(err, KT_E_IO, w->path, UINT64_MAX, "cannot write: %s", strerror(errno));
 }
 
 /* Created with the user's usual permissions (mkstemp's would be private), never over an existing
