@@ -328,6 +328,12 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
     join_run(pool);
 }
 
+int64_t kt__pool_peek(const kt__pool *pool) {
+    uint64_t work = atomic_load_explicit(&pool->work, memory_order_relaxed);
+    uint32_t left = (uint32_t)work & MAX_GRAINS;
+    return left ? (int64_t)(pool->run.n_grains - left) * pool->run.grain : -1;
+}
+
 /* ---- what a profile asks ---- */
 
 int64_t kt__pool_waited_ns(const kt__pool *pool) {

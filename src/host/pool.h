@@ -53,6 +53,10 @@ void kt__pool_end(kt__pool *pool);
  * arrive. No allocation. n_items = 0 is allowed; a grain below 1 counts as 1. */
 void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *fn, void *arg);
 
+/* From inside a chunk: the first item that nobody has taken yet, or -1. What this worker will take
+ * next, if others do not come first: a guess, for prefetching. */
+int64_t kt__pool_peek(const kt__pool *pool);
+
 /* For a profile, all under the lock: how long callers have waited at the end of runs since the pool
  * was created; and, while timed is on, how long the other threads have worked (two looks at the
  * clock a chunk). */

@@ -11,25 +11,27 @@ static size_t align64(size_t n) {
 }
 
 /* Floats of a worker's tile: the largest of what qkv, glu and attention keep there. */
-static size_t tile_floats(const kt__dev_limits *lim) {
+static size_t tile_floats(const kt__dev_limits *lim, bool blas) {
     int group = lim->n_head / lim->n_head_kv;
     size_t n_q = (size_t)kt__attn_tile_tokens(group) * (size_t)group;
     size_t attn =
         2 * n_q * ((size_t)lim->head_dim_v + 2 + 16) + n_q; /* running, split's, lo and hi */
     size_t head = (size_t)(lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v);
     size_t qkv = (size_t)lim->n_tok * (head + 16);
-    size_t glu = kt__glu_tile_floats(lim->n_tok);
+    size_t glu = kt__glu_tile_floats(lim->n_tok, kt__glu_up_rows(blas));
     size_t most = attn > qkv ? attn : qkv;
     return (most > glu ? most : glu) + 64;
 }
 
-static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim) {
+static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim, bool blas) {
     int group = lim->n_head / lim->n_head_kv;
     int n_q = kt__attn_tile_tokens(group) * group;
     size_t attn = k->attn_scratch_bytes(n_q, lim->head_dim_k, lim->head_dim_v);
     size_t row =
         ((size_t)lim->n_col + 16) * sizeof(float); /* a norm's output before quantisation */
     size_t most = attn > row ? attn : row;
+    size_t panel = blas ? (size_t)KT__BLAS_ROWS * (size_t)lim->n_col * sizeof(float) : 0;
+    if (most < panel) most = panel;
     return align64(most > k->mm_scratch_bytes ? most : k->mm_scratch_bytes);
 }
 
@@ -57,7 +59,8 @@ static const kt__ops cpu_ops = {
 };
 
 kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
-                         const kt__dev_limits *limits, kt__dev **out, kt_error *err) {
+                         const kt__blas *blas, const kt__dev_limits *limits, kt__dev **out,
+                         kt_error *err) {
     kt_status status = KT_OK;
     *out = NULL;
     kt__dev *dev = kt__calloc(1, sizeof *dev);
@@ -65,10 +68,12 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->pool = pool;
     dev->kernels = kernels;
     dev->exact = exact;
+    dev->blas = exact ? NULL : blas;
     dev->limits = *limits;
     dev->n_threads = kt__pool_size(pool);
-    dev->kernel_bytes = kernel_scratch(kernels, limits);
-    dev->scratch_stride = align64(dev->kernel_bytes + tile_floats(limits) * sizeof(float));
+    dev->kernel_bytes = kernel_scratch(kernels, limits, dev->blas);
+    dev->scratch_stride =
+        align64(dev->kernel_bytes + tile_floats(limits, dev->blas) * sizeof(float));
     dev->scratch_bytes = dev->scratch_stride * (size_t)kt__pool_size(pool);
     dev->scratch = kt__pages_alloc(dev->scratch_bytes);
     dev->partial_floats = partial_floats(limits, kt__pool_size(pool));

@@ -42,12 +42,23 @@ static inline int kt__attn_tile_tokens(int group) {
 /* Floats of a worker's tile in a glu over n_tok tokens. */
 size_t kt__glu_tile_floats(int n_tok);
 
+/* NULL beyond the last row */
+static inline const uint8_t *kt__row_of(const kt__weight *w, int row) {
+    return row < w->n_row ? w->data + (size_t)row * w->row_bytes : NULL;
+}
+
 /* ---- one file each ---- */
 /* Runs one block of rows of w over all tokens into out (rows relative to the block). next: what
  * this worker will read after that, or NULL. */
 void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, const kt__acts *acts,
                 const float *bias, const float *residual, const uint8_t *next, float *out,
                 size_t ld_out, int worker);
+/* The same for the rows of a chunk of items of KT__ROWS_ITEM rows. The last panel is told to fetch
+ * from `then`: rows at the item that the pool will give out next. An unfetched panel takes three
+ * times as long as its products with a few tokens. */
+void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_row,
+                      const kt__acts *acts, const float *bias, const float *residual,
+                      const kt__weight *then, float *out, size_t ld_out, int worker);
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,

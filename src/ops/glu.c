@@ -24,10 +24,6 @@ static void activate(const glu_job *job, const float *up, int n, float *gate) {
     (job->kind == KT__GLU_SILU ? k->silu_mul : k->gelu_mul)(gate, up, n, gate);
 }
 
-static const uint8_t *row_of(const kt__weight *w, int row) {
-    return row < w->n_row ? w->data + (size_t)row * w->row_bytes : NULL;
-}
-
 /* ---- few tokens ---- */
 
 enum { FEW_TILE = 16384 }; /* floats */
@@ -38,13 +34,19 @@ static int few_block_rows(int n_tok) {
     return rows > 512 ? 512 : rows;
 }
 
-static void few_block(const glu_job *job, int row0, int n_row, int worker) {
+/* last: of the worker's chunk */
+static void few_block(const glu_job *job, int row0, int n_row, bool last, int worker) {
     float *tile = kt__dev_tile(job->dev, worker);
     size_t ld = (size_t)job->gate->n_row;
-    kt__dev_mm(job->dev, job->gate, row0, n_row, job->acts, NULL, NULL, row_of(job->up, row0),
+    kt__dev_mm(job->dev, job->gate, row0, n_row, job->acts, NULL, NULL, kt__row_of(job->up, row0),
                job->rows + row0, ld, worker);
-    kt__dev_mm(job->dev, job->up, row0, n_row, job->acts, NULL, NULL,
-               row_of(job->gate, row0 + n_row), tile, (size_t)n_row, worker);
+    if (last) {
+        kt__dev_mm_chunk(job->dev, job->up, row0, n_row, job->acts, NULL, NULL, job->gate, tile,
+                         (size_t)n_row, worker);
+    } else {
+        kt__dev_mm(job->dev, job->up, row0, n_row, job->acts, NULL, NULL,
+                   kt__row_of(job->gate, row0 + n_row), tile, (size_t)n_row, worker);
+    }
     for (int t = 0; t < job->acts->n_tok; t++) {
         activate(job, tile + (size_t)t * (size_t)n_row, n_row, job->rows + (size_t)t * ld + row0);
     }
@@ -56,7 +58,8 @@ static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
     if (row1 > job->gate->n_row) row1 = job->gate->n_row;
     int step = few_block_rows(job->acts->n_tok);
     for (int row = (int)begin * KT__ROWS_ITEM; row < row1; row += step) {
-        few_block(job, row, row1 - row < step ? row1 - row : step, worker);
+        bool last = row1 - row <= step;
+        few_block(job, row, last ? row1 - row : step, last, worker);
     }
 }
 
@@ -114,7 +117,7 @@ static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint
 /* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
 static void unit_gate(const glu_job *job, const kt__acts *acts, int row0, int n, float *tile,
                       int worker) {
-    kt__dev_mm(job->dev, job->gate, row0, n, acts, NULL, NULL, row_of(job->up, row0), tile,
+    kt__dev_mm(job->dev, job->gate, row0, n, acts, NULL, NULL, kt__row_of(job->up, row0), tile,
                KT__GLU_ROWS, worker);
 }
 
@@ -123,7 +126,7 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, f
     float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
     for (int r = 0; r < n; r += KT__ROWS_ITEM) {
         int m = n - r < KT__ROWS_ITEM ? n - r : KT__ROWS_ITEM;
-        const uint8_t *next = row_of(r + m < n ? job->up : job->gate, row0 + r + m);
+        const uint8_t *next = kt__row_of(r + m < n ? job->up : job->gate, row0 + r + m);
         kt__dev_mm(job->dev, job->up, row0 + r, m, acts, NULL, NULL, next, up, (size_t)m, worker);
         for (int t = 0; t < acts->n_tok; t++) {
             activate(job, up + (size_t)t * (size_t)m, m, gate + (size_t)t * KT__GLU_ROWS + r);

@@ -27,6 +27,27 @@ void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, co
     fn(&mm, kt__dev_kernel_scratch(dev, worker));
 }
 
+static bool is_gemm(const kt__dev *dev, const kt__weight *w, int n_tok) {
+    return !dev->exact && n_tok >= dev->kernels->mm[w->type].gemm_min_tok;
+}
+
+void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_row,
+                      const kt__acts *acts, const float *bias, const float *residual,
+                      const kt__weight *then, float *out, size_t ld_out, int worker) {
+    if (!is_gemm(dev, w, acts->n_tok)) {
+        kt__dev_mm(dev, w, row0, n_row, acts, bias, residual, NULL, out, ld_out, worker);
+        return;
+    }
+    int first = (n_row - 1) / KT__ROWS_ITEM * KT__ROWS_ITEM; /* rows before the last panel */
+    if (first > 0)
+        kt__dev_mm(dev, w, row0, first, acts, bias, residual, kt__row_of(w, row0 + first), out,
+                   ld_out, worker);
+    int64_t item = kt__pool_peek(dev->pool);
+    const uint8_t *next = item < 0 ? NULL : kt__row_of(then, (int)item * KT__ROWS_ITEM);
+    kt__dev_mm(dev, w, row0 + first, n_row - first, acts, bias, residual ? residual + first : NULL,
+               next, out + first, ld_out, worker);
+}
+
 /* Items a chunk has at least: while decoding a chunk should be a long linear stream. */
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok) {
     if (n_tok >= dev->kernels->mm[w->type].gemm_min_tok) return 1;
@@ -48,9 +69,9 @@ static void matmul_rows(void *arg, int64_t begin, int64_t end, int worker) {
     int row0 = (int)begin * KT__ROWS_ITEM;
     int row1 = (int)end * KT__ROWS_ITEM;
     if (row1 > job->w->n_row) row1 = job->w->n_row;
-    kt__dev_mm(job->dev, job->w, row0, row1 - row0, job->acts, job->bias,
-               job->residual ? job->residual + row0 : NULL, NULL, job->out + row0, job->ld_out,
-               worker);
+    kt__dev_mm_chunk(job->dev, job->w, row0, row1 - row0, job->acts, job->bias,
+                     job->residual ? job->residual + row0 : NULL, job->w, job->out + row0,
+                     job->ld_out, worker);
 }
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,

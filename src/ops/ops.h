@@ -3,13 +3,15 @@
  * Owns: the one table that the forward pass calls, and its CPU implementation: kernels over a
  * thread pool, split by output element. Does not know architectures. One caller at a time (the
  * engine's step holds the pool's lock). Nothing allocates. The bytes that come out do not depend on
- * the number of threads, on how rows are grouped into calls, nor on the kernel tier. */
+ * the number of threads, on how rows are grouped into calls, nor on the kernel tier; a device with
+ * blas is the marked exception. */
 #ifndef KT_OPS_OPS_H
 #define KT_OPS_OPS_H
 
 #include "host/pool.h"
 #include "kernels/kernels.h"
 #include "kv/kv.h"
+#include "ops/blas.h"
 
 /* A matrix in the file's own block layout. */
 typedef struct kt__weight {
@@ -115,10 +117,11 @@ typedef struct kt__dev_limits {
     int64_t n_ctx;
 } kt__dev_limits;
 
-/* pool and kernels outlive the device. exact: dequantised weights and f32 activations everywhere.
- */
+/* pool, kernels and blas outlive the device. exact: dequantised weights and f32 activations
+ * everywhere. blas: computes the products it takes; NULL: none. */
 kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
-                         const kt__dev_limits *limits, kt__dev **out, kt_error *err) KT_CHECKED;
+                         const kt__blas *blas, const kt__dev_limits *limits, kt__dev **out,
+                         kt_error *err) KT_CHECKED;
 void kt__dev_destroy(kt__dev *dev);
 const kt__ops *kt__dev_ops(const kt__dev *dev);
 /* Threads for the calls that follow. */

@@ -16,13 +16,22 @@ static void rotate(const qkv_job *job, float *head, const float *norm, int t) {
     (d->neox ? k->rope_neox : k->rope_norm)(head, cs, d->n_rot);
 }
 
-static void query_head(const qkv_job *job, int head, int worker) {
+/* The first row of an item's head, queries first, then keys, then values; NULL beyond the last. */
+static const uint8_t *head_rows(const kt__qkv *d, int64_t item) {
+    int head = (int)item;
+    if (head < d->n_head) return kt__row_of(&d->wq, head * d->head_dim_k);
+    head -= d->n_head;
+    if (head < d->n_head_kv) return kt__row_of(&d->wk, head * d->head_dim_k);
+    return kt__row_of(&d->wv, (head - d->n_head_kv) * d->head_dim_v);
+}
+
+static void query_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
     const kt__qkv *d = job->d;
     size_t hd = (size_t)d->head_dim_k;
     size_t group = (size_t)(d->n_head / d->n_head_kv), n_tok = (size_t)job->acts->n_tok;
     size_t kv_head = (size_t)head / group, member = (size_t)head % group;
     float *out = d->q_out + (kv_head * n_tok * group + member) * hd;
-    kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL, NULL,
+    kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL, next,
                out, group * hd, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *q = out + (size_t)t * group * hd;
@@ -51,10 +60,10 @@ static void store_head(const qkv_job *job, int head, bool key, const float *rows
     }
 }
 
-static void key_head(const qkv_job *job, int head, int worker) {
+static void key_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL, NULL,
+    kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL, next,
                tile, (size_t)d->head_dim_k, worker);
     for (int t = 0; t < job->acts->n_tok; t++) {
         rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
@@ -62,10 +71,10 @@ static void key_head(const qkv_job *job, int head, int worker) {
     store_head(job, head, true, tile, d->head_dim_k);
 }
 
-static void value_head(const qkv_job *job, int head, int worker) {
+static void value_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL, NULL,
+    kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL, next,
                tile, (size_t)d->head_dim_v, worker);
     store_head(job, head, false, tile, d->head_dim_v);
 }
@@ -74,12 +83,14 @@ static void heads(void *arg, int64_t begin, int64_t end, int worker) {
     const qkv_job *job = arg;
     const kt__qkv *d = job->d;
     for (int head = (int)begin; head < (int)end; head++) {
+        int64_t then = head + 1 < end ? head + 1 : kt__pool_peek(job->dev->pool);
+        const uint8_t *next = then < 0 ? NULL : head_rows(d, then);
         if (head < d->n_head) {
-            query_head(job, head, worker);
+            query_head(job, head, next, worker);
         } else if (head < d->n_head + d->n_head_kv) {
-            key_head(job, head - d->n_head, worker);
+            key_head(job, head - d->n_head, next, worker);
         } else {
-            value_head(job, head - d->n_head - d->n_head_kv, worker);
+            value_head(job, head - d->n_head - d->n_head_kv, next, worker);
         }
     }
 }
