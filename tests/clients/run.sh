@@ -1,0 +1,30 @@
+#!/bin/sh
+# The official npm clients against a server over the demo model. usage: run.sh KENTANG; needs node and npm. What
+# they need is installed into a folder of the build tree, in the versions of package.json.
+set -eu
+kentang=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+work=${KT_CLIENTS_DIR:-$(dirname "$kentang")/clients}
+mkdir -p "$work"
+cmp -s "$here/package.json" "$work/package.json" || {
+    cp "$here/package.json" "$work/package.json"
+    (cd "$work" && npm install --no-audit --no-fund --silent)
+}
+cp "$here/clients.mjs" "$work/clients.mjs"
+"$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket none --set log.level=info 2>"$work/log" &
+server=$!
+trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true' EXIT
+url=""
+for _ in $(seq 100); do
+    url=$(sed -n 's/.* ready .*http=\(http:[^ ]*\).*/\1/p' "$work/log")
+    [ -n "$url" ] && break
+    sleep 0.1
+done
+[ -n "$url" ] || { cat "$work/log" >&2; exit 1; }
+(cd "$work" && node clients.mjs "$url") || { tail -20 "$work/log" >&2; exit 1; }
+if command -v promtool >/dev/null 2>&1; then
+    curl -s "$url/metrics" | promtool check metrics || { echo "promtool has objections" >&2; exit 1; }
+    echo "ok promtool check metrics"
+fi
+kill $server
+wait $server
