@@ -5,6 +5,7 @@ set -eu
 
 KT_ROOT=$(cd "$(dirname "$0")/.." && pwd)
 KT_PACKAGES="gcc g++ cmake ninja-build pkg-config libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libmicrohttpd-dev libcmocka-dev"
+KT_APT_LOG=${TMPDIR:-/tmp}/kentang-apt-$(id -u).log
 
 say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 die() {
@@ -34,11 +35,11 @@ install_packages() {
     command -v apt-get >/dev/null 2>&1 || die "this script installs packages with apt-get, which is not here" "install the equivalents of:$missing"
     say "installing:$missing"
     # shellcheck disable=SC2086
-    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/tmp/kentang-apt.log 2>&1; then
-        as_root apt-get update -q >/tmp/kentang-apt.log 2>&1 || die "apt-get update failed (log: /tmp/kentang-apt.log)" "check the network and the package sources"
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/tmp/kentang-apt.log 2>&1 || {
-            tail -5 /tmp/kentang-apt.log >&2
-            die "apt-get could not install:$missing (log: /tmp/kentang-apt.log)" "check the network and the package sources"
+    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >"$KT_APT_LOG" 2>&1; then
+        as_root apt-get update -q >"$KT_APT_LOG" 2>&1 || die "apt-get update failed (log: $KT_APT_LOG)" "check the network and the package sources"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >"$KT_APT_LOG" 2>&1 || {
+            tail -5 "$KT_APT_LOG" >&2
+            die "apt-get could not install:$missing (log: $KT_APT_LOG)" "check the network and the package sources"
         }
     fi
 }
