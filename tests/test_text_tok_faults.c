@@ -45,6 +45,10 @@ void *kt__calloc(size_t count, size_t size) {
     return p ? memset(p, 0, bytes) : NULL;
 }
 
+void *kt__calloc_written(size_t count, size_t size) {
+    return kt__calloc(count, size);
+}
+
 void *kt__realloc_array(void *old, size_t count, size_t size) {
     size_t bytes, old_bytes = old ? ((head *)old - 1)->size : 0;
     void *p = kt__mul_size(count, size, &bytes) ? count_alloc(bytes) : NULL;
