@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/engine.h"
+#include "heap_watch.h"
 #include "model_fixture.h"
 
 typedef struct world {
@@ -223,6 +224,40 @@ static void test_fingerprints(void **state) {
     assert_memory_not_equal(prints[0], prints[2], KT_FINGERPRINT_BYTES);
 }
 
+#if HEAP_WATCHED
+/* Each allocation of a save and a restore fails in turn: the sequence stays as it was. */
+static void test_failing_allocations(void **state) {
+    (void)state;
+    kt_error err;
+    int32_t ids[N_IDS];
+    make_ids(ids, N_IDS);
+    world a = world_open(NULL, NULL, 128, 1);
+    ok(kt_seq_eval(a.seq, ids, 40, &err), &err);
+    for (long n = 1;; n++) {
+        kt_engine_info before, after;
+        kt_engine_get_info(a.engine, &before);
+        heap_begin(n, n);
+        kt_status status = kt_seq_save(a.seq, path, &err);
+        if (status == KT_OK) status = kt_seq_restore(a.seq, path, &err);
+        bool failed = heap.n_failed > 0;
+        heap_end();
+        kt_engine_get_info(a.engine, &after);
+        assert_int_equal(kt_seq_len(a.seq), 40);
+        assert_memory_equal(kt_seq_tokens(a.seq), ids, 40 * sizeof *ids);
+        assert_int_equal(before.kv_bytes_used, after.kv_bytes_used);
+        if (status == KT_OK) {
+            if (!failed) break;
+            continue;
+        }
+        assert_int_equal(status, KT_E_NOMEM);
+        assert_int_equal(heap.n_live, 0);
+        assert_true(n < 200);
+    }
+    world_close(&a);
+    heap_sweep();
+}
+#endif
+
 int main(void) {
     snprintf(path, sizeof path, "/tmp/kentang-session-%ld.kv", (long)getpid());
     const struct CMUnitTest tests[] = {
@@ -230,6 +265,9 @@ int main(void) {
         cmocka_unit_test(test_saving_shares_pages_with_copies),
         cmocka_unit_test(test_sessions_of_something_else),
         cmocka_unit_test(test_fingerprints),
+#if HEAP_WATCHED
+        cmocka_unit_test(test_failing_allocations),
+#endif
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

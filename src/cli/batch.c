@@ -93,7 +93,10 @@ static void show_progress(batch *b, bool now) {
     b->shown_us = t_us;
     fprintf(stderr, "\r\033[Kkentang: %llu done", (unsigned long long)b->n_done);
     if (b->n_errors) fprintf(stderr, " (%llu errors)", (unsigned long long)b->n_errors);
-    fprintf(stderr, ", %d running, %.1f tok/s", b->n_live, (double)b->n_generated / seconds(b));
+    kt_engine_stats stats;
+    kt_engine_get_stats(b->session.engine, &stats);
+    fprintf(stderr, ", %d running, %d waiting, %.1f tok/s", stats.running, stats.waiting,
+            (double)stats.generated_tokens / seconds(b));
     if (b->in.size)
         fprintf(stderr, ", %.0f%% of the requests read",
                 100.0 * (double)b->in.n_bytes / (double)b->in.size);

@@ -7,7 +7,20 @@
 struct kt_cache {
     kt_engine *engine;
     kt__disk *disk;
+    uint64_t mem_bytes; /* charged to the context */
 };
+
+enum { LEAST_QUEUE = 4 << 20 };
+
+/* The queue takes what the context's budget has left, within its usual size; a little it takes in
+ * any case. */
+static uint64_t queue_bytes(const kt_ctx *ctx, const kt_cache_params *params) {
+    uint64_t used = atomic_load(&ctx->mem_used_bytes);
+    uint64_t left = ctx->mem_bytes > used ? ctx->mem_bytes - used : 0;
+    uint64_t usual = params->queue_bytes ? params->queue_bytes : (uint64_t)32 << 20;
+    if (usual <= left) return params->queue_bytes;
+    return left > LEAST_QUEUE ? left : LEAST_QUEUE;
+}
 
 static bool has_store(kt_engine *engine) {
     kt__turn_take(&engine->turn);
@@ -30,13 +43,15 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     kt__disk_params p = {
         .dir = params->dir,
         .max_bytes = params->max_bytes,
-        .queue_bytes = params->queue_bytes,
+        .queue_bytes = queue_bytes(engine->model->ctx, params),
         .binding = binding,
         .n_binding = sizeof binding,
         .log = &engine->model->ctx->log,
     };
     KT__TRY(kt__disk_open(&p, kt__kv_get_shape(engine->kv), &cache->disk, err));
     cache->engine = engine;
+    cache->mem_bytes = kt__disk_queue_bytes(cache->disk);
+    atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
     kt__kv_store store = kt__disk_store(cache->disk);
     kt__engine_set_kv_store(engine, &store);
     *out = cache;
@@ -50,6 +65,7 @@ void kt_cache_close(kt_cache *cache) {
     if (!cache) return;
     kt__engine_set_kv_store(cache->engine, NULL);
     kt__disk_close(cache->disk);
+    atomic_fetch_sub(&cache->engine->model->ctx->mem_used_bytes, cache->mem_bytes);
     kt__free(cache);
 }
 

@@ -27,6 +27,7 @@ enum {
     DEFAULT_SLOTS = 40, /* at least: a prompt's slice of 512 tokens becomes known at once */
     MIN_FILES = 16,     /* that max_bytes holds */
     N_LOST = 256,
+    PATIENCE_NS = 3000000,   /* that a block waits for a place in the queue */
     USE_S = 60,              /* a use is noted if the last one is older */
     PAUSE_US = 30 * 1000000, /* after a failed write */
     SWEEP_SHARE = 32         /* of max_bytes written by us: time to look at the whole */
@@ -68,7 +69,7 @@ struct kt__disk {
     uint8_t *read_file; /* [file_bytes], get's */
 
     pthread_mutex_t lock;
-    pthread_cond_t work, idle;
+    pthread_cond_t work, idle, room;
     pthread_t thread;
     bool has_thread, stop;
     slot *slots; /* [n_slots], a ring: n_waiting of them from `first` on */
@@ -227,11 +228,25 @@ static void unlose(kt__disk *d, kt__kv_key key) {
     }
 }
 
+/* A place in the queue, or after a short while none: the disk is slower than the computation, and
+ * what follows this block is not waited for. The lock is held. */
+static bool wait_for_room(kt__disk *d) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PATIENCE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (d->n_waiting == d->n_slots) {
+        if (pthread_cond_timedwait(&d->room, &d->lock, &until) != 0) return false;
+    }
+    return true;
+}
+
 /* The slot behind those that wait is ours to fill: the writing thread does not look at it yet. */
 static void put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
     kt__disk *d = user;
     pthread_mutex_lock(&d->lock);
-    bool keep = d->n_waiting < d->n_slots && !d->stop && !is_lost(d, b->parent);
+    bool keep = !d->stop && !is_lost(d, b->parent) && wait_for_room(d);
     if (!keep) lose(d, b->key);
     slot *s = &d->slots[(d->first + d->n_waiting) % d->n_slots];
     pthread_mutex_unlock(&d->lock);
@@ -245,6 +260,10 @@ static void put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t pag
     d->n_waiting++;
     pthread_cond_signal(&d->work);
     pthread_mutex_unlock(&d->lock);
+}
+
+uint64_t kt__disk_queue_bytes(const kt__disk *d) {
+    return (uint64_t)d->n_slots * d->file_bytes;
 }
 
 kt__kv_store kt__disk_store(kt__disk *d) {
@@ -321,6 +340,7 @@ static void write_one(kt__disk *d) {
     if (result == FAILED) lose(d, s->block.key);
     d->first = (d->first + 1) % d->n_slots;
     d->n_waiting--;
+    pthread_cond_signal(&d->room);
 }
 
 static void *write_all(void *user) {
@@ -429,8 +449,11 @@ static kt_status disk_new(kt__disk **out, kt_error *err) {
     if (pthread_mutex_init(&d->lock, NULL) == 0) {
         if (pthread_cond_init(&d->work, NULL) == 0) {
             if (pthread_cond_init(&d->idle, NULL) == 0) {
-                *out = d;
-                return KT_OK;
+                if (pthread_cond_init(&d->room, NULL) == 0) {
+                    *out = d;
+                    return KT_OK;
+                }
+                pthread_cond_destroy(&d->idle);
             }
             pthread_cond_destroy(&d->work);
         }
@@ -485,6 +508,7 @@ void kt__disk_close(kt__disk *d) {
     }
     if (d->dir >= 0) close(d->dir);
     if (d->root >= 0) close(d->root);
+    pthread_cond_destroy(&d->room);
     pthread_cond_destroy(&d->idle);
     pthread_cond_destroy(&d->work);
     pthread_mutex_destroy(&d->lock);

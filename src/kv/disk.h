@@ -40,6 +40,7 @@ kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape
 void kt__disk_close(kt__disk *disk); /* writes what waits */
 void kt__disk_flush(kt__disk *disk); /* waits until nothing waits */
 kt__kv_store kt__disk_store(kt__disk *disk);
+uint64_t kt__disk_queue_bytes(const kt__disk *disk); /* memory, when it is full */
 void kt__disk_get_stats(kt__disk *disk, kt_cache_stats *out);
 
 /* ---- between disk.c and disk_evict.c ---- */
