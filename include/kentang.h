@@ -147,6 +147,9 @@ typedef struct kt_model_params {
     bool vocab_only; /* default false: no tensors needed; tokenizer and template only */
     bool exact; /* default false: dequantised weights, f32 activations: slow, for measuring accuracy
                  */
+    bool blas;  /* default false: prompts' products with F32, F16 and BF16 weights by OpenBLAS, found
+                   at run time and held at one thread in the whole process: answers are then not
+                   reproducible; KT_E_UNSUPPORTED where it is not installed */
     kt_rope_scaling rope_scaling;
     float rope_freq_base;  /* 0: as the file says */
     float rope_freq_scale; /* 0: as the file says; 0.25 stretches the context four times */

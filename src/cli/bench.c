@@ -374,6 +374,7 @@ static void describe(const bench_opts *o, const subject *s, const machine *m,
     const kt_model_info *info = &report->info;
     report->model = o->preset ? o->preset : info->name[0] ? info->name : base_name(info->path);
     snprintf(report->isa, sizeof report->isa, "%s", kt_ctx_isa(s->ctx));
+    report->blas = o->model.params.blas;
     snprintf(report->processor, sizeof report->processor, "%s", m->cpu.brand);
 }
 

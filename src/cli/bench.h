@@ -42,6 +42,7 @@ typedef struct kt__bench_report {
     const char *model; /* name or file */
     kt_model_info info;
     char isa[16], processor[64];
+    bool blas;
     int32_t n_batch, n_ubatch;
     kt__bench_row *rows; /* [n_rows], heap */
     int n_rows;

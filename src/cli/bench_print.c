@@ -19,7 +19,7 @@ static void print_md(const kt__bench_report *r) {
         const kt__bench_row *row = &r->rows[i];
         char name[80], backend[32], speed[48], part[32] = "-", test[64];
         snprintf(name, sizeof name, "%.50s %.12s", r->model, r->info.quant);
-        snprintf(backend, sizeof backend, "CPU %s", r->isa);
+        snprintf(backend, sizeof backend, "CPU %s%s", r->isa, r->blas ? "+blas" : "");
         kt__bench_test_name(&row->test, test, sizeof test);
         snprintf(speed, sizeof speed, "%.2f \u00b1 %.2f", row->median, row->spread);
         if (row->bound) snprintf(part, sizeof part, "%.0f%% %s", 100 * share(row), row->bound);
@@ -62,12 +62,12 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
                             positive(share(row)), "tok_s_spread", row->spread, "tok_s_runs", runs,
                             "limit_tok_s", positive(row->limit_tok_s), "bound", row->bound);
     json_t *more = json_pack(
-        "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s}", "n_prompt",
+        "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b}", "n_prompt",
         row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth, "n_streams",
         row->test.n_streams, "model", r->model, "arch", r->info.arch, "quant", r->info.quant,
         "size_bytes", (json_int_t)r->info.weight_bytes, "n_params", (json_int_t)r->info.n_params,
         "isa", r->isa, "processor", r->processor, "n_batch", (int)r->n_batch, "n_ubatch",
-        (int)r->n_ubatch, "version", KT_VERSION);
+        (int)r->n_ubatch, "version", KT_VERSION, "blas", r->blas);
     json_t *state = json_pack(
         "{s:o, s:o, s:b, s:o, s:o, s:f, s:I, s:o, s:I}", "read_bytes_per_s",
         positive(row->limits.read_bytes_per_s), "i8_mac_per_s", positive(row->limits.i8_mac_per_s),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -24,6 +25,9 @@ static const kt__opt table[] = {
      "the cgroup leave, beside the mapped weights)"},
     {"exact", NULL, NULL, KT__OPT_ON, AT(params.exact), 0, 0, 0, NULL, NULL,
      "dequantised weights and f32 activations: slow, for measuring accuracy"},
+    {"blas", NULL, NULL, KT__OPT_ON, AT(params.blas), 0, 0, 0, NULL, NULL,
+     "long prompts' products with F32, F16 and BF16 weights by OpenBLAS (Debian: "
+     "libopenblas0-pthread); answers are then not reproducible"},
     {"isa", NULL, NULL, KT__OPT_TEXT, AT(isa), 0, 0, 0, NULL, "TIER",
      "kernel tier: ref, avx2, avx512 (default: the best of this machine; also KENTANG_ISA)"},
     {"rope-scaling", NULL, NULL, KT__OPT_ENUM, AT(rope_scaling), 0, 0, 0, "model|none|linear|yarn",
@@ -117,6 +121,8 @@ kt_status kt__model_opts_open_ctx(const kt__model_opts *opts, kt_ctx **ctx, kt_e
     char cpus[512];
     kt_status status;
     *ctx = NULL;
+    /* read by OpenBLAS when it is loaded: it then starts no threads that would only sleep */
+    if (opts->params.blas) (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
     params.isa = opts->isa;
     params.n_threads = opts->n_threads;
     params.n_threads_max = opts->n_threads_max;

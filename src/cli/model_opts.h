@@ -22,7 +22,7 @@ typedef struct kt__model_opts {
 } kt__model_opts;
 
 kt__model_opts kt__model_opts_default(void);
-/* -m, --no-mmap, --mlock, --mem, --exact, --rope-*, --yarn-* */
+/* -m, --no-mmap, --mlock, --mem, --exact, --blas, --isa, --rope-*, --yarn-* */
 kt__opt_group kt__model_opts_group(kt__model_opts *opts);
 /* --cpu-mask, --cpu-range, --prio */
 kt__opt_group kt__model_opts_place_group(kt__model_opts *opts);

@@ -220,6 +220,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
         fprintf(stderr, " of %s available", bytes_text(e->mem_budget_bytes).text);
     }
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
+    if (opts->model.params.blas) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }
 

@@ -51,6 +51,7 @@ struct kt_model {
     kt_ctx *ctx;
     kt__gguf *gguf;
     kt__net *net;            /* NULL with vocab_only */
+    kt__blas *blas;          /* NULL: not asked for */
     kt__tokenizer *tok;      /* NULL: the file has no vocabulary */
     kt__chat_template *chat; /* NULL: no template, or chat_error says why it is unusable */
     kt_error chat_error;

@@ -120,7 +120,7 @@ kt_status kt__engine_kv_binding(kt_engine *engine, uint8_t out[KT__KV_BINDING_BY
     put(&at, (uint64_t)hp->n_head_kv, 4);
     put(&at, (uint64_t)hp->head_dim_k, 4);
     put(&at, (uint64_t)hp->head_dim_v, 4);
-    put(&at, engine->model->params.exact, 4);
+    put(&at, engine->model->params.exact ? 1 : engine->model->params.blas ? 2 : 0, 4);
     put(&at, (uint64_t)rope->kind, 4);
     put(&at, (uint64_t)rope->n_rot, 4);
     put(&at, (uint64_t)rope->orig_ctx, 8);

@@ -127,6 +127,13 @@ static void fill_info(kt_model *model) {
                                (uint64_t)(hp->head_dim_k + hp->head_dim_v) * sizeof(kt__f16);
 }
 
+static kt_status open_blas(kt_model *model, kt_error *err) {
+    const kt_model_params *p = &model->params;
+    if (!p->blas || p->vocab_only) return KT_OK;
+    if (p->exact) return kt__fail(err, KT_E_ARG, "exact and blas exclude each other");
+    return kt__blas_open(NULL, &model->blas, err);
+}
+
 /* Takes gguf over in any case. */
 static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
                            const kt_model_params *params, kt_model **out, kt_error *err) {
@@ -139,6 +146,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     model->ctx = ctx;
     model->gguf = gguf;
     model->params = *params;
+    KT__TRY(open_blas(model, err));
     if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
     KT__TRY(load_text(model, err));
     if (params->vocab_only && !model->tok) {
@@ -197,6 +205,7 @@ void kt_model_close(kt_model *model) {
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
     kt__net_free(model->net);
+    kt__blas_close(model->blas);
     kt__gguf_close(model->gguf);
     kt__free(model->template_text);
     kt__free(model->bos_text);

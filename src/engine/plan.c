@@ -82,7 +82,8 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
     return (kt__fwd_params){.n_tok_max = p->n_ubatch,
                             .n_out_max = n_out_max,
                             .n_ctx = p->n_ctx,
-                            .exact = model->params.exact};
+                            .exact = model->params.exact,
+                            .blas = model->blas};
 }
 
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *p) {

@@ -132,7 +132,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .n_head_kv = hp->n_head_kv,
         .n_ctx = params->n_ctx,
     };
-    KT__TRY(kt__dev_create(pool, kernels, params->exact, &limits, &fwd->dev, err));
+    KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
     KT__TRY(map_buffers(fwd, err));
     for (int i = 0; i < hp->n_layer; i++) fwd->has_local |= net->layers[i].local;

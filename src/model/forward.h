@@ -19,6 +19,7 @@ typedef struct kt__fwd_params {
     int n_out_max; /* rows of a batch whose logits are wanted */
     int64_t n_ctx; /* positions of a sequence */
     bool exact;
+    const kt__blas *blas; /* or NULL; outlives the pass */
     /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
      * may change it. */
     void (*on_hidden)(void *user, int row, float *hidden);

@@ -17,6 +17,7 @@ struct kt__dev {
     kt__pool *pool;
     const kt__kernels *kernels;
     bool exact;
+    const kt__blas *blas; /* or NULL */
     int n_threads;
     kt__dev_limits limits;
     uint8_t *scratch; /* [pool size][scratch_stride]: kernels' part, then a tile of floats */
@@ -39,8 +40,17 @@ static inline int kt__attn_tile_tokens(int group) {
     return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;
 }
 
+static inline bool kt__dev_uses_blas(const kt__dev *dev, const kt__weight *w, int n_tok) {
+    return dev->blas && kt__blas_takes(w->type, n_tok);
+}
+
+/* Rows of a glu's second matrix that are computed at a time. */
+static inline int kt__glu_up_rows(bool blas) {
+    return blas ? KT__GLU_ROWS : KT__ROWS_ITEM;
+}
+
 /* Floats of a worker's tile in a glu over n_tok tokens. */
-size_t kt__glu_tile_floats(int n_tok);
+size_t kt__glu_tile_floats(int n_tok, int up_rows);
 
 /* NULL beyond the last row */
 static inline const uint8_t *kt__row_of(const kt__weight *w, int row) {

@@ -65,8 +65,8 @@ static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
 
 /* ---- many tokens ---- */
 
-size_t kt__glu_tile_floats(int n_tok) {
-    size_t many = (size_t)n_tok * (KT__GLU_ROWS + KT__ROWS_ITEM);
+size_t kt__glu_tile_floats(int n_tok, int up_rows) {
+    size_t many = (size_t)n_tok * (size_t)(KT__GLU_ROWS + up_rows);
     return many > FEW_TILE ? many : FEW_TILE;
 }
 
@@ -124,8 +124,9 @@ static void unit_gate(const glu_job *job, const kt__acts *acts, int row0, int n,
 static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, float *gate,
                     int worker) {
     float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
-    for (int r = 0; r < n; r += KT__ROWS_ITEM) {
-        int m = n - r < KT__ROWS_ITEM ? n - r : KT__ROWS_ITEM;
+    int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, job->up, acts->n_tok));
+    for (int r = 0; r < n; r += step) {
+        int m = n - r < step ? n - r : step;
         const uint8_t *next = kt__row_of(r + m < n ? job->up : job->gate, row0 + r + m);
         kt__dev_mm(job->dev, job->up, row0 + r, m, acts, NULL, NULL, next, up, (size_t)m, worker);
         for (int t = 0; t < acts->n_tok; t++) {

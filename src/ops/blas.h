@@ -1,0 +1,29 @@
+/* OpenBLAS for products of many tokens with F32, F16 and BF16 weights: only on request (--blas).
+ *
+ * Owns: finding the library at run time, so that nothing is needed to build, and the products
+ * through it, a block of rows a call on the calling thread: the rows are split by our pool, and
+ * OpenBLAS is held at one thread (which holds for the whole process). Its order of summation is its
+ * own and differs among processors and shapes: what it computes is outside DESIGN.md section 5, and
+ * whoever offers it says so. Its packing buffers, some ten MB for each calling thread, are outside
+ * every memory plan. kt__blas_mm: any thread; it does not allocate here, OpenBLAS does inside. */
+#ifndef KT_OPS_BLAS_H
+#define KT_OPS_BLAS_H
+
+#include "kernels/kernels.h"
+
+typedef struct kt__blas kt__blas;
+
+enum {
+    KT__BLAS_ROWS = 256,   /* of weights in one call: fewer pack the activations too often */
+    KT__BLAS_MIN_TOK = 256 /* from here on it is used (docs/BENCHMARKS.md) */
+};
+
+/* soname NULL: libopenblas.so.0. KT_E_UNSUPPORTED says which package to install. */
+kt_status kt__blas_open(const char *soname, kt__blas **out, kt_error *err) KT_CHECKED;
+void kt__blas_close(kt__blas *blas); /* NULL allowed */
+
+bool kt__blas_takes(kt__type type, int n_tok);
+/* The product of a type it takes, activations of kind F32. panel: [KT__BLAS_ROWS][n_col] floats. */
+void kt__blas_mm(const kt__blas *blas, kt__type type, const kt__mm *mm, float *panel);
+
+#endif
