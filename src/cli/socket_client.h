@@ -1,0 +1,18 @@
+/* A client of the server's Unix socket, for the commands that look at a running server.
+ *
+ * Owns: finding the socket, connecting, one line out and one line back. One thread. */
+#ifndef KT_CLI_SOCKET_CLIENT_H
+#define KT_CLI_SOCKET_CLIENT_H
+
+#include <kentang.h>
+
+struct json_t;
+
+/* path NULL: KENTANG_SOCKET_PATH, else $XDG_RUNTIME_DIR/kentang.sock, else
+ * /run/kentang/kentang.sock. *fd for close(). */
+kt_status KT_CHECKED kt__client_connect(const char *path, int *fd, kt_error *err);
+/* Sends a line (without newline) and reads one object; for json_decref. An error that the server
+ * answers with becomes err. */
+kt_status KT_CHECKED kt__client_ask(int fd, const char *line, struct json_t **out, kt_error *err);
+
+#endif

@@ -1,0 +1,100 @@
+#!/bin/sh
+# kentang serve, ps and stop as programs: --check, errors, the socket in shell, SIGHUP, SIGTERM, socket activation.
+set -eu
+kentang=$1/kentang
+dir=$(mktemp -d)
+server=""
+cleanup() {
+    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+fail() {
+    echo "failed: $1" >&2
+    cat "$dir/log" >&2 2>/dev/null || true
+    exit 1
+}
+unset XDG_RUNTIME_DIR
+cd "$dir"
+
+# --check: what wins, and what is refused
+cat >conf.toml <<'TOML'
+ctx = 256
+parallel = 2
+[limits]
+queue = 9
+TOML
+echo 'KENTANG_PARALLEL=3' >.env
+KENTANG_CTX=512 "$kentang" serve --config conf.toml --check >out || fail "--check"
+grep -q '^ctx = 512$' out || fail "the environment wins over the file"
+grep -q '^parallel = 3$' out || fail ".env wins over the file"
+grep -q '^queue = 9$' out || fail "the file wins over the defaults"
+"$kentang" serve --config conf.toml --check -c 640 >out
+grep -q '^ctx = 640$' out || fail "an option wins"
+echo 'ctxx = 1' >bad.toml
+if "$kentang" serve --config bad.toml --check 2>err; then fail "an unknown key was taken"; fi
+grep -q 'bad.toml:1.*did you mean "ctx"' err || fail "the nearest name"
+rm .env
+
+start() {
+    "$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket "$dir/k.sock" "$@" 2>log &
+    server=$!
+    for _ in $(seq 200); do
+        grep -q 'ready.*http' log && return 0
+        kill -0 "$server" 2>/dev/null || fail "the server ended"
+        sleep 0.05
+    done
+    fail "the server is not ready"
+}
+
+start
+"$kentang" ps --socket "$dir/k.sock" >out || fail "ps"
+grep -q '^demo ' out || fail "ps shows the model"
+"$kentang" ps --socket "$dir/k.sock" --json | grep -q '"models"' || fail "ps --json"
+if "$kentang" serve --no-config --no-env --listen none --socket "$dir/k.sock" 2>err; then fail "two servers"; fi
+grep -q 'another kentang serves' err || fail "the second server says why"
+"$kentang" stop --socket "$dir/k.sock" || fail "stop"
+wait "$server" || fail "the exit code after stop"
+server=""
+[ ! -e "$dir/k.sock" ] || fail "the socket file is left"
+if "$kentang" ps --socket "$dir/k.sock" 2>err; then fail "ps without a server"; fi
+grep -q 'no server at' err || fail "ps says there is no server"
+
+# kill -9 leaves a stale socket; the next start takes it over
+start
+kill -9 "$server"
+wait "$server" 2>/dev/null || true
+[ -S "$dir/k.sock" ] || fail "a stale socket was expected"
+start
+kill -HUP "$server"
+for _ in $(seq 100); do
+    grep -q 'configuration reloaded' log && break
+    sleep 0.05
+done
+grep -q 'configuration reloaded' log || fail "SIGHUP"
+kill -TERM "$server"
+wait "$server" || fail "the exit code after SIGTERM"
+server=""
+grep -q 'stopped' log || fail "SIGTERM"
+
+# JSON lines in the log, and no word of a prompt
+start --set log.format=json
+"$kentang" ps --socket "$dir/k.sock" >/dev/null
+kill -TERM "$server"
+wait "$server" || fail "the exit code"
+server=""
+grep -q '^{"time":".*"level":"info","message":"ready"' log || fail "log.format=json"
+
+if command -v systemd-socket-activate >/dev/null 2>&1; then
+    systemd-socket-activate -l "$dir/act.sock" "$kentang" serve --no-config --no-env --listen none --socket none 2>log &
+    server=$!
+    for _ in $(seq 100); do
+        [ -S "$dir/act.sock" ] && break
+        sleep 0.05
+    done
+    "$kentang" ps --socket "$dir/act.sock" >out || fail "socket activation"
+    grep -q '^demo ' out || fail "socket activation: ps"
+    "$kentang" stop --socket "$dir/act.sock" || fail "socket activation: stop"
+    wait "$server" || fail "socket activation: the exit code"
+    server=""
+fi
