@@ -5,7 +5,10 @@
 set -eu
 dir=${1:?usage: scripts/arm_sysroot.sh DIR [package...]}
 shift
-packages="libc6-dev libgcc-12-dev libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev libjansson-dev libmicrohttpd-dev libcmocka-dev $*"
+# the libraries that the build needs, as scripts/setup.sh lists them
+needed=$(sed -n 's/^KT_PACKAGES="\(.*\)"$/\1/p' "$(dirname "$0")/setup.sh" | tr ' ' '\n' | grep '^lib.*-dev$' | tr '\n' ' ')
+[ -n "$needed" ] || { echo "arm_sysroot.sh: setup.sh names no libraries" >&2; exit 1; }
+packages="libc6-dev libgcc-12-dev $needed$*"
 mirror=${KT_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 . /etc/os-release
 [ "${ID:-}" = debian ] || VERSION_CODENAME=bookworm
