@@ -114,14 +114,39 @@ static const char *implementer_name(unsigned implementer) {
     }
 }
 
+/* ARM's own cores, which small machines and rented ones have; "" for others. */
+static const char *core_name(unsigned implementer, unsigned part) {
+    static const struct {
+        unsigned part;
+        const char *name;
+    } cores[] = {
+        {0xd03, "Cortex-A53"},  {0xd04, "Cortex-A35"},  {0xd05, "Cortex-A55"},
+        {0xd07, "Cortex-A57"},  {0xd08, "Cortex-A72"},  {0xd09, "Cortex-A73"},
+        {0xd0a, "Cortex-A75"},  {0xd0b, "Cortex-A76"},  {0xd0c, "Neoverse N1"},
+        {0xd0d, "Cortex-A77"},  {0xd40, "Neoverse V1"}, {0xd41, "Cortex-A78"},
+        {0xd44, "Cortex-X1"},   {0xd46, "Cortex-A510"}, {0xd47, "Cortex-A710"},
+        {0xd49, "Neoverse N2"}, {0xd4f, "Neoverse V2"}, {0xd80, "Cortex-A520"},
+        {0xd81, "Cortex-A720"},
+    };
+    for (size_t i = 0; i < sizeof cores / sizeof cores[0] && implementer == 0x41; i++) {
+        if (cores[i].part == part) return cores[i].name;
+    }
+    return "";
+}
+
 static void read_midr(kt__cpu *cpu) {
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "re");
     unsigned long long midr = 0;
     if (!f) return;
     if (fscanf(f, "%llx", &midr) == 1) {
-        snprintf(cpu->vendor, sizeof cpu->vendor, "%s", implementer_name(midr >> 24 & 0xff));
-        snprintf(cpu->brand, sizeof cpu->brand, "part 0x%03x revision %u",
-                 (unsigned)(midr >> 4 & 0xfff), (unsigned)(midr & 0xf));
+        unsigned implementer = midr >> 24 & 0xff, part = midr >> 4 & 0xfff;
+        const char *name = core_name(implementer, part);
+        snprintf(cpu->vendor, sizeof cpu->vendor, "%s", implementer_name(implementer));
+        if (*name)
+            snprintf(cpu->brand, sizeof cpu->brand, "%s", name);
+        else
+            snprintf(cpu->brand, sizeof cpu->brand, "part 0x%03x revision %u", part,
+                     (unsigned)(midr & 0xf));
     }
     fclose(f);
 }
