@@ -202,7 +202,7 @@ static kt_status print_json(const kt__session *s, const output *out, const kt__f
     const kt_gen_result *r = &f->last;
     kt__memory_used(&peak, &anon);
     json_t *object = json_pack(
-        "{s:s%,s:s,s:I,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i}", "text",
+        "{s:s%,s:s,s:I,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i,s:b}", "text",
         out->text.data ? out->text.data : "", out->text.len, "finish", kt_finish_name(r->finish),
         "seed", (json_int_t)r->seed, "prompt_tokens", (int)r->n_prompt, "cached_tokens",
         (int)r->n_cached, "generated_tokens", (int)r->n_generated, "prefill_tok_s",
@@ -210,7 +210,8 @@ static kt_status print_json(const kt__session *s, const output *out, const kt__f
         r->first_token_ms, "prefill_ms", r->prefill_ms, "decode_ms", r->decode_ms, "sample_ms",
         r->sample_ms, "peak_memory_bytes", (json_int_t)peak, "anonymous_memory_bytes",
         (json_int_t)anon, "model", s->info.path, "isa", kt_ctx_isa(s->ctx), "threads",
-        (int)s->engine_info.n_threads, "context", (int)s->engine_info.n_ctx);
+        (int)s->engine_info.n_threads, "context", (int)s->engine_info.n_ctx, "reproducible",
+        s->reproducible);
     if (!object) return kt__fail(err, KT_E_INTERNAL, "the answer cannot be written as JSON");
     if (profile) json_object_set_new(object, "profile", kt__profile_json(profile));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -129,6 +129,7 @@ kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__
     use_tuned(&opts, out);
     if (out->tuned[0]) status = reopen(&opts, word, out, err);
     if (status != KT_OK) return status;
+    out->reproducible = !opts.model.params.blas;
     status = open_engine(&opts, out, err);
     if (status != KT_OK) kt__session_close(out);
     return status;
@@ -220,7 +221,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
         fprintf(stderr, " of %s available", bytes_text(e->mem_budget_bytes).text);
     }
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
-    if (opts->model.params.blas) fputs(" | OpenBLAS: answers not reproducible", stderr);
+    if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }
 

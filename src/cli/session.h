@@ -27,6 +27,7 @@ typedef struct kt__session {
     kt_seq *seq; /* NULL with many */
     kt_model_info info;
     kt_engine_info engine_info;
+    bool reproducible; /* the same bytes on every machine: not with --blas */
     char tuned[16]; /* when what `kentang tune` found and is used here was found; "" if it is not */
 } kt__session;
 
