@@ -101,9 +101,9 @@ typedef void kt_log_fn(void *user, kt_log_level level, const char *line);
 
 typedef struct kt_ctx_params {
     const char
-        *isa;      /* "ref", "avx2", "avx512"; NULL: KENTANG_ISA, else the best this machine has */
-    int n_threads; /* size of the pool, the caller included; 0: chosen from cores, affinity and
-                      quota, and chosen anew once a second, between batches */
+        *isa; /* "ref", "avx2", "neon", ...; NULL: KENTANG_ISA, else the best this machine has */
+    int n_threads;      /* size of the pool, the caller included; 0: chosen from cores, affinity and
+                           quota, and chosen anew once a second, between batches */
     int n_threads_max;  /* what an engine may ask for, where that is more than n_threads */
     const char *cpus;   /* processors its threads are held to, a list "0-3,8" or a mask "0x10f", and
                            the calling thread while a batch runs; NULL: no pinning */
@@ -147,9 +147,9 @@ typedef struct kt_model_params {
     bool vocab_only; /* default false: no tensors needed; tokenizer and template only */
     bool exact; /* default false: dequantised weights, f32 activations: slow, for measuring accuracy
                  */
-    bool blas;  /* default false: prompts' products with F32, F16 and BF16 weights by OpenBLAS, found
-                   at run time and held at one thread in the whole process: answers are then not
-                   reproducible; KT_E_UNSUPPORTED where it is not installed */
+    bool blas; /* default false: prompts' products with F32, F16 and BF16 weights by OpenBLAS, found
+                  at run time and held at one thread in the whole process: answers are then not
+                  reproducible; KT_E_UNSUPPORTED where it is not installed */
     kt_rope_scaling rope_scaling;
     float rope_freq_base;  /* 0: as the file says */
     float rope_freq_scale; /* 0: as the file says; 0.25 stretches the context four times */
