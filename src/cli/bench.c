@@ -208,7 +208,9 @@ static void measure_threads(machine *m, kt__pool *pool, const kt__kernels *kerne
     }
 }
 
-static kt_status measure_machine(const char *isa, const list *threads, machine *m, kt_error *err) {
+/* model: the file whose reading sets the limit, or NULL */
+static kt_status measure_machine(const char *isa, const char *model, const list *threads,
+                                 machine *m, kt_error *err) {
     /* on the processors and with the tier that the tests will have */
     kt_status status;
     kt__topology topology;
@@ -223,7 +225,8 @@ static kt_status measure_machine(const char *isa, const list *threads, machine *
     KT__TRY(kt__pool_create_at(largest(threads), &m->place, &pool, err));
     uint64_t size = kt__random_file_size(&topology, &limits);
     kt_error no_file;
-    if (kt__random_file_open(size, WRITE_US, &file, &no_file) == KT_OK) {
+    if ((model && size && kt__random_file_of(model, size, &file)) ||
+        kt__random_file_open(size, WRITE_US, &file, &no_file) == KT_OK) {
         (void)kt__measure_read(pool, 1, file.data, file.size, 0); /* maps the pages */
     } else {
         fprintf(stderr, "kentang bench: no share of the limit: %s\n", no_file.message);
@@ -407,7 +410,7 @@ static int bench_all(bench_opts *o) {
     if (!list_tests(&g, &all)) status = kt__fail_nomem(&err, "the tests", 0);
     if (!all.n && status == KT_OK) status = kt__fail(&err, KT_E_ARG, "nothing to do: -p 0 -n 0");
     if (status != KT_OK) goto out;
-    if (!o->no_limits) KT__TRY(measure_machine(o->model.isa, &g.threads, m, &err));
+    if (!o->no_limits) KT__TRY(measure_machine(o->model.isa, o->model.model, &g.threads, m, &err));
     o->model.n_threads = largest(&g.threads);
     KT__TRY(subject_open(o, &s, &err));
     report.rows = all.rows;

@@ -38,7 +38,7 @@ static void print_limits(const kt__bench_report *r) {
         const kt__bench_row *row = &r->rows[i];
         if (i && row[-1].test.n_threads == row->test.n_threads) continue;
         if (row->limits.read_bytes_per_s <= 0) continue;
-        printf("limits with %d thread%s: %.1f GB/s read from a mapped file of random bytes, %.0f "
+        printf("limits with %d thread%s: %.1f GB/s read from a mapped file, %.0f "
                "GMAC/s 8-bit\n",
                row->test.n_threads, row->test.n_threads == 1 ? "" : "s",
                row->limits.read_bytes_per_s * 1e-9, row->limits.i8_mac_per_s * 1e-9);

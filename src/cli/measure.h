@@ -17,7 +17,7 @@
 typedef struct kt__random_file {
     const uint8_t *data;
     uint64_t size;
-    char place[128]; /* the folder, or "memory" where no folder had room */
+    char place[128]; /* the folder, or "memory" where no folder had room; the file's own path */
 } kt__random_file;
 
 /* Bytes of the file that a measurement on this machine wants: several times the last cache, at most
@@ -26,6 +26,10 @@ uint64_t kt__random_file_size(const kt__topology *topology, const kt__limits *li
 /* Writes up to `size` bytes within about limit_us (a slow disk gives a smaller file). */
 kt_status kt__random_file_open(uint64_t size, int64_t limit_us, kt__random_file *out,
                                kt_error *err) KT_CHECKED;
+/* An existing file of bytes as good as random, a model's weights: its own state in the page cache
+ * (small pages after a write, large ones after a read) is part of the limit. At most `size` bytes.
+ * False where it cannot be mapped or is too short to say anything. */
+bool kt__random_file_of(const char *path, uint64_t size, kt__random_file *out);
 void kt__random_file_close(kt__random_file *file); /* also of a zeroed one */
 
 /* Bytes per second read from data[size] by n_threads of the pool, in about limit_us (at least two
