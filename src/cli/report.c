@@ -11,8 +11,9 @@
 static const char *remedy_of_format(const char *where) {
     if (!where || !where[0] || !strcmp(where, "JSON"))
         return "correct the input at the place named; the command's --help shows its form";
-    return "a model file may be damaged or incomplete: fetch it again and compare its size; a text "
-           "file: correct it at the place named";
+    return "the file may be damaged or incomplete: fetch or make it again, compare its size, or "
+           "correct "
+           "the place named";
 }
 
 /* What a person can do about an error of this kind when the message itself does not say. */
