@@ -590,7 +590,7 @@ kt_status kt__http_open(kt__server *server, const char *listen_at, int fd, kt__h
     *out = http;
     http = NULL;
 out:
-    kt__http_close(http);
+    kt__http_free(http);
     return status;
 }
 
@@ -620,7 +620,14 @@ void kt__http_close(kt__http *http) {
     } else if (http->fd >= 0) {
         close(http->fd);
     }
+    http->daemon = NULL;
+    http->fd = -1;
     kt__listener_close(&http->listener);
+}
+
+void kt__http_free(kt__http *http) {
+    if (!http) return;
+    kt__http_close(http);
     pthread_mutex_destroy(&http->lock);
     if (http->key) explicit_bzero(http->key, MAX_PEM);
     kt__free(http->key);

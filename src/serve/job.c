@@ -246,7 +246,9 @@ kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
     if (status != KT_OK) return status;
     json_decref(job->json);
     job->json = NULL;
+    pthread_mutex_lock(&job->lock);
     job->stream = job->wire->stream;
+    pthread_mutex_unlock(&job->lock);
     if (job->wire->id && !job->name[0]) snprintf(job->name, sizeof job->name, "%s", job->wire->id);
     return kt__job_use_model(job, job->wire->model, err);
 }

@@ -38,6 +38,7 @@ void kt__sd_sockets(int *lines, int *http) {
     for (int i = 0; i < count && i < MAX_FDS; i++) {
         int fd = FIRST_FD + i, family = AF_UNSPEC;
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
         bool good = is_listening(fd, &family);
         int *slot = family != AF_UNIX || is_named(names, i, "http") ? http : lines;
         if (good && *slot < 0) {

@@ -367,6 +367,7 @@ void kt__server_stop(kt__server *s) {
     kt__http_close(s->http);
     kt__hub_stop(s->hub);
     kt__unix_close(s->unix_socket);
+    kt__http_free(s->http);
     if (s->hub) kt__hub_run_posted(s->hub);
     kt__crew_free(s->crew);
     kt__hub_free(s->hub);

@@ -173,8 +173,10 @@ static bool make_room(client *c) {
     return true;
 }
 
-/* A job of its own for the crew. json (maybe NULL) or line[len] is taken into it. */
-static void start_job(client *c, const kt__dialect *dialect, const char *id, json_t *json,
+/* A job of its own for the crew, of *json, which it takes over, or, where json is NULL, of
+ * line[len].
+ */
+static void start_job(client *c, const kt__dialect *dialect, const char *id, json_t **json,
                       const char *line, size_t len) {
     kt__server *server = c->home->server;
     kt_error err;
@@ -197,7 +199,10 @@ static void start_job(client *c, const kt__dialect *dialect, const char *id, jso
         return;
     }
     snprintf(job->name, sizeof job->name, "%s", id ? id : "");
-    job->json = json ? json_incref(json) : NULL;
+    if (json) {
+        job->json = *json;
+        *json = NULL; /* with it, id: another thread has them from here on */
+    }
     job->on_output = on_output;
     job->owner = c;
     c->jobs[c->n_jobs++] = job;
@@ -246,9 +251,9 @@ static void unknown_op(client *c, const char *id, const char *op) {
     say_error(c, id, &err);
 }
 
-/* body is an object; id NULL: none. */
-static void dispatch(client *c, json_t *body, const char *id) {
-    const json_t *op_value = json_object_get(body, "op");
+/* *body is an object, NULL afterwards where it was taken over; id NULL: none. */
+static void dispatch(client *c, json_t **body, const char *id) {
+    const json_t *op_value = json_object_get(*body, "op");
     const char *op = op_value ? json_string_value(op_value) : "generate";
     kt_error err;
     if (!op) op = "(no string)";
@@ -305,7 +310,7 @@ static void take_line(client *c, const char *line, size_t len) {
         }
     }
     if (status == KT_OK) {
-        dispatch(c, body, id);
+        dispatch(c, &body, id);
     } else {
         say_error(c, id, &err);
     }
