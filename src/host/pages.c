@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static void *map(size_t bytes) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -11,13 +12,13 @@ static void *map(size_t bytes) {
 
 /* The kernel gives a huge page only where a whole aligned one fits: map more, return the ends. */
 static void *map_aligned(size_t bytes) {
-    size_t align = KT__HUGE_PAGE_BYTES;
+    size_t align = KT__HUGE_PAGE_BYTES, page = (size_t)sysconf(_SC_PAGESIZE); /* ARM: up to 64K */
     if (bytes > SIZE_MAX - align) return NULL;
     uint8_t *p = map(bytes + align);
     if (!p) return NULL;
     size_t before = (align - (uintptr_t)p % align) % align;
     if (before) (void)munmap(p, before);
-    uint8_t *end = p + before + (bytes + 4095) / 4096 * 4096, *last = p + bytes + align;
+    uint8_t *end = p + before + (bytes + page - 1) / page * page, *last = p + bytes + align;
     if (end < last) (void)munmap(end, (size_t)(last - end));
     return p + before;
 }
