@@ -5,6 +5,7 @@
  *     bench_engine MODEL gap [MS]      4 streams, then a prompt of 4096 tokens beside them
  *     bench_engine MODEL cancel        how long after kt_req_cancel the last event comes
  *     bench_engine MODEL prefix        first token of a prompt of 2048 tokens, new and seen
+ *     bench_engine MODEL plan          what budgets from 256 MiB to 16 GiB give
  *     bench_engine MODEL spec FILE     greedy answer to the text of FILE, with and without
  * proposals
  *
@@ -218,6 +219,30 @@ static void bench_spec(const char *path) {
            (double)(s->report.n_generated - 1) * 1e6 / (double)(s->last_us - s->first_us));
 }
 
+/* A table for docs/MEMORY.md. */
+static void bench_plan(const char *path) {
+    kt_error err;
+    for (uint64_t mib = 256; mib <= 16384; mib += mib / 2) {
+        kt_mem_plan plan;
+        kt_ctx_params cp = kt_ctx_params_default();
+        cp.mem_bytes = mib << 20;
+        check(kt_ctx_open(&cp, &b.ctx, &err), &err);
+        check(kt_model_open(b.ctx, path, NULL, &b.model, &err), &err);
+        if (kt_engine_plan(b.model, NULL, &plan, &err) == KT_OK) {
+            printf("| %" PRIu64 " MiB | %.0f | %.0f | %.0f | %.0f | %" PRId64 " | %d | %d | %d |\n",
+                   mib, (double)plan.weights_bytes / 1048576, (double)plan.kv_bytes / 1048576,
+                   (double)plan.scratch_bytes / 1048576, (double)plan.tables_bytes / 1048576,
+                   plan.kv_positions, plan.n_ubatch, plan.n_parallel, plan.n_ctx);
+        } else {
+            printf("| %" PRIu64 " MiB | refused: %s |\n", mib, err.message);
+        }
+        kt_model_close(b.model);
+        kt_ctx_close(b.ctx);
+    }
+    b.model = NULL;
+    b.ctx = NULL;
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) {
         fprintf(stderr,
@@ -244,6 +269,8 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "prefix")) {
         open_all(argv[1], ep);
         bench_prefix();
+    } else if (!strcmp(what, "plan")) {
+        bench_plan(argv[1]);
     } else if (!strcmp(what, "spec") && argc > 3) {
         ep.n_draft = argc > 4 ? atoi(argv[4]) : 0;
         open_all(argv[1], ep);

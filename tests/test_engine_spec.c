@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "engine/runner.h"
 #include "engine/service.h"
 #include "engine/spec.h"
+#include "model_fixture.h"
 #include "requests_world.h"
 
 /* ---- proposals ---- */
@@ -110,12 +112,15 @@ static void test_costs_between_measurements(void **state) {
 static const char repetitive[] = "one two three four one two three four one two three four one two "
                                  "three four one two three four one two";
 
+static kt_model *draft_model; /* or NULL */
+
 static void run_all(world *w, int n_draft, bool eager, answer *out, int n, kt_engine_stats *stats) {
     static int32_t ids[256];
     size_t n_ids;
     kt_error err;
     kt_engine_params ep = {.n_parallel = 4, .n_ctx = 512, .n_draft = n_draft, .n_ubatch = 64};
     ep.kv_bytes = 60 * page_bytes(w);
+    ep.draft = draft_model;
     MUST(kt_tokenize(w->model, repetitive, strlen(repetitive), 0, ids, 256, &n_ids, &err));
     open_engine(w, &ep);
     kt__runner_set_eager(w->engine->service->runner, eager);
@@ -156,6 +161,54 @@ static void test_answers_are_those_of_plain_decoding(void **state) {
     }
 }
 
+/* A draft model that is always right when it is greedy, and one that knows nothing. */
+static void test_a_draft_model_changes_nothing(void **state) {
+    world *w = *state;
+    static answer plain[12], drafted[12];
+    kt_engine_stats stats;
+    kt_error err;
+    kt_model *drafts[2];
+    kt_model_info info;
+    char path[256];
+    kt_model_get_info(w->model, &info);
+    fixture_spec spec = {.arch = "llama",
+                         .n_layer = 1,
+                         .d_model = 32,
+                         .d_ff = 32,
+                         .n_head = 2,
+                         .n_head_kv = 1,
+                         .head_dim = 16,
+                         .n_vocab = info.n_vocab,
+                         .tied = true};
+    snprintf(path, sizeof path, "%s/draft-%d.gguf", KT_BINARY_DIR, (int)getpid());
+    MUST(fixture_write(&spec, path, &err));
+    MUST(kt_model_open(w->ctx, path, NULL, &drafts[0], &err));
+    MUST(kt_model_open_demo(w->ctx, NULL, &drafts[1], &err));
+    run_all(w, -1, false, plain, 12, &stats);
+    for (int i = 0; i < 4; i++) {
+        draft_model = drafts[i / 2];
+        run_all(w, 5, i % 2 == 0, drafted, 12, &stats);
+        if (i == 2) assert_true(stats.accepted_tokens * 2 > stats.drafted_tokens);
+        if (i % 2 == 0) assert_true(stats.drafted_tokens > 500);
+        for (int k = 0; k < 12; k++) {
+            expect_same(k, &plain[k], &drafted[k]);
+            assert_memory_equal(plain[k].logprob, drafted[k].logprob, sizeof plain[k].logprob);
+        }
+    }
+    draft_model = NULL;
+    kt_model_close(drafts[0]);
+    spec.n_vocab--;
+    MUST(fixture_write(&spec, path, &err));
+    MUST(kt_model_open(w->ctx, path, NULL, &drafts[0], &err));
+    kt_engine_params ep = {.draft = drafts[0]};
+    kt_engine *engine;
+    assert_int_equal(kt_engine_open(w->model, &ep, &engine, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "vocabulary"));
+    kt_model_close(drafts[0]);
+    kt_model_close(drafts[1]);
+    remove(path);
+}
+
 int main(void) {
     static world w;
     const struct CMUnitTest tests[] = {
@@ -164,6 +217,7 @@ int main(void) {
         cmocka_unit_test(test_faster_where_it_pays),
         cmocka_unit_test(test_costs_between_measurements),
         cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
+        cmocka_unit_test_prestate(test_a_draft_model_changes_nothing, &w),
     };
     world_open(&w);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

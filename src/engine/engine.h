@@ -128,6 +128,7 @@ void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);
  * time has come. The engine's turn is the caller's. */
 typedef struct kt__batch_run {
     kt__fwd *fwd;
+    const kt__kv *kv;       /* of its tables; NULL: the engine's */
     const kt__batch *batch; /* to begin with; NULL: go on */
     bool decode;            /* counts as decoding, with its number of threads */
     int n_tok;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/runner.h"
 #include "engine/service.h"
 
 enum { MAX_NAME = 256, USUAL_EVENT_TEXT = 64 };
@@ -92,6 +93,7 @@ static kt_status make_choice(kt__live *live, int index, const kt_request *reques
     task->n_predict = task->embed ? 0 : request->gen.n_predict;
     KT__TRY(make_client(task, request->client, err));
     KT__TRY(kt__kv_table_init(&c->table, engine->params.n_ctx, err));
+    KT__TRY(kt__draft_seq_init(engine, &c->draft_seq, err));
     if (request->gen.n_predict >= 0 && n + (size_t)request->gen.n_predict < cap)
         cap = n + (size_t)request->gen.n_predict;
     c->cap = (int32_t)cap;
@@ -221,6 +223,7 @@ void kt__live_free(kt__live *live) {
         kt__choice *c = &live->choices[i];
         assert(c->table.n_pages == 0);
         kt__free(c->table.pages);
+        kt__free(c->draft_seq.table.pages);
         kt__free(c->tokens);
         kt__answer_free(&c->answer);
         if (!c->in_sched) kt__free(c->task.client);
@@ -438,6 +441,7 @@ void kt__live_release(kt__choice *choice) {
     kt_engine *engine = live->req.engine;
     kt__service *s = engine->service;
     kt__kv_table_truncate(engine->kv, &choice->table, 0);
+    kt__runner_drop_draft(s->runner, choice);
     pthread_mutex_lock(&s->lock);
     bool gone = ++live->n_released == live->n_choices, free_now = false;
     if (gone) {

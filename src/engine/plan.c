@@ -1,6 +1,7 @@
 #include "engine/plan.h"
 
 #include "base/error.h"
+#include "engine/draft.h"
 #include "engine/sched.h"
 
 enum {
@@ -44,9 +45,6 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
     KT__TRY(check_range("n_queue_max", p->n_queue_max, 1 << 20, err));
     KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
     KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 63, err));
-    if (p->draft)
-        return kt__fail(err, KT_E_UNSUPPORTED,
-                        "a draft model cannot be used yet; n-gram speculation needs none");
 out:
     return status;
 }
@@ -158,7 +156,8 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     m->scratch_bytes = scratch_bytes(model, p);
     /* a default budget is what is free now: the process is there already */
     m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) : 0;
-    uint64_t fixed = m->scratch_bytes + m->tables_bytes;
+    m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
+    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes;
     uint64_t room = left > fixed ? left - fixed : 0;
     int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
     int64_t least = pages_per_seq(p), lanes = p->n_parallel;
@@ -198,20 +197,28 @@ static bool shrink(const kt_engine_params *given, kt_engine_params *p) {
     return true;
 }
 
-/* Room for a usual answer in each lane, and no more than a quarter of the budget for batches. */
-static bool is_balanced(const kt_engine_params *given, const kt_engine_params *p, uint64_t left,
-                        const kt__plan *plan) {
+/* No more than a quarter of what is left for batches, and room for a usual answer in each lane:
+ * what breaks that shrinks. */
+static bool rebalance(const kt_engine_params *given, kt_engine_params *p, uint64_t left,
+                      const kt__plan *plan) {
     int64_t usual = p->n_ctx < USUAL_POS ? p->n_ctx : USUAL_POS;
-    if (!given->n_ubatch && p->n_ubatch > LEAST_UBATCH && plan->mem.scratch_bytes > left / 4)
+    bool heavy = plan->mem.scratch_bytes > left / 4;
+    bool crowded = plan->n_pages * KT__PAGE_POS < usual * p->n_parallel;
+    if (heavy && !given->n_ubatch && p->n_ubatch > LEAST_UBATCH) {
+        p->n_ubatch /= 2;
+    } else if (crowded && !given->n_parallel && !given->n_seq_max && !given->kv_bytes &&
+               p->n_parallel > 1) {
+        p->n_parallel /= 2;
+    } else {
         return false;
-    return given->n_parallel || given->n_seq_max || given->kv_bytes || p->n_parallel <= 1 ||
-           plan->n_pages * KT__PAGE_POS >= usual * p->n_parallel;
+    }
+    return true;
 }
 
 static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
     const kt_mem_plan *m = &plan->mem;
     const double mib = 1048576.0;
-    uint64_t fixed = m->scratch_bytes + m->tables_bytes;
+    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes;
     return kt__fail(
         err, KT_E_NOMEM,
         "the budget of %.0f MiB leaves %.0f for this engine (weights %.0f, others %.0f), which "
@@ -242,11 +249,12 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
                         kt_error *err) {
     *out = (kt__plan){0};
     kt_status status = check_params(given, err);
+    if (status == KT_OK && given->draft) status = kt__draft_check(model, given->draft, err);
     if (status != KT_OK) return status;
     out->params = with_defaults(model, given);
     uint64_t left = left_for(model, &out->mem);
     bool fits = try_params(model, &out->params, left, out);
-    while ((!fits || !is_balanced(given, &out->params, left, out)) && shrink(given, &out->params))
+    while (fits ? rebalance(given, &out->params, left, out) : shrink(given, &out->params))
         fits = try_params(model, &out->params, left, out);
     out->n_out_max = out_rows(&out->params);
     if (!fits) return fail_plan(out, left, err);

@@ -26,6 +26,8 @@ struct kt__runner {
     kt__batch batch;
     bool begun;
     kt__runner_counts counts;
+    kt__draft *draft;      /* or NULL */
+    kt__draft_ask *asks;   /* [n_parallel] */
     kt__spec_costs costs;  /* of decode steps */
     kt__spec_state usual;  /* of all answers: what a new one begins with */
     bool eager, no_drafts; /* every proposal is verified (tests); none is, in this step */
@@ -48,12 +50,14 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     r->segs = kt__calloc(lanes, sizeof *r->segs);
     r->ids = kt__calloc(rows, sizeof *r->ids);
     r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
+    if (engine->params.draft) KT__TRY(kt__draft_create(engine, &r->draft, err));
+    r->asks = kt__calloc(lanes, sizeof *r->asks);
     r->slices = kt__calloc(lanes, sizeof *r->slices);
     r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
     r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
     r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
-    if (!r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs || !r->pre_ids ||
-        !r->pre_out_rows) {
+    if (!r->asks || !r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs ||
+        !r->pre_ids || !r->pre_out_rows) {
         status = kt__fail_nomem(err, "the batch lists", 0);
         goto out;
     }
@@ -67,6 +71,8 @@ out:
 void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
     kt__fwd_destroy(r->step_fwd);
+    kt__draft_destroy(r->draft);
+    kt__free(r->asks);
     kt__free(r->segs);
     kt__free(r->ids);
     kt__free(r->out_rows);
@@ -188,6 +194,11 @@ static void drop(void *user, kt__task *task) {
     kt__kv_table_truncate(r->engine->kv, &c->table, 0);
     c->cursor = (kt__prefix_cursor){c->live->root, 0};
     task->n_done = 0;
+    kt__runner_drop_draft(r, c);
+}
+
+void kt__runner_drop_draft(kt__runner *r, kt__choice *c) {
+    kt__draft_seq_drop(r->draft, &c->draft_seq);
 }
 
 /* What was computed becomes known to others. */
@@ -245,43 +256,89 @@ static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_
 
 /* ---- decode steps ---- */
 
-/* Proposals for the tokens after the next, as many as pay and as there is room for, into the rows
- * behind the answer's own. rows: of the step up to there; rest: of the answers that follow; tokens:
- * expected of all of them. */
-static int add_draft(kt__runner *r, kt__choice *c, int rows, int rest, double *tokens) {
-    const kt_engine_params *p = &r->engine->params;
+/* Proposals that there may be for an answer when `rows` of the step are taken. */
+static int room_for(const kt__runner *r, const kt__choice *c, int rows) {
     const kt__task *task = &c->task;
-    int32_t ids[64];
-    int room = r->step_rows - rows - rest, left = p->n_ctx - task->n_done - 1;
+    int room = r->step_rows - rows, left = r->engine->params.n_ctx - task->n_done - 1;
     if (c->cap - task->n_tok - 1 < left) left = c->cap - task->n_tok - 1;
+    if (room > r->engine->params.n_draft) room = r->engine->params.n_draft;
+    return room < left ? room : left;
+}
+
+/* From the answer's own tokens, as many as pay. rows, tokens: of the step so far, expected. */
+static void propose_by_lookup(kt__runner *r, kt__choice *c, int *rows, double *tokens) {
     c->n_draft = 0;
-    if (room > p->n_draft) room = p->n_draft;
-    if (room > left) room = left;
-    if (r->no_drafts) return 0;
-    int n = kt__spec_lookup(c->tokens, task->n_tok, room, ids, &c->draft_match);
-    if (n == 0) return 0;
-    if (!r->eager) n = kt__spec_choose(&r->costs, &c->spec, c->draft_match, n, rows + rest, tokens);
+    c->asked = false;
+    int n = kt__spec_lookup(c->tokens, c->task.n_tok, room_for(r, c, *rows), c->drafts,
+                            &c->draft_match);
+    if (n == 0) return;
+    if (!r->eager) n = kt__spec_choose(&r->costs, &c->spec, c->draft_match, n, *rows, tokens);
     if (n == 0) kt__spec_learn(&c->spec, c->draft_match, 0, 0);
-    if (n == 0) return 0;
-    int64_t n_pos = (int64_t)task->n_done + 1;
-    if (kt__kv_table_grow(r->engine->kv, &c->table, task->n_done, n_pos + n, NULL) != KT_OK)
-        return 0;
-    memcpy(r->ids + rows, ids, (size_t)n * sizeof *ids);
     c->n_draft = n;
-    return n;
+    *rows += n;
+}
+
+/* From the draft model, for those that have none. */
+static void propose_by_model(kt__runner *r, kt__task *const *tasks, int n, int rows,
+                             double tokens) {
+    int n_asks = 0;
+    for (int i = 0; i < n; i++) n_asks += kt__choice_of(tasks[i])->n_draft == 0;
+    if (!r->draft || n_asks == 0) return;
+    int share = (r->step_rows - rows) / n_asks, k = 0;
+    for (int i = 0; i < n; i++) {
+        kt__choice *c = kt__choice_of(tasks[i]);
+        int most = room_for(r, c, rows);
+        if (c->n_draft > 0 || most <= 0) continue;
+        c->asked = true;
+        r->asks[k++] = (kt__draft_ask){.seq = &c->draft_seq,
+                                       .tokens = c->tokens,
+                                       .n_tok = c->task.n_tok,
+                                       .most = most < share ? most : share,
+                                       .ids = c->drafts};
+    }
+    kt__draft_propose(r->draft, r->asks, k, &r->costs, rows, tokens, r->eager);
+    k = 0;
+    for (int i = 0; i < n; i++) {
+        kt__choice *c = kt__choice_of(tasks[i]);
+        if (!c->asked) continue;
+        c->n_draft = r->asks[k++].n;
+        c->draft_match = 0;
+    }
+}
+
+static void propose(kt__runner *r, kt__task *const *tasks, int n) {
+    int rows = n;
+    double tokens = n;
+    for (int i = 0; i < n; i++) {
+        kt__choice *c = kt__choice_of(tasks[i]);
+        c->n_draft = 0;
+        c->asked = false;
+        if (!r->no_drafts && r->engine->params.n_draft > 0) propose_by_lookup(r, c, &rows, &tokens);
+    }
+    if (!r->no_drafts && r->engine->params.n_draft > 0) propose_by_model(r, tasks, n, rows, tokens);
+}
+
+/* The row of the known token, and those of the proposals, if there are pages for them. */
+static int list_step_rows(kt__runner *r, kt__choice *c, int rows) {
+    const kt__task *task = &c->task;
+    int64_t n_pos = (int64_t)task->n_done + 1;
+    if (c->n_draft > 0 && kt__kv_table_grow(r->engine->kv, &c->table, task->n_done,
+                                            n_pos + c->n_draft, NULL) != KT_OK)
+        c->n_draft = 0;
+    r->ids[rows] = c->tokens[task->n_done];
+    memcpy(r->ids + rows + 1, c->drafts, (size_t)c->n_draft * sizeof *r->ids);
+    return 1 + c->n_draft;
 }
 
 static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error *err) {
     bool done;
     int rows = 0;
-    double tokens = n;
+    propose(r, tasks, n);
     for (int i = 0; i < n; i++) {
         kt__choice *c = kt__choice_of(tasks[i]);
-        int rest = n - i - 1; /* a row for each of those that follow */
-        r->ids[rows] = c->tokens[tasks[i]->n_done];
-        int drafts = add_draft(r, c, rows + 1, rest, &tokens);
-        r->segs[i] = (kt__seg){&c->table, tasks[i]->n_done, rows, 1 + drafts};
-        rows += 1 + drafts;
+        int own = list_step_rows(r, c, rows);
+        r->segs[i] = (kt__seg){&c->table, tasks[i]->n_done, rows, own};
+        rows += own;
     }
     for (int i = 0; i < rows; i++) r->out_rows[i] = i;
     kt__batch batch = {.n_tok = rows,
@@ -295,6 +352,10 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error
     int64_t begin_us = kt__now_us();
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
     if (status == KT_OK) kt__spec_measure(&r->costs, rows, kt__now_us() - begin_us);
+    for (int i = 0; status != KT_OK && i < n; i++) {
+        kt__choice *c = kt__choice_of(tasks[i]);
+        if (c->asked) kt__draft_learn(r->draft, &c->draft_seq, tasks[i]->n_tok, 0, 0);
+    }
     return status;
 }
 
@@ -302,6 +363,7 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error
  */
 static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
     int accepted = 0;
+    int32_t n_tok = c->task.n_tok;
     for (int i = 0;; i++) {
         int32_t id;
         advance(r, c, 1);
@@ -310,9 +372,15 @@ static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
         accepted++;
         if (!more) break;
     }
+    if (c->asked) kt__draft_learn(r->draft, &c->draft_seq, n_tok, c->n_draft, accepted);
     if (c->n_draft == 0) return;
-    kt__spec_learn(&c->spec, c->draft_match, c->n_draft, accepted);
-    kt__spec_learn(&r->usual, c->draft_match, c->n_draft, accepted);
+    if (c->asked) {
+        c->spec.n_drafted += c->n_draft;
+        c->spec.n_accepted += accepted;
+    } else {
+        kt__spec_learn(&c->spec, c->draft_match, c->n_draft, accepted);
+        kt__spec_learn(&r->usual, c->draft_match, c->n_draft, accepted);
+    }
     r->counts.n_drafted += (uint64_t)c->n_draft;
     r->counts.n_accepted += (uint64_t)accepted;
     kt__kv_table_truncate(r->engine->kv, &c->table, c->task.n_done);

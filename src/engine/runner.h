@@ -17,6 +17,8 @@ const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
 void kt__runner_on_hidden(kt__runner *runner, int row, const float *hidden);
 uint64_t kt__runner_scratch_bytes(const kt__runner *runner);
 
+/* What the draft model has of an answer goes. */
+void kt__runner_drop_draft(kt__runner *runner, kt__choice *choice);
 /* Every proposal of speculation is verified, whatever it costs. For tests. */
 void kt__runner_set_eager(kt__runner *runner, bool eager);
 

@@ -1,0 +1,260 @@
+#include "engine/draft.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum {
+    ROWS = 64,       /* of a draft batch: what it follows a step */
+    REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
+};
+
+struct kt__draft {
+    kt_engine *engine;
+    const kt_model *model;
+    kt__fwd *fwd;
+    kt__kv *kv;
+    int n_lanes;
+    kt__seg *segs;         /* [n_lanes] */
+    int32_t *ids;          /* [ROWS] */
+    int32_t *out_rows;     /* [n_lanes] */
+    kt__draft_ask **ready; /* [n_lanes] those that have been followed */
+    double step_us;        /* of a step with a row for each; 0: not measured */
+    double usual_right;    /* of all answers */
+    int resting;
+};
+
+/* ---- life ---- */
+
+kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error *err) {
+    kt_status status = kt__model_needs_net(draft, err);
+    if (status != KT_OK) return status;
+    if (draft->ctx != model->ctx)
+        return kt__fail(err, KT_E_ARG, "the draft model was opened in another context");
+    int32_t n = model->net->hp.n_vocab;
+    if (draft->net->hp.n_vocab != n) {
+        return kt__fail(err, KT_E_ARG,
+                        "the draft model has %d tokens and the model %d: they must share the "
+                        "vocabulary",
+                        draft->net->hp.n_vocab, n);
+    }
+    for (int32_t i = 0; model->tok && draft->tok && i < n; i++) {
+        kt__str a = kt__tokenizer_token_text(model->tok, i);
+        kt__str b = kt__tokenizer_token_text(draft->tok, i);
+        if (a.len == b.len && (a.len == 0 || memcmp(a.s, b.s, a.len) == 0)) continue;
+        return kt__fail(err, KT_E_ARG,
+                        "token %d differs between the model and its draft model: they must share "
+                        "the vocabulary",
+                        i);
+    }
+    return KT_OK;
+}
+
+static kt__kv_shape shape_of(const kt_model *model) {
+    const kt__hparams *hp = &model->net->hp;
+    return (kt__kv_shape){hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+}
+
+static int64_t n_pages_for(const kt_engine_params *p) {
+    return (int64_t)p->n_parallel * ((p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS);
+}
+
+static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
+    return (kt__fwd_params){.n_tok_max = ROWS > p->n_parallel ? ROWS : p->n_parallel,
+                            .n_out_max = p->n_parallel,
+                            .n_ctx = p->n_ctx,
+                            .exact = draft->params.exact};
+}
+
+uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {
+    kt__kv_shape shape = shape_of(draft);
+    kt__fwd_params fwd = fwd_params(draft, p);
+    uint64_t weights =
+        draft->ctx->mem_given || !draft->params.use_mmap ? draft->info.weight_bytes : 0;
+    return weights + (uint64_t)n_pages_for(p) * kt__kv_page_bytes(&shape) +
+           kt__fwd_plan_bytes(draft->net, &fwd);
+}
+
+kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
+    kt_status status;
+    const kt_model *model = engine->params.draft;
+    *out = NULL;
+    kt__draft *d = kt__calloc(1, sizeof *d);
+    if (!d) return kt__fail_nomem(err, "the draft model's state", sizeof *d);
+    kt__fwd_params fwd = fwd_params(model, &engine->params);
+    kt__kv_shape shape = shape_of(model);
+    size_t lanes = (size_t)engine->params.n_parallel;
+    d->engine = engine;
+    d->model = model;
+    d->n_lanes = engine->params.n_parallel;
+    d->usual_right = 0.6;
+    KT__TRY(kt__kv_create(&shape, n_pages_for(&engine->params), &d->kv, err));
+    KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &d->fwd, err));
+    d->segs = kt__calloc(lanes, sizeof *d->segs);
+    d->ids = kt__calloc((size_t)fwd.n_tok_max, sizeof *d->ids);
+    d->out_rows = kt__calloc(lanes, sizeof *d->out_rows);
+    d->ready = kt__calloc(lanes, sizeof *d->ready);
+    if (!d->segs || !d->ids || !d->out_rows || !d->ready) {
+        status = kt__fail_nomem(err, "the draft model's lists", 0);
+        goto out;
+    }
+    *out = d;
+    d = NULL;
+out:
+    kt__draft_destroy(d);
+    return status;
+}
+
+void kt__draft_destroy(kt__draft *d) {
+    if (!d) return;
+    kt__fwd_destroy(d->fwd);
+    kt__kv_destroy(d->kv);
+    kt__free(d->segs);
+    kt__free(d->ids);
+    kt__free(d->out_rows);
+    kt__free(d->ready);
+    kt__free(d);
+}
+
+kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) {
+    *seq = (kt__draft_seq){0};
+    if (!engine->params.draft) return KT_OK;
+    return kt__kv_table_init(&seq->table, engine->params.n_ctx, err);
+}
+
+void kt__draft_seq_drop(kt__draft *d, kt__draft_seq *seq) {
+    if (!d || !seq->table.pages) return;
+    kt__kv_table_truncate(d->kv, &seq->table, 0);
+    seq->n_done = 0;
+}
+
+/* ---- batches ---- */
+
+static bool run(kt__draft *d, const kt__batch *batch) {
+    bool done;
+    kt_error err;
+    kt__batch_run run = {.fwd = d->fwd,
+                         .kv = d->kv,
+                         .batch = batch,
+                         .decode = true,
+                         .n_tok = batch->n_tok,
+                         .until_us = INT64_MAX};
+    return kt__engine_run_batch(d->engine, &run, &done, &err) == KT_OK;
+}
+
+/* Follows the answers up to their last token, at most ROWS rows in all; those that get there are
+ * ready, and get their first proposal. */
+static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
+    kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+    int n_ready = 0;
+    for (int i = 0; i < n; i++) {
+        kt__draft_ask *ask = &asks[i];
+        kt__draft_seq *seq = ask->seq;
+        int32_t rows = ask->n_tok - seq->n_done, room = ROWS - b.n_tok;
+        if (rows > room) rows = room;
+        if (rows <= 0) continue;
+        if (kt__kv_table_grow(d->kv, &seq->table, seq->n_done, seq->n_done + rows, NULL) != KT_OK)
+            continue;
+        memcpy(d->ids + b.n_tok, ask->tokens + seq->n_done, (size_t)rows * sizeof *d->ids);
+        d->segs[b.n_seg++] = (kt__seg){&seq->table, seq->n_done, b.n_tok, rows};
+        b.n_tok += rows;
+        seq->n_done += rows;
+        if (seq->n_done < ask->n_tok) continue;
+        d->out_rows[b.n_out++] = b.n_tok - 1;
+        d->ready[n_ready++] = ask;
+    }
+    if (b.n_tok == 0 || run(d, &b)) return n_ready;
+    for (int i = 0; i < n; i++) kt__draft_seq_drop(d, asks[i].seq);
+    return 0;
+}
+
+static void take_ids(kt__draft *d, int n_ready) {
+    for (int i = 0; i < n_ready; i++) {
+        bool finite;
+        kt__draft_ask *ask = d->ready[i];
+        ask->ids[ask->n++] = d->model->ctx->kernels->argmax(kt__fwd_logits(d->fwd, i),
+                                                            d->model->net->hp.n_vocab, &finite);
+    }
+}
+
+/* One more proposal for each that is ready. */
+static bool step(kt__draft *d, int n_ready) {
+    kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+    for (int i = 0; i < n_ready; i++) {
+        kt__draft_ask *ask = d->ready[i];
+        kt__draft_seq *seq = ask->seq;
+        if (kt__kv_table_grow(d->kv, &seq->table, seq->n_done, seq->n_done + 1, NULL) != KT_OK)
+            return false;
+        d->ids[i] = ask->ids[ask->n - 1];
+        d->out_rows[i] = i;
+        d->segs[i] = (kt__seg){&seq->table, seq->n_done, i, 1};
+        seq->n_done++;
+    }
+    b.n_tok = b.n_seg = b.n_out = n_ready;
+    int64_t begin_us = kt__now_us();
+    if (!run(d, &b)) return false;
+    double us = (double)(kt__now_us() - begin_us);
+    d->step_us = d->step_us > 0 ? d->step_us + 0.15 * (us - d->step_us) : us;
+    return true;
+}
+
+/* ---- whether it pays ---- */
+
+/* Proposals for each of n answers that give the most tokens a second; 0: none does. */
+static int choose(const kt__draft *d, const kt__draft_ask *asks, int n, int most,
+                  const kt__spec_costs *costs, int rows, double tokens) {
+    const double least_gain = 1.05;
+    double base = kt__spec_cost(costs, rows), right = 0, extra = 0, chance = 1;
+    if (base <= 0) return 0;
+    for (int i = 0; i < n; i++) right += asks[i].seq->right / n;
+    double step_us = d->step_us > 0 ? d->step_us : base / 4;
+    double best_rate = tokens / base * least_gain;
+    int best = 0;
+    for (int k = 1; k <= most; k++) {
+        chance *= right;
+        extra += chance * n;
+        double rate = (tokens + extra) / (kt__spec_cost(costs, rows + n * k) + k * step_us);
+        if (rate > best_rate) best_rate = rate, best = k;
+    }
+    return best;
+}
+
+void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__spec_costs *costs,
+                       int rows, double tokens, bool eager) {
+    int most = n > 0 ? asks[0].most : 0;
+    for (int i = 0; i < n; i++) {
+        asks[i].n = 0;
+        if (asks[i].most < most) most = asks[i].most;
+        if (asks[i].seq->right <= 0) asks[i].seq->right = d->usual_right;
+    }
+    if (most <= 0) return;
+    if (d->resting > 0 && !eager) {
+        d->resting--;
+        return;
+    }
+    int k = eager ? most : choose(d, asks, n, most, costs, rows, tokens);
+    if (k == 0) {
+        d->resting = REST_STEPS;
+        for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (0.5 - asks[i].seq->right);
+        return;
+    }
+    int n_ready = follow(d, asks, n);
+    if (n_ready == 0) return;
+    take_ids(d, n_ready);
+    for (int j = 1; j < k && step(d, n_ready); j++) take_ids(d, n_ready);
+}
+
+void kt__draft_learn(kt__draft *d, kt__draft_seq *seq, int32_t n_tok, int n_drafted,
+                     int n_accepted) {
+    const double rate = 0.1;
+    int32_t true_up_to = n_tok + n_accepted;
+    for (int i = 0; i < n_accepted; i++) seq->right += rate * (1 - seq->right);
+    if (n_accepted < n_drafted) seq->right -= rate * seq->right;
+    d->usual_right += 0.05 * (seq->right - d->usual_right);
+    if (seq->n_done > true_up_to) {
+        seq->n_done = true_up_to;
+        kt__kv_table_truncate(d->kv, &seq->table, true_up_to);
+    }
+}
