@@ -28,3 +28,6 @@ if command -v promtool >/dev/null 2>&1; then
 fi
 kill $server
 wait $server
+if command -v haproxy >/dev/null 2>&1; then
+    sh "$here/haproxy.sh" "$kentang"
+fi
