@@ -37,6 +37,7 @@ grep -q 'bad.toml:1.*did you mean "ctx"' err || fail "the nearest name"
 rm .env
 
 start() {
+    : >log
     "$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket "$dir/k.sock" "$@" 2>log &
     server=$!
     for _ in $(seq 200); do

@@ -1,6 +1,7 @@
 /* kentang bench: prefill and decode speed, beside what the machine can do. Internals are included
  * here and in the files beside it: there is no public interface for measuring a machine. */
 #include "cli/bench.h"
+#include "cli/bench_server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -428,6 +429,7 @@ out:
 }
 
 int kt__cmd_bench(int argc, char **argv) {
+    if (kt__bench_wants_server(argc, argv)) return kt__bench_server(argc, argv);
     bench_opts opts = {.model = kt__model_opts_default(),
                        .quant = "q4_k_m",
                        .prompts = "512",
@@ -453,10 +455,13 @@ int kt__cmd_bench(int argc, char **argv) {
             "the limit.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
-        .notes = "Examples:\n"
-                 "  kentang bench -m model.gguf -t 1,2\n"
-                 "  kentang bench -m model.gguf -p 0 -n 64 -b 1,8,16 -d 0,4096\n"
-                 "  kentang bench --preset llama3.2-3b --quant q4_k_m     before a download",
+        .notes =
+            "Examples:\n"
+            "  kentang bench -m model.gguf -t 1,2\n"
+            "  kentang bench -m model.gguf -p 0 -n 64 -b 1,8,16 -d 0,4096\n"
+            "  kentang bench --preset llama3.2-3b --quant q4_k_m     before a download\n"
+            "  kentang bench --server http://127.0.0.1:8000 --rate 2  load on a running server\n"
+            "                                      (kentang bench --server URL --help)",
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;

@@ -11,6 +11,7 @@ cmp -s "$here/package.json" "$work/package.json" || {
     (cd "$work" && npm install --no-audit --no-fund --silent)
 }
 cp "$here/clients.mjs" "$work/clients.mjs"
+: >"$work/log"
 "$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket none --set log.level=info 2>"$work/log" &
 server=$!
 trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true' EXIT
