@@ -1,5 +1,7 @@
 #include "engine/answer.h"
 
+#include <math.h> /* INFINITY only */
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -62,12 +64,60 @@ void kt__answer_accept(kt__answer *a, int32_t id) {
     kt__sampler_accept(a->sampler, id);
 }
 
+/* ---- JSON ---- */
+
+kt_status kt__answer_hold_to_json(kt__answer *a, kt_error *err) {
+    if (!a->engine->model->tok)
+        return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: its answers have no text",
+                        a->engine->model->info.path);
+    a->is_json = true;
+    kt__json_state_init(&a->json);
+    return KT_OK;
+}
+
+/* Only tokens that write something can bring the text forward. */
+static bool writes_text(const kt__tokenizer *tok, int32_t id) {
+    switch (kt__tokenizer_token_attr(tok, id)) {
+    case KT__TOK_UNUSED:
+    case KT__TOK_UNDEFINED:
+    case KT__TOK_UNKNOWN:
+    case KT__TOK_CONTROL: return false;
+    default: return true;
+    }
+}
+
+static bool may_follow(const kt__answer *a, int32_t id) {
+    const kt__tokenizer *tok = a->engine->model->tok;
+    kt__str bytes = kt__tokenizer_token_bytes(tok, id);
+    kt__json_state state = a->json;
+    return bytes.len > 0 && writes_text(tok, id) && !kt__tokenizer_is_eog(tok, id) &&
+           kt__json_state_feed(&state, bytes.s, bytes.len);
+}
+
+/* A copy of the logits in which what may not follow is forbidden. */
+static const float *mask_logits(const kt__answer *a, const float *logits) {
+    int32_t n_vocab = a->engine->model->net->hp.n_vocab;
+    float *masked = a->engine->masked;
+    for (int32_t i = 0; i < n_vocab; i++) masked[i] = may_follow(a, i) ? logits[i] : -INFINITY;
+    return masked;
+}
+
+static kt_status sample_json(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
+                             kt_error *err) {
+    kt_status status = kt__sampler_sample(a->sampler, mask_logits(a, logits), position, id, err);
+    if (status != KT_E_NUMERIC) return status;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "no token of this vocabulary can go on with the JSON text");
+}
+
 kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
                             kt_error *err) {
     kt_engine *engine = a->engine;
     int64_t begin_ns = kt__stage_begin(engine);
     kt_status status = KT_OK;
-    if (kt__sampler_is_argmax(a->sampler)) {
+    if (a->is_json) {
+        status = sample_json(a, logits, position, id, err);
+    } else if (kt__sampler_is_argmax(a->sampler)) {
         bool finite;
         *id = engine->model->ctx->kernels->argmax(logits, engine->model->net->hp.n_vocab, &finite);
     } else {
@@ -103,6 +153,11 @@ kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {
         return KT_OK;
     }
     if (model->tok) status = push_text(a, id, err);
+    if (a->is_json) {
+        kt__str bytes = kt__tokenizer_token_bytes(model->tok, id);
+        (void)kt__json_state_feed(&a->json, bytes.s, bytes.len);
+        if (kt__json_state_done(&a->json) && a->finish == KT_FINISH_NONE) a->finish = KT_FINISH_EOG;
+    }
     bool full = a->n_generated == a->n_predict;
     if (status == KT_OK && a->finish == KT_FINISH_NONE && full) a->finish = KT_FINISH_LENGTH;
     return status;

@@ -29,7 +29,8 @@ static kt_status allocate(kt_engine *engine, const kt__plan *plan, kt_error *err
     engine->segs = kt__calloc((size_t)p->n_seq_max, sizeof *engine->segs);
     engine->ids = kt__calloc((size_t)p->n_ubatch, sizeof *engine->ids);
     engine->out_rows = kt__calloc((size_t)engine->n_out_max, sizeof *engine->out_rows);
-    if (!engine->segs || !engine->ids || !engine->out_rows) {
+    engine->masked = kt__calloc((size_t)hp->n_vocab, sizeof *engine->masked);
+    if (!engine->segs || !engine->ids || !engine->out_rows || !engine->masked) {
         status = kt__fail_nomem(err, "batch lists", 0);
         goto out;
     }
@@ -77,6 +78,7 @@ void kt_engine_close(kt_engine *engine) {
     kt__free(engine->segs);
     kt__free(engine->ids);
     kt__free(engine->out_rows);
+    kt__free(engine->masked);
     kt__plan_discharge(engine);
     kt__turn_destroy(&engine->turn);
     kt__free(engine);

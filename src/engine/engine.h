@@ -89,6 +89,7 @@ struct kt_engine {
     struct kt__service *service; /* the scheduler and what belongs to it */
     kt_seq *borrower;            /* its logits lie in fwd */
     kt__sampler_scratch *scratch;
+    float *masked;     /* [n_vocab] logits of answers held to a form */
     kt__seg *segs;     /* [n_seq_max] */
     int32_t *ids;      /* [n_ubatch] */
     int32_t *out_rows; /* [n_out_max] */

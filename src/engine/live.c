@@ -38,8 +38,6 @@ static kt_status check_request(const kt_request *r, kt_error *err) {
     KT__TRY(check_name("cache_scope", r->cache_scope, err));
     if (r->pooling != KT_POOLING_NONE && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "an embedding has one choice, not %d", r->n_choices);
-    if (r->constraint != KT_CONSTRAINT_NONE)
-        return kt__fail(err, KT_E_UNSUPPORTED, "answers constrained to JSON are not there yet");
 out:
     return status;
 }
@@ -101,6 +99,8 @@ static kt_status make_choice(kt__live *live, int index, const kt_request *reques
     if (!c->tokens) return kt__fail_nomem(err, "an answer's tokens", cap * sizeof *c->tokens);
     memcpy(c->tokens, ids, n * sizeof *ids);
     KT__TRY(kt__answer_init(&c->answer, engine, &request->gen, (uint32_t)index, err));
+    if (request->constraint == KT_CONSTRAINT_JSON)
+        KT__TRY(kt__answer_hold_to_json(&c->answer, err));
     c->report.seed = c->answer.seed;
     c->report.n_prompt = (int32_t)n;
     for (size_t i = 0; i < n && !task->embed; i++) kt__answer_accept(&c->answer, ids[i]);

@@ -497,12 +497,10 @@ kt_status kt_embed(kt_engine *engine, const int32_t *ids, size_t n, kt_pooling p
     if (pooling == KT_POOLING_NONE) return kt__fail(err, KT_E_ARG, "no pooling is asked for");
     kt_status status = kt_engine_submit(engine, &request, &req, err);
     if (status != KT_OK) return status;
-    for (;;) {
-        bool got = kt_req_next_event(req, &event, 10);
-        if (got && event.kind == KT_EVENT_FINISHED) break;
-        if (got) continue;
+    for (bool over = false; !over;) {
         kt_error ignored; /* refused where a thread drives */
-        if (kt_engine_step(engine, 0, NULL, &ignored) != KT_OK) continue;
+        bool drives = kt_engine_step(engine, 0, NULL, &ignored) == KT_OK;
+        over = kt_req_next_event(req, &event, drives ? 0 : 100) && event.kind == KT_EVENT_FINISHED;
     }
     status = read_embedding(engine, &event, out, err);
     kt_req_close(req);
