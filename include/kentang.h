@@ -309,8 +309,8 @@ kt_seq_tokens(const kt_seq *seq); /* [kt_seq_len]; valid until the next call on 
  */
 KT_API kt_status KT_CHECKED kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err);
 /* Logits after the last evaluated token: [n_vocab] f32; NULL before the first evaluation and after
- * a truncation. Valid until the next evaluation of seq, or until a second sequence is opened or a
- * request submitted; valid for as long as seq's logits are where other ones are alive already. */
+ * a truncation. Valid until the next call on seq, and, while seq is the engine's only sequence,
+ * until a second one is opened or a request is computed. */
 KT_API const float *kt_seq_logits(const kt_seq *seq);
 
 /* Several sequences in one batch: every item's ids are appended to its sequence (each sequence at

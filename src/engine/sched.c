@@ -629,12 +629,25 @@ static void charge_batch(kt__sched *s, kt__account account) {
     }
 }
 
-static void complete_batch(kt__sched *s) {
+static bool was_broken_off(const kt__sched *s) {
+    for (int i = 0; i < s->n_batch; i++) {
+        kt_finish finish = s->batch[i].task->finish;
+        if (finish == KT_FINISH_CANCELLED || finish == KT_FINISH_ERROR) return true;
+    }
+    return false;
+}
+
+static void measure_batch(kt__sched *s) {
     double us_tok = (double)s->batch_us / (double)s->batch_rows;
     /* small batches cost more a row and say little about large ones */
     double weight = s->batch_rows >= s->p.n_rows / 4 ? 0.5 : 0.1;
+    if (was_broken_off(s)) return;
     s->prefill_us_tok =
         s->prefill_us_tok > 0 ? s->prefill_us_tok + weight * (us_tok - s->prefill_us_tok) : us_tok;
+}
+
+static void complete_batch(kt__sched *s) {
+    measure_batch(s);
     s->counts.n_prefill_batches++;
     s->counts.n_prefill_tok += (uint64_t)s->batch_rows;
     leave_batch(s);
