@@ -18,6 +18,7 @@ struct kt__served {
     bool busy; /* being loaded or unloaded, without the lock */
     kt_model *model;
     kt_engine *engine; /* NULL: not loaded */
+    kt_cache *cache;   /* below engine, or NULL */
     int32_t users;
     int64_t used_us, loaded_s;
     kt_engine_stats past; /* of engines that were closed */
@@ -120,6 +121,18 @@ kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_
 
 /* ---- loading ---- */
 
+/* A cache that cannot be used is no reason not to serve. */
+static void open_cache(kt__served *s, kt_engine *engine) {
+    const kt__config *c = s->models->config;
+    const kt_cache_params params = {.dir = c->cache_dir, .max_bytes = c->cache_bytes};
+    kt_error err;
+    s->cache = NULL;
+    if (!c->cache_dir) return;
+    if (kt_cache_open(engine, &params, &s->cache, &err) == KT_OK) return;
+    s->cache = NULL;
+    kt__slog_line(s->models->log, KT_LOG_WARN, "%s: no disk cache: %s", s->name, err.message);
+}
+
 static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
     kt__models *m = s->models;
     kt_model_params params = kt_model_params_default();
@@ -130,8 +143,11 @@ static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine
     kt_status status = s->path ? kt_model_open(m->ctx, s->path, &params, model, err)
                                : kt_model_open_demo(m->ctx, &params, model, err);
     if (status == KT_OK) status = kt_engine_open(*model, &m->params, engine, err);
+    if (status == KT_OK) open_cache(s, *engine);
     if (status == KT_OK) status = kt_engine_start(*engine, err);
     if (status == KT_OK) return KT_OK;
+    kt_cache_close(s->cache);
+    s->cache = NULL;
     kt_engine_close(*engine);
     kt_model_close(*model);
     return status;
@@ -265,6 +281,8 @@ static void unload(kt__served *s, int64_t drain_ms) {
     s->loaded_s = 0;
     pthread_mutex_unlock(&s->lock);
     kt_engine_stop(engine, drain_ms);
+    kt_cache_close(s->cache);
+    s->cache = NULL;
     kt_engine_close(engine);
     kt_model_close(s->model);
     kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded", s->name);
@@ -303,6 +321,7 @@ void kt__models_free(kt__models *m) {
     if (!m) return;
     for (size_t i = 0; i < m->n; i++) {
         kt__served *s = &m->list[i];
+        kt_cache_close(s->cache);
         kt_engine_close(s->engine);
         kt_model_close(s->model);
         pthread_cond_destroy(&s->changed);
