@@ -220,7 +220,7 @@ static bool exists(int chain, int index) {
 static void sweep(uint64_t max_bytes, uint64_t n_removed) {
     kt__disk_swept swept;
     int root = open(dir, O_RDONLY | O_DIRECTORY);
-    assert_true(kt__disk_sweep(root, max_bytes, &swept));
+    assert_true(kt__disk_sweep(root, max_bytes, false, &swept));
     close(root);
     int n_temp = 0;
     uint64_t bytes = 0;
@@ -273,7 +273,7 @@ static void test_what_writers_left(void **state) {
     }
     kt__disk_swept swept;
     int root = open(dir, O_RDONLY | O_DIRECTORY);
-    assert_true(kt__disk_sweep(root, 1 << 20, &swept));
+    assert_true(kt__disk_sweep(root, 1 << 20, false, &swept));
     close(root);
     assert_int_equal(swept.bytes, 2 * FILE_BYTES + 5); /* ours is alive; notes are not counted */
     int n_temp = 0;

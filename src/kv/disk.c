@@ -308,9 +308,14 @@ static void warn_once(kt__disk *d, int why) {
                  strerror(why));
 }
 
-static void sweep(kt__disk *d) {
+static bool is_sweep_due(const kt__disk *d) {
+    return d->unswept_bytes > d->max_bytes / SWEEP_SHARE;
+}
+
+static void sweep(kt__disk *d, bool wait) {
     kt__disk_swept swept;
-    if (!kt__disk_sweep(d->root, d->max_bytes, &swept)) return; /* again after the next block */
+    if (!kt__disk_sweep(d->root, d->max_bytes, wait, &swept))
+        return; /* again after the next block */
     d->unswept_bytes = 0;
     pthread_mutex_lock(&d->lock);
     d->stats.n_evicted += swept.n_removed;
@@ -331,7 +336,7 @@ static void write_one(kt__disk *d) {
         }
     }
     if (result == WROTE) d->unswept_bytes += d->file_bytes;
-    if (d->unswept_bytes > d->max_bytes / SWEEP_SHARE) sweep(d);
+    if (is_sweep_due(d)) sweep(d, false);
     pthread_mutex_lock(&d->lock);
     d->stats.n_written += result == WROTE;
     d->stats.n_present += result == PRESENT;
@@ -345,7 +350,7 @@ static void write_one(kt__disk *d) {
 
 static void *write_all(void *user) {
     kt__disk *d = user;
-    sweep(d);
+    sweep(d, false);
     pthread_mutex_lock(&d->lock);
     for (;;) {
         while (d->n_waiting) write_one(d);
@@ -354,6 +359,7 @@ static void *write_all(void *user) {
         pthread_cond_wait(&d->work, &d->lock);
     }
     pthread_mutex_unlock(&d->lock);
+    if (is_sweep_due(d)) sweep(d, true); /* others were at it when it was due before */
     return NULL;
 }
 

@@ -60,7 +60,7 @@ void kt__disk_name(const kt__kv_block *block, char out[KT__DISK_NAME_BYTES]);
 bool kt__disk_parse_name(const char *name, kt__kv_block *out);
 /* Looks at everything below root; if it is more than max_bytes, removes blocks until 15/16 of that
  * are left. Files of writers that are no more go too. Only one process does it at a time; false
- * when another one is at it, or when the directory cannot be read. */
-bool kt__disk_sweep(int root, uint64_t max_bytes, kt__disk_swept *out);
+ * when another one is at it and wait is false, or when the directory cannot be read. */
+bool kt__disk_sweep(int root, uint64_t max_bytes, bool wait, kt__disk_swept *out);
 
 #endif

@@ -181,12 +181,12 @@ static bool make_room(sweep *s, int root, uint64_t target, kt__disk_swept *out) 
     return true;
 }
 
-bool kt__disk_sweep(int root, uint64_t max_bytes, kt__disk_swept *out) {
+bool kt__disk_sweep(int root, uint64_t max_bytes, bool wait, kt__disk_swept *out) {
     sweep s = {0};
     *out = (kt__disk_swept){0};
     int fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return false;
-    bool ok = flock(fd, LOCK_EX | LOCK_NB) == 0 && look(&s, root);
+    bool ok = flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0 && look(&s, root);
     if (ok && s.bytes > max_bytes) ok = make_room(&s, root, max_bytes - max_bytes / 16, out);
     out->bytes = s.bytes;
     close(fd); /* and with it the lock */
