@@ -483,6 +483,61 @@ static void test_deadline(void **state) {
     free(r);
 }
 
+/* json_object: what ends by itself is one JSON object. */
+static void test_json_object(void **state) {
+    (void)state;
+    for (int seed = 1; seed < 5; seed++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"An object, please.\"}],"
+                 "\"response_format\":{\"type\":\"json_object\"},\"seed\":%d,"
+                 "\"max_tokens\":400}",
+                 seed);
+        reply *r = post(&w, "/v1/chat/completions", body);
+        json_t *v = body_of(r);
+        if (!strcmp(text_at(v, "choices.0.finish_reason"), "stop")) {
+            json_t *object = json_loads(text_at(v, "choices.0.message.content"), 0, NULL);
+            assert_true(json_is_object(object));
+            json_decref(object);
+        } else {
+            assert_string_equal(text_at(v, "choices.0.finish_reason"), "length");
+        }
+        json_decref(v);
+        free(r);
+    }
+}
+
+/* What an earlier process computed is found again, and the answer is the same. */
+static void test_disk_cache(void **state) {
+    kt_error err;
+    world mine = {0};
+    char setting[128], texts[2][4096], dir[] = "/tmp/kentang-cache-XXXXXX", command[64];
+    int64_t cached[2];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(setting, sizeof setting, "cache.dir=%s", dir);
+    const char *const settings[] = {setting, NULL};
+    for (int i = 0; i < 2; i++) {
+        if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+        reply *r =
+            post(&mine, "/v1/chat/completions",
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a long story about a "
+                 "dog that lives on a farm with a horse, two cows, a goat and an old cat who "
+                 "does not like the rain.\"}],\"seed\":3,\"max_tokens\":40}");
+        json_t *v = body_of(r);
+        snprintf(texts[i], sizeof texts[i], "%s", text_at(v, "choices.0.message.content"));
+        cached[i] = json_integer_value(at(v, "usage.prompt_tokens_details.cached_tokens"));
+        json_decref(v);
+        free(r);
+        world_close(&mine);
+    }
+    assert_string_equal(texts[0], texts[1]);
+    assert_int_equal(cached[0], 0);
+    assert_true(cached[1] >= 16);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 /* Metrics come at once while everything computes. */
 static void test_metrics_under_load(void **state) {
     (void)state;
@@ -517,6 +572,8 @@ int main(void) {
         cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_metrics_under_load),
+        cmocka_unit_test(test_json_object),
+        cmocka_unit_test(test_disk_cache),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

@@ -34,7 +34,7 @@ kt_status kt__client_connect(const char *path, int *fd, kt_error *err) {
     if (!path) path = usual_path(usual, sizeof usual);
     if (strlen(path) >= sizeof address.sun_path)
         return kt__fail(err, KT_E_ARG, "the socket's path is too long: %.100s", path);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd >= 0) (void)setsockopt(*fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (*fd >= 0 && connect(*fd, (struct sockaddr *)&address, sizeof address) == 0) return KT_OK;
