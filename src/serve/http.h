@@ -17,7 +17,7 @@ kt_status KT_CHECKED kt__http_open(kt__server *server, const char *listen, int f
                                    kt_error *err);
 int kt__http_port(const kt__http *http); /* that it listens on; 0: a Unix socket */
 void kt__http_stop_accepting(kt__http *http);
-void kt__http_tick(kt__http *http); /* hub: closes connections whose time is up */
+void kt__http_tick(kt__http *http);  /* hub: closes connections whose time is up */
 void kt__http_close(kt__http *http); /* ends connections and daemon; the hub still runs */
 void kt__http_free(kt__http *http);  /* after the hub has ended */
 
