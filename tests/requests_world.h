@@ -162,6 +162,15 @@ static inline void submit_choices(world *w, kt_request *r, answer *out, int n) {
     r->user = out;
     MUST(kt_engine_submit(w->engine, r, &req, &err));
     out[0].req = req;
+    w->open[w->n_open++] = req; /* closed with the engine, or by close_request */
+}
+
+static inline void close_request(world *w, answer *a) {
+    for (int i = 0; i < w->n_open; i++) {
+        if (w->open[i] == a->req) w->open[i] = w->open[--w->n_open];
+    }
+    kt_req_close(a->req);
+    a->req = NULL;
 }
 
 static inline void submit_request(world *w, kt_request *r, answer *out) {

@@ -111,7 +111,7 @@ static void test_steps_and_cancels_without_memory(void **state) {
         heap_end();
         for (int i = 0; i < 6; i++) {
             assert_int_equal(answers[i].n_finished, 1);
-            kt_req_close(answers[i].req);
+            close_request(w, &answers[i]);
             if (i == 1) continue;
             assert_true(answers[i].finish != KT_FINISH_ERROR);
             answer_alone(w, i, &alone);

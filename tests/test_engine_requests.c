@@ -140,8 +140,7 @@ static void test_closed_requests_are_forgotten(void **state) {
     submit_all(w, 4, out);
     step(w, 2);
     for (int i = 0; i < 4; i++) {
-        kt_req_close(out[i].req);
-        out[i].req = NULL;
+        close_request(w, &out[i]);
     }
     run_to_end(w, false);
     for (int i = 0; i < 4; i++) assert_int_equal(out[i].n_finished, 0);

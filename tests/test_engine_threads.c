@@ -175,7 +175,7 @@ static void test_stop_and_start(void **state) {
         assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_STATE);
         for (int i = 0; i < 6; i++) {
             assert_int_equal(out[i].n_finished, 1);
-            kt_req_close(out[i].req);
+            close_request(w, &out[i]);
         }
     }
     close_engine(w);
