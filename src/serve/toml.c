@@ -469,8 +469,11 @@ static kt_status take_pair(parser *p, kt__toml *table, int depth) {
             break;
         }
         if (depth + level >= KT__TOML_MAX_DEPTH) return fail_here(p, "nested too deeply");
-        if (found && (found->kind != KT__TOML_TABLE || found->state != MADE_DOTTED))
+        bool free = found && found->kind == KT__TOML_TABLE &&
+                    (found->state == MADE_DOTTED || found->state == MADE_IMPLICIT);
+        if (found && !free)
             return fail_here(p, "a dotted key cannot add to what was defined before");
+        if (found) found->state = MADE_DOTTED;
         if (!found) {
             found = add(p, table, KT__TOML_TABLE, key);
             if (!found) return fail_nomem(p);
