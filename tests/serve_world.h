@@ -30,7 +30,7 @@ static inline void world_dir(world *w) {
     snprintf(w->socket, sizeof w->socket, "%s/k.sock", w->dir);
 }
 
-/* settings: "key=value" texts, NULL at the end */
+/* settings: "key=value" texts ("toml=..." a file's text), NULL at the end */
 static inline kt_status world_open(world *w, kt_error *err, const char *const *settings) {
     kt__config *c;
     if (!w->dir[0]) world_dir(w);
@@ -43,7 +43,9 @@ static inline kt_status world_open(world *w, kt_error *err, const char *const *s
         char key[64];
         const char *equals = strchr(*settings, '=');
         snprintf(key, sizeof key, "%.*s", (int)(equals - *settings), *settings);
-        status = kt__config_set(c, key, equals + 1, "test", err);
+        status = !strcmp(key, "toml")
+                     ? kt__config_read_toml(c, equals + 1, strlen(equals + 1), "test", err)
+                     : kt__config_set(c, key, equals + 1, "test", err);
     }
     if (status == KT_OK) status = kt__config_finish(c, err);
     if (status != KT_OK) {

@@ -54,6 +54,9 @@ grep -q '^demo ' out || fail "ps shows the model"
 "$kentang" ps --socket "$dir/k.sock" --json | grep -q '"models"' || fail "ps --json"
 if "$kentang" serve --no-config --no-env --listen none --socket "$dir/k.sock" 2>err; then fail "two servers"; fi
 grep -q 'another kentang serves' err || fail "the second server says why"
+"$kentang" bench --server "unix:$dir/k.sock" --requests 2 --rate 50 -n 4 --prompt "Xylophones are secret" >out || fail "bench"
+grep -q 'route=socket' log || fail "a line in the log for each request"
+if grep -q 'Xylophones' log; then fail "a prompt is in the log"; fi
 "$kentang" stop --socket "$dir/k.sock" || fail "stop"
 wait "$server" || fail "the exit code after stop"
 server=""
@@ -85,6 +88,29 @@ kill -TERM "$server"
 wait "$server" || fail "the exit code"
 server=""
 grep -q '^{"time":".*"level":"info","message":"ready"' log || fail "log.format=json"
+
+if command -v curl >/dev/null 2>&1; then
+    start --listen "unix:$dir/http.sock"
+    curl -sf --unix-socket "$dir/http.sock" http://localhost/health | grep -q '"ok"' || fail "HTTP over a Unix socket"
+    [ "$(stat -c %a "$dir/http.sock")" = 600 ] || fail "the mode of the HTTP socket"
+    kill -TERM "$server"
+    wait "$server" || fail "the exit code"
+    server=""
+    [ ! -e "$dir/http.sock" ] || fail "the HTTP socket file is left"
+fi
+if command -v curl >/dev/null 2>&1 && command -v openssl >/dev/null 2>&1; then
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost >/dev/null 2>&1
+    start --set http.tls_cert="$dir/cert.pem" --set http.tls_key="$dir/key.pem"
+    port=$(sed -n 's/.*http=https:[^ ]*:\([0-9]*\) .*/\1/p' log)
+    curl -sf --cacert cert.pem "https://localhost:$port/health" | grep -q '"ok"' || fail "TLS"
+    curl -sf --cacert cert.pem -H 'Content-Type: application/json' -d '{"prompt":"x","max_tokens":9,"stream":true}' \
+        "https://localhost:$port/v1/completions" | grep -q 'DONE' || fail "TLS, streamed"
+    if curl -sf "http://localhost:$port/health"; then fail "plain HTTP was answered beside TLS"; fi
+    kill -TERM "$server"
+    wait "$server" || fail "the exit code"
+    server=""
+fi
 
 if command -v systemd-socket-activate >/dev/null 2>&1; then
     systemd-socket-activate -l "$dir/act.sock" "$kentang" serve --no-config --no-env --listen none --socket none 2>log &

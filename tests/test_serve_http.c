@@ -483,6 +483,41 @@ static void test_deadline(void **state) {
     free(r);
 }
 
+static bool is_loaded(world *mine, size_t i) {
+    kt__served_info info;
+    kt__served_get_info(kt__models_at(mine->server->models, i), &info);
+    return info.loaded;
+}
+
+/* The second model is loaded by its first request; both are unloaded when idle; counts go on. */
+static void test_several_models(void **state) {
+    kt_error err;
+    world mine = {0};
+    static const char *const settings[] = {
+        "toml=idle_unload_s = 1\n[[models]]\nname = 'one'\n[[models]]\nname = 'two'\n", NULL};
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    assert_true(is_loaded(&mine, 0) && !is_loaded(&mine, 1));
+    for (int round = 0; round < 2; round++) {
+        reply *r =
+            post(&mine, "/v1/completions",
+                 "{\"model\":\"two\",\"prompt\":\"x\",\"max_tokens\":3,\"ignore_eos\":true}");
+        json_t *v = body_of(r);
+        assert_string_equal(text_at(v, "model"), "two");
+        json_decref(v);
+        free(r);
+        assert_true(is_loaded(&mine, 1));
+        for (int i = 0; is_loaded(&mine, 1) || is_loaded(&mine, 0); i++) {
+            if (i > 100) fail_msg("idle models stay loaded");
+            usleep(100000);
+        }
+    }
+    kt_engine_stats st;
+    kt__served_get_stats(kt__models_at(mine.server->models, 1), &st);
+    assert_int_equal(st.generated_tokens, 6);
+    world_close(&mine);
+}
+
 /* json_object: what ends by itself is one JSON object. */
 static void test_json_object(void **state) {
     (void)state;
@@ -572,6 +607,7 @@ int main(void) {
         cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_metrics_under_load),
+        cmocka_unit_test(test_several_models),
         cmocka_unit_test(test_json_object),
         cmocka_unit_test(test_disk_cache),
     };
