@@ -10,6 +10,7 @@ needed=$(sed -n 's/^KT_PACKAGES="\(.*\)"$/\1/p' "$(dirname "$0")/setup.sh" | tr 
 [ -n "$needed" ] || { echo "arm_sysroot.sh: setup.sh names no libraries" >&2; exit 1; }
 packages="libc6-dev libgcc-12-dev $needed$*"
 mirror=${KT_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# shellcheck disable=SC1091
 . /etc/os-release
 [ "${ID:-}" = debian ] || VERSION_CODENAME=bookworm
 
