@@ -12,6 +12,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -223,4 +224,6 @@ if third > 10 and last > 1.1 * middle + 16:
     print("memory grows")
 if bad:
     print(open(log_path).read()[-3000:])
+else:
+    shutil.rmtree(directory)
 sys.exit(1 if bad else 0)
