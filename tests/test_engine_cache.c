@@ -183,8 +183,8 @@ static void test_a_damaged_directory(void **state) {
     plain(1, expected);
     const char *const damages[] = {
         "for f in '%s'/*/00000[3-6]*; do truncate -s 1000 \"$f\"; done",
-        "for f in '%s'/*/*.kv; do printf x | dd of=\"$f\" bs=1 seek=300 conv=notrunc status=none; "
-        "done",
+        ("for f in '%s'/*/*.kv; do printf x | dd of=\"$f\" bs=1 seek=300 conv=notrunc status=none; "
+         "done"),
         "for f in '%s'/*/*.kv; do cat /dev/null > \"$f\"; done",
         "rm '%s'/*/000004*",
         "for f in '%s'/*/000002*; do cp \"$f\" \"$(ls '%s'/*/000005*)\"; done",

@@ -396,8 +396,8 @@ static void test_garbage(void **state) {
         "GET\r\n\r\n",
         "\r\n\r\n\r\n",
         "POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\nHost: localhost\r\n\r\n",
-        "POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999999999999\r\nHost: "
-        "localhost\r\n\r\n",
+        ("POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999999999999\r\nHost: "
+         "localhost\r\n\r\n"),
         "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         "GET /health HTTP/1.1\r\nConnection: close\r\n\r\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
