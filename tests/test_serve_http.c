@@ -469,7 +469,7 @@ static void test_full_queue(void **state) {
     for (int tries = 0; tries < 40; tries++) {
         fd = connect_socket(&mine);
         for (int i = 0; i < 4; i++) assert_true(send_all(fd, ask_long, sizeof ask_long - 1));
-        usleep(5000 * (tries % 4));
+        usleep((useconds_t)(5000 * (tries % 4)));
         r = post(&mine, "/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":1}");
         if (r->status == 429) break;
         free(r);
