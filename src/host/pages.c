@@ -1,5 +1,6 @@
 #include "host/pages.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,7 +14,10 @@ static void *map(size_t bytes) {
 /* The kernel gives a huge page only where a whole aligned one fits: map more, return the ends. */
 static void *map_aligned(size_t bytes) {
     size_t align = KT__HUGE_PAGE_BYTES, page = (size_t)sysconf(_SC_PAGESIZE); /* ARM: up to 64K */
-    if (bytes > SIZE_MAX - align) return NULL;
+    if (bytes > SIZE_MAX - align) {
+        errno = ENOMEM;
+        return NULL;
+    }
     uint8_t *p = map(bytes + align);
     if (!p) return NULL;
     size_t before = (align - (uintptr_t)p % align) % align;

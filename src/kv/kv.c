@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "host/pages.h"
 
 enum {
     SLAB_PAGES_MAX = 64,   /* 1024 positions */
@@ -60,17 +60,13 @@ static kt_status map_pages(kt__kv *kv, kt_error *err) {
     if (!kt__mul_size(kv->page_bytes, whole, &bytes)) {
         return kt__fail(err, KT_E_NOMEM, "the K/V store is too large for the address space");
     }
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
-    if (p == MAP_FAILED) {
+    void *p = kt__pages_alloc(bytes);
+    if (!p) {
         return kt__fail(err, KT_E_NOMEM, "cannot reserve %zu bytes for the K/V store: %s", bytes,
                         strerror(errno));
     }
     kv->base = p;
     kv->mapped_bytes = bytes;
-#ifdef MADV_HUGEPAGE
-    (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint: refusal costs speed only */
-#endif
     return KT_OK;
 }
 
@@ -107,7 +103,7 @@ out:
 
 void kt__kv_destroy(kt__kv *kv) {
     if (!kv) return;
-    if (kv->base) munmap(kv->base, kv->mapped_bytes);
+    kt__pages_free(kv->base, kv->mapped_bytes);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
     kt__free(kv->kept);
