@@ -167,6 +167,64 @@ static void test_completions(void **state) {
     free(r);
 }
 
+/* Texts of a completion's choices, in order of index, from a whole answer or from chunks. */
+static void gather_choices(const char *body, bool stream, char texts[][256], size_t n) {
+    for (size_t i = 0; i < n; i++) texts[i][0] = '\0';
+    for (const char *from = stream ? strstr(body, "data: {") : body; from;
+         from = stream ? strstr(from + 1, "data: {") : NULL) {
+        const char *json = stream ? from + 6 : from;
+        json_t *v = json_loadb(json, stream ? strcspn(json, "\n") : strlen(json), 0, NULL);
+        size_t k;
+        json_t *c;
+        json_array_foreach(json_object_get(v, "choices"), k, c) {
+            size_t index = (size_t)json_integer_value(json_object_get(c, "index"));
+            assert_true(index < n);
+            if (!stream) assert_int_equal(index, k);
+            strncat(texts[index], json_string_value(json_object_get(c, "text")), 200);
+        }
+        json_decref(v);
+    }
+}
+
+/* Several prompts in one body: choice p * n + i is answer i to prompt p, as if asked alone. */
+static void test_several_prompts(void **state) {
+    (void)state;
+    static const char *const prompts[] = {"\"Once upon\"", "[75,767,75]", "\"The dog\""};
+    char list[4096] = "[", alone[2 * 24][256], together[2 * 24][256], body[8192];
+    enum { N = 24 };
+    for (int p = 0; p < N; p++) {
+        snprintf(body, sizeof body,
+                 "{\"prompt\":%s,\"max_tokens\":%d,\"seed\":5,\"n\":2,\"ignore_eos\":true}",
+                 prompts[p % 3], 6);
+        reply *r = post(&w, "/v1/completions", body);
+        if (r->status != 200) fail_msg("%s", r->text);
+        gather_choices(r->body, false, &alone[2 * p], 2);
+        free(r);
+        strcat(list, p ? "," : "");
+        strcat(list, prompts[p % 3]);
+    }
+    for (int stream = 0; stream < 2; stream++) {
+        snprintf(body, sizeof body,
+                 "{\"prompt\":%s],\"max_tokens\":6,\"seed\":5,\"n\":2,\"ignore_eos\":true,"
+                 "\"stream\":%s,\"stream_options\":{\"include_usage\":true}}",
+                 list, stream ? "true" : "false");
+        reply *r = post(&w, "/v1/completions", body);
+        if (r->status != 200) fail_msg("%s", r->text);
+        if (stream) unchunk(r);
+        gather_choices(r->body, stream, together, 2 * N);
+        for (int i = 0; i < 2 * N; i++) assert_string_equal(together[i], alone[i]);
+        assert_non_null(strstr(r->body, "\"completion_tokens\":288"));
+        free(r);
+    }
+    static const char *const bad[] = {"[\"a\",[99999999]]", "[\"a\",{}]", "[[1],[]]"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(body, sizeof body, "{\"prompt\":%s,\"max_tokens\":3,\"stream\":true}", bad[i]);
+        reply *r = post(&w, "/v1/completions", body);
+        if (r->status != 400) fail_msg("%s: %s", bad[i], r->text);
+        free(r);
+    }
+}
+
 static void test_embeddings(void **state) {
     (void)state;
     reply *r = post(&w, "/v1/embeddings", "{\"input\":[\"one\",\"two\",\"one\"]}");
@@ -603,6 +661,7 @@ int main(void) {
         cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_stream_framing),
         cmocka_unit_test(test_completions),
+        cmocka_unit_test(test_several_prompts),
         cmocka_unit_test(test_embeddings),
         cmocka_unit_test(test_other_paths),
         cmocka_unit_test(test_cancel_and_disconnect),

@@ -1,4 +1,4 @@
-/* OpenAI's embeddings: an input after the other, so that one request never fills the queue. */
+/* OpenAI's embeddings: each input is a prompt of the job. */
 #include <jansson.h>
 #include <string.h>
 
@@ -6,33 +6,13 @@
 #include "base/error.h"
 #include "serve/dialects.h"
 
-enum { MAX_INPUTS = 2048 };
-
 typedef struct inputs {
-    json_t *list; /* of texts or of arrays of ids; job->json owns it */
-    size_t n, at;
-    int32_t *ids; /* of an input that is given so; in the wire's arena */
     bool base64;
     int64_t n_tokens;
 } inputs;
 
-/* Any of the shapes that OpenAI has: "text", ["text"], [ids], [[ids]]. */
-static kt_status shape_of(kt__job *job, inputs *in, kt_error *err) {
-    json_t *v = json_object_get(job->json, "input");
-    bool list = json_is_array(v) && json_array_size(v) > 0;
-    bool numbers = list && json_is_number(json_array_get(v, 0));
-    if (!json_is_string(v) && !list)
-        return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
-                           "input: expected a text, an array of texts or of token ids");
-    in->list = v;
-    in->n = list && !numbers ? json_array_size(v) : 1;
-    if (in->n > MAX_INPUTS)
-        return kt__fail_at(err, KT_E_LIMIT, "input", UINT64_MAX, "input: at most %d texts",
-                           (int)MAX_INPUTS);
-    return KT_OK;
-}
-
-static kt_status read_ids(kt__job *job, json_t *list, size_t at, kt_error *err) {
+static kt_status read_ids(kt__job *job, json_t *list, size_t at, kt__wire_prompt *out,
+                          kt_error *err) {
     size_t i, n = json_array_size(list);
     json_t *v;
     int32_t *ids = kt__arena_calloc(&job->wire->arena, n + 1, sizeof *ids);
@@ -44,27 +24,41 @@ static kt_status read_ids(kt__job *job, json_t *list, size_t at, kt_error *err) 
                                "input[%zu][%zu]: expected a token id", at, i);
         ids[i] = (int32_t)id;
     }
-    job->wire->req.ids = ids;
-    job->wire->req.n_ids = n;
+    out->ids = ids;
+    out->n_ids = n;
     return KT_OK;
 }
 
-/* The request's prompt becomes the next input. */
-static kt_status set_input(kt__job *job, kt_error *err) {
-    inputs *in = job->extra;
-    kt_request *r = &job->wire->req;
-    json_t *v = in->list;
-    bool numbers = json_is_array(v) && json_is_number(json_array_get(v, 0));
-    if (json_is_array(v) && !numbers) v = json_array_get(v, in->at);
-    r->text = NULL;
-    r->ids = NULL;
-    if (json_is_array(v) && json_array_size(v) > 0) return read_ids(job, v, in->at, err);
+static kt_status read_input(kt__job *job, json_t *v, size_t at, kt__wire_prompt *out,
+                            kt_error *err) {
+    if (json_is_array(v) && json_array_size(v) > 0) return read_ids(job, v, at, out, err);
     if (!json_is_string(v) || !json_string_length(v))
         return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
-                           "input[%zu]: expected a text that is not empty", in->at);
-    r->text = json_string_value(v);
-    r->text_len = json_string_length(v);
+                           "input[%zu]: expected a text that is not empty", at);
+    out->text = json_string_value(v); /* job->json lives as long as the job */
+    out->len = json_string_length(v);
     return KT_OK;
+}
+
+/* Any of the shapes that OpenAI has: "text", ["text"], [ids], [[ids]]. */
+static kt_status read_inputs(kt__job *job, kt_error *err) {
+    json_t *v = json_object_get(job->json, "input");
+    bool list = json_is_array(v) && json_array_size(v) > 0;
+    bool one = !list || json_is_number(json_array_get(v, 0));
+    size_t n = one ? 1 : json_array_size(v);
+    if (!json_is_string(v) && !list)
+        return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
+                           "input: expected a text, an array of texts or of token ids");
+    if (n > KT__WIRE_MAX_PROMPTS)
+        return kt__fail_at(err, KT_E_LIMIT, "input", UINT64_MAX, "input: at most %d texts",
+                           (int)KT__WIRE_MAX_PROMPTS);
+    kt__wire_prompt *prompts = kt__arena_calloc(&job->wire->arena, n, sizeof *prompts);
+    kt_status status = prompts ? KT_OK : kt__fail_nomem(err, "a request", n);
+    for (size_t i = 0; i < n && status == KT_OK; i++)
+        status = read_input(job, one ? v : json_array_get(v, i), i, &prompts[i], err);
+    job->wire->prompts = prompts;
+    job->wire->n_prompts = n;
+    return status;
 }
 
 static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
@@ -96,16 +90,11 @@ static kt_status read(kt__job *job, kt_error *err) {
     job->wire->req = kt__config_request(kt__server_config(job->server));
     job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
-    KT__TRY(shape_of(job, in, err));
+    KT__TRY(read_inputs(job, err));
     KT__TRY(read_options(job, in, err));
-    KT__TRY(set_input(job, err));
     status = kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
 out:
     return status;
-}
-
-static void begin(kt__job *job) {
-    (void)kt__buf_puts(&job->out, "{\"object\":\"list\",\"data\":[");
 }
 
 static void token(kt__job *job, const kt_event *event) {
@@ -127,25 +116,21 @@ static void write_base64(kt__buf *out, const unsigned char *data, size_t n) {
 }
 
 static void error(kt__job *job, const kt_error *err) {
-    kt__buf_clear(&job->out);
-    job->out_at = 0;
     if (job->begun) job->status = kt__wire_http_status(err->code);
     kt__dialect_error_body(job, err);
 }
 
+/* Kept with its choice: the list is written in the order of the inputs, not of their ends. */
 static void finish(kt__job *job, const kt_event *event) {
     inputs *in = job->extra;
-    kt__buf *out = &job->out;
+    kt__buf *out = &job->choices[event->choice].text;
     if (!event->embedding) {
         kt_error err;
         (void)kt__fail(&err, KT_E_CANCELLED, "%s", kt_finish_name(event->finish));
-        job->failed = true;
-        error(job, &err);
+        kt__job_fail(job, &err);
         return;
     }
     in->n_tokens += event->report->n_prompt;
-    (void)kt__buf_printf(
-        out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", in->at ? "," : "", in->at);
     if (in->base64) {
         (void)kt__buf_putc(out, '"');
         write_base64(out, (const unsigned char *)event->embedding,
@@ -157,26 +142,26 @@ static void finish(kt__job *job, const kt_event *event) {
             (void)kt__buf_printf(out, "%s%.9g", i ? "," : "", (double)event->embedding[i]);
         (void)kt__buf_putc(out, ']');
     }
-    (void)kt__buf_putc(out, '}');
+    if (out->failed) job->out.failed = true;
 }
 
 static void end(kt__job *job) {
-    inputs *in = job->extra;
-    kt_error err;
-    if (++in->at < in->n) {
-        if (set_input(job, &err) == KT_OK) {
-            job->again = true;
-        } else {
-            error(job, &err);
-        }
-        return;
+    const inputs *in = job->extra;
+    const char *name = kt__served_name(job->model);
+    (void)kt__buf_puts(&job->out, "{\"object\":\"list\",\"data\":[");
+    for (int32_t i = 0; i < job->n_choices; i++) {
+        kt__buf *text = &job->choices[i].text;
+        (void)kt__buf_printf(&job->out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":",
+                             i ? "," : "", (int)i);
+        (void)kt__buf_append(&job->out, text->data, text->len);
+        (void)kt__buf_putc(&job->out, '}');
+        kt__buf_free(text);
     }
     (void)kt__buf_puts(&job->out, "],\"model\":");
-    kt__wire_write_string(&job->out, kt__served_name(job->model),
-                          strlen(kt__served_name(job->model)));
+    kt__wire_write_string(&job->out, name, strlen(name));
     (void)kt__buf_printf(&job->out, ",\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}",
                          (long long)in->n_tokens, (long long)in->n_tokens);
 }
 
-const kt__dialect kt__dialect_embeddings = {"/v1/embeddings", read, NULL, begin, token,
-                                            finish,           end,  error};
+const kt__dialect kt__dialect_embeddings = {
+    "/v1/embeddings", read, NULL, kt__dialect_no_begin, token, finish, end, error};

@@ -107,8 +107,10 @@ static void log_end(kt__job *job) {
 static void conclude(kt__job *job) {
     if (job->done) return;
     job->done = true;
-    kt_req_close(job->req);
-    job->req = NULL;
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
+        kt_req_close(job->parts[i].req);
+        job->parts[i].req = NULL;
+    }
     if (job->engine) kt__served_done(job->model);
     job->engine = NULL;
     kt__metrics_answer(job->server->metrics, job->dialect->route, job->gone ? 499 : job->status);
@@ -116,10 +118,20 @@ static void conclude(kt__job *job) {
     kt__server_remove_job(job->server, job);
 }
 
-static void write_error(kt__job *job, const kt_error *err) {
-    if (!job->begun) job->status = job->no_model ? 404 : kt__wire_http_status(err->code);
-    job->error = *err;
-    if (!job->gone) job->dialect->error(job, err);
+static void cancel_parts(kt__job *job) {
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
+        if (job->parts[i].req) kt_req_cancel(job->parts[i].req);
+    }
+}
+
+void kt__job_fail(kt__job *job, const kt_error *err) {
+    kt_error copy = *err; /* may be job->error itself */
+    if (job->told) return;
+    job->failed = job->told = true;
+    job->error = copy;
+    if (!job->begun) job->status = job->no_model ? 404 : kt__wire_http_status(copy.code);
+    if (!job->gone) job->dialect->error(job, &copy);
+    cancel_parts(job);
 }
 
 /* ---- reading and submitting, on the crew ---- */
@@ -135,36 +147,81 @@ static void hand_back(kt__job *job, kt_status status, const kt_error *err) {
     post(job);
 }
 
+/* The same random numbers can be had again: several prompts share the seed that is reported. */
+static void fix_seed(kt_sampling *sampling) {
+    uint64_t seed = 0;
+    if (sampling->seed != KT_SEED_RANDOM) return;
+    ssize_t n = getrandom(&seed, sizeof seed, 0);
+    (void)n;
+    sampling->seed = seed >> 11; /* whole in every language's numbers */
+}
+
 static kt_status make_choices(kt__job *job, kt_error *err) {
-    int32_t n = job->wire->req.n_choices;
-    if (job->choices) return KT_OK;
-    job->choices = kt__calloc((size_t)n, sizeof *job->choices);
-    if (!job->choices) return kt__fail_nomem(err, "a request", 0);
-    for (int32_t i = 0; i < n; i++) kt__buf_init(&job->choices[i].text, MAX_OUT_BYTES);
-    job->n_choices = n;
+    size_t n = job->wire->n_prompts * (size_t)job->wire->req.n_choices;
+    if (job->choices || !n) return KT_OK;
+    job->choices = kt__calloc(n, sizeof *job->choices);
+    if (!job->choices) return kt__fail_nomem(err, "a request", n * sizeof *job->choices);
+    for (size_t i = 0; i < n; i++) kt__buf_init(&job->choices[i].text, MAX_OUT_BYTES);
+    job->n_choices = (int32_t)n;
+    if (job->wire->n_prompts > 1) fix_seed(&job->wire->req.gen.sampling);
     return KT_OK;
 }
 
-static kt_status submit(kt__job *job, kt_error *err) {
-    kt_request *r = &job->wire->req;
-    kt_status status = make_choices(job, err);
-    if (status != KT_OK) return status;
-    r->client = job->client;
-    r->on_event = NULL;
-    r->on_ready = on_ready;
-    r->user = job;
-    pthread_mutex_lock(&job->lock);
-    bool wanted = !job->cancelled && !job->gone;
-    pthread_mutex_unlock(&job->lock);
-    if (!wanted) return kt__fail(err, KT_E_CANCELLED, "cancelled");
+static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
+    kt_request r = job->wire->req;
     kt_req *req;
-    status = kt_engine_submit(job->engine, r, &req, err);
+    r.client = job->client;
+    r.on_event = NULL;
+    r.on_ready = on_ready;
+    r.user = job;
+    kt__wire_set_prompt(job->wire, job->n_submitted, &r);
+    kt_status status = kt_engine_submit(job->engine, &r, &req, err);
     if (status != KT_OK) return status;
     pthread_mutex_lock(&job->lock);
-    job->req = req;
+    *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
+    job->n_submitted++;
     if (job->cancelled || job->gone) kt_req_cancel(req);
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
+}
+
+/* A free place for the next prompt; NULL: all are in use, there is none, or nobody wants it. */
+static kt__job_part *next_part(kt__job *job) {
+    kt__job_part *found = NULL;
+    pthread_mutex_lock(&job->lock);
+    bool wanted = !job->cancelled && !job->gone && job->n_submitted < job->wire->n_prompts;
+    for (int i = 0; i < KT__JOB_AT_ONCE && wanted && !found; i++) {
+        if (!job->parts[i].req) found = &job->parts[i];
+    }
+    pthread_mutex_unlock(&job->lock);
+    return found;
+}
+
+static bool any_part(const kt__job *job) {
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
+        if (job->parts[i].req) return true;
+    }
+    return false;
+}
+
+/* A full queue is no error while prompts of this request are in it: the next one can wait. */
+static bool waits_for_own(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    job->full = any_part(job);
+    bool full = job->full;
+    pthread_mutex_unlock(&job->lock);
+    return full;
+}
+
+static kt_status submit(kt__job *job, kt_error *err) {
+    kt__job_part *part;
+    kt_status status = make_choices(job, err);
+    while (status == KT_OK && (part = next_part(job)) != NULL)
+        status = submit_prompt(job, part, err);
+    if (status == KT_E_BUSY && waits_for_own(job)) return KT_OK;
+    if (status == KT_OK && !job->n_submitted && job->wire->n_prompts)
+        return kt__fail(err, KT_E_CANCELLED, "cancelled");
+    return status;
 }
 
 static void read_and_submit(kt__chore *chore) {
@@ -264,85 +321,114 @@ static void count_gap(kt__job *job, const kt_event *event) {
     c->last_token_us = event->t_us;
 }
 
-static void take_finish(kt__job *job, const kt_event *event) {
+static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event) {
     const kt_req_report *r = event->report;
     kt__metrics_finished(job->server->metrics, job->model, r);
-    if (!job->n_finished++) {
-        job->report = *r;
-        job->usage.n_prompt = r->n_prompt;
-        job->usage.n_cached = r->n_cached;
+    if (!job->n_finished++) job->report = *r;
+    if (!part->counted) {
+        job->usage.n_prompt += r->n_prompt;
+        job->usage.n_cached += r->n_cached;
+        part->counted = true;
     }
     job->usage.n_generated += r->n_generated;
     job->choices[event->choice].finish = event->finish;
     if (event->finish == KT_FINISH_ERROR && event->error) {
-        job->failed = true;
-        write_error(job, event->error);
+        kt__job_fail(job, event->error);
     } else if (!job->gone && !job->failed) {
         job->dialect->finish(job, event);
     }
 }
 
-/* false: that was the last. The lock is held. */
-static bool take_event(kt__job *job, const kt_event *event) {
-    if (event->kind == KT_EVENT_TOKEN) {
-        count_gap(job, event);
-        if (!job->gone && !job->failed) job->dialect->token(job, event);
-    } else if (event->kind == KT_EVENT_FINISHED) {
-        take_finish(job, event);
+/* The lock is held. */
+static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
+    kt_event event = *from;
+    event.choice += part->base;
+    if (event.kind == KT_EVENT_TOKEN) {
+        count_gap(job, &event);
+        if (!job->gone && !job->failed) job->dialect->token(job, &event);
+    } else if (event.kind == KT_EVENT_FINISHED) {
+        take_finish(job, part, &event);
+        if (!event.last) return;
+        kt_req_close(part->req);
+        part->req = NULL;
+        job->full = false;
     }
-    if (!job->failed && event->kind == KT_EVENT_FINISHED && event->last && !job->gone)
-        job->dialect->end(job);
-    if (job->failed && !event->last) kt_req_cancel(job->req);
-    return !(event->kind == KT_EVENT_FINISHED && event->last);
 }
 
-/* The request's next part. The lock is held. */
-static bool submit_again(kt__job *job) {
-    job->again = false;
-    if (job->gone || job->cancelled) return false;
-    kt_req_close(job->req);
-    job->req = NULL;
-    job->returned = false;
-    job->n_finished = 0;
-    kt__job_ref(job);
-    if (kt__crew_add(job->server->crew, &job->chore)) return true;
-    atomic_fetch_sub(&job->refs, 1);
+/* What the engine has for it, as far as its reader keeps up. The lock is held. */
+static void take_events(kt__job *job) {
+    size_t most = (size_t)kt__server_config(job->server)->output;
+    kt_event event;
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
+            kt__job_part *part = &job->parts[i];
+            job->stalled = job->stream && !job->gone && job->out.len - job->out_at > most;
+            if (job->stalled) return;
+            if (!part->req || !kt_req_next_event(part->req, &event, 0)) continue;
+            take_event(job, part, &event);
+            more = true;
+        }
+    }
+}
+
+/* Prompts that were not begun when it was cancelled. */
+static void finish_the_rest(kt__job *job) {
+    const kt_req_report none = {.finish = KT_FINISH_CANCELLED};
+    for (int32_t i = 0; i < job->n_choices && !job->failed; i++) {
+        if (job->choices[i].finish != KT_FINISH_NONE) continue;
+        const kt_event event = {
+            .kind = KT_EVENT_FINISHED, .choice = i, .finish = KT_FINISH_CANCELLED, .report = &none};
+        job->choices[i].finish = KT_FINISH_CANCELLED;
+        job->dialect->finish(job, &event);
+    }
+}
+
+/* Hands it to the crew for its next prompts. The lock is held. */
+static void submit_more(kt__job *job) {
     kt_error err;
-    (void)kt__fail(&err, KT_E_BUSY, "too many requests are waiting");
-    write_error(job, &err);
-    return false;
+    job->returned = false;
+    kt__job_ref(job);
+    if (kt__crew_add(job->server->crew, &job->chore)) return;
+    atomic_fetch_sub(&job->refs, 1);
+    job->returned = true;
+    if (any_part(job)) return; /* tried again when one of them ends */
+    (void)kt__fail(&err, KT_E_BUSY, "too many requests are waiting to be read");
+    kt__job_fail(job, &err);
 }
 
 /* The lock is held. */
-static void advance(kt__job *job) {
-    size_t most = (size_t)kt__server_config(job->server)->output;
-    kt_event event;
-    if (job->dialect->run && !job->returned) return;
-    if (job->dialect->run) {
-        if (job->failed) write_error(job, &job->error);
-        if (!job->status) job->status = 200;
-        conclude(job);
-        return;
-    }
-    if (job->failed && !job->req) {
-        kt_error err = job->error;
-        write_error(job, &err);
-        conclude(job);
-        return;
-    }
-    if (!job->req) return;
-    if (!job->begun) {
+static void advance_prompts(kt__job *job) {
+    if (job->failed) kt__job_fail(job, &job->error);
+    if (!job->begun && !job->failed) {
         job->status = 200;
         if (!job->gone) job->dialect->begin(job);
         job->begun = true;
     }
-    for (;;) {
-        job->stalled = job->stream && !job->gone && job->out.len - job->out_at > most;
-        if (job->stalled || !kt_req_next_event(job->req, &event, 0)) return;
-        if (!take_event(job, &event)) break;
+    take_events(job);
+    if (job->out.failed && !job->gone) { /* what is there is not the whole answer */
+        job->gone = true;
+        cancel_parts(job);
     }
-    if (job->out.failed) job->gone = true; /* what is there is not the whole answer */
-    if (!job->again || !submit_again(job)) conclude(job);
+    bool unwanted = job->failed || job->cancelled || job->gone;
+    bool all = !job->wire || job->n_submitted == job->wire->n_prompts;
+    if (job->returned && !all && !unwanted && !job->full) submit_more(job);
+    if (!job->returned || any_part(job) || !(all || unwanted)) return;
+    if (!job->gone && !job->failed) finish_the_rest(job);
+    if (!job->gone && !job->failed) job->dialect->end(job);
+    conclude(job);
+}
+
+/* The lock is held. */
+static void advance(kt__job *job) {
+    if (!job->begun && !job->returned) return; /* the crew has it */
+    if (!job->dialect->run) {
+        advance_prompts(job);
+        return;
+    }
+    if (job->failed) kt__job_fail(job, &job->error);
+    if (!job->status) job->status = 200;
+    conclude(job);
 }
 
 static void pump(kt__task_item *item) {
@@ -357,14 +443,14 @@ static void pump(kt__task_item *item) {
 void kt__job_cancel(kt__job *job) {
     pthread_mutex_lock(&job->lock);
     job->cancelled = true;
-    if (job->req) kt_req_cancel(job->req);
+    cancel_parts(job);
     pthread_mutex_unlock(&job->lock);
 }
 
 void kt__job_abandon(kt__job *job) {
     pthread_mutex_lock(&job->lock);
     job->gone = job->cancelled = true;
-    if (job->req) kt_req_cancel(job->req);
+    cancel_parts(job);
     pthread_mutex_unlock(&job->lock);
     post(job); /* it may have waited for its reader */
 }

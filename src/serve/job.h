@@ -27,12 +27,23 @@ typedef struct kt__dialect {
     kt_status (*read)(kt__job *job, kt_error *err);
     /* Crew: the whole answer at once; there is no generation then. */
     kt_status (*run)(kt__job *job, kt_error *err);
-    void (*begin)(kt__job *job);                         /* submitted */
+    void (*begin)(kt__job *job); /* submitted */
+    /* event->choice counts over all prompts: of prompt p with n choices, p * n to p * n + n - 1 */
     void (*token)(kt__job *job, const kt_event *event);  /* each token */
     void (*finish)(kt__job *job, const kt_event *event); /* of a choice */
-    void (*end)(kt__job *job);                           /* of the last choice */
+    void (*end)(kt__job *job);                           /* after the last choice */
     void (*error)(kt__job *job, const kt_error *err);    /* instead of all that follows */
 } kt__dialect;
+
+enum { KT__JOB_AT_ONCE = 8 };
+
+/* A prompt that is being answered. Requests with several prompts have some at once in the engine,
+ * and the next as these end. */
+typedef struct kt__job_part {
+    kt_req *req;  /* NULL: the place is free */
+    int32_t base; /* its choices are base, base + 1, ... of the job's */
+    bool counted; /* its prompt is in the usage */
+} kt__job_part;
 
 /* What an answer that is not streamed gathers. */
 typedef struct kt__job_choice {
@@ -66,11 +77,13 @@ struct kt__job {
     kt__served *model;
     kt_model *engine_model;
     kt_engine *engine;
-    kt_req *req;
+    kt__job_part parts[KT__JOB_AT_ONCE];
+    size_t n_submitted; /* prompts */
     bool stream, begun, done, gone, cancelled, failed, stalled;
     bool no_model; /* it asked for one that is not here */
     bool returned; /* the crew is done with it */
-    bool again;    /* `end` wants wire->req submitted once more: another part of the answer */
+    bool full;     /* the queue was: the next prompt waits for one of ours to end */
+    bool told;     /* the error was written */
     kt_error error;
     int status; /* HTTP's, once begun or done */
     kt__buf out;
@@ -105,6 +118,8 @@ void kt__job_taken(kt__job *job, size_t n);
 kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
 /* The request as parsed JSON; the job's. */
 kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
+/* The rest of the answer is an error. The lock is held. */
+void kt__job_fail(kt__job *job, const kt_error *err);
 /* The model by name; loads it. */
 kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);
 /* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */

@@ -30,8 +30,17 @@ enum {
     KT__WIRE_MAX_BYTES = 64 << 20, /* of a body */
     KT__WIRE_MAX_DEPTH = 64,       /* of nested arrays and objects */
     KT__WIRE_MAX_MESSAGES = 65536,
+    KT__WIRE_MAX_PROMPTS = 2048,
     KT__WIRE_MAX_STOPS = 256
 };
+
+/* A text or, where that is NULL, token ids. */
+typedef struct kt__wire_prompt {
+    const char *text;
+    size_t len;
+    const int32_t *ids;
+    size_t n_ids;
+} kt__wire_prompt;
 
 /* A request, with everything it points to in its own arena. */
 typedef struct kt__wire_request {
@@ -40,6 +49,10 @@ typedef struct kt__wire_request {
      * in it count) or `ids` (not checked against a vocabulary), exactly one of the three. client,
      * cache_scope, on_event and user are the caller's to set. */
     kt_request req;
+    /* OpenAI's completions may have several prompts, each with n_choices answers; req has the
+     * first. Who answers one only has to refuse where n_prompts is not 1. */
+    const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
+    size_t n_prompts;
     bool stream, include_usage;
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
@@ -57,6 +70,8 @@ kt_status KT_CHECKED kt__wire_read_value(kt__wire_form form, const struct json_t
                                          const char *prefix, const kt_request *defaults,
                                          kt__wire_request **out, kt_error *err);
 void kt__wire_request_free(kt__wire_request *request);
+/* Puts prompt `index` of request into `to`. */
+void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request *to);
 
 /* Parses json[len] with the caps above. KT_E_FORMAT with the byte offset where it is not JSON,
  * KT_E_LIMIT where it is too long or nests too deep. *out: for json_decref. */

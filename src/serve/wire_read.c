@@ -611,10 +611,12 @@ static kt_status read_messages(const reader *r, const json_t *v) {
     return KT_OK;
 }
 
-/* ---- a prompt that is no conversation ---- */
+/* ---- prompts that are no conversation ---- */
 
-static kt_status read_prompt_ids(const reader *r, const place *at, const json_t *v) {
+static kt_status read_prompt_ids(const reader *r, const place *at, const json_t *v,
+                                 kt__wire_prompt *out) {
     size_t n = json_array_size(v);
+    if (!n) return fail_at(r, KT_E_ARG, at, "is empty");
     int32_t *ids = kt__arena_calloc(r->arena, n, sizeof *ids);
     if (!ids) return fail_nomem(r);
     for (size_t i = 0; i < n; i++) {
@@ -624,29 +626,54 @@ static kt_status read_prompt_ids(const reader *r, const place *at, const json_t 
         if (status != KT_OK) return status;
         ids[i] = (int32_t)id;
     }
-    r->request->req.ids = ids;
-    r->request->req.n_ids = n;
+    out->ids = ids;
+    out->n_ids = n;
     return KT_OK;
 }
 
-/* "text", [ids], or either alone in an array. */
-static kt_status read_prompt(const reader *r, const place *at, const json_t *v, bool nested) {
-    if (json_is_string(v)) {
-        char *text;
-        kt_status status = read_string(r, at, v, &text, &r->request->req.text_len);
-        if (status == KT_OK) r->request->req.text = text;
-        return status;
+/* "text" or [ids] */
+static kt_status read_prompt(const reader *r, const place *at, const json_t *v,
+                             kt__wire_prompt *out) {
+    char *text;
+    if (json_is_array(v)) return read_prompt_ids(r, at, v, out);
+    if (!json_is_string(v)) return fail_type(r, at, "a string or an array of token ids", v);
+    kt_status status = read_string(r, at, v, &text, &out->len);
+    if (status == KT_OK) out->text = text;
+    return status;
+}
+
+/* Either of the two, or an array of them. */
+static kt_status read_prompts(const reader *r, const json_t *v) {
+    place at = {.key = "prompt"};
+    const json_t *first = json_is_array(v) ? json_array_get(v, 0) : NULL;
+    bool list = first && !json_is_number(first);
+    size_t n = list ? json_array_size(v) : 1;
+    if (n > KT__WIRE_MAX_PROMPTS)
+        return fail_at(r, KT_E_ARG, &at, "%zu prompts; at most %d are allowed", n,
+                       KT__WIRE_MAX_PROMPTS);
+    if (n > 1 && r->request->form != KT__WIRE_TEXT)
+        return fail_at(r, KT_E_UNSUPPORTED, &at,
+                       "several prompts in one request are not supported here: send one each");
+    kt__wire_prompt *prompts = kt__arena_calloc(r->arena, n, sizeof *prompts);
+    kt_status status = prompts ? KT_OK : fail_nomem(r);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        place here = {.up = &at, .index = i};
+        status = read_prompt(r, list ? &here : &at, list ? json_array_get(v, i) : v, &prompts[i]);
     }
-    if (!json_is_array(v)) return fail_type(r, at, "a string or an array of token ids", v);
-    if (!json_array_size(v)) return fail_at(r, KT_E_ARG, at, "is empty");
-    const json_t *first = json_array_get(v, 0);
-    if (json_is_number(first)) return read_prompt_ids(r, at, v);
-    if (json_array_size(v) > 1 || nested) {
-        return fail_at(r, KT_E_UNSUPPORTED, at,
-                       "several prompts in one request are not supported: send one each");
-    }
-    place here = {.up = at, .index = 0};
-    return read_prompt(r, &here, first, true);
+    if (status != KT_OK) return status;
+    r->request->prompts = prompts;
+    r->request->n_prompts = n;
+    kt__wire_set_prompt(r->request, 0, &r->request->req);
+    return KT_OK;
+}
+
+void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request *to) {
+    if (!request->prompts) return;
+    const kt__wire_prompt *p = &request->prompts[index];
+    to->text = p->text;
+    to->text_len = p->len;
+    to->ids = p->ids;
+    to->n_ids = p->n_ids;
 }
 
 static kt_status read_subject(const reader *r, const json_t *body) {
@@ -659,7 +686,7 @@ static kt_status read_subject(const reader *r, const json_t *body) {
         return fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
     }
     if (messages) return read_messages(r, messages);
-    if (prompt) return read_prompt(r, &prompt_at, prompt, false);
+    if (prompt) return read_prompts(r, prompt);
     return fail_at(r, KT_E_ARG, form == KT__WIRE_CHAT ? &messages_at : &prompt_at, "is missing%s",
                    form == KT__WIRE_NATIVE ? ": give \"prompt\" or \"messages\"" : "");
 }
@@ -700,6 +727,7 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
     if (!request) return kt__fail_nomem(err, "a request", sizeof *request);
     kt__arena_init(&request->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     request->form = form;
+    request->n_prompts = 1;
     request->req = defaults ? *defaults : kt_request_default();
     request->req.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
     const reader r = {request, &request->arena, prefix, err};
