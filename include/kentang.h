@@ -536,6 +536,7 @@ typedef struct kt_req_report {
     int32_t n_preempted;           /* times it was suspended */
     int32_t n_recomputed;          /* tokens computed again after that */
     int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
+    int32_t stop; /* with KT_FINISH_STOP: which of kt_gen_params.stop ended it; else -1 */
     int64_t total_us;              /* from the submission to the end */
     int64_t first_token_us;        /* from the submission; 0: none came */
     int64_t tokenize_us;           /* template and tokenizer */

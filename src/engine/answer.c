@@ -37,7 +37,11 @@ kt_status kt__answer_init(kt__answer *a, kt_engine *engine, const kt_gen_params 
                           uint32_t choice, kt_error *err) {
     kt_status status;
     *a = (kt__answer){
-        .engine = engine, .n_predict = params->n_predict, .ignore_eog = params->ignore_eog};
+        .engine = engine,
+        .n_predict = params->n_predict,
+        .ignore_eog = params->ignore_eog,
+        .stop = -1,
+    };
     kt__buf_init(&a->piece, MAX_STEP_TEXT);
     kt__buf_init(&a->text, MAX_STEP_TEXT);
     if (params->n_predict < -1) {
@@ -130,7 +134,9 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
 
 static void release(kt__answer *a, kt__stops_text released) {
     for (int i = 0; i < 2; i++) (void)kt__buf_append(&a->text, released.part[i], released.len[i]);
-    if (released.stop >= 0) a->finish = KT_FINISH_STOP;
+    if (released.stop < 0) return;
+    a->finish = KT_FINISH_STOP;
+    a->stop = released.stop;
 }
 
 static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {

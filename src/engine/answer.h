@@ -23,6 +23,7 @@ typedef struct kt__answer {
     bool is_json; /* held to one JSON object */
     kt__json_state json;
     kt_finish finish;
+    int32_t stop; /* the stop string that ended it, or -1 */
     uint64_t seed;
 } kt__answer;
 

@@ -379,6 +379,7 @@ static void fill_report(kt__choice *c) {
     kt_req_report *r = &c->report;
     const int64_t *us = c->task.us;
     r->finish = c->answer.finish;
+    r->stop = c->answer.stop;
     r->n_generated = c->answer.n_generated;
     r->n_preempted = c->task.n_preempted;
     r->n_recomputed = c->task.n_recomputed;
