@@ -613,6 +613,8 @@ static void wake_all(kt__http *http) {
 void kt__http_close(kt__http *http) {
     if (!http) return;
     if (http->daemon) {
+        /* answers that are finished still want to be sent */
+        for (int i = 0; i < 100 && atomic_load(&http->n_requests); i++) usleep(10000);
         wake_all(http);
         for (int i = 0; i < 200 && atomic_load(&http->n_requests); i++) usleep(10000);
         http->quiet = true;
