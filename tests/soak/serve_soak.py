@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""A soak of the server: mixed clients over HTTP and the socket, memory, and that everything is answered.
+"""A soak of the server: mixed clients over TCP, HTTP on a Unix socket, and lines, with kill -9 in the middle.
 
 usage: serve_soak.py KENTANG [SECONDS] [CLIENTS]      (Python's standard library only)
 
-Clients that read fast, read slowly, go away in the middle, send nonsense, or open a connection and say nothing run
-at once. Every request of a client that stays must get exactly one end. Afterwards nothing may run or wait, and the
-server must stop by itself with exit code 0. Anonymous memory is read every second: the last third may not lie more than
-a tenth above the middle third."""
-import http.client
+Clients that read fast, read slowly, cancel, go away in the middle, send nonsense, open a connection and say nothing, or
+ask and never read run at once. The server is killed four times in the first half and started again over the same socket
+and disk cache; HTTP is on TCP and on a Unix socket by turns. What must hold:
+- each request of a client that stays has exactly one end: an answer, a refusal, or (only where the server was killed) a
+  cut connection; each X-Request-Id is in the log once;
+- an answer is whole, and equals every other answer to the same request: streamed or not, whatever the interface and the
+  dialect, before and after each kill, alone or among hundreds; a cut stream is the beginning of it;
+- a prompt from before a kill is found in the disk cache after it;
+- in the second half, memory, descriptors and threads stay what they were; at the end nothing runs or waits, SIGTERM lets
+  answers that have begun end, the exit code is 0, and no sanitizer has spoken."""
+import collections
 import json
 import os
 import random
@@ -21,209 +27,519 @@ import tempfile
 import threading
 import time
 
-kentang = sys.argv[1]
+from wire import DIALECTS, FINISH, Cut, Http, Late, Stream, clock
+
+kentang = os.path.abspath(sys.argv[1])
 seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 600
-n_clients = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+n_clients = int(sys.argv[3]) if len(sys.argv) > 3 else 240
 directory = tempfile.mkdtemp(prefix="kentang-soak-")
-socket_path = os.path.join(directory, "k.sock")
-log_path = os.path.join(directory, "log")
-counts = {}
-problems = []
+KILLS = 4
 lock = threading.Lock()
+counts = collections.Counter()
+problems = []
+known = {} # request: (text, finish)
+http_ids = set()
+worst_ms = collections.defaultdict(float)
 stop = threading.Event()
 
 
 def count(name, n=1):
     with lock:
-        counts[name] = counts.get(name, 0) + n
+        counts[name] += n
 
 
 def problem(text):
     with lock:
-        problems.append(text)
+        problems.append(text[:600])
 
 
-def start():
-    log = open(log_path, "w")
-    server = subprocess.Popen([kentang, "serve", "--no-config", "--no-env", "--listen", "127.0.0.1:0", "--socket",
-                               socket_path, "--set", "limits.stall_s=5", "--set", "limits.request_s=5",
-                               "--set", "limits.connections=2000", "--set", "limits.connections_per_peer=1000"],
-                              stderr=log)
-    for _ in range(1200):
-        found = re.search(r"ready .*http=http://127\.0\.0\.1:(\d+)", open(log_path).read())
-        if found:
-            return server, int(found.group(1))
-        time.sleep(0.05)
-    sys.exit("the server does not start: " + open(log_path).read())
+# ---- requests and what is right ----
+
+WORDS = "cat river potato rain house small green walks sings old tree dog and the with a likes".split()
 
 
-def body(rng, stream):
-    n = rng.choice([1, 5, 20, 60])
-    words = " ".join(rng.choice(["cat", "river", "potato", "rain"]) for _ in range(rng.choice([2, 10, 150])))
-    return {"messages": [{"role": "user", "content": words}], "max_tokens": n, "stream": stream, "seed": rng.randrange(9)}
+def make_requests():
+    rng, requests = random.Random(1), []
+    shared = " ".join(rng.choice(WORDS) for _ in range(180))
+    for i in range(60):
+        n_words = rng.choice([2, 10, 40, 150])
+        text = (shared + " " if i % 6 == 0 else "") + " ".join(rng.choice(WORDS) for _ in range(n_words))
+        for seed in (None, 1, 2):
+            requests.append((rng.choice(["chat", "text"]), text, rng.choice([1, 5, 20, 60]), seed))
+    return requests
 
 
-def http_whole(rng):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    for _ in range(rng.randrange(1, 4)):
-        connection.request("POST", "/v1/chat/completions", json.dumps(body(rng, False)),
-                           {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        data = json.loads(answer.read())
-        if answer.status == 200:
-            assert data["choices"][0]["finish_reason"] in ("stop", "length"), data
-            count("answered")
-        elif answer.status in (429, 503):
-            count("refused")
-        else:
-            problem(f"HTTP {answer.status}: {data}")
-    connection.close()
+REQUESTS = make_requests()
+PROBE = ("chat", " ".join(random.Random(2).choice(WORDS) for _ in range(300)), 20, 3)
 
 
-def http_stream(rng, slow=False, leave=False):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    connection.request("POST", "/v1/chat/completions", json.dumps(body(rng, True)), {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    if answer.status != 200:
-        answer.read()
-        count("refused" if answer.status in (429, 503) else f"http {answer.status}")
-        return connection.close()
-    ends = 0
-    for i, line in enumerate(answer):
-        ends += line.startswith(b"data: [DONE]")
-        if slow:
-            time.sleep(0.01)
-        if leave and i > 4:
-            count("left")
-            return connection.close()
-    if ends != 1:
-        problem(f"{ends} ends of a stream")
-    count("answered")
-    connection.close()
+def check(request, text, finish, where):
+    finish = FINISH.get(finish, finish)
+    if finish not in ("stop", "length"):
+        return problem(f"{where}: finish {finish}")
+    with lock:
+        right = known.setdefault(request, (text, finish))
+    if right != (text, finish):
+        problem(f"{where}: another answer to {request}: {text!r} {finish}, first {right}")
 
 
-def lines(rng, slow=False, leave=False):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(120)
-        s.connect(socket_path)
-        n = rng.randrange(1, 6)
-        for i in range(n):
-            s.sendall(json.dumps(dict(body(rng, rng.random() < 0.5), id=str(i))).encode() + b"\n")
-        ends = {}
-        for i, line in enumerate(s.makefile("rb")):
-            answer = json.loads(line)
-            if answer.get("done"):
-                if "id" not in answer:
-                    return count("refused") # too many connections
-                ends[answer["id"]] = ends.get(answer["id"], 0) + 1
-                count("refused" if "error" in answer else "answered")
+def check_beginning(request, text, where):
+    with lock:
+        right = known.get(request)
+    if right and not right[0].startswith(text):
+        problem(f"{where}: {text!r} is no beginning of {right[0]!r}")
+
+
+# ---- the server's lives ----
+
+class Life:
+    def __init__(self, number, port):
+        self.number, self.ending, self.ready = number, False, threading.Event()
+        self.socket_path = os.path.join(directory, "k.sock")
+        self.log_path = os.path.join(directory, f"log.{number}")
+        over_unix = number % 2 == 1
+        listen = f"unix:{directory}/http.sock" if over_unix else f"127.0.0.1:{port}"
+        options = ["limits.stall_s=20", "limits.request_s=15", "limits.connections=4000", "limits.idle_s=60",
+                   "limits.connections_per_peer=3000", "limits.queue=400", "drain_s=240", f"cache.dir={directory}/cache",
+                   "cache.max=256M", "limits.output=16K"]
+        environment = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=16:malloc_context_size=8:" +
+                           os.environ.get("ASAN_OPTIONS", ""))
+        with open(self.log_path, "w") as log:
+            self.process = subprocess.Popen(
+                [kentang, "serve", "--no-config", "--no-env", "--listen", listen, "--socket", self.socket_path] +
+                [part for option in options for part in ("--set", option)], stderr=log, env=environment)
+        while not (found := re.search(r" ready .*http=(\S+)", self.log())):
+            if self.process.poll() is not None:
+                sys.exit("the server does not start:\n" + self.log()[-4000:])
+            time.sleep(0.05)
+        self.port = port if over_unix else int(found.group(1).rsplit(":", 1)[1])
+        self.http_at = (socket.AF_UNIX, f"{directory}/http.sock") if over_unix else \
+            (socket.AF_INET, ("127.0.0.1", self.port))
+        self.interface = "http-unix" if over_unix else "http-tcp"
+
+    def log(self):
+        with open(self.log_path, errors="replace") as log:
+            return log.read()
+
+    def http(self):
+        return Http(*self.http_at)
+
+    def lines(self, rcvbuf=0):
+        return Stream(socket.AF_UNIX, self.socket_path, rcvbuf)
+
+    def ask_line(self, body):
+        with self.lines() as s:
+            s.send(json.dumps(body).encode() + b"\n")
+            return json.loads(s.line())
+
+    def figures(self):
+        status = open(f"/proc/{self.process.pid}/status").read()
+        return int(re.search(r"RssAnon:\s+(\d+)", status).group(1)) / 1024, \
+            int(re.search(r"Threads:\s+(\d+)", status).group(1)), len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def metric(self, name):
+        with self.http() as h:
+            h.ask("/metrics")
+            found = re.search(rf"^{name}(?:{{.*}})? (\S+)$", h.body().decode(), re.M)
+            return float(found.group(1)) if found else None
+
+
+life = None
+
+
+def line_request(request, stream, **more):
+    form, text, n, seed = request
+    body = {"max_tokens": n, "stream": stream, **({"temperature": 0} if seed is None else {"seed": seed}), **more}
+    return dict(body, **({"messages": [{"role": "user", "content": text}]} if form == "chat" else {"prompt": text}))
+
+
+def begin_life(number, port):
+    """Starts a server. What earlier ones answered is asked again, before the clients come back."""
+    global life
+    fresh = Life(number, port)
+    for i, request in enumerate([PROBE] + random.Random(number).sample(sorted(known, key=str), min(len(known), 10))):
+        answer = fresh.ask_line(line_request(request, False))
+        check(request, answer.get("text"), answer.get("finish_reason"), f"life {number}, asked again")
+        if i == 0:
+            cached, n = answer["usage"]["cached_tokens"], answer["usage"]["prompt_tokens"]
+            print(f"life {number}: {fresh.interface}, probe: {cached} of {n} prompt tokens from the disk cache", flush=True)
+            if number == 0 and cached or number > 0 and cached < n - 17:
+                problem(f"life {number}: {cached} of {n} tokens of the probe were cached")
+    life = fresh
+    fresh.ready.set()
+
+
+# ---- clients ----
+
+def pick(rng, form=None):
+    while True:
+        request = rng.choice(REQUESTS)
+        if form in (None, request[0]):
+            return request
+
+
+def refused(status, headers, where):
+    if status not in (429, 503):
+        return False
+    if "retry-after" not in headers:
+        problem(f"{where}: {status} without Retry-After")
+    count("refused")
+    time.sleep(0.3)
+    return True
+
+
+def http_ask(at, h, rng, stream, slow=False, leave=False):
+    """One request on h; False: the connection is of no use any more."""
+    dialect = rng.choice(DIALECTS)
+    request = pick(rng, dialect.form)
+    body = dialect.body(request, stream)
+    if body.get("temperature") == 0:
+        request = request[:3] + (None,)
+    where = f"{at.interface} {dialect.path} {'stream' if stream else 'whole'}"
+    count("asked")
+    status, headers = h.ask(dialect.path, body)
+    if status != 200:
+        data = h.body()
+        if not refused(status, headers, where):
+            problem(f"{where}: {status} {data[:200]}")
+            count("failed")
+        return headers.get("connection") != "close"
+    if not stream:
+        text, finish = dialect.whole(json.loads(h.body()))
+        check(request, text, finish, where)
+        finished(headers, "answered")
+        return True
+    text, finish, ends = "", None, 0
+    try:
+        for i, line in enumerate(h.lines()):
+            if line:
+                piece, reason, end = dialect.line(line)
+                text, finish, ends = text + piece, reason or finish, ends + end
             if slow:
                 time.sleep(0.01)
-            if leave and i > 3:
-                return count("left")
-            if sum(ends.values()) == n:
+            if leave and i > 8:
+                count("left")
+                return False
+    except Cut:
+        check_beginning(request, text, where)
+        raise
+    if ends != 1:
+        problem(f"{where}: {ends} ends")
+    check(request, text, finish, where)
+    finished(headers, "answered")
+    return True
+
+
+def finished(headers, name):
+    count(name)
+    with lock:
+        if headers["x-request-id"] in http_ids:
+            problem("an id was given twice")
+        http_ids.add(headers["x-request-id"])
+
+
+def http_whole(at, rng):
+    with at.http() as h:
+        for _ in range(rng.randrange(1, 4)):
+            if not http_ask(at, h, rng, rng.random() < 0.2):
                 break
-        if len(ends) != n or set(ends.values()) != {1}:
-            problem(f"{n} requests, ends {ends}")
+        if h.data:
+            problem(f"bytes after an answer: {bytes(h.data[:80])}")
 
 
-def nonsense(rng):
-    data = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 2000)))
-    if rng.random() < 0.5:
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(5)
-            s.connect(socket_path)
-            s.sendall(data + b"\n")
-            s.shutdown(socket.SHUT_WR)
-            while s.recv(65536):
-                pass
+def http_stream(at, rng, **how):
+    with at.http() as h:
+        http_ask(at, h, rng, True, **how)
+
+
+def lines(at, rng, slow=False, leave=False, cancel=False):
+    """Several requests at once on a connection, each with its id."""
+    with at.lines() as s:
+        n, ends, n_lines = rng.randrange(1, 7), collections.Counter(), 0
+        asked = {str(i): pick(rng) for i in range(n)}
+        texts = dict.fromkeys(asked, "")
+        count("asked", n)
+        try:
+            for id_, request in asked.items():
+                s.send(json.dumps(line_request(request, rng.random() < 0.5, id=id_)).encode() + b"\n")
+            if cancel:
+                s.send(b'{"op":"cancel","id":"0"}\n')
+            elif not slow and not leave and rng.random() < 0.3:
+                s.sock.shutdown(socket.SHUT_WR) # as `echo ... | nc -U` does
+            while sum(ends.values()) < n:
+                answer = json.loads(s.line())
+                n_lines += 1
+                id_, done, error = answer.get("id"), answer.get("done"), answer.get("error")
+                if cancel and error and id_ == "0" and "no running request" in error["message"]:
+                    continue # it had ended
+                if error and error["code"] in ("KT_E_BUSY", "KT_E_STATE"):
+                    ends[id_] += 1
+                    count("refused")
+                elif error:
+                    ends[id_] += 1
+                    count("failed")
+                    problem(f"lines: {error}")
+                elif done:
+                    ends[id_] += 1
+                    text = texts[id_] + answer.get("text", "")
+                    if cancel and id_ == "0" and answer["finish_reason"] == "cancelled":
+                        check_beginning(asked[id_], text, "lines, cancelled")
+                        count("cancelled")
+                    else:
+                        check(asked[id_], text, answer["finish_reason"], "lines")
+                        count("answered")
+                else:
+                    texts[id_] += answer["text"]
+                if slow:
+                    time.sleep(0.01)
+                if leave and n_lines > 3:
+                    return count("left", n - sum(ends.values()))
+        except Cut:
+            for id_, text in texts.items():
+                if not ends[id_]:
+                    check_beginning(asked[id_], text, "lines, cut")
+            count("open", n - sum(ends.values()) - 1)
+            raise
+        if set(ends) != set(asked) or set(ends.values()) != {1}:
+            problem(f"lines: {n} requests, ends {dict(ends)}")
+
+
+NONSENSE = [b'{"prompt":', b"[[[[[[[[", b'{"prompt":7}', b'{"messages":[{"role":[],"content":{}}]}', b"\xff\xfe\0\0",
+            b'{"prompt":"x","max_tokens":-7}', b'{"model":"../../etc/passwd","prompt":"x"}', b'"' * 999, b"{}" * 500,
+            b'{"op":"nothing"}', b'{"prompt":"x","n":1000000}', b"[" * 100000, b"a" * 300000]
+
+
+def nonsense(at, rng):
+    data = rng.choice(NONSENSE + [bytes(rng.randrange(256) for _ in range(rng.randrange(1, 2000)))] * 5)
+    kind = rng.randrange(3)
+    if kind == 0:
+        s, data = at.lines(), data + b"\n"
     else:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-            s.sendall(rng.choice([data, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                                        b"application/json\r\nContent-Length: %d\r\n\r\n" % len(data) + data]))
-            s.shutdown(socket.SHUT_WR)
-            while s.recv(65536):
-                pass
+        s = at.http()
+        if kind == 1:
+            path = rng.choice(DIALECTS).path
+            data = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+                   f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode() + data
+    with s:
+        try:
+            s.send(data)
+            s.sock.shutdown(socket.SHUT_WR)
+            while True:
+                s.fill()
+        except (Cut, OSError):
+            pass
+        if kind == 1 and s.data and not re.match(rb"HTTP/1.1 4\d\d ", s.data):
+            problem(f"nonsense {data[:300]}: {bytes(s.data[:200])}")
     count("nonsense")
 
 
-def half_open(rng):
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-")
-        time.sleep(rng.random() * 3)
+HALVES = [b"", b"P", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-",
+          b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+          b"Content-Length: 5000\r\n\r\n{\"prompt\":\"x"]
+
+
+def half_open(at, rng):
+    with (at.http() if rng.random() < 0.7 else at.lines()) as s:
+        half = rng.choice(HALVES)
+        if half:
+            s.send(half)
+        time.sleep(rng.choice([0.1, 2, 25]) * rng.random())
     count("half-open")
 
 
-def stuck(rng):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        s.connect(socket_path)
-        s.sendall(b'{"prompt":"x","max_tokens":900,"ignore_eos":true,"stream":true,"n_probs":20}\n' * 2)
-        time.sleep(rng.random() * 4)
+def stuck(at, rng):
+    """Asks for much and reads nothing."""
+    with at.lines(rcvbuf=4096) as s:
+        s.send(b'{"prompt":"x","max_tokens":400,"ignore_eos":true,"stream":true,"n_probs":20}\n' * 2)
+        time.sleep(rng.choice([0.5, 4, 30]) * rng.random())
     count("stuck")
 
 
-kinds = [http_whole, http_stream, lambda r: http_stream(r, slow=True), lambda r: http_stream(r, leave=True), lines,
-         lambda r: lines(r, slow=True), lambda r: lines(r, leave=True), nonsense, half_open, stuck]
+def come_and_go(at, rng):
+    open_ones = [(at.http() if i % 2 else at.lines()) for i in range(rng.randrange(5, 30))]
+    for s in open_ones:
+        s.sock.close()
+    count("came and went", len(open_ones))
+
+
+def watch(at, rng):
+    """What operators' tools ask for all the time."""
+    for path in ("/metrics", "/health", "/props"):
+        begin = clock.now()
+        with at.http() as h:
+            status, _ = h.ask(path)
+            h.body()
+        if status != 200 and not at.ending:
+            problem(f"{path}: {status}")
+        with lock:
+            worst_ms[path] = max(worst_ms[path], (clock.now() - begin) * 1000)
+    count("watched")
+    time.sleep(rng.random())
+
+
+KINDS = [(http_whole, {}, 4), (http_stream, {}, 4), (http_stream, {"slow": True}, 2), (http_stream, {"leave": True}, 1),
+         (lines, {}, 4), (lines, {"slow": True}, 2), (lines, {"leave": True}, 1), (lines, {"cancel": True}, 1),
+         (nonsense, {}, 2), (half_open, {}, 3), (stuck, {}, 1), (come_and_go, {}, 1), (watch, {}, 1)]
+ASKING = (http_whole, http_stream, lines)
 
 
 def client(number):
     rng = random.Random(number)
     while not stop.is_set():
-        kind = rng.choice(kinds)
+        at = life
+        at.ready.wait()
+        kind, how, _ = rng.choices(KINDS, [weight for _, _, weight in KINDS])[0]
         try:
-            kind(rng)
-        except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected, http.client.BadStatusLine):
-            count("reset" if kind in kinds[7:] or stop.is_set() else "lost")
+            kind(at, rng, **how)
+        except Cut as error:
+            for _ in range(20): # a kill is announced before it comes, a stop of the machine after
+                if at.ending or clock.just_paused():
+                    break
+                time.sleep(0.1)
+            if kind not in ASKING:
+                continue
+            if at.ending or clock.just_paused():
+                count("not connected" if "connect" in str(error) else "cut")
+            else:
+                count("lost")
+                problem(f"{kind.__name__} {how} lost in life {at.number}: {error}")
+        except Late as error:
+            problem(f"{kind.__name__} {how}: late: {error}")
         except Exception as error: # noqa: BLE001
-            problem(f"{type(error).__name__}: {error}")
+            problem(f"{kind.__name__} {how}: {type(error).__name__}: {error}")
             time.sleep(0.2)
 
 
-def memory():
-    for line in open(f"/proc/{server.pid}/status"):
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) / 1024
-    return 0
+# ---- the course of it ----
 
-
-server, port = start()
-threads = [threading.Thread(target=client, args=(i,), daemon=True) for i in range(n_clients)]
-for thread in threads:
-    thread.start()
-end, series = time.time() + seconds, []
-while time.time() < end and server.poll() is None:
-    series.append(memory())
-    time.sleep(1)
-stop.set()
-for thread in threads:
-    thread.join(130)
-left = "?"
-for _ in range(100):
-    time.sleep(0.1)
-    s = socket.socket(socket.AF_UNIX)
-    s.connect(socket_path)
-    s.sendall(b'{"op":"stats"}\n')
-    stats = json.loads(s.makefile().readline())["stats"]
-    s.close()
-    left = [m["running"] + m["waiting"] for m in stats["models"]], len(stats["requests"])
-    if left == ([0], 0):
-        break
-else:
+def leave_nothing(at):
+    for _ in range(600):
+        stats = at.ask_line({"op": "stats"})["stats"]
+        left = [m["running"] + m["waiting"] + m["held"] for m in stats["models"]], len(stats["requests"])
+        if left == ([0], 0):
+            return
+        time.sleep(0.1)
     problem(f"left over: {left}")
-server.send_signal(signal.SIGTERM)
-code = server.wait(60)
-third = len(series) // 3
-middle, last = max(series[third:2 * third], default=0), max(series[2 * third:], default=0)
-print(json.dumps({"seconds": seconds, "clients": n_clients, "counts": counts, "exit": code,
-                  "rss_anon_mb": {"middle": round(middle, 1), "last": round(last, 1)}, "problems": problems[:20],
-                  "n_problems": len(problems)}, indent=1))
-bad = problems or code != 0 or counts.get("lost") or "Sanitizer" in open(log_path).read()
-if third > 10 and last > 1.1 * middle + 16:
-    bad = True
-    print("memory grows")
-if bad:
-    print(open(log_path).read()[-3000:])
-else:
-    shutil.rmtree(directory)
-sys.exit(1 if bad else 0)
+
+
+def replay(at, request, where):
+    answer = at.ask_line(line_request(request, False))
+    check(request, answer.get("text"), answer.get("finish_reason"), where)
+
+
+def drain(at):
+    """Streams that have begun end whole although the server is told to stop."""
+    request, begun, threads = (REQUESTS[0][0], "once upon a time", 60, 1), threading.Semaphore(0), []
+
+    def one(over_lines):
+        try:
+            if over_lines:
+                with at.lines() as s:
+                    s.send(json.dumps(line_request(request, True)).encode() + b"\n")
+                    answer, text = json.loads(s.line()), ""
+                    begun.release()
+                    while not answer.get("done"):
+                        text += answer["text"]
+                        answer = json.loads(s.line())
+                    return check(request, text, answer["finish_reason"], "drain, lines")
+            dialect = DIALECTS[request[0] == "text"]
+            with at.http() as h:
+                h.ask(dialect.path, dialect.body(request, True))
+                text, finish = "", None
+                for line in h.lines():
+                    if line:
+                        piece, reason, _ = dialect.line(line)
+                        text, finish = text + piece, reason or finish
+                        if piece and begun:
+                            begun.release()
+                check(request, text, finish, "drain, HTTP")
+        except (Cut, Late, ValueError, KeyError) as error:
+            problem(f"drain: {error}")
+            begun.release()
+
+    for i in range(12):
+        threads.append(threading.Thread(target=one, args=(i % 2 == 0,)))
+        threads[-1].start()
+    for _ in range(12):
+        begun.acquire()
+    at.ending = True
+    at.process.send_signal(signal.SIGTERM)
+    for thread in threads:
+        thread.join()
+
+
+def sleep_until(moment, each_second):
+    while clock.now() < moment:
+        if life.process.poll() is not None:
+            sys.exit(f"the server ended by itself ({life.process.returncode}):\n" + life.log()[-6000:])
+        each_second()
+        time.sleep(1)
+
+
+def main():
+    begin_life(0, 0)
+    threads = [threading.Thread(target=client, args=(i,), daemon=True) for i in range(n_clients)]
+    begin = clock.now()
+    for thread in threads:
+        thread.start()
+    for number in range(1, KILLS + 1):
+        sleep_until(begin + seconds * number / KILLS / 2 - random.random(), lambda: None)
+        old = life
+        old.ready.clear()
+        old.ending = True
+        time.sleep(random.random() / 10)
+        old.process.kill()
+        old.process.wait()
+        begin_life(number, old.port)
+        old.ready.set()
+        count("kills")
+    series = []
+    sleep_until(begin + seconds, lambda: series.append(life.figures()))
+    stop.set()
+    for thread in threads:
+        thread.join(400)
+    if any(thread.is_alive() for thread in threads):
+        problem(f"{sum(thread.is_alive() for thread in threads)} clients still wait")
+    leave_nothing(life)
+    for request in sorted(known, key=str):
+        replay(life, request, "asked again at the end")
+    quiet = life.figures()
+    refused_by_crowd = {name: life.metric(name) for name in ("kentang_prefix_cache_disk_hits_total",
+                                                             "kentang_preemptions_total")}
+    drain(life)
+    code = life.process.wait(300)
+    logs = "".join(open(os.path.join(directory, name), errors="replace").read()
+                   for name in sorted(os.listdir(directory)) if name.startswith("log."))
+    logged = collections.Counter(re.findall(r"\bid=(\S+)", logs))
+    for id_ in http_ids:
+        if logged[id_] != 1 and not clock.pauses:
+            problem(f"{id_} is {logged[id_]} times in the log")
+    ends = sum(counts[name] for name in ("answered", "refused", "failed", "left", "cancelled", "cut", "lost", "open"))
+    third = len(series) // 3
+    rss = [[round(max((row[0] for row in part), default=0), 1)]
+           for part in (series[:third], series[third:2 * third], series[2 * third:])]
+    rss = [part[0] for part in rss]
+    if third > 10 and rss[2] > 1.1 * rss[1] + 16:
+        problem(f"memory grows: {rss}")
+    if third and (quiet[1] > series[0][1] + 1 or quiet[2] > 80):
+        problem(f"threads and descriptors at the end: {quiet}, in the crowd {series[0]}")
+    if "Sanitizer" in logs or code != 0:
+        problem("a sanitizer spoke, or the exit code is not 0")
+    print(json.dumps({"seconds": seconds, "clients": n_clients, "kinds of requests": len(known), "exit": code,
+                      "counts": dict(sorted(counts.items())), "requests": counts["asked"], "ends": ends,
+                      "ids checked in the log": len(http_ids), "anonymous MB by thirds of the last life": rss,
+                      "at the end (MB, threads, descriptors)": quiet, "slowest, ms": {k: round(v) for k, v in worst_ms.items()},
+                      **refused_by_crowd, "pauses": [clock.pauses, round(clock.paused_s)],
+                      "problems": problems[:20], "n_problems": len(problems)}, indent=1))
+    if problems:
+        print(logs[-3000:])
+        found = logs.find("Sanitizer")
+        if found >= 0:
+            print(logs[max(found - 500, 0):found + 6000])
+        print(f"logs: {directory}")
+    else:
+        shutil.rmtree(directory)
+    sys.exit(1 if problems else 0)
+
+
+main()
