@@ -218,10 +218,7 @@ static kt_status submit(kt__job *job, kt_error *err) {
     kt_status status = make_choices(job, err);
     while (status == KT_OK && (part = next_part(job)) != NULL)
         status = submit_prompt(job, part, err);
-    if (status == KT_E_BUSY && waits_for_own(job)) return KT_OK;
-    if (status == KT_OK && !job->n_submitted && job->wire->n_prompts)
-        return kt__fail(err, KT_E_CANCELLED, "cancelled");
-    return status;
+    return status == KT_E_BUSY && waits_for_own(job) ? KT_OK : status;
 }
 
 static void read_and_submit(kt__chore *chore) {
