@@ -2,7 +2,7 @@
  * reuse, speculation. By hand:
  *
  *     bench_engine MODEL streams N     aggregate tok/s, percentiles of the gaps between tokens
- *     bench_engine MODEL gap [MS]      4 streams, then a prompt of 4096 tokens beside them
+ *     bench_engine MODEL gap [MS [N]]  4 streams, then a prompt of N (4088) tokens beside them
  *     bench_engine MODEL cancel        how long after kt_req_cancel the last event comes
  *     bench_engine MODEL prefix        first token of a prompt of 2048 tokens, new and seen
  *     bench_engine MODEL plan          what budgets from 256 MiB to 16 GiB give
@@ -131,7 +131,7 @@ static void bench_streams(int n) {
 }
 
 /* Streams alone for a while, then beside the prompt until its first token. */
-static void bench_gap(void) {
+static void bench_gap(int n_prompt) {
     stream *prompt = &b.streams[4];
     kt_engine_stats before, after;
     for (int i = 0; i < 4; i++) submit(&b.streams[i], 32, 4000, (uint32_t)i + 1);
@@ -144,7 +144,7 @@ static void bench_gap(void) {
     double alone_p50 = gap_at(0.5), alone_p99 = gap_at(0.99);
     b.n_gaps = 0;
     kt_engine_get_stats(b.engine, &before);
-    submit(prompt, LONG_PROMPT - 8, 1, 99);
+    submit(prompt, n_prompt, 1, 99);
     prompt->gauged = false;
     while (!prompt->end_us) usleep(1000);
     b.keeping = false;
@@ -158,7 +158,7 @@ static void bench_gap(void) {
         "\"gap_p99_ms\": %.1f, \"gap_max_ms\": %.1f, \"prompt_s\": %.2f, \"prefill_tok_s\": %.1f, "
         "\"prefill_alone_share\": %.3f, \"share_worked\": %.3f, \"batches\": %" PRIu64 "}\n",
         alone_p50, alone_p99, gap_at(0.5), gap_at(0.99), gap_at(1), wall_us / 1e6,
-        (double)(LONG_PROMPT - 8) * 1e6 / (double)(after.prefill_us - before.prefill_us),
+        (double)n_prompt * 1e6 / (double)(after.prefill_us - before.prefill_us),
         (double)(after.prefill_us - before.prefill_us) / wall_us, worked_us / wall_us,
         after.n_prefill_batches - before.n_prefill_batches);
     kt_engine_stop(b.engine, 0);
@@ -246,7 +246,7 @@ static void bench_plan(const char *path) {
 int main(int argc, char **argv) {
     if (argc < 3) {
         fprintf(stderr,
-                "usage: bench_engine MODEL streams N | gap [MS] | cancel | prefix | spec FILE "
+                "usage: bench_engine MODEL streams N | gap [MS [N]] | cancel | prefix | spec FILE "
                 "[N_DRAFT]\n");
         return 2;
     }
@@ -262,7 +262,9 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "gap")) {
         ep.gap_ms = number;
         open_all(argv[1], ep);
-        bench_gap();
+        int n_prompt = argc > 4 ? atoi(argv[4]) : LONG_PROMPT - 8;
+        if (n_prompt < 1 || n_prompt > LONG_PROMPT - 8) return 2;
+        bench_gap(n_prompt);
     } else if (!strcmp(what, "cancel")) {
         open_all(argv[1], ep);
         bench_cancel();

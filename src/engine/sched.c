@@ -40,10 +40,6 @@ struct kt__sched {
     double prefill_us_tok;
     /* decode steps: time as a line over the number of lanes, by exponentially forgotten sums */
     double sum_w, sum_n, sum_nn, sum_t, sum_nt;
-    /* pauses of running answers: since when the one at hand lasts (0: none), and by how much slices
-     * are cut for pauses to keep to gap_us */
-    int64_t pause_us;
-    double margin_us;
     kt__sched_counts counts;
 };
 
@@ -139,7 +135,6 @@ kt_status kt__sched_create(const kt__sched_params *params, const kt__sched_ops *
     kt__sched *s = kt__calloc(1, sizeof *s);
     if (!s) return kt__fail_nomem(err, "the scheduler", sizeof *s);
     s->p = *params;
-    s->margin_us = (double)params->gap_us / 8;
     s->ops = *ops;
     s->user = user;
     size_t n = (size_t)params->n_parallel;
@@ -483,19 +478,6 @@ static double step_us(const kt__sched *s, int n) {
     return fixed + per_lane * n;
 }
 
-/* Follows the margin under which one pause in RARE is longer than gap_us: a step up for each that
- * is, a RARE-th of it down for each that is not. Steps and slices vary on a machine with
- * neighbours. */
-static void measure_pause(kt__sched *s, int64_t end_us) {
-    enum { RARE = 100 };
-    double gap = (double)s->p.gap_us, up = gap / 16;
-    if (s->pause_us == 0) return;
-    s->margin_us += end_us - s->pause_us > s->p.gap_us ? up : -up / RARE;
-    if (s->margin_us > gap / 2) s->margin_us = gap / 2;
-    if (s->margin_us < 0) s->margin_us = 0;
-    s->pause_us = 0;
-}
-
 /* Those that get a token now, each with the page it needs. */
 static int gather_step(kt__sched *s) {
     int n = 0;
@@ -534,9 +516,8 @@ static int decode_step(kt__sched *s) {
         kt__task_charge(s->step[i], KT__ACCOUNT_WAIT, begin_us);
     }
     s->ops.decode(s->user, s->step, n);
-    int64_t end_us = now(s), took_us = end_us - begin_us;
+    int64_t took_us = now(s) - begin_us;
     measure_step(s, n, took_us);
-    measure_pause(s, end_us);
     s->counts.n_decode_batches++;
     s->counts.decode_us += took_us;
     end_finished(s);
@@ -568,12 +549,12 @@ static int line_up(kt__sched *s, bool (*before)(const kt__task *, const kt__task
     return n;
 }
 
-/* Rows of a batch: few enough that a running answer does not wait for one indivisible part of it.
- */
+/* Rows of a batch: few enough that one indivisible part of it, which a slice may overrun by, is a
+ * third of a slice at most. */
 static int32_t rows_for(const kt__sched *s, bool others_wait, int64_t slice_us) {
     int32_t rows = s->p.n_rows;
     if (!others_wait || s->prefill_us_tok <= 0 || s->p.unit_share <= 0) return rows;
-    double most = (double)slice_us / (s->prefill_us_tok * s->p.unit_share);
+    double most = (double)slice_us / 3 / (s->prefill_us_tok * s->p.unit_share);
     if (most < (double)rows) rows = (int32_t)most / MIN_CHUNK * MIN_CHUNK;
     int32_t least = s->p.n_rows < MIN_ROWS ? s->p.n_rows : MIN_ROWS;
     return rows < least ? least : rows;
@@ -701,16 +682,15 @@ static bool load_some(kt__sched *s, int64_t until_us) {
 }
 
 static bool prefill_slice(kt__sched *s, int n_decoding) {
-    int64_t slice_us = IDLE_SLICE_US, begin_us = now(s);
+    int64_t slice_us = IDLE_SLICE_US;
     if (n_decoding > 0) {
-        slice_us = s->p.gap_us - (int64_t)(step_us(s, n_decoding) + s->margin_us);
+        slice_us = s->p.gap_us - (int64_t)step_us(s, n_decoding);
         if (slice_us < MIN_SLICE_US) slice_us = MIN_SLICE_US;
     }
-    int64_t until_us = begin_us + slice_us;
+    int64_t until_us = now(s) + slice_us;
     bool loaded = load_some(s, until_us);
     if (!s->in_flight) begin_batch(s, n_decoding > 0, slice_us);
     end_finished(s);
-    s->pause_us = n_decoding > 0 && (loaded || s->in_flight) ? begin_us : 0;
     if (!s->in_flight) return loaded;
     run_batch(s, until_us);
     return true;
