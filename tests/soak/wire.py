@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-PATIENCE_S = 300 # of running time, for the next byte of an answer
+PATIENCE_S = 200 # of running time, for the next byte of an answer
 
 
 class Cut(Exception):
@@ -20,7 +20,7 @@ class Clock:
     """Monotonic seconds without the time in which this process was stopped."""
 
     def __init__(self):
-        self.paused_s, self.pauses, self.pause_end = 0.0, 0, -1e9
+        self.paused_s, self.pauses, self.pause_end, self.longest_wait_s = 0.0, 0, -1e9, 0.0
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self):
@@ -73,16 +73,20 @@ class Stream:
             raise Cut(f"send: {error}")
 
     def fill(self):
-        until = clock.now() + PATIENCE_S
+        begin = clock.now()
         while True:
             try:
                 more = self.sock.recv(65536)
                 break
             except socket.timeout:
-                if clock.now() > until:
+                time.sleep(1) # after a stop of the machine, the clock comes to know of it first
+                if clock.just_paused():
+                    begin = clock.now()
+                if clock.now() - begin > PATIENCE_S:
                     raise Late("receive")
             except OSError as error:
                 raise Cut(f"receive: {error}")
+        clock.longest_wait_s = max(clock.longest_wait_s, min(clock.now() - begin, PATIENCE_S))
         if not more:
             raise Cut("end")
         self.data += more
