@@ -465,6 +465,139 @@ static void test_garbage(void **state) {
     }
 }
 
+/* ---- Anthropic's and Ollama's bodies ---- */
+
+/* Each word comes after the one before it. */
+static void expect_in_order(const char *text, const char *const *words) {
+    for (const char *at_word = text; *words; words++) {
+        at_word = strstr(at_word, *words);
+        if (!at_word) fail_msg("no \"%s\" there in:\n%s", *words, text);
+        at_word += strlen(*words);
+    }
+}
+
+#define MESSAGES                                                                         \
+    "\"system\":[{\"type\":\"text\",\"text\":\"Be brief.\",\"cache_control\":{\"type\":" \
+    "\"ephemeral\"}}]," STORY ",\"temperature\":0,\"metadata\":{\"user_id\":\"u\"}"
+
+static void test_messages(void **state) {
+    (void)state;
+    char body[1024];
+    reply *r = post(&w, "/v1/messages/count_tokens", "{" MESSAGES "}");
+    json_t *v = body_of(r);
+    json_int_t n_prompt = json_integer_value(at(v, "input_tokens"));
+    assert_true(n_prompt > 10);
+    json_decref(v);
+    free(r);
+    r = post(&w, "/v1/messages", "{" MESSAGES ",\"max_tokens\":40}");
+    v = body_of(r);
+    char text[4096];
+    snprintf(text, sizeof text, "%s", text_at(v, "content.0.text"));
+    assert_int_equal(json_integer_value(at(v, "usage.input_tokens")) +
+                         json_integer_value(at(v, "usage.cache_read_input_tokens")),
+                     n_prompt);
+    assert_true(json_is_null(at(v, "stop_sequence")));
+    assert_non_null(strstr(r->text, "Request-Id: msg_"));
+    json_decref(v);
+    free(r);
+    /* a word of the answer as stop sequence, beside one that does not come */
+    char word[64];
+    assert_true(sscanf(text + strlen(text) / 2, "%*s %63s", word) == 1);
+    word[strcspn(word, "\"\\")] = '\0';
+    snprintf(body, sizeof body,
+             "{" MESSAGES ",\"max_tokens\":40,\"stream\":true,\"stop_sequences\":[\"#~#\",\"%s\"]}",
+             word);
+    r = post(&w, "/v1/messages", body);
+    unchunk(r);
+    char start[128], stop[128];
+    snprintf(start, sizeof start, "\"usage\":{\"input_tokens\":%d,", (int)n_prompt);
+    snprintf(stop, sizeof stop, "\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"%s\"", word);
+    const char *const order[] = {"event: message_start\ndata: ",
+                                 start,
+                                 "event: content_block_start\n",
+                                 "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+                                 "event: content_block_delta\n",
+                                 "event: content_block_stop\n",
+                                 "event: message_delta\n",
+                                 stop,
+                                 "\"output_tokens\":",
+                                 "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+                                 NULL};
+    expect_in_order(r->body, order);
+    free(r);
+    static const struct {
+        const char *body;
+        int status;
+        const char *type;
+    } bad[] = {
+        {"{" MESSAGES "}", 400, "invalid_request_error"},
+        {"{" MESSAGES ",\"max_tokens\":5,\"model\":\"none\"}", 404, "not_found_error"},
+        {"{" MESSAGES ",\"max_tokens\":5,\"thinking\":{\"type\":\"enabled\"}}", 400,
+         "invalid_request_error"},
+        {"{" MESSAGES ",\"max_tokens\":5,\"tools\":[{\"name\":\"f\"}]}", 400,
+         "invalid_request_error"},
+        {"{\"messages\":[],\"max_tokens\":5}", 400, "invalid_request_error"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        r = post(&w, "/v1/messages", bad[i].body);
+        v = body_of(r);
+        if (r->status != bad[i].status || strcmp(text_at(v, "error.type"), bad[i].type) != 0)
+            fail_msg("%s: %s", bad[i].body, r->text);
+        assert_string_equal(text_at(v, "type"), "error");
+        json_decref(v);
+        free(r);
+    }
+    r = ask(&w, "GET", "/v1/messages", "", "");
+    assert_int_equal(r->status, 405);
+    free(r);
+}
+
+static void test_ollama(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *body;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"/api/generate",
+         "{\"model\":\"demo:latest\",\"prompt\":\"Hi\",\"stream\":false,\"keep_alive\":"
+         "\"5m\",\"options\":{\"num_predict\":3,\"seed\":1,\"stop\":\"#\",\"num_ctx\":99}}",
+         200, "\"done\":true,\"done_reason\":\""},
+        {"/api/generate", "{\"model\":\"demo\",\"keep_alive\":-1}", 200,
+         "\"response\":\"\",\"done\":true,\"done_reason\":\"load\""},
+        {"/api/chat", "{\"model\":\"demo\",\"messages\":[],\"stream\":false}", 200,
+         "\"done_reason\":\"load\""},
+        {"/api/chat",
+         "{\"model\":\"demo\"," STORY ",\"options\":{\"num_predict\":-2,\"stop\":[\".\"]}}", 200,
+         "\"done_reason\":\"stop\""},
+        {"/api/show", "{\"model\":\"demo:latest\"}", 200, "\"general.architecture\":"},
+        {"/api/embed", "{\"model\":\"demo:latest\",\"input\":[\"a\",\"b\"]}", 200,
+         "\"embeddings\":[["},
+        {"/api/show", "{\"model\":\"none\"}", 404, "{\"error\":\""},
+        {"/api/show", "{}", 400, "{\"error\":\""},
+        {"/api/chat", "{\"model\":\"none\"," STORY "}", 404, "{\"error\":\""},
+        {"/api/chat", "{\"model\":\"demo\"," STORY ",\"keep_alive\":\"soon\"}", 400, "keep_alive"},
+        {"/api/chat", "{\"model\":\"demo\"," STORY ",\"options\":{\"num_predict\":\"x\"}}", 400,
+         "max_tokens"},
+        {"/api/chat", "{\"model\":\"demo\"," STORY ",\"tools\":[{}]}", 400, "tools"},
+        {"/api/generate", "{\"model\":\"demo\",\"prompt\":\"x\",\"images\":[\"aGk=\"]}", 400,
+         "images"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = post(&w, cases[i].path, cases[i].body);
+        if (r->status != cases[i].status || !strstr(r->body, cases[i].says))
+            fail_msg("%s %s: %s", cases[i].path, cases[i].body, r->text);
+        free(r);
+    }
+    reply *r = ask(&w, "GET", "/api/ps", "", "");
+    assert_non_null(strstr(r->body, "\"expires_at\":\""));
+    free(r);
+    r = ask(&w, "POST", "/api/chat", "Content-Type: text/plain\r\n", "{}");
+    assert_int_equal(r->status, 415);
+    assert_non_null(strstr(r->body, "{\"error\":\""));
+    free(r);
+}
+
 /* ---- keys, refusals, listening ---- */
 
 static void test_keys(void **state) {
@@ -670,6 +803,8 @@ int main(void) {
         cmocka_unit_test(test_slow_loris),
         cmocka_unit_test(test_many_connections),
         cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_ollama),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_beyond_loopback_needs_keys),
         cmocka_unit_test(test_full_queue),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "serve/dialects.h"
 
@@ -80,9 +81,8 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status read(kt__job *job, kt_error *err) {
+static kt_status read_body(kt__job *job, kt_error *err) {
     kt_status status;
-    KT__TRY(kt__job_parse(job, err));
     inputs *in = kt__arena_calloc(&job->arena, 1, sizeof *in);
     job->wire = kt__calloc(1, sizeof *job->wire);
     if (!in || !job->wire) return kt__fail_nomem(err, "a request", sizeof *in);
@@ -91,13 +91,19 @@ static kt_status read(kt__job *job, kt_error *err) {
     job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
     KT__TRY(read_inputs(job, err));
-    KT__TRY(read_options(job, in, err));
-    status = kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
+    status = read_options(job, in, err);
 out:
     return status;
 }
 
-static void token(kt__job *job, const kt_event *event) {
+static kt_status read(kt__job *job, kt_error *err) {
+    kt_status status = kt__job_parse(job, err);
+    if (status == KT_OK) status = read_body(job, err);
+    if (status != KT_OK) return status;
+    return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
+}
+
+static void no_token(kt__job *job, const kt_event *event) {
     (void)job;
     (void)event;
 }
@@ -145,17 +151,22 @@ static void finish(kt__job *job, const kt_event *event) {
     if (out->failed) job->out.failed = true;
 }
 
+/* [0.1, ...] or "...", of input i; it is not needed again. */
+static void write_embedding(kt__job *job, int32_t i) {
+    kt__buf *text = &job->choices[i].text;
+    (void)kt__buf_append(&job->out, text->data, text->len);
+    kt__buf_free(text);
+}
+
 static void end(kt__job *job) {
     const inputs *in = job->extra;
     const char *name = kt__served_name(job->model);
     (void)kt__buf_puts(&job->out, "{\"object\":\"list\",\"data\":[");
     for (int32_t i = 0; i < job->n_choices; i++) {
-        kt__buf *text = &job->choices[i].text;
         (void)kt__buf_printf(&job->out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":",
                              i ? "," : "", (int)i);
-        (void)kt__buf_append(&job->out, text->data, text->len);
+        write_embedding(job, i);
         (void)kt__buf_putc(&job->out, '}');
-        kt__buf_free(text);
     }
     (void)kt__buf_puts(&job->out, "],\"model\":");
     kt__wire_write_string(&job->out, name, strlen(name));
@@ -163,5 +174,39 @@ static void end(kt__job *job) {
                          (long long)in->n_tokens, (long long)in->n_tokens);
 }
 
-const kt__dialect kt__dialect_embeddings = {
-    "/v1/embeddings", read, NULL, kt__dialect_no_begin, token, finish, end, error};
+const kt__dialect kt__dialect_embeddings = {"/v1/embeddings", read,   NULL, kt__dialect_no_begin,
+                                            no_token,         finish, end,  error};
+
+/* ---- Ollama's /api/embed: the same input, another answer ---- */
+
+static kt_status read_ollama(kt__job *job, kt_error *err) {
+    kt_status status = kt__job_parse(job, err);
+    if (status == KT_OK) status = kt__ollama_rename(job, err);
+    if (status == KT_OK) status = read_body(job, err);
+    if (status != KT_OK) return status;
+    return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
+}
+
+static void end_ollama(kt__job *job) {
+    const inputs *in = job->extra;
+    const char *name = kt__served_name(job->model);
+    (void)kt__buf_puts(&job->out, "{\"model\":");
+    kt__wire_write_string(&job->out, name, strlen(name));
+    (void)kt__buf_puts(&job->out, ",\"embeddings\":[");
+    for (int32_t i = 0; i < job->n_choices; i++) {
+        if (i) (void)kt__buf_putc(&job->out, ',');
+        write_embedding(job, i);
+    }
+    (void)kt__buf_printf(
+        &job->out, "],\"total_duration\":%lld,\"load_duration\":0,\"prompt_eval_count\":%lld}",
+        (long long)(kt__now_us() - job->begin_us) * 1000, (long long)in->n_tokens);
+}
+
+static void error_ollama(kt__job *job, const kt_error *err) {
+    if (job->begun) job->status = kt__wire_http_status(err->code);
+    kt__ollama_error_body(&job->out, err->message[0] ? err->message : kt_status_message(err->code));
+}
+
+const kt__dialect kt__dialect_ollama_embed = {"/api/embed",         read_ollama, NULL,
+                                              kt__dialect_no_begin, no_token,    finish,
+                                              end_ollama,           error_ollama};

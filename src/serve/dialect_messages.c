@@ -1,4 +1,4 @@
-/* Anthropic's /v1/messages: JSON, or named server-sent events. */
+/* Anthropic's /v1/messages: JSON, or named server-sent events; and its count of tokens. */
 #include <jansson.h>
 #include <string.h>
 
@@ -7,6 +7,14 @@
 
 /* ---- reading ---- */
 
+static kt_status refuse_thinking(const json_t *from, kt_error *err) {
+    const json_t *thinking = json_object_get(from, "thinking");
+    const char *type = json_string_value(json_object_get(thinking, "type"));
+    if (!thinking || json_is_null(thinking) || (type && !strcmp(type, "disabled"))) return KT_OK;
+    return kt__fail_at(err, KT_E_UNSUPPORTED, "thinking", UINT64_MAX, "thinking: not supported");
+}
+
+/* The body in OpenAI's words; `system` becomes the first message. */
 static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
     static const struct {
         const char *from, *to;
@@ -17,20 +25,15 @@ static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
                  {"top_k", "top_k"},
                  {"stop_sequences", "stop"},
                  {"stream", "stream"},
+                 {"seed", "seed"},
                  {"tools", "tools"}};
     const json_t *system = json_object_get(from, "system"), *item;
     const json_t *messages = json_object_get(from, "messages");
-    const json_t *thinking = json_object_get(json_object_get(from, "thinking"), "type");
     size_t i;
-    if (!json_is_integer(json_object_get(from, "max_tokens")))
-        return kt__fail_at(err, KT_E_ARG, "max_tokens", UINT64_MAX,
-                           "max_tokens: a number is needed");
     if (!json_is_array(messages))
         return kt__fail_at(err, KT_E_ARG, "messages", UINT64_MAX, "messages: expected an array");
-    if (thinking &&
-        strcmp(json_string_value(thinking) ? json_string_value(thinking) : "", "disabled") != 0)
-        return kt__fail_at(err, KT_E_UNSUPPORTED, "thinking", UINT64_MAX,
-                           "thinking: not supported");
+    if (!json_array_size(messages))
+        return kt__fail_at(err, KT_E_ARG, "messages", UINT64_MAX, "messages: is empty");
     for (i = 0; i < sizeof names / sizeof names[0]; i++) {
         json_t *v = json_object_get(from, names[i].from);
         if (v) (void)json_object_set(body, names[i].to, v);
@@ -45,18 +48,56 @@ static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
                                                             : kt__fail_nomem(err, "a request", 0);
 }
 
-static kt_status read(kt__job *job, kt_error *err) {
+/* The prompt's ids take the messages' place: message_start tells their number. */
+static kt_status encode(kt__job *job, kt_error *err) {
+    kt_request *r = &job->wire->req;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    kt_status status;
+    KT__TRY(kt_chat_encode(job->engine_model, r->messages, r->n_messages, true, &ids, &n, err));
+    int32_t *copy = kt__arena_calloc(&job->wire->arena, n + 1, sizeof *copy);
+    if (copy) memcpy(copy, ids, n * sizeof *ids);
+    kt_free(ids);
+    if (!copy) return kt__fail_nomem(err, "token ids", n * sizeof *ids);
+    r->messages = NULL;
+    r->n_messages = 0;
+    r->ids = copy;
+    r->n_ids = n;
+out:
+    return status;
+}
+
+static kt_status read_conversation(kt__job *job, kt_error *err) {
     json_t *body = json_object();
     kt_status status;
-    KT__TRY(kt__job_parse(job, err));
     if (!body) return kt__fail_nomem(err, "a request", 0);
+    KT__TRY(refuse_thinking(job->json, err));
     KT__TRY(to_chat(job->json, body, err));
     json_decref(job->json);
     job->json = body;
     body = NULL;
-    status = kt__job_read_wire(job, KT__WIRE_CHAT, err);
+    KT__TRY(kt__job_read_wire(job, KT__WIRE_CHAT, err));
+    status = encode(job, err);
 out:
     json_decref(body);
+    return status;
+}
+
+static kt_status read(kt__job *job, kt_error *err) {
+    kt_status status = kt__job_parse(job, err);
+    if (status != KT_OK) return status;
+    if (!json_is_number(json_object_get(job->json, "max_tokens")))
+        return kt__fail_at(err, KT_E_ARG, "max_tokens", UINT64_MAX,
+                           "max_tokens: a number is needed");
+    return read_conversation(job, err);
+}
+
+/* {"input_tokens": 12}: of the prompt that the messages would be */
+static kt_status count_tokens(kt__job *job, kt_error *err) {
+    kt_status status = kt__job_parse(job, err);
+    if (status == KT_OK) status = read_conversation(job, err);
+    if (status == KT_OK)
+        (void)kt__buf_printf(&job->out, "{\"input_tokens\":%zu}", job->wire->req.n_ids);
     return status;
 }
 
@@ -87,11 +128,14 @@ static void begin(kt__job *job) {
     (void)kt__buf_puts(&job->out, "event: message_start\ndata: {\"type\":\"message_start\","
                                   "\"message\":");
     head(job);
-    (void)kt__buf_puts(&job->out,
-                       ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{"
-                       "\"input_tokens\":0,\"output_tokens\":0}}}\n\n"
-                       "event: content_block_start\ndata: {\"type\":\"content_block_start\","
-                       "\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n");
+    (void)kt__buf_printf(&job->out,
+                         ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{"
+                         "\"input_tokens\":%zu,\"output_tokens\":0,\"cache_read_input_tokens\":0,"
+                         "\"cache_creation_input_tokens\":0}}}\n\n"
+                         "event: content_block_start\ndata: {\"type\":\"content_block_start\","
+                         "\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+                         "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+                         job->wire->req.n_ids);
 }
 
 static void token(kt__job *job, const kt_event *event) {
@@ -113,17 +157,27 @@ static void usage(kt__buf *out, const kt_req_report *r) {
                          (int)(r->n_prompt - r->n_cached), (int)r->n_generated, (int)r->n_cached);
 }
 
+/* "stop_reason":"stop_sequence","stop_sequence":"END" */
+static void ending(kt__job *job, const kt_event *event) {
+    int32_t stop = event->report->stop;
+    (void)kt__buf_printf(&job->out,
+                         "\"stop_reason\":\"%s\",\"stop_sequence\":", stop_reason(event->finish));
+    if (stop >= 0) {
+        text(&job->out, job->wire->req.gen.stop[stop]);
+    } else {
+        (void)kt__buf_puts(&job->out, "null");
+    }
+}
+
 static void finish(kt__job *job, const kt_event *event) {
     kt__buf *out = &job->out;
     const kt__job_choice *c = &job->choices[event->choice];
-    const char *reason = stop_reason(event->finish);
     if (job->stream) {
-        (void)kt__buf_printf(out,
-                             "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
-                             "\"index\":0}\n\nevent: message_delta\ndata: {\"type\":"
-                             "\"message_delta\",\"delta\":{\"stop_reason\":\"%s\","
-                             "\"stop_sequence\":null},",
-                             reason);
+        (void)kt__buf_puts(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
+                                "\"index\":0}\n\nevent: message_delta\ndata: {\"type\":"
+                                "\"message_delta\",\"delta\":{");
+        ending(job, event);
+        (void)kt__buf_puts(out, "},");
         usage(out, event->report);
         (void)kt__buf_puts(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
         return;
@@ -131,7 +185,9 @@ static void finish(kt__job *job, const kt_event *event) {
     head(job);
     (void)kt__buf_puts(out, ",\"content\":[{\"type\":\"text\",\"text\":");
     kt__wire_write_string(out, c->text.data ? c->text.data : "", c->text.len);
-    (void)kt__buf_printf(out, "}],\"stop_reason\":\"%s\",\"stop_sequence\":null,", reason);
+    (void)kt__buf_puts(out, "}],");
+    ending(job, event);
+    (void)kt__buf_putc(out, ',');
     usage(out, event->report);
     (void)kt__buf_putc(out, '}');
 }
@@ -140,23 +196,35 @@ static void end(kt__job *job) {
     (void)job;
 }
 
-static void error(kt__job *job, const kt_error *err) {
-    int status = kt__wire_http_status(err->code);
-    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
-    bool events = job->stream && job->begun;
-    if (events) (void)kt__buf_puts(&job->out, "event: error\ndata: ");
-    if (!events) kt__buf_clear(&job->out);
-    if (!events && job->begun) job->status = status;
-    (void)kt__buf_printf(&job->out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
-                         status == 429   ? "rate_limit_error"
+void kt__messages_error_body(kt__buf *out, int status, const char *message) {
+    (void)kt__buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
+                         status == 401   ? "authentication_error"
+                         : status == 403 ? "permission_error"
                          : status == 404 ? "not_found_error"
+                         : status == 413 ? "request_too_large"
+                         : status == 429 ? "rate_limit_error"
                          : status == 503 ? "overloaded_error"
                          : status >= 500 ? "api_error"
                                          : "invalid_request_error");
-    text(&job->out, message);
-    (void)kt__buf_puts(&job->out, "}}");
-    if (events) (void)kt__buf_puts(&job->out, "\n\n");
+    text(out, message);
+    (void)kt__buf_puts(out, "}}");
+}
+
+static void error(kt__job *job, const kt_error *err) {
+    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
+    bool events = job->stream && job->begun;
+    if (events) {
+        (void)kt__buf_puts(&job->out, "event: error\ndata: ");
+        kt__messages_error_body(&job->out, kt__wire_http_status(err->code), message);
+        (void)kt__buf_puts(&job->out, "\n\n");
+        return;
+    }
+    kt__buf_clear(&job->out);
+    if (job->begun) job->status = kt__wire_http_status(err->code);
+    kt__messages_error_body(&job->out, job->status, message);
 }
 
 const kt__dialect kt__dialect_messages = {"/v1/messages", read,   NULL, begin,
                                           token,          finish, end,  error};
+const kt__dialect kt__dialect_count_tokens = {
+    "/v1/messages/count_tokens", NULL, count_tokens, kt__dialect_no_begin, NULL, NULL, NULL, error};

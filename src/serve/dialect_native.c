@@ -87,6 +87,11 @@ static void finish(kt__job *job, const kt_event *event) {
                          kt__wire_finish_reason(event->finish), kt_finish_name(event->finish),
                          (unsigned long long)r->seed, (int)r->n_prompt, (int)r->n_cached,
                          (int)r->n_generated);
+    if (r->stop >= 0) {
+        const char *stop = job->wire->req.gen.stop[r->stop];
+        (void)kt__buf_puts(out, ",\"stop\":");
+        kt__wire_write_string(out, stop, strlen(stop));
+    }
     kt__job_write_figures(out, r);
     write_miss(out, &r->miss);
     (void)kt__buf_puts(out, ",\"model\":");

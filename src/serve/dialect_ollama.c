@@ -2,6 +2,7 @@
  * wire.h first. */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -41,16 +42,30 @@ static kt_status read_options(json_t *body, const json_t *options, kt_error *err
                                         "mirostat_eta",
                                         "presence_penalty",
                                         "frequency_penalty"};
-    const json_t *n = json_object_get(options, "num_predict");
+    json_t *n = json_object_get(options, "num_predict");
     if (options && !json_is_object(options) && !json_is_null(options))
         return kt__fail_at(err, KT_E_ARG, "options", UINT64_MAX, "options: expected an object");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         move(body, names[i], options, names[i]);
-    if (json_is_integer(n)) {
-        json_int_t most = json_integer_value(n);
-        json_object_set_new(body, "max_tokens", json_integer(most < 0 ? -1 : most));
+    /* -1 and -2: until it ends, or the context does */
+    if (json_is_number(n) && json_number_value(n) < 0) {
+        json_object_set_new(body, "max_tokens", json_integer(-1));
+    } else {
+        move(body, "max_tokens", options, "num_predict");
     }
     return KT_OK;
+}
+
+/* A number of seconds, or "5m" and its like. It is checked and no more: how long models stay is the
+ * server's to say (idle_unload_s), not its clients'. */
+static kt_status check_keep_alive(const json_t *v, kt_error *err) {
+    const char *text = json_string_value(v);
+    char *end = NULL;
+    if (!v || json_is_null(v) || json_is_number(v)) return KT_OK;
+    if (text) (void)strtod(text, &end);
+    if (text && end != text && strspn(end, "hmsunµ0123456789.") == strlen(end)) return KT_OK;
+    return kt__fail_at(err, KT_E_ARG, "keep_alive", UINT64_MAX,
+                       "keep_alive: expected seconds, or a duration such as \"5m\"");
 }
 
 static void add_message(json_t *messages, const char *role, const json_t *content) {
@@ -75,6 +90,38 @@ static kt_status refuse_the_rest(const json_t *from, kt_error *err) {
     return KT_OK;
 }
 
+kt_status kt__ollama_find(kt__models *models, const char *name, kt__served **out, kt_error *err) {
+    static const char tag[] = ":latest";
+    char shorter[256];
+    size_t len = strlen(name), tag_len = sizeof tag - 1;
+    kt_status status = kt__models_find(models, name, out, err);
+    if (status == KT_OK || len <= tag_len || len - tag_len >= sizeof shorter ||
+        strcmp(name + len - tag_len, tag) != 0)
+        return status;
+    memcpy(shorter, name, len - tag_len);
+    shorter[len - tag_len] = '\0';
+    return kt__models_find(models, shorter, out, err);
+}
+
+kt_status kt__ollama_rename(kt__job *job, kt_error *err) {
+    const char *name = json_string_value(json_object_get(job->json, "model"));
+    kt__served *found;
+    kt_error ignored;
+    if (!name || !*name) return KT_OK;
+    if (kt__ollama_find(job->server->models, name, &found, &ignored) != KT_OK) return KT_OK;
+    if (json_object_set_new(job->json, "model", json_string(kt__served_name(found))) == 0)
+        return KT_OK;
+    return kt__fail_nomem(err, "a request", strlen(name));
+}
+
+/* No prompt, or no message: the model is loaded, and that is all. */
+static bool only_loads(const json_t *from, bool chat) {
+    const json_t *v = json_object_get(from, chat ? "messages" : "prompt");
+    if (!v || json_is_null(v)) return true;
+    return chat ? json_is_array(v) && !json_array_size(v)
+                : json_is_string(v) && !json_string_length(v);
+}
+
 /* The prompt as a conversation, unless it is raw. */
 static void read_prompt(json_t *body, const json_t *from) {
     const json_t *prompt = json_object_get(from, "prompt"),
@@ -96,8 +143,13 @@ static kt_status read(kt__job *job, bool chat, kt_error *err) {
     KT__TRY(kt__job_parse(job, err));
     const json_t *from = job->json;
     if (!body) return kt__fail_nomem(err, "a request", 0);
+    KT__TRY(kt__ollama_rename(job, err));
     KT__TRY(refuse_the_rest(from, err));
-    if (chat) {
+    KT__TRY(check_keep_alive(json_object_get(from, "keep_alive"), err));
+    bool loads = only_loads(from, chat);
+    if (loads) {
+        json_object_set_new(body, "prompt", json_string("none"));
+    } else if (chat) {
         move(body, "messages", from, "messages");
     } else {
         read_prompt(body, from);
@@ -110,7 +162,8 @@ static kt_status read(kt__job *job, bool chat, kt_error *err) {
     json_decref(job->json);
     job->json = body;
     body = NULL;
-    status = kt__job_read_wire(job, chat ? KT__WIRE_CHAT : KT__WIRE_NATIVE, err);
+    KT__TRY(kt__job_read_wire(job, chat && !loads ? KT__WIRE_CHAT : KT__WIRE_NATIVE, err));
+    if (loads) job->wire->n_prompts = 0;
 out:
     json_decref(body);
     return status;
@@ -167,16 +220,23 @@ static void finish(kt__job *job, const kt_event *event) {
                          (long long)(r->decode_us + r->sample_us) * 1000);
 }
 
+/* A request without a prompt has had no choice that finished. */
 static void end(kt__job *job) {
-    (void)job;
+    if (job->n_choices) return;
+    line(job, "", 0, true);
+    (void)kt__buf_puts(&job->out, ",\"done_reason\":\"load\"}\n");
+}
+
+void kt__ollama_error_body(kt__buf *out, const char *message) {
+    (void)kt__buf_puts(out, "{\"error\":");
+    kt__wire_write_string(out, message, strlen(message));
+    (void)kt__buf_puts(out, "}\n");
 }
 
 static void error(kt__job *job, const kt_error *err) {
     const char *message = err->message[0] ? err->message : kt_status_message(err->code);
     if (!job->stream) kt__buf_clear(&job->out);
-    (void)kt__buf_puts(&job->out, "{\"error\":");
-    kt__wire_write_string(&job->out, message, strlen(message));
-    (void)kt__buf_puts(&job->out, "}\n");
+    kt__ollama_error_body(&job->out, message);
     if (!job->stream && job->begun) job->status = kt__wire_http_status(err->code);
 }
 

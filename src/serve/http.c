@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/dialects.h"
 #include "serve/guard.h"
 #include "serve/http_request.h"
 #include "serve/listener.h"
@@ -183,7 +184,10 @@ static enum MHD_Result queue(kt__http_request *r, struct MHD_Response *response,
     add_header(response, "Content-Type", type);
     add_header(response, "X-Content-Type-Options", "nosniff");
     add_header(response, "Cache-Control", "no-store");
-    if (r->job) add_header(response, "X-Request-Id", r->job->id);
+    if (r->job) {
+        add_header(response, "X-Request-Id", r->job->id);
+        add_header(response, "Request-Id", r->job->id); /* where Anthropic's clients look */
+    }
     if (status == 429 || status == 503) {
         int64_t seconds = (r->retry_ms + 999) / 1000;
         snprintf(text, sizeof text, "%lld", (long long)(seconds > 0 ? seconds : 1));
@@ -203,6 +207,19 @@ static enum MHD_Result answer_bytes(kt__http_request *r, int status, const char 
     return queue(r, response, status, type ? type : "application/json");
 }
 
+/* In the words of whom the path belongs to. */
+static void write_error(kt__http_request *r, int status, const kt_error *err) {
+    const char *path = r->route ? r->route->path : "";
+    kt__buf_clear(&r->reply);
+    if (!strncmp(path, "/v1/messages", 12)) {
+        kt__messages_error_body(&r->reply, status, err->message);
+    } else if (!strncmp(path, "/api/", 5)) {
+        kt__ollama_error_body(&r->reply, err->message);
+    } else {
+        kt__wire_write_error(&r->reply, err);
+    }
+}
+
 static enum MHD_Result answer_error(kt__http_request *r, int status, const char *allowed,
                                     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 static enum MHD_Result answer_error(kt__http_request *r, int status, const char *allowed,
@@ -212,8 +229,7 @@ static enum MHD_Result answer_error(kt__http_request *r, int status, const char 
     va_start(args, fmt);
     vsnprintf(err.message, sizeof err.message, fmt, args);
     va_end(args);
-    kt__buf_clear(&r->reply);
-    kt__wire_write_error(&r->reply, &err);
+    write_error(r, status, &err);
     kt__metrics_answer(r->http->server->metrics, r->route ? r->route->path : "other", status);
     struct MHD_Response *response =
         MHD_create_response_from_buffer(r->reply.len, r->reply.data, MHD_RESPMEM_MUST_COPY);

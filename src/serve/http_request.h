@@ -39,6 +39,11 @@ struct kt__http_request {
 };
 
 kt__server *kt__http_server(const kt__http_request *request);
+/* Ollama's answers that need no model's work: http_ollama.c */
+int kt__ollama_tags(kt__http_request *request);
+int kt__ollama_ps(kt__http_request *request);
+int kt__ollama_show(kt__http_request *request);
+int kt__ollama_version(kt__http_request *request);
 /* NULL: no such path; *allowed: the methods that it has, for 405. */
 const kt__route *kt__http_find_route(const char *method, const char *path, char *allowed,
                                      size_t size);

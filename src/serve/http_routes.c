@@ -78,35 +78,6 @@ static int post_cancel(kt__http_request *r) {
     return found ? 200 : status == KT_OK ? 404 : kt__wire_http_status(status);
 }
 
-static int get_ollama_version(kt__http_request *r) {
-    (void)kt__buf_printf(&r->reply, "{\"version\":\"%s\"}", kt_version());
-    return 200;
-}
-
-/* What Ollama's clients list; digests are not ours to give. */
-static int get_ollama_tags(kt__http_request *r) {
-    kt__server *server = kt__http_server(r);
-    (void)kt__buf_puts(&r->reply, "{\"models\":[");
-    for (size_t i = 0; i < kt__models_count(server->models); i++) {
-        kt__served_info info;
-        kt__served_get_info(kt__models_at(server->models, i), &info);
-        (void)kt__buf_puts(&r->reply, i ? ",{" : "{");
-        text_member(&r->reply, "name", info.name);
-        (void)kt__buf_putc(&r->reply, ',');
-        text_member(&r->reply, "model", info.name);
-        (void)kt__buf_printf(&r->reply,
-                             ",\"modified_at\":\"1970-01-01T00:00:00Z\",\"size\":%llu,"
-                             "\"digest\":\"\",\"details\":{\"format\":\"gguf\",",
-                             (unsigned long long)info.model.file_bytes);
-        text_member(&r->reply, "family", info.arch);
-        (void)kt__buf_putc(&r->reply, ',');
-        text_member(&r->reply, "quantization_level", info.quant);
-        (void)kt__buf_puts(&r->reply, "}}");
-    }
-    (void)kt__buf_puts(&r->reply, "]}");
-    return 200;
-}
-
 /* ---- the table ---- */
 
 static const kt__route routes[] = {
@@ -114,6 +85,7 @@ static const kt__route routes[] = {
     {"POST", "/v1/completions", &kt__dialect_completion, NULL, NULL, "cmpl-", 0},
     {"POST", "/v1/embeddings", &kt__dialect_embeddings, NULL, NULL, "embd-", 0},
     {"POST", "/v1/messages", &kt__dialect_messages, NULL, NULL, "msg_", 0},
+    {"POST", "/v1/messages/count_tokens", &kt__dialect_count_tokens, NULL, NULL, "tok_", 0},
     {"GET", "/v1/models", NULL, get_models, NULL, NULL, 0},
     {"POST", "/tokenize", &kt__dialect_tokenize, NULL, NULL, "tok-", 0},
     {"POST", "/detokenize", &kt__dialect_detokenize, NULL, NULL, "tok-", 0},
@@ -121,8 +93,11 @@ static const kt__route routes[] = {
     {"POST", "/cancel", NULL, post_cancel, NULL, NULL, 0},
     {"POST", "/api/chat", &kt__dialect_ollama_chat, NULL, NULL, "chat-", 0},
     {"POST", "/api/generate", &kt__dialect_ollama_generate, NULL, NULL, "gen-", 0},
-    {"GET", "/api/tags", NULL, get_ollama_tags, NULL, NULL, 0},
-    {"GET", "/api/version", NULL, get_ollama_version, NULL, NULL, 0},
+    {"POST", "/api/embed", &kt__dialect_ollama_embed, NULL, NULL, "embd-", 0},
+    {"POST", "/api/show", NULL, kt__ollama_show, NULL, NULL, 0},
+    {"GET", "/api/tags", NULL, kt__ollama_tags, NULL, NULL, 0},
+    {"GET", "/api/ps", NULL, kt__ollama_ps, NULL, NULL, 0},
+    {"GET", "/api/version", NULL, kt__ollama_version, NULL, NULL, 0},
     {"GET", "/health", NULL, get_health, NULL, NULL, KT__ROUTE_OPEN},
     {"GET", "/ready", NULL, get_ready, NULL, NULL, KT__ROUTE_OPEN},
     {"GET", "/metrics", NULL, get_metrics, "text/plain; version=0.0.4; charset=utf-8", NULL,

@@ -371,7 +371,7 @@ static void take_events(kt__job *job) {
 
 /* Prompts that were not begun when it was cancelled. */
 static void finish_the_rest(kt__job *job) {
-    const kt_req_report none = {.finish = KT_FINISH_CANCELLED};
+    const kt_req_report none = {.finish = KT_FINISH_CANCELLED, .stop = -1};
     for (int32_t i = 0; i < job->n_choices && !job->failed; i++) {
         if (job->choices[i].finish != KT_FINISH_NONE) continue;
         const kt_event event = {
