@@ -48,7 +48,14 @@ start() {
     fail "the server is not ready"
 }
 
+# the text of a request's answer, over HTTP
+answer_of() {
+    url=$(sed -n 's/.* ready .*http=\(http:[^ ]*\) .*/\1/p' log)
+    curl -s "$url/v1/completions" -H 'Content-Type: application/json' -d "$1" | sed 's/.*"text":"\(.*\)","logprobs".*/\1/'
+}
+
 start
+grep -q 'memory plan, bytes model=demo weights=[1-9].* kv=[1-9].* total=[1-9].* budget=' log || fail "the memory plan is in the log"
 "$kentang" ps --socket "$dir/k.sock" >out || fail "ps"
 grep -q '^demo ' out || fail "ps shows the model"
 "$kentang" ps --socket "$dir/k.sock" --json | grep -q '"models"' || fail "ps --json"
@@ -80,6 +87,75 @@ kill -TERM "$server"
 wait "$server" || fail "the exit code after SIGTERM"
 server=""
 grep -q 'stopped' log || fail "SIGTERM"
+
+# SIGHUP says what changed, what needs a restart, and what was refused
+cat >conf.toml <<'TOML'
+ctx = 256
+[limits]
+stall_s = 50
+[[models]]
+name = "demo"
+TOML
+: >log
+"$kentang" serve --config conf.toml --no-env --listen none --socket "$dir/k.sock" 2>log &
+server=$!
+hup() {
+    kill -HUP "$server"
+    for _ in $(seq 200); do
+        grep -q "$1" log && return 0
+        sleep 0.05
+    done
+    fail "SIGHUP: $1"
+}
+for _ in $(seq 200); do
+    grep -q 'ready.*http' log && break
+    sleep 0.05
+done
+sed -i 's/256/512/; s/50/60/' conf.toml
+printf '[[models]]\nname = "two"\n' >>conf.toml
+hup 'configuration reloaded from .*conf.toml'
+grep -q 'warn .*reload: ctx: 256 -> 512 needs a restart' log || fail "SIGHUP: ctx"
+grep -q 'info .*reload: limits.stall_s: 50 -> 60$' log || fail "SIGHUP: limits.stall_s"
+grep -q 'warn .*reload: the list of models needs a restart' log || fail "SIGHUP: models"
+if grep -q 'reload: limits.body' log; then fail "SIGHUP names what has not changed"; fi
+echo 'nonsense = 1' >>conf.toml
+hup 'reload refused.*conf.toml.*unknown setting'
+kill -TERM "$server"
+wait "$server" || fail "the exit code"
+server=""
+
+# what tune found is used, unless settings say otherwise; a draft model that proposes tokens
+XDG_CONFIG_HOME="$dir/config" "$kentang" tune -r 2 >out 2>&1 || fail "tune"
+echo 'ubatch=64' >>"$(ls config/kentang/tuned/*.conf)"
+export XDG_CONFIG_HOME="$dir/config"
+start
+grep -q 'model loaded.*why=tuned.*ubatch=64' log || fail "what tune found"
+kill -TERM "$server"
+wait "$server" || fail "the exit code"
+start --set tuned=false
+if grep -q 'why=tuned' log; then fail "tuned = false"; fi
+kill -TERM "$server"
+wait "$server" || fail "the exit code"
+server=""
+unset XDG_CONFIG_HOME
+"$kentang" synth --preset tiny-llama --quant q8_0 --seed 1 a.gguf >/dev/null 2>&1 || fail "synth"
+"$kentang" synth --preset tiny-llama --quant q4_0 --seed 1 b.gguf >/dev/null 2>&1 || fail "synth"
+ask='{"prompt":"one two one two one two","max_tokens":40,"temperature":0,"ignore_eos":true}'
+start -m a.gguf --set draft_tokens=-1
+plain=$(answer_of "$ask")
+kill -TERM "$server"
+wait "$server" || fail "the exit code"
+start -m a.gguf --draft-model b.gguf
+grep -q 'model loaded.*draft_model=b.gguf' log || fail "the draft model in the log"
+grep -q 'memory plan.* draft=[1-9]' log || fail "the draft model in the memory plan"
+drafted=$(answer_of "$ask")
+[ -n "$plain" ] && [ "$plain" = "$drafted" ] || fail "a draft model changed the answer"
+kill -TERM "$server"
+wait "$server" || fail "the exit code"
+if "$kentang" serve --no-config --no-env --listen none --socket "$dir/k.sock" --draft-model a.gguf 2>err; then
+    fail "a draft model of another vocabulary was taken"
+fi
+server=""
 
 # JSON lines in the log, and no word of a prompt
 start --set log.format=json

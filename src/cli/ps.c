@@ -8,16 +8,10 @@
 
 typedef struct ps_opts {
     bool json;
-    const char *socket;
+    kt__client_opts client;
 } ps_opts;
 
 static const kt__opt table[] = {
-    {.name = "socket",
-     .kind = KT__OPT_TEXT,
-     .at = offsetof(ps_opts, socket),
-     .arg = "PATH",
-     .help = "the server's socket (default: KENTANG_SOCKET_PATH, $XDG_RUNTIME_DIR/kentang.sock, "
-             "/run/kentang/kentang.sock)"},
     {.name = "json",
      .kind = KT__OPT_ON,
      .at = offsetof(ps_opts, json),
@@ -74,7 +68,8 @@ static void print(const json_t *stats) {
 
 int kt__cmd_ps(int argc, char **argv) {
     ps_opts opts = {0};
-    const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
+    const kt__opt_group groups[] = {kt__client_opts_group(&opts.client),
+                                    {"Options", table, KT__COUNT(table), &opts}};
     const kt__syntax syntax = {.command = "ps",
                                .usage = "[--socket PATH] [--json]",
                                .about = "What a running server serves and does.",
@@ -84,7 +79,7 @@ int kt__cmd_ps(int argc, char **argv) {
     json_t *answer = NULL;
     int fd, code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
-    kt_status status = kt__client_connect(opts.socket, &fd, &err);
+    kt_status status = kt__client_connect(opts.client.socket, &fd, &err);
     if (status == KT_OK) status = kt__client_ask(fd, "{\"op\":\"stats\"}", &answer, &err);
     if (status != KT_OK) {
         code = kt__cli_fail("ps", &err);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/tuned.h"
 #include "serve/http.h"
 #include "serve/sd.h"
 #include "serve/server.h"
@@ -18,7 +19,7 @@ extern char **environ;
 typedef struct serve_opts {
     bool check, no_config, no_env;
     const char *config, *env_file;
-    const char *model, *alias, *listen, *socket, *keys;
+    const char *model, *alias, *draft_model, *listen, *socket, *keys;
     const char *threads, *ctx, *mem, *parallel;
     kt__opt_texts set;
 } serve_opts;
@@ -68,6 +69,11 @@ static const kt__opt common_table[] = {
      .at = AT(alias),
      .arg = "NAME",
      .help = "what requests call the model (default: the file's name)"},
+    {.name = "draft-model",
+     .kind = KT__OPT_TEXT,
+     .at = AT(draft_model),
+     .arg = "FILE",
+     .help = "GGUF file of a small model with the same vocabulary that proposes tokens"},
     {.name = "listen",
      .kind = KT__OPT_TEXT,
      .at = AT(listen),
@@ -107,6 +113,25 @@ static const kt__opt common_table[] = {
      .help = "answers computed together (default: as memory allows, at most 16)"},
 };
 
+/* ---- what `kentang tune` found ---- */
+
+/* A number of threads that is the automatic one anyway stays automatic, and so follows quota and
+ * affinity. */
+static bool find_tuned(const kt_model_info *info, const char *isa, int n_threads_auto,
+                       kt_engine_params *params, char *date, size_t date_size) {
+    kt__tuned tuned;
+    if (!kt__tuned_load(info, isa, &tuned)) return false;
+    if (!params->n_threads && !params->n_threads_batch) {
+        if (tuned.n_threads != n_threads_auto) params->n_threads = tuned.n_threads;
+        if (tuned.n_threads_batch != n_threads_auto)
+            params->n_threads_batch = tuned.n_threads_batch;
+    }
+    if (!params->n_batch) params->n_batch = tuned.n_batch;
+    if (!params->n_ubatch) params->n_ubatch = tuned.n_ubatch;
+    snprintf(date, date_size, "%s", tuned.date);
+    return true;
+}
+
 /* ---- the configuration: file, .env, environment, options ---- */
 
 static kt_status read_files(const serve_opts *o, kt__config *c, kt__buf *strange, kt_error *err) {
@@ -137,6 +162,7 @@ static kt_status read_options(const serve_opts *o, kt__config *c, kt_error *err)
     const struct {
         const char *value, *key, *from;
     } rows[] = {{o->alias, "alias", "--alias"},
+                {o->draft_model, "draft_model", "--draft-model"},
                 {o->listen, "http.listen", "--listen"},
                 {o->socket, "socket.path", "--socket"},
                 {o->keys, "http.keys", "--keys"},
@@ -159,6 +185,7 @@ static kt_status configure(const serve_opts *o, kt__config **out, kt__buf *stran
     kt_status status = kt__config_create(&c, err);
     *out = NULL;
     if (status != KT_OK) return status;
+    c->find_tuned = find_tuned;
     status = read_files(o, c, strange, err);
     if (status == KT_OK) status = read_options(o, c, err);
     if (status == KT_OK) status = kt__config_finish(c, err);

@@ -13,6 +13,19 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+static const kt__opt table[] = {
+    {.name = "socket",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(kt__client_opts, socket),
+     .arg = "PATH",
+     .help = "the server's socket (default: KENTANG_SOCKET_PATH, $XDG_RUNTIME_DIR/kentang.sock, "
+             "/run/kentang/kentang.sock)"},
+};
+
+kt__opt_group kt__client_opts_group(kt__client_opts *opts) {
+    return (kt__opt_group){"Server", table, KT__COUNT(table), opts};
+}
+
 enum { MAX_ANSWER = 16 << 20, TIMEOUT_S = 30 };
 
 static const char *usual_path(char *out, size_t size) {

@@ -6,7 +6,15 @@
 
 #include <kentang.h>
 
+#include "cli/options.h"
+
 struct json_t;
+
+/* --socket PATH of the commands that speak with a running server. */
+typedef struct kt__client_opts {
+    const char *socket; /* NULL: the usual one */
+} kt__client_opts;
+kt__opt_group kt__client_opts_group(kt__client_opts *opts);
 
 /* path NULL: KENTANG_SOCKET_PATH, else $XDG_RUNTIME_DIR/kentang.sock, else
  * /run/kentang/kentang.sock. *fd for close(). */

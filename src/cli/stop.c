@@ -9,17 +9,11 @@
 #include "cli/socket_client.h"
 
 typedef struct stop_opts {
-    const char *socket;
+    kt__client_opts client;
     int32_t wait_s;
 } stop_opts;
 
 static const kt__opt table[] = {
-    {.name = "socket",
-     .kind = KT__OPT_TEXT,
-     .at = offsetof(stop_opts, socket),
-     .arg = "PATH",
-     .help = "the server's socket (default: KENTANG_SOCKET_PATH, $XDG_RUNTIME_DIR/kentang.sock, "
-             "/run/kentang/kentang.sock)"},
     {.name = "wait",
      .kind = KT__OPT_INT,
      .at = offsetof(stop_opts, wait_s),
@@ -43,7 +37,8 @@ static kt_status wait_for_end(int fd, int32_t seconds, kt_error *err) {
 
 int kt__cmd_stop(int argc, char **argv) {
     stop_opts opts = {.wait_s = 60};
-    const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
+    const kt__opt_group groups[] = {kt__client_opts_group(&opts.client),
+                                    {"Options", table, KT__COUNT(table), &opts}};
     const kt__syntax syntax = {
         .command = "stop",
         .usage = "[--socket PATH]",
@@ -55,7 +50,7 @@ int kt__cmd_stop(int argc, char **argv) {
     json_t *answer = NULL;
     int fd, code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
-    kt_status status = kt__client_connect(opts.socket, &fd, &err);
+    kt_status status = kt__client_connect(opts.client.socket, &fd, &err);
     if (status == KT_OK) status = kt__client_ask(fd, "{\"op\":\"stop\"}", &answer, &err);
     if (status == KT_OK) status = wait_for_end(fd, opts.wait_s, &err);
     json_decref(answer);

@@ -235,15 +235,18 @@ static kt_status set_value(kt__config *c, const kt__setting *s, const kt__toml *
 
 static kt_status read_model(kt__config *c, const kt__toml *table, const char *name,
                             kt__model_config *out, kt_error *err) {
-    static const char *const names[] = {"name", "path"};
+    static const char *const names[] = {"name", "path", "draft_model"};
+    const char **const slots[] = {&out->name, &out->path, &out->draft_path};
+    enum { N = sizeof names / sizeof names[0] };
     for (const kt__toml *v = table->first; v; v = v->next) {
         char from[256];
+        size_t i = 0;
         snprintf(from, sizeof from, "%s:%d", name, v->line);
-        bool is_name = !strcmp(v->key, "name");
-        if (!is_name && strcmp(v->key, "path") != 0) return unknown(v->key, names, 2, from, err);
+        while (i < N && strcmp(v->key, names[i]) != 0) i++;
+        if (i == N) return unknown(v->key, names, N, from, err);
         if (v->kind != KT__TOML_STRING)
             return expected(from, "a text", kt__toml_kind_name(v->kind), err);
-        kt_status status = copy_text(c, v->text, v->len, is_name ? &out->name : &out->path, err);
+        kt_status status = copy_text(c, v->text, v->len, slots[i], err);
         if (status != KT_OK) return status;
     }
     return KT_OK;
@@ -456,9 +459,12 @@ static kt_status finish_models(kt__config *c, kt_error *err) {
     if (!c->n_models) {
         c->models = kt__arena_calloc(&c->arena, 1, sizeof *c->models);
         if (!c->models) return kt__fail_nomem(err, "the configuration", sizeof *c->models);
-        c->models[c->n_models++] = (kt__model_config){c->alias, c->model};
+        c->models[c->n_models++] = (kt__model_config){c->alias, c->model, c->draft_model};
     } else if (c->model) {
         return kt__fail(err, KT_E_ARG, "`model` and [[models]] are given: choose one");
+    } else if (c->draft_model) {
+        return kt__fail(err, KT_E_ARG,
+                        "with [[models]], give draft_model in the table of its model");
     }
     for (size_t i = 0; i < c->n_models && status == KT_OK; i++) {
         kt__model_config *m = &c->models[i];
@@ -528,7 +534,7 @@ static void print_text(kt__buf *out, const char *text) {
     (void)kt__buf_putc(out, '"');
 }
 
-static void print_value(const kt__config *c, const kt__setting *s, kt__buf *out) {
+void kt__config_print_value(const kt__config *c, const kt__setting *s, kt__buf *out) {
     const void *at = (const char *)c + s->at;
     switch (s->kind) {
     case KT__SET_BOOL: (void)kt__buf_puts(out, *(const bool *)at ? "true" : "false"); break;
@@ -551,6 +557,27 @@ static void print_value(const kt__config *c, const kt__setting *s, kt__buf *out)
     }
 }
 
+static bool same_text(const char *a, const char *b) {
+    return !strcmp(a ? a : "", b ? b : "");
+}
+
+static bool same_texts(const kt__texts *a, const kt__texts *b) {
+    bool same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++) same = same_text(a->items[i], b->items[i]);
+    return same;
+}
+
+bool kt__config_same(const kt__config *a, const kt__config *b, const kt__setting *s) {
+    const void *x = (const char *)a + s->at, *y = (const char *)b + s->at;
+    switch (s->kind) {
+    case KT__SET_BOOL: return *(const bool *)x == *(const bool *)y;
+    case KT__SET_FLOAT: return !memcmp(x, y, sizeof(double));
+    case KT__SET_TEXT: return same_text(*(const char *const *)x, *(const char *const *)y);
+    case KT__SET_TEXTS: return same_texts(x, y);
+    default: return *(const int64_t *)x == *(const int64_t *)y; /* INT, MODE; SIZE is as wide */
+    }
+}
+
 void kt__config_print(const kt__config *c, kt__buf *out) {
     static const char *const tables[] = {"",     "cache",  "sampling", "socket",
                                          "http", "limits", "log"};
@@ -563,10 +590,11 @@ void kt__config_print(const kt__config *c, kt__buf *out) {
             size_t n = dot ? (size_t)(dot - s->key) : 0;
             if (n != len || memcmp(s->key, tables[t], len) != 0) continue;
             bool absent = (s->at == offsetof(kt__config, model) && !c->model) ||
-                          (s->at == offsetof(kt__config, alias) && !c->alias);
+                          (s->at == offsetof(kt__config, alias) && !c->alias) ||
+                          (s->at == offsetof(kt__config, draft_model) && !c->draft_model);
             if (*s->help) (void)kt__buf_printf(out, "# %s\n", s->help);
             (void)kt__buf_printf(out, "%s%s = ", absent ? "# " : "", dot ? dot + 1 : s->key);
-            print_value(c, s, out);
+            kt__config_print_value(c, s, out);
             (void)kt__buf_putc(out, '\n');
         }
     }
@@ -575,6 +603,8 @@ void kt__config_print(const kt__config *c, kt__buf *out) {
         print_text(out, c->models[i].name);
         if (c->models[i].path)
             (void)kt__buf_puts(out, "\npath = "), print_text(out, c->models[i].path);
+        if (c->models[i].draft_path)
+            (void)kt__buf_puts(out, "\ndraft_model = "), print_text(out, c->models[i].draft_path);
         (void)kt__buf_putc(out, '\n');
     }
 }

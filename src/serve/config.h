@@ -28,9 +28,15 @@ typedef struct kt__texts {
 } kt__texts;
 
 typedef struct kt__model_config {
-    const char *name; /* how requests call it; NULL: from the file */
-    const char *path; /* NULL: the demo model */
+    const char *name;       /* how requests call it; NULL: from the file */
+    const char *path;       /* NULL: the demo model */
+    const char *draft_path; /* of a model that proposes tokens; NULL: none */
 } kt__model_config;
+
+/* What `kentang tune` found for a model: fills in members of params that are 0, and `date` of the
+ * finding; false: nothing. Whoever starts the server lends it; the files are not this room's. */
+typedef bool kt__tuned_fn(const kt_model_info *info, const char *isa, int n_threads_auto,
+                          kt_engine_params *params, char *date, size_t date_size);
 
 typedef struct kt__config {
 #define SET_BOOL(name) bool name;
@@ -51,7 +57,8 @@ typedef struct kt__config {
 #undef SET_TEXTS
 #undef SET_MODE
     kt__model_config *models;
-    size_t n_models; /* at least 1 after kt__config_finish */
+    size_t n_models;          /* at least 1 after kt__config_finish */
+    kt__tuned_fn *find_tuned; /* or NULL */
     kt__arena arena;
     const char *file; /* that was read, or NULL */
 } kt__config;
@@ -92,6 +99,9 @@ kt_status KT_CHECKED kt__config_set_model(kt__config *config, const char *path, 
 /* Fills what follows from the rest (the socket's path, the models' names) and checks what belongs
  * together. */
 kt_status KT_CHECKED kt__config_finish(kt__config *config, kt_error *err);
+/* Whether a setting says the same in both; and its value as TOML. */
+bool kt__config_same(const kt__config *a, const kt__config *b, const kt__setting *setting);
+void kt__config_print_value(const kt__config *config, const kt__setting *setting, kt__buf *out);
 /* The whole configuration as TOML, each setting with its help. */
 void kt__config_print(const kt__config *config, kt__buf *out);
 /* Sampling and length of requests that do not say. */

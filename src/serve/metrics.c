@@ -331,6 +331,34 @@ static const row rows[] = {
     {"memory_bytes", NULL, NULL, "kind", "scratch", get_scratch},
 };
 
+/* By kind, of loaded models; and what all of them may use. */
+static void write_plans(kt__metrics *m, kt__buf *out) {
+    static const struct {
+        const char *kind;
+        size_t at;
+    } parts[] = {{"weights", offsetof(kt_mem_plan, weights_bytes)},
+                 {"kv", offsetof(kt_mem_plan, kv_bytes)},
+                 {"scratch", offsetof(kt_mem_plan, scratch_bytes)},
+                 {"tables", offsetof(kt_mem_plan, tables_bytes)},
+                 {"draft", offsetof(kt_mem_plan, draft_bytes)}};
+    uint64_t budget = 0;
+    head(out, "memory_planned_bytes", "gauge", "memory planned for a model when it was loaded");
+    for (size_t i = 0; i < kt__models_count(m->models); i++) {
+        kt__served_info info;
+        kt__served_get_info(kt__models_at(m->models, i), &info);
+        if (!info.loaded) continue;
+        if (info.plan.budget_bytes > budget) budget = info.plan.budget_bytes;
+        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+            uint64_t bytes;
+            memcpy(&bytes, (const char *)&info.plan + parts[k].at, sizeof bytes);
+            sample(out, "memory_planned_bytes", info.name, "kind", parts[k].kind, (double)bytes);
+        }
+    }
+    head(out, "memory_budget_bytes", "gauge",
+         "memory that all models together may use; 0: unknown");
+    (void)kt__buf_printf(out, "kentang_memory_budget_bytes %llu\n", (unsigned long long)budget);
+}
+
 static void write_engines(kt__metrics *m, kt__buf *out) {
     size_t n = kt__models_count(m->models);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
@@ -343,6 +371,7 @@ static void write_engines(kt__metrics *m, kt__buf *out) {
                    rows[r].get(&stats));
         }
     }
+    write_plans(m, out);
     head(out, "model_loaded", "gauge", "whether a model is loaded");
     for (size_t i = 0; i < n; i++) {
         kt__served_info info;

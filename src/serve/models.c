@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -13,12 +14,15 @@
 struct kt__served {
     kt__models *models;
     const char *name, *path; /* path NULL: the demo model */
+    const char *draft_path;  /* or NULL */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool busy; /* being loaded or unloaded, without the lock */
-    kt_model *model;
-    kt_engine *engine; /* NULL: not loaded */
-    kt_cache *cache;   /* below engine, or NULL */
+    bool busy;               /* being loaded or unloaded, without the lock */
+    kt_model *model, *draft; /* draft: proposes tokens, or NULL */
+    kt_engine *engine;       /* NULL: not loaded */
+    kt_cache *cache;         /* below engine, or NULL */
+    kt_mem_plan plan;
+    char tuned[16];
     int32_t users;
     int64_t used_us, loaded_s;
     kt_engine_stats past; /* of engines that were closed */
@@ -50,6 +54,14 @@ static kt_engine_params engine_params(const kt__config *c) {
     return p;
 }
 
+/* What tune found may be more threads than are chosen by default; those that no model uses sleep.
+ */
+static int threads_max(const kt__config *c) {
+    bool tuned = c->use_tuned && c->find_tuned && !c->threads && !c->threads_batch;
+    long n = tuned ? sysconf(_SC_NPROCESSORS_ONLN) : c->threads_batch;
+    return n > 256 ? 256 : n > 0 ? (int)n : 0; /* 256: a pool's most */
+}
+
 kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
                             kt_error *err) {
     kt_ctx_params params = kt_ctx_params_default();
@@ -61,7 +73,7 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
     m->params = engine_params(config);
     params.isa = config->isa;
     params.n_threads = (int)config->threads;
-    params.n_threads_max = (int)config->threads_batch;
+    params.n_threads_max = threads_max(config);
     params.mem_bytes = config->mem;
     params.log = kt__slog_library;
     params.log_user = log;
@@ -76,6 +88,7 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
         s->models = m;
         s->name = config->models[m->n].name;
         s->path = config->models[m->n].path;
+        s->draft_path = config->models[m->n].draft_path;
         pthread_mutex_init(&s->lock, NULL);
         pthread_cond_init(&s->changed, NULL);
     }
@@ -133,36 +146,90 @@ static void open_cache(kt__served *s, kt_engine *engine) {
     kt__slog_line(s->models->log, KT_LOG_WARN, "%s: no disk cache: %s", s->name, err.message);
 }
 
-static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
+/* What was set wins over what tune found, and that over what is chosen. */
+static void use_tuned(kt__served *s, const kt_model *model, kt_engine_params *params) {
+    const kt__models *m = s->models;
+    kt_model_info info;
+    s->tuned[0] = '\0';
+    if (!m->config->use_tuned || !m->config->find_tuned) return;
+    kt_model_get_info(model, &info);
+    if (!m->config->find_tuned(&info, kt_ctx_isa(m->ctx), kt_ctx_n_threads(m->ctx), params,
+                               s->tuned, sizeof s->tuned))
+        s->tuned[0] = '\0';
+}
+
+static kt_status open_file(kt__served *s, const char *path, kt_model **out, kt_error *err) {
     kt__models *m = s->models;
     kt_model_params params = kt_model_params_default();
     params.use_mmap = m->config->use_mmap;
     params.use_mlock = m->config->use_mlock;
-    *model = NULL;
-    *engine = NULL;
-    kt_status status = s->path ? kt_model_open(m->ctx, s->path, &params, model, err)
-                               : kt_model_open_demo(m->ctx, &params, model, err);
-    if (status == KT_OK) status = kt_engine_open(*model, &m->params, engine, err);
-    if (status == KT_OK) open_cache(s, *engine);
-    if (status == KT_OK) status = kt_engine_start(*engine, err);
-    if (status == KT_OK) return KT_OK;
+    return path ? kt_model_open(m->ctx, path, &params, out, err)
+                : kt_model_open_demo(m->ctx, &params, out, err);
+}
+
+static void close_engine(kt__served *s, kt_model *model, kt_engine *engine) {
     kt_cache_close(s->cache);
     s->cache = NULL;
-    kt_engine_close(*engine);
-    kt_model_close(*model);
+    kt_engine_close(engine);
+    kt_model_close(s->draft);
+    s->draft = NULL;
+    kt_model_close(model);
+}
+
+static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
+    kt_engine_params params = s->models->params;
+    *model = NULL;
+    *engine = NULL;
+    kt_status status = open_file(s, s->path, model, err);
+    if (status == KT_OK && s->draft_path) status = open_file(s, s->draft_path, &s->draft, err);
+    params.draft = s->draft;
+    if (status == KT_OK) use_tuned(s, *model, &params);
+    if (status == KT_OK) status = kt_engine_plan(*model, &params, &s->plan, err);
+    if (status == KT_OK) status = kt_engine_open(*model, &params, engine, err);
+    if (status == KT_OK) open_cache(s, *engine);
+    if (status == KT_OK) status = kt_engine_start(*engine, err);
+    if (status != KT_OK) close_engine(s, *model, *engine);
     return status;
 }
 
-static void tell_loaded(kt__served *s, const kt_engine *engine, int64_t ms) {
+static void tell_loaded(kt__served *s, const kt_model *model, const kt_engine *engine, int64_t ms) {
     kt_engine_info info;
+    kt_model_info of;
     kt_engine_get_info(engine, &info);
-    const kt__slog_field fields[] = {{"model", s->name, 0},
-                                     {"ms", NULL, (double)ms},
-                                     {"context", NULL, (double)info.n_ctx},
-                                     {"parallel", NULL, (double)info.n_parallel},
-                                     {"threads", NULL, (double)info.n_threads},
-                                     {"kv_bytes", NULL, (double)info.kv_bytes_max}};
+    kt_model_get_info(model, &of);
+    const kt__slog_field fields[] = {
+        {"model", s->name, 0},
+        {"ms", NULL, (double)ms},
+        {"arch", of.arch, 0},
+        {"quant", of.quant, 0},
+        {"isa", kt_ctx_isa(s->models->ctx), 0},
+        {"threads", NULL, (double)info.n_threads},
+        {"threads_batch", NULL, (double)info.n_threads_batch},
+        {"why", s->tuned[0] ? "tuned" : kt_ctx_n_threads_why(s->models->ctx), 0},
+        {"context", NULL, (double)info.n_ctx},
+        {"batch", NULL, (double)info.n_batch},
+        {"ubatch", NULL, (double)info.n_ubatch},
+        {"parallel", NULL, (double)info.n_parallel},
+        {"draft_model", s->draft_path ? s->draft_path : "none", 0}};
     kt__slog_write(s->models->log, KT_LOG_INFO, "model loaded", fields,
+                   sizeof fields / sizeof fields[0]);
+}
+
+/* The same figures as /props and /metrics have. */
+static void tell_plan(kt__served *s) {
+    const kt_mem_plan *p = &s->plan;
+    const kt__slog_field fields[] = {{"model", s->name, 0},
+                                     {"weights", NULL, (double)p->weights_bytes},
+                                     {"kv", NULL, (double)p->kv_bytes},
+                                     {"scratch", NULL, (double)p->scratch_bytes},
+                                     {"tables", NULL, (double)p->tables_bytes},
+                                     {"draft", NULL, (double)p->draft_bytes},
+                                     {"total", NULL, (double)p->total_bytes},
+                                     {"others", NULL, (double)p->others_bytes},
+                                     {"budget", NULL, (double)p->budget_bytes},
+                                     {"weights_counted", p->weights_counted ? "yes" : "no", 0},
+                                     {"kv_positions", NULL, (double)p->kv_positions}};
+    kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,
                    sizeof fields / sizeof fields[0]);
 }
 
@@ -175,7 +242,8 @@ static kt_status load(kt__served *s, kt_error *err) {
     pthread_mutex_unlock(&s->lock);
     kt_status status = open_engine(s, &model, &engine, err);
     if (status == KT_OK) {
-        tell_loaded(s, engine, (kt__now_us() - begin_us) / 1000);
+        tell_loaded(s, model, engine, (kt__now_us() - begin_us) / 1000);
+        tell_plan(s);
     } else {
         kt__slog_line(s->models->log, KT_LOG_ERROR, "cannot load %s: %s", s->name, err->message);
     }
@@ -257,6 +325,8 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
     if (s->engine) {
         out->loaded = true;
         out->loaded_s = s->loaded_s;
+        out->plan = s->plan;
+        snprintf(out->tuned, sizeof out->tuned, "%s", s->tuned);
         kt_model_get_info(s->model, &out->model);
         kt_engine_get_info(s->engine, &out->engine);
         snprintf(out->arch, sizeof out->arch, "%s", out->model.arch);
@@ -281,10 +351,7 @@ static void unload(kt__served *s, int64_t drain_ms) {
     s->loaded_s = 0;
     pthread_mutex_unlock(&s->lock);
     kt_engine_stop(engine, drain_ms);
-    kt_cache_close(s->cache);
-    s->cache = NULL;
-    kt_engine_close(engine);
-    kt_model_close(s->model);
+    close_engine(s, s->model, engine);
     kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded", s->name);
     pthread_mutex_lock(&s->lock);
     s->model = NULL;
@@ -321,9 +388,7 @@ void kt__models_free(kt__models *m) {
     if (!m) return;
     for (size_t i = 0; i < m->n; i++) {
         kt__served *s = &m->list[i];
-        kt_cache_close(s->cache);
-        kt_engine_close(s->engine);
-        kt_model_close(s->model);
+        close_engine(s, s->model, s->engine);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }

@@ -84,6 +84,22 @@ static void text_member(kt__buf *out, const char *key, const char *text) {
     kt__wire_write_string(out, text, strlen(text));
 }
 
+/* What was planned when the model was loaded. */
+static void write_plan(kt__buf *out, const kt__served_info *info) {
+    const kt_mem_plan *p = &info->plan;
+    (void)kt__buf_printf(
+        out,
+        ",\"plan\":{\"weights_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu,"
+        "\"tables_bytes\":%llu,\"draft_bytes\":%llu,\"total_bytes\":%llu,\"others_bytes\":%llu,"
+        "\"budget_bytes\":%llu,\"weights_counted\":%s,\"kv_positions\":%lld},",
+        (unsigned long long)p->weights_bytes, (unsigned long long)p->kv_bytes,
+        (unsigned long long)p->scratch_bytes, (unsigned long long)p->tables_bytes,
+        (unsigned long long)p->draft_bytes, (unsigned long long)p->total_bytes,
+        (unsigned long long)p->others_bytes, (unsigned long long)p->budget_bytes,
+        p->weights_counted ? "true" : "false", (long long)p->kv_positions);
+    text_member(out, "tuned", info->tuned);
+}
+
 static void write_model(kt__buf *out, kt__served *served) {
     kt__served_info info;
     kt_engine_stats st;
@@ -105,6 +121,7 @@ static void write_model(kt__buf *out, kt__served *served) {
             (unsigned long long)info.model.n_params, (unsigned long long)info.model.file_bytes,
             (unsigned long long)st.mem_weights_bytes, (unsigned long long)st.mem_kv_bytes,
             (unsigned long long)st.mem_scratch_bytes);
+        write_plan(out, &info);
     }
     (void)kt__buf_printf(
         out,
@@ -290,28 +307,53 @@ static void keep_old(kt__server *s, void *old_config, void *old_keys) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Settings that a reload cannot change keep the values that are in force. */
+/* "sampling.top_k: 40 -> 20" */
+static void tell_change(kt__server *s, const kt__config *now, const kt__config *next,
+                        const kt__setting *setting) {
+    kt__buf was, is;
+    kt__buf_init(&was, 400);
+    kt__buf_init(&is, 400);
+    kt__config_print_value(now, setting, &was);
+    kt__config_print_value(next, setting, &is);
+    bool live = setting->live;
+    kt__slog_line(&s->log, live ? KT_LOG_INFO : KT_LOG_WARN, "reload: %s: %s -> %s%s", setting->key,
+                  was.failed ? "..." : was.data, is.failed ? "..." : is.data,
+                  live ? "" : " needs a restart: not changed");
+    kt__buf_free(&was);
+    kt__buf_free(&is);
+}
+
+static bool same_name(const char *a, const char *b) {
+    return !strcmp(a ? a : "", b ? b : "");
+}
+
+static bool same_models(const kt__config *a, const kt__config *b) {
+    bool same = a->n_models == b->n_models;
+    for (size_t i = 0; same && i < a->n_models; i++) {
+        const kt__model_config *x = &a->models[i], *y = &b->models[i];
+        same = same_name(x->name, y->name) && same_name(x->path, y->path) &&
+               same_name(x->draft_path, y->draft_path);
+    }
+    return same;
+}
+
+/* Says what is different; settings that a reload cannot change keep the values that are in force.
+ */
 static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
+    static const size_t sizes[] = {sizeof(bool),     sizeof(int64_t), sizeof(double),
+                                   sizeof(uint64_t), sizeof(char *),  sizeof(kt__texts),
+                                   sizeof(int64_t)};
     size_t n;
     const kt__setting *settings = kt__config_settings(&n);
     for (size_t i = 0; i < n; i++) {
-        static const size_t sizes[] = {sizeof(bool),     sizeof(int64_t), sizeof(double),
-                                       sizeof(uint64_t), sizeof(char *),  sizeof(kt__texts),
-                                       sizeof(int64_t)};
-        if (settings[i].live) continue;
-        const char *from = (const char *)now + settings[i].at;
-        char *to = (char *)next + settings[i].at;
-        const char *was = NULL, *is = NULL;
-        if (settings[i].kind == KT__SET_TEXT) {
-            memcpy(&was, from, sizeof was);
-            memcpy(&is, to, sizeof is);
-        }
-        bool same = settings[i].kind == KT__SET_TEXT ? !strcmp(was ? was : "", is ? is : "")
-                                                     : !memcmp(from, to, sizes[settings[i].kind]);
-        if (!same)
-            kt__slog_line(&s->log, KT_LOG_WARN, "reload: %s needs a restart", settings[i].key);
-        memcpy(to, from, sizes[settings[i].kind]);
+        const kt__setting *setting = &settings[i];
+        if (!kt__config_same(now, next, setting)) tell_change(s, now, next, setting);
+        if (setting->live) continue;
+        memcpy((char *)next + setting->at, (const char *)now + setting->at, sizes[setting->kind]);
     }
+    if (!same_models(now, next))
+        kt__slog_line(&s->log, KT_LOG_WARN,
+                      "reload: the list of models needs a restart: not changed");
     next->models = now->models;
     next->n_models = now->n_models;
 }
@@ -320,18 +362,23 @@ void kt__server_reload(kt__server *s, kt__config *next) {
     const kt__config *now = kt__server_config(s);
     kt_error err;
     kt__keys *keys;
-    keep_fixed(s, now, next);
     if (read_keys(next, &keys, &err) != KT_OK || (atomic_load(&s->keys) && !keys)) {
-        kt__slog_line(&s->log, KT_LOG_ERROR, "reload refused: %s",
+        kt__slog_line(&s->log, KT_LOG_ERROR, "reload refused, all is as before: %s",
                       next->keys ? err.message : "keys cannot be taken away without a restart");
         kt__config_free(next);
         return;
     }
+    keep_fixed(s, now, next);
+    if (keys) kt__slog_line(&s->log, KT_LOG_INFO, "reload: keys read from %s", next->keys);
+    if (now->tls_cert)
+        kt__slog_line(&s->log, KT_LOG_INFO,
+                      "reload: certificate and key are read at start; a new one needs a restart");
     atomic_store(&s->log.level, (int)kt__slog_level(next->log_level));
     keep_old(s, (void *)(uintptr_t)now, atomic_load(&s->keys));
     atomic_store_explicit(&s->config, next, memory_order_release);
     atomic_store(&s->keys, keys);
-    kt__slog_line(&s->log, KT_LOG_INFO, "configuration reloaded");
+    kt__slog_line(&s->log, KT_LOG_INFO, "configuration reloaded%s%s", next->file ? " from " : "",
+                  next->file ? next->file : "");
 }
 
 /* ---- stopping ---- */
