@@ -82,6 +82,18 @@ await test("openai: completions", async () => {
   assert.ok(n > 0);
 });
 
+await test("openai: completions of several prompts", async () => {
+  const options = { model: "demo", max_tokens: 5, seed: 7, n: 2 };
+  const prompt = ["Once upon", "The dog", "Once upon"];
+  const r = await openai.completions.create({ ...options, prompt });
+  assert.deepEqual(r.choices.map((c) => c.index), [0, 1, 2, 3, 4, 5]);
+  assert.equal(r.choices[0].text, r.choices[4].text);
+  const got = Array(6).fill("");
+  const stream = await openai.completions.create({ ...options, prompt, stream: true });
+  for await (const chunk of stream) for (const c of chunk.choices) got[c.index] += c.text;
+  assert.deepEqual(got, r.choices.map((c) => c.text));
+});
+
 await test("openai: embeddings and models", async () => {
   const r = await openai.embeddings.create({ model: "demo", input: ["a", "b"] });
   assert.equal(r.data.length, 2);
@@ -165,6 +177,30 @@ await test("anthropic: messages, streamed and not", async () => {
   assert.equal(final.content[0].text, whole.content[0].text);
   assert.equal(final.stop_reason, whole.stop_reason);
   await assert.rejects(anthropic.messages.create({ ...options, model: "none" }), Anthropic.NotFoundError);
+  await assert.rejects(
+    anthropic.messages.create({ ...options, thinking: { type: "enabled", budget_tokens: 1024 } }),
+    (e) => e instanceof Anthropic.BadRequestError && e.error.error.type === "invalid_request_error",
+  );
+  const { input_tokens } = await anthropic.messages.countTokens({ model: "demo", messages: question });
+  const seen = [];
+  const events = await anthropic.messages.create({
+    ...options,
+    system: [{ type: "text", text: "Be brief." }],
+    stop_sequences: ["#~#", "e"],
+    stream: true,
+  });
+  for await (const event of events) {
+    if (event.type !== seen.at(-1)?.type) seen.push(event);
+  }
+  assert.deepEqual(
+    seen.map((e) => e.type).filter((t) => t !== "content_block_delta"),
+    ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"],
+  );
+  assert.ok(seen[0].message.usage.input_tokens > input_tokens);
+  const delta = seen.find((e) => e.type === "message_delta");
+  assert.equal(delta.delta.stop_reason, "stop_sequence");
+  assert.equal(delta.delta.stop_sequence, "e");
+  assert.ok(delta.usage.output_tokens > 0);
 });
 
 await test("ollama: chat, generate, list", async () => {
@@ -180,6 +216,13 @@ await test("ollama: chat, generate, list", async () => {
   assert.equal(generated.response, text);
   assert.equal((await ollama.list()).models[0].name, "demo");
   await assert.rejects(ollama.chat({ model: "none", messages: question }));
+  assert.equal((await ollama.show({ model: "demo:latest" })).capabilities[0], "completion");
+  assert.equal((await ollama.ps()).models[0].name, "demo");
+  assert.equal((await ollama.embed({ model: "demo", input: ["a", "b"] })).embeddings.length, 2);
+  assert.ok((await ollama.version()).version);
+  const kept = await ollama.chat({ model: "demo", messages: question, options, keep_alive: "5m", think: false });
+  assert.equal(kept.message.content, text);
+  assert.equal((await ollama.generate({ model: "demo", prompt: "" })).done_reason, "load");
 });
 
 console.log(`${passed} passed`);
