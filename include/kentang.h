@@ -395,10 +395,11 @@ typedef struct kt_gen_params {
 
 typedef struct kt_gen_result {
     kt_finish finish;
-    uint64_t seed;       /* repeats the run */
-    int32_t n_prompt;    /* prompt tokens */
-    int32_t n_cached;    /* of these, found in the sequence already */
-    int32_t n_generated; /* sampled tokens, the end-of-turn token included */
+    uint64_t seed;                 /* repeats the run */
+    int32_t n_prompt;              /* prompt tokens */
+    int32_t n_cached;              /* of these, found in the sequence already */
+    int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
+    int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
     double prefill_ms, decode_ms, first_token_ms; /* wall time; first token counted from the call */
     double sample_ms;                             /* part of decode_ms */
 } kt_gen_result;
@@ -536,18 +537,18 @@ typedef struct kt_req_report {
     int32_t n_preempted;           /* times it was suspended */
     int32_t n_recomputed;          /* tokens computed again after that */
     int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
-    int32_t stop; /* with KT_FINISH_STOP: which of kt_gen_params.stop ended it; else -1 */
-    int64_t total_us;              /* from the submission to the end */
-    int64_t first_token_us;        /* from the submission; 0: none came */
-    int64_t tokenize_us;           /* template and tokenizer */
-    int64_t queue_us;              /* until it was started, and while suspended */
-    int64_t prefill_us;            /* in batches of its prompt */
-    int64_t decode_us;             /* in batches of its tokens */
-    int64_t sample_us;             /* sampler, text, stop strings, callbacks */
-    int64_t wait_us;               /* started, while others' batches ran */
-    int64_t held_us;               /* while the reader of its events did not keep up */
-    const char *bottleneck;        /* "queue", "tokenize", "prefill", "decode", "sampling", "other
-                                      requests",        "reader": the largest */
+    int32_t stop;           /* with KT_FINISH_STOP: which of kt_gen_params.stop ended it; else -1 */
+    int64_t total_us;       /* from the submission to the end */
+    int64_t first_token_us; /* from the submission; 0: none came */
+    int64_t tokenize_us;    /* template and tokenizer */
+    int64_t queue_us;       /* until it was started, and while suspended */
+    int64_t prefill_us;     /* in batches of its prompt */
+    int64_t decode_us;      /* in batches of its tokens */
+    int64_t sample_us;      /* sampler, text, stop strings, callbacks */
+    int64_t wait_us;        /* started, while others' batches ran */
+    int64_t held_us;        /* while the reader of its events did not keep up */
+    const char *bottleneck; /* "queue", "tokenize", "prefill", "decode", "sampling", "other
+                               requests",        "reader": the largest */
     kt_cache_miss miss;
 } kt_req_report;
 

@@ -395,6 +395,52 @@ static void test_sequences_and_requests_take_turns(void **state) {
     close_engine(w);
 }
 
+/* ---- cancelled in a shared batch ---- */
+
+/* As soon as it runs, its batch is to pause between two parts of a layer. */
+static void pause_when_started(void *user, const kt_event *event) {
+    note_event(user, event);
+    if (event->kind == KT_EVENT_STARTED) atomic_store(&event->req->engine->look, true);
+}
+
+/* Two prompts in one batch: the cancelled one's blocks are back at once, the other's answer stays
+ * what it is. */
+static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
+    world *w = *state;
+    static answer a, b, alone;
+    kt_error err;
+    kt_engine_stats stats;
+    kt_engine_params ep = {.n_parallel = 4, .n_ctx = 2048};
+    answer *both[] = {&a, &b};
+    const int which[] = {10, 3};
+    uint64_t blocks[2];
+    answer_alone(w, 3, &alone);
+    open_engine(w, &ep);
+    for (int i = 0; i < 2; i++) {
+        kt_request r = request_of(w, which[i]);
+        memset(both[i], 0, sizeof *both[i]);
+        r.on_event = pause_when_started;
+        r.user = both[i];
+        r.cache_scope = i ? "b" : "a";
+        blocks[i] = (r.n_ids + KT__PAGE_POS - 1) / KT__PAGE_POS;
+        MUST(kt_engine_submit(w->engine, &r, &both[i]->req, &err));
+        w->open[w->n_open++] = both[i]->req;
+    }
+    (void)step(w, 1);
+    kt_engine_get_stats(w->engine, &stats);
+    assert_int_equal(stats.kv_blocks_used, blocks[0] + blocks[1]);
+    assert_int_equal(a.n_tokens + b.n_tokens, 0);
+    kt_req_cancel(a.req);
+    (void)step(w, 1);
+    kt_engine_get_stats(w->engine, &stats);
+    assert_int_equal(a.finish, KT_FINISH_CANCELLED);
+    assert_true(stats.kv_blocks_used <= blocks[1] + 1);
+    run_to_end(w, false);
+    expect_same(3, &alone, &b);
+    expect_idle(w);
+    close_engine(w);
+}
+
 int main(void) {
     static world w;
     const struct CMUnitTest tests[] = {
@@ -415,6 +461,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_embeddings_do_not_depend_on_slices, &w),
         cmocka_unit_test_prestate(test_answers_held_to_json, &w),
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),
+        cmocka_unit_test_prestate(test_cancel_in_a_shared_batch_frees_its_blocks, &w),
     };
     world_open(&w);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

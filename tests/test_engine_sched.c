@@ -200,6 +200,18 @@ static void prefill_abort(void *user) {
     f->n_slices = 0;
 }
 
+static void prefill_leave(void *user, kt__task *task) {
+    fake *f = user;
+    int n = 0;
+    assert_true(of(task)->in_batch);
+    of(task)->in_batch = false;
+    for (int i = 0; i < f->n_slices; i++) {
+        if (f->slices[i].task != task) f->slices[n++] = f->slices[i];
+    }
+    assert_int_equal(n, f->n_slices - 1);
+    f->n_slices = n;
+}
+
 static void end(void *user, kt__task *task) {
     fake_task *t = of(task);
     t->n_end++;
@@ -216,9 +228,9 @@ static void release(void *user, kt__task *task) {
     t->n_release++;
 }
 
-static const kt__sched_ops ops = {now_us,      start,         load, fork_task, reserve,
-                                  pages_left,  pages_most,    drop, decode,    prefill_begin,
-                                  prefill_run, prefill_abort, end,  release};
+static const kt__sched_ops ops = {
+    now_us, start,         load,        fork_task,     reserve,       pages_left, pages_most, drop,
+    decode, prefill_begin, prefill_run, prefill_abort, prefill_leave, end,        release};
 
 /* ---- building ---- */
 
@@ -459,14 +471,20 @@ static void test_cancel_frees_at_once(void **state) {
     assert_int_equal(t->n_release, 1);
     assert_int_equal(f->n_used, 0);
     assert_true(f->now_us - before_us < 100000);
-    /* beside another one in the same batch: its event comes at once, its pages with the batch */
+    /* beside another one in the same batch, which goes on */
     fake_task *a = add(s, f, "a", 200, 10), *b = add(s, f, "a", 200, 10);
     (void)kt__sched_step(s);
     assert_true(a->in_batch && b->in_batch);
     a->cancel = true;
+    int unit = f->unit, before = f->n_used, pages = a->pages;
+    before_us = f->now_us;
     (void)kt__sched_step(s);
-    assert_int_equal(a->n_end, 1);
+    assert_int_equal(a->n_release, 1);
+    assert_int_equal(f->n_used, before - pages);
+    assert_true(f->now_us - before_us < 100000);
+    assert_true(b->in_batch && f->unit > unit);
     run(s, f, 1000);
+    assert_int_equal(f->n_prefilled, 512 + 400);
     assert_int_equal(b->n_got, 10);
     finish(s, f);
 }
@@ -522,7 +540,8 @@ static void test_predictions(void **state) {
             for (int i = 0; i < 5; i++) (void)kt__sched_step(s);
         }
         kt__sched_get_load(s, &load);
-        kt__forecast forecast = kt__sched_predict(&load, 2000, 200);
+        const kt__wish wish = {0, kt__client_key("a"), 2000, 200};
+        kt__forecast forecast = kt__sched_predict(&load, &wish);
         fake_task *t = add(s, f, "a", 2000, 200);
         while (t->n_end == 0) (void)kt__sched_step(s);
         int64_t first_us = t->first_us - t->task.arrival_us,
@@ -530,6 +549,47 @@ static void test_predictions(void **state) {
         assert_true(forecast.first_us > first_us * 2 / 3 && forecast.first_us < first_us * 4 / 3);
         assert_true(forecast.all_us > all_us * 2 / 3 && forecast.all_us < all_us * 4 / 3);
         run(s, f, 10000);
+        finish(s, f);
+    }
+}
+
+/* What goes first counts, and nothing else: full lanes and a queue of one client at priority 0, and
+ * the forecast, by a copy of the load, against what comes. */
+static void test_predictions_know_the_order(void **state) {
+    (void)state;
+    static const struct {
+        int32_t priority;
+        const char *client;
+        int64_t most_us; /* 0: at least a minute */
+    } cases[] = {{1, "a", 8000000}, {0, "b", 20000000}, {0, "a", 0}, {-1, "c", 0}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        fake *f = new_fake(1);
+        kt__sched_load load;
+        f->n_parallel = 4;
+        kt__sched *s = new_sched(f);
+        add(s, f, "a", 1000, 100);
+        add(s, f, "a", 500, 50);
+        run(s, f, 10000);
+        for (int i = 0; i < 24; i++) add(s, f, "a", 200, 300);
+        for (int i = 0; i < 40; i++) (void)kt__sched_step(s);
+        kt__sched_get_load(s, &load);
+        const kt__wish wish = {cases[k].priority, kt__client_key(cases[k].client), 100, 20};
+        kt__forecast forecast = kt__sched_predict(&load, &wish);
+        fake_task *t = new_task(f, cases[k].client, 100, 20);
+        t->task.priority = cases[k].priority;
+        kt__sched_add(s, &t->task);
+        while (t->n_end == 0) (void)kt__sched_step(s);
+        int64_t first_us = t->first_us - t->task.arrival_us;
+        bool in_class =
+            cases[k].most_us ? forecast.first_us < cases[k].most_us : forecast.first_us > 60000000;
+        if (!in_class)
+            fail_msg("case %zu: predicted %lld us, came after %lld", k,
+                     (long long)forecast.first_us, (long long)first_us);
+        if (forecast.first_us > 2 * first_us + 1000000 ||
+            forecast.first_us < first_us / 2 - 1000000)
+            fail_msg("case %zu: predicted %lld us, came after %lld", k,
+                     (long long)forecast.first_us, (long long)first_us);
+        run(s, f, 100000);
         finish(s, f);
     }
 }
@@ -546,6 +606,7 @@ int main(void) {
         cmocka_unit_test(test_slow_readers_hold_up_nobody),
         cmocka_unit_test(test_out_of_pages_alone),
         cmocka_unit_test(test_predictions),
+        cmocka_unit_test(test_predictions_know_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

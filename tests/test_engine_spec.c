@@ -11,9 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/runner.h"
-#include "engine/service.h"
-#include "engine/spec.h"
+#include "engine/proposer.h"
 #include "model_fixture.h"
 #include "requests_world.h"
 
@@ -123,7 +121,7 @@ static void run_all(world *w, int n_draft, bool eager, answer *out, int n, kt_en
     ep.draft = draft_model;
     MUST(kt_tokenize(w->model, repetitive, strlen(repetitive), 0, ids, 256, &n_ids, &err));
     open_engine(w, &ep);
-    kt__runner_set_eager(w->engine->service->runner, eager);
+    kt__proposer_set_eager(w->engine->proposer, eager);
     for (int i = 0; i < n; i++) {
         kt_request r = request_of(w, i);
         r.gen.n_predict = 100;
@@ -209,6 +207,124 @@ static void test_a_draft_model_changes_nothing(void **state) {
     remove(path);
 }
 
+/* ---- over sequences ---- */
+
+/* The i-th request by kt_generate's steps, with requests beside it where `disturbed`: its last
+ * step's rows are then lost now and then. */
+static void answer_by_steps(world *w, int i, bool disturbed, kt_seq *seq, answer *out) {
+    kt_error err;
+    kt_req *req;
+    kt_gen_result result;
+    static answer other;
+    kt_request r = request_of(w, i);
+    kt_finish finish = KT_FINISH_NONE;
+    r.gen.n_predict = 80;
+    memset(out, 0, sizeof *out);
+    MUST(kt_seq_truncate(seq, 0, &err));
+    MUST(kt_req_open(seq, r.ids, r.n_ids, &r.gen, &req, &err));
+    for (int k = 0; finish == KT_FINISH_NONE; k++) {
+        const char *text;
+        size_t len;
+        int32_t id;
+        MUST(kt_req_step(req, &text, &len, &id, &finish, &err));
+        (void)note_text(out, text, len, id);
+        /* what was proposed and computed ahead does not show */
+        assert_int_equal(kt_seq_len(seq), r.n_ids + (size_t)k);
+        if (!disturbed || k % 7 != 3) continue;
+        submit(w, 4, &other);
+        run_to_end(w, false);
+    }
+    kt_req_get_result(req, &result);
+    out->finish = finish;
+    out->report.n_generated = result.n_generated;
+    out->report.n_drafted = result.n_drafted;
+    out->report.n_accepted = result.n_accepted;
+    memcpy(out->ids, kt_seq_tokens(seq), kt_seq_len(seq) * sizeof *out->ids);
+    kt_req_close(req);
+}
+
+static void test_sequences_speculate_and_answer_the_same(void **state) {
+    world *w = *state;
+    static answer plain, other;
+    kt_error err;
+    kt_model *same;
+    int n_drafted = 0, n_accepted = 0;
+    MUST(kt_model_open_demo(w->ctx, NULL, &same, &err));
+    for (int with_draft = 0; with_draft < 2; with_draft++) {
+        kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512, .n_draft = -1, .n_seq_max = 2};
+        kt_engine *engines[2];
+        kt_seq *seqs[2], *second;
+        for (int k = 0; k < 2; k++) {
+            MUST(kt_engine_open(w->model, &ep, &engines[k], &err));
+            MUST(kt_seq_open(engines[k], &seqs[k], &err));
+            ep.n_draft = 6;
+            ep.draft = with_draft ? same : NULL;
+        }
+        kt__proposer_set_eager(engines[1]->proposer, true);
+        for (int i = 0; i < 12; i++) {
+            w->engine = engines[0];
+            answer_by_steps(w, i, false, seqs[0], &plain);
+            assert_int_equal(plain.report.n_drafted, 0);
+            w->engine = engines[1];
+            w->n_open = 0;
+            if (i == 6) MUST(kt_seq_open(engines[1], &second, &err));
+            answer_by_steps(w, i, i % 3 == 1, seqs[1], &other);
+            for (int k = 0; k < w->n_open; k++) kt_req_close(w->open[k]);
+            other.n_finished = 1;
+            expect_same(i, &plain, &other);
+            assert_int_equal(kt_seq_len(seqs[0]), kt_seq_len(seqs[1]));
+            assert_memory_equal(plain.ids, other.ids, kt_seq_len(seqs[0]) * sizeof *plain.ids);
+            assert_memory_equal(kt_seq_logits(seqs[0]), kt_seq_logits(seqs[1]),
+                                (size_t)w->model->info.n_vocab * sizeof(float));
+            n_drafted += other.report.n_drafted;
+            n_accepted += other.report.n_accepted;
+        }
+        kt_seq_close(second);
+        for (int k = 0; k < 2; k++) {
+            kt_seq_close(seqs[k]);
+            assert_true(engines[k]->n_seq == 0);
+            kt_engine_close(engines[k]);
+        }
+        w->engine = NULL;
+    }
+    kt_model_close(same);
+    if (n_accepted <= 100 || n_drafted <= n_accepted)
+        fail_msg("%d of %d proposals right", n_accepted, n_drafted);
+}
+
+/* Stopped in the middle of what was right, the sequence is where plain decoding would be. */
+static bool stop_at(void *user, const char *text, size_t len, int32_t id) {
+    (void)text, (void)len, (void)id;
+    return --*(int *)user > 0;
+}
+
+static void test_cancelled_among_proposals(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_request r = request_of(w, 0);
+    r.gen.n_predict = 60;
+    for (int after = 1; after < 40; after += 6) {
+        size_t len[2];
+        for (int k = 0; k < 2; k++) {
+            int left = after;
+            kt_seq *seq;
+            kt_gen_result result;
+            kt_engine_params ep = {
+                .n_ctx = 512, .n_draft = k ? 6 : -1, .draft = k ? w->model : NULL};
+            open_engine(w, &ep);
+            kt__proposer_set_eager(w->engine->proposer, true);
+            MUST(kt_seq_open(w->engine, &seq, &err));
+            MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, stop_at, &left, &result, &err));
+            assert_int_equal(result.finish, KT_FINISH_CANCELLED);
+            len[k] = kt_seq_len(seq);
+            kt_seq_close(seq);
+            expect_idle(w);
+            close_engine(w);
+        }
+        assert_int_equal(len[0], len[1]);
+    }
+}
+
 int main(void) {
     static world w;
     const struct CMUnitTest tests[] = {
@@ -218,6 +334,8 @@ int main(void) {
         cmocka_unit_test(test_costs_between_measurements),
         cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
         cmocka_unit_test_prestate(test_a_draft_model_changes_nothing, &w),
+        cmocka_unit_test_prestate(test_sequences_speculate_and_answer_the_same, &w),
+        cmocka_unit_test_prestate(test_cancelled_among_proposals, &w),
     };
     world_open(&w);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

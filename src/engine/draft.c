@@ -124,10 +124,10 @@ kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_err
     return kt__kv_table_init(&seq->table, engine->params.n_ctx, err);
 }
 
-void kt__draft_seq_drop(kt__draft *d, kt__draft_seq *seq) {
-    if (!d || !seq->table.pages) return;
-    kt__kv_table_truncate(d->kv, &seq->table, 0);
-    seq->n_done = 0;
+void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
+    if (!d || !seq->table.pages || seq->n_done <= n_keep) return;
+    kt__kv_table_truncate(d->kv, &seq->table, n_keep);
+    seq->n_done = (int32_t)n_keep;
 }
 
 /* ---- batches ---- */
@@ -166,7 +166,7 @@ static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
         d->ready[n_ready++] = ask;
     }
     if (b.n_tok == 0 || run(d, &b)) return n_ready;
-    for (int i = 0; i < n; i++) kt__draft_seq_drop(d, asks[i].seq);
+    for (int i = 0; i < n; i++) kt__draft_seq_trim(d, asks[i].seq, 0);
     return 0;
 }
 
@@ -249,12 +249,8 @@ void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__spec_
 void kt__draft_learn(kt__draft *d, kt__draft_seq *seq, int32_t n_tok, int n_drafted,
                      int n_accepted) {
     const double rate = 0.1;
-    int32_t true_up_to = n_tok + n_accepted;
     for (int i = 0; i < n_accepted; i++) seq->right += rate * (1 - seq->right);
     if (n_accepted < n_drafted) seq->right -= rate * seq->right;
     d->usual_right += 0.05 * (seq->right - d->usual_right);
-    if (seq->n_done > true_up_to) {
-        seq->n_done = true_up_to;
-        kt__kv_table_truncate(d->kv, &seq->table, true_up_to);
-    }
+    kt__draft_seq_trim(d, seq, n_tok + n_accepted);
 }

@@ -12,13 +12,6 @@
 
 typedef struct kt__draft kt__draft;
 
-/* How far the draft model has followed an answer: K/V of positions [0, n_done). */
-typedef struct kt__draft_seq {
-    kt__kv_table table;
-    int32_t n_done;
-    double right; /* share of its proposals that were right */
-} kt__draft_seq;
-
 /* KT_E_ARG where the vocabularies differ or the model belongs to another context. */
 kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error *err) KT_CHECKED;
 uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *resolved);
@@ -26,8 +19,9 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) KT
 void kt__draft_destroy(kt__draft *draft);
 
 kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) KT_CHECKED;
-/* Its pages; the table's memory with kt__free(table.pages). */
-void kt__draft_seq_drop(kt__draft *draft, kt__draft_seq *seq);
+/* What was followed beyond n_keep tokens is forgotten, its pages given back; with n_keep 0 the
+ * table's memory is left, for kt__free(table.pages). */
+void kt__draft_seq_trim(kt__draft *draft, kt__draft_seq *seq, int64_t n_keep);
 
 /* One answer that wants proposals. */
 typedef struct kt__draft_ask {

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/plan.h"
+#include "engine/proposer.h"
 #include "engine/service.h"
 
 kt_engine_params kt_engine_params_default(void) {
@@ -25,6 +26,11 @@ static kt_status allocate(kt_engine *engine, const kt__plan *plan, kt_error *err
     KT__TRY(kt__kv_create(&shape, plan->n_pages, &engine->kv, err));
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
+    kt__fwd_params step = kt__plan_step_fwd(model, p);
+    engine->step_rows = step.n_tok_max;
+    KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &step,
+                           &engine->step_fwd, err));
+    KT__TRY(kt__proposer_create(engine, &engine->proposer, err));
     KT__TRY(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
     engine->segs = kt__calloc((size_t)p->n_seq_max, sizeof *engine->segs);
     engine->ids = kt__calloc((size_t)p->n_ubatch, sizeof *engine->ids);
@@ -72,6 +78,8 @@ void kt_engine_close(kt_engine *engine) {
     if (!engine) return;
     kt__service_destroy(engine->service);
     kt__prefix_destroy(engine->prefix);
+    kt__proposer_destroy(engine->proposer);
+    kt__fwd_destroy(engine->step_fwd);
     kt__fwd_destroy(engine->fwd);
     kt__kv_destroy(engine->kv);
     kt__sampler_scratch_free(engine->scratch);
@@ -206,7 +214,7 @@ static int threads_for(const kt_engine *engine, const kt__batch_run *run, int n_
 
 kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
                                kt_error *err) {
-    kt__stop_at stop = {run->until_us, {&engine->cancel, run->cancel}};
+    kt__stop_at stop = {run->until_us, {&engine->cancel, run->cancel}, run->pause};
     *done = false;
     kt_status status = kt__gguf_check(engine->model->gguf, err);
     if (status != KT_OK) return status;
@@ -220,6 +228,7 @@ kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool
     uint32_t fpenv = kt__fpenv_enter();
     kt__noalloc_enter();
     kt__pool_begin(pool, n_threads);
+    if (run->batch) engine->n_steps += run->fwd == engine->step_fwd;
     if (run->batch) kt__fwd_begin(run->fwd, run->batch, run->kv ? run->kv : engine->kv, n_threads);
     status = kt__fwd_run(run->fwd, &stop, done, err);
     kt__pool_end(pool);
@@ -302,6 +311,7 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
         if (status != KT_OK) break;
         items[checked].seq->in_batch = true;
         items[checked].seq->logits = NULL;
+        kt__seq_drop_ahead_locked(items[checked].seq);
     }
     eval e = {.engine = engine, .items = items, .n_items = n_items};
     kt__service_settle(engine->service);

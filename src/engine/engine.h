@@ -83,11 +83,15 @@ struct kt_engine {
     kt_model *model;
     kt_engine_params params; /* resolved; n_threads and n_threads_batch 0: the context's */
     kt__turn turn;           /* of those who compute */
-    kt__fwd *fwd;            /* of sequences and of prompts */
+    kt__fwd *fwd;            /* of prompts, and of what sequences evaluate */
+    kt__fwd *step_fwd;       /* of steps: a token of each answer, and what is proposed to follow */
+    int step_rows;           /* it takes */
+    uint64_t n_steps;        /* begun on it: whose logits lie there */
+    struct kt__proposer *proposer;
     kt__kv *kv;
     kt__prefix *prefix;
     struct kt__service *service; /* the scheduler and what belongs to it */
-    kt_seq *borrower;            /* its logits lie in fwd */
+    kt_seq *borrower;            /* its logits lie in fwd or step_fwd */
     kt__sampler_scratch *scratch;
     float *masked;     /* [n_vocab] logits of answers held to a form */
     kt__seg *segs;     /* [n_seq_max] */
@@ -99,6 +103,7 @@ struct kt_engine {
     uint64_t mem_weights_bytes;
     kt_mem_plan plan;
     atomic_bool cancel;
+    atomic_bool look; /* a request was cancelled: a prompts' batch pauses, and it is let go */
     atomic_bool profiling;
     kt__engine_profile profile; /* counted while profiling is on */
 };
@@ -110,9 +115,25 @@ struct kt_req {
     atomic_bool cancel;
 };
 
+/* How far the draft model has followed an answer: K/V of positions [0, n_done). */
+typedef struct kt__draft_seq {
+    kt__kv_table table;
+    int32_t n_done;
+    double right; /* share of its proposals that were right */
+} kt__draft_seq;
+
+/* Rows of the last step beyond the sequence's end: tokens that were proposed to follow it. */
+typedef struct kt__ahead {
+    int n;            /* that are left; their tokens lie behind the sequence's own */
+    int row;          /* of the step, of the first of them */
+    uint64_t n_steps; /* the engine's, when they were computed */
+} kt__ahead;
+
 struct kt_seq {
     kt_engine *engine;
     kt__kv_table table;
+    kt__draft_seq draft_seq;
+    kt__ahead ahead;
     int32_t *tokens; /* [n_ctx] */
     size_t n_pos;
     float *own_logits;   /* [n_vocab], touched only when the batch's buffer will be used again */
@@ -125,6 +146,13 @@ struct kt_seq {
 kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                                  const atomic_bool *cancel, kt_error *err) KT_CHECKED;
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);
+/* Appends ids[0] and computes it, and what would come of ids[1..n) behind it; n is at most
+ * engine->step_rows. The engine's turn is the caller's. On an error seq is as it was. */
+kt_status kt__seq_step_locked(kt_seq *seq, const int32_t *ids, int n, const atomic_bool *cancel,
+                              kt_error *err) KT_CHECKED;
+/* Appends id if it was computed already, as the next of those. */
+bool kt__seq_take_ahead_locked(kt_seq *seq, int32_t id);
+void kt__seq_drop_ahead_locked(kt_seq *seq);
 /* One batch on one of the engine's forward passes, begun already or not, until it is done or the
  * time has come. The engine's turn is the caller's. */
 typedef struct kt__batch_run {
@@ -135,6 +163,7 @@ typedef struct kt__batch_run {
     int n_tok;
     int64_t until_us; /* INT64_MAX: done */
     const atomic_bool *cancel;
+    const atomic_bool *pause; /* or NULL: as if the time had come */
 } kt__batch_run;
 kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
                                kt_error *err) KT_CHECKED;

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/runner.h"
 #include "engine/service.h"
 
 enum { MAX_NAME = 256, USUAL_EVENT_TEXT = 64 };
@@ -383,8 +382,8 @@ static void fill_report(kt__choice *c) {
     r->n_generated = c->answer.n_generated;
     r->n_preempted = c->task.n_preempted;
     r->n_recomputed = c->task.n_recomputed;
-    r->n_drafted = (int32_t)c->spec.n_drafted;
-    r->n_accepted = (int32_t)c->spec.n_accepted;
+    r->n_drafted = (int32_t)c->proposals.spec.n_drafted;
+    r->n_accepted = (int32_t)c->proposals.spec.n_accepted;
     r->tokenize_us = c->live->tokenize_us;
     r->queue_us = us[KT__ACCOUNT_QUEUE];
     r->prefill_us = us[KT__ACCOUNT_PREFILL];
@@ -442,7 +441,7 @@ void kt__live_release(kt__choice *choice) {
     kt_engine *engine = live->req.engine;
     kt__service *s = engine->service;
     kt__kv_table_truncate(engine->kv, &choice->table, 0);
-    kt__runner_drop_draft(s->runner, choice);
+    kt__proposer_trim(engine->proposer, &choice->draft_seq, 0);
     pthread_mutex_lock(&s->lock);
     bool gone = ++live->n_released == live->n_choices, free_now = false;
     if (gone) {
@@ -464,6 +463,7 @@ void kt__live_close(kt_req *req) {
         pthread_cond_wait(&s->idle, &s->lock);
     live->detached = true;
     atomic_store(&req->cancel, true);
+    atomic_store(&req->engine->look, true);
     bool free_now = live->done;
     s->nudged = true;
     pthread_cond_signal(&s->work);
@@ -481,6 +481,8 @@ void kt__live_get_result(const kt_req *req, kt_gen_result *out) {
         out->finish = r->finish;
         out->n_cached = r->n_cached;
         out->n_generated = r->n_generated;
+        out->n_drafted = r->n_drafted;
+        out->n_accepted = r->n_accepted;
         out->prefill_ms = (double)r->prefill_us / 1000.0;
         out->decode_ms = (double)(r->decode_us + r->sample_us) / 1000.0;
         out->sample_ms = (double)r->sample_us / 1000.0;

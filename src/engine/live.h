@@ -10,9 +10,8 @@
 #define KT_ENGINE_LIVE_H
 
 #include "engine/answer.h"
-#include "engine/draft.h"
+#include "engine/proposer.h"
 #include "engine/sched.h"
-#include "engine/spec.h"
 
 typedef struct kt__live kt__live;
 typedef struct kt__service kt__service;
@@ -26,11 +25,8 @@ typedef struct kt__choice {
     kt__kv_table table;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
     kt__answer answer;
-    kt__spec_state spec;
+    kt__proposals proposals; /* of the step at hand */
     kt__draft_seq draft_seq;
-    int32_t drafts[KT__DRAFTS_MAX]; /* proposals of the step at hand */
-    int n_draft, draft_match;       /* their number; by n-grams: the match, else 0 */
-    bool asked;                     /* the draft model was */
     kt_req_report report;
     kt_error error;
     bool found;       /* the cache was asked */

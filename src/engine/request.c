@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/answer.h"
 #include "engine/live.h"
+#include "engine/proposer.h"
 
 typedef struct stepped {
     kt_req req;
@@ -14,6 +15,8 @@ typedef struct stepped {
     size_t n_prompt;
     bool prefilled;
     int32_t last; /* sampled, not yet evaluated */
+    kt__proposals proposals;
+    int n_verified, n_right; /* of these: in the last step; that came true by now */
     kt__answer answer;
     kt_gen_result result;
     int64_t opened_us;
@@ -51,6 +54,7 @@ static kt_status req_init(stepped *req, const kt_gen_params *params, const int32
     kt_status status;
     KT__TRY(check_prompt(req->seq, ids, n, err));
     KT__TRY(kt__answer_init(&req->answer, req->seq->engine, params, 0, err));
+    kt__proposals_init(req->seq->engine->proposer, &req->proposals);
     req->result.seed = req->answer.seed;
     req->prompt = kt__calloc(n + 1, sizeof *req->prompt);
     if (!req->prompt) return kt__fail_nomem(err, "the prompt", n * sizeof *req->prompt);
@@ -64,7 +68,25 @@ out:
     return status;
 }
 
+/* What became of the last step's proposals; what is left of it goes. */
+static void settle_proposals(stepped *req) {
+    kt_seq *seq = req->seq;
+    /* those that nobody came to were not wrong */
+    bool was_wrong = req->n_verified > req->n_right && seq->ahead.n > 0;
+    int n_known = was_wrong ? req->n_verified : req->n_right;
+    kt__proposer_learn(seq->engine->proposer, &req->proposals, &seq->draft_seq, n_known,
+                       req->n_right);
+    kt__seq_drop_ahead_locked(seq);
+    req->n_verified = req->n_right = 0;
+    req->proposals.asked = false;
+}
+
 static void req_free(stepped *req) {
+    if (req->n_verified > 0) {
+        kt__turn_take(&req->seq->engine->turn);
+        settle_proposals(req);
+        kt__turn_give(&req->seq->engine->turn);
+    }
     kt__answer_free(&req->answer);
     kt__free(req->prompt);
     kt__free(req);
@@ -120,26 +142,85 @@ void kt_req_close(kt_req *req) {
 
 void kt_req_cancel(kt_req *req) {
     atomic_store(&req->cancel, true);
+    if (req->submitted) atomic_store(&req->engine->look, true);
 }
 
 static double ms_since(int64_t t_us) {
     return (double)(kt__now_us() - t_us) / 1000.0;
 }
 
-/* The prompt, or the token sampled before. */
-static kt_status evaluate_pending(stepped *req, kt_error *err) {
-    kt_eval_item item = {.seq = req->seq, .ids = &req->last, .n = 1};
-    bool prefill = !req->prefilled;
+static kt_status evaluate_prompt(stepped *req, kt_error *err) {
+    kt_eval_item item = {.seq = req->seq, .ids = req->prompt, .n = req->n_prompt};
     int64_t t_us = kt__now_us();
-    if (prefill) {
-        item.ids = req->prompt;
-        item.n = req->n_prompt;
-    }
     kt_status status = KT_OK;
     if (item.n > 0)
         status = kt__engine_eval_locked(req->seq->engine, &item, 1, &req->req.cancel, err);
-    *(prefill ? &req->result.prefill_ms : &req->result.decode_ms) += ms_since(t_us);
-    req->prefilled |= status == KT_OK;
+    req->result.prefill_ms += ms_since(t_us);
+    req->prefilled = status == KT_OK;
+    return status;
+}
+
+/* Proposals that there is room for. */
+static int room_for(const stepped *req) {
+    const kt_engine_params *p = &req->seq->engine->params;
+    const kt__answer *a = &req->answer;
+    int room = p->n_draft, left = p->n_ctx - (int32_t)req->seq->n_pos - 1;
+    if (a->n_predict >= 0 && a->n_predict - a->n_generated - 1 < left)
+        left = a->n_predict - a->n_generated - 1;
+    return room < left ? room : left;
+}
+
+/* A step with the last token and, where that pays, proposals behind it. */
+static kt_status run_step(stepped *req, bool propose, kt_error *err) {
+    kt_seq *seq = req->seq;
+    kt_engine *engine = seq->engine;
+    kt__proposals *p = &req->proposals;
+    int32_t ids[1 + KT__DRAFTS_MAX];
+    seq->tokens[seq->n_pos] = req->last;
+    const kt__propose_ask ask = {.to = p,
+                                 .draft_seq = &seq->draft_seq,
+                                 .tokens = seq->tokens,
+                                 .n_tok = (int32_t)seq->n_pos + 1,
+                                 .most = room_for(req)};
+    kt__propose(engine->proposer, &ask, 1, propose ? engine->step_rows : 1);
+    ids[0] = req->last;
+    memcpy(ids + 1, p->ids, (size_t)p->n * sizeof *ids);
+    int64_t begin_us = kt__now_us();
+    kt_status status = kt__seq_step_locked(seq, ids, 1 + p->n, &req->req.cancel, err);
+    if (status == KT_OK) {
+        kt__proposer_measure(engine->proposer, 1 + p->n, kt__now_us() - begin_us);
+        req->n_verified = p->n;
+        req->result.n_drafted += p->n;
+    }
+    if (status != KT_OK || p->n == 0) settle_proposals(req);
+    return status;
+}
+
+/* The token sampled before. One that was proposed is computed already. */
+static kt_status evaluate_last(stepped *req, kt_error *err) {
+    kt_engine *engine = req->seq->engine;
+    if (req->n_verified > 0) {
+        bool cancelled = atomic_load(&req->req.cancel) || atomic_load(&engine->cancel);
+        if (cancelled) return kt__fail(err, KT_E_CANCELLED, "cancelled");
+        if (kt__seq_take_ahead_locked(req->seq, req->last)) {
+            req->n_right++;
+            req->result.n_accepted++;
+            return KT_OK;
+        }
+        settle_proposals(req);
+    }
+    kt_status status = run_step(req, true, err);
+    bool spoilt = status == KT_E_NUMERIC || status == KT_E_NOMEM;
+    /* what was proposed may be to blame */
+    return spoilt && req->proposals.n > 0 ? run_step(req, false, err) : status;
+}
+
+/* The prompt, or the token sampled before. */
+static kt_status evaluate_pending(stepped *req, kt_error *err) {
+    if (!req->prefilled) return evaluate_prompt(req, err);
+    int64_t t_us = kt__now_us();
+    kt_status status = evaluate_last(req, err);
+    req->result.decode_ms += ms_since(t_us);
     return status;
 }
 
@@ -185,6 +266,7 @@ static kt_status step_locked(stepped *req, int32_t *id, kt_error *err) {
     if (status == KT_OK && answer->finish != KT_FINISH_NONE)
         status = kt__answer_end(answer, answer->finish, err);
     if (status != KT_OK) answer->finish = KT_FINISH_ERROR;
+    if (answer->finish != KT_FINISH_NONE && req->n_verified > 0) settle_proposals(req);
     req->result.finish = answer->finish;
     return status;
 }

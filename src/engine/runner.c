@@ -6,13 +6,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/logprobs.h"
-#include "engine/plan.h"
 #include "engine/service.h"
 
 struct kt__runner {
     kt_engine *engine;
-    kt__fwd *step_fwd; /* decode steps */
-    int step_rows;     /* it takes */
     /* a decode step */
     kt__seg *segs;     /* [n_parallel] */
     int32_t *ids;      /* [step_rows] */
@@ -20,44 +17,36 @@ struct kt__runner {
     /* the prompts' batch */
     kt__slice *slices; /* [n_parallel] */
     int n_slices;
+    int *pre_outs;         /* [n_parallel] row of a slice's logits; -1: none */
     kt__seg *pre_segs;     /* [n_parallel] */
     int32_t *pre_ids;      /* [n_ubatch] */
     int32_t *pre_out_rows; /* [n_ubatch] */
     kt__batch batch;
     bool begun;
     kt__runner_counts counts;
-    kt__draft *draft;      /* or NULL */
-    kt__draft_ask *asks;   /* [n_parallel] */
-    kt__spec_costs costs;  /* of decode steps */
-    kt__spec_state usual;  /* of all answers: what a new one begins with */
-    bool eager, no_drafts; /* every proposal is verified (tests); none is, in this step */
+    kt__propose_ask *asks; /* [n_parallel] */
+    bool no_drafts;        /* in this step */
 };
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
-    kt_status status;
-    const kt_model *model = engine->model;
-    kt__fwd_params fwd = kt__plan_step_fwd(model, &engine->params);
-    size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)fwd.n_tok_max;
+    kt_status status = KT_OK;
+    size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)engine->step_rows;
     size_t pre_rows = (size_t)engine->params.n_ubatch;
     *out = NULL;
     kt__runner *r = kt__calloc(1, sizeof *r);
     if (!r) return kt__fail_nomem(err, "the batch lists", sizeof *r);
     r->engine = engine;
-    r->step_rows = fwd.n_tok_max;
-    kt__spec_init(&r->usual);
-    KT__TRY(
-        kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &r->step_fwd, err));
     r->segs = kt__calloc(lanes, sizeof *r->segs);
     r->ids = kt__calloc(rows, sizeof *r->ids);
     r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
-    if (engine->params.draft) KT__TRY(kt__draft_create(engine, &r->draft, err));
     r->asks = kt__calloc(lanes, sizeof *r->asks);
     r->slices = kt__calloc(lanes, sizeof *r->slices);
     r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
+    r->pre_outs = kt__calloc(lanes, sizeof *r->pre_outs);
     r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
     r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
     if (!r->asks || !r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs ||
-        !r->pre_ids || !r->pre_out_rows) {
+        !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
         status = kt__fail_nomem(err, "the batch lists", 0);
         goto out;
     }
@@ -70,25 +59,16 @@ out:
 
 void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
-    kt__fwd_destroy(r->step_fwd);
-    kt__draft_destroy(r->draft);
     kt__free(r->asks);
     kt__free(r->segs);
     kt__free(r->ids);
     kt__free(r->out_rows);
     kt__free(r->slices);
     kt__free(r->pre_segs);
+    kt__free(r->pre_outs);
     kt__free(r->pre_ids);
     kt__free(r->pre_out_rows);
     kt__free(r);
-}
-
-uint64_t kt__runner_scratch_bytes(const kt__runner *r) {
-    return kt__fwd_scratch_bytes(r->step_fwd);
-}
-
-void kt__runner_set_eager(kt__runner *r, bool eager) {
-    r->eager = eager;
 }
 
 const kt__runner_counts *kt__runner_get_counts(const kt__runner *r) {
@@ -146,8 +126,7 @@ static void start(void *user, kt__task *task) {
     if (task->n_done == 0) ask_cache(r, c);
     if (c->found) return;
     count_found(r, c);
-    c->spec = r->usual;
-    c->spec.n_drafted = c->spec.n_accepted = 0;
+    kt__proposals_init(r->engine->proposer, &c->proposals);
 }
 
 static void load(void *user, kt__task *task, int64_t until_us) {
@@ -194,11 +173,7 @@ static void drop(void *user, kt__task *task) {
     kt__kv_table_truncate(r->engine->kv, &c->table, 0);
     c->cursor = (kt__prefix_cursor){c->live->root, 0};
     task->n_done = 0;
-    kt__runner_drop_draft(r, c);
-}
-
-void kt__runner_drop_draft(kt__runner *r, kt__choice *c) {
-    kt__draft_seq_drop(r->draft, &c->draft_seq);
+    kt__proposer_trim(r->engine->proposer, &c->draft_seq, 0);
 }
 
 /* What was computed becomes known to others. */
@@ -256,78 +231,37 @@ static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_
 
 /* ---- decode steps ---- */
 
-/* Proposals that there may be for an answer when `rows` of the step are taken. */
-static int room_for(const kt__runner *r, const kt__choice *c, int rows) {
+/* Proposals that an answer has room for. */
+static int room_for(const kt__runner *r, const kt__choice *c) {
     const kt__task *task = &c->task;
-    int room = r->step_rows - rows, left = r->engine->params.n_ctx - task->n_done - 1;
+    int room = r->engine->params.n_draft, left = r->engine->params.n_ctx - task->n_done - 1;
     if (c->cap - task->n_tok - 1 < left) left = c->cap - task->n_tok - 1;
-    if (room > r->engine->params.n_draft) room = r->engine->params.n_draft;
     return room < left ? room : left;
 }
 
-/* From the answer's own tokens, as many as pay. rows, tokens: of the step so far, expected. */
-static void propose_by_lookup(kt__runner *r, kt__choice *c, int *rows, double *tokens) {
-    c->n_draft = 0;
-    c->asked = false;
-    int n = kt__spec_lookup(c->tokens, c->task.n_tok, room_for(r, c, *rows), c->drafts,
-                            &c->draft_match);
-    if (n == 0) return;
-    if (!r->eager) n = kt__spec_choose(&r->costs, &c->spec, c->draft_match, n, *rows, tokens);
-    if (n == 0) kt__spec_learn(&c->spec, c->draft_match, 0, 0);
-    c->n_draft = n;
-    *rows += n;
-}
-
-/* From the draft model, for those that have none. */
-static void propose_by_model(kt__runner *r, kt__task *const *tasks, int n, int rows,
-                             double tokens) {
-    int n_asks = 0;
-    for (int i = 0; i < n; i++) n_asks += kt__choice_of(tasks[i])->n_draft == 0;
-    if (!r->draft || n_asks == 0) return;
-    int share = (r->step_rows - rows) / n_asks, k = 0;
-    for (int i = 0; i < n; i++) {
-        kt__choice *c = kt__choice_of(tasks[i]);
-        int most = room_for(r, c, rows);
-        if (c->n_draft > 0 || most <= 0) continue;
-        c->asked = true;
-        r->asks[k++] = (kt__draft_ask){.seq = &c->draft_seq,
-                                       .tokens = c->tokens,
-                                       .n_tok = c->task.n_tok,
-                                       .most = most < share ? most : share,
-                                       .ids = c->drafts};
-    }
-    kt__draft_propose(r->draft, r->asks, k, &r->costs, rows, tokens, r->eager);
-    k = 0;
-    for (int i = 0; i < n; i++) {
-        kt__choice *c = kt__choice_of(tasks[i]);
-        if (!c->asked) continue;
-        c->n_draft = r->asks[k++].n;
-        c->draft_match = 0;
-    }
-}
-
 static void propose(kt__runner *r, kt__task *const *tasks, int n) {
-    int rows = n;
-    double tokens = n;
     for (int i = 0; i < n; i++) {
         kt__choice *c = kt__choice_of(tasks[i]);
-        c->n_draft = 0;
-        c->asked = false;
-        if (!r->no_drafts && r->engine->params.n_draft > 0) propose_by_lookup(r, c, &rows, &tokens);
+        r->asks[i] = (kt__propose_ask){.to = &c->proposals,
+                                       .draft_seq = &c->draft_seq,
+                                       .tokens = c->tokens,
+                                       .n_tok = tasks[i]->n_tok,
+                                       .most = room_for(r, c)};
     }
-    if (!r->no_drafts && r->engine->params.n_draft > 0) propose_by_model(r, tasks, n, rows, tokens);
+    kt__propose(r->engine->proposer, r->asks, n, r->no_drafts ? n : r->engine->step_rows);
 }
 
 /* The row of the known token, and those of the proposals, if there are pages for them. */
 static int list_step_rows(kt__runner *r, kt__choice *c, int rows) {
     const kt__task *task = &c->task;
     int64_t n_pos = (int64_t)task->n_done + 1;
-    if (c->n_draft > 0 && kt__kv_table_grow(r->engine->kv, &c->table, task->n_done,
-                                            n_pos + c->n_draft, NULL) != KT_OK)
-        c->n_draft = 0;
+    kt__proposals *p = &c->proposals;
+    if (p->n > 0 &&
+        kt__kv_table_grow(r->engine->kv, &c->table, task->n_done, n_pos + p->n, NULL) != KT_OK)
+        p->n = 0;
     r->ids[rows] = c->tokens[task->n_done];
-    memcpy(r->ids + rows + 1, c->drafts, (size_t)c->n_draft * sizeof *r->ids);
-    return 1 + c->n_draft;
+    memcpy(r->ids + rows + 1, p->ids, (size_t)p->n * sizeof *r->ids);
+    return 1 + p->n;
 }
 
 static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error *err) {
@@ -347,14 +281,19 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error
                        .n_seg = n,
                        .out_rows = r->out_rows,
                        .n_out = rows};
-    kt__batch_run run = {
-        .fwd = r->step_fwd, .batch = &batch, .decode = true, .n_tok = rows, .until_us = INT64_MAX};
+    kt__batch_run run = {.fwd = r->engine->step_fwd,
+                         .batch = &batch,
+                         .decode = true,
+                         .n_tok = rows,
+                         .until_us = INT64_MAX};
+    kt__engine_return_logits(r->engine);
     int64_t begin_us = kt__now_us();
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
-    if (status == KT_OK) kt__spec_measure(&r->costs, rows, kt__now_us() - begin_us);
+    kt__proposer *proposer = r->engine->proposer;
+    if (status == KT_OK) kt__proposer_measure(proposer, rows, kt__now_us() - begin_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
         kt__choice *c = kt__choice_of(tasks[i]);
-        if (c->asked) kt__draft_learn(r->draft, &c->draft_seq, tasks[i]->n_tok, 0, 0);
+        kt__proposer_learn(proposer, &c->proposals, &c->draft_seq, 0, 0);
     }
     return status;
 }
@@ -362,26 +301,18 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error
 /* The tokens of one answer: the one that was due, and after each proposal that it equals the next.
  */
 static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
-    int accepted = 0;
-    int32_t n_tok = c->task.n_tok;
+    int accepted = 0, n = c->proposals.n;
     for (int i = 0;; i++) {
         int32_t id;
         advance(r, c, 1);
-        bool more = take_token(r, c, kt__fwd_logits(r->step_fwd, seg->row0 + i), &id);
-        if (i == c->n_draft || r->ids[seg->row0 + i + 1] != id) break;
+        bool more = take_token(r, c, kt__fwd_logits(r->engine->step_fwd, seg->row0 + i), &id);
+        if (i == n || r->ids[seg->row0 + i + 1] != id) break;
         accepted++;
         if (!more) break;
     }
-    if (c->asked) kt__draft_learn(r->draft, &c->draft_seq, n_tok, c->n_draft, accepted);
-    if (c->n_draft == 0) return;
-    if (c->asked) {
-        c->spec.n_drafted += c->n_draft;
-        c->spec.n_accepted += accepted;
-    } else {
-        kt__spec_learn(&c->spec, c->draft_match, c->n_draft, accepted);
-        kt__spec_learn(&r->usual, c->draft_match, c->n_draft, accepted);
-    }
-    r->counts.n_drafted += (uint64_t)c->n_draft;
+    kt__proposer_learn(r->engine->proposer, &c->proposals, &c->draft_seq, n, accepted);
+    if (n == 0) return;
+    r->counts.n_drafted += (uint64_t)n;
     r->counts.n_accepted += (uint64_t)accepted;
     kt__kv_table_truncate(r->engine->kv, &c->table, c->task.n_done);
 }
@@ -399,7 +330,7 @@ static void decode(void *user, kt__task *const *tasks, int n) {
     kt_status status = run_step(r, tasks, n, &err);
     if (status == KT_OK) {
         take_tokens(r, tasks, n);
-    } else if (status == KT_E_NUMERIC && (n > 1 || kt__choice_of(tasks[0])->n_draft > 0)) {
+    } else if (status == KT_E_NUMERIC && (n > 1 || kt__choice_of(tasks[0])->proposals.n > 0)) {
         r->no_drafts = true;
         for (int i = 0; i < n; i++) decode(user, &tasks[i], 1);
         r->no_drafts = false;
@@ -421,6 +352,7 @@ static void list_rows(kt__runner *r) {
         r->pre_segs[b->n_seg++] = (kt__seg){&c->table, task->n_done, b->n_tok, n};
         memcpy(r->pre_ids + b->n_tok, c->tokens + task->n_done, (size_t)n * sizeof *r->pre_ids);
         bool complete = task->n_done + n == task->n_tok;
+        r->pre_outs[i] = complete && !task->embed ? b->n_out : -1;
         for (int32_t t = b->no_head ? 0 : n - 1; t < n; t++) {
             bool wanted = b->no_head
                               ? c->live->pooling == KT_POOLING_MEAN || (complete && t == n - 1)
@@ -442,25 +374,22 @@ static void prefill_begin(void *user, const kt__slice *slices, int n) {
 
 static void end_slices(kt__runner *r, kt_status status, const kt_error *err) {
     for (int i = 0; i < r->n_slices; i++) {
-        if (r->slices[i].task->state == KT__TASK_RUNNING)
-            fail_task(kt__choice_of(r->slices[i].task), status, err);
+        if (r->slices[i].task) fail_task(kt__choice_of(r->slices[i].task), status, err);
     }
 }
 
 static void complete_slices(kt__runner *r) {
-    int out = 0;
     int64_t t_us = kt__now_us();
     for (int i = 0; i < r->n_slices; i++) {
-        if (r->slices[i].task->state == KT__TASK_RUNNING)
-            kt__task_charge(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us);
+        if (r->slices[i].task) kt__task_charge(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us);
     }
     for (int i = 0; i < r->n_slices; i++) {
         kt__task *task = r->slices[i].task;
+        int row = r->pre_outs[i];
+        int32_t id;
+        if (!task) continue; /* has left */
         kt__choice *c = kt__choice_of(task);
         bool complete = task->n_done + r->slices[i].n == task->n_tok;
-        int row = complete && !task->embed ? out++ : -1;
-        int32_t id;
-        if (task->state != KT__TASK_RUNNING) continue;
         advance(r, c, r->slices[i].n);
         if (row >= 0) (void)take_token(r, c, kt__fwd_logits(r->engine->fwd, row), &id);
         if (complete && task->embed) task->finish = KT_FINISH_LENGTH;
@@ -485,7 +414,7 @@ static void run_each_alone(kt__runner *r) {
     int n = r->n_slices;
     for (int i = 0; i < n; i++) {
         kt__slice first = r->slices[0], mine = r->slices[i];
-        if (mine.task->state != KT__TASK_RUNNING) continue;
+        if (!mine.task) continue;
         kt_status status = run_alone(r, i, &err);
         if (status == KT_OK) {
             complete_slices(r);
@@ -500,12 +429,11 @@ static bool prefill_run(void *user, int64_t until_us) {
     kt__runner *r = user;
     bool done;
     kt_error err;
-    const atomic_bool *cancel = r->n_slices == 1 ? r->slices[0].task->cancel : NULL;
     kt__batch_run run = {.fwd = r->engine->fwd,
                          .batch = r->begun ? NULL : &r->batch,
                          .n_tok = r->begun ? 0 : r->batch.n_tok,
                          .until_us = until_us,
-                         .cancel = cancel};
+                         .pause = &r->engine->look};
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, &err);
     r->begun = true;
     if (status == KT_OK && !done) return false;
@@ -525,10 +453,21 @@ static void prefill_abort(void *user) {
     r->n_slices = 0;
 }
 
+/* What it has computed of the batch is lost; its row of logits is computed for nobody. */
+static void prefill_leave(void *user, kt__task *task) {
+    kt__runner *r = user;
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task != task) continue;
+        r->slices[i].task = NULL;
+        r->pre_segs[i].n_tok = 0;
+    }
+}
+
 void kt__runner_on_hidden(kt__runner *r, int row, const float *hidden) {
     if (r->n_slices == 0 || !r->batch.no_head) return;
     int i = 0;
     while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
+    if (!r->slices[i].task) return;
     kt__live *live = kt__choice_of(r->slices[i].task)->live;
     size_t d = (size_t)r->engine->model->net->hp.d_model;
     for (size_t k = 0; k < d; k++) live->embedding[k] += hidden[k];
@@ -559,6 +498,7 @@ static const kt__sched_ops ops = {
     .prefill_begin = prefill_begin,
     .prefill_run = prefill_run,
     .prefill_abort = prefill_abort,
+    .prefill_leave = prefill_leave,
     .end = end,
     .release = release,
 };

@@ -1,6 +1,6 @@
 /* The scheduler's operations on a real model.
  *
- * Owns: the forward pass of decode steps and the batch lists of both kinds of batches; turns slices
+ * Owns: the batch lists of prompts' batches and of decode steps; turns slices
  * and steps into rows, K/V pages and tokens. With the engine's turn. No allocation after creation
  * (see answer.h for the exception). */
 #ifndef KT_ENGINE_RUNNER_H
@@ -15,12 +15,6 @@ void kt__runner_destroy(kt__runner *runner);
 const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
 /* A wanted row of a prompts' batch (embeddings). */
 void kt__runner_on_hidden(kt__runner *runner, int row, const float *hidden);
-uint64_t kt__runner_scratch_bytes(const kt__runner *runner);
-
-/* What the draft model has of an answer goes. */
-void kt__runner_drop_draft(kt__runner *runner, kt__choice *choice);
-/* Every proposal of speculation is verified, whatever it costs. For tests. */
-void kt__runner_set_eager(kt__runner *runner, bool eager);
 
 typedef struct kt__runner_counts {
     uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;

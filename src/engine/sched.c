@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 enum {
     DECODE_WEIGHT = 2,     /* a sampled token counts as so many prompt tokens */
@@ -26,7 +27,7 @@ struct kt__sched {
     kt__sched_ops ops;
     void *user;
     task_list waiting; /* SIBLING, WAITING, PARKED */
-    task_list running; /* RUNNING; and ENDED ones whose pages the batch in flight still uses */
+    task_list running; /* RUNNING */
     kt__client *clients;
     int n_clients;
     kt__slice *batch; /* [n_parallel] */
@@ -83,6 +84,10 @@ void kt__task_charge(kt__task *task, kt__account account, int64_t now_us) {
 
 /* ---- clients ---- */
 
+uint64_t kt__client_key(const char *name) {
+    return kt__hash_bytes(1, name, strlen(name)).w[0];
+}
+
 static uint64_t least_served(const kt__sched *s) {
     uint64_t least = UINT64_MAX;
     for (const kt__client *c = s->clients; c; c = c->next) {
@@ -114,6 +119,7 @@ static void join_client(kt__sched *s, kt__task *task) {
     } else {
         if (s->n_clients >= CLIENTS_KEPT) forget_client(s);
         c = task->client;
+        c->key = kt__client_key(c->name);
         c->served = 0;
         c->n_tasks = c->n_running = 0;
         c->next = s->clients;
@@ -180,11 +186,6 @@ void kt__sched_add(kt__sched *s, kt__task *task) {
 
 /* ---- the end of tasks ---- */
 
-static task_list *list_of(kt__sched *s, const kt__task *task) {
-    bool has_lane = task->state == KT__TASK_RUNNING || task->state == KT__TASK_ENDED;
-    return has_lane ? &s->running : &s->waiting;
-}
-
 static int n_lanes_used(const kt__sched *s) {
     return s->running.n;
 }
@@ -198,18 +199,36 @@ static void orphan_siblings(kt__sched *s, const kt__task *task) {
     }
 }
 
-/* The last event, now; everything else when no batch uses the pages. */
+/* Out of the batch in flight, which goes on for the others if there are any: throwing it away for
+ * one would let a client undo others' work. */
+static void leave_batch(kt__sched *s, kt__task *task) {
+    int n = 0;
+    for (int i = 0; i < s->n_batch; i++) {
+        if (s->batch[i].task != task) s->batch[n++] = s->batch[i];
+    }
+    s->n_batch = n;
+    task->in_batch = false;
+    if (n > 0) {
+        s->ops.prefill_leave(s->user, task);
+    } else {
+        s->ops.prefill_abort(s->user);
+        s->in_flight = false;
+    }
+}
+
+/* The last event, and everything is given back. */
 static void end_task(kt__sched *s, kt__task *task) {
     bool had_lane = task->state == KT__TASK_RUNNING;
     kt__account last = had_lane ? KT__ACCOUNT_WAIT : KT__ACCOUNT_QUEUE;
-    task_list *list = list_of(s, task);
+    task_list *list = had_lane ? &s->running : &s->waiting;
     kt__task_charge(task, last, now(s));
     orphan_siblings(s, task);
     task->client->n_tasks--;
     if (had_lane) task->client->n_running--;
+    if (task->in_batch) leave_batch(s, task);
     task->state = KT__TASK_ENDED;
     s->ops.end(s->user, task);
-    if (!task->in_batch) leave(s, list, task);
+    leave(s, list, task);
 }
 
 static void end_finished(kt__sched *s) {
@@ -219,30 +238,9 @@ static void end_finished(kt__sched *s) {
     }
 }
 
-static void leave_batch(kt__sched *s) {
-    s->in_flight = false;
-    for (int i = 0; i < s->n_batch; i++) {
-        kt__task *task = s->batch[i].task;
-        task->in_batch = false;
-        if (task->state == KT__TASK_ENDED) leave(s, &s->running, task);
-    }
-    s->n_batch = 0;
-}
-
-/* A batch that nobody waits for any more. */
-static void abandon_batch(kt__sched *s) {
-    if (!s->in_flight) return;
-    for (int i = 0; i < s->n_batch; i++) {
-        if (s->batch[i].task->state != KT__TASK_ENDED) return;
-    }
-    s->ops.prefill_abort(s->user);
-    leave_batch(s);
-}
-
 static void reap_list(kt__sched *s, task_list *list, int64_t t_us) {
     for (kt__task *t = list->head, *next; t; t = next) {
         next = t->next;
-        if (t->state == KT__TASK_ENDED) continue;
         if (atomic_load_explicit(t->cancel, memory_order_relaxed)) {
             t->finish = KT_FINISH_CANCELLED;
         } else if (t->deadline_us <= t_us) {
@@ -257,7 +255,6 @@ static void reap(kt__sched *s) {
     int64_t t_us = now(s);
     reap_list(s, &s->running, t_us);
     reap_list(s, &s->waiting, t_us);
-    abandon_batch(s);
 }
 
 void kt__sched_end_all(kt__sched *s, kt_finish finish) {
@@ -623,10 +620,7 @@ static void begin_batch(kt__sched *s, bool others_wait, int64_t slice_us) {
 
 static void charge_batch(kt__sched *s, kt__account account) {
     int64_t t_us = now(s);
-    for (int i = 0; i < s->n_batch; i++) {
-        if (s->batch[i].task->state != KT__TASK_ENDED)
-            kt__task_charge(s->batch[i].task, account, t_us);
-    }
+    for (int i = 0; i < s->n_batch; i++) kt__task_charge(s->batch[i].task, account, t_us);
 }
 
 static bool was_broken_off(const kt__sched *s) {
@@ -650,7 +644,9 @@ static void complete_batch(kt__sched *s) {
     measure_batch(s);
     s->counts.n_prefill_batches++;
     s->counts.n_prefill_tok += (uint64_t)s->batch_rows;
-    leave_batch(s);
+    for (int i = 0; i < s->n_batch; i++) s->batch[i].task->in_batch = false;
+    s->n_batch = 0;
+    s->in_flight = false;
     end_finished(s);
 }
 
@@ -725,10 +721,31 @@ void kt__sched_get_counts(const kt__sched *s, kt__sched_counts *out) {
     for (const kt__client *c = s->clients; c; c = c->next) out->n_clients += c->n_tasks > 0;
 }
 
+/* The group of a client at a priority; where there are too many, another of that priority. */
+static kt__load_group *group_of(kt__sched_load *load, int32_t priority, uint64_t client) {
+    kt__load_group *other = NULL;
+    for (int i = 0; i < load->n_groups; i++) {
+        kt__load_group *g = &load->groups[i];
+        if (g->priority == priority && g->client == client) return g;
+        if (!other || g->priority == priority) other = g;
+    }
+    if (load->n_groups == KT__LOAD_GROUPS) return other;
+    kt__load_group *g = &load->groups[load->n_groups++];
+    *g = (kt__load_group){.priority = priority, .client = client};
+    return g;
+}
+
+static int64_t answer_tok(int64_t n_predict) {
+    return n_predict < 0 ? USUAL_ANSWER_TOK : n_predict;
+}
+
 static void add_load(kt__sched_load *out, const kt__task *t) {
-    int64_t answer = t->n_predict < 0 ? USUAL_ANSWER_TOK : t->n_predict;
-    out->n_prompt_tok += t->n_tok - t->n_done - (t->n_tok - t->n_done == 1);
-    if (!t->embed) out->n_answer_tok += answer;
+    kt__load_group *g = group_of(out, t->priority, t->client->key);
+    int64_t pending = t->n_tok - t->n_done;
+    g->served = t->client->served;
+    g->n_tasks++;
+    if (pending > 1 && t->state != KT__TASK_SIBLING) g->n_prompt_tok += pending;
+    if (!t->embed) g->n_answer_tok += answer_tok(t->n_predict);
 }
 
 void kt__sched_get_load(const kt__sched *s, kt__sched_load *out) {
@@ -737,19 +754,66 @@ void kt__sched_get_load(const kt__sched *s, kt__sched_load *out) {
     step_line(s, &out->step_us, &out->step_us_lane);
     for (const kt__task *t = s->waiting.head; t; t = t->next) add_load(out, t);
     for (const kt__task *t = s->running.head; t; t = t->next) {
-        if (t->state != KT__TASK_RUNNING) continue;
         out->n_running++;
         out->n_decoding += wants_step(t);
         add_load(out, t);
     }
+    if (!s->in_flight) return;
+    double left = s->prefill_us_tok - (double)s->batch_us / (double)s->batch_rows;
+    out->flight_us_tok = left > 0 ? left : 0;
+    for (int i = 0; i < s->n_batch; i++) {
+        const kt__task *t = s->batch[i].task;
+        group_of(out, t->priority, t->client->key)->n_flight_tok += s->batch[i].n;
+    }
+}
+
+/* Weighted tokens that a client was served; one that comes begins beside the least served. */
+static uint64_t served_of(const kt__sched_load *load, uint64_t client) {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < load->n_groups; i++) {
+        if (load->groups[i].client == client) return load->groups[i].served;
+        if (load->groups[i].served < least) least = load->groups[i].served;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+void kt__sched_load_add(kt__sched_load *load, const kt__wish *wish) {
+    uint64_t served = served_of(load, wish->client);
+    kt__load_group *g = group_of(load, wish->priority, wish->client);
+    if (g->n_tasks == 0) g->served = served;
+    g->n_tasks++;
+    g->n_prompt_tok += wish->n_prompt;
+    g->n_answer_tok += answer_tok(wish->n_predict);
+}
+
+/* How much of a group's work comes before the wish: all, nothing, or, of another client at the same
+ * priority, what it may have until it is served as much as the wish's client will be by then. */
+static double share_before(const kt__load_group *g, const kt__wish *wish, uint64_t served) {
+    if (g->priority != wish->priority) return g->priority > wish->priority ? 1 : 0;
+    if (g->client == wish->client) return 1;
+    double work = (double)(g->n_prompt_tok + DECODE_WEIGHT * g->n_answer_tok);
+    double until = (double)served + (double)wish->n_prompt +
+                   (double)DECODE_WEIGHT * (double)answer_tok(wish->n_predict);
+    double share = work > 0 ? (until - (double)g->served) / work : 1;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
 /* Prompts first come in turn, then the answers of all share the lanes. */
-kt__forecast kt__sched_predict(const kt__sched_load *load, int64_t n_prompt, int64_t n_predict) {
-    double per_tok = load->prefill_us_tok;
+kt__forecast kt__sched_predict(const kt__sched_load *load, const kt__wish *wish) {
+    double tasks = 0, answers = 0, prompt_tok = (double)wish->n_prompt, flight_us = 0;
+    uint64_t served = served_of(load, wish->client);
+    for (int i = 0; i < load->n_groups; i++) {
+        const kt__load_group *g = &load->groups[i];
+        double share = share_before(g, wish, served);
+        tasks += share * g->n_tasks;
+        answers += share * (double)g->n_answer_tok;
+        prompt_tok += share * (double)g->n_prompt_tok;
+        flight_us += (1 - share) * (double)g->n_flight_tok * load->flight_us_tok;
+    }
+    if (load->prefill_us_tok <= 0) return (kt__forecast){0, 0};
     double lanes = load->n_running + 1 < load->n_parallel ? load->n_running + 1 : load->n_parallel;
     double step = load->step_us + load->step_us_lane * lanes;
-    double prompts = (double)(load->n_prompt_tok + n_prompt) * per_tok;
+    double prompts = prompt_tok * load->prefill_us_tok + flight_us;
     if (load->n_decoding > 0 && load->gap_us > 0) {
         /* between two slices a decode step runs */
         double busy = load->step_us + load->step_us_lane * load->n_decoding;
@@ -757,11 +821,10 @@ kt__forecast kt__sched_predict(const kt__sched_load *load, int64_t n_prompt, int
         if (slice < MIN_SLICE_US) slice = MIN_SLICE_US;
         prompts *= (slice + busy) / slice;
     }
-    double wait = 0;
-    if (load->n_running >= load->n_parallel)
-        wait = (double)load->n_answer_tok / lanes * step / lanes; /* until one lane is free */
+    /* until enough of those before have ended, one after the other, for a lane to be free */
+    double ends = tasks - load->n_parallel + 1, wait = 0;
+    if (ends > 0) wait = ends * (answers / tasks) * step / load->n_parallel;
     double first = wait + prompts + step;
-    double all = first + step * (double)(n_predict > 1 ? n_predict - 1 : 0);
-    if (per_tok <= 0) return (kt__forecast){0, 0};
+    double all = first + step * (double)(wish->n_predict > 1 ? wish->n_predict - 1 : 0);
     return (kt__forecast){(int64_t)first, (int64_t)all};
 }

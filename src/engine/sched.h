@@ -12,7 +12,7 @@
  * position to compute it goes into a decode step, with more into a prompts' batch. Tasks: SIBLING
  * waits until the request's first choice has computed the prompt they share WAITING  holds no page
  * PARKED   suspended, keeps its pages until others need them RUNNING  has a lane           ENDED
- * its last event is out; pages go when no batch uses them
+ * its last event is out
  *
  * Order: priority; then the client that was served least, in tokens (virtual token counters, Sheng
  * et al. 2024, "Fairness in serving large language models"); then arrival. */
@@ -46,9 +46,12 @@ typedef struct kt__client kt__client;
 struct kt__client {
     kt__client *next;
     uint64_t served; /* tokens, weighted */
+    uint64_t key;    /* kt__client_key of its name */
     int n_tasks, n_running;
     char name[]; /* NUL-terminated */
 };
+
+uint64_t kt__client_key(const char *name);
 
 typedef struct kt__task kt__task;
 struct kt__task {
@@ -106,6 +109,8 @@ typedef struct kt__sched_ops {
     void (*prefill_begin)(void *user, const kt__slice *slices, int n);
     bool (*prefill_run)(void *user, int64_t until_us);
     void (*prefill_abort)(void *user);
+    /* The task leaves the batch in flight, which goes on without touching its pages. */
+    void (*prefill_leave)(void *user, kt__task *task);
     void (*end)(void *user, kt__task *task);     /* its last event */
     void (*release)(void *user, kt__task *task); /* gives back everything; the task is gone */
 } kt__sched_ops;
@@ -121,14 +126,27 @@ typedef struct kt__sched_params {
 
 enum { KT__SCHED_LANES_MAX = 1024 };
 
+/* What one client has to do at one priority. */
+typedef struct kt__load_group {
+    int32_t priority;
+    uint64_t client, served; /* kt__client_key; tokens, weighted */
+    int n_tasks;
+    int64_t n_prompt_tok; /* not computed yet */
+    int64_t n_flight_tok; /* of these, in the batch in flight */
+    int64_t n_answer_tok; /* that may come; open ends counted as usual ones */
+} kt__load_group;
+
+enum { KT__LOAD_GROUPS = 32 }; /* further clients are added to others of their priority */
+
 /* How busy it is: enough to predict. Plain data. */
 typedef struct kt__sched_load {
     int n_parallel, n_running, n_decoding;
-    int64_t n_prompt_tok; /* not computed yet, of all tasks */
-    int64_t n_answer_tok; /* that may come, of all tasks; open ends counted as usual ones */
     double prefill_us_tok, step_us,
         step_us_lane; /* a decode step takes step_us + n * step_us_lane */
     int64_t gap_us;
+    double flight_us_tok; /* what is left of the batch in flight, per token */
+    kt__load_group groups[KT__LOAD_GROUPS];
+    int n_groups;
 } kt__sched_load;
 
 typedef struct kt__sched kt__sched;
@@ -157,12 +175,24 @@ void kt__sched_get_counts(const kt__sched *sched, kt__sched_counts *out);
 int kt__sched_n_tasks(const kt__sched *sched); /* not ended */
 void kt__sched_get_load(const kt__sched *sched, kt__sched_load *out);
 
+/* A request: what will be asked for. */
+typedef struct kt__wish {
+    int32_t priority;
+    uint64_t client; /* kt__client_key */
+    int64_t n_prompt, n_predict;
+} kt__wish;
+
+/* One more that waits. */
+void kt__sched_load_add(kt__sched_load *load, const kt__wish *wish);
+
 /* Microseconds until a request submitted now would have its first token and all of n_predict
- * tokens; 0 while nothing was measured. */
+ * tokens, by what would run before it: the batch in flight, what has a higher priority, what its
+ * client asked for earlier, and of other clients what fair shares let them have until then. 0 while
+ * nothing was measured. */
 typedef struct kt__forecast {
     int64_t first_us, all_us;
 } kt__forecast;
-kt__forecast kt__sched_predict(const kt__sched_load *load, int64_t n_prompt, int64_t n_predict);
+kt__forecast kt__sched_predict(const kt__sched_load *load, const kt__wish *wish);
 
 /* Adds the time since the last charge to an account. */
 void kt__task_charge(kt__task *task, kt__account account, int64_t now_us);

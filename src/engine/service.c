@@ -198,15 +198,22 @@ static kt_status encode_prompt(const kt_model *model, const kt_request *r, int32
 }
 
 /* Everything ahead of a request that is submitted now. The lock is held. */
-static kt__forecast predict(const kt__service *s, int64_t n_prompt, int64_t n_predict) {
+static kt__forecast predict(const kt__service *s, const kt__wish *wish) {
     kt__sched_load load = s->load;
-    load.n_prompt_tok += s->inbox_prompt_tok;
-    load.n_answer_tok += s->inbox_answer_tok;
-    return kt__sched_predict(&load, n_prompt, n_predict);
+    for (const kt__live *live = s->inbox_first; live; live = live->next) {
+        const kt__task *task = &live->choices[0].task;
+        const kt__wish before = {task->priority, kt__client_key(task->client->name), live->n_prompt,
+                                 task->n_predict};
+        kt__sched_load_add(&load, &before);
+    }
+    return kt__sched_predict(&load, wish);
 }
 
 static kt_status refuse(kt__service *s, const kt__live *live, const kt_request *r, kt_error *err) {
-    kt__forecast f = predict(s, live->n_prompt, (int64_t)live->n_predict * live->n_choices);
+    const kt__task *task = &live->choices[0].task;
+    const kt__wish wish = {task->priority, kt__client_key(task->client->name), live->n_prompt,
+                           (int64_t)live->n_predict * live->n_choices};
+    kt__forecast f = predict(s, &wish);
     if (s->closed) {
         s->stats.n_refused_other++;
         return kt__fail(err, KT_E_STATE, "the engine is being stopped: no more requests are taken");
@@ -247,8 +254,6 @@ static void enqueue(kt__service *s, kt__live *live, int64_t deadline_ms) {
         s->inbox_first = live;
     }
     s->inbox_last = live;
-    s->inbox_prompt_tok += live->n_prompt;
-    s->inbox_answer_tok += live->n_predict > 0 ? live->n_predict : 0;
     s->n_waiting++;
     s->n_live++;
     s->stats.n_submitted++;
@@ -297,7 +302,6 @@ static void publish(kt__service *s) {
     pthread_mutex_lock(&s->lock);
     kt_engine_stats *st = &s->stats;
     s->load = load;
-    if (!s->inbox_first) s->inbox_prompt_tok = s->inbox_answer_tok = 0;
     st->n_preempted = c.n_preempted;
     st->running = c.n_running;
     st->waiting = c.n_waiting;
@@ -332,7 +336,8 @@ void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
     pthread_mutex_lock(&s->lock);
     *out = s->stats;
-    out->predicted_wait_ms = predict(s, 1, 1).first_us / 1000;
+    const kt__wish usual = {0, kt__client_key(""), 1, 1};
+    out->predicted_wait_ms = predict(s, &usual).first_us / 1000;
     if (s->inbox_first) out->waiting = out->waiting > s->n_waiting ? out->waiting : s->n_waiting;
     pthread_mutex_unlock(&s->lock);
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
@@ -340,7 +345,7 @@ void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     out->mem_weights_bytes = engine->model->info.weight_bytes;
     out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) * kt__kv_page_bytes(&shape);
     out->mem_scratch_bytes =
-        kt__fwd_scratch_bytes(engine->fwd) + kt__runner_scratch_bytes(s->runner);
+        kt__fwd_scratch_bytes(engine->fwd) + kt__fwd_scratch_bytes(engine->step_fwd);
 }
 
 /* ---- driving ---- */
@@ -350,6 +355,7 @@ static bool drive(kt__service *s) {
     kt_engine *engine = s->engine;
     kt__turn_take(&engine->turn);
     take_inbox(s);
+    atomic_store(&engine->look, false);
     if (atomic_load_explicit(&engine->cancel, memory_order_relaxed))
         kt__sched_end_all(s->sched, KT_FINISH_CANCELLED);
     bool ran = kt__sched_step(s->sched);

@@ -17,7 +17,6 @@ struct kt__service {
     pthread_cond_t idle; /* for those who wait: a request is over, a callback has returned */
     /* under the lock */
     kt__live *inbox_first, *inbox_last;
-    int64_t inbox_prompt_tok, inbox_answer_tok;
     int n_waiting; /* requests not started */
     int n_live;    /* not over */
     bool closed, quit, threaded, nudged;

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/proposer.h"
 #include "kv/image.h"
 
 _Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding");
@@ -137,6 +137,8 @@ static void swap_in(kt_seq *seq, restored *r, size_t n_pos) {
     seq->tokens = r->ids;
     seq->n_pos = n_pos;
     seq->logits = NULL;
+    seq->ahead = (kt__ahead){0};
+    kt__proposer_trim(seq->engine->proposer, &seq->draft_seq, 0);
     if (r->logits) {
         memcpy(seq->own_logits, r->logits, n_vocab_of(seq->engine) * sizeof *r->logits);
         seq->logits = seq->own_logits;

@@ -447,6 +447,8 @@ kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_erro
     for (; fwd->layer <= fwd->net->hp.n_layer; any = true) {
         if (is_cancelled(stop)) return kt__fail(err, KT_E_CANCELLED, "cancelled");
         int64_t next_us = is_within_layers(fwd) ? fwd->part_us[fwd->part] : 0;
+        if (any && stop->pause && atomic_load_explicit(stop->pause, memory_order_relaxed))
+            return KT_OK;
         if (timed && any && now_us + next_us > stop->deadline_us) return KT_OK;
         kt_status status = timed ? step_timed(fwd, &now_us, err) : step(fwd, err);
         if (status != KT_OK) return status;

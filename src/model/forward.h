@@ -27,7 +27,9 @@ typedef struct kt__fwd_params {
 } kt__fwd_params;
 
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
- * 0..n_tok-1 in order; their tables have pages for every position up to the last. */
+ * 0..n_tok-1 in order; their tables have pages for every position up to the last. Between two runs
+ * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows mean
+ * nothing; the others' stay what they are. */
 typedef struct kt__batch {
     int n_tok;
     const int32_t *ids; /* [n_tok], in range */
@@ -52,6 +54,7 @@ void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile);
 typedef struct kt__stop_at {
     int64_t deadline_us;          /* of kt__now_us; INT64_MAX: none */
     const atomic_bool *cancel[2]; /* or NULL */
+    const atomic_bool *pause;     /* or NULL: as if the deadline had come */
 } kt__stop_at;
 
 /* Runs layers until done or stopped. *done is true when the logits are there; false with KT_OK when

@@ -1,0 +1,51 @@
+/* Proposals for answers: from their own tokens, else from the draft model, as many as pay.
+ *
+ * Owns: what speculation has measured on an engine (the cost of steps by their rows, how proposals
+ * of its answers turned out) and its draft model. Submitted requests and answers over sequences
+ * both ask here (spec.h and draft.h say how proposals come about). With the engine's turn. No
+ * allocation after creation. */
+#ifndef KT_ENGINE_PROPOSER_H
+#define KT_ENGINE_PROPOSER_H
+
+#include "engine/draft.h"
+#include "engine/spec.h"
+
+typedef struct kt__proposer kt__proposer;
+
+kt_status kt__proposer_create(kt_engine *engine, kt__proposer **out, kt_error *err) KT_CHECKED;
+void kt__proposer_destroy(kt__proposer *proposer);
+/* Every proposal is verified, whatever it costs. For tests. */
+void kt__proposer_set_eager(kt__proposer *proposer, bool eager);
+
+/* An answer's proposals for the step at hand, and how earlier ones turned out. */
+typedef struct kt__proposals {
+    kt__spec_state spec;
+    int32_t ids[KT__DRAFTS_MAX];
+    int n, match;  /* their number; by n-grams: the match, else 0 */
+    int32_t n_tok; /* tokens that were known when they were made */
+    bool asked;    /* the draft model was */
+} kt__proposals;
+
+/* An answer begins as the engine's other answers went. */
+void kt__proposals_init(const kt__proposer *proposer, kt__proposals *out);
+
+typedef struct kt__propose_ask {
+    kt__proposals *to;
+    kt__draft_seq *draft_seq;
+    const int32_t *tokens; /* [n_tok], the last of them not computed yet */
+    int32_t n_tok;
+    int most; /* proposals that the answer has room for */
+} kt__propose_ask;
+
+/* Proposals for asks[n], n being the answers of a step that takes rows_max rows. */
+void kt__propose(kt__proposer *proposer, const kt__propose_ask *asks, int n, int rows_max);
+/* A step with so many rows took so long. */
+void kt__proposer_measure(kt__proposer *proposer, int rows, int64_t us);
+/* Of the proposals the first n_verified were, in a step that came out, and the first n_accepted of
+ * these were right. */
+void kt__proposer_learn(kt__proposer *proposer, kt__proposals *made, kt__draft_seq *draft_seq,
+                        int n_verified, int n_accepted);
+/* What the draft model has of an answer: nothing beyond n_keep tokens. */
+void kt__proposer_trim(kt__proposer *proposer, kt__draft_seq *draft_seq, int64_t n_keep);
+
+#endif
