@@ -262,6 +262,39 @@ static void test_a_torn_last_line(void **state) {
     free(whole);
 }
 
+/* What failed is tried again when that is asked for, and only then; of two results with one id the
+ * last counts. */
+static void test_failed_lines_are_retried(void **state) {
+    (void)state;
+    static const char old[] = "{\"id\":\"a\",\"error\":{\"message\":\"out of memory\"}}\n"
+                              "{\"id\":\"x\",\"custom_id\":\"o\",\"response\":{\"status_code\":500,"
+                              "\"body\":{}},\"error\":null}\n"
+                              "{\"id\":\"b\",\"text\":\"kept\"}\n";
+    char arguments[320];
+    write_text(in_path, "{\"id\":\"a\",\"prompt\":\"Once\",\"max_tokens\":4}\n"
+                        "{\"id\":\"b\",\"prompt\":\"Once\",\"max_tokens\":4}\n"
+                        "{\"custom_id\":\"o\",\"method\":\"POST\",\"url\":\"/v1/completions\","
+                        "\"body\":{\"prompt\":\"Once\",\"max_tokens\":4}}\n");
+    write_text(out_path, old);
+    for (int pass = 0; pass < 3; pass++) {
+        snprintf(arguments, sizeof arguments, "batch --temp 0 '%s' --out '%s' %s", in_path,
+                 out_path, pass ? "--retry-failed" : "");
+        process p = cli_run(arguments, NULL);
+        assert_int_equal(p.code, 0);
+        assert_non_null(strstr(p.err, pass == 1 ? "2 results" : "0 results"));
+        char *text = read_text(out_path);
+        assert_memory_equal(text, old, strlen(old));
+        assert_int_equal(count_lines(text), pass ? 5 : 3);
+        json_t *fresh = results_of(text + strlen(old));
+        assert_int_equal(json_object_size(fresh), pass ? 2 : 0);
+        if (pass) assert_true(strlen(text_at(fresh, "a/text")) > 0);
+        json_decref(fresh);
+        free(text);
+        cli_free(&p);
+    }
+    cli_expect_error("batch --retry-failed < /dev/null", 2, "--out");
+}
+
 static void test_killed_and_gone_on_with(void **state) {
     (void)state;
     char *requests = many_requests(false, 60);
@@ -359,13 +392,10 @@ static void test_interrupted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_line_gets_its_result),
-        TEST(test_wrong_use),
-        TEST(test_alone_together_and_backwards),
-        TEST(test_a_torn_last_line),
-        TEST(test_killed_and_gone_on_with),
-        TEST(test_other_files_are_left_alone),
-        TEST(test_interrupted),
+        TEST(test_each_line_gets_its_result),    TEST(test_wrong_use),
+        TEST(test_alone_together_and_backwards), TEST(test_a_torn_last_line),
+        TEST(test_failed_lines_are_retried),     TEST(test_killed_and_gone_on_with),
+        TEST(test_other_files_are_left_alone),   TEST(test_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,6 @@ static void test_disk_cache(void **state) {
     expect(PROMPT " --cache-dir '%s/cache' --cache-size 1G", text, (n - 1) / 16 * 16);
     json_decref(plain);
     expect_error("run " PROMPT " --cache-dir '%s/cache' --cache-size 10", 2, "too small");
-    expect_error("run -i --cache-dir '%s/cache' < /dev/null", 2, "--prompt-cache");
     plain = run_json("--raw -p 'Once upon a time there was a cat that had a little red hat' -n 6 "
                      "--temp 0",
                      NULL);
@@ -148,6 +147,23 @@ static void test_disk_cache(void **state) {
     json_decref(plain);
 }
 
+/* Talks through the cache: the same words, and the second time they are found. */
+static void test_a_conversation_through_the_disk_cache(void **state) {
+    (void)state;
+    const char *input = "Hello there, how are you today my friend?\nTell me a story.\n/stats\n";
+    char arguments[256];
+    process plain = cli_run("run -i --temp 0 -n 12", input);
+    snprintf(arguments, sizeof arguments, "run -i --temp 0 -n 12 --cache-dir '%s/cache'", dir);
+    for (int i = 0; i < 2; i++) {
+        process p = cli_run(arguments, input);
+        assert_int_equal(p.code, 0);
+        assert_string_equal(p.out, plain.out);
+        assert_non_null(strstr(p.err, "computed)"));
+        cli_free(&p);
+    }
+    cli_free(&plain);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(void) {
@@ -156,6 +172,7 @@ int main(void) {
         TEST(test_a_conversation_is_kept),
         TEST(test_session_files_that_cannot_be_used),
         TEST(test_disk_cache),
+        TEST(test_a_conversation_through_the_disk_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

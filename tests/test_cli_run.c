@@ -71,6 +71,33 @@ static void test_json(void **state) {
     cli_free(&plain);
 }
 
+static void test_speculation_changes_nothing(void **state) {
+    (void)state;
+    static const char *const how[] = {
+        "", "--draft-max 3", "--draft-model '" KT_SOURCE_DIR "/models/demo.gguf' --draft-max 5"};
+    static const char *const sampling[] = {"--temp 0", "--seed 5"};
+    for (int k = 0; k < 2; k++) {
+        char arguments[512];
+        snprintf(
+            arguments, sizeof arguments,
+            "run -p 'Count: one two three one two three one two' -n 60 --json --draft-max 0 %s",
+            sampling[k]);
+        json_t *plain = run_json(arguments, NULL);
+        assert_int_equal(number_at(plain, "drafted_tokens"), 0);
+        for (int i = 0; i < 3; i++) {
+            snprintf(arguments, sizeof arguments,
+                     "run -p 'Count: one two three one two three one two' -n 60 --json %s %s",
+                     how[i], sampling[k]);
+            json_t *a = run_json(arguments, NULL);
+            assert_string_equal(text_at(a, "text"), text_at(plain, "text"));
+            assert_true(number_at(a, "accepted_tokens") <= number_at(a, "drafted_tokens"));
+            json_decref(a);
+        }
+        json_decref(plain);
+    }
+    cli_expect_error("run -p x --draft-model /nowhere.gguf", 4, "nowhere");
+}
+
 static void test_profile(void **state) {
     (void)state;
     static const char *const stages[] = {"template_ms", "tokenize_ms",   "setup_ms",
@@ -357,6 +384,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_alone_on_stdout),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_speculation_changes_nothing),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_a_seed_repeats_the_run),
         cmocka_unit_test(test_threads_tier_and_batch_change_nothing),

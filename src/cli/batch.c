@@ -15,7 +15,7 @@
 
 typedef struct batch_opts {
     const char *out;
-    bool quiet;
+    bool quiet, retry_failed;
 } batch_opts;
 
 #define AT(member) offsetof(batch_opts, member)
@@ -29,6 +29,11 @@ static const kt__opt files_table[] = {
      .help =
          "append the results to FILE (default: standard output); those that it holds already are "
          "not computed again"},
+    {.name = "retry-failed",
+     .kind = KT__OPT_ON,
+     .at = AT(retry_failed),
+     .help = "compute those again whose result in FILE is an error; the new result is appended, "
+             "and of two with one id the last counts"},
     {.name = "quiet",
      .brief = "q",
      .kind = KT__OPT_ON,
@@ -47,20 +52,6 @@ static const kt__opt many_table[] = {
      .help = "answers computed together (default: as many as memory allows, at most 16)"},
 };
 
-static const kt__opt length_table[] = {
-    {.name = "predict",
-     .brief = "n",
-     .also = "n-predict",
-     .kind = KT__OPT_INT,
-     .at = offsetof(kt__sampling_opts, params.n_predict),
-     .min = -1,
-     .max = 1 << 30,
-     .arg = "N",
-     .help =
-         "tokens to generate at most, where a request does not say (default -1: until the end of "
-         "the turn)"},
-};
-
 typedef struct batch {
     const batch_opts *opts;
     kt__session session;
@@ -76,7 +67,7 @@ typedef struct batch {
     kt_error failure; /* the first that ends the batch: of the output, or of memory */
 
     uint64_t n_done, n_errors, n_skipped;
-    int64_t n_prompt, n_cached, n_generated;
+    int64_t n_prompt, n_cached, n_generated, n_drafted, n_accepted;
     int64_t begin_us, shown_us;
     bool show;
 } batch;
@@ -109,10 +100,13 @@ static void show_end(batch *b) {
     if (b->n_errors) fprintf(stderr, ", %llu of them errors", (unsigned long long)b->n_errors);
     if (b->n_skipped)
         fprintf(stderr, ", %llu were there already", (unsigned long long)b->n_skipped);
-    fprintf(stderr,
-            " | prompts %lld tokens (%lld cached) | generated %lld tokens, %.1f tok/s | %.1f s\n",
+    fprintf(stderr, " | prompts %lld tokens (%lld cached) | generated %lld tokens, %.1f tok/s",
             (long long)b->n_prompt, (long long)b->n_cached, (long long)b->n_generated,
-            (double)b->n_generated / seconds(b), seconds(b));
+            (double)b->n_generated / seconds(b));
+    if (b->n_drafted)
+        fprintf(stderr, ", %lld of %lld proposed tokens right", (long long)b->n_accepted,
+                (long long)b->n_drafted);
+    fprintf(stderr, " | %.1f s\n", seconds(b));
     kt__cache_opts_warn(b->cache);
 }
 
@@ -135,6 +129,8 @@ static void on_done(void *user, kt__buf *line, bool failed, const kt_req_report 
         b->n_prompt += report->n_prompt;
         b->n_cached += report->n_cached;
         b->n_generated += report->n_generated;
+        b->n_drafted += report->n_drafted;
+        b->n_accepted += report->n_accepted;
     }
     if (kt__batch_output_write(&b->out, line, &err) != KT_OK) fail(b, &err);
 }
@@ -258,9 +254,13 @@ static int run(const batch_opts *opts, kt__session_opts *session, const kt__cach
     int code = 0, fd = -1;
     session->many = true;
     KT__TRY(kt__sampling_opts_finish(sampling, &err));
+    if (opts->retry_failed && !opts->out) {
+        status = kt__fail(&err, KT_E_ARG, "--retry-failed needs the file of results: --out FILE");
+        goto out;
+    }
     KT__TRY(open_input(word, &fd, &err));
     kt__batch_input_open(&b.in, fd);
-    KT__TRY(kt__batch_output_open(opts->out, &b.out, &err));
+    KT__TRY(kt__batch_output_open(opts->out, opts->retry_failed, &b.out, &err));
     KT__TRY(kt__session_open(session, NULL, &b.session, &err));
     KT__TRY(kt__cache_opts_open(cache, b.session.engine, &b.cache, &err));
     kt__session_print_plan(&b.session, session);
@@ -297,8 +297,9 @@ int kt__cmd_batch(int argc, char **argv) {
         {"Results", files_table, KT__COUNT(files_table), &opts},
         {"Many at once", many_table, KT__COUNT(many_table), &session},
         kt__cache_opts_group(&cache),
-        {"Length", length_table, KT__COUNT(length_table), &sampling},
+        kt__sampling_opts_length_group(&sampling),
         kt__session_opts_group(&session),
+        kt__session_opts_draft_group(&session),
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
@@ -325,7 +326,7 @@ int kt__cmd_batch(int argc, char **argv) {
         .word = "FILE",
         .notes = "After a stop of any kind the same command with the same --out goes on: results "
                  "that are\n"
-                 "in the file, errors too, are not computed again.\n\n"
+                 "in the file, errors too, are not computed again (--retry-failed: errors are).\n\n"
                  "Example:\n"
                  "  kentang batch -m model.gguf requests.jsonl --out results.jsonl",
     };

@@ -19,6 +19,13 @@ static kt_status fail_io(const kt__batch_output *out, const char *what, kt_error
                        "%s: %s", what, strerror(errno));
 }
 
+/* {"error": {...}}, or, of OpenAI's, {"response": {"status_code": not 200}}. */
+static bool is_error(const json_t *object) {
+    const json_t *response = json_object_get(object, "response");
+    if (json_is_object(json_object_get(object, "error"))) return true;
+    return response && json_integer_value(json_object_get(response, "status_code")) != 200;
+}
+
 static kt_status note_result(kt__batch_output *out, const char *line, size_t len, uint64_t number,
                              kt_error *err) {
     json_t *object = json_loadb(line, len, 0, NULL);
@@ -29,6 +36,8 @@ static kt_status note_result(kt__batch_output *out, const char *line, size_t len
         status = kt__fail_at(err, KT_E_FORMAT, out->path, UINT64_MAX,
                              "line %llu is no result of a batch: give another --out, or remove it",
                              (unsigned long long)number);
+    } else if (out->retry_failed && is_error(object)) {
+        out->n_found--; /* its new result follows, and is the one that counts */
     } else if (!kt__id_set_add(&out->finished, id, NULL)) {
         status = kt__fail_nomem(err, "the ids of results", out->finished.n);
     }
@@ -59,9 +68,10 @@ static kt_status read_results(kt__batch_output *out, FILE *in, kt_error *err) {
     return status;
 }
 
-kt_status kt__batch_output_open(const char *path, kt__batch_output *out, kt_error *err) {
+kt_status kt__batch_output_open(const char *path, bool retry_failed, kt__batch_output *out,
+                                kt_error *err) {
     struct stat st;
-    *out = (kt__batch_output){.fd = STDOUT_FILENO, .path = path};
+    *out = (kt__batch_output){.fd = STDOUT_FILENO, .path = path, .retry_failed = retry_failed};
     if (!path) return KT_OK;
     out->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (out->fd < 0) return fail_io(out, "cannot open", err);

@@ -79,6 +79,8 @@ static void take_report(submitted *s, const kt_req_report *r) {
         .n_prompt = r->n_prompt,
         .n_cached = r->n_cached,
         .n_generated = r->n_generated,
+        .n_drafted = r->n_drafted,
+        .n_accepted = r->n_accepted,
         .prefill_ms = (double)r->prefill_us * 1e-3,
         .decode_ms = (double)(r->decode_us + r->sample_us) * 1e-3,
         .first_token_ms = (double)r->first_token_us * 1e-3,

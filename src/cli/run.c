@@ -67,18 +67,6 @@ static const kt__opt prompt_table[] = {
      .help = "say where the time went: by operator and phase, and the bottleneck"},
 };
 
-static const kt__opt length_table[] = {
-    {.name = "predict",
-     .brief = "n",
-     .also = "n-predict",
-     .kind = KT__OPT_INT,
-     .at = offsetof(kt__sampling_opts, params.n_predict),
-     .min = -1,
-     .max = 1 << 30,
-     .arg = "N",
-     .help = "tokens to generate at most (default -1: until the end of the turn)"},
-};
-
 /* ---- the prompt ---- */
 
 /* The prompt's text for kt__free; NULL in *text means: a conversation. */
@@ -202,10 +190,11 @@ static kt_status print_json(const kt__session *s, const output *out, const kt__f
     const kt_gen_result *r = &f->last;
     kt__memory_used(&peak, &anon);
     json_t *object = json_pack(
-        "{s:s%,s:s,s:I,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i,s:b}", "text",
-        out->text.data ? out->text.data : "", out->text.len, "finish", kt_finish_name(r->finish),
-        "seed", (json_int_t)r->seed, "prompt_tokens", (int)r->n_prompt, "cached_tokens",
-        (int)r->n_cached, "generated_tokens", (int)r->n_generated, "prefill_tok_s",
+        "{s:s%,s:s,s:I,s:i,s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i,s:b}",
+        "text", out->text.data ? out->text.data : "", out->text.len, "finish",
+        kt_finish_name(r->finish), "seed", (json_int_t)r->seed, "prompt_tokens", (int)r->n_prompt,
+        "cached_tokens", (int)r->n_cached, "generated_tokens", (int)r->n_generated,
+        "drafted_tokens", (int)r->n_drafted, "accepted_tokens", (int)r->n_accepted, "prefill_tok_s",
         kt__figures_prefill_tok_s(f), "decode_tok_s", kt__figures_decode_tok_s(f), "first_token_ms",
         r->first_token_ms, "prefill_ms", r->prefill_ms, "decode_ms", r->decode_ms, "sample_ms",
         r->sample_ms, "peak_memory_bytes", (json_int_t)peak, "anonymous_memory_bytes",
@@ -277,12 +266,7 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
                                    : opts->json ? "text output and not --json"
                                                 : "a chat template, which this model has not");
     }
-    if (opts->disk_cache.dir) {
-        return kt__cli_usage_error("run",
-                                   "--cache-dir is for single prompts; a conversation is kept "
-                                   "with --prompt-cache");
-    }
-    kt__chat_setup setup = {opts->system, first, *params};
+    kt__chat_setup setup = {opts->system, first, *params, opts->disk_cache.dir != NULL};
     kt__figures figures = {0};
     int code = kt__chat_run(s, &setup, &figures);
     if (figures.n_answers) kt__figures_print(&figures);
@@ -349,10 +333,11 @@ int kt__cmd_run(int argc, char **argv) {
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
-        {"Length", length_table, KT__COUNT(length_table), &sampling},
+        kt__sampling_opts_length_group(&sampling),
         kt__prompt_cache_group(&opts.prompt_cache),
         kt__cache_opts_group(&opts.disk_cache),
         kt__session_opts_group(&session),
+        kt__session_opts_draft_group(&session),
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),

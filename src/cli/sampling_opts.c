@@ -107,6 +107,23 @@ void kt__sampling_opts_free(kt__sampling_opts *opts) {
     opts->bias_items = NULL;
 }
 
+static const kt__opt length_table[] = {
+    {.name = "predict",
+     .brief = "n",
+     .also = "n-predict",
+     .kind = KT__OPT_INT,
+     .at = offsetof(kt__sampling_opts, params.n_predict),
+     .min = -1,
+     .max = 1 << 30,
+     .arg = "N",
+     .help = "tokens to generate at most, where a request does not say (default -1: until the end "
+             "of the turn)"},
+};
+
+kt__opt_group kt__sampling_opts_length_group(kt__sampling_opts *opts) {
+    return (kt__opt_group){"Length", length_table, KT__COUNT(length_table), opts};
+}
+
 kt__opt_group kt__sampling_opts_group(kt__sampling_opts *opts) {
     return (kt__opt_group){"Sampling and stopping", table, KT__COUNT(table), opts};
 }

@@ -18,6 +18,8 @@ typedef struct kt__sampling_opts {
 kt__sampling_opts kt__sampling_opts_default(void);
 void kt__sampling_opts_free(kt__sampling_opts *opts);
 kt__opt_group kt__sampling_opts_group(kt__sampling_opts *opts);
+/* -n */
+kt__opt_group kt__sampling_opts_length_group(kt__sampling_opts *opts);
 /* Completes opts->params, which then points into opts. */
 kt_status KT_CHECKED kt__sampling_opts_finish(kt__sampling_opts *opts, kt_error *err);
 

@@ -40,14 +40,38 @@ static const kt__opt table[] = {
      .help = "do not use what `kentang tune` found for this model"},
 };
 
+static const kt__opt draft_table[] = {
+    {.name = "draft-model",
+     .also = "model-draft",
+     .brief = "md",
+     .kind = KT__OPT_TEXT,
+     .at = AT(draft_model),
+     .arg = "FILE",
+     .help = "a smaller model with the same vocabulary: it proposes tokens, which the model checks "
+             "several at a time; the answer stays the same"},
+    {.name = "draft-max",
+     .also = "draft",
+     .kind = KT__OPT_INT,
+     .at = AT(n_draft),
+     .min = 0,
+     .max = 63,
+     .arg = "N",
+     .help = "tokens proposed at once, at most, where measurements say that it pays: from the "
+             "text so far, else by the draft model (default 8; 0: no speculation)"},
+};
+
 enum { PRESET_NONE, PRESET_POTATO, PRESET_EXTREME };
 
 kt__session_opts kt__session_opts_default(void) {
-    return (kt__session_opts){.model = kt__model_opts_default()};
+    return (kt__session_opts){.model = kt__model_opts_default(), .n_draft = -1};
 }
 
 kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
     return (kt__opt_group){"Size and threads", table, KT__COUNT(table), opts};
+}
+
+kt__opt_group kt__session_opts_draft_group(kt__session_opts *opts) {
+    return (kt__opt_group){"Speculation", draft_table, KT__COUNT(draft_table), opts};
 }
 
 static int32_t first_set(int32_t given, int32_t otherwise) {
@@ -72,6 +96,15 @@ static kt__session_opts with_preset(const kt__session_opts *given) {
 
 /* ---- opening ---- */
 
+/* As the model is opened, but without what would change its numbers for their own sake. */
+static kt_status open_draft(const kt__session_opts *opts, kt__session *s, kt_error *err) {
+    kt_model_params params = kt_model_params_default();
+    if (!opts->draft_model || opts->n_draft == 0) return KT_OK;
+    params.use_mmap = opts->model.params.use_mmap;
+    params.use_mlock = opts->model.params.use_mlock;
+    return kt_model_open(s->ctx, opts->draft_model, &params, &s->draft, err);
+}
+
 static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_error *err) {
     kt_engine_params params = kt_engine_params_default();
     params.n_ctx = opts->n_ctx;
@@ -81,7 +114,10 @@ static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_er
     params.n_parallel = opts->many ? opts->n_parallel : 0;
     params.n_threads = opts->n_threads;
     params.n_threads_batch = opts->n_threads_batch;
-    kt_status status = kt_engine_open(s->model, &params, &s->engine, err);
+    params.n_draft = opts->n_draft == 0 ? -1 : opts->n_draft > 0 ? opts->n_draft : 0;
+    kt_status status = open_draft(opts, s, err);
+    params.draft = s->draft;
+    if (status == KT_OK) status = kt_engine_open(s->model, &params, &s->engine, err);
     if (status == KT_OK && !opts->many) status = kt_seq_open(s->engine, &s->seq, err);
     if (status == KT_OK) kt_engine_get_info(s->engine, &s->engine_info);
     return status;
@@ -139,6 +175,7 @@ void kt__session_close(kt__session *s) {
     kt__interrupt_unwatch();
     kt_seq_close(s->seq);
     kt_engine_close(s->engine);
+    kt_model_close(s->draft);
     kt_model_close(s->model);
     kt_ctx_close(s->ctx);
     memset(s, 0, sizeof *s);
@@ -146,9 +183,9 @@ void kt__session_close(kt__session *s) {
 
 /* ---- the plan ---- */
 
-/* "12.3 GB"; four of them live at a time */
+/* "12.3 GB" and the like */
 typedef struct amount {
-    char text[24];
+    char text[72];
 } amount;
 
 static amount bytes_text(uint64_t bytes) {
@@ -194,6 +231,12 @@ static void print_place(const kt__model_opts *opts) {
     if (opts->priority) fprintf(stderr, ", priority %d", (int)opts->priority);
 }
 
+static void print_draft(const kt__session *s) {
+    kt_model_info info;
+    kt_model_get_info(s->draft, &info);
+    fprintf(stderr, " | draft model %s %s", info.name[0] ? info.name : info.path, info.quant);
+}
+
 void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
@@ -220,6 +263,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     } else if (e->mem_budget_bytes) { /* the cgroup's limit counts, too */
         fprintf(stderr, " of %s available", bytes_text(e->mem_budget_bytes).text);
     }
+    if (s->draft) print_draft(s);
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
     if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
@@ -232,6 +276,8 @@ void kt__figures_add(kt__figures *f, const kt_gen_result *r) {
     if (!f->n_answers++) f->first_token_ms = r->first_token_ms;
     f->n_prompt += r->n_prompt;
     f->n_generated += r->n_generated;
+    f->n_drafted += r->n_drafted;
+    f->n_accepted += r->n_accepted;
     f->prefill_ms += r->prefill_ms;
     f->decode_ms += r->decode_ms;
     f->n_prefilled += r->n_prompt - r->n_cached;
@@ -251,6 +297,15 @@ double kt__figures_decode_tok_s(const kt__figures *f) {
     return per_second(f->n_decoded, f->decode_ms);
 }
 
+/* ", 12 of 30 proposed tokens right", or nothing */
+static amount speculation_text(const kt__figures *f) {
+    amount a = {""};
+    if (f->n_drafted)
+        snprintf(a.text, sizeof a.text, ", %lld of %lld proposed tokens right",
+                 (long long)f->n_accepted, (long long)f->n_drafted);
+    return a;
+}
+
 void kt__figures_print(const kt__figures *f) {
     uint64_t peak, anon;
     kt__memory_used(&peak, &anon);
@@ -260,10 +315,10 @@ void kt__figures_print(const kt__figures *f) {
     }
     fprintf(
         stderr,
-        ", %.1f tok/s | generated %lld tokens, %.1f tok/s | first token %.1f ms | peak memory %s "
+        ", %.1f tok/s | generated %lld tokens, %.1f tok/s%s | first token %.1f ms | peak memory %s "
         "(anonymous %s) | finish %s | seed %llu\n",
         kt__figures_prefill_tok_s(f), (long long)f->n_generated, kt__figures_decode_tok_s(f),
-        f->first_token_ms, bytes_text(peak).text, bytes_text(anon).text,
+        speculation_text(f).text, f->first_token_ms, bytes_text(peak).text, bytes_text(anon).text,
         kt_finish_name(f->last.finish), (unsigned long long)f->last.seed);
 }
 

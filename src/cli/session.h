@@ -16,13 +16,16 @@ typedef struct kt__session_opts {
     int32_t n_ctx, n_batch, n_ubatch; /* 0: the preset's or the default */
     int32_t n_threads, n_threads_batch;
     bool no_tuned;
-    bool many;          /* set by a command that submits requests: no sequence is opened */
-    int32_t n_parallel; /* with it: answers computed together; 0: chosen */
+    bool many;               /* set by a command that submits requests: no sequence is opened */
+    int32_t n_parallel;      /* with it: answers computed together; 0: chosen */
+    const char *draft_model; /* NULL: none */
+    int32_t n_draft;         /* -1: chosen, 0: no speculation */
 } kt__session_opts;
 
 typedef struct kt__session {
     kt_ctx *ctx;
     kt_model *model;
+    kt_model *draft; /* or NULL */
     kt_engine *engine;
     kt_seq *seq; /* NULL with many */
     kt_model_info info;
@@ -35,6 +38,9 @@ kt__session_opts kt__session_opts_default(void);
 /* -c, -b, -ub, -t, -tb, --preset */
 kt__opt_group kt__session_opts_group(kt__session_opts *opts);
 
+/* --draft-model, --draft-max */
+kt__opt_group kt__session_opts_draft_group(kt__session_opts *opts);
+
 /* word: a model named without -m, or NULL. On failure everything is closed. */
 kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *word,
                                       kt__session *out, kt_error *err);
@@ -46,6 +52,7 @@ void kt__session_print_plan(const kt__session *session, const kt__session_opts *
 typedef struct kt__figures {
     kt_gen_result last; /* finish, seed and times of the last answer */
     int64_t n_prompt, n_generated;
+    int64_t n_drafted, n_accepted; /* tokens proposed, and right */
     double prefill_ms, decode_ms;
     int64_t n_prefilled, n_decoded; /* tokens that the times belong to */
     double first_token_ms;          /* of the first answer */
