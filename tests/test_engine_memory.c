@@ -220,6 +220,36 @@ static void test_plans(void **state) {
     kt_ctx_close(ctx);
 }
 
+/* A disk cache's queue is part of the plan: opened when the budget is used up, it stays within. */
+static void test_the_disk_queue_is_planned(void **state) {
+    kt_error err;
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_engine *engine;
+    kt_cache *cache;
+    char dir[64] = "/tmp/kentang-memory-XXXXXX";
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    kt_ctx_params cp = kt_ctx_params_default();
+    for (uint64_t mib = 60; mib <= 75; mib += 5) {
+        cp.mem_bytes = mib << 20;
+        MUST(kt_ctx_open(&cp, &ctx, &err));
+        MUST(kt_model_open_demo(ctx, NULL, &model, &err));
+        MUST(kt_engine_open(model, NULL, &engine, &err));
+        kt_cache_params p = {.dir = dir};
+        MUST(kt_cache_open(engine, &p, &cache, &err));
+        assert_true(ctx->mem_used_bytes <= cp.mem_bytes);
+        kt_cache_close(cache);
+        kt_engine_close(engine);
+        assert_int_equal(ctx->mem_used_bytes, 0);
+        kt_model_close(model);
+        kt_ctx_close(ctx);
+    }
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    assert_int_equal(system(command), 0);
+}
+
 int main(int argc, char **argv) {
     static world w;
     if (argc == 3) return use_up(strtoull(argv[2], NULL, 10));
@@ -229,6 +259,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(test_steps_and_cancels_without_memory, &w),
         cmocka_unit_test_prestate(test_the_budget_is_kept, &w),
         cmocka_unit_test_prestate(test_plans, &w),
+        cmocka_unit_test(test_the_disk_queue_is_planned),
     };
     world_open(&w);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

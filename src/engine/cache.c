@@ -1,25 +1,23 @@
 /* kt_cache: a disk cache below an engine's prefix index. */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/plan.h"
 #include "kv/disk.h"
 
 struct kt_cache {
     kt_engine *engine;
     kt__disk *disk;
-    uint64_t mem_bytes; /* charged to the context */
+    uint64_t mem_bytes; /* charged to the context, beyond what the engine's plan has for it */
 };
 
-enum { LEAST_QUEUE = 4 << 20 };
-
-/* The queue takes what the context's budget has left, within its usual size; a little it takes in
- * any case. */
+/* The queue takes what the engine's plan keeps for it and, within its usual size, what the
+ * context's budget has left. */
 static uint64_t queue_bytes(const kt_ctx *ctx, const kt_cache_params *params) {
     uint64_t used = atomic_load(&ctx->mem_used_bytes);
     uint64_t left = ctx->mem_bytes > used ? ctx->mem_bytes - used : 0;
     uint64_t usual = params->queue_bytes ? params->queue_bytes : (uint64_t)32 << 20;
-    if (usual <= left) return params->queue_bytes;
-    return left > LEAST_QUEUE ? left : LEAST_QUEUE;
+    uint64_t most = left + KT__PLAN_DISK_QUEUE_BYTES;
+    return usual <= most ? params->queue_bytes : most;
 }
 
 static bool has_store(kt_engine *engine) {
@@ -51,6 +49,8 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     KT__TRY(kt__disk_open(&p, kt__kv_get_shape(engine->kv), &cache->disk, err));
     cache->engine = engine;
     cache->mem_bytes = kt__disk_queue_bytes(cache->disk);
+    cache->mem_bytes -=
+        cache->mem_bytes < KT__PLAN_DISK_QUEUE_BYTES ? cache->mem_bytes : KT__PLAN_DISK_QUEUE_BYTES;
     atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
     kt__kv_store store = kt__disk_store(cache->disk);
     kt__engine_set_kv_store(engine, &store);

@@ -68,6 +68,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     p.n_queue_max = first_set(p.n_queue_max, DEFAULT_QUEUE);
     p.gap_ms = first_set(p.gap_ms, DEFAULT_GAP_MS);
     p.n_draft = p.n_draft < 0 ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
+    if (p.n_draft == 0) p.draft = NULL;
     if (p.n_threads > n_pool) p.n_threads = n_pool;
     if (p.n_threads_batch > n_pool) p.n_threads_batch = n_pool;
     return p;
@@ -128,7 +129,7 @@ static uint64_t tables_bytes(const kt_model *model, const kt_engine_params *p) {
     uint64_t n_vocab = (uint64_t)model->net->hp.n_vocab, n_ctx = (uint64_t)p->n_ctx;
     uint64_t seqs = (uint64_t)p->n_seq_max * (n_vocab * sizeof(float) + n_ctx * sizeof(int32_t));
     uint64_t n_req = (uint64_t)p->n_parallel + (uint64_t)p->n_queue_max;
-    return PROCESS_BYTES + n_vocab * VOCAB_ENTRY_BYTES + seqs +
+    return PROCESS_BYTES + KT__PLAN_DISK_QUEUE_BYTES + n_vocab * VOCAB_ENTRY_BYTES + seqs +
            n_req * (REQUEST_BYTES + n_ctx * sizeof(int32_t));
 }
 

@@ -8,6 +8,9 @@
 
 #include "engine/engine.h"
 
+/* In every given budget, for the queue of a disk cache that may come. */
+enum { KT__PLAN_DISK_QUEUE_BYTES = 4 << 20 };
+
 typedef struct kt__plan {
     kt_engine_params params; /* resolved */
     kt_mem_plan mem;
