@@ -159,7 +159,6 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
                            vi *part, __m128i *first, __m128i *second) {
     vi q[8];
     words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
-    words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
     KT_UNROLL for (int i = 0; i < 4; i++)
         quants_two(type, block + 2 * (size_t)i * block_bytes(type), q + 2 * i);
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
