@@ -35,6 +35,19 @@ echo 'ctxx = 1' >bad.toml
 if "$kentang" serve --config bad.toml --check 2>err; then fail "an unknown key was taken"; fi
 grep -q 'bad.toml:1.*did you mean "ctx"' err || fail "the nearest name"
 rm .env
+refused() {
+    says=$1
+    shift
+    if "$kentang" serve --no-config --no-env --socket none "$@" >out 2>err; then fail "taken: $*"; fi
+    grep -q "$says" err || { cat err; fail "$*"; }
+}
+refused 'expected ADDRESS:PORT' --listen localhost --check
+refused 'API keys' --listen 0.0.0.0:0 --check
+refused 'missing.gguf' -m missing.gguf --check
+refused 'cannot read the keys' --keys missing --check
+refused 'cannot open' --set http.tls_cert=missing --set http.tls_key=missing --check
+refused 'did you mean "limits.queue"' --set limits.quue=3 --check
+refused 'missing.gguf' --draft-model missing.gguf --listen 127.0.0.1:0
 
 start() {
     : >log

@@ -295,7 +295,10 @@ static int run(const serve_opts *o) {
     }
     if (text.len) fprintf(stderr, "kentang serve: warning: %s", text.data);
     kt__buf_clear(&text);
-    if (o->check) {
+    if (o->check && kt__server_check(config, &err) != KT_OK) {
+        code = kt__cli_fail("serve", &err);
+        kt__config_free(config);
+    } else if (o->check) {
         if (config->file) printf("# from %s\n", config->file);
         kt__config_print(config, &text);
         fputs(text.data ? text.data : "", stdout);

@@ -493,16 +493,23 @@ static kt_status split_listen(const char *listen, char *host, size_t host_size, 
     return KT_OK;
 }
 
-static kt_status open_tcp(kt__http *http, const char *listen_at, kt_error *err) {
+/* *found: for freeaddrinfo. */
+static kt_status resolve(const char *listen_at, struct addrinfo **found, kt_error *err) {
     char host[64], port[16];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
-                    *found = NULL;
-    int on = 1;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    *found = NULL;
     kt_status status = split_listen(listen_at, host, sizeof host, port, sizeof port, err);
     if (status != KT_OK) return status;
-    int rc = getaddrinfo(*host ? host : NULL, port, &hints, &found);
-    if (rc != 0)
-        return kt__fail(err, KT_E_ARG, "http.listen \"%.80s\": %s", listen_at, gai_strerror(rc));
+    int rc = getaddrinfo(*host ? host : NULL, port, &hints, found);
+    if (rc == 0) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "http.listen \"%.80s\": %s", listen_at, gai_strerror(rc));
+}
+
+static kt_status open_tcp(kt__http *http, const char *listen_at, kt_error *err) {
+    struct addrinfo *found;
+    int on = 1;
+    kt_status status = resolve(listen_at, &found, err);
+    if (status != KT_OK) return status;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
@@ -525,6 +532,16 @@ static kt_status open_unix(kt__http *http, const char *path, kt_error *err) {
     return KT_OK;
 }
 
+/* Beyond loopback keys are needed. */
+static kt_status check_keys(const kt__config *config, const struct sockaddr *address,
+                            const char *name, kt_error *err) {
+    if (is_loopback(address) || config->keys || config->no_keys) return KT_OK;
+    return kt__fail(err, KT_E_ARG,
+                    "%s can be reached from other machines: give a file of API keys (http.keys), "
+                    "or say that none are wanted (http.no_keys)",
+                    name);
+}
+
 /* What is listened on, and whether that needs keys. */
 static kt_status look_at_socket(kt__http *http, kt_error *err) {
     const kt__config *config = kt__server_config(http->server);
@@ -539,12 +556,7 @@ static kt_status look_at_socket(kt__http *http, kt_error *err) {
                     sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return kt__fail(err, KT_E_IO, "no address");
     http->port = atoi(port);
-    if (is_loopback((struct sockaddr *)&address)) return KT_OK;
-    if (config->keys || config->no_keys) return KT_OK;
-    return kt__fail(err, KT_E_ARG,
-                    "%s can be reached from other machines: give a file of API keys (http.keys), "
-                    "or say that none are wanted (http.no_keys)",
-                    http->address);
+    return check_keys(config, (struct sockaddr *)&address, http->address, err);
 }
 
 static kt_status read_pem(const char *path, char **out, kt_error *err) {
@@ -579,6 +591,27 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
     if (http->daemon) return KT_OK;
     return kt__fail(err, KT_E_IO, "cannot start the HTTP server%s",
                     http->cert ? ": are certificate and key valid PEM, and of one pair?" : "");
+}
+
+static kt_status check_pem(const char *path, kt_error *err) {
+    char *text = NULL;
+    kt_status status = path ? read_pem(path, &text, err) : KT_OK;
+    if (text) explicit_bzero(text, MAX_PEM);
+    kt__free(text);
+    return status;
+}
+
+kt_status kt__http_check(const kt__config *config, kt_error *err) {
+    struct addrinfo *found;
+    kt_status status;
+    KT__TRY(check_pem(config->tls_cert, err));
+    KT__TRY(check_pem(config->tls_key, err));
+    if (!config->listen || !strncmp(config->listen, "unix:", 5)) return KT_OK;
+    KT__TRY(resolve(config->listen, &found, err));
+    status = check_keys(config, found->ai_addr, config->listen, err);
+    freeaddrinfo(found);
+out:
+    return status;
 }
 
 kt_status kt__http_open(kt__server *server, const char *listen_at, int fd, kt__http **out,

@@ -11,6 +11,9 @@
 
 typedef struct kt__http kt__http;
 
+/* What can be said of a configuration's HTTP before anything is opened: address, keys,
+ * certificate. */
+kt_status KT_CHECKED kt__http_check(const kt__config *config, kt_error *err);
 /* listen: "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH"; fd: a socket that was passed in, or -1.
  */
 kt_status KT_CHECKED kt__http_open(kt__server *server, const char *listen, int fd, kt__http **out,

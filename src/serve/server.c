@@ -231,11 +231,29 @@ static kt_status preload(kt__server *s, kt_error *err) {
     return status;
 }
 
+static kt_status check_file(const char *path, kt_error *err) {
+    if (!path || access(path, R_OK) == 0) return KT_OK;
+    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the model %s: %s", path,
+                       strerror(errno));
+}
+
+kt_status kt__server_check(const kt__config *config, kt_error *err) {
+    kt__keys *keys;
+    kt_status status = read_keys(config, &keys, err);
+    if (status == KT_OK) kt__keys_free(keys);
+    for (size_t i = 0; i < config->n_models && status == KT_OK; i++) {
+        status = check_file(config->models[i].path, err);
+        if (status == KT_OK) status = check_file(config->models[i].draft_path, err);
+    }
+    return status == KT_OK ? kt__http_check(config, err) : status;
+}
+
 static kt_status open_all(kt__server *s, kt_error *err) {
     const kt__config *c = kt__server_config(s);
     int lines, http;
     kt_status status;
     kt__keys *keys;
+    KT__TRY(kt__server_check(c, err));
     kt__sd_sockets(&lines, &http);
     KT__TRY(read_keys(c, &keys, err));
     atomic_store(&s->keys, keys);

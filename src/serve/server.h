@@ -45,6 +45,9 @@ struct kt__server {
     int wake; /* eventfd: kt__server_wait looks again */
 };
 
+/* Whether the files that it names can be read and its addresses be listened on, before a model is
+ * loaded. */
+kt_status KT_CHECKED kt__server_check(const kt__config *config, kt_error *err);
 /* Takes the configuration over, also on failure. Listens when it returns. */
 kt_status KT_CHECKED kt__server_start(kt__config *config, kt__server **out, kt_error *err);
 /* Until a client asks to stop, or kt__server_wake; true: stop. */
