@@ -1,5 +1,5 @@
 #!/bin/sh
-# kentang bench --server against a server over the demo model, by HTTP and by the socket.
+# kentang bench --server against a server over the demo model, by HTTP and by the socket, at a rate and by clients; and without a server.
 set -eu
 kentang=$1/kentang
 dir=$(mktemp -d)
@@ -17,6 +17,11 @@ for target in "$url" "unix:$dir/k.sock"; do
     "$kentang" bench --server "$target" --requests 12 --rate 40 -n 8 --json >"$dir/out"
     grep -q '"requests":12,"answered":12,"refused":0,"failed":0' "$dir/out" || { cat "$dir/out"; exit 1; }
     grep -q '"first_token_ms":{"p50":' "$dir/out"
+done
+for target in "$url" "$dir/k.sock" none; do # clients that ask again and again, on a connection each
+    "$kentang" bench --server "$target" --requests 20 --clients 4 -n 8 --fresh --warm 1 --json >"$dir/out"
+    grep -q '"requests":20,"answered":20,"refused":0,"failed":0' "$dir/out" || { cat "$dir/out"; exit 1; }
+    grep -q '"gap_ms":{"p50":' "$dir/out"
 done
 "$kentang" bench --server "$url" --requests 3 --rate 50 -n 4 | grep -q 'first token'
 if "$kentang" bench --server ftp://x 2>/dev/null; then exit 1; fi

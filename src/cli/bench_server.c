@@ -1,121 +1,43 @@
 #include "cli/bench_server.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/bench_shot.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/session.h"
 
-enum { MAX_REQUESTS = 4096, STACK_BYTES = 256 << 10, HOST_BYTES = 256 };
+enum { MAX_REQUESTS = 65536, MAX_CLIENTS = 1024, STACK_BYTES = 256 << 10 };
 
 typedef struct load_opts {
     const char *server, *prompt, *key;
     float rate;
-    int32_t n_requests, n_predict;
-    bool json;
+    int32_t n_requests, n_predict, n_clients, n_warm;
+    bool fresh, json;
 } load_opts;
 
 typedef struct load {
     load_opts opts;
-    char host[HOST_BYTES], port[16], path[108]; /* path: of a Unix socket for lines */
-    char *request;                              /* the bytes that are sent */
+    kt__session_opts session_opts; /* of --server none */
+    kt__session session;
+    kt__target target;
+    kt__shot *shots; /* [n_requests] */
+    float *gaps_ms;  /* [n_requests * n_predict], theirs */
+    double *scratch; /* the same number */
+    atomic_int next; /* shot of a closed loop */
     int64_t start_us;
+    double seconds;
 } load;
 
-/* One request and what came of it. */
-typedef struct shot {
-    const load *load;
-    int64_t at_us; /* when it is due */
-    pthread_t thread;
-    bool started, good;
-    int status;
-    int64_t first_us, total_us; /* from at_us */
-    int64_t last_us, worst_gap_us, sum_gap_us;
-    int32_t n_tokens;
-} shot;
-
-/* ---- one request ---- */
-
-static int connect_tcp(const load *l) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    if (getaddrinfo(l->host, l->port, &hints, &found) != 0) return -1;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    freeaddrinfo(found);
-    return fd;
-}
-
-static int connect_unix(const load *l) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, l->path, sizeof address.sun_path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-static void count_token(shot *s) {
-    int64_t now_us = kt__now_us();
-    if (s->n_tokens++) {
-        int64_t gap_us = now_us - s->last_us;
-        s->sum_gap_us += gap_us;
-        if (gap_us > s->worst_gap_us) s->worst_gap_us = gap_us;
-    } else {
-        s->first_us = now_us - s->at_us;
-    }
-    s->last_us = now_us;
-}
-
-/* A whole line of the answer; lines of chunked framing and headers among them are passed over.
- * true: the answer has ended. */
-static bool take_line(shot *s, const char *line) {
-    if (!strncmp(line, "HTTP/1.1 ", 9)) s->status = atoi(line + 9);
-    if (s->status && s->status != 200) return true;
-    if (!strncmp(line, "data: [DONE]", 12)) return s->good = true;
-    bool data = !strncmp(line, "data: {", 7), own = line[0] == '{';
-    if (!data && !own) return false;
-    if (strstr(line, "\"error\":{")) return true;
-    if (strstr(line, "\"done\":true")) return s->good = true;
-    if (own || strstr(line, "\"finish_reason\":null")) count_token(s);
-    return false;
-}
-
-static void read_answer(shot *s, int fd) {
-    kt__buf text;
-    char piece[8192];
-    kt__buf_init(&text, 16 << 20);
-    for (bool ended = false; !ended;) {
-        ssize_t n = recv(fd, piece, sizeof piece, 0);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0 || !kt__buf_append(&text, piece, (size_t)n)) break;
-        char *line = text.data, *newline;
-        while (!ended && (newline = memchr(line, '\n', text.len - (size_t)(line - text.data)))) {
-            *newline = '\0';
-            ended = take_line(s, line);
-            line = newline + 1;
-        }
-        size_t rest = text.len - (size_t)(line - text.data);
-        memmove(text.data, line, rest);
-        text.len = rest;
-    }
-    kt__buf_free(&text);
-}
+/* ---- threads that ask ---- */
 
 static void wait_until(int64_t at_us) {
     int64_t left_us = at_us - kt__now_us();
@@ -125,74 +47,75 @@ static void wait_until(int64_t at_us) {
     }
 }
 
-static void *fire(void *arg) {
-    shot *s = arg;
-    const load *l = s->load;
-    wait_until(s->at_us);
-    int fd = l->path[0] ? connect_unix(l) : connect_tcp(l);
-    if (fd < 0) return NULL;
-    size_t len = strlen(l->request);
-    if (send(fd, l->request, len, MSG_NOSIGNAL) == (ssize_t)len) read_answer(s, fd);
-    s->total_us = kt__now_us() - s->at_us;
-    close(fd);
+typedef struct asker {
+    load *load;
+    kt__shot *shot; /* of an open loop; NULL: the next one that is left, until there is none */
+    pthread_t thread;
+    bool started;
+} asker;
+
+static void *ask_at_its_time(void *arg) {
+    const asker *a = arg;
+    kt__caller caller;
+    kt__caller_open(&caller, &a->load->target);
+    wait_until(a->shot->at_us);
+    kt__caller_ask(&caller, a->shot);
+    kt__caller_close(&caller);
     return NULL;
 }
 
-/* ---- the target and the request ---- */
-
-static kt_status read_url(load *l, kt_error *err) {
-    const char *url = l->opts.server;
-    if (!strncmp(url, "unix:", 5) && strlen(url + 5) < sizeof l->path) {
-        snprintf(l->path, sizeof l->path, "%s", url + 5);
-        return KT_OK;
+static void *ask_again_and_again(void *arg) {
+    const asker *a = arg;
+    kt__caller caller;
+    kt__caller_open(&caller, &a->load->target);
+    for (int i; (i = atomic_fetch_add(&a->load->next, 1)) < a->load->opts.n_requests;) {
+        a->load->shots[i].at_us = kt__now_us();
+        kt__caller_ask(&caller, &a->load->shots[i]);
     }
-    const char *host = !strncmp(url, "http://", 7) ? url + 7 : NULL;
-    const char *colon = host ? strrchr(host, ':') : NULL;
-    if (!host || (size_t)strcspn(host, "/") >= HOST_BYTES)
-        return kt__fail(err, KT_E_ARG, "--server %.80s: expected http://HOST:PORT or unix:PATH",
-                        url);
-    size_t end = strcspn(host, "/"), len = colon ? (size_t)(colon - host) : end;
-    snprintf(l->host, sizeof l->host, "%.*s", (int)len, host);
-    snprintf(l->port, sizeof l->port, "%.*s", colon ? (int)(end - len - 1) : 2,
-             colon ? colon + 1 : "80");
-    return KT_OK;
+    kt__caller_close(&caller);
+    return NULL;
 }
 
-static void write_text(kt__buf *out, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20) {
-            (void)kt__buf_printf(out, "\\u%04x", c);
-            continue;
+/* Requests that do not count, one after the other. */
+static void warm_up(load *l) {
+    kt__caller caller;
+    kt__caller_open(&caller, &l->target);
+    for (int32_t i = 0; i < l->opts.n_warm; i++) {
+        kt__shot shot = {.number = l->opts.n_requests + i, .at_us = kt__now_us()};
+        shot.gaps_ms = l->gaps_ms; /* written over later */
+        kt__caller_ask(&caller, &shot);
+    }
+    kt__caller_close(&caller);
+}
+
+/* n threads; in an open loop none is started long before it is due. */
+static kt_status run(load *l, kt_error *err) {
+    int n = l->opts.n_clients ? l->opts.n_clients : l->opts.n_requests;
+    pthread_attr_t attr;
+    asker *askers = kt__calloc((size_t)n, sizeof *askers);
+    if (!askers) return kt__fail_nomem(err, "the load", 0);
+    pthread_attr_init(&attr);
+    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+    l->start_us = kt__now_us() + (l->opts.n_clients ? 0 : 50000);
+    for (int i = 0; i < n; i++) {
+        askers[i].load = l;
+        if (!l->opts.n_clients) {
+            askers[i].shot = &l->shots[i];
+            l->shots[i].at_us = l->start_us + (int64_t)((double)i * 1e6 / (double)l->opts.rate);
+            wait_until(l->shots[i].at_us - 20000);
         }
-        if (c == '"' || c == '\\') (void)kt__buf_putc(out, '\\');
-        (void)kt__buf_putc(out, (char)c);
+        askers[i].started =
+            pthread_create(&askers[i].thread, &attr,
+                           l->opts.n_clients ? ask_again_and_again : ask_at_its_time,
+                           &askers[i]) == 0;
     }
-}
-
-static kt_status write_request(load *l, kt_error *err) {
-    kt__buf body, all;
-    kt__buf_init(&body, 1 << 20);
-    kt__buf_init(&all, 2 << 20);
-    (void)kt__buf_puts(&body, "{\"prompt\":\"");
-    write_text(&body, l->opts.prompt);
-    (void)kt__buf_printf(&body, "\",\"max_tokens\":%d,\"ignore_eos\":true,\"stream\":true}",
-                         (int)l->opts.n_predict);
-    if (!l->path[0]) {
-        (void)kt__buf_printf(&all,
-                             "POST /v1/completions HTTP/1.1\r\nHost: %s:%s\r\nContent-Type: "
-                             "application/json\r\nConnection: close\r\nContent-Length: %zu\r\n",
-                             l->host, l->port, body.len);
-        if (l->opts.key) (void)kt__buf_printf(&all, "Authorization: Bearer %s\r\n", l->opts.key);
-        (void)kt__buf_puts(&all, "\r\n");
+    for (int i = 0; i < n; i++) {
+        if (askers[i].started) pthread_join(askers[i].thread, NULL);
     }
-    (void)kt__buf_append(&all, body.data, body.len);
-    if (l->path[0]) (void)kt__buf_putc(&all, '\n');
-    kt__buf_free(&body);
-    bool failed = all.failed || body.failed;
-    l->request = failed ? NULL : kt__buf_take(&all, NULL);
-    kt__buf_free(&all);
-    return l->request ? KT_OK : kt__fail_nomem(err, "the request", 0);
+    l->seconds = (double)(kt__now_us() - l->start_us) * 1e-6;
+    pthread_attr_destroy(&attr);
+    kt__free(askers);
+    return KT_OK;
 }
 
 /* ---- the figures ---- */
@@ -202,101 +125,131 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts ms[n]; the value below which a share of them lies. */
-static double percentile(double *ms, int n, double share) {
-    qsort(ms, (size_t)n, sizeof *ms, by_value);
-    int at = (int)(share * (double)n);
+/* Of sorted ms[n], the value below which a share of them lies. */
+static double percentile(const double *ms, size_t n, double share) {
+    size_t at = (size_t)(share * (double)n);
     return n ? ms[at < n ? at : n - 1] : 0;
 }
 
-typedef double value_fn(const shot *s);
-static double first_ms(const shot *s) {
-    return (double)s->first_us / 1e3;
-}
-static double mean_gap_ms(const shot *s) {
-    return s->n_tokens > 1 ? (double)s->sum_gap_us / 1e3 / (double)(s->n_tokens - 1) : 0;
-}
-static double worst_gap_ms(const shot *s) {
-    return (double)s->worst_gap_us / 1e3;
-}
-static double total_ms(const shot *s) {
-    return (double)s->total_us / 1e3;
-}
-
-static void print_row(const char *name, const char *key, const shot *shots, int n, value_fn *get,
-                      double *scratch, bool json) {
-    int m = 0;
-    for (int i = 0; i < n; i++) {
-        if (shots[i].good) scratch[m++] = get(&shots[i]);
-    }
-    double p50 = percentile(scratch, m, 0.5), p90 = percentile(scratch, m, 0.9);
-    double p99 = percentile(scratch, m, 0.99), most = percentile(scratch, m, 1);
-    if (json) {
+static void print_row(const load *l, const char *name, const char *key, size_t n) {
+    double *ms = l->scratch;
+    qsort(ms, n, sizeof *ms, by_value);
+    double p50 = percentile(ms, n, 0.5), p90 = percentile(ms, n, 0.9);
+    double p99 = percentile(ms, n, 0.99), most = percentile(ms, n, 1);
+    if (l->opts.json) {
         printf(",\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f}", key, p50, p90, p99,
                most);
     } else {
-        printf("| %-22s | %9.1f | %9.1f | %9.1f | %9.1f |\n", name, p50, p90, p99, most);
+        printf("| %-22s | %9.2f | %9.2f | %9.2f | %9.2f |\n", name, p50, p90, p99, most);
     }
 }
 
-static void print(const load *l, const shot *shots, int n, double *scratch) {
-    int good = 0, refused = 0;
-    long long tokens = 0;
-    double seconds = (double)(kt__now_us() - l->start_us) * 1e-6;
+static size_t n_gaps(const kt__shot *s) {
+    return s->n_tokens > 1 ? (size_t)s->n_tokens - 1 : 0;
+}
+
+static double mean_gap_ms(const kt__shot *s) {
+    return n_gaps(s) ? (double)(s->last_us - s->at_us - s->first_us) / 1e3 / (double)n_gaps(s) : 0;
+}
+
+static double worst_gap_ms(const kt__shot *s) {
+    float worst = 0;
+    for (size_t i = 0; i < n_gaps(s); i++) worst = s->gaps_ms[i] > worst ? s->gaps_ms[i] : worst;
+    return (double)worst;
+}
+
+static double first_ms(const kt__shot *s) {
+    return (double)s->first_us / 1e3;
+}
+
+static double total_ms(const kt__shot *s) {
+    return (double)s->total_us / 1e3;
+}
+
+static void print_rows(const load *l) {
+    static const struct {
+        const char *name, *key;
+        double (*get)(const kt__shot *s);
+    } rows[] = {{"first token", "first_token_ms", first_ms},
+                {"gap, mean of an answer", "mean_gap_ms", mean_gap_ms},
+                {"gap, worst in answer", "worst_gap_ms", worst_gap_ms},
+                {"whole answer", "total_ms", total_ms}};
+    for (size_t k = 0; k < KT__COUNT(rows); k++) {
+        size_t n = 0;
+        for (int i = 0; i < l->opts.n_requests; i++) {
+            if (l->shots[i].good) l->scratch[n++] = rows[k].get(&l->shots[i]);
+        }
+        print_row(l, rows[k].name, rows[k].key, n);
+    }
+    size_t n = 0;
+    for (int i = 0; i < l->opts.n_requests; i++) {
+        const kt__shot *s = &l->shots[i];
+        for (size_t k = 0; s->good && k < n_gaps(s); k++) l->scratch[n++] = (double)s->gaps_ms[k];
+    }
+    print_row(l, "gap", "gap_ms", n);
+}
+
+static int print(const load *l) {
+    int n = l->opts.n_requests, good = 0, refused = 0;
+    char how[64];
     for (int i = 0; i < n; i++) {
-        good += shots[i].good;
-        refused += shots[i].status == 429 || shots[i].status == 503;
-        tokens += shots[i].n_tokens;
+        good += l->shots[i].good;
+        refused += l->shots[i].status == 429 || l->shots[i].status == 503;
+    }
+    double a_second = good / l->seconds, tokens = a_second * (double)l->opts.n_predict;
+    if (l->opts.n_clients) {
+        snprintf(how, sizeof how, "%d clients", (int)l->opts.n_clients);
+    } else {
+        snprintf(how, sizeof how, "%g a second", (double)l->opts.rate);
     }
     if (l->opts.json) {
         printf("{\"requests\":%d,\"answered\":%d,\"refused\":%d,\"failed\":%d,\"rate\":%g,"
-               "\"seconds\":%.3f,\"tokens_per_second\":%.2f",
-               n, good, refused, n - good - refused, (double)l->opts.rate, seconds,
-               (double)tokens / seconds);
+               "\"clients\":%d,\"seconds\":%.3f,\"requests_per_second\":%.2f,"
+               "\"tokens_per_second\":%.2f",
+               n, good, refused, n - good - refused, l->opts.n_clients ? 0 : (double)l->opts.rate,
+               (int)l->opts.n_clients, l->seconds, a_second, tokens);
     } else {
-        printf("%d requests at %g a second: %d answered, %d refused, %d failed; %.1f tokens/s in "
-               "all\n\n| ms                     |       p50 |       p90 |       p99 |       max |\n"
+        printf("%d requests, %s: %d answered, %d refused, %d failed; %.1f requests/s, %.1f "
+               "tokens/s in all\n\n"
+               "| ms                     |       p50 |       p90 |       p99 |       max |\n"
                "|------------------------|-----------|-----------|-----------|-----------|\n",
-               n, (double)l->opts.rate, good, refused, n - good - refused,
-               (double)tokens / seconds);
+               n, how, good, refused, n - good - refused, a_second, tokens);
     }
-    print_row("first token", "first_token_ms", shots, n, first_ms, scratch, l->opts.json);
-    print_row("gap, mean of an answer", "mean_gap_ms", shots, n, mean_gap_ms, scratch,
-              l->opts.json);
-    print_row("gap, worst", "worst_gap_ms", shots, n, worst_gap_ms, scratch, l->opts.json);
-    print_row("whole answer", "total_ms", shots, n, total_ms, scratch, l->opts.json);
+    print_rows(l);
     if (l->opts.json) puts("}");
+    return good;
 }
 
 /* ---- the command ---- */
 
-static kt_status shoot(load *l, kt_error *err) {
-    int n = l->opts.n_requests;
-    pthread_attr_t attr;
-    shot *shots = kt__calloc((size_t)n, sizeof *shots);
-    double *scratch = kt__calloc((size_t)n, sizeof *scratch);
-    kt_status status = shots && scratch ? KT_OK : kt__fail_nomem(err, "the load", 0);
-    if (status == KT_OK && pthread_attr_init(&attr) == 0) {
-        (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-        l->start_us = kt__now_us() + 50000;
-        for (int i = 0; i < n; i++) {
-            shots[i] = (shot){.load = l};
-            shots[i].at_us = l->start_us + (int64_t)((double)i * 1e6 / (double)l->opts.rate);
-            wait_until(shots[i].at_us - 20000); /* no more threads than there are requests */
-            shots[i].started = pthread_create(&shots[i].thread, &attr, fire, &shots[i]) == 0;
-        }
-        for (int i = 0; i < n; i++) {
-            if (shots[i].started) pthread_join(shots[i].thread, NULL);
-        }
-        pthread_attr_destroy(&attr);
-        print(l, shots, n, scratch);
-        bool any = false;
-        for (int i = 0; i < n; i++) any |= shots[i].good;
-        if (!any) status = kt__fail(err, KT_E_IO, "%s answered nothing", l->opts.server);
-    }
-    kt__free(scratch);
-    kt__free(shots);
+static kt_status open_target(load *l, kt_error *err) {
+    kt_status status;
+    l->target.prompt = l->opts.prompt;
+    l->target.key = l->opts.key;
+    l->target.n_predict = l->opts.n_predict;
+    l->target.fresh = l->opts.fresh;
+    l->target.keep = l->opts.n_clients > 0;
+    if (strcmp(l->opts.server, "none") != 0)
+        return kt__target_read(&l->target, l->opts.server, err);
+    l->session_opts.many = true;
+    status = kt__session_open(&l->session_opts, NULL, &l->session, err);
+    if (status == KT_OK) status = kt_engine_start(l->session.engine, err);
+    l->target.engine = l->session.engine;
     return status;
+}
+
+static kt_status make_shots(load *l, kt_error *err) {
+    size_t n = (size_t)l->opts.n_requests, all = n * (size_t)l->opts.n_predict;
+    l->shots = kt__calloc(n, sizeof *l->shots);
+    l->gaps_ms = kt__calloc(all, sizeof *l->gaps_ms);
+    l->scratch = kt__calloc(all, sizeof *l->scratch);
+    if (!l->shots || !l->gaps_ms || !l->scratch)
+        return kt__fail_nomem(err, "the figures of the load", all * sizeof *l->scratch);
+    for (size_t i = 0; i < n; i++) {
+        l->shots[i].number = (int32_t)i;
+        l->shots[i].gaps_ms = l->gaps_ms + i * (size_t)l->opts.n_predict;
+    }
+    return KT_OK;
 }
 
 bool kt__bench_wants_server(int argc, char **argv) {
@@ -306,69 +259,107 @@ bool kt__bench_wants_server(int argc, char **argv) {
     return false;
 }
 
+#define AT(member) offsetof(load_opts, member)
+
+static const kt__opt table[] = {
+    {.name = "server",
+     .kind = KT__OPT_TEXT,
+     .at = AT(server),
+     .arg = "URL",
+     .help = "http://HOST:PORT; unix:PATH or a path, for lines on the socket; none: no server, the "
+             "same requests to an engine of this process"},
+    {.name = "rate",
+     .kind = KT__OPT_FLOAT,
+     .at = AT(rate),
+     .min = 0.001,
+     .max = 10000,
+     .arg = "R",
+     .help = "requests started a second, whatever became of earlier ones (default 2)"},
+    {.name = "clients",
+     .kind = KT__OPT_INT,
+     .at = AT(n_clients),
+     .min = 1,
+     .max = MAX_CLIENTS,
+     .arg = "N",
+     .help = "instead of --rate: N clients, each with one connection, that ask again as soon as "
+             "they are answered"},
+    {.name = "requests",
+     .kind = KT__OPT_INT,
+     .at = AT(n_requests),
+     .min = 1,
+     .max = MAX_REQUESTS,
+     .arg = "N",
+     .help = "how many (default 50)"},
+    {.name = "warm",
+     .kind = KT__OPT_INT,
+     .at = AT(n_warm),
+     .max = MAX_REQUESTS,
+     .arg = "N",
+     .help = "requests before these that do not count (default 0)"},
+    {.name = "n-gen",
+     .brief = "n",
+     .kind = KT__OPT_INT,
+     .at = AT(n_predict),
+     .min = 1,
+     .max = 1 << 16,
+     .arg = "N",
+     .help = "tokens of each answer (default 64)"},
+    {.name = "prompt",
+     .kind = KT__OPT_TEXT,
+     .at = AT(prompt),
+     .arg = "TEXT",
+     .help = "what each asks (default: a short sentence)"},
+    {.name = "fresh",
+     .kind = KT__OPT_ON,
+     .at = AT(fresh),
+     .help = "begin each prompt with a number of its own, so that no cache has it"},
+    {.name = "key", .kind = KT__OPT_TEXT, .at = AT(key), .arg = "KEY", .help = "API key"},
+    {.name = "json", .kind = KT__OPT_ON, .at = AT(json), .help = "one JSON object"},
+};
+
+static const kt__opt many_table[] = {
+    {.name = "parallel",
+     .brief = "np",
+     .kind = KT__OPT_INT,
+     .at = offsetof(kt__session_opts, n_parallel),
+     .min = 1,
+     .max = 1024,
+     .arg = "N",
+     .help = "answers computed together (default: as many as memory allows, at most 16)"},
+};
+
 int kt__bench_server(int argc, char **argv) {
-    static const kt__opt table[] = {
-        {.name = "server",
-         .kind = KT__OPT_TEXT,
-         .at = offsetof(load_opts, server),
-         .arg = "URL",
-         .help = "http://HOST:PORT, or unix:PATH for lines on the socket"},
-        {.name = "rate",
-         .kind = KT__OPT_FLOAT,
-         .at = offsetof(load_opts, rate),
-         .min = 0.001,
-         .max = 10000,
-         .arg = "R",
-         .help = "requests started a second, whatever became of earlier ones (default 2)"},
-        {.name = "requests",
-         .kind = KT__OPT_INT,
-         .at = offsetof(load_opts, n_requests),
-         .min = 1,
-         .max = MAX_REQUESTS,
-         .arg = "N",
-         .help = "how many (default 50)"},
-        {.name = "n-gen",
-         .brief = "n",
-         .kind = KT__OPT_INT,
-         .at = offsetof(load_opts, n_predict),
-         .min = 1,
-         .max = 1 << 20,
-         .arg = "N",
-         .help = "tokens of each answer (default 64)"},
-        {.name = "prompt",
-         .kind = KT__OPT_TEXT,
-         .at = offsetof(load_opts, prompt),
-         .arg = "TEXT",
-         .help = "what each asks (default: a short sentence)"},
-        {.name = "key",
-         .kind = KT__OPT_TEXT,
-         .at = offsetof(load_opts, key),
-         .arg = "KEY",
-         .help = "API key"},
-        {.name = "json",
-         .kind = KT__OPT_ON,
-         .at = offsetof(load_opts, json),
-         .help = "one JSON object"},
-    };
     load l = {.opts = {.prompt = "Tell me a story about a cat.",
                        .rate = 2,
                        .n_requests = 50,
-                       .n_predict = 64}};
-    const kt__opt_group groups[] = {{"Load", table, KT__COUNT(table), &l.opts}};
+                       .n_predict = 64},
+              .session_opts = kt__session_opts_default()};
+    const kt__opt_group groups[] = {
+        {"Load", table, KT__COUNT(table), &l.opts},
+        {"Engine of --server none", many_table, KT__COUNT(many_table), &l.session_opts},
+        kt__session_opts_group(&l.session_opts),
+        kt__model_opts_group(&l.session_opts.model),
+    };
     const kt__syntax syntax = {
         .command = "bench",
         .usage = "--server URL [OPTIONS]",
         .about =
-            "Load on a running server: requests start at fixed times whether earlier ones have "
-            "ended or not,\nand latencies count from those times.",
+            "Load on a running server. With --rate, requests start at fixed times whether earlier "
+            "ones have ended\nor not, and latencies count from those times.",
         .groups = groups,
         .n_groups = KT__COUNT(groups)};
     kt_error err;
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
-    kt_status status = read_url(&l, &err);
-    if (status == KT_OK) status = write_request(&l, &err);
-    if (status == KT_OK) status = shoot(&l, &err);
-    kt__free(l.request);
+    kt_status status = make_shots(&l, &err);
+    if (status == KT_OK) status = open_target(&l, &err);
+    if (status == KT_OK) warm_up(&l);
+    if (status == KT_OK) status = run(&l, &err);
+    if (status == KT_OK && !print(&l))
+        status = kt__fail(&err, KT_E_IO, "%s answered nothing", l.opts.server);
+    kt__session_close(&l.session);
+    kt__free(l.scratch);
+    kt__free(l.gaps_ms);
+    kt__free(l.shots);
     return status == KT_OK ? 0 : kt__cli_fail("bench", &err);
 }
