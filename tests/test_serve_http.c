@@ -1,4 +1,4 @@
-/* serve: HTTP: shapes of answers, refusals, attacks, and the same bytes as the library gives. */
+/* serve: HTTP: shapes of answers, refusals, attacks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,48 +49,6 @@ static const char *text_at(const json_t *v, const char *path) {
 
 #define STORY "\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story about a cat.\"}]"
 
-/* ---- the same bytes everywhere ---- */
-
-static bool on_text(void *user, const char *text, size_t len, int32_t id) {
-    (void)id;
-    strncat(user, text, len);
-    return true;
-}
-
-static void library_answer(char *out, uint64_t seed, int32_t n) {
-    kt_ctx *ctx;
-    kt_model *model;
-    kt_engine *engine;
-    kt_seq *seq;
-    kt_error err;
-    kt_gen_result result;
-    kt_gen_params params = kt_gen_params_default();
-    kt_message message = {"user", "Tell me a story about a cat."};
-    params.n_predict = n;
-    params.sampling.seed = seed;
-    out[0] = '\0';
-    assert_int_equal(kt_ctx_open(NULL, &ctx, &err), KT_OK);
-    assert_int_equal(kt_model_open_demo(ctx, NULL, &model, &err), KT_OK);
-    assert_int_equal(kt_engine_open(model, NULL, &engine, &err), KT_OK);
-    assert_int_equal(kt_seq_open(engine, &seq, &err), KT_OK);
-    assert_int_equal(kt_chat(seq, &message, 1, &params, on_text, out, &result, &err), KT_OK);
-    kt_seq_close(seq);
-    kt_engine_close(engine);
-    kt_model_close(model);
-    kt_ctx_close(ctx);
-}
-
-/* The contents of a stream's chunks. */
-static void gather_stream(const char *body, char *out) {
-    out[0] = '\0';
-    for (const char *at_data = strstr(body, "data: {"); at_data;
-         at_data = strstr(at_data + 1, "data: {")) {
-        json_t *v = json_loadb(at_data + 6, strcspn(at_data + 6, "\n"), 0, NULL);
-        strcat(out, text_at(v, "choices.0.delta.content"));
-        json_decref(v);
-    }
-}
-
 /* Removes the framing of chunked transfer. */
 static void unchunk(reply *r) {
     char *in = r->body, *out = r->body;
@@ -103,34 +61,6 @@ static void unchunk(reply *r) {
         in += 2 + n;
     }
     *out = '\0';
-}
-
-static void test_same_bytes(void **state) {
-    (void)state;
-    char library[8192], stream[8192];
-    for (int seed = 1; seed < 4; seed++) {
-        char body[512];
-        library_answer(library, (uint64_t)seed, 80);
-        snprintf(body, sizeof body, "{" STORY ",\"seed\":%d,\"max_tokens\":80}", seed);
-        reply *r = post(&w, "/v1/chat/completions", body);
-        json_t *v = body_of(r);
-        assert_string_equal(text_at(v, "choices.0.message.content"), library);
-        assert_int_equal(json_integer_value(at(v, "kentang.seed")), seed);
-        json_decref(v);
-        free(r);
-        char *line = ask_line(&w, body);
-        v = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
-        assert_string_equal(text_at(v, "text"), library);
-        json_decref(v);
-        free(line);
-        snprintf(body, sizeof body, "{" STORY ",\"seed\":%d,\"max_tokens\":80,\"stream\":true}",
-                 seed);
-        r = post(&w, "/v1/chat/completions", body);
-        unchunk(r);
-        gather_stream(r->body, stream);
-        assert_string_equal(stream, library);
-        free(r);
-    }
 }
 
 /* ---- shapes ---- */
@@ -791,7 +721,6 @@ static void test_metrics_under_load(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_stream_framing),
         cmocka_unit_test(test_completions),
         cmocka_unit_test(test_several_prompts),
