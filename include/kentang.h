@@ -443,7 +443,7 @@ KT_API void kt_req_close(kt_req *req);
  *
  * Somebody drives the engine: a thread of its own (kt_engine_start), or the caller, by
  * kt_engine_step. Calls on sequences may go on beside it; they take turns with the scheduler's
- * steps, and a long kt_seq_eval makes the others wait. */
+ * steps, also in the middle of a long kt_seq_eval. */
 
 typedef enum kt_constraint {
     KT_CONSTRAINT_NONE,

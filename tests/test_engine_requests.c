@@ -395,6 +395,48 @@ static void test_sequences_and_requests_take_turns(void **state) {
     close_engine(w);
 }
 
+/* ---- a long evaluation beside answers ---- */
+
+/* The evaluation of a sequence is cut into slices: an answer that runs gets its tokens meanwhile,
+ * another prompt is answered, and the sequence is what it would be alone. */
+static void test_a_long_evaluation_lets_answers_go_on(void **state) {
+    world *w = *state;
+    static answer a, b;
+    static int32_t ids[1800];
+    kt_error err;
+    kt_seq *seq;
+    kt_engine_params ep = {.n_parallel = 4, .n_ctx = 2048, .gap_ms = 1, .n_draft = -1};
+    size_t bytes = (size_t)w->model->info.n_vocab * sizeof(float);
+    float *alone = malloc(bytes);
+    for (int i = 0; i < 1800; i++) ids[i] = w->ids[3][(size_t)i % w->n_ids[3]];
+    for (int busy = 0; busy < 2; busy++) {
+        int n_before = 0;
+        open_engine(w, &ep);
+        MUST(kt_seq_open(w->engine, &seq, &err));
+        if (busy) {
+            kt_request r = request_of(w, 0);
+            r.gen.n_predict = 1900;
+            r.gen.ignore_eog = true;
+            submit_request(w, &r, &a);
+            while (a.n_tokens < 2) (void)step(w, 1);
+            n_before = a.n_tokens;
+            submit(w, 4, &b);
+            MUST(kt_engine_start(w->engine, &err));
+        }
+        MUST(kt_seq_eval(seq, ids, 1800, &err));
+        if (busy) kt_engine_stop(w->engine, 0);
+        if (!busy) memcpy(alone, kt_seq_logits(seq), bytes);
+        assert_memory_equal(alone, kt_seq_logits(seq), bytes);
+        if (busy) {
+            if (a.n_tokens < n_before + 4) fail_msg("only %d tokens", a.n_tokens - n_before);
+            assert_true(b.n_tokens > 0);
+        }
+        kt_seq_close(seq);
+        close_engine(w);
+    }
+    free(alone);
+}
+
 /* ---- cancelled in a shared batch ---- */
 
 /* As soon as it runs, its batch is to pause between two parts of a layer. */
@@ -461,6 +503,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_embeddings_do_not_depend_on_slices, &w),
         cmocka_unit_test_prestate(test_answers_held_to_json, &w),
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),
+        cmocka_unit_test_prestate(test_a_long_evaluation_lets_answers_go_on, &w),
         cmocka_unit_test_prestate(test_cancel_in_a_shared_batch_frees_its_blocks, &w),
     };
     world_open(&w);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/plan.h"
 #include "engine/proposer.h"
@@ -155,6 +156,7 @@ typedef struct eval {
     kt_engine *engine;
     const kt_eval_item *items;
     size_t n_items, item, done; /* done: tokens of items[item] already evaluated */
+    int rows_max;               /* of the next batch */
     kt__batch batch;
 } eval;
 
@@ -162,7 +164,7 @@ typedef struct eval {
  * logits are wanted. */
 static size_t rows_to_take(const eval *e, const kt_eval_item *item) {
     size_t rows = item->n - e->done;
-    size_t room = (size_t)(e->engine->params.n_ubatch - e->batch.n_tok);
+    size_t room = (size_t)(e->rows_max - e->batch.n_tok);
     size_t outs = (size_t)(e->engine->n_out_max - e->batch.n_out);
     if (rows > room) rows = room;
     if (item->all_logits) return rows < outs ? rows : outs;
@@ -194,6 +196,7 @@ static kt_status take_rows(eval *e, size_t rows, kt_error *err) {
 static kt_status fill_batch(eval *e, kt_error *err) {
     kt_engine *engine = e->engine;
     e->batch = (kt__batch){.ids = engine->ids, .segs = engine->segs, .out_rows = engine->out_rows};
+    e->rows_max = kt__sched_slice_rows(engine->service->sched);
     while (e->item < e->n_items && e->batch.n_seg < engine->params.n_seq_max) {
         const kt_eval_item *item = &e->items[e->item];
         size_t rows = rows_to_take(e, item);
@@ -243,16 +246,24 @@ kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool
     return status != KT_OK ? status : file;
 }
 
+/* In slices, between which running answers get their tokens. */
 static kt_status run_batch(kt_engine *engine, const kt__batch *batch, const atomic_bool *cancel,
                            kt_error *err) {
-    bool done;
+    bool done = false, small = batch->n_tok == batch->n_seg;
     kt__batch_run run = {.fwd = engine->fwd,
                          .batch = batch,
-                         .decode = batch->n_tok == batch->n_seg,
+                         .decode = small,
                          .n_tok = batch->n_tok,
                          .until_us = INT64_MAX,
                          .cancel = cancel};
-    return kt__engine_run_batch(engine, &run, &done, err);
+    for (;;) {
+        if (!small) run.until_us = kt__now_us() + kt__sched_slice_us(engine->service->sched);
+        kt_status status = kt__engine_run_batch(engine, &run, &done, err);
+        if (status != KT_OK || done) return status;
+        kt__turn_pass(&engine->turn);
+        run.batch = NULL;
+        run.n_tok = 0;
+    }
 }
 
 void kt__engine_return_logits(kt_engine *engine) {
@@ -293,11 +304,14 @@ static void deliver(eval *e, size_t first, size_t first_done, bool copy) {
 static kt_status eval_items(eval *e, const atomic_bool *cancel, kt_error *err) {
     while (e->item < e->n_items) {
         size_t first = e->item, first_done = e->done;
+        kt__service_settle(e->engine->service);
         kt_status status = fill_batch(e, err);
         if (status == KT_OK) status = run_batch(e->engine, &e->batch, cancel, err);
-        if (status != KT_OK) return status;
+        bool more = status == KT_OK && e->item < e->n_items;
         /* the batch's own buffer serves while nothing else can overwrite it */
-        deliver(e, first, first_done, e->item < e->n_items || e->engine->n_seq > 1);
+        if (status == KT_OK) deliver(e, first, first_done, more || e->engine->n_seq > 1);
+        kt__service_release(e->engine->service, more);
+        if (status != KT_OK) return status;
     }
     return KT_OK;
 }
@@ -306,6 +320,8 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
                                  const atomic_bool *cancel, kt_error *err) {
     kt_status status = KT_OK;
     size_t checked = 0;
+    while (engine->evaluating) kt__turn_pass(&engine->turn);
+    engine->evaluating = true;
     for (; checked < n_items && status == KT_OK; checked++) {
         status = check_item(engine, &items[checked], err);
         if (status != KT_OK) break;
@@ -314,7 +330,6 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
         kt__seq_drop_ahead_locked(items[checked].seq);
     }
     eval e = {.engine = engine, .items = items, .n_items = n_items};
-    kt__service_settle(engine->service);
     kt__profile *profile = kt__engine_profile_on(engine);
     kt__profile_begin(profile);
     if (status == KT_OK) status = eval_items(&e, cancel, err);
@@ -327,6 +342,7 @@ kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, s
         if (i == e.item) before -= e.done;
         kt__seq_truncate_locked(items[i].seq, before);
     }
+    engine->evaluating = false;
     return status;
 }
 

@@ -91,6 +91,7 @@ struct kt_engine {
     kt__kv *kv;
     kt__prefix *prefix;
     struct kt__service *service; /* the scheduler and what belongs to it */
+    bool evaluating;             /* a call on sequences, which may have passed the turn on */
     kt_seq *borrower;            /* its logits lie in fwd or step_fwd */
     kt__sampler_scratch *scratch;
     float *masked;     /* [n_vocab] logits of answers held to a form */
@@ -141,8 +142,8 @@ struct kt_seq {
     bool in_batch;       /* named by the running evaluation */
 };
 
-/* The engine's turn is the caller's. Appends and computes as kt_engine_eval; cancel (may be NULL)
- * is a second flag. */
+/* The engine's turn is the caller's; others get it between slices of long batches. Appends and
+ * computes as kt_engine_eval; cancel (may be NULL) is a second flag. */
 kt_status kt__engine_eval_locked(kt_engine *engine, const kt_eval_item *items, size_t n_items,
                                  const atomic_bool *cancel, kt_error *err) KT_CHECKED;
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep);

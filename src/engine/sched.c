@@ -32,7 +32,7 @@ struct kt__sched {
     int n_clients;
     kt__slice *batch; /* [n_parallel] */
     int n_batch;
-    bool in_flight;
+    bool in_flight, hold_prompts;
     int32_t batch_rows;
     int64_t batch_us;
     kt__task **step;  /* [n_parallel] scratch */
@@ -677,23 +677,45 @@ static bool load_some(kt__sched *s, int64_t until_us) {
     return any;
 }
 
+static int64_t slice_beside(const kt__sched *s, int n_decoding) {
+    if (n_decoding == 0) return IDLE_SLICE_US;
+    int64_t slice_us = s->p.gap_us - (int64_t)step_us(s, n_decoding);
+    return slice_us < MIN_SLICE_US ? MIN_SLICE_US : slice_us;
+}
+
+static int n_decoding_now(const kt__sched *s) {
+    int n = 0;
+    for (const kt__task *t = s->running.head; t; t = t->next) n += wants_step(t);
+    return n;
+}
+
+int64_t kt__sched_slice_us(const kt__sched *s) {
+    return slice_beside(s, n_decoding_now(s));
+}
+
+int32_t kt__sched_slice_rows(const kt__sched *s) {
+    int n = n_decoding_now(s);
+    return rows_for(s, n > 0, slice_beside(s, n));
+}
+
 static bool prefill_slice(kt__sched *s, int n_decoding) {
-    int64_t slice_us = IDLE_SLICE_US;
-    if (n_decoding > 0) {
-        slice_us = s->p.gap_us - (int64_t)step_us(s, n_decoding);
-        if (slice_us < MIN_SLICE_US) slice_us = MIN_SLICE_US;
-    }
+    int64_t slice_us = slice_beside(s, n_decoding);
     int64_t until_us = now(s) + slice_us;
     bool loaded = load_some(s, until_us);
-    if (!s->in_flight) begin_batch(s, n_decoding > 0, slice_us);
+    if (!s->in_flight && !s->hold_prompts) begin_batch(s, n_decoding > 0, slice_us);
     end_finished(s);
     if (!s->in_flight) return loaded;
     run_batch(s, until_us);
     return true;
 }
 
-void kt__sched_finish_batch(kt__sched *s) {
-    while (s->in_flight) run_batch(s, INT64_MAX);
+bool kt__sched_run_batch(kt__sched *s) {
+    if (s->in_flight) run_batch(s, now(s) + kt__sched_slice_us(s));
+    return s->in_flight;
+}
+
+void kt__sched_hold_prompts(kt__sched *s, bool hold) {
+    s->hold_prompts = hold;
 }
 
 bool kt__sched_step(kt__sched *s) {

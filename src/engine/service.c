@@ -99,7 +99,17 @@ void kt__service_destroy(kt__service *s) {
 }
 
 void kt__service_settle(kt__service *s) {
-    if (s) kt__sched_finish_batch(s->sched);
+    kt__sched_hold_prompts(s->sched, true);
+    while (kt__sched_run_batch(s->sched)) kt__turn_pass(&s->engine->turn);
+}
+
+void kt__service_release(kt__service *s, bool more) {
+    kt__sched_hold_prompts(s->sched, false);
+    if (more) (void)kt__sched_step(s->sched);
+    pthread_mutex_lock(&s->lock);
+    s->nudged = true;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void kt__service_on_hidden(void *user, int row, float *hidden) {

@@ -34,8 +34,11 @@ struct kt__service {
 
 kt_status kt__service_create(kt_engine *engine, kt__service **out, kt_error *err) KT_CHECKED;
 void kt__service_destroy(kt__service *service);
-/* The engine's forward pass is wanted: a batch in flight is run to its end. With the turn. */
+/* The engine's forward pass is wanted for a batch: one of prompts that is in flight is run to its
+ * end, and none is begun until the release. With the turn, which others get in between. */
 void kt__service_settle(kt__service *service);
+/* more: it will be wanted again; prompts that wait get a batch first. */
+void kt__service_release(kt__service *service, bool more);
 /* kt__fwd_params.on_hidden; user is the engine. */
 void kt__service_on_hidden(void *user, int row, float *hidden);
 /* The root of a scope's blocks. */

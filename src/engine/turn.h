@@ -43,4 +43,16 @@ static inline void kt__turn_give(kt__turn *turn) {
     pthread_mutex_unlock(&turn->lock);
 }
 
+/* Lets those who wait go first. */
+static inline void kt__turn_pass(kt__turn *turn) {
+    pthread_mutex_lock(&turn->lock);
+    if (turn->next != turn->serving + 1) {
+        uint64_t mine = turn->next++;
+        turn->serving++;
+        pthread_cond_broadcast(&turn->changed);
+        while (turn->serving != mine) pthread_cond_wait(&turn->changed, &turn->lock);
+    }
+    pthread_mutex_unlock(&turn->lock);
+}
+
 #endif
