@@ -216,7 +216,9 @@ static kt_status save(const tuner *t, kt_error *err) {
                        .n_contexts = chosen(&t->contexts)};
     kt_status status = kt__tuned_save(&info, kt_ctx_isa(t->ctx), &tuned, path, sizeof path, err);
     if (status == KT_OK)
-        printf("Written to %s; `kentang run` and `kentang serve` use it unless options say otherwise.\n", path);
+        printf("Written to %s; `kentang run` and `kentang serve` use it unless options say "
+               "otherwise.\n",
+               path);
     return status;
 }
 

@@ -204,10 +204,11 @@ static bool any_part(const kt__job *job) {
     return false;
 }
 
-/* A full queue is no error while prompts of this request are in it: the next one can wait. */
-static bool waits_for_own(kt__job *job) {
+/* A full queue is no error once prompts of this request were taken: the next ones wait until one of
+ * them ends, or for kt__job_retry. */
+static bool waits_for_room(kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    job->full = any_part(job);
+    job->full = job->n_submitted > 0;
     bool full = job->full;
     pthread_mutex_unlock(&job->lock);
     return full;
@@ -218,7 +219,7 @@ static kt_status submit(kt__job *job, kt_error *err) {
     kt_status status = make_choices(job, err);
     while (status == KT_OK && (part = next_part(job)) != NULL)
         status = submit_prompt(job, part, err);
-    return status == KT_E_BUSY && waits_for_own(job) ? KT_OK : status;
+    return status == KT_E_BUSY && waits_for_room(job) ? KT_OK : status;
 }
 
 static void read_and_submit(kt__chore *chore) {
@@ -383,15 +384,12 @@ static void finish_the_rest(kt__job *job) {
 
 /* Hands it to the crew for its next prompts. The lock is held. */
 static void submit_more(kt__job *job) {
-    kt_error err;
     job->returned = false;
     kt__job_ref(job);
     if (kt__crew_add(job->server->crew, &job->chore)) return;
     atomic_fetch_sub(&job->refs, 1);
     job->returned = true;
-    if (any_part(job)) return; /* tried again when one of them ends */
-    (void)kt__fail(&err, KT_E_BUSY, "too many requests are waiting to be read");
-    kt__job_fail(job, &err);
+    job->full = true;
 }
 
 /* The lock is held. */
@@ -435,6 +433,14 @@ static void pump(kt__task_item *item) {
     pthread_mutex_unlock(&job->lock);
     job->on_output(job);
     kt__job_release(job);
+}
+
+void kt__job_retry(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    bool full = job->full;
+    job->full = false;
+    pthread_mutex_unlock(&job->lock);
+    if (full) post(job);
 }
 
 void kt__job_cancel(kt__job *job) {

@@ -82,7 +82,7 @@ struct kt__job {
     bool stream, begun, done, gone, cancelled, failed, stalled;
     bool no_model; /* it asked for one that is not here */
     bool returned; /* the crew is done with it */
-    bool full;     /* the queue was: the next prompt waits for one of ours to end */
+    bool full;     /* the queue was: the next prompt waits */
     bool told;     /* the error was written */
     kt_error error;
     int status; /* HTTP's, once begun or done */
@@ -104,6 +104,8 @@ void kt__job_ref(kt__job *job);
 void kt__job_release(kt__job *job); /* any thread; must not hold its lock */
 /* Hands it to the crew; its answer, be it a refusal, comes through on_output. */
 void kt__job_start(kt__job *job);
+/* Tries again to submit prompts that found the queue full. Any thread. */
+void kt__job_retry(kt__job *job);
 /* The answer still comes, with finish_reason "cancelled". */
 void kt__job_cancel(kt__job *job);
 /* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again

@@ -185,8 +185,8 @@ static void unload_idle(kt__chore *chore) {
     atomic_store(&s->unloading, false);
 }
 
-/* Answers whose reader has taken nothing for too long. */
-static void drop_stalled(kt__server *s) {
+/* Answers whose reader has taken nothing for too long; prompts that wait for room in the queue. */
+static void look_after_jobs(kt__server *s) {
     int64_t before_us = kt__now_us() - kt__server_config(s)->stall_s * (int64_t)1000000;
     kt__job *job;
     for (size_t i = 0; (job = job_at(s, i)) != NULL; i++) {
@@ -197,6 +197,7 @@ static void drop_stalled(kt__server *s) {
             kt__slog_line(&s->log, KT_LOG_WARN, "%s: its client reads nothing: let go", job->id);
             kt__job_abandon(job);
         }
+        kt__job_retry(job);
         kt__job_release(job);
     }
 }
@@ -206,7 +207,7 @@ static void tick(void *user) {
     kt__http_tick(s->http);
     if (++s->ticks % TICKS_A_SECOND != 0) return;
     kt__unix_tick(s->unix_socket);
-    drop_stalled(s);
+    look_after_jobs(s);
     if (kt__server_config(s)->idle_unload_s > 0 && !atomic_load(&s->stopping) &&
         !atomic_exchange(&s->unloading, true)) {
         s->unload.run = unload_idle;
