@@ -276,7 +276,7 @@ static kt_status lib_run(lib *l, const int32_t *ids, int n, kt_error *err) {
     assert_int_equal(kt__kv_table_grow(l->kv, &l->table, 0, n, err), KT_OK);
     kt__seg seg = {&l->table, 0, 0, n};
     kt__batch batch = {n, ids, &seg, 1, rows, n, false};
-    kt__stop_at stop = {INT64_MAX, {NULL, NULL}};
+    kt__stop_at stop = {.deadline_us = INT64_MAX};
     kt__fwd_begin(l->fwd, &batch, l->kv, 2);
     bool done = false;
     return kt__fwd_run(l->fwd, &stop, &done, err);
