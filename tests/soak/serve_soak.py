@@ -328,7 +328,8 @@ def nonsense(at, rng):
                 s.fill()
         except (Cut, OSError):
             pass
-        fine = data.startswith(b"POST /api/generate ") # Ollama's: no prompt is asked for, unknown fields are ignored
+        # Ollama's: without a prompt or messages they load the model, and unknown fields are ignored
+        fine = data.startswith((b"POST /api/generate ", b"POST /api/chat "))
         if kind == 1 and s.data and not fine and not re.match(rb"HTTP/1.1 4\d\d ", s.data):
             problem(f"nonsense {data[:300]}: {bytes(s.data[:200])}")
     count("nonsense")
