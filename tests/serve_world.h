@@ -57,6 +57,14 @@ static inline kt_status world_open(world *w, kt_error *err, const char *const *s
     return status;
 }
 
+/* A test group's set-up: 0, or 1 after saying why not. */
+static inline int world_set_up(world *w, const char *const *settings) {
+    kt_error err;
+    if (world_open(w, &err, settings) == KT_OK) return 0;
+    fprintf(stderr, "%s\n", err.message);
+    return 1;
+}
+
 static inline void world_close(world *w) {
     char path[128];
     kt__server_stop(w->server);

@@ -24,15 +24,12 @@ static int open_world(void **state) {
                                            "limits.output=4096",
                                            "socket.mode=0666",
                                            NULL};
-    kt_error err;
     struct rlimit files;
     (void)state;
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
-    if (world_open(&w, &err, settings) == KT_OK) return 0;
-    fprintf(stderr, "%s\n", err.message);
-    return 1;
+    return world_set_up(&w, settings);
 }
 
 static int close_world(void **state) {

@@ -15,11 +15,8 @@ static int open_world(void **state) {
     static const char *const settings[] = {"limits.request_s=1", "limits.body=64K",
                                            "limits.connections_per_peer=50", "limits.output=4096",
                                            NULL};
-    kt_error err;
     (void)state;
-    if (world_open(&w, &err, settings) == KT_OK) return 0;
-    fprintf(stderr, "%s\n", err.message);
-    return 1;
+    return world_set_up(&w, settings);
 }
 
 static int close_world(void **state) {

@@ -34,11 +34,8 @@ static const question questions[] = {
 static world w;
 
 static int open_world(void **state) {
-    kt_error err;
     (void)state;
-    if (world_open(&w, &err, NULL) == KT_OK) return 0;
-    fprintf(stderr, "%s\n", err.message);
-    return 1;
+    return world_set_up(&w, NULL);
 }
 
 static int close_world(void **state) {

@@ -19,11 +19,8 @@ static int open_world(void **state) {
                                            "limits.output=4096",
                                            "limits.connections_per_peer=30",
                                            NULL};
-    kt_error err;
     (void)state;
-    if (world_open(&w, &err, settings) == KT_OK) return 0;
-    fprintf(stderr, "%s\n", err.message);
-    return 1;
+    return world_set_up(&w, settings);
 }
 
 static int close_world(void **state) {

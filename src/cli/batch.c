@@ -41,17 +41,6 @@ static const kt__opt files_table[] = {
      .help = "no progress line"},
 };
 
-static const kt__opt many_table[] = {
-    {.name = "parallel",
-     .brief = "np",
-     .kind = KT__OPT_INT,
-     .at = offsetof(kt__session_opts, n_parallel),
-     .min = 1,
-     .max = 1024,
-     .arg = "N",
-     .help = "answers computed together (default: as many as memory allows, at most 16)"},
-};
-
 typedef struct batch {
     const batch_opts *opts;
     kt__session session;
@@ -295,7 +284,7 @@ int kt__cmd_batch(int argc, char **argv) {
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
         {"Results", files_table, KT__COUNT(files_table), &opts},
-        {"Many at once", many_table, KT__COUNT(many_table), &session},
+        kt__session_opts_many_group("Many at once", &session),
         kt__cache_opts_group(&cache),
         kt__sampling_opts_length_group(&sampling),
         kt__session_opts_group(&session),

@@ -317,17 +317,6 @@ static const kt__opt table[] = {
     {.name = "json", .kind = KT__OPT_ON, .at = AT(json), .help = "one JSON object"},
 };
 
-static const kt__opt many_table[] = {
-    {.name = "parallel",
-     .brief = "np",
-     .kind = KT__OPT_INT,
-     .at = offsetof(kt__session_opts, n_parallel),
-     .min = 1,
-     .max = 1024,
-     .arg = "N",
-     .help = "answers computed together (default: as many as memory allows, at most 16)"},
-};
-
 int kt__bench_server(int argc, char **argv) {
     load l = {.opts = {.prompt = "Tell me a story about a cat.",
                        .rate = 2,
@@ -336,7 +325,7 @@ int kt__bench_server(int argc, char **argv) {
               .session_opts = kt__session_opts_default()};
     const kt__opt_group groups[] = {
         {"Load", table, KT__COUNT(table), &l.opts},
-        {"Engine of --server none", many_table, KT__COUNT(many_table), &l.session_opts},
+        kt__session_opts_many_group("Engine of --server none", &l.session_opts),
         kt__session_opts_group(&l.session_opts),
         kt__model_opts_group(&l.session_opts.model),
     };

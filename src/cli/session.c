@@ -70,6 +70,21 @@ kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
     return (kt__opt_group){"Size and threads", table, KT__COUNT(table), opts};
 }
 
+static const kt__opt many_table[] = {
+    {.name = "parallel",
+     .brief = "np",
+     .kind = KT__OPT_INT,
+     .at = AT(n_parallel),
+     .min = 1,
+     .max = 1024,
+     .arg = "N",
+     .help = "answers computed together (default: as many as memory allows, at most 16)"},
+};
+
+kt__opt_group kt__session_opts_many_group(const char *title, kt__session_opts *opts) {
+    return (kt__opt_group){title, many_table, KT__COUNT(many_table), opts};
+}
+
 kt__opt_group kt__session_opts_draft_group(kt__session_opts *opts) {
     return (kt__opt_group){"Speculation", draft_table, KT__COUNT(draft_table), opts};
 }

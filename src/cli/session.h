@@ -38,6 +38,9 @@ kt__session_opts kt__session_opts_default(void);
 /* -c, -b, -ub, -t, -tb, --preset */
 kt__opt_group kt__session_opts_group(kt__session_opts *opts);
 
+/* --parallel, for commands that submit requests */
+kt__opt_group kt__session_opts_many_group(const char *title, kt__session_opts *opts);
+
 /* --draft-model, --draft-max */
 kt__opt_group kt__session_opts_draft_group(kt__session_opts *opts);
 
