@@ -1,28 +1,10 @@
 #!/bin/sh
 # Every metric that the dashboard and the alerts ask for is one that the server has; contrib's files are well-formed.
 set -eu
-kentang=$1/kentang
+. "$(dirname "$0")/serve_shell.sh"
 contrib=$(cd "$(dirname "$0")/../contrib" && pwd)
-dir=$(mktemp -d)
-server=""
-cleanup() {
-    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-fail() {
-    echo "failed: $1" >&2
-    cat "$dir/log" >&2 2>/dev/null || true
-    exit 1
-}
 command -v curl >/dev/null 2>&1 || { echo "no curl: not tested"; exit 0; }
-"$kentang" serve --no-config --no-env --listen "unix:$dir/http.sock" --socket none 2>"$dir/log" &
-server=$!
-for _ in $(seq 600); do
-    grep -q ' ready ' "$dir/log" && break
-    kill -0 "$server" 2>/dev/null || fail "the server ended"
-    sleep 0.05
-done
+start --listen "unix:$dir/http.sock" --socket none
 curl -sf --unix-socket "$dir/http.sock" http://localhost/metrics >"$dir/metrics" || fail "/metrics"
 sed -n 's/^# TYPE \(kentang_[a-z_]*\) .*/\1/p' "$dir/metrics" | sort -u >"$dir/there"
 echo kentang_cpu_throttled_seconds_total >>"$dir/there" # only where the cgroup has a quota
@@ -48,6 +30,4 @@ if command -v systemd-analyze >/dev/null 2>&1; then
     systemd-analyze verify "$dir/units/kentang.service" "$dir/units/kentang.socket" >"$dir/out" 2>&1 || true
     if grep -E 'kentang\.(service|socket)' "$dir/out" | grep -v 'Command .*man '; then fail "systemd-analyze verify"; fi
 fi
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
-server=""
+finish

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -34,7 +36,7 @@ typedef struct load {
     double *scratch; /* the same number */
     atomic_int next; /* shot of a closed loop */
     int64_t start_us;
-    double seconds;
+    double seconds, cpu_seconds; /* cpu: of this process, its threads together */
 } load;
 
 /* ---- threads that ask ---- */
@@ -88,6 +90,13 @@ static void warm_up(load *l) {
     kt__caller_close(&caller);
 }
 
+static double cpu_now(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
 /* n threads; in an open loop none is started long before it is due. */
 static kt_status run(load *l, kt_error *err) {
     int n = l->opts.n_clients ? l->opts.n_clients : l->opts.n_requests;
@@ -97,6 +106,7 @@ static kt_status run(load *l, kt_error *err) {
     pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
     l->start_us = kt__now_us() + (l->opts.n_clients ? 0 : 50000);
+    l->cpu_seconds = -cpu_now();
     for (int i = 0; i < n; i++) {
         askers[i].load = l;
         if (!l->opts.n_clients) {
@@ -113,6 +123,7 @@ static kt_status run(load *l, kt_error *err) {
         if (askers[i].started) pthread_join(askers[i].thread, NULL);
     }
     l->seconds = (double)(kt__now_us() - l->start_us) * 1e-6;
+    l->cpu_seconds += cpu_now();
     pthread_attr_destroy(&attr);
     kt__free(askers);
     return KT_OK;
@@ -204,10 +215,10 @@ static int print(const load *l) {
     }
     if (l->opts.json) {
         printf("{\"requests\":%d,\"answered\":%d,\"refused\":%d,\"failed\":%d,\"rate\":%g,"
-               "\"clients\":%d,\"seconds\":%.3f,\"requests_per_second\":%.2f,"
+               "\"clients\":%d,\"seconds\":%.3f,\"cpu_seconds\":%.6f,\"requests_per_second\":%.2f,"
                "\"tokens_per_second\":%.2f",
                n, good, refused, n - good - refused, l->opts.n_clients ? 0 : (double)l->opts.rate,
-               (int)l->opts.n_clients, l->seconds, a_second, tokens);
+               (int)l->opts.n_clients, l->seconds, l->cpu_seconds, a_second, tokens);
     } else {
         printf("%d requests, %s: %d answered, %d refused, %d failed; %.1f requests/s, %.1f "
                "tokens/s in all\n\n"
@@ -228,6 +239,8 @@ static kt_status open_target(load *l, kt_error *err) {
     l->target.key = l->opts.key;
     l->target.n_predict = l->opts.n_predict;
     l->target.fresh = l->opts.fresh;
+    ssize_t n = getrandom(&l->target.salt, sizeof l->target.salt, 0);
+    (void)n;
     l->target.keep = l->opts.n_clients > 0;
     if (strcmp(l->opts.server, "none") != 0)
         return kt__target_read(&l->target, l->opts.server, err);
@@ -312,7 +325,7 @@ static const kt__opt table[] = {
     {.name = "fresh",
      .kind = KT__OPT_ON,
      .at = AT(fresh),
-     .help = "begin each prompt with a number of its own, so that no cache has it"},
+     .help = "begin each prompt with a random number of its own, so that no cache has it"},
     {.name = "key", .kind = KT__OPT_TEXT, .at = AT(key), .arg = "KEY", .help = "API key"},
     {.name = "json", .kind = KT__OPT_ON, .at = AT(json), .help = "one JSON object"},
 };

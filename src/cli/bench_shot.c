@@ -27,15 +27,18 @@ kt_status kt__target_read(kt__target *t, const char *url, kt_error *err) {
         snprintf(t->path, sizeof t->path, "%s", url);
         return KT_OK;
     }
-    const char *host = !strncmp(url, "http://", 7) ? url + 7 : NULL;
-    const char *colon = host ? strrchr(host, ':') : NULL;
-    if (!host || (size_t)strcspn(host, "/") >= sizeof t->host)
+    const char *host = !strncmp(url, "http://", 7) ? url + 7 : "";
+    bool bracket = *host == '['; /* [::1]:8000 */
+    host += bracket;
+    size_t len = strcspn(host, bracket ? "]" : ":/");
+    const char *rest = host + len;
+    if (!len || len >= sizeof t->host || (bracket && *rest++ != ']'))
         return kt__fail(err, KT_E_ARG,
                         "--server %.80s: expected http://HOST:PORT, unix:PATH or none", url);
-    size_t end = strcspn(host, "/"), len = colon ? (size_t)(colon - host) : end;
     snprintf(t->host, sizeof t->host, "%.*s", (int)len, host);
-    snprintf(t->port, sizeof t->port, "%.*s", colon ? (int)(end - len - 1) : 2,
-             colon ? colon + 1 : "80");
+    snprintf(t->port, sizeof t->port, "80");
+    if (*rest == ':')
+        snprintf(t->port, sizeof t->port, "%.*s", (int)strcspn(rest + 1, "/"), rest + 1);
     return KT_OK;
 }
 
@@ -78,8 +81,11 @@ static void write_text(kt__buf *out, const char *text) {
     }
 }
 
+/* Digits that no other request has, of this process or, but for chance, of another: a server's
+ * cache outlives us. Always ten, so that all prompts are equally long. */
 static void write_prompt(const kt__target *t, int32_t number, kt__buf *out) {
-    if (t->fresh) (void)kt__buf_printf(out, "%d. ", (int)number);
+    if (t->fresh)
+        (void)kt__buf_printf(out, "%010u. ", (unsigned)(t->salt + (uint32_t)number * 2654435761u));
 }
 
 static bool write_request(kt__caller *c, int32_t number) {
@@ -93,10 +99,11 @@ static bool write_request(kt__caller *c, int32_t number) {
                          (int)t->n_predict);
     kt__buf_clear(&c->request);
     if (!t->path[0]) {
+        bool six = strchr(t->host, ':') != NULL;
         (void)kt__buf_printf(&c->request,
-                             "POST /v1/completions HTTP/1.1\r\nHost: %s:%s\r\nContent-Type: "
+                             "POST /v1/completions HTTP/1.1\r\nHost: %s%s%s:%s\r\nContent-Type: "
                              "application/json\r\nContent-Length: %zu\r\n",
-                             t->host, t->port, body.len);
+                             six ? "[" : "", t->host, six ? "]" : "", t->port, body.len);
         if (!t->keep) (void)kt__buf_puts(&c->request, "Connection: close\r\n");
         if (t->key) (void)kt__buf_printf(&c->request, "Authorization: Bearer %s\r\n", t->key);
         (void)kt__buf_puts(&c->request, "\r\n");

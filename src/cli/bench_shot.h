@@ -16,8 +16,9 @@ typedef struct kt__target {
     kt_engine *engine;        /* of this process, or NULL */
     const char *prompt, *key; /* key: NULL: none */
     int32_t n_predict;
-    bool fresh; /* each prompt begins with a number of its own: no cache has it */
-    bool keep;  /* a caller's requests share its connection */
+    bool fresh;    /* each prompt begins with a number of its own: no cache has it, */
+    uint32_t salt; /* not even one of an earlier run: random */
+    bool keep;     /* a caller's requests share its connection */
 } kt__target;
 
 typedef struct kt__shot {
@@ -37,7 +38,7 @@ typedef struct kt__caller {
     kt__buf request, text;
 } kt__caller;
 
-/* url: http://HOST:PORT, unix:PATH, a path that begins with / or . */
+/* url: http://HOST:PORT, http://[ADDRESS]:PORT, unix:PATH, a path that begins with / or . */
 kt_status KT_CHECKED kt__target_read(kt__target *target, const char *url, kt_error *err);
 void kt__caller_open(kt__caller *caller, const kt__target *target);
 void kt__caller_close(kt__caller *caller);
