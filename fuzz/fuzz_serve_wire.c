@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     kt__buf_init(&out, 1 << 20);
     const char *json = (const char *)data + 1;
     kt_status status =
-        kt__wire_read((kt__wire_form)(data[0] % 3), json, size - 1, &defaults, &r, &err);
+        kt__wire_read((kt__wire_form)(data[0] % 4), json, size - 1, &defaults, &r, &err);
     if (status == KT_OK) {
         const kt_request *q = &r->req;
         if ((q->messages != NULL) + (q->text != NULL) + (q->ids != NULL) != 1) __builtin_trap();

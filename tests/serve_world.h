@@ -163,6 +163,21 @@ static inline reply *post(const world *w, const char *path, const char *body) {
     return ask(w, "POST", path, JSON_TYPE, body);
 }
 
+/* A stream of n tokens named id that has begun: the connection; what came so far is in text. -1: it
+ * did not begin. */
+static inline int begin_stream(const world *w, const char *id, int n, char *text, size_t size) {
+    char line[256];
+    int len = snprintf(line, sizeof line,
+                       "{\"id\":\"%s\",\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":%d,"
+                       "\"stream\":true}\n",
+                       id, n);
+    int fd = connect_socket(w);
+    if (fd >= 0 && send_all(fd, line, (size_t)len) && receive_until(fd, text, size, "\"token\""))
+        return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
 /* One line to the socket, all that comes until its final object; for free(). */
 static inline char *ask_line(const world *w, const char *line) {
     char *text = calloc(1, 1 << 20);

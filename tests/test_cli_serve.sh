@@ -1,19 +1,7 @@
 #!/bin/sh
 # kentang serve, ps and stop as programs: --check, errors, the socket in shell, SIGHUP, SIGTERM, socket activation.
 set -eu
-kentang=$1/kentang
-dir=$(mktemp -d)
-server=""
-cleanup() {
-    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-fail() {
-    echo "failed: $1" >&2
-    cat "$dir/log" >&2 2>/dev/null || true
-    exit 1
-}
+. "$(dirname "$0")/serve_shell.sh"
 unset XDG_RUNTIME_DIR
 cd "$dir"
 
@@ -35,6 +23,49 @@ echo 'ctxx = 1' >bad.toml
 if "$kentang" serve --config bad.toml --check 2>err; then fail "an unknown key was taken"; fi
 grep -q 'bad.toml:1.*did you mean "ctx"' err || fail "the nearest name"
 rm .env
+
+# where the file is found: $XDG_CONFIG_HOME, else ~/.config, else /etc; --config and KENTANG_CONFIG say another, --no-config none
+config_in() {
+    mkdir -p "$1/kentang"
+    echo "ctx = $2" >"$1/kentang/kentang.toml"
+}
+config_in xdg 301
+config_in home/.config 302
+config_in etc 303
+found() { # EXPECTED-CTX ENVIRONMENT... [-- OPTIONS...]
+    wanted=$1
+    shift
+    settings=""
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        settings="$settings $1"
+        shift
+    done
+    [ $# -eq 0 ] || shift
+    # shellcheck disable=SC2086
+    env -u XDG_CONFIG_HOME -u HOME $settings "$kentang" serve --check --socket none "$@" >out 2>err || { cat err; fail "--check"; }
+    grep -q "^ctx = $wanted\$" out || { cat out; fail "the configuration of$settings $*: expected ctx = $wanted"; }
+}
+found 301 XDG_CONFIG_HOME="$dir/xdg" HOME="$dir/home"
+grep -q "^# from $dir/xdg/kentang/kentang.toml" out || fail "--check names the file"
+found 302 HOME="$dir/home"
+found 302 HOME="$dir/home" XDG_CONFIG_HOME=
+found 256 XDG_CONFIG_HOME="$dir/xdg" KENTANG_CONFIG="$dir/conf.toml"
+found 302 XDG_CONFIG_HOME="$dir/xdg" KENTANG_CONFIG="$dir/conf.toml" -- --config home/.config/kentang/kentang.toml
+found 0 XDG_CONFIG_HOME="$dir/xdg" KENTANG_CONFIG="$dir/conf.toml" -- --no-config
+# /etc, as root where a mount of our own is possible; the machine's own stays as it is
+if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+    in_etc() { # EXPECTED-CTX ENVIRONMENT...
+        wanted=$1
+        shift
+        env -u XDG_CONFIG_HOME -u HOME "$@" unshare -m sh -c 'mount --bind "$1" /etc && exec "$2" serve --check --socket none' \
+            sh "$dir/etc" "$kentang" >out 2>err || { cat err; fail "--check with our /etc"; }
+        grep -q "^ctx = $wanted\$" out || { cat out; fail "the configuration in /etc with $*: expected ctx = $wanted"; }
+    }
+    in_etc 303 HOME=/nowhere
+    grep -q '^# from /etc/kentang/kentang.toml' out || fail "--check names the file in /etc"
+    in_etc 303 XDG_CONFIG_HOME="$dir/nothing" HOME="$dir/home"
+    in_etc 301 XDG_CONFIG_HOME="$dir/xdg"
+fi
 refused() {
     says=$1
     shift
@@ -43,31 +74,24 @@ refused() {
 }
 refused 'expected ADDRESS:PORT' --listen localhost --check
 refused 'API keys' --listen 0.0.0.0:0 --check
+refused 'API keys' --listen '[::]:0' --check
+refused 'expected ADDRESS:PORT' --listen ::1:8000 --check
 refused 'missing.gguf' -m missing.gguf --check
 refused 'cannot read the keys' --keys missing --check
 refused 'cannot open' --set http.tls_cert=missing --set http.tls_key=missing --check
 refused 'did you mean "limits.queue"' --set limits.quue=3 --check
 refused 'missing.gguf' --draft-model missing.gguf --listen 127.0.0.1:0
 
-start() {
-    : >log
-    "$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket "$dir/k.sock" "$@" 2>log &
-    server=$!
-    for _ in $(seq 200); do
-        grep -q 'ready.*http' log && return 0
-        kill -0 "$server" 2>/dev/null || fail "the server ended"
-        sleep 0.05
-    done
-    fail "the server is not ready"
+listen() {
+    start --listen 127.0.0.1:0 --socket "$dir/k.sock" "$@"
 }
 
 # the text of a request's answer, over HTTP
 answer_of() {
-    url=$(sed -n 's/.* ready .*http=\(http:[^ ]*\) .*/\1/p' log)
-    curl -s "$url/v1/completions" -H 'Content-Type: application/json' -d "$1" | sed 's/.*"text":"\(.*\)","logprobs".*/\1/'
+    curl -s "$(url_of)/v1/completions" -H 'Content-Type: application/json' -d "$1" | sed 's/.*"text":"\(.*\)","logprobs".*/\1/'
 }
 
-start
+listen
 grep -q 'memory plan, bytes model=demo weights=[1-9].* kv=[1-9].* total=[1-9].* budget=' log || fail "the memory plan is in the log"
 "$kentang" ps --socket "$dir/k.sock" >out || fail "ps"
 grep -q '^demo ' out || fail "ps shows the model"
@@ -85,20 +109,18 @@ if "$kentang" ps --socket "$dir/k.sock" 2>err; then fail "ps without a server"; 
 grep -q 'no server at' err || fail "ps says there is no server"
 
 # kill -9 leaves a stale socket; the next start takes it over
-start
+listen
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
 [ -S "$dir/k.sock" ] || fail "a stale socket was expected"
-start
+listen
 kill -HUP "$server"
 for _ in $(seq 100); do
     grep -q 'configuration reloaded' log && break
     sleep 0.05
 done
 grep -q 'configuration reloaded' log || fail "SIGHUP"
-kill -TERM "$server"
-wait "$server" || fail "the exit code after SIGTERM"
-server=""
+finish
 grep -q 'stopped' log || fail "SIGTERM"
 
 # SIGHUP says what changed, what needs a restart, and what was refused
@@ -109,9 +131,7 @@ stall_s = 50
 [[models]]
 name = "demo"
 TOML
-: >log
-"$kentang" serve --config conf.toml --no-env --listen none --socket "$dir/k.sock" 2>log &
-server=$!
+launch --config conf.toml --no-env --listen none --socket "$dir/k.sock"
 hup() {
     kill -HUP "$server"
     for _ in $(seq 200); do
@@ -120,10 +140,6 @@ hup() {
     done
     fail "SIGHUP: $1"
 }
-for _ in $(seq 200); do
-    grep -q 'ready.*http' log && break
-    sleep 0.05
-done
 sed -i 's/256/512/; s/50/60/' conf.toml
 printf '[[models]]\nname = "two"\n' >>conf.toml
 hup 'configuration reloaded from .*conf.toml'
@@ -133,72 +149,69 @@ grep -q 'warn .*reload: the list of models needs a restart' log || fail "SIGHUP:
 if grep -q 'reload: limits.body' log; then fail "SIGHUP names what has not changed"; fi
 echo 'nonsense = 1' >>conf.toml
 hup 'reload refused.*conf.toml.*unknown setting'
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
-server=""
+finish
 
 # what tune found is used, unless settings say otherwise; a draft model that proposes tokens
 XDG_CONFIG_HOME="$dir/config" "$kentang" tune -r 2 >out 2>&1 || fail "tune"
 echo 'ubatch=64' >>"$(ls config/kentang/tuned/*.conf)"
 export XDG_CONFIG_HOME="$dir/config"
-start
+listen
 grep -q 'model loaded.*why=tuned.*ubatch=64' log || fail "what tune found"
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
-start --set tuned=false
+finish
+listen --set tuned=false
 if grep -q 'why=tuned' log; then fail "tuned = false"; fi
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
-server=""
+finish
 unset XDG_CONFIG_HOME
 "$kentang" synth --preset tiny-llama --quant q8_0 --seed 1 a.gguf >/dev/null 2>&1 || fail "synth"
 "$kentang" synth --preset tiny-llama --quant q4_0 --seed 1 b.gguf >/dev/null 2>&1 || fail "synth"
 ask='{"prompt":"one two one two one two","max_tokens":40,"temperature":0,"ignore_eos":true}'
-start -m a.gguf --set draft_tokens=-1
+listen -m a.gguf --set draft_tokens=-1
 plain=$(answer_of "$ask")
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
-start -m a.gguf --draft-model b.gguf
+finish
+listen -m a.gguf --draft-model b.gguf
 grep -q 'model loaded.*draft_model=b.gguf' log || fail "the draft model in the log"
 grep -q 'memory plan.* draft=[1-9]' log || fail "the draft model in the memory plan"
 drafted=$(answer_of "$ask")
 [ -n "$plain" ] && [ "$plain" = "$drafted" ] || fail "a draft model changed the answer"
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
+finish
 if "$kentang" serve --no-config --no-env --listen none --socket "$dir/k.sock" --draft-model a.gguf 2>err; then
     fail "a draft model of another vocabulary was taken"
 fi
-server=""
 
 # JSON lines in the log, and no word of a prompt
-start --set log.format=json
+listen --set log.format=json
 "$kentang" ps --socket "$dir/k.sock" >/dev/null
-kill -TERM "$server"
-wait "$server" || fail "the exit code"
-server=""
+finish
 grep -q '^{"time":".*"level":"info","message":"ready"' log || fail "log.format=json"
 
 if command -v curl >/dev/null 2>&1; then
-    start --listen "unix:$dir/http.sock"
+    start --listen "unix:$dir/http.sock" --socket "$dir/k.sock"
     curl -sf --unix-socket "$dir/http.sock" http://localhost/health | grep -q '"ok"' || fail "HTTP over a Unix socket"
     [ "$(stat -c %a "$dir/http.sock")" = 600 ] || fail "the mode of the HTTP socket"
-    kill -TERM "$server"
-    wait "$server" || fail "the exit code"
-    server=""
+    finish
     [ ! -e "$dir/http.sock" ] || fail "the HTTP socket file is left"
 fi
 if command -v curl >/dev/null 2>&1 && command -v openssl >/dev/null 2>&1; then
     openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
         -addext subjectAltName=DNS:localhost >/dev/null 2>&1
-    start --set http.tls_cert="$dir/cert.pem" --set http.tls_key="$dir/key.pem"
-    port=$(sed -n 's/.*http=https:[^ ]*:\([0-9]*\) .*/\1/p' log)
+    listen --set http.tls_cert="$dir/cert.pem" --set http.tls_key="$dir/key.pem"
+    port=$(url_of | sed 's/.*://')
     curl -sf --cacert cert.pem "https://localhost:$port/health" | grep -q '"ok"' || fail "TLS"
     curl -sf --cacert cert.pem -H 'Content-Type: application/json' -d '{"prompt":"x","max_tokens":9,"stream":true}' \
         "https://localhost:$port/v1/completions" | grep -q 'DONE' || fail "TLS, streamed"
     if curl -sf "http://localhost:$port/health"; then fail "plain HTTP was answered beside TLS"; fi
-    kill -TERM "$server"
-    wait "$server" || fail "the exit code"
-    server=""
+    finish
+fi
+
+# IPv6: the address stands in brackets, in the log as well
+if command -v curl >/dev/null 2>&1 && grep -q '^0*1 ' /proc/net/if_inet6 2>/dev/null; then
+    start --listen '[::1]:0' --socket none
+    url=$(url_of)
+    case $url in 'http://[::1]:'*) ;; *) fail "the address in the log: $url" ;; esac
+    curl -sfg "$url/health" | grep -q '"ok"' || fail "HTTP over IPv6"
+    "$kentang" bench --server "$url" --requests 2 --clients 1 -n 2 --json | grep -q '"answered":2' || fail "bench over IPv6"
+    [ "$(curl -sg -o /dev/null -w '%{http_code}' -H 'Host: [::2]:8000' "$url/health")" = 403 ] || fail "a foreign Host over IPv6"
+    finish
 fi
 
 if command -v systemd-socket-activate >/dev/null 2>&1; then

@@ -285,12 +285,9 @@ static void test_odd_ids(void **state) {
 /* Who knows the name of another's request cannot end it. */
 static void test_ids_of_others(void **state) {
     (void)state;
-    static const char long_one[] = "{\"id\":\"mine\",\"prompt\":\"x\",\"ignore_eos\":true,"
-                                   "\"max_tokens\":300,\"stream\":true}\n";
     char text[1 << 16] = "", other[4096] = "", id[64] = "", line[128];
-    int a = connect_socket(&w), b = connect_socket(&w);
-    assert_true(send_all(a, long_one, sizeof long_one - 1));
-    assert_true(receive_until(a, text, sizeof text, "\"token\""));
+    int a = begin_stream(&w, "mine", 300, text, sizeof text), b = connect_socket(&w);
+    assert_true(a >= 0 && b >= 0);
     pthread_mutex_lock(&w.server->lock);
     if (w.server->n_jobs) snprintf(id, sizeof id, "%s", w.server->jobs[0]->id);
     pthread_mutex_unlock(&w.server->lock);

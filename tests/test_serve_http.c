@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <pthread.h>
 
-#include "serve_world.h"
+#include "serve_reply.h"
 
 static world w;
 
@@ -23,41 +23,6 @@ static int close_world(void **state) {
     (void)state;
     world_close(&w);
     return 0;
-}
-
-static json_t *body_of(const reply *r) {
-    json_t *v = json_loads(r->body, 0, NULL);
-    if (!v) fail_msg("%s", r->text);
-    return v;
-}
-
-static const json_t *at(const json_t *v, const char *path) {
-    char copy[256];
-    snprintf(copy, sizeof copy, "%s", path);
-    for (char *part = strtok(copy, "."); part && v; part = strtok(NULL, "."))
-        v = json_is_array(v) ? json_array_get(v, (size_t)atoi(part)) : json_object_get(v, part);
-    return v;
-}
-
-static const char *text_at(const json_t *v, const char *path) {
-    const char *s = json_string_value(at(v, path));
-    return s ? s : "";
-}
-
-#define STORY "\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story about a cat.\"}]"
-
-/* Removes the framing of chunked transfer. */
-static void unchunk(reply *r) {
-    char *in = r->body, *out = r->body;
-    for (;;) {
-        unsigned long n = strtoul(in, &in, 16);
-        in = strstr(in, "\r\n");
-        if (!in || !n) break;
-        memmove(out, in + 2, n);
-        out += n;
-        in += 2 + n;
-    }
-    *out = '\0';
 }
 
 /* ---- shapes ---- */
@@ -392,139 +357,6 @@ static void test_garbage(void **state) {
     }
 }
 
-/* ---- Anthropic's and Ollama's bodies ---- */
-
-/* Each word comes after the one before it. */
-static void expect_in_order(const char *text, const char *const *words) {
-    for (const char *at_word = text; *words; words++) {
-        at_word = strstr(at_word, *words);
-        if (!at_word) fail_msg("no \"%s\" there in:\n%s", *words, text);
-        at_word += strlen(*words);
-    }
-}
-
-#define MESSAGES                                                                         \
-    "\"system\":[{\"type\":\"text\",\"text\":\"Be brief.\",\"cache_control\":{\"type\":" \
-    "\"ephemeral\"}}]," STORY ",\"temperature\":0,\"metadata\":{\"user_id\":\"u\"}"
-
-static void test_messages(void **state) {
-    (void)state;
-    char body[1024];
-    reply *r = post(&w, "/v1/messages/count_tokens", "{" MESSAGES "}");
-    json_t *v = body_of(r);
-    json_int_t n_prompt = json_integer_value(at(v, "input_tokens"));
-    assert_true(n_prompt > 10);
-    json_decref(v);
-    free(r);
-    r = post(&w, "/v1/messages", "{" MESSAGES ",\"max_tokens\":40}");
-    v = body_of(r);
-    char text[4096];
-    snprintf(text, sizeof text, "%s", text_at(v, "content.0.text"));
-    assert_int_equal(json_integer_value(at(v, "usage.input_tokens")) +
-                         json_integer_value(at(v, "usage.cache_read_input_tokens")),
-                     n_prompt);
-    assert_true(json_is_null(at(v, "stop_sequence")));
-    assert_non_null(strstr(r->text, "Request-Id: msg_"));
-    json_decref(v);
-    free(r);
-    /* a word of the answer as stop sequence, beside one that does not come */
-    char word[64];
-    assert_true(sscanf(text + strlen(text) / 2, "%*s %63s", word) == 1);
-    word[strcspn(word, "\"\\")] = '\0';
-    snprintf(body, sizeof body,
-             "{" MESSAGES ",\"max_tokens\":40,\"stream\":true,\"stop_sequences\":[\"#~#\",\"%s\"]}",
-             word);
-    r = post(&w, "/v1/messages", body);
-    unchunk(r);
-    char start[128], stop[128];
-    snprintf(start, sizeof start, "\"usage\":{\"input_tokens\":%d,", (int)n_prompt);
-    snprintf(stop, sizeof stop, "\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"%s\"", word);
-    const char *const order[] = {"event: message_start\ndata: ",
-                                 start,
-                                 "event: content_block_start\n",
-                                 "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-                                 "event: content_block_delta\n",
-                                 "event: content_block_stop\n",
-                                 "event: message_delta\n",
-                                 stop,
-                                 "\"output_tokens\":",
-                                 "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-                                 NULL};
-    expect_in_order(r->body, order);
-    free(r);
-    static const struct {
-        const char *body;
-        int status;
-        const char *type;
-    } bad[] = {
-        {"{" MESSAGES "}", 400, "invalid_request_error"},
-        {"{" MESSAGES ",\"max_tokens\":5,\"model\":\"none\"}", 404, "not_found_error"},
-        {"{" MESSAGES ",\"max_tokens\":5,\"thinking\":{\"type\":\"enabled\"}}", 400,
-         "invalid_request_error"},
-        {"{" MESSAGES ",\"max_tokens\":5,\"tools\":[{\"name\":\"f\"}]}", 400,
-         "invalid_request_error"},
-        {"{\"messages\":[],\"max_tokens\":5}", 400, "invalid_request_error"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        r = post(&w, "/v1/messages", bad[i].body);
-        v = body_of(r);
-        if (r->status != bad[i].status || strcmp(text_at(v, "error.type"), bad[i].type) != 0)
-            fail_msg("%s: %s", bad[i].body, r->text);
-        assert_string_equal(text_at(v, "type"), "error");
-        json_decref(v);
-        free(r);
-    }
-    r = ask(&w, "GET", "/v1/messages", "", "");
-    assert_int_equal(r->status, 405);
-    free(r);
-}
-
-static void test_ollama(void **state) {
-    (void)state;
-    static const struct {
-        const char *path, *body;
-        int status;
-        const char *says;
-    } cases[] = {
-        {"/api/generate",
-         "{\"model\":\"demo:latest\",\"prompt\":\"Hi\",\"stream\":false,\"keep_alive\":"
-         "\"5m\",\"options\":{\"num_predict\":3,\"seed\":1,\"stop\":\"#\",\"num_ctx\":99}}",
-         200, "\"done\":true,\"done_reason\":\""},
-        {"/api/generate", "{\"model\":\"demo\",\"keep_alive\":-1}", 200,
-         "\"response\":\"\",\"done\":true,\"done_reason\":\"load\""},
-        {"/api/chat", "{\"model\":\"demo\",\"messages\":[],\"stream\":false}", 200,
-         "\"done_reason\":\"load\""},
-        {"/api/chat",
-         "{\"model\":\"demo\"," STORY ",\"options\":{\"num_predict\":-2,\"stop\":[\".\"]}}", 200,
-         "\"done_reason\":\"stop\""},
-        {"/api/show", "{\"model\":\"demo:latest\"}", 200, "\"general.architecture\":"},
-        {"/api/embed", "{\"model\":\"demo:latest\",\"input\":[\"a\",\"b\"]}", 200,
-         "\"embeddings\":[["},
-        {"/api/show", "{\"model\":\"none\"}", 404, "{\"error\":\""},
-        {"/api/show", "{}", 400, "{\"error\":\""},
-        {"/api/chat", "{\"model\":\"none\"," STORY "}", 404, "{\"error\":\""},
-        {"/api/chat", "{\"model\":\"demo\"," STORY ",\"keep_alive\":\"soon\"}", 400, "keep_alive"},
-        {"/api/chat", "{\"model\":\"demo\"," STORY ",\"options\":{\"num_predict\":\"x\"}}", 400,
-         "max_tokens"},
-        {"/api/chat", "{\"model\":\"demo\"," STORY ",\"tools\":[{}]}", 400, "tools"},
-        {"/api/generate", "{\"model\":\"demo\",\"prompt\":\"x\",\"images\":[\"aGk=\"]}", 400,
-         "images"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        reply *r = post(&w, cases[i].path, cases[i].body);
-        if (r->status != cases[i].status || !strstr(r->body, cases[i].says))
-            fail_msg("%s %s: %s", cases[i].path, cases[i].body, r->text);
-        free(r);
-    }
-    reply *r = ask(&w, "GET", "/api/ps", "", "");
-    assert_non_null(strstr(r->body, "\"expires_at\":\""));
-    free(r);
-    r = ask(&w, "POST", "/api/chat", "Content-Type: text/plain\r\n", "{}");
-    assert_int_equal(r->status, 415);
-    assert_non_null(strstr(r->body, "{\"error\":\""));
-    free(r);
-}
-
 /* ---- keys, refusals, listening ---- */
 
 static void test_keys(void **state) {
@@ -573,32 +405,48 @@ static void test_beyond_loopback_needs_keys(void **state) {
     world_close(&mine);
 }
 
-static void test_full_queue(void **state) {
+/* The status of GET /health at [::1] with this Host; 0: no answer. */
+static int ask_six(int port, const char *host) {
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    char text[4096] = "", request[256];
+    int status = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    a.sin6_addr = in6addr_loopback;
+    int n = snprintf(request, sizeof request,
+                     "GET /health HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+        send_all(fd, request, (size_t)n))
+        receive_until(fd, text, sizeof text, NULL);
+    if (fd >= 0) close(fd);
+    return sscanf(text, "HTTP/1.1 %d", &status) == 1 ? status : 0;
+}
+
+/* [::1] is loopback: no keys are asked for, and its names pass; [::] is everybody. */
+static void test_six(void **state) {
     kt_error err;
     world mine = {0};
-    static const char *const settings[] = {"limits.queue=1", "parallel=1", NULL};
-    static const char ask_long[] =
-        "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":900,\"stream\":true}\n";
+    static const char *const here[] = {"http.listen=[::1]:0", "socket.path=none", NULL};
+    static const char *const open[] = {"http.listen=[::]:0", "socket.path=none", NULL};
+    static const char *const bad[] = {"http.listen=::1:0", "socket.path=none", NULL};
+    static const struct {
+        const char *host;
+        int status;
+    } cases[] = {{"[::1]", 200}, {"[::1]:8000", 200}, {"localhost", 200}, {"127.0.0.1:1", 200},
+                 {"::1", 403},   {"[::2]:8000", 403}, {"[::1", 403},      {"evil.example", 403}};
     (void)state;
-    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
-    /* the requests of a try may have ended, or not yet begun, when the last one comes */
-    reply *r = NULL;
-    int fd = -1;
-    for (int tries = 0; tries < 40; tries++) {
-        fd = connect_socket(&mine);
-        for (int i = 0; i < 4; i++) assert_true(send_all(fd, ask_long, sizeof ask_long - 1));
-        usleep((useconds_t)(5000 * (tries % 4)));
-        r = post(&mine, "/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":1}");
-        if (r->status == 429) break;
-        free(r);
-        r = NULL;
-        close(fd);
+    assert_int_equal(world_open(&mine, &err, bad), KT_E_ARG);
+    assert_non_null(strstr(err.message, "[ADDRESS]:PORT"));
+    int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    bool has_six = probe >= 0 && bind(probe, (struct sockaddr *)&a, sizeof a) == 0;
+    if (probe >= 0) close(probe);
+    if (!has_six) skip();
+    assert_int_equal(world_open(&mine, &err, open), KT_E_ARG);
+    assert_non_null(strstr(err.message, "API keys"));
+    if (world_open(&mine, &err, here) != KT_OK) fail_msg("%s", err.message);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int status = ask_six(mine.port, cases[i].host);
+        if (status != cases[i].status) fail_msg("Host: %s: %d", cases[i].host, status);
     }
-    assert_non_null(r);
-    assert_non_null(strstr(r->text, "Retry-After: "));
-    assert_non_null(strstr(r->text, "rate_limit_error"));
-    free(r);
-    close(fd);
     world_close(&mine);
 }
 
@@ -729,11 +577,9 @@ int main(void) {
         cmocka_unit_test(test_slow_loris),
         cmocka_unit_test(test_many_connections),
         cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_ollama),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_beyond_loopback_needs_keys),
-        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_six),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_metrics_under_load),
         cmocka_unit_test(test_several_models),

@@ -137,13 +137,10 @@ static void test_many_at_once(void **state) {
 
 static void test_cancel(void **state) {
     (void)state;
-    static const char ask[] = "{\"id\":\"long\",\"prompt\":\"x\",\"ignore_eos\":true,"
-                              "\"max_tokens\":900,\"stream\":true}\n";
     static const char cancel[] = "{\"op\":\"cancel\",\"id\":\"long\"}\n";
     char *text = calloc(1, 1 << 20);
-    int fd = connect_socket(&w);
-    assert_true(send_all(fd, ask, sizeof ask - 1));
-    assert_true(receive_until(fd, text, 1 << 20, "\"token\""));
+    int fd = begin_stream(&w, "long", 900, text, 1 << 20);
+    assert_true(fd >= 0);
     assert_true(send_all(fd, cancel, sizeof cancel - 1));
     assert_true(receive_until(fd, text, 1 << 20, "\"done\":true"));
     json_t *v = last_line(text);

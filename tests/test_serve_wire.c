@@ -187,6 +187,63 @@ static void test_prompts(void **state) {
     refused(KT__WIRE_CHAT, "{\"prompt\":\"a\"}", KT_E_ARG, "messages");
 }
 
+/* "system" beside the messages is the first of them, in this form alone. */
+static void test_system(void **state) {
+    (void)state;
+    kt__wire_request *r = read_ok(KT__WIRE_SYSTEM, "{\"system\":\"be\"," HELLO "}");
+    assert_int_equal(r->req.n_messages, 2);
+    assert_string_equal(r->req.messages[0].role, "system");
+    assert_string_equal(r->req.messages[0].content, "be");
+    assert_string_equal(r->req.messages[1].content, "hello");
+    kt__wire_request_free(r);
+    r = read_ok(KT__WIRE_SYSTEM,
+                "{\"system\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
+                "\"text\":\"b\"}]," HELLO "}");
+    assert_string_equal(r->req.messages[0].content, "a\nb");
+    kt__wire_request_free(r);
+    static const char *const none[] = {"{\"system\":\"\"," HELLO "}", "{\"system\":null," HELLO "}",
+                                       "{\"system\":[]," HELLO "}"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        r = read_ok(KT__WIRE_SYSTEM, none[i]);
+        assert_int_equal(r->req.n_messages, 1);
+        kt__wire_request_free(r);
+    }
+    r = read_ok(KT__WIRE_CHAT, "{\"system\":7," HELLO "}");
+    assert_int_equal(r->req.n_messages, 1);
+    kt__wire_request_free(r);
+    refused(KT__WIRE_SYSTEM, "{\"system\":7," HELLO "}", KT_E_ARG, "system");
+    refused(KT__WIRE_SYSTEM, "{\"system\":[{\"type\":\"image\"}]," HELLO "}", KT_E_UNSUPPORTED,
+            "system[0].type");
+    refused(KT__WIRE_SYSTEM, "{\"system\":\"s\",\"messages\":[{\"role\":\"usr\"}]}", KT_E_ARG,
+            "messages[0].role");
+    refused(KT__WIRE_SYSTEM, "{\"system\":\"s\",\"prompt\":\"p\"}", KT_E_ARG, "messages");
+}
+
+static void test_names_of_clients(void **state) {
+    (void)state;
+    static const kt__wire_name names[] = {
+        {"stop", "stop_sequences"}, {"top", "options.top"}, {NULL, NULL}};
+    static const struct {
+        const char *where, *message, *new_where, *new_message;
+    } cases[] = {
+        {"stop[1]", "stop[1]: bad", "stop_sequences[1]", "stop_sequences[1]: bad"},
+        {"stop", "stop", "stop_sequences", "stop_sequences"},
+        {"stopper", "stopper: bad", "stopper", "stopper: bad"},
+        {"top_p", "top_p: bad", "top_p", "top_p: bad"},
+        {"top", "must not be", "options.top", "must not be"},
+        {"chain", "unknown sampler", "samplers", "unknown sampler"},
+        {"", "stop", "", "stop"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt_error err;
+        (void)kt__fail_at(&err, KT_E_ARG, cases[i].where, UINT64_MAX, "%s", cases[i].message);
+        kt__wire_rename_error(names, &err);
+        assert_string_equal(err.where, cases[i].new_where);
+        assert_string_equal(err.message, cases[i].new_message);
+        kt__wire_rename_error(NULL, &err);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void test_wrong_types_and_ranges(void **state) {
@@ -270,6 +327,8 @@ static void test_what_kentang_does_not_do(void **state) {
          "messages[0].content[0].type"},
         {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\"}]}]}",
          "messages[0].tool_calls"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"images\":[\"aGk=\"]}]}",
+         "messages[0].images"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused(KT__WIRE_CHAT, cases[i].json, KT_E_UNSUPPORTED, cases[i].where);
@@ -504,6 +563,8 @@ int main(void) {
         cmocka_unit_test(test_all_of_openai),
         cmocka_unit_test(test_all_of_llama_cpp),
         cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_system),
+        cmocka_unit_test(test_names_of_clients),
         cmocka_unit_test(test_wrong_types_and_ranges),
         cmocka_unit_test(test_what_kentang_does_not_do),
         cmocka_unit_test(test_bytes_that_are_no_json),

@@ -7,45 +7,37 @@
 
 /* ---- reading ---- */
 
-static kt_status refuse_thinking(const json_t *from, kt_error *err) {
-    const json_t *thinking = json_object_get(from, "thinking");
-    const char *type = json_string_value(json_object_get(thinking, "type"));
-    if (!thinking || json_is_null(thinking) || (type && !strcmp(type, "disabled"))) return KT_OK;
-    return kt__fail_at(err, KT_E_UNSUPPORTED, "thinking", UINT64_MAX, "thinking: not supported");
+/* What OpenAI's body has no word for, and kentang does not do; types that ask for nothing pass. */
+static kt_status refuse_the_rest(const json_t *from, kt_error *err) {
+    static const struct {
+        const char *key, *types;
+    } refused[] = {{"thinking", "disabled"}, {"tool_choice", "auto none"}, {"mcp_servers", ""},
+                   {"container", ""},        {"output_format", ""},        {"output_config", ""}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        const char *key = refused[i].key;
+        const json_t *v = json_object_get(from, key);
+        const char *type = json_string_value(json_object_get(v, "type"));
+        bool empty = !v || json_is_null(v) || (json_is_array(v) && !json_array_size(v)) ||
+                     (json_is_object(v) && !json_object_size(v));
+        if (empty || (type && *type && strstr(refused[i].types, type))) continue;
+        return kt__fail_at(err, KT_E_UNSUPPORTED, key, UINT64_MAX, "%s: not supported", key);
+    }
+    return KT_OK;
 }
 
-/* The body in OpenAI's words; `system` becomes the first message. */
+static const kt__wire_name client_names[] = {{"stop", "stop_sequences"}, {NULL, NULL}};
+
+/* The body in OpenAI's words. */
 static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
-    static const struct {
-        const char *from, *to;
-    } names[] = {{"model", "model"},
-                 {"max_tokens", "max_tokens"},
-                 {"temperature", "temperature"},
-                 {"top_p", "top_p"},
-                 {"top_k", "top_k"},
-                 {"stop_sequences", "stop"},
-                 {"stream", "stream"},
-                 {"seed", "seed"},
-                 {"tools", "tools"}};
-    const json_t *system = json_object_get(from, "system"), *item;
-    const json_t *messages = json_object_get(from, "messages");
-    size_t i;
-    if (!json_is_array(messages))
-        return kt__fail_at(err, KT_E_ARG, "messages", UINT64_MAX, "messages: expected an array");
-    if (!json_array_size(messages))
-        return kt__fail_at(err, KT_E_ARG, "messages", UINT64_MAX, "messages: is empty");
-    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-        json_t *v = json_object_get(from, names[i].from);
-        if (v) (void)json_object_set(body, names[i].to, v);
+    static const char *const same[] = {"model", "system", "messages", "max_tokens", "temperature",
+                                       "top_p", "top_k",  "stream",   "seed",       "tools"};
+    json_t *stop = json_object_get(from, "stop_sequences");
+    int rc = stop ? json_object_set(body, "stop", stop) : 0;
+    for (size_t i = 0; i < sizeof same / sizeof same[0] && rc == 0; i++) {
+        json_t *v = json_object_get(from, same[i]);
+        if (v) rc = json_object_set(body, same[i], v);
     }
-    json_t *list = json_array();
-    if (system && !json_is_null(system))
-        json_array_append_new(list, json_pack("{s:s,s:O}", "role", "system", "content", system));
-    json_array_foreach(messages, i, item) {
-        (void)json_array_append(list, (json_t *)(uintptr_t)item);
-    }
-    return json_object_set_new(body, "messages", list) == 0 ? KT_OK
-                                                            : kt__fail_nomem(err, "a request", 0);
+    return rc == 0 ? KT_OK : kt__fail_nomem(err, "a request", 0);
 }
 
 /* The prompt's ids take the messages' place: message_start tells their number. */
@@ -71,12 +63,13 @@ static kt_status read_conversation(kt__job *job, kt_error *err) {
     json_t *body = json_object();
     kt_status status;
     if (!body) return kt__fail_nomem(err, "a request", 0);
-    KT__TRY(refuse_thinking(job->json, err));
+    job->names = client_names;
+    KT__TRY(refuse_the_rest(job->json, err));
     KT__TRY(to_chat(job->json, body, err));
     json_decref(job->json);
     job->json = body;
     body = NULL;
-    KT__TRY(kt__job_read_wire(job, KT__WIRE_CHAT, err));
+    KT__TRY(kt__job_read_wire(job, KT__WIRE_SYSTEM, err));
     status = encode(job, err);
 out:
     json_decref(body);

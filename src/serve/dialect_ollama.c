@@ -27,32 +27,34 @@ static kt_status read_format(json_t *body, const json_t *format, kt_error *err) 
                        "format: only \"json\"; answers cannot be bound to a schema yet");
 }
 
+/* Options and the words that the same have in our body: their part behind "options." is the
+ * option's name. */
+static const kt__wire_name client_names[] = {{"temperature", "options.temperature"},
+                                             {"top_k", "options.top_k"},
+                                             {"top_p", "options.top_p"},
+                                             {"min_p", "options.min_p"},
+                                             {"typical_p", "options.typical_p"},
+                                             {"repeat_penalty", "options.repeat_penalty"},
+                                             {"repeat_last_n", "options.repeat_last_n"},
+                                             {"seed", "options.seed"},
+                                             {"stop", "options.stop"},
+                                             {"mirostat", "options.mirostat"},
+                                             {"mirostat_tau", "options.mirostat_tau"},
+                                             {"mirostat_eta", "options.mirostat_eta"},
+                                             {"presence_penalty", "options.presence_penalty"},
+                                             {"frequency_penalty", "options.frequency_penalty"},
+                                             {"max_tokens", "options.num_predict"},
+                                             {NULL, NULL}};
 static kt_status read_options(json_t *body, const json_t *options, kt_error *err) {
-    static const char *const names[] = {"temperature",
-                                        "top_k",
-                                        "top_p",
-                                        "min_p",
-                                        "typical_p",
-                                        "repeat_penalty",
-                                        "repeat_last_n",
-                                        "seed",
-                                        "stop",
-                                        "mirostat",
-                                        "mirostat_tau",
-                                        "mirostat_eta",
-                                        "presence_penalty",
-                                        "frequency_penalty"};
+    static const size_t skip = sizeof "options." - 1;
     json_t *n = json_object_get(options, "num_predict");
     if (options && !json_is_object(options) && !json_is_null(options))
         return kt__fail_at(err, KT_E_ARG, "options", UINT64_MAX, "options: expected an object");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        move(body, names[i], options, names[i]);
+    for (const kt__wire_name *name = client_names; name->ours; name++)
+        move(body, name->ours, options, name->theirs + skip);
     /* -1 and -2: until it ends, or the context does */
-    if (json_is_number(n) && json_number_value(n) < 0) {
+    if (json_is_number(n) && json_number_value(n) < 0)
         json_object_set_new(body, "max_tokens", json_integer(-1));
-    } else {
-        move(body, "max_tokens", options, "num_predict");
-    }
     return KT_OK;
 }
 
@@ -66,10 +68,6 @@ static kt_status check_keep_alive(const json_t *v, kt_error *err) {
     if (text && end != text && strspn(end, "hmsunµ0123456789.") == strlen(end)) return KT_OK;
     return kt__fail_at(err, KT_E_ARG, "keep_alive", UINT64_MAX,
                        "keep_alive: expected seconds, or a duration such as \"5m\"");
-}
-
-static void add_message(json_t *messages, const char *role, const json_t *content) {
-    json_array_append_new(messages, json_pack("{s:s,s:O}", "role", role, "content", content));
 }
 
 static kt_status refuse(const json_t *from, const char *key, kt_error *err) {
@@ -123,18 +121,16 @@ static bool only_loads(const json_t *from, bool chat) {
 }
 
 /* The prompt as a conversation, unless it is raw. */
-static void read_prompt(json_t *body, const json_t *from) {
-    const json_t *prompt = json_object_get(from, "prompt"),
-                 *system = json_object_get(from, "system");
+static kt__wire_form read_prompt(json_t *body, const json_t *from) {
+    const json_t *prompt = json_object_get(from, "prompt");
     if (json_is_true(json_object_get(from, "raw")) || !json_is_string(prompt)) {
         move(body, "prompt", from, "prompt");
-        return;
+        return KT__WIRE_NATIVE;
     }
-    json_t *messages = json_array();
-    if (json_is_string(system) && json_string_length(system))
-        add_message(messages, "system", system);
-    add_message(messages, "user", prompt);
-    json_object_set_new(body, "messages", messages);
+    move(body, "system", from, "system");
+    json_object_set_new(body, "messages",
+                        json_pack("[{s:s,s:O}]", "role", "user", "content", prompt));
+    return KT__WIRE_SYSTEM;
 }
 
 static kt_status read(kt__job *job, bool chat, kt_error *err) {
@@ -143,16 +139,19 @@ static kt_status read(kt__job *job, bool chat, kt_error *err) {
     KT__TRY(kt__job_parse(job, err));
     const json_t *from = job->json;
     if (!body) return kt__fail_nomem(err, "a request", 0);
+    job->names = client_names;
     KT__TRY(kt__ollama_rename(job, err));
     KT__TRY(refuse_the_rest(from, err));
     KT__TRY(check_keep_alive(json_object_get(from, "keep_alive"), err));
     bool loads = only_loads(from, chat);
+    kt__wire_form form = KT__WIRE_NATIVE;
     if (loads) {
         json_object_set_new(body, "prompt", json_string("none"));
     } else if (chat) {
+        form = KT__WIRE_CHAT;
         move(body, "messages", from, "messages");
     } else {
-        read_prompt(body, from);
+        form = read_prompt(body, from);
     }
     move(body, "model", from, "model");
     const json_t *stream = json_object_get(from, "stream");
@@ -162,7 +161,7 @@ static kt_status read(kt__job *job, bool chat, kt_error *err) {
     json_decref(job->json);
     job->json = body;
     body = NULL;
-    KT__TRY(kt__job_read_wire(job, chat && !loads ? KT__WIRE_CHAT : KT__WIRE_NATIVE, err));
+    KT__TRY(kt__job_read_wire(job, form, err));
     if (loads) job->wire->n_prompts = 0;
 out:
     json_decref(body);

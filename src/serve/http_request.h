@@ -1,6 +1,6 @@
 /* A request of HTTP, between the daemon and the routes.
  *
- * Owns: what http.c and http_routes.c share. The daemon's thread. */
+ * Owns: what http.c, http_answer.c and http_routes.c share. The daemon's thread. */
 #ifndef KT_SERVE_HTTP_REQUEST_H
 #define KT_SERVE_HTTP_REQUEST_H
 
@@ -32,7 +32,7 @@ struct kt__http_request {
     kt__job *job;
     kt__buf body, reply;
     char client[80];
-    char host[128]; /* the Host header */
+    const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
     size_t max_body;
     int64_t retry_ms;
     bool started, answered;

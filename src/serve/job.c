@@ -12,11 +12,7 @@
 
 enum { MAX_OUT_BYTES = 1 << 30, MAX_ARENA_BYTES = 256 << 20, COMPACT_BYTES = 64 << 10 };
 
-#define JOB_OF(member_pointer, member) \
-    ((kt__job *)(void *)((char *)(member_pointer)-offsetof(kt__job, member)))
-
 static void pump(kt__task_item *item);
-static void read_and_submit(kt__chore *chore);
 
 /* ---- life ---- */
 
@@ -39,7 +35,7 @@ kt_status kt__job_create(kt__server *server, const kt__dialect *dialect, const c
     job->server = server;
     job->dialect = dialect;
     job->task.run = pump;
-    job->chore.run = read_and_submit;
+    job->chore.run = kt__job_read_and_submit;
     job->created_s = (int64_t)time(NULL);
     job->begin_us = job->moved_us = kt__now_us();
     make_id(job->id, sizeof job->id, id_prefix);
@@ -71,14 +67,10 @@ void kt__job_release(kt__job *job) {
     kt__free(job);
 }
 
-/* The hub's queue holds a reference. Any thread, under any lock but the hub's. */
-static void post(kt__job *job) {
+/* The hub's queue holds a reference. */
+void kt__job_post(kt__job *job) {
     kt__job_ref(job);
     if (!kt__hub_post(job->server->hub, &job->task)) atomic_fetch_sub(&job->refs, 1);
-}
-
-static void on_ready(void *user) {
-    post(user);
 }
 
 /* ---- the account ---- */
@@ -118,6 +110,13 @@ static void conclude(kt__job *job) {
     kt__server_remove_job(job->server, job);
 }
 
+static bool any_part(const kt__job *job) {
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
+        if (job->parts[i].req) return true;
+    }
+    return false;
+}
+
 static void cancel_parts(kt__job *job) {
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
         if (job->parts[i].req) kt_req_cancel(job->parts[i].req);
@@ -132,180 +131,6 @@ void kt__job_fail(kt__job *job, const kt_error *err) {
     if (!job->begun) job->status = job->no_model ? 404 : kt__wire_http_status(copy.code);
     if (!job->gone) job->dialect->error(job, &copy);
     cancel_parts(job);
-}
-
-/* ---- reading and submitting, on the crew ---- */
-
-static void hand_back(kt__job *job, kt_status status, const kt_error *err) {
-    pthread_mutex_lock(&job->lock);
-    job->returned = true;
-    if (status != KT_OK) {
-        job->failed = true;
-        job->error = *err;
-    }
-    pthread_mutex_unlock(&job->lock);
-    post(job);
-}
-
-/* The same random numbers can be had again: several prompts share the seed that is reported. */
-static void fix_seed(kt_sampling *sampling) {
-    uint64_t seed = 0;
-    if (sampling->seed != KT_SEED_RANDOM) return;
-    ssize_t n = getrandom(&seed, sizeof seed, 0);
-    (void)n;
-    sampling->seed = seed >> 11; /* whole in every language's numbers */
-}
-
-static kt_status make_choices(kt__job *job, kt_error *err) {
-    size_t n = job->wire->n_prompts * (size_t)job->wire->req.n_choices;
-    if (job->choices || !n) return KT_OK;
-    job->choices = kt__calloc(n, sizeof *job->choices);
-    if (!job->choices) return kt__fail_nomem(err, "a request", n * sizeof *job->choices);
-    for (size_t i = 0; i < n; i++) kt__buf_init(&job->choices[i].text, MAX_OUT_BYTES);
-    job->n_choices = (int32_t)n;
-    if (job->wire->n_prompts > 1) fix_seed(&job->wire->req.gen.sampling);
-    return KT_OK;
-}
-
-static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
-    kt_request r = job->wire->req;
-    kt_req *req;
-    r.client = job->client;
-    r.on_event = NULL;
-    r.on_ready = on_ready;
-    r.user = job;
-    kt__wire_set_prompt(job->wire, job->n_submitted, &r);
-    kt_status status = kt_engine_submit(job->engine, &r, &req, err);
-    if (status != KT_OK) return status;
-    pthread_mutex_lock(&job->lock);
-    *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
-    job->n_submitted++;
-    if (job->cancelled || job->gone) kt_req_cancel(req);
-    pthread_mutex_unlock(&job->lock);
-    return KT_OK;
-}
-
-/* A free place for the next prompt; NULL: all are in use, there is none, or nobody wants it. */
-static kt__job_part *next_part(kt__job *job) {
-    kt__job_part *found = NULL;
-    pthread_mutex_lock(&job->lock);
-    bool wanted = !job->cancelled && !job->gone && job->n_submitted < job->wire->n_prompts;
-    for (int i = 0; i < KT__JOB_AT_ONCE && wanted && !found; i++) {
-        if (!job->parts[i].req) found = &job->parts[i];
-    }
-    pthread_mutex_unlock(&job->lock);
-    return found;
-}
-
-static bool any_part(const kt__job *job) {
-    for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-        if (job->parts[i].req) return true;
-    }
-    return false;
-}
-
-/* A full queue is no error once prompts of this request were taken: the next ones wait until one of
- * them ends, or for kt__job_retry. */
-static bool waits_for_room(kt__job *job) {
-    pthread_mutex_lock(&job->lock);
-    job->full = job->n_submitted > 0;
-    bool full = job->full;
-    pthread_mutex_unlock(&job->lock);
-    return full;
-}
-
-static kt_status submit(kt__job *job, kt_error *err) {
-    kt__job_part *part;
-    kt_status status = make_choices(job, err);
-    while (status == KT_OK && (part = next_part(job)) != NULL)
-        status = submit_prompt(job, part, err);
-    return status == KT_E_BUSY && waits_for_room(job) ? KT_OK : status;
-}
-
-static void read_and_submit(kt__chore *chore) {
-    kt__job *job = JOB_OF(chore, chore);
-    kt_error err = {0};
-    kt_status status;
-    if (atomic_load(&job->server->stopping)) {
-        status = kt__fail(&err, KT_E_STATE, "the server is being stopped");
-    } else if (job->dialect->run) {
-        status = job->dialect->run(job, &err);
-    } else {
-        status = job->wire ? KT_OK : job->dialect->read(job, &err);
-        kt__buf_free(&job->body);
-        if (status == KT_OK) status = submit(job, &err);
-    }
-    hand_back(job, status, &err);
-    kt__job_release(job);
-}
-
-void kt__job_start(kt__job *job) {
-    kt_error err;
-    kt_status status = KT_OK;
-    if (!kt__server_add_job(job->server, job)) {
-        status = kt__fail_nomem(&err, "a request", 0);
-    } else {
-        kt__job_ref(job);
-        if (kt__crew_add(job->server->crew, &job->chore)) return;
-        kt__job_release(job);
-        status = kt__fail(&err, KT_E_BUSY, "too many requests are waiting to be read");
-        err.retry_ms = 1000;
-    }
-    hand_back(job, status, &err);
-}
-
-kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
-    if (job->engine) return KT_OK;
-    kt_status status = kt__models_find(job->server->models, name, &job->model, err);
-    job->no_model = status != KT_OK;
-    if (status != KT_OK) return status;
-    kt_model *model;
-    kt_engine *engine;
-    status = kt__served_use(job->model, &model, &engine, err);
-    if (status != KT_OK) return status;
-    pthread_mutex_lock(&job->lock);
-    job->engine_model = model;
-    job->engine = engine;
-    pthread_mutex_unlock(&job->lock);
-    return KT_OK;
-}
-
-/* The configuration's limits on what a request may ask for. */
-static kt_status limit(kt__job *job, kt_error *err) {
-    const kt__config *config = kt__server_config(job->server);
-    kt_request *r = &job->wire->req;
-    int32_t most = (int32_t)config->max_new_tokens;
-    if (r->n_choices > config->max_choices)
-        return kt__fail_at(err, KT_E_ARG, "n", UINT64_MAX, "n: at most %lld here",
-                           (long long)config->max_choices);
-    if (most >= 0 && (r->gen.n_predict < 0 || r->gen.n_predict > most)) r->gen.n_predict = most;
-    return KT_OK;
-}
-
-kt_status kt__job_parse(kt__job *job, kt_error *err) {
-    if (job->json) return KT_OK;
-    kt_status status =
-        kt__wire_parse(job->body.data ? job->body.data : "", job->body.len, &job->json, err);
-    kt__buf_free(&job->body);
-    if (status == KT_OK && !json_is_object(job->json))
-        return kt__fail(err, KT_E_ARG, "expected a JSON object");
-    return status;
-}
-
-kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
-    kt_request defaults = kt__config_request(kt__server_config(job->server));
-    kt_status status = kt__job_parse(job, err);
-    if (status == KT_OK)
-        status = kt__wire_read_value(form, job->json, NULL, &defaults, &job->wire, err);
-    if (status == KT_OK) status = limit(job, err);
-    if (status != KT_OK) return status;
-    json_decref(job->json);
-    job->json = NULL;
-    pthread_mutex_lock(&job->lock);
-    job->stream = job->wire->stream;
-    pthread_mutex_unlock(&job->lock);
-    if (job->wire->id && !job->name[0]) snprintf(job->name, sizeof job->name, "%s", job->wire->id);
-    return kt__job_use_model(job, job->wire->model, err);
 }
 
 /* ---- events, on the hub ---- */
@@ -427,7 +252,7 @@ static void advance(kt__job *job) {
 }
 
 static void pump(kt__task_item *item) {
-    kt__job *job = JOB_OF(item, task);
+    kt__job *job = KT__JOB_OF(item, task);
     pthread_mutex_lock(&job->lock);
     if (!job->done) advance(job);
     pthread_mutex_unlock(&job->lock);
@@ -440,7 +265,7 @@ void kt__job_retry(kt__job *job) {
     bool full = job->full;
     job->full = false;
     pthread_mutex_unlock(&job->lock);
-    if (full) post(job);
+    if (full) kt__job_post(job);
 }
 
 void kt__job_cancel(kt__job *job) {
@@ -455,7 +280,7 @@ void kt__job_abandon(kt__job *job) {
     job->gone = job->cancelled = true;
     cancel_parts(job);
     pthread_mutex_unlock(&job->lock);
-    post(job); /* it may have waited for its reader */
+    kt__job_post(job); /* it may have waited for its reader */
 }
 
 void kt__job_taken(kt__job *job, size_t n) {
@@ -470,7 +295,7 @@ void kt__job_taken(kt__job *job, size_t n) {
         job->out.len -= job->out_at;
         job->out_at = 0;
     }
-    if (job->stalled && job->out.len - job->out_at <= most / 2) post(job);
+    if (job->stalled && job->out.len - job->out_at <= most / 2) kt__job_post(job);
 }
 
 /* ---- for dialects ---- */

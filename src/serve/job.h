@@ -73,7 +73,8 @@ struct kt__job {
     bool suspended; /* HTTP: the connection waits for on_output */
     /* under the lock */
     kt__wire_request *wire;
-    kt__arena arena; /* texts that live as long as the job */
+    const kt__wire_name *names; /* the client's, of fields, for errors; a constant, or NULL */
+    kt__arena arena;            /* texts that live as long as the job */
     kt__served *model;
     kt_model *engine_model;
     kt_engine *engine;
@@ -113,6 +114,15 @@ void kt__job_cancel(kt__job *job);
 void kt__job_abandon(kt__job *job);
 /* Bytes of out up to out_at were taken: goes on where it waited for that. The lock is held. */
 void kt__job_taken(kt__job *job, size_t n);
+
+/* ---- between job.c and job_submit.c ---- */
+
+#define KT__JOB_OF(member_pointer, member) \
+    ((kt__job *)(void *)((char *)(member_pointer)-offsetof(kt__job, member)))
+
+/* The hub looks at it. Any thread, under any lock but the hub's. */
+void kt__job_post(kt__job *job);
+void kt__job_read_and_submit(kt__chore *chore); /* of a job; on the crew */
 
 /* ---- for dialects ---- */
 

@@ -1,12 +1,9 @@
 #include "serve/toml.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "serve/toml_token.h"
 
 /* How a table came to be decides who may still add to it. */
 enum {
@@ -17,28 +14,10 @@ enum {
     MADE_TABLES    /* an array of [[tables]] */
 };
 
-typedef struct parser {
-    const char *at, *end, *line_start;
-    int line;
-    size_t n_values;
-    const char *name;
-    kt__arena *arena;
-    kt_error *err;
-} parser;
-
 const char *kt__toml_kind_name(kt__toml_kind kind) {
     static const char *const names[] = {"a table",        "an array", "a string",
                                         "a whole number", "a number", "a boolean"};
     return names[kind];
-}
-
-static kt_status fail_here(const parser *p, const char *what) {
-    return kt__fail_at(p->err, KT_E_FORMAT, p->name, UINT64_MAX, "%s:%d:%d: %s", p->name, p->line,
-                       (int)(p->at - p->line_start) + 1, what);
-}
-
-static kt_status fail_nomem(const parser *p) {
-    return kt__fail_nomem(p->err, p->name, p->arena->used_bytes);
 }
 
 /* ---- the tree ---- */
@@ -54,7 +33,7 @@ const kt__toml *kt__toml_get(const kt__toml *table, const char *key) {
     return table && table->kind == KT__TOML_TABLE ? find(table, key, strlen(key)) : NULL;
 }
 
-static kt__toml *add(parser *p, kt__toml *parent, kt__toml_kind kind, const char *key) {
+static kt__toml *add(kt__toml_parser *p, kt__toml *parent, kt__toml_kind kind, const char *key) {
     kt__toml *v = kt__arena_calloc(p->arena, 1, sizeof *v);
     if (!v) return NULL;
     v->kind = kind;
@@ -72,343 +51,27 @@ static kt__toml *add(parser *p, kt__toml *parent, kt__toml_kind kind, const char
     return v;
 }
 
-/* ---- characters ---- */
-
-static int peek(const parser *p, size_t ahead) {
-    return (size_t)(p->end - p->at) > ahead ? (unsigned char)p->at[ahead] : -1;
-}
-
-static bool looking_at(const parser *p, const char *s) {
-    size_t len = strlen(s);
-    return (size_t)(p->end - p->at) >= len && !memcmp(p->at, s, len);
-}
-
-static void skip_blanks(parser *p) {
-    while (peek(p, 0) == ' ' || peek(p, 0) == '\t') p->at++;
-}
-
-static void newline(parser *p) {
-    p->at += peek(p, 0) == '\r' ? 2 : 1;
-    p->line++;
-    p->line_start = p->at;
-}
-
-static bool at_newline(const parser *p) {
-    return peek(p, 0) == '\n' || (peek(p, 0) == '\r' && peek(p, 1) == '\n');
-}
-
-/* One character of text, not a newline: control characters and broken UTF-8 are refused. */
-static kt_status take_char(parser *p, size_t *n) {
-    uint32_t cp;
-    int c = peek(p, 0);
-    if ((c < 0x20 && c != '\t') || c == 0x7f) return fail_here(p, "a control character");
-    *n = kt__utf8_decode(p->at, (size_t)(p->end - p->at), &cp);
-    if (!*n) return fail_here(p, "bytes that are not UTF-8");
-    p->at += *n;
-    return KT_OK;
-}
-
-static kt_status skip_comment(parser *p) {
-    size_t n;
-    kt_status status = KT_OK;
-    if (peek(p, 0) != '#') return KT_OK;
-    while (status == KT_OK && p->at < p->end && !at_newline(p)) status = take_char(p, &n);
-    return status;
-}
-
-/* Blanks, newlines and comments. */
-static kt_status skip_space(parser *p) {
-    kt_status status = KT_OK;
-    while (status == KT_OK) {
-        skip_blanks(p);
-        if (at_newline(p)) {
-            newline(p);
-        } else if (peek(p, 0) == '#') {
-            status = skip_comment(p);
-        } else {
-            break;
-        }
-    }
-    return status;
-}
-
-/* ---- strings ---- */
-
-static int hex_digit(int c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* \uXXXX or \UXXXXXXXX; at the u. */
-static kt_status take_unicode(parser *p, char **out) {
-    size_t digits = *p->at == 'u' ? 4 : 8;
-    uint32_t cp = 0;
-    for (size_t i = 1; i <= digits; i++) {
-        int d = hex_digit(peek(p, i));
-        if (d < 0) return fail_here(p, "an escape of too few hexadecimal digits");
-        cp = cp << 4 | (uint32_t)d;
-    }
-    if (cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000) || cp == 0)
-        return fail_here(p, "an escape that is no character (NUL included)");
-    *out += kt__utf8_encode(cp, *out);
-    p->at += digits + 1;
-    return KT_OK;
-}
-
-static bool ends_line_after_blanks(const parser *p) {
-    parser look = *p;
-    skip_blanks(&look);
-    return at_newline(&look);
-}
-
-/* After the backslash. */
-static kt_status take_escape(parser *p, char **out, bool multiline) {
-    static const char letters[] = "btnfr\"\\e", values[] = "\b\t\n\f\r\"\\";
-    int c = peek(p, 0);
-    if (c == 'u' || c == 'U') return take_unicode(p, out);
-    if (multiline && ends_line_after_blanks(p)) {
-        for (;;) {
-            skip_blanks(p);
-            if (!at_newline(p)) return KT_OK;
-            newline(p);
-        }
-    }
-    const char *at = c > 0 ? memchr(letters, c, 7) : NULL;
-    if (!at) return fail_here(p, "an unknown escape");
-    *(*out)++ = values[at - letters];
-    p->at++;
-    return KT_OK;
-}
-
-/* The closing quotes of a multi-line string; up to two more belong to its text. */
-static bool take_triple_end(parser *p, char quote, char **out) {
-    size_t n = 0;
-    while (n < 5 && peek(p, n) == quote) n++;
-    if (n < 3) return false;
-    for (size_t i = 3; i < n; i++) *(*out)++ = quote;
-    p->at += n;
-    return true;
-}
-
-/* Bytes that the text of a string can take at most: up to the quotes that close it. */
-static size_t string_bound(const parser *p, char quote, bool triple) {
-    const char *at = p->at;
-    for (; at < p->end; at++) {
-        if (*at == '\\' && quote == '"') {
-            at++;
-        } else if (!triple && (*at == quote || *at == '\n')) {
-            break;
-        } else if (triple && *at == quote && p->end - at > 2 && at[1] == quote && at[2] == quote) {
-            break;
-        }
-    }
-    return (size_t)(at - p->at) + 16;
-}
-
-/* At the opening quote. */
-static kt_status take_string(parser *p, const char **text, size_t *len, bool may_span) {
-    char quote = *p->at;
-    bool triple = peek(p, 1) == quote && peek(p, 2) == quote;
-    if (triple && !may_span) return fail_here(p, "a multi-line string cannot be a key");
-    p->at += triple ? 3 : 1;
-    if (triple && at_newline(p)) newline(p);
-    char *start = kt__arena_alloc(p->arena, string_bound(p, quote, triple)), *out = start;
-    if (!start) return fail_nomem(p);
-    kt_status status = KT_OK;
-    while (status == KT_OK) {
-        int c = peek(p, 0);
-        if (c < 0) return fail_here(p, "a string without its closing quote");
-        if (triple && c == quote && take_triple_end(p, quote, &out)) break;
-        if (!triple && c == quote) {
-            p->at++;
-            break;
-        }
-        if (at_newline(p)) {
-            if (!triple) return fail_here(p, "a string without its closing quote");
-            *out++ = '\n';
-            newline(p);
-        } else if (c == '\\' && quote == '"') {
-            p->at++;
-            status = take_escape(p, &out, triple);
-        } else {
-            const char *from = p->at;
-            size_t n = 0;
-            status = take_char(p, &n);
-            if (status == KT_OK) memcpy(out, from, n), out += n;
-        }
-    }
-    *out = '\0';
-    *text = start;
-    *len = (size_t)(out - start);
-    return status;
-}
-
-/* ---- keys ---- */
-
-static bool is_bare(int c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-}
-
-static kt_status take_key_part(parser *p, const char **key, size_t *len) {
-    int c = peek(p, 0);
-    if (c == '"' || c == '\'') return take_string(p, key, len, false);
-    const char *from = p->at;
-    while (is_bare(peek(p, 0))) p->at++;
-    *len = (size_t)(p->at - from);
-    if (!*len) return fail_here(p, "expected a key");
-    *key = kt__arena_strndup(p->arena, from, *len);
-    return *key ? KT_OK : fail_nomem(p);
-}
-
-/* Whether another part of a dotted key follows; its dot is taken. */
-static bool take_dot(parser *p) {
-    parser look = *p;
-    skip_blanks(&look);
-    if (peek(&look, 0) != '.') return false;
-    look.at++;
-    skip_blanks(&look);
-    *p = look;
-    return true;
-}
-
-/* ---- numbers and words ---- */
-
-static size_t scalar_length(const parser *p) {
-    size_t n = 0;
-    while (is_bare(peek(p, n)) || peek(p, n) == '+' || peek(p, n) == '.' || peek(p, n) == ':') n++;
-    return n;
-}
-
-static bool is_digit(int c, int base) {
-    int d = hex_digit(c);
-    return d >= 0 && d < base;
-}
-
-/* Copies digits[len] without underscores, which stand between digits only. */
-static bool strip(const char *s, size_t len, int base, char *out) {
-    for (size_t i = 0; i < len; i++) {
-        if (s[i] != '_') {
-            *out++ = s[i];
-        } else if (i == 0 || i + 1 == len || !is_digit(s[i - 1], base) ||
-                   !is_digit(s[i + 1], base)) {
-            return false;
-        }
-    }
-    *out = '\0';
-    return true;
-}
-
-static bool all_digits(const char *s, int base) {
-    if (!*s) return false;
-    while (is_digit((unsigned char)*s, base)) s++;
-    return !*s;
-}
-
-static bool read_based(const char *s, int64_t *out) {
-    int base = s[1] == 'x' ? 16 : s[1] == 'o' ? 8 : 2;
-    uint64_t value = 0;
-    if (!all_digits(s + 2, base)) return false;
-    for (s += 2; *s; s++) {
-        if (__builtin_mul_overflow(value, (uint64_t)base, &value)) return false;
-        value += (uint64_t)hex_digit(*s);
-    }
-    *out = (int64_t)value;
-    return value <= INT64_MAX;
-}
-
-/* digits, no leading zeros; s is after the sign */
-static bool is_whole(const char *s) {
-    return all_digits(s, 10) && (s[0] != '0' || !s[1]);
-}
-
-static bool is_real(char *s) {
-    char *e = strpbrk(s, "eE"), *dot = strchr(s, '.');
-    if (!e && !dot) return false;
-    if (e) {
-        *e = '\0';
-        const char *exponent = e[1] == '+' || e[1] == '-' ? e + 2 : e + 1;
-        if (!all_digits(exponent, 10)) return false;
-    }
-    if (dot && e && dot > e) return false;
-    if (dot) *dot = '\0';
-    bool good = is_whole(s) && (!dot || all_digits(dot + 1, 10));
-    if (dot) *dot = '.';
-    if (e) *e = 'e';
-    return good;
-}
-
-static bool read_number(const char *s, size_t len, kt__toml *v) {
-    char text[128];
-    bool based = len > 2 && s[0] == '0' && strchr("xob", s[1]) && s[1];
-    if (len >= sizeof text) return false;
-    if (!(based ? (memcpy(text, s, 2), strip(s + 2, len - 2, 16, text + 2))
-                : strip(s, len, 10, text)))
-        return false;
-    char *digits = text[0] == '+' || text[0] == '-' ? text + 1 : text;
-    if (based) {
-        v->kind = KT__TOML_INT;
-        return read_based(text, &v->whole);
-    }
-    if (!strcmp(digits, "inf") || !strcmp(digits, "nan")) {
-        v->kind = KT__TOML_FLOAT;
-        v->real = digits[0] == 'n' ? NAN : text[0] == '-' ? -INFINITY : INFINITY;
-        return true;
-    }
-    if (is_whole(digits)) {
-        unsigned long long magnitude = strtoull(digits, NULL, 10);
-        bool minus = text[0] == '-';
-        v->kind = KT__TOML_INT;
-        v->whole = minus ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
-        return strlen(digits) < 20 && magnitude <= (uint64_t)INT64_MAX + minus;
-    }
-    if (!is_real(digits)) return false;
-    v->kind = KT__TOML_FLOAT;
-    v->real = strtod(text, NULL);
-    return true;
-}
-
-static bool is_date(const char *s, size_t len) {
-    return (len >= 10 && s[4] == '-' && s[7] == '-') || (len >= 8 && s[2] == ':' && s[5] == ':');
-}
-
-static kt_status take_scalar(parser *p, kt__toml *v) {
-    size_t len = scalar_length(p);
-    if (len == 4 && looking_at(p, "true")) {
-        v->kind = KT__TOML_BOOL;
-        v->truth = true;
-    } else if (len == 5 && looking_at(p, "false")) {
-        v->kind = KT__TOML_BOOL;
-    } else if (len && is_date(p->at, len)) {
-        return fail_here(p, "dates and times are not used here: write a string");
-    } else if (!len || !read_number(p->at, len, v)) {
-        return fail_here(p, len ? "not a value: texts need quotes" : "expected a value");
-    }
-    p->at += len;
-    return KT_OK;
-}
-
 /* ---- values ---- */
 
-static kt_status take_value(parser *p, kt__toml *v, int depth);
-static kt_status take_pair(parser *p, kt__toml *table, int depth);
+static kt_status take_value(kt__toml_parser *p, kt__toml *v, int depth);
+static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth);
 
 /* Elements become known to their array only when they are whole; v is the array. */
-static kt_status take_array(parser *p, kt__toml *v, int depth) {
+static kt_status take_array(kt__toml_parser *p, kt__toml *v, int depth) {
     kt_status status;
     v->kind = KT__TOML_ARRAY;
     v->state = MADE_CLOSED;
     p->at++;
     for (;;) {
-        KT__TRY(skip_space(p));
-        if (peek(p, 0) == ']') break;
+        KT__TRY(kt__toml_skip_space(p));
+        if (kt__toml_peek(p, 0) == ']') break;
         kt__toml *item = add(p, v, KT__TOML_INT, NULL);
-        if (!item) return fail_nomem(p);
+        if (!item) return kt__toml_fail_nomem(p);
         KT__TRY(take_value(p, item, depth + 1));
-        KT__TRY(skip_space(p));
-        if (peek(p, 0) == ']') break;
-        if (peek(p, 0) != ',') return fail_here(p, "expected a comma or the array's end");
+        KT__TRY(kt__toml_skip_space(p));
+        if (kt__toml_peek(p, 0) == ']') break;
+        if (kt__toml_peek(p, 0) != ',')
+            return kt__toml_fail(p, "expected a comma or the array's end");
         p->at++;
     }
     p->at++;
@@ -423,19 +86,20 @@ static void close_table(kt__toml *table) {
     }
 }
 
-static kt_status take_inline_table(parser *p, kt__toml *v, int depth) {
+static kt_status take_inline_table(kt__toml_parser *p, kt__toml *v, int depth) {
     kt_status status = KT_OK;
     v->kind = KT__TOML_TABLE;
     v->state = MADE_DOTTED;
     p->at++;
-    skip_blanks(p);
-    for (bool first = true; peek(p, 0) != '}' || !first; first = false) {
+    kt__toml_skip_blanks(p);
+    for (bool first = true; kt__toml_peek(p, 0) != '}' || !first; first = false) {
         KT__TRY(take_pair(p, v, depth + 1));
-        skip_blanks(p);
-        if (peek(p, 0) == '}') break;
-        if (peek(p, 0) != ',') return fail_here(p, "expected a comma or the table's end");
+        kt__toml_skip_blanks(p);
+        if (kt__toml_peek(p, 0) == '}') break;
+        if (kt__toml_peek(p, 0) != ',')
+            return kt__toml_fail(p, "expected a comma or the table's end");
         p->at++;
-        skip_blanks(p);
+        kt__toml_skip_blanks(p);
     }
     p->at++;
     close_table(v);
@@ -443,50 +107,50 @@ out:
     return status;
 }
 
-static kt_status take_value(parser *p, kt__toml *v, int depth) {
-    if (depth > KT__TOML_MAX_DEPTH) return fail_here(p, "nested too deeply");
-    if (p->n_values > KT__TOML_MAX_VALUES) return fail_here(p, "too many values");
+static kt_status take_value(kt__toml_parser *p, kt__toml *v, int depth) {
+    if (depth > KT__TOML_MAX_DEPTH) return kt__toml_fail(p, "nested too deeply");
+    if (p->n_values > KT__TOML_MAX_VALUES) return kt__toml_fail(p, "too many values");
     v->line = p->line;
-    switch (peek(p, 0)) {
+    switch (kt__toml_peek(p, 0)) {
     case '"':
-    case '\'': v->kind = KT__TOML_STRING; return take_string(p, &v->text, &v->len, true);
+    case '\'': v->kind = KT__TOML_STRING; return kt__toml_take_string(p, &v->text, &v->len, true);
     case '[': return take_array(p, v, depth);
     case '{': return take_inline_table(p, v, depth);
-    default: return take_scalar(p, v);
+    default: return kt__toml_take_scalar(p, v);
     }
 }
 
 /* a.b.c = value, in table */
-static kt_status take_pair(parser *p, kt__toml *table, int depth) {
+static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth) {
     const char *key;
     size_t len;
     kt_status status;
     for (int level = 0;; level++) {
-        KT__TRY(take_key_part(p, &key, &len));
+        KT__TRY(kt__toml_take_key_part(p, &key, &len));
         kt__toml *found = (kt__toml *)(uintptr_t)find(table, key, len);
-        if (!take_dot(p)) {
-            if (found) return fail_here(p, "this key was given before");
+        if (!kt__toml_take_dot(p)) {
+            if (found) return kt__toml_fail(p, "this key was given before");
             break;
         }
-        if (depth + level >= KT__TOML_MAX_DEPTH) return fail_here(p, "nested too deeply");
+        if (depth + level >= KT__TOML_MAX_DEPTH) return kt__toml_fail(p, "nested too deeply");
         bool free = found && found->kind == KT__TOML_TABLE &&
                     (found->state == MADE_DOTTED || found->state == MADE_IMPLICIT);
         if (found && !free)
-            return fail_here(p, "a dotted key cannot add to what was defined before");
+            return kt__toml_fail(p, "a dotted key cannot add to what was defined before");
         if (found) found->state = MADE_DOTTED;
         if (!found) {
             found = add(p, table, KT__TOML_TABLE, key);
-            if (!found) return fail_nomem(p);
+            if (!found) return kt__toml_fail_nomem(p);
             found->state = MADE_DOTTED;
         }
         table = found;
     }
-    skip_blanks(p);
-    if (peek(p, 0) != '=') return fail_here(p, "expected = after the key");
+    kt__toml_skip_blanks(p);
+    if (kt__toml_peek(p, 0) != '=') return kt__toml_fail(p, "expected = after the key");
     p->at++;
-    skip_blanks(p);
+    kt__toml_skip_blanks(p);
     kt__toml *v = add(p, table, KT__TOML_INT, key);
-    if (!v) return fail_nomem(p);
+    if (!v) return kt__toml_fail_nomem(p);
     status = take_value(p, v, depth);
 out:
     return status;
@@ -495,75 +159,77 @@ out:
 /* ---- headers ---- */
 
 /* One step towards a header's table: into it, or into the last table of an array. */
-static kt_status step_into(parser *p, kt__toml **table, const char *key, size_t len) {
+static kt_status step_into(kt__toml_parser *p, kt__toml **table, const char *key, size_t len) {
     kt__toml *found = (kt__toml *)(uintptr_t)find(*table, key, len);
     if (!found) {
         found = add(p, *table, KT__TOML_TABLE, key);
-        if (!found) return fail_nomem(p);
+        if (!found) return kt__toml_fail_nomem(p);
         found->state = MADE_IMPLICIT;
     }
     if (found->kind == KT__TOML_ARRAY && found->state == MADE_TABLES) found = found->last;
     if (found->kind != KT__TOML_TABLE || found->state == MADE_CLOSED)
-        return fail_here(p, "this name is no table that can be added to");
+        return kt__toml_fail(p, "this name is no table that can be added to");
     *table = found;
     return KT_OK;
 }
 
-static kt_status open_table(parser *p, kt__toml *parent, const char *key, size_t len, bool array,
-                            kt__toml **out) {
+static kt_status open_table(kt__toml_parser *p, kt__toml *parent, const char *key, size_t len,
+                            bool array, kt__toml **out) {
     kt__toml *found = (kt__toml *)(uintptr_t)find(parent, key, len);
     if (array) {
         if (found && (found->kind != KT__TOML_ARRAY || found->state != MADE_TABLES))
-            return fail_here(p, "this name is no array of tables");
-        if (!found && !(found = add(p, parent, KT__TOML_ARRAY, key))) return fail_nomem(p);
+            return kt__toml_fail(p, "this name is no array of tables");
+        if (!found && !(found = add(p, parent, KT__TOML_ARRAY, key))) return kt__toml_fail_nomem(p);
         found->state = MADE_TABLES;
         *out = add(p, found, KT__TOML_TABLE, NULL);
     } else if (found) {
         if (found->kind != KT__TOML_TABLE || found->state != MADE_IMPLICIT)
-            return fail_here(p, "this table was defined before");
+            return kt__toml_fail(p, "this table was defined before");
         *out = found;
     } else {
         *out = add(p, parent, KT__TOML_TABLE, key);
     }
-    if (!*out) return fail_nomem(p);
+    if (!*out) return kt__toml_fail_nomem(p);
     (*out)->state = MADE_HEADER;
     return KT_OK;
 }
 
 /* [a.b] or [[a.b]] */
-static kt_status take_header(parser *p, kt__toml *root, kt__toml **out) {
+static kt_status take_header(kt__toml_parser *p, kt__toml *root, kt__toml **out) {
     const char *key;
     size_t len;
     kt_status status;
-    bool array = peek(p, 1) == '[';
+    bool array = kt__toml_peek(p, 1) == '[';
     kt__toml *table = root;
     p->at += array ? 2 : 1;
-    skip_blanks(p);
+    kt__toml_skip_blanks(p);
     for (int level = 0;; level++) {
-        if (level >= KT__TOML_MAX_DEPTH) return fail_here(p, "nested too deeply");
-        KT__TRY(take_key_part(p, &key, &len));
-        if (!take_dot(p)) break;
+        if (level >= KT__TOML_MAX_DEPTH) return kt__toml_fail(p, "nested too deeply");
+        KT__TRY(kt__toml_take_key_part(p, &key, &len));
+        if (!kt__toml_take_dot(p)) break;
         KT__TRY(step_into(p, &table, key, len));
     }
-    skip_blanks(p);
-    if (!looking_at(p, array ? "]]" : "]")) return fail_here(p, "expected the header's end");
+    kt__toml_skip_blanks(p);
+    if (!kt__toml_looking_at(p, array ? "]]" : "]"))
+        return kt__toml_fail(p, "expected the header's end");
     p->at += array ? 2 : 1;
     status = open_table(p, table, key, len, array, out);
 out:
     return status;
 }
 
-static kt_status end_of_line(parser *p) {
-    skip_blanks(p);
-    kt_status status = skip_comment(p);
+static kt_status end_of_line(kt__toml_parser *p) {
+    kt__toml_skip_blanks(p);
+    kt_status status = kt__toml_skip_comment(p);
     if (status != KT_OK) return status;
-    if (p->at < p->end && !at_newline(p)) return fail_here(p, "expected the end of the line");
+    if (p->at < p->end && !kt__toml_at_newline(p))
+        return kt__toml_fail(p, "expected the end of the line");
     return KT_OK;
 }
 
 kt_status kt__toml_parse(const char *text, size_t len, const char *name, kt__arena *arena,
                          kt__toml **out, kt_error *err) {
-    parser p = {text, text + len, text, 1, 0, name, arena, err};
+    kt__toml_parser p = {text, text + len, text, 1, 0, name, arena, err};
     kt_status status;
     *out = NULL;
     kt__error_clear(err);
@@ -571,12 +237,12 @@ kt_status kt__toml_parse(const char *text, size_t len, const char *name, kt__are
         return kt__fail_at(err, KT_E_LIMIT, name, UINT64_MAX, "%s: %zu bytes; at most %d", name,
                            len, (int)KT__TOML_MAX_BYTES);
     kt__toml *root = add(&p, NULL, KT__TOML_TABLE, NULL), *table = root;
-    if (!root) return fail_nomem(&p);
+    if (!root) return kt__toml_fail_nomem(&p);
     root->state = MADE_HEADER;
     for (;;) {
-        KT__TRY(skip_space(&p));
+        KT__TRY(kt__toml_skip_space(&p));
         if (p.at >= p.end) break;
-        if (peek(&p, 0) == '[') {
+        if (kt__toml_peek(&p, 0) == '[') {
             KT__TRY(take_header(&p, root, &table));
         } else {
             KT__TRY(take_pair(&p, table, 0));

@@ -1,7 +1,6 @@
-#include "serve/unix.h"
+#include "serve/unix_client.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -11,54 +10,18 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "serve/dialects.h"
-#include "serve/framer.h"
-#include "serve/listener.h"
 
-enum {
-    READ_BYTES = 16 << 10,
-    MAX_OUT_BYTES = 256 << 20,
-    SMALL_LINE_BYTES = 256 << 10, /* longer ones are parsed by the crew */
-    MAX_UIDS = 64
-};
+enum { READ_BYTES = 16 << 10, MAX_OUT_BYTES = 256 << 20 };
 
-typedef struct client client;
-struct client {
-    kt__watch watch; /* first member */
-    kt__unix *home;
-    client *next, **link;
-    uid_t uid;
-    pid_t pid;
-    char name[32]; /* "uid:1000" */
-    kt__framer framer;
-    kt__buf out;
-    size_t out_at;
-    int64_t moved_us; /* when it last read, or had nothing to read */
-    kt__job **jobs;
-    size_t n_jobs, cap_jobs;
-    uint32_t events; /* that are watched */
-    bool eof, doomed;
-};
-
-struct kt__unix {
-    kt__watch watch; /* first member */
-    kt__server *server;
-    kt__listener listener;
-    bool own; /* the socket was made here, not passed in */
-    bool open_to_others;
-    atomic_int n_clients;
-    client *clients;
-};
-
-static void settle(client *c);
+static void settle(kt__unix_client *c);
 
 /* ---- output ---- */
 
-static size_t unsent(const client *c) {
+static size_t unsent(const kt__unix_client *c) {
     return c->out.len - c->out_at;
 }
 
-static void flush_out(client *c) {
+static void flush_out(kt__unix_client *c) {
     while (unsent(c) > 0 && !c->doomed) {
         ssize_t n = send(c->watch.fd, c->out.data + c->out_at, unsent(c), MSG_NOSIGNAL);
         if (n > 0) {
@@ -83,7 +46,7 @@ static void flush_out(client *c) {
 }
 
 /* What a job has written so far, whole lines. true: the job is over and empty. */
-static bool move_from(client *c, kt__job *job) {
+static bool move_from(kt__unix_client *c, kt__job *job) {
     pthread_mutex_lock(&job->lock);
     size_t n = job->out.len - job->out_at;
     if (n) {
@@ -95,7 +58,7 @@ static bool move_from(client *c, kt__job *job) {
     return over;
 }
 
-static void drop_job(client *c, size_t i) {
+static void drop_job(kt__unix_client *c, size_t i) {
     kt__job *job = c->jobs[i];
     job->owner = NULL;
     c->jobs[i] = c->jobs[--c->n_jobs];
@@ -103,7 +66,7 @@ static void drop_job(client *c, size_t i) {
 }
 
 /* Sends what can be sent, and takes from the jobs what there is room for. */
-static void pump_out(client *c) {
+static void pump_out(kt__unix_client *c) {
     size_t most = (size_t)kt__server_config(c->home->server)->output;
     for (bool more = true; more && !c->doomed;) {
         more = false;
@@ -119,220 +82,29 @@ static void pump_out(client *c) {
     if (c->out.failed) c->doomed = true;
 }
 
-static void say(client *c, const char *id, const char *rest) {
-    (void)kt__buf_putc(&c->out, '{');
-    if (id) {
-        (void)kt__buf_puts(&c->out, "\"id\":");
-        kt__wire_write_string(&c->out, id, strlen(id));
-        (void)kt__buf_putc(&c->out, ',');
-    }
-    (void)kt__buf_puts(&c->out, rest);
-    (void)kt__buf_puts(&c->out, "}\n");
-}
-
-static void say_error(client *c, const char *id, const kt_error *err) {
-    kt__buf body;
-    kt__buf_init(&body, 8192);
-    (void)kt__buf_puts(&body, "\"done\":true,");
-    if (err->retry_ms > 0)
-        (void)kt__buf_printf(&body, "\"retry_ms\":%lld,", (long long)err->retry_ms);
-    size_t at = body.len;
-    kt__wire_write_error(&body, err);
-    if (!body.failed && body.len > at + 2) {
-        memmove(body.data + at, body.data + at + 1, body.len - at - 2); /* without its braces */
-        body.data[body.len - 2] = '\0';
-        say(c, id, body.data);
-    }
-    kt__metrics_answer(c->home->server->metrics, "socket", kt__wire_http_status(err->code));
-    kt__buf_free(&body);
-}
-
-/* ---- requests ---- */
-
-static kt__job *find_job(const client *c, const char *id) {
-    for (size_t i = 0; i < c->n_jobs; i++) {
-        if (!strcmp(c->jobs[i]->name, id)) return c->jobs[i];
-    }
-    return NULL;
-}
-
-static void on_output(kt__job *job) {
-    client *c = job->owner;
+void kt__unix_on_output(kt__job *job) {
+    kt__unix_client *c = job->owner;
     if (!c) return;
     pump_out(c);
     settle(c);
 }
 
-static bool make_room(client *c) {
-    if (c->n_jobs < c->cap_jobs) return true;
-    size_t cap = c->cap_jobs ? c->cap_jobs * 2 : 8;
-    kt__job **jobs = kt__realloc_array(c->jobs, cap, sizeof *jobs);
-    if (!jobs) return false;
-    c->jobs = jobs;
-    c->cap_jobs = cap;
-    return true;
-}
-
-/* A job of its own for the crew, of *json, which it takes over, or, where json is NULL, of
- * line[len].
- */
-static void start_job(client *c, const kt__dialect *dialect, const char *id, json_t **json,
-                      const char *line, size_t len) {
-    kt__server *server = c->home->server;
-    kt_error err;
-    kt__job *job = NULL;
-    kt_status status = KT_OK;
-    int64_t most = kt__server_config(server)->requests_per_connection;
-    if ((int64_t)c->n_jobs >= most) {
-        status = kt__fail(&err, KT_E_BUSY, "%zu requests of this connection are not finished",
-                          c->n_jobs);
-        err.retry_ms = 100;
-    } else if (!make_room(c)) {
-        status = kt__fail_nomem(&err, "a request", 0);
-    }
-    if (status == KT_OK) status = kt__job_create(server, dialect, "req-", c->name, &job, &err);
-    if (status == KT_OK && !json && !kt__buf_append(&job->body, line, len))
-        status = kt__fail_nomem(&err, "a request", len);
-    if (status != KT_OK) {
-        kt__job_release(job);
-        say_error(c, id, &err);
-        return;
-    }
-    snprintf(job->name, sizeof job->name, "%s", id ? id : "");
-    if (json) {
-        job->json = *json;
-        *json = NULL; /* with it, id: another thread has them from here on */
-    }
-    job->on_output = on_output;
-    job->owner = c;
-    c->jobs[c->n_jobs++] = job;
-    kt__job_start(job);
-}
-
-static void do_cancel(client *c, const char *id) {
-    kt__job *job = id ? find_job(c, id) : NULL;
-    kt_error err;
-    if (job) {
-        kt__job_cancel(job);
-        return; /* its own final object says so */
-    }
-    (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "no running request has this id");
-    say_error(c, id, &err);
-}
-
-static void do_stats(client *c, const char *id) {
-    kt__buf stats;
-    kt__buf_init(&stats, 1 << 20);
-    (void)kt__buf_puts(&stats, "\"stats\":");
-    kt__server_write_stats(c->home->server, &stats);
-    if (!stats.failed) say(c, id, stats.data);
-    kt__buf_free(&stats);
-}
-
-static void do_stop(client *c, const char *id) {
-    kt__server *server = c->home->server;
-    kt_error err;
-    if (c->uid != geteuid() && c->uid != 0) {
-        (void)kt__fail(&err, KT_E_STATE, "only the server's own user and root may stop it");
-        say_error(c, id, &err);
-        return;
-    }
-    say(c, id, "\"stopping\":true");
-    atomic_store(&server->stop_requested, 1);
-    kt__server_wake(server);
-}
-
-static void unknown_op(client *c, const char *id, const char *op) {
-    kt_error err;
-    (void)kt__fail_at(&err, KT_E_ARG, "op", UINT64_MAX,
-                      "op \"%.40s\" is not known: expected generate, cancel, ping, stats, "
-                      "tokenize, detokenize or stop",
-                      op);
-    say_error(c, id, &err);
-}
-
-/* *body is an object, NULL afterwards where it was taken over; id NULL: none. */
-static void dispatch(client *c, json_t **body, const char *id) {
-    const json_t *op_value = json_object_get(*body, "op");
-    const char *op = op_value ? json_string_value(op_value) : "generate";
-    kt_error err;
-    if (!op) op = "(no string)";
-    if (!strcmp(op, "cancel")) {
-        do_cancel(c, id);
-    } else if (!strcmp(op, "ping")) {
-        say(c, id, "\"pong\":true");
-    } else if (!strcmp(op, "stats")) {
-        do_stats(c, id);
-    } else if (!strcmp(op, "stop")) {
-        do_stop(c, id);
-    } else if (id && find_job(c, id)) {
-        (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX,
-                          "a request with this id is running on this connection");
-        say_error(c, NULL, &err); /* without the id: it would end the other for its reader */
-    } else if (!strcmp(op, "generate")) {
-        start_job(c, &kt__dialect_native, id, body, NULL, 0);
-    } else if (!strcmp(op, "tokenize")) {
-        start_job(c, &kt__dialect_line_tokenize, id, body, NULL, 0);
-    } else if (!strcmp(op, "detokenize")) {
-        start_job(c, &kt__dialect_line_detokenize, id, body, NULL, 0);
-    } else {
-        unknown_op(c, id, op);
-    }
-}
-
-static bool is_blank(const char *line, size_t len) {
-    for (size_t i = 0; i < len; i++) {
-        if (line[i] != ' ' && line[i] != '\t') return false;
-    }
-    return true;
-}
-
-static void take_line(client *c, const char *line, size_t len) {
-    kt_error err;
-    json_t *body;
-    const char *id = NULL;
-    if (is_blank(line, len)) return;
-    if (len > SMALL_LINE_BYTES) {
-        start_job(c, &kt__dialect_native, NULL, NULL, line, len);
-        return;
-    }
-    kt_status status = kt__wire_parse(line, len, &body, &err);
-    if (status == KT_OK && !json_is_object(body))
-        status = kt__fail(&err, KT_E_ARG, "a request is a JSON object");
-    const json_t *id_value = status == KT_OK ? json_object_get(body, "id") : NULL;
-    if (id_value && !json_is_null(id_value)) {
-        id = json_string_value(id_value);
-        size_t id_len = id ? json_string_length(id_value) : 0;
-        if (!id || !id_len || id_len >= sizeof((kt__job *)0)->name) {
-            status = kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX,
-                                 "id: expected a text of 1 to 127 bytes");
-            id = NULL;
-        }
-    }
-    if (status == KT_OK) {
-        dispatch(c, &body, id);
-    } else {
-        say_error(c, id, &err);
-    }
-    json_decref(body);
-}
-
 /* ---- input ---- */
 
-static void take_frame(client *c, kt__frame frame, const char *line, size_t len) {
+static void take_frame(kt__unix_client *c, kt__frame frame, const char *line, size_t len) {
     kt_error err;
     if (frame == KT__FRAME_LINE) {
-        take_line(c, line, len);
+        kt__unix_take_line(c, line, len);
     } else if (frame == KT__FRAME_TOO_LONG) {
         (void)kt__fail(&err, KT_E_LIMIT, "a line over %zu bytes was dropped", c->framer.max_line);
-        say_error(c, NULL, &err);
+        kt__unix_say_error(c, NULL, &err);
     } else if (frame == KT__FRAME_NOMEM) {
         (void)kt__fail_nomem(&err, "a line", 0);
-        say_error(c, NULL, &err);
+        kt__unix_say_error(c, NULL, &err);
     }
 }
 
-static void read_some(client *c) {
+static void read_some(kt__unix_client *c) {
     char data[READ_BYTES];
     const char *line = NULL;
     size_t len = 0, used;
@@ -354,7 +126,7 @@ static void read_some(client *c) {
 
 /* ---- clients ---- */
 
-static void free_client(client *c) {
+static void free_client(kt__unix_client *c) {
     while (c->n_jobs) {
         kt__job_abandon(c->jobs[c->n_jobs - 1]);
         drop_job(c, c->n_jobs - 1);
@@ -372,7 +144,7 @@ static void free_client(client *c) {
 }
 
 /* Watches what can go on now; frees a client that is done. Nothing may touch it afterwards. */
-static void settle(client *c) {
+static void settle(kt__unix_client *c) {
     size_t most = (size_t)kt__server_config(c->home->server)->output;
     if (c->doomed || (c->eof && !c->n_jobs && !unsent(c))) {
         free_client(c);
@@ -386,7 +158,7 @@ static void settle(client *c) {
 }
 
 static void on_client(kt__watch *watch, uint32_t events) {
-    client *c = (client *)(void *)watch;
+    kt__unix_client *c = (kt__unix_client *)(void *)watch;
     /* HUP: both directions are closed, nobody reads. What was sent before is still read. */
     if (events & EPOLLIN) read_some(c);
     if (events & (EPOLLERR | EPOLLHUP)) c->doomed = true;
@@ -396,7 +168,7 @@ static void on_client(kt__watch *watch, uint32_t events) {
 
 static int count_of(const kt__unix *u, uid_t uid) {
     int n = 0;
-    for (const client *c = u->clients; c; c = c->next) n += c->uid == uid;
+    for (const kt__unix_client *c = u->clients; c; c = c->next) n += c->uid == uid;
     return n;
 }
 
@@ -413,7 +185,7 @@ static bool is_welcome(kt__unix *u, int fd, struct ucred *who) {
 }
 
 static void add_client(kt__unix *u, int fd, const struct ucred *who) {
-    client *c = kt__calloc(1, sizeof *c);
+    kt__unix_client *c = kt__calloc(1, sizeof *c);
     if (!c) {
         close(fd);
         return;
@@ -491,7 +263,7 @@ void kt__unix_stop_accepting(kt__unix *u) {
 void kt__unix_tick(kt__unix *u) {
     if (!u) return;
     int64_t before_us = kt__now_us() - kt__server_config(u->server)->stall_s * (int64_t)1000000;
-    for (client *c = u->clients, *next; c; c = next) {
+    for (kt__unix_client *c = u->clients, *next; c; c = next) {
         next = c->next;
         if (!unsent(c) || c->moved_us > before_us) continue;
         kt__slog_line(&u->server->log, KT_LOG_WARN, "socket: %s (pid %d) reads nothing: let go",

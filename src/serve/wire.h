@@ -21,9 +21,10 @@ struct json_t; /* jansson's json_t */
 /* ---- requests ---- */
 
 typedef enum kt__wire_form {
-    KT__WIRE_CHAT,  /* OpenAI's body of /v1/chat/completions */
-    KT__WIRE_TEXT,  /* OpenAI's body of /v1/completions */
-    KT__WIRE_NATIVE /* kentang's own, and llama.cpp's /completion: "prompt" or "messages" */
+    KT__WIRE_CHAT,   /* OpenAI's body of /v1/chat/completions */
+    KT__WIRE_TEXT,   /* OpenAI's body of /v1/completions */
+    KT__WIRE_NATIVE, /* kentang's own, and llama.cpp's /completion: "prompt" or "messages" */
+    KT__WIRE_SYSTEM  /* as CHAT, with "system" beside "messages": Anthropic's and Ollama's */
 } kt__wire_form;
 
 enum {
@@ -77,6 +78,16 @@ void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_reque
  * KT_E_LIMIT where it is too long or nests too deep. *out: for json_decref. */
 kt_status KT_CHECKED kt__wire_parse(const char *json, size_t len, struct json_t **out,
                                     kt_error *err);
+
+/* A body that was put into the words of a form first: its client's name for one of these fields,
+ * such as "options.num_predict" for "max_tokens". Lists end with {NULL, NULL}. */
+typedef struct kt__wire_name {
+    const char *ours, *theirs;
+} kt__wire_name;
+
+/* An error of the reading or of the engine in the client's words: the field at fault, in `where`
+ * and where the message begins with it. The first name that fits; names may be NULL. */
+void kt__wire_rename_error(const kt__wire_name *names, kt_error *err);
 
 /* ---- answers: all append to `out` one line without its newline; look at out->failed once ---- */
 

@@ -1,0 +1,277 @@
+/* A configuration from a TOML file, a .env file and the environment. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "serve/config_set.h"
+#include "serve/toml.h"
+
+enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES, MAX_MODELS = 64 };
+
+/* ---- TOML ---- */
+
+static kt_status set_texts_value(kt__config *c, const kt__setting *s, const kt__toml *v,
+                                 const char *from, kt_error *err) {
+    kt__texts *list = kt__config_slot(c, s);
+    if (v->kind == KT__TOML_STRING) return kt__config_set_list(c, s, v->text, err);
+    if (v->kind != KT__TOML_ARRAY)
+        return kt__config_expected(from, "an array of texts", "another", err);
+    list->items = kt__arena_calloc(&c->arena, v->n + 1, sizeof *list->items);
+    list->n = 0;
+    if (!list->items) return kt__fail_nomem(err, "the configuration", v->n);
+    for (const kt__toml *item = v->first; item; item = item->next) {
+        if (item->kind != KT__TOML_STRING)
+            return kt__config_expected(from, "an array of texts", kt__toml_kind_name(item->kind),
+                                       err);
+        kt_status status =
+            kt__config_copy_text(c, item->text, item->len, &list->items[list->n++], err);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
+static kt_status set_value(kt__config *c, const kt__setting *s, const kt__toml *v, const char *from,
+                           kt_error *err) {
+    bool number = v->kind == KT__TOML_INT || v->kind == KT__TOML_FLOAT;
+    double x = v->kind == KT__TOML_FLOAT ? v->real : (double)v->whole;
+    bool whole = v->kind == KT__TOML_INT;
+    const char *got = kt__toml_kind_name(v->kind);
+    switch (s->kind) {
+    case KT__SET_BOOL:
+        if (v->kind != KT__TOML_BOOL) return kt__config_expected(from, "true or false", got, err);
+        *(bool *)kt__config_slot(c, s) = v->truth;
+        return KT_OK;
+    case KT__SET_FLOAT:
+        return number ? kt__config_set_number(c, s, x, from, err)
+                      : kt__config_expected(from, "a number", got, err);
+    case KT__SET_INT:
+        return whole ? kt__config_set_number(c, s, x, from, err)
+                     : kt__config_expected(from, "a whole number", got, err);
+    case KT__SET_MODE:
+    case KT__SET_SIZE:
+        if (v->kind == KT__TOML_STRING) return kt__config_set_text(c, s, v->text, from, err);
+        if (!whole) return kt__config_expected(from, "a whole number or a text", got, err);
+        return s->kind == KT__SET_MODE ? kt__config_set_number(c, s, x, from, err)
+                                       : kt__config_set_size(c, s, x, from, err);
+    case KT__SET_TEXT:
+        if (v->kind != KT__TOML_STRING) return kt__config_expected(from, "a text", got, err);
+        return kt__config_copy_text(c, v->text, v->len, (const char **)kt__config_slot(c, s), err);
+    default: return set_texts_value(c, s, v, from, err);
+    }
+}
+
+static kt_status read_model(kt__config *c, const kt__toml *table, const char *name,
+                            kt__model_config *out, kt_error *err) {
+    static const char *const names[] = {"name", "path", "draft_model"};
+    const char **const slots[] = {&out->name, &out->path, &out->draft_path};
+    enum { N = sizeof names / sizeof names[0] };
+    for (const kt__toml *v = table->first; v; v = v->next) {
+        char from[256];
+        size_t i = 0;
+        snprintf(from, sizeof from, "%s:%d", name, v->line);
+        while (i < N && strcmp(v->key, names[i]) != 0) i++;
+        if (i == N) return kt__config_unknown(v->key, names, N, from, err);
+        if (v->kind != KT__TOML_STRING)
+            return kt__config_expected(from, "a text", kt__toml_kind_name(v->kind), err);
+        kt_status status = kt__config_copy_text(c, v->text, v->len, slots[i], err);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
+static kt_status read_models(kt__config *c, const kt__toml *v, const char *name, kt_error *err) {
+    if (v->kind != KT__TOML_ARRAY || v->n > MAX_MODELS)
+        return kt__config_expected(name, "at most 64 [[models]] tables",
+                                   kt__toml_kind_name(v->kind), err);
+    c->models = kt__arena_calloc(&c->arena, v->n + 1, sizeof *c->models);
+    if (!c->models) return kt__fail_nomem(err, "the configuration", v->n);
+    c->n_models = 0;
+    for (const kt__toml *item = v->first; item; item = item->next) {
+        if (item->kind != KT__TOML_TABLE)
+            return kt__config_expected(name, "[[models]] tables", kt__toml_kind_name(item->kind),
+                                       err);
+        kt_status status = read_model(c, item, name, &c->models[c->n_models++], err);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
+/* Members of a table; prefix "" or "http." */
+static kt_status read_table(kt__config *c, const kt__toml *table, const char *prefix,
+                            const char *name, kt_error *err) {
+    kt_status status = KT_OK;
+    for (const kt__toml *v = table->first; v && status == KT_OK; v = v->next) {
+        char key[128], from[256];
+        snprintf(from, sizeof from, "%s:%d", name, v->line);
+        snprintf(key, sizeof key, "%s%s", prefix, v->key);
+        if (!*prefix && !strcmp(key, "models")) {
+            status = read_models(c, v, name, err);
+        } else if (v->kind == KT__TOML_TABLE && !*prefix) {
+            snprintf(key, sizeof key, "%s.", v->key);
+            status = read_table(c, v, key, name, err);
+        } else {
+            const kt__setting *s = kt__config_find_key(key);
+            status = s ? set_value(c, s, v, from, err) : kt__config_unknown_key(key, from, err);
+        }
+    }
+    return status;
+}
+
+kt_status kt__config_read_toml(kt__config *config, const char *text, size_t len, const char *name,
+                               kt_error *err) {
+    kt__arena arena;
+    kt__toml *root;
+    kt__arena_init(&arena, 4096, 64 << 20);
+    kt_status status = kt__toml_parse(text, len, name, &arena, &root, err);
+    if (status == KT_OK) status = read_table(config, root, "", name, err);
+    kt__arena_free(&arena);
+    return status;
+}
+
+/* ---- files ---- */
+
+static kt_status slurp(const char *path, kt__buf *out, kt_error *err) {
+    char piece[4096];
+    size_t n;
+    kt__buf_init(out, MAX_FILE_BYTES);
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open %s: %s", path,
+                           strerror(errno));
+    while ((n = fread(piece, 1, sizeof piece, in)) > 0) (void)kt__buf_append(out, piece, n);
+    bool failed = ferror(in) != 0;
+    fclose(in);
+    if (failed) return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read %s", path);
+    if (out->failed) return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "%s is too long", path);
+    return KT_OK;
+}
+
+kt_status kt__config_read_file(kt__config *config, const char *path, kt_error *err) {
+    kt__buf text;
+    kt_status status = slurp(path, &text, err);
+    if (status == KT_OK)
+        status = kt__config_copy_text(config, path, strlen(path), &config->file, err);
+    if (status == KT_OK)
+        status = kt__config_read_toml(config, text.data ? text.data : "", text.len, path, err);
+    kt__buf_free(&text);
+    return status;
+}
+
+bool kt__config_find_file(char *path, size_t size) {
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg) {
+        snprintf(path, size, "%s/kentang/kentang.toml", xdg);
+        if (access(path, F_OK) == 0) return true;
+    } else if (home && *home) {
+        snprintf(path, size, "%s/.config/kentang/kentang.toml", home);
+        if (access(path, F_OK) == 0) return true;
+    }
+    snprintf(path, size, "/etc/kentang/kentang.toml");
+    return access(path, F_OK) == 0;
+}
+
+/* ---- environment ---- */
+
+/* "KENTANG_HTTP_LISTEN" of "http.listen" */
+static void environment_name(const char *key, char *out, size_t size) {
+    size_t n = (size_t)snprintf(out, size, "KENTANG_%s", key);
+    for (size_t i = 0; i < n && i < size; i++) {
+        if (out[i] == '.') out[i] = '_';
+        if (out[i] >= 'a' && out[i] <= 'z') out[i] = (char)(out[i] - 32);
+    }
+}
+
+static const kt__setting *find_environment(const char *name, size_t len) {
+    char known[128];
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        environment_name(settings[i].key, known, sizeof known);
+        if (strlen(known) == len && !memcmp(known, name, len)) return &settings[i];
+    }
+    if (len == 22 && !memcmp(name, "DEFAULT_MAX_NEW_TOKENS", len))
+        return kt__config_find_key("default_max_new_tokens");
+    return NULL;
+}
+
+static kt_status unknown_environment(const char *name, const char *from, kt_error *err) {
+    char text[KT__N_SETTINGS][64];
+    const char *names[KT__N_SETTINGS];
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        environment_name(settings[i].key, text[i], sizeof text[i]);
+        names[i] = text[i];
+    }
+    return kt__config_unknown(name, names, n, from, err);
+}
+
+/* KENTANG_CONFIG names the file; it is read before. */
+static bool is_ours(const char *name, size_t len) {
+    return len > 8 && !memcmp(name, "KENTANG_", 8) &&
+           !(len == 14 && !memcmp(name, "KENTANG_CONFIG", 14));
+}
+
+kt_status kt__config_read_environment(kt__config *config, char *const *environment,
+                                      kt__buf *strange, kt_error *err) {
+    for (; *environment; environment++) {
+        const char *equals = strchr(*environment, '=');
+        size_t len = equals ? (size_t)(equals - *environment) : 0;
+        char name[160];
+        if (!len || len >= sizeof name) continue;
+        memcpy(name, *environment, len);
+        name[len] = '\0';
+        const kt__setting *s = find_environment(name, len);
+        if (s) {
+            kt_status status = kt__config_set_text(config, s, equals + 1, name, err);
+            if (status != KT_OK) return status;
+        } else if (is_ours(name, len) && strange) {
+            kt_error what;
+            (void)unknown_environment(name, "environment", &what);
+            (void)kt__buf_printf(strange, "%s\n", what.message);
+        }
+    }
+    return KT_OK;
+}
+
+/* NAME=VALUE, NAME="VALUE", 'VALUE', export NAME=VALUE, # comment */
+static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, kt_error *err) {
+    while (*line == ' ' || *line == '\t') line++;
+    if (!strncmp(line, "export ", 7)) line += 7;
+    if (!*line || *line == '#') return KT_OK;
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return kt__fail_at(err, KT_E_FORMAT, from, UINT64_MAX, "%s: expected NAME=VALUE", from);
+    *equals = '\0';
+    char *value = equals + 1, *end = value + strlen(value);
+    for (size_t n = strlen(line); n && (line[n - 1] == ' ' || line[n - 1] == '\t'); n--)
+        line[n - 1] = '\0';
+    while (*value == ' ' || *value == '\t') value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) *--end = '\0';
+    if (end - value >= 2 && (*value == '"' || *value == '\'') && end[-1] == *value) {
+        *--end = '\0';
+        value++;
+    }
+    const kt__setting *s = find_environment(line, strlen(line));
+    if (s) return kt__config_set_text(c, s, value, from, err);
+    return is_ours(line, strlen(line)) ? unknown_environment(line, from, err) : KT_OK;
+}
+
+kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt_error *err) {
+    kt__buf text;
+    char from[256];
+    kt_status status = slurp(path, &text, err);
+    char *line = text.data, *save = NULL;
+    for (int n = 1; status == KT_OK && line && *line; n++, line = save) {
+        save = strchr(line, '\n');
+        if (save) *save++ = '\0';
+        snprintf(from, sizeof from, "%s:%d", path, n);
+        status = read_dotenv_line(config, line, from, err);
+        if (!save) break;
+    }
+    kt__buf_free(&text);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* Where HTTP listens: addresses, sockets and certificates.
+ *
+ * Owns: the reading of "ADDRESS:PORT", "[ADDRESS]:PORT" and "unix:PATH", the listening socket until
+ * somebody takes its descriptor, and whether an address needs keys. One thread. */
+#ifndef KT_SERVE_HTTP_LISTEN_H
+#define KT_SERVE_HTTP_LISTEN_H
+
+#include "serve/config.h"
+#include "serve/listener.h"
+
+enum { KT__HTTP_MAX_PEM = 1 << 20 };
+
+typedef struct kt__http_socket {
+    int fd;           /* -1: none, or somebody else closes it */
+    int port;         /* 0: a Unix socket */
+    char address[64]; /* that is listened on, as numbers; of a Unix socket "" */
+    bool unix_socket;
+    kt__listener listener; /* the file of a Unix socket, without its descriptor */
+} kt__http_socket;
+
+#define KT__HTTP_NO_SOCKET ((kt__http_socket){.fd = -1, .listener = {.fd = -1, .lock_fd = -1}})
+
+/* fd: a socket that was passed in, or -1: listens at listen_at. Also on failure *out is to be
+ * closed: fd, then kt__listener_close. */
+kt_status KT_CHECKED kt__http_socket_open(const kt__config *config, const char *listen_at, int fd,
+                                          kt__http_socket *out, kt_error *err);
+/* The file's text in *out, KT__HTTP_MAX_PEM bytes with zeros at the end, for kt__free. */
+kt_status KT_CHECKED kt__http_read_pem(const char *path, char **out, kt_error *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* A connection of the Unix socket.
+ *
+ * Owns: what unix.c (sockets, bytes in and out, the list of clients) and unix_ops.c (what the lines
+ * ask for) share. The hub's thread. */
+#ifndef KT_SERVE_UNIX_CLIENT_H
+#define KT_SERVE_UNIX_CLIENT_H
+
+#include "serve/framer.h"
+#include "serve/job.h"
+#include "serve/listener.h"
+#include "serve/unix.h"
+
+typedef struct kt__unix_client kt__unix_client;
+struct kt__unix_client {
+    kt__watch watch; /* first member */
+    kt__unix *home;
+    kt__unix_client *next, **link;
+    uid_t uid;
+    pid_t pid;
+    char name[32]; /* "uid:1000" */
+    kt__framer framer;
+    kt__buf out;
+    size_t out_at;
+    int64_t moved_us; /* when it last read, or had nothing to read */
+    kt__job **jobs;
+    size_t n_jobs, cap_jobs;
+    uint32_t events; /* that are watched */
+    bool eof, doomed;
+};
+
+struct kt__unix {
+    kt__watch watch; /* first member */
+    kt__server *server;
+    kt__listener listener;
+    bool own; /* the socket was made here, not passed in */
+    bool open_to_others;
+    atomic_int n_clients;
+    kt__unix_client *clients;
+};
+
+/* unix_ops.c: does what a line asks for; a final object with an error, id or NULL. */
+void kt__unix_take_line(kt__unix_client *client, const char *line, size_t len);
+void kt__unix_say_error(kt__unix_client *client, const char *id, const kt_error *err);
+/* unix.c: its jobs' on_output; the client may be freed when it returns. */
+void kt__unix_on_output(kt__job *job);
+
+#endif

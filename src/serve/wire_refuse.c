@@ -1,0 +1,88 @@
+/* What kentang does not do is refused, never ignored. */
+#include <string.h>
+
+#include "serve/wire_value.h"
+
+static kt_status refuse_if_given(const kt__wire_reader *r, const json_t *body, const char *key,
+                                 const char *why) {
+    kt__wire_place at = {.key = key};
+    const json_t *v = kt__wire_member(body, key);
+    if (!v || kt__wire_is_empty(v)) return KT_OK;
+    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported%s%s", why ? ": " : "",
+                            why ? why : "");
+}
+
+/* Text and JSON objects; a schema is refused, since an answer that ignores it would look bound. */
+kt_status kt__wire_read_response_format(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "response_format"}, type_at = {.up = &at, .key = "type"};
+    const json_t *v = kt__wire_member(body, "response_format");
+    if (!v) return KT_OK;
+    if (!json_is_object(v)) return kt__wire_fail_type(r, &at, "an object", v);
+    const json_t *type = kt__wire_member(v, "type");
+    if (!type) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "is missing");
+    if (!json_is_string(type)) return kt__wire_fail_type(r, &type_at, "a string", type);
+    const char *name = json_string_value(type);
+    if (!strcmp(name, "json_object")) r->request->req.constraint = KT_CONSTRAINT_JSON;
+    if (!strcmp(name, "text") || !strcmp(name, "json_object")) return KT_OK;
+    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
+                            "\"%.40s\" is not supported, only \"text\" and \"json_object\"", name);
+}
+
+/* "auto" and "none" hold of a request without tools as well. */
+static kt_status refuse_tool_choice(const kt__wire_reader *r, const json_t *body, const char *key) {
+    const json_t *v = kt__wire_member(body, key);
+    const char *text = v ? json_string_value(v) : NULL;
+    if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
+    return refuse_if_given(r, body, key, "kentang cannot call tools yet");
+}
+
+static kt_status refuse_modalities(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "modalities"};
+    const json_t *v = kt__wire_member(body, "modalities"), *item;
+    size_t i;
+    if (!v) return KT_OK;
+    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
+    json_array_foreach(v, i, item) {
+        kt__wire_place here = {.up = &at, .index = i};
+        if (json_is_string(item) && !strcmp(json_string_value(item), "text")) continue;
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &here, "only \"text\" is supported");
+    }
+    return KT_OK;
+}
+
+static kt_status refuse_best_of(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "best_of"};
+    const json_t *v = kt__wire_member(body, "best_of");
+    int64_t n;
+    if (!v) return KT_OK;
+    kt_status status = kt__wire_read_int(r, &at, v, 1, INT32_MAX, &n);
+    if (status != KT_OK || n <= r->request->req.n_choices) return status;
+    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported beyond n");
+}
+
+kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body) {
+    static const struct {
+        const char *key, *why;
+    } refused[] = {
+        {"tools", "kentang cannot call tools yet"},
+        {"functions", "kentang cannot call tools yet"},
+        {"json_schema", "answers cannot be bound to a schema yet"},
+        {"grammar", "answers cannot be bound to a grammar yet"},
+        {"audio", NULL},
+        {"web_search_options", NULL},
+        {"image_data", "kentang sees no images"},
+        {"suffix", "only text that continues a prompt"},
+        {"echo", "the prompt is not part of the answer"},
+        {"lora", NULL},
+        {"chat_template_kwargs", NULL},
+    };
+    kt_status status = KT_OK;
+    for (size_t i = 0; status == KT_OK && i < sizeof refused / sizeof refused[0]; i++) {
+        status = refuse_if_given(r, body, refused[i].key, refused[i].why);
+    }
+    if (status == KT_OK) status = refuse_tool_choice(r, body, "tool_choice");
+    if (status == KT_OK) status = refuse_tool_choice(r, body, "function_call");
+    if (status == KT_OK) status = refuse_modalities(r, body);
+    if (status == KT_OK) status = refuse_best_of(r, body);
+    return status;
+}

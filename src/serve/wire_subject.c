@@ -1,0 +1,221 @@
+/* What a request asks to be continued: a conversation, or prompts. */
+#include <string.h>
+
+#include "serve/wire_value.h"
+
+/* ---- messages ---- */
+
+static kt_status read_role(const kt__wire_reader *r, const kt__wire_place *up,
+                           const json_t *message, const char **out) {
+    static const char *const roles[] = {"system", "user", "assistant", "tool", "developer"};
+    kt__wire_place at = {.up = up, .key = "role"};
+    const json_t *v = kt__wire_member(message, "role");
+    if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
+    if (!json_is_string(v)) return kt__wire_fail_type(r, &at, "a string", v);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        if (strcmp(json_string_value(v), roles[i]) != 0) continue;
+        *out = roles[i < 4 ? i : 0]; /* "developer" is the later name of "system" */
+        return KT_OK;
+    }
+    return kt__wire_fail_at(
+        r, KT_E_ARG, &at,
+        "\"%.40s\" is not known: expected system, developer, user, assistant or tool",
+        json_string_value(v));
+}
+
+/* The text of one element of a content array. */
+static kt_status part_text(const kt__wire_reader *r, const kt__wire_place *at, const json_t *part,
+                           const json_t **text) {
+    kt__wire_place type_at = {.up = at, .key = "type"}, text_at = {.up = at, .key = "text"};
+    if (!json_is_object(part)) return kt__wire_fail_type(r, at, "an object", part);
+    const json_t *type = kt__wire_member(part, "type");
+    if (!type || !json_is_string(type))
+        return kt__wire_fail_at(r, KT_E_ARG, &type_at, "expected a string");
+    if (strcmp(json_string_value(type), "text") != 0) {
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
+                                "\"%.40s\" is not supported, only \"text\"",
+                                json_string_value(type));
+    }
+    *text = json_object_get(part, "text");
+    if (!*text) return kt__wire_fail_at(r, KT_E_ARG, &text_at, "is missing");
+    return json_is_string(*text) ? KT_OK : kt__wire_fail_type(r, &text_at, "a string", *text);
+}
+
+/* Parts are joined by newlines. */
+static kt_status join_parts(const kt__wire_reader *r, const kt__wire_place *at, const json_t *parts,
+                            const char **out) {
+    size_t n = json_array_size(parts), bytes = 1;
+    const json_t *text = NULL;
+    for (size_t i = 0; i < n; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        kt_status status = part_text(r, &here, json_array_get(parts, i), &text);
+        if (status != KT_OK) return status;
+        bytes += json_string_length(text) + 1;
+    }
+    char *joined = kt__arena_calloc(r->arena, bytes, 1), *end = joined;
+    if (!joined) return kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n; i++) {
+        text = json_object_get(json_array_get(parts, i), "text");
+        if (i) *end++ = '\n';
+        memcpy(end, json_string_value(text), json_string_length(text));
+        end += json_string_length(text);
+    }
+    *out = joined;
+    return KT_OK;
+}
+
+static kt_status read_text_or_parts(const kt__wire_reader *r, const kt__wire_place *at,
+                                    const json_t *v, const char **out) {
+    char *text;
+    if (json_is_array(v)) return join_parts(r, at, v, out);
+    if (!json_is_string(v)) return kt__wire_fail_type(r, at, "a string or an array of parts", v);
+    kt_status status = kt__wire_read_string(r, at, v, &text, NULL);
+    if (status == KT_OK) *out = text;
+    return status;
+}
+
+static kt_status read_content(const kt__wire_reader *r, const kt__wire_place *up,
+                              const json_t *message, kt_message *out) {
+    kt__wire_place at = {.up = up, .key = "content"};
+    const json_t *v = kt__wire_member(message, "content");
+    if (!v && !strcmp(out->role, "assistant")) {
+        out->content = "";
+        return KT_OK;
+    }
+    if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
+    return read_text_or_parts(r, &at, v, &out->content);
+}
+
+static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at,
+                              const json_t *message, kt_message *out) {
+    kt__wire_place calls_at = {.up = at, .key = "tool_calls"},
+                   images_at = {.up = at, .key = "images"};
+    if (!json_is_object(message)) return kt__wire_fail_type(r, at, "an object", message);
+    const json_t *images = kt__wire_member(message, "images"); /* Ollama's */
+    if (images && !kt__wire_is_empty(images))
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &images_at,
+                                "not supported: kentang sees no images");
+    const json_t *calls = kt__wire_member(message, "tool_calls");
+    if (calls && !kt__wire_is_empty(calls)) {
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &calls_at,
+                                "not supported: kentang cannot call tools yet");
+    }
+    kt_status status = read_role(r, at, message, &out->role);
+    return status == KT_OK ? read_content(r, at, message, out) : status;
+}
+
+/* A conversation's first message, where the body has it beside the others. */
+static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_message *out) {
+    kt__wire_place at = {.key = "system"};
+    *out = (kt_message){.role = "system"};
+    return read_text_or_parts(r, &at, v, &out->content);
+}
+
+static kt_status read_messages(const kt__wire_reader *r, const json_t *v, const json_t *system) {
+    kt__wire_place at = {.key = "messages"};
+    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
+    size_t n = json_array_size(v), first = system ? 1 : 0;
+    kt_status status = KT_OK;
+    if (!n) return kt__wire_fail_at(r, KT_E_ARG, &at, "is empty");
+    if (n > KT__WIRE_MAX_MESSAGES) {
+        return kt__wire_fail_at(r, KT_E_LIMIT, &at, "%zu messages; at most %d are allowed", n,
+                                KT__WIRE_MAX_MESSAGES);
+    }
+    kt_message *messages = kt__arena_calloc(r->arena, n + first, sizeof *messages);
+    if (!messages) return kt__wire_fail_nomem(r);
+    if (system) status = read_system(r, system, &messages[0]);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        kt__wire_place here = {.up = &at, .index = i};
+        status = read_message(r, &here, json_array_get(v, i), &messages[first + i]);
+    }
+    if (status != KT_OK) return status;
+    r->request->req.messages = messages;
+    r->request->req.n_messages = n + first;
+    return KT_OK;
+}
+
+/* ---- prompts that are no conversation ---- */
+
+static kt_status read_prompt_ids(const kt__wire_reader *r, const kt__wire_place *at,
+                                 const json_t *v, kt__wire_prompt *out) {
+    size_t n = json_array_size(v);
+    if (!n) return kt__wire_fail_at(r, KT_E_ARG, at, "is empty");
+    int32_t *ids = kt__arena_calloc(r->arena, n, sizeof *ids);
+    if (!ids) return kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        int64_t id;
+        kt_status status = kt__wire_read_int(r, &here, json_array_get(v, i), 0, INT32_MAX, &id);
+        if (status != KT_OK) return status;
+        ids[i] = (int32_t)id;
+    }
+    out->ids = ids;
+    out->n_ids = n;
+    return KT_OK;
+}
+
+/* "text" or [ids] */
+static kt_status read_prompt(const kt__wire_reader *r, const kt__wire_place *at, const json_t *v,
+                             kt__wire_prompt *out) {
+    char *text;
+    if (json_is_array(v)) return read_prompt_ids(r, at, v, out);
+    if (!json_is_string(v))
+        return kt__wire_fail_type(r, at, "a string or an array of token ids", v);
+    kt_status status = kt__wire_read_string(r, at, v, &text, &out->len);
+    if (status == KT_OK) out->text = text;
+    return status;
+}
+
+/* Either of the two, or an array of them. */
+static kt_status read_prompts(const kt__wire_reader *r, const json_t *v) {
+    kt__wire_place at = {.key = "prompt"};
+    const json_t *first = json_is_array(v) ? json_array_get(v, 0) : NULL;
+    bool list = first && !json_is_number(first);
+    size_t n = list ? json_array_size(v) : 1;
+    if (n > KT__WIRE_MAX_PROMPTS)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "%zu prompts; at most %d are allowed", n,
+                                KT__WIRE_MAX_PROMPTS);
+    if (n > 1 && r->request->form != KT__WIRE_TEXT)
+        return kt__wire_fail_at(
+            r, KT_E_UNSUPPORTED, &at,
+            "several prompts in one request are not supported here: send one each");
+    kt__wire_prompt *prompts = kt__arena_calloc(r->arena, n, sizeof *prompts);
+    kt_status status = prompts ? KT_OK : kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        kt__wire_place here = {.up = &at, .index = i};
+        status = read_prompt(r, list ? &here : &at, list ? json_array_get(v, i) : v, &prompts[i]);
+    }
+    if (status != KT_OK) return status;
+    r->request->prompts = prompts;
+    r->request->n_prompts = n;
+    kt__wire_set_prompt(r->request, 0, &r->request->req);
+    return KT_OK;
+}
+
+void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request *to) {
+    if (!request->prompts) return;
+    const kt__wire_prompt *p = &request->prompts[index];
+    to->text = p->text;
+    to->text_len = p->len;
+    to->ids = p->ids;
+    to->n_ids = p->n_ids;
+}
+
+kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place prompt_at = {.key = "prompt"}, messages_at = {.key = "messages"};
+    kt__wire_form form = r->request->form;
+    const json_t *messages = kt__wire_member(body, "messages"),
+                 *prompt = kt__wire_member(body, "prompt");
+    const json_t *system = form == KT__WIRE_SYSTEM ? kt__wire_member(body, "system") : NULL;
+    bool chat = form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM;
+    if (chat) prompt = NULL;
+    if (form == KT__WIRE_TEXT) messages = NULL;
+    if (prompt && messages) {
+        return kt__wire_fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
+    }
+    if (messages)
+        return read_messages(r, messages, system && !kt__wire_is_empty(system) ? system : NULL);
+    if (prompt) return read_prompts(r, prompt);
+    return kt__wire_fail_at(r, KT_E_ARG, chat ? &messages_at : &prompt_at, "is missing%s",
+                            form == KT__WIRE_NATIVE ? ": give \"prompt\" or \"messages\"" : "");
+}

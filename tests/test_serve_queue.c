@@ -1,0 +1,217 @@
+/* serve: a full queue: refusals, and requests of many prompts that wait for room. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "serve/job.h"
+#include "serve_reply.h"
+
+static world w;
+
+static int open_world(void **state) {
+    (void)state;
+    return world_set_up(&w, NULL);
+}
+
+static int close_world(void **state) {
+    (void)state;
+    world_close(&w);
+    return 0;
+}
+
+static void test_full_queue(void **state) {
+    kt_error err;
+    world mine = {0};
+    static const char *const settings[] = {"limits.queue=1", "parallel=1", NULL};
+    static const char ask_long[] =
+        "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":900,\"stream\":true}\n";
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    /* the requests of a try may have ended, or not yet begun, when the last one comes */
+    reply *r = NULL;
+    int fd = -1;
+    for (int tries = 0; tries < 40; tries++) {
+        fd = connect_socket(&mine);
+        for (int i = 0; i < 4; i++) assert_true(send_all(fd, ask_long, sizeof ask_long - 1));
+        usleep((useconds_t)(5000 * (tries % 4)));
+        r = post(&mine, "/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":1}");
+        if (r->status == 429) break;
+        free(r);
+        r = NULL;
+        close(fd);
+    }
+    assert_non_null(r);
+    assert_non_null(strstr(r->text, "Retry-After: "));
+    assert_non_null(strstr(r->text, "rate_limit_error"));
+    free(r);
+    close(fd);
+    world_close(&mine);
+}
+
+/* Choices of a completion with n prompts, each alone or in one request, as one text. */
+static void texts_of(const reply *r, char *out, size_t size) {
+    json_t *v = body_of(r), *c;
+    size_t i;
+    out[0] = '\0';
+    json_array_foreach(json_object_get(v, "choices"), i, c) {
+        size_t len = strlen(out);
+        snprintf(out + len, size - len, "%d:%s|",
+                 (int)json_integer_value(json_object_get(c, "index")), text_at(c, "text"));
+    }
+    json_decref(v);
+}
+
+enum { N_PROMPTS = 20 };
+
+static void body_of_many(char *out, size_t size, int n_tokens) {
+    size_t len = (size_t)snprintf(out, size, "{\"prompt\":[");
+    for (int i = 0; i < N_PROMPTS; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s\"The %d.\"", i ? "," : "", i);
+    snprintf(out + len, size - len, "],\"max_tokens\":%d,\"seed\":7,\"ignore_eos\":true}",
+             n_tokens);
+}
+
+/* More prompts in a request than the queue takes: the rest wait, and come as places become free. */
+static void test_more_prompts_than_places(void **state) {
+    (void)state;
+    kt_error err;
+    world mine = {0};
+    char body[2048], wide[8192], narrow[8192];
+    static const char *const settings[] = {"limits.queue=2", "parallel=1", NULL};
+    body_of_many(body, sizeof body, 6);
+    reply *r = post(&w, "/v1/completions", body);
+    assert_int_equal(r->status, 200);
+    texts_of(r, wide, sizeof wide);
+    free(r);
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    r = post(&mine, "/v1/completions", body);
+    if (r->status != 200) fail_msg("%s", r->text);
+    texts_of(r, narrow, sizeof narrow);
+    assert_string_equal(narrow, wide);
+    free(r);
+    world_close(&mine);
+}
+
+/* Fills a queue as long as it is told to. */
+typedef struct filler {
+    kt_engine *engine;
+    atomic_bool stop;
+    pthread_t thread;
+} filler;
+
+static void *fill(void *arg) {
+    filler *f = arg;
+    enum { N = 64 };
+    kt_req *reqs[N] = {0};
+    kt_request request = kt_request_default();
+    kt_event event;
+    request.text = "y";
+    request.text_len = 1;
+    request.gen.n_predict = 2;
+    request.priority = -5; /* the others' prompts come first */
+    while (!atomic_load(&f->stop)) {
+        for (int i = 0; i < N; i++) {
+            while (reqs[i] && kt_req_next_event(reqs[i], &event, 0)) {
+                if (event.kind != KT_EVENT_FINISHED) continue;
+                kt_req_close(reqs[i]);
+                reqs[i] = NULL;
+            }
+            if (!reqs[i] && kt_engine_submit(f->engine, &request, &reqs[i], NULL) != KT_OK)
+                reqs[i] = NULL;
+        }
+    }
+    for (int i = 0; i < N; i++) kt_req_close(reqs[i]);
+    return NULL;
+}
+
+/* A request of several prompts whose next one found the queue full when none of its own was left.
+ */
+static bool one_waits_for_the_clock(world *mine) {
+    bool found = false;
+    pthread_mutex_lock(&mine->server->lock);
+    kt__job *job = mine->server->n_jobs ? mine->server->jobs[0] : NULL;
+    if (job) kt__job_ref(job);
+    pthread_mutex_unlock(&mine->server->lock);
+    if (!job) return false;
+    pthread_mutex_lock(&job->lock);
+    found = job->full && job->returned && job->n_submitted < N_PROMPTS;
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) found = found && !job->parts[i].req;
+    pthread_mutex_unlock(&job->lock);
+    kt__job_release(job);
+    return found;
+}
+
+typedef struct asking {
+    world *mine;
+    const char *body;
+    reply *answer;
+    atomic_bool over;
+    pthread_t thread;
+} asking;
+
+static void *ask_many(void *arg) {
+    asking *a = arg;
+    a->answer = post(a->mine, "/v1/completions", a->body);
+    atomic_store(&a->over, true);
+    return NULL;
+}
+
+/* When the queue is full of others' and none of a request's own prompts is left to make room, the
+ * clock takes it up again. */
+static void test_refill_by_the_clock(void **state) {
+    (void)state;
+    kt_error err;
+    world mine = {0};
+    kt_model *model;
+    char body[2048], alone[8192], among[8192];
+    static const char *const settings[] = {"limits.queue=2", "parallel=1", NULL};
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    body_of_many(body, sizeof body, 3);
+    reply *r = post(&mine, "/v1/completions", body);
+    texts_of(r, alone, sizeof alone);
+    free(r);
+    filler f = {0};
+    assert_int_equal(kt__served_use(kt__models_at(mine.server->models, 0), &model, &f.engine, &err),
+                     KT_OK);
+    int seen = 0, answered = 0;
+    for (int tries = 0; tries < 60 && !(seen && answered); tries++) {
+        asking a = {.mine = &mine, .body = body};
+        atomic_store(&f.stop, false);
+        assert_int_equal(pthread_create(&f.thread, NULL, fill, &f), 0);
+        assert_int_equal(pthread_create(&a.thread, NULL, ask_many, &a), 0);
+        bool waits = false;
+        while (!atomic_load(&a.over) && !waits) {
+            waits = one_waits_for_the_clock(&mine);
+            usleep(200);
+        }
+        atomic_store(&f.stop, true);
+        pthread_join(f.thread, NULL);
+        pthread_join(a.thread, NULL);
+        seen += waits;
+        if (a.answer->status == 200) {
+            texts_of(a.answer, among, sizeof among);
+            assert_string_equal(among, alone);
+            answered += waits;
+        } else { /* its first prompt found the queue full: an honest refusal */
+            assert_int_equal(a.answer->status, 429);
+            assert_non_null(strstr(a.answer->text, "Retry-After: "));
+        }
+        free(a.answer);
+    }
+    assert_true(seen > 0 && answered > 0);
+    kt__served_done(kt__models_at(mine.server->models, 0));
+    world_close(&mine);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_more_prompts_than_places),
+        cmocka_unit_test(test_refill_by_the_clock),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
