@@ -699,6 +699,29 @@ enum { KT_FINGERPRINT_BYTES = 32 };
 KT_API kt_status KT_CHECKED kt_model_fingerprint(const kt_model *model,
                                                  uint8_t out[KT_FINGERPRINT_BYTES], kt_error *err);
 
+/* A hash of every byte of the model's files. It is made in the background, by a thread of the
+ * lowest priority that reads on only while nothing was computed in the context for a quarter of a
+ * second, and neither keeps what it read in memory nor drives others' files out of the page cache.
+ * Sessions and blocks on disk that are written once it is known carry it; those that carry another
+ * one than the model's are refused, and missed, even where the fingerprint agrees. */
+typedef enum kt_hash_state {
+    KT_HASH_NONE, /* not asked for */
+    KT_HASH_RUNNING,
+    KT_HASH_KNOWN,
+    KT_HASH_FAILED /* a file cannot be read, or was cut short */
+} kt_hash_state;
+
+typedef struct kt_hash_info {
+    kt_hash_state state;
+    uint64_t bytes_done, bytes_all;
+    uint8_t hash[KT_FINGERPRINT_BYTES]; /* with KT_HASH_KNOWN, else zeros */
+} kt_hash_info;
+
+/* Begins it; nothing happens where it was begun before. kt_cache_open does so, too. KT_E_NOMEM: no
+ * thread. */
+KT_API kt_status KT_CHECKED kt_model_start_hash(kt_model *model, kt_error *err);
+KT_API void kt_model_get_hash(const kt_model *model, kt_hash_info *out); /* any thread */
+
 /* Writes seq's tokens, K/V and logits to a file that kt_seq_restore takes back: into a temporary
  * file beside it, synced, then renamed, so that path holds the old session or the new one, whole.
  * Other sequences and requests go on meanwhile. */

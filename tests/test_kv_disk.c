@@ -156,6 +156,42 @@ static void test_foreign_files(void **state) {
     disk_world_close(&w);
 }
 
+static uint8_t full_hash; /* of the model now; 0: not known */
+
+static void get_full_hash(void *user, uint8_t out[KT__DISK_HASH_BYTES]) {
+    (void)user;
+    memset(out, full_hash, KT__DISK_HASH_BYTES);
+}
+
+/* Blocks of a model that only looks the same, by the hash of all of it: missed, where both sides
+ * know it, and then written again. */
+static void test_models_that_look_the_same(void **state) {
+    (void)state;
+    kt__disk_params p = disk_params(dir, 0, 0);
+    p.full_hash = get_full_hash;
+    disk_world w = disk_world_open(&p);
+    static const struct {
+        uint8_t written, read;
+        bool found;
+    } cases[] = {{0, 0, true}, {0, 7, true}, {7, 0, true}, {7, 7, true}, {7, 8, false}};
+    for (int i = 0; i < 5; i++) {
+        full_hash = cases[i].written;
+        for (int b = 0; b < 3; b++) disk_put(&w, i, b);
+        kt__disk_flush(w.disk);
+        full_hash = cases[i].read;
+        for (int b = 0; b < 3; b++) assert_int_equal(disk_get(&w, i, b), cases[i].found);
+    }
+    assert_int_equal(stats_of(&w).n_missed, 3);
+    assert_int_equal(stats_of(&w).n_damaged, 0);
+    for (int b = 0; b < 3; b++) disk_put(&w, 4, b);
+    kt__disk_flush(w.disk);
+    for (int b = 0; b < 3; b++) assert_true(disk_get(&w, 4, b));
+    full_hash = 7;
+    assert_false(disk_get(&w, 4, 0));
+    full_hash = 0;
+    disk_world_close(&w);
+}
+
 static void test_bad_directories(void **state) {
     (void)state;
     kt_error err;
@@ -367,6 +403,7 @@ int main(void) {
         TEST(test_found_again),
         TEST(test_damaged_files),
         TEST(test_foreign_files),
+        TEST(test_models_that_look_the_same),
         TEST(test_bad_directories),
         TEST(test_the_queue_is_bounded),
         TEST(test_what_goes_first),

@@ -72,6 +72,7 @@ static int setup(void **state) {
     for (int i = 0; i < N_LOGITS; i++) w->logits[i] = (float)i / 3.0f;
     w->image = (kt__kv_image){.n_pos = N_POS, .n_logits = N_LOGITS};
     fill(w->image.binding, sizeof w->image.binding, 99);
+    fill(w->image.full_hash, sizeof w->image.full_hash, 98);
     strcpy(w->dir, "/tmp/kentang-image-XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     snprintf(w->path, sizeof w->path, "%s/s.kv", w->dir);
@@ -102,6 +103,7 @@ static kt_status restore(world *w, const kt__kv_shape *of, kt__kv_table *table, 
     if (info->n_pos != N_POS || info->n_logits != N_LOGITS) fail_msg("another length was let in");
     status = kt__kv_image_load(file, ids, logits, w->kv, table, err);
     if (status == KT_OK) assert_memory_equal(info->binding, w->image.binding, KT__KV_IMAGE_BINDING);
+    assert_memory_equal(info->full_hash, w->image.full_hash, KT__KV_IMAGE_HASH);
     kt__kv_image_close(file);
     return status;
 }

@@ -20,6 +20,17 @@ static uint64_t queue_bytes(const kt_ctx *ctx, const kt_cache_params *params) {
     return usual <= most ? params->queue_bytes : most;
 }
 
+static void full_hash(void *user, uint8_t out[KT__DISK_HASH_BYTES]) {
+    kt__model_full_hash(user, out);
+}
+
+/* What is kept for later processes is worth being bound to all of the model. */
+static void start_hash(kt_model *model) {
+    kt_error err;
+    if (kt_model_start_hash(model, &err) == KT_OK) return;
+    kt__log_line(&model->ctx->log, KT_LOG_WARN, "disk cache: %s", err.message);
+}
+
 static bool has_store(kt_engine *engine) {
     kt__turn_take(&engine->turn);
     bool has = kt__prefix_store(engine->prefix) != NULL;
@@ -44,6 +55,8 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
         .queue_bytes = queue_bytes(engine->model->ctx, params),
         .binding = binding,
         .n_binding = sizeof binding,
+        .full_hash = full_hash,
+        .full_hash_user = engine->model,
         .log = &engine->model->ctx->log,
     };
     KT__TRY(kt__disk_open(&p, kt__kv_get_shape(engine->kv), &cache->disk, err));
@@ -54,6 +67,7 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
     kt__kv_store store = kt__disk_store(cache->disk);
     kt__engine_set_kv_store(engine, &store);
+    start_hash(engine->model);
     *out = cache;
     cache = NULL;
 out:

@@ -224,6 +224,7 @@ kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool
     kt__pool *pool = engine->model->ctx->pool;
     kt__profile *profile = kt__engine_profile_on(engine);
     kt__profile_batch(profile, run->decode ? KT__PHASE_DECODE : KT__PHASE_PREFILL, run->n_tok);
+    kt__activity_begin(&engine->model->ctx->activity);
     kt__pool_lock(pool);
     int n_threads = threads_for(engine, run, kt__ctx_threads_now(engine->model->ctx));
     kt__profile_pool(profile, pool, n_threads);
@@ -239,6 +240,7 @@ kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool
     kt__fpenv_leave(fpenv);
     kt__profile_pool(profile, NULL, 0);
     kt__pool_unlock(pool);
+    kt__activity_end(&engine->model->ctx->activity);
     if (status != KT_OK && status != KT_E_NUMERIC) return status;
     /* pages that the fault guard replaced make wrong numbers, or numbers that are not finite */
     kt_status file = kt__gguf_check(engine->model->gguf, status == KT_OK ? err : NULL);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
+#include "engine/full_hash.h"
 #include "engine/turn.h"
 #include "host/host.h"
 #include "host/pool.h"
@@ -44,6 +45,7 @@ struct kt_ctx {
     uint64_t mem_bytes; /* budget, see kt_ctx_params */
     bool mem_given;     /* by the caller: weights and tables count, too */
     atomic_uint_fast64_t mem_used_bytes;
+    kt__activity activity; /* of all batches */
     char isa_why[160], threads_why[160];
 };
 
@@ -59,7 +61,8 @@ struct kt_model {
     kt_model_params params;
     kt_model_info info;
     atomic_int n_charged; /* engines that have charged its weights to the context */
-    char *strings[5];     /* owned strings of info */
+    kt__full_hash *full_hash;
+    char *strings[5]; /* owned strings of info */
 };
 
 /* What happens outside batches. */
@@ -195,6 +198,8 @@ kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *message
 enum { KT__FINGERPRINT_BYTES = 32 };
 kt_status kt__model_fingerprint(kt_model *model, uint8_t out[KT__FINGERPRINT_BYTES],
                                 kt_error *err) KT_CHECKED;
+/* kt_hash_info.hash, or zeros while it is not known. Any thread. */
+void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]);
 /* The bytes that the K/V of this engine depends on beside the tokens: fingerprint, RoPE options,
  * K/V type and shape, KENTANG_NUMERICS, exactness. For kt__kv_key_root (with a scope behind it) and
  * for files. Returns their number. */

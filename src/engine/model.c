@@ -146,6 +146,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     model->ctx = ctx;
     model->gguf = gguf;
     model->params = *params;
+    KT__TRY(kt__full_hash_create(gguf, &ctx->activity, &model->full_hash, err));
     KT__TRY(open_blas(model, err));
     if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
     KT__TRY(load_text(model, err));
@@ -202,6 +203,7 @@ kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_mode
 
 void kt_model_close(kt_model *model) {
     if (!model) return;
+    kt__full_hash_destroy(model->full_hash);
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
     kt__net_free(model->net);
@@ -218,6 +220,21 @@ void kt_model_close(kt_model *model) {
 
 void kt_model_get_info(const kt_model *model, kt_model_info *out) {
     *out = model->info;
+}
+
+kt_status kt_model_start_hash(kt_model *model, kt_error *err) {
+    kt__error_clear(err);
+    return kt__full_hash_start(model->full_hash, err);
+}
+
+void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]) {
+    kt_hash_info info;
+    kt__full_hash_get(model->full_hash, &info);
+    memcpy(out, info.hash, sizeof info.hash);
+}
+
+void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
+    kt__full_hash_get(model->full_hash, out);
 }
 
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {

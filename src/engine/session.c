@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "engine/proposer.h"
 #include "kv/image.h"
+#include "kv/io.h"
 
 _Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding");
+_Static_assert((int)KT_FINGERPRINT_BYTES == (int)KT__KV_IMAGE_HASH, "hash");
 
 static size_t n_vocab_of(const kt_engine *engine) {
     return (size_t)engine->model->net->hp.n_vocab;
@@ -49,6 +51,7 @@ kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
     kt__error_clear(err);
     if (!seq->n_pos) return kt__fail(err, KT_E_ARG, "an empty sequence cannot be saved");
     KT__TRY(kt__engine_kv_binding(engine, image.binding, err));
+    kt__model_full_hash(engine->model, image.full_hash);
     KT__TRY(snapshot_take(seq, &now, err));
     if (now.logits) image.n_logits = (int64_t)n_vocab_of(engine);
     KT__TRY(kt__kv_image_save(path, &image, seq->tokens, now.logits, engine->kv, &now.table, err));
@@ -78,6 +81,18 @@ static kt_status check_binding(kt_engine *engine, const kt__kv_image *image, con
     }
     return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
                        "the session was computed with other options (RoPE, exact, K/V type)");
+}
+
+/* Two models may agree in all that the fingerprint looks at. */
+static kt_status check_full_hash(const kt_engine *engine, const kt__kv_image *image,
+                                 const char *path, kt_error *err) {
+    uint8_t ours[KT__KV_IMAGE_HASH];
+    kt__model_full_hash(engine->model, ours);
+    if (!kt__io_hashes_differ(ours, image->full_hash, sizeof ours)) return KT_OK;
+    return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
+                       "the session belongs to another model than %s: their files differ, though "
+                       "not in what the fingerprint looks at",
+                       engine->model->info.path);
 }
 
 static kt_status check_fits(const kt_engine *engine, const kt__kv_image *image, const char *path,
@@ -156,6 +171,7 @@ kt_status kt_seq_restore(kt_seq *seq, const char *path, kt_error *err) {
     kt__error_clear(err);
     KT__TRY(kt__kv_image_open(path, kt__kv_get_shape(engine->kv), &file, err));
     KT__TRY(check_binding(engine, kt__kv_image_info(file), path, err));
+    KT__TRY(check_full_hash(engine, kt__kv_image_info(file), path, err));
     KT__TRY(check_fits(engine, kt__kv_image_info(file), path, err));
     KT__TRY(load(engine, file, path, &r, err));
     swap_in(seq, &r, (size_t)kt__kv_image_info(file)->n_pos);

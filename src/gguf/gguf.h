@@ -95,6 +95,9 @@ uint32_t kt__gguf_version(const kt__gguf *gguf);
 uint64_t kt__gguf_file_bytes(const kt__gguf *gguf); /* all parts */
 uint64_t kt__gguf_alignment(const kt__gguf *gguf);
 int kt__gguf_n_parts(const kt__gguf *gguf);
+/* All bytes of a part (part < n_parts), and the map of its file (host/filemap.h); NULL: memory. */
+const struct kt__filemap *kt__gguf_part_bytes(const kt__gguf *gguf, int part, const uint8_t **data,
+                                              uint64_t *size);
 size_t kt__gguf_n_kv(const kt__gguf *gguf);
 const kt__gguf_kv *kt__gguf_kv_at(const kt__gguf *gguf, size_t index);
 const kt__gguf_kv *kt__gguf_find(const kt__gguf *gguf, const char *key); /* NULL: absent */

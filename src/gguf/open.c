@@ -287,6 +287,14 @@ out:
     return status;
 }
 
+const struct kt__filemap *kt__gguf_part_bytes(const kt__gguf *g, int part, const uint8_t **data,
+                                              uint64_t *size) {
+    const kt__gguf_part *p = &g->parts[part];
+    *data = p->data;
+    *size = p->size;
+    return p->has_map ? &p->map : NULL;
+}
+
 kt_status kt__gguf_check(const kt__gguf *g, kt_error *err) {
     kt_status status = KT_OK;
     for (int i = 0; i < g->n_parts; i++)

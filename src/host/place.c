@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { NICE_LOW = 10, NICE_MEDIUM = -5, NICE_HIGH = -10 };
+enum { NICE_IDLE = 19, NICE_LOW = 10, NICE_MEDIUM = -5, NICE_HIGH = -10 };
 
 /* ---- reading ---- */
 
@@ -137,4 +139,12 @@ void kt__priority_restore(const kt__priority_saved *saved) {
 
 void kt__priority_lower(kt__priority priority) {
     if (priority < KT__PRIORITY_NORMAL) (void)setpriority(PRIO_PROCESS, 0, NICE_LOW);
+}
+
+void kt__priority_background(void) {
+    enum { WHO_PROCESS = 1, CLASS_IDLE = 3, CLASS_SHIFT = 13 }; /* of ioprio_set(2) */
+    const struct sched_param none = {0};
+    (void)setpriority(PRIO_PROCESS, 0, NICE_IDLE);
+    (void)sched_setscheduler(0, SCHED_IDLE, &none); /* of this thread, on Linux */
+    (void)syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE << CLASS_SHIFT);
 }

@@ -49,5 +49,7 @@ kt_status kt__priority_raise(kt__priority priority, kt__priority_saved *saved,
                              kt_error *err) KT_CHECKED;
 void kt__priority_restore(const kt__priority_saved *saved);
 void kt__priority_lower(kt__priority priority); /* of the calling thread, if below normal */
+/* The calling thread runs, and reads files, only where nobody else wants to, from now on. */
+void kt__priority_background(void);
 
 #endif

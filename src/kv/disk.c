@@ -47,9 +47,11 @@ enum {
     AT_INDEX = 96,
     AT_IDS = 104,
     AT_BLOCK_DIGEST = AT_IDS + 4 * KT__PAGE_POS,
+    AT_FULL_HASH = AT_BLOCK_DIGEST + 32, /* of the model's files, its first bytes; zeros: unknown */
+    FULL_HASH_BYTES = 24,
     AT_DIGEST = HEADER_BYTES - 32
 };
-_Static_assert(AT_BLOCK_DIGEST + 32 <= AT_DIGEST, "header");
+_Static_assert(AT_FULL_HASH + FULL_HASH_BYTES <= AT_DIGEST, "header");
 
 /* What waits to be written. */
 typedef struct slot {
@@ -63,6 +65,8 @@ struct kt__disk {
     size_t block_bytes, file_bytes;
     uint64_t max_bytes;
     kt__digest binding;
+    void (*full_hash)(void *user, uint8_t out[KT__DISK_HASH_BYTES]);
+    void *full_hash_user;
     kt__log *log;
     int root, dir; /* DIR and the binding's directory below it */
     char *path;
@@ -77,7 +81,7 @@ struct kt__disk {
     size_t n_slots, first, n_waiting;
     kt__kv_key lost[N_LOST]; /* not kept lately: what follows them would never be found */
     size_t n_lost, next_lost;
-    bool distrust; /* a damaged file was seen: others may be damaged too, and are written again */
+    bool distrust; /* an unusable file was seen: others may be, too, and are written again */
     kt_cache_stats stats;
 
     /* the writing thread's */
@@ -146,8 +150,16 @@ static void frame(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYT
     for (int i = 0; i < KT__PAGE_POS; i++) kt__io_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
 }
 
-static void sign(uint8_t *file, size_t block_bytes) {
-    put_digest(file + AT_BLOCK_DIGEST, kt__hash_bytes(SEED, file + HEADER_BYTES, block_bytes));
+static void get_full_hash(const kt__disk *d, uint8_t out[KT__DISK_HASH_BYTES]) {
+    memset(out, 0, KT__DISK_HASH_BYTES);
+    if (d->full_hash) d->full_hash(d->full_hash_user, out);
+}
+
+static void sign(const kt__disk *d, uint8_t *file) {
+    uint8_t full_hash[KT__DISK_HASH_BYTES];
+    get_full_hash(d, full_hash);
+    memcpy(file + AT_FULL_HASH, full_hash, FULL_HASH_BYTES);
+    put_digest(file + AT_BLOCK_DIGEST, kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
     put_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST));
 }
 
@@ -162,13 +174,21 @@ static bool is_valid(const kt__disk *d, const kt__kv_block *b, const uint8_t *fi
     return memcmp(digest, file + AT_BLOCK_DIGEST, sizeof digest) == 0;
 }
 
+/* Of a valid file: whether it was computed with a model that agrees with ours in the fingerprint
+ * only. */
+static bool is_of_another_model(const kt__disk *d, const uint8_t *file) {
+    uint8_t ours[KT__DISK_HASH_BYTES];
+    get_full_hash(d, ours);
+    return kt__io_hashes_differ(ours, file + AT_FULL_HASH, FULL_HASH_BYTES);
+}
+
 static void note_use(int fd, const struct stat *st) {
     if (time(NULL) - st->st_mtime < USE_S) return;
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
     (void)futimens(fd, times); /* no right to: it looks less used than it is */
 }
 
-typedef enum found { FOUND, ABSENT, DAMAGED } found;
+typedef enum found { FOUND, ABSENT, DAMAGED, FOREIGN } found;
 
 static found read_block(const kt__disk *d, const kt__kv_block *b, const char *name) {
     struct stat st;
@@ -176,9 +196,10 @@ static found read_block(const kt__disk *d, const kt__kv_block *b, const char *na
     if (fd < 0) return errno == ENOENT ? ABSENT : DAMAGED;
     bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)d->file_bytes &&
               kt__io_read_at(fd, d->read_file, d->file_bytes, 0) && is_valid(d, b, d->read_file);
-    if (ok) note_use(fd, &st);
+    bool foreign = ok && is_of_another_model(d, d->read_file);
+    if (ok && !foreign) note_use(fd, &st);
     close(fd);
-    return ok ? FOUND : DAMAGED;
+    return foreign ? FOREIGN : ok ? FOUND : DAMAGED;
 }
 
 /* ---- the store ---- */
@@ -189,12 +210,13 @@ static bool get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
     kt__disk_name(b, name);
     found result = read_block(d, b, name);
     if (result == FOUND) kt__kv_block_write(kv, page, d->read_file + HEADER_BYTES);
-    if (result == DAMAGED) (void)unlinkat(d->dir, name, 0); /* so that it can be written again */
+    bool unusable = result == DAMAGED || result == FOREIGN;
+    if (unusable) (void)unlinkat(d->dir, name, 0); /* so that it can be written again */
     pthread_mutex_lock(&d->lock);
     d->stats.n_found += result == FOUND;
-    d->stats.n_missed += result == ABSENT;
+    d->stats.n_missed += result == ABSENT || result == FOREIGN;
     d->stats.n_damaged += result == DAMAGED;
-    d->distrust |= result == DAMAGED;
+    d->distrust |= unusable;
     if (result == FOUND) d->stats.bytes_read += d->file_bytes;
     pthread_mutex_unlock(&d->lock);
     return result == FOUND;
@@ -296,7 +318,7 @@ static wrote write_slot(kt__disk *d, slot *s, bool distrust) {
     kt__disk_name(&s->block, name);
     if (!distrust && utimensat(d->dir, name, times, AT_SYMLINK_NOFOLLOW) == 0) return PRESENT;
     frame(d, &s->block, s->file);
-    sign(s->file, d->block_bytes);
+    sign(d, s->file);
     return write_new(d, s, name);
 }
 
@@ -480,6 +502,8 @@ kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape
     d->file_bytes = HEADER_BYTES + d->block_bytes;
     d->max_bytes = params->max_bytes ? params->max_bytes : DEFAULT_BYTES;
     d->binding = kt__hash_bytes(SEED, params->binding, params->n_binding);
+    d->full_hash = params->full_hash;
+    d->full_hash_user = params->full_hash_user;
     d->log = params->log;
     d->path = kt__strdup(params->dir);
     if (!d->path) {

@@ -7,7 +7,8 @@
  * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options. A
  * file is written under a temporary name and renamed, and carries digests of its header and its
  * block: a process may be killed at any moment, and several may use one directory, without a lock.
- * What is damaged, cut short or of something else is not found, and removed. Files are read, not
+ * What is damaged, cut short or of something else is not found, and removed; so is a block whose
+ * model had another hash of all its bytes than this one, where both are known. Files are read, not
  * mapped: one that is truncated meanwhile is a short read.
  *
  * Least recently used first: a file's time of modification is its last use. A block is as recent as
@@ -26,12 +27,18 @@
 
 typedef struct kt__disk kt__disk;
 
+enum { KT__DISK_HASH_BYTES = 32 };
+
 typedef struct kt__disk_params {
     const char *dir;
     uint64_t max_bytes;   /* of all files in dir; 0: 8 GiB */
     uint64_t queue_bytes; /* 0: 32 MiB, but 40 blocks at least */
     const void *binding;  /* what every block depends on beside its key */
     size_t n_binding;
+    /* The hash of the model's files, or zeros while it is not known; called by any thread, with no
+     * lock held. NULL: never known. */
+    void (*full_hash)(void *user, uint8_t out[KT__DISK_HASH_BYTES]);
+    void *full_hash_user;
     kt__log *log; /* NULL: silent */
 } kt__disk_params;
 

@@ -37,12 +37,14 @@ enum {
     AT_FILE_BYTES = AT_N_LOGITS + 8,
     AT_SECTIONS = AT_FILE_BYTES + 8, /* 3 x (offset, bytes, digest) */
     SECTION_BYTES = 48,
+    AT_FULL_HASH = AT_SECTIONS + 3 * SECTION_BYTES, /* zeros in files of before there was one */
     AT_DIGEST = HEADER_BYTES - 32
 };
 
 typedef enum section_kind { TOKENS, LOGITS, PAGES, N_SECTIONS } section_kind;
 static const char *const section_names[] = {"tokens", "logits", "pages"};
-_Static_assert(AT_SECTIONS + N_SECTIONS * SECTION_BYTES <= AT_DIGEST, "header");
+_Static_assert(AT_SECTIONS + N_SECTIONS * SECTION_BYTES <= AT_FULL_HASH, "header");
+_Static_assert(AT_FULL_HASH + KT__KV_IMAGE_HASH <= AT_DIGEST, "header");
 
 typedef struct section {
     uint64_t offset, bytes;
@@ -129,6 +131,7 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
         kt__io_put(at + 8, l->sections[i].bytes, 8);
         put_digest(at + 16, l->sections[i].digest);
     }
+    memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
     put_digest(out + AT_DIGEST, kt__hash_bytes(SEED, out, AT_DIGEST));
 }
 
@@ -311,6 +314,7 @@ static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
     KT__TRY(check_shape(f, h, err));
     KT__TRY(check_layout(f, h, (uint64_t)st.st_size, err));
     memcpy(f->info.binding, h + AT_BINDING, sizeof f->info.binding);
+    memcpy(f->info.full_hash, h + AT_FULL_HASH, sizeof f->info.full_hash);
 out:
     return status;
 }

@@ -5,21 +5,23 @@
  * written the table's pages may not change, while one is loaded nobody else may see them.
  *
  * Format, little-endian: a header of 512 bytes (magic, version, byte order, binding, shape, number
- * of positions and logits, size of the file; offset, size and digest of each section; digest of all
- * that), tokens i32 [n_pos], logits f32 [n_logits], and from a multiple of 4096 on the pages in
- * order, as kt__kv_block_read gives them, with zeros in slots beyond n_pos. No size that a file
- * states is used before it was found equal to what its shape and n_pos make it. */
+ * of positions and logits, size of the file; offset, size and digest of each section; hash of the
+ * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
+ * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
+ * beyond n_pos. No size that a file states is used before it was found equal to what its shape and
+ * n_pos make it. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
 
 #include "kv/kv.h"
 
-enum { KT__KV_IMAGE_BINDING = 128 };
+enum { KT__KV_IMAGE_BINDING = 128, KT__KV_IMAGE_HASH = 32 };
 
 typedef struct kt__kv_image {
     uint8_t binding[KT__KV_IMAGE_BINDING]; /* what the K/V depends on beside the tokens */
     int64_t n_pos;                         /* at least 1 */
     int64_t n_logits;                      /* 0: none */
+    uint8_t full_hash[KT__KV_IMAGE_HASH];  /* of the model's files; zeros: was not known */
 } kt__kv_image;
 
 /* ids[n_pos], logits[n_logits]. On an error path holds what it held before. */

@@ -1,6 +1,7 @@
 #include "kv/io.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 bool kt__io_write(int fd, const void *data, size_t n) {
@@ -40,6 +41,16 @@ bool kt__io_read_at(int fd, void *data, size_t n, uint64_t at) {
         n -= (size_t)got;
     }
     return true;
+}
+
+static bool is_known(const uint8_t *hash, size_t n) {
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++) any |= hash[i];
+    return any != 0;
+}
+
+bool kt__io_hashes_differ(const uint8_t *a, const uint8_t *b, size_t n) {
+    return is_known(a, n) && is_known(b, n) && memcmp(a, b, n) != 0;
 }
 
 void kt__io_put(uint8_t *out, uint64_t x, int n_bytes) {

@@ -1,0 +1,87 @@
+#include "host/aside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum { PAGE = 4096 };
+
+/* Another open file of the same inode: advice to it does not reach the mapping's. */
+static int open_again(const kt__filemap *map) {
+    char link[32];
+    struct stat was, is;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", map->fd);
+    int fd = open(link, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fd = open(map->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return -1;
+    if (fstat(map->fd, &was) == 0 && fstat(fd, &is) == 0 && was.st_dev == is.st_dev &&
+        was.st_ino == is.st_ino)
+        return fd;
+    close(fd);
+    errno = ESTALE;
+    return -1;
+}
+
+kt_status kt__aside_open(const kt__filemap *map, kt__aside *out, kt_error *err) {
+    *out = (kt__aside){.map = map, .fd = -1};
+    if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
+    out->fd = open_again(map);
+    if (out->fd < 0) {
+        return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
+                           strerror(errno));
+    }
+    /* no reading beyond what is asked for: it would look as if it had been there */
+    (void)posix_fadvise(out->fd, 0, 0, POSIX_FADV_RANDOM);
+    return KT_OK;
+}
+
+void kt__aside_close(kt__aside *a) {
+    if (a->fd >= 0) close(a->fd);
+    a->fd = -1;
+}
+
+static size_t n_pages(const kt__aside *a) {
+    return (a->n + PAGE - 1) / PAGE;
+}
+
+void kt__aside_begin(kt__aside *a, uint64_t at, size_t n) {
+    a->at = at;
+    a->n = n;
+    bool all = true;
+    void *where = (void *)(uintptr_t)(a->map->data + at);
+    /* who may not know (another's file) is told that all pages are there, and drops none */
+    if (sysconf(_SC_PAGESIZE) != PAGE || mincore(where, n, a->present) != 0)
+        memset(a->present, 1, sizeof a->present);
+    for (size_t i = 0; i < n_pages(a); i++) all &= a->present[i] & 1;
+    if (!all) (void)posix_fadvise(a->fd, (off_t)at, (off_t)n, POSIX_FADV_WILLNEED);
+}
+
+bool kt__aside_read(kt__aside *a, uint64_t at, void *data, size_t n) {
+    uint8_t *p = data;
+    while (n) {
+        ssize_t got = pread(a->fd, p, n, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        p += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+void kt__aside_end(kt__aside *a) {
+    size_t pages = n_pages(a);
+    for (size_t i = 0, end; i < pages; i = end) {
+        for (end = i + 1; end < pages && (a->present[end] & 1) == (a->present[i] & 1);) end++;
+        if (a->present[i] & 1) continue;
+        (void)posix_fadvise(a->fd, (off_t)(a->at + i * PAGE), (off_t)((end - i) * PAGE),
+                            POSIX_FADV_DONTNEED);
+    }
+    a->n = 0;
+}
