@@ -1,10 +1,12 @@
-/* Time of one sampled token at a large vocabulary, chain by chain: bench_sample [N_VOCAB]. */
+/* Time of one sampled token at a large vocabulary, chain by chain, and of the mask of an answer
+ * held to JSON, place by place: bench_sample [N_VOCAB [json]]. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
-#include "sample/sample.h"
+#include "sample/json_mask.h"
 
 static double uniform(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -34,6 +36,119 @@ static void bench(const char *name, const kt_sampling *p, const float *logits, i
     kt__sampler_free(s);
 }
 
+/* ---- answers held to JSON ---- */
+
+typedef struct words {
+    char *text; /* all tokens, one after the other */
+    uint32_t *at;
+    int n;
+} words;
+
+static const char *word_bytes(void *ctx, int32_t id, size_t *len) {
+    const words *w = ctx;
+    *len = w->at[id + 1] - w->at[id];
+    return w->text + w->at[id];
+}
+
+/* As large vocabularies of code and text are: six in ten are a word with a blank before it, then
+ * words, other scripts with parts of characters among them, and runs of signs and blanks. */
+static void make_words(words *w, int n) {
+    static const char signs[] = "\"\\{}[]:,.;()<>=+-*/_#'!?\n\n\t  ";
+    uint64_t state = 7;
+    w->n = n;
+    w->text = malloc((size_t)n * 24);
+    w->at = malloc(((size_t)n + 1) * sizeof *w->at);
+    if (!w->text || !w->at) exit(1);
+    uint32_t at = 0;
+    for (int i = 0; i < n; i++) {
+        double kind = uniform(&state);
+        int len = 2 + (int)(uniform(&state) * 8);
+        w->at[i] = at;
+        if (i < 256) {
+            w->text[at++] = (char)i;
+            continue;
+        }
+        if (kind < 0.6) w->text[at++] = ' ';
+        for (int k = 0; k < len; k++) {
+            double u = uniform(&state);
+            if (kind < 0.75) {
+                w->text[at++] = (char)('a' + (int)(u * u * 26));
+            } else if (kind < 0.93) {
+                w->text[at++] = (char)(0xe4 + (int)(u * 5));
+                w->text[at++] = (char)(0x80 + (int)(uniform(&state) * 64));
+                if (k + 1 < len || u < 0.95) w->text[at++] = (char)(0x80 + (int)(u * 640) % 64);
+                k += 2;
+            } else {
+                w->text[at++] = signs[(int)(u * (sizeof signs - 1))];
+            }
+        }
+    }
+    w->at[n] = at;
+}
+
+static void mask_plainly(const words *w, const kt__json_state *state, const float *logits,
+                         float *masked) {
+    for (int i = 0; i < w->n; i++) {
+        kt__json_state s = *state;
+        size_t len = w->at[i + 1] - w->at[i];
+        bool may = len > 0 && kt__json_state_feed(&s, w->text + w->at[i], len);
+        masked[i] = may ? logits[i] : -INFINITY;
+    }
+}
+
+static void bench_json(const float *logits, int n) {
+    static const char *const texts[] = {"",
+                                        "{",
+                                        "{\"k",
+                                        "{\"k\"",
+                                        "{\"k\":",
+                                        "{\"k\":\"v",
+                                        "{\"k\":\"v\\",
+                                        "{\"k\":\"v\xe4",
+                                        "{\"k\":1",
+                                        "{\"k\":tr",
+                                        "{\"k\":[1,{\"a\":\"",
+                                        "{\"k\":\"v\"",
+                                        "{\"k\":1,"};
+    enum { RUNS = 51 };
+    words w;
+    kt__json_mask *mask;
+    make_words(&w, n);
+    const kt__sampler_vocab vocab = {word_bytes, &w};
+    float *plain = malloc((size_t)n * sizeof *plain), *masked = malloc((size_t)n * sizeof *masked);
+    int64_t begin = kt__now_ns();
+    if (!plain || !masked || kt__json_mask_create(&vocab, n, &mask, NULL) != KT_OK) exit(1);
+    printf("%-34s %9.1f us\n", "JSON: the vocabulary's index",
+           (double)(kt__now_ns() - begin) / 1e3);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        double us[RUNS], plain_us[3];
+        kt__json_state s;
+        char name[64];
+        kt__json_state_init(&s);
+        if (!kt__json_state_feed(&s, texts[t], strlen(texts[t]))) exit(1);
+        for (int i = 0; i < 3; i++) {
+            begin = kt__now_ns();
+            mask_plainly(&w, &s, logits, plain);
+            plain_us[i] = (double)(kt__now_ns() - begin) / 1e3;
+        }
+        for (int i = 0; i < RUNS; i++) {
+            begin = kt__now_ns();
+            kt__json_mask_apply(mask, &s, logits, masked);
+            us[i] = (double)(kt__now_ns() - begin) / 1e3;
+        }
+        if (memcmp(plain, masked, (size_t)n * sizeof *plain) != 0) exit(1);
+        qsort(us, RUNS, sizeof *us, compare);
+        snprintf(name, sizeof name, "JSON after %s", texts[t]);
+        printf("%-34s %9.1f us (fastest %.1f, every token fed %.0f)\n", name, us[RUNS / 2], us[0],
+               plain_us[1]);
+    }
+    kt__json_mask_free(mask);
+    free(plain);
+    free(masked);
+    free(w.text);
+    free(w.at);
+}
+
 int main(int argc, char **argv) {
     int n = argc > 1 ? atoi(argv[1]) : 151936;
     float *logits = malloc((size_t)(n > 0 ? n : 1) * sizeof *logits);
@@ -43,6 +158,8 @@ int main(int argc, char **argv) {
         double u = 1.0 - uniform(&state), v = uniform(&state);
         logits[i] = (float)(2.5 * sqrt(-2 * log(u)) * cos(6.283185307 * v));
     }
+    bench_json(logits, n);
+    if (argc > 2) return 0;
     kt_sampling base = kt_sampling_default(), p = base;
     base.seed = p.seed = 1;
     bench("default chain", &p, logits, n);

@@ -1,10 +1,9 @@
 #include "engine/answer.h"
 
-#include <math.h> /* INFINITY only */
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "sample/json_mask.h"
 
 enum {
     MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */
@@ -70,15 +69,6 @@ void kt__answer_accept(kt__answer *a, int32_t id) {
 
 /* ---- JSON ---- */
 
-kt_status kt__answer_hold_to_json(kt__answer *a, kt_error *err) {
-    if (!a->engine->model->tok)
-        return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: its answers have no text",
-                        a->engine->model->info.path);
-    a->is_json = true;
-    kt__json_state_init(&a->json);
-    return KT_OK;
-}
-
 /* Only tokens that write something can bring the text forward. */
 static bool writes_text(const kt__tokenizer *tok, int32_t id) {
     switch (kt__tokenizer_token_attr(tok, id)) {
@@ -90,19 +80,39 @@ static bool writes_text(const kt__tokenizer *tok, int32_t id) {
     }
 }
 
-static bool may_follow(const kt__answer *a, int32_t id) {
-    const kt__tokenizer *tok = a->engine->model->tok;
-    kt__str bytes = kt__tokenizer_token_bytes(tok, id);
-    kt__json_state state = a->json;
-    return bytes.len > 0 && writes_text(tok, id) && !kt__tokenizer_is_eog(tok, id) &&
-           kt__json_state_feed(&state, bytes.s, bytes.len);
+static const char *json_bytes(void *ctx, int32_t id, size_t *len) {
+    const kt__tokenizer *tok = ctx;
+    bool is_text = writes_text(tok, id) && !kt__tokenizer_is_eog(tok, id);
+    kt__str bytes = is_text ? kt__tokenizer_token_bytes(tok, id) : (kt__str){"", 0};
+    *len = bytes.len;
+    return bytes.s;
+}
+
+/* The model's mask, made by the first who asks. */
+static kt_status need_mask(kt_model *model, kt_error *err) {
+    kt__json_mask *mask, *first = NULL;
+    if (atomic_load(&model->json_mask)) return KT_OK;
+    const kt__sampler_vocab vocab = {json_bytes, model->tok};
+    kt_status status = kt__json_mask_create(&vocab, model->net->hp.n_vocab, &mask, err);
+    if (status != KT_OK || atomic_compare_exchange_strong(&model->json_mask, &first, mask))
+        return status;
+    kt__json_mask_free(mask); /* another one was faster */
+    return KT_OK;
+}
+
+kt_status kt__answer_hold_to_json(kt__answer *a, kt_error *err) {
+    if (!a->engine->model->tok)
+        return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: its answers have no text",
+                        a->engine->model->info.path);
+    a->is_json = true;
+    kt__json_state_init(&a->json);
+    return need_mask(a->engine->model, err);
 }
 
 /* A copy of the logits in which what may not follow is forbidden. */
 static const float *mask_logits(const kt__answer *a, const float *logits) {
-    int32_t n_vocab = a->engine->model->net->hp.n_vocab;
     float *masked = a->engine->masked;
-    for (int32_t i = 0; i < n_vocab; i++) masked[i] = may_follow(a, i) ? logits[i] : -INFINITY;
+    kt__json_mask_apply(atomic_load(&a->engine->model->json_mask), &a->json, logits, masked);
     return masked;
 }
 

@@ -62,7 +62,8 @@ struct kt_model {
     kt_model_info info;
     atomic_int n_charged; /* engines that have charged its weights to the context */
     kt__full_hash *full_hash;
-    char *strings[5]; /* owned strings of info */
+    _Atomic(struct kt__json_mask *) json_mask; /* made for the first answer that needs it */
+    char *strings[5];                          /* owned strings of info */
 };
 
 /* What happens outside batches. */

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "sample/json_mask.h"
 
 kt_model_params kt_model_params_default(void) {
     return (kt_model_params){
@@ -204,6 +205,7 @@ kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_mode
 void kt_model_close(kt_model *model) {
     if (!model) return;
     kt__full_hash_destroy(model->full_hash);
+    kt__json_mask_free(atomic_load(&model->json_mask));
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
     kt__net_free(model->net);

@@ -20,7 +20,7 @@ enum {
     OUT_ROWS = 32,
     STEP_ROWS = 32,             /* of decode steps with speculation */
     PROCESS_BYTES = 20 << 20,   /* code, libraries, stacks, what tables do not say */
-    VOCAB_ENTRY_BYTES = 160,    /* tokenizer and sampler scratch */
+    VOCAB_ENTRY_BYTES = 172,    /* tokenizer, sampler scratch, JSON mask */
     REQUEST_BYTES = 48 << 10,   /* buffers of a request, beside its tokens */
     INDEX_ENTRY_BYTES = 3 * 144 /* prefix index, per page */
 };

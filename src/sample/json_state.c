@@ -32,6 +32,16 @@ bool kt__json_state_done(const kt__json_state *s) {
     return s->where == AT_END;
 }
 
+kt__json_place kt__json_state_place(const kt__json_state *s) {
+    switch (s->where) {
+    case IN_KEY:
+    case IN_STRING: return s->count == 0 ? KT__JSON_IN_STRING : KT__JSON_IN_CHARACTER;
+    case IN_KEY_ESCAPE:
+    case IN_ESCAPE: return KT__JSON_IN_CHARACTER;
+    default: return KT__JSON_OUTSIDE;
+    }
+}
+
 static bool go(kt__json_state *s, where to) {
     s->where = (uint8_t)to;
     return true;

@@ -24,4 +24,11 @@ void kt__json_state_init(kt__json_state *state);
 bool kt__json_state_feed(kt__json_state *state, const char *bytes, size_t n);
 bool kt__json_state_done(const kt__json_state *state); /* the object is closed */
 
+typedef enum kt__json_place {
+    KT__JSON_OUTSIDE,
+    KT__JSON_IN_STRING, /* of a key or a value, between two characters */
+    KT__JSON_IN_CHARACTER
+} kt__json_place;
+kt__json_place kt__json_state_place(const kt__json_state *state);
+
 #endif
