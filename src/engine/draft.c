@@ -7,7 +7,8 @@
 #include "base/error.h"
 
 enum {
-    ROWS = 64,       /* of a draft batch: what it follows a step */
+    ROWS = 64,       /* of a draft batch: what it follows a step, at most */
+    READY_ROWS = 2,  /* behind an answer: the last step's tokens, part of proposing */
     REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
 };
 
@@ -21,8 +22,8 @@ struct kt__draft {
     int32_t *ids;          /* [ROWS] */
     int32_t *out_rows;     /* [n_lanes] */
     kt__draft_ask **ready; /* [n_lanes] those that have been followed */
-    double step_us;        /* of a step with a row for each; 0: not measured */
-    double usual_right;    /* of all answers */
+    kt__draft_gate gate;
+    double usual_right; /* of all answers */
     int resting;
 };
 
@@ -90,6 +91,8 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     d->model = model;
     d->n_lanes = engine->params.n_parallel;
     d->usual_right = 0.6;
+    kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
+                                      (double)engine->model->info.decode_bytes);
     KT__TRY(kt__kv_create(&shape, n_pages_for(&engine->params), &d->kv, err));
     KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &d->fwd, err));
     d->segs = kt__calloc(lanes, sizeof *d->segs);
@@ -144,14 +147,15 @@ static bool run(kt__draft *d, const kt__batch *batch) {
     return kt__engine_run_batch(d->engine, &run, &done, &err) == KT_OK;
 }
 
-/* Follows the answers up to their last token, at most ROWS rows in all; those that get there are
- * ready, and get their first proposal. */
+/* Follows the answers that are asked for up to their last token, at most ROWS rows in all; those
+ * that get there get their first proposal. Returns how many. */
 static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
     kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
     int n_ready = 0;
     for (int i = 0; i < n; i++) {
         kt__draft_ask *ask = &asks[i];
         kt__draft_seq *seq = ask->seq;
+        if (!ask->ready) continue;
         int32_t rows = ask->n_tok - seq->n_done, room = ROWS - b.n_tok;
         if (rows > room) rows = room;
         if (rows <= 0) continue;
@@ -166,7 +170,9 @@ static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
         d->ready[n_ready++] = ask;
     }
     if (b.n_tok == 0 || run(d, &b)) return n_ready;
-    for (int i = 0; i < n; i++) kt__draft_seq_trim(d, asks[i].seq, 0);
+    for (int i = 0; i < n; i++) {
+        if (asks[i].ready) kt__draft_seq_trim(d, asks[i].seq, 0);
+    }
     return 0;
 }
 
@@ -193,62 +199,99 @@ static bool step(kt__draft *d, int n_ready) {
         seq->n_done++;
     }
     b.n_tok = b.n_seg = b.n_out = n_ready;
+    return run(d, &b);
+}
+
+/* k proposals for each that is ready. */
+static void draft(kt__draft *d, kt__draft_ask *asks, int n, int k, const kt__draft_step *verify) {
     int64_t begin_us = kt__now_us();
-    if (!run(d, &b)) return false;
-    double us = (double)(kt__now_us() - begin_us);
-    d->step_us = d->step_us > 0 ? d->step_us + 0.15 * (us - d->step_us) : us;
-    return true;
-}
-
-/* ---- whether it pays ---- */
-
-/* Proposals for each of n answers that give the most tokens a second; 0: none does. */
-static int choose(const kt__draft *d, const kt__draft_ask *asks, int n, int most,
-                  const kt__spec_costs *costs, int rows, double tokens) {
-    const double least_gain = 1.05;
-    double base = kt__spec_cost(costs, rows), right = 0, extra = 0, chance = 1;
-    if (base <= 0) return 0;
-    for (int i = 0; i < n; i++) right += asks[i].seq->right / n;
-    double step_us = d->step_us > 0 ? d->step_us : base / 4;
-    double best_rate = tokens / base * least_gain;
-    int best = 0;
-    for (int k = 1; k <= most; k++) {
-        chance *= right;
-        extra += chance * n;
-        double rate = (tokens + extra) / (kt__spec_cost(costs, rows + n * k) + k * step_us);
-        if (rate > best_rate) best_rate = rate, best = k;
+    int n_ready = follow(d, asks, n), steps = 1;
+    if (n_ready > 0) {
+        take_ids(d, n_ready);
+        for (; steps < k && step(d, n_ready); steps++) take_ids(d, n_ready);
+        kt__draft_gate_verify(&d->gate, verify, n_ready * steps);
     }
-    return best;
+    kt__draft_gate_drafted(&d->gate, steps, (double)(kt__now_us() - begin_us));
 }
 
-void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__spec_costs *costs,
-                       int rows, double tokens, bool eager) {
-    int most = n > 0 ? asks[0].most : 0;
+/* Some rows of an answer's text, but its last token. */
+static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
+    kt__draft_seq *seq = ask->seq;
+    kt__seg seg = {&seq->table, seq->n_done, 0, rows};
+    kt__batch b = {.n_tok = rows, .ids = d->ids, .segs = &seg, .n_seg = 1, .out_rows = d->out_rows};
+    int64_t begin_us = kt__now_us();
+    if (kt__kv_table_grow(d->kv, &seq->table, seq->n_done, seq->n_done + rows, NULL) != KT_OK)
+        return;
+    memcpy(d->ids, ask->tokens + seq->n_done, (size_t)rows * sizeof *d->ids);
+    seq->n_done += rows;
+    if (!run(d, &b)) kt__draft_seq_trim(d, seq, 0);
+    kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
+}
+
+/* The first of the answers behind that is worth it; one a step. */
+static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__draft_step *verify) {
     for (int i = 0; i < n; i++) {
-        asks[i].n = 0;
-        if (asks[i].most < most) most = asks[i].most;
-        if (asks[i].seq->right <= 0) asks[i].seq->right = d->usual_right;
+        const kt__draft_ask *ask = &asks[i];
+        const kt__draft_lag lag = {.rows = ask->n_tok - 1 - ask->seq->n_done,
+                                   .n_got = ask->n_got,
+                                   .n_left = ask->n_left,
+                                   .most = ask->most,
+                                   .right = ask->seq->right};
+        if (ask->ready || !kt__draft_gate_covers(&d->gate, verify, &lag)) continue;
+        int most = lag.rows < ROWS ? lag.rows : ROWS;
+        follow_some(d, ask, kt__draft_gate_slice(&d->gate, verify, most));
+        return;
     }
-    if (most <= 0) return;
+}
+
+/* ---- proposing ---- */
+
+/* It does not pay now: later it is tried again. */
+static void rest(kt__draft *d, const kt__draft_ask *asks, int n) {
+    d->resting = REST_STEPS;
+    for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (0.5 - asks[i].seq->right);
+}
+
+void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft_step *verify,
+                       bool eager) {
+    int most = INT32_MAX, n_ready = 0, k;
+    double right = 0;
+    d->gate.base_us = 0; /* a step that was not computed is not charged */
+    for (int i = 0; i < n; i++) {
+        kt__draft_ask *ask = &asks[i];
+        if (ask->seq->right <= 0) ask->seq->right = d->usual_right;
+        ask->n = 0;
+        ask->ready = eager || ask->n_tok - ask->seq->n_done <= READY_ROWS;
+        if (!ask->ready) continue;
+        n_ready++;
+        right += ask->seq->right;
+        if (ask->most < most) most = ask->most;
+    }
     if (d->resting > 0 && !eager) {
         d->resting--;
         return;
     }
-    int k = eager ? most : choose(d, asks, n, most, costs, rows, tokens);
-    if (k == 0) {
-        d->resting = REST_STEPS;
-        for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (0.5 - asks[i].seq->right);
-        return;
+    if (n_ready > 0) {
+        right /= n_ready;
+        k = eager ? most : kt__draft_gate_choose(&d->gate, verify, right, n_ready, most);
+        if (k > 0) {
+            draft(d, asks, n, k, verify);
+        } else if (!kt__draft_gate_pays(&d->gate, verify, right, n_ready, most)) {
+            rest(d, asks, n);
+            return;
+        }
     }
-    int n_ready = follow(d, asks, n);
-    if (n_ready == 0) return;
-    take_ids(d, n_ready);
-    for (int j = 1; j < k && step(d, n_ready); j++) take_ids(d, n_ready);
+    if (!eager) catch_up(d, asks, n, verify);
+}
+
+void kt__draft_stepped(kt__draft *d, int64_t us) {
+    kt__draft_gate_stepped(&d->gate, (double)us);
 }
 
 void kt__draft_learn(kt__draft *d, kt__draft_seq *seq, int32_t n_tok, int n_drafted,
                      int n_accepted) {
     const double rate = 0.1;
+    kt__draft_gate_accepted(&d->gate, n_accepted);
     for (int i = 0; i < n_accepted; i++) seq->right += rate * (1 - seq->right);
     if (n_accepted < n_drafted) seq->right -= rate * seq->right;
     d->usual_right += 0.05 * (seq->right - d->usual_right);

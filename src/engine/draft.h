@@ -1,14 +1,13 @@
 /* A draft model: proposals from a smaller model with the same vocabulary.
  *
- * Owns: that model's forward pass and K/V store, how far it has followed each answer, the measured
- * time of its steps, and whether asking it pays. What it proposes is verified like any proposal
- * (spec.h): it can cost time, never change an answer. With the engine's turn. No allocation after
- * creation. */
+ * Owns: that model's forward pass and K/V store, and how far it has followed each answer. Whether
+ * that pays is up to draft_gate.h. What it proposes is verified like any proposal (spec.h): it can
+ * cost time, never change an answer. With the engine's turn. No allocation after creation. */
 #ifndef KT_ENGINE_DRAFT_H
 #define KT_ENGINE_DRAFT_H
 
+#include "engine/draft_gate.h"
 #include "engine/engine.h"
-#include "engine/spec.h"
 
 typedef struct kt__draft kt__draft;
 
@@ -27,17 +26,19 @@ void kt__draft_seq_trim(kt__draft *draft, kt__draft_seq *seq, int64_t n_keep);
 typedef struct kt__draft_ask {
     kt__draft_seq *seq;
     const int32_t *tokens;
-    int32_t n_tok;
-    int most;     /* proposals that may be used */
-    int32_t *ids; /* [most] out */
-    int n;        /* out */
+    int32_t n_tok, n_got, n_left; /* known; of these, of the answer; that may come at most */
+    int most;                     /* proposals that may be used */
+    int32_t *ids;                 /* [most] out */
+    int n;                        /* out */
+    bool ready;                   /* the draft model's own: it has followed the answer */
 } kt__draft_ask;
 
-/* Proposals for asks[n], as many as pay: `rows` are in the verifying step without them, and bring
- * `tokens`. An answer that the draft model has not followed yet gets none until it has, some rows a
- * step. */
-void kt__draft_propose(kt__draft *draft, kt__draft_ask *asks, int n, const kt__spec_costs *costs,
-                       int rows, double tokens, bool eager);
+/* Proposals for asks[n], as many as pay. An answer that the draft model has not followed gets none
+ * until it has: where that pays, some rows a step. eager: all is followed at once and asked. */
+void kt__draft_propose(kt__draft *draft, kt__draft_ask *asks, int n, const kt__draft_step *step,
+                       bool eager);
+/* A step of the model took so long. */
+void kt__draft_stepped(kt__draft *draft, int64_t us);
 /* What became of it: n_tok tokens were known when it was asked, n_drafted were verified, the first
  * n_accepted were right. */
 void kt__draft_learn(kt__draft *draft, kt__draft_seq *seq, int32_t n_tok, int n_drafted,

@@ -81,10 +81,13 @@ static void ask_draft(kt__proposer *p, const kt__propose_ask *asks, int n, int r
         p->asks[k++] = (kt__draft_ask){.seq = asks[i].draft_seq,
                                        .tokens = asks[i].tokens,
                                        .n_tok = asks[i].n_tok,
+                                       .n_got = asks[i].n_tok - asks[i].to->n_first + 1,
+                                       .n_left = asks[i].n_left,
                                        .most = most,
                                        .ids = asks[i].to->ids};
     }
-    kt__draft_propose(p->draft, p->asks, k, &p->costs, rows, tokens, p->eager);
+    const kt__draft_step step = {&p->costs, rows, tokens};
+    kt__draft_propose(p->draft, p->asks, k, &step, p->eager);
     k = 0;
     for (int i = 0; i < n; i++) {
         if (!asks[i].to->asked) continue;
@@ -100,6 +103,7 @@ void kt__propose(kt__proposer *p, const kt__propose_ask *asks, int n, int rows_m
         asks[i].to->n = 0;
         asks[i].to->asked = false;
         asks[i].to->n_tok = asks[i].n_tok;
+        if (asks[i].to->n_first == 0) asks[i].to->n_first = asks[i].n_tok;
     }
     if (p->engine->params.n_draft <= 0) return;
     for (int i = 0; i < n; i++) look_up(p, &asks[i], rows_max - rows, &rows, &tokens);
@@ -110,6 +114,7 @@ void kt__propose(kt__proposer *p, const kt__propose_ask *asks, int n, int rows_m
 
 void kt__proposer_measure(kt__proposer *p, int rows, int64_t us) {
     kt__spec_measure(&p->costs, rows, us);
+    if (p->draft) kt__draft_stepped(p->draft, us);
 }
 
 void kt__proposer_learn(kt__proposer *p, kt__proposals *made, kt__draft_seq *draft_seq,

@@ -21,9 +21,10 @@ void kt__proposer_set_eager(kt__proposer *proposer, bool eager);
 typedef struct kt__proposals {
     kt__spec_state spec;
     int32_t ids[KT__DRAFTS_MAX];
-    int n, match;  /* their number; by n-grams: the match, else 0 */
-    int32_t n_tok; /* tokens that were known when they were made */
-    bool asked;    /* the draft model was */
+    int n, match;    /* their number; by n-grams: the match, else 0 */
+    int32_t n_tok;   /* tokens that were known when they were made */
+    int32_t n_first; /* and for the answer's first step */
+    bool asked;      /* the draft model was */
 } kt__proposals;
 
 /* An answer begins as the engine's other answers went. */
@@ -34,7 +35,8 @@ typedef struct kt__propose_ask {
     kt__draft_seq *draft_seq;
     const int32_t *tokens; /* [n_tok], the last of them not computed yet */
     int32_t n_tok;
-    int most; /* proposals that the answer has room for */
+    int32_t n_left; /* that may come, at most */
+    int most;       /* proposals that the answer has room for */
 } kt__propose_ask;
 
 /* Proposals for asks[n], n being the answers of a step that takes rows_max rows. */

@@ -160,14 +160,13 @@ static kt_status evaluate_prompt(stepped *req, kt_error *err) {
     return status;
 }
 
-/* Proposals that there is room for. */
-static int room_for(const stepped *req) {
-    const kt_engine_params *p = &req->seq->engine->params;
+/* Tokens that may come behind the one of this step. */
+static int32_t left_for(const stepped *req) {
     const kt__answer *a = &req->answer;
-    int room = p->n_draft, left = p->n_ctx - (int32_t)req->seq->n_pos - 1;
+    int32_t left = req->seq->engine->params.n_ctx - (int32_t)req->seq->n_pos - 1;
     if (a->n_predict >= 0 && a->n_predict - a->n_generated - 1 < left)
         left = a->n_predict - a->n_generated - 1;
-    return room < left ? room : left;
+    return left;
 }
 
 /* A step with the last token and, where that pays, proposals behind it. */
@@ -175,13 +174,14 @@ static kt_status run_step(stepped *req, bool propose, kt_error *err) {
     kt_seq *seq = req->seq;
     kt_engine *engine = seq->engine;
     kt__proposals *p = &req->proposals;
-    int32_t ids[1 + KT__DRAFTS_MAX];
+    int32_t ids[1 + KT__DRAFTS_MAX], left = left_for(req), room = engine->params.n_draft;
     seq->tokens[seq->n_pos] = req->last;
     const kt__propose_ask ask = {.to = p,
                                  .draft_seq = &seq->draft_seq,
                                  .tokens = seq->tokens,
                                  .n_tok = (int32_t)seq->n_pos + 1,
-                                 .most = room_for(req)};
+                                 .n_left = left,
+                                 .most = room < left ? room : left};
     kt__propose(engine->proposer, &ask, 1, propose ? engine->step_rows : 1);
     ids[0] = req->last;
     memcpy(ids + 1, p->ids, (size_t)p->n * sizeof *ids);

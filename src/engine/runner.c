@@ -231,22 +231,23 @@ static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_
 
 /* ---- decode steps ---- */
 
-/* Proposals that an answer has room for. */
-static int room_for(const kt__runner *r, const kt__choice *c) {
+/* Tokens that may come behind the one of this step. */
+static int32_t left_for(const kt__runner *r, const kt__choice *c) {
     const kt__task *task = &c->task;
-    int room = r->engine->params.n_draft, left = r->engine->params.n_ctx - task->n_done - 1;
-    if (c->cap - task->n_tok - 1 < left) left = c->cap - task->n_tok - 1;
-    return room < left ? room : left;
+    int32_t left = r->engine->params.n_ctx - task->n_done - 1;
+    return c->cap - task->n_tok - 1 < left ? c->cap - task->n_tok - 1 : left;
 }
 
 static void propose(kt__runner *r, kt__task *const *tasks, int n) {
     for (int i = 0; i < n; i++) {
         kt__choice *c = kt__choice_of(tasks[i]);
+        int32_t left = left_for(r, c), room = r->engine->params.n_draft;
         r->asks[i] = (kt__propose_ask){.to = &c->proposals,
                                        .draft_seq = &c->draft_seq,
                                        .tokens = c->tokens,
                                        .n_tok = tasks[i]->n_tok,
-                                       .most = room_for(r, c)};
+                                       .n_left = left,
+                                       .most = room < left ? room : left};
     }
     kt__propose(r->engine->proposer, r->asks, n, r->no_drafts ? n : r->engine->step_rows);
 }

@@ -1,0 +1,148 @@
+/* The gate of the draft model over a simulated clock: however long prompts and answers are, however
+ * dear the draft model and however wrong, drafting costs a hundredth of the time at most; where it
+ * pays it is used; a long prompt is not followed for a short answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/draft_gate.h"
+
+enum { ROWS = 64, READY = 2 };
+
+typedef struct machine {
+    double plain_us, verify_row_us; /* the model: a step, a row more in it */
+    double draft_row_us, draft_step_us;
+    double right;
+    uint32_t random;
+} machine;
+
+typedef struct run {
+    kt__draft_gate gate;
+    kt__spec_costs costs;
+    double usual_right;
+    double us, plain_us; /* with and without */
+    int64_t n_followed;
+} run;
+
+static double roll(machine *m) {
+    m->random = m->random * 1664525u + 1013904223u;
+    return (double)(m->random >> 8) / 16777216.0;
+}
+
+static double noisy(machine *m, double us) {
+    return us * (0.95 + 0.1 * roll(m));
+}
+
+/* One answer; the draft model begins anew. */
+static void answer(machine *m, run *r, int32_t n_prompt, int32_t n_answer, int32_t n_predict) {
+    int32_t n_done = 0, n_got = 1;
+    double right = r->usual_right;
+    while (n_got < n_answer) {
+        kt__draft_step step = {&r->costs, 1, 1};
+        int32_t rows = n_prompt + n_got - n_done;
+        int k = 0, accepted = 0;
+        if (rows <= READY) {
+            k = kt__draft_gate_choose(&r->gate, &step, right, 1, 8);
+        } else {
+            kt__draft_lag lag = {rows - 1, n_got, n_predict - n_got, 8, right};
+            if (kt__draft_gate_covers(&r->gate, &step, &lag)) {
+                int32_t n = kt__draft_gate_slice(&r->gate, &step, ROWS);
+                if (n > rows - 1) n = rows - 1;
+                double us = noisy(m, m->draft_row_us * n);
+                kt__draft_gate_followed(&r->gate, n, us);
+                r->us += us;
+                r->n_followed += n;
+                n_done += n;
+            }
+        }
+        if (k > 0) {
+            double us = noisy(m, m->draft_step_us * k);
+            kt__draft_gate_drafted(&r->gate, k, us);
+            kt__draft_gate_verify(&r->gate, &step, k);
+            r->us += us;
+            while (accepted < k && n_got + accepted + 1 < n_answer && roll(m) < m->right)
+                accepted++;
+            kt__draft_gate_accepted(&r->gate, accepted);
+            for (int i = 0; i < accepted; i++) right += 0.1 * (1 - right);
+            if (accepted < k) right -= 0.1 * right;
+            r->usual_right += 0.05 * (right - r->usual_right);
+            n_done = n_prompt + n_got + (accepted < k ? accepted : k - 1);
+        }
+        double noise = noisy(m, 1), us = noise * (m->plain_us + m->verify_row_us * k);
+        kt__spec_measure(&r->costs, 1 + k, (int64_t)us);
+        kt__draft_gate_stepped(&r->gate, us);
+        r->us += us;
+        r->plain_us += noise * m->plain_us * (1 + accepted);
+        n_got += 1 + accepted;
+    }
+}
+
+static run begin(double size) {
+    run r = {.usual_right = 0.6};
+    kt__draft_gate_init(&r.gate, size);
+    return r;
+}
+
+static void test_never_slower_by_more_than_a_hundredth(void **state) {
+    (void)state;
+    static const double rights[] = {0, 0.2, 0.5, 0.8, 0.95};
+    static const double sizes[] = {0.05, 0.15, 0.4, 1};
+    static const double verify[] = {0.02, 0.15, 0.6};
+    static const int32_t prompts[] = {1, 30, 500, 6000};
+    static const int32_t lengths[] = {2, 20, 150, 1500};
+    for (int i = 0; i < 5 * 4 * 3 * 4 * 4; i++) {
+        double size = sizes[i / 5 % 4];
+        machine m = {.plain_us = 60000,
+                     .verify_row_us = 60000 * verify[i / 20 % 3],
+                     .draft_step_us = 60000 * size * (i % 2 ? 1 : 2.5), /* and guesses are wrong */
+                     .draft_row_us = 60000 * size * (i % 3 ? 0.3 : 0.9),
+                     .right = rights[i % 5],
+                     .random = (uint32_t)i};
+        run r = begin(size);
+        int32_t n_prompt = prompts[i / 60 % 4], n_answer = lengths[i / 240 % 4];
+        for (int a = 0; a < 40; a++) {
+            int32_t n = 1 + (int32_t)(roll(&m) * 2 * n_answer);
+            answer(&m, &r, n_prompt, n, a % 2 ? n : 1 << 20);
+            /* and what a first guess was wrong by: of one slice, one step */
+            double slack = m.plain_us / 2 + 8 * m.draft_row_us + 8 * m.draft_step_us;
+            if (r.us > 1.01 * r.plain_us + slack)
+                fail_msg("case %d, answer %d: %.2f s, plain %.2f s", i, a, r.us / 1e6,
+                         r.plain_us / 1e6);
+        }
+    }
+}
+
+static void test_faster_where_it_pays(void **state) {
+    (void)state;
+    machine m = {60000, 4000, 1800, 6000, 0.85, 1};
+    run r = begin(0.1);
+    for (int a = 0; a < 20; a++) answer(&m, &r, 100, 400, 1000);
+    if (r.us > 0.6 * r.plain_us) fail_msg("%.2f s, plain %.2f s", r.us / 1e6, r.plain_us / 1e6);
+}
+
+/* A prompt of 4000 tokens takes the draft model seven seconds, twenty tokens a second. */
+static void test_a_long_prompt_and_short_answers(void **state) {
+    (void)state;
+    machine m = {60000, 4000, 1800, 6000, 0.85, 1};
+    run r = begin(0.1);
+    for (int a = 0; a < 20; a++) answer(&m, &r, 10, 400, 1000); /* the account is full */
+    int64_t before = r.n_followed;
+    for (int a = 0; a < 20; a++) answer(&m, &r, 4000, 20, 1000);
+    assert_int_equal(r.n_followed, before);
+    for (int a = 0; a < 3; a++) answer(&m, &r, 4000, 2000, 4000);
+    assert_true(r.n_followed > before + 3 * 3900);
+    before = r.n_followed; /* what may come is known to be little */
+    for (int a = 0; a < 20; a++) answer(&m, &r, 2000, 60, 60);
+    assert_int_equal(r.n_followed, before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_never_slower_by_more_than_a_hundredth),
+        cmocka_unit_test(test_faster_where_it_pays),
+        cmocka_unit_test(test_a_long_prompt_and_short_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
