@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/brisk.h"
 #include "serve/http_answer.h"
 #include "serve/http_listen.h"
 
@@ -348,6 +349,7 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
                                    {MHD_OPTION_END, 0, NULL}};
     if (http->cert) flags |= MHD_USE_TLS;
+    bool brisk = kt__brisk_begin(); /* the daemon's thread inherits it */
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, http,
         MHD_OPTION_LISTEN_SOCKET, http->at.fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
@@ -357,6 +359,7 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)c->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)c->max_header + 4096, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
         http->cert ? tls : &tls[2], MHD_OPTION_END);
+    kt__brisk_end(brisk);
     if (http->daemon) return KT_OK;
     return kt__fail(err, KT_E_IO, "cannot start the HTTP server%s",
                     http->cert ? ": are certificate and key valid PEM, and of one pair?" : "");

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/brisk.h"
 
 enum { N_EVENTS = 64, TICK_MS = 100 };
 
@@ -82,6 +83,7 @@ static void *loop(void *arg) {
     kt__hub *hub = arg;
     struct epoll_event events[N_EVENTS];
     int64_t tick_us = kt__now_us();
+    (void)kt__brisk_begin();
     for (bool quit = false; !quit;) {
         int n = epoll_wait(hub->epoll, events, N_EVENTS, TICK_MS);
         if (n > 0) handle(hub, events, n);

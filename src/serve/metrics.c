@@ -1,5 +1,6 @@
 #include "serve/metrics.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ static const double second_bounds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.035, 0
                                        1.5,   2.5,   5,     10,   20,   40,    80,   160};
 static const double rate_bounds[] = {0.5, 1,  2,  3,  4,  6,   8,   10,  13,  16,  20,  25,
                                      30,  40, 50, 65, 80, 100, 130, 160, 200, 300, 500, 1000};
-enum { N_BOUNDS = 24, MAX_ANSWERS = 256 };
+enum { N_BOUNDS = 24, MAX_ANSWERS = 256, USUAL_BYTES = 24 << 10 };
 _Static_assert(sizeof second_bounds / sizeof second_bounds[0] == N_BOUNDS, "24 bounds");
 _Static_assert(sizeof rate_bounds / sizeof rate_bounds[0] == N_BOUNDS, "24 bounds");
 
@@ -40,9 +41,19 @@ typedef struct answers {
     uint64_t n;
 } answers;
 
+/* What a model's lines say, read once. */
+typedef struct view {
+    const char *label; /* {model="NAME" */
+    kt_engine_stats stats;
+    kt__served_info info;
+} view;
+
 struct kt__metrics {
     pthread_mutex_t lock; /* for moments only */
     kt__models *models;
+    size_t n_models;
+    char **labels;                    /* [n_models] {model="NAME" */
+    char bounds[2][N_BOUNDS + 1][16]; /* as text: of seconds, of rates */
     int64_t start_s;
     answers answered[MAX_ANSWERS];
     size_t n_answered;
@@ -52,22 +63,60 @@ struct kt__metrics {
     histogram (*histograms)[KT__HISTOGRAMS]; /* [models] */
 };
 
-kt_status kt__metrics_create(kt__models *models, kt__metrics **out, kt_error *err) {
-    *out = kt__calloc(1, sizeof **out);
-    if (!*out) return kt__fail_nomem(err, "metrics", sizeof **out);
-    (*out)->histograms = kt__calloc(kt__models_count(models), sizeof *(*out)->histograms);
-    if (!(*out)->histograms) {
-        kt__free(*out);
-        return kt__fail_nomem(err, "metrics", 0);
+/* A label's value is escaped: backslash, quote and newline. NULL: no memory. */
+static char *make_label(const char *name) {
+    kt__buf out;
+    kt__buf_init(&out, 1 << 20);
+    (void)kt__buf_puts(&out, "{model=\"");
+    for (; *name; name++) {
+        if (*name == '"' || *name == '\\') (void)kt__buf_putc(&out, '\\');
+        if (*name == '\n') {
+            (void)kt__buf_puts(&out, "\\n");
+        } else {
+            (void)kt__buf_putc(&out, *name);
+        }
     }
-    (*out)->models = models;
-    pthread_mutex_init(&(*out)->lock, NULL);
+    (void)kt__buf_putc(&out, '"');
+    if (!out.failed) return kt__buf_take(&out, NULL);
+    kt__buf_free(&out);
+    return NULL;
+}
+
+static void write_bounds(char (*to)[16], const double *bounds) {
+    for (int i = 0; i < N_BOUNDS; i++) snprintf(to[i], sizeof to[i], "%g", bounds[i]);
+    snprintf(to[N_BOUNDS], sizeof to[N_BOUNDS], "+Inf");
+}
+
+kt_status kt__metrics_create(kt__models *models, kt__metrics **out, kt_error *err) {
+    size_t n = kt__models_count(models);
+    *out = NULL;
+    kt__metrics *m = kt__calloc(1, sizeof *m);
+    if (!m) return kt__fail_nomem(err, "metrics", sizeof *m);
+    pthread_mutex_init(&m->lock, NULL);
+    m->models = models;
+    m->n_models = n;
+    m->histograms = kt__calloc(n, sizeof *m->histograms);
+    m->labels = kt__calloc(n, sizeof *m->labels);
+    bool good = m->histograms && m->labels;
+    for (size_t i = 0; i < n && good; i++) {
+        m->labels[i] = make_label(kt__served_name(kt__models_at(models, i)));
+        good = m->labels[i] != NULL;
+    }
+    if (!good) {
+        kt__metrics_free(m);
+        return kt__fail_nomem(err, "metrics", n * sizeof *m->histograms);
+    }
+    write_bounds(m->bounds[0], second_bounds);
+    write_bounds(m->bounds[1], rate_bounds);
+    *out = m;
     return KT_OK;
 }
 
 void kt__metrics_free(kt__metrics *m) {
     if (!m) return;
     pthread_mutex_destroy(&m->lock);
+    for (size_t i = 0; m->labels && i < m->n_models; i++) kt__free(m->labels[i]);
+    kt__free(m->labels);
     kt__free(m->histograms);
     kt__free(m);
 }
@@ -134,11 +183,11 @@ void kt__metrics_connection(kt__metrics *m, bool socket, int by) {
 /* ---- the system ---- */
 
 static bool read_file(const char *path, char *out, size_t size) {
-    FILE *in = fopen(path, "re");
-    if (!in) return false;
-    size_t n = fread(out, 1, size - 1, in);
-    fclose(in);
-    out[n] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, out, size - 1); /* these files come whole */
+    close(fd);
+    out[n > 0 ? n : 0] = '\0';
     return n > 0;
 }
 
@@ -178,13 +227,6 @@ static bool throttled_seconds(double *out) {
     return false;
 }
 
-static double resident_bytes(const char *key) {
-    char text[4096];
-    double kb = 0;
-    if (read_file("/proc/self/status", text, sizeof text)) (void)number_after(text, key, &kb);
-    return kb * 1024;
-}
-
 /* ---- writing ---- */
 
 static void head(kt__buf *out, const char *name, const char *type, const char *help) {
@@ -192,58 +234,52 @@ static void head(kt__buf *out, const char *name, const char *type, const char *h
                          type);
 }
 
-/* A label's value; backslash, quote and newline are escaped. */
-static void label(kt__buf *out, const char *text) {
-    (void)kt__buf_putc(out, '"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') (void)kt__buf_putc(out, '\\');
-        if (*text == '\n') {
-            (void)kt__buf_puts(out, "\\n");
-        } else {
-            (void)kt__buf_putc(out, *text);
-        }
-    }
-    (void)kt__buf_putc(out, '"');
+static void put_count(kt__buf *out, uint64_t n) {
+    char digits[24], *at = digits + sizeof digits;
+    do *--at = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    (void)kt__buf_append(out, at, (size_t)(digits + sizeof digits - at));
+}
+
+/* "kentang_NAME" and what follows, without printf's work: there are hundreds of these lines. */
+static void put_bucket(kt__buf *out, const char *name, const char *label, const char *bound,
+                       uint64_t n) {
+    (void)kt__buf_puts(out, "kentang_");
+    (void)kt__buf_puts(out, name);
+    (void)kt__buf_puts(out, "_bucket");
+    (void)kt__buf_puts(out, label);
+    (void)kt__buf_puts(out, ",le=\"");
+    (void)kt__buf_puts(out, bound);
+    (void)kt__buf_puts(out, "\"} ");
+    put_count(out, n);
+    (void)kt__buf_putc(out, '\n');
 }
 
 static void write_histogram(kt__metrics *m, int id, kt__buf *out) {
     const char *name = histogram_info[id].name;
-    const double *bounds = bounds_of((kt__histogram_id)id);
     head(out, name, "histogram", histogram_info[id].help);
-    for (size_t i = 0; i < kt__models_count(m->models); i++) {
-        const char *model = kt__served_name(kt__models_at(m->models, i));
+    for (size_t i = 0; i < m->n_models; i++) {
+        const char *label = m->labels[i];
         pthread_mutex_lock(&m->lock);
         histogram h = m->histograms[i][id];
         pthread_mutex_unlock(&m->lock);
         uint64_t below = 0;
         for (int b = 0; b <= N_BOUNDS; b++) {
             below += h.counts[b];
-            (void)kt__buf_printf(out, "kentang_%s_bucket{model=", name);
-            label(out, model);
-            if (b < N_BOUNDS) {
-                (void)kt__buf_printf(out, ",le=\"%g\"} %llu\n", bounds[b],
-                                     (unsigned long long)below);
-            } else {
-                (void)kt__buf_printf(out, ",le=\"+Inf\"} %llu\n", (unsigned long long)below);
-            }
+            put_bucket(out, name, label, m->bounds[id == KT__HIST_RATE][b], below);
         }
-        (void)kt__buf_printf(out, "kentang_%s_sum{model=", name);
-        label(out, model);
-        (void)kt__buf_printf(out, "} %.9g\nkentang_%s_count{model=", h.sum, name);
-        label(out, model);
-        (void)kt__buf_printf(out, "} %llu\n", (unsigned long long)h.n);
+        (void)kt__buf_printf(out, "kentang_%s_sum%s} %.9g\nkentang_%s_count%s} %llu\n", name, label,
+                             h.sum, name, label, (unsigned long long)h.n);
     }
 }
 
-static void sample(kt__buf *out, const char *name, const char *model, const char *key,
+static void sample(kt__buf *out, const char *name, const char *label, const char *key,
                    const char *value, double x) {
-    (void)kt__buf_printf(out, "kentang_%s{model=", name);
-    label(out, model);
     if (key) {
-        (void)kt__buf_printf(out, ",%s=", key);
-        label(out, value);
+        (void)kt__buf_printf(out, "kentang_%s%s,%s=\"%s\"} %.15g\n", name, label, key, value, x);
+    } else {
+        (void)kt__buf_printf(out, "kentang_%s%s} %.15g\n", name, label, x);
     }
-    (void)kt__buf_printf(out, "} %.15g\n", x);
 }
 
 typedef struct row {
@@ -332,7 +368,7 @@ static const row rows[] = {
 };
 
 /* By kind, of loaded models; and what all of them may use. */
-static void write_plans(kt__metrics *m, kt__buf *out) {
+static void write_plans(const view *views, size_t n, kt__buf *out) {
     static const struct {
         const char *kind;
         size_t at;
@@ -343,15 +379,13 @@ static void write_plans(kt__metrics *m, kt__buf *out) {
                  {"draft", offsetof(kt_mem_plan, draft_bytes)}};
     uint64_t budget = 0;
     head(out, "memory_planned_bytes", "gauge", "memory planned for a model when it was loaded");
-    for (size_t i = 0; i < kt__models_count(m->models); i++) {
-        kt__served_info info;
-        kt__served_get_info(kt__models_at(m->models, i), &info);
-        if (!info.loaded) continue;
-        if (info.plan.budget_bytes > budget) budget = info.plan.budget_bytes;
+    for (const view *v = views; v < views + n; v++) {
+        if (!v->info.loaded) continue;
+        if (v->info.plan.budget_bytes > budget) budget = v->info.plan.budget_bytes;
         for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
             uint64_t bytes;
-            memcpy(&bytes, (const char *)&info.plan + parts[k].at, sizeof bytes);
-            sample(out, "memory_planned_bytes", info.name, "kind", parts[k].kind, (double)bytes);
+            memcpy(&bytes, (const char *)&v->info.plan + parts[k].at, sizeof bytes);
+            sample(out, "memory_planned_bytes", v->label, "kind", parts[k].kind, (double)bytes);
         }
     }
     head(out, "memory_budget_bytes", "gauge",
@@ -360,24 +394,29 @@ static void write_plans(kt__metrics *m, kt__buf *out) {
 }
 
 static void write_engines(kt__metrics *m, kt__buf *out) {
-    size_t n = kt__models_count(m->models);
+    size_t n = m->n_models;
+    view *views = kt__calloc(n, sizeof *views);
+    if (!views) {
+        out->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        kt__served *served = kt__models_at(m->models, i);
+        views[i].label = m->labels[i];
+        kt__served_get_stats(served, &views[i].stats);
+        kt__served_get_info(served, &views[i].info);
+    }
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         if (rows[r].help) head(out, rows[r].name, rows[r].type, rows[r].help);
-        for (size_t i = 0; i < n; i++) {
-            kt__served *served = kt__models_at(m->models, i);
-            kt_engine_stats stats;
-            kt__served_get_stats(served, &stats);
-            sample(out, rows[r].name, kt__served_name(served), rows[r].key, rows[r].value,
-                   rows[r].get(&stats));
-        }
+        for (size_t i = 0; i < n; i++)
+            sample(out, rows[r].name, views[i].label, rows[r].key, rows[r].value,
+                   rows[r].get(&views[i].stats));
     }
-    write_plans(m, out);
+    write_plans(views, n, out);
     head(out, "model_loaded", "gauge", "whether a model is loaded");
-    for (size_t i = 0; i < n; i++) {
-        kt__served_info info;
-        kt__served_get_info(kt__models_at(m->models, i), &info);
-        sample(out, "model_loaded", info.name, NULL, NULL, info.loaded);
-    }
+    for (size_t i = 0; i < n; i++)
+        sample(out, "model_loaded", views[i].label, NULL, NULL, views[i].info.loaded);
+    kt__free(views);
 }
 
 static void write_answers(kt__metrics *m, kt__buf *out) {
@@ -402,6 +441,18 @@ static void write_answers(kt__metrics *m, kt__buf *out) {
                              names[i], atomic_load(&m->accepted[i]));
 }
 
+/* Of builds with a sanitizer, whose resident memory is mostly shadow, quarantine and free lists:
+ * only what is allocated and not freed says there whether memory is lost (tests/soak asks for it).
+ */
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static void write_heap(kt__buf *out) {
+    if (!__sanitizer_get_current_allocated_bytes) return;
+    head(out, "heap_bytes", "gauge", "memory allocated and not freed; with sanitizers only");
+    (void)kt__buf_printf(out, "kentang_heap_bytes %zu\n",
+                         __sanitizer_get_current_allocated_bytes());
+}
+
 static void write_system(kt__buf *out) {
     struct rusage usage;
     double seconds = 0;
@@ -417,14 +468,20 @@ static void write_system(kt__buf *out) {
         head(out, "major_page_faults_total", "counter", "pages read from disk on access");
         (void)kt__buf_printf(out, "kentang_major_page_faults_total %ld\n", usage.ru_majflt);
     }
+    char status[4096] = "";
+    double anonymous_kb = 0, file_kb = 0;
+    (void)read_file("/proc/self/status", status, sizeof status);
+    (void)number_after(status, "RssAnon", &anonymous_kb);
+    (void)number_after(status, "RssFile", &file_kb);
     head(out, "resident_memory_bytes", "gauge", "resident memory of the process, by kind");
-    (void)kt__buf_printf(out, "kentang_resident_memory_bytes{kind=\"anonymous\"} %.0f\n",
-                         resident_bytes("RssAnon"));
-    (void)kt__buf_printf(out, "kentang_resident_memory_bytes{kind=\"file\"} %.0f\n",
-                         resident_bytes("RssFile"));
+    (void)kt__buf_printf(out,
+                         "kentang_resident_memory_bytes{kind=\"anonymous\"} %.0f\n"
+                         "kentang_resident_memory_bytes{kind=\"file\"} %.0f\n",
+                         anonymous_kb * 1024, file_kb * 1024);
 }
 
 void kt__metrics_write(kt__metrics *m, kt__buf *out) {
+    (void)kt__buf_reserve(out, m->n_models * USUAL_BYTES);
     head(out, "build_info", "gauge", "the version that runs");
     (void)kt__buf_printf(out, "kentang_build_info{version=\"%s\",numerics=\"%d\"} 1\n",
                          kt_version(), KENTANG_NUMERICS);
@@ -432,4 +489,5 @@ void kt__metrics_write(kt__metrics *m, kt__buf *out) {
     write_engines(m, out);
     write_answers(m, out);
     write_system(out);
+    write_heap(out);
 }
