@@ -10,7 +10,7 @@ enum {
     DECODE_WEIGHT = 2,     /* a sampled token counts as so many prompt tokens */
     FAIR_QUANTUM = 256,    /* weighted tokens that a client may be ahead before it is suspended */
     CLIENTS_KEPT = 256,    /* remembered after their last task */
-    MIN_SLICE_US = 20000,  /* however slow a decode step is, prompts advance */
+    MIN_SLICE_US = 20000,  /* however short the gap asked for, prompts advance */
     IDLE_SLICE_US = 50000, /* without running answers: how often cancels are looked at */
     MIN_ROWS = 32,         /* of a batch that is cut small for the gap's sake */
     MIN_CHUNK = 16,        /* of a prompt, but its end */
@@ -546,6 +546,14 @@ static int line_up(kt__sched *s, bool (*before)(const kt__task *, const kt__task
     return n;
 }
 
+/* A slice between decode steps of busy_us: what they leave of the gap between tokens, and where
+ * they leave little half a step at least, so that prompts have a third of the time. */
+static double slice_between(double gap_us, double busy_us) {
+    double slice = gap_us - busy_us;
+    if (slice < busy_us / 2) slice = busy_us / 2;
+    return slice < MIN_SLICE_US ? MIN_SLICE_US : slice;
+}
+
 /* Rows of a batch: few enough that one indivisible part of it, which a slice may overrun by, is a
  * third of a slice at most. */
 static int32_t rows_for(const kt__sched *s, bool others_wait, int64_t slice_us) {
@@ -679,8 +687,7 @@ static bool load_some(kt__sched *s, int64_t until_us) {
 
 static int64_t slice_beside(const kt__sched *s, int n_decoding) {
     if (n_decoding == 0) return IDLE_SLICE_US;
-    int64_t slice_us = s->p.gap_us - (int64_t)step_us(s, n_decoding);
-    return slice_us < MIN_SLICE_US ? MIN_SLICE_US : slice_us;
+    return (int64_t)slice_between((double)s->p.gap_us, step_us(s, n_decoding));
 }
 
 static int n_decoding_now(const kt__sched *s) {
@@ -839,8 +846,7 @@ kt__forecast kt__sched_predict(const kt__sched_load *load, const kt__wish *wish)
     if (load->n_decoding > 0 && load->gap_us > 0) {
         /* between two slices a decode step runs */
         double busy = load->step_us + load->step_us_lane * load->n_decoding;
-        double slice = (double)load->gap_us - busy;
-        if (slice < MIN_SLICE_US) slice = MIN_SLICE_US;
+        double slice = slice_between((double)load->gap_us, busy);
         prompts *= (slice + busy) / slice;
     }
     /* until enough of those before have ended, one after the other, for a lane to be free */
