@@ -260,7 +260,7 @@ typedef struct kt_engine_info {
     int32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_threads, n_threads_batch;
     uint64_t kv_bytes_max;  /* budget: address space; memory is touched as positions are used */
     uint64_t kv_bytes_used; /* pages in use, those that are only kept for later prompts included */
-    uint64_t scratch_bytes;
+    uint64_t scratch_bytes; /* kt_mem_plan's */
     int32_t n_parallel, n_queue_max, gap_ms, n_draft;
     uint64_t mem_budget_bytes, mem_planned_bytes; /* the context's; this engine's plan, the sum */
 } kt_engine_info;
@@ -272,7 +272,7 @@ typedef struct kt_mem_plan {
     uint64_t others_bytes;  /* taken by other models and engines of the context */
     uint64_t weights_bytes; /* of this model; mapped or not */
     uint64_t kv_bytes;      /* K/V of requests and sequences, and what is kept of earlier ones */
-    uint64_t scratch_bytes; /* of batches */
+    uint64_t scratch_bytes; /* what batches touch at most; their address space is larger */
     uint64_t draft_bytes;   /* K/V and scratch of the draft model */
     uint64_t tables_bytes;  /* tokens, block tables, logits kept */
     uint64_t total_bytes;   /* of this engine and its model */
@@ -635,7 +635,7 @@ typedef struct kt_engine_stats {
     uint64_t kv_blocks, kv_blocks_used, kv_blocks_cached; /* all; by answers and sequences; kept for
                                                              later prompts only */
     uint64_t n_evicted_blocks;
-    /* memory, bytes */
+    /* memory, bytes: the context's, the model's, pages in use, kt_mem_plan's */
     uint64_t mem_budget_bytes, mem_weights_bytes, mem_kv_bytes, mem_scratch_bytes;
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */

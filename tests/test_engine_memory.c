@@ -245,6 +245,26 @@ static void test_the_disk_queue_is_planned(void **state) {
         kt_model_close(model);
         kt_ctx_close(ctx);
     }
+    /* a default budget plans no queue: all of it is charged when it comes */
+    MUST(kt_ctx_open(NULL, &ctx, &err));
+    MUST(kt_model_open_demo(ctx, NULL, &model, &err));
+    MUST(kt_engine_open(model, NULL, &engine, &err));
+    kt_cache_params p = {.dir = dir, .queue_bytes = 8 << 20};
+    uint64_t before = ctx->mem_used_bytes;
+    MUST(kt_cache_open(engine, &p, &cache, &err));
+    uint64_t taken = ctx->mem_used_bytes - before;
+    assert_true(taken > (7 << 20) && taken <= (8 << 20));
+    kt_engine_info info;
+    kt_engine_stats stats;
+    kt_engine_get_info(engine, &info);
+    kt_engine_get_stats(engine, &stats);
+    assert_int_equal(info.scratch_bytes, engine->plan.scratch_bytes);
+    assert_int_equal(stats.mem_scratch_bytes, engine->plan.scratch_bytes);
+    kt_cache_close(cache);
+    assert_int_equal(ctx->mem_used_bytes, before);
+    kt_engine_close(engine);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
     char command[96];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     assert_int_equal(system(command), 0);

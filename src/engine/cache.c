@@ -10,14 +10,20 @@ struct kt_cache {
     uint64_t mem_bytes; /* charged to the context, beyond what the engine's plan has for it */
 };
 
+/* What the engine's plan has for the queue: a default budget is not divided into tables. */
+static uint64_t planned_bytes(const kt_ctx *ctx) {
+    return ctx->mem_given ? KT__PLAN_DISK_QUEUE_BYTES : 0;
+}
+
 /* The queue takes what the engine's plan keeps for it and, within its usual size, what the
- * context's budget has left. */
+ * context's budget has left; two blocks at least. */
 static uint64_t queue_bytes(const kt_ctx *ctx, const kt_cache_params *params) {
     uint64_t used = atomic_load(&ctx->mem_used_bytes);
     uint64_t left = ctx->mem_bytes > used ? ctx->mem_bytes - used : 0;
     uint64_t usual = params->queue_bytes ? params->queue_bytes : (uint64_t)32 << 20;
-    uint64_t most = left + KT__PLAN_DISK_QUEUE_BYTES;
-    return usual <= most ? params->queue_bytes : most;
+    uint64_t most = left + planned_bytes(ctx);
+    if (usual <= most) return params->queue_bytes;
+    return most ? most : 1;
 }
 
 static void full_hash(void *user, uint8_t out[KT__DISK_HASH_BYTES]) {
@@ -61,9 +67,9 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     };
     KT__TRY(kt__disk_open(&p, kt__kv_get_shape(engine->kv), &cache->disk, err));
     cache->engine = engine;
-    cache->mem_bytes = kt__disk_queue_bytes(cache->disk);
-    cache->mem_bytes -=
-        cache->mem_bytes < KT__PLAN_DISK_QUEUE_BYTES ? cache->mem_bytes : KT__PLAN_DISK_QUEUE_BYTES;
+    uint64_t bytes = kt__disk_queue_bytes(cache->disk);
+    uint64_t planned = planned_bytes(engine->model->ctx);
+    cache->mem_bytes = bytes > planned ? bytes - planned : 0;
     atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
     kt__kv_store store = kt__disk_store(cache->disk);
     kt__engine_set_kv_store(engine, &store);

@@ -107,7 +107,7 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .n_threads_batch = p->n_threads_batch ? p->n_threads_batch : n_now,
         .kv_bytes_max = (uint64_t)kt__kv_n_pages(engine->kv) * kt__kv_page_bytes(&shape),
         .kv_bytes_used = (uint64_t)kt__kv_n_used(engine->kv) * kt__kv_page_bytes(&shape),
-        .scratch_bytes = kt__fwd_scratch_bytes(engine->fwd),
+        .scratch_bytes = engine->plan.scratch_bytes,
         .n_parallel = p->n_parallel,
         .n_queue_max = p->n_queue_max,
         .gap_ms = p->gap_ms,

@@ -354,8 +354,7 @@ void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;
     out->mem_weights_bytes = engine->model->info.weight_bytes;
     out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) * kt__kv_page_bytes(&shape);
-    out->mem_scratch_bytes =
-        kt__fwd_scratch_bytes(engine->fwd) + kt__fwd_scratch_bytes(engine->step_fwd);
+    out->mem_scratch_bytes = engine->plan.scratch_bytes;
 }
 
 /* ---- driving ---- */

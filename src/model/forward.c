@@ -155,12 +155,6 @@ void kt__fwd_destroy(kt__fwd *fwd) {
     kt__free(fwd);
 }
 
-uint64_t kt__fwd_scratch_bytes(const kt__fwd *fwd) {
-    uint64_t sum = kt__dev_scratch_bytes(fwd->dev);
-    for (int i = 0; i < BUF_COUNT; i++) sum += fwd->buf_bytes[i];
-    return sum;
-}
-
 float *kt__fwd_logits(const kt__fwd *fwd, int i) {
     return f32_buf(fwd, BUF_LOGITS) + (size_t)i * (size_t)fwd->net->hp.n_vocab;
 }

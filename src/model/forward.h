@@ -43,8 +43,8 @@ typedef struct kt__batch {
 kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *kernels,
                          const kt__fwd_params *params, kt__fwd **out, kt_error *err) KT_CHECKED;
 void kt__fwd_destroy(kt__fwd *fwd);
-uint64_t kt__fwd_scratch_bytes(const kt__fwd *fwd); /* address space; touched as batches need it */
-/* The same for a network and sizes, before anything is allocated. */
+/* Bytes of a pass' buffers, but for its device's, before anything is allocated. Touched as batches
+ * need them. */
 uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params);
 
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads);

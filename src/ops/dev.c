@@ -108,7 +108,3 @@ void kt__dev_set_threads(kt__dev *dev, int n_threads) {
 kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w) {
     return dev->exact ? KT__ACT_F32 : kt__type_get(w->type)->act;
 }
-
-uint64_t kt__dev_scratch_bytes(const kt__dev *dev) {
-    return dev->scratch_bytes;
-}

@@ -128,6 +128,5 @@ const kt__ops *kt__dev_ops(const kt__dev *dev);
 void kt__dev_set_threads(kt__dev *dev, int n_threads);
 /* The activation kind that products with w need on this device. */
 kt__act_kind kt__dev_act_kind(const kt__dev *dev, const kt__weight *w);
-uint64_t kt__dev_scratch_bytes(const kt__dev *dev);
 
 #endif
