@@ -454,6 +454,10 @@ static void prefill_abort(void *user) {
     r->n_slices = 0;
 }
 
+static int64_t prefill_unit_us(void *user) {
+    return kt__fwd_longest_us(((kt__runner *)user)->engine->fwd);
+}
+
 /* What it has computed of the batch is lost; its row of logits is computed for nobody. */
 static void prefill_leave(void *user, kt__task *task) {
     kt__runner *r = user;
@@ -499,6 +503,7 @@ static const kt__sched_ops ops = {
     .prefill_begin = prefill_begin,
     .prefill_run = prefill_run,
     .prefill_abort = prefill_abort,
+    .prefill_unit_us = prefill_unit_us,
     .prefill_leave = prefill_leave,
     .end = end,
     .release = release,

@@ -13,6 +13,8 @@ enum {
     MIN_SLICE_US = 20000,  /* however short the gap asked for, prompts advance */
     IDLE_SLICE_US = 50000, /* without running answers: how often cancels are looked at */
     MIN_ROWS = 32,         /* of a batch that is cut small for the gap's sake */
+    FIRST_ROWS = 128,      /* of the first batch: nothing is known of the machine */
+    MOST_UNIT_US = 60000,  /* that a batch may not be able to stop for: cancels wait for it */
     MIN_CHUNK = 16,        /* of a prompt, but its end */
     USUAL_ANSWER_TOK = 256 /* open-ended answers count as this much */
 };
@@ -38,7 +40,7 @@ struct kt__sched {
     kt__task **step;  /* [n_parallel] scratch */
     kt__task **order; /* [n_parallel] scratch */
     uint64_t serial;
-    double prefill_us_tok;
+    double prefill_us_tok, unit_us_tok; /* unit: what a batch cannot stop for; 0: not measured */
     /* decode steps: time as a line over the number of lanes, by exponentially forgotten sums */
     double sum_w, sum_n, sum_nn, sum_t, sum_nt;
     kt__sched_counts counts;
@@ -199,6 +201,21 @@ static void orphan_siblings(kt__sched *s, const kt__task *task) {
     }
 }
 
+static void measure(double *to, double us_tok, double weight) {
+    *to = *to > 0 ? *to + weight * (us_tok - *to) : us_tok;
+}
+
+/* Small batches cost more a row and say little about large ones. */
+static double weight_of(const kt__sched *s) {
+    return s->batch_rows >= s->p.n_rows / 4 ? 0.5 : 0.1;
+}
+
+/* Also of a batch that was not run to its end. */
+static void measure_unit(kt__sched *s) {
+    double unit_us = (double)s->ops.prefill_unit_us(s->user);
+    if (unit_us > 0) measure(&s->unit_us_tok, unit_us / (double)s->batch_rows, weight_of(s));
+}
+
 /* Out of the batch in flight, which goes on for the others if there are any: throwing it away for
  * one would let a client undo others' work. */
 static void leave_batch(kt__sched *s, kt__task *task) {
@@ -211,6 +228,7 @@ static void leave_batch(kt__sched *s, kt__task *task) {
     if (n > 0) {
         s->ops.prefill_leave(s->user, task);
     } else {
+        measure_unit(s);
         s->ops.prefill_abort(s->user);
         s->in_flight = false;
     }
@@ -555,11 +573,14 @@ static double slice_between(double gap_us, double busy_us) {
 }
 
 /* Rows of a batch: few enough that one indivisible part of it, which a slice may overrun by, is a
- * third of a slice at most. */
+ * third of a slice at most, and that a cancel is not waited for. */
 static int32_t rows_for(const kt__sched *s, bool others_wait, int64_t slice_us) {
     int32_t rows = s->p.n_rows;
-    if (!others_wait || s->prefill_us_tok <= 0 || s->p.unit_share <= 0) return rows;
-    double most = (double)slice_us / 3 / (s->prefill_us_tok * s->p.unit_share);
+    double unit_us = s->unit_us_tok > 0 ? s->unit_us_tok : s->prefill_us_tok * s->p.unit_share;
+    if (unit_us <= 0) return rows < FIRST_ROWS ? rows : FIRST_ROWS;
+    double most_us =
+        others_wait && slice_us / 3 < MOST_UNIT_US ? (double)slice_us / 3 : MOST_UNIT_US;
+    double most = most_us / unit_us;
     if (most < (double)rows) rows = (int32_t)most / MIN_CHUNK * MIN_CHUNK;
     int32_t least = s->p.n_rows < MIN_ROWS ? s->p.n_rows : MIN_ROWS;
     return rows < least ? least : rows;
@@ -640,16 +661,13 @@ static bool was_broken_off(const kt__sched *s) {
 }
 
 static void measure_batch(kt__sched *s) {
-    double us_tok = (double)s->batch_us / (double)s->batch_rows;
-    /* small batches cost more a row and say little about large ones */
-    double weight = s->batch_rows >= s->p.n_rows / 4 ? 0.5 : 0.1;
     if (was_broken_off(s)) return;
-    s->prefill_us_tok =
-        s->prefill_us_tok > 0 ? s->prefill_us_tok + weight * (us_tok - s->prefill_us_tok) : us_tok;
+    measure(&s->prefill_us_tok, (double)s->batch_us / (double)s->batch_rows, weight_of(s));
 }
 
 static void complete_batch(kt__sched *s) {
     measure_batch(s);
+    measure_unit(s);
     s->counts.n_prefill_batches++;
     s->counts.n_prefill_tok += (uint64_t)s->batch_rows;
     for (int i = 0; i < s->n_batch; i++) s->batch[i].task->in_batch = false;
@@ -702,7 +720,7 @@ int64_t kt__sched_slice_us(const kt__sched *s) {
 
 int32_t kt__sched_slice_rows(const kt__sched *s) {
     int n = n_decoding_now(s);
-    return rows_for(s, n > 0, slice_beside(s, n));
+    return n > 0 ? rows_for(s, true, slice_beside(s, n)) : s->p.n_rows;
 }
 
 static bool prefill_slice(kt__sched *s, int n_decoding) {

@@ -109,6 +109,8 @@ typedef struct kt__sched_ops {
     void (*prefill_begin)(void *user, const kt__slice *slices, int n);
     bool (*prefill_run)(void *user, int64_t until_us);
     void (*prefill_abort)(void *user);
+    /* The longest time that the batch that was run last could not stop for; 0: not known. */
+    int64_t (*prefill_unit_us)(void *user);
     /* The task leaves the batch in flight, which goes on without touching its pages. */
     void (*prefill_leave)(void *user, kt__task *task);
     void (*end)(void *user, kt__task *task);     /* its last event */
@@ -121,7 +123,7 @@ typedef struct kt__sched_params {
     int n_out;         /* tasks of a prompts' batch that may become complete */
     int page_pos;      /* positions of a page */
     int64_t gap_us;    /* aim for the longest pause of a running answer */
-    double unit_share; /* of a prompts' batch's time, between two chances to stop */
+    double unit_share; /* of a prompts' batch's time, between two chances to stop; a first guess */
 } kt__sched_params;
 
 enum { KT__SCHED_LANES_MAX = 1024 };

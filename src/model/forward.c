@@ -50,7 +50,9 @@ struct kt__fwd {
     const kt__kv *kv;
     int layer; /* cursor: -1 before the embedding, n_layer before the head */
     layer_part part;
-    int64_t part_us[PARTS]; /* of the layer before; 0: not measured */
+    int64_t part_us[PARTS];     /* of the layer before; 0: not measured */
+    int64_t part_sum_us[PARTS]; /* of all layers, */
+    int n_timed[PARTS];         /* so many */
     kt__profile *profile;
 };
 
@@ -169,6 +171,8 @@ void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n
     fwd->layer = -1;
     fwd->part = PART_QKV;
     memset(fwd->part_us, 0, sizeof fwd->part_us);
+    memset(fwd->part_sum_us, 0, sizeof fwd->part_sum_us);
+    memset(fwd->n_timed, 0, sizeof fwd->n_timed);
     kt__dev_set_threads(fwd->dev, n_threads);
 }
 
@@ -426,12 +430,25 @@ static bool is_within_layers(const kt__fwd *fwd) {
 }
 
 static kt_status step_timed(kt__fwd *fwd, int64_t *now_us, kt_error *err) {
-    int64_t *took_us = is_within_layers(fwd) ? &fwd->part_us[fwd->part] : NULL;
+    bool in_layer = is_within_layers(fwd);
+    layer_part part = fwd->part;
     kt_status status = step(fwd, err);
     int64_t begin_us = *now_us;
     *now_us = kt__now_us();
-    if (took_us) *took_us = *now_us - begin_us;
+    if (!in_layer) return status;
+    fwd->part_us[part] = *now_us - begin_us;
+    fwd->part_sum_us[part] += *now_us - begin_us;
+    fwd->n_timed[part]++;
     return status;
+}
+
+int64_t kt__fwd_longest_us(const kt__fwd *fwd) {
+    int64_t longest = 0;
+    for (int p = 0; p < PARTS; p++) {
+        int64_t us = fwd->n_timed[p] ? fwd->part_sum_us[p] / fwd->n_timed[p] : 0;
+        if (us > longest) longest = us;
+    }
+    return longest;
 }
 
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) {

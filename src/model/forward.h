@@ -62,6 +62,9 @@ typedef struct kt__stop_at {
  * least one part is run a call. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch.
  */
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) KT_CHECKED;
+/* What the longest part of a layer takes in this batch, on average: so much a run may exceed its
+ * deadline by. 0 where no run had one. */
+int64_t kt__fwd_longest_us(const kt__fwd *fwd);
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
 float *kt__fwd_logits(const kt__fwd *fwd, int i);
 
