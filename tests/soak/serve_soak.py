@@ -12,7 +12,14 @@ and disk cache; HTTP is on TCP and on a Unix socket by turns. What must hold:
   dialect, before and after each kill, alone or among hundreds; a cut stream is the beginning of it;
 - a prompt from before a kill is found in the disk cache after it;
 - in the second half, memory, descriptors and threads stay what they were; at the end nothing runs or waits, SIGTERM lets
-  answers that have begun end, the exit code is 0, and no sanitizer has spoken."""
+  answers that have begun end, the exit code is 0, and no sanitizer has spoken.
+
+Memory is flat when (a) what is allocated and not freed, once all clients are gone and nothing runs, is no more than it was
+before they came, but for what is kept on purpose (the prefix cache's index and the like: KEPT_MB), and (b) among the crowd the
+last third of the time needs no more than the second did, within a tenth and what the crowd happens to hold. In a sanitizer's
+build both look at the heap that its allocator counts (kentang_heap_bytes): resident memory there is for the greater part
+shadow of every address ever touched, quarantine and free lists, which grow for as long as new addresses are touched whatever
+the program frees. In other builds there is no such count, and (b) looks at resident anonymous memory."""
 import collections
 import json
 import os
@@ -34,6 +41,7 @@ seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 600
 n_clients = int(sys.argv[3]) if len(sys.argv) > 3 else 240
 directory = tempfile.mkdtemp(prefix="kentang-soak-")
 KILLS = 4
+KEPT_MB = 8
 lock = threading.Lock()
 counts = collections.Counter()
 problems = []
@@ -143,6 +151,14 @@ class Life:
             found = re.search(rf"^{name}(?:{{.*}})? (\S+)$", h.body().decode(), re.M)
             return float(found.group(1)) if found else None
 
+    def heap(self):
+        """MB allocated and not freed; None where nobody counts them."""
+        try:
+            n_bytes = self.metric("kentang_heap_bytes")
+        except (Cut, Late): # refused among the crowd
+            return None
+        return n_bytes and n_bytes / 2 ** 20
+
 
 life = None
 
@@ -165,6 +181,7 @@ def begin_life(number, port):
             print(f"life {number}: {fresh.interface}, probe: {cached} of {n} prompt tokens from the disk cache", flush=True)
             if number == 0 and cached or number > 0 and cached < n - 17:
                 problem(f"life {number}: {cached} of {n} tokens of the probe were cached")
+    fresh.heap_before = fresh.heap()
     life = fresh
     fresh.ready.set()
 
@@ -496,7 +513,7 @@ def main():
         old.ready.set()
         count("kills")
     series = []
-    sleep_until(begin + seconds, lambda: series.append(life.figures()))
+    sleep_until(begin + seconds, lambda: series.append((*life.figures(), life.heap())))
     stop.set()
     for thread in threads:
         thread.join(400)
@@ -505,7 +522,7 @@ def main():
     leave_nothing(life)
     for request in sorted(known, key=str):
         replay(life, request, "asked again at the end")
-    quiet = life.figures()
+    quiet, heap_after = life.figures(), life.heap()
     refused_by_crowd = {name: life.metric(name) for name in ("kentang_prefix_cache_disk_hits_total",
                                                              "kentang_preemptions_total")}
     drain(life)
@@ -520,11 +537,18 @@ def main():
     if ends != counts["asked"] and not problems:
         problem(f"{counts['asked']} requests, {ends} ends")
     third = len(series) // 3
-    rss = [[round(max((row[0] for row in part), default=0), 1)]
-           for part in (series[:third], series[third:2 * third], series[2 * third:])]
-    rss = [part[0] for part in rss]
-    if third > 10 and rss[2] > 1.1 * rss[1] + 16:
-        problem(f"memory grows: {rss}")
+    parts = series[:third], series[third:2 * third], series[2 * third:]
+
+    def by_thirds(column):
+        values = [[row[column] for row in part if row[column] is not None] for part in parts]
+        return [round(max(part), 1) if part else None for part in values]
+
+    rss, heap = by_thirds(0), by_thirds(3)
+    judged = rss if heap_after is None else heap
+    if third > 10 and None not in judged and judged[2] > 1.1 * judged[1] + 16:
+        problem(f"memory grows among the crowd: {judged}")
+    if heap_after is not None and heap_after > life.heap_before + KEPT_MB:
+        problem(f"memory is lost: {life.heap_before:.1f} MB before the crowd, {heap_after:.1f} MB after it")
     if third and (quiet[1] > series[0][1] + 1 or quiet[2] > 80):
         problem(f"threads and descriptors at the end: {quiet}, in the crowd {series[0]}")
     if "Sanitizer" in logs or code != 0:
@@ -532,6 +556,7 @@ def main():
     print(json.dumps({"seconds": seconds, "clients": n_clients, "kinds of requests": len(known), "exit": code,
                       "counts": dict(sorted(counts.items())), "requests": counts["asked"], "ends": ends,
                       "ids checked in the log": len(http_ids), "anonymous MB by thirds of the last life": rss,
+                      "heap MB by thirds": heap, "heap MB before and after the crowd": [life.heap_before, heap_after],
                       "at the end (MB, threads, descriptors)": quiet, "slowest, ms": {k: round(v) for k, v in worst_ms.items()},
                       "longest wait for a byte, s": round(clock.longest_wait_s),
                       **refused_by_crowd, "pauses": [clock.pauses, round(clock.paused_s)],
