@@ -19,6 +19,7 @@ struct kt__crew {
 
 static void *labour(void *arg) {
     kt__crew *crew = arg;
+    (void)pthread_setname_np(pthread_self(), "kentang-crew");
     pthread_mutex_lock(&crew->lock);
     for (;;) {
         while (!crew->first && !crew->quit) pthread_cond_wait(&crew->work, &crew->lock);

@@ -83,6 +83,7 @@ static void *loop(void *arg) {
     kt__hub *hub = arg;
     struct epoll_event events[N_EVENTS];
     int64_t tick_us = kt__now_us();
+    (void)pthread_setname_np(pthread_self(), "kentang-loop");
     (void)kt__brisk_begin();
     for (bool quit = false; !quit;) {
         int n = epoll_wait(hub->epoll, events, N_EVENTS, TICK_MS);
