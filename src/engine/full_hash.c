@@ -80,6 +80,7 @@ void kt__full_hash_destroy(kt__full_hash *h) {
         atomic_store(&h->quit, true);
         pthread_cond_signal(&h->wake);
         pthread_mutex_unlock(&h->lock);
+        kt__priority_hurry(h->thread);
         pthread_join(h->thread, NULL);
     }
     pthread_cond_destroy(&h->wake);
@@ -200,7 +201,7 @@ static bool hash_parts(kt__full_hash *h, kt__hash *hash) {
 static void *hash_all(void *arg) {
     kt__full_hash *h = arg;
     kt__hash hash;
-    kt__priority_background();
+    if (!atomic_load(&h->quit)) kt__priority_background();
     kt__hash_init(&hash, SEED);
     bool ok = hash_parts(h, &hash);
     kt__digest digest = kt__hash_end(&hash);

@@ -144,7 +144,13 @@ void kt__priority_lower(kt__priority priority) {
 void kt__priority_background(void) {
     enum { WHO_PROCESS = 1, CLASS_IDLE = 3, CLASS_SHIFT = 13 }; /* of ioprio_set(2) */
     const struct sched_param none = {0};
-    (void)setpriority(PRIO_PROCESS, 0, NICE_IDLE);
-    (void)sched_setscheduler(0, SCHED_IDLE, &none); /* of this thread, on Linux */
+    /* of this thread, on Linux; a nice value would stay */
+    if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+        (void)setpriority(PRIO_PROCESS, 0, NICE_IDLE);
     (void)syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE << CLASS_SHIFT);
+}
+
+void kt__priority_hurry(pthread_t thread) {
+    const struct sched_param none = {0};
+    (void)pthread_setschedparam(thread, SCHED_OTHER, &none);
 }

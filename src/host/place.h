@@ -7,6 +7,7 @@
 #define KT_HOST_PLACE_H
 
 #include <kentang.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 
@@ -51,5 +52,7 @@ void kt__priority_restore(const kt__priority_saved *saved);
 void kt__priority_lower(kt__priority priority); /* of the calling thread, if below normal */
 /* The calling thread runs, and reads files, only where nobody else wants to, from now on. */
 void kt__priority_background(void);
+/* Such a thread is waited for: on a busy machine it might not run for long. */
+void kt__priority_hurry(pthread_t thread);
 
 #endif
