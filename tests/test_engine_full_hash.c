@@ -82,7 +82,7 @@ static world hashed_world(const char *file) {
 }
 
 static void flip(const char *path, off_t at) {
-    uint8_t c;
+    uint8_t c = 0;
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && pread(fd, &c, 1, at) == 1);
     c ^= 1;
