@@ -493,6 +493,21 @@ static void test_several_models(void **state) {
     world_close(&mine);
 }
 
+/* A model may be named as its operator likes; in Prometheus' text the name is escaped. */
+static void test_odd_model_name(void **state) {
+    kt_error err;
+    world mine = {0};
+    static const char *const settings[] = {"toml=[[models]]\nname = 'a\"b\\c'\n", NULL};
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    reply *r = ask(&mine, "GET", "/metrics", "", "");
+    assert_non_null(strstr(r->text, "\nkentang_model_loaded{model=\"a\\\"b\\\\c\"} 1\n"));
+    assert_non_null(strstr(r->text, "_bucket{model=\"a\\\"b\\\\c\",le=\"0.001\"} 0\n"));
+    assert_non_null(strstr(r->text, ",le=\"+Inf\"} 0\n"));
+    free(r);
+    world_close(&mine);
+}
+
 /* json_object: what ends by itself is one JSON object. */
 static void test_json_object(void **state) {
     (void)state;
@@ -583,6 +598,7 @@ int main(void) {
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_metrics_under_load),
         cmocka_unit_test(test_several_models),
+        cmocka_unit_test(test_odd_model_name),
         cmocka_unit_test(test_json_object),
         cmocka_unit_test(test_disk_cache),
     };

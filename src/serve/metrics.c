@@ -54,7 +54,6 @@ struct kt__metrics {
     size_t n_models;
     char **labels;                    /* [n_models] {model="NAME" */
     char bounds[2][N_BOUNDS + 1][16]; /* as text: of seconds, of rates */
-    int64_t start_s;
     answers answered[MAX_ANSWERS];
     size_t n_answered;
     uint64_t n_unlisted;
