@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -45,14 +44,8 @@ void kt__activity_end(kt__activity *a) {
 /* ---- life ---- */
 
 static bool init_locks(kt__full_hash *h) {
-    pthread_condattr_t attr;
     if (pthread_mutex_init(&h->lock, NULL) != 0) return false;
-    if (pthread_condattr_init(&attr) == 0) {
-        (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        int rc = pthread_cond_init(&h->wake, &attr);
-        pthread_condattr_destroy(&attr);
-        if (rc == 0) return true;
-    }
+    if (kt__cond_init(&h->wake) == 0) return true;
     pthread_mutex_destroy(&h->lock);
     return false;
 }
@@ -105,24 +98,12 @@ static int64_t busy_for(const kt__full_hash *h) {
     return since_us + KT__HASH_IDLE_US - kt__now_us();
 }
 
-static struct timespec time_in(int64_t us) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)(us / 1000000);
-    at.tv_nsec += (long)(us % 1000000) * 1000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 /* false: to be destroyed */
 static bool wait_until_idle(kt__full_hash *h) {
     int64_t us;
     pthread_mutex_lock(&h->lock);
     while (!atomic_load(&h->quit) && (us = busy_for(h)) > 0) {
-        struct timespec until = time_in(us);
+        struct timespec until = kt__time_in_ms(us / 1000 + 1);
         (void)pthread_cond_timedwait(&h->wake, &h->lock, &until);
     }
     pthread_mutex_unlock(&h->lock);

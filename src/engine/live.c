@@ -143,12 +143,8 @@ static kt_status keep_texts(kt__live *live, const kt_request *request, kt_error 
 }
 
 static kt_status init_readable(kt__live *live, kt_error *err) {
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0) return kt__fail_nomem(err, "a request", 0);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int rc = pthread_cond_init(&live->readable, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc == 0 ? KT_OK : kt__fail_nomem(err, "a request", 0);
+    if (kt__cond_init(&live->readable) != 0) return kt__fail_nomem(err, "a request", 0);
+    return KT_OK;
 }
 
 static kt_status fill(kt__live *live, const kt_request *request, const int32_t *ids, size_t n,
@@ -310,18 +306,6 @@ void kt__live_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logpro
     kt__live_emit(choice, &event);
 }
 
-static struct timespec time_in(int64_t ms) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)(ms / 1000);
-    at.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 /* The event that was read last makes room. The lock is held. */
 static void drop_read(kt__service *s, kt__live *live) {
     if (!live->ring_busy) return;
@@ -339,7 +323,7 @@ bool kt_req_next_event(kt_req *req, kt_event *out, int64_t timeout_ms) {
     kt__service *s = req->engine->service;
     bool found = false;
     if (!req->submitted || live->on_event) return false;
-    struct timespec until = time_in(timeout_ms > 0 ? timeout_ms : 0);
+    struct timespec until = kt__time_in_ms(timeout_ms);
     pthread_mutex_lock(&s->lock);
     drop_read(s, live);
     while (live->ring_n == 0 && live->n_open > 0 && timeout_ms != 0) {

@@ -22,17 +22,10 @@ static kt__sched_params sched_params(const kt_engine *engine) {
 }
 
 static kt_status init_locks(kt__service *s, kt_error *err) {
-    pthread_condattr_t attr;
     if (pthread_mutex_init(&s->lock, NULL) != 0) return kt__fail_nomem(err, "a lock", 0);
-    if (pthread_condattr_init(&attr) == 0) {
-        (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        int rc = pthread_cond_init(&s->work, &attr);
-        if (rc == 0 && pthread_cond_init(&s->idle, &attr) != 0) {
-            pthread_cond_destroy(&s->work);
-            rc = 1;
-        }
-        pthread_condattr_destroy(&attr);
-        if (rc == 0) return KT_OK;
+    if (kt__cond_init(&s->work) == 0) {
+        if (kt__cond_init(&s->idle) == 0) return KT_OK;
+        pthread_cond_destroy(&s->work);
     }
     pthread_mutex_destroy(&s->lock);
     return kt__fail_nomem(err, "a lock", 0);
@@ -373,18 +366,6 @@ static bool drive(kt__service *s) {
     return ran;
 }
 
-static struct timespec in_ms(int64_t ms) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)(ms / 1000);
-    at.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 enum { LOOK_MS = 20 }; /* how often a waiting driver looks for cancels and deadlines */
 
 /* Until there is something to do. false: quit. */
@@ -394,7 +375,7 @@ static bool wait_for_work(kt__service *s) {
         if (s->n_live == 0) {
             pthread_cond_wait(&s->work, &s->lock);
         } else {
-            struct timespec until = in_ms(LOOK_MS);
+            struct timespec until = kt__time_in_ms(LOOK_MS);
             if (pthread_cond_timedwait(&s->work, &s->lock, &until) != 0) break;
         }
     }
@@ -439,7 +420,7 @@ kt_status kt_engine_start(kt_engine *engine, kt_error *err) {
 }
 
 static void wait_for_end(kt__service *s, int64_t ms) {
-    struct timespec until = in_ms(ms > 0 ? ms : 0);
+    struct timespec until = kt__time_in_ms(ms);
     while (s->n_live > 0 && ms != 0) {
         if (ms < 0) {
             pthread_cond_wait(&s->idle, &s->lock);
