@@ -9,7 +9,7 @@ void kt__profile_begin(kt__profile *profile) {
 void kt__profile_batch(kt__profile *profile, int phase, int n_tok) {
     if (!profile) return;
     profile->now = phase;
-    profile->phase[phase].n_batches++;
+    profile->phase[phase].n_batches += n_tok > 0; /* 0: the next slice of one */
     profile->phase[phase].n_tok += (uint64_t)n_tok;
 }
 
