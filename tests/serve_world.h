@@ -75,6 +75,19 @@ static inline void world_close(world *w) {
     memset(w, 0, sizeof *w);
 }
 
+/* open_group and close_group, for the tests of a program that share the world w as it is by default
+ */
+#define WORLD_OF_GROUP(w)                  \
+    static int open_group(void **state) {  \
+        (void)state;                       \
+        return world_set_up(&(w), NULL);   \
+    }                                      \
+    static int close_group(void **state) { \
+        (void)state;                       \
+        world_close(&(w));                 \
+        return 0;                          \
+    }
+
 static inline int connect_http(const world *w) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)w->port)};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

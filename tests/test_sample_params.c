@@ -1,6 +1,5 @@
 /* sample: every wrong parameter is refused with its name; the chain string; failing allocations;
- * and that sampling allocates nothing. This program brings its own kt__malloc & co., which count
- * and fail. */
+ * and that sampling allocates nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,51 +9,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/alloc.h"
+#include "fault_alloc.h"
 #include "sample/sample.h"
 #include "sample/stops.h"
 #include "sample_reference.h"
-
-/* ---- the counting allocator ---- */
-
-static long n_calls, n_live, fail_at = -1;
-
-static void *counted(void *p) {
-    if (p) n_live++;
-    return p;
-}
-void *kt__malloc(size_t size) {
-    return n_calls++ == fail_at ? NULL : counted(malloc(size ? size : 1));
-}
-void *kt__calloc(size_t count, size_t size) {
-    return n_calls++ == fail_at ? NULL : counted(calloc(count ? count : 1, size));
-}
-void *kt__realloc_array(void *old, size_t count, size_t size) {
-    if (n_calls++ == fail_at) return NULL;
-    if (!old) n_live++;
-    return reallocarray(old, count, size);
-}
-void *kt__aligned_alloc(size_t align, size_t size) {
-    return n_calls++ == fail_at ? NULL : counted(aligned_alloc(align, size));
-}
-char *kt__strndup(const char *s, size_t len) {
-    return n_calls++ == fail_at ? NULL : counted(strndup(s, len));
-}
-char *kt__strdup(const char *s) {
-    return kt__strndup(s, strlen(s));
-}
-void kt__free(void *p) {
-    n_live -= p != NULL;
-    free(p);
-}
-void kt__noalloc_enter(void) {}
-void kt__noalloc_leave(void) {}
-int kt__noalloc_suspend(void) {
-    return 0;
-}
-void kt__noalloc_resume(int depth) {
-    (void)depth;
-}
 
 /* ---- parameters ---- */
 
@@ -190,7 +148,7 @@ static void test_failing_allocations_leave_nothing(void **state) {
     static const kt__sampler_vocab vocab = {newline, NULL};
     static const char *const stops[] = {"abc", "b"};
     kt_sampling p = everything();
-    long before = n_live;
+    size_t before = live;
     for (long fail = 0;; fail++) {
         kt__sampler_setup setup = {.n_vocab = 100, .n_ctx = 50, .vocab = &vocab};
         kt__sampler *s = NULL;
@@ -204,7 +162,7 @@ static void test_failing_allocations_leave_nothing(void **state) {
         fail_at = -1;
         kt__sampler_free(s);
         kt__stops_free(held);
-        assert_int_equal(n_live, before);
+        assert_int_equal(live, before);
         if (!reached) {
             assert_int_equal(status, KT_OK);
             assert_true(fail > 15);

@@ -8,17 +8,7 @@
 #include "serve_reply.h"
 
 static world w;
-
-static int open_world(void **state) {
-    (void)state;
-    return world_set_up(&w, NULL);
-}
-
-static int close_world(void **state) {
-    (void)state;
-    world_close(&w);
-    return 0;
-}
+WORLD_OF_GROUP(w)
 
 /* Each word comes after the one before it. */
 static void expect_in_order(const char *text, const char *const *words) {
@@ -263,5 +253,5 @@ int main(void) {
         cmocka_unit_test(test_names_in_errors),
         cmocka_unit_test(test_system_of_each),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cmocka_run_group_tests(tests, open_group, close_group);
 }

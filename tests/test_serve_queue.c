@@ -11,17 +11,7 @@
 #include "serve_reply.h"
 
 static world w;
-
-static int open_world(void **state) {
-    (void)state;
-    return world_set_up(&w, NULL);
-}
-
-static int close_world(void **state) {
-    (void)state;
-    world_close(&w);
-    return 0;
-}
+WORLD_OF_GROUP(w)
 
 static void test_full_queue(void **state) {
     kt_error err;
@@ -213,5 +203,5 @@ int main(void) {
         cmocka_unit_test(test_more_prompts_than_places),
         cmocka_unit_test(test_refill_by_the_clock),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cmocka_run_group_tests(tests, open_group, close_group);
 }

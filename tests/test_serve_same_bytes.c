@@ -32,17 +32,7 @@ static const question questions[] = {
 };
 
 static world w;
-
-static int open_world(void **state) {
-    (void)state;
-    return world_set_up(&w, NULL);
-}
-
-static int close_world(void **state) {
-    (void)state;
-    world_close(&w);
-    return 0;
-}
+WORLD_OF_GROUP(w)
 
 /* ---- library ---- */
 
@@ -247,5 +237,5 @@ static void test_same_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bytes)};
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cmocka_run_group_tests(tests, open_group, close_group);
 }

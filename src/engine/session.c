@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/proposer.h"
+#include "kv/field.h"
 #include "kv/image.h"
-#include "kv/io.h"
 
 _Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding");
 _Static_assert((int)KT_FINGERPRINT_BYTES == (int)KT__KV_IMAGE_HASH, "hash");
@@ -88,7 +88,7 @@ static kt_status check_full_hash(const kt_engine *engine, const kt__kv_image *im
                                  const char *path, kt_error *err) {
     uint8_t ours[KT__KV_IMAGE_HASH];
     kt__model_full_hash(engine->model, ours);
-    if (!kt__io_hashes_differ(ours, image->full_hash, sizeof ours)) return KT_OK;
+    if (!kt__field_hashes_differ(ours, image->full_hash, sizeof ours)) return KT_OK;
     return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
                        "the session belongs to another model than %s: their files differ, though "
                        "not in what the fingerprint looks at",

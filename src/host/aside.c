@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "host/fd_io.h"
 
 enum { PAGE = 4096 };
 
@@ -63,16 +64,7 @@ void kt__aside_begin(kt__aside *a, uint64_t at, size_t n) {
 }
 
 bool kt__aside_read(kt__aside *a, uint64_t at, void *data, size_t n) {
-    uint8_t *p = data;
-    while (n) {
-        ssize_t got = pread(a->fd, p, n, (off_t)at);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        p += got;
-        at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return true;
+    return kt__fd_read_at(a->fd, data, n, at);
 }
 
 void kt__aside_end(kt__aside *a) {

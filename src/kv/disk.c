@@ -15,7 +15,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "kv/io.h"
+#include "host/fd_io.h"
+#include "kv/field.h"
 
 enum {
     HEADER_BYTES = 256,
@@ -128,26 +129,27 @@ bool kt__disk_parse_name(const char *name, kt__kv_block *out) {
 /* ---- a block's file ---- */
 
 static void put_digest(uint8_t *out, kt__digest d) {
-    for (int i = 0; i < 4; i++) kt__io_put(out + 8 * i, d.w[i], 8);
+    for (int i = 0; i < 4; i++) kt__field_put(out + 8 * i, d.w[i], 8);
 }
 
 static void put_key(uint8_t *out, kt__kv_key key) {
-    kt__io_put(out, key.w[0], 8);
-    kt__io_put(out + 8, key.w[1], 8);
+    kt__field_put(out, key.w[0], 8);
+    kt__field_put(out + 8, key.w[1], 8);
 }
 
 /* All of the header but the block's digest and its own. */
 static void frame(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYTES]) {
     memset(h, 0, HEADER_BYTES);
     memcpy(h, magic, sizeof magic);
-    kt__io_put(h + AT_VERSION, VERSION, 4);
-    kt__io_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
-    kt__io_put(h + AT_BYTES, d->block_bytes, 8);
+    kt__field_put(h + AT_VERSION, VERSION, 4);
+    kt__field_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
+    kt__field_put(h + AT_BYTES, d->block_bytes, 8);
     put_digest(h + AT_BINDING, d->binding);
     put_key(h + AT_KEY, b->key);
     put_key(h + AT_PARENT, b->parent);
-    kt__io_put(h + AT_INDEX, (uint64_t)b->index, 4);
-    for (int i = 0; i < KT__PAGE_POS; i++) kt__io_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
+    kt__field_put(h + AT_INDEX, (uint64_t)b->index, 4);
+    for (int i = 0; i < KT__PAGE_POS; i++)
+        kt__field_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
 }
 
 static void get_full_hash(const kt__disk *d, uint8_t out[KT__DISK_HASH_BYTES]) {
@@ -179,7 +181,7 @@ static bool is_valid(const kt__disk *d, const kt__kv_block *b, const uint8_t *fi
 static bool is_of_another_model(const kt__disk *d, const uint8_t *file) {
     uint8_t ours[KT__DISK_HASH_BYTES];
     get_full_hash(d, ours);
-    return kt__io_hashes_differ(ours, file + AT_FULL_HASH, FULL_HASH_BYTES);
+    return kt__field_hashes_differ(ours, file + AT_FULL_HASH, FULL_HASH_BYTES);
 }
 
 static void note_use(int fd, const struct stat *st) {
@@ -195,7 +197,7 @@ static found read_block(const kt__disk *d, const kt__kv_block *b, const char *na
     int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno == ENOENT ? ABSENT : DAMAGED;
     bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)d->file_bytes &&
-              kt__io_read_at(fd, d->read_file, d->file_bytes, 0) && is_valid(d, b, d->read_file);
+              kt__fd_read_at(fd, d->read_file, d->file_bytes, 0) && is_valid(d, b, d->read_file);
     bool foreign = ok && is_of_another_model(d, d->read_file);
     if (ok && !foreign) note_use(fd, &st);
     close(fd);
@@ -302,7 +304,7 @@ static wrote write_new(kt__disk *d, const slot *s, const char *name) {
              (uint64_t)(uintptr_t)d, d->n_temp++);
     int fd = openat(d->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return FAILED;
-    bool ok = kt__io_write(fd, s->file, d->file_bytes);
+    bool ok = kt__fd_write(fd, s->file, d->file_bytes);
     int why = errno;
     if (close(fd) != 0 && ok) ok = false, why = errno;
     if (ok && renameat(d->dir, temp, d->dir, name) != 0) ok = false, why = errno;

@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "kv/io.h"
+#include "host/fd_io.h"
+#include "kv/field.h"
 
 enum {
     HEADER_BYTES = 512,
@@ -87,7 +88,7 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
 }
 
 static void put_digest(uint8_t *out, kt__digest d) {
-    for (int i = 0; i < 4; i++) kt__io_put(out + 8 * i, d.w[i], 8);
+    for (int i = 0; i < 4; i++) kt__field_put(out + 8 * i, d.w[i], 8);
 }
 
 static bool has_digest(const uint8_t *in, kt__digest d) {
@@ -115,20 +116,20 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
                              (uint32_t)shape->head_dim_k, (uint32_t)shape->head_dim_v};
     memset(out, 0, HEADER_BYTES);
     memcpy(out, magic, sizeof magic);
-    kt__io_put(out + AT_VERSION, VERSION, 4);
-    kt__io_put(out + AT_ORDER, BYTE_ORDER_MARK, 4);
-    kt__io_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
-    kt__io_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
+    kt__field_put(out + AT_VERSION, VERSION, 4);
+    kt__field_put(out + AT_ORDER, BYTE_ORDER_MARK, 4);
+    kt__field_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
+    kt__field_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
     memcpy(out + AT_BINDING, image->binding, sizeof image->binding);
-    for (int i = 0; i < 4; i++) kt__io_put(out + AT_SHAPE + 4 * i, dims[i], 4);
-    kt__io_put(out + AT_PAGE_POS, KT__PAGE_POS, 8);
-    kt__io_put(out + AT_N_POS, (uint64_t)image->n_pos, 8);
-    kt__io_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
-    kt__io_put(out + AT_FILE_BYTES, l->file_bytes, 8);
+    for (int i = 0; i < 4; i++) kt__field_put(out + AT_SHAPE + 4 * i, dims[i], 4);
+    kt__field_put(out + AT_PAGE_POS, KT__PAGE_POS, 8);
+    kt__field_put(out + AT_N_POS, (uint64_t)image->n_pos, 8);
+    kt__field_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
+    kt__field_put(out + AT_FILE_BYTES, l->file_bytes, 8);
     for (int i = 0; i < N_SECTIONS; i++) {
         uint8_t *at = out + AT_SECTIONS + SECTION_BYTES * i;
-        kt__io_put(at, l->sections[i].offset, 8);
-        kt__io_put(at + 8, l->sections[i].bytes, 8);
+        kt__field_put(at, l->sections[i].offset, 8);
+        kt__field_put(at + 8, l->sections[i].bytes, 8);
         put_digest(at + 16, l->sections[i].digest);
     }
     memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
@@ -147,7 +148,7 @@ static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
         kt__kv_block_read(kv, table->pages[i], block);
         if (used < KT__PAGE_POS) kt__kv_block_clear_tail(shape, block, used);
         kt__hash_add(&h, block, bytes);
-        if (!kt__io_write_at(fd, block, bytes, l->sections[PAGES].offset + i * bytes)) return false;
+        if (!kt__fd_write_at(fd, block, bytes, l->sections[PAGES].offset + i * bytes)) return false;
     }
     l->sections[PAGES].digest = kt__hash_end(&h);
     return true;
@@ -161,11 +162,11 @@ static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, co
     for (int i = TOKENS; i <= LOGITS; i++) {
         section *s = &l->sections[i];
         s->digest = kt__hash_bytes(SEED + (uint64_t)i, data[i], (size_t)s->bytes);
-        if (!kt__io_write_at(fd, data[i], (size_t)s->bytes, s->offset)) return false;
+        if (!kt__fd_write_at(fd, data[i], (size_t)s->bytes, s->offset)) return false;
     }
     if (!write_pages(fd, image, kv, table, block, l)) return false;
     encode_header(kt__kv_get_shape(kv), image, l, header);
-    return kt__io_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
+    return kt__fd_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
 }
 
 /* The rename is only certain once the directory is on disk. */
@@ -239,13 +240,13 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
     if (memcmp(h, magic, sizeof magic) != 0) {
         return kt__fail_at(err, KT_E_FORMAT, f->path, 0, "not a session file of kentang");
     }
-    uint64_t version = kt__io_get(h + AT_VERSION, 4);
+    uint64_t version = kt__field_get(h + AT_VERSION, 4);
     if (version != VERSION) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
                            "a session of format version %" PRIu64 "; this is version %d", version,
                            VERSION);
     }
-    if (kt__io_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
+    if (kt__field_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_ORDER,
                            "a session of a machine with another byte order");
     }
@@ -258,10 +259,10 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
 static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
     const int dims[] = {f->shape.n_layer, f->shape.n_head_kv, f->shape.head_dim_k,
                         f->shape.head_dim_v};
-    bool same = kt__io_get(h + AT_PAGE_POS, 8) == KT__PAGE_POS &&
-                kt__io_get(h + AT_ELEM_BYTES, 4) == sizeof(kt__f16) &&
-                kt__io_get(h + AT_HEADER_BYTES, 4) == HEADER_BYTES;
-    for (int i = 0; i < 4; i++) same &= kt__io_get(h + AT_SHAPE + 4 * i, 4) == (uint64_t)dims[i];
+    bool same = kt__field_get(h + AT_PAGE_POS, 8) == KT__PAGE_POS &&
+                kt__field_get(h + AT_ELEM_BYTES, 4) == sizeof(kt__f16) &&
+                kt__field_get(h + AT_HEADER_BYTES, 4) == HEADER_BYTES;
+    for (int i = 0; i < 4; i++) same &= kt__field_get(h + AT_SHAPE + 4 * i, 4) == (uint64_t)dims[i];
     if (same) return KT_OK;
     return kt__fail_at(err, KT_E_STATE, f->path, AT_SHAPE,
                        "a session of a model with other layers, heads or K/V type");
@@ -270,7 +271,7 @@ static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_er
 /* The numbers of positions and logits decide every offset and size; the file has to agree. */
 static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
                               kt_error *err) {
-    uint64_t n_pos = kt__io_get(h + AT_N_POS, 8), n_logits = kt__io_get(h + AT_N_LOGITS, 8);
+    uint64_t n_pos = kt__field_get(h + AT_N_POS, 8), n_logits = kt__field_get(h + AT_N_LOGITS, 8);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
         !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, &f->layout)) {
         return damaged(f, AT_N_POS, "its number of positions is impossible", err);
@@ -280,11 +281,11 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
     for (int i = 0; i < N_SECTIONS; i++) {
         const uint8_t *at = h + AT_SECTIONS + SECTION_BYTES * i;
         section *s = &f->layout.sections[i];
-        if (kt__io_get(at, 8) != s->offset || kt__io_get(at + 8, 8) != s->bytes)
+        if (kt__field_get(at, 8) != s->offset || kt__field_get(at + 8, 8) != s->bytes)
             return damaged(f, (uint64_t)(at - h), "a section's size does not fit", err);
-        for (int w = 0; w < 4; w++) s->digest.w[w] = kt__io_get(at + 16 + 8 * w, 8);
+        for (int w = 0; w < 4; w++) s->digest.w[w] = kt__field_get(at + 16 + 8 * w, 8);
     }
-    if (kt__io_get(h + AT_FILE_BYTES, 8) != f->layout.file_bytes)
+    if (kt__field_get(h + AT_FILE_BYTES, 8) != f->layout.file_bytes)
         return damaged(f, AT_FILE_BYTES, "its size does not fit", err);
     if (size == f->layout.file_bytes) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, f->path, size,
@@ -309,7 +310,7 @@ static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
         return kt__fail_at(err, KT_E_FORMAT, f->path, (uint64_t)st.st_size,
                            "%lld bytes are too few for a session file", (long long)st.st_size);
     }
-    if (!kt__io_read_at(f->fd, h, sizeof h, 0)) return damaged(f, 0, "it cannot be read", err);
+    if (!kt__fd_read_at(f->fd, h, sizeof h, 0)) return damaged(f, 0, "it cannot be read", err);
     KT__TRY(check_frame(f, h, err));
     KT__TRY(check_shape(f, h, err));
     KT__TRY(check_layout(f, h, (uint64_t)st.st_size, err));
@@ -360,7 +361,7 @@ static kt_status load_small(const kt__kv_image_file *f, section_kind kind, void 
                             kt_error *err) {
     const section *s = &f->layout.sections[kind];
     if (!s->bytes) return KT_OK;
-    if (!kt__io_read_at(f->fd, out, (size_t)s->bytes, s->offset))
+    if (!kt__fd_read_at(f->fd, out, (size_t)s->bytes, s->offset))
         return fail_section(f, kind, false, err);
     kt__digest d = kt__hash_bytes(SEED + (uint64_t)kind, out, (size_t)s->bytes);
     return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, kind, true, err) : KT_OK;
@@ -377,7 +378,7 @@ static kt_status load_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv
     (void)posix_fadvise(f->fd, (off_t)s->offset, (off_t)s->bytes, POSIX_FADV_SEQUENTIAL);
     kt__hash_init(&h, SEED + PAGES);
     for (uint64_t i = 0; i < n_pages_of(f->info.n_pos); i++) {
-        if (!kt__io_read_at(f->fd, block, bytes, s->offset + i * bytes)) {
+        if (!kt__fd_read_at(f->fd, block, bytes, s->offset + i * bytes)) {
             status = fail_section(f, PAGES, false, err);
             goto out;
         }

@@ -1,0 +1,17 @@
+/* Whole reads and writes of descriptors.
+ *
+ * Owns: going on after a short or interrupted call. Any thread. */
+#ifndef KT_HOST_FD_IO_H
+#define KT_HOST_FD_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* All n bytes; false with errno. */
+bool kt__fd_write(int fd, const void *data, size_t n);
+bool kt__fd_write_at(int fd, const void *data, size_t n, uint64_t at);
+/* All n bytes; false where the file is shorter (errno 0) or cannot be read. */
+bool kt__fd_read_at(int fd, void *data, size_t n, uint64_t at);
+
+#endif
