@@ -532,6 +532,23 @@ static void test_json_object(void **state) {
     }
 }
 
+/* The hash of the whole file, which a disk cache asks for, comes while the server is idle. */
+static void expect_hash(const world *mine) {
+    reply *r = NULL;
+    for (int tries = 0; tries < 300; tries++) {
+        free(r);
+        usleep(50000);
+        r = ask(mine, "GET", "/props", "", "");
+        if (strstr(r->text, "\"full_hash\":{\"state\":\"known\"")) break;
+        assert_non_null(strstr(r->text, "\"full_hash\":{\"state\":\"running\""));
+    }
+    assert_non_null(strstr(r->text, "\"hash\":\""));
+    free(r);
+    r = ask(mine, "GET", "/metrics", "", "");
+    assert_non_null(strstr(r->text, "\nkentang_model_hashed_ratio{model=\"demo\"} 1\n"));
+    free(r);
+}
+
 /* What an earlier process computed is found again, and the answer is the same. */
 static void test_disk_cache(void **state) {
     kt_error err;
@@ -554,6 +571,7 @@ static void test_disk_cache(void **state) {
         cached[i] = json_integer_value(at(v, "usage.prompt_tokens_details.cached_tokens"));
         json_decref(v);
         free(r);
+        if (i == 1) expect_hash(&mine);
         world_close(&mine);
     }
     assert_string_equal(texts[0], texts[1]);

@@ -412,6 +412,14 @@ static void write_engines(kt__metrics *m, kt__buf *out) {
                    rows[r].get(&views[i].stats));
     }
     write_plans(views, n, out);
+    head(out, "model_hashed_ratio", "gauge",
+         "share of a model's bytes in the hash that guards its disk cache");
+    for (const view *v = views; v < views + n; v++) {
+        const kt_hash_info *h = &v->info.hash;
+        if (h->bytes_all == 0) continue;
+        sample(out, "model_hashed_ratio", v->label, NULL, NULL,
+               (double)h->bytes_done / (double)h->bytes_all);
+    }
     head(out, "model_loaded", "gauge", "whether a model is loaded");
     for (size_t i = 0; i < n; i++)
         sample(out, "model_loaded", views[i].label, NULL, NULL, views[i].info.loaded);

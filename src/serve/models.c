@@ -328,6 +328,7 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
         out->plan = s->plan;
         snprintf(out->tuned, sizeof out->tuned, "%s", s->tuned);
         kt_model_get_info(s->model, &out->model);
+        kt_model_get_hash(s->model, &out->hash);
         kt_engine_get_info(s->engine, &out->engine);
         snprintf(out->arch, sizeof out->arch, "%s", out->model.arch);
         snprintf(out->quant, sizeof out->quant, "%s", out->model.quant);

@@ -100,6 +100,25 @@ static void write_plan(kt__buf *out, const kt__served_info *info) {
     text_member(out, "tuned", info->tuned);
 }
 
+/* Of the whole file, in the background. */
+static void write_hash(kt__buf *out, const kt_hash_info *h) {
+    static const char *const states[] = {[KT_HASH_NONE] = "none",
+                                         [KT_HASH_RUNNING] = "running",
+                                         [KT_HASH_KNOWN] = "known",
+                                         [KT_HASH_FAILED] = "failed"};
+    (void)kt__buf_printf(out, ",\"full_hash\":{\"state\":\"%s\"", states[h->state]);
+    if (h->state != KT_HASH_NONE) {
+        (void)kt__buf_printf(out, ",\"bytes_done\":%llu,\"bytes_all\":%llu",
+                             (unsigned long long)h->bytes_done, (unsigned long long)h->bytes_all);
+    }
+    if (h->state == KT_HASH_KNOWN) {
+        (void)kt__buf_puts(out, ",\"hash\":\"");
+        for (size_t i = 0; i < sizeof h->hash; i++) (void)kt__buf_printf(out, "%02x", h->hash[i]);
+        (void)kt__buf_putc(out, '"');
+    }
+    (void)kt__buf_putc(out, '}');
+}
+
 static void write_model(kt__buf *out, kt__served *served) {
     kt__served_info info;
     kt_engine_stats st;
@@ -122,6 +141,7 @@ static void write_model(kt__buf *out, kt__served *served) {
             (unsigned long long)st.mem_weights_bytes, (unsigned long long)st.mem_kv_bytes,
             (unsigned long long)st.mem_scratch_bytes);
         write_plan(out, &info);
+        write_hash(out, &info.hash);
     }
     (void)kt__buf_printf(
         out,
