@@ -220,6 +220,11 @@ static void test_large_tiles(void **state) {
         c.n_tok = 64;
         c.n_col = kt__type_get(type)->act == KT__ACT_Q256 ? 2048 : 2016;
         check_case(*state, &c, kd_next(&rng));
+        if (kt__type_get(type)->act != KT__ACT_F32) continue;
+        c.n_row = 37;
+        c.n_tok = 57;
+        c.n_col = 2101;
+        check_case(*state, &c, kd_next(&rng));
     }
 }
 

@@ -380,12 +380,12 @@ KT_INLINE void v16_to_f16_n(kt__f16 *p, v16 x, int n) {
     _mm_storeu_si128((__m128i *)(void *)(h + 8), high);
     memcpy(p, h, (size_t)n * sizeof *h);
 }
-KT_INLINE __m256 from_bf16_half(const kt__bf16 *p) {
+KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
     __m128i h = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
-    return V16(from_bf16_half(p), from_bf16_half(p + 8));
+    return V16(vf_from_bf16(p), vf_from_bf16(p + 8));
 }
 KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     kt__bf16 h[16] = {0};

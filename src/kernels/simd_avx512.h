@@ -365,9 +365,12 @@ KT_INLINE void v16_to_f16_n(kt__f16 *p, v16 x, int n) {
     __m256i h = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     _mm256_mask_storeu_epi16(p, vf_mask(n), h);
 }
-KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
+KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
     __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
+    return vf_from_bf16(p);
 }
 KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     __m256i h = _mm256_maskz_loadu_epi16(vf_mask(n), p);

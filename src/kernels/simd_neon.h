@@ -181,6 +181,15 @@ KT_INLINE void vf_store_n(float *p, vf x, int n) {
 KT_INLINE float32x4_t from_f16_low(int32x4_t x) {
     return vcvt_f32_f16(vreinterpret_f16_s16(vmovn_s32(x)));
 }
+KT_INLINE vf vf_from_f16(const kt__f16 *p) {
+    float16x8_t h = vreinterpretq_f16_u16(vld1q_u16(p));
+    return VF(vcvt_f32_f16(vget_low_f16(h)), vcvt_high_f32_f16(h));
+}
+KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
+    uint16x8_t h = vld1q_u16(p);
+    return VF(vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16)),
+              vreinterpretq_f32_u32(vshll_high_n_u16(h, 16)));
+}
 KT_INLINE vf vf_from_f16_low(vi x) {
     return BOTH_1(VF, from_f16_low, x);
 }
@@ -441,10 +450,8 @@ KT_INLINE float v16_hmax(v16 x) {
 }
 
 KT_INLINE v16 v16_from_f16(const kt__f16 *p) {
-    float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(p)),
-                high = vreinterpretq_f16_u16(vld1q_u16(p + 8));
-    return V16(vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low),
-               vcvt_f32_f16(vget_low_f16(high)), vcvt_high_f32_f16(high));
+    vf low = vf_from_f16(p), high = vf_from_f16(p + 8);
+    return V16(low.a, low.b, high.a, high.b);
 }
 KT_INLINE v16 v16_from_f16_n(const kt__f16 *p, int n) {
     kt__f16 part[16] = {0};
@@ -458,11 +465,8 @@ KT_INLINE void v16_to_f16_n(kt__f16 *p, v16 x, int n) {
     memcpy(p, part, (size_t)n * sizeof *part);
 }
 KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
-    uint16x8_t low = vld1q_u16(p), high = vld1q_u16(p + 8);
-    return V16(vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(low), 16)),
-               vreinterpretq_f32_u32(vshll_high_n_u16(low, 16)),
-               vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(high), 16)),
-               vreinterpretq_f32_u32(vshll_high_n_u16(high, 16)));
+    vf low = vf_from_bf16(p), high = vf_from_bf16(p + 8);
+    return V16(low.a, low.b, high.a, high.b);
 }
 KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     kt__bf16 part[16] = {0};

@@ -22,7 +22,7 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
 /* the last numbers: from how many tokens on gemm was measured to be faster (bench/bench_kernels) */
 const kt__kernels kt__kernels_avx2 = {
     .name = "avx2",
-    .mm = {FLOAT_TABLE(12), MM(Q4_0, 3), MM(Q4_1, 3), MM(Q5_0, 5), MM(Q5_1, 5), MM(Q8_0, 4),
+    .mm = {FLOAT_TABLE(6), MM(Q4_0, 3), MM(Q4_1, 3), MM(Q5_0, 5), MM(Q5_1, 5), MM(Q8_0, 4),
            MM(IQ4_NL, 3), MM(Q2_K, 3), MM(Q3_K, 3), MM(Q4_K, 3), MM(Q5_K, 3), MM(Q6_K, 5),
            MM(IQ4_XS, 3)},
     TIER_COMMON,

@@ -16,6 +16,9 @@
 #define FLOAT_ROWS 6
 #define FLOAT_TOKENS 4
 #include "kernels/float.inc"
+#define FLOAT_TILE_ROWS 8
+#define FLOAT_TILE_TOKENS 3
+#include "kernels/float_gemm.inc"
 
 #include "kernels/tier.inc"
 
