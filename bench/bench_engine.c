@@ -4,6 +4,7 @@
  *     bench_engine MODEL streams N     aggregate tok/s, percentiles of the gaps between tokens
  *     bench_engine MODEL gap [MS [N]]  4 streams, then a prompt of N (4088) tokens beside them
  *     bench_engine MODEL cancel        how long after kt_req_cancel the last event comes
+ *     bench_engine MODEL fair          three clients with 32, 8 and 2 requests, and an urgent one
  *     bench_engine MODEL prefix        first token of a prompt of 2048 tokens, new and seen
  *     bench_engine MODEL plan          what budgets from 256 MiB to 16 GiB give
  *     bench_engine MODEL spec FILE     greedy answer to the text of FILE, with and without
@@ -61,7 +62,8 @@ static void on_event(void *user, const kt_event *event) {
     s->last_us = event->t_us;
 }
 
-static void submit(stream *s, int32_t n_prompt, int32_t n_predict, uint32_t seed) {
+static void submit_as(stream *s, const char *client, int32_t priority, int32_t n_prompt,
+                      int32_t n_predict, uint32_t seed) {
     kt_error err;
     static int32_t ids[LONG_PROMPT];
     kt_request r = kt_request_default();
@@ -75,10 +77,16 @@ static void submit(stream *s, int32_t n_prompt, int32_t n_predict, uint32_t seed
     r.gen.n_predict = n_predict;
     r.gen.ignore_eog = true;
     r.gen.sampling.seed = seed;
+    r.client = client;
+    r.priority = priority;
     r.on_event = on_event;
     r.user = s;
     *s = (stream){.gauged = true, .submitted_us = kt__now_us()};
     check(kt_engine_submit(b.engine, &r, &s->req, &err), &err);
+}
+
+static void submit(stream *s, int32_t n_prompt, int32_t n_predict, uint32_t seed) {
+    submit_as(s, NULL, 0, n_prompt, n_predict, seed);
 }
 
 static void open_all(const char *path, kt_engine_params ep) {
@@ -183,6 +191,43 @@ static void bench_cancel(void) {
     kt_engine_stop(b.engine, 0);
 }
 
+/* What one client had got when the first of them had everything, and its first tokens. */
+static void tell_client(const char *name, const stream *s, int n, int n_tokens) {
+    double mean_ms = 0, best_ms = 1e18;
+    for (int i = 0; i < n; i++) {
+        double ms = (double)(s[i].first_us - s[i].submitted_us) / 1000.0;
+        mean_ms += ms / n;
+        if (ms < best_ms) best_ms = ms;
+    }
+    printf("\"%s\": {\"requests\": %d, \"tokens\": %d, \"first_token_ms\": %.0f, "
+           "\"first_token_mean_ms\": %.0f}, ",
+           name, n, n_tokens, best_ms, mean_ms);
+}
+
+/* Three clients ask at once, who asks most comes first; four answers are computed together. */
+static void bench_fair(void) {
+    enum { MANY = 32, SOME = 8, FEW = 2, N_PREDICT = 64 };
+    stream *many = b.streams, *some = many + MANY, *few = some + SOME, *urgent = few + FEW;
+    for (int i = 0; i < MANY; i++) submit_as(&many[i], "many", 0, 32, N_PREDICT, (uint32_t)i + 1);
+    for (int i = 0; i < SOME; i++) submit_as(&some[i], "some", 0, 32, N_PREDICT, (uint32_t)i + 50);
+    for (int i = 0; i < FEW; i++) submit_as(&few[i], "few", 0, 32, N_PREDICT, (uint32_t)i + 80);
+    while (many[0].n_tokens < N_PREDICT / 2) usleep(1000);
+    submit_as(urgent, "many", 1, 32, 8, 99);
+    while (!few[0].end_us || !few[1].end_us) usleep(1000);
+    int n_tokens[3] = {0};
+    for (int i = 0; i < MANY; i++) n_tokens[0] += many[i].n_tokens;
+    for (int i = 0; i < SOME; i++) n_tokens[1] += some[i].n_tokens;
+    for (int i = 0; i < FEW; i++) n_tokens[2] += few[i].n_tokens;
+    drain();
+    printf("{");
+    tell_client("many", many, MANY, n_tokens[0]);
+    tell_client("some", some, SOME, n_tokens[1]);
+    tell_client("few", few, FEW, n_tokens[2]);
+    printf("\"urgent_first_token_ms\": %.0f, \"all_s\": %.1f}\n",
+           (double)(urgent->first_us - urgent->submitted_us) / 1000.0,
+           (double)(many[MANY - 1].end_us - many[0].submitted_us) / 1e6);
+}
+
 static void bench_prefix(void) {
     for (int i = 0; i < 2; i++) {
         submit(&b.streams[i], 2048, 2, 7);
@@ -245,9 +290,10 @@ static void bench_plan(const char *path) {
 
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fprintf(stderr,
-                "usage: bench_engine MODEL streams N | gap [MS [N]] | cancel | prefix | spec FILE "
-                "[N_DRAFT]\n");
+        fprintf(
+            stderr,
+            "usage: bench_engine MODEL streams N | gap [MS [N]] | cancel | fair | prefix | plan | "
+            "spec FILE [N_DRAFT]\n");
         return 2;
     }
     const char *what = argv[2];
@@ -268,6 +314,11 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "cancel")) {
         open_all(argv[1], ep);
         bench_cancel();
+    } else if (!strcmp(what, "fair")) {
+        ep.n_ctx = 256;
+        ep.n_parallel = 4;
+        open_all(argv[1], ep);
+        bench_fair();
     } else if (!strcmp(what, "prefix")) {
         open_all(argv[1], ep);
         bench_prefix();
