@@ -24,7 +24,7 @@ typedef struct kt__served_info {
     kt_engine_info engine;
     kt_mem_plan plan; /* as it was when the model was loaded */
     kt_hash_info hash;
-    char tuned[16];   /* when what `kentang tune` found and is used was found, or "" */
+    char tuned[16]; /* when what `kentang tune` found and is used was found, or "" */
     char arch[64], quant[32], general_name[128];
 } kt__served_info;
 
