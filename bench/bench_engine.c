@@ -191,6 +191,12 @@ static void bench_cancel(void) {
     kt_engine_stop(b.engine, 0);
 }
 
+static int n_got(const stream *s, int n) {
+    int n_tokens = 0;
+    for (int i = 0; i < n; i++) n_tokens += s[i].n_tokens;
+    return n_tokens;
+}
+
 /* What one client had got when the first of them had everything, and its first tokens. */
 static void tell_client(const char *name, const stream *s, int n, int n_tokens) {
     double mean_ms = 0, best_ms = 1e18;
@@ -214,15 +220,12 @@ static void bench_fair(void) {
     while (many[0].n_tokens < N_PREDICT / 2) usleep(1000);
     submit_as(urgent, "many", 1, 32, 8, 99);
     while (!few[0].end_us || !few[1].end_us) usleep(1000);
-    int n_tokens[3] = {0};
-    for (int i = 0; i < MANY; i++) n_tokens[0] += many[i].n_tokens;
-    for (int i = 0; i < SOME; i++) n_tokens[1] += some[i].n_tokens;
-    for (int i = 0; i < FEW; i++) n_tokens[2] += few[i].n_tokens;
+    int of_many = n_got(many, MANY), of_some = n_got(some, SOME), of_few = n_got(few, FEW);
     drain();
     printf("{");
-    tell_client("many", many, MANY, n_tokens[0]);
-    tell_client("some", some, SOME, n_tokens[1]);
-    tell_client("few", few, FEW, n_tokens[2]);
+    tell_client("many", many, MANY, of_many);
+    tell_client("some", some, SOME, of_some);
+    tell_client("few", few, FEW, of_few);
     printf("\"urgent_first_token_ms\": %.0f, \"all_s\": %.1f}\n",
            (double)(urgent->first_us - urgent->submitted_us) / 1000.0,
            (double)(many[MANY - 1].end_us - many[0].submitted_us) / 1e6);

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "kv/image.h"
 #include "kv/field.h"
+#include "kv/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,7 +18,7 @@ enum { MAX_POS = 64, MAX_LOGITS = 64, HEADER = 512, SEED = 0x53455353 };
 /* The header's own digest made right, so that what it states is believed as far as it goes. */
 static void sign(uint8_t *header) {
     kt__digest d = kt__hash_bytes(SEED, header, HEADER - 32);
-    for (int i = 0; i < 4; i++) kt__field_put(header + HEADER - 32 + 8 * i, d.w[i], 8);
+    kt__field_put_digest(header + HEADER - 32, d);
 }
 
 static void try_file(const char *path) {
@@ -82,7 +82,7 @@ static void sign_sections(size_t size) {
         uint64_t offset = kt__field_get(at, 8), bytes = kt__field_get(at + 8, 8);
         if (offset > size || bytes > size - offset) continue;
         kt__digest d = kt__hash_bytes(SEED + (uint64_t)i, file + offset, (size_t)bytes);
-        for (int w = 0; w < 4; w++) kt__field_put(at + 16 + 8 * w, d.w[w], 8);
+        kt__field_put_digest(at + 16, d);
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fd_io.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 
@@ -93,16 +94,8 @@ kt_status kt__batch_output_write(kt__batch_output *out, kt__buf *line, kt_error 
     if (!kt__buf_putc(line, '\n') || line->failed)
         return kt__fail_nomem(err, "a result", line->len);
     /* one call: a kill leaves the line whole, or torn at the end of the file */
-    const char *p = line->data;
-    size_t left = line->len;
-    while (left) {
-        ssize_t n = write(out->fd, p, left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail_io(out, "cannot write a result", err);
-        p += n;
-        left -= (size_t)n;
-    }
-    return KT_OK;
+    if (kt__fd_write(out->fd, line->data, line->len)) return KT_OK;
+    return fail_io(out, "cannot write a result", err);
 }
 
 kt_status kt__batch_output_close(kt__batch_output *out, kt_error *err) {

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd_io.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,18 +45,6 @@ static void fill_random(uint64_t *words, size_t n, uint64_t *state) { /* splitmi
     }
 }
 
-static bool write_all(int fd, const void *data, size_t len) {
-    const char *p = data;
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        p += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 /* Returns what could be written of `size` bytes before the deadline; 0 if the place has no room. */
 static uint64_t write_random(int fd, uint64_t size, int64_t deadline_us) {
     uint64_t *block = kt__malloc(WRITE_BYTES);
@@ -64,7 +52,7 @@ static uint64_t write_random(int fd, uint64_t size, int64_t deadline_us) {
     uint64_t written = 0, state = (uint64_t)kt__now_ns();
     while (written < size && (written < MIN_FILE || kt__now_us() < deadline_us)) {
         fill_random(block, WRITE_BYTES / sizeof *block, &state);
-        if (!write_all(fd, block, WRITE_BYTES)) {
+        if (!kt__fd_write(fd, block, WRITE_BYTES)) {
             written = 0;
             break;
         }

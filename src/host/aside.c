@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "host/fd_io.h"
+#include "base/fd_io.h"
 
 enum { PAGE = 4096 };
 

@@ -14,8 +14,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd_io.h"
 #include "base/hash.h"
-#include "host/fd_io.h"
 #include "kv/field.h"
 
 enum {
@@ -128,10 +128,6 @@ bool kt__disk_parse_name(const char *name, kt__kv_block *out) {
 
 /* ---- a block's file ---- */
 
-static void put_digest(uint8_t *out, kt__digest d) {
-    for (int i = 0; i < 4; i++) kt__field_put(out + 8 * i, d.w[i], 8);
-}
-
 static void put_key(uint8_t *out, kt__kv_key key) {
     kt__field_put(out, key.w[0], 8);
     kt__field_put(out + 8, key.w[1], 8);
@@ -144,7 +140,7 @@ static void frame(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYT
     kt__field_put(h + AT_VERSION, VERSION, 4);
     kt__field_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
     kt__field_put(h + AT_BYTES, d->block_bytes, 8);
-    put_digest(h + AT_BINDING, d->binding);
+    kt__field_put_digest(h + AT_BINDING, d->binding);
     put_key(h + AT_KEY, b->key);
     put_key(h + AT_PARENT, b->parent);
     kt__field_put(h + AT_INDEX, (uint64_t)b->index, 4);
@@ -161,19 +157,19 @@ static void sign(const kt__disk *d, uint8_t *file) {
     uint8_t full_hash[KT__DISK_HASH_BYTES];
     get_full_hash(d, full_hash);
     memcpy(file + AT_FULL_HASH, full_hash, FULL_HASH_BYTES);
-    put_digest(file + AT_BLOCK_DIGEST, kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
-    put_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST));
+    kt__field_put_digest(file + AT_BLOCK_DIGEST,
+                         kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
+    kt__field_put_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST));
 }
 
 /* Whether file is what we would have written for this block. */
 static bool is_valid(const kt__disk *d, const kt__kv_block *b, const uint8_t *file) {
-    uint8_t h[HEADER_BYTES], digest[32];
+    uint8_t h[HEADER_BYTES];
     frame(d, b, h);
     if (memcmp(h, file, AT_BLOCK_DIGEST) != 0) return false;
-    put_digest(digest, kt__hash_bytes(SEED, file, AT_DIGEST));
-    if (memcmp(digest, file + AT_DIGEST, sizeof digest) != 0) return false;
-    put_digest(digest, kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
-    return memcmp(digest, file + AT_BLOCK_DIGEST, sizeof digest) == 0;
+    return kt__field_has_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST)) &&
+           kt__field_has_digest(file + AT_BLOCK_DIGEST,
+                                kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
 }
 
 /* Of a valid file: whether it was computed with a model that agrees with ours in the fingerprint

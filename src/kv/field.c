@@ -21,3 +21,13 @@ uint64_t kt__field_get(const uint8_t *in, int n_bytes) {
     for (int i = 0; i < n_bytes; i++) x |= (uint64_t)in[i] << 8 * i;
     return x;
 }
+
+void kt__field_put_digest(uint8_t out[32], kt__digest digest) {
+    for (int i = 0; i < 4; i++) kt__field_put(out + 8 * i, digest.w[i], 8);
+}
+
+bool kt__field_has_digest(const uint8_t in[32], kt__digest digest) {
+    uint8_t bytes[32];
+    kt__field_put_digest(bytes, digest);
+    return memcmp(in, bytes, sizeof bytes) == 0;
+}

@@ -11,8 +11,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd_io.h"
 #include "base/hash.h"
-#include "host/fd_io.h"
 #include "kv/field.h"
 
 enum {
@@ -87,16 +87,6 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
            out->file_bytes <= INT64_MAX;
 }
 
-static void put_digest(uint8_t *out, kt__digest d) {
-    for (int i = 0; i < 4; i++) kt__field_put(out + 8 * i, d.w[i], 8);
-}
-
-static bool has_digest(const uint8_t *in, kt__digest d) {
-    uint8_t bytes[32];
-    put_digest(bytes, d);
-    return memcmp(in, bytes, sizeof bytes) == 0;
-}
-
 void kt__kv_block_clear_tail(const kt__kv_shape *shape, void *block, int n_used) {
     kt__f16 *at = block;
     size_t unused = (size_t)(KT__PAGE_POS - n_used);
@@ -130,10 +120,10 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
         uint8_t *at = out + AT_SECTIONS + SECTION_BYTES * i;
         kt__field_put(at, l->sections[i].offset, 8);
         kt__field_put(at + 8, l->sections[i].bytes, 8);
-        put_digest(at + 16, l->sections[i].digest);
+        kt__field_put_digest(at + 16, l->sections[i].digest);
     }
     memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
-    put_digest(out + AT_DIGEST, kt__hash_bytes(SEED, out, AT_DIGEST));
+    kt__field_put_digest(out + AT_DIGEST, kt__hash_bytes(SEED, out, AT_DIGEST));
 }
 
 static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
@@ -250,7 +240,7 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
         return kt__fail_at(err, KT_E_STATE, f->path, AT_ORDER,
                            "a session of a machine with another byte order");
     }
-    if (!has_digest(h + AT_DIGEST, kt__hash_bytes(SEED, h, AT_DIGEST))) {
+    if (!kt__field_has_digest(h + AT_DIGEST, kt__hash_bytes(SEED, h, AT_DIGEST))) {
         return damaged(f, AT_DIGEST, "its header's checksum is wrong", err);
     }
     return KT_OK;

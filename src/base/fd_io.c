@@ -1,4 +1,4 @@
-#include "host/fd_io.h"
+#include "base/fd_io.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* Whole reads and writes of descriptors.
  *
  * Owns: going on after a short or interrupted call. Any thread. */
-#ifndef KT_HOST_FD_IO_H
-#define KT_HOST_FD_IO_H
+#ifndef KT_BASE_FD_IO_H
+#define KT_BASE_FD_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
