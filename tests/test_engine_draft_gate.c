@@ -1,6 +1,7 @@
 /* The gate of the draft model over a simulated clock: however long prompts and answers are, however
- * dear the draft model and however wrong, drafting costs a hundredth of the time at most; where it
- * pays it is used; a long prompt is not followed for a short answer. */
+ * dear the draft model and however wrong, drafting costs a hundredth of the time and four steps at
+ * most; where it pays it is used, in the first answer of a process, too; a long prompt is not
+ * followed for a short answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,9 +48,11 @@ static void answer(machine *m, run *r, int32_t n_prompt, int32_t n_answer, int32
             k = kt__draft_gate_choose(&r->gate, &step, right, 1, 8);
         } else {
             kt__draft_lag lag = {rows - 1, n_got, n_predict - n_got, 8, right};
-            if (kt__draft_gate_covers(&r->gate, &step, &lag)) {
+            int32_t n_covered = kt__draft_gate_covers(&r->gate, &step, &lag);
+            if (n_covered > 0) {
                 int32_t n = kt__draft_gate_slice(&r->gate, &step, ROWS);
-                if (n > rows - 1) n = rows - 1;
+                n_done = n_prompt + n_got - 1 - n_covered;
+                if (n > n_covered) n = n_covered;
                 double us = noisy(m, m->draft_row_us * n);
                 kt__draft_gate_followed(&r->gate, n, us);
                 r->us += us;
@@ -80,7 +83,7 @@ static void answer(machine *m, run *r, int32_t n_prompt, int32_t n_answer, int32
 }
 
 static run begin(double size) {
-    run r = {.usual_right = 0.6};
+    run r = {.usual_right = 0.85};
     kt__draft_gate_init(&r.gate, size);
     return r;
 }
@@ -105,8 +108,8 @@ static void test_never_slower_by_more_than_a_hundredth(void **state) {
         for (int a = 0; a < 40; a++) {
             int32_t n = 1 + (int32_t)(roll(&m) * 2 * n_answer);
             answer(&m, &r, n_prompt, n, a % 2 ? n : 1 << 20);
-            /* and what a first guess was wrong by: of one slice, one step */
-            double slack = m.plain_us / 2 + 8 * m.draft_row_us + 8 * m.draft_step_us;
+            /* the grant, and what a first guess was wrong by: of two slices and trials */
+            double slack = 5 * m.plain_us + 16 * m.draft_row_us + 16 * m.draft_step_us;
             if (r.us > 1.01 * r.plain_us + slack)
                 fail_msg("case %d, answer %d: %.2f s, plain %.2f s", i, a, r.us / 1e6,
                          r.plain_us / 1e6);
@@ -122,26 +125,44 @@ static void test_faster_where_it_pays(void **state) {
     if (r.us > 0.6 * r.plain_us) fail_msg("%.2f s, plain %.2f s", r.us / 1e6, r.plain_us / 1e6);
 }
 
-/* A prompt of 4000 tokens takes the draft model seven seconds, twenty tokens a second. */
+static void test_in_the_first_answer(void **state) {
+    (void)state;
+    static const int32_t prompts[] = {10, 300, 5000};
+    for (int i = 0; i < 3; i++) {
+        machine m = {60000, 4000, 1800, 6000, 0.85, 1};
+        run r = begin(0.1);
+        answer(&m, &r, prompts[i], 400, 1000);
+        if (r.us > 0.75 * r.plain_us)
+            fail_msg("after %d tokens: %.2f s, plain %.2f s", prompts[i], r.us / 1e6,
+                     r.plain_us / 1e6);
+    }
+}
+
+/* All of a prompt of 4000 tokens would take the draft model seven seconds; twenty tokens take one.
+ */
 static void test_a_long_prompt_and_short_answers(void **state) {
     (void)state;
     machine m = {60000, 4000, 1800, 6000, 0.85, 1};
     run r = begin(0.1);
     for (int a = 0; a < 20; a++) answer(&m, &r, 10, 400, 1000); /* the account is full */
     int64_t before = r.n_followed;
+    double us = r.us, plain_us = r.plain_us;
     for (int a = 0; a < 20; a++) answer(&m, &r, 4000, 20, 1000);
-    assert_int_equal(r.n_followed, before);
+    assert_in_range(r.n_followed - before, 0, 20 * 80);
+    assert_true(r.us - us < 1.05 * (r.plain_us - plain_us));
+    us = r.us, plain_us = r.plain_us;
     for (int a = 0; a < 3; a++) answer(&m, &r, 4000, 2000, 4000);
-    assert_true(r.n_followed > before + 3 * 3900);
+    assert_true(r.us - us < 0.65 * (r.plain_us - plain_us));
     before = r.n_followed; /* what may come is known to be little */
-    for (int a = 0; a < 20; a++) answer(&m, &r, 2000, 60, 60);
-    assert_int_equal(r.n_followed, before);
+    for (int a = 0; a < 20; a++) answer(&m, &r, 2000, 30, 30);
+    assert_in_range(r.n_followed - before, 0, 20 * 80);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_slower_by_more_than_a_hundredth),
         cmocka_unit_test(test_faster_where_it_pays),
+        cmocka_unit_test(test_in_the_first_answer),
         cmocka_unit_test(test_a_long_prompt_and_short_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -487,6 +487,47 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
     close_engine(w);
 }
 
+/* ---- cancelled in the midst of a step ---- */
+
+static kt_req *to_cancel;
+
+/* It is admitted just before the step: this is noticed within it. */
+static void cancel_another(void *user, const kt_event *event) {
+    note_event(user, event);
+    if (event->kind == KT_EVENT_STARTED) kt_req_cancel(to_cancel);
+}
+
+static void test_cancel_in_the_midst_of_a_step(void **state) {
+    world *w = *state;
+    static answer answers[3], alone;
+    kt_error err;
+    kt_engine_params ep = {.n_parallel = 4, .n_ctx = 2048};
+    answer_alone(w, 3, &alone);
+    open_engine(w, &ep);
+    for (int i = 0; i < 3; i++) {
+        kt_request r = request_of(w, i == 1 ? 3 : 10);
+        memset(&answers[i], 0, sizeof answers[i]);
+        r.on_event = i == 2 ? cancel_another : note_event;
+        r.user = &answers[i];
+        r.cache_scope = i == 0 ? "a" : "b";
+        if (i == 2) {
+            while (answers[0].n_tokens < 2 || answers[1].n_tokens < 2) (void)step(w, 1);
+        }
+        MUST(kt_engine_submit(w->engine, &r, &answers[i].req, &err));
+        w->open[w->n_open++] = answers[i].req;
+        if (i == 0) to_cancel = answers[0].req;
+    }
+    int before[] = {answers[0].n_tokens, answers[1].n_tokens};
+    (void)step(w, 1);
+    assert_int_equal(answers[0].finish, KT_FINISH_CANCELLED);
+    assert_int_equal(answers[0].n_tokens, before[0]);
+    assert_true(answers[1].n_tokens > before[1]);
+    run_to_end(w, false);
+    expect_same(3, &alone, &answers[1]);
+    expect_idle(w);
+    close_engine(w);
+}
+
 int main(void) {
     static world w;
     const struct CMUnitTest tests[] = {
@@ -509,6 +550,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),
         cmocka_unit_test_prestate(test_a_long_evaluation_lets_answers_go_on, &w),
         cmocka_unit_test_prestate(test_cancel_in_a_shared_batch_frees_its_blocks, &w),
+        cmocka_unit_test_prestate(test_cancel_in_the_midst_of_a_step, &w),
     };
     world_open(&w);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

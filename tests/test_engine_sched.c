@@ -34,7 +34,8 @@ typedef struct fake {
     int n_slices, unit;
     int64_t batch_unit_us;
     int n_rows, n_out, n_parallel;
-    bool finds, speculates;
+    bool finds, speculates, pauses;
+    bool stepping; /* a step has paused */
     int64_t n_decoded, n_prefilled;
     fake_task tasks[MAX_TASKS];
     int n_tasks;
@@ -124,11 +125,24 @@ static void take_token(fake *f, fake_task *t) {
     if (t->n_got == t->n_answer) t->task.finish = KT_FINISH_LENGTH;
 }
 
-static void decode(void *user, kt__task *const *tasks, int n) {
+/* In half of a step somebody may be cancelled. */
+static bool pause_step(fake *f, kt__task *const *tasks, int n) {
+    f->now_us += (f->step_us + f->step_lane_us * n) / 2;
+    f->stepping = f->pauses && !f->stepping && roll(f, 2);
+    for (int i = 0; f->stepping && i < n; i++) {
+        if (roll(f, 4) == 0) of(tasks[i])->cancel = true;
+    }
+    return f->stepping;
+}
+
+static bool decode(void *user, kt__task *const *tasks, int n) {
     fake *f = user;
     assert_true(n > 0 && n <= f->n_parallel);
-    f->now_us += f->step_us + f->step_lane_us * n;
+    if (!f->stepping && pause_step(f, tasks, n)) return false;
+    f->stepping = false;
+    f->now_us += (f->step_us + f->step_lane_us * n) / 2;
     for (int i = 0; i < n; i++) {
+        if (!tasks[i]) continue;
         fake_task *t = of(tasks[i]);
         assert_int_equal(t->task.n_tok - t->task.n_done, 1);
         assert_true(t->pages >= pages_for(t->task.n_done + 1));
@@ -142,6 +156,7 @@ static void decode(void *user, kt__task *const *tasks, int n) {
         }
         f->n_decoded++;
     }
+    return true;
 }
 
 static void prefill_begin(void *user, const kt__slice *slices, int n) {
@@ -361,6 +376,7 @@ static void random_schedule(uint32_t seed) {
     f->units = 1 + (int)roll(f, 20);
     f->finds = roll(f, 2);
     f->speculates = roll(f, 2);
+    f->pauses = roll(f, 8) == 0;
     kt__sched *s = new_sched(f);
     for (int i = 0; i < 300; i++) {
         disturb(s, f, &outside);

@@ -100,9 +100,22 @@ static void test_costs_between_measurements(void **state) {
     assert_true(kt__spec_cost(&costs, 1) == 100);
     assert_true(kt__spec_cost(&costs, 2) == 100);
     assert_true(kt__spec_cost(&costs, 4) == 140);
+    assert_true(kt__spec_cost(&costs, 10) == 260);
     assert_true(kt__spec_cost(&costs, 8) > 180);
     kt__spec_measure(&costs, 0, 5);
     kt__spec_measure(&costs, KT__SPEC_ROWS_MAX + 1, 5);
+}
+
+/* One burst of a neighbour's in the first trial does not shut speculation off for good. */
+static void test_a_dear_trial_is_forgotten(void **state) {
+    (void)state;
+    kt__spec_costs costs = {0};
+    for (int i = 0; i < 10; i++) kt__spec_measure(&costs, 1, 1000);
+    kt__spec_measure(&costs, 2, 2500);
+    double dear = kt__spec_cost(&costs, 2);
+    assert_true(dear > 2000);
+    for (int i = 0; i < 1500; i++) kt__spec_measure(&costs, 1, 1000);
+    assert_true(kt__spec_cost(&costs, 2) < 1400);
 }
 
 /* ---- the same answers ---- */
@@ -332,6 +345,7 @@ int main(void) {
         cmocka_unit_test(test_never_slower_by_more_than_a_hundredth),
         cmocka_unit_test(test_faster_where_it_pays),
         cmocka_unit_test(test_costs_between_measurements),
+        cmocka_unit_test(test_a_dear_trial_is_forgotten),
         cmocka_unit_test_prestate(test_answers_are_those_of_plain_decoding, &w),
         cmocka_unit_test_prestate(test_a_draft_model_changes_nothing, &w),
         cmocka_unit_test_prestate(test_sequences_speculate_and_answer_the_same, &w),

@@ -12,6 +12,9 @@ enum {
     REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
 };
 
+/* The share of proposals that may be right, where nothing is known: trying costs little. */
+static const double hopeful = 0.85;
+
 struct kt__draft {
     kt_engine *engine;
     const kt_model *model;
@@ -90,7 +93,7 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     d->engine = engine;
     d->model = model;
     d->n_lanes = engine->params.n_parallel;
-    d->usual_right = 0.6;
+    d->usual_right = hopeful;
     kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
                                       (double)engine->model->info.decode_bytes);
     KT__TRY(kt__kv_create(&shape, n_pages_for(&engine->params), &d->kv, err));
@@ -129,8 +132,20 @@ kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_err
 
 void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
     if (!d || !seq->table.pages || seq->n_done <= n_keep) return;
-    kt__kv_table_truncate(d->kv, &seq->table, n_keep);
+    if (n_keep < seq->begin) n_keep = seq->begin;
+    kt__kv_table_truncate(d->kv, &seq->table, n_keep - seq->begin);
     seq->n_done = (int32_t)n_keep;
+    if (seq->n_done == seq->begin) seq->begin = seq->n_done = 0;
+}
+
+/* Makes room for the next rows of an answer's text and lists them. */
+static bool add_rows(kt__draft *d, kt__draft_seq *seq, int32_t rows, kt__batch *batch) {
+    int32_t pos = seq->n_done - seq->begin;
+    if (kt__kv_table_grow(d->kv, &seq->table, pos, pos + rows, NULL) != KT_OK) return false;
+    d->segs[batch->n_seg++] = (kt__seg){&seq->table, pos, batch->n_tok, rows};
+    batch->n_tok += rows;
+    seq->n_done += rows;
+    return true;
 }
 
 /* ---- batches ---- */
@@ -159,12 +174,8 @@ static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
         int32_t rows = ask->n_tok - seq->n_done, room = ROWS - b.n_tok;
         if (rows > room) rows = room;
         if (rows <= 0) continue;
-        if (kt__kv_table_grow(d->kv, &seq->table, seq->n_done, seq->n_done + rows, NULL) != KT_OK)
-            continue;
         memcpy(d->ids + b.n_tok, ask->tokens + seq->n_done, (size_t)rows * sizeof *d->ids);
-        d->segs[b.n_seg++] = (kt__seg){&seq->table, seq->n_done, b.n_tok, rows};
-        b.n_tok += rows;
-        seq->n_done += rows;
+        if (!add_rows(d, seq, rows, &b)) continue;
         if (seq->n_done < ask->n_tok) continue;
         d->out_rows[b.n_out++] = b.n_tok - 1;
         d->ready[n_ready++] = ask;
@@ -189,16 +200,11 @@ static void take_ids(kt__draft *d, int n_ready) {
 static bool step(kt__draft *d, int n_ready) {
     kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
     for (int i = 0; i < n_ready; i++) {
-        kt__draft_ask *ask = d->ready[i];
-        kt__draft_seq *seq = ask->seq;
-        if (kt__kv_table_grow(d->kv, &seq->table, seq->n_done, seq->n_done + 1, NULL) != KT_OK)
-            return false;
+        const kt__draft_ask *ask = d->ready[i];
         d->ids[i] = ask->ids[ask->n - 1];
-        d->out_rows[i] = i;
-        d->segs[i] = (kt__seg){&seq->table, seq->n_done, i, 1};
-        seq->n_done++;
+        d->out_rows[b.n_out++] = i;
+        if (!add_rows(d, ask->seq, 1, &b)) return false;
     }
-    b.n_tok = b.n_seg = b.n_out = n_ready;
     return run(d, &b);
 }
 
@@ -217,29 +223,39 @@ static void draft(kt__draft *d, kt__draft_ask *asks, int n, int k, const kt__dra
 /* Some rows of an answer's text, but its last token. */
 static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
     kt__draft_seq *seq = ask->seq;
-    kt__seg seg = {&seq->table, seq->n_done, 0, rows};
-    kt__batch b = {.n_tok = rows, .ids = d->ids, .segs = &seg, .n_seg = 1, .out_rows = d->out_rows};
+    kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
     int64_t begin_us = kt__now_us();
-    if (kt__kv_table_grow(d->kv, &seq->table, seq->n_done, seq->n_done + rows, NULL) != KT_OK)
-        return;
     memcpy(d->ids, ask->tokens + seq->n_done, (size_t)rows * sizeof *d->ids);
-    seq->n_done += rows;
+    if (!add_rows(d, seq, rows, &b)) return;
     if (!run(d, &b)) kt__draft_seq_trim(d, seq, 0);
     kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
+}
+
+/* Rows to follow of an answer that is behind; 0: none. Where the text is too long for it, it is
+ * begun anew nearer to its end. */
+static int32_t rows_to_follow(kt__draft *d, const kt__draft_ask *ask,
+                              const kt__draft_step *verify) {
+    kt__draft_seq *seq = ask->seq;
+    const kt__draft_lag lag = {.rows = ask->n_tok - 1 - seq->n_done,
+                               .n_got = ask->n_got,
+                               .n_left = ask->n_left,
+                               .most = ask->most,
+                               .right = seq->right};
+    int32_t rows = kt__draft_gate_covers(&d->gate, verify, &lag);
+    if (rows > 0 && rows < lag.rows) {
+        kt__draft_seq_trim(d, seq, 0);
+        seq->begin = seq->n_done = ask->n_tok - 1 - rows;
+    }
+    return rows;
 }
 
 /* The first of the answers behind that is worth it; one a step. */
 static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__draft_step *verify) {
     for (int i = 0; i < n; i++) {
-        const kt__draft_ask *ask = &asks[i];
-        const kt__draft_lag lag = {.rows = ask->n_tok - 1 - ask->seq->n_done,
-                                   .n_got = ask->n_got,
-                                   .n_left = ask->n_left,
-                                   .most = ask->most,
-                                   .right = ask->seq->right};
-        if (ask->ready || !kt__draft_gate_covers(&d->gate, verify, &lag)) continue;
-        int most = lag.rows < ROWS ? lag.rows : ROWS;
-        follow_some(d, ask, kt__draft_gate_slice(&d->gate, verify, most));
+        int32_t rows = asks[i].ready ? 0 : rows_to_follow(d, &asks[i], verify);
+        if (rows == 0) continue;
+        int most = rows < ROWS ? rows : ROWS;
+        follow_some(d, &asks[i], kt__draft_gate_slice(&d->gate, verify, most));
         return;
     }
 }
@@ -249,7 +265,7 @@ static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__d
 /* It does not pay now: later it is tried again. */
 static void rest(kt__draft *d, const kt__draft_ask *asks, int n) {
     d->resting = REST_STEPS;
-    for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (0.5 - asks[i].seq->right);
+    for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (hopeful - asks[i].seq->right);
 }
 
 void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft_step *verify,

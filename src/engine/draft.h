@@ -18,8 +18,8 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) KT
 void kt__draft_destroy(kt__draft *draft);
 
 kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) KT_CHECKED;
-/* What was followed beyond n_keep tokens is forgotten, its pages given back; with n_keep 0 the
- * table's memory is left, for kt__free(table.pages). */
+/* What was followed beyond the first n_keep tokens is forgotten, its pages given back; with n_keep
+ * 0 the table's memory is left, for kt__free(table.pages). */
 void kt__draft_seq_trim(kt__draft *draft, kt__draft_seq *seq, int64_t n_keep);
 
 /* One answer that wants proposals. */
@@ -34,7 +34,8 @@ typedef struct kt__draft_ask {
 } kt__draft_ask;
 
 /* Proposals for asks[n], as many as pay. An answer that the draft model has not followed gets none
- * until it has: where that pays, some rows a step. eager: all is followed at once and asked. */
+ * until it has: where that pays, some rows a step, of as much of the text's end as pays. eager: all
+ * is followed at once and asked. */
 void kt__draft_propose(kt__draft *draft, kt__draft_ask *asks, int n, const kt__draft_step *step,
                        bool eager);
 /* A step of the model took so long. */

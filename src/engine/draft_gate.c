@@ -2,13 +2,19 @@
 
 #include <math.h> /* INFINITY only */
 
-static const double share = 0.01;      /* of steps' time, that may be lost */
-static const double most_us = 1e7;     /* that may be lost at one go */
-static const double least_gain = 1.05; /* gains below this are within what measurements err */
-static const double row_of_step = 0.3; /* a row among many, as a share of a step: a first guess */
-static const double rate = 0.15;       /* at which measurements follow */
+static const double share = 0.01;       /* of steps' time, that may be lost */
+static const double grant = 0.25;       /* of the first steps' time, once */
+static const double most_us = 1e7;      /* that may be lost at one go */
+static const double least_gain = 1.05;  /* gains below this are within what measurements err */
+static const double row_of_step = 0.15; /* a row among many, as a share of a step: a first guess */
+static const double fading = 0.0015;
+static const double rate = 0.15; /* at which measurements follow */
 
-enum { LEAST_ROWS = 8 };
+enum {
+    LEAST_ROWS = 8,
+    LEAST_TAIL = 48, /* of a text, that are followed where not all of it is */
+    GRANT_STEPS = 16 /* that bring the grant, a quarter of their time each */
+};
 
 void kt__draft_gate_init(kt__draft_gate *g, double size) {
     *g = (kt__draft_gate){.size = size > 0 && size < 1 ? size : 1};
@@ -67,13 +73,18 @@ bool kt__draft_gate_pays(const kt__draft_gate *g, const kt__draft_step *step, do
     return unknown || best_offer(g, step, right, n, most, INFINITY).n > 0;
 }
 
-bool kt__draft_gate_covers(const kt__draft_gate *g, const kt__draft_step *step,
-                           const kt__draft_lag *lag) {
-    double cost = row_of(g, step) * lag->rows;
+int32_t kt__draft_gate_covers(const kt__draft_gate *g, const kt__draft_step *step,
+                              const kt__draft_lag *lag) {
+    double row = row_of(g, step);
     int32_t to_come = lag->n_got < lag->n_left ? lag->n_got : lag->n_left;
-    if (g->credit_us < cost || g->credit_us <= 0) return false;
+    if (g->credit_us <= 0 || row <= 0) return 0;
     offer best = best_offer(g, step, lag->right, 1, lag->most, INFINITY);
-    return best.n > 0 && best.saved_us / (1 + best.extra) * to_come >= cost;
+    if (best.n == 0) return 0;
+    double worth_us = best.saved_us / (1 + best.extra) * to_come;
+    double rows = (worth_us < g->credit_us ? worth_us : g->credit_us) / row;
+    if (rows >= lag->rows) return lag->rows;
+    int32_t tail = (int32_t)(rows * 0.75); /* the answer goes on meanwhile */
+    return tail < LEAST_TAIL ? 0 : tail;
 }
 
 /* Half a step longer is what nobody notices. */
@@ -97,12 +108,14 @@ static void measure(double *to, double us) {
 
 void kt__draft_gate_followed(kt__draft_gate *g, int rows, double us) {
     g->credit_us -= us;
-    if (rows >= LEAST_ROWS) measure(&g->row_us, us / rows);
+    if (rows >= LEAST_ROWS && g->warm_rows) measure(&g->row_us, us / rows);
+    g->warm_rows = true;
 }
 
 void kt__draft_gate_drafted(kt__draft_gate *g, int steps, double us) {
     g->credit_us -= us;
-    if (steps > 0) measure(&g->step_us, us / steps);
+    if (steps > 0 && g->warm_steps) measure(&g->step_us, us / steps);
+    g->warm_steps = true;
 }
 
 void kt__draft_gate_verify(kt__draft_gate *g, const kt__draft_step *step, int n_proposed) {
@@ -120,7 +133,10 @@ void kt__draft_gate_stepped(kt__draft_gate *g, double us) {
         if (us > 3 * g->guess_us) us = 3 * g->guess_us; /* a neighbour's burst */
         g->credit_us -= us - g->base_us;
         us = g->base_us;
+    } else if (g->step_us > 0) { /* not tried now: what was measured is believed ever less */
+        g->step_us += fading * (us * g->size - g->step_us);
     }
     g->base_us = 0;
-    earn(g, us * share);
+    earn(g, us * (g->n_steps < GRANT_STEPS ? grant : share));
+    g->n_steps += g->n_steps < GRANT_STEPS;
 }

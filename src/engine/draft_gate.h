@@ -2,13 +2,14 @@
  *
  * Owns: what drafting has cost and saved, the measured time of the draft model's rows and steps,
  * and the choices that follow. Everything the draft model computes is paid from the account, its
- * own way through a prompt included; it is filled by a hundredth of the time that steps take and by
- * what right proposals save. So drafting can lose a hundredth of the time at most, whatever prompts
- * and answers are like.
+ * own way through a text included; it is filled by a hundredth of the time that steps take, by
+ * what right proposals save and, once, by a grant of four steps' time, for finding out what the
+ * model is good for. So drafting can lose a hundredth of the time and those steps at most, whatever
+ * prompts and answers are like.
  *
  * Nobody knows how long an answer will be. It is taken to go on for as long as it has been going on
- * (at most for what is left to it), so a long prompt is followed only for an answer that has shown
- * to be long.
+ * (at most for what is left to it), and only as much of its text is followed, from its end, as that
+ * and the account are worth: a draft model that knows the last hundred tokens is often right, too.
  *
  * Pure; no clock, no allocation. One user at a time. */
 #ifndef KT_ENGINE_DRAFT_GATE_H
@@ -18,10 +19,13 @@
 
 typedef struct kt__draft_gate {
     double credit_us; /* may be spent; below 0: lost, and to be earned again */
-    double size;     /* the draft model's bytes a token, as a share of the model's: first guesses */
+    double size; /* the draft model's bytes a token, as a share of the model's: first guesses */
+    /* the first time its weights come into memory, which says nothing of the next */
+    bool warm_rows, warm_steps;
     double row_us;   /* of a prompt that is followed; 0: not measured */
     double step_us;  /* with a row for each answer; 0: not measured */
     double token_us; /* what a right proposal saves */
+    int n_steps;     /* of the first, which bring the grant */
     /* the step at hand, where it verifies proposals: its time without, and as expected; else 0 */
     double base_us, guess_us;
 } kt__draft_gate;
@@ -50,9 +54,10 @@ int kt__draft_gate_choose(const kt__draft_gate *gate, const kt__draft_step *step
 /* The same if nothing could be lost: with false it is not worth asking for a while. */
 bool kt__draft_gate_pays(const kt__draft_gate *gate, const kt__draft_step *step, double right,
                          int n, int most);
-/* Following the answer's text is covered by the account, and by what is expected of it. */
-bool kt__draft_gate_covers(const kt__draft_gate *gate, const kt__draft_step *step,
-                           const kt__draft_lag *lag);
+/* Rows to follow that the account covers, and what is expected of the answer: all of them, or fewer
+ * from the text's end, which is worth beginning anew there; 0: none. */
+int32_t kt__draft_gate_covers(const kt__draft_gate *gate, const kt__draft_step *step,
+                              const kt__draft_lag *lag);
 /* Rows to follow in one step, so that no answer waits long for it; at most `most`. */
 int kt__draft_gate_slice(const kt__draft_gate *gate, const kt__draft_step *step, int most);
 

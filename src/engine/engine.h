@@ -108,7 +108,7 @@ struct kt_engine {
     uint64_t mem_weights_bytes;
     kt_mem_plan plan;
     atomic_bool cancel;
-    atomic_bool look; /* a request was cancelled: a prompts' batch pauses, and it is let go */
+    atomic_bool look; /* a request was cancelled: the batch at hand pauses, and it is let go */
     atomic_bool profiling;
     kt__engine_profile profile; /* counted while profiling is on */
 };
@@ -120,10 +120,11 @@ struct kt_req {
     atomic_bool cancel;
 };
 
-/* How far the draft model has followed an answer: K/V of positions [0, n_done). */
+/* What the draft model has followed of an answer's text: tokens [begin, n_done), in its own
+ * positions from 0. */
 typedef struct kt__draft_seq {
     kt__kv_table table;
-    int32_t n_done;
+    int32_t begin, n_done;
     double right; /* share of its proposals that were right */
 } kt__draft_seq;
 

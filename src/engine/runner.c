@@ -14,6 +14,7 @@ struct kt__runner {
     kt__seg *segs;     /* [n_parallel] */
     int32_t *ids;      /* [step_rows] */
     int32_t *out_rows; /* [step_rows] */
+    kt__batch step;
     /* the prompts' batch */
     kt__slice *slices; /* [n_parallel] */
     int n_slices;
@@ -26,6 +27,8 @@ struct kt__runner {
     kt__runner_counts counts;
     kt__propose_ask *asks; /* [n_parallel] */
     bool no_drafts;        /* in this step */
+    bool stepping;         /* a step has paused */
+    int64_t step_us;       /* that it has taken so far */
 };
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
@@ -265,8 +268,7 @@ static int list_step_rows(kt__runner *r, kt__choice *c, int rows) {
     return 1 + p->n;
 }
 
-static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error *err) {
-    bool done;
+static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
     int rows = 0;
     propose(r, tasks, n);
     for (int i = 0; i < n; i++) {
@@ -276,23 +278,46 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, kt_error
         rows += own;
     }
     for (int i = 0; i < rows; i++) r->out_rows[i] = i;
-    kt__batch batch = {.n_tok = rows,
-                       .ids = r->ids,
-                       .segs = r->segs,
-                       .n_seg = n,
-                       .out_rows = r->out_rows,
-                       .n_out = rows};
-    kt__batch_run run = {.fwd = r->engine->step_fwd,
-                         .batch = &batch,
-                         .decode = true,
-                         .n_tok = rows,
-                         .until_us = INT64_MAX};
+    r->step = (kt__batch){.n_tok = rows,
+                          .ids = r->ids,
+                          .segs = r->segs,
+                          .n_seg = n,
+                          .out_rows = r->out_rows,
+                          .n_out = rows};
+    r->step_us = 0;
     kt__engine_return_logits(r->engine);
+}
+
+/* Those that have ended have no pages any more; their rows are computed for nobody. Returns how
+ * many are left. */
+static int let_go(kt__runner *r, kt__task *const *tasks, int n) {
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+        if (!tasks[i]) r->segs[i].n_tok = 0;
+        left += tasks[i] != NULL;
+    }
+    return left;
+}
+
+/* Begins the step, or goes on with it. pause: or NULL. */
+static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const atomic_bool *pause,
+                          kt_error *err) {
+    if (!r->stepping) begin_step(r, tasks, n);
+    kt__batch_run run = {.fwd = r->engine->step_fwd,
+                         .batch = r->stepping ? NULL : &r->step,
+                         .decode = true,
+                         .n_tok = r->stepping ? 0 : r->step.n_tok,
+                         .until_us = INT64_MAX,
+                         .pause = pause};
+    bool done;
     int64_t begin_us = kt__now_us();
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
     kt__proposer *proposer = r->engine->proposer;
-    if (status == KT_OK) kt__proposer_measure(proposer, rows, kt__now_us() - begin_us);
+    r->step_us += kt__now_us() - begin_us;
+    r->stepping = status == KT_OK && !done;
+    if (status == KT_OK && done) kt__proposer_measure(proposer, r->step.n_tok, r->step_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
+        if (!tasks[i]) continue;
         kt__choice *c = kt__choice_of(tasks[i]);
         kt__proposer_learn(proposer, &c->proposals, &c->draft_seq, 0, 0);
     }
@@ -318,26 +343,60 @@ static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
     kt__kv_table_truncate(r->engine->kv, &c->table, c->task.n_done);
 }
 
-static void take_tokens(kt__runner *r, kt__task *const *tasks, int n) {
+static void charge_step(kt__task *const *tasks, int n) {
     int64_t t_us = kt__now_us();
-    for (int i = 0; i < n; i++) kt__task_charge(tasks[i], KT__ACCOUNT_DECODE, t_us);
-    for (int i = 0; i < n; i++) take_verified(r, kt__choice_of(tasks[i]), &r->segs[i]);
+    for (int i = 0; i < n; i++) {
+        if (tasks[i]) kt__task_charge(tasks[i], KT__ACCOUNT_DECODE, t_us);
+    }
 }
 
-/* Where one row spoils a batch, the others' answers must not suffer: each runs alone. */
-static void decode(void *user, kt__task *const *tasks, int n) {
+static void take_tokens(kt__runner *r, kt__task *const *tasks, int n) {
+    charge_step(tasks, n);
+    for (int i = 0; i < n; i++) {
+        if (tasks[i]) take_verified(r, kt__choice_of(tasks[i]), &r->segs[i]);
+    }
+}
+
+static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status status,
+                     const kt_error *err) {
+    if (status == KT_OK) take_tokens(r, tasks, n);
+    for (int i = 0; status != KT_OK && i < n; i++) {
+        if (tasks[i]) fail_task(kt__choice_of(tasks[i]), status, err);
+    }
+}
+
+/* Where one row spoils a step, the others' answers must not suffer: each runs alone. */
+static void step_alone(kt__runner *r, kt__task *const *tasks, int n) {
+    kt_error err;
+    r->no_drafts = true;
+    for (int i = 0; i < n; i++) {
+        if (!tasks[i]) continue;
+        kt_status status = run_step(r, &tasks[i], 1, NULL, &err);
+        end_step(r, &tasks[i], 1, status, &err);
+    }
+    r->no_drafts = false;
+}
+
+static bool decode(void *user, kt__task *const *tasks, int n) {
     kt__runner *r = user;
     kt_error err;
-    kt_status status = run_step(r, tasks, n, &err);
-    if (status == KT_OK) {
-        take_tokens(r, tasks, n);
-    } else if (status == KT_E_NUMERIC && (n > 1 || kt__choice_of(tasks[0])->proposals.n > 0)) {
-        r->no_drafts = true;
-        for (int i = 0; i < n; i++) decode(user, &tasks[i], 1);
-        r->no_drafts = false;
-    } else {
-        for (int i = 0; i < n; i++) fail_task(kt__choice_of(tasks[i]), status, &err);
+    if (r->stepping && let_go(r, tasks, n) == 0) {
+        r->stepping = false;
+        return true;
     }
+    kt_status status = run_step(r, tasks, n, &r->engine->look, &err);
+    if (r->stepping) {
+        /* before the flags that it speaks of are read */
+        atomic_store(&r->engine->look, false);
+        charge_step(tasks, n);
+        return false;
+    }
+    if (status == KT_E_NUMERIC && r->step.n_tok > 1) {
+        step_alone(r, tasks, n);
+    } else {
+        end_step(r, tasks, n, status, &err);
+    }
+    return true;
 }
 
 /* ---- prompts ---- */

@@ -156,6 +156,13 @@ static void orphan_siblings(kt__sched *s, const kt__task *task) {
     }
 }
 
+/* The step at hand goes on for the others. */
+static void leave_step(kt__sched *s, const kt__task *task) {
+    for (int i = 0; i < s->n_step; i++) {
+        if (s->step[i] == task) s->step[i] = NULL;
+    }
+}
+
 /* The last event, and everything is given back. */
 static void end_task(kt__sched *s, kt__task *task) {
     bool had_lane = task->state == KT__TASK_RUNNING;
@@ -166,6 +173,7 @@ static void end_task(kt__sched *s, kt__task *task) {
     task->client->n_tasks--;
     if (had_lane) task->client->n_running--;
     if (task->in_batch) kt__sched_leave_batch(s, task);
+    leave_step(s, task);
     task->state = KT__TASK_ENDED;
     s->ops.end(s->user, task);
     leave(s, list, task);
@@ -273,6 +281,13 @@ static int reserve_step(kt__sched *s, int n) {
     return kept;
 }
 
+static bool has_left(const kt__sched *s) {
+    for (int i = 0; i < s->n_step; i++) {
+        if (!s->step[i]) return true;
+    }
+    return false;
+}
+
 static int decode_step(kt__sched *s) {
     int n = reserve_step(s, gather_step(s));
     kt__sched_end_finished(s);
@@ -282,9 +297,11 @@ static int decode_step(kt__sched *s) {
         s->step[i]->client->served += KT__DECODE_WEIGHT;
         kt__task_charge(s->step[i], KT__ACCOUNT_WAIT, begin_us);
     }
-    s->ops.decode(s->user, s->step, n);
+    s->n_step = n;
+    while (!s->ops.decode(s->user, s->step, n)) reap(s);
     int64_t took_us = kt__sched_now(s) - begin_us;
-    measure_step(s, n, took_us);
+    if (!has_left(s)) measure_step(s, n, took_us);
+    s->n_step = 0;
     s->counts.n_decode_batches++;
     s->counts.decode_us += took_us;
     kt__sched_end_finished(s);

@@ -102,8 +102,9 @@ typedef struct kt__sched_ops {
     int64_t (*pages_most)(void *user);        /* all there are */
     void (*drop)(void *user, kt__task *task); /* gives all pages back: n_done = 0 */
     /* One step for each: position n_done is computed, then a token sampled: n_done and n_tok grow
-     * (by more than one with speculation), or finish is set. */
-    void (*decode)(void *user, kt__task *const *tasks, int n);
+     * (by more than one with speculation), or finish is set. false: it paused, for tasks to end,
+     * and is to be called again with the same list, NULL in place of those that have. */
+    bool (*decode)(void *user, kt__task *const *tasks, int n);
     /* A prompts' batch: begun, run until a time (true: done; the tasks' n_done have grown, and
      * those that are complete have a token more or a finish), or forgotten. */
     void (*prefill_begin)(void *user, const kt__slice *slices, int n);

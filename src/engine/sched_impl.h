@@ -28,7 +28,8 @@ struct kt__sched {
     bool in_flight, hold_prompts;
     int32_t batch_rows;
     int64_t batch_us;
-    kt__task **step;  /* [n_parallel] scratch */
+    kt__task **step; /* [n_parallel] of the step at hand; NULL: ended in the midst of it */
+    int n_step;
     kt__task **order; /* [n_parallel] scratch */
     uint64_t serial;
     double prefill_us_tok, unit_us_tok; /* unit: what a batch cannot stop for; 0: not measured */

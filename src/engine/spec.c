@@ -2,6 +2,27 @@
 
 /* ---- costs ---- */
 
+/* A row more costs this share of a step with few rows until measurements say otherwise: a guess on
+ * the dear side. */
+static const double row_share = 0.2;
+
+static int least_measured(const kt__spec_costs *costs) {
+    int least = 1;
+    while (costs->us[least] <= 0) least++;
+    return least;
+}
+
+/* A plain step: what the next number of rows cost, which is not tried now, may have been a
+ * neighbour's doing, and is believed ever less. */
+static void fade(kt__spec_costs *costs, int rows) {
+    const double rate = 0.0015;
+    int next = rows + 1;
+    while (next <= costs->most && costs->us[next] <= 0) next++;
+    if (next > costs->most) return;
+    double guess = costs->us[rows] * (1 + row_share * (next - rows));
+    costs->us[next] += rate * (guess - costs->us[next]);
+}
+
 void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (rows < 1 || rows > KT__SPEC_ROWS_MAX || us <= 0) return;
     double *cost = &costs->us[rows];
@@ -10,11 +31,17 @@ void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (*cost > 0 && t > 3 * *cost) t = 3 * *cost;
     *cost = *cost > 0 ? *cost + 0.15 * (t - *cost) : t;
     if (rows > costs->most) costs->most = rows;
+    if (rows == least_measured(costs)) fade(costs, rows);
 }
 
-/* A row more costs this share of a step with one row until measurements say otherwise: a guess on
- * the dear side. */
-static const double row_share = 0.2;
+/* Beyond `most`, the most rows that were measured: as rows up to there, if several numbers were. */
+static double cost_beyond(const kt__spec_costs *costs, int rows) {
+    int least = least_measured(costs);
+    double from = costs->us[least], to = costs->us[costs->most];
+    double per_row = from * row_share;
+    if (costs->most > least && to > from) per_row = (to - from) / (costs->most - least);
+    return to + per_row * (rows - costs->most);
+}
 
 double kt__spec_cost(const kt__spec_costs *costs, int rows) {
     int below = rows, above = rows;
@@ -22,10 +49,7 @@ double kt__spec_cost(const kt__spec_costs *costs, int rows) {
     while (below > 0 && costs->us[below] <= 0) below--;
     while (above <= costs->most && costs->us[above] <= 0) above++;
     if (below == 0 && above > costs->most) return 0;
-    if (above > costs->most) {
-        double per_row = costs->us[below] * row_share;
-        return costs->us[below] + per_row * (rows - below);
-    }
+    if (above > costs->most) return cost_beyond(costs, rows);
     if (below == 0 || below == above) return costs->us[above];
     double share = (double)(rows - below) / (double)(above - below);
     return costs->us[below] + share * (costs->us[above] - costs->us[below]);
