@@ -3,7 +3,8 @@
  *
  *     bench_engine MODEL streams N     aggregate tok/s, percentiles of the gaps between tokens
  *     bench_engine MODEL gap [MS [N]]  4 streams, then a prompt of N (4088) tokens beside them
- *     bench_engine MODEL cancel        how long after kt_req_cancel the last event comes
+ *     bench_engine MODEL cancel [N]    how long after kt_req_cancel the last event comes: of a
+ *                                      prompt, or of one of N answers
  *     bench_engine MODEL fair          three clients with 32, 8 and 2 requests, and an urgent one
  *     bench_engine MODEL prefix        first token of a prompt of 2048 tokens, new and seen
  *     bench_engine MODEL plan          what budgets from 256 MiB to 16 GiB give
@@ -172,13 +173,18 @@ static void bench_gap(int n_prompt) {
     kt_engine_stop(b.engine, 0);
 }
 
-static void bench_cancel(void) {
+/* n = 0: in the midst of a prompt; else one of n answers. */
+static void bench_cancel(int n) {
     double worst_ms = 0, sum_ms = 0;
-    enum { ROUNDS = 10 };
-    for (int i = 0; i < ROUNDS; i++) {
-        stream *s = &b.streams[0];
-        submit(s, LONG_PROMPT - 8, 1, (uint32_t)(i + 100));
-        wait_for(900000 + i * 77777);
+    int rounds = n > 0 ? 40 : 10;
+    for (int i = 0; i < n; i++) submit(&b.streams[i], 32, 4000, (uint32_t)i + 1);
+    for (int i = 0; i < rounds; i++) {
+        stream *s = &b.streams[n > 0 ? i % n : 0];
+        if (n == 0) submit(s, LONG_PROMPT - 8, 1, (uint32_t)(i + 100));
+        for (int k = 0; k < n; k++) {
+            while (!b.streams[k].last_us) usleep(1000);
+        }
+        wait_for(n > 0 ? 400000 + i * 7777 : 900000 + i * 77777);
         int64_t at_us = kt__now_us();
         kt_req_cancel(s->req);
         while (!s->end_us) usleep(200);
@@ -186,8 +192,9 @@ static void bench_cancel(void) {
         sum_ms += ms;
         if (ms > worst_ms) worst_ms = ms;
         kt_req_close(s->req);
+        if (n > 0) submit(s, 32, 4000, (uint32_t)(i + 100));
     }
-    printf("{\"cancel_mean_ms\": %.1f, \"cancel_max_ms\": %.1f}\n", sum_ms / ROUNDS, worst_ms);
+    printf("{\"cancel_mean_ms\": %.1f, \"cancel_max_ms\": %.1f}\n", sum_ms / rounds, worst_ms);
     kt_engine_stop(b.engine, 0);
 }
 
@@ -293,10 +300,9 @@ static void bench_plan(const char *path) {
 
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fprintf(
-            stderr,
-            "usage: bench_engine MODEL streams N | gap [MS [N]] | cancel | fair | prefix | plan | "
-            "spec FILE [N_DRAFT]\n");
+        fprintf(stderr,
+                "usage: bench_engine MODEL streams N | gap [MS [N]] | cancel [N] | fair | prefix | "
+                "plan | spec FILE [N_DRAFT]\n");
         return 2;
     }
     const char *what = argv[2];
@@ -315,8 +321,11 @@ int main(int argc, char **argv) {
         if (n_prompt < 1 || n_prompt > LONG_PROMPT - 8) return 2;
         bench_gap(n_prompt);
     } else if (!strcmp(what, "cancel")) {
+        if (number < 0 || number > MAX_STREAMS) return 2;
+        if (number > 0) ep.n_parallel = number;
+        if (number > 0) ep.n_ctx = 1024;
         open_all(argv[1], ep);
-        bench_cancel();
+        bench_cancel(number);
     } else if (!strcmp(what, "fair")) {
         ep.n_ctx = 256;
         ep.n_parallel = 4;
