@@ -173,28 +173,53 @@ static void bench_gap(int n_prompt) {
     kt_engine_stop(b.engine, 0);
 }
 
-/* n = 0: in the midst of a prompt; else one of n answers. */
-static void bench_cancel(int n) {
-    double worst_ms = 0, sum_ms = 0;
-    int rounds = n > 0 ? 40 : 10;
+typedef struct cancels {
+    double sum_ms, worst_ms;
+    int n;
+} cancels;
+
+static void time_cancel(stream *s, cancels *c) {
+    int64_t at_us = kt__now_us();
+    kt_req_cancel(s->req);
+    while (!s->end_us) usleep(200);
+    double ms = (double)(s->end_us - at_us) / 1000.0;
+    c->sum_ms += ms;
+    c->n++;
+    if (ms > c->worst_ms) c->worst_ms = ms;
+    kt_req_close(s->req);
+}
+
+/* In the midst of a prompt. */
+static void cancel_prompts(cancels *c) {
+    for (int i = 0; i < 10; i++) {
+        submit(&b.streams[0], LONG_PROMPT - 8, 1, (uint32_t)(i + 100));
+        wait_for(900000 + i * 77777);
+        time_cancel(&b.streams[0], c);
+    }
+}
+
+/* One of n answers; another takes its place. */
+static void cancel_answers(int n, cancels *c) {
     for (int i = 0; i < n; i++) submit(&b.streams[i], 32, 4000, (uint32_t)i + 1);
-    for (int i = 0; i < rounds; i++) {
-        stream *s = &b.streams[n > 0 ? i % n : 0];
-        if (n == 0) submit(s, LONG_PROMPT - 8, 1, (uint32_t)(i + 100));
+    for (int i = 0; i < 40; i++) {
         for (int k = 0; k < n; k++) {
             while (!b.streams[k].last_us) usleep(1000);
         }
-        wait_for(n > 0 ? 400000 + i * 7777 : 900000 + i * 77777);
-        int64_t at_us = kt__now_us();
-        kt_req_cancel(s->req);
-        while (!s->end_us) usleep(200);
-        double ms = (double)(s->end_us - at_us) / 1000.0;
-        sum_ms += ms;
-        if (ms > worst_ms) worst_ms = ms;
-        kt_req_close(s->req);
-        if (n > 0) submit(s, 32, 4000, (uint32_t)(i + 100));
+        wait_for(400000 + i * 7777);
+        time_cancel(&b.streams[i % n], c);
+        submit(&b.streams[i % n], 32, 4000, (uint32_t)(i + 100));
     }
-    printf("{\"cancel_mean_ms\": %.1f, \"cancel_max_ms\": %.1f}\n", sum_ms / rounds, worst_ms);
+}
+
+/* n: answers; 0: prompts */
+static void bench_cancel(int n) {
+    cancels c = {0};
+    if (n > 0) {
+        cancel_answers(n, &c);
+    } else {
+        cancel_prompts(&c);
+    }
+    printf("{\"cancel_mean_ms\": %.1f, \"cancel_max_ms\": %.1f}\n", c.sum_ms / c.n, c.worst_ms);
     kt_engine_stop(b.engine, 0);
 }
 
@@ -322,8 +347,10 @@ int main(int argc, char **argv) {
         bench_gap(n_prompt);
     } else if (!strcmp(what, "cancel")) {
         if (number < 0 || number > MAX_STREAMS) return 2;
-        if (number > 0) ep.n_parallel = number;
-        if (number > 0) ep.n_ctx = 1024;
+        if (number > 0) {
+            ep.n_parallel = number;
+            ep.n_ctx = 1024;
+        }
         open_all(argv[1], ep);
         bench_cancel(number);
     } else if (!strcmp(what, "fair")) {

@@ -138,17 +138,23 @@ void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
     if (seq->n_done == seq->begin) seq->begin = seq->n_done = 0;
 }
 
-/* Makes room for the next rows of an answer's text and lists them. */
-static bool add_rows(kt__draft *d, kt__draft_seq *seq, int32_t rows, kt__batch *batch) {
+/* ---- batches ---- */
+
+static kt__batch empty_batch(const kt__draft *d) {
+    return (kt__batch){.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+}
+
+/* The tokens behind what was followed of an answer's text, which has room for them now. */
+static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32_t rows,
+                     kt__batch *batch) {
     int32_t pos = seq->n_done - seq->begin;
     if (kt__kv_table_grow(d->kv, &seq->table, pos, pos + rows, NULL) != KT_OK) return false;
+    memcpy(d->ids + batch->n_tok, ids, (size_t)rows * sizeof *ids);
     d->segs[batch->n_seg++] = (kt__seg){&seq->table, pos, batch->n_tok, rows};
     batch->n_tok += rows;
     seq->n_done += rows;
     return true;
 }
-
-/* ---- batches ---- */
 
 static bool run(kt__draft *d, const kt__batch *batch) {
     bool done;
@@ -165,7 +171,7 @@ static bool run(kt__draft *d, const kt__batch *batch) {
 /* Follows the answers that are asked for up to their last token, at most ROWS rows in all; those
  * that get there get their first proposal. Returns how many. */
 static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
-    kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+    kt__batch b = empty_batch(d);
     int n_ready = 0;
     for (int i = 0; i < n; i++) {
         kt__draft_ask *ask = &asks[i];
@@ -174,8 +180,7 @@ static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
         int32_t rows = ask->n_tok - seq->n_done, room = ROWS - b.n_tok;
         if (rows > room) rows = room;
         if (rows <= 0) continue;
-        memcpy(d->ids + b.n_tok, ask->tokens + seq->n_done, (size_t)rows * sizeof *d->ids);
-        if (!add_rows(d, seq, rows, &b)) continue;
+        if (!add_rows(d, seq, ask->tokens + seq->n_done, rows, &b)) continue;
         if (seq->n_done < ask->n_tok) continue;
         d->out_rows[b.n_out++] = b.n_tok - 1;
         d->ready[n_ready++] = ask;
@@ -198,12 +203,11 @@ static void take_ids(kt__draft *d, int n_ready) {
 
 /* One more proposal for each that is ready. */
 static bool step(kt__draft *d, int n_ready) {
-    kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+    kt__batch b = empty_batch(d);
     for (int i = 0; i < n_ready; i++) {
         const kt__draft_ask *ask = d->ready[i];
-        d->ids[i] = ask->ids[ask->n - 1];
+        if (!add_rows(d, ask->seq, &ask->ids[ask->n - 1], 1, &b)) return false;
         d->out_rows[b.n_out++] = i;
-        if (!add_rows(d, ask->seq, 1, &b)) return false;
     }
     return run(d, &b);
 }
@@ -223,10 +227,9 @@ static void draft(kt__draft *d, kt__draft_ask *asks, int n, int k, const kt__dra
 /* Some rows of an answer's text, but its last token. */
 static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
     kt__draft_seq *seq = ask->seq;
-    kt__batch b = {.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+    kt__batch b = empty_batch(d);
     int64_t begin_us = kt__now_us();
-    memcpy(d->ids, ask->tokens + seq->n_done, (size_t)rows * sizeof *d->ids);
-    if (!add_rows(d, seq, rows, &b)) return;
+    if (!add_rows(d, seq, ask->tokens + seq->n_done, rows, &b)) return;
     if (!run(d, &b)) kt__draft_seq_trim(d, seq, 0);
     kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
 }
