@@ -221,8 +221,8 @@ static void test_large_tiles(void **state) {
         c.n_col = kt__type_get(type)->act == KT__ACT_Q256 ? 2048 : 2016;
         check_case(*state, &c, kd_next(&rng));
         if (kt__type_get(type)->act != KT__ACT_F32) continue;
-        c.n_row = 37;
-        c.n_tok = 57;
+        c.n_row = 69; /* blocks of rows, of tokens and of columns, each with a rest */
+        c.n_tok = 101;
         c.n_col = 2101;
         check_case(*state, &c, kd_next(&rng));
     }

@@ -24,7 +24,9 @@ kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col) {
         layout.s32 = layout.s16 + align64(n / 16 * sizeof(int16_t));
         layout.row_bytes = layout.s32 + align64(n / 32 * sizeof(int16_t));
         break;
-    default: layout.row_bytes = align64(n * sizeof(float)); break;
+    default: /* an odd number of lines: rows 4 KB apart would meet in the same sets of L1 */
+        layout.row_bytes = align64(n * sizeof(float)) | 64;
+        break;
     }
     return layout;
 }

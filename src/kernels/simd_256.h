@@ -357,6 +357,16 @@ KT_INLINE float v16_tree(v16 x) {
     b = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
+/* v16_tree of four */
+KT_INLINE v4 v16_trees(const v16 x[4]) {
+    __m128 y[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        __m256 a = _mm256_add_ps(x[i].a, x[i].b);
+        y[i] = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    }
+    _MM_TRANSPOSE4_PS(y[0], y[1], y[2], y[3]);
+    return _mm_add_ps(_mm_add_ps(y[0], y[2]), _mm_add_ps(y[1], y[3]));
+}
 KT_INLINE float v16_hmax(v16 x) {
     __m256 a = _mm256_max_ps(x.a, x.b);
     __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

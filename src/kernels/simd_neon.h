@@ -445,6 +445,15 @@ KT_INLINE float v16_tree(v16 x) {
     float32x4_t y = vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d));
     return vpadds_f32(vadd_f32(vget_low_f32(y), vget_high_f32(y)));
 }
+/* v16_tree of four */
+KT_INLINE v4 v16_trees(const v16 x[4]) {
+    float32x4_t y[4];
+    KT_UNROLL for (int i = 0; i < 4; i++) y[i] =
+        vaddq_f32(vaddq_f32(x[i].a, x[i].c), vaddq_f32(x[i].b, x[i].d));
+    float32x4x2_t p = vzipq_f32(y[0], y[2]), q = vzipq_f32(y[1], y[3]);
+    float32x4x2_t low = vzipq_f32(p.val[0], q.val[0]), high = vzipq_f32(p.val[1], q.val[1]);
+    return vaddq_f32(vaddq_f32(low.val[0], high.val[0]), vaddq_f32(low.val[1], high.val[1]));
+}
 KT_INLINE float v16_hmax(v16 x) {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.a, x.b), vmaxq_f32(x.c, x.d)));
 }

@@ -53,18 +53,10 @@ void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_r
                next, out + first, ld_out, worker);
 }
 
-/* Float activations of a batch do not fit a core's cache: rows enough for each reading of them, but
- * chunks enough for every thread. */
-static int64_t float_gemm_grain(const kt__dev *dev, const kt__weight *w) {
-    int64_t most = w->n_row / KT__ROWS_ITEM / (4 * dev->n_threads);
-    return most < 1 ? 1 : most > 4 ? 4 : most;
-}
-
 /* Items a chunk has at least: while decoding a chunk should be a long linear stream. */
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok) {
     if (kt__dev_uses_blas(dev, w, n_tok)) return KT__BLAS_ROWS / KT__ROWS_ITEM;
-    if (n_tok >= dev->kernels->mm[w->type].gemm_min_tok)
-        return kt__dev_act_kind(dev, w) == KT__ACT_F32 ? float_gemm_grain(dev, w) : 1;
+    if (n_tok >= dev->kernels->mm[w->type].gemm_min_tok) return 1;
     size_t item_bytes = w->row_bytes * KT__ROWS_ITEM;
     return (int64_t)((KT__GRAIN_BYTES + item_bytes - 1) / item_bytes);
 }
