@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "host/fault_guard.h"
+#include "host/nodes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,9 @@
 #include <unistd.h>
 
 enum {
-    COPY_ALIGN = 2 << 20,  /* so that a copy can live in huge pages */
-    READ_BYTES = 128 << 20 /* a read at a time: below the 2 GB limit of read(2) */
+    COPY_ALIGN = 2 << 20,   /* so that a copy can live in huge pages */
+    COPY_SPREAD = 64 << 20, /* so large a copy is a mapping of its own, whoever the allocator is */
+    READ_BYTES = 128 << 20  /* a read at a time: below the 2 GB limit of read(2) */
 };
 
 static kt_status fail_errno(kt_error *err, const char *path, const char *what) {
@@ -77,6 +79,7 @@ static kt_status copy_file(kt__filemap *map, kt_error *err) {
     if (!data) return kt__fail_nomem(err, map->path, (size_t)map->size);
     map->data = data;
     madvise(data, (size_t)map->size, MADV_HUGEPAGE);
+    if (map->size >= COPY_SPREAD) kt__nodes_spread(data, (size_t)map->size, NULL);
     kt_status status = read_whole(map, data, err);
     close(map->fd);
     map->fd = -1;

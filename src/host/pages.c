@@ -1,5 +1,7 @@
 #include "host/pages.h"
 
+#include "host/nodes.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -32,6 +34,10 @@ void *kt__pages_alloc(size_t bytes) {
     void *p = map_aligned(bytes);
     if (p) (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint: refusal costs speed only */
     return p;
+}
+
+size_t kt__pages_unit(void) {
+    return kt__nodes_several() ? KT__HUGE_PAGE_BYTES : 1;
 }
 
 void kt__pages_free(void *p, size_t bytes) {

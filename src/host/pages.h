@@ -13,6 +13,10 @@ enum { KT__HUGE_PAGE_BYTES = 2 << 20 };
 /* bytes > 0; at least 4096-aligned, and by KT__HUGE_PAGE_BYTES where it holds one. NULL: refused.
  */
 void *kt__pages_alloc(size_t bytes);
+/* What the parts of one allocation that a thread each uses are multiples of: with several NUMA
+ * nodes a huge page, which lies on one node as a whole, so that no part lies on another thread's;
+ * with one node 1. */
+size_t kt__pages_unit(void);
 void kt__pages_free(void *p, size_t bytes); /* the same bytes; NULL allowed */
 
 #endif

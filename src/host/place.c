@@ -55,7 +55,7 @@ static const char *read_range(const char *text, cpu_set_t *out) {
     return text;
 }
 
-static bool read_cpus(const char *text, cpu_set_t *out) {
+bool kt__place_read_list(const char *text, cpu_set_t *out) {
     CPU_ZERO(out);
     for (;;) {
         bool mask = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -74,7 +74,7 @@ kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_err
                         priority, KT__PRIORITY_LOW, KT__PRIORITY_REALTIME);
     out->priority = (kt__priority)priority;
     if (!cpus) return KT_OK;
-    if (!read_cpus(cpus, &out->cpus))
+    if (!kt__place_read_list(cpus, &out->cpus))
         return kt__fail(err, KT_E_ARG,
                         "processors \"%.80s\": expected a list such as 0-3,8 or a mask such as "
                         "0x10f, below %d",

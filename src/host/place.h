@@ -28,6 +28,8 @@ typedef struct kt__place {
 /* cpus: "0-3,8", or a mask in hexadecimal, "0x10f", or both with a comma between; NULL: not pinned.
  * KT_E_ARG for what is neither, and where this process may use none of them. */
 kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_error *err) KT_CHECKED;
+/* The list alone, as the kernel writes it, too; false for what is neither, and for none. */
+bool kt__place_read_list(const char *text, cpu_set_t *out);
 
 /* Moves the calling thread to the place's processors, and back: its priority stays. Without pinning
  * nothing happens. */

@@ -1,0 +1,25 @@
+/* NUMA nodes: where memory lies on machines that have several.
+ *
+ * Owns: which nodes there are and which belong to some processors; spreading a buffer over them.
+ * Knows nothing of what lies there. Linux puts a page on the node of the thread that writes it
+ * first, and that is right for what one thread uses, if no page holds parts of two threads'
+ * (kt__pages_unit). Any thread; nothing is cached. */
+#ifndef KT_HOST_NODES_H
+#define KT_HOST_NODES_H
+
+#include "host/place.h"
+
+#include <stddef.h>
+
+/* Nodes that have memory and some of the processors (NULL: or none) in *out, a bit a node; returns
+ * their number. root: as kt__text_open. */
+int kt__nodes_of_at(const char *root, const cpu_set_t *cpus, cpu_set_t *out);
+bool kt__nodes_several(void); /* of this machine, with memory */
+
+/* The range, page-aligned and not yet touched, will lie on all nodes of the place's processors in
+ * turn (NULL or not pinned: of those that the caller may run on), whoever touches it first. For
+ * what all threads use. A memory policy that the process was started with stands instead
+ * (numactl), and on one node nothing happens. A wish: refusal costs speed only. */
+void kt__nodes_spread(void *p, size_t bytes, const kt__place *place);
+
+#endif
