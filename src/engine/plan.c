@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "engine/draft.h"
 #include "engine/sched.h"
+#include "host/pages.h"
 
 enum {
     DEFAULT_CTX = 4096,
@@ -102,7 +103,8 @@ static int64_t pages_per_seq(const kt_engine_params *p) {
     return (p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS + 1; /* one to copy on write */
 }
 
-/* The device's own: a tile a worker, and split attention's partial results at full length. */
+/* The device's own: a tile a worker, with the ends of what is not shared, and split attention's
+ * partial results at full length. */
 static uint64_t device_bytes(const kt_model *model, const kt_engine_params *p) {
     const kt__hparams *hp = &model->net->hp;
     uint64_t threads = (uint64_t)kt__pool_size(model->ctx->pool), tasks = threads * 4;
@@ -110,7 +112,7 @@ static uint64_t device_bytes(const kt_model *model, const kt_engine_params *p) {
     uint64_t splits = (uint64_t)(p->n_ctx / KT__SPLIT_POS + 2);
     uint64_t group = (uint64_t)(hp->n_head / hp->n_head_kv);
     uint64_t partial = tasks * splits * group * ((uint64_t)hp->head_dim_v + 2) * sizeof(float);
-    return threads * (2u << 20) + partial;
+    return threads * ((2u << 20) + kt__pages_unit() - 1) + partial;
 }
 
 static int out_rows(const kt_engine_params *p) {

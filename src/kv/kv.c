@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "host/nodes.h"
 #include "host/pages.h"
 
 enum {
@@ -108,6 +109,10 @@ void kt__kv_destroy(kt__kv *kv) {
     kt__free(kv->free_ids);
     kt__free(kv->kept);
     kt__free(kv);
+}
+
+void kt__kv_spread(kt__kv *kv, const kt__place *place) {
+    kt__nodes_spread(kv->base, kv->mapped_bytes, place);
 }
 
 int64_t kt__kv_n_pages(const kt__kv *kv) {

@@ -72,8 +72,9 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->limits = *limits;
     dev->n_threads = kt__pool_size(pool);
     dev->kernel_bytes = kernel_scratch(kernels, limits, dev->blas);
-    dev->scratch_stride =
-        align64(dev->kernel_bytes + tile_floats(limits, dev->blas) * sizeof(float));
+    size_t worker = align64(dev->kernel_bytes + tile_floats(limits, dev->blas) * sizeof(float));
+    size_t unit = kt__pages_unit();
+    dev->scratch_stride = (worker + unit - 1) / unit * unit;
     dev->scratch_bytes = dev->scratch_stride * (size_t)kt__pool_size(pool);
     dev->scratch = kt__pages_alloc(dev->scratch_bytes);
     dev->partial_floats = partial_floats(limits, kt__pool_size(pool));

@@ -20,7 +20,9 @@ struct kt__dev {
     const kt__blas *blas; /* or NULL */
     int n_threads;
     kt__dev_limits limits;
-    uint8_t *scratch; /* [pool size][scratch_stride]: kernels' part, then a tile of floats */
+    /* [pool size][scratch_stride]: kernels' part, then a tile of floats; untouched until its worker
+     * writes there, since that decides on which node it lies */
+    uint8_t *scratch;
     size_t scratch_stride, kernel_bytes, scratch_bytes;
     float *partial; /* attention splits computed in parallel: m, l and o of each */
     size_t partial_floats, partial_bytes;
