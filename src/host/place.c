@@ -138,7 +138,8 @@ void kt__priority_restore(const kt__priority_saved *saved) {
 }
 
 void kt__priority_lower(kt__priority priority) {
-    if (priority < KT__PRIORITY_NORMAL) (void)setpriority(PRIO_PROCESS, 0, NICE_LOW);
+    if (priority < KT__PRIORITY_NORMAL && getpriority(PRIO_PROCESS, 0) < NICE_LOW)
+        (void)setpriority(PRIO_PROCESS, 0, NICE_LOW);
 }
 
 void kt__priority_background(void) {
