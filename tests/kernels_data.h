@@ -199,20 +199,58 @@ static inline void kd_unify_nan(float *x, size_t n) {
 
 /* ---- tiers ---- */
 
+/* The one that KT_TEST_TIER names: an error if this machine cannot run it. */
+static inline const kt__kernels *kd_tier_named(const char *name, const kt__cpu *cpu) {
+    int count;
+    const kt__tier *all = kt__tiers(&count);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(all[i].name, name) != 0) continue;
+        if (all[i].supported(cpu)) return all[i].kernels;
+        fprintf(stderr, "KT_TEST_TIER=%s needs %s, which this machine does not offer\n", name,
+                all[i].needs);
+        exit(1);
+    }
+    fprintf(stderr, "KT_TEST_TIER: unknown tier '%s'\n", name);
+    exit(1);
+}
+
 /* The tiers other than ref that this machine can run, NULL-terminated; ref itself where there is
- * none. */
+ * none; with KT_TEST_TIER that one alone. */
 static inline const kt__kernels **kd_tiers(void) {
     static const kt__kernels *tiers[16];
+    if (tiers[0]) return tiers;
     kt__cpu cpu;
     int count, used = 0;
     kt__cpu_detect(&cpu);
+    const char *only = getenv("KT_TEST_TIER");
+    if (only) tiers[used++] = kd_tier_named(only, &cpu);
     const kt__tier *all = kt__tiers(&count);
-    for (int i = 0; i < count && used < 15; i++) {
+    for (int i = 0; i < count && !only && used < 15; i++) {
         if (all[i].supported(&cpu) && (i > 0 || count == 1)) tiers[used++] = all[i].kernels;
     }
     if (used == 0) tiers[used++] = all[0].kernels;
     tiers[used] = NULL;
     return tiers;
+}
+
+/* KT_TEST_EVERY=n: of the many random cases each n-th alone, as an emulator takes an hour for all.
+ * A prime n meets every remainder that cases are made by. */
+static inline bool kd_left_out(void) {
+    static int n, every;
+    if (every == 0) {
+        const char *text = getenv("KT_TEST_EVERY");
+        every = text && atoi(text) > 0 ? atoi(text) : 1;
+    }
+    return n++ % every != 0;
+}
+
+/* For the log: which tiers a test compares. */
+static inline void kd_print_tiers(void) {
+    const kt__kernels **tier = kd_tiers();
+    printf("tiers:");
+    for (; *tier; tier++) printf(" %s", (*tier)->name);
+    printf("\n");
+    fflush(stdout);
 }
 
 static inline const kt__kernels *kd_ref(void) {

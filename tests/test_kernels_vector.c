@@ -416,7 +416,7 @@ static void test_attention(void **state) {
         c.dim_v = i % 11 == 0 ? head_dims[i / 11 % N_HEAD_DIM] : c.dim_k;
         c.n_written = i % 4 == 0 ? KT__SPLIT_POS : 1 + kd_below(&rng, KT__SPLIT_POS);
         c.first = i % 3 == 0 ? kd_below(&rng, c.n_written) : 0;
-        check_attn(a, &c, &rng);
+        if (!kd_left_out()) check_attn(a, &c, &rng);
     }
     attn_case many = {64, 64, MAX_Q, 0, KT__SPLIT_POS, 0, 1, false};
     check_attn(a, &many, &rng);
@@ -469,5 +469,7 @@ int main(void) {
         cmocka_unit_test(test_merge_and_finish),
         cmocka_unit_test(test_peak_counts),
     };
+    cmocka_set_test_filter(getenv("KT_TEST_ONLY"));
+    kd_print_tiers();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,176 @@
+#!/bin/sh
+# The avx512 tier on any x86-64 machine: Bochs emulates a processor with AVX-512 VNNI (Ice Lake), on which Debian's
+# kernel runs the kernel tests for this tier alone and the demo model; bytes are compared with the reference tier's and
+# with this machine's text.
+#   tests/avx512.sh [BUILD_DIR]      (build)
+# Needs bochs, bochs-term, busybox-static, cpio, isolinux, syslinux-common, xorriso, and for the first run the network
+# (Debian's kernel, which is unpacked below BUILD_DIR and not installed). KT_TEST_EVERY: each n-th case of
+# test_kernels_tiers and of attention (13); KT_AVX512_LIMIT: seconds until the emulated machine is stopped (1800).
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build}
+build=$(cd "$build" && pwd)
+every=${KT_TEST_EVERY:-13} limit=${KT_AVX512_LIMIT:-1800}
+machine=$build/avx512
+work=$(mktemp -d)
+emulator=""
+trap '[ -z "$emulator" ] || kill -9 "$emulator" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+unset KENTANG_ISA
+
+die() {
+    echo "avx512.sh: $1" >&2
+    exit "${2:-1}"
+}
+
+case $(uname -m) in x86_64 | amd64) ;; *) die "the emulated processor is an x86-64, and so must be the build" 2 ;; esac
+for tool in bochs-bin:bochs cpio:cpio xorriso:xorriso; do
+    command -v "${tool%:*}" >/dev/null || die "no ${tool%:*}: apt-get install ${tool#*:}" 2
+done
+isolinux=/usr/lib/ISOLINUX/isolinux.bin ldlinux=/usr/lib/syslinux/modules/bios/ldlinux.c32
+bios=/usr/share/bochs/BIOS-bochs-latest vgabios=/usr/share/bochs/VGABIOS-lgpl-latest
+for file in /bin/busybox:busybox-static $isolinux:isolinux $ldlinux:syslinux-common $bios:bochsbios $vgabios:bochs; do
+    [ -f "${file%:*}" ] || die "no ${file%:*}: apt-get install ${file#*:}" 2
+done
+for program in test_kernels_tiers test_kernels_vector kentang; do
+    [ -x "$build/$program" ] || die "no $build/$program: build first" 2
+done
+bochs-bin --help cpu 2>&1 | grep -qx corei7_icelake_u || die "this bochs knows no Ice Lake (corei7_icelake_u)" 2
+
+# ---- Debian's kernel
+
+fetch_kernel() {
+    package=$(apt-cache depends --important linux-image-cloud-amd64 2>/dev/null |
+        sed -n 's/^ *|*Depends: \(linux-image-[0-9][^ ]*\).*/\1/p' | head -1)
+    [ -n "$package" ] || die "apt knows no linux-image-cloud-amd64: apt-get update, or this is not Debian" 2
+    mkdir "$work/deb"
+    (cd "$work/deb" && apt-get download -q "$package") >"$work/log" 2>&1 || {
+        tail -3 "$work/log" >&2
+        die "could not download $package: apt-get update, and check the network" 2
+    }
+    dpkg-deb --fsys-tarfile "$work"/deb/*.deb | tar -x -C "$work/deb" --wildcards './boot/vmlinuz-*'
+    mkdir -p "$machine"
+    mv "$work"/deb/boot/vmlinuz-* "$machine/vmlinuz"
+}
+[ -f "$machine/vmlinuz" ] || fetch_kernel
+
+# ---- what it runs: the programs and their libraries, and lines on the serial port that say how each ended
+
+prompts() { sed -n 's/^> //p' "$root/tests/golden/demo_greedy.txt"; }
+
+initramfs() {
+    mkdir -p "$work/root/bin"
+    cp /bin/busybox "$work/root/bin/"
+    cp "$root/tests/golden/demo_greedy.txt" "$work/root/golden"
+    prompts >"$work/root/prompts"
+    for program in test_kernels_tiers test_kernels_vector kentang; do
+        objcopy --strip-debug "$build/$program" "$work/root/bin/$program" || return 1
+        for library in $(ldd "$build/$program" | grep -o '/[^ ]*'); do
+            mkdir -p "$work/root/$(dirname "$library")"
+            cp -L "$library" "$work/root/$library"
+        done
+    done
+    cat >"$work/root/init" <<INIT
+#!/bin/busybox sh
+PATH=/bin
+busybox mkdir -p /proc /dev /sys /tmp
+busybox mount -t proc proc /proc
+busybox mount -t sysfs sys /sys
+busybox mount -t devtmpfs dev /dev
+exec >/dev/ttyS0 2>&1 </dev/null
+say() { echo "emulated: \$*"; }
+check() {
+    name=\$1
+    shift
+    code=0
+    "\$@" >/tmp/log 2>&1 || code=\$?
+    busybox tail -n 30 /tmp/log
+    [ "\$code" -eq 0 ] && say "PASS \$name" || say "FAIL \$name (exit status \$code)"
+}
+golden() {
+    while IFS= read -r prompt; do
+        echo "> \$prompt"
+        kentang run -t "\$2" --temp 0 -p "\$prompt" 2>/tmp/stderr || return 1
+        echo
+    done </prompts >/tmp/got
+    busybox head -n 1 /tmp/stderr
+    busybox grep -q "| \$1," /tmp/stderr && busybox cmp /golden /tmp/got
+}
+say begin
+say "\$(busybox grep -m1 'model name' /proc/cpuinfo)"
+check "the tier chosen by itself, 1 thread: golden text" golden avx512 1
+export KT_TEST_TIER=avx512 KT_TEST_EVERY=$every
+check "avx512: test_kernels_tiers" test_kernels_tiers
+check "avx512: test_kernels_vector" test_kernels_vector
+say end
+busybox poweroff -f
+INIT
+    chmod +x "$work/root/init"
+    (cd "$work/root" && find . | cpio -o -H newc --quiet | gzip -1 >"$work/iso/initrd.gz")
+}
+
+# What of this processor the kernel must not use, by CPUID word * 32 + bit: protection keys (515) and compact XSAVE
+# (321, 323), whose sizes this emulator states wrongly, after which the kernel would switch AVX off; fast short REP MOV
+# (580) without fast REP MOV, which its memmove cannot do.
+kernel_options="console=ttyS0,115200 mitigations=off nokaslr clearcpuid=515,321,323,580 tsc=reliable lpj=200000
+    no_timer_check panic=-1 quiet"
+
+disk() {
+    mkdir -p "$work/iso/isolinux"
+    cp "$isolinux" "$ldlinux" "$work/iso/isolinux/"
+    cp "$machine/vmlinuz" "$work/iso/vmlinuz"
+    initramfs || return 1
+    # shellcheck disable=SC2086
+    printf 'default kentang\nprompt 0\nlabel kentang\n kernel /vmlinuz\n append initrd=/initrd.gz %s\n' \
+        "$(echo $kernel_options)" >"$work/iso/isolinux/isolinux.cfg"
+    xorriso -as mkisofs -quiet -o "$work/disk.iso" -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \
+        -boot-load-size 4 -boot-info-table "$work/iso" 2>"$work/log"
+}
+disk || { cat "$work/log" >&2; die "could not make the disk"; }
+
+# ---- the machine
+
+cat >"$work/bochsrc" <<BOCHS
+config_interface: textconfig
+display_library: term
+cpu: model=corei7_icelake_u, count=1, ips=50000000, reset_on_triple_fault=0, ignore_bad_msrs=1
+megs: 512
+romimage: file=$bios
+vgaromimage: file=$vgabios
+ata0-master: type=cdrom, path="$work/disk.iso", status=inserted
+boot: cdrom
+com1: enabled=1, mode=file, dev="$work/serial"
+sound: waveoutdrv=dummy
+clock: sync=none
+log: $work/bochs.log
+panic: action=fatal
+error: action=ignore
+info: action=ignore
+BOCHS
+echo c >"$work/go" # Debian builds the debugger in, which waits for a command
+
+echo "avx512: an emulated Ice Lake; some minutes"
+: >"$work/serial"
+TERM=linux setsid bochs-bin -q -f "$work/bochsrc" -rc "$work/go" </dev/null >"$work/out" 2>&1 &
+emulator=$!
+waited=0
+while kill -0 "$emulator" 2>/dev/null; do
+    [ $waited -lt "$limit" ] || { kill -9 "$emulator"; break; }
+    sleep 1
+    waited=$((waited + 1))
+done
+wait "$emulator" 2>/dev/null || true # it calls every end of the machine a failure
+emulator=""
+tr -d '\r' <"$work/serial" >"$machine/serial.log"
+sed -n '/^emulated: begin/,/^emulated: end/s/^/    /p' "$machine/serial.log"
+
+grep -q '^emulated: end' "$machine/serial.log" || {
+    tail -5 "$machine/serial.log" >&2
+    tail -3 "$work/bochs.log" >&2
+    die "the emulated machine did not get to the end in $waited s (its log: $machine/serial.log)"
+}
+failed=$(grep -c '^emulated: FAIL' "$machine/serial.log" || true)
+passed=$(grep -c '^emulated: PASS' "$machine/serial.log" || true)
+[ "$(grep -cx 'tiers: avx512' "$machine/serial.log")" -eq 2 ] || die "the tests did not name the avx512 tier"
+echo "avx512: $passed passed, $failed failed, in $waited s"
+[ "$failed" -eq 0 ] && [ "$passed" -eq 3 ]
