@@ -5,12 +5,12 @@
 #   tests/avx512.sh [BUILD_DIR]      (build)
 # Needs bochs, bochs-term, busybox-static, cpio, isolinux, syslinux-common, xorriso, and for the first run the network
 # (Debian's kernel, which is unpacked below BUILD_DIR and not installed). KT_TEST_EVERY: each n-th case of
-# test_kernels_tiers and of attention (13); KT_AVX512_LIMIT: seconds until the emulated machine is stopped (1800).
+# test_kernels_tiers and of attention (41); KT_AVX512_LIMIT: seconds until the emulated machine is stopped (1800).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build}
 build=$(cd "$build" && pwd)
-every=${KT_TEST_EVERY:-13} limit=${KT_AVX512_LIMIT:-1800}
+every=${KT_TEST_EVERY:-41} limit=${KT_AVX512_LIMIT:-1800}
 machine=$build/avx512
 work=$(mktemp -d)
 emulator=""
@@ -54,6 +54,10 @@ fetch_kernel() {
 }
 [ -f "$machine/vmlinuz" ] || fetch_kernel
 
+# Bochs 2.7 rounds a tie to F16 away from zero (VCVTPS2PH, VEX as EVEX), not to even as the instruction and the reference
+# do. So test_store is left out, test_store_exact is not, and the text is compared with that of the avx2 tier on the
+# same emulated processor; the reference tier, which does not use the instruction, has the golden text.
+
 # ---- what it runs: the programs and their libraries, and lines on the serial port that say how each ended
 
 prompts() { sed -n 's/^> //p' "$root/tests/golden/demo_greedy.txt"; }
@@ -87,21 +91,24 @@ check() {
     busybox tail -n 30 /tmp/log
     [ "\$code" -eq 0 ] && say "PASS \$name" || say "FAIL \$name (exit status \$code)"
 }
-golden() {
+answers() {
     while IFS= read -r prompt; do
         echo "> \$prompt"
-        kentang run -t "\$2" --temp 0 -p "\$prompt" 2>/tmp/stderr || return 1
+        KENTANG_ISA=\$1 kentang run -t 1 --temp 0 -p "\$prompt" 2>/tmp/stderr || return 1
         echo
-    done </prompts >/tmp/got
+    done </prompts >/tmp/\$1
     busybox head -n 1 /tmp/stderr
-    busybox grep -q "| \$1," /tmp/stderr && busybox cmp /golden /tmp/got
+    busybox grep -q "| \$1," /tmp/stderr
 }
+same() { answers "\$1" && { busybox cmp "\$2" "/tmp/\$1" || { busybox cat "/tmp/\$1"; return 1; }; }; }
 say begin
 say "\$(busybox grep -m1 'model name' /proc/cpuinfo)"
-check "the tier chosen by itself, 1 thread: golden text" golden avx512 1
+check "ref: golden text" same ref /golden
+answers avx2 >/tmp/log 2>&1
+check "avx512: the text of avx2" same avx512 /tmp/avx2
 export KT_TEST_TIER=avx512 KT_TEST_EVERY=$every
+check "avx512: test_kernels_vector" busybox env KT_TEST_SKIP=test_store test_kernels_vector
 check "avx512: test_kernels_tiers" test_kernels_tiers
-check "avx512: test_kernels_vector" test_kernels_vector
 say end
 busybox poweroff -f
 INIT
@@ -173,4 +180,4 @@ failed=$(grep -c '^emulated: FAIL' "$machine/serial.log" || true)
 passed=$(grep -c '^emulated: PASS' "$machine/serial.log" || true)
 [ "$(grep -cx 'tiers: avx512' "$machine/serial.log")" -eq 2 ] || die "the tests did not name the avx512 tier"
 echo "avx512: $passed passed, $failed failed, in $waited s"
-[ "$failed" -eq 0 ] && [ "$passed" -eq 3 ]
+[ "$failed" -eq 0 ] && [ "$passed" -eq 4 ]
