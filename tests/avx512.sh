@@ -108,6 +108,7 @@ export KT_TEST_TIER=avx512 KT_TEST_EVERY=$every
 check "avx512: test_kernels_vector" busybox env KT_TEST_SKIP=test_store test_kernels_vector
 check "avx512: test_kernels_tiers" test_kernels_tiers
 say end
+busybox sleep 3 # the serial port must have sent all
 busybox poweroff -f
 INIT
     chmod +x "$work/root/init"
