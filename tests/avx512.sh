@@ -3,15 +3,15 @@
 # kernel runs the kernel tests for this tier alone and the demo model; bytes are compared with the reference tier's, the
 # text with that of the avx2 tier.
 #   tests/avx512.sh [BUILD_DIR]      (build)
-# Needs bochs, bochs-term, busybox-static, cpio, isolinux, syslinux-common, xorriso, and for the first run the network
-# (Debian's kernel, which is unpacked below BUILD_DIR and not installed). KT_TEST_EVERY: each n-th case of
-# test_kernels_tiers and of attention (41); KT_AVX512_LIMIT: seconds until the emulated machine is stopped (1800).
+# Needs bochs, bochs-term, busybox-static, cpio, isolinux, syslinux-common, xorriso; the network for the first run.
+# KT_TEST_EVERY: each n-th case of test_kernels_tiers and of attention (41); KT_AVX512_LIMIT: seconds until the emulated
+# machine is stopped (1800).
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
+tests=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$tests")
 build=${1:-$root/build}
 build=$(cd "$build" && pwd)
 every=${KT_TEST_EVERY:-41} limit=${KT_AVX512_LIMIT:-1800}
-machine=$build/avx512
 work=$(mktemp -d)
 emulator=""
 trap '[ -z "$emulator" ] || kill -9 "$emulator" 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -24,12 +24,12 @@ die() {
 }
 
 case $(uname -m) in x86_64 | amd64) ;; *) die "the emulated processor is an x86-64, and so must be the build" 2 ;; esac
-for tool in bochs-bin:bochs cpio:cpio xorriso:xorriso; do
+for tool in bochs-bin:bochs xorriso:xorriso; do
     command -v "${tool%:*}" >/dev/null || die "no ${tool%:*}: apt-get install ${tool#*:}" 2
 done
 isolinux=/usr/lib/ISOLINUX/isolinux.bin ldlinux=/usr/lib/syslinux/modules/bios/ldlinux.c32
 bios=/usr/share/bochs/BIOS-bochs-latest vgabios=/usr/share/bochs/VGABIOS-lgpl-latest
-for file in /bin/busybox:busybox-static $isolinux:isolinux $ldlinux:syslinux-common $bios:bochsbios $vgabios:bochs; do
+for file in $isolinux:isolinux $ldlinux:syslinux-common $bios:bochsbios $vgabios:bochs; do
     [ -f "${file%:*}" ] || die "no ${file%:*}: apt-get install ${file#*:}" 2
 done
 for program in test_kernels_tiers test_kernels_vector kentang; do
@@ -37,83 +37,43 @@ for program in test_kernels_tiers test_kernels_vector kentang; do
 done
 bochs-bin --help cpu 2>&1 | grep -qx corei7_icelake_u || die "this bochs knows no Ice Lake (corei7_icelake_u)" 2
 
-# ---- Debian's kernel
-
-fetch_kernel() {
-    package=$(apt-cache depends --important linux-image-cloud-amd64 2>/dev/null |
-        sed -n 's/^ *|*Depends: \(linux-image-[0-9][^ ]*\).*/\1/p' | head -1)
-    [ -n "$package" ] || die "apt knows no linux-image-cloud-amd64: apt-get update, or this is not Debian" 2
-    mkdir "$work/deb"
-    (cd "$work/deb" && apt-get download -q "$package") >"$work/log" 2>&1 || {
-        tail -3 "$work/log" >&2
-        die "could not download $package: apt-get update, and check the network" 2
-    }
-    dpkg-deb --fsys-tarfile "$work"/deb/*.deb | tar -x -C "$work/deb" --wildcards './boot/vmlinuz-*'
-    mkdir -p "$machine"
-    mv "$work"/deb/boot/vmlinuz-* "$machine/vmlinuz"
-}
-[ -f "$machine/vmlinuz" ] || fetch_kernel
-
 # Bochs 2.7 rounds a tie to F16 away from zero (VCVTPS2PH, VEX as EVEX), not to even as the instruction and the reference
 # do. So test_store is left out, test_store_exact is not, and the text is compared with that of the avx2 tier on the
 # same emulated processor.
 
-# ---- what it runs: the programs and their libraries, and lines on the serial port that say how each ended
+# ---- what it runs: lines on the serial port say how each ended
 
-prompts() { sed -n 's/^> //p' "$root/tests/golden/demo_greedy.txt"; }
-
-initramfs() {
-    mkdir -p "$work/root/bin"
-    cp /bin/busybox "$work/root/bin/"
-    prompts >"$work/root/prompts"
-    for program in test_kernels_tiers test_kernels_vector kentang; do
-        objcopy --strip-debug "$build/$program" "$work/root/bin/$program" || return 1
-        for library in $(ldd "$build/$program" | grep -o '/[^ ]*'); do
-            mkdir -p "$work/root/$(dirname "$library")"
-            cp -L "$library" "$work/root/$library"
-        done
-    done
-    cat >"$work/root/init" <<INIT
-#!/bin/busybox sh
-PATH=/bin
-busybox mkdir -p /proc /dev /sys /tmp
-busybox mount -t proc proc /proc
-busybox mount -t sysfs sys /sys
-busybox mount -t devtmpfs dev /dev
-exec >/dev/ttyS0 2>&1 </dev/null
+cat >"$work/script" <<GUEST
 say() { echo "emulated: \$*"; }
 check() {
     name=\$1
     shift
     code=0
-    "\$@" >/tmp/log 2>&1 || code=\$?
-    busybox tail -n 30 /tmp/log
+    "\$@" >log 2>&1 || code=\$?
+    tail -n 30 log
     [ "\$code" -eq 0 ] && say "PASS \$name" || say "FAIL \$name (exit status \$code)"
 }
 answers() {
     while IFS= read -r prompt; do
         echo "> \$prompt"
-        KENTANG_ISA=\$1 kentang run -t 1 --temp 0 -p "\$prompt" 2>/tmp/stderr || return 1
+        KENTANG_ISA=\$1 kentang run -t 1 --temp 0 -p "\$prompt" 2>stderr || return 1
         echo
-    done </prompts >/tmp/\$1
-    busybox head -n 1 /tmp/stderr
-    busybox grep -q "| \$1," /tmp/stderr
+    done >"\$1" <<'PROMPTS'
+$(sed -n 's/^> //p' "$root/tests/golden/demo_greedy.txt")
+PROMPTS
+    head -n 1 stderr
+    grep -q "| \$1," stderr
 }
-same() { answers "\$1" && { busybox cmp "\$2" "/tmp/\$1" || { busybox cat "/tmp/\$1"; return 1; }; }; }
+same() { answers "\$1" && { cmp "\$2" "\$1" || { cat "\$1"; return 1; }; }; }
 say begin
-say "\$(busybox grep -m1 'model name' /proc/cpuinfo)"
-answers avx2 >/tmp/log 2>&1
-check "avx512: the text of avx2" same avx512 /tmp/avx2
+say "\$(grep -m1 'model name' /proc/cpuinfo)"
+answers avx2 >log 2>&1
+check "avx512: the text of avx2" same avx512 avx2
 export KT_TEST_TIER=avx512 KT_TEST_EVERY=$every
-check "avx512: test_kernels_vector" busybox env KT_TEST_SKIP=test_store test_kernels_vector
+check "avx512: test_kernels_vector" env KT_TEST_SKIP=test_store test_kernels_vector
 check "avx512: test_kernels_tiers" test_kernels_tiers
 say end
-busybox sleep 3 # the serial port must have sent all
-busybox poweroff -f
-INIT
-    chmod +x "$work/root/init"
-    (cd "$work/root" && find . | cpio -o -H newc --quiet | gzip -1 >"$work/iso/initrd.gz")
-}
+GUEST
 
 # What of this processor the kernel must not use, by CPUID word * 32 + bit: protection keys (515) and compact XSAVE
 # (321, 323), whose sizes this emulator states wrongly, after which the kernel would switch AVX off; fast short REP MOV
@@ -124,15 +84,17 @@ kernel_options="console=ttyS0,115200 mitigations=off nokaslr clearcpuid=515,321,
 disk() {
     mkdir -p "$work/iso/isolinux"
     cp "$isolinux" "$ldlinux" "$work/iso/isolinux/"
-    cp "$machine/vmlinuz" "$work/iso/vmlinuz"
-    initramfs || return 1
-    # shellcheck disable=SC2086
+    cp "$kernel" "$work/iso/vmlinuz"
+    "$tests/guest_initramfs.sh" "$work/iso/initrd.gz" "$work/script" "$build/kentang" "$build/test_kernels_tiers" \
+        "$build/test_kernels_vector" || return 1
+    # shellcheck disable=SC2086,SC2116
     printf 'default kentang\nprompt 0\nlabel kentang\n kernel /vmlinuz\n append initrd=/initrd.gz %s\n' \
         "$(echo $kernel_options)" >"$work/iso/isolinux/isolinux.cfg"
     xorriso -as mkisofs -quiet -o "$work/disk.iso" -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \
         -boot-load-size 4 -boot-info-table "$work/iso" 2>"$work/log"
 }
-disk || { cat "$work/log" >&2; die "could not make the disk"; }
+kernel=$("$tests/guest_kernel.sh" "$build/guest")
+disk || { cat "$work/log" >&2 2>/dev/null || true; die "could not make the disk"; }
 
 # ---- the machine
 
@@ -167,16 +129,16 @@ while kill -0 "$emulator" 2>/dev/null; do
 done
 wait "$emulator" 2>/dev/null || true # it calls every end of the machine a failure
 emulator=""
-tr -d '\r' <"$work/serial" >"$machine/serial.log"
-sed -n '/^emulated: begin/,/^emulated: end/s/^/    /p' "$machine/serial.log"
+tr -d '\r' <"$work/serial" >"$build/avx512.log"
+sed -n '/^emulated: begin/,/^emulated: end/s/^/    /p' "$build/avx512.log"
 
-grep -q '^emulated: end' "$machine/serial.log" || {
-    tail -5 "$machine/serial.log" >&2
+grep -q '^emulated: end' "$build/avx512.log" || {
+    tail -5 "$build/avx512.log" >&2
     tail -3 "$work/bochs.log" >&2
-    die "the emulated machine did not get to the end in $waited s (its log: $machine/serial.log)"
+    die "the emulated machine did not get to the end in $waited s (its log: $build/avx512.log)"
 }
-failed=$(grep -c '^emulated: FAIL' "$machine/serial.log" || true)
-passed=$(grep -c '^emulated: PASS' "$machine/serial.log" || true)
-[ "$(grep -cx 'tiers: avx512' "$machine/serial.log")" -eq 2 ] || die "the tests did not name the avx512 tier"
+failed=$(grep -c '^emulated: FAIL' "$build/avx512.log" || true)
+passed=$(grep -c '^emulated: PASS' "$build/avx512.log" || true)
+[ "$(grep -cx 'tiers: avx512' "$build/avx512.log")" -eq 2 ] || die "the tests did not name the avx512 tier"
 echo "avx512: $passed passed, $failed failed, in $waited s"
 [ "$failed" -eq 0 ] && [ "$passed" -eq 3 ]

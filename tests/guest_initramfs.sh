@@ -3,7 +3,7 @@
 #   tests/guest_initramfs.sh OUT SCRIPT PROGRAM...      (needs busybox-static, cpio)
 # OUT: a gzipped cpio archive for the kernel (qemu -initrd). PROGRAMs lie in /bin of the guest, their libraries where
 # they lie here, busybox' commands around them. SCRIPT is run by its sh as root, in /tmp, with /proc, /sys and /dev
-# there; what it writes goes to the console. After it the console says "guest: exit STATUS" and the machine goes off.
+# there; what it writes goes to the console (console=ttyS0: the serial port). After it the console says "guest: exit STATUS" and the machine goes off.
 set -eu
 out=${1:?usage: tests/guest_initramfs.sh OUT SCRIPT PROGRAM...}
 script=${2:?usage: tests/guest_initramfs.sh OUT SCRIPT PROGRAM...}
@@ -17,7 +17,7 @@ mkdir -p "$top/bin" "$top/proc" "$top/sys" "$top/dev" "$top/tmp"
 cp "$busybox" "$top/bin/busybox"
 cp "$script" "$top/script"
 for program in "$@"; do
-    cp "$program" "$top/bin/"
+    strip --strip-debug -o "$top/bin/$(basename "$program")" "$program"
     ldd "$program" 2>/dev/null | grep -o '/[^ ]*' | while IFS= read -r library; do
         mkdir -p "$top$(dirname "$library")"
         cp -L "$library" "$top$library"
@@ -33,6 +33,7 @@ mount -t devtmpfs none /dev
 cd /tmp
 sh /script
 echo "guest: exit $?"
+sleep 3 # a slow serial port must have sent it
 poweroff -f
 INIT
 chmod +x "$top/init"

@@ -25,9 +25,11 @@ if ! ls "$dir"/vmlinuz-* >/dev/null 2>&1; then
         as_root apt-get update -q >"$dir/log" 2>&1 || die "apt-get update failed (log: $dir/log)" "check the network and the package sources"
         fetch || die "no kernel's package can be had (log: $dir/log)" "check the network and the package sources"
     }
+    mkdir -p "$dir/part"
     for deb in "$dir"/*.deb; do
-        dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --strip-components=2 --wildcards './boot/vmlinuz-*'
+        dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir/part" --strip-components=2 --wildcards './boot/vmlinuz-*'
     done
-    rm -f "$dir"/*.deb
+    mv "$dir"/part/vmlinuz-* "$dir/" # whole, whoever looks at the same time
+    rm -rf "$dir"/*.deb "$dir/part"
 fi
 ls "$dir"/vmlinuz-* 2>/dev/null | head -1 | grep . || die "there is no kernel in $dir" "remove the folder and try again"
