@@ -39,12 +39,11 @@ bool kt__nodes_several(void) {
 void kt__nodes_spread(void *p, size_t bytes, const kt__place *place) {
     cpu_set_t cpus, nodes;
     int mode;
-    if (!kt__nodes_several()) return;
-    if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) != 0 || mode != MPOL_DEFAULT) return;
     if (place && place->pinned)
         cpus = place->cpus;
     else if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
         return;
     if (kt__nodes_of_at("", &cpus, &nodes) < 2) return;
+    if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) != 0 || mode != MPOL_DEFAULT) return;
     (void)syscall(SYS_mbind, p, bytes, MPOL_INTERLEAVE, &nodes, CPU_SETSIZE + 1, 0);
 }
