@@ -78,8 +78,8 @@ GUEST
 # What of this processor the kernel must not use, by CPUID word * 32 + bit: protection keys (515) and compact XSAVE
 # (321, 323), whose sizes this emulator states wrongly, after which the kernel would switch AVX off; fast short REP MOV
 # (580) without fast REP MOV, which its memmove cannot do.
-kernel_options="console=ttyS0,115200 mitigations=off nokaslr clearcpuid=515,321,323,580 tsc=reliable lpj=200000
-    no_timer_check panic=-1 quiet"
+kernel_options="console=ttyS0,115200 mitigations=off nokaslr clearcpuid=515,321,323,580 tsc=reliable lpj=200000 \
+no_timer_check panic=-1 quiet"
 
 disk() {
     mkdir -p "$work/iso/isolinux"
@@ -87,9 +87,8 @@ disk() {
     cp "$kernel" "$work/iso/vmlinuz"
     "$tests/guest_initramfs.sh" "$work/iso/initrd.gz" "$work/script" "$build/kentang" "$build/test_kernels_tiers" \
         "$build/test_kernels_vector" || return 1
-    # shellcheck disable=SC2086,SC2116
     printf 'default kentang\nprompt 0\nlabel kentang\n kernel /vmlinuz\n append initrd=/initrd.gz %s\n' \
-        "$(echo $kernel_options)" >"$work/iso/isolinux/isolinux.cfg"
+        "$kernel_options" >"$work/iso/isolinux/isolinux.cfg"
     xorriso -as mkisofs -quiet -o "$work/disk.iso" -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot \
         -boot-load-size 4 -boot-info-table "$work/iso" 2>"$work/log"
 }

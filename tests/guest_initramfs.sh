@@ -3,7 +3,8 @@
 #   tests/guest_initramfs.sh OUT SCRIPT PROGRAM...      (needs busybox-static, cpio)
 # OUT: a gzipped cpio archive for the kernel (qemu -initrd). PROGRAMs lie in /bin of the guest, their libraries where
 # they lie here, busybox' commands around them. SCRIPT is run by its sh as root, in /tmp, with /proc, /sys and /dev
-# there; what it writes goes to the console (console=ttyS0: the serial port). After it the console says "guest: exit STATUS" and the machine goes off.
+# there; what it writes goes to the console (console=ttyS0: the serial port). After it the console says "guest: exit
+# STATUS" and the machine goes off.
 set -eu
 out=${1:?usage: tests/guest_initramfs.sh OUT SCRIPT PROGRAM...}
 script=${2:?usage: tests/guest_initramfs.sh OUT SCRIPT PROGRAM...}

@@ -201,16 +201,11 @@ static inline void kd_unify_nan(float *x, size_t n) {
 
 /* The one that KT_TEST_TIER names: an error if this machine cannot run it. */
 static inline const kt__kernels *kd_tier_named(const char *name, const kt__cpu *cpu) {
-    int count;
-    const kt__tier *all = kt__tiers(&count);
-    for (int i = 0; i < count; i++) {
-        if (strcmp(all[i].name, name) != 0) continue;
-        if (all[i].supported(cpu)) return all[i].kernels;
-        fprintf(stderr, "KT_TEST_TIER=%s needs %s, which this machine does not offer\n", name,
-                all[i].needs);
-        exit(1);
-    }
-    fprintf(stderr, "KT_TEST_TIER: unknown tier '%s'\n", name);
+    const kt__kernels *kernels;
+    char why[128];
+    kt_error err;
+    if (kt__kernels_select(cpu, name, &kernels, why, sizeof why, &err) == KT_OK) return kernels;
+    fprintf(stderr, "KT_TEST_TIER: %s\n", err.message);
     exit(1);
 }
 

@@ -1,4 +1,4 @@
-/* On which NUMA nodes memory lies, asked of the kernel. */
+/* On which NUMA nodes memory lies, asked of the kernel. Include cmocka.h before. */
 #ifndef NODE_WATCH_H
 #define NODE_WATCH_H
 
@@ -38,6 +38,24 @@ static inline size_t nw_count(const void *p, size_t bytes, size_t count[NW_MAX_N
         untouched += node < 0;
     }
     return untouched;
+}
+
+/* Nodes of the processors that this process may use. */
+static inline int nw_own_nodes(cpu_set_t *out) {
+    cpu_set_t allowed;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    return kt__nodes_of_at("", &allowed, out);
+}
+
+/* All pages lie on the nodes, about as many on each. */
+static inline void nw_assert_spread(const void *p, size_t bytes, const cpu_set_t *nodes) {
+    size_t count[NW_MAX_NODES], fair = bytes / 4096 / (size_t)CPU_COUNT(nodes);
+    assert_int_equal(nw_count(p, bytes, count), 0);
+    for (size_t node = 0; node < NW_MAX_NODES; node++) {
+        if (count[node]) print_message("node %zu: %zu pages of 4 KiB\n", node, count[node]);
+        bool fits = CPU_ISSET(node, nodes) ? count[node] >= fair * 3 / 4 : count[node] == 0;
+        if (!fits) fail_msg("%zu pages on node %zu, expected about %zu", count[node], node, fair);
+    }
 }
 
 static inline int nw_this_node(void) {

@@ -75,17 +75,18 @@ static inline void world_close(world *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* open_group and close_group, for the tests of a program that share the world w as it is by default
- */
-#define WORLD_OF_GROUP(w)                  \
-    static int open_group(void **state) {  \
-        (void)state;                       \
-        return world_set_up(&(w), NULL);   \
-    }                                      \
-    static int close_group(void **state) { \
-        (void)state;                       \
-        world_close(&(w));                 \
-        return 0;                          \
+/* open_group and close_group, for the tests of a program that share the world w; the rest: its
+ * settings, as of world_open */
+#define WORLD_OF_GROUP(w, ...)                                     \
+    static int open_group(void **state) {                          \
+        static const char *const group_settings[] = {__VA_ARGS__}; \
+        (void)state;                                               \
+        return world_set_up(&(w), group_settings);                 \
+    }                                                              \
+    static int close_group(void **state) {                         \
+        (void)state;                                               \
+        world_close(&(w));                                         \
+        return 0;                                                  \
     }
 
 static inline int connect_http(const world *w) {

@@ -90,24 +90,6 @@ static void test_unit(void **state) {
 
 /* ---- this machine ---- */
 
-/* Nodes of the processors that this process may use. */
-static int own_nodes(cpu_set_t *out) {
-    cpu_set_t allowed;
-    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    return kt__nodes_of_at("", &allowed, out);
-}
-
-/* All pages lie on the nodes, about as many on each. */
-static void assert_spread(const void *p, size_t bytes, const cpu_set_t *nodes) {
-    size_t count[NW_MAX_NODES], fair = bytes / 4096 / (size_t)CPU_COUNT(nodes);
-    assert_int_equal(nw_count(p, bytes, count), 0);
-    for (size_t node = 0; node < NW_MAX_NODES; node++) {
-        if (count[node]) print_message("node %zu: %zu pages of 4 KiB\n", node, count[node]);
-        bool fits = CPU_ISSET(node, nodes) ? count[node] >= fair * 3 / 4 : count[node] == 0;
-        if (!fits) fail_msg("%zu pages on node %zu, expected about %zu", count[node], node, fair);
-    }
-}
-
 /* Touched by this thread, on the given processors. */
 static void one_thread_touches(bool spread, const kt__place *place, const cpu_set_t *on,
                                const cpu_set_t *nodes) {
@@ -120,7 +102,7 @@ static void one_thread_touches(bool spread, const kt__place *place, const cpu_se
     assert_int_equal(sched_setaffinity(0, sizeof *on, on), 0);
     memset(p, 1, SPREAD_BYTES);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
-    assert_spread(p, SPREAD_BYTES, nodes);
+    nw_assert_spread(p, SPREAD_BYTES, nodes);
     kt__pages_free(p, SPREAD_BYTES);
 }
 
@@ -128,7 +110,7 @@ static void test_spread(void **state) {
     (void)state;
     static const kt__place anywhere = {.pinned = false};
     cpu_set_t allowed, nodes;
-    if (!nw_can_ask() || own_nodes(&nodes) == 0) skip();
+    if (!nw_can_ask() || nw_own_nodes(&nodes) == 0) skip();
     print_message("NUMA nodes: %d\n", CPU_COUNT(&nodes));
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     one_thread_touches(true, NULL, &allowed, &nodes);
@@ -140,7 +122,7 @@ static void test_one_node_alone(void **state) {
     (void)state;
     cpu_set_t before, here;
     size_t cpus[2];
-    if (!nw_can_ask() || own_nodes(&here) == 0) skip();
+    if (!nw_can_ask() || nw_own_nodes(&here) == 0) skip();
     int n = nw_cpus(cpus, 2); /* the last one: of the second node, where there is one */
     assert_true(n > 0);
     kt__place place = {.pinned = true};
@@ -162,12 +144,12 @@ static void test_copied_file(void **state) {
     cpu_set_t nodes;
     kt__filemap copy;
     kt_error err;
-    if (!nw_can_ask() || own_nodes(&nodes) == 0) skip();
+    if (!nw_can_ask() || nw_own_nodes(&nodes) == 0) skip();
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, SPREAD_BYTES), 0);
     assert_int_equal(kt__filemap_open(path, false, false, &copy, &err), KT_OK);
-    assert_spread(copy.data, SPREAD_BYTES, &nodes);
+    nw_assert_spread(copy.data, SPREAD_BYTES, &nodes);
     kt__filemap_close(&copy);
     close(fd);
     unlink(path);

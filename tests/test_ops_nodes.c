@@ -194,28 +194,16 @@ static void test_kv_is_everybodys(void **state) {
     static const kt__kv_shape shape = {
         .n_layer = 16, .n_head_kv = 4, .head_dim_k = 64, .head_dim_v = 64};
     enum { N_PAGES = 256 };
-    cpu_set_t allowed, nodes;
+    cpu_set_t nodes;
     kt__kv *kv;
     kt_error err;
-    if (!nw_can_ask()) skip();
-    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    size_t n_nodes = (size_t)kt__nodes_of_at("", &allowed, &nodes);
-    if (n_nodes == 0) skip();
+    if (!nw_can_ask() || nw_own_nodes(&nodes) == 0) skip();
     assert_int_equal(kt__kv_create(&shape, N_PAGES, &kv, &err), KT_OK);
     kt__kv_spread(kv, NULL);
     size_t block_bytes = kt__kv_block_bytes(&shape);
     void *block = zeros(block_bytes);
     for (int32_t page = 0; page < N_PAGES; page++) kt__kv_block_write(kv, page, block);
-    size_t count[NW_MAX_NODES], bytes = N_PAGES * kt__kv_page_bytes(&shape);
-    assert_int_equal(nw_count(kt__kv_k(kv, 0, 0, 0), bytes, count), 0);
-    for (size_t node = 0; node < NW_MAX_NODES; node++) {
-        if (!CPU_ISSET(node, &nodes)) assert_int_equal(count[node], 0);
-        if (!CPU_ISSET(node, &nodes)) continue;
-        print_message("K/V on node %zu: %zu of %zu pages\n", node, count[node], bytes / 4096);
-        if (count[node] < bytes / 4096 / n_nodes * 3 / 4)
-            fail_msg("K/V is not spread: %zu of %zu pages on node %zu", count[node], bytes / 4096,
-                     node);
-    }
+    nw_assert_spread(kt__kv_k(kv, 0, 0, 0), N_PAGES * kt__kv_page_bytes(&shape), &nodes);
     free(block);
     kt__kv_destroy(kv);
 }

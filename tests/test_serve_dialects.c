@@ -8,7 +8,7 @@
 #include "serve_reply.h"
 
 static world w;
-WORLD_OF_GROUP(w)
+WORLD_OF_GROUP(w, NULL)
 
 /* Each word comes after the one before it. */
 static void expect_in_order(const char *text, const char *const *words) {

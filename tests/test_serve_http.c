@@ -10,20 +10,8 @@
 #include "serve_reply.h"
 
 static world w;
-
-static int open_world(void **state) {
-    static const char *const settings[] = {"limits.request_s=1", "limits.body=64K",
-                                           "limits.connections_per_peer=50", "limits.output=4096",
-                                           NULL};
-    (void)state;
-    return world_set_up(&w, settings);
-}
-
-static int close_world(void **state) {
-    (void)state;
-    world_close(&w);
-    return 0;
-}
+WORLD_OF_GROUP(w, "limits.request_s=1", "limits.body=64K", "limits.connections_per_peer=50",
+               "limits.output=4096", NULL)
 
 /* ---- shapes ---- */
 
@@ -392,5 +380,5 @@ int main(void) {
         cmocka_unit_test(test_several_models),  cmocka_unit_test(test_odd_model_name),
         cmocka_unit_test(test_json_object),     cmocka_unit_test(test_disk_cache),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cmocka_run_group_tests(tests, open_group, close_group);
 }

@@ -11,7 +11,7 @@
 #include "serve_reply.h"
 
 static world w;
-WORLD_OF_GROUP(w)
+WORLD_OF_GROUP(w, NULL)
 
 static void test_full_queue(void **state) {
     kt_error err;

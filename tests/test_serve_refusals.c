@@ -8,20 +8,8 @@
 #include "serve_reply.h"
 
 static world w;
-
-static int open_world(void **state) {
-    static const char *const settings[] = {"limits.request_s=1", "limits.body=64K",
-                                           "limits.connections_per_peer=50", "limits.output=4096",
-                                           NULL};
-    (void)state;
-    return world_set_up(&w, settings);
-}
-
-static int close_world(void **state) {
-    (void)state;
-    world_close(&w);
-    return 0;
-}
+WORLD_OF_GROUP(w, "limits.request_s=1", "limits.body=64K", "limits.connections_per_peer=50",
+               "limits.output=4096", NULL)
 
 /* ---- attacks ---- */
 
@@ -250,5 +238,5 @@ int main(void) {
         cmocka_unit_test(test_beyond_loopback_needs_keys),
         cmocka_unit_test(test_six),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cmocka_run_group_tests(tests, open_group, close_group);
 }

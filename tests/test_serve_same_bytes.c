@@ -32,7 +32,7 @@ static const question questions[] = {
 };
 
 static world w;
-WORLD_OF_GROUP(w)
+WORLD_OF_GROUP(w, NULL)
 
 /* ---- library ---- */
 

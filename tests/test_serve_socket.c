@@ -11,23 +11,8 @@
 #include "serve_world.h"
 
 static world w;
-
-static int open_world(void **state) {
-    static const char *const settings[] = {"limits.requests_per_connection=40",
-                                           "limits.body=64K",
-                                           "limits.stall_s=2",
-                                           "limits.output=4096",
-                                           "limits.connections_per_peer=30",
-                                           NULL};
-    (void)state;
-    return world_set_up(&w, settings);
-}
-
-static int close_world(void **state) {
-    (void)state;
-    world_close(&w);
-    return 0;
-}
+WORLD_OF_GROUP(w, "limits.requests_per_connection=40", "limits.body=64K", "limits.stall_s=2",
+               "limits.output=4096", "limits.connections_per_peer=30", NULL)
 
 /* The n-th line of text as JSON. */
 static json_t *line_of(const char *text, int n) {
@@ -383,5 +368,5 @@ int main(void) {
         cmocka_unit_test(test_stale_socket_and_others),
         cmocka_unit_test(test_drain),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cmocka_run_group_tests(tests, open_group, close_group);
 }
