@@ -308,6 +308,13 @@ KT_INLINE v16 v16_andnot(v16 x, v16 y) {
 KT_INLINE v16 v16_abs(v16 x) {
     return v16_andnot(v16_set1(-0.0f), x);
 }
+/* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
+KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
+    v16 a = v16_abs(x);
+    __m256i low = _mm256_max_epi32(_mm256_castps_si256(top.a), _mm256_castps_si256(a.a));
+    __m256i high = _mm256_max_epi32(_mm256_castps_si256(top.b), _mm256_castps_si256(a.b));
+    return V16(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+}
 KT_INLINE v16 v16_neg(v16 x) {
     __m256 bit = _mm256_set1_ps(-0.0f);
     return V16(_mm256_xor_ps(x.a, bit), _mm256_xor_ps(x.b, bit));
@@ -340,15 +347,14 @@ KT_INLINE unsigned m16_bits(m16 m) {
 KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
     return V16(_mm256_blendv_ps(no.a, yes.a, m.a), _mm256_blendv_ps(no.b, yes.b, m.b));
 }
-KT_INLINE __m256 scale2_half(__m256 x, __m256 whole) {
-    vi n = _mm256_cvttps_epi32(whole), half = vi_sar(n, 1), bias = _mm256_set1_epi32(127);
-    __m256 a = _mm256_castsi256_ps(vi_shl(vi_add(half, bias), 23));
-    __m256 b = _mm256_castsi256_ps(vi_shl(vi_add(vi_sub(n, half), bias), 23));
-    return _mm256_mul_ps(_mm256_mul_ps(x, a), b);
+KT_INLINE __m256 exponent_add_half(__m256 x, __m256 shifted) {
+    vi n = vi_shl(_mm256_castps_si256(shifted), 23);
+    return _mm256_castsi256_ps(vi_add(_mm256_castps_si256(x), n));
 }
-/* (x * 2^(n/2)) * 2^(n - n/2), n = (int)whole, n/2 rounded down */
-KT_INLINE v16 v16_scale2(v16 x, v16 whole) {
-    return V16(scale2_half(x.a, whole.a), scale2_half(x.b, whole.b));
+/* x * 2^n for a product that is normal, or infinity with x a power of 2: n, the integer that the
+ * shift trick left in the low bits of `shifted`, is added to x's exponent */
+KT_INLINE v16 v16_exponent_add(v16 x, v16 shifted) {
+    return V16(exponent_add_half(x.a, shifted.a), exponent_add_half(x.b, shifted.b));
 }
 /* lanes i and i + 8, then + 4, + 2, + 1 */
 KT_INLINE float v16_tree(v16 x) {
@@ -402,15 +408,26 @@ KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     memcpy(h, p, (size_t)n * sizeof *h);
     return v16_from_bf16(h);
 }
-/* x is integral and within +-127: 16 bytes at q; returns their sum */
-KT_INLINE int v16_to_i8(int8_t *q, v16 x) {
-    vi a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b), s = vi_add(a, b);
+/* x is within +-127.5: 16 bytes at q, rounded to nearest even */
+KT_INLINE void v16_to_i8(int8_t *q, v16 x) {
+    vi a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
     vi words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
     __m128i low = _mm256_castsi256_si128(words), high = _mm256_extracti128_si256(words, 1);
     _mm_storeu_si128((__m128i *)(void *)q, _mm_packs_epi16(low, high));
-    __m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-    t = _mm_add_epi32(t, _mm_unpackhi_epi64(t, t));
-    return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 1)));
+}
+/* of 256 bytes: s16 the sums of each 16, s32 of each 32 */
+KT_INLINE void i8_sums(const int8_t *q, int16_t *s16, int16_t *s32) {
+    vi part[8];
+    KT_UNROLL for (int i = 0; i < 8; i++) {
+        vi pairs = _mm256_maddubs_epi16(vi_bytes(1), vi_load(q + 32 * i));
+        part[i] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    }
+    /* the even groups, then the odd ones */
+    vi groups = _mm256_packs_epi32(vi_quad(part), vi_quad(part + 4));
+    __m128i even = _mm256_castsi256_si128(groups), odd = _mm256_extracti128_si256(groups, 1);
+    _mm_storeu_si128((__m128i *)(void *)s16, _mm_unpacklo_epi16(even, odd));
+    _mm_storeu_si128((__m128i *)(void *)(s16 + 8), _mm_unpackhi_epi16(even, odd));
+    _mm_storeu_si128((__m128i *)(void *)s32, _mm_add_epi16(even, odd));
 }
 KT_INLINE __m256 pick4x64(__m256 x) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8));

@@ -308,6 +308,11 @@ KT_INLINE v16 v16_min(v16 a, v16 b) {
 KT_INLINE v16 v16_abs(v16 x) {
     return _mm512_abs_ps(x);
 }
+/* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
+KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
+    vi a = _mm512_castps_si512(v16_abs(x));
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(top), a));
+}
 KT_INLINE v16 v16_neg(v16 x) {
     return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
 }
@@ -336,13 +341,11 @@ KT_INLINE unsigned m16_bits(m16 m) {
 KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
     return _mm512_mask_blend_ps(m, no, yes);
 }
-/* (x * 2^(n/2)) * 2^(n - n/2), n = (int)whole, n/2 rounded down */
-KT_INLINE v16 v16_scale2(v16 x, v16 whole) {
-    vi n = _mm512_cvttps_epi32(whole), half = _mm512_srai_epi32(n, 1),
-       bias = _mm512_set1_epi32(127);
-    vi a = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
-    vi b = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
-    return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_castsi512_ps(a)), _mm512_castsi512_ps(b));
+/* x * 2^n for a product that is normal, or infinity with x a power of 2: n, the integer that the
+ * shift trick left in the low bits of `shifted`, is added to x's exponent */
+KT_INLINE v16 v16_exponent_add(v16 x, v16 shifted) {
+    vi n = vi_shl(_mm512_castps_si512(shifted), 23);
+    return _mm512_castsi512_ps(vi_add(_mm512_castps_si512(x), n));
 }
 /* lanes i and i + 8, then + 4, + 2, + 1 */
 KT_INLINE float v16_tree(v16 x) {
@@ -386,11 +389,19 @@ KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     __m256i h = _mm256_maskz_loadu_epi16(vf_mask(n), p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
-/* x is integral and within +-127: 16 bytes at q; returns their sum */
-KT_INLINE int v16_to_i8(int8_t *q, v16 x) {
-    vi whole = _mm512_cvtps_epi32(x);
-    _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(whole));
-    return _mm512_reduce_add_epi32(whole);
+/* x is within +-127.5: 16 bytes at q, rounded to nearest even */
+KT_INLINE void v16_to_i8(int8_t *q, v16 x) {
+    _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+/* of 256 bytes: s16 the sums of each 16, s32 of each 32 */
+KT_INLINE void i8_sums(const int8_t *q, int16_t *s16, int16_t *s32) {
+    vi part[4], order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    KT_UNROLL for (int i = 0; i < 4; i++) part[i] =
+        vi_dot8(vi_zero(), vi_bytes(1), vi_load(q + 64 * i));
+    __m256i sums = _mm512_cvtepi32_epi16(vi_pick(vi_quad(part), order));
+    _mm256_storeu_si256((__m256i *)(void *)s16, sums);
+    __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+    _mm_storeu_si128((__m128i *)(void *)s32, _mm256_cvtepi32_epi16(pairs));
 }
 /* even and odd elements of 32 floats, and back */
 KT_INLINE void v16_unzip(v16 a, v16 b, v16 *even, v16 *odd) {

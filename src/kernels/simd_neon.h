@@ -407,6 +407,13 @@ KT_INLINE v16 v16_min(v16 x, v16 y) {
 KT_INLINE v16 v16_abs(v16 x) {
     return ALL_1(V16, vabsq_f32, x);
 }
+/* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
+KT_INLINE float32x4_t f32_max_bits(float32x4_t a, float32x4_t b) {
+    return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
+}
+KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
+    return ALL_2(V16, f32_max_bits, top, v16_abs(x));
+}
 KT_INLINE v16 v16_neg(v16 x) {
     return ALL_1(V16, vnegq_f32, x);
 }
@@ -430,15 +437,14 @@ KT_INLINE unsigned m16_bits(m16 m) {
         vorrq_u32(vandq_u32(m.c, vshlq_n_u32(bit, 8)), vandq_u32(m.d, vshlq_n_u32(bit, 12)));
     return vaddvq_u32(vorrq_u32(ab, cd));
 }
-KT_INLINE float32x4_t scale2_part(float32x4_t x, float32x4_t whole) {
-    int32x4_t n = vcvtq_s32_f32(whole), half = vshrq_n_s32(n, 1), bias = vdupq_n_s32(127);
-    int32x4_t a = vshlq_n_s32(vaddq_s32(half, bias), 23);
-    int32x4_t b = vshlq_n_s32(vaddq_s32(vsubq_s32(n, half), bias), 23);
-    return vmulq_f32(vmulq_f32(x, vreinterpretq_f32_s32(a)), vreinterpretq_f32_s32(b));
+KT_INLINE float32x4_t exponent_add_part(float32x4_t x, float32x4_t shifted) {
+    uint32x4_t n = vshlq_n_u32(vreinterpretq_u32_f32(shifted), 23);
+    return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(x), n));
 }
-/* (x * 2^(n/2)) * 2^(n - n/2), n = (int)whole, n/2 rounded down */
-KT_INLINE v16 v16_scale2(v16 x, v16 whole) {
-    return ALL_2(V16, scale2_part, x, whole);
+/* x * 2^n for a product that is normal, or infinity with x a power of 2: n, the integer that the
+ * shift trick left in the low bits of `shifted`, is added to x's exponent */
+KT_INLINE v16 v16_exponent_add(v16 x, v16 shifted) {
+    return ALL_2(V16, exponent_add_part, x, shifted);
 }
 /* lanes i and i + 8, then + 4, + 2, + 1 */
 KT_INLINE float v16_tree(v16 x) {
@@ -482,13 +488,16 @@ KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     memcpy(part, p, (size_t)n * sizeof *part);
     return v16_from_bf16(part);
 }
-/* x is integral and within +-127: 16 bytes at q; returns their sum */
-KT_INLINE int v16_to_i8(int8_t *q, v16 x) {
+/* x is within +-127.5: 16 bytes at q, rounded to nearest even */
+KT_INLINE void v16_to_i8(int8_t *q, v16 x) {
     int16x4_t a = vmovn_s32(vcvtnq_s32_f32(x.a)), b = vmovn_s32(vcvtnq_s32_f32(x.b));
     int16x4_t c = vmovn_s32(vcvtnq_s32_f32(x.c)), d = vmovn_s32(vcvtnq_s32_f32(x.d));
-    int8x16_t bytes = vcombine_s8(vmovn_s16(vcombine_s16(a, b)), vmovn_s16(vcombine_s16(c, d)));
-    vst1q_s8(q, bytes);
-    return vaddlvq_s8(bytes);
+    vst1q_s8(q, vcombine_s8(vmovn_s16(vcombine_s16(a, b)), vmovn_s16(vcombine_s16(c, d))));
+}
+/* of 256 bytes: s16 the sums of each 16, s32 of each 32 */
+KT_INLINE void i8_sums(const int8_t *q, int16_t *s16, int16_t *s32) {
+    KT_UNROLL for (int i = 0; i < 16; i++) s16[i] = vaddlvq_s8(vld1q_s8(q + 16 * i));
+    vst1q_s16(s32, vpaddq_s16(vld1q_s16(s16), vld1q_s16(s16 + 8)));
 }
 /* even and odd elements of 32 floats, and back */
 KT_INLINE void v16_unzip(v16 x, v16 y, v16 *even, v16 *odd) {
