@@ -103,6 +103,10 @@ static void put_columns(const kt__kernels *k, kt__act_kind kind, const kt__acts 
 
 enum { AHEAD = 6 }; /* rows */
 
+static void prefetch_floats(const float *x, int n) {
+    for (int i = 0; i < n; i += 16) __builtin_prefetch(x + i, 1);
+}
+
 /* The lines that put_columns will write: each row's lie far from the last one's. */
 static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint8_t *row, int col) {
     const kt__act_layout *to = &acts->layout[kind];
@@ -130,7 +134,9 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, f
         const uint8_t *next = kt__row_of(r + m < n ? job->up : job->gate, row0 + r + m);
         kt__dev_mm(job->dev, job->up, row0 + r, m, acts, NULL, NULL, next, up, (size_t)m, worker);
         for (int t = 0; t < acts->n_tok; t++) {
-            activate(job, up + (size_t)t * (size_t)m, m, gate + (size_t)t * KT__GLU_ROWS + r);
+            float *row = gate + (size_t)t * KT__GLU_ROWS + r;
+            if (t + AHEAD < acts->n_tok) prefetch_floats(row + AHEAD * KT__GLU_ROWS, m);
+            activate(job, up + (size_t)t * (size_t)m, m, row);
         }
     }
 }
