@@ -419,18 +419,8 @@ int main(int argc, char **argv) {
         .threads = 1, .cols = 1536, .mb = 256, .ms = 200, .chunk_kb = 900, .check = true};
     if (!parse(argc, argv, &opt)) return usage();
     (void)kt__fpenv_enter();
-    kt__cpu cpu;
-    kt__cpu_detect(&cpu);
-    int count, ran = 0;
     bool ok = true;
-    const kt__tier *tiers = kt__tiers(&count);
-    for (int i = 0; i < count; i++) {
-        if (!tiers[i].supported(&cpu) || (opt.tier && strcmp(opt.tier, tiers[i].name) != 0))
-            continue;
-        if (!opt.tier && i == 0 && count > 1) continue; /* the reference only where asked */
-        ok = bench_tier(tiers[i].kernels, &opt) && ok;
-        ran++;
-    }
-    if (!ran) fprintf(stderr, "no such tier on this machine\n");
-    return ok && ran ? 0 : 1;
+    for (const kt__kernels **tier = kd_tiers_of(opt.tier); *tier; tier++)
+        ok = bench_tier(*tier, &opt) && ok;
+    return ok ? 0 : 1;
 }

@@ -176,24 +176,25 @@ static void attn_fill(bench *b, const attn_shape *s, int16_t *lo, int16_t *hi) {
 
 enum { OUT_FLOATS = MAX_Q * (MAX_DIM + 2), OUT_BYTES = 4 * N };
 
-/* Both tiers once, compared; then both timed. Prints what they have in common. */
-static bool compare(bench *b, const kt__kernels *tier, int ms, double *ns, double *ref_ns) {
-    float *out = b->out;
-    uint8_t *kept = malloc(OUT_BYTES);
-    b->tier = kd_ref();
-    memset(b->out, 0, OUT_FLOATS * sizeof *b->out);
-    memset(b->bytes, 0, OUT_BYTES);
-    b->run(b);
-    memcpy(b->out_keep, out, OUT_FLOATS * sizeof *out);
-    memcpy(kept, b->bytes, OUT_BYTES);
-    *ref_ns = least_ns(b, ms / 4 + 1);
+/* The kernel of one tier, once, into cleared results. */
+static void run_once(bench *b, const kt__kernels *tier) {
     b->tier = tier;
     memset(b->out, 0, OUT_FLOATS * sizeof *b->out);
     memset(b->bytes, 0, OUT_BYTES);
     b->run(b);
-    bool same = memcmp(b->out_keep, out, OUT_FLOATS * sizeof *out) == 0 &&
-                memcmp(kept, b->bytes, OUT_BYTES) == 0;
-    free(kept);
+}
+
+/* Both tiers once, compared, and both timed; returns whether their results are the same. */
+static bool compare(bench *b, const kt__kernels *tier, int ms, double *ns, double *ref_ns) {
+    uint8_t *bytes_keep = malloc(OUT_BYTES);
+    run_once(b, kd_ref());
+    memcpy(b->out_keep, b->out, OUT_FLOATS * sizeof *b->out);
+    memcpy(bytes_keep, b->bytes, OUT_BYTES);
+    *ref_ns = least_ns(b, ms / 4 + 1);
+    run_once(b, tier);
+    bool same = memcmp(b->out_keep, b->out, OUT_FLOATS * sizeof *b->out) == 0 &&
+                memcmp(bytes_keep, b->bytes, OUT_BYTES) == 0;
+    free(bytes_keep);
     *ns = least_ns(b, ms);
     return same;
 }
@@ -285,17 +286,8 @@ int main(int argc, char **argv) {
     }
     if (argc % 2 == 0 || opt.ms < 1) return usage();
     (void)kt__fpenv_enter();
-    kt__cpu cpu;
-    kt__cpu_detect(&cpu);
-    int count, ran = 0;
     bool ok = true;
-    const kt__tier *tiers = kt__tiers(&count);
-    for (int i = 1; i < count; i++) {
-        if (!tiers[i].supported(&cpu) || (opt.tier && strcmp(opt.tier, tiers[i].name) != 0))
-            continue;
-        ok = bench_tier(tiers[i].kernels, &opt) && ok;
-        ran++;
-    }
-    if (!ran) fprintf(stderr, "no such tier on this machine\n");
-    return ok && ran ? 0 : 1;
+    for (const kt__kernels **tier = kd_tiers_of(opt.tier); *tier; tier++)
+        ok = bench_tier(*tier, &opt) && ok;
+    return ok ? 0 : 1;
 }

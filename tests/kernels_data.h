@@ -199,25 +199,24 @@ static inline void kd_unify_nan(float *x, size_t n) {
 
 /* ---- tiers ---- */
 
-/* The one that KT_TEST_TIER names: an error if this machine cannot run it. */
+/* The one of that name: an error if this machine cannot run it. */
 static inline const kt__kernels *kd_tier_named(const char *name, const kt__cpu *cpu) {
     const kt__kernels *kernels;
     char why[128];
     kt_error err;
     if (kt__kernels_select(cpu, name, &kernels, why, sizeof why, &err) == KT_OK) return kernels;
-    fprintf(stderr, "KT_TEST_TIER: %s\n", err.message);
+    fprintf(stderr, "tier: %s\n", err.message);
     exit(1);
 }
 
-/* The tiers other than ref that this machine can run, NULL-terminated; ref itself where there is
- * none; with KT_TEST_TIER that one alone. */
-static inline const kt__kernels **kd_tiers(void) {
+/* The one tier named; with NULL those other than ref that this machine can run, ref itself where
+ * there is none. NULL-terminated; the first call decides. */
+static inline const kt__kernels **kd_tiers_of(const char *only) {
     static const kt__kernels *tiers[16];
     if (tiers[0]) return tiers;
     kt__cpu cpu;
     int count, used = 0;
     kt__cpu_detect(&cpu);
-    const char *only = getenv("KT_TEST_TIER");
     if (only) tiers[used++] = kd_tier_named(only, &cpu);
     const kt__tier *all = kt__tiers(&count);
     for (int i = 0; i < count && !only && used < 15; i++) {
@@ -226,6 +225,10 @@ static inline const kt__kernels **kd_tiers(void) {
     if (used == 0) tiers[used++] = all[0].kernels;
     tiers[used] = NULL;
     return tiers;
+}
+
+static inline const kt__kernels **kd_tiers(void) {
+    return kd_tiers_of(getenv("KT_TEST_TIER"));
 }
 
 /* KT_TEST_EVERY=n: of the many random cases each n-th alone, as an emulator takes an hour for all.
