@@ -198,29 +198,20 @@ KT_INLINE void vi_transpose4(vi x[4]) {
 }
 
 /* out[j] lane r = dword j of the 16 bytes at row[r] + offset */
-KT_INLINE void vi_load_heads(const uint8_t *const *row, size_t offset, vi out[4]) {
+KT_INLINE void vi_load_rows16(const uint8_t *const *row, size_t offset, vi out[4]) {
     for (int i = 0; i < 4; i++) out[i] = vi_cat2(row[i] + offset, row[4 + i] + offset);
     vi_transpose4(out);
 }
 
-/* t[j] lane r = the former t[r] lane j */
-KT_INLINE void vi_transpose(vi t[LANES]) {
-    vi_transpose4(t);
-    vi_transpose4(t + 4);
-    for (int j = 0; j < 4; j++) {
-        vi a = t[j], b = t[4 + j];
-        t[j] = _mm256_permute2x128_si256(a, b, 0x20);
-        t[4 + j] = _mm256_permute2x128_si256(a, b, 0x31);
-    }
+/* the same of 32 bytes */
+KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8]) {
+    vi_load_rows16(row, offset, out);
+    vi_load_rows16(row, offset + 16, out + 4);
 }
 
-/* LANES dwords: pieces of 16 bytes, or of 32, `stride` apart */
+/* 16 bytes, and 16 more `stride` on */
 KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) {
     return vi_cat2(p, p + stride);
-}
-KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
-    (void)stride;
-    return vi_load(p);
 }
 
 /* in each 128-bit lane: dword i = the sum of that lane of x[i] */

@@ -196,8 +196,14 @@ KT_INLINE void vi_transpose4(vi x[4]) {
     x[3] = _mm512_unpackhi_epi64(b, d);
 }
 
+KT_INLINE vi vi_cat2(const uint8_t *a, const uint8_t *b) {
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)a);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low),
+                              _mm256_loadu_si256((const __m256i *)(const void *)b), 1);
+}
+
 /* out[j] lane r = dword j of the 16 bytes at row[r] + offset */
-KT_INLINE void vi_load_heads(const uint8_t *const *row, size_t offset, vi out[4]) {
+KT_INLINE void vi_load_rows16(const uint8_t *const *row, size_t offset, vi out[4]) {
     for (int i = 0; i < 4; i++) {
         out[i] = vi_cat4(row[i] + offset, row[4 + i] + offset, row[8 + i] + offset,
                          row[12 + i] + offset);
@@ -205,29 +211,24 @@ KT_INLINE void vi_load_heads(const uint8_t *const *row, size_t offset, vi out[4]
     vi_transpose4(out);
 }
 
-/* t[j] lane r = the former t[r] lane j */
-KT_INLINE void vi_transpose(vi t[LANES]) {
-    for (int i = 0; i < 16; i += 4) vi_transpose4(t + i);
+/* the same of 32 bytes */
+KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8]) {
+    for (int i = 0; i < 4; i++) {
+        out[i] = vi_cat2(row[i] + offset, row[4 + i] + offset);
+        out[4 + i] = vi_cat2(row[8 + i] + offset, row[12 + i] + offset);
+    }
+    vi_transpose4(out);
+    vi_transpose4(out + 4);
     for (int j = 0; j < 4; j++) {
-        vi a = _mm512_shuffle_i32x4(t[j], t[4 + j], 0x44),
-           b = _mm512_shuffle_i32x4(t[j], t[4 + j], 0xee);
-        vi c = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0x44);
-        vi d = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0xee);
-        t[j] = _mm512_shuffle_i32x4(a, c, 0x88);
-        t[4 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
-        t[8 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
-        t[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
+        vi a = out[j], b = out[4 + j]; /* lanes: rows 0-3, then 4-7; rows 8-11, then 12-15 */
+        out[j] = _mm512_shuffle_i32x4(a, b, 0x88);
+        out[4 + j] = _mm512_shuffle_i32x4(a, b, 0xdd);
     }
 }
 
-/* LANES dwords: pieces of 16 bytes, or of 32, `stride` apart */
-KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) {
-    return vi_cat4(p, p + stride, p + 2 * stride, p + 3 * stride);
-}
+/* 32 bytes, and 32 more `stride` on */
 KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
-    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(p + stride));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    return vi_cat2(p, p + stride);
 }
 
 /* in each 128-bit lane: dword i = the sum of that lane of x[i] */

@@ -234,7 +234,7 @@ KT_INLINE void transpose4(int32x4_t *x0, int32x4_t *x1, int32x4_t *x2, int32x4_t
 }
 
 /* out[j] lane r = dword j of the 16 bytes at row[r] + offset */
-KT_INLINE void vi_load_heads(const uint8_t *const *row, size_t offset, vi out[4]) {
+KT_INLINE void vi_load_rows16(const uint8_t *const *row, size_t offset, vi out[4]) {
     for (int i = 0; i < 4; i++) {
         out[i] = VI(load128(row[i] + offset), load128(row[4 + i] + offset));
     }
@@ -242,26 +242,10 @@ KT_INLINE void vi_load_heads(const uint8_t *const *row, size_t offset, vi out[4]
     transpose4(&out[0].b, &out[1].b, &out[2].b, &out[3].b);
 }
 
-/* t[j] lane r = the former t[r] lane j */
-KT_INLINE void vi_transpose(vi t[LANES]) {
-    for (int i = 0; i < 8; i += 4) {
-        transpose4(&t[i].a, &t[i + 1].a, &t[i + 2].a, &t[i + 3].a);
-        transpose4(&t[i].b, &t[i + 1].b, &t[i + 2].b, &t[i + 3].b);
-    }
-    for (int j = 0; j < 4; j++) {
-        int32x4_t swap = t[j].b;
-        t[j].b = t[4 + j].a;
-        t[4 + j].a = swap;
-    }
-}
-
-/* LANES dwords: pieces of 16 bytes, or of 32, `stride` apart */
-KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) {
-    return VI(load128(p), load128(p + stride));
-}
-KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
-    (void)stride;
-    return vi_load(p);
+/* the same of 32 bytes */
+KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8]) {
+    vi_load_rows16(row, offset, out);
+    vi_load_rows16(row, offset + 16, out + 4);
 }
 
 /* lane i = the sum of the lanes of x i */
