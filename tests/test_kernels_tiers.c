@@ -6,9 +6,28 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "avxvnni_emulated.h"
 #include "kernels_data.h"
 
 enum { MAX_ROW = 100, MAX_TOK = 301, MAX_COL = 2128, PAD_OUT = 3 };
+
+static bool emulated; /* AVX-VNNI */
+
+/* KT_TEST_TIER=avxvnni on a processor without AVX-VNNI: its instructions are computed by a signal's
+ * handler. Where there is no AVX2 either, the exit status that skips a test. */
+static void emulate_what_is_asked(void) {
+    const char *only = getenv("KT_TEST_TIER");
+    kt__cpu cpu;
+    kt__cpu_detect(&cpu);
+    if (!only || strcmp(only, "avxvnni") != 0 || cpu.avx_vnni) return;
+    if (!cpu.os_saves_avx || !cpu.avx2 || !cpu.fma || !cpu.f16c || !cpu.bmi2) {
+        printf("skipped: this processor has no AVX2\n");
+        exit(77);
+    }
+    emulated = cpu.avx_vnni = true;
+    kd_tiers_on(&cpu, only);
+    printf("AVX-VNNI is emulated\n");
+}
 
 /* Buffers of all cases, made once. */
 typedef struct bench {
@@ -121,6 +140,7 @@ static void report(const mm_case *c, const char *tier, family f, const float *wa
 
 static void compare(bench *b, const mm_case *c, uint64_t seed) {
     kd_rng rng = {seed};
+    if (emulated) ave_install(); /* cmocka takes the signal for itself with each test */
     kt__mm mm = {.n_row = c->n_row, .n_col = c->n_col, .n_tok = c->n_tok};
     mm.ld_out = (size_t)c->n_row + (size_t)(seed % PAD_OUT);
     size_t n_out = (size_t)c->n_tok * mm.ld_out;
@@ -273,6 +293,7 @@ int main(void) {
         cmocka_unit_test(test_long_odd_rows),          cmocka_unit_test(test_nothing_to_do),
     };
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));
+    emulate_what_is_asked();
     kd_print_tiers();
     bench *b = bench_open();
     struct CMUnitTest with_state[sizeof tests / sizeof *tests];
