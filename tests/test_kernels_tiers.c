@@ -273,7 +273,7 @@ static void test_long_odd_rows(void **state) {
 
 static void test_nothing_to_do(void **state) {
     bench *b = *state;
-    kt__mm mm = {.n_col = 256, .w = b->w.map, .act = b->act.map, .out = b->got};
+    kt__mm mm = {.n_col = 2048, .w = b->w.map, .act = b->act.map, .out = b->got};
     for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
         for (const kt__kernels **tier = kd_tiers(); *tier; tier++) {
             for (family f = ROWDOT; f < FAMILIES; f++) {
