@@ -98,7 +98,7 @@ static inline void ave_put(uint8_t *frame, int number, const uint8_t value[32]) 
     struct _libc_fpstate *legacy = (void *)frame;
     memcpy(&legacy->_xmm[number], value, 16);
     if (!(frame[AVE_XSTATE_BV] & 4)) memset(frame + AVE_HIGH, 0, 256);
-    frame[AVE_XSTATE_BV] |= 4;
+    frame[AVE_XSTATE_BV] |= 6; /* both halves are in use */
     memcpy(frame + AVE_HIGH + 16 * number, value + 16, 16);
 }
 
