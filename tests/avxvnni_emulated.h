@@ -33,9 +33,10 @@ static inline uint64_t ave_general(const ucontext_t *context, int number) {
 
 static inline int64_t ave_displacement(const uint8_t *at, int bytes) {
     int32_t four;
+    if (bytes == 0) return 0;
     if (bytes == 1) return (int8_t)*at;
     memcpy(&four, at, sizeof four);
-    return bytes ? four : 0;
+    return four;
 }
 
 /* The address that ModRM and what follows it name; rex: its B and X bits as 8 or 0. Returns the

@@ -209,24 +209,26 @@ static inline const kt__kernels *kd_tier_named(const char *name, const kt__cpu *
     exit(1);
 }
 
+static const kt__kernels *kd_chosen[16]; /* by the first question */
+
 /* The one tier named; with NULL those other than ref that the processor can run, ref itself where
  * there is none. NULL-terminated; the first call decides. */
 static inline const kt__kernels **kd_tiers_on(const kt__cpu *cpu, const char *only) {
-    static const kt__kernels *tiers[16];
-    if (tiers[0]) return tiers;
+    if (kd_chosen[0]) return kd_chosen;
     int count, used = 0;
-    if (only) tiers[used++] = kd_tier_named(only, cpu);
+    if (only) kd_chosen[used++] = kd_tier_named(only, cpu);
     const kt__tier *all = kt__tiers(&count);
     for (int i = 0; i < count && !only && used < 15; i++) {
-        if (all[i].supported(cpu) && (i > 0 || count == 1)) tiers[used++] = all[i].kernels;
+        if (all[i].supported(cpu) && (i > 0 || count == 1)) kd_chosen[used++] = all[i].kernels;
     }
-    if (used == 0) tiers[used++] = all[0].kernels;
-    tiers[used] = NULL;
-    return tiers;
+    if (used == 0) kd_chosen[used++] = all[0].kernels;
+    kd_chosen[used] = NULL;
+    return kd_chosen;
 }
 
 /* those of this machine */
 static inline const kt__kernels **kd_tiers_of(const char *only) {
+    if (kd_chosen[0]) return kd_chosen;
     kt__cpu cpu;
     kt__cpu_detect(&cpu);
     return kd_tiers_on(&cpu, only);

@@ -17,14 +17,16 @@ static bool emulated; /* AVX-VNNI */
  * handler. Where there is no AVX2 either, the exit status that skips a test. */
 static void emulate_what_is_asked(void) {
     const char *only = getenv("KT_TEST_TIER");
+    const kt__kernels *tier;
     kt__cpu cpu;
+    char why[128];
     kt__cpu_detect(&cpu);
     if (!only || strcmp(only, "avxvnni") != 0 || cpu.avx_vnni) return;
-    if (!cpu.os_saves_avx || !cpu.avx2 || !cpu.fma || !cpu.f16c || !cpu.bmi2) {
+    emulated = cpu.avx_vnni = true;
+    if (kt__kernels_select(&cpu, only, &tier, why, sizeof why, NULL) != KT_OK) {
         printf("skipped: this processor has no AVX2\n");
         exit(77);
     }
-    emulated = cpu.avx_vnni = true;
     kd_tiers_on(&cpu, only);
     printf("AVX-VNNI is emulated\n");
 }
