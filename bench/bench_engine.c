@@ -3,7 +3,7 @@
  *
  *     bench_engine MODEL streams N     aggregate tok/s, percentiles of the gaps between tokens
  *     bench_engine MODEL gap [MS [N]]  4 streams, then a prompt of N (4088) tokens beside them
- *     bench_engine MODEL cancel [N]    how long after kt_req_cancel the last event comes: of a
+ *     bench_engine MODEL cancel [N]    how long after kt_request_cancel the last event comes: of a
  *                                      prompt, or of one of N answers
  *     bench_engine MODEL fair          three clients with 32, 8 and 2 requests, and an urgent one
  *     bench_engine MODEL prefix        first token of a prompt of 2048 tokens, new and seen
@@ -27,8 +27,8 @@ typedef struct stream {
     int64_t last_us, first_us, end_us, submitted_us;
     int n_tokens;
     bool gauged; /* its gaps are kept */
-    kt_req_report report;
-    kt_req *req;
+    kt_request_report report;
+    kt_request *req;
 } stream;
 
 typedef struct bench {
@@ -67,11 +67,11 @@ static void submit_as(stream *s, const char *client, int32_t priority, int32_t n
                       int32_t n_predict, uint32_t seed) {
     kt_error err;
     static int32_t ids[LONG_PROMPT];
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     for (int32_t i = 0; i < n_prompt; i++) {
         seed = seed * 1664525u + 1013904223u;
-        ids[i] =
-            (int32_t)((seed >> 8) % (uint32_t)(b.info.n_vocab < 32000 ? b.info.n_vocab : 32000));
+        ids[i] = (int32_t)((seed >> 8) %
+                           (uint32_t)(b.info.n_vocab < 32000 ? b.info.n_vocab : 32000));
     }
     r.ids = ids;
     r.n_ids = (size_t)n_prompt;
@@ -180,13 +180,13 @@ typedef struct cancels {
 
 static void time_cancel(stream *s, cancels *c) {
     int64_t at_us = kt__now_us();
-    kt_req_cancel(s->req);
+    kt_request_cancel(s->req);
     while (!s->end_us) usleep(200);
     double ms = (double)(s->end_us - at_us) / 1000.0;
     c->sum_ms += ms;
     c->n++;
     if (ms > c->worst_ms) c->worst_ms = ms;
-    kt_req_close(s->req);
+    kt_request_close(s->req);
 }
 
 /* In the midst of a prompt. */
@@ -283,7 +283,7 @@ static void bench_spec(const char *path) {
     if (in) fclose(in);
     text[len] = '\0';
     kt_message message = {"user", text};
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     stream *s = &b.streams[0];
     r.messages = &message;
     r.n_messages = 1;

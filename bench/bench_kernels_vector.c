@@ -160,8 +160,8 @@ static void attn_fill(bench *b, const attn_shape *s, int16_t *lo, int16_t *hi) {
     }
     for (int i = 0; i < n_q; i++) {
         lo[i] = 0;
-        hi[i] =
-            (int16_t)(s->diagonal ? KT__SPLIT_POS - s->n_tok + 1 + i / s->group : KT__SPLIT_POS);
+        hi[i] = (int16_t)(s->diagonal ? KT__SPLIT_POS - s->n_tok + 1 + i / s->group
+                                      : KT__SPLIT_POS);
     }
     for (int i = 0; i < n_q * s->head_dim; i++) b->a[i] = kd_normal(&rng) * 0.3f;
     size_t dim = (size_t)s->head_dim;

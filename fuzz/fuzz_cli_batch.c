@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void one_line(const char *line, size_t len, uint64_t number) {
     kt__batch_line out;
     kt__buf text;
-    kt_request defaults = kt_request_default();
+    kt_request_params defaults = kt_request_params_default();
     kt__batch_line_parse(line, len, number, &defaults, &out);
     if (!out.id || (out.request == NULL) != (out.err.code != KT_OK)) abort();
     kt__buf_init(&text, 1 << 20);

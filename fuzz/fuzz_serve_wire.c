@@ -9,15 +9,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     kt_error err;
     kt__wire_request *r = NULL;
-    kt_request defaults = {.gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1};
+    kt_request_params defaults = {.gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1};
     kt__buf out;
     if (size < 1) return 0;
     kt__buf_init(&out, 1 << 20);
     const char *json = (const char *)data + 1;
-    kt_status status =
-        kt__wire_read((kt__wire_form)(data[0] % 4), json, size - 1, &defaults, &r, &err);
+    kt_status status = kt__wire_read((kt__wire_form)(data[0] % 4), json, size - 1, &defaults, &r,
+                                     &err);
     if (status == KT_OK) {
-        const kt_request *q = &r->req;
+        const kt_request_params *q = &r->req;
         if ((q->messages != NULL) + (q->text != NULL) + (q->ids != NULL) != 1) __builtin_trap();
         kt__wire_choice choice = {.text = json, .len = size - 1};
         if (q->text) choice.text = q->text, choice.len = q->text_len;

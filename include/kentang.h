@@ -4,14 +4,14 @@
  *
  * Objects and lifetimes: a kt_ctx (threads, kernels, log, memory budget) outlives its kt_models, a
  * kt_model outlives its kt_engines, a kt_engine outlives its kt_seqs, a kt_seq outlives its
- * kt_reqs. Close in the reverse order; closing NULL is allowed.
+ * kt_requests. Close in the reverse order; closing NULL is allowed.
  *
  * Thread rule, unless a call says otherwise: a kt_ctx and a kt_model may be used from any thread (a
  * model is immutable once open). Calls on one kt_engine, its sequences and its requests are
  * serialised by the engine itself: they may come from any thread, one waits for the other; a single
- * kt_seq or kt_req must not be used by two threads at the same moment. Engines of one context share
- * its threads, and take turns. kt_req_cancel and kt_engine_cancel may be called at any time from
- * any thread and from a signal handler. kt_engine_submit, kt_req_next_event, kt_req_close of a
+ * kt_seq or kt_request must not be used by two threads at the same moment. Engines of one context share
+ * its threads, and take turns. kt_request_cancel and kt_engine_cancel may be called at any time from
+ * any thread and from a signal handler. kt_engine_submit, kt_request_next_event, kt_request_close of a
  * submitted request and kt_engine_get_stats never wait for a computation.
  *
  * Errors: fallible calls return a kt_status and, where a kt_error is passed (NULL is allowed), say
@@ -93,7 +93,7 @@ typedef struct kt_ctx kt_ctx;
 typedef struct kt_model kt_model;
 typedef struct kt_engine kt_engine;
 typedef struct kt_seq kt_seq;
-typedef struct kt_req kt_req;
+typedef struct kt_request kt_request;
 
 typedef enum kt_log_level { KT_LOG_ERROR, KT_LOG_WARN, KT_LOG_INFO, KT_LOG_DEBUG } kt_log_level;
 /* Called from any thread of the context, one call at a time; `line` has no newline. */
@@ -406,7 +406,7 @@ typedef struct kt_gen_result {
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the
  * token that released it (-1 for what was held back at the end). Return false to cancel. May call
- * kt_req_cancel and the functions on models; not functions on the same engine. */
+ * kt_request_cancel and the functions on models; not functions on the same engine. */
 typedef bool kt_text_fn(void *user, const char *text, size_t len, int32_t id);
 
 KT_API kt_gen_params kt_gen_params_default(void);
@@ -423,15 +423,17 @@ KT_API kt_status KT_CHECKED kt_chat(kt_seq *seq, const kt_message *messages, siz
                                     kt_gen_result *result, kt_error *err);
 
 /* The same, a step at a time: each step returns the text that one token released (maybe none). */
-KT_API kt_status KT_CHECKED kt_req_open(kt_seq *seq, const int32_t *ids, size_t n,
-                                        const kt_gen_params *params, kt_req **out, kt_error *err);
+KT_API kt_status KT_CHECKED kt_request_open(kt_seq *seq, const int32_t *ids, size_t n,
+                                            const kt_gen_params *params, kt_request **out,
+                                            kt_error *err);
 /* *finish is KT_FINISH_NONE while there is more; *text[*len] is valid until the next call on req.
  */
-KT_API kt_status KT_CHECKED kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id,
-                                        kt_finish *finish, kt_error *err);
-KT_API void kt_req_cancel(kt_req *req); /* async-signal-safe; the next or running step ends */
-KT_API void kt_req_get_result(const kt_req *req, kt_gen_result *out);
-KT_API void kt_req_close(kt_req *req);
+KT_API kt_status KT_CHECKED kt_request_step(kt_request *req, const char **text, size_t *len,
+                                            int32_t *id, kt_finish *finish, kt_error *err);
+KT_API void
+kt_request_cancel(kt_request *req); /* async-signal-safe; the next or running step ends */
+KT_API void kt_request_get_result(const kt_request *req, kt_gen_result *out);
+KT_API void kt_request_close(kt_request *req);
 
 /* ---- requests: many at once
  * -------------------------------------------------------------------------- */
@@ -464,17 +466,17 @@ enum {
 
 typedef struct kt_event kt_event;
 /* Called by the thread that drives the engine (and by kt_engine_stop and kt_engine_close for what
- * they end): it must not block. It may call kt_engine_submit, kt_req_cancel, kt_req_close,
+ * they end): it must not block. It may call kt_engine_submit, kt_request_cancel, kt_request_close,
  * kt_engine_get_stats and the functions on models; not those on sequences, nor kt_engine_step,
  * start and stop. What the event points to is valid during the call. */
 typedef void kt_event_fn(void *user, const kt_event *event);
-/* For readers that wait for many requests at once: called for each event that kt_req_next_event
+/* For readers that wait for many requests at once: called for each event that kt_request_next_event
  * will give, by the thread that made it. It must not block and call nothing of this library; set a
- * flag and wake whoever reads. None comes after kt_req_close has returned. */
+ * flag and wake whoever reads. None comes after kt_request_close has returned. */
 typedef void kt_ready_fn(void *user);
 
 /* Everything is copied by kt_engine_submit. */
-typedef struct kt_request {
+typedef struct kt_request_params {
     /* The prompt, one of four. */
     const int32_t *ids;
     size_t n_ids;
@@ -502,10 +504,10 @@ typedef struct kt_request {
         *client; /* who asks (a key's name, a peer's uid); clients get equal shares; NULL: "" */
     const char *cache_scope; /* prompts are found again within a scope only; NULL: the client */
     bool no_cache;           /* neither looks for nor leaves K/V pages of others */
-    kt_event_fn *on_event;   /* NULL: kt_req_next_event */
+    kt_event_fn *on_event;   /* NULL: kt_request_next_event */
     kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; NULL: nobody is told */
     void *user;
-} kt_request;
+} kt_request_params;
 
 typedef enum kt_event_kind {
     KT_EVENT_STARTED, /* leaves the queue; once a request */
@@ -522,14 +524,14 @@ typedef struct kt_logprob {
 typedef struct kt_cache_miss {
     bool known;           /* the prompt departs from one that was seen before, in the same scope */
     int32_t at;           /* index of the first token that differs */
-    int32_t message;      /* in which of kt_request.messages; -1: unknown */
+    int32_t message;      /* in which of kt_request_params.messages; -1: unknown */
     int32_t n_lost;       /* tokens computed again that the earlier prompt would have saved */
     int64_t cost_us;      /* what these cost, by the measured rate */
     char was[64], is[64]; /* the text there, earlier and now, cut at whole characters */
 } kt_cache_miss;
 
 /* The account of a choice. Times are wall time in microseconds; those named sum to total_us. */
-typedef struct kt_req_report {
+typedef struct kt_request_report {
     kt_finish finish;
     uint64_t seed;
     int32_t n_prompt, n_cached;    /* prompt tokens; of these, found and not computed */
@@ -550,11 +552,11 @@ typedef struct kt_req_report {
     const char *bottleneck; /* "queue", "tokenize", "prefill", "decode", "sampling", "other
                                requests",        "reader": the largest */
     kt_cache_miss miss;
-} kt_req_report;
+} kt_request_report;
 
 struct kt_event {
     kt_event_kind kind;
-    kt_req *req;
+    kt_request *req;
     void *user;
     int32_t choice;
     bool last;    /* FINISHED: of the request's last choice, so its last event */
@@ -569,27 +571,27 @@ struct kt_event {
     size_t n_top;
     /* FINISHED */
     kt_finish finish;
-    const kt_req_report *report;
+    const kt_request_report *report;
     const kt_error *error;  /* KT_FINISH_ERROR: why; else NULL */
     const float *embedding; /* [d_model] where pooling was asked for; else NULL */
     size_t n_embedding;
 };
 
-KT_API kt_request kt_request_default(void);
+KT_API kt_request_params kt_request_params_default(void);
 /* Checks the request and puts it into the queue; renders and encodes the prompt on the calling
  * thread; never waits for a computation. Any thread. KT_E_BUSY: the queue is full; KT_E_DEADLINE:
  * it would come too late, err->retry_ms has the prediction; KT_E_CONTEXT_FULL: the prompt does not
  * fit n_ctx or the K/V budget; KT_E_STATE: the engine is being stopped. No event comes for a
- * request that was refused. The kt_req is for kt_req_cancel, kt_req_next_event and kt_req_close. */
-KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request *request,
-                                             kt_req **out, kt_error *err);
+ * request that was refused. The kt_request is for kt_request_cancel, kt_request_next_event and kt_request_close. */
+KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request_params *request,
+                                             kt_request **out, kt_error *err);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
  * 0: not at all). false: nothing came, or the last event was delivered before. What it points to is
  * valid until the next call on req. An answer whose reader lets 64 events lie pauses until they
  * are read; others go on. One reader at a time. */
-KT_API bool kt_req_next_event(kt_req *req, kt_event *out, int64_t timeout_ms);
-/* kt_req_cancel ends a submitted request with KT_FINISH_CANCELLED within a tenth of a second, and
- * kt_req_close forgets it: no event comes after it returns; one that still runs is cancelled. */
+KT_API bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms);
+/* kt_request_cancel ends a submitted request with KT_FINISH_CANCELLED within a tenth of a second, and
+ * kt_request_close forgets it: no event comes after it returns; one that still runs is cancelled. */
 
 /* Starts a thread that drives the engine; until it is stopped nobody else steps it. */
 KT_API kt_status KT_CHECKED kt_engine_start(kt_engine *engine, kt_error *err);
@@ -672,7 +674,7 @@ typedef struct kt_profile_phase {
 } kt_profile_phase;
 
 typedef struct kt_profile {
-    /* Wall time inside kt_chat, kt_generate, kt_req_open, kt_req_step, kt_engine_eval and
+    /* Wall time inside kt_chat, kt_generate, kt_request_open, kt_request_step, kt_engine_eval and
      * kt_seq_eval. What follows sums to it, within a part in fifty. */
     double total_ms;
     double template_ms, tokenize_ms; /* of kt_chat; kt_tokenize knows no engine */

@@ -166,8 +166,8 @@ static inline kd_guard kd_guard_open(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     kd_guard guard = {.bytes = (bytes + page - 1) / page * page};
     guard.map_bytes = guard.bytes + page;
-    guard.map =
-        mmap(NULL, guard.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    guard.map = mmap(NULL, guard.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0);
     if (guard.map == MAP_FAILED || mprotect(guard.map + guard.bytes, page, PROT_NONE) != 0) {
         perror("mmap");
         exit(1);

@@ -182,8 +182,8 @@ static inline kt_status fixture_write(const fixture_spec *s, const char *path, k
         float *values = malloc(count * sizeof *values);
         uint32_t state = (uint32_t)t + 1;
         for (size_t i = 0; i < count; i++) {
-            values[i] =
-                list[t].norm ? 1.0f + fixture_weight(&state) * 0.3f : fixture_weight(&state);
+            values[i] = list[t].norm ? 1.0f + fixture_weight(&state) * 0.3f
+                                     : fixture_weight(&state);
         }
         if (fixture_is(s->poison, list[t].name)) memset(values, 0xff, sizeof *values);
         status = kt__gguf_write_data(w, values, count * sizeof *values, err);

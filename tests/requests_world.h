@@ -10,7 +10,7 @@
 enum { MAX_REQUESTS = 16, MAX_TEXT = 8192, MAX_TOKENS = 1024, PROMPTS = 12 };
 
 typedef struct answer {
-    kt_req *req;
+    kt_request *req;
     char text[MAX_TEXT];
     size_t len;
     int32_t ids[MAX_TOKENS];
@@ -19,7 +19,7 @@ typedef struct answer {
     int64_t t_us[MAX_TOKENS];
     int n_tokens, n_started, n_finished;
     kt_finish finish;
-    kt_req_report report;
+    kt_request_report report;
     kt_error error;
 } answer;
 
@@ -31,7 +31,7 @@ typedef struct world {
     size_t n_ids[PROMPTS];
     int32_t n_predict; /* 0: the prompt's */
     bool ignore_eog;
-    kt_req *open[256];
+    kt_request *open[256];
     int n_open;
 } world;
 
@@ -86,9 +86,9 @@ static inline uint64_t page_bytes(const world *w) {
 }
 
 /* Greedy, seeded, with penalties, with a stop string, with mirostat: by the number. */
-static inline kt_request request_of(const world *w, int i) {
+static inline kt_request_params request_of(const world *w, int i) {
     static const char *const stops[] = {"the dog", "."};
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     r.ids = w->ids[i % PROMPTS];
     r.n_ids = w->n_ids[i % PROMPTS];
     r.gen.n_predict = w->n_predict ? w->n_predict : 24 + 3 * i;
@@ -149,14 +149,14 @@ static inline void open_engine(world *w, const kt_engine_params *params) {
 
 static inline void close_engine(world *w) {
     kt_engine_stop(w->engine, 0);
-    for (int i = 0; i < w->n_open; i++) kt_req_close(w->open[i]);
+    for (int i = 0; i < w->n_open; i++) kt_request_close(w->open[i]);
     kt_engine_close(w->engine);
     w->engine = NULL;
 }
 
-static inline void submit_choices(world *w, kt_request *r, answer *out, int n) {
+static inline void submit_choices(world *w, kt_request_params *r, answer *out, int n) {
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     memset(out, 0, (size_t)n * sizeof *out);
     r->on_event = note_choice;
     r->user = out;
@@ -169,16 +169,16 @@ static inline void close_request(world *w, answer *a) {
     for (int i = 0; i < w->n_open; i++) {
         if (w->open[i] == a->req) w->open[i] = w->open[--w->n_open];
     }
-    kt_req_close(a->req);
+    kt_request_close(a->req);
     a->req = NULL;
 }
 
-static inline void submit_request(world *w, kt_request *r, answer *out) {
+static inline void submit_request(world *w, kt_request_params *r, answer *out) {
     submit_choices(w, r, out, 1);
 }
 
 static inline void submit(world *w, int i, answer *out) {
-    kt_request r = request_of(w, i);
+    kt_request_params r = request_of(w, i);
     submit_request(w, &r, out);
 }
 
@@ -212,7 +212,7 @@ static inline void answer_alone(world *w, int i, answer *out) {
     kt_seq *seq;
     kt_gen_result result;
     kt_engine_params ep = {.n_ctx = 2048, .n_seq_max = 1};
-    kt_request r = request_of(w, i);
+    kt_request_params r = request_of(w, i);
     memset(out, 0, sizeof *out);
     MUST(kt_engine_open(w->model, &ep, &engine, &err));
     MUST(kt_seq_open(engine, &seq, &err));

@@ -176,11 +176,11 @@ static char *many_requests(bool backwards, int n_predict) {
     char *text = calloc(1, 1 << 16), *end = text;
     for (int i = 0; i < N_MANY; i++) {
         int k = backwards ? N_MANY - 1 - i : i;
-        end +=
-            sprintf(end,
-                    "{\"id\":\"q%d\",\"messages\":[{\"role\":\"user\",\"content\":\"Tell me story "
-                    "number %d.\"}],\"max_tokens\":%d,\"seed\":%d,\"ignore_eos\":true}\n",
-                    k, k, n_predict + k % 5, k);
+        end += sprintf(
+            end,
+            "{\"id\":\"q%d\",\"messages\":[{\"role\":\"user\",\"content\":\"Tell me story "
+            "number %d.\"}],\"max_tokens\":%d,\"seed\":%d,\"ignore_eos\":true}\n",
+            k, k, n_predict + k % 5, k);
     }
     return text;
 }

@@ -309,10 +309,10 @@ static void test_a_conversation_remembers(void **state) {
 
 static void test_an_answer_is_given_again(void **state) {
     (void)state;
-    process a =
-        run_ok("run -i --seed 1 --temp 1.5 --min-p 0 -n 30", "Tell me a story.\n/regen\n/regen\n");
-    process b =
-        run_ok("run -i --seed 1 --temp 1.5 --min-p 0 -n 30", "Tell me a story.\n/regen\n/regen\n");
+    process a = run_ok("run -i --seed 1 --temp 1.5 --min-p 0 -n 30",
+                       "Tell me a story.\n/regen\n/regen\n");
+    process b = run_ok("run -i --seed 1 --temp 1.5 --min-p 0 -n 30",
+                       "Tell me a story.\n/regen\n/regen\n");
     assert_string_equal(a.out, b.out);
     const char *second = strchr(a.out, '\n') + 1;
     assert_true(strncmp(a.out, second, 40) != 0);

@@ -13,9 +13,9 @@
 
 #include "gguf/gguf.h"
 /* the program is no library: its planning is compiled into this test */
-#include "cli/synth_fill.c"
-#include "cli/synth_plan.c"
-#include "cli/synth_recipe.c"
+#include "lab/synth_fill.c"
+#include "lab/synth_plan.c"
+#include "lab/synth_recipe.c"
 
 static char dir[] = "/tmp/kt_synth_XXXXXX";
 
@@ -83,8 +83,8 @@ static void test_every_preset_and_recipe_plans(void **state) {
     (void)state;
     for (size_t p = 0; p < kt__synth_n_presets(); p++) {
         for (size_t r = 0; r < kt__synth_n_recipes(); r++) {
-            kt__synth_plan plan =
-                plan_of(kt__synth_preset_at(p)->name, kt__synth_recipe_at(r)->name);
+            kt__synth_plan plan = plan_of(kt__synth_preset_at(p)->name,
+                                          kt__synth_recipe_at(r)->name);
             for (size_t i = 0; i < plan.n_tensors; i++) {
                 const kt__synth_tensor *t = &plan.tensors[i];
                 assert_int_equal(t->n_cols % kt__type_get(t->type)->block_elems, 0);

@@ -1,5 +1,5 @@
 /* tokenize and detokenize: the JSON lines, the conveniences, and what is said of bad lines. */
-#include "text_tok_gguf.h"
+#include "tokenizer_gguf.h"
 
 #include "cli_process.h"
 

@@ -48,7 +48,7 @@ typedef struct world {
     kt_engine *engine;
     kt_cache *cache;
     char text[1024]; /* of the last answer */
-    kt_req_report report;
+    kt_request_report report;
     kt_engine_stats stats;
 } world;
 
@@ -85,9 +85,9 @@ static void on_event(void *user, const kt_event *event) {
 
 static void ask(world *w, uint32_t seed, const char *scope, bool no_cache) {
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     int32_t ids[N_IDS], left = 1;
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     for (int i = 0; i < N_IDS; i++)
         ids[i] = (int32_t)((seed = seed * 1664525u + 1013904223u) >> 16) % 256;
     r.ids = ids;
@@ -102,7 +102,7 @@ static void ask(world *w, uint32_t seed, const char *scope, bool no_cache) {
     w->text[0] = '\0';
     ok(kt_engine_submit(w->engine, &r, &req, &err), &err);
     while (left) ok(kt_engine_step(w->engine, 1000000, &left, &err), &err);
-    kt_req_close(req);
+    kt_request_close(req);
     kt_engine_get_stats(w->engine, &w->stats);
 }
 

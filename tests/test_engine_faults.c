@@ -50,7 +50,7 @@ typedef struct life {
     kt_model *model;
     kt_engine *engine;
     kt_seq *seq, *copy;
-    kt_req *req;
+    kt_request *req;
     char *rendered, *json_rendered;
     int32_t *encoded;
     kt_error err;
@@ -180,12 +180,12 @@ static kt_status use_request(life *l) {
     gp.sampling.seed = 7;
     gp.n_predict = 4;
     gp.ignore_eog = true;
-    STEP(kt_req_open(l->copy, ids, 3, &gp, &l->req, &l->err));
+    STEP(kt_request_open(l->copy, ids, 3, &gp, &l->req, &l->err));
     while (finish == KT_FINISH_NONE) {
         const char *text;
         size_t len;
         int32_t id;
-        STEP(kt_req_step(l->req, &text, &len, &id, &finish, &l->err));
+        STEP(kt_request_step(l->req, &text, &len, &id, &finish, &l->err));
         keep_text(l, text, len);
     }
     return KT_OK;
@@ -209,7 +209,7 @@ static kt_status live(life *l) {
 }
 
 static void end(life *l) {
-    kt_req_close(l->req);
+    kt_request_close(l->req);
     kt_seq_close(l->copy);
     kt_seq_close(l->seq);
     kt_engine_close(l->engine);
@@ -331,15 +331,15 @@ static void test_no_allocation_while_running(void **state) {
     heap_end();
     assert_int_equal(heap.n_calls + heap.n_others, 0);
 
-    kt_req_close(l.req);
+    kt_request_close(l.req);
     gp.n_predict = 60;
-    assert_int_equal(kt_req_open(l.seq, ids, 10, &gp, &l.req, &l.err), KT_OK);
+    assert_int_equal(kt_request_open(l.seq, ids, 10, &gp, &l.req, &l.err), KT_OK);
     heap_begin(0, 0);
     while (finish == KT_FINISH_NONE) {
         const char *text;
         size_t len;
         int32_t id;
-        assert_int_equal(kt_req_step(l.req, &text, &len, &id, &finish, &l.err), KT_OK);
+        assert_int_equal(kt_request_step(l.req, &text, &len, &id, &finish, &l.err), KT_OK);
     }
     heap_end();
     assert_int_equal(heap.n_calls + heap.n_others, 0);

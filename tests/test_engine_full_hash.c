@@ -318,17 +318,17 @@ static void test_sessions(void **state) {
 }
 
 static void on_event(void *user, const kt_event *event) {
-    if (event->kind == KT_EVENT_FINISHED) *(kt_req_report *)user = *event->report;
+    if (event->kind == KT_EVENT_FINISHED) *(kt_request_report *)user = *event->report;
 }
 
 /* Tokens of a prompt that were found. */
 static int ask(world *w) {
     kt_error err;
-    kt_req *req;
-    kt_req_report report = {0};
+    kt_request *req;
+    kt_request_report report = {0};
     int32_t ids[100], left = 1;
     for (int i = 0; i < 100; i++) ids[i] = 10 + i;
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     r.ids = ids;
     r.n_ids = 100;
     r.gen.n_predict = 2;
@@ -336,7 +336,7 @@ static int ask(world *w) {
     r.user = &report;
     ok(kt_engine_submit(w->engine, &r, &req, &err), &err);
     while (left) ok(kt_engine_step(w->engine, 1000000, &left, &err), &err);
-    kt_req_close(req);
+    kt_request_close(req);
     assert_int_equal(report.finish, KT_FINISH_LENGTH);
     return report.n_cached;
 }

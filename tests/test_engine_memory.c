@@ -46,10 +46,10 @@ static void test_no_allocation_for_a_token(void **state) {
 }
 
 /* One that takes every way: messages, choices, logprobs, stops, kept events. */
-static kt_request rich_request(void) {
+static kt_request_params rich_request(void) {
     static const kt_message messages[] = {{"user", "Tell me a story about a goat."}};
     static const char *const stops[] = {"never said"};
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     r.messages = messages;
     r.n_messages = 1;
     r.n_choices = 2;
@@ -66,9 +66,9 @@ static kt_request rich_request(void) {
 static void test_each_allocation_of_submit_fails(void **state) {
     world *w = *state;
     kt_error err;
-    kt_req *req = NULL;
+    kt_request *req = NULL;
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 256};
-    kt_request r = rich_request();
+    kt_request_params r = rich_request();
     if (!HEAP_WATCHED) skip();
     open_engine(w, &ep);
     long fail_at = 1;
@@ -80,7 +80,7 @@ static void test_each_allocation_of_submit_fails(void **state) {
         heap_end();
         if (status == KT_OK && !failed) break;
         if (status == KT_OK) { /* one that was not needed */
-            kt_req_close(req);
+            kt_request_close(req);
             run_to_end(w, false);
             continue;
         }
@@ -91,7 +91,7 @@ static void test_each_allocation_of_submit_fails(void **state) {
     }
     assert_true(fail_at > 50);
     run_to_end(w, false);
-    kt_req_close(req);
+    kt_request_close(req);
     close_engine(w);
 }
 
@@ -106,7 +106,7 @@ static void test_steps_and_cancels_without_memory(void **state) {
         submit_all(w, 6, answers);
         heap_begin(1, LONG_MAX);
         step(w, round);
-        kt_req_cancel(answers[1].req);
+        kt_request_cancel(answers[1].req);
         for (int i = 0; step(w, 1) > 0; i++) assert_true(i < 10000);
         heap_end();
         for (int i = 0; i < 6; i++) {
@@ -142,8 +142,8 @@ static int use_up(uint64_t budget) {
     kt_engine_get_stats(w.engine, &stats);
     /* on a busy machine fewer prompts get far in six steps */
     for (int i = 0; i < 150 || (stats.n_evicted_blocks == 0 && i < 5000); i++) {
-        kt_req *req;
-        kt_request r = kt_request_default();
+        kt_request *req;
+        kt_request_params r = kt_request_params_default();
         r.ids = ids;
         r.n_ids = 20 + (size_t)(random >> 8) % 600;
         for (size_t k = 0; k < r.n_ids; k++) {
@@ -154,7 +154,7 @@ static int use_up(uint64_t budget) {
         if (kt_engine_submit(w.engine, &r, &req, &err) != KT_OK) return 4;
         for (int s = 0; s < 6; s++)
             if (kt_engine_step(w.engine, 0, &left, &err) != KT_OK) return 5;
-        kt_req_close(req); /* maybe in the middle */
+        kt_request_close(req); /* maybe in the middle */
         kt_engine_get_stats(w.engine, &stats);
     }
     while (kt_engine_step(w.engine, 1000000, &left, &err) == KT_OK && left > 0) {

@@ -27,7 +27,7 @@ static void make_ids(const world *w, int32_t *ids, int n) {
 }
 
 static void ask(world *w, const int32_t *ids, size_t n, answer *out) {
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     r.ids = ids;
     r.n_ids = n;
     r.n_logprobs = 5;
@@ -164,7 +164,7 @@ static void test_a_miss_names_the_message_and_the_texts(void **state) {
         {"user", "Tell me a long story about a dog that lives on a farm with a horse and a goat."}};
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
     open_engine(w, &ep);
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     r.messages = messages;
     r.n_messages = 2;
     r.gen.n_predict = 4;

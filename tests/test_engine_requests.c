@@ -74,7 +74,7 @@ static void test_a_prompt_seen_before_is_found(void **state) {
     assert_int_equal(again.report.n_cached, (first.report.n_prompt - 1) / 16 * 16);
     assert_true(again.report.n_cached > 0);
     /* another client does not see it */
-    kt_request r = request_of(w, 3);
+    kt_request_params r = request_of(w, 3);
     r.client = "somebody else";
     submit_request(w, &r, &again);
     run_to_end(w, false);
@@ -89,7 +89,7 @@ static void test_choices_share_the_prompt_and_differ(void **state) {
     world *w = *state;
     answer out[4];
     kt_engine_params ep = {.n_parallel = 3, .n_ctx = 512};
-    kt_request r = request_of(w, 2);
+    kt_request_params r = request_of(w, 2);
     open_engine(w, &ep);
     r.n_choices = 4;
     submit_choices(w, &r, out, 4);
@@ -119,9 +119,9 @@ static void test_cancel_in_the_queue_and_while_running(void **state) {
     kt_engine_params ep = {.n_parallel = 1, .n_ctx = 512};
     open_engine(w, &ep);
     submit_all(w, 3, out);
-    kt_req_cancel(out[2].req);
+    kt_request_cancel(out[2].req);
     step(w, 1);
-    kt_req_cancel(out[0].req);
+    kt_request_cancel(out[0].req);
     run_to_end(w, false);
     assert_int_equal(out[0].finish, KT_FINISH_CANCELLED);
     assert_int_equal(out[2].finish, KT_FINISH_CANCELLED);
@@ -152,17 +152,17 @@ static void test_a_full_queue_refuses(void **state) {
     world *w = *state;
     answer out[4];
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     kt_engine_params ep = {.n_parallel = 1, .n_ctx = 512, .n_queue_max = 3};
     open_engine(w, &ep);
     submit_all(w, 3, out);
-    kt_request r = request_of(w, 0);
+    kt_request_params r = request_of(w, 0);
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_BUSY);
     assert_true(err.retry_ms > 0);
     assert_null(req);
     run_to_end(w, false);
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_OK);
-    kt_req_close(req);
+    kt_request_close(req);
     close_engine(w);
 }
 
@@ -170,12 +170,12 @@ static void test_deadlines(void **state) {
     world *w = *state;
     answer out[2];
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     kt_engine_params ep = {.n_parallel = 1, .n_ctx = 2048};
     open_engine(w, &ep);
     submit_all(w, 2, out); /* rates are measured */
     run_to_end(w, false);
-    kt_request r = request_of(w, 0);
+    kt_request_params r = request_of(w, 0);
     r.gen.n_predict = 1000000000;
     r.deadline_ms = 1;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_DEADLINE);
@@ -190,7 +190,7 @@ static void test_deadlines(void **state) {
     while (kt_engine_submit(w->engine, &r, &req, &err) == KT_E_DEADLINE)
         r.deadline_ms = 2 * err.retry_ms + 1;
     run_to_end(w, false);
-    kt_req_close(req);
+    kt_request_close(req);
     assert_int_equal(out[0].finish, KT_FINISH_DEADLINE);
     expect_idle(w);
     close_engine(w);
@@ -199,11 +199,11 @@ static void test_deadlines(void **state) {
 static void test_bad_requests(void **state) {
     world *w = *state;
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     kt_engine_params ep = {.n_parallel = 1, .n_ctx = 64};
     open_engine(w, &ep);
     static int32_t many[200], bad[1] = {1 << 30};
-    kt_request r = kt_request_default();
+    kt_request_params r = kt_request_params_default();
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
     r.ids = many;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_ARG);
@@ -237,13 +237,13 @@ static void test_bad_requests(void **state) {
 static void test_a_slow_reader_pauses_its_own_answer(void **state) {
     world *w = *state;
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     kt_event event;
     kt_engine_stats stats;
     answer other, alone;
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 1024};
     open_engine(w, &ep);
-    kt_request r = request_of(w, 1);
+    kt_request_params r = request_of(w, 1);
     r.gen.n_predict = 200;
     r.gen.ignore_eog = true;
     assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_OK);
@@ -256,14 +256,14 @@ static void test_a_slow_reader_pauses_its_own_answer(void **state) {
     answer read = {0};
     int n = 0;
     for (bool last = false; !last; n++) {
-        while (!kt_req_next_event(req, &event, 0)) step(w, 1);
+        while (!kt_request_next_event(req, &event, 0)) step(w, 1);
         note_event(&read, &event);
         last = event.kind == KT_EVENT_FINISHED && event.last;
     }
-    assert_false(kt_req_next_event(req, &event, -1));
+    assert_false(kt_request_next_event(req, &event, -1));
     assert_int_equal(read.report.n_generated, 200);
     assert_true(read.report.held_us >= 0);
-    kt_req_close(req);
+    kt_request_close(req);
     close_engine(w);
     w->n_predict = 200;
     w->ignore_eog = true;
@@ -278,7 +278,7 @@ static void test_logprobs(void **state) {
     answer out;
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512};
     open_engine(w, &ep);
-    kt_request r = request_of(w, 0);
+    kt_request_params r = request_of(w, 0);
     r.n_logprobs = 5;
     r.gen.sampling.temperature = 0;
     submit_request(w, &r, &out);
@@ -305,7 +305,7 @@ static void test_times_sum_to_the_whole(void **state) {
     submit_all(w, 8, out);
     run_to_end(w, false);
     for (int i = 0; i < 8; i++) {
-        const kt_req_report *r = &out[i].report;
+        const kt_request_report *r = &out[i].report;
         int64_t sum = r->queue_us + r->tokenize_us + r->prefill_us + r->decode_us + r->sample_us +
                       r->wait_us + r->held_us;
         int64_t off = r->total_us - sum;
@@ -325,7 +325,7 @@ static void test_embeddings_do_not_depend_on_slices(void **state) {
     kt_model_get_info(w->model, &info);
     size_t bytes = (size_t)info.d_model * sizeof(float);
     float *a = malloc(bytes), *b = malloc(bytes);
-    kt_request r = request_of(w, 5);
+    kt_request_params r = request_of(w, 5);
     for (int pooling = KT_POOLING_MEAN; pooling <= KT_POOLING_LAST; pooling++) {
         for (int pass = 0; pass < 2; pass++) {
             kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512, .n_ubatch = pass ? 7 : 512};
@@ -353,7 +353,7 @@ static void test_answers_held_to_json(void **state) {
         kt_engine_params ep = {.n_parallel = pass ? 1 : 4, .n_ctx = 1024, .n_draft = pass ? -1 : 5};
         open_engine(w, &ep);
         for (int i = 0; i < 8; i++) {
-            kt_request r = request_of(w, i);
+            kt_request_params r = request_of(w, i);
             r.constraint = KT_CONSTRAINT_JSON;
             r.gen.n_predict = 300;
             r.gen.stop = NULL;
@@ -386,7 +386,7 @@ static void test_sequences_and_requests_take_turns(void **state) {
     assert_int_equal(kt_seq_open(w->engine, &seq, &err), KT_OK);
     submit_all(w, 5, out);
     assert_int_equal(kt_engine_start(w->engine, &err), KT_OK);
-    kt_request r = request_of(w, 5);
+    kt_request_params r = request_of(w, 5);
     answer mine = {0};
     kt_gen_result result;
     assert_int_equal(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, &mine, &result, &err),
@@ -418,7 +418,7 @@ static void test_a_long_evaluation_lets_answers_go_on(void **state) {
         open_engine(w, &ep);
         MUST(kt_seq_open(w->engine, &seq, &err));
         if (busy) {
-            kt_request r = request_of(w, 0);
+            kt_request_params r = request_of(w, 0);
             r.gen.n_predict = 1900;
             r.gen.ignore_eog = true;
             submit_request(w, &r, &a);
@@ -463,7 +463,7 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
     answer_alone(w, 3, &alone);
     open_engine(w, &ep);
     for (int i = 0; i < 2; i++) {
-        kt_request r = request_of(w, which[i]);
+        kt_request_params r = request_of(w, which[i]);
         memset(both[i], 0, sizeof *both[i]);
         r.on_event = pause_when_started;
         r.user = both[i];
@@ -476,7 +476,7 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
     kt_engine_get_stats(w->engine, &stats);
     assert_int_equal(stats.kv_blocks_used, blocks[0] + blocks[1]);
     assert_int_equal(a.n_tokens + b.n_tokens, 0);
-    kt_req_cancel(a.req);
+    kt_request_cancel(a.req);
     (void)step(w, 1);
     kt_engine_get_stats(w->engine, &stats);
     assert_int_equal(a.finish, KT_FINISH_CANCELLED);
@@ -489,12 +489,12 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
 
 /* ---- cancelled in the midst of a step ---- */
 
-static kt_req *to_cancel;
+static kt_request *to_cancel;
 
 /* It is admitted just before the step: this is noticed within it. */
 static void cancel_another(void *user, const kt_event *event) {
     note_event(user, event);
-    if (event->kind == KT_EVENT_STARTED) kt_req_cancel(to_cancel);
+    if (event->kind == KT_EVENT_STARTED) kt_request_cancel(to_cancel);
 }
 
 static void test_cancel_in_the_midst_of_a_step(void **state) {
@@ -505,7 +505,7 @@ static void test_cancel_in_the_midst_of_a_step(void **state) {
     answer_alone(w, 3, &alone);
     open_engine(w, &ep);
     for (int i = 0; i < 3; i++) {
-        kt_request r = request_of(w, i == 1 ? 3 : 10);
+        kt_request_params r = request_of(w, i == 1 ? 3 : 10);
         memset(&answers[i], 0, sizeof answers[i]);
         r.on_event = i == 2 ? cancel_another : note_event;
         r.user = &answers[i];

@@ -643,8 +643,8 @@ static void test_predictions_know_the_order(void **state) {
         kt__sched_add(s, &t->task);
         while (t->n_end == 0) (void)kt__sched_step(s);
         int64_t first_us = t->first_us - t->task.arrival_us;
-        bool in_class =
-            cases[k].most_us ? forecast.first_us < cases[k].most_us : forecast.first_us > 60000000;
+        bool in_class = cases[k].most_us ? forecast.first_us < cases[k].most_us
+                                         : forecast.first_us > 60000000;
         if (!in_class)
             fail_msg("case %zu: predicted %lld us, came after %lld", k,
                      (long long)forecast.first_us, (long long)first_us);

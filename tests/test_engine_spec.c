@@ -136,7 +136,7 @@ static void run_all(world *w, int n_draft, bool eager, answer *out, int n, kt_en
     open_engine(w, &ep);
     kt__proposer_set_eager(w->engine->proposer, eager);
     for (int i = 0; i < n; i++) {
-        kt_request r = request_of(w, i);
+        kt_request_params r = request_of(w, i);
         r.gen.n_predict = 100;
         r.gen.ignore_eog = i % 3 == 0;
         r.n_logprobs = 5;
@@ -226,20 +226,20 @@ static void test_a_draft_model_changes_nothing(void **state) {
  * step's rows are then lost now and then. */
 static void answer_by_steps(world *w, int i, bool disturbed, kt_seq *seq, answer *out) {
     kt_error err;
-    kt_req *req;
+    kt_request *req;
     kt_gen_result result;
     static answer other;
-    kt_request r = request_of(w, i);
+    kt_request_params r = request_of(w, i);
     kt_finish finish = KT_FINISH_NONE;
     r.gen.n_predict = 80;
     memset(out, 0, sizeof *out);
     MUST(kt_seq_truncate(seq, 0, &err));
-    MUST(kt_req_open(seq, r.ids, r.n_ids, &r.gen, &req, &err));
+    MUST(kt_request_open(seq, r.ids, r.n_ids, &r.gen, &req, &err));
     for (int k = 0; finish == KT_FINISH_NONE; k++) {
         const char *text;
         size_t len;
         int32_t id;
-        MUST(kt_req_step(req, &text, &len, &id, &finish, &err));
+        MUST(kt_request_step(req, &text, &len, &id, &finish, &err));
         (void)note_text(out, text, len, id);
         /* what was proposed and computed ahead does not show */
         assert_int_equal(kt_seq_len(seq), r.n_ids + (size_t)k);
@@ -247,13 +247,13 @@ static void answer_by_steps(world *w, int i, bool disturbed, kt_seq *seq, answer
         submit(w, 4, &other);
         run_to_end(w, false);
     }
-    kt_req_get_result(req, &result);
+    kt_request_get_result(req, &result);
     out->finish = finish;
     out->report.n_generated = result.n_generated;
     out->report.n_drafted = result.n_drafted;
     out->report.n_accepted = result.n_accepted;
     memcpy(out->ids, kt_seq_tokens(seq), kt_seq_len(seq) * sizeof *out->ids);
-    kt_req_close(req);
+    kt_request_close(req);
 }
 
 static void test_sequences_speculate_and_answer_the_same(void **state) {
@@ -282,7 +282,7 @@ static void test_sequences_speculate_and_answer_the_same(void **state) {
             w->n_open = 0;
             if (i == 6) MUST(kt_seq_open(engines[1], &second, &err));
             answer_by_steps(w, i, i % 3 == 1, seqs[1], &other);
-            for (int k = 0; k < w->n_open; k++) kt_req_close(w->open[k]);
+            for (int k = 0; k < w->n_open; k++) kt_request_close(w->open[k]);
             other.n_finished = 1;
             expect_same(i, &plain, &other);
             assert_int_equal(kt_seq_len(seqs[0]), kt_seq_len(seqs[1]));
@@ -314,7 +314,7 @@ static bool stop_at(void *user, const char *text, size_t len, int32_t id) {
 static void test_cancelled_among_proposals(void **state) {
     world *w = *state;
     kt_error err;
-    kt_request r = request_of(w, 0);
+    kt_request_params r = request_of(w, 0);
     r.gen.n_predict = 60;
     for (int after = 1; after < 40; after += 6) {
         size_t len[2];

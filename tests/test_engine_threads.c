@@ -41,34 +41,34 @@ static void on_event(void *user, const kt_event *event) {
 }
 
 /* Reads to the end, or cancels in the middle, or goes away. */
-static void by_poll(client *c, kt_req *req, int n_choices) {
+static void by_poll(client *c, kt_request *req, int n_choices) {
     kt_event event;
     int n = 0, finished = 0, leave_at = roll(c, 3) == 0 ? (int)roll(c, 20) : 1 << 30;
     bool cancels = roll(c, 2) == 0;
-    while (kt_req_next_event(req, &event, 20000)) {
+    while (kt_request_next_event(req, &event, 20000)) {
         finished += event.kind == KT_EVENT_FINISHED;
         if (event.kind == KT_EVENT_TOKEN && event.len && !event.text) c->broken = true;
         if (++n < leave_at) continue;
         if (!cancels) {
-            kt_req_close(req);
+            kt_request_close(req);
             c->n_closed++;
             return;
         }
-        kt_req_cancel(req);
+        kt_request_cancel(req);
         leave_at = 1 << 30;
     }
     c->broken |= finished != n_choices;
     c->n_finished += finished == n_choices;
-    kt_req_close(req);
+    kt_request_close(req);
 }
 
-static void by_callback(client *c, kt_req *req, called *box, int n_choices) {
-    if (roll(c, 3) == 0) kt_req_cancel(req);
+static void by_callback(client *c, kt_request *req, called *box, int n_choices) {
+    if (roll(c, 3) == 0) kt_request_cancel(req);
     for (int i = 0; i < 200000 && !atomic_load(&box->over); i++) {
         struct timespec moment = {0, 100000};
         nanosleep(&moment, NULL);
     }
-    kt_req_close(req);
+    kt_request_close(req);
     c->broken |= atomic_load(&box->n_finished) != n_choices;
     c->n_finished += atomic_load(&box->over);
 }
@@ -77,10 +77,10 @@ static void *client_thread(void *arg) {
     client *c = arg;
     for (int round = 0; round < ROUNDS; round++) {
         kt_error err;
-        kt_req *req;
+        kt_request *req;
         kt_engine_stats stats;
         called box = {0};
-        kt_request r = request_of(c->w, (int)roll(c, PROMPTS));
+        kt_request_params r = request_of(c->w, (int)roll(c, PROMPTS));
         char name[8];
         snprintf(name, sizeof name, "c%d", c->number);
         bool polls = roll(c, 2);
@@ -117,7 +117,7 @@ static void work_on_a_sequence(world *w) {
     answer_alone(w, 3, &alone);
     MUST(kt_seq_open(w->engine, &seq, &err));
     for (int i = 0; i < 3; i++) {
-        kt_request r = request_of(w, 3);
+        kt_request_params r = request_of(w, 3);
         MUST(kt_seq_truncate(seq, 0, &err));
         mine.len = 0;
         MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, &mine, &result, &err));
@@ -170,8 +170,8 @@ static void test_stop_and_start(void **state) {
         struct timespec moment = {0, 5000000 * round};
         nanosleep(&moment, NULL);
         kt_engine_stop(w->engine, round % 2 ? 5 : 0);
-        kt_request r = request_of(w, 0);
-        kt_req *req;
+        kt_request_params r = request_of(w, 0);
+        kt_request *req;
         assert_int_equal(kt_engine_submit(w->engine, &r, &req, &err), KT_E_STATE);
         for (int i = 0; i < 6; i++) {
             assert_int_equal(out[i].n_finished, 1);

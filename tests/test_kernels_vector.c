@@ -395,8 +395,8 @@ static void check_attn(attn_data *a, const attn_case *c, kd_rng *rng) {
     for (int i = 0; i < c->n_q; i++) {
         int span = c->n_written - c->first;
         lo[i] = (int16_t)(c->first + (c->decode ? 0 : kd_below(rng, span)));
-        hi[i] =
-            (int16_t)(c->decode ? c->n_written : lo[i] + 1 + kd_below(rng, c->n_written - lo[i]));
+        hi[i] = (int16_t)(c->decode ? c->n_written
+                                    : lo[i] + 1 + kd_below(rng, c->n_written - lo[i]));
     }
     t.q = q, t.lo = lo, t.hi = hi;
     size_t n_o = t.ld_o * (size_t)c->n_q;

@@ -240,8 +240,8 @@ static void test_failing_allocations(void **state) {
         float logits[N_LOGITS];
         kt_error err;
         heap_begin(n, n);
-        kt_status status =
-            kt__kv_image_save(w->path, &w->image, w->ids, w->logits, w->kv, &w->table, &err);
+        kt_status status = kt__kv_image_save(w->path, &w->image, w->ids, w->logits, w->kv,
+                                             &w->table, &err);
         if (status == KT_OK) status = restore(w, &shape, &table, ids, logits, &err);
         bool failed = heap.n_failed > 0;
         heap_end();

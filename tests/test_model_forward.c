@@ -104,8 +104,8 @@ static void plain_init(plain *p, const fixture_spec *s) {
         uint32_t state = (uint32_t)t + 1;
         p->data[t] = malloc(count * sizeof(float));
         for (size_t i = 0; i < count; i++) {
-            p->data[t][i] =
-                p->list[t].norm ? 1.0f + fixture_weight(&state) * 0.3f : fixture_weight(&state);
+            p->data[t][i] = p->list[t].norm ? 1.0f + fixture_weight(&state) * 0.3f
+                                            : fixture_weight(&state);
         }
     }
 }

@@ -95,8 +95,8 @@ static int naive_run(const int *tokens, int n, const char *const *breakers, int 
 
 static void naive_dry(const kt_sampling *p, const int *tokens, int n, int n_ctx,
                       const char *const *breakers, int n_breakers, double *logit) {
-    int window =
-        p->dry_penalty_last_n < 0 || p->dry_penalty_last_n > n_ctx ? n_ctx : p->dry_penalty_last_n;
+    int window = p->dry_penalty_last_n < 0 || p->dry_penalty_last_n > n_ctx ? n_ctx
+                                                                            : p->dry_penalty_last_n;
     int limit = naive_run(tokens, n, breakers, n_breakers);
     const int *w = n > window ? tokens + n - window : tokens;
     int m = n > window ? window : n;
@@ -120,8 +120,8 @@ static void naive_dry(const kt_sampling *p, const int *tokens, int n, int n_ctx,
             if (same > longest) longest = same;
         }
         if (longest < p->dry_allowed_length) continue;
-        double penalty =
-            (double)p->dry_multiplier * pow((double)p->dry_base, longest - p->dry_allowed_length);
+        double penalty = (double)p->dry_multiplier *
+                         pow((double)p->dry_base, longest - p->dry_allowed_length);
         logit[id] -= fmin(penalty, 1e37);
     }
 }

@@ -248,9 +248,9 @@ static void test_several_models(void **state) {
     if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
     assert_true(is_loaded(&mine, 0) && !is_loaded(&mine, 1));
     for (int round = 0; round < 2; round++) {
-        reply *r =
-            post(&mine, "/v1/completions",
-                 "{\"model\":\"two\",\"prompt\":\"x\",\"max_tokens\":3,\"ignore_eos\":true}");
+        reply *r = post(
+            &mine, "/v1/completions",
+            "{\"model\":\"two\",\"prompt\":\"x\",\"max_tokens\":3,\"ignore_eos\":true}");
         json_t *v = body_of(r);
         assert_string_equal(text_at(v, "model"), "two");
         json_decref(v);
@@ -335,11 +335,11 @@ static void test_disk_cache(void **state) {
     const char *const settings[] = {setting, NULL};
     for (int i = 0; i < 2; i++) {
         if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
-        reply *r =
-            post(&mine, "/v1/chat/completions",
-                 "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a long story about a "
-                 "dog that lives on a farm with a horse, two cows, a goat and an old cat who "
-                 "does not like the rain.\"}],\"seed\":3,\"max_tokens\":40}");
+        reply *r = post(
+            &mine, "/v1/chat/completions",
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a long story about a "
+            "dog that lives on a farm with a horse, two cows, a goat and an old cat who "
+            "does not like the rain.\"}],\"seed\":3,\"max_tokens\":40}");
         json_t *v = body_of(r);
         snprintf(texts[i], sizeof texts[i], "%s", text_at(v, "choices.0.message.content"));
         cached[i] = json_integer_value(at(v, "usage.prompt_tokens_details.cached_tokens"));

@@ -96,8 +96,8 @@ typedef struct filler {
 static void *fill(void *arg) {
     filler *f = arg;
     enum { N = 64 };
-    kt_req *reqs[N] = {0};
-    kt_request request = kt_request_default();
+    kt_request *reqs[N] = {0};
+    kt_request_params request = kt_request_params_default();
     kt_event event;
     request.text = "y";
     request.text_len = 1;
@@ -105,16 +105,16 @@ static void *fill(void *arg) {
     request.priority = -5; /* the others' prompts come first */
     while (!atomic_load(&f->stop)) {
         for (int i = 0; i < N; i++) {
-            while (reqs[i] && kt_req_next_event(reqs[i], &event, 0)) {
+            while (reqs[i] && kt_request_next_event(reqs[i], &event, 0)) {
                 if (event.kind != KT_EVENT_FINISHED) continue;
-                kt_req_close(reqs[i]);
+                kt_request_close(reqs[i]);
                 reqs[i] = NULL;
             }
             if (!reqs[i] && kt_engine_submit(f->engine, &request, &reqs[i], NULL) != KT_OK)
                 reqs[i] = NULL;
         }
     }
-    for (int i = 0; i < N; i++) kt_req_close(reqs[i]);
+    for (int i = 0; i < N; i++) kt_request_close(reqs[i]);
     return NULL;
 }
 

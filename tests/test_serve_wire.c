@@ -16,9 +16,9 @@
 #include "heap_watch.h"
 #include "serve/wire.h"
 
-static const kt_request *defaults(void) {
-    static kt_request request;
-    request = (kt_request){.gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1};
+static const kt_request_params *defaults(void) {
+    static kt_request_params request;
+    request = (kt_request_params){.gen = kt_gen_params_default(), .n_choices = 1, .n_logprobs = -1};
     return &request;
 }
 
@@ -81,7 +81,7 @@ static void test_all_of_openai(void **state) {
         "\"response_format\":{\"type\":\"text\"},\"tools\":[],\"tool_choice\":\"auto\","
         "\"modalities\":[\"text\"],\"metadata\":{\"a\":1},\"nobody_knows\":[1,{\"b\":2}],"
         "\"top_k\":null}");
-    const kt_request *q = &r->req;
+    const kt_request_params *q = &r->req;
     assert_string_equal(r->model, "m");
     assert_string_equal(r->user, "u");
     assert_int_equal(q->n_messages, 4);
@@ -121,7 +121,7 @@ static void test_all_of_llama_cpp(void **state) {
         "\"dynatemp_exponent\":2,\"top_n_sigma\":1.5,\"min_keep\":2,\"ignore_eos\":true,"
         "\"cache_prompt\":false,\"n_probs\":5,\"samplers\":[\"top_k\",\"temperature\"],"
         "\"logit_bias\":[[5,false],[6,-1]],\"priority\":-3,\"deadline_ms\":1500,\"seed\":-1}");
-    const kt_request *q = &r->req;
+    const kt_request_params *q = &r->req;
     const kt_sampling *s = &q->gen.sampling;
     assert_string_equal(r->id, "q1");
     assert_string_equal(q->text, "once");
@@ -168,7 +168,7 @@ static void test_prompts(void **state) {
     r = read_ok(KT__WIRE_TEXT, "{\"prompt\":[\"one\",[7,8],\"\"]}");
     assert_int_equal(r->n_prompts, 3);
     assert_string_equal(r->req.text, "one");
-    kt_request second = r->req;
+    kt_request_params second = r->req;
     kt__wire_set_prompt(r, 1, &second);
     assert_null(second.text);
     assert_int_equal(second.n_ids, 2);
@@ -332,8 +332,8 @@ static void test_what_kentang_does_not_do(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused(KT__WIRE_CHAT, cases[i].json, KT_E_UNSUPPORTED, cases[i].where);
-    kt__wire_request *r =
-        read_ok(KT__WIRE_CHAT, "{" HELLO ",\"best_of\":1,\"echo\":false,\"grammar\":\"\"}");
+    kt__wire_request *r = read_ok(KT__WIRE_CHAT,
+                                  "{" HELLO ",\"best_of\":1,\"echo\":false,\"grammar\":\"\"}");
     kt__wire_request_free(r);
 }
 
@@ -394,8 +394,8 @@ static void test_failing_allocations(void **state) {
         kt_error err;
         kt__wire_request *r = NULL;
         heap_begin(n, n);
-        kt_status status =
-            kt__wire_read(KT__WIRE_CHAT, json, sizeof json - 1, defaults(), &r, &err);
+        kt_status status = kt__wire_read(KT__WIRE_CHAT, json, sizeof json - 1, defaults(), &r,
+                                         &err);
         bool failed = heap.n_failed > 0;
         kt__wire_request_free(r);
         heap_end();

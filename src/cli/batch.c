@@ -50,7 +50,7 @@ typedef struct batch {
     kt__batch_sink sink;
     kt__batch_line held; /* refused by a full queue, to be submitted again */
     kt__id_set seen;     /* ids of this run */
-    kt_request defaults;
+    kt_request_params defaults;
     int32_t n_live, n_live_max;
     bool stopping;
     kt_error failure; /* the first that ends the batch: of the output, or of memory */
@@ -106,7 +106,7 @@ static void fail(batch *b, const kt_error *err) {
     b->stopping = true;
 }
 
-static void on_done(void *user, kt__buf *line, bool failed, const kt_req_report *report) {
+static void on_done(void *user, kt__buf *line, bool failed, const kt_request_report *report) {
     batch *b = user;
     kt_error err;
     if (report) b->n_live--;
@@ -219,10 +219,10 @@ static kt_status open_input(const char *word, int *fd, kt_error *err) {
 
 static void set_up(batch *b, const kt_gen_params *gen) {
     const kt_model_info *info = &b->session.info;
-    b->defaults = kt_request_default();
+    b->defaults = kt_request_params_default();
     b->defaults.gen = *gen;
-    b->sink =
-        (kt__batch_sink){on_done, b, b->session.model, info->name[0] ? info->name : info->path};
+    b->sink = (kt__batch_sink){on_done, b, b->session.model,
+                               info->name[0] ? info->name : info->path};
     kt_engine_info engine;
     kt_engine_get_info(b->session.engine, &engine);
     b->n_live_max = engine.n_parallel * 2 + 8; /* the next ones wait in the queue */

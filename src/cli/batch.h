@@ -56,8 +56,8 @@ typedef struct kt__batch_line {
     kt_error err;
 } kt__batch_line;
 
-void kt__batch_line_parse(const char *line, size_t len, uint64_t number, const kt_request *defaults,
-                          kt__batch_line *out);
+void kt__batch_line_parse(const char *line, size_t len, uint64_t number,
+                          const kt_request_params *defaults, kt__batch_line *out);
 void kt__batch_line_free(kt__batch_line *line);
 
 /* ---- lines out ---- */
@@ -83,7 +83,8 @@ typedef struct kt__batch_job kt__batch_job;
 
 /* Told once, when an answer is complete; *line is one line without its newline, and is the job's.
  * failed: it is an error. The job is gone afterwards. */
-typedef void kt__batch_done_fn(void *user, kt__buf *line, bool failed, const kt_req_report *report);
+typedef void kt__batch_done_fn(void *user, kt__buf *line, bool failed,
+                               const kt_request_report *report);
 
 typedef struct kt__batch_sink {
     kt__batch_done_fn *done;

@@ -174,8 +174,8 @@ static kt_status form_of(const json_t *url, kt__wire_form *form, kt_error *err) 
 }
 
 /* {"custom_id", "method", "url", "body"} */
-static kt_status parse_openai(const json_t *object, uint64_t number, const kt_request *defaults,
-                              kt__batch_line *out) {
+static kt_status parse_openai(const json_t *object, uint64_t number,
+                              const kt_request_params *defaults, kt__batch_line *out) {
     kt__wire_form form;
     kt_status status;
     const json_t *id = json_object_get(object, "custom_id");
@@ -200,8 +200,8 @@ out:
     return status;
 }
 
-static kt_status parse_native(const json_t *object, uint64_t number, const kt_request *defaults,
-                              kt__batch_line *out) {
+static kt_status parse_native(const json_t *object, uint64_t number,
+                              const kt_request_params *defaults, kt__batch_line *out) {
     const json_t *id = json_object_get(object, "id");
     char digits[32];
     kt_status status = KT_OK;
@@ -218,8 +218,8 @@ out:
     return status;
 }
 
-void kt__batch_line_parse(const char *line, size_t len, uint64_t number, const kt_request *defaults,
-                          kt__batch_line *out) {
+void kt__batch_line_parse(const char *line, size_t len, uint64_t number,
+                          const kt_request_params *defaults, kt__batch_line *out) {
     json_t *object = NULL;
     *out = (kt__batch_line){0};
     kt_status status = kt__wire_parse(line, len, &object, &out->err);

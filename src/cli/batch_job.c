@@ -21,7 +21,7 @@ typedef struct choice {
 struct kt__batch_job {
     kt__batch_line line;
     const kt__batch_sink *sink;
-    kt_req *req;
+    kt_request *req;
     choice *choices; /* [n_choices] */
     int32_t n_choices;
     kt__wire_usage usage;
@@ -122,12 +122,12 @@ static void job_free(kt__batch_job *job) {
         kt__free(job->choices[i].list);
     }
     kt__free(job->choices);
-    kt_req_close(job->req);
+    kt_request_close(job->req);
     kt__batch_line_free(&job->line);
     kt__free(job);
 }
 
-static void job_finish(kt__batch_job *job, const kt_req_report *report) {
+static void job_finish(kt__batch_job *job, const kt_request_report *report) {
     kt__buf line;
     kt__buf_init(&line, MAX_TEXT_BYTES);
     if (!job->failed && !write_answer(job, &line)) {
@@ -167,7 +167,7 @@ static void take_token(const kt__batch_job *job, choice *c, const kt_event *even
 }
 
 static void take_finish(kt__batch_job *job, choice *c, const kt_event *event) {
-    const kt_req_report *r = event->report;
+    const kt_request_report *r = event->report;
     c->finish = event->finish;
     if (event->choice == 0) {
         job->usage.n_prompt = r->n_prompt;
@@ -219,7 +219,7 @@ static kt_status submit(kt_engine *engine, kt__batch_line *line, const kt__batch
                         kt_error *err) {
     kt__batch_job *job = job_new(line, sink);
     if (!job) return kt__fail_nomem(err, "a request", sizeof *job);
-    kt_request request = line->request->req;
+    kt_request_params request = line->request->req;
     request.on_event = on_event;
     request.user = job;
     job->line = *line;

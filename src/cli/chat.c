@@ -102,7 +102,7 @@ static void report_finish(kt_finish finish) {
 
 static kt_status generate(chat *c, const kt_gen_params *params, kt_gen_result *result,
                           kt_error *err) {
-    kt_request request = kt_request_default();
+    kt_request_params request = kt_request_params_default();
     if (!c->submit)
         return kt_chat(c->session->seq, c->messages, c->n, params, on_text, c, result, err);
     request.messages = c->messages;
@@ -207,8 +207,8 @@ static void cmd_save(chat *c, const char *path) {
     }
     json_t *list = json_array();
     for (size_t i = 0; i < c->n; i++) {
-        json_t *message =
-            json_pack("{s:s,s:s}", "role", c->messages[i].role, "content", c->messages[i].content);
+        json_t *message = json_pack("{s:s,s:s}", "role", c->messages[i].role, "content",
+                                    c->messages[i].content);
         json_array_append_new(list, message);
     }
     if (list && json_dump_file(list, path, JSON_INDENT(2)) == 0) {

@@ -156,26 +156,26 @@ static kt_status probe_greedy(kt__session *s, const probe_opts *opts, const int3
                               kt_error *err) {
     kt_gen_params params = kt_gen_params_default();
     kt_finish finish = KT_FINISH_NONE;
-    kt_req *req = NULL;
+    kt_request *req = NULL;
     bool first = true;
     params.sampling.temperature = 0.0f;
     params.sampling.seed = 0;
     params.n_predict = opts->n;
     params.ignore_eog = true; /* n tokens, as other programs' lists of them */
-    kt_status status = kt_req_open(s->seq, ids, n, &params, &req, err);
+    kt_status status = kt_request_open(s->seq, ids, n, &params, &req, err);
     if (status != KT_OK) return status;
     while (status == KT_OK && finish == KT_FINISH_NONE) {
         const char *text;
         size_t len;
         int32_t id = -1;
-        status = kt_req_step(req, &text, &len, &id, &finish, err);
+        status = kt_request_step(req, &text, &len, &id, &finish, err);
         if (status != KT_OK || id < 0) continue;
         printf("%c%d", first ? '[' : ',', (int)id);
         first = false;
     }
     if (status == KT_OK && first) putchar('[');
     if (status == KT_OK || !first) puts("]");
-    kt_req_close(req);
+    kt_request_close(req);
     return status;
 }
 

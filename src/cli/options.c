@@ -155,9 +155,9 @@ static found find(const kt__syntax *syntax, const char *word, size_t len) {
         const kt__opt_group *group = &syntax->groups[g];
         for (size_t i = 0; i < group->n_opts; i++) {
             const kt__opt *opt = &group->opts[i];
-            bool match =
-                is_long ? equals(opt->name, name, name_len) || equals(opt->also, name, name_len)
-                        : equals(opt->brief, name, name_len);
+            bool match = is_long ? equals(opt->name, name, name_len) ||
+                                       equals(opt->also, name, name_len)
+                                 : equals(opt->brief, name, name_len);
             if (match) return (found){opt, group->base};
         }
     }

@@ -72,7 +72,7 @@ typedef struct submitted {
     kt_status status;
 } submitted;
 
-static void take_report(submitted *s, const kt_req_report *r) {
+static void take_report(submitted *s, const kt_request_report *r) {
     *s->result = (kt_gen_result){
         .finish = r->finish,
         .seed = r->seed,
@@ -91,7 +91,7 @@ static void take_report(submitted *s, const kt_req_report *r) {
 static void on_event(void *user, const kt_event *event) {
     submitted *s = user;
     if (event->kind == KT_EVENT_TOKEN && event->len) {
-        if (!s->on_text(s->user, event->text, event->len, event->id)) kt_req_cancel(event->req);
+        if (!s->on_text(s->user, event->text, event->len, event->id)) kt_request_cancel(event->req);
     }
     if (event->kind != KT_EVENT_FINISHED) return;
     take_report(s, event->report);
@@ -100,17 +100,17 @@ static void on_event(void *user, const kt_event *event) {
     if (event->error) *s->err = *event->error;
 }
 
-kt_status kt__generate_submitted(kt_engine *engine, kt_request *request,
+kt_status kt__generate_submitted(kt_engine *engine, kt_request_params *request,
                                  const kt_gen_params *params, kt_text_fn *on_text, void *user,
                                  kt_gen_result *result, kt_error *err) {
     submitted s = {on_text, user, result, err, KT_OK};
-    kt_req *req = NULL;
+    kt_request *req = NULL;
     int32_t left = 1;
     request->gen = *params;
     request->on_event = on_event;
     request->user = &s;
     kt_status status = kt_engine_submit(engine, request, &req, err);
     while (status == KT_OK && left) status = kt_engine_step(engine, 100000, &left, err);
-    kt_req_close(req);
+    kt_request_close(req);
     return status == KT_OK ? s.status : status;
 }

@@ -26,7 +26,7 @@ kt_status KT_CHECKED kt__generate_after(kt_seq *seq, const int32_t *ids, size_t 
                                         const kt_gen_params *params, kt_text_fn *on_text,
                                         void *user, kt_gen_result *result, kt_error *err);
 /* kt_generate and kt_chat by way of kt_engine_submit: request has the prompt. */
-kt_status KT_CHECKED kt__generate_submitted(kt_engine *engine, kt_request *request,
+kt_status KT_CHECKED kt__generate_submitted(kt_engine *engine, kt_request_params *request,
                                             const kt_gen_params *params, kt_text_fn *on_text,
                                             void *user, kt_gen_result *result, kt_error *err);
 

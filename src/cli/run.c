@@ -120,7 +120,7 @@ static bool on_text(void *user, const char *text, size_t len, int32_t id) {
 static kt_status answer_submitted(kt__session *s, const run_opts *opts, bool raw, const char *text,
                                   size_t len, const kt_gen_params *params, output *out,
                                   kt_gen_result *result, kt_error *err) {
-    kt_request request = kt_request_default();
+    kt_request_params request = kt_request_params_default();
     kt_message messages[2] = {{"system", opts->system}, {"user", text}};
     if (raw) {
         request.text = text;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/model_opts.h"
-#include "text/chat.h" /* for --template and --builtin: a template without a model */
+#include "chat/chat_template.h" /* for --template and --builtin: a template without a model */
 
 enum { MAX_TEMPLATE_BYTES = 4 << 20, MAX_MESSAGES_BYTES = 64 << 20 };
 
@@ -122,8 +122,8 @@ int kt__cmd_template(int argc, char **argv) {
     kt_error err = {0};
     char *json;
     prompt out = {0};
-    kt_status status =
-        kt__cli_read_file(n_words ? words[0] : "-", MAX_MESSAGES_BYTES, &json, &len, &err);
+    kt_status status = kt__cli_read_file(n_words ? words[0] : "-", MAX_MESSAGES_BYTES, &json, &len,
+                                         &err);
     if (status != KT_OK) return kt__cli_fail("template", &err);
     status = opts.file      ? render_file(&opts, json, len, &out, &err)
              : opts.builtin ? render_builtin(&opts, json, len, &out, &err)

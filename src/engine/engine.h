@@ -17,8 +17,8 @@
 #include "kv/prefix.h"
 #include "model/forward.h"
 #include "sample/sample.h"
-#include "text/chat.h"
-#include "text/tokenizer.h"
+#include "chat/chat_template.h"
+#include "tokenizer/tokenizer.h"
 
 /* Where a context gets the machine's size and limits from; tests put in their own. */
 typedef struct kt__limits_source {
@@ -114,7 +114,7 @@ struct kt_engine {
 };
 
 /* A generation: over a sequence (request.c), or submitted (live.h). The first member of either. */
-struct kt_req {
+struct kt_request {
     kt_engine *engine;
     bool submitted;
     atomic_bool cancel;

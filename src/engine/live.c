@@ -25,7 +25,7 @@ static kt_status check_name(const char *name, const char *value, kt_error *err) 
     return kt__fail(err, KT_E_LIMIT, "%s is longer than %d bytes", name, MAX_NAME);
 }
 
-static kt_status check_request(const kt_request *r, kt_error *err) {
+static kt_status check_request(const kt_request_params *r, kt_error *err) {
     kt_status status;
     KT__TRY(check_int("n_choices", r->n_choices, 1, KT_CHOICES_MAX, err));
     KT__TRY(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
@@ -73,7 +73,7 @@ static kt_status make_client(kt__task *task, const char *name, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status make_choice(kt__live *live, int index, const kt_request *request,
+static kt_status make_choice(kt__live *live, int index, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt_error *err) {
     kt_status status;
     kt_engine *engine = live->req.engine;
@@ -125,7 +125,7 @@ static kt_status make_ring(kt__live *live, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status keep_texts(kt__live *live, const kt_request *request, kt_error *err) {
+static kt_status keep_texts(kt__live *live, const kt_request_params *request, kt_error *err) {
     size_t bytes = 1, at = 0;
     for (size_t i = 0; i < request->n_messages; i++)
         bytes += strlen(request->messages[i].content ? request->messages[i].content : "") + 1;
@@ -147,8 +147,8 @@ static kt_status init_readable(kt__live *live, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status fill(kt__live *live, const kt_request *request, const int32_t *ids, size_t n,
-                      kt_error *err) {
+static kt_status fill(kt__live *live, const kt_request_params *request, const int32_t *ids,
+                      size_t n, kt_error *err) {
     kt_status status;
     kt_engine *engine = live->req.engine;
     const char *scope = request->cache_scope ? request->cache_scope : request->client;
@@ -159,8 +159,8 @@ static kt_status fill(kt__live *live, const kt_request *request, const int32_t *
     }
     KT__TRY(keep_texts(live, request, err));
     if (live->pooling != KT_POOLING_NONE) {
-        live->embedding =
-            kt__calloc((size_t)engine->model->net->hp.d_model, sizeof *live->embedding);
+        live->embedding = kt__calloc((size_t)engine->model->net->hp.d_model,
+                                     sizeof *live->embedding);
         if (!live->embedding) return kt__fail_nomem(err, "an embedding", 0);
     }
     if (live->n_logprobs > 0) {
@@ -172,8 +172,8 @@ out:
     return status;
 }
 
-kt_status kt__live_create(kt_engine *engine, const kt_request *request, int32_t *ids, size_t n,
-                          kt__live **out, kt_error *err) {
+kt_status kt__live_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
+                          size_t n, kt__live **out, kt_error *err) {
     kt__live *live = NULL;
     kt_status status;
     *out = NULL;
@@ -318,7 +318,7 @@ static void drop_read(kt__service *s, kt__live *live) {
     pthread_cond_signal(&s->work);
 }
 
-bool kt_req_next_event(kt_req *req, kt_event *out, int64_t timeout_ms) {
+bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
     kt__live *live = kt__live_of(req);
     kt__service *s = req->engine->service;
     bool found = false;
@@ -343,7 +343,7 @@ bool kt_req_next_event(kt_req *req, kt_event *out, int64_t timeout_ms) {
 
 /* ---- the end ---- */
 
-static const char *bottleneck_of(const kt_req_report *r) {
+static const char *bottleneck_of(const kt_request_report *r) {
     const struct {
         const char *name;
         int64_t us;
@@ -359,7 +359,7 @@ static const char *bottleneck_of(const kt_req_report *r) {
 }
 
 static void fill_report(kt__choice *c) {
-    kt_req_report *r = &c->report;
+    kt_request_report *r = &c->report;
     const int64_t *us = c->task.us;
     r->finish = c->answer.finish;
     r->stop = c->answer.stop;
@@ -439,7 +439,7 @@ void kt__live_release(kt__choice *choice) {
     if (free_now) kt__live_free(live);
 }
 
-void kt__live_close(kt_req *req) {
+void kt__live_close(kt_request *req) {
     kt__live *live = kt__live_of(req);
     kt__service *s = req->engine->service;
     pthread_mutex_lock(&s->lock);
@@ -455,11 +455,11 @@ void kt__live_close(kt_req *req) {
     if (free_now) kt__live_free(live);
 }
 
-void kt__live_get_result(const kt_req *req, kt_gen_result *out) {
+void kt__live_get_result(const kt_request *req, kt_gen_result *out) {
     const kt__live *live = kt__live_of(req);
     kt__service *s = req->engine->service;
     pthread_mutex_lock(&s->lock);
-    const kt_req_report *r = &live->choices[0].report;
+    const kt_request_report *r = &live->choices[0].report;
     *out = (kt_gen_result){.finish = KT_FINISH_NONE, .seed = r->seed, .n_prompt = r->n_prompt};
     if (live->n_open == 0) {
         out->finish = r->finish;
@@ -482,8 +482,8 @@ static void text_of(const kt_model *model, const int32_t *ids, size_t n, char *o
     char text[256];
     size_t len = 0, keep;
     if (n > 8) n = 8;
-    kt_status status =
-        kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, text, sizeof text, &len, NULL);
+    kt_status status = kt_detokenize(model, ids, n, KT_TOK_RENDER_SPECIAL, text, sizeof text, &len,
+                                     NULL);
     if (status != KT_OK && status != KT_E_LIMIT) len = 0;
     keep = len < size - 1 ? len : size - 1;
     while (keep > 0 && keep < len && ((unsigned char)text[keep] & 0xc0) == 0x80) keep--;
@@ -515,8 +515,8 @@ static int32_t find_message(const kt__choice *c, int32_t at) {
     if (!c->live->texts || !model->tok) return -1;
     kt__buf_init(&text, (size_t)64 << 20);
     size_t upto = 0;
-    kt_status status =
-        kt__tokenizer_decode(model->tok, c->tokens, (size_t)at, KT_TOK_RENDER_SPECIAL, &text, NULL);
+    kt_status status = kt__tokenizer_decode(model->tok, c->tokens, (size_t)at,
+                                            KT_TOK_RENDER_SPECIAL, &text, NULL);
     upto = text.len;
     if (status == KT_OK)
         status = kt__tokenizer_decode(model->tok, c->tokens + at, (size_t)(c->live->n_prompt - at),

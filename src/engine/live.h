@@ -27,7 +27,7 @@ typedef struct kt__choice {
     kt__answer answer;
     kt__proposals proposals; /* of the step at hand */
     kt__draft_seq draft_seq;
-    kt_req_report report;
+    kt_request_report report;
     kt_error error;
     bool found;       /* the cache was asked */
     bool in_sched;    /* task->client is the scheduler's */
@@ -42,7 +42,7 @@ typedef struct kt__stored {
 } kt__stored;
 
 struct kt__live {
-    kt_req req;
+    kt_request req;
     kt__live *next; /* in the inbox */
     kt_event_fn *on_event;
     kt_ready_fn *on_ready;
@@ -71,13 +71,13 @@ struct kt__live {
 enum { KT__HELD_EVENTS = 64 }; /* unread events at which an answer pauses */
 
 /* A request checked and made, with its prompt ids[n] (taken over in any case). */
-kt_status kt__live_create(kt_engine *engine, const kt_request *request, int32_t *ids, size_t n,
-                          kt__live **out, kt_error *err) KT_CHECKED;
+kt_status kt__live_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
+                          size_t n, kt__live **out, kt_error *err) KT_CHECKED;
 void kt__live_free(kt__live *live);
 static inline kt__choice *kt__choice_of(const kt__task *task) {
     return (kt__choice *)(uintptr_t)task;
 }
-static inline kt__live *kt__live_of(const kt_req *req) {
+static inline kt__live *kt__live_of(const kt_request *req) {
     return (kt__live *)(uintptr_t)req;
 }
 
@@ -96,7 +96,7 @@ void kt__live_explain(kt__choice *choice);
 
 /* ---- by others ---- */
 
-void kt__live_close(kt_req *req);
-void kt__live_get_result(const kt_req *req, kt_gen_result *out);
+void kt__live_close(kt_request *req);
+void kt__live_get_result(const kt_request *req, kt_gen_result *out);
 
 #endif

@@ -68,8 +68,8 @@ static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
  */
 static kt_status load_template(kt_model *model, kt_error *err) {
     kt__str source = {0};
-    kt_status status =
-        kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source, err);
+    kt_status status = kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source,
+                                        err);
     if (status != KT_OK || !source.s) return status;
     model->template_text = kt__strndup(source.s, source.len);
     if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);

@@ -1,4 +1,4 @@
-/* kt_req over a kt_seq: a generation, a step at a time; kt_generate and kt_chat on top of it. */
+/* kt_request over a kt_seq: a generation, a step at a time; kt_generate and kt_chat on top of it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 #include "engine/proposer.h"
 
 typedef struct stepped {
-    kt_req req;
+    kt_request req;
     kt_seq *seq;
     int32_t *prompt; /* [n_prompt], evaluated by the first step */
     size_t n_prompt;
@@ -115,8 +115,8 @@ static kt_status open_request(kt_seq *seq, const int32_t *ids, size_t n, const k
     return status;
 }
 
-kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
-                      kt_req **out, kt_error *err) {
+kt_status kt_request_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_params *params,
+                          kt_request **out, kt_error *err) {
     int64_t begin_ns = kt__stage_begin(seq->engine);
     stepped *req;
     *out = NULL;
@@ -126,12 +126,12 @@ kt_status kt_req_open(kt_seq *seq, const int32_t *ids, size_t n, const kt_gen_pa
     return status;
 }
 
-/* The kt_req is its first member. */
-static stepped *stepped_of(kt_req *req) {
+/* The kt_request is its first member. */
+static stepped *stepped_of(kt_request *req) {
     return (stepped *)(void *)req;
 }
 
-void kt_req_close(kt_req *req) {
+void kt_request_close(kt_request *req) {
     if (!req) return;
     if (req->submitted) {
         kt__live_close(req);
@@ -140,7 +140,7 @@ void kt_req_close(kt_req *req) {
     }
 }
 
-void kt_req_cancel(kt_req *req) {
+void kt_request_cancel(kt_request *req) {
     atomic_store(&req->cancel, true);
     if (req->submitted) atomic_store(&req->engine->look, true);
 }
@@ -288,8 +288,8 @@ static kt_status step_request(stepped *req, const char **text, size_t *len, int3
     return status != KT_OK ? status : text_status;
 }
 
-kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, kt_finish *finish,
-                      kt_error *err) {
+kt_status kt_request_step(kt_request *req, const char **text, size_t *len, int32_t *id,
+                          kt_finish *finish, kt_error *err) {
     kt_engine *engine = req->engine;
     if (req->submitted) {
         return kt__fail(err, KT_E_STATE,
@@ -301,7 +301,7 @@ kt_status kt_req_step(kt_req *req, const char **text, size_t *len, int32_t *id, 
     return status;
 }
 
-void kt_req_get_result(const kt_req *req, kt_gen_result *out) {
+void kt_request_get_result(const kt_request *req, kt_gen_result *out) {
     if (req->submitted) {
         kt__live_get_result(req, out);
     } else {
@@ -320,7 +320,7 @@ static kt_status run_request(stepped *req, kt_text_fn *on_text, void *user, kt_e
         if (status != KT_OK) return status;
         if (len == 0 || !on_text) continue;
         int64_t begin_ns = kt__stage_begin(req->seq->engine);
-        if (!on_text(user, text, len, id)) kt_req_cancel(&req->req);
+        if (!on_text(user, text, len, id)) kt_request_cancel(&req->req);
         kt__stage_end(req->seq->engine, KT__STAGE_CALLBACK, begin_ns, false);
     }
     return KT_OK;
@@ -364,8 +364,8 @@ static kt_status encode_chat(kt_seq *seq, const kt_message *messages, size_t n_m
                              int32_t **ids, size_t *n, kt_error *err) {
     int64_t ns[2] = {0};
     kt_engine *engine = seq->engine;
-    kt_status status =
-        kt__chat_encode_timed(engine->model, messages, n_messages, true, ids, n, ns, err);
+    kt_status status = kt__chat_encode_timed(engine->model, messages, n_messages, true, ids, n, ns,
+                                             err);
     if (!kt__stage_begin(engine)) return status;
     kt__turn_take(&engine->turn);
     engine->profile.stage_ns[KT__STAGE_TEMPLATE] += ns[0];
@@ -382,11 +382,11 @@ static kt_status chat(kt_seq *seq, const kt_message *messages, size_t n_messages
     kt_status status = encode_chat(seq, messages, n_messages, &ids, &n, err);
     if (status != KT_OK) return status;
     if (n > (size_t)seq->engine->params.n_ctx) {
-        status =
-            kt__fail(err, KT_E_CONTEXT_FULL,
-                     "the conversation is %zu tokens long and the context has %d: ask for a larger "
-                     "context (-c) or leave out earlier messages",
-                     n, seq->engine->params.n_ctx);
+        status = kt__fail(
+            err, KT_E_CONTEXT_FULL,
+            "the conversation is %zu tokens long and the context has %d: ask for a larger "
+            "context (-c) or leave out earlier messages",
+            n, seq->engine->params.n_ctx);
     } else {
         size_t common = keep_common_prefix(seq, ids, n);
         status = generate(seq, ids + common, n - common, params, on_text, user, result, err);

@@ -136,8 +136,8 @@ static void load(void *user, kt__task *task, int64_t until_us) {
     kt__runner *r = user;
     kt__choice *c = kt__choice_of(task);
     while (task->loading && kt__now_us() < until_us) {
-        task->loading =
-            kt__prefix_load(r->engine->prefix, &c->cursor, c->tokens, n_findable(task), &c->table);
+        task->loading = kt__prefix_load(r->engine->prefix, &c->cursor, c->tokens, n_findable(task),
+                                        &c->table);
         if (!task->loading) break;
         task->n_done += KT__PAGE_POS;
         if (task->n_preempted > 0) continue;

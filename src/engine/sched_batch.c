@@ -80,8 +80,8 @@ static int32_t rows_for(const kt__sched *s, bool others_wait, int64_t slice_us) 
     int32_t rows = s->p.n_rows;
     double unit_us = s->unit_us_tok > 0 ? s->unit_us_tok : s->prefill_us_tok * s->p.unit_share;
     if (unit_us <= 0) return rows < FIRST_ROWS ? rows : FIRST_ROWS;
-    double most_us =
-        others_wait && slice_us / 3 < MOST_UNIT_US ? (double)slice_us / 3 : MOST_UNIT_US;
+    double most_us = others_wait && slice_us / 3 < MOST_UNIT_US ? (double)slice_us / 3
+                                                                : MOST_UNIT_US;
     double most = most_us / unit_us;
     if (most < (double)rows) rows = (int32_t)most / MIN_CHUNK * MIN_CHUNK;
     int32_t least = s->p.n_rows < MIN_ROWS ? s->p.n_rows : MIN_ROWS;

@@ -143,8 +143,8 @@ void kt__engine_set_kv_store(kt_engine *engine, const kt__kv_store *store) {
 
 /* ---- submitting ---- */
 
-kt_request kt_request_default(void) {
-    return (kt_request){
+kt_request_params kt_request_params_default(void) {
+    return (kt_request_params){
         .text_flags = KT_TOK_ADD_SPECIAL,
         .gen = kt_gen_params_default(),
         .n_choices = 1,
@@ -160,8 +160,8 @@ static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error 
     return KT_OK;
 }
 
-static kt_status encode_text(const kt_model *model, const kt_request *r, int32_t **ids, size_t *n,
-                             kt_error *err) {
+static kt_status encode_text(const kt_model *model, const kt_request_params *r, int32_t **ids,
+                             size_t *n, kt_error *err) {
     kt__ids found;
     if (!model->tok)
         return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: use token ids",
@@ -179,10 +179,10 @@ static kt_status encode_text(const kt_model *model, const kt_request *r, int32_t
 }
 
 /* The prompt's ids, for kt__free. */
-static kt_status encode_prompt(const kt_model *model, const kt_request *r, int32_t **ids, size_t *n,
-                               kt_error *err) {
-    int n_given =
-        (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) + (r->chat_json != NULL);
+static kt_status encode_prompt(const kt_model *model, const kt_request_params *r, int32_t **ids,
+                               size_t *n, kt_error *err) {
+    int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
+                  (r->chat_json != NULL);
     int64_t ns[2] = {0};
     *ids = NULL;
     *n = 0;
@@ -212,7 +212,8 @@ static kt__forecast predict(const kt__service *s, const kt__wish *wish) {
     return kt__sched_predict(&load, wish);
 }
 
-static kt_status refuse(kt__service *s, const kt__live *live, const kt_request *r, kt_error *err) {
+static kt_status refuse(kt__service *s, const kt__live *live, const kt_request_params *r,
+                        kt_error *err) {
     const kt__task *task = &live->choices[0].task;
     const kt__wish wish = {task->priority, kt__client_key(task->client->name), live->n_prompt,
                            (int64_t)live->n_predict * live->n_choices};
@@ -263,7 +264,7 @@ static void enqueue(kt__service *s, kt__live *live, int64_t deadline_ms) {
     pthread_cond_signal(&s->work);
 }
 
-kt_status kt_engine_submit(kt_engine *engine, const kt_request *request, kt_req **out,
+kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, kt_request **out,
                            kt_error *err) {
     kt__service *s = engine->service;
     int64_t begin_us = kt__now_us();
@@ -411,8 +412,8 @@ kt_status kt_engine_start(kt_engine *engine, kt_error *err) {
         s->quit = s->closed = false;
         int rc = pthread_create(&s->thread, NULL, drive_thread, s);
         if (rc != 0)
-            status =
-                kt__fail(err, KT_E_NOMEM, "cannot start the engine's thread: %s", strerror(rc));
+            status = kt__fail(err, KT_E_NOMEM, "cannot start the engine's thread: %s",
+                              strerror(rc));
         s->threaded = status == KT_OK;
     }
     pthread_mutex_unlock(&s->lock);
@@ -482,8 +483,8 @@ static kt_status read_embedding(kt_engine *engine, const kt_event *event, float 
 
 kt_status kt_embed(kt_engine *engine, const int32_t *ids, size_t n, kt_pooling pooling,
                    bool normalize, float *out, kt_error *err) {
-    kt_request request = kt_request_default();
-    kt_req *req;
+    kt_request_params request = kt_request_params_default();
+    kt_request *req;
     kt_event event;
     request.ids = ids;
     request.n_ids = n;
@@ -496,9 +497,10 @@ kt_status kt_embed(kt_engine *engine, const int32_t *ids, size_t n, kt_pooling p
     for (bool over = false; !over;) {
         kt_error ignored; /* refused where a thread drives */
         bool drives = kt_engine_step(engine, 0, NULL, &ignored) == KT_OK;
-        over = kt_req_next_event(req, &event, drives ? 0 : 100) && event.kind == KT_EVENT_FINISHED;
+        over = kt_request_next_event(req, &event, drives ? 0 : 100) &&
+               event.kind == KT_EVENT_FINISHED;
     }
     status = read_embedding(engine, &event, out, err);
-    kt_req_close(req);
+    kt_request_close(req);
     return status;
 }

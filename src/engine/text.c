@@ -44,8 +44,8 @@ kt_status kt_tokenize(const kt_model *model, const char *text, size_t len, unsig
         size_t copy = found.len < cap ? found.len : cap;
         if (copy) memcpy(ids, found.data, copy * sizeof *ids);
         if (found.len > cap) {
-            status =
-                kt__fail(err, KT_E_LIMIT, "%zu tokens do not fit a buffer for %zu", found.len, cap);
+            status = kt__fail(err, KT_E_LIMIT, "%zu tokens do not fit a buffer for %zu", found.len,
+                              cap);
         }
     }
     kt__ids_free(&found);
@@ -67,8 +67,8 @@ kt_status kt_detokenize(const kt_model *model, const int32_t *ids, size_t n, uns
         size_t copy = buf.len < cap ? buf.len : cap;
         if (copy) memcpy(text, buf.data, copy);
         if (buf.len > cap) {
-            status =
-                kt__fail(err, KT_E_LIMIT, "%zu bytes do not fit a buffer of %zu", buf.len, cap);
+            status = kt__fail(err, KT_E_LIMIT, "%zu bytes do not fit a buffer of %zu", buf.len,
+                              cap);
         }
     }
     kt__buf_free(&buf);

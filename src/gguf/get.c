@@ -84,8 +84,8 @@ static kt_status get_integer(const kt__gguf_part *part, const char *key, bool re
     *found = status == KT_OK && kv;
     if (!*found) return status;
     integer v = read_integer(kv->type, kv->data);
-    bool fits =
-        v.big ? max == UINT64_MAX : v.value >= min && (v.value < 0 || (uint64_t)v.value <= max);
+    bool fits = v.big ? max == UINT64_MAX
+                      : v.value >= min && (v.value < 0 || (uint64_t)v.value <= max);
     if (!fits && v.big)
         return kt__fail_at(err, KT_E_FORMAT, part->path, kv->file_offset,
                            "key %s is %" PRIu64 "; a value from %" PRId64 " to %" PRIu64
@@ -127,8 +127,8 @@ kt_status kt__gguf_get_i32(const kt__gguf *g, const char *key, bool required, in
                            kt_error *err) {
     uint64_t value = 0;
     bool found;
-    kt_status status =
-        get_integer(&g->parts[0], key, required, INT32_MIN, INT32_MAX, &value, &found, err);
+    kt_status status = get_integer(&g->parts[0], key, required, INT32_MIN, INT32_MAX, &value,
+                                   &found, err);
     if (status == KT_OK && found) *out = (int32_t)value;
     return status;
 }

@@ -144,10 +144,10 @@ static kt_status fail_not_first(const kt__gguf_part *part, uint32_t no, uint32_t
                                 kt_error *err) {
     split_name name;
     char *first = parse_split_name(part->path, &name) ? split_path(part->path, &name, 1) : NULL;
-    kt_status status =
-        kt__fail_at(err, KT_E_ARG, part->path, UINT64_MAX,
-                    "this is part %" PRIu32 " of %" PRIu32 " of a split model: open %s instead",
-                    no + 1, count, first ? first : "its first part");
+    kt_status status = kt__fail_at(err, KT_E_ARG, part->path, UINT64_MAX,
+                                   "this is part %" PRIu32 " of %" PRIu32
+                                   " of a split model: open %s instead",
+                                   no + 1, count, first ? first : "its first part");
     kt__free(first);
     return status;
 }
@@ -197,8 +197,8 @@ static kt_status check_split_total(const kt__gguf *g, kt_error *err) {
     uint32_t expected = 0;
     uint64_t total = 0;
     for (int i = 0; i < g->n_parts; i++) total += g->parts[i].n_tensors;
-    kt_status status =
-        kt__gguf_part_get_u32(&g->parts[0], "split.tensors.count", &found, &expected, err);
+    kt_status status = kt__gguf_part_get_u32(&g->parts[0], "split.tensors.count", &found, &expected,
+                                             err);
     if (status != KT_OK || !found || expected == total) return status;
     return kt__fail_at(err, KT_E_FORMAT, g->parts[0].path, UINT64_MAX,
                        "split.tensors.count is %" PRIu32 ", but the %d parts hold %" PRIu64

@@ -176,8 +176,8 @@ static kt_status parse_array(kt__gguf *g, cursor *c, const char *shown, kt__gguf
     at = c->at;
     status = take_u64(c, shown, &kv->count);
     if (status != KT_OK) return status;
-    uint64_t elem_bytes =
-        elem_type == KT__GGUF_STRING ? MIN_STRING_BYTES : kt__gguf_scalar_bytes(elem_type);
+    uint64_t elem_bytes = elem_type == KT__GGUF_STRING ? MIN_STRING_BYTES
+                                                       : kt__gguf_scalar_bytes(elem_type);
     if (kv->count > (c->size - c->at) / elem_bytes)
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
                            "%s claims %" PRIu64 " elements, but %" PRIu64

@@ -311,8 +311,8 @@ void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *f
         fn(arg, 0, n_items, 0);
         return;
     }
-    pool->run =
-        (run_params){fn, arg, n_items, grain, (uint32_t)n_grains, caller_in_noalloc(), pool->timed};
+    pool->run = (run_params){
+        fn, arg, n_items, grain, (uint32_t)n_grains, caller_in_noalloc(), pool->timed};
     atomic_store_explicit(&pool->pending, (uint32_t)n_grains, memory_order_relaxed);
     pool->epoch++;
     atomic_store_explicit(&pool->work, pack_work(pool->epoch, n_workers, (uint32_t)n_grains),

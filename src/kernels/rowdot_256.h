@@ -59,8 +59,8 @@ KT_INLINE void quants_q6_k(const kt__q6_k *b, vi q[8]) {
 }
 
 KT_INLINE void quants_crumbs(const uint8_t *qs, vi q[8]) {
-    KT_UNROLL for (int i = 0; i < 8; i++) q[i] =
-        low_bits(vi_shr(vi_load(qs + i / 4 * 32), i % 4 * 2), 3);
+    KT_UNROLL for (int i = 0; i < 8; i++)
+        q[i] = low_bits(vi_shr(vi_load(qs + i / 4 * 32), i % 4 * 2), 3);
 }
 
 KT_INLINE void quants_q3_k(const kt__q3_k *b, vi q[8]) {

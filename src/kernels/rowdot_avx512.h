@@ -250,8 +250,8 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         const int8_t *x = act + 256 * t;
         part[t] = vi_dot8(vi_dot8(vi_zero(), q[0], vi_load(x)), q[1], vi_load(x + 64));
-        part[LANES + t] =
-            vi_dot8(vi_dot8(vi_zero(), q[2], vi_load(x + 128)), q[3], vi_load(x + 192));
+        part[LANES + t] = vi_dot8(vi_dot8(vi_zero(), q[2], vi_load(x + 128)), q[3],
+                                  vi_load(x + 192));
     }
 }
 

@@ -58,8 +58,8 @@ KT_INLINE void quants_q6_k(const kt__q6_k *b, vi q[8]) {
 }
 
 KT_INLINE void quants_crumbs(const uint8_t *qs, vi q[8]) {
-    KT_UNROLL for (int i = 0; i < 8; i++) q[i] =
-        low_bits(vi_shr8(vi_load(qs + i / 4 * 32), i % 4 * 2), 3);
+    KT_UNROLL for (int i = 0; i < 8; i++)
+        q[i] = low_bits(vi_shr8(vi_load(qs + i / 4 * 32), i % 4 * 2), 3);
 }
 
 KT_INLINE void quants_q3_k(const kt__q3_k *b, vi q[8]) {
@@ -166,8 +166,8 @@ KT_INLINE void dots_blocks(kt__type type, const uint8_t *block, const int8_t *ac
                            vi *part, words8 *first, words8 *second) {
     vi q[8];
     words_of_group(block_bytes(type), block, first, has_min(type) ? second : NULL);
-    KT_UNROLL for (int j = 0; j < 8; j++) q[j] =
-        quants_q32(type, block + (size_t)j * block_bytes(type));
+    KT_UNROLL for (int j = 0; j < 8; j++)
+        q[j] = quants_q32(type, block + (size_t)j * block_bytes(type));
     KT_ROLLED for (int t = 0; t < n_tok; t++) {
         const int8_t *x = act + 256 * t;
         KT_UNROLL for (int i = 0; i < 4; i++) {

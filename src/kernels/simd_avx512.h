@@ -243,8 +243,8 @@ KT_INLINE vi vi_reduce(const vi *x) {
     vi q[4];
     KT_UNROLL for (int i = 0; i < 4; i++) q[i] = vi_quad(x + 4 * i);
     vi low = vi_add(_mm512_shuffle_i32x4(q[0], q[1], 0x88), _mm512_shuffle_i32x4(q[0], q[1], 0xdd));
-    vi high =
-        vi_add(_mm512_shuffle_i32x4(q[2], q[3], 0x88), _mm512_shuffle_i32x4(q[2], q[3], 0xdd));
+    vi high = vi_add(_mm512_shuffle_i32x4(q[2], q[3], 0x88),
+                     _mm512_shuffle_i32x4(q[2], q[3], 0xdd));
     return vi_add(_mm512_shuffle_i32x4(low, high, 0x88), _mm512_shuffle_i32x4(low, high, 0xdd));
 }
 
@@ -397,8 +397,8 @@ KT_INLINE void v16_to_i8(int8_t *q, v16 x) {
 /* of 256 bytes: s16 the sums of each 16, s32 of each 32 */
 KT_INLINE void i8_sums(const int8_t *q, int16_t *s16, int16_t *s32) {
     vi part[4], order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    KT_UNROLL for (int i = 0; i < 4; i++) part[i] =
-        vi_dot8(vi_zero(), vi_bytes(1), vi_load(q + 64 * i));
+    KT_UNROLL for (int i = 0; i < 4; i++)
+        part[i] = vi_dot8(vi_zero(), vi_bytes(1), vi_load(q + 64 * i));
     __m256i sums = _mm512_cvtepi32_epi16(vi_pick(vi_quad(part), order));
     _mm256_storeu_si256((__m256i *)(void *)s16, sums);
     __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));

@@ -283,8 +283,8 @@ KT_INLINE words8 words_at(size_t pitch, const uint8_t *p) {
     KT_UNROLL for (int i = 0; i < 2; i++) {
         uint16_t word[4];
         KT_UNROLL for (int j = 0; j < 4; j++) memcpy(word + j, p + (size_t)(4 * i + j) * pitch, 2);
-        half[i] =
-            word[0] | (uint64_t)word[1] << 16 | (uint64_t)word[2] << 32 | (uint64_t)word[3] << 48;
+        half[i] = word[0] | (uint64_t)word[1] << 16 | (uint64_t)word[2] << 32 |
+                  (uint64_t)word[3] << 48;
     }
     return vcombine_s16(vcreate_s16(half[0]), vcreate_s16(half[1]));
 }
@@ -417,8 +417,8 @@ KT_INLINE unsigned m16_bits(m16 m) {
     static const uint32_t bits[4] = {1, 2, 4, 8};
     uint32x4_t bit = vld1q_u32(bits);
     uint32x4_t ab = vorrq_u32(vandq_u32(m.a, bit), vandq_u32(m.b, vshlq_n_u32(bit, 4)));
-    uint32x4_t cd =
-        vorrq_u32(vandq_u32(m.c, vshlq_n_u32(bit, 8)), vandq_u32(m.d, vshlq_n_u32(bit, 12)));
+    uint32x4_t cd = vorrq_u32(vandq_u32(m.c, vshlq_n_u32(bit, 8)),
+                              vandq_u32(m.d, vshlq_n_u32(bit, 12)));
     return vaddvq_u32(vorrq_u32(ab, cd));
 }
 KT_INLINE float32x4_t exponent_add_part(float32x4_t x, float32x4_t shifted) {
@@ -438,8 +438,8 @@ KT_INLINE float v16_tree(v16 x) {
 /* v16_tree of four */
 KT_INLINE v4 v16_trees(const v16 x[4]) {
     float32x4_t y[4];
-    KT_UNROLL for (int i = 0; i < 4; i++) y[i] =
-        vaddq_f32(vaddq_f32(x[i].a, x[i].c), vaddq_f32(x[i].b, x[i].d));
+    KT_UNROLL for (int i = 0; i < 4; i++)
+        y[i] = vaddq_f32(vaddq_f32(x[i].a, x[i].c), vaddq_f32(x[i].b, x[i].d));
     float32x4x2_t p = vzipq_f32(y[0], y[2]), q = vzipq_f32(y[1], y[3]);
     float32x4x2_t low = vzipq_f32(p.val[0], q.val[0]), high = vzipq_f32(p.val[1], q.val[1]);
     return vaddq_f32(vaddq_f32(low.val[0], high.val[0]), vaddq_f32(low.val[1], high.val[1]));
@@ -485,10 +485,10 @@ KT_INLINE void i8_sums(const int8_t *q, int16_t *s16, int16_t *s32) {
 }
 /* even and odd elements of 32 floats, and back */
 KT_INLINE void v16_unzip(v16 x, v16 y, v16 *even, v16 *odd) {
-    *even =
-        V16(vuzp1q_f32(x.a, x.b), vuzp1q_f32(x.c, x.d), vuzp1q_f32(y.a, y.b), vuzp1q_f32(y.c, y.d));
-    *odd =
-        V16(vuzp2q_f32(x.a, x.b), vuzp2q_f32(x.c, x.d), vuzp2q_f32(y.a, y.b), vuzp2q_f32(y.c, y.d));
+    *even = V16(vuzp1q_f32(x.a, x.b), vuzp1q_f32(x.c, x.d), vuzp1q_f32(y.a, y.b),
+                vuzp1q_f32(y.c, y.d));
+    *odd = V16(vuzp2q_f32(x.a, x.b), vuzp2q_f32(x.c, x.d), vuzp2q_f32(y.a, y.b),
+               vuzp2q_f32(y.c, y.d));
 }
 KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
     *x = V16(vzip1q_f32(even.a, odd.a), vzip2q_f32(even.a, odd.a), vzip1q_f32(even.b, odd.b),

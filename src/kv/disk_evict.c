@@ -78,8 +78,8 @@ static bool add_file(sweep *s, int dir, const char *name) {
     s->files = items;
     if (!ok) return false;
     int64_t used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    s->files[s->n_files++] =
-        (file){b.key, b.parent, b.index, (int32_t)s->n_dirs, used_ns, bytes, false};
+    s->files[s->n_files++] = (file){b.key,   b.parent, b.index, (int32_t)s->n_dirs,
+                                    used_ns, bytes,    false};
     return true;
 }
 

@@ -318,8 +318,8 @@ kt_status kt__kv_image_open(const char *path, const kt__kv_shape *shape, kt__kv_
     f->fd = -1;
     f->shape = *shape;
     f->path = kt__strdup(path);
-    kt_status status =
-        f->path ? read_header(f, err) : kt__fail_nomem(err, "a file's name", strlen(path));
+    kt_status status = f->path ? read_header(f, err)
+                               : kt__fail_nomem(err, "a file's name", strlen(path));
     if (status == KT_OK) {
         *out = f;
     } else {

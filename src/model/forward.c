@@ -292,8 +292,8 @@ static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, c
     float *tmp = f32_buf(fwd, BUF_TMP);
     fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, tmp, ld);
     lap(fwd, part);
-    bool finite =
-        fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok, hp->d_model, x);
+    bool finite = fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok,
+                                     hp->d_model, x);
     lap(fwd, KT_PROFILE_NORM);
     return finite;
 }

@@ -74,10 +74,10 @@ static int64_t read_int(reader *r, const char *suffix, bool required, int64_t fa
         if (r->status != KT_OK) return low;
     }
     if (value < (uint64_t)low || value > (uint64_t)high) {
-        r->status =
-            kt__fail_at(r->err, KT_E_FORMAT, key, kv ? kv->file_offset : UINT64_MAX,
-                        "%s: key '%s' is %llu, expected %lld to %lld", kt__gguf_path(r->gguf), key,
-                        (unsigned long long)value, (long long)low, (long long)high);
+        r->status = kt__fail_at(r->err, KT_E_FORMAT, key, kv ? kv->file_offset : UINT64_MAX,
+                                "%s: key '%s' is %llu, expected %lld to %lld",
+                                kt__gguf_path(r->gguf), key, (unsigned long long)value,
+                                (long long)low, (long long)high);
         return low;
     }
     return (int64_t)value;
@@ -122,18 +122,18 @@ static void check_heads(reader *r, const kt__hparams *hp) {
     if (r->status != KT_OK) return;
     const char *path = kt__gguf_path(r->gguf);
     if (hp->n_head % hp->n_head_kv != 0) {
-        r->status =
-            kt__fail(r->err, KT_E_FORMAT, "%s: %d query heads do not divide into %d key heads",
-                     path, hp->n_head, hp->n_head_kv);
+        r->status = kt__fail(r->err, KT_E_FORMAT,
+                             "%s: %d query heads do not divide into %d key heads", path, hp->n_head,
+                             hp->n_head_kv);
     } else if (hp->head_dim_k < 2 || hp->head_dim_k % 2 || hp->head_dim_v < 1) {
         r->status = kt__fail(r->err, KT_E_FORMAT,
                              "%s: head sizes %d and %d: expected an even number of at least 2",
                              path, hp->head_dim_k, hp->head_dim_v);
     } else if ((int64_t)hp->n_head * hp->head_dim_k > KT__MAX_COL ||
                (int64_t)hp->n_head * hp->head_dim_v > KT__MAX_COL) {
-        r->status =
-            kt__fail(r->err, KT_E_LIMIT, "%s: %d heads of %d are over the limit of %d columns",
-                     path, hp->n_head, hp->head_dim_k, KT__MAX_COL);
+        r->status = kt__fail(r->err, KT_E_LIMIT,
+                             "%s: %d heads of %d are over the limit of %d columns", path,
+                             hp->n_head, hp->head_dim_k, KT__MAX_COL);
     } else if (!(hp->norm_eps >= 0.0f && hp->norm_eps < 1.0f)) {
         r->status = kt__fail(r->err, KT_E_FORMAT, "%s: norm epsilon %g is out of range", path,
                              (double)hp->norm_eps);
@@ -158,16 +158,16 @@ static void read_rope_kind(reader *r, kt__rope_params *rope) {
             return;
         }
     }
-    r->status =
-        kt__fail_at(r->err, KT_E_UNSUPPORTED, key_of(r, "rope.scaling.type"), UINT64_MAX,
-                    "%s: RoPE scaling '%.*s' is not supported (none, linear, yarn, longrope)",
-                    kt__gguf_path(r->gguf), (int)(kind.len < 64 ? kind.len : 64), kind.s);
+    r->status = kt__fail_at(
+        r->err, KT_E_UNSUPPORTED, key_of(r, "rope.scaling.type"), UINT64_MAX,
+        "%s: RoPE scaling '%.*s' is not supported (none, linear, yarn, longrope)",
+        kt__gguf_path(r->gguf), (int)(kind.len < 64 ? kind.len : 64), kind.s);
 }
 
 static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     kt__rope_params *rope = &hp->rope;
-    rope->n_rot =
-        (int)read_int(r, "rope.dimension_count", false, hp->head_dim_k, 0, hp->head_dim_k);
+    rope->n_rot = (int)read_int(r, "rope.dimension_count", false, hp->head_dim_k, 0,
+                                hp->head_dim_k);
     rope->freq_base = read_f32(r, "rope.freq_base", false, 10000.0f);
     float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
     rope->local_freq_base = read_f32(r, "rope.freq_base_swa", false, local);
@@ -187,8 +187,8 @@ static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     rope->ext_factor = 1.0f;
     rope->beta_fast = read_f32(r, "rope.scaling.yarn_beta_fast", false, 32.0f);
     rope->beta_slow = read_f32(r, "rope.scaling.yarn_beta_slow", false, 1.0f);
-    rope->orig_ctx =
-        read_int(r, "rope.scaling.original_context_length", false, hp->n_ctx_train, 1, KT__MAX_CTX);
+    rope->orig_ctx = read_int(r, "rope.scaling.original_context_length", false, hp->n_ctx_train, 1,
+                              KT__MAX_CTX);
 }
 
 static void override_rope(const kt_model_params *p, kt__rope_params *rope) {
@@ -243,8 +243,8 @@ static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
     hp->window_period = arch->window_period;
     if (arch->window_period > 0) {
         hp->window = read_int(r, "attention.sliding_window", false, 0, 0, INT32_MAX);
-        const kt__gguf_kv *kv =
-            kt__gguf_find(r->gguf, key_of(r, "attention.sliding_window_pattern"));
+        const kt__gguf_kv *kv = kt__gguf_find(r->gguf,
+                                              key_of(r, "attention.sliding_window_pattern"));
         if (kv && kv->type != KT__GGUF_ARRAY) {
             hp->window_period = (int)read_int(r, "attention.sliding_window_pattern", false,
                                               arch->window_period, 0, KT__MAX_LAYERS);

@@ -71,8 +71,8 @@ static kt_status find_tensor(const binder *b, const char *name, int rows, int co
                            "%s: tensor '%s' has type %s (number %u), which is not supported", path,
                            name, kt__gguf_tensor_type_name(t->type), t->type);
     }
-    bool shape_ok =
-        t->ne[0] == (uint64_t)cols && t->ne[1] == (uint64_t)rows && t->ne[2] == 1 && t->ne[3] == 1;
+    bool shape_ok = t->ne[0] == (uint64_t)cols && t->ne[1] == (uint64_t)rows && t->ne[2] == 1 &&
+                    t->ne[3] == 1;
     if (!shape_ok) {
         return kt__fail_at(b->err, KT_E_FORMAT, name, t->file_offset,
                            "%s: tensor '%s' has shape [%llu, %llu, %llu, %llu], expected [%d, %d]",

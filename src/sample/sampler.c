@@ -188,9 +188,9 @@ kt_status kt__sampler_sample(kt__sampler *s, const float *logits, uint64_t posit
     kt__cands c;
     kt_status status = run_chain(s, logits, position, &c, err);
     if (status != KT_OK) return status;
-    size_t chosen =
-        is_greedy(s) ? kt__cands_argmax(&c)
-                     : kt__cands_draw(&c, kt__rng_uniform(s->params.seed, s->choice, position, 0));
+    size_t chosen = is_greedy(s) ? kt__cands_argmax(&c)
+                                 : kt__cands_draw(
+                                       &c, kt__rng_uniform(s->params.seed, s->choice, position, 0));
     *id = kt__cands_id(&c, chosen);
     s->pending_id = -1;
     if (s->params.mirostat && !is_greedy(s)) {

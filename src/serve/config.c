@@ -265,8 +265,8 @@ out:
     return status;
 }
 
-kt_request kt__config_request(const kt__config *c) {
-    kt_request r = kt_request_default();
+kt_request_params kt__config_request(const kt__config *c) {
+    kt_request_params r = kt_request_params_default();
     kt_sampling *s = &r.gen.sampling;
     r.gen.n_predict = (int32_t)c->default_max_new_tokens;
     s->temperature = (float)c->temperature;

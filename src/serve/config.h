@@ -105,6 +105,6 @@ void kt__config_print_value(const kt__config *config, const kt__setting *setting
 /* The whole configuration as TOML, each setting with its help. */
 void kt__config_print(const kt__config *config, kt__buf *out);
 /* Sampling and length of requests that do not say. */
-kt_request kt__config_request(const kt__config *config);
+kt_request_params kt__config_request(const kt__config *config);
 
 #endif

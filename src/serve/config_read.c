@@ -26,8 +26,8 @@ static kt_status set_texts_value(kt__config *c, const kt__setting *s, const kt__
         if (item->kind != KT__TOML_STRING)
             return kt__config_expected(from, "an array of texts", kt__toml_kind_name(item->kind),
                                        err);
-        kt_status status =
-            kt__config_copy_text(c, item->text, item->len, &list->items[list->n++], err);
+        kt_status status = kt__config_copy_text(c, item->text, item->len, &list->items[list->n++],
+                                                err);
         if (status != KT_OK) return status;
     }
     return KT_OK;

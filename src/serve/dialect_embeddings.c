@@ -76,8 +76,8 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     if (pooling && strcmp(pooling, "mean") != 0 && strcmp(pooling, "last") != 0)
         return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX, "pooling: expected mean or last");
     in->base64 = format && !strcmp(format, "base64");
-    job->wire->req.pooling =
-        pooling && !strcmp(pooling, "last") ? KT_POOLING_LAST : KT_POOLING_MEAN;
+    job->wire->req.pooling = pooling && !strcmp(pooling, "last") ? KT_POOLING_LAST
+                                                                 : KT_POOLING_MEAN;
     return KT_OK;
 }
 

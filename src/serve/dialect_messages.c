@@ -42,7 +42,7 @@ static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
 
 /* The prompt's ids take the messages' place: message_start tells their number. */
 static kt_status encode(kt__job *job, kt_error *err) {
-    kt_request *r = &job->wire->req;
+    kt_request_params *r = &job->wire->req;
     int32_t *ids = NULL;
     size_t n = 0;
     kt_status status;
@@ -143,7 +143,7 @@ static void token(kt__job *job, const kt_event *event) {
     }
 }
 
-static void usage(kt__buf *out, const kt_req_report *r) {
+static void usage(kt__buf *out, const kt_request_report *r) {
     (void)kt__buf_printf(out,
                          "\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d,"
                          "\"cache_read_input_tokens\":%d,\"cache_creation_input_tokens\":0}",

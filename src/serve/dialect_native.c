@@ -60,7 +60,7 @@ static void write_miss(kt__buf *out, const kt_cache_miss *m) {
 
 /* The final object of a choice. */
 static void finish(kt__job *job, const kt_event *event) {
-    const kt_req_report *r = event->report;
+    const kt_request_report *r = event->report;
     kt__job_choice *c = &job->choices[event->choice];
     kt__buf *out = &job->out;
     head(job);

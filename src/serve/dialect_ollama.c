@@ -207,7 +207,7 @@ static void token(kt__job *job, const kt_event *event) {
 }
 
 static void finish(kt__job *job, const kt_event *event) {
-    const kt_req_report *r = event->report;
+    const kt_request_report *r = event->report;
     const kt__job_choice *c = &job->choices[event->choice];
     line(job, c->text.data ? c->text.data : "", c->text.len, true);
     (void)kt__buf_printf(&job->out,

@@ -67,8 +67,8 @@ static void on_hangup(kt__watch *watch, uint32_t events) {
 }
 
 static void name_peer(peer *p, struct MHD_Connection *connection) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info ? info->client_addr : NULL;
     snprintf(p->address, sizeof p->address, "local");
     if (address && address->sa_family == AF_INET) {
@@ -83,8 +83,8 @@ static void name_peer(peer *p, struct MHD_Connection *connection) {
 }
 
 static void open_peer(kt__http *http, struct MHD_Connection *connection, void **context) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     peer *p = kt__calloc(1, sizeof *p);
     *context = p;
     if (!p) return; /* requests on it are refused */
@@ -125,8 +125,8 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
 }
 
 static peer *peer_of(struct MHD_Connection *connection) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
 
@@ -222,8 +222,8 @@ static enum MHD_Result answer_job(kt__http_request *r) {
     pthread_mutex_unlock(&job->lock);
     if (gone) return MHD_NO;
     if (stream) {
-        struct MHD_Response *response =
-            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, SLICE_BYTES, read_stream, r, NULL);
+        struct MHD_Response *response = MHD_create_response_from_callback(
+            MHD_SIZE_UNKNOWN, SLICE_BYTES, read_stream, r, NULL);
         if (response) kt__http_add_header(response, "X-Accel-Buffering", "no");
         return kt__http_queue(r, response, status, stream_type(job));
     }
@@ -343,8 +343,8 @@ static void on_log(void *user, const char *fmt, va_list args) {
 
 static kt_status start_daemon(kt__http *http, kt_error *err) {
     const kt__config *c = kt__server_config(http->server);
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                     MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, http->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
                                    {MHD_OPTION_END, 0, NULL}};

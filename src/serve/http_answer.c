@@ -42,8 +42,8 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
 
 enum MHD_Result kt__http_answer_bytes(kt__http_request *r, int status, const char *type, char *data,
                                       size_t len) {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response = MHD_create_response_from_buffer(len, data,
+                                                                    MHD_RESPMEM_MUST_COPY);
     return kt__http_queue(r, response, status, type ? type : "application/json");
 }
 
@@ -69,8 +69,8 @@ enum MHD_Result kt__http_answer_error(kt__http_request *r, int status, const cha
     va_end(args);
     write_error(r, status, &err);
     kt__metrics_answer(kt__http_server(r)->metrics, r->route ? r->route->path : "other", status);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(r->reply.len, r->reply.data, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response = MHD_create_response_from_buffer(r->reply.len, r->reply.data,
+                                                                    MHD_RESPMEM_MUST_COPY);
     if (response && allowed) kt__http_add_header(response, "Allow", allowed);
     return kt__http_queue(r, response, status, "application/json");
 }
@@ -97,24 +97,24 @@ bool kt__http_refuse(kt__http_request *r, const char *method, const char *path, 
         *result = kt__http_answer_error(
             r, 403, NULL, "this Host is not served here: add it to http.hosts if it should be");
     } else if (origin && !kt__guard_origin(config, address, origin)) {
-        *result =
-            kt__http_answer_error(r, 403, NULL,
-                                  "requests from pages of other origins are not answered: add the "
-                                  "origin's host to http.hosts if they should be");
+        *result = kt__http_answer_error(
+            r, 403, NULL,
+            "requests from pages of other origins are not answered: add the "
+            "origin's host to http.hosts if they should be");
     } else if (!r->route && *allowed) {
         *result = kt__http_answer_error(r, 405, allowed, "%.10s is not allowed here, only %s",
                                         method, allowed);
     } else if (keys && !(r->route && is_open(r->route, config)) &&
                !(name = kt__guard_key(keys, header(r, "Authorization"), header(r, "X-Api-Key")))) {
-        *result =
-            kt__http_answer_error(r, 401, NULL, "an API key is needed: Authorization: Bearer KEY");
+        *result = kt__http_answer_error(r, 401, NULL,
+                                        "an API key is needed: Authorization: Bearer KEY");
     } else if (!r->route) {
         *result = kt__http_answer_error(r, 404, NULL, "there is nothing at %.80s", path);
     } else if (!strcmp(r->route->method, "POST") && !kt__guard_is_json(header(r, "Content-Type"))) {
         *result = kt__http_answer_error(r, 415, NULL, "Content-Type: application/json is needed");
     } else if (length && strtoull(length, NULL, 10) > r->max_body) {
-        *result =
-            kt__http_answer_error(r, 413, NULL, "the body is longer than %zu bytes", r->max_body);
+        *result = kt__http_answer_error(r, 413, NULL, "the body is longer than %zu bytes",
+                                        r->max_body);
     } else if (atomic_load(&server->stopping) && !(r->route->flags & KT__ROUTE_OPEN)) {
         *result = kt__http_answer_error(r, 503, NULL, "the server is being stopped");
     } else {

@@ -76,7 +76,7 @@ void kt__job_post(kt__job *job) {
 /* ---- the account ---- */
 
 static void log_end(kt__job *job) {
-    const kt_req_report *r = &job->report;
+    const kt_request_report *r = &job->report;
     bool generated = job->n_finished > 0;
     const kt__slog_field fields[] = {
         {"id", job->id, 0},
@@ -100,7 +100,7 @@ static void conclude(kt__job *job) {
     if (job->done) return;
     job->done = true;
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-        kt_req_close(job->parts[i].req);
+        kt_request_close(job->parts[i].req);
         job->parts[i].req = NULL;
     }
     if (job->engine) kt__served_done(job->model);
@@ -119,7 +119,7 @@ static bool any_part(const kt__job *job) {
 
 static void cancel_parts(kt__job *job) {
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-        if (job->parts[i].req) kt_req_cancel(job->parts[i].req);
+        if (job->parts[i].req) kt_request_cancel(job->parts[i].req);
     }
 }
 
@@ -145,7 +145,7 @@ static void count_gap(kt__job *job, const kt_event *event) {
 }
 
 static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event) {
-    const kt_req_report *r = event->report;
+    const kt_request_report *r = event->report;
     kt__metrics_finished(job->server->metrics, job->model, r);
     if (!job->n_finished++) job->report = *r;
     if (!part->counted) {
@@ -172,7 +172,7 @@ static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
     } else if (event.kind == KT_EVENT_FINISHED) {
         take_finish(job, part, &event);
         if (!event.last) return;
-        kt_req_close(part->req);
+        kt_request_close(part->req);
         part->req = NULL;
         job->full = false;
     }
@@ -188,7 +188,7 @@ static void take_events(kt__job *job) {
             kt__job_part *part = &job->parts[i];
             job->stalled = job->stream && !job->gone && job->out.len - job->out_at > most;
             if (job->stalled) return;
-            if (!part->req || !kt_req_next_event(part->req, &event, 0)) continue;
+            if (!part->req || !kt_request_next_event(part->req, &event, 0)) continue;
             take_event(job, part, &event);
             more = true;
         }
@@ -197,7 +197,7 @@ static void take_events(kt__job *job) {
 
 /* Prompts that were not begun when it was cancelled. */
 static void finish_the_rest(kt__job *job) {
-    const kt_req_report none = {.finish = KT_FINISH_CANCELLED, .stop = -1};
+    const kt_request_report none = {.finish = KT_FINISH_CANCELLED, .stop = -1};
     for (int32_t i = 0; i < job->n_choices && !job->failed; i++) {
         if (job->choices[i].finish != KT_FINISH_NONE) continue;
         const kt_event event = {
@@ -347,7 +347,7 @@ void kt__job_gather(kt__job *job, const kt_event *event) {
     c->tokens[c->n_tokens++] = *token;
 }
 
-void kt__job_write_figures(kt__buf *out, const kt_req_report *r) {
+void kt__job_write_figures(kt__buf *out, const kt_request_report *r) {
     double decode_s = (double)(r->total_us - r->first_token_us) * 1e-6;
     (void)kt__buf_printf(
         out,

@@ -40,9 +40,9 @@ enum { KT__JOB_AT_ONCE = 8 };
 /* A prompt that is being answered. Requests with several prompts have some at once in the engine,
  * and the next as these end. */
 typedef struct kt__job_part {
-    kt_req *req;  /* NULL: the place is free */
-    int32_t base; /* its choices are base, base + 1, ... of the job's */
-    bool counted; /* its prompt is in the usage */
+    kt_request *req; /* NULL: the place is free */
+    int32_t base;    /* its choices are base, base + 1, ... of the job's */
+    bool counted;    /* its prompt is in the usage */
 } kt__job_part;
 
 /* What an answer that is not streamed gathers. */
@@ -93,8 +93,8 @@ struct kt__job {
     kt__job_choice *choices;
     int32_t n_choices, n_finished;
     kt__wire_usage usage;
-    kt_req_report report; /* of the first choice that finished; figures of the log line */
-    void *extra;          /* the dialect's, in the arena */
+    kt_request_report report; /* of the first choice that finished; figures of the log line */
+    void *extra;              /* the dialect's, in the arena */
 };
 
 /* A job with one reference, for its transport. client is copied. */
@@ -139,6 +139,6 @@ const kt__wire_token *kt__job_token(kt__job *job, const kt_event *event);
 /* Adds a token to its choice. */
 void kt__job_gather(kt__job *job, const kt_event *event);
 /* An object of figures, with the comma before: ,"timings":{...} */
-void kt__job_write_figures(kt__buf *out, const kt_req_report *report);
+void kt__job_write_figures(kt__buf *out, const kt_request_report *report);
 
 #endif

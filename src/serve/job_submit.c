@@ -46,8 +46,8 @@ static void on_ready(void *user) {
 }
 
 static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
-    kt_request r = job->wire->req;
-    kt_req *req;
+    kt_request_params r = job->wire->req;
+    kt_request *req;
     r.client = job->client;
     r.on_event = NULL;
     r.on_ready = on_ready;
@@ -58,7 +58,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     pthread_mutex_lock(&job->lock);
     *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
     job->n_submitted++;
-    if (job->cancelled || job->gone) kt_req_cancel(req);
+    if (job->cancelled || job->gone) kt_request_cancel(req);
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
 }
@@ -144,7 +144,7 @@ kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
 /* The configuration's limits on what a request may ask for. */
 static kt_status limit(kt__job *job, kt_error *err) {
     const kt__config *config = kt__server_config(job->server);
-    kt_request *r = &job->wire->req;
+    kt_request_params *r = &job->wire->req;
     int32_t most = (int32_t)config->max_new_tokens;
     if (r->n_choices > config->max_choices)
         return kt__fail_at(err, KT_E_ARG, "n", UINT64_MAX, "n: at most %lld here",
@@ -155,8 +155,8 @@ static kt_status limit(kt__job *job, kt_error *err) {
 
 kt_status kt__job_parse(kt__job *job, kt_error *err) {
     if (job->json) return KT_OK;
-    kt_status status =
-        kt__wire_parse(job->body.data ? job->body.data : "", job->body.len, &job->json, err);
+    kt_status status = kt__wire_parse(job->body.data ? job->body.data : "", job->body.len,
+                                      &job->json, err);
     kt__buf_free(&job->body);
     if (status == KT_OK && !json_is_object(job->json))
         return kt__fail(err, KT_E_ARG, "expected a JSON object");
@@ -164,7 +164,7 @@ kt_status kt__job_parse(kt__job *job, kt_error *err) {
 }
 
 kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
-    kt_request defaults = kt__config_request(kt__server_config(job->server));
+    kt_request_params defaults = kt__config_request(kt__server_config(job->server));
     kt_status status = kt__job_parse(job, err);
     if (status == KT_OK)
         status = kt__wire_read_value(form, job->json, NULL, &defaults, &job->wire, err);

@@ -145,7 +145,7 @@ void kt__metrics_observe(kt__metrics *m, const kt__served *model, kt__histogram_
     pthread_mutex_unlock(&m->lock);
 }
 
-void kt__metrics_finished(kt__metrics *m, const kt__served *model, const kt_req_report *r) {
+void kt__metrics_finished(kt__metrics *m, const kt__served *model, const kt_request_report *r) {
     kt__metrics_observe(m, model, KT__HIST_ALL, (double)r->total_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_QUEUE, (double)r->queue_us * 1e-6);
     if (r->first_token_us <= 0) return;

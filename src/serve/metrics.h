@@ -37,7 +37,7 @@ void kt__metrics_observe(kt__metrics *metrics, const kt__served *model, kt__hist
                          double value);
 /* All of a finished choice. */
 void kt__metrics_finished(kt__metrics *metrics, const kt__served *model,
-                          const kt_req_report *report);
+                          const kt_request_report *report);
 /* An answer of HTTP, or of the socket with code 0 or the error's HTTP status. route: a constant. */
 void kt__metrics_answer(kt__metrics *metrics, const char *route, int code);
 /* by: +1 and -1. interface: a constant, "http" or "socket". */

@@ -308,8 +308,8 @@ kt_status kt__server_start(kt__config *config, kt__server **out, kt_error *err) 
     kt__slog_init(&s->log, STDERR_FILENO, !strcmp(config->log_format, "json"),
                   kt__slog_level(config->log_level));
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    kt_status status =
-        s->wake < 0 ? kt__fail(err, KT_E_IO, "no eventfd: %s", strerror(errno)) : open_all(s, err);
+    kt_status status = s->wake < 0 ? kt__fail(err, KT_E_IO, "no eventfd: %s", strerror(errno))
+                                   : open_all(s, err);
     if (status != KT_OK) {
         kt__server_stop(s);
         return status;

@@ -114,8 +114,8 @@ static void read_some(kt__unix_client *c) {
         return;
     }
     for (size_t at = 0; at < (size_t)n; at += used) {
-        kt__frame frame =
-            kt__framer_next(&c->framer, data + at, (size_t)n - at, &used, &line, &len);
+        kt__frame frame = kt__framer_next(&c->framer, data + at, (size_t)n - at, &used, &line,
+                                          &len);
         take_frame(c, frame, line, len);
     }
     if (n == 0) {

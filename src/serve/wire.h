@@ -49,7 +49,7 @@ typedef struct kt__wire_request {
     /* For kt_engine_submit. The prompt is `messages`, `text` (no NUL within, control tokens written
      * in it count) or `ids` (not checked against a vocabulary), exactly one of the three. client,
      * cache_scope, on_event and user are the caller's to set. */
-    kt_request req;
+    kt_request_params req;
     /* OpenAI's completions may have several prompts, each with n_choices answers; req has the
      * first. Who answers one only has to refuse where n_prompts is not 1. */
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
@@ -60,19 +60,19 @@ typedef struct kt__wire_request {
     kt__arena arena;
 } kt__wire_request;
 
-/* json[len], not NUL-terminated. defaults: what holds for absent fields; NULL: kt_request_default.
+/* json[len], not NUL-terminated. defaults: what holds for absent fields; NULL: kt_request_params_default.
  * What it points to must outlive the request. Only the shape is checked here; the sampler checks
  * the ranges of its numbers again, the engine the token ids. */
 kt_status KT_CHECKED kt__wire_read(kt__wire_form form, const char *json, size_t len,
-                                   const kt_request *defaults, kt__wire_request **out,
+                                   const kt_request_params *defaults, kt__wire_request **out,
                                    kt_error *err);
 /* The same from a parsed object; prefix (or NULL) begins the paths in errors: "body". */
 kt_status KT_CHECKED kt__wire_read_value(kt__wire_form form, const struct json_t *body,
-                                         const char *prefix, const kt_request *defaults,
+                                         const char *prefix, const kt_request_params *defaults,
                                          kt__wire_request **out, kt_error *err);
 void kt__wire_request_free(kt__wire_request *request);
 /* Puts prompt `index` of request into `to`. */
-void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request *to);
+void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request_params *to);
 
 /* Parses json[len] with the caps above. KT_E_FORMAT with the byte offset where it is not JSON,
  * KT_E_LIMIT where it is too long or nests too deep. *out: for json_decref. */

@@ -165,8 +165,8 @@ static kt_status read_bias_object(const kt__wire_reader *r, const kt__wire_place
     json_object_foreach(v, key, value) {
         kt__wire_place item = {.up = at, .key = key};
         char *end = NULL;
-        long long id =
-            key[0] >= '0' && key[0] <= '9' && strlen(key) < 11 ? strtoll(key, &end, 10) : -1;
+        long long id = key[0] >= '0' && key[0] <= '9' && strlen(key) < 11 ? strtoll(key, &end, 10)
+                                                                          : -1;
         if (!end || *end || id > INT32_MAX) {
             return kt__wire_fail_at(r, KT_E_ARG, &item, "the name is not a token id");
         }
@@ -211,8 +211,8 @@ static kt_status read_logit_bias(const kt__wire_reader *r, const json_t *body) {
     size_t n = object ? json_object_size(v) : json_array_size(v);
     kt_logit_bias *items = kt__arena_calloc(r->arena, n + 1, sizeof *items);
     if (!items) return kt__wire_fail_nomem(r);
-    kt_status status =
-        object ? read_bias_object(r, &at, v, items) : read_bias_array(r, &at, v, items);
+    kt_status status = object ? read_bias_object(r, &at, v, items)
+                              : read_bias_array(r, &at, v, items);
     if (status != KT_OK || !n) return status;
     r->request->req.gen.sampling.logit_bias = items;
     r->request->req.gen.sampling.n_logit_bias = n;

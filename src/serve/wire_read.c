@@ -31,7 +31,8 @@ out:
 }
 
 kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char *prefix,
-                              const kt_request *defaults, kt__wire_request **out, kt_error *err) {
+                              const kt_request_params *defaults, kt__wire_request **out,
+                              kt_error *err) {
     *out = NULL;
     kt__error_clear(err);
     if (!json_is_object(body)) {
@@ -43,7 +44,7 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
     kt__arena_init(&request->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     request->form = form;
     request->n_prompts = 1;
-    request->req = defaults ? *defaults : kt_request_default();
+    request->req = defaults ? *defaults : kt_request_params_default();
     request->req.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
     const kt__wire_reader r = {request, &request->arena, prefix, err};
     kt_status status = read_body(&r, body);
@@ -102,7 +103,7 @@ kt_status kt__wire_parse(const char *json, size_t len, json_t **out, kt_error *e
 }
 
 kt_status kt__wire_read(kt__wire_form form, const char *json, size_t len,
-                        const kt_request *defaults, kt__wire_request **out, kt_error *err) {
+                        const kt_request_params *defaults, kt__wire_request **out, kt_error *err) {
     json_t *body;
     *out = NULL;
     kt_status status = kt__wire_parse(json, len, &body, err);

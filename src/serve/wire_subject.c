@@ -192,7 +192,7 @@ static kt_status read_prompts(const kt__wire_reader *r, const json_t *v) {
     return KT_OK;
 }
 
-void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request *to) {
+void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request_params *to) {
     if (!request->prompts) return;
     const kt__wire_prompt *p = &request->prompts[index];
     to->text = p->text;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/chat.h"
+#include "chat/chat_template.h"
 
 static json_t *failure(kt_status status, const kt_error *err) {
     return json_pack("{s:s, s:s}", "error", err->message, "code", kt_status_name(status));
@@ -25,8 +25,8 @@ static json_t *success(const kt__chat_out *out) {
 
 static json_t *answer(const json_t *line) {
     const json_t *source = json_object_get(line, "template");
-    char *input =
-        json_dumps(json_object_get(line, "input"), JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *input = json_dumps(json_object_get(line, "input"),
+                             JSON_COMPACT | JSON_REAL_PRECISION(17));
     kt__chat_params params = {
         .bos_token = json_string_value(json_object_get(line, "bos_token")),
         .eos_token = json_string_value(json_object_get(line, "eos_token")),
@@ -36,8 +36,8 @@ static json_t *answer(const json_t *line) {
     kt__chat_template *tmpl = NULL;
     kt__chat_out out = {0};
     kt_error err = {0};
-    kt_status status =
-        kt__chat_template_parse(json_string_value(source), json_string_length(source), &tmpl, &err);
+    kt_status status = kt__chat_template_parse(json_string_value(source),
+                                               json_string_length(source), &tmpl, &err);
     if (status == KT_OK)
         status = kt__chat_render_json(tmpl, input, strlen(input), &params, &out, &err);
     json_t *result = status == KT_OK ? success(&out) : failure(status, &err);

@@ -13,7 +13,7 @@ python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd "$root" && ${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -g -Isrc -Iinclude -o "$work/driver" tests/peer/templates.c \
-    src/text/jinja*.c src/text/json.c src/text/chat.c src/base/*.c -lutf8proc -ljansson -lm -lpthread)
+    src/jinja/jinja*.c src/jinja/json.c src/chat/chat_template.c src/base/*.c -lutf8proc -ljansson -lm -lpthread)
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONDONTWRITEBYTECODE
 "$python" "$root/tests/peer/templates.py" "$work/driver" "$data"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/text_jinja_cases.inc: templates with what python3-jinja2 makes of them.
+"""Writes tests/jinja_cases.inc: templates with what python3-jinja2 makes of them.
 
-Usage: templates_table.py > ../text_jinja_cases.inc   (rewrites the expected column; the list is here)
+Usage: templates_table.py > ../jinja_cases.inc   (rewrites the expected column; the list is here)
 """
 import os
 import sys

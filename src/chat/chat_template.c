@@ -1,0 +1,380 @@
+#include "chat/chat_template.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "jinja/jinja_eval.h"
+#include "jinja/json.h"
+
+struct kt__chat_template {
+    kt__jinja *jinja;
+};
+
+/* What is to be rendered: an array of messages, or JSON. */
+typedef struct request {
+    const kt_message *messages;
+    size_t n;
+    const char *json; /* NULL: messages */
+    size_t json_len;
+    const kt__chat_params *params;
+} request;
+
+/* What becomes of the system messages at the start of the conversation. */
+typedef enum system_mode {
+    SYSTEM_AS_IS,
+    SYSTEM_PROBE, /* their text replaced by a mark, to see whether the template uses it */
+    SYSTEM_MERGED /* put in front of the first user message */
+} system_mode;
+
+static const char probe_mark[] = "kentang:system-message-probe";
+
+/* ---- the template ---- */
+
+kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_template **out,
+                                  kt_error *err) {
+    kt__chat_template *tmpl = kt__calloc(1, sizeof *tmpl);
+    if (!tmpl) return kt__fail_nomem(err, "a chat template", sizeof *tmpl);
+    kt_status status = kt__jinja_parse(source, len, &tmpl->jinja, err);
+    if (status != KT_OK) {
+        kt__free(tmpl);
+        return status;
+    }
+    *out = tmpl;
+    return KT_OK;
+}
+
+void kt__chat_template_free(kt__chat_template *tmpl) {
+    if (!tmpl) return;
+    kt__jinja_free(tmpl->jinja);
+    kt__free(tmpl);
+}
+
+const char *kt__chat_template_builtin(const char *name) {
+    static const char chatml[] =
+        "{%- for message in messages %}"
+        "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+        "{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
+    return strcmp(name, "chatml") == 0 ? chatml : NULL;
+}
+
+int64_t kt__chat_now_local(void) {
+    time_t now = time(NULL);
+    struct tm local;
+    if (!localtime_r(&now, &local)) return (int64_t)now;
+    return (int64_t)now + local.tm_gmtoff;
+}
+
+/* ---- messages as template values ---- */
+
+static bool is_utf8(const char *s, size_t len) {
+    for (size_t i = 0, n; i < len; i += n) {
+        uint32_t cp;
+        n = (unsigned char)s[i] < 0x80 ? 1 : kt__utf8_decode(s + i, len - i, &cp);
+        if (n == 0) return false;
+    }
+    return true;
+}
+
+static kt_status text_value(kt__jx *x, const char *text, size_t len, bool from_template,
+                            kt__jv *out) {
+    const kt__jstr *s = kt__jstr_new(&x->arena, text, len, from_template);
+    if (!s) return kt__jx_nomem(x);
+    *out = kt__j_str(s);
+    return KT_OK;
+}
+
+static kt_status put_text(kt__jx *x, kt__jdict *dict, const char *key, const char *text) {
+    kt__jv k, v;
+    KT__JTRY(text_value(x, key, strlen(key), false, &k));
+    KT__JTRY(text_value(x, text, strlen(text), false, &v));
+    return kt__jx_put(x, dict, k, v);
+}
+
+static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) {
+    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
+    for (size_t i = 0; i < req->n; i++) {
+        const kt_message *m = &req->messages[i];
+        if (!m->role || !m->content)
+            return kt__fail(x->err, KT_E_ARG, "message %zu has no role or no content", i);
+        if (!is_utf8(m->role, strlen(m->role)) || !is_utf8(m->content, strlen(m->content)))
+            return kt__fail(x->err, KT_E_ARG, "message %zu is not UTF-8", i);
+        kt__jdict *dict = kt__jdict_new(&x->arena);
+        if (!dict) return kt__jx_nomem(x);
+        KT__JTRY(put_text(x, dict, "role", m->role));
+        KT__JTRY(put_text(x, dict, "content", m->content));
+        KT__JTRY(kt__jx_push(x, *out, kt__j_dict(dict)));
+    }
+    return KT_OK;
+}
+
+/* Sets the members of a JSON object as variables; an array is the messages. */
+static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
+    kt__jv root;
+    KT__JTRY(kt__json_parse(&x->arena, req->json, req->json_len, &root, x->err));
+    const kt__jv *messages = &root;
+    if (root.type == KT__J_DICT) {
+        messages = kt__jdict_find(root.u.d, "messages");
+        for (size_t i = 0; i < root.u.d->n; i++) {
+            const kt__jstr *name = root.u.d->items[i].key.u.s;
+            kt__jx_set(x, name->data, name->len, root.u.d->items[i].val);
+        }
+    }
+    if (!messages || messages->type != KT__J_LIST)
+        return kt__fail_at(x->err, KT_E_ARG, "messages", UINT64_MAX,
+                           "expected an array of messages, or an object with one as \"messages\"");
+    for (size_t i = 0; i < messages->u.l->n; i++) {
+        if (messages->u.l->items[i].type != KT__J_DICT)
+            return kt__fail_at(x->err, KT_E_ARG, "messages", UINT64_MAX,
+                               "message %zu is not an object", i);
+    }
+    *out = messages->u.l;
+    return KT_OK;
+}
+
+/* A role that is one of the usual names may be part of a control token ("<|" + role + "|>"): it is
+ * what a template's author expects there, and no text of a user's. */
+static kt_status trust_roles(kt__jx *x, kt__jlist *messages) {
+    static const char *const known[] = {"system",   "user",      "assistant", "tool",
+                                        "function", "developer", "ipython",   "model"};
+    for (size_t i = 0; i < messages->n; i++) {
+        kt__jdict *m = messages->items[i].u.d;
+        const kt__jv *role = kt__jdict_find(m, "role");
+        for (size_t k = 0; role && k < sizeof known / sizeof *known; k++) {
+            kt__jv key, trusted;
+            if (role->type != KT__J_STR || !kt__jstr_is(role->u.s, known[k])) continue;
+            KT__JTRY(text_value(x, "role", 4, false, &key));
+            KT__JTRY(text_value(x, known[k], strlen(known[k]), true, &trusted));
+            KT__JTRY(kt__jx_put(x, m, key, trusted));
+            break;
+        }
+    }
+    return KT_OK;
+}
+
+/* ---- system messages ---- */
+
+static bool has_role(const kt__jv *message, const char *role) {
+    const kt__jv *v = kt__jdict_find(message->u.d, "role");
+    return v && v->type == KT__J_STR && kt__jstr_is(v->u.s, role);
+}
+
+static size_t count_system(const kt__jlist *messages) {
+    size_t n = 0;
+    while (n < messages->n && has_role(&messages->items[n], "system")) n++;
+    return n;
+}
+
+/* Text of a content: a string, or the text parts of a list. */
+static void add_content(kt__jsb *text, const kt__jv *content) {
+    if (!content) return;
+    if (content->type == KT__J_STR) kt__jsb_add_str(text, content->u.s);
+    if (content->type != KT__J_LIST) return;
+    for (size_t i = 0; i < content->u.l->n; i++) {
+        const kt__jv *part = &content->u.l->items[i], *s;
+        if (part->type != KT__J_DICT) continue;
+        s = kt__jdict_find(part->u.d, "text");
+        if (s && s->type == KT__J_STR) kt__jsb_add_str(text, s->u.s);
+    }
+}
+
+/* The texts of the first n messages, a newline between. */
+static kt_status system_text(kt__jx *x, const kt__jlist *messages, size_t n, kt__jv *out) {
+    kt__jsb text;
+    kt__jx_sink(x, &text);
+    for (size_t i = 0; i < n; i++) {
+        if (i) kt__jsb_add(&text, "\n", 1, false);
+        add_content(&text, kt__jdict_find(messages->items[i].u.d, "content"));
+    }
+    return kt__jx_sink_done(x, &text, out);
+}
+
+static kt_status set_content(kt__jx *x, kt__jv message, kt__jv content) {
+    kt__jv key;
+    KT__JTRY(text_value(x, "content", 7, false, &key));
+    return kt__jx_put(x, message.u.d, key, content);
+}
+
+/* [{"type": "text", "text": ...}] + parts */
+static kt_status prepend_part(kt__jx *x, kt__jv message, kt__jv text, const kt__jlist *parts) {
+    kt__jv key;
+    kt__jlist *all;
+    kt__jdict *part = kt__jdict_new(&x->arena);
+    if (!part) return kt__jx_nomem(x);
+    KT__JTRY(put_text(x, part, "type", "text"));
+    KT__JTRY(text_value(x, "text", 4, false, &key));
+    KT__JTRY(kt__jx_put(x, part, key, text));
+    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, &all));
+    KT__JTRY(kt__jx_push(x, all, kt__j_dict(part)));
+    for (size_t i = 0; i < parts->n; i++) KT__JTRY(kt__jx_push(x, all, parts->items[i]));
+    return set_content(x, message, kt__j_list(all));
+}
+
+/* Takes the n system messages away and puts their text before the first user message's. *done is
+ * false where there is none. */
+static kt_status merge_system(kt__jx *x, kt__jlist *messages, size_t n, bool *done) {
+    kt__jv text, content;
+    kt__jsb merged;
+    size_t user = n;
+    while (user < messages->n && !has_role(&messages->items[user], "user")) user++;
+    *done = user < messages->n;
+    if (!*done) return KT_OK;
+    const kt__jv *old = kt__jdict_find(messages->items[user].u.d, "content");
+    KT__JTRY(system_text(x, messages, n, &text));
+    kt__jx_sink(x, &merged);
+    kt__jsb_add_str(&merged, text.u.s);
+    kt__jsb_add(&merged, "\n", 1, false);
+    bool parts = old && old->type == KT__J_LIST;
+    if (!parts) add_content(&merged, old);
+    KT__JTRY(kt__jx_sink_done(x, &merged, &content));
+    KT__JTRY(parts ? prepend_part(x, messages->items[user], content, old->u.l)
+                   : set_content(x, messages->items[user], content));
+    memmove(messages->items, messages->items + n, (messages->n - n) * sizeof *messages->items);
+    messages->n -= n;
+    return KT_OK;
+}
+
+static kt_status mark_system(kt__jx *x, kt__jlist *messages, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        kt__jv mark;
+        KT__JTRY(text_value(x, probe_mark, sizeof probe_mark - 1, false, &mark));
+        KT__JTRY(set_content(x, messages->items[i], mark));
+    }
+    return KT_OK;
+}
+
+/* ---- one rendering ---- */
+
+typedef struct attempt {
+    kt__jx x;
+    size_t n_system;
+    kt__jv system; /* the system messages' text */
+    bool merged;   /* SYSTEM_MERGED found a user message */
+    const kt__jstr *text;
+} attempt;
+
+static kt_status set_token(kt__jx *x, const char *name, const char *token) {
+    kt__jv v;
+    if (!token) return KT_OK;
+    if (!is_utf8(token, strlen(token))) return kt__fail(x->err, KT_E_ARG, "%s is not UTF-8", name);
+    KT__JTRY(text_value(x, token, strlen(token), true, &v));
+    kt__jx_set(x, name, strlen(name), v);
+    return KT_OK;
+}
+
+static kt_status set_variables(attempt *a, const request *req, system_mode mode) {
+    kt__jx *x = &a->x;
+    kt__jlist *messages;
+    kt__jx_set(x, "tools", 5, kt__j_none());
+    kt__jx_set(x, "documents", 9, kt__j_none());
+    kt__jx_set(x, "add_generation_prompt", 21, kt__j_bool(req->params->add_generation_prompt));
+    KT__JTRY(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
+    KT__JTRY(trust_roles(x, messages));
+    a->n_system = count_system(messages);
+    KT__JTRY(system_text(x, messages, a->n_system, &a->system));
+    if (mode == SYSTEM_MERGED) KT__JTRY(merge_system(x, messages, a->n_system, &a->merged));
+    if (mode == SYSTEM_PROBE) KT__JTRY(mark_system(x, messages, a->n_system));
+    kt__jx_set(x, "messages", 8, kt__j_list(messages));
+    KT__JTRY(set_token(x, "bos_token", req->params->bos_token));
+    return set_token(x, "eos_token", req->params->eos_token);
+}
+
+/* a->x is to be freed in any case. */
+static kt_status render_once(attempt *a, const kt__chat_template *tmpl, const request *req,
+                             system_mode mode, kt_error *err) {
+    *a = (attempt){0};
+    KT__JTRY(kt__jx_init(&a->x, tmpl->jinja, req->params->now_local_s, err));
+    KT__JTRY(set_variables(a, req, mode));
+    if (mode == SYSTEM_MERGED && !a->merged) return KT_E_TEMPLATE;
+    return kt__jx_render(&a->x, &a->text);
+}
+
+/* Whether the trimmed text of the system messages is in the output, or there is none. */
+static bool system_shows(const attempt *a) {
+    const kt__jstr *s = a->system.u.s;
+    size_t from = 0, to = s->len;
+    while (from < to && strchr(" \t\r\n", s->data[from])) from++;
+    while (from < to && strchr(" \t\r\n", s->data[to - 1])) to--;
+    return from == to || kt__jstr_find(a->text, s->data + from, to - from, 0) != SIZE_MAX;
+}
+
+/* The text was not found as it is. The template may have changed it (taken a switch out of it):
+ * what counts is whether a plain word in its place comes through. */
+static bool template_drops_system(const kt__chat_template *tmpl, const request *req) {
+    attempt probe;
+    kt_error ignored;
+    kt_status status = render_once(&probe, tmpl, req, SYSTEM_PROBE, &ignored);
+    bool drops = status == KT_OK &&
+                 kt__jstr_find(probe.text, probe_mark, sizeof probe_mark - 1, 0) == SIZE_MAX;
+    kt__jx_free(&probe.x);
+    return drops;
+}
+
+static kt_status copy_out(const kt__jstr *text, kt__chat_out *out, kt_error *err) {
+    size_t n = text->n_runs ? text->n_runs : text->len != 0;
+    *out = (kt__chat_out){.text = kt__strndup(text->data, text->len),
+                          .segs = kt__calloc(n ? n : 1, sizeof *out->segs)};
+    if (!out->text || !out->segs) {
+        kt__chat_out_free(out);
+        return kt__fail_nomem(err, "a rendered prompt", text->len);
+    }
+    out->len = text->len;
+    out->n_segs = n;
+    for (size_t i = 0, at = 0; i < n; i++) {
+        size_t end = text->n_runs ? text->runs[i].end : text->len;
+        bool from_template = text->n_runs ? text->runs[i].from_template : text->from_template;
+        out->segs[i] = (kt__chat_seg){at, end - at, from_template};
+        at = end;
+    }
+    return KT_OK;
+}
+
+static kt_status render(const kt__chat_template *tmpl, const request *req, kt__chat_out *out,
+                        kt_error *err) {
+    attempt plain, merged = {0};
+    kt_error merge_err = {0};
+    kt_status status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
+    bool refused = status == KT_E_TEMPLATE && plain.x.raised && plain.n_system > 0;
+    bool dropped = status == KT_OK && !req->params->no_system_merge && !system_shows(&plain) &&
+                   template_drops_system(tmpl, req);
+    if ((refused && !req->params->no_system_merge) || dropped) {
+        kt_status second = render_once(&merged, tmpl, req, SYSTEM_MERGED, &merge_err);
+        if (second == KT_OK) {
+            status = copy_out(merged.text, out, err);
+            if (status == KT_OK) out->system_merged = true;
+            goto out;
+        }
+        if (second == KT_E_NOMEM) { /* not the template's word on the merged conversation */
+            status = second;
+            if (err) *err = merge_err;
+            goto out;
+        }
+    }
+    if (status == KT_OK) status = copy_out(plain.text, out, err);
+out:
+    kt__jx_free(&plain.x);
+    kt__jx_free(&merged.x);
+    return status;
+}
+
+kt_status kt__chat_render(const kt__chat_template *tmpl, const kt_message *messages, size_t n,
+                          const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
+    const request req = {.messages = messages, .n = n, .params = params};
+    return render(tmpl, &req, out, err);
+}
+
+kt_status kt__chat_render_json(const kt__chat_template *tmpl, const char *json, size_t json_len,
+                               const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
+    const request req = {.json = json, .json_len = json_len, .params = params};
+    return render(tmpl, &req, out, err);
+}
+
+void kt__chat_out_free(kt__chat_out *out) {
+    kt__free(out->text);
+    kt__free(out->segs);
+    *out = (kt__chat_out){0};
+}

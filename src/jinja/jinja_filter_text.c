@@ -1,0 +1,254 @@
+/* Filters over text. */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "jinja/jinja_filter.h"
+#include "jinja/jinja_str.h"
+#include "jinja/jinja_unicode.h"
+#include "jinja/json.h"
+
+static kt_status map_case(kt__jx *x, kt__jv v, const kt__jargs *args, const char *what,
+                          kt__jcase mode, kt__jv *out) {
+    const kt__jstr *s;
+    KT__JTRY(kt__jx_no_args(x, what, args));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    return kt__js_case(x, s, mode, out);
+}
+
+kt_status kt__jf_upper(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return map_case(x, v, args, "upper", KT__JCASE_UPPER, out);
+}
+
+kt_status kt__jf_lower(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return map_case(x, v, args, "lower", KT__JCASE_LOWER, out);
+}
+
+kt_status kt__jf_title(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return map_case(x, v, args, "title", KT__JCASE_FILTER_TITLE, out);
+}
+
+kt_status kt__jf_capitalize(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return map_case(x, v, args, "capitalize", KT__JCASE_CAPITAL, out);
+}
+
+kt_status kt__jf_string(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    const kt__jstr *s;
+    KT__JTRY(kt__jx_no_args(x, "string", args));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    *out = kt__j_str(s);
+    return KT_OK;
+}
+
+kt_status kt__jf_safe(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    const kt__jstr *s;
+    KT__JTRY(kt__jx_no_args(x, "safe", args));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    KT__JTRY(kt__jx_sub(x, s, 0, s->len, out));
+    ((kt__jstr *)out->u.s)->markup = true; /* made here, seen by nobody yet */
+    return KT_OK;
+}
+
+kt_status kt__jf_escape(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    const kt__jstr *s;
+    KT__JTRY(kt__jx_no_args(x, "escape", args));
+    KT__JTRY(kt__jx_escape(x, v, &s));
+    *out = kt__j_str(s);
+    return KT_OK;
+}
+
+kt_status kt__jf_trim(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"chars"};
+    const kt__jstr *s, *chars = NULL;
+    kt__jv slot;
+    KT__JTRY(kt__jx_bind(x, "trim", args, names, 1, 0, &slot));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    if (slot.type != KT__J_MISSING && slot.type != KT__J_NONE)
+        KT__JTRY(kt__jx_text(x, "trim", slot, &chars));
+    return kt__js_strip(x, s, chars, true, true, out);
+}
+
+kt_status kt__jf_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"old", "new", "count"};
+    const kt__jstr *s, *old, *with;
+    kt__jv slots[3];
+    int64_t count;
+    KT__JTRY(kt__jx_bind(x, "replace", args, names, 3, 2, slots));
+    if (slots[2].type == KT__J_NONE) slots[2].type = KT__J_MISSING;
+    KT__JTRY(kt__jx_int(x, "replace", slots[2], -1, &count));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    KT__JTRY(kt__jx_str(x, slots[0], &old));
+    KT__JTRY(kt__jx_str(x, slots[1], &with));
+    return kt__js_replace(x, s, old, with, count, out);
+}
+
+kt_status kt__jf_center(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"width"};
+    const kt__jstr *s;
+    kt__jv slot;
+    int64_t width;
+    KT__JTRY(kt__jx_bind(x, "center", args, names, 1, 0, &slot));
+    KT__JTRY(kt__jx_int(x, "center", slot, 80, &width));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    return kt__js_pad(x, s, width, NULL, '^', out);
+}
+
+kt_status kt__jf_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    const kt__jstr *s;
+    kt__jv values;
+    KT__JTRY(kt__jx_str(x, v, &s));
+    if (args->n_pos && args->n_kw)
+        return kt__jx_fail(x, "format: positional and named arguments at the same time");
+    if (args->n_kw) {
+        kt__jdict *dict = kt__jdict_new(&x->arena);
+        if (!dict) return kt__jx_nomem(x);
+        for (size_t i = 0; i < args->n_kw; i++)
+            KT__JTRY(kt__jx_put(x, dict, kt__j_str(args->kw[i].name), args->kw[i].val));
+        values = kt__j_dict(dict);
+    } else {
+        kt__jlist *list;
+        KT__JTRY(kt__jx_list(x, KT__JL_TUPLE, args->pos, args->n_pos, &list));
+        values = kt__j_list(list);
+    }
+    return kt__jx_percent(x, s, values, out);
+}
+
+/* ---- indent, truncate, wordcount ---- */
+
+static kt_status indentation(kt__jx *x, kt__jv width, const kt__jstr **out) {
+    static const kt__jstr space = {.data = " ", .len = 1, .n_cp = 1, .from_template = true};
+    kt__jv made;
+    int64_t n;
+    if (width.type == KT__J_STR) {
+        *out = width.u.s;
+        return KT_OK;
+    }
+    KT__JTRY(kt__jx_int(x, "indent", width, 4, &n));
+    KT__JTRY(kt__jx_binary(x, KT__JOP_MUL, kt__j_str(&space), kt__j_int(n), &made));
+    *out = made.u.s;
+    return KT_OK;
+}
+
+kt_status kt__jf_indent(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"width", "first", "blank"};
+    const kt__jstr *s, *by;
+    kt__jv slots[3];
+    kt__jlist *lines;
+    kt__jsb text;
+    KT__JTRY(kt__jx_bind(x, "indent", args, names, 3, 0, slots));
+    KT__JTRY(kt__jx_text(x, "indent", v, &s));
+    KT__JTRY(indentation(x, slots[0], &by));
+    KT__JTRY(kt__js_lines(x, s, false, &lines));
+    bool first = kt__j_truth(slots[1]), blank = kt__j_truth(slots[2]);
+    kt__jx_sink(x, &text);
+    if (first) kt__jsb_add_str(&text, by);
+    for (size_t i = 0; i < lines->n; i++) {
+        const kt__jstr *line = lines->items[i].u.s;
+        if (i) kt__jsb_add(&text, "\n", 1, true);
+        if (i && (line->len || blank)) kt__jsb_add_str(&text, by);
+        kt__jsb_add_str(&text, line);
+    }
+    /* Jinja splits s + "\n", so a line end at the very end leaves one empty line */
+    size_t last = s->len;
+    while (last > 0 && ((unsigned char)s->data[last - 1] & 0xC0) == 0x80) last--;
+    if (last > 0) last--;
+    if (s->len && kt__jstr_line_end(s->data + last, s->len - last) && s->data[s->len - 1] != '\r') {
+        kt__jsb_add(&text, "\n", 1, true);
+        if (blank) kt__jsb_add_str(&text, by);
+    }
+    return kt__jx_sink_done(x, &text, out);
+}
+
+kt_status kt__jf_truncate(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"length", "killwords", "end", "leeway"};
+    static const kt__jstr dots = {.data = "...", .len = 3, .n_cp = 3, .from_template = true};
+    const kt__jstr *s, *end = &dots;
+    kt__jv slots[4], cut;
+    int64_t n, length, leeway;
+    kt__jsb text;
+    KT__JTRY(kt__jx_bind(x, "truncate", args, names, 4, 0, slots));
+    KT__JTRY(kt__jx_length(x, v, &n));
+    KT__JTRY(kt__jx_int(x, "truncate", slots[0], 255, &length));
+    if (slots[2].type != KT__J_MISSING) KT__JTRY(kt__jx_text(x, "truncate", slots[2], &end));
+    if (slots[3].type == KT__J_NONE) slots[3].type = KT__J_MISSING;
+    KT__JTRY(kt__jx_int(x, "truncate", slots[3], 5, &leeway));
+    if (length < (int64_t)end->n_cp || leeway < 0)
+        return kt__jx_fail(x, "truncate: the length is too small");
+    *out = v;
+    if (n - leeway <= length) return KT_OK; /* whatever it is */
+    KT__JTRY(kt__jx_text(x, "truncate", v, &s));
+    size_t keep = kt__jstr_offset(s, (size_t)length - end->n_cp);
+    if (!kt__j_truth(slots[1])) {
+        size_t space = kt__jstr_rfind(s, " ", 1, keep);
+        if (space != SIZE_MAX) keep = space;
+    }
+    KT__JTRY(kt__jx_sub(x, s, 0, keep, &cut));
+    kt__jx_sink(x, &text);
+    kt__jsb_add_str(&text, cut.u.s);
+    kt__jsb_add_str(&text, end);
+    return kt__jx_sink_done(x, &text, out);
+}
+
+kt_status kt__jf_wordcount(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    const kt__jstr *s;
+    int64_t words = 0;
+    bool inside = false;
+    KT__JTRY(kt__jx_no_args(x, "wordcount", args));
+    KT__JTRY(kt__jx_str(x, v, &s));
+    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
+    for (size_t at = 0, n; at < s->len; at += n) {
+        uint32_t cp = 0;
+        n = kt__utf8_decode(s->data + at, s->len - at, &cp);
+        if (n == 0) break; /* strings are valid */
+        bool word = cp == '_' || kt__j_is_alpha(cp) || kt__j_is_digit(cp);
+        words += word && !inside;
+        inside = word;
+    }
+    *out = kt__j_int(words);
+    return KT_OK;
+}
+
+/* ---- JSON ---- */
+
+/* indent: none, a number of spaces, or the text of one level */
+static kt_status dump_indent(kt__jx *x, kt__jv v, const kt__jstr **out) {
+    *out = NULL;
+    if (v.type == KT__J_MISSING || v.type == KT__J_NONE) return KT_OK;
+    return indentation(x, v, out);
+}
+
+static kt_status dump_separators(kt__jx *x, kt__jv v, kt__jdump *opt) {
+    const kt__jv *items;
+    size_t n;
+    if (v.type == KT__J_MISSING || v.type == KT__J_NONE) return KT_OK;
+    KT__JTRY(kt__jx_items(x, v, &items, &n));
+    if (n != 2) return kt__jx_fail(x, "tojson: separators are two strings");
+    KT__JTRY(kt__jx_text(x, "tojson", items[0], &opt->item_sep));
+    return kt__jx_text(x, "tojson", items[1], &opt->key_sep);
+}
+
+/* As transformers defines it: json.dumps, not escaped for HTML. */
+kt_status kt__jf_tojson(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"ensure_ascii", "indent", "separators", "sort_keys"};
+    kt__jv slots[4];
+    kt__jdump opt = {0};
+    const kt__jstr *s;
+    KT__JTRY(kt__jx_bind(x, "tojson", args, names, 4, 0, slots));
+    opt.ascii = kt__j_truth(slots[0]);
+    opt.sort_keys = kt__j_truth(slots[3]);
+    KT__JTRY(dump_indent(x, slots[1], &opt.indent));
+    KT__JTRY(dump_separators(x, slots[2], &opt));
+    KT__JTRY(kt__jx_dump(x, v, &opt, &s));
+    *out = kt__j_str(s);
+    return KT_OK;
+}
+
+kt_status kt__jf_from_json(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    const kt__jstr *s;
+    kt_error inner;
+    KT__JTRY(kt__jx_no_args(x, "from_json", args));
+    KT__JTRY(kt__jx_text(x, "from_json", v, &s));
+    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
+    kt_status status = kt__json_parse(&x->arena, s->data, s->len, out, &inner);
+    if (status == KT_E_NOMEM) return kt__jx_nomem(x);
+    return status == KT_OK ? KT_OK : kt__jx_fail(x, "from_json: %s", inner.message);
+}

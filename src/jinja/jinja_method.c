@@ -1,0 +1,450 @@
+/* Methods of strings, as Python names them. */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "jinja/jinja_eval.h"
+#include "jinja/jinja_names.h"
+#include "jinja/jinja_str.h"
+#include "jinja/jinja_unicode.h"
+
+typedef struct method_row {
+    const char *name;
+    kt__jfn *fn;
+} method_row;
+
+/* ---- strings: case and padding ---- */
+
+#define CASE_METHOD(name, mode)                                                            \
+    static kt_status str_##name(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) { \
+        KT__JTRY(kt__jx_no_args(x, #name, args));                                          \
+        return kt__js_case(x, v.u.s, mode, out);                                           \
+    }
+CASE_METHOD(upper, KT__JCASE_UPPER)
+CASE_METHOD(lower, KT__JCASE_LOWER)
+CASE_METHOD(swapcase, KT__JCASE_SWAP)
+CASE_METHOD(capitalize, KT__JCASE_CAPITAL)
+CASE_METHOD(title, KT__JCASE_TITLE)
+
+static kt_status pad(kt__jx *x, kt__jv v, const kt__jargs *args, char side, kt__jv *out) {
+    static const char *const names[] = {"width", "fillchar"};
+    const kt__jstr *fill = NULL;
+    kt__jv slots[2];
+    int64_t width;
+    if (args->n_kw) return kt__jx_fail(x, "this method takes no named arguments");
+    KT__JTRY(kt__jx_bind(x, "padding", args, names, 2, 1, slots));
+    KT__JTRY(kt__jx_int(x, "padding", slots[0], 0, &width));
+    if (slots[1].type != KT__J_MISSING) KT__JTRY(kt__jx_text(x, "padding", slots[1], &fill));
+    return kt__js_pad(x, v.u.s, width, fill, side, out);
+}
+
+static kt_status str_center(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return pad(x, v, args, '^', out);
+}
+
+static kt_status str_ljust(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return pad(x, v, args, '<', out);
+}
+
+static kt_status str_rjust(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return pad(x, v, args, '>', out);
+}
+
+static kt_status str_zfill(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const kt__jstr zero = {.data = "0", .len = 1, .n_cp = 1, .from_template = true};
+    static const char *const names[] = {"width"};
+    const kt__jstr *s = v.u.s;
+    kt__jv slot, digits;
+    int64_t width;
+    kt__jsb text;
+    KT__JTRY(kt__jx_bind(x, "zfill", args, names, 1, 1, &slot));
+    KT__JTRY(kt__jx_int(x, "zfill", slot, 0, &width));
+    size_t sign = s->len && (s->data[0] == '-' || s->data[0] == '+');
+    KT__JTRY(kt__jx_sub(x, s, sign, s->len, &digits));
+    KT__JTRY(kt__js_pad(x, digits.u.s, width - (int64_t)sign, &zero, '>', &digits));
+    kt__jx_sink(x, &text);
+    kt__jsb_add_sub(&text, s, 0, sign);
+    kt__jsb_add_str(&text, digits.u.s);
+    return kt__jx_sink_done(x, &text, out);
+}
+
+/* ---- strings: strip, replace, split, join ---- */
+
+static kt_status strip(kt__jx *x, kt__jv v, const kt__jargs *args, bool left, bool right,
+                       kt__jv *out) {
+    static const char *const names[] = {"chars"};
+    const kt__jstr *chars = NULL;
+    kt__jv slot;
+    if (args->n_kw) return kt__jx_fail(x, "strip takes no named arguments");
+    KT__JTRY(kt__jx_bind(x, "strip", args, names, 1, 0, &slot));
+    if (slot.type != KT__J_MISSING && slot.type != KT__J_NONE)
+        KT__JTRY(kt__jx_text(x, "strip", slot, &chars));
+    return kt__js_strip(x, v.u.s, chars, left, right, out);
+}
+
+static kt_status str_strip(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return strip(x, v, args, true, true, out);
+}
+
+static kt_status str_lstrip(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return strip(x, v, args, true, false, out);
+}
+
+static kt_status str_rstrip(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return strip(x, v, args, false, true, out);
+}
+
+static kt_status str_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"old", "new", "count"};
+    const kt__jstr *old, *with;
+    kt__jv slots[3];
+    int64_t count;
+    if (args->n_kw) return kt__jx_fail(x, "replace takes no named arguments");
+    KT__JTRY(kt__jx_bind(x, "replace", args, names, 3, 2, slots));
+    KT__JTRY(kt__jx_text(x, "replace", slots[0], &old));
+    KT__JTRY(kt__jx_text(x, "replace", slots[1], &with));
+    KT__JTRY(kt__jx_int(x, "replace", slots[2], -1, &count));
+    return kt__js_replace(x, v.u.s, old, with, count, out);
+}
+
+static kt_status split(kt__jx *x, kt__jv v, const kt__jargs *args, bool from_right, kt__jv *out) {
+    static const char *const names[] = {"sep", "maxsplit"};
+    const kt__jstr *sep = NULL;
+    kt__jv slots[2];
+    kt__jlist *list;
+    int64_t max;
+    KT__JTRY(kt__jx_bind(x, "split", args, names, 2, 0, slots));
+    if (slots[0].type != KT__J_MISSING && slots[0].type != KT__J_NONE)
+        KT__JTRY(kt__jx_text(x, "split", slots[0], &sep));
+    KT__JTRY(kt__jx_int(x, "split", slots[1], -1, &max));
+    KT__JTRY(kt__js_split(x, v.u.s, sep, max < 0 ? -1 : max, from_right, &list));
+    *out = kt__j_list(list);
+    return KT_OK;
+}
+
+static kt_status str_split(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return split(x, v, args, false, out);
+}
+
+static kt_status str_rsplit(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return split(x, v, args, true, out);
+}
+
+static kt_status str_splitlines(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"keepends"};
+    kt__jv slot;
+    kt__jlist *list;
+    KT__JTRY(kt__jx_bind(x, "splitlines", args, names, 1, 0, &slot));
+    KT__JTRY(kt__js_lines(x, v.u.s, kt__j_truth(slot), &list));
+    *out = kt__j_list(list);
+    return KT_OK;
+}
+
+static kt_status str_join(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    static const char *const names[] = {"iterable"};
+    const kt__jv *items;
+    size_t n;
+    kt__jv slot;
+    kt__jsb text;
+    KT__JTRY(kt__jx_bind(x, "join", args, names, 1, 1, &slot));
+    KT__JTRY(kt__jx_items(x, slot, &items, &n));
+    kt__jx_sink(x, &text);
+    for (size_t i = 0; i < n; i++) {
+        const kt__jstr *part;
+        KT__JTRY(kt__jx_text(x, "join", items[i], &part));
+        KT__JTRY(kt__jx_step(x, 1));
+        if (i) kt__jsb_add_str(&text, v.u.s);
+        kt__jsb_add_str(&text, part);
+    }
+    return kt__jx_sink_done(x, &text, out);
+}
+
+static kt_status partition(kt__jx *x, kt__jv v, const kt__jargs *args, bool from_right,
+                           kt__jv *out) {
+    static const char *const names[] = {"sep"};
+    const kt__jstr *s = v.u.s, *sep;
+    kt__jv slot, parts[3];
+    kt__jlist *tuple;
+    KT__JTRY(kt__jx_bind(x, "partition", args, names, 1, 1, &slot));
+    KT__JTRY(kt__jx_text(x, "partition", slot, &sep));
+    if (sep->len == 0) return kt__jx_fail(x, "partition: the separator is empty");
+    KT__JTRY(kt__jx_step(x, s->len / 16 + 1));
+    size_t at = from_right ? kt__jstr_rfind(s, sep->data, sep->len, s->len)
+                           : kt__jstr_find(s, sep->data, sep->len, 0);
+    bool found = at != SIZE_MAX;
+    size_t from = found ? at : from_right ? 0 : s->len, to = found ? at + sep->len : from;
+    KT__JTRY(kt__jx_sub(x, s, 0, from, &parts[0]));
+    KT__JTRY(kt__jx_sub(x, s, from, to, &parts[1]));
+    KT__JTRY(kt__jx_sub(x, s, to, s->len, &parts[2]));
+    KT__JTRY(kt__jx_list(x, KT__JL_TUPLE, parts, 3, &tuple));
+    *out = kt__j_list(tuple);
+    return KT_OK;
+}
+
+static kt_status str_partition(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return partition(x, v, args, false, out);
+}
+
+static kt_status str_rpartition(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return partition(x, v, args, true, out);
+}
+
+static kt_status str_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return kt__jx_format(x, v.u.s, args, out);
+}
+
+/* ---- strings: searching ---- */
+
+/* Python's optional start and end, in characters, as byte offsets. */
+static kt_status range_args(kt__jx *x, const kt__jstr *s, kt__jv start, kt__jv end, size_t *from,
+                            size_t *to, bool *empty) {
+    int64_t n = (int64_t)s->n_cp, a, b;
+    if (start.type == KT__J_NONE) start.type = KT__J_MISSING;
+    if (end.type == KT__J_NONE) end.type = KT__J_MISSING;
+    KT__JTRY(kt__jx_int(x, "start", start, 0, &a));
+    KT__JTRY(kt__jx_int(x, "end", end, n, &b));
+    if (a < 0) a = a < -n ? 0 : a + n;
+    if (b < 0) b = b < -n ? 0 : b + n;
+    if (b > n) b = n;
+    *empty = a > b; /* not even the empty string is found there */
+    *from = kt__jstr_offset(s, (size_t)(a > n ? n : a));
+    *to = kt__jstr_offset(s, (size_t)b);
+    return KT_OK;
+}
+
+typedef struct search {
+    const kt__jstr *needle;
+    kt__jv needles; /* as given: a string, or a tuple of strings */
+    size_t from, to;
+    bool empty;
+} search;
+
+static kt_status search_args(kt__jx *x, const char *what, kt__jv v, const kt__jargs *args,
+                             bool tuples, search *out) {
+    static const char *const names[] = {"sub", "start", "end"};
+    kt__jv slots[3];
+    if (args->n_kw) return kt__jx_fail(x, "%s takes no named arguments", what);
+    KT__JTRY(kt__jx_bind(x, what, args, names, 3, 1, slots));
+    bool tuple = slots[0].type == KT__J_LIST && slots[0].u.l->kind == KT__JL_TUPLE;
+    out->needles = slots[0];
+    out->needle = NULL;
+    if (!tuples || !tuple) KT__JTRY(kt__jx_text(x, what, slots[0], &out->needle));
+    KT__JTRY(kt__jx_step(x, v.u.s->len / 32 + 1));
+    return range_args(x, v.u.s, slots[1], slots[2], &out->from, &out->to, &out->empty);
+}
+
+static bool affix_fits(const kt__jstr *s, const search *a, const kt__jstr *affix, bool at_end) {
+    if (a->empty || affix->len > a->to - a->from) return false;
+    size_t at = at_end ? a->to - affix->len : a->from;
+    return affix->len == 0 || memcmp(s->data + at, affix->data, affix->len) == 0;
+}
+
+static kt_status affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool at_end, kt__jv *out) {
+    search a;
+    KT__JTRY(search_args(x, at_end ? "endswith" : "startswith", v, args, true, &a));
+    bool fits = a.needle && affix_fits(v.u.s, &a, a.needle, at_end);
+    for (size_t i = 0; !a.needle && i < a.needles.u.l->n && !fits; i++) {
+        const kt__jstr *one;
+        KT__JTRY(kt__jx_text(x, "startswith", a.needles.u.l->items[i], &one));
+        KT__JTRY(kt__jx_step(x, 1));
+        fits = affix_fits(v.u.s, &a, one, at_end);
+    }
+    *out = kt__j_bool(fits);
+    return KT_OK;
+}
+
+static kt_status str_startswith(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return affix(x, v, args, false, out);
+}
+
+static kt_status str_endswith(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return affix(x, v, args, true, out);
+}
+
+/* The character position of a match, -1 for none. */
+static kt_status find(kt__jx *x, const char *what, kt__jv v, const kt__jargs *args, bool last,
+                      int64_t *out) {
+    const kt__jstr *s = v.u.s;
+    search a;
+    KT__JTRY(search_args(x, what, v, args, false, &a));
+    size_t at = last ? kt__jstr_rfind(s, a.needle->data, a.needle->len, a.to)
+                     : kt__jstr_find(s, a.needle->data, a.needle->len, a.from);
+    *out = -1;
+    if (a.empty || at == SIZE_MAX || at < a.from || at + a.needle->len > a.to) return KT_OK;
+    *out = (int64_t)at;
+    if (s->n_cp == s->len) return KT_OK;
+    *out = 0;
+    for (size_t i = 0; i < at; i++) *out += ((unsigned char)s->data[i] & 0xC0) != 0x80;
+    return KT_OK;
+}
+
+static kt_status str_find(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    int64_t at;
+    KT__JTRY(find(x, "find", v, args, false, &at));
+    *out = kt__j_int(at);
+    return KT_OK;
+}
+
+static kt_status str_rfind(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    int64_t at;
+    KT__JTRY(find(x, "rfind", v, args, true, &at));
+    *out = kt__j_int(at);
+    return KT_OK;
+}
+
+static kt_status str_index(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    KT__JTRY(str_find(x, v, args, out));
+    return out->u.i < 0 ? kt__jx_fail(x, "index: the text is not there") : KT_OK;
+}
+
+static kt_status str_rindex(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    KT__JTRY(str_rfind(x, v, args, out));
+    return out->u.i < 0 ? kt__jx_fail(x, "rindex: the text is not there") : KT_OK;
+}
+
+static kt_status str_count(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    search a;
+    int64_t n = 0;
+    KT__JTRY(search_args(x, "count", v, args, false, &a));
+    size_t at = a.from, len = a.needle->len;
+    if (a.empty) {
+        *out = kt__j_int(0);
+        return KT_OK;
+    }
+    if (len == 0) {
+        for (n = 1; at < a.to; at++) n += ((unsigned char)v.u.s->data[at] & 0xC0) != 0x80;
+    } else {
+        while ((at = kt__jstr_find(v.u.s, a.needle->data, len, at)) != SIZE_MAX &&
+               at + len <= a.to) {
+            n++;
+            at += len;
+        }
+    }
+    *out = kt__j_int(n);
+    return KT_OK;
+}
+
+static kt_status remove_affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool at_end,
+                              kt__jv *out) {
+    static const char *const names[] = {"affix"};
+    const kt__jstr *s = v.u.s, *cut;
+    kt__jv slot;
+    KT__JTRY(kt__jx_bind(x, "removeprefix", args, names, 1, 1, &slot));
+    KT__JTRY(kt__jx_text(x, "removeprefix", slot, &cut));
+    const search whole = {.from = 0, .to = s->len};
+    size_t n = affix_fits(s, &whole, cut, at_end) ? cut->len : 0;
+    return kt__jx_sub(x, s, at_end ? 0 : n, at_end ? s->len - n : s->len, out);
+}
+
+static kt_status str_removeprefix(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return remove_affix(x, v, args, false, out);
+}
+
+static kt_status str_removesuffix(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return remove_affix(x, v, args, true, out);
+}
+
+/* ---- strings: classes ---- */
+
+static bool is_alnum(uint32_t cp) {
+    return kt__j_is_alpha(cp) || kt__j_is_digit(cp);
+}
+
+static bool is_space(uint32_t cp) {
+    char c[4];
+    size_t n = kt__utf8_encode(cp, c);
+    return kt__jstr_space(c, n) != 0;
+}
+
+/* Whether there are characters and all are of the class. */
+static kt_status all_of(kt__jx *x, kt__jv v, const kt__jargs *args, bool (*in_class)(uint32_t),
+                        kt__jv *out) {
+    const kt__jstr *s = v.u.s;
+    bool all = s->len > 0;
+    KT__JTRY(kt__jx_no_args(x, "this method", args));
+    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
+    for (size_t at = 0, n; at < s->len && all; at += n) {
+        uint32_t cp = 0;
+        n = kt__utf8_decode(s->data + at, s->len - at, &cp);
+        all = n != 0 && in_class(cp);
+    }
+    *out = kt__j_bool(all);
+    return KT_OK;
+}
+
+#define CLASS_METHOD(name, in_class)                                                       \
+    static kt_status str_##name(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) { \
+        return all_of(x, v, args, in_class, out);                                          \
+    }
+CLASS_METHOD(isdigit, kt__j_is_digit)
+CLASS_METHOD(isalpha, kt__j_is_alpha)
+CLASS_METHOD(isalnum, is_alnum)
+CLASS_METHOD(isspace, is_space)
+
+static kt_status has_case(kt__jx *x, kt__jv v, const kt__jargs *args, uint16_t test, kt__jv *out) {
+    bool yes;
+    KT__JTRY(kt__jx_test(x, test, v, args, &yes));
+    *out = kt__j_bool(yes);
+    return KT_OK;
+}
+
+static kt_status str_isupper(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return has_case(x, v, args, KT__JTEST_upper, out);
+}
+
+static kt_status str_islower(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
+    return has_case(x, v, args, KT__JTEST_lower, out);
+}
+
+static const method_row str_methods[] = {
+    {"capitalize", str_capitalize},
+    {"center", str_center},
+    {"count", str_count},
+    {"endswith", str_endswith},
+    {"find", str_find},
+    {"format", str_format},
+    {"index", str_index},
+    {"isalnum", str_isalnum},
+    {"isalpha", str_isalpha},
+    {"isdecimal", str_isdigit},
+    {"isdigit", str_isdigit},
+    {"islower", str_islower},
+    {"isnumeric", str_isdigit},
+    {"isspace", str_isspace},
+    {"isupper", str_isupper},
+    {"join", str_join},
+    {"ljust", str_ljust},
+    {"lower", str_lower},
+    {"lstrip", str_lstrip},
+    {"partition", str_partition},
+    {"removeprefix", str_removeprefix},
+    {"removesuffix", str_removesuffix},
+    {"replace", str_replace},
+    {"rfind", str_rfind},
+    {"rindex", str_rindex},
+    {"rjust", str_rjust},
+    {"rpartition", str_rpartition},
+    {"rsplit", str_rsplit},
+    {"rstrip", str_rstrip},
+    {"split", str_split},
+    {"splitlines", str_splitlines},
+    {"startswith", str_startswith},
+    {"strip", str_strip},
+    {"swapcase", str_swapcase},
+    {"title", str_title},
+    {"upper", str_upper},
+    {"zfill", str_zfill},
+};
+
+/* ---- look-up ---- */
+
+bool kt__jx_find_method(kt__jv v, const kt__jstr *name, kt__jmethod *out) {
+    const method_row *rows = str_methods;
+    size_t n = sizeof str_methods / sizeof *str_methods;
+    if (v.type != KT__J_STR) return kt__jx_find_container_method(v, name, out);
+    for (size_t i = 0; i < n; i++) {
+        if (!kt__jstr_is(name, rows[i].name)) continue;
+        *out = (kt__jmethod){v, rows[i].name, rows[i].fn};
+        return true;
+    }
+    return false;
+}

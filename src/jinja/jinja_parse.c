@@ -1,0 +1,487 @@
+/* Statements, and the parser's ground floor. */
+#include "jinja/jinja_parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- ground floor ---- */
+
+kt_status kt__jp_fail(kt__jparser *p, const char *fmt, ...) {
+    char text[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return kt__jinja_fail(p->err, KT_E_TEMPLATE, p->tok->line, "%s", text);
+}
+
+static kt_status no_memory(kt__jparser *p) {
+    return kt__fail(p->err, KT_E_NOMEM, "no memory for a chat template");
+}
+
+void kt__jchain_add(kt__jchain *chain, kt__jnode *node) {
+    if (chain->last)
+        chain->last->next = node;
+    else
+        chain->first = node;
+    chain->last = node;
+}
+
+kt_status kt__jp_node(kt__jparser *p, kt__jnode_kind kind, uint32_t line, kt__jnode **out) {
+    *out = kt__arena_calloc(&p->tmpl->arena, 1, sizeof **out);
+    if (!*out) return no_memory(p);
+    (*out)->kind = kind;
+    (*out)->line = line;
+    return KT_OK;
+}
+
+static kt_status too_deep(kt__jparser *p) {
+    return kt__jinja_fail(p->err, KT_E_LIMIT, p->tok->line, "nested deeper than %d",
+                          KT__J_MAX_DEPTH);
+}
+
+static uint16_t list_depth(const kt__jnode *node) {
+    uint16_t depth = 0;
+    for (; node; node = node->next) depth = node->depth > depth ? node->depth : depth;
+    return depth;
+}
+
+kt_status kt__jp_close(kt__jparser *p, kt__jnode *node) {
+    const kt__jnode *const children[] = {node->a, node->b, node->c, node->body, node->orelse};
+    for (size_t i = 0; i < sizeof children / sizeof *children; i++) {
+        uint16_t depth = list_depth(children[i]);
+        if (depth >= node->depth) node->depth = (uint16_t)(depth + 1);
+    }
+    return node->depth > KT__J_MAX_DEPTH ? too_deep(p) : KT_OK;
+}
+
+kt_status kt__jp_enter(kt__jparser *p) {
+    if (p->nest >= KT__J_MAX_DEPTH) return too_deep(p);
+    p->nest++;
+    return KT_OK;
+}
+
+kt_status kt__jp_intern(kt__jparser *p, const char *text, size_t len, uint32_t *id) {
+    kt__jinja *t = p->tmpl;
+    uint64_t steps = UINT64_MAX;
+    kt__jv known;
+    const kt__jstr *name = kt__jstr_new(&t->arena, text, len, true);
+    if (!name) return no_memory(p);
+    if (kt__jdict_get(p->ids, kt__j_str(name), &known, &steps) == KT__JKEY_FOUND) {
+        *id = (uint32_t)known.u.i;
+        return KT_OK;
+    }
+    if (t->n_names == KT__J_MAX_NAMES)
+        return kt__jinja_fail(p->err, KT_E_LIMIT, p->tok->line, "more than %d names",
+                              KT__J_MAX_NAMES);
+    if (t->n_names == p->cap_names) {
+        p->cap_names = p->cap_names ? p->cap_names * 2 : 64;
+        const kt__jstr **grown = kt__arena_calloc(&t->arena, p->cap_names, sizeof *grown);
+        if (!grown) return no_memory(p);
+        if (t->n_names) memcpy(grown, t->names, t->n_names * sizeof *grown);
+        t->names = grown;
+    }
+    *id = (uint32_t)t->n_names;
+    t->names[t->n_names++] = name;
+    kt__jv number = kt__j_int(*id);
+    if (kt__jdict_set(&t->arena, p->ids, kt__j_str(name), number, &steps) == KT__JKEY_NOMEM)
+        return no_memory(p);
+    return KT_OK;
+}
+
+static bool is_text(const kt__jtok *tok, kt__jtok_kind kind, const char *text) {
+    size_t n = strlen(text);
+    return tok->kind == kind && tok->len == n && memcmp(tok->text, text, n) == 0;
+}
+
+bool kt__jp_is_op(const kt__jtok *tok, const char *op) {
+    return is_text(tok, KT__JT_OP, op);
+}
+
+bool kt__jp_is_name(const kt__jtok *tok, const char *name) {
+    return is_text(tok, KT__JT_NAME, name);
+}
+
+bool kt__jp_skip_op(kt__jparser *p, const char *op) {
+    if (!kt__jp_is_op(p->tok, op)) return false;
+    p->tok++;
+    return true;
+}
+
+bool kt__jp_skip_name(kt__jparser *p, const char *name) {
+    if (!kt__jp_is_name(p->tok, name)) return false;
+    p->tok++;
+    return true;
+}
+
+const char *kt__jp_describe(const kt__jtok *tok, char buf[64]) {
+    switch (tok->kind) {
+    case KT__JT_EOF: return "the end of the template";
+    case KT__JT_VAR_END: return "the end of the expression";
+    case KT__JT_BLOCK_END: return "the end of the tag";
+    default:
+        snprintf(buf, 64, "'%.*s'", (int)(tok->len < 40 ? tok->len : 40), tok->text);
+        return buf;
+    }
+}
+
+kt_status kt__jp_expect_op(kt__jparser *p, const char *op) {
+    char buf[64];
+    if (kt__jp_skip_op(p, op)) return KT_OK;
+    return kt__jp_fail(p, "expected '%s', found %s", op, kt__jp_describe(p->tok, buf));
+}
+
+kt_status kt__jp_expect_name(kt__jparser *p, const char *name) {
+    char buf[64];
+    if (kt__jp_skip_name(p, name)) return KT_OK;
+    return kt__jp_fail(p, "expected '%s', found %s", name, kt__jp_describe(p->tok, buf));
+}
+
+kt_status kt__jp_expect(kt__jparser *p, kt__jtok_kind kind) {
+    char buf[64];
+    if (p->tok->kind == kind) {
+        p->tok++;
+        return KT_OK;
+    }
+    const char *what = kind == KT__JT_NAME ? "a name" : "the end of the tag";
+    return kt__jp_fail(p, "expected %s, found %s", what, kt__jp_describe(p->tok, buf));
+}
+
+/* ---- targets ---- */
+
+static kt_status check_target(kt__jparser *p, const kt__jnode *target) {
+    if (target->kind == KT__JN_NAME) return KT_OK;
+    if (target->kind != KT__JN_TUPLE) return kt__jp_fail(p, "this cannot be assigned to");
+    for (const kt__jnode *item = target->a; item; item = item->next) {
+        kt_status status = check_target(p, item);
+        if (status != KT_OK) return status;
+    }
+    return KT_OK;
+}
+
+static kt_status parse_target(kt__jparser *p, kt__jnode **out) {
+    kt_status status = kt__jp_tuple(p, true, true, false, out);
+    return status == KT_OK ? check_target(p, *out) : status;
+}
+
+/* NAME.ATTR */
+static kt_status parse_nsref(kt__jparser *p, kt__jnode **out) {
+    const kt__jtok *name = p->tok, *attr = p->tok + 2;
+    kt_status status = kt__jp_node(p, KT__JN_NSREF, name->line, out);
+    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_NAME);
+    if (status == KT_OK) status = kt__jp_expect_op(p, ".");
+    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_NAME);
+    if (status == KT_OK) status = kt__jp_intern(p, name->text, name->len, &(*out)->name);
+    if (status != KT_OK) return status;
+    kt__jstr *s = kt__jstr_new(&p->tmpl->arena, attr->text, attr->len, true);
+    if (!s) return no_memory(p);
+    (*out)->value = kt__j_str(s);
+    return KT_OK;
+}
+
+/* ---- statements ---- */
+
+static kt_status parse_body(kt__jparser *p, const char *const *ends, kt__jnode **out,
+                            const char **found);
+
+/* The rest of the opening tag, statements up to {% end %}, and the end tag's name. */
+static kt_status parse_block(kt__jparser *p, const char *end, kt__jnode **body) {
+    const char *const ends[] = {end, NULL}, *found;
+    kt__jp_skip_op(p, ":");
+    kt_status status = kt__jp_expect(p, KT__JT_BLOCK_END);
+    return status == KT_OK ? parse_body(p, ends, body, &found) : status;
+}
+
+static kt_status parse_if(kt__jparser *p, kt__jnode *node) {
+    static const char *const ends[] = {"elif", "else", "endif", NULL};
+    const char *found;
+    kt__jnode *branch = node;
+    for (;;) {
+        kt_status status = kt__jp_tuple(p, false, false, false, &branch->a);
+        kt__jp_skip_op(p, ":");
+        if (status == KT_OK) status = kt__jp_expect(p, KT__JT_BLOCK_END);
+        if (status == KT_OK) status = parse_body(p, ends, &branch->body, &found);
+        if (status == KT_OK) status = kt__jp_close(p, branch);
+        if (status != KT_OK) return status;
+        /* branches hang in a chain that is walked, not entered: only their own depth counts */
+        if (branch->depth > node->depth) node->depth = branch->depth;
+        if (strcmp(found, "endif") == 0) return KT_OK;
+        bool is_else = strcmp(found, "else") == 0;
+        status = kt__jp_node(p, is_else ? KT__JN_SCOPE : KT__JN_IF, p->tok->line, &branch->orelse);
+        if (status != KT_OK) return status;
+        branch = branch->orelse;
+        if (is_else) {
+            status = parse_block(p, "endif", &branch->body);
+            if (status == KT_OK) status = kt__jp_close(p, branch);
+            if (branch->depth > node->depth) node->depth = branch->depth;
+            return status;
+        }
+    }
+}
+
+static kt_status parse_for(kt__jparser *p, kt__jnode *node) {
+    static const char *const ends[] = {"endfor", "else", NULL};
+    const char *found = NULL;
+    node->kind = KT__JN_FOR;
+    kt_status status = parse_target(p, &node->a);
+    if (status == KT_OK) status = kt__jp_expect_name(p, "in");
+    if (status == KT_OK) status = kt__jp_tuple(p, false, false, false, &node->b);
+    if (status == KT_OK && kt__jp_skip_name(p, "if")) status = kt__jp_expr(p, &node->c);
+    if (status == KT_OK && kt__jp_is_name(p->tok, "recursive"))
+        return kt__jp_fail(p, "recursive loops are not supported");
+    kt__jp_skip_op(p, ":");
+    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_BLOCK_END);
+    if (status == KT_OK) status = parse_body(p, ends, &node->body, &found);
+    if (status == KT_OK && strcmp(found, "else") == 0)
+        status = parse_block(p, "endfor", &node->orelse);
+    return status;
+}
+
+static kt_status parse_set(kt__jparser *p, kt__jnode *node) {
+    bool is_nsref = p->tok->kind == KT__JT_NAME && kt__jp_is_op(p->tok + 1, ".");
+    kt_status status = is_nsref ? parse_nsref(p, &node->a) : parse_target(p, &node->a);
+    if (status != KT_OK) return status;
+    if (kt__jp_skip_op(p, "=")) {
+        node->kind = KT__JN_SET;
+        return kt__jp_tuple(p, true, false, false, &node->b);
+    }
+    node->kind = KT__JN_SETBLOCK;
+    status = kt__jp_filters(p, false, &node->b);
+    return status == KT_OK ? parse_block(p, "endset", &node->body) : status;
+}
+
+static kt_status parse_param(kt__jparser *p, bool *had_default, kt__jnode **out) {
+    const kt__jtok *tok = p->tok;
+    kt_status status = kt__jp_node(p, KT__JN_PARAM, tok->line, out);
+    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_NAME);
+    if (status == KT_OK) status = kt__jp_intern(p, tok->text, tok->len, &(*out)->name);
+    if (status != KT_OK) return status;
+    (*out)->value = kt__j_str(p->tmpl->names[(*out)->name]);
+    if (kt__jp_skip_op(p, "=")) {
+        *had_default = true;
+        status = kt__jp_expr(p, &(*out)->a);
+    } else if (*had_default) {
+        return kt__jp_fail(p, "a parameter without a default after one with");
+    }
+    return status == KT_OK ? kt__jp_close(p, *out) : status;
+}
+
+static kt_status parse_params(kt__jparser *p, kt__jnode **out) {
+    kt__jchain params = {0};
+    bool had_default = false;
+    kt_status status = kt__jp_expect_op(p, "(");
+    while (status == KT_OK && !kt__jp_is_op(p->tok, ")")) {
+        kt__jnode *param;
+        if (params.first && (status = kt__jp_expect_op(p, ",")) != KT_OK) return status;
+        if ((status = parse_param(p, &had_default, &param)) == KT_OK)
+            kt__jchain_add(&params, param);
+    }
+    *out = params.first;
+    return status == KT_OK ? kt__jp_expect_op(p, ")") : status;
+}
+
+/* A macro's body; what it uses of varargs, kwargs and caller goes into its flags. */
+static kt_status parse_macro_body(kt__jparser *p, const char *end, kt__jnode *macro) {
+    uint16_t outside = p->macro_uses;
+    p->macro_uses = 0;
+    kt_status status = parse_block(p, end, &macro->body);
+    macro->flags = p->macro_uses;
+    p->macro_uses |= outside; /* what a nested body uses, the outer one takes too, as in Jinja */
+    return status;
+}
+
+static kt_status parse_macro(kt__jparser *p, kt__jnode *node) {
+    const kt__jtok *tok = p->tok;
+    node->kind = KT__JN_MACRO;
+    kt_status status = kt__jp_expect(p, KT__JT_NAME);
+    if (status == KT_OK) status = kt__jp_intern(p, tok->text, tok->len, &node->name);
+    if (status == KT_OK) status = parse_params(p, &node->a);
+    return status == KT_OK ? parse_macro_body(p, "endmacro", node) : status;
+}
+
+static kt_status parse_call(kt__jparser *p, kt__jnode *node) {
+    kt__jnode *caller;
+    node->kind = KT__JN_CALLBLOCK;
+    kt_status status = kt__jp_node(p, KT__JN_MACRO, node->line, &caller);
+    if (status == KT_OK) status = kt__jp_intern(p, "caller", 6, &caller->name);
+    if (status == KT_OK && kt__jp_is_op(p->tok, "(")) status = parse_params(p, &caller->a);
+    if (status == KT_OK) status = kt__jp_expr(p, &node->a);
+    if (status != KT_OK) return status;
+    if (node->a->kind != KT__JN_CALL) return kt__jp_fail(p, "expected a call");
+    node->b = caller;
+    status = parse_macro_body(p, "endcall", caller);
+    return status == KT_OK ? kt__jp_close(p, caller) : status;
+}
+
+static kt_status parse_filter_block(kt__jparser *p, kt__jnode *node) {
+    node->kind = KT__JN_FILTERBLOCK;
+    kt_status status = kt__jp_filters(p, true, &node->b);
+    return status == KT_OK ? parse_block(p, "endfilter", &node->body) : status;
+}
+
+static kt_status parse_with(kt__jparser *p, kt__jnode *node) {
+    kt__jchain sets = {0};
+    node->kind = KT__JN_WITH;
+    while (p->tok->kind != KT__JT_BLOCK_END) {
+        kt__jnode *set;
+        kt_status status = sets.first ? kt__jp_expect_op(p, ",") : KT_OK;
+        if (status == KT_OK) status = kt__jp_node(p, KT__JN_SET, p->tok->line, &set);
+        if (status == KT_OK) status = kt__jp_primary(p, &set->a);
+        if (status == KT_OK) status = check_target(p, set->a);
+        if (status == KT_OK) status = kt__jp_expect_op(p, "=");
+        if (status == KT_OK) status = kt__jp_expr(p, &set->b);
+        if (status == KT_OK) status = kt__jp_close(p, set);
+        if (status != KT_OK) return status;
+        kt__jchain_add(&sets, set);
+    }
+    node->a = sets.first;
+    return parse_block(p, "endwith", &node->body);
+}
+
+static kt_status parse_generation(kt__jparser *p, kt__jnode *node) {
+    node->kind = KT__JN_SCOPE;
+    return parse_block(p, "endgeneration", &node->body);
+}
+
+static kt_status parse_break(kt__jparser *p, kt__jnode *node) {
+    (void)p;
+    node->kind = KT__JN_BREAK;
+    return KT_OK;
+}
+
+static kt_status parse_continue(kt__jparser *p, kt__jnode *node) {
+    (void)p;
+    node->kind = KT__JN_CONTINUE;
+    return KT_OK;
+}
+
+static const struct {
+    const char *name;
+    kt_status (*parse)(kt__jparser *p, kt__jnode *node);
+} statements[] = {{"if", parse_if},       {"for", parse_for},
+                  {"set", parse_set},     {"macro", parse_macro},
+                  {"call", parse_call},   {"filter", parse_filter_block},
+                  {"with", parse_with},   {"generation", parse_generation},
+                  {"break", parse_break}, {"continue", parse_continue}};
+
+static kt_status parse_statement(kt__jparser *p, kt__jnode **out) {
+    char buf[64];
+    const kt__jtok *tok = p->tok;
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        if (!kt__jp_skip_name(p, statements[i].name)) continue;
+        kt_status status = kt__jp_node(p, KT__JN_IF, tok->line, out);
+        if (status == KT_OK) status = kt__jp_enter(p);
+        if (status != KT_OK) return status;
+        status = statements[i].parse(p, *out);
+        p->nest--;
+        if (status == KT_OK && (*out)->kind != KT__JN_IF) status = kt__jp_close(p, *out);
+        return status == KT_OK ? kt__jp_expect(p, KT__JT_BLOCK_END) : status;
+    }
+    return kt__jp_fail(p, "unknown or unsupported tag %s", kt__jp_describe(tok, buf));
+}
+
+static kt_status parse_text(kt__jparser *p, kt__jnode **out) {
+    const kt__jtok *tok = p->tok++;
+    kt_status status = kt__jp_node(p, KT__JN_TEXT, tok->line, out);
+    if (status != KT_OK) return status;
+    kt__jstr *s = kt__jstr_new(&p->tmpl->arena, tok->text, tok->len, true);
+    if (!s) return no_memory(p);
+    (*out)->value = kt__j_str(s);
+    return KT_OK;
+}
+
+static kt_status parse_print(kt__jparser *p, kt__jnode **out) {
+    char buf[64];
+    kt_status status = kt__jp_node(p, KT__JN_PRINT, p->tok->line, out);
+    p->tok++;
+    if (status == KT_OK) status = kt__jp_tuple(p, true, false, false, &(*out)->a);
+    if (status == KT_OK && p->tok->kind != KT__JT_VAR_END)
+        return kt__jp_fail(p, "expected the end of the expression, found %s",
+                           kt__jp_describe(p->tok, buf));
+    if (status == KT_OK) p->tok++;
+    return status == KT_OK ? kt__jp_close(p, *out) : status;
+}
+
+static const char *end_word(const kt__jtok *tok, const char *const *ends) {
+    for (; ends && *ends; ends++) {
+        if (kt__jp_is_name(tok, *ends)) return *ends;
+    }
+    return NULL;
+}
+
+/* Statements up to a tag whose name is in ends (NULL: the end of the template); that name is taken.
+ */
+static kt_status parse_body(kt__jparser *p, const char *const *ends, kt__jnode **out,
+                            const char **found) {
+    kt__jchain body = {0};
+    kt_status status = KT_OK;
+    while (status == KT_OK && p->tok->kind != KT__JT_EOF) {
+        kt__jnode *node = NULL;
+        if (p->tok->kind == KT__JT_DATA) {
+            status = parse_text(p, &node);
+        } else if (p->tok->kind == KT__JT_VAR_BEGIN) {
+            status = parse_print(p, &node);
+        } else {
+            p->tok++;
+            if ((*found = end_word(p->tok, ends)) != NULL) {
+                p->tok++;
+                *out = body.first;
+                return KT_OK;
+            }
+            status = parse_statement(p, &node);
+        }
+        if (status == KT_OK) kt__jchain_add(&body, node);
+    }
+    *out = body.first;
+    if (status == KT_OK && ends) return kt__jp_fail(p, "the template ends before '%s'", ends[0]);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static kt_status intern_fixed(kt__jparser *p) {
+    static const char *const fixed[] = {"loop", "caller", "varargs", "kwargs"}; /* as KT__JNAME_* */
+    kt_status status = KT_OK;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && status == KT_OK; i++) {
+        uint32_t id;
+        status = kt__jp_intern(p, fixed[i], strlen(fixed[i]), &id);
+    }
+    return status;
+}
+
+kt_status kt__jinja_parse(const char *source, size_t len, kt__jinja **out, kt_error *err) {
+    kt__jparser p = {.err = err};
+    kt__jtok *toks;
+    size_t n;
+    const char *found;
+    if (len > KT__J_MAX_SOURCE)
+        return kt__fail(err, KT_E_LIMIT, "a chat template of %zu bytes; the limit is %d", len,
+                        KT__J_MAX_SOURCE);
+    kt__jinja *tmpl = kt__calloc(1, sizeof *tmpl);
+    if (!tmpl) return kt__fail_nomem(err, "a chat template", sizeof *tmpl);
+    kt__arena_init(&tmpl->arena, 32768, (size_t)1 << 30);
+    p.tmpl = tmpl;
+    kt_status status = kt__jinja_lex(&tmpl->arena, source, len, &toks, &n, err);
+    if (status == KT_OK) {
+        p.tok = toks;
+        p.ids = kt__jdict_new(&tmpl->arena);
+        status = p.ids ? intern_fixed(&p) : no_memory(&p);
+    }
+    if (status == KT_OK) status = parse_body(&p, NULL, &tmpl->body, &found);
+    if (status != KT_OK) {
+        kt__jinja_free(tmpl);
+        return status;
+    }
+    *out = tmpl;
+    return KT_OK;
+}
+
+void kt__jinja_free(kt__jinja *tmpl) {
+    if (!tmpl) return;
+    kt__arena_free(&tmpl->arena);
+    kt__free(tmpl);
+}

@@ -1,0 +1,346 @@
+/* Values to text: Python's str and repr, HTML escaping, json.dumps. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "jinja/jinja_eval.h"
+#include "jinja/jinja_num.h"
+#include "jinja/jinja_unicode.h"
+
+static void add_text(kt__jsb *sink, const char *text, bool from_template) {
+    kt__jsb_add(sink, text, strlen(text), from_template);
+}
+
+/* The text of a number, a boolean or none; false for other types. */
+static bool add_scalar(kt__jsb *sink, kt__jv v, bool from_template) {
+    char buf[40];
+    switch (v.type) {
+    case KT__J_NONE: add_text(sink, "None", from_template); return true;
+    case KT__J_BOOL: add_text(sink, v.u.b ? "True" : "False", from_template); return true;
+    case KT__J_BIGINT: kt__jsb_add(sink, v.u.s->data, v.u.s->len, from_template); return true;
+    case KT__J_INT:
+        snprintf(buf, sizeof buf, "%lld", (long long)v.u.i);
+        add_text(sink, buf, from_template);
+        return true;
+    case KT__J_FLOAT: kt__jsb_add(sink, buf, kt__jnum_repr(v.u.f, buf), from_template); return true;
+    default: return false;
+    }
+}
+
+/* ---- repr ---- */
+
+static void repr_char(kt__jsb *sink, uint32_t cp, const char *bytes, size_t n, char quote) {
+    char buf[16];
+    if (cp == (uint32_t)quote || cp == '\\')
+        snprintf(buf, sizeof buf, "\\%c", (char)cp);
+    else if (cp == '\n' || cp == '\r' || cp == '\t')
+        snprintf(buf, sizeof buf, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
+    else if (kt__j_is_printable(cp)) {
+        kt__jsb_add(sink, bytes, n, false);
+        return;
+    } else {
+        snprintf(buf, sizeof buf,
+                 cp < 0x100     ? "\\x%02x"
+                 : cp < 0x10000 ? "\\u%04x"
+                                : "\\U%08x",
+                 cp);
+    }
+    add_text(sink, buf, false);
+}
+
+static void repr_string(kt__jsb *sink, const kt__jstr *s) {
+    bool single = memchr(s->data, '\'', s->len) && !memchr(s->data, '"', s->len);
+    char quote = single ? '"' : '\'';
+    kt__jsb_add(sink, &quote, 1, false);
+    for (size_t i = 0, n; i < s->len; i += n) {
+        uint32_t cp = 0;
+        n = kt__utf8_decode(s->data + i, s->len - i, &cp);
+        if (n == 0) break; /* strings are valid */
+        repr_char(sink, cp, s->data + i, n, quote);
+    }
+    kt__jsb_add(sink, &quote, 1, false);
+}
+
+static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth);
+
+static kt_status repr_items(kt__jx *x, kt__jsb *sink, const kt__jlist *list, int depth) {
+    for (size_t i = 0; i < list->n; i++) {
+        if (i) add_text(sink, ", ", false);
+        KT__JTRY(repr_value(x, sink, list->items[i], depth + 1));
+    }
+    return KT_OK;
+}
+
+static void repr_range(kt__jsb *sink, const kt__jlist *list) {
+    char buf[100];
+    int64_t start = list->n ? list->items[0].u.i : 0;
+    int64_t step = list->n > 1 ? list->items[1].u.i - start : 1;
+    long long stop = (long long)(start + (int64_t)list->n * step);
+    int n = snprintf(buf, sizeof buf, "range(%lld, %lld", (long long)start, stop);
+    kt__jsb_add(sink, buf, (size_t)n, false);
+    n = snprintf(buf, sizeof buf, step == 1 ? ")" : ", %lld)", (long long)step);
+    kt__jsb_add(sink, buf, (size_t)n, false);
+}
+
+static kt_status repr_list(kt__jx *x, kt__jsb *sink, const kt__jlist *list, int depth) {
+    static const char *const opens[] = {"[",           "(", "", "dict_keys([", "dict_values([",
+                                        "dict_items(["};
+    static const char *const closes[] = {"]", ")", "", "])", "])", "])"};
+    if (list->kind == KT__JL_ITER) {
+        add_text(sink, "<generator object>", false);
+        return KT_OK;
+    }
+    if (list->kind == KT__JL_RANGE) {
+        repr_range(sink, list);
+        return KT_OK;
+    }
+    add_text(sink, opens[list->kind], false);
+    KT__JTRY(repr_items(x, sink, list, depth));
+    if (list->kind == KT__JL_TUPLE && list->n == 1) add_text(sink, ",", false);
+    add_text(sink, closes[list->kind], false);
+    return KT_OK;
+}
+
+static kt_status repr_dict(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
+    const kt__jdict *dict = v.u.d;
+    add_text(sink, v.type == KT__J_NAMESPACE ? "<Namespace {" : "{", false);
+    for (size_t i = 0; i < dict->n; i++) {
+        if (i) add_text(sink, ", ", false);
+        KT__JTRY(repr_value(x, sink, dict->items[i].key, depth + 1));
+        add_text(sink, ": ", false);
+        KT__JTRY(repr_value(x, sink, dict->items[i].val, depth + 1));
+    }
+    add_text(sink, v.type == KT__J_NAMESPACE ? "}>" : "}", false);
+    return KT_OK;
+}
+
+/* Everything inside a list or a dictionary is data, whoever wrote it. */
+static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
+    char buf[64];
+    if (depth > KT__J_MAX_NEST)
+        return kt__jx_fail(x, "a value nested deeper than %d", KT__J_MAX_NEST);
+    KT__JTRY(kt__jx_step(x, 1));
+    KT__JTRY(kt__jx_sink_check(x, sink));
+    if (add_scalar(sink, v, false)) return KT_OK;
+    switch (v.type) {
+    case KT__J_STR: repr_string(sink, v.u.s); return KT_OK;
+    case KT__J_LIST: return repr_list(x, sink, v.u.l, depth);
+    case KT__J_DICT:
+    case KT__J_NAMESPACE: return repr_dict(x, sink, v, depth);
+    case KT__J_UNDEF: add_text(sink, "Undefined", false); return KT_OK;
+    default:
+        snprintf(buf, sizeof buf, "<%s>", kt__j_type_name(v));
+        add_text(sink, buf, false);
+        return KT_OK;
+    }
+}
+
+kt_status kt__jx_repr(kt__jx *x, kt__jv v, const kt__jstr **out) {
+    kt__jsb text;
+    kt__jv made;
+    kt__jx_sink(x, &text);
+    KT__JTRY(repr_value(x, &text, v, 0));
+    KT__JTRY(kt__jx_sink_done(x, &text, &made));
+    *out = made.u.s;
+    return KT_OK;
+}
+
+kt_status kt__jx_add_str(kt__jx *x, kt__jsb *sink, kt__jv v) {
+    if (v.type == KT__J_STR)
+        kt__jsb_add_str(sink, v.u.s);
+    else if (v.type != KT__J_UNDEF && !add_scalar(sink, v, true))
+        KT__JTRY(repr_value(x, sink, v, 0));
+    return kt__jx_sink_check(x, sink);
+}
+
+kt_status kt__jx_str(kt__jx *x, kt__jv v, const kt__jstr **out) {
+    kt__jsb text;
+    kt__jv made = v;
+    if (v.type != KT__J_STR) {
+        kt__jx_sink(x, &text);
+        KT__JTRY(kt__jx_add_str(x, &text, v));
+        KT__JTRY(kt__jx_sink_done(x, &text, &made));
+    }
+    *out = made.u.s;
+    return KT_OK;
+}
+
+/* ---- HTML ---- */
+
+kt_status kt__jx_escape(kt__jx *x, kt__jv v, const kt__jstr **out) {
+    static const char special[] = "&<>'\"";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    kt__jsb text;
+    kt__jv made;
+    const kt__jstr *s;
+    KT__JTRY(kt__jx_str(x, v, &s));
+    *out = s;
+    if (s->markup) return KT_OK;
+    kt__jx_sink(x, &text);
+    for (size_t i = 0, from = 0; i <= s->len; i++) {
+        const char *hit = i < s->len && s->data[i] ? strchr(special, s->data[i]) : NULL;
+        if (!hit && i < s->len) continue;
+        kt__jsb_add_sub(&text, s, from, i);
+        from = i + 1;
+        if (hit) add_text(&text, names[hit - special], kt__jstr_all_from_template(s));
+    }
+    KT__JTRY(kt__jx_sink_done(x, &text, &made));
+    ((kt__jstr *)made.u.s)->markup = true; /* made here, seen by nobody yet */
+    *out = made.u.s;
+    return KT_OK;
+}
+
+/* ---- JSON ---- */
+
+typedef struct dumper {
+    kt__jx *x;
+    kt__jsb sink;
+    const kt__jdump *opt;
+} dumper;
+
+static void dump_char(dumper *d, uint32_t cp, const char *bytes, size_t n) {
+    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    char buf[16];
+    const char *hit = cp && cp < 0x80 ? strchr(named, (int)cp) : NULL;
+    if (hit) {
+        snprintf(buf, sizeof buf, "\\%c", letters[hit - named]);
+    } else if (cp < 0x20 || (d->opt->ascii && cp > 0x7e && cp != 0x7f && cp < 0x10000)) {
+        snprintf(buf, sizeof buf, "\\u%04x", cp);
+    } else if (d->opt->ascii && cp >= 0x10000) {
+        snprintf(buf, sizeof buf, "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10),
+                 0xDC00 + ((cp - 0x10000) & 0x3FF));
+    } else {
+        kt__jsb_add(&d->sink, bytes, n, false);
+        return;
+    }
+    add_text(&d->sink, buf, false);
+}
+
+static void dump_string(dumper *d, const kt__jstr *s) {
+    add_text(&d->sink, "\"", false);
+    for (size_t i = 0, n; i < s->len; i += n) {
+        uint32_t cp = 0;
+        n = kt__utf8_decode(s->data + i, s->len - i, &cp);
+        if (n == 0) break; /* strings are valid */
+        dump_char(d, cp, s->data + i, n);
+    }
+    add_text(&d->sink, "\"", false);
+}
+
+static void dump_float(dumper *d, double f) {
+    char buf[40];
+    if (isnan(f))
+        add_text(&d->sink, "NaN", false);
+    else if (isinf(f))
+        add_text(&d->sink, f > 0 ? "Infinity" : "-Infinity", false);
+    else
+        kt__jsb_add(&d->sink, buf, kt__jnum_repr(f, buf), false);
+}
+
+static bool dump_scalar(dumper *d, kt__jv v) {
+    switch (v.type) {
+    case KT__J_NONE: add_text(&d->sink, "null", false); return true;
+    case KT__J_BOOL: add_text(&d->sink, v.u.b ? "true" : "false", false); return true;
+    case KT__J_FLOAT: dump_float(d, v.u.f); return true;
+    case KT__J_INT:
+    case KT__J_BIGINT: add_scalar(&d->sink, v, false); return true;
+    default: return false;
+    }
+}
+
+static void dump_break(dumper *d, int depth) {
+    if (!d->opt->indent) return;
+    add_text(&d->sink, "\n", false);
+    for (int i = 0; i < depth; i++)
+        kt__jsb_add(&d->sink, d->opt->indent->data, d->opt->indent->len, false);
+}
+
+static void dump_separator(dumper *d, const kt__jstr *given, const char *otherwise) {
+    if (given)
+        kt__jsb_add(&d->sink, given->data, given->len, false);
+    else
+        add_text(&d->sink, otherwise, false);
+}
+
+static kt_status dump_value(dumper *d, kt__jv v, int depth);
+
+static kt_status dump_list(dumper *d, const kt__jlist *list, int depth) {
+    add_text(&d->sink, "[", false);
+    for (size_t i = 0; i < list->n; i++) {
+        if (i) dump_separator(d, d->opt->item_sep, d->opt->indent ? "," : ", ");
+        dump_break(d, depth + 1);
+        KT__JTRY(dump_value(d, list->items[i], depth + 1));
+    }
+    if (list->n) dump_break(d, depth);
+    add_text(&d->sink, "]", false);
+    return KT_OK;
+}
+
+static kt_status dump_key(dumper *d, kt__jv key) {
+    if (key.type == KT__J_STR) {
+        dump_string(d, key.u.s);
+        return KT_OK;
+    }
+    add_text(&d->sink, "\"", false);
+    if (!dump_scalar(d, key))
+        return kt__jx_fail(d->x, "JSON has no keys of type %s", kt__j_type_name(key));
+    add_text(&d->sink, "\"", false);
+    return KT_OK;
+}
+
+static kt_status sorted_members(dumper *d, const kt__jdict *dict, const kt__jpair **out) {
+    kt__jx *x = d->x;
+    size_t n = dict->n;
+    kt__jpair *members = kt__arena_alloc(&x->arena, (n + 1) * sizeof *members);
+    kt__jv *keys = kt__arena_alloc(&x->arena, (n + 1) * sizeof *keys);
+    uint32_t *order;
+    if (!members || !keys) return kt__jx_nomem(x);
+    for (size_t i = 0; i < n; i++) keys[i] = dict->items[i].key;
+    KT__JTRY(kt__jx_sort(x, keys, n, false, &order));
+    for (size_t i = 0; i < n; i++) members[i] = dict->items[order[i]];
+    *out = members;
+    return KT_OK;
+}
+
+static kt_status dump_dict(dumper *d, const kt__jdict *dict, int depth) {
+    const kt__jpair *items = dict->items;
+    if (d->opt->sort_keys) KT__JTRY(sorted_members(d, dict, &items));
+    add_text(&d->sink, "{", false);
+    for (size_t i = 0; i < dict->n; i++) {
+        if (i) dump_separator(d, d->opt->item_sep, d->opt->indent ? "," : ", ");
+        dump_break(d, depth + 1);
+        KT__JTRY(dump_key(d, items[i].key));
+        dump_separator(d, d->opt->key_sep, ": ");
+        KT__JTRY(dump_value(d, items[i].val, depth + 1));
+    }
+    if (dict->n) dump_break(d, depth);
+    add_text(&d->sink, "}", false);
+    return KT_OK;
+}
+
+static kt_status dump_value(dumper *d, kt__jv v, int depth) {
+    if (depth > KT__J_MAX_NEST)
+        return kt__jx_fail(d->x, "a value nested deeper than %d", KT__J_MAX_NEST);
+    KT__JTRY(kt__jx_step(d->x, 1));
+    KT__JTRY(kt__jx_sink_check(d->x, &d->sink));
+    if (dump_scalar(d, v)) return KT_OK;
+    if (v.type == KT__J_STR) {
+        dump_string(d, v.u.s);
+        return KT_OK;
+    }
+    if (v.type == KT__J_DICT) return dump_dict(d, v.u.d, depth);
+    if (v.type == KT__J_LIST && v.u.l->kind <= KT__JL_TUPLE) return dump_list(d, v.u.l, depth);
+    if (v.type == KT__J_UNDEF) return kt__jx_undefined(d->x, v);
+    return kt__jx_fail(d->x, "a value of type %s has no JSON form", kt__j_type_name(v));
+}
+
+kt_status kt__jx_dump(kt__jx *x, kt__jv v, const kt__jdump *opt, const kt__jstr **out) {
+    dumper d = {.x = x, .opt = opt};
+    kt__jv made;
+    kt__jx_sink(x, &d.sink);
+    KT__JTRY(dump_value(&d, v, 0));
+    KT__JTRY(kt__jx_sink_done(x, &d.sink, &made));
+    *out = made.u.s;
+    return KT_OK;
+}

@@ -1,0 +1,59 @@
+/* kentang bench, between its files: what is measured and how it is shown.
+ *
+ * Owns: the list of tests, a row of results, and the cost model behind "share of the limit". One
+ * thread. */
+#ifndef KT_LAB_BENCH_H
+#define KT_LAB_BENCH_H
+
+#include <kentang.h>
+
+#include "host/noise.h"
+
+enum { KT__BENCH_MAX_RUNS = 100 };
+
+/* One test: prefill (n_prompt > 0) or decode (n_gen > 0) after n_depth positions. */
+typedef struct kt__bench_test {
+    int n_prompt, n_gen, n_depth, n_streams, n_threads;
+} kt__bench_test;
+
+/* "pp512", "tg128", "tg128@d4096", "tg128x8" (8 streams decoded together) */
+void kt__bench_test_name(const kt__bench_test *test, char *out, size_t size);
+
+/* What the machine can do with this many threads; 0: not measured. */
+typedef struct kt__bench_limits {
+    double read_bytes_per_s, i8_mac_per_s;
+    uint64_t cache_bytes; /* weights smaller than this are not read from memory */
+} kt__bench_limits;
+
+typedef struct kt__bench_row {
+    kt__bench_test test;
+    double tok_s[KT__BENCH_MAX_RUNS]; /* ascending */
+    int n_runs;
+    double median, spread; /* spread: half of fastest minus slowest */
+    kt__bench_limits limits;
+    double limit_tok_s; /* 0: unknown */
+    const char *bound;  /* "memory", "compute" or NULL */
+    kt__noise_report noise;
+    double load_1min;
+    uint64_t major_faults; /* pages read from disk while measuring */
+} kt__bench_row;
+
+typedef struct kt__bench_report {
+    const char *model; /* name or file */
+    kt_model_info info;
+    char isa[16], processor[64];
+    bool blas;
+    int32_t n_batch, n_ubatch;
+    kt__bench_row *rows; /* [n_rows], heap */
+    int n_rows;
+} kt__bench_report;
+
+/* The most that the limits allow, for a whole test: bytes that must be read (weights and visible
+ * K/V) and integer multiply-adds that must be done. */
+void kt__bench_set_limit(const kt_model *model, int n_ubatch, kt__bench_row *row);
+
+typedef enum kt__bench_format { KT__BENCH_MD, KT__BENCH_JSON, KT__BENCH_CSV } kt__bench_format;
+/* The table on stdout, warnings on stderr; the exit code. */
+int kt__bench_print(const kt__bench_report *report, kt__bench_format format);
+
+#endif

@@ -1,0 +1,251 @@
+/* kentang synth: writes a GGUF file with a real model's geometry and seeded random weights. */
+#include "lab/synth.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "host/host.h"
+#include "host/pool.h"
+
+enum { CHUNK_BYTES = 16 << 20, MAX_NAMES = 64 };
+
+struct synth_opts {
+    const char *preset, *quant, *vocab;
+    uint64_t seed;
+    int32_t n_threads;
+};
+
+static const kt__opt table[] = {
+    {.name = "preset",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct synth_opts, preset),
+     .arg = "NAME",
+     .help = "geometry; the list is below"},
+    {.name = "quant",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct synth_opts, quant),
+     .arg = "NAME",
+     .help = "quantisation recipe (default q4_k_m); the list is below"},
+    {.name = "seed",
+     .kind = KT__OPT_SEED,
+     .at = offsetof(struct synth_opts, seed),
+     .arg = "N",
+     .help = "the same seed gives the same file (default 1)"},
+    {.name = "vocab",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct synth_opts, vocab),
+     .arg = "FILE.gguf",
+     .help = "take the vocabulary and chat template from this file, padded with unused tokens up "
+             "to the "
+             "preset's size; a larger vocabulary enlarges the model (default: a made-up one)"},
+    {.name = "threads",
+     .brief = "t",
+     .kind = KT__OPT_INT,
+     .at = offsetof(struct synth_opts, n_threads),
+     .min = 1,
+     .max = KT__POOL_MAX_THREADS,
+     .arg = "N",
+     .help = "threads (default: as many as there are cores for us)"},
+};
+
+/* ---- weights ---- */
+
+typedef struct fill_job {
+    const kt__synth_plan *plan;
+    size_t tensor, row_bytes;
+    int64_t first; /* row of out[0] */
+    char *out;
+} fill_job;
+
+static void fill_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const fill_job *job = arg;
+    (void)worker;
+    kt__synth_fill(job->plan, job->tensor, job->first + begin, job->first + end,
+                   job->out + (size_t)begin * job->row_bytes);
+}
+
+static kt_status write_tensor(const kt__synth_plan *plan, size_t index, kt__pool *pool,
+                              char *buffer, kt__gguf_writer *w, kt_error *err) {
+    const kt__synth_tensor *t = &plan->tensors[index];
+    kt_status status = KT_OK;
+    size_t row_bytes = kt__type_row_bytes(t->type, t->n_cols);
+    int64_t step = (int64_t)(CHUNK_BYTES / row_bytes);
+    for (int64_t row = 0; row < t->n_rows; row += step) {
+        int64_t n = t->n_rows - row < step ? t->n_rows - row : step;
+        fill_job job = {plan, index, row_bytes, row, buffer};
+        kt__pool_run(pool, n, 16, fill_rows, &job);
+        KT__TRY(kt__gguf_write_data(w, buffer, (size_t)n * row_bytes, err));
+    }
+out:
+    return status;
+}
+
+static kt_status write_tensors(const kt__synth_plan *plan, int n_threads, kt__gguf_writer *w,
+                               kt_error *err) {
+    kt__pool *pool = NULL;
+    char *buffer = kt__malloc(CHUNK_BYTES);
+    kt_status status = buffer ? KT_OK : kt__fail_nomem(err, "a buffer", CHUNK_BYTES);
+    if (status != KT_OK) return status;
+    KT__TRY(kt__pool_create(n_threads, &pool, err));
+    kt__pool_begin(pool, n_threads);
+    for (size_t i = 0; status == KT_OK && i < plan->n_tensors; i++)
+        status = write_tensor(plan, i, pool, buffer, w, err);
+    kt__pool_end(pool);
+out:
+    kt__pool_destroy(pool);
+    kt__free(buffer);
+    return status;
+}
+
+/* ---- the file ---- */
+
+static kt_status write_file(const kt__synth_plan *plan, const kt__gguf *vocab, int n_threads,
+                            const char *path, kt_error *err) {
+    kt__gguf_writer *w = NULL;
+    kt_status status;
+    KT__TRY(kt__gguf_writer_open(path, &w, err));
+    KT__TRY(kt__synth_put_header(plan, vocab, w, err));
+    KT__TRY(kt__gguf_finish_header(w, err));
+    KT__TRY(write_tensors(plan, n_threads, w, err));
+    status = kt__gguf_writer_close(w, err);
+    return status;
+out:
+    kt__gguf_writer_abort(w);
+    return status;
+}
+
+/* The size of the vocabulary to plan for: the preset's, or the file's where that is larger. */
+static kt_status open_vocab(const char *path, const kt__synth_preset *preset, kt__gguf **vocab,
+                            int *n_vocab, kt_error *err) {
+    const kt__gguf_open_params params = {.use_mmap = true, .vocab_only = true};
+    const kt__gguf_kv *tokens;
+    kt_status status = KT_OK;
+    *n_vocab = preset->n_vocab;
+    if (!path) return KT_OK;
+    KT__TRY(kt__gguf_open(path, &params, vocab, err));
+    KT__TRY(
+        kt__gguf_get_array(*vocab, "tokenizer.ggml.tokens", true, KT__GGUF_STRING, &tokens, err));
+    if (tokens->count > 1 << 22)
+        return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
+                           "%" PRIu64 " tokens are over the limit of %d", tokens->count, 1 << 22);
+    if ((int)tokens->count > *n_vocab) *n_vocab = (int)tokens->count;
+out:
+    return status;
+}
+
+static int default_threads(void) {
+    kt__topology topology;
+    kt__limits limits;
+    char why[128];
+    kt__topology_detect(&topology);
+    kt__limits_read(&limits);
+    return kt__threads_default(&topology, &limits, why, sizeof why);
+}
+
+static int make(const struct synth_opts *opts, const kt__synth_preset *preset,
+                const kt__synth_recipe *recipe, const char *path) {
+    kt__synth_plan plan = {0};
+    kt__gguf *vocab = NULL;
+    kt_error err;
+    int n_vocab, n_threads = opts->n_threads ? opts->n_threads : default_threads();
+    kt_status status;
+    KT__TRY(open_vocab(opts->vocab, preset, &vocab, &n_vocab, &err));
+    KT__TRY(kt__synth_plan_make(preset, recipe, opts->seed, n_vocab, &plan, &err));
+    KT__TRY(write_file(&plan, vocab, n_threads, path, &err));
+    fprintf(stderr, "%s: %s, %s, %" PRIu64 " parameters, %.1f MiB of weights, seed %" PRIu64 "\n",
+            path, preset->name, recipe->name, plan.n_params, (double)plan.bytes / (1 << 20),
+            opts->seed);
+out:
+    kt__synth_plan_free(&plan);
+    kt__gguf_close(vocab);
+    return status == KT_OK ? 0 : kt__cli_fail("synth", &err);
+}
+
+/* ---- the command ---- */
+
+static int unknown_name(const char *what, const char *name, const char *const *names, size_t n) {
+    const char *near = kt__nearest_name(name, strlen(name), names, n);
+    return kt__cli_usage_error("synth", "unknown %s \"%.60s\"%s%s%s", what, name,
+                               near ? "; did you mean \"" : "", near ? near : "",
+                               near ? "\"?" : "");
+}
+
+static int unknown_preset(const char *name) {
+    const char *names[MAX_NAMES];
+    size_t n = kt__synth_n_presets() < MAX_NAMES ? kt__synth_n_presets() : MAX_NAMES;
+    if (!name) return kt__cli_usage_error("synth", "--preset is missing");
+    for (size_t i = 0; i < n; i++) names[i] = kt__synth_preset_at(i)->name;
+    return unknown_name("preset", name, names, n);
+}
+
+static int unknown_recipe(const char *name) {
+    const char *names[MAX_NAMES];
+    size_t n = kt__synth_n_recipes() < MAX_NAMES ? kt__synth_n_recipes() : MAX_NAMES;
+    for (size_t i = 0; i < n; i++) names[i] = kt__synth_recipe_at(i)->name;
+    return unknown_name("recipe", name, names, n);
+}
+
+/* "Presets: a b c" in lines of 76 characters */
+static size_t list_names(char *out, size_t size, const char *title, size_t n,
+                         const char *(*name_at)(size_t)) {
+    size_t at = (size_t)snprintf(out, size, "%s:\n ", title), column = 2;
+    for (size_t i = 0; i < n && at < size; i++) {
+        const char *name = name_at(i);
+        if (column + strlen(name) + 1 > 76) {
+            at += (size_t)snprintf(out + at, size - at, "\n ");
+            column = 2;
+        }
+        if (at < size) at += (size_t)snprintf(out + at, size - at, " %s", name);
+        column += strlen(name) + 1;
+    }
+    if (at < size) at += (size_t)snprintf(out + at, size - at, "\n");
+    return at < size ? at : size - 1;
+}
+
+static const char *preset_name(size_t i) {
+    return kt__synth_preset_at(i)->name;
+}
+static const char *recipe_name(size_t i) {
+    return kt__synth_recipe_at(i)->name;
+}
+
+int kt__cmd_synth(int argc, char **argv) {
+    struct synth_opts opts = {.quant = "q4_k_m", .seed = 1};
+    const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
+    char notes[2048];
+    size_t used = list_names(notes, sizeof notes, "Presets", kt__synth_n_presets(), preset_name);
+    used += list_names(notes + used, sizeof notes - used, "Recipes", kt__synth_n_recipes(),
+                       recipe_name);
+    snprintf(notes + used, sizeof notes - used,
+             "\nExample: kentang synth --preset qwen2.5-1.5b --quant q4_k_m random.gguf\n");
+    const kt__syntax syntax = {
+        .command = "synth",
+        .usage = "--preset NAME [OPTIONS] OUT.gguf",
+        .about =
+            "Writes a model with a real one's geometry, keys and mixture of types, and seeded "
+            "random\n"
+            "weights: for speed measurements and tests. Its answers mean nothing. Quantised blocks "
+            "are\n"
+            "drawn directly (bell-shaped levels, varying scales), not encoded from f32 weights.",
+        .groups = groups,
+        .n_groups = 1,
+        .min_words = 1,
+        .max_words = 1,
+        .word = "OUT",
+        .notes = notes};
+    const char *path = NULL;
+    size_t n_words = 0;
+    int code = kt__cli_parse(&syntax, argc, argv, &path, &n_words);
+    if (code >= 0) return code;
+    const kt__synth_preset *preset = opts.preset ? kt__synth_preset_find(opts.preset) : NULL;
+    if (!preset) return unknown_preset(opts.preset);
+    const kt__synth_recipe *recipe = kt__synth_recipe_find(opts.quant);
+    if (!recipe) return unknown_recipe(opts.quant);
+    return make(&opts, preset, recipe, path);
+}

@@ -1,0 +1,121 @@
+/* Synthetic models: a real model's geometry with seeded random weights.
+ *
+ * Owns: the presets, the quantisation recipes, the plan (which tensors, of which type and
+ * statistics) and the bytes of any row of a planned tensor. The plan is apart from writing, so that
+ * the same model can be a file (synth) or live in memory (bench: synth_image.c). Does not compute
+ * with the weights. A plan is immutable once made; kt__synth_fill may be called from any thread. */
+#ifndef KT_LAB_SYNTH_H
+#define KT_LAB_SYNTH_H
+
+#include <kentang.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gguf/gguf.h"
+#include "quant/quant.h"
+
+/* See synth_presets.def. */
+typedef struct kt__synth_preset {
+    const char *name, *arch, *pre;
+    int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim;
+    int n_rot; /* 0: head_dim */
+    int n_vocab, n_ctx;
+    float eps, rope_base;
+    bool head_keys, tied, qkv_bias, qk_norm, post_norm, embed_scale, fused, longrope;
+    int window;
+    float attn_cap, final_cap;
+    int llama3_factor, linear_factor, orig_ctx;
+} kt__synth_preset;
+
+size_t kt__synth_n_presets(void);
+const kt__synth_preset *kt__synth_preset_at(size_t index);
+const kt__synth_preset *kt__synth_preset_find(const char *name); /* NULL: none */
+
+/* ---- recipes ---- */
+
+typedef struct kt__synth_recipe {
+    const char *name;   /* "q4_k_m" */
+    uint32_t file_type; /* general.file_type */
+    kt__type base;      /* what most matrices get */
+} kt__synth_recipe;
+
+typedef enum kt__synth_role {
+    KT__ROLE_EMBD,
+    KT__ROLE_OUTPUT,
+    KT__ROLE_Q,
+    KT__ROLE_K,
+    KT__ROLE_V,
+    KT__ROLE_QKV,
+    KT__ROLE_ATTN_OUT,
+    KT__ROLE_GATE,
+    KT__ROLE_UP,
+    KT__ROLE_DOWN,
+    KT__ROLE_VECTOR /* norms, biases, factors: always f32 */
+} kt__synth_role;
+
+size_t kt__synth_n_recipes(void);
+const kt__synth_recipe *kt__synth_recipe_at(size_t index);
+const kt__synth_recipe *kt__synth_recipe_find(const char *name); /* case ignored; NULL: none */
+/* The type of a matrix with rows of n_cols elements in this layer. */
+kt__type kt__synth_type(const kt__synth_recipe *recipe, const kt__synth_preset *preset,
+                        kt__synth_role role, int layer, int64_t n_cols);
+
+/* ---- plan ---- */
+
+typedef enum kt__synth_content {
+    KT__CONTENT_RANDOM,
+    KT__CONTENT_LLAMA3_FREQS,
+    KT__CONTENT_LONG_FACTORS,
+    KT__CONTENT_SHORT_FACTORS
+} kt__synth_content;
+
+typedef struct kt__synth_tensor {
+    char name[48];
+    kt__type type;
+    uint32_t n_dims;
+    int64_t n_cols, n_rows; /* n_rows = 1 for a vector */
+    kt__synth_content content;
+    float mean, std; /* of random content */
+} kt__synth_tensor;
+
+typedef struct kt__synth_plan {
+    const kt__synth_preset *preset;
+    const kt__synth_recipe *recipe;
+    uint64_t seed;
+    int n_vocab;
+    kt__synth_tensor *tensors; /* [n_tensors], in file order */
+    size_t n_tensors;
+    uint64_t n_params, bytes;
+} kt__synth_plan;
+
+/* n_vocab 0: the preset's. Freed with kt__synth_plan_free, also after failure. */
+kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__synth_recipe *recipe,
+                              uint64_t seed, int n_vocab, kt__synth_plan *out,
+                              kt_error *err) KT_CHECKED;
+void kt__synth_plan_free(kt__synth_plan *plan);
+/* Rows [begin, end) of a tensor to out; each row depends on seed, tensor and row alone. */
+void kt__synth_fill(const kt__synth_plan *plan, size_t tensor, int64_t begin, int64_t end,
+                    void *out);
+
+/* general.* and the architecture's keys. */
+void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w);
+/* tokenizer.* keys: made up for the preset (a byte-level BPE or a SentencePiece vocabulary that
+ * encodes any text), or copied from another file and padded with unused tokens to plan->n_vocab. */
+kt_status kt__synth_put_vocab(const kt__synth_plan *plan, const kt__gguf *from, kt__gguf_writer *w,
+                              kt_error *err) KT_CHECKED;
+/* The same with the description of every tensor: all that comes before the data. */
+kt_status kt__synth_put_header(const kt__synth_plan *plan, const kt__gguf *from, kt__gguf_writer *w,
+                               kt_error *err) KT_CHECKED;
+
+/* ---- a planned model in memory, as the bytes of a GGUF file ---- */
+
+typedef struct kt__synth_image {
+    void *data; /* pages as a mapped file has them */
+    size_t size;
+} kt__synth_image;
+
+kt_status kt__synth_image_make(const kt__synth_plan *plan, int n_threads, kt__synth_image *out,
+                               kt_error *err) KT_CHECKED;
+void kt__synth_image_free(kt__synth_image *image); /* also of a zeroed one */
+
+#endif

@@ -1,0 +1,250 @@
+/* Presets, the list of tensors with their statistics, and the metadata. Names and keys are those
+ * that the converters of llama.cpp write for each architecture. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/math.h"
+#include "cli/options.h"
+#include "lab/synth.h"
+
+static const kt__synth_preset presets[] = {
+#define X(...) {__VA_ARGS__},
+#include "lab/synth_presets.def"
+#undef X
+};
+
+size_t kt__synth_n_presets(void) {
+    return KT__COUNT(presets);
+}
+
+const kt__synth_preset *kt__synth_preset_at(size_t index) {
+    return &presets[index];
+}
+
+const kt__synth_preset *kt__synth_preset_find(const char *name) {
+    for (size_t i = 0; i < KT__COUNT(presets); i++)
+        if (strcmp(presets[i].name, name) == 0) return &presets[i];
+    return NULL;
+}
+
+/* ---- tensors ---- */
+
+/* Statistics that keep activations sane: normed inputs have RMS 1, and a matrix of standard
+ * deviation 1/sqrt(columns) keeps it. Queries and keys are larger, so that attention is not flat.
+ * Embeddings are small beside what the layers add, or a tied head would only repeat the input; the
+ * final norm makes up for it. */
+#define LOGIT_STD 3.0f
+#define QK_GAIN 1.4f
+
+typedef struct planner {
+    kt__synth_plan *plan;
+    size_t cap;
+    bool failed; /* no memory */
+} planner;
+
+static void add(planner *p, kt__synth_tensor t) {
+    kt__synth_plan *plan = p->plan;
+    if (plan->n_tensors == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 256;
+        kt__synth_tensor *grown = kt__realloc_array(plan->tensors, p->cap, sizeof *grown);
+        if (!grown) {
+            p->failed = true;
+            p->cap = plan->n_tensors;
+            return;
+        }
+        plan->tensors = grown;
+    }
+    plan->n_params += (uint64_t)(t.n_cols * t.n_rows);
+    plan->bytes += kt__type_row_bytes(t.type, t.n_cols) * (uint64_t)t.n_rows;
+    plan->tensors[plan->n_tensors++] = t;
+}
+
+/* "blk.3.attn_q.weight"; layer -1: no prefix */
+static void set_name(kt__synth_tensor *t, int layer, const char *name) {
+    if (layer >= 0) {
+        snprintf(t->name, sizeof t->name, "blk.%d.%s", layer, name);
+    } else {
+        snprintf(t->name, sizeof t->name, "%s", name);
+    }
+}
+
+static void add_vector(planner *p, int layer, const char *name, int64_t n, float mean, float std) {
+    kt__synth_tensor t = {
+        .type = KT__TYPE_F32, .n_dims = 1, .n_cols = n, .n_rows = 1, .mean = mean, .std = std};
+    set_name(&t, layer, name);
+    add(p, t);
+}
+
+static void add_norm(planner *p, int layer, const char *name, int64_t n, float mean) {
+    add_vector(p, layer, name, n, mean, 0.1f * mean);
+}
+
+static void add_factors(planner *p, const char *name, kt__synth_content content) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int n_rot = ps->n_rot ? ps->n_rot : ps->head_dim;
+    kt__synth_tensor t = {
+        .type = KT__TYPE_F32, .n_dims = 1, .n_cols = n_rot / 2, .n_rows = 1, .content = content};
+    set_name(&t, -1, name);
+    add(p, t);
+}
+
+/* gain: the RMS of the product's result for inputs of RMS 1 */
+static void add_matrix(planner *p, kt__synth_role role, int layer, const char *name, int64_t n_cols,
+                       int64_t n_rows, float gain) {
+    const kt__synth_plan *plan = p->plan;
+    kt__synth_tensor t = {.type = kt__synth_type(plan->recipe, plan->preset, role, layer, n_cols),
+                          .n_dims = 2,
+                          .n_cols = n_cols,
+                          .n_rows = n_rows,
+                          .std = gain / sqrtf((float)n_cols)};
+    set_name(&t, layer, name);
+    add(p, t);
+}
+
+static void add_attention(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model, q = (int64_t)ps->n_head * ps->head_dim,
+            kv = (int64_t)ps->n_head_kv * ps->head_dim;
+    float qk_gain = ps->qk_norm ? 1.0f : QK_GAIN;
+    add_norm(p, i, "attn_norm.weight", d, 1.0f);
+    if (ps->fused) {
+        add_matrix(p, KT__ROLE_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
+    } else {
+        add_matrix(p, KT__ROLE_Q, i, "attn_q.weight", d, q, qk_gain);
+        add_matrix(p, KT__ROLE_K, i, "attn_k.weight", d, kv, qk_gain);
+        add_matrix(p, KT__ROLE_V, i, "attn_v.weight", d, kv, 1.0f);
+    }
+    if (ps->qkv_bias) {
+        add_vector(p, i, "attn_q.bias", q, 0.0f, 0.5f);
+        add_vector(p, i, "attn_k.bias", kv, 0.0f, 0.5f);
+        add_vector(p, i, "attn_v.bias", kv, 0.0f, 0.1f);
+    }
+    if (ps->qk_norm) {
+        add_norm(p, i, "attn_q_norm.weight", ps->head_dim, QK_GAIN);
+        add_norm(p, i, "attn_k_norm.weight", ps->head_dim, QK_GAIN);
+    }
+    add_matrix(p, KT__ROLE_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
+    if (ps->post_norm) add_norm(p, i, "post_attention_norm.weight", d, 1.0f);
+}
+
+static void add_feed_forward(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model, ff = ps->d_ff;
+    add_norm(p, i, "ffn_norm.weight", d, 1.0f);
+    if (!ps->fused) add_matrix(p, KT__ROLE_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
+    add_matrix(p, KT__ROLE_UP, i, "ffn_up.weight", d, ps->fused ? 2 * ff : ff, 1.0f);
+    add_matrix(p, KT__ROLE_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
+    if (ps->post_norm) add_norm(p, i, "post_ffw_norm.weight", d, 1.0f);
+}
+
+static void add_all(planner *p) {
+    const kt__synth_preset *ps = p->plan->preset;
+    float embed_gain = ps->embed_scale ? 0.25f : 1.0f;
+    add_matrix(p, KT__ROLE_EMBD, -1, "token_embd.weight", ps->d_model, p->plan->n_vocab,
+               embed_gain);
+    if (ps->llama3_factor) add_factors(p, "rope_freqs.weight", KT__CONTENT_LLAMA3_FREQS);
+    if (ps->longrope) {
+        add_factors(p, "rope_factors_long.weight", KT__CONTENT_LONG_FACTORS);
+        add_factors(p, "rope_factors_short.weight", KT__CONTENT_SHORT_FACTORS);
+    }
+    for (int i = 0; i < ps->n_layer; i++) {
+        add_attention(p, i);
+        add_feed_forward(p, i);
+    }
+    add_norm(p, -1, "output_norm.weight", ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
+    if (!ps->tied)
+        add_matrix(p, KT__ROLE_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
+                   LOGIT_STD);
+}
+
+kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__synth_recipe *recipe,
+                              uint64_t seed, int n_vocab, kt__synth_plan *out, kt_error *err) {
+    *out = (kt__synth_plan){.preset = preset,
+                            .recipe = recipe,
+                            .seed = seed,
+                            .n_vocab = n_vocab ? n_vocab : preset->n_vocab};
+    planner p = {.plan = out};
+    add_all(&p);
+    return p.failed ? kt__fail_nomem(err, "a model's plan", p.cap * sizeof *out->tensors) : KT_OK;
+}
+
+void kt__synth_plan_free(kt__synth_plan *plan) {
+    kt__free(plan->tensors);
+    *plan = (kt__synth_plan){0};
+}
+
+/* ---- metadata ---- */
+
+typedef struct keys {
+    kt__gguf_writer *w;
+    const char *arch;
+    char key[96];
+} keys;
+
+static const char *key(keys *k, const char *suffix) {
+    snprintf(k->key, sizeof k->key, "%s.%s", k->arch, suffix);
+    return k->key;
+}
+
+static void put_u32(keys *k, const char *suffix, int value) {
+    kt__gguf_put_u32(k->w, key(k, suffix), (uint32_t)value);
+}
+
+static void put_f32(keys *k, const char *suffix, float value) {
+    kt__gguf_put_f32(k->w, key(k, suffix), value);
+}
+
+static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
+    char name[96];
+    snprintf(name, sizeof name, "%s (synthetic, seed %llu)", plan->preset->name,
+             (unsigned long long)plan->seed);
+    kt__gguf_put_str(w, "general.architecture", plan->preset->arch);
+    kt__gguf_put_str(w, "general.type", "model");
+    kt__gguf_put_str(w, "general.name", name);
+    kt__gguf_put_str(w, "general.description",
+                     "random weights in a real model's geometry, for tests and benchmarks");
+    kt__gguf_put_u32(w, "general.file_type", plan->recipe->file_type);
+    kt__gguf_put_u32(w, "general.quantization_version", 2);
+}
+
+static void put_rope(keys *k, const kt__synth_preset *ps) {
+    bool is_llama = strcmp(ps->arch, "llama") == 0;
+    if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
+    if (is_llama || ps->fused)
+        put_u32(k, "rope.dimension_count", ps->n_rot ? ps->n_rot : ps->head_dim);
+    if (ps->linear_factor) {
+        kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "linear");
+        put_f32(k, "rope.scaling.factor", (float)ps->linear_factor);
+    }
+    if (ps->longrope) { /* LongRoPE (Ding et al. 2024) scales attention by sqrt(1 + ln s / ln L) */
+        double log_scale = kt__log((double)ps->n_ctx / ps->orig_ctx);
+        put_u32(k, "rope.scaling.original_context_length", ps->orig_ctx);
+        put_f32(k, "rope.scaling.attn_factor",
+                (float)sqrt(1.0 + log_scale / kt__log(ps->orig_ctx)));
+    }
+}
+
+void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
+    const kt__synth_preset *ps = plan->preset;
+    keys k = {.w = w, .arch = ps->arch};
+    put_general(plan, w);
+    put_u32(&k, "block_count", ps->n_layer);
+    put_u32(&k, "context_length", ps->n_ctx);
+    put_u32(&k, "embedding_length", ps->d_model);
+    put_u32(&k, "feed_forward_length", ps->d_ff);
+    put_u32(&k, "attention.head_count", ps->n_head);
+    put_u32(&k, "attention.head_count_kv", ps->n_head_kv);
+    put_f32(&k, "attention.layer_norm_rms_epsilon", ps->eps);
+    if (ps->head_keys) {
+        put_u32(&k, "attention.key_length", ps->head_dim);
+        put_u32(&k, "attention.value_length", ps->head_dim);
+    }
+    put_rope(&k, ps);
+    if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);
+    if (ps->attn_cap > 0) put_f32(&k, "attn_logit_softcapping", ps->attn_cap);
+    if (ps->final_cap > 0) put_f32(&k, "final_logit_softcapping", ps->final_cap);
+    if (strcmp(ps->arch, "llama") == 0) put_u32(&k, "vocab_size", plan->n_vocab);
+}

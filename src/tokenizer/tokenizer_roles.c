@@ -1,0 +1,166 @@
+/* Special ids: from the file, else by the texts that published vocabularies use. */
+#include "tokenizer/tokenizer_load.h"
+
+#include <stdlib.h>
+
+typedef struct known_text {
+    kt__tok_role role; /* it may stand for; KT__ROLE_COUNT: none */
+    const char *text;
+    bool eog; /* ends a generation */
+} known_text;
+
+/* In order of preference within a role. */
+static const known_text known[] = {
+    {KT__ROLE_EOT, "<|eot_id|>", true},
+    {KT__ROLE_EOT, "<|im_end|>", true},
+    {KT__ROLE_EOT, "<|end|>", true},
+    {KT__ROLE_EOT, "<end_of_turn>", true},
+    {KT__ROLE_EOT, "<|endoftext|>", true},
+    {KT__ROLE_EOT, "<|end_of_text|>", true},
+    {KT__ROLE_EOT, "<EOT>", true},
+    {KT__ROLE_EOT, "_<EOT>", true},
+    {KT__ROLE_EOT, "<｜end▁of▁sentence｜>", true},
+    {KT__ROLE_EOT, "<end_of_utterance>", true},
+    {KT__ROLE_EOM, "<|eom_id|>", true},
+    {KT__ROLE_FIM_PRE, "<|fim_prefix|>", false},
+    {KT__ROLE_FIM_PRE, "<fim_prefix>", false},
+    {KT__ROLE_FIM_PRE, "<fim-prefix>", false},
+    {KT__ROLE_FIM_PRE, "<｜fim▁begin｜>", false},
+    {KT__ROLE_FIM_PRE, "<PRE>", false},
+    {KT__ROLE_FIM_PRE, "▁<PRE>", false},
+    {KT__ROLE_FIM_SUF, "<|fim_suffix|>", false},
+    {KT__ROLE_FIM_SUF, "<fim_suffix>", false},
+    {KT__ROLE_FIM_SUF, "<fim-suffix>", false},
+    {KT__ROLE_FIM_SUF, "<｜fim▁hole｜>", false},
+    {KT__ROLE_FIM_SUF, "<SUF>", false},
+    {KT__ROLE_FIM_SUF, "▁<SUF>", false},
+    {KT__ROLE_FIM_MID, "<|fim_middle|>", false},
+    {KT__ROLE_FIM_MID, "<fim_middle>", false},
+    {KT__ROLE_FIM_MID, "<fim-middle>", false},
+    {KT__ROLE_FIM_MID, "<｜fim▁end｜>", false},
+    {KT__ROLE_FIM_MID, "<MID>", false},
+    {KT__ROLE_FIM_MID, "▁<MID>", false},
+    {KT__ROLE_FIM_PAD, "<|fim_pad|>", true},
+    {KT__ROLE_FIM_PAD, "<fim_pad>", true},
+    {KT__ROLE_FIM_PAD, "<fim-pad>", true},
+    {KT__ROLE_FIM_PAD, "<PAD>", true},
+    {KT__ROLE_FIM_REP, "<|fim_repo|>", true},
+    {KT__ROLE_FIM_REP, "<|repo_name|>", true},
+    {KT__ROLE_FIM_REP, "<fim-repo>", true},
+    {KT__ROLE_FIM_REP, "<reponame>", true},
+    {KT__ROLE_FIM_REP, "<REPO>", true},
+    {KT__ROLE_FIM_SEP, "<|file_sep|>", true},
+    {KT__ROLE_COUNT, "<|return|>", true},
+    {KT__ROLE_COUNT, "<|call|>", true},
+    {KT__ROLE_COUNT, "<|flush|>", true},
+    {KT__ROLE_COUNT, "<|calls|>", true},
+    {KT__ROLE_COUNT, "<|end_of_turn|>", true},
+    {KT__ROLE_COUNT, "<turn|>", true},
+    {KT__ROLE_COUNT, "[EOS]", true},
+    {KT__ROLE_COUNT, "<eos>", true},
+    {KT__ROLE_COUNT, "</s>", true},
+};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static bool is_control_like(const kt__tokenizer *tok, int32_t id) {
+    kt__tok_attr attr = kt__tokenizer_token_attr(tok, id);
+    return attr == KT__TOK_CONTROL || attr == KT__TOK_USER_DEFINED;
+}
+
+/* Converters have written texts such as <|im_end|> as ordinary tokens; nobody means them as text.
+ */
+static bool is_unmistakable(const char *text) {
+    return text[0] == '<' && text[1] != '/' && strchr(text, '|') != NULL;
+}
+
+static int32_t find_known(kt__tokenizer *tok, const known_text *k) {
+    int32_t id = kt__tokenizer_find(tok, k->text, strlen(k->text));
+    if (id < 0) return -1;
+    if (is_control_like(tok, id)) return id;
+    if (kt__tokenizer_token_attr(tok, id) != KT__TOK_NORMAL || !is_unmistakable(k->text)) return -1;
+    tok->attr[id] = KT__TOK_CONTROL;
+    return id;
+}
+
+/* Ids whose being wrong would break generation; the others are taken as absent when out of range.
+ */
+static bool is_essential(int role) {
+    return role <= KT__ROLE_UNK;
+}
+
+static kt_status take_file_ids(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
+    static const char *const names[] = {"bos", "eos", "eot", "eom", "unknown"};
+    for (int role = 0; role < KT__ROLE_COUNT; role++) {
+        int64_t id = src->role_ids[role];
+        bool in_range = id >= 0 && id < (int64_t)tok->n_vocab;
+        if (id != -1 && !in_range && is_essential(role))
+            return kt__fail_at(err, KT_E_FORMAT, src->path, UINT64_MAX,
+                               "key tokenizer.ggml.%s_token_id is %lld; an id from 0 to %zu is "
+                               "expected",
+                               names[role], (long long)id, tok->n_vocab - 1);
+        tok->role_ids[role] = in_range ? (int32_t)id : -1;
+    }
+    return KT_OK;
+}
+
+/* What a vocabulary of the model "llama" means when the file is silent. */
+static void default_spm_ids(kt__tokenizer *tok) {
+    static const struct {
+        kt__tok_role role;
+        const char *text;
+    } defaults[] = {{KT__ROLE_BOS, "<s>"}, {KT__ROLE_EOS, "</s>"}, {KT__ROLE_UNK, "<unk>"}};
+    for (int i = 0; i < 3; i++)
+        if (tok->role_ids[defaults[i].role] < 0)
+            tok->role_ids[defaults[i].role] = kt__tokenizer_find(tok, defaults[i].text,
+                                                                 strlen(defaults[i].text));
+}
+
+static int compare_ids(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void add_eog(kt__tokenizer *tok, int32_t id) {
+    if (id < 0) return;
+    for (size_t i = 0; i < tok->n_eog; i++)
+        if (tok->eog[i] == id) return;
+    tok->eog[tok->n_eog++] = id;
+}
+
+static void drop_eog(kt__tokenizer *tok, int32_t id) {
+    for (size_t i = 0; i < tok->n_eog; i++)
+        if (tok->eog[i] == id) tok->eog[i] = tok->eog[--tok->n_eog];
+}
+
+/* Formats with channels end a message with <|end|> and a turn with <|return|> or <|call|>. */
+static void apply_channel_rule(kt__tokenizer *tok) {
+    int32_t end = kt__tokenizer_find(tok, "<|end|>", 7);
+    bool channels = kt__tokenizer_find(tok, "<|return|>", 10) >= 0 &&
+                    kt__tokenizer_find(tok, "<|call|>", 8) >= 0;
+    if (end < 0 || !channels) return;
+    drop_eog(tok, end);
+    if (tok->role_ids[KT__ROLE_EOT] == end) tok->role_ids[KT__ROLE_EOT] = -1;
+}
+
+kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
+    kt_status status = take_file_ids(tok, src, err);
+    if (status != KT_OK) return status;
+    if (tok->spm) default_spm_ids(tok);
+    tok->eog = kt__malloc((N_KNOWN + KT__ROLE_COUNT) * sizeof *tok->eog);
+    if (!tok->eog) return kt__fail_nomem(err, "end-of-generation ids", N_KNOWN);
+    for (int i = 0; i < N_KNOWN; i++) {
+        int32_t id = find_known(tok, &known[i]);
+        if (id < 0) continue;
+        if (known[i].eog) add_eog(tok, id);
+        if (known[i].role < KT__ROLE_COUNT && tok->role_ids[known[i].role] < 0)
+            tok->role_ids[known[i].role] = id;
+    }
+    apply_channel_rule(tok);
+    add_eog(tok, tok->role_ids[KT__ROLE_EOS]);
+    add_eog(tok, tok->role_ids[KT__ROLE_EOT]);
+    add_eog(tok, tok->role_ids[KT__ROLE_EOM]);
+    qsort(tok->eog, tok->n_eog, sizeof *tok->eog, compare_ids);
+    tok->add_bos = src->add_bos >= 0 ? src->add_bos != 0 : tok->spm || tok->pre->add_bos;
+    tok->add_eos = src->add_eos > 0;
+    return KT_OK;
+}

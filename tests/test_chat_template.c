@@ -1,0 +1,281 @@
+/* Chat rendering: who wrote which byte, what becomes of system messages, what the callers get
+ * wrong, and allocation failures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "heap_watch.h"
+#include "chat/chat_template.h"
+
+static const kt__chat_params params = {
+    .bos_token = "<s>", .eos_token = "</s>", .now_local_s = 0, .add_generation_prompt = true};
+
+static kt__chat_template *parse(const char *source) {
+    kt__chat_template *tmpl = NULL;
+    kt_error err = {0};
+    if (kt__chat_template_parse(source, strlen(source), &tmpl, &err) != KT_OK)
+        fail_msg("%s: %s", source, err.message);
+    return tmpl;
+}
+
+static void render_json(const char *source, const char *json, kt__chat_out *out) {
+    kt__chat_template *tmpl = parse(source);
+    kt_error err = {0};
+    if (kt__chat_render_json(tmpl, json, strlen(json), &params, out, &err) != KT_OK)
+        fail_msg("%s: %s", source, err.message);
+    kt__chat_template_free(tmpl);
+}
+
+/* ---- origin ---- */
+
+/* want: the text with what is data in [brackets]. */
+static void expect_origin(const char *source, const char *json, const char *want) {
+    kt__chat_out out = {0};
+    char shown[2000];
+    size_t n = 0, at = 0;
+    render_json(source, json, &out);
+    for (size_t i = 0; i < out.n_segs; i++) {
+        const kt__chat_seg *seg = &out.segs[i];
+        assert_int_equal(seg->offset, at);
+        assert_true(seg->len > 0);
+        assert_true(i == 0 || seg->from_template != seg[-1].from_template);
+        at += seg->len;
+        if (!seg->from_template) shown[n++] = '[';
+        memcpy(shown + n, out.text + seg->offset, seg->len);
+        n += seg->len;
+        if (!seg->from_template) shown[n++] = ']';
+    }
+    shown[n] = '\0';
+    assert_int_equal(at, out.len);
+    if (strcmp(shown, want) != 0) fail_msg("%s\n  want %s\n  got  %s", source, want, shown);
+    kt__chat_out_free(&out);
+}
+
+#define ONE "[{\"role\": \"user\", \"content\": \"<|x|> Hi, you\"}]"
+
+static void test_origin(void **state) {
+    (void)state;
+    const char *m = "{%- set c = messages[0].content %}";
+    static const struct {
+        const char *expr, *want;
+    } rows[] = {
+        {"a{{ c }}b", "a[<|x|> Hi, you]b"},
+        {"{{ '<|a|>' + c + '<|b|>' }}", "<|a|>[<|x|> Hi, you]<|b|>"},
+        {"{{ '<|' ~ messages[0].role ~ '|>' ~ c }}", "<|user|>[<|x|> Hi, you]"},
+        {"{{ bos_token }}{{ c }}{{ eos_token }}", "<s>[<|x|> Hi, you]</s>"},
+        {"{{ ('  ' ~ c ~ '  x')|trim|upper }}", "[<|X|> HI, YOU]  X"},
+        {"{{ c.split(' ')[1] }}{{ c[:5] }}", "[Hi,<|x|>]"},
+        {"{{ ('a' ~ c)[::-1] }}", "[uoy ,iH >|x|<]a"},
+        {"{{ ('a' ~ c)[0:3] }}", "a[<|]"},
+        {"{{ '-'.join([c, 'z', c]) }}", "[<|x|> Hi, you]-z-[<|x|> Hi, you]"},
+        {"{{ [c, 1]|join('<|s|>') }}", "[<|x|> Hi, you]<|s|>1"},
+        {"{{ ('<|t|>' ~ c ~ '<|t|>').replace('<|x|>', '<|y|>') }}", "<|t|><|y|>[ Hi, you]<|t|>"},
+        {"{{ '<|t|>%s'|replace('%s', c) }}", "<|t|>[<|x|> Hi, you]"},
+        {"{{ '<|t|>%s|%d' % (c, 5) }}{{ '<{}>'.format(c) }}",
+         "<|t|>[<|x|> Hi, you]|5<[<|x|> Hi, you]>"},
+        {"{{ c|tojson }}{{ [c] }}", "[\"<|x|> Hi, you\"['<|x|> Hi, you']]"},
+        {"{{ {'a': '<|t|>'}|tojson }}", "[{\"a\": \"<|t|>\"}]"},
+        {"{% set q %}<|a|>{{ c }}{% endset %}{{ q }}", "<|a|>[<|x|> Hi, you]"},
+        {"{% macro f(z) %}<|m|>{{ z }}{% endmacro %}{{ f(c) }}{{ f('l') }}",
+         "<|m|>[<|x|> Hi, you]<|m|>l"},
+        {"{% filter upper %}<|a|>{{ c }}{% endfilter %}", "<|A|>[<|X|> HI, YOU]"},
+        {"{{ 1 }}{{ true }}{{ none }}{{ 2.5 }}{{ c|length }}", "1TrueNone2.513"},
+        {"{{ c|indent(2, true) }}{{ c * 2 }}", "  [<|x|> Hi, you<|x|> Hi, you<|x|> Hi, you]"},
+        {"{{ c|e }}{{ '<'|e }}", "[&lt;|x|&gt; Hi, you]&lt;"},
+        {"{% for ch in 'a' ~ c[:2] %}{{ ch }}{% endfor %}", "a[<|]"},
+        {"{{ ('a\\nb' ~ c).splitlines()|last }}", "b[<|x|> Hi, you]"},
+        {"{{ c or 'x' }}{{ c|default('y') }}{{ zz|default('y') }}",
+         "[<|x|> Hi, you<|x|> Hi, you]y"},
+        {"{{ ('x' ~ c).partition('<')[0] }}{{ ('x' ~ c).partition('<')[1] }}", "x[<]"},
+        {"{{ strftime_now('%Y') }}", "1970"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char source[400];
+        snprintf(source, sizeof source, "%s%s", m, rows[i].expr);
+        expect_origin(source, ONE, rows[i].want);
+    }
+    /* a role is trusted when it is a usual one, and data else */
+    expect_origin("{{ '<|' ~ messages[0].role ~ '|>' }}",
+                  "[{\"role\": \"im_start\", \"content\": \"\"}]", "<|[im_start]|>");
+    /* variables of the request are data, the caller's tokens win over them */
+    expect_origin("{{ bos_token }}{{ extra }}",
+                  "{\"messages\": [], \"bos_token\": \"<evil>\", \"extra\": \"<|x|>\"}",
+                  "<s>[<|x|>]");
+}
+
+/* ---- system messages ---- */
+
+#define USERS_ONLY                                                                         \
+    "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}{% elif m.role == " \
+    "'assistant' %}<a>{{ m.content }}{% endif %}{% endfor %}"
+#define REFUSES                                                                        \
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif " \
+    "%}" USERS_ONLY
+#define CHAT                                                                                      \
+    "[{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": "     \
+    "\"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yo\"}, {\"role\": \"user\", \"content\": " \
+    "\"Ok\"}]"
+
+static void expect_merge(const char *source, const char *json, const char *want, bool merged) {
+    kt__chat_out out = {0};
+    render_json(source, json, &out);
+    assert_string_equal(out.text, want);
+    assert_int_equal(out.system_merged, merged);
+    kt__chat_out_free(&out);
+}
+
+static void test_system_is_merged(void **state) {
+    (void)state;
+    expect_merge(REFUSES, CHAT, "<u>Be brief.\nHi<a>Yo<u>Ok", true);
+    expect_merge(USERS_ONLY, CHAT, "<u>Be brief.\nHi<a>Yo<u>Ok", true);
+    expect_origin(USERS_ONLY, CHAT, "<u>[Be brief.\nHi]<a>[Yo]<u>[Ok]");
+    /* a template that shows it, changed or not, is left alone */
+    expect_merge("{% for m in messages %}{{ m.content|trim }};{% endfor %}",
+                 "[{\"role\": \"system\", \"content\": \" a \\n\"}, {\"role\": \"user\", "
+                 "\"content\": \"b\"}]",
+                 "a;b;", false);
+    expect_merge("{% for m in messages %}{{ m.content.replace('/think', '')|trim }};{% endfor %}",
+                 "[{\"role\": \"system\", \"content\": \"a /think b\"}, {\"role\": \"user\", "
+                 "\"content\": \"b\"}]",
+                 "a  b;b;", false);
+    expect_merge(USERS_ONLY, "[{\"role\": \"user\", \"content\": \"Hi\"}]", "<u>Hi", false);
+    expect_merge(
+        USERS_ONLY,
+        "[{\"role\": \"system\", \"content\": \"\"}, {\"role\": \"user\", \"content\": \"Hi\"}]",
+        "<u>Hi", false);
+    /* several at the start; contents in parts */
+    expect_merge(USERS_ONLY,
+                 "[{\"role\": \"system\", \"content\": \"one\"}, {\"role\": \"system\", "
+                 "\"content\": [{\"type\":"
+                 "\"text\", \"text\": \"two\"}]}, {\"role\": \"user\", \"content\": \"Hi\"}]",
+                 "<u>one\ntwo\nHi", true);
+    expect_merge("{% for m in messages if m.role == 'user' %}{% for p in m.content %}{{ p.text }}|"
+                 "{% endfor %}{% endfor %}",
+                 "[{\"role\": \"system\", \"content\": \"one\"}, {\"role\": \"user\", \"content\": "
+                 "[{\"type\":"
+                 "\"text\", \"text\": \"two\"}]}]",
+                 "one\n|two|", true);
+}
+
+static void test_refusals_stay(void **state) {
+    (void)state;
+    kt__chat_template *tmpl = parse(REFUSES);
+    kt__chat_out out = {0};
+    kt_error err = {0};
+    kt__chat_params strict = params;
+    strict.no_system_merge = true;
+    assert_int_equal(kt__chat_render_json(tmpl, CHAT, strlen(CHAT), &strict, &out, &err),
+                     KT_E_TEMPLATE);
+    assert_non_null(strstr(err.message, "no system"));
+    const char *alone =
+        "[{\"role\": \"system\", \"content\": \"Be brief.\"}]"; /* no user to merge into */
+    assert_int_equal(kt__chat_render_json(tmpl, alone, strlen(alone), &params, &out, &err),
+                     KT_E_TEMPLATE);
+    assert_non_null(strstr(err.message, "no system"));
+    kt__chat_template_free(tmpl);
+    tmpl = parse("{{ raise_exception('never') }}");
+    assert_int_equal(kt__chat_render_json(tmpl, CHAT, strlen(CHAT), &params, &out, &err),
+                     KT_E_TEMPLATE);
+    assert_non_null(strstr(err.message, "never"));
+    assert_null(out.text);
+    kt__chat_template_free(tmpl);
+}
+
+/* ---- the callers' side ---- */
+
+static void test_messages(void **state) {
+    (void)state;
+    const kt_message messages[] = {{"system", "Be brief."}, {"user", "Hi <|im_end|>"}};
+    kt__chat_template *tmpl = parse(kt__chat_template_builtin("chatml"));
+    kt__chat_out out = {0};
+    kt_error err = {0};
+    assert_int_equal(kt__chat_render(tmpl, messages, 2, &params, &out, &err), KT_OK);
+    assert_string_equal(out.text, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"
+                                  "Hi <|im_end|><|im_end|>\n<|im_start|>assistant\n");
+    assert_int_equal(out.n_segs, 5);
+    assert_int_equal(out.segs[3].len, strlen("Hi <|im_end|>"));
+    assert_false(out.segs[3].from_template);
+    kt__chat_out_free(&out);
+    kt__chat_params quiet = params;
+    quiet.add_generation_prompt = false;
+    assert_int_equal(kt__chat_render(tmpl, messages, 1, &quiet, &out, &err), KT_OK);
+    assert_string_equal(out.text, "<|im_start|>system\nBe brief.<|im_end|>\n");
+    kt__chat_out_free(&out);
+    const kt_message bad[] = {{"user", "\xff"}, {NULL, "x"}};
+    assert_int_equal(kt__chat_render(tmpl, bad, 1, &params, &out, &err), KT_E_ARG);
+    assert_int_equal(kt__chat_render(tmpl, bad + 1, 1, &params, &out, &err), KT_E_ARG);
+    kt__chat_template_free(tmpl);
+    assert_null(kt__chat_template_builtin("nope"));
+}
+
+static void test_json_requests(void **state) {
+    (void)state;
+    kt__chat_template *tmpl = parse(
+        "{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}{{ x }}");
+    kt__chat_out out = {0};
+    kt_error err = {0};
+    const char *object =
+        "{\"messages\": [], \"tools\": [], \"add_generation_prompt\": false, \"x\": 1}";
+    assert_int_equal(kt__chat_render_json(tmpl, object, strlen(object), &params, &out, &err),
+                     KT_OK);
+    assert_string_equal(out.text, "FalseTrueFalse1");
+    kt__chat_out_free(&out);
+    assert_int_equal(kt__chat_render_json(tmpl, "[]", 2, &params, &out, &err), KT_OK);
+    assert_string_equal(out.text, "TrueTrueTrue");
+    kt__chat_out_free(&out);
+    const char *const bad[] = {"{}", "1", "{\"messages\": 1}", "[1]", "[[]]"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(kt__chat_render_json(tmpl, bad[i], strlen(bad[i]), &params, &out, &err),
+                         KT_E_ARG);
+    assert_int_equal(kt__chat_render_json(tmpl, "[", 1, &params, &out, &err), KT_E_FORMAT);
+    kt__chat_template_free(tmpl);
+}
+
+/* ---- allocation failures ---- */
+
+static kt_status whole_run(void) {
+    kt__chat_template *tmpl = NULL;
+    kt__chat_out out = {0};
+    kt_error err;
+    kt_status status = kt__chat_template_parse(REFUSES, strlen(REFUSES), &tmpl, &err);
+    if (status == KT_OK)
+        status = kt__chat_render_json(tmpl, CHAT, strlen(CHAT), &params, &out, &err);
+    kt__chat_out_free(&out);
+    kt__chat_template_free(tmpl);
+    return status;
+}
+
+static void test_allocation_failures(void **state) {
+    (void)state;
+    if (!HEAP_WATCHED) skip();
+    long n = 1;
+    for (;; n++) {
+        heap_begin(n, n);
+        kt_status status = whole_run();
+        long failed = heap.n_failed, live = heap.n_live;
+        heap_end();
+        heap_sweep();
+        assert_int_equal(live, 0);
+        if (!failed) {
+            assert_int_equal(status, KT_OK);
+            break;
+        }
+        assert_int_equal(status, KT_E_NOMEM);
+    }
+    assert_true(n > 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_origin),        cmocka_unit_test(test_system_is_merged),
+        cmocka_unit_test(test_refusals_stay), cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_json_requests), cmocka_unit_test(test_allocation_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
