@@ -74,8 +74,8 @@ static void test_nodes_of_processors(void **state) {
     make_machine(root);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CPU_ZERO(&want);
-        if (cases[i].nodes) assert_true(kt__place_read_list(cases[i].nodes, &want));
-        if (cases[i].cpus) assert_true(kt__place_read_list(cases[i].cpus, &cpus));
+        if (cases[i].nodes) assert_true(kt__affinity_read_list(cases[i].nodes, &want));
+        if (cases[i].cpus) assert_true(kt__affinity_read_list(cases[i].cpus, &cpus));
         assert_int_equal(kt__nodes_of_at(root, cases[i].cpus ? &cpus : NULL, &got),
                          CPU_COUNT(&want));
         assert_true(CPU_EQUAL(&got, &want));
@@ -91,7 +91,7 @@ static void test_unit(void **state) {
 /* ---- this machine ---- */
 
 /* Touched by this thread, on the given processors. */
-static void one_thread_touches(bool spread, const kt__place *place, const cpu_set_t *on,
+static void one_thread_touches(bool spread, const kt__affinity *place, const cpu_set_t *on,
                                const cpu_set_t *nodes) {
     cpu_set_t before;
     uint8_t *p = kt__pages_alloc(SPREAD_BYTES);
@@ -108,7 +108,7 @@ static void one_thread_touches(bool spread, const kt__place *place, const cpu_se
 
 static void test_spread(void **state) {
     (void)state;
-    static const kt__place anywhere = {.pinned = false};
+    static const kt__affinity anywhere = {.pinned = false};
     cpu_set_t allowed, nodes;
     if (!nw_can_ask() || nw_own_nodes(&nodes) == 0) skip();
     print_message("NUMA nodes: %d\n", CPU_COUNT(&nodes));
@@ -125,7 +125,7 @@ static void test_one_node_alone(void **state) {
     if (!nw_can_ask() || nw_own_nodes(&here) == 0) skip();
     int n = nw_cpus(cpus, 2); /* the last one: of the second node, where there is one */
     assert_true(n > 0);
-    kt__place place = {.pinned = true};
+    kt__affinity place = {.pinned = true};
     CPU_ZERO(&place.cpus);
     CPU_SET(cpus[n - 1], &place.cpus);
     assert_int_equal(kt__nodes_of_at("", &place.cpus, &here), 1);

@@ -18,46 +18,46 @@ enum { N_WORKERS = 4, N_COL = 1024, N_ROW = 2048, N_TOK = 64, MOST_RUNS = 300 };
 
 /* ---- workers that stay ---- */
 
-typedef struct crew {
+typedef struct team {
     kt__pool *pool;
     size_t cpu[N_WORKERS]; /* neighbours by number are on different nodes, where there are some */
     int node[N_WORKERS];
     cpu_set_t before;
     atomic_int n_here;
     kt__dev *dev; /* for fill_rest */
-} crew;
+} team;
 
 /* A chunk for each worker: nobody gets a second one before all have one. */
-static void wait_for_all(crew *c) {
+static void wait_for_all(team *c) {
     atomic_fetch_add(&c->n_here, 1);
     while (atomic_load(&c->n_here) < N_WORKERS) sched_yield();
 }
 
 static void stay(void *arg, int64_t begin, int64_t end, int worker) {
-    crew *c = arg;
+    team *c = arg;
     (void)begin, (void)end;
     if (nw_hold_to(c->cpu[worker])) c->node[worker] = nw_this_node();
     wait_for_all(c);
 }
 
 static void fill_rest(void *arg, int64_t begin, int64_t end, int worker) {
-    crew *c = arg;
+    team *c = arg;
     (void)begin, (void)end;
     memset(kt__dev_kernel_scratch(c->dev, worker), 1, c->dev->scratch_stride);
     wait_for_all(c);
 }
 
-static void with_all(crew *c, kt__pool_fn *fn) {
+static void with_all(team *c, kt__pool_fn *fn) {
     atomic_store(&c->n_here, 0);
     kt__pool_run(c->pool, N_WORKERS, 1, fn, c);
 }
 
-static void crew_start(crew *c) {
+static void workers_start(team *c) {
     kt_error err;
     size_t cpus[N_WORKERS];
     int n = nw_cpus(cpus, N_WORKERS);
     assert_true(n > 0);
-    *c = (crew){.n_here = 0};
+    *c = (team){.n_here = 0};
     for (int i = 0; i < N_WORKERS; i++) c->cpu[i] = cpus[i % n];
     assert_int_equal(sched_getaffinity(0, sizeof c->before, &c->before), 0);
     assert_int_equal(kt__pool_create(N_WORKERS, &c->pool, &err), KT_OK);
@@ -66,7 +66,7 @@ static void crew_start(crew *c) {
         print_message("worker %d: processor %zu, node %d\n", i, c->cpu[i], c->node[i]);
 }
 
-static void crew_stop(crew *c) {
+static void workers_stop(team *c) {
     kt__pool_destroy(c->pool);
     assert_int_equal(sched_setaffinity(0, sizeof c->before, &c->before), 0);
 }
@@ -134,7 +134,7 @@ static void assert_untouched(const kt__dev *dev) {
         fail_msg("scratch is touched before any worker has run");
 }
 
-static void assert_own(const crew *c, const char *when) {
+static void assert_own(const team *c, const char *when) {
     const kt__dev *dev = c->dev;
     for (int i = 0; i < N_WORKERS; i++) {
         size_t count[NW_MAX_NODES], all = 0;
@@ -170,9 +170,9 @@ static kt__dev *dev_new(kt__pool *pool) {
 
 static void test_scratch_is_its_workers(void **state) {
     (void)state;
-    crew c;
+    team c;
     if (!nw_can_ask()) skip();
-    crew_start(&c);
+    workers_start(&c);
     c.dev = dev_new(c.pool);
     assert_int_equal(c.dev->scratch_stride % kt__pages_unit(), 0);
     work k = work_new(c.dev);
@@ -185,7 +185,7 @@ static void test_scratch_is_its_workers(void **state) {
     assert_own(&c, "all written");
     work_free(c.dev, &k);
     kt__dev_destroy(c.dev);
-    crew_stop(&c);
+    workers_stop(&c);
 }
 
 /* Blocks that come from a file are written by one thread, whatever workers do later. */

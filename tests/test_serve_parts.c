@@ -15,7 +15,7 @@
 #include "heap_watch.h"
 #include "serve/config.h"
 #include "serve/framer.h"
-#include "serve/guard.h"
+#include "serve/access.h"
 #include "serve/keys.h"
 #include "serve/toml.h"
 
@@ -335,10 +335,10 @@ static void test_keys(void **state) {
     assert_null(kt__keys_find(keys, "0123456789abcdef0", 17));
     assert_null(kt__keys_find(keys, "0123456789abcde", 15));
     assert_null(kt__keys_find(keys, "", 0));
-    assert_string_equal(kt__guard_key(keys, "Bearer 0123456789abcdef", NULL), "ana");
-    assert_string_equal(kt__guard_key(keys, NULL, "0123456789abcdef"), "ana");
-    assert_null(kt__guard_key(keys, "Basic 0123456789abcdef", NULL));
-    assert_null(kt__guard_key(keys, NULL, NULL));
+    assert_string_equal(kt__access_key(keys, "Bearer 0123456789abcdef", NULL), "ana");
+    assert_string_equal(kt__access_key(keys, NULL, "0123456789abcdef"), "ana");
+    assert_null(kt__access_key(keys, "Basic 0123456789abcdef", NULL));
+    assert_null(kt__access_key(keys, NULL, NULL));
     char longer[400];
     memset(longer, 'x', sizeof longer);
     assert_null(kt__keys_find(keys, longer, sizeof longer));
@@ -374,18 +374,18 @@ static void test_hosts(void **state) {
     kt_error err;
     assert_int_equal(kt__config_set(c, "http.hosts", "box.lan", "t", &err), KT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (kt__guard_host(c, "10.0.0.5", cases[i].host) != cases[i].good)
+        if (kt__access_host(c, "10.0.0.5", cases[i].host) != cases[i].good)
             fail_msg("%s", cases[i].host);
     }
-    assert_false(kt__guard_host(c, NULL, NULL));
-    assert_true(kt__guard_origin(c, NULL, "http://localhost:3000"));
-    assert_false(kt__guard_origin(c, NULL, "http://evil.example"));
-    assert_false(kt__guard_origin(c, NULL, "null"));
-    assert_true(kt__guard_is_json("application/json"));
-    assert_true(kt__guard_is_json("Application/JSON ; charset=utf-8"));
-    assert_false(kt__guard_is_json("text/plain"));
-    assert_false(kt__guard_is_json("application/jsonp"));
-    assert_false(kt__guard_is_json(NULL));
+    assert_false(kt__access_host(c, NULL, NULL));
+    assert_true(kt__access_origin(c, NULL, "http://localhost:3000"));
+    assert_false(kt__access_origin(c, NULL, "http://evil.example"));
+    assert_false(kt__access_origin(c, NULL, "null"));
+    assert_true(kt__access_is_json("application/json"));
+    assert_true(kt__access_is_json("Application/JSON ; charset=utf-8"));
+    assert_false(kt__access_is_json("text/plain"));
+    assert_false(kt__access_is_json("application/jsonp"));
+    assert_false(kt__access_is_json(NULL));
     kt__config_free(c);
 }
 

@@ -33,10 +33,10 @@ static const kt__limits_source machine = {kt__topology_detect, machine_limits, N
 
 /* Reads the limits as they are on the context's processors. */
 static void look_at_limits(kt_ctx *ctx) {
-    kt__place_saved saved;
-    kt__place_enter(&ctx->place, &saved);
+    kt__affinity_saved saved;
+    kt__affinity_enter(&ctx->affinity, &saved);
     ctx->source.limits(ctx->source.user, &ctx->limits);
-    kt__place_leave(&saved);
+    kt__affinity_leave(&saved);
     ctx->limits_at_us = kt__now_us();
 }
 
@@ -69,7 +69,7 @@ static kt_status start_threads(kt_ctx *ctx, const kt_ctx_params *p, kt_error *er
     if (size < p->n_threads_max) size = p->n_threads_max;
     size = clamp(size, 1, KT__POOL_MAX_THREADS);
     atomic_init(&ctx->n_threads, clamp(n, 1, size));
-    KT__TRY(kt__pool_create_at(size, &ctx->place, &ctx->pool, err));
+    KT__TRY(kt__pool_create_at(size, &ctx->affinity, &ctx->pool, err));
 out:
     return status;
 }
@@ -108,7 +108,7 @@ kt_status kt__ctx_open_from(const kt_ctx_params *params, const kt__limits_source
     }
     ctx->source = source ? *source : machine;
     KT__TRY(choose_kernels(ctx, p.isa, err));
-    KT__TRY(kt__place_parse(p.cpus, p.priority, &ctx->place, err));
+    KT__TRY(kt__affinity_parse(p.cpus, p.priority, &ctx->affinity, err));
     look_at_limits(ctx);
     ctx->mem_given = p.mem_bytes > 0;
     ctx->mem_bytes = p.mem_bytes ? p.mem_bytes : kt__mem_budget_default(&ctx->limits);

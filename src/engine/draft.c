@@ -97,7 +97,7 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
                                       (double)engine->model->info.decode_bytes);
     KT__TRY(kt__kv_create(&shape, n_pages_for(&engine->params), &d->kv, err));
-    kt__kv_spread(d->kv, &model->ctx->place);
+    kt__kv_spread(d->kv, &model->ctx->affinity);
     KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &d->fwd, err));
     d->segs = kt__calloc(lanes, sizeof *d->segs);
     d->ids = kt__calloc((size_t)fwd.n_tok_max, sizeof *d->ids);

@@ -25,7 +25,7 @@ static kt_status allocate(kt_engine *engine, const kt__plan *plan, kt_error *err
     fwd.on_hidden_user = engine;
     engine->n_out_max = plan->n_out_max;
     KT__TRY(kt__kv_create(&shape, plan->n_pages, &engine->kv, err));
-    kt__kv_spread(engine->kv, &model->ctx->place);
+    kt__kv_spread(engine->kv, &model->ctx->affinity);
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
     kt__fwd_params step = kt__plan_step_fwd(model, p);

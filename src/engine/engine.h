@@ -35,7 +35,7 @@ struct kt_ctx {
     kt__limits limits;
     const kt__kernels *kernels;
     kt__pool *pool;
-    kt__place place;
+    kt__affinity affinity;
     /* Threads by default: where they were not given, looked at anew between batches, with the
      * pool's lock held. */
     bool threads_auto;

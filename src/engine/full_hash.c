@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "host/aside.h"
-#include "host/place.h"
+#include "host/cold_reader.h"
+#include "host/affinity.h"
 
 enum {
     SEED = 2,               /* of the format of what is hashed */
@@ -118,18 +118,18 @@ static bool has_to_stop(const kt__full_hash *h) {
 
 /* Reads of a piece until its end or until there is something better to do; returns the place from
  * which to go on. false in *ok: it cannot be read. */
-static uint64_t read_piece(kt__full_hash *h, kt__aside *aside, uint64_t at, uint64_t end,
+static uint64_t read_piece(kt__full_hash *h, kt__cold_reader *reader, uint64_t at, uint64_t end,
                            kt__hash *hash, bool *ok) {
-    size_t n = end - at < KT__ASIDE_BYTES ? (size_t)(end - at) : KT__ASIDE_BYTES;
+    size_t n = end - at < KT__COLD_READ_BYTES ? (size_t)(end - at) : KT__COLD_READ_BYTES;
     uint64_t piece_end = at + n;
-    kt__aside_begin(aside, at, n);
+    kt__cold_reader_begin(reader, at, n);
     while (*ok && at < piece_end && !has_to_stop(h)) {
         n = piece_end - at < READ_BYTES ? (size_t)(piece_end - at) : READ_BYTES;
-        *ok = kt__aside_read(aside, at, h->buffer, n);
+        *ok = kt__cold_reader_read(reader, at, h->buffer, n);
         if (*ok) kt__hash_add(hash, h->buffer, n);
         at += n;
     }
-    kt__aside_end(aside);
+    kt__cold_reader_end(reader);
     return at;
 }
 
@@ -140,22 +140,22 @@ static void advance(kt__full_hash *h, uint64_t n) {
 }
 
 static bool hash_file(kt__full_hash *h, const kt__filemap *map, kt__hash *hash) {
-    kt__aside aside;
-    bool ok = kt__aside_open(map, &aside, NULL) == KT_OK;
+    kt__cold_reader reader;
+    bool ok = kt__cold_reader_open(map, &reader, NULL) == KT_OK;
     for (uint64_t at = 0; ok && at < map->size;) {
         ok = wait_until_idle(h);
         if (!ok) break;
-        uint64_t to = read_piece(h, &aside, at, map->size, hash, &ok);
+        uint64_t to = read_piece(h, &reader, at, map->size, hash, &ok);
         advance(h, to - at);
         at = to;
     }
-    kt__aside_close(&aside);
+    kt__cold_reader_close(&reader);
     return ok;
 }
 
 static bool hash_memory(kt__full_hash *h, const uint8_t *data, uint64_t size, kt__hash *hash) {
     for (uint64_t at = 0; at < size;) {
-        size_t n = size - at < KT__ASIDE_BYTES ? (size_t)(size - at) : KT__ASIDE_BYTES;
+        size_t n = size - at < KT__COLD_READ_BYTES ? (size_t)(size - at) : KT__COLD_READ_BYTES;
         if (!wait_until_idle(h)) return false;
         kt__hash_add(hash, data + at, n);
         advance(h, n);

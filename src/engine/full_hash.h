@@ -1,8 +1,8 @@
 /* A hash of every byte of a model's files, made in the background.
  *
  * Owns: one thread of the lowest priority that reads while nothing is computed in the context, and
- * what it found. Reads files beside their mapping (host/aside.h): neither resident memory nor the
- * page cache grows. What the hash is used for is others' business. Any thread. */
+ * what it found. Reads files beside their mapping (host/cold_reader.h): neither resident memory nor
+ * the page cache grows. What the hash is used for is others' business. Any thread. */
 #ifndef KT_ENGINE_FULL_HASH_H
 #define KT_ENGINE_FULL_HASH_H
 

@@ -11,7 +11,7 @@
 
 static bool read_list(const char *root, const char *dir, const char *name, cpu_set_t *out) {
     char line[4096];
-    return kt__text_line(root, dir, name, line, sizeof line) && kt__place_read_list(line, out);
+    return kt__text_line(root, dir, name, line, sizeof line) && kt__affinity_read_list(line, out);
 }
 
 static bool has_some(const char *root, size_t node, const cpu_set_t *cpus) {
@@ -36,11 +36,11 @@ bool kt__nodes_several(void) {
     return kt__nodes_of_at("", NULL, &nodes) > 1;
 }
 
-void kt__nodes_spread(void *p, size_t bytes, const kt__place *place) {
+void kt__nodes_spread(void *p, size_t bytes, const kt__affinity *affinity) {
     cpu_set_t cpus, nodes;
     int mode;
-    if (place && place->pinned)
-        cpus = place->cpus;
+    if (affinity && affinity->pinned)
+        cpus = affinity->cpus;
     else if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
         return;
     if (kt__nodes_of_at("", &cpus, &nodes) < 2) return;

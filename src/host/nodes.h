@@ -7,7 +7,7 @@
 #ifndef KT_HOST_NODES_H
 #define KT_HOST_NODES_H
 
-#include "host/place.h"
+#include "host/affinity.h"
 
 #include <stddef.h>
 
@@ -16,10 +16,10 @@
 int kt__nodes_of_at(const char *root, const cpu_set_t *cpus, cpu_set_t *out);
 bool kt__nodes_several(void); /* of this machine, with memory */
 
-/* The range, page-aligned and not yet touched, will lie on all nodes of the place's processors in
- * turn (NULL or not pinned: of those that the caller may run on), whoever touches it first. For
- * what all threads use. A memory policy that the process was started with stands instead
- * (numactl), and on one node nothing happens. A wish: refusal costs speed only. */
-void kt__nodes_spread(void *p, size_t bytes, const kt__place *place);
+/* Interleaves the range, page-aligned and not yet touched, over all nodes of these processors (NULL
+ * or not pinned: of those that the caller may run on), whoever touches it first. For what all
+ * threads use. A memory policy that the process was started with (numactl) takes precedence, and on
+ * one node nothing happens. Best effort: if the kernel refuses, only speed is lost. */
+void kt__nodes_spread(void *p, size_t bytes, const kt__affinity *affinity);
 
 #endif

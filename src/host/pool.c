@@ -81,14 +81,14 @@ struct kt__pool {
     /* the caller's own */
     alignas(CACHE_LINE) uint32_t epoch;
     int64_t join_spin_ns, waited_ns;
-    kt__place_saved caller_place; /* of the step's caller, before it began */
+    kt__affinity_saved caller_affinity; /* of the step's caller, before it began */
     bool timed;
     int n_started;
 
     alignas(CACHE_LINE) pthread_mutex_t turn_mutex;
     pthread_cond_t turn_changed;
     uint64_t turn_next, turn_now;
-    kt__place place;
+    kt__affinity affinity;
 
     worker workers[]; /* [size]; workers[0] is the caller's and has no thread */
 };
@@ -277,7 +277,7 @@ static void *worker_main(void *arg) {
     worker *self = arg;
     kt__pool *pool = self->pool;
     (void)kt__fpenv_enter();
-    kt__priority_lower(pool->place.priority);
+    kt__priority_lower(pool->affinity.priority);
     for (;;) {
         /* phase before work: a run published after the look at `work` has changed the phase, too */
         uint32_t seen = atomic_load_explicit(&pool->phase, memory_order_acquire);
@@ -356,7 +356,7 @@ int64_t kt__pool_helpers_ns(const kt__pool *pool) {
 void kt__pool_begin(kt__pool *pool, int n_threads) {
     if (n_threads < 1) n_threads = 1;
     if (n_threads > pool->size) n_threads = pool->size;
-    kt__place_enter(&pool->place, &pool->caller_place);
+    kt__affinity_enter(&pool->affinity, &pool->caller_affinity);
     atomic_store_explicit(&pool->n_active, n_threads, memory_order_relaxed);
     atomic_store_explicit(&pool->in_step, true, memory_order_relaxed);
     if (n_threads > 1) signal_workers(pool, n_threads);
@@ -365,7 +365,7 @@ void kt__pool_begin(kt__pool *pool, int n_threads) {
 void kt__pool_end(kt__pool *pool) {
     atomic_store_explicit(&pool->in_step, false, memory_order_relaxed);
     atomic_store_explicit(&pool->n_active, pool->size, memory_order_relaxed);
-    kt__place_leave(&pool->caller_place);
+    kt__affinity_leave(&pool->caller_affinity);
 }
 
 void kt__pool_lock(kt__pool *pool) {
@@ -412,17 +412,17 @@ static int start_thread(kt__pool *pool, worker *w) {
  * theirs meanwhile. */
 static kt_status start_workers(kt__pool *pool, kt_error *err) {
     sigset_t saved;
-    kt__place_saved place;
+    kt__affinity_saved affinity;
     kt__priority_saved priority;
-    kt_status status = kt__priority_raise(pool->place.priority, &priority, err);
+    kt_status status = kt__priority_raise(pool->affinity.priority, &priority, err);
     if (status != KT_OK) return status;
-    kt__place_enter(&pool->place, &place);
+    kt__affinity_enter(&pool->affinity, &affinity);
     block_signals(&saved);
     int rc = 0;
     while (rc == 0 && pool->n_started < pool->size)
         rc = start_thread(pool, &pool->workers[pool->n_started]);
     pthread_sigmask(SIG_SETMASK, &saved, NULL);
-    kt__place_leave(&place);
+    kt__affinity_leave(&affinity);
     kt__priority_restore(&priority);
     if (rc == 0) return KT_OK;
     return kt__fail(err, KT_E_NOMEM,
@@ -435,7 +435,8 @@ kt_status kt__pool_create(int n_threads, kt__pool **out, kt_error *err) {
     return kt__pool_create_at(n_threads, NULL, out, err);
 }
 
-kt_status kt__pool_create_at(int n_threads, const kt__place *place, kt__pool **out, kt_error *err) {
+kt_status kt__pool_create_at(int n_threads, const kt__affinity *affinity, kt__pool **out,
+                             kt_error *err) {
     *out = NULL;
     if (n_threads < 1 || n_threads > KT__POOL_MAX_THREADS)
         return kt__fail(err, KT_E_ARG, "a pool has 1 to %d threads, not %d", KT__POOL_MAX_THREADS,
@@ -445,7 +446,7 @@ kt_status kt__pool_create_at(int n_threads, const kt__place *place, kt__pool **o
     if (!pool) return kt__fail_nomem(err, "the thread pool", bytes);
     memset(pool, 0, bytes);
     pool->size = n_threads;
-    if (place) pool->place = *place;
+    if (affinity) pool->affinity = *affinity;
     atomic_init(&pool->n_active, n_threads);
     pool->join_spin_ns = SPIN_JOIN_NS;
     pool->n_started = 1; /* the caller */

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "host/place.h"
+#include "host/affinity.h"
 
 typedef struct kt__pool kt__pool;
 
@@ -31,7 +31,7 @@ enum { KT__POOL_MAX_THREADS = 256 };
 kt_status kt__pool_create(int n_threads, kt__pool **out, kt_error *err) KT_CHECKED;
 /* The same with threads on the given processors and of the given priority (NULL: as the caller's).
  * Between begin and end the calling thread is on these processors, too; its priority is its own. */
-kt_status kt__pool_create_at(int n_threads, const kt__place *place, kt__pool **out,
+kt_status kt__pool_create_at(int n_threads, const kt__affinity *affinity, kt__pool **out,
                              kt_error *err) KT_CHECKED;
 void kt__pool_destroy(kt__pool *pool); /* no run may be in progress; NULL allowed */
 int kt__pool_size(const kt__pool *pool);

@@ -111,7 +111,7 @@ void kt__kv_destroy(kt__kv *kv) {
     kt__free(kv);
 }
 
-void kt__kv_spread(kt__kv *kv, const kt__place *place) {
+void kt__kv_spread(kt__kv *kv, const kt__affinity *place) {
     kt__nodes_spread(kv->base, kv->mapped_bytes, place);
 }
 

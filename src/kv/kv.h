@@ -16,7 +16,7 @@
 #include <kentang.h>
 
 #include "base/f16.h"
-#include "host/place.h"
+#include "host/affinity.h"
 #include "kernels/kernels.h"
 
 typedef struct kt__kv_shape {
@@ -31,7 +31,7 @@ kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out
 void kt__kv_destroy(kt__kv *kv);
 /* Before anything is stored: the pages will lie on the NUMA nodes of the place's threads in turn.
  */
-void kt__kv_spread(kt__kv *kv, const kt__place *place);
+void kt__kv_spread(kt__kv *kv, const kt__affinity *place);
 
 size_t kt__kv_page_bytes(const kt__kv_shape *shape);
 int64_t kt__kv_n_pages(const kt__kv *kv);

@@ -191,7 +191,7 @@ static bool list_tests(const grid *g, tests *all) {
 
 typedef struct machine {
     kt__cpu cpu;
-    kt__place place;
+    kt__affinity affinity;
     kt__bench_limits by_threads[KT__POOL_MAX_THREADS + 1];
 } machine;
 
@@ -223,7 +223,7 @@ static kt_status measure_machine(const char *isa, const char *model, const list 
     kt__topology_detect(&topology);
     kt__limits_read(&limits);
     KT__TRY(kt__kernels_select(&m->cpu, isa, &kernels, why, sizeof why, err));
-    KT__TRY(kt__pool_create_at(largest(threads), &m->place, &pool, err));
+    KT__TRY(kt__pool_create_at(largest(threads), &m->affinity, &pool, err));
     uint64_t size = kt__random_file_size(&topology, &limits);
     kt_error no_file;
     if ((model && size && kt__random_file_of(model, size, &file)) ||
@@ -383,13 +383,13 @@ static void describe(const bench_opts *o, const subject *s, const machine *m,
 }
 
 /* Threads where none were given: the context's own choice; and where they will run. */
-static kt_status choose_threads(const bench_opts *o, list *threads, kt__place *place,
+static kt_status choose_threads(const bench_opts *o, list *threads, kt__affinity *affinity,
                                 kt_error *err) {
     kt_ctx *ctx;
     kt_status status = kt__model_opts_open_ctx(&o->model, &ctx, err);
     if (status != KT_OK) return status;
     if (!threads->n) threads->items[threads->n++] = kt_ctx_n_threads(ctx);
-    *place = ctx->place;
+    *affinity = ctx->affinity;
     kt_ctx_close(ctx);
     return KT_OK;
 }
@@ -407,7 +407,7 @@ static int bench_all(bench_opts *o) {
     if (status != KT_OK) goto out;
     kt__cpu_detect(&m->cpu);
     KT__TRY(read_grid(o, &g, &err));
-    KT__TRY(choose_threads(o, &g.threads, &m->place, &err));
+    KT__TRY(choose_threads(o, &g.threads, &m->affinity, &err));
     if (!list_tests(&g, &all)) status = kt__fail_nomem(&err, "the tests", 0);
     if (!all.n && status == KT_OK) status = kt__fail(&err, KT_E_ARG, "nothing to do: -p 0 -n 0");
     if (status != KT_OK) goto out;

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "serve/brisk.h"
+#include "serve/sched_latency.h"
 #include "serve/http_answer.h"
 #include "serve/http_listen.h"
 
@@ -19,8 +19,8 @@ enum { MAX_REPLY = 16 << 20, SLICE_BYTES = 32 << 10 };
 
 /* A connection, from accept to close; it may carry many requests. */
 typedef struct peer {
-    kt__watch watch;    /* first member: the hub looks for hang-ups */
-    kt__task_item task; /* frees it, on the hub */
+    kt__watch watch;    /* first member: the loop looks for hang-ups */
+    kt__task_item task; /* frees it, on the loop */
     kt__http *http;
     struct peer *next, **link;
     int64_t deadline_us; /* what is being waited for must have come; 0: nothing */
@@ -109,10 +109,10 @@ static void close_peer(kt__http *http, void **context) {
     pthread_mutex_lock(&http->lock);
     *p->link = p->next;
     if (p->next) p->next->link = p->link;
-    if (p->watched) kt__hub_unwatch(http->server->hub, &p->watch);
+    if (p->watched) kt__event_loop_unwatch(http->server->loop, &p->watch);
     pthread_mutex_unlock(&http->lock);
     kt__metrics_connection(http->server->metrics, false, -1);
-    (void)kt__hub_post(http->server->hub, &p->task);
+    (void)kt__event_loop_post(http->server->loop, &p->task);
 }
 
 static void on_connection(void *user, struct MHD_Connection *connection, void **context,
@@ -145,9 +145,10 @@ static void set_job(struct MHD_Connection *connection, kt__job *job) {
     pthread_mutex_lock(&p->http->lock);
     p->job = job;
     if (job && !p->watched)
-        p->watched = kt__hub_watch(p->http->server->hub, &p->watch, EPOLLRDHUP | EPOLLET);
+        p->watched = kt__event_loop_watch(p->http->server->loop, &p->watch, EPOLLRDHUP | EPOLLET);
     else if (job)
-        kt__hub_change(p->http->server->hub, &p->watch, EPOLLRDHUP | EPOLLET); /* looks again */
+        kt__event_loop_change(p->http->server->loop, &p->watch,
+                              EPOLLRDHUP | EPOLLET); /* looks again */
     pthread_mutex_unlock(&p->http->lock);
 }
 
@@ -349,7 +350,7 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, http->key},
                                    {MHD_OPTION_END, 0, NULL}};
     if (http->cert) flags |= MHD_USE_TLS;
-    bool brisk = kt__brisk_begin(); /* the daemon's thread inherits it */
+    bool latency = kt__sched_latency_begin(); /* the daemon's thread inherits it */
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, http,
         MHD_OPTION_LISTEN_SOCKET, http->at.fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
@@ -359,7 +360,7 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)c->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)c->max_header + 4096, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
         http->cert ? tls : &tls[2], MHD_OPTION_END);
-    kt__brisk_end(brisk);
+    kt__sched_latency_end(latency);
     if (http->daemon) return KT_OK;
     return kt__fail(err, KT_E_IO, "cannot start the HTTP server%s",
                     http->cert ? ": are certificate and key valid PEM, and of one pair?" : "");

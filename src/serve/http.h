@@ -1,9 +1,9 @@
 /* HTTP: the OpenAI-shaped interface and its relatives, over libmicrohttpd.
  *
  * Owns: the listening socket and the daemon, its connections' limits and clocks, and who may ask
- * (guard.h). Requests become jobs (job.h), paths come from the table in http_routes.c. The daemon's
+ * (access.h). Requests become jobs (job.h), paths come from the table in http_routes.c. The daemon's
  * one thread never computes, loads or waits: a connection whose answer is not there is suspended
- * and woken by the hub. A client that goes away is noticed by the hub even while suspended. */
+ * and woken by the loop. A client that goes away is noticed by the loop even while suspended. */
 #ifndef KT_SERVE_HTTP_H
 #define KT_SERVE_HTTP_H
 
@@ -20,8 +20,8 @@ kt_status KT_CHECKED kt__http_open(kt__server *server, const char *listen, int f
                                    kt_error *err);
 int kt__http_port(const kt__http *http); /* that it listens on; 0: a Unix socket */
 void kt__http_stop_accepting(kt__http *http);
-void kt__http_tick(kt__http *http);  /* hub: closes connections whose time is up */
-void kt__http_close(kt__http *http); /* ends connections and daemon; the hub still runs */
-void kt__http_free(kt__http *http);  /* after the hub has ended */
+void kt__http_tick(kt__http *http);  /* loop: closes connections whose time is up */
+void kt__http_close(kt__http *http); /* ends connections and daemon; the loop still runs */
+void kt__http_free(kt__http *http);  /* after the loop has ended */
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "serve/dialects.h"
-#include "serve/guard.h"
+#include "serve/access.h"
 
 /* ---- answers ---- */
 
@@ -93,10 +93,10 @@ bool kt__http_refuse(kt__http_request *r, const char *method, const char *path, 
     const kt__keys *keys = atomic_load(&server->keys);
     const char *host = header(r, "Host"), *origin = header(r, "Origin");
     const char *address = r->listens_at, *length = header(r, "Content-Length"), *name = NULL;
-    if (address && !kt__guard_host(config, address, host)) {
+    if (address && !kt__access_host(config, address, host)) {
         *result = kt__http_answer_error(
             r, 403, NULL, "this Host is not served here: add it to http.hosts if it should be");
-    } else if (origin && !kt__guard_origin(config, address, origin)) {
+    } else if (origin && !kt__access_origin(config, address, origin)) {
         *result = kt__http_answer_error(
             r, 403, NULL,
             "requests from pages of other origins are not answered: add the "
@@ -105,12 +105,13 @@ bool kt__http_refuse(kt__http_request *r, const char *method, const char *path, 
         *result = kt__http_answer_error(r, 405, allowed, "%.10s is not allowed here, only %s",
                                         method, allowed);
     } else if (keys && !(r->route && is_open(r->route, config)) &&
-               !(name = kt__guard_key(keys, header(r, "Authorization"), header(r, "X-Api-Key")))) {
+               !(name = kt__access_key(keys, header(r, "Authorization"), header(r, "X-Api-Key")))) {
         *result = kt__http_answer_error(r, 401, NULL,
                                         "an API key is needed: Authorization: Bearer KEY");
     } else if (!r->route) {
         *result = kt__http_answer_error(r, 404, NULL, "there is nothing at %.80s", path);
-    } else if (!strcmp(r->route->method, "POST") && !kt__guard_is_json(header(r, "Content-Type"))) {
+    } else if (!strcmp(r->route->method, "POST") &&
+               !kt__access_is_json(header(r, "Content-Type"))) {
         *result = kt__http_answer_error(r, 415, NULL, "Content-Type: application/json is needed");
     } else if (length && strtoull(length, NULL, 10) > r->max_body) {
         *result = kt__http_answer_error(r, 413, NULL, "the body is longer than %zu bytes",

@@ -1,7 +1,7 @@
 /* Answers of HTTP in one piece, and refusals.
  *
  * Owns: the headers that every answer has, bodies of errors in the words of whom the path belongs
- * to, and whether a request is answered at all (guard.h). The daemon's thread. */
+ * to, and whether a request is answered at all (access.h). The daemon's thread. */
 #ifndef KT_SERVE_HTTP_ANSWER_H
 #define KT_SERVE_HTTP_ANSWER_H
 

@@ -35,7 +35,7 @@ kt_status kt__job_create(kt__server *server, const kt__dialect *dialect, const c
     job->server = server;
     job->dialect = dialect;
     job->task.run = pump;
-    job->chore.run = kt__job_read_and_submit;
+    job->item.run = kt__job_read_and_submit;
     job->created_s = (int64_t)time(NULL);
     job->begin_us = job->moved_us = kt__now_us();
     make_id(job->id, sizeof job->id, id_prefix);
@@ -67,10 +67,10 @@ void kt__job_release(kt__job *job) {
     kt__free(job);
 }
 
-/* The hub's queue holds a reference. */
+/* The loop's queue holds a reference. */
 void kt__job_post(kt__job *job) {
     kt__job_ref(job);
-    if (!kt__hub_post(job->server->hub, &job->task)) atomic_fetch_sub(&job->refs, 1);
+    if (!kt__event_loop_post(job->server->loop, &job->task)) atomic_fetch_sub(&job->refs, 1);
 }
 
 /* ---- the account ---- */
@@ -133,7 +133,7 @@ void kt__job_fail(kt__job *job, const kt_error *err) {
     cancel_parts(job);
 }
 
-/* ---- events, on the hub ---- */
+/* ---- events, on the loop ---- */
 
 static void count_gap(kt__job *job, const kt_event *event) {
     kt__job_choice *c = &job->choices[event->choice];
@@ -207,11 +207,11 @@ static void finish_the_rest(kt__job *job) {
     }
 }
 
-/* Hands it to the crew for its next prompts. The lock is held. */
+/* Hands it to the workers for its next prompts. The lock is held. */
 static void submit_more(kt__job *job) {
     job->returned = false;
     kt__job_ref(job);
-    if (kt__crew_add(job->server->crew, &job->chore)) return;
+    if (kt__workers_add(job->server->workers, &job->item)) return;
     atomic_fetch_sub(&job->refs, 1);
     job->returned = true;
     job->full = true;
@@ -241,7 +241,7 @@ static void advance_prompts(kt__job *job) {
 
 /* The lock is held. */
 static void advance(kt__job *job) {
-    if (!job->begun && !job->returned) return; /* the crew has it */
+    if (!job->begun && !job->returned) return; /* the workers has it */
     if (!job->dialect->run) {
         advance_prompts(job);
         return;

@@ -1,19 +1,19 @@
-/* A request on its way: read by the crew, computed by an engine, written by the event loop.
+/* A request on its way: read by the workers, computed by an engine, written by the event loop.
  *
  * Owns: everything between a transport (HTTP, the Unix socket) and kt_engine_submit: limits of the
  * configuration, the model's use, events into bytes of the request's dialect, backpressure, cancel,
  * figures and the log line. Knows neither sockets nor HTTP; a dialect knows the bytes.
  *
- * Threads: created and released by a transport; read on a crew thread; events are taken on the
- * hub's. What they share is under the job's lock. Lock order: job, then the engine's; the hub's
+ * Threads: created and released by a transport; read on a workers thread; events are taken on the
+ * loop's. What they share is under the job's lock. Lock order: job, then the engine's; the loop's
  * lock is a leaf. */
 #ifndef KT_SERVE_JOB_H
 #define KT_SERVE_JOB_H
 
 #include <pthread.h>
 
-#include "serve/crew.h"
-#include "serve/hub.h"
+#include "serve/workers.h"
+#include "serve/event_loop.h"
 #include "serve/server.h"
 #include "serve/wire.h"
 
@@ -59,8 +59,8 @@ struct kt__job {
     pthread_mutex_t lock;
     kt__server *server;
     const kt__dialect *dialect;
-    kt__task_item task;  /* for the hub */
-    kt__chore chore;     /* for the crew */
+    kt__task_item task;  /* for the loop */
+    kt__work_item item;  /* for the workers */
     char id[48];         /* our name for it */
     char name[128];      /* the client's, "" if it gave none */
     char client[80];     /* who asks */
@@ -68,7 +68,7 @@ struct kt__job {
     struct json_t *json; /* or the request as it was parsed already */
     int64_t created_s, begin_us;
     /* the transport's */
-    void (*on_output)(kt__job *job); /* hub: there are new bytes in out, or it is done; no lock */
+    void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it is done; no lock */
     void *owner;
     bool suspended; /* HTTP: the connection waits for on_output */
     /* under the lock */
@@ -82,7 +82,7 @@ struct kt__job {
     size_t n_submitted; /* prompts */
     bool stream, begun, done, gone, cancelled, failed, stalled;
     bool no_model; /* it asked for one that is not here */
-    bool returned; /* the crew is done with it */
+    bool returned; /* the workers is done with it */
     bool full;     /* the queue was: the next prompt waits */
     bool told;     /* the error was written */
     kt_error error;
@@ -103,14 +103,14 @@ kt_status KT_CHECKED kt__job_create(kt__server *server, const kt__dialect *diale
                                     kt_error *err);
 void kt__job_ref(kt__job *job);
 void kt__job_release(kt__job *job); /* any thread; must not hold its lock */
-/* Hands it to the crew; its answer, be it a refusal, comes through on_output. */
+/* Hands it to the workers; its answer, be it a refusal, comes through on_output. */
 void kt__job_start(kt__job *job);
 /* Tries again to submit prompts that found the queue full. Any thread. */
 void kt__job_retry(kt__job *job);
 /* The answer still comes, with finish_reason "cancelled". */
 void kt__job_cancel(kt__job *job);
 /* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again
- * after this returns, when called on the hub's thread. */
+ * after this returns, when called on the loop's thread. */
 void kt__job_abandon(kt__job *job);
 /* Bytes of out up to out_at were taken: goes on where it waited for that. The lock is held. */
 void kt__job_taken(kt__job *job, size_t n);
@@ -120,9 +120,9 @@ void kt__job_taken(kt__job *job, size_t n);
 #define KT__JOB_OF(member_pointer, member) \
     ((kt__job *)(void *)((char *)(member_pointer)-offsetof(kt__job, member)))
 
-/* The hub looks at it. Any thread, under any lock but the hub's. */
+/* The loop looks at it. Any thread, under any lock but the loop's. */
 void kt__job_post(kt__job *job);
-void kt__job_read_and_submit(kt__chore *chore); /* of a job; on the crew */
+void kt__job_read_and_submit(kt__work_item *item); /* of a job; on the workers */
 
 /* ---- for dialects ---- */
 

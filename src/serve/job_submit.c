@@ -1,4 +1,4 @@
-/* A job's first half: reading the request and submitting its prompts, on the crew. */
+/* A job's first half: reading the request and submitting its prompts, on the workers. */
 #include <jansson.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -93,8 +93,8 @@ static kt_status submit(kt__job *job, kt_error *err) {
     return status == KT_E_BUSY && waits_for_room(job) ? KT_OK : status;
 }
 
-void kt__job_read_and_submit(kt__chore *chore) {
-    kt__job *job = KT__JOB_OF(chore, chore);
+void kt__job_read_and_submit(kt__work_item *item) {
+    kt__job *job = KT__JOB_OF(item, item);
     kt_error err = {0};
     kt_status status;
     if (atomic_load(&job->server->stopping)) {
@@ -117,7 +117,7 @@ void kt__job_start(kt__job *job) {
         status = kt__fail_nomem(&err, "a request", 0);
     } else {
         kt__job_ref(job);
-        if (kt__crew_add(job->server->crew, &job->chore)) return;
+        if (kt__workers_add(job->server->workers, &job->item)) return;
         kt__job_release(job);
         status = kt__fail(&err, KT_E_BUSY, "too many requests are waiting to be read");
         err.retry_ms = 1000;

@@ -199,8 +199,8 @@ bool kt__server_is_ready(kt__server *s) {
 
 /* ---- the clock ---- */
 
-static void unload_idle(kt__chore *chore) {
-    kt__server *s = (kt__server *)(void *)((char *)chore - offsetof(kt__server, unload));
+static void unload_idle(kt__work_item *item) {
+    kt__server *s = (kt__server *)(void *)((char *)item - offsetof(kt__server, unload));
     kt__models_tick(s->models, kt__server_config(s)->idle_unload_s);
     atomic_store(&s->unloading, false);
 }
@@ -231,7 +231,7 @@ static void tick(void *user) {
     if (kt__server_config(s)->idle_unload_s > 0 && !atomic_load(&s->stopping) &&
         !atomic_exchange(&s->unloading, true)) {
         s->unload.run = unload_idle;
-        if (!kt__crew_add(s->crew, &s->unload)) atomic_store(&s->unloading, false);
+        if (!kt__workers_add(s->workers, &s->unload)) atomic_store(&s->unloading, false);
     }
 }
 
@@ -280,8 +280,8 @@ static kt_status open_all(kt__server *s, kt_error *err) {
     atomic_store(&s->keys, keys);
     KT__TRY(kt__models_create(c, &s->log, &s->models, err));
     KT__TRY(kt__metrics_create(s->models, &s->metrics, err));
-    KT__TRY(kt__hub_create(tick, s, &s->hub, err));
-    KT__TRY(kt__crew_create(CREW, (int)c->queue + 16, &s->crew, err));
+    KT__TRY(kt__event_loop_create(tick, s, &s->loop, err));
+    KT__TRY(kt__workers_create(CREW, (int)c->queue + 16, &s->workers, err));
     KT__TRY(preload(s, err));
     if (c->socket || lines >= 0)
         KT__TRY(kt__unix_open(s, c->socket, (mode_t)c->socket_mode, lines, &s->unix_socket, err));
@@ -289,7 +289,7 @@ static kt_status open_all(kt__server *s, kt_error *err) {
     if (!s->unix_socket && !s->http)
         return kt__fail(err, KT_E_ARG,
                         "nothing to listen on: give --listen ADDRESS:PORT or --socket PATH");
-    KT__TRY(kt__hub_start(s->hub, err));
+    KT__TRY(kt__event_loop_start(s->loop, err));
 out:
     return status;
 }
@@ -440,23 +440,23 @@ static void wait_for_clients(kt__server *s) {
 void kt__server_stop(kt__server *s) {
     if (!s) return;
     const kt__config *config = kt__server_config(s);
-    bool ran = s->hub && s->crew && s->metrics;
+    bool ran = s->loop && s->workers && s->metrics;
     atomic_store(&s->stopping, true);
     if (ran) {
         kt__unix_stop_accepting(s->unix_socket);
         kt__http_stop_accepting(s->http);
-        kt__crew_stop(s->crew);
+        kt__workers_stop(s->workers);
         kt__models_drain(s->models, config->drain_s * 1000);
         wait_for_jobs(s);
         wait_for_clients(s);
     }
     kt__http_close(s->http);
-    kt__hub_stop(s->hub);
+    kt__event_loop_stop(s->loop);
     kt__unix_close(s->unix_socket);
     kt__http_free(s->http);
-    if (s->hub) kt__hub_run_posted(s->hub);
-    kt__crew_free(s->crew);
-    kt__hub_free(s->hub);
+    if (s->loop) kt__event_loop_run_posted(s->loop);
+    kt__workers_free(s->workers);
+    kt__event_loop_free(s->loop);
     kt__metrics_free(s->metrics);
     kt__models_free(s->models);
     kt__slog_line(&s->log, KT_LOG_INFO, "stopped");

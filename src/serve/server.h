@@ -1,7 +1,7 @@
 /* The server: what all requests share.
  *
  * Owns: configuration (replaced as a whole at a reload), keys, log, metrics, models, event loop and
- * crew, the list of running jobs, and the order of starting and stopping. The transports (unix.h,
+ * workers, the list of running jobs, and the order of starting and stopping. The transports (unix.h,
  * http.h) hang below it. Any thread, unless a call says otherwise. */
 #ifndef KT_SERVE_SERVER_H
 #define KT_SERVE_SERVER_H
@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 #include "serve/config.h"
-#include "serve/crew.h"
-#include "serve/hub.h"
+#include "serve/workers.h"
+#include "serve/event_loop.h"
 #include "serve/keys.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
@@ -27,15 +27,15 @@ struct kt__server {
     kt__slog log;
     kt__metrics *metrics;
     kt__models *models;
-    kt__hub *hub;
-    kt__crew *crew;
+    kt__event_loop *loop;
+    kt__workers *workers;
     struct kt__unix *unix_socket;
     struct kt__http *http;
     int64_t start_s, start_us;
     atomic_bool stopping;
     atomic_int stop_requested; /* by a client: kt__server_wait returns */
     int ticks;
-    kt__chore unload;
+    kt__work_item unload;
     atomic_bool unloading;
     pthread_mutex_t lock; /* jobs, old */
     struct kt__job **jobs;

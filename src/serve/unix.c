@@ -131,7 +131,7 @@ static void free_client(kt__unix_client *c) {
         kt__job_abandon(c->jobs[c->n_jobs - 1]);
         drop_job(c, c->n_jobs - 1);
     }
-    kt__hub_unwatch(c->home->server->hub, &c->watch);
+    kt__event_loop_unwatch(c->home->server->loop, &c->watch);
     close(c->watch.fd);
     *c->link = c->next;
     if (c->next) c->next->link = c->link;
@@ -154,7 +154,8 @@ static void settle(kt__unix_client *c) {
     if (!c->eof && unsent(c) <= most) events |= EPOLLIN;
     if (events == c->events) return;
     c->events = events;
-    kt__hub_change(c->home->server->hub, &c->watch, events); /* EPOLLHUP comes in any case */
+    kt__event_loop_change(c->home->server->loop, &c->watch,
+                          events); /* EPOLLHUP comes in any case */
 }
 
 static void on_client(kt__watch *watch, uint32_t events) {
@@ -199,7 +200,7 @@ static void add_client(kt__unix *u, int fd, const struct ucred *who) {
     snprintf(c->name, sizeof c->name, "uid:%u", (unsigned)who->uid);
     kt__framer_init(&c->framer, (size_t)kt__server_config(u->server)->max_body);
     kt__buf_init(&c->out, MAX_OUT_BYTES);
-    if (!kt__hub_watch(u->server->hub, &c->watch, c->events)) {
+    if (!kt__event_loop_watch(u->server->loop, &c->watch, c->events)) {
         close(fd);
         kt__free(c);
         return;
@@ -246,7 +247,7 @@ kt_status kt__unix_open(kt__server *server, const char *path, mode_t mode, int f
     u->listener = (kt__listener){.fd = fd, .lock_fd = -1};
     if (u->own) status = kt__listener_open(path, mode, &u->listener, err);
     u->watch = (kt__watch){on_listener, u->listener.fd};
-    if (status == KT_OK && !kt__hub_watch(server->hub, &u->watch, EPOLLIN))
+    if (status == KT_OK && !kt__event_loop_watch(server->loop, &u->watch, EPOLLIN))
         status = kt__fail_nomem(err, "the socket", 0);
     if (status != KT_OK) {
         kt__unix_close(u);
@@ -257,7 +258,7 @@ kt_status kt__unix_open(kt__server *server, const char *path, mode_t mode, int f
 }
 
 void kt__unix_stop_accepting(kt__unix *u) {
-    if (u) kt__hub_unwatch(u->server->hub, &u->watch);
+    if (u) kt__event_loop_unwatch(u->server->loop, &u->watch);
 }
 
 void kt__unix_tick(kt__unix *u) {

@@ -1,6 +1,6 @@
 /* The Unix socket: newline-delimited JSON, many requests at once on a connection.
  *
- * Owns: the listening socket, its clients, and their bounded output. Everything runs on the hub's
+ * Owns: the listening socket, its clients, and their bounded output. Everything runs on the loop's
  * thread; a client that does not read holds up its own answers and nobody else's.
  * docs/PROTOCOL.md */
 #ifndef KT_SERVE_UNIX_H
@@ -16,8 +16,8 @@ typedef struct kt__unix kt__unix;
 kt_status KT_CHECKED kt__unix_open(kt__server *server, const char *path, mode_t mode, int fd,
                                    kt__unix **out, kt_error *err);
 void kt__unix_stop_accepting(kt__unix *u);
-void kt__unix_tick(kt__unix *u); /* hub: lets go of clients that read nothing */
+void kt__unix_tick(kt__unix *u); /* loop: lets go of clients that read nothing */
 int kt__unix_n_clients(const kt__unix *u);
-void kt__unix_close(kt__unix *u); /* after the hub has ended */
+void kt__unix_close(kt__unix *u); /* after the loop has ended */
 
 #endif

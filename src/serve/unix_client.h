@@ -1,7 +1,7 @@
 /* A connection of the Unix socket.
  *
  * Owns: what unix.c (sockets, bytes in and out, the list of clients) and unix_ops.c (what the lines
- * ask for) share. The hub's thread. */
+ * ask for) share. The loop's thread. */
 #ifndef KT_SERVE_UNIX_CLIENT_H
 #define KT_SERVE_UNIX_CLIENT_H
 

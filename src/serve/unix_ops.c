@@ -9,7 +9,7 @@
 #include "serve/dialects.h"
 #include "serve/unix_client.h"
 
-enum { SMALL_LINE_BYTES = 256 << 10 }; /* longer ones are parsed by the crew */
+enum { SMALL_LINE_BYTES = 256 << 10 }; /* longer ones are parsed by the workers */
 
 /* ---- short answers ---- */
 
@@ -60,7 +60,7 @@ static bool make_room(kt__unix_client *c) {
     return true;
 }
 
-/* A job of its own for the crew, of *json, which it takes over, or, where json is NULL, of
+/* A job of its own for the workers, of *json, which it takes over, or, where json is NULL, of
  * line[len].
  */
 static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char *id, json_t **json,

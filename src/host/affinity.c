@@ -1,4 +1,4 @@
-#include "host/place.h"
+#include "host/affinity.h"
 
 #include "base/error.h"
 
@@ -55,7 +55,7 @@ static const char *read_range(const char *text, cpu_set_t *out) {
     return text;
 }
 
-bool kt__place_read_list(const char *text, cpu_set_t *out) {
+bool kt__affinity_read_list(const char *text, cpu_set_t *out) {
     CPU_ZERO(out);
     for (;;) {
         bool mask = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -66,7 +66,7 @@ bool kt__place_read_list(const char *text, cpu_set_t *out) {
     }
 }
 
-kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_error *err) {
+kt_status kt__affinity_parse(const char *cpus, int priority, kt__affinity *out, kt_error *err) {
     cpu_set_t allowed, both;
     memset(out, 0, sizeof *out);
     if (priority < KT__PRIORITY_LOW || priority > KT__PRIORITY_REALTIME)
@@ -74,7 +74,7 @@ kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_err
                         priority, KT__PRIORITY_LOW, KT__PRIORITY_REALTIME);
     out->priority = (kt__priority)priority;
     if (!cpus) return KT_OK;
-    if (!kt__place_read_list(cpus, &out->cpus))
+    if (!kt__affinity_read_list(cpus, &out->cpus))
         return kt__fail(err, KT_E_ARG,
                         "processors \"%.80s\": expected a list such as 0-3,8 or a mask such as "
                         "0x10f, below %d",
@@ -93,12 +93,13 @@ kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_err
 
 /* ---- moving ---- */
 
-void kt__place_enter(const kt__place *place, kt__place_saved *saved) {
-    saved->moved = place->pinned && sched_getaffinity(0, sizeof saved->cpus, &saved->cpus) == 0 &&
-                   sched_setaffinity(0, sizeof place->cpus, &place->cpus) == 0;
+void kt__affinity_enter(const kt__affinity *affinity, kt__affinity_saved *saved) {
+    saved->moved = affinity->pinned &&
+                   sched_getaffinity(0, sizeof saved->cpus, &saved->cpus) == 0 &&
+                   sched_setaffinity(0, sizeof affinity->cpus, &affinity->cpus) == 0;
 }
 
-void kt__place_leave(const kt__place_saved *saved) {
+void kt__affinity_leave(const kt__affinity_saved *saved) {
     if (saved->moved) (void)sched_setaffinity(0, sizeof saved->cpus, &saved->cpus);
 }
 

@@ -1,4 +1,4 @@
-#include "serve/guard.h"
+#include "serve/access.h"
 
 #include <string.h>
 #include <strings.h>
@@ -26,7 +26,7 @@ static bool same(const char *a, const char *name, size_t len) {
     return strlen(a) == len && !strncasecmp(a, name, len);
 }
 
-bool kt__guard_host(const kt__config *config, const char *address, const char *host) {
+bool kt__access_host(const kt__config *config, const char *address, const char *host) {
     const char *name;
     size_t len;
     for (size_t i = 0; i < config->hosts.n; i++) {
@@ -42,12 +42,12 @@ bool kt__guard_host(const kt__config *config, const char *address, const char *h
     return false;
 }
 
-bool kt__guard_origin(const kt__config *config, const char *address, const char *origin) {
+bool kt__access_origin(const kt__config *config, const char *address, const char *origin) {
     const char *host = strstr(origin, "://");
-    return host && kt__guard_host(config, address, host + 3);
+    return host && kt__access_host(config, address, host + 3);
 }
 
-bool kt__guard_is_json(const char *type) {
+bool kt__access_is_json(const char *type) {
     static const char json[] = "application/json";
     size_t len = sizeof json - 1;
     if (!type || strncasecmp(type, json, len) != 0) return false;
@@ -56,7 +56,7 @@ bool kt__guard_is_json(const char *type) {
     return !*type || *type == ';';
 }
 
-const char *kt__guard_key(const kt__keys *keys, const char *authorization, const char *api_key) {
+const char *kt__access_key(const kt__keys *keys, const char *authorization, const char *api_key) {
     if (authorization && !strncasecmp(authorization, "Bearer ", 7)) {
         const char *key = authorization + 7;
         while (*key == ' ') key++;

@@ -3,20 +3,20 @@
  * Owns: the decisions, as functions of texts. A page in a browser cannot use a local model: its
  * Origin is foreign, its Host is not on the list (DNS rebinding), and JSON needs a preflight that
  * is never granted. Any thread. */
-#ifndef KT_SERVE_GUARD_H
-#define KT_SERVE_GUARD_H
+#ifndef KT_SERVE_ACCESS_H
+#define KT_SERVE_ACCESS_H
 
 #include "serve/config.h"
 #include "serve/keys.h"
 
 /* "localhost:8000", "[::1]", "127.0.0.1" and what the configuration lists; address: that is
  * listened on, or NULL. */
-bool kt__guard_host(const kt__config *config, const char *address, const char *host);
+bool kt__access_host(const kt__config *config, const char *address, const char *host);
 /* "http://localhost:3000" */
-bool kt__guard_origin(const kt__config *config, const char *address, const char *origin);
+bool kt__access_origin(const kt__config *config, const char *address, const char *origin);
 /* "application/json", with parameters or without */
-bool kt__guard_is_json(const char *content_type);
+bool kt__access_is_json(const char *content_type);
 /* "Bearer KEY"; or api_key, as Anthropic's clients send it. NULL: refused; else the key's name. */
-const char *kt__guard_key(const kt__keys *keys, const char *authorization, const char *api_key);
+const char *kt__access_key(const kt__keys *keys, const char *authorization, const char *api_key);
 
 #endif

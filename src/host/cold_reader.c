@@ -1,4 +1,4 @@
-#include "host/aside.h"
+#include "host/cold_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,8 @@ static int open_again(const kt__filemap *map) {
     return -1;
 }
 
-kt_status kt__aside_open(const kt__filemap *map, kt__aside *out, kt_error *err) {
-    *out = (kt__aside){.map = map, .fd = -1};
+kt_status kt__cold_reader_open(const kt__filemap *map, kt__cold_reader *out, kt_error *err) {
+    *out = (kt__cold_reader){.map = map, .fd = -1};
     if (!map->mapped) return kt__fail(err, KT_E_INTERNAL, "%s is not mapped", map->path);
     out->fd = open_again(map);
     if (out->fd < 0) {
@@ -42,16 +42,16 @@ kt_status kt__aside_open(const kt__filemap *map, kt__aside *out, kt_error *err) 
     return KT_OK;
 }
 
-void kt__aside_close(kt__aside *a) {
+void kt__cold_reader_close(kt__cold_reader *a) {
     if (a->fd >= 0) close(a->fd);
     a->fd = -1;
 }
 
-static size_t n_pages(const kt__aside *a) {
+static size_t n_pages(const kt__cold_reader *a) {
     return (a->n + PAGE - 1) / PAGE;
 }
 
-void kt__aside_begin(kt__aside *a, uint64_t at, size_t n) {
+void kt__cold_reader_begin(kt__cold_reader *a, uint64_t at, size_t n) {
     a->at = at;
     a->n = n;
     bool all = true;
@@ -63,11 +63,11 @@ void kt__aside_begin(kt__aside *a, uint64_t at, size_t n) {
     if (!all) (void)posix_fadvise(a->fd, (off_t)at, (off_t)n, POSIX_FADV_WILLNEED);
 }
 
-bool kt__aside_read(kt__aside *a, uint64_t at, void *data, size_t n) {
+bool kt__cold_reader_read(kt__cold_reader *a, uint64_t at, void *data, size_t n) {
     return kt__fd_read_at(a->fd, data, n, at);
 }
 
-void kt__aside_end(kt__aside *a) {
+void kt__cold_reader_end(kt__cold_reader *a) {
     size_t pages = n_pages(a);
     for (size_t i = 0, end; i < pages; i = end) {
         for (end = i + 1; end < pages && (a->present[end] & 1) == (a->present[i] & 1);) end++;

@@ -1,4 +1,4 @@
-#include "serve/brisk.h"
+#include "serve/sched_latency.h"
 
 #include <sched.h>
 #include <stdint.h>
@@ -32,10 +32,10 @@ static bool set_slice(uint64_t slice_ns) {
 #endif
 }
 
-bool kt__brisk_begin(void) {
+bool kt__sched_latency_begin(void) {
     return set_slice(SLICE_NS);
 }
 
-void kt__brisk_end(bool changed) {
+void kt__sched_latency_end(bool changed) {
     if (changed) (void)set_slice(0);
 }

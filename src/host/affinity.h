@@ -3,8 +3,8 @@
  * Owns: the list of processors that a context's threads are held to and their priority; reading
  * both from text, and moving a thread there and back. Default: no pinning, the priority of whoever
  * creates the threads. Any thread. */
-#ifndef KT_HOST_PLACE_H
-#define KT_HOST_PLACE_H
+#ifndef KT_HOST_AFFINITY_H
+#define KT_HOST_AFFINITY_H
 
 #include <kentang.h>
 #include <pthread.h>
@@ -19,26 +19,27 @@ typedef enum kt__priority {
     KT__PRIORITY_REALTIME /* SCHED_RR, the lowest of it */
 } kt__priority;
 
-typedef struct kt__place {
+typedef struct kt__affinity {
     bool pinned;
     cpu_set_t cpus; /* if pinned */
     kt__priority priority;
-} kt__place;
+} kt__affinity;
 
 /* cpus: "0-3,8", or a mask in hexadecimal, "0x10f", or both with a comma between; NULL: not pinned.
  * KT_E_ARG for what is neither, and where this process may use none of them. */
-kt_status kt__place_parse(const char *cpus, int priority, kt__place *out, kt_error *err) KT_CHECKED;
+kt_status kt__affinity_parse(const char *cpus, int priority, kt__affinity *out,
+                             kt_error *err) KT_CHECKED;
 /* The list alone, as the kernel writes it, too; false for what is neither, and for none. */
-bool kt__place_read_list(const char *text, cpu_set_t *out);
+bool kt__affinity_read_list(const char *text, cpu_set_t *out);
 
-/* Moves the calling thread to the place's processors, and back: its priority stays. Without pinning
+/* Moves the calling thread to those processors, and back: its priority stays. Without pinning
  * nothing happens. */
-typedef struct kt__place_saved {
+typedef struct kt__affinity_saved {
     bool moved;
     cpu_set_t cpus;
-} kt__place_saved;
-void kt__place_enter(const kt__place *place, kt__place_saved *saved);
-void kt__place_leave(const kt__place_saved *saved);
+} kt__affinity_saved;
+void kt__affinity_enter(const kt__affinity *affinity, kt__affinity_saved *saved);
+void kt__affinity_leave(const kt__affinity_saved *saved);
 
 /* Priorities above normal need a privilege. While raised, threads that the calling thread creates
  * have the priority. KT_E_ARG: not allowed. Below normal nobody can come back from: a

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/place.h"
+#include "host/affinity.h"
 #include "host/pool.h"
 
 static cpu_set_t own_mask(void) {
@@ -41,10 +41,10 @@ static void test_lists_and_masks(void **state) {
     };
     cpu_set_t allowed = own_mask();
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        kt__place place;
+        kt__affinity affinity;
         kt_error err;
         int n_allowed = 0;
-        kt_status status = kt__place_parse(good[i].text, 0, &place, &err);
+        kt_status status = kt__affinity_parse(good[i].text, 0, &affinity, &err);
         for (int k = 0; k < good[i].n; k++) n_allowed += CPU_ISSET(good[i].cpus[k], &allowed) != 0;
         if (!n_allowed) {
             assert_int_equal(status, KT_E_ARG);
@@ -52,11 +52,11 @@ static void test_lists_and_masks(void **state) {
             continue;
         }
         assert_int_equal(status, KT_OK);
-        assert_true(place.pinned);
-        assert_int_equal(CPU_COUNT(&place.cpus), n_allowed);
+        assert_true(affinity.pinned);
+        assert_int_equal(CPU_COUNT(&affinity.cpus), n_allowed);
         for (int k = 0; k < good[i].n; k++)
             if (CPU_ISSET(good[i].cpus[k], &allowed))
-                assert_true(CPU_ISSET(good[i].cpus[k], &place.cpus));
+                assert_true(CPU_ISSET(good[i].cpus[k], &affinity.cpus));
     }
 }
 
@@ -65,20 +65,20 @@ static void test_what_is_neither_is_refused(void **state) {
     static const char *const bad[] = {"",    ",",  "0,",      "a",   "-1",   "3-1", "1024",  "0x",
                                       "0xg", "1-", "0-99999", "0 1", "1--2", "0x,", "0x5-7", "0x0"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        kt__place place;
+        kt__affinity affinity;
         kt_error err;
-        kt_status status = kt__place_parse(bad[i], 0, &place, &err);
+        kt_status status = kt__affinity_parse(bad[i], 0, &affinity, &err);
         if (status != KT_E_ARG) fail_msg("\"%s\" was read", bad[i]);
     }
-    kt__place place;
+    kt__affinity affinity;
     char long_mask[600] = "0x1";
     memset(long_mask + 3, '0', 300);
-    assert_int_equal(kt__place_parse(long_mask, 0, &place, NULL), KT_E_ARG);
-    assert_int_equal(kt__place_parse("1023", 0, &place, NULL), KT_E_ARG);
-    assert_int_equal(kt__place_parse(NULL, 4, &place, NULL), KT_E_ARG);
-    assert_int_equal(kt__place_parse(NULL, -2, &place, NULL), KT_E_ARG);
-    assert_int_equal(kt__place_parse(NULL, 0, &place, NULL), KT_OK);
-    assert_false(place.pinned);
+    assert_int_equal(kt__affinity_parse(long_mask, 0, &affinity, NULL), KT_E_ARG);
+    assert_int_equal(kt__affinity_parse("1023", 0, &affinity, NULL), KT_E_ARG);
+    assert_int_equal(kt__affinity_parse(NULL, 4, &affinity, NULL), KT_E_ARG);
+    assert_int_equal(kt__affinity_parse(NULL, -2, &affinity, NULL), KT_E_ARG);
+    assert_int_equal(kt__affinity_parse(NULL, 0, &affinity, NULL), KT_OK);
+    assert_false(affinity.pinned);
 }
 
 typedef struct seen {
@@ -100,14 +100,14 @@ static void look(void *arg, int64_t begin, int64_t end, int worker) {
 static void test_threads_run_where_they_should(void **state) {
     (void)state;
     cpu_set_t before = own_mask(), after;
-    kt__place place = {.pinned = true, .priority = KT__PRIORITY_LOW};
+    kt__affinity affinity = {.pinned = true, .priority = KT__PRIORITY_LOW};
     seen s = {.wrong = 0};
     kt__pool *pool;
     kt_error err;
-    CPU_ZERO(&place.cpus);
-    CPU_SET(first_cpu(&before), &place.cpus);
-    s.want = place.cpus;
-    assert_int_equal(kt__pool_create_at(3, &place, &pool, &err), KT_OK);
+    CPU_ZERO(&affinity.cpus);
+    CPU_SET(first_cpu(&before), &affinity.cpus);
+    s.want = affinity.cpus;
+    assert_int_equal(kt__pool_create_at(3, &affinity, &pool, &err), KT_OK);
     kt__pool_begin(pool, 3);
     while (atomic_load(&s.nice) == 0 && atomic_load(&s.calls) < 10000)
         kt__pool_run(pool, 12, 1, look, &s);
@@ -124,11 +124,11 @@ static void test_threads_run_where_they_should(void **state) {
 static void test_raised_priority(void **state) {
     (void)state;
     for (int p = KT__PRIORITY_MEDIUM; p <= KT__PRIORITY_REALTIME; p++) {
-        kt__place place = {.priority = (kt__priority)p};
+        kt__affinity affinity = {.priority = (kt__priority)p};
         kt__pool *pool;
         kt_error err;
         int nice = getpriority(PRIO_PROCESS, 0), policy = sched_getscheduler(0);
-        kt_status status = kt__pool_create_at(2, &place, &pool, &err);
+        kt_status status = kt__pool_create_at(2, &affinity, &pool, &err);
         assert_true(status == KT_OK || status == KT_E_ARG);
         if (status != KT_OK) assert_non_null(strstr(err.message, "--prio"));
         kt__pool_destroy(pool);
