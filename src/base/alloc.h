@@ -43,4 +43,9 @@ static inline bool kt__add_size(size_t a, size_t b, size_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
+/* n rounded up to a multiple of align, a power of two; the sum must fit. */
+static inline size_t kt__align_up(size_t n, size_t align) {
+    return (n + align - 1) & ~(align - 1);
+}
+
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/le.h"
+
 static uint64_t rotl(uint64_t x, int n) {
     return x << n | x >> (64 - n);
 }
@@ -74,4 +76,8 @@ kt__digest kt__hash_bytes(uint64_t seed, const void *data, size_t n) {
     kt__hash_init(&h, seed);
     kt__hash_add(&h, data, n);
     return kt__hash_end(&h);
+}
+
+void kt__digest_bytes(kt__digest digest, uint8_t out[32]) {
+    for (int i = 0; i < 4; i++) kt__le_put(out + 8 * i, digest.w[i], 8);
 }

@@ -29,4 +29,7 @@ kt__digest kt__hash_end(const kt__hash *hash);
 
 kt__digest kt__hash_bytes(uint64_t seed, const void *data, size_t n);
 
+/* The digest as bytes, in the order that files have them. */
+void kt__digest_bytes(kt__digest digest, uint8_t out[32]);
+
 #endif

@@ -70,3 +70,9 @@ size_t kt__utf8_incomplete_tail(const char *s, size_t len) {
     }
     return 0;
 }
+
+bool kt__utf8_steers_terminal(uint32_t cp) {
+    return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x2028 || cp == 0x2029 || cp == 0x200e ||
+           cp == 0x200f || (cp >= 0x202a && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) ||
+           cp == 0x061c || cp == 0xfeff;
+}

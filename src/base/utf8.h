@@ -1,9 +1,10 @@
 /* UTF-8 by the Unicode standard's table 3-7: no overlong forms, no surrogates, at most U+10FFFF.
  *
- * Owns: decoding, encoding and the length of an incomplete tail. Any thread. */
+ * Owns: decoding, encoding, the length of an incomplete tail, and which characters a terminal obeys. Any thread. */
 #ifndef KT_BASE_UTF8_H
 #define KT_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,9 @@ size_t kt__utf8_decode(const char *s, size_t len, uint32_t *cp);
 size_t kt__utf8_encode(uint32_t cp, char out[4]);
 /* Bytes at the end of s[len] that begin a valid but incomplete character: 0..3. */
 size_t kt__utf8_incomplete_tail(const char *s, size_t len);
+
+/* What could move a terminal's cursor, change its colours or reorder its text: C0 and C1 controls,
+ * DEL, line and paragraph separators, bidirectional controls, the byte order mark. */
+bool kt__utf8_steers_terminal(uint32_t cp);
 
 #endif

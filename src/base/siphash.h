@@ -1,0 +1,13 @@
+/* SipHash-2-4 with 128 bits of output (Aumasson and Bernstein 2012).
+ *
+ * Owns: a hash of bytes under a secret key: who does not know the key can neither predict nor aim at
+ * a value. For fingerprints without a key there is base/hash.h, which is faster. Any thread. */
+#ifndef KT_BASE_SIPHASH_H
+#define KT_BASE_SIPHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void kt__siphash128(const uint64_t key[2], const void *data, size_t n, uint64_t out[2]);
+
+#endif
