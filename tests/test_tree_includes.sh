@@ -1,8 +1,15 @@
 #!/bin/sh
 # scripts/check_includes.sh on small trees of its own: what it lets pass, and that it fails on each thing it is there for.
+# And docs/ARCHITECTURE.svg is what scripts/architecture draws.
 # usage: test_tree_includes.sh BUILD_DIR SOURCE_DIR
 set -eu
 source_dir=$2
+
+python3 "$source_dir/scripts/architecture" | cmp -s - "$source_dir/docs/ARCHITECTURE.svg" || {
+    echo "the picture is not of this tree: scripts/architecture >docs/ARCHITECTURE.svg"
+    exit 1
+}
+
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
