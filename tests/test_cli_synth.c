@@ -15,7 +15,6 @@
 /* the program is no library: its planning is compiled into this test */
 #include "lab/synth_fill.c"
 #include "lab/synth_plan.c"
-#include "lab/synth_recipe.c"
 
 static char dir[] = "/tmp/kt_synth_XXXXXX";
 
@@ -35,7 +34,7 @@ static kt__synth_plan plan_of(const char *preset, const char *recipe) {
     kt__synth_plan plan;
     kt_error err;
     const kt__synth_preset *p = kt__synth_preset_find(preset);
-    const kt__synth_recipe *r = kt__synth_recipe_find(recipe);
+    const kt__recipe *r = kt__recipe_find(recipe);
     assert_non_null(p);
     assert_non_null(r);
     assert_int_equal(kt__synth_plan_make(p, r, 1, 0, &plan, &err), KT_OK);
@@ -82,9 +81,8 @@ static void test_plans_equal_published_models(void **state) {
 static void test_every_preset_and_recipe_plans(void **state) {
     (void)state;
     for (size_t p = 0; p < kt__synth_n_presets(); p++) {
-        for (size_t r = 0; r < kt__synth_n_recipes(); r++) {
-            kt__synth_plan plan = plan_of(kt__synth_preset_at(p)->name,
-                                          kt__synth_recipe_at(r)->name);
+        for (size_t r = 0; r < kt__recipe_count(); r++) {
+            kt__synth_plan plan = plan_of(kt__synth_preset_at(p)->name, kt__recipe_at(r)->name);
             for (size_t i = 0; i < plan.n_tensors; i++) {
                 const kt__synth_tensor *t = &plan.tensors[i];
                 assert_int_equal(t->n_cols % kt__type_get(t->type)->block_elems, 0);

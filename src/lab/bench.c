@@ -258,7 +258,7 @@ static void subject_close(subject *s) {
 static kt_status open_preset(const bench_opts *o, subject *s, kt_error *err) {
     kt_status status;
     const kt__synth_preset *preset = kt__synth_preset_find(o->preset);
-    const kt__synth_recipe *recipe = kt__synth_recipe_find(o->quant);
+    const kt__recipe *recipe = kt__recipe_find(o->quant);
     if (!preset || !recipe) {
         return kt__fail(err, KT_E_ARG, "no %s \"%.60s\"; `kentang synth --help` lists them",
                         preset ? "quantisation recipe" : "preset", preset ? o->quant : o->preset);

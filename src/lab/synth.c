@@ -149,7 +149,7 @@ static int default_threads(void) {
 }
 
 static int make(const struct synth_opts *opts, const kt__synth_preset *preset,
-                const kt__synth_recipe *recipe, const char *path) {
+                const kt__recipe *recipe, const char *path) {
     kt__synth_plan plan = {0};
     kt__gguf *vocab = NULL;
     kt_error err;
@@ -186,8 +186,8 @@ static int unknown_preset(const char *name) {
 
 static int unknown_recipe(const char *name) {
     const char *names[MAX_NAMES];
-    size_t n = kt__synth_n_recipes() < MAX_NAMES ? kt__synth_n_recipes() : MAX_NAMES;
-    for (size_t i = 0; i < n; i++) names[i] = kt__synth_recipe_at(i)->name;
+    size_t n = kt__recipe_count() < MAX_NAMES ? kt__recipe_count() : MAX_NAMES;
+    for (size_t i = 0; i < n; i++) names[i] = kt__recipe_at(i)->name;
     return unknown_name("recipe", name, names, n);
 }
 
@@ -212,7 +212,7 @@ static const char *preset_name(size_t i) {
     return kt__synth_preset_at(i)->name;
 }
 static const char *recipe_name(size_t i) {
-    return kt__synth_recipe_at(i)->name;
+    return kt__recipe_at(i)->name;
 }
 
 int kt__cmd_synth(int argc, char **argv) {
@@ -220,7 +220,7 @@ int kt__cmd_synth(int argc, char **argv) {
     const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
     char notes[2048];
     size_t used = list_names(notes, sizeof notes, "Presets", kt__synth_n_presets(), preset_name);
-    used += list_names(notes + used, sizeof notes - used, "Recipes", kt__synth_n_recipes(),
+    used += list_names(notes + used, sizeof notes - used, "Recipes", kt__recipe_count(),
                        recipe_name);
     snprintf(notes + used, sizeof notes - used,
              "\nExample: kentang synth --preset qwen2.5-1.5b --quant q4_k_m random.gguf\n");
@@ -245,7 +245,7 @@ int kt__cmd_synth(int argc, char **argv) {
     if (code >= 0) return code;
     const kt__synth_preset *preset = opts.preset ? kt__synth_preset_find(opts.preset) : NULL;
     if (!preset) return unknown_preset(opts.preset);
-    const kt__synth_recipe *recipe = kt__synth_recipe_find(opts.quant);
+    const kt__recipe *recipe = kt__recipe_find(opts.quant);
     if (!recipe) return unknown_recipe(opts.quant);
     return make(&opts, preset, recipe, path);
 }

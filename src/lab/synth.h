@@ -1,6 +1,6 @@
 /* Synthetic models: a real model's geometry with seeded random weights.
  *
- * Owns: the presets, the quantisation recipes, the plan (which tensors, of which type and
+ * Owns: the presets, the plan (which tensors, of which type and
  * statistics) and the bytes of any row of a planned tensor. The plan is apart from writing, so that
  * the same model can be a file (synth) or live in memory (bench: synth_image.c). Does not compute
  * with the weights. A plan is immutable once made; kt__synth_fill may be called from any thread. */
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "gguf/gguf.h"
-#include "quant/quant.h"
+#include "quant/recipe.h"
 
 /* See synth_presets.def. */
 typedef struct kt__synth_preset {
@@ -30,35 +30,6 @@ typedef struct kt__synth_preset {
 size_t kt__synth_n_presets(void);
 const kt__synth_preset *kt__synth_preset_at(size_t index);
 const kt__synth_preset *kt__synth_preset_find(const char *name); /* NULL: none */
-
-/* ---- recipes ---- */
-
-typedef struct kt__synth_recipe {
-    const char *name;   /* "q4_k_m" */
-    uint32_t file_type; /* general.file_type */
-    kt__type base;      /* what most matrices get */
-} kt__synth_recipe;
-
-typedef enum kt__synth_role {
-    KT__ROLE_EMBD,
-    KT__ROLE_OUTPUT,
-    KT__ROLE_Q,
-    KT__ROLE_K,
-    KT__ROLE_V,
-    KT__ROLE_QKV,
-    KT__ROLE_ATTN_OUT,
-    KT__ROLE_GATE,
-    KT__ROLE_UP,
-    KT__ROLE_DOWN,
-    KT__ROLE_VECTOR /* norms, biases, factors: always f32 */
-} kt__synth_role;
-
-size_t kt__synth_n_recipes(void);
-const kt__synth_recipe *kt__synth_recipe_at(size_t index);
-const kt__synth_recipe *kt__synth_recipe_find(const char *name); /* case ignored; NULL: none */
-/* The type of a matrix with rows of n_cols elements in this layer. */
-kt__type kt__synth_type(const kt__synth_recipe *recipe, const kt__synth_preset *preset,
-                        kt__synth_role role, int layer, int64_t n_cols);
 
 /* ---- plan ---- */
 
@@ -80,7 +51,7 @@ typedef struct kt__synth_tensor {
 
 typedef struct kt__synth_plan {
     const kt__synth_preset *preset;
-    const kt__synth_recipe *recipe;
+    const kt__recipe *recipe;
     uint64_t seed;
     int n_vocab;
     kt__synth_tensor *tensors; /* [n_tensors], in file order */
@@ -89,7 +60,7 @@ typedef struct kt__synth_plan {
 } kt__synth_plan;
 
 /* n_vocab 0: the preset's. Freed with kt__synth_plan_free, also after failure. */
-kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__synth_recipe *recipe,
+kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__recipe *recipe,
                               uint64_t seed, int n_vocab, kt__synth_plan *out,
                               kt_error *err) KT_CHECKED;
 void kt__synth_plan_free(kt__synth_plan *plan);

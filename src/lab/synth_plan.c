@@ -91,11 +91,18 @@ static void add_factors(planner *p, const char *name, kt__synth_content content)
     add(p, t);
 }
 
+static kt__type recipe_type(const kt__synth_plan *plan, kt__tensor_role role, int layer,
+                            int64_t n_cols) {
+    const kt__synth_preset *ps = plan->preset;
+    const kt__recipe_model model = {ps->n_layer, ps->n_head, ps->n_head_kv, ps->tied};
+    return kt__recipe_type(plan->recipe, &model, role, layer, n_cols);
+}
+
 /* gain: the RMS of the product's result for inputs of RMS 1 */
-static void add_matrix(planner *p, kt__synth_role role, int layer, const char *name, int64_t n_cols,
-                       int64_t n_rows, float gain) {
+static void add_matrix(planner *p, kt__tensor_role role, int layer, const char *name,
+                       int64_t n_cols, int64_t n_rows, float gain) {
     const kt__synth_plan *plan = p->plan;
-    kt__synth_tensor t = {.type = kt__synth_type(plan->recipe, plan->preset, role, layer, n_cols),
+    kt__synth_tensor t = {.type = recipe_type(plan, role, layer, n_cols),
                           .n_dims = 2,
                           .n_cols = n_cols,
                           .n_rows = n_rows,
@@ -111,11 +118,11 @@ static void add_attention(planner *p, int i) {
     float qk_gain = ps->qk_norm ? 1.0f : QK_GAIN;
     add_norm(p, i, "attn_norm.weight", d, 1.0f);
     if (ps->fused) {
-        add_matrix(p, KT__ROLE_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
+        add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
     } else {
-        add_matrix(p, KT__ROLE_Q, i, "attn_q.weight", d, q, qk_gain);
-        add_matrix(p, KT__ROLE_K, i, "attn_k.weight", d, kv, qk_gain);
-        add_matrix(p, KT__ROLE_V, i, "attn_v.weight", d, kv, 1.0f);
+        add_matrix(p, KT__TENSOR_Q, i, "attn_q.weight", d, q, qk_gain);
+        add_matrix(p, KT__TENSOR_K, i, "attn_k.weight", d, kv, qk_gain);
+        add_matrix(p, KT__TENSOR_V, i, "attn_v.weight", d, kv, 1.0f);
     }
     if (ps->qkv_bias) {
         add_vector(p, i, "attn_q.bias", q, 0.0f, 0.5f);
@@ -126,7 +133,7 @@ static void add_attention(planner *p, int i) {
         add_norm(p, i, "attn_q_norm.weight", ps->head_dim, QK_GAIN);
         add_norm(p, i, "attn_k_norm.weight", ps->head_dim, QK_GAIN);
     }
-    add_matrix(p, KT__ROLE_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
+    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
     if (ps->post_norm) add_norm(p, i, "post_attention_norm.weight", d, 1.0f);
 }
 
@@ -134,16 +141,16 @@ static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
     add_norm(p, i, "ffn_norm.weight", d, 1.0f);
-    if (!ps->fused) add_matrix(p, KT__ROLE_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
-    add_matrix(p, KT__ROLE_UP, i, "ffn_up.weight", d, ps->fused ? 2 * ff : ff, 1.0f);
-    add_matrix(p, KT__ROLE_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
+    if (!ps->fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
+    add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, ps->fused ? 2 * ff : ff, 1.0f);
+    add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
     if (ps->post_norm) add_norm(p, i, "post_ffw_norm.weight", d, 1.0f);
 }
 
 static void add_all(planner *p) {
     const kt__synth_preset *ps = p->plan->preset;
     float embed_gain = ps->embed_scale ? 0.25f : 1.0f;
-    add_matrix(p, KT__ROLE_EMBD, -1, "token_embd.weight", ps->d_model, p->plan->n_vocab,
+    add_matrix(p, KT__TENSOR_EMBD, -1, "token_embd.weight", ps->d_model, p->plan->n_vocab,
                embed_gain);
     if (ps->llama3_factor) add_factors(p, "rope_freqs.weight", KT__CONTENT_LLAMA3_FREQS);
     if (ps->longrope) {
@@ -156,11 +163,11 @@ static void add_all(planner *p) {
     }
     add_norm(p, -1, "output_norm.weight", ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
     if (!ps->tied)
-        add_matrix(p, KT__ROLE_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
+        add_matrix(p, KT__TENSOR_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
                    LOGIT_STD);
 }
 
-kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__synth_recipe *recipe,
+kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__recipe *recipe,
                               uint64_t seed, int n_vocab, kt__synth_plan *out, kt_error *err) {
     *out = (kt__synth_plan){.preset = preset,
                             .recipe = recipe,
