@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/types.h"
 
 enum { MAX_REQUESTS = 16, MAX_TEXT = 8192, MAX_TOKENS = 1024, PROMPTS = 12 };
 

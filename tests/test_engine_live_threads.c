@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/engine.h"
+#include "engine/ctx.h"
 
 enum { N_STEPS = 24, N_PROMPT = 40 };
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "engine/scope.h"
 #include "requests_world.h"
 
 enum { N_PROMPT = 300, N_PREDICT = 20 };

@@ -446,7 +446,7 @@ static void test_a_long_evaluation_lets_answers_go_on(void **state) {
 /* As soon as it runs, its batch is to pause between two parts of a layer. */
 static void pause_when_started(void *user, const kt_event *event) {
     note_event(user, event);
-    if (event->kind == KT_EVENT_STARTED) atomic_store(&event->req->engine->look, true);
+    if (event->kind == KT_EVENT_STARTED) atomic_store(&event->req->engine->cancel_pending, true);
 }
 
 /* Two prompts in one batch: the cancelled one's blocks are back at once, the other's answer stays

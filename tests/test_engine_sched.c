@@ -603,8 +603,8 @@ static void test_predictions(void **state) {
             for (int i = 0; i < 5; i++) (void)kt__sched_step(s);
         }
         kt__sched_get_load(s, &load);
-        const kt__wish wish = {0, kt__client_key("a"), 2000, 200};
-        kt__forecast forecast = kt__sched_predict(&load, &wish);
+        const kt__sched_request request = {0, kt__client_key("a"), 2000, 200};
+        kt__forecast forecast = kt__sched_predict(&load, &request);
         fake_task *t = add(s, f, "a", 2000, 200);
         while (t->n_end == 0) (void)kt__sched_step(s);
         int64_t first_us = t->first_us - t->task.arrival_us,
@@ -636,8 +636,9 @@ static void test_predictions_know_the_order(void **state) {
         for (int i = 0; i < 24; i++) add(s, f, "a", 200, 300);
         for (int i = 0; i < 40; i++) (void)kt__sched_step(s);
         kt__sched_get_load(s, &load);
-        const kt__wish wish = {cases[k].priority, kt__client_key(cases[k].client), 100, 20};
-        kt__forecast forecast = kt__sched_predict(&load, &wish);
+        const kt__sched_request request = {cases[k].priority, kt__client_key(cases[k].client), 100,
+                                           20};
+        kt__forecast forecast = kt__sched_predict(&load, &request);
         fake_task *t = new_task(f, cases[k].client, 100, 20);
         t->task.priority = cases[k].priority;
         kt__sched_add(s, &t->task);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/engine.h"
+#include "engine/types.h"
 #include "heap_watch.h"
 #include "model_fixture.h"
 

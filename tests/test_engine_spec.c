@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/proposer.h"
+#include "engine/speculator.h"
 #include "model_fixture.h"
 #include "requests_world.h"
 
@@ -134,7 +134,7 @@ static void run_all(world *w, int n_draft, bool eager, answer *out, int n, kt_en
     ep.draft = draft_model;
     MUST(kt_tokenize(w->model, repetitive, strlen(repetitive), 0, ids, 256, &n_ids, &err));
     open_engine(w, &ep);
-    kt__proposer_set_eager(w->engine->proposer, eager);
+    kt__speculator_set_eager(w->engine->speculator, eager);
     for (int i = 0; i < n; i++) {
         kt_request_params r = request_of(w, i);
         r.gen.n_predict = 100;
@@ -273,7 +273,7 @@ static void test_sequences_speculate_and_answer_the_same(void **state) {
             ep.n_draft = 6;
             ep.draft = with_draft ? same : NULL;
         }
-        kt__proposer_set_eager(engines[1]->proposer, true);
+        kt__speculator_set_eager(engines[1]->speculator, true);
         for (int i = 0; i < 12; i++) {
             w->engine = engines[0];
             answer_by_steps(w, i, false, seqs[0], &plain);
@@ -325,7 +325,7 @@ static void test_cancelled_among_proposals(void **state) {
             kt_engine_params ep = {
                 .n_ctx = 512, .n_draft = k ? 6 : -1, .draft = k ? w->model : NULL};
             open_engine(w, &ep);
-            kt__proposer_set_eager(w->engine->proposer, true);
+            kt__speculator_set_eager(w->engine->speculator, true);
             MUST(kt_seq_open(w->engine, &seq, &err));
             MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, stop_at, &left, &result, &err));
             assert_int_equal(result.finish, KT_FINISH_CANCELLED);

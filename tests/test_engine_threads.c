@@ -2,6 +2,7 @@
  * engine's own thread computes and another works on a sequence. For ThreadSanitizer, and for the
  * counts: each accepted request ends exactly once. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -181,11 +182,54 @@ static void test_stop_and_start(void **state) {
     close_engine(w);
 }
 
+/* ---- signals ---- */
+
+typedef struct thread_look {
+    char name[16];
+    sigset_t blocked;
+} thread_look;
+
+/* The driver's name and signals, as its own events see them. */
+static void look_at_thread(void *user, const kt_event *event) {
+    thread_look *look = user;
+    (void)event;
+    pthread_sigmask(SIG_SETMASK, NULL, &look->blocked);
+    (void)pthread_getname_np(pthread_self(), look->name, sizeof look->name);
+}
+
+/* A signal for the program must not be delivered to a library's thread; the mask of the thread that
+ * starts it stays what it was. */
+static void test_the_driver_takes_no_signals(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt_request *req;
+    sigset_t mine;
+    thread_look look = {.name = ""};
+    static const int of_the_process[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, SIGALRM};
+    open_engine(w, NULL);
+    MUST(kt_engine_start(w->engine, &err));
+    kt_request_params r = request_of(w, 4);
+    r.gen.n_predict = 1;
+    r.on_event = look_at_thread;
+    r.user = &look;
+    MUST(kt_engine_submit(w->engine, &r, &req, &err));
+    kt_engine_stop(w->engine, -1);
+    kt_request_close(req);
+    assert_string_equal(look.name, "kt-engine");
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mine), 0);
+    for (size_t i = 0; i < sizeof of_the_process / sizeof *of_the_process; i++) {
+        assert_true(sigismember(&look.blocked, of_the_process[i]));
+        assert_false(sigismember(&mine, of_the_process[i]));
+    }
+    close_engine(w);
+}
+
 int main(void) {
     static world w;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_many_clients, &w),
         cmocka_unit_test_prestate(test_stop_and_start, &w),
+        cmocka_unit_test_prestate(test_the_driver_takes_no_signals, &w),
     };
     world_open(&w);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,12 +3,23 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/stage.h"
 #include "sample/json_mask.h"
 
 enum {
     MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */
     USUAL_STEP_TEXT = 4096
 };
+
+kt_gen_params kt_gen_params_default(void) {
+    return (kt_gen_params){.sampling = kt_sampling_default(), .n_predict = -1};
+}
+
+const char *kt_finish_name(kt_finish finish) {
+    static const char *const names[KT_FINISH_COUNT] = {"none",    "eog",       "stop",  "length",
+                                                       "context", "cancelled", "error", "deadline"};
+    return (unsigned)finish < KT_FINISH_COUNT ? names[finish] : "error";
+}
 
 static const char *token_bytes(void *ctx, int32_t id, size_t *len) {
     kt__str bytes = kt__tokenizer_token_bytes(ctx, id);

@@ -7,7 +7,7 @@
 #ifndef KT_ENGINE_ANSWER_H
 #define KT_ENGINE_ANSWER_H
 
-#include "engine/engine.h"
+#include "engine/types.h"
 #include "sample/json_state.h"
 #include "sample/stops.h"
 

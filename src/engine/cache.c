@@ -1,7 +1,9 @@
 /* kt_cache: a disk cache below an engine's prefix index. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/model.h"
 #include "engine/plan.h"
+#include "engine/scope.h"
 #include "kv/disk.h"
 
 struct kt_cache {
@@ -38,9 +40,9 @@ static void start_hash(kt_model *model) {
 }
 
 static bool has_store(kt_engine *engine) {
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     bool has = kt__prefix_store(engine->prefix) != NULL;
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     return has;
 }
 

@@ -1,4 +1,6 @@
 /* kt_ctx: kernels, threads, log and memory budget. */
+#include "engine/ctx.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
 
 kt_ctx_params kt_ctx_params_default(void) {
     return (kt_ctx_params){.log_level = KT_LOG_WARN};
@@ -140,7 +141,4 @@ int kt_ctx_n_threads(const kt_ctx *ctx) {
 }
 const char *kt_ctx_n_threads_why(const kt_ctx *ctx) {
     return ctx->threads_why;
-}
-void kt_free(void *data) {
-    kt__free(data);
 }

@@ -1,4 +1,4 @@
-#include "engine/engine.h"
+#include "engine/model.h"
 
 #ifdef KT_HAVE_DEMO
 extern const unsigned char kt__demo_blob[], kt__demo_blob_end[];

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/batch.h"
+#include "engine/model.h"
 
 enum {
     ROWS = 64,       /* of a draft batch: what it follows a step, at most */
@@ -56,11 +58,6 @@ kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error
     return KT_OK;
 }
 
-static kt__kv_shape shape_of(const kt_model *model) {
-    const kt__hparams *hp = &model->net->hp;
-    return (kt__kv_shape){hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
-}
-
 static int64_t n_pages_for(const kt_engine_params *p) {
     return (int64_t)p->n_parallel * ((p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS);
 }
@@ -73,7 +70,7 @@ static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *
 }
 
 uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {
-    kt__kv_shape shape = shape_of(draft);
+    kt__kv_shape shape = kt__model_kv_shape(draft);
     kt__fwd_params fwd = fwd_params(draft, p);
     uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap ? draft->info.weight_bytes
                                                                         : 0;
@@ -88,7 +85,7 @@ kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
     kt__draft *d = kt__calloc(1, sizeof *d);
     if (!d) return kt__fail_nomem(err, "the draft model's state", sizeof *d);
     kt__fwd_params fwd = fwd_params(model, &engine->params);
-    kt__kv_shape shape = shape_of(model);
+    kt__kv_shape shape = kt__model_kv_shape(model);
     size_t lanes = (size_t)engine->params.n_parallel;
     d->engine = engine;
     d->model = model;

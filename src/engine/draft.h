@@ -7,7 +7,7 @@
 #define KT_ENGINE_DRAFT_H
 
 #include "engine/draft_gate.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 
 typedef struct kt__draft kt__draft;
 

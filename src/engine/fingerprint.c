@@ -1,9 +1,11 @@
-/* What K/V belongs to: a model's fingerprint, and with it the options that change the numbers. */
+#include "engine/fingerprint.h"
+
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/engine.h"
+#include "base/le.h"
 
 enum {
     SEED = 1,            /* of the format of what is hashed */
@@ -13,7 +15,7 @@ enum {
 
 static void add_u64(kt__hash *h, uint64_t x) {
     uint8_t bytes[8];
-    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(x >> 8 * i);
+    kt__le_put(bytes, x, sizeof bytes);
     kt__hash_add(h, bytes, sizeof bytes);
 }
 
@@ -71,33 +73,68 @@ static void add_tensor(kt__hash *h, const kt__gguf_tensor *t) {
     kt__hash_add(h, t->data + at, n);
 }
 
-kt_status kt__model_fingerprint(kt_model *model, uint8_t out[KT__FINGERPRINT_BYTES],
-                                kt_error *err) {
-    const kt__gguf *gguf = model->gguf;
+struct kt__fingerprint {
+    pthread_mutex_t lock;
+    bool known;
+    uint8_t bytes[KT_FINGERPRINT_BYTES];
+};
+
+kt_status kt__fingerprint_create(kt__fingerprint **out, kt_error *err) {
+    *out = NULL;
+    kt__fingerprint *f = kt__calloc(1, sizeof *f);
+    if (!f || pthread_mutex_init(&f->lock, NULL) != 0) {
+        kt__free(f);
+        return kt__fail_nomem(err, "a model's fingerprint", sizeof *f);
+    }
+    *out = f;
+    return KT_OK;
+}
+
+void kt__fingerprint_free(kt__fingerprint *f) {
+    if (!f) return;
+    pthread_mutex_destroy(&f->lock);
+    kt__free(f);
+}
+
+static void hash_model(const kt__gguf *gguf, uint8_t out[KT_FINGERPRINT_BYTES]) {
     kt__hash h;
-    kt_status status = kt__gguf_check(gguf, err);
-    if (status != KT_OK) return status;
     kt__hash_init(&h, SEED);
     add_u64(&h, kt__gguf_file_bytes(gguf));
     for (size_t i = 0; i < kt__gguf_n_kv(gguf); i++) add_key(&h, kt__gguf_kv_at(gguf, i));
     for (size_t i = 0; i < kt__gguf_n_tensors(gguf); i++)
         add_tensor(&h, kt__gguf_tensor_at(gguf, i));
     kt__digest digest = kt__hash_end(&h);
-    for (int i = 0; i < KT__FINGERPRINT_BYTES; i++)
-        out[i] = (uint8_t)(digest.w[i / 8] >> 8 * (i % 8));
-    return kt__gguf_check(gguf, err); /* a page replaced meanwhile would be a wrong fingerprint */
+    kt__digest_bytes(digest, out);
+}
+
+kt_status kt__model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES],
+                                kt_error *err) {
+    kt__fingerprint *f = model->fingerprint;
+    kt_status status = kt__gguf_check(model->gguf, err);
+    if (status != KT_OK) return status;
+    pthread_mutex_lock(&f->lock);
+    if (!f->known) {
+        hash_model(model->gguf, f->bytes);
+        /* a page replaced meanwhile would be a wrong fingerprint */
+        status = kt__gguf_check(model->gguf, err);
+        f->known = status == KT_OK;
+    }
+    memcpy(out, f->bytes, sizeof f->bytes);
+    pthread_mutex_unlock(&f->lock);
+    return status;
 }
 
 kt_status kt_model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES],
                                kt_error *err) {
     kt__error_clear(err);
-    return kt__model_fingerprint((kt_model *)(uintptr_t)model, out, err);
+    return kt__model_fingerprint(model, out, err);
 }
 
 /* ---- the options ---- */
 
 static void put(uint8_t **at, uint64_t x, int n) {
-    for (int i = 0; i < n; i++) *(*at)++ = (uint8_t)(x >> 8 * i);
+    kt__le_put(*at, x, n);
+    *at += n;
 }
 
 static void put_f32(uint8_t **at, float x) {
@@ -106,14 +143,14 @@ static void put_f32(uint8_t **at, float x) {
     put(at, bits, 4);
 }
 
-kt_status kt__engine_kv_binding(kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
+kt_status kt__engine_kv_binding(const kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
                                 kt_error *err) {
     const kt__hparams *hp = &engine->model->net->hp;
     const kt__rope_params *rope = &hp->rope;
     bool long_factors = rope->kind == KT__ROPE_LONGROPE && engine->params.n_ctx > rope->orig_ctx;
     memset(out, 0, KT__KV_BINDING_BYTES);
     kt_status status = kt__model_fingerprint(engine->model, out, err);
-    uint8_t *at = out + KT__FINGERPRINT_BYTES;
+    uint8_t *at = out + KT_FINGERPRINT_BYTES;
     put(&at, KENTANG_NUMERICS, 4);
     put(&at, KV_TYPE_F16, 4);
     put(&at, (uint64_t)hp->n_layer, 4);
@@ -129,6 +166,6 @@ kt_status kt__engine_kv_binding(kt_engine *engine, uint8_t out[KT__KV_BINDING_BY
                              rope->attn_factor, rope->ext_factor,      rope->beta_fast,
                              rope->beta_slow};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) put_f32(&at, numbers[i]);
-    _Static_assert(KT__FINGERPRINT_BYTES + 48 + 4 * 7 <= KT__KV_BINDING_BYTES, "binding");
+    _Static_assert(KT_FINGERPRINT_BYTES + 48 + 4 * 7 <= KT__KV_BINDING_BYTES, "binding");
     return status;
 }

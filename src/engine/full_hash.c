@@ -2,13 +2,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/le.h"
+#include "base/thread.h"
 #include "host/cold_reader.h"
 #include "host/affinity.h"
 
@@ -171,7 +172,7 @@ static bool hash_parts(kt__full_hash *h, kt__hash *hash) {
         uint64_t size;
         uint8_t bytes[8];
         const kt__filemap *map = kt__gguf_part_bytes(h->gguf, i, &data, &size);
-        for (int k = 0; k < 8; k++) bytes[k] = (uint8_t)(size >> 8 * k);
+        kt__le_put(bytes, size, sizeof bytes);
         kt__hash_add(hash, bytes, sizeof bytes);
         bool mapped = map && map->mapped;
         if (mapped ? !hash_file(h, map, hash) : !hash_memory(h, data, size, hash)) return false;
@@ -188,24 +189,9 @@ static void *hash_all(void *arg) {
     kt__digest digest = kt__hash_end(&hash);
     pthread_mutex_lock(&h->lock);
     h->info.state = ok ? KT_HASH_KNOWN : KT_HASH_FAILED;
-    for (int i = 0; ok && i < KT_FINGERPRINT_BYTES; i++)
-        h->info.hash[i] = (uint8_t)(digest.w[i / 8] >> 8 * (i % 8));
+    if (ok) kt__digest_bytes(digest, h->info.hash);
     pthread_mutex_unlock(&h->lock);
     return NULL;
-}
-
-/* Signals are for the program's own threads. */
-static int start_thread(kt__full_hash *h) {
-    pthread_attr_t attr;
-    sigset_t all, was;
-    if (pthread_attr_init(&attr) != 0) return ENOMEM;
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES); /* too little here: the usual one */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &was);
-    int rc = pthread_create(&h->thread, &attr, hash_all, h);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    pthread_attr_destroy(&attr);
-    return rc;
 }
 
 kt_status kt__full_hash_start(kt__full_hash *h, kt_error *err) {
@@ -214,7 +200,8 @@ kt_status kt__full_hash_start(kt__full_hash *h, kt_error *err) {
     if (!h->started) {
         if (!h->buffer) h->buffer = kt__malloc(READ_BYTES);
         h->started_us = kt__now_us();
-        int rc = h->buffer ? start_thread(h) : ENOMEM;
+        int rc = ENOMEM;
+        if (h->buffer) rc = kt__thread_start(&h->thread, "kt-hash", STACK_BYTES, hash_all, h);
         h->started = rc == 0;
         if (rc == 0) h->info.state = KT_HASH_RUNNING;
         if (rc != 0)

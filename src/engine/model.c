@@ -1,9 +1,11 @@
 /* kt_model: a file opened, its network bound, its vocabulary and template loaded. */
+#include "engine/model.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/fingerprint.h"
 #include "sample/json_mask.h"
 
 kt_model_params kt_model_params_default(void) {
@@ -147,6 +149,7 @@ static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
     model->ctx = ctx;
     model->gguf = gguf;
     model->params = *params;
+    KT__TRY(kt__fingerprint_create(&model->fingerprint, err));
     KT__TRY(kt__full_hash_create(gguf, &ctx->activity, &model->full_hash, err));
     KT__TRY(open_blas(model, err));
     if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
@@ -205,6 +208,7 @@ kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_mode
 void kt_model_close(kt_model *model) {
     if (!model) return;
     kt__full_hash_destroy(model->full_hash);
+    kt__fingerprint_free(model->fingerprint);
     kt__json_mask_free(atomic_load(&model->json_mask));
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
@@ -237,6 +241,11 @@ void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES
 
 void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
     kt__full_hash_get(model->full_hash, out);
+}
+
+kt__kv_shape kt__model_kv_shape(const kt_model *model) {
+    const kt__hparams *hp = &model->net->hp;
+    return (kt__kv_shape){hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
 }
 
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {

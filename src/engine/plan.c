@@ -28,6 +28,10 @@ enum {
 
 /* ---- arguments ---- */
 
+kt_engine_params kt_engine_params_default(void) {
+    return (kt_engine_params){0};
+}
+
 static kt_status check_range(const char *name, int64_t value, int64_t high, kt_error *err) {
     if (value >= 0 && value <= high) return KT_OK;
     return kt__fail(err, KT_E_ARG, "%s is %lld, expected 0 (default) to %lld", name,
@@ -94,8 +98,7 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
 }
 
 static size_t page_bytes_of(const kt_model *model) {
-    const kt__hparams *hp = &model->net->hp;
-    kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    kt__kv_shape shape = kt__model_kv_shape(model);
     return kt__kv_page_bytes(&shape);
 }
 

@@ -6,7 +6,7 @@
 #ifndef KT_ENGINE_PLAN_H
 #define KT_ENGINE_PLAN_H
 
-#include "engine/engine.h"
+#include "engine/model.h"
 
 /* In every given budget, for the queue of a disk cache that may come. */
 enum { KT__PLAN_DISK_QUEUE_BYTES = 4 << 20 };

@@ -1,12 +1,16 @@
-/* kt_request over a kt_seq: a generation, a step at a time; kt_generate and kt_chat on top of it. */
+/* kt_request over a kt_seq, a step at a time; kt_generate and kt_chat on top of it. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/answer.h"
-#include "engine/live.h"
-#include "engine/proposer.h"
+#include "engine/eval.h"
+#include "engine/seq.h"
+#include "engine/speculator.h"
+#include "engine/stage.h"
+#include "engine/submitted.h"
+#include "engine/text.h"
 
 typedef struct stepped {
     kt_request req;
@@ -21,16 +25,6 @@ typedef struct stepped {
     kt_gen_result result;
     int64_t opened_us;
 } stepped;
-
-kt_gen_params kt_gen_params_default(void) {
-    return (kt_gen_params){.sampling = kt_sampling_default(), .n_predict = -1};
-}
-
-const char *kt_finish_name(kt_finish finish) {
-    static const char *const names[KT_FINISH_COUNT] = {"none",    "eog",       "stop",  "length",
-                                                       "context", "cancelled", "error", "deadline"};
-    return (unsigned)finish < KT_FINISH_COUNT ? names[finish] : "error";
-}
 
 static kt_status check_prompt(const kt_seq *seq, const int32_t *ids, size_t n, kt_error *err) {
     size_t n_ctx = (size_t)seq->engine->params.n_ctx;
@@ -54,7 +48,7 @@ static kt_status req_init(stepped *req, const kt_gen_params *params, const int32
     kt_status status;
     KT__TRY(check_prompt(req->seq, ids, n, err));
     KT__TRY(kt__answer_init(&req->answer, req->seq->engine, params, 0, err));
-    kt__proposals_init(req->seq->engine->proposer, &req->proposals);
+    kt__proposals_init(req->seq->engine->speculator, &req->proposals);
     req->result.seed = req->answer.seed;
     req->prompt = kt__calloc(n + 1, sizeof *req->prompt);
     if (!req->prompt) return kt__fail_nomem(err, "the prompt", n * sizeof *req->prompt);
@@ -74,8 +68,8 @@ static void settle_proposals(stepped *req) {
     /* those that nobody came to were not wrong */
     bool was_wrong = req->n_verified > req->n_right && seq->ahead.n > 0;
     int n_known = was_wrong ? req->n_verified : req->n_right;
-    kt__proposer_learn(seq->engine->proposer, &req->proposals, &seq->draft_seq, n_known,
-                       req->n_right);
+    kt__speculator_learn(seq->engine->speculator, &req->proposals, &seq->draft_seq, n_known,
+                         req->n_right);
     kt__seq_drop_ahead_locked(seq);
     req->n_verified = req->n_right = 0;
     req->proposals.asked = false;
@@ -83,9 +77,9 @@ static void settle_proposals(stepped *req) {
 
 static void req_free(stepped *req) {
     if (req->n_verified > 0) {
-        kt__turn_take(&req->seq->engine->turn);
+        kt__ticket_lock(&req->seq->engine->turn);
         settle_proposals(req);
-        kt__turn_give(&req->seq->engine->turn);
+        kt__ticket_unlock(&req->seq->engine->turn);
     }
     kt__answer_free(&req->answer);
     kt__free(req->prompt);
@@ -103,10 +97,10 @@ static kt_status open_request(kt_seq *seq, const int32_t *ids, size_t n, const k
     req->req.engine = seq->engine;
     req->seq = seq;
     req->opened_us = kt__now_us();
-    kt__turn_take(&seq->engine->turn);
+    kt__ticket_lock(&seq->engine->turn);
     kt_status status = req_init(req, &params, ids, n, err);
     kt__stage_end(seq->engine, KT__STAGE_SETUP, begin_ns, true);
-    kt__turn_give(&seq->engine->turn);
+    kt__ticket_unlock(&seq->engine->turn);
     if (status == KT_OK) {
         *out = req;
     } else {
@@ -134,7 +128,7 @@ static stepped *stepped_of(kt_request *req) {
 void kt_request_close(kt_request *req) {
     if (!req) return;
     if (req->submitted) {
-        kt__live_close(req);
+        kt__submitted_close(req);
     } else {
         req_free(stepped_of(req));
     }
@@ -142,7 +136,7 @@ void kt_request_close(kt_request *req) {
 
 void kt_request_cancel(kt_request *req) {
     atomic_store(&req->cancel, true);
-    if (req->submitted) atomic_store(&req->engine->look, true);
+    if (req->submitted) atomic_store(&req->engine->cancel_pending, true);
 }
 
 static double ms_since(int64_t t_us) {
@@ -176,19 +170,19 @@ static kt_status run_step(stepped *req, bool propose, kt_error *err) {
     kt__proposals *p = &req->proposals;
     int32_t ids[1 + KT__DRAFTS_MAX], left = left_for(req), room = engine->params.n_draft;
     seq->tokens[seq->n_pos] = req->last;
-    const kt__propose_ask ask = {.to = p,
-                                 .draft_seq = &seq->draft_seq,
-                                 .tokens = seq->tokens,
-                                 .n_tok = (int32_t)seq->n_pos + 1,
-                                 .n_left = left,
-                                 .most = room < left ? room : left};
-    kt__propose(engine->proposer, &ask, 1, propose ? engine->step_rows : 1);
+    const kt__draft_slot ask = {.to = p,
+                                .draft_seq = &seq->draft_seq,
+                                .tokens = seq->tokens,
+                                .n_tok = (int32_t)seq->n_pos + 1,
+                                .n_left = left,
+                                .most = room < left ? room : left};
+    kt__speculate(engine->speculator, &ask, 1, propose ? engine->step_rows : 1);
     ids[0] = req->last;
     memcpy(ids + 1, p->ids, (size_t)p->n * sizeof *ids);
     int64_t begin_us = kt__now_us();
     kt_status status = kt__seq_step_locked(seq, ids, 1 + p->n, &req->req.cancel, err);
     if (status == KT_OK) {
-        kt__proposer_measure(engine->proposer, 1 + p->n, kt__now_us() - begin_us);
+        kt__speculator_measure(engine->speculator, 1 + p->n, kt__now_us() - begin_us);
         req->n_verified = p->n;
         req->result.n_drafted += p->n;
     }
@@ -278,9 +272,9 @@ static kt_status step_request(stepped *req, const char **text, size_t *len, int3
     kt__buf_clear(&req->answer.text);
     int32_t sampled = -1;
     if (req->answer.finish == KT_FINISH_NONE) {
-        kt__turn_take(&req->seq->engine->turn);
+        kt__ticket_lock(&req->seq->engine->turn);
         status = step_locked(req, &sampled, err);
-        kt__turn_give(&req->seq->engine->turn);
+        kt__ticket_unlock(&req->seq->engine->turn);
     }
     kt_status text_status = kt__answer_text(&req->answer, text, len, status == KT_OK ? err : NULL);
     *id = sampled;
@@ -303,7 +297,7 @@ kt_status kt_request_step(kt_request *req, const char **text, size_t *len, int32
 
 void kt_request_get_result(const kt_request *req, kt_gen_result *out) {
     if (req->submitted) {
-        kt__live_get_result(req, out);
+        kt__submitted_get_result(req, out);
     } else {
         *out = ((const stepped *)(const void *)req)->result;
     }
@@ -354,9 +348,9 @@ static size_t keep_common_prefix(kt_seq *seq, const int32_t *ids, size_t n) {
     size_t common = 0, most = n > 0 ? n - 1 : 0;
     if (most > seq->n_pos) most = seq->n_pos;
     while (common < most && seq->tokens[common] == ids[common]) common++;
-    kt__turn_take(&seq->engine->turn);
+    kt__ticket_lock(&seq->engine->turn);
     if (common < seq->n_pos) kt__seq_truncate_locked(seq, common);
-    kt__turn_give(&seq->engine->turn);
+    kt__ticket_unlock(&seq->engine->turn);
     return common;
 }
 
@@ -367,10 +361,10 @@ static kt_status encode_chat(kt_seq *seq, const kt_message *messages, size_t n_m
     kt_status status = kt__chat_encode_timed(engine->model, messages, n_messages, true, ids, n, ns,
                                              err);
     if (!kt__stage_begin(engine)) return status;
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     engine->profile.stage_ns[KT__STAGE_TEMPLATE] += ns[0];
     engine->profile.stage_ns[KT__STAGE_TOKENIZE] += ns[1];
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     return status;
 }
 

@@ -5,8 +5,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/batch.h"
+#include "engine/explain.h"
+#include "engine/inbox.h"
 #include "engine/logprobs.h"
-#include "engine/service.h"
+#include "engine/seq.h"
 
 struct kt__runner {
     kt_engine *engine;
@@ -25,10 +28,10 @@ struct kt__runner {
     kt__batch batch;
     bool begun;
     kt__runner_counts counts;
-    kt__propose_ask *asks; /* [n_parallel] */
-    bool no_drafts;        /* in this step */
-    bool stepping;         /* a step has paused */
-    int64_t step_us;       /* that it has taken so far */
+    kt__draft_slot *asks; /* [n_parallel] */
+    bool no_drafts;       /* in this step */
+    bool stepping;        /* a step has paused */
+    int64_t step_us;      /* that it has taken so far */
 };
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
@@ -93,33 +96,34 @@ static size_t n_findable(const kt__task *task) {
 static void ask_cache(kt__runner *r, kt__choice *c) {
     kt__task *task = &c->task;
     kt__prefix *prefix = r->engine->prefix;
-    if (task->embed || c->live->no_cache) return;
-    c->cursor = (kt__prefix_cursor){c->live->root, 0};
+    if (task->embed || c->sub->no_cache) return;
+    c->cursor = (kt__prefix_cursor){c->sub->root, 0};
     kt__prefix_match(prefix, &c->cursor, c->tokens, n_findable(task), &c->table);
     task->n_done = c->cursor.n_block * KT__PAGE_POS;
     task->loading = kt__prefix_store(prefix) != NULL;
 }
 
+static void explain(kt__runner *r, kt__choice *c) {
+    kt__explain_miss(c, kt__inbox_prefill_us_tok(r->engine->inbox));
+}
+
 static void count_found(kt__runner *r, kt__choice *c) {
     c->found = true;
     c->report.n_cached = c->task.n_done;
-    r->counts.n_prompt_tok += (uint64_t)c->live->n_prompt;
+    r->counts.n_prompt_tok += (uint64_t)c->sub->n_prompt;
     r->counts.n_cached_tok += (uint64_t)c->task.n_done;
-    if (c->live->no_cache || c->task.embed) return;
-    r->counts.n_queried_tok += (uint64_t)c->live->n_prompt;
-    if (!c->task.loading && c->index == 0) kt__live_explain(c);
+    if (c->sub->no_cache || c->task.embed) return;
+    r->counts.n_queried_tok += (uint64_t)c->sub->n_prompt;
+    if (!c->task.loading && c->index == 0) explain(r, c);
 }
 
 static void say_started(kt__choice *c) {
-    kt__live *live = c->live;
-    kt__service *s = live->req.engine->service;
-    if (live->started) return;
-    live->started = true;
-    pthread_mutex_lock(&s->lock);
-    s->n_waiting--;
-    pthread_mutex_unlock(&s->lock);
+    kt__submitted *sub = c->sub;
+    if (sub->started) return;
+    sub->started = true;
+    kt__inbox_note_started(sub->req.engine->inbox);
     kt_event event = {.kind = KT_EVENT_STARTED, .id = -1};
-    kt__live_emit(c, &event);
+    kt__submitted_emit(c, &event);
 }
 
 static void start(void *user, kt__task *task) {
@@ -129,7 +133,7 @@ static void start(void *user, kt__task *task) {
     if (task->n_done == 0) ask_cache(r, c);
     if (c->found) return;
     count_found(r, c);
-    kt__proposals_init(r->engine->proposer, &c->proposals);
+    kt__proposals_init(r->engine->speculator, &c->proposals);
 }
 
 static void load(void *user, kt__task *task, int64_t until_us) {
@@ -145,7 +149,7 @@ static void load(void *user, kt__task *task, int64_t until_us) {
         r->counts.n_cached_tok += KT__PAGE_POS;
         r->counts.n_disk_tok += KT__PAGE_POS;
     }
-    if (!task->loading && task->n_preempted == 0 && c->index == 0) kt__live_explain(c);
+    if (!task->loading && task->n_preempted == 0 && c->index == 0) explain(r, c);
 }
 
 static void fork_choice(void *user, const kt__task *src, kt__task *dst) {
@@ -174,16 +178,16 @@ static void drop(void *user, kt__task *task) {
     kt__runner *r = user;
     kt__choice *c = kt__choice_of(task);
     kt__kv_table_truncate(r->engine->kv, &c->table, 0);
-    c->cursor = (kt__prefix_cursor){c->live->root, 0};
+    c->cursor = (kt__prefix_cursor){c->sub->root, 0};
     task->n_done = 0;
-    kt__proposer_trim(r->engine->proposer, &c->draft_seq, 0);
+    kt__speculator_trim(r->engine->speculator, &c->draft_seq, 0);
 }
 
 /* What was computed becomes known to others. */
 static void advance(kt__runner *r, kt__choice *c, int32_t n) {
     kt__task *task = &c->task;
     task->n_done += n;
-    if (c->live->no_cache || task->embed) return;
+    if (c->sub->no_cache || task->embed) return;
     if (task->n_done / KT__PAGE_POS > c->cursor.n_block)
         kt__prefix_insert(r->engine->prefix, &c->cursor, c->tokens, task->n_done, &c->table);
 }
@@ -200,11 +204,11 @@ static void fail_task(kt__choice *c, kt_status status, const kt_error *err) {
 /* ---- tokens ---- */
 
 static void emit_token(kt__runner *r, kt__choice *c, int32_t id, const float *logits) {
-    kt__live *live = c->live;
+    kt__submitted *sub = c->sub;
     kt_logprob own[KT_LOGPROBS_MAX + 1];
-    int n = live->n_logprobs;
+    int n = sub->n_logprobs;
     if (n >= 0) kt__logprobs(logits, r->engine->model->net->hp.n_vocab, id, own, n);
-    kt__live_emit_text(c, id, n >= 0 ? own : NULL, n);
+    kt__submitted_emit_text(c, id, n >= 0 ? own : NULL, n);
 }
 
 /* The next token from the logits after position n_done - 1; false: it was the last one. */
@@ -218,7 +222,7 @@ static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_
     if (status == KT_OK) {
         r->counts.n_generated++;
         if (c->report.first_token_us == 0)
-            c->report.first_token_us = kt__now_us() - c->live->submitted_us;
+            c->report.first_token_us = kt__now_us() - c->sub->submitted_us;
         emit_token(r, c, *id, logits);
         if (task->n_tok < c->cap) c->tokens[task->n_tok++] = *id;
         if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
@@ -245,14 +249,14 @@ static void propose(kt__runner *r, kt__task *const *tasks, int n) {
     for (int i = 0; i < n; i++) {
         kt__choice *c = kt__choice_of(tasks[i]);
         int32_t left = left_for(r, c), room = r->engine->params.n_draft;
-        r->asks[i] = (kt__propose_ask){.to = &c->proposals,
-                                       .draft_seq = &c->draft_seq,
-                                       .tokens = c->tokens,
-                                       .n_tok = tasks[i]->n_tok,
-                                       .n_left = left,
-                                       .most = room < left ? room : left};
+        r->asks[i] = (kt__draft_slot){.to = &c->proposals,
+                                      .draft_seq = &c->draft_seq,
+                                      .tokens = c->tokens,
+                                      .n_tok = tasks[i]->n_tok,
+                                      .n_left = left,
+                                      .most = room < left ? room : left};
     }
-    kt__propose(r->engine->proposer, r->asks, n, r->no_drafts ? n : r->engine->step_rows);
+    kt__speculate(r->engine->speculator, r->asks, n, r->no_drafts ? n : r->engine->step_rows);
 }
 
 /* The row of the known token, and those of the proposals, if there are pages for them. */
@@ -312,14 +316,14 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     bool done;
     int64_t begin_us = kt__now_us();
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
-    kt__proposer *proposer = r->engine->proposer;
+    kt__speculator *speculator = r->engine->speculator;
     r->step_us += kt__now_us() - begin_us;
     r->stepping = status == KT_OK && !done;
-    if (status == KT_OK && done) kt__proposer_measure(proposer, r->step.n_tok, r->step_us);
+    if (status == KT_OK && done) kt__speculator_measure(speculator, r->step.n_tok, r->step_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
         if (!tasks[i]) continue;
         kt__choice *c = kt__choice_of(tasks[i]);
-        kt__proposer_learn(proposer, &c->proposals, &c->draft_seq, 0, 0);
+        kt__speculator_learn(speculator, &c->proposals, &c->draft_seq, 0, 0);
     }
     return status;
 }
@@ -336,7 +340,7 @@ static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
         accepted++;
         if (!more) break;
     }
-    kt__proposer_learn(r->engine->proposer, &c->proposals, &c->draft_seq, n, accepted);
+    kt__speculator_learn(r->engine->speculator, &c->proposals, &c->draft_seq, n, accepted);
     if (n == 0) return;
     r->counts.n_drafted += (uint64_t)n;
     r->counts.n_accepted += (uint64_t)accepted;
@@ -384,10 +388,10 @@ static bool decode(void *user, kt__task *const *tasks, int n) {
         r->stepping = false;
         return true;
     }
-    kt_status status = run_step(r, tasks, n, &r->engine->look, &err);
+    kt_status status = run_step(r, tasks, n, &r->engine->cancel_pending, &err);
     if (r->stepping) {
         /* before the flags that it speaks of are read */
-        atomic_store(&r->engine->look, false);
+        atomic_store(&r->engine->cancel_pending, false);
         charge_step(tasks, n);
         return false;
     }
@@ -415,7 +419,7 @@ static void list_rows(kt__runner *r) {
         r->pre_outs[i] = complete && !task->embed ? b->n_out : -1;
         for (int32_t t = b->no_head ? 0 : n - 1; t < n; t++) {
             bool wanted = b->no_head
-                              ? c->live->pooling == KT_POOLING_MEAN || (complete && t == n - 1)
+                              ? c->sub->pooling == KT_POOLING_MEAN || (complete && t == n - 1)
                               : complete;
             if (wanted) r->pre_out_rows[b->n_out++] = b->n_tok + t;
         }
@@ -493,7 +497,7 @@ static bool prefill_run(void *user, int64_t until_us) {
                          .batch = r->begun ? NULL : &r->batch,
                          .n_tok = r->begun ? 0 : r->batch.n_tok,
                          .until_us = until_us,
-                         .pause = &r->engine->look};
+                         .pause = &r->engine->cancel_pending};
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, &err);
     r->begun = true;
     if (status == KT_OK && !done) return false;
@@ -527,26 +531,27 @@ static void prefill_leave(void *user, kt__task *task) {
     }
 }
 
-void kt__runner_on_hidden(kt__runner *r, int row, const float *hidden) {
-    if (r->n_slices == 0 || !r->batch.no_head) return;
+void kt__runner_on_hidden(void *user, int row, float *hidden) {
+    kt__runner *r = ((kt_engine *)user)->runner;
+    if (!r || r->n_slices == 0 || !r->batch.no_head) return;
     int i = 0;
     while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
     if (!r->slices[i].task) return;
-    kt__live *live = kt__choice_of(r->slices[i].task)->live;
+    kt__submitted *sub = kt__choice_of(r->slices[i].task)->sub;
     size_t d = (size_t)r->engine->model->net->hp.d_model;
-    for (size_t k = 0; k < d; k++) live->embedding[k] += hidden[k];
+    for (size_t k = 0; k < d; k++) sub->embedding[k] += hidden[k];
 }
 
 /* ---- the end ---- */
 
 static void end(void *user, kt__task *task) {
     (void)user;
-    kt__live_end(kt__choice_of(task));
+    kt__submitted_end(kt__choice_of(task));
 }
 
 static void release(void *user, kt__task *task) {
     (void)user;
-    kt__live_release(kt__choice_of(task));
+    kt__submitted_release(kt__choice_of(task));
 }
 
 static const kt__sched_ops ops = {

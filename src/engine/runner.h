@@ -6,15 +6,16 @@
 #ifndef KT_ENGINE_RUNNER_H
 #define KT_ENGINE_RUNNER_H
 
-#include "engine/live.h"
+#include "engine/sched_ops.h"
+#include "engine/submitted.h"
 
 typedef struct kt__runner kt__runner;
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) KT_CHECKED;
 void kt__runner_destroy(kt__runner *runner);
 const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
-/* A wanted row of a prompts' batch (embeddings). */
-void kt__runner_on_hidden(kt__runner *runner, int row, const float *hidden);
+/* kt__fwd_params.on_hidden: a wanted row of a prompts' batch (embeddings). user: the kt_engine. */
+void kt__runner_on_hidden(void *user, int row, float *hidden);
 
 typedef struct kt__runner_counts {
     uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;

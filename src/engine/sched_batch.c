@@ -1,8 +1,11 @@
-/* Prompts' batches: who is in one, how many rows it has, and for how long a slice of it runs. */
-#include "engine/sched_impl.h"
+#include "engine/sched_batch.h"
+
+#include "engine/sched_costs.h"
+#include "engine/sched_end.h"
+#include "engine/sched_forecast.h"
+#include "engine/sched_lanes.h"
 
 enum {
-    MIN_SLICE_US = 20000,  /* however short the gap asked for, prompts advance */
     IDLE_SLICE_US = 50000, /* without running answers: how often cancels are looked at */
     MIN_ROWS = 32,         /* of a batch that is cut small for the gap's sake */
     FIRST_ROWS = 128,      /* of the first batch: nothing is known of the machine */
@@ -10,46 +13,7 @@ enum {
     MIN_CHUNK = 16         /* of a prompt, but its end */
 };
 
-/* ---- measuring ---- */
-
-static void measure(double *to, double us_tok, double weight) {
-    *to = *to > 0 ? *to + weight * (us_tok - *to) : us_tok;
-}
-
-/* Small batches cost more a row and say little about large ones. */
-static double weight_of(const kt__sched *s) {
-    return s->batch_rows >= s->p.n_rows / 4 ? 0.5 : 0.1;
-}
-
-/* Also of a batch that was not run to its end. */
-static void measure_unit(kt__sched *s) {
-    double unit_us = (double)s->ops.prefill_unit_us(s->user);
-    if (unit_us > 0) measure(&s->unit_us_tok, unit_us / (double)s->batch_rows, weight_of(s));
-}
-
-void kt__sched_leave_batch(kt__sched *s, kt__task *task) {
-    int n = 0;
-    for (int i = 0; i < s->n_batch; i++) {
-        if (s->batch[i].task != task) s->batch[n++] = s->batch[i];
-    }
-    s->n_batch = n;
-    task->in_batch = false;
-    if (n > 0) {
-        s->ops.prefill_leave(s->user, task);
-    } else {
-        measure_unit(s);
-        s->ops.prefill_abort(s->user);
-        s->in_flight = false;
-    }
-}
-
 /* ---- who is in it ---- */
-
-static bool wants_prefill(const kt__task *t) {
-    int32_t pending = t->n_tok - t->n_done;
-    return t->state == KT__TASK_RUNNING && t->finish == KT_FINISH_NONE && !t->loading &&
-           (pending > 1 || (t->embed && pending > 0));
-}
 
 static bool is_shorter(const kt__task *a, const kt__task *b) {
     int32_t left_a = a->n_tok - a->n_done, left_b = b->n_tok - b->n_done;
@@ -60,18 +24,12 @@ static bool is_shorter(const kt__task *a, const kt__task *b) {
 static int line_up(kt__sched *s, bool (*before)(const kt__task *, const kt__task *)) {
     int n = 0;
     for (kt__task *t = s->running.head; t; t = t->next) {
-        if (!wants_prefill(t)) continue;
+        if (!kt__task_wants_prefill(t)) continue;
         int at = n++;
         for (; at > 0 && before(t, s->order[at - 1]); at--) s->order[at] = s->order[at - 1];
         s->order[at] = t;
     }
     return n;
-}
-
-double kt__sched_slice_between(double gap_us, double busy_us) {
-    double slice = gap_us - busy_us;
-    if (slice < busy_us / 2) slice = busy_us / 2;
-    return slice < MIN_SLICE_US ? MIN_SLICE_US : slice;
 }
 
 /* Rows of a batch: few enough that one indivisible part of it, which a slice may overrun by, is a
@@ -102,7 +60,7 @@ static int n_complete(const kt__sched *s) {
 /* Rows of one task into the batch, as many as fit, none rather than a crumb. */
 static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t n = task->n_tok - task->n_done;
-    if (task->in_batch || !wants_prefill(task) || !may_join(s, task)) return;
+    if (task->in_batch || !kt__task_wants_prefill(task) || !may_join(s, task)) return;
     if (n > room) n = room;
     bool complete = task->n_done + n == task->n_tok;
     if (n <= 0 || (!complete && n < MIN_CHUNK && s->n_batch > 0)) return;
@@ -162,14 +120,9 @@ static bool was_broken_off(const kt__sched *s) {
     return false;
 }
 
-static void measure_batch(kt__sched *s) {
-    if (was_broken_off(s)) return;
-    measure(&s->prefill_us_tok, (double)s->batch_us / (double)s->batch_rows, weight_of(s));
-}
-
 static void complete_batch(kt__sched *s) {
-    measure_batch(s);
-    measure_unit(s);
+    if (!was_broken_off(s)) kt__sched_measure_batch(s);
+    kt__sched_measure_unit(s);
     s->counts.n_prefill_batches++;
     s->counts.n_prefill_tok += (uint64_t)s->batch_rows;
     for (int i = 0; i < s->n_batch; i++) s->batch[i].task->in_batch = false;

@@ -1,5 +1,4 @@
-/* Who runs, who waits, who is suspended: the order of tasks, pages taken from others, admission. */
-#include "engine/sched_impl.h"
+#include "engine/sched_lanes.h"
 
 enum { FAIR_QUANTUM = 256 }; /* weighted tokens that a client may be ahead before it is suspended */
 

@@ -1,9 +1,12 @@
-/* kt_seq: tokens and their pages. */
+#include "engine/seq.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/proposer.h"
+#include "engine/batch.h"
+#include "engine/speculator.h"
+#include "engine/stage.h"
 #include "host/pages.h"
 
 static size_t logits_bytes(const kt_engine *engine) {
@@ -34,30 +37,30 @@ static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
     *out = seq;
     return KT_OK;
 out:
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     kt_seq_close(seq);
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     return status;
 }
 
 kt_status kt_seq_open(kt_engine *engine, kt_seq **out, kt_error *err) {
     *out = NULL;
     kt__error_clear(err);
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     kt_status status = seq_new(engine, out, err);
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     return status;
 }
 
 void kt_seq_close(kt_seq *seq) {
     if (!seq) return;
     kt_engine *engine = seq->engine;
-    kt__turn_take(&engine->turn);
-    if (engine->borrower == seq) engine->borrower = NULL;
+    kt__ticket_lock(&engine->turn);
+    if (engine->logits_owner == seq) engine->logits_owner = NULL;
     kt__kv_table_free(engine->kv, &seq->table);
-    kt__proposer_trim(engine->proposer, &seq->draft_seq, 0);
+    kt__speculator_trim(engine->speculator, &seq->draft_seq, 0);
     engine->n_seq--;
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     kt__pages_free(seq->own_logits, logits_bytes(engine));
     kt__free(seq->draft_seq.table.pages);
     kt__free(seq->tokens);
@@ -68,7 +71,7 @@ kt_status kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err) {
     kt_engine *engine = seq->engine;
     *out = NULL;
     kt__error_clear(err);
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     kt_status status = seq_new(engine, out, err);
     if (status == KT_OK) {
         kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &(*out)->table);
@@ -79,19 +82,28 @@ kt_status kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err) {
             (*out)->logits = (*out)->own_logits;
         }
     }
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     return status;
 }
 
 void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep) {
     kt__kv_table_truncate(seq->engine->kv, &seq->table, (int64_t)n_keep);
-    kt__proposer_trim(seq->engine->proposer, &seq->draft_seq, (int64_t)n_keep);
+    kt__speculator_trim(seq->engine->speculator, &seq->draft_seq, (int64_t)n_keep);
     seq->n_pos = n_keep;
     seq->logits = NULL;
     seq->ahead = (kt__ahead){0};
 }
 
 /* ---- steps ---- */
+
+void kt__engine_return_logits(kt_engine *engine) {
+    kt_seq *seq = engine->logits_owner;
+    size_t n_vocab = (size_t)engine->model->net->hp.n_vocab;
+    engine->logits_owner = NULL;
+    if (!seq || !seq->logits || seq->logits == seq->own_logits) return;
+    memcpy(seq->own_logits, seq->logits, n_vocab * sizeof *seq->logits);
+    seq->logits = seq->own_logits;
+}
 
 /* The step's buffer serves while nothing else can overwrite it. */
 static void take_logits(kt_seq *seq, int row) {
@@ -100,7 +112,7 @@ static void take_logits(kt_seq *seq, int row) {
     bool copy = engine->n_seq > 1;
     if (copy) memcpy(seq->own_logits, logits, logits_bytes(engine));
     seq->logits = copy ? seq->own_logits : logits;
-    engine->borrower = copy ? NULL : seq;
+    engine->logits_owner = copy ? NULL : seq;
 }
 
 kt_status kt__seq_step_locked(kt_seq *seq, const int32_t *ids, int n, const atomic_bool *cancel,
@@ -162,13 +174,13 @@ void kt__seq_drop_ahead_locked(kt_seq *seq) {
 kt_status kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err) {
     kt_status status = KT_OK;
     kt__error_clear(err);
-    kt__turn_take(&seq->engine->turn);
+    kt__ticket_lock(&seq->engine->turn);
     if (n_keep > seq->n_pos) {
         status = kt__fail(err, KT_E_ARG, "cannot keep %zu of %zu positions", n_keep, seq->n_pos);
     } else if (n_keep < seq->n_pos) {
         kt__seq_truncate_locked(seq, n_keep);
     }
-    kt__turn_give(&seq->engine->turn);
+    kt__ticket_unlock(&seq->engine->turn);
     return status;
 }
 
@@ -180,9 +192,4 @@ const int32_t *kt_seq_tokens(const kt_seq *seq) {
 }
 const float *kt_seq_logits(const kt_seq *seq) {
     return seq->logits;
-}
-
-kt_status kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err) {
-    kt_eval_item item = {.seq = seq, .ids = ids, .n = n};
-    return kt_engine_eval(seq->engine, &item, 1, err);
 }

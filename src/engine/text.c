@@ -1,10 +1,11 @@
 /* The calls of kentang.h on text: encode, decode, chat templates. */
+#include "engine/text.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
 
 /* The texts of control tokens lie in the file, which somebody may have cut: asked before they are
  * read, and by still_there after, for what the fault guard may have replaced meanwhile. */
@@ -185,4 +186,8 @@ kt_status kt__chat_encode_json(const kt_model *model, const char *json, size_t j
     kt__chat_out_free(&rendered);
 out:
     return status;
+}
+
+void kt_free(void *data) {
+    kt__free(data);
 }

@@ -14,7 +14,7 @@
 #include "cli/model_opts.h"
 #include "lab/bench_streams.h"
 #include "lab/synth.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 
 enum {
     MAX_LIST = 32,

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "lab/bench.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 
 void kt__bench_test_name(const kt__bench_test *test, char *out, size_t size) {
     char depth[24] = "", streams[24] = "";

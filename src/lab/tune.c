@@ -9,7 +9,7 @@
 #include "cli/model_opts.h"
 #include "lab/bench_streams.h"
 #include "cli/tuned.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 #include "host/noise.h"
 
 enum {

@@ -4,21 +4,20 @@
  * callback or kept until they are read. Does not decide what runs (sched.h) nor run it (runner.h).
  *
  * Threads: made by whoever submits; computed on by whoever drives the engine, with its turn; events
- * are read and the request closed from other threads. What they share is under the service's lock,
- * which nobody holds while computing. */
-#ifndef KT_ENGINE_LIVE_H
-#define KT_ENGINE_LIVE_H
+ * are read and the request closed from other threads. What they share is under a lock of the
+ * request's own, which is held for moments only, and under which no other lock is taken. */
+#ifndef KT_ENGINE_SUBMITTED_H
+#define KT_ENGINE_SUBMITTED_H
 
 #include "engine/answer.h"
-#include "engine/proposer.h"
-#include "engine/sched.h"
+#include "engine/speculator.h"
+#include "engine/task.h"
 
-typedef struct kt__live kt__live;
-typedef struct kt__service kt__service;
+typedef struct kt__submitted kt__submitted;
 
 typedef struct kt__choice {
     kt__task task; /* the scheduler's handle: first member */
-    kt__live *live;
+    kt__submitted *sub;
     int32_t index;
     int32_t *tokens; /* [n_tok of cap] */
     int32_t cap;
@@ -29,9 +28,7 @@ typedef struct kt__choice {
     kt__draft_seq draft_seq;
     kt_request_report report;
     kt_error error;
-    bool found;       /* the cache was asked */
-    bool in_sched;    /* task->client is the scheduler's */
-    bool is_released; /* the scheduler has let go */
+    bool found; /* the cache was asked */
 } kt__choice;
 
 /* An event that waits to be read. */
@@ -41,9 +38,8 @@ typedef struct kt__stored {
     kt_logprob *top; /* [n_logprobs] or NULL */
 } kt__stored;
 
-struct kt__live {
+struct kt__submitted {
     kt_request req;
-    kt__live *next; /* in the inbox */
     kt_event_fn *on_event;
     kt_ready_fn *on_ready;
     void *user;
@@ -57,13 +53,16 @@ struct kt__live {
     int64_t submitted_us, tokenize_us;
     char *texts; /* contents of the messages, NUL-separated, for explanations; or NULL */
     int32_t n_texts;
-    /* under the service's lock */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an event came, a callback has returned */
+    /* under the lock */
     bool detached, done; /* closed by its owner; nothing of it runs any more */
     int n_open, n_released;
     kt__stored *ring; /* [ring_cap]; NULL with a callback */
     int ring_cap, ring_at, ring_n;
-    bool ring_busy; /* the oldest is being read */
-    pthread_cond_t readable;
+    bool ring_busy;   /* the oldest is being read */
+    bool calling;     /* on_event runs, ... */
+    pthread_t caller; /* ... on this thread */
     int n_choices;
     kt__choice choices[];
 };
@@ -71,32 +70,33 @@ struct kt__live {
 enum { KT__HELD_EVENTS = 64 }; /* unread events at which an answer pauses */
 
 /* A request checked and made, with its prompt ids[n] (taken over in any case). */
-kt_status kt__live_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
-                          size_t n, kt__live **out, kt_error *err) KT_CHECKED;
-void kt__live_free(kt__live *live);
+kt_status kt__submitted_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
+                               size_t n, kt__submitted **out, kt_error *err) KT_CHECKED;
+void kt__submitted_free(kt__submitted *sub);
+/* Into the engine's queue; where it is refused, it stays the caller's. */
+kt_status kt__submitted_enqueue(kt__submitted *sub, int64_t deadline_ms, kt_error *err) KT_CHECKED;
 static inline kt__choice *kt__choice_of(const kt__task *task) {
     return (kt__choice *)(uintptr_t)task;
 }
-static inline kt__live *kt__live_of(const kt_request *req) {
-    return (kt__live *)(uintptr_t)req;
+static inline kt__submitted *kt__submitted_of(const kt_request *req) {
+    return (kt__submitted *)(uintptr_t)req;
 }
 
 /* ---- by the driver ---- */
 
 /* Hands out an event; kind and what belongs to it are set, the rest is filled in here. */
-void kt__live_emit(kt__choice *choice, kt_event *event);
+void kt__submitted_emit(kt__choice *choice, kt_event *event);
 /* TOKEN: what the answer released. */
-void kt__live_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logprobs, int n_logprobs);
+void kt__submitted_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logprobs,
+                             int n_logprobs);
 /* The report, the text that was held back, FINISHED. */
-void kt__live_end(kt__choice *choice);
+void kt__submitted_end(kt__choice *choice);
 /* The scheduler is done with the choice; may free the request. */
-void kt__live_release(kt__choice *choice);
-/* Why the prompt was not found as a whole. */
-void kt__live_explain(kt__choice *choice);
+void kt__submitted_release(kt__choice *choice);
 
 /* ---- by others ---- */
 
-void kt__live_close(kt_request *req);
-void kt__live_get_result(const kt_request *req, kt_gen_result *out);
+void kt__submitted_close(kt_request *req);
+void kt__submitted_get_result(const kt_request *req, kt_gen_result *out);
 
 #endif

@@ -4,18 +4,18 @@
  * of its answers turned out) and its draft model. Submitted requests and answers over sequences
  * both ask here (spec.h and draft.h say how proposals come about). With the engine's turn. No
  * allocation after creation. */
-#ifndef KT_ENGINE_PROPOSER_H
-#define KT_ENGINE_PROPOSER_H
+#ifndef KT_ENGINE_SPECULATOR_H
+#define KT_ENGINE_SPECULATOR_H
 
 #include "engine/draft.h"
 #include "engine/spec.h"
 
-typedef struct kt__proposer kt__proposer;
+typedef struct kt__speculator kt__speculator;
 
-kt_status kt__proposer_create(kt_engine *engine, kt__proposer **out, kt_error *err) KT_CHECKED;
-void kt__proposer_destroy(kt__proposer *proposer);
+kt_status kt__speculator_create(kt_engine *engine, kt__speculator **out, kt_error *err) KT_CHECKED;
+void kt__speculator_destroy(kt__speculator *speculator);
 /* Every proposal is verified, whatever it costs. For tests. */
-void kt__proposer_set_eager(kt__proposer *proposer, bool eager);
+void kt__speculator_set_eager(kt__speculator *speculator, bool eager);
 
 /* An answer's proposals for the step at hand, and how earlier ones turned out. */
 typedef struct kt__proposals {
@@ -28,26 +28,26 @@ typedef struct kt__proposals {
 } kt__proposals;
 
 /* An answer begins as the engine's other answers went. */
-void kt__proposals_init(const kt__proposer *proposer, kt__proposals *out);
+void kt__proposals_init(const kt__speculator *speculator, kt__proposals *out);
 
-typedef struct kt__propose_ask {
+typedef struct kt__draft_slot {
     kt__proposals *to;
     kt__draft_seq *draft_seq;
     const int32_t *tokens; /* [n_tok], the last of them not computed yet */
     int32_t n_tok;
     int32_t n_left; /* that may come, at most */
     int most;       /* proposals that the answer has room for */
-} kt__propose_ask;
+} kt__draft_slot;
 
 /* Proposals for asks[n], n being the answers of a step that takes rows_max rows. */
-void kt__propose(kt__proposer *proposer, const kt__propose_ask *asks, int n, int rows_max);
+void kt__speculate(kt__speculator *speculator, const kt__draft_slot *asks, int n, int rows_max);
 /* A step with so many rows took so long. */
-void kt__proposer_measure(kt__proposer *proposer, int rows, int64_t us);
+void kt__speculator_measure(kt__speculator *speculator, int rows, int64_t us);
 /* Of the proposals the first n_verified were, in a step that came out, and the first n_accepted of
  * these were right. */
-void kt__proposer_learn(kt__proposer *proposer, kt__proposals *made, kt__draft_seq *draft_seq,
-                        int n_verified, int n_accepted);
+void kt__speculator_learn(kt__speculator *speculator, kt__proposals *made, kt__draft_seq *draft_seq,
+                          int n_verified, int n_accepted);
 /* What the draft model has of an answer: nothing beyond n_keep tokens. */
-void kt__proposer_trim(kt__proposer *proposer, kt__draft_seq *draft_seq, int64_t n_keep);
+void kt__speculator_trim(kt__speculator *speculator, kt__draft_seq *draft_seq, int64_t n_keep);
 
 #endif

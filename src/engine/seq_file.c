@@ -1,9 +1,11 @@
-/* Sessions: a sequence to a file and back. */
+/* kt_seq_save and kt_seq_restore: a sequence to a file and back. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/proposer.h"
+#include "engine/fingerprint.h"
+#include "engine/model.h"
+#include "engine/speculator.h"
 #include "kv/field.h"
 #include "kv/image.h"
 
@@ -29,18 +31,18 @@ static kt_status snapshot_take(kt_seq *seq, snapshot *out, kt_error *err) {
     KT__TRY(kt__kv_table_init(&out->table, (int64_t)seq->n_pos, err));
     out->logits = seq->logits ? kt__malloc(bytes) : NULL;
     if (seq->logits && !out->logits) return kt__fail_nomem(err, "a session's logits", bytes);
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &out->table);
     if (out->logits) memcpy(out->logits, seq->logits, bytes);
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
 out:
     return status;
 }
 
 static void release_pages(kt_engine *engine, kt__kv_table *held) {
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     kt__kv_table_free(engine->kv, held);
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
 }
 
 kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
@@ -68,12 +70,12 @@ static kt_status check_binding(kt_engine *engine, const kt__kv_image *image, con
     uint8_t ours[KT__KV_BINDING_BYTES];
     kt_status status = kt__engine_kv_binding(engine, ours, err);
     if (status != KT_OK || !memcmp(ours, image->binding, sizeof ours)) return status;
-    if (memcmp(ours, image->binding, KT__FINGERPRINT_BYTES) != 0) {
+    if (memcmp(ours, image->binding, KT_FINGERPRINT_BYTES) != 0) {
         return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
                            "the session belongs to another model than %s",
                            engine->model->info.path);
     }
-    if (memcmp(ours + KT__FINGERPRINT_BYTES, image->binding + KT__FINGERPRINT_BYTES, 4) != 0) {
+    if (memcmp(ours + KT_FINGERPRINT_BYTES, image->binding + KT_FINGERPRINT_BYTES, 4) != 0) {
         return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
                            "the session was computed with another version of the arithmetic; this "
                            "is numerics %d",
@@ -129,9 +131,9 @@ static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const ch
         out->logits = kt__malloc(n_vocab_of(engine) * sizeof *out->logits);
         if (!out->logits) return kt__fail_nomem(err, "a session's logits", 0);
     }
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     status = kt__kv_table_grow(engine->kv, &out->table, 0, image->n_pos, err);
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
     if (status != KT_OK) return status;
     KT__TRY(kt__kv_image_load(file, out->ids, out->logits, engine->kv, &out->table, err));
     for (int64_t i = 0; i < image->n_pos; i++) {
@@ -147,18 +149,18 @@ out:
 static void swap_in(kt_seq *seq, restored *r, size_t n_pos) {
     kt__kv_table table = seq->table;
     int32_t *tokens = seq->tokens;
-    kt__turn_take(&seq->engine->turn);
+    kt__ticket_lock(&seq->engine->turn);
     seq->table = r->table;
     seq->tokens = r->ids;
     seq->n_pos = n_pos;
     seq->logits = NULL;
     seq->ahead = (kt__ahead){0};
-    kt__proposer_trim(seq->engine->proposer, &seq->draft_seq, 0);
+    kt__speculator_trim(seq->engine->speculator, &seq->draft_seq, 0);
     if (r->logits) {
         memcpy(seq->own_logits, r->logits, n_vocab_of(seq->engine) * sizeof *r->logits);
         seq->logits = seq->own_logits;
     }
-    kt__turn_give(&seq->engine->turn);
+    kt__ticket_unlock(&seq->engine->turn);
     r->table = table;
     r->ids = tokens;
 }

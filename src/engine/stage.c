@@ -1,8 +1,8 @@
-/* kt_engine_profile_*: where an engine's time goes. */
+#include "engine/stage.h"
+
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
 
 int64_t kt__stage_begin(const kt_engine *engine) {
     bool on = atomic_load_explicit(&engine->profiling, memory_order_relaxed);
@@ -12,9 +12,9 @@ int64_t kt__stage_begin(const kt_engine *engine) {
 void kt__stage_end(kt_engine *engine, kt__stage stage, int64_t begin_ns, bool locked) {
     if (!begin_ns) return;
     int64_t ns = kt__now_ns() - begin_ns;
-    if (!locked) kt__turn_take(&engine->turn);
+    if (!locked) kt__ticket_lock(&engine->turn);
     engine->profile.stage_ns[stage] += ns;
-    if (!locked) kt__turn_give(&engine->turn);
+    if (!locked) kt__ticket_unlock(&engine->turn);
 }
 
 kt__profile *kt__engine_profile_on(kt_engine *engine) {
@@ -23,14 +23,14 @@ kt__profile *kt__engine_profile_on(kt_engine *engine) {
 }
 
 void kt_engine_profile_enable(kt_engine *engine, bool on) {
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     if (on) memset(&engine->profile, 0, sizeof engine->profile);
     atomic_store_explicit(&engine->profiling, on, memory_order_relaxed);
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
 }
 
 void kt_engine_get_profile(kt_engine *engine, kt_profile *out) {
-    kt__turn_take(&engine->turn);
+    kt__ticket_lock(&engine->turn);
     const kt__engine_profile *p = &engine->profile;
     const int64_t *ns = p->stage_ns;
     *out = (kt_profile){
@@ -44,7 +44,7 @@ void kt_engine_get_profile(kt_engine *engine, kt_profile *out) {
     };
     kt__profile_read(&p->batches, KT__PHASE_PREFILL, &out->prefill);
     kt__profile_read(&p->batches, KT__PHASE_DECODE, &out->decode);
-    kt__turn_give(&engine->turn);
+    kt__ticket_unlock(&engine->turn);
 }
 
 const char *kt_profile_part_name(kt_profile_part part) {

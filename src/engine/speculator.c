@@ -1,9 +1,9 @@
-#include "engine/proposer.h"
+#include "engine/speculator.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 
-struct kt__proposer {
+struct kt__speculator {
     const kt_engine *engine;
     kt__draft *draft;     /* or NULL */
     kt__draft_ask *asks;  /* [n_lanes] */
@@ -12,10 +12,10 @@ struct kt__proposer {
     bool eager;
 };
 
-kt_status kt__proposer_create(kt_engine *engine, kt__proposer **out, kt_error *err) {
+kt_status kt__speculator_create(kt_engine *engine, kt__speculator **out, kt_error *err) {
     kt_status status = KT_OK;
     *out = NULL;
-    kt__proposer *p = kt__calloc(1, sizeof *p);
+    kt__speculator *p = kt__calloc(1, sizeof *p);
     if (!p) return kt__fail_nomem(err, "speculation", sizeof *p);
     p->engine = engine;
     kt__spec_init(&p->usual);
@@ -28,23 +28,23 @@ kt_status kt__proposer_create(kt_engine *engine, kt__proposer **out, kt_error *e
     if (status == KT_OK) {
         *out = p;
     } else {
-        kt__proposer_destroy(p);
+        kt__speculator_destroy(p);
     }
     return status;
 }
 
-void kt__proposer_destroy(kt__proposer *p) {
+void kt__speculator_destroy(kt__speculator *p) {
     if (!p) return;
     kt__draft_destroy(p->draft);
     kt__free(p->asks);
     kt__free(p);
 }
 
-void kt__proposer_set_eager(kt__proposer *p, bool eager) {
+void kt__speculator_set_eager(kt__speculator *p, bool eager) {
     p->eager = eager;
 }
 
-void kt__proposals_init(const kt__proposer *p, kt__proposals *out) {
+void kt__proposals_init(const kt__speculator *p, kt__proposals *out) {
     *out = (kt__proposals){.spec = p->usual};
     out->spec.n_drafted = out->spec.n_accepted = 0;
 }
@@ -56,7 +56,7 @@ static int smaller(int a, int b) {
 }
 
 /* From the answer's own tokens, as many as pay. rows, tokens: of the step so far, expected. */
-static void look_up(const kt__proposer *p, const kt__propose_ask *ask, int room, int *rows,
+static void look_up(const kt__speculator *p, const kt__draft_slot *ask, int room, int *rows,
                     double *tokens) {
     kt__proposals *to = ask->to;
     int n = kt__spec_lookup(ask->tokens, ask->n_tok, smaller(ask->most, room), to->ids, &to->match);
@@ -68,7 +68,7 @@ static void look_up(const kt__proposer *p, const kt__propose_ask *ask, int room,
 }
 
 /* From the draft model, for those that have none. */
-static void ask_draft(kt__proposer *p, const kt__propose_ask *asks, int n, int rows, int rows_max,
+static void ask_draft(kt__speculator *p, const kt__draft_slot *asks, int n, int rows, int rows_max,
                       double tokens) {
     int n_without = 0, k = 0;
     for (int i = 0; i < n; i++) n_without += asks[i].to->n == 0;
@@ -96,7 +96,7 @@ static void ask_draft(kt__proposer *p, const kt__propose_ask *asks, int n, int r
     }
 }
 
-void kt__propose(kt__proposer *p, const kt__propose_ask *asks, int n, int rows_max) {
+void kt__speculate(kt__speculator *p, const kt__draft_slot *asks, int n, int rows_max) {
     int rows = n;
     double tokens = n;
     for (int i = 0; i < n; i++) {
@@ -112,13 +112,13 @@ void kt__propose(kt__proposer *p, const kt__propose_ask *asks, int n, int rows_m
 
 /* ---- learning ---- */
 
-void kt__proposer_measure(kt__proposer *p, int rows, int64_t us) {
+void kt__speculator_measure(kt__speculator *p, int rows, int64_t us) {
     kt__spec_measure(&p->costs, rows, us);
     if (p->draft) kt__draft_stepped(p->draft, us);
 }
 
-void kt__proposer_learn(kt__proposer *p, kt__proposals *made, kt__draft_seq *draft_seq,
-                        int n_verified, int n_accepted) {
+void kt__speculator_learn(kt__speculator *p, kt__proposals *made, kt__draft_seq *draft_seq,
+                          int n_verified, int n_accepted) {
     if (made->asked) kt__draft_learn(p->draft, draft_seq, made->n_tok, n_verified, n_accepted);
     if (n_verified == 0) return;
     if (made->asked) {
@@ -130,6 +130,6 @@ void kt__proposer_learn(kt__proposer *p, kt__proposals *made, kt__draft_seq *dra
     }
 }
 
-void kt__proposer_trim(kt__proposer *p, kt__draft_seq *draft_seq, int64_t n_keep) {
+void kt__speculator_trim(kt__speculator *p, kt__draft_seq *draft_seq, int64_t n_keep) {
     if (p) kt__draft_seq_trim(p->draft, draft_seq, n_keep);
 }

@@ -1,0 +1,19 @@
+/* What the engine's modules ask of a model. Any thread.
+ *
+ * Owns: kt_model; it is immutable once open, but for its hash and fingerprint, which are made when
+ * they are asked for. */
+#ifndef KT_ENGINE_MODEL_H
+#define KT_ENGINE_MODEL_H
+
+#include "engine/types.h"
+
+/* KT_E_STATE where the model was opened without its network. */
+kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
+/* The shape of its K/V; it has a network. */
+kt__kv_shape kt__model_kv_shape(const kt_model *model);
+/* kt_hash_info.hash, or zeros while it is not known. */
+void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]);
+/* The GGUF bytes linked into the library; NULL when there are none. */
+const void *kt__demo_model(size_t *size);
+
+#endif

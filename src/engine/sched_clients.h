@@ -1,0 +1,14 @@
+/* Clients and their shares: who was served how much.
+ *
+ * Owns: the list of clients, as many as are remembered. One thread at a time. */
+#ifndef KT_ENGINE_SCHED_CLIENTS_H
+#define KT_ENGINE_SCHED_CLIENTS_H
+
+#include "engine/sched_state.h"
+
+/* task->client becomes the scheduler's: the one that it knows by that name, or this one. A client
+ * that comes back begins beside the one that was served least: time away earns nothing. */
+void kt__sched_join_client(kt__sched *s, kt__task *task);
+void kt__sched_free_clients(kt__sched *s);
+
+#endif

@@ -1,0 +1,16 @@
+/* Who runs, who waits, who is suspended: the order of tasks, pages taken from others, admission.
+ *
+ * One thread at a time. */
+#ifndef KT_ENGINE_SCHED_LANES_H
+#define KT_ENGINE_SCHED_LANES_H
+
+#include "engine/sched_state.h"
+
+bool kt__task_goes_before(const kt__task *a, const kt__task *b); /* a goes before b */
+/* Lanes to those whose turn it is. */
+void kt__sched_admit(kt__sched *s);
+/* Pages up to n_pos, from others if need be. false: the task cannot go on now; it is suspended
+ * unless only a batch in flight is in the way, and ended where nothing will ever change. */
+bool kt__sched_make_room(kt__sched *s, kt__task *task, int32_t n_pos);
+
+#endif

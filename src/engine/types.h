@@ -1,0 +1,165 @@
+/* The insides of the public types: contexts, models, engines, sequences and requests.
+ *
+ * Owns: layouts and short accessors, no behaviour: every module above works on them, each on the
+ * members that its header says it owns. Includes every room to the engine's left; knows no wire
+ * format. Threads: as kentang.h says; what `turn` guards is named where it is used. */
+#ifndef KT_ENGINE_TYPES_H
+#define KT_ENGINE_TYPES_H
+
+#include <kentang.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "base/ticket.h"
+#include "chat/chat_template.h"
+#include "engine/full_hash.h"
+#include "host/host.h"
+#include "host/pool.h"
+#include "kv/prefix.h"
+#include "model/forward.h"
+#include "sample/sample.h"
+#include "tokenizer/tokenizer.h"
+
+/* Where a context gets the machine's size and limits from; tests put in their own. */
+typedef struct kt__limits_source {
+    void (*topology)(kt__topology *out);
+    void (*limits)(void *user, kt__limits *out);
+    void *user;
+    int64_t period_us; /* between two looks */
+} kt__limits_source;
+
+struct kt_ctx {
+    kt__log log;
+    kt__cpu cpu;
+    kt__topology topology;
+    kt__limits limits;
+    const kt__kernels *kernels;
+    kt__pool *pool;
+    kt__affinity affinity;
+    /* Threads by default: where they were not given, looked at anew between batches, with the
+     * pool's lock held. */
+    bool threads_auto;
+    atomic_int n_threads;
+    kt__limits_source source;
+    int64_t limits_at_us;
+    uint64_t mem_bytes; /* budget, see kt_ctx_params */
+    bool mem_given;     /* by the caller: weights and tables count, too */
+    atomic_uint_fast64_t mem_used_bytes;
+    kt__activity activity; /* of all batches */
+    char isa_why[160], threads_why[160];
+};
+
+struct kt_model {
+    kt_ctx *ctx;
+    kt__gguf *gguf;
+    kt__net *net;            /* NULL with vocab_only */
+    kt__blas *blas;          /* NULL: not asked for */
+    kt__tokenizer *tok;      /* NULL: the file has no vocabulary */
+    kt__chat_template *chat; /* NULL: no template, or chat_error says why it is unusable */
+    kt_error chat_error;
+    char *template_text, *bos_text, *eos_text;
+    kt_model_params params;
+    kt_model_info info;
+    atomic_int n_charged; /* engines that have charged its weights to the context */
+    kt__full_hash *full_hash;
+    struct kt__fingerprint *fingerprint;
+    _Atomic(struct kt__json_mask *) json_mask; /* made for the first answer that needs it */
+    char *strings[5];                          /* owned strings of info */
+};
+
+/* What happens outside batches. */
+typedef enum kt__stage {
+    KT__STAGE_TOTAL, /* inside the outermost call */
+    KT__STAGE_TEMPLATE,
+    KT__STAGE_TOKENIZE,
+    KT__STAGE_SETUP,
+    KT__STAGE_SAMPLE,
+    KT__STAGE_DETOKENIZE,
+    KT__STAGE_CALLBACK,
+    KT__STAGES
+} kt__stage;
+
+typedef struct kt__engine_profile {
+    kt__profile batches;
+    int64_t stage_ns[KT__STAGES];
+} kt__engine_profile;
+
+struct kt_engine {
+    kt_model *model;
+    kt_engine_params params; /* resolved; n_threads and n_threads_batch 0: the context's */
+    kt__ticket turn;         /* of those who compute */
+    kt__fwd *fwd;            /* of prompts, and of what sequences evaluate */
+    kt__fwd *step_fwd;       /* of steps: a token of each answer, and what is proposed to follow */
+    int step_rows;           /* it takes */
+    uint64_t n_steps;        /* begun on it: whose logits lie there */
+    struct kt__speculator *speculator;
+    kt__kv *kv;
+    kt__prefix *prefix;
+    struct kt__scope *scope; /* the root of what prefix keeps */
+    struct kt__inbox *inbox;
+    struct kt__runner *runner;
+    struct kt__sched *sched; /* over runner */
+    pthread_t driver;        /* while there is one */
+    bool evaluating;         /* a call on sequences, which may have passed the turn on */
+    kt_seq *logits_owner;    /* its logits lie in fwd or step_fwd */
+    kt__sampler_scratch *scratch;
+    float *masked;     /* [n_vocab] logits of answers held to a form */
+    kt__seg *segs;     /* [n_seq_max] */
+    int32_t *ids;      /* [n_ubatch] */
+    int32_t *out_rows; /* [n_out_max] */
+    int n_out_max;
+    int n_seq;          /* open sequences */
+    uint64_t mem_bytes; /* charged to the context, beside the model's weights */
+    uint64_t mem_weights_bytes;
+    kt_mem_plan plan;
+    atomic_bool cancel;
+    atomic_bool
+        cancel_pending; /* pause between layer parts so that cancelled requests can be dropped */
+    atomic_bool profiling;
+    kt__engine_profile profile; /* counted while profiling is on */
+};
+
+/* A generation: over a sequence (request.c), or submitted (live.h). The first member of either. */
+struct kt_request {
+    kt_engine *engine;
+    bool submitted;
+    atomic_bool cancel;
+};
+
+/* What the draft model has followed of an answer's text: tokens [begin, n_done), in its own
+ * positions from 0. */
+typedef struct kt__draft_seq {
+    kt__kv_table table;
+    int32_t begin, n_done;
+    double right; /* share of its proposals that were right */
+} kt__draft_seq;
+
+/* Rows of the last step beyond the sequence's end: tokens that were proposed to follow it. */
+typedef struct kt__ahead {
+    int n;            /* that are left; their tokens lie behind the sequence's own */
+    int row;          /* of the step, of the first of them */
+    uint64_t n_steps; /* the engine's, when they were computed */
+} kt__ahead;
+
+struct kt_seq {
+    kt_engine *engine;
+    kt__kv_table table;
+    kt__draft_seq draft_seq;
+    kt__ahead ahead;
+    int32_t *tokens; /* [n_ctx] */
+    size_t n_pos;
+    float *own_logits;   /* [n_vocab], touched only when the batch's buffer will be used again */
+    const float *logits; /* after the last token, or NULL */
+    bool in_batch;       /* named by the running evaluation */
+};
+
+static inline const kt__hparams *kt__engine_hparams(const kt_engine *engine) {
+    return &engine->model->net->hp;
+}
+
+static inline size_t kt__engine_n_vocab(const kt_engine *engine) {
+    return (size_t)engine->model->net->hp.n_vocab;
+}
+
+#endif
