@@ -225,12 +225,13 @@ static void fill_act(workload *l, const kt__kernels *tier, kt__act_kind kind) {
 }
 
 static kt__mm_fn *function_of(const kt__kernels *tier, kt__type type, const char *family) {
-    if (strcmp(family, "exact") == 0) return tier->exact[type];
-    return strcmp(family, "gemm") == 0 ? tier->mm[type].gemm : tier->mm[type].rowdot;
+    if (strcmp(family, "exact") == 0) return tier->exact;
+    return strcmp(family, "gemm") == 0 ? tier->mm[type]->gemm : tier->mm[type]->rowdot;
 }
 
 static kt__mm mm_of(const workload *l, int n_tok) {
-    return (kt__mm){.w = l->w,
+    return (kt__mm){.type = l->type,
+                    .w = l->w,
                     .w_row_bytes = l->row_bytes,
                     .n_row = l->n_row,
                     .n_col = l->n_col,

@@ -36,7 +36,7 @@ static void product(const setup *s, bool blas, int rows) {
         if (blas) {
             kt__blas_mm(s->blas, s->type, &mm, s->panel);
         } else {
-            const kt__mm_kernels *fns = &s->kernels->mm[s->type];
+            const kt__mm_kernels *fns = s->kernels->mm[s->type];
             (mm.n_tok >= fns->gemm_min_tok ? fns->gemm : fns->rowdot)(&mm, s->scratch);
         }
     }

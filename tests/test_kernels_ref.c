@@ -49,7 +49,8 @@ static void check_product(kt__type type, kt__act_kind kind, kt__mm_fn *fn, int n
         kd_ref()->quantize[kind](x, n_col, act + (size_t)t * act_bytes);
         for (int r = 0; r < ROWS; r++) residual[t * ROWS + r] = kd_normal(rng);
     }
-    kt__mm mm = {.w = w,
+    kt__mm mm = {.type = type,
+                 .w = w,
                  .w_row_bytes = row_bytes,
                  .n_row = ROWS,
                  .n_col = n_col,
@@ -85,9 +86,9 @@ static void test_products(void **state) {
     for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
         kt__act_kind kind = kt__type_get(type)->act;
         int n_col = kind == KT__ACT_Q256 ? 1024 : kind == KT__ACT_Q32 ? 896 : 173;
-        check_product(type, kind, ref->mm[type].rowdot, n_col, &rng);
-        check_product(type, kind, ref->mm[type].gemm, n_col, &rng);
-        check_product(type, KT__ACT_F32, ref->exact[type], n_col, &rng);
+        check_product(type, kind, ref->mm[type]->rowdot, n_col, &rng);
+        check_product(type, kind, ref->mm[type]->gemm, n_col, &rng);
+        check_product(type, KT__ACT_F32, ref->exact, n_col, &rng);
     }
 }
 
@@ -296,15 +297,15 @@ static void test_tables_are_complete(void **state) {
     for (int i = 0; i < count; i++) {
         const kt__kernels *k = tiers[i].kernels;
         for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
-            assert_true(k->mm[type].rowdot && k->mm[type].gemm && k->exact[type]);
-            assert_true(k->mm[type].gemm_min_tok > 0 && k->mm[type].gemm_rows > 0);
+            assert_true(k->mm[type] && k->mm[type]->rowdot && k->mm[type]->gemm);
+            assert_true(k->mm[type]->gemm_min_tok > 0 && k->mm[type]->gemm_rows > 0);
         }
         for (kt__act_kind kind = 0; kind < KT__ACT_COUNT; kind++)
             assert_true(k->quantize[kind] != NULL);
         assert_true(k->rmsnorm && k->add && k->scale && k->silu_mul && k->gelu_mul && k->softcap);
         assert_true(k->rope_neox && k->rope_norm && k->store_k && k->store_v);
         assert_true(k->attn && k->attn_scratch_bytes && k->attn_merge && k->attn_finish);
-        assert_true(k->argmax && k->peak_i8);
+        assert_true(k->exact && k->argmax && k->peak_i8);
     }
 }
 

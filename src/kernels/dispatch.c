@@ -5,96 +5,38 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 
-/* A tier is in the build when its file is in the tree and the processor family fits; KT_REF_ONLY:
- * the reference alone. */
-#if defined(KT_REF_ONLY)
-#elif defined(__x86_64__)
-#if __has_include("kernels/tier_avx2.c")
-#define KT_TIER_HAVE_AVX2 1
-#endif
-#if __has_include("kernels/tier_avxvnni.c")
-#define KT_TIER_HAVE_AVXVNNI 1
-#endif
-#if __has_include("kernels/tier_avx512.c")
-#define KT_TIER_HAVE_AVX512 1
-#endif
-#elif defined(__aarch64__)
-#if __has_include("kernels/tier_neon.c")
-#define KT_TIER_HAVE_NEON 1
-#endif
-#if __has_include("kernels/tier_dotprod.c")
-#define KT_TIER_HAVE_DOTPROD 1
-#endif
-#if __has_include("kernels/tier_i8mm.c")
-#define KT_TIER_HAVE_I8MM 1
-#endif
-#endif
+/* KT_TIERS, from CMake: T(name) for each tier of this build, best last. */
 
-extern const kt__kernels kt__kernels_ref, kt__kernels_avx2, kt__kernels_avxvnni, kt__kernels_avx512,
-    kt__kernels_neon, kt__kernels_dotprod, kt__kernels_i8mm;
+#define NEEDS_ref "nothing"
+#define HAS_ref(cpu) ((void)(cpu), true)
+#define NEEDS_avx2 "AVX2, FMA, F16C and BMI2"
+#define HAS_avx2(cpu) \
+    ((cpu)->os_saves_avx && (cpu)->avx2 && (cpu)->fma && (cpu)->f16c && (cpu)->bmi2)
+#define NEEDS_avxvnni "AVX2, FMA, F16C, BMI2 and AVX-VNNI"
+#define HAS_avxvnni(cpu) (HAS_avx2(cpu) && (cpu)->avx_vnni)
+#define NEEDS_avx512 "AVX-512 F, BW, VL, DQ and VNNI"
+#define HAS_avx512(cpu)                                                              \
+    (HAS_avx2(cpu) && (cpu)->os_saves_avx512 && (cpu)->avx512f && (cpu)->avx512bw && \
+     (cpu)->avx512vl && (cpu)->avx512dq && (cpu)->avx512_vnni)
+#define NEEDS_neon "Advanced SIMD (NEON)"
+#define HAS_neon(cpu) ((cpu)->neon)
+#define NEEDS_dotprod "NEON and its dot products (ASIMDDP)"
+#define HAS_dotprod(cpu) ((cpu)->neon && (cpu)->dotprod)
+#define NEEDS_i8mm "NEON, dot products and I8MM"
+#define HAS_i8mm(cpu) (HAS_dotprod(cpu) && (cpu)->i8mm)
 
-static bool ref_supported(const kt__cpu *cpu) {
-    (void)cpu;
-    return true;
-}
-
-#if defined(KT_TIER_HAVE_AVX2) || defined(KT_TIER_HAVE_AVXVNNI) || defined(KT_TIER_HAVE_AVX512)
-static bool avx2_supported(const kt__cpu *cpu) {
-    return cpu->os_saves_avx && cpu->avx2 && cpu->fma && cpu->f16c && cpu->bmi2;
-}
-#endif
-
-#ifdef KT_TIER_HAVE_AVXVNNI
-static bool avxvnni_supported(const kt__cpu *cpu) {
-    return avx2_supported(cpu) && cpu->avx_vnni;
-}
-#endif
-
-#ifdef KT_TIER_HAVE_AVX512
-static bool avx512_supported(const kt__cpu *cpu) {
-    return avx2_supported(cpu) && cpu->os_saves_avx512 && cpu->avx512f && cpu->avx512bw &&
-           cpu->avx512vl && cpu->avx512dq && cpu->avx512_vnni;
-}
-#endif
-
-#ifdef KT_TIER_HAVE_NEON
-static bool neon_supported(const kt__cpu *cpu) {
-    return cpu->neon;
-}
-#endif
-
-#ifdef KT_TIER_HAVE_DOTPROD
-static bool dotprod_supported(const kt__cpu *cpu) {
-    return cpu->neon && cpu->dotprod;
-}
-#endif
-
-#ifdef KT_TIER_HAVE_I8MM
-static bool i8mm_supported(const kt__cpu *cpu) {
-    return cpu->neon && cpu->dotprod && cpu->i8mm;
-}
-#endif
+#define T(name)                                        \
+    extern const kt__kernels kt__kernels_##name;       \
+    static bool name##_supported(const kt__cpu *cpu) { \
+        return HAS_##name(cpu);                        \
+    }
+KT_TIERS
+#undef T
 
 static const kt__tier tiers[] = {
-    {"ref", &kt__kernels_ref, ref_supported, "nothing"},
-#ifdef KT_TIER_HAVE_AVX2
-    {"avx2", &kt__kernels_avx2, avx2_supported, "AVX2, FMA, F16C and BMI2"},
-#endif
-#ifdef KT_TIER_HAVE_AVXVNNI
-    {"avxvnni", &kt__kernels_avxvnni, avxvnni_supported, "AVX2, FMA, F16C, BMI2 and AVX-VNNI"},
-#endif
-#ifdef KT_TIER_HAVE_AVX512
-    {"avx512", &kt__kernels_avx512, avx512_supported, "AVX-512 F, BW, VL, DQ and VNNI"},
-#endif
-#ifdef KT_TIER_HAVE_NEON
-    {"neon", &kt__kernels_neon, neon_supported, "Advanced SIMD (NEON)"},
-#endif
-#ifdef KT_TIER_HAVE_DOTPROD
-    {"dotprod", &kt__kernels_dotprod, dotprod_supported, "NEON and its dot products (ASIMDDP)"},
-#endif
-#ifdef KT_TIER_HAVE_I8MM
-    {"i8mm", &kt__kernels_i8mm, i8mm_supported, "NEON, dot products and I8MM"},
-#endif
+#define T(name) {#name, &kt__kernels_##name, name##_supported, NEEDS_##name},
+    KT_TIERS
+#undef T
     {NULL, NULL, NULL, NULL},
 };
 

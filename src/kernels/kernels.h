@@ -1,11 +1,12 @@
 /* The kernel table: everything that is worth writing once per instruction set.
  *
  * Owns: quantised and float matrix products over native blocks, activation quantisation, norms,
- * rotary embedding, activations, attention over one split, reductions. A tier (tier_ref.c,
- * tier_avx2*.c, ...) is one const table and exports exactly one symbol. Knows no tensors' names, no
- * threads: a caller gives each worker its own rows and scratch. Every entry gives the same bytes in
- * every tier: tier_ref is the executable form of DESIGN.md section 5 (which of the NaNs a NaN is
- * stays open). Any thread; no allocation; requires the contract's floating-point environment. */
+ * rotary embedding, activations, attention over one split, reductions. A tier is one const table,
+ * compiled in parts (tier_avx2.c, and its quantised products from tier_part.c.in) each of which
+ * exports one symbol. Knows no tensors' names, no threads: a caller gives each worker its own rows
+ * and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable form of
+ * the arithmetic contract (which of the NaNs a NaN is stays open). Any thread; no allocation;
+ * requires the contract's floating-point environment. */
 #ifndef KT_KERNELS_KERNELS_H
 #define KT_KERNELS_KERNELS_H
 
@@ -36,6 +37,7 @@ kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col);
 /* out[t][r] = (sum_k w[r][k] * act[t][k] + bias[r]) + residual[t][r], for r < n_row, t < n_tok; an
  * absent term is left out. The order of operations is the contract's, whatever n_row and n_tok. */
 typedef struct kt__mm {
+    kt__type type;
     const uint8_t *w; /* first row; rows follow at w_row_bytes */
     size_t w_row_bytes;
     int n_row, n_col;   /* n_col: a multiple of the type's block */
@@ -88,12 +90,12 @@ typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
 
 typedef struct kt__kernels {
     const char *name; /* "ref", "avx2", ... */
-    kt__mm_kernels mm[KT__TYPE_COUNT];
-    /* dequantises rows and multiplies f32 activations: the --exact path, and any type without a
-     * fast one. act is of kind F32. */
-    kt__mm_fn *exact[KT__TYPE_COUNT];
-    size_t
-        mm_scratch_bytes; /* of one worker, for any mm and exact call with n_col <= KT__MAX_COL */
+    /* [KT__TYPE_COUNT]; where the tier has no products of its own for a type, kt__mm_ref */
+    const kt__mm_kernels *const *mm;
+    /* dequantises rows and multiplies f32 activations: the --exact path. act is of kind F32. */
+    kt__mm_fn *exact;
+    /* of one worker, for any mm and exact call with n_col <= KT__MAX_COL */
+    size_t mm_scratch_bytes;
 
     /* x[n_col] f32 -> one activation row of the kind at dst. Non-finite input: that block's d is
      * NaN. */
@@ -137,6 +139,9 @@ typedef struct kt__kernels {
      * and bench */
     uint64_t (*peak_i8)(uint64_t iterations, int32_t *sink);
 } kt__kernels;
+
+/* The reference's products, of any type. */
+extern const kt__mm_kernels kt__mm_ref;
 
 enum { KT__MAX_COL = 262144 }; /* longest row a model may have; mm_scratch_bytes covers it */
 

@@ -1,5 +1,4 @@
-/* The avx2 tier. Quantised products are in tier_avx2_q256.c and tier_avx2_q32.c, to compile side by
- * side. */
+/* The avx2 tier. Its quantised products are parts of their own (mm_avx2.inc). */
 #include "kernels/kernels.h"
 #include "kernels/simd_avx2.h"
 #include "kernels/lanes.inc"
@@ -19,12 +18,8 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
     return iterations * 10 * 32;
 }
 
-/* the last numbers: from how many tokens on gemm was measured to be faster (bench/bench_kernels) */
 const kt__kernels kt__kernels_avx2 = {
     .name = "avx2",
-    .mm = {FLOAT_TABLE(6), MM(Q4_0, 3), MM(Q4_1, 3), MM(Q5_0, 5), MM(Q5_1, 5), MM(Q8_0, 4),
-           MM(IQ4_NL, 3), MM(Q2_K, 3), MM(Q3_K, 3), MM(Q4_K, 3), MM(Q5_K, 3), MM(Q6_K, 5),
-           MM(IQ4_XS, 3)},
     TIER_COMMON,
     .peak_i8 = peak_i8,
 };

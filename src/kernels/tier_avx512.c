@@ -1,5 +1,4 @@
-/* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Quantised products are in tier_avx512_q256.c and
- * tier_avx512_q32.c, to compile side by side. */
+/* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Its quantised products are parts of their own (mm_avx512.inc). */
 #include "kernels/kernels.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"
@@ -18,6 +17,7 @@
 #include "kernels/float.inc"
 #define FLOAT_TILE_ROWS 8
 #define FLOAT_TILE_TOKENS 3
+#define FLOAT_GEMM_FROM 12
 #include "kernels/float_gemm.inc"
 
 #include "kernels/tier.inc"
@@ -34,14 +34,8 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
     return iterations * 12 * 64;
 }
 
-#define MM(name, min_tok) \
-    [KT__TYPE_##name] = {KT_TIER(rowdot_##name), KT_TIER(gemm_##name), min_tok, 32}
-/* the last numbers: from how many tokens on gemm was measured to be faster (bench/bench_kernels) */
 const kt__kernels kt__kernels_avx512 = {
     .name = "avx512",
-    .mm = {FLOAT_TABLE(12), MM(Q4_0, 3), MM(Q4_1, 3), MM(Q5_0, 5), MM(Q5_1, 5), MM(Q8_0, 5),
-           MM(IQ4_NL, 3), MM(Q2_K, 3), MM(Q3_K, 3), MM(Q4_K, 3), MM(Q5_K, 4), MM(Q6_K, 5),
-           MM(IQ4_XS, 3)},
     TIER_COMMON,
     .peak_i8 = peak_i8,
 };

@@ -1,5 +1,4 @@
-/* The avxvnni tier. Quantised products are in tier_avxvnni_q256.c and tier_avxvnni_q32.c, to
- * compile side by side. */
+/* The avxvnni tier. Its quantised products are parts of their own (mm_avxvnni.inc). */
 #include "kernels/kernels.h"
 #include "kernels/simd_avxvnni.h"
 #include "kernels/lanes.inc"
@@ -17,12 +16,8 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
     return iterations * 12 * 32;
 }
 
-/* the last numbers: from how many tokens on gemm was measured to be faster (bench/bench_kernels) */
 const kt__kernels kt__kernels_avxvnni = {
     .name = "avxvnni",
-    .mm = {FLOAT_TABLE(6), MM(Q4_0, 3), MM(Q4_1, 3), MM(Q5_0, 5), MM(Q5_1, 5), MM(Q8_0, 2),
-           MM(IQ4_NL, 3), MM(Q2_K, 2), MM(Q3_K, 3), MM(Q4_K, 3), MM(Q5_K, 3), MM(Q6_K, 3),
-           MM(IQ4_XS, 2)},
     TIER_COMMON,
     .peak_i8 = peak_i8,
 };

@@ -1,5 +1,4 @@
-/* The dotprod tier: SDOT (ARMv8.2 with dotprod). Quantised products are in tier_dotprod_q256.c and
- * tier_dotprod_q32.c, to compile side by side. */
+/* The dotprod tier: SDOT (ARMv8.2 with dotprod). Its quantised products are parts of their own (mm_dotprod.inc). */
 #define KT_TIER(name) kt__dotprod_##name
 #include "kernels/kernels.h"
 #include "kernels/simd_neon_dotprod.h"
@@ -9,13 +8,8 @@
 #define PEAK_STEP vdotq_s32
 #include "kernels/tier_neon.inc"
 
-/* the last numbers: from how many tokens on gemm is taken; counted from instructions, not measured
- */
 const kt__kernels kt__kernels_dotprod = {
     .name = "dotprod",
-    .mm = {FLOAT_TABLE(12), MM(Q4_0, 5), MM(Q4_1, 5), MM(Q5_0, 5), MM(Q5_1, 5), MM(Q8_0, 5),
-           MM(IQ4_NL, 5), MM(Q2_K, 5), MM(Q3_K, 5), MM(Q4_K, 5), MM(Q5_K, 5), MM(Q6_K, 5),
-           MM(IQ4_XS, 5)},
     TIER_COMMON,
     .peak_i8 = peak_i8,
 };

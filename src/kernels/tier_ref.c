@@ -1,4 +1,4 @@
-/* The reference tier: DESIGN.md section 5 in plain C, for any processor.
+/* The reference tier: the arithmetic contract in plain C, for any processor.
  *
  * Every other tier must give these bytes. fmaf is correctly rounded whether the processor has it or
  * libm computes it. */
@@ -206,20 +206,19 @@ static void mm_by(dot_fn *dot, kt__type type, const kt__mm *mm) {
     }
 }
 
-#define DOT_F32 dot_f32
-#define DOT_Q32 dot_q32
-#define DOT_Q256 dot_q256
-#define X(name, ggml_id, elems, bytes, act)                     \
-    static void mm_##name(const kt__mm *mm, void *scratch) {    \
-        (void)scratch;                                          \
-        mm_by(DOT_##act, KT__TYPE_##name, mm);                  \
-    }                                                           \
-    static void exact_##name(const kt__mm *mm, void *scratch) { \
-        (void)scratch;                                          \
-        mm_by(dot_f32, KT__TYPE_##name, mm);                    \
+static void mm_exact(const kt__mm *mm, void *scratch) {
+    (void)scratch;
+    mm_by(dot_f32, mm->type, mm);
+}
+
+static void mm_product(const kt__mm *mm, void *scratch) {
+    (void)scratch;
+    switch (kt__type_get(mm->type)->act) {
+    case KT__ACT_Q32: mm_by(dot_q32, mm->type, mm); break;
+    case KT__ACT_Q256: mm_by(dot_q256, mm->type, mm); break;
+    default: mm_by(dot_f32, mm->type, mm); break;
     }
-#include "quant/types.def"
-#undef X
+}
 
 /* ---- norms and elementwise ---- */
 
@@ -379,21 +378,19 @@ static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
     return iterations * N;
 }
 
-/* One row a type: the plain product serves few and many tokens. */
-#define X(name, ggml_id, elems, bytes, act) [KT__TYPE_##name] = {mm_##name, mm_##name, 16, 16},
+/* One function serves few and many tokens. */
+const kt__mm_kernels kt__mm_ref = {mm_product, mm_product, 16, 16};
+
+static const kt__mm_kernels *const mm_of_type[KT__TYPE_COUNT] = {
+#define X(name, ggml_id, elems, bytes, act, products) [KT__TYPE_##name] = &kt__mm_ref,
+#include "quant/types.def"
+#undef X
+};
+
 const kt__kernels kt__kernels_ref = {
     .name = "ref",
-    .mm =
-        {
-#include "quant/types.def"
-        },
-#undef X
-#define X(name, ggml_id, elems, bytes, act) [KT__TYPE_##name] = exact_##name,
-    .exact =
-        {
-#include "quant/types.def"
-        },
-#undef X
+    .mm = mm_of_type,
+    .exact = mm_exact,
     .mm_scratch_bytes = 64,
     .quantize = {quantize_f32, quantize_q32, quantize_q256},
     .rmsnorm = rmsnorm,

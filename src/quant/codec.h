@@ -16,7 +16,7 @@ typedef struct kt__codec {
     void (*unpack256)(const void *block, kt__super *out);
 } kt__codec;
 
-#define X(name, ggml_id, elems, bytes, act) extern const kt__codec kt__codec_##name;
+#define X(name, ggml_id, elems, bytes, act, products) extern const kt__codec kt__codec_##name;
 #include "quant/types.def"
 #undef X
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef enum kt__type {
-#define X(name, ggml_id, elems, bytes, act) KT__TYPE_##name,
+#define X(name, ggml_id, elems, bytes, act, products) KT__TYPE_##name,
 #include "quant/types.def"
 #undef X
     KT__TYPE_COUNT

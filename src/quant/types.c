@@ -6,13 +6,13 @@
 #include "quant/codec.h"
 
 static const kt__type_info infos[KT__TYPE_COUNT] = {
-#define X(name, ggml_id, elems, bytes, act) {#name, ggml_id, elems, bytes, KT__ACT_##act},
+#define X(name, ggml_id, elems, bytes, act, products) {#name, ggml_id, elems, bytes, KT__ACT_##act},
 #include "quant/types.def"
 #undef X
 };
 
 static const kt__codec *const codecs[KT__TYPE_COUNT] = {
-#define X(name, ggml_id, elems, bytes, act) &kt__codec_##name,
+#define X(name, ggml_id, elems, bytes, act, products) &kt__codec_##name,
 #include "quant/types.def"
 #undef X
 };
