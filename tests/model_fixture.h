@@ -15,11 +15,13 @@ typedef struct fixture_spec {
     const char *arch;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
     bool qkv_bias, qk_norm, post_norm, fused, tied;
+    bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *skip;     /* tensor to leave out */
     const char *misshape; /* tensor to give one column more */
     const char *mistype;  /* tensor to declare as I8 */
     const char *poison;   /* tensor whose first value is NaN */
+    const char *extra;    /* a vector of d_model that no architecture has */
 } fixture_spec;
 
 static inline float fixture_weight(uint32_t *state) {
@@ -45,6 +47,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     int n = 0, q = s->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
     fixture_add(list, &n, "token_embd.weight", s->d_model, s->n_vocab, false);
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
+    if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
     fixture_add(list, &n, "output_norm.weight", s->d_model, 1, true);
     for (int i = 0; i < s->n_layer; i++) {
         char name[48];
@@ -59,7 +62,9 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("attn_k.weight", s->d_model, kv, false);
             ADD("attn_v.weight", s->d_model, kv, false);
         }
-        if (s->qkv_bias) {
+        if (s->all_bias && s->fused) {
+            ADD("attn_qkv.bias", q + 2 * kv, 1, false);
+        } else if (s->qkv_bias || s->all_bias) {
             ADD("attn_q.bias", q, 1, false);
             ADD("attn_k.bias", kv, 1, false);
             ADD("attn_v.bias", kv, 1, false);
@@ -69,14 +74,21 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("attn_k_norm.weight", s->head_dim, 1, true);
         }
         ADD("attn_output.weight", q, s->d_model, false);
+        if (s->all_bias) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
         ADD("ffn_norm.weight", s->d_model, 1, true);
         if (!s->fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
         ADD("ffn_up.weight", s->d_model, s->fused ? 2 * s->d_ff : s->d_ff, false);
         ADD("ffn_down.weight", s->d_ff, s->d_model, false);
+        if (s->all_bias) {
+            if (!s->fused) ADD("ffn_gate.bias", s->d_ff, 1, false);
+            ADD("ffn_up.bias", s->fused ? 2 * s->d_ff : s->d_ff, 1, false);
+            ADD("ffn_down.bias", s->d_model, 1, false);
+        }
         if (s->post_norm) ADD("post_ffw_norm.weight", s->d_model, 1, true);
 #undef ADD
     }
+    if (s->extra) fixture_add(list, &n, s->extra, s->d_model, 1, true);
     return n;
 }
 

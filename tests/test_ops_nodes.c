@@ -117,7 +117,8 @@ static void compute(kt__dev *dev, work *k) {
     const kt__ops *ops = kt__dev_ops(dev);
     ops->quantize(dev, k->x, N_TOK, &k->acts);
     ops->matmul(dev, &k->w, &k->acts, NULL, NULL, k->x, N_ROW);
-    ops->glu(dev, &k->w, &k->w, &k->acts, KT__GLU_SILU, k->rows, &k->out);
+    kt__glu glu = {.gate = k->w, .up = k->w, .kind = KT__GLU_SILU, .rows = k->rows};
+    ops->glu(dev, &k->acts, &glu, &k->out);
 }
 
 /* ---- where it lies ---- */

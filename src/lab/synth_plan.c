@@ -134,6 +134,7 @@ static void add_attention(planner *p, int i) {
         add_norm(p, i, "attn_k_norm.weight", ps->head_dim, QK_GAIN);
     }
     add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
+    if (ps->out_bias) add_vector(p, i, "attn_output.bias", d, 0.0f, 0.2f);
     if (ps->post_norm) add_norm(p, i, "post_attention_norm.weight", d, 1.0f);
 }
 
@@ -144,6 +145,11 @@ static void add_feed_forward(planner *p, int i) {
     if (!ps->fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, ps->fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
+    if (ps->out_bias) {
+        add_vector(p, i, "ffn_gate.bias", ff, 0.0f, 0.3f);
+        add_vector(p, i, "ffn_up.bias", ff, 0.0f, 0.3f);
+        add_vector(p, i, "ffn_down.bias", d, 0.0f, 0.2f);
+    }
     if (ps->post_norm) add_norm(p, i, "post_ffw_norm.weight", d, 1.0f);
 }
 
@@ -165,6 +171,7 @@ static void add_all(planner *p) {
     if (!ps->tied)
         add_matrix(p, KT__TENSOR_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
                    LOGIT_STD);
+    if (ps->head_bias) add_vector(p, -1, "output.bias", p->plan->n_vocab, 0.0f, 0.5f);
 }
 
 kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__recipe *recipe,

@@ -232,11 +232,11 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .wq = layer->wq,
         .wk = layer->wk,
         .wv = layer->wv,
-        .bq = layer->t[KT__SLOT_ATTN_Q_BIAS].v,
-        .bk = layer->t[KT__SLOT_ATTN_K_BIAS].v,
-        .bv = layer->t[KT__SLOT_ATTN_V_BIAS].v,
-        .q_norm = hp->features & KT__F_QK_NORM ? layer->t[KT__SLOT_ATTN_Q_NORM].v : NULL,
-        .k_norm = hp->features & KT__F_QK_NORM ? layer->t[KT__SLOT_ATTN_K_NORM].v : NULL,
+        .bq = layer->bq,
+        .bk = layer->bk,
+        .bv = layer->bv,
+        .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
+        .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
         .norm_eps = hp->norm_eps,
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,
@@ -333,16 +333,23 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
         return numeric_error(fwd, "the feed-forward", err);
     }
     lap(fwd, KT_PROFILE_NORM);
-    kt__glu_kind kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
+    kt__glu glu = {
+        .gate = layer->gate,
+        .up = layer->up,
+        .gate_bias = layer->gate_bias,
+        .up_bias = layer->up_bias,
+        .kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU,
+        .rows = f32_buf(fwd, BUF_FF),
+    };
     kt__acts out = ff_acts(fwd, layer);
-    fwd->ops->glu(fwd->dev, &layer->gate, &layer->up, &acts, kind, f32_buf(fwd, BUF_FF), &out);
+    fwd->ops->glu(fwd->dev, &acts, &glu, &out);
     lap(fwd, KT_PROFILE_GATE_UP);
     return KT_OK;
 }
 
 static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     kt__acts acts = ff_acts(fwd, layer);
-    if (!add_block(fwd, &layer->t[KT__SLOT_FFN_DOWN].w, &acts, NULL,
+    if (!add_block(fwd, &layer->t[KT__SLOT_FFN_DOWN].w, &acts, layer->t[KT__SLOT_FFN_DOWN_BIAS].v,
                    layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
     }
@@ -372,7 +379,7 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     const kt__weight *head = &fwd->net->head;
     kt__acts acts = acts_for(fwd, b->n_out, hp->d_model, &head, 1);
     fwd->ops->quantize(fwd->dev, rows, b->n_out, &acts);
-    fwd->ops->matmul(fwd->dev, head, &acts, NULL, NULL, logits, (size_t)hp->n_vocab);
+    fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, logits, (size_t)hp->n_vocab);
     if (hp->final_softcap > 0.0f) {
         fwd->ops->softcap(fwd->dev, logits, (int64_t)b->n_out * hp->n_vocab, hp->final_softcap);
     }

@@ -21,7 +21,12 @@ static const arch_row archs[] = {
 };
 
 const char *kt__arch_list(void) {
-    return "llama, qwen2, qwen3, gemma2, gemma3, phi3";
+#define X(name, features, period, base) ", " #name
+    static const char list[] =
+#include "model/arch.def"
+        ;
+#undef X
+    return list + 2; /* behind the first comma */
 }
 
 /* Reads PREFIX.suffix keys; the first failure sticks, so that a run of reads is checked once. */

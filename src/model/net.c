@@ -22,9 +22,10 @@ typedef enum dim_id {
 static const struct slot_row {
     const char *name;
     dim_id rows, cols;
-    unsigned needs, unless;
+    unsigned only, unless, needs;
 } slots[] = {
-#define X(slot, name, rows, cols, needs, unless) {name, DIM_##rows, DIM_##cols, needs, unless},
+#define X(slot, name, rows, cols, only, unless, needs) \
+    {name, DIM_##rows, DIM_##cols, only, unless, needs},
 #include "model/weights.def"
 #undef X
 };
@@ -110,38 +111,62 @@ static kt_status bind_vector(const binder *b, const char *name, int n, bool requ
     return KT_OK;
 }
 
+/* Whether the layer program has a place for the slot's tensor. */
+static bool has_place(const kt__hparams *hp, const struct slot_row *row) {
+    return (hp->features & row->only) == row->only && !(hp->features & row->unless);
+}
+
 static kt_status bind_slot(const binder *b, int layer, int slot) {
     const kt__hparams *hp = &b->net->hp;
     const struct slot_row *row = &slots[slot];
     kt__bound *bound = &b->net->layers[layer].t[slot];
     char name[64];
-    if (hp->features & row->unless) return KT_OK;
+    if (!has_place(hp, row)) return KT_OK;
     bool required = (hp->features & row->needs) == row->needs;
     snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
     int cols = dim_of(hp, row->cols);
     if (row->rows == DIM_ONE) return bind_vector(b, name, cols, required, &bound->v);
-    return required ? bind_matrix(b, name, dim_of(hp, row->rows), cols, true, &bound->w) : KT_OK;
+    return bind_matrix(b, name, dim_of(hp, row->rows), cols, required, &bound->w);
+}
+
+static const float *floats_from(const float *v, int at) {
+    return v ? v + at : NULL;
 }
 
 /* The projections as the layer program wants them, whether fused in the file or not. */
-static void split_fused(const kt__hparams *hp, kt__layer *layer) {
+static void split_qkv(const kt__hparams *hp, kt__layer *layer) {
     const kt__bound *t = layer->t;
     if (hp->features & KT__F_FUSED_QKV) {
         int q = dim_of(hp, DIM_Q), k = dim_of(hp, DIM_K), v = dim_of(hp, DIM_V);
+        const float *bias = t[KT__SLOT_ATTN_QKV_BIAS].v;
         layer->wq = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, 0, q);
         layer->wk = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, q, k);
         layer->wv = kt__weight_rows(&t[KT__SLOT_ATTN_QKV].w, q + k, v);
+        layer->bq = bias;
+        layer->bk = floats_from(bias, q);
+        layer->bv = floats_from(bias, q + k);
     } else {
         layer->wq = t[KT__SLOT_ATTN_Q].w;
         layer->wk = t[KT__SLOT_ATTN_K].w;
         layer->wv = t[KT__SLOT_ATTN_V].w;
+        layer->bq = t[KT__SLOT_ATTN_Q_BIAS].v;
+        layer->bk = t[KT__SLOT_ATTN_K_BIAS].v;
+        layer->bv = t[KT__SLOT_ATTN_V_BIAS].v;
     }
+}
+
+static void split_glu(const kt__hparams *hp, kt__layer *layer) {
+    const kt__bound *t = layer->t;
     if (hp->features & KT__F_FUSED_GLU) {
         layer->gate = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, 0, hp->d_ff);
         layer->up = kt__weight_rows(&t[KT__SLOT_FFN_GATE_UP].w, hp->d_ff, hp->d_ff);
+        layer->gate_bias = t[KT__SLOT_FFN_GATE_UP_BIAS].v;
+        layer->up_bias = floats_from(layer->gate_bias, hp->d_ff);
     } else {
         layer->gate = t[KT__SLOT_FFN_GATE].w;
         layer->up = t[KT__SLOT_FFN_UP].w;
+        layer->gate_bias = t[KT__SLOT_FFN_GATE_BIAS].v;
+        layer->up_bias = t[KT__SLOT_FFN_UP_BIAS].v;
     }
 }
 
@@ -155,7 +180,8 @@ static kt_status bind_layers(const binder *b) {
             kt_status status = bind_slot(b, i, slot);
             if (status != KT_OK) return status;
         }
-        split_fused(&net->hp, &net->layers[i]);
+        split_qkv(&net->hp, &net->layers[i]);
+        split_glu(&net->hp, &net->layers[i]);
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
     }
     return KT_OK;
@@ -169,6 +195,7 @@ static kt_status bind_globals(const binder *b) {
     KT__TRY(bind_matrix(b, "token_embd.weight", hp->n_vocab, hp->d_model, true, &net->embed));
     KT__TRY(bind_matrix(b, "output.weight", hp->n_vocab, hp->d_model, false, &net->head));
     if (!net->head.data) net->head = net->embed; /* tied */
+    KT__TRY(bind_vector(b, "output.bias", hp->n_vocab, false, &net->head_bias));
     KT__TRY(bind_vector(b, "output_norm.weight", hp->d_model, true, &net->out_norm));
     if (half == 0) goto out;
     KT__TRY(bind_vector(b, "rope_freqs.weight", half, false, &net->rope_factors));
@@ -177,6 +204,61 @@ static kt_status bind_globals(const binder *b) {
     KT__TRY(bind_vector(b, "rope_factors_short.weight", half, need, &net->rope_short));
 out:
     return status;
+}
+
+/* ---- tensors without a place ---- */
+
+/* What may stand in a file beside the layers, used or not, without changing an answer. */
+static const char *const known_globals[] = {
+    "token_embd.weight",         "output.weight",     "output.bias",
+    "output_norm.weight",        "rope_freqs.weight", "rope_factors_long.weight",
+    "rope_factors_short.weight",
+};
+/* After blk.N.: tables that follow from the hyper-parameters, which old converters wrote. */
+static const char *const harmless_in_layer[] = {"attn_rot_embd.weight", "attn_rot_embd.inv_freq"};
+
+static bool is_among(const char *name, const char *const *list, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, list[i]) == 0) return true;
+    }
+    return false;
+}
+#define IS_AMONG(name, list) is_among(name, list, sizeof list / sizeof list[0])
+
+/* The part of "blk.N.rest" after the layer's number; NULL for other names and layers beyond the
+ * last. */
+static const char *name_in_layer(const kt__hparams *hp, const char *name) {
+    char prefix[32];
+    int layer = -1;
+    if (sscanf(name, "blk.%d.", &layer) != 1 || layer < 0 || layer >= hp->n_layer) return NULL;
+    int n = snprintf(prefix, sizeof prefix, "blk.%d.", layer);
+    return strncmp(name, prefix, (size_t)n) == 0 ? name + n : NULL;
+}
+
+static bool has_known_place(const kt__hparams *hp, const char *name) {
+    if (IS_AMONG(name, known_globals)) return true;
+    const char *rest = name_in_layer(hp, name);
+    if (!rest) return false;
+    if (IS_AMONG(rest, harmless_in_layer)) return true;
+    for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
+        if (strcmp(rest, slots[slot].name) == 0 && has_place(hp, &slots[slot])) return true;
+    }
+    return false;
+}
+
+/* A model computed without one of its tensors would give other answers than it was made to. */
+static kt_status refuse_unused(const binder *b) {
+    for (size_t i = 0; i < kt__gguf_n_tensors(b->gguf); i++) {
+        const kt__gguf_tensor *t = kt__gguf_tensor_at(b->gguf, i);
+        char name[96];
+        snprintf(name, sizeof name, "%.*s", (int)(t->name.len < 80 ? t->name.len : 80), t->name.s);
+        if (has_known_place(&b->net->hp, name)) continue;
+        return kt__fail_at(b->err, KT_E_UNSUPPORTED, name, t->file_offset,
+                           "%s: tensor '%s' has no place in the %s architecture as kentang "
+                           "computes it; the answers would be wrong without it",
+                           kt__gguf_path(b->gguf), name, b->net->hp.arch);
+    }
+    return KT_OK;
 }
 
 /* A decoded token reads every matrix once, the embedding's one row apart (unless it is the head
@@ -204,6 +286,7 @@ kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__
     KT__TRY(kt__hparams_read(gguf, params, &net->hp, err));
     KT__TRY(bind_globals(&b));
     KT__TRY(bind_layers(&b));
+    KT__TRY(refuse_unused(&b));
     count_bytes(net, gguf);
     *out = net;
     net = NULL;

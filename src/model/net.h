@@ -1,8 +1,8 @@
 /* A network: hyper-parameters with the tensors bound to them.
  *
  * Owns: which tensor is which (weights.def), shape and type checks with errors that name the
- * tensor, and the f32 copies of vectors that a file holds in another type. Weights themselves stay
- * in the file. Knows no tokens' texts and no requests. Immutable once bound; any thread. */
+ * tensor, the refusal of tensors that the layer program has no place for, and the f32 copies of
+ * vectors that a file holds in another type. Weights themselves stay in the file. Knows no tokens' texts and no requests. Immutable once bound; any thread. */
 #ifndef KT_MODEL_NET_H
 #define KT_MODEL_NET_H
 
@@ -13,7 +13,7 @@
 enum { KT__F_NEVER = 1 << 30 }; /* no architecture requires the tensor */
 
 typedef enum kt__slot {
-#define X(slot, name, rows, cols, needs, unless) KT__SLOT_##slot,
+#define X(slot, name, rows, cols, only, unless, needs) KT__SLOT_##slot,
 #include "model/weights.def"
 #undef X
     KT__SLOT_COUNT
@@ -27,15 +27,17 @@ typedef struct kt__bound {
 
 typedef struct kt__layer {
     kt__bound t[KT__SLOT_COUNT];
-    kt__weight wq, wk, wv, gate, up; /* separate or as rows of the fused tensors */
-    bool local;                      /* sliding window */
+    /* separate or as rows of the fused tensors; biases are NULL where there are none */
+    kt__weight wq, wk, wv, gate, up;
+    const float *bq, *bk, *bv, *gate_bias, *up_bias;
+    bool local; /* sliding window */
 } kt__layer;
 
 typedef struct kt__net {
     kt__hparams hp;
     kt__layer *layers; /* [hp.n_layer] */
     kt__weight embed, head;
-    const float *out_norm;
+    const float *out_norm, *head_bias;   /* head_bias: [n_vocab] or NULL */
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;

@@ -75,8 +75,7 @@ int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                     const float *residual, float *out, size_t ld_out);
-void kt__cpu_glu(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
-                 kt__glu_kind kind, float *rows, kt__acts *out);
+void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);
 void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,

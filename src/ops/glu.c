@@ -11,17 +11,15 @@
 
 typedef struct glu_job {
     kt__dev *dev;
-    const kt__weight *gate, *up;
+    const kt__glu *d; /* d->rows: few tokens: out[t][n_row] */
     const kt__acts *acts;
-    kt__glu_kind kind;
-    float *rows;   /* few tokens: out[t][n_row] */
     kt__acts *out; /* many tokens */
     int parts;     /* of the tokens, in which a unit may be computed: 1 or 2 */
 } glu_job;
 
 static void activate(const glu_job *job, const float *up, int n, float *gate) {
     const kt__kernels *k = job->dev->kernels;
-    (job->kind == KT__GLU_SILU ? k->silu_mul : k->gelu_mul)(gate, up, n, gate);
+    (job->d->kind == KT__GLU_SILU ? k->silu_mul : k->gelu_mul)(gate, up, n, gate);
 }
 
 /* ---- few tokens ---- */
@@ -37,25 +35,26 @@ static int few_block_rows(int n_tok) {
 /* last: of the worker's chunk */
 static void few_block(const glu_job *job, int row0, int n_row, bool last, int worker) {
     float *tile = kt__dev_tile(job->dev, worker);
-    size_t ld = (size_t)job->gate->n_row;
-    kt__dev_mm(job->dev, job->gate, row0, n_row, job->acts, NULL, NULL, kt__row_of(job->up, row0),
-               job->rows + row0, ld, worker);
+    size_t ld = (size_t)job->d->gate.n_row;
+    kt__dev_mm(job->dev, &job->d->gate, row0, n_row, job->acts, job->d->gate_bias, NULL,
+               kt__row_of(&job->d->up, row0), job->d->rows + row0, ld, worker);
     if (last) {
-        kt__dev_mm_chunk(job->dev, job->up, row0, n_row, job->acts, NULL, NULL, job->gate, tile,
-                         (size_t)n_row, worker);
+        kt__dev_mm_chunk(job->dev, &job->d->up, row0, n_row, job->acts, job->d->up_bias, NULL,
+                         &job->d->gate, tile, (size_t)n_row, worker);
     } else {
-        kt__dev_mm(job->dev, job->up, row0, n_row, job->acts, NULL, NULL,
-                   kt__row_of(job->gate, row0 + n_row), tile, (size_t)n_row, worker);
+        kt__dev_mm(job->dev, &job->d->up, row0, n_row, job->acts, job->d->up_bias, NULL,
+                   kt__row_of(&job->d->gate, row0 + n_row), tile, (size_t)n_row, worker);
     }
     for (int t = 0; t < job->acts->n_tok; t++) {
-        activate(job, tile + (size_t)t * (size_t)n_row, n_row, job->rows + (size_t)t * ld + row0);
+        activate(job, tile + (size_t)t * (size_t)n_row, n_row,
+                 job->d->rows + (size_t)t * ld + row0);
     }
 }
 
 static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
     const glu_job *job = arg;
     int row1 = (int)end * KT__ROWS_ITEM;
-    if (row1 > job->gate->n_row) row1 = job->gate->n_row;
+    if (row1 > job->d->gate.n_row) row1 = job->d->gate.n_row;
     int step = few_block_rows(job->acts->n_tok);
     for (int row = (int)begin * KT__ROWS_ITEM; row < row1; row += step) {
         bool last = row1 - row <= step;
@@ -121,18 +120,19 @@ static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint
 /* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
 static void unit_gate(const glu_job *job, const kt__acts *acts, int row0, int n, float *tile,
                       int worker) {
-    kt__dev_mm(job->dev, job->gate, row0, n, acts, NULL, NULL, kt__row_of(job->up, row0), tile,
-               KT__GLU_ROWS, worker);
+    kt__dev_mm(job->dev, &job->d->gate, row0, n, acts, job->d->gate_bias, NULL,
+               kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
 }
 
 static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, float *gate,
                     int worker) {
     float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
-    int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, job->up, acts->n_tok));
+    int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, &job->d->up, acts->n_tok));
     for (int r = 0; r < n; r += step) {
         int m = n - r < step ? n - r : step;
-        const uint8_t *next = kt__row_of(r + m < n ? job->up : job->gate, row0 + r + m);
-        kt__dev_mm(job->dev, job->up, row0 + r, m, acts, NULL, NULL, next, up, (size_t)m, worker);
+        const uint8_t *next = kt__row_of(r + m < n ? &job->d->up : &job->d->gate, row0 + r + m);
+        kt__dev_mm(job->dev, &job->d->up, row0 + r, m, acts, job->d->up_bias, NULL, next, up,
+                   (size_t)m, worker);
         for (int t = 0; t < acts->n_tok; t++) {
             float *row = gate + (size_t)t * KT__GLU_ROWS + r;
             if (t + AHEAD < acts->n_tok) prefetch_floats(row + AHEAD * KT__GLU_ROWS, m);
@@ -143,7 +143,7 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, f
 
 static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
     kt__acts acts = *job->acts;
-    int n = job->gate->n_row - row0 < KT__GLU_ROWS ? job->gate->n_row - row0 : KT__GLU_ROWS;
+    int n = job->d->gate.n_row - row0 < KT__GLU_ROWS ? job->d->gate.n_row - row0 : KT__GLU_ROWS;
     float *gate = kt__dev_tile(job->dev, worker);
     acts.n_tok = tok1 - tok0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
@@ -178,16 +178,17 @@ static void many_items(void *arg, int64_t begin, int64_t end, int worker) {
 
 enum { PARTS_FROM = 128 }; /* tokens: fewer are not worth unpacking the weights twice */
 
-void kt__cpu_glu(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
-                 kt__glu_kind kind, float *rows, kt__acts *out) {
-    glu_job job = {dev, gate, up, acts, kind, rows, out, acts->n_tok >= PARTS_FROM ? 2 : 1};
+void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out) {
+    glu_job job = {dev, desc, acts, out, acts->n_tok >= PARTS_FROM ? 2 : 1};
+    int n_row = desc->gate.n_row;
     out->n_tok = acts->n_tok;
     if (acts->n_tok <= KT__GLU_ROWWISE) {
-        int64_t items = (gate->n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
-        kt__pool_run(dev->pool, items, kt__dev_row_grain(dev, gate, acts->n_tok), few_items, &job);
-        kt__cpu_quantize(dev, rows, acts->n_tok, out);
+        int64_t items = (n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
+        int64_t grain = kt__dev_row_grain(dev, &desc->gate, acts->n_tok);
+        kt__pool_run(dev->pool, items, grain, few_items, &job);
+        kt__cpu_quantize(dev, desc->rows, acts->n_tok, out);
         return;
     }
-    int64_t units = (gate->n_row + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
+    int64_t units = (n_row + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
     kt__pool_run(dev->pool, job.parts * units, 1, many_items, &job);
 }

@@ -76,10 +76,15 @@ typedef struct kt__attention {
 } kt__attention;
 
 typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU } kt__glu_kind;
-enum {
-    KT__GLU_ROWWISE = 63
-}; /* up to so many tokens, whole rows are computed before they are
-      quantised */
+/* up to so many tokens, whole rows are computed before they are quantised */
+enum { KT__GLU_ROWWISE = 63 };
+
+typedef struct kt__glu {
+    kt__weight gate, up;
+    const float *gate_bias, *up_bias; /* or NULL */
+    kt__glu_kind kind;
+    float *rows; /* [KT__GLU_ROWWISE][gate.n_row] of room */
+} kt__glu;
 
 typedef struct kt__dev kt__dev;
 
@@ -104,10 +109,9 @@ typedef struct kt__ops {
     /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out) */
     void (*matmul)(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                    const float *residual, float *out, size_t ld_out);
-    /* glu(gate . act) * (up . act) as activation rows of the kinds named in out->kinds, which lie
-     * apart from acts. rows: [KT__GLU_ROWWISE][gate->n_row] f32 of room. */
-    void (*glu)(kt__dev *dev, const kt__weight *gate, const kt__weight *up, const kt__acts *acts,
-                kt__glu_kind kind, float *rows, kt__acts *out);
+    /* glu(gate . act + bias) * (up . act + bias) as activation rows of the kinds named in
+     * out->kinds, which lie apart from acts */
+    void (*glu)(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
 } kt__ops;
 

@@ -244,7 +244,8 @@ async function compareTypes(name, file, types, trained) {
 }
 
 // Synthetic models: each architecture in two recipes, one of them in all; every pair with --all.
-const presets = ["tiny-llama", "tiny-llama3", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3"];
+const presets = ["tiny-llama", "tiny-llama3", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3",
+    "tiny-llama-bias", "tiny-qwen2-bias"];
 const recipes = ["q4_k_m", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k_m", "q5_k_m", "q6_k", "iq4_nl", "iq4_xs", "f16", "bf16"];
 
 async function compareSynthetic() {

@@ -26,7 +26,7 @@ if (!process.env.KT_PEER_DIR || !fs.existsSync(oracle)) {
 }
 const recipes = ["q4_k_m", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k_m", "q5_k_m", "q6_k", "iq4_nl",
     "iq4_xs", "f32", "f16", "bf16"];
-const presets = ["tiny-llama3", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3"];
+const presets = ["tiny-llama3", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3", "tiny-llama-bias", "tiny-qwen2-bias"];
 if (!pairs.length) {
     for (const recipe of recipes) pairs.push(["tiny-llama", recipe]);
     for (const preset of presets) for (const recipe of ["q4_k_m", "q8_0", "f16"]) pairs.push([preset, recipe]);
