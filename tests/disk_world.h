@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "kv/disk.h"
+#include "kv/disk_evict.h"
+#include "kv/disk_name.h"
 
 static const kt__kv_shape disk_shape = {2, 2, 16, 16}; /* 4 KiB a block */
 

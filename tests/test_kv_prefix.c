@@ -92,7 +92,7 @@ static void test_blocks_are_found_by_content_and_place(void **state) {
     assert_int_equal(found(&w, a, 63), 3); /* only whole blocks of what was asked for */
     end(&w, &s);
     assert_int_equal(found(&w, a, 100), 4);
-    assert_int_equal(kt__prefix_n_cached(w.prefix), 4);
+    assert_int_equal(kt__kv_n_kept(w.kv), 4);
     fill(b, 100, 0);
     b[20] = 7777;
     assert_int_equal(found(&w, b, 100), 1);

@@ -8,15 +8,6 @@ static uint64_t rotl(uint64_t x, int n) {
     return x << n | x >> (64 - n);
 }
 
-static uint64_t load64(const uint8_t *p) {
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
-}
-
 /* The output function of SplitMix64 (Steele, Lea and Flood 2014). */
 static uint64_t mix(uint64_t x) {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -35,7 +26,7 @@ static void absorb(uint64_t lane[8], const uint8_t *p, size_t n_round) {
     memcpy(v, lane, sizeof v);
     for (; n_round; n_round--, p += 64) {
         for (int i = 0; i < 8; i++)
-            v[i] = rotl((v[i] ^ load64(p + 8 * i)) * 0x9fb21c651e98df25u, 32);
+            v[i] = rotl((v[i] ^ kt__le_get64(p + 8 * i)) * 0x9fb21c651e98df25u, 32);
     }
     memcpy(lane, v, sizeof v);
 }

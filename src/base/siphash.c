@@ -36,7 +36,7 @@ void kt__siphash128(const uint64_t key[2], const void *data, size_t n, uint64_t 
     sip_state s = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du ^ 0xee,
                    key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
     size_t left = n;
-    for (; left >= 8; left -= 8, p += 8) sip_absorb(&s, kt__le_get(p, 8));
+    for (; left >= 8; left -= 8, p += 8) sip_absorb(&s, kt__le_get64(p));
     sip_absorb(&s, (uint64_t)n << 56 | kt__le_get(p, (int)left));
     s.v2 ^= 0xee;
     sip_rounds(&s, 4);

@@ -16,13 +16,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
+#include "base/ticket.h"
 #include "host/host.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,9 +86,7 @@ struct kt__pool {
     bool timed;
     int n_started;
 
-    alignas(CACHE_LINE) pthread_mutex_t turn_mutex;
-    pthread_cond_t turn_changed;
-    uint64_t turn_next, turn_now;
+    alignas(CACHE_LINE) kt__ticket owner; /* which engine computes */
     kt__affinity affinity;
 
     worker workers[]; /* [size]; workers[0] is the caller's and has no thread */
@@ -369,17 +368,11 @@ void kt__pool_end(kt__pool *pool) {
 }
 
 void kt__pool_lock(kt__pool *pool) {
-    pthread_mutex_lock(&pool->turn_mutex);
-    uint64_t mine = pool->turn_next++;
-    while (pool->turn_now != mine) pthread_cond_wait(&pool->turn_changed, &pool->turn_mutex);
-    pthread_mutex_unlock(&pool->turn_mutex);
+    kt__ticket_lock(&pool->owner);
 }
 
 void kt__pool_unlock(kt__pool *pool) {
-    pthread_mutex_lock(&pool->turn_mutex);
-    pool->turn_now++;
-    pthread_cond_broadcast(&pool->turn_changed);
-    pthread_mutex_unlock(&pool->turn_mutex);
+    kt__ticket_unlock(&pool->owner);
 }
 
 /* ---- life ---- */
@@ -388,40 +381,25 @@ int kt__pool_size(const kt__pool *pool) {
     return pool->size;
 }
 
-/* Signals sent to the process are for the host program's threads. Synchronous ones must stay open:
- * a blocked SIGBUS would kill the process instead of reaching the fault guard. */
-static void block_signals(sigset_t *saved) {
-    static const int open[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) sigdelset(&blocked, open[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, saved);
-}
-
-static int start_thread(kt__pool *pool, worker *w) {
-    int rc = pthread_create(&w->thread, NULL, worker_main, w);
-    if (rc != 0) return rc;
+static int start_worker(kt__pool *pool, worker *w) {
     char name[16];
     snprintf(name, sizeof name, "kentang-%d", w->index);
-    pthread_setname_np(w->thread, name);
-    pool->n_started++;
-    return 0;
+    int rc = kt__thread_start(&w->thread, name, 0, worker_main, w);
+    if (rc == 0) pool->n_started++;
+    return rc;
 }
 
-/* Workers take affinity, priority and signal mask from the thread that starts them, which puts on
- * theirs meanwhile. */
+/* Workers inherit affinity and priority from the thread that starts them, which takes on theirs
+ * meanwhile. */
 static kt_status start_workers(kt__pool *pool, kt_error *err) {
-    sigset_t saved;
     kt__affinity_saved affinity;
     kt__priority_saved priority;
     kt_status status = kt__priority_raise(pool->affinity.priority, &priority, err);
     if (status != KT_OK) return status;
     kt__affinity_enter(&pool->affinity, &affinity);
-    block_signals(&saved);
     int rc = 0;
     while (rc == 0 && pool->n_started < pool->size)
-        rc = start_thread(pool, &pool->workers[pool->n_started]);
-    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+        rc = start_worker(pool, &pool->workers[pool->n_started]);
     kt__affinity_leave(&affinity);
     kt__priority_restore(&priority);
     if (rc == 0) return KT_OK;
@@ -445,13 +423,15 @@ kt_status kt__pool_create_at(int n_threads, const kt__affinity *affinity, kt__po
     kt__pool *pool = kt__aligned_alloc(CACHE_LINE, bytes);
     if (!pool) return kt__fail_nomem(err, "the thread pool", bytes);
     memset(pool, 0, bytes);
+    if (!kt__ticket_init(&pool->owner)) {
+        kt__free(pool);
+        return kt__fail_nomem(err, "the thread pool's lock", 0);
+    }
     pool->size = n_threads;
     if (affinity) pool->affinity = *affinity;
     atomic_init(&pool->n_active, n_threads);
     pool->join_spin_ns = SPIN_JOIN_NS;
     pool->n_started = 1; /* the caller */
-    pthread_mutex_init(&pool->turn_mutex, NULL);
-    pthread_cond_init(&pool->turn_changed, NULL);
     for (int i = 0; i < n_threads; i++) {
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
@@ -471,7 +451,6 @@ void kt__pool_destroy(kt__pool *pool) {
     atomic_store_explicit(&pool->stopping, true, memory_order_relaxed);
     signal_workers(pool, pool->size);
     for (int i = 1; i < pool->n_started; i++) pthread_join(pool->workers[i].thread, NULL);
-    pthread_cond_destroy(&pool->turn_changed);
-    pthread_mutex_destroy(&pool->turn_mutex);
+    kt__ticket_destroy(&pool->owner);
     kt__free(pool);
 }

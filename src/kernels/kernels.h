@@ -11,6 +11,7 @@
 #define KT_KERNELS_KERNELS_H
 
 #include "base/f16.h"
+#include "base/geometry.h"
 #include "host/host.h"
 #include "quant/quant.h"
 
@@ -66,7 +67,6 @@ typedef struct kt__mm_kernels {
  *
  * One split of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16
  * [head_dim][16 positions], of V f16 [16 positions][head_dim] (this kv head's part of the page). */
-enum { KT__PAGE_POS = 16, KT__SPLIT_POS = 256, KT__SPLIT_PAGES = 16 };
 
 typedef struct kt__attn {
     const kt__f16

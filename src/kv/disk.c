@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +15,10 @@
 #include "base/error.h"
 #include "base/fd_io.h"
 #include "base/hash.h"
+#include "base/le.h"
+#include "base/thread.h"
+#include "kv/disk_evict.h"
+#include "kv/disk_name.h"
 #include "kv/field.h"
 
 enum {
@@ -92,60 +95,25 @@ struct kt__disk {
     bool warned;
 };
 
-/* ---- names ---- */
-
-void kt__disk_name(const kt__kv_block *b, char out[KT__DISK_NAME_BYTES]) {
-    snprintf(out, KT__DISK_NAME_BYTES,
-             "%06x-%016" PRIx64 "%016" PRIx64 "-%016" PRIx64 "%016" PRIx64 ".kv",
-             (unsigned)b->index & 0xffffffu, b->key.w[0], b->key.w[1], b->parent.w[0],
-             b->parent.w[1]);
-}
-
-static bool parse_hex(const char *s, int n, uint64_t *out) {
-    *out = 0;
-    for (int i = 0; i < n; i++) {
-        int digit = s[i] >= '0' && s[i] <= '9'   ? s[i] - '0'
-                    : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10
-                                                 : -1;
-        if (digit < 0) return false;
-        *out = *out << 4 | (uint64_t)digit;
-    }
-    return true;
-}
-
-bool kt__disk_parse_name(const char *name, kt__kv_block *out) {
-    uint64_t index;
-    if (strlen(name) != 6 + 1 + 32 + 1 + 32 + 3) return false;
-    if (name[6] != '-' || name[39] != '-' || strcmp(name + 72, ".kv") != 0) return false;
-    *out = (kt__kv_block){0};
-    if (!parse_hex(name, 6, &index) || !parse_hex(name + 7, 16, &out->key.w[0]) ||
-        !parse_hex(name + 23, 16, &out->key.w[1]) || !parse_hex(name + 40, 16, &out->parent.w[0]) ||
-        !parse_hex(name + 56, 16, &out->parent.w[1]))
-        return false;
-    out->index = (int32_t)index;
-    return true;
-}
-
 /* ---- a block's file ---- */
 
 static void put_key(uint8_t *out, kt__kv_key key) {
-    kt__field_put(out, key.w[0], 8);
-    kt__field_put(out + 8, key.w[1], 8);
+    kt__le_put(out, key.w[0], 8);
+    kt__le_put(out + 8, key.w[1], 8);
 }
 
 /* All of the header but the block's digest and its own. */
 static void frame(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYTES]) {
     memset(h, 0, HEADER_BYTES);
     memcpy(h, magic, sizeof magic);
-    kt__field_put(h + AT_VERSION, VERSION, 4);
-    kt__field_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
-    kt__field_put(h + AT_BYTES, d->block_bytes, 8);
-    kt__field_put_digest(h + AT_BINDING, d->binding);
+    kt__le_put(h + AT_VERSION, VERSION, 4);
+    kt__le_put(h + AT_ORDER, BYTE_ORDER_MARK, 4);
+    kt__le_put(h + AT_BYTES, d->block_bytes, 8);
+    kt__digest_bytes(d->binding, h + AT_BINDING);
     put_key(h + AT_KEY, b->key);
     put_key(h + AT_PARENT, b->parent);
-    kt__field_put(h + AT_INDEX, (uint64_t)b->index, 4);
-    for (int i = 0; i < KT__PAGE_POS; i++)
-        kt__field_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
+    kt__le_put(h + AT_INDEX, (uint64_t)b->index, 4);
+    for (int i = 0; i < KT__PAGE_POS; i++) kt__le_put(h + AT_IDS + 4 * i, (uint64_t)b->ids[i], 4);
 }
 
 static void get_full_hash(const kt__disk *d, uint8_t out[KT__DISK_HASH_BYTES]) {
@@ -157,9 +125,9 @@ static void sign(const kt__disk *d, uint8_t *file) {
     uint8_t full_hash[KT__DISK_HASH_BYTES];
     get_full_hash(d, full_hash);
     memcpy(file + AT_FULL_HASH, full_hash, FULL_HASH_BYTES);
-    kt__field_put_digest(file + AT_BLOCK_DIGEST,
-                         kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes));
-    kt__field_put_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST));
+    kt__digest_bytes(kt__hash_bytes(SEED, file + HEADER_BYTES, d->block_bytes),
+                     file + AT_BLOCK_DIGEST);
+    kt__digest_bytes(kt__hash_bytes(SEED, file, AT_DIGEST), file + AT_DIGEST);
 }
 
 /* Whether file is what we would have written for this block. */
@@ -456,13 +424,8 @@ static kt_status make_queue(kt__disk *d, uint64_t bytes, kt_error *err) {
     return KT_OK;
 }
 
-/* Signals are for the program's own threads. */
-static kt_status start_thread(kt__disk *d, kt_error *err) {
-    sigset_t all, was;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &was);
-    int rc = pthread_create(&d->thread, NULL, write_all, d);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+static kt_status start_writer(kt__disk *d, kt_error *err) {
+    int rc = kt__thread_start(&d->thread, "kentang-disk", 0, write_all, d);
     d->has_thread = rc == 0;
     return rc == 0 ? KT_OK
                    : kt__fail(err, KT_E_NOMEM, "no thread for the disk cache: %s", strerror(rc));
@@ -517,7 +480,7 @@ kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape
     }
     KT__TRY(open_directories(d, err));
     KT__TRY(make_queue(d, params->queue_bytes, err));
-    KT__TRY(start_thread(d, err));
+    KT__TRY(start_writer(d, err));
     *out = d;
     d = NULL;
 out:

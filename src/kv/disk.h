@@ -50,24 +50,4 @@ kt__kv_store kt__disk_store(kt__disk *disk);
 uint64_t kt__disk_queue_bytes(const kt__disk *disk); /* memory, when it is full */
 void kt__disk_get_stats(kt__disk *disk, kt_cache_stats *out);
 
-/* ---- between disk.c and disk_evict.c ---- */
-
-enum {
-    KT__DISK_NAME_BYTES = 80, /* of a file, with its NUL */
-    KT__DISK_DIR_BYTES = 32   /* of a binding's directory, without */
-};
-
-typedef struct kt__disk_swept {
-    uint64_t n_removed; /* blocks */
-    uint64_t bytes;     /* of the files that are left */
-} kt__disk_swept;
-
-void kt__disk_name(const kt__kv_block *block, char out[KT__DISK_NAME_BYTES]);
-/* The key and parent of a block's file; false for other names. */
-bool kt__disk_parse_name(const char *name, kt__kv_block *out);
-/* Looks at everything below root; if it is more than max_bytes, removes blocks until 15/16 of that
- * are left. Files of writers that are no more go too. Only one process does it at a time; false
- * when another one is at it and wait is false, or when the directory cannot be read. */
-bool kt__disk_sweep(int root, uint64_t max_bytes, bool wait, kt__disk_swept *out);
-
 #endif

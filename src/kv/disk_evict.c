@@ -1,4 +1,5 @@
-/* The size of the cache's directory: what there is, what was used last, and what goes. */
+#include "kv/disk_evict.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "kv/disk.h"
+#include "base/vec.h"
+#include "kv/disk_name.h"
 
 enum { MAX_FILES = 1 << 22, TEMP_AGE_S = 3600 };
 
@@ -35,25 +37,15 @@ typedef struct sweep {
 /* ---- looking ---- */
 
 /* A listing of its own, from the start. */
-static DIR *list(int dir, const char *name) {
+static DIR *open_listing(int dir, const char *name) {
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     if (!d && fd >= 0) close(fd);
     return d;
 }
 
-static bool grow(void **items, size_t n, size_t *cap, size_t size) {
-    if (n < *cap) return true;
-    size_t more = *cap ? *cap * 2 : 64;
-    void *p = kt__realloc_array(*items, more, size);
-    if (!p) return false;
-    *items = p;
-    *cap = more;
-    return true;
-}
-
-/* ".tmp-PID-...": true when nobody writes it any more. On a file system that several machines share
- * the process may be another one's; it then loses one block. */
+/* ".tmp-PID-...": true when the process that wrote it has ended. On a file system that several
+ * machines share the process may run on another one; it then loses one block. */
 static bool is_abandoned(const char *name, const struct stat *st) {
     long pid = atol(name + 5);
     bool gone = pid <= 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
@@ -73,10 +65,7 @@ static bool add_file(sweep *s, int dir, const char *name) {
     if (!kt__disk_parse_name(name, &b)) return true; /* not ours: not counted, not touched */
     s->bytes += bytes;
     if (s->n_files == MAX_FILES) return true;
-    void *items = s->files;
-    bool ok = grow(&items, s->n_files, &s->cap_files, sizeof *s->files);
-    s->files = items;
-    if (!ok) return false;
+    if (!kt__vec_reserve(s->files, s->cap_files, s->n_files + 1)) return false;
     int64_t used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
     s->files[s->n_files++] = (file){b.key,   b.parent, b.index, (int32_t)s->n_dirs,
                                     used_ns, bytes,    false};
@@ -84,11 +73,9 @@ static bool add_file(sweep *s, int dir, const char *name) {
 }
 
 static bool add_directory(sweep *s, int root, const char *name) {
-    void *items = s->dirs;
-    bool ok = grow(&items, s->n_dirs, &s->cap_dirs, sizeof *s->dirs);
-    s->dirs = items;
+    bool ok = kt__vec_reserve(s->dirs, s->cap_dirs, s->n_dirs + 1);
     if (!ok) return false;
-    DIR *d = list(root, name);
+    DIR *d = open_listing(root, name);
     if (!d) return true;
     const struct dirent *entry;
     while (ok && (entry = readdir(d)) != NULL) ok = add_file(s, dirfd(d), entry->d_name);
@@ -97,8 +84,8 @@ static bool add_directory(sweep *s, int root, const char *name) {
     return ok;
 }
 
-static bool look(sweep *s, int root) {
-    DIR *d = list(root, ".");
+static bool look_at_all(sweep *s, int root) {
+    DIR *d = open_listing(root, ".");
     bool ok = d != NULL;
     const struct dirent *entry;
     while (ok && (entry = readdir(d)) != NULL) {
@@ -186,7 +173,7 @@ bool kt__disk_sweep(int root, uint64_t max_bytes, bool wait, kt__disk_swept *out
     *out = (kt__disk_swept){0};
     int fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return false;
-    bool ok = flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0 && look(&s, root);
+    bool ok = flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) == 0 && look_at_all(&s, root);
     if (ok && s.bytes > max_bytes) ok = make_room(&s, root, max_bytes - max_bytes / 16, out);
     out->bytes = s.bytes;
     close(fd); /* and with it the lock */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd_io.h"
 #include "base/hash.h"
+#include "base/le.h"
 #include "kv/field.h"
 
 enum {
@@ -106,24 +107,24 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
                              (uint32_t)shape->head_dim_k, (uint32_t)shape->head_dim_v};
     memset(out, 0, HEADER_BYTES);
     memcpy(out, magic, sizeof magic);
-    kt__field_put(out + AT_VERSION, VERSION, 4);
-    kt__field_put(out + AT_ORDER, BYTE_ORDER_MARK, 4);
-    kt__field_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
-    kt__field_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
+    kt__le_put(out + AT_VERSION, VERSION, 4);
+    kt__le_put(out + AT_ORDER, BYTE_ORDER_MARK, 4);
+    kt__le_put(out + AT_HEADER_BYTES, HEADER_BYTES, 4);
+    kt__le_put(out + AT_ELEM_BYTES, sizeof(kt__f16), 4);
     memcpy(out + AT_BINDING, image->binding, sizeof image->binding);
-    for (int i = 0; i < 4; i++) kt__field_put(out + AT_SHAPE + 4 * i, dims[i], 4);
-    kt__field_put(out + AT_PAGE_POS, KT__PAGE_POS, 8);
-    kt__field_put(out + AT_N_POS, (uint64_t)image->n_pos, 8);
-    kt__field_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
-    kt__field_put(out + AT_FILE_BYTES, l->file_bytes, 8);
+    for (int i = 0; i < 4; i++) kt__le_put(out + AT_SHAPE + 4 * i, dims[i], 4);
+    kt__le_put(out + AT_PAGE_POS, KT__PAGE_POS, 8);
+    kt__le_put(out + AT_N_POS, (uint64_t)image->n_pos, 8);
+    kt__le_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
+    kt__le_put(out + AT_FILE_BYTES, l->file_bytes, 8);
     for (int i = 0; i < N_SECTIONS; i++) {
         uint8_t *at = out + AT_SECTIONS + SECTION_BYTES * i;
-        kt__field_put(at, l->sections[i].offset, 8);
-        kt__field_put(at + 8, l->sections[i].bytes, 8);
-        kt__field_put_digest(at + 16, l->sections[i].digest);
+        kt__le_put(at, l->sections[i].offset, 8);
+        kt__le_put(at + 8, l->sections[i].bytes, 8);
+        kt__digest_bytes(l->sections[i].digest, at + 16);
     }
     memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
-    kt__field_put_digest(out + AT_DIGEST, kt__hash_bytes(SEED, out, AT_DIGEST));
+    kt__digest_bytes(kt__hash_bytes(SEED, out, AT_DIGEST), out + AT_DIGEST);
 }
 
 static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
@@ -230,13 +231,13 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
     if (memcmp(h, magic, sizeof magic) != 0) {
         return kt__fail_at(err, KT_E_FORMAT, f->path, 0, "not a session file of kentang");
     }
-    uint64_t version = kt__field_get(h + AT_VERSION, 4);
+    uint64_t version = kt__le_get(h + AT_VERSION, 4);
     if (version != VERSION) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_VERSION,
                            "a session of format version %" PRIu64 "; this is version %d", version,
                            VERSION);
     }
-    if (kt__field_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
+    if (kt__le_get(h + AT_ORDER, 4) != BYTE_ORDER_MARK) {
         return kt__fail_at(err, KT_E_STATE, f->path, AT_ORDER,
                            "a session of a machine with another byte order");
     }
@@ -249,10 +250,10 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
 static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
     const int dims[] = {f->shape.n_layer, f->shape.n_head_kv, f->shape.head_dim_k,
                         f->shape.head_dim_v};
-    bool same = kt__field_get(h + AT_PAGE_POS, 8) == KT__PAGE_POS &&
-                kt__field_get(h + AT_ELEM_BYTES, 4) == sizeof(kt__f16) &&
-                kt__field_get(h + AT_HEADER_BYTES, 4) == HEADER_BYTES;
-    for (int i = 0; i < 4; i++) same &= kt__field_get(h + AT_SHAPE + 4 * i, 4) == (uint64_t)dims[i];
+    bool same = kt__le_get(h + AT_PAGE_POS, 8) == KT__PAGE_POS &&
+                kt__le_get(h + AT_ELEM_BYTES, 4) == sizeof(kt__f16) &&
+                kt__le_get(h + AT_HEADER_BYTES, 4) == HEADER_BYTES;
+    for (int i = 0; i < 4; i++) same &= kt__le_get(h + AT_SHAPE + 4 * i, 4) == (uint64_t)dims[i];
     if (same) return KT_OK;
     return kt__fail_at(err, KT_E_STATE, f->path, AT_SHAPE,
                        "a session of a model with other layers, heads or K/V type");
@@ -261,7 +262,7 @@ static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_er
 /* The numbers of positions and logits decide every offset and size; the file has to agree. */
 static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
                               kt_error *err) {
-    uint64_t n_pos = kt__field_get(h + AT_N_POS, 8), n_logits = kt__field_get(h + AT_N_LOGITS, 8);
+    uint64_t n_pos = kt__le_get(h + AT_N_POS, 8), n_logits = kt__le_get(h + AT_N_LOGITS, 8);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
         !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, &f->layout)) {
         return damaged(f, AT_N_POS, "its number of positions is impossible", err);
@@ -271,11 +272,11 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
     for (int i = 0; i < N_SECTIONS; i++) {
         const uint8_t *at = h + AT_SECTIONS + SECTION_BYTES * i;
         section *s = &f->layout.sections[i];
-        if (kt__field_get(at, 8) != s->offset || kt__field_get(at + 8, 8) != s->bytes)
+        if (kt__le_get(at, 8) != s->offset || kt__le_get(at + 8, 8) != s->bytes)
             return damaged(f, (uint64_t)(at - h), "a section's size does not fit", err);
-        for (int w = 0; w < 4; w++) s->digest.w[w] = kt__field_get(at + 16 + 8 * w, 8);
+        for (int w = 0; w < 4; w++) s->digest.w[w] = kt__le_get(at + 16 + 8 * w, 8);
     }
-    if (kt__field_get(h + AT_FILE_BYTES, 8) != f->layout.file_bytes)
+    if (kt__le_get(h + AT_FILE_BYTES, 8) != f->layout.file_bytes)
         return damaged(f, AT_FILE_BYTES, "its size does not fit", err);
     if (size == f->layout.file_bytes) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, f->path, size,

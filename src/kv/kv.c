@@ -10,6 +10,7 @@
 #include "host/pages.h"
 
 enum {
+    CACHE_LINE = 64,
     SLAB_PAGES_MAX = 64,   /* 1024 positions */
     SLAB_BYTES = 16u << 20 /* slabs are smaller where a page is large, but hold a split */
 };
@@ -31,16 +32,12 @@ struct kt__kv {
     void *reclaim_user;
 };
 
-static size_t align64(size_t n) {
-    return (n + 63) & ~(size_t)63;
-}
-
 static size_t k_head_bytes(const kt__kv_shape *s) {
-    return align64((size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16));
+    return kt__align_up((size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16), CACHE_LINE);
 }
 
 static size_t v_head_bytes(const kt__kv_shape *s) {
-    return align64((size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16));
+    return kt__align_up((size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16), CACHE_LINE);
 }
 
 size_t kt__kv_page_bytes(const kt__kv_shape *s) {

@@ -16,8 +16,8 @@
 #include <kentang.h>
 
 #include "base/f16.h"
+#include "base/geometry.h"
 #include "host/affinity.h"
-#include "kernels/kernels.h"
 
 typedef struct kt__kv_shape {
     int n_layer, n_head_kv, head_dim_k, head_dim_v;

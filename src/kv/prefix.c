@@ -5,69 +5,25 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/le.h"
+#include "base/siphash.h"
 
-/* ---- keys: SipHash-2-4 with 128 bits of output (Aumasson and Bernstein 2012), the parent's key as
- * its key: who cannot choose the root cannot aim at another one's blocks ---- */
-
-typedef struct sip {
-    uint64_t v0, v1, v2, v3;
-} sip;
-
-static uint64_t rotl(uint64_t x, int n) {
-    return x << n | x >> (64 - n);
-}
-
-static void sip_rounds(sip *s, int n) {
-    while (n-- > 0) {
-        s->v0 += s->v1;
-        s->v2 += s->v3;
-        s->v1 = rotl(s->v1, 13) ^ s->v0;
-        s->v3 = rotl(s->v3, 16) ^ s->v2;
-        s->v0 = rotl(s->v0, 32);
-        s->v2 += s->v1;
-        s->v0 += s->v3;
-        s->v1 = rotl(s->v1, 17) ^ s->v2;
-        s->v3 = rotl(s->v3, 21) ^ s->v0;
-        s->v2 = rotl(s->v2, 32);
-    }
-}
-
-static kt__kv_key sip128(kt__kv_key key, const uint8_t *data, size_t n) {
-    sip s = {key.w[0] ^ 0x736f6d6570736575u, key.w[1] ^ 0x646f72616e646f6du ^ 0xee,
-             key.w[0] ^ 0x6c7967656e657261u, key.w[1] ^ 0x7465646279746573u};
-    uint64_t last = (uint64_t)n << 56;
-    for (; n >= 8; n -= 8, data += 8) {
-        uint64_t m = 0;
-        for (int i = 0; i < 8; i++) m |= (uint64_t)data[i] << (8 * i);
-        s.v3 ^= m;
-        sip_rounds(&s, 2);
-        s.v0 ^= m;
-    }
-    for (size_t i = 0; i < n; i++) last |= (uint64_t)data[i] << (8 * i);
-    s.v3 ^= last;
-    sip_rounds(&s, 2);
-    s.v0 ^= last;
-    kt__kv_key out;
-    s.v2 ^= 0xee;
-    sip_rounds(&s, 4);
-    out.w[0] = s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
-    s.v1 ^= 0xdd;
-    sip_rounds(&s, 4);
-    out.w[1] = s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
-    return out;
-}
+/* ---- keys: SipHash, each under its parent's key: without the root's key, which is secret, no block
+ * of somebody else can be aimed at ---- */
 
 kt__kv_key kt__kv_key_root(const void *bytes, size_t n) {
     const kt__kv_key name = {{0x6b656e74616e6720u, 0x4b2f5620626c6f63u}};
-    return sip128(name, bytes, n);
+    kt__kv_key key;
+    kt__siphash128(name.w, bytes, n, key.w);
+    return key;
 }
 
 kt__kv_key kt__kv_key_next(kt__kv_key parent, const int32_t *ids) {
     uint8_t bytes[KT__PAGE_POS * 4];
-    for (int i = 0; i < KT__PAGE_POS; i++) {
-        for (int b = 0; b < 4; b++) bytes[4 * i + b] = (uint8_t)((uint32_t)ids[i] >> (8 * b));
-    }
-    return sip128(parent, bytes, sizeof bytes);
+    kt__kv_key key;
+    for (int i = 0; i < KT__PAGE_POS; i++) kt__le_put(bytes + 4 * i, (uint32_t)ids[i], 4);
+    kt__siphash128(parent.w, bytes, sizeof bytes, key.w);
+    return key;
 }
 
 /* ---- the index ---- */
@@ -450,10 +406,6 @@ void kt__prefix_explain(const kt__prefix *p, const kt__prefix_cursor *cursor, co
     memcpy(out->was, it->ids + best_common, (size_t)out->n_was * sizeof *out->was);
     int64_t rest = (int64_t)((n - from) / KT__PAGE_POS * KT__PAGE_POS);
     out->n_lost = seen < rest ? seen : rest;
-}
-
-int64_t kt__prefix_n_cached(const kt__prefix *p) {
-    return kt__kv_n_kept(p->kv);
 }
 
 int64_t kt__prefix_n_evicted(const kt__prefix *p) {

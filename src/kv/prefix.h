@@ -96,7 +96,6 @@ typedef struct kt__prefix_miss {
 void kt__prefix_explain(const kt__prefix *prefix, const kt__prefix_cursor *cursor,
                         const int32_t *ids, size_t n, kt__prefix_miss *out);
 
-int64_t kt__prefix_n_cached(const kt__prefix *prefix);  /* pages that only the index holds */
 int64_t kt__prefix_n_evicted(const kt__prefix *prefix); /* pages given up so far */
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "serve/sched_latency.h"
 
 enum { N_EVENTS = 64, TICK_MS = 100 };
@@ -84,7 +85,6 @@ static void *loop_main(void *arg) {
     kt__event_loop *loop = arg;
     struct epoll_event events[N_EVENTS];
     int64_t tick_us = kt__now_us();
-    (void)pthread_setname_np(pthread_self(), "kentang-loop");
     (void)kt__sched_latency_begin();
     for (bool quit = false; !quit;) {
         int n = epoll_wait(loop->epoll, events, N_EVENTS, TICK_MS);
@@ -98,7 +98,7 @@ static void *loop_main(void *arg) {
 }
 
 kt_status kt__event_loop_start(kt__event_loop *loop, kt_error *err) {
-    int rc = pthread_create(&loop->thread, NULL, loop_main, loop);
+    int rc = kt__thread_start(&loop->thread, "kentang-loop", 0, loop_main, loop);
     if (rc != 0) return kt__fail(err, KT_E_NOMEM, "cannot start a thread: %s", strerror(rc));
     loop->started = true;
     return KT_OK;

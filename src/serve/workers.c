@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 enum { MAX_THREADS = 16 };
 
@@ -19,7 +20,6 @@ struct kt__workers {
 
 static void *worker_main(void *arg) {
     kt__workers *workers = arg;
-    (void)pthread_setname_np(pthread_self(), "kentang-workers");
     pthread_mutex_lock(&workers->lock);
     for (;;) {
         while (!workers->first && !workers->quit) pthread_cond_wait(&workers->work, &workers->lock);
@@ -44,7 +44,8 @@ kt_status kt__workers_create(int n_threads, int queue_max, kt__workers **out, kt
     pthread_cond_init(&workers->work, NULL);
     workers->queue_max = queue_max;
     while (workers->n_threads < n_threads && workers->n_threads < MAX_THREADS) {
-        int rc = pthread_create(&workers->threads[workers->n_threads], NULL, worker_main, workers);
+        int rc = kt__thread_start(&workers->threads[workers->n_threads], "kentang-workers", 0,
+                                  worker_main, workers);
         if (rc != 0) {
             kt__workers_free(workers);
             return kt__fail(err, KT_E_NOMEM, "cannot start a thread: %s", strerror(rc));
