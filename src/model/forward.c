@@ -36,7 +36,6 @@ typedef enum layer_part {
 
 struct kt__fwd {
     const kt__net *net;
-    const kt__kernels *kernels;
     kt__fwd_params params;
     kt__dev *dev;
     const kt__ops *ops;
@@ -122,7 +121,6 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     kt__fwd *fwd = kt__calloc(1, sizeof *fwd);
     if (!fwd) return kt__fail_nomem(err, "the forward pass", sizeof *fwd);
     fwd->net = net;
-    fwd->kernels = kernels;
     fwd->params = *params;
     kt__arena_init(&fwd->arena, 16 * 1024, (size_t)1 << 30);
     kt__dev_limits limits = {
@@ -383,11 +381,8 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     if (hp->final_softcap > 0.0f) {
         fwd->ops->softcap(fwd->dev, logits, (int64_t)b->n_out * hp->n_vocab, hp->final_softcap);
     }
-    for (int i = 0; i < b->n_out; i++) {
-        bool finite = true;
-        (void)fwd->kernels->argmax(kt__fwd_logits(fwd, i), hp->n_vocab, &finite);
-        if (!finite) return numeric_error(fwd, "the logits, after the last", err);
-    }
+    if (!fwd->ops->finite(fwd->dev, logits, b->n_out, hp->n_vocab))
+        return numeric_error(fwd, "the logits, after the last", err);
     return KT_OK;
 }
 

@@ -1,4 +1,7 @@
-/* The CPU device's inside, shared by the files of ops/. */
+/* The CPU device's inside.
+ *
+ * Owns: the device's fields, the sizes of work items, and the operations as the files of ops/ define
+ * them. For ops/ alone; threads as ops/ops.h says. */
 #ifndef KT_OPS_DEV_H
 #define KT_OPS_DEV_H
 
@@ -14,6 +17,7 @@ enum {
 };
 
 struct kt__dev {
+    const kt__ops *ops;
     kt__pool *pool;
     const kt__kernels *kernels;
     bool exact;
@@ -88,5 +92,6 @@ bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, i
 bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
                       float *io);
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap);
+bool kt__cpu_finite(kt__dev *dev, const float *x, int n_row, int n);
 
 #endif

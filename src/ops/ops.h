@@ -76,7 +76,7 @@ typedef struct kt__attention {
 } kt__attention;
 
 typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU } kt__glu_kind;
-/* up to so many tokens, whole rows are computed before they are quantised */
+/* Up to so many tokens, whole rows are computed before they are quantised. */
 enum { KT__GLU_ROWWISE = 63 };
 
 typedef struct kt__glu {
@@ -113,6 +113,8 @@ typedef struct kt__ops {
      * out->kinds, which lie apart from acts */
     void (*glu)(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
+    /* false: a number of x[n_row][n] is not finite */
+    bool (*finite)(kt__dev *dev, const float *x, int n_row, int n);
 } kt__ops;
 
 /* The largest sizes a device will be asked for. */

@@ -137,3 +137,26 @@ void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap) {
     softcap_job job = {dev, x, n, cap};
     kt__pool_run(dev->pool, (n + SOFTCAP_ITEM - 1) / SOFTCAP_ITEM, 1, softcap_part, &job);
 }
+
+typedef struct finite_job {
+    const kt__kernels *kernels;
+    const float *x;
+    int n;
+    atomic_bool bad;
+} finite_job;
+
+static void finite_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    finite_job *job = arg;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        bool finite = true;
+        (void)job->kernels->argmax(job->x + (size_t)t * (size_t)job->n, job->n, &finite);
+        if (!finite) atomic_store_explicit(&job->bad, true, memory_order_relaxed);
+    }
+}
+
+bool kt__cpu_finite(kt__dev *dev, const float *x, int n_row, int n) {
+    finite_job job = {.kernels = dev->kernels, .x = x, .n = n};
+    run_rows(dev, n_row, finite_rows, &job);
+    return !job.bad;
+}
