@@ -30,7 +30,6 @@ static void touch_kv(const kt__gguf_kv *kv) {
 
 static void touch_typed(const kt__gguf *g, const char *key) {
     uint32_t u32 = 0;
-    int32_t i32 = 0;
     uint64_t u64 = 0;
     float f32 = 0;
     bool flag = false;
@@ -38,7 +37,6 @@ static void touch_typed(const kt__gguf *g, const char *key) {
     const kt__gguf_kv *array;
     kt_error err;
     sink += (unsigned)kt__gguf_get_u32(g, key, true, &u32, &err) + u32;
-    sink += (unsigned)kt__gguf_get_i32(g, key, false, &i32, &err) + (unsigned)i32;
     sink += (unsigned)kt__gguf_get_u64(g, key, true, &u64, &err) + (unsigned)u64;
     sink += (unsigned)kt__gguf_get_f32(g, key, true, &f32, &err) + (f32 > 0);
     sink += (unsigned)kt__gguf_get_bool(g, key, true, &flag, &err) + flag;

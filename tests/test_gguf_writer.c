@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gguf/gguf.h"
+#include "gguf_scalar.h"
 
 static char dir[] = "/tmp/kt_gguf_XXXXXX";
 
@@ -66,8 +67,8 @@ static void write_sample(const char *path) {
     OK(kt__gguf_writer_open(path, &w, &err));
     kt__gguf_put_str(w, "general.architecture", "test");
     kt__gguf_put_u32(w, "u32", 0xfffffffe);
-    kt__gguf_put_i32(w, "i32", -3);
-    kt__gguf_put_u64(w, "u64", 1ULL << 40);
+    gguf_put_scalar(w, "i32", KT__GGUF_I32, -3);
+    gguf_put_scalar(w, "u64", KT__GGUF_U64, 1LL << 40);
     kt__gguf_put_f32(w, "f32", 1.25f);
     kt__gguf_put_bool(w, "bool", true);
     kt__gguf_put_strs(w, "strs", strs, 3);
@@ -86,17 +87,18 @@ static void write_sample(const char *path) {
 
 static void check_sample(const kt__gguf *g) {
     uint32_t u32 = 0;
-    int32_t i32 = 0;
     uint64_t u64 = 0;
     float f32 = 0;
     bool flag = false;
     const kt__gguf_kv *kv;
     OK(kt__gguf_get_u32(g, "u32", true, &u32, NULL));
-    OK(kt__gguf_get_i32(g, "i32", true, &i32, NULL));
+    kv = kt__gguf_find(g, "i32");
+    assert_true(kv && kv->type == KT__GGUF_I32);
+    assert_memory_equal(kv->data, "\xfd\xff\xff\xff", 4);
     OK(kt__gguf_get_u64(g, "u64", true, &u64, NULL));
     OK(kt__gguf_get_f32(g, "f32", true, &f32, NULL));
     OK(kt__gguf_get_bool(g, "bool", true, &flag, NULL));
-    assert_true(u32 == 0xfffffffe && i32 == -3 && u64 == 1ULL << 40 && f32 == 1.25f && flag);
+    assert_true(u32 == 0xfffffffe && u64 == 1ULL << 40 && f32 == 1.25f && flag);
     OK(kt__gguf_get_array(g, "strs", true, KT__GGUF_STRING, &kv, NULL));
     assert_int_equal(kv->count, 3);
     assert_int_equal(kt__gguf_array_str(kv, 1).len, 0);
@@ -202,7 +204,7 @@ static void write_part(const split_part *p) {
     OK(kt__gguf_writer_open(in_dir(p->file), &w, &err));
     kt__gguf_put_u32(w, "split.no", p->no);
     kt__gguf_put_u32(w, "split.count", p->count);
-    kt__gguf_put_i32(w, "split.tensors.count", p->total);
+    gguf_put_scalar(w, "split.tensors.count", KT__GGUF_I32, p->total);
     kt__gguf_declare_tensor(w, p->tensor, 0, 1, ne);
     OK(kt__gguf_finish_header(w, &err));
     OK(kt__gguf_write_data(w, data, sizeof data, &err));

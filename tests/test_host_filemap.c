@@ -53,8 +53,6 @@ static void test_map_and_copy_hold_the_file(void **state) {
         assert_int_equal((uintptr_t)map.data % 4096, 0);
         for (size_t i = 0; i < 70001; i++)
             if (map.data[i] != i % 251) fail_msg("byte %zu", i);
-        kt__filemap_advise(&map, true);
-        kt__filemap_advise(&map, false);
         assert_int_equal(kt__filemap_check(&map, &err), KT_OK);
         kt__filemap_close(&map);
         kt__filemap_close(&map);

@@ -144,7 +144,7 @@ static void test_round_trip(void **state) {
         char s[200];
         size_t len = random_text(s, sizeof s);
         for (uint32_t k = rng(4); k > 0 && len > 0; k--) s[rng((uint32_t)len)] = (char)rng(256);
-        kt__ids_clear(&ids);
+        ids.len = 0;
         kt__buf_clear(&out);
         assert_int_equal(kt__tokenizer_encode(tok, s, len, 0, &ids, &err), KT_OK);
         assert_int_equal(kt__tokenizer_decode(tok, ids.data, ids.len, 0, &out, &err), KT_OK);
@@ -256,7 +256,7 @@ static void *encode_in_thread(void *arg) {
     kt__ids *ids = arg;
     kt_error err;
     for (int i = 0; i < 200; i++) {
-        kt__ids_clear(ids);
+        ids->len = 0;
         if (kt__tokenizer_encode(shared, shared_text, strlen(shared_text), KT_TOK_PARSE_SPECIAL,
                                  ids, &err) != KT_OK)
             return ids;
@@ -317,8 +317,8 @@ static void test_id_cap(void **state) {
     int32_t *taken = kt__ids_take(&ids, &n);
     assert_int_equal(n, 3);
     assert_int_equal(taken[2], 'z');
-    kt__ids_append(&ids, taken, 3, &err) == KT_OK ? (void)0 : fail();
-    assert_int_equal(kt__ids_push(&ids, 1, &err), KT_E_LIMIT);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(kt__ids_push(&ids, 1, &err), i < 3 ? KT_OK : KT_E_LIMIT);
     kt__ids_free(&ids);
     ids.data = taken;
     kt__ids_free(&ids);

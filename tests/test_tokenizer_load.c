@@ -1,5 +1,6 @@
 /* Loading vocabularies from files and memory: what is accepted, what is refused, and how it is
  * said. */
+#include "gguf_scalar.h"
 #include "tokenizer_gguf.h"
 
 static small_vocab sv;
@@ -225,8 +226,8 @@ static void test_role_ids(void **state) {
 
 static void put_none(kt__gguf_writer *w) {
     kt__gguf_put_u32(w, "tokenizer.ggml.bos_token_id", UINT32_MAX);
-    kt__gguf_put_i32(w, "tokenizer.ggml.eos_token_id", -1);
-    kt__gguf_put_u64(w, "tokenizer.ggml.eot_token_id", 3);
+    gguf_put_scalar(w, "tokenizer.ggml.eos_token_id", KT__GGUF_I32, -1);
+    gguf_put_scalar(w, "tokenizer.ggml.eot_token_id", KT__GGUF_U64, 3);
 }
 
 static void test_none(void **state) {

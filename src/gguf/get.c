@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/f16.h"
+#include "base/le.h"
 
 /* An integer of any width: its value when it fits i64, else (a large u64) big is set. */
 typedef struct integer {
@@ -23,11 +24,11 @@ static integer read_integer(kt__gguf_type type, const uint8_t *p) {
     case KT__GGUF_I8: return (integer){(int8_t)p[0], false};
     case KT__GGUF_U16: return (integer){p[0] | p[1] << 8, false};
     case KT__GGUF_I16: return (integer){(int16_t)(p[0] | p[1] << 8), false};
-    case KT__GGUF_U32: return (integer){kt__gguf_le32(p), false};
-    case KT__GGUF_I32: return (integer){(int32_t)kt__gguf_le32(p), false};
-    case KT__GGUF_I64: return (integer){(int64_t)kt__gguf_le64(p), false};
+    case KT__GGUF_U32: return (integer){kt__le_get32(p), false};
+    case KT__GGUF_I32: return (integer){(int32_t)kt__le_get32(p), false};
+    case KT__GGUF_I64: return (integer){(int64_t)kt__le_get64(p), false};
     case KT__GGUF_U64: {
-        uint64_t v = kt__gguf_le64(p);
+        uint64_t v = kt__le_get64(p);
         return (integer){(int64_t)v, v > INT64_MAX};
     }
     default: return (integer){p[0], false}; /* U8, BOOL */
@@ -37,8 +38,8 @@ static integer read_integer(kt__gguf_type type, const uint8_t *p) {
 static double read_float(kt__gguf_type type, const uint8_t *p) {
     uint64_t bits;
     double d;
-    if (type == KT__GGUF_F32) return (double)kt__f32_from_bits(kt__gguf_le32(p));
-    bits = kt__gguf_le64(p);
+    if (type == KT__GGUF_F32) return (double)kt__f32_from_bits(kt__le_get32(p));
+    bits = kt__le_get64(p);
     memcpy(&d, &bits, sizeof d);
     return d;
 }
@@ -123,16 +124,6 @@ kt_status kt__gguf_get_u32(const kt__gguf *g, const char *key, bool required, ui
     return status;
 }
 
-kt_status kt__gguf_get_i32(const kt__gguf *g, const char *key, bool required, int32_t *out,
-                           kt_error *err) {
-    uint64_t value = 0;
-    bool found;
-    kt_status status = get_integer(&g->parts[0], key, required, INT32_MIN, INT32_MAX, &value,
-                                   &found, err);
-    if (status == KT_OK && found) *out = (int32_t)value;
-    return status;
-}
-
 kt_status kt__gguf_get_u64(const kt__gguf *g, const char *key, bool required, uint64_t *out,
                            kt_error *err) {
     uint64_t value = 0;
@@ -205,12 +196,12 @@ kt_status kt__gguf_get_array(const kt__gguf *g, const char *key, bool required,
 }
 
 kt__str kt__gguf_kv_str(const kt__gguf_kv *kv) {
-    return (kt__str){(const char *)kv->data + 8, (size_t)kt__gguf_le64(kv->data)};
+    return (kt__str){(const char *)kv->data + 8, (size_t)kt__le_get64(kv->data)};
 }
 
 kt__str kt__gguf_array_str(const kt__gguf_kv *kv, uint64_t index) {
     const uint8_t *p = kv->data + kv->string_offsets[index];
-    return (kt__str){(const char *)p + 8, (size_t)kt__gguf_le64(p)};
+    return (kt__str){(const char *)p + 8, (size_t)kt__le_get64(p)};
 }
 
 float kt__gguf_array_f32(const kt__gguf_kv *kv, uint64_t index) {

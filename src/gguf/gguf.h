@@ -110,8 +110,6 @@ const kt__gguf_tensor *kt__gguf_find_tensor(const kt__gguf *gguf, const char *na
  * expected. Integers of every width convert when the value fits; f64 to f32 rounds. */
 kt_status kt__gguf_get_u32(const kt__gguf *g, const char *key, bool required, uint32_t *out,
                            kt_error *err) KT_CHECKED;
-kt_status kt__gguf_get_i32(const kt__gguf *g, const char *key, bool required, int32_t *out,
-                           kt_error *err) KT_CHECKED;
 kt_status kt__gguf_get_u64(const kt__gguf *g, const char *key, bool required, uint64_t *out,
                            kt_error *err) KT_CHECKED;
 kt_status kt__gguf_get_f32(const kt__gguf *g, const char *key, bool required, float *out,
@@ -148,8 +146,6 @@ typedef struct kt__gguf_writer kt__gguf_writer;
 kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error *err) KT_CHECKED;
 /* The setters remember failure; finish_header reports it. */
 void kt__gguf_put_u32(kt__gguf_writer *w, const char *key, uint32_t value);
-void kt__gguf_put_i32(kt__gguf_writer *w, const char *key, int32_t value);
-void kt__gguf_put_u64(kt__gguf_writer *w, const char *key, uint64_t value);
 void kt__gguf_put_f32(kt__gguf_writer *w, const char *key, float value);
 void kt__gguf_put_bool(kt__gguf_writer *w, const char *key, bool value);
 void kt__gguf_put_str(kt__gguf_writer *w, const char *key, const char *value);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/le.h"
 
 /* Smallest possible encodings, which bound the counts that a header may claim. */
 enum {
@@ -26,14 +27,6 @@ typedef struct cursor {
     kt_error *err;
 } cursor;
 
-uint32_t kt__gguf_le32(const uint8_t *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-uint64_t kt__gguf_le64(const uint8_t *p) {
-    return (uint64_t)kt__gguf_le32(p) | (uint64_t)kt__gguf_le32(p + 4) << 32;
-}
-
 static kt_status take(cursor *c, uint64_t bytes, const char *what, const uint8_t **out) {
     uint64_t left = c->size - c->at;
     *out = c->data + c->at;
@@ -49,14 +42,14 @@ static kt_status take(cursor *c, uint64_t bytes, const char *what, const uint8_t
 static kt_status take_u32(cursor *c, const char *what, uint32_t *out) {
     const uint8_t *p;
     kt_status status = take(c, 4, what, &p);
-    if (status == KT_OK) *out = kt__gguf_le32(p);
+    if (status == KT_OK) *out = kt__le_get32(p);
     return status;
 }
 
 static kt_status take_u64(cursor *c, const char *what, uint64_t *out) {
     const uint8_t *p;
     kt_status status = take(c, 8, what, &p);
-    if (status == KT_OK) *out = kt__gguf_le64(p);
+    if (status == KT_OK) *out = kt__le_get64(p);
     return status;
 }
 
@@ -131,9 +124,9 @@ static kt_status parse_header(cursor *c, kt__gguf_part *part, uint64_t *n_kv) {
     if (c->size < 4 || memcmp(c->data, "GGUF", 4) != 0) return fail_magic(c);
     kt_status status = take(c, HEADER_BYTES, "the header", &p);
     if (status != KT_OK) return status;
-    part->version = kt__gguf_le32(p + 4);
-    part->n_tensors = kt__gguf_le64(p + 8);
-    *n_kv = kt__gguf_le64(p + 16);
+    part->version = kt__le_get32(p + 4);
+    part->n_tensors = kt__le_get64(p + 8);
+    *n_kv = kt__le_get64(p + 16);
     KT__TRY(check_version(c, part->version));
     KT__TRY(check_count(c, 8, "tensors", part->n_tensors, KT__GGUF_MAX_TENSORS, MIN_TENSOR_BYTES));
     KT__TRY(check_count(c, 16, "metadata keys", *n_kv, KT__GGUF_MAX_KV, MIN_KV_BYTES));

@@ -62,9 +62,6 @@ const kt__gguf_kv *kt__gguf_part_find(const kt__gguf_part *part, const char *key
 kt_status kt__gguf_part_get_u32(const kt__gguf_part *part, const char *key, bool *found,
                                 uint32_t *out, kt_error *err) KT_CHECKED;
 
-/* Little-endian reads from unaligned bytes. */
-uint32_t kt__gguf_le32(const uint8_t *p);
-uint64_t kt__gguf_le64(const uint8_t *p);
 /* Bytes of a scalar value type; 0 for strings, arrays and unknown types. */
 uint32_t kt__gguf_scalar_bytes(uint32_t type);
 

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/f16.h"
+#include "base/le.h"
 #include "gguf/reader.h"
 
 enum { WRITER_VERSION = 3, WRITER_ALIGNMENT = 32, STREAM_BUFFER = 1 << 20 };
@@ -88,14 +89,6 @@ void kt__gguf_put_u32(kt__gguf_writer *w, const char *key, uint32_t value) {
     put_scalar(w, key, KT__GGUF_U32, value);
 }
 
-void kt__gguf_put_i32(kt__gguf_writer *w, const char *key, int32_t value) {
-    put_scalar(w, key, KT__GGUF_I32, (uint32_t)value);
-}
-
-void kt__gguf_put_u64(kt__gguf_writer *w, const char *key, uint64_t value) {
-    put_scalar(w, key, KT__GGUF_U64, value);
-}
-
 void kt__gguf_put_f32(kt__gguf_writer *w, const char *key, float value) {
     put_scalar(w, key, KT__GGUF_F32, kt__f32_bits(value));
 }
@@ -126,13 +119,13 @@ void kt__gguf_put_i32s(kt__gguf_writer *w, const char *key, const int32_t *value
 
 /* Bytes of the value that kv->data points to. */
 static size_t value_bytes(const kt__gguf_kv *kv) {
-    if (kv->type == KT__GGUF_STRING) return 8 + (size_t)kt__gguf_le64(kv->data);
+    if (kv->type == KT__GGUF_STRING) return 8 + (size_t)kt__le_get64(kv->data);
     if (kv->type != KT__GGUF_ARRAY) return kt__gguf_scalar_bytes(kv->type);
     if (kv->elem_type != KT__GGUF_STRING)
         return (size_t)kv->count * kt__gguf_scalar_bytes(kv->elem_type);
     if (kv->count == 0) return 0;
     const uint8_t *last = kv->data + kv->string_offsets[kv->count - 1];
-    return (size_t)(last - kv->data) + 8 + (size_t)kt__gguf_le64(last);
+    return (size_t)(last - kv->data) + 8 + (size_t)kt__le_get64(last);
 }
 
 void kt__gguf_put_kv(kt__gguf_writer *w, const kt__gguf_kv *kv) {

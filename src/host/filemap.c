@@ -147,9 +147,3 @@ kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) {
                            "its disk failed; open it again");
     return KT_OK;
 }
-
-void kt__filemap_advise(const kt__filemap *map, bool will_need) {
-    if (!map->mapped) return;
-    madvise((void *)(uintptr_t)map->data, (size_t)map->size,
-            will_need ? MADV_WILLNEED : MADV_SEQUENTIAL);
-}

@@ -33,8 +33,5 @@ void kt__filemap_close(kt__filemap *map); /* also of a zeroed struct, and twice 
 /* KT_E_TRUNCATED if the file is now shorter than when it was mapped, or the fault guard had to
  * replace some of its pages. One fstat; call it before and after each step. */
 kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) KT_CHECKED;
-/* A hint to the kernel for a mapping: read it ahead now (will_need), or expect it to be read in
- * order. */
-void kt__filemap_advise(const kt__filemap *map, bool will_need);
 
 #endif

@@ -50,10 +50,6 @@ int kt__threads_default(const kt__topology *topology, const kt__limits *limits, 
  * leave. */
 uint64_t kt__mem_budget_default(const kt__limits *limits);
 
-/* Peak resident set of this process and its part that is not a file mapping, in bytes; 0: unknown.
- */
-void kt__mem_self(uint64_t *peak_rss, uint64_t *rss_anon);
-
 /* The contract's floating-point environment (MXCSR, FPCR): round to nearest, no flush-to-zero,
  * exceptions masked. enter returns the previous state for leave. */
 uint32_t kt__fpenv_enter(void);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { MAX_CPUS = 1 << 14 };
@@ -159,14 +158,6 @@ uint64_t kt__mem_budget_default(const kt__limits *limits) {
         if (left < budget) budget = left;
     }
     return budget;
-}
-
-void kt__mem_self(uint64_t *peak_rss, uint64_t *rss_anon) {
-    *peak_rss = keyed_kb("", "/proc/self/status", "VmHWM");
-    *rss_anon = keyed_kb("", "/proc/self/status", "RssAnon");
-    struct rusage usage;
-    if (*peak_rss == 0 && getrusage(RUSAGE_SELF, &usage) == 0)
-        *peak_rss = (uint64_t)usage.ru_maxrss * 1024;
 }
 
 /* ---- the default ---- */

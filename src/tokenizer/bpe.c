@@ -162,11 +162,20 @@ static kt_status push_symbol(kt__encoder *enc, const kt__symbol *symbols, size_t
     return id == KT__NO_TOKEN ? push_unknown(enc) : kt__ids_push(enc->ids, (int32_t)id, enc->err);
 }
 
+static kt_status reserve_symbols(kt__encoder *enc, size_t n) {
+    if (n <= enc->symbols_cap) return KT_OK;
+    kt__free(enc->symbols);
+    enc->symbols = kt__malloc(n * sizeof *enc->symbols);
+    enc->symbols_cap = enc->symbols ? n : 0;
+    if (!enc->symbols) return kt__fail_nomem(enc->err, "merging a long word", n);
+    return KT_OK;
+}
+
 static kt_status merge_word(kt__encoder *enc, const char *s, size_t len) {
     kt__symbol small[KT__SMALL_WORD + 1], *symbols = small;
     kt_status status = KT_OK;
     if (len > KT__SMALL_WORD) {
-        KT__TRY(kt__symbols_reserve(enc, len + 1));
+        KT__TRY(reserve_symbols(enc, len + 1));
         symbols = enc->symbols;
     }
     size_t n = fill_symbols(enc->tok, s, len, symbols);

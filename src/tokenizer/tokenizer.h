@@ -38,9 +38,7 @@ typedef struct kt__ids {
 /* max: ids at most (SIZE_MAX: no cap); an encode that needs more fails with KT_E_LIMIT. */
 void kt__ids_init(kt__ids *ids, size_t max);
 void kt__ids_free(kt__ids *ids);
-void kt__ids_clear(kt__ids *ids); /* keeps the memory */
 kt_status kt__ids_push(kt__ids *ids, int32_t id, kt_error *err) KT_CHECKED;
-kt_status kt__ids_append(kt__ids *ids, const int32_t *src, size_t n, kt_error *err) KT_CHECKED;
 /* The content as a heap array for kt__free (also when empty); ids is empty afterwards. NULL: no
  * memory. */
 int32_t *kt__ids_take(kt__ids *ids, size_t *n);
@@ -112,14 +110,11 @@ bool kt__tokenizer_add_eos(const kt__tokenizer *tok);
 
 /* An id outside 0..n_vocab-1 gives an empty string, KT__TOK_UNDEFINED, false. */
 kt__str kt__tokenizer_token_text(const kt__tokenizer *tok, int32_t id); /* as the file has it */
-kt__str kt__tokenizer_token_bytes(const kt__tokenizer *tok,
-                                  int32_t id); /* what it decodes to; for a
-                                                   control token, its text */
+/* What it decodes to; for a control token, its text. */
+kt__str kt__tokenizer_token_bytes(const kt__tokenizer *tok, int32_t id);
 kt__tok_attr kt__tokenizer_token_attr(const kt__tokenizer *tok, int32_t id);
 /* Ends a generation: the eos, eot and eom ids and tokens with a known end-of-turn text. */
 bool kt__tokenizer_is_eog(const kt__tokenizer *tok, int32_t id);
-/* The ids of that set, ascending; valid while tok is. */
-const int32_t *kt__tokenizer_eog_ids(const kt__tokenizer *tok, size_t *n);
 /* The id whose text in the file is exactly s[len]; -1: none. */
 int32_t kt__tokenizer_find(const kt__tokenizer *tok, const char *s, size_t len);
 

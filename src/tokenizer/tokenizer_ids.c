@@ -10,10 +10,6 @@ void kt__ids_free(kt__ids *ids) {
     *ids = (kt__ids){.max = ids->max};
 }
 
-void kt__ids_clear(kt__ids *ids) {
-    ids->len = 0;
-}
-
 kt_status kt__ids_reserve(kt__ids *ids, size_t n, kt_error *err) {
     if (n <= ids->cap - ids->len) return KT_OK;
     if (n > ids->max - ids->len) return kt__fail(err, KT_E_LIMIT, "more than %zu tokens", ids->max);
@@ -34,14 +30,6 @@ kt_status kt__ids_push(kt__ids *ids, int32_t id, kt_error *err) {
         if (status != KT_OK) return status;
     }
     ids->data[ids->len++] = id;
-    return KT_OK;
-}
-
-kt_status kt__ids_append(kt__ids *ids, const int32_t *src, size_t n, kt_error *err) {
-    kt_status status = kt__ids_reserve(ids, n, err);
-    if (status != KT_OK) return status;
-    if (n) memcpy(ids->data + ids->len, src, n * sizeof *src);
-    ids->len += n;
     return KT_OK;
 }
 

@@ -69,6 +69,10 @@ struct kt__tokenizer {
 
 /* ---- vocabulary access ---- */
 
+static inline bool kt__tok_equals(kt__str s, const char *text) {
+    return s.s && s.len == strlen(text) && memcmp(s.s, text, s.len) == 0;
+}
+
 static inline kt__str kt__tok_text(const kt__tokenizer *tok, size_t id) {
     return tok->tokens_kv ? kt__gguf_array_str(tok->tokens_kv, id) : tok->tokens_mem[id];
 }
@@ -202,8 +206,6 @@ kt_status kt__word_encode(kt__encoder *enc, const char *s, size_t len) KT_CHECKE
 /* Merges the pieces of the word s[len] until no pair has a rank: the lowest rank first, the
  * leftmost of equals. symbols[n + 1] are linked and unrated; symbols[n].at is len. */
 kt_status kt__merge_run(kt__encoder *enc, kt__symbol *symbols, size_t n, const char *s) KT_CHECKED;
-kt_status kt__symbols_reserve(kt__encoder *enc, size_t n) KT_CHECKED;
-void kt__encoder_free(kt__encoder *enc);
 
 /* Reserves room for n more ids. */
 kt_status kt__ids_reserve(kt__ids *ids, size_t n, kt_error *err) KT_CHECKED;

@@ -1,0 +1,146 @@
+/* Texts to ids: control tokens where they are recognised, and the stretches between them. */
+#include "tokenizer/tokenizer_impl.h"
+#include "tokenizer/unicode.h"
+
+enum { MAX_TEXT = INT32_MAX }; /* bytes of one text */
+
+static void encoder_free(kt__encoder *enc) {
+    kt__free(enc->memo);
+    kt__free(enc->symbols);
+    kt__free(enc->heap);
+    kt__arena_free(&enc->arena);
+}
+
+static kt_status encode_stretch(kt__encoder *enc, const char *s, size_t len) {
+    if (len == 0) return KT_OK;
+    enc->stretch_ids = enc->ids->len;
+    return enc->tok->spm ? kt__spm_encode(enc, s, len) : kt__bpe_encode(enc, s, len);
+}
+
+/* Phi-3: its chat tokens take the whitespace that follows them (rstrip, which GGUF does not store).
+ */
+static size_t after_special(const kt__tokenizer *tok, const char *s, size_t len, size_t at,
+                            int32_t id) {
+    size_t n;
+    uint32_t cp;
+    if (!tok->rstrip_special) return at;
+    kt__str text = kt__tok_text(tok, (size_t)id);
+    bool strips = !kt__tok_equals(text, "<|endoftext|>") && !kt__tok_equals(text, "<s>") &&
+                  !kt__tok_equals(text, "<unk>");
+    while (strips && at < len && (kt__unicode_next(s + at, len - at, &n, &cp) & KT__UC_SPACE))
+        at += n;
+    return at;
+}
+
+/* A text and where control tokens are recognised in it. */
+typedef struct input {
+    const char *s;
+    size_t len;
+    const kt__special_range *ranges;
+    size_t n_ranges;
+    bool add_bos, add_eos;
+} input;
+
+static kt_status encode_parts(kt__encoder *enc, const input *in) {
+    kt_status status = KT_OK;
+    kt__special_match match;
+    size_t range = 0;
+    for (size_t at = 0; at < in->len;) {
+        bool found = kt__special_find(enc->tok->special, in->s, in->len, at, in->ranges,
+                                      in->n_ranges, &range, &match);
+        KT__TRY(encode_stretch(enc, in->s + at, (found ? match.begin : in->len) - at));
+        if (!found) break;
+        KT__TRY(kt__ids_push(enc->ids, match.id, enc->err));
+        at = after_special(enc->tok, in->s, in->len, match.end, match.id);
+    }
+out:
+    return status;
+}
+
+static kt_status encode_input(const kt__tokenizer *tok, const input *in, kt__ids *ids,
+                              kt_error *err) {
+    kt_status status = KT_OK;
+    size_t before = ids->len;
+    kt__encoder enc = {.tok = tok, .ids = ids, .err = err};
+    kt__arena_init(&enc.arena, 4096, SIZE_MAX / 2);
+    if (in->len > MAX_TEXT)
+        return kt__fail(err, KT_E_LIMIT, "a text of %zu bytes; at most %d are encoded at once",
+                        in->len, MAX_TEXT);
+    /* Without memory for the memo it is only slower. */
+    if (in->len >= KT__MEMO_MIN_TEXT)
+        enc.memo = kt__calloc((size_t)1 << KT__MEMO_BITS, sizeof *enc.memo);
+    if (in->add_bos) KT__TRY(kt__ids_push(ids, tok->role_ids[KT__ROLE_BOS], err));
+    KT__TRY(encode_parts(&enc, in));
+    if (in->add_eos) KT__TRY(kt__ids_push(ids, tok->role_ids[KT__ROLE_EOS], err));
+out:
+    if (status != KT_OK) ids->len = before;
+    encoder_free(&enc);
+    return status;
+}
+
+static void set_bos_eos(const kt__tokenizer *tok, unsigned flags, input *in) {
+    if (!(flags & KT_TOK_ADD_SPECIAL)) return;
+    in->add_bos = tok->add_bos && tok->role_ids[KT__ROLE_BOS] >= 0;
+    in->add_eos = tok->add_eos && tok->role_ids[KT__ROLE_EOS] >= 0;
+}
+
+kt_status kt__tokenizer_encode(const kt__tokenizer *tok, const char *text, size_t len,
+                               unsigned flags, kt__ids *ids, kt_error *err) {
+    kt__special_range all = {0, len};
+    input in = {text, len, &all, (flags & KT_TOK_PARSE_SPECIAL) ? 1 : 0, false, false};
+    set_bos_eos(tok, flags, &in);
+    return encode_input(tok, &in, ids, err);
+}
+
+/* ---- segments ---- */
+
+/* One text of all segments, and the ranges that the template wrote, neighbours as one. */
+static void join_segments(const kt__tok_segment *segments, size_t n, char *text,
+                          kt__special_range *ranges, size_t *n_ranges) {
+    size_t at = 0, k = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t len = segments[i].len;
+        if (len == 0) continue;
+        memcpy(text + at, segments[i].s, len);
+        if (segments[i].from_template) {
+            if (k > 0 && ranges[k - 1].end == at)
+                ranges[k - 1].end = at + len;
+            else
+                ranges[k++] = (kt__special_range){at, at + len};
+        }
+        at += len;
+    }
+    *n_ranges = k;
+}
+
+static bool begins_with_bos(const kt__tokenizer *tok, const input *in) {
+    kt__special_match match;
+    size_t range = 0;
+    return kt__special_find(tok->special, in->s, in->len, 0, in->ranges, in->n_ranges, &range,
+                            &match) &&
+           match.begin == 0 && match.id == tok->role_ids[KT__ROLE_BOS];
+}
+
+kt_status kt__tokenizer_encode_segments(const kt__tokenizer *tok, const kt__tok_segment *segments,
+                                        size_t n, unsigned flags, kt__ids *ids, kt_error *err) {
+    kt_status status;
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!kt__add_size(len, segments[i].len, &len))
+            return kt__fail(err, KT_E_LIMIT, "a prompt of more bytes than memory has");
+    char *text = kt__malloc(len);
+    kt__special_range *ranges = kt__realloc_array(NULL, n, sizeof *ranges);
+    if (!text || !ranges) {
+        status = kt__fail_nomem(err, "prompt", len);
+        goto out;
+    }
+    input in = {.s = text, .len = len, .ranges = ranges};
+    join_segments(segments, n, text, ranges, &in.n_ranges);
+    set_bos_eos(tok, flags, &in);
+    if (in.add_bos && begins_with_bos(tok, &in)) in.add_bos = false;
+    status = encode_input(tok, &in, ids, err);
+out:
+    kt__free(text);
+    kt__free(ranges);
+    return status;
+}

@@ -1,0 +1,80 @@
+/* Questions to a vocabulary: its tokens, its special ids, and which token has a text. */
+#include "tokenizer/tokenizer_load.h"
+
+const char *kt__tokenizer_kind(const kt__tokenizer *tok) {
+    return tok->kind;
+}
+
+const char *kt__tokenizer_warning(const kt__tokenizer *tok) {
+    return tok->warning;
+}
+
+int32_t kt__tokenizer_n_vocab(const kt__tokenizer *tok) {
+    return (int32_t)tok->n_vocab;
+}
+
+int32_t kt__tokenizer_role_id(const kt__tokenizer *tok, kt__tok_role role) {
+    return (unsigned)role < KT__ROLE_COUNT ? tok->role_ids[role] : -1;
+}
+
+bool kt__tokenizer_add_bos(const kt__tokenizer *tok) {
+    return tok->add_bos;
+}
+
+bool kt__tokenizer_add_eos(const kt__tokenizer *tok) {
+    return tok->add_eos;
+}
+
+static bool in_vocab(const kt__tokenizer *tok, int32_t id) {
+    return id >= 0 && (size_t)id < tok->n_vocab;
+}
+
+kt__str kt__tokenizer_token_text(const kt__tokenizer *tok, int32_t id) {
+    return in_vocab(tok, id) ? kt__tok_text(tok, (size_t)id) : (kt__str){"", 0};
+}
+
+kt__str kt__tokenizer_token_bytes(const kt__tokenizer *tok, int32_t id) {
+    return in_vocab(tok, id) ? kt__tok_bytes(tok, (size_t)id) : (kt__str){"", 0};
+}
+
+kt__tok_attr kt__tokenizer_token_attr(const kt__tokenizer *tok, int32_t id) {
+    return in_vocab(tok, id) ? kt__tok_attr_of(tok, (size_t)id) : KT__TOK_UNDEFINED;
+}
+
+bool kt__tokenizer_is_eog(const kt__tokenizer *tok, int32_t id) {
+    for (size_t i = 0; i < tok->n_eog; i++)
+        if (tok->eog[i] == id) return true;
+    return false;
+}
+
+/* The last token with these bytes whose text in the file is s[len]. */
+static int32_t find_by_bytes(const kt__tokenizer *tok, const char *bytes, size_t n, const char *s,
+                             size_t len) {
+    uint64_t hash = kt__tok_hash(tok->seed, bytes, n);
+    size_t mask = ((size_t)1 << tok->slot_bits) - 1;
+    for (size_t at = hash & mask; tok->slots[at].id1; at = (at + 1) & mask) {
+        if (tok->slots[at].tag != (uint32_t)(hash >> 32)) continue;
+        size_t id = tok->slots[at].id1 - 1;
+        kt__str text = kt__tok_text(tok, id);
+        if (text.len == len && memcmp(text.s, s, len) == 0) return (int32_t)id;
+    }
+    return -1;
+}
+
+int32_t kt__tokenizer_find(const kt__tokenizer *tok, const char *s, size_t len) {
+    if (len > KT__TOK_MAX_TOKEN_BYTES) return -1;
+    int32_t as_is = find_by_bytes(tok, s, len, s, len), decoded = -1;
+    int byte = kt__tok_parse_byte(s, len);
+    char small[256], *bytes = len <= sizeof small ? small : kt__malloc(len);
+    if (bytes) {
+        size_t n = tok->spm ? kt__tok_decode_spm(s, len, bytes)
+                            : kt__tok_decode_gpt2(s, len, bytes);
+        if (byte >= 0) {
+            bytes[0] = (char)byte;
+            n = 1;
+        }
+        if (n != SIZE_MAX) decoded = find_by_bytes(tok, bytes, n, s, len);
+    }
+    if (bytes != small) kt__free(bytes);
+    return decoded > as_is ? decoded : as_is;
+}
