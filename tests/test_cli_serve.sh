@@ -78,8 +78,11 @@ refused 'API keys' --listen '[::]:0' --check
 refused 'expected ADDRESS:PORT' --listen ::1:8000 --check
 refused 'missing.gguf' -m missing.gguf --check
 refused 'cannot read the keys' --keys missing --check
-refused 'cannot open' --set http.tls_cert=missing --set http.tls_key=missing --check
+refused 'cannot read a certificate' --set http.tls_cert=missing --set http.tls_key=missing --check
 refused 'did you mean "limits.queue"' --set limits.quue=3 --check
+refused 'a port from 0 to 65535' --listen 127.0.0.1:99999 --check
+refused 'without scheme' --set 'http.hosts=["https://a/"]' --check
+refused 'limits.queue: expected a whole number from 1 to 1048576' --set limits.queue=0 --check
 refused 'missing.gguf' --draft-model missing.gguf --listen 127.0.0.1:0
 
 listen() {
@@ -149,6 +152,9 @@ grep -q 'warn .*reload: the list of models needs a restart' log || fail "SIGHUP:
 if grep -q 'reload: limits.body' log; then fail "SIGHUP names what has not changed"; fi
 echo 'nonsense = 1' >>conf.toml
 hup 'reload refused.*conf.toml.*unknown setting'
+rm conf.toml
+mkfifo conf.toml
+hup 'reload refused.*conf.toml.*it is a pipe'
 finish
 
 # what tune found is used, unless settings say otherwise; a draft model that proposes tokens

@@ -231,13 +231,18 @@ static void test_config_refusals(void **state) {
         {"[http]\nlisten2 = 1", "did you mean \"http.listen\""},
         {"[nothing_like_it]\nqwertyuiop = 1", "unknown setting"},
         {"ctx = \"many\"", "expected a whole number"},
-        {"ctx = -1", "expected a number from 0"},
+        {"ctx = -1", "f:1: ctx: expected a whole number from 0 to 1073741824, got \"-1\""},
         {"[limits]\nbody = \"3Q\"", "bytes such as"},
         {"preload = 1", "expected true or false"},
         {"[http]\nhosts = [1]", "array of texts"},
         {"[[models]]\nfile = \"x\"", "unknown setting \"file\""},
         {"models = 3", "[[models]]"},
         {"[socket]\nmode = \"9\"", "0600"},
+        {"[socket]\nmode = \"1777\"", "from 0000 to 0777"},
+        {"[limits]\nqueue = 0",
+         "f:2: limits.queue: expected a whole number from 1 to 1048576, got"},
+        {"[limits]\nbody = 1", "limits.body: expected a number of bytes from 1024 to 67108864"},
+        {"[cache]\ndir = \"~ana/c\"", "another user's ~"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kt__config *c = config();
@@ -254,6 +259,153 @@ static void test_config_refusals(void **state) {
     kt__config_free(c);
 }
 
+/* Options and the environment may write texts and lists as the file does. */
+static void test_config_values_as_in_the_file(void **state) {
+    (void)state;
+    kt__config *c = config();
+    kt_error err;
+    assert_int_equal(kt__config_set(c, "http.hosts", "[\"a.lan\", 'b']", "t", &err), KT_OK);
+    assert_int_equal(c->hosts.n, 2);
+    assert_string_equal(c->hosts.items[0], "a.lan");
+    assert_string_equal(c->hosts.items[1], "b");
+    assert_int_equal(kt__config_set(c, "http.hosts", "\"a.lan\"", "t", &err), KT_OK);
+    assert_int_equal(c->hosts.n, 1);
+    assert_string_equal(c->hosts.items[0], "a.lan");
+    assert_int_equal(kt__config_set(c, "cache.dir", "\"/x\"", "t", &err), KT_OK);
+    assert_string_equal(c->cache_dir, "/x");
+    assert_int_equal(kt__config_set(c, "mem", "'3G'", "t", &err), KT_OK);
+    assert_int_equal(c->mem, (uint64_t)3 << 30);
+    assert_int_equal(kt__config_set(c, "http.listen", "[::1]:8000", "t", &err), KT_OK);
+    assert_string_equal(c->listen, "[::1]:8000");
+    static const char *const bad[] = {"[\"a\"", "\"a\", \"b\"", "[1]", "\"a\"\nx = 1", "["};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err.message[0] = '\0';
+        if (kt__config_set(c, "http.hosts", bad[i], "t", &err) == KT_OK || !err.message[0])
+            fail_msg("taken: %s", bad[i]);
+    }
+    kt__config_free(c);
+}
+
+static void test_config_home(void **state) {
+    (void)state;
+    kt__config *c = config();
+    kt_error err;
+    static const char text[] =
+        "[cache]\ndir = \"~/c\"\n[[models]]\nname = \"~\"\npath = \"~/m.gguf\"";
+    setenv("HOME", "/home/ana", 1);
+    assert_int_equal(kt__config_read_toml(c, text, sizeof text - 1, "f", &err), KT_OK);
+    assert_string_equal(c->cache_dir, "/home/ana/c");
+    assert_string_equal(c->models[0].path, "/home/ana/m.gguf");
+    assert_string_equal(c->models[0].name, "~");
+    assert_int_equal(kt__config_set(c, "socket.path", "~", "t", &err), KT_OK);
+    assert_string_equal(c->socket, "/home/ana");
+    assert_int_equal(kt__config_set(c, "http.keys", "./~", "t", &err), KT_OK);
+    assert_string_equal(c->keys, "./~");
+    assert_int_equal(kt__config_set(c, "http.listen", "unix:~/h.sock", "t", &err), KT_OK);
+    assert_int_equal(kt__config_finish(c, &err), KT_OK);
+    assert_string_equal(c->listen, "unix:/home/ana/h.sock");
+    unsetenv("HOME");
+    assert_int_equal(kt__config_set(c, "cache.dir", "~/c", "t", &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "HOME is not set"));
+    kt__config_free(c);
+}
+
+static void test_config_host_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *host;
+        bool good;
+    } cases[] = {{"box.lan", true}, {"10.0.0.5", true},     {"fe80::1", true},
+                 {"*", true},       {"a_b-c", true},        {"https://a/", false},
+                 {"a:8000", false}, {"'[::1]'", false},     {"*.lan", false},
+                 {"a b", false},    {"b\xc3\xbc.de", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt__config *c = config();
+        kt_error err;
+        assert_int_equal(kt__config_set(c, "http.hosts", cases[i].host, "t", &err), KT_OK);
+        kt_status status = kt__config_finish(c, &err);
+        if ((status == KT_OK) != cases[i].good) fail_msg("%s", cases[i].host);
+        if (status != KT_OK) assert_non_null(strstr(err.message, "without scheme"));
+        kt__config_free(c);
+    }
+}
+
+/* ---- files that must not stop a start or a reload ---- */
+
+static void write_file(const char *path, const void *bytes, size_t n) {
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, n, out), n);
+    fclose(out);
+    chmod(path, 0600);
+}
+
+static void expect_unread(const char *path, const char *says) {
+    kt__config *c = config();
+    kt__keys *keys;
+    kt_error err;
+    if (kt__config_read_file(c, path, &err) == KT_OK || !strstr(err.message, says))
+        fail_msg("%s as configuration: %s", path, err.message);
+    if (kt__config_read_dotenv(c, path, &err) == KT_OK || !strstr(err.message, says))
+        fail_msg("%s as .env: %s", path, err.message);
+    if (kt__keys_read(path, &keys, &err) == KT_OK || !strstr(err.message, says))
+        fail_msg("%s as keys: %s", path, err.message);
+    kt__config_free(c);
+}
+
+static void test_files_that_are_none(void **state) {
+    (void)state;
+    char path[] = "/tmp/kentang-file-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    alarm(20); /* instead of waiting for ever */
+    expect_unread("/dev/zero", "it is a device");
+    expect_unread("/tmp", "it is a directory");
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_unread(path, "it is a pipe");
+    alarm(0);
+    unlink(path);
+    assert_int_equal(truncate((write_file(path, "", 0), path), 1 << 26), 0);
+    expect_unread(path, "too long");
+    write_file(path,
+               "\xff\xfe"
+               "a\0=\0",
+               6);
+    expect_unread(path, "UTF-16");
+    write_file(path, "ctx = 3\n\0x", 10);
+    expect_unread(path, "NUL");
+    unlink(path);
+    expect_unread(path, "cannot read");
+}
+
+static void test_byte_order_mark(void **state) {
+    (void)state;
+    static const char toml_text[] = "\xef\xbb\xbf"
+                                    "ctx = 300\n";
+    static const char env_text[] = "\xef\xbb\xbfKENTANG_CTX=400\n";
+    static const char key_text[] = "\xef\xbb\xbf"
+                                   "ana:0123456789abcdef\n";
+    char path[] = "/tmp/kentang-file-XXXXXX";
+    kt__config *c = config();
+    kt__keys *keys;
+    kt_error err;
+    close(mkstemp(path));
+    write_file(path, toml_text, sizeof toml_text - 1);
+    assert_int_equal(kt__config_read_file(c, path, &err), KT_OK);
+    assert_int_equal(c->ctx, 300);
+    write_file(path, env_text, sizeof env_text - 1);
+    assert_int_equal(kt__config_read_dotenv(c, path, &err), KT_OK);
+    assert_int_equal(c->ctx, 400);
+    write_file(path, key_text, sizeof key_text - 1);
+    assert_int_equal(kt__keys_read(path, &keys, &err), KT_OK);
+    assert_string_equal(kt__keys_find(keys, "0123456789abcdef", 16), "ana");
+    kt__keys_free(keys);
+    kt__config_free(c);
+    unlink(path);
+}
+
 /* What --check prints says the same when it is read. */
 static void test_config_round_trip(void **state) {
     (void)state;
@@ -262,8 +414,9 @@ static void test_config_round_trip(void **state) {
     kt__buf first, second;
     kt__buf_init(&first, 1 << 20);
     kt__buf_init(&second, 1 << 20);
-    assert_int_equal(kt__config_set(a, "http.hosts", "x, y\"z", "t", &err), KT_OK);
+    assert_int_equal(kt__config_set(a, "http.hosts", "x, y.z", "t", &err), KT_OK);
     assert_int_equal(kt__config_set(a, "limits.body", "1M", "t", &err), KT_OK);
+    assert_int_equal(kt__config_set(a, "alias", "y\"z", "t", &err), KT_OK);
     assert_int_equal(kt__config_set_model(a, "/m/a.gguf", &err), KT_OK);
     assert_int_equal(kt__config_finish(a, &err), KT_OK);
     kt__config_print(a, &first);
@@ -396,6 +549,11 @@ int main(void) {
         cmocka_unit_test(test_toml_refusals),
         cmocka_unit_test(test_config_precedence),
         cmocka_unit_test(test_config_refusals),
+        cmocka_unit_test(test_config_values_as_in_the_file),
+        cmocka_unit_test(test_config_home),
+        cmocka_unit_test(test_config_host_names),
+        cmocka_unit_test(test_files_that_are_none),
+        cmocka_unit_test(test_byte_order_mark),
         cmocka_unit_test(test_config_round_trip),
         cmocka_unit_test(test_config_example),
 #if HEAP_WATCHED

@@ -18,6 +18,7 @@ typedef enum kt__setting_kind {
     KT__SET_FLOAT, /* double in [low, high] */
     KT__SET_SIZE,  /* uint64_t: a number of bytes or a text with K, M, G, T */
     KT__SET_TEXT,  /* const char *; empty: NULL */
+    KT__SET_PATH,  /* const char *: TEXT that names a file; ~ is the home directory */
     KT__SET_TEXTS, /* kt__texts: an array; from the environment separated by commas */
     KT__SET_MODE   /* int64_t: octal, as text "0600" or number */
 } kt__setting_kind;
@@ -44,6 +45,7 @@ typedef struct kt__config {
 #define SET_FLOAT(name) double name;
 #define SET_SIZE(name) uint64_t name;
 #define SET_TEXT(name) const char *name;
+#define SET_PATH(name) const char *name;
 #define SET_TEXTS(name) kt__texts name;
 #define SET_MODE(name) int64_t name;
 #define X(member, kind, key, value, low, high, live, help) SET_##kind(member)
@@ -54,6 +56,7 @@ typedef struct kt__config {
 #undef SET_FLOAT
 #undef SET_SIZE
 #undef SET_TEXT
+#undef SET_PATH
 #undef SET_TEXTS
 #undef SET_MODE
     kt__model_config *models;
@@ -78,8 +81,9 @@ const kt__setting *kt__config_settings(size_t *n);
 kt_status KT_CHECKED kt__config_create(kt__config **out, kt_error *err); /* the defaults */
 void kt__config_free(kt__config *config);
 
-/* One setting from text, as the environment and the command line give it. from: what to blame in
- * errors ("--listen", "KENTANG_HTTP_LISTEN"). */
+/* One setting from text, as the environment and the command line give it: plain ("3G", "a, b") or
+ * as in the file ("\"a\"", "[\"a\", \"b\"]" for a list). from: what to blame in errors
+ * ("--listen", "KENTANG_HTTP_LISTEN"). */
 kt_status KT_CHECKED kt__config_set(kt__config *config, const char *key, const char *value,
                                     const char *from, kt_error *err);
 kt_status KT_CHECKED kt__config_read_toml(kt__config *config, const char *text, size_t len,

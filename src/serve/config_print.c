@@ -27,7 +27,8 @@ void kt__config_print_value(const kt__config *c, const kt__setting *s, kt__buf *
         (void)kt__buf_printf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
         break;
     case KT__SET_MODE: (void)kt__buf_printf(out, "\"%04o\"", (unsigned)*(const int64_t *)at); break;
-    case KT__SET_TEXT: print_text(out, *(const char *const *)at); break;
+    case KT__SET_TEXT:
+    case KT__SET_PATH: print_text(out, *(const char *const *)at); break;
     case KT__SET_TEXTS: {
         const kt__texts *list = at;
         (void)kt__buf_putc(out, '[');
@@ -55,7 +56,8 @@ bool kt__config_same(const kt__config *a, const kt__config *b, const kt__setting
     switch (s->kind) {
     case KT__SET_BOOL: return *(const bool *)x == *(const bool *)y;
     case KT__SET_FLOAT: return !memcmp(x, y, sizeof(double));
-    case KT__SET_TEXT: return same_text(*(const char *const *)x, *(const char *const *)y);
+    case KT__SET_TEXT:
+    case KT__SET_PATH: return same_text(*(const char *const *)x, *(const char *const *)y);
     case KT__SET_TEXTS: return same_texts(x, y);
     default: return *(const int64_t *)x == *(const int64_t *)y; /* INT, MODE; SIZE is as wide */
     }

@@ -1,67 +1,17 @@
 /* A configuration from a TOML file, a .env file and the environment. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "serve/config_file.h"
 #include "serve/config_set.h"
 #include "serve/toml.h"
 
 enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES, MAX_MODELS = 64 };
 
 /* ---- TOML ---- */
-
-static kt_status set_texts_value(kt__config *c, const kt__setting *s, const kt__toml *v,
-                                 const char *from, kt_error *err) {
-    kt__texts *list = kt__config_slot(c, s);
-    if (v->kind == KT__TOML_STRING) return kt__config_set_list(c, s, v->text, err);
-    if (v->kind != KT__TOML_ARRAY)
-        return kt__config_expected(from, "an array of texts", "another", err);
-    list->items = kt__arena_calloc(&c->arena, v->n + 1, sizeof *list->items);
-    list->n = 0;
-    if (!list->items) return kt__fail_nomem(err, "the configuration", v->n);
-    for (const kt__toml *item = v->first; item; item = item->next) {
-        if (item->kind != KT__TOML_STRING)
-            return kt__config_expected(from, "an array of texts", kt__toml_kind_name(item->kind),
-                                       err);
-        kt_status status = kt__config_copy_text(c, item->text, item->len, &list->items[list->n++],
-                                                err);
-        if (status != KT_OK) return status;
-    }
-    return KT_OK;
-}
-
-static kt_status set_value(kt__config *c, const kt__setting *s, const kt__toml *v, const char *from,
-                           kt_error *err) {
-    bool number = v->kind == KT__TOML_INT || v->kind == KT__TOML_FLOAT;
-    double x = v->kind == KT__TOML_FLOAT ? v->real : (double)v->whole;
-    bool whole = v->kind == KT__TOML_INT;
-    const char *got = kt__toml_kind_name(v->kind);
-    switch (s->kind) {
-    case KT__SET_BOOL:
-        if (v->kind != KT__TOML_BOOL) return kt__config_expected(from, "true or false", got, err);
-        *(bool *)kt__config_slot(c, s) = v->truth;
-        return KT_OK;
-    case KT__SET_FLOAT:
-        return number ? kt__config_set_number(c, s, x, from, err)
-                      : kt__config_expected(from, "a number", got, err);
-    case KT__SET_INT:
-        return whole ? kt__config_set_number(c, s, x, from, err)
-                     : kt__config_expected(from, "a whole number", got, err);
-    case KT__SET_MODE:
-    case KT__SET_SIZE:
-        if (v->kind == KT__TOML_STRING) return kt__config_set_text(c, s, v->text, from, err);
-        if (!whole) return kt__config_expected(from, "a whole number or a text", got, err);
-        return s->kind == KT__SET_MODE ? kt__config_set_number(c, s, x, from, err)
-                                       : kt__config_set_size(c, s, x, from, err);
-    case KT__SET_TEXT:
-        if (v->kind != KT__TOML_STRING) return kt__config_expected(from, "a text", got, err);
-        return kt__config_copy_text(c, v->text, v->len, (const char **)kt__config_slot(c, s), err);
-    default: return set_texts_value(c, s, v, from, err);
-    }
-}
 
 static kt_status read_model(kt__config *c, const kt__toml *table, const char *name,
                             kt__model_config *out, kt_error *err) {
@@ -75,8 +25,9 @@ static kt_status read_model(kt__config *c, const kt__toml *table, const char *na
         while (i < N && strcmp(v->key, names[i]) != 0) i++;
         if (i == N) return kt__config_unknown(v->key, names, N, from, err);
         if (v->kind != KT__TOML_STRING)
-            return kt__config_expected(from, "a text", kt__toml_kind_name(v->kind), err);
-        kt_status status = kt__config_copy_text(c, v->text, v->len, slots[i], err);
+            return kt__config_expected(NULL, from, "a text", kt__toml_kind_name(v->kind), err);
+        kt_status status = i ? kt__config_copy_path(c, v->text, slots[i], from, err)
+                             : kt__config_copy_text(c, v->text, v->len, slots[i], err);
         if (status != KT_OK) return status;
     }
     return KT_OK;
@@ -84,15 +35,15 @@ static kt_status read_model(kt__config *c, const kt__toml *table, const char *na
 
 static kt_status read_models(kt__config *c, const kt__toml *v, const char *name, kt_error *err) {
     if (v->kind != KT__TOML_ARRAY || v->n > MAX_MODELS)
-        return kt__config_expected(name, "at most 64 [[models]] tables",
+        return kt__config_expected(NULL, name, "at most 64 [[models]] tables",
                                    kt__toml_kind_name(v->kind), err);
     c->models = kt__arena_calloc(&c->arena, v->n + 1, sizeof *c->models);
     if (!c->models) return kt__fail_nomem(err, "the configuration", v->n);
     c->n_models = 0;
     for (const kt__toml *item = v->first; item; item = item->next) {
         if (item->kind != KT__TOML_TABLE)
-            return kt__config_expected(name, "[[models]] tables", kt__toml_kind_name(item->kind),
-                                       err);
+            return kt__config_expected(NULL, name, "[[models]] tables",
+                                       kt__toml_kind_name(item->kind), err);
         kt_status status = read_model(c, item, name, &c->models[c->n_models++], err);
         if (status != KT_OK) return status;
     }
@@ -114,7 +65,8 @@ static kt_status read_table(kt__config *c, const kt__toml *table, const char *pr
             status = read_table(c, v, key, name, err);
         } else {
             const kt__setting *s = kt__config_find_key(key);
-            status = s ? set_value(c, s, v, from, err) : kt__config_unknown_key(key, from, err);
+            status = s ? kt__config_set_toml(c, s, v, from, err)
+                       : kt__config_unknown_key(key, from, err);
         }
     }
     return status;
@@ -133,25 +85,9 @@ kt_status kt__config_read_toml(kt__config *config, const char *text, size_t len,
 
 /* ---- files ---- */
 
-static kt_status slurp(const char *path, kt__buf *out, kt_error *err) {
-    char piece[4096];
-    size_t n;
-    kt__buf_init(out, MAX_FILE_BYTES);
-    FILE *in = fopen(path, "rb");
-    if (!in)
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open %s: %s", path,
-                           strerror(errno));
-    while ((n = fread(piece, 1, sizeof piece, in)) > 0) (void)kt__buf_append(out, piece, n);
-    bool failed = ferror(in) != 0;
-    fclose(in);
-    if (failed) return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read %s", path);
-    if (out->failed) return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "%s is too long", path);
-    return KT_OK;
-}
-
 kt_status kt__config_read_file(kt__config *config, const char *path, kt_error *err) {
     kt__buf text;
-    kt_status status = slurp(path, &text, err);
+    kt_status status = kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err);
     if (status == KT_OK)
         status = kt__config_copy_text(config, path, strlen(path), &config->file, err);
     if (status == KT_OK)
@@ -263,7 +199,7 @@ static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, k
 kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt_error *err) {
     kt__buf text;
     char from[256];
-    kt_status status = slurp(path, &text, err);
+    kt_status status = kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err);
     char *line = text.data, *save = NULL;
     for (int n = 1; status == KT_OK && line && *line; n++, line = save) {
         save = strchr(line, '\n');

@@ -1,11 +1,13 @@
 /* One setting of a configuration.
  *
- * Owns: what config.c and config_read.c share: finding a setting and giving it a checked value.
- * `from` is what to blame in errors. One thread. */
+ * Owns: the table of settings, finding one by its key, and giving it a checked value from text or
+ * from TOML: ranges, units, a leading ~ in paths. Knows neither files nor what settings say
+ * together. `from` is what to blame in errors: "f.toml:3", "--listen". One thread. */
 #ifndef KT_SERVE_CONFIG_SET_H
 #define KT_SERVE_CONFIG_SET_H
 
 #include "serve/config.h"
+#include "serve/toml.h"
 
 enum {
 #define X(member, kind, key, value, low, high, live, help) KT__SETTING_##member,
@@ -15,24 +17,23 @@ enum {
 };
 
 const kt__setting *kt__config_find_key(const char *key); /* NULL: there is none */
-void *kt__config_slot(kt__config *config, const kt__setting *setting);
 /* Into the configuration's arena; *out is NULL where len is 0. */
 kt_status KT_CHECKED kt__config_copy_text(kt__config *config, const char *text, size_t len,
                                           const char **out, kt_error *err);
-/* From text, whatever the setting's kind. */
+/* The same for a path: ~ and ~/ at its beginning are the home directory. */
+kt_status KT_CHECKED kt__config_copy_path(kt__config *config, const char *path, const char **out,
+                                          const char *from, kt_error *err);
+/* From text, whatever the setting's kind, and from a value of a TOML file. */
 kt_status KT_CHECKED kt__config_set_text(kt__config *config, const kt__setting *setting,
                                          const char *value, const char *from, kt_error *err);
-kt_status KT_CHECKED kt__config_set_number(kt__config *config, const kt__setting *setting,
-                                           double value, const char *from, kt_error *err);
-kt_status KT_CHECKED kt__config_set_size(kt__config *config, const kt__setting *setting,
-                                         double bytes, const char *from, kt_error *err);
-/* "a, b" */
-kt_status KT_CHECKED kt__config_set_list(kt__config *config, const kt__setting *setting,
-                                         const char *value, kt_error *err);
+kt_status KT_CHECKED kt__config_set_toml(kt__config *config, const kt__setting *setting,
+                                         const kt__toml *value, const char *from, kt_error *err);
 /* Errors; the code is returned. */
-kt_status kt__config_expected(const char *from, const char *what, const char *got, kt_error *err);
 kt_status kt__config_unknown(const char *key, const char *const *names, size_t n, const char *from,
                              kt_error *err);
 kt_status kt__config_unknown_key(const char *key, const char *from, kt_error *err);
+/* "FROM: KEY: expected WHAT, got "GOT""; setting may be NULL. */
+kt_status kt__config_expected(const kt__setting *setting, const char *from, const char *what,
+                              const char *got, kt_error *err);
 
 #endif

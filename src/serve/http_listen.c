@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "serve/config_file.h"
 #include "serve/http.h"
 
 enum { BACKLOG = 512 };
@@ -45,7 +46,9 @@ static kt_status split_listen(const char *listen, char *host, size_t host_size, 
     char *rest;
     long number = strtol(port, &rest, 10);
     if (!*port || *rest || number < 0 || number > 65535)
-        return kt__fail(err, KT_E_ARG, "http.listen \"%.80s\": no port after the colon", listen);
+        return kt__fail(err, KT_E_ARG,
+                        "http.listen \"%.80s\": expected a port from 0 to 65535 after the colon",
+                        listen);
     return KT_OK;
 }
 
@@ -129,15 +132,17 @@ kt_status kt__http_socket_open(const kt__config *config, const char *listen_at, 
 /* ---- certificates, and what can be checked beforehand ---- */
 
 kt_status kt__http_read_pem(const char *path, char **out, kt_error *err) {
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open %s: %s", path,
-                           strerror(errno));
-    *out = kt__calloc(1, KT__HTTP_MAX_PEM);
-    size_t n = *out ? fread(*out, 1, KT__HTTP_MAX_PEM - 1, in) : 0;
-    fclose(in);
-    if (n) return KT_OK;
-    return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "nothing in %s", path);
+    kt__buf text;
+    *out = NULL;
+    kt_status status = kt__config_file_read(path, "a certificate or key", KT__HTTP_MAX_PEM - 1,
+                                            &text, NULL, err);
+    if (status == KT_OK && !text.len)
+        status = kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "nothing in %s", path);
+    if (status == KT_OK && !(*out = kt__calloc(1, KT__HTTP_MAX_PEM)))
+        status = kt__fail_nomem(err, path, KT__HTTP_MAX_PEM);
+    if (status == KT_OK) memcpy(*out, text.data, text.len);
+    kt__config_file_forget(&text);
+    return status;
 }
 
 static kt_status check_pem(const char *path, kt_error *err) {

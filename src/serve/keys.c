@@ -1,14 +1,13 @@
 #include "serve/keys.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "serve/config_file.h"
 
-enum { MIN_KEY = 16, MAX_NAME = 64, MAX_KEYS = 4096 };
+enum { MIN_KEY = 16, MAX_NAME = 64, MAX_KEYS = 4096, MAX_FILE_BYTES = 4 << 20 };
 
 typedef struct key {
     char name[MAX_NAME];
@@ -46,42 +45,43 @@ static kt_status parse_line(char *line, int n, const char *path, key *out, bool 
     return KT_OK;
 }
 
-kt_status kt__keys_read(const char *path, kt__keys **out, kt_error *err) {
-    char line[1024];
-    struct stat st;
-    kt_status status = KT_OK;
-    *out = NULL;
-    FILE *in = fopen(path, "re");
-    if (!in || fstat(fileno(in), &st) != 0) {
-        int code = errno;
-        if (in) fclose(in);
-        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the keys in %s: %s", path,
-                           strerror(code));
+static kt_status parse_keys(char *text, const char *path, kt__keys *keys, kt_error *err) {
+    for (int n = 1; *text; n++) {
+        bool found = false;
+        char *newline = strchr(text, '\n'), *line = text;
+        text = newline ? newline + 1 : text + strlen(text);
+        if (keys->n == MAX_KEYS)
+            return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "%s: at most %d keys", path,
+                               (int)MAX_KEYS);
+        kt_status status = parse_line(line, n, path, &keys->keys[keys->n], &found, err);
+        if (status != KT_OK) return status;
+        keys->n += found;
     }
-    kt__keys *keys = kt__calloc(1, sizeof *keys + MAX_KEYS * sizeof keys->keys[0]);
-    if (!keys) status = kt__fail_nomem(err, "keys", 0);
+    if (keys->n) return KT_OK;
+    return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "%s holds no key", path);
+}
+
+kt_status kt__keys_read(const char *path, kt__keys **out, kt_error *err) {
+    kt__buf text;
+    struct stat st;
+    *out = NULL;
+    kt__keys *keys = NULL;
+    kt_status status = kt__config_file_read(path, "the keys", MAX_FILE_BYTES, &text, &st, err);
     if (status == KT_OK && (st.st_mode & 077) != 0)
         status = kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
                              "%s may be read or written by others: chmod 600 %s", path, path);
-    for (int n = 1; status == KT_OK && fgets(line, sizeof line, in); n++) {
-        bool found = false;
-        if (keys->n == MAX_KEYS) {
-            status = kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "%s: at most %d keys", path,
-                                 (int)MAX_KEYS);
-            break;
-        }
-        status = parse_line(line, n, path, &keys->keys[keys->n], &found, err);
-        keys->n += found;
+    if (status != KT_OK) goto out;
+    keys = kt__calloc(1, sizeof *keys + MAX_KEYS * sizeof keys->keys[0]);
+    if (!keys) {
+        status = kt__fail_nomem(err, "keys", MAX_KEYS * sizeof keys->keys[0]);
+        goto out;
     }
-    fclose(in);
-    explicit_bzero(line, sizeof line);
-    if (status == KT_OK && !keys->n)
-        status = kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "%s holds no key", path);
-    if (status != KT_OK) {
-        kt__keys_free(keys);
-    } else {
-        *out = keys;
-    }
+    KT__TRY(parse_keys(text.data ? text.data : (char[]){""}, path, keys, err));
+    *out = keys;
+    keys = NULL;
+out:
+    kt__keys_free(keys);
+    kt__config_file_forget(&text);
     return status;
 }
 

@@ -379,9 +379,10 @@ static bool same_models(const kt__config *a, const kt__config *b) {
 /* Says what is different; settings that a reload cannot change keep the values that are in force.
  */
 static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
-    static const size_t sizes[] = {sizeof(bool),     sizeof(int64_t), sizeof(double),
-                                   sizeof(uint64_t), sizeof(char *),  sizeof(kt__texts),
-                                   sizeof(int64_t)};
+    static const size_t sizes[] = {sizeof(bool),      sizeof(int64_t), sizeof(double),
+                                   sizeof(uint64_t),  sizeof(char *),  sizeof(char *),
+                                   sizeof(kt__texts), sizeof(int64_t)};
+    _Static_assert(sizeof sizes / sizeof *sizes == KT__SET_MODE + 1, "a size for each kind");
     size_t n;
     const kt__setting *settings = kt__config_settings(&n);
     for (size_t i = 0; i < n; i++) {
