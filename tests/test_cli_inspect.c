@@ -10,7 +10,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "cli_process.h"
 #include "gguf/gguf.h"
+#include "gguf_bytes.h"
 
 static char path[] = "/tmp/kt_inspect_XXXXXX";
 
@@ -87,6 +89,78 @@ static void test_json_parses(void **state) {
     json_decref(root);
 }
 
+/* Files that no model could use are shown all the same, and end with 5. */
+static void test_bad_tensors_are_shown(void **state) {
+    (void)state;
+    static const struct {
+        int field;
+        uint64_t value;
+        int bytes;
+        const char *says;
+    } cases[] = {
+        {AT_B_TYPE, 39, 4, "has type MXFP4 (number 39), which is not supported"},
+        {AT_B_TYPE, 999, 4, "has type unknown (number 999)"},
+        {AT_B_OFFSET, 0, 8, "inside tensor a.weight"},
+        {AT_B_OFFSET, 33, 8, "no multiple of the alignment"},
+        {AT_B_OFFSET, 1 << 20, 8, "it is truncated"},
+        {AT_B_OFFSET, UINT64_MAX - 31, 8, "overflows"},
+        {AT_B_NE0, 48, 8, "no multiple of the 32-element blocks"},
+        {AT_B_NE0, 0, 8, "is zero"},
+        {AT_B_NAME, 'a', 1, "occurs twice"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char bad[] = "/tmp/kt_inspect_XXXXXX", arguments[128];
+        json_error_t error;
+        gguf_bytes b;
+        gguf_bytes_build(&b, 3);
+        gguf_bytes_patch(&b, cases[i].field, cases[i].value, cases[i].bytes);
+        int fd = mkstemp(bad);
+        assert_int_equal(write(fd, b.data, b.size), (ssize_t)b.size);
+        close(fd);
+        snprintf(arguments, sizeof arguments, "inspect --tensors %s", bad);
+        process p = cli_run(arguments, NULL);
+        if (p.code != 5 || !strstr(p.out, cases[i].says) || !strstr(p.out, "  cannot be used") ||
+            !strstr(p.out, "a.weight") || !strstr(p.err, "1 of 2 tensors cannot be used"))
+            fail_msg("%s: exit code %d\n%s%s", cases[i].says, p.code, p.out, p.err);
+        cli_free(&p);
+        snprintf(arguments, sizeof arguments, "inspect --json --tensors %s", bad);
+        p = cli_run(arguments, NULL);
+        assert_int_equal(p.code, 5);
+        json_t *root = json_loads(p.out, 0, &error);
+        if (!root) fail_msg("%s", error.text);
+        json_t *tensor = json_array_get(json_object_get(root, "tensors"), 1);
+        const char *fault = json_string_value(json_object_get(tensor, "fault"));
+        assert_true(fault && strstr(fault, cases[i].says));
+        json_decref(root);
+        cli_free(&p);
+        unlink(bad);
+    }
+}
+
+/* A tensor's name of 64 bytes: the one before it shows that the file is read on. */
+static void test_long_names_are_shown(void **state) {
+    (void)state;
+    char bad[] = "/tmp/kt_inspect_XXXXXX", arguments[128], name[65];
+    gguf_bytes b;
+    gguf_bytes_build(&b, 3);
+    size_t at = b.at[AT_B_NAME], rest = b.at[AT_DATA] - at - 8;
+    memset(name, 'n', sizeof name - 1);
+    name[64] = '\0';
+    gguf_bytes_patch(&b, AT_B_LEN, 64, 8);
+    memmove(b.data + at + 64, b.data + at + 8, rest);
+    memcpy(b.data + at, name, 64);
+    b.size += 64;
+    int fd = mkstemp(bad);
+    assert_int_equal(write(fd, b.data, sizeof b.data), sizeof b.data);
+    close(fd);
+    snprintf(arguments, sizeof arguments, "inspect --tensors %s", bad);
+    process p = cli_run(arguments, NULL);
+    if (p.code != 5 || !strstr(p.out, name) || !strstr(p.out, "its name is 64 bytes long"))
+        fail_msg("exit code %d\n%s%s", p.code, p.out, p.err);
+    cli_free(&p);
+    unlink(bad);
+}
+
 static void test_errors_have_codes(void **state) {
     (void)state;
     char command[512];
@@ -101,6 +175,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_safe_and_complete),
         cmocka_unit_test(test_json_parses),
+        cmocka_unit_test(test_bad_tensors_are_shown),
+        cmocka_unit_test(test_long_names_are_shown),
         cmocka_unit_test(test_errors_have_codes),
     };
     return cmocka_run_group_tests(tests, write_file, remove_file);

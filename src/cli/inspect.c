@@ -11,7 +11,7 @@
 #include "cli/safe_text.h"
 #include "gguf/gguf.h"
 
-enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 100, JSON_ELEMS = 16, MAX_TYPES = 256 };
+enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 100, JSON_ELEMS = 16, MAX_TYPES = 256, SHOWN_FAULTS = 20 };
 
 struct inspect_opts {
     bool tensors, json;
@@ -333,8 +333,37 @@ static void print_tensors(const kt__gguf *g) {
                kt__gguf_tensor_type_name(t->type), shape, t->size, t->file_offset);
         kt__buf_free(&name);
         if (kt__gguf_n_parts(g) > 1) printf("  %d", t->part + 1);
-        putchar('\n');
+        puts(t->fault ? "  cannot be used" : "");
     }
+}
+
+/* ---- tensors that a model refuses ---- */
+
+static size_t count_faults(const kt__gguf *g) {
+    size_t n = 0;
+    for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) n += kt__gguf_tensor_at(g, i)->fault != NULL;
+    return n;
+}
+
+static void print_faults(const kt__gguf *g) {
+    size_t n = count_faults(g), shown = 0;
+    if (!n) return;
+    puts("\ntensors that cannot be used");
+    for (size_t i = 0; i < kt__gguf_n_tensors(g) && shown < SHOWN_FAULTS; i++) {
+        const char *fault = kt__gguf_tensor_at(g, i)->fault;
+        if (!fault) continue;
+        printf("  %s\n", fault);
+        shown++;
+    }
+    if (n > shown) printf("  and %zu more: `--tensors` marks each\n", n - shown);
+}
+
+/* The exit code of a file that was shown, but could not be run. */
+static int fail_faults(const kt__gguf *g, size_t n) {
+    kt_error err;
+    (void)kt__fail_at(&err, KT_E_FORMAT, kt__gguf_path(g), UINT64_MAX,
+                      "%zu of %zu tensors cannot be used", n, kt__gguf_n_tensors(g));
+    return kt__cli_fail("inspect", &err);
 }
 
 static void print_text(const kt__gguf *g, const struct inspect_opts *opts) {
@@ -342,6 +371,7 @@ static void print_text(const kt__gguf *g, const struct inspect_opts *opts) {
     summarise(g, &s);
     print_head(g, &s);
     print_types(&s);
+    print_faults(g);
     print_hyper_parameters(g);
     print_tokenizer(g);
     print_template(g);
@@ -388,6 +418,12 @@ static void json_metadata(kt__buf *out, const kt__gguf *g) {
     kt__buf_putc(out, '}');
 }
 
+static void json_fault(kt__buf *out, const kt__gguf_tensor *t) {
+    if (!t->fault) return;
+    kt__buf_puts(out, ", \"fault\": ");
+    kt__json_append(out, t->fault, strlen(t->fault));
+}
+
 static void json_tensors(kt__buf *out, const kt__gguf *g) {
     kt__buf_puts(out, ", \"tensors\": [");
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
@@ -397,8 +433,10 @@ static void json_tensors(kt__buf *out, const kt__gguf *g) {
         kt__buf_printf(out, "\"type\": \"%s\", \"shape\": [", kt__gguf_tensor_type_name(t->type));
         for (uint32_t d = 0; d < t->n_dims; d++)
             kt__buf_printf(out, "%s%" PRIu64, d ? ", " : "", t->ne[d]);
-        kt__buf_printf(out, "], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"part\": %d}",
+        kt__buf_printf(out, "], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"part\": %d",
                        t->size, t->file_offset, t->part + 1);
+        json_fault(out, t);
+        kt__buf_putc(out, '}');
     }
     kt__buf_putc(out, ']');
 }
@@ -417,8 +455,10 @@ static kt_status print_json(const kt__gguf *g, const struct inspect_opts *opts, 
     json_string(&out, "name", text_of(g, "general.name"));
     json_string(&out, "architecture", text_of(g, "general.architecture"));
     json_string(&out, "quantisation", (kt__str){recipe, strlen(recipe)});
-    kt__buf_printf(&out, "\"parameters\": %" PRIu64 ", \"weight_bytes\": %" PRIu64 ", ", s.n_elem,
-                   s.bytes);
+    kt__buf_printf(&out,
+                   "\"parameters\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
+                   ", \"unusable_tensors\": %zu, ",
+                   s.n_elem, s.bytes, count_faults(g));
     json_types(&out, &s);
     kt__buf_puts(&out, ", ");
     json_metadata(&out, g);
@@ -436,7 +476,8 @@ int kt__cmd_inspect(int argc, char **argv) {
     const kt__syntax syntax = {
         .command = "inspect",
         .usage = "[OPTIONS] MODEL",
-        .about = "Shows what a GGUF file (or split set) holds, also one that kentang cannot run.",
+        .about = "Shows what a GGUF file (or split set) holds, also one that kentang cannot run.\n"
+                 "Tensors that no model could use are marked; the exit code is then 5.",
         .groups = groups,
         .n_groups = 1,
         .min_words = 1,
@@ -446,7 +487,7 @@ int kt__cmd_inspect(int argc, char **argv) {
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &path, &n_words);
     if (code >= 0) return code;
-    const kt__gguf_open_params params = {.use_mmap = true};
+    const kt__gguf_open_params params = {.use_mmap = true, .tolerant = true};
     kt_error err;
     kt__gguf *g;
     kt_status status = kt__gguf_open(path, &params, &g, &err);
@@ -456,6 +497,10 @@ int kt__cmd_inspect(int argc, char **argv) {
     } else {
         print_text(g, &opts);
     }
+    size_t n_faults = count_faults(g);
+    code = status != KT_OK ? kt__cli_fail("inspect", &err)
+           : n_faults      ? fail_faults(g, n_faults)
+                           : 0;
     kt__gguf_close(g);
-    return status == KT_OK ? 0 : kt__cli_fail("inspect", &err);
+    return code;
 }

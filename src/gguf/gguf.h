@@ -24,7 +24,7 @@ enum {
     KT__GGUF_MAX_TENSORS = 262144,
     KT__GGUF_MAX_DIMS = 4,
     KT__GGUF_MAX_KEY_BYTES = 65535,
-    KT__GGUF_MAX_NAME_BYTES = 255,
+    KT__GGUF_MAX_NAME_BYTES = 63, /* of a tensor; ggml's own limit */
     KT__GGUF_MAX_SPLITS = 999
 };
 
@@ -72,12 +72,16 @@ typedef struct kt__gguf_tensor {
     uint64_t size;       /* bytes, 0 when the type is unknown to us */
     const uint8_t *data; /* NULL when opened with vocab_only, or the type is unknown */
     uint64_t file_offset;
-    int part; /* which file of a split set */
+    int part;          /* which file of a split set */
+    const char *fault; /* with `tolerant`: what a model refuses about it; NULL: nothing */
 } kt__gguf_tensor;
 
 typedef struct kt__gguf_open_params {
     bool use_mmap, use_mlock;
     bool vocab_only; /* tensor data is neither required nor checked */
+    /* A tensor that cannot be used (its name, type, shape or place) gets a `fault` and no data
+     * instead of ending the opening: for looking into a file. */
+    bool tolerant;
 } kt__gguf_open_params;
 
 kt_status kt__gguf_open(const char *path, const kt__gguf_open_params *params, kt__gguf **out,

@@ -1,6 +1,7 @@
 /* Opening: a file, a split set, or memory. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,11 +14,12 @@ enum { MEMORY_PER_BYTE = 16, ARENA_BLOCK = 16 << 10, DATA_ALIGNMENT = 32 };
 
 /* ---- life ---- */
 
-static kt__gguf *gguf_new(int n_parts, bool vocab_only) {
+static kt__gguf *gguf_new(int n_parts, bool vocab_only, bool tolerant) {
     kt__gguf *g = kt__calloc(1, sizeof *g);
     if (!g) return NULL;
     kt__arena_init(&g->arena, ARENA_BLOCK, ARENA_BLOCK);
     g->vocab_only = vocab_only;
+    g->tolerant = tolerant;
     g->parts = kt__calloc((size_t)n_parts, sizeof *g->parts);
     if (g->parts) return g;
     kt__free(g);
@@ -78,10 +80,43 @@ static kt_status index_tensors(kt__gguf *g, kt_error *err) {
     if (kt__name_index_build(&g->tensor_index, g->tensors, sizeof *g->tensors, g->n_tensors, order,
                              dup))
         return KT_OK;
-    const kt__gguf_tensor *first = &g->tensors[dup[0]], *second = &g->tensors[dup[1]];
-    return kt__fail_at(err, KT_E_FORMAT, g->parts[second->part].path, second->file_offset,
-                       "tensor %s occurs twice (first in %s)", kt__gguf_show(first->name, shown),
-                       g->parts[first->part].path);
+    const kt__gguf_tensor *first = &g->tensors[dup[0]];
+    kt__gguf_tensor *second = &g->tensors[dup[1]];
+    return kt__gguf_fail_tensor(g, second, second->file_offset, err,
+                                "tensor %s occurs twice (first in %s)",
+                                kt__gguf_show(first->name, shown), g->parts[first->part].path);
+}
+
+/* By file, then by place in it. */
+static int compare_places(const void *a, const void *b) {
+    const kt__gguf_tensor *x = *(kt__gguf_tensor *const *)a, *y = *(kt__gguf_tensor *const *)b;
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
+    return (x->file_offset > y->file_offset) - (x->file_offset < y->file_offset);
+}
+
+/* No two tensors may lie in the same bytes: one of the two descriptors is wrong. */
+static kt_status check_overlaps(kt__gguf *g, kt_error *err) {
+    char name[KT__GGUF_SHOWN_BYTES], before[KT__GGUF_SHOWN_BYTES];
+    kt_status status = KT_OK;
+    uint32_t n = 0;
+    kt__gguf_tensor **placed = kt__calloc(g->n_tensors + 1, sizeof(kt__gguf_tensor *));
+    if (!placed) return kt__fail_nomem(err, "the tensors' places", g->n_tensors * sizeof *placed);
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        if (g->tensors[i].data) placed[n++] = &g->tensors[i];
+    }
+    qsort(placed, n, sizeof *placed, compare_places);
+    for (uint32_t i = 1, last = 0; i < n && status == KT_OK; i++) {
+        kt__gguf_tensor *t = placed[i], *p = placed[last];
+        if (t->part == p->part && t->file_offset < p->file_offset + p->size)
+            status = kt__gguf_fail_tensor(
+                g, t, t->file_offset, err,
+                "tensor %s begins at byte %" PRIu64 ", inside tensor %s: the file is damaged",
+                kt__gguf_show(t->name, name), t->file_offset, kt__gguf_show(p->name, before));
+        else
+            last = i;
+    }
+    kt__free(placed);
+    return status;
 }
 
 static kt_status load_tensors(kt__gguf *g, kt_error *err) {
@@ -100,6 +135,7 @@ static kt_status load_tensors(kt__gguf *g, kt_error *err) {
         g->n_tensors += (uint32_t)g->parts[i].n_tensors;
     }
     KT__TRY(index_tensors(g, err));
+    KT__TRY(check_overlaps(g, err));
 out:
     return status;
 }
@@ -236,7 +272,7 @@ kt_status kt__gguf_open(const char *path, const kt__gguf_open_params *params, kt
                         kt_error *err) {
     kt_status status;
     *out = NULL;
-    kt__gguf *g = gguf_new(1, params->vocab_only);
+    kt__gguf *g = gguf_new(1, params->vocab_only, params->tolerant);
     if (!g) return kt__fail_nomem(err, "a model file", sizeof *g);
     KT__TRY(open_part(g, path, params, err));
     KT__TRY(open_siblings(g, params, err));
@@ -262,7 +298,7 @@ kt_status kt__gguf_open_memory(const void *data, size_t size, bool vocab_only, k
                                kt_error *err) {
     kt_status status;
     *out = NULL;
-    kt__gguf *g = gguf_new(1, vocab_only);
+    kt__gguf *g = gguf_new(1, vocab_only, false);
     if (!g) return kt__fail_nomem(err, "a model file", sizeof *g);
     kt__gguf_part *part = part_new(g, "(memory)", err);
     if (!part) {

@@ -2,6 +2,7 @@
 #include "gguf/reader.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -252,7 +253,41 @@ out:
 
 /* ---- tensors ---- */
 
-static kt_status parse_dims(cursor *c, const char *shown, kt__gguf_tensor *t) {
+kt_status kt__gguf_fail_tensor(kt__gguf *g, kt__gguf_tensor *t, uint64_t at, kt_error *err,
+                               const char *fmt, ...) {
+    char message[sizeof err->message];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    if (!g->tolerant)
+        return kt__fail_at(err, KT_E_FORMAT, g->parts[t->part].path, at, "%s", message);
+    t->data = NULL;
+    if (t->fault) return KT_OK;
+    if (len >= (int)sizeof message) len = (int)sizeof message - 1;
+    t->fault = kt__arena_strndup(&g->arena, message, len > 0 ? (size_t)len : 0);
+    return t->fault ? KT_OK : kt__fail_nomem(err, "a tensor's fault", (size_t)len);
+}
+
+/* Sets n_elem; 0 for dimensions that cannot be. */
+static kt_status count_elements(kt__gguf *g, cursor *c, uint64_t at, const char *shown,
+                                kt__gguf_tensor *t) {
+    t->n_elem = 1;
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        uint64_t n = t->n_elem;
+        if (t->ne[d] && !__builtin_mul_overflow(n, t->ne[d], &t->n_elem) && t->n_elem <= INT64_MAX)
+            continue;
+        t->n_elem = 0;
+        if (!t->ne[d])
+            return kt__gguf_fail_tensor(g, t, at + 8 * d, c->err,
+                                        "%s: dimension %" PRIu32 " is zero", shown, d);
+        return kt__gguf_fail_tensor(g, t, at + 8 * d, c->err,
+                                    "%s: the product of its dimensions overflows 63 bits", shown);
+    }
+    return KT_OK;
+}
+
+static kt_status parse_dims(kt__gguf *g, cursor *c, const char *shown, kt__gguf_tensor *t) {
     uint64_t at = c->at;
     kt_status status = take_u32(c, shown, &t->n_dims);
     if (status != KT_OK) return status;
@@ -260,52 +295,57 @@ static kt_status parse_dims(cursor *c, const char *shown, kt__gguf_tensor *t) {
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
                            "%s has %" PRIu32 " dimensions; 1 to %d are allowed", shown, t->n_dims,
                            KT__GGUF_MAX_DIMS);
-    t->n_elem = 1;
+    at = c->at;
     for (uint32_t d = 0; d < KT__GGUF_MAX_DIMS; d++) {
         t->ne[d] = 1;
-        if (d >= t->n_dims) continue;
-        at = c->at;
-        status = take_u64(c, shown, &t->ne[d]);
-        if (status != KT_OK) return status;
-        if (t->ne[d] == 0)
-            return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                               "%s: dimension %" PRIu32 " is zero", shown, d);
-        if (__builtin_mul_overflow(t->n_elem, t->ne[d], &t->n_elem) || t->n_elem > INT64_MAX)
-            return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                               "%s: the product of its dimensions overflows 63 bits", shown);
+        if (d < t->n_dims) KT__TRY(take_u64(c, shown, &t->ne[d]));
     }
-    return KT_OK;
+    status = count_elements(g, c, at, shown, t);
+out:
+    return status;
 }
 
 /* Size in bytes from the block layout. Leaves 0 for a type we do not know: only who needs it
  * complains. */
-static kt_status size_tensor(cursor *c, uint64_t at, const char *shown, kt__gguf_tensor *t) {
+static kt_status size_tensor(kt__gguf *g, cursor *c, uint64_t at, const char *shown,
+                             kt__gguf_tensor *t) {
     uint32_t block_elems, block_bytes;
-    if (!kt__gguf_tensor_type_layout(t->type, &block_elems, &block_bytes)) return KT_OK;
+    if (!kt__gguf_tensor_type_layout(t->type, &block_elems, &block_bytes)) {
+        if (!g->tolerant) return KT_OK;
+        return kt__gguf_fail_tensor(g, t, at, c->err,
+                                    "%s has type %s (number %" PRIu32 "), which is not supported",
+                                    shown, kt__gguf_tensor_type_name(t->type), t->type);
+    }
     if (t->ne[0] % block_elems != 0)
-        return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
-                           "%s: rows of %" PRIu64 " elements are no multiple of the %" PRIu32
-                           "-element blocks of %s",
-                           shown, t->ne[0], block_elems, kt__gguf_tensor_type_name(t->type));
-    if (__builtin_mul_overflow(t->n_elem / block_elems, (uint64_t)block_bytes, &t->size))
-        return kt__fail_at(c->err, KT_E_FORMAT, c->path, at, "%s: its size overflows 64 bits",
-                           shown);
-    return KT_OK;
+        return kt__gguf_fail_tensor(
+            g, t, at, c->err,
+            "%s: rows of %" PRIu64 " elements are no multiple of the %" PRIu32
+            "-element blocks of %s",
+            shown, t->ne[0], block_elems, kt__gguf_tensor_type_name(t->type));
+    if (!__builtin_mul_overflow(t->n_elem / block_elems, (uint64_t)block_bytes, &t->size))
+        return KT_OK;
+    t->size = 0;
+    return kt__gguf_fail_tensor(g, t, at, c->err, "%s: its size overflows 64 bits", shown);
 }
 
 static kt_status parse_tensor(kt__gguf *g, cursor *c, kt__gguf_tensor *t) {
     char shown[SHOWN_BYTES];
     kt__str name;
-    uint64_t at;
+    uint64_t at = c->at;
     kt_status status;
-    KT__TRY(take_name(c, "a tensor name", KT__GGUF_MAX_NAME_BYTES, &name));
+    KT__TRY(take_name(c, "a tensor name",
+                      g->tolerant ? KT__GGUF_MAX_KEY_BYTES : KT__GGUF_MAX_NAME_BYTES, &name));
     show("tensor", name, shown);
     t->name = (kt__str){kt__arena_strndup(&g->arena, name.s, name.len), name.len};
     if (!t->name.s) return kt__fail_nomem(c->err, "a tensor name", name.len + 1);
-    KT__TRY(parse_dims(c, shown, t));
+    if (name.len > KT__GGUF_MAX_NAME_BYTES)
+        KT__TRY(kt__gguf_fail_tensor(g, t, at, c->err,
+                                     "%s: its name is %zu bytes long; 1 to %d are allowed", shown,
+                                     name.len, KT__GGUF_MAX_NAME_BYTES));
+    KT__TRY(parse_dims(g, c, shown, t));
     at = c->at;
     KT__TRY(take_u32(c, shown, &t->type));
-    KT__TRY(size_tensor(c, at, shown, t));
+    KT__TRY(size_tensor(g, c, at, shown, t));
     KT__TRY(
         take_u64(c, shown, &t->file_offset)); /* from the start of the data, until place_tensor */
 out:
@@ -313,27 +353,30 @@ out:
 }
 
 /* Turns the offset in the data section into one in the file, and checks that the data is there. */
-static kt_status place_tensor(const kt__gguf *g, const kt__gguf_part *part, uint64_t data_start,
+static kt_status place_tensor(kt__gguf *g, const kt__gguf_part *part, uint64_t data_start,
                               kt__gguf_tensor *t, kt_error *err) {
     char shown[SHOWN_BYTES];
     uint64_t offset = t->file_offset, end;
     show("tensor", t->name, shown);
-    if (offset % part->alignment != 0)
-        return kt__fail_at(err, KT_E_FORMAT, part->path, data_start,
-                           "%s: data offset %" PRIu64 " is no multiple of the alignment %" PRIu64,
-                           shown, offset, part->alignment);
     if (__builtin_add_overflow(data_start, offset, &t->file_offset) ||
-        __builtin_add_overflow(t->file_offset, t->size, &end))
-        return kt__fail_at(err, KT_E_FORMAT, part->path, data_start,
-                           "%s: data offset %" PRIu64 " plus %" PRIu64 " bytes overflows", shown,
-                           offset, t->size);
+        __builtin_add_overflow(t->file_offset, t->size, &end)) {
+        t->file_offset = 0;
+        return kt__gguf_fail_tensor(g, t, data_start, err,
+                                    "%s: data offset %" PRIu64 " plus %" PRIu64 " bytes overflows",
+                                    shown, offset, t->size);
+    }
+    if (offset % part->alignment != 0)
+        return kt__gguf_fail_tensor(g, t, data_start, err,
+                                    "%s: data offset %" PRIu64
+                                    " is no multiple of the alignment %" PRIu64,
+                                    shown, offset, part->alignment);
     if (g->vocab_only || t->size == 0) return KT_OK;
     if (end > part->size)
-        return kt__fail_at(err, KT_E_FORMAT, part->path, t->file_offset,
-                           "%s ends at byte %" PRIu64 ", but the file has %" PRIu64
-                           ": it is truncated (an unfinished download?) or damaged",
-                           shown, end, part->size);
-    t->data = part->data + t->file_offset;
+        return kt__gguf_fail_tensor(g, t, t->file_offset, err,
+                                    "%s ends at byte %" PRIu64 ", but the file has %" PRIu64
+                                    ": it is truncated (an unfinished download?) or damaged",
+                                    shown, end, part->size);
+    if (!t->fault) t->data = part->data + t->file_offset;
     return KT_OK;
 }
 

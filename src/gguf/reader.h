@@ -45,7 +45,7 @@ typedef struct kt__gguf_part {
 struct kt__gguf {
     kt__gguf_part *parts; /* [n_parts] */
     int n_parts;
-    bool vocab_only;
+    bool vocab_only, tolerant;
     kt__gguf_tensor *tensors; /* [n_tensors], of all parts in order */
     uint32_t n_tensors;
     kt__name_index tensor_index;
@@ -57,6 +57,10 @@ kt_status kt__gguf_parse_meta(kt__gguf *g, kt__gguf_part *part, kt_error *err) K
 /* The tensor table of parts[part_index], into g->tensors[first...]. */
 kt_status kt__gguf_parse_tensors(kt__gguf *g, int part_index, uint32_t first,
                                  kt_error *err) KT_CHECKED;
+/* KT_E_FORMAT, or in a tolerant opening the tensor's fault and KT_OK: only its first one is kept,
+ * and it loses its data. */
+kt_status kt__gguf_fail_tensor(kt__gguf *g, kt__gguf_tensor *tensor, uint64_t at, kt_error *err,
+                               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 const kt__gguf_kv *kt__gguf_part_find(const kt__gguf_part *part, const char *key);
 /* An integer key of a part. Absent: *found = false. */
 kt_status kt__gguf_part_get_u32(const kt__gguf_part *part, const char *key, bool *found,
