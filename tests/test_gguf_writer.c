@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -188,6 +189,53 @@ static void test_writer_refuses(void **state) {
     assert_int_equal(files_in_dir(), before);                     /* and nothing is left behind */
 }
 
+static void write_small(const char *path) {
+    static const char zeros[128];
+    const uint64_t ne[] = {32};
+    kt__gguf_writer *w;
+    kt_error err;
+    OK(kt__gguf_writer_open(path, &w, &err));
+    kt__gguf_declare_tensor(w, "t", 0, 1, ne);
+    OK(kt__gguf_finish_header(w, &err));
+    OK(kt__gguf_write_data(w, zeros, sizeof zeros, &err));
+    OK(kt__gguf_writer_close(w, &err));
+}
+
+/* Only regular files are replaced; a symbolic link stays one. */
+static void test_what_may_be_replaced(void **state) {
+    (void)state;
+    struct stat st;
+    kt__gguf *g;
+    kt__gguf_writer *w;
+    kt_error err;
+    char link[320], target[320], fifo[320];
+    snprintf(link, sizeof link, "%s", in_dir("link.gguf"));
+    snprintf(target, sizeof target, "%s", in_dir("target.gguf"));
+    snprintf(fifo, sizeof fifo, "%s", in_dir("fifo"));
+    write_small(target);
+    assert_int_equal(truncate(target, 1), 0);
+    assert_int_equal(symlink("target.gguf", link), 0);
+    write_small(link);
+    assert_true(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    OK(open_file(target, &g, &err));
+    kt__gguf_close(g);
+    assert_int_equal(unlink(target), 0);
+    assert_int_equal(kt__gguf_writer_open(link, &w, &err), KT_E_IO);
+    assert_non_null(strstr(err.message, "leads nowhere"));
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("/dev/null", link), 0);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    const char *const refused[] = {link, fifo, "/dev/null", "/tmp"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(kt__gguf_writer_open(refused[i], &w, &err), KT_E_ARG);
+        assert_non_null(strstr(err.message, "not a regular file"));
+        assert_null(w);
+    }
+    assert_true(lstat(fifo, &st) == 0 && S_ISFIFO(st.st_mode));
+    unlink(fifo);
+    unlink(link);
+}
+
 /* ---- split sets ---- */
 
 typedef struct split_part {
@@ -280,9 +328,13 @@ static void test_truncated_while_open(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_metadata_copies_verbatim),
-        cmocka_unit_test(test_writer_refuses),     cmocka_unit_test(test_split_set),
-        cmocka_unit_test(test_split_set_refusals), cmocka_unit_test(test_truncated_while_open),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_metadata_copies_verbatim),
+        cmocka_unit_test(test_writer_refuses),
+        cmocka_unit_test(test_what_may_be_replaced),
+        cmocka_unit_test(test_split_set),
+        cmocka_unit_test(test_split_set_refusals),
+        cmocka_unit_test(test_truncated_while_open),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -147,6 +147,8 @@ bool kt__gguf_tensor_type_layout(uint32_t type, uint32_t *block_elems, uint32_t 
 /* ---- writer: metadata first, then tensors in the order declared, streamed ---- */
 
 typedef struct kt__gguf_writer kt__gguf_writer;
+/* path: a new file or a regular one that is replaced when the writer closes; of a symbolic link,
+ * what it names. Devices, pipes and directories are refused. */
 kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error *err) KT_CHECKED;
 /* The setters remember failure; finish_header reports it. */
 void kt__gguf_put_u32(kt__gguf_writer *w, const char *key, uint32_t value);

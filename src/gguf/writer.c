@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -200,6 +202,34 @@ static kt_status fail_io(const kt__gguf_writer *w, kt_error *err) {
     return kt__fail_at(err, KT_E_IO, w->path, UINT64_MAX, "cannot write: %s", strerror(errno));
 }
 
+/* The file to be replaced: behind a symbolic link, what it names. Renaming over a device, a pipe or
+ * the link itself would destroy it. */
+static kt_status find_target(kt__gguf_writer *w, const char *path, kt_error *err) {
+    struct stat st;
+    char *resolved = NULL;
+    kt_status status = KT_OK;
+    bool is_link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    if (is_link) {
+        resolved = realpath(path, NULL);
+        if (!resolved || stat(resolved, &st) != 0) {
+            status = kt__fail_at(err, KT_E_IO, path, UINT64_MAX,
+                                 "cannot write: the symbolic link leads nowhere: %s",
+                                 strerror(errno));
+            goto out;
+        }
+    }
+    if ((is_link || lstat(path, &st) == 0) && !S_ISREG(st.st_mode)) {
+        status = kt__fail_at(err, KT_E_ARG, path, UINT64_MAX,
+                             "cannot write: there is something that is not a regular file");
+        goto out;
+    }
+    w->path = kt__strdup(resolved ? resolved : path);
+    if (!w->path) status = kt__fail_nomem(err, "a path", strlen(path));
+out:
+    free(resolved);
+    return status;
+}
+
 /* Created with the user's usual permissions (mkstemp's would be private), never over an existing
  * file. */
 static kt_status create_temp(kt__gguf_writer *w, kt_error *err) {
@@ -241,11 +271,7 @@ kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error
     kt_status status;
     *out = NULL;
     KT__TRY(kt__gguf_writer_open_memory(&w, err));
-    w->path = kt__strdup(path);
-    if (!w->path) {
-        status = kt__fail_nomem(err, "a path", strlen(path));
-        goto out;
-    }
+    KT__TRY(find_target(w, path, err));
     KT__TRY(create_temp(w, err));
     *out = w;
 out:
