@@ -38,7 +38,7 @@ extern "C" {
 #define KT_CHECKED
 #endif
 
-#define KT_VERSION "0.1.0"
+#define KT_VERSION "0.2.0"
 /* The arithmetic contract's version: two builds with the same number give the same bytes. */
 #define KENTANG_NUMERICS 1
 

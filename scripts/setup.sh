@@ -14,14 +14,12 @@ die() {
     exit 1
 }
 
-# As root, or through sudo where there is one.
+# As root, or through sudo where there is one: install_packages has looked.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
-    elif command -v sudo >/dev/null 2>&1; then
-        sudo "$@"
     else
-        die "packages are missing and neither root nor sudo is at hand" "install as root: apt-get install $KT_PACKAGES"
+        sudo "$@"
     fi
 }
 
@@ -33,6 +31,8 @@ install_packages() {
     done
     [ -n "$missing" ] || return 0
     command -v apt-get >/dev/null 2>&1 || die "this script installs packages with apt-get, which is not here" "install the equivalents of:$missing"
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 ||
+        die "packages are missing and neither root nor sudo is at hand:$missing" "install as root: apt-get install$missing"
     say "installing:$missing"
     # shellcheck disable=SC2086
     if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >"$KT_APT_LOG" 2>&1; then
@@ -44,7 +44,31 @@ install_packages() {
     fi
 }
 
-# build DIR TYPE [cmake arguments]: configures once, then builds everything, or the targets in KT_TARGETS
+# The flags of the build folder that demo and check share, so that neither compiles the other's objects again. Warnings
+# are errors where they are known: with the compiler of Debian 12.
+release_flags() {
+    case "$(cc -dumpversion 2>/dev/null)" in
+    12 | 12.*) echo -DKT_WERROR=ON ;;
+    *) echo -DKT_WERROR=OFF ;;
+    esac
+}
+
+# run_ninja LOG ARGUMENTS...: on a terminal ninja shows how far it is and what fails; else both go to LOG
+run_ninja() {
+    log=$1
+    shift
+    if [ -t 1 ]; then
+        NINJA_STATUS='[%f of %t, %es] ' ninja "$@" || die "the build failed" "read the first error above; if it persists, report it"
+        return
+    fi
+    ninja "$@" >"$log" 2>&1 || {
+        grep -E 'error|warning|undefined' "$log" | head -20 >&2
+        die "the build failed (log: $log)" "read the log; if it persists, report it"
+    }
+}
+
+# build DIR TYPE [cmake arguments]: configures, where it was not yet or arguments are given, then builds everything, or the
+# targets in KT_TARGETS
 build() {
     dir=$1
     type=$2
@@ -60,8 +84,5 @@ build() {
     fi
     say "building $dir"
     # shellcheck disable=SC2086
-    ninja -C "$dir" ${KT_TARGETS:-} >"$log" 2>&1 || {
-        grep -E 'error|warning|undefined' "$log" | head -20 >&2
-        die "the build failed (log: $log)" "remove $dir and try again; if it persists, report the log"
-    }
+    run_ninja "$log" -C "$dir" ${KT_TARGETS:-}
 }

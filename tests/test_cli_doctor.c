@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include <kentang.h>
 
 /* Runs "ENVIRONMENT kentang doctor ARGUMENTS"; its JSON, or NULL for text. */
 static json_t *run_doctor(const char *environment, const char *arguments, int expected_exit) {
@@ -35,7 +36,7 @@ static const json_t *at(const json_t *object, const char *key) {
 }
 
 static void check_machine(const json_t *report) {
-    assert_string_equal(json_string_value(at(report, "version")), "0.1.0");
+    assert_string_equal(json_string_value(at(report, "version")), KT_VERSION);
     assert_true(json_is_object(at(at(report, "processor"), "features")));
     assert_true(json_array_size(at(at(report, "kernels"), "tiers")) >= 1);
     assert_true(json_is_string(at(at(report, "kernels"), "why")));
