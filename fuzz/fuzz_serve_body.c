@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "serve/dialects.h"
+#include "serve/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -83,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!server) server = open_server();
     if (size < 1) return 0;
     const kt__dialect *dialect = dialects[data[0] % (sizeof dialects / sizeof *dialects)];
-    if (kt__job_create(server, dialect, "fuzz-", "fuzz", &job, &err) != KT_OK) return 0;
+    if (kt__job_create(&server->shared, dialect, "fuzz-", "fuzz", &job, &err) != KT_OK) return 0;
     if (kt__buf_append(&job->body, (const char *)data + 1, size - 1)) {
         kt_status status = dialect->run ? dialect->run(job, &err) : dialect->read(job, &err);
         if (status == KT_OK) {

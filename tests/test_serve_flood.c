@@ -288,9 +288,9 @@ static void test_ids_of_others(void **state) {
     char text[1 << 16] = "", other[4096] = "", id[64] = "", line[128];
     int a = begin_stream(&w, "mine", 300, text, sizeof text), b = connect_socket(&w);
     assert_true(a >= 0 && b >= 0);
-    pthread_mutex_lock(&w.server->lock);
-    if (w.server->n_jobs) snprintf(id, sizeof id, "%s", w.server->jobs[0]->id);
-    pthread_mutex_unlock(&w.server->lock);
+    pthread_mutex_lock(&w.server->shared.lock);
+    if (w.server->shared.n_jobs) snprintf(id, sizeof id, "%s", w.server->shared.jobs[0]->id);
+    pthread_mutex_unlock(&w.server->shared.lock);
     snprintf(line, sizeof line,
              "{\"op\":\"cancel\",\"id\":\"mine\"}\n{\"op\":\"cancel\",\"id\":\"%s\"}\n", id);
     assert_true(send_all(b, line, strlen(line)));
@@ -314,9 +314,9 @@ static int by_value(const void *a, const void *b) {
 }
 
 static size_t running_jobs(void) {
-    pthread_mutex_lock(&w.server->lock);
-    size_t n = w.server->n_jobs;
-    pthread_mutex_unlock(&w.server->lock);
+    pthread_mutex_lock(&w.server->shared.lock);
+    size_t n = w.server->shared.n_jobs;
+    pthread_mutex_unlock(&w.server->shared.lock);
     return n;
 }
 

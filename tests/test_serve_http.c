@@ -213,9 +213,9 @@ static void test_cancel_and_disconnect(void **state) {
         close(fd);
     }
     for (int i = 0;; i++) {
-        pthread_mutex_lock(&w.server->lock);
-        size_t left = w.server->n_jobs;
-        pthread_mutex_unlock(&w.server->lock);
+        pthread_mutex_lock(&w.server->shared.lock);
+        size_t left = w.server->shared.n_jobs;
+        pthread_mutex_unlock(&w.server->shared.lock);
         if (!left) break;
         if (i > 300) fail_msg("requests of clients that are gone still run");
         usleep(10000);
@@ -234,7 +234,7 @@ static void test_deadline(void **state) {
 
 static bool is_loaded(world *mine, size_t i) {
     kt__served_info info;
-    kt__served_get_info(kt__models_at(mine->server->models, i), &info);
+    kt__served_get_info(kt__models_at(mine->server->shared.models, i), &info);
     return info.loaded;
 }
 
@@ -262,7 +262,7 @@ static void test_several_models(void **state) {
         }
     }
     kt_engine_stats st;
-    kt__served_get_stats(kt__models_at(mine.server->models, 1), &st);
+    kt__served_get_stats(kt__models_at(mine.server->shared.models, 1), &st);
     assert_int_equal(st.generated_tokens, 6);
     world_close(&mine);
 }

@@ -122,13 +122,13 @@ static void *fill(void *arg) {
  */
 static bool one_waits_for_the_clock(world *mine) {
     bool found = false;
-    pthread_mutex_lock(&mine->server->lock);
-    kt__job *job = mine->server->n_jobs ? mine->server->jobs[0] : NULL;
+    pthread_mutex_lock(&mine->server->shared.lock);
+    kt__job *job = mine->server->shared.n_jobs ? mine->server->shared.jobs[0] : NULL;
     if (job) kt__job_ref(job);
-    pthread_mutex_unlock(&mine->server->lock);
+    pthread_mutex_unlock(&mine->server->shared.lock);
     if (!job) return false;
     pthread_mutex_lock(&job->lock);
-    found = job->full && job->returned && job->n_submitted < N_PROMPTS;
+    found = job->queue_full && !job->with_worker && job->n_submitted < N_PROMPTS;
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) found = found && !job->parts[i].req;
     pthread_mutex_unlock(&job->lock);
     kt__job_release(job);
@@ -165,7 +165,7 @@ static void test_refill_by_the_clock(void **state) {
     texts_of(r, alone, sizeof alone);
     free(r);
     filler f = {0};
-    assert_int_equal(kt__served_use(kt__models_at(mine.server->models, 0), &model, &f.engine, &err),
+    assert_int_equal(kt__served_use(kt__models_at(mine.server->shared.models, 0), &model, &f.engine, &err),
                      KT_OK);
     int seen = 0, answered = 0;
     for (int tries = 0; tries < 60 && !(seen && answered); tries++) {
@@ -193,7 +193,7 @@ static void test_refill_by_the_clock(void **state) {
         free(a.answer);
     }
     assert_true(seen > 0 && answered > 0);
-    kt__served_done(kt__models_at(mine.server->models, 0));
+    kt__served_done(kt__models_at(mine.server->shared.models, 0));
     world_close(&mine);
 }
 

@@ -38,9 +38,9 @@ static json_t *last_line(const char *text) {
 /* Waits until nothing runs. */
 static void quiet(void) {
     for (int i = 0; i < 500; i++) {
-        pthread_mutex_lock(&w.server->lock);
-        size_t n = w.server->n_jobs;
-        pthread_mutex_unlock(&w.server->lock);
+        pthread_mutex_lock(&w.server->shared.lock);
+        size_t n = w.server->shared.n_jobs;
+        pthread_mutex_unlock(&w.server->shared.lock);
         if (!n) return;
         usleep(10000);
     }
@@ -337,7 +337,7 @@ static void test_drain(void **state) {
     assert_true(send_all(fd, ask, sizeof ask - 1));
     for (int i = 0; i < 500; i++) { /* until it runs */
         kt_engine_stats st;
-        kt__served_get_stats(kt__models_at(mine.server->models, 0), &st);
+        kt__served_get_stats(kt__models_at(mine.server->shared.models, 0), &st);
         if (st.running) break;
         usleep(2000);
     }

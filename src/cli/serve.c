@@ -233,7 +233,7 @@ static void reload(const serve_opts *o, kt__server *server) {
     if (configure(o, &config, NULL, &err) == KT_OK) {
         kt__server_reload(server, config);
     } else {
-        kt__slog_line(&server->log, KT_LOG_ERROR, "reload refused: %s", err.message);
+        kt__slog_line(&server->shared.log, KT_LOG_ERROR, "reload refused: %s", err.message);
     }
     kt__sd_notify("READY=1");
 }
@@ -241,7 +241,7 @@ static void reload(const serve_opts *o, kt__server *server) {
 /* ---- the command ---- */
 
 static void tell_ready(kt__server *server) {
-    const kt__config *c = kt__server_config(server);
+    const kt__config *c = server->shared.start;
     char http[128] = "none";
     if (server->http && kt__http_port(server->http)) {
         const char *colon = c->listen ? strrchr(c->listen, ':') : NULL;
@@ -252,13 +252,13 @@ static void tell_ready(kt__server *server) {
         snprintf(http, sizeof http, "%s", c->listen ? c->listen : "passed in");
     }
     const kt__slog_field fields[] = {
-        {"model", kt__served_name(kt__models_at(server->models, 0)), 0},
+        {"model", kt__served_name(kt__models_at(server->shared.models, 0)), 0},
         {"http", http, 0},
         {"socket", server->unix_socket ? c->socket ? c->socket : "passed in" : "none", 0},
-        {"isa", kt_ctx_isa(kt__models_ctx(server->models)), 0},
-        {"threads", NULL, (double)kt_ctx_n_threads(kt__models_ctx(server->models))},
+        {"isa", kt_ctx_isa(kt__models_ctx(server->shared.models)), 0},
+        {"threads", NULL, (double)kt_ctx_n_threads(kt__models_ctx(server->shared.models))},
     };
-    kt__slog_write(&server->log, KT_LOG_INFO, "ready", fields, KT__COUNT(fields));
+    kt__slog_write(&server->shared.log, KT_LOG_INFO, "ready", fields, KT__COUNT(fields));
     kt__sd_notify("READY=1");
 }
 
@@ -277,7 +277,7 @@ static int serve(const serve_opts *o, kt__config *config) {
         if (want_reload) reload(o, server);
     }
     kt__sd_notify("STOPPING=1");
-    kt__slog_line(&server->log, KT_LOG_INFO, "stopping: running answers may end");
+    kt__slog_line(&server->shared.log, KT_LOG_INFO, "stopping: running answers may end");
     running = NULL;
     kt__server_stop(server);
     return 0;

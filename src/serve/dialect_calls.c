@@ -35,7 +35,7 @@ static void begin_line(kt__job *job) {
 }
 
 /* {"content" or "text": "...", "add_special": false, "parse_special": true} -> {"tokens": []} */
-static kt_status tokenize(kt__job *job, kt_error *err) {
+static kt_status run_tokenize(kt__job *job, kt_error *err) {
     const char *text;
     size_t len, n = 0;
     int32_t *ids = NULL;
@@ -78,7 +78,7 @@ static kt_status read_ids(kt__job *job, int32_t **ids, size_t *n, kt_error *err)
 }
 
 /* {"tokens": []} -> {"content": "..."} */
-static kt_status detokenize(kt__job *job, kt_error *err) {
+static kt_status run_detokenize(kt__job *job, kt_error *err) {
     int32_t *ids = NULL;
     char *text = NULL;
     size_t n = 0, len = 0;
@@ -104,13 +104,13 @@ out:
 }
 
 static kt_status line_tokenize(kt__job *job, kt_error *err) {
-    kt_status status = tokenize(job, err);
+    kt_status status = run_tokenize(job, err);
     if (status == KT_OK) (void)kt__buf_putc(&job->out, '\n');
     return status;
 }
 
 static kt_status line_detokenize(kt__job *job, kt_error *err) {
-    kt_status status = detokenize(job, err);
+    kt_status status = run_detokenize(job, err);
     if (status == KT_OK) (void)kt__buf_putc(&job->out, '\n');
     return status;
 }
@@ -131,22 +131,21 @@ out:
     return status;
 }
 
-/* What was written before an error is not part of the answer. */
-static void body_error(kt__job *job, const kt_error *err) {
-    kt__buf_clear(&job->out);
-    kt__dialect_error_body(job, err);
-}
-
 static void line_error(kt__job *job, const kt_error *err) {
     kt__buf_clear(&job->out);
     kt__dialect_native.error(job, err);
 }
 
-#define AT_ONCE(name, route, run, error) \
-    const kt__dialect name = {route, NULL, run, kt__dialect_no_begin, NULL, NULL, NULL, error}
+#define AT_ONCE(name, path, call, write_error) \
+    const kt__dialect name = {                 \
+        .route = path,                         \
+        .error_body = kt__openai_error_body,   \
+        .run = call,                           \
+        .error = write_error,                  \
+    }
 
-AT_ONCE(kt__dialect_tokenize, "/tokenize", tokenize, body_error);
-AT_ONCE(kt__dialect_detokenize, "/detokenize", detokenize, body_error);
-AT_ONCE(kt__dialect_template, "/apply-template", apply_template, body_error);
+AT_ONCE(kt__dialect_tokenize, "/tokenize", run_tokenize, kt__dialect_whole_error);
+AT_ONCE(kt__dialect_detokenize, "/detokenize", run_detokenize, kt__dialect_whole_error);
+AT_ONCE(kt__dialect_template, "/apply-template", apply_template, kt__dialect_whole_error);
 AT_ONCE(kt__dialect_line_tokenize, "socket", line_tokenize, line_error);
 AT_ONCE(kt__dialect_line_detokenize, "socket", line_detokenize, line_error);

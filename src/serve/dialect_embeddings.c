@@ -87,7 +87,7 @@ static kt_status read_body(kt__job *job, kt_error *err) {
     job->wire = kt__calloc(1, sizeof *job->wire);
     if (!in || !job->wire) return kt__fail_nomem(err, "a request", sizeof *in);
     kt__arena_init(&job->wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
-    job->wire->req = kt__config_request(kt__server_config(job->server));
+    job->wire->req = kt__config_request(job->settings->config);
     job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
     KT__TRY(read_inputs(job, err));
@@ -96,14 +96,14 @@ out:
     return status;
 }
 
-static kt_status read(kt__job *job, kt_error *err) {
+static kt_status read_embeddings(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
     if (status == KT_OK) status = read_body(job, err);
     if (status != KT_OK) return status;
     return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
 }
 
-static void no_token(kt__job *job, const kt_event *event) {
+static void ignore_token(kt__job *job, const kt_event *event) {
     (void)job;
     (void)event;
 }
@@ -121,13 +121,8 @@ static void write_base64(kt__buf *out, const unsigned char *data, size_t n) {
     }
 }
 
-static void error(kt__job *job, const kt_error *err) {
-    if (job->begun) job->status = kt__wire_http_status(err->code);
-    kt__dialect_error_body(job, err);
-}
-
 /* Kept with its choice: the list is written in the order of the inputs, not of their ends. */
-static void finish(kt__job *job, const kt_event *event) {
+static void embedding_finish(kt__job *job, const kt_event *event) {
     inputs *in = job->extra;
     kt__buf *out = &job->choices[event->choice].text;
     if (!event->embedding) {
@@ -158,7 +153,7 @@ static void write_embedding(kt__job *job, int32_t i) {
     kt__buf_free(text);
 }
 
-static void end(kt__job *job) {
+static void openai_list_end(kt__job *job) {
     const inputs *in = job->extra;
     const char *name = kt__served_name(job->model);
     (void)kt__buf_puts(&job->out, "{\"object\":\"list\",\"data\":[");
@@ -174,12 +169,19 @@ static void end(kt__job *job) {
                          (long long)in->n_tokens, (long long)in->n_tokens);
 }
 
-const kt__dialect kt__dialect_embeddings = {"/v1/embeddings", read,   NULL, kt__dialect_no_begin,
-                                            no_token,         finish, end,  error};
+const kt__dialect kt__dialect_embeddings = {
+    .route = "/v1/embeddings",
+    .error_body = kt__openai_error_body,
+    .read = read_embeddings,
+    .token = ignore_token,
+    .finish = embedding_finish,
+    .end = openai_list_end,
+    .error = kt__dialect_whole_error,
+};
 
 /* ---- Ollama's /api/embed: the same input, another answer ---- */
 
-static kt_status read_ollama(kt__job *job, kt_error *err) {
+static kt_status read_ollama_embed(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
     if (status == KT_OK) status = kt__ollama_rename(job, err);
     if (status == KT_OK) status = read_body(job, err);
@@ -187,7 +189,7 @@ static kt_status read_ollama(kt__job *job, kt_error *err) {
     return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
 }
 
-static void end_ollama(kt__job *job) {
+static void ollama_list_end(kt__job *job) {
     const inputs *in = job->extra;
     const char *name = kt__served_name(job->model);
     (void)kt__buf_puts(&job->out, "{\"model\":");
@@ -202,11 +204,12 @@ static void end_ollama(kt__job *job) {
         (long long)(kt__now_us() - job->begin_us) * 1000, (long long)in->n_tokens);
 }
 
-static void error_ollama(kt__job *job, const kt_error *err) {
-    if (job->begun) job->status = kt__wire_http_status(err->code);
-    kt__ollama_error_body(&job->out, err->message[0] ? err->message : kt_status_message(err->code));
-}
-
-const kt__dialect kt__dialect_ollama_embed = {"/api/embed",         read_ollama, NULL,
-                                              kt__dialect_no_begin, no_token,    finish,
-                                              end_ollama,           error_ollama};
+const kt__dialect kt__dialect_ollama_embed = {
+    .route = "/api/embed",
+    .error_body = kt__ollama_error_body,
+    .read = read_ollama_embed,
+    .token = ignore_token,
+    .finish = embedding_finish,
+    .end = ollama_list_end,
+    .error = kt__dialect_whole_error,
+};

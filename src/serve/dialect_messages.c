@@ -8,7 +8,7 @@
 /* ---- reading ---- */
 
 /* What OpenAI's body has no word for, and kentang does not do; types that ask for nothing pass. */
-static kt_status refuse_the_rest(const json_t *from, kt_error *err) {
+static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
     static const struct {
         const char *key, *types;
     } refused[] = {{"thinking", "disabled"}, {"tool_choice", "auto none"}, {"mcp_servers", ""},
@@ -41,7 +41,7 @@ static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
 }
 
 /* The prompt's ids take the messages' place: message_start tells their number. */
-static kt_status encode(kt__job *job, kt_error *err) {
+static kt_status encode_messages(kt__job *job, kt_error *err) {
     kt_request_params *r = &job->wire->req;
     int32_t *ids = NULL;
     size_t n = 0;
@@ -64,19 +64,19 @@ static kt_status read_conversation(kt__job *job, kt_error *err) {
     kt_status status;
     if (!body) return kt__fail_nomem(err, "a request", 0);
     job->names = client_names;
-    KT__TRY(refuse_the_rest(job->json, err));
+    KT__TRY(refuse_unsupported(job->json, err));
     KT__TRY(to_chat(job->json, body, err));
     json_decref(job->json);
     job->json = body;
     body = NULL;
     KT__TRY(kt__job_read_wire(job, KT__WIRE_SYSTEM, err));
-    status = encode(job, err);
+    status = encode_messages(job, err);
 out:
     json_decref(body);
     return status;
 }
 
-static kt_status read(kt__job *job, kt_error *err) {
+static kt_status read_messages(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
     if (status != KT_OK) return status;
     if (!json_is_number(json_object_get(job->json, "max_tokens")))
@@ -104,23 +104,23 @@ static const char *stop_reason(kt_finish finish) {
     }
 }
 
-static void text(kt__buf *out, const char *s) {
+static void write_text(kt__buf *out, const char *s) {
     kt__wire_write_string(out, s, strlen(s));
 }
 
 /* {"id":...,"role":"assistant","model":... */
-static void head(kt__job *job) {
+static void write_message_head(kt__job *job) {
     (void)kt__buf_puts(&job->out, "{\"id\":");
-    text(&job->out, job->id);
+    write_text(&job->out, job->id);
     (void)kt__buf_puts(&job->out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-    text(&job->out, kt__served_name(job->model));
+    write_text(&job->out, kt__served_name(job->model));
 }
 
-static void begin(kt__job *job) {
+static void messages_begin(kt__job *job) {
     if (!job->stream) return;
     (void)kt__buf_puts(&job->out, "event: message_start\ndata: {\"type\":\"message_start\","
                                   "\"message\":");
-    head(job);
+    write_message_head(job);
     (void)kt__buf_printf(&job->out,
                          ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{"
                          "\"input_tokens\":%zu,\"output_tokens\":0,\"cache_read_input_tokens\":0,"
@@ -131,9 +131,9 @@ static void begin(kt__job *job) {
                          job->wire->req.n_ids);
 }
 
-static void token(kt__job *job, const kt_event *event) {
+static void messages_token(kt__job *job, const kt_event *event) {
     if (!job->stream) {
-        kt__job_gather(job, event);
+        kt__dialect_gather(job, event);
     } else if (event->len) {
         (void)kt__buf_puts(&job->out, "event: content_block_delta\ndata: {\"type\":"
                                       "\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
@@ -143,7 +143,7 @@ static void token(kt__job *job, const kt_event *event) {
     }
 }
 
-static void usage(kt__buf *out, const kt_request_report *r) {
+static void write_message_usage(kt__buf *out, const kt_request_report *r) {
     (void)kt__buf_printf(out,
                          "\"usage\":{\"input_tokens\":%d,\"output_tokens\":%d,"
                          "\"cache_read_input_tokens\":%d,\"cache_creation_input_tokens\":0}",
@@ -151,45 +151,42 @@ static void usage(kt__buf *out, const kt_request_report *r) {
 }
 
 /* "stop_reason":"stop_sequence","stop_sequence":"END" */
-static void ending(kt__job *job, const kt_event *event) {
+static void write_stop_reason(kt__job *job, const kt_event *event) {
     int32_t stop = event->report->stop;
     (void)kt__buf_printf(&job->out,
                          "\"stop_reason\":\"%s\",\"stop_sequence\":", stop_reason(event->finish));
     if (stop >= 0) {
-        text(&job->out, job->wire->req.gen.stop[stop]);
+        write_text(&job->out, job->wire->req.gen.stop[stop]);
     } else {
         (void)kt__buf_puts(&job->out, "null");
     }
 }
 
-static void finish(kt__job *job, const kt_event *event) {
+static void messages_finish(kt__job *job, const kt_event *event) {
     kt__buf *out = &job->out;
     const kt__job_choice *c = &job->choices[event->choice];
     if (job->stream) {
         (void)kt__buf_puts(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
                                 "\"index\":0}\n\nevent: message_delta\ndata: {\"type\":"
                                 "\"message_delta\",\"delta\":{");
-        ending(job, event);
+        write_stop_reason(job, event);
         (void)kt__buf_puts(out, "},");
-        usage(out, event->report);
+        write_message_usage(out, event->report);
         (void)kt__buf_puts(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
         return;
     }
-    head(job);
+    write_message_head(job);
     (void)kt__buf_puts(out, ",\"content\":[{\"type\":\"text\",\"text\":");
     kt__wire_write_string(out, c->text.data ? c->text.data : "", c->text.len);
     (void)kt__buf_puts(out, "}],");
-    ending(job, event);
+    write_stop_reason(job, event);
     (void)kt__buf_putc(out, ',');
-    usage(out, event->report);
+    write_message_usage(out, event->report);
     (void)kt__buf_putc(out, '}');
 }
 
-static void end(kt__job *job) {
-    (void)job;
-}
-
-void kt__messages_error_body(kt__buf *out, int status, const char *message) {
+void kt__messages_error_body(kt__buf *out, int status, const kt_error *err) {
+    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
     (void)kt__buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
                          status == 401   ? "authentication_error"
                          : status == 403 ? "permission_error"
@@ -199,25 +196,34 @@ void kt__messages_error_body(kt__buf *out, int status, const char *message) {
                          : status == 503 ? "overloaded_error"
                          : status >= 500 ? "api_error"
                                          : "invalid_request_error");
-    text(out, message);
+    write_text(out, message);
     (void)kt__buf_puts(out, "}}");
 }
 
-static void error(kt__job *job, const kt_error *err) {
-    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
-    bool events = job->stream && job->begun;
-    if (events) {
-        (void)kt__buf_puts(&job->out, "event: error\ndata: ");
-        kt__messages_error_body(&job->out, kt__wire_http_status(err->code), message);
-        (void)kt__buf_puts(&job->out, "\n\n");
+static void messages_error(kt__job *job, const kt_error *err) {
+    if (!job->stream) {
+        kt__dialect_whole_error(job, err);
         return;
     }
-    kt__buf_clear(&job->out);
-    if (job->begun) job->status = kt__wire_http_status(err->code);
-    kt__messages_error_body(&job->out, job->status, message);
+    (void)kt__buf_puts(&job->out, "event: error\ndata: ");
+    kt__messages_error_body(&job->out, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->out, "\n\n");
 }
 
-const kt__dialect kt__dialect_messages = {"/v1/messages", read,   NULL, begin,
-                                          token,          finish, end,  error};
+const kt__dialect kt__dialect_messages = {
+    .route = "/v1/messages",
+    .stream_type = "text/event-stream",
+    .error_body = kt__messages_error_body,
+    .read = read_messages,
+    .begin = messages_begin,
+    .token = messages_token,
+    .finish = messages_finish,
+    .error = messages_error,
+};
+
 const kt__dialect kt__dialect_count_tokens = {
-    "/v1/messages/count_tokens", NULL, count_tokens, kt__dialect_no_begin, NULL, NULL, NULL, error};
+    .route = "/v1/messages/count_tokens",
+    .error_body = kt__messages_error_body,
+    .run = count_tokens,
+    .error = kt__dialect_whole_error,
+};

@@ -5,17 +5,17 @@
 #include "serve/dialects.h"
 
 /* {"id":"..." */
-static void head(kt__job *job) {
+static void write_line_head(kt__job *job) {
     const char *id = job->name[0] ? job->name : job->id;
     (void)kt__buf_puts(&job->out, "{\"id\":");
     kt__wire_write_string(&job->out, id, strlen(id));
 }
 
-static void index_member(kt__job *job, int32_t choice) {
+static void write_index(kt__job *job, int32_t choice) {
     if (job->n_choices > 1) (void)kt__buf_printf(&job->out, ",\"index\":%d", (int)choice);
 }
 
-static void write_logprobs(kt__job *job, const kt__wire_token *t) {
+static void write_line_logprobs(kt__job *job, const kt__wire_token *t) {
     (void)kt__buf_printf(&job->out, ",\"logprob\":%.6g",
                          t->logprob > -9999.0f ? (double)t->logprob : -9999.0);
     if (!t->n_top) return;
@@ -30,16 +30,16 @@ static void write_logprobs(kt__job *job, const kt__wire_token *t) {
     (void)kt__buf_putc(&job->out, ']');
 }
 
-static void token(kt__job *job, const kt_event *event) {
-    kt__job_gather(job, event);
+static void native_token(kt__job *job, const kt_event *event) {
+    kt__dialect_gather(job, event);
     kt__job_choice *c = &job->choices[event->choice];
     if (!job->stream) return;
-    head(job);
-    index_member(job, event->choice);
+    write_line_head(job);
+    write_index(job, event->choice);
     if (event->id >= 0) (void)kt__buf_printf(&job->out, ",\"token\":%d", (int)event->id);
     (void)kt__buf_puts(&job->out, ",\"text\":");
     kt__wire_write_string(&job->out, event->text ? event->text : "", event->len);
-    if (c->n_tokens) write_logprobs(job, &c->tokens[0]);
+    if (c->n_tokens) write_line_logprobs(job, &c->tokens[0]);
     (void)kt__buf_puts(&job->out, "}\n");
     kt__buf_clear(&c->text); /* a stream is gathered by its reader */
     c->n_tokens = 0;
@@ -59,12 +59,12 @@ static void write_miss(kt__buf *out, const kt_cache_miss *m) {
 }
 
 /* The final object of a choice. */
-static void finish(kt__job *job, const kt_event *event) {
+static void native_finish(kt__job *job, const kt_event *event) {
     const kt_request_report *r = event->report;
     kt__job_choice *c = &job->choices[event->choice];
     kt__buf *out = &job->out;
-    head(job);
-    index_member(job, event->choice);
+    write_line_head(job);
+    write_index(job, event->choice);
     (void)kt__buf_puts(out, ",\"done\":true");
     if (!job->stream) {
         (void)kt__buf_puts(out, ",\"text\":");
@@ -76,7 +76,7 @@ static void finish(kt__job *job, const kt_event *event) {
             (void)kt__buf_printf(out, "%s{\"token\":%d,\"text\":", i ? "," : "",
                                  (int)c->tokens[i].id);
             kt__wire_write_string(out, c->tokens[i].text, c->tokens[i].len);
-            write_logprobs(job, &c->tokens[i]);
+            write_line_logprobs(job, &c->tokens[i]);
             (void)kt__buf_putc(out, '}');
         }
         (void)kt__buf_putc(out, ']');
@@ -92,23 +92,20 @@ static void finish(kt__job *job, const kt_event *event) {
         (void)kt__buf_puts(out, ",\"stop\":");
         kt__wire_write_string(out, stop, strlen(stop));
     }
-    kt__job_write_figures(out, r);
+    kt__dialect_write_figures(out, r);
     write_miss(out, &r->miss);
     (void)kt__buf_puts(out, ",\"model\":");
     kt__wire_write_string(out, kt__served_name(job->model), strlen(kt__served_name(job->model)));
     (void)kt__buf_puts(out, "}\n");
 }
 
-static void end(kt__job *job) {
-    (void)job;
-}
-
 /* {"id":"...","done":true,"error":{...}} */
-static void error(kt__job *job, const kt_error *err) {
+static void native_error(kt__job *job, const kt_error *err) {
     kt__buf body;
     kt__buf_init(&body, 4096);
-    kt__wire_write_error(&body, err);
-    head(job);
+    kt__wire_write_error_as(&body, job->stream ? kt__wire_http_status(err->code) : job->status,
+                            err);
+    write_line_head(job);
     (void)kt__buf_puts(&job->out, ",\"done\":true");
     if (err->retry_ms > 0)
         (void)kt__buf_printf(&job->out, ",\"retry_ms\":%lld", (long long)err->retry_ms);
@@ -123,9 +120,15 @@ static void error(kt__job *job, const kt_error *err) {
     kt__buf_free(&body);
 }
 
-static kt_status read(kt__job *job, kt_error *err) {
+static kt_status read_native(kt__job *job, kt_error *err) {
     return kt__job_read_wire(job, KT__WIRE_NATIVE, err);
 }
 
-const kt__dialect kt__dialect_native = {"socket", read,   NULL, kt__dialect_no_begin,
-                                        token,    finish, end,  error};
+const kt__dialect kt__dialect_native = {
+    .route = "socket",
+    .error_body = kt__openai_error_body,
+    .read = read_native,
+    .token = native_token,
+    .finish = native_finish,
+    .error = native_error,
+};

@@ -11,7 +11,7 @@
 
 /* ---- reading ---- */
 
-static void move(json_t *to, const char *as, const json_t *from, const char *key) {
+static void copy_member(json_t *to, const char *as, const json_t *from, const char *key) {
     json_t *v = json_object_get(from, key);
     if (v && !json_is_null(v)) (void)json_object_set(to, as, v);
 }
@@ -51,7 +51,7 @@ static kt_status read_options(json_t *body, const json_t *options, kt_error *err
     if (options && !json_is_object(options) && !json_is_null(options))
         return kt__fail_at(err, KT_E_ARG, "options", UINT64_MAX, "options: expected an object");
     for (const kt__wire_name *name = client_names; name->ours; name++)
-        move(body, name->ours, options, name->theirs + skip);
+        copy_member(body, name->ours, options, name->theirs + skip);
     /* -1 and -2: until it ends, or the context does */
     if (json_is_number(n) && json_number_value(n) < 0)
         json_object_set_new(body, "max_tokens", json_integer(-1));
@@ -70,7 +70,7 @@ static kt_status check_keep_alive(const json_t *v, kt_error *err) {
                        "keep_alive: expected seconds, or a duration such as \"5m\"");
 }
 
-static kt_status refuse(const json_t *from, const char *key, kt_error *err) {
+static kt_status refuse_member(const json_t *from, const char *key, kt_error *err) {
     const json_t *v = json_object_get(from, key);
     if (!v || json_is_null(v) || json_is_false(v) || (json_is_array(v) && !json_array_size(v)) ||
         (json_is_string(v) && !json_string_length(v)))
@@ -78,27 +78,14 @@ static kt_status refuse(const json_t *from, const char *key, kt_error *err) {
     return kt__fail_at(err, KT_E_UNSUPPORTED, key, UINT64_MAX, "%s: not supported", key);
 }
 
-static kt_status refuse_the_rest(const json_t *from, kt_error *err) {
+static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
     static const char *const names[] = {"images", "template", "context",
                                         "suffix", "tools",    "think"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        kt_status status = refuse(from, names[i], err);
+        kt_status status = refuse_member(from, names[i], err);
         if (status != KT_OK) return status;
     }
     return KT_OK;
-}
-
-kt_status kt__ollama_find(kt__models *models, const char *name, kt__served **out, kt_error *err) {
-    static const char tag[] = ":latest";
-    char shorter[256];
-    size_t len = strlen(name), tag_len = sizeof tag - 1;
-    kt_status status = kt__models_find(models, name, out, err);
-    if (status == KT_OK || len <= tag_len || len - tag_len >= sizeof shorter ||
-        strcmp(name + len - tag_len, tag) != 0)
-        return status;
-    memcpy(shorter, name, len - tag_len);
-    shorter[len - tag_len] = '\0';
-    return kt__models_find(models, shorter, out, err);
 }
 
 kt_status kt__ollama_rename(kt__job *job, kt_error *err) {
@@ -106,7 +93,7 @@ kt_status kt__ollama_rename(kt__job *job, kt_error *err) {
     kt__served *found;
     kt_error ignored;
     if (!name || !*name) return KT_OK;
-    if (kt__ollama_find(job->server->models, name, &found, &ignored) != KT_OK) return KT_OK;
+    if (kt__models_find_tagged(job->shared->models, name, &found, &ignored) != KT_OK) return KT_OK;
     if (json_object_set_new(job->json, "model", json_string(kt__served_name(found))) == 0)
         return KT_OK;
     return kt__fail_nomem(err, "a request", strlen(name));
@@ -124,16 +111,16 @@ static bool only_loads(const json_t *from, bool chat) {
 static kt__wire_form read_prompt(json_t *body, const json_t *from) {
     const json_t *prompt = json_object_get(from, "prompt");
     if (json_is_true(json_object_get(from, "raw")) || !json_is_string(prompt)) {
-        move(body, "prompt", from, "prompt");
+        copy_member(body, "prompt", from, "prompt");
         return KT__WIRE_NATIVE;
     }
-    move(body, "system", from, "system");
+    copy_member(body, "system", from, "system");
     json_object_set_new(body, "messages",
                         json_pack("[{s:s,s:O}]", "role", "user", "content", prompt));
     return KT__WIRE_SYSTEM;
 }
 
-static kt_status read(kt__job *job, bool chat, kt_error *err) {
+static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     json_t *body = json_object();
     kt_status status;
     KT__TRY(kt__job_parse(job, err));
@@ -141,7 +128,7 @@ static kt_status read(kt__job *job, bool chat, kt_error *err) {
     if (!body) return kt__fail_nomem(err, "a request", 0);
     job->names = client_names;
     KT__TRY(kt__ollama_rename(job, err));
-    KT__TRY(refuse_the_rest(from, err));
+    KT__TRY(refuse_unsupported(from, err));
     KT__TRY(check_keep_alive(json_object_get(from, "keep_alive"), err));
     bool loads = only_loads(from, chat);
     kt__wire_form form = KT__WIRE_NATIVE;
@@ -149,11 +136,11 @@ static kt_status read(kt__job *job, bool chat, kt_error *err) {
         json_object_set_new(body, "prompt", json_string("none"));
     } else if (chat) {
         form = KT__WIRE_CHAT;
-        move(body, "messages", from, "messages");
+        copy_member(body, "messages", from, "messages");
     } else {
         form = read_prompt(body, from);
     }
-    move(body, "model", from, "model");
+    copy_member(body, "model", from, "model");
     const json_t *stream = json_object_get(from, "stream");
     json_object_set_new(body, "stream", json_boolean(!stream || !json_is_false(stream)));
     KT__TRY(read_format(body, json_object_get(from, "format"), err));
@@ -169,16 +156,16 @@ out:
 }
 
 static kt_status read_chat(kt__job *job, kt_error *err) {
-    return read(job, true, err);
+    return read_ollama(job, true, err);
 }
 
 static kt_status read_generate(kt__job *job, kt_error *err) {
-    return read(job, false, err);
+    return read_ollama(job, false, err);
 }
 
 /* ---- answering ---- */
 
-static void line(kt__job *job, const char *text, size_t len, bool done) {
+static void write_ollama_line(kt__job *job, const char *text, size_t len, bool done) {
     bool chat = job->dialect == &kt__dialect_ollama_chat;
     char when[40];
     struct timespec now;
@@ -197,19 +184,19 @@ static void line(kt__job *job, const char *text, size_t len, bool done) {
     (void)kt__buf_printf(&job->out, "%s,\"done\":%s", chat ? "}" : "", done ? "true" : "false");
 }
 
-static void token(kt__job *job, const kt_event *event) {
+static void ollama_token(kt__job *job, const kt_event *event) {
     if (!job->stream) {
-        kt__job_gather(job, event);
+        kt__dialect_gather(job, event);
     } else if (event->len) {
-        line(job, event->text, event->len, false);
+        write_ollama_line(job, event->text, event->len, false);
         (void)kt__buf_puts(&job->out, "}\n");
     }
 }
 
-static void finish(kt__job *job, const kt_event *event) {
+static void ollama_finish(kt__job *job, const kt_event *event) {
     const kt_request_report *r = event->report;
     const kt__job_choice *c = &job->choices[event->choice];
-    line(job, c->text.data ? c->text.data : "", c->text.len, true);
+    write_ollama_line(job, c->text.data ? c->text.data : "", c->text.len, true);
     (void)kt__buf_printf(&job->out,
                          ",\"done_reason\":\"%s\",\"total_duration\":%lld,\"load_duration\":0,"
                          "\"prompt_eval_count\":%d,\"prompt_eval_duration\":%lld,\"eval_count\":%d,"
@@ -220,26 +207,39 @@ static void finish(kt__job *job, const kt_event *event) {
 }
 
 /* A request without a prompt has had no choice that finished. */
-static void end(kt__job *job) {
+static void ollama_end(kt__job *job) {
     if (job->n_choices) return;
-    line(job, "", 0, true);
+    write_ollama_line(job, "", 0, true);
     (void)kt__buf_puts(&job->out, ",\"done_reason\":\"load\"}\n");
 }
 
-void kt__ollama_error_body(kt__buf *out, const char *message) {
+void kt__ollama_error_body(kt__buf *out, int status, const kt_error *err) {
+    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
+    (void)status;
     (void)kt__buf_puts(out, "{\"error\":");
     kt__wire_write_string(out, message, strlen(message));
     (void)kt__buf_puts(out, "}\n");
 }
 
-static void error(kt__job *job, const kt_error *err) {
-    const char *message = err->message[0] ? err->message : kt_status_message(err->code);
-    if (!job->stream) kt__buf_clear(&job->out);
-    kt__ollama_error_body(&job->out, message);
-    if (!job->stream && job->begun) job->status = kt__wire_http_status(err->code);
+static void ollama_error(kt__job *job, const kt_error *err) {
+    if (!job->stream) {
+        kt__dialect_whole_error(job, err);
+    } else {
+        kt__ollama_error_body(&job->out, job->status, err);
+    }
 }
 
-const kt__dialect kt__dialect_ollama_chat = {"/api/chat", read_chat, NULL, kt__dialect_no_begin,
-                                             token,       finish,    end,  error};
-const kt__dialect kt__dialect_ollama_generate = {
-    "/api/generate", read_generate, NULL, kt__dialect_no_begin, token, finish, end, error};
+#define OLLAMA(name, path, read_body)          \
+    const kt__dialect name = {                 \
+        .route = path,                         \
+        .stream_type = "application/x-ndjson", \
+        .error_body = kt__ollama_error_body,   \
+        .read = read_body,                     \
+        .token = ollama_token,                 \
+        .finish = ollama_finish,               \
+        .end = ollama_end,                     \
+        .error = ollama_error,                 \
+    }
+
+OLLAMA(kt__dialect_ollama_chat, "/api/chat", read_chat);
+OLLAMA(kt__dialect_ollama_generate, "/api/generate", read_generate);

@@ -5,14 +5,6 @@
 #include "base/error.h"
 #include "serve/dialects.h"
 
-void kt__dialect_no_begin(kt__job *job) {
-    (void)job;
-}
-
-void kt__dialect_error_body(kt__job *job, const kt_error *err) {
-    kt__wire_write_error(&job->out, err);
-}
-
 /* ---- the parts of an answer ---- */
 
 static kt__wire_answer answer_of(const kt__job *job) {
@@ -25,8 +17,8 @@ static kt__wire_answer answer_of(const kt__job *job) {
     };
 }
 
-static void chunk(kt__job *job, const kt__wire_choice *choice, const kt__wire_usage *usage,
-                  bool first) {
+static void write_chunk(kt__job *job, const kt__wire_choice *choice, const kt__wire_usage *usage,
+                        bool first) {
     kt__wire_answer a = answer_of(job);
     a.choices = choice;
     a.n_choices = choice ? 1 : 0;
@@ -37,37 +29,37 @@ static void chunk(kt__job *job, const kt__wire_choice *choice, const kt__wire_us
 }
 
 /* Chat begins with each choice's role, so that clients see life before the first token. */
-static void begin(kt__job *job) {
+static void openai_begin(kt__job *job) {
     if (!job->stream || job->wire->form != KT__WIRE_CHAT) return;
     for (int32_t i = 0; i < job->n_choices; i++) {
         const kt__wire_choice choice = {.index = i, .text = ""};
-        chunk(job, &choice, NULL, true);
+        write_chunk(job, &choice, NULL, true);
     }
 }
 
-static void token(kt__job *job, const kt_event *event) {
+static void openai_token(kt__job *job, const kt_event *event) {
     if (!job->stream) {
-        kt__job_gather(job, event);
+        kt__dialect_gather(job, event);
         return;
     }
-    const kt__wire_token *t = kt__job_token(job, event);
+    const kt__wire_token *t = kt__dialect_token(job, event);
     if (!event->len && !t) return; /* held back: part of a character or of a stop string */
     const kt__wire_choice choice = {.index = event->choice,
                                     .text = event->text ? event->text : "",
                                     .len = event->len,
                                     .tokens = t,
                                     .n_tokens = t ? 1 : 0};
-    chunk(job, &choice, NULL, false);
+    write_chunk(job, &choice, NULL, false);
     kt__arena_reset(&job->arena);
 }
 
-static void finish(kt__job *job, const kt_event *event) {
+static void openai_finish(kt__job *job, const kt_event *event) {
     if (!job->stream) return;
     const kt__wire_choice choice = {.index = event->choice, .text = "", .finish = event->finish};
-    chunk(job, &choice, NULL, false);
+    write_chunk(job, &choice, NULL, false);
 }
 
-static void whole(kt__job *job) {
+static void write_whole(kt__job *job) {
     kt__wire_answer a = answer_of(job);
     kt__wire_choice *choices = kt__calloc((size_t)job->n_choices, sizeof *choices);
     if (!choices) {
@@ -90,26 +82,23 @@ static void whole(kt__job *job) {
     kt__free(choices);
 }
 
-static void end(kt__job *job) {
+static void openai_end(kt__job *job) {
     if (!job->stream) {
-        whole(job);
+        write_whole(job);
         return;
     }
-    if (job->wire->include_usage) chunk(job, NULL, &job->usage, false);
+    if (job->wire->include_usage) write_chunk(job, NULL, &job->usage, false);
     (void)kt__buf_puts(&job->out, "data: [DONE]\n\n");
 }
 
-static void error(kt__job *job, const kt_error *err) {
-    if (!job->begun) {
-        kt__dialect_error_body(job, err);
-    } else if (job->stream) {
-        (void)kt__buf_puts(&job->out, "data: ");
-        kt__wire_write_error(&job->out, err);
-        (void)kt__buf_puts(&job->out, "\n\ndata: [DONE]\n\n");
-    } else {
-        job->status = kt__wire_http_status(err->code);
-        kt__dialect_error_body(job, err);
+static void openai_error(kt__job *job, const kt_error *err) {
+    if (!job->stream) {
+        kt__dialect_whole_error(job, err);
+        return;
     }
+    (void)kt__buf_puts(&job->out, "data: ");
+    kt__openai_error_body(&job->out, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->out, "\n\ndata: [DONE]\n\n");
 }
 
 static kt_status read_chat(kt__job *job, kt_error *err) {
@@ -120,7 +109,18 @@ static kt_status read_completion(kt__job *job, kt_error *err) {
     return kt__job_read_wire(job, KT__WIRE_TEXT, err);
 }
 
-const kt__dialect kt__dialect_chat = {
-    "/v1/chat/completions", read_chat, NULL, begin, token, finish, end, error};
-const kt__dialect kt__dialect_completion = {
-    "/v1/completions", read_completion, NULL, begin, token, finish, end, error};
+#define OPENAI(name, path, read_body)        \
+    const kt__dialect name = {               \
+        .route = path,                       \
+        .stream_type = "text/event-stream",  \
+        .error_body = kt__openai_error_body, \
+        .read = read_body,                   \
+        .begin = openai_begin,               \
+        .token = openai_token,               \
+        .finish = openai_finish,             \
+        .end = openai_end,                   \
+        .error = openai_error,               \
+    }
+
+OPENAI(kt__dialect_chat, "/v1/chat/completions", read_chat);
+OPENAI(kt__dialect_completion, "/v1/completions", read_completion);

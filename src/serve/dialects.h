@@ -1,6 +1,7 @@
 /* The ways in which requests and answers are written: a constant each.
  *
- * Owns: nothing; each lives in its dialect_NAME.c, and is called as job.h says. */
+ * Owns: nothing; each lives in its dialect_NAME.c, and is called as job.h says. What they share is
+ * in dialect.c. */
 #ifndef KT_SERVE_DIALECTS_H
 #define KT_SERVE_DIALECTS_H
 
@@ -18,18 +19,21 @@ extern const kt__dialect kt__dialect_count_tokens; /* Anthropic's */
 extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__dialect_template;
 extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
 
-/* Whole answers from what was gathered, in out. */
-void kt__dialect_no_begin(kt__job *job);
-/* An OpenAI error body. */
-void kt__dialect_error_body(kt__job *job, const kt_error *err);
-/* Anthropic's and Ollama's. */
-void kt__messages_error_body(kt__buf *out, int status, const char *message);
-void kt__ollama_error_body(kt__buf *out, const char *message);
-/* A model by the name that Ollama's clients use: "demo:latest" is "demo", where no model is named
- * so. */
-kt_status KT_CHECKED kt__ollama_find(kt__models *models, const char *name, kt__served **out,
-                                     kt_error *err);
-/* Such a name in job->json becomes the model's own. */
+/* Errors as whole bodies. */
+kt__error_body_fn kt__openai_error_body, kt__messages_error_body, kt__ollama_error_body;
+
+/* ---- dialect.c ---- */
+
+/* A dialect's `error` where nothing is streamed: what was written so far is not part of it. */
+void kt__dialect_whole_error(kt__job *job, const kt_error *err);
+/* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
+const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event);
+/* Adds a token to its choice. */
+void kt__dialect_gather(kt__job *job, const kt_event *event);
+/* An object of figures, with the comma before: ,"timings":{...} */
+void kt__dialect_write_figures(kt__buf *out, const kt_request_report *report);
+
+/* Such a name in job->json as Ollama's clients use becomes the model's own. */
 kt_status KT_CHECKED kt__ollama_rename(kt__job *job, kt_error *err);
 
 #endif

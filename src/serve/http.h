@@ -7,16 +7,13 @@
 #ifndef KT_SERVE_HTTP_H
 #define KT_SERVE_HTTP_H
 
-#include "serve/server.h"
+#include "serve/shared.h"
 
 typedef struct kt__http kt__http;
 
-/* What can be said of a configuration's HTTP before anything is opened: address, keys,
- * certificate. */
-kt_status KT_CHECKED kt__http_check(const kt__config *config, kt_error *err);
 /* listen: "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH"; fd: a socket that was passed in, or -1.
  */
-kt_status KT_CHECKED kt__http_open(kt__server *server, const char *listen, int fd, kt__http **out,
+kt_status KT_CHECKED kt__http_open(kt__shared *shared, const char *listen, int fd, kt__http **out,
                                    kt_error *err);
 int kt__http_port(const kt__http *http); /* that it listens on; 0: a Unix socket */
 void kt__http_stop_accepting(kt__http *http);

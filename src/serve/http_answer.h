@@ -1,7 +1,7 @@
-/* Answers of HTTP in one piece, and refusals.
+/* Answers of HTTP in one piece.
  *
- * Owns: the headers that every answer has, bodies of errors in the words of whom the path belongs
- * to, and whether a request is answered at all (access.h). The daemon's thread. */
+ * Owns: the headers that every answer has, and bodies of errors in the words of whom the path
+ * belongs to. The daemon's thread. */
 #ifndef KT_SERVE_HTTP_ANSWER_H
 #define KT_SERVE_HTTP_ANSWER_H
 
@@ -19,8 +19,5 @@ enum MHD_Result kt__http_answer_bytes(kt__http_request *r, int status, const cha
 /* allowed: the Allow header of a 405, or NULL */
 enum MHD_Result kt__http_answer_error(kt__http_request *r, int status, const char *allowed,
                                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* By its head. false: go on; else the refusal was queued, with *result. */
-bool kt__http_refuse(kt__http_request *r, const char *method, const char *path, const char *allowed,
-                     enum MHD_Result *result);
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "serve/config_file.h"
-#include "serve/http.h"
 
 enum { BACKLOG = 512 };
 

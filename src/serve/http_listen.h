@@ -27,4 +27,8 @@ kt_status KT_CHECKED kt__http_socket_open(const kt__config *config, const char *
 /* The file's text in *out, KT__HTTP_MAX_PEM bytes with zeros at the end, for kt__free. */
 kt_status KT_CHECKED kt__http_read_pem(const char *path, char **out, kt_error *err);
 
+/* What can be said of a configuration's HTTP before anything is opened: address, keys,
+ * certificate. */
+kt_status KT_CHECKED kt__http_check(const kt__config *config, kt_error *err);
+
 #endif

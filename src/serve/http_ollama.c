@@ -8,11 +8,6 @@
 #include "serve/dialects.h"
 #include "serve/http_request.h"
 
-static void text_member(kt__buf *out, const char *key, const char *text) {
-    (void)kt__buf_printf(out, "\"%s\":", key);
-    kt__wire_write_string(out, text, strlen(text));
-}
-
 int kt__ollama_version(kt__http_request *r) {
     (void)kt__buf_printf(&r->reply, "{\"version\":\"%s\"}", kt_version());
     return 200;
@@ -33,7 +28,7 @@ static void write_size(kt__buf *out, uint64_t n_params) {
 /* What is not known before a model is loaded is empty. */
 static void write_details(kt__buf *out, const kt__served_info *info) {
     (void)kt__buf_puts(out, "\"details\":{\"parent_model\":\"\",\"format\":\"gguf\",");
-    text_member(out, "family", info->arch);
+    kt__wire_write_member(out, "family", info->arch);
     (void)kt__buf_puts(out, ",\"families\":[");
     if (info->loaded) kt__wire_write_string(out, info->arch, strlen(info->arch));
     (void)kt__buf_puts(out, "],\"parameter_size\":");
@@ -43,7 +38,7 @@ static void write_details(kt__buf *out, const kt__served_info *info) {
         (void)kt__buf_puts(out, "\"\"");
     }
     (void)kt__buf_putc(out, ',');
-    text_member(out, "quantization_level", info->quant);
+    kt__wire_write_member(out, "quantization_level", info->quant);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -53,14 +48,14 @@ static void write_date(kt__buf *out, const char *key, int64_t seconds) {
     struct tm utc;
     gmtime_r(&when, &utc);
     (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    text_member(out, key, text);
+    kt__wire_write_member(out, key, text);
 }
 
 /* Digests are not ours to give; the date is the server's start. */
 static void write_listed(kt__buf *out, const kt__served_info *info, int64_t start_s) {
-    text_member(out, "name", info->name);
+    kt__wire_write_member(out, "name", info->name);
     (void)kt__buf_putc(out, ',');
-    text_member(out, "model", info->name);
+    kt__wire_write_member(out, "model", info->name);
     (void)kt__buf_putc(out, ',');
     write_date(out, "modified_at", start_s);
     (void)kt__buf_printf(out, ",\"size\":%llu,\"digest\":\"\",",
@@ -77,18 +72,17 @@ static void write_running(kt__buf *out, const kt__served_info *info, const kt__c
     (void)kt__buf_printf(out, ",\"size_vram\":0,\"context_length\":%d", (int)info->engine.n_ctx);
 }
 
-static int write_list(kt__http_request *r, bool running) {
-    kt__server *server = kt__http_server(r);
+static int write_model_list(kt__http_request *r, bool running) {
     bool first = true;
     (void)kt__buf_puts(&r->reply, "{\"models\":[");
-    for (size_t i = 0; i < kt__models_count(server->models); i++) {
+    for (size_t i = 0; i < kt__models_count(r->shared->models); i++) {
         kt__served_info info;
-        kt__served_get_info(kt__models_at(server->models, i), &info);
+        kt__served_get_info(kt__models_at(r->shared->models, i), &info);
         if (running && !info.loaded) continue;
         (void)kt__buf_puts(&r->reply, first ? "{" : ",{");
         first = false;
-        write_listed(&r->reply, &info, server->start_s);
-        if (running) write_running(&r->reply, &info, kt__server_config(server));
+        write_listed(&r->reply, &info, r->shared->start_s);
+        if (running) write_running(&r->reply, &info, r->settings->config);
         (void)kt__buf_putc(&r->reply, '}');
     }
     (void)kt__buf_puts(&r->reply, "]}");
@@ -96,18 +90,18 @@ static int write_list(kt__http_request *r, bool running) {
 }
 
 int kt__ollama_tags(kt__http_request *r) {
-    return write_list(r, false);
+    return write_model_list(r, false);
 }
 
 int kt__ollama_ps(kt__http_request *r) {
-    return write_list(r, true);
+    return write_model_list(r, true);
 }
 
 static void write_model_info(kt__buf *out, const kt__served_info *info) {
     const char *arch = info->arch;
     (void)kt__buf_puts(out, ",\"model_info\":{");
     if (info->loaded) {
-        text_member(out, "general.architecture", arch);
+        kt__wire_write_member(out, "general.architecture", arch);
         (void)kt__buf_printf(out,
                              ",\"general.parameter_count\":%llu,\"%s.context_length\":%d,"
                              "\"%s.embedding_length\":%d,\"%s.block_count\":%d,"
@@ -122,7 +116,6 @@ static void write_model_info(kt__buf *out, const kt__served_info *info) {
 
 /* {"model": "demo"}, in older clients {"name": "demo"} */
 int kt__ollama_show(kt__http_request *r) {
-    kt__server *server = kt__http_server(r);
     json_t *body;
     kt_error err = {0};
     kt__served *served = NULL;
@@ -132,11 +125,12 @@ int kt__ollama_show(kt__http_request *r) {
     if (status == KT_OK && (!name || !*name))
         status = kt__fail_at(&err, KT_E_ARG, "model", UINT64_MAX, "model: expected a text");
     bool asked = status == KT_OK;
-    if (asked) status = kt__ollama_find(server->models, name, &served, &err);
+    if (asked) status = kt__models_find_tagged(r->shared->models, name, &served, &err);
     json_decref(body);
     if (status != KT_OK) {
-        kt__ollama_error_body(&r->reply, err.message);
-        return asked ? 404 : kt__wire_http_status(status);
+        int http = asked ? 404 : kt__wire_http_status(status);
+        kt__ollama_error_body(&r->reply, http, &err);
+        return http;
     }
     kt__served_info info;
     kt__served_get_info(served, &info);
@@ -144,7 +138,7 @@ int kt__ollama_show(kt__http_request *r) {
     write_details(&r->reply, &info);
     write_model_info(&r->reply, &info);
     (void)kt__buf_puts(&r->reply, ",\"capabilities\":[\"completion\",\"embedding\"],");
-    write_date(&r->reply, "modified_at", server->start_s);
+    write_date(&r->reply, "modified_at", r->shared->start_s);
     (void)kt__buf_putc(&r->reply, '}');
     return 200;
 }

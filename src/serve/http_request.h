@@ -1,6 +1,6 @@
 /* A request of HTTP, between the daemon and the routes.
  *
- * Owns: what http.c, http_answer.c and http_routes.c share. The daemon's thread. */
+ * Owns: what http.c, http_refuse.c, http_answer.c and http_routes.c share. The daemon's thread. */
 #ifndef KT_SERVE_HTTP_REQUEST_H
 #define KT_SERVE_HTTP_REQUEST_H
 
@@ -20,15 +20,17 @@ typedef struct kt__route {
     const kt__dialect *dialect; /* becomes a job, or: */
     /* writes the answer into request->reply at once; the status */
     int (*answer)(kt__http_request *request);
-    const char *type;      /* of what `answer` writes; NULL: JSON */
-    const char *id_prefix; /* of jobs */
+    kt__error_body_fn *error_body; /* of `answer`; NULL: OpenAI's. A dialect brings its own. */
+    const char *type;              /* of what `answer` writes; NULL: JSON */
+    const char *id_prefix;         /* of jobs */
     unsigned flags;
 } kt__route;
 
 struct kt__http_request {
-    struct kt__http *http;
+    kt__shared *shared;
+    kt__settings *settings; /* in force when it came */
     struct MHD_Connection *connection;
-    const kt__route *route;
+    const kt__route *route; /* NULL: there is nothing at its path */
     kt__job *job;
     kt__buf body, reply;
     char client[80];
@@ -38,14 +40,14 @@ struct kt__http_request {
     bool started, answered;
 };
 
-kt__server *kt__http_server(const kt__http_request *request);
+/* NULL: no such path. *allowed: the method that it has, where it is another one than asked for,
+ * else NULL. */
+const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed);
+
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);
 int kt__ollama_ps(kt__http_request *request);
 int kt__ollama_show(kt__http_request *request);
 int kt__ollama_version(kt__http_request *request);
-/* NULL: no such path; *allowed: the methods that it has, for 405. */
-const kt__route *kt__http_find_route(const char *method, const char *path, char *allowed,
-                                     size_t size);
 
 #endif

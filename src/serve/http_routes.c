@@ -1,11 +1,11 @@
 /* The table of paths, and the answers that need no model's work. */
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "serve/dialects.h"
 #include "serve/http_request.h"
+#include "serve/stats.h"
 
 /* ---- at once ---- */
 
@@ -15,24 +15,19 @@ static int get_health(kt__http_request *r) {
 }
 
 static int get_ready(kt__http_request *r) {
-    bool ready = kt__server_is_ready(kt__http_server(r));
+    bool ready = kt__shared_is_ready(r->shared);
     (void)kt__buf_printf(&r->reply, "{\"status\":\"%s\"}", ready ? "ready" : "not ready");
     return ready ? 200 : 503;
 }
 
 static int get_metrics(kt__http_request *r) {
-    kt__metrics_write(kt__http_server(r)->metrics, &r->reply);
+    kt__metrics_write(r->shared->metrics, &r->reply);
     return 200;
 }
 
-static void text_member(kt__buf *out, const char *key, const char *text) {
-    (void)kt__buf_printf(out, "\"%s\":", key);
-    kt__wire_write_string(out, text, strlen(text));
-}
-
-static void write_model(kt__buf *out, const kt__served_info *info, int64_t start_s) {
+static void write_listed_model(kt__buf *out, const kt__served_info *info, int64_t start_s) {
     (void)kt__buf_putc(out, '{');
-    text_member(out, "id", info->name);
+    kt__wire_write_member(out, "id", info->name);
     (void)kt__buf_printf(out,
                          ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"kentang\","
                          "\"loaded\":%s",
@@ -42,20 +37,19 @@ static void write_model(kt__buf *out, const kt__served_info *info, int64_t start
 }
 
 static int get_models(kt__http_request *r) {
-    kt__server *server = kt__http_server(r);
     (void)kt__buf_puts(&r->reply, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < kt__models_count(server->models); i++) {
+    for (size_t i = 0; i < kt__models_count(r->shared->models); i++) {
         kt__served_info info;
-        kt__served_get_info(kt__models_at(server->models, i), &info);
+        kt__served_get_info(kt__models_at(r->shared->models, i), &info);
         if (i) (void)kt__buf_putc(&r->reply, ',');
-        write_model(&r->reply, &info, server->start_s);
+        write_listed_model(&r->reply, &info, r->shared->start_s);
     }
     (void)kt__buf_puts(&r->reply, "]}");
     return 200;
 }
 
 static int get_props(kt__http_request *r) {
-    kt__server_write_stats(kt__http_server(r), &r->reply);
+    kt__stats_write(r->shared, &r->reply);
     return 200;
 }
 
@@ -66,7 +60,7 @@ static int post_cancel(kt__http_request *r) {
     const char *id = status == KT_OK ? json_string_value(json_object_get(body, "id")) : NULL;
     if (status == KT_OK && !id)
         status = kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "id: expected a text");
-    bool found = id && kt__server_cancel(kt__http_server(r), id, r->client);
+    bool found = id && kt__jobs_cancel(r->shared, id, r->client);
     if (status == KT_OK && !found)
         (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "no running request has this id");
     if (found) {
@@ -80,39 +74,46 @@ static int post_cancel(kt__http_request *r) {
 
 /* ---- the table ---- */
 
+#define JOB(path, dialect, id_prefix) \
+    { "POST", path, &(dialect), NULL, NULL, NULL, id_prefix, 0 }
+#define AT_ONCE(method, path, answer, flags) \
+    { method, path, NULL, answer, NULL, NULL, NULL, flags }
+#define OLLAMA(method, path, answer) \
+    { method, path, NULL, answer, kt__ollama_error_body, NULL, NULL, 0 }
+
 static const kt__route routes[] = {
-    {"POST", "/v1/chat/completions", &kt__dialect_chat, NULL, NULL, "chatcmpl-", 0},
-    {"POST", "/v1/completions", &kt__dialect_completion, NULL, NULL, "cmpl-", 0},
-    {"POST", "/v1/embeddings", &kt__dialect_embeddings, NULL, NULL, "embd-", 0},
-    {"POST", "/v1/messages", &kt__dialect_messages, NULL, NULL, "msg_", 0},
-    {"POST", "/v1/messages/count_tokens", &kt__dialect_count_tokens, NULL, NULL, "tok_", 0},
-    {"GET", "/v1/models", NULL, get_models, NULL, NULL, 0},
-    {"POST", "/tokenize", &kt__dialect_tokenize, NULL, NULL, "tok-", 0},
-    {"POST", "/detokenize", &kt__dialect_detokenize, NULL, NULL, "tok-", 0},
-    {"POST", "/apply-template", &kt__dialect_template, NULL, NULL, "tpl-", 0},
-    {"POST", "/cancel", NULL, post_cancel, NULL, NULL, 0},
-    {"POST", "/api/chat", &kt__dialect_ollama_chat, NULL, NULL, "chat-", 0},
-    {"POST", "/api/generate", &kt__dialect_ollama_generate, NULL, NULL, "gen-", 0},
-    {"POST", "/api/embed", &kt__dialect_ollama_embed, NULL, NULL, "embd-", 0},
-    {"POST", "/api/show", NULL, kt__ollama_show, NULL, NULL, 0},
-    {"GET", "/api/tags", NULL, kt__ollama_tags, NULL, NULL, 0},
-    {"GET", "/api/ps", NULL, kt__ollama_ps, NULL, NULL, 0},
-    {"GET", "/api/version", NULL, kt__ollama_version, NULL, NULL, 0},
-    {"GET", "/health", NULL, get_health, NULL, NULL, KT__ROUTE_OPEN},
-    {"GET", "/ready", NULL, get_ready, NULL, NULL, KT__ROUTE_OPEN},
-    {"GET", "/metrics", NULL, get_metrics, "text/plain; version=0.0.4; charset=utf-8", NULL,
+    JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
+    JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
+    JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
+    JOB("/v1/messages", kt__dialect_messages, "msg_"),
+    JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
+    AT_ONCE("GET", "/v1/models", get_models, 0),
+    JOB("/tokenize", kt__dialect_tokenize, "tok-"),
+    JOB("/detokenize", kt__dialect_detokenize, "tok-"),
+    JOB("/apply-template", kt__dialect_template, "tpl-"),
+    AT_ONCE("POST", "/cancel", post_cancel, 0),
+    JOB("/api/chat", kt__dialect_ollama_chat, "chat-"),
+    JOB("/api/generate", kt__dialect_ollama_generate, "gen-"),
+    JOB("/api/embed", kt__dialect_ollama_embed, "embd-"),
+    OLLAMA("POST", "/api/show", kt__ollama_show),
+    OLLAMA("GET", "/api/tags", kt__ollama_tags),
+    OLLAMA("GET", "/api/ps", kt__ollama_ps),
+    OLLAMA("GET", "/api/version", kt__ollama_version),
+    AT_ONCE("GET", "/health", get_health, KT__ROUTE_OPEN),
+    AT_ONCE("GET", "/ready", get_ready, KT__ROUTE_OPEN),
+    {"GET", "/metrics", NULL, get_metrics, NULL, "text/plain; version=0.0.4; charset=utf-8", NULL,
      KT__ROUTE_METRICS},
-    {"GET", "/props", NULL, get_props, NULL, NULL, 0},
+    AT_ONCE("GET", "/props", get_props, 0),
 };
 
-const kt__route *kt__http_find_route(const char *method, const char *path, char *allowed,
-                                     size_t size) {
-    allowed[0] = '\0';
+/* No path has two methods. */
+const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed) {
+    *allowed = NULL;
     if (!strcmp(method, "HEAD")) method = "GET"; /* the daemon leaves the body out */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (strcmp(routes[i].path, path) != 0) continue;
-        if (!strcmp(routes[i].method, method)) return &routes[i];
-        snprintf(allowed, size, "%s", routes[i].method);
+        if (strcmp(routes[i].method, method) != 0) *allowed = routes[i].method;
+        return &routes[i];
     }
     return NULL;
 }

@@ -2,40 +2,54 @@
  *
  * Owns: everything between a transport (HTTP, the Unix socket) and kt_engine_submit: limits of the
  * configuration, the model's use, events into bytes of the request's dialect, backpressure, cancel,
- * figures and the log line. Knows neither sockets nor HTTP; a dialect knows the bytes.
+ * figures, the log line, and the list of jobs that have not ended. Knows neither sockets nor HTTP;
+ * a dialect knows the bytes. job.c has its life and that list; job_submit.c, above it, the reading;
+ * job_answer.c, above it, the answer.
  *
- * Threads: created and released by a transport; read on a workers thread; events are taken on the
- * loop's. What they share is under the job's lock. Lock order: job, then the engine's; the loop's
- * lock is a leaf. */
+ * Threads: created and released by a transport; read on a worker's thread; events are taken on the
+ * loop's. What they share is under the job's lock. Lock order: job, then the engine's; the locks of
+ * the loop and of kt__shared are leaves. */
 #ifndef KT_SERVE_JOB_H
 #define KT_SERVE_JOB_H
 
 #include <pthread.h>
 
-#include "serve/workers.h"
-#include "serve/event_loop.h"
-#include "serve/server.h"
+#include "serve/shared.h"
 #include "serve/wire.h"
 
 typedef struct kt__job kt__job;
 
+/* An error as a whole body of JSON; status is HTTP's. */
+typedef void kt__error_body_fn(kt__buf *out, int status, const kt_error *err);
+
 /* How a kind of request is read and answered. All write to job->out. The calls are made with the
  * job's lock held, except read and run. */
 typedef struct kt__dialect {
-    const char *route; /* for metrics and the log: a constant */
-    /* Crew: job->body into job->wire (and job->stream), or for `run` whatever it needs. */
+    const char *route;       /* for metrics and the log: a constant */
+    const char *stream_type; /* Content-Type of its streams; NULL: it has none */
+    kt__error_body_fn *error_body;
+    /* On a worker: job->body into job->wire, or for `run` whatever it needs. */
     kt_status (*read)(kt__job *job, kt_error *err);
-    /* Crew: the whole answer at once; there is no generation then. */
+    /* On a worker: the whole answer at once; there is no generation then. */
     kt_status (*run)(kt__job *job, kt_error *err);
-    void (*begin)(kt__job *job); /* submitted */
+    void (*begin)(kt__job *job); /* submitted; NULL: nothing is written */
     /* event->choice counts over all prompts: of prompt p with n choices, p * n to p * n + n - 1 */
     void (*token)(kt__job *job, const kt_event *event);  /* each token */
     void (*finish)(kt__job *job, const kt_event *event); /* of a choice */
-    void (*end)(kt__job *job);                           /* after the last choice */
-    void (*error)(kt__job *job, const kt_error *err);    /* instead of all that follows */
+    void (*end)(kt__job *job); /* after the last choice; NULL: nothing is written */
+    /* Instead of all that follows; job->status is set. Where job->stream holds, the answer's head
+     * is out already. */
+    void (*error)(kt__job *job, const kt_error *err);
 } kt__dialect;
 
 enum { KT__JOB_AT_ONCE = 8 };
+
+typedef enum kt__job_state {
+    KT__JOB_READING,   /* waits for a worker, or a worker reads and submits it */
+    KT__JOB_QUEUED,    /* the worker is done; nothing of the answer is written */
+    KT__JOB_ANSWERING, /* the dialect began the answer: status and kind of body are fixed */
+    KT__JOB_ENDED      /* nothing more will be written */
+} kt__job_state;
 
 /* A prompt that is being answered. Requests with several prompts have some at once in the engine,
  * and the next as these end. */
@@ -57,7 +71,8 @@ typedef struct kt__job_choice {
 struct kt__job {
     atomic_int refs;
     pthread_mutex_t lock;
-    kt__server *server;
+    kt__shared *shared;
+    kt__settings *settings; /* in force when it came */
     const kt__dialect *dialect;
     kt__task_item task;  /* for the loop */
     kt__work_item item;  /* for the workers */
@@ -68,9 +83,9 @@ struct kt__job {
     struct json_t *json; /* or the request as it was parsed already */
     int64_t created_s, begin_us;
     /* the transport's */
-    void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it is done; no lock */
+    void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it ended; no lock */
     void *owner;
-    bool suspended; /* HTTP: the connection waits for on_output */
+    bool connection_waits; /* HTTP: suspended until on_output */
     /* under the lock */
     kt__wire_request *wire;
     const kt__wire_name *names; /* the client's, of fields, for errors; a constant, or NULL */
@@ -80,13 +95,17 @@ struct kt__job {
     kt_engine *engine;
     kt__job_part parts[KT__JOB_AT_ONCE];
     size_t n_submitted; /* prompts */
-    bool stream, begun, done, gone, cancelled, failed, stalled;
-    bool no_model; /* it asked for one that is not here */
-    bool returned; /* the workers is done with it */
-    bool full;     /* the queue was: the next prompt waits */
-    bool told;     /* the error was written */
-    kt_error error;
-    int status; /* HTTP's, once begun or done */
+    kt__job_state state;
+    bool stream;        /* bytes go out as they come; a refusal is whole all the same */
+    bool with_worker;   /* a worker has it, or will: for reading, later for its next prompts */
+    bool queue_full;    /* the next prompt waits for room in the engine's queue */
+    bool paused;        /* its reader is behind: no events are taken */
+    bool cancelled;     /* the answer is cut short, and still read */
+    bool abandoned;     /* nobody reads the answer; it is cancelled, too */
+    bool error_written; /* the error is in out: nothing follows it */
+    kt_error error;     /* KT_OK: none so far */
+    int error_status;   /* HTTP's, where the code alone does not say it; else 0 */
+    int status;         /* HTTP's, once it answers or ended */
     kt__buf out;
     size_t out_at;    /* bytes of out that the transport has taken */
     int64_t moved_us; /* when it last took some, or had none to take */
@@ -97,48 +116,57 @@ struct kt__job {
     void *extra;              /* the dialect's, in the arena */
 };
 
+/* ---- job.c: life, and the list of those that have not ended ---- */
+
+/* "chatcmpl-" and 24 random digits */
+void kt__job_make_id(char *out, size_t size, const char *prefix);
 /* A job with one reference, for its transport. client is copied. */
-kt_status KT_CHECKED kt__job_create(kt__server *server, const kt__dialect *dialect,
+kt_status KT_CHECKED kt__job_create(kt__shared *shared, const kt__dialect *dialect,
                                     const char *id_prefix, const char *client, kt__job **out,
                                     kt_error *err);
 void kt__job_ref(kt__job *job);
 void kt__job_release(kt__job *job); /* any thread; must not hold its lock */
-/* Hands it to the workers; its answer, be it a refusal, comes through on_output. */
-void kt__job_start(kt__job *job);
-/* Tries again to submit prompts that found the queue full. Any thread. */
-void kt__job_retry(kt__job *job);
+/* The loop looks at it. Any thread, under any lock but the loop's. */
+void kt__job_post(kt__job *job);
+bool kt__job_register(kt__job *job); /* false: no memory */
+/* Called with the job's lock held, by somebody who holds a reference of his own. */
+void kt__job_unregister(kt__job *job);
+size_t kt__jobs_count(kt__shared *shared);
+/* The n-th with a reference; NULL: there are fewer. */
+kt__job *kt__jobs_at(kt__shared *shared, size_t n);
+void kt__job_cancel_parts(kt__job *job); /* what the engine has of it; the lock is held */
 /* The answer still comes, with finish_reason "cancelled". */
 void kt__job_cancel(kt__job *job);
+/* Cancels the job of that id and client. */
+bool kt__jobs_cancel(kt__shared *shared, const char *id, const char *client);
 /* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again
  * after this returns, when called on the loop's thread. */
 void kt__job_abandon(kt__job *job);
+/* Tries again to submit prompts that found the queue full. Any thread. */
+void kt__job_retry(kt__job *job);
 /* Bytes of out up to out_at were taken: goes on where it waited for that. The lock is held. */
 void kt__job_taken(kt__job *job, size_t n);
-
-/* ---- between job.c and job_submit.c ---- */
 
 #define KT__JOB_OF(member_pointer, member) \
     ((kt__job *)(void *)((char *)(member_pointer)-offsetof(kt__job, member)))
 
-/* The loop looks at it. Any thread, under any lock but the loop's. */
-void kt__job_post(kt__job *job);
-void kt__job_read_and_submit(kt__work_item *item); /* of a job; on the workers */
+/* ---- job_submit.c: reading, on a worker ---- */
 
-/* ---- for dialects ---- */
-
+void kt__job_read_and_submit(kt__work_item *item); /* of a job */
+/* Ends the worker's part: the loop goes on with it. */
+void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err);
 /* Reads job->body, or job->json, with the server's defaults and limits. */
 kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
 /* The request as parsed JSON; the job's. */
 kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
-/* The rest of the answer is an error. The lock is held. */
-void kt__job_fail(kt__job *job, const kt_error *err);
 /* The model by name; loads it. */
 kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);
-/* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
-const kt__wire_token *kt__job_token(kt__job *job, const kt_event *event);
-/* Adds a token to its choice. */
-void kt__job_gather(kt__job *job, const kt_event *event);
-/* An object of figures, with the comma before: ,"timings":{...} */
-void kt__job_write_figures(kt__buf *out, const kt_request_report *report);
+
+/* ---- job_answer.c: from events to bytes, on the loop ---- */
+
+/* Hands it to the workers; its answer, be it a refusal, comes through on_output. */
+void kt__job_start(kt__job *job);
+/* The rest of the answer is an error. The lock is held. */
+void kt__job_fail(kt__job *job, const kt_error *err);
 
 #endif

@@ -9,13 +9,14 @@
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
 
-static void hand_back(kt__job *job, kt_status status, kt_error *err) {
+void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err) {
     if (status != KT_OK) kt__wire_rename_error(job->names, err);
     pthread_mutex_lock(&job->lock);
-    job->returned = true;
+    job->with_worker = false;
+    if (job->state == KT__JOB_READING) job->state = KT__JOB_QUEUED;
     if (status != KT_OK) {
-        job->failed = true;
         job->error = *err;
+        job->error.code = status;
     }
     pthread_mutex_unlock(&job->lock);
     kt__job_post(job);
@@ -41,7 +42,7 @@ static kt_status make_choices(kt__job *job, kt_error *err) {
     return KT_OK;
 }
 
-static void on_ready(void *user) {
+static void on_events_ready(void *user) {
     kt__job_post(user);
 }
 
@@ -50,7 +51,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     kt_request *req;
     r.client = job->client;
     r.on_event = NULL;
-    r.on_ready = on_ready;
+    r.on_ready = on_events_ready;
     r.user = job;
     kt__wire_set_prompt(job->wire, job->n_submitted, &r);
     kt_status status = kt_engine_submit(job->engine, &r, &req, err);
@@ -58,7 +59,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     pthread_mutex_lock(&job->lock);
     *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
     job->n_submitted++;
-    if (job->cancelled || job->gone) kt_request_cancel(req);
+    if (job->cancelled || job->abandoned) kt_request_cancel(req);
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
 }
@@ -67,7 +68,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
 static kt__job_part *next_part(kt__job *job) {
     kt__job_part *found = NULL;
     pthread_mutex_lock(&job->lock);
-    bool wanted = !job->cancelled && !job->gone && job->n_submitted < job->wire->n_prompts;
+    bool wanted = !job->cancelled && !job->abandoned && job->n_submitted < job->wire->n_prompts;
     for (int i = 0; i < KT__JOB_AT_ONCE && wanted && !found; i++) {
         if (!job->parts[i].req) found = &job->parts[i];
     }
@@ -79,13 +80,13 @@ static kt__job_part *next_part(kt__job *job) {
  * them ends, or for kt__job_retry. */
 static bool waits_for_room(kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    job->full = job->n_submitted > 0;
-    bool full = job->full;
+    job->queue_full = job->n_submitted > 0;
+    bool waits = job->queue_full;
     pthread_mutex_unlock(&job->lock);
-    return full;
+    return waits;
 }
 
-static kt_status submit(kt__job *job, kt_error *err) {
+static kt_status submit_prompts(kt__job *job, kt_error *err) {
     kt__job_part *part;
     kt_status status = make_choices(job, err);
     while (status == KT_OK && (part = next_part(job)) != NULL)
@@ -97,39 +98,26 @@ void kt__job_read_and_submit(kt__work_item *item) {
     kt__job *job = KT__JOB_OF(item, item);
     kt_error err = {0};
     kt_status status;
-    if (atomic_load(&job->server->stopping)) {
+    if (atomic_load(&job->shared->stopping)) {
         status = kt__fail(&err, KT_E_STATE, "the server is being stopped");
     } else if (job->dialect->run) {
         status = job->dialect->run(job, &err);
     } else {
         status = job->wire ? KT_OK : job->dialect->read(job, &err);
         kt__buf_free(&job->body);
-        if (status == KT_OK) status = submit(job, &err);
+        if (status == KT_OK) status = submit_prompts(job, &err);
     }
-    hand_back(job, status, &err);
+    kt__job_hand_back(job, status, &err);
     kt__job_release(job);
-}
-
-void kt__job_start(kt__job *job) {
-    kt_error err;
-    kt_status status = KT_OK;
-    if (!kt__server_add_job(job->server, job)) {
-        status = kt__fail_nomem(&err, "a request", 0);
-    } else {
-        kt__job_ref(job);
-        if (kt__workers_add(job->server->workers, &job->item)) return;
-        kt__job_release(job);
-        status = kt__fail(&err, KT_E_BUSY, "too many requests are waiting to be read");
-        err.retry_ms = 1000;
-    }
-    hand_back(job, status, &err);
 }
 
 kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     if (job->engine) return KT_OK;
-    kt_status status = kt__models_find(job->server->models, name, &job->model, err);
-    job->no_model = status != KT_OK;
-    if (status != KT_OK) return status;
+    kt_status status = kt__models_find(job->shared->models, name, &job->model, err);
+    if (status != KT_OK) {
+        job->error_status = 404;
+        return status;
+    }
     kt_model *model;
     kt_engine *engine;
     status = kt__served_use(job->model, &model, &engine, err);
@@ -142,8 +130,8 @@ kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
 }
 
 /* The configuration's limits on what a request may ask for. */
-static kt_status limit(kt__job *job, kt_error *err) {
-    const kt__config *config = kt__server_config(job->server);
+static kt_status apply_limits(kt__job *job, kt_error *err) {
+    const kt__config *config = job->settings->config;
     kt_request_params *r = &job->wire->req;
     int32_t most = (int32_t)config->max_new_tokens;
     if (r->n_choices > config->max_choices)
@@ -164,11 +152,11 @@ kt_status kt__job_parse(kt__job *job, kt_error *err) {
 }
 
 kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
-    kt_request_params defaults = kt__config_request(kt__server_config(job->server));
+    kt_request_params defaults = kt__config_request(job->settings->config);
     kt_status status = kt__job_parse(job, err);
     if (status == KT_OK)
         status = kt__wire_read_value(form, job->json, NULL, &defaults, &job->wire, err);
-    if (status == KT_OK) status = limit(job, err);
+    if (status == KT_OK) status = apply_limits(job, err);
     if (status != KT_OK) return status;
     json_decref(job->json);
     job->json = NULL;

@@ -132,6 +132,20 @@ kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_
                        "the model \"%.80s\" does not exist here; there is: %s", name, names);
 }
 
+kt_status kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
+                                 kt_error *err) {
+    static const char tag[] = ":latest";
+    char shorter[256];
+    size_t len = strlen(name), tag_len = sizeof tag - 1;
+    kt_status status = kt__models_find(models, name, out, err);
+    if (status == KT_OK || len <= tag_len || len - tag_len >= sizeof shorter ||
+        strcmp(name + len - tag_len, tag) != 0)
+        return status;
+    memcpy(shorter, name, len - tag_len);
+    shorter[len - tag_len] = '\0';
+    return kt__models_find(models, shorter, out, err);
+}
+
 /* ---- loading ---- */
 
 /* A cache that cannot be used is no reason not to serve. */

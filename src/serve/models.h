@@ -38,6 +38,10 @@ kt_ctx *kt__models_ctx(const kt__models *models);
 /* NULL or "": the first. KT_E_ARG with the names that there are. */
 kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__served **out,
                                      kt_error *err);
+/* The same for the names that Ollama's clients use: "demo:latest" is "demo", where no model is named
+ * so. */
+kt_status KT_CHECKED kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
+                                            kt_error *err);
 size_t kt__models_count(const kt__models *models);
 kt__served *kt__models_at(kt__models *models, size_t index);
 const char *kt__served_name(const kt__served *served);

@@ -1,4 +1,4 @@
-#include "serve/unix_client.h"
+#include "serve/unix.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,20 +10,21 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/unix_client.h"
 
 enum { READ_BYTES = 16 << 10, MAX_OUT_BYTES = 256 << 20 };
 
-static void settle(kt__unix_client *c);
+static void settle_client(kt__unix_client *c);
 
 /* ---- output ---- */
 
-static size_t unsent(const kt__unix_client *c) {
+static size_t unsent_bytes(const kt__unix_client *c) {
     return c->out.len - c->out_at;
 }
 
 static void flush_out(kt__unix_client *c) {
-    while (unsent(c) > 0 && !c->doomed) {
-        ssize_t n = send(c->watch.fd, c->out.data + c->out_at, unsent(c), MSG_NOSIGNAL);
+    while (unsent_bytes(c) > 0 && !c->doomed) {
+        ssize_t n = send(c->watch.fd, c->out.data + c->out_at, unsent_bytes(c), MSG_NOSIGNAL);
         if (n > 0) {
             c->out_at += (size_t)n;
             c->moved_us = kt__now_us();
@@ -34,12 +35,12 @@ static void flush_out(kt__unix_client *c) {
             break;
         }
     }
-    if (!unsent(c)) {
+    if (!unsent_bytes(c)) {
         kt__buf_clear(&c->out);
         c->out_at = 0;
         c->moved_us = kt__now_us();
     } else if (c->out_at > (64 << 10)) {
-        memmove(c->out.data, c->out.data + c->out_at, unsent(c) + 1);
+        memmove(c->out.data, c->out.data + c->out_at, unsent_bytes(c) + 1);
         c->out.len -= c->out_at;
         c->out_at = 0;
     }
@@ -53,7 +54,7 @@ static bool move_from(kt__unix_client *c, kt__job *job) {
         (void)kt__buf_append(&c->out, job->out.data + job->out_at, n);
         kt__job_taken(job, n);
     }
-    bool over = job->done;
+    bool over = job->state == KT__JOB_ENDED;
     pthread_mutex_unlock(&job->lock);
     return over;
 }
@@ -67,26 +68,26 @@ static void drop_job(kt__unix_client *c, size_t i) {
 
 /* Sends what can be sent, and takes from the jobs what there is room for. */
 static void pump_out(kt__unix_client *c) {
-    size_t most = (size_t)kt__server_config(c->home->server)->output;
+    size_t most = (size_t)kt__shared_limits(c->home->shared).output;
     for (bool more = true; more && !c->doomed;) {
         more = false;
-        for (size_t i = c->n_jobs; i-- > 0 && unsent(c) <= most;) {
+        for (size_t i = c->n_jobs; i-- > 0 && unsent_bytes(c) <= most;) {
             size_t before = c->out.len;
             bool over = move_from(c, c->jobs[i]);
             more |= c->out.len != before;
             if (over) drop_job(c, i);
         }
         flush_out(c);
-        if (unsent(c) > 0) break;
+        if (unsent_bytes(c) > 0) break;
     }
     if (c->out.failed) c->doomed = true;
 }
 
-void kt__unix_on_output(kt__job *job) {
+static void take_job_output(kt__job *job) {
     kt__unix_client *c = job->owner;
     if (!c) return;
     pump_out(c);
-    settle(c);
+    settle_client(c);
 }
 
 /* ---- input ---- */
@@ -131,12 +132,12 @@ static void free_client(kt__unix_client *c) {
         kt__job_abandon(c->jobs[c->n_jobs - 1]);
         drop_job(c, c->n_jobs - 1);
     }
-    kt__event_loop_unwatch(c->home->server->loop, &c->watch);
+    kt__event_loop_unwatch(c->home->shared->loop, &c->watch);
     close(c->watch.fd);
     *c->link = c->next;
     if (c->next) c->next->link = c->link;
     atomic_fetch_sub(&c->home->n_clients, 1);
-    kt__metrics_connection(c->home->server->metrics, true, -1);
+    kt__metrics_connection(c->home->shared->metrics, true, -1);
     kt__framer_free(&c->framer);
     kt__buf_free(&c->out);
     kt__free(c->jobs);
@@ -144,17 +145,17 @@ static void free_client(kt__unix_client *c) {
 }
 
 /* Watches what can go on now; frees a client that is done. Nothing may touch it afterwards. */
-static void settle(kt__unix_client *c) {
-    size_t most = (size_t)kt__server_config(c->home->server)->output;
-    if (c->doomed || (c->eof && !c->n_jobs && !unsent(c))) {
+static void settle_client(kt__unix_client *c) {
+    size_t most = (size_t)kt__shared_limits(c->home->shared).output;
+    if (c->doomed || (c->eof && !c->n_jobs && !unsent_bytes(c))) {
         free_client(c);
         return;
     }
-    uint32_t events = unsent(c) ? EPOLLOUT : 0;
-    if (!c->eof && unsent(c) <= most) events |= EPOLLIN;
+    uint32_t events = unsent_bytes(c) ? EPOLLOUT : 0;
+    if (!c->eof && unsent_bytes(c) <= most) events |= EPOLLIN;
     if (events == c->events) return;
     c->events = events;
-    kt__event_loop_change(c->home->server->loop, &c->watch,
+    kt__event_loop_change(c->home->shared->loop, &c->watch,
                           events); /* EPOLLHUP comes in any case */
 }
 
@@ -164,7 +165,7 @@ static void on_client(kt__watch *watch, uint32_t events) {
     if (events & EPOLLIN) read_some(c);
     if (events & (EPOLLERR | EPOLLHUP)) c->doomed = true;
     if (!c->doomed) pump_out(c);
-    settle(c);
+    settle_client(c);
 }
 
 static int count_of(const kt__unix *u, uid_t uid) {
@@ -174,11 +175,11 @@ static int count_of(const kt__unix *u, uid_t uid) {
 }
 
 static bool is_welcome(kt__unix *u, int fd, struct ucred *who) {
-    const kt__config *config = kt__server_config(u->server);
+    const kt__config *config = u->shared->start;
     socklen_t len = sizeof *who;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len) != 0) return false;
     if (u->own && !u->open_to_others && who->uid != geteuid() && who->uid != 0) {
-        kt__slog_line(&u->server->log, KT_LOG_WARN, "socket: user %d refused", (int)who->uid);
+        kt__slog_line(&u->shared->log, KT_LOG_WARN, "socket: user %d refused", (int)who->uid);
         return false;
     }
     return atomic_load(&u->n_clients) < config->connections &&
@@ -198,9 +199,9 @@ static void add_client(kt__unix *u, int fd, const struct ucred *who) {
     c->moved_us = kt__now_us();
     c->events = EPOLLIN;
     snprintf(c->name, sizeof c->name, "uid:%u", (unsigned)who->uid);
-    kt__framer_init(&c->framer, (size_t)kt__server_config(u->server)->max_body);
+    kt__framer_init(&c->framer, (size_t)kt__shared_limits(u->shared).max_body);
     kt__buf_init(&c->out, MAX_OUT_BYTES);
-    if (!kt__event_loop_watch(u->server->loop, &c->watch, c->events)) {
+    if (!kt__event_loop_watch(u->shared->loop, &c->watch, c->events)) {
         close(fd);
         kt__free(c);
         return;
@@ -210,7 +211,7 @@ static void add_client(kt__unix *u, int fd, const struct ucred *who) {
     if (c->next) c->next->link = &c->next;
     u->clients = c;
     atomic_fetch_add(&u->n_clients, 1);
-    kt__metrics_connection(u->server->metrics, true, 1);
+    kt__metrics_connection(u->shared->metrics, true, 1);
 }
 
 static void on_listener(kt__watch *watch, uint32_t events) {
@@ -235,19 +236,20 @@ static void on_listener(kt__watch *watch, uint32_t events) {
 
 /* ---- life ---- */
 
-kt_status kt__unix_open(kt__server *server, const char *path, mode_t mode, int fd, kt__unix **out,
+kt_status kt__unix_open(kt__shared *shared, const char *path, mode_t mode, int fd, kt__unix **out,
                         kt_error *err) {
     kt_status status = KT_OK;
     *out = NULL;
     kt__unix *u = kt__calloc(1, sizeof *u);
     if (!u) return kt__fail_nomem(err, "the socket", sizeof *u);
-    u->server = server;
+    u->shared = shared;
+    u->on_output = take_job_output;
     u->own = fd < 0;
     u->open_to_others = (mode & 077) != 0;
     u->listener = (kt__listener){.fd = fd, .lock_fd = -1};
     if (u->own) status = kt__listener_open(path, mode, &u->listener, err);
     u->watch = (kt__watch){on_listener, u->listener.fd};
-    if (status == KT_OK && !kt__event_loop_watch(server->loop, &u->watch, EPOLLIN))
+    if (status == KT_OK && !kt__event_loop_watch(shared->loop, &u->watch, EPOLLIN))
         status = kt__fail_nomem(err, "the socket", 0);
     if (status != KT_OK) {
         kt__unix_close(u);
@@ -258,16 +260,16 @@ kt_status kt__unix_open(kt__server *server, const char *path, mode_t mode, int f
 }
 
 void kt__unix_stop_accepting(kt__unix *u) {
-    if (u) kt__event_loop_unwatch(u->server->loop, &u->watch);
+    if (u) kt__event_loop_unwatch(u->shared->loop, &u->watch);
 }
 
 void kt__unix_tick(kt__unix *u) {
     if (!u) return;
-    int64_t before_us = kt__now_us() - kt__server_config(u->server)->stall_s * (int64_t)1000000;
+    int64_t before_us = kt__now_us() - kt__shared_limits(u->shared).stall_s * 1000000;
     for (kt__unix_client *c = u->clients, *next; c; c = next) {
         next = c->next;
-        if (!unsent(c) || c->moved_us > before_us) continue;
-        kt__slog_line(&u->server->log, KT_LOG_WARN, "socket: %s (pid %d) reads nothing: let go",
+        if (!unsent_bytes(c) || c->moved_us > before_us) continue;
+        kt__slog_line(&u->shared->log, KT_LOG_WARN, "socket: %s (pid %d) reads nothing: let go",
                       c->name, (int)c->pid);
         free_client(c);
     }

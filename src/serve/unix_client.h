@@ -8,8 +8,8 @@
 #include "serve/framer.h"
 #include "serve/job.h"
 #include "serve/listener.h"
-#include "serve/unix.h"
 
+typedef struct kt__unix kt__unix;
 typedef struct kt__unix_client kt__unix_client;
 struct kt__unix_client {
     kt__watch watch; /* first member */
@@ -30,18 +30,17 @@ struct kt__unix_client {
 
 struct kt__unix {
     kt__watch watch; /* first member */
-    kt__server *server;
+    kt__shared *shared;
     kt__listener listener;
     bool own; /* the socket was made here, not passed in */
     bool open_to_others;
     atomic_int n_clients;
     kt__unix_client *clients;
+    void (*on_output)(kt__job *job); /* of the clients' jobs; a client may be freed by it */
 };
 
 /* unix_ops.c: does what a line asks for; a final object with an error, id or NULL. */
 void kt__unix_take_line(kt__unix_client *client, const char *line, size_t len);
 void kt__unix_say_error(kt__unix_client *client, const char *id, const kt_error *err);
-/* unix.c: its jobs' on_output; the client may be freed when it returns. */
-void kt__unix_on_output(kt__job *job);
 
 #endif

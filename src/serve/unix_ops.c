@@ -7,13 +7,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "serve/dialects.h"
+#include "serve/stats.h"
 #include "serve/unix_client.h"
 
 enum { SMALL_LINE_BYTES = 256 << 10 }; /* longer ones are parsed by the workers */
 
 /* ---- short answers ---- */
 
-static void say(kt__unix_client *c, const char *id, const char *rest) {
+static void say_line(kt__unix_client *c, const char *id, const char *rest) {
     (void)kt__buf_putc(&c->out, '{');
     if (id) {
         (void)kt__buf_puts(&c->out, "\"id\":");
@@ -35,9 +36,9 @@ void kt__unix_say_error(kt__unix_client *c, const char *id, const kt_error *err)
     if (!body.failed && body.len > at + 2) {
         memmove(body.data + at, body.data + at + 1, body.len - at - 2); /* without its braces */
         body.data[body.len - 2] = '\0';
-        say(c, id, body.data);
+        say_line(c, id, body.data);
     }
-    kt__metrics_answer(c->home->server->metrics, "socket", kt__wire_http_status(err->code));
+    kt__metrics_answer(c->home->shared->metrics, "socket", kt__wire_http_status(err->code));
     kt__buf_free(&body);
 }
 
@@ -65,11 +66,11 @@ static bool make_room(kt__unix_client *c) {
  */
 static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char *id, json_t **json,
                       const char *line, size_t len) {
-    kt__server *server = c->home->server;
+    kt__shared *shared = c->home->shared;
     kt_error err;
     kt__job *job = NULL;
     kt_status status = KT_OK;
-    int64_t most = kt__server_config(server)->requests_per_connection;
+    int64_t most = kt__shared_limits(shared).requests_per_connection;
     if ((int64_t)c->n_jobs >= most) {
         status = kt__fail(&err, KT_E_BUSY, "%zu requests of this connection are not finished",
                           c->n_jobs);
@@ -77,7 +78,7 @@ static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char
     } else if (!make_room(c)) {
         status = kt__fail_nomem(&err, "a request", 0);
     }
-    if (status == KT_OK) status = kt__job_create(server, dialect, "req-", c->name, &job, &err);
+    if (status == KT_OK) status = kt__job_create(shared, dialect, "req-", c->name, &job, &err);
     if (status == KT_OK && !json && !kt__buf_append(&job->body, line, len))
         status = kt__fail_nomem(&err, "a request", len);
     if (status != KT_OK) {
@@ -90,7 +91,7 @@ static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char
         job->json = *json;
         *json = NULL; /* with it, id: another thread has them from here on */
     }
-    job->on_output = kt__unix_on_output;
+    job->on_output = c->home->on_output;
     job->owner = c;
     c->jobs[c->n_jobs++] = job;
     kt__job_start(job);
@@ -111,22 +112,20 @@ static void do_stats(kt__unix_client *c, const char *id) {
     kt__buf stats;
     kt__buf_init(&stats, 1 << 20);
     (void)kt__buf_puts(&stats, "\"stats\":");
-    kt__server_write_stats(c->home->server, &stats);
-    if (!stats.failed) say(c, id, stats.data);
+    kt__stats_write(c->home->shared, &stats);
+    if (!stats.failed) say_line(c, id, stats.data);
     kt__buf_free(&stats);
 }
 
 static void do_stop(kt__unix_client *c, const char *id) {
-    kt__server *server = c->home->server;
     kt_error err;
     if (c->uid != geteuid() && c->uid != 0) {
         (void)kt__fail(&err, KT_E_STATE, "only the server's own user and root may stop it");
         kt__unix_say_error(c, id, &err);
         return;
     }
-    say(c, id, "\"stopping\":true");
-    atomic_store(&server->stop_requested, 1);
-    kt__server_wake(server);
+    say_line(c, id, "\"stopping\":true");
+    kt__shared_request_stop(c->home->shared);
 }
 
 static void unknown_op(kt__unix_client *c, const char *id, const char *op) {
@@ -139,7 +138,7 @@ static void unknown_op(kt__unix_client *c, const char *id, const char *op) {
 }
 
 /* *body is an object, NULL afterwards where it was taken over; id NULL: none. */
-static void dispatch(kt__unix_client *c, json_t **body, const char *id) {
+static void dispatch_op(kt__unix_client *c, json_t **body, const char *id) {
     const json_t *op_value = json_object_get(*body, "op");
     const char *op = op_value ? json_string_value(op_value) : "generate";
     kt_error err;
@@ -147,7 +146,7 @@ static void dispatch(kt__unix_client *c, json_t **body, const char *id) {
     if (!strcmp(op, "cancel")) {
         do_cancel(c, id);
     } else if (!strcmp(op, "ping")) {
-        say(c, id, "\"pong\":true");
+        say_line(c, id, "\"pong\":true");
     } else if (!strcmp(op, "stats")) {
         do_stats(c, id);
     } else if (!strcmp(op, "stop")) {
@@ -198,7 +197,7 @@ void kt__unix_take_line(kt__unix_client *c, const char *line, size_t len) {
         }
     }
     if (status == KT_OK) {
-        dispatch(c, &body, id);
+        dispatch_op(c, &body, id);
     } else {
         kt__unix_say_error(c, id, &err);
     }

@@ -45,10 +45,15 @@ static void write_text(kt__buf *out, const char *s) {
     kt__wire_write_string(out, s ? s : "", s ? strlen(s) : 0);
 }
 
-/* ,"key":"text" */
-static void write_member(kt__buf *out, const char *key, const char *text) {
-    (void)kt__buf_printf(out, ",\"%s\":", key);
+void kt__wire_write_member(kt__buf *out, const char *key, const char *text) {
+    (void)kt__buf_printf(out, "\"%s\":", key);
     write_text(out, text);
+}
+
+/* ,"key":"text" */
+static void write_next_member(kt__buf *out, const char *key, const char *text) {
+    (void)kt__buf_putc(out, ',');
+    kt__wire_write_member(out, key, text);
 }
 
 /* JSON has no infinity: a forbidden token is far below everything, as OpenAI writes it. */
@@ -186,9 +191,9 @@ static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice
 static void write_head(kt__buf *out, const kt__wire_answer *a, const char *object) {
     (void)kt__buf_puts(out, "{\"id\":");
     write_text(out, a->id);
-    write_member(out, "object", object);
+    write_next_member(out, "object", object);
     (void)kt__buf_printf(out, ",\"created\":%lld", (long long)a->created_s);
-    write_member(out, "model", a->model);
+    write_next_member(out, "model", a->model);
 }
 
 static void write_seed(kt__buf *out, const kt__wire_answer *a) {
@@ -206,7 +211,8 @@ static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
         (void)kt__buf_puts(out, ",\"text\":");
         kt__wire_write_string(out, c->text, c->len);
         if (c->tokens) write_logprobs(out, KT__WIRE_NATIVE, c);
-        if (c->finish != KT_FINISH_NONE) write_member(out, "finish", kt_finish_name(c->finish));
+        if (c->finish != KT_FINISH_NONE)
+            write_next_member(out, "finish", kt_finish_name(c->finish));
     } else if (c) {
         (void)kt__buf_puts(out, ",\"choices\":[");
         for (size_t i = 0; i < a->n_choices; i++) {
@@ -217,7 +223,7 @@ static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
     }
     if (a->usage) write_usage(out, a->usage);
     if (!chunk) (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)a->seed);
-    if (!chunk) write_member(out, "model", a->model);
+    if (!chunk) write_next_member(out, "model", a->model);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -292,22 +298,25 @@ int kt__wire_http_status(kt_status status) {
 }
 
 void kt__wire_write_error(kt__buf *out, const kt_error *err) {
-    int http = kt__wire_http_status(err->code);
+    kt__wire_write_error_as(out, kt__wire_http_status(err->code), err);
+}
+
+void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err) {
     const char *message = err->message[0] ? err->message : kt_status_message(err->code);
     (void)kt__buf_puts(out, "{\"error\":{\"message\":");
     write_text(out, message);
-    write_member(out, "type",
-                 http == 429   ? "rate_limit_error"
-                 : http >= 500 ? "server_error"
-                               : "invalid_request_error");
+    write_next_member(out, "type",
+                      http == 429   ? "rate_limit_error"
+                      : http >= 500 ? "server_error"
+                                    : "invalid_request_error");
     (void)kt__buf_puts(out, ",\"param\":");
     if (err->where[0]) {
         write_text(out, err->where);
     } else {
         (void)kt__buf_puts(out, "null");
     }
-    write_member(out, "code",
-                 err->code == KT_E_CONTEXT_FULL ? "context_length_exceeded"
-                                                : kt_status_name(err->code));
+    write_next_member(out, "code",
+                      err->code == KT_E_CONTEXT_FULL ? "context_length_exceeded"
+                                                     : kt_status_name(err->code));
     (void)kt__buf_puts(out, "}}");
 }

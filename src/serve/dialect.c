@@ -1,0 +1,80 @@
+/* What several dialects share. */
+#include "serve/dialects.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
+    kt__wire_write_error_as(out, status, err);
+}
+
+void kt__dialect_whole_error(kt__job *job, const kt_error *err) {
+    kt__buf_clear(&job->out);
+    job->dialect->error_body(&job->out, job->status, err);
+}
+
+/* A token's own bytes; in the arena. Control tokens have their name. */
+static void write_token_text(kt__job *job, int32_t id, kt__wire_token *out) {
+    char text[512];
+    size_t len = 0;
+    kt_status status = kt_detokenize(job->engine_model, &id, 1, KT_TOK_RENDER_SPECIAL, text,
+                                     sizeof text, &len, NULL);
+    if (status != KT_OK) len = 0;
+    out->id = id;
+    out->text = kt__arena_strndup(&job->arena, text, len);
+    out->len = out->text ? len : 0;
+    if (!out->text) out->text = "";
+}
+
+const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
+    if (job->wire->req.n_logprobs < 0 || event->id < 0) return NULL;
+    kt__wire_token *token = kt__arena_calloc(&job->arena, 1, sizeof *token);
+    kt__wire_token *top = kt__arena_calloc(&job->arena, event->n_top + 1, sizeof *top);
+    if (!token || !top) return NULL;
+    write_token_text(job, event->id, token);
+    token->logprob = event->logprob;
+    for (size_t i = 0; i < event->n_top; i++) {
+        write_token_text(job, event->top[i].id, &top[i]);
+        top[i].logprob = event->top[i].logprob;
+    }
+    token->top = top;
+    token->n_top = event->n_top;
+    return token;
+}
+
+void kt__dialect_gather(kt__job *job, const kt_event *event) {
+    kt__job_choice *c = &job->choices[event->choice];
+    if (event->len && !kt__buf_append(&c->text, event->text, event->len)) job->out.failed = true;
+    const kt__wire_token *token = kt__dialect_token(job, event);
+    if (!token) return;
+    if (c->n_tokens == c->cap_tokens) {
+        size_t cap = c->cap_tokens ? c->cap_tokens * 2 : 64;
+        kt__wire_token *grown = kt__realloc_array(c->tokens, cap, sizeof *grown);
+        if (!grown) {
+            job->out.failed = true;
+            return;
+        }
+        c->tokens = grown;
+        c->cap_tokens = cap;
+    }
+    c->tokens[c->n_tokens++] = *token;
+}
+
+void kt__dialect_write_figures(kt__buf *out, const kt_request_report *r) {
+    double decode_s = (double)(r->total_us - r->first_token_us) * 1e-6;
+    (void)kt__buf_printf(
+        out,
+        ",\"timings\":{\"total_ms\":%.3f,\"first_token_ms\":%.3f,\"tokenize_ms\":%.3f,"
+        "\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"sample_ms\":%.3f,"
+        "\"wait_ms\":%.3f,\"held_ms\":%.3f,\"tokens_per_second\":%.2f,\"preempted\":%d,"
+        "\"drafted\":%d,\"accepted\":%d,\"bottleneck\":",
+        (double)r->total_us / 1e3, (double)r->first_token_us / 1e3, (double)r->tokenize_us / 1e3,
+        (double)r->queue_us / 1e3, (double)r->prefill_us / 1e3, (double)r->decode_us / 1e3,
+        (double)r->sample_us / 1e3, (double)r->wait_us / 1e3, (double)r->held_us / 1e3,
+        r->n_generated > 1 && decode_s > 0 ? (double)(r->n_generated - 1) / decode_s : 0.0,
+        r->n_preempted, r->n_drafted, r->n_accepted);
+    const char *bottleneck = r->bottleneck ? r->bottleneck : "";
+    kt__wire_write_string(out, bottleneck, strlen(bottleneck));
+    (void)kt__buf_putc(out, '}');
+}

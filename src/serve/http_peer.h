@@ -1,0 +1,43 @@
+/* Connections of HTTP, from accept to close; each may carry many requests.
+ *
+ * Owns: their list, addresses, deadlines, and the watch for clients that hang up while the daemon
+ * has suspended them. Knows the daemon's connections, not its requests. The daemon's thread and the
+ * loop's, as the calls say. */
+#ifndef KT_SERVE_HTTP_PEER_H
+#define KT_SERVE_HTTP_PEER_H
+
+#include <microhttpd.h>
+
+#include "serve/job.h"
+
+typedef struct kt__http_peer kt__http_peer;
+
+typedef struct kt__http_peers {
+    kt__shared *shared;
+    pthread_mutex_t lock; /* the list and its members */
+    kt__http_peer *first;
+} kt__http_peers;
+
+void kt__http_peers_init(kt__http_peers *peers, kt__shared *shared);
+void kt__http_peers_free(kt__http_peers *peers); /* after the loop has ended */
+
+/* ---- the daemon's thread ---- */
+
+/* An MHD_NotifyConnectionCallback; user: the kt__http_peers. */
+void kt__http_peers_notify(void *user, struct MHD_Connection *connection, void **context,
+                           enum MHD_ConnectionNotificationCode code);
+/* NULL: there was no memory for it. */
+kt__http_peer *kt__http_peer_of(struct MHD_Connection *connection);
+const char *kt__http_peer_address(const kt__http_peer *peer); /* "127.0.0.1"; "local" */
+/* What is being waited for must have come after so long; 0: nothing. */
+void kt__http_peer_set_deadline(kt__http_peer *peer, int64_t seconds);
+/* The job that the connection waits for; NULL: none. Watches for hang-ups from the first on. */
+void kt__http_peer_set_job(kt__http_peer *peer, kt__job *job);
+
+/* ---- any thread ---- */
+
+void kt__http_peers_tick(kt__http_peers *peers); /* closes connections whose time is up */
+/* Connections that wait are woken: the daemon cannot end with one suspended. */
+void kt__http_peers_abandon(kt__http_peers *peers);
+
+#endif

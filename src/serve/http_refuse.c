@@ -1,0 +1,103 @@
+#include "serve/http_refuse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/access.h"
+
+/* A refusal in the making. */
+typedef struct refusal {
+    const kt__http_head *head;
+    const char *allow; /* the Allow header, or NULL */
+    char message[200];
+} refusal;
+
+static const char *header_of(const kt__http_request *r, const char *name) {
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+static int say_why(refusal *why, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static int say_why(refusal *why, int status, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why->message, sizeof why->message, fmt, args);
+    va_end(args);
+    return status;
+}
+
+/* ---- the checks: 0, or the status of the refusal ---- */
+
+static int check_host(kt__http_request *r, refusal *why) {
+    if (!r->listens_at) return 0;
+    if (kt__access_host(r->settings->config, r->listens_at, header_of(r, "Host"))) return 0;
+    return say_why(why, 403, "this Host is not served here: add it to http.hosts if it should be");
+}
+
+static int check_origin(kt__http_request *r, refusal *why) {
+    const char *origin = header_of(r, "Origin");
+    if (!origin || kt__access_origin(r->settings->config, r->listens_at, origin)) return 0;
+    return say_why(why, 403,
+                   "requests from pages of other origins are not answered: add the origin's host "
+                   "to http.hosts if they should be");
+}
+
+static int check_method(kt__http_request *r, refusal *why) {
+    (void)r;
+    if (!why->head->allowed) return 0;
+    why->allow = why->head->allowed;
+    return say_why(why, 405, "%.10s is not allowed here, only %s", why->head->method, why->allow);
+}
+
+static bool needs_key(const kt__http_request *r) {
+    unsigned flags = r->route ? r->route->flags : 0;
+    if (!r->settings->keys || (flags & KT__ROUTE_OPEN)) return false;
+    return !(flags & KT__ROUTE_METRICS) || !r->settings->config->metrics_open;
+}
+
+/* Whoever has a key is known by its name. */
+static int check_key(kt__http_request *r, refusal *why) {
+    if (!needs_key(r)) return 0;
+    const char *name = kt__access_key(r->settings->keys, header_of(r, "Authorization"),
+                                      header_of(r, "X-Api-Key"));
+    if (!name) return say_why(why, 401, "an API key is needed: Authorization: Bearer KEY");
+    snprintf(r->client, sizeof r->client, "key:%s", name);
+    return 0;
+}
+
+static int check_path(kt__http_request *r, refusal *why) {
+    return r->route ? 0 : say_why(why, 404, "there is nothing at %.80s", why->head->path);
+}
+
+static int check_type(kt__http_request *r, refusal *why) {
+    if (strcmp(r->route->method, "POST") != 0) return 0;
+    if (kt__access_is_json(header_of(r, "Content-Type"))) return 0;
+    return say_why(why, 415, "Content-Type: application/json is needed");
+}
+
+static int check_length(kt__http_request *r, refusal *why) {
+    const char *length = header_of(r, "Content-Length");
+    if (!length || strtoull(length, NULL, 10) <= r->max_body) return 0;
+    return say_why(why, 413, "the body is longer than %zu bytes", r->max_body);
+}
+
+static int check_stopping(kt__http_request *r, refusal *why) {
+    if (!atomic_load(&r->shared->stopping) || (r->route->flags & KT__ROUTE_OPEN)) return 0;
+    return say_why(why, 503, "the server is being stopped");
+}
+
+bool kt__http_refuse(kt__http_request *r, const kt__http_head *head, enum MHD_Result *result) {
+    static int (*const checks[])(kt__http_request *, refusal *) = {
+        check_host, check_origin, check_method, check_key,
+        check_path, check_type,   check_length, check_stopping};
+    refusal why = {.head = head};
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        int status = checks[i](r, &why);
+        if (!status) continue;
+        *result = kt__http_answer_error(r, status, why.allow, "%s", why.message);
+        return true;
+    }
+    return false;
+}
