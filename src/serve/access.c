@@ -22,7 +22,7 @@ static bool split_host(const char *text, const char **name, size_t *len) {
     return *text == ':' && text[1] && strspn(text + 1, "0123456789") == strlen(text + 1);
 }
 
-static bool same(const char *a, const char *name, size_t len) {
+static bool is_same_name(const char *a, const char *name, size_t len) {
     return strlen(a) == len && !strncasecmp(a, name, len);
 }
 
@@ -33,11 +33,12 @@ bool kt__access_host(const kt__config *config, const char *address, const char *
         if (!strcmp(config->hosts.items[i], "*")) return true;
     }
     if (!host || !split_host(host, &name, &len)) return false;
-    if (same("localhost", name, len) || same("127.0.0.1", name, len) || same("::1", name, len))
+    if (is_same_name("localhost", name, len) || is_same_name("127.0.0.1", name, len) ||
+        is_same_name("::1", name, len))
         return true;
-    if (address && same(address, name, len)) return true;
+    if (address && is_same_name(address, name, len)) return true;
     for (size_t i = 0; i < config->hosts.n; i++) {
-        if (same(config->hosts.items[i], name, len)) return true;
+        if (is_same_name(config->hosts.items[i], name, len)) return true;
     }
     return false;
 }

@@ -68,7 +68,7 @@ static void run_tasks(kt__event_loop *loop, kt__task_item *item) {
     }
 }
 
-static void handle(kt__event_loop *loop, const struct epoll_event *events, int n) {
+static void handle_events(kt__event_loop *loop, const struct epoll_event *events, int n) {
     for (int i = 0; i < n; i++) {
         kt__watch *watch = events[i].data.ptr;
         uint64_t count;
@@ -88,7 +88,7 @@ static void *loop_main(void *arg) {
     (void)kt__sched_latency_begin();
     for (bool quit = false; !quit;) {
         int n = epoll_wait(loop->epoll, events, N_EVENTS, TICK_MS);
-        if (n > 0) handle(loop, events, n);
+        if (n > 0) handle_events(loop, events, n);
         run_tasks(loop, take_tasks(loop, &quit));
         if (kt__now_us() - tick_us < TICK_MS * 1000) continue;
         tick_us = kt__now_us();
@@ -104,7 +104,7 @@ kt_status kt__event_loop_start(kt__event_loop *loop, kt_error *err) {
     return KT_OK;
 }
 
-static void wake(kt__event_loop *loop) {
+static void wake_loop(kt__event_loop *loop) {
     uint64_t one = 1;
     ssize_t n = write(loop->wake, &one, sizeof one);
     (void)n; /* a full counter wakes as well */
@@ -115,7 +115,7 @@ void kt__event_loop_stop(kt__event_loop *loop) {
     pthread_mutex_lock(&loop->lock);
     loop->quit = true;
     pthread_mutex_unlock(&loop->lock);
-    wake(loop);
+    wake_loop(loop);
     pthread_join(loop->thread, NULL);
     loop->started = false;
 }
@@ -149,7 +149,7 @@ bool kt__event_loop_post(kt__event_loop *loop, kt__task_item *item) {
         loop->last = item;
     }
     pthread_mutex_unlock(&loop->lock);
-    if (fresh && first) wake(loop);
+    if (fresh && first) wake_loop(loop);
     return fresh;
 }
 

@@ -11,7 +11,7 @@ void kt__framer_free(kt__framer *f) {
     kt__buf_free(&f->line);
 }
 
-static kt__frame give(kt__framer *f, const char **line, size_t *line_len) {
+static kt__frame give_line(kt__framer *f, const char **line, size_t *line_len) {
     size_t len = f->line.len;
     if (len && f->line.data[len - 1] == '\r') f->line.data[--len] = '\0';
     f->ready = true;
@@ -21,7 +21,7 @@ static kt__frame give(kt__framer *f, const char **line, size_t *line_len) {
 }
 
 /* The line so far cannot be kept: what follows of it is dropped as it comes. */
-static kt__frame skip(kt__framer *f, bool ended, kt__frame why) {
+static kt__frame skip_line(kt__framer *f, bool ended, kt__frame why) {
     f->ready = true;
     f->skipping = !ended;
     return why;
@@ -43,13 +43,13 @@ kt__frame kt__framer_next(kt__framer *f, const char *data, size_t len, size_t *u
         return KT__FRAME_NONE;
     }
     if (take > f->max_line || f->line.len > f->max_line - take)
-        return skip(f, newline != NULL, KT__FRAME_TOO_LONG);
+        return skip_line(f, newline != NULL, KT__FRAME_TOO_LONG);
     if (take && !kt__buf_append(&f->line, data, take))
-        return skip(f, newline != NULL, KT__FRAME_NOMEM);
-    return newline ? give(f, line, line_len) : KT__FRAME_NONE;
+        return skip_line(f, newline != NULL, KT__FRAME_NOMEM);
+    return newline ? give_line(f, line, line_len) : KT__FRAME_NONE;
 }
 
 kt__frame kt__framer_end(kt__framer *f, const char **line, size_t *line_len) {
     if (f->ready || f->skipping || !f->line.len) return KT__FRAME_NONE;
-    return give(f, line, line_len);
+    return give_line(f, line, line_len);
 }

@@ -52,7 +52,7 @@ static kt_status split_listen(const char *listen, char *host, size_t host_size, 
 }
 
 /* *found: for freeaddrinfo. */
-static kt_status resolve(const char *listen_at, struct addrinfo **found, kt_error *err) {
+static kt_status resolve_listen(const char *listen_at, struct addrinfo **found, kt_error *err) {
     char host[64], port[16];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     *found = NULL;
@@ -66,7 +66,7 @@ static kt_status resolve(const char *listen_at, struct addrinfo **found, kt_erro
 static kt_status open_tcp(kt__http_socket *out, const char *listen_at, kt_error *err) {
     struct addrinfo *found;
     int on = 1;
-    kt_status status = resolve(listen_at, &found, err);
+    kt_status status = resolve_listen(listen_at, &found, err);
     if (status != KT_OK) return status;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -158,7 +158,7 @@ kt_status kt__http_check(const kt__config *config, kt_error *err) {
     KT__TRY(check_pem(config->tls_cert, err));
     KT__TRY(check_pem(config->tls_key, err));
     if (!config->listen || !strncmp(config->listen, "unix:", 5)) return KT_OK;
-    KT__TRY(resolve(config->listen, &found, err));
+    KT__TRY(resolve_listen(config->listen, &found, err));
     status = check_keys(config, found->ai_addr, config->listen, err);
     freeaddrinfo(found);
 out:

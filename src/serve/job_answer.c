@@ -28,7 +28,7 @@ static void log_end(kt__job *job) {
 }
 
 /* Nothing more will be written. The lock is held. */
-static void conclude(kt__job *job) {
+static void conclude_job(kt__job *job) {
     job->state = KT__JOB_ENDED;
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
         kt_request_close(job->parts[i].req);
@@ -182,7 +182,7 @@ static void begin_answer(kt__job *job) {
 static void end_answer(kt__job *job) {
     if (is_read(job)) finish_the_rest(job);
     if (is_read(job) && job->dialect->end) job->dialect->end(job);
-    conclude(job);
+    conclude_job(job);
 }
 
 /* The answer does not fit into memory: what is there is not the whole. */
@@ -211,7 +211,7 @@ static void advance_prompts(kt__job *job) {
 static void advance_at_once(kt__job *job) {
     if (has_failed(job)) kt__job_fail(job, &job->error);
     if (!job->status) job->status = 200;
-    conclude(job);
+    conclude_job(job);
 }
 
 static void pump_job(kt__task_item *item) {

@@ -228,7 +228,7 @@ static bool throttled_seconds(double *out) {
 
 /* ---- writing ---- */
 
-static void head(kt__buf *out, const char *name, const char *type, const char *help) {
+static void write_metric_head(kt__buf *out, const char *name, const char *type, const char *help) {
     (void)kt__buf_printf(out, "# HELP kentang_%s %s\n# TYPE kentang_%s %s\n", name, help, name,
                          type);
 }
@@ -256,7 +256,7 @@ static void put_bucket(kt__buf *out, const char *name, const char *label, const 
 
 static void write_histogram(kt__metrics *m, int id, kt__buf *out) {
     const char *name = histogram_info[id].name;
-    head(out, name, "histogram", histogram_info[id].help);
+    write_metric_head(out, name, "histogram", histogram_info[id].help);
     for (size_t i = 0; i < m->n_models; i++) {
         const char *label = m->labels[i];
         pthread_mutex_lock(&m->lock);
@@ -272,8 +272,8 @@ static void write_histogram(kt__metrics *m, int id, kt__buf *out) {
     }
 }
 
-static void sample(kt__buf *out, const char *name, const char *label, const char *key,
-                   const char *value, double x) {
+static void write_sample(kt__buf *out, const char *name, const char *label, const char *key,
+                         const char *value, double x) {
     if (key) {
         (void)kt__buf_printf(out, "kentang_%s%s,%s=\"%s\"} %.15g\n", name, label, key, value, x);
     } else {
@@ -377,18 +377,20 @@ static void write_plans(const view *views, size_t n, kt__buf *out) {
                  {"tables", offsetof(kt_mem_plan, tables_bytes)},
                  {"draft", offsetof(kt_mem_plan, draft_bytes)}};
     uint64_t budget = 0;
-    head(out, "memory_planned_bytes", "gauge", "memory planned for a model when it was loaded");
+    write_metric_head(out, "memory_planned_bytes", "gauge",
+                      "memory planned for a model when it was loaded");
     for (const view *v = views; v < views + n; v++) {
         if (!v->info.loaded) continue;
         if (v->info.plan.budget_bytes > budget) budget = v->info.plan.budget_bytes;
         for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
             uint64_t bytes;
             memcpy(&bytes, (const char *)&v->info.plan + parts[k].at, sizeof bytes);
-            sample(out, "memory_planned_bytes", v->label, "kind", parts[k].kind, (double)bytes);
+            write_sample(out, "memory_planned_bytes", v->label, "kind", parts[k].kind,
+                         (double)bytes);
         }
     }
-    head(out, "memory_budget_bytes", "gauge",
-         "memory that all models together may use; 0: unknown");
+    write_metric_head(out, "memory_budget_bytes", "gauge",
+                      "memory that all models together may use; 0: unknown");
     (void)kt__buf_printf(out, "kentang_memory_budget_bytes %llu\n", (unsigned long long)budget);
 }
 
@@ -406,23 +408,23 @@ static void write_engines(kt__metrics *m, kt__buf *out) {
         kt__served_get_info(served, &views[i].info);
     }
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        if (rows[r].help) head(out, rows[r].name, rows[r].type, rows[r].help);
+        if (rows[r].help) write_metric_head(out, rows[r].name, rows[r].type, rows[r].help);
         for (size_t i = 0; i < n; i++)
-            sample(out, rows[r].name, views[i].label, rows[r].key, rows[r].value,
-                   rows[r].get(&views[i].stats));
+            write_sample(out, rows[r].name, views[i].label, rows[r].key, rows[r].value,
+                         rows[r].get(&views[i].stats));
     }
     write_plans(views, n, out);
-    head(out, "model_hashed_ratio", "gauge",
-         "share of a model's bytes in the hash that guards its disk cache");
+    write_metric_head(out, "model_hashed_ratio", "gauge",
+                      "share of a model's bytes in the hash that guards its disk cache");
     for (const view *v = views; v < views + n; v++) {
         const kt_hash_info *h = &v->info.hash;
         if (h->bytes_all == 0) continue;
-        sample(out, "model_hashed_ratio", v->label, NULL, NULL,
-               (double)h->bytes_done / (double)h->bytes_all);
+        write_sample(out, "model_hashed_ratio", v->label, NULL, NULL,
+                     (double)h->bytes_done / (double)h->bytes_all);
     }
-    head(out, "model_loaded", "gauge", "whether a model is loaded");
+    write_metric_head(out, "model_loaded", "gauge", "whether a model is loaded");
     for (size_t i = 0; i < n; i++)
-        sample(out, "model_loaded", views[i].label, NULL, NULL, views[i].info.loaded);
+        write_sample(out, "model_loaded", views[i].label, NULL, NULL, views[i].info.loaded);
     kt__free(views);
 }
 
@@ -432,17 +434,17 @@ static void write_answers(kt__metrics *m, kt__buf *out) {
     size_t n = m->n_answered;
     memcpy(copy, m->answered, n * sizeof copy[0]);
     pthread_mutex_unlock(&m->lock);
-    head(out, "answers_total", "counter", "answers to requests, by route and status");
+    write_metric_head(out, "answers_total", "counter", "answers to requests, by route and status");
     for (size_t i = 0; i < n; i++) {
         (void)kt__buf_printf(out, "kentang_answers_total{route=\"%s\",code=\"%d\"} %llu\n",
                              copy[i].route, copy[i].code, (unsigned long long)copy[i].n);
     }
     static const char *const names[] = {"http", "socket"};
-    head(out, "connections", "gauge", "open connections");
+    write_metric_head(out, "connections", "gauge", "open connections");
     for (int i = 0; i < 2; i++)
         (void)kt__buf_printf(out, "kentang_connections{interface=\"%s\"} %d\n", names[i],
                              atomic_load(&m->connections[i]));
-    head(out, "connections_accepted_total", "counter", "connections accepted");
+    write_metric_head(out, "connections_accepted_total", "counter", "connections accepted");
     for (int i = 0; i < 2; i++)
         (void)kt__buf_printf(out, "kentang_connections_accepted_total{interface=\"%s\"} %lu\n",
                              names[i], atomic_load(&m->accepted[i]));
@@ -455,7 +457,8 @@ extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak)
 
 static void write_heap(kt__buf *out) {
     if (!__sanitizer_get_current_allocated_bytes) return;
-    head(out, "heap_bytes", "gauge", "memory allocated and not freed; with sanitizers only");
+    write_metric_head(out, "heap_bytes", "gauge",
+                      "memory allocated and not freed; with sanitizers only");
     (void)kt__buf_printf(out, "kentang_heap_bytes %zu\n",
                          __sanitizer_get_current_allocated_bytes());
 }
@@ -464,15 +467,17 @@ static void write_system(kt__buf *out) {
     struct rusage usage;
     double seconds = 0;
     if (throttled_seconds(&seconds)) {
-        head(out, "cpu_throttled_seconds_total", "counter", "time lost to the cgroup's CPU quota");
+        write_metric_head(out, "cpu_throttled_seconds_total", "counter",
+                          "time lost to the cgroup's CPU quota");
         (void)kt__buf_printf(out, "kentang_cpu_throttled_seconds_total %.6f\n", seconds);
     }
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        head(out, "cpu_seconds_total", "counter", "processor time used");
+        write_metric_head(out, "cpu_seconds_total", "counter", "processor time used");
         (void)kt__buf_printf(out, "kentang_cpu_seconds_total %.6f\n",
                              (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6);
-        head(out, "major_page_faults_total", "counter", "pages read from disk on access");
+        write_metric_head(out, "major_page_faults_total", "counter",
+                          "pages read from disk on access");
         (void)kt__buf_printf(out, "kentang_major_page_faults_total %ld\n", usage.ru_majflt);
     }
     char status[4096] = "";
@@ -480,7 +485,8 @@ static void write_system(kt__buf *out) {
     (void)read_file("/proc/self/status", status, sizeof status);
     (void)number_after(status, "RssAnon", &anonymous_kb);
     (void)number_after(status, "RssFile", &file_kb);
-    head(out, "resident_memory_bytes", "gauge", "resident memory of the process, by kind");
+    write_metric_head(out, "resident_memory_bytes", "gauge",
+                      "resident memory of the process, by kind");
     (void)kt__buf_printf(out,
                          "kentang_resident_memory_bytes{kind=\"anonymous\"} %.0f\n"
                          "kentang_resident_memory_bytes{kind=\"file\"} %.0f\n",
@@ -489,7 +495,7 @@ static void write_system(kt__buf *out) {
 
 void kt__metrics_write(kt__metrics *m, kt__buf *out) {
     (void)kt__buf_reserve(out, m->n_models * USUAL_BYTES);
-    head(out, "build_info", "gauge", "the version that runs");
+    write_metric_head(out, "build_info", "gauge", "the version that runs");
     (void)kt__buf_printf(out, "kentang_build_info{version=\"%s\",numerics=\"%d\"} 1\n",
                          kt_version(), KENTANG_NUMERICS);
     for (int id = 0; id < KT__HISTOGRAMS; id++) write_histogram(m, id, out);

@@ -248,7 +248,7 @@ static void tell_plan(kt__served *s) {
 }
 
 /* The lock is held, and let go meanwhile. */
-static kt_status load(kt__served *s, kt_error *err) {
+static kt_status load_model(kt__served *s, kt_error *err) {
     kt_model *model;
     kt_engine *engine;
     int64_t begin_us = kt__now_us();
@@ -278,7 +278,7 @@ kt_status kt__served_use(kt__served *s, kt_model **model, kt_engine **engine, kt
     if (!err) err = &ignored;
     pthread_mutex_lock(&s->lock);
     while (s->busy) pthread_cond_wait(&s->changed, &s->lock);
-    if (!s->engine) status = load(s, err);
+    if (!s->engine) status = load_model(s, err);
     if (status == KT_OK) {
         s->users++;
         *model = s->model;
@@ -356,7 +356,7 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
 /* ---- unloading ---- */
 
 /* The lock is held, and let go meanwhile. */
-static void unload(kt__served *s, int64_t drain_ms) {
+static void unload_model(kt__served *s, int64_t drain_ms) {
     kt_engine *engine = s->engine;
     kt_engine_stats stats;
     kt_engine_get_stats(engine, &stats);
@@ -380,7 +380,7 @@ void kt__models_tick(kt__models *m, int64_t idle_s) {
         kt__served *s = &m->list[i];
         pthread_mutex_lock(&s->lock);
         if (s->engine && !s->users && !s->busy && kt__now_us() - s->used_us > idle_s * 1000000) {
-            unload(s, 0);
+            unload_model(s, 0);
             done = true;
         }
         pthread_mutex_unlock(&s->lock);
