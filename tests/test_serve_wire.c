@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "heap_watch.h"
 #include "serve/wire.h"
 
@@ -450,7 +451,7 @@ static void test_strings(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kt__buf buf;
         kt__buf_init(&buf, 1 << 20);
-        kt__wire_write_string(&buf, cases[i].in, cases[i].len);
+        kt__json_string(&buf, cases[i].in, cases[i].len, KT__JSON_PLAIN);
         assert_string_equal(buf.data, cases[i].out);
         kt__buf_free(&buf);
     }

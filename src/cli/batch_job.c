@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json_out.h"
 #include "cli/batch.h"
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
@@ -42,7 +43,7 @@ static void begin_openai(kt__buf *out, const kt__batch_line *line, int http) {
     char id[48];
     make_id("batch_req_", line->id, id, sizeof id);
     (void)kt__buf_printf(out, "{\"id\":\"%s\",\"custom_id\":", id);
-    kt__wire_write_string(out, line->id, strlen(line->id));
+    kt__json_text(out, line->id);
     make_id("req_", line->id, id, sizeof id);
     (void)kt__buf_printf(
         out, ",\"response\":{\"status_code\":%d,\"request_id\":\"%s\",\"body\":", http, id);
@@ -59,7 +60,7 @@ void kt__batch_write_error(kt__buf *out, const kt__batch_line *line, const kt_er
     kt__buf_init(&error, 1 << 20);
     kt__wire_write_error(&error, err);
     (void)kt__buf_puts(out, "{\"id\":");
-    kt__wire_write_string(out, line->id, strlen(line->id));
+    kt__json_text(out, line->id);
     if (error.failed || error.len < 2) {
         (void)kt__buf_puts(out, ",\"error\":{}}");
     } else {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/json_out.h"
+#include "base/vec.h"
 
 void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
     kt__wire_write_error_as(out, status, err);
@@ -48,15 +49,9 @@ void kt__dialect_gather(kt__job *job, const kt_event *event) {
     if (event->len && !kt__buf_append(&c->text, event->text, event->len)) job->out.failed = true;
     const kt__wire_token *token = kt__dialect_token(job, event);
     if (!token) return;
-    if (c->n_tokens == c->cap_tokens) {
-        size_t cap = c->cap_tokens ? c->cap_tokens * 2 : 64;
-        kt__wire_token *grown = kt__realloc_array(c->tokens, cap, sizeof *grown);
-        if (!grown) {
-            job->out.failed = true;
-            return;
-        }
-        c->tokens = grown;
-        c->cap_tokens = cap;
+    if (!kt__vec_reserve(c->tokens, c->cap_tokens, c->n_tokens + 1)) {
+        job->out.failed = true;
+        return;
     }
     c->tokens[c->n_tokens++] = *token;
 }
@@ -75,6 +70,6 @@ void kt__dialect_write_figures(kt__buf *out, const kt_request_report *r) {
         r->n_generated > 1 && decode_s > 0 ? (double)(r->n_generated - 1) / decode_s : 0.0,
         r->n_preempted, r->n_drafted, r->n_accepted);
     const char *bottleneck = r->bottleneck ? r->bottleneck : "";
-    kt__wire_write_string(out, bottleneck, strlen(bottleneck));
+    kt__json_text(out, bottleneck);
     (void)kt__buf_putc(out, '}');
 }

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 
 static kt_status text_of(kt__job *job, const char *key, const char **text, size_t *len,
@@ -30,7 +31,7 @@ static void begin_line(kt__job *job) {
     (void)kt__buf_putc(&job->out, '{');
     if (!job->name[0]) return;
     (void)kt__buf_puts(&job->out, "\"id\":");
-    kt__wire_write_string(&job->out, job->name, strlen(job->name));
+    kt__json_text(&job->out, job->name);
     (void)kt__buf_puts(&job->out, ",\"done\":true,");
 }
 
@@ -95,7 +96,7 @@ static kt_status run_detokenize(kt__job *job, kt_error *err) {
     KT__TRY(kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, text, len, &len, err));
     begin_line(job);
     (void)kt__buf_puts(&job->out, "\"content\":");
-    kt__wire_write_string(&job->out, text, len);
+    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
     (void)kt__buf_putc(&job->out, '}');
 out:
     kt__free(text);
@@ -124,7 +125,7 @@ static kt_status apply_template(kt__job *job, kt_error *err) {
     KT__TRY(kt_chat_render(job->engine_model, job->wire->req.messages, job->wire->req.n_messages,
                            true, &prompt, &len, err));
     (void)kt__buf_puts(&job->out, "{\"prompt\":");
-    kt__wire_write_string(&job->out, prompt, len);
+    kt__json_string(&job->out, prompt, len, KT__JSON_PLAIN);
     (void)kt__buf_putc(&job->out, '}');
 out:
     kt_free(prompt);

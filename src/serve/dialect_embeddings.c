@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 
 typedef struct inputs {
@@ -164,7 +165,7 @@ static void openai_list_end(kt__job *job) {
         (void)kt__buf_putc(&job->out, '}');
     }
     (void)kt__buf_puts(&job->out, "],\"model\":");
-    kt__wire_write_string(&job->out, name, strlen(name));
+    kt__json_text(&job->out, name);
     (void)kt__buf_printf(&job->out, ",\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}",
                          (long long)in->n_tokens, (long long)in->n_tokens);
 }
@@ -193,7 +194,7 @@ static void ollama_list_end(kt__job *job) {
     const inputs *in = job->extra;
     const char *name = kt__served_name(job->model);
     (void)kt__buf_puts(&job->out, "{\"model\":");
-    kt__wire_write_string(&job->out, name, strlen(name));
+    kt__json_text(&job->out, name);
     (void)kt__buf_puts(&job->out, ",\"embeddings\":[");
     for (int32_t i = 0; i < job->n_choices; i++) {
         if (i) (void)kt__buf_putc(&job->out, ',');

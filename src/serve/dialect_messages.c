@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 
 /* ---- reading ---- */
@@ -104,16 +105,12 @@ static const char *stop_reason(kt_finish finish) {
     }
 }
 
-static void write_text(kt__buf *out, const char *s) {
-    kt__wire_write_string(out, s, strlen(s));
-}
-
 /* {"id":...,"role":"assistant","model":... */
 static void write_message_head(kt__job *job) {
     (void)kt__buf_puts(&job->out, "{\"id\":");
-    write_text(&job->out, job->id);
+    kt__json_text(&job->out, job->id);
     (void)kt__buf_puts(&job->out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-    write_text(&job->out, kt__served_name(job->model));
+    kt__json_text(&job->out, kt__served_name(job->model));
 }
 
 static void messages_begin(kt__job *job) {
@@ -138,7 +135,7 @@ static void messages_token(kt__job *job, const kt_event *event) {
         (void)kt__buf_puts(&job->out, "event: content_block_delta\ndata: {\"type\":"
                                       "\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
                                       "\"text_delta\",\"text\":");
-        kt__wire_write_string(&job->out, event->text, event->len);
+        kt__json_string(&job->out, event->text, event->len, KT__JSON_PLAIN);
         (void)kt__buf_puts(&job->out, "}}\n\n");
     }
 }
@@ -156,7 +153,7 @@ static void write_stop_reason(kt__job *job, const kt_event *event) {
     (void)kt__buf_printf(&job->out,
                          "\"stop_reason\":\"%s\",\"stop_sequence\":", stop_reason(event->finish));
     if (stop >= 0) {
-        write_text(&job->out, job->wire->req.gen.stop[stop]);
+        kt__json_text(&job->out, job->wire->req.gen.stop[stop]);
     } else {
         (void)kt__buf_puts(&job->out, "null");
     }
@@ -177,7 +174,7 @@ static void messages_finish(kt__job *job, const kt_event *event) {
     }
     write_message_head(job);
     (void)kt__buf_puts(out, ",\"content\":[{\"type\":\"text\",\"text\":");
-    kt__wire_write_string(out, c->text.data ? c->text.data : "", c->text.len);
+    kt__json_string(out, c->text.data ? c->text.data : "", c->text.len, KT__JSON_PLAIN);
     (void)kt__buf_puts(out, "}],");
     write_stop_reason(job, event);
     (void)kt__buf_putc(out, ',');
@@ -196,7 +193,7 @@ void kt__messages_error_body(kt__buf *out, int status, const kt_error *err) {
                          : status == 503 ? "overloaded_error"
                          : status >= 500 ? "api_error"
                                          : "invalid_request_error");
-    write_text(out, message);
+    kt__json_text(out, message);
     (void)kt__buf_puts(out, "}}");
 }
 

@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 
 /* {"id":"..." */
 static void write_line_head(kt__job *job) {
     const char *id = job->name[0] ? job->name : job->id;
     (void)kt__buf_puts(&job->out, "{\"id\":");
-    kt__wire_write_string(&job->out, id, strlen(id));
+    kt__json_text(&job->out, id);
 }
 
 static void write_index(kt__job *job, int32_t choice) {
@@ -23,7 +24,7 @@ static void write_line_logprobs(kt__job *job, const kt__wire_token *t) {
     for (size_t i = 0; i < t->n_top; i++) {
         const kt__wire_token *top = &t->top[i];
         (void)kt__buf_printf(&job->out, "%s{\"token\":%d,\"text\":", i ? "," : "", (int)top->id);
-        kt__wire_write_string(&job->out, top->text, top->len);
+        kt__json_string(&job->out, top->text, top->len, KT__JSON_PLAIN);
         (void)kt__buf_printf(&job->out, ",\"logprob\":%.6g}",
                              top->logprob > -9999.0f ? (double)top->logprob : -9999.0);
     }
@@ -38,7 +39,7 @@ static void native_token(kt__job *job, const kt_event *event) {
     write_index(job, event->choice);
     if (event->id >= 0) (void)kt__buf_printf(&job->out, ",\"token\":%d", (int)event->id);
     (void)kt__buf_puts(&job->out, ",\"text\":");
-    kt__wire_write_string(&job->out, event->text ? event->text : "", event->len);
+    kt__json_string(&job->out, event->text ? event->text : "", event->len, KT__JSON_PLAIN);
     if (c->n_tokens) write_line_logprobs(job, &c->tokens[0]);
     (void)kt__buf_puts(&job->out, "}\n");
     kt__buf_clear(&c->text); /* a stream is gathered by its reader */
@@ -52,9 +53,9 @@ static void write_miss(kt__buf *out, const kt_cache_miss *m) {
                          ",\"cache_miss\":{\"at\":%d,\"message\":%d,\"lost_tokens\":%d,"
                          "\"cost_ms\":%.3f,\"was\":",
                          (int)m->at, (int)m->message, (int)m->n_lost, (double)m->cost_us / 1e3);
-    kt__wire_write_string(out, m->was, strlen(m->was));
+    kt__json_text(out, m->was);
     (void)kt__buf_puts(out, ",\"is\":");
-    kt__wire_write_string(out, m->is, strlen(m->is));
+    kt__json_text(out, m->is);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -68,14 +69,14 @@ static void native_finish(kt__job *job, const kt_event *event) {
     (void)kt__buf_puts(out, ",\"done\":true");
     if (!job->stream) {
         (void)kt__buf_puts(out, ",\"text\":");
-        kt__wire_write_string(out, c->text.data ? c->text.data : "", c->text.len);
+        kt__json_string(out, c->text.data ? c->text.data : "", c->text.len, KT__JSON_PLAIN);
     }
     if (!job->stream && c->n_tokens) {
         (void)kt__buf_puts(out, ",\"tokens\":[");
         for (size_t i = 0; i < c->n_tokens; i++) {
             (void)kt__buf_printf(out, "%s{\"token\":%d,\"text\":", i ? "," : "",
                                  (int)c->tokens[i].id);
-            kt__wire_write_string(out, c->tokens[i].text, c->tokens[i].len);
+            kt__json_string(out, c->tokens[i].text, c->tokens[i].len, KT__JSON_PLAIN);
             write_line_logprobs(job, &c->tokens[i]);
             (void)kt__buf_putc(out, '}');
         }
@@ -90,12 +91,12 @@ static void native_finish(kt__job *job, const kt_event *event) {
     if (r->stop >= 0) {
         const char *stop = job->wire->req.gen.stop[r->stop];
         (void)kt__buf_puts(out, ",\"stop\":");
-        kt__wire_write_string(out, stop, strlen(stop));
+        kt__json_text(out, stop);
     }
     kt__dialect_write_figures(out, r);
     write_miss(out, &r->miss);
     (void)kt__buf_puts(out, ",\"model\":");
-    kt__wire_write_string(out, kt__served_name(job->model), strlen(kt__served_name(job->model)));
+    kt__json_text(out, kt__served_name(job->model));
     (void)kt__buf_puts(out, "}\n");
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 
 /* ---- reading ---- */
@@ -176,11 +177,11 @@ static void write_ollama_line(kt__job *job, const char *text, size_t len, bool d
     snprintf(when + n, sizeof when - n, ".%06ldZ", now.tv_nsec / 1000);
     const char *model = kt__served_name(job->model);
     (void)kt__buf_puts(&job->out, "{\"model\":");
-    kt__wire_write_string(&job->out, model, strlen(model));
+    kt__json_text(&job->out, model);
     (void)kt__buf_printf(&job->out, ",\"created_at\":\"%s\",%s", when,
                          chat ? "\"message\":{\"role\":\"assistant\",\"content\":"
                               : "\"response\":");
-    kt__wire_write_string(&job->out, text, len);
+    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
     (void)kt__buf_printf(&job->out, "%s,\"done\":%s", chat ? "}" : "", done ? "true" : "false");
 }
 
@@ -217,7 +218,7 @@ void kt__ollama_error_body(kt__buf *out, int status, const kt_error *err) {
     const char *message = err->message[0] ? err->message : kt_status_message(err->code);
     (void)status;
     (void)kt__buf_puts(out, "{\"error\":");
-    kt__wire_write_string(out, message, strlen(message));
+    kt__json_text(out, message);
     (void)kt__buf_puts(out, "}\n");
 }
 

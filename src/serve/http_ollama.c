@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 #include "serve/http_request.h"
 
@@ -27,18 +28,17 @@ static void write_size(kt__buf *out, uint64_t n_params) {
 
 /* What is not known before a model is loaded is empty. */
 static void write_details(kt__buf *out, const kt__served_info *info) {
-    (void)kt__buf_puts(out, "\"details\":{\"parent_model\":\"\",\"format\":\"gguf\",");
-    kt__wire_write_member(out, "family", info->arch);
+    (void)kt__buf_puts(out, "\"details\":{\"parent_model\":\"\",\"format\":\"gguf\"");
+    kt__json_member(out, "family", info->arch);
     (void)kt__buf_puts(out, ",\"families\":[");
-    if (info->loaded) kt__wire_write_string(out, info->arch, strlen(info->arch));
+    if (info->loaded) kt__json_text(out, info->arch);
     (void)kt__buf_puts(out, "],\"parameter_size\":");
     if (info->loaded) {
         write_size(out, info->model.n_params);
     } else {
         (void)kt__buf_puts(out, "\"\"");
     }
-    (void)kt__buf_putc(out, ',');
-    kt__wire_write_member(out, "quantization_level", info->quant);
+    kt__json_member(out, "quantization_level", info->quant);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -48,15 +48,13 @@ static void write_date(kt__buf *out, const char *key, int64_t seconds) {
     struct tm utc;
     gmtime_r(&when, &utc);
     (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    kt__wire_write_member(out, key, text);
+    kt__json_member(out, key, text);
 }
 
 /* Digests are not ours to give; the date is the server's start. */
 static void write_listed(kt__buf *out, const kt__served_info *info, int64_t start_s) {
-    kt__wire_write_member(out, "name", info->name);
-    (void)kt__buf_putc(out, ',');
-    kt__wire_write_member(out, "model", info->name);
-    (void)kt__buf_putc(out, ',');
+    kt__json_member(out, "name", info->name);
+    kt__json_member(out, "model", info->name);
     write_date(out, "modified_at", start_s);
     (void)kt__buf_printf(out, ",\"size\":%llu,\"digest\":\"\",",
                          (unsigned long long)info->model.file_bytes);
@@ -67,7 +65,6 @@ static void write_listed(kt__buf *out, const kt__served_info *info, int64_t star
 static void write_running(kt__buf *out, const kt__served_info *info, const kt__config *config) {
     enum { FOR_EVER_S = 86400 * 365 };
     int64_t idle_s = config->idle_unload_s > 0 ? config->idle_unload_s : FOR_EVER_S;
-    (void)kt__buf_putc(out, ',');
     write_date(out, "expires_at", (int64_t)time(NULL) + idle_s);
     (void)kt__buf_printf(out, ",\"size_vram\":0,\"context_length\":%d", (int)info->engine.n_ctx);
 }
@@ -101,7 +98,7 @@ static void write_model_info(kt__buf *out, const kt__served_info *info) {
     const char *arch = info->arch;
     (void)kt__buf_puts(out, ",\"model_info\":{");
     if (info->loaded) {
-        kt__wire_write_member(out, "general.architecture", arch);
+        kt__json_member(out, "general.architecture", arch);
         (void)kt__buf_printf(out,
                              ",\"general.parameter_count\":%llu,\"%s.context_length\":%d,"
                              "\"%s.embedding_length\":%d,\"%s.block_count\":%d,"
@@ -137,7 +134,7 @@ int kt__ollama_show(kt__http_request *r) {
     (void)kt__buf_puts(&r->reply, "{\"modelfile\":\"\",\"parameters\":\"\",\"template\":\"\",");
     write_details(&r->reply, &info);
     write_model_info(&r->reply, &info);
-    (void)kt__buf_puts(&r->reply, ",\"capabilities\":[\"completion\",\"embedding\"],");
+    (void)kt__buf_puts(&r->reply, ",\"capabilities\":[\"completion\",\"embedding\"]");
     write_date(&r->reply, "modified_at", r->shared->start_s);
     (void)kt__buf_putc(&r->reply, '}');
     return 200;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/dialects.h"
 #include "serve/http_request.h"
 #include "serve/stats.h"
@@ -27,7 +28,7 @@ static int get_metrics(kt__http_request *r) {
 
 static void write_listed_model(kt__buf *out, const kt__served_info *info, int64_t start_s) {
     (void)kt__buf_putc(out, '{');
-    kt__wire_write_member(out, "id", info->name);
+    kt__json_member(out, "id", info->name);
     (void)kt__buf_printf(out,
                          ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"kentang\","
                          "\"loaded\":%s",

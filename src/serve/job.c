@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/vec.h"
 
 enum { MAX_OUT_BYTES = 1 << 30, MAX_ARENA_BYTES = 256 << 20, COMPACT_BYTES = 64 << 10 };
 
@@ -73,21 +74,10 @@ void kt__job_post(kt__job *job) {
 
 /* ---- those that have not ended ---- */
 
-/* The lock is held. */
-static bool grow_jobs(kt__shared *s) {
-    if (s->n_jobs < s->cap_jobs) return true;
-    size_t cap = s->cap_jobs ? s->cap_jobs * 2 : 64;
-    kt__job **jobs = kt__realloc_array(s->jobs, cap, sizeof(kt__job *));
-    if (!jobs) return false;
-    s->jobs = jobs;
-    s->cap_jobs = cap;
-    return true;
-}
-
 bool kt__job_register(kt__job *job) {
     kt__shared *s = job->shared;
     pthread_mutex_lock(&s->lock);
-    bool added = grow_jobs(s);
+    bool added = kt__vec_reserve(s->jobs, s->cap_jobs, s->n_jobs + 1);
     if (added) {
         kt__job_ref(job);
         s->jobs[s->n_jobs++] = job;

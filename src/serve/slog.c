@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "serve/wire.h"
+#include "base/json_out.h"
 
 enum { MAX_LINE = 8192 };
 
@@ -44,11 +44,11 @@ static void write_json(kt__buf *out, const char *time, kt_log_level level, const
                        const kt__slog_field *fields, size_t n) {
     (void)kt__buf_printf(out, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", time,
                          levels[level]);
-    kt__wire_write_string(out, message, strlen(message));
+    kt__json_text(out, message);
     for (size_t i = 0; i < n; i++) {
         (void)kt__buf_printf(out, ",\"%s\":", fields[i].name);
         if (fields[i].text) {
-            kt__wire_write_string(out, fields[i].text, strlen(fields[i].text));
+            kt__json_text(out, fields[i].text);
         } else {
             write_number(out, fields[i].number);
         }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json_out.h"
 #include "serve/job.h"
 
 /* What was planned when the model was loaded. */
@@ -12,13 +13,13 @@ static void write_plan(kt__buf *out, const kt__served_info *info) {
         out,
         ",\"plan\":{\"weights_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu,"
         "\"tables_bytes\":%llu,\"draft_bytes\":%llu,\"total_bytes\":%llu,\"others_bytes\":%llu,"
-        "\"budget_bytes\":%llu,\"weights_counted\":%s,\"kv_positions\":%lld},",
+        "\"budget_bytes\":%llu,\"weights_counted\":%s,\"kv_positions\":%lld}",
         (unsigned long long)p->weights_bytes, (unsigned long long)p->kv_bytes,
         (unsigned long long)p->scratch_bytes, (unsigned long long)p->tables_bytes,
         (unsigned long long)p->draft_bytes, (unsigned long long)p->total_bytes,
         (unsigned long long)p->others_bytes, (unsigned long long)p->budget_bytes,
         p->weights_counted ? "true" : "false", (long long)p->kv_positions);
-    kt__wire_write_member(out, "tuned", info->tuned);
+    kt__json_member(out, "tuned", info->tuned);
 }
 
 /* Of the whole file, in the background. */
@@ -46,13 +47,11 @@ static void write_model_stats(kt__buf *out, kt__served *served) {
     kt__served_get_info(served, &info);
     kt__served_get_stats(served, &st);
     (void)kt__buf_putc(out, '{');
-    kt__wire_write_member(out, "name", info.name);
+    kt__json_member(out, "name", info.name);
     (void)kt__buf_printf(out, ",\"loaded\":%s", info.loaded ? "true" : "false");
     if (info.loaded) {
-        (void)kt__buf_putc(out, ',');
-        kt__wire_write_member(out, "arch", info.arch);
-        (void)kt__buf_putc(out, ',');
-        kt__wire_write_member(out, "quant", info.quant);
+        kt__json_member(out, "arch", info.arch);
+        kt__json_member(out, "quant", info.quant);
         (void)kt__buf_printf(
             out,
             ",\"context\":%d,\"parallel\":%d,\"threads\":%d,\"parameters\":%llu,"
@@ -82,11 +81,9 @@ static const char *state_of(const kt__job *job) {
 static void write_job_stats(kt__buf *out, kt__job *job) {
     pthread_mutex_lock(&job->lock);
     (void)kt__buf_putc(out, '{');
-    kt__wire_write_member(out, "id", job->id);
-    (void)kt__buf_putc(out, ',');
-    kt__wire_write_member(out, "route", job->dialect->route);
-    (void)kt__buf_putc(out, ',');
-    kt__wire_write_member(out, "client", job->client);
+    kt__json_member(out, "id", job->id);
+    kt__json_member(out, "route", job->dialect->route);
+    kt__json_member(out, "client", job->client);
     (void)kt__buf_printf(out, ",\"age_ms\":%lld,\"state\":\"%s\",\"unread_bytes\":%zu}",
                          (long long)((kt__now_us() - job->begin_us) / 1000), state_of(job),
                          job->out.len - job->out_at);
@@ -94,10 +91,10 @@ static void write_job_stats(kt__buf *out, kt__job *job) {
 }
 
 void kt__stats_write(kt__shared *s, kt__buf *out) {
-    (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%d,\"uptime_s\":%lld,",
+    (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%d,\"uptime_s\":%lld",
                          kt_version(), KENTANG_NUMERICS, (int)getpid(),
                          (long long)((kt__now_us() - s->start_us) / 1000000));
-    kt__wire_write_member(out, "isa", kt_ctx_isa(kt__models_ctx(s->models)));
+    kt__json_member(out, "isa", kt_ctx_isa(kt__models_ctx(s->models)));
     (void)kt__buf_puts(out, ",\"models\":[");
     for (size_t i = 0; i < kt__models_count(s->models); i++) {
         if (i) (void)kt__buf_putc(out, ',');

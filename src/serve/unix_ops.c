@@ -4,8 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/json_out.h"
+#include "base/vec.h"
 #include "serve/dialects.h"
 #include "serve/stats.h"
 #include "serve/unix_client.h"
@@ -18,7 +19,7 @@ static void say_line(kt__unix_client *c, const char *id, const char *rest) {
     (void)kt__buf_putc(&c->out, '{');
     if (id) {
         (void)kt__buf_puts(&c->out, "\"id\":");
-        kt__wire_write_string(&c->out, id, strlen(id));
+        kt__json_text(&c->out, id);
         (void)kt__buf_putc(&c->out, ',');
     }
     (void)kt__buf_puts(&c->out, rest);
@@ -51,16 +52,6 @@ static kt__job *find_job(const kt__unix_client *c, const char *id) {
     return NULL;
 }
 
-static bool make_room(kt__unix_client *c) {
-    if (c->n_jobs < c->cap_jobs) return true;
-    size_t cap = c->cap_jobs ? c->cap_jobs * 2 : 8;
-    kt__job **jobs = kt__realloc_array(c->jobs, cap, sizeof *jobs);
-    if (!jobs) return false;
-    c->jobs = jobs;
-    c->cap_jobs = cap;
-    return true;
-}
-
 /* A job of its own for the workers, of *json, which it takes over, or, where json is NULL, of
  * line[len].
  */
@@ -75,7 +66,7 @@ static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char
         status = kt__fail(&err, KT_E_BUSY, "%zu requests of this connection are not finished",
                           c->n_jobs);
         err.retry_ms = 100;
-    } else if (!make_room(c)) {
+    } else if (!kt__vec_reserve(c->jobs, c->cap_jobs, c->n_jobs + 1)) {
         status = kt__fail_nomem(&err, "a request", 0);
     }
     if (status == KT_OK) status = kt__job_create(shared, dialect, "req-", c->name, &job, &err);

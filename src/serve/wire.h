@@ -136,9 +136,4 @@ void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err);
 int kt__wire_http_status(kt_status status);           /* 400, 429, 500, 503, ... */
 const char *kt__wire_finish_reason(kt_finish finish); /* "stop", "length"; NULL while it runs */
 
-/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
-void kt__wire_write_string(kt__buf *out, const char *s, size_t len);
-/* "key":"text"; text NULL: "" */
-void kt__wire_write_member(kt__buf *out, const char *key, const char *text);
-
 #endif

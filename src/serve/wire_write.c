@@ -2,59 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/json_out.h"
 #include "serve/wire.h"
-
-/* ---- strings ---- */
-
-static void write_escape(kt__buf *out, unsigned char c) {
-    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-    const char *at = c ? strchr(named, c) : NULL;
-    if (at) {
-        (void)kt__buf_putc(out, '\\');
-        (void)kt__buf_putc(out, letters[at - named]);
-    } else {
-        (void)kt__buf_printf(out, "\\u%04x", c);
-    }
-}
-
-void kt__wire_write_string(kt__buf *out, const char *s, size_t len) {
-    size_t i = 0, plain = 0; /* s[plain..i) is copied as it is */
-    (void)kt__buf_putc(out, '"');
-    while (i < len) {
-        unsigned char c = (unsigned char)s[i];
-        uint32_t cp;
-        size_t n = c < 0x80 ? 1 : kt__utf8_decode(s + i, len - i, &cp);
-        if (n > 1 || (n == 1 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)) {
-            i += n;
-            continue;
-        }
-        (void)kt__buf_append(out, s + plain, i - plain);
-        if (n == 0) {
-            (void)kt__buf_puts(out, "\xef\xbf\xbd");
-        } else {
-            write_escape(out, c);
-        }
-        plain = ++i;
-    }
-    (void)kt__buf_append(out, s + plain, i - plain);
-    (void)kt__buf_putc(out, '"');
-}
-
-static void write_text(kt__buf *out, const char *s) {
-    kt__wire_write_string(out, s ? s : "", s ? strlen(s) : 0);
-}
-
-void kt__wire_write_member(kt__buf *out, const char *key, const char *text) {
-    (void)kt__buf_printf(out, "\"%s\":", key);
-    write_text(out, text);
-}
-
-/* ,"key":"text" */
-static void write_next_member(kt__buf *out, const char *key, const char *text) {
-    (void)kt__buf_putc(out, ',');
-    kt__wire_write_member(out, key, text);
-}
 
 /* JSON has no infinity: a forbidden token is far below everything, as OpenAI writes it. */
 static void write_logprob(kt__buf *out, float logprob) {
@@ -65,7 +14,7 @@ static void write_logprob(kt__buf *out, float logprob) {
 
 static void write_token(kt__buf *out, const kt__wire_token *t) {
     (void)kt__buf_puts(out, "{\"token\":");
-    kt__wire_write_string(out, t->text, t->len);
+    kt__json_string(out, t->text, t->len, KT__JSON_PLAIN);
     (void)kt__buf_puts(out, ",\"logprob\":");
     write_logprob(out, t->logprob);
     (void)kt__buf_printf(out, ",\"id\":%d,\"bytes\":[", (int)t->id);
@@ -97,7 +46,7 @@ static void write_top_object(kt__buf *out, const kt__wire_token *t) {
     (void)kt__buf_putc(out, '{');
     for (size_t k = 0; k < t->n_top; k++) {
         if (k) (void)kt__buf_putc(out, ',');
-        kt__wire_write_string(out, t->top[k].text, t->top[k].len);
+        kt__json_string(out, t->top[k].text, t->top[k].len, KT__JSON_PLAIN);
         (void)kt__buf_putc(out, ':');
         write_logprob(out, t->top[k].logprob);
     }
@@ -110,7 +59,7 @@ static void write_text_logprobs(kt__buf *out, const kt__wire_choice *c) {
     (void)kt__buf_puts(out, "{\"tokens\":[");
     for (size_t i = 0; i < c->n_tokens; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        kt__wire_write_string(out, c->tokens[i].text, c->tokens[i].len);
+        kt__json_string(out, c->tokens[i].text, c->tokens[i].len, KT__JSON_PLAIN);
     }
     (void)kt__buf_puts(out, "],\"token_logprobs\":[");
     for (size_t i = 0; i < c->n_tokens; i++) {
@@ -167,7 +116,7 @@ static void write_finish(kt__buf *out, kt_finish finish) {
     const char *reason = kt__wire_finish_reason(finish);
     (void)kt__buf_puts(out, ",\"finish_reason\":");
     if (reason) {
-        write_text(out, reason);
+        kt__json_text(out, reason);
     } else {
         (void)kt__buf_puts(out, "null");
     }
@@ -177,11 +126,11 @@ static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice
     (void)kt__buf_printf(out, "{\"index\":%d,", (int)c->index);
     if (form == KT__WIRE_CHAT) {
         (void)kt__buf_puts(out, "\"message\":{\"role\":\"assistant\",\"content\":");
-        kt__wire_write_string(out, c->text, c->len);
+        kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
         (void)kt__buf_puts(out, ",\"refusal\":null}");
     } else {
         (void)kt__buf_puts(out, "\"text\":");
-        kt__wire_write_string(out, c->text, c->len);
+        kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
     }
     write_logprobs(out, form, c);
     write_finish(out, c->finish);
@@ -190,10 +139,10 @@ static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice
 
 static void write_head(kt__buf *out, const kt__wire_answer *a, const char *object) {
     (void)kt__buf_puts(out, "{\"id\":");
-    write_text(out, a->id);
-    write_next_member(out, "object", object);
+    kt__json_text(out, a->id);
+    kt__json_member(out, "object", object);
     (void)kt__buf_printf(out, ",\"created\":%lld", (long long)a->created_s);
-    write_next_member(out, "model", a->model);
+    kt__json_member(out, "model", a->model);
 }
 
 static void write_seed(kt__buf *out, const kt__wire_answer *a) {
@@ -205,14 +154,13 @@ static void write_seed(kt__buf *out, const kt__wire_answer *a) {
 static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
     const kt__wire_choice *c = a->n_choices ? &a->choices[0] : NULL;
     (void)kt__buf_puts(out, "{\"id\":");
-    write_text(out, a->id);
+    kt__json_text(out, a->id);
     if (c && (a->n_choices == 1 || chunk)) {
         if (c->index) (void)kt__buf_printf(out, ",\"index\":%d", (int)c->index);
         (void)kt__buf_puts(out, ",\"text\":");
-        kt__wire_write_string(out, c->text, c->len);
+        kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
         if (c->tokens) write_logprobs(out, KT__WIRE_NATIVE, c);
-        if (c->finish != KT_FINISH_NONE)
-            write_next_member(out, "finish", kt_finish_name(c->finish));
+        if (c->finish != KT_FINISH_NONE) kt__json_member(out, "finish", kt_finish_name(c->finish));
     } else if (c) {
         (void)kt__buf_puts(out, ",\"choices\":[");
         for (size_t i = 0; i < a->n_choices; i++) {
@@ -223,7 +171,7 @@ static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
     }
     if (a->usage) write_usage(out, a->usage);
     if (!chunk) (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)a->seed);
-    if (!chunk) write_next_member(out, "model", a->model);
+    if (!chunk) kt__json_member(out, "model", a->model);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -249,7 +197,7 @@ static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first) {
     if (first) (void)kt__buf_puts(out, "\"role\":\"assistant\",");
     if (c->len || first) {
         (void)kt__buf_puts(out, "\"content\":");
-        kt__wire_write_string(out, c->text, c->len);
+        kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
     }
     (void)kt__buf_putc(out, '}');
     write_logprobs(out, KT__WIRE_CHAT, c);
@@ -304,19 +252,19 @@ void kt__wire_write_error(kt__buf *out, const kt_error *err) {
 void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err) {
     const char *message = err->message[0] ? err->message : kt_status_message(err->code);
     (void)kt__buf_puts(out, "{\"error\":{\"message\":");
-    write_text(out, message);
-    write_next_member(out, "type",
-                      http == 429   ? "rate_limit_error"
-                      : http >= 500 ? "server_error"
-                                    : "invalid_request_error");
+    kt__json_text(out, message);
+    kt__json_member(out, "type",
+                    http == 429   ? "rate_limit_error"
+                    : http >= 500 ? "server_error"
+                                  : "invalid_request_error");
     (void)kt__buf_puts(out, ",\"param\":");
     if (err->where[0]) {
-        write_text(out, err->where);
+        kt__json_text(out, err->where);
     } else {
         (void)kt__buf_puts(out, "null");
     }
-    write_next_member(out, "code",
-                      err->code == KT_E_CONTEXT_FULL ? "context_length_exceeded"
-                                                     : kt_status_name(err->code));
+    kt__json_member(out, "code",
+                    err->code == KT_E_CONTEXT_FULL ? "context_length_exceeded"
+                                                   : kt_status_name(err->code));
     (void)kt__buf_puts(out, "}}");
 }
