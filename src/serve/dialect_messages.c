@@ -210,6 +210,7 @@ static void messages_error(kt__job *job, const kt_error *err) {
 const kt__dialect kt__dialect_messages = {
     .route = "/v1/messages",
     .stream_type = "text/event-stream",
+    .stream_filler = ":\n\n",
     .error_body = kt__messages_error_body,
     .read = read_messages,
     .begin = messages_begin,

@@ -234,6 +234,7 @@ static void ollama_error(kt__job *job, const kt_error *err) {
     const kt__dialect name = {                 \
         .route = path,                         \
         .stream_type = "application/x-ndjson", \
+        .stream_filler = "\n",                 \
         .error_body = kt__ollama_error_body,   \
         .read = read_body,                     \
         .token = ollama_token,                 \

@@ -113,6 +113,7 @@ static kt_status read_completion(kt__job *job, kt_error *err) {
     const kt__dialect name = {               \
         .route = path,                       \
         .stream_type = "text/event-stream",  \
+        .stream_filler = ":\n\n",            \
         .error_body = kt__openai_error_body, \
         .read = read_body,                   \
         .begin = openai_begin,               \

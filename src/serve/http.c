@@ -108,7 +108,7 @@ static enum MHD_Result start_job(kt__http_request *r) {
     kt__buf_init(&r->body, 0);
     r->job->owner = r->connection;
     r->job->on_output = wake_connection;
-    kt__http_peer_set_job(kt__http_peer_of(r->connection), r->job);
+    kt__http_peer_set_job(kt__http_peer_of(r->connection), r->job, !r->old_version);
     kt__job_start(r->job);
     return answer_job(r);
 }
@@ -122,6 +122,14 @@ static enum MHD_Result answer_now(kt__http_request *r) {
 
 /* ---- the daemon's calls ---- */
 
+/* Paths are compared as they came: no route has a character that needs an escape, and %2f or %00
+ * must not become what a proxy's rules did not see. */
+static size_t keep_escapes(void *user, struct MHD_Connection *connection, char *text) {
+    (void)user;
+    (void)connection;
+    return strlen(text);
+}
+
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     kt__http *http = user;
     (void)uri;
@@ -131,7 +139,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
 }
 
 static kt__http_request *new_request(kt__http *http, struct MHD_Connection *connection) {
-    const kt__http_peer *peer = kt__http_peer_of(connection);
+    kt__http_peer *peer = kt__http_peer_of(connection);
     kt__http_request *r = peer ? kt__calloc(1, sizeof *r) : NULL;
     if (!r) return NULL;
     atomic_fetch_add(&http->n_requests, 1);
@@ -143,16 +151,20 @@ static kt__http_request *new_request(kt__http *http, struct MHD_Connection *conn
     kt__buf_init(&r->body, r->max_body);
     kt__buf_init(&r->reply, MAX_REPLY);
     snprintf(r->client, sizeof r->client, "ip:%s", kt__http_peer_address(peer));
+    r->surplus = kt__http_peer_is_surplus(peer);
+    kt__http_peer_set_busy(peer, true);
     return r;
 }
 
 static enum MHD_Result first_call(kt__http *http, struct MHD_Connection *connection,
-                                  const char *method, const char *path, void **context) {
+                                  const char *method, const char *path, const char *version,
+                                  void **context) {
     kt__http_head head = {.method = method, .path = path};
     enum MHD_Result result;
     kt__http_request *r = new_request(http, connection);
     if (!r) return MHD_NO;
     *context = r;
+    r->old_version = !strcmp(version, "HTTP/1.0");
     r->route = kt__http_find_route(method, path, &head.allowed);
     return kt__http_refuse(r, &head, &result) ? result : MHD_YES;
 }
@@ -171,8 +183,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
                                   const char *method, const char *version, const char *data,
                                   size_t *len, void **context) {
     kt__http_request *r = *context;
-    (void)version;
-    if (!r) return first_call(user, connection, method, path, context);
+    if (!r) return first_call(user, connection, method, path, version, context);
     if (*len) return take_body(r, data, len);
     if (r->answered) return MHD_YES;
     if (!r->started) {
@@ -193,7 +204,8 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     kt__http_peer *peer = kt__http_peer_of(connection);
     *context = NULL;
     if (!r) return;
-    kt__http_peer_set_job(peer, NULL);
+    kt__http_peer_set_busy(peer, false);
+    kt__http_peer_set_job(peer, NULL, false);
     kt__http_peer_set_deadline(peer, http->shared->start->idle_s);
     if (r->job && code != MHD_REQUEST_TERMINATED_COMPLETED_OK) kt__job_abandon(r->job);
     kt__job_release(r->job);
@@ -227,11 +239,10 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
         MHD_OPTION_LISTEN_SOCKET, http->at.fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, kt__http_peers_notify, &http->peers,
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)c->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)c->connections_per_peer, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)c->idle_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)c->max_header + 4096,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, http->cert ? tls : &tls[2],
-        MHD_OPTION_END);
+        (unsigned)c->connections + KT__HTTP_SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)c->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)c->max_header + 4096,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_ARRAY,
+        http->cert ? tls : &tls[2], MHD_OPTION_END);
     kt__sched_latency_end(latency);
     if (http->daemon) return KT_OK;
     return kt__fail(err, KT_E_IO, "cannot start the HTTP server%s",
@@ -248,7 +259,7 @@ kt_status kt__http_open(kt__shared *shared, const char *listen_at, int fd, kt__h
     http->shared = shared;
     http->at = KT__HTTP_NO_SOCKET;
     http->at.fd = fd; /* ours from here on, also on failure */
-    kt__http_peers_init(&http->peers, shared);
+    kt__http_peers_init(&http->peers, shared, config->tls_cert != NULL);
     if (config->tls_cert) {
         KT__TRY(kt__http_read_pem(config->tls_cert, &http->cert, err));
         KT__TRY(kt__http_read_pem(config->tls_key, &http->key, err));

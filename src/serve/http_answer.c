@@ -27,6 +27,7 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
         snprintf(text, sizeof text, "%lld", (long long)(seconds > 0 ? seconds : 1));
         kt__http_add_header(response, "Retry-After", text);
     }
+    if (r->close) kt__http_add_header(response, "Connection", "close");
     if (status == 401) kt__http_add_header(response, "WWW-Authenticate", "Bearer");
     enum MHD_Result result = MHD_queue_response(r->connection, (unsigned)status, response);
     MHD_destroy_response(response);

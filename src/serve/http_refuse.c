@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "serve/access.h"
 
@@ -28,11 +29,67 @@ static int say_why(refusal *why, int status, const char *fmt, ...) {
     return status;
 }
 
-/* ---- the checks: 0, or the status of the refusal ---- */
+/* ---- framing: where a body ends is said once and clearly, or two programs read two requests ---- */
+
+/* The headers that decide it, counted. */
+typedef struct framing {
+    int n_host, n_length, n_coding;
+    const char *coding;
+    bool malformed;
+} framing;
+
+/* The library takes a blank before the colon into the name, and glues a folded line to it. */
+static bool is_bad_name(const char *name, size_t len) {
+    static const char *const exact[] = {"Transfer-Encoding", "Content-Length"};
+    if (!len || memchr(name, ' ', len) || memchr(name, '\t', len)) return true;
+    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
+        size_t n = strlen(exact[i]);
+        if (len > n && !strncasecmp(name, exact[i], n)) return true;
+    }
+    return false;
+}
+
+static enum MHD_Result count_header(void *user, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_len, const char *value, size_t value_len) {
+    framing *f = user;
+    (void)kind;
+    bool coding = !strcasecmp(name, "Transfer-Encoding");
+    f->n_host += !strcasecmp(name, "Host");
+    f->n_length += !strcasecmp(name, "Content-Length");
+    f->n_coding += coding;
+    if (coding) f->coding = value ? value : "";
+    f->malformed |= is_bad_name(name, name_len) || (value && memchr(value, '\0', value_len));
+    return MHD_YES;
+}
+
+/* RFC 9112, sections 3.2, 5.1, 6.1 and 6.3. What follows on such a connection is not read. */
+static int check_framing(kt__http_request *r, refusal *why) {
+    framing f = {0};
+    (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, count_header, &f);
+    r->close = true;
+    if (f.malformed) return say_why(why, 400, "malformed header line");
+    if (f.n_host > 1 || (!f.n_host && !r->old_version))
+        return say_why(why, 400, "a request has one Host header, not %d", f.n_host);
+    if (f.n_length > 1) return say_why(why, 400, "more than one Content-Length");
+    if (f.n_coding && (f.n_length || f.n_coding > 1 || r->old_version))
+        return say_why(why, 400, "Transfer-Encoding beside another length of the body");
+    if (f.coding && strcasecmp(f.coding, "chunked") != 0)
+        return say_why(why, 501, "Transfer-Encoding: only chunked is known here");
+    r->close = false;
+    return 0;
+}
+
+/* ---- who asks, and for what: 0, or the status of the refusal ---- */
+
+/* Balancers of old ask for /health without a Host; a browser always names one. */
+static bool may_lack_host(const kt__http_request *r) {
+    return r->route && (r->route->flags & KT__ROUTE_OPEN);
+}
 
 static int check_host(kt__http_request *r, refusal *why) {
-    if (!r->listens_at) return 0;
-    if (kt__access_host(r->settings->config, r->listens_at, header_of(r, "Host"))) return 0;
+    const char *host = header_of(r, "Host");
+    if (!r->listens_at || (!host && may_lack_host(r))) return 0;
+    if (kt__access_host(r->settings->config, r->listens_at, host)) return 0;
     return say_why(why, 403, "this Host is not served here: add it to http.hosts if it should be");
 }
 
@@ -71,6 +128,12 @@ static int check_path(kt__http_request *r, refusal *why) {
     return r->route ? 0 : say_why(why, 404, "there is nothing at %.80s", why->head->path);
 }
 
+static int check_room(kt__http_request *r, refusal *why) {
+    if (!r->surplus || (r->route->flags & KT__ROUTE_OPEN)) return 0;
+    r->close = true;
+    return say_why(why, 503, "too many connections are open");
+}
+
 static int check_type(kt__http_request *r, refusal *why) {
     if (strcmp(r->route->method, "POST") != 0) return 0;
     if (kt__access_is_json(header_of(r, "Content-Type"))) return 0;
@@ -90,8 +153,8 @@ static int check_stopping(kt__http_request *r, refusal *why) {
 
 bool kt__http_refuse(kt__http_request *r, const kt__http_head *head, enum MHD_Result *result) {
     static int (*const checks[])(kt__http_request *, refusal *) = {
-        check_host, check_origin, check_method, check_key,
-        check_path, check_type,   check_length, check_stopping};
+        check_framing, check_host, check_origin, check_method, check_key,
+        check_path,    check_room, check_type,   check_length, check_stopping};
     refusal why = {.head = head};
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         int status = checks[i](r, &why);

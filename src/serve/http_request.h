@@ -38,6 +38,9 @@ struct kt__http_request {
     size_t max_body;
     int64_t retry_ms;
     bool started, answered;
+    bool old_version; /* HTTP/1.0 */
+    bool surplus;     /* its connection found no room */
+    bool close;       /* nothing that follows on the connection can be trusted to be a request */
 };
 
 /* NULL: no such path. *allowed: the method that it has, where it is another one than asked for,

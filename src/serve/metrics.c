@@ -58,7 +58,7 @@ struct kt__metrics {
     size_t n_answered;
     uint64_t n_unlisted;
     _Atomic int connections[2];
-    _Atomic unsigned long accepted[2];
+    _Atomic unsigned long accepted[2], refused[2];
     histogram (*histograms)[KT__HISTOGRAMS]; /* [models] */
 };
 
@@ -177,6 +177,10 @@ void kt__metrics_answer(kt__metrics *m, const char *route, int code) {
 void kt__metrics_connection(kt__metrics *m, bool socket, int by) {
     atomic_fetch_add(&m->connections[socket], by);
     if (by > 0) atomic_fetch_add(&m->accepted[socket], 1);
+}
+
+void kt__metrics_refused(kt__metrics *m, bool socket) {
+    atomic_fetch_add(&m->refused[socket], 1);
 }
 
 /* ---- the system ---- */
@@ -439,6 +443,9 @@ static void write_answers(kt__metrics *m, kt__buf *out) {
         (void)kt__buf_printf(out, "kentang_answers_total{route=\"%s\",code=\"%d\"} %llu\n",
                              copy[i].route, copy[i].code, (unsigned long long)copy[i].n);
     }
+}
+
+static void write_connections(kt__metrics *m, kt__buf *out) {
     static const char *const names[] = {"http", "socket"};
     write_metric_head(out, "connections", "gauge", "open connections");
     for (int i = 0; i < 2; i++)
@@ -448,6 +455,11 @@ static void write_answers(kt__metrics *m, kt__buf *out) {
     for (int i = 0; i < 2; i++)
         (void)kt__buf_printf(out, "kentang_connections_accepted_total{interface=\"%s\"} %lu\n",
                              names[i], atomic_load(&m->accepted[i]));
+    write_metric_head(out, "connections_refused_total", "counter",
+                      "connections that found no room: answered with an error, or closed idle");
+    for (int i = 0; i < 2; i++)
+        (void)kt__buf_printf(out, "kentang_connections_refused_total{interface=\"%s\"} %lu\n",
+                             names[i], atomic_load(&m->refused[i]));
 }
 
 /* Of builds with a sanitizer, whose resident memory is mostly shadow, quarantine and free lists:
@@ -501,6 +513,7 @@ void kt__metrics_write(kt__metrics *m, kt__buf *out) {
     for (int id = 0; id < KT__HISTOGRAMS; id++) write_histogram(m, id, out);
     write_engines(m, out);
     write_answers(m, out);
+    write_connections(m, out);
     write_system(out);
     write_heap(out);
 }

@@ -42,6 +42,8 @@ void kt__metrics_finished(kt__metrics *metrics, const kt__served *model,
 void kt__metrics_answer(kt__metrics *metrics, const char *route, int code);
 /* by: +1 and -1. interface: a constant, "http" or "socket". */
 void kt__metrics_connection(kt__metrics *metrics, bool socket, int by);
+/* A connection that found no room. */
+void kt__metrics_refused(kt__metrics *metrics, bool socket);
 void kt__metrics_write(kt__metrics *metrics, kt__buf *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json_out.h"
 
 enum { MAX_LINE = 8192 };
@@ -111,6 +112,17 @@ void kt__slog_line(kt__slog *log, kt_log_level level, const char *fmt, ...) {
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     kt__slog_write(log, level, message, NULL, 0);
+}
+
+bool kt__slog_may(kt__slog_gate *gate, int64_t every_us, unsigned *n_kept) {
+    int64_t now_us = kt__now_us(), next_us = atomic_load(&gate->next_us);
+    if (now_us < next_us ||
+        !atomic_compare_exchange_strong(&gate->next_us, &next_us, now_us + every_us)) {
+        atomic_fetch_add(&gate->n_kept, 1);
+        return false;
+    }
+    *n_kept = atomic_exchange(&gate->n_kept, 0);
+    return true;
 }
 
 void kt__slog_library(void *user, kt_log_level level, const char *line) {

@@ -121,7 +121,8 @@ static void read_some(kt__unix_client *c) {
     }
     if (n == 0) {
         c->eof = true;
-        take_frame(c, kt__framer_end(&c->framer, &line, &len), line, len);
+        kt__frame frame = kt__framer_end(&c->framer, &line, &len);
+        take_frame(c, frame, line, len);
     }
 }
 
