@@ -1,4 +1,4 @@
-/* The arithmetic contract's own elementary functions (DESIGN.md section 5).
+/* The arithmetic contract's own elementary functions (docs/NUMERICS.md section 2).
  *
  * Owns: exp, log, pow, sin, cos and tanh as fixed sequences of IEEE operations, the same in every
  * kernel tier and on every machine; libm is not used in a forward pass or a sampler. Vector tiers

@@ -5,7 +5,7 @@
  * compiled in parts (tier_avx2.c, and its quantised products from tier_part.c.in) each of which
  * exports one symbol. Knows no tensors' names, no threads: a caller gives each worker its own rows
  * and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable form of
- * the arithmetic contract (which of the NaNs a NaN is stays open). Any thread; no allocation;
+ * docs/NUMERICS.md (which of the NaNs a NaN is stays open). Any thread; no allocation;
  * requires the contract's floating-point environment. */
 #ifndef KT_KERNELS_KERNELS_H
 #define KT_KERNELS_KERNELS_H

@@ -1,4 +1,4 @@
-/* The reference tier: the arithmetic contract in plain C, for any processor.
+/* The reference tier: docs/NUMERICS.md in plain C, for any processor.
  *
  * Every other tier must give these bytes. fmaf is correctly rounded whether the processor has it or
  * libm computes it. */

@@ -1,7 +1,7 @@
 /* Rotary position embedding tables.
  *
  * Owns: the inverse frequencies under every scaling rule, and cosines and sines of a position
- * (DESIGN.md section 5: angle = pos * inv_freq in double, evaluated by base/math, rounded once).
+ * (docs/NUMERICS.md section 7: angle = pos * inv_freq in double, evaluated by base/math, rounded once).
  * Any thread; immutable. */
 #ifndef KT_MODEL_ROPE_H
 #define KT_MODEL_ROPE_H

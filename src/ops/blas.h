@@ -3,7 +3,7 @@
  * Owns: finding the library at run time, so that nothing is needed to build, and the products
  * through it, a block of rows a call on the calling thread: the rows are split by our pool, and
  * OpenBLAS is held at one thread (which holds for the whole process). Its order of summation is its
- * own and differs among processors and shapes: what it computes is outside DESIGN.md section 5, and
+ * own and differs among processors and shapes: what it computes is outside docs/NUMERICS.md, and
  * whoever offers it says so. Its packing buffers, some ten MB for each calling thread, are outside
  * every memory plan. kt__blas_mm: any thread; it does not allocate here, OpenBLAS does inside. */
 #ifndef KT_OPS_BLAS_H

@@ -1,0 +1,207 @@
+/* The reference tier's bytes are those that were recorded for this KENTANG_NUMERICS: the arithmetic
+ * (docs/NUMERICS.md) cannot change without a new number. The other tiers are compared with the
+ * reference elsewhere. After a change that is intended, raise the number and record the digests
+ * that the failures print. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "base/math.h"
+#include "kernels_data.h"
+
+_Static_assert(KENTANG_NUMERICS == 1, "the digests below are those of version 1");
+
+/* Inputs are finite, so that no NaN, whose bits are open, enters a digest. */
+static void expect_digest(const char *what, uint64_t want, const void *data, size_t n) {
+    uint64_t got = kt__hash_bytes(1, data, n).w[0];
+    if (got != want) {
+        print_error("%s: 0x%016llx, recorded is 0x%016llx\n", what, (unsigned long long)got,
+                    (unsigned long long)want);
+        fail();
+    }
+}
+
+static void test_elementary_functions(void **state) {
+    (void)state;
+    enum { N = 4001 };
+    static float x[N], out[5][N];
+    static double wide[4][N];
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(i - N / 2) * 0.045f;
+        out[0][i] = kt__expf(x[i] > 88.0f ? 88.0f : x[i]);
+        out[1][i] = kt__tanhf(x[i] * 0.1f);
+        out[2][i] = kt__siluf(x[i] * 0.9f);
+        out[3][i] = kt__gelu_tanhf(x[i] * 0.1f);
+        wide[0][i] = kt__exp((double)x[i] * 3.0);
+        wide[1][i] = kt__log((double)i * 0.37 + 1e-9);
+        kt__sincos((double)x[i] * 1000.0, &wide[2][i], &wide[3][i]);
+    }
+    kt__exp_weights(x, x[N - 1], N, out[4]);
+    expect_digest("exp, tanh, silu, gelu and the weights of a vocabulary", 0x97bde5f5ef011926u, out,
+                  sizeof out);
+    expect_digest("exp, log, sin and cos in double", 0x197f1f199088a551u, wide, sizeof wide);
+}
+
+typedef struct recorded {
+    kt__type type;
+    uint64_t product, exact;
+} recorded;
+
+enum { ROWS = 5, TOKS = 3, MAX_COL = 1536 };
+
+/* ROWS x TOKS products with bias and residual; n_col ends in the middle of a group of 256 where the
+ * type allows. */
+static void product_of(kt__type type, kt__act_kind kind, kt__mm_fn *fn, float *out) {
+    int n_col = kind == KT__ACT_Q256 || kt__type_get(type)->block_elems == 256 ? MAX_COL
+                : kt__type_get(type)->block_elems == 32                        ? 1376
+                                                                               : 1111;
+    size_t row_bytes = kt__type_row_bytes(type, n_col);
+    size_t act_bytes = kt__act_layout_of(kind, n_col).row_bytes;
+    uint8_t *w = malloc(row_bytes * ROWS), *act = aligned_alloc(64, act_bytes * TOKS);
+    float x[MAX_COL], bias[ROWS], residual[TOKS * ROWS];
+    uint8_t scratch[64];
+    kd_rng rng = {31};
+    for (int r = 0; r < ROWS; r++) {
+        kd_weights(type, KD_BLOCKS_RANDOM, &rng, n_col, w + (size_t)r * row_bytes);
+        bias[r] = kd_normal(&rng);
+    }
+    for (int t = 0; t < TOKS; t++) {
+        kd_activations(KD_ACT_NORMAL, &rng, n_col, x);
+        kd_ref()->quantize[kind](x, n_col, act + (size_t)t * act_bytes);
+        for (int r = 0; r < ROWS; r++) residual[t * ROWS + r] = kd_normal(&rng);
+    }
+    kt__mm mm = {.w = w,
+                 .w_row_bytes = row_bytes,
+                 .n_row = ROWS,
+                 .n_col = n_col,
+                 .act = act,
+                 .act_row_bytes = act_bytes,
+                 .n_tok = TOKS,
+                 .out = out,
+                 .ld_out = ROWS,
+                 .bias = bias,
+                 .residual = residual,
+                 .ld_residual = ROWS};
+    fn(&mm, scratch);
+    free(w);
+    free(act);
+}
+
+static void test_products(void **state) {
+    (void)state;
+    static const recorded table[] = {
+        {KT__TYPE_F32, 0xc83ce715d401a6dcu, 0xc83ce715d401a6dcu},
+        {KT__TYPE_F16, 0x591772ec57b63b0au, 0x591772ec57b63b0au},
+        {KT__TYPE_BF16, 0x1135c962b93f8679u, 0x1135c962b93f8679u},
+        {KT__TYPE_Q4_0, 0xe22709d7307fbe0fu, 0xded2963c9a397accu},
+        {KT__TYPE_Q4_1, 0x1dce8a204500792au, 0x223c795ec7728729u},
+        {KT__TYPE_Q5_0, 0x4fe6e586b557fd77u, 0x7b74458d84a3319fu},
+        {KT__TYPE_Q5_1, 0x6d39886036da8f48u, 0xe2299eac307c0568u},
+        {KT__TYPE_Q8_0, 0x7cdf5d9afec097b3u, 0x7e8ae24d66722ce2u},
+        {KT__TYPE_IQ4_NL, 0x497e05f306c6c543u, 0x9283fd2e81dc6989u},
+        {KT__TYPE_Q2_K, 0x75113af2a3472459u, 0x0d4cd4f4adef3e50u},
+        {KT__TYPE_Q3_K, 0x24b9376c6d4e38d3u, 0x7a9f8e764c4f2a21u},
+        {KT__TYPE_Q4_K, 0xa5b00ed8648f8097u, 0xe0b546f781aaf8a9u},
+        {KT__TYPE_Q5_K, 0xea6a1a168dc40d41u, 0xdef73baa98305e42u},
+        {KT__TYPE_Q6_K, 0x3a052e765fe27742u, 0x4fbeb0a4cbbdaa4eu},
+        {KT__TYPE_IQ4_XS, 0xee7413e631763948u, 0x64e618aa45ae692cu},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const kt__type_info *info = kt__type_get(table[i].type);
+        float out[TOKS * ROWS];
+        product_of(table[i].type, info->act, kd_ref()->mm[table[i].type].rowdot, out);
+        expect_digest(info->name, table[i].product, out, sizeof out);
+        product_of(table[i].type, KT__ACT_F32, kd_ref()->exact[table[i].type], out);
+        expect_digest("the same, exact", table[i].exact, out, sizeof out);
+    }
+}
+
+/* Quantisation, the norm, gates, caps, rotations and the pages' roundings of one row. */
+static void test_rows(void **state) {
+    (void)state;
+    enum { N = 768 };
+    const kt__kernels *ref = kd_ref();
+    float x[N], y[N], out[6][N];
+    kd_rng rng = {32};
+    kd_activations(KD_ACT_NORMAL, &rng, N, x);
+    kd_activations(KD_ACT_NORMAL, &rng, N, y);
+    for (kt__act_kind kind = KT__ACT_Q32; kind <= KT__ACT_Q256; kind++) {
+        static const uint64_t want[KT__ACT_COUNT] = {
+            [KT__ACT_Q32] = 0x63e336f62b7feed0u, [KT__ACT_Q256] = 0x9c96c126cd0cc084u};
+        size_t bytes = kt__act_layout_of(kind, N).row_bytes;
+        uint8_t *row = aligned_alloc(64, bytes);
+        ref->quantize[kind](x, N, row);
+        expect_digest(kind == KT__ACT_Q32 ? "activations of 32" : "activations of 256", want[kind],
+                      row, bytes);
+        free(row);
+    }
+    (void)ref->rmsnorm(x, y, N, 1e-5f, out[0]);
+    ref->silu_mul(x, y, N, out[1]);
+    ref->gelu_mul(x, y, N, out[2]);
+    for (int i = 3; i < 6; i++) memcpy(out[i], x, sizeof x);
+    ref->softcap(out[3], N, 5.0f);
+    ref->rope_neox(out[4], y, N / 2);
+    ref->rope_norm(out[5], y, N / 2);
+    expect_digest("norm, gates, cap and rotations", 0xdfe8eb54ae37147au, out, sizeof out);
+}
+
+/* Three splits of one head's queries, the first and the last cut, merged. */
+static void test_attention(void **state) {
+    (void)state;
+    enum { DIM = 40, POS = 600, QUERIES = 3 };
+    static kt__f16 k[3 * KT__SPLIT_PAGES][DIM * 16], v[3 * KT__SPLIT_PAGES][DIM * 16];
+    const kt__kernels *ref = kd_ref();
+    kd_rng rng = {33};
+    float row[DIM], q[QUERIES * DIM], M[QUERIES], L[QUERIES], O[QUERIES * DIM], m[QUERIES],
+        l[QUERIES], o[QUERIES * DIM], out[QUERIES * DIM];
+    int16_t lo[QUERIES] = {7, 8, 9}, hi[QUERIES] = {256, 256, 256};
+    uint8_t scratch[64];
+    for (int i = 0; i < QUERIES * DIM; i++) q[i] = kd_normal(&rng) * 0.5f;
+    for (int p = 0; p < POS; p++) {
+        for (int d = 0; d < DIM; d++) row[d] = kd_normal(&rng);
+        ref->store_k(row, DIM, p % 16, k[p / 16]);
+        ref->store_v(row, DIM, p % 16, v[p / 16]);
+    }
+    for (int split = 0; split < 3; split++) {
+        kt__attn a = {.head_dim_k = DIM,
+                      .head_dim_v = DIM,
+                      .q = q,
+                      .ld_q = DIM,
+                      .n_q = QUERIES,
+                      .lo = lo,
+                      .hi = hi,
+                      .softcap = 30.0f,
+                      .m = split ? m : M,
+                      .l = split ? l : L,
+                      .o = split ? o : O,
+                      .ld_o = DIM};
+        for (int i = 0; i < QUERIES; i++) {
+            if (split) lo[i] = 0;
+            if (split == 2) hi[i] = (int16_t)(POS - 512 - QUERIES + i);
+        }
+        for (int p = 0; p < KT__SPLIT_PAGES; p++) {
+            a.k[p] = k[split * KT__SPLIT_PAGES + p];
+            a.v[p] = v[split * KT__SPLIT_PAGES + p];
+        }
+        ref->attn(&a, scratch);
+        for (int i = 0; split && i < QUERIES; i++)
+            ref->attn_merge(&M[i], &L[i], O + i * DIM, m[i], l[i], o + i * DIM, DIM);
+    }
+    for (int i = 0; i < QUERIES; i++) ref->attn_finish(O + i * DIM, L[i], DIM, out + i * DIM);
+    expect_digest("attention over three splits", 0x8e05a71f1762cb70u, out, sizeof out);
+    expect_digest("keys in pages", 0x25be629d8e6699bcu, k, sizeof k);
+    expect_digest("values in pages", 0x6cfd72703c1b9b3eu, v, sizeof v);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elementary_functions),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
