@@ -112,7 +112,7 @@ static void test_products(void **state) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const kt__type_info *info = kt__type_get(table[i].type);
         float out[TOKS * ROWS];
-        product_of(table[i].type, info->act, kd_ref()->mm[table[i].type].rowdot, out);
+        product_of(table[i].type, info->act, kd_ref()->mm[table[i].type]->rowdot, out);
         expect_digest(info->name, table[i].product, out, sizeof out);
         product_of(table[i].type, KT__ACT_F32, kd_ref()->exact[table[i].type], out);
         expect_digest("the same, exact", table[i].exact, out, sizeof out);
