@@ -10,6 +10,7 @@
 
 #include "base/math.h"
 #include "sample/sample.h"
+#include "sample_candidates.h"
 #include "sample_reference.h"
 
 static kt__sampler *make(const kt_sampling *p, int n_vocab) {
@@ -21,7 +22,7 @@ static kt__sampler *make(const kt_sampling *p, int n_vocab) {
 }
 
 static int by_id(const void *a, const void *b) {
-    const kt__candidate *x = a, *y = b;
+    const candidate *x = a, *y = b;
     return (x->id > y->id) - (x->id < y->id);
 }
 static int ref_by_id(const void *a, const void *b) {
@@ -30,7 +31,7 @@ static int ref_by_id(const void *a, const void *b) {
 }
 
 /* The same ids with the same probabilities. */
-static void compare(kt__candidate *got, size_t n, ref_set *expected) {
+static void compare(candidate *got, size_t n, ref_set *expected) {
     assert_int_equal(n, expected->n);
     qsort(got, n, sizeof *got, by_id);
     qsort(expected->item, n, sizeof *expected->item, ref_by_id);
@@ -80,7 +81,7 @@ static kt_sampling random_params(uint64_t *seed) {
 }
 
 static ref_set expected;
-static kt__candidate got[REF_MAX];
+static candidate got[REF_MAX];
 static float logits[REF_MAX];
 
 /* One trial; false if it hangs on rounding. */
@@ -92,7 +93,7 @@ static bool check(const char *order, kt_sampling p, int n) {
     ref_init(&expected, logits, n);
     ref_chain(&expected, order, &p, true);
     kt__sampler *s = make(&p, n);
-    assert_int_equal(kt__sampler_candidates(s, logits, 5, got, REF_MAX, &n_got, NULL), KT_OK);
+    assert_int_equal(candidates_of(s, logits, 5, got, REF_MAX, &n_got), KT_OK);
     if (!expected.unsure && n_got != (size_t)expected.n) {
         fail_msg("chain %s of %d tokens: %zu candidates, expected %d", chain, n, n_got, expected.n);
     }
@@ -152,7 +153,7 @@ static void test_large_cuts_keep_the_lowest_ids_of_ties(void **state) {
     for (int i = 0; i < 6000; i++) logits[i] = (float)(i % 3);
     p.top_k = 2500; /* all 2000 with logit 2, the first 500 with logit 1 */
     kt__sampler *s = make(&p, 6000);
-    assert_int_equal(kt__sampler_candidates(s, logits, 0, got, REF_MAX, &n, NULL), KT_OK);
+    assert_int_equal(candidates_of(s, logits, 0, got, REF_MAX, &n), KT_OK);
     assert_int_equal(n, 2500);
     for (size_t i = 0; i < n; i++) {
         assert_true(got[i].id % 3 == 2 || (got[i].id % 3 == 1 && got[i].id < 1500));
@@ -161,7 +162,7 @@ static void test_large_cuts_keep_the_lowest_ids_of_ties(void **state) {
     for (int i = 0; i < 6000; i++) logits[i] = i % 2 ? 0.0f : -0.0f;
     p.top_k = 300;
     s = make(&p, 6000);
-    assert_int_equal(kt__sampler_candidates(s, logits, 0, got, REF_MAX, &n, NULL), KT_OK);
+    assert_int_equal(candidates_of(s, logits, 0, got, REF_MAX, &n), KT_OK);
     assert_int_equal(n, 300);
     assert_int_equal(got[299].id, 299);
     kt__sampler_free(s);
@@ -224,7 +225,7 @@ static void test_huge_logits_stay_in_range(void **state) {
             logits[i] = (float)((ref_uniform(&seed) - 0.5) * 2 * (double)FLT_MAX);
         kt__sampler *s = make(&p, 50);
         for (int i = 0; i < 20; i++) kt__sampler_accept(s, i);
-        assert_int_equal(kt__sampler_candidates(s, logits, 0, got, REF_MAX, &n, NULL), KT_OK);
+        assert_int_equal(candidates_of(s, logits, 0, got, REF_MAX, &n), KT_OK);
         double sum = 0;
         for (size_t i = 0; i < n; i++) sum += (double)got[i].p;
         assert_true(fabs(sum - 1) < 1e-5);

@@ -8,23 +8,15 @@
 #include "sample/match.h"
 #include "sample/sample.h"
 
-#define KT__DEFAULT_CHAIN "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"
 enum { KT__MAX_STEPS = 32, KT__MAX_BIAS = 1 << 20, KT__MAX_BREAKERS = 256 };
 
 typedef enum kt__step_kind {
-    KT__STEP_PENALTIES,
-    KT__STEP_DRY,
-    KT__STEP_TOP_N_SIGMA,
-    KT__STEP_TOP_K,
-    KT__STEP_TYPICAL,
-    KT__STEP_TOP_P,
-    KT__STEP_MIN_P,
-    KT__STEP_XTC,
-    KT__STEP_TEMPERATURE,
+#define STEP(KIND, ...) KT__STEP_##KIND,
+#include "sample/steps.def"
     KT__STEP_COUNT
 } kt__step_kind;
 
-/* NULL: the default order. kinds[KT__MAX_STEPS]. */
+/* NULL: the order of steps.def. kinds[KT__MAX_STEPS]. */
 kt_status KT_CHECKED kt__chain_parse(const char *chain, kt__step_kind *kinds, int *n,
                                      kt_error *err);
 
@@ -58,6 +50,9 @@ typedef struct kt__cands {
     bool have_weights;
     float max;
     double total; /* sum of weights */
+    /* of the random number that the step at work may take */
+    uint64_t position;
+    uint32_t draw;
 } kt__cands;
 
 /* The whole vocabulary; KT_E_NUMERIC for NaN, +infinity, or nothing but -infinity. */
@@ -99,8 +94,7 @@ typedef struct kt__history {
     uint32_t *state; /* [cap] of the breakers' matcher after this token */
     uint32_t *run;   /* [cap] tokens since the last one that completed a breaker */
     size_t n, cap;
-    size_t window;       /* tokens that somebody may look at */
-    uint64_t n_accepted; /* n and those that have moved out */
+    size_t window; /* tokens that somebody may look at */
 } kt__history;
 
 /* ---- the sampler ---- */
@@ -128,16 +122,21 @@ struct kt__sampler {
     double pending_surprise; /* ... in bits */
 };
 
+/* sampler.c: everything but the choice; candidates and weights are those that the draw walks. */
+kt_status KT_CHECKED kt__chain_run(kt__sampler *s, const float *logits, uint64_t position,
+                                   kt__cands *c, kt_error *err);
+
 /* history.c */
 kt_status KT_CHECKED kt__history_create(kt__sampler *s, kt_error *err);
 void kt__history_free(kt__sampler *s);
 void kt__history_accept(kt__sampler *s, int32_t id);
-void kt__apply_penalties(kt__sampler *s, kt__cands *c);
-void kt__apply_dry(kt__sampler *s, kt__cands *c);
 
-/* steps.c */
+/* steps.c, and history.c for those that look at the history: a function for each row of steps.def */
+typedef void kt__step_fn(kt__sampler *s, kt__cands *c);
+#define STEP(KIND, name, ...) kt__step_fn kt__step_##name;
+#include "sample/steps.def"
 bool kt__step_is_active(const kt__sampler *s, kt__step_kind kind);
-void kt__step_run(kt__sampler *s, const kt__step *step, uint64_t position, kt__cands *c);
+void kt__step_run(kt__sampler *s, const kt__step *step, kt__cands *c);
 /* Mirostat's cut of the candidates. */
 void kt__apply_mirostat(kt__sampler *s, kt__cands *c);
 

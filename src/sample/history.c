@@ -10,6 +10,8 @@
 
 /* ---- the tokens ---- */
 
+enum { MOVED_AT_ONCE = 64 }; /* at least so many tokens leave together: each move copies a window */
+
 static size_t window_of(int32_t last_n, int32_t n_ctx) {
     return (size_t)(last_n < 0 || last_n > n_ctx ? n_ctx : last_n);
 }
@@ -26,8 +28,7 @@ kt_status kt__history_create(kt__sampler *s, kt_error *err) {
     }
     if (dry && dry_window > h->window) h->window = dry_window;
     if (!h->window) return KT_OK;
-    /* room to move whole windows at a time */
-    h->cap = 2 * (h->window + KT__SAMPLER_MAX_UNDO);
+    h->cap = h->window + (h->window < MOVED_AT_ONCE ? MOVED_AT_ONCE : h->window);
     h->token = kt__calloc(h->cap, sizeof *h->token);
     h->state = kt__calloc(h->cap, sizeof *h->state);
     h->run = kt__calloc(h->cap, sizeof *h->run);
@@ -44,7 +45,7 @@ void kt__history_free(kt__sampler *s) {
 }
 
 static void move_out(kt__history *h) {
-    size_t keep = h->window + KT__SAMPLER_MAX_UNDO, drop = h->n - keep;
+    size_t keep = h->window, drop = h->n - keep;
     memmove(h->token, h->token + drop, keep * sizeof *h->token);
     memmove(h->state, h->state + drop, keep * sizeof *h->state);
     memmove(h->run, h->run + drop, keep * sizeof *h->run);
@@ -65,7 +66,6 @@ static bool completes_breaker(kt__sampler *s, int32_t id, uint32_t *state) {
 
 void kt__history_accept(kt__sampler *s, int32_t id) {
     kt__history *h = &s->history;
-    h->n_accepted++;
     if (!h->window) return;
     if (h->n == h->cap) move_out(h);
     bool known = id >= 0 && id < s->n_vocab;
@@ -118,7 +118,7 @@ static float penalised(kt__sampler *s, float logit, int32_t id, int32_t count) {
         x - ((double)count * (double)p->frequency_penalty + (double)p->presence_penalty));
 }
 
-void kt__apply_penalties(kt__sampler *s, kt__cands *c) {
+void kt__step_penalties(kt__sampler *s, kt__cands *c) {
     size_t window = window_of(s->params.repeat_last_n, s->n_ctx);
     size_t n = s->history.n < window ? s->history.n : window;
     const int32_t *tokens = s->history.token + (s->history.n - n);
@@ -158,7 +158,7 @@ static float dry_penalised(kt__sampler *s, float logit, int32_t id, int32_t leng
     return clamp_finite((double)logit - penalty);
 }
 
-void kt__apply_dry(kt__sampler *s, kt__cands *c) {
+void kt__step_dry(kt__sampler *s, kt__cands *c) {
     const kt__history *h = &s->history;
     size_t window = window_of(s->params.dry_penalty_last_n, s->n_ctx);
     size_t n = h->n < window ? h->n : window, allowed = (size_t)s->params.dry_allowed_length;

@@ -9,66 +9,19 @@
 kt_sampling kt_sampling_default(void) {
     return (kt_sampling){
         .seed = KT_SEED_RANDOM,
-        .temperature = 0.8f,
-        .dynatemp_exponent = 1.0f,
-        .top_k = 40,
-        .top_p = 0.95f,
-        .min_p = 0.05f,
-        .typical_p = 1.0f,
-        .top_n_sigma = -1.0f,
-        .xtc_threshold = 0.1f,
-        .repeat_last_n = 64,
-        .repeat_penalty = 1.0f,
-        .dry_base = 1.75f,
-        .dry_allowed_length = 2,
-        .dry_penalty_last_n = -1,
-        .mirostat_tau = 5.0f,
-        .mirostat_eta = 0.1f,
+#define NUMBER(type, member, value, ...) .member = value,
+#include "sample/steps.def"
     };
 }
 
-/* One row a number: type of the member (F or I), member, lowest, greatest, what a user may need to
- * know */
-#define NUMBERS(F, I)                                                      \
-    F(temperature, -1e6, 1e6, "0 or less is greedy")                       \
-    F(dynatemp_range, 0, 1e6, "0 is off")                                  \
-    F(dynatemp_exponent, 0, 100, "1 is linear")                            \
-    I(top_k, INT32_MIN, INT32_MAX, "0 is off")                             \
-    F(top_p, 0, 1, "1 is off")                                             \
-    F(min_p, 0, 1, "0 is off")                                             \
-    F(typical_p, 0, 1, "1 is off")                                         \
-    F(top_n_sigma, -1e6, 1e6, "0 or less is off")                          \
-    F(xtc_probability, 0, 1, "0 is off")                                   \
-    F(xtc_threshold, 0, 1, "above 0.5 is off")                             \
-    I(repeat_last_n, -1, INT32_MAX, "0 is off, -1 the whole context")      \
-    F(repeat_penalty, 1e-3, 1e3, "1 is off")                               \
-    F(frequency_penalty, -1e3, 1e3, "0 is off")                            \
-    F(presence_penalty, -1e3, 1e3, "0 is off")                             \
-    F(dry_multiplier, 0, 1e3, "0 is off")                                  \
-    F(dry_base, 1, 1e3, "1.75 is usual")                                   \
-    I(dry_allowed_length, 1, INT32_MAX, "2 is usual")                      \
-    I(dry_penalty_last_n, -1, INT32_MAX, "0 is off, -1 the whole context") \
-    I(mirostat, 0, 2, "0 is off")                                          \
-    F(mirostat_tau, 0, 1e3, "5 is usual")                                  \
-    F(mirostat_eta, 0, 100, "0.1 is usual")                                \
-    I(min_keep, 0, INT32_MAX, "0 is off")
-
 static kt_status check_numbers(const kt_sampling *p, kt_error *err) {
-#define F(member, low, high, note)                                                       \
-    if (!((double)p->member >= (low) && (double)p->member <= (high))) {                  \
-        return kt__fail_at(err, KT_E_ARG, #member, UINT64_MAX,                           \
-                           #member " must be from %g to %g (%s), not %g", (double)(low), \
-                           (double)(high), note, (double)p->member);                     \
+#define NUMBER(type, member, value, low, high, option, also, help)                   \
+    if (!((double)p->member >= (low) && (double)p->member <= (high))) {              \
+        return kt__fail_at(err, KT_E_ARG, #member, UINT64_MAX,                       \
+                           #member " must be from %.10g to %.10g, not %.10g: " help, \
+                           (double)(low), (double)(high), (double)p->member);        \
     }
-#define I(member, low, high, note)                                                                 \
-    if (p->member < (low) || p->member > (high)) {                                                 \
-        return kt__fail_at(err, KT_E_ARG, #member, UINT64_MAX,                                     \
-                           #member " must be from %d to %d (%s), not %d", (int)(low), (int)(high), \
-                           note, (int)p->member);                                                  \
-    }
-    NUMBERS(F, I)
-#undef F
-#undef I
+#include "sample/steps.def"
     return KT_OK;
 }
 
@@ -121,10 +74,15 @@ static const struct {
     const char *name;
     kt__step_kind kind;
 } step_names[] = {
-#define X(kind, name) {name, KT__STEP_##kind},
+#define STEP(KIND, name, ...) {#name, KT__STEP_##KIND},
 #include "sample/steps.def"
-#undef X
+#define SPELLING(KIND, name) {#name, KT__STEP_##KIND},
+#include "sample/steps.def"
 };
+static const char default_names[] =
+#define STEP(KIND, name, ...) " " #name
+#include "sample/steps.def"
+    ;
 enum { N_STEP_NAMES = sizeof step_names / sizeof step_names[0] };
 
 /* name[len]: '-' and '_' are the same */
@@ -152,14 +110,17 @@ static kt_status parse_step(const char *name, size_t len, kt__step_kind *kind, k
                            name, near);
     }
     return kt__fail_at(err, KT_E_ARG, "chain", UINT64_MAX,
-                       "unknown sampler \"%.*s\" in the chain; known are " KT__DEFAULT_CHAIN, shown,
-                       name);
+                       "unknown sampler \"%.*s\" in the chain; known are%s", shown, name,
+                       default_names);
 }
 
 kt_status kt__chain_parse(const char *chain, kt__step_kind *kinds, int *n, kt_error *err) {
     *n = 0;
-    if (!chain) chain = KT__DEFAULT_CHAIN;
-    while (*chain) {
+    while (!chain && *n < KT__STEP_COUNT) {
+        kinds[*n] = (kt__step_kind)*n;
+        ++*n;
+    }
+    while (chain && *chain) {
         size_t len = strcspn(chain, ";"), skip = len;
         while (len && *chain == ' ') chain++, len--, skip--;
         while (len && chain[len - 1] == ' ') len--;

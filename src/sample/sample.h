@@ -4,7 +4,7 @@
  * look at, mirostat's state, and the choice of a token. Does not know tensors, tokenizers (the
  * bytes of a token come through kt__sampler_vocab) or sequences.
  *
- * The chain, in the order of kt_sampling.chain after the logit bias:
+ * The chain, in the order of kt_sampling.chain (NULL: of steps.def) after the logit bias:
  *   penalties     repetition, frequency, presence over the last repeat_last_n tokens
  *   dry           "don't repeat yourself": a penalty that grows with the length of the repetition
  *   top_n_sigma   logits within n standard deviations of the greatest
@@ -65,31 +65,9 @@ bool kt__sampler_is_argmax(const kt__sampler *sampler);
 /* Appends a token, of the prompt or sampled, to the history. */
 void kt__sampler_accept(kt__sampler *sampler, int32_t id);
 
-/* The state between two accepts. Restoring one takes back what was accepted since; at least
- * KT__SAMPLER_MAX_UNDO tokens can be taken back, else KT_E_STATE. */
-enum { KT__SAMPLER_MAX_UNDO = 256 };
-typedef struct kt__sampler_mark {
-    uint64_t n_accepted;
-    double mu; /* mirostat */
-} kt__sampler_mark;
-kt__sampler_mark kt__sampler_get_mark(const kt__sampler *sampler);
-kt_status KT_CHECKED kt__sampler_restore(kt__sampler *sampler, kt__sampler_mark mark,
-                                         kt_error *err);
-
 /* logits[n_vocab] f32; -infinity forbids a token. position: the absolute position that the token
  * will take. KT_E_NUMERIC for NaN, +infinity, or when every token is forbidden. */
 kt_status KT_CHECKED kt__sampler_sample(kt__sampler *sampler, const float *logits,
                                         uint64_t position, int32_t *id, kt_error *err);
-
-/* What the chain leaves to draw from, in the order the draw walks it: at most cap of *n candidates
- * with their probabilities (they sum to 1 over all *n). For tests and for answers that report
- * probabilities. */
-typedef struct kt__candidate {
-    int32_t id;
-    float p;
-} kt__candidate;
-kt_status KT_CHECKED kt__sampler_candidates(kt__sampler *sampler, const float *logits,
-                                            uint64_t position, kt__candidate *out, size_t cap,
-                                            size_t *n, kt_error *err);
 
 #endif

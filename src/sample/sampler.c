@@ -134,32 +134,6 @@ void kt__sampler_accept(kt__sampler *s, int32_t id) {
     s->pending_id = -1;
 }
 
-kt__sampler_mark kt__sampler_get_mark(const kt__sampler *s) {
-    return (kt__sampler_mark){s->history.n_accepted, s->mu};
-}
-
-kt_status kt__sampler_restore(kt__sampler *s, kt__sampler_mark mark, kt_error *err) {
-    kt__history *h = &s->history;
-    if (mark.n_accepted > h->n_accepted) {
-        return kt__fail(err, KT_E_STATE,
-                        "a sampler can only go back: %llu tokens are asked for, %llu are there",
-                        (unsigned long long)mark.n_accepted, (unsigned long long)h->n_accepted);
-    }
-    uint64_t back = h->n_accepted - mark.n_accepted;
-    if (h->window) {
-        uint64_t needed = mark.n_accepted < h->window ? mark.n_accepted : h->window;
-        if (back > h->n || h->n - back < needed) {
-            return kt__fail(err, KT_E_STATE, "a sampler cannot go back %llu tokens",
-                            (unsigned long long)back);
-        }
-        h->n -= (size_t)back;
-    }
-    h->n_accepted = mark.n_accepted;
-    s->mu = mark.mu;
-    s->pending_id = -1;
-    return KT_OK;
-}
-
 /* ---- sampling ---- */
 
 static kt_status apply_bias(kt__sampler *s, kt__cands *c, kt_error *err) {
@@ -170,13 +144,13 @@ static kt_status apply_bias(kt__sampler *s, kt__cands *c, kt_error *err) {
     return kt__fail(err, KT_E_NUMERIC, "every token is forbidden by the logit bias");
 }
 
-/* Everything but the choice. */
-static kt_status run_chain(kt__sampler *s, const float *logits, uint64_t position, kt__cands *c,
-                           kt_error *err) {
+kt_status kt__chain_run(kt__sampler *s, const float *logits, uint64_t position, kt__cands *c,
+                        kt_error *err) {
     kt_status status = kt__cands_init(c, s->scratch, logits, err);
     if (status == KT_OK) status = apply_bias(s, c, err);
     if (status != KT_OK) return status;
-    for (int i = 0; i < s->n_steps; i++) kt__step_run(s, &s->steps[i], position, c);
+    c->position = position;
+    for (int i = 0; i < s->n_steps; i++) kt__step_run(s, &s->steps[i], c);
     if (is_greedy(s)) return KT_OK;
     if (s->params.mirostat) kt__apply_mirostat(s, c);
     kt__cands_weigh(c);
@@ -186,7 +160,7 @@ static kt_status run_chain(kt__sampler *s, const float *logits, uint64_t positio
 kt_status kt__sampler_sample(kt__sampler *s, const float *logits, uint64_t position, int32_t *id,
                              kt_error *err) {
     kt__cands c;
-    kt_status status = run_chain(s, logits, position, &c, err);
+    kt_status status = kt__chain_run(s, logits, position, &c, err);
     if (status != KT_OK) return status;
     size_t chosen = is_greedy(s) ? kt__cands_argmax(&c)
                                  : kt__cands_draw(
@@ -197,28 +171,6 @@ kt_status kt__sampler_sample(kt__sampler *s, const float *logits, uint64_t posit
         double p = (double)s->scratch->weight[chosen] / c.total;
         s->pending_surprise = -kt__log(p) / 0.6931471805599453;
         s->pending_id = *id;
-    }
-    return KT_OK;
-}
-
-kt_status kt__sampler_candidates(kt__sampler *s, const float *logits, uint64_t position,
-                                 kt__candidate *out, size_t cap, size_t *n, kt_error *err) {
-    kt__cands c;
-    kt_status status = run_chain(s, logits, position, &c, err);
-    if (status != KT_OK) return status;
-    if (is_greedy(s)) {
-        if (cap) out[0] = (kt__candidate){kt__cands_id(&c, kt__cands_argmax(&c)), 1.0f};
-        *n = 1;
-        return KT_OK;
-    }
-    *n = 0;
-    for (size_t i = 0; i < c.n; i++) {
-        if (!(c.logit[i] > -INFINITY)) continue;
-        if (*n < cap) {
-            double p = (double)s->scratch->weight[i] / c.total;
-            out[*n] = (kt__candidate){kt__cands_id(&c, i), (float)p};
-        }
-        ++*n;
     }
     return KT_OK;
 }

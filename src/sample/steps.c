@@ -11,7 +11,7 @@ static size_t min_keep_of(const kt__sampler *s) {
 }
 
 /* Top-n-sigma (Tang et al. 2024): logits >= max - n standard deviations. */
-static void top_n_sigma(kt__sampler *s, kt__cands *c) {
+void kt__step_top_n_sigma(kt__sampler *s, kt__cands *c) {
     double sum = 0.0, squares = 0.0, max = (double)kt__cands_max(c);
     size_t live = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -29,14 +29,14 @@ static void top_n_sigma(kt__sampler *s, kt__cands *c) {
     kt__cands_keep_above(c, max - (double)s->params.top_n_sigma * sigma, min_keep_of(s));
 }
 
-static void top_k(kt__sampler *s, kt__cands *c) {
+void kt__step_top_k(kt__sampler *s, kt__cands *c) {
     size_t k = (size_t)s->params.top_k;
     kt__cands_keep_top(c, k < min_keep_of(s) ? min_keep_of(s) : k);
 }
 
 /* Locally typical (Meister et al. 2022): the candidates whose surprise is nearest to the entropy,
  * up to a share of the mass. */
-static void typical(kt__sampler *s, kt__cands *c) {
+void kt__step_typ_p(kt__sampler *s, kt__cands *c) {
     double entropy = kt__cands_entropy(c), log_total = kt__log(c->total), max = (double)c->max;
     float *key = c->scratch->key;
     for (size_t i = 0; i < c->n; i++) {
@@ -46,20 +46,20 @@ static void typical(kt__sampler *s, kt__cands *c) {
     kt__cands_keep_mass_by_key(c, (double)s->params.typical_p, min_keep_of(s));
 }
 
-static void top_p(kt__sampler *s, kt__cands *c) {
+void kt__step_top_p(kt__sampler *s, kt__cands *c) {
     kt__cands_keep_mass(c, (double)s->params.top_p, min_keep_of(s));
 }
 
 /* p >= min_p * p_max, as logits */
-static void min_p(kt__sampler *s, kt__cands *c) {
+void kt__step_min_p(kt__sampler *s, kt__cands *c) {
     double logit = (double)kt__cands_max(c) + kt__log((double)s->params.min_p);
     kt__cands_keep_above(c, logit, min_keep_of(s));
 }
 
 /* Exclude top choices (p-e-w 2024): now and then, all candidates over the threshold but the least
  * of them. */
-static void xtc(kt__sampler *s, const kt__step *step, uint64_t position, kt__cands *c) {
-    double u = kt__rng_uniform(s->params.seed, s->choice, position, step->draw);
+void kt__step_xtc(kt__sampler *s, kt__cands *c) {
+    double u = kt__rng_uniform(s->params.seed, s->choice, c->position, c->draw);
     if (u >= (double)s->params.xtc_probability) return;
     kt__cands_weigh(c);
     kt__cands_drop_top(c, (double)s->params.xtc_threshold * c->total, min_keep_of(s));
@@ -80,7 +80,7 @@ static double temperature_of(kt__sampler *s, kt__cands *c) {
     return low + (high - low) * power;
 }
 
-static void temperature(kt__sampler *s, kt__cands *c) {
+void kt__step_temperature(kt__sampler *s, kt__cands *c) {
     float t = (float)temperature_of(s, c), max = kt__cands_max(c);
     if (!(t > 0.0f)) {
         kt__cands_keep_top(c, 1);
@@ -131,38 +131,28 @@ void kt__apply_mirostat(kt__sampler *s, kt__cands *c) {
 
 /* ---- the table ---- */
 
+#define STEP(KIND, name, when, is_on)                \
+    static bool name##_is_on(const kt_sampling *p) { \
+        return is_on;                                \
+    }
+#include "sample/steps.def"
+
+static const struct step_row {
+    enum { ALWAYS, CUT } when;
+    bool (*is_on)(const kt_sampling *p);
+    kt__step_fn *run;
+} steps[] = {
+#define STEP(KIND, name, when, is_on) {when, name##_is_on, kt__step_##name},
+#include "sample/steps.def"
+};
+
 bool kt__step_is_active(const kt__sampler *s, kt__step_kind kind) {
     const kt_sampling *p = &s->params;
     bool cuts = !(p->temperature <= 0.0f) && !p->mirostat;
-    switch (kind) {
-    case KT__STEP_PENALTIES:
-        return p->repeat_last_n != 0 &&
-               (p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f ||
-                p->presence_penalty != 0.0f);
-    case KT__STEP_DRY: return p->dry_multiplier > 0.0f && p->dry_penalty_last_n != 0;
-    case KT__STEP_TOP_N_SIGMA: return cuts && p->top_n_sigma > 0.0f;
-    case KT__STEP_TOP_K: return cuts && p->top_k > 0;
-    case KT__STEP_TYPICAL: return cuts && p->typical_p < 1.0f;
-    case KT__STEP_TOP_P: return cuts && p->top_p < 1.0f;
-    case KT__STEP_MIN_P: return cuts && p->min_p > 0.0f;
-    case KT__STEP_XTC: return cuts && p->xtc_probability > 0.0f && p->xtc_threshold <= 0.5f;
-    case KT__STEP_TEMPERATURE: return p->temperature > 0.0f;
-    case KT__STEP_COUNT: break;
-    }
-    return false;
+    return (cuts || steps[kind].when == ALWAYS) && steps[kind].is_on(p);
 }
 
-void kt__step_run(kt__sampler *s, const kt__step *step, uint64_t position, kt__cands *c) {
-    switch (step->kind) {
-    case KT__STEP_PENALTIES: kt__apply_penalties(s, c); break;
-    case KT__STEP_DRY: kt__apply_dry(s, c); break;
-    case KT__STEP_TOP_N_SIGMA: top_n_sigma(s, c); break;
-    case KT__STEP_TOP_K: top_k(s, c); break;
-    case KT__STEP_TYPICAL: typical(s, c); break;
-    case KT__STEP_TOP_P: top_p(s, c); break;
-    case KT__STEP_MIN_P: min_p(s, c); break;
-    case KT__STEP_XTC: xtc(s, step, position, c); break;
-    case KT__STEP_TEMPERATURE: temperature(s, c); break;
-    case KT__STEP_COUNT: break;
-    }
+void kt__step_run(kt__sampler *s, const kt__step *step, kt__cands *c) {
+    c->draw = step->draw;
+    steps[step->kind].run(s, c);
 }

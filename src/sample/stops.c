@@ -72,16 +72,6 @@ void kt__stops_free(kt__stops *stops) {
     kt__free(stops);
 }
 
-void kt__stops_reset(kt__stops *stops) {
-    stops->state = 0;
-    stops->n_held = 0;
-    stops->ended = false;
-}
-
-size_t kt__stops_held(const kt__stops *stops) {
-    return stops->n_held;
-}
-
 /* The first n bytes of held text followed by bytes. */
 static kt__stops_text first_bytes(const kt__stops *stops, const char *bytes, size_t n, int stop) {
     size_t from_held = n < stops->n_held ? n : stops->n_held;

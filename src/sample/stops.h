@@ -26,12 +26,10 @@ enum { KT__STOPS_MAX = 1024 }; /* strings */
 kt_status KT_CHECKED kt__stops_create(const char *const *stop, size_t n, kt__stops **out,
                                       kt_error *err);
 void kt__stops_free(kt__stops *stops);
-void kt__stops_reset(kt__stops *stops);
 
-/* After a stop was reported nothing more is released until reset. */
+/* After a stop was reported nothing more is released. */
 kt__stops_text kt__stops_push(kt__stops *stops, const char *bytes, size_t len);
 /* The end of the text: releases what was held back. */
 kt__stops_text kt__stops_flush(kt__stops *stops);
-size_t kt__stops_held(const kt__stops *stops); /* bytes held back now */
 
 #endif
