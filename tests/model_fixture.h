@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gguf/gguf.h"
+#include "support.h"
 
 typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixture_vocab;
 
@@ -25,7 +26,7 @@ typedef struct fixture_spec {
 } fixture_spec;
 
 static inline float fixture_weight(uint32_t *state) {
-    *state = *state * 1664525u + 1013904223u;
+    lcg(state);
     return ((float)(*state >> 8) / 8388608.0f - 1.0f) * 0.3f;
 }
 

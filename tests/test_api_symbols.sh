@@ -24,18 +24,30 @@ unwanted='socket|connect|bind|listen|accept|fork|vfork|clone|execve|execv|execvp
 imported=$(nm -D --undefined-only "$lib" | awk '{print $2}' | sed 's/@.*//' | grep -xE "$unwanted" || true)
 [ -z "$imported" ] || fail "imports: $imported"
 
-# every exported call of the header exists, and no other
-for name in $(sed -n 's/^KT_API.*[ *]\(kt_[a-z0-9_]*\)(.*/\1/p' "$2/include/kentang.h"); do
-    nm -D --defined-only "$lib" | grep -qw "$name" || fail "declared but not in the library: $name"
-done
+# Every call that the header declares is in the library, and no other. A declaration may go over several lines; it
+# ends at its semicolon, and its name is the first word before a parenthesis.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+grep -v '^ *#' "$2/include/kentang.h" | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/||g' >"$work/header"
+grep -oE '\bKT_API [^;]*;' "$work/header" | sed -n 's/^[^(]*\b\(kt_[a-z0-9_]*\) *(.*/\1/p' | sort >"$work/declared"
+nm -D --defined-only "$lib" | awk '{print $3}' | grep -E '^kt_[a-z]' | sort >"$work/defined"
+n_declared=$(wc -l <"$work/declared")
+[ "$n_declared" -eq "$(grep -o '\bKT_API\b' "$work/header" | wc -l)" ] || fail "a declaration was not understood"
+[ "$n_declared" -ge 60 ] || fail "only $n_declared calls were found in the header"
+missing=$(comm -23 "$work/declared" "$work/defined")
+[ -z "$missing" ] || fail "declared but not in the library: $missing"
+more=$(comm -13 "$work/declared" "$work/defined")
+[ -z "$more" ] || fail "in the library but not declared: $more"
 
 # Constant tables of pointers lie in .data.rel.ro; the debug allocation guard is thread-local (.tbss). The fault
 # guard, which a program asks for, is the one process-wide state.
-mutable=$(objdump -t "$build/libkentang.a" 2>/dev/null | awk '
+objdump -t "$build/libkentang.a" >"$work/symbols" || fail "objdump cannot read libkentang.a"
+[ "$(grep -c 'file format' "$work/symbols")" -ge 100 ] || fail "objdump shows too few objects of libkentang.a"
+mutable=$(awk '
     /file format/ { object = $1 }
-    $4 == ".data" || $4 == ".bss" || $4 ~ /^\.(data|bss)\.[^r]/ { if ($5 != "0000000000000000" && $0 !~ / d  /) print object, $NF }' |
+    $4 == ".data" || $4 == ".bss" || $4 ~ /^\.(data|bss)\.[^r]/ { if ($5 != "0000000000000000" && $0 !~ / d  /) print object, $NF }' "$work/symbols" |
     grep -vE '^fault_guard\.c\.o' | grep -vE ' (\.|__|DW\.)' || true)
 [ -z "$mutable" ] || fail "mutable globals: $mutable"
 
-[ $bad -eq 0 ] && echo "exports, imports and globals are as promised"
+[ $bad -eq 0 ] && echo "$n_declared calls; exports, imports and globals are as promised"
 exit $bad

@@ -101,8 +101,21 @@ static void test_f32_math_is_near_libm(void **state) {
     assert_true(isinf(kt__expf(89.0f)));
     assert_true(isnan(kt__expf(NAN)));
     assert_true(kt__tanhf(100.0f) == 1.0f && kt__tanhf(-100.0f) == -1.0f);
-    assert_true(fabsf(kt__siluf(2.0f) - 1.7615942f) < 1e-6f);
-    assert_true(fabsf(kt__gelu_tanhf(1.0f) - 0.841192f) < 1e-6f);
+}
+
+/* Against their definitions in double, from where they vanish to where they are the identity. */
+static void test_activations_are_their_formulas(void **state) {
+    (void)state;
+    for (float f = -60.0f; f < 60.0f; f += 0.0137f) {
+        double x = (double)f, silu = x / (1.0 + exp(-x));
+        double gelu = 0.5 * x * (1.0 + tanh(sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+        assert_true(fabs((double)kt__siluf(f) - silu) <= 1e-6 * fabs(silu));
+        assert_true(fabs((double)kt__gelu_tanhf(f) - gelu) <= 1e-6 * fabs(x));
+    }
+    assert_true(kt__siluf(0.0f) == 0.0f && kt__gelu_tanhf(0.0f) == 0.0f);
+    assert_true(kt__siluf(200.0f) == 200.0f && kt__gelu_tanhf(200.0f) == 200.0f);
+    assert_true(fabsf(kt__siluf(-200.0f)) < 1e-30f && kt__gelu_tanhf(-200.0f) == 0.0f);
+    assert_true(isnan(kt__siluf(NAN)) && isnan(kt__gelu_tanhf(NAN)));
 }
 
 static void test_double_math_is_near_libm(void **state) {
@@ -151,6 +164,7 @@ int main(void) {
         cmocka_unit_test(test_errors_name_code_and_place),
         cmocka_unit_test(test_f16_round_trips_every_value),
         cmocka_unit_test(test_f32_math_is_near_libm),
+        cmocka_unit_test(test_activations_are_their_formulas),
         cmocka_unit_test(test_double_math_is_near_libm),
         cmocka_unit_test(test_utf8),
     };

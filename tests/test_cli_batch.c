@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "cli_process.h"
+#include "support.h"
 #include <kentang.h>
 
 static char dir[64], in_path[96], out_path[96];
@@ -314,7 +315,7 @@ static void test_killed_and_gone_on_with(void **state) {
                   (char *)NULL);
             _exit(127);
         }
-        x = x * 1664525u + 1013904223u;
+        lcg(&x);
         const struct timespec t = {0, 5000000 + (long)(x >> 4) % (20000000 + n_kills * 1000000)};
         nanosleep(&t, NULL);
         kill(pid, SIGKILL);

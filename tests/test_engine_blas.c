@@ -13,6 +13,7 @@
 
 #include "cli_process.h"
 #include "engine/scope.h"
+#include "support.h"
 
 enum { LONG_PROMPT = KT__BLAS_MIN_TOK + 44 };
 
@@ -50,10 +51,6 @@ typedef struct setup {
     kt_seq *seq;
     size_t n_vocab;
 } setup;
-
-static void die_on(kt_status status, const kt_error *err) {
-    if (status != KT_OK) fail_msg("%s: %s", kt_status_name(status), err->message);
-}
 
 static setup open_with(bool blas, int n_threads) {
     setup s;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "kentang.h"
+#include "support.h"
 
 enum { N_IDS = 200, N_PREDICT = 12 };
 
@@ -88,8 +89,7 @@ static void ask(world *w, uint32_t seed, const char *scope, bool no_cache) {
     kt_request *req;
     int32_t ids[N_IDS], left = 1;
     kt_request_params r = kt_request_params_default();
-    for (int i = 0; i < N_IDS; i++)
-        ids[i] = (int32_t)((seed = seed * 1664525u + 1013904223u) >> 16) % 256;
+    for (int i = 0; i < N_IDS; i++) ids[i] = (int32_t)(lcg(&seed) >> 16) % 256;
     r.ids = ids;
     r.n_ids = N_IDS;
     r.gen.n_predict = N_PREDICT;
@@ -222,7 +222,7 @@ static void test_killed_while_it_computes_and_writes(void **state) {
             world w = world_open(true, 0);
             for (uint32_t p = 0;; p++) ask(&w, p % PROMPTS + (p / PROMPTS) * 100, NULL, false);
         }
-        x = x * 1664525u + 1013904223u;
+        lcg(&x);
         struct timespec t = {0, (long)(x >> 4) % 40000000};
         nanosleep(&t, NULL);
         kill(pid, SIGKILL);

@@ -18,6 +18,7 @@
 #include "engine/types.h"
 #include "heap_watch.h"
 #include "model_fixture.h"
+#include "support.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { SLOW = 8 }; /* a sanitizer's build tries one case in this many, every byte still once */
@@ -233,8 +234,7 @@ static void test_every_bit_of_the_metadata(void **state) {
 }
 
 static uint32_t next_random(uint32_t *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
+    return lcg(state) >> 8;
 }
 
 /* From 1 to 8 bytes of [from, to) take random values. */

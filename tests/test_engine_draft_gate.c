@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/draft_gate.h"
+#include "support.h"
 
 enum { ROWS = 64, READY = 2 };
 
@@ -28,8 +29,7 @@ typedef struct run {
 } run;
 
 static double roll(machine *m) {
-    m->random = m->random * 1664525u + 1013904223u;
-    return (double)(m->random >> 8) / 16777216.0;
+    return lcg_unit(&m->random);
 }
 
 static double noisy(machine *m, double us) {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/ctx.h"
+#include "support.h"
 
 enum { N_STEPS = 24, N_PROMPT = 40 };
 
@@ -33,10 +34,6 @@ static void fake_limits(void *user, kt__limits *out) {
                         .mem_total_bytes = UINT64_C(1) << 33,
                         .mem_available_bytes = UINT64_C(1) << 32,
                         .page_bytes = 4096};
-}
-
-static void die_on(kt_status status, const kt_error *err) {
-    if (status != KT_OK) fail_msg("%s: %s", kt_status_name(status), err->message);
 }
 
 typedef struct setup {

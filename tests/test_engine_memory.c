@@ -15,6 +15,7 @@
 
 #include "heap_watch.h"
 #include "requests_world.h"
+#include "support.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PLAIN_BUILD 0
@@ -147,7 +148,7 @@ static int use_up(uint64_t budget) {
         r.ids = ids;
         r.n_ids = 20 + (size_t)(random >> 8) % 600;
         for (size_t k = 0; k < r.n_ids; k++) {
-            random = random * 1664525u + 1013904223u;
+            lcg(&random);
             ids[k] = 300 + (int32_t)((random >> 8) % 1000);
         }
         r.gen.n_predict = 8;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "kentang.h"
+#include "support.h"
 
 enum {
     N_TOK = 300,
@@ -47,14 +48,9 @@ typedef struct setup {
     int beside;   /* other sequences in the same batch */
 } setup;
 
-static void die_on(kt_status status, const kt_error *err) {
-    if (status != KT_OK) fail_msg("%s: %s", kt_status_name(status), err->message);
-}
-
 static void fill_ids(int32_t *ids, size_t n, int32_t n_vocab, uint32_t seed) {
     for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        ids[i] = (int32_t)((seed >> 8) % (uint32_t)n_vocab);
+        ids[i] = (int32_t)lcg_below(&seed, (uint32_t)n_vocab);
     }
 }
 

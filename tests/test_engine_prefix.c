@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "engine/scope.h"
 #include "requests_world.h"
+#include "support.h"
 
 enum { N_PROMPT = 300, N_PREDICT = 20 };
 
@@ -22,8 +23,7 @@ static void make_ids(const world *w, int32_t *ids, int n) {
     uint32_t seed = 77;
     kt_model_get_info(w->model, &info);
     for (int i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        ids[i] = (int32_t)((seed >> 8) % (uint32_t)info.n_vocab);
+        ids[i] = (int32_t)lcg_below(&seed, (uint32_t)info.n_vocab);
     }
 }
 

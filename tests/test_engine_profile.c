@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "kentang.h"
+#include "support.h"
 
 typedef struct fixture {
     kt_ctx *ctx;
@@ -18,10 +19,6 @@ typedef struct fixture {
     kt_engine *engine;
     kt_seq *seq;
 } fixture;
-
-static void die_on(kt_status status, const kt_error *err) {
-    if (status != KT_OK) fail_msg("%s: %s", kt_status_name(status), err->message);
-}
 
 /* The demo model, or, in a library without it, a small synthetic one. */
 static void open_model(fixture *f) {

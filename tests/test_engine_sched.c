@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "engine/sched.h"
+#include "support.h"
 
 enum { PAGE = 16, MAX_TASKS = 64 };
 
@@ -42,7 +43,7 @@ typedef struct fake {
 } fake;
 
 static uint32_t roll(fake *f, uint32_t n) {
-    f->random = f->random * 1664525u + 1013904223u;
+    lcg(&f->random);
     return n ? (f->random >> 8) % n : 0;
 }
 

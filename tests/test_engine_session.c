@@ -14,6 +14,7 @@
 #include "engine/types.h"
 #include "heap_watch.h"
 #include "model_fixture.h"
+#include "support.h"
 
 typedef struct world {
     kt_ctx *ctx;
@@ -62,13 +63,7 @@ enum { N_IDS = 90 };
 
 static void make_ids(int32_t *ids, int n) {
     uint32_t x = 7;
-    for (int i = 0; i < n; i++) ids[i] = (int32_t)((x = x * 1664525u + 1013904223u) >> 16) % 256;
-}
-
-static bool append(void *user, const char *text, size_t len, int32_t id) {
-    (void)id;
-    strncat(user, text, len);
-    return true;
+    for (int i = 0; i < n; i++) ids[i] = (int32_t)(lcg(&x) >> 16) % 256;
 }
 
 static void go_on(kt_seq *seq, char *text) {
@@ -78,7 +73,7 @@ static void go_on(kt_seq *seq, char *text) {
     gp.n_predict = 20;
     gp.ignore_eog = true;
     text[0] = '\0';
-    ok(kt_generate(seq, NULL, 0, &gp, append, text, NULL, &err), &err);
+    ok(kt_generate(seq, NULL, 0, &gp, append_text, text, NULL, &err), &err);
 }
 
 static void test_goes_on_with_the_same_bytes(void **state) {

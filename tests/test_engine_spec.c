@@ -14,6 +14,7 @@
 #include "engine/speculator.h"
 #include "model_fixture.h"
 #include "requests_world.h"
+#include "support.h"
 
 /* ---- proposals ---- */
 
@@ -44,8 +45,7 @@ static void test_lookup(void **state) {
 /* ---- the gate ---- */
 
 static double roll(uint32_t *random) {
-    *random = *random * 1664525u + 1013904223u;
-    return (double)(*random >> 8) / 16777216.0;
+    return lcg_unit(random);
 }
 
 /* An answer of n tokens where proposals after a match are right with a given chance; returns its

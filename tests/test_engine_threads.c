@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "requests_world.h"
+#include "support.h"
 
 enum { CLIENTS = 4, ROUNDS = 12 };
 
@@ -25,8 +26,7 @@ typedef struct client {
 } client;
 
 static uint32_t roll(client *c, uint32_t n) {
-    c->random = c->random * 1664525u + 1013904223u;
-    return (c->random >> 8) % n;
+    return lcg_below(&c->random, n);
 }
 
 typedef struct called {

@@ -1,4 +1,5 @@
 /* host: the pool computes every item once, ends under any load, and hands its results over. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -274,14 +275,29 @@ static void test_ends_beside_busy_neighbours(void **state) {
     test_free(c);
 }
 
+/* threads of this process */
+static int count_threads(void) {
+    int n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
 static void test_creation_and_destruction(void **state) {
     (void)state;
+    int before = count_threads();
     for (int i = 0; i < 100; i++) {
         kt__pool *pool = new_pool(1 + i % 8);
         _Atomic int64_t n = 0;
         if (i & 1) kt__pool_run(pool, 100, 1, count_only, &n);
         kt__pool_destroy(pool);
+        assert_int_equal(n, i & 1 ? 100 : 0); /* every item ran, and before the run returned */
     }
+    /* a thread that was joined may be listed a moment longer */
+    for (int i = 0; i < 1000 && count_threads() != before; i++) usleep(1000);
+    assert_int_equal(count_threads(), before);
 }
 
 int main(void) {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "disk_world.h"
+#include "support.h"
 
 enum { N_KILLS = 100, N_CHAINS = 6, N_BLOCKS = 40, MAX_FILES = 150 };
 
@@ -53,7 +54,7 @@ static void test_killed_at_any_moment(void **state) {
     for (int i = 0; i < N_KILLS; i++) {
         pid_t pids[2] = {start_writer(dir, (unsigned)i),
                          i % 4 ? 0 : start_writer(dir, (unsigned)i + 3)};
-        x = x * 1664525u + 1013904223u;
+        lcg(&x);
         wait_us(x >> 8 & 0x3fff); /* up to 16 ms, its start included */
         for (int k = 0; k < 2; k++) {
             if (!pids[k]) continue;

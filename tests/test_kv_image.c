@@ -15,6 +15,7 @@
 
 #include "heap_watch.h"
 #include "kv/image.h"
+#include "support.h"
 
 static const kt__kv_shape shape = {2, 2, 8, 4};
 enum { N_POS = 21, N_LOGITS = 5, N_PAGES = 8 };
@@ -36,8 +37,7 @@ static void ok(kt_status status, const kt_error *err) {
 
 static void fill(void *p, size_t n, uint32_t seed) {
     uint8_t *bytes = p;
-    for (size_t i = 0; i < n; i++)
-        bytes[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(lcg(&seed) >> 24);
 }
 
 static uint8_t *slurp(const char *path, size_t *size) {

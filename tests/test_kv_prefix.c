@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "kv/prefix.h"
+#include "support.h"
 
 static const kt__kv_shape shape = {.n_layer = 2, .n_head_kv = 1, .head_dim_k = 4, .head_dim_v = 4};
 
@@ -267,7 +268,7 @@ static void test_random_use_leaks_nothing(void **state) {
             seqs[i] = begin(&w, texts[0], 0);
         }
         for (int step = 0; step < 20000; step++) {
-            random = random * 1664525u + 1013904223u;
+            lcg(&random);
             int i = (int)(random >> 8) % N, n = (int)(random >> 12) % 200;
             if (random >> 30 == 0 || seqs[i].cursor.n_block * 16 > n) {
                 end(&w, &seqs[i]);

@@ -13,6 +13,7 @@
 
 #include "heap_watch.h"
 #include "sample/json_mask.h"
+#include "support.h"
 
 enum { N = 4000, MAX_LEN = 600 };
 
@@ -24,8 +25,7 @@ typedef struct vocab {
 } vocab;
 
 static uint32_t roll(vocab *v, uint32_t n) {
-    v->random = v->random * 1664525u + 1013904223u;
-    return (v->random >> 8) % n;
+    return lcg_below(&v->random, n);
 }
 
 static const char *bytes(void *ctx, int32_t id, size_t *len) {

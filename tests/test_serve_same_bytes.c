@@ -9,6 +9,7 @@
 
 #include "cli_process.h"
 #include "serve_world.h"
+#include "support.h"
 
 enum { TEXT_BYTES = 16384 };
 
@@ -36,12 +37,6 @@ WORLD_OF_GROUP(w, NULL)
 
 /* ---- library ---- */
 
-static bool on_text(void *user, const char *text, size_t len, int32_t id) {
-    (void)id;
-    strncat(user, text, len);
-    return true;
-}
-
 static void by_library(const question *q, char *out) {
     kt_ctx *ctx;
     kt_model *model;
@@ -66,9 +61,10 @@ static void by_library(const question *q, char *out) {
         assert_int_equal(kt_tokenize(model, q->text, strlen(q->text),
                                      KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL, ids, 256, &n, &err),
                          KT_OK);
-        assert_int_equal(kt_generate(seq, ids, n, &params, on_text, out, &result, &err), KT_OK);
+        assert_int_equal(kt_generate(seq, ids, n, &params, append_text, out, &result, &err), KT_OK);
     } else {
-        assert_int_equal(kt_chat(seq, &message, 1, &params, on_text, out, &result, &err), KT_OK);
+        assert_int_equal(kt_chat(seq, &message, 1, &params, append_text, out, &result, &err),
+                         KT_OK);
     }
     kt_seq_close(seq);
     kt_engine_close(engine);
