@@ -431,6 +431,30 @@ static void test_config_round_trip(void **state) {
     kt__config_free(b);
 }
 
+/* Every row of settings.def is printed, under its table. */
+static void test_every_setting_is_printed(void **state) {
+    (void)state;
+    kt__config *c = config();
+    kt__buf text;
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    kt__buf_init(&text, 1 << 20);
+    kt__config_print(c, &text);
+    for (size_t i = 0; i < n; i++) {
+        const char *dot = strchr(settings[i].key, '.'), *from = text.data;
+        char table[64], line[64], absent[64];
+        snprintf(table, sizeof table, "\n[%.*s]\n", dot ? (int)(dot - settings[i].key) : 0,
+                 settings[i].key);
+        snprintf(line, sizeof line, "\n%s = ", dot ? dot + 1 : settings[i].key);
+        snprintf(absent, sizeof absent, "\n# %s = ", settings[i].key);
+        if (dot) from = strstr(text.data, table);
+        if (!from || !(strstr(from, line) || strstr(from, absent)))
+            fail_msg("%s is not printed", settings[i].key);
+    }
+    kt__buf_free(&text);
+    kt__config_free(c);
+}
+
 /* The example in the repository names only settings that there are. */
 static void test_config_example(void **state) {
     (void)state;
@@ -555,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_files_that_are_none),
         cmocka_unit_test(test_byte_order_mark),
         cmocka_unit_test(test_config_round_trip),
+        cmocka_unit_test(test_every_setting_is_printed),
         cmocka_unit_test(test_config_example),
 #if HEAP_WATCHED
         cmocka_unit_test(test_failing_allocations),

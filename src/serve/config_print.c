@@ -63,27 +63,45 @@ bool kt__config_same(const kt__config *a, const kt__config *b, const kt__setting
     }
 }
 
+/* Characters of the table's name in a setting's key: those before the dot, or none. */
+static size_t table_len(const kt__setting *s) {
+    const char *dot = strchr(s->key, '.');
+    return dot ? (size_t)(dot - s->key) : 0;
+}
+
+static bool in_table(const kt__setting *s, const char *table, size_t len) {
+    return table_len(s) == len && memcmp(s->key, table, len) == 0;
+}
+
+static void print_setting(const kt__config *c, const kt__setting *s, kt__buf *out) {
+    const char *dot = strchr(s->key, '.');
+    bool absent = (s->at == offsetof(kt__config, model) && !c->model) ||
+                  (s->at == offsetof(kt__config, alias) && !c->alias) ||
+                  (s->at == offsetof(kt__config, draft_model) && !c->draft_model);
+    if (*s->help) (void)kt__buf_printf(out, "# %s\n", s->help);
+    (void)kt__buf_printf(out, "%s%s = ", absent ? "# " : "", dot ? dot + 1 : s->key);
+    kt__config_print_value(c, s, out);
+    (void)kt__buf_putc(out, '\n');
+}
+
+/* The settings of one table of settings.def; table[len] is its name. */
+static void print_table(const kt__config *c, const char *table, size_t len, kt__buf *out) {
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    if (len) (void)kt__buf_printf(out, "\n[%.*s]\n", (int)len, table);
+    for (size_t i = 0; i < n; i++) {
+        if (in_table(&settings[i], table, len)) print_setting(c, &settings[i], out);
+    }
+}
+
 void kt__config_print(const kt__config *c, kt__buf *out) {
-    static const char *const tables[] = {"",     "cache",  "sampling", "socket",
-                                         "http", "limits", "log"};
-    size_t n_settings;
-    const kt__setting *settings = kt__config_settings(&n_settings);
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
-        size_t len = strlen(tables[t]);
-        if (len) (void)kt__buf_printf(out, "\n[%s]\n", tables[t]);
-        for (size_t i = 0; i < n_settings; i++) {
-            const kt__setting *s = &settings[i];
-            const char *dot = strchr(s->key, '.');
-            size_t n = dot ? (size_t)(dot - s->key) : 0;
-            if (n != len || memcmp(s->key, tables[t], len) != 0) continue;
-            bool absent = (s->at == offsetof(kt__config, model) && !c->model) ||
-                          (s->at == offsetof(kt__config, alias) && !c->alias) ||
-                          (s->at == offsetof(kt__config, draft_model) && !c->draft_model);
-            if (*s->help) (void)kt__buf_printf(out, "# %s\n", s->help);
-            (void)kt__buf_printf(out, "%s%s = ", absent ? "# " : "", dot ? dot + 1 : s->key);
-            kt__config_print_value(c, s, out);
-            (void)kt__buf_putc(out, '\n');
-        }
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    print_table(c, "", 0, out);
+    for (size_t i = 0; i < n; i++) {
+        size_t len = table_len(&settings[i]), before = 0;
+        while (before < i && !in_table(&settings[before], settings[i].key, len)) before++;
+        if (len && before == i) print_table(c, settings[i].key, len, out);
     }
     for (size_t i = 0; !c->model && i < c->n_models; i++) {
         (void)kt__buf_puts(out, "\n[[models]]\nname = ");
