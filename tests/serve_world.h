@@ -66,10 +66,7 @@ static inline int world_set_up(world *w, const char *const *settings) {
 }
 
 static inline void world_close(world *w) {
-    char path[128];
     kt__server_stop(w->server);
-    snprintf(path, sizeof path, "%s.lock", w->socket);
-    unlink(path);
     unlink(w->socket);
     rmdir(w->dir);
     memset(w, 0, sizeof *w);
@@ -126,6 +123,14 @@ static inline bool receive(int fd, char *text, size_t size, size_t *len, int ms)
     struct pollfd p = {fd, POLLIN, 0};
     if (poll(&p, 1, ms) <= 0) return true;
     ssize_t n = recv(fd, text + *len, size - *len - 1, 0);
+    if (n > 0) *len += (size_t)n;
+    text[*len] = '\0';
+    return n > 0;
+}
+
+/* The same from a pipe; false: its end. */
+static inline bool receive_pipe(int fd, char *text, size_t size, size_t *len) {
+    ssize_t n = read(fd, text + *len, size - *len - 1);
     if (n > 0) *len += (size_t)n;
     text[*len] = '\0';
     return n > 0;

@@ -229,6 +229,10 @@ static void test_deadline(void **state) {
     reply *r = post(&w, "/v1/completions",
                     "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":1000,\"deadline_ms\":1}");
     assert_true(r->status == 429 || strstr(r->text, "\"deadline\""));
+    if (r->status == 429) { /* trying again would not help */
+        assert_null(strstr(r->text, "Retry-After"));
+        assert_non_null(strstr(r->text, "X-Should-Retry: false"));
+    }
     free(r);
 }
 

@@ -271,6 +271,52 @@ static void test_calls(void **state) {
     close(fd);
 }
 
+/* The last object of a request, of every op, says so and whose it is. */
+static void test_done_and_id(void **state) {
+    (void)state;
+    static const char *const lines[] = {"{\"op\":\"ping\"}", "{\"op\":\"stats\"}",
+                                        "{\"op\":\"tokenize\",\"text\":\"hello\"}",
+                                        "{\"op\":\"detokenize\",\"tokens\":[75]}"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char named[256];
+        char *text = ask_line(&w, lines[i]);
+        json_t *v = last_line(text);
+        if (!json_is_true(json_object_get(v, "done")) || strncmp(text_at(v, "id"), "req-", 4) != 0)
+            fail_msg("%s", text);
+        json_decref(v);
+        free(text);
+        snprintf(named, sizeof named, "{\"id\":\"mine\",%s", lines[i] + 1);
+        text = ask_line(&w, named);
+        v = last_line(text);
+        if (!json_is_true(json_object_get(v, "done")) || strcmp(text_at(v, "id"), "mine") != 0)
+            fail_msg("%s", text);
+        json_decref(v);
+        free(text);
+    }
+}
+
+/* As `printf` and `nc -N` send it. */
+static void test_last_line_without_newline(void **state) {
+    (void)state;
+    char text[4096] = "";
+    int fd = connect_socket(&w);
+    assert_true(send_all(fd, "{\"op\":\"ping\",\"id\":\"p\"}", 22));
+    usleep(50000);
+    shutdown(fd, SHUT_WR);
+    assert_true(receive_until(fd, text, sizeof text, "pong"));
+    close(fd);
+}
+
+/* Trying again would not help: nothing suggests it. */
+static void test_deadline_is_no_invitation(void **state) {
+    (void)state;
+    free(ask_line(&w, "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":50}"));
+    char *text = ask_line(&w, "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":1000,"
+                              "\"deadline_ms\":1}");
+    if (!strstr(text, "KT_E_DEADLINE") || strstr(text, "retry_ms")) fail_msg("%s", text);
+    free(text);
+}
+
 /* ---- the socket file ---- */
 
 static void test_socket_file(void **state) {
@@ -364,6 +410,9 @@ int main(void) {
         cmocka_unit_test(test_too_many_requests),
         cmocka_unit_test(test_too_many_connections),
         cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_done_and_id),
+        cmocka_unit_test(test_last_line_without_newline),
+        cmocka_unit_test(test_deadline_is_no_invitation),
         cmocka_unit_test(test_socket_file),
         cmocka_unit_test(test_stale_socket_and_others),
         cmocka_unit_test(test_drain),

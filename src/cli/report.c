@@ -21,7 +21,10 @@ static const char *remedy_of(kt_status code, const char *where) {
     switch (code) {
     case KT_E_NOMEM:
         return "use a smaller context (-c), a smaller batch (-b, -ub) or a smaller quantisation";
-    case KT_E_IO: return "check that the path exists and that you may read, or write, there";
+    case KT_E_IO: /* what names no file says itself what to do */
+        return where && where[0]
+                   ? "check that the path exists and that you may read, or write, there"
+                   : NULL;
     case KT_E_FORMAT: return remedy_of_format(where);
     case KT_E_UNSUPPORTED: return "`kentang inspect FILE` shows what the file holds";
     case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";

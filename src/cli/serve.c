@@ -212,6 +212,7 @@ static void on_signal(int number) {
     }
     if (want_stop > 2) _exit(128 + number); /* whoever asks three times means now */
     kt__server *server = running;
+    if (server && want_stop > 1) kt__server_hurry(server);
     if (server) kt__server_wake(server);
     errno = saved;
 }
@@ -277,7 +278,9 @@ static int serve(const serve_opts *o, kt__config *config) {
         if (want_reload) reload(o, server);
     }
     kt__sd_notify("STOPPING=1");
-    kt__slog_line(&server->shared.log, KT_LOG_INFO, "stopping: running answers may end");
+    kt__slog_line(&server->shared.log, KT_LOG_INFO,
+                  "stopping: running answers may end; a second signal cuts them short");
+    kt__server_drain(server);
     running = NULL;
     kt__server_stop(server);
     return 0;

@@ -27,11 +27,13 @@ static kt_status open_body(kt__job *job, kt_error *err) {
     return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
 }
 
-static void begin_line(kt__job *job) {
+/* A line of the socket is a final object: {"id":"...","done":true, */
+static void begin_object(kt__job *job) {
+    bool line = job->dialect == &kt__dialect_line_tokenize ||
+                job->dialect == &kt__dialect_line_detokenize;
     (void)kt__buf_putc(&job->out, '{');
-    if (!job->name[0]) return;
-    (void)kt__buf_puts(&job->out, "\"id\":");
-    kt__json_text(&job->out, job->name);
+    if (!line) return;
+    kt__json_member(&job->out, "id", job->name[0] ? job->name : job->id);
     (void)kt__buf_puts(&job->out, ",\"done\":true,");
 }
 
@@ -50,7 +52,7 @@ static kt_status run_tokenize(kt__job *job, kt_error *err) {
     ids = kt__calloc(cap, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "token ids", cap * sizeof *ids);
     KT__TRY(kt_tokenize(job->engine_model, text, len, flags, ids, cap, &n, err));
-    begin_line(job);
+    begin_object(job);
     (void)kt__buf_puts(&job->out, "\"tokens\":[");
     for (size_t i = 0; i < n; i++)
         (void)kt__buf_printf(&job->out, "%s%d", i ? "," : "", (int)ids[i]);
@@ -94,7 +96,7 @@ static kt_status run_detokenize(kt__job *job, kt_error *err) {
         goto out;
     }
     KT__TRY(kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, text, len, &len, err));
-    begin_line(job);
+    begin_object(job);
     (void)kt__buf_puts(&job->out, "\"content\":");
     kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
     (void)kt__buf_putc(&job->out, '}');

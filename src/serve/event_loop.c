@@ -99,7 +99,10 @@ static void *loop_main(void *arg) {
 
 kt_status kt__event_loop_start(kt__event_loop *loop, kt_error *err) {
     int rc = kt__thread_start(&loop->thread, "kentang-loop", 0, loop_main, loop);
-    if (rc != 0) return kt__fail(err, KT_E_NOMEM, "cannot start a thread: %s", strerror(rc));
+    if (rc != 0)
+        return kt__fail(
+            err, KT_E_LIMIT, "cannot start a thread: %s%s", strerror(rc),
+            rc == EAGAIN ? ": raise the limit of threads (ulimit -u, TasksMax, pids.max)" : "");
     loop->started = true;
     return KT_OK;
 }

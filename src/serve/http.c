@@ -1,5 +1,6 @@
 #include "serve/http.h"
 
+#include <errno.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct kt__http {
     struct MHD_Daemon *daemon;
     kt__http_socket at; /* its descriptor is the daemon's, which closes it */
     bool quiet;
+    char complaint[256]; /* the daemon's last */
     kt__http_peers peers;
     char *cert, *key;
     atomic_int n_requests;
@@ -222,6 +224,7 @@ static void on_daemon_log(void *user, const char *fmt, va_list args) {
     if (http->quiet) return;
     vsnprintf(text, sizeof text, fmt, args);
     text[strcspn(text, "\n")] = '\0';
+    if (!http->daemon) snprintf(http->complaint, sizeof http->complaint, "%.255s", text);
     kt__slog_line(&http->shared->log, KT_LOG_DEBUG, "http: %s", text);
 }
 
@@ -245,7 +248,8 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
         http->cert ? tls : &tls[2], MHD_OPTION_END);
     kt__sched_latency_end(latency);
     if (http->daemon) return KT_OK;
-    return kt__fail(err, KT_E_IO, "cannot start the HTTP server%s",
+    const char *why = http->complaint[0] ? http->complaint : strerror(errno);
+    return kt__fail(err, KT_E_IO, "cannot start the HTTP server: %s%s", why,
                     http->cert ? ": are certificate and key valid PEM, and of one pair?" : "");
 }
 
@@ -265,7 +269,6 @@ kt_status kt__http_open(kt__shared *shared, const char *listen_at, int fd, kt__h
         KT__TRY(kt__http_read_pem(config->tls_key, &http->key, err));
     }
     KT__TRY(kt__http_socket_open(config, listen_at, fd, &http->at, err));
-    KT__TRY(start_daemon(http, err));
     *out = http;
     http = NULL;
 out:
@@ -273,8 +276,13 @@ out:
     return status;
 }
 
+kt_status kt__http_start(kt__http *http, kt_error *err) {
+    kt_status status = kt__http_socket_listen(&http->at, http->shared->start->listen, err);
+    return status == KT_OK ? start_daemon(http, err) : status;
+}
+
 void kt__http_stop_accepting(kt__http *http) {
-    if (!http) return;
+    if (!http || !http->daemon) return;
     int fd = MHD_quiesce_daemon(http->daemon);
     if (fd >= 0) close(fd);
     http->at.fd = -1;

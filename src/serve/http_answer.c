@@ -22,7 +22,10 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
         /* where Anthropic's clients look */
         kt__http_add_header(response, "Request-Id", r->job->id);
     }
-    if (status == 429 || status == 503) {
+    if (status == 429 && r->retry_ms <= 0) {
+        /* a deadline that cannot be met: clients try a 429 again unless they are told */
+        kt__http_add_header(response, "X-Should-Retry", "false");
+    } else if (status == 429 || status == 503) {
         int64_t seconds = (r->retry_ms + 999) / 1000;
         snprintf(text, sizeof text, "%lld", (long long)(seconds > 0 ? seconds : 1));
         kt__http_add_header(response, "Retry-After", text);
@@ -50,7 +53,7 @@ static kt__error_body_fn *error_body_of(const kt__route *route) {
 
 enum MHD_Result kt__http_answer_error(kt__http_request *r, int status, const char *allowed,
                                       const char *fmt, ...) {
-    kt_error err = {.code = status >= 500 ? KT_E_BUSY : KT_E_ARG, .offset = UINT64_MAX};
+    kt_error err = {.code = status >= 500 ? KT_E_STATE : KT_E_ARG, .offset = UINT64_MAX};
     va_list args;
     va_start(args, fmt);
     vsnprintf(err.message, sizeof err.message, fmt, args);

@@ -63,6 +63,24 @@ static kt_status resolve_listen(const char *listen_at, struct addrinfo **found, 
     return kt__fail(err, KT_E_ARG, "http.listen \"%.80s\": %s", listen_at, gai_strerror(rc));
 }
 
+/* What to do depends on why: none of it is about a path. */
+static const char *remedy_of_listen(int code) {
+    switch (code) {
+    case EADDRINUSE:
+        return ": another program listens there: end it, or choose another port (--listen)";
+    case EADDRNOTAVAIL: return ": this machine has no such address: see `ip address`";
+    case EACCES: return ": ports below 1024 need CAP_NET_BIND_SERVICE, or take a higher one";
+    case EMFILE:
+    case ENFILE: return ": raise the limit of open files (ulimit -n, LimitNOFILE)";
+    default: return "";
+    }
+}
+
+static kt_status fail_listen(const char *listen_at, int code, kt_error *err) {
+    return kt__fail(err, KT_E_IO, "cannot listen on %s: %s%s", listen_at, strerror(code),
+                    remedy_of_listen(code));
+}
+
 static kt_status open_tcp(kt__http_socket *out, const char *listen_at, kt_error *err) {
     struct addrinfo *found;
     int on = 1;
@@ -70,15 +88,20 @@ static kt_status open_tcp(kt__http_socket *out, const char *listen_at, kt_error 
     if (status != KT_OK) return status;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
-        status = kt__fail(err, KT_E_IO, "cannot listen on %s: %s%s", listen_at, strerror(errno),
-                          errno == EADDRINUSE ? ": is another server running?" : "");
+    if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0) {
+        status = fail_listen(listen_at, errno, err);
         if (fd >= 0) close(fd);
         fd = -1;
     }
     freeaddrinfo(found);
     out->fd = fd;
+    out->bound = fd >= 0;
     return status;
+}
+
+kt_status kt__http_socket_listen(const kt__http_socket *at, const char *listen_at, kt_error *err) {
+    if (!at->bound || listen(at->fd, BACKLOG) == 0) return KT_OK;
+    return fail_listen(listen_at, errno, err);
 }
 
 static kt_status open_unix(kt__http_socket *out, const char *path, mode_t mode, kt_error *err) {

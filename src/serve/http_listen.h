@@ -11,19 +11,22 @@
 enum { KT__HTTP_MAX_PEM = 1 << 20 };
 
 typedef struct kt__http_socket {
-    int fd;           /* -1: none, or somebody else closes it */
-    int port;         /* 0: a Unix socket */
-    char address[64]; /* that is listened on, as numbers; of a Unix socket "" */
-    bool unix_socket;
-    kt__listener listener; /* the file of a Unix socket, without its descriptor */
+    int fd;                  /* -1: none, or somebody else closes it */
+    int port;                /* 0: a Unix socket */
+    char address[64];        /* that is listened on, as numbers; of a Unix socket "" */
+    bool unix_socket, bound; /* bound: here, and nobody can connect yet */
+    kt__listener listener;   /* the file of a Unix socket, without its descriptor */
 } kt__http_socket;
 
 #define KT__HTTP_NO_SOCKET ((kt__http_socket){.fd = -1, .listener = {.fd = -1, .lock_fd = -1}})
 
-/* fd: a socket that was passed in, or -1: listens at listen_at. Also on failure *out is to be
+/* fd: a socket that was passed in, or -1: binds listen_at. Also on failure *out is to be
  * closed: fd, then kt__listener_close. */
 kt_status KT_CHECKED kt__http_socket_open(const kt__config *config, const char *listen_at, int fd,
                                           kt__http_socket *out, kt_error *err);
+/* Lets clients connect to what was bound here. */
+kt_status KT_CHECKED kt__http_socket_listen(const kt__http_socket *at, const char *listen_at,
+                                            kt_error *err);
 /* The file's text in *out, KT__HTTP_MAX_PEM bytes with zeros at the end, for kt__free. */
 kt_status KT_CHECKED kt__http_read_pem(const char *path, char **out, kt_error *err);
 

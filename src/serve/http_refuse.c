@@ -114,12 +114,25 @@ static bool needs_key(const kt__http_request *r) {
     return !(flags & KT__ROUTE_METRICS) || !r->settings->config->metrics_open;
 }
 
+/* Guesses may come by the thousand. The key itself is never written. */
+static void tell_wrong_key(kt__http_request *r) {
+    unsigned n_kept;
+    if (!kt__slog_may(&r->shared->wrong_keys, 1000000, &n_kept)) return;
+    const kt__slog_field fields[] = {{"peer", r->client, 0}, {"more", NULL, (double)n_kept}};
+    kt__slog_write(&r->shared->log, KT_LOG_WARN, "wrong API key", fields, 2);
+}
+
 /* Whoever has a key is known by its name. */
 static int check_key(kt__http_request *r, refusal *why) {
     if (!needs_key(r)) return 0;
-    const char *name = kt__access_key(r->settings->keys, header_of(r, "Authorization"),
-                                      header_of(r, "X-Api-Key"));
-    if (!name) return say_why(why, 401, "an API key is needed: Authorization: Bearer KEY");
+    const char *authorization = header_of(r, "Authorization"), *api_key = header_of(r, "X-Api-Key");
+    const char *name = kt__access_key(r->settings->keys, authorization, api_key);
+    if (!name && !authorization && !api_key)
+        return say_why(why, 401, "an API key is needed: Authorization: Bearer KEY");
+    if (!name) {
+        tell_wrong_key(r);
+        return say_why(why, 401, "this API key is not valid here");
+    }
     snprintf(r->client, sizeof r->client, "key:%s", name);
     return 0;
 }

@@ -229,6 +229,8 @@ static void pump_job(kt__task_item *item) {
 }
 
 static kt_status hand_to_workers(kt__job *job, kt_error *err) {
+    if (atomic_load(&job->shared->stopping))
+        return kt__fail(err, KT_E_STATE, "the server is being stopped");
     if (!kt__job_register(job)) return kt__fail_nomem(err, "a request", 0);
     kt__job_ref(job);
     if (kt__workers_add(job->shared->workers, &job->item)) return KT_OK;

@@ -17,6 +17,8 @@ void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err) {
     if (status != KT_OK) {
         job->error = *err;
         job->error.code = status;
+        /* of a deadline it is the predicted time: trying again does not help */
+        if (status == KT_E_DEADLINE) job->error.retry_ms = 0;
     }
     pthread_mutex_unlock(&job->lock);
     kt__job_post(job);
@@ -98,7 +100,7 @@ void kt__job_read_and_submit(kt__work_item *item) {
     kt__job *job = KT__JOB_OF(item, item);
     kt_error err = {0};
     kt_status status;
-    if (atomic_load(&job->shared->stopping)) {
+    if (atomic_load(&job->shared->stopping) && !job->wire) {
         status = kt__fail(&err, KT_E_STATE, "the server is being stopped");
     } else if (job->dialect->run) {
         status = job->dialect->run(job, &err);

@@ -18,13 +18,34 @@ static kt_status fail_errno(kt_error *err, const char *what, const char *path) {
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "%s %s: %s", what, path, strerror(code));
 }
 
-/* The lock file stays when the server ends: removing it would let two take different files. */
+typedef struct lock_path {
+    char text[sizeof((kt__listener *)0)->path + 8];
+} lock_path;
+
+static lock_path lock_path_of(const kt__listener *l) {
+    lock_path path;
+    snprintf(path.text, sizeof path.text, "%s.lock", l->path);
+    return path;
+}
+
+/* Whether the file that is locked is still the one at its path: who ends removes it. */
+static bool is_at_path(int fd, const char *path) {
+    struct stat mine, there;
+    return fstat(fd, &mine) == 0 && lstat(path, &there) == 0 && mine.st_ino == there.st_ino &&
+           mine.st_dev == there.st_dev;
+}
+
 static kt_status take_lock(kt__listener *l, kt_error *err) {
-    char path[sizeof l->path + 8];
-    snprintf(path, sizeof path, "%s.lock", l->path);
-    l->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (l->lock_fd < 0) return fail_errno(err, "cannot open", path);
-    if (flock(l->lock_fd, LOCK_EX | LOCK_NB) == 0) return KT_OK;
+    const lock_path path = lock_path_of(l);
+    for (;;) {
+        l->lock_fd = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (l->lock_fd < 0) return fail_errno(err, "cannot open", path.text);
+        if (flock(l->lock_fd, LOCK_EX | LOCK_NB) != 0) break;
+        if (is_at_path(l->lock_fd, path.text)) return KT_OK;
+        close(l->lock_fd); /* another server has just removed it, and may hold a new one */
+    }
+    close(l->lock_fd);
+    l->lock_fd = -1; /* it is not ours to remove */
     return kt__fail_at(err, KT_E_STATE, l->path, UINT64_MAX,
                        "another kentang serves %s: `kentang stop --socket %s` ends it", l->path,
                        l->path);
@@ -107,6 +128,9 @@ void kt__listener_close(kt__listener *l) {
     if (l->ino && lstat(l->path, &st) == 0 && st.st_ino == l->ino && st.st_dev == l->dev)
         (void)unlink(l->path);
     if (l->fd >= 0) close(l->fd);
-    if (l->lock_fd >= 0) close(l->lock_fd);
+    if (l->lock_fd >= 0) { /* removed while it is held: nobody else has it */
+        (void)unlink(lock_path_of(l).text);
+        close(l->lock_fd);
+    }
     *l = (kt__listener){.fd = -1, .lock_fd = -1};
 }

@@ -2,7 +2,7 @@
  * removed at the end.
  *
  * Owns: the descriptor, the path and the lock beside it (PATH.lock, held as long as the socket is
- * served). One thread. */
+ * served, and removed with it). One thread. */
 #ifndef KT_SERVE_LISTENER_H
 #define KT_SERVE_LISTENER_H
 

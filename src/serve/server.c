@@ -106,13 +106,13 @@ out:
     return status;
 }
 
-static kt_status open_transports(kt__server *s, int lines, int http, kt_error *err) {
+static kt_status open_transports(kt__server *s, int lines, kt_error *err) {
     const kt__config *c = s->shared.start;
     kt_status status = KT_OK;
     if (c->socket || lines >= 0)
         KT__TRY(kt__unix_open(&s->shared, c->socket, (mode_t)c->socket_mode, lines, &s->unix_socket,
                               err));
-    if (c->listen || http >= 0) KT__TRY(kt__http_open(&s->shared, c->listen, http, &s->http, err));
+    if (s->http) KT__TRY(kt__http_start(s->http, err));
     if (!s->unix_socket && !s->http)
         return kt__fail(err, KT_E_ARG,
                         "nothing to listen on: give --listen ADDRESS:PORT or --socket PATH");
@@ -126,8 +126,11 @@ static kt_status open_all(kt__server *s, kt_error *err) {
     KT__TRY(kt__server_check(s->shared.start, err));
     kt__sd_sockets(&lines, &http);
     KT__TRY(open_services(s, err));
+    /* the address is taken before a model is loaded, which may take minutes for nothing */
+    if (s->shared.start->listen || http >= 0)
+        KT__TRY(kt__http_open(&s->shared, s->shared.start->listen, http, &s->http, err));
     KT__TRY(preload_first(&s->shared, err));
-    KT__TRY(open_transports(s, lines, http, err));
+    KT__TRY(open_transports(s, lines, err));
     status = kt__event_loop_start(s->shared.loop, err);
 out:
     return status;
@@ -253,8 +256,27 @@ void kt__server_reload(kt__server *s, kt__config *next) {
 
 /* ---- stopping ---- */
 
-static void wait_for_jobs(kt__server *s) {
-    for (int i = 0; i < 300 && kt__jobs_count(&s->shared) > 0; i++) usleep(10000);
+static bool jobs_are_left(kt__server *s) {
+    return kt__jobs_count(&s->shared) > 0;
+}
+
+static void wait_for_jobs(kt__server *s, int64_t ms, bool heeds_hurry) {
+    int64_t until_us = kt__now_us() + ms * 1000;
+    while (jobs_are_left(s) && kt__now_us() < until_us &&
+           !(heeds_hurry && atomic_load(&s->shared.hurry)))
+        usleep(10000);
+}
+
+/* Answers whose readers are behind would wait for them. */
+static void abandon_jobs(kt__server *s) {
+    for (int tries = 0; tries < 100 && jobs_are_left(s); tries++) {
+        kt__job *job;
+        for (size_t i = 0; (job = kt__jobs_at(&s->shared, i)) != NULL; i++) {
+            kt__job_abandon(job);
+            kt__job_release(job);
+        }
+        usleep(10000);
+    }
 }
 
 /* Answers that are finished still want to be sent. */
@@ -262,21 +284,32 @@ static void wait_for_clients(kt__server *s) {
     for (int i = 0; i < 20 && kt__unix_n_clients(s->unix_socket) > 0; i++) usleep(10000);
 }
 
-static void drain_all(kt__server *s) {
+void kt__server_hurry(kt__server *s) {
+    atomic_store(&s->shared.hurry, true);
+}
+
+void kt__server_drain(kt__server *s) {
+    kt__shared *shared = &s->shared;
+    atomic_store(&shared->stopping, true);
+    if (s->drained || !shared->loop || !shared->workers || !shared->metrics) return;
+    s->drained = true;
     kt__unix_stop_accepting(s->unix_socket);
     kt__http_stop_accepting(s->http);
-    kt__workers_stop(s->shared.workers);
-    kt__models_drain(s->shared.models, kt__shared_limits(&s->shared).drain_s * 1000);
-    wait_for_jobs(s);
+    wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true);
+    if (jobs_are_left(s))
+        kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
+                      kt__jobs_count(shared));
+    kt__workers_stop(shared->workers);
+    kt__models_drain(shared->models, 0);
+    wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
+    abandon_jobs(s);
     wait_for_clients(s);
 }
 
 void kt__server_stop(kt__server *s) {
     if (!s) return;
     kt__shared *shared = &s->shared;
-    bool ran = shared->loop && shared->workers && shared->metrics;
-    atomic_store(&shared->stopping, true);
-    if (ran) drain_all(s);
+    kt__server_drain(s);
     kt__http_close(s->http);
     kt__event_loop_stop(shared->loop);
     kt__unix_close(s->unix_socket);

@@ -17,6 +17,7 @@ struct kt__server {
     int ticks;
     kt__work_item unload;
     atomic_bool unloading;
+    bool drained;
 };
 
 /* Whether the files that it names can be read and its addresses be listened on, before a model is
@@ -30,7 +31,11 @@ void kt__server_wake(kt__server *server); /* async-signal-safe */
 /* Live settings of a new configuration, taken over; what cannot change is kept and named in the
  * log. Frees the configuration that is replaced once the requests that came under it are gone. */
 void kt__server_reload(kt__server *server, kt__config *config);
-/* Refuses new requests, lets running ones end for drain_s, closes everything. */
+/* Refuses new requests and lets running ones end, for drain_s or until kt__server_hurry; those that
+ * are left then are cancelled. */
+void kt__server_drain(kt__server *server);
+void kt__server_hurry(kt__server *server); /* async-signal-safe */
+/* Drains, where that has not been done, and closes everything. */
 void kt__server_stop(kt__server *server);
 
 #endif

@@ -39,6 +39,7 @@ typedef struct kt__shared {
      * their texts live here. */
     kt__config *start;
     kt__slog log;
+    kt__slog_gate wrong_keys;
     kt__metrics *metrics;
     kt__models *models;
     kt__event_loop *loop;
@@ -46,6 +47,7 @@ typedef struct kt__shared {
     int64_t start_s, start_us;
     atomic_bool stopping;       /* new requests are refused */
     atomic_bool stop_requested; /* by a client */
+    atomic_bool hurry;          /* what still runs is cut short */
     int wake;                   /* eventfd: kt__shared_wait looks again */
     pthread_mutex_t lock;       /* settings and jobs; a leaf */
     kt__settings *settings;

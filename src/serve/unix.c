@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "serve/unix_client.h"
 
-enum { READ_BYTES = 16 << 10, MAX_OUT_BYTES = 256 << 20 };
+enum { READ_BYTES = 16 << 10, MAX_OUT_BYTES = 256 << 20, REST_US = 1000000 };
 
 static void settle_client(kt__unix_client *c);
 
@@ -215,22 +215,50 @@ static void add_client(kt__unix *u, int fd, const struct ucred *who) {
     kt__metrics_connection(u->shared->metrics, true, 1);
 }
 
-static void on_listener(kt__watch *watch, uint32_t events) {
-    kt__unix *u = (kt__unix *)(void *)watch;
+static void refuse_client(kt__unix *u, int fd) {
     static const char full[] =
         "{\"done\":true,\"error\":{\"message\":\"too many connections, or not allowed\",\"type\":"
         "\"rate_limit_error\",\"param\":null,\"code\":\"KT_E_BUSY\"}}\n";
+    unsigned n_kept;
+    ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
+    (void)n;
+    close(fd);
+    kt__metrics_refused(u->shared->metrics, true);
+    if (kt__slog_may(&u->crowd, 60000000, &n_kept))
+        kt__slog_line(&u->shared->log, KT_LOG_WARN,
+                      "socket: a connection refused, and %u others within a minute: see "
+                      "limits.connections and limits.connections_per_peer",
+                      n_kept);
+}
+
+/* A connection that waits to be accepted would wake the loop again and again: it waits for the
+ * clock. */
+static void rest_listener(kt__unix *u, int code) {
+    unsigned n_kept;
+    u->rest_until_us = kt__now_us() + REST_US;
+    kt__event_loop_change(u->shared->loop, &u->watch, 0);
+    if (kt__slog_may(&u->short_of_fds, 60000000, &n_kept))
+        kt__slog_line(&u->shared->log, KT_LOG_WARN,
+                      "socket: connections wait, none can be accepted: %s%s", strerror(code),
+                      code == EMFILE ? ": raise the limit of open files (ulimit -n, LimitNOFILE)"
+                                     : "");
+}
+
+static void on_listener(kt__watch *watch, uint32_t events) {
+    kt__unix *u = (kt__unix *)(void *)watch;
     struct ucred who;
     (void)events;
     for (int i = 0; i < 64; i++) {
         int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) return;
+        if (fd < 0) {
+            bool none = errno == EAGAIN || errno == EWOULDBLOCK;
+            if (!none && errno != ECONNABORTED && errno != EINTR) rest_listener(u, errno);
+            return;
+        }
         if (is_welcome(u, fd, &who)) {
             add_client(u, fd, &who);
         } else {
-            ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
-            (void)n;
-            close(fd);
+            refuse_client(u, fd);
         }
     }
 }
@@ -264,8 +292,15 @@ void kt__unix_stop_accepting(kt__unix *u) {
     if (u) kt__event_loop_unwatch(u->shared->loop, &u->watch);
 }
 
+static void wake_listener(kt__unix *u) {
+    if (!u->rest_until_us || kt__now_us() < u->rest_until_us) return;
+    u->rest_until_us = 0;
+    kt__event_loop_change(u->shared->loop, &u->watch, EPOLLIN);
+}
+
 void kt__unix_tick(kt__unix *u) {
     if (!u) return;
+    wake_listener(u);
     int64_t before_us = kt__now_us() - kt__shared_limits(u->shared).stall_s * 1000000;
     for (kt__unix_client *c = u->clients, *next; c; c = next) {
         next = c->next;

@@ -34,6 +34,8 @@ struct kt__unix {
     kt__listener listener;
     bool own; /* the socket was made here, not passed in */
     bool open_to_others;
+    int64_t rest_until_us; /* no descriptor was left to accept with; 0: it listens */
+    kt__slog_gate short_of_fds, crowd;
     atomic_int n_clients;
     kt__unix_client *clients;
     void (*on_output)(kt__job *job); /* of the clients' jobs; a client may be freed by it */

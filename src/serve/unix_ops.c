@@ -15,21 +15,28 @@ enum { SMALL_LINE_BYTES = 256 << 10 }; /* longer ones are parsed by the workers 
 
 /* ---- short answers ---- */
 
-static void say_line(kt__unix_client *c, const char *id, const char *rest) {
+/* A final object; id NULL: it has none. rest: members */
+static void say_last(kt__unix_client *c, const char *id, const char *rest) {
     (void)kt__buf_putc(&c->out, '{');
     if (id) {
-        (void)kt__buf_puts(&c->out, "\"id\":");
-        kt__json_text(&c->out, id);
+        kt__json_member(&c->out, "id", id);
         (void)kt__buf_putc(&c->out, ',');
     }
+    (void)kt__buf_puts(&c->out, "\"done\":true,");
     (void)kt__buf_puts(&c->out, rest);
     (void)kt__buf_puts(&c->out, "}\n");
+}
+
+/* The same for what is answered here; id NULL: one is made. */
+static void say_done(kt__unix_client *c, const char *id, const char *rest) {
+    char made[48];
+    kt__job_make_id(made, sizeof made, "req-");
+    say_last(c, id ? id : made, rest);
 }
 
 void kt__unix_say_error(kt__unix_client *c, const char *id, const kt_error *err) {
     kt__buf body;
     kt__buf_init(&body, 8192);
-    (void)kt__buf_puts(&body, "\"done\":true,");
     if (err->retry_ms > 0)
         (void)kt__buf_printf(&body, "\"retry_ms\":%lld,", (long long)err->retry_ms);
     size_t at = body.len;
@@ -37,7 +44,7 @@ void kt__unix_say_error(kt__unix_client *c, const char *id, const kt_error *err)
     if (!body.failed && body.len > at + 2) {
         memmove(body.data + at, body.data + at + 1, body.len - at - 2); /* without its braces */
         body.data[body.len - 2] = '\0';
-        say_line(c, id, body.data);
+        say_last(c, id, body.data);
     }
     kt__metrics_answer(c->home->shared->metrics, "socket", kt__wire_http_status(err->code));
     kt__buf_free(&body);
@@ -104,7 +111,7 @@ static void do_stats(kt__unix_client *c, const char *id) {
     kt__buf_init(&stats, 1 << 20);
     (void)kt__buf_puts(&stats, "\"stats\":");
     kt__stats_write(c->home->shared, &stats);
-    if (!stats.failed) say_line(c, id, stats.data);
+    if (!stats.failed) say_done(c, id, stats.data);
     kt__buf_free(&stats);
 }
 
@@ -115,7 +122,7 @@ static void do_stop(kt__unix_client *c, const char *id) {
         kt__unix_say_error(c, id, &err);
         return;
     }
-    say_line(c, id, "\"stopping\":true");
+    say_done(c, id, "\"stopping\":true");
     kt__shared_request_stop(c->home->shared);
 }
 
@@ -137,7 +144,7 @@ static void dispatch_op(kt__unix_client *c, json_t **body, const char *id) {
     if (!strcmp(op, "cancel")) {
         do_cancel(c, id);
     } else if (!strcmp(op, "ping")) {
-        say_line(c, id, "\"pong\":true");
+        say_done(c, id, "\"pong\":true");
     } else if (!strcmp(op, "stats")) {
         do_stats(c, id);
     } else if (!strcmp(op, "stop")) {

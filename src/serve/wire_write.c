@@ -240,6 +240,7 @@ int kt__wire_http_status(kt_status status) {
     case KT_E_CANCELLED: return 499;
     case KT_E_BUSY:
     case KT_E_DEADLINE: return 429;
+    case KT_E_STATE: /* it is being stopped */
     case KT_E_NOMEM: return 503;
     default: return 500;
     }

@@ -1,5 +1,6 @@
 #include "serve/workers.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -48,7 +49,9 @@ kt_status kt__workers_create(int n_threads, int queue_max, kt__workers **out, kt
                                   worker_main, workers);
         if (rc != 0) {
             kt__workers_free(workers);
-            return kt__fail(err, KT_E_NOMEM, "cannot start a thread: %s", strerror(rc));
+            return kt__fail(
+                err, KT_E_LIMIT, "cannot start a thread: %s%s", strerror(rc),
+                rc == EAGAIN ? ": raise the limit of threads (ulimit -u, TasksMax, pids.max)" : "");
         }
         workers->n_threads++;
     }

@@ -1,0 +1,168 @@
+/* serve: HTTP: where a request ends, who is half gone, and what the old ask without a Host. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "serve/job.h"
+#include "serve_reply.h"
+
+static world w;
+WORLD_OF_GROUP(w, "limits.request_s=20", "limits.output=4096", NULL)
+
+#define BODY "{\"prompt\":\"O\",\"max_tokens\":2}" /* 29 bytes */
+#define POST_HEAD "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+
+/* A proxy in front and we must never see two different requests in the same bytes. */
+static void test_two_lengths(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        {POST_HEAD "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n1d\r\n" BODY
+                   "\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+         400},
+        {POST_HEAD "Content-Length: 29\r\nContent-Length: 3\r\n\r\n" BODY, 400},
+        {POST_HEAD "Content-Length: 29\r\nContent-Length: 29\r\n\r\n" BODY, 400},
+        {POST_HEAD "Transfer-Encoding : chunked\r\nContent-Length: 29\r\n\r\n" BODY, 400},
+        {POST_HEAD "Transfer-Encoding\t: chunked\r\nContent-Length: 29\r\n\r\n" BODY, 400},
+        {POST_HEAD "Transfer-Encoding:\r\n chunked\r\nContent-Length: 29\r\n\r\n" BODY, 400},
+        {POST_HEAD "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n", 400},
+        {"GET /health HTTP/1.1\r\n\r\n", 400},
+        {POST_HEAD "Transfer-Encoding: xchunked\r\n\r\n", 501},
+        {POST_HEAD "Transfer-Encoding: identity\r\n\r\n", 501},
+        {POST_HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+        {"GET /v1/models%00 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404},
+        {"GET /v1%2fmodels HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404},
+        {POST_HEAD "Transfer-Encoding: Chunked\r\nConnection: close\r\n\r\n1d\r\n" BODY
+                   "\r\n0\r\n\r\n",
+         200},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t begin_us = kt__now_us();
+        reply *r = ask_raw(&w, cases[i].text, strlen(cases[i].text));
+        if (r->status != cases[i].status || strstr(r->body, "HTTP/1.1"))
+            fail_msg("%s: %s", cases[i].text, r->text);
+        assert_true(kt__now_us() - begin_us < 5000000); /* at once, and the connection is closed */
+        json_decref(body_of(r));
+        free(r);
+    }
+}
+
+static void test_no_host(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {{"GET /health HTTP/1.0\r\n\r\n", 200},
+                 {"GET /ready HTTP/1.0\r\n\r\n", 200},
+                 {"GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 403},
+                 {"GET /v1/models HTTP/1.0\r\n\r\n", 403}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask_raw(&w, cases[i].text, strlen(cases[i].text));
+        int status = 0;
+        (void)sscanf(r->text, "HTTP/1.%*d %d", &status);
+        if (status != cases[i].status) fail_msg("%s: %s", cases[i].text, r->text);
+        free(r);
+    }
+}
+
+/* ---- clients that close their sending side ---- */
+
+static int send_and_shut(const char *body) {
+    char head[1024];
+    int fd = connect_http(&w);
+    int n = snprintf(head, sizeof head, POST_HEAD "Content-Length: %zu\r\n\r\n%s", strlen(body),
+                     body);
+    assert_true(send_all(fd, head, (size_t)n));
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    return fd;
+}
+
+static void test_half_closed_is_answered(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"prompt\":\"O\",\"max_tokens\":300,\"ignore_eos\":true}",
+        "{\"prompt\":\"O\",\"max_tokens\":300,\"ignore_eos\":true,\"stream\":true}"};
+    for (int i = 0; i < 2; i++) {
+        char *text = calloc(1, 1 << 20);
+        int fd = send_and_shut(bodies[i]);
+        (void)receive_until(fd, text, 1 << 20, NULL);
+        if (!strstr(text, "HTTP/1.1 200") || !strstr(text, "\"finish_reason\":\"length\""))
+            fail_msg("%s", text);
+        if (i) assert_non_null(strstr(text, "data: [DONE]"));
+        close(fd);
+        free(text);
+    }
+}
+
+static void no_job_is_left(void) {
+    for (int i = 0; kt__jobs_count(&w.server->shared) > 0; i++) {
+        if (i > 300) fail_msg("requests of clients that are gone still run");
+        usleep(10000);
+    }
+}
+
+/* The same first sign, but nobody reads: an answer of hours ends within moments. */
+static void test_gone_is_noticed(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"prompt\":\"O\",\"max_tokens\":1000,\"ignore_eos\":true}",
+        "{\"prompt\":\"O\",\"max_tokens\":1000,\"ignore_eos\":true,\"stream\":true}"};
+    for (int i = 0; i < 40; i++) {
+        int fd = send_and_shut(bodies[i % 2]);
+        if (i % 3) usleep(3000);
+        close(fd);
+    }
+    no_job_is_left();
+}
+
+/* ---- keys ---- */
+
+static void test_wrong_key_is_told_apart(void **state) {
+    kt_error err;
+    world mine = {0};
+    char path[] = "/tmp/kentang-keys-XXXXXX", setting[96], log[4096] = "";
+    int pipes[2], fd = mkstemp(path);
+    (void)state;
+    assert_true(write(fd, "ana:0123456789abcdef\n", 21) == 21);
+    close(fd);
+    assert_int_equal(pipe(pipes), 0);
+    snprintf(setting, sizeof setting, "http.keys=%s", path);
+    const char *const settings[] = {setting, "log.level=warn", NULL};
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    mine.server->shared.log.fd = pipes[1];
+    reply *r = ask(&mine, "GET", "/v1/models", "", "");
+    assert_non_null(strstr(r->text, "an API key is needed"));
+    free(r);
+    for (int i = 0; i < 20; i++) {
+        r = ask(&mine, "GET", "/v1/models", "Authorization: Bearer not-the-key-itself\r\n", "");
+        assert_int_equal(r->status, 401);
+        assert_non_null(strstr(r->text, "not valid"));
+        free(r);
+    }
+    mine.server->shared.log.fd = STDERR_FILENO;
+    close(pipes[1]);
+    for (size_t len = 0; receive_pipe(pipes[0], log, sizeof log, &len);) {
+    }
+    assert_non_null(strstr(log, "wrong API key peer=ip:127.0.0.1"));
+    assert_null(strstr(log, "not-the-key"));
+    assert_true(strlen(log) < 1000); /* not a line each */
+    close(pipes[0]);
+    world_close(&mine);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_lengths),
+        cmocka_unit_test(test_no_host),
+        cmocka_unit_test(test_half_closed_is_answered),
+        cmocka_unit_test(test_gone_is_noticed),
+        cmocka_unit_test(test_wrong_key_is_told_apart),
+    };
+    return cmocka_run_group_tests(tests, open_group, close_group);
+}

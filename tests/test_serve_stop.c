@@ -1,0 +1,168 @@
+/* serve: starting in vain and stopping: what is said, how long it takes, what is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "serve/job.h"
+#include "serve_reply.h"
+
+static void open_world(world *w, const char *const *settings) {
+    kt_error err;
+    if (world_open(w, &err, settings) != KT_OK) fail_msg("%s", err.message);
+}
+
+static void *stop_server(void *server) {
+    kt__server_stop(server);
+    return NULL;
+}
+
+/* A request that will not end: its reader has stopped reading. */
+static int begin_stuck_stream(const world *w) {
+    static char text[4096];
+    text[0] = '\0';
+    int fd = begin_stream(w, "stuck", 1000, text, sizeof text);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static const char *const stuck_settings[] = {"limits.output=4096", "drain_s=60", NULL};
+
+/* While answers may end, the next requests hear why there are no more. */
+static void test_new_requests_hear_of_the_stop(void **state) {
+    world mine = {0};
+    pthread_t thread;
+    char text[4096] = "";
+    (void)state;
+    open_world(&mine, stuck_settings);
+    int stuck = begin_stuck_stream(&mine), fd = connect_socket(&mine), web = connect_http(&mine);
+    assert_true(send_all(fd, "{\"op\":\"ping\"}\n", 14));
+    assert_true(receive_until(fd, text, sizeof text, "pong"));
+    static const char health[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_true(send_all(web, health, sizeof health - 1));
+    text[0] = '\0';
+    assert_true(receive_until(web, text, sizeof text, "\"ok\""));
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, mine.server), 0);
+    while (!atomic_load(&mine.server->shared.stopping)) usleep(1000);
+    text[0] = '\0';
+    assert_true(send_all(fd, "{\"prompt\":\"x\",\"max_tokens\":1}\n", 31));
+    assert_true(receive_until(fd, text, sizeof text, "\"done\":true"));
+    assert_true(receive_until(fd, text, sizeof text, "\n"));
+    if (!strstr(text, "being stopped") || !strstr(text, "server_error")) fail_msg("%s", text);
+    static const char ask[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                              "Content-Length: 29\r\n\r\n{\"prompt\":\"O\",\"max_tokens\":2}";
+    text[0] = '\0';
+    assert_true(send_all(web, ask, sizeof ask - 1));
+    assert_true(receive_until(web, text, sizeof text, "being stopped"));
+    if (!strstr(text, "HTTP/1.1 503") || !strstr(text, "server_error")) fail_msg("%s", text);
+    kt__server_hurry(mine.server);
+    pthread_join(thread, NULL);
+    close(stuck);
+    close(fd);
+    close(web);
+    rmdir(mine.dir);
+}
+
+/* A second signal cuts short what drain_s would wait for. */
+static void test_hurry(void **state) {
+    world mine = {0};
+    pthread_t thread;
+    (void)state;
+    open_world(&mine, stuck_settings);
+    int stuck = begin_stuck_stream(&mine);
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, mine.server), 0);
+    usleep(300000);
+    assert_int_equal(kt__jobs_count(&mine.server->shared), 1); /* it waits */
+    int64_t begin_us = kt__now_us();
+    kt__server_hurry(mine.server);
+    pthread_join(thread, NULL);
+    assert_true(kt__now_us() - begin_us < 8000000);
+    close(stuck);
+    rmdir(mine.dir);
+}
+
+/* Requests of many prompts that were taken are finished, not left half done. */
+static void test_prompts_to_come_are_answered(void **state) {
+    world mine = {0};
+    pthread_t thread;
+    char text[65536] = "";
+    (void)state;
+    static const char *const settings[] = {"parallel=1", NULL};
+    open_world(&mine, settings);
+    char body[4096] = "{\"prompt\":[", head[512];
+    for (int i = 0; i < 30; i++) strcat(body, i ? ",\"y\"" : "\"y\"");
+    strcat(body, "],\"max_tokens\":40,\"ignore_eos\":true}");
+    int fd = connect_http(&mine);
+    int n = snprintf(head, sizeof head,
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                     "Content-Length: %zu\r\n\r\n",
+                     strlen(body));
+    assert_true(send_all(fd, head, (size_t)n) && send_all(fd, body, strlen(body)));
+    for (int i = 0; i < 2000; i++) {
+        kt_engine_stats st;
+        kt__served_get_stats(kt__models_at(mine.server->shared.models, 0), &st);
+        if (st.running) break;
+        usleep(1000);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, mine.server), 0);
+    (void)receive_until(fd, text, sizeof text, "\"completion_tokens\":1200");
+    if (!strstr(text, "\"completion_tokens\":1200")) fail_msg("%s", text);
+    pthread_join(thread, NULL);
+    close(fd);
+    rmdir(mine.dir);
+}
+
+static void test_nothing_is_left_behind(void **state) {
+    world mine = {0};
+    struct stat st;
+    char lock[128], dir[64];
+    (void)state;
+    open_world(&mine, NULL);
+    snprintf(lock, sizeof lock, "%s.lock", mine.socket);
+    snprintf(dir, sizeof dir, "%s", mine.dir);
+    assert_int_equal(stat(lock, &st), 0);
+    kt_error err;
+    world other = mine; /* refused: the lock is the first one's, and stays */
+    assert_int_equal(world_open(&other, &err, NULL), KT_E_STATE);
+    assert_int_equal(stat(lock, &st), 0);
+    kt__server_stop(mine.server);
+    assert_int_not_equal(stat(lock, &st), 0);
+    assert_int_equal(rmdir(dir), 0); /* empty */
+}
+
+/* A port that is taken is found before minutes are spent on loading, and the words fit. */
+static void test_taken_port_is_found_first(void **state) {
+    world first = {0}, second = {0};
+    char path[] = "/tmp/kentang-model-XXXXXX", listen[64], model[96];
+    int fd = mkstemp(path); /* no model at all */
+    kt_error err;
+    (void)state;
+    close(fd);
+    open_world(&first, NULL);
+    snprintf(listen, sizeof listen, "http.listen=127.0.0.1:%d", first.port);
+    snprintf(model, sizeof model, "model=%s", path);
+    const char *const settings[] = {listen, model, "socket.path=none", NULL};
+    assert_int_equal(world_open(&second, &err, settings), KT_E_IO);
+    if (!strstr(err.message, "another program listens there")) fail_msg("%s", err.message);
+    assert_string_equal(err.where, "");
+    const char *const nowhere[] = {"http.listen=192.0.2.1:8000", "http.no_keys=true",
+                                   "socket.path=none", NULL};
+    assert_int_equal(world_open(&second, &err, nowhere), KT_E_IO);
+    if (!strstr(err.message, "no such address")) fail_msg("%s", err.message);
+    rmdir(second.dir);
+    world_close(&first);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_new_requests_hear_of_the_stop),
+        cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_prompts_to_come_are_answered),
+        cmocka_unit_test(test_nothing_is_left_behind),
+        cmocka_unit_test(test_taken_port_is_found_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
