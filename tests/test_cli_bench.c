@@ -92,12 +92,30 @@ static void test_errors_name_the_option(void **state) {
     cli_expect_error("bench -t 0", 2, "-t: expected whole numbers from 1");
     cli_expect_error("bench -p 0 -n 0", 2, "nothing to do");
     cli_expect_error("bench --preset nobody", 2, "no preset");
+    cli_expect_error("bench --preset llama3.2-3b", 2, "did you mean \"llama-3.2-3b\"?");
+    cli_expect_error("bench --preset tiny-llama --quant q4km", 2, "did you mean \"q4_k_m\"?");
+    cli_expect_error("synth --preset tinyllama /tmp/no.gguf", 2, "did you mean \"tiny-llama\"?");
     cli_expect_error("bench --preset tiny-llama --quant q9", 2, "no quantisation recipe");
     cli_expect_error("bench --preset tiny-llama -m x.gguf", 2, "two models");
 }
 
+/* The example of --help names a preset that there is. */
+static void test_help_names_a_preset(void **state) {
+    (void)state;
+    char name[64], line[128];
+    process help = cli_run("bench --help", NULL), list = cli_run("synth --help", NULL);
+    const char *at = strstr(help.out, "--preset llama");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "--preset %63s", name), 1);
+    snprintf(line, sizeof line, " %s", name);
+    if (!strstr(list.out, line)) fail_msg("%s is no preset", name);
+    cli_free(&help);
+    cli_free(&list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_help_names_a_preset),
         cmocka_unit_test(test_rows_of_the_grid),
         cmocka_unit_test(test_share_of_the_limit),
         cmocka_unit_test(test_float_weights_have_no_integer_limit),

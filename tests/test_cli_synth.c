@@ -33,10 +33,9 @@ static int remove_dir(void **state) {
 static kt__synth_plan plan_of(const char *preset, const char *recipe) {
     kt__synth_plan plan;
     kt_error err;
-    const kt__synth_preset *p = kt__synth_preset_find(preset);
-    const kt__recipe *r = kt__recipe_find(recipe);
-    assert_non_null(p);
-    assert_non_null(r);
+    const kt__synth_preset *p;
+    const kt__recipe *r;
+    assert_int_equal(kt__synth_find(preset, recipe, &p, &r, &err), KT_OK);
     assert_int_equal(kt__synth_plan_make(p, r, 1, 0, &plan, &err), KT_OK);
     return plan;
 }

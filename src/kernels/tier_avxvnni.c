@@ -5,15 +5,19 @@
 #include "kernels/tier_256.inc"
 
 static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {
-    vi acc[12], a = vi_bytes(3), b = vi_bytes(5);
-    KT_UNROLL for (int i = 0; i < 12; i++) acc[i] = vi_set1(i);
+    vi acc[10], a = vi_bytes(3), b = vi_bytes(5);
+    KT_UNROLL for (int i = 0; i < 10; i++) acc[i] = vi_set1(i);
     for (uint64_t n = 0; n < iterations; n++) {
-        __asm__ volatile("" : "+x"(a), "+x"(b)); /* the loop's work may not be hoisted */
-        KT_UNROLL for (int i = 0; i < 12; i++) acc[i] = vi_dot8(acc[i], a, b);
+        KT_UNROLL for (int i = 0; i < 10; i++) {
+            acc[i] = vi_dot8(acc[i], a, b);
+            __asm__ volatile(""
+                             : "+x"(acc[i]), "+x"(a),
+                               "+x"(b)); /* stays in a register, in the loop */
+        }
     }
-    for (int i = 1; i < 12; i++) acc[0] = vi_add(acc[0], acc[i]);
+    KT_UNROLL for (int i = 1; i < 10; i++) acc[0] = vi_add(acc[0], acc[i]);
     *sink = _mm256_extract_epi32(acc[0], 0);
-    return iterations * 12 * 32;
+    return iterations * 10 * 32;
 }
 
 const kt__kernels kt__kernels_avxvnni = {

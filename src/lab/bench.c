@@ -232,7 +232,7 @@ static kt_status measure_machine(const char *isa, const char *model, const list 
     } else {
         fprintf(stderr, "kentang bench: no share of the limit: %s\n", no_file.message);
     }
-    measure_threads(m, pool, kernels, &file, topology.l3_bytes, threads);
+    measure_threads(m, pool, kernels, &file, kt__cache_believed(&topology), threads);
 out:
     kt__random_file_close(&file);
     kt__pool_destroy(pool);
@@ -257,12 +257,9 @@ static void subject_close(subject *s) {
 
 static kt_status open_preset(const bench_opts *o, subject *s, kt_error *err) {
     kt_status status;
-    const kt__synth_preset *preset = kt__synth_preset_find(o->preset);
-    const kt__recipe *recipe = kt__recipe_find(o->quant);
-    if (!preset || !recipe) {
-        return kt__fail(err, KT_E_ARG, "no %s \"%.60s\"; `kentang synth --help` lists them",
-                        preset ? "quantisation recipe" : "preset", preset ? o->quant : o->preset);
-    }
+    const kt__synth_preset *preset;
+    const kt__recipe *recipe;
+    KT__TRY(kt__synth_find(o->preset, o->quant, &preset, &recipe, err));
     KT__TRY(kt__model_opts_open_ctx(&o->model, &s->ctx, err));
     KT__TRY(kt__synth_plan_make(preset, recipe, 1, 0, &s->plan, err));
     fprintf(stderr, "kentang bench: making %.0f MB of random weights\n",
@@ -459,7 +456,7 @@ int kt__cmd_bench(int argc, char **argv) {
             "Examples:\n"
             "  kentang bench -m model.gguf -t 1,2\n"
             "  kentang bench -m model.gguf -p 0 -n 64 -b 1,8,16 -d 0,4096\n"
-            "  kentang bench --preset llama3.2-3b --quant q4_k_m     before a download\n"
+            "  kentang bench --preset llama-3.2-3b --quant q4_k_m     before a download\n"
             "  kentang bench --server http://127.0.0.1:8000 --rate 2  load on a running server\n"
             "                                      (kentang bench --server URL --help)",
     };

@@ -20,8 +20,14 @@ enum {
     READ_GRAIN = MIB / 64, /* lines of 64 bytes in a chunk of 1 MiB: long linear runs */
     PREFETCH_BYTES = 8192, /* ahead: the processor's own prefetcher does not cross pages */
     MIN_FILE = 16 * MIB,
-    PEAK_ITEM_US = 1000
+    PEAK_ITEM_US = 1000,
+    CACHE_A_CORE = 32 * MIB /* no processor has more L3 for each core */
 };
+
+uint64_t kt__cache_believed(const kt__topology *topology) {
+    const uint64_t most = CACHE_A_CORE * (uint64_t)topology->n_physical;
+    return topology->l3_bytes < most ? topology->l3_bytes : most;
+}
 
 /* ---- random bytes ---- */
 

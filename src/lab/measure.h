@@ -12,6 +12,10 @@
 #include "host/pool.h"
 #include "kernels/kernels.h"
 
+/* The last cache as far as these cores can have it: a virtual machine may report that of the whole
+ * processor. 0: unknown. */
+uint64_t kt__cache_believed(const kt__topology *topology);
+
 /* Random bytes in a mapped file that is already unlinked, so that nothing is left behind however
  * the program ends. */
 typedef struct kt__random_file {

@@ -7,13 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "host/host.h"
 #include "host/pool.h"
 
-enum { CHUNK_BYTES = 16 << 20, MAX_NAMES = 64 };
+enum { CHUNK_BYTES = 16 << 20 };
 
 struct synth_opts {
     const char *preset, *quant, *vocab;
@@ -169,28 +168,6 @@ out:
 
 /* ---- the command ---- */
 
-static int unknown_name(const char *what, const char *name, const char *const *names, size_t n) {
-    const char *near = kt__nearest_name(name, strlen(name), names, n);
-    return kt__cli_usage_error("synth", "unknown %s \"%.60s\"%s%s%s", what, name,
-                               near ? "; did you mean \"" : "", near ? near : "",
-                               near ? "\"?" : "");
-}
-
-static int unknown_preset(const char *name) {
-    const char *names[MAX_NAMES];
-    size_t n = kt__synth_n_presets() < MAX_NAMES ? kt__synth_n_presets() : MAX_NAMES;
-    if (!name) return kt__cli_usage_error("synth", "--preset is missing");
-    for (size_t i = 0; i < n; i++) names[i] = kt__synth_preset_at(i)->name;
-    return unknown_name("preset", name, names, n);
-}
-
-static int unknown_recipe(const char *name) {
-    const char *names[MAX_NAMES];
-    size_t n = kt__recipe_count() < MAX_NAMES ? kt__recipe_count() : MAX_NAMES;
-    for (size_t i = 0; i < n; i++) names[i] = kt__recipe_at(i)->name;
-    return unknown_name("recipe", name, names, n);
-}
-
 /* "Presets: a b c" in lines of 76 characters */
 static size_t list_names(char *out, size_t size, const char *title, size_t n,
                          const char *(*name_at)(size_t)) {
@@ -243,9 +220,11 @@ int kt__cmd_synth(int argc, char **argv) {
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &path, &n_words);
     if (code >= 0) return code;
-    const kt__synth_preset *preset = opts.preset ? kt__synth_preset_find(opts.preset) : NULL;
-    if (!preset) return unknown_preset(opts.preset);
-    const kt__recipe *recipe = kt__recipe_find(opts.quant);
-    if (!recipe) return unknown_recipe(opts.quant);
+    const kt__synth_preset *preset;
+    const kt__recipe *recipe;
+    kt_error err;
+    if (!opts.preset) return kt__cli_usage_error("synth", "--preset is missing");
+    if (kt__synth_find(opts.preset, opts.quant, &preset, &recipe, &err) != KT_OK)
+        return kt__cli_fail("synth", &err);
     return make(&opts, preset, recipe, path);
 }

@@ -30,7 +30,10 @@ typedef struct kt__synth_preset {
 
 size_t kt__synth_n_presets(void);
 const kt__synth_preset *kt__synth_preset_at(size_t index);
-const kt__synth_preset *kt__synth_preset_find(const char *name); /* NULL: none */
+/* A preset and a recipe by their names; KT_E_ARG with the nearest name for one that there is not. */
+kt_status KT_CHECKED kt__synth_find(const char *preset, const char *quant,
+                                    const kt__synth_preset **out, const kt__recipe **recipe,
+                                    kt_error *err);
 
 /* ---- plan ---- */
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "base/nearest.h"
 #include "cli/options.h"
 #include "lab/synth.h"
 
@@ -24,10 +25,32 @@ const kt__synth_preset *kt__synth_preset_at(size_t index) {
     return &presets[index];
 }
 
-const kt__synth_preset *kt__synth_preset_find(const char *name) {
+static const kt__synth_preset *find_preset(const char *name) {
     for (size_t i = 0; i < KT__COUNT(presets); i++)
         if (strcmp(presets[i].name, name) == 0) return &presets[i];
     return NULL;
+}
+
+static kt_status fail_unknown(const char *what, const char *name, const char *const *names,
+                              size_t n, kt_error *err) {
+    const char *near = kt__nearest_name(name, strlen(name), names, n);
+    return kt__fail(err, KT_E_ARG, "no %s \"%.60s\"%s%s%s; `kentang synth --help` lists them", what,
+                    name, near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+kt_status kt__synth_find(const char *preset, const char *quant, const kt__synth_preset **out,
+                         const kt__recipe **recipe, kt_error *err) {
+    enum { MAX_NAMES = 64 };
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    *out = find_preset(preset);
+    *recipe = kt__recipe_find(quant);
+    if (!*out) {
+        for (; n < KT__COUNT(presets) && n < MAX_NAMES; n++) names[n] = presets[n].name;
+        return fail_unknown("preset", preset, names, n, err);
+    }
+    for (; n < kt__recipe_count() && n < MAX_NAMES; n++) names[n] = kt__recipe_at(n)->name;
+    return *recipe ? KT_OK : fail_unknown("quantisation recipe", quant, names, n, err);
 }
 
 /* ---- tensors ---- */
