@@ -225,6 +225,8 @@ static void test_stops_and_limits(void **state) {
     json_decref(all);
     cli_expect_error("run -c 8 -p 'This is a prompt that does not fit into eight positions at all'",
                      10, "remedy: raise the context");
+    cli_expect_error("run -p x --no-mmap --mem 2M -m '" KT_SOURCE_DIR "/models/demo.gguf'", 3,
+                     "a copy of the model takes");
     cli_expect_error("run -p x --stop ''", 2, "stop string 0 is empty");
     cli_expect_error("run -p x --samplers topk", 2, "did you mean \"top_k\"");
     cli_expect_error("run -p x --logit-bias 99999999+1", 2, "not in the vocabulary");

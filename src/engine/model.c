@@ -173,8 +173,13 @@ kt_status kt_model_open(kt_ctx *ctx, const char *path, const kt_model_params *pa
     kt__gguf *gguf = NULL;
     *out = NULL;
     kt__error_clear(err);
+    uint64_t used = atomic_load(&ctx->mem_used_bytes);
     kt__gguf_open_params open = {
-        .use_mmap = p.use_mmap, .use_mlock = p.use_mlock, .vocab_only = p.vocab_only};
+        .use_mmap = p.use_mmap,
+        .use_mlock = p.use_mlock,
+        .vocab_only = p.vocab_only,
+        .copy_max = ctx->mem_bytes > used ? ctx->mem_bytes - used : 1,
+    };
     kt_status status = kt__gguf_open(path, &open, &gguf, err);
     return status == KT_OK ? open_gguf(ctx, gguf, path, &p, out, err) : status;
 }

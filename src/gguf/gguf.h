@@ -78,7 +78,8 @@ typedef struct kt__gguf_tensor {
 
 typedef struct kt__gguf_open_params {
     bool use_mmap, use_mlock;
-    bool vocab_only; /* tensor data is neither required nor checked */
+    bool vocab_only;   /* tensor data is neither required nor checked */
+    uint64_t copy_max; /* without use_mmap: bytes that copies may take; 0: any number */
     /* A tensor that cannot be used (its name, type, shape or place) gets a `fault` and no data
      * instead of ending the opening: for looking into a file. */
     bool tolerant;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -58,12 +59,29 @@ static void part_set_bytes(kt__gguf *g, kt__gguf_part *part, const uint8_t *data
         g->arena.max_bytes = SIZE_MAX;
 }
 
+/* Before it is made: a copy that is too large would end the process, not the call. */
+static kt_status check_copy(const kt__gguf *g, const char *path, const kt__gguf_open_params *params,
+                            kt_error *err) {
+    struct stat st;
+    if (params->use_mmap || !params->copy_max || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return KT_OK;
+    uint64_t all = (uint64_t)st.st_size;
+    for (int i = 0; i < g->n_parts; i++) all += g->parts[i].size;
+    if (all <= params->copy_max) return KT_OK;
+    return kt__fail_at(err, KT_E_NOMEM, path, UINT64_MAX,
+                       "a copy of the model takes %.0f MiB or more, %.0f MiB may be used: map the "
+                       "file instead (without --no-mmap)",
+                       (double)all / (1 << 20), (double)params->copy_max / (1 << 20));
+}
+
 static kt_status open_part(kt__gguf *g, const char *path, const kt__gguf_open_params *params,
                            kt_error *err) {
+    kt_status status = check_copy(g, path, params, err);
+    if (status != KT_OK) return status;
     kt__gguf_part *part = part_new(g, path, err);
     if (!part) return KT_E_NOMEM;
-    kt_status status = kt__filemap_open(path, params->use_mmap,
-                                        params->use_mlock && !params->vocab_only, &part->map, err);
+    status = kt__filemap_open(path, params->use_mmap, params->use_mlock && !params->vocab_only,
+                              &part->map, err);
     if (status != KT_OK) return status;
     part->has_map = true;
     part_set_bytes(g, part, part->map.data, part->map.size);
