@@ -95,6 +95,17 @@ typedef struct kt_engine kt_engine;
 typedef struct kt_seq kt_seq;
 typedef struct kt_request kt_request;
 
+/* The largest values that parameters may have; more is KT_E_ARG. */
+enum {
+    KT_THREADS_MAX = 256,
+    KT_CTX_MAX = 1 << 24,
+    KT_BATCH_MAX = 1 << 20,
+    KT_UBATCH_MAX = 1 << 16,
+    KT_PARALLEL_MAX = 1024,
+    KT_QUEUE_MAX = 1 << 20,
+    KT_DRAFT_MAX = 63 /* tokens proposed at once */
+};
+
 typedef enum kt_log_level { KT_LOG_ERROR, KT_LOG_WARN, KT_LOG_INFO, KT_LOG_DEBUG } kt_log_level;
 /* Called from any thread of the context, one call at a time; `line` has no newline. */
 typedef void kt_log_fn(void *user, kt_log_level level, const char *line);

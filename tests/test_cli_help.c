@@ -114,6 +114,23 @@ static void test_wrong_options(void **state) {
     cli_expect_error("run -p ''", 2, "the prompt is empty");
 }
 
+/* Options, settings and the interface have one range, and errors name the option. */
+static void test_limits_agree(void **state) {
+    (void)state;
+    cli_expect_error("run -p x -t 257", 2, "option -t: expected a whole number from 0 to 256");
+    cli_expect_error("run -p x -tb 257", 2, "option -tb: expected a whole number from 0 to 256");
+    cli_expect_error("run -p x -c 16777217", 2, "a whole number from 0 to 16777216");
+    cli_expect_error("run -p x -ub 65537", 2, "a whole number from 0 to 65536");
+    cli_expect_error("run -p x --draft 64", 2, "a whole number from 0 to 63");
+    cli_expect_error("serve --no-config --check -t 257", 2,
+                     "threads: expected a whole number from 0 to 256, got \"257\"");
+    cli_expect_error("serve --no-config --check -c 16777217", 2, "from 0 to 16777216");
+    cli_expect_error("serve --no-config --check --set draft_tokens=64", 2, "from -1 to 63");
+    process p = cli_run("run -p x -n 1 -t 0 -tb 0 -b 0 -ub 0 -c 0", NULL);
+    if (p.code != 0) fail_msg("0 is the default everywhere: %s", p.err);
+    cli_free(&p);
+}
+
 static void test_errors_name_the_remedy(void **state) {
     (void)state;
     cli_expect_error("run -m /no/such/model.gguf -p x", 4, "/no/such/model.gguf");
@@ -132,6 +149,7 @@ int main(void) {
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_wrong_words),
         cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_limits_agree),
         cmocka_unit_test(test_errors_name_the_remedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

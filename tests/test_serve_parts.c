@@ -231,7 +231,7 @@ static void test_config_refusals(void **state) {
         {"[http]\nlisten2 = 1", "did you mean \"http.listen\""},
         {"[nothing_like_it]\nqwertyuiop = 1", "unknown setting"},
         {"ctx = \"many\"", "expected a whole number"},
-        {"ctx = -1", "f:1: ctx: expected a whole number from 0 to 1073741824, got \"-1\""},
+        {"ctx = -1", "f:1: ctx: expected a whole number from 0 to 16777216, got \"-1\""},
         {"[limits]\nbody = \"3Q\"", "bytes such as"},
         {"preload = 1", "expected true or false"},
         {"[http]\nhosts = [1]", "array of texts"},

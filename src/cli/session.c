@@ -18,16 +18,16 @@
     }
 
 static const kt__opt table[] = {
-    WHOLE("ctx", "ctx-size", "c", n_ctx, 0, 1 << 30,
-          "positions of the context: prompt and answer (default: the model's, at most 4096)"),
-    WHOLE("batch", "batch-size", "b", n_batch, 1, 1 << 20,
+    WHOLE("ctx", "ctx-size", "c", n_ctx, 0, KT_CTX_MAX,
+          "positions of the context: prompt and answer (default 0: the model's, at most 4096)"),
+    WHOLE("batch", "batch-size", "b", n_batch, 0, KT_BATCH_MAX,
           "prompt tokens taken at a time (default 2048)"),
-    WHOLE("ubatch", "ubatch-size", "ub", n_ubatch, 1, 1 << 16,
+    WHOLE("ubatch", "ubatch-size", "ub", n_ubatch, 0, KT_UBATCH_MAX,
           "prompt tokens computed together (default 512)"),
-    WHOLE("threads", NULL, "t", n_threads, 1, 1024,
-          "threads while generating (default: by cores, affinity and quota)"),
-    WHOLE("threads-batch", NULL, "tb", n_threads_batch, 1, 1024,
-          "threads for the prompt (default: as --threads)"),
+    WHOLE("threads", NULL, "t", n_threads, 0, KT_THREADS_MAX,
+          "threads while generating (default 0: by cores, affinity and quota)"),
+    WHOLE("threads-batch", NULL, "tb", n_threads_batch, 0, KT_THREADS_MAX,
+          "threads for the prompt (default 0: as --threads)"),
     {.name = "preset",
      .kind = KT__OPT_ENUM,
      .at = AT(preset),
@@ -54,7 +54,7 @@ static const kt__opt draft_table[] = {
      .kind = KT__OPT_INT,
      .at = AT(n_draft),
      .min = 0,
-     .max = 63,
+     .max = KT_DRAFT_MAX,
      .arg = "N",
      .help = "tokens proposed at once, at most, where measurements say that it pays: from the "
              "text so far, else by the draft model (default 8; 0: no speculation)"},
@@ -75,10 +75,10 @@ static const kt__opt many_table[] = {
      .brief = "np",
      .kind = KT__OPT_INT,
      .at = AT(n_parallel),
-     .min = 1,
-     .max = 1024,
+     .min = 0,
+     .max = KT_PARALLEL_MAX,
      .arg = "N",
-     .help = "answers computed together (default: as many as memory allows, at most 16)"},
+     .help = "answers computed together (default 0: as many as memory allows, at most 16)"},
 };
 
 kt__opt_group kt__session_opts_many_group(const char *title, kt__session_opts *opts) {

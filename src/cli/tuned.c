@@ -72,10 +72,10 @@ static const struct {
     size_t at;
     int32_t max;
 } numbers[] = {
-    {"threads", offsetof(kt__tuned, n_threads), 256},
-    {"threads-batch", offsetof(kt__tuned, n_threads_batch), 256},
-    {"batch", offsetof(kt__tuned, n_batch), 1 << 20},
-    {"ubatch", offsetof(kt__tuned, n_ubatch), 1 << 16},
+    {"threads", offsetof(kt__tuned, n_threads), KT_THREADS_MAX},
+    {"threads-batch", offsetof(kt__tuned, n_threads_batch), KT_THREADS_MAX},
+    {"batch", offsetof(kt__tuned, n_batch), KT_BATCH_MAX},
+    {"ubatch", offsetof(kt__tuned, n_ubatch), KT_UBATCH_MAX},
     {"contexts", offsetof(kt__tuned, n_contexts), 256},
 };
 

@@ -41,15 +41,15 @@ static kt_status check_range(const char *name, int64_t value, int64_t high, kt_e
 static kt_status check_params(const kt_engine_params *p, kt_error *err) {
     kt_status status;
     KT__TRY(check_range("n_ctx", p->n_ctx, KT__MAX_CTX, err));
-    KT__TRY(check_range("n_batch", p->n_batch, 1 << 20, err));
-    KT__TRY(check_range("n_ubatch", p->n_ubatch, 1 << 16, err));
+    KT__TRY(check_range("n_batch", p->n_batch, KT_BATCH_MAX, err));
+    KT__TRY(check_range("n_ubatch", p->n_ubatch, KT_UBATCH_MAX, err));
     KT__TRY(check_range("n_seq_max", p->n_seq_max, MAX_SEQS, err));
     KT__TRY(check_range("n_threads", p->n_threads, KT__POOL_MAX_THREADS, err));
     KT__TRY(check_range("n_threads_batch", p->n_threads_batch, KT__POOL_MAX_THREADS, err));
     KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
-    KT__TRY(check_range("n_queue_max", p->n_queue_max, 1 << 20, err));
+    KT__TRY(check_range("n_queue_max", p->n_queue_max, KT_QUEUE_MAX, err));
     KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
-    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), 63, err));
+    KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
 out:
     return status;
 }

@@ -16,7 +16,7 @@
 #include "engine/sched_forecast.h"
 #include "engine/sched_ops.h"
 
-enum { KT__SCHED_LANES_MAX = 1024 };
+enum { KT__SCHED_LANES_MAX = KT_PARALLEL_MAX };
 
 typedef struct kt__sched kt__sched;
 

@@ -13,7 +13,7 @@
 
 #include <kentang.h>
 
-enum { KT__SPEC_ROWS_MAX = 1024, KT__SPEC_MATCH_MAX = 8, KT__DRAFTS_MAX = 64 };
+enum { KT__SPEC_ROWS_MAX = 1024, KT__SPEC_MATCH_MAX = 8, KT__DRAFTS_MAX = KT_DRAFT_MAX + 1 };
 
 /* What steps cost, by their number of rows. */
 typedef struct kt__spec_costs {

@@ -25,7 +25,7 @@ typedef struct kt__pool kt__pool;
  * number. */
 typedef void kt__pool_fn(void *arg, int64_t begin, int64_t end, int worker);
 
-enum { KT__POOL_MAX_THREADS = 256 };
+enum { KT__POOL_MAX_THREADS = KT_THREADS_MAX };
 
 /* Starts n_threads - 1 threads, asleep. 1 <= n_threads <= KT__POOL_MAX_THREADS. */
 kt_status kt__pool_create(int n_threads, kt__pool **out, kt_error *err) KT_CHECKED;

@@ -421,10 +421,10 @@ static const kt__opt table[] = {
      .brief = "t",
      .kind = KT__OPT_INT,
      .at = offsetof(doctor_opts, n_threads),
-     .min = 1,
-     .max = KT__POOL_MAX_THREADS,
+     .min = 0,
+     .max = KT_THREADS_MAX,
      .arg = "N",
-     .help = "measure with N threads (default: as many as kentang would use)"},
+     .help = "measure with N threads (default 0: as many as kentang would use)"},
 };
 
 int kt__cmd_doctor(int argc, char **argv) {

@@ -47,10 +47,10 @@ static const kt__opt table[] = {
      .brief = "t",
      .kind = KT__OPT_INT,
      .at = offsetof(struct synth_opts, n_threads),
-     .min = 1,
-     .max = KT__POOL_MAX_THREADS,
+     .min = 0,
+     .max = KT_THREADS_MAX,
      .arg = "N",
-     .help = "threads (default: as many as there are cores for us)"},
+     .help = "threads (default 0: as many as there are cores for us)"},
 };
 
 /* ---- weights ---- */

@@ -26,7 +26,7 @@ enum {
     KT__MAX_LAYERS = 1024,
     KT__MAX_HEADS = 4096,
     KT__MAX_HEAD_DIM = 1024,
-    KT__MAX_CTX = 1 << 24
+    KT__MAX_CTX = KT_CTX_MAX
 };
 
 typedef enum kt__rope_kind {
