@@ -18,6 +18,11 @@ mv "$dir/first" "$dir/second"
 pc=$(find "$dir/second" -name kentang.pc)
 [ -n "$pc" ] || fail "no kentang.pc"
 
+for file in man/man1/kentang.1 man/man1/kentang-run.1 man/man5/kentang.toml.5 bash-completion/completions/kentang \
+    zsh/site-functions/_kentang fish/vendor_completions.d/kentang.fish; do
+    [ -s "$dir/second/share/$file" ] || fail "share/$file is not installed"
+done
+
 # Only our own .pc file is to be seen: as on a machine without the -dev packages.
 export PKG_CONFIG_LIBDIR="${pc%/*}"
 flags=$(pkg-config --cflags kentang) || fail "pkg-config --cflags"
