@@ -1,24 +1,37 @@
 /* kentang.h: the public interface of libkentang, a language-model engine for small CPUs.
  *
- * Owns: everything a program may call. Nothing else is exported (hidden visibility).
+ * Owns: everything that a program may call. Nothing else is exported (hidden visibility).
  *
  * Objects and lifetimes: a kt_ctx (threads, kernels, log, memory budget) outlives its kt_models, a
  * kt_model outlives its kt_engines, a kt_engine outlives its kt_seqs, a kt_seq outlives its
  * kt_requests. Close in the reverse order; closing NULL is allowed.
  *
- * Thread rule, unless a call says otherwise: a kt_ctx and a kt_model may be used from any thread (a
- * model is immutable once open). Calls on one kt_engine, its sequences and its requests are
- * serialised by the engine itself: they may come from any thread, one waits for the other; a single
- * kt_seq or kt_request must not be used by two threads at the same moment. Engines of one context share
- * its threads, and take turns. kt_request_cancel and kt_engine_cancel may be called at any time from
- * any thread and from a signal handler. kt_engine_submit, kt_request_next_event, kt_request_close of a
- * submitted request and kt_engine_get_stats never wait for a computation.
+ * Ownership: what a call returns through **out is the caller's, to be closed, or freed with
+ * kt_free. What is passed in is read during the call, unless the call says that it must stay valid.
+ * Strings and arrays that a call points to belong to the library, and it says for how long they
+ * are valid.
  *
- * Errors: fallible calls return a kt_status and, where a kt_error is passed (NULL is allowed), say
- * what happened, where, and what to do. Nothing is thrown, nothing aborts, no process is spawned,
- * no socket is opened, no signal handler is installed unasked.
+ * Errors: a fallible call returns a kt_status and, where a kt_error is passed (NULL is allowed),
+ * says what happened, where, and what to do. After an error *out is NULL, and objects are as they
+ * were before the call, unless it says otherwise. Nothing is thrown, nothing aborts, no process is
+ * spawned, no socket is opened, no signal handler is installed unasked.
  *
- * Strings are UTF-8; token ids are int32_t; sizes are in bytes unless the name says otherwise. */
+ * Threads. Each section states the rule for its calls; this is the whole:
+ *   - A kt_ctx and a kt_model may be used from any number of threads at once: a model is immutable
+ *     once it is open.
+ *   - Calls on one kt_engine, its sequences and its requests may come from any thread; the engine
+ *     serialises them, so one waits for the other. A single kt_seq or kt_request must not be used
+ *     by two threads at the same moment. Engines of one context share its threads and take turns.
+ *   - kt_request_cancel and kt_engine_cancel may be called at any time, from any thread and from a
+ *     signal handler.
+ *   - kt_engine_submit, kt_request_next_event, kt_request_close of a submitted request and
+ *     kt_engine_get_stats never wait for a computation.
+ *   - An object is closed when no other call on it runs or will come.
+ * The calling thread computes, too; its floating-point environment should be the default one (round
+ * to nearest, subnormals kept) for answers to be the same everywhere.
+ *
+ * Units: strings are UTF-8; token ids are int32_t; sizes are in bytes, unless the name says
+ * otherwise; _us and _ms are microseconds and milliseconds of wall time. */
 #ifndef KENTANG_H
 #define KENTANG_H
 
@@ -39,11 +52,14 @@ extern "C" {
 #endif
 
 #define KT_VERSION "0.2.0"
-/* The arithmetic contract's version: two builds with the same number give the same bytes. */
+
+/* The version of the arithmetic contract (docs/NUMERICS.md): two builds with the same number give
+ * the same bytes. */
 #define KENTANG_NUMERICS 1
 
-/* ---- errors
- * ---------------------------------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------------------
+ *
+ * Threads: every call of this section, from any thread. */
 
 /* name, exit code of the command line, message */
 #define KT_STATUS_LIST(X)                                                 \
@@ -68,26 +84,30 @@ typedef enum kt_status {
 #define X(name, exit_code, text) name,
     KT_STATUS_LIST(X)
 #undef X
-        KT_STATUS_COUNT
+    /* their number */
+    KT_STATUS_COUNT
 } kt_status;
 
-/* Filled by the callee, owned by the caller; plain data. `where` names a file, key, tensor or JSON
- * path, `offset` is a byte offset in it or UINT64_MAX. */
+/* Filled by the callee, owned by the caller; plain data. */
 typedef struct kt_error {
     kt_status code;
-    uint64_t offset;
-    int64_t retry_ms; /* KT_E_BUSY: when to try again; KT_E_DEADLINE: the predicted time; else 0 */
-    char where[160];
-    char message[480];
+    uint64_t offset;   /* byte offset in `where`; UINT64_MAX: none */
+    int64_t retry_ms;  /* KT_E_BUSY: when to try again; KT_E_DEADLINE: the predicted time; else 0 */
+    char where[160];   /* the file, key, tensor or JSON path at fault; may be empty */
+    char message[480]; /* what happened and what to do, one sentence or two */
 } kt_error;
 
 KT_API const char *kt_version(void);
-KT_API const char *kt_status_name(kt_status status);    /* "KT_E_FORMAT"; never NULL */
-KT_API const char *kt_status_message(kt_status status); /* one English phrase; never NULL */
-KT_API int kt_status_exit_code(kt_status status); /* the command line's documented exit code */
+/* "KT_E_FORMAT"; never NULL. */
+KT_API const char *kt_status_name(kt_status status);
+/* One English phrase; never NULL. */
+KT_API const char *kt_status_message(kt_status status);
+/* The exit code that the command line documents for it. */
+KT_API int kt_status_exit_code(kt_status status);
 
-/* ---- context
- * --------------------------------------------------------------------------------------- */
+/* ---- context ---------------------------------------------------------------------------------
+ *
+ * Threads: every call of this section, from any thread; kt_ctx_close as any close. */
 
 typedef struct kt_ctx kt_ctx;
 typedef struct kt_model kt_model;
@@ -107,43 +127,57 @@ enum {
 };
 
 typedef enum kt_log_level { KT_LOG_ERROR, KT_LOG_WARN, KT_LOG_INFO, KT_LOG_DEBUG } kt_log_level;
-/* Called from any thread of the context, one call at a time; `line` has no newline. */
+/* Called from any thread of the context, one call at a time; `line` has no newline and is valid
+ * during the call. It must not call this library. */
 typedef void kt_log_fn(void *user, kt_log_level level, const char *line);
 
 typedef struct kt_ctx_params {
-    const char
-        *isa; /* "ref", "avx2", "neon", ...; NULL: KENTANG_ISA, else the best this machine has */
-    int n_threads;      /* size of the pool, the caller included; 0: chosen from cores, affinity and
-                           quota, and chosen anew once a second, between batches */
-    int n_threads_max;  /* what an engine may ask for, where that is more than n_threads */
-    const char *cpus;   /* processors its threads are held to, a list "0-3,8" or a mask "0x10f", and
-                           the calling thread while a batch runs; NULL: no pinning */
-    int priority;       /* of its threads: -1 low, 0 as the caller's, 1 medium, 2 high, 3 real time
-                           (above 0 needs a privilege); the calling thread keeps its own */
-    uint64_t mem_bytes; /* all that its models and engines may use: weights (mapped ones as if they
-                           were resident), K/V, caches, scratch; 0: from the cgroup's limit and the
-                           available memory, without the mapped weights, which can be read again */
-    kt_log_fn *log;     /* NULL: silent */
+    /* The kernel tier: "ref", "avx2", "neon", ...; NULL: the environment's KENTANG_ISA, else the
+     * best that this machine has. */
+    const char *isa;
+    /* Threads of the pool, the caller's included; 0: from cores, affinity and quota, and chosen
+     * anew once a second, between batches. */
+    int n_threads;
+    /* What an engine may ask for, where that is more than n_threads. */
+    int n_threads_max;
+    /* The processors that the context's threads are held to, as a list "0-3,8" or a mask "0x10f",
+     * and the calling thread while a batch runs; NULL: not held. */
+    const char *cpus;
+    /* Of the context's threads: -1 low, 0 the caller's, 1 medium, 2 high, 3 real time. Above 0 it
+     * needs a privilege. The calling thread keeps its own. */
+    int priority;
+    /* All that the context's models and engines may use: weights (mapped ones as if they were
+     * resident), K/V, caches, scratch. 0: from the cgroup's limit and the available memory, not
+     * counting mapped weights, which the system can drop and read again. */
+    uint64_t mem_bytes;
+    /* NULL: silent. */
+    kt_log_fn *log;
     void *log_user;
     kt_log_level log_level;
 } kt_ctx_params;
 
 KT_API kt_ctx_params kt_ctx_params_default(void);
+/* params NULL: the default. KT_E_UNSUPPORTED: this machine cannot run the tier that was asked for;
+ * KT_E_ARG: an unknown tier, a list of processors that cannot be read, a number out of range;
+ * KT_E_NOMEM. */
 KT_API kt_status KT_CHECKED kt_ctx_open(const kt_ctx_params *params, kt_ctx **out, kt_error *err);
 KT_API void kt_ctx_close(kt_ctx *ctx);
-KT_API const char *kt_ctx_isa(const kt_ctx *ctx);     /* name of the kernel tier in use */
-KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx); /* one phrase: why this tier */
-KT_API int kt_ctx_n_threads(const kt_ctx *ctx); /* now, for engines that leave the choice to it */
-KT_API const char *
-kt_ctx_n_threads_why(const kt_ctx *ctx); /* one phrase: why, when it was opened */
+/* The kernel tier in use, and in one phrase why; valid while the context is open. */
+KT_API const char *kt_ctx_isa(const kt_ctx *ctx);
+KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx);
+/* Threads at this moment, for engines that leave the choice to the context; and in one phrase why
+ * it was so many when the context was opened. */
+KT_API int kt_ctx_n_threads(const kt_ctx *ctx);
+KT_API const char *kt_ctx_n_threads_why(const kt_ctx *ctx);
 
-/* Process-wide and only on request: turns a SIGBUS inside a mapped model file (truncated by
- * somebody while in use) into KT_E_TRUNCATED from the running call. Faults elsewhere go to the
- * previous handler. */
+/* Process-wide and only on request: turns a SIGBUS inside a mapped model file, which another
+ * process truncated while it was in use, into KT_E_TRUNCATED from the running call. Faults
+ * elsewhere go to the handler that was there before. KT_E_IO: it could not be installed. */
 KT_API kt_status KT_CHECKED kt_install_fault_guard(kt_error *err);
 
-/* ---- model
- * ----------------------------------------------------------------------------------------- */
+/* ---- model -----------------------------------------------------------------------------------
+ *
+ * Threads: every call of this section, from any thread; kt_model_close as any close. */
 
 typedef enum kt_rope_scaling {
     KT_ROPE_SCALING_MODEL, /* as the file says */
@@ -153,131 +187,164 @@ typedef enum kt_rope_scaling {
 } kt_rope_scaling;
 
 typedef struct kt_model_params {
-    bool use_mmap;   /* default true: weights stay in the mapped file */
-    bool use_mlock;  /* default false: keep the weights in memory */
-    bool vocab_only; /* default false: no tensors needed; tokenizer and template only */
-    bool exact; /* default false: dequantised weights, f32 activations: slow, for measuring accuracy
-                 */
-    bool blas; /* default false: prompts' products with F32, F16 and BF16 weights by OpenBLAS, found
-                  at run time and held at one thread in the whole process: answers are then not
-                  reproducible; KT_E_UNSUPPORTED where it is not installed */
+    bool use_mmap;   /* true; weights stay in the mapped file, else they are read into memory */
+    bool use_mlock;  /* false; keep the weights in memory */
+    bool vocab_only; /* false; no tensors needed: tokenizer and template only */
+    /* false; dequantised weights and f32 activations: slow, for measuring accuracy. */
+    bool exact;
+    /* false; products of prompts with F32, F16 and BF16 weights by OpenBLAS, which is found at run
+     * time and held at one thread in the whole process. Answers are then not reproducible.
+     * KT_E_UNSUPPORTED where it is not installed. */
+    bool blas;
+
+    /* Rotary embedding (Su et al. 2021); what is 0 is as the file says. */
     kt_rope_scaling rope_scaling;
-    float rope_freq_base;  /* 0: as the file says */
-    float rope_freq_scale; /* 0: as the file says; 0.25 stretches the context four times */
-    /* YaRN (Peng et al. 2023): negative: as the file says or the paper's defaults */
-    float yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
+    float rope_freq_base;
+    float rope_freq_scale; /* 0.25 stretches the context four times */
+    /* YaRN (Peng et al. 2023); negative: as the file says, or the paper's defaults. */
+    float yarn_ext_factor;
+    float yarn_attn_factor;
+    float yarn_beta_fast;
+    float yarn_beta_slow;
     int32_t yarn_orig_ctx; /* 0: as the file says */
 } kt_model_params;
 
+/* Pointers are valid while the model is open. */
 typedef struct kt_model_info {
     const char *path;      /* as opened; "(demo)" for the embedded model, "(memory)" */
-    const char *name;      /* general.name or "" */
+    const char *name;      /* general.name, or "" */
     const char *arch;      /* "llama", "qwen2", ... */
-    const char *quant;     /* the recipe's name, "Q4_K_M", from general.file_type, or "mixed" */
+    const char *quant;     /* the recipe, "Q4_K_M", from general.file_type, or "mixed" */
     const char *tokenizer; /* "gpt2/qwen2", "llama" */
-    const char *template_; /* chat template source or NULL; valid while the model is open */
-    uint64_t n_params;     /* weights, all tensors */
-    uint64_t file_bytes;   /* all parts */
-    uint64_t weight_bytes; /* bytes of tensors */
-    uint64_t decode_bytes; /* weight bytes read for one decoded token */
-    uint64_t kv_bytes_per_token; /* f16 */
-    int32_t n_vocab, n_ctx_train, n_layer, d_model, d_ff, n_head, n_head_kv, head_dim;
+    const char *template_; /* the chat template's source, or NULL */
+    uint64_t n_params;     /* weights, of all tensors */
+    uint64_t file_bytes;   /* of all parts */
+    uint64_t weight_bytes; /* of tensors */
+    uint64_t decode_bytes; /* of weights read for one decoded token */
+    uint64_t kv_bytes_per_token;
+    int32_t n_vocab;
+    int32_t n_ctx_train; /* positions that the model was trained for */
+    int32_t n_layer;
+    int32_t d_model; /* width of a hidden state */
+    int32_t d_ff;    /* width of the feed-forward part */
+    int32_t n_head;
+    int32_t n_head_kv; /* heads of keys and values; n_head is a multiple */
+    int32_t head_dim;
     int32_t bos_id, eos_id; /* -1: none */
     bool add_bos, add_eos;
 } kt_model_info;
 
 KT_API kt_model_params kt_model_params_default(void);
-/* path: a GGUF file, or the first of a split set (NAME-00001-of-0000N.gguf). */
+/* path: a GGUF file, or the first of a split set (NAME-00001-of-0000N.gguf). params NULL: the
+ * default. KT_E_IO: it cannot be read; KT_E_FORMAT: it is damaged; KT_E_UNSUPPORTED: it holds an
+ * architecture, a tensor type or a vocabulary that this library does not have; KT_E_NOMEM: it
+ * exceeds the budget. */
 KT_API kt_status KT_CHECKED kt_model_open(kt_ctx *ctx, const char *path,
                                           const kt_model_params *params, kt_model **out,
                                           kt_error *err);
-/* data must stay valid and unchanged until the model is closed; it is not copied. 32-byte aligned
- * data is used in place. */
+/* The same from memory. data must stay valid and unchanged until the model is closed; it is used in
+ * place where it is aligned to 32 bytes. */
 KT_API kt_status KT_CHECKED kt_model_open_memory(kt_ctx *ctx, const void *data, size_t size,
                                                  const kt_model_params *params, kt_model **out,
                                                  kt_error *err);
-/* The model inside the library. KT_E_UNSUPPORTED if the library was built without one. */
+/* The model inside the library. KT_E_UNSUPPORTED: it was built without one. */
 KT_API kt_status KT_CHECKED kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params,
                                                kt_model **out, kt_error *err);
 KT_API void kt_model_close(kt_model *model);
 KT_API void kt_model_get_info(const kt_model *model, kt_model_info *out);
 
-/* ---- text
- * ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------
+ *
+ * Threads: every call of this section, from any thread, at the same time on one model. */
 
+/* Flags of kt_tokenize and kt_detokenize. */
 enum {
-    KT_TOK_ADD_SPECIAL = 1,   /* BOS/EOS as the model's rules say */
+    KT_TOK_ADD_SPECIAL = 1,   /* BOS and EOS as the model's rules say */
     KT_TOK_PARSE_SPECIAL = 2, /* recognise control tokens written in the text */
-    KT_TOK_RENDER_SPECIAL = 4 /* detokenize: write control tokens' text instead of nothing */
+    KT_TOK_RENDER_SPECIAL = 4 /* kt_detokenize: write control tokens' text instead of nothing */
 };
 
-/* Encodes text[len]. Writes at most `cap` ids; *n is the full count even if it exceeds cap (then
- * the status is KT_E_LIMIT and the first cap ids are written). */
+/* Encodes text[len] to ids[cap]. *n is the full count even where it exceeds cap; then the first cap
+ * ids are written and the status is KT_E_LIMIT. Of this and the calls below, KT_E_UNSUPPORTED: the
+ * file has no vocabulary; KT_E_TRUNCATED: it was cut short while it was open. */
 KT_API kt_status KT_CHECKED kt_tokenize(const kt_model *model, const char *text, size_t len,
                                         unsigned flags, int32_t *ids, size_t cap, size_t *n,
                                         kt_error *err);
-/* Decodes ids[n] to bytes (not NUL-terminated; may hold broken UTF-8 where the ids do). Same cap
- * rule. */
+/* Decodes ids[n] to text[cap], not NUL-terminated; it holds broken UTF-8 where the ids do. *len and
+ * KT_E_LIMIT as above. */
 KT_API kt_status KT_CHECKED kt_detokenize(const kt_model *model, const int32_t *ids, size_t n,
                                           unsigned flags, char *text, size_t cap, size_t *len,
                                           kt_error *err);
-KT_API bool kt_token_is_eog(const kt_model *model, int32_t id); /* in the end-of-generation set */
+/* Whether id is in the model's end-of-generation set. */
+KT_API bool kt_token_is_eog(const kt_model *model, int32_t id);
 
 typedef struct kt_message {
     const char *role;    /* "system", "user", "assistant", "tool" */
     const char *content; /* UTF-8 */
 } kt_message;
 
-/* Renders the model's chat template. The result is a prompt as the template wrote it; *out is
- * allocated by the library, NUL-terminated, and freed with kt_free. A system message that the
- * template refuses or drops is merged into the first user message. */
+/* Renders the model's chat template over messages[n] into *out[*len], the prompt as the template
+ * wrote it: NUL-terminated, freed with kt_free. A system message that the template refuses or drops
+ * is merged into the first user message. KT_E_UNSUPPORTED: the model has no template;
+ * KT_E_TEMPLATE: the template failed, or refuses these messages; KT_E_LIMIT: it exceeded a limit of
+ * the interpreter; KT_E_ARG: a message is not UTF-8. */
 KT_API kt_status KT_CHECKED kt_chat_render(const kt_model *model, const kt_message *messages,
                                            size_t n, bool add_generation_prompt, char **out,
                                            size_t *len, kt_error *err);
 /* The same from JSON: an array of messages, or an object {"messages": [...], "tools": [...],
- * "add_generation_prompt": true, ... further template variables}. */
+ * "add_generation_prompt": true, ... further variables of the template}. KT_E_FORMAT: no JSON. */
 KT_API kt_status KT_CHECKED kt_chat_render_json(const kt_model *model, const char *json,
                                                 size_t json_len, char **out, size_t *len,
                                                 kt_error *err);
-/* Renders and encodes; control tokens are recognised only in what the template itself wrote, never
- * in the messages. *ids is allocated by the library and freed with kt_free. */
+/* Renders and encodes to *ids[*n_ids], freed with kt_free. Control tokens are recognised only in
+ * what the template itself wrote, never in the messages. */
 KT_API kt_status KT_CHECKED kt_chat_encode(const kt_model *model, const kt_message *messages,
                                            size_t n, bool add_generation_prompt, int32_t **ids,
                                            size_t *n_ids, kt_error *err);
-KT_API void kt_free(void *data); /* for what the library allocated and said so */
+/* For what a call of this header allocated and says so; NULL is allowed. */
+KT_API void kt_free(void *data);
 
-/* ---- engine and sequences
- * -------------------------------------------------------------------------- */
+/* ---- engine ----------------------------------------------------------------------------------
+ *
+ * Threads: kt_engine_params_default, kt_engine_open, kt_engine_plan, kt_engine_get_info,
+ * kt_engine_cancel and kt_engine_resume from any thread, at any time; kt_engine_cancel also from a
+ * signal handler; kt_engine_close as any close. */
 
 typedef struct kt_engine_params {
-    int32_t n_ctx;           /* positions a sequence may hold; 0: the model's, at most 4096 */
+    int32_t n_ctx;           /* positions that a sequence may hold; 0: the model's, at most 4096 */
     int32_t n_batch;         /* tokens taken by one prefill call at a time; 0: 2048 */
     int32_t n_ubatch;        /* tokens computed together; 0: 512 */
     int32_t n_seq_max;       /* sequences alive at once; 0: 8 */
-    int32_t n_threads;       /* decode; 0: the context's, as it changes */
-    int32_t n_threads_batch; /* prefill; 0: the context's, as it changes */
-    uint64_t kv_bytes; /* K/V budget; 0: n_ctx positions for each of n_seq_max sequences, less where
-                          memory is short, but at least one sequence */
-    /* of the scheduler, see "requests" */
-    int32_t n_parallel;  /* answers computed together; 0: as many as memory allows, at most 16 */
-    int32_t n_queue_max; /* requests waiting at most; 0: 256 */
-    int32_t gap_ms;      /* aim for the longest pause in a running answer while prompts of others
-                            are computed; 0: 200 */
-    kt_model *draft;     /* proposes tokens: same context, same vocabulary; outlives the engine */
-    int32_t n_draft;     /* tokens proposed at once, at most; 0: 8; -1: no speculation */
+    int32_t n_threads;       /* for decoding; 0: the context's, as it changes */
+    int32_t n_threads_batch; /* for prompts; 0: the context's, as it changes */
+    /* For keys and values; 0: n_ctx positions for each of n_seq_max sequences, less where memory is
+     * short, but one sequence's at least. */
+    uint64_t kv_bytes;
+
+    /* Of the scheduler, see "requests". */
+    int32_t n_parallel;  /* answers computed together; 0: what memory allows, at most 16 */
+    int32_t n_queue_max; /* requests that may wait; 0: 256 */
+    /* The longest pause in a running answer to aim for while prompts are computed; 0: 200. */
+    int32_t gap_ms;
+    /* A model that proposes tokens: of the same context, with the same vocabulary; it outlives the
+     * engine. NULL: none. */
+    kt_model *draft;
+    int32_t n_draft; /* tokens proposed at once; 0: 8; -1: no speculation */
 } kt_engine_params;
 
 typedef struct kt_engine_info {
+    /* As in kt_engine_params, with the values that took the place of 0. */
     int32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_threads, n_threads_batch;
-    uint64_t kv_bytes_max;  /* budget: address space; memory is touched as positions are used */
-    uint64_t kv_bytes_used; /* pages in use, those that are only kept for later prompts included */
+    uint64_t kv_bytes_max;  /* address space; memory is touched as positions are used */
+    uint64_t kv_bytes_used; /* pages in use, with those that are only kept for later prompts */
     uint64_t scratch_bytes; /* kt_mem_plan's */
     int32_t n_parallel, n_queue_max, gap_ms, n_draft;
-    uint64_t mem_budget_bytes, mem_planned_bytes; /* the context's; this engine's plan, the sum */
+    uint64_t mem_budget_bytes;  /* the context's */
+    uint64_t mem_planned_bytes; /* the sum of this engine's plan */
 } kt_engine_info;
 
-/* What an engine with such parameters will use, before anything is allocated; what is 0 in params
- * is filled in from the context's budget. The sum is kept at run time. */
+/* What an engine with such parameters will use, before anything is allocated. What is 0 in the
+ * parameters is filled in from the context's budget. The sum is kept at run time. */
 typedef struct kt_mem_plan {
     uint64_t budget_bytes;  /* the context's */
     uint64_t others_bytes;  /* taken by other models and engines of the context */
@@ -289,21 +356,27 @@ typedef struct kt_mem_plan {
     uint64_t total_bytes;   /* of this engine and its model */
     int64_t kv_positions;   /* that kv_bytes holds */
     int32_t n_ctx, n_batch, n_ubatch, n_parallel, n_seq_max;
-    bool weights_counted; /* false: a default budget, weights mapped */
+    bool weights_counted; /* false: a default budget, and the weights are mapped */
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);
+/* params NULL: the default. KT_E_NOMEM says by how much it does not fit, and what would;
+ * KT_E_STATE: the model was opened with vocab_only; KT_E_ARG: a parameter out of range. */
 KT_API kt_status KT_CHECKED kt_engine_open(kt_model *model, const kt_engine_params *params,
                                            kt_engine **out, kt_error *err);
-/* KT_E_NOMEM says by how much it does not fit, and what would. */
+/* Errors as of kt_engine_open, by the plan alone. */
 KT_API kt_status KT_CHECKED kt_engine_plan(const kt_model *model, const kt_engine_params *params,
                                            kt_mem_plan *out, kt_error *err);
 KT_API void kt_engine_close(kt_engine *engine);
 KT_API void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out);
 /* Makes the running evaluation, and those that follow until kt_engine_resume, return
- * KT_E_CANCELLED. Async-signal-safe. */
+ * KT_E_CANCELLED. */
 KT_API void kt_engine_cancel(kt_engine *engine);
 KT_API void kt_engine_resume(kt_engine *engine);
+
+/* ---- sequences -------------------------------------------------------------------------------
+ *
+ * Threads: every call of this section as calls on the engine; one thread at a time on a kt_seq. */
 
 KT_API kt_status KT_CHECKED kt_seq_open(kt_engine *engine, kt_seq **out, kt_error *err);
 KT_API void kt_seq_close(kt_seq *seq);
@@ -336,8 +409,7 @@ typedef struct kt_eval_item {
 KT_API kt_status KT_CHECKED kt_engine_eval(kt_engine *engine, const kt_eval_item *items,
                                            size_t n_items, kt_error *err);
 
-/* ---- generation
- * ------------------------------------------------------------------------------------ */
+/* ---- generation --------------------------------------------------------------------------- */
 
 /* The sampler chain. Defaults are those that users of llama.cpp expect. A member at its "off" value
  * leaves its step out. temperature <= 0 is greedy: the most probable token, lowest id on ties,
@@ -446,8 +518,7 @@ kt_request_cancel(kt_request *req); /* async-signal-safe; the next or running st
 KT_API void kt_request_get_result(const kt_request *req, kt_gen_result *out);
 KT_API void kt_request_close(kt_request *req);
 
-/* ---- requests: many at once
- * -------------------------------------------------------------------------- */
+/* ---- requests: many at once --------------------------------------------------------------- */
 
 /* A request is submitted to the engine's scheduler, which computes many together, and answers with
  * events. It needs no kt_seq: the engine takes K/V pages as the answer grows, finds what earlier
@@ -654,8 +725,9 @@ typedef struct kt_engine_stats {
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);
 
-/* ---- profile
- * --------------------------------------------------------------------------------------- */
+/* ---- profile ---------------------------------------------------------------------------------
+ *
+ * Threads: kt_profile_part_name from any thread; the other two as calls on the engine. */
 
 /* Where time goes. The parts of a batch, as the thread that called sees them; X(name, phrase) */
 #define KT_PROFILE_PART_LIST(X)                           \
@@ -674,24 +746,27 @@ typedef enum kt_profile_part {
 #define X(name, text) name,
     KT_PROFILE_PART_LIST(X)
 #undef X
-        KT_PROFILE_PARTS
+    /* their number */
+    KT_PROFILE_PARTS
 } kt_profile_part;
 
 typedef struct kt_profile_phase {
-    uint64_t n_batches, n_tok;
+    uint64_t n_batches;
+    uint64_t n_tok;
     double total_ms;                  /* the sum of part_ms */
     double part_ms[KT_PROFILE_PARTS]; /* a part's time is without the waits at its barriers */
-    double busy_share; /* of all threads' time on the batches, 0 to 1: the rest they waited */
+    double busy_share;                /* of all threads' time on the batches, 0 to 1; else idle */
 } kt_profile_phase;
 
 typedef struct kt_profile {
     /* Wall time inside kt_chat, kt_generate, kt_request_open, kt_request_step, kt_engine_eval and
      * kt_seq_eval. What follows sums to it, within a part in fifty. */
     double total_ms;
-    double template_ms, tokenize_ms; /* of kt_chat; kt_tokenize knows no engine */
-    double setup_ms;                 /* opening requests: the sampler takes in the prompt */
-    kt_profile_phase prefill;        /* batches with several tokens of a sequence */
-    kt_profile_phase decode;         /* batches with one token of each */
+    double template_ms;       /* of kt_chat */
+    double tokenize_ms;       /* of kt_chat; kt_tokenize knows no engine */
+    double setup_ms;          /* opening requests: the sampler takes in the prompt */
+    kt_profile_phase prefill; /* batches with several tokens of a sequence */
+    kt_profile_phase decode;  /* batches with one token of each */
     double sample_ms;
     double detokenize_ms; /* token to text, stop strings */
     double callback_ms;   /* inside the caller's kt_text_fn */
@@ -701,22 +776,28 @@ typedef struct kt_profile {
  * under a percent while on. */
 KT_API void kt_engine_profile_enable(kt_engine *engine, bool on);
 KT_API void kt_engine_get_profile(kt_engine *engine, kt_profile *out);
-KT_API const char *kt_profile_part_name(kt_profile_part part); /* "attention"; never NULL */
+/* "attention"; never NULL. */
+KT_API const char *kt_profile_part_name(kt_profile_part part);
 
-/* ---- sessions: what was computed, kept on disk
- * --------------------------------------------------------------------------------- */
+/* ---- sessions and caches on disk -------------------------------------------------------------
+ *
+ * Threads: kt_model_fingerprint, kt_model_start_hash, kt_model_get_hash and kt_cache_get_stats from
+ * any thread; kt_seq_save, kt_seq_restore, kt_cache_open and kt_cache_close as calls on the engine
+ * (a cache is opened and closed by one thread at a time). */
 
 /* What identifies a model: of the metadata, the tensor table, the sizes and a piece of each tensor.
- * The same file gives the same, whatever its name. It is not proof against forgery. */
+ * The same file gives the same, whatever its name. It is not proof against forgery. Reads one page
+ * of each tensor. KT_E_TRUNCATED: the file has become shorter. */
 enum { KT_FINGERPRINT_BYTES = 32 };
 KT_API kt_status KT_CHECKED kt_model_fingerprint(const kt_model *model,
                                                  uint8_t out[KT_FINGERPRINT_BYTES], kt_error *err);
 
 /* A hash of every byte of the model's files. It is made in the background, by a thread of the
  * lowest priority that reads on only while nothing was computed in the context for a quarter of a
- * second, and neither keeps what it read in memory nor drives others' files out of the page cache.
- * Sessions and blocks on disk that are written once it is known carry it; those that carry another
- * one than the model's are refused, and missed, even where the fingerprint agrees. */
+ * second, and that neither keeps what it read in memory nor drives other files out of the page
+ * cache. Sessions and blocks on disk that are written once it is known carry it; those that carry
+ * another one than the model's are refused and missed, respectively, even where the fingerprint
+ * agrees. */
 typedef enum kt_hash_state {
     KT_HASH_NONE, /* not asked for */
     KT_HASH_RUNNING,
@@ -726,49 +807,60 @@ typedef enum kt_hash_state {
 
 typedef struct kt_hash_info {
     kt_hash_state state;
-    uint64_t bytes_done, bytes_all;
+    uint64_t bytes_done;
+    uint64_t bytes_all;
     uint8_t hash[KT_FINGERPRINT_BYTES]; /* with KT_HASH_KNOWN, else zeros */
 } kt_hash_info;
 
 /* Begins it; nothing happens where it was begun before. kt_cache_open does so, too. KT_E_NOMEM: no
  * thread. */
 KT_API kt_status KT_CHECKED kt_model_start_hash(kt_model *model, kt_error *err);
-KT_API void kt_model_get_hash(const kt_model *model, kt_hash_info *out); /* any thread */
+KT_API void kt_model_get_hash(const kt_model *model, kt_hash_info *out);
 
 /* Writes seq's tokens, K/V and logits to a file that kt_seq_restore takes back: into a temporary
  * file beside it, synced, then renamed, so that path holds the old session or the new one, whole.
- * Other sequences and requests go on meanwhile. */
+ * Other sequences and requests go on meanwhile. KT_E_IO: it cannot be written; KT_E_ARG: seq is
+ * empty. */
 KT_API kt_status KT_CHECKED kt_seq_save(kt_seq *seq, const char *path, kt_error *err);
 /* Replaces what seq holds by a session that was saved with the same model, RoPE options and
  * numerics; it goes on with the same bytes as the sequence that was saved. Everything is checked
- * before any of it is used. On an error seq is as it was. KT_E_IO: no such file, or it cannot be
- * read; KT_E_FORMAT: it is damaged or no session; KT_E_STATE: it belongs to another model, to other
- * options or to another version; KT_E_CONTEXT_FULL: it is longer than n_ctx. */
+ * before any of it is used. KT_E_IO: no such file, or it cannot be read; KT_E_FORMAT: it is damaged
+ * or no session; KT_E_STATE: it belongs to another model, to other options or to another version;
+ * KT_E_CONTEXT_FULL: it is longer than n_ctx. */
 KT_API kt_status KT_CHECKED kt_seq_restore(kt_seq *seq, const char *path, kt_error *err);
 
 /* An automatic cache on disk below an engine: every full block of 16 positions that is computed for
  * a submitted request is kept in a directory, under what it was computed from, and found again by
  * any engine of any process with the same model and options. Files are written by a thread of its
- * own, never by the one that computes; a file that is damaged, or of something else, is as good as
- * absent. */
+ * own, never by the one that computes; a file that is damaged, or of something else, counts as not
+ * found. */
 typedef struct kt_cache kt_cache;
 
 typedef struct kt_cache_params {
-    const char *dir;    /* made if it is not there, with mode 0700 */
-    uint64_t max_bytes; /* of all files together; what was used longest ago goes first; 0: 8 GiB */
+    const char *dir;      /* made if it is not there, with mode 0700 */
+    uint64_t max_bytes;   /* of all files; the least recently used go first; 0: 8 GiB */
     uint64_t queue_bytes; /* memory for what waits to be written; more is not kept; 0: 32 MiB */
 } kt_cache_params;
 
+/* Counts since the cache was opened. */
 typedef struct kt_cache_stats {
-    uint64_t n_found, n_missed, n_damaged; /* blocks asked for: read; absent; unusable */
-    uint64_t n_written, n_present;         /* blocks offered: written; on disk already */
-    uint64_t n_dropped;                    /* offered while the queue was full */
-    uint64_t n_failed;                     /* could not be written */
-    uint64_t n_evicted;                    /* files removed to keep max_bytes */
-    uint64_t bytes_read, bytes_written;
+    /* blocks asked for */
+    uint64_t n_found;
+    uint64_t n_missed;  /* not there */
+    uint64_t n_damaged; /* there, and unusable */
+    /* blocks offered */
+    uint64_t n_written;
+    uint64_t n_present; /* on disk already */
+    uint64_t n_dropped; /* while the queue was full */
+    uint64_t n_failed;  /* could not be written */
+    /* files removed to keep max_bytes */
+    uint64_t n_evicted;
+    uint64_t bytes_read;
+    uint64_t bytes_written;
 } kt_cache_stats;
 
-/* Puts the cache below engine; one at a time. Close it before the engine. */
+/* Puts the cache below engine; one at a time. Close it before the engine. KT_E_STATE: the engine
+ * has one; KT_E_IO: the directory cannot be used. */
 KT_API kt_status KT_CHECKED kt_cache_open(kt_engine *engine, const kt_cache_params *params,
                                           kt_cache **out, kt_error *err);
 /* Writes what still waits, and lets go of the engine. */
