@@ -271,7 +271,7 @@ KT_API kt_status KT_CHECKED kt_tokenize(const kt_model *model, const char *text,
                                         unsigned flags, int32_t *ids, size_t cap, size_t *n,
                                         kt_error *err);
 /* Decodes ids[n] to text[cap], not NUL-terminated; it holds broken UTF-8 where the ids do. *len and
- * KT_E_LIMIT as above. */
+ * KT_E_LIMIT as above. KT_E_ARG: an id outside the vocabulary. */
 KT_API kt_status KT_CHECKED kt_detokenize(const kt_model *model, const int32_t *ids, size_t n,
                                           unsigned flags, char *text, size_t cap, size_t *len,
                                           kt_error *err);
