@@ -17,9 +17,9 @@
 /* NULL when memory is short or a size overflows. A zero size gives a pointer that can be freed. */
 void *kt__malloc(size_t size) KT__MALLOC_ATTR;
 void *kt__calloc(size_t count, size_t size) KT__MALLOC_ATTR;
-/* kt__calloc for a large table that will be filled in no order: its pages are written now. Zeroes
- * that are read before they are written cost a second page fault, and an interrupt of every other
- * processor that runs this process. */
+/* kt__calloc for a large table that will be filled in random order: its pages are written now. A
+ * zero page that is read before it is written costs a second page fault, and an interrupt of every
+ * other processor that runs this process. */
 void *kt__calloc_written(size_t count, size_t size) KT__MALLOC_ATTR;
 void *kt__realloc_array(void *old, size_t count, size_t size) __attribute__((warn_unused_result));
 /* align: a power of two, at least sizeof(void *). Released with kt__free. */
@@ -28,8 +28,8 @@ char *kt__strdup(const char *s) KT__MALLOC_ATTR;
 char *kt__strndup(const char *s, size_t len) KT__MALLOC_ATTR;
 void kt__free(void *p);
 
-/* Between enter and leave an allocation by this thread is a bug of ours: fatal in debug builds,
- * ignored in release builds. suspend/resume bracket user callbacks. Nestable. */
+/* Between enter and leave an allocation by this thread is a bug of this library: fatal in debug
+ * builds, ignored in release builds. suspend/resume bracket user callbacks. Nestable. */
 void kt__noalloc_enter(void);
 void kt__noalloc_leave(void);
 int kt__noalloc_suspend(void);

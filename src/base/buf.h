@@ -1,6 +1,6 @@
 /* A growable byte buffer with a cap.
  *
- * Owns: bytes whose amount the outside decides. It never grows over max; a failed append leaves the
+ * Owns: bytes whose number is decided by input. It never grows over max; a failed append leaves the
  * content as it was and is remembered in `failed`, so a run of appends can be checked once. The
  * content is kept NUL-terminated (the NUL is not counted). One user at a time. */
 #ifndef KT_BASE_BUF_H

@@ -1,6 +1,6 @@
 /* Whole reads and writes of descriptors.
  *
- * Owns: going on after a short or interrupted call. Any thread. */
+ * Owns: continuing after a short or interrupted call. Any thread. */
 #ifndef KT_BASE_FD_IO_H
 #define KT_BASE_FD_IO_H
 

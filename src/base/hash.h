@@ -2,8 +2,9 @@
  *
  * Owns: one function of bytes, the same on every machine. Eight lanes take eight bytes each a
  * round, and a lane's step is a bijection of both its state and its input, so that a change within
- * one word always shows; the lanes are mixed at the end. Not made against somebody who looks for
- * collisions: whoever may write a file of ours may write its checksum too. Any thread. */
+ * one word always shows; the lanes are mixed at the end. It does not withstand an attacker who
+ * looks for collisions: whoever can write one of our files can write its checksum too. Any
+ * thread. */
 #ifndef KT_BASE_HASH_H
 #define KT_BASE_HASH_H
 
@@ -24,7 +25,7 @@ typedef struct kt__hash {
 /* seed: what the bytes are, so that equal bytes in two roles differ. */
 void kt__hash_init(kt__hash *hash, uint64_t seed);
 void kt__hash_add(kt__hash *hash, const void *data, size_t n);
-/* The digest of what was added so far; the hash may go on. */
+/* The digest of what was added so far; more may be added afterwards. */
 kt__digest kt__hash_end(const kt__hash *hash);
 
 kt__digest kt__hash_bytes(uint64_t seed, const void *data, size_t n);

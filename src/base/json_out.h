@@ -1,6 +1,6 @@
 /* JSON, written into a buffer.
  *
- * Owns: the escaping of strings, and the members of an object. Knows nothing of what is said. A
+ * Owns: the escaping of strings, and the members of an object. Knows nothing of their meaning. A
  * refused append shows in the buffer's `failed`. Any thread; one buffer, one thread. */
 #ifndef KT_BASE_JSON_OUT_H
 #define KT_BASE_JSON_OUT_H
@@ -32,7 +32,7 @@ void kt__json_text(kt__buf *out, const char *s);
 
 /* "key": with a comma before it unless it is the first of its object. */
 void kt__json_key(kt__buf *out, const char *key);
-/* "key":"text", likewise; NULL is "". */
+/* "key":"text", with the same comma; NULL is "". */
 void kt__json_member(kt__buf *out, const char *key, const char *text);
 
 #endif

@@ -19,7 +19,7 @@ float kt__siluf(float x);
 /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): Hendrycks & Gimpel 2016, the tanh form */
 float kt__gelu_tanhf(float x);
 
-/* out[i] = e^(x[i] - max) for x[i] <= max (0 below -87; NaN is not looked for), about 2 ulp.
+/* out[i] = e^(x[i] - max) for x[i] <= max (0 below -87; NaN is not checked for), about 2 ulp.
  * Multiplications and additions only, no fma: compilers vectorise it for the baseline processor,
  * with the same bytes everywhere. For the weights of a whole vocabulary; out may be x. */
 void kt__exp_weights(const float *x, float max, size_t n, float *out);

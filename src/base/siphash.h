@@ -1,7 +1,7 @@
 /* SipHash-2-4 with 128 bits of output (Aumasson and Bernstein 2012).
  *
- * Owns: a hash of bytes under a secret key: who does not know the key can neither predict nor aim at
- * a value. For fingerprints without a key there is base/hash.h, which is faster. Any thread. */
+ * Owns: a hash of bytes under a secret key: without the key, a value can neither be predicted nor
+ * aimed at. For fingerprints without a key there is base/hash.h, which is faster. Any thread. */
 #ifndef KT_BASE_SIPHASH_H
 #define KT_BASE_SIPHASH_H
 

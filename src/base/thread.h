@@ -1,8 +1,9 @@
 /* Threads of the library.
  *
  * Owns: how they start: with a name, and with the signals that are sent to a process blocked, which
- * belong to the host program's threads. Signals that a thread raises by what it does stay open: a
- * blocked SIGBUS would kill the process instead of reaching the fault guard. Any thread. */
+ * belong to the host program's threads. Signals that a thread raises itself (by a fault) are not
+ * blocked: a blocked SIGBUS would kill the process instead of reaching the fault guard. Any
+ * thread. */
 #ifndef KT_BASE_THREAD_H
 #define KT_BASE_THREAD_H
 

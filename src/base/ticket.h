@@ -1,8 +1,8 @@
-/* A lock that is given in the order of asking.
+/* A lock that is granted in the order of requests.
  *
- * Owns: the queue of those who wait. A plain mutex lets a thread that asks again at once keep it
- * for ever; here each waiter gets its turn. Not recursive; the thread that locked must unlock. Any
- * thread. */
+ * Owns: the queue of waiters. With a plain mutex, a thread that releases it and asks again at once
+ * can keep it for ever; here each waiter gets its turn. Not recursive; the thread that locked must
+ * unlock. Any thread. */
 #ifndef KT_BASE_TICKET_H
 #define KT_BASE_TICKET_H
 
@@ -20,8 +20,8 @@ bool kt__ticket_init(kt__ticket *ticket); /* false: no memory or no such resourc
 void kt__ticket_destroy(kt__ticket *ticket);
 void kt__ticket_lock(kt__ticket *ticket);
 void kt__ticket_unlock(kt__ticket *ticket);
-/* By the holder: all who wait now go first, then it holds the lock again. Costs next to nothing
- * while nobody waits. */
+/* By the holder: every thread that waits now goes first, then the caller holds the lock again.
+ * Costs next to nothing when there is no waiter. */
 void kt__ticket_yield(kt__ticket *ticket);
 
 #endif

@@ -1,8 +1,8 @@
 /* Where threads run, and how urgently.
  *
  * Owns: the list of processors that a context's threads are held to and their priority; reading
- * both from text, and moving a thread there and back. Default: no pinning, the priority of whoever
- * creates the threads. Any thread. */
+ * both from text, and moving a thread there and back. Default: no pinning, the priority of the
+ * thread that creates them. Any thread. */
 #ifndef KT_HOST_AFFINITY_H
 #define KT_HOST_AFFINITY_H
 
@@ -32,8 +32,8 @@ kt_status kt__affinity_parse(const char *cpus, int priority, kt__affinity *out,
 /* The list alone, as the kernel writes it, too; false for what is neither, and for none. */
 bool kt__affinity_read_list(const char *text, cpu_set_t *out);
 
-/* Moves the calling thread to those processors, and back: its priority stays. Without pinning
- * nothing happens. */
+/* Moves the calling thread to those processors, and back: its priority stays. Does nothing without
+ * pinning. */
 typedef struct kt__affinity_saved {
     bool moved;
     cpu_set_t cpus;
@@ -42,8 +42,8 @@ void kt__affinity_enter(const kt__affinity *affinity, kt__affinity_saved *saved)
 void kt__affinity_leave(const kt__affinity_saved *saved);
 
 /* Priorities above normal need a privilege. While raised, threads that the calling thread creates
- * have the priority. KT_E_ARG: not allowed. Below normal nobody can come back from: a
- * thread lowers itself. */
+ * have the priority. KT_E_ARG: not allowed. A priority below normal cannot be raised again without
+ * a privilege, so each thread lowers its own. */
 typedef struct kt__priority_saved {
     bool raised;
     int nice, policy;
@@ -53,9 +53,11 @@ kt_status kt__priority_raise(kt__priority priority, kt__priority_saved *saved,
                              kt_error *err) KT_CHECKED;
 void kt__priority_restore(const kt__priority_saved *saved);
 void kt__priority_lower(kt__priority priority); /* of the calling thread, if below normal */
-/* The calling thread runs, and reads files, only where nobody else wants to, from now on. */
+/* From now on the calling thread runs, and reads files, only when nothing else on the machine wants
+ * to. */
 void kt__priority_background(void);
-/* Such a thread is waited for: on a busy machine it might not run for long. */
+/* Raises it again while another thread waits for it: on a busy machine it might not run for a long
+ * time. */
 void kt__priority_hurry(pthread_t thread);
 
 #endif

@@ -37,7 +37,7 @@ kt_status kt__cold_reader_open(const kt__filemap *map, kt__cold_reader *out, kt_
         return kt__fail_at(err, KT_E_IO, map->path, UINT64_MAX, "cannot open once more: %s",
                            strerror(errno));
     }
-    /* no reading beyond what is asked for: it would look as if it had been there */
+    /* no read-ahead: its pages would look as if they had been there before */
     (void)posix_fadvise(out->fd, 0, 0, POSIX_FADV_RANDOM);
     return KT_OK;
 }
@@ -56,7 +56,7 @@ void kt__cold_reader_begin(kt__cold_reader *a, uint64_t at, size_t n) {
     a->n = n;
     bool all = true;
     void *where = (void *)(uintptr_t)(a->map->data + at);
-    /* who may not know (another's file) is told that all pages are there, and drops none */
+    /* for a file of another user the kernel reports all pages as present: then none is dropped */
     if (sysconf(_SC_PAGESIZE) != PAGE || mincore(where, n, a->present) != 0)
         memset(a->present, 1, sizeof a->present);
     for (size_t i = 0; i < n_pages(a); i++) all &= a->present[i] & 1;

@@ -114,7 +114,7 @@ static const char *implementer_name(unsigned implementer) {
     }
 }
 
-/* ARM's own cores, which small machines and rented ones have; "" for others. */
+/* ARM's own cores, as in small and in rented machines; "" for any other. */
 static const char *core_name(unsigned implementer, unsigned part) {
     static const struct {
         unsigned part;

@@ -49,9 +49,9 @@ bool kt__fault_guard_hit(int slot) {
     return slot >= 0 && atomic_load_explicit(&slots[slot].hit, memory_order_acquire);
 }
 
-/* Zero pages from the page of `address` to the end of s: one fault answers for all that lies behind
- * it, and a step in progress ends soon, to be thrown away. They take no memory: nobody may write to
- * them. */
+/* Zero pages from the page of `address` to the end of s: one fault covers all that follows it, and
+ * the step in progress ends soon and is discarded. They take no memory, since they are not
+ * writable. */
 static bool replace_tail(guard_slot *s, uintptr_t address) {
     uintptr_t from = address & page_mask, end = atomic_load(&s->end);
     void *got = mmap((void *)from, end - from, PROT_READ,
@@ -99,7 +99,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context) {
 
 static int install(void) {
     page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-    /* asked first: another thread may fault before the installing call returns */
+    /* read first: another thread may fault before the installing call returns */
     if (sigaction(SIGBUS, NULL, &previous) != 0) return errno;
     struct sigaction action;
     memset(&action, 0, sizeof action);

@@ -18,7 +18,7 @@
 
 enum {
     COPY_ALIGN = 2 << 20,   /* so that a copy can live in huge pages */
-    COPY_SPREAD = 64 << 20, /* so large a copy is a mapping of its own, whoever the allocator is */
+    COPY_SPREAD = 64 << 20, /* a copy this large is a mapping of its own under any allocator */
     READ_BYTES = 128 << 20  /* a read at a time: below the 2 GB limit of read(2) */
 };
 

@@ -1,8 +1,8 @@
 /* Files as memory.
  *
- * Owns: a read-only mapping (or a private copy with use_mmap off), mlock, and the truth about a
- * file that shrinks while mapped. Knows nothing of what the bytes mean. Any thread; a map is
- * immutable between open and close, and outlives its readers.
+ * Owns: a read-only mapping (or a private copy with use_mmap off), mlock, and noticing that a file
+ * shrinks while it is mapped. Knows nothing of what the bytes mean. Any thread; a map is immutable
+ * between open and close, and outlives its readers.
  *
  * Reading beyond the new end of a file that shrank is a SIGBUS. Without the fault guard
  * (kt_install_fault_guard in kentang.h, implemented in fault_guard.c) kt__filemap_check before each
@@ -29,7 +29,7 @@ typedef struct kt__filemap {
  * without harm. */
 kt_status kt__filemap_open(const char *path, bool use_mmap, bool lock, kt__filemap *out,
                            kt_error *err) KT_CHECKED;
-void kt__filemap_close(kt__filemap *map); /* also of a zeroed struct, and twice */
+void kt__filemap_close(kt__filemap *map); /* a zeroed struct is allowed, and closing twice */
 /* KT_E_TRUNCATED if the file is now shorter than when it was mapped, or the fault guard had to
  * replace some of its pages. One fstat; call it before and after each step. */
 kt_status kt__filemap_check(const kt__filemap *map, kt_error *err) KT_CHECKED;

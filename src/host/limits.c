@@ -59,7 +59,7 @@ static void read_memory(const char *root, const char *dir, bool v2, void *arg) {
     uint64_t limit = UINT64_MAX, high;
     if (!kt__text_u64(root, dir, v2 ? "memory.max" : "memory.limit_in_bytes", &limit))
         limit = UINT64_MAX;
-    /* above memory.high the group is stalled, which for us is as bad as a refusal */
+    /* above memory.high the group is throttled, which for us is as bad as a refusal */
     if (v2 && kt__text_u64(root, dir, "memory.high", &high) && high < limit) limit = high;
     if (limit >= unlimited_bytes) return;
     if (out->mem_total_bytes && limit >= out->mem_total_bytes) return;

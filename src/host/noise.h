@@ -1,4 +1,4 @@
-/* What else happens on this machine while something is measured.
+/* What else ran on this machine while something was measured.
  *
  * Owns: counters of the kernel (time stolen by the hypervisor, time of other processes, cgroup and
  * thermal throttling) and what they mean between two readings. Knows nothing of what is measured.
@@ -12,7 +12,7 @@
 typedef struct kt__noise {
     int64_t wall_us;
     uint64_t busy_us;       /* all processors, all processes, since boot */
-    uint64_t steal_us;      /* taken by the hypervisor while something wanted to run */
+    uint64_t steal_us;      /* taken by the hypervisor while something was ready to run */
     uint64_t own_us;        /* processor time of this process */
     uint64_t throttled_us;  /* cgroup quota used up: the most of any level above us */
     uint64_t thermal_count; /* thermal throttling events, all processors */
@@ -24,9 +24,9 @@ typedef struct kt__noise {
 typedef struct kt__noise_report {
     double steal_cpus;      /* -1: unknown */
     double others_cpus;     /* used by other processes; -1: unknown */
-    double throttled_share; /* of the time, this cgroup stood still because its quota was used up */
+    double throttled_share; /* of the time: this cgroup was stopped, its quota used up */
     uint64_t thermal_count;
-    bool noisy; /* enough of any to distrust a measurement */
+    bool noisy; /* enough of one of them to distrust a measurement */
 } kt__noise_report;
 
 /* root: as kt__limits_read_at. */

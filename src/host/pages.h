@@ -1,8 +1,8 @@
 /* Large anonymous memory.
  *
- * Owns: mappings that are zero at first, touched as they are used, and on huge pages where they are
- * large enough and the system allows it. Not for small or short-lived memory (base/alloc.h). Any
- * thread. */
+ * Owns: mappings that are zero at first, take memory only as they are used, and lie on huge pages
+ * where they are large enough and the system allows it. Not for small or short-lived memory
+ * (base/alloc.h). Any thread. */
 #ifndef KT_HOST_PAGES_H
 #define KT_HOST_PAGES_H
 
@@ -13,9 +13,9 @@ enum { KT__HUGE_PAGE_BYTES = 2 << 20 };
 /* bytes > 0; at least 4096-aligned, and by KT__HUGE_PAGE_BYTES where it holds one. NULL: refused.
  */
 void *kt__pages_alloc(size_t bytes);
-/* What the parts of one allocation that a thread each uses are multiples of: with several NUMA
- * nodes a huge page, which lies on one node as a whole, so that no part lies on another thread's;
- * with one node 1. */
+/* The unit of which the per-thread parts of one allocation are multiples. With several NUMA nodes
+ * it is a huge page, which lies on one node as a whole, so that no part lies on another thread's
+ * node; with one node it is 1. */
 size_t kt__pages_unit(void);
 void kt__pages_free(void *p, size_t bytes); /* the same bytes; NULL allowed */
 

@@ -1,16 +1,15 @@
 /* How a run goes:
  *
- * The caller writes the run's parameters, then publishes one 64-bit word
- *     epoch:32 | n_workers-1:8 | grains left:24
- * and bumps `phase`, which is what idle workers watch. Whoever succeeds in lowering `grains left`
- * by compare-and-swap owns these grains. A success proves that the run with this epoch is still on:
- * its caller cannot return before the grains just taken are reported in `pending`. So the
- * parameters are read only after the swap, without a race, and a worker that wakes late finds
- * either nothing left (grains are counted down to zero, so an ended run cannot be mistaken for a
- * started one) or a changed epoch, and goes back to wait. Nobody waits for it.
+ * The caller writes the run's parameters, then publishes one 64-bit word epoch:32 | n_workers-1:8 |
+ * grains left:24 and bumps `phase`, which is what idle workers watch. The thread that succeeds in
+ * lowering `grains left` by compare-and-swap owns these grains. A success proves that the run with
+ * this epoch is still on: its caller cannot return before the grains just taken are reported in
+ * `pending`. So the parameters are read only after the swap, without a race, and a worker that
+ * wakes late finds either nothing left (grains are counted down to zero, so an ended run cannot be
+ * mistaken for a started one) or a changed epoch, and goes back to waiting; the caller does not
+ * wait for it.
  *
- * Waiting: a spin of limited time, then a futex. Each waiter keeps its own budget: see spin_adapt.
- */
+ * Waiting: a spin of limited time, then a futex. Each waiter keeps its own budget: see spin_adapt. */
 #include "host/pool.h"
 
 #include "base/alloc.h"
@@ -68,7 +67,7 @@ typedef struct run_params {
 } run_params;
 
 struct kt__pool {
-    /* read by everybody, written a few times in a step */
+    /* read by every thread, written a few times in a step */
     int size;
     atomic_int n_active; /* workers that take part in this step's runs */
     atomic_bool in_step, stopping;
@@ -122,9 +121,9 @@ static bool spin_for_change(_Atomic uint32_t *word, uint32_t value, int64_t dead
     return atomic_load_explicit(word, memory_order_acquire) != value;
 }
 
-/* A wait that a spin of `cap` would have covered argues for spinning (a wake-up costs about as
- * much); one that outlasted it cost the whole budget for nothing. Long waits in a row, the mark of
- * a busy neighbour, bring the budget down to its floor within a few; short ones bring it back. */
+/* A wait that a spin of `cap` would have covered is a reason to spin (a wake-up costs about as
+ * much); a longer one would have wasted the whole budget. Several long waits in a row, which mean a
+ * busy neighbour, bring the budget down to its floor; short ones bring it back. */
 static void spin_adapt(int64_t *budget_ns, int64_t waited_ns, int64_t cap_ns) {
     if (waited_ns > cap_ns)
         *budget_ns /= 2;
@@ -136,7 +135,7 @@ static void spin_adapt(int64_t *budget_ns, int64_t waited_ns, int64_t cap_ns) {
 
 /* ---- sleeping and waking ---- */
 
-/* The futex bitset has 32 bits: larger pools share a bit among neighbours. */
+/* The futex bitset has 32 bits: in larger pools adjacent workers share a bit. */
 static uint32_t futex_group(const kt__pool *pool, int index) {
     return UINT32_C(1) << (index * FUTEX_GROUPS /
                            (pool->size > FUTEX_GROUPS ? pool->size : FUTEX_GROUPS));
@@ -195,13 +194,13 @@ static void worker_wait(worker *self, uint32_t seen) {
     }
     while (atomic_load_explicit(&pool->phase, memory_order_acquire) == seen)
         worker_sleep(self, seen);
-    /* Only gaps between the runs of a step teach: an idle engine says nothing about its neighbours.
-     */
+    /* Learns only from gaps between the runs of a step: an idle engine says nothing about its
+     * neighbours. */
     if (may_spin && in_step && atomic_load_explicit(&pool->in_step, memory_order_relaxed))
         spin_adapt(&self->spin_ns, kt__now_ns() - start, SPIN_STEP_NS);
 }
 
-/* The caller, once it finds no more chunks: until those that others took are done. */
+/* The caller, once it finds no more chunks, waits until those that other workers took are done. */
 static void join_run(kt__pool *pool) {
     uint32_t value = atomic_load_explicit(&pool->pending, memory_order_acquire);
     if (value == 0) return;

@@ -1,15 +1,15 @@
 /* The thread pool.
  *
  * Owns: worker threads, dynamic chunks and waiting (a short spin, then a futex; the spin budget
- * adapts to how long waits turn out to be, so that a busy neighbour is not answered by burning our
- * share of the processor). Knows nothing of models.
+ * adapts to how long waits turn out to be, so that beside a busy neighbour our share of the
+ * processor is not burnt by spinning). Knows nothing of models.
  *
  * Threads: one run at a time. The owner of a run (an engine's step) serialises runs with
- * kt__pool_lock; begin, run and end are called by whoever holds the lock, or by the only user of a
- * private pool. The calling thread takes part as worker 0. A run is never started from inside a
- * chunk. Every worker sets the floating-point environment of the arithmetic contract (round to
- * nearest, no flush to zero); the caller has set its own at the library's entry. Workers block all
- * signals except the synchronous ones. */
+ * kt__pool_lock; begin, run and end are called by the thread that holds the lock, or by the only
+ * user of a private pool. The calling thread takes part as worker 0. A run is never started from
+ * inside a chunk. Every worker sets the floating-point environment of the arithmetic contract
+ * (round to nearest, no flush to zero); the caller has set its own at the library's entry. Workers
+ * block all signals except the synchronous ones. */
 #ifndef KT_HOST_POOL_H
 #define KT_HOST_POOL_H
 
@@ -36,13 +36,13 @@ kt_status kt__pool_create_at(int n_threads, const kt__affinity *affinity, kt__po
 void kt__pool_destroy(kt__pool *pool); /* no run may be in progress; NULL allowed */
 int kt__pool_size(const kt__pool *pool);
 
-/* Engines of one context take turns: first come, first served. Not recursive. */
+/* Engines of one context take turns, in the order of their requests. Not recursive. */
 void kt__pool_lock(kt__pool *pool);
 void kt__pool_unlock(kt__pool *pool);
 
 /* A step of many runs: between begin and end runs use at most n_threads workers (clamped to the
- * pool's size), which are woken at once and stay awake a little longer between runs. Outside a step
- * a run uses the whole pool. */
+ * pool's size), which are woken at once and stay awake a little between runs. Outside a step a run
+ * uses the whole pool. */
 void kt__pool_begin(kt__pool *pool, int n_threads);
 void kt__pool_end(kt__pool *pool);
 
@@ -53,8 +53,8 @@ void kt__pool_end(kt__pool *pool);
  * arrive. No allocation. n_items = 0 is allowed; a grain below 1 counts as 1. */
 void kt__pool_run(kt__pool *pool, int64_t n_items, int64_t grain, kt__pool_fn *fn, void *arg);
 
-/* From inside a chunk: the first item that nobody has taken yet, or -1. What this worker will take
- * next, if others do not come first: a guess, for prefetching. */
+/* From inside a chunk: the first item that no worker has taken yet, or -1. This worker will
+ * probably take it next: a guess, for prefetching. */
 int64_t kt__pool_peek(const kt__pool *pool);
 
 /* For a profile, all under the lock: how long callers have waited at the end of runs since the pool

@@ -3,8 +3,7 @@
  * Owns: reading a line, a number or a keyed value from files of /proc and /sys, without the heap (a
  * running engine looks at its limits once a second). Knows nothing of what they mean. A path is
  * root + dir + "/" + name, so that tests can put a made-up machine under root ("" otherwise); dir
- * may be empty. What is missing or malformed reads as "not there", never as an error. Any thread.
- */
+ * may be empty. What is missing or malformed reads as absent, never as an error. Any thread. */
 #ifndef KT_HOST_TEXTFILE_H
 #define KT_HOST_TEXTFILE_H
 

@@ -1,5 +1,5 @@
 /* Cores, kinds of cores and caches. hwloc is asked only for processors, cores, caches and NUMA
- * nodes: devices, distances and plug-ins cost tens of milliseconds and tell nothing here. */
+ * nodes: devices, distances and plug-ins cost tens of milliseconds and are of no use here. */
 #include "host/host.h"
 
 #include <hwloc.h>
@@ -132,7 +132,7 @@ static void read_topology(hwloc_topology_t topology, kt__topology *out) {
 void kt__topology_detect(kt__topology *out) {
     memset(out, 0, sizeof *out);
     detect_by_sysconf(out);
-    /* Without this folder (some containers) hwloc knows no more, and says so on stderr. */
+    /* Without this folder (in some containers) hwloc finds nothing more, and says so on stderr. */
     if (access("/sys/devices/system/cpu/cpu0/topology", R_OK) != 0) return;
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0) return;
