@@ -69,7 +69,7 @@ typedef struct kt__gguf_tensor {
     uint32_t n_dims; /* 1..4 */
     uint64_t ne[4];  /* elements in each dimension, ne[0] = row length; unused dimensions are 1 */
     uint64_t n_elem;
-    uint64_t size;       /* bytes, 0 when the type is unknown to us */
+    uint64_t size;       /* bytes; 0 when the type is not one of ours */
     const uint8_t *data; /* NULL when opened with vocab_only, or the type is unknown */
     uint64_t file_offset;
     int part;          /* which file of a split set */
@@ -151,7 +151,7 @@ typedef struct kt__gguf_writer kt__gguf_writer;
 /* path: a new file or a regular one that is replaced when the writer closes; of a symbolic link,
  * what it names. Devices, pipes and directories are refused. */
 kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error *err) KT_CHECKED;
-/* The setters remember failure; finish_header reports it. */
+/* The setters remember a failure; finish_header reports it. */
 void kt__gguf_put_u32(kt__gguf_writer *w, const char *key, uint32_t value);
 void kt__gguf_put_f32(kt__gguf_writer *w, const char *key, float value);
 void kt__gguf_put_bool(kt__gguf_writer *w, const char *key, bool value);
@@ -171,9 +171,9 @@ kt_status kt__gguf_write_data(kt__gguf_writer *w, const void *data, size_t size,
 kt_status kt__gguf_writer_close(kt__gguf_writer *w, kt_error *err) KT_CHECKED;
 void kt__gguf_writer_abort(kt__gguf_writer *w); /* removes the temporary file */
 
-/* The same without a file, for a model made in memory: metadata and tensors are declared as ever,
- * then take_header gives the bytes up to the tensors' data (for kt__free, padded so that the data
- * follows), says how many bytes the data has, and frees w in any case. */
+/* The same without a file, for a model made in memory: metadata and tensors are declared in the
+ * same way, then take_header gives the bytes up to the tensors' data (for kt__free, padded so that
+ * the data follows), says how many bytes the data has, and frees w in any case. */
 kt_status kt__gguf_writer_open_memory(kt__gguf_writer **out, kt_error *err) KT_CHECKED;
 kt_status kt__gguf_writer_take_header(kt__gguf_writer *w, char **head, size_t *head_bytes,
                                       uint64_t *data_bytes, kt_error *err) KT_CHECKED;

@@ -301,7 +301,7 @@ out:
     return status;
 }
 
-/* Refuses parts of a set: memory has no siblings. */
+/* Refuses parts of a set: memory has no further files. */
 static kt_status check_whole(const kt__gguf *g, kt_error *err) {
     uint32_t no, count;
     kt_status status = read_split_keys(&g->parts[0], &no, &count, err);

@@ -305,8 +305,8 @@ out:
     return status;
 }
 
-/* Size in bytes from the block layout. Leaves 0 for a type we do not know: only who needs it
- * complains. */
+/* Size in bytes from the block layout. Leaves 0 for an unknown type, which is an error only where
+ * the tensor is needed. */
 static kt_status size_tensor(kt__gguf *g, cursor *c, uint64_t at, const char *shown,
                              kt__gguf_tensor *t) {
     uint32_t block_elems, block_bytes;

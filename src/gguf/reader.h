@@ -1,4 +1,4 @@
-/* Inside of the gguf room: the opened file.
+/* Internal to the gguf room: the opened file.
  *
  * Owns: the layout of kt__gguf and what the files reader.c, open.c, get.c and index.c share. Not
  * for other rooms. Written by one thread while opening, read-only afterwards. */
@@ -10,7 +10,7 @@
 #include "host/filemap.h"
 
 /* Items sorted by name: binary search, and duplicates side by side. Unlike a hash table it has no
- * bad inputs. Items begin with their kt__str. */
+ * worst-case inputs. Items begin with their kt__str. */
 typedef struct kt__name_index {
     const char *items;
     size_t stride;

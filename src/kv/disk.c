@@ -83,9 +83,10 @@ struct kt__disk {
     slot *slots; /* [n_slots], a ring: n_waiting of them from `first` on */
     uint8_t *slot_bytes;
     size_t n_slots, first, n_waiting;
-    kt__kv_key lost[N_LOST]; /* not kept lately: what follows them would never be found */
+    kt__kv_key lost[N_LOST]; /* not kept recently: blocks that follow them could never be found */
     size_t n_lost, next_lost;
-    bool distrust; /* an unusable file was seen: others may be, too, and are written again */
+    /* an unusable file was seen: there may be more, so files are written again */
+    bool distrust;
     kt_cache_stats stats;
 
     /* the writing thread's */
@@ -151,7 +152,7 @@ static bool is_of_another_model(const kt__disk *d, const uint8_t *file) {
 static void note_use(int fd, const struct stat *st) {
     if (time(NULL) - st->st_mtime < USE_S) return;
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-    (void)futimens(fd, times); /* no right to: it looks less used than it is */
+    (void)futimens(fd, times); /* no permission: the file looks less recently used than it is */
 }
 
 typedef enum found { FOUND, ABSENT, DAMAGED, FOREIGN } found;
@@ -216,8 +217,8 @@ static void unlose(kt__disk *d, kt__kv_key key) {
     }
 }
 
-/* A place in the queue, or after a short while none: the disk is slower than the computation, and
- * what follows this block is not waited for. The lock is held. */
+/* A place in the queue; NULL where none comes free for a short while: the disk is slower than the
+ * computation, and the blocks that follow do not wait. The lock is held. */
 static bool wait_for_room(kt__disk *d) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -230,7 +231,8 @@ static bool wait_for_room(kt__disk *d) {
     return true;
 }
 
-/* The slot behind those that wait is ours to fill: the writing thread does not look at it yet. */
+/* The slot after the waiting ones is the caller's to fill: the writing thread does not look at it
+ * yet. */
 static void put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
     kt__disk *d = user;
     pthread_mutex_lock(&d->lock);
@@ -310,7 +312,7 @@ static void sweep(kt__disk *d, bool wait) {
     pthread_mutex_unlock(&d->lock);
 }
 
-/* One slot, with the lock given up meanwhile. */
+/* Writes one slot, with the lock released meanwhile. */
 static void write_one(kt__disk *d) {
     slot *s = &d->slots[d->first];
     bool distrust = d->distrust;
@@ -347,7 +349,7 @@ static void *write_all(void *user) {
         pthread_cond_wait(&d->work, &d->lock);
     }
     pthread_mutex_unlock(&d->lock);
-    if (is_sweep_due(d)) sweep(d, true); /* others were at it when it was due before */
+    if (is_sweep_due(d)) sweep(d, true); /* another process was sweeping when it was due before */
     return NULL;
 }
 
@@ -385,7 +387,7 @@ static kt_status make_path(const kt__disk *d, kt_error *err) {
     return ok ? KT_OK : fail_dir(d, "cannot be made", err);
 }
 
-/* Blocks become part of answers: nobody else may have put them there. */
+/* Blocks become part of answers, so no other user may be able to write them. */
 static kt_status check_owner(const kt__disk *d, kt_error *err) {
     struct stat st;
     if (fstat(d->dir, &st) != 0) return fail_dir(d, "cannot be read", err);

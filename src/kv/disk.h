@@ -7,16 +7,16 @@
  * DIR/BINDING/INDEX-KEY-PARENT.kv, all hexadecimal: a directory for each model and its options. A
  * file is written under a temporary name and renamed, and carries digests of its header and its
  * block: a process may be killed at any moment, and several may use one directory, without a lock.
- * What is damaged, cut short or of something else is not found, and removed; so is a block whose
- * model had another hash of all its bytes than this one, where both are known. Files are read, not
- * mapped: one that is truncated meanwhile is a short read.
+ * A file that is damaged, cut short or of something else counts as not found, and is removed; so is
+ * a block whose model had another hash of all its bytes than this one, where both are known. Files
+ * are read, not mapped: one that is truncated meanwhile is a short read.
  *
  * Least recently used first: a file's time of modification is its last use. A block is as recent as
- * the most recent of those that follow it, so that a chain goes from its end.
+ * the most recent of those that follow it, so that a chain is removed from its end.
  *
  * Threads: get, put and has come from one thread at a time; everything else from any. put copies
- * the block into a queue of fixed size, and lets it be when that is full. No allocation after
- * opening, but in the writing thread. */
+ * the block into a queue of fixed size, and drops it when that is full. No allocation after
+ * opening, except in the writing thread. */
 #ifndef KT_KV_DISK_H
 #define KT_KV_DISK_H
 
@@ -45,7 +45,7 @@ typedef struct kt__disk_params {
 kt_status kt__disk_open(const kt__disk_params *params, const kt__kv_shape *shape, kt__disk **out,
                         kt_error *err) KT_CHECKED;
 void kt__disk_close(kt__disk *disk); /* writes what waits */
-void kt__disk_flush(kt__disk *disk); /* waits until nothing waits */
+void kt__disk_flush(kt__disk *disk); /* waits until the queue is empty */
 kt__kv_store kt__disk_store(kt__disk *disk);
 uint64_t kt__disk_queue_bytes(const kt__disk *disk); /* memory, when it is full */
 void kt__disk_get_stats(kt__disk *disk, kt_cache_stats *out);

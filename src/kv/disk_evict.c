@@ -128,8 +128,8 @@ static file *find_parent(const sweep *s, const file *f) {
     return bsearch(&wanted, s->files, s->n_files, sizeof wanted, by_key);
 }
 
-/* From the ends of chains to their beginnings: whoever is followed by something recent is recent.
- * Then back: whoever follows nothing is an orphan, and so is what follows it. */
+/* From the ends of chains to their beginnings: a block that is followed by a recent one is recent.
+ * Then back: a block whose parent is missing is an orphan, and so are those that follow it. */
 static void connect_chains(const sweep *s, file **order) {
     qsort(order, s->n_files, sizeof *order, by_index_down);
     for (size_t i = 0; i < s->n_files; i++) {

@@ -2,14 +2,14 @@
  *
  * Owns: the format, its checks, and how a file comes to be (a temporary file beside it, synced,
  * renamed). Does not know what the binding's bytes say, nor requests. No lock: while a file is
- * written the table's pages may not change, while one is loaded nobody else may see them.
+ * written the table's pages must not change, and while one is loaded they must not be shared.
  *
  * Format, little-endian: a header of 512 bytes (magic, version, byte order, binding, shape, number
  * of positions and logits, size of the file; offset, size and digest of each section; hash of the
  * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
  * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
- * beyond n_pos. No size that a file states is used before it was found equal to what its shape and
- * n_pos make it. */
+ * beyond n_pos. No size that a file states is used before it was found equal to the one that
+ * follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
 

@@ -23,10 +23,10 @@ struct kt__kv {
     uint8_t *base;
     size_t mapped_bytes;
     int64_t n_pages;
-    _Atomic int64_t n_used; /* read by whoever wants to know, at any time */
+    _Atomic int64_t n_used; /* read from any thread, at any time */
     int32_t *refs;          /* [n_pages] holders of the page */
-    bool *kept;             /* [n_pages] one of them can spare it */
-    int64_t n_kept;         /* such pages that nobody else holds */
+    bool *kept;             /* [n_pages] reclaim can give it back */
+    int64_t n_kept;         /* such pages with no other holder */
     int32_t *free_ids;      /* stack of free pages; the lowest numbers on top */
     kt__kv_reclaim_fn *reclaim;
     void *reclaim_user;

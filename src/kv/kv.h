@@ -53,11 +53,11 @@ int32_t kt__kv_page_take(kt__kv *kv); /* -1: none left; one reference */
 void kt__kv_page_ref(kt__kv *kv, int32_t page);
 void kt__kv_page_drop(kt__kv *kv, int32_t page);
 int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page);
-/* A page marked as kept is one that reclaim may give back when nobody else holds it. */
+/* A page marked as kept is one that reclaim may give back when it has no other holder. */
 void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept);
 int64_t kt__kv_n_kept(const kt__kv *kv); /* of these, now */
-/* Called when n pages more are needed than are free, before anything is refused: gives back what it
- * can spare. */
+/* Called when n more pages are needed than are free, before anything is refused: gives back what it
+ * can. */
 typedef void kt__kv_reclaim_fn(void *user, int64_t n_pages);
 void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
 

@@ -284,8 +284,8 @@ static bool has_block(const kt__prefix_cursor *cursor, size_t n) {
     return ((size_t)cursor->n_block + 1) * KT__PAGE_POS <= n;
 }
 
-/* A chain's blocks count as used from its end to its begin: the end is given up first, since
- * without its begin it could not be found. */
+/* A chain's blocks count as used from its end to its beginning: the end is given up first, since
+ * without the beginning it could not be found. */
 static void touch_chain(kt__prefix *p, int32_t last) {
     for (int32_t e = last; e != NONE;) {
         touch(p, e);
@@ -394,7 +394,7 @@ void kt__prefix_explain(const kt__prefix *p, const kt__prefix_cursor *cursor, co
         int same = common(p->entries[e].ids, ids + from, n - from);
         if (same > best_common) best_common = same, best = e;
     }
-    /* without a common begin it is another conversation; one that ends here does not depart */
+    /* without a common beginning it is another conversation; one that ends here does not depart */
     if (best == NONE || (best_common == 0 && cursor->n_block == 0)) return;
     if (from + (size_t)best_common == n) return;
     const entry *it = &p->entries[best];

@@ -1,4 +1,4 @@
-/* The prefix index: K/V blocks found again by what they hold.
+/* The prefix index: finding K/V blocks again by their content.
  *
  * Owns: which pages hold which 16 tokens after which prefix; pages kept after their sequences end,
  * given up least recently used first when the store needs room; and, for explanations, the tokens
@@ -9,8 +9,8 @@
  * Does not know what goes into a root, nor requests. Not thread-safe: the engine that owns it
  * serialises. No allocation after creation.
  *
- * A second place for blocks (a disk) hangs on as a kt__kv_store: it is asked for what the index
- * does not have, and handed every block that becomes known. */
+ * A second place for blocks (a disk) is attached as a kt__kv_store: it is asked for blocks that the
+ * index does not have, and handed every block that becomes known. */
 #ifndef KT_KV_PREFIX_H
 #define KT_KV_PREFIX_H
 
@@ -29,23 +29,23 @@ kt__kv_key kt__kv_key_root(const void *bytes, size_t n);
 /* ids[KT__PAGE_POS], the block's tokens */
 kt__kv_key kt__kv_key_next(kt__kv_key parent, const int32_t *ids);
 
-/* One block, as everybody names it. */
+/* One block, as the index and its stores name it. */
 typedef struct kt__kv_block {
     kt__kv_key key, parent;
     const int32_t *ids; /* [KT__PAGE_POS] */
     int32_t index;      /* its positions are KT__PAGE_POS * index and on */
 } kt__kv_block;
 
-/* Another place for blocks. Calls come from whoever drives the engine, one at a time, with the
- * engine's lock held: running answers wait for them. */
+/* Another place for blocks. Calls come from the thread that drives the engine, one at a time, with
+ * the engine's lock held: running answers wait for them. */
 typedef struct kt__kv_store {
     void *user;
     /* Reads the block into page (kt__kv_block_write, or part by part); false: it is not there, or
      * damaged, or would take too long. Called for consecutive blocks from the first that memory
      * does not have, between looks at the clock. */
     bool (*get)(void *user, const kt__kv_block *block, kt__kv *kv, int32_t page);
-    /* The block is complete in page: copies what it wants to keep (kt__kv_block_read), or lets it
-     * be. Must not wait for a disk. */
+    /* The block is complete in page: copies it if it wants to keep it (kt__kv_block_read). Must not
+     * wait for a disk. */
     void (*put)(void *user, const kt__kv_block *block, const kt__kv *kv, int32_t page);
     /* True if get would probably succeed; a look at a table, not at a disk. NULL: unknown. */
     bool (*has)(void *user, const kt__kv_block *block);

@@ -1,9 +1,9 @@
 /* Attention over paged K/V.
  *
  * A tile is some consecutive tokens of one sequence under one kv head, with all query heads of its
- * group. Its splits of 256 positions are merged in ascending order, whoever computed them: a tile
- * either runs them one after the other, or, while there are fewer tiles than threads to feed, they
- * run in parallel and are merged afterwards by the same function. */
+ * group. Its splits of 256 positions are merged in ascending order, whichever thread computed them:
+ * a tile either runs them one after the other, or, while there are fewer tiles than threads to
+ * feed, they run in parallel and are merged afterwards by the same function. */
 #include "ops/dev.h"
 
 typedef struct attn_job {
@@ -34,8 +34,8 @@ static attn_tile find_tile(const attn_job *job, int64_t number) {
     const kt__attention *d = job->d;
     const kt__seg *seg = d->segs;
     while (number >= tiles_of(job, seg)) number -= tiles_of(job, seg++);
-    /* the longest tiles, at the segment's end, come first: no worker is left with one at the last
-     */
+    /* the longest tiles, at the segment's end, come first: no worker is left with a long one at the
+     * end */
     int64_t per_head = tiles_of(job, seg) / d->n_head_kv;
     int64_t tile = per_head - 1 - number / d->n_head_kv;
     attn_tile out = {.seg = seg, .head = (int)(number % d->n_head_kv)};

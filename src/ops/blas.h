@@ -4,8 +4,9 @@
  * through it, a block of rows a call on the calling thread: the rows are split by our pool, and
  * OpenBLAS is held at one thread (which holds for the whole process). Its order of summation is its
  * own and differs among processors and shapes: what it computes is outside docs/NUMERICS.md, and
- * whoever offers it says so. Its packing buffers, some ten MB for each calling thread, are outside
- * every memory plan. kt__blas_mm: any thread; it does not allocate here, OpenBLAS does inside. */
+ * every interface that offers it says so. Its packing buffers, some ten MB for each calling thread,
+ * are not part of any memory plan. kt__blas_mm: any thread; we do not allocate there, OpenBLAS does
+ * internally. */
 #ifndef KT_OPS_BLAS_H
 #define KT_OPS_BLAS_H
 

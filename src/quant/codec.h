@@ -1,4 +1,4 @@
-/* How the codec files give their functions to types.c.
+/* How the codec files hand their functions to types.c.
  *
  * Owns: the codec record of a type. Inside the quant room only; no state. */
 #ifndef KT_QUANT_CODEC_H

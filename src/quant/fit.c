@@ -10,8 +10,8 @@ kt__f16 kt__f16_saturate(float f) {
     return kt__f16_from_f32(f);
 }
 
-/* d in f16 for a largest value of parts * d. Among the f16 subnormals rounding can take so much off
- * d that the largest value falls out of reach: then the next d. */
+/* d in f16 for a largest value of parts * d. Among the f16 subnormals rounding can lower d so much
+ * that the largest value is out of reach: then the next larger d. */
 static kt__f16 unit_of(float largest, int parts) {
     kt__f16 d = kt__f16_saturate(largest / (float)parts);
     float reach = fabsf(kt__f16_to_f32(d) * (float)parts);
@@ -36,7 +36,8 @@ static int nearest_level(float v, const kt__levels *levels) {
     return v - (float)table[at] < (float)table[at + 1] - v ? table[at] : table[at + 1];
 }
 
-/* Big weights carry more of a product than small ones: errors count by (mean square + square). */
+/* Large weights contribute more to a product than small ones: errors are weighted by (mean square +
+ * square). */
 static void square_weights(const float *x, int n, float *w) {
     float sum = 0;
     for (int i = 0; i < n; i++) sum += x[i] * x[i];

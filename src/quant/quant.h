@@ -42,8 +42,8 @@ void kt__quantize_row(kt__type type, const float *src, int64_t n, void *dst);
 void kt__dequantize_row(kt__type type, const void *src, int64_t n, float *dst);
 
 /* The integers of 256 weights of a Q256 type: weight i is d * scale[i/16] * q[i] - dmin *
- * min[i/16], where the format's offset is already taken off q. has_min false: min is 0 and takes no
- * part. */
+ * min[i/16], where the format's offset is already subtracted from q. has_min false: min is 0 and is
+ * not used. */
 typedef struct kt__super {
     int8_t q[256];     /* IQ4_XS reaches -127..113 */
     int16_t scale[16]; /* one for each 16 weights */

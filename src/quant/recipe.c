@@ -1,5 +1,5 @@
-/* Which tensor gets which type: llama.cpp's published mixtures, from kernels.md's facts and the
- * files that exist. (A fused attn_qkv of Q4_K_M is Q5_K, as in the published Phi-3 files.) */
+/* Which tensor gets which type: llama.cpp's published mixtures, as found in published files. (A
+ * fused attn_qkv of Q4_K_M is Q5_K, as in the published Phi-3 files.) */
 #include "quant/recipe.h"
 
 #include <strings.h>
