@@ -1,6 +1,6 @@
 /* Primitives of the 256-bit tiers (AVX2, FMA, F16C, BMI2).
  *
- * Owns: the vocabulary of the shared bodies (*.inc) for vectors of 8 dwords: vi, vf; the contract's
+ * Owns: the primitives of the shared bodies (*.inc) for vectors of 8 dwords: vi, vf; the contract's
  * 16 lanes (v16) are two registers. The products of bytes are the tier's own: simd_avx2.h,
  * simd_avxvnni.h. Knows no formats. For the tiers' own files only; any thread. */
 #ifndef KT_KERNELS_SIMD_256_H

@@ -1,6 +1,6 @@
 /* Primitives of the avx512 tier (F, BW, VL, DQ, VNNI).
  *
- * Owns: the vocabulary that the shared bodies (*.inc) are written in, for vectors of 16 dwords: vi
+ * Owns: the primitives that the shared bodies (*.inc) are written in, for vectors of 16 dwords: vi
  * (integers), vf (floats), v16 (the contract's 16 float lanes; here the same register) and its
  * masks m16. Knows no formats. For the tier's own files only; any thread. */
 #ifndef KT_KERNELS_SIMD_AVX512_H

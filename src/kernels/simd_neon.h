@@ -1,6 +1,6 @@
 /* Primitives of the 64-bit ARM tiers (Advanced SIMD of any ARMv8 processor).
  *
- * Owns: the vocabulary of the shared bodies (*.inc) for vectors of 8 dwords, each two registers:
+ * Owns: the primitives of the shared bodies (*.inc) for vectors of 8 dwords, each two registers:
  * vi, vf; the contract's 16 lanes (v16) are four. The products of bytes are the tier's own:
  * simd_neon_mull.h, simd_neon_dotprod.h, simd_neon_i8mm.h. Knows no formats. For the tiers' own
  * files only; any thread. */

@@ -1,9 +1,9 @@
 /* The forward pass.
  *
  * Owns: the layer program over kt__ops, its scratch, and the layer cursor: a batch is begun, then
- * run until a deadline, and yields between layers, so that slices are cut by time without cutting
- * batches small. Knows rows, sequences' block tables and positions; not requests. One batch at a
- * time; the caller holds the pool's lock while running. No allocation after creation. */
+ * run until a deadline, and yields between layers, so that time is sliced without making batches
+ * small. Knows rows, sequences' block tables and positions; not requests. One batch at a time; the
+ * caller holds the pool's lock while running. No allocation after creation. */
 #ifndef KT_MODEL_FORWARD_H
 #define KT_MODEL_FORWARD_H
 
@@ -28,8 +28,8 @@ typedef struct kt__fwd_params {
 
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
  * 0..n_tok-1 in order; their tables have pages for every position up to the last. Between two runs
- * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows mean
- * nothing; the others' stay what they are. */
+ * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows are
+ * undefined; other segments are not affected. */
 typedef struct kt__batch {
     int n_tok;
     const int32_t *ids; /* [n_tok], in range */
@@ -48,7 +48,7 @@ void kt__fwd_destroy(kt__fwd *fwd);
 uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params);
 
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads);
-/* Where laps go from now on; NULL: nowhere. */
+/* Where lap times are added from now on; NULL: nowhere. */
 void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile);
 /* What stops a run between layers. */
 typedef struct kt__stop_at {
@@ -62,8 +62,8 @@ typedef struct kt__stop_at {
  * least one part is run a call. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch.
  */
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) KT_CHECKED;
-/* What the longest part of a layer takes in this batch, on average: so much a run may exceed its
- * deadline by. 0 where no run had one. */
+/* What the longest part of a layer takes in this batch, on average: a run may exceed its deadline
+ * by as much. 0 where no run had a deadline. */
 int64_t kt__fwd_longest_us(const kt__fwd *fwd);
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
 float *kt__fwd_logits(const kt__fwd *fwd, int i);

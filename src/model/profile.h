@@ -3,7 +3,7 @@
  * Owns: laps. Each lap gives the time since the last one to a part of the work, so that the parts
  * sum to the whole by construction; the calling thread's waits at barriers are taken out of the
  * part they happened in. Off is a NULL pointer: one test per operation. On costs a look at the
- * clock per operation. Written by whoever runs the batch (the engine's lock is held). */
+ * clock per operation. Written by the thread that runs the batch (the engine's lock is held). */
 #ifndef KT_MODEL_PROFILE_H
 #define KT_MODEL_PROFILE_H
 

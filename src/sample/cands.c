@@ -273,7 +273,7 @@ void kt__cands_keep_mass(kt__cands *c, double share, size_t min_keep) {
         if (n && n < c->n) kt__cands_keep_top(c, n);
         return;
     }
-    /* The few greatest are mostly enough; a flat distribution is cut without sorting it. */
+    /* The greatest few are usually enough; a flat distribution is cut without sorting it. */
     kt__entry chosen[KT__TOP_MAX];
     float chosen_weight[KT__TOP_MAX];
     size_t n = kt__select_top(c->logit, c->n, KT__TOP_MAX, c->scratch->block_max, chosen);

@@ -58,8 +58,8 @@ typedef struct kt__cands {
 /* The whole vocabulary; KT_E_NUMERIC for NaN, +infinity, or nothing but -infinity. */
 kt_status KT_CHECKED kt__cands_init(kt__cands *c, kt__sampler_scratch *scratch, const float *logits,
                                     kt_error *err);
-/* The logits for writing: copied from the caller's on first use. What was derived from them is
- * forgotten. */
+/* The logits for writing: copied from the caller's on first use. Values derived from them are
+ * invalidated. */
 float *kt__cands_edit(kt__cands *c);
 /* After edits that may have broken the order of a sorted set. */
 void kt__cands_resort(kt__cands *c);
@@ -82,7 +82,7 @@ void kt__cands_keep_above(kt__cands *c, double logit, size_t min_keep); /* logit
 void kt__cands_keep_mass(kt__cands *c, double share, size_t min_keep);
 /* The greatest by scratch->key[n] whose weights exceed share * total. */
 void kt__cands_keep_mass_by_key(kt__cands *c, double share, size_t min_keep);
-/* Drops all that have at least this weight but the least of them. */
+/* Drops all that have at least this weight, except the one with the least. */
 void kt__cands_drop_top(kt__cands *c, double weight, size_t min_keep);
 
 /* ---- history ---- */
@@ -94,7 +94,7 @@ typedef struct kt__history {
     uint32_t *state; /* [cap] of the breakers' matcher after this token */
     uint32_t *run;   /* [cap] tokens since the last one that completed a breaker */
     size_t n, cap;
-    size_t window; /* tokens that somebody may look at */
+    size_t window; /* tokens that a step may look at */
 } kt__history;
 
 /* ---- the sampler ---- */

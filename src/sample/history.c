@@ -1,4 +1,4 @@
-/* What was said before, and the steps that look at it: penalties and DRY. */
+/* The history of tokens, and the steps that look at it: penalties and DRY. */
 #include <float.h>
 #include <math.h> /* INFINITY only */
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 enum {
-    MAX_COMMON = 63,  /* bytes that neighbours have in common are counted up to this */
+    MAX_COMMON = 63,  /* bytes that adjacent tokens have in common are counted up to this */
     NEVER_PLAIN = 255 /* for sorted.plain */
 };
 
@@ -26,7 +26,7 @@ struct kt__json_mask {
     int32_t n_vocab;
     sorted all;
     /* within a string, between two characters */
-    sorted depends; /* end the string and go on: whether they may is up to what is around it */
+    sorted depends; /* end the string and go on: whether they may depends on what surrounds it */
     int32_t *never; /* [n_never] may not follow, or are no text */
     size_t n_never;
 };
@@ -94,7 +94,7 @@ static uint8_t find_plain(token t) {
 
 typedef enum verdict { NEVER, ALWAYS, DEPENDS, N_VERDICTS } verdict;
 
-/* Of a token behind a whole character of a string. Keys and values take the same bytes. */
+/* Of a token that follows a whole character of a string. Keys and values take the same bytes. */
 static verdict judge(token t) {
     kt__json_state s = in_a_string();
     for (size_t i = 0; i < t.len; i++) {
@@ -196,15 +196,15 @@ void kt__json_mask_free(kt__json_mask *m) {
 
 /* ---- applying ---- */
 
-/* The way of the last token that was fed. */
+/* The states along the last token that was fed. */
 typedef struct trail {
     kt__json_state after[MAX_COMMON + 1]; /* so many bytes */
     size_t n;                             /* after[0..n] are known */
     size_t refused;                       /* the byte that was; SIZE_MAX: none */
 } trail;
 
-/* common: bytes at t's beginning that are those of the last token. What begins a string and goes on
- * plainly needs no look at each byte. */
+/* common: bytes at t's beginning that are those of the last token. A token that begins a string and
+ * continues with plain characters need not be fed byte by byte. */
 static bool may_follow(trail *last, token t, size_t common, uint8_t plain_from) {
     size_t pos = common < last->n ? common : last->n;
     size_t plain = plain_from == NEVER_PLAIN ? SIZE_MAX : plain_from;

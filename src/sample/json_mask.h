@@ -1,12 +1,13 @@
-/* Which tokens may go on with a JSON text, for a whole vocabulary at once.
+/* Which tokens may continue a JSON text, for a whole vocabulary at once.
  *
  * Owns: an index over the tokens' bytes, made once for a vocabulary, and the mask of logits that
  * follows from it and from where the text stands (json_state.h). The result is what feeding every
- * token to a copy of the state would give; tokens that begin alike are fed once, and what is
- * refused takes all that begin so with it. Immutable once made, so any thread may use it.
+ * token to a copy of the state would give; tokens with a common beginning are fed once, and a
+ * refused beginning excludes every token that has it. Immutable once made, so any thread may use
+ * it.
  *
- * Inside a string nearly every token may follow, and mostly for reasons that do not depend on what
- * is around the string: those are known beforehand. Anywhere else nearly none may. */
+ * Inside a string nearly every token may follow, and usually for reasons that do not depend on what
+ * surrounds the string: those are known beforehand. Anywhere else nearly none may. */
 #ifndef KT_SAMPLE_JSON_MASK_H
 #define KT_SAMPLE_JSON_MASK_H
 
@@ -15,8 +16,8 @@
 
 typedef struct kt__json_mask kt__json_mask;
 
-/* vocab: the bytes of tokens that may be part of a text; nothing for the others. They stay where
- * they are while the mask lives. About 8 bytes a vocabulary entry. */
+/* vocab: the bytes of tokens that may be part of a text; no bytes for the rest. They stay in place
+ * while the mask lives. About 8 bytes a vocabulary entry. */
 kt_status KT_CHECKED kt__json_mask_create(const kt__sampler_vocab *vocab, int32_t n_vocab,
                                           kt__json_mask **out, kt_error *err);
 void kt__json_mask_free(kt__json_mask *mask);

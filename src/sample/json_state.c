@@ -145,7 +145,7 @@ static bool is_digit(uint8_t c) {
 
 static bool feed_byte(kt__json_state *s, uint8_t c);
 
-/* What a number cannot go on with comes after it. */
+/* A byte that cannot continue the number is read as what follows it. */
 static bool end_number(kt__json_state *s, uint8_t c) {
     (void)go(s, AT_NEXT);
     return feed_byte(s, c);

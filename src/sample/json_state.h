@@ -1,8 +1,8 @@
-/* Where a text stands on its way to being one JSON object (RFC 8259), byte by byte.
+/* The state of a text that is to become one JSON object (RFC 8259), byte by byte.
  *
- * Owns: the automaton that answers held to JSON are checked with, before a token is drawn. Plain
- * data: a copy tries what a token would do. Text outside the object is refused but for a little
- * white space; runs of white space are bounded, so that an answer cannot idle. Any thread. */
+ * Owns: the automaton by which JSON answers are checked before a token is drawn. Plain data: a copy
+ * tries what a token would do. Text outside the object is refused, except for a little white space;
+ * runs of white space are bounded, so that an answer cannot idle. Any thread. */
 #ifndef KT_SAMPLE_JSON_STATE_H
 #define KT_SAMPLE_JSON_STATE_H
 
@@ -20,7 +20,8 @@ typedef struct kt__json_state {
 } kt__json_state;
 
 void kt__json_state_init(kt__json_state *state);
-/* The text may go on with bytes[n]; false: it may not, and the state is of no use any more. */
+/* The text may continue with bytes[n]; false: it may not, and the state must not be used any
+ * more. */
 bool kt__json_state_feed(kt__json_state *state, const char *bytes, size_t n);
 bool kt__json_state_done(const kt__json_state *state); /* the object is closed */
 

@@ -1,7 +1,7 @@
 /* Many byte patterns searched for at once in a stream (Aho and Corasick 1975).
  *
  * Owns: the automaton. Immutable once made, so any thread may step through it; the state, one
- * number, belongs to the caller and begins at 0. */
+ * number, belongs to the caller and starts at 0. */
 #ifndef KT_SAMPLE_MATCH_H
 #define KT_SAMPLE_MATCH_H
 

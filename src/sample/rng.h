@@ -1,7 +1,7 @@
 /* Random numbers by counting, not by state.
  *
  * Owns: a uniform number for every (seed, choice, position, draw), so that a token's draw does not
- * depend on what was drawn before it, nor on who asks. Philox4x32-10 (Salmon et al. 2011, "Parallel
+ * depend on earlier draws, nor on the order of calls. Philox4x32-10 (Salmon et al. 2011, "Parallel
  * random numbers: as easy as 1, 2, 3"): key = seed, counter = (position low, position high, choice,
  * draw). Any thread. */
 #ifndef KT_SAMPLE_RNG_H

@@ -14,7 +14,7 @@
  * lowest id.
  *
  * Arithmetic is base/math.h's; random numbers are rng.h's, keyed by (seed, choice, position, draw),
- * so the same inputs give the same token whatever was sampled before.
+ * so the same inputs give the same token, regardless of earlier samples.
  *
  * kt__sampler_sample does not change the state, kt__sampler_accept does: a token that was sampled
  * and then discarded leaves no trace. A sampler has one user at a time; a scratch may serve many

@@ -56,8 +56,8 @@ void kt__step_min_p(kt__sampler *s, kt__cands *c) {
     kt__cands_keep_above(c, logit, min_keep_of(s));
 }
 
-/* Exclude top choices (p-e-w 2024): now and then, all candidates over the threshold but the least
- * of them. */
+/* Exclude top choices (p-e-w 2024): with a given probability, drops all candidates over the
+ * threshold except the least of them. */
 void kt__step_xtc(kt__sampler *s, kt__cands *c) {
     double u = kt__rng_uniform(s->params.seed, s->choice, c->position, c->draw);
     if (u >= (double)s->params.xtc_probability) return;

@@ -1,4 +1,4 @@
-/* Stop strings in streamed text, across token borders.
+/* Stop strings in streamed text, across token boundaries.
  *
  * Owns: what is held back. Text that could still become a stop string is held, all other text is
  * released at once; a stop string itself is never released. The first stop to be complete ends the
