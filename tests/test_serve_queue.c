@@ -165,8 +165,9 @@ static void test_refill_by_the_clock(void **state) {
     texts_of(r, alone, sizeof alone);
     free(r);
     filler f = {0};
-    assert_int_equal(kt__served_use(kt__models_at(mine.server->shared.models, 0), &model, &f.engine, &err),
-                     KT_OK);
+    assert_int_equal(
+        kt__served_use(kt__models_at(mine.server->shared.models, 0), &model, &f.engine, &err),
+        KT_OK);
     int seen = 0, answered = 0;
     for (int tries = 0; tries < 60 && !(seen && answered); tries++) {
         asking a = {.mine = &mine, .body = body};

@@ -25,8 +25,8 @@ typedef void kt__error_body_fn(kt__buf *out, int status, const kt_error *err);
 /* How a kind of request is read and answered. All write to job->out. The calls are made with the
  * job's lock held, except read and run. */
 typedef struct kt__dialect {
-    const char *route;       /* for metrics and the log: a constant */
-    const char *stream_type; /* Content-Type of its streams; NULL: it has none */
+    const char *route;         /* for metrics and the log: a constant */
+    const char *stream_type;   /* Content-Type of its streams; NULL: it has none */
     const char *stream_filler; /* bytes of a stream that say nothing */
     kt__error_body_fn *error_body;
     /* On a worker: job->body into job->wire, or for `run` whatever it needs. */
