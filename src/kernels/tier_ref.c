@@ -222,7 +222,7 @@ static void mm_product(const kt__mm *mm, void *scratch) {
 
 /* ---- norms and elementwise ---- */
 
-static float rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
+static float ref_rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
     float lane[LANES] = {0};
     for (int i = 0; i < n; i++) lane[i % LANES] = fmaf(x[i], x[i], lane[i % LANES]);
     float sum = tree_sum(lane);
@@ -234,11 +234,11 @@ static float rmsnorm(const float *x, const float *w, int n, float eps, float *ou
     return sum;
 }
 
-static void add(const float *a, const float *b, int n, float *out) {
+static void ref_add(const float *a, const float *b, int n, float *out) {
     for (int i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-static void scale(float *x, int n, float factor) {
+static void ref_scale(float *x, int n, float factor) {
     for (int i = 0; i < n; i++) x[i] = x[i] * factor;
 }
 
@@ -254,11 +254,11 @@ static float softcap_one(float x, float cap) {
     return cap * kt__tanhf(x / cap);
 }
 
-static void softcap(float *x, int n, float cap) {
+static void ref_softcap(float *x, int n, float cap) {
     for (int i = 0; i < n; i++) x[i] = softcap_one(x[i], cap);
 }
 
-static void rotate(float *a, float *b, float c, float s) {
+static void rotate_pair(float *a, float *b, float c, float s) {
     float x0 = *a, x1 = *b;
     *a = fmaf(-x1, s, x0 * c);
     *b = fmaf(x0, s, x1 * c);
@@ -266,12 +266,12 @@ static void rotate(float *a, float *b, float c, float s) {
 
 static void rope_neox(float *x, const float *cs, int n_rot) {
     int half = n_rot / 2;
-    for (int i = 0; i < half; i++) rotate(&x[i], &x[i + half], cs[i], cs[half + i]);
+    for (int i = 0; i < half; i++) rotate_pair(&x[i], &x[i + half], cs[i], cs[half + i]);
 }
 
 static void rope_norm(float *x, const float *cs, int n_rot) {
     int half = n_rot / 2;
-    for (int i = 0; i < half; i++) rotate(&x[2 * i], &x[2 * i + 1], cs[i], cs[half + i]);
+    for (int i = 0; i < half; i++) rotate_pair(&x[2 * i], &x[2 * i + 1], cs[i], cs[half + i]);
 }
 
 /* ---- attention ---- */
@@ -290,7 +290,7 @@ static void store_v(const float *v, int head_dim, int slot, kt__f16 *page) {
     for (int d = 0; d < head_dim; d++) page[slot * head_dim + d] = kv_round(v[d]);
 }
 
-static float score(const kt__attn *attn, const float *q, int slot) {
+static float score_at(const kt__attn *attn, const float *q, int slot) {
     const kt__f16 *k = attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
     float s = 0;
     for (int d = 0; d < attn->head_dim_k; d++) {
@@ -305,7 +305,7 @@ static void attn_query(const kt__attn *attn, int i) {
     int lo = attn->lo[i], hi = attn->hi[i];
     float s[KT__SPLIT_POS], lane[LANES] = {0}, m = -INFINITY;
     for (int slot = lo; slot < hi; slot++) {
-        s[slot] = score(attn, q, slot);
+        s[slot] = score_at(attn, q, slot);
         if (s[slot] > m) m = s[slot];
     }
     m = m + 0.0f; /* -0 and +0 are one maximum */
@@ -320,7 +320,7 @@ static void attn_query(const kt__attn *attn, int i) {
     attn->l[i] = tree_sum(lane);
 }
 
-static void attention(const kt__attn *attn, void *scratch) {
+static void ref_attention(const kt__attn *attn, void *scratch) {
     (void)scratch;
     for (int i = 0; i < attn->n_q; i++) attn_query(attn, i);
 }
@@ -346,7 +346,7 @@ static void attn_finish(const float *O, float L, int head_dim, float *out) {
 
 /* ---- the rest ---- */
 
-static int argmax(const float *x, int n, bool *finite) {
+static int ref_argmax(const float *x, int n, bool *finite) {
     int best = 0;
     float top = -INFINITY;
     *finite = true;
@@ -393,20 +393,20 @@ const kt__kernels kt__kernels_ref = {
     .exact = mm_exact,
     .mm_scratch_bytes = 64,
     .quantize = {quantize_f32, quantize_q32, quantize_q256},
-    .rmsnorm = rmsnorm,
-    .add = add,
-    .scale = scale,
+    .rmsnorm = ref_rmsnorm,
+    .add = ref_add,
+    .scale = ref_scale,
     .silu_mul = silu_mul,
     .gelu_mul = gelu_mul,
-    .softcap = softcap,
+    .softcap = ref_softcap,
     .rope_neox = rope_neox,
     .rope_norm = rope_norm,
     .store_k = store_k,
     .store_v = store_v,
-    .attn = attention,
+    .attn = ref_attention,
     .attn_scratch_bytes = attn_scratch_bytes,
     .attn_merge = attn_merge,
     .attn_finish = attn_finish,
-    .argmax = argmax,
+    .argmax = ref_argmax,
     .peak_i8 = peak_i8,
 };

@@ -55,7 +55,7 @@ struct kt__fwd {
     kt__profile *profile;
 };
 
-static void lap(const kt__fwd *fwd, kt_profile_part part) {
+static void lap_profile(const kt__fwd *fwd, kt_profile_part part) {
     kt__profile_lap(fwd->profile, part);
 }
 
@@ -251,10 +251,10 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .n_seg = b->n_seg,
     };
     fwd->ops->qkv(fwd->dev, acts, &qkv);
-    lap(fwd, KT_PROFILE_QKV);
+    lap_profile(fwd, KT_PROFILE_QKV);
 }
 
-static void attend(kt__fwd *fwd, const kt__layer *layer) {
+static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
     kt__attention attention = {
@@ -273,7 +273,7 @@ static void attend(kt__fwd *fwd, const kt__layer *layer) {
         .out = f32_buf(fwd, BUF_ATTN),
     };
     fwd->ops->attention(fwd->dev, &attention);
-    lap(fwd, KT_PROFILE_ATTENTION);
+    lap_profile(fwd, KT_PROFILE_ATTENTION);
 }
 
 /* x += projection of the block's output, through the post-norm where the architecture has one. */
@@ -284,15 +284,15 @@ static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, c
     size_t ld = (size_t)hp->d_model;
     if (!(hp->features & KT__F_POST_NORM)) {
         fwd->ops->matmul(fwd->dev, w, acts, bias, x, x, ld);
-        lap(fwd, part);
+        lap_profile(fwd, part);
         return true;
     }
     float *tmp = f32_buf(fwd, BUF_TMP);
     fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, tmp, ld);
-    lap(fwd, part);
+    lap_profile(fwd, part);
     bool finite = fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok,
                                      hp->d_model, x);
-    lap(fwd, KT_PROFILE_NORM);
+    lap_profile(fwd, KT_PROFILE_NORM);
     return finite;
 }
 
@@ -304,7 +304,7 @@ static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
                         fwd->batch.n_tok, &acts)) {
         return numeric_error(fwd, "the attention", err);
     }
-    lap(fwd, KT_PROFILE_NORM);
+    lap_profile(fwd, KT_PROFILE_NORM);
     project_qkv(fwd, layer, &acts);
     return KT_OK;
 }
@@ -314,7 +314,7 @@ static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->n_head * hp->head_dim_v, &out, 1);
     fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), fwd->batch.n_tok, &acts);
-    lap(fwd, KT_PROFILE_NORM);
+    lap_profile(fwd, KT_PROFILE_NORM);
     if (!add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
                    layer->t[KT__SLOT_ATTN_POST_NORM].v, KT_PROFILE_ATTN_OUT)) {
         return numeric_error(fwd, "the attention's norm", err);
@@ -330,7 +330,7 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
                         fwd->batch.n_tok, &acts)) {
         return numeric_error(fwd, "the feed-forward", err);
     }
-    lap(fwd, KT_PROFILE_NORM);
+    lap_profile(fwd, KT_PROFILE_NORM);
     kt__glu glu = {
         .gate = layer->gate,
         .up = layer->up,
@@ -341,7 +341,7 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     };
     kt__acts out = ff_acts(fwd, layer);
     fwd->ops->glu(fwd->dev, &acts, &glu, &out);
-    lap(fwd, KT_PROFILE_GATE_UP);
+    lap_profile(fwd, KT_PROFILE_GATE_UP);
     return KT_OK;
 }
 
@@ -390,7 +390,7 @@ static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
     const kt__layer *layer = &fwd->net->layers[fwd->layer];
     switch (fwd->part) {
     case PART_QKV: return qkv_part(fwd, layer, err);
-    case PART_ATTENTION: attend(fwd, layer); return KT_OK;
+    case PART_ATTENTION: attention_part(fwd, layer); return KT_OK;
     case PART_ATTN_OUT: return attn_out_part(fwd, layer, err);
     case PART_GLU: return glu_part(fwd, layer, err);
     default: return down_part(fwd, layer, err);
@@ -398,16 +398,16 @@ static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
 }
 
 /* The next part of a layer, the embedding, or the head; moves the cursor. */
-static kt_status step(kt__fwd *fwd, kt_error *err) {
+static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
     if (fwd->layer < 0) {
         embed_batch(fwd);
-        lap(fwd, KT_PROFILE_EMBED);
+        lap_profile(fwd, KT_PROFILE_EMBED);
         fwd->layer++;
         return KT_OK;
     }
     if (fwd->layer == fwd->net->hp.n_layer) {
         kt_status done = head_block(fwd, err);
-        lap(fwd, KT_PROFILE_HEAD);
+        lap_profile(fwd, KT_PROFILE_HEAD);
         fwd->layer++;
         return done;
     }
@@ -431,10 +431,10 @@ static bool is_within_layers(const kt__fwd *fwd) {
     return fwd->layer >= 0 && fwd->layer < fwd->net->hp.n_layer;
 }
 
-static kt_status step_timed(kt__fwd *fwd, int64_t *now_us, kt_error *err) {
+static kt_status run_next_part_timed(kt__fwd *fwd, int64_t *now_us, kt_error *err) {
     bool in_layer = is_within_layers(fwd);
     layer_part part = fwd->part;
-    kt_status status = step(fwd, err);
+    kt_status status = run_next_part(fwd, err);
     int64_t begin_us = *now_us;
     *now_us = kt__now_us();
     if (!in_layer) return status;
@@ -463,7 +463,7 @@ kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_erro
         if (any && stop->pause && atomic_load_explicit(stop->pause, memory_order_relaxed))
             return KT_OK;
         if (timed && any && now_us + next_us > stop->deadline_us) return KT_OK;
-        kt_status status = timed ? step_timed(fwd, &now_us, err) : step(fwd, err);
+        kt_status status = timed ? run_next_part_timed(fwd, &now_us, err) : run_next_part(fwd, err);
         if (status != KT_OK) return status;
     }
     *done = true;

@@ -83,12 +83,12 @@ static void range_of(const float *x, float *lo, float *hi) {
 }
 
 /* floor(v), held to 0..max; NaN gives 0. */
-static int level(float v, int max) {
+static int level_of(float v, int max) {
     if (!(v > 0)) return 0;
     return v < (float)max ? (int)v : max;
 }
 
-static float inverse(float d) {
+static float inverse_or_zero(float d) {
     return d != 0 ? 1.0f / d : 0;
 }
 
@@ -108,9 +108,9 @@ static void pack_fifths(const int levels[32], uint8_t qh[4]) {
 
 /* Levels 0..2*zero-1 around `zero`; returns the scale. */
 static kt__f16 encode_signed(const float *x, int zero, int levels[32]) {
-    float d = signed_max(x) / (float)-zero, id = inverse(d);
+    float d = signed_max(x) / (float)-zero, id = inverse_or_zero(d);
     for (int i = 0; i < 32; i++) {
-        levels[i] = level(x[i] * id + ((float)zero + 0.5f), 2 * zero - 1);
+        levels[i] = level_of(x[i] * id + ((float)zero + 0.5f), 2 * zero - 1);
     }
     return kt__f16_saturate(d);
 }
@@ -118,8 +118,8 @@ static kt__f16 encode_signed(const float *x, int zero, int levels[32]) {
 static void encode_min(const float *x, int max, int levels[32], kt__f16 *d_out, kt__f16 *m_out) {
     float lo, hi;
     range_of(x, &lo, &hi);
-    float d = (hi - lo) / (float)max, id = inverse(d);
-    for (int i = 0; i < 32; i++) levels[i] = level((x[i] - lo) * id + 0.5f, max);
+    float d = (hi - lo) / (float)max, id = inverse_or_zero(d);
+    for (int i = 0; i < 32; i++) levels[i] = level_of((x[i] - lo) * id + 0.5f, max);
     *d_out = kt__f16_saturate(d);
     *m_out = kt__f16_saturate(lo);
 }
@@ -162,10 +162,10 @@ static void q5_1_encode(const float *x, void *block) {
 
 static void q8_0_encode(const float *x, void *block) {
     kt__q8_0 *b = block;
-    float d = fabsf(signed_max(x)) / 127.0f, id = inverse(d);
+    float d = fabsf(signed_max(x)) / 127.0f, id = inverse_or_zero(d);
     b->d = kt__f16_saturate(d);
     for (int i = 0; i < 32; i++) {
-        int magnitude = level(fabsf(x[i]) * id + 0.5f, 127);
+        int magnitude = level_of(fabsf(x[i]) * id + 0.5f, 127);
         b->qs[i] = (int8_t)(x[i] < 0 ? -magnitude : magnitude);
     }
 }

@@ -108,7 +108,7 @@ static void change_counted(kt__sampler *s, kt__cands *c, const int32_t *tokens, 
 
 /* ---- penalties ---- */
 
-static float penalised(kt__sampler *s, float logit, int32_t id, int32_t count) {
+static float repeat_penalised(kt__sampler *s, float logit, int32_t id, int32_t count) {
     (void)id;
     const kt_sampling *p = &s->params;
     double x = (double)logit, repeat = (double)p->repeat_penalty;
@@ -125,7 +125,7 @@ void kt__step_penalties(kt__sampler *s, kt__cands *c) {
     for (size_t i = 0; i < n; i++) {
         if (tokens[i] >= 0) c->scratch->count[tokens[i]]++;
     }
-    change_counted(s, c, tokens, n, penalised);
+    change_counted(s, c, tokens, n, repeat_penalised);
 }
 
 /* ---- DRY ---- */

@@ -62,8 +62,8 @@ static kt_status set_scratch(kt__sampler *s, const kt__sampler_setup *setup, kt_
                     s->scratch->n_vocab, (int)setup->n_vocab);
 }
 
-static kt_status fill(kt__sampler *s, const kt_sampling *params, const kt__sampler_setup *setup,
-                      kt_error *err) {
+static kt_status fill_sampler(kt__sampler *s, const kt_sampling *params,
+                              const kt__sampler_setup *setup, kt_error *err) {
     s->params = *params;
     s->params.logit_bias = NULL;
     s->params.dry_breakers = NULL;
@@ -93,7 +93,7 @@ kt_status kt__sampler_create(const kt_sampling *params, const kt__sampler_setup 
         return kt__fail(err, KT_E_ARG, "a context of %d tokens", (int)setup->n_ctx);
     kt__sampler *s = kt__calloc(1, sizeof *s);
     if (!s) return kt__fail_nomem(err, "a sampler", sizeof *s);
-    status = fill(s, params, setup, err);
+    status = fill_sampler(s, params, setup, err);
     if (status != KT_OK) {
         kt__sampler_free(s);
         return status;

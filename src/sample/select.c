@@ -70,7 +70,7 @@ static void sift_down(kt__entry *entry, size_t n, size_t at) {
     entry[at] = moved;
 }
 
-static void push(heap *h, kt__entry e) {
+static void heap_push(heap *h, kt__entry e) {
     size_t at = h->n++;
     while (at && is_less(e, h->entry[(at - 1) / 2])) {
         h->entry[at] = h->entry[(at - 1) / 2];
@@ -80,13 +80,13 @@ static void push(heap *h, kt__entry e) {
 }
 
 /* key[first..end), which come after all that the heap has seen: an equal key is less. */
-static void offer(heap *h, const float *key, size_t first, size_t end) {
+static void heap_offer(heap *h, const float *key, size_t first, size_t end) {
     float floor = h->n == h->k ? h->entry[0].key : -INFINITY;
     for (size_t i = first; i < end; i++) {
         if (!(key[i] > floor)) continue;
         kt__entry e = {key[i], (uint32_t)i};
         if (h->n < h->k) {
-            push(h, e);
+            heap_push(h, e);
         } else {
             h->entry[0] = e;
             sift_down(h->entry, h->n, 0);
@@ -108,20 +108,20 @@ size_t kt__select_top(const float *key, size_t n, size_t k, const float *block_m
                       kt__entry *out) {
     heap h = {out, 0, k};
     if (!block_max || n < 4096) {
-        offer(&h, key, 0, n);
+        heap_offer(&h, key, 0, n);
         sort_falling(&h);
         return h.n;
     }
     /* k blocks have a maximum >= the k-th greatest maximum: blocks below it hold none of the k
      * greatest */
     size_t n_blocks = (n + KT__BLOCK - 1) / KT__BLOCK;
-    offer(&h, block_max, 0, n_blocks);
+    heap_offer(&h, block_max, 0, n_blocks);
     float least_max = h.n == k ? out[0].key : -INFINITY;
     h.n = 0;
     for (size_t b = 0; b < n_blocks; b++) {
         if (block_max[b] < least_max) continue;
         size_t first = b * KT__BLOCK, end = first + KT__BLOCK < n ? first + KT__BLOCK : n;
-        offer(&h, key, first, end);
+        heap_offer(&h, key, first, end);
     }
     sort_falling(&h);
     return h.n;
@@ -151,7 +151,7 @@ typedef struct search {
     bool inclusive;
 } search;
 
-static inline size_t at(const search *s, size_t i) {
+static inline size_t search_index(const search *s, size_t i) {
     return s->first ? i : s->index[i];
 }
 
@@ -161,11 +161,11 @@ static inline double weight_at(const search *s, size_t i) {
 
 /* Of the keys in question keeps those of one digit: the one in which the target is reached. False
  * when it is not reached. */
-static bool narrow(search *s, int shift) {
+static bool narrow_search(search *s, int shift) {
     double mass[RADIX_SIZE];
     memset(mass, 0, sizeof mass);
     for (size_t i = 0; i < s->n; i++) {
-        size_t j = at(s, i);
+        size_t j = search_index(s, i);
         if (s->key[j] == -INFINITY) continue;
         mass[ordered_bits(s->key[j]) >> shift & (RADIX_SIZE - 1)] += weight_at(s, j);
     }
@@ -177,7 +177,7 @@ static bool narrow(search *s, int shift) {
     if (digit == UINT32_MAX) return false;
     size_t kept = 0;
     for (size_t i = 0; i < s->n; i++) {
-        size_t j = at(s, i);
+        size_t j = search_index(s, i);
         s->index[kept] = (uint32_t)j;
         kept += (ordered_bits(s->key[j]) >> shift & (RADIX_SIZE - 1)) == digit;
     }
@@ -201,7 +201,7 @@ kt__cut kt__select_cut(const float *key, const float *weight, size_t n, double t
     static const int shifts[RADIX_LEVELS] = {21, 10, 0};
     search s = {key, weight, index, n, true, target, 0.0, inclusive};
     for (int level = 0; level < RADIX_LEVELS; level++) {
-        if (narrow(&s, shifts[level])) continue;
+        if (narrow_search(&s, shifts[level])) continue;
         /* Not reached: by all keys together, or, further down, by a rounding of the sums. */
         if (!level) return (kt__cut){-FLT_MAX, UINT32_MAX};
         float least = key[s.index[0]];

@@ -26,7 +26,7 @@ static bool is_utf8(const char *s) {
     return true;
 }
 
-static kt_status check(const char *const *stop, size_t n, kt_error *err) {
+static kt_status check_stops(const char *const *stop, size_t n, kt_error *err) {
     if (n > KT__STOPS_MAX) {
         return kt__fail(err, KT_E_LIMIT, "%zu stop strings; at most %d are allowed", n,
                         KT__STOPS_MAX);
@@ -44,7 +44,7 @@ static kt_status check(const char *const *stop, size_t n, kt_error *err) {
 
 kt_status kt__stops_create(const char *const *stop, size_t n, kt__stops **out, kt_error *err) {
     *out = NULL;
-    kt_status status = check(stop, n, err);
+    kt_status status = check_stops(stop, n, err);
     if (status != KT_OK) return status;
     kt__stops *stops = kt__calloc(1, sizeof *stops);
     if (!stops) return kt__fail_nomem(err, "stop strings", sizeof *stops);
