@@ -8,6 +8,9 @@ start --listen "unix:$dir/http.sock" --socket none
 curl -sf --unix-socket "$dir/http.sock" http://localhost/metrics >"$dir/metrics" || fail "/metrics"
 sed -n 's/^# TYPE \(kentang_[a-z_]*\) .*/\1/p' "$dir/metrics" | sort -u >"$dir/there"
 echo kentang_cpu_throttled_seconds_total >>"$dir/there" # only where the cgroup has a quota
+echo kentang_memory_stalled_seconds_total >>"$dir/there" # only where the kernel counts pressure
+# reads of mapped weights from disk are few large faults: bytes show them
+grep -A2 KentangSwapping "$contrib/prometheus/kentang.rules.yml" | grep -q 'kentang_disk_read_bytes_total' || fail "the alert on swapping asks for no bytes"
 cat "$contrib"/grafana/*.json "$contrib"/prometheus/*.yml | grep -o 'kentang_[a-z_]*' | grep -v '^kentang_rules' |
     sed 's/_bucket$//; s/_sum$//; s/_count$//' | sort -u >"$dir/asked"
 [ "$(wc -l <"$dir/asked")" -gt 20 ] || fail "the names in contrib were not found"

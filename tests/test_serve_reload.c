@@ -66,11 +66,40 @@ static void test_limits_hold_at_once(void **state) {
     free(r);
 }
 
+/* Requests that wait at most: lowered, and raised again, without a restart. */
+static void test_queue_follows(void **state) {
+    (void)state;
+    world mine = {0};
+    kt_error err;
+    char line[128], text[65536] = "";
+    static const char *const settings[] = {"limits.queue=50", "parallel=1", NULL};
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    for (int round = 0; round < 2; round++) {
+        kt__server_reload(mine.server, new_config("limits.queue", round ? "50" : "1"));
+        int fd = connect_socket(&mine);
+        for (int i = 0; i < 40; i++) {
+            int n = snprintf(line, sizeof line,
+                             "{\"id\":\"r%d\",\"prompt\":\"x\",\"ignore_eos\":true,"
+                             "\"max_tokens\":200}\n",
+                             i);
+            assert_true(send_all(fd, line, (size_t)n));
+        }
+        shutdown(fd, SHUT_WR);
+        text[0] = '\0';
+        (void)receive_until(fd, text, sizeof text, NULL);
+        bool busy = strstr(text, "KT_E_BUSY") != NULL;
+        if (busy != (round == 0)) fail_msg("round %d: %s", round, text);
+        close(fd);
+    }
+    world_close(&mine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replaced_settings_are_freed),
         cmocka_unit_test(test_fixed_settings_stay),
         cmocka_unit_test(test_limits_hold_at_once),
+        cmocka_unit_test(test_queue_follows),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

@@ -16,9 +16,11 @@ static int get_health(kt__http_request *r) {
 }
 
 static int get_ready(kt__http_request *r) {
-    bool ready = kt__shared_is_ready(r->shared);
-    (void)kt__buf_printf(&r->reply, "{\"status\":\"%s\"}", ready ? "ready" : "not ready");
-    return ready ? 200 : 503;
+    const char *why_not = kt__shared_why_not_ready(r->shared);
+    (void)kt__buf_printf(&r->reply, "{\"status\":\"%s\"", why_not ? "not ready" : "ready");
+    if (why_not) kt__json_member(&r->reply, "reason", why_not);
+    (void)kt__buf_putc(&r->reply, '}');
+    return why_not ? 503 : 200;
 }
 
 static int get_metrics(kt__http_request *r) {

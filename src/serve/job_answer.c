@@ -7,6 +7,12 @@
 
 /* ---- the account ---- */
 
+static bool is_fault_of_ours(const kt__job *job) {
+    if (job->error.code == KT_OK || job->error.code == KT_E_STATE) return false;
+    int status = job->error_status ? job->error_status : kt__wire_http_status(job->error.code);
+    return status >= 500;
+}
+
 static void log_end(kt__job *job) {
     const kt_request_report *r = &job->report;
     bool generated = job->n_finished > 0;
@@ -25,6 +31,9 @@ static void log_end(kt__job *job) {
         {"bottleneck", r->bottleneck ? r->bottleneck : "", 0},
     };
     kt__slog_write(&job->shared->log, KT_LOG_INFO, "request", fields, generated ? 12 : 5);
+    if (is_fault_of_ours(job))
+        kt__slog_line(&job->shared->log, KT_LOG_ERROR, "request %s failed: %s", job->id,
+                      job->error.message);
 }
 
 /* Nothing more will be written. The lock is held. */

@@ -1,5 +1,6 @@
 /* A job's first half: reading the request and submitting its prompts, on the workers. */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <sys/random.h>
 
@@ -48,6 +49,19 @@ static void on_events_ready(void *user) {
     kt__job_post(user);
 }
 
+/* The engine knows the limit of the start; one that was lowered since holds here. */
+static kt_status check_queue(kt__job *job, kt_error *err) {
+    int64_t most = kt__shared_limits(job->shared).queue;
+    kt_engine_stats st;
+    if (most >= job->shared->start->queue) return KT_OK;
+    kt_engine_get_stats(job->engine, &st);
+    if (st.waiting < most) return KT_OK;
+    (void)kt__fail(err, KT_E_BUSY, "%d requests are waiting already: try again in about %.1f s",
+                   (int)st.waiting, (double)st.predicted_wait_ms / 1e3 + 0.1);
+    err->retry_ms = st.predicted_wait_ms + 100;
+    return KT_E_BUSY;
+}
+
 static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
     kt_request_params r = job->wire->req;
     kt_request *req;
@@ -56,7 +70,9 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     r.on_ready = on_events_ready;
     r.user = job;
     kt__wire_set_prompt(job->wire, job->n_submitted, &r);
-    kt_status status = kt_engine_submit(job->engine, &r, &req, err);
+    kt_status status = check_queue(job, err);
+    if (status != KT_OK) return status;
+    status = kt_engine_submit(job->engine, &r, &req, err);
     if (status != KT_OK) return status;
     pthread_mutex_lock(&job->lock);
     *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
@@ -113,6 +129,15 @@ void kt__job_read_and_submit(kt__work_item *item) {
     kt__job_release(job);
 }
 
+/* The fault of the server, whatever the code, and its paths are its own; the log has them. */
+static kt_status fail_load(kt__job *job, kt_status status, kt_error *err) {
+    const char *name = kt__served_name(job->model);
+    job->error_status = status == KT_E_NOMEM ? 503 : 500;
+    if (status == KT_E_NOMEM || status == KT_E_BUSY) return status;
+    return kt__fail(err, status, "the model \"%.80s\" cannot be loaded: %s", name,
+                    kt_status_message(status));
+}
+
 kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     if (job->engine) return KT_OK;
     kt_status status = kt__models_find(job->shared->models, name, &job->model, err);
@@ -123,7 +148,7 @@ kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     kt_model *model;
     kt_engine *engine;
     status = kt__served_use(job->model, &model, &engine, err);
-    if (status != KT_OK) return status;
+    if (status != KT_OK) return fail_load(job, status, err);
     pthread_mutex_lock(&job->lock);
     job->engine_model = model;
     job->engine = engine;
@@ -141,6 +166,28 @@ static kt_status apply_limits(kt__job *job, kt_error *err) {
                            (long long)config->max_choices);
     if (most >= 0 && (r->gen.n_predict < 0 || r->gen.n_predict > most)) r->gen.n_predict = most;
     return KT_OK;
+}
+
+/* Forbidding every token leaves nothing to answer with; it is found before anything is computed. */
+static kt_status check_bias(const kt__job *job, kt_error *err) {
+    const kt_sampling *s = &job->wire->req.gen.sampling;
+    kt_model_info info;
+    kt_model_get_info(job->engine_model, &info);
+    size_t n_vocab = (size_t)info.n_vocab, n_forbidden = 0;
+    if (s->n_logit_bias < n_vocab) return KT_OK;
+    unsigned char *forbidden = kt__calloc(n_vocab, 1);
+    if (!forbidden) return kt__fail_nomem(err, "logit_bias", n_vocab);
+    for (size_t i = 0; i < s->n_logit_bias; i++) {
+        size_t id = (size_t)s->logit_bias[i].id;
+        if (s->logit_bias[i].id < 0 || id >= n_vocab || forbidden[id]) continue;
+        if (!(isinf(s->logit_bias[i].bias) && s->logit_bias[i].bias < 0)) continue;
+        forbidden[id] = 1;
+        n_forbidden++;
+    }
+    kt__free(forbidden);
+    if (n_forbidden < n_vocab) return KT_OK;
+    return kt__fail_at(err, KT_E_ARG, "logit_bias", UINT64_MAX,
+                       "logit_bias: it forbids every token");
 }
 
 kt_status kt__job_parse(kt__job *job, kt_error *err) {
@@ -166,5 +213,6 @@ kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
     job->stream = job->wire->stream;
     pthread_mutex_unlock(&job->lock);
     if (job->wire->id && !job->name[0]) snprintf(job->name, sizeof job->name, "%s", job->wire->id);
-    return kt__job_use_model(job, job->wire->model, err);
+    status = kt__job_use_model(job, job->wire->model, err);
+    return status == KT_OK ? check_bias(job, err) : status;
 }

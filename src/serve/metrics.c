@@ -1,17 +1,14 @@
 #include "serve/metrics.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/system_metrics.h"
 
 static const double second_bounds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075,
                                        0.1,   0.15,  0.2,   0.25, 0.35, 0.5,   0.75, 1,
@@ -183,59 +180,7 @@ void kt__metrics_refused(kt__metrics *m, bool socket) {
     atomic_fetch_add(&m->refused[socket], 1);
 }
 
-/* ---- the system ---- */
-
-static bool read_file(const char *path, char *out, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read(fd, out, size - 1); /* these files come whole */
-    close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
-/* The number behind "KEY " at the start of a line. */
-static bool number_after(const char *text, const char *key, double *out) {
-    size_t len = strlen(key);
-    for (const char *at = text; at; at = strchr(at, '\n')) {
-        if (*at == '\n') at++;
-        if (!strncmp(at, key, len) && (at[len] == ' ' || at[len] == ':')) {
-            *out = strtod(at + len + 1, NULL);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Seconds that the cgroup's quota has kept us waiting; both versions of cgroups. */
-static bool throttled_seconds(double *out) {
-    char groups[4096], path[4400], text[2048];
-    if (!read_file("/proc/self/cgroup", groups, sizeof groups)) return false;
-    for (char *line = groups, *next; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next) *next++ = '\0';
-        char *name = strchr(line, ':'), *dir = name ? strchr(name + 1, ':') : NULL;
-        if (!dir) continue;
-        *dir++ = '\0';
-        bool v2 = !strcmp(line, "0:"), cpu = strstr(name + 1, "cpu") && !strstr(name + 1, "cpuset");
-        if (!v2 && !cpu) continue;
-        const char *tries[] = {dir, ""};
-        for (int i = 0; i < 2; i++) {
-            snprintf(path, sizeof path, "/sys/fs/cgroup%s%s/cpu.stat", v2 ? "" : "/cpu", tries[i]);
-            if (!read_file(path, text, sizeof text)) continue;
-            if (number_after(text, "throttled_usec", out)) return *out *= 1e-6, true;
-            if (number_after(text, "throttled_time", out)) return *out *= 1e-9, true;
-        }
-    }
-    return false;
-}
-
 /* ---- writing ---- */
-
-static void write_metric_head(kt__buf *out, const char *name, const char *type, const char *help) {
-    (void)kt__buf_printf(out, "# HELP kentang_%s %s\n# TYPE kentang_%s %s\n", name, help, name,
-                         type);
-}
 
 static void put_count(kt__buf *out, uint64_t n) {
     char digits[24], *at = digits + sizeof digits;
@@ -260,7 +205,7 @@ static void put_bucket(kt__buf *out, const char *name, const char *label, const 
 
 static void write_histogram(kt__metrics *m, int id, kt__buf *out) {
     const char *name = histogram_info[id].name;
-    write_metric_head(out, name, "histogram", histogram_info[id].help);
+    kt__metric_head(out, name, "histogram", histogram_info[id].help);
     for (size_t i = 0; i < m->n_models; i++) {
         const char *label = m->labels[i];
         pthread_mutex_lock(&m->lock);
@@ -381,8 +326,8 @@ static void write_plans(const view *views, size_t n, kt__buf *out) {
                  {"tables", offsetof(kt_mem_plan, tables_bytes)},
                  {"draft", offsetof(kt_mem_plan, draft_bytes)}};
     uint64_t budget = 0;
-    write_metric_head(out, "memory_planned_bytes", "gauge",
-                      "memory planned for a model when it was loaded");
+    kt__metric_head(out, "memory_planned_bytes", "gauge",
+                    "memory planned for a model when it was loaded");
     for (const view *v = views; v < views + n; v++) {
         if (!v->info.loaded) continue;
         if (v->info.plan.budget_bytes > budget) budget = v->info.plan.budget_bytes;
@@ -393,8 +338,8 @@ static void write_plans(const view *views, size_t n, kt__buf *out) {
                          (double)bytes);
         }
     }
-    write_metric_head(out, "memory_budget_bytes", "gauge",
-                      "memory that all models together may use; 0: unknown");
+    kt__metric_head(out, "memory_budget_bytes", "gauge",
+                    "memory that all models together may use; 0: unknown");
     (void)kt__buf_printf(out, "kentang_memory_budget_bytes %llu\n", (unsigned long long)budget);
 }
 
@@ -412,21 +357,21 @@ static void write_engines(kt__metrics *m, kt__buf *out) {
         kt__served_get_info(served, &views[i].info);
     }
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        if (rows[r].help) write_metric_head(out, rows[r].name, rows[r].type, rows[r].help);
+        if (rows[r].help) kt__metric_head(out, rows[r].name, rows[r].type, rows[r].help);
         for (size_t i = 0; i < n; i++)
             write_sample(out, rows[r].name, views[i].label, rows[r].key, rows[r].value,
                          rows[r].get(&views[i].stats));
     }
     write_plans(views, n, out);
-    write_metric_head(out, "model_hashed_ratio", "gauge",
-                      "share of a model's bytes in the hash that guards its disk cache");
+    kt__metric_head(out, "model_hashed_ratio", "gauge",
+                    "share of a model's bytes in the hash that guards its disk cache");
     for (const view *v = views; v < views + n; v++) {
         const kt_hash_info *h = &v->info.hash;
         if (h->bytes_all == 0) continue;
         write_sample(out, "model_hashed_ratio", v->label, NULL, NULL,
                      (double)h->bytes_done / (double)h->bytes_all);
     }
-    write_metric_head(out, "model_loaded", "gauge", "whether a model is loaded");
+    kt__metric_head(out, "model_loaded", "gauge", "whether a model is loaded");
     for (size_t i = 0; i < n; i++)
         write_sample(out, "model_loaded", views[i].label, NULL, NULL, views[i].info.loaded);
     kt__free(views);
@@ -438,7 +383,7 @@ static void write_answers(kt__metrics *m, kt__buf *out) {
     size_t n = m->n_answered;
     memcpy(copy, m->answered, n * sizeof copy[0]);
     pthread_mutex_unlock(&m->lock);
-    write_metric_head(out, "answers_total", "counter", "answers to requests, by route and status");
+    kt__metric_head(out, "answers_total", "counter", "answers to requests, by route and status");
     for (size_t i = 0; i < n; i++) {
         (void)kt__buf_printf(out, "kentang_answers_total{route=\"%s\",code=\"%d\"} %llu\n",
                              copy[i].route, copy[i].code, (unsigned long long)copy[i].n);
@@ -447,73 +392,29 @@ static void write_answers(kt__metrics *m, kt__buf *out) {
 
 static void write_connections(kt__metrics *m, kt__buf *out) {
     static const char *const names[] = {"http", "socket"};
-    write_metric_head(out, "connections", "gauge", "open connections");
+    kt__metric_head(out, "connections", "gauge", "open connections");
     for (int i = 0; i < 2; i++)
         (void)kt__buf_printf(out, "kentang_connections{interface=\"%s\"} %d\n", names[i],
                              atomic_load(&m->connections[i]));
-    write_metric_head(out, "connections_accepted_total", "counter", "connections accepted");
+    kt__metric_head(out, "connections_accepted_total", "counter", "connections accepted");
     for (int i = 0; i < 2; i++)
         (void)kt__buf_printf(out, "kentang_connections_accepted_total{interface=\"%s\"} %lu\n",
                              names[i], atomic_load(&m->accepted[i]));
-    write_metric_head(out, "connections_refused_total", "counter",
-                      "connections that found no room: answered with an error, or closed idle");
+    kt__metric_head(out, "connections_refused_total", "counter",
+                    "connections that found no room: answered with an error, or closed idle");
     for (int i = 0; i < 2; i++)
         (void)kt__buf_printf(out, "kentang_connections_refused_total{interface=\"%s\"} %lu\n",
                              names[i], atomic_load(&m->refused[i]));
 }
 
-/* Of builds with a sanitizer, whose resident memory is mostly shadow, quarantine and free lists:
- * only what is allocated and not freed says there whether memory is lost (tests/soak asks for it).
- */
-extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
-
-static void write_heap(kt__buf *out) {
-    if (!__sanitizer_get_current_allocated_bytes) return;
-    write_metric_head(out, "heap_bytes", "gauge",
-                      "memory allocated and not freed; with sanitizers only");
-    (void)kt__buf_printf(out, "kentang_heap_bytes %zu\n",
-                         __sanitizer_get_current_allocated_bytes());
-}
-
-static void write_system(kt__buf *out) {
-    struct rusage usage;
-    double seconds = 0;
-    if (throttled_seconds(&seconds)) {
-        write_metric_head(out, "cpu_throttled_seconds_total", "counter",
-                          "time lost to the cgroup's CPU quota");
-        (void)kt__buf_printf(out, "kentang_cpu_throttled_seconds_total %.6f\n", seconds);
-    }
-    if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        write_metric_head(out, "cpu_seconds_total", "counter", "processor time used");
-        (void)kt__buf_printf(out, "kentang_cpu_seconds_total %.6f\n",
-                             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6);
-        write_metric_head(out, "major_page_faults_total", "counter",
-                          "pages read from disk on access");
-        (void)kt__buf_printf(out, "kentang_major_page_faults_total %ld\n", usage.ru_majflt);
-    }
-    char status[4096] = "";
-    double anonymous_kb = 0, file_kb = 0;
-    (void)read_file("/proc/self/status", status, sizeof status);
-    (void)number_after(status, "RssAnon", &anonymous_kb);
-    (void)number_after(status, "RssFile", &file_kb);
-    write_metric_head(out, "resident_memory_bytes", "gauge",
-                      "resident memory of the process, by kind");
-    (void)kt__buf_printf(out,
-                         "kentang_resident_memory_bytes{kind=\"anonymous\"} %.0f\n"
-                         "kentang_resident_memory_bytes{kind=\"file\"} %.0f\n",
-                         anonymous_kb * 1024, file_kb * 1024);
-}
-
 void kt__metrics_write(kt__metrics *m, kt__buf *out) {
     (void)kt__buf_reserve(out, m->n_models * USUAL_BYTES);
-    write_metric_head(out, "build_info", "gauge", "the version that runs");
+    kt__metric_head(out, "build_info", "gauge", "the version that runs");
     (void)kt__buf_printf(out, "kentang_build_info{version=\"%s\",numerics=\"%d\"} 1\n",
                          kt_version(), KENTANG_NUMERICS);
     for (int id = 0; id < KT__HISTOGRAMS; id++) write_histogram(m, id, out);
     write_engines(m, out);
     write_answers(m, out);
     write_connections(m, out);
-    write_system(out);
-    write_heap(out);
+    kt__system_metrics_write(out);
 }

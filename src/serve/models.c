@@ -22,6 +22,8 @@ struct kt__served {
     kt_engine *engine;       /* NULL: not loaded */
     kt_cache *cache;         /* below engine, or NULL */
     kt_mem_plan plan;
+    kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
+    kt__file_change changes[2]; /* that were told */
     char tuned[16];
     int32_t users;
     int64_t used_us, loaded_s;
@@ -172,9 +174,13 @@ static void use_tuned(kt__served *s, const kt_model *model, kt_engine_params *pa
         s->tuned[0] = '\0';
 }
 
-static kt_status open_file(kt__served *s, const char *path, kt_model **out, kt_error *err) {
+static kt_status open_file(kt__served *s, int which, kt_model **out, kt_error *err) {
     kt__models *m = s->models;
+    const char *path = which ? s->draft_path : s->path;
     kt_model_params params = kt_model_params_default();
+    /* before it is read: what changes from then on is seen. Of what is in memory nothing matters. */
+    s->stamps[which] = kt__file_stamp_of(m->config->use_mmap ? path : NULL);
+    s->changes[which] = KT__FILE_SAME;
     params.use_mmap = m->config->use_mmap;
     params.use_mlock = m->config->use_mlock;
     return path ? kt_model_open(m->ctx, path, &params, out, err)
@@ -194,8 +200,8 @@ static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine
     kt_engine_params params = s->models->params;
     *model = NULL;
     *engine = NULL;
-    kt_status status = open_file(s, s->path, model, err);
-    if (status == KT_OK && s->draft_path) status = open_file(s, s->draft_path, &s->draft, err);
+    kt_status status = open_file(s, 0, model, err);
+    if (status == KT_OK && s->draft_path) status = open_file(s, 1, &s->draft, err);
     params.draft = s->draft;
     if (status == KT_OK) use_tuned(s, *model, &params);
     if (status == KT_OK) status = kt_engine_plan(*model, &params, &s->plan, err);
@@ -245,6 +251,19 @@ static void tell_plan(kt__served *s) {
                                      {"kv_positions", NULL, (double)p->kv_positions}};
     kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,
                    sizeof fields / sizeof fields[0]);
+    if (kt__plan_exceeds_memory(p))
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
+                      "MB: weights will be read from disk again and again; take a smaller model or "
+                      "quantisation, less kv, or raise the limit (memory.max)",
+                      s->name, (double)p->weights_bytes / 1e6,
+                      (double)(p->kv_bytes + p->scratch_bytes + p->draft_bytes) / 1e6,
+                      (double)p->budget_bytes / 1e6);
+}
+
+bool kt__plan_exceeds_memory(const kt_mem_plan *p) {
+    uint64_t beside = p->kv_bytes + p->scratch_bytes + p->draft_bytes;
+    return !p->weights_counted && p->budget_bytes && p->weights_bytes + beside > p->budget_bytes;
 }
 
 /* The lock is held, and let go meanwhile. */
@@ -295,6 +314,41 @@ void kt__served_done(kt__served *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* ---- files that change below us ---- */
+
+static const char *trouble_of(kt__file_change change) {
+    switch (change) {
+    case KT__FILE_TRUNCATED: return "the file was truncated while it is served";
+    case KT__FILE_WRITTEN: return "the file was written to while it is served";
+    default: return NULL;
+    }
+}
+
+static void tell_change(const kt__served *s, kt__file_change change) {
+    const char *trouble = trouble_of(change);
+    const char *kept = change == KT__FILE_GONE ? "was removed" : "was replaced";
+    if (trouble) {
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: %s: its answers are wrong or errors until the server is restarted",
+                      s->name, trouble);
+    } else if (change != KT__FILE_SAME) {
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: the file %s: the loaded one is served on, the next load takes what is "
+                      "there then",
+                      s->name, kept);
+    }
+}
+
+/* The lock is held. */
+static void check_files(kt__served *s) {
+    const char *const paths[] = {s->path, s->draft_path};
+    for (int i = 0; i < 2 && s->engine; i++) {
+        kt__file_change change = kt__file_changed(paths[i], &s->stamps[i]);
+        if (change != s->changes[i]) tell_change(s, change);
+        s->changes[i] = change;
+    }
+}
+
 /* ---- figures ---- */
 
 static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
@@ -340,6 +394,8 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
         out->loaded = true;
         out->loaded_s = s->loaded_s;
         out->plan = s->plan;
+        out->trouble = trouble_of(s->changes[0]);
+        if (!out->trouble) out->trouble = trouble_of(s->changes[1]);
         snprintf(out->tuned, sizeof out->tuned, "%s", s->tuned);
         kt_model_get_info(s->model, &out->model);
         kt_model_get_hash(s->model, &out->hash);
@@ -376,10 +432,12 @@ static void unload_model(kt__served *s, int64_t drain_ms) {
 
 void kt__models_tick(kt__models *m, int64_t idle_s) {
     bool done = false;
-    for (size_t i = 0; i < m->n && idle_s > 0 && !done; i++) {
+    for (size_t i = 0; i < m->n && !done; i++) {
         kt__served *s = &m->list[i];
         pthread_mutex_lock(&s->lock);
-        if (s->engine && !s->users && !s->busy && kt__now_us() - s->used_us > idle_s * 1000000) {
+        bool idle = kt__now_us() - s->used_us > idle_s * 1000000;
+        check_files(s);
+        if (idle_s > 0 && s->engine && !s->users && !s->busy && idle) {
             unload_model(s, 0);
             done = true;
         }

@@ -10,6 +10,7 @@
 #include <kentang.h>
 
 #include "serve/config.h"
+#include "serve/file_watch.h"
 #include "serve/slog.h"
 
 typedef struct kt__models kt__models;
@@ -26,6 +27,7 @@ typedef struct kt__served_info {
     kt_hash_info hash;
     char tuned[16]; /* when what `kentang tune` found and is used was found, or "" */
     char arch[64], quant[32], general_name[128];
+    const char *trouble; /* why its answers cannot be relied on: a constant; NULL: they can */
 } kt__served_info;
 
 kt_status KT_CHECKED kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
@@ -54,7 +56,10 @@ void kt__served_done(kt__served *served);
 void kt__served_get_info(kt__served *served, kt__served_info *out);
 /* Counts go on over unloading and loading again. */
 void kt__served_get_stats(kt__served *served, kt_engine_stats *out);
-/* Unloads what is idle for idle_s; one model a call. */
+/* Looks at the files, and unloads what is idle for idle_s (0: nothing); one model a call. */
 void kt__models_tick(kt__models *models, int64_t idle_s);
+/* Weights that are mapped and, with the rest of the plan, more than there is memory for: they are
+ * read from disk again and again. */
+bool kt__plan_exceeds_memory(const kt_mem_plan *plan);
 
 #endif

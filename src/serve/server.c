@@ -17,16 +17,17 @@ enum { N_WORKERS = 2, TICKS_A_SECOND = 10 };
 
 /* ---- the clock ---- */
 
-static void unload_idle(kt__work_item *item) {
-    kt__server *s = (kt__server *)(void *)((char *)item - offsetof(kt__server, unload));
+/* On a worker: looking at files and models_busy may take a while. */
+static void look_after_models(kt__work_item *item) {
+    kt__server *s = (kt__server *)(void *)((char *)item - offsetof(kt__server, models_item));
     kt__models_tick(s->shared.models, kt__shared_limits(&s->shared).idle_unload_s);
-    atomic_store(&s->unloading, false);
+    atomic_store(&s->models_busy, false);
 }
 
-static void start_unloading(kt__server *s) {
-    if (atomic_load(&s->shared.stopping) || atomic_exchange(&s->unloading, true)) return;
-    s->unload.run = unload_idle;
-    if (!kt__workers_add(s->shared.workers, &s->unload)) atomic_store(&s->unloading, false);
+static void send_for_models(kt__server *s) {
+    if (atomic_load(&s->shared.stopping) || atomic_exchange(&s->models_busy, true)) return;
+    s->models_item.run = look_after_models;
+    if (!kt__workers_add(s->shared.workers, &s->models_item)) atomic_store(&s->models_busy, false);
 }
 
 /* Answers whose reader has taken nothing for too long; prompts that wait for room in the queue. */
@@ -54,7 +55,7 @@ static void server_tick(void *user) {
     const kt__limits limits = kt__shared_limits(&s->shared);
     kt__unix_tick(s->unix_socket);
     look_after_jobs(s, limits.stall_s);
-    if (limits.idle_unload_s > 0) start_unloading(s);
+    send_for_models(s);
 }
 
 /* ---- starting ---- */
@@ -208,6 +209,10 @@ static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
         if (setting->live) continue;
         memcpy((char *)next + setting->at, (const char *)now + setting->at, sizes[setting->kind]);
     }
+    if (next->queue > s->shared.start->queue)
+        kt__slog_line(&s->shared.log, KT_LOG_WARN,
+                      "reload: limits.queue: more than the %lld of the start needs a restart",
+                      (long long)s->shared.start->queue);
     if (!same_models(now, next))
         kt__slog_line(&s->shared.log, KT_LOG_WARN,
                       "reload: the list of models needs a restart: not changed");

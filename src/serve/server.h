@@ -15,8 +15,8 @@ struct kt__server {
     struct kt__unix *unix_socket;
     struct kt__http *http;
     int ticks;
-    kt__work_item unload;
-    atomic_bool unloading;
+    kt__work_item models_item;
+    atomic_bool models_busy; /* a worker has models_item */
     bool drained;
 };
 

@@ -37,7 +37,8 @@ kt__limits kt__shared_limits(kt__shared *shared) {
                                .request_s = c->request_s,
                                .stall_s = c->stall_s,
                                .idle_unload_s = c->idle_unload_s,
-                               .drain_s = c->drain_s};
+                               .drain_s = c->drain_s,
+                               .queue = c->queue};
     pthread_mutex_unlock(&shared->lock);
     return limits;
 }
@@ -112,8 +113,10 @@ void kt__shared_request_stop(kt__shared *shared) {
     kt__shared_wake(shared);
 }
 
-bool kt__shared_is_ready(kt__shared *shared) {
+const char *kt__shared_why_not_ready(kt__shared *shared) {
     kt__served_info info;
+    if (atomic_load(&shared->stopping)) return "the server is being stopped";
     kt__served_get_info(kt__models_at(shared->models, 0), &info);
-    return (info.loaded || !shared->start->preload) && !atomic_load(&shared->stopping);
+    if (!info.loaded && shared->start->preload) return "the model is not loaded";
+    return info.trouble;
 }

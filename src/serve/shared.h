@@ -31,7 +31,8 @@ typedef struct kt__settings {
 
 /* The live settings that are plain numbers, for whoever needs one for a moment. */
 typedef struct kt__limits {
-    int64_t max_body, output, requests_per_connection, request_s, stall_s, idle_unload_s, drain_s;
+    int64_t max_body, output, requests_per_connection, request_s, stall_s, idle_unload_s, drain_s,
+        queue;
 } kt__limits;
 
 typedef struct kt__shared {
@@ -71,6 +72,7 @@ kt_status KT_CHECKED kt__shared_set_settings(kt__shared *shared, kt__config *con
 bool kt__shared_wait(kt__shared *shared);
 void kt__shared_wake(kt__shared *shared); /* async-signal-safe */
 void kt__shared_request_stop(kt__shared *shared);
-bool kt__shared_is_ready(kt__shared *shared); /* takes requests, and its first model is loaded */
+/* NULL: it takes requests, and its first model is loaded and sound; else why not, a constant. */
+const char *kt__shared_why_not_ready(kt__shared *shared);
 
 #endif

@@ -259,7 +259,7 @@ void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err) {
                     : http >= 500 ? "server_error"
                                   : "invalid_request_error");
     (void)kt__buf_puts(out, ",\"param\":");
-    if (err->where[0]) {
+    if (err->where[0] && http < 500) { /* a fault of ours is at a place of ours */
         kt__json_text(out, err->where);
     } else {
         (void)kt__buf_puts(out, "null");
