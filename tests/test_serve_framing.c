@@ -57,10 +57,13 @@ static void test_no_host(void **state) {
     static const struct {
         const char *text;
         int status;
-    } cases[] = {{"GET /health HTTP/1.0\r\n\r\n", 200},
-                 {"GET /ready HTTP/1.0\r\n\r\n", 200},
-                 {"GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 403},
-                 {"GET /v1/models HTTP/1.0\r\n\r\n", 403}};
+    } cases[] = {
+        {"GET /health HTTP/1.0\r\n\r\n", 200},
+        {"GET /v1/models HTTP/1.1\r\nHost: 127.5.5.5\r\nConnection: close\r\n\r\n", 200},
+        {"GET /health HTTP/1.1\r\nHost: 127.evil.example\r\nConnection: close\r\n\r\n", 403},
+        {"GET /ready HTTP/1.0\r\n\r\n", 200},
+        {"GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 403},
+        {"GET /v1/models HTTP/1.0\r\n\r\n", 403}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         reply *r = ask_raw(&w, cases[i].text, strlen(cases[i].text));
         int status = 0;

@@ -1,5 +1,6 @@
 #include "serve/access.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -26,6 +27,18 @@ static bool is_same_name(const char *a, const char *name, size_t len) {
     return strlen(a) == len && !strncasecmp(a, name, len);
 }
 
+/* "127.1.2.3", "::1" */
+static bool is_loopback_name(const char *name, size_t len) {
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr four;
+    struct in6_addr six;
+    if (len >= sizeof text) return false;
+    memcpy(text, name, len);
+    text[len] = '\0';
+    if (inet_pton(AF_INET, text, &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, text, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
 bool kt__access_host(const kt__config *config, const char *address, const char *host) {
     const char *name;
     size_t len;
@@ -33,9 +46,7 @@ bool kt__access_host(const kt__config *config, const char *address, const char *
         if (!strcmp(config->hosts.items[i], "*")) return true;
     }
     if (!host || !split_host(host, &name, &len)) return false;
-    if (is_same_name("localhost", name, len) || is_same_name("127.0.0.1", name, len) ||
-        is_same_name("::1", name, len))
-        return true;
+    if (is_same_name("localhost", name, len) || is_loopback_name(name, len)) return true;
     if (address && is_same_name(address, name, len)) return true;
     for (size_t i = 0; i < config->hosts.n; i++) {
         if (is_same_name(config->hosts.items[i], name, len)) return true;
