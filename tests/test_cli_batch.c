@@ -160,7 +160,7 @@ static void test_wrong_use(void **state) {
     (void)state;
     cli_expect_error("batch /nonexistent/requests", 4, "cannot open");
     cli_expect_error("batch --out /nonexistent/results < /dev/null", 4, "cannot open");
-    cli_expect_error("batch --parallel 0 < /dev/null", 2, "--parallel");
+    cli_expect_error("batch --parallel -1 < /dev/null", 2, "--parallel");
     cli_expect_error("batch --cache-dir /proc/nowhere < /dev/null", 4, "cache directory");
     process p = cli_run("batch", "");
     assert_int_equal(p.code, 0);

@@ -97,7 +97,7 @@ static void test_odd_surroundings(void **state) {
     assert_true(json_is_null(at(at(report, "kernels"), "error")));
     json_decref(report);
     assert_null(run_doctor("", "--quick", 0));
-    assert_null(run_doctor("", "--threads 0 2>/dev/null", 2));
+    assert_null(run_doctor("", "--threads -1 2>/dev/null", 2));
     assert_null(run_doctor("", "--nonsense 2>/dev/null", 2));
 }
 

@@ -1,4 +1,6 @@
-/* One request of a batch from its submission to its line. */
+#include "cli/batch_job.h"
+
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -6,7 +8,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json_out.h"
-#include "cli/batch.h"
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
 

@@ -1,4 +1,5 @@
-/* Lines of results, and the ids that a file holds already. */
+#include "cli/batch_output.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -10,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd_io.h"
-#include "cli/batch.h"
 #include "cli/cli.h"
 
 enum { MAX_RESULT_BYTES = 1 << 30 };

@@ -111,7 +111,7 @@ static kt_status generate(chat *c, const kt_gen_params *params, kt_gen_result *r
 }
 
 /* Answers the messages; what was said until an interruption stays said. */
-static kt_status answer(chat *c, kt_error *err) {
+static kt_status answer_message(chat *c, kt_error *err) {
     kt_gen_result result = {0};
     kt_gen_params params = c->params;
     if (params.sampling.seed != KT_SEED_RANDOM) params.sampling.seed += c->n_regenerated;
@@ -141,13 +141,13 @@ static void show_error(chat *c, const kt_error *err) {
     }
 }
 
-static void say(chat *c, const char *text) {
+static void send_message(chat *c, const char *text) {
     kt_error err = {0};
     size_t before = c->n;
     kt_status status = add_message(c, "user", text, &err);
     if (status == KT_OK) {
         c->n_regenerated = 0;
-        status = answer(c, &err);
+        status = answer_message(c, &err);
     }
     if (status == KT_OK) return;
     cut_messages(c, before);
@@ -184,7 +184,7 @@ static void cmd_regen(chat *c, const char *text) {
     }
     cut_messages(c, c->n - 1);
     c->n_regenerated++;
-    if (answer(c, &err) == KT_OK) return;
+    if (answer_message(c, &err) == KT_OK) return;
     cut_messages(c, c->n - 1); /* the question without an answer */
     show_error(c, &err);
 }
@@ -365,17 +365,17 @@ static void take_entry(chat *c, kt__buf *entry) {
     } else if (!entry->len || strspn(text, " \t\n") == entry->len) {
         return;
     } else if (text[0] == '/' && text[1] == '/') {
-        say(c, text + 1);
+        send_message(c, text + 1);
     } else if (text[0] == '/') {
         run_command(c, text);
     } else {
-        say(c, text);
+        send_message(c, text);
     }
 }
 
 /* ---- the conversation ---- */
 
-static void talk(chat *c, bool *goes_on) {
+static void converse(chat *c, bool *goes_on) {
     kt__buf entry;
     int interruptions = 0;
     kt__buf_init(&entry, MAX_LINE_BYTES);
@@ -405,8 +405,8 @@ int kt__chat_run(kt__session *session, const kt__chat_setup *setup, kt__figures 
     open_editor(&c, &goes_on);
     if (c.edit) fputs("Type a message; /help lists the commands, Ctrl-D ends.\n", stderr);
     if (setup->system && set_system(&c, setup->system, &err) != KT_OK) show_error(&c, &err);
-    if (setup->first) say(&c, setup->first);
-    talk(&c, &goes_on);
+    if (setup->first) send_message(&c, setup->first);
+    converse(&c, &goes_on);
     kt__interrupt_unwatch();
     if (c.history) history_end(c.history);
     if (c.edit) el_end(c.edit);

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/safe_text.h"
@@ -100,7 +101,7 @@ static void append_element(kt__buf *out, const kt__gguf_kv *kv, uint64_t i, bool
     if (type == KT__GGUF_STRING) {
         kt__str s = kv->string_offsets ? kt__gguf_array_str(kv, i) : (kt__str){"", 0};
         if (json) {
-            kt__json_append(out, s.s, s.len);
+            kt__json_string(out, s.s, s.len, KT__JSON_TERMINAL);
         } else {
             kt__buf_putc(out, '"');
             kt__safe_append(out, s.s, s.len, SHOWN_BYTES);
@@ -126,7 +127,7 @@ static void append_value(kt__buf *out, const kt__gguf_kv *kv, bool json) {
     if (kv->type == KT__GGUF_STRING) {
         kt__str s = kt__gguf_kv_str(kv);
         if (json) {
-            kt__json_append(out, s.s, s.len);
+            kt__json_string(out, s.s, s.len, KT__JSON_TERMINAL);
         } else {
             kt__safe_append(out, s.s, s.len, SHOWN_BYTES);
         }
@@ -383,7 +384,7 @@ static void print_text(const kt__gguf *g, const struct inspect_opts *opts) {
 
 static void json_string(kt__buf *out, const char *key, kt__str s) {
     kt__buf_printf(out, "\"%s\": ", key);
-    kt__json_append(out, s.s, s.len);
+    kt__json_string(out, s.s, s.len, KT__JSON_TERMINAL);
     kt__buf_puts(out, ", ");
 }
 
@@ -406,7 +407,7 @@ static void json_metadata(kt__buf *out, const kt__gguf *g) {
     for (size_t i = 0; i < kt__gguf_n_kv(g); i++) {
         const kt__gguf_kv *kv = kt__gguf_kv_at(g, i);
         if (i) kt__buf_puts(out, ", ");
-        kt__json_append(out, kv->key.s, kv->key.len);
+        kt__json_string(out, kv->key.s, kv->key.len, KT__JSON_TERMINAL);
         kt__buf_puts(out, ": ");
         if (kv->type == KT__GGUF_ARRAY) {
             kt__buf_printf(out, "{\"type\": \"%s\", \"count\": %" PRIu64 ", \"first\": ",
@@ -421,7 +422,7 @@ static void json_metadata(kt__buf *out, const kt__gguf *g) {
 static void json_fault(kt__buf *out, const kt__gguf_tensor *t) {
     if (!t->fault) return;
     kt__buf_puts(out, ", \"fault\": ");
-    kt__json_append(out, t->fault, strlen(t->fault));
+    kt__json_string(out, t->fault, strlen(t->fault), KT__JSON_TERMINAL);
 }
 
 static void json_tensors(kt__buf *out, const kt__gguf *g) {

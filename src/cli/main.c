@@ -59,7 +59,7 @@ static int run_command(const char *name, int argc, char **argv) {
     return unknown_command(name);
 }
 
-static int help(int argc, char **argv) {
+static int run_help(int argc, char **argv) {
     if (argc < 2) {
         print_help(stdout);
         return kt__cli_finish(NULL, 0);
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
     }
     const char *first = argv[1];
     if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) {
-        return help(argc - 1, argv + 1);
+        return run_help(argc - 1, argv + 1);
     }
     if (!strcmp(first, "--version") || !strcmp(first, "version")) {
         printf("kentang %s (numerics %d)\n", kt_version(), KENTANG_NUMERICS);

@@ -17,7 +17,7 @@ bool kt__opt_takes_value(const kt__opt *opt) {
     return opt->kind != KT__OPT_ON && opt->kind != KT__OPT_OFF;
 }
 
-static bool expect(char *expected, size_t size, const char *what) {
+static bool fail_expected(char *expected, size_t size, const char *what) {
     snprintf(expected, size, "%s", what);
     return false;
 }
@@ -56,7 +56,7 @@ static bool set_size(uint64_t *out, const char *value, char *expected, size_t si
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
     if (end == value || errno || !isdigit((unsigned char)value[0]))
-        return expect(expected, size, what);
+        return fail_expected(expected, size, what);
     unsigned shift = 0;
     const char *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
     if (suffix) {
@@ -65,7 +65,7 @@ static bool set_size(uint64_t *out, const char *value, char *expected, size_t si
         if (*end == 'i') end++;
         if (*end == 'B' || *end == 'b') end++;
     }
-    if (*end || number > UINT64_MAX >> shift) return expect(expected, size, what);
+    if (*end || number > UINT64_MAX >> shift) return fail_expected(expected, size, what);
     *out = (uint64_t)number << shift;
     return true;
 }
@@ -79,8 +79,8 @@ static bool set_seed(uint64_t *out, const char *value, char *expected, size_t si
     errno = 0;
     unsigned long long number = strtoull(value, &end, 0);
     if (end == value || *end || errno || !isdigit((unsigned char)value[0]) || number > INT64_MAX) {
-        return expect(expected, size,
-                      "a whole number from 0 to 9223372036854775807, or \"random\"");
+        return fail_expected(expected, size,
+                             "a whole number from 0 to 9223372036854775807, or \"random\"");
     }
     *out = number;
     return true;
@@ -104,7 +104,7 @@ static bool set_enum(const kt__opt *opt, int *out, const char *value, char *expe
 
 static bool add_text(kt__opt_texts *texts, const char *value, char *expected, size_t size) {
     const char **items = kt__realloc_array(texts->items, texts->n + 1, sizeof *items);
-    if (!items) return expect(expected, size, "less: out of memory");
+    if (!items) return fail_expected(expected, size, "less: out of memory");
     texts->items = items;
     texts->items[texts->n++] = value;
     return true;
@@ -142,12 +142,12 @@ typedef struct found {
     void *base;
 } found;
 
-static bool equals(const char *name, const char *s, size_t len) {
+static bool name_equals(const char *name, const char *s, size_t len) {
     return name && strlen(name) == len && !memcmp(name, s, len);
 }
 
 /* word[len] with its dashes, without a value */
-static found find(const kt__syntax *syntax, const char *word, size_t len) {
+static found find_option(const kt__syntax *syntax, const char *word, size_t len) {
     bool is_long = len > 2 && word[0] == '-' && word[1] == '-';
     const char *name = word + (is_long ? 2 : 1);
     size_t name_len = len - (is_long ? 2 : 1);
@@ -155,9 +155,9 @@ static found find(const kt__syntax *syntax, const char *word, size_t len) {
         const kt__opt_group *group = &syntax->groups[g];
         for (size_t i = 0; i < group->n_opts; i++) {
             const kt__opt *opt = &group->opts[i];
-            bool match = is_long ? equals(opt->name, name, name_len) ||
-                                       equals(opt->also, name, name_len)
-                                 : equals(opt->brief, name, name_len);
+            bool match = is_long ? name_equals(opt->name, name, name_len) ||
+                                       name_equals(opt->also, name, name_len)
+                                 : name_equals(opt->brief, name, name_len);
             if (match) return (found){opt, group->base};
         }
     }
@@ -196,7 +196,7 @@ static int unknown_option(const kt__syntax *syntax, const char *word, size_t len
 static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) {
     const char *word = argv[*i];
     size_t len = option_len(word);
-    found it = find(syntax, word, len);
+    found it = find_option(syntax, word, len);
     if (!it.opt) return unknown_option(syntax, word, len);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
     if (!kt__opt_takes_value(it.opt)) {
@@ -206,7 +206,7 @@ static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) 
         }
     } else if (!value) {
         const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
-        if (!next || (is_option(next) && find(syntax, next, option_len(next)).opt)) {
+        if (!next || (is_option(next) && find_option(syntax, next, option_len(next)).opt)) {
             return kt__cli_usage_error(syntax->command, "option %s needs a value%s%s", word,
                                        it.opt->arg ? ": " : "", it.opt->arg ? it.opt->arg : "");
         }

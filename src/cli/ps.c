@@ -59,7 +59,7 @@ static void print_requests(const json_t *requests) {
     }
 }
 
-static void print(const json_t *stats) {
+static void print_stats(const json_t *stats) {
     printf("kentang %s, pid %lld, up %lld s, %s\n\n", text_at(stats, "version"),
            whole_at(stats, "pid"), whole_at(stats, "uptime_s"), text_at(stats, "isa"));
     print_models(json_object_get(stats, "models"));
@@ -89,7 +89,7 @@ int kt__cmd_ps(int argc, char **argv) {
             json_dumpf(stats, stdout, JSON_INDENT(2));
             putchar('\n');
         } else {
-            print(stats);
+            print_stats(stats);
         }
         code = 0;
     }

@@ -156,9 +156,9 @@ static kt_status answer_raw(kt__session *s, const char *text, size_t len,
     return status;
 }
 
-static kt_status answer(kt__session *s, const run_opts *opts, const char *text, size_t len,
-                        const kt_gen_params *params, output *out, kt_gen_result *result,
-                        kt_error *err) {
+static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char *text, size_t len,
+                               const kt_gen_params *params, output *out, kt_gen_result *result,
+                               kt_error *err) {
     kt_message messages[2] = {{"system", opts->system}, {"user", text}};
     size_t first = opts->system ? 0 : 1;
     bool raw = opts->raw || !s->info.template_;
@@ -233,7 +233,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     kt__buf_init(&out.text, SIZE_MAX / 2);
     kt__interrupt_watch(s);
     int64_t start_ns = kt__now_ns();
-    kt_status status = answer(s, opts, text, len, params, &out, &result, &err);
+    kt_status status = answer_prompt(s, opts, text, len, params, &out, &result, &err);
     double wall_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
     kt__interrupt_unwatch();
     int code = 0;
@@ -291,8 +291,8 @@ static kt_status open_all(const kt__session_opts *session_opts, const run_opts *
     return status;
 }
 
-static int run(const kt__session_opts *session_opts, const run_opts *opts,
-               kt__sampling_opts *sampling, const char *word) {
+static int run_prompts(const kt__session_opts *session_opts, const run_opts *opts,
+                       kt__sampling_opts *sampling, const char *word) {
     kt_error err = {0};
     kt__session session = {0};
     kt_cache *cache = NULL;
@@ -360,7 +360,7 @@ int kt__cmd_run(int argc, char **argv) {
     const char *word = NULL;
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
-    if (code < 0) code = run(&session, &opts, &sampling, n_words ? word : NULL);
+    if (code < 0) code = run_prompts(&session, &opts, &sampling, n_words ? word : NULL);
     kt__sampling_opts_free(&sampling);
     return code;
 }

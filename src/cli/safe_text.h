@@ -16,7 +16,5 @@
 void kt__safe_append(kt__buf *out, const char *text, size_t len, size_t max);
 /* The same to a stream. */
 void kt__safe_print(FILE *out, const char *text, size_t len, size_t max);
-/* Appends text[len] as a JSON string with its quotes; bytes that are no UTF-8 become U+FFFD. */
-void kt__json_append(kt__buf *out, const char *text, size_t len);
 
 #endif

@@ -226,7 +226,7 @@ static void watch_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void reload(const serve_opts *o, kt__server *server) {
+static void reload_config(const serve_opts *o, kt__server *server) {
     kt__config *config;
     kt_error err;
     want_reload = 0;
@@ -263,7 +263,7 @@ static void tell_ready(kt__server *server) {
     kt__sd_notify("READY=1");
 }
 
-static int serve(const serve_opts *o, kt__config *config) {
+static int serve_until_stopped(const serve_opts *o, kt__config *config) {
     kt_error err;
     kt__server *server;
     watch_signals();
@@ -275,7 +275,7 @@ static int serve(const serve_opts *o, kt__config *config) {
     running = server;
     tell_ready(server);
     while (!want_stop && !kt__server_wait(server)) {
-        if (want_reload) reload(o, server);
+        if (want_reload) reload_config(o, server);
     }
     kt__sd_notify("STOPPING=1");
     kt__slog_line(&server->shared.log, KT_LOG_INFO,
@@ -286,7 +286,7 @@ static int serve(const serve_opts *o, kt__config *config) {
     return 0;
 }
 
-static int run(const serve_opts *o) {
+static int run_serve(const serve_opts *o) {
     kt__config *config;
     kt__buf text;
     kt_error err;
@@ -307,7 +307,7 @@ static int run(const serve_opts *o) {
         fputs(text.data ? text.data : "", stdout);
         kt__config_free(config);
     } else {
-        code = serve(o, config);
+        code = serve_until_stopped(o, config);
     }
     kt__buf_free(&text);
     return code;
@@ -336,7 +336,7 @@ int kt__cmd_serve(int argc, char **argv) {
                  "  kentang serve -m model.gguf --listen 0.0.0.0:8000 --keys keys.txt",
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
-    if (code < 0) code = run(&opts);
+    if (code < 0) code = run_serve(&opts);
     kt__opt_texts_free(&opts.set);
     return code;
 }

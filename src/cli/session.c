@@ -155,7 +155,8 @@ static void use_tuned(kt__session_opts *opts, kt__session *s) {
 }
 
 /* Again, with a pool for the threads that tune found best. */
-static kt_status reopen(kt__session_opts *opts, const char *word, kt__session *s, kt_error *err) {
+static kt_status reopen_with_threads(kt__session_opts *opts, const char *word, kt__session *s,
+                                     kt_error *err) {
     int most = opts->n_threads > opts->n_threads_batch ? opts->n_threads : opts->n_threads_batch;
     if (most <= kt_ctx_n_threads(s->ctx)) return KT_OK;
     kt_model_close(s->model);
@@ -178,7 +179,7 @@ kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__
     if (status != KT_OK) return status;
     kt_model_get_info(out->model, &out->info);
     use_tuned(&opts, out);
-    if (out->tuned[0]) status = reopen(&opts, word, out, err);
+    if (out->tuned[0]) status = reopen_with_threads(&opts, word, out, err);
     if (status != KT_OK) return status;
     out->reproducible = !opts.model.params.blas;
     status = open_engine(&opts, out, err);

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/json_out.h"
 #include "cli/cli.h"
 #include "cli/model_opts.h"
 
@@ -38,42 +38,12 @@ static kt_status decode(const kt_model *model, const int32_t *ids, size_t n, uns
     }
 }
 
-/* Bytes of s[len], len >= 1, that one U+FFFD stands for: as much as begins a character, else one.
- */
-static size_t broken_length(const char *s, size_t len) {
-    for (size_t n = len < 3 ? len : 3; n > 1; n--)
-        if (kt__utf8_incomplete_tail(s, n) == n) return n;
-    return 1;
-}
-
 /* As JSON.stringify writes it, so that outputs can be compared as lines. */
-static void append_json_char(kt__buf *out, const char *s, size_t n, uint32_t cp) {
-    static const char escapes[] = "\bb\ff\nn\rr\tt\"\"\\\\";
-    const char *at = cp < 0x80 && cp ? strchr(escapes, (int)cp) : NULL;
-    size_t index = at ? (size_t)(at - escapes) : 1;
-    if (index % 2 == 0)
-        kt__buf_printf(out, "\\%c", at[1]);
-    else if (cp < 0x20)
-        kt__buf_printf(out, "\\u%04x", (unsigned)cp);
-    else
-        kt__buf_append(out, s, n);
-}
-
 static kt_status print_json_text(const char *text, size_t len, kt_error *err) {
     kt__buf line;
     kt__buf_init(&line, SIZE_MAX / 2);
-    kt__buf_putc(&line, '"');
-    for (size_t i = 0, n; i < len; i += n) {
-        uint32_t cp;
-        n = kt__utf8_decode(text + i, len - i, &cp);
-        if (n > 0) {
-            append_json_char(&line, text + i, n, cp);
-        } else {
-            kt__buf_puts(&line, "\xef\xbf\xbd");
-            n = broken_length(text + i, len - i);
-        }
-    }
-    kt__buf_puts(&line, "\"\n");
+    kt__json_string(&line, text, len, KT__JSON_PLAIN);
+    kt__buf_putc(&line, '\n');
     bool done = !line.failed;
     if (done) fwrite(line.data, 1, line.len, stdout);
     kt__buf_free(&line);

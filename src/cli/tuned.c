@@ -90,7 +90,7 @@ static void take_number(kt__tuned *tuned, const char *key, const char *value) {
 }
 
 /* Splits "key=value" in place; false: not such a line. */
-static bool split(char *line, char **value) {
+static bool split_line(char *line, char **value) {
     line[strcspn(line, "\r\n")] = '\0';
     char *equal = strchr(line, '=');
     if (line[0] == '#' || !equal) return false;
@@ -107,7 +107,7 @@ bool kt__tuned_load(const kt_model_info *info, const char *isa, kt__tuned *out) 
     if (!in) return false;
     describe_machine(machine, sizeof machine);
     while (fgets(line, sizeof line, in)) {
-        if (!split(line, &value)) continue;
+        if (!split_line(line, &value)) continue;
         if (!strcmp(line, "machine")) same_machine = !strcmp(value, machine);
         if (!strcmp(line, "isa")) same_isa = !strcmp(value, isa);
         if (!strcmp(line, "date")) snprintf(out->date, sizeof out->date, "%.15s", value);

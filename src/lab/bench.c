@@ -137,7 +137,7 @@ out:
     return status;
 }
 
-static int largest(const list *l) {
+static int largest_item(const list *l) {
     int most = 0;
     for (int i = 0; i < l->n; i++) most = l->items[i] > most ? l->items[i] : most;
     return most;
@@ -223,7 +223,7 @@ static kt_status measure_machine(const char *isa, const char *model, const list 
     kt__topology_detect(&topology);
     kt__limits_read(&limits);
     KT__TRY(kt__kernels_select(&m->cpu, isa, &kernels, why, sizeof why, err));
-    KT__TRY(kt__pool_create_at(largest(threads), &m->affinity, &pool, err));
+    KT__TRY(kt__pool_create_at(largest_item(threads), &m->affinity, &pool, err));
     uint64_t size = kt__random_file_size(&topology, &limits);
     kt_error no_file;
     if ((model && size && kt__random_file_of(model, size, &file)) ||
@@ -288,7 +288,7 @@ typedef struct bench {
     int n_threads, n_streams;
 } bench;
 
-static kt_status prepare(bench *b, const kt__bench_test *test, kt_error *err) {
+static kt_status prepare_engine(bench *b, const kt__bench_test *test, kt_error *err) {
     if (b->streams.engine && b->n_threads == test->n_threads && b->n_streams == test->n_streams)
         return KT_OK;
     kt__bench_streams_close(&b->streams);
@@ -323,7 +323,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     kt_status status;
     double seconds, n_tok = test->n_prompt ? test->n_prompt : test->n_gen * test->n_streams;
     kt__noise before, after;
-    KT__TRY(prepare(b, test, err));
+    KT__TRY(prepare_engine(b, test, err));
     KT__TRY(
         run_once(b, test, test->n_gen < WARM_DECODE ? test->n_gen : WARM_DECODE, &seconds, err));
     KT__TRY(kt__bench_streams_set_depth(&b->streams, test->n_depth, err));
@@ -369,8 +369,8 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static void describe(const bench_opts *o, const subject *s, const machine *m,
-                     kt__bench_report *report) {
+static void describe_subject(const bench_opts *o, const subject *s, const machine *m,
+                             kt__bench_report *report) {
     kt_model_get_info(s->model, &report->info);
     const kt_model_info *info = &report->info;
     report->model = o->preset ? o->preset : info->name[0] ? info->name : base_name(info->path);
@@ -409,13 +409,14 @@ static int bench_all(bench_opts *o) {
     if (!all.n && status == KT_OK) status = kt__fail(&err, KT_E_ARG, "nothing to do: -p 0 -n 0");
     if (status != KT_OK) goto out;
     if (!o->no_limits) KT__TRY(measure_machine(o->model.isa, o->model.model, &g.threads, m, &err));
-    o->model.n_threads = largest(&g.threads);
+    o->model.n_threads = largest_item(&g.threads);
     KT__TRY(subject_open(o, &s, &err));
     report.rows = all.rows;
     report.n_rows = all.n;
-    describe(o, &s, m, &report);
-    int longest = largest(&g.prompts) > largest(&g.gens) ? largest(&g.prompts) : largest(&g.gens);
-    KT__TRY(measure_rows(o, s.model, m, largest(&g.depths) + longest, &report, &err));
+    describe_subject(o, &s, m, &report);
+    int longest = largest_item(&g.prompts) > largest_item(&g.gens) ? largest_item(&g.prompts)
+                                                                   : largest_item(&g.gens);
+    KT__TRY(measure_rows(o, s.model, m, largest_item(&g.depths) + longest, &report, &err));
     code = kt__bench_print(&report, (kt__bench_format)o->format);
 out:
     if (status != KT_OK) code = kt__cli_fail("bench", &err);

@@ -20,7 +20,7 @@ typedef struct macs {
     double integer, floating;
 } macs;
 
-static void count(macs *sum, const kt__weight *w) {
+static void count_macs(macs *sum, const kt__weight *w) {
     if (!w->data) return;
     double n = (double)w->n_row * (double)w->n_col;
     if (kt__type_get(w->type)->act == KT__ACT_F32) {
@@ -41,7 +41,7 @@ static macs layer_macs(const kt__net *net) {
                                      &layer->gate,
                                      &layer->up,
                                      &layer->t[KT__SLOT_FFN_DOWN].w};
-        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) count(&sum, parts[p]);
+        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) count_macs(&sum, parts[p]);
     }
     return sum;
 }
@@ -66,7 +66,7 @@ typedef struct cost {
 static cost prefill_cost(const kt_model *model, int n_ubatch, const kt__bench_test *test) {
     const kt__net *net = model->net;
     macs layers = layer_macs(net), head = {0};
-    count(&head, &net->head);
+    count_macs(&head, &net->head);
     double passes = (test->n_prompt + n_ubatch - 1) / n_ubatch;
     return (cost){
         .bytes = passes * (double)net->decode_bytes,
@@ -78,7 +78,7 @@ static cost prefill_cost(const kt_model *model, int n_ubatch, const kt__bench_te
 static cost decode_cost(const kt_model *model, const kt__bench_test *test) {
     const kt__net *net = model->net;
     macs all = layer_macs(net);
-    count(&all, &net->head);
+    count_macs(&all, &net->head);
     double kv = 0;
     for (int i = 0; i < test->n_gen; i++) kv += kv_bytes(net, test->n_depth + i);
     return (cost){

@@ -45,10 +45,10 @@ static void print_limits(const kt__bench_report *r) {
     }
 }
 
-static json_t *known(double value) {
+static json_t *known_number(double value) {
     return value < 0 ? json_null() : json_real(value);
 }
-static json_t *positive(double value) {
+static json_t *positive_number(double value) {
     return value > 0 ? json_real(value) : json_null();
 }
 
@@ -59,8 +59,9 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
     for (int i = 0; i < row->n_runs; i++) json_array_append_new(runs, json_real(row->tok_s[i]));
     json_t *out = json_pack("{s:s, s:i, s:f, s:o, s:f, s:o, s:o, s:s*}", "test", test, "threads",
                             row->test.n_threads, "tok_s", row->median, "share_of_limit",
-                            positive(share(row)), "tok_s_spread", row->spread, "tok_s_runs", runs,
-                            "limit_tok_s", positive(row->limit_tok_s), "bound", row->bound);
+                            positive_number(share(row)), "tok_s_spread", row->spread, "tok_s_runs",
+                            runs, "limit_tok_s", positive_number(row->limit_tok_s), "bound",
+                            row->bound);
     json_t *more = json_pack(
         "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b}", "n_prompt",
         row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth, "n_streams",
@@ -70,11 +71,12 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
         (int)r->n_ubatch, "version", KT_VERSION, "blas", r->blas);
     json_t *state = json_pack(
         "{s:o, s:o, s:b, s:o, s:o, s:f, s:I, s:o, s:I}", "read_bytes_per_s",
-        positive(row->limits.read_bytes_per_s), "i8_mac_per_s", positive(row->limits.i8_mac_per_s),
-        "noisy", row->noise.noisy, "steal_cpus", known(row->noise.steal_cpus), "others_cpus",
-        known(row->noise.others_cpus), "throttled_share", row->noise.throttled_share,
-        "thermal_throttles", (json_int_t)row->noise.thermal_count, "load_1min",
-        known(row->load_1min), "major_faults", (json_int_t)row->major_faults);
+        positive_number(row->limits.read_bytes_per_s), "i8_mac_per_s",
+        positive_number(row->limits.i8_mac_per_s), "noisy", row->noise.noisy, "steal_cpus",
+        known_number(row->noise.steal_cpus), "others_cpus", known_number(row->noise.others_cpus),
+        "throttled_share", row->noise.throttled_share, "thermal_throttles",
+        (json_int_t)row->noise.thermal_count, "load_1min", known_number(row->load_1min),
+        "major_faults", (json_int_t)row->major_faults);
     if (out && more) (void)json_object_update(out, more);
     if (out && state) (void)json_object_update(out, state);
     bool ok = out && more && state;

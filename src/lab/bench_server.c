@@ -98,7 +98,7 @@ static double cpu_now(void) {
 }
 
 /* n threads; in an open loop none is started long before it is due. */
-static kt_status run(load *l, kt_error *err) {
+static kt_status run_load(load *l, kt_error *err) {
     int n = l->opts.n_clients ? l->opts.n_clients : l->opts.n_requests;
     pthread_attr_t attr;
     asker *askers = kt__calloc((size_t)n, sizeof *askers);
@@ -200,7 +200,7 @@ static void print_rows(const load *l) {
     print_row(l, "gap", "gap_ms", n);
 }
 
-static int print(const load *l) {
+static int print_load(const load *l) {
     int n = l->opts.n_requests, good = 0, refused = 0;
     char how[64];
     for (int i = 0; i < n; i++) {
@@ -356,8 +356,8 @@ int kt__bench_server(int argc, char **argv) {
     kt_status status = make_shots(&l, &err);
     if (status == KT_OK) status = open_target(&l, &err);
     if (status == KT_OK) warm_up(&l);
-    if (status == KT_OK) status = run(&l, &err);
-    if (status == KT_OK && !print(&l))
+    if (status == KT_OK) status = run_load(&l, &err);
+    if (status == KT_OK && !print_load(&l))
         status = kt__fail(&err, KT_E_IO, "%s answered nothing", l.opts.server);
     kt__session_close(&l.session);
     kt__free(l.scratch);

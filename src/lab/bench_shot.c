@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json_out.h"
 
 enum { MAX_TEXT = 16 << 20, MAX_REQUEST = 2 << 20 };
 
@@ -69,18 +70,6 @@ static int connect_unix(const kt__target *t) {
 
 /* ---- what is sent ---- */
 
-static void write_text(kt__buf *out, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20) {
-            (void)kt__buf_printf(out, "\\u%04x", c);
-            continue;
-        }
-        if (c == '"' || c == '\\') (void)kt__buf_putc(out, '\\');
-        (void)kt__buf_putc(out, (char)c);
-    }
-}
-
 /* Digits that no other request has, of this process or, but for chance, of another: a server's
  * cache outlives us. Always ten, so that all prompts are equally long. */
 static void write_prompt(const kt__target *t, int32_t number, kt__buf *out) {
@@ -94,7 +83,7 @@ static bool write_request(kt__caller *c, int32_t number) {
     kt__buf_init(&body, MAX_REQUEST);
     (void)kt__buf_puts(&body, "{\"prompt\":\"");
     write_prompt(t, number, &body);
-    write_text(&body, t->prompt);
+    kt__json_chars(&body, t->prompt, strlen(t->prompt), KT__JSON_PLAIN);
     (void)kt__buf_printf(&body, "\",\"max_tokens\":%d,\"ignore_eos\":true,\"stream\":true}",
                          (int)t->n_predict);
     kt__buf_clear(&c->request);

@@ -78,7 +78,7 @@ static kt_status choose_tier(report *r, kt_error *err) {
     return kt__kernels_select(&r->cpu, NULL, &r->kernels, r->tier_why, sizeof r->tier_why, err);
 }
 
-static kt_status look(report *r, int n_threads, kt_error *err) {
+static kt_status look_at_machine(report *r, int n_threads, kt_error *err) {
     kt__cpu_detect(&r->cpu);
     kt__topology_detect(&r->topology);
     kt__limits_read(&r->limits);
@@ -123,7 +123,7 @@ static void measure_tiers(report *r, kt__pool *pool) {
     }
 }
 
-static kt_status measure(report *r, kt_error *err) {
+static kt_status measure_machine(report *r, kt_error *err) {
     kt__pool *pool;
     kt_status status = kt__pool_create(r->n_threads, &pool, err);
     if (status != KT_OK) return status;
@@ -147,7 +147,7 @@ typedef struct bytes_text {
     char s[32];
 } bytes_text;
 
-static bytes_text bytes(uint64_t n) {
+static bytes_text text_of_bytes(uint64_t n) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     bytes_text t;
     double value = (double)n;
@@ -180,21 +180,21 @@ static int list_features(const kt__cpu *cpu, feature out[MAX_FEATURES]) {
     return (int)KT__COUNT(all);
 }
 
-static void label(const char *name) {
+static void print_label(const char *name) {
     printf("%-14s", name);
 }
 
 static void print_processor(const report *r) {
-    label("processor");
+    print_label("processor");
     printf("%s%s%s%s\n", r->cpu.brand[0] ? r->cpu.brand : "unknown", r->cpu.vendor[0] ? ", " : "",
            r->cpu.vendor, r->cpu.hypervisor ? ", in a virtual machine" : "");
     feature features[MAX_FEATURES];
     int n = list_features(&r->cpu, features), n_present = 0;
-    label("features");
+    print_label("features");
     for (int i = 0; i < n; i++)
         if (features[i].present) printf("%s%s", n_present++ ? " " : "", features[i].name);
     puts(n_present ? "" : "none that kentang has kernels for");
-    label("kernels");
+    print_label("kernels");
     printf("%s: %s\n", r->kernels->name, r->tier_why);
     if (r->tier_error.code != KT_OK)
         printf("%14sKENTANG_ISA is not followed here: %s\n", "", r->tier_error.message);
@@ -202,59 +202,60 @@ static void print_processor(const report *r) {
 
 static void print_cores(const report *r) {
     const kt__topology *t = &r->topology;
-    label("cores");
+    print_label("cores");
     printf("%d physical, %d logical", t->n_physical, t->n_logical);
     if (t->n_performance < t->n_physical) printf(", %d of them fast", t->n_performance);
     if (t->n_numa > 1) printf(", %d NUMA nodes", t->n_numa);
     if (r->governor[0]) printf(", frequency governor %s", r->governor);
     puts("");
-    label("caches");
+    print_label("caches");
     const uint64_t sizes[] = {t->l1d_bytes, t->l2_bytes, t->l3_bytes};
     const char *const names[] = {"L1d", "L2", "L3"};
     for (int i = 0; i < 3; i++)
-        printf("%s%s %s", i ? ", " : "", names[i], sizes[i] ? bytes(sizes[i]).s : "unknown");
+        printf("%s%s %s", i ? ", " : "", names[i],
+               sizes[i] ? text_of_bytes(sizes[i]).s : "unknown");
     puts("");
-    label("allowed");
+    print_label("allowed");
     printf("%d processors on %d cores by affinity; cgroup quota ", r->limits.n_affinity,
            r->limits.n_affinity_cores);
     if (r->limits.quota_cpus > 0)
         printf("%.2f processors\n", r->limits.quota_cpus);
     else
         puts("none");
-    label("threads");
+    print_label("threads");
     printf("%d: %s\n", r->n_threads, r->threads_why);
 }
 
 static void print_memory(const report *r) {
     const kt__limits *l = &r->limits;
-    label("memory");
-    printf("%s, %s available; cgroup limit ", bytes(l->mem_total_bytes).s,
-           bytes(l->mem_available_bytes).s);
+    print_label("memory");
+    printf("%s, %s available; cgroup limit ", text_of_bytes(l->mem_total_bytes).s,
+           text_of_bytes(l->mem_available_bytes).s);
     if (l->mem_cgroup_bytes)
-        printf("%s, %s of it used\n", bytes(l->mem_cgroup_bytes).s,
-               bytes(l->mem_cgroup_used_bytes).s);
+        printf("%s, %s of it used\n", text_of_bytes(l->mem_cgroup_bytes).s,
+               text_of_bytes(l->mem_cgroup_used_bytes).s);
     else
         puts("none");
-    label("pages");
-    printf("%s; huge pages %s%s%s\n", bytes(l->page_bytes).s,
-           l->huge_page_bytes ? bytes(l->huge_page_bytes).s : "unknown",
+    print_label("pages");
+    printf("%s; huge pages %s%s%s\n", text_of_bytes(l->page_bytes).s,
+           l->huge_page_bytes ? text_of_bytes(l->huge_page_bytes).s : "unknown",
            r->thp[0] ? ", transparent: " : "", r->thp);
 }
 
 static void print_limits(const report *r) {
-    label("read limit");
+    print_label("read limit");
     if (r->read_note[0]) {
         printf("not measured: %s\n", r->read_note);
     } else {
         printf("%.1f GB/s with 1 thread", r->read_one * 1e-9);
         if (r->n_threads > 1) printf(", %.1f with %d", r->read_all * 1e-9, r->n_threads);
-        printf(" (a mapped file of random bytes, %s, in %s)\n", bytes(r->file_bytes).s,
+        printf(" (a mapped file of random bytes, %s, in %s)\n", text_of_bytes(r->file_bytes).s,
                r->file_place);
         double most = r->read_all > r->read_one ? r->read_all : r->read_one;
         printf("%14sa model decodes at most %.1f tokens/s for each GB of weights\n", "",
                most * 1e-9);
     }
-    label("integer peak");
+    print_label("integer peak");
     if (r->i8_one <= 0) {
         puts("not measured: this tier has no peak loop");
         return;
@@ -266,7 +267,7 @@ static void print_limits(const report *r) {
 
 /* What a lesser machine would have, or this one lacks. */
 static void print_tiers(const report *r) {
-    label("by tier");
+    print_label("by tier");
     for (int i = 0; i < r->n_tiers; i++) {
         const tier_peak *t = &r->tiers[i];
         if (i) printf("%14s", "");
@@ -282,7 +283,7 @@ static void print_tiers(const report *r) {
 }
 
 static void print_noise(const report *r) {
-    label("noise");
+    print_label("noise");
     if (r->load_1min >= 0) printf("load %.2f; ", r->load_1min);
     if (r->noise.steal_cpus >= 0)
         printf("%.2f processors stolen by the hypervisor, %.2f used by others; ",
@@ -320,14 +321,14 @@ static void print_text(const report *r) {
 /* ---- for programs ---- */
 
 /* A number that is known only if it is not negative. */
-static json_t *known(double value) {
+static json_t *known_number(double value) {
     return value < 0 ? json_null() : json_real(value);
 }
-static json_t *positive(double value) {
+static json_t *positive_number(double value) {
     return value > 0 ? json_real(value) : json_null();
 }
 /* Text from the environment may be no UTF-8. */
-static json_t *text(const char *s) {
+static json_t *text_json(const char *s) {
     json_t *t = json_string(s);
     return t ? t : json_string("(not valid UTF-8)");
 }
@@ -351,11 +352,11 @@ static json_t *tiers_json(const report *r) {
         const tier_peak *t = &r->tiers[i];
         json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:o}", "name", t->name, "supported",
                                               t->supported, "needs", t->needs, "i8_mac_per_s",
-                                              positive(t->macs_one)));
+                                              positive_number(t->macs_one)));
     }
     bool refused = r->tier_error.code != KT_OK;
     return json_pack("{s:s, s:s, s:o, s:o}", "name", r->kernels->name, "why", r->tier_why, "error",
-                     refused ? text(r->tier_error.message) : json_null(), "tiers", list);
+                     refused ? text_json(r->tier_error.message) : json_null(), "tiers", list);
 }
 
 static json_t *cores_json(const report *r) {
@@ -365,7 +366,7 @@ static json_t *cores_json(const report *r) {
                      "numa_nodes", t->n_numa, "l1d_bytes", integer(t->l1d_bytes), "l2_bytes",
                      integer(t->l2_bytes), "l3_bytes", integer(t->l3_bytes), "affinity",
                      r->limits.n_affinity, "affinity_cores", r->limits.n_affinity_cores,
-                     "quota_cpus", positive(r->limits.quota_cpus), "governor", r->governor);
+                     "quota_cpus", positive_number(r->limits.quota_cpus), "governor", r->governor);
 }
 
 static json_t *memory_json(const report *r) {
@@ -381,18 +382,19 @@ static json_t *memory_json(const report *r) {
 static json_t *limits_json(const report *r) {
     if (!r->measured) return json_null();
     return json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "read_bytes_per_s_1_thread",
-                     positive(r->read_one), "read_bytes_per_s", positive(r->read_all), "file_bytes",
-                     integer(r->file_bytes), "file_place", text(r->file_place), "read_note",
-                     text(r->read_note), "i8_mac_per_s_1_thread", positive(r->i8_one),
-                     "i8_mac_per_s", positive(r->i8_all));
+                     positive_number(r->read_one), "read_bytes_per_s", positive_number(r->read_all),
+                     "file_bytes", integer(r->file_bytes), "file_place", text_json(r->file_place),
+                     "read_note", text_json(r->read_note), "i8_mac_per_s_1_thread",
+                     positive_number(r->i8_one), "i8_mac_per_s", positive_number(r->i8_all));
 }
 
 static json_t *noise_json(const report *r) {
     if (!r->measured) return json_null();
-    return json_pack("{s:o, s:o, s:o, s:f, s:I, s:b}", "load_1min", known(r->load_1min),
-                     "steal_cpus", known(r->noise.steal_cpus), "others_cpus",
-                     known(r->noise.others_cpus), "throttled_share", r->noise.throttled_share,
-                     "thermal_throttles", integer(r->noise.thermal_count), "noisy", r->noise.noisy);
+    return json_pack("{s:o, s:o, s:o, s:f, s:I, s:b}", "load_1min", known_number(r->load_1min),
+                     "steal_cpus", known_number(r->noise.steal_cpus), "others_cpus",
+                     known_number(r->noise.others_cpus), "throttled_share",
+                     r->noise.throttled_share, "thermal_throttles", integer(r->noise.thermal_count),
+                     "noisy", r->noise.noisy);
 }
 
 static int print_json(const report *r) {
@@ -445,9 +447,9 @@ int kt__cmd_doctor(int argc, char **argv) {
     static const report empty;
     report r = empty;
     kt_error err;
-    kt_status status = look(&r, opts.n_threads, &err);
+    kt_status status = look_at_machine(&r, opts.n_threads, &err);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
-    if (status == KT_OK && !opts.quick) status = measure(&r, &err);
+    if (status == KT_OK && !opts.quick) status = measure_machine(&r, &err);
     if (status != KT_OK) return kt__cli_fail("doctor", &err);
     if (opts.json) return print_json(&r);
     print_text(&r);

@@ -147,8 +147,8 @@ static int default_threads(void) {
     return kt__threads_default(&topology, &limits, why, sizeof why);
 }
 
-static int make(const struct synth_opts *opts, const kt__synth_preset *preset,
-                const kt__recipe *recipe, const char *path) {
+static int make_model(const struct synth_opts *opts, const kt__synth_preset *preset,
+                      const kt__recipe *recipe, const char *path) {
     kt__synth_plan plan = {0};
     kt__gguf *vocab = NULL;
     kt_error err;
@@ -226,5 +226,5 @@ int kt__cmd_synth(int argc, char **argv) {
     if (!opts.preset) return kt__cli_usage_error("synth", "--preset is missing");
     if (kt__synth_find(opts.preset, opts.quant, &preset, &recipe, &err) != KT_OK)
         return kt__cli_fail("synth", &err);
-    return make(&opts, preset, recipe, path);
+    return make_model(&opts, preset, recipe, path);
 }

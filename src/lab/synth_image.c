@@ -81,8 +81,8 @@ static void fill_rows(void *arg, int64_t begin, int64_t end, int worker) {
     kt__synth_fill(job->plan, job->tensor, begin, end, job->out + (size_t)begin * job->row_bytes);
 }
 
-static kt_status fill(const kt__synth_plan *plan, int n_threads, kt__synth_image *image,
-                      kt_error *err) {
+static kt_status fill_image(const kt__synth_plan *plan, int n_threads, kt__synth_image *image,
+                            kt_error *err) {
     kt_status status;
     kt__gguf *gguf = NULL;
     kt__pool *pool = NULL;
@@ -106,7 +106,7 @@ kt_status kt__synth_image_make(const kt__synth_plan *plan, int n_threads, kt__sy
                                kt_error *err) {
     memset(out, 0, sizeof *out);
     kt_status status = make_header(plan, out, err);
-    if (status == KT_OK) status = fill(plan, n_threads, out, err);
+    if (status == KT_OK) status = fill_image(plan, n_threads, out, err);
     if (status != KT_OK) kt__synth_image_free(out);
     return status;
 }

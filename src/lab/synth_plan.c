@@ -68,7 +68,7 @@ typedef struct planner {
     bool failed; /* no memory */
 } planner;
 
-static void add(planner *p, kt__synth_tensor t) {
+static void add_tensor(planner *p, kt__synth_tensor t) {
     kt__synth_plan *plan = p->plan;
     if (plan->n_tensors == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 256;
@@ -98,7 +98,7 @@ static void add_vector(planner *p, int layer, const char *name, int64_t n, float
     kt__synth_tensor t = {
         .type = KT__TYPE_F32, .n_dims = 1, .n_cols = n, .n_rows = 1, .mean = mean, .std = std};
     set_name(&t, layer, name);
-    add(p, t);
+    add_tensor(p, t);
 }
 
 static void add_norm(planner *p, int layer, const char *name, int64_t n, float mean) {
@@ -111,7 +111,7 @@ static void add_factors(planner *p, const char *name, kt__synth_content content)
     kt__synth_tensor t = {
         .type = KT__TYPE_F32, .n_dims = 1, .n_cols = n_rot / 2, .n_rows = 1, .content = content};
     set_name(&t, -1, name);
-    add(p, t);
+    add_tensor(p, t);
 }
 
 static kt__type recipe_type(const kt__synth_plan *plan, kt__tensor_role role, int layer,
@@ -131,7 +131,7 @@ static void add_matrix(planner *p, kt__tensor_role role, int layer, const char *
                           .n_rows = n_rows,
                           .std = gain / sqrtf((float)n_cols)};
     set_name(&t, layer, name);
-    add(p, t);
+    add_tensor(p, t);
 }
 
 static void add_attention(planner *p, int i) {

@@ -69,14 +69,14 @@ static kt__str copy_text(vocab *v, const char *text, size_t len) {
     return (kt__str){copy, len};
 }
 
-static void add(vocab *v, const char *text, int type, float score) {
+static void add_token(vocab *v, const char *text, int type, float score) {
     if (v->n >= v->cap) return;
     v->tokens[v->n] = copy_text(v, text, strlen(text));
     v->types[v->n] = type;
     v->scores[v->n++] = score;
 }
 
-static int find(const vocab *v, const char *text) {
+static int find_token(const vocab *v, const char *text) {
     size_t len = strlen(text);
     for (int i = 0; i < v->n; i++)
         if (v->tokens[i].len == len && memcmp(v->tokens[i].s, text, len) == 0) return i;
@@ -84,7 +84,7 @@ static int find(const vocab *v, const char *text) {
 }
 
 static void add_control(vocab *v, const char *text) {
-    add(v, text, TYPE_CONTROL, 0.0f);
+    add_token(v, text, TYPE_CONTROL, 0.0f);
 }
 
 /* Text that a byte has in GPT-2's alphabet: itself where it is printable, else a letter from U+0100
@@ -105,11 +105,11 @@ static void add_pieces(vocab *v, const char *space, int limit, bool merges) {
         for (size_t w = 0; w < KT__COUNT(words); w++) {
             if (strlen(words[w]) < len || v->n >= limit || v->n_merges >= MAX_PIECES) continue;
             snprintf(piece, sizeof piece, "%s%.*s", space, (int)len, words[w]);
-            if (find(v, piece) >= 0) continue;
+            if (find_token(v, piece) >= 0) continue;
             snprintf(parts, sizeof parts, "%s%.*s %c", space, (int)(len - 1), words[w],
                      words[w][len - 1]);
             if (merges) v->merges[v->n_merges++] = copy_text(v, parts, strlen(parts));
-            add(v, piece, TYPE_NORMAL, -(float)v->n);
+            add_token(v, piece, TYPE_NORMAL, -(float)v->n);
         }
     }
 }
@@ -127,7 +127,7 @@ static void add_fillers(vocab *v, const char *space, int limit) {
             at += snprintf(text + at, sizeof text - (size_t)at, "%c%c", consonants[syllable / 5],
                            vowels[syllable % 5]);
         }
-        add(v, text, TYPE_NORMAL, -1e5f - (float)i);
+        add_token(v, text, TYPE_NORMAL, -1e5f - (float)i);
     }
 }
 
@@ -135,7 +135,7 @@ static void add_fillers(vocab *v, const char *space, int limit) {
 
 static void put_id(kt__gguf_writer *w, const vocab *v, const char *name, const char *text) {
     char key[80];
-    int id = find(v, text);
+    int id = find_token(v, text);
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
     if (id >= 0) kt__gguf_put_u32(w, key, (uint32_t)id);
 }
@@ -152,7 +152,7 @@ static void put_bpe(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
     char text[8];
     for (unsigned byte = 0; byte < 256; byte++) {
         byte_text(byte, text);
-        add(v, text, TYPE_NORMAL, 0.0f);
+        add_token(v, text, TYPE_NORMAL, 0.0f);
     }
     byte_text(' ', text);
     add_pieces(v, text, v->cap - (int)KT__COUNT(controls), true);
@@ -226,14 +226,14 @@ static void put_spm(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
     int n_controls = 0;
     while (n_controls < 5 && kind->controls[n_controls]) n_controls++;
     for (int i = 0; i < 4 && kind->first[i]; i++)
-        add(v, kind->first[i], strcmp(kind->first[i], kind->unk) == 0 ? TYPE_UNKNOWN : TYPE_CONTROL,
-            0.0f);
+        add_token(v, kind->first[i],
+                  strcmp(kind->first[i], kind->unk) == 0 ? TYPE_UNKNOWN : TYPE_CONTROL, 0.0f);
     for (unsigned byte = 0; byte < 256; byte++) {
         snprintf(text, sizeof text, "<0x%02X>", byte);
-        add(v, text, TYPE_BYTE, 0.0f);
+        add_token(v, text, TYPE_BYTE, 0.0f);
     }
-    add(v, space, TYPE_NORMAL, -1.0f);
-    for (char c = 33; c < 127; c++) add(v, (char[]){c, '\0'}, TYPE_NORMAL, -1e4f - (float)c);
+    add_token(v, space, TYPE_NORMAL, -1.0f);
+    for (char c = 33; c < 127; c++) add_token(v, (char[]){c, '\0'}, TYPE_NORMAL, -1e4f - (float)c);
     add_pieces(v, space, v->cap - n_controls, false);
     add_pieces(v, "", v->cap - n_controls, false);
     add_fillers(v, space, v->cap - n_controls);

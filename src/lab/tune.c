@@ -206,7 +206,7 @@ static void print_table(const tuner *t, const char *model) {
         puts("Several streams: two contexts, each pinned to half of the cores (--cpu-range).");
 }
 
-static kt_status save(const tuner *t, kt_error *err) {
+static kt_status save_finding(const tuner *t, kt_error *err) {
     kt_model_info info;
     char path[4096];
     kt_model_get_info(t->model, &info);
@@ -251,7 +251,7 @@ static int tune(tune_opts *opts) {
     KT__TRY(search(&t, &err));
     kt_model_get_info(t.model, &info);
     print_table(&t, info.name[0] ? info.name : info.path);
-    if (!opts->dry_run) status = save(&t, &err);
+    if (!opts->dry_run) status = save_finding(&t, &err);
     warn_noise(&before);
 out:
     if (status != KT_OK) (void)kt__cli_fail("tune", &err);

@@ -131,7 +131,7 @@ static kt_status decode_apart(contest *c, double *seconds, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status measure(void *user, int value, double *tok_s, kt_error *err) {
+static kt_status measure_contexts(void *user, int value, double *tok_s, kt_error *err) {
     contest *c = user;
     double seconds = 1;
     kt_status status = value == 1 ? decode_alone(c, &seconds, err) : decode_apart(c, &seconds, err);
@@ -157,7 +157,7 @@ kt_status kt__tune_contexts(const char *path, const char *isa, int n_steps, int 
     snprintf(name, sizeof name, "2 pinned, %d and %d threads", c.parts[0].n_threads,
              c.parts[1].n_threads);
     (void)kt__ab_test_add(test, N_PARTS, name);
-    KT__TRY(kt__ab_test_run(test, measure, &c, err));
+    KT__TRY(kt__ab_test_run(test, measure_contexts, &c, err));
 out:
     for (int p = 0; p < N_PARTS; p++) party_close(&c.parts[p]);
     party_close(&c.one);

@@ -22,7 +22,7 @@ const char *kt__toml_kind_name(kt__toml_kind kind) {
 
 /* ---- the tree ---- */
 
-static const kt__toml *find(const kt__toml *table, const char *key, size_t len) {
+static const kt__toml *find_member(const kt__toml *table, const char *key, size_t len) {
     for (const kt__toml *v = table->first; v; v = v->next) {
         if (strlen(v->key) == len && !memcmp(v->key, key, len)) return v;
     }
@@ -30,10 +30,11 @@ static const kt__toml *find(const kt__toml *table, const char *key, size_t len) 
 }
 
 const kt__toml *kt__toml_get(const kt__toml *table, const char *key) {
-    return table && table->kind == KT__TOML_TABLE ? find(table, key, strlen(key)) : NULL;
+    return table && table->kind == KT__TOML_TABLE ? find_member(table, key, strlen(key)) : NULL;
 }
 
-static kt__toml *add(kt__toml_parser *p, kt__toml *parent, kt__toml_kind kind, const char *key) {
+static kt__toml *add_member(kt__toml_parser *p, kt__toml *parent, kt__toml_kind kind,
+                            const char *key) {
     kt__toml *v = kt__arena_calloc(p->arena, 1, sizeof *v);
     if (!v) return NULL;
     v->kind = kind;
@@ -65,7 +66,7 @@ static kt_status take_array(kt__toml_parser *p, kt__toml *v, int depth) {
     for (;;) {
         KT__TRY(kt__toml_skip_space(p));
         if (kt__toml_peek(p, 0) == ']') break;
-        kt__toml *item = add(p, v, KT__TOML_INT, NULL);
+        kt__toml *item = add_member(p, v, KT__TOML_INT, NULL);
         if (!item) return kt__toml_fail_nomem(p);
         KT__TRY(take_value(p, item, depth + 1));
         KT__TRY(kt__toml_skip_space(p));
@@ -127,7 +128,7 @@ static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth) {
     kt_status status;
     for (int level = 0;; level++) {
         KT__TRY(kt__toml_take_key_part(p, &key, &len));
-        kt__toml *found = (kt__toml *)(uintptr_t)find(table, key, len);
+        kt__toml *found = (kt__toml *)(uintptr_t)find_member(table, key, len);
         if (!kt__toml_take_dot(p)) {
             if (found) return kt__toml_fail(p, "this key was given before");
             break;
@@ -139,7 +140,7 @@ static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth) {
             return kt__toml_fail(p, "a dotted key cannot add to what was defined before");
         if (found) found->state = MADE_DOTTED;
         if (!found) {
-            found = add(p, table, KT__TOML_TABLE, key);
+            found = add_member(p, table, KT__TOML_TABLE, key);
             if (!found) return kt__toml_fail_nomem(p);
             found->state = MADE_DOTTED;
         }
@@ -149,7 +150,7 @@ static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth) {
     if (kt__toml_peek(p, 0) != '=') return kt__toml_fail(p, "expected = after the key");
     p->at++;
     kt__toml_skip_blanks(p);
-    kt__toml *v = add(p, table, KT__TOML_INT, key);
+    kt__toml *v = add_member(p, table, KT__TOML_INT, key);
     if (!v) return kt__toml_fail_nomem(p);
     status = take_value(p, v, depth);
 out:
@@ -160,9 +161,9 @@ out:
 
 /* One step towards a header's table: into it, or into the last table of an array. */
 static kt_status step_into(kt__toml_parser *p, kt__toml **table, const char *key, size_t len) {
-    kt__toml *found = (kt__toml *)(uintptr_t)find(*table, key, len);
+    kt__toml *found = (kt__toml *)(uintptr_t)find_member(*table, key, len);
     if (!found) {
-        found = add(p, *table, KT__TOML_TABLE, key);
+        found = add_member(p, *table, KT__TOML_TABLE, key);
         if (!found) return kt__toml_fail_nomem(p);
         found->state = MADE_IMPLICIT;
     }
@@ -175,19 +176,20 @@ static kt_status step_into(kt__toml_parser *p, kt__toml **table, const char *key
 
 static kt_status open_table(kt__toml_parser *p, kt__toml *parent, const char *key, size_t len,
                             bool array, kt__toml **out) {
-    kt__toml *found = (kt__toml *)(uintptr_t)find(parent, key, len);
+    kt__toml *found = (kt__toml *)(uintptr_t)find_member(parent, key, len);
     if (array) {
         if (found && (found->kind != KT__TOML_ARRAY || found->state != MADE_TABLES))
             return kt__toml_fail(p, "this name is no array of tables");
-        if (!found && !(found = add(p, parent, KT__TOML_ARRAY, key))) return kt__toml_fail_nomem(p);
+        if (!found && !(found = add_member(p, parent, KT__TOML_ARRAY, key)))
+            return kt__toml_fail_nomem(p);
         found->state = MADE_TABLES;
-        *out = add(p, found, KT__TOML_TABLE, NULL);
+        *out = add_member(p, found, KT__TOML_TABLE, NULL);
     } else if (found) {
         if (found->kind != KT__TOML_TABLE || found->state != MADE_IMPLICIT)
             return kt__toml_fail(p, "this table was defined before");
         *out = found;
     } else {
-        *out = add(p, parent, KT__TOML_TABLE, key);
+        *out = add_member(p, parent, KT__TOML_TABLE, key);
     }
     if (!*out) return kt__toml_fail_nomem(p);
     (*out)->state = MADE_HEADER;
@@ -236,7 +238,7 @@ kt_status kt__toml_parse(const char *text, size_t len, const char *name, kt__are
     if (len > KT__TOML_MAX_BYTES)
         return kt__fail_at(err, KT_E_LIMIT, name, UINT64_MAX, "%s: %zu bytes; at most %d", name,
                            len, (int)KT__TOML_MAX_BYTES);
-    kt__toml *root = add(&p, NULL, KT__TOML_TABLE, NULL), *table = root;
+    kt__toml *root = add_member(&p, NULL, KT__TOML_TABLE, NULL), *table = root;
     if (!root) return kt__toml_fail_nomem(&p);
     root->state = MADE_HEADER;
     for (;;) {

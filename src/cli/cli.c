@@ -1,11 +1,11 @@
-/* Errors, remedies and input shared by the commands. */
+#include "cli/cli.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "cli/cli.h"
 
 /* A format error that names no file is in a person's own text. */
 static const char *remedy_of_format(const char *where) {

@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/batch.h"
+#include "cli/batch_job.h"
+#include "cli/batch_output.h"
 #include "cli/cache_opts.h"
 #include "cli/cli.h"
 #include "cli/sampling_opts.h"
@@ -235,8 +236,8 @@ static void set_up(batch *b, const kt_gen_params *gen) {
     }
 }
 
-static int run(const batch_opts *opts, kt__session_opts *session, const kt__cache_opts *cache,
-               kt__sampling_opts *sampling, const char *word) {
+static int run_batch(const batch_opts *opts, kt__session_opts *session, const kt__cache_opts *cache,
+                     kt__sampling_opts *sampling, const char *word) {
     batch b = {.opts = opts, .in = {.fd = -1}, .out = {.fd = -1}};
     kt_error err = {0};
     kt_status status;
@@ -322,7 +323,7 @@ int kt__cmd_batch(int argc, char **argv) {
     const char *word = NULL;
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
-    if (code < 0) code = run(&opts, &session, &cache, &sampling, n_words ? word : NULL);
+    if (code < 0) code = run_batch(&opts, &session, &cache, &sampling, n_words ? word : NULL);
     kt__sampling_opts_free(&sampling);
     return code;
 }
