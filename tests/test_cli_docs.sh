@@ -9,43 +9,40 @@ fail() {
     echo "failed: $1" >&2
     exit 1
 }
-has() { # FILE TEXT...: each as it stands
-    file=$1
-    shift
-    for text in "$@"; do
-        grep -qF -e "$text" "$file" || fail "$(basename "$file") lacks $text"
-    done
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+# has FILE: each line of standard input occurs in it, as it stands
+has() {
+    [ -s "$1" ] || fail "there is no $1"
+    awk 'NR == FNR { wanted[$0]; next }
+        { for (text in wanted) if (index($0, text)) delete wanted[text] }
+        END { for (text in wanted) { print text; bad = 1 } exit bad }' - "$1" >"$dir/lacks" ||
+        fail "$(basename "$1") lacks: $(tr '\n' ' ' <"$dir/lacks")"
 }
-roff() { printf '%s' "$1" | sed 's/-/\\-/g'; }
+roff() { sed 's/-/\\-/g'; }
 
 # every command and option
 commands=$("$kentang" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | grep -v '^help$')
 [ "$(echo "$commands" | wc -l)" -ge 15 ] || fail "the list of commands: $commands"
+echo "$commands" | sed 's/.*/kentang\\-& (1)/' | has "$docs/man/man1/kentang.1"
 for command in $commands; do
-    page=$docs/man/man1/kentang-$command.1
-    [ -s "$page" ] || fail "no manual page for $command"
-    has "$docs/man/man1/kentang.1" "kentang\\-$command (1)"
-    grep "^        $command) words=" "$docs/bash/kentang" >"$docs/words" || fail "bash: no $command"
-    options=$("$kentang" "$command" --help | sed -n 's/^  *\(-[a-zA-Z]*, \)\{0,1\}--\([a-z0-9-]*\).*/\2/p')
-    [ "$command" != bench ] || options="$options $("$kentang" bench --server x --help | sed -n 's/^ .*--\([a-z0-9-]*\) .*/\1/p')"
-    for option in $options; do
-        has "$page" "\\fB$(roff "--$option")\\fR"
-        has "$docs/words" "--$option "
-        [ "$option" = help ] || grep -q -e "'\\*\{0,1\}--$option\\[" "$docs/zsh/_kentang" || fail "zsh: $command --$option"
-        grep "__fish_seen_subcommand_from $command'" "$docs/fish/kentang.fish" | grep -q -e "-l $option " || fail "fish: $command --$option"
-    done
+    "$kentang" "$command" --help >"$dir/help"
+    [ "$command" != bench ] || "$kentang" bench --server x --help >>"$dir/help"
+    sed -n 's/^  *\(-[a-zA-Z]*, \)\{0,1\}--\([a-z0-9-]*\).*/--\2/p' "$dir/help" | sort -u >"$dir/options"
+    roff <"$dir/options" | sed 's/.*/\\fB&\\fR/' | has "$docs/man/man1/kentang-$command.1"
+    grep "^        $command) words=" "$docs/bash/kentang" >"$dir/bash" || fail "bash: no $command"
+    sed 's/$/ /' "$dir/options" | has "$dir/bash"
+    sed -n "/^    $command)/,/;;/p" "$docs/zsh/_kentang" >"$dir/zsh"
+    sed 's/$/[/' "$dir/options" | has "$dir/zsh"
+    grep "__fish_seen_subcommand_from $command'" "$docs/fish/kentang.fish" >"$dir/fish" || fail "fish: no $command"
+    sed 's/^--\(.*\)/-l \1 /' "$dir/options" | has "$dir/fish"
 done
-rm "$docs/words"
 
 # every setting
-keys=$(sed -n 's/^X([^"]*"\([^"]*\)".*/\1/p' "$source/src/serve/settings.def")
-[ "$(echo "$keys" | wc -l)" -ge 40 ] || fail "the list of settings"
-for key in $keys; do
-    has "$docs/man/man5/kentang.toml.5" ".B $(roff "$key")"
-    has "$docs/bash/kentang" "$key="
-    has "$docs/zsh/_kentang" "$key="
-    has "$docs/fish/kentang.fish" "$key="
-done
+sed -n 's/^X([^"]*"\([^"]*\)".*/\1/p' "$source/src/serve/settings.def" >"$dir/keys"
+[ "$(wc -l <"$dir/keys")" -ge 40 ] || fail "the list of settings"
+roff <"$dir/keys" | sed 's/^/.B /' | has "$docs/man/man5/kentang.toml.5"
+for file in bash/kentang zsh/_kentang fish/kentang.fish; do sed 's/$/=/' "$dir/keys" | has "$docs/$file"; done
 
 # the example has every setting as --check prints it, below four lines of its own
 "$kentang" serve --check --no-config --no-env --socket none | diff - "$source/examples/kentang.toml" | grep '^[<>]' | tail -n +5 |
