@@ -33,7 +33,7 @@ double kt__profile_sum_ms(const kt_profile *profile) {
     return sum;
 }
 
-static double share(const kt__profile_report *r, double ms) {
+static double share_of_wall(const kt__profile_report *r, double ms) {
     return r->wall_ms > 0 ? ms / r->wall_ms : 0;
 }
 
@@ -63,7 +63,7 @@ static double weights_per_s(const kt__profile_report *r) {
 
 static void print_row(const kt__profile_report *r, int indent, const char *name, double ms) {
     fprintf(stderr, "  %*s%-*s%12.2f ms%7.1f%%\n", indent, "", 40 - indent, name, ms,
-            100 * share(r, ms));
+            100 * share_of_wall(r, ms));
 }
 
 static void print_stage(const kt__profile_report *r, const stage *s) {
@@ -88,7 +88,7 @@ void kt__profile_print(const kt__profile_report *r) {
     print_row(r, 0, "sum", kt__profile_sum_ms(&r->profile));
     print_row(r, 0, "wall time", r->wall_ms);
     find_bottleneck(r, name, sizeof name, &ms);
-    fprintf(stderr, "kentang: bottleneck: %s (%.0f%%)", name, 100 * share(r, ms));
+    fprintf(stderr, "kentang: bottleneck: %s (%.0f%%)", name, 100 * share_of_wall(r, ms));
     if (r->profile.prefill.n_batches)
         fprintf(stderr, "; prefill keeps the threads busy %.0f%% of the time",
                 100 * r->profile.prefill.busy_share);
@@ -116,7 +116,7 @@ json_t *kt__profile_json(const kt__profile_report *r) {
     find_bottleneck(r, name, sizeof name, &ms);
     json_t *out = json_pack("{s:f, s:f, s:s, s:f, s:f}", "wall_ms", r->wall_ms, "sum_ms",
                             kt__profile_sum_ms(&r->profile), "bottleneck", name, "bottleneck_share",
-                            share(r, ms), "decode_weight_bytes_per_s", weights_per_s(r));
+                            share_of_wall(r, ms), "decode_weight_bytes_per_s", weights_per_s(r));
     for (int i = 0; out && i < N_STAGES; i++) {
         const stage *s = &stages[i];
         json_object_set_new(out, s->key, s->phase ? phase_json(s->phase) : json_real(s->ms));

@@ -4,8 +4,9 @@
 
 #include "lab/bench.h"
 #include "cli/cli.h"
+#include "lab/json_number.h"
 
-static double share(const kt__bench_row *row) {
+static double share_of_limit(const kt__bench_row *row) {
     return row->limit_tok_s > 0 ? row->median / row->limit_tok_s : 0;
 }
 
@@ -22,7 +23,8 @@ static void print_md(const kt__bench_report *r) {
         snprintf(backend, sizeof backend, "CPU %s%s", r->isa, r->blas ? "+blas" : "");
         kt__bench_test_name(&row->test, test, sizeof test);
         snprintf(speed, sizeof speed, "%.2f \u00b1 %.2f", row->median, row->spread);
-        if (row->bound) snprintf(part, sizeof part, "%.0f%% %s", 100 * share(row), row->bound);
+        if (row->bound)
+            snprintf(part, sizeof part, "%.0f%% %s", 100 * share_of_limit(row), row->bound);
         printf("| %-30s | %6.2f MiB | %6.2f M | %-12s | %7d | %12s | %19s | %14s |\n", name,
                (double)r->info.weight_bytes / (1 << 20), (double)r->info.n_params * 1e-6, backend,
                row->test.n_threads, test, speed, part);
@@ -45,13 +47,6 @@ static void print_limits(const kt__bench_report *r) {
     }
 }
 
-static json_t *known_number(double value) {
-    return value < 0 ? json_null() : json_real(value);
-}
-static json_t *positive_number(double value) {
-    return value > 0 ? json_real(value) : json_null();
-}
-
 static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
     char test[64];
     kt__bench_test_name(&row->test, test, sizeof test);
@@ -59,9 +54,9 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
     for (int i = 0; i < row->n_runs; i++) json_array_append_new(runs, json_real(row->tok_s[i]));
     json_t *out = json_pack("{s:s, s:i, s:f, s:o, s:f, s:o, s:o, s:s*}", "test", test, "threads",
                             row->test.n_threads, "tok_s", row->median, "share_of_limit",
-                            positive_number(share(row)), "tok_s_spread", row->spread, "tok_s_runs",
-                            runs, "limit_tok_s", positive_number(row->limit_tok_s), "bound",
-                            row->bound);
+                            kt__json_positive(share_of_limit(row)), "tok_s_spread", row->spread,
+                            "tok_s_runs", runs, "limit_tok_s", kt__json_positive(row->limit_tok_s),
+                            "bound", row->bound);
     json_t *more = json_pack(
         "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b}", "n_prompt",
         row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth, "n_streams",
@@ -71,12 +66,12 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
         (int)r->n_ubatch, "version", KT_VERSION, "blas", r->blas);
     json_t *state = json_pack(
         "{s:o, s:o, s:b, s:o, s:o, s:f, s:I, s:o, s:I}", "read_bytes_per_s",
-        positive_number(row->limits.read_bytes_per_s), "i8_mac_per_s",
-        positive_number(row->limits.i8_mac_per_s), "noisy", row->noise.noisy, "steal_cpus",
-        known_number(row->noise.steal_cpus), "others_cpus", known_number(row->noise.others_cpus),
-        "throttled_share", row->noise.throttled_share, "thermal_throttles",
-        (json_int_t)row->noise.thermal_count, "load_1min", known_number(row->load_1min),
-        "major_faults", (json_int_t)row->major_faults);
+        kt__json_positive(row->limits.read_bytes_per_s), "i8_mac_per_s",
+        kt__json_positive(row->limits.i8_mac_per_s), "noisy", row->noise.noisy, "steal_cpus",
+        kt__json_known(row->noise.steal_cpus), "others_cpus",
+        kt__json_known(row->noise.others_cpus), "throttled_share", row->noise.throttled_share,
+        "thermal_throttles", (json_int_t)row->noise.thermal_count, "load_1min",
+        kt__json_known(row->load_1min), "major_faults", (json_int_t)row->major_faults);
     if (out && more) (void)json_object_update(out, more);
     if (out && state) (void)json_object_update(out, state);
     bool ok = out && more && state;
@@ -124,9 +119,9 @@ static void print_csv(const kt__bench_report *r) {
                (unsigned long long)r->info.n_params);
         csv_text(r->isa);
         printf("%d,%s,%.4f,%.4f,%.4f,%.4f,%s,%d,%d,%d,%d,%d\n", row->test.n_threads, test,
-               row->median, row->spread, row->limit_tok_s, share(row), row->bound ? row->bound : "",
-               row->test.n_prompt, row->test.n_gen, row->test.n_depth, row->test.n_streams,
-               row->noise.noisy);
+               row->median, row->spread, row->limit_tok_s, share_of_limit(row),
+               row->bound ? row->bound : "", row->test.n_prompt, row->test.n_gen, row->test.n_depth,
+               row->test.n_streams, row->noise.noisy);
     }
 }
 

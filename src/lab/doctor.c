@@ -8,10 +8,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/cli.h"
-#include "lab/measure.h"
 #include "cli/options.h"
 #include "host/noise.h"
 #include "host/textfile.h"
+#include "lab/json_number.h"
+#include "lab/measure.h"
 
 enum {
     MAX_TIERS = 8,
@@ -123,7 +124,7 @@ static void measure_tiers(report *r, kt__pool *pool) {
     }
 }
 
-static kt_status measure_machine(report *r, kt_error *err) {
+static kt_status measure_limits(report *r, kt_error *err) {
     kt__pool *pool;
     kt_status status = kt__pool_create(r->n_threads, &pool, err);
     if (status != KT_OK) return status;
@@ -320,13 +321,6 @@ static void print_text(const report *r) {
 
 /* ---- for programs ---- */
 
-/* A number that is known only if it is not negative. */
-static json_t *known_number(double value) {
-    return value < 0 ? json_null() : json_real(value);
-}
-static json_t *positive_number(double value) {
-    return value > 0 ? json_real(value) : json_null();
-}
 /* Text from the environment may be no UTF-8. */
 static json_t *text_json(const char *s) {
     json_t *t = json_string(s);
@@ -352,7 +346,7 @@ static json_t *tiers_json(const report *r) {
         const tier_peak *t = &r->tiers[i];
         json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:o}", "name", t->name, "supported",
                                               t->supported, "needs", t->needs, "i8_mac_per_s",
-                                              positive_number(t->macs_one)));
+                                              kt__json_positive(t->macs_one)));
     }
     bool refused = r->tier_error.code != KT_OK;
     return json_pack("{s:s, s:s, s:o, s:o}", "name", r->kernels->name, "why", r->tier_why, "error",
@@ -366,7 +360,8 @@ static json_t *cores_json(const report *r) {
                      "numa_nodes", t->n_numa, "l1d_bytes", integer(t->l1d_bytes), "l2_bytes",
                      integer(t->l2_bytes), "l3_bytes", integer(t->l3_bytes), "affinity",
                      r->limits.n_affinity, "affinity_cores", r->limits.n_affinity_cores,
-                     "quota_cpus", positive_number(r->limits.quota_cpus), "governor", r->governor);
+                     "quota_cpus", kt__json_positive(r->limits.quota_cpus), "governor",
+                     r->governor);
 }
 
 static json_t *memory_json(const report *r) {
@@ -382,17 +377,18 @@ static json_t *memory_json(const report *r) {
 static json_t *limits_json(const report *r) {
     if (!r->measured) return json_null();
     return json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "read_bytes_per_s_1_thread",
-                     positive_number(r->read_one), "read_bytes_per_s", positive_number(r->read_all),
-                     "file_bytes", integer(r->file_bytes), "file_place", text_json(r->file_place),
-                     "read_note", text_json(r->read_note), "i8_mac_per_s_1_thread",
-                     positive_number(r->i8_one), "i8_mac_per_s", positive_number(r->i8_all));
+                     kt__json_positive(r->read_one), "read_bytes_per_s",
+                     kt__json_positive(r->read_all), "file_bytes", integer(r->file_bytes),
+                     "file_place", text_json(r->file_place), "read_note", text_json(r->read_note),
+                     "i8_mac_per_s_1_thread", kt__json_positive(r->i8_one), "i8_mac_per_s",
+                     kt__json_positive(r->i8_all));
 }
 
 static json_t *noise_json(const report *r) {
     if (!r->measured) return json_null();
-    return json_pack("{s:o, s:o, s:o, s:f, s:I, s:b}", "load_1min", known_number(r->load_1min),
-                     "steal_cpus", known_number(r->noise.steal_cpus), "others_cpus",
-                     known_number(r->noise.others_cpus), "throttled_share",
+    return json_pack("{s:o, s:o, s:o, s:f, s:I, s:b}", "load_1min", kt__json_known(r->load_1min),
+                     "steal_cpus", kt__json_known(r->noise.steal_cpus), "others_cpus",
+                     kt__json_known(r->noise.others_cpus), "throttled_share",
                      r->noise.throttled_share, "thermal_throttles", integer(r->noise.thermal_count),
                      "noisy", r->noise.noisy);
 }
@@ -449,7 +445,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     kt_error err;
     kt_status status = look_at_machine(&r, opts.n_threads, &err);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
-    if (status == KT_OK && !opts.quick) status = measure_machine(&r, &err);
+    if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
     if (status != KT_OK) return kt__cli_fail("doctor", &err);
     if (opts.json) return print_json(&r);
     print_text(&r);
