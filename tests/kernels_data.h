@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/f16.h"
-#include "kernels/kernels.h"
+#include "kernels/dispatch.h"
 
 /* ---- numbers ---- */
 

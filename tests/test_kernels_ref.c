@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "kernels_data.h"
+#include "kernels/dispatch.h"
 
 static void expect_near(const char *what, int at, double want, double got, double tolerance) {
     if (fabs(want - got) <= tolerance) return;

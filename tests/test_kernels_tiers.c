@@ -8,6 +8,7 @@
 
 #include "avxvnni_emulated.h"
 #include "kernels_data.h"
+#include "kernels/dispatch.h"
 
 enum { MAX_ROW = 100, MAX_TOK = 301, MAX_COL = 2128, PAD_OUT = 3 };
 

@@ -11,6 +11,7 @@
 #include "model/forward.h"
 #include "model/rope.h"
 #include "model_fixture.h"
+#include "kernels/dispatch.h"
 
 enum { N_TOK = 70 };
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "kernels/dispatch.h"
 
 kt_ctx_params kt_ctx_params_default(void) {
     return (kt_ctx_params){.log_level = KT_LOG_WARN};

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "kernels/dispatch.h"
 
 /* KT_TIERS, from CMake: T(name) for each tier of this build, best last. */
 

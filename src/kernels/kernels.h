@@ -10,9 +10,12 @@
 #ifndef KT_KERNELS_KERNELS_H
 #define KT_KERNELS_KERNELS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/f16.h"
 #include "base/geometry.h"
-#include "host/host.h"
 #include "quant/quant.h"
 
 /* ---- activations ----
@@ -144,20 +147,5 @@ typedef struct kt__kernels {
 extern const kt__mm_kernels kt__mm_ref;
 
 enum { KT__MAX_COL = 262144 }; /* longest row a model may have; mm_scratch_bytes covers it */
-
-/* Tiers known to this build, best last, NULL-terminated; each with the test that a machine can run
- * it. */
-typedef struct kt__tier {
-    const char *name;
-    const kt__kernels *kernels;
-    bool (*supported)(const kt__cpu *cpu);
-    const char *needs; /* "AVX2, FMA and F16C" */
-} kt__tier;
-const kt__tier *kt__tiers(int *count);
-
-/* wanted: NULL or "" or "auto": the best supported. An unknown or unsupported name is an error that
- * lists what there is. why receives one phrase. */
-kt_status kt__kernels_select(const kt__cpu *cpu, const char *wanted, const kt__kernels **out,
-                             char *why, size_t why_size, kt_error *err) KT_CHECKED;
 
 #endif

@@ -15,6 +15,7 @@
 #include "lab/bench_streams.h"
 #include "lab/synth.h"
 #include "engine/types.h"
+#include "kernels/dispatch.h"
 
 enum {
     MAX_LIST = 32,

@@ -13,6 +13,7 @@
 #include "host/textfile.h"
 #include "lab/json_number.h"
 #include "lab/measure.h"
+#include "kernels/dispatch.h"
 
 enum {
     MAX_TIERS = 8,

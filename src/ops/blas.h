@@ -10,6 +10,7 @@
 #ifndef KT_OPS_BLAS_H
 #define KT_OPS_BLAS_H
 
+#include <kentang.h>
 #include "kernels/kernels.h"
 
 typedef struct kt__blas kt__blas;

@@ -6,7 +6,6 @@
 #ifndef KT_QUANT_QUANT_H
 #define KT_QUANT_QUANT_H
 
-#include <kentang.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
