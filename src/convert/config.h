@@ -1,0 +1,87 @@
+/* config.json: what kind of model a folder holds, as checked numbers.
+ *
+ * Owns: the classes that can be converted (archs.def), the names of their numbers
+ * (config_keys.def), what a class means where the file is silent (config_defaults.def), RoPE
+ * scaling in the spellings of all transformers versions, and the refusal of what the GGUF
+ * architecture cannot express. Knows no tensor. Immutable once read; any thread. */
+#ifndef KT_CONVERT_CONFIG_H
+#define KT_CONVERT_CONFIG_H
+
+#include <jansson.h>
+#include <kentang.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gguf/gguf.h"
+
+enum {
+    KT__HF_LLAMA = 1,
+    KT__HF_QWEN2 = 2,
+    KT__HF_QWEN3 = 4,
+    KT__HF_GEMMA2 = 8,
+    KT__HF_GEMMA3 = 16,
+    KT__HF_PHI3 = 32,
+    KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3,
+    KT__HF_WINDOWED = KT__HF_GEMMA | KT__HF_PHI3,
+    KT__HF_ALL = 63
+};
+enum { KT__HF_NONE = -1, KT__HF_MAX_FACTORS = 512 };
+
+typedef enum kt__hf_rope_kind {
+    KT__HF_ROPE_PLAIN,
+    KT__HF_ROPE_LINEAR,
+    KT__HF_ROPE_YARN,
+    KT__HF_ROPE_LLAMA3,
+    KT__HF_ROPE_LONGROPE
+} kt__hf_rope_kind;
+
+typedef struct kt__hf_rope {
+    kt__hf_rope_kind kind;
+    double factor, attn_factor; /* NaN: absent */
+    double beta_fast, beta_slow;
+    int64_t orig_ctx; /* KT__HF_NONE: absent */
+    int n_factors;    /* divisors of the frequencies: llama3, longrope */
+    float factors[KT__HF_MAX_FACTORS], short_factors[KT__HF_MAX_FACTORS];
+} kt__hf_rope;
+
+/* Called with one line for the user: something is converted, but not all of it. */
+typedef void kt__convert_note_fn(void *user, const char *line);
+typedef struct kt__convert_notes {
+    kt__convert_note_fn *fn; /* may be NULL */
+    void *user;
+} kt__convert_notes;
+void kt__convert_note(const kt__convert_notes *notes, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+typedef struct kt__hf_config {
+    const char *path;
+    json_t *root;           /* owned */
+    json_t *text;           /* of root: the language model's part */
+    const char *model_type; /* of that part: whose defaults count */
+    const char *class_name, *arch_name;
+    unsigned arch;
+    int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
+        window_pattern, orig_ctx;
+    double eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar, rotary_share;
+    int64_t n_rot;
+    bool tied;          /* tie_word_embeddings */
+    bool has_head_keys; /* head_dim is not d_model / n_head */
+    kt__hf_rope rope;
+} kt__hf_config;
+
+/* Takes root over, also on failure; path must outlive the config. */
+kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_notes *notes,
+                             kt__hf_config *out, kt_error *err) KT_CHECKED;
+void kt__hf_config_free(kt__hf_config *config);
+/* A value of the language model's part, else of the file's root; NULL: in neither. */
+json_t *kt__hf_config_get(const kt__hf_config *config, const char *name);
+/* The architecture's keys. n_vocab: the rows of the embedding. */
+void kt__hf_config_put(const kt__hf_config *config, int64_t n_vocab, kt__gguf_writer *w);
+
+/* config_rope.c */
+/* First the kind and what stands under other names; once the numbers are read, the factors. */
+kt_status kt__hf_rope_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
+kt_status kt__hf_rope_finish(kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_rope_put(const kt__hf_config *config, kt__gguf_writer *w);
+
+#endif

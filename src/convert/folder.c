@@ -1,0 +1,227 @@
+#include "convert/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd_io.h"
+#include "convert/json_file.h"
+
+#define SINGLE_NAME "model.safetensors"
+#define INDEX_NAME "model.safetensors.index.json"
+enum { MAX_INDEX = 64 << 20 };
+
+/* ---- one file ---- */
+
+static kt_status read_header(kt__shard *shard, kt_error *err) {
+    uint8_t head[8];
+    size_t n = 0;
+    char *text = NULL;
+    kt_status status = KT_OK;
+    if (shard->bytes < 8 || !kt__fd_read_at(shard->fd, head, 8, 0))
+        return kt__fail_at(err, KT_E_FORMAT, shard->path, 0,
+                           "%" PRIu64 " bytes are no safetensors file", shard->bytes);
+    KT__TRY(kt__safetensors_header_bytes(head, shard->bytes, shard->path, &n, err));
+    text = kt__malloc(n + 1);
+    if (!text) return kt__fail_nomem(err, shard->path, n);
+    if (!kt__fd_read_at(shard->fd, text, n, 8)) {
+        status = kt__fail_at(err, KT_E_IO, shard->path, 8, "cannot read the header: %s",
+                             strerror(errno));
+        goto out;
+    }
+    KT__TRY(kt__safetensors_parse(text, n, shard->bytes, shard->path, &shard->st, err));
+out:
+    kt__free(text);
+    return status;
+}
+
+/* shard->path is set. */
+static kt_status open_shard(kt__shard *shard, kt_error *err) {
+    struct stat st;
+    shard->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (shard->fd < 0 || fstat(shard->fd, &st) != 0)
+        return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "cannot open: %s",
+                           strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "not a regular file");
+    shard->bytes = (uint64_t)st.st_size;
+    shard->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    shard->device = (uint64_t)st.st_dev;
+    shard->inode = (uint64_t)st.st_ino;
+    return read_header(shard, err);
+}
+
+static kt_status add_shard(kt__folder *folder, const char *dir, const char *name, kt_error *err) {
+    kt__shard *shard = &folder->shards[folder->n_shards++];
+    *shard = (kt__shard){.fd = -1, .path = kt__folder_path(dir, name)};
+    if (!shard->path) return kt__fail_nomem(err, "a path", strlen(name));
+    return open_shard(shard, err);
+}
+
+/* ---- the index ---- */
+
+/* A plain file name: nothing that leads out of the folder, nothing hidden. */
+static bool is_plain_name(const char *name) {
+    size_t len = strlen(name), tail = strlen(".safetensors");
+    return name[0] != '.' && !strchr(name, '/') && !strchr(name, '\\') && len > tail && len < 256 &&
+           strcmp(name + len - tail, ".safetensors") == 0;
+}
+
+static size_t find_shard(const kt__folder *folder, const char *name) {
+    for (size_t i = 0; i < folder->n_shards; i++)
+        if (strcmp(strrchr(folder->shards[i].path, '/') + 1, name) == 0) return i;
+    return SIZE_MAX;
+}
+
+static kt_status open_mapped(kt__folder *folder, const char *dir, const char *index_path,
+                             json_t *map, kt_error *err) {
+    const char *tensor;
+    json_t *value;
+    kt_status status = KT_OK;
+    json_object_foreach(map, tensor, value) {
+        const char *name = json_string_value(value);
+        if (!name || !is_plain_name(name))
+            return kt__fail_at(err, KT_E_FORMAT, index_path, UINT64_MAX,
+                               "tensor '%.100s' lies in '%.100s': the name of a .safetensors file "
+                               "in the same folder is expected",
+                               tensor, name ? name : "(not a string)");
+        if (find_shard(folder, name) != SIZE_MAX) continue;
+        if (folder->n_shards == KT__FOLDER_MAX_SHARDS)
+            return kt__fail_at(err, KT_E_LIMIT, index_path, UINT64_MAX, "over %d files",
+                               KT__FOLDER_MAX_SHARDS);
+        KT__TRY(add_shard(folder, dir, name, err));
+    }
+out:
+    return status;
+}
+
+/* The index and the files must name the same tensors in the same places. */
+static kt_status check_index(const kt__folder *folder, const char *index_path, json_t *map,
+                             kt_error *err) {
+    const char *tensor;
+    json_t *value;
+    json_object_foreach(map, tensor, value) {
+        const kt__shard *shard;
+        if (!kt__folder_find(folder, tensor, &shard) ||
+            strcmp(strrchr(shard->path, '/') + 1, json_string_value(value)) != 0)
+            return kt__fail_at(err, KT_E_FORMAT, index_path, UINT64_MAX,
+                               "tensor '%.100s' is not in %.100s", tensor,
+                               json_string_value(value));
+    }
+    for (size_t s = 0; s < folder->n_shards; s++)
+        for (size_t i = 0; i < folder->shards[s].st.n; i++)
+            if (!json_object_get(map, folder->shards[s].st.tensors[i].name))
+                return kt__fail_at(err, KT_E_FORMAT, folder->shards[s].path,
+                                   folder->shards[s].st.tensors[i].begin,
+                                   "tensor '%.100s' is not named in " INDEX_NAME,
+                                   folder->shards[s].st.tensors[i].name);
+    return KT_OK;
+}
+
+static kt_status build_names(kt__folder *folder, kt_error *err) {
+    for (size_t s = 0; s < folder->n_shards; s++) folder->n_tensors += folder->shards[s].st.n;
+    if (!kt__strmap_init(&folder->by_name, folder->n_tensors))
+        return kt__fail_nomem(err, "tensor names", folder->n_tensors * sizeof(kt__strmap_slot));
+    for (size_t s = 0; s < folder->n_shards; s++) {
+        const kt__safetensors *st = &folder->shards[s].st;
+        for (size_t i = 0; i < st->n; i++) {
+            const char *name = st->tensors[i].name;
+            if (!kt__strmap_put(&folder->by_name, (kt__str){name, strlen(name)},
+                                (int64_t)(s << 32 | i)))
+                return kt__fail_at(err, KT_E_FORMAT, folder->shards[s].path, st->tensors[i].begin,
+                                   "tensor '%.100s' is in another file, too", name);
+        }
+    }
+    return KT_OK;
+}
+
+/* ---- the folder ---- */
+
+static kt_status no_weights(const char *dir, kt_error *err) {
+    return kt__fail_at(err, KT_E_IO, dir, UINT64_MAX,
+                       "the folder has neither " SINGLE_NAME " nor " INDEX_NAME
+                       " (.bin and .pt files are programs that Python runs, and are never read: "
+                       "save the model as safetensors)");
+}
+
+static kt_status open_indexed(const char *dir, kt__folder *out, kt_error *err) {
+    json_t *index = NULL, *map;
+    char *path = kt__folder_path(dir, INDEX_NAME);
+    kt_status status = path ? KT_OK : kt__fail_nomem(err, "a path", strlen(dir));
+    if (status != KT_OK) return status;
+    KT__TRY(kt__folder_read_json(path, MAX_INDEX, false, &index, err));
+    if (!index) {
+        status = no_weights(dir, err);
+        goto out;
+    }
+    map = json_object_get(index, "weight_map");
+    if (!json_is_object(map)) {
+        status = kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "weight_map is missing");
+        goto out;
+    }
+    KT__TRY(open_mapped(out, dir, path, map, err));
+    KT__TRY(build_names(out, err));
+    KT__TRY(check_index(out, path, map, err));
+out:
+    json_decref(index);
+    kt__free(path);
+    return status;
+}
+
+kt_status kt__folder_open(const char *dir, kt__folder *out, kt_error *err) {
+    struct stat st;
+    char *single = kt__folder_path(dir, SINGLE_NAME);
+    kt_status status = KT_OK;
+    *out = (kt__folder){.shards = kt__calloc(KT__FOLDER_MAX_SHARDS, sizeof *out->shards)};
+    if (!single || !out->shards) {
+        status = kt__fail_nomem(err, "the folder's files", sizeof *out->shards);
+        goto out;
+    }
+    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        status = kt__fail_at(err, KT_E_IO, dir, UINT64_MAX, "not a folder that can be read");
+        goto out;
+    }
+    if (stat(single, &st) != 0) {
+        KT__TRY(open_indexed(dir, out, err));
+        goto out;
+    }
+    KT__TRY(add_shard(out, dir, SINGLE_NAME, err));
+    KT__TRY(build_names(out, err));
+out:
+    kt__free(single);
+    return status;
+}
+
+void kt__folder_close(kt__folder *folder) {
+    for (size_t i = 0; i < folder->n_shards; i++) {
+        kt__shard *shard = &folder->shards[i];
+        if (shard->fd >= 0) close(shard->fd);
+        kt__free(shard->path);
+        kt__safetensors_free(&shard->st);
+    }
+    kt__strmap_free(&folder->by_name);
+    kt__free(folder->shards);
+    *folder = (kt__folder){0};
+}
+
+const kt__st_tensor *kt__folder_find(const kt__folder *folder, const char *name,
+                                     const kt__shard **shard) {
+    int64_t at = kt__strmap_get(&folder->by_name, (kt__str){name, strlen(name)});
+    if (at < 0) return NULL;
+    *shard = &folder->shards[at >> 32];
+    return &(*shard)->st.tensors[at & UINT32_MAX];
+}
+
+kt_status kt__folder_read(const kt__shard *shard, const kt__st_tensor *tensor, uint64_t at,
+                          void *out, size_t n, kt_error *err) {
+    errno = 0;
+    if (kt__fd_read_at(shard->fd, out, n, tensor->begin + at)) return KT_OK;
+    return kt__fail_at(err, errno ? KT_E_IO : KT_E_TRUNCATED, shard->path, tensor->begin + at,
+                       "tensor '%.100s': cannot read: %s", tensor->name,
+                       errno ? strerror(errno) : "the file became shorter");
+}

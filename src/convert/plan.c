@@ -1,0 +1,394 @@
+#include "convert/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- the table ---- */
+
+typedef enum plan_dim {
+    DIM_ONE,
+    DIM_VOCAB,
+    DIM_MODEL,
+    DIM_Q,
+    DIM_K,
+    DIM_QKV,
+    DIM_FF,
+    DIM_FF2,
+    DIM_HEAD
+} plan_dim;
+
+typedef struct map_row {
+    const char *from, *to;
+    unsigned archs;
+    plan_dim rows, cols;
+    kt__tensor_role role;
+    kt__change change;
+    bool must;
+} map_row;
+
+enum { MAY = 0, MUST = 1 };
+#define ALL KT__HF_ALL
+#define LLAMA KT__HF_LLAMA
+#define QWEN2 KT__HF_QWEN2
+#define QWEN3 KT__HF_QWEN3
+#define GEMMA KT__HF_GEMMA
+#define GEMMA3 KT__HF_GEMMA3
+#define PHI3 KT__HF_PHI3
+static const map_row map[] = {
+#define X(from, to, archs, rows, cols, role, change, need) \
+    {from, to, archs, DIM_##rows, DIM_##cols, KT__TENSOR_##role, KT__CHANGE_##change, need},
+#include "convert/tensors.def"
+#undef X
+};
+enum { N_MAP = sizeof map / sizeof *map, MAX_NAME = KT__ST_MAX_NAME + 32 };
+
+/* Before the names of the table; the longest first. */
+static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
+                                       "language_model.", "model.", ""};
+enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
+
+/* The parts of a model that sees or hears, and buffers that old writers stored. */
+static const char *const other_parts[] = {"vision_tower.", "multi_modal_projector.",
+                                          "vision_model.", "audio_tower."};
+static const char *const buffers[] = {".rotary_emb.inv_freq", ".attention.bias",
+                                      ".attention.masked_bias"};
+enum {
+    N_PARTS = sizeof other_parts / sizeof *other_parts,
+    N_BUFFERS = sizeof buffers / sizeof *buffers
+};
+
+typedef struct planner {
+    const kt__folder *folder;
+    const kt__hf_config *config;
+    const kt__recipe *recipe;
+    kt__weight_plan *plan;
+    bool has_head; /* a head of its own */
+    kt_error *err;
+} planner;
+
+static int64_t dim_of(const planner *p, plan_dim dim) {
+    const kt__hf_config *c = p->config;
+    switch (dim) {
+    case DIM_VOCAB: return p->plan->n_vocab;
+    case DIM_MODEL: return c->d_model;
+    case DIM_Q: return c->n_head * c->head_dim;
+    case DIM_K: return c->n_head_kv * c->head_dim;
+    case DIM_QKV: return (c->n_head + 2 * c->n_head_kv) * c->head_dim;
+    case DIM_FF: return c->d_ff;
+    case DIM_FF2: return 2 * c->d_ff;
+    case DIM_HEAD: return c->head_dim;
+    default: return 1;
+    }
+}
+
+/* ---- finding ---- */
+
+/* "layers.x" of layer 3 is "layers.3.x", "blk.x" is "blk.3.x". */
+static void with_layer(const char *name, int64_t layer, char *out, size_t size) {
+    const char *dot = strchr(name, '.');
+    if (strncmp(name, "layers.", 7) == 0 || strncmp(name, "blk.", 4) == 0)
+        snprintf(out, size, "%.*s%" PRId64 "%s", (int)(dot + 1 - name), name, layer, dot);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+/* Under any of the prefixes; two spellings of one tensor are refused. */
+static kt_status find_source(const planner *p, const char *name, const kt__st_tensor **out,
+                             const kt__shard **shard) {
+    *out = NULL;
+    for (int i = 0; i < N_PREFIXES; i++) {
+        char full[MAX_NAME];
+        const kt__shard *in;
+        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
+        const kt__st_tensor *t = kt__folder_find(p->folder, full, &in);
+        if (!t) continue;
+        if (*out)
+            return kt__fail_at(p->err, KT_E_FORMAT, in->path, t->begin,
+                               "tensor '%.100s' is the same as '%.100s'", t->name, (*out)->name);
+        *out = t;
+        *shard = in;
+    }
+    return KT_OK;
+}
+
+/* ---- shapes and types ---- */
+
+static kt_status check_shape(const planner *p, const kt__st_tensor *t, const kt__shard *shard,
+                             int64_t rows, int64_t cols, bool vector) {
+    bool good = vector ? t->n_dims == 1 && t->shape[0] == (uint64_t)cols
+                       : t->n_dims == 2 && t->shape[0] == (uint64_t)rows &&
+                             t->shape[1] == (uint64_t)cols;
+    if (good) return KT_OK;
+    char got[120] = "";
+    size_t at = 0;
+    for (uint32_t d = 0; d < t->n_dims && at < sizeof got; d++)
+        at += (size_t)snprintf(got + at, sizeof got - at, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
+    if (vector)
+        return kt__fail_at(p->err, KT_E_FORMAT, shard->path, t->begin,
+                           "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRId64 "]",
+                           t->name, got, cols);
+    return kt__fail_at(p->err, KT_E_FORMAT, shard->path, t->begin,
+                       "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRId64
+                       ", %" PRId64 "]",
+                       t->name, got, rows, cols);
+}
+
+static kt_status check_dtype(const planner *p, const kt__st_tensor *t, const kt__shard *shard) {
+    if (t->type != KT__TYPE_COUNT) return KT_OK;
+    return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
+                       "tensor '%.100s' is of type %s; BF16, F16 and F32 can be converted: take "
+                       "the model's original weights",
+                       t->name, t->dtype);
+}
+
+/* ---- adding ---- */
+
+static kt_status add_planned(planner *p, const kt__planned *t) {
+    kt__weight_plan *plan = p->plan;
+    if (plan->n == plan->cap) {
+        size_t cap = plan->cap ? 2 * plan->cap : 256;
+        kt__planned *grown = kt__realloc_array(plan->tensors, cap, sizeof *grown);
+        if (!grown) return kt__fail_nomem(p->err, "a plan", cap * sizeof *grown);
+        plan->tensors = grown;
+        plan->cap = cap;
+    }
+    plan->tensors[plan->n] = *t;
+    kt__planned *added = &plan->tensors[plan->n++];
+    added->row_bytes = kt__type_row_bytes(added->type, added->n_cols);
+    plan->n_params += (uint64_t)(added->n_rows * added->n_cols);
+    plan->data_bytes += added->row_bytes * (uint64_t)added->n_rows;
+    return KT_OK;
+}
+
+static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
+    char from[MAX_NAME];
+    const kt__hf_config *c = p->config;
+    bool vector = row->rows == DIM_ONE;
+    kt_status status;
+    kt__planned t = {.n_dims = vector ? 1 : 2,
+                     .n_rows = dim_of(p, row->rows),
+                     .n_cols = dim_of(p, row->cols),
+                     .change = row->change,
+                     .n_heads = row->change == KT__CHANGE_PERM_Q ? c->n_head : c->n_head_kv,
+                     .head_rows = c->head_dim};
+    with_layer(row->from, layer, from, sizeof from);
+    with_layer(row->to, layer, t.name, sizeof t.name);
+    KT__TRY(find_source(p, from, &t.source, &t.shard));
+    if (!t.source) {
+        if (!row->must) return KT_OK;
+        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                           "tensor '%s' is missing", from);
+    }
+    if (row->role == KT__TENSOR_OUTPUT && !p->has_head) return KT_OK;
+    KT__TRY(check_dtype(p, t.source, t.shard));
+    /* more rows than there are tokens: the rest of the matrix is not written */
+    bool cut = row->rows == DIM_VOCAB && t.source->n_dims == 2 &&
+               t.source->shape[0] > (uint64_t)t.n_rows;
+    KT__TRY(check_shape(p, t.source, t.shard, cut ? (int64_t)t.source->shape[0] : t.n_rows,
+                        t.n_cols, vector));
+    const kt__recipe_model model = {(int)c->n_layer, (int)c->n_head, (int)c->n_head_kv,
+                                    !p->has_head};
+    t.type = kt__recipe_type(p->recipe, &model, row->role, (int)layer, t.n_cols);
+    KT__TRY(add_planned(p, &t));
+out:
+    return status;
+}
+
+static kt_status add_made(planner *p, const char *name, const float *values) {
+    kt__planned t = {.type = KT__TYPE_F32,
+                     .n_dims = 1,
+                     .n_rows = 1,
+                     .n_cols = p->config->rope.n_factors,
+                     .made = values};
+    snprintf(t.name, sizeof t.name, "%s", name);
+    return add_planned(p, &t);
+}
+
+static kt_status add_rope_factors(planner *p) {
+    const kt__hf_rope *rope = &p->config->rope;
+    kt_status status = KT_OK;
+    if (rope->kind == KT__HF_ROPE_LLAMA3) KT__TRY(add_made(p, "rope_freqs.weight", rope->factors));
+    if (rope->kind == KT__HF_ROPE_LONGROPE) {
+        KT__TRY(add_made(p, "rope_factors_long.weight", rope->factors));
+        KT__TRY(add_made(p, "rope_factors_short.weight", rope->short_factors));
+    }
+out:
+    return status;
+}
+
+/* Rows of the table before the layers, in them and after them, as they stand. */
+static kt_status add_all(planner *p) {
+    int first = 0, last = N_MAP - 1;
+    kt_status status = KT_OK;
+    while (strncmp(map[first].to, "blk.", 4) != 0) first++;
+    while (strncmp(map[last].to, "blk.", 4) != 0) last--;
+    for (int i = 0; i < first; i++)
+        if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], 0));
+    KT__TRY(add_rope_factors(p));
+    for (int64_t layer = 0; layer < p->config->n_layer; layer++)
+        for (int i = first; i <= last; i++)
+            if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], layer));
+    for (int i = last + 1; i < N_MAP; i++)
+        if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], 0));
+out:
+    return status;
+}
+
+/* ---- the head ---- */
+
+/* Whether two tensors hold the same bytes; they are read in pieces. */
+static kt_status same_bytes(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
+                            const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
+    enum { PIECE = 1 << 20 };
+    uint64_t size = a->end - a->begin;
+    char *buffer = kt__malloc(2 * PIECE);
+    kt_status status = buffer ? KT_OK : kt__fail_nomem(p->err, "a buffer", 2 * PIECE);
+    *same = a->type == b->type && size == b->end - b->begin;
+    for (uint64_t at = 0; status == KT_OK && *same && at < size; at += PIECE) {
+        size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
+        status = kt__folder_read(in_a, a, at, buffer, n, p->err);
+        if (status == KT_OK) status = kt__folder_read(in_b, b, at, buffer + PIECE, n, p->err);
+        *same = memcmp(buffer, buffer + PIECE, n) == 0;
+    }
+    kt__free(buffer);
+    return status;
+}
+
+/* A tied model's head is its embedding. Some folders store it all the same, or a finetune has
+ * untied it without saying so. */
+static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
+    const kt__st_tensor *head, *embed;
+    const kt__shard *in_head, *in_embed;
+    bool same = false;
+    kt_status status;
+    KT__TRY(find_source(p, "lm_head.weight", &head, &in_head));
+    KT__TRY(find_source(p, "embed_tokens.weight", &embed, &in_embed));
+    p->has_head = head != NULL;
+    if (head && embed && p->config->tied) {
+        KT__TRY(same_bytes(p, head, in_head, embed, in_embed, &same));
+        p->has_head = !same;
+        if (!same)
+            kt__convert_note(notes, "tie_word_embeddings is true, but lm_head differs from the "
+                                    "embedding: it is kept");
+    }
+    if (!head && !p->config->tied)
+        kt__convert_note(notes, "there is no lm_head: the embedding is taken for it");
+out:
+    return status;
+}
+
+/* ---- what is left ---- */
+
+static bool begins_with(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+static bool is_other_part(const char *name) {
+    if (begins_with(name, "model.")) name += 6;
+    for (int i = 0; i < N_PARTS; i++)
+        if (begins_with(name, other_parts[i])) return true;
+    return false;
+}
+
+static bool is_buffer(const char *name) {
+    size_t len = strlen(name);
+    for (int i = 0; i < N_BUFFERS; i++) {
+        size_t tail = strlen(buffers[i]);
+        if (len > tail && strcmp(name + len - tail, buffers[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Every tensor of the folder has a place, or is known to be dropped. */
+static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
+    kt__strmap placed;
+    size_t n_parts = 0;
+    kt_status status = KT_OK;
+    if (!kt__strmap_init(&placed, p->plan->n + 1)) return kt__fail_nomem(p->err, "names", 0);
+    for (size_t i = 0; i < p->plan->n; i++) {
+        const kt__st_tensor *t = p->plan->tensors[i].source;
+        if (t) (void)kt__strmap_put(&placed, (kt__str){t->name, strlen(t->name)}, 1);
+    }
+    for (size_t s = 0; s < p->folder->n_shards && status == KT_OK; s++) {
+        const kt__safetensors *st = &p->folder->shards[s].st;
+        for (size_t i = 0; i < st->n && status == KT_OK; i++) {
+            const char *name = st->tensors[i].name, *tail = strstr(name, "lm_head.weight");
+            bool tied_head = tail && tail[14] == '\0' && !p->has_head;
+            if (kt__strmap_get(&placed, (kt__str){name, strlen(name)}) >= 0 || is_buffer(name) ||
+                tied_head)
+                continue;
+            if (is_other_part(name))
+                n_parts++;
+            else
+                status = kt__fail_at(
+                    p->err, KT_E_UNSUPPORTED, p->folder->shards[s].path, st->tensors[i].begin,
+                    "tensor '%.100s' has no place in a %s model of %" PRId64 " layers", name,
+                    p->config->arch_name, p->config->n_layer);
+        }
+    }
+    if (n_parts)
+        kt__convert_note(notes, "%zu tensors of the vision or audio part are left out", n_parts);
+    kt__strmap_free(&placed);
+    return status;
+}
+
+/* ---- the plan ---- */
+
+static const kt__recipe *recipe_of_source(kt__type type) {
+    return kt__recipe_find(type == KT__TYPE_BF16 ? "bf16" : type == KT__TYPE_F16 ? "f16" : "f32");
+}
+
+/* Rows of the embedding: at least one a token. Gemma 3 keeps rows for images behind the tokens;
+ * others pad for speed, and the vocabulary is padded up to them. */
+static kt_status size_vocab(planner *p, int64_t n_tokens) {
+    const kt__st_tensor *embed;
+    const kt__shard *shard;
+    kt_status status = find_source(p, "embed_tokens.weight", &embed, &shard);
+    if (status != KT_OK) return status;
+    if (!embed || embed->n_dims != 2)
+        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                           "there is no matrix 'model.embed_tokens.weight'");
+    if (embed->shape[0] < (uint64_t)n_tokens || embed->shape[0] > 1 << 22)
+        return kt__fail_at(p->err, KT_E_FORMAT, shard->path, embed->begin,
+                           "tensor '%.100s' has %" PRIu64 " rows, the tokenizer %" PRId64
+                           " tokens: they do not belong together",
+                           embed->name, embed->shape[0], n_tokens);
+    bool cut = p->config->arch == KT__HF_GEMMA3;
+    p->plan->n_vocab = cut ? n_tokens : (int64_t)embed->shape[0];
+    if (!p->recipe) p->recipe = recipe_of_source(embed->type);
+    return KT_OK;
+}
+
+kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *config,
+                               int64_t n_tokens, const kt__recipe *recipe,
+                               const kt__convert_notes *notes, kt__weight_plan *out,
+                               kt_error *err) {
+    planner p = {.folder = folder, .config = config, .recipe = recipe, .plan = out, .err = err};
+    kt_status status;
+    *out = (kt__weight_plan){0};
+    KT__TRY(size_vocab(&p, n_tokens));
+    out->recipe = p.recipe;
+    KT__TRY(look_at_head(&p, notes));
+    KT__TRY(add_all(&p));
+    KT__TRY(check_left(&p, notes));
+out:
+    if (status != KT_OK) kt__weight_plan_free(out);
+    return status;
+}
+
+void kt__weight_plan_free(kt__weight_plan *plan) {
+    kt__free(plan->tensors);
+    *plan = (kt__weight_plan){0};
+}
+
+void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w) {
+    for (size_t i = 0; i < plan->n; i++) {
+        const kt__planned *t = &plan->tensors[i];
+        const uint64_t ne[2] = {(uint64_t)t->n_cols, (uint64_t)t->n_rows};
+        kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, ne);
+    }
+}

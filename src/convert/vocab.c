@@ -1,0 +1,203 @@
+#include "convert/vocab.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "convert/json_file.h"
+
+/* Bytes of a tokenizer.json or tokenizer.model, of a smaller side file, and of all strings made. */
+enum { MAX_TOKENIZER = 128 << 20, MAX_SETTINGS = 16 << 20, MAX_ARENA = 512 << 20 };
+
+static kt_status read_side_file(const kt__vocab *v, const char *name, json_t **out, kt_error *err) {
+    char *path = kt__folder_path(v->dir, name);
+    if (!path) return kt__fail_nomem(err, "a path", strlen(name));
+    kt_status status = kt__folder_read_json(path, MAX_SETTINGS, false, out, err);
+    kt__free(path);
+    return status;
+}
+
+/* tokenizer.json decides the kind; where it is absent, tokenizer.model is of the SentencePiece
+ * kind. (A tokenizer.model beside a byte-level tokenizer.json is another format: tiktoken's.) */
+static bool is_spm_json(const json_t *tokenizer) {
+    return json_is_true(json_object_get(json_object_get(tokenizer, "model"), "byte_fallback"));
+}
+
+static kt_status check_kind(const json_t *tokenizer, const char *path, kt_error *err) {
+    const char *type = json_string_value(
+        json_object_get(json_object_get(tokenizer, "model"), "type"));
+    if (type && strcmp(type, "BPE") == 0) return KT_OK;
+    return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+                       "a tokenizer of type %.40s is not supported (BPE is; WordPiece and Unigram "
+                       "belong to architectures that kentang does not run)",
+                       type ? type : "(none named)");
+}
+
+static kt_status read_json_kind(kt__vocab *v, const char *path, kt_error *err) {
+    kt_status status;
+    v->spm = is_spm_json(v->tokenizer);
+    KT__TRY(kt__vocab_read_bpe(v, path, err));
+    KT__TRY(kt__vocab_add_tokens(v, path, err));
+    if (v->spm) {
+        v->made_scores = true;
+        KT__TRY(kt__vocab_score_merges(v, err));
+    } else {
+        KT__TRY(kt__vocab_find_pretok(v, path, err));
+    }
+out:
+    return status;
+}
+
+static kt_status read_model_kind(kt__vocab *v, const char *json_path, const char *model_path,
+                                 const kt__convert_notes *notes, kt_error *err) {
+    kt_status status;
+    v->spm = true;
+    KT__TRY(kt__vocab_read_model(v, model_path, notes, err));
+    KT__TRY(kt__vocab_add_tokens(v, json_path, err));
+    if (v->tokenizer) KT__TRY(kt__vocab_read_merges(v, json_path, err)); /* to compare with */
+out:
+    return status;
+}
+
+static kt_status read_tokens(kt__vocab *v, const char *json_path, const char *model_path,
+                             const kt__convert_notes *notes, kt_error *err) {
+    kt_status status;
+    KT__TRY(kt__folder_read_json(json_path, MAX_TOKENIZER, false, &v->tokenizer, err));
+    if (v->tokenizer) KT__TRY(check_kind(v->tokenizer, json_path, err));
+    if (v->tokenizer && !is_spm_json(v->tokenizer)) return read_json_kind(v, json_path, err);
+    KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
+                                 err));
+    if (v->model_file) return read_model_kind(v, json_path, model_path, notes, err);
+    if (v->tokenizer) return read_json_kind(v, json_path, err);
+    status = kt__fail_at(err, KT_E_IO, v->dir, UINT64_MAX,
+                         "the folder has neither tokenizer.json nor tokenizer.model");
+out:
+    return status;
+}
+
+kt_status kt__vocab_read(const char *dir, const kt__hf_config *config,
+                         const kt__convert_notes *notes, kt__vocab *out, kt_error *err) {
+    char *json_path = kt__folder_path(dir, "tokenizer.json");
+    char *model_path = kt__folder_path(dir, "tokenizer.model");
+    kt_status status;
+    *out = (kt__vocab){.dir = dir, .add_bos = -1, .add_eos = -1, .add_space_prefix = -1};
+    kt__arena_init(&out->arena, 1 << 20, MAX_ARENA);
+    for (int role = 0; role < KT__ROLE_COUNT; role++) out->role_ids[role] = -1;
+    if (!json_path || !model_path) {
+        status = kt__fail_nomem(err, "a path", strlen(dir));
+        goto out;
+    }
+    KT__TRY(read_side_file(out, "tokenizer_config.json", &out->settings, err));
+    KT__TRY(read_side_file(out, "generation_config.json", &out->generation, err));
+    KT__TRY(read_tokens(out, json_path, model_path, notes, err));
+    KT__TRY(kt__vocab_index(out, err));
+    KT__TRY(kt__vocab_find_special(out, config, err));
+    KT__TRY(kt__vocab_read_templates(out, err));
+    if (out->tokenizer) KT__TRY(kt__vocab_check(out, json_path, notes, err));
+out:
+    kt__free(json_path);
+    kt__free(model_path);
+    return status;
+}
+
+void kt__vocab_free(kt__vocab *v) {
+    json_decref(v->tokenizer);
+    json_decref(v->settings);
+    json_decref(v->generation);
+    json_decref(v->template_json);
+    kt__free(v->model_file);
+    kt__free(v->tokens);
+    kt__free(v->scores);
+    kt__free(v->types);
+    kt__strmap_free(&v->ids);
+    kt__arena_free(&v->arena);
+    *v = (kt__vocab){0};
+}
+
+kt_status kt__vocab_fill(kt__vocab *v, size_t n, kt_error *err) {
+    kt_status status = kt__vocab_reserve(v, n, err);
+    for (size_t i = 0; status == KT_OK && i < n; i++) {
+        char text[32];
+        if (v->tokens[i].s) continue;
+        int len = snprintf(text, sizeof text, "[PAD%zu]", i);
+        char *copy = kt__arena_strndup(&v->arena, text, (size_t)len);
+        if (!copy) return kt__fail_nomem(err, "tokens", (size_t)len);
+        v->tokens[i] = (kt__str){copy, (size_t)len};
+        v->types[i] = KT__TOK_UNUSED;
+        v->scores[i] = -10000.0f;
+    }
+    return status;
+}
+
+kt__tok_vocab kt__vocab_view(const kt__vocab *v) {
+    kt__tok_vocab view;
+    kt__tok_vocab_init(&view);
+    view.model = v->spm ? "llama" : "gpt2";
+    view.pre = v->pre;
+    view.tokens = v->tokens;
+    view.n_tokens = v->n_tokens;
+    view.scores = v->spm ? v->scores : NULL;
+    view.types = v->types;
+    view.merges = v->spm ? NULL : v->merges;
+    view.n_merges = v->spm ? 0 : v->n_merges;
+    memcpy(view.role_ids, v->role_ids, sizeof view.role_ids);
+    view.add_bos = v->add_bos;
+    view.add_eos = v->add_eos;
+    view.add_space_prefix = v->add_space_prefix;
+    return view;
+}
+
+/* ---- writing ---- */
+
+static void put_roles(const kt__vocab *v, kt__gguf_writer *w) {
+    static const struct {
+        kt__tok_role role;
+        const char *key;
+    } keys[] = {{KT__ROLE_BOS, "bos"},     {KT__ROLE_EOS, "eos"},     {KT__ROLE_EOT, "eot"},
+                {KT__ROLE_EOM, "eom"},     {KT__ROLE_UNK, "unknown"}, {KT__ROLE_SEP, "seperator"},
+                {KT__ROLE_PAD, "padding"}, {KT__ROLE_CLS, "cls"},     {KT__ROLE_MASK, "mask"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", keys[i].key);
+        if (v->role_ids[keys[i].role] >= 0)
+            kt__gguf_put_u32(w, key, (uint32_t)v->role_ids[keys[i].role]);
+    }
+    if (v->n_eos) kt__gguf_put_i32s(w, "kentang.eos_ids", v->eos_ids, v->n_eos);
+}
+
+static void put_flags(const kt__vocab *v, kt__gguf_writer *w) {
+    if (v->add_bos >= 0) kt__gguf_put_bool(w, "tokenizer.ggml.add_bos_token", v->add_bos != 0);
+    if (v->add_eos >= 0) kt__gguf_put_bool(w, "tokenizer.ggml.add_eos_token", v->add_eos != 0);
+    if (v->spm && v->add_space_prefix >= 0)
+        kt__gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix != 0);
+}
+
+static void put_templates(const kt__vocab *v, kt__gguf_writer *w) {
+    kt__str names[KT__VOCAB_MAX_TEMPLATES];
+    size_t n = 0;
+    for (size_t i = 0; i < v->n_templates; i++) {
+        char key[128];
+        const kt__chat_text *t = &v->templates[i];
+        snprintf(key, sizeof key, "tokenizer.chat_template%s%.*s", t->name.len ? "." : "",
+                 (int)t->name.len, t->name.s);
+        kt__gguf_put_str(w, key, t->text);
+        if (t->name.len) names[n++] = t->name;
+    }
+    if (n) kt__gguf_put_strs(w, "tokenizer.chat_templates", names, n);
+}
+
+kt_status kt__vocab_put(kt__vocab *v, int64_t n_rows, kt__gguf_writer *w, kt_error *err) {
+    kt_status status = kt__vocab_fill(v, (size_t)n_rows, err);
+    if (status != KT_OK) return status;
+    kt__gguf_put_str(w, "tokenizer.ggml.model", v->spm ? "llama" : "gpt2");
+    kt__gguf_put_str(w, "tokenizer.ggml.pre", v->spm ? "default" : v->pre);
+    kt__gguf_put_strs(w, "tokenizer.ggml.tokens", v->tokens, (uint64_t)n_rows);
+    if (v->spm) kt__gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, (uint64_t)n_rows);
+    kt__gguf_put_i32s(w, "tokenizer.ggml.token_type", v->types, (uint64_t)n_rows);
+    if (!v->spm) kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, v->n_merges);
+    put_roles(v, w);
+    put_flags(v, w);
+    put_templates(v, w);
+    return KT_OK;
+}

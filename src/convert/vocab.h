@@ -1,0 +1,87 @@
+/* The vocabulary of a model folder: tokenizer.json, tokenizer.model and their side files, as the
+ * keys of GGUF.
+ *
+ * Owns: which kind of tokenizer a folder has, its tokens, types, scores and merges, special ids,
+ * every end-of-turn id, BOS and EOS rules, and chat templates; and the proof that what is written
+ * encodes as tokenizer.json says (vocab_check.c). Texts lie in the files' own memory, which the
+ * vocabulary holds. One user at a time while it is read, immutable afterwards. */
+#ifndef KT_CONVERT_VOCAB_H
+#define KT_CONVERT_VOCAB_H
+
+#include "base/arena.h"
+#include "convert/config.h"
+#include "convert/strmap.h"
+#include "tokenizer/pretok.h"
+#include "tokenizer/tokenizer.h"
+
+enum { KT__VOCAB_MAX_EOS = 64, KT__VOCAB_MAX_TEMPLATES = 32 };
+
+typedef struct kt__chat_text {
+    kt__str name; /* empty: the default */
+    const char *text;
+} kt__chat_text;
+
+typedef struct kt__vocab {
+    kt__arena arena;
+    json_t *tokenizer, *settings, *generation; /* tokenizer.json, tokenizer_config.json, ... */
+    json_t *template_json;
+    const char *dir;
+    char *model_file; /* tokenizer.model */
+    size_t model_bytes;
+    bool spm;         /* else byte-level BPE */
+    bool made_scores; /* from merges */
+    kt__pretok_family family;
+    kt__str *tokens;
+    float *scores;
+    int32_t *types;
+    kt__str *merges, *merge_parts; /* "left right"; [2 n_merges] left, right */
+    size_t n_tokens, cap_tokens, n_merges;
+    const char *pre;
+    kt__strmap ids; /* text to id */
+    int32_t role_ids[KT__ROLE_COUNT];
+    int32_t eos_ids[KT__VOCAB_MAX_EOS];
+    size_t n_eos;
+    int add_bos, add_eos, add_space_prefix; /* -1: not said */
+    kt__chat_text templates[KT__VOCAB_MAX_TEMPLATES];
+    size_t n_templates;
+} kt__vocab;
+
+/* Reads all of the folder's tokenizer files. Freed with kt__vocab_free, also after failure. dir
+ * must outlive it. */
+kt_status kt__vocab_read(const char *dir, const kt__hf_config *config,
+                         const kt__convert_notes *notes, kt__vocab *out, kt_error *err) KT_CHECKED;
+void kt__vocab_free(kt__vocab *vocab);
+/* The tokenizer.* keys. Tokens that fill the vocabulary up to n_rows mean nothing. */
+kt_status kt__vocab_put(kt__vocab *vocab, int64_t n_rows, kt__gguf_writer *w,
+                        kt_error *err) KT_CHECKED;
+
+/* ---- inside: steps of kt__vocab_read, a file each ---- */
+
+/* vocab_bpe.c: a BPE of tokenizer.json, byte-level or of the SentencePiece kind. */
+kt_status kt__vocab_read_bpe(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+kt_status kt__vocab_read_merges(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+/* vocab_spm.c: tokenizer.model, with the added tokens of the side files over it. */
+kt_status kt__vocab_read_model(kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
+                               kt_error *err) KT_CHECKED;
+kt_status kt__vocab_score_merges(kt__vocab *vocab, kt_error *err) KT_CHECKED;
+/* vocab_added.c: added tokens of all files, over what is there; then ids by text. */
+kt_status kt__vocab_add_tokens(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+kt_status kt__vocab_reserve(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
+/* Ids below n without a token become tokens that mean nothing. */
+kt_status kt__vocab_fill(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
+/* Fills the holes and makes vocab->ids. */
+kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
+/* vocab_pretok.c: normaliser and pre-tokenizer by structure. */
+kt_status kt__vocab_find_pretok(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+/* vocab_special.c: special ids, end-of-turn ids, BOS and EOS rules. */
+kt_status kt__vocab_find_special(kt__vocab *vocab, const kt__hf_config *config,
+                                 kt_error *err) KT_CHECKED;
+/* vocab_template.c */
+kt_status kt__vocab_read_templates(kt__vocab *vocab, kt_error *err) KT_CHECKED;
+/* vocab_check.c: encodes a test text as tokenizer.json says and as the result does. */
+kt_status kt__vocab_check(const kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
+                          kt_error *err) KT_CHECKED;
+/* The vocabulary as the tokenizer room takes it. */
+kt__tok_vocab kt__vocab_view(const kt__vocab *vocab);
+
+#endif

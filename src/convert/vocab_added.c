@@ -1,0 +1,126 @@
+/* Added tokens, from wherever a folder names them, and the map from texts to ids. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "convert/vocab.h"
+
+kt_status kt__vocab_reserve(kt__vocab *v, size_t n, kt_error *err) {
+    if (n <= v->n_tokens) return KT_OK;
+    if (n > v->cap_tokens) {
+        size_t cap = n + n / 8 + 64;
+        kt__str *tokens = kt__realloc_array(v->tokens, cap, sizeof *tokens);
+        if (tokens) v->tokens = tokens;
+        float *scores = kt__realloc_array(v->scores, cap, sizeof *scores);
+        if (scores) v->scores = scores;
+        int32_t *types = kt__realloc_array(v->types, cap, sizeof *types);
+        if (types) v->types = types;
+        if (!tokens || !scores || !types) return kt__fail_nomem(err, "tokens", cap);
+        v->cap_tokens = cap;
+    }
+    memset(v->tokens + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->tokens);
+    memset(v->scores + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->scores);
+    memset(v->types + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->types);
+    v->n_tokens = n;
+    return KT_OK;
+}
+
+kt_status kt__vocab_index(kt__vocab *v, kt_error *err) {
+    kt_status status = kt__vocab_fill(v, v->n_tokens, err);
+    if (status != KT_OK) return status;
+    if (!kt__strmap_init(&v->ids, v->n_tokens)) return kt__fail_nomem(err, "ids", v->n_tokens);
+    for (size_t i = 0; i < v->n_tokens; i++)
+        (void)kt__strmap_put(&v->ids, v->tokens[i], (int64_t)i);
+    return KT_OK;
+}
+
+/* ---- added tokens ---- */
+
+/* Texts that steer a model although the file does not call them special. */
+static bool looks_like_control(kt__str s) {
+    static const char *const whole[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
+    static const struct {
+        const char *begin, *end;
+    } forms[] = {{"<|", "|>"}, {"<｜", "｜>"}, {"<unused", ">"}};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (s.len == strlen(whole[i]) && memcmp(s.s, whole[i], s.len) == 0) return true;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t a = strlen(forms[i].begin), b = strlen(forms[i].end);
+        if (s.len >= a + b && memcmp(s.s, forms[i].begin, a) == 0 &&
+            memcmp(s.s + s.len - b, forms[i].end, b) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Tokens found in a text before merging are compared with the text itself: U+2581 is a space. */
+static kt_status plain_text(kt__vocab *v, kt__str *s, kt_error *err) {
+    if (v->spm || !memmem(s->s, s->len, "\xe2\x96\x81", 3)) return KT_OK;
+    char *out = kt__arena_alloc(&v->arena, s->len + 1);
+    size_t n = 0;
+    if (!out) return kt__fail_nomem(err, "an added token", s->len);
+    for (size_t i = 0; i < s->len; i++) {
+        bool block = s->len - i >= 3 && memcmp(s->s + i, "\xe2\x96\x81", 3) == 0;
+        out[n++] = block ? ' ' : s->s[i];
+        if (block) i += 2;
+    }
+    *s = (kt__str){out, n};
+    return KT_OK;
+}
+
+static kt_status add_token(kt__vocab *v, int64_t id, const json_t *content, bool special,
+                           const char *path, kt_error *err) {
+    kt__str text = {json_string_value(content), json_string_length(content)};
+    kt_status status;
+    if (id < 0 || id >= KT__TOK_MAX_VOCAB || !text.s || text.len == 0 ||
+        text.len > KT__TOK_MAX_TOKEN_BYTES)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "an added token has id %lld; a text and an id from 0 to %d are expected",
+                           (long long)id, KT__TOK_MAX_VOCAB - 1);
+    bool control = special || looks_like_control(text);
+    bool is_new = (size_t)id >= v->n_tokens || !v->tokens[id].s;
+    KT__TRY(kt__vocab_reserve(v, (size_t)id + 1, err));
+    if (!control) KT__TRY(plain_text(v, &text, err));
+    v->tokens[id] = text;
+    if (is_new) v->scores[id] = -1000.0f;
+    if (!is_new && (v->types[id] == KT__TOK_UNKNOWN || v->types[id] == KT__TOK_BYTE)) return KT_OK;
+    v->types[id] = control ? KT__TOK_CONTROL : KT__TOK_USER_DEFINED;
+out:
+    return status;
+}
+
+/* added_tokens of tokenizer.json: [{"id", "content", "special", ...}] */
+static kt_status add_listed(kt__vocab *v, const char *path, kt_error *err) {
+    json_t *list = json_object_get(v->tokenizer, "added_tokens"), *token;
+    size_t i;
+    kt_status status = KT_OK;
+    json_array_foreach(list, i, token) {
+        json_t *id = json_object_get(token, "id");
+        KT__TRY(add_token(v, json_is_integer(id) ? json_integer_value(id) : -1,
+                          json_object_get(token, "content"),
+                          json_is_true(json_object_get(token, "special")), path, err));
+    }
+out:
+    return status;
+}
+
+/* added_tokens_decoder of tokenizer_config.json: {"id": {"content", "special", ...}} */
+static kt_status add_decoded(kt__vocab *v, kt_error *err) {
+    json_t *tokens = json_object_get(v->settings, "added_tokens_decoder"), *token;
+    const char *key;
+    kt_status status = KT_OK;
+    json_object_foreach(tokens, key, token) {
+        char *end;
+        long long id = strtoll(key, &end, 10);
+        KT__TRY(add_token(v, *end || !key[0] ? -1 : id, json_object_get(token, "content"),
+                          json_is_true(json_object_get(token, "special")), "tokenizer_config.json",
+                          err));
+    }
+out:
+    return status;
+}
+
+kt_status kt__vocab_add_tokens(kt__vocab *v, const char *path, kt_error *err) {
+    return v->tokenizer ? add_listed(v, path, err) : add_decoded(v, err);
+}

@@ -1,0 +1,186 @@
+/* A BPE of tokenizer.json: its vocabulary and its merges. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "convert/vocab.h"
+
+static const uint64_t max_merges = (uint64_t)KT__TOK_MAX_VOCAB * 16;
+
+static kt__str json_text(const json_t *value) {
+    const char *s = json_string_value(value);
+    return (kt__str){s, s ? json_string_length(value) : 0};
+}
+
+/* ---- the vocabulary ---- */
+
+static bool is_byte_text(kt__str s) {
+    return s.len == 6 && memcmp(s.s, "<0x", 3) == 0 && s.s[5] == '>';
+}
+
+static kt_status largest_id(json_t *vocab, const char *path, int64_t *out, kt_error *err) {
+    const char *text;
+    json_t *id;
+    *out = -1;
+    json_object_foreach(vocab, text, id) {
+        int64_t value = json_integer_value(id);
+        if (!json_is_integer(id) || value < 0 || value >= KT__TOK_MAX_VOCAB)
+            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                               "model.vocab: the id of '%.60s' is not a number from 0 to %d", text,
+                               KT__TOK_MAX_VOCAB - 1);
+        if (strlen(text) > KT__TOK_MAX_TOKEN_BYTES)
+            return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
+                               "model.vocab: token %lld has over %d bytes", (long long)value,
+                               KT__TOK_MAX_TOKEN_BYTES);
+        if (value > *out) *out = value;
+    }
+    return KT_OK;
+}
+
+static kt_status read_token_ids(kt__vocab *v, json_t *vocab, const char *path, kt_error *err) {
+    const char *text;
+    json_t *id;
+    int64_t most;
+    kt_status status;
+    KT__TRY(largest_id(vocab, path, &most, err));
+    if (most < 0)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "model.vocab is missing or empty");
+    KT__TRY(kt__vocab_reserve(v, (size_t)most + 1, err));
+    json_object_foreach(vocab, text, id) {
+        size_t i = (size_t)json_integer_value(id);
+        if (v->tokens[i].s)
+            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                               "model.vocab: '%.60s' and '%.60s' have the same id %zu",
+                               v->tokens[i].s, text, i);
+        v->tokens[i] = (kt__str){text, strlen(text)};
+        bool byte = v->spm && is_byte_text(v->tokens[i]);
+        v->types[i] = byte ? KT__TOK_BYTE : KT__TOK_NORMAL;
+    }
+out:
+    return status;
+}
+
+/* ---- merges ---- */
+
+/* "left right" or ["left", "right"] */
+static bool split_entry(const json_t *entry, kt__str *left, kt__str *right) {
+    if (json_is_array(entry) && json_array_size(entry) == 2) {
+        *left = json_text(json_array_get(entry, 0));
+        *right = json_text(json_array_get(entry, 1));
+        return left->len > 0 && right->len > 0;
+    }
+    kt__str whole = json_text(entry);
+    const char *space = whole.len ? memchr(whole.s, ' ', whole.len) : NULL;
+    if (!space) return false;
+    *left = (kt__str){whole.s, (size_t)(space - whole.s)};
+    *right = (kt__str){space + 1, whole.len - left->len - 1};
+    return left->len > 0 && right->len > 0 && !memchr(right->s, ' ', right->len);
+}
+
+/* A GGUF merge is one text with a space between: a space inside a part is written as the byte
+ * alphabet writes it. */
+static char *append_part(char *at, kt__str part) {
+    for (size_t i = 0; i < part.len; i++) {
+        if (part.s[i] == ' ') {
+            memcpy(at, "\xc4\xa0", 2);
+            at += 2;
+        } else {
+            *at++ = part.s[i];
+        }
+    }
+    return at;
+}
+
+static kt_status join_merge(kt__vocab *v, size_t i, kt_error *err) {
+    kt__str left = v->merge_parts[2 * i], right = v->merge_parts[2 * i + 1];
+    char *text = kt__arena_alloc(&v->arena, 2 * (left.len + right.len) + 1);
+    if (!text) return kt__fail_nomem(err, "merges", left.len + right.len);
+    char *end = append_part(text, left);
+    *end++ = ' ';
+    end = append_part(end, right);
+    v->merges[i] = (kt__str){text, (size_t)(end - text)};
+    return KT_OK;
+}
+
+kt_status kt__vocab_read_merges(kt__vocab *v, const char *path, kt_error *err) {
+    json_t *merges = json_object_get(json_object_get(v->tokenizer, "model"), "merges");
+    size_t n = json_array_size(merges);
+    kt_status status = KT_OK;
+    if (!json_is_array(merges) || n > max_merges)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "model.merges is not a list of at most %llu merges",
+                           (unsigned long long)max_merges);
+    v->merge_parts = kt__arena_calloc(&v->arena, 2 * n + 1, sizeof *v->merge_parts);
+    v->merges = kt__arena_calloc(&v->arena, n + 1, sizeof *v->merges);
+    if (!v->merge_parts || !v->merges) return kt__fail_nomem(err, "merges", n * sizeof(kt__str));
+    for (size_t i = 0; i < n; i++) {
+        kt__str *parts = &v->merge_parts[2 * i];
+        if (!split_entry(json_array_get(merges, i), &parts[0], &parts[1]))
+            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                               "model.merges[%zu] is neither \"left right\" nor a pair of texts",
+                               i);
+        v->n_merges = i + 1;
+        if (!v->spm) KT__TRY(join_merge(v, i, err));
+    }
+out:
+    return status;
+}
+
+/* Variants of BPE that GGUF cannot say. */
+static kt_status check_variant(const json_t *model, const char *path, kt_error *err) {
+    static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (int i = 0; i < 2; i++) {
+        const char *value = json_string_value(json_object_get(model, texts[i]));
+        if (value && value[0])
+            return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+                               "model.%s is '%.40s', which GGUF cannot express", texts[i], value);
+    }
+    return KT_OK;
+}
+
+kt_status kt__vocab_read_bpe(kt__vocab *v, const char *path, kt_error *err) {
+    json_t *model = json_object_get(v->tokenizer, "model");
+    const char *unk = json_string_value(json_object_get(model, "unk_token"));
+    kt_status status;
+    KT__TRY(check_variant(model, path, err));
+    KT__TRY(read_token_ids(v, json_object_get(model, "vocab"), path, err));
+    KT__TRY(kt__vocab_read_merges(v, path, err));
+    for (size_t i = 0; unk && v->spm && i < v->n_tokens; i++) {
+        if (!v->tokens[i].s || strcmp(v->tokens[i].s, unk) != 0) continue;
+        v->types[i] = KT__TOK_UNKNOWN;
+        v->role_ids[KT__ROLE_UNK] = (int32_t)i;
+    }
+out:
+    return status;
+}
+
+/* ---- scores ---- */
+
+/* SentencePiece merges by the score of the result, best first. A token's score is minus the place
+ * of the first merge that makes it, so the order is that of the list; what no merge makes comes
+ * last. */
+kt_status kt__vocab_score_merges(kt__vocab *v, kt_error *err) {
+    kt__strmap made;
+    kt_status status = KT_OK;
+    size_t longest = 0;
+    if (!kt__strmap_init(&made, v->n_tokens)) return kt__fail_nomem(err, "scores", v->n_tokens);
+    for (size_t i = 0; i < v->n_tokens; i++) {
+        v->scores[i] = -(float)v->n_merges - 1.0f;
+        if (v->tokens[i].s) (void)kt__strmap_put(&made, v->tokens[i], (int64_t)i);
+        if (v->tokens[i].len > longest) longest = v->tokens[i].len;
+    }
+    char *joined = kt__malloc(longest + 1);
+    if (!joined) status = kt__fail_nomem(err, "scores", longest);
+    for (size_t i = v->n_merges; status == KT_OK && i-- > 0;) { /* the first merge counts */
+        kt__str left = v->merge_parts[2 * i], right = v->merge_parts[2 * i + 1];
+        if (left.len + right.len > longest) continue;
+        memcpy(joined, left.s, left.len);
+        memcpy(joined + left.len, right.s, right.len);
+        int64_t id = kt__strmap_get(&made, (kt__str){joined, left.len + right.len});
+        if (id >= 0) v->scores[id] = -(float)i;
+    }
+    kt__free(joined);
+    kt__strmap_free(&made);
+    return status;
+}

@@ -1,0 +1,181 @@
+/* Special ids, every end-of-turn id, and whether BOS and EOS are added. */
+#include <string.h>
+
+#include "base/error.h"
+#include "convert/vocab.h"
+
+static const struct {
+    kt__tok_role role;
+    const char *name; /* "bos": bos_token of tokenizer_config.json, bos_token_id of config.json */
+} special_names[] = {{KT__ROLE_BOS, "bos"},  {KT__ROLE_EOS, "eos"}, {KT__ROLE_UNK, "unk"},
+                     {KT__ROLE_PAD, "pad"},  {KT__ROLE_SEP, "sep"}, {KT__ROLE_CLS, "cls"},
+                     {KT__ROLE_MASK, "mask"}};
+enum { N_SPECIAL = sizeof special_names / sizeof *special_names };
+
+/* Texts that end a turn: a second end id of the model that has one is its eot. */
+static const char *const turn_ends[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
+                                        "<|end_of_turn|>"};
+
+/* ---- ids ---- */
+
+/* "text" or {"content": "text"}: its id, or -1. */
+static int64_t id_of_text(const kt__vocab *v, const json_t *value) {
+    if (json_is_object(value)) value = json_object_get(value, "content");
+    const char *s = json_string_value(value);
+    return s ? kt__strmap_get(&v->ids, (kt__str){s, strlen(s)}) : -1;
+}
+
+static void name_key(const char *name, const char *tail, char out[32]) {
+    size_t n = strlen(name);
+    memcpy(out, name, n);
+    memcpy(out + n, tail, strlen(tail) + 1);
+}
+
+static bool is_known_id(const kt__vocab *v, const json_t *value) {
+    return json_is_integer(value) && json_integer_value(value) >= 0 &&
+           (uint64_t)json_integer_value(value) < v->n_tokens;
+}
+
+static void find_roles(kt__vocab *v, const kt__hf_config *config) {
+    for (int i = 0; i < N_SPECIAL; i++) {
+        char key[32];
+        kt__tok_role role = special_names[i].role;
+        name_key(special_names[i].name, "_token", key);
+        int64_t id = id_of_text(v, json_object_get(v->settings, key));
+        name_key(special_names[i].name, "_token_id", key);
+        json_t *number = kt__hf_config_get(config, key);
+        if (json_is_array(number)) number = json_array_get(number, 0);
+        if (id < 0 && is_known_id(v, number)) id = json_integer_value(number);
+        if (id >= 0) v->role_ids[role] = (int32_t)id;
+    }
+}
+
+/* ---- ends of turns ---- */
+
+static void add_eos(kt__vocab *v, int64_t id) {
+    for (size_t i = 0; i < v->n_eos; i++)
+        if (v->eos_ids[i] == id) return;
+    if (v->n_eos < KT__VOCAB_MAX_EOS) v->eos_ids[v->n_eos++] = (int32_t)id;
+}
+
+/* A number or a list of numbers. */
+static kt_status add_eos_value(kt__vocab *v, const json_t *value, const char *file, kt_error *err) {
+    size_t n = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!is_known_id(v, id))
+            return kt__fail_at(err, KT_E_FORMAT, file, UINT64_MAX,
+                               "eos_token_id holds something that is no id of the %zu tokens",
+                               v->n_tokens);
+        add_eos(v, json_integer_value(id));
+    }
+    return KT_OK;
+}
+
+static bool is_turn_end(kt__str s) {
+    for (size_t i = 0; i < sizeof turn_ends / sizeof *turn_ends; i++)
+        if (s.len == strlen(turn_ends[i]) && memcmp(s.s, turn_ends[i], s.len) == 0) return true;
+    return false;
+}
+
+/* Readers of one eos and one eot lose the others, so those two are the ones that matter most. */
+static kt_status find_ends(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
+    kt_status status;
+    if (v->role_ids[KT__ROLE_EOS] >= 0) add_eos(v, v->role_ids[KT__ROLE_EOS]);
+    KT__TRY(add_eos_value(v, json_object_get(v->generation, "eos_token_id"),
+                          "generation_config.json", err));
+    KT__TRY(add_eos_value(v, kt__hf_config_get(config, "eos_token_id"), "config.json", err));
+    if (v->role_ids[KT__ROLE_EOS] < 0 && v->n_eos) v->role_ids[KT__ROLE_EOS] = v->eos_ids[0];
+    for (size_t i = 0; i < v->n_eos && v->role_ids[KT__ROLE_EOT] < 0; i++)
+        if (v->eos_ids[i] != v->role_ids[KT__ROLE_EOS] && is_turn_end(v->tokens[v->eos_ids[i]]))
+            v->role_ids[KT__ROLE_EOT] = v->eos_ids[i];
+out:
+    return status;
+}
+
+/* ---- BOS and EOS ---- */
+
+/* The TemplateProcessing step of a post-processor, alone or in a sequence. */
+static const json_t *find_template(const json_t *node) {
+    const char *type = json_string_value(json_object_get(node, "type"));
+    json_t *list = json_object_get(node, "processors"), *inner;
+    size_t i;
+    if (type && strcmp(type, "TemplateProcessing") == 0) return node;
+    json_array_foreach(list, i, inner) {
+        const char *inner_type = json_string_value(json_object_get(inner, "type"));
+        if (inner_type && strcmp(inner_type, "TemplateProcessing") == 0) return inner;
+    }
+    return NULL;
+}
+
+static const json_t *special_at(const json_t *single, size_t i) {
+    return json_object_get(json_object_get(json_array_get(single, i), "SpecialToken"), "id");
+}
+
+/* tokenizer_config.json says it, or else the template for one text begins or ends so. */
+static void find_bos_rule(kt__vocab *v) {
+    const json_t *single = json_object_get(
+        find_template(json_object_get(v->tokenizer, "post_processor")), "single");
+    const json_t *add_bos = json_object_get(v->settings, "add_bos_token");
+    const json_t *add_eos = json_object_get(v->settings, "add_eos_token");
+    size_t n = json_array_size(single);
+    const json_t *first = n ? special_at(single, 0) : NULL;
+    const json_t *last = n ? special_at(single, n - 1) : NULL;
+    if (v->tokenizer || !v->spm) {
+        v->add_bos = first != NULL;
+        v->add_eos = last != NULL;
+    } else { /* SentencePiece alone: transformers' class adds BOS */
+        v->add_bos = 1;
+        v->add_eos = 0;
+    }
+    if (json_is_boolean(add_bos)) v->add_bos = json_is_true(add_bos);
+    if (json_is_boolean(add_eos)) v->add_eos = json_is_true(add_eos);
+    if (first && v->role_ids[KT__ROLE_BOS] < 0)
+        v->role_ids[KT__ROLE_BOS] = (int32_t)id_of_text(v, first);
+    if (v->role_ids[KT__ROLE_BOS] < 0) v->add_bos = 0;
+    if (v->role_ids[KT__ROLE_EOS] < 0) v->add_eos = 0;
+}
+
+/* ---- the space before a text ---- */
+
+/* 1: prepended, 0: not, -1: this step does not say. */
+static int prefix_of(const json_t *node) {
+    const char *type = json_string_value(json_object_get(node, "type"));
+    if (!type) return -1;
+    if (strcmp(type, "Prepend") == 0) return 1;
+    if (strcmp(type, "Metaspace") != 0) return -1;
+    const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
+    if (scheme) return strcmp(scheme, "never") != 0;
+    return json_is_true(json_object_get(node, "add_prefix_space"));
+}
+
+static int prefix_in(const json_t *node, const char *list_name) {
+    json_t *inner;
+    size_t i;
+    int found = prefix_of(node);
+    json_array_foreach(json_object_get(node, list_name), i, inner) {
+        if (found < 0) found = prefix_of(inner);
+    }
+    return found;
+}
+
+static void find_space_rule(kt__vocab *v) {
+    const json_t *say = json_object_get(v->settings, "add_prefix_space");
+    if (!v->spm) return;
+    if (v->tokenizer) {
+        int found = prefix_in(json_object_get(v->tokenizer, "normalizer"), "normalizers");
+        if (found < 0)
+            found = prefix_in(json_object_get(v->tokenizer, "pre_tokenizer"), "pretokenizers");
+        v->add_space_prefix = found > 0;
+    } else if (json_is_boolean(say)) {
+        v->add_space_prefix = json_is_true(say);
+    }
+}
+
+kt_status kt__vocab_find_special(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
+    find_roles(v, config);
+    kt_status status = find_ends(v, config, err);
+    find_bos_rule(v);
+    find_space_rule(v);
+    return status;
+}

@@ -1,0 +1,251 @@
+#include "convert/weights.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "host/pool.h"
+
+enum {
+    PIECE_WEIGHTS = 1 << 19,     /* of a piece, at least one row */
+    ALIGNMENT = 32,              /* of tensors in the file */
+    CHECKPOINT_BYTES = 128 << 20 /* between records of progress */
+};
+
+/* ---- a thread's memory ---- */
+
+typedef struct worker_space {
+    void *raw, *encoded;
+    float *values;
+    size_t max_weights;
+} worker_space;
+
+typedef struct weights_state {
+    const kt__weights_job *job;
+    worker_space *spaces; /* [n_threads] */
+    const kt__planned *tensor;
+    uint64_t at;   /* of the tensor in the file */
+    int64_t first; /* row of the run's item 0 */
+    int64_t rows_a_piece;
+    atomic_bool failed;
+    atomic_uint_fast64_t done, overflows, underflows;
+    pthread_mutex_t lock; /* of err and progress */
+    kt_error err;
+} weights_state;
+
+static void fail_once(weights_state *s, const kt_error *err) {
+    pthread_mutex_lock(&s->lock);
+    if (!atomic_load(&s->failed)) s->err = *err;
+    atomic_store(&s->failed, true);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- a piece ---- */
+
+/* The row of the source that row r becomes: within a head, adjacent pairs come from the two halves. */
+static int64_t source_row(const kt__planned *t, int64_t r) {
+    if (t->change != KT__CHANGE_PERM_Q && t->change != KT__CHANGE_PERM_K) return r;
+    int64_t head = r / t->head_rows, in_head = r % t->head_rows;
+    return head * t->head_rows + in_head % 2 * (t->head_rows / 2) + in_head / 2;
+}
+
+/* Elements of a permuted vector are its rows. */
+static bool permutes_vector(const kt__planned *t) {
+    return t->n_dims == 1 && (t->change == KT__CHANGE_PERM_Q || t->change == KT__CHANGE_PERM_K);
+}
+
+static void permute_vector(const kt__planned *t, const float *from, float *to) {
+    for (int64_t i = 0; i < t->n_cols; i++) to[i] = from[source_row(t, i)];
+}
+
+static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, void *raw,
+                           kt_error *err) {
+    size_t row = kt__type_row_bytes(t->source->type, t->n_cols);
+    kt_status status = KT_OK;
+    bool straight = t->n_dims == 1 || source_row(t, 1) == 1;
+    if (straight)
+        return kt__folder_read(t->shard, t->source, (uint64_t)begin * row, raw,
+                               (size_t)(end - begin) * row, err);
+    for (int64_t r = begin; r < end && status == KT_OK; r++)
+        status = kt__folder_read(t->shard, t->source, (uint64_t)source_row(t, r) * row,
+                                 (char *)raw + (size_t)(r - begin) * row, row, err);
+    return status;
+}
+
+/* Infinities and NaN are faults of an upload: no model means them. */
+static kt_status check_finite(const kt__planned *t, int64_t begin, const float *values, size_t n,
+                              kt_error *err) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        if ((bits & 0x7f800000u) != 0x7f800000u) continue;
+        uint64_t element = (uint64_t)(source_row(t, begin + (int64_t)i / t->n_cols) * t->n_cols) +
+                           i % (size_t)t->n_cols;
+        size_t size = (size_t)kt__type_get(t->source->type)->block_bytes;
+        return kt__fail_at(err, KT_E_NUMERIC, t->shard->path, t->source->begin + element * size,
+                           "tensor '%.100s': element %llu is not a finite number: the file is "
+                           "damaged",
+                           t->source->name, (unsigned long long)element);
+    }
+    return KT_OK;
+}
+
+/* What F16 cannot hold becomes its largest value, and is counted. */
+static void fit_f16(weights_state *s, float *values, size_t n) {
+    const float largest = 65504.0f, smallest = 0x1p-25f;
+    uint64_t over = 0, under = 0;
+    for (size_t i = 0; i < n; i++) {
+        float size = values[i] < 0.0f ? -values[i] : values[i];
+        over += size > largest;
+        under += size <= smallest && size != 0.0f;
+        if (size > largest) values[i] = values[i] < 0.0f ? -largest : largest;
+    }
+    if (over) atomic_fetch_add(&s->overflows, over);
+    if (under) atomic_fetch_add(&s->underflows, under);
+}
+
+/* Rows [begin, end) as f32 into w->values. */
+static kt_status load_values(const weights_state *s, worker_space *w, int64_t begin, int64_t end,
+                             kt_error *err) {
+    const kt__planned *t = s->tensor;
+    int64_t n = (end - begin) * t->n_cols;
+    if (!t->source) {
+        memcpy(w->values, t->made, (size_t)n * sizeof *w->values);
+        return KT_OK;
+    }
+    kt_status status = read_rows(t, begin, end, w->raw, err);
+    if (status != KT_OK) return status;
+    kt__dequantize_row(t->source->type, w->raw, n, w->values);
+    if (permutes_vector(t)) {
+        memcpy(w->raw, w->values, (size_t)n * sizeof *w->values);
+        permute_vector(t, w->raw, w->values);
+    }
+    status = check_finite(t, begin, w->values, (size_t)n, err);
+    if (t->change == KT__CHANGE_PLUS_1)
+        for (int64_t i = 0; i < n; i++) w->values[i] += 1.0f;
+    return status;
+}
+
+static kt_status convert_rows(weights_state *s, worker_space *w, int64_t begin, int64_t end,
+                              kt_error *err) {
+    const kt__planned *t = s->tensor;
+    kt_status status = load_values(s, w, begin, end, err);
+    if (status != KT_OK) return status;
+    size_t n = (size_t)((end - begin) * t->n_cols);
+    if (t->type == KT__TYPE_F16) fit_f16(s, w->values, n);
+    for (int64_t r = 0; r < end - begin; r++)
+        kt__quantize_row(t->type, w->values + r * t->n_cols, t->n_cols,
+                         (char *)w->encoded + (size_t)r * t->row_bytes);
+    return kt__part_write(s->job->part, w->encoded, (size_t)(end - begin) * t->row_bytes,
+                          s->at + (uint64_t)begin * t->row_bytes, err);
+}
+
+static void report_rows(weights_state *s, uint64_t bytes) {
+    uint64_t done = atomic_fetch_add(&s->done, bytes) + bytes;
+    if (!s->job->progress) return;
+    pthread_mutex_lock(&s->lock);
+    s->job->progress(s->job->user, done, s->job->plan->data_bytes);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void convert_items(void *arg, int64_t begin, int64_t end, int worker) {
+    weights_state *s = arg;
+    for (int64_t at = begin; at < end && !atomic_load(&s->failed); at += s->rows_a_piece) {
+        kt_error err;
+        int64_t stop = at + s->rows_a_piece < end ? at + s->rows_a_piece : end;
+        if (convert_rows(s, &s->spaces[worker], s->first + at, s->first + stop, &err) != KT_OK)
+            fail_once(s, &err);
+        else
+            report_rows(s, (uint64_t)(stop - at) * s->tensor->row_bytes);
+    }
+}
+
+/* ---- tensors ---- */
+
+/* Bytes between tensors; they are written, so that no leftovers show through. */
+static kt_status write_padding(const weights_state *s, kt_error *err) {
+    static const char zeros[ALIGNMENT];
+    uint64_t size = (uint64_t)s->tensor->n_rows * s->tensor->row_bytes;
+    return kt__part_write(s->job->part, zeros, (size_t)(-size & (ALIGNMENT - 1)), s->at + size,
+                          err);
+}
+
+/* Rows of a tensor that are not in the file yet, a checkpoint now and then. */
+static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) {
+    const kt__planned *t = s->tensor;
+    kt__part *part = s->job->part;
+    kt_status status = KT_OK;
+    s->rows_a_piece = PIECE_WEIGHTS / t->n_cols > 0 ? PIECE_WEIGHTS / t->n_cols : 1;
+    int64_t rows = CHECKPOINT_BYTES / (int64_t)t->row_bytes + 1;
+    int64_t done = part->good > s->at ? (int64_t)((part->good - s->at) / t->row_bytes) : 0;
+    if (done > t->n_rows) done = t->n_rows;
+    atomic_fetch_add(&s->done, (uint64_t)done * t->row_bytes);
+    for (s->first = done; s->first < t->n_rows; s->first += rows) {
+        int64_t left = t->n_rows - s->first, n = left < rows ? left : rows;
+        kt__pool_run(pool, n, s->rows_a_piece, convert_items, s);
+        if (atomic_load(&s->failed)) {
+            *err = s->err;
+            return s->err.code;
+        }
+        uint64_t good = s->at + (uint64_t)(s->first + n) * t->row_bytes;
+        if (good - part->good >= CHECKPOINT_BYTES) KT__TRY(kt__part_checkpoint(part, good, err));
+    }
+    KT__TRY(write_padding(s, err));
+out:
+    return status;
+}
+
+/* ---- all ---- */
+
+static size_t largest_piece(const kt__weight_plan *plan) {
+    size_t most = PIECE_WEIGHTS;
+    for (size_t i = 0; i < plan->n; i++)
+        if ((size_t)plan->tensors[i].n_cols > most) most = (size_t)plan->tensors[i].n_cols;
+    return most;
+}
+
+static kt_status make_spaces(weights_state *s, kt_error *err) {
+    size_t n = largest_piece(s->job->plan);
+    s->spaces = kt__calloc((size_t)s->job->n_threads, sizeof *s->spaces);
+    if (!s->spaces) return kt__fail_nomem(err, "threads", 0);
+    for (int i = 0; i < s->job->n_threads; i++) {
+        worker_space *w = &s->spaces[i];
+        *w = (worker_space){kt__malloc(4 * n), kt__malloc(4 * n), kt__malloc(4 * n), n};
+        if (!w->raw || !w->encoded || !w->values)
+            return kt__fail_nomem(err, "a thread's buffers", 12 * n);
+    }
+    return KT_OK;
+}
+
+static void free_spaces(weights_state *s) {
+    for (int i = 0; s->spaces && i < s->job->n_threads; i++) {
+        kt__free(s->spaces[i].raw);
+        kt__free(s->spaces[i].encoded);
+        kt__free(s->spaces[i].values);
+    }
+    kt__free(s->spaces);
+}
+
+kt_status kt__weights_write(const kt__weights_job *job, kt__weights_counts *counts, kt_error *err) {
+    weights_state s = {.job = job, .at = job->data_at, .lock = PTHREAD_MUTEX_INITIALIZER};
+    kt__pool *pool = NULL;
+    kt_status status;
+    KT__TRY(make_spaces(&s, err));
+    KT__TRY(kt__pool_create(job->n_threads, &pool, err));
+    kt__pool_begin(pool, job->n_threads);
+    for (size_t i = 0; i < job->plan->n && status == KT_OK; i++) {
+        s.tensor = &job->plan->tensors[i];
+        uint64_t size = (uint64_t)s.tensor->n_rows * s.tensor->row_bytes;
+        status = write_planned(&s, pool, err);
+        s.at += (size + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+    }
+    kt__pool_end(pool);
+out:
+    kt__pool_destroy(pool);
+    free_spaces(&s);
+    pthread_mutex_destroy(&s.lock);
+    *counts = (kt__weights_counts){atomic_load(&s.overflows), atomic_load(&s.underflows)};
+    return status;
+}
