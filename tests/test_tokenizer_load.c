@@ -130,12 +130,28 @@ static void put_add_bos_as_int(kt__gguf_writer *w) {
     kt__gguf_put_u32(w, "tokenizer.ggml.add_bos_token", 1);
 }
 
+static void put_eos_ids_as_text(kt__gguf_writer *w) {
+    kt__gguf_put_str(w, "kentang.eos_ids", "3");
+}
+
+static void put_eos_ids_as_floats(kt__gguf_writer *w) {
+    kt__gguf_put_f32s(w, "kentang.eos_ids", sv.scores, 1);
+}
+
+static void put_many_eos_ids(kt__gguf_writer *w) {
+    static const int32_t ids[257];
+    kt__gguf_put_i32s(w, "kentang.eos_ids", ids, 257);
+}
+
 static void test_array_types(void **state) {
     (void)state;
     bpe_vocab(&sv, "gpt-2", 0);
     sv.v.role_ids[KT__ROLE_BOS] = -1;
     assert_file_refused(KT_E_FORMAT, "bos_token_id", put_bos_as_text);
     assert_file_refused(KT_E_FORMAT, "add_bos_token", put_add_bos_as_int);
+    assert_file_refused(KT_E_FORMAT, "kentang.eos_ids", put_eos_ids_as_text);
+    assert_file_refused(KT_E_FORMAT, "kentang.eos_ids", put_eos_ids_as_floats);
+    assert_file_refused(KT_E_FORMAT, "kentang.eos_ids", put_many_eos_ids);
     assert_file_refused(KT_E_FORMAT, "tokenizer.ggml.merges", put_merges_as_ints);
     assert_file_refused(KT_E_FORMAT, "tokenizer.ggml.scores", put_scores_as_ints);
     assert_file_refused(KT_E_FORMAT, "tokenizer.ggml.scores", put_few_scores);
@@ -246,6 +262,32 @@ static void test_none(void **state) {
     kt__gguf_close(gguf);
 }
 
+static void put_eos_ids(kt__gguf_writer *w) {
+    const int32_t ids[] = {7, 5, 7, -1, 99999};
+    kt__gguf_put_i32s(w, "kentang.eos_ids", ids, 5);
+}
+
+/* A model may end its answers in more ways than the format's eos and eot. */
+static void test_all_ends(void **state) {
+    (void)state;
+    bpe_vocab(&sv, "gpt-2", 0);
+    vocab_write(&sv, path, put_eos_ids);
+    kt__gguf *gguf = vocab_open_file(path);
+    kt__tokenizer *tok;
+    kt_error err;
+    size_t n, n_without;
+    assert_int_equal(kt__tokenizer_load(gguf, &tok, &err), KT_OK);
+    (void)kt__tokenizer_eog_ids(tok, &n);
+    assert_true(kt__tokenizer_is_eog(tok, 7) && kt__tokenizer_is_eog(tok, 5));
+    assert_false(kt__tokenizer_is_eog(tok, 6) || kt__tokenizer_is_eog(tok, 99999));
+    kt__tokenizer_free(tok);
+    kt__gguf_close(gguf);
+    tok = tok_open(&sv);
+    (void)kt__tokenizer_eog_ids(tok, &n_without);
+    assert_int_equal(n, n_without + 2);
+    kt__tokenizer_free(tok);
+}
+
 static void test_limits(void **state) {
     (void)state;
     static char big[70000];
@@ -271,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_array_types),    cmocka_unit_test(test_merges),
         cmocka_unit_test(test_attributes),     cmocka_unit_test(test_role_ids),
         cmocka_unit_test(test_none),           cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_all_ends),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

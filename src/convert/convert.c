@@ -147,6 +147,7 @@ static kt_status write_file(conversion *c, kt__convert_report *out) {
                            .part = &c->part,
                            .data_at = c->head_bytes,
                            .n_threads = p->n_threads,
+                           .checkpoint_bytes = p->checkpoint_bytes,
                            .progress = p->progress,
                            .user = p->progress_user};
     kt_status status;

@@ -12,8 +12,9 @@
 
 typedef struct kt__convert_params {
     const char *folder, *target;
-    const kt__recipe *recipe; /* NULL: the type of the source */
-    int n_threads;            /* 1 to KT__POOL_MAX_THREADS */
+    const kt__recipe *recipe;  /* NULL: the type of the source */
+    int n_threads;             /* 1 to KT__POOL_MAX_THREADS */
+    uint64_t checkpoint_bytes; /* 0: the usual distance */
     kt__convert_notes notes;
     kt__convert_progress_fn *progress; /* may be NULL */
     void *progress_user;

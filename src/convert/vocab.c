@@ -60,20 +60,42 @@ out:
     return status;
 }
 
-static kt_status read_tokens(kt__vocab *v, const char *json_path, const char *model_path,
-                             const kt__convert_notes *notes, kt_error *err) {
+kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char *json_path,
+                          const char *model_path, const kt__convert_notes *notes, kt_error *err) {
+    bool by_json = v->tokenizer && !(is_spm_json(v->tokenizer) && v->model_file);
     kt_status status;
-    KT__TRY(kt__folder_read_json(json_path, MAX_TOKENIZER, false, &v->tokenizer, err));
     if (v->tokenizer) KT__TRY(check_kind(v->tokenizer, json_path, err));
-    if (v->tokenizer && !is_spm_json(v->tokenizer)) return read_json_kind(v, json_path, err);
-    KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
-                                 err));
-    if (v->model_file) return read_model_kind(v, json_path, model_path, notes, err);
-    if (v->tokenizer) return read_json_kind(v, json_path, err);
-    status = kt__fail_at(err, KT_E_IO, v->dir, UINT64_MAX,
-                         "the folder has neither tokenizer.json nor tokenizer.model");
+    if (by_json)
+        KT__TRY(read_json_kind(v, json_path, err));
+    else
+        KT__TRY(read_model_kind(v, json_path, model_path, notes, err));
+    KT__TRY(kt__vocab_index(v, err));
+    KT__TRY(kt__vocab_find_special(v, config, err));
+    if (v->tokenizer) KT__TRY(kt__vocab_check(v, json_path, notes, err));
 out:
     return status;
+}
+
+static kt_status load_files(kt__vocab *v, const char *json_path, const char *model_path,
+                            kt_error *err) {
+    kt_status status;
+    KT__TRY(read_side_file(v, "tokenizer_config.json", &v->settings, err));
+    KT__TRY(read_side_file(v, "generation_config.json", &v->generation, err));
+    KT__TRY(kt__folder_read_json(json_path, MAX_TOKENIZER, false, &v->tokenizer, err));
+    if (v->tokenizer && !is_spm_json(v->tokenizer)) return KT_OK;
+    KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
+                                 err));
+    if (!v->tokenizer && !v->model_file)
+        status = kt__fail_at(err, KT_E_IO, v->dir, UINT64_MAX,
+                             "the folder has neither tokenizer.json nor tokenizer.model");
+out:
+    return status;
+}
+
+void kt__vocab_init(kt__vocab *v, const char *dir) {
+    *v = (kt__vocab){.dir = dir, .add_bos = -1, .add_eos = -1, .add_space_prefix = -1};
+    kt__arena_init(&v->arena, 1 << 20, MAX_ARENA);
+    for (int role = 0; role < KT__ROLE_COUNT; role++) v->role_ids[role] = -1;
 }
 
 kt_status kt__vocab_read(const char *dir, const kt__hf_config *config,
@@ -81,20 +103,14 @@ kt_status kt__vocab_read(const char *dir, const kt__hf_config *config,
     char *json_path = kt__folder_path(dir, "tokenizer.json");
     char *model_path = kt__folder_path(dir, "tokenizer.model");
     kt_status status;
-    *out = (kt__vocab){.dir = dir, .add_bos = -1, .add_eos = -1, .add_space_prefix = -1};
-    kt__arena_init(&out->arena, 1 << 20, MAX_ARENA);
-    for (int role = 0; role < KT__ROLE_COUNT; role++) out->role_ids[role] = -1;
+    kt__vocab_init(out, dir);
     if (!json_path || !model_path) {
         status = kt__fail_nomem(err, "a path", strlen(dir));
         goto out;
     }
-    KT__TRY(read_side_file(out, "tokenizer_config.json", &out->settings, err));
-    KT__TRY(read_side_file(out, "generation_config.json", &out->generation, err));
-    KT__TRY(read_tokens(out, json_path, model_path, notes, err));
-    KT__TRY(kt__vocab_index(out, err));
-    KT__TRY(kt__vocab_find_special(out, config, err));
+    KT__TRY(load_files(out, json_path, model_path, err));
+    KT__TRY(kt__vocab_build(out, config, json_path, model_path, notes, err));
     KT__TRY(kt__vocab_read_templates(out, err));
-    if (out->tokenizer) KT__TRY(kt__vocab_check(out, json_path, notes, err));
 out:
     kt__free(json_path);
     kt__free(model_path);

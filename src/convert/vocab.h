@@ -55,6 +55,13 @@ void kt__vocab_free(kt__vocab *vocab);
 kt_status kt__vocab_put(kt__vocab *vocab, int64_t n_rows, kt__gguf_writer *w,
                         kt_error *err) KT_CHECKED;
 
+/* The same in two steps, for files that are in memory: init, then tokenizer (or model_file),
+ * settings and generation are set, then build. Templates are not read. */
+void kt__vocab_init(kt__vocab *vocab, const char *dir);
+kt_status kt__vocab_build(kt__vocab *vocab, const kt__hf_config *config, const char *json_path,
+                          const char *model_path, const kt__convert_notes *notes,
+                          kt_error *err) KT_CHECKED;
+
 /* ---- inside: steps of kt__vocab_read, a file each ---- */
 
 /* vocab_bpe.c: a BPE of tokenizer.json, byte-level or of the SentencePiece kind. */

@@ -9,9 +9,9 @@
 #include "host/pool.h"
 
 enum {
-    PIECE_WEIGHTS = 1 << 19,     /* of a piece, at least one row */
-    ALIGNMENT = 32,              /* of tensors in the file */
-    CHECKPOINT_BYTES = 128 << 20 /* between records of progress */
+    PIECE_WEIGHTS = 1 << 19, /* of a piece, at least one row */
+    ALIGNMENT = 32,          /* of tensors in the file */
+    CHECKPOINT_BYTES = 128 << 20
 };
 
 /* ---- a thread's memory ---- */
@@ -177,8 +177,9 @@ static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) 
     const kt__planned *t = s->tensor;
     kt__part *part = s->job->part;
     kt_status status = KT_OK;
+    uint64_t step = s->job->checkpoint_bytes ? s->job->checkpoint_bytes : CHECKPOINT_BYTES;
     s->rows_a_piece = PIECE_WEIGHTS / t->n_cols > 0 ? PIECE_WEIGHTS / t->n_cols : 1;
-    int64_t rows = CHECKPOINT_BYTES / (int64_t)t->row_bytes + 1;
+    int64_t rows = (int64_t)(step / t->row_bytes) + 1;
     int64_t done = part->good > s->at ? (int64_t)((part->good - s->at) / t->row_bytes) : 0;
     if (done > t->n_rows) done = t->n_rows;
     atomic_fetch_add(&s->done, (uint64_t)done * t->row_bytes);
@@ -190,7 +191,7 @@ static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) 
             return s->err.code;
         }
         uint64_t good = s->at + (uint64_t)(s->first + n) * t->row_bytes;
-        if (good - part->good >= CHECKPOINT_BYTES) KT__TRY(kt__part_checkpoint(part, good, err));
+        if (good - part->good >= step) KT__TRY(kt__part_checkpoint(part, good, err));
     }
     KT__TRY(write_padding(s, err));
 out:

@@ -7,11 +7,14 @@
 
 #include "tokenizer/tokenizer_impl.h"
 
+enum { KT__TOK_MAX_EOS = 256 }; /* in kentang.eos_ids */
+
 /* Where the vocabulary comes from; of each pair the one that is set. */
 typedef struct kt__tok_source {
     const char *path;         /* for messages */
     kt__str model, pre, arch; /* s NULL: absent */
     const kt__gguf_kv *tokens_kv, *scores_kv, *types_kv, *merges_kv;
+    const kt__gguf_kv *eos_ids_kv; /* kentang.eos_ids: all ends of a generation; NULL: absent */
     const kt__str *tokens, *merges;
     const float *scores;
     const int32_t *types;

@@ -127,6 +127,14 @@ static void add_eog(kt__tokenizer *tok, int32_t id) {
     tok->eog[tok->n_eog++] = id;
 }
 
+/* The model's own list; an id outside the vocabulary ends nothing. */
+static void add_listed_eog(kt__tokenizer *tok, const kt__gguf_kv *kv) {
+    for (uint64_t i = 0; kv && i < kv->count; i++) {
+        int64_t id = kt__gguf_array_i64(kv, i);
+        if (id >= 0 && id < (int64_t)tok->n_vocab) add_eog(tok, (int32_t)id);
+    }
+}
+
 static void drop_eog(kt__tokenizer *tok, int32_t id) {
     for (size_t i = 0; i < tok->n_eog; i++)
         if (tok->eog[i] == id) tok->eog[i] = tok->eog[--tok->n_eog];
@@ -146,8 +154,9 @@ kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_e
     kt_status status = take_file_ids(tok, src, err);
     if (status != KT_OK) return status;
     if (tok->spm) default_spm_ids(tok);
-    tok->eog = kt__malloc((N_KNOWN + KT__ROLE_COUNT) * sizeof *tok->eog);
-    if (!tok->eog) return kt__fail_nomem(err, "end-of-generation ids", N_KNOWN);
+    const size_t most = N_KNOWN + KT__ROLE_COUNT + KT__TOK_MAX_EOS;
+    tok->eog = kt__malloc(most * sizeof *tok->eog);
+    if (!tok->eog) return kt__fail_nomem(err, "end-of-generation ids", most);
     for (int i = 0; i < N_KNOWN; i++) {
         int32_t id = find_known(tok, &known[i]);
         if (id < 0) continue;
@@ -156,6 +165,7 @@ kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_e
             tok->role_ids[known[i].role] = id;
     }
     apply_channel_rule(tok);
+    add_listed_eog(tok, src->eos_ids_kv);
     add_eog(tok, tok->role_ids[KT__ROLE_EOS]);
     add_eog(tok, tok->role_ids[KT__ROLE_EOT]);
     add_eog(tok, tok->role_ids[KT__ROLE_EOM]);

@@ -101,6 +101,21 @@ static kt_status check_n_merges(const kt__tok_source *src, uint64_t n, kt_error 
     return KT_OK;
 }
 
+/* The format has room for one eos and one eot; our own key holds all ends of the model. */
+static kt_status read_eos_ids(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
+    kt_status status = kt__gguf_get_array(gguf, "kentang.eos_ids", false, KT__GGUF_TYPE_COUNT,
+                                          &src->eos_ids_kv, err);
+    const kt__gguf_kv *kv = src->eos_ids_kv;
+    if (status != KT_OK || !kv) return status;
+    if (!is_integer(kv->elem_type) || kv->count > KT__TOK_MAX_EOS)
+        return kt__fail_at(err, KT_E_FORMAT, src->path, kv->file_offset,
+                           "key kentang.eos_ids is an array of %llu %s; at most %d integers are "
+                           "expected",
+                           (unsigned long long)kv->count, kt__gguf_type_name(kv->elem_type),
+                           KT__TOK_MAX_EOS);
+    return KT_OK;
+}
+
 static kt_status read_arrays(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
     kt_status status;
     KT__TRY(kt__gguf_get_array(gguf, KEY("tokens"), true, KT__GGUF_STRING, &src->tokens_kv, err));
@@ -127,6 +142,7 @@ kt_status kt__tok_source_gguf(kt__tok_source *src, const kt__gguf *gguf, kt_erro
     KT__TRY(kt__gguf_get_str(gguf, KEY("pre"), false, &src->pre, err));
     KT__TRY(kt__gguf_get_str(gguf, "general.architecture", false, &src->arch, err));
     KT__TRY(read_arrays(src, gguf, err));
+    KT__TRY(read_eos_ids(src, gguf, err));
     for (int role = 0; role < KT__ROLE_COUNT; role++)
         KT__TRY(read_role(gguf, role_keys[role], &src->role_ids[role], err));
     KT__TRY(read_flag(gguf, KEY("add_bos_token"), &src->add_bos, err));

@@ -1,0 +1,163 @@
+"""What cannot be converted is refused by name, and leaves nothing behind. Usage: check_refusals.py KENTANG WORK_FOLDER"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+
+import numpy as np
+
+import folders
+import models
+
+kentang, work = sys.argv[1:3]
+base, folder, out = (os.path.join(work, name) for name in ("refuse-base", "refuse", "refused.gguf"))
+failed = 0
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+def edit(name, **change):
+    with open(path(name), encoding="utf-8") as f:
+        value = json.load(f)
+    for key, new in change.items():
+        at = value
+        *parents, last = key.split("__")
+        for p in parents:
+            at = at[p]
+        if new is None:
+            at.pop(last, None)
+        else:
+            at[last] = new
+    with open(path(name), "w", encoding="utf-8") as f:
+        json.dump(value, f)
+
+
+def listing():
+    return sorted((name, os.stat(path(name)).st_size, os.stat(path(name)).st_mtime_ns) for name in os.listdir(folder))
+
+
+def refused(what, say, change, target=None):
+    """The message holds `say`; no output, no leftovers, sources as they were."""
+    global failed
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(base, folder)
+    change()
+    before = listing()
+    done = subprocess.run([kentang, "convert", folder, target or out], capture_output=True, text=True)
+    left = os.path.exists(out) or os.path.exists(out + ".part") or listing() != before
+    good = done.returncode > 1 and say in done.stderr and not left
+    failed += not good
+    print(f"{'PASS' if good else 'FAIL'} {what}" + ("" if good else f": {done.returncode}, {left}, {done.stderr.strip()}"))
+
+
+def rewrite(name, change, file="model.safetensors"):
+    """One tensor of the single file, changed: change(dtype, array bytes, shape) -> the same."""
+    with open(path(file), "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        header, data = json.loads(f.read(n)), f.read()
+    at, parts, new = 0, [], {}
+    for key, t in header.items():
+        if key == "__metadata__":
+            continue
+        begin, end = t["data_offsets"]
+        dtype, blob, shape = t["dtype"], data[begin:end], t["shape"]
+        if key == name:
+            result = change(dtype, blob, shape)
+            if result is None:
+                continue
+            dtype, blob, shape = result
+        new[key] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(blob)]}
+        at += len(blob)
+        parts.append(blob)
+    text = json.dumps(new).encode()
+    with open(path(file), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def append(name, more):
+    with open(path(name), "ab") as f:
+        f.write(more)
+
+
+def truncate(name, n):
+    os.truncate(path(name), os.path.getsize(path(name)) - n)
+
+
+def index_names(**names):
+    with open(path("model.safetensors.index.json")) as f:
+        index = json.load(f)
+    index["weight_map"].update({k.replace("__", "."): v for k, v in names.items()})
+    index["weight_map"] = {k: v for k, v in index["weight_map"].items() if v}
+    with open(path("model.safetensors.index.json"), "w") as f:
+        json.dump(index, f)
+
+
+m = models.MODELS["qwen2-yarn"]
+models.write(m, base)
+Q, NORM = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.input_layernorm.weight"
+
+refused("an empty folder", "cannot read", lambda: shutil.rmtree(folder) or os.makedirs(folder))
+refused("no weights", "neither model.safetensors", lambda: os.remove(path("model.safetensors")))
+refused("pickles", ".pt files are programs", lambda: os.rename(path("model.safetensors"), path("pytorch_model.bin")))
+refused("a longer file", "belong to no tensor", lambda: append("model.safetensors", b"x"))
+refused("a shorter file", "are not inside", lambda: truncate("model.safetensors", 1))
+refused("F8", "F8_E4M3", lambda: rewrite(Q, lambda d, b, s: ("F8_E4M3", b[:len(b) // 2], s)))
+refused("F64", "F64", lambda: rewrite(NORM, lambda d, b, s: ("F64", b * 4, s)))
+refused("another shape", "by config.json it is [256, 256]", lambda: rewrite(Q, lambda d, b, s: (d, b, s[::-1] + [1])))
+refused("a vector's shape", "by config.json it is [256]", lambda: rewrite(NORM, lambda d, b, s: (d, b, [128, 2])))
+refused("a tensor is missing", Q.removeprefix("model."), lambda: rewrite(Q, lambda d, b, s: None))
+refused("a layer too many", "has no place", lambda: edit("config.json", num_hidden_layers=1))
+refused("a layer too few", "is missing", lambda: edit("config.json", num_hidden_layers=3))
+nan = np.full(256, np.nan, np.float16).tobytes()
+refused("not a number", "element 0 is not a finite", lambda: rewrite(NORM, lambda d, b, s: (d, nan, s)))
+refused("infinity", "element 255 is not a finite",
+        lambda: rewrite(NORM, lambda d, b, s: (d, b[:-2] + b"\x00\x7c", s)))
+refused("fewer rows than tokens", "do not belong together", lambda: rewrite(
+    "model.embed_tokens.weight", lambda d, b, s: (d, b[:2 * 256 * 100], [100, 256])))
+
+refused("no class", "supported are: LlamaForCausalLM", lambda: edit("config.json", architectures=["GPT2LMHeadModel"]))
+refused("broken JSON", "not valid JSON", lambda: append("config.json", b"}"))
+refused("a key twice", "duplicate", lambda: open(path("config.json"), "w").write('{"a": 1, "a": 2}'))
+refused("a number that is none", "\"hidden_size\" is not a number", lambda: edit("config.json", hidden_size="256"))
+refused("out of range", "from 1 to 1024", lambda: edit("config.json", num_hidden_layers=100000))
+refused("heads that do not divide", "does not divide", lambda: edit("config.json", num_key_value_heads=3))
+refused("an activation", "'relu'", lambda: edit("config.json", hidden_act="relu"))
+refused("quantised before", "gptq", lambda: edit("config.json", quantization_config={"quant_method": "gptq"}))
+refused("dynamic rope", "'dynamic'", lambda: edit("config.json", rope_scaling={"type": "dynamic", "factor": 2.0}))
+refused("a window of qwen2", "use_sliding_window",
+        lambda: edit("config.json", use_sliding_window=True, sliding_window=32))
+
+refused("no tokenizer", "neither tokenizer.json", lambda: os.remove(path("tokenizer.json")))
+refused("WordPiece", "WordPiece", lambda: edit("tokenizer.json", model__type="WordPiece"))
+refused("Unigram", "Unigram", lambda: edit("tokenizer.json", model__type="Unigram"))
+refused("an unknown expression", "pre_tokenizer: foo+",
+        lambda: edit("tokenizer.json", pre_tokenizer={"type": "Split", "pattern": {"Regex": "foo+"},
+                                                      "behavior": "Isolated", "invert": False}))
+refused("a normaliser", "normalizer: Lowercase", lambda: edit("tokenizer.json", normalizer={"type": "Lowercase"}))
+refused("a space before", "add_prefix_space", lambda: edit("tokenizer.json", pre_tokenizer={
+    "type": "ByteLevel", "add_prefix_space": True, "use_regex": True}))
+refused("an id twice", "the same id", lambda: edit("tokenizer.json", model__vocab={"a": 1, "b": 1}))
+refused("an id too large", "not a number from 0", lambda: edit("tokenizer.json", model__vocab={"a": 1 << 40}))
+refused("a merge of one", "model.merges[0]", lambda: edit("tokenizer.json", model__merges=["ab"]))
+refused("an end that is no token", "no id of the", lambda: edit("generation_config.json", eos_token_id=[1, 100000]))
+refused("a merge without a token", "encodes", lambda: edit("tokenizer.json", model__merges=["O N"]))
+
+models.write(models.MODELS["llama3"], base)
+os.remove(os.path.join(base, "model.safetensors"))
+refused("a shard is missing", "cannot open", lambda: os.remove(path("model-00002-of-00003.safetensors")))
+refused("a shard outside", "in the same folder", lambda: index_names(lm_head__weight="../x.safetensors"))
+refused("a shard with a full path", "in the same folder", lambda: index_names(lm_head__weight="/tmp/x.safetensors"))
+refused("a hidden shard", "in the same folder", lambda: index_names(lm_head__weight=".x.safetensors"))
+refused("an index of another file", "is not in model-00001",
+        lambda: index_names(lm_head__weight="model-00001-of-00003.safetensors"))
+refused("an index without a tensor", "is not named", lambda: index_names(lm_head__weight=""))
+refused("a tensor twice", "is in another file, too", lambda: shutil.copy(path("model-00001-of-00003.safetensors"),
+                                                                         path("model-00002-of-00003.safetensors")))
+refused("the output is an input", "file of the folder", lambda: None, path("model-00001-of-00003.safetensors"))
+refused("the output is a folder", "not a regular file", lambda: None, folder)
+refused("the output has no folder", "cannot create", lambda: None, os.path.join(folder, "nowhere", "x.gguf"))
+sys.exit(failed > 0)

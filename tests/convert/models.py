@@ -1,0 +1,266 @@
+"""Tiny models of every class that can be converted, and a forward pass in numpy over the folder's own layout: half-split
+rotary pairs, fused tensors as they lie, Gemma's norms as w - 1. Keys and values are rounded to F16, as the engine
+holds them; everything else is f64, so what remains of a difference is the engine's f32."""
+import math
+import os
+
+import numpy as np
+
+import folders
+
+D, FF, LAYERS = 256, 512, 2
+
+
+def spec(cls, kind, **more):
+    base = {"cls": cls, "kind": kind, "heads": 8, "kv": 2, "hd": 32, "rows": 512, "tied": False, "dtype": "BF16",
+            "files": 1, "config": {}, "drop": [], "theta": 10000.0, "window": 0, "rope": None, "bias": False,
+            "pre": None, "spm": None, "share": 1.0, "eps": 1e-6, "ctx": 4096}
+    return {**base, **more}
+
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+LONG = {"type": "longrope", "long_factor": [1.0 + 0.5 * i for i in range(12)], "short_factor": [1.0] * 12}
+S = ("<s>", "</s>", "<unk>", None, "<|end|>")
+G = ("<bos>", "<eos>", "<unk>", "<pad>", "<end_of_turn>")
+
+MODELS = {
+    "llama3": spec("LlamaForCausalLM", "llama", files=3, pre="llama-bpe", theta=500000.0, rope=LLAMA3),
+    "llama-bias": spec("LlamaForCausalLM", "llama", kv=8, dtype="F16", spm=(S, True, {"json", "model"}), bias=True,
+                       drop=["num_key_value_heads", "rope_theta"], config={"attention_bias": True}),
+    "llama-linear": spec("LlamaForCausalLM", "llama", dtype="F32", pre="smollm", tied=True,
+                         rope={"type": "linear", "factor": 2.0}),
+    "mistral": spec("MistralForCausalLM", "llama", hd=48, dtype="F32", spm=(S, True, {"json"}), pad=False,
+                    config={"head_dim": 48, "sliding_window": None}),
+    "qwen2": spec("Qwen2ForCausalLM", "qwen2", tied=True, pre="qwen2", theta=1e6, pairs=True,
+                  config={"use_sliding_window": False, "sliding_window": 32}),
+    "qwen2-yarn": spec("Qwen2ForCausalLM", "qwen2", pre="qwen2", rope=YARN, dtype="F16"),
+    "qwen3": spec("Qwen3ForCausalLM", "qwen3", hd=64, heads=4, pre="qwen2", tied=True, stored_head=True,
+                  drop=["rms_norm_eps"], config={"head_dim": 64}),
+    "gemma2": spec("Gemma2ForCausalLM", "gemma2", hd=64, heads=4, tied=True, window=32, spm=(G, False, {"model", "json"}),
+                   caps=(50.0, 30.0), drop=["tie_word_embeddings", "attn_logit_softcapping", "final_logit_softcapping"],
+                   config={"head_dim": 64, "sliding_window": 32, "query_pre_attn_scalar": 64,
+                           "hidden_activation": "gelu_pytorch_tanh"}),
+    "gemma3": spec("Gemma3ForCausalLM", "gemma3", hd=64, heads=4, tied=True, window=32, theta=1e6, layers=7,
+                   spm=(G, False, {"json"}), rope={"rope_type": "linear", "factor": 8.0}, drop=["tie_word_embeddings"],
+                   config={"head_dim": 64, "sliding_window": 32, "query_pre_attn_scalar": 64, "sliding_window_pattern": 6,
+                           "rope_local_base_freq": 10000, "hidden_activation": "gelu_pytorch_tanh"}),
+    "gemma3-vision": spec("Gemma3ForConditionalGeneration", "gemma3", hd=64, heads=4, tied=True, window=32, theta=1e6,
+                          layers=7, files=2, spm=(G, False, {"model"}), wrap="language_model.", nested=True,
+                          drop=["tie_word_embeddings", "rope_theta"],
+                          config={"head_dim": 64, "sliding_window": 32, "query_pre_attn_scalar": 64,
+                                  "layer_types": ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"],
+                                  "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                                                      "sliding_attention": {"rope_type": "default",
+                                                                            "rope_theta": 10000.0}}}),
+    "longrope": spec("Phi3ForCausalLM", "phi3", kv=4, spm=(S, True, {"json"}), share=0.75, rope=LONG, eps=1e-5,
+                 drop=["rms_norm_eps"], config={"partial_rotary_factor": 0.75, "sliding_window": None,
+                                                "original_max_position_embeddings": 64}),
+    "fused": spec("Phi3ForCausalLM", "phi3", kv=8, pre="gpt-4o", window=32, eps=1e-5, drop=["rms_norm_eps"],
+                        config={"sliding_window": 32, "hidden_act": "silu"}),
+}
+
+
+def weights(m, seed):
+    """{name in the folder: f32 array}, in the names of the class, without prefix."""
+    rng = np.random.default_rng(seed)
+    q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
+
+    def matrix(n_rows, n_cols, gain=1.0):
+        return (rng.standard_normal((n_rows, n_cols)) * gain / math.sqrt(n_cols)).astype(np.float32)
+
+    def vector(n, mean=0.0, std=0.1):
+        return (mean + rng.standard_normal(n) * std).astype(np.float32)
+
+    def norm(n):
+        return vector(n, 0.0 if gemma else 1.0)
+
+    w = {"model.embed_tokens.weight": matrix(rows, D, 2.0)}
+    for i in range(m.get("layers", LAYERS)):
+        p = f"model.layers.{i}."
+        w[p + "input_layernorm.weight"] = norm(D)
+        if m["kind"] == "phi3":
+            w[p + "self_attn.qkv_proj.weight"] = matrix(q + 2 * kv, D, 1.3)
+            w[p + "mlp.gate_up_proj.weight"] = matrix(2 * FF, D)
+        else:
+            for name, n in (("q", q), ("k", kv), ("v", kv)):
+                w[p + f"self_attn.{name}_proj.weight"] = matrix(n, D, 1.4)
+                if m["kind"] == "qwen2" or m["bias"]:
+                    w[p + f"self_attn.{name}_proj.bias"] = vector(n, 0.0, 0.3)
+            w[p + "mlp.gate_proj.weight"] = matrix(FF, D)
+            w[p + "mlp.up_proj.weight"] = matrix(FF, D)
+        if m["kind"] in ("qwen3", "gemma3"):
+            w[p + "self_attn.q_norm.weight"] = norm(m["hd"])
+            w[p + "self_attn.k_norm.weight"] = norm(m["hd"])
+        w[p + "self_attn.o_proj.weight"] = matrix(D, q)
+        if m["bias"]:
+            w[p + "self_attn.o_proj.bias"] = vector(D)
+        w[p + "post_attention_layernorm.weight"] = norm(D)
+        if gemma:
+            w[p + "pre_feedforward_layernorm.weight"] = norm(D)
+            w[p + "post_feedforward_layernorm.weight"] = norm(D)
+        w[p + "mlp.down_proj.weight"] = matrix(D, FF)
+    w["model.norm.weight"] = norm(D)
+    if not m["tied"]:
+        w["lm_head.weight"] = matrix(rows, D, 3.0)
+    elif m.get("stored_head"):
+        w["lm_head.weight"] = w["model.embed_tokens.weight"]
+    return {name: folders.rounded(a, m["dtype"]) for name, a in w.items()}
+
+
+def config(m, n_tokens):
+    types = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
+             "Qwen3ForCausalLM": "qwen3", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
+             "Gemma3ForConditionalGeneration": "gemma3", "Phi3ForCausalLM": "phi3"}
+    c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
+         "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
+         "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
+         "rope_theta": m["theta"], "tie_word_embeddings": m["tied"], "vocab_size": m["rows"], **m["config"]}
+    if m["rope"]:
+        c["rope_scaling"] = m["rope"]
+    for name in m["drop"]:
+        c.pop(name, None)
+    if m.get("nested"):
+        text = {k: v for k, v in c.items() if k != "architectures"}
+        c = {"architectures": [m["cls"]], "model_type": "gemma3", "text_config": {**text, "model_type": "gemma3_text"},
+             "vision_config": {"hidden_size": 8}}
+    return c
+
+
+def write(m, folder, seed=1):
+    """The whole folder; returns the weights and the number of tokens."""
+    os.makedirs(folder, exist_ok=True)
+    if m["pre"]:
+        n = folders.write_bpe(folder, m["pre"], m["rows"], m.get("pairs", False))
+    else:
+        n = folders.write_spm(folder, *m["spm"], rstrip=m["kind"] == "phi3")
+    w = weights(m, seed)
+    stored = {m.get("wrap", "") + name: a for name, a in w.items()}
+    if m.get("wrap"):
+        stored["vision_tower.layer.weight"] = np.zeros((3, 5), np.float32)
+        stored["multi_modal_projector.norm"] = np.zeros(4, np.float32)
+    folders.write_weights(folder, stored, m["dtype"], m["files"], m.get("pad", True))
+    folders.write_json(folder, "config.json", config(m, n))
+    return w, n
+
+
+# ---- the forward pass ----
+
+
+def f16(a):
+    return a.astype(np.float16).astype(np.float64)
+
+
+def rms(x, w, eps, gemma):
+    w = w.astype(np.float64) + (1.0 if gemma else 0.0)
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w
+
+
+def frequencies(m, local):
+    n = int(m["hd"] * m["share"])
+    theta = 10000.0 if local and m["kind"] == "gemma3" else m["theta"]
+    inv, rope, magnitude = theta ** (-np.arange(0, n, 2) / n), m["rope"], 1.0
+    if rope is None or (local and m["kind"] == "gemma3"):
+        return inv, magnitude
+    kind, factor = rope.get("rope_type", rope.get("type")), rope.get("factor", 1.0)
+    if kind == "linear":
+        inv = inv / factor
+    elif kind == "llama3":
+        low, high, orig = rope["low_freq_factor"], rope["high_freq_factor"], rope["original_max_position_embeddings"]
+        wave = 2 * math.pi / inv
+        smooth = (orig / wave - low) / (high - low)
+        middle = (1 - smooth) * inv / factor + smooth * inv
+        inv = np.where(wave > orig / low, inv / factor, np.where(wave < orig / high, inv, middle))
+    elif kind == "yarn":
+        orig = rope["original_max_position_embeddings"]
+
+        def dim(turns):
+            return n * math.log(orig / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+        low, high = max(math.floor(dim(32.0)), 0), min(math.ceil(dim(1.0)), n - 1)
+        ramp = np.clip((np.arange(n // 2) - low) / max(high - low, 0.001), 0, 1)
+        inv = inv / factor * ramp + inv * (1 - ramp)
+        magnitude = 0.1 * math.log(factor) + 1.0
+    elif kind == "longrope":  # the context is over the original one throughout
+        inv = inv / np.array(rope["long_factor"])
+        magnitude = math.sqrt(1 + math.log(m["ctx"] / 64) / math.log(64))
+    return inv, magnitude
+
+
+def rotate(x, m, local):
+    """x[n][heads][hd]: the first half and the second half of the rotated part are pairs."""
+    inv, magnitude = frequencies(m, local)
+    angle = np.arange(x.shape[0])[:, None] * inv[None, :]
+    cos, sin = (np.cos(angle) * magnitude)[:, None, :], (np.sin(angle) * magnitude)[:, None, :]
+    half = len(inv)
+    a, b, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+
+def is_local(m, i):
+    if not m["window"]:
+        return False
+    return {"gemma2": (i + 1) % 2 != 0, "gemma3": (i + 1) % 6 != 0}.get(m["kind"], True)
+
+
+def attention(m, w, p, x, i):
+    n, heads, kv, hd = len(x), m["heads"], m["kv"], m["hd"]
+    gemma = m["kind"].startswith("gemma")
+
+    def linear(name):
+        y = x @ w[p + f"self_attn.{name}.weight"].astype(np.float64).T
+        return y + w[p + f"self_attn.{name}.bias"] if p + f"self_attn.{name}.bias" in w else y
+
+    if m["kind"] == "phi3":
+        q, k, v = np.split(linear("qkv_proj"), [heads * hd, (heads + kv) * hd], -1)
+    else:
+        q, k, v = linear("q_proj"), linear("k_proj"), linear("v_proj")
+    q, k, v = q.reshape(n, heads, hd), k.reshape(n, kv, hd), v.reshape(n, kv, hd)
+    if m["kind"] in ("qwen3", "gemma3"):
+        q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"], gemma)
+        k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"], gemma)
+    q, k, v = rotate(q, m, is_local(m, i)), f16(rotate(k, m, is_local(m, i))), f16(v)
+    k, v = np.repeat(k, heads // kv, 1), np.repeat(v, heads // kv, 1)
+    score = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(hd)
+    if m.get("caps"):
+        score = m["caps"][0] * np.tanh(score / m["caps"][0])
+    back = np.arange(n)[:, None] - np.arange(n)[None, :]
+    hidden = (back < 0) | (is_local(m, i) & (back >= m["window"]))
+    score = np.where(hidden[None], -np.inf, score)
+    prob = np.exp(score - score.max(-1, keepdims=True))
+    prob /= prob.sum(-1, keepdims=True)
+    y = np.einsum("hqk,khd->qhd", prob, v).reshape(n, heads * hd) @ w[p + "self_attn.o_proj.weight"].astype(np.float64).T
+    return y + w[p + "self_attn.o_proj.bias"] if p + "self_attn.o_proj.bias" in w else y
+
+
+def feed_forward(m, w, p, x):
+    if m["kind"] == "phi3":
+        gate, up = np.split(x @ w[p + "mlp.gate_up_proj.weight"].astype(np.float64).T, 2, -1)
+    else:
+        gate = x @ w[p + "mlp.gate_proj.weight"].astype(np.float64).T
+        up = x @ w[p + "mlp.up_proj.weight"].astype(np.float64).T
+    if m["kind"].startswith("gemma"):
+        gate = 0.5 * gate * (1 + np.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate ** 3)))
+    else:
+        gate = gate / (1 + np.exp(-gate))
+    return (gate * up) @ w[p + "mlp.down_proj.weight"].astype(np.float64).T
+
+
+def logits(m, w, ids):
+    """Of the last token."""
+    gemma, eps = m["kind"].startswith("gemma"), m["eps"]
+    h = w["model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
+    for i in range(m.get("layers", LAYERS)):
+        p = f"model.layers.{i}."
+        y = attention(m, w, p, rms(h, w[p + "input_layernorm.weight"], eps, gemma), i)
+        if gemma:
+            h = h + rms(y, w[p + "post_attention_layernorm.weight"], eps, True)
+            y = feed_forward(m, w, p, rms(h, w[p + "pre_feedforward_layernorm.weight"], eps, True))
+            h = h + rms(y, w[p + "post_feedforward_layernorm.weight"], eps, True)
+        else:
+            h = h + y
+            h = h + feed_forward(m, w, p, rms(h, w[p + "post_attention_layernorm.weight"], eps, False))
+    head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
+    out = head @ rms(h[-1], w["model.norm.weight"], eps, gemma)
+    return m["caps"][1] * np.tanh(out / m["caps"][1]) if m.get("caps") else out
