@@ -153,6 +153,7 @@ typedef struct kt__gguf_writer kt__gguf_writer;
 kt_status kt__gguf_writer_open(const char *path, kt__gguf_writer **out, kt_error *err) KT_CHECKED;
 /* The setters remember a failure; finish_header reports it. */
 void kt__gguf_put_u32(kt__gguf_writer *w, const char *key, uint32_t value);
+void kt__gguf_put_i32(kt__gguf_writer *w, const char *key, int32_t value);
 void kt__gguf_put_f32(kt__gguf_writer *w, const char *key, float value);
 void kt__gguf_put_bool(kt__gguf_writer *w, const char *key, bool value);
 void kt__gguf_put_str(kt__gguf_writer *w, const char *key, const char *value);

@@ -91,6 +91,10 @@ void kt__gguf_put_u32(kt__gguf_writer *w, const char *key, uint32_t value) {
     put_scalar(w, key, KT__GGUF_U32, value);
 }
 
+void kt__gguf_put_i32(kt__gguf_writer *w, const char *key, int32_t value) {
+    put_scalar(w, key, KT__GGUF_I32, (uint32_t)value);
+}
+
 void kt__gguf_put_f32(kt__gguf_writer *w, const char *key, float value) {
     put_scalar(w, key, KT__GGUF_F32, kt__f32_bits(value));
 }
