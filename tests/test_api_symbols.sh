@@ -39,6 +39,12 @@ missing=$(comm -23 "$work/declared" "$work/defined")
 more=$(comm -13 "$work/declared" "$work/defined")
 [ -z "$more" ] || fail "in the library but not declared: $more"
 
+# Of a kernel tier an object exports its table, of a part the table of its products, and the reference its products.
+tiers=$(nm -g --defined-only "$build/libkt_kernels.a" | awk '/:$/ { object = $1 } object ~ /^tier_/ && NF == 3 { print $3 }')
+[ "$(echo "$tiers" | wc -l)" -ge 2 ] || fail "no kernel tiers in libkt_kernels.a"
+more=$(echo "$tiers" | grep -vE '^kt__(kernels_[a-z0-9]+|mm_ref|[a-z0-9]+_mm_Q(32|256))$' || true)
+[ -z "$more" ] || fail "kernel tiers export: $more"
+
 # Constant tables of pointers lie in .data.rel.ro; the debug allocation guard is thread-local (.tbss). The fault
 # guard, which a program asks for, is the one process-wide state.
 objdump -t "$build/libkentang.a" >"$work/symbols" || fail "objdump cannot read libkentang.a"

@@ -3,10 +3,10 @@
  * Owns: quantised and float matrix products over native blocks, activation quantisation, norms,
  * rotary embedding, activations, attention over one split, reductions. A tier is one const table,
  * compiled in parts (tier_avx2.c, and its quantised products from tier_part.c.in) each of which
- * exports one symbol. Knows neither tensor names nor threads: a caller gives each worker its own
- * rows and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable form
- * of docs/NUMERICS.md (which of the NaNs a NaN is stays open). Any thread; no allocation; requires
- * the contract's floating-point environment. */
+ * exports its table alone. Knows neither tensor names nor threads: a caller gives each worker its
+ * own rows and scratch. Every entry gives the same bytes in every tier: tier_ref is the executable
+ * form of docs/NUMERICS.md (which of the NaNs a NaN is stays open). Any thread; no allocation;
+ * requires the contract's floating-point environment. */
 #ifndef KT_KERNELS_KERNELS_H
 #define KT_KERNELS_KERNELS_H
 
