@@ -76,7 +76,7 @@ static void test_origin(void **state) {
         {"{{ [c, 1]|join('<|s|>') }}", "[<|x|> Hi, you]<|s|>1"},
         {"{{ ('<|t|>' ~ c ~ '<|t|>').replace('<|x|>', '<|y|>') }}", "<|t|><|y|>[ Hi, you]<|t|>"},
         {"{{ '<|t|>%s'|replace('%s', c) }}", "<|t|>[<|x|> Hi, you]"},
-        {"{{ '<|t|>%s|%d' % (c, 5) }}{{ '<{}>'.format(c) }}",
+        {"{{ '<|t|>{}|{}'.format(c, 5) }}{{ '<{}>'.format(c) }}",
          "<|t|>[<|x|> Hi, you]|5<[<|x|> Hi, you]>"},
         {"{{ c|tojson }}{{ [c] }}", "[\"<|x|> Hi, you\"['<|x|> Hi, you']]"},
         {"{{ {'a': '<|t|>'}|tojson }}", "[{\"a\": \"<|t|>\"}]"},
@@ -86,12 +86,10 @@ static void test_origin(void **state) {
         {"{% filter upper %}<|a|>{{ c }}{% endfilter %}", "<|A|>[<|X|> HI, YOU]"},
         {"{{ 1 }}{{ true }}{{ none }}{{ 2.5 }}{{ c|length }}", "1TrueNone2.513"},
         {"{{ c|indent(2, true) }}{{ c * 2 }}", "  [<|x|> Hi, you<|x|> Hi, you<|x|> Hi, you]"},
-        {"{{ c|e }}{{ '<'|e }}", "[&lt;|x|&gt; Hi, you]&lt;"},
         {"{% for ch in 'a' ~ c[:2] %}{{ ch }}{% endfor %}", "a[<|]"},
         {"{{ ('a\\nb' ~ c).splitlines()|last }}", "b[<|x|> Hi, you]"},
         {"{{ c or 'x' }}{{ c|default('y') }}{{ zz|default('y') }}",
          "[<|x|> Hi, you<|x|> Hi, you]y"},
-        {"{{ ('x' ~ c).partition('<')[0] }}{{ ('x' ~ c).partition('<')[1] }}", "x[<]"},
         {"{{ strftime_now('%Y') }}", "1970"},
         {"", ""},
     };
@@ -168,11 +166,6 @@ static void test_refusals_stay(void **state) {
     kt__chat_template *tmpl = parse(REFUSES);
     kt__chat_out out = {0};
     kt_error err = {0};
-    kt__chat_params strict = params;
-    strict.no_system_merge = true;
-    assert_int_equal(kt__chat_render_json(tmpl, CHAT, strlen(CHAT), &strict, &out, &err),
-                     KT_E_TEMPLATE);
-    assert_non_null(strstr(err.message, "no system"));
     const char *alone =
         "[{\"role\": \"system\", \"content\": \"Be brief.\"}]"; /* no user to merge into */
     assert_int_equal(kt__chat_render_json(tmpl, alone, strlen(alone), &params, &out, &err),

@@ -107,6 +107,7 @@ static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) 
         if (!dict) return kt__jx_nomem(x);
         KT__JTRY(put_text(x, dict, "role", m->role));
         KT__JTRY(put_text(x, dict, "content", m->content));
+        kt__jx_allow(x, strlen(m->role) + strlen(m->content));
         KT__JTRY(kt__jx_push(x, *out, kt__j_dict(dict)));
     }
     return KT_OK;
@@ -115,6 +116,7 @@ static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) 
 /* Sets the members of a JSON object as variables; an array is the messages. */
 static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     kt__jv root;
+    kt__jx_allow(x, req->json_len);
     KT__JTRY(kt__json_parse(&x->arena, req->json, req->json_len, &root, x->err));
     const kt__jv *messages = &root;
     if (root.type == KT__J_DICT) {
@@ -333,15 +335,14 @@ static kt_status copy_out(const kt__jstr *text, kt__chat_out *out, kt_error *err
     return KT_OK;
 }
 
-static kt_status render(const kt__chat_template *tmpl, const request *req, kt__chat_out *out,
-                        kt_error *err) {
+static kt_status render_merging(const kt__chat_template *tmpl, const request *req,
+                                kt__chat_out *out, kt_error *err) {
     attempt plain, merged = {0};
     kt_error merge_err = {0};
     kt_status status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
     bool refused = status == KT_E_TEMPLATE && plain.x.raised && plain.n_system > 0;
-    bool dropped = status == KT_OK && !req->params->no_system_merge && !system_shows(&plain) &&
-                   template_drops_system(tmpl, req);
-    if ((refused && !req->params->no_system_merge) || dropped) {
+    bool dropped = status == KT_OK && !system_shows(&plain) && template_drops_system(tmpl, req);
+    if (refused || dropped) {
         kt_status second = render_once(&merged, tmpl, req, SYSTEM_MERGED, &merge_err);
         if (second == KT_OK) {
             status = copy_out(merged.text, out, err);
@@ -364,13 +365,13 @@ out:
 kt_status kt__chat_render(const kt__chat_template *tmpl, const kt_message *messages, size_t n,
                           const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
     const request req = {.messages = messages, .n = n, .params = params};
-    return render(tmpl, &req, out, err);
+    return render_merging(tmpl, &req, out, err);
 }
 
 kt_status kt__chat_render_json(const kt__chat_template *tmpl, const char *json, size_t json_len,
                                const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
     const request req = {.json = json, .json_len = json_len, .params = params};
-    return render(tmpl, &req, out, err);
+    return render_merging(tmpl, &req, out, err);
 }
 
 void kt__chat_out_free(kt__chat_out *out) {

@@ -34,12 +34,11 @@ typedef struct kt__chat_out {
 } kt__chat_out;
 
 typedef struct kt__chat_params {
-    const char *bos_token,
-        *eos_token; /* NULL: undefined in the template, which prints as nothing */
-    int64_t
-        now_local_s; /* for strftime_now: seconds since 1970 in local time; kt__chat_now_local() */
+    /* NULL: undefined in the template, which prints as nothing */
+    const char *bos_token, *eos_token;
+    /* for strftime_now: seconds since 1970 in local time; kt__chat_now_local() */
+    int64_t now_local_s;
     bool add_generation_prompt;
-    bool no_system_merge; /* report a refusal instead of merging the system message */
 } kt__chat_params;
 
 /* Parses source[len] (copied). KT_E_TEMPLATE with a line number where it is not a template this

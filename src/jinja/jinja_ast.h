@@ -85,9 +85,8 @@ typedef enum kt__jnode_kind {
     KT__JN_SET, /* a: target, b: expression */
     KT__JN_SETBLOCK,    /* a: target, b: filters or NULL, body */
     KT__JN_NSREF,       /* only as a target; name, value: attribute */
-    KT__JN_MACRO,       /* name, a: parameters, body, flags */
+    KT__JN_MACRO,       /* name, a: parameters, body */
     KT__JN_PARAM,       /* name, value: its text, a: default or NULL */
-    KT__JN_CALLBLOCK,   /* a: a KT__JN_CALL, b: a KT__JN_MACRO that is the caller */
     KT__JN_FILTERBLOCK, /* b: filters, body */
     KT__JN_WITH,        /* a: list of KT__JN_SET, body */
     KT__JN_SCOPE,       /* body (generation, or an else) */
@@ -102,7 +101,6 @@ typedef enum kt__jop {
     KT__JOP_DIV,
     KT__JOP_FLOORDIV,
     KT__JOP_MOD,
-    KT__JOP_POW,
     KT__JOP_EQ,
     KT__JOP_NE,
     KT__JOP_LT,
@@ -113,21 +111,20 @@ typedef enum kt__jop {
     KT__JOP_NOT_IN
 } kt__jop;
 
-enum { KT__JMACRO_VARARGS = 1, KT__JMACRO_KWARGS = 2, KT__JMACRO_CALLER = 4 };
 #define KT__J_UNKNOWN \
     UINT16_MAX /* op of a filter or test that does not exist: an error when reached */
 
 typedef struct kt__jnode kt__jnode;
 struct kt__jnode {
     kt__jnode_kind kind;
-    uint16_t op, depth, flags;
+    uint16_t op, depth;
     uint32_t line, name;
     kt__jnode *a, *b, *c, *body, *orelse, *next;
     kt__jv value;
 };
 
-/* Names that every template knows, at these places. */
-enum { KT__JNAME_LOOP, KT__JNAME_CALLER, KT__JNAME_VARARGS, KT__JNAME_KWARGS };
+/* The name that every template knows, at this place. */
+enum { KT__JNAME_LOOP };
 
 typedef struct kt__jinja {
     kt__arena arena;

@@ -1,8 +1,141 @@
-/* Dictionaries: insertion order, hashed once they are more than a handful. */
+/* Dictionaries, and the comparison of values, which they need: insertion order, hashed once they are
+ * more than a handful. */
 #include <math.h>
 #include <string.h>
 
+#include "base/siphash.h"
 #include "jinja/jinja_value.h"
+
+/* Work done; at 0 the caller ends with its step limit. */
+static void spend(uint64_t *steps, uint64_t n) {
+    *steps -= n < *steps ? n : *steps;
+}
+
+/* ---- numbers ---- */
+
+bool kt__j_is_number(kt__jv v) {
+    return v.type == KT__J_BOOL || v.type == KT__J_INT || v.type == KT__J_FLOAT ||
+           v.type == KT__J_BIGINT;
+}
+
+static int64_t as_int(kt__jv v) {
+    return v.type == KT__J_BOOL ? v.u.b : v.u.i;
+}
+
+/* Exact comparison of an integer with a finite float. */
+static int order_int_float(int64_t i, double f) {
+    if (f >= 0x1p63) return -1;
+    if (f < -0x1p63) return 1;
+    double whole = floor(f);
+    int64_t w = (int64_t)whole;
+    if (i != w) return i < w ? -1 : 1;
+    return f > whole ? -1 : 0;
+}
+
+static int order_digits(const kt__jstr *a, const kt__jstr *b) {
+    bool neg_a = a->len && a->data[0] == '-', neg_b = b->len && b->data[0] == '-';
+    if (neg_a != neg_b) return neg_a ? -1 : 1;
+    int c = a->len != b->len ? (a->len < b->len ? -1 : 1) : kt__jstr_cmp(a, b);
+    return neg_a ? -c : c;
+}
+
+/* A big integer lies outside every 64-bit one; against a float its sign decides well enough. */
+static int order_big(kt__jv a, kt__jv b) {
+    if (a.type == KT__J_BIGINT && b.type == KT__J_BIGINT) return order_digits(a.u.s, b.u.s);
+    const kt__jstr *big = a.type == KT__J_BIGINT ? a.u.s : b.u.s;
+    int sign = big->len && big->data[0] == '-' ? -1 : 1;
+    return a.type == KT__J_BIGINT ? sign : -sign;
+}
+
+static int order_numbers(kt__jv a, kt__jv b) {
+    if (a.type == KT__J_FLOAT && isnan(a.u.f)) return 2;
+    if (b.type == KT__J_FLOAT && isnan(b.u.f)) return 2;
+    if (a.type == KT__J_BIGINT || b.type == KT__J_BIGINT) return order_big(a, b);
+    if (a.type == KT__J_FLOAT && b.type == KT__J_FLOAT) return (a.u.f > b.u.f) - (a.u.f < b.u.f);
+    if (a.type == KT__J_FLOAT) return -order_int_float(as_int(b), a.u.f);
+    if (b.type == KT__J_FLOAT) return order_int_float(as_int(a), b.u.f);
+    int64_t x = as_int(a), y = as_int(b);
+    return (x > y) - (x < y);
+}
+
+/* ---- equality and order ---- */
+
+static bool equal_at(kt__jv a, kt__jv b, int depth, uint64_t *steps);
+
+static bool equal_lists(const kt__jlist *a, const kt__jlist *b, int depth, uint64_t *steps) {
+    if (a == b) return true;
+    if (a->kind != b->kind || a->kind == KT__JL_ITER || a->n != b->n) return false;
+    if (a->kind == KT__JL_VALUES) return false;
+    for (size_t i = 0; i < a->n; i++) {
+        if (!equal_at(a->items[i], b->items[i], depth + 1, steps)) return false;
+    }
+    return true;
+}
+
+static bool equal_dicts(const kt__jdict *a, const kt__jdict *b, int depth, uint64_t *steps) {
+    if (a == b) return true;
+    if (a->n != b->n) return false;
+    for (size_t i = 0; i < a->n; i++) {
+        kt__jv other;
+        if (kt__jdict_get(b, a->items[i].key, &other, steps) != KT__JKEY_FOUND) return false;
+        if (!equal_at(a->items[i].val, other, depth + 1, steps)) return false;
+    }
+    return true;
+}
+
+static bool equal_at(kt__jv a, kt__jv b, int depth, uint64_t *steps) {
+    if (depth > KT__J_MAX_NEST || *steps == 0) return false;
+    --*steps;
+    if (kt__j_is_number(a) && kt__j_is_number(b)) return order_numbers(a, b) == 0;
+    if (a.type != b.type) return false;
+    switch (a.type) {
+    case KT__J_STR:
+        if (a.u.s->len == b.u.s->len) spend(steps, a.u.s->len / 64);
+        return kt__jstr_eq(a.u.s, b.u.s);
+    case KT__J_LIST: return equal_lists(a.u.l, b.u.l, depth, steps);
+    case KT__J_DICT: return equal_dicts(a.u.d, b.u.d, depth, steps);
+    case KT__J_NAMESPACE: return a.u.d == b.u.d;
+    case KT__J_MACRO: return a.u.macro == b.u.macro;
+    case KT__J_METHOD: return a.u.method == b.u.method;
+    case KT__J_LOOP: return a.u.loop == b.u.loop;
+    case KT__J_BUILTIN: return a.u.i == b.u.i;
+    default: return true; /* none, undefined */
+    }
+}
+
+bool kt__j_equal(kt__jv a, kt__jv b, uint64_t *steps) {
+    return equal_at(a, b, 0, steps);
+}
+
+static bool order_at(kt__jv a, kt__jv b, int depth, int *out, uint64_t *steps) {
+    if (depth > KT__J_MAX_NEST || *steps == 0) return false;
+    --*steps;
+    if (kt__j_is_number(a) && kt__j_is_number(b)) {
+        *out = order_numbers(a, b);
+        return true;
+    }
+    if (a.type == KT__J_STR && b.type == KT__J_STR) {
+        spend(steps, (a.u.s->len < b.u.s->len ? a.u.s->len : b.u.s->len) / 64);
+        *out = kt__jstr_cmp(a.u.s, b.u.s);
+        return true;
+    }
+    if (a.type != KT__J_LIST || b.type != KT__J_LIST) return false;
+    const kt__jlist *x = a.u.l, *y = b.u.l;
+    if (x->kind != y->kind || x->kind > KT__JL_TUPLE) return false;
+    size_t n = x->n < y->n ? x->n : y->n;
+    for (size_t i = 0; i < n; i++) {
+        if (equal_at(x->items[i], y->items[i], depth + 1, steps)) continue;
+        return order_at(x->items[i], y->items[i], depth + 1, out, steps);
+    }
+    *out = (x->n > y->n) - (x->n < y->n);
+    return true;
+}
+
+bool kt__j_order(kt__jv a, kt__jv b, int *out, uint64_t *steps) {
+    return order_at(a, b, 0, out, steps);
+}
+
+/* ---- dictionaries ---- */
 
 enum { SMALL = 8 }; /* up to here a linear search is quicker than a hash */
 
@@ -10,40 +143,13 @@ kt__jdict *kt__jdict_new(kt__arena *arena) {
     return kt__arena_calloc(arena, 1, sizeof(kt__jdict));
 }
 
-static uint64_t rotl(uint64_t x, int b) {
-    return (x << b) | (x >> (64 - b));
-}
-
-static void sip_round(uint64_t v[4]) {
-    v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);
-    v[2] += v[3], v[3] = rotl(v[3], 16) ^ v[2];
-    v[0] += v[3], v[3] = rotl(v[3], 21) ^ v[0];
-    v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson & Bernstein 2012): keys come from outside, so the hash is keyed, by an
- * address the sender cannot know. The order of a dictionary does not depend on it. */
-static uint64_t hash_bytes(const void *key, const char *data, size_t len) {
-    uint64_t k0 = (uint64_t)(uintptr_t)key, k1 = k0 * 0x9E3779B97F4A7C15u;
-    uint64_t v[4] = {k0 ^ 0x736f6d6570736575u, k1 ^ 0x646f72616e646f6du, k0 ^ 0x6c7967656e657261u,
-                     k1 ^ 0x7465646279746573u};
-    size_t i = 0;
-    for (; i + 8 <= len; i += 8) {
-        uint64_t m;
-        memcpy(&m, data + i, 8);
-        v[3] ^= m;
-        sip_round(v);
-        v[0] ^= m;
-    }
-    uint64_t tail = (uint64_t)len << 56;
-    if (len > i) memcpy(&tail, data + i, len - i);
-    tail ^= (uint64_t)len << 56;
-    v[3] ^= tail;
-    sip_round(v);
-    v[0] ^= tail;
-    v[2] ^= 0xff;
-    for (int r = 0; r < 3; r++) sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+/* Keys come from outside, so their hash is keyed, by an address that the sender cannot know. The
+ * order of a dictionary does not depend on it. */
+static uint64_t hash_bytes(const void *key, const void *data, size_t len) {
+    const uint64_t secret[2] = {(uintptr_t)key, (uintptr_t)key * UINT64_C(0x9E3779B97F4A7C15)};
+    uint64_t out[2];
+    kt__siphash128(secret, data, len, out);
+    return out[0];
 }
 
 /* Equal keys hash equally: whole floats as integers. */
@@ -51,18 +157,20 @@ static uint64_t hash_number(const void *key, kt__jv v) {
     int64_t i = v.type == KT__J_BOOL ? v.u.b : v.u.i;
     if (v.type == KT__J_FLOAT) {
         double f = v.u.f;
-        if (!(f >= -0x1p63 && f < 0x1p63) || floor(f) != f)
-            return hash_bytes(key, (const char *)&f, sizeof f);
+        if (!(f >= -0x1p63 && f < 0x1p63) || floor(f) != f) return hash_bytes(key, &f, sizeof f);
         i = (int64_t)f;
     }
-    return hash_bytes(key, (const char *)&i, sizeof i);
+    return hash_bytes(key, &i, sizeof i);
 }
 
 static bool hash_value(const void *key, kt__jv v, int depth, uint64_t *out, uint64_t *steps) {
     *out = (uint64_t)v.type;
     switch (v.type) {
     case KT__J_STR:
-    case KT__J_BIGINT: *out = hash_bytes(key, v.u.s->data, v.u.s->len); return true;
+    case KT__J_BIGINT:
+        spend(steps, v.u.s->len / 64);
+        *out = hash_bytes(key, v.u.s->data, v.u.s->len);
+        return true;
     case KT__J_BOOL:
     case KT__J_INT:
     case KT__J_FLOAT: *out = hash_number(key, v); return true;
@@ -75,7 +183,7 @@ static bool hash_value(const void *key, kt__jv v, int depth, uint64_t *out, uint
         for (size_t i = 0; i < v.u.l->n; i++) {
             uint64_t h;
             if (!hash_value(key, v.u.l->items[i], depth + 1, &h, steps)) return false;
-            *out = rotl(*out, 7) * 0x9E3779B97F4A7C15u ^ h;
+            *out = (*out << 7 | *out >> 57) * 0x9E3779B97F4A7C15u ^ h;
         }
         return true;
     default: return true;
@@ -90,16 +198,11 @@ static void index_put(kt__jdict *dict, uint64_t hash, size_t pos) {
 
 static void index_fill(kt__jdict *dict) {
     memset(dict->index, 0, dict->n_index * sizeof *dict->index);
-    for (size_t i = 0; i < dict->n; i++) {
-        uint64_t h, steps = UINT64_MAX;
-        (void)hash_value(dict, dict->items[i].key, 0, &h,
-                         &steps); /* was hashed when it was stored */
-        index_put(dict, h, i);
-    }
+    for (size_t i = 0; i < dict->n; i++) index_put(dict, dict->items[i].hash, i);
 }
 
 /* Position of key, or n. */
-static size_t lookup(const kt__jdict *dict, kt__jv key, uint64_t hash, uint64_t *steps) {
+static size_t dict_position(const kt__jdict *dict, kt__jv key, uint64_t hash, uint64_t *steps) {
     if (!dict->index) {
         for (size_t i = 0; i < dict->n; i++) {
             if (kt__j_equal(dict->items[i].key, key, steps)) return i;
@@ -117,13 +220,13 @@ static size_t lookup(const kt__jdict *dict, kt__jv key, uint64_t hash, uint64_t 
 kt__jkey_result kt__jdict_get(const kt__jdict *dict, kt__jv key, kt__jv *out, uint64_t *steps) {
     uint64_t hash;
     if (!hash_value(dict, key, 0, &hash, steps)) return KT__JKEY_BAD;
-    size_t pos = lookup(dict, key, hash, steps);
+    size_t pos = dict_position(dict, key, hash, steps);
     if (pos == dict->n) return KT__JKEY_NONE;
     *out = dict->items[pos].val;
     return KT__JKEY_FOUND;
 }
 
-static bool grow(kt__arena *arena, kt__jdict *dict) {
+static bool grow_dict(kt__arena *arena, kt__jdict *dict) {
     size_t cap = dict->cap ? dict->cap * 2 : 4;
     if (cap > UINT32_MAX / 4) return false;
     kt__jpair *items = kt__arena_calloc(arena, cap, sizeof *items);
@@ -144,13 +247,13 @@ kt__jkey_result kt__jdict_set(kt__arena *arena, kt__jdict *dict, kt__jv key, kt_
                               uint64_t *steps) {
     uint64_t hash;
     if (!hash_value(dict, key, 0, &hash, steps)) return KT__JKEY_BAD;
-    size_t pos = lookup(dict, key, hash, steps);
+    size_t pos = dict_position(dict, key, hash, steps);
     if (pos < dict->n) {
         dict->items[pos].val = value;
         return KT__JKEY_FOUND;
     }
-    if (dict->n == dict->cap && !grow(arena, dict)) return KT__JKEY_NOMEM;
-    dict->items[dict->n] = (kt__jpair){key, value};
+    if (dict->n == dict->cap && !grow_dict(arena, dict)) return KT__JKEY_NOMEM;
+    dict->items[dict->n] = (kt__jpair){key, value, hash};
     if (dict->index) index_put(dict, hash, dict->n);
     dict->n++;
     return KT__JKEY_NONE;
@@ -159,7 +262,7 @@ kt__jkey_result kt__jdict_set(kt__arena *arena, kt__jdict *dict, kt__jv key, kt_
 kt__jkey_result kt__jdict_remove(kt__jdict *dict, kt__jv key, kt__jv *out, uint64_t *steps) {
     uint64_t hash;
     if (!hash_value(dict, key, 0, &hash, steps)) return KT__JKEY_BAD;
-    size_t pos = lookup(dict, key, hash, steps);
+    size_t pos = dict_position(dict, key, hash, steps);
     if (pos == dict->n) return KT__JKEY_NONE;
     *out = dict->items[pos].val;
     memmove(&dict->items[pos], &dict->items[pos + 1], (dict->n - pos - 1) * sizeof *dict->items);
@@ -172,6 +275,6 @@ const kt__jv *kt__jdict_find(const kt__jdict *dict, const char *key) {
     const kt__jstr s = {.data = key, .len = strlen(key)};
     uint64_t hash, steps = UINT64_MAX;
     (void)hash_value(dict, kt__j_str(&s), 0, &hash, &steps);
-    size_t pos = lookup(dict, kt__j_str(&s), hash, &steps);
+    size_t pos = dict_position(dict, kt__j_str(&s), hash, &steps);
     return pos < dict->n ? &dict->items[pos].val : NULL;
 }

@@ -6,13 +6,9 @@
 #include "base/utf8.h"
 #include "jinja/jinja_names.h"
 #include "jinja/jinja_num.h"
-#include "jinja/jinja_parse.h"
+#include "jinja/jinja_parser.h"
 
 /* ---- literals ---- */
-
-static kt_status no_memory(kt__jparser *p) {
-    return kt__fail(p->err, KT_E_NOMEM, "no memory for a chat template");
-}
 
 static bool hex_escape(const char *s, size_t len, size_t n_digits, uint32_t *out) {
     if (len < n_digits) return false;
@@ -54,7 +50,7 @@ static size_t unicode_escape(const char *s, size_t len, uint32_t *cp) {
 
 /* The escape s[len] after a backslash, as Python reads it; an unknown one stands for itself.
  * Returns the bytes used, 0 where it is not valid. */
-static size_t unescape(const char *s, size_t len, char **to) {
+static size_t decode_escape(const char *s, size_t len, char **to) {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
     const char *hit = s[0] ? strchr(names, s[0]) : NULL;
     uint32_t cp;
@@ -87,7 +83,7 @@ static kt_status decode_string(kt__jparser *p, char **to) {
             *(*to)++ = s[i++];
             continue;
         }
-        size_t used = unescape(s + i + 1, len - i - 1, to);
+        size_t used = decode_escape(s + i + 1, len - i - 1, to);
         if (!used) return kt__jp_fail(p, "an escape in a string is not valid");
         i += 1 + used;
     }
@@ -99,13 +95,13 @@ static kt_status string_literal(kt__jparser *p, kt__jnode *node) {
     size_t room = 0;
     for (const kt__jtok *t = p->tok; t->kind == KT__JT_STRING; t++) room += t->len;
     char *data = kt__arena_alloc_aligned(&p->tmpl->arena, room, 1), *to = data;
-    if (!data) return no_memory(p);
+    if (!data) return kt__jp_nomem(p);
     for (; p->tok->kind == KT__JT_STRING; p->tok++) {
         kt_status status = decode_string(p, &to);
         if (status != KT_OK) return status;
     }
     kt__jstr *s = kt__jstr_new(&p->tmpl->arena, data, (size_t)(to - data), true);
-    if (!s) return no_memory(p);
+    if (!s) return kt__jp_nomem(p);
     node->value = kt__j_str(s);
     return KT_OK;
 }
@@ -143,9 +139,6 @@ static kt_status name_expr(kt__jparser *p, kt__jnode *node) {
         node->value = kt__j_none();
     } else {
         node->kind = KT__JN_NAME;
-        if (kt__jp_is_name(tok, "varargs")) p->macro_uses |= KT__JMACRO_VARARGS;
-        if (kt__jp_is_name(tok, "kwargs")) p->macro_uses |= KT__JMACRO_KWARGS;
-        if (kt__jp_is_name(tok, "caller")) p->macro_uses |= KT__JMACRO_CALLER;
         return kt__jp_intern(p, tok->text, tok->len, &node->name);
     }
     return KT_OK;
@@ -233,7 +226,7 @@ static kt_status call_arg(kt__jparser *p, bool *had_keyword, kt__jnode **out) {
     kt_status status = kt__jp_node(p, KT__JN_KWARG, tok->line, out);
     if (status != KT_OK) return status;
     kt__jstr *name = kt__jstr_new(&p->tmpl->arena, tok->text, tok->len, true);
-    if (!name) return no_memory(p);
+    if (!name) return kt__jp_nomem(p);
     (*out)->value = kt__j_str(name);
     p->tok += 2;
     status = kt__jp_expr(p, &(*out)->a);
@@ -271,7 +264,7 @@ static bool at_subscript_end(kt__jparser *p) {
 }
 
 /* start:stop:step, each optional, or one expression */
-static kt_status subscript(kt__jparser *p, kt__jnode **out) {
+static kt_status subscript_expr(kt__jparser *p, kt__jnode **out) {
     kt__jnode *start = NULL, *slice;
     uint32_t line = p->tok->line;
     kt_status status = KT_OK;
@@ -296,7 +289,7 @@ static kt_status item_expr(kt__jparser *p, kt__jnode *node) {
     while (!kt__jp_is_op(p->tok, "]")) {
         kt__jnode *arg;
         if (args.first && (status = kt__jp_expect_op(p, ",")) != KT_OK) return status;
-        if ((status = subscript(p, &arg)) != KT_OK) return status;
+        if ((status = subscript_expr(p, &arg)) != KT_OK) return status;
         kt__jchain_add(&args, arg);
     }
     node->b = args.first;
@@ -317,7 +310,7 @@ static kt_status dot_expr(kt__jparser *p, kt__jnode *node) {
     if (tok->kind == KT__JT_NAME) {
         node->kind = KT__JN_GETATTR;
         kt__jstr *name = kt__jstr_new(&p->tmpl->arena, tok->text, tok->len, true);
-        if (!name) return no_memory(p);
+        if (!name) return kt__jp_nomem(p);
         node->value = kt__j_str(name);
         p->tok++;
         return KT_OK;
@@ -328,7 +321,7 @@ static kt_status dot_expr(kt__jparser *p, kt__jnode *node) {
     return status == KT_OK ? kt__jp_close(p, node->b) : status;
 }
 
-static kt_status postfix(kt__jparser *p, kt__jnode **node) {
+static kt_status postfix_expr(kt__jparser *p, kt__jnode **node) {
     kt_status status = KT_OK;
     while (status == KT_OK) {
         bool dot = kt__jp_is_op(p->tok, ".");
@@ -358,7 +351,7 @@ static kt_status dotted_name(kt__jparser *p, kt__jnode *node) {
     const kt__jtok *last = p->tok - 1;
     size_t len = (size_t)(last->text + last->len - first->text);
     kt__jstr *name = kt__jstr_new(&p->tmpl->arena, first->text, len, true);
-    if (!name) return no_memory(p);
+    if (!name) return kt__jp_nomem(p);
     node->value = kt__j_str(name);
     return KT_OK;
 }
@@ -395,7 +388,7 @@ static kt_status test_args(kt__jparser *p, kt__jnode *test) {
     if (!at_bare_argument(p->tok)) return KT_OK;
     if (kt__jp_is_name(p->tok, "is")) return kt__jp_fail(p, "tests cannot be chained with 'is'");
     kt_status status = kt__jp_primary(p, &test->b);
-    return status == KT_OK ? postfix(p, &test->b) : status;
+    return status == KT_OK ? postfix_expr(p, &test->b) : status;
 }
 
 static kt_status test_expr(kt__jparser *p, kt__jnode **node) {
@@ -434,22 +427,26 @@ static kt_status filters_and_tests(kt__jparser *p, kt__jnode **node) {
 
 /* ---- operators ---- */
 
-static kt_status unary(kt__jparser *p, bool with_filter, kt__jnode **out) {
+static kt_status unary_expr(kt__jparser *p, bool with_filter, kt__jnode **out) {
     kt_status status = kt__jp_enter(p);
     if (status != KT_OK) return status;
     bool neg = kt__jp_is_op(p->tok, "-");
     if (neg || kt__jp_is_op(p->tok, "+")) {
         status = kt__jp_node(p, neg ? KT__JN_NEG : KT__JN_POS, p->tok->line, out);
         p->tok++;
-        if (status == KT_OK) status = unary(p, false, &(*out)->a);
+        if (status == KT_OK) status = unary_expr(p, false, &(*out)->a);
         if (status == KT_OK) status = kt__jp_close(p, *out);
     } else {
         status = kt__jp_primary(p, out);
     }
-    if (status == KT_OK) status = postfix(p, out);
+    if (status == KT_OK) status = postfix_expr(p, out);
     if (status == KT_OK && with_filter) status = filters_and_tests(p, out);
     p->nest--;
     return status;
+}
+
+static kt_status unary_operand(kt__jparser *p, kt__jnode **out) {
+    return unary_expr(p, true, out);
 }
 
 typedef struct binary_level {
@@ -458,7 +455,6 @@ typedef struct binary_level {
     size_t n;
 } binary_level;
 
-static const binary_level pow_level = {{"**"}, {KT__JOP_POW}, 1};
 static const binary_level mul_level = {
     {"*", "/", "//", "%"}, {KT__JOP_MUL, KT__JOP_DIV, KT__JOP_FLOORDIV, KT__JOP_MOD}, 4};
 static const binary_level add_level = {{"+", "-"}, {KT__JOP_ADD, KT__JOP_SUB}, 2};
@@ -466,8 +462,8 @@ static const binary_level add_level = {{"+", "-"}, {KT__JOP_ADD, KT__JOP_SUB}, 2
 typedef kt_status operand_fn(kt__jparser *p, kt__jnode **out);
 
 /* operand (op operand)*, to the left */
-static kt_status binary(kt__jparser *p, const binary_level *level, operand_fn *operand,
-                        kt__jnode **out) {
+static kt_status binary_expr(kt__jparser *p, const binary_level *level, operand_fn *operand,
+                             kt__jnode **out) {
     kt_status status = operand(p, out);
     while (status == KT_OK) {
         size_t i = 0;
@@ -485,27 +481,19 @@ static kt_status binary(kt__jparser *p, const binary_level *level, operand_fn *o
     return status;
 }
 
-static kt_status unary_operand(kt__jparser *p, kt__jnode **out) {
-    return unary(p, true, out);
+static kt_status product_expr(kt__jparser *p, kt__jnode **out) {
+    return binary_expr(p, &mul_level, unary_operand, out);
 }
 
-static kt_status power(kt__jparser *p, kt__jnode **out) {
-    return binary(p, &pow_level, unary_operand, out);
-}
-
-static kt_status product(kt__jparser *p, kt__jnode **out) {
-    return binary(p, &mul_level, power, out);
-}
-
-static kt_status concat(kt__jparser *p, kt__jnode **out) {
+static kt_status concat_expr(kt__jparser *p, kt__jnode **out) {
     kt__jchain parts = {0};
     kt__jnode *node;
     uint32_t line = p->tok->line;
-    kt_status status = product(p, out);
+    kt_status status = product_expr(p, out);
     if (status != KT_OK || !kt__jp_is_op(p->tok, "~")) return status;
     kt__jchain_add(&parts, *out);
     while (kt__jp_skip_op(p, "~")) {
-        if ((status = product(p, &node)) != KT_OK) return status;
+        if ((status = product_expr(p, &node)) != KT_OK) return status;
         kt__jchain_add(&parts, node);
     }
     if ((status = kt__jp_node(p, KT__JN_CONCAT, line, out)) != KT_OK) return status;
@@ -513,12 +501,12 @@ static kt_status concat(kt__jparser *p, kt__jnode **out) {
     return kt__jp_close(p, *out);
 }
 
-static kt_status sum(kt__jparser *p, kt__jnode **out) {
-    return binary(p, &add_level, concat, out);
+static kt_status sum_expr(kt__jparser *p, kt__jnode **out) {
+    return binary_expr(p, &add_level, concat_expr, out);
 }
 
 /* Takes a comparison operator. */
-static bool comparison(kt__jparser *p, uint16_t *op) {
+static bool comparison_op(kt__jparser *p, uint16_t *op) {
     static const struct {
         const char *text;
         kt__jop op;
@@ -536,16 +524,16 @@ static bool comparison(kt__jparser *p, uint16_t *op) {
     return true;
 }
 
-static kt_status compare(kt__jparser *p, kt__jnode **out) {
+static kt_status compare_expr(kt__jparser *p, kt__jnode **out) {
     kt__jchain operands = {0};
     kt__jnode *node;
     uint16_t op;
     uint32_t line = p->tok->line;
-    kt_status status = sum(p, out);
-    while (status == KT_OK && comparison(p, &op)) {
+    kt_status status = sum_expr(p, out);
+    while (status == KT_OK && comparison_op(p, &op)) {
         if ((status = kt__jp_node(p, KT__JN_OPERAND, p->tok->line, &node)) != KT_OK) break;
         node->op = op;
-        status = sum(p, &node->a);
+        status = sum_expr(p, &node->a);
         if (status == KT_OK) status = kt__jp_close(p, node);
         kt__jchain_add(&operands, node);
     }
@@ -557,13 +545,13 @@ static kt_status compare(kt__jparser *p, kt__jnode **out) {
     return kt__jp_close(p, *out);
 }
 
-static kt_status negation(kt__jparser *p, kt__jnode **out) {
+static kt_status not_expr(kt__jparser *p, kt__jnode **out) {
     uint32_t line = p->tok->line;
-    if (!kt__jp_skip_name(p, "not")) return compare(p, out);
+    if (!kt__jp_skip_name(p, "not")) return compare_expr(p, out);
     kt_status status = kt__jp_enter(p);
     if (status != KT_OK) return status;
     status = kt__jp_node(p, KT__JN_NOT, line, out);
-    if (status == KT_OK) status = negation(p, &(*out)->a);
+    if (status == KT_OK) status = not_expr(p, &(*out)->a);
     p->nest--;
     return status == KT_OK ? kt__jp_close(p, *out) : status;
 }
@@ -583,23 +571,23 @@ static kt_status logical(kt__jparser *p, const char *word, kt__jnode_kind kind, 
     return status;
 }
 
-static kt_status conjunction(kt__jparser *p, kt__jnode **out) {
-    return logical(p, "and", KT__JN_AND, negation, out);
+static kt_status and_expr(kt__jparser *p, kt__jnode **out) {
+    return logical(p, "and", KT__JN_AND, not_expr, out);
 }
 
-static kt_status disjunction(kt__jparser *p, kt__jnode **out) {
-    return logical(p, "or", KT__JN_OR, conjunction, out);
+static kt_status or_expr(kt__jparser *p, kt__jnode **out) {
+    return logical(p, "or", KT__JN_OR, and_expr, out);
 }
 
-static kt_status conditional(kt__jparser *p, kt__jnode **out) {
-    kt_status status = disjunction(p, out);
+static kt_status cond_expr(kt__jparser *p, kt__jnode **out) {
+    kt_status status = or_expr(p, out);
     while (status == KT_OK && kt__jp_is_name(p->tok, "if")) {
         kt__jnode *node;
         if ((status = kt__jp_node(p, KT__JN_COND, p->tok->line, &node)) != KT_OK) break;
         p->tok++;
         node->b = *out;
         *out = node;
-        status = disjunction(p, &node->a);
+        status = or_expr(p, &node->a);
         if (status == KT_OK && kt__jp_skip_name(p, "else")) status = kt__jp_expr(p, &node->c);
         if (status == KT_OK) status = kt__jp_close(p, node);
     }
@@ -609,7 +597,7 @@ static kt_status conditional(kt__jparser *p, kt__jnode **out) {
 kt_status kt__jp_expr(kt__jparser *p, kt__jnode **out) {
     kt_status status = kt__jp_enter(p);
     if (status != KT_OK) return status;
-    status = conditional(p, out);
+    status = cond_expr(p, out);
     p->nest--;
     return status;
 }
@@ -634,7 +622,7 @@ kt_status kt__jp_tuple(kt__jparser *p, bool with_cond, bool targets, bool parent
         if (at_tuple_end(p, targets)) break;
         status = targets     ? kt__jp_primary(p, &item)
                  : with_cond ? kt__jp_expr(p, &item)
-                             : disjunction(p, &item);
+                             : or_expr(p, &item);
         if (status != KT_OK) return status;
         kt__jchain_add(&items, item);
         if (!kt__jp_is_op(p->tok, ",")) break;

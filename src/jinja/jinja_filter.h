@@ -4,7 +4,7 @@
 #ifndef KT_JINJA_JINJA_FILTER_H
 #define KT_JINJA_JINJA_FILTER_H
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 
 #define F(name, function) kt__jfn function;
 #include "jinja/jinja_filters.def"

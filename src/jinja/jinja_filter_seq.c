@@ -36,7 +36,8 @@ kt_status kt__jf_list(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
 }
 
 /* (key, value) pairs as tuples */
-static kt_status pairs(kt__jx *x, const kt__jdict *dict, kt__jlist_kind kind, kt__jlist **out) {
+static kt_status dict_pairs(kt__jx *x, const kt__jdict *dict, kt__jlist_kind kind,
+                            kt__jlist **out) {
     KT__JTRY(kt__jx_list(x, kind, NULL, 0, out));
     for (size_t i = 0; i < dict->n; i++) {
         const kt__jv pair[2] = {dict->items[i].key, dict->items[i].val};
@@ -54,7 +55,7 @@ kt_status kt__jf_items(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) 
     KT__JTRY(kt__jx_no_args(x, "items", args));
     if (v.type != KT__J_DICT && v.type != KT__J_UNDEF)
         return kt__jx_fail(x, "items: expected a mapping, not %s", kt__j_type_name(v));
-    KT__JTRY(pairs(x, v.type == KT__J_DICT ? v.u.d : &nothing, KT__JL_ITER, &list));
+    KT__JTRY(dict_pairs(x, v.type == KT__J_DICT ? v.u.d : &nothing, KT__JL_ITER, &list));
     *out = kt__j_list(list);
     return KT_OK;
 }
@@ -222,7 +223,8 @@ static kt_status map_filter(kt__jx *x, const kt__jv *items, size_t n, const kt__
 }
 
 /* The items of v for a filter that gives a generator: none where v is false. */
-static kt_status walk(kt__jx *x, kt__jv v, const kt__jv **items, size_t *n, kt__jlist **list) {
+static kt_status filter_items(kt__jx *x, kt__jv v, const kt__jv **items, size_t *n,
+                              kt__jlist **list) {
     *n = 0;
     KT__JTRY(kt__jx_list(x, KT__JL_ITER, NULL, 0, list));
     return kt__j_truth(v) ? kt__jx_items(x, v, items, n) : KT_OK;
@@ -232,7 +234,7 @@ kt_status kt__jf_map(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     const kt__jv *items = NULL;
     size_t n;
     kt__jlist *list;
-    KT__JTRY(walk(x, v, &items, &n, &list));
+    KT__JTRY(filter_items(x, v, &items, &n, &list));
     *out = kt__j_list(list);
     if (!kt__j_truth(v)) return KT_OK; /* arguments are looked at when the first item is */
     bool attribute = false;
@@ -244,7 +246,7 @@ kt_status kt__jf_map(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
 
 /* Whether an item passes: the test named at args[at] with the rest as its arguments, or its truth.
  */
-static kt_status passes(kt__jx *x, kt__jv item, const kt__jargs *args, size_t at, bool *out) {
+static kt_status test_item(kt__jx *x, kt__jv item, const kt__jargs *args, size_t at, bool *out) {
     const kt__jstr *name;
     *out = kt__j_truth(item);
     if (args->n_pos <= at) return KT_OK;
@@ -263,7 +265,7 @@ static kt_status select_items(kt__jx *x, kt__jv v, const kt__jargs *args, bool w
     const kt__jv *items = NULL;
     size_t n;
     kt__jlist *list;
-    KT__JTRY(walk(x, v, &items, &n, &list));
+    KT__JTRY(filter_items(x, v, &items, &n, &list));
     *out = kt__j_list(list);
     if (!kt__j_truth(v)) return KT_OK;
     if (by_attr && args->n_pos == 0) return kt__jx_fail(x, "select: the attribute is missing");
@@ -272,7 +274,7 @@ static kt_status select_items(kt__jx *x, kt__jv v, const kt__jargs *args, bool w
         bool ok;
         KT__JTRY(kt__jx_step(x, 1));
         if (by_attr) KT__JTRY(item_attr(x, items[i], args->pos[0], kt__j_none(), &item));
-        KT__JTRY(passes(x, item, args, by_attr, &ok));
+        KT__JTRY(test_item(x, item, args, by_attr, &ok));
         if (ok == wanted) KT__JTRY(kt__jx_push(x, list, items[i]));
     }
     return KT_OK;
@@ -354,7 +356,7 @@ kt_status kt__jf_dictsort(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     if (v.type == KT__J_UNDEF) return kt__jx_undefined(x, v);
     if (v.type != KT__J_DICT)
         return kt__jx_fail(x, "dictsort: expected a mapping, not %s", kt__j_type_name(v));
-    KT__JTRY(pairs(x, v.u.d, KT__JL_LIST, &list));
+    KT__JTRY(dict_pairs(x, v.u.d, KT__JL_LIST, &list));
     kt__jv *keys = kt__arena_alloc(&x->arena, (list->n + 1) * sizeof *keys);
     if (!keys) return kt__jx_nomem(x);
     for (size_t i = 0; i < list->n; i++) {
@@ -364,8 +366,8 @@ kt_status kt__jf_dictsort(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     return by_keys(x, list->items, keys, list->n, kt__j_truth(slots[2]), out);
 }
 
-static kt_status extreme(kt__jx *x, kt__jv v, const kt__jargs *args, const char *what,
-                         kt__jop better, kt__jv *out) {
+static kt_status extreme_item(kt__jx *x, kt__jv v, const kt__jargs *args, const char *what,
+                              kt__jop better, kt__jv *out) {
     static const char *const names[] = {"case_sensitive", "attribute"};
     const kt__jv *items = NULL;
     kt__jv slots[2], best, key;
@@ -385,11 +387,11 @@ static kt_status extreme(kt__jx *x, kt__jv v, const kt__jargs *args, const char 
 }
 
 kt_status kt__jf_min(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return extreme(x, v, args, "min", KT__JOP_LT, out);
+    return extreme_item(x, v, args, "min", KT__JOP_LT, out);
 }
 
 kt_status kt__jf_max(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return extreme(x, v, args, "max", KT__JOP_GT, out);
+    return extreme_item(x, v, args, "max", KT__JOP_GT, out);
 }
 
 kt_status kt__jf_unique(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
@@ -405,70 +407,10 @@ kt_status kt__jf_unique(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     if (!keys) return kt__jx_nomem(x);
     for (size_t i = 0; i < n; i++) {
         KT__JTRY(item_key(x, items[i], slots[1], kt__j_truth(slots[0]), &key));
+        KT__JTRY(kt__jx_step(x, 2));
         if (kt__jdict_get(keys, key, &seen, &x->steps) == KT__JKEY_FOUND) continue;
         KT__JTRY(kt__jx_put(x, keys, key, kt__j_none()));
         KT__JTRY(kt__jx_push(x, list, items[i]));
-    }
-    *out = kt__j_list(list);
-    return KT_OK;
-}
-
-/* ---- batch, slice ---- */
-
-static kt_status push_part(kt__jx *x, kt__jlist *list, const kt__jv *items, size_t n, kt__jv fill,
-                           size_t n_fill) {
-    kt__jlist *part;
-    KT__JTRY(kt__jx_list(x, KT__JL_LIST, items, n, &part));
-    KT__JTRY(kt__jx_step(x, n_fill));
-    for (size_t i = 0; i < n_fill; i++) KT__JTRY(kt__jx_push(x, part, fill));
-    return kt__jx_push(x, list, kt__j_list(part));
-}
-
-static bool has_fill(kt__jv fill) {
-    return fill.type != KT__J_MISSING && fill.type != KT__J_NONE;
-}
-
-kt_status kt__jf_batch(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    static const char *const names[] = {"linecount", "fill_with"};
-    const kt__jv *items = NULL;
-    kt__jv slots[2];
-    kt__jlist *list;
-    size_t n;
-    int64_t size;
-    KT__JTRY(kt__jx_bind(x, "batch", args, names, 2, 1, slots));
-    KT__JTRY(kt__jx_int(x, "batch", slots[0], 0, &size));
-    if (size < 1) return kt__jx_fail(x, "batch: a size below 1");
-    KT__JTRY(kt__jx_items(x, v, &items, &n));
-    KT__JTRY(kt__jx_list(x, KT__JL_ITER, NULL, 0, &list));
-    for (size_t at = 0; at < n;) {
-        size_t take = n - at < (size_t)size ? n - at : (size_t)size;
-        size_t fill = has_fill(slots[1]) ? (size_t)size - take : 0;
-        KT__JTRY(push_part(x, list, items + at, take, slots[1], fill));
-        at += take;
-    }
-    *out = kt__j_list(list);
-    return KT_OK;
-}
-
-kt_status kt__jf_slice(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    static const char *const names[] = {"slices", "fill_with"};
-    const kt__jv *items = NULL;
-    kt__jv slots[2];
-    kt__jlist *list;
-    size_t n, at = 0;
-    int64_t parts;
-    KT__JTRY(kt__jx_bind(x, "slice", args, names, 2, 1, slots));
-    KT__JTRY(kt__jx_int(x, "slice", slots[0], 0, &parts));
-    if (parts == 0) return kt__jx_fail(x, "slice: division by zero");
-    KT__JTRY(kt__jx_items(x, v, &items, &n));
-    KT__JTRY(kt__jx_list(x, KT__JL_ITER, NULL, 0, &list));
-    for (int64_t i = 0; i < parts; i++) {
-        bool extra = (size_t)i < n % (size_t)parts;
-        size_t take = n / (size_t)parts + extra;
-        KT__JTRY(kt__jx_step(x, 1));
-        KT__JTRY(push_part(x, list, items ? items + at : NULL, take, slots[1],
-                           has_fill(slots[1]) && !extra));
-        at += take;
     }
     *out = kt__j_list(list);
     return KT_OK;

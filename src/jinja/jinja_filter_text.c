@@ -1,7 +1,6 @@
 /* Filters over text. */
 #include <string.h>
 
-#include "base/utf8.h"
 #include "jinja/jinja_filter.h"
 #include "jinja/jinja_str.h"
 #include "jinja/jinja_unicode.h"
@@ -39,20 +38,13 @@ kt_status kt__jf_string(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     return KT_OK;
 }
 
+/* What '+' does not escape: see kt__jstr.markup. */
 kt_status kt__jf_safe(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     const kt__jstr *s;
     KT__JTRY(kt__jx_no_args(x, "safe", args));
     KT__JTRY(kt__jx_str(x, v, &s));
     KT__JTRY(kt__jx_sub(x, s, 0, s->len, out));
-    ((kt__jstr *)out->u.s)->markup = true; /* made here, seen by nobody yet */
-    return KT_OK;
-}
-
-kt_status kt__jf_escape(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    const kt__jstr *s;
-    KT__JTRY(kt__jx_no_args(x, "escape", args));
-    KT__JTRY(kt__jx_escape(x, v, &s));
-    *out = kt__j_str(s);
+    ((kt__jstr *)(uintptr_t)out->u.s)->markup = true; /* made here, not yet shared */
     return KT_OK;
 }
 
@@ -81,38 +73,7 @@ kt_status kt__jf_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out
     return kt__js_replace(x, s, old, with, count, out);
 }
 
-kt_status kt__jf_center(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    static const char *const names[] = {"width"};
-    const kt__jstr *s;
-    kt__jv slot;
-    int64_t width;
-    KT__JTRY(kt__jx_bind(x, "center", args, names, 1, 0, &slot));
-    KT__JTRY(kt__jx_int(x, "center", slot, 80, &width));
-    KT__JTRY(kt__jx_str(x, v, &s));
-    return kt__js_pad(x, s, width, NULL, '^', out);
-}
-
-kt_status kt__jf_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    const kt__jstr *s;
-    kt__jv values;
-    KT__JTRY(kt__jx_str(x, v, &s));
-    if (args->n_pos && args->n_kw)
-        return kt__jx_fail(x, "format: positional and named arguments at the same time");
-    if (args->n_kw) {
-        kt__jdict *dict = kt__jdict_new(&x->arena);
-        if (!dict) return kt__jx_nomem(x);
-        for (size_t i = 0; i < args->n_kw; i++)
-            KT__JTRY(kt__jx_put(x, dict, kt__j_str(args->kw[i].name), args->kw[i].val));
-        values = kt__j_dict(dict);
-    } else {
-        kt__jlist *list;
-        KT__JTRY(kt__jx_list(x, KT__JL_TUPLE, args->pos, args->n_pos, &list));
-        values = kt__j_list(list);
-    }
-    return kt__jx_percent(x, s, values, out);
-}
-
-/* ---- indent, truncate, wordcount ---- */
+/* ---- indent ---- */
 
 static kt_status indentation(kt__jx *x, kt__jv width, const kt__jstr **out) {
     static const kt__jstr space = {.data = " ", .len = 1, .n_cp = 1, .from_template = true};
@@ -156,55 +117,6 @@ kt_status kt__jf_indent(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
         if (blank) kt__jsb_add_str(&text, by);
     }
     return kt__jx_sink_done(x, &text, out);
-}
-
-kt_status kt__jf_truncate(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    static const char *const names[] = {"length", "killwords", "end", "leeway"};
-    static const kt__jstr dots = {.data = "...", .len = 3, .n_cp = 3, .from_template = true};
-    const kt__jstr *s, *end = &dots;
-    kt__jv slots[4], cut;
-    int64_t n, length, leeway;
-    kt__jsb text;
-    KT__JTRY(kt__jx_bind(x, "truncate", args, names, 4, 0, slots));
-    KT__JTRY(kt__jx_length(x, v, &n));
-    KT__JTRY(kt__jx_int(x, "truncate", slots[0], 255, &length));
-    if (slots[2].type != KT__J_MISSING) KT__JTRY(kt__jx_text(x, "truncate", slots[2], &end));
-    if (slots[3].type == KT__J_NONE) slots[3].type = KT__J_MISSING;
-    KT__JTRY(kt__jx_int(x, "truncate", slots[3], 5, &leeway));
-    if (length < (int64_t)end->n_cp || leeway < 0)
-        return kt__jx_fail(x, "truncate: the length is too small");
-    *out = v;
-    if (n - leeway <= length) return KT_OK; /* whatever it is */
-    KT__JTRY(kt__jx_text(x, "truncate", v, &s));
-    size_t keep = kt__jstr_offset(s, (size_t)length - end->n_cp);
-    if (!kt__j_truth(slots[1])) {
-        size_t space = kt__jstr_rfind(s, " ", 1, keep);
-        if (space != SIZE_MAX) keep = space;
-    }
-    KT__JTRY(kt__jx_sub(x, s, 0, keep, &cut));
-    kt__jx_sink(x, &text);
-    kt__jsb_add_str(&text, cut.u.s);
-    kt__jsb_add_str(&text, end);
-    return kt__jx_sink_done(x, &text, out);
-}
-
-kt_status kt__jf_wordcount(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    const kt__jstr *s;
-    int64_t words = 0;
-    bool inside = false;
-    KT__JTRY(kt__jx_no_args(x, "wordcount", args));
-    KT__JTRY(kt__jx_str(x, v, &s));
-    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
-    for (size_t at = 0, n; at < s->len; at += n) {
-        uint32_t cp = 0;
-        n = kt__utf8_decode(s->data + at, s->len - at, &cp);
-        if (n == 0) break; /* strings are valid */
-        bool word = cp == '_' || kt__j_is_alpha(cp) || kt__j_is_digit(cp);
-        words += word && !inside;
-        inside = word;
-    }
-    *out = kt__j_int(words);
-    return KT_OK;
 }
 
 /* ---- JSON ---- */

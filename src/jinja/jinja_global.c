@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/jinja_names.h"
 
 static kt_status global_range(kt__jx *x, const kt__jargs *args, kt__jv *out) {
@@ -20,7 +20,7 @@ static kt_status global_range(kt__jx *x, const kt__jargs *args, kt__jv *out) {
     for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
         if (list->n == KT__JX_MAX_RANGE)
             return kt__jx_fail(x, "range: more than %d items", KT__JX_MAX_RANGE);
-        KT__JTRY(kt__jx_step(x, 1));
+        KT__JTRY(kt__jx_step(x, list->n % 8 == 0));
         KT__JTRY(kt__jx_push(x, list, kt__j_int(i)));
         if (__builtin_add_overflow(i, step, &i)) break;
     }
@@ -61,6 +61,8 @@ static kt_status global_raise(kt__jx *x, const kt__jargs *args) {
     return kt__jx_fail(x, "%.*s", (int)(s->len < 350 ? s->len : 350), s->data);
 }
 
+enum { TIME_STEPS = 32 }; /* formatting a time, in a locale made for it */
+
 /* Days since 1970 to a civil date (H. Hinnant, "chrono-compatible low-level date algorithms"). */
 static void civil_date(int64_t days, struct tm *tm) {
     int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097, doe = z - era * 146097;
@@ -94,6 +96,7 @@ static kt_status global_strftime(kt__jx *x, const kt__jargs *args, kt__jv *out) 
     struct tm tm = {.tm_isdst = -1};
     int64_t limit = INT64_C(200000000000), now = x->now_local_s; /* some thousand years */
     if (args->n_pos != 1 || args->n_kw) return kt__jx_fail(x, "strftime_now takes a format");
+    KT__JTRY(kt__jx_step(x, TIME_STEPS));
     KT__JTRY(kt__jx_text(x, "strftime_now", args->pos[0], &fmt));
     if (fmt->len >= sizeof format - 1 || memchr(fmt->data, '\0', fmt->len))
         return kt__jx_fail(x, "strftime_now: the format is too long");

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "jinja/jinja_eval.h"
-#include "jinja/jinja_names.h"
+#include "jinja/jinja_run.h"
 #include "jinja/jinja_str.h"
 #include "jinja/jinja_unicode.h"
 
@@ -12,7 +11,7 @@ typedef struct method_row {
     kt__jfn *fn;
 } method_row;
 
-/* ---- strings: case and padding ---- */
+/* ---- strings: case ---- */
 
 #define CASE_METHOD(name, mode)                                                            \
     static kt_status str_##name(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) { \
@@ -21,56 +20,13 @@ typedef struct method_row {
     }
 CASE_METHOD(upper, KT__JCASE_UPPER)
 CASE_METHOD(lower, KT__JCASE_LOWER)
-CASE_METHOD(swapcase, KT__JCASE_SWAP)
 CASE_METHOD(capitalize, KT__JCASE_CAPITAL)
 CASE_METHOD(title, KT__JCASE_TITLE)
 
-static kt_status pad(kt__jx *x, kt__jv v, const kt__jargs *args, char side, kt__jv *out) {
-    static const char *const names[] = {"width", "fillchar"};
-    const kt__jstr *fill = NULL;
-    kt__jv slots[2];
-    int64_t width;
-    if (args->n_kw) return kt__jx_fail(x, "this method takes no named arguments");
-    KT__JTRY(kt__jx_bind(x, "padding", args, names, 2, 1, slots));
-    KT__JTRY(kt__jx_int(x, "padding", slots[0], 0, &width));
-    if (slots[1].type != KT__J_MISSING) KT__JTRY(kt__jx_text(x, "padding", slots[1], &fill));
-    return kt__js_pad(x, v.u.s, width, fill, side, out);
-}
-
-static kt_status str_center(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return pad(x, v, args, '^', out);
-}
-
-static kt_status str_ljust(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return pad(x, v, args, '<', out);
-}
-
-static kt_status str_rjust(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return pad(x, v, args, '>', out);
-}
-
-static kt_status str_zfill(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    static const kt__jstr zero = {.data = "0", .len = 1, .n_cp = 1, .from_template = true};
-    static const char *const names[] = {"width"};
-    const kt__jstr *s = v.u.s;
-    kt__jv slot, digits;
-    int64_t width;
-    kt__jsb text;
-    KT__JTRY(kt__jx_bind(x, "zfill", args, names, 1, 1, &slot));
-    KT__JTRY(kt__jx_int(x, "zfill", slot, 0, &width));
-    size_t sign = s->len && (s->data[0] == '-' || s->data[0] == '+');
-    KT__JTRY(kt__jx_sub(x, s, sign, s->len, &digits));
-    KT__JTRY(kt__js_pad(x, digits.u.s, width - (int64_t)sign, &zero, '>', &digits));
-    kt__jx_sink(x, &text);
-    kt__jsb_add_sub(&text, s, 0, sign);
-    kt__jsb_add_str(&text, digits.u.s);
-    return kt__jx_sink_done(x, &text, out);
-}
-
 /* ---- strings: strip, replace, split, join ---- */
 
-static kt_status strip(kt__jx *x, kt__jv v, const kt__jargs *args, bool left, bool right,
-                       kt__jv *out) {
+static kt_status strip_sides(kt__jx *x, kt__jv v, const kt__jargs *args, bool left, bool right,
+                             kt__jv *out) {
     static const char *const names[] = {"chars"};
     const kt__jstr *chars = NULL;
     kt__jv slot;
@@ -82,15 +38,15 @@ static kt_status strip(kt__jx *x, kt__jv v, const kt__jargs *args, bool left, bo
 }
 
 static kt_status str_strip(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return strip(x, v, args, true, true, out);
+    return strip_sides(x, v, args, true, true, out);
 }
 
 static kt_status str_lstrip(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return strip(x, v, args, true, false, out);
+    return strip_sides(x, v, args, true, false, out);
 }
 
 static kt_status str_rstrip(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return strip(x, v, args, false, true, out);
+    return strip_sides(x, v, args, false, true, out);
 }
 
 static kt_status str_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
@@ -106,7 +62,8 @@ static kt_status str_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv 
     return kt__js_replace(x, v.u.s, old, with, count, out);
 }
 
-static kt_status split(kt__jx *x, kt__jv v, const kt__jargs *args, bool from_right, kt__jv *out) {
+static kt_status split_text(kt__jx *x, kt__jv v, const kt__jargs *args, bool from_right,
+                            kt__jv *out) {
     static const char *const names[] = {"sep", "maxsplit"};
     const kt__jstr *sep = NULL;
     kt__jv slots[2];
@@ -122,11 +79,11 @@ static kt_status split(kt__jx *x, kt__jv v, const kt__jargs *args, bool from_rig
 }
 
 static kt_status str_split(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return split(x, v, args, false, out);
+    return split_text(x, v, args, false, out);
 }
 
 static kt_status str_rsplit(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return split(x, v, args, true, out);
+    return split_text(x, v, args, true, out);
 }
 
 static kt_status str_splitlines(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
@@ -158,36 +115,6 @@ static kt_status str_join(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     return kt__jx_sink_done(x, &text, out);
 }
 
-static kt_status partition(kt__jx *x, kt__jv v, const kt__jargs *args, bool from_right,
-                           kt__jv *out) {
-    static const char *const names[] = {"sep"};
-    const kt__jstr *s = v.u.s, *sep;
-    kt__jv slot, parts[3];
-    kt__jlist *tuple;
-    KT__JTRY(kt__jx_bind(x, "partition", args, names, 1, 1, &slot));
-    KT__JTRY(kt__jx_text(x, "partition", slot, &sep));
-    if (sep->len == 0) return kt__jx_fail(x, "partition: the separator is empty");
-    KT__JTRY(kt__jx_step(x, s->len / 16 + 1));
-    size_t at = from_right ? kt__jstr_rfind(s, sep->data, sep->len, s->len)
-                           : kt__jstr_find(s, sep->data, sep->len, 0);
-    bool found = at != SIZE_MAX;
-    size_t from = found ? at : from_right ? 0 : s->len, to = found ? at + sep->len : from;
-    KT__JTRY(kt__jx_sub(x, s, 0, from, &parts[0]));
-    KT__JTRY(kt__jx_sub(x, s, from, to, &parts[1]));
-    KT__JTRY(kt__jx_sub(x, s, to, s->len, &parts[2]));
-    KT__JTRY(kt__jx_list(x, KT__JL_TUPLE, parts, 3, &tuple));
-    *out = kt__j_list(tuple);
-    return KT_OK;
-}
-
-static kt_status str_partition(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return partition(x, v, args, false, out);
-}
-
-static kt_status str_rpartition(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return partition(x, v, args, true, out);
-}
-
 static kt_status str_format(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     return kt__jx_format(x, v.u.s, args, out);
 }
@@ -205,6 +132,7 @@ static kt_status range_args(kt__jx *x, const kt__jstr *s, kt__jv start, kt__jv e
     if (a < 0) a = a < -n ? 0 : a + n;
     if (b < 0) b = b < -n ? 0 : b + n;
     if (b > n) b = n;
+    if (s->n_cp != s->len) KT__JTRY(kt__jx_step(x, s->len / 32));
     *empty = a > b; /* not even the empty string is found there */
     *from = kt__jstr_offset(s, (size_t)(a > n ? n : a));
     *to = kt__jstr_offset(s, (size_t)b);
@@ -228,7 +156,6 @@ static kt_status search_args(kt__jx *x, const char *what, kt__jv v, const kt__ja
     out->needles = slots[0];
     out->needle = NULL;
     if (!tuples || !tuple) KT__JTRY(kt__jx_text(x, what, slots[0], &out->needle));
-    KT__JTRY(kt__jx_step(x, v.u.s->len / 32 + 1));
     return range_args(x, v.u.s, slots[1], slots[2], &out->from, &out->to, &out->empty);
 }
 
@@ -238,14 +165,15 @@ static bool affix_fits(const kt__jstr *s, const search *a, const kt__jstr *affix
     return affix->len == 0 || memcmp(s->data + at, affix->data, affix->len) == 0;
 }
 
-static kt_status affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool at_end, kt__jv *out) {
+static kt_status has_affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool at_end, kt__jv *out) {
     search a;
     KT__JTRY(search_args(x, at_end ? "endswith" : "startswith", v, args, true, &a));
+    KT__JTRY(kt__jx_step(x, a.needle ? a.needle->len / 64 : 0));
     bool fits = a.needle && affix_fits(v.u.s, &a, a.needle, at_end);
     for (size_t i = 0; !a.needle && i < a.needles.u.l->n && !fits; i++) {
         const kt__jstr *one;
         KT__JTRY(kt__jx_text(x, "startswith", a.needles.u.l->items[i], &one));
-        KT__JTRY(kt__jx_step(x, 1));
+        KT__JTRY(kt__jx_step(x, one->len / 64 + 1));
         fits = affix_fits(v.u.s, &a, one, at_end);
     }
     *out = kt__j_bool(fits);
@@ -253,20 +181,21 @@ static kt_status affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool at_end, 
 }
 
 static kt_status str_startswith(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return affix(x, v, args, false, out);
+    return has_affix(x, v, args, false, out);
 }
 
 static kt_status str_endswith(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return affix(x, v, args, true, out);
+    return has_affix(x, v, args, true, out);
 }
 
 /* The character position of a match, -1 for none. */
-static kt_status find(kt__jx *x, const char *what, kt__jv v, const kt__jargs *args, bool last,
-                      int64_t *out) {
+static kt_status find_text(kt__jx *x, const char *what, kt__jv v, const kt__jargs *args, bool last,
+                           int64_t *out) {
     const kt__jstr *s = v.u.s;
     search a;
     KT__JTRY(search_args(x, what, v, args, false, &a));
-    size_t at = last ? kt__jstr_rfind(s, a.needle->data, a.needle->len, a.to)
+    KT__JTRY(kt__jx_step(x, s->len / 32 + 1));
+    size_t at = last ? kt__jstr_rfind(s, a.needle->data, a.needle->len, a.to, &x->steps)
                      : kt__jstr_find(s, a.needle->data, a.needle->len, a.from);
     *out = -1;
     if (a.empty || at == SIZE_MAX || at < a.from || at + a.needle->len > a.to) return KT_OK;
@@ -279,32 +208,23 @@ static kt_status find(kt__jx *x, const char *what, kt__jv v, const kt__jargs *ar
 
 static kt_status str_find(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     int64_t at;
-    KT__JTRY(find(x, "find", v, args, false, &at));
+    KT__JTRY(find_text(x, "find", v, args, false, &at));
     *out = kt__j_int(at);
     return KT_OK;
 }
 
 static kt_status str_rfind(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     int64_t at;
-    KT__JTRY(find(x, "rfind", v, args, true, &at));
+    KT__JTRY(find_text(x, "rfind", v, args, true, &at));
     *out = kt__j_int(at);
     return KT_OK;
-}
-
-static kt_status str_index(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    KT__JTRY(str_find(x, v, args, out));
-    return out->u.i < 0 ? kt__jx_fail(x, "index: the text is not there") : KT_OK;
-}
-
-static kt_status str_rindex(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    KT__JTRY(str_rfind(x, v, args, out));
-    return out->u.i < 0 ? kt__jx_fail(x, "rindex: the text is not there") : KT_OK;
 }
 
 static kt_status str_count(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     search a;
     int64_t n = 0;
     KT__JTRY(search_args(x, "count", v, args, false, &a));
+    KT__JTRY(kt__jx_step(x, v.u.s->len / 32 + 1));
     size_t at = a.from, len = a.needle->len;
     if (a.empty) {
         *out = kt__j_int(0);
@@ -315,6 +235,7 @@ static kt_status str_count(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *o
     } else {
         while ((at = kt__jstr_find(v.u.s, a.needle->data, len, at)) != SIZE_MAX &&
                at + len <= a.to) {
+            KT__JTRY(kt__jx_step(x, 1));
             n++;
             at += len;
         }
@@ -380,59 +301,31 @@ CLASS_METHOD(isalpha, kt__j_is_alpha)
 CLASS_METHOD(isalnum, is_alnum)
 CLASS_METHOD(isspace, is_space)
 
-static kt_status has_case(kt__jx *x, kt__jv v, const kt__jargs *args, uint16_t test, kt__jv *out) {
-    bool yes;
-    KT__JTRY(kt__jx_test(x, test, v, args, &yes));
-    *out = kt__j_bool(yes);
-    return KT_OK;
-}
-
-static kt_status str_isupper(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return has_case(x, v, args, KT__JTEST_upper, out);
-}
-
-static kt_status str_islower(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    return has_case(x, v, args, KT__JTEST_lower, out);
-}
-
 static const method_row str_methods[] = {
     {"capitalize", str_capitalize},
-    {"center", str_center},
     {"count", str_count},
     {"endswith", str_endswith},
     {"find", str_find},
     {"format", str_format},
-    {"index", str_index},
     {"isalnum", str_isalnum},
     {"isalpha", str_isalpha},
-    {"isdecimal", str_isdigit},
     {"isdigit", str_isdigit},
-    {"islower", str_islower},
-    {"isnumeric", str_isdigit},
     {"isspace", str_isspace},
-    {"isupper", str_isupper},
     {"join", str_join},
-    {"ljust", str_ljust},
     {"lower", str_lower},
     {"lstrip", str_lstrip},
-    {"partition", str_partition},
     {"removeprefix", str_removeprefix},
     {"removesuffix", str_removesuffix},
     {"replace", str_replace},
     {"rfind", str_rfind},
-    {"rindex", str_rindex},
-    {"rjust", str_rjust},
-    {"rpartition", str_rpartition},
     {"rsplit", str_rsplit},
     {"rstrip", str_rstrip},
     {"split", str_split},
     {"splitlines", str_splitlines},
     {"startswith", str_startswith},
     {"strip", str_strip},
-    {"swapcase", str_swapcase},
     {"title", str_title},
     {"upper", str_upper},
-    {"zfill", str_zfill},
 };
 
 /* ---- look-up ---- */

@@ -3,7 +3,7 @@
  * rendering. */
 #include <string.h>
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 
 typedef struct method_row {
     const char *name;
@@ -107,44 +107,15 @@ static kt_status list_count(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *
     return KT_OK;
 }
 
-static kt_status list_reverse(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    kt__jlist *list = v.u.l;
-    KT__JTRY(kt__jx_no_args(x, "reverse", args));
-    KT__JTRY(kt__jx_step(x, list->n / 8 + 1));
-    for (size_t i = 0; i < list->n / 2; i++) {
-        kt__jv swap = list->items[i];
-        list->items[i] = list->items[list->n - 1 - i];
-        list->items[list->n - 1 - i] = swap;
-    }
-    *out = kt__j_none();
-    return KT_OK;
-}
-
-static kt_status list_clear(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    KT__JTRY(kt__jx_no_args(x, "clear", args));
-    v.u.l->n = 0;
-    *out = kt__j_none();
-    return KT_OK;
-}
-
-static kt_status list_copy(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    kt__jlist *list;
-    KT__JTRY(kt__jx_no_args(x, "copy", args));
-    KT__JTRY(kt__jx_list(x, v.u.l->kind, v.u.l->items, v.u.l->n, &list));
-    *out = kt__j_list(list);
-    return KT_OK;
-}
-
 static const method_row list_methods[] = {
     {"index", list_index},   {"count", list_count}, /* tuples have these two */
     {"append", list_append}, {"extend", list_extend}, {"insert", list_insert},
-    {"pop", list_pop},       {"remove", list_remove}, {"reverse", list_reverse},
-    {"clear", list_clear},   {"copy", list_copy},
+    {"pop", list_pop},       {"remove", list_remove},
 };
 
 /* ---- dictionaries ---- */
 
-static kt_status view(kt__jx *x, const kt__jdict *dict, kt__jlist_kind kind, kt__jv *out) {
+static kt_status dict_view(kt__jx *x, const kt__jdict *dict, kt__jlist_kind kind, kt__jv *out) {
     kt__jlist *list, *pair;
     KT__JTRY(kt__jx_list(x, kind, NULL, 0, &list));
     for (size_t i = 0; i < dict->n; i++) {
@@ -163,17 +134,17 @@ static kt_status view(kt__jx *x, const kt__jdict *dict, kt__jlist_kind kind, kt_
 
 static kt_status dict_keys(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     KT__JTRY(kt__jx_no_args(x, "keys", args));
-    return view(x, v.u.d, KT__JL_KEYS, out);
+    return dict_view(x, v.u.d, KT__JL_KEYS, out);
 }
 
 static kt_status dict_values(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     KT__JTRY(kt__jx_no_args(x, "values", args));
-    return view(x, v.u.d, KT__JL_VALUES, out);
+    return dict_view(x, v.u.d, KT__JL_VALUES, out);
 }
 
 static kt_status dict_items(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     KT__JTRY(kt__jx_no_args(x, "items", args));
-    return view(x, v.u.d, KT__JL_ITEMS, out);
+    return dict_view(x, v.u.d, KT__JL_ITEMS, out);
 }
 
 static kt_status key_args(kt__jx *x, const char *what, const kt__jargs *args, kt__jv slots[2]) {
@@ -202,14 +173,6 @@ static kt_status dict_pop(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     return slots[1].type == KT__J_MISSING ? kt__jx_fail(x, "pop: no such key") : KT_OK;
 }
 
-static kt_status dict_setdefault(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    kt__jv slots[2];
-    KT__JTRY(key_args(x, "setdefault", args, slots));
-    if (kt__jdict_get(v.u.d, slots[0], out, &x->steps) == KT__JKEY_FOUND) return KT_OK;
-    *out = slots[1].type == KT__J_MISSING ? kt__j_none() : slots[1];
-    return kt__jx_put(x, v.u.d, slots[0], *out);
-}
-
 static kt_status dict_update(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     if (args->n_pos > 1) return kt__jx_fail(x, "update takes one argument");
     if (args->n_pos) {
@@ -225,20 +188,9 @@ static kt_status dict_update(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv 
     return KT_OK;
 }
 
-static kt_status dict_copy(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    KT__JTRY(kt__jx_no_args(x, "copy", args));
-    const kt__jargs from = {.pos = &v, .n_pos = 1};
-    kt__jdict *copy = kt__jdict_new(&x->arena);
-    if (!copy) return kt__jx_nomem(x);
-    KT__JTRY(dict_update(x, kt__j_dict(copy), &from, out));
-    *out = kt__j_dict(copy);
-    return KT_OK;
-}
-
 static const method_row dict_methods[] = {
     {"get", dict_get},       {"items", dict_items}, {"keys", dict_keys},
-    {"values", dict_values}, {"pop", dict_pop},     {"setdefault", dict_setdefault},
-    {"update", dict_update}, {"copy", dict_copy},
+    {"values", dict_values}, {"pop", dict_pop},     {"update", dict_update},
 };
 
 bool kt__jx_find_container_method(kt__jv v, const kt__jstr *name, kt__jmethod *out) {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static uint16_t find(const char *const *names, size_t n, const char *name, size_t len) {
+static uint16_t find_name(const char *const *names, size_t n, const char *name, size_t len) {
     for (size_t i = 0; i < n; i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return (uint16_t)i;
     }
@@ -15,7 +15,7 @@ uint16_t kt__j_find_filter(const char *name, size_t len) {
 #include "jinja/jinja_filters.def"
     };
 #undef F
-    return find(names, KT__JF_COUNT, name, len);
+    return find_name(names, KT__JF_COUNT, name, len);
 }
 
 uint16_t kt__j_find_test(const char *name, size_t len) {
@@ -24,7 +24,7 @@ uint16_t kt__j_find_test(const char *name, size_t len) {
 #include "jinja/jinja_tests.def"
     };
 #undef T
-    return find(names, KT__JTEST_COUNT, name, len);
+    return find_name(names, KT__JTEST_COUNT, name, len);
 }
 
 uint16_t kt__j_find_global(const char *name, size_t len) {
@@ -33,5 +33,5 @@ uint16_t kt__j_find_global(const char *name, size_t len) {
 #include "jinja/jinja_globals.def"
     };
 #undef G
-    return find(names, KT__JG_COUNT, name, len);
+    return find_name(names, KT__JG_COUNT, name, len);
 }

@@ -1,5 +1,6 @@
 #include "jinja/jinja_num.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,10 +63,11 @@ static size_t special_text(double f, char *out) {
     return strlen(text);
 }
 
-/* The fewest significant digits that read back as f, as "d.ddde[+-]dd". */
-static void shortest(double f, char *buf, size_t size) {
+/* The fewest significant digits that read back as f, as "d.ddde[+-]dd", zeros at their end aside.
+ * Fifteen digits stand for themselves in every float that is not subnormal. */
+static void shortest_digits(double f, char *buf, size_t size) {
     c_locale l = enter_c_locale();
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = fabs(f) >= DBL_MIN ? 15 : 1; digits <= 17; digits++) {
         snprintf(buf, size, "%.*e", digits - 1, f);
         if (strtod(buf, NULL) == f) break;
     }
@@ -76,12 +78,13 @@ static void shortest(double f, char *buf, size_t size) {
 size_t kt__jnum_repr(double f, char out[40]) {
     if (!isfinite(f)) return special_text(f, out);
     char buf[40], digits[24];
-    shortest(f, buf, sizeof buf);
+    shortest_digits(f, buf, sizeof buf);
     char *mark = strchr(buf, 'e');
     int exponent = (int)strtol(mark + 1, NULL, 10), n = 0;
     for (char *p = buf; p < mark; p++) {
         if (*p >= '0' && *p <= '9') digits[n++] = *p;
     }
+    while (n > 1 && digits[n - 1] == '0') n--;
     digits[n] = '\0';
     const char *sign = buf[0] == '-' ? "-" : "";
     int len;
@@ -95,23 +98,4 @@ size_t kt__jnum_repr(double f, char out[40]) {
     else
         len = snprintf(out, 40, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
     return len < 0 ? 0 : (size_t)len;
-}
-
-size_t kt__jnum_format(double f, char conversion, int precision, bool alternative, char *out) {
-    if (!isfinite(f)) return special_text(f, out);
-    char fmt[] = {'%',
-                  alternative ? '#' : '.',
-                  alternative ? '.' : '*',
-                  alternative ? '*' : conversion,
-                  alternative ? conversion : '\0',
-                  '\0'};
-    if (precision < 0) precision = 0;
-    if (precision > 100) precision = 100;
-    c_locale l = enter_c_locale();
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    int len = snprintf(out, KT__J_NUM_MAX, fmt, precision, f);
-#pragma GCC diagnostic pop
-    leave_c_locale(l);
-    return len < 0 ? 0 : (size_t)len < KT__J_NUM_MAX ? (size_t)len : KT__J_NUM_MAX - 1;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 
 /* ---- numbers ---- */
 
@@ -20,7 +20,7 @@ static double as_float(kt__jv v) {
     return v.type == KT__J_FLOAT ? v.u.f : (double)as_int(v);
 }
 
-static kt_status overflow(kt__jx *x) {
+static kt_status fail_overflow(kt__jx *x) {
     return kt__jx_fail(x, "an integer over 64 bits");
 }
 
@@ -32,7 +32,7 @@ static kt_status zero_division(kt__jx *x) {
 static kt_status int_divide(kt__jx *x, int64_t a, int64_t b, bool want_mod, kt__jv *out) {
     if (b == 0) return zero_division(x);
     if (b == -1) {
-        if (!want_mod && a == INT64_MIN) return overflow(x);
+        if (!want_mod && a == INT64_MIN) return fail_overflow(x);
         *out = kt__j_int(want_mod ? 0 : -a);
         return KT_OK;
     }
@@ -60,32 +60,6 @@ static kt_status float_divide(kt__jx *x, double a, double b, bool want_mod, kt__
     return KT_OK;
 }
 
-static kt_status int_power(kt__jx *x, int64_t base, int64_t exponent, kt__jv *out) {
-    int64_t result = 1;
-    if (exponent < 0) {
-        if (base == 0) return zero_division(x);
-        *out = kt__j_float(pow((double)base, (double)exponent));
-        return KT_OK;
-    }
-    bool base_over = false; /* the square does not fit: an error only if it is used */
-    for (uint64_t e = (uint64_t)exponent; e; e >>= 1) {
-        if ((e & 1) && (base_over || __builtin_mul_overflow(result, base, &result)))
-            return overflow(x);
-        if (__builtin_mul_overflow(base, base, &base)) base_over = true;
-    }
-    *out = kt__j_int(result);
-    return KT_OK;
-}
-
-static kt_status float_power(kt__jx *x, double a, double b, kt__jv *out) {
-    if (a == 0 && b < 0) return zero_division(x);
-    if (a < 0 && floor(b) != b) return kt__jx_fail(x, "complex numbers are not supported");
-    double p = pow(a, b);
-    if (isinf(p) && isfinite(a) && isfinite(b)) return kt__jx_fail(x, "a result too large");
-    *out = kt__j_float(p);
-    return KT_OK;
-}
-
 static kt_status int_op(kt__jx *x, kt__jop op, int64_t a, int64_t b, kt__jv *out) {
     int64_t r = 0;
     bool over = false;
@@ -95,14 +69,13 @@ static kt_status int_op(kt__jx *x, kt__jop op, int64_t a, int64_t b, kt__jv *out
     case KT__JOP_MUL: over = __builtin_mul_overflow(a, b, &r); break;
     case KT__JOP_FLOORDIV: return int_divide(x, a, b, false, out);
     case KT__JOP_MOD: return int_divide(x, a, b, true, out);
-    case KT__JOP_POW: return int_power(x, a, b, out);
     default:
         if (b == 0) return zero_division(x);
         *out = kt__j_float((double)a / (double)b);
         return KT_OK;
     }
     *out = kt__j_int(r);
-    return over ? overflow(x) : KT_OK;
+    return over ? fail_overflow(x) : KT_OK;
 }
 
 static kt_status float_op(kt__jx *x, kt__jop op, double a, double b, kt__jv *out) {
@@ -112,7 +85,6 @@ static kt_status float_op(kt__jx *x, kt__jop op, double a, double b, kt__jv *out
     case KT__JOP_MUL: *out = kt__j_float(a * b); return KT_OK;
     case KT__JOP_FLOORDIV: return float_divide(x, a, b, false, out);
     case KT__JOP_MOD: return float_divide(x, a, b, true, out);
-    case KT__JOP_POW: return float_power(x, a, b, out);
     default:
         if (b == 0) return zero_division(x);
         *out = kt__j_float(a / b);
@@ -126,7 +98,7 @@ kt_status kt__jx_negate(kt__jx *x, kt__jv v, bool minus, kt__jv *out) {
         *out = kt__j_float(minus ? -v.u.f : v.u.f);
     } else if (is_integer(v)) {
         int64_t i = as_int(v);
-        if (minus && i == INT64_MIN) return overflow(x);
+        if (minus && i == INT64_MIN) return fail_overflow(x);
         *out = kt__j_int(minus ? -i : i);
     } else {
         return kt__jx_fail(x, "a value of type %s has no sign", kt__j_type_name(v));
@@ -137,18 +109,17 @@ kt_status kt__jx_negate(kt__jx *x, kt__jv v, bool minus, kt__jv *out) {
 /* ---- strings and lists ---- */
 
 /* With |safe text on one side the other side is escaped, as MarkupSafe does. */
-static kt_status add_strings(kt__jx *x, kt__jv a, kt__jv b, kt__jv *out) {
+static kt_status add_strings(kt__jx *x, const kt__jstr *a, const kt__jstr *b, kt__jv *out) {
     kt__jsb text;
-    const kt__jstr *left = a.u.s, *right = b.u.s;
-    bool markup = left->markup || right->markup;
-    if (markup) KT__JTRY(kt__jx_escape(x, a, &left));
-    if (markup) KT__JTRY(kt__jx_escape(x, b, &right));
+    bool markup = a->markup || b->markup;
+    if (markup) KT__JTRY(kt__jx_escape(x, a, &a));
+    if (markup) KT__JTRY(kt__jx_escape(x, b, &b));
     kt__jx_sink(x, &text);
-    kt__jsb_reserve(&text, left->len + right->len);
-    kt__jsb_add_str(&text, left);
-    kt__jsb_add_str(&text, right);
+    kt__jsb_reserve(&text, a->len + b->len);
+    kt__jsb_add_str(&text, a);
+    kt__jsb_add_str(&text, b);
     KT__JTRY(kt__jx_sink_done(x, &text, out));
-    if (markup) ((kt__jstr *)out->u.s)->markup = true; /* made here, seen by nobody yet */
+    ((kt__jstr *)(uintptr_t)out->u.s)->markup = markup; /* made here, not yet shared */
     return KT_OK;
 }
 
@@ -163,11 +134,17 @@ static kt_status add_lists(kt__jx *x, const kt__jlist *a, const kt__jlist *b, kt
 
 static kt_status repeat_string(kt__jx *x, const kt__jstr *s, int64_t times, kt__jv *out) {
     kt__jsb text;
+    size_t bytes = SIZE_MAX;
     kt__jx_sink(x, &text);
-    size_t bytes;
-    if (times > 0 && kt__mul_size((size_t)times, s->len, &bytes)) kt__jsb_reserve(&text, bytes);
-    for (int64_t i = 0; i < times && s->len; i++) {
-        if (!kt__jsb_add_str(&text, s)) break;
+    if (times <= 0 || s->len == 0) return kt__jx_sink_done(x, &text, out);
+    (void)kt__mul_size((size_t)times, s->len, &bytes);
+    kt__jsb_reserve(&text, bytes);
+    KT__JTRY(kt__jx_sink_check(x, &text));
+    if (s->n_runs) KT__JTRY(kt__jx_step(x, (uint64_t)times * s->n_runs / 8));
+    for (int64_t i = 0; i < (s->n_runs ? times : 1); i++) kt__jsb_add_str(&text, s);
+    while (text.len < bytes && !text.failed) { /* of one origin: what is there is doubled */
+        size_t n = text.len < bytes - text.len ? text.len : bytes - text.len;
+        kt__jsb_add(&text, text.data, n, s->from_template);
     }
     return kt__jx_sink_done(x, &text, out);
 }
@@ -190,18 +167,17 @@ static bool is_plain_list(kt__jv v) {
 
 static kt_status type_error(kt__jx *x, kt__jop op, kt__jv a, kt__jv b) {
     static const char *const names[] = {
-        "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
+        "+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
     return kt__jx_fail(x, "'%s' does not apply to %s and %s", names[op], kt__j_type_name(a),
                        kt__j_type_name(b));
 }
 
-/* What is not arithmetic: joining, repeating, formatting. */
+/* What is not arithmetic: joining and repeating. */
 static kt_status sequence_op(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, kt__jv *out) {
     if (op == KT__JOP_ADD && a.type == KT__J_STR && b.type == KT__J_STR)
-        return add_strings(x, a, b, out);
+        return add_strings(x, a.u.s, b.u.s, out);
     if (op == KT__JOP_ADD && is_plain_list(a) && is_plain_list(b) && a.u.l->kind == b.u.l->kind)
         return add_lists(x, a.u.l, b.u.l, out);
-    if (op == KT__JOP_MOD && a.type == KT__J_STR) return kt__jx_percent(x, a.u.s, b, out);
     if (op == KT__JOP_MUL) {
         kt__jv seq = is_integer(a) ? b : a, times = is_integer(a) ? a : b;
         if (is_integer(times) && seq.type == KT__J_STR)
@@ -214,10 +190,9 @@ static kt_status sequence_op(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, kt__jv *
 
 kt_status kt__jx_binary(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, kt__jv *out) {
     if (a.type == KT__J_UNDEF) return kt__jx_undefined(x, a);
-    bool percent = op == KT__JOP_MOD && a.type == KT__J_STR;
-    if (b.type == KT__J_UNDEF && !percent) return kt__jx_undefined(x, b);
+    if (b.type == KT__J_UNDEF) return kt__jx_undefined(x, b);
     if (!kt__j_is_number(a) || !kt__j_is_number(b)) return sequence_op(x, op, a, b, out);
-    if (a.type == KT__J_BIGINT || b.type == KT__J_BIGINT) return overflow(x);
+    if (a.type == KT__J_BIGINT || b.type == KT__J_BIGINT) return fail_overflow(x);
     if (is_integer(a) && is_integer(b)) return int_op(x, op, as_int(a), as_int(b), out);
     return float_op(x, op, as_float(a), as_float(b), out);
 }
@@ -239,7 +214,7 @@ static kt_status contains_item(kt__jx *x, kt__jlist *list, kt__jv item, bool *ou
     return KT_OK;
 }
 
-static kt_status contains(kt__jx *x, kt__jv item, kt__jv in, bool *out) {
+static kt_status value_contains(kt__jx *x, kt__jv item, kt__jv in, bool *out) {
     kt__jv ignored;
     *out = false;
     switch (in.type) {
@@ -275,9 +250,9 @@ kt_status kt__jx_compare(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, bool *out) {
     switch (op) {
     case KT__JOP_EQ: *out = kt__j_equal(a, b, &x->steps); break;
     case KT__JOP_NE: *out = !kt__j_equal(a, b, &x->steps); break;
-    case KT__JOP_IN: KT__JTRY(contains(x, a, b, out)); break;
+    case KT__JOP_IN: KT__JTRY(value_contains(x, a, b, out)); break;
     case KT__JOP_NOT_IN:
-        KT__JTRY(contains(x, a, b, out));
+        KT__JTRY(value_contains(x, a, b, out));
         *out = !*out;
         break;
     default:
@@ -292,8 +267,8 @@ kt_status kt__jx_compare(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, bool *out) {
 /* ---- sorting ---- */
 
 /* Merges the runs order[lo..mid) and order[mid..hi) into to; equal keys stay in their order. */
-static kt_status merge(kt__jx *x, const kt__jv *keys, bool reverse, const uint32_t *order,
-                       size_t lo, size_t mid, size_t hi, uint32_t *to) {
+static kt_status merge_runs(kt__jx *x, const kt__jv *keys, bool reverse, const uint32_t *order,
+                            size_t lo, size_t mid, size_t hi, uint32_t *to) {
     size_t a = lo, b = mid;
     for (size_t k = lo; k < hi; k++) {
         bool take_right = a == mid;
@@ -315,7 +290,7 @@ kt_status kt__jx_sort(kt__jx *x, const kt__jv *keys, size_t n, bool reverse, uin
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
             size_t mid = lo + width < n ? lo + width : n, hi = mid + width < n ? mid + width : n;
-            KT__JTRY(merge(x, keys, reverse, order, lo, mid, hi, to));
+            KT__JTRY(merge_runs(x, keys, reverse, order, lo, mid, hi, to));
         }
         uint32_t *swap = order;
         order = to;
@@ -331,8 +306,8 @@ typedef struct slice {
     int64_t start, step, n; /* n items: start, start + step, ... */
 } slice;
 
-static kt_status bound(kt__jx *x, kt__jv v, int64_t otherwise, int64_t length, int64_t low,
-                       int64_t high, int64_t *out) {
+static kt_status slice_bound(kt__jx *x, kt__jv v, int64_t otherwise, int64_t length, int64_t low,
+                             int64_t high, int64_t *out) {
     *out = otherwise;
     if (v.type == KT__J_NONE) return KT_OK;
     if (v.type == KT__J_UNDEF) return kt__jx_undefined(x, v);
@@ -344,8 +319,8 @@ static kt_status bound(kt__jx *x, kt__jv v, int64_t otherwise, int64_t length, i
 }
 
 /* Python's slice.indices */
-static kt_status resolve(kt__jx *x, int64_t length, kt__jv start, kt__jv stop, kt__jv step,
-                         slice *out) {
+static kt_status resolve_slice(kt__jx *x, int64_t length, kt__jv start, kt__jv stop, kt__jv step,
+                               slice *out) {
     int64_t end, s = 1;
     if (step.type != KT__J_NONE && !is_integer(step))
         return kt__jx_fail(x, "slice bounds must be integers");
@@ -354,8 +329,8 @@ static kt_status resolve(kt__jx *x, int64_t length, kt__jv start, kt__jv stop, k
     if (s < -length - 1) s = -length - 1; /* takes one item, as any longer step does */
     if (s > length + 1) s = length + 1;
     int64_t low = s < 0 ? -1 : 0, high = s < 0 ? length - 1 : length;
-    KT__JTRY(bound(x, start, s < 0 ? high : low, length, low, high, &out->start));
-    KT__JTRY(bound(x, stop, s < 0 ? low : high, length, low, high, &end));
+    KT__JTRY(slice_bound(x, start, s < 0 ? high : low, length, low, high, &out->start));
+    KT__JTRY(slice_bound(x, stop, s < 0 ? low : high, length, low, high, &end));
     int64_t span = s < 0 ? out->start - end : end - out->start, stride = s < 0 ? -s : s;
     out->step = s;
     out->n = span > 0 ? (span + stride - 1) / stride : 0;
@@ -388,7 +363,7 @@ kt_status kt__jx_slice(kt__jx *x, kt__jv obj, kt__jv start, kt__jv stop, kt__jv 
     if (!is_list && obj.type != KT__J_STR)
         return kt__jx_fail(x, "a value of type %s cannot be sliced", kt__j_type_name(obj));
     KT__JTRY(kt__jx_length(x, obj, &length));
-    KT__JTRY(resolve(x, length, start, stop, step, &sl));
+    KT__JTRY(resolve_slice(x, length, start, stop, step, &sl));
     if (!is_list) return slice_string(x, obj.u.s, &sl, out);
     KT__JTRY(kt__jx_step(x, (uint64_t)sl.n / 8));
     KT__JTRY(kt__jx_list(x, obj.u.l->kind, NULL, 0, &list));

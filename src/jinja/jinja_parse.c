@@ -1,155 +1,10 @@
-/* Statements, and the parser's ground floor. */
-#include "jinja/jinja_parse.h"
+/* Statements, and the whole template. */
+#include "jinja/jinja_parser.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-
-/* ---- ground floor ---- */
-
-kt_status kt__jp_fail(kt__jparser *p, const char *fmt, ...) {
-    char text[300];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    return kt__jinja_fail(p->err, KT_E_TEMPLATE, p->tok->line, "%s", text);
-}
-
-static kt_status no_memory(kt__jparser *p) {
-    return kt__fail(p->err, KT_E_NOMEM, "no memory for a chat template");
-}
-
-void kt__jchain_add(kt__jchain *chain, kt__jnode *node) {
-    if (chain->last)
-        chain->last->next = node;
-    else
-        chain->first = node;
-    chain->last = node;
-}
-
-kt_status kt__jp_node(kt__jparser *p, kt__jnode_kind kind, uint32_t line, kt__jnode **out) {
-    *out = kt__arena_calloc(&p->tmpl->arena, 1, sizeof **out);
-    if (!*out) return no_memory(p);
-    (*out)->kind = kind;
-    (*out)->line = line;
-    return KT_OK;
-}
-
-static kt_status too_deep(kt__jparser *p) {
-    return kt__jinja_fail(p->err, KT_E_LIMIT, p->tok->line, "nested deeper than %d",
-                          KT__J_MAX_DEPTH);
-}
-
-static uint16_t list_depth(const kt__jnode *node) {
-    uint16_t depth = 0;
-    for (; node; node = node->next) depth = node->depth > depth ? node->depth : depth;
-    return depth;
-}
-
-kt_status kt__jp_close(kt__jparser *p, kt__jnode *node) {
-    const kt__jnode *const children[] = {node->a, node->b, node->c, node->body, node->orelse};
-    for (size_t i = 0; i < sizeof children / sizeof *children; i++) {
-        uint16_t depth = list_depth(children[i]);
-        if (depth >= node->depth) node->depth = (uint16_t)(depth + 1);
-    }
-    return node->depth > KT__J_MAX_DEPTH ? too_deep(p) : KT_OK;
-}
-
-kt_status kt__jp_enter(kt__jparser *p) {
-    if (p->nest >= KT__J_MAX_DEPTH) return too_deep(p);
-    p->nest++;
-    return KT_OK;
-}
-
-kt_status kt__jp_intern(kt__jparser *p, const char *text, size_t len, uint32_t *id) {
-    kt__jinja *t = p->tmpl;
-    uint64_t steps = UINT64_MAX;
-    kt__jv known;
-    const kt__jstr *name = kt__jstr_new(&t->arena, text, len, true);
-    if (!name) return no_memory(p);
-    if (kt__jdict_get(p->ids, kt__j_str(name), &known, &steps) == KT__JKEY_FOUND) {
-        *id = (uint32_t)known.u.i;
-        return KT_OK;
-    }
-    if (t->n_names == KT__J_MAX_NAMES)
-        return kt__jinja_fail(p->err, KT_E_LIMIT, p->tok->line, "more than %d names",
-                              KT__J_MAX_NAMES);
-    if (t->n_names == p->cap_names) {
-        p->cap_names = p->cap_names ? p->cap_names * 2 : 64;
-        const kt__jstr **grown = kt__arena_calloc(&t->arena, p->cap_names, sizeof *grown);
-        if (!grown) return no_memory(p);
-        if (t->n_names) memcpy(grown, t->names, t->n_names * sizeof *grown);
-        t->names = grown;
-    }
-    *id = (uint32_t)t->n_names;
-    t->names[t->n_names++] = name;
-    kt__jv number = kt__j_int(*id);
-    if (kt__jdict_set(&t->arena, p->ids, kt__j_str(name), number, &steps) == KT__JKEY_NOMEM)
-        return no_memory(p);
-    return KT_OK;
-}
-
-static bool is_text(const kt__jtok *tok, kt__jtok_kind kind, const char *text) {
-    size_t n = strlen(text);
-    return tok->kind == kind && tok->len == n && memcmp(tok->text, text, n) == 0;
-}
-
-bool kt__jp_is_op(const kt__jtok *tok, const char *op) {
-    return is_text(tok, KT__JT_OP, op);
-}
-
-bool kt__jp_is_name(const kt__jtok *tok, const char *name) {
-    return is_text(tok, KT__JT_NAME, name);
-}
-
-bool kt__jp_skip_op(kt__jparser *p, const char *op) {
-    if (!kt__jp_is_op(p->tok, op)) return false;
-    p->tok++;
-    return true;
-}
-
-bool kt__jp_skip_name(kt__jparser *p, const char *name) {
-    if (!kt__jp_is_name(p->tok, name)) return false;
-    p->tok++;
-    return true;
-}
-
-const char *kt__jp_describe(const kt__jtok *tok, char buf[64]) {
-    switch (tok->kind) {
-    case KT__JT_EOF: return "the end of the template";
-    case KT__JT_VAR_END: return "the end of the expression";
-    case KT__JT_BLOCK_END: return "the end of the tag";
-    default:
-        snprintf(buf, 64, "'%.*s'", (int)(tok->len < 40 ? tok->len : 40), tok->text);
-        return buf;
-    }
-}
-
-kt_status kt__jp_expect_op(kt__jparser *p, const char *op) {
-    char buf[64];
-    if (kt__jp_skip_op(p, op)) return KT_OK;
-    return kt__jp_fail(p, "expected '%s', found %s", op, kt__jp_describe(p->tok, buf));
-}
-
-kt_status kt__jp_expect_name(kt__jparser *p, const char *name) {
-    char buf[64];
-    if (kt__jp_skip_name(p, name)) return KT_OK;
-    return kt__jp_fail(p, "expected '%s', found %s", name, kt__jp_describe(p->tok, buf));
-}
-
-kt_status kt__jp_expect(kt__jparser *p, kt__jtok_kind kind) {
-    char buf[64];
-    if (p->tok->kind == kind) {
-        p->tok++;
-        return KT_OK;
-    }
-    const char *what = kind == KT__JT_NAME ? "a name" : "the end of the tag";
-    return kt__jp_fail(p, "expected %s, found %s", what, kt__jp_describe(p->tok, buf));
-}
 
 /* ---- targets ---- */
 
@@ -178,7 +33,7 @@ static kt_status parse_nsref(kt__jparser *p, kt__jnode **out) {
     if (status == KT_OK) status = kt__jp_intern(p, name->text, name->len, &(*out)->name);
     if (status != KT_OK) return status;
     kt__jstr *s = kt__jstr_new(&p->tmpl->arena, attr->text, attr->len, true);
-    if (!s) return no_memory(p);
+    if (!s) return kt__jp_nomem(p);
     (*out)->value = kt__j_str(s);
     return KT_OK;
 }
@@ -284,37 +139,13 @@ static kt_status parse_params(kt__jparser *p, kt__jnode **out) {
     return status == KT_OK ? kt__jp_expect_op(p, ")") : status;
 }
 
-/* A macro's body; what it uses of varargs, kwargs and caller goes into its flags. */
-static kt_status parse_macro_body(kt__jparser *p, const char *end, kt__jnode *macro) {
-    uint16_t outside = p->macro_uses;
-    p->macro_uses = 0;
-    kt_status status = parse_block(p, end, &macro->body);
-    macro->flags = p->macro_uses;
-    p->macro_uses |= outside; /* what a nested body uses, the outer one takes too, as in Jinja */
-    return status;
-}
-
 static kt_status parse_macro(kt__jparser *p, kt__jnode *node) {
     const kt__jtok *tok = p->tok;
     node->kind = KT__JN_MACRO;
     kt_status status = kt__jp_expect(p, KT__JT_NAME);
     if (status == KT_OK) status = kt__jp_intern(p, tok->text, tok->len, &node->name);
     if (status == KT_OK) status = parse_params(p, &node->a);
-    return status == KT_OK ? parse_macro_body(p, "endmacro", node) : status;
-}
-
-static kt_status parse_call(kt__jparser *p, kt__jnode *node) {
-    kt__jnode *caller;
-    node->kind = KT__JN_CALLBLOCK;
-    kt_status status = kt__jp_node(p, KT__JN_MACRO, node->line, &caller);
-    if (status == KT_OK) status = kt__jp_intern(p, "caller", 6, &caller->name);
-    if (status == KT_OK && kt__jp_is_op(p->tok, "(")) status = parse_params(p, &caller->a);
-    if (status == KT_OK) status = kt__jp_expr(p, &node->a);
-    if (status != KT_OK) return status;
-    if (node->a->kind != KT__JN_CALL) return kt__jp_fail(p, "expected a call");
-    node->b = caller;
-    status = parse_macro_body(p, "endcall", caller);
-    return status == KT_OK ? kt__jp_close(p, caller) : status;
+    return status == KT_OK ? parse_block(p, "endmacro", &node->body) : status;
 }
 
 static kt_status parse_filter_block(kt__jparser *p, kt__jnode *node) {
@@ -362,11 +193,15 @@ static kt_status parse_continue(kt__jparser *p, kt__jnode *node) {
 static const struct {
     const char *name;
     kt_status (*parse)(kt__jparser *p, kt__jnode *node);
-} statements[] = {{"if", parse_if},       {"for", parse_for},
-                  {"set", parse_set},     {"macro", parse_macro},
-                  {"call", parse_call},   {"filter", parse_filter_block},
-                  {"with", parse_with},   {"generation", parse_generation},
-                  {"break", parse_break}, {"continue", parse_continue}};
+} statements[] = {{"if", parse_if},
+                  {"for", parse_for},
+                  {"set", parse_set},
+                  {"macro", parse_macro},
+                  {"filter", parse_filter_block},
+                  {"with", parse_with},
+                  {"generation", parse_generation},
+                  {"break", parse_break},
+                  {"continue", parse_continue}};
 
 static kt_status parse_statement(kt__jparser *p, kt__jnode **out) {
     char buf[64];
@@ -389,7 +224,7 @@ static kt_status parse_text(kt__jparser *p, kt__jnode **out) {
     kt_status status = kt__jp_node(p, KT__JN_TEXT, tok->line, out);
     if (status != KT_OK) return status;
     kt__jstr *s = kt__jstr_new(&p->tmpl->arena, tok->text, tok->len, true);
-    if (!s) return no_memory(p);
+    if (!s) return kt__jp_nomem(p);
     (*out)->value = kt__j_str(s);
     return KT_OK;
 }
@@ -443,16 +278,6 @@ static kt_status parse_body(kt__jparser *p, const char *const *ends, kt__jnode *
 
 /* ---- the whole ---- */
 
-static kt_status intern_fixed(kt__jparser *p) {
-    static const char *const fixed[] = {"loop", "caller", "varargs", "kwargs"}; /* as KT__JNAME_* */
-    kt_status status = KT_OK;
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && status == KT_OK; i++) {
-        uint32_t id;
-        status = kt__jp_intern(p, fixed[i], strlen(fixed[i]), &id);
-    }
-    return status;
-}
-
 kt_status kt__jinja_parse(const char *source, size_t len, kt__jinja **out, kt_error *err) {
     kt__jparser p = {.err = err};
     kt__jtok *toks;
@@ -469,7 +294,8 @@ kt_status kt__jinja_parse(const char *source, size_t len, kt__jinja **out, kt_er
     if (status == KT_OK) {
         p.tok = toks;
         p.ids = kt__jdict_new(&tmpl->arena);
-        status = p.ids ? intern_fixed(&p) : no_memory(&p);
+        uint32_t loop; /* the first name: KT__JNAME_LOOP */
+        status = p.ids ? kt__jp_intern(&p, "loop", 4, &loop) : kt__jp_nomem(&p);
     }
     if (status == KT_OK) status = parse_body(&p, NULL, &tmpl->body, &found);
     if (status != KT_OK) {

@@ -56,11 +56,6 @@ static size_t map_char(const kt__jstr *s, size_t at, uint32_t cp, uint32_t befor
     bool first = at == 0;
     switch (mode) {
     case KT__JCASE_UPPER: return kt__j_upper(cp, out);
-    case KT__JCASE_SWAP:
-        if (kt__j_is_upper(cp)) return lower_at(s, 0, at, cp, out);
-        if (kt__j_is_lower(cp)) return kt__j_upper(cp, out);
-        out[0] = cp;
-        return 1;
     case KT__JCASE_CAPITAL: return first ? kt__j_title(cp, out) : lower_at(s, 0, at, cp, out);
     case KT__JCASE_TITLE:
         return first || !kt__j_is_cased(before) ? kt__j_title(cp, out)
@@ -82,7 +77,7 @@ kt_status kt__js_case(kt__jx *x, const kt__jstr *s, kt__jcase mode, kt__jv *out)
     kt__jsb text;
     uint32_t before = 0, cp, mapped[3];
     size_t run = 0, word = 0;
-    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
+    KT__JTRY(kt__jx_step(x, s->len / 2 + 1));
     kt__jx_sink(x, &text);
     for (size_t at = 0, n; at < s->len; at += n) {
         n = char_at(s, at, &cp);
@@ -104,8 +99,8 @@ static bool has_char(const kt__jstr *set, const char *c, size_t n) {
 }
 
 /* Length of a character to strip at the start or the end of s[from, to); 0: none. */
-static size_t strippable(const kt__jstr *s, const kt__jstr *chars, size_t from, size_t to,
-                         bool left) {
+static size_t strippable_char(const kt__jstr *s, const kt__jstr *chars, size_t from, size_t to,
+                              bool left) {
     if (from == to) return 0;
     if (!chars)
         return left ? kt__jstr_space(s->data + from, to - from)
@@ -119,8 +114,8 @@ static size_t strippable(const kt__jstr *s, const kt__jstr *chars, size_t from, 
 kt_status kt__js_strip(kt__jx *x, const kt__jstr *s, const kt__jstr *chars, bool left, bool right,
                        kt__jv *out) {
     size_t from = 0, to = s->len, n;
-    while (left && (n = strippable(s, chars, from, to, true)) > 0) from += n;
-    while (right && (n = strippable(s, chars, from, to, false)) > 0) to -= n;
+    while (left && (n = strippable_char(s, chars, from, to, true)) > 0) from += n;
+    while (right && (n = strippable_char(s, chars, from, to, false)) > 0) to -= n;
     uint64_t work = (uint64_t)(s->len - (to - from)) * (chars ? chars->len / 64 + 1 : 1);
     KT__JTRY(kt__jx_step(x, work / 8 + 1));
     return kt__jx_sub(x, s, from, to, out);
@@ -131,7 +126,7 @@ static kt_status replace_empty(kt__jx *x, const kt__jstr *s, const kt__jstr *wit
                                kt__jv *out) {
     kt__jsb text;
     size_t at = 0;
-    KT__JTRY(kt__jx_step(x, s->n_cp / 8 + 1));
+    KT__JTRY(kt__jx_step(x, s->n_cp / 4 + 1));
     kt__jx_sink(x, &text);
     while (count != 0) {
         if (!kt__jsb_add_str(&text, with) && (text.failed || text.too_long)) break;
@@ -156,6 +151,7 @@ kt_status kt__js_replace(kt__jx *x, const kt__jstr *s, const kt__jstr *old, cons
     for (; count != 0 && !text.failed && !text.too_long; count--) {
         size_t hit = kt__jstr_find(s, old->data, old->len, at);
         if (hit == SIZE_MAX) break;
+        KT__JTRY(kt__jx_step(x, 1));
         kt__jsb_add_sub(&text, s, at, hit);
         kt__jsb_add_str(&text, with);
         at = hit + old->len;
@@ -230,7 +226,8 @@ static kt_status split_space_right(kt__jx *x, const kt__jstr *s, int64_t max, kt
 static kt_status split_right(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int64_t max,
                              kt__jlist *out) {
     size_t to = s->len, hit;
-    while (max-- != 0 && (hit = kt__jstr_rfind(s, sep->data, sep->len, to)) != SIZE_MAX) {
+    while (max-- != 0 &&
+           (hit = kt__jstr_rfind(s, sep->data, sep->len, to, &x->steps)) != SIZE_MAX) {
         KT__JTRY(push_sub(x, out, s, hit + sep->len, to));
         to = hit;
     }
@@ -269,21 +266,28 @@ kt_status kt__js_lines(kt__jx *x, const kt__jstr *s, bool keep_ends, kt__jlist *
     return from < s->len ? push_sub(x, *out, s, from, s->len) : KT_OK;
 }
 
-/* ---- padding ---- */
+/* ---- HTML ---- */
 
-kt_status kt__js_pad(kt__jx *x, const kt__jstr *s, int64_t width, const kt__jstr *fill, char side,
-                     kt__jv *out) {
+kt_status kt__jx_escape(kt__jx *x, const kt__jstr *s, const kt__jstr **out) {
+    static const char special[] = "&<>'\"";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
     kt__jsb text;
-    const kt__jstr space = {.data = " ", .len = 1, .n_cp = 1, .from_template = true};
-    if (!fill) fill = &space;
-    if (fill->n_cp != 1) return kt__jx_fail(x, "the padding must be one character");
-    if (width > (int64_t)KT__JX_MAX_TEXT) return kt__jx_fail(x, "a field too wide");
-    int64_t room = width > (int64_t)s->n_cp ? width - (int64_t)s->n_cp : 0;
-    /* str.center puts the odd space to the left when the width is odd */
-    int64_t before = side == '<' ? 0 : side == '>' ? room : room / 2 + (room & width & 1);
+    kt__jv made;
+    *out = s;
+    if (s->markup) return KT_OK;
+    KT__JTRY(kt__jx_step(x, s->len / 8));
     kt__jx_sink(x, &text);
-    for (int64_t i = 0; i < before; i++) kt__jsb_add_str(&text, fill);
-    kt__jsb_add_str(&text, s);
-    for (int64_t i = before; i < room; i++) kt__jsb_add_str(&text, fill);
-    return kt__jx_sink_done(x, &text, out);
+    for (size_t i = 0, from = 0; i <= s->len; i++) {
+        const char *hit = i < s->len && s->data[i] ? strchr(special, s->data[i]) : NULL;
+        if (!hit && i < s->len) continue;
+        kt__jsb_add_sub(&text, s, from, i);
+        from = i + 1;
+        if (hit)
+            kt__jsb_add(&text, names[hit - special], strlen(names[hit - special]),
+                        kt__jstr_all_from_template(s));
+    }
+    KT__JTRY(kt__jx_sink_done(x, &text, &made));
+    ((kt__jstr *)(uintptr_t)made.u.s)->markup = true; /* made here, not yet shared */
+    *out = made.u.s;
+    return KT_OK;
 }

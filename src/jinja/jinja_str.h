@@ -1,16 +1,15 @@
 /* String operations that filters and methods share.
  *
- * Owns: case, stripping, replacing, splitting, joining, padding; each keeps the origin of every
+ * Owns: case, stripping, replacing, splitting; each keeps the origin of every
  * byte that it copies. One rendering, one thread. */
 #ifndef KT_JINJA_JINJA_STR_H
 #define KT_JINJA_JINJA_STR_H
 
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 
 typedef enum kt__jcase {
     KT__JCASE_UPPER,
     KT__JCASE_LOWER,
-    KT__JCASE_SWAP,
     KT__JCASE_CAPITAL,     /* the first character in title case, the rest lower */
     KT__JCASE_TITLE,       /* str.title: a capital after every uncased character */
     KT__JCASE_FILTER_TITLE /* the filter: a capital after white space and one of -({[< */
@@ -27,8 +26,5 @@ kt_status kt__js_replace(kt__jx *x, const kt__jstr *s, const kt__jstr *old, cons
 kt_status kt__js_split(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int64_t max,
                        bool from_right, kt__jlist **out) KT_CHECKED;
 kt_status kt__js_lines(kt__jx *x, const kt__jstr *s, bool keep_ends, kt__jlist **out) KT_CHECKED;
-/* In a field of `width` characters; side '<' text left, '>' right, '^' as str.center. */
-kt_status kt__js_pad(kt__jx *x, const kt__jstr *s, int64_t width, const kt__jstr *fill, char side,
-                     kt__jv *out) KT_CHECKED;
 
 #endif

@@ -1,26 +1,6 @@
 /* Tests: what follows "is". */
-#include "base/utf8.h"
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/jinja_names.h"
-#include "jinja/jinja_unicode.h"
-
-/* str.isupper, str.islower: some cased character, and none of the other case */
-static kt_status has_case(kt__jx *x, kt__jv v, bool upper, bool *out) {
-    const kt__jstr *s;
-    bool cased = false;
-    KT__JTRY(kt__jx_str(x, v, &s));
-    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
-    *out = false;
-    for (size_t at = 0, n; at < s->len; at += n) {
-        uint32_t cp = 0;
-        n = kt__utf8_decode(s->data + at, s->len - at, &cp);
-        if (n == 0) break; /* strings are valid */
-        if (upper ? kt__j_is_lower(cp) : kt__j_is_upper(cp)) return KT_OK;
-        cased = cased || kt__j_is_cased(cp);
-    }
-    *out = cased;
-    return KT_OK;
-}
 
 static kt_status remainder_is(kt__jx *x, kt__jv v, kt__jv divisor, int64_t wanted, bool *out) {
     kt__jv rest;
@@ -61,7 +41,6 @@ static kt_status plain_test(kt__jx *x, uint16_t id, kt__jv v, bool *out) {
     case KT__JTEST_callable: *out = is_callable(v); break;
     case KT__JTEST_defined: *out = v.type != KT__J_UNDEF; break;
     case KT__JTEST_undefined: *out = v.type == KT__J_UNDEF; break;
-    case KT__JTEST_escaped: *out = v.type == KT__J_STR && v.u.s->markup; break;
     case KT__JTEST_even: return remainder_is(x, v, kt__j_int(2), 0, out);
     case KT__JTEST_odd: return remainder_is(x, v, kt__j_int(2), 1, out);
     case KT__JTEST_true_: *out = v.type == KT__J_BOOL && v.u.b; break;
@@ -74,14 +53,6 @@ static kt_status plain_test(kt__jx *x, uint16_t id, kt__jv v, bool *out) {
     case KT__JTEST_mapping: *out = v.type == KT__J_DICT; break;
     case KT__JTEST_string: *out = v.type == KT__J_STR; break;
     case KT__JTEST_none: *out = v.type == KT__J_NONE; break;
-    case KT__JTEST_lower: return has_case(x, v, false, out);
-    case KT__JTEST_upper: return has_case(x, v, true, out);
-    case KT__JTEST_filter:
-        *out = v.type == KT__J_STR && kt__j_find_filter(v.u.s->data, v.u.s->len) != KT__J_UNKNOWN;
-        break;
-    case KT__JTEST_test:
-        *out = v.type == KT__J_STR && kt__j_find_test(v.u.s->data, v.u.s->len) != KT__J_UNKNOWN;
-        break;
     default: return kt__jx_fail(x, "the test needs an argument");
     }
     return KT_OK;

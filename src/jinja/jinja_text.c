@@ -1,15 +1,24 @@
-/* Values to text: Python's str and repr, HTML escaping, json.dumps. */
+/* Values to text: Python's str and repr, json.dumps. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_out.h"
 #include "base/utf8.h"
-#include "jinja/jinja_eval.h"
+#include "jinja/jinja_run.h"
 #include "jinja/jinja_num.h"
 #include "jinja/jinja_unicode.h"
 
 static void add_text(kt__jsb *sink, const char *text, bool from_template) {
     kt__jsb_add(sink, text, strlen(text), from_template);
+}
+
+enum { FLOAT_STEPS = 32 }; /* finding the shortest digits of a float */
+
+/* The work of writing v itself, not its items: strings are gone through by the character. */
+static uint64_t text_steps(kt__jv v) {
+    if (v.type == KT__J_STR) return v.u.s->len / 8 + 1;
+    return v.type == KT__J_FLOAT ? FLOAT_STEPS : 1;
 }
 
 /* The text of a number, a boolean or none; false for other types. */
@@ -120,7 +129,7 @@ static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
     char buf[64];
     if (depth > KT__J_MAX_NEST)
         return kt__jx_fail(x, "a value nested deeper than %d", KT__J_MAX_NEST);
-    KT__JTRY(kt__jx_step(x, 1));
+    KT__JTRY(kt__jx_step(x, text_steps(v)));
     KT__JTRY(kt__jx_sink_check(x, sink));
     if (add_scalar(sink, v, false)) return KT_OK;
     switch (v.type) {
@@ -147,6 +156,7 @@ kt_status kt__jx_repr(kt__jx *x, kt__jv v, const kt__jstr **out) {
 }
 
 kt_status kt__jx_add_str(kt__jx *x, kt__jsb *sink, kt__jv v) {
+    if (v.type == KT__J_FLOAT) KT__JTRY(kt__jx_step(x, text_steps(v)));
     if (v.type == KT__J_STR)
         kt__jsb_add_str(sink, v.u.s);
     else if (v.type != KT__J_UNDEF && !add_scalar(sink, v, true))
@@ -166,31 +176,6 @@ kt_status kt__jx_str(kt__jx *x, kt__jv v, const kt__jstr **out) {
     return KT_OK;
 }
 
-/* ---- HTML ---- */
-
-kt_status kt__jx_escape(kt__jx *x, kt__jv v, const kt__jstr **out) {
-    static const char special[] = "&<>'\"";
-    static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-    kt__jsb text;
-    kt__jv made;
-    const kt__jstr *s;
-    KT__JTRY(kt__jx_str(x, v, &s));
-    *out = s;
-    if (s->markup) return KT_OK;
-    kt__jx_sink(x, &text);
-    for (size_t i = 0, from = 0; i <= s->len; i++) {
-        const char *hit = i < s->len && s->data[i] ? strchr(special, s->data[i]) : NULL;
-        if (!hit && i < s->len) continue;
-        kt__jsb_add_sub(&text, s, from, i);
-        from = i + 1;
-        if (hit) add_text(&text, names[hit - special], kt__jstr_all_from_template(s));
-    }
-    KT__JTRY(kt__jx_sink_done(x, &text, &made));
-    ((kt__jstr *)made.u.s)->markup = true; /* made here, seen by nobody yet */
-    *out = made.u.s;
-    return KT_OK;
-}
-
 /* ---- JSON ---- */
 
 typedef struct dumper {
@@ -199,32 +184,22 @@ typedef struct dumper {
     const kt__jdump *opt;
 } dumper;
 
-static void dump_char(dumper *d, uint32_t cp, const char *bytes, size_t n) {
-    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-    char buf[16];
-    const char *hit = cp && cp < 0x80 ? strchr(named, (int)cp) : NULL;
-    if (hit) {
-        snprintf(buf, sizeof buf, "\\%c", letters[hit - named]);
-    } else if (cp < 0x20 || (d->opt->ascii && cp > 0x7e && cp != 0x7f && cp < 0x10000)) {
-        snprintf(buf, sizeof buf, "\\u%04x", cp);
-    } else if (d->opt->ascii && cp >= 0x10000) {
-        snprintf(buf, sizeof buf, "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10),
-                 0xDC00 + ((cp - 0x10000) & 0x3FF));
-    } else {
-        kt__jsb_add(&d->sink, bytes, n, false);
-        return;
-    }
-    add_text(&d->sink, buf, false);
-}
-
 static void dump_string(dumper *d, const kt__jstr *s) {
+    kt__json_style style = d->opt->ascii ? KT__JSON_ASCII : KT__JSON_PLAIN;
+    size_t plain = 0; /* s[plain..i) is copied as it is */
     add_text(&d->sink, "\"", false);
     for (size_t i = 0, n; i < s->len; i += n) {
-        uint32_t cp = 0;
-        n = kt__utf8_decode(s->data + i, s->len - i, &cp);
+        char escape[16];
+        uint32_t cp = (unsigned char)s->data[i];
+        n = cp < 0x80 ? 1 : kt__utf8_decode(s->data + i, s->len - i, &cp);
         if (n == 0) break; /* strings are valid */
-        dump_char(d, cp, s->data + i, n);
+        size_t len = kt__json_escape(escape, cp, style);
+        if (len == 0) continue;
+        kt__jsb_add(&d->sink, s->data + plain, i - plain, false);
+        kt__jsb_add(&d->sink, escape, len, false);
+        plain = i + n;
     }
+    kt__jsb_add(&d->sink, s->data + plain, s->len - plain, false);
     add_text(&d->sink, "\"", false);
 }
 
@@ -322,7 +297,7 @@ static kt_status dump_dict(dumper *d, const kt__jdict *dict, int depth) {
 static kt_status dump_value(dumper *d, kt__jv v, int depth) {
     if (depth > KT__J_MAX_NEST)
         return kt__jx_fail(d->x, "a value nested deeper than %d", KT__J_MAX_NEST);
-    KT__JTRY(kt__jx_step(d->x, 1));
+    KT__JTRY(kt__jx_step(d->x, text_steps(v)));
     KT__JTRY(kt__jx_sink_check(d->x, &d->sink));
     if (dump_scalar(d, v)) return KT_OK;
     if (v.type == KT__J_STR) {

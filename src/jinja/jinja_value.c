@@ -1,6 +1,5 @@
 #include "jinja/jinja_value.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- strings ---- */
@@ -24,11 +23,22 @@ kt__jstr *kt__jstr_copy(kt__arena *arena, const char *data, size_t len, bool fro
     return copy ? kt__jstr_new(arena, copy, len, from_template) : NULL;
 }
 
+/* The run that byte `at` lies in. */
+static size_t run_of(const kt__jstr *s, size_t at) {
+    size_t low = 0, high = s->n_runs - 1;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (s->runs[mid].end <= at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 /* The runs of [from, to), shifted to start at 0. */
 static bool sub_runs(kt__arena *arena, const kt__jstr *s, size_t from, size_t to, kt__jstr *out) {
-    size_t first = 0;
-    while (s->runs[first].end <= from) first++;
-    size_t last = first;
+    size_t first = run_of(s, from), last = first;
     while (s->runs[last].end < to) last++;
     out->from_template = s->runs[first].from_template;
     if (first == last) return true;
@@ -89,10 +99,18 @@ size_t kt__jstr_find(const kt__jstr *s, const char *needle, size_t n, size_t fro
     return hit ? (size_t)(hit - s->data) : SIZE_MAX;
 }
 
-size_t kt__jstr_rfind(const kt__jstr *s, const char *needle, size_t n, size_t to) {
+size_t kt__jstr_rfind(const kt__jstr *s, const char *needle, size_t n, size_t to, uint64_t *steps) {
     if (n > to) return SIZE_MAX;
-    for (size_t at = to - n + 1; at-- > 0;) {
-        if (n == 0 || memcmp(s->data + at, needle, n) == 0) return at;
+    if (n == 0) return to;
+    for (size_t end = to - n + 1; end > 0;) {
+        const char *first = memrchr(s->data, needle[0], end);
+        if (!first) return SIZE_MAX;
+        end = (size_t)(first - s->data);
+        if (memcmp(first, needle, n) == 0) return end;
+        uint64_t work = n / 64 + 1; /* of a text full of near misses */
+        if (*steps < work) *steps = work;
+        *steps -= work;
+        if (*steps == 0) return SIZE_MAX;
     }
     return SIZE_MAX;
 }
@@ -153,9 +171,8 @@ bool kt__jsb_add(kt__jsb *b, const char *data, size_t len, bool from_template) {
 
 bool kt__jsb_add_sub(kt__jsb *b, const kt__jstr *s, size_t from, size_t to) {
     if (!s->n_runs) return kt__jsb_add(b, s->data + from, to - from, s->from_template);
-    for (size_t i = 0; i < s->n_runs && from < to; i++) {
+    for (size_t i = from < to ? run_of(s, from) : 0; from < to; i++) {
         size_t end = s->runs[i].end < to ? s->runs[i].end : to;
-        if (end <= from) continue;
         if (!kt__jsb_add(b, s->data + from, end - from, s->runs[i].from_template)) return false;
         from = end;
     }
@@ -202,127 +219,6 @@ bool kt__jlist_push(kt__arena *arena, kt__jlist *list, kt__jv value) {
     }
     list->items[list->n++] = value;
     return true;
-}
-
-/* ---- numbers ---- */
-
-bool kt__j_is_number(kt__jv v) {
-    return v.type == KT__J_BOOL || v.type == KT__J_INT || v.type == KT__J_FLOAT ||
-           v.type == KT__J_BIGINT;
-}
-
-static int64_t as_int(kt__jv v) {
-    return v.type == KT__J_BOOL ? v.u.b : v.u.i;
-}
-
-/* Exact comparison of an integer with a finite float. */
-static int order_int_float(int64_t i, double f) {
-    if (f >= 0x1p63) return -1;
-    if (f < -0x1p63) return 1;
-    double whole = floor(f);
-    int64_t w = (int64_t)whole;
-    if (i != w) return i < w ? -1 : 1;
-    return f > whole ? -1 : 0;
-}
-
-static int order_digits(const kt__jstr *a, const kt__jstr *b) {
-    bool neg_a = a->len && a->data[0] == '-', neg_b = b->len && b->data[0] == '-';
-    if (neg_a != neg_b) return neg_a ? -1 : 1;
-    int c = a->len != b->len ? (a->len < b->len ? -1 : 1) : kt__jstr_cmp(a, b);
-    return neg_a ? -c : c;
-}
-
-/* A big integer lies outside every 64-bit one; against a float its sign decides well enough. */
-static int order_big(kt__jv a, kt__jv b) {
-    if (a.type == KT__J_BIGINT && b.type == KT__J_BIGINT) return order_digits(a.u.s, b.u.s);
-    const kt__jstr *big = a.type == KT__J_BIGINT ? a.u.s : b.u.s;
-    int sign = big->len && big->data[0] == '-' ? -1 : 1;
-    return a.type == KT__J_BIGINT ? sign : -sign;
-}
-
-static int order_numbers(kt__jv a, kt__jv b) {
-    if (a.type == KT__J_FLOAT && isnan(a.u.f)) return 2;
-    if (b.type == KT__J_FLOAT && isnan(b.u.f)) return 2;
-    if (a.type == KT__J_BIGINT || b.type == KT__J_BIGINT) return order_big(a, b);
-    if (a.type == KT__J_FLOAT && b.type == KT__J_FLOAT) return (a.u.f > b.u.f) - (a.u.f < b.u.f);
-    if (a.type == KT__J_FLOAT) return -order_int_float(as_int(b), a.u.f);
-    if (b.type == KT__J_FLOAT) return order_int_float(as_int(a), b.u.f);
-    int64_t x = as_int(a), y = as_int(b);
-    return (x > y) - (x < y);
-}
-
-/* ---- equality and order ---- */
-
-static bool equal_at(kt__jv a, kt__jv b, int depth, uint64_t *steps);
-
-static bool equal_lists(const kt__jlist *a, const kt__jlist *b, int depth, uint64_t *steps) {
-    if (a == b) return true;
-    if (a->kind != b->kind || a->kind == KT__JL_ITER || a->n != b->n) return false;
-    if (a->kind == KT__JL_VALUES) return false;
-    for (size_t i = 0; i < a->n; i++) {
-        if (!equal_at(a->items[i], b->items[i], depth + 1, steps)) return false;
-    }
-    return true;
-}
-
-static bool equal_dicts(const kt__jdict *a, const kt__jdict *b, int depth, uint64_t *steps) {
-    if (a == b) return true;
-    if (a->n != b->n) return false;
-    for (size_t i = 0; i < a->n; i++) {
-        kt__jv other;
-        if (kt__jdict_get(b, a->items[i].key, &other, steps) != KT__JKEY_FOUND) return false;
-        if (!equal_at(a->items[i].val, other, depth + 1, steps)) return false;
-    }
-    return true;
-}
-
-static bool equal_at(kt__jv a, kt__jv b, int depth, uint64_t *steps) {
-    if (depth > KT__J_MAX_NEST || *steps == 0) return false;
-    --*steps;
-    if (kt__j_is_number(a) && kt__j_is_number(b)) return order_numbers(a, b) == 0;
-    if (a.type != b.type) return false;
-    switch (a.type) {
-    case KT__J_STR: return kt__jstr_eq(a.u.s, b.u.s);
-    case KT__J_LIST: return equal_lists(a.u.l, b.u.l, depth, steps);
-    case KT__J_DICT: return equal_dicts(a.u.d, b.u.d, depth, steps);
-    case KT__J_NAMESPACE: return a.u.d == b.u.d;
-    case KT__J_MACRO: return a.u.macro == b.u.macro;
-    case KT__J_METHOD: return a.u.method == b.u.method;
-    case KT__J_LOOP: return a.u.loop == b.u.loop;
-    case KT__J_BUILTIN: return a.u.i == b.u.i;
-    default: return true; /* none, undefined */
-    }
-}
-
-bool kt__j_equal(kt__jv a, kt__jv b, uint64_t *steps) {
-    return equal_at(a, b, 0, steps);
-}
-
-static bool order_at(kt__jv a, kt__jv b, int depth, int *out, uint64_t *steps) {
-    if (depth > KT__J_MAX_NEST || *steps == 0) return false;
-    --*steps;
-    if (kt__j_is_number(a) && kt__j_is_number(b)) {
-        *out = order_numbers(a, b);
-        return true;
-    }
-    if (a.type == KT__J_STR && b.type == KT__J_STR) {
-        *out = kt__jstr_cmp(a.u.s, b.u.s);
-        return true;
-    }
-    if (a.type != KT__J_LIST || b.type != KT__J_LIST) return false;
-    const kt__jlist *x = a.u.l, *y = b.u.l;
-    if (x->kind != y->kind || x->kind > KT__JL_TUPLE) return false;
-    size_t n = x->n < y->n ? x->n : y->n;
-    for (size_t i = 0; i < n; i++) {
-        if (equal_at(x->items[i], y->items[i], depth + 1, steps)) continue;
-        return order_at(x->items[i], y->items[i], depth + 1, out, steps);
-    }
-    *out = (x->n > y->n) - (x->n < y->n);
-    return true;
-}
-
-bool kt__j_order(kt__jv a, kt__jv b, int *out, uint64_t *steps) {
-    return order_at(a, b, 0, out, steps);
 }
 
 bool kt__j_truth(kt__jv v) {

@@ -65,7 +65,7 @@ struct kt__jstr {
     const kt__jrun *runs;
     size_t n_runs;      /* 0: one origin for all of it */
     bool from_template; /* where n_runs is 0 */
-    bool markup;        /* passed through |safe or |escape: '+' escapes the other side */
+    bool markup;        /* passed through |safe: '+' escapes the other side for HTML */
 };
 
 typedef enum kt__jlist_kind {
@@ -87,6 +87,7 @@ struct kt__jlist {
 
 typedef struct kt__jpair {
     kt__jv key, val;
+    uint64_t hash; /* of the key */
 } kt__jpair;
 
 struct kt__jdict {
@@ -146,9 +147,10 @@ int kt__jstr_cmp(const kt__jstr *a, const kt__jstr *b); /* by code point; <0, 0,
 size_t kt__jstr_offset(const kt__jstr *s, size_t cp);
 /* Whether every byte has this origin. */
 bool kt__jstr_all_from_template(const kt__jstr *s);
-/* First place of needle at or after `from`, SIZE_MAX: none; and the last that ends by `to`. */
+/* First place of needle at or after `from`, SIZE_MAX: none; and the last that ends by `to`, whose
+ * work goes off *steps: at 0 the answer is none. */
 size_t kt__jstr_find(const kt__jstr *s, const char *needle, size_t n, size_t from);
-size_t kt__jstr_rfind(const kt__jstr *s, const char *needle, size_t n, size_t to);
+size_t kt__jstr_rfind(const kt__jstr *s, const char *needle, size_t n, size_t to, uint64_t *steps);
 
 /* A string being built in the arena, with a cap on its bytes. Appends after a failure do nothing.
  */
@@ -187,7 +189,7 @@ kt__jkey_result kt__jdict_remove(kt__jdict *dict, kt__jv key, kt__jv *out, uint6
 /* The value at a text key, or NULL. */
 const kt__jv *kt__jdict_find(const kt__jdict *dict, const char *key);
 
-/* ---- any value ---- */
+/* ---- any value (jinja_dict.c compares) ---- */
 
 bool kt__j_truth(kt__jv v);
 bool kt__j_is_number(kt__jv v); /* int, float, bool or big */

@@ -32,9 +32,9 @@ class Generator:
         return item.replace("^", '"') if isinstance(item, str) else item  # ^ stands for a double quote
 
     def literal_string(self):
-        text = self.pick("", "a", "l", "o", "ab", ", ", "\\n", " ", "x\\ty", "Ünï", "%s", "%d items", "{} and {}", "'q'",
+        text = self.pick("", "a", "l", "o", "ab", ", ", "\\n", " ", "x\\ty", "Ünï", "%s", "% items", "{} and {}", "'q'",
                          "<|x|>", "日", "name", "age", "b", "key", "0", "3.7", " 42 ", "1e3", "abcabc", "A", "\\x41\\u00e9",
-                         "%5.2f|%-6s|", "{0:>8}|{1:05.1f}", "O\\'K")
+                         "{0}{1}", "{}{{}}", "O\\'K")
         return ("'" + text.replace("'q'", "\\'q\\'") + "'") if self.r.random() < 0.8 else '"' + text.replace('"', '') + '"'
 
     def integer(self):
@@ -49,9 +49,8 @@ class Generator:
         if k < 0.8 or d <= 0:
             return self.pick(*NUMBERS)
         return self.pick(
-            lambda: f"({self.number(d-1)} {self.pick('+', '-', '*', '/', '//', '%', '**')} {self.number(d-1)})",
+            lambda: f"({self.number(d-1)} {self.pick('+', '-', '*', '/', '//', '%')} {self.number(d-1)})",
             lambda: f"{self.sequence(d-1)}|length", lambda: f"({self.number(d-1)})|abs",
-            lambda: f"({self.number(d-1)})|round({self.pick('', '1', '0', '2', '-1', '1, ^floor^', '0, ^ceil^')})",
             lambda: f"({self.any(d-1)})|int", lambda: f"({self.string(d-1)})|float",
             lambda: f"{self.string(d-1)}.{self.pick('count', 'find', 'rfind')}({self.literal_string()})",
             lambda: f"-{self.number(d-1)}", lambda: f"{self.pick(*LISTS)}|{self.pick('sum', 'min', 'max', 'count')}",
@@ -65,8 +64,8 @@ class Generator:
             return self.pick(*STRINGS)
         return self.pick(
             lambda: f"({self.string(d-1)} + {self.string(d-1)})", lambda: f"({self.any(d-1)} ~ {self.any(d-1)})",
-            lambda: f"({self.string(d-1)})|{self.pick('upper', 'lower', 'title', 'capitalize', 'trim', 'string', 'reverse', 'e', 'safe')}",
-            lambda: f"({self.string(d-1)}).{self.pick('upper', 'lower', 'title', 'capitalize', 'strip', 'lstrip', 'rstrip', 'swapcase')}()",
+            lambda: f"({self.string(d-1)})|{self.pick('upper', 'lower', 'title', 'capitalize', 'trim', 'string', 'reverse')}",
+            lambda: f"({self.string(d-1)}).{self.pick('upper', 'lower', 'title', 'capitalize', 'strip', 'lstrip', 'rstrip')}()",
             lambda: f"({self.string(d-1)}).{self.pick('strip', 'lstrip', 'rstrip')}({self.string(0)})",
             lambda: f"({self.string(d-1)}).replace({self.string(0)}, {self.string(0)}{self.pick('', ', 1', ', 0', ', -1')})",
             lambda: f"({self.any(d-1)})|replace({self.literal_string()}, {self.any(0)})",
@@ -75,12 +74,8 @@ class Generator:
             lambda: f"{self.literal_string()}.join({self.sequence(d-1)})",
             lambda: f"({self.any(d-1)})|tojson({self.pick('', 'indent=2', 'ensure_ascii=true', 'indent=4', 'sort_keys=true', 'indent=0', 'separators=(^,^, ^:^)')})",
             lambda: f"({self.string(d-1)} * {self.pick('0', '2', '3', '-1')})", lambda: f"({self.any(d-1)})|string",
-            lambda: f"({self.string(d-1)} % {self.pick(self.number(0), self.string(0), '(' + self.any(0) + ', ' + self.any(0) + ')')})",
             lambda: f"({self.string(d-1)}).format({self.any(0)}, {self.any(0)})",
             lambda: f"({self.string(d-1)})|indent({self.pick('', '2', 'first=true', '2, true', 'blank=true', '^> ^', '2, true, true')})",
-            lambda: f"({self.string(d-1)})|truncate({self.pick('5', '8, true', '6, false, ^..^', '5, true, ^^, 0', '10')})",
-            lambda: f"({self.string(d-1)})|center({self.pick('5', '20', '21')})",
-            lambda: f"({self.string(d-1)}).{self.pick('center', 'ljust', 'rjust', 'zfill')}({self.pick('3', '15', '16')})",
             lambda: f"({self.string(d-1)} if {self.boolean(d-1)} else {self.string(d-1)})",
             lambda: f"({self.any(d-1)}|default({self.string(0)}{self.pick('', ', true')}))",
             lambda: f"{self.sequence(d-1)}|{self.pick('first', 'last')}")()
@@ -105,12 +100,10 @@ class Generator:
             lambda: f"users|{self.pick('selectattr', 'rejectattr')}({self.pick('^name^', '^on^', '^age^', '^nope^')}{self.pick('', ', ' + self.test_args(d-1))})|list",
             lambda: f"({self.string(d-1)}).{self.pick('split', 'rsplit')}({self.pick('', self.literal_string(), self.literal_string() + ', 1', 'none, 1')})",
             lambda: f"({self.string(d-1)}).splitlines({self.pick('', 'true')})",
-            lambda: f"({self.string(d-1)})|list", lambda: f"({self.string(d-1)}).{self.pick('partition', 'rpartition')}({self.literal_string()})",
+            lambda: f"({self.string(d-1)})|list",
             lambda: f"range({self.pick('3', '1, 4', '5, 0, -2', '0')})|list", lambda: f"{self.mapping(d-1)}|dictsort{self.pick('', '(true)', '(by=^value^)', '(reverse=true)')}",
             lambda: f"{self.mapping(d-1)}.{self.pick('items', 'keys', 'values')}(){self.pick('|list', '')}",
             lambda: f"{self.mapping(d-1)}|items|list",
-            lambda: f"{self.sequence(d-1)}|batch({self.pick('2', '3', '2, ^-^')})|list",
-            lambda: f"{self.sequence(d-1)}|slice({self.pick('2', '3', '2, ^-^')})|list",
             lambda: f"({self.sequence(d-1)} if {self.boolean(d-1)} else {self.sequence(d-1)})")()
 
     def mapping(self, d):
@@ -124,7 +117,7 @@ class Generator:
     def test_args(self, d):
         return self.pick("'string'", "'number'", "'none'", "'defined'", "'odd'", "'even'", "'mapping'", "'in', l", "'equalto', 30",
                          "'eq', 'a'", "'ne', 1", "'gt', 1", "'lessthan', 2", "'iterable'", "'true'", "'sequence'", "'undefined'",
-                         "'boolean'", "'integer'", "'float'", "'upper'", "'divisibleby', 3", "'=='," + self.any(0))
+                         "'boolean'", "'integer'", "'float'", "'divisibleby', 3", "'=='," + self.any(0))
 
     def boolean(self, d):
         k = self.r.random()
@@ -137,9 +130,9 @@ class Generator:
             lambda: f"({self.number(d-1)} < {self.number(d-1)} <= {self.number(d-1)})",
             lambda: f"({self.any(d-1)} {self.pick('in', 'not in')} {self.pick(self.sequence, self.string, self.mapping)(d-1)})",
             lambda: f"({self.boolean(d-1)} {self.pick('and', 'or')} {self.boolean(d-1)})", lambda: f"(not {self.boolean(d-1)})",
-            lambda: f"({self.any(d-1)} is {self.pick('', 'not ')}{self.pick('defined', 'undefined', 'string', 'none', 'mapping', 'iterable', 'sequence', 'number', 'boolean', 'true', 'false', 'integer', 'float', 'odd', 'even', 'upper', 'lower', 'callable', 'divisibleby 2', 'divisibleby(3)', 'eq 1', 'equalto(' + self.any(0) + ')', 'in ' + self.pick(*LISTS), 'sameas true', 'gt 1', 'escaped')})",
+            lambda: f"({self.any(d-1)} is {self.pick('', 'not ')}{self.pick('defined', 'undefined', 'string', 'none', 'mapping', 'iterable', 'sequence', 'number', 'boolean', 'true', 'false', 'integer', 'float', 'odd', 'even', 'callable', 'divisibleby 2', 'divisibleby(3)', 'eq 1', 'equalto(' + self.any(0) + ')', 'in ' + self.pick(*LISTS), 'sameas true', 'gt 1')})",
             lambda: f"{self.string(d-1)}.{self.pick('startswith', 'endswith')}({self.pick(self.literal_string(), '(^H^, ^c^, ^^)')})",
-            lambda: f"({self.string(d-1)}).{self.pick('isdigit', 'isalpha', 'isalnum', 'isspace', 'isupper', 'islower')}()")()
+            lambda: f"({self.string(d-1)}).{self.pick('isdigit', 'isalpha', 'isalnum', 'isspace')}()")()
 
     def any(self, d):
         if d <= 0:
@@ -186,7 +179,7 @@ class Generator:
 
     def loop_access(self):
         return "{{ loop." + self.pick("index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem|default('-')",
-                                        "nextitem|default('-')", "cycle('a', 'b', 'c')", "changed(loop.index // 2)", "depth", "nope|default(1)") + " }}"
+                                        "nextitem|default('-')", "nope|default(1)") + " }}"
 
     def for_loop(self, d):
         pairs = self.r.random() < 0.3
@@ -202,11 +195,9 @@ class Generator:
         name = self.pick("mac", "fun")
         params = self.pick("", "a", "a, b=2", "a='x', b=a", "a, b=none, c=[1]")
         names = [p.strip().split("=")[0] for p in params.split(",") if p.strip()]
-        body = self.scoped(names, d - 1) + self.pick("", "{{ varargs }}", "{{ kwargs }}", "{{ caller() if caller is defined and caller else 'nc' }}")
+        body = self.scoped(names, d - 1)
         args = ", ".join([self.any(1) for _ in range(self.r.randrange(len(names) + 2))] + self.pick([], [f"{n}={self.any(1)}" for n in names[-1:]], ["zz=1"]))
         call = "{{ " + f"{name}({args})" + self.pick("", "|upper", "|trim|length", "|replace('a', 'b')") + " }}"
-        if self.r.random() < 0.2:
-            call = self.tag(f"call {name}({args})") + self.block(0) + self.tag("endcall")
         return self.tag(f"macro {name}({params})") + body + self.tag("endmacro") + self.text() + call
 
     def statement(self, d):
@@ -232,10 +223,7 @@ class Generator:
 PYTHON_ONLY = re.compile(r"object at 0x|<generator|<built-in|<bound|<Namespace|<method|<function|iterator|<class|LoopContext|<Macro|"
                          r"reversed object|<jinja2|Undefined,|dict_itemiterator|Markup\(|<LoopContext|<Macro", re.I)
 
-# -2 ** x is (-2) ** x in Jinja's grammar, but its code generator drops the parentheses of a constant.
-NEGATIVE_POWER = re.compile(r"-[0-9.e]+ \*\*")
-
-PRINTS_INTERNALS = re.compile(r"\.(upper|items)\b(?!\()|kwargs.*{%[-+]? *call|{%[-+]? *call.*kwargs", re.S)
+PRINTS_INTERNALS = re.compile(r"\.(upper|items)\b(?!\()")
 
 
 def run(driver, expected, strict, mutable, count, seed):
@@ -245,7 +233,7 @@ def run(driver, expected, strict, mutable, count, seed):
         want = expected(strict, source, VARIABLES)
         if want[0] == "error" and "SecurityError" in want[1]:
             want = expected(mutable, source, VARIABLES)
-        if NEGATIVE_POWER.search(source) or PRINTS_INTERNALS.search(source):
+        if PRINTS_INTERNALS.search(source):
             skipped += 1
             continue
         unknown = want[1].startswith("TemplateAssertionError: No filter")  # kentang says so when it gets there

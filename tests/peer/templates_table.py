@@ -60,7 +60,7 @@ a\r\nb\rc\n
 {{ 'it\\'s' }} {{ ["it's", 'q"q', 'both\\'"', 'n\\n\\x00\\u200b\\xa0'] }}
 # numbers
 {{ 7 // 2 }} {{ -7 // 2 }} {{ 7 % 3 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ -7 // -2 }}
-{{ 7 / 2 }} {{ 6 / 2 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ -2 ** 2 }} {{ 2 ** 3 ** 2 }}
+{{ 7 / 2 }} {{ 6 / 2 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }}
 {{ 1 + 2 * 3 - 4 }} {{ (1 + 2) * 3 }} {{ 0.1 + 0.2 }} {{ 1e16 }} {{ 1e15 }} {{ 123456789.123 }} {{ 1e-5 }} {{ 0.0001 }}
 {{ 1e400 }} {{ -1e400 }} {{ -0.0 }} {{ 5e-324 }} {{ 1.7976931348623157e308 }} {{ 100000000000000000000.0 }}
 {{ true + true }} {{ 1 == 1.0 }} {{ 1 == true }} {{ 0 == false }} {{ '1' == 1 }}
@@ -86,26 +86,21 @@ a\r\nb\rc\n
 # strings
 {{ s[0] }}{{ s[-1] }}{{ s[100] }}|{{ u[1] }}{{ u[6] }}{{ s[1:4] }}{{ s[:-7] }}{{ s[::-1] }}{{ u[6:9] }}{{ u[::-2] }}{{ s[10:2] }}|{{ s[-3:] }}
 {{ 'ab' * 3 }}{{ 2 * 'x' }}{{ 'x' * -1 }}|{{ s.upper() }}{{ s.lower() }}{{ u.upper() }}{{ u.lower() }}
-{{ 'hello world'.title() }} {{ 'hello WORLD'.capitalize() }} {{ "it's a-b"|title }} {{ 'x y'|capitalize }} {{ 'aBc'.swapcase() }}
+{{ 'hello world'.title() }} {{ 'hello WORLD'.capitalize() }} {{ "it's a-b"|title }} {{ 'x y'|capitalize }}
 [{{ t.strip() }}][{{ t.lstrip() }}][{{ t.rstrip() }}][{{ 'xxaxx'.strip('x') }}][{{ 'abcba'.lstrip('ab') }}][{{ t|trim }}][{{ '--a--'|trim('-') }}]
 {{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a,b,c'.split(',', 1) }} {{ 'a b c'.rsplit(' ', 1) }} {{ ' a b '.split(none, 1) }} {{ 'a'.split('x') }}
 {{ s.split('') }}
-{{ m.splitlines() }} {{ m.splitlines(true) }} {{ 'a-b-c'.partition('-') }} {{ 'a-b-c'.rpartition('-') }} {{ 'abc'.partition('x') }}
+{{ m.splitlines() }} {{ m.splitlines(true) }}
 {{ s.replace('l', 'L') }} {{ s.replace('l', 'L', 1) }} {{ 'abc'.replace('', '-') }} {{ 'abc'|replace('b', 5) }} {{ 5|replace(5, 6) }}
-{{ s.startswith('Hell') }} {{ s.endswith(('x', 'd')) }} {{ s.startswith('l', 2) }} {{ s.find('o') }} {{ s.find('z') }} {{ s.rfind('o') }} {{ s.count('l') }} {{ s.index('W') }} {{ u.find('日') }}
-{{ s.index('zz') }}
+{{ s.startswith('Hell') }} {{ s.endswith(('x', 'd')) }} {{ s.startswith('l', 2) }} {{ s.find('o') }} {{ s.find('z') }} {{ s.rfind('o') }} {{ s.count('l') }} {{ u.find('日') }}
 {{ ','.join(ls) }} {{ ls|join }} {{ l|join('-') }} {{ users|join(', ', attribute='name') }} {{ ''.join([]) }}
 {{ ','.join(l) }}
-{{ 'a'.center(5) }}|{{ 'a'.ljust(4, '.') }}|{{ 'a'.rjust(3) }}|{{ '-5'.zfill(5) }}|{{ 'ab'|center(7) }}|{{ 'x'.removeprefix('x') }}{{ 'abc'.removesuffix('bc') }}
-{{ '12'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'a1'.isalpha() }} {{ ' '.isspace() }} {{ 'AB'.isupper() }} {{ 'aB'.islower() }} {{ ''.isdigit() }}
-{{ '%s is %d and %.2f|%5s|%-5s|%05d|%x' % ('a', 5, 1.5, 'b', 'c', 42, 255) }} {{ '%s' % 1 }} {{ '%r' % 'q' }} {{ '%%' % () }} {{ "%s-%s"|format(1, 'b') }} {{ '%(a)s' % {'a': 1} }}
-{{ '%s %s' % 'a' }}
-{{ '%d' % 'a' }}
-{{ '{} {}'.format('a', 1) }} {{ '{1}{0}'.format('a', 'b') }} {{ '{x}'.format(x=5) }} {{ '{:>5}|{:<5}|{:^5}|{:05.1f}|{:,}|{:+d}'.format('a', 'b', 'c', 2.55, 1234567, 3) }} {{ '{{}}'.format() }} {{ '{0.age}{0[name]}'.format(users[0]) }}
+{{ 'x'.removeprefix('x') }}{{ 'abc'.removesuffix('bc') }}
+{{ '12'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'a1'.isalpha() }} {{ ' '.isspace() }} {{ ''.isdigit() }}
+{{ '{} {}'.format('a', 1) }} {{ '{1}{0}'.format('a', 'b') }} {{ '{x}'.format(x=5) }} {{ '{{}}'.format() }} {{ '{}|{}|{}'.format(1.5, nil, l) }}
 {{ '{} {}'.format('a') }}
 {{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb\\n'|indent(2, true) }}|{{ 'a\\n\\nb'|indent('> ', blank=true) }}|
-{{ 'hello wide world'|truncate(9) }} {{ 'hello wide world'|truncate(9, true) }} {{ 'short'|truncate(3) }} {{ s|wordcount }}
-{{ h|e }} {{ h|escape|escape }} {{ h|safe }} {{ '<i>'|safe + h }} {{ ('<i>'|safe) ~ h }} {{ 5|string + 'a' }}
+{{ h|safe }} {{ 5|safe|length }} {{ '<i>'|safe + h }} {{ ('<i>'|safe) ~ h }} {{ 5|string + 'a' }}
 {{ s|upper|lower|title|replace('W', 'w')|reverse }} {{ s|length }} {{ u|length }} {{ u|count }}
 # lists and dictionaries
 {{ l[0] }} {{ l[-1] }} {{ l[9] }}| {{ l['x'] }}| {{ l[1:] }} {{ l[::-1] }} {{ l + [4] }} {{ l * 2 }} {{ (1, 2) + (3,) }}
@@ -126,7 +121,7 @@ a\r\nb\rc\n
 {{ users|map(attribute='name')|list }} {{ users|map(attribute='on', default='?')|list }} {{ ls|map('upper')|join }} {{ ls|map('replace', 'a', 'z')|list }} {{ [[1, 2], [3]]|map('length')|list }}
 {{ mixed|select('string')|list }} {{ mixed|reject('none')|list }} {{ [0, 1, '', 'a']|select|list }} {{ range(6)|select('odd')|list }} {{ range(6)|reject('gt', 2)|list }}
 {{ users|selectattr('on')|map(attribute='name')|list }} {{ users|selectattr('age', 'equalto', 30)|list|length }} {{ users|rejectattr('on', 'defined')|map(attribute='name')|list }} {{ users|selectattr('name', 'in', ['ani'])|first }}
-{{ ['a', 'A', 'b', 'a']|unique|list }} {{ [1, 1.0, true, 2]|unique|list }} {{ ls|unique|join }} {{ range(7)|batch(3)|list }} {{ range(7)|batch(3, 0)|list }} {{ range(7)|slice(3)|list }}
+{{ ['a', 'A', 'b', 'a']|unique|list }} {{ [1, 1.0, true, 2]|unique|list }} {{ ls|unique|join }}
 {{ l|map('nope')|list }}
 {{ range(3)|list }} {{ range(1, 4)|list }} {{ range(5, 0, -2)|list }} {{ range(2) }} {{ range(3)[1] }} {{ range(0)|length }} {{ 2 in range(3) }}
 {{ range(200000) }}
@@ -135,9 +130,8 @@ a\r\nb\rc\n
 {{ [].pop() }}
 {{ {[]: 1} }}
 # numbers by filter
-{{ '42'|int }} {{ ' 4_2 '|int }} {{ '4.7'|int }} {{ 'x'|int }} {{ 'x'|int(-1) }} {{ 4.7|int }} {{ -4.7|int }} {{ true|int }} {{ nil|int }} {{ '0x1F'|int(base=16) }} {{ '11'|int(0, 2) }}
-{{ '4.5'|float }} {{ 'x'|float }} {{ 3|float }} {{ 'x'|float(1.5) }} {{ 'inf'|float }} {{ -3|abs }} {{ 2.5|abs }} {{ -0.0|abs }}
-{{ 2.5|round }} {{ 3.5|round }} {{ 2.675|round(2) }} {{ 42.55|round(1, 'floor') }} {{ 42.51|round(1, 'ceil') }} {{ 5|round }} {{ 15|round(-1) }} {{ 1234.5|round(-2) }}
+{{ '42'|int }} {{ ' 42 '|int }} {{ '4.7'|int }} {{ 'x'|int }} {{ 'x'|int(-1) }} {{ 4.7|int }} {{ -4.7|int }} {{ true|int }} {{ nil|int }}
+{{ '4.5'|float }} {{ 'x'|float }} {{ 3|float }} {{ 'x'|float(1.5) }} {{ -3|abs }} {{ 2.5|abs }} {{ -0.0|abs }}
 # JSON
 {{ mixed|tojson }} {{ o|tojson }} {{ u|tojson }} {{ u|tojson(ensure_ascii=true) }} {{ h|tojson }} {{ 'a\\n\\t\\x01\\x7f\\\\"/'|tojson }} {{ []|tojson }} {{ {}|tojson }}
 {{ {'a': [1, {'b': none}], 'c': []}|tojson(indent=2) }}
@@ -149,7 +143,7 @@ a\r\nb\rc\n
 {{ '{'|from_json }}
 # tests
 {{ 1 is defined }} {{ x is undefined }} {{ 'a' is string }} {{ 1 is number }} {{ 1.0 is float }} {{ 1 is integer }} {{ true is integer }} {{ true is boolean }} {{ none is none }} {{ o is mapping }} {{ l is sequence }} {{ s is iterable }} {{ 1 is iterable }}
-{{ 3 is odd }} {{ 4 is even }} {{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }} {{ 1 is eq 1 }} {{ 1 is ne 1 }} {{ 1 is lt 2 }} {{ 3 is ge(3) }} {{ 1 is in l }} {{ 1 is not in [2] }} {{ 1 is sameas true }} {{ true is true }} {{ 0 is false }} {{ 'A' is upper }} {{ 'a' is lower }} {{ range is callable }} {{ 'upper' is filter }} {{ 'odd' is test }}
+{{ 3 is odd }} {{ 4 is even }} {{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }} {{ 1 is eq 1 }} {{ 1 is ne 1 }} {{ 1 is lt 2 }} {{ 3 is ge(3) }} {{ 1 is in l }} {{ 1 is not in [2] }} {{ 1 is sameas true }} {{ true is true }} {{ 0 is false }} {{ range is callable }}
 {{ 1 is not defined }} {{ not x is defined }} {{ x is not defined and yes }}
 {{ 1 is nope }}
 {{ 'a' is odd }}
@@ -169,7 +163,7 @@ a\r\nb\rc\n
 # for
 {% for x in l %}{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}
 {% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }};{% endfor %}
-{% for x in l %}{{ loop.previtem }}|{{ x }}|{{ loop.nextitem }};{% endfor %}{% for x in l %}{{ loop.cycle('a', 'b') }}{{ loop.changed(x > 1) }}{% endfor %}
+{% for x in l %}{{ loop.previtem }}|{{ x }}|{{ loop.nextitem }};{% endfor %}
 {% for k, v in o.items() %}{{ k }}={{ v }};{% endfor %}{% for k in o %}{{ k }}{% endfor %}{% for a, b in [(1, 2), [3, 4]] %}{{ a }}{{ b }}{% endfor %}
 {% for x in [] %}a{% else %}none{% endfor %}{% for x in l if x > 5 %}a{% else %}none{% endfor %}{% for x in undefined_name %}a{% else %}u{% endfor %}
 {% for x in l if x != 1 %}{{ loop.index }}/{{ loop.length }}:{{ x }} {% endfor %}{% for c in 'añ' %}[{{ c }}]{% endfor %}
@@ -182,11 +176,10 @@ a\r\nb\rc\n
 {% for x in l|map('string') %}{{ x }}{{ loop.last }}{% endfor %}{% set g = l|map('string') %}{{ g|list }}{{ g|list }}
 # macros
 {% macro m(a, b='x') %}[{{ a }}{{ b }}]{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(b=3, a=4) }}{{ m() }}{{ m(1)|upper }}
-{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{% macro n() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ n(1, 2, x=3) }}
+{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(z=2) }}
 {% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}{% set x = 1 %}{% macro g() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ g() }}
-{% macro w() %}<{{ caller() }}>{% endmacro %}{% call w() %}in {{ s }}{% endcall %}{% macro v() %}{{ caller(1, b=2) }}{% endmacro %}{% call(a, b) v() %}{{ a }}{{ b }}{% endcall %}
 {% macro m() %}{% set q = 1 %}{{ q }}{% endmacro %}{{ m() }}{{ q }}|{% for x in l %}{% macro k() %}{{ x }}{% endmacro %}{{ k() }}{% endfor %}
 # errors in the source
 {% if yes %}a

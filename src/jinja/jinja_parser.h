@@ -1,8 +1,9 @@
-/* The parser's shared state: expressions in jinja_expr_parse.c, statements in jinja_parse.c.
+/* The parser's state, and what its two halves stand on: jinja_expr_parse.c reads expressions,
+ * jinja_parse.c above it statements.
  *
  * Owns: one parse. Nothing here outlives it; nodes go to the template's arena. One thread. */
-#ifndef KT_JINJA_JINJA_PARSE_H
-#define KT_JINJA_JINJA_PARSE_H
+#ifndef KT_JINJA_JINJA_PARSER_H
+#define KT_JINJA_JINJA_PARSER_H
 
 #include "jinja/jinja_ast.h"
 
@@ -11,8 +12,7 @@ typedef struct kt__jparser {
     const kt__jtok *tok; /* the current token; the last is KT__JT_EOF */
     kt__jdict *ids;      /* name -> index */
     size_t cap_names;
-    int nest;            /* of the recursion under way */
-    uint16_t macro_uses; /* KT__JMACRO_* met in the macro being read */
+    int nest; /* of the recursion under way */
     kt_error *err;
 } kt__jparser;
 
@@ -27,6 +27,7 @@ kt_status kt__jp_node(kt__jparser *p, kt__jnode_kind kind, uint32_t line,
                       kt__jnode **out) KT_CHECKED;
 /* Sets node->depth from its children (their lists included) and checks the limit. */
 kt_status kt__jp_close(kt__jparser *p, kt__jnode *node) KT_CHECKED;
+kt_status kt__jp_nomem(kt__jparser *p);
 kt_status kt__jp_fail(kt__jparser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 kt_status kt__jp_intern(kt__jparser *p, const char *text, size_t len, uint32_t *id) KT_CHECKED;
 kt_status
@@ -41,6 +42,8 @@ kt_status kt__jp_expect_name(kt__jparser *p, const char *name) KT_CHECKED;
 kt_status kt__jp_expect(kt__jparser *p, kt__jtok_kind kind) KT_CHECKED;
 /* "'x'", "the end of the tag", ...: for error messages. */
 const char *kt__jp_describe(const kt__jtok *tok, char buf[64]);
+
+/* ---- jinja_expr_parse.c ---- */
 
 kt_status kt__jp_expr(kt__jparser *p, kt__jnode **out) KT_CHECKED;
 kt_status kt__jp_primary(kt__jparser *p, kt__jnode **out) KT_CHECKED;
