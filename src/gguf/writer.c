@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/f16.h"
 #include "base/le.h"
+#include "base/vec.h"
 #include "gguf/reader.h"
 
 enum { WRITER_VERSION = 3, WRITER_ALIGNMENT = 32, STREAM_BUFFER = 1 << 20 };
@@ -30,7 +31,8 @@ struct kt__gguf_writer {
     kt__buf kv, infos; /* encoded metadata; encoded tensor table, its offsets filled in last */
     uint64_t n_kv;
     declared *tensors;
-    uint64_t n_tensors, cap_tensors, current;
+    uint64_t n_tensors, current;
+    size_t cap_tensors;
     uint64_t written; /* of the current tensor */
     uint64_t data_bytes, alignment;
     kt_error failure; /* the first one of the setters */
@@ -167,18 +169,11 @@ static bool declared_size(kt__gguf_writer *w, const char *name, uint32_t type, u
 }
 
 static bool grow_tensors(kt__gguf_writer *w) {
-    if (w->n_tensors < w->cap_tensors) return true;
-    uint64_t cap = w->cap_tensors ? w->cap_tensors * 2 : 64;
-    declared *grown = w->n_tensors < KT__GGUF_MAX_TENSORS
-                          ? kt__realloc_array(w->tensors, (size_t)cap, sizeof *grown)
-                          : NULL;
-    if (!grown) {
-        fail_setter(w, KT_E_NOMEM, "tensor table", "out of memory or too many tensors");
-        return false;
-    }
-    w->tensors = grown;
-    w->cap_tensors = cap;
-    return true;
+    if (w->n_tensors < KT__GGUF_MAX_TENSORS &&
+        kt__vec_reserve(w->tensors, w->cap_tensors, (size_t)w->n_tensors + 1))
+        return true;
+    fail_setter(w, KT_E_NOMEM, "tensor table", "out of memory or too many tensors");
+    return false;
 }
 
 void kt__gguf_declare_tensor(kt__gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,

@@ -148,7 +148,6 @@ kt_status kt__jx_escape(kt__jx *x, const kt__jstr *s, const kt__jstr **out) KT_C
 /* jinja_text.c */
 kt_status kt__jx_str(kt__jx *x, kt__jv v, const kt__jstr **out) KT_CHECKED; /* Python's str() */
 kt_status kt__jx_add_str(kt__jx *x, kt__jsb *sink, kt__jv v) KT_CHECKED;
-kt_status kt__jx_repr(kt__jx *x, kt__jv v, const kt__jstr **out) KT_CHECKED;
 /* json.dumps; indent < 0: on one line with ", " and ": " unless separators are given. */
 typedef struct kt__jdump {
     bool ascii, sort_keys;

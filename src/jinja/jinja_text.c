@@ -145,16 +145,6 @@ static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
     }
 }
 
-kt_status kt__jx_repr(kt__jx *x, kt__jv v, const kt__jstr **out) {
-    kt__jsb text;
-    kt__jv made;
-    kt__jx_sink(x, &text);
-    KT__JTRY(repr_value(x, &text, v, 0));
-    KT__JTRY(kt__jx_sink_done(x, &text, &made));
-    *out = made.u.s;
-    return KT_OK;
-}
-
 kt_status kt__jx_add_str(kt__jx *x, kt__jsb *sink, kt__jv v) {
     if (v.type == KT__J_FLOAT) KT__JTRY(kt__jx_step(x, text_steps(v)));
     if (v.type == KT__J_STR)

@@ -89,17 +89,17 @@ static utf8proc_category_t category(uint32_t cp) {
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
-bool kt__j_is_lower(uint32_t cp) {
+static bool is_lower_case(uint32_t cp) {
     return category(cp) == UTF8PROC_CATEGORY_LL || cp == 0xaa || cp == 0xba;
 }
 
-bool kt__j_is_upper(uint32_t cp) {
+static bool is_upper_case(uint32_t cp) {
     utf8proc_category_t c = category(cp);
     return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LT;
 }
 
 bool kt__j_is_cased(uint32_t cp) {
-    return kt__j_is_upper(cp) || kt__j_is_lower(cp);
+    return is_upper_case(cp) || is_lower_case(cp);
 }
 
 bool kt__j_is_case_ignorable(uint32_t cp) {

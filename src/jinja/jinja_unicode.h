@@ -18,8 +18,6 @@ size_t kt__jstr_line_end(const char *s, size_t len);
 size_t kt__j_upper(uint32_t cp, uint32_t out[3]);
 size_t kt__j_lower(uint32_t cp, uint32_t out[3]);
 size_t kt__j_title(uint32_t cp, uint32_t out[3]);
-bool kt__j_is_upper(uint32_t cp); /* cased, upper or title */
-bool kt__j_is_lower(uint32_t cp);
 bool kt__j_is_cased(uint32_t cp);
 bool kt__j_is_case_ignorable(uint32_t cp); /* for the final sigma */
 bool kt__j_is_alpha(uint32_t cp);
