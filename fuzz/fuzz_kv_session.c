@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "kv/field.h"
+#include "base/le.h"
 #include "kv/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,7 +18,7 @@ enum { MAX_POS = 64, MAX_LOGITS = 64, HEADER = 512, SEED = 0x53455353 };
 /* The header's own digest made right, so that what it states is believed as far as it goes. */
 static void sign(uint8_t *header) {
     kt__digest d = kt__hash_bytes(SEED, header, HEADER - 32);
-    kt__field_put_digest(header + HEADER - 32, d);
+    kt__digest_bytes(d, header + HEADER - 32);
 }
 
 static void try_file(const char *path) {
@@ -79,10 +79,10 @@ static void make_good(void) {
 static void sign_sections(size_t size) {
     for (int i = 0; i < 3; i++) {
         uint8_t *at = file + 208 + 48 * i;
-        uint64_t offset = kt__field_get(at, 8), bytes = kt__field_get(at + 8, 8);
+        uint64_t offset = kt__le_get(at, 8), bytes = kt__le_get(at + 8, 8);
         if (offset > size || bytes > size - offset) continue;
         kt__digest d = kt__hash_bytes(SEED + (uint64_t)i, file + offset, (size_t)bytes);
-        kt__field_put_digest(at + 16, d);
+        kt__digest_bytes(d, at + 16);
     }
 }
 
@@ -91,7 +91,7 @@ static size_t change_good(const uint8_t *data, size_t size, int flags) {
     size_t n = good_size;
     memcpy(file, good, good_size);
     for (; size >= 3; data += 3, size -= 3) {
-        size_t at = (size_t)kt__field_get(data, 2);
+        size_t at = (size_t)kt__le_get(data, 2);
         file[flags & 8 ? at % HEADER : at % good_size] ^= data[2];
     }
     if (flags & 2) sign_sections(n);
