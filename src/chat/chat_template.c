@@ -23,7 +23,7 @@ typedef struct request {
     const kt__chat_params *params;
 } request;
 
-/* What becomes of the system messages at the start of the conversation. */
+/* How the system messages at the start of the conversation are handled. */
 typedef enum system_mode {
     SYSTEM_AS_IS,
     SYSTEM_PROBE, /* their text replaced by a mark, to see whether the template uses it */
@@ -138,8 +138,8 @@ static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     return KT_OK;
 }
 
-/* A role that is one of the usual names may be part of a control token ("<|" + role + "|>"): it is
- * what a template's author expects there, and no text of a user's. */
+/* A role that is one of the usual names may be part of a control token ("<|" + role + "|>"): a
+ * template's author expects it there, and it is not a user's text. */
 static kt_status trust_roles(kt__jx *x, kt__jlist *messages) {
     static const char *const known[] = {"system",   "user",      "assistant", "tool",
                                         "function", "developer", "ipython",   "model"};
@@ -305,7 +305,7 @@ static bool system_shows(const attempt *a) {
 }
 
 /* The text was not found as it is. The template may have changed it (taken a switch out of it):
- * what counts is whether a plain word in its place comes through. */
+ * what counts is whether a plain word in its place is rendered. */
 static bool template_drops_system(const kt__chat_template *tmpl, const request *req) {
     attempt probe;
     kt_error ignored;
@@ -349,7 +349,7 @@ static kt_status render_merging(const kt__chat_template *tmpl, const request *re
             if (status == KT_OK) out->system_merged = true;
             goto out;
         }
-        if (second == KT_E_NOMEM) { /* not the template's word on the merged conversation */
+        if (second == KT_E_NOMEM) { /* not the template's error for the merged conversation */
             status = second;
             if (err) *err = merge_err;
             goto out;

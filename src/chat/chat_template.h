@@ -21,10 +21,11 @@ typedef struct kt__chat_seg {
     bool from_template;
 } kt__chat_seg;
 
-/* segs[n_segs] cover text[len] in order, without gaps; none is empty, neighbours differ in origin.
- * From the template: literal text, string literals, bos_token and eos_token, the text of numbers,
- * and roles that are one of the usual names (some templates write '<|' + role + '|>'). All else
- * that comes in with the messages, tools and variables is data, whatever filter it went through. */
+/* segs[n_segs] cover text[len] in order, without gaps; none is empty, adjacent ones differ in
+ * origin. From the template: literal text, string literals, bos_token and eos_token, the text of
+ * numbers, and roles that are one of the usual names (some templates write '<|' + role + '|>'). All
+ * else that comes in with the messages, tools and variables is data, through whichever filter it
+ * went. */
 typedef struct kt__chat_out {
     char *text; /* NUL-terminated; a NUL inside is not counted as the end: use len */
     size_t len;

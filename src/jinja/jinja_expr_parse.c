@@ -1,5 +1,4 @@
-/* Expressions, by Jinja's grammar; each level of precedence is a function, calls go one way down.
- */
+/* Expressions, by Jinja's grammar; each level of precedence is a function, calls only go down. */
 #include <string.h>
 
 #include "base/error.h"
@@ -90,7 +89,7 @@ static kt_status decode_string(kt__jparser *p, char **to) {
     return KT_OK;
 }
 
-/* Neighbouring strings are one. */
+/* Adjacent strings are joined. */
 static kt_status string_literal(kt__jparser *p, kt__jnode *node) {
     size_t room = 0;
     for (const kt__jtok *t = p->tok; t->kind == KT__JT_STRING; t++) room += t->len;

@@ -13,8 +13,8 @@ static size_t char_at(const kt__jstr *s, size_t at, uint32_t *cp) {
     return n ? n : 1;
 }
 
-/* A capital sigma ends a word when a cased character is before it (not before `from`) and none
- * after, ignorables aside. */
+/* A capital sigma ends a word when a cased character precedes it (at `from` or later) and none
+ * follows, ignorable characters aside. */
 static bool is_final_sigma(const kt__jstr *s, size_t from, size_t at) {
     uint32_t cp = 0;
     bool before = false;

@@ -1,4 +1,4 @@
-/* What Python's str knows of Unicode, as templates need it.
+/* The part of Python's str methods on Unicode that templates need.
  *
  * Owns: white space, case mapping, printability. Any thread. */
 #ifndef KT_JINJA_JINJA_UNICODE_H

@@ -1,8 +1,8 @@
-/* Values of the template language: Python's, as far as templates meet them.
+/* Values of the template language: Python's, as far as templates use them.
  *
  * Owns: undefined, none, booleans, 64-bit integers (larger ones are kept as digits), floats,
- * strings with the origin of each byte, lists and their kin, dictionaries in insertion order. All
- * live in the arena of one rendering and are never freed one by one. Does not know templates or
+ * strings with the origin of each byte, lists and other sequences, dictionaries in insertion order.
+ * All live in the arena of one rendering and are never freed one by one. Does not know templates or
  * evaluation. One user at a time (constants of a parsed template are only read). */
 #ifndef KT_JINJA_JINJA_VALUE_H
 #define KT_JINJA_JINJA_VALUE_H

@@ -1,5 +1,5 @@
 /* Words to ids: whole words by lookup, words met before from a memo, others by merging; and
- * byte-level BPE, which is a pre-tokenizer and words. */
+ * byte-level BPE, which cuts with a pre-tokenizer and encodes the words. */
 #include "tokenizer/tokenizer_impl.h"
 #include "tokenizer/unicode.h"
 
@@ -28,7 +28,7 @@ static void rate(const kt__encoder *enc, kt__symbol *symbols, size_t n, uint32_t
     }
 }
 
-/* Joins symbol i with the next and rates the pairs on both sides anew. */
+/* Joins symbol i with the next and ranks the pairs on both sides again. */
 static void merge_at(const kt__encoder *enc, kt__symbol *symbols, size_t n, uint32_t i,
                      const char *s) {
     kt__symbol *sym = &symbols[i], *gone = &symbols[sym->next];
@@ -187,7 +187,7 @@ out:
 
 /* ---- shortcuts ---- */
 
-/* The word as a token, if that is what merging would give or need not be asked; *id is the token of
+/* The word as a token, if merging would give that token or need not be tried; *id is the token of
  * that text in any case, or -1. */
 static bool find_whole(const kt__tokenizer *tok, uint64_t hash, const char *s, size_t len,
                        int32_t *id) {

@@ -59,7 +59,7 @@ void kt__detok_init(kt__detok *detok, const kt__tokenizer *tok, unsigned flags, 
         .tok = tok, .flags = flags, .strip_space = at_start && tok->add_space_prefix};
 }
 
-/* Can s[len], len 1..4, be the begin of a character, or a whole one? */
+/* Can s[len], len 1..4, be the beginning of a character, or a whole one? */
 static bool may_be_character(const char *s, size_t len) {
     uint32_t cp;
     return kt__utf8_decode(s, len, &cp) == len || kt__utf8_incomplete_tail(s, len) == len;

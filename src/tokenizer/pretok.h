@@ -6,25 +6,25 @@
  * text whatever it holds: no backtracking engine, no recursion, no allocation. Does not know
  * vocabularies. Any thread.
  *
- * The patterns; \s is the property White_Space, invalid bytes count as characters of no class, and
- * what no alternative matches is a word of its own up to the next match:
+ * The patterns (a line begins with the bar of its first alternative); \s is the property White_Space,
+ * invalid bytes count as characters of no class, and what no alternative matches is a word of its
+ * own up to the next match:
  *
- * CL100K       (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
- * ?[^\s\p{L}\p{N}]+[\r\n]*
- *              |\s*[\r\n]+|\s+(?!\S)|\s+
+ * CL100K       (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
+ *              | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * QWEN2        the same with \p{N} for \p{N}{1,3}
  * QWEN35       QWEN2 with [\p{L}\p{M}]+ for \p{L}+ and [^\s\p{L}\p{M}\p{N}] for [^\s\p{L}\p{N}]
  * GPT2         's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  * DIGITS_GPT2  split at each \p{N}, then GPT2 on what lies between
  * O200K        with U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], W = [\p{Ll}\p{Lm}\p{Lo}\p{M}] and
  *              C = (?i:'s|'t|'re|'ve|'m|'ll|'d)?:
- *              [^\r\n\p{L}\p{N}]?U*W+C|[^\r\n\p{L}\p{N}]?U+W*C|\p{N}{1,3}|
- * ?[^\s\p{L}\p{N}]+[\r\n/]*
- *              |\s*[\r\n]+|\s+(?!\S)|\s+
+ *              [^\r\n\p{L}\p{N}]?U*W+C|[^\r\n\p{L}\p{N}]?U+W*C|\p{N}{1,3}
+ *              | ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * TEKKEN       O200K without C and with \p{N} for \p{N}{1,3}
- * DEEPSEEK3    split at each \p{N}{1,3}, then at each run of U+4E00..9FA5, U+3040..309F,
- * U+30A0..30FF, then [!-/:-~&&ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+ |
- * ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+ * DEEPSEEK3    split at each \p{N}{1,3}, then at each run of U+4E00..9FA5, U+3040..309F and
+ *              U+30A0..30FF, then
+ *              [!-/:-~&&ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+ *              | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
 #ifndef KT_TOKENIZER_PRETOK_H
 #define KT_TOKENIZER_PRETOK_H
 

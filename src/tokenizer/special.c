@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* The items lie in byte order, so those that share a prefix are neighbours: walking down the trie
- * is narrowing an interval. */
+/* The items lie in byte order, so those that share a prefix are adjacent: walking down the trie
+ * narrows an interval. */
 struct kt__special {
     kt__special_item *items; /* sorted, distinct; texts in `text` */
     char *text;

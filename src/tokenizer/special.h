@@ -13,7 +13,7 @@
 
 typedef struct kt__special kt__special;
 
-enum { KT__SPECIAL_MAX_BYTES = 1024 }; /* of a token's text: bounds the work at one place */
+enum { KT__SPECIAL_MAX_BYTES = 1024 }; /* of a token's text: bounds the work at each position */
 
 typedef struct kt__special_item {
     const char *s; /* copied; not empty */

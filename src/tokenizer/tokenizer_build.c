@@ -156,8 +156,8 @@ static unsigned table_bits(size_t n) {
     return bits;
 }
 
-/* From the last token to the first: of equal texts the probe meets the last first, and it counts.
- */
+/* From the last token to the first: of equal texts the probe meets the last one first, which is the
+ * one that counts. */
 static void insert_tokens(kt__tokenizer *tok, const uint64_t *hashes) {
     enum { AHEAD = 16 };
     size_t mask = ((size_t)1 << tok->slot_bits) - 1;

@@ -66,7 +66,7 @@ static kt_status encode_input(const kt__tokenizer *tok, const input *in, kt__ids
     if (in->len > MAX_TEXT)
         return kt__fail(err, KT_E_LIMIT, "a text of %zu bytes; at most %d are encoded at once",
                         in->len, MAX_TEXT);
-    /* Without memory for the memo it is only slower. */
+    /* Where there is no memory for the memo, encoding is only slower. */
     if (in->len >= KT__MEMO_MIN_TEXT)
         enc.memo = kt__calloc((size_t)1 << KT__MEMO_BITS, sizeof *enc.memo);
     if (in->add_bos) KT__TRY(kt__ids_push(ids, tok->role_ids[KT__ROLE_BOS], err));
@@ -94,7 +94,7 @@ kt_status kt__tokenizer_encode(const kt__tokenizer *tok, const char *text, size_
 
 /* ---- segments ---- */
 
-/* One text of all segments, and the ranges that the template wrote, neighbours as one. */
+/* One text of all segments, and the ranges that the template wrote, adjacent ones joined. */
 static void join_segments(const kt__tok_segment *segments, size_t n, char *text,
                           kt__special_range *ranges, size_t *n_ranges) {
     size_t at = 0, k = 0;

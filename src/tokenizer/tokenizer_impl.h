@@ -1,11 +1,11 @@
-/* Inside the tokenizer: the vocabulary's tables and the state of one encode call.
+/* Internal to the tokenizer: the vocabulary's tables and the state of one encode call.
  *
- * Owns: the structures that tokenizer*.c, bpe.c and spm.c share; nobody else includes this.
- * A kt__tokenizer is read-only after load but for the atomics in `whole`; a kt__encoder belongs to
+ * Owns: the structures that tokenizer*.c, bpe.c and spm.c share; no other room includes this. A
+ * kt__tokenizer is read-only after load except for the atomics in `whole`; a kt__encoder belongs to
  * one call.
  *
  * Token bytes ("bytes" below) are what a token decodes to: the GPT-2 byte alphabet and U+2581 are
- * undone at load, so that words are looked up as they stand in the text. */
+ * undone at load, so that words are looked up as they occur in the text. */
 #ifndef KT_TOKENIZER_TOKENIZER_IMPL_H
 #define KT_TOKENIZER_TOKENIZER_IMPL_H
 
@@ -48,7 +48,8 @@ struct kt__tokenizer {
     size_t max_bytes; /* of a token that merging may make */
     kt__tok_slot *slots;
     unsigned slot_bits;
-    uint64_t seed; /* of the hash: another one each load, so that no file is built to collide */
+    uint64_t
+        seed; /* of the hash: a new one at each load, so that no file can be built to collide */
     _Atomic uint8_t *whole; /* [n_vocab] */
     int32_t byte_id[256];   /* the token of a single byte; -1: none */
 
@@ -157,7 +158,7 @@ static inline uint32_t kt__spm_rank(float score) {
 
 /* ---- one encode call ---- */
 
-/* A word met before in this call: its ids stand in the output already. */
+/* A word met before in this call: its ids are in the output already. */
 typedef struct kt__word_memo {
     const char *s; /* NULL: empty */
     uint32_t len, n_ids;

@@ -1,7 +1,7 @@
 /* Loading a vocabulary, in three steps that share this header: tokenizer_source.c reads and checks
  * the keys, tokenizer_build.c makes the tables, tokenizer_roles.c finds the special ids.
  *
- * Owns: the checked view of a vocabulary while it is loaded. Nobody else includes this. */
+ * Owns: the checked view of a vocabulary while it is loaded. No other file includes this. */
 #ifndef KT_TOKENIZER_TOKENIZER_LOAD_H
 #define KT_TOKENIZER_TOKENIZER_LOAD_H
 

@@ -67,8 +67,8 @@ static bool is_control_like(const kt__tokenizer *tok, int32_t id) {
     return attr == KT__TOK_CONTROL || attr == KT__TOK_USER_DEFINED;
 }
 
-/* Converters have written texts such as <|im_end|> as ordinary tokens; nobody means them as text.
- */
+/* Converters have written texts such as <|im_end|> as ordinary tokens; they are never meant as
+ * text. */
 static bool is_unmistakable(const char *text) {
     return text[0] == '<' && text[1] != '/' && strchr(text, '|') != NULL;
 }
@@ -82,8 +82,8 @@ static int32_t find_known(kt__tokenizer *tok, const known_text *k) {
     return id;
 }
 
-/* Ids whose being wrong would break generation; the others are taken as absent when out of range.
- */
+/* Ids that would break generation if they were wrong; the rest are taken as absent when out of
+ * range. */
 static bool is_essential(int role) {
     return role <= KT__ROLE_UNK;
 }
@@ -103,7 +103,7 @@ static kt_status take_file_ids(kt__tokenizer *tok, const kt__tok_source *src, kt
     return KT_OK;
 }
 
-/* What a vocabulary of the model "llama" means when the file is silent. */
+/* The defaults of a vocabulary of the model "llama". */
 static void default_spm_ids(kt__tokenizer *tok) {
     static const struct {
         kt__tok_role role;

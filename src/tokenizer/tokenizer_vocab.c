@@ -1,4 +1,4 @@
-/* Questions to a vocabulary: its tokens, its special ids, and which token has a text. */
+/* Look-ups in a vocabulary: its tokens, its special ids, and which token has a text. */
 #include "tokenizer/tokenizer_load.h"
 
 const char *kt__tokenizer_kind(const kt__tokenizer *tok) {

@@ -1,7 +1,7 @@
 /* Character classes and normalisation form C.
  *
- * Owns: the class bits that pre-tokenizer patterns speak of (generated tables), a decoder that
- * hands them out while walking UTF-8, and NFC. Does not know patterns. Any thread. */
+ * Owns: the class bits that pre-tokenizer patterns use (generated tables), a decoder that hands
+ * them out while walking UTF-8, and NFC. Does not know patterns. Any thread. */
 #ifndef KT_TOKENIZER_UNICODE_H
 #define KT_TOKENIZER_UNICODE_H
 
@@ -22,7 +22,7 @@ enum {
     KT__UC_SPACE = 16, /* \s: the property White_Space */
     KT__UC_UPPER = 32, /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] */
     KT__UC_LOWER = 64, /* [\p{Ll}\p{Lm}\p{Lo}\p{M}] */
-    KT__UC_NFC = 128   /* NFC may change it or what stands beside it */
+    KT__UC_NFC = 128   /* NFC may change it or its neighbours */
 };
 
 extern const uint8_t kt__unicode_stage1[];
@@ -50,7 +50,7 @@ static inline uint8_t kt__unicode_next(const char *s, size_t len, size_t *n, uin
 }
 
 /* Normalises s[*len] to NFC. Where nothing changes *out is s itself; else the result lies in the
- * arena. Bytes that are not UTF-8 stay as they are. Linear but for a counting sort of combining
+ * arena. Bytes that are not UTF-8 stay as they are. Linear, apart from a counting sort of combining
  * marks. */
 kt_status kt__unicode_nfc(kt__arena *arena, const char *s, size_t len, const char **out,
                           size_t *out_len, kt_error *err) KT_CHECKED;
