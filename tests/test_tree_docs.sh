@@ -1,6 +1,6 @@
 #!/bin/sh
-# The documentation points at what is there: relative links and their anchors, the tests that docs/NUMERICS.md names, and
-# each decision in the index of docs/DECISIONS.md.
+# The documentation points at what is there: relative links and their anchors, the tests that docs/NUMERICS.md names,
+# each decision in the index of docs/DECISIONS.md, and each room of scripts/rooms.txt in docs/DESIGN.md.
 # usage: test_tree_docs.sh BUILD_DIR SOURCE_DIR
 set -eu
 cd "$2"
@@ -53,6 +53,11 @@ for head, date in re.findall(r"^### (.*) \((\d{4}-\d\d-\d\d)\)$", decisions, re.
         bad.append(f"docs/DECISIONS.md: not in the index: {head}")
 for head in re.findall(r"^### (?!.*\(\d{4}-\d\d-\d\d\)$).*$", decisions, re.M):
     bad.append(f"docs/DECISIONS.md: without a date: {head}")
+
+design = pathlib.Path("docs/DESIGN.md").read_text()
+for room in re.findall(r"^room (\w+):", pathlib.Path("scripts/rooms.txt").read_text(), re.M):
+    if f"| src/{room} |" not in design:
+        bad.append(f"docs/DESIGN.md: no row for src/{room}")
 
 if bad:
     print("\n".join(bad))

@@ -5,13 +5,14 @@
 set -eu
 source_dir=$2
 
-python3 "$source_dir/scripts/architecture" | cmp -s - "$source_dir/docs/ARCHITECTURE.svg" || {
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+python3 "$source_dir/scripts/architecture" >"$tree/picture"
+cmp -s "$tree/picture" "$source_dir/docs/ARCHITECTURE.svg" || {
     echo "the picture is not of this tree: scripts/architecture >docs/ARCHITECTURE.svg"
     exit 1
 }
-
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
 
 # file PATH [INCLUDE...]: a source file that includes these
 file() {
