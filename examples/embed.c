@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     kt_model *model = NULL;
     kt_engine *engine = NULL;
     kt_seq *seq = NULL;
-    kt_gen_result result;
+    kt_request_report report;
     const char *question = argc > 2 ? argv[2] : "Who are you?";
     kt_message messages[] = {{"user", question}};
 
@@ -33,10 +33,10 @@ int main(int argc, char **argv) {
     if (status == KT_OK) status = kt_engine_open(model, NULL, &engine, &err);
     if (status == KT_OK) status = kt_seq_open(engine, &seq, &err);
     if (status == KT_OK) {
-        status = kt_chat(seq, messages, 1, &params, print, NULL, &result, &err);
+        status = kt_chat(seq, messages, 1, &params, print, NULL, &report, &err);
     }
     if (status == KT_OK) {
-        printf("\n[%d tokens, %s]\n", result.n_generated, kt_finish_name(result.finish));
+        printf("\n[%d tokens, %s]\n", report.n_generated, kt_finish_name(report.finish));
     } else {
         fprintf(stderr, "%s: %s\n", kt_status_name(status), err.message);
     }

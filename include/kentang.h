@@ -19,13 +19,13 @@
  * Threads. Each section states the rule for its calls; this is the whole:
  *   - A kt_ctx and a kt_model may be used from any number of threads at once: a model is immutable
  *     once it is open.
- *   - Calls on one kt_engine, its sequences and its requests may come from any thread; the engine
- *     serialises them, so one waits for the other. A single kt_seq or kt_request must not be used
- *     by two threads at the same moment. Engines of one context share its threads and take turns.
+ *   - Calls on one kt_engine, its sequences and its requests may come from any thread, and it
+ *     computes for all of them together. A single kt_seq or kt_request must not be used by two
+ *     threads at the same moment. Engines of one context share its threads and take turns.
  *   - kt_request_cancel and kt_engine_cancel may be called at any time, from any thread and from a
  *     signal handler.
- *   - kt_engine_submit, kt_request_next_event, kt_request_close of a submitted request and
- *     kt_engine_get_stats never wait for a computation.
+ *   - kt_engine_submit, kt_engine_get_stats and kt_request_close (but of a request on a sequence)
+ *     never wait for a computation; kt_request_next_event does not where a thread drives.
  *   - An object is closed when no other call on it runs or will come.
  * The calling thread computes, too; its floating-point environment should be the default one (round
  * to nearest, subnormals kept) for answers to be the same everywhere.
@@ -392,9 +392,9 @@ kt_seq_tokens(const kt_seq *seq); /* [kt_seq_len]; valid until the next call on 
  * included, the sequence is as it was before the call. KT_E_CONTEXT_FULL if they do not fit n_ctx.
  */
 KT_API kt_status KT_CHECKED kt_seq_eval(kt_seq *seq, const int32_t *ids, size_t n, kt_error *err);
-/* Logits after the last evaluated token: [n_vocab] f32; NULL before the first evaluation and after
- * a truncation. Valid until the next call on seq, and, while seq is the engine's only sequence,
- * until a second one is opened or a request is computed. */
+/* Logits after the last evaluated token: [n_vocab] f32; NULL before the first evaluation, after a
+ * truncation, and after an answer that was cancelled between two tokens. Valid until the next call
+ * on seq. */
 KT_API const float *kt_seq_logits(const kt_seq *seq);
 
 /* Several sequences in one batch: every item's ids are appended to its sequence (each sequence at
@@ -476,47 +476,63 @@ typedef struct kt_gen_params {
     bool ignore_eog; /* go on past the end of turn (benchmarks) */
 } kt_gen_params;
 
-typedef struct kt_gen_result {
+/* Why less of the prompt was found than there might have been. */
+typedef struct kt_cache_miss {
+    bool known;           /* the prompt departs from one that was seen before, in the same scope */
+    int32_t at;           /* index of the first token that differs */
+    int32_t message;      /* in which of kt_request_params.messages; -1: unknown */
+    int32_t n_lost;       /* tokens computed again that the earlier prompt would have saved */
+    int64_t cost_us;      /* what these cost, by the measured rate */
+    char was[64], is[64]; /* the text there, earlier and now, cut at whole characters */
+} kt_cache_miss;
+
+/* The account of an answer, however it was asked for. Times are wall time in microseconds; those
+ * from tokenize_us to held_us sum to total_us. */
+typedef struct kt_request_report {
     kt_finish finish;
-    uint64_t seed;                 /* repeats the run */
-    int32_t n_prompt;              /* prompt tokens */
-    int32_t n_cached;              /* of these, found in the sequence already */
+    uint64_t seed;
+    int32_t n_prompt, n_cached;    /* prompt tokens; of these, found (in the sequence, or from
+                                      earlier prompts) and not computed */
     int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
+    int32_t n_preempted;           /* times it was suspended */
+    int32_t n_recomputed;          /* tokens computed again after that */
     int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
-    double prefill_ms, decode_ms, first_token_ms; /* wall time; first token counted from the call */
-    double sample_ms;                             /* part of decode_ms */
-} kt_gen_result;
+    int32_t stop;           /* with KT_FINISH_STOP: which of kt_gen_params.stop ended it; else -1 */
+    int64_t total_us;       /* from the submission to the end */
+    int64_t first_token_us; /* from the submission; 0: none came */
+    int64_t tokenize_us;    /* template and tokenizer */
+    int64_t queue_us;       /* until it was started, and while suspended */
+    int64_t prefill_us;     /* in batches of its prompt */
+    int64_t decode_us;      /* in batches of its tokens */
+    int64_t sample_us;      /* sampler, text, stop strings, callbacks */
+    int64_t wait_us;        /* started, while others' batches ran */
+    int64_t held_us;        /* while the reader of its events did not keep up */
+    /* the largest of these: "queue", "tokenize", "prefill", "decode", "sampling", "other requests",
+     * "reader" */
+    const char *bottleneck;
+    kt_cache_miss miss;
+} kt_request_report;
 
 /* Receives text as it is decided: whole UTF-8 characters, never part of a stop string. `id` is the
- * token that released it (-1 for what was held back at the end). Return false to cancel. May call
- * kt_request_cancel and the functions on models; not functions on the same engine. */
+ * token that released it (-1 for what was held back at the end). Return false to cancel. Called on
+ * the thread that called; may call the functions on models, not those on the same sequence. */
 typedef bool kt_text_fn(void *user, const char *text, size_t len, int32_t id);
 
 KT_API kt_gen_params kt_gen_params_default(void);
 /* Appends ids[n] to seq, then samples until a stop. A prompt that does not fit the context is
  * refused with KT_E_CONTEXT_FULL before anything is computed. The generated tokens stay in seq,
- * except the last one sampled, which is not evaluated. n may be 0 when seq was evaluated before. */
+ * except the last one sampled, which is not evaluated. n may be 0 when seq has logits. Where the
+ * answer is broken off (on_text, kt_engine_cancel) or fails before all of the prompt was computed,
+ * seq is as it was; else it ends where the answer does, and kt_seq_logits may be NULL. params and
+ * report may be NULL. Short for kt_request_run with kt_request_params.seq. */
 KT_API kt_status KT_CHECKED kt_generate(kt_seq *seq, const int32_t *ids, size_t n,
                                         const kt_gen_params *params, kt_text_fn *on_text,
-                                        void *user, kt_gen_result *result, kt_error *err);
+                                        void *user, kt_request_report *report, kt_error *err);
 /* Renders and encodes the whole conversation, keeps what seq already holds of it, and generates the
  * next assistant message. */
 KT_API kt_status KT_CHECKED kt_chat(kt_seq *seq, const kt_message *messages, size_t n_messages,
                                     const kt_gen_params *params, kt_text_fn *on_text, void *user,
-                                    kt_gen_result *result, kt_error *err);
-
-/* The same, a step at a time: each step returns the text that one token released (maybe none). */
-KT_API kt_status KT_CHECKED kt_request_open(kt_seq *seq, const int32_t *ids, size_t n,
-                                            const kt_gen_params *params, kt_request **out,
-                                            kt_error *err);
-/* *finish is KT_FINISH_NONE while there is more; *text[*len] is valid until the next call on req.
- */
-KT_API kt_status KT_CHECKED kt_request_step(kt_request *req, const char **text, size_t *len,
-                                            int32_t *id, kt_finish *finish, kt_error *err);
-KT_API void
-kt_request_cancel(kt_request *req); /* async-signal-safe; the next or running step ends */
-KT_API void kt_request_get_result(const kt_request *req, kt_gen_result *out);
-KT_API void kt_request_close(kt_request *req);
+                                    kt_request_report *report, kt_error *err);
 
 /* ---- requests: many at once --------------------------------------------------------------- */
 
@@ -525,9 +541,9 @@ KT_API void kt_request_close(kt_request *req);
  * prompts left, and gives everything back at the end. The same request gives the same bytes however
  * it is batched, delayed, preempted or cached, and the same as kt_generate with an empty sequence.
  *
- * Somebody drives the engine: a thread of its own (kt_engine_start), or the caller, by
- * kt_engine_step. Calls on sequences may go on beside it; they take turns with the scheduler's
- * steps, also in the middle of a long kt_seq_eval. */
+ * All that an engine computes goes this way: kt_generate, kt_chat, kt_embed and kt_seq_eval are
+ * requests, or as good as, that their caller waits for. The engine is driven by a thread of its own
+ * (kt_engine_start), or else by its callers: by kt_engine_step, and by each call that waits. */
 
 typedef enum kt_constraint {
     KT_CONSTRAINT_NONE,
@@ -570,6 +586,15 @@ typedef struct kt_request_params {
     const char *chat_json; /* as kt_chat_render_json takes it */
     size_t chat_json_len;
 
+    /* NULL, or the sequence that the answer goes on in: its tokens and the prompt's stay there, as
+     * kt_generate says. What it holds of the prompt is kept, the rest goes (also where the request
+     * is refused for its deadline); with seq_append the prompt goes behind all that it holds, and
+     * may be missing if it has logits. The sequence is the request's until FINISHED: calls on it
+     * are refused with KT_E_STATE. Such a request is not refused for others that wait, and goes
+     * before them; one choice, no pooling. */
+    kt_seq *seq;
+    bool seq_append;
+
     kt_gen_params gen;
     int32_t n_choices; /* 1; answers to the one prompt, differing by their random numbers */
     int32_t
@@ -602,40 +627,6 @@ typedef struct kt_logprob {
     float logprob; /* natural logarithm of the model's own probability, before the sampler chain */
 } kt_logprob;
 
-/* Why less of the prompt was found than there might have been. */
-typedef struct kt_cache_miss {
-    bool known;           /* the prompt departs from one that was seen before, in the same scope */
-    int32_t at;           /* index of the first token that differs */
-    int32_t message;      /* in which of kt_request_params.messages; -1: unknown */
-    int32_t n_lost;       /* tokens computed again that the earlier prompt would have saved */
-    int64_t cost_us;      /* what these cost, by the measured rate */
-    char was[64], is[64]; /* the text there, earlier and now, cut at whole characters */
-} kt_cache_miss;
-
-/* The account of a choice. Times are wall time in microseconds; those named sum to total_us. */
-typedef struct kt_request_report {
-    kt_finish finish;
-    uint64_t seed;
-    int32_t n_prompt, n_cached;    /* prompt tokens; of these, found and not computed */
-    int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
-    int32_t n_preempted;           /* times it was suspended */
-    int32_t n_recomputed;          /* tokens computed again after that */
-    int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
-    int32_t stop;           /* with KT_FINISH_STOP: which of kt_gen_params.stop ended it; else -1 */
-    int64_t total_us;       /* from the submission to the end */
-    int64_t first_token_us; /* from the submission; 0: none came */
-    int64_t tokenize_us;    /* template and tokenizer */
-    int64_t queue_us;       /* until it was started, and while suspended */
-    int64_t prefill_us;     /* in batches of its prompt */
-    int64_t decode_us;      /* in batches of its tokens */
-    int64_t sample_us;      /* sampler, text, stop strings, callbacks */
-    int64_t wait_us;        /* started, while others' batches ran */
-    int64_t held_us;        /* while the reader of its events did not keep up */
-    const char *bottleneck; /* "queue", "tokenize", "prefill", "decode", "sampling", "other
-                               requests",        "reader": the largest */
-    kt_cache_miss miss;
-} kt_request_report;
-
 struct kt_event {
     kt_event_kind kind;
     kt_request *req;
@@ -664,16 +655,28 @@ KT_API kt_request_params kt_request_params_default(void);
  * thread; never waits for a computation. Any thread. KT_E_BUSY: the queue is full; KT_E_DEADLINE:
  * it would come too late, err->retry_ms has the prediction; KT_E_CONTEXT_FULL: the prompt does not
  * fit n_ctx or the K/V budget; KT_E_STATE: the engine is being stopped. No event comes for a
- * request that was refused. The kt_request is for kt_request_cancel, kt_request_next_event and kt_request_close. */
+ * request that was refused. The kt_request is for kt_request_cancel, kt_request_next_event and
+ * kt_request_close. */
 KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request_params *request,
                                              kt_request **out, kt_error *err);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
- * 0: not at all). false: nothing came, or the last event was delivered before. What it points to is
- * valid until the next call on req. An answer whose reader lets 64 events lie pauses until they
+ * 0: not at all); where no thread drives the engine, it is driven meanwhile, and the wait may be
+ * longer by a step. false: nothing came, or the last event was delivered before. What it points to
+ * is valid until the next call on req. An answer whose reader lets 64 events lie pauses until they
  * are read; others go on. One reader at a time. */
 KT_API bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms);
-/* kt_request_cancel ends a submitted request with KT_FINISH_CANCELLED within a tenth of a second, and
- * kt_request_close forgets it: no event comes after it returns; one that still runs is cancelled. */
+/* Ends a request with KT_FINISH_CANCELLED within a tenth of a second. Async-signal-safe. */
+KT_API void kt_request_cancel(kt_request *req);
+/* Forgets it: no event comes after this returns; one that still runs is cancelled. One on a
+ * sequence is waited for, a tenth of a second, so that the sequence is free then: not from its own
+ * callback before FINISHED. */
+KT_API void kt_request_close(kt_request *req);
+/* Submits a request for one answer, hands out its text (on_text may be NULL) and waits for its end;
+ * on_event and on_ready are not used. KT_OK with report->finish KT_FINISH_CANCELLED where it was
+ * cancelled; with KT_FINISH_ERROR the error is this call's. report may be NULL. Any thread. */
+KT_API kt_status KT_CHECKED kt_request_run(kt_engine *engine, const kt_request_params *request,
+                                           kt_text_fn *on_text, void *user,
+                                           kt_request_report *report, kt_error *err);
 
 /* Starts a thread that drives the engine; until it is stopped nobody else steps it. */
 KT_API kt_status KT_CHECKED kt_engine_start(kt_engine *engine, kt_error *err);
@@ -759,12 +762,12 @@ typedef struct kt_profile_phase {
 } kt_profile_phase;
 
 typedef struct kt_profile {
-    /* Wall time inside kt_chat, kt_generate, kt_request_open, kt_request_step, kt_engine_eval and
-     * kt_seq_eval. What follows sums to it, within a part in fifty. */
+    /* Wall time of the engine's steps, and of making requests. What follows sums to it, within a
+     * part in fifty. */
     double total_ms;
-    double template_ms;       /* of kt_chat */
-    double tokenize_ms;       /* of kt_chat; kt_tokenize knows no engine */
-    double setup_ms;          /* opening requests: the sampler takes in the prompt */
+    double template_ms;       /* of requests */
+    double tokenize_ms;       /* of requests; kt_tokenize knows no engine */
+    double setup_ms;          /* making requests:  the sampler takes in the prompt */
     kt_profile_phase prefill; /* batches with several tokens of a sequence */
     kt_profile_phase decode;  /* batches with one token of each */
     double sample_ms;

@@ -210,7 +210,7 @@ static inline void answer_alone(world *w, int i, answer *out) {
     kt_error err;
     kt_engine *engine;
     kt_seq *seq;
-    kt_gen_result result;
+    kt_request_report result;
     kt_engine_params ep = {.n_ctx = 2048, .n_seq_max = 1};
     kt_request_params r = request_of(w, i);
     memset(out, 0, sizeof *out);

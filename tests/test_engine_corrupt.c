@@ -362,7 +362,7 @@ static void test_cut_between_steps(void **state) {
         kt_model_info info; /* nothing of it lies in the file */
         kt_model_get_info(o.model, &info);
         assert_string_equal(info.arch, "qwen2");
-        kt_gen_result result;
+        kt_request_report result;
         assert_int_equal(kt_generate(o.seq, three, 3, NULL, NULL, NULL, &result, &err),
                          KT_E_TRUNCATED);
         assert_int_equal(result.finish, KT_FINISH_ERROR);

@@ -129,7 +129,7 @@ static kt_gen_params busy_params(void) {
 static kt_status chat(life *l, const kt_gen_params *gp) {
     static const kt_message messages[] = {{"system", "Be brief."},
                                           {"user", "Tell me a short story about a cat."}};
-    kt_gen_result result;
+    kt_request_report result;
     l->len = 0;
     return kt_chat(l->seq, messages, 2, gp, on_text, l, &result, &l->err);
 }
@@ -172,22 +172,30 @@ static kt_status use_sequences(life *l) {
     return KT_OK;
 }
 
+static kt_status read_events(life *l) {
+    kt_event event;
+    while (kt_request_next_event(l->req, &event, -1)) {
+        if (event.kind == KT_EVENT_TOKEN) keep_text(l, event.text, event.len);
+        if (event.kind != KT_EVENT_FINISHED || !event.error) continue;
+        l->err = *event.error;
+        return l->err.code;
+    }
+    return KT_OK;
+}
+
 static kt_status use_request(life *l) {
     static const int32_t ids[] = {9, 10, 11};
-    kt_gen_params gp = kt_gen_params_default();
-    kt_finish finish = KT_FINISH_NONE;
-    gp.sampling.mirostat = 2;
-    gp.sampling.seed = 7;
-    gp.n_predict = 4;
-    gp.ignore_eog = true;
-    STEP(kt_request_open(l->copy, ids, 3, &gp, &l->req, &l->err));
-    while (finish == KT_FINISH_NONE) {
-        const char *text;
-        size_t len;
-        int32_t id;
-        STEP(kt_request_step(l->req, &text, &len, &id, &finish, &l->err));
-        keep_text(l, text, len);
-    }
+    kt_request_params r = kt_request_params_default();
+    r.seq = l->copy;
+    r.seq_append = true;
+    r.ids = ids;
+    r.n_ids = 3;
+    r.gen.sampling.mirostat = 2;
+    r.gen.sampling.seed = 7;
+    r.gen.n_predict = 4;
+    r.gen.ignore_eog = true;
+    STEP(kt_engine_submit(l->engine, &r, &l->req, &l->err));
+    STEP(read_events(l));
     return KT_OK;
 }
 
@@ -320,8 +328,6 @@ static void test_no_allocation_while_running(void **state) {
     (void)state;
     static life l;
     static const int32_t ids[] = {3, 5, 8, 13, 21, 34, 55, 89, 144, 233};
-    kt_gen_params gp = busy_params();
-    kt_finish finish = KT_FINISH_NONE;
     if (!HEAP_WATCHED) skip();
     l = (life){.from = &(source){.n_threads = 2}};
     assert_int_equal(live(&l), KT_OK);
@@ -332,15 +338,16 @@ static void test_no_allocation_while_running(void **state) {
     assert_int_equal(heap.n_calls + heap.n_others, 0);
 
     kt_request_close(l.req);
-    gp.n_predict = 60;
-    assert_int_equal(kt_request_open(l.seq, ids, 10, &gp, &l.req, &l.err), KT_OK);
+    kt_request_params r = kt_request_params_default();
+    r.seq = l.seq;
+    r.seq_append = true;
+    r.ids = ids;
+    r.n_ids = 10;
+    r.gen = busy_params();
+    r.gen.n_predict = 60;
+    assert_int_equal(kt_engine_submit(l.engine, &r, &l.req, &l.err), KT_OK);
     heap_begin(0, 0);
-    while (finish == KT_FINISH_NONE) {
-        const char *text;
-        size_t len;
-        int32_t id;
-        assert_int_equal(kt_request_step(l.req, &text, &len, &id, &finish, &l.err), KT_OK);
-    }
+    assert_int_equal(read_events(&l), KT_OK);
     heap_end();
     assert_int_equal(heap.n_calls + heap.n_others, 0);
     end(&l);

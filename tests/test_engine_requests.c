@@ -388,7 +388,7 @@ static void test_sequences_and_requests_take_turns(void **state) {
     assert_int_equal(kt_engine_start(w->engine, &err), KT_OK);
     kt_request_params r = request_of(w, 5);
     answer mine = {0};
-    kt_gen_result result;
+    kt_request_report result;
     assert_int_equal(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, &mine, &result, &err),
                      KT_OK);
     assert_int_equal(mine.len, alone[5].len);

@@ -111,7 +111,7 @@ static int64_t pages_most(void *user) {
 static void drop(void *user, kt__task *task) {
     fake *f = user;
     fake_task *t = of(task);
-    assert_false(t->in_batch);
+    assert_false(t->in_batch || task->lent);
     f->n_used -= t->pages;
     t->pages = 0;
     task->n_done = 0;
@@ -124,6 +124,10 @@ static void take_token(fake *f, fake_task *t) {
     t->last_us = f->now_us;
     t->task.n_tok++;
     if (t->n_got == t->n_answer) t->task.finish = KT_FINISH_LENGTH;
+}
+
+static bool is_eval(const kt__task *task) {
+    return task->kind == KT__TASK_EVAL || task->kind == KT__TASK_EVAL_ALL;
 }
 
 /* In half of a step somebody may be cancelled. */
@@ -148,7 +152,12 @@ static bool decode(void *user, kt__task *const *tasks, int n) {
         assert_int_equal(t->task.n_tok - t->task.n_done, 1);
         assert_true(t->pages >= pages_for(t->task.n_done + 1));
         assert_int_equal(t->n_end, 0);
-        assert_false(t->in_batch || t->task.held || t->task.embed);
+        assert_false(t->in_batch || t->task.held || t->task.kind == KT__TASK_EMBED);
+        if (is_eval(&t->task)) {
+            assert_int_equal(++t->task.n_done, t->task.n_tok);
+            t->task.finish = KT_FINISH_LENGTH;
+            continue;
+        }
         int more = f->speculates ? 1 + (int)roll(f, 4) : 1;
         while (more-- > 0 && t->task.finish == KT_FINISH_NONE &&
                t->pages >= pages_for(t->task.n_done + 1)) {
@@ -163,7 +172,7 @@ static bool decode(void *user, kt__task *const *tasks, int n) {
 static void prefill_begin(void *user, const kt__slice *slices, int n) {
     fake *f = user;
     int32_t rows = 0;
-    int complete = 0;
+    int outs = 0;
     assert_int_equal(f->n_slices, 0);
     assert_true(n > 0 && n <= f->n_parallel);
     for (int i = 0; i < n; i++) {
@@ -172,13 +181,14 @@ static void prefill_begin(void *user, const kt__slice *slices, int n) {
         assert_true(t->pages >= pages_for(t->task.n_done + slices[i].n));
         assert_false(t->in_batch);
         assert_int_equal(t->n_end, 0);
-        assert_int_equal(t->task.embed, slices[0].task->embed);
+        assert_true((t->task.kind == KT__TASK_EMBED) == (slices[0].task->kind == KT__TASK_EMBED));
         t->in_batch = true;
         f->slices[i] = slices[i];
         rows += slices[i].n;
-        complete += t->task.n_done + slices[i].n == t->task.n_tok;
+        bool complete = t->task.n_done + slices[i].n == t->task.n_tok;
+        outs += t->task.kind == KT__TASK_EVAL_ALL ? slices[i].n : complete;
     }
-    assert_true(rows <= f->n_rows && complete <= f->n_out);
+    assert_true(rows <= f->n_rows && outs <= f->n_out);
     f->n_slices = n;
     f->unit = 0;
     f->batch_unit_us = rows * f->tok_us / f->units;
@@ -200,7 +210,7 @@ static bool prefill_run(void *user, int64_t until_us) {
         if (t->n_end > 0) continue;
         t->task.n_done += f->slices[i].n;
         if (t->task.n_done < t->task.n_tok) continue;
-        if (t->task.embed) {
+        if (t->task.kind != KT__TASK_ANSWER) {
             t->task.finish = KT_FINISH_LENGTH;
         } else {
             take_token(f, t);
@@ -334,6 +344,23 @@ static void finish(kt__sched *s, fake *f) {
 
 /* ---- a thousand schedules ---- */
 
+/* A call on a sequence, which has pages already that it will keep. */
+static void add_lent(kt__sched *s, fake *f) {
+    static const kt__task_kind kinds[] = {KT__TASK_ANSWER, KT__TASK_EVAL, KT__TASK_EVAL_ALL};
+    int32_t before = (int32_t)roll(f, (uint32_t)f->n_pages * PAGE / 8);
+    fake_task *t = new_task(f, "", before + 1 + (int32_t)roll(f, 60), 1 + (int32_t)roll(f, 20));
+    kt__task *task = &t->task;
+    task->kind = kinds[roll(f, 3)];
+    task->lent = true;
+    task->priority = KT_PRIORITY_MAX + 1;
+    if (is_eval(task)) {
+        kt__free(task->client);
+        task->client = NULL;
+    }
+    if (reserve(f, task, before)) task->n_done = before;
+    kt__sched_add(s, task);
+}
+
 static void disturb(kt__sched *s, fake *f, int *outside) {
     static const char *const clients[] = {"a", "b", "c"};
     int used = 0, lanes = 0;
@@ -353,14 +380,16 @@ static void disturb(kt__sched *s, fake *f, int *outside) {
         *outside = n < most ? n : most;
         f->n_used += *outside;
     }
-    if (f->n_tasks > MAX_TASKS - 4 || roll(f, 4) != 0) return;
+    if (f->n_tasks > MAX_TASKS - 5 || roll(f, 4) != 0) return;
+    if (roll(f, 6) == 0) add_lent(s, f);
     int32_t n_prompt = 1 + (int32_t)roll(f, roll(f, 5) ? 40 : (uint32_t)f->n_pages * PAGE / 2);
     fake_task *first = new_task(f, clients[roll(f, 3)], n_prompt, 1 + (int32_t)roll(f, 40));
     first->task.priority = (int32_t)roll(f, 3) - 1;
-    first->task.embed = roll(f, 8) == 0;
+    first->task.kind = roll(f, 8) == 0 ? KT__TASK_EMBED : KT__TASK_ANSWER;
     if (roll(f, 8) == 0) first->task.deadline_us = f->now_us + roll(f, 5000000);
     kt__sched_add(s, &first->task);
-    for (uint32_t n = roll(f, 6) ? 0 : 1 + roll(f, 3); n > 0 && !first->task.embed; n--) {
+    for (uint32_t n = roll(f, 6) ? 0 : 1 + roll(f, 3); n > 0 && first->task.kind == KT__TASK_ANSWER;
+         n--) {
         fake_task *t = new_task(f, "a", n_prompt, 1 + (int32_t)roll(f, 20));
         t->task.first = &first->task;
         kt__sched_add(s, &t->task);
@@ -408,10 +437,65 @@ static void test_the_end_of_all(void **state) {
             (void)kt__sched_step(s);
         }
         f->n_used -= outside;
-        kt__sched_end_all(s, KT_FINISH_CANCELLED);
+        kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
         assert_int_equal(kt__sched_n_tasks(s), 0);
         finish(s, f);
     }
+}
+
+/* ---- calls on sequences ---- */
+
+/* With every lane taken, a call on a sequence gets one at once; the answer that gave it up goes on
+ * afterwards with the pages that it had. An end of all requests is none of its. */
+static void test_a_call_on_a_sequence_goes_first(void **state) {
+    (void)state;
+    fake *f = new_fake(3);
+    f->n_parallel = 2;
+    kt__sched *s = new_sched(f);
+    fake_task *a = add(s, f, "a", 10, 50), *b = add(s, f, "b", 10, 50);
+    for (int i = 0; i < 5; i++) (void)kt__sched_step(s);
+    fake_task *call = new_task(f, "", 100, 0);
+    call->task.kind = KT__TASK_EVAL;
+    call->task.lent = true;
+    call->task.priority = KT_PRIORITY_MAX + 1;
+    kt__sched_add(s, &call->task);
+    (void)kt__sched_step(s);
+    assert_int_equal(call->task.state, KT__TASK_RUNNING);
+    assert_true(a->task.state == KT__TASK_PARKED || b->task.state == KT__TASK_PARKED);
+    for (int i = 0; i < 10 && call->n_end == 0; i++) (void)kt__sched_step(s);
+    assert_int_equal(call->n_end, 1);
+    for (int i = 0; i < 3; i++) (void)kt__sched_step(s);
+    assert_int_equal(a->task.state, KT__TASK_RUNNING);
+    assert_int_equal(b->task.state, KT__TASK_RUNNING);
+    assert_int_equal(a->task.n_recomputed + b->task.n_recomputed, 0);
+    fake_task *other = new_task(f, "", 500, 0);
+    other->task.kind = KT__TASK_EVAL;
+    other->task.lent = true;
+    kt__sched_add(s, &other->task);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, false);
+    assert_int_equal(kt__sched_n_tasks(s), 1);
+    run(s, f, 1000);
+    assert_int_equal(other->task.finish, KT_FINISH_LENGTH);
+    finish(s, f);
+}
+
+/* Pages of sequences cannot be taken back: where none are left, the call ends at once. */
+static void test_a_call_without_pages_ends(void **state) {
+    (void)state;
+    fake *f = new_fake(4);
+    f->n_pages = 10;
+    kt__sched *s = new_sched(f);
+    fake_task *calls[2];
+    for (int i = 0; i < 2; i++) {
+        calls[i] = new_task(f, "", 5 * PAGE, 100);
+        calls[i]->task.lent = true;
+        kt__sched_add(s, &calls[i]->task);
+    }
+    run(s, f, 1000);
+    int n_errors = 0;
+    for (int i = 0; i < 2; i++) n_errors += calls[i]->task.finish == KT_FINISH_ERROR;
+    assert_true(n_errors >= 1);
+    finish(s, f);
 }
 
 /* ---- promises ---- */
@@ -432,7 +516,7 @@ static void test_answers_flow_while_a_long_prompt_is_computed(void **state) {
     /* no time is lost: it is the prompt's and the steps' */
     steps_us = (f->n_decoded - decoded) / 3 * (f->step_us + 3 * f->step_lane_us);
     assert_true(f->now_us - begin_us <= (alone_us + steps_us) * 105 / 100);
-    kt__sched_end_all(s, KT_FINISH_CANCELLED);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
     finish(s, f);
 }
 
@@ -460,7 +544,7 @@ static void test_no_part_of_a_batch_is_long(void **state) {
         add(s, f, "b", 8, 100); /* beside an answer they are shorter still */
         while (f->tasks[1].n_got < 20) (void)kt__sched_step(s);
         assert_true(f->batch_unit_us <= 60000);
-        kt__sched_end_all(s, KT_FINISH_CANCELLED);
+        kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
         finish(s, f);
     }
 }
@@ -517,7 +601,7 @@ static void test_clients_get_equal_shares(void **state) {
     for (int i = 0; i < 4; i++) b_got += of_b[i]->n_got;
     a_got -= a_before;
     assert_true(b_got > a_got * 8 / 10 && b_got < a_got * 12 / 10);
-    kt__sched_end_all(s, KT_FINISH_CANCELLED);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
     finish(s, f);
 }
 
@@ -663,6 +747,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_random_schedules),
         cmocka_unit_test(test_the_end_of_all),
+        cmocka_unit_test(test_a_call_on_a_sequence_goes_first),
+        cmocka_unit_test(test_a_call_without_pages_ends),
         cmocka_unit_test(test_answers_flow_while_a_long_prompt_is_computed),
         cmocka_unit_test(test_no_part_of_a_batch_is_long),
         cmocka_unit_test(test_a_short_prompt_does_not_wait_for_a_long_one),

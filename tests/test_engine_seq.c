@@ -84,7 +84,7 @@ static void test_context_is_never_overrun(void **state) {
     kt_gen_params gp = kt_gen_params_default();
     gp.sampling.temperature = 0;
     gp.ignore_eog = true;
-    kt_gen_result result;
+    kt_request_report result;
     assert_int_equal(kt_generate(w.seq, ids, 25, &gp, NULL, NULL, &result, &err),
                      KT_E_CONTEXT_FULL);
     ok(kt_generate(w.seq, ids, 20, &gp, NULL, NULL, &result, &err), &err);
@@ -153,7 +153,7 @@ static void test_seed_repeats_and_stop_strings_stop(void **state) {
     kt_message message = {"user", "Tell me a short story about a cat."};
     kt_gen_params gp = kt_gen_params_default();
     gp.n_predict = 60;
-    kt_gen_result first, second;
+    kt_request_report first, second;
     collected a = {.len = 0}, b = {.len = 0}, c = {.len = 0};
     ok(kt_chat(w.seq, &message, 1, &gp, collect, &a, &first, &err), &err);
     assert_true(a.len > 20);
@@ -184,7 +184,7 @@ static void test_cancel(void **state) {
     size_t n = encode(&w, "Once upon a time", ids, 64);
     kt_gen_params gp = kt_gen_params_default();
     gp.ignore_eog = true;
-    kt_gen_result result;
+    kt_request_report result;
     collected c = {.stop_after = 5};
     ok(kt_generate(w.seq, ids, n, &gp, collect, &c, &result, &err), &err);
     assert_int_equal(result.finish, KT_FINISH_CANCELLED);
@@ -246,7 +246,7 @@ static void *chat_thread(void *arg) {
     }
     for (int i = 0; i < 4; i++) {
         collected c = {.len = 0};
-        kt_gen_result result;
+        kt_request_report result;
         if (kt_chat(seq, &message, 1, &gp, collect, &c, &result, &err) != KT_OK) job->bad = 1;
         if (strcmp(c.text, job->want) != 0) job->bad = 1;
     }
@@ -265,7 +265,7 @@ static void test_threads_share_engine_and_context(void **state) {
     gp.sampling.temperature = 0;
     gp.n_predict = 12;
     collected want = {.len = 0};
-    kt_gen_result result;
+    kt_request_report result;
     ok(kt_chat(w.seq, &message, 1, &gp, collect, &want, &result, &err), &err);
     enum { N = 4 };
     pthread_t threads[N];
@@ -279,6 +279,180 @@ static void test_threads_share_engine_and_context(void **state) {
         assert_int_equal(jobs[i].bad, 0);
     }
     kt_engine_close(second);
+    world_close(&w);
+}
+
+/* ---- sequences as tasks of the scheduler ---- */
+
+/* What one sequence left is found by the next, and by a request without a sequence; what is
+ * evaluated is computed, whatever is there. */
+static void test_prompts_are_found_by_other_sequences(void **state) {
+    (void)state;
+    kt_error err;
+    world w = world_open(NULL);
+    kt_message message = {"user", "Tell me a short story about a cat, a dog and a horse."};
+    kt_gen_params gp = kt_gen_params_default();
+    gp.sampling.temperature = 0;
+    gp.n_predict = 20;
+    collected a = {.len = 0}, b = {.len = 0}, c = {.len = 0};
+    kt_request_report first, second;
+    kt_engine_stats before, after;
+    ok(kt_chat(w.seq, &message, 1, &gp, collect, &a, &first, &err), &err);
+    assert_int_equal(first.n_cached, 0);
+    kt_seq *other;
+    ok(kt_seq_open(w.engine, &other, &err), &err);
+    ok(kt_chat(other, &message, 1, &gp, collect, &b, &second, &err), &err);
+    assert_int_equal(second.n_prompt, first.n_prompt);
+    assert_true(second.n_cached >= 16);
+    assert_string_equal(a.text, b.text);
+    kt_request_params r = kt_request_params_default();
+    r.messages = &message;
+    r.n_messages = 1;
+    r.gen = gp;
+    ok(kt_request_run(w.engine, &r, collect, &c, &second, &err), &err);
+    assert_true(second.n_cached >= 16);
+    assert_string_equal(a.text, c.text);
+    size_t n = kt_seq_len(other);
+    int32_t ids[256];
+    memcpy(ids, kt_seq_tokens(other), n * sizeof *ids);
+    ok(kt_seq_truncate(other, 0, &err), &err);
+    kt_engine_get_stats(w.engine, &before);
+    ok(kt_seq_eval(other, ids, n, &err), &err);
+    kt_engine_get_stats(w.engine, &after);
+    assert_int_equal(after.prefill_tokens - before.prefill_tokens, n);
+    kt_seq_close(other);
+    world_close(&w);
+}
+
+/* One answer is waited for, with every figure in microseconds; what it is asked for in vain is said
+ * before anything is computed. */
+static void test_running_a_request(void **state) {
+    (void)state;
+    kt_error err;
+    world w = world_open(NULL);
+    kt_request_params r = kt_request_params_default();
+    kt_request_report report;
+    r.text = "Once upon a time";
+    r.text_len = strlen(r.text);
+    r.gen.n_predict = 8;
+    r.gen.ignore_eog = true;
+    ok(kt_request_run(w.engine, &r, NULL, NULL, &report, &err), &err);
+    assert_int_equal(report.finish, KT_FINISH_LENGTH);
+    assert_int_equal(report.n_generated, 8);
+    assert_true(report.first_token_us > 0 && report.first_token_us <= report.total_us);
+    int64_t parts_us = report.tokenize_us + report.queue_us + report.prefill_us + report.decode_us +
+                       report.sample_us + report.wait_us + report.held_us;
+    assert_true(parts_us <= report.total_us && parts_us > report.total_us / 2);
+    r.n_choices = 2;
+    assert_int_equal(kt_request_run(w.engine, &r, NULL, NULL, &report, &err), KT_E_ARG);
+    r.seq = w.seq;
+    kt_request *req;
+    assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "one answer"));
+    r.n_choices = 1;
+    r.text = NULL;
+    r.seq_append = true; /* nothing to go on from */
+    assert_int_equal(kt_engine_submit(w.engine, &r, &req, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "not evaluated"));
+    ok(kt_seq_truncate(w.seq, 0, &err), &err); /* the refused request has not kept it */
+    world_close(&w);
+}
+
+/* A request borrows its sequence until it has ended, or is closed. */
+static void test_a_sequence_is_lent(void **state) {
+    (void)state;
+    kt_error err;
+    world w = world_open(NULL);
+    int32_t ids[64];
+    size_t n = encode(&w, "Once upon a time there was", ids, 64);
+    kt_seq *copy;
+    kt_request *req;
+    kt_event event;
+    kt_request_params r = kt_request_params_default();
+    r.seq = w.seq;
+    r.ids = ids;
+    r.n_ids = n;
+    r.gen.ignore_eog = true;
+    ok(kt_engine_submit(w.engine, &r, &req, &err), &err);
+    for (int i = 0; i < 3; i++) assert_true(kt_request_next_event(req, &event, -1));
+    assert_int_equal(kt_seq_eval(w.seq, ids, 1, &err), KT_E_STATE);
+    assert_int_equal(kt_seq_copy(w.seq, &copy, &err), KT_E_STATE);
+    assert_int_equal(kt_seq_truncate(w.seq, 0, &err), KT_E_STATE);
+    assert_int_equal(kt_generate(w.seq, ids, 1, NULL, NULL, NULL, NULL, &err), KT_E_STATE);
+    kt_request_close(req);
+    assert_true(kt_seq_len(w.seq) >= n);
+    ok(kt_seq_eval(w.seq, ids, 1, &err), &err);
+    assert_non_null(kt_seq_logits(w.seq));
+    world_close(&w);
+}
+
+/* More sequences than lanes are evaluated one after the other; where one of them finds no page, all
+ * are as they were. */
+static void test_evaluations_share_lanes_and_pages(void **state) {
+    (void)state;
+    kt_error err;
+    kt_engine_params ep = kt_engine_params_default();
+    ep.n_parallel = 1;
+    ep.n_seq_max = 3;
+    ep.kv_bytes = 1;
+    world w = world_open(&ep);
+    kt_engine_info info;
+    kt_engine_get_info(w.engine, &info);
+    uint64_t page = info.kv_bytes_max;
+    world_close(&w);
+    ep.kv_bytes = 4 * page;
+    w = world_open(&ep);
+    int32_t ids[40];
+    kt_seq *seqs[3] = {w.seq};
+    kt_eval_item items[3];
+    for (int i = 0; i < 40; i++) ids[i] = 100 + i;
+    for (int i = 0; i < 3; i++) {
+        if (i) ok(kt_seq_open(w.engine, &seqs[i], &err), &err);
+        items[i] = (kt_eval_item){.seq = seqs[i], .ids = ids, .n = 5};
+    }
+    ok(kt_engine_eval(w.engine, items, 3, &err), &err);
+    for (int i = 0; i < 3; i++) assert_int_equal(kt_seq_len(seqs[i]), 5);
+    for (int i = 0; i < 3; i++) items[i].n = i ? 30 : 3;
+    assert_int_equal(kt_engine_eval(w.engine, items, 3, &err), KT_E_NOMEM);
+    for (int i = 0; i < 3; i++) assert_int_equal(kt_seq_len(seqs[i]), 5);
+    for (int i = 0; i < 3; i++) items[i].n = 1;
+    ok(kt_engine_eval(w.engine, items, 3, &err), &err);
+    for (int i = 0; i < 3; i++) assert_non_null(kt_seq_logits(seqs[i]));
+    for (int i = 1; i < 3; i++) kt_seq_close(seqs[i]);
+    world_close(&w);
+}
+
+/* The engine's thread may end, and begin, while a caller waits: it then drives itself. */
+static void *chat_long(void *arg) {
+    worker *job = arg;
+    kt_error err;
+    collected c = {.len = 0};
+    kt_gen_params gp = kt_gen_params_default();
+    kt_request_report report;
+    gp.sampling.temperature = 0;
+    gp.n_predict = 400;
+    gp.ignore_eog = true;
+    kt_message message = {"user", "Who are you?"};
+    if (kt_chat(job->w->seq, &message, 1, &gp, collect, &c, &report, &err) != KT_OK) job->bad = 1;
+    if (report.finish != KT_FINISH_LENGTH) job->bad = 1;
+    return NULL;
+}
+
+static void test_calls_outlive_the_driver(void **state) {
+    (void)state;
+    kt_error err;
+    world w = world_open(NULL);
+    pthread_t thread;
+    worker job = {.w = &w, .engine = w.engine};
+    ok(kt_engine_start(w.engine, &err), &err);
+    assert_int_equal(pthread_create(&thread, NULL, chat_long, &job), 0);
+    for (int i = 0; i < 4; i++) {
+        kt_engine_stop(w.engine, 0);
+        ok(kt_engine_start(w.engine, &err), &err);
+    }
+    kt_engine_stop(w.engine, 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(job.bad, 0);
     world_close(&w);
 }
 
@@ -306,6 +480,11 @@ int main(void) {
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_budgets_refuse_with_a_remedy),
         cmocka_unit_test(test_threads_share_engine_and_context),
+        cmocka_unit_test(test_prompts_are_found_by_other_sequences),
+        cmocka_unit_test(test_running_a_request),
+        cmocka_unit_test(test_a_sequence_is_lent),
+        cmocka_unit_test(test_evaluations_share_lanes_and_pages),
+        cmocka_unit_test(test_calls_outlive_the_driver),
         cmocka_unit_test(test_vocab_only_refuses_to_compute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

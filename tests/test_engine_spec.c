@@ -222,38 +222,27 @@ static void test_a_draft_model_changes_nothing(void **state) {
 
 /* ---- over sequences ---- */
 
-/* The i-th request by kt_generate's steps, with requests beside it where `disturbed`: its last
- * step's rows are then lost now and then. */
-static void answer_by_steps(world *w, int i, bool disturbed, kt_seq *seq, answer *out) {
+/* The i-th request on a sequence, event by event, with requests beside it where `disturbed`. */
+static void answer_by_events(world *w, int i, bool disturbed, kt_seq *seq, answer *out) {
     kt_error err;
     kt_request *req;
-    kt_gen_result result;
+    kt_event event;
     static answer other;
     kt_request_params r = request_of(w, i);
-    kt_finish finish = KT_FINISH_NONE;
     r.gen.n_predict = 80;
+    r.seq = seq;
+    r.seq_append = true;
     memset(out, 0, sizeof *out);
     MUST(kt_seq_truncate(seq, 0, &err));
-    MUST(kt_request_open(seq, r.ids, r.n_ids, &r.gen, &req, &err));
-    for (int k = 0; finish == KT_FINISH_NONE; k++) {
-        const char *text;
-        size_t len;
-        int32_t id;
-        MUST(kt_request_step(req, &text, &len, &id, &finish, &err));
-        (void)note_text(out, text, len, id);
-        /* what was proposed and computed ahead does not show */
-        assert_int_equal(kt_seq_len(seq), r.n_ids + (size_t)k);
-        if (!disturbed || k % 7 != 3) continue;
-        submit(w, 4, &other);
-        run_to_end(w, false);
+    MUST(kt_engine_submit(w->engine, &r, &req, &err));
+    assert_int_equal(kt_seq_truncate(seq, 0, &err), KT_E_STATE); /* it is lent */
+    for (int k = 0; kt_request_next_event(req, &event, -1); k++) {
+        note_event(out, &event);
+        if (disturbed && k % 7 == 3) submit(w, 4, &other);
     }
-    kt_request_get_result(req, &result);
-    out->finish = finish;
-    out->report.n_generated = result.n_generated;
-    out->report.n_drafted = result.n_drafted;
-    out->report.n_accepted = result.n_accepted;
     memcpy(out->ids, kt_seq_tokens(seq), kt_seq_len(seq) * sizeof *out->ids);
     kt_request_close(req);
+    run_to_end(w, false);
 }
 
 static void test_sequences_speculate_and_answer_the_same(void **state) {
@@ -276,14 +265,13 @@ static void test_sequences_speculate_and_answer_the_same(void **state) {
         kt__speculator_set_eager(engines[1]->speculator, true);
         for (int i = 0; i < 12; i++) {
             w->engine = engines[0];
-            answer_by_steps(w, i, false, seqs[0], &plain);
+            answer_by_events(w, i, false, seqs[0], &plain);
             assert_int_equal(plain.report.n_drafted, 0);
             w->engine = engines[1];
             w->n_open = 0;
             if (i == 6) MUST(kt_seq_open(engines[1], &second, &err));
-            answer_by_steps(w, i, i % 3 == 1, seqs[1], &other);
+            answer_by_events(w, i, i % 3 == 1, seqs[1], &other);
             for (int k = 0; k < w->n_open; k++) kt_request_close(w->open[k]);
-            other.n_finished = 1;
             expect_same(i, &plain, &other);
             assert_int_equal(kt_seq_len(seqs[0]), kt_seq_len(seqs[1]));
             assert_memory_equal(plain.ids, other.ids, kt_seq_len(seqs[0]) * sizeof *plain.ids);
@@ -321,7 +309,7 @@ static void test_cancelled_among_proposals(void **state) {
         for (int k = 0; k < 2; k++) {
             int left = after;
             kt_seq *seq;
-            kt_gen_result result;
+            kt_request_report result;
             kt_engine_params ep = {
                 .n_ctx = 512, .n_draft = k ? 6 : -1, .draft = k ? w->model : NULL};
             open_engine(w, &ep);

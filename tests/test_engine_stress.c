@@ -98,7 +98,7 @@ static void *generate(void *arg) {
     die_on(kt_engine_open(c->model, &ep, &engine, &err), &err);
     for (int i = 0; i < SEQS; i++) {
         kt_seq *seq;
-        kt_gen_result result;
+        kt_request_report result;
         kt_message message = {"user", prompts[c->number * SEQS + i]};
         die_on(kt_seq_open(engine, &seq, &err), &err);
         c->outputs[i].len = 0;

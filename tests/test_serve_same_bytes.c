@@ -43,7 +43,7 @@ static void by_library(const question *q, char *out) {
     kt_engine *engine;
     kt_seq *seq;
     kt_error err;
-    kt_gen_result result;
+    kt_request_report result;
     kt_gen_params params = kt_gen_params_default();
     const kt_message message = {"user", q->text};
     int32_t ids[256];

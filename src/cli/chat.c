@@ -20,7 +20,6 @@ enum { MAX_LINE_BYTES = 16 << 20, HISTORY_LINES = 1000 };
 typedef struct chat {
     kt__session *session;
     kt_gen_params params;
-    bool submit;
     kt_message *messages; /* contents on the heap; roles are constants */
     size_t n, cap;
     kt__buf answer; /* the one being generated */
@@ -100,19 +99,14 @@ static void report_finish(kt_finish finish) {
     }
 }
 
-static kt_status generate(chat *c, const kt_gen_params *params, kt_gen_result *result,
+static kt_status generate(chat *c, const kt_gen_params *params, kt_request_report *report,
                           kt_error *err) {
-    kt_request_params request = kt_request_params_default();
-    if (!c->submit)
-        return kt_chat(c->session->seq, c->messages, c->n, params, on_text, c, result, err);
-    request.messages = c->messages;
-    request.n_messages = c->n;
-    return kt__generate_submitted(c->session->engine, &request, params, on_text, c, result, err);
+    return kt_chat(c->session->seq, c->messages, c->n, params, on_text, c, report, err);
 }
 
 /* Answers the messages; what was said until an interruption stays said. */
 static kt_status answer_message(chat *c, kt_error *err) {
-    kt_gen_result result = {0};
+    kt_request_report result = {0};
     kt_gen_params params = c->params;
     if (params.sampling.seed != KT_SEED_RANDOM) params.sampling.seed += c->n_regenerated;
     kt__buf_clear(&c->answer);
@@ -222,10 +216,8 @@ static void cmd_save(chat *c, const char *path) {
 static void cmd_stats(chat *c, const char *text) {
     (void)text;
     if (c->figures->n_answers) kt__figures_print(c->figures);
-    const kt_gen_result *last = &c->figures->last;
-    size_t n = c->submit ? (size_t)last->n_prompt + (size_t)last->n_generated
-                         : kt_seq_len(c->session->seq);
-    fprintf(stderr, "(%zu of %d positions are in use)\n", n, (int)c->session->engine_info.n_ctx);
+    fprintf(stderr, "(%zu of %d positions are in use)\n", kt_seq_len(c->session->seq),
+            (int)c->session->engine_info.n_ctx);
 }
 
 static void cmd_quit(chat *c, const char *text) {
@@ -396,8 +388,7 @@ static void converse(chat *c, bool *goes_on) {
 }
 
 int kt__chat_run(kt__session *session, const kt__chat_setup *setup, kt__figures *figures) {
-    chat c = {
-        .session = session, .params = setup->params, .submit = setup->submit, .figures = figures};
+    chat c = {.session = session, .params = setup->params, .figures = figures};
     bool goes_on = false;
     kt_error err = {0};
     kt__buf_init(&c.answer, SIZE_MAX / 2);

@@ -11,7 +11,6 @@ typedef struct kt__chat_setup {
     const char *system;   /* or NULL */
     const char *first;    /* a first message, or NULL */
     kt_gen_params params; /* for every answer */
-    bool submit;          /* answers are requests to the engine, which the disk cache is below */
 } kt__chat_setup;
 
 /* Talks until /quit or the end of input. Returns the exit code; figures has the sums. */

@@ -154,23 +154,25 @@ static kt_status probe_logits(kt__session *s, const probe_opts *opts, const int3
 
 static kt_status probe_greedy(kt__session *s, const probe_opts *opts, const int32_t *ids, size_t n,
                               kt_error *err) {
-    kt_gen_params params = kt_gen_params_default();
-    kt_finish finish = KT_FINISH_NONE;
+    kt_request_params request = kt_request_params_default();
     kt_request *req = NULL;
+    kt_event event;
     bool first = true;
-    params.sampling.temperature = 0.0f;
-    params.sampling.seed = 0;
-    params.n_predict = opts->n;
-    params.ignore_eog = true; /* n tokens, as other programs' lists of them */
-    kt_status status = kt_request_open(s->seq, ids, n, &params, &req, err);
+    request.ids = ids;
+    request.n_ids = n;
+    request.gen.sampling.temperature = 0.0f;
+    request.gen.sampling.seed = 0;
+    request.gen.n_predict = opts->n;
+    request.gen.ignore_eog = true; /* n tokens, as other programs' lists of them */
+    kt_status status = kt_engine_submit(s->engine, &request, &req, err);
     if (status != KT_OK) return status;
-    while (status == KT_OK && finish == KT_FINISH_NONE) {
-        const char *text;
-        size_t len;
-        int32_t id = -1;
-        status = kt_request_step(req, &text, &len, &id, &finish, err);
-        if (status != KT_OK || id < 0) continue;
-        printf("%c%d", first ? '[' : ',', (int)id);
+    while (kt_request_next_event(req, &event, -1)) {
+        if (event.kind == KT_EVENT_FINISHED && event.error) {
+            *err = *event.error;
+            status = err->code;
+        }
+        if (event.kind != KT_EVENT_TOKEN || event.id < 0) continue;
+        printf("%c%d", first ? '[' : ',', (int)event.id);
         first = false;
     }
     if (status == KT_OK && first) putchar('[');

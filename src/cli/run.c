@@ -104,8 +104,7 @@ static kt_status get_prompt(const run_opts *opts, const char *word, char **text,
 typedef struct output {
     bool json;
     kt__buf text;
-    char last;          /* last character written */
-    double tokenize_ms; /* of a raw prompt */
+    char last; /* last character written */
 } output;
 
 static bool on_text(void *user, const char *text, size_t len, int32_t id) {
@@ -116,48 +115,8 @@ static bool on_text(void *user, const char *text, size_t len, int32_t id) {
     return fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
 }
 
-/* The disk cache is below the engine's requests. */
-static kt_status answer_submitted(kt__session *s, const run_opts *opts, bool raw, const char *text,
-                                  size_t len, const kt_gen_params *params, output *out,
-                                  kt_gen_result *result, kt_error *err) {
-    kt_request_params request = kt_request_params_default();
-    kt_message messages[2] = {{"system", opts->system}, {"user", text}};
-    if (raw) {
-        request.text = text;
-        request.text_len = len;
-        request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
-    } else {
-        request.messages = opts->system ? messages : messages + 1;
-        request.n_messages = opts->system ? 2 : 1;
-    }
-    return kt__generate_submitted(s->engine, &request, params, on_text, out, result, err);
-}
-
-static kt_status answer_raw(kt__session *s, const char *text, size_t len,
-                            const kt_gen_params *params, output *out, kt_gen_result *result,
-                            kt_error *err) {
-    size_t cap = len + 16, n = 0;
-    unsigned flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
-    int64_t start_ns = kt__now_ns();
-    int32_t *ids = kt__calloc(cap, sizeof *ids);
-    if (!ids) return kt__fail_nomem(err, "the prompt's tokens", cap * sizeof *ids);
-    kt_status status = kt_tokenize(s->model, text, len, flags, ids, cap, &n, err);
-    if (status == KT_E_LIMIT && n > cap) {
-        kt__free(ids);
-        cap = n;
-        ids = kt__calloc(cap, sizeof *ids);
-        if (!ids) return kt__fail_nomem(err, "the prompt's tokens", cap * sizeof *ids);
-        status = kt_tokenize(s->model, text, len, flags, ids, cap, &n, err);
-    }
-    out->tokenize_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
-    if (status == KT_OK)
-        status = kt__generate_after(s->seq, ids, n, params, on_text, out, result, err);
-    kt__free(ids);
-    return status;
-}
-
 static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char *text, size_t len,
-                               const kt_gen_params *params, output *out, kt_gen_result *result,
+                               const kt_gen_params *params, output *out, kt_request_report *result,
                                kt_error *err) {
     kt_message messages[2] = {{"system", opts->system}, {"user", text}};
     size_t first = opts->system ? 0 : 1;
@@ -169,25 +128,35 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
         fputs("kentang: this model has no chat template; the prompt is continued as it is\n",
               stderr);
     }
-    if (opts->disk_cache.dir) {
-        return answer_submitted(s, opts, raw, text, len, params, out, result, err);
+    kt_request_params request = kt_request_params_default();
+    request.seq = s->seq;
+    request.gen = *params;
+    if (raw) {
+        request.text = text;
+        request.text_len = len;
+        request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+    } else {
+        request.messages = messages + first;
+        request.n_messages = 2 - first;
     }
-    if (raw) return answer_raw(s, text, len, params, out, result, err);
-    return kt_chat(s->seq, messages + first, 2 - first, params, on_text, out, result, err);
+    return kt_request_run(s->engine, &request, on_text, out, result, err);
 }
 
-static kt__profile_report get_profile(const kt__session *s, double tokenize_ms, double wall_ms) {
+static kt__profile_report get_profile(const kt__session *s, double wall_ms) {
     kt__profile_report report = {.wall_ms = wall_ms, .decode_bytes = s->info.decode_bytes};
     kt_engine_get_profile(s->engine, &report.profile);
-    report.profile.tokenize_ms += tokenize_ms;
     if (wall_ms < 0) report.wall_ms = report.profile.total_ms;
     return report;
+}
+
+static double us_to_ms(int64_t us) {
+    return (double)us * 1e-3;
 }
 
 static kt_status print_json(const kt__session *s, const output *out, const kt__figures *f,
                             const kt__profile_report *profile, kt_error *err) {
     uint64_t peak, anon;
-    const kt_gen_result *r = &f->last;
+    const kt_request_report *r = &f->last;
     kt__memory_used(&peak, &anon);
     json_t *object = json_pack(
         "{s:s%,s:s,s:I,s:i,s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:s,s:s,s:i,s:i,s:b}",
@@ -196,11 +165,11 @@ static kt_status print_json(const kt__session *s, const output *out, const kt__f
         "cached_tokens", (int)r->n_cached, "generated_tokens", (int)r->n_generated,
         "drafted_tokens", (int)r->n_drafted, "accepted_tokens", (int)r->n_accepted, "prefill_tok_s",
         kt__figures_prefill_tok_s(f), "decode_tok_s", kt__figures_decode_tok_s(f), "first_token_ms",
-        r->first_token_ms, "prefill_ms", r->prefill_ms, "decode_ms", r->decode_ms, "sample_ms",
-        r->sample_ms, "peak_memory_bytes", (json_int_t)peak, "anonymous_memory_bytes",
-        (json_int_t)anon, "model", s->info.path, "isa", kt_ctx_isa(s->ctx), "threads",
-        (int)s->engine_info.n_threads, "context", (int)s->engine_info.n_ctx, "reproducible",
-        s->reproducible);
+        us_to_ms(r->first_token_us), "prefill_ms", us_to_ms(r->prefill_us), "decode_ms",
+        us_to_ms(r->decode_us + r->sample_us), "sample_ms", us_to_ms(r->sample_us),
+        "peak_memory_bytes", (json_int_t)peak, "anonymous_memory_bytes", (json_int_t)anon, "model",
+        s->info.path, "isa", kt_ctx_isa(s->ctx), "threads", (int)s->engine_info.n_threads,
+        "context", (int)s->engine_info.n_ctx, "reproducible", s->reproducible);
     if (!object) return kt__fail(err, KT_E_INTERNAL, "the answer cannot be written as JSON");
     if (profile) json_object_set_new(object, "profile", kt__profile_json(profile));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -228,7 +197,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
                     const kt_gen_params *params) {
     output out = {.json = opts->json};
     kt__figures figures = {0};
-    kt_gen_result result = {0};
+    kt_request_report result = {0};
     kt_error err = {0};
     kt__buf_init(&out.text, SIZE_MAX / 2);
     kt__interrupt_watch(s);
@@ -238,7 +207,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     kt__interrupt_unwatch();
     int code = 0;
     if (status == KT_OK) status = kt__prompt_cache_keep(&opts->prompt_cache, s->seq, &err);
-    kt__profile_report profile = get_profile(s, out.tokenize_ms, wall_ms);
+    kt__profile_report profile = get_profile(s, wall_ms);
     if (status == KT_OK) {
         kt__figures_add(&figures, &result);
         if (opts->json)
@@ -266,11 +235,11 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
                                    : opts->json ? "text output and not --json"
                                                 : "a chat template, which this model has not");
     }
-    kt__chat_setup setup = {opts->system, first, *params, opts->disk_cache.dir != NULL};
+    kt__chat_setup setup = {opts->system, first, *params};
     kt__figures figures = {0};
     int code = kt__chat_run(s, &setup, &figures);
     if (figures.n_answers) kt__figures_print(&figures);
-    kt__profile_report profile = get_profile(s, 0, -1);
+    kt__profile_report profile = get_profile(s, -1);
     if (opts->profile) kt__profile_print(&profile);
     kt_error err;
     if (kt__prompt_cache_keep(&opts->prompt_cache, s->seq, &err) != KT_OK && code == 0)

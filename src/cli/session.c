@@ -287,15 +287,15 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
 
 /* ---- figures ---- */
 
-void kt__figures_add(kt__figures *f, const kt_gen_result *r) {
+void kt__figures_add(kt__figures *f, const kt_request_report *r) {
     f->last = *r;
-    if (!f->n_answers++) f->first_token_ms = r->first_token_ms;
+    if (!f->n_answers++) f->first_token_ms = (double)r->first_token_us * 1e-3;
     f->n_prompt += r->n_prompt;
     f->n_generated += r->n_generated;
     f->n_drafted += r->n_drafted;
     f->n_accepted += r->n_accepted;
-    f->prefill_ms += r->prefill_ms;
-    f->decode_ms += r->decode_ms;
+    f->prefill_ms += (double)r->prefill_us * 1e-3;
+    f->decode_ms += (double)(r->decode_us + r->sample_us) * 1e-3;
     f->n_prefilled += r->n_prompt - r->n_cached;
     /* the first token comes from the prompt's logits */
     if (r->n_generated > 1) f->n_decoded += r->n_generated - 1;

@@ -53,7 +53,7 @@ void kt__session_print_plan(const kt__session *session, const kt__session_opts *
 
 /* Sums over the answers of a session. */
 typedef struct kt__figures {
-    kt_gen_result last; /* finish, seed and times of the last answer */
+    kt_request_report last; /* finish, seed and times of the last answer */
     int64_t n_prompt, n_generated;
     int64_t n_drafted, n_accepted; /* tokens proposed, and right */
     double prefill_ms, decode_ms;
@@ -62,7 +62,7 @@ typedef struct kt__figures {
     int n_answers;
 } kt__figures;
 
-void kt__figures_add(kt__figures *figures, const kt_gen_result *result);
+void kt__figures_add(kt__figures *figures, const kt_request_report *report);
 double kt__figures_prefill_tok_s(const kt__figures *figures); /* 0: nothing was computed */
 double kt__figures_decode_tok_s(const kt__figures *figures);
 void kt__figures_print(const kt__figures *figures); /* one line on stderr */

@@ -149,7 +149,7 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
         status = kt__sampler_sample(a->sampler, logits, position, id, err);
     }
     if (status == KT_OK) kt__sampler_accept(a->sampler, *id);
-    kt__stage_end(engine, KT__STAGE_SAMPLE, begin_ns, true);
+    kt__stage_end(engine, KT__STAGE_SAMPLE, begin_ns);
     return status;
 }
 
@@ -166,7 +166,7 @@ static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
     kt_status status = kt__detok_push(&a->detok, id, &a->piece, err);
     if (status == KT_OK && a->piece.len)
         release(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
-    kt__stage_end(a->engine, KT__STAGE_DETOKENIZE, begin_ns, true);
+    kt__stage_end(a->engine, KT__STAGE_DETOKENIZE, begin_ns);
     return status;
 }
 

@@ -26,7 +26,6 @@ kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool
     uint32_t fpenv = kt__fpenv_enter();
     kt__noalloc_enter();
     kt__pool_begin(pool, n_threads);
-    if (run->batch) engine->n_steps += run->fwd == engine->step_fwd;
     if (run->batch) kt__fwd_begin(run->fwd, run->batch, run->kv ? run->kv : engine->kv, n_threads);
     status = kt__fwd_run(run->fwd, &stop, done, err);
     kt__pool_end(pool);

@@ -1,4 +1,4 @@
-#include "engine/model.h"
+#include "engine/demo.h"
 
 #ifdef KT_HAVE_DEMO
 extern const unsigned char kt__demo_blob[], kt__demo_blob_end[];

@@ -41,12 +41,9 @@ static kt_status allocate(kt_engine *engine, const kt__plan *plan, kt_error *err
                            &engine->step_fwd, err));
     KT__TRY(kt__speculator_create(engine, &engine->speculator, err));
     KT__TRY(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
-    engine->segs = kt__calloc((size_t)p->n_seq_max, sizeof *engine->segs);
-    engine->ids = kt__calloc((size_t)p->n_ubatch, sizeof *engine->ids);
-    engine->out_rows = kt__calloc((size_t)engine->n_out_max, sizeof *engine->out_rows);
     engine->masked = kt__calloc((size_t)hp->n_vocab, sizeof *engine->masked);
-    if (!engine->segs || !engine->ids || !engine->out_rows || !engine->masked) {
-        status = kt__fail_nomem(err, "batch lists", 0);
+    if (!engine->masked) {
+        status = kt__fail_nomem(err, "masked logits", 0);
         goto out;
     }
     KT__TRY(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
@@ -101,9 +98,6 @@ void kt_engine_close(kt_engine *engine) {
     kt__fwd_destroy(engine->fwd);
     kt__kv_destroy(engine->kv);
     kt__sampler_scratch_free(engine->scratch);
-    kt__free(engine->segs);
-    kt__free(engine->ids);
-    kt__free(engine->out_rows);
     kt__free(engine->masked);
     kt__plan_discharge(engine);
     kt__ticket_destroy(&engine->turn);
@@ -114,6 +108,8 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
     const kt_engine_params *p = &engine->params;
     kt__kv_shape shape = kt__model_kv_shape(engine->model);
     int n_now = kt_ctx_n_threads(engine->model->ctx);
+    kt_engine_stats stats;
+    kt__inbox_get_stats(engine->inbox, &stats);
     *out = (kt_engine_info){
         .n_ctx = p->n_ctx,
         .n_batch = p->n_batch,
@@ -122,7 +118,8 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .n_threads = p->n_threads ? p->n_threads : n_now,
         .n_threads_batch = p->n_threads_batch ? p->n_threads_batch : n_now,
         .kv_bytes_max = (uint64_t)kt__kv_n_pages(engine->kv) * kt__kv_page_bytes(&shape),
-        .kv_bytes_used = (uint64_t)kt__kv_n_used(engine->kv) * kt__kv_page_bytes(&shape),
+        .kv_bytes_used = (stats.kv_blocks_used + stats.kv_blocks_cached) *
+                         kt__kv_page_bytes(&shape),
         .scratch_bytes = engine->plan.scratch_bytes,
         .n_parallel = p->n_parallel,
         .n_queue_max = p->n_queue_max,

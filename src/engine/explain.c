@@ -38,15 +38,16 @@ static int32_t message_at(const kt__submitted *sub, const char *prompt, size_t l
 static int32_t find_message(const kt__choice *c, int32_t at) {
     kt__buf text;
     const kt_model *model = c->sub->req.engine->model;
+    const int32_t *tokens = c->work.state->tokens;
     int32_t message = -1;
     if (!c->sub->texts || !model->tok) return -1;
     kt__buf_init(&text, (size_t)64 << 20);
     size_t upto = 0;
-    kt_status status = kt__tokenizer_decode(model->tok, c->tokens, (size_t)at,
-                                            KT_TOK_RENDER_SPECIAL, &text, NULL);
+    kt_status status = kt__tokenizer_decode(model->tok, tokens, (size_t)at, KT_TOK_RENDER_SPECIAL,
+                                            &text, NULL);
     upto = text.len;
     if (status == KT_OK)
-        status = kt__tokenizer_decode(model->tok, c->tokens + at, (size_t)(c->sub->n_prompt - at),
+        status = kt__tokenizer_decode(model->tok, tokens + at, (size_t)(c->sub->n_text - at),
                                       KT_TOK_RENDER_SPECIAL, &text, NULL);
     if (status == KT_OK && text.data) message = message_at(c->sub, text.data, text.len, upto);
     kt__buf_free(&text);
@@ -57,9 +58,10 @@ void kt__explain_miss(kt__choice *choice, double prefill_us_tok) {
     kt_engine *engine = choice->sub->req.engine;
     kt_cache_miss *out = &choice->report.miss;
     kt__prefix_miss miss;
-    size_t n = (size_t)choice->sub->n_prompt;
+    const int32_t *tokens = choice->work.state->tokens;
+    size_t n = (size_t)choice->sub->n_text;
     *out = (kt_cache_miss){.message = -1};
-    kt__prefix_explain(engine->prefix, &choice->cursor, choice->tokens, n, &miss);
+    kt__prefix_explain(engine->prefix, &choice->work.cursor, tokens, n, &miss);
     if (!miss.known) return;
     out->known = true;
     out->at = (int32_t)miss.at;
@@ -69,6 +71,5 @@ void kt__explain_miss(kt__choice *choice, double prefill_us_tok) {
     if (!engine->model->tok) return;
     text_of(engine->model, miss.was, (size_t)miss.n_was, out->was, sizeof out->was);
     if (!miss.evicted)
-        text_of(engine->model, choice->tokens + miss.at, n - (size_t)miss.at, out->is,
-                sizeof out->is);
+        text_of(engine->model, tokens + miss.at, n - (size_t)miss.at, out->is, sizeof out->is);
 }

@@ -12,11 +12,12 @@ struct kt__inbox {
     int n_queue_max;
     pthread_mutex_t lock;
     pthread_cond_t work; /* something to do for the driver */
-    pthread_cond_t idle; /* no request is left */
+    pthread_cond_t idle; /* no request is left, or a task of a call is over */
     /* under the lock */
     kt__task *first, *last;
     int n_waiting; /* requests not started */
     int n_live;    /* not over */
+    int n_calls;   /* tasks of calls that are not over */
     bool closed, quit, driven, wake_pending;
     kt__sched_load load;
     kt_engine_stats stats;
@@ -56,12 +57,16 @@ void kt__inbox_destroy(kt__inbox *in) {
 
 /* ---- submitting ---- */
 
+static uint64_t client_key_of(const kt__task *task) {
+    return kt__client_key(task->client ? task->client->name : "");
+}
+
 /* Everything ahead of a request that is submitted now. */
 static kt__forecast predict_locked(const kt__inbox *in, const kt__sched_request *ask) {
     kt__sched_load load = in->load;
     for (const kt__task *t = in->first; t; t = t->next) {
         if (t->first) continue; /* of the same request */
-        const kt__sched_request before = {t->priority, kt__client_key(t->client->name), t->n_tok,
+        const kt__sched_request before = {t->priority, client_key_of(t), t->n_tok - t->n_done,
                                           t->n_predict};
         kt__sched_load_add(&load, &before);
     }
@@ -89,37 +94,58 @@ static kt_status refuse_late(kt__inbox *in, const kt__submission *sub, const kt_
 }
 
 static kt_status check_locked(kt__inbox *in, const kt__submission *sub, kt_error *err) {
-    if (in->closed) {
+    bool lent = sub->first->lent;
+    if (in->closed && !lent) {
         in->stats.n_refused_other++;
         return kt__fail(err, KT_E_STATE, "the engine is being stopped: no more requests are taken");
     }
     kt__forecast f = predict_locked(in, &sub->ask);
     int64_t late_us = sub->ask.n_predict > 0 ? f.all_us : f.first_us;
-    if (in->n_waiting >= in->n_queue_max) return refuse_busy(in, &f, err);
+    if (in->n_waiting >= in->n_queue_max && !lent) return refuse_busy(in, &f, err);
     if (sub->deadline_ms > 0 && late_us > sub->deadline_ms * 1000)
         return refuse_late(in, sub, &f, late_us, err);
     return KT_OK;
 }
 
-static void enqueue_locked(kt__inbox *in, const kt__submission *sub) {
+static void enqueue_locked(kt__inbox *in, kt__task *first, kt__task *last) {
     if (in->last) {
-        in->last->next = sub->first;
+        in->last->next = first;
     } else {
-        in->first = sub->first;
+        in->first = first;
     }
-    in->last = sub->last;
-    in->n_waiting++;
-    in->n_live++;
-    in->stats.n_submitted++;
+    in->last = last;
     pthread_cond_signal(&in->work);
 }
 
 kt_status kt__inbox_submit(kt__inbox *in, const kt__submission *sub, kt_error *err) {
     pthread_mutex_lock(&in->lock);
     kt_status status = check_locked(in, sub, err);
-    if (status == KT_OK) enqueue_locked(in, sub);
+    if (status == KT_OK) {
+        enqueue_locked(in, sub->first, sub->last);
+        in->n_waiting++;
+        in->n_live++;
+        in->stats.n_submitted++;
+    }
     pthread_mutex_unlock(&in->lock);
     return status;
+}
+
+void kt__inbox_call(kt__inbox *in, kt__task *first, kt__task *last, int n) {
+    pthread_mutex_lock(&in->lock);
+    enqueue_locked(in, first, last);
+    in->n_calls += n;
+    pthread_mutex_unlock(&in->lock);
+}
+
+bool kt__inbox_wait_for_call(kt__inbox *in, const int *n_left, int64_t ms) {
+    pthread_mutex_lock(&in->lock);
+    struct timespec until = ms > 0 ? kt__time_in_ms(ms) : (struct timespec){0};
+    while (*n_left > 0 && ms > 0) {
+        if (pthread_cond_timedwait(&in->idle, &in->lock, &until) != 0) break;
+    }
+    bool done = *n_left == 0;
+    pthread_mutex_unlock(&in->lock);
+    return done;
 }
 
 void kt__inbox_note_refused(kt__inbox *in) {
@@ -164,6 +190,14 @@ void kt__inbox_note_over(kt__inbox *in, bool started) {
     pthread_mutex_unlock(&in->lock);
 }
 
+void kt__inbox_note_done(kt__inbox *in, int *n_left) {
+    pthread_mutex_lock(&in->lock);
+    in->n_calls--;
+    --*n_left;
+    pthread_cond_broadcast(&in->idle);
+    pthread_mutex_unlock(&in->lock);
+}
+
 void kt__inbox_publish(kt__inbox *in, const kt__sched_load *load, const kt_engine_stats *stats) {
     pthread_mutex_lock(&in->lock);
     kt_engine_stats own = in->stats;
@@ -174,6 +208,13 @@ void kt__inbox_publish(kt__inbox *in, const kt__sched_load *load, const kt_engin
     in->stats.n_refused_deadline = own.n_refused_deadline;
     in->stats.n_refused_other = own.n_refused_other;
     for (int f = 0; f < KT_FINISH_COUNT; f++) in->stats.n_finished[f] = own.n_finished[f];
+    pthread_mutex_unlock(&in->lock);
+}
+
+void kt__inbox_publish_pages(kt__inbox *in, int64_t n_used, int64_t n_kept) {
+    pthread_mutex_lock(&in->lock);
+    in->stats.kv_blocks_used = (uint64_t)(n_used - n_kept);
+    in->stats.kv_blocks_cached = (uint64_t)n_kept;
     pthread_mutex_unlock(&in->lock);
 }
 
@@ -228,7 +269,7 @@ bool kt__inbox_is_driven(kt__inbox *in) {
 void kt__inbox_wait_for_work(kt__inbox *in) {
     pthread_mutex_lock(&in->lock);
     while (!in->quit && !in->first && !in->wake_pending) {
-        if (in->n_live == 0) {
+        if (in->n_live + in->n_calls == 0) {
             pthread_cond_wait(&in->work, &in->lock);
         } else {
             struct timespec until = kt__time_in_ms(LOOK_MS);

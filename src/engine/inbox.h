@@ -28,9 +28,15 @@ typedef struct kt__submission {
 } kt__submission;
 
 /* Into the queue. KT_E_STATE: closed; KT_E_BUSY: full; KT_E_DEADLINE: it would come too late. The
- * latter two with err->retry_ms. */
+ * latter two with err->retry_ms. One whose tasks are lent is neither too many nor too late for a
+ * stopped engine: sequences are bounded, and their owners wait. */
 kt_status kt__inbox_submit(kt__inbox *inbox, const kt__submission *submission,
                            kt_error *err) KT_CHECKED;
+/* n tasks of one call, linked by `next`, which is no request: never refused, not counted. */
+void kt__inbox_call(kt__inbox *inbox, kt__task *first, kt__task *last, int n);
+/* Waits at most ms until *n_left, which kt__inbox_note_done counts down, is 0. Returns whether it
+ * is. */
+bool kt__inbox_wait_for_call(kt__inbox *inbox, const int *n_left, int64_t ms);
 /* A request was refused before it came here. */
 void kt__inbox_note_refused(kt__inbox *inbox);
 
@@ -42,8 +48,12 @@ bool kt__inbox_is_empty(kt__inbox *inbox);
 void kt__inbox_note_started(kt__inbox *inbox);                    /* a request */
 void kt__inbox_note_finished(kt__inbox *inbox, kt_finish finish); /* a choice */
 void kt__inbox_note_over(kt__inbox *inbox, bool started); /* a request; nothing of it runs */
+void kt__inbox_note_done(kt__inbox *inbox, int *n_left);  /* a task of a call */
 /* What the driver knows becomes everybody's: of stats, what is not counted here. */
 void kt__inbox_publish(kt__inbox *inbox, const kt__sched_load *load, const kt_engine_stats *stats);
+
+/* With the engine's turn: pages have changed hands outside of a step. */
+void kt__inbox_publish_pages(kt__inbox *inbox, int64_t n_used, int64_t n_kept);
 
 /* ---- the driver's thread ---- */
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/demo.h"
 #include "engine/fingerprint.h"
 #include "sample/json_mask.h"
 

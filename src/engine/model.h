@@ -13,7 +13,5 @@ kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
 kt__kv_shape kt__model_kv_shape(const kt_model *model);
 /* kt_hash_info.hash, or zeros while it is not known. */
 void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]);
-/* The GGUF bytes linked into the library; NULL when there are none. */
-const void *kt__demo_model(size_t *size);
 
 #endif

@@ -6,10 +6,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/batch.h"
-#include "engine/explain.h"
-#include "engine/inbox.h"
-#include "engine/logprobs.h"
-#include "engine/seq.h"
+#include "engine/speculator.h"
+#include "engine/stage.h"
 
 struct kt__runner {
     kt_engine *engine;
@@ -21,17 +19,16 @@ struct kt__runner {
     /* the prompts' batch */
     kt__slice *slices; /* [n_parallel] */
     int n_slices;
-    int *pre_outs;         /* [n_parallel] row of a slice's logits; -1: none */
+    int *pre_outs;         /* [n_parallel] first row of a slice's logits */
     kt__seg *pre_segs;     /* [n_parallel] */
     int32_t *pre_ids;      /* [n_ubatch] */
     int32_t *pre_out_rows; /* [n_ubatch] */
     kt__batch batch;
     bool begun;
-    kt__runner_counts counts;
-    kt__draft_slot *asks; /* [n_parallel] */
-    bool no_drafts;       /* in this step */
-    bool stepping;        /* a step has paused */
-    int64_t step_us;      /* that it has taken so far */
+    kt__draft_slot *slots; /* [n_parallel] */
+    bool no_drafts;        /* in this step */
+    bool stepping;         /* a step has paused */
+    int64_t step_us;       /* that it has taken so far */
 };
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
@@ -45,13 +42,13 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     r->segs = kt__calloc(lanes, sizeof *r->segs);
     r->ids = kt__calloc(rows, sizeof *r->ids);
     r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
-    r->asks = kt__calloc(lanes, sizeof *r->asks);
+    r->slots = kt__calloc(lanes, sizeof *r->slots);
     r->slices = kt__calloc(lanes, sizeof *r->slices);
     r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
     r->pre_outs = kt__calloc(lanes, sizeof *r->pre_outs);
     r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
     r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
-    if (!r->asks || !r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs ||
+    if (!r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs ||
         !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
         status = kt__fail_nomem(err, "the batch lists", 0);
         goto out;
@@ -65,7 +62,7 @@ out:
 
 void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
-    kt__free(r->asks);
+    kt__free(r->slots);
     kt__free(r->segs);
     kt__free(r->ids);
     kt__free(r->out_rows);
@@ -77,11 +74,7 @@ void kt__runner_destroy(kt__runner *r) {
     kt__free(r);
 }
 
-const kt__runner_counts *kt__runner_get_counts(const kt__runner *r) {
-    return &r->counts;
-}
-
-static int64_t now_us(void *user) {
+static int64_t op_now_us(void *user) {
     (void)user;
     return kt__now_us();
 }
@@ -93,181 +86,149 @@ static size_t n_findable(const kt__task *task) {
     return (size_t)task->n_tok - 1;
 }
 
-static void ask_cache(kt__runner *r, kt__choice *c) {
-    kt__task *task = &c->task;
+static bool uses_cache(const kt__work *w) {
+    return w->task.kind == KT__TASK_ANSWER && !w->no_cache;
+}
+
+static void ask_index(kt__runner *r, kt__work *w) {
+    kt__task *task = &w->task;
     kt__prefix *prefix = r->engine->prefix;
-    if (task->embed || c->sub->no_cache) return;
-    c->cursor = (kt__prefix_cursor){c->sub->root, 0};
-    kt__prefix_match(prefix, &c->cursor, c->tokens, n_findable(task), &c->table);
-    task->n_done = c->cursor.n_block * KT__PAGE_POS;
+    w->cursor = (kt__prefix_cursor){w->root, 0};
+    kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), &w->state->table);
+    task->n_done = w->cursor.n_block * KT__PAGE_POS;
     task->loading = kt__prefix_store(prefix) != NULL;
 }
 
-static void explain(kt__runner *r, kt__choice *c) {
-    kt__explain_miss(c, kt__inbox_prefill_us_tok(r->engine->inbox));
+static void count_found(kt__runner *r, kt__work *w, bool asked) {
+    kt__engine_counts *counts = &r->engine->counts;
+    w->is_counted = true;
+    w->n_cached = w->task.n_done - w->n_base;
+    counts->n_prompt_tok += (uint64_t)w->n_prompt;
+    counts->n_cached_tok += (uint64_t)w->n_cached;
+    if (!uses_cache(w)) return;
+    counts->n_queried_tok += (uint64_t)w->n_prompt;
+    if (asked && !w->task.loading) w->ops->looked_up(w);
 }
 
-static void count_found(kt__runner *r, kt__choice *c) {
-    c->found = true;
-    c->report.n_cached = c->task.n_done;
-    r->counts.n_prompt_tok += (uint64_t)c->sub->n_prompt;
-    r->counts.n_cached_tok += (uint64_t)c->task.n_done;
-    if (c->sub->no_cache || c->task.embed) return;
-    r->counts.n_queried_tok += (uint64_t)c->sub->n_prompt;
-    if (!c->task.loading && c->index == 0) explain(r, c);
+/* An answer that goes on where its sequence was evaluated has its first logits already. */
+static void take_first(kt__work *w) {
+    int32_t id;
+    if (w->task.kind == KT__TASK_ANSWER && w->task.n_done == w->task.n_tok)
+        (void)w->ops->take_logits(w, w->state->logits, w->task.n_done, &id);
 }
 
-static void say_started(kt__choice *c) {
-    kt__submitted *sub = c->sub;
-    if (sub->started) return;
-    sub->started = true;
-    kt__inbox_note_started(sub->req.engine->inbox);
-    kt_event event = {.kind = KT_EVENT_STARTED, .id = -1};
-    kt__submitted_emit(c, &event);
-}
-
-static void start(void *user, kt__task *task) {
+static void op_start(void *user, kt__task *task) {
     kt__runner *r = user;
-    kt__choice *c = kt__choice_of(task);
-    say_started(c);
-    if (task->n_done == 0) ask_cache(r, c);
-    if (c->found) return;
-    count_found(r, c);
-    kt__proposals_init(r->engine->speculator, &c->proposals);
+    kt__work *w = kt__work_of(task);
+    if (!task->started) w->ops->started(w);
+    bool asked = task->n_done == 0 && uses_cache(w);
+    if (asked) ask_index(r, w);
+    if (!w->is_counted) count_found(r, w, asked);
+    take_first(w);
 }
 
-static void load(void *user, kt__task *task, int64_t until_us) {
+static void op_load(void *user, kt__task *task, int64_t until_us) {
     kt__runner *r = user;
-    kt__choice *c = kt__choice_of(task);
+    kt__work *w = kt__work_of(task);
     while (task->loading && kt__now_us() < until_us) {
-        task->loading = kt__prefix_load(r->engine->prefix, &c->cursor, c->tokens, n_findable(task),
-                                        &c->table);
+        task->loading = kt__prefix_load(r->engine->prefix, &w->cursor, w->state->tokens,
+                                        n_findable(task), &w->state->table);
         if (!task->loading) break;
         task->n_done += KT__PAGE_POS;
         if (task->n_preempted > 0) continue;
-        c->report.n_cached += KT__PAGE_POS;
-        r->counts.n_cached_tok += KT__PAGE_POS;
-        r->counts.n_disk_tok += KT__PAGE_POS;
+        w->n_cached += KT__PAGE_POS;
+        r->engine->counts.n_cached_tok += KT__PAGE_POS;
+        r->engine->counts.n_disk_tok += KT__PAGE_POS;
     }
-    if (!task->loading && task->n_preempted == 0 && c->index == 0) explain(r, c);
+    if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
 }
 
-static void fork_choice(void *user, const kt__task *src, kt__task *dst) {
+static void op_fork(void *user, const kt__task *src, kt__task *dst) {
     kt__runner *r = user;
-    kt__choice *to = kt__choice_of(dst);
     dst->n_done = dst->n_tok - 1;
-    kt__kv_table_share(r->engine->kv, &kt__choice_of(src)->table, dst->n_done, &to->table);
+    kt__kv_table_share(r->engine->kv, &kt__work_of(src)->state->table, dst->n_done,
+                       &kt__work_of(dst)->state->table);
 }
 
-static bool reserve(void *user, kt__task *task, int32_t n_pos) {
+static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
     kt__runner *r = user;
-    kt__choice *c = kt__choice_of(task);
-    return kt__kv_table_grow(r->engine->kv, &c->table, task->n_done, n_pos, NULL) == KT_OK;
+    kt__kv_table *table = &kt__work_of(task)->state->table;
+    return kt__kv_table_grow(r->engine->kv, table, task->n_done, n_pos, NULL) == KT_OK;
 }
 
-static int64_t pages_left(void *user) {
-    const kt_engine *engine = ((kt__runner *)user)->engine;
-    return kt__kv_n_pages(engine->kv) - kt__kv_n_used(engine->kv) + kt__kv_n_kept(engine->kv);
+static int64_t op_pages_left(void *user) {
+    const kt__kv *kv = ((kt__runner *)user)->engine->kv;
+    return kt__kv_n_pages(kv) - kt__kv_n_used(kv) + kt__kv_n_kept(kv);
 }
 
-static int64_t pages_most(void *user) {
+static int64_t op_pages_most(void *user) {
     return kt__kv_n_pages(((kt__runner *)user)->engine->kv);
 }
 
-static void drop(void *user, kt__task *task) {
+static void op_drop(void *user, kt__task *task) {
     kt__runner *r = user;
-    kt__choice *c = kt__choice_of(task);
-    kt__kv_table_truncate(r->engine->kv, &c->table, 0);
-    c->cursor = (kt__prefix_cursor){c->sub->root, 0};
+    kt__work *w = kt__work_of(task);
+    kt__kv_table_truncate(r->engine->kv, &w->state->table, 0);
+    w->cursor = (kt__prefix_cursor){w->root, 0};
     task->n_done = 0;
-    kt__speculator_trim(r->engine->speculator, &c->draft_seq, 0);
+    kt__speculator_trim(r->engine->speculator, &w->state->draft, 0);
 }
 
-/* What was computed becomes known to others. */
-static void advance(kt__runner *r, kt__choice *c, int32_t n) {
-    kt__task *task = &c->task;
+/* What was computed becomes known to the index. */
+static void advance(kt__runner *r, kt__work *w, int32_t n) {
+    kt__task *task = &w->task;
     task->n_done += n;
-    if (c->sub->no_cache || task->embed) return;
-    if (task->n_done / KT__PAGE_POS > c->cursor.n_block)
-        kt__prefix_insert(r->engine->prefix, &c->cursor, c->tokens, task->n_done, &c->table);
+    if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
+    kt__prefix_insert(r->engine->prefix, &w->cursor, w->state->tokens, task->n_done,
+                      &w->state->table);
 }
 
-static void fail_task(kt__choice *c, kt_status status, const kt_error *err) {
+static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
     if (status == KT_E_CANCELLED) {
-        c->task.finish = KT_FINISH_CANCELLED;
+        w->task.finish = KT_FINISH_CANCELLED;
     } else {
-        c->task.finish = KT_FINISH_ERROR;
-        c->error = *err;
+        w->task.finish = KT_FINISH_ERROR;
+        w->error = *err;
     }
-}
-
-/* ---- tokens ---- */
-
-static void emit_token(kt__runner *r, kt__choice *c, int32_t id, const float *logits) {
-    kt__submitted *sub = c->sub;
-    kt_logprob own[KT_LOGPROBS_MAX + 1];
-    int n = sub->n_logprobs;
-    if (n >= 0) kt__logprobs(logits, r->engine->model->net->hp.n_vocab, id, own, n);
-    kt__submitted_emit_text(c, id, n >= 0 ? own : NULL, n);
-}
-
-/* The next token from the logits after position n_done - 1; false: it was the last one. */
-static bool take_token(kt__runner *r, kt__choice *c, const float *logits, int32_t *id) {
-    kt__task *task = &c->task;
-    kt_error err;
-    kt__task_charge(task, KT__ACCOUNT_WAIT, kt__now_us());
-    int64_t begin_us = task->since_us;
-    kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)task->n_done, id, &err);
-    if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
-    if (status == KT_OK) {
-        r->counts.n_generated++;
-        if (c->report.first_token_us == 0)
-            c->report.first_token_us = kt__now_us() - c->sub->submitted_us;
-        emit_token(r, c, *id, logits);
-        if (task->n_tok < c->cap) c->tokens[task->n_tok++] = *id;
-        if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
-        if (task->finish == KT_FINISH_NONE && task->n_done >= r->engine->params.n_ctx)
-            task->finish = KT_FINISH_CONTEXT;
-    } else {
-        fail_task(c, status, &err);
-    }
-    kt__task_charge(task, KT__ACCOUNT_SAMPLE, kt__now_us());
-    r->counts.sample_us += task->since_us - begin_us;
-    return task->finish == KT_FINISH_NONE;
 }
 
 /* ---- decode steps ---- */
 
 /* Tokens that may come behind the one of this step. */
-static int32_t left_for(const kt__runner *r, const kt__choice *c) {
-    const kt__task *task = &c->task;
+static int32_t left_for(const kt__runner *r, const kt__work *w) {
+    const kt__task *task = &w->task;
     int32_t left = r->engine->params.n_ctx - task->n_done - 1;
-    return c->cap - task->n_tok - 1 < left ? c->cap - task->n_tok - 1 : left;
+    return w->cap - task->n_tok - 1 < left ? w->cap - task->n_tok - 1 : left;
 }
 
 static void propose(kt__runner *r, kt__task *const *tasks, int n) {
+    int k = 0, room = r->engine->params.n_draft;
     for (int i = 0; i < n; i++) {
-        kt__choice *c = kt__choice_of(tasks[i]);
-        int32_t left = left_for(r, c), room = r->engine->params.n_draft;
-        r->asks[i] = (kt__draft_slot){.to = &c->proposals,
-                                      .draft_seq = &c->draft_seq,
-                                      .tokens = c->tokens,
-                                      .n_tok = tasks[i]->n_tok,
-                                      .n_left = left,
-                                      .most = room < left ? room : left};
+        kt__work *w = kt__work_of(tasks[i]);
+        if (!w->proposals) continue;
+        int32_t left = left_for(r, w);
+        r->slots[k++] = (kt__draft_slot){.to = w->proposals,
+                                         .draft_seq = &w->state->draft,
+                                         .tokens = w->state->tokens,
+                                         .n_tok = tasks[i]->n_tok,
+                                         .n_left = left,
+                                         .most = room < left ? room : left};
     }
-    kt__speculate(r->engine->speculator, r->asks, n, r->no_drafts ? n : r->engine->step_rows);
+    int rows = r->no_drafts ? n : r->engine->step_rows;
+    if (k > 0) kt__speculate(r->engine->speculator, r->slots, k, rows - (n - k));
 }
 
 /* The row of the known token, and those of the proposals, if there are pages for them. */
-static int list_step_rows(kt__runner *r, kt__choice *c, int rows) {
-    const kt__task *task = &c->task;
+static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
+    const kt__task *task = &w->task;
+    const kt__seq_state *state = w->state;
     int64_t n_pos = (int64_t)task->n_done + 1;
-    kt__proposals *p = &c->proposals;
-    if (p->n > 0 &&
-        kt__kv_table_grow(r->engine->kv, &c->table, task->n_done, n_pos + p->n, NULL) != KT_OK)
+    kt__proposals *p = w->proposals;
+    r->ids[rows] = state->tokens[task->n_done];
+    if (!p || p->n == 0) return 1;
+    if (kt__kv_table_grow(r->engine->kv, &w->state->table, task->n_done, n_pos + p->n, NULL) !=
+        KT_OK)
         p->n = 0;
-    r->ids[rows] = c->tokens[task->n_done];
     memcpy(r->ids + rows + 1, p->ids, (size_t)p->n * sizeof *r->ids);
     return 1 + p->n;
 }
@@ -276,9 +237,9 @@ static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
     int rows = 0;
     propose(r, tasks, n);
     for (int i = 0; i < n; i++) {
-        kt__choice *c = kt__choice_of(tasks[i]);
-        int own = list_step_rows(r, c, rows);
-        r->segs[i] = (kt__seg){&c->table, tasks[i]->n_done, rows, own};
+        kt__work *w = kt__work_of(tasks[i]);
+        int own = list_step_rows(r, w, rows);
+        r->segs[i] = (kt__seg){&w->state->table, tasks[i]->n_done, rows, own};
         rows += own;
     }
     for (int i = 0; i < rows; i++) r->out_rows[i] = i;
@@ -289,18 +250,23 @@ static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
                           .out_rows = r->out_rows,
                           .n_out = rows};
     r->step_us = 0;
-    kt__engine_return_logits(r->engine);
 }
 
-/* Those that have ended have no pages any more; their rows are computed for nobody. Returns how
- * many are left. */
-static int let_go(kt__runner *r, kt__task *const *tasks, int n) {
+/* Those that have ended have no pages any more; their rows stay in the batch, and their results are
+ * discarded. Returns how many are left. */
+static int drop_ended(kt__runner *r, kt__task *const *tasks, int n) {
     int left = 0;
     for (int i = 0; i < n; i++) {
         if (!tasks[i]) r->segs[i].n_tok = 0;
         left += tasks[i] != NULL;
     }
     return left;
+}
+
+static void learn(kt__runner *r, kt__work *w, int n_verified, int n_accepted) {
+    if (w->proposals)
+        kt__speculator_learn(r->engine->speculator, w->proposals, &w->state->draft, n_verified,
+                             n_accepted);
 }
 
 /* Begins the step, or goes on with it. pause: or NULL. */
@@ -316,35 +282,33 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     bool done;
     int64_t begin_us = kt__now_us();
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
-    kt__speculator *speculator = r->engine->speculator;
     r->step_us += kt__now_us() - begin_us;
     r->stepping = status == KT_OK && !done;
-    if (status == KT_OK && done) kt__speculator_measure(speculator, r->step.n_tok, r->step_us);
+    if (status == KT_OK && done)
+        kt__speculator_measure(r->engine->speculator, r->step.n_tok, r->step_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
-        if (!tasks[i]) continue;
-        kt__choice *c = kt__choice_of(tasks[i]);
-        kt__speculator_learn(speculator, &c->proposals, &c->draft_seq, 0, 0);
+        if (tasks[i]) learn(r, kt__work_of(tasks[i]), 0, 0);
     }
     return status;
 }
 
-/* The tokens of one answer: the one that was due, and after each proposal that it equals the next.
- */
-static void take_verified(kt__runner *r, kt__choice *c, const kt__seg *seg) {
-    int accepted = 0, n = c->proposals.n;
+/* The rows of one task: the one that was due, and after each proposal that was right the next. */
+static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
+    int accepted = 0, n = w->proposals ? w->proposals->n : 0;
     for (int i = 0;; i++) {
-        int32_t id;
-        advance(r, c, 1);
-        bool more = take_token(r, c, kt__fwd_logits(r->engine->step_fwd, seg->row0 + i), &id);
+        int32_t id = -1;
+        advance(r, w, 1);
+        const float *logits = kt__fwd_logits(r->engine->step_fwd, seg->row0 + i);
+        bool more = w->ops->take_logits(w, logits, w->task.n_done, &id);
         if (i == n || r->ids[seg->row0 + i + 1] != id) break;
         accepted++;
         if (!more) break;
     }
-    kt__speculator_learn(r->engine->speculator, &c->proposals, &c->draft_seq, n, accepted);
+    learn(r, w, n, accepted);
     if (n == 0) return;
-    r->counts.n_drafted += (uint64_t)n;
-    r->counts.n_accepted += (uint64_t)accepted;
-    kt__kv_table_truncate(r->engine->kv, &c->table, c->task.n_done);
+    r->engine->counts.n_drafted += (uint64_t)n;
+    r->engine->counts.n_accepted += (uint64_t)accepted;
+    kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
 }
 
 static void charge_step(kt__task *const *tasks, int n) {
@@ -354,19 +318,28 @@ static void charge_step(kt__task *const *tasks, int n) {
     }
 }
 
-static void take_tokens(kt__runner *r, kt__task *const *tasks, int n) {
-    charge_step(tasks, n);
-    for (int i = 0; i < n; i++) {
-        if (tasks[i]) take_verified(r, kt__choice_of(tasks[i]), &r->segs[i]);
-    }
+/* What comes out of a batch is taken between two laps: sampling and text have their own stages. */
+static void lap_batch(const kt__runner *r) {
+    kt__profile_lap(kt__engine_profile_on(r->engine), KT_PROFILE_BATCH);
+}
+
+static void begin_lap(const kt__runner *r) {
+    kt__profile_begin(kt__engine_profile_on(r->engine));
 }
 
 static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status status,
                      const kt_error *err) {
-    if (status == KT_OK) take_tokens(r, tasks, n);
-    for (int i = 0; status != KT_OK && i < n; i++) {
-        if (tasks[i]) fail_task(kt__choice_of(tasks[i]), status, err);
+    if (status == KT_OK) charge_step(tasks, n);
+    lap_batch(r);
+    for (int i = 0; i < n; i++) {
+        if (!tasks[i]) continue;
+        if (status == KT_OK) {
+            take_verified(r, kt__work_of(tasks[i]), &r->segs[i]);
+        } else {
+            fail_work(kt__work_of(tasks[i]), status, err);
+        }
     }
+    begin_lap(r);
 }
 
 /* Where one row spoils a step, the others' answers must not suffer: each runs alone. */
@@ -381,10 +354,10 @@ static void step_alone(kt__runner *r, kt__task *const *tasks, int n) {
     r->no_drafts = false;
 }
 
-static bool decode(void *user, kt__task *const *tasks, int n) {
+static bool op_decode(void *user, kt__task *const *tasks, int n) {
     kt__runner *r = user;
     kt_error err;
-    if (r->stepping && let_go(r, tasks, n) == 0) {
+    if (r->stepping && drop_ended(r, tasks, n) == 0) {
         r->stepping = false;
         return true;
     }
@@ -405,40 +378,65 @@ static bool decode(void *user, kt__task *const *tasks, int n) {
 
 /* ---- prompts ---- */
 
+/* Whether the t-th of a slice's n rows has a place in what the batch gives out. */
+static bool is_wanted(const kt__work *w, bool complete, bool last) {
+    switch (w->task.kind) {
+    case KT__TASK_EMBED: return w->mean || (complete && last);
+    case KT__TASK_EVAL_ALL: return true;
+    default: return complete && last;
+    }
+}
+
 static void list_rows(kt__runner *r) {
     kt__batch *b = &r->batch;
     *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
-    b->no_head = r->slices[0].task->embed;
+    b->no_head = !kt__task_wants_logits(r->slices[0].task);
     for (int i = 0; i < r->n_slices; i++) {
         const kt__task *task = r->slices[i].task;
-        const kt__choice *c = kt__choice_of(task);
+        const kt__work *w = kt__work_of(task);
         int32_t n = r->slices[i].n;
-        r->pre_segs[b->n_seg++] = (kt__seg){&c->table, task->n_done, b->n_tok, n};
-        memcpy(r->pre_ids + b->n_tok, c->tokens + task->n_done, (size_t)n * sizeof *r->pre_ids);
         bool complete = task->n_done + n == task->n_tok;
-        r->pre_outs[i] = complete && !task->embed ? b->n_out : -1;
-        for (int32_t t = b->no_head ? 0 : n - 1; t < n; t++) {
-            bool wanted = b->no_head
-                              ? c->sub->pooling == KT_POOLING_MEAN || (complete && t == n - 1)
-                              : complete;
-            if (wanted) r->pre_out_rows[b->n_out++] = b->n_tok + t;
+        r->pre_segs[b->n_seg++] = (kt__seg){&w->state->table, task->n_done, b->n_tok, n};
+        memcpy(r->pre_ids + b->n_tok, w->state->tokens + task->n_done,
+               (size_t)n * sizeof *r->pre_ids);
+        r->pre_outs[i] = b->n_out;
+        for (int32_t t = 0; t < n; t++) {
+            if (is_wanted(w, complete, t == n - 1)) r->pre_out_rows[b->n_out++] = b->n_tok + t;
         }
         b->n_tok += n;
     }
 }
 
-static void prefill_begin(void *user, const kt__slice *slices, int n) {
+static void op_prefill_begin(void *user, const kt__slice *slices, int n) {
     kt__runner *r = user;
     memcpy(r->slices, slices, (size_t)n * sizeof *slices);
     r->n_slices = n;
     r->begun = false;
     list_rows(r);
-    kt__engine_return_logits(r->engine);
 }
 
-static void end_slices(kt__runner *r, kt_status status, const kt_error *err) {
+static void fail_slices(kt__runner *r, kt_status status, const kt_error *err) {
     for (int i = 0; i < r->n_slices; i++) {
-        if (r->slices[i].task) fail_task(kt__choice_of(r->slices[i].task), status, err);
+        if (r->slices[i].task) fail_work(kt__work_of(r->slices[i].task), status, err);
+    }
+}
+
+/* Its rows' logits, or, of an embedding, nothing but that it is complete. */
+static void complete_slice(kt__runner *r, int index) {
+    kt__task *task = r->slices[index].task;
+    kt__work *w = kt__work_of(task);
+    int32_t id, n = r->slices[index].n, before = task->n_done;
+    bool complete = before + n == task->n_tok;
+    int row = r->pre_outs[index];
+    advance(r, w, n);
+    if (task->kind == KT__TASK_EMBED) {
+        if (complete) task->finish = KT_FINISH_LENGTH;
+        return;
+    }
+    for (int32_t t = 0; t < n; t++) {
+        if (is_wanted(w, complete, t == n - 1))
+            (void)w->ops->take_logits(w, kt__fwd_logits(r->engine->fwd, row++), before + t + 1,
+                                      &id);
     }
 }
 
@@ -447,17 +445,11 @@ static void complete_slices(kt__runner *r) {
     for (int i = 0; i < r->n_slices; i++) {
         if (r->slices[i].task) kt__task_charge(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us);
     }
+    lap_batch(r);
     for (int i = 0; i < r->n_slices; i++) {
-        kt__task *task = r->slices[i].task;
-        int row = r->pre_outs[i];
-        int32_t id;
-        if (!task) continue; /* has left */
-        kt__choice *c = kt__choice_of(task);
-        bool complete = task->n_done + r->slices[i].n == task->n_tok;
-        advance(r, c, r->slices[i].n);
-        if (row >= 0) (void)take_token(r, c, kt__fwd_logits(r->engine->fwd, row), &id);
-        if (complete && task->embed) task->finish = KT_FINISH_LENGTH;
+        if (r->slices[i].task) complete_slice(r, i); /* else it has left */
     }
+    begin_lap(r);
 }
 
 /* A batch that cannot be computed ends all that are in it, unless one row may be to blame: then
@@ -483,13 +475,13 @@ static void run_each_alone(kt__runner *r) {
         if (status == KT_OK) {
             complete_slices(r);
         } else {
-            end_slices(r, status, &err);
+            fail_slices(r, status, &err);
         }
         r->slices[0] = first;
     }
 }
 
-static bool prefill_run(void *user, int64_t until_us) {
+static bool op_prefill_run(void *user, int64_t until_us) {
     kt__runner *r = user;
     bool done;
     kt_error err;
@@ -506,23 +498,23 @@ static bool prefill_run(void *user, int64_t until_us) {
     } else if (status == KT_E_NUMERIC && r->n_slices > 1) {
         run_each_alone(r);
     } else {
-        end_slices(r, status, &err);
+        fail_slices(r, status, &err);
     }
     r->n_slices = 0;
     return true;
 }
 
-static void prefill_abort(void *user) {
+static void op_prefill_abort(void *user) {
     kt__runner *r = user;
     r->n_slices = 0;
 }
 
-static int64_t prefill_unit_us(void *user) {
+static int64_t op_prefill_unit_us(void *user) {
     return kt__fwd_longest_us(((kt__runner *)user)->engine->fwd);
 }
 
-/* What it has computed of the batch is lost; its row of logits is computed for nobody. */
-static void prefill_leave(void *user, kt__task *task) {
+/* What it has computed of the batch is lost; its rows stay, and their results are discarded. */
+static void op_prefill_leave(void *user, kt__task *task) {
     kt__runner *r = user;
     for (int i = 0; i < r->n_slices; i++) {
         if (r->slices[i].task != task) continue;
@@ -537,42 +529,49 @@ void kt__runner_on_hidden(void *user, int row, float *hidden) {
     int i = 0;
     while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
     if (!r->slices[i].task) return;
-    kt__submitted *sub = kt__choice_of(r->slices[i].task)->sub;
-    size_t d = (size_t)r->engine->model->net->hp.d_model;
-    for (size_t k = 0; k < d; k++) sub->embedding[k] += hidden[k];
+    kt__work *w = kt__work_of(r->slices[i].task);
+    w->ops->take_hidden(w, hidden);
 }
 
 /* ---- the end ---- */
 
-static void end(void *user, kt__task *task) {
-    (void)user;
-    kt__submitted_end(kt__choice_of(task));
+/* The scheduler says so by the finish alone. */
+static void fail_pages(kt__work *w) {
+    (void)kt__fail(&w->error, KT_E_NOMEM,
+                   "the K/V store is full, and sequences hold it: close some, or open the engine "
+                   "with a larger kv_bytes");
 }
 
-static void release(void *user, kt__task *task) {
+static void op_end(void *user, kt__task *task) {
+    kt__work *w = kt__work_of(task);
     (void)user;
-    kt__submitted_release(kt__choice_of(task));
+    if (task->finish == KT_FINISH_ERROR && w->error.code == KT_OK) fail_pages(w);
+    w->ops->end(w);
 }
 
-static const kt__sched_ops ops = {
-    .now_us = now_us,
-    .start = start,
-    .load = load,
-    .fork = fork_choice,
-    .reserve = reserve,
-    .pages_left = pages_left,
-    .pages_most = pages_most,
-    .drop = drop,
-    .decode = decode,
-    .prefill_begin = prefill_begin,
-    .prefill_run = prefill_run,
-    .prefill_abort = prefill_abort,
-    .prefill_unit_us = prefill_unit_us,
-    .prefill_leave = prefill_leave,
-    .end = end,
-    .release = release,
-};
+static void op_release(void *user, kt__task *task) {
+    (void)user;
+    kt__work_of(task)->ops->release(kt__work_of(task));
+}
 
 const kt__sched_ops *kt__runner_ops(void) {
+    static const kt__sched_ops ops = {
+        .now_us = op_now_us,
+        .start = op_start,
+        .load = op_load,
+        .fork = op_fork,
+        .reserve = op_reserve,
+        .pages_left = op_pages_left,
+        .pages_most = op_pages_most,
+        .drop = op_drop,
+        .decode = op_decode,
+        .prefill_begin = op_prefill_begin,
+        .prefill_run = op_prefill_run,
+        .prefill_abort = op_prefill_abort,
+        .prefill_unit_us = op_prefill_unit_us,
+        .prefill_leave = op_prefill_leave,
+        .end = op_end,
+        .release = op_release,
+    };
     return &ops;
 }

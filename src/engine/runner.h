@@ -1,13 +1,13 @@
 /* The scheduler's operations on a real model.
  *
- * Owns: the batch lists of prompts' batches and of decode steps; turns slices
- * and steps into rows, K/V pages and tokens. With the engine's turn. No allocation after creation
- * (see answer.h for the exception). */
+ * Owns: the batch lists of prompts' batches and of decode steps; turns slices and steps into rows,
+ * K/V pages and logits, and hands these to the works they belong to (work.h). With the engine's
+ * turn. No allocation after creation (see answer.h for the exception). */
 #ifndef KT_ENGINE_RUNNER_H
 #define KT_ENGINE_RUNNER_H
 
 #include "engine/sched_ops.h"
-#include "engine/submitted.h"
+#include "engine/work.h"
 
 typedef struct kt__runner kt__runner;
 
@@ -16,12 +16,5 @@ void kt__runner_destroy(kt__runner *runner);
 const kt__sched_ops *kt__runner_ops(void); /* user: the kt__runner */
 /* kt__fwd_params.on_hidden: a wanted row of a prompts' batch (embeddings). user: the kt_engine. */
 void kt__runner_on_hidden(void *user, int row, float *hidden);
-
-typedef struct kt__runner_counts {
-    uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;
-    uint64_t n_drafted, n_accepted;
-    int64_t sample_us;
-} kt__runner_counts;
-const kt__runner_counts *kt__runner_get_counts(const kt__runner *runner);
 
 #endif

@@ -22,7 +22,7 @@ kt_status kt__sched_create(const kt__sched_params *params, const kt__sched_ops *
     s->batch = kt__calloc(n, sizeof *s->batch);
     s->step = kt__calloc(n, sizeof *s->step);
     s->order = kt__calloc(n, sizeof *s->order);
-    if (!s->batch || !s->step || !s->order) {
+    if (!s->batch || !s->step || !s->order || !kt__sched_add_nameless_client(s)) {
         kt__sched_destroy(s);
         return kt__fail_nomem(err, "the scheduler's lanes", n * sizeof *s->batch);
     }
@@ -50,13 +50,15 @@ void kt__sched_add(kt__sched *s, kt__task *task) {
     kt__task_list_add(&s->waiting, task);
 }
 
-void kt__sched_end_all(kt__sched *s, kt_finish finish) {
-    for (kt__task *t = s->running.head; t; t = t->next) {
-        if (t->finish == KT_FINISH_NONE) t->finish = finish;
+static void set_finish(const kt__task_list *list, kt_finish finish, bool lent_too) {
+    for (kt__task *t = list->head; t; t = t->next) {
+        if (t->finish == KT_FINISH_NONE && (lent_too || !t->lent)) t->finish = finish;
     }
-    for (kt__task *t = s->waiting.head; t; t = t->next) {
-        if (t->finish == KT_FINISH_NONE) t->finish = finish;
-    }
+}
+
+void kt__sched_end_all(kt__sched *s, kt_finish finish, bool lent_too) {
+    set_finish(&s->running, finish, lent_too);
+    set_finish(&s->waiting, finish, lent_too);
     kt__sched_reap(s);
 }
 
@@ -150,7 +152,7 @@ static void add_task_load(kt__sched_load *out, const kt__task *t) {
     g->served = t->client->served;
     g->n_tasks++;
     if (pending > 1 && t->state != KT__TASK_SIBLING) g->n_prompt_tok += pending;
-    if (!t->embed) g->n_answer_tok += kt__load_answer_tok(t->n_predict);
+    if (t->kind == KT__TASK_ANSWER) g->n_answer_tok += kt__load_answer_tok(t->n_predict);
 }
 
 void kt__sched_get_load(const kt__sched *s, kt__sched_load *out) {

@@ -29,15 +29,8 @@ void kt__sched_add(kt__sched *sched, kt__task *task);
 /* One decode step and one slice of a prompts' batch, or less where there is less to do. false:
  * nothing could run. */
 bool kt__sched_step(kt__sched *sched);
-/* A slice of the batch in flight; false: there is none any more. */
-bool kt__sched_run_batch(kt__sched *sched);
-/* From now on no prompts' batch is begun, or they are again. */
-void kt__sched_hold_prompts(kt__sched *sched, bool hold);
-/* What may be computed at one go beside the running answers: time, and rows of a batch. */
-int64_t kt__sched_slice_us(const kt__sched *sched);
-int32_t kt__sched_slice_rows(const kt__sched *sched);
-/* Sets finish of every task, and lets go of them. */
-void kt__sched_end_all(kt__sched *sched, kt_finish finish);
+/* Sets finish of every task, and lets go of them; lent_too: those on sequences, too. */
+void kt__sched_end_all(kt__sched *sched, kt_finish finish, bool lent_too);
 
 void kt__sched_get_counts(const kt__sched *sched, kt__sched_counts *out);
 int kt__sched_n_tasks(const kt__sched *sched);                        /* not ended */

@@ -47,13 +47,21 @@ static int32_t rows_for(const kt__sched *s, bool others_wait, int64_t slice_us) 
 }
 
 static bool may_join(const kt__sched *s, const kt__task *task) {
-    return s->n_batch == 0 || s->batch[0].task->embed == task->embed;
+    return s->n_batch == 0 ||
+           kt__task_wants_logits(s->batch[0].task) == kt__task_wants_logits(task);
 }
 
-static int n_complete(const kt__sched *s) {
-    int n = 0;
-    for (int i = 0; i < s->n_batch; i++)
-        n += s->batch[i].task->n_done + s->batch[i].n == s->batch[i].task->n_tok;
+/* Rows of the batch that want a place for their logits. */
+static int32_t n_out_rows(const kt__sched *s) {
+    int32_t n = 0;
+    for (int i = 0; i < s->n_batch; i++) {
+        const kt__task *t = s->batch[i].task;
+        if (t->kind == KT__TASK_EVAL_ALL) {
+            n += s->batch[i].n;
+        } else {
+            n += t->n_done + s->batch[i].n == t->n_tok;
+        }
+    }
     return n;
 }
 
@@ -61,41 +69,57 @@ static int n_complete(const kt__sched *s) {
 static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t n = task->n_tok - task->n_done;
     if (task->in_batch || !kt__task_wants_prefill(task) || !may_join(s, task)) return;
+    int32_t outs = s->p.n_out - n_out_rows(s);
+    if (task->kind == KT__TASK_EVAL_ALL && room > outs) room = outs;
     if (n > room) n = room;
     bool complete = task->n_done + n == task->n_tok;
     if (n <= 0 || (!complete && n < MIN_CHUNK && s->n_batch > 0)) return;
-    if (complete && n_complete(s) >= s->p.n_out) return;
+    if (complete && outs <= 0) return;
     if (!kt__sched_make_room(s, task, task->n_done + n)) return;
     task->in_batch = true;
     s->batch[s->n_batch++] = (kt__slice){task, n};
     s->batch_rows += n;
 }
 
+/* What is left over goes to the first again, behind its own rows. */
+static void extend_first(kt__sched *s, int32_t room) {
+    if (s->n_batch == 0 || room <= 0) return;
+    kt__slice *first = &s->batch[0];
+    kt__task *task = first->task;
+    int32_t more = task->n_tok - task->n_done - first->n;
+    if (more > room) more = room;
+    bool complete = first->n + more == task->n_tok - task->n_done;
+    if (more <= 0 || task->kind == KT__TASK_EVAL_ALL) return;
+    if (complete && n_out_rows(s) >= s->p.n_out) return;
+    if (!s->ops.reserve(s->user, task, task->n_done + first->n + more)) return;
+    first->n += more;
+    s->batch_rows += more;
+}
+
+/* Calls on sequences are waited for, each by its owner: without others to consider, their batches
+ * are as large as can be. */
+static bool all_are_lent(const kt__sched *s, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!s->order[i]->lent) return false;
+    }
+    return true;
+}
+
 /* Half of a batch belongs to the one whose turn it is, the rest to the shortest prompts: those do
  * not wait behind a long one, and it is not starved by them. */
 static void pack_batch(kt__sched *s, bool others_wait, int64_t slice_us) {
-    int32_t rows = rows_for(s, others_wait, slice_us);
     s->n_batch = 0;
     s->batch_rows = 0;
     s->batch_us = 0;
     int n = line_up(s, kt__task_goes_before);
     if (n == 0) return;
+    bool whole = !others_wait && all_are_lent(s, n);
+    int32_t rows = whole ? s->p.n_rows : rows_for(s, others_wait, slice_us);
     take_rows(s, s->order[0], n > 1 ? (rows + 1) / 2 : rows);
     n = line_up(s, is_shorter);
     for (int i = 0; i < n && s->n_batch < s->p.n_parallel; i++)
         take_rows(s, s->order[i], rows - s->batch_rows);
-    /* what is left over goes to the first again, behind its own rows */
-    int32_t room = rows - s->batch_rows;
-    if (s->n_batch == 0 || room <= 0) return;
-    kt__slice *first = &s->batch[0];
-    int32_t more = first->task->n_tok - first->task->n_done - first->n;
-    if (more > room) more = room;
-    if (more <= 0 || (first->n + more == first->task->n_tok - first->task->n_done &&
-                      n_complete(s) >= s->p.n_out))
-        return;
-    if (!s->ops.reserve(s->user, first->task, first->task->n_done + first->n + more)) return;
-    first->n += more;
-    s->batch_rows += more;
+    extend_first(s, rows - s->batch_rows);
 }
 
 static void begin_batch(kt__sched *s, bool others_wait, int64_t slice_us) {
@@ -163,37 +187,13 @@ static int64_t slice_beside(const kt__sched *s, int n_decoding) {
     return (int64_t)kt__sched_slice_between((double)s->p.gap_us, kt__sched_step_us(s, n_decoding));
 }
 
-static int n_decoding_now(const kt__sched *s) {
-    int n = 0;
-    for (const kt__task *t = s->running.head; t; t = t->next) n += kt__task_wants_step(t);
-    return n;
-}
-
-int64_t kt__sched_slice_us(const kt__sched *s) {
-    return slice_beside(s, n_decoding_now(s));
-}
-
-int32_t kt__sched_slice_rows(const kt__sched *s) {
-    int n = n_decoding_now(s);
-    return n > 0 ? rows_for(s, true, slice_beside(s, n)) : s->p.n_rows;
-}
-
 bool kt__sched_prefill_slice(kt__sched *s, int n_decoding) {
     int64_t slice_us = slice_beside(s, n_decoding);
     int64_t until_us = kt__sched_now(s) + slice_us;
     bool loaded = load_some(s, until_us);
-    if (!s->in_flight && !s->hold_prompts) begin_batch(s, n_decoding > 0, slice_us);
+    if (!s->in_flight) begin_batch(s, n_decoding > 0, slice_us);
     kt__sched_end_finished(s);
     if (!s->in_flight) return loaded;
     run_batch(s, until_us);
     return true;
-}
-
-bool kt__sched_run_batch(kt__sched *s) {
-    if (s->in_flight) run_batch(s, kt__sched_now(s) + kt__sched_slice_us(s));
-    return s->in_flight;
-}
-
-void kt__sched_hold_prompts(kt__sched *s, bool hold) {
-    s->hold_prompts = hold;
 }

@@ -18,7 +18,9 @@ static uint64_t least_served(const kt__sched *s) {
 static void forget_client(kt__sched *s) {
     kt__client **worst = NULL;
     for (kt__client **at = &s->clients; *at; at = &(*at)->next) {
-        if ((*at)->n_tasks == 0 && (!worst || (*at)->served <= (*worst)->served)) worst = at;
+        bool nameless = !(*at)->name[0]; /* tasks without a client need it */
+        if (!nameless && (*at)->n_tasks == 0 && (!worst || (*at)->served <= (*worst)->served))
+            worst = at;
     }
     if (!worst) return;
     kt__client *gone = *worst;
@@ -27,21 +29,36 @@ static void forget_client(kt__sched *s) {
     s->n_clients--;
 }
 
-void kt__sched_join_client(kt__sched *s, kt__task *task) {
+static kt__client *find_client(const kt__sched *s, const char *name) {
     kt__client *c = s->clients;
-    while (c && strcmp(c->name, task->client->name) != 0) c = c->next;
-    if (c) {
+    while (c && strcmp(c->name, name) != 0) c = c->next;
+    return c;
+}
+
+static void add_client(kt__sched *s, kt__client *c) {
+    if (s->n_clients >= CLIENTS_KEPT) forget_client(s);
+    c->key = kt__client_key(c->name);
+    c->served = 0;
+    c->n_tasks = c->n_running = 0;
+    c->next = s->clients;
+    s->clients = c;
+    s->n_clients++;
+}
+
+bool kt__sched_add_nameless_client(kt__sched *s) {
+    kt__client *c = kt__calloc(1, sizeof *c + 1);
+    if (c) add_client(s, c);
+    return c != NULL;
+}
+
+void kt__sched_join_client(kt__sched *s, kt__task *task) {
+    kt__client *c = find_client(s, task->client ? task->client->name : "");
+    if (!c) {
+        c = task->client;
+        add_client(s, c);
+    } else {
         kt__free(task->client);
         task->client = c;
-    } else {
-        if (s->n_clients >= CLIENTS_KEPT) forget_client(s);
-        c = task->client;
-        c->key = kt__client_key(c->name);
-        c->served = 0;
-        c->n_tasks = c->n_running = 0;
-        c->next = s->clients;
-        s->clients = c;
-        s->n_clients++;
     }
     if (c->n_tasks == 0) {
         uint64_t least = least_served(s);

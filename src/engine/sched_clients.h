@@ -6,6 +6,8 @@
 
 #include "engine/sched_state.h"
 
+/* For tasks without a client; false: no memory. */
+bool kt__sched_add_nameless_client(kt__sched *s);
 /* task->client becomes the scheduler's: the one that it knows by that name, or this one. A client
  * that comes back begins beside the one that was served least: time away earns nothing. */
 void kt__sched_join_client(kt__sched *s, kt__task *task);

@@ -12,7 +12,7 @@ bool kt__task_goes_before(const kt__task *a, const kt__task *b) {
 }
 
 /* a is worth more than b when one of them has to go: shares do not count, or the two would take
- * turns in throwing each other out. Who waits for a slow reader holds up nobody. */
+ * turns in throwing each other out. A task whose reader is slow ranks last. */
 static bool outranks(const kt__task *a, const kt__task *b) {
     if (a->held != b->held) return b->held;
     if (a->priority != b->priority) return a->priority > b->priority;
@@ -52,12 +52,12 @@ static void drop_pages(kt__sched *s, kt__task *task) {
 static bool take_pages_for(kt__sched *s, const kt__task *task) {
     kt__task *victim = NULL;
     for (kt__task *t = s->waiting.head; t; t = t->next) {
-        if (t->state == KT__TASK_PARKED && t->n_done > 0 && (!victim || outranks(victim, t)))
-            victim = t;
+        if (t->state != KT__TASK_PARKED || t->n_done == 0 || t->lent) continue;
+        if (!victim || outranks(victim, t)) victim = t;
     }
     if (!victim) {
         for (kt__task *t = s->running.head; t; t = t->next) {
-            if (t == task || t->in_batch || t->state != KT__TASK_RUNNING) continue;
+            if (t == task || t->in_batch || t->lent || t->state != KT__TASK_RUNNING) continue;
             if (outranks(task, t) && (!victim || outranks(victim, t))) victim = t;
         }
         if (!victim) return false;
@@ -85,6 +85,10 @@ static int64_t pages_of(const kt__sched *s, int64_t n_pos) {
 bool kt__sched_make_room(kt__sched *s, kt__task *task, int32_t n_pos) {
     while (!s->ops.reserve(s->user, task, n_pos)) {
         if (take_pages_for(s, task)) continue;
+        if (task->lent) {
+            if (s->n_batch == 0) task->finish = KT_FINISH_ERROR;
+            return false;
+        }
         if (is_alone(s, task)) {
             bool never = pages_of(s, n_pos) > s->ops.pages_most(s->user);
             task->finish = never ? KT_FINISH_CONTEXT : KT_FINISH_ERROR;
@@ -118,15 +122,15 @@ static void start_task(kt__sched *s, kt__task *task) {
 
 /* Whether pages are there for all that is known of the task, without suspending anybody. */
 static bool has_room(const kt__sched *s, const kt__task *task) {
-    if (kt__sched_lanes_used(s) == 0 || task->state == KT__TASK_PARKED) return true;
+    if (kt__sched_lanes_used(s) == 0 || task->state == KT__TASK_PARKED || task->lent) return true;
     return pages_of(s, (int64_t)task->n_tok + 1) <= s->ops.pages_left(s->user);
 }
 
-/* Who would have to give a lane or pages to the candidate; NULL: nobody has to. */
-static kt__task *who_yields(const kt__sched *s, const kt__task *candidate) {
+/* Which task would have to give a lane or pages to the candidate; NULL: none has to. */
+static kt__task *who_yields(const kt__sched *s, const kt__task *candidate, bool pages) {
     kt__task *worst = NULL;
     for (kt__task *t = s->running.head; t; t = t->next) {
-        if (t->in_batch || t->state != KT__TASK_RUNNING) continue;
+        if (t->in_batch || t->state != KT__TASK_RUNNING || (pages && t->lent)) continue;
         if (t->held) return t;
         if (!worst || kt__task_goes_before(worst, t)) worst = t;
     }
@@ -160,7 +164,7 @@ void kt__sched_admit(kt__sched *s) {
         if (!candidate) return;
         bool room = has_room(s, candidate);
         if (kt__sched_lanes_used(s) >= s->p.n_parallel || !room) {
-            kt__task *worst = who_yields(s, candidate);
+            kt__task *worst = who_yields(s, candidate, !room);
             if (!worst) return;
             if (!room && !worst->held && worst->priority >= candidate->priority) return;
             park(s, worst);

@@ -10,7 +10,8 @@ bool kt__task_goes_before(const kt__task *a, const kt__task *b); /* a goes befor
 /* Lanes to those whose turn it is. */
 void kt__sched_admit(kt__sched *s);
 /* Pages up to n_pos, from others if need be. false: the task cannot go on now; it is suspended
- * unless only a batch in flight is in the way, and ended where nothing will ever change. */
+ * unless only a batch in flight is in the way, and ended where nothing will ever change. A task on
+ * a sequence cannot give its own pages back: instead of being suspended it ends at once. */
 bool kt__sched_make_room(kt__sched *s, kt__task *task, int32_t n_pos);
 
 #endif

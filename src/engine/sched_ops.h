@@ -27,9 +27,9 @@ typedef struct kt__sched_ops {
     int64_t (*pages_left)(void *user);        /* free, or given up when asked for */
     int64_t (*pages_most)(void *user);        /* all there are */
     void (*drop)(void *user, kt__task *task); /* gives all pages back: n_done = 0 */
-    /* One step for each: position n_done is computed, then a token sampled: n_done and n_tok grow
-     * (by more than one with speculation), or finish is set. false: it paused, for tasks to end,
-     * and is to be called again with the same list, NULL in place of those that have. */
+    /* One step for each: position n_done is computed, then an answer's token is sampled: n_done and
+     * n_tok grow (by more than one with speculation), or finish is set. false: it paused, for tasks
+     * to end, and is to be called again with the same list, NULL in place of those that have. */
     bool (*decode)(void *user, kt__task *const *tasks, int n);
     /* A prompts' batch: begun, run until a time (true: done; the tasks' n_done have grown, and
      * those that are complete have a token more or a finish), or forgotten. */
@@ -47,7 +47,7 @@ typedef struct kt__sched_ops {
 typedef struct kt__sched_params {
     int n_parallel;    /* lanes */
     int n_rows;        /* of a prompts' batch */
-    int n_out;         /* tasks of a prompts' batch that may become complete */
+    int n_out;         /* rows of a prompts' batch that may want logits */
     int page_pos;      /* positions of a page */
     int64_t gap_us;    /* aim for the longest pause of a running answer */
     double unit_share; /* of a prompts' batch's time, between two chances to stop; a first guess */

@@ -26,7 +26,7 @@ struct kt__sched {
     int n_clients;
     kt__slice *batch; /* [n_parallel] */
     int n_batch;
-    bool in_flight, hold_prompts;
+    bool in_flight;
     int32_t batch_rows;
     int64_t batch_us;
     kt__task **step; /* [n_parallel] of the step at hand; NULL: ended in the midst of it */

@@ -1,21 +1,52 @@
 #include "engine/seq.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/batch.h"
+#include "engine/inbox.h"
 #include "engine/speculator.h"
-#include "engine/stage.h"
 #include "host/pages.h"
 
 static size_t logits_bytes(const kt_engine *engine) {
-    return (size_t)engine->model->net->hp.n_vocab * sizeof(float);
+    return kt__engine_n_vocab(engine) * sizeof(float);
 }
 
-static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
+static void publish_pages(const kt_engine *engine) {
+    kt__inbox_publish_pages(engine->inbox, kt__kv_n_used(engine->kv), kt__kv_n_kept(engine->kv));
+}
+
+/* ---- life ---- */
+
+static kt_status allocate_seq(kt_seq *seq, kt_error *err) {
     kt_status status;
-    kt__engine_return_logits(engine); /* no sequence's own any more */
+    kt_engine *engine = seq->engine;
+    kt__seq_state *state = &seq->state;
+    /* a token is drawn from a full context, too */
+    state->tokens = kt__calloc((size_t)engine->params.n_ctx + 1, sizeof *state->tokens);
+    state->logits = kt__pages_alloc(logits_bytes(engine));
+    seq->eval = kt__calloc(1, sizeof *seq->eval);
+    if (!state->tokens || !state->logits || !seq->eval)
+        return kt__fail_nomem(err, "a sequence", logits_bytes(engine));
+    KT__TRY(kt__kv_table_init(&state->table, engine->params.n_ctx, err));
+    KT__TRY(kt__draft_seq_init(engine, &state->draft, err));
+out:
+    return status;
+}
+
+static void free_seq(kt_seq *seq) {
+    kt__pages_free(seq->state.logits, logits_bytes(seq->engine));
+    kt__free(seq->state.draft.table.pages);
+    kt__free(seq->state.table.pages);
+    kt__free(seq->state.tokens);
+    kt__free(seq->eval);
+    kt__free(seq);
+}
+
+/* With the turn. */
+static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
+    *out = NULL;
     if (engine->n_seq >= engine->params.n_seq_max) {
         return kt__fail(
             err, KT_E_LIMIT,
@@ -25,26 +56,17 @@ static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
     kt_seq *seq = kt__calloc(1, sizeof *seq);
     if (!seq) return kt__fail_nomem(err, "a sequence", sizeof *seq);
     seq->engine = engine;
-    engine->n_seq++;
-    seq->tokens = kt__calloc((size_t)engine->params.n_ctx, sizeof *seq->tokens);
-    seq->own_logits = kt__pages_alloc(logits_bytes(engine));
-    if (!seq->tokens || !seq->own_logits) {
-        status = kt__fail_nomem(err, "a sequence", logits_bytes(engine));
-        goto out;
+    kt_status status = allocate_seq(seq, err);
+    if (status == KT_OK) {
+        engine->n_seq++;
+        *out = seq;
+    } else {
+        free_seq(seq);
     }
-    KT__TRY(kt__kv_table_init(&seq->table, engine->params.n_ctx, err));
-    KT__TRY(kt__draft_seq_init(engine, &seq->draft_seq, err));
-    *out = seq;
-    return KT_OK;
-out:
-    kt__ticket_unlock(&engine->turn);
-    kt_seq_close(seq);
-    kt__ticket_lock(&engine->turn);
     return status;
 }
 
 kt_status kt_seq_open(kt_engine *engine, kt_seq **out, kt_error *err) {
-    *out = NULL;
     kt__error_clear(err);
     kt__ticket_lock(&engine->turn);
     kt_status status = seq_new(engine, out, err);
@@ -55,141 +77,109 @@ kt_status kt_seq_open(kt_engine *engine, kt_seq **out, kt_error *err) {
 void kt_seq_close(kt_seq *seq) {
     if (!seq) return;
     kt_engine *engine = seq->engine;
+    assert(!atomic_load(&seq->lent));
     kt__ticket_lock(&engine->turn);
-    if (engine->logits_owner == seq) engine->logits_owner = NULL;
-    kt__kv_table_free(engine->kv, &seq->table);
-    kt__speculator_trim(engine->speculator, &seq->draft_seq, 0);
+    kt__seq_set_end(seq, 0);
     engine->n_seq--;
     kt__ticket_unlock(&engine->turn);
-    kt__pages_free(seq->own_logits, logits_bytes(engine));
-    kt__free(seq->draft_seq.table.pages);
-    kt__free(seq->tokens);
-    kt__free(seq);
+    free_seq(seq);
+}
+
+static void copy_state(kt_engine *engine, const kt_seq *from, kt_seq *to) {
+    const kt__seq_state *state = &from->state;
+    kt__kv_table_share(engine->kv, &state->table, (int64_t)from->n_pos, &to->state.table);
+    if (from->n_pos) memcpy(to->state.tokens, state->tokens, from->n_pos * sizeof *state->tokens);
+    to->n_pos = from->n_pos;
+    if (kt_seq_logits(from)) kt__seq_keep_logits(to, state->logits, from->n_pos);
 }
 
 kt_status kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err) {
     kt_engine *engine = seq->engine;
     *out = NULL;
     kt__error_clear(err);
+    kt_status status = kt__seq_lend(seq, engine, err);
+    if (status != KT_OK) return status;
     kt__ticket_lock(&engine->turn);
-    kt_status status = seq_new(engine, out, err);
-    if (status == KT_OK) {
-        kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &(*out)->table);
-        if (seq->n_pos) memcpy((*out)->tokens, seq->tokens, seq->n_pos * sizeof *seq->tokens);
-        (*out)->n_pos = seq->n_pos;
-        if (seq->logits) {
-            memcpy((*out)->own_logits, seq->logits, logits_bytes(engine));
-            (*out)->logits = (*out)->own_logits;
-        }
-    }
+    status = seq_new(engine, out, err);
+    if (status == KT_OK) copy_state(engine, seq, *out);
+    publish_pages(engine);
     kt__ticket_unlock(&engine->turn);
+    kt__seq_unlend(seq);
     return status;
 }
 
-void kt__seq_truncate_locked(kt_seq *seq, size_t n_keep) {
-    kt__kv_table_truncate(seq->engine->kv, &seq->table, (int64_t)n_keep);
-    kt__speculator_trim(seq->engine->speculator, &seq->draft_seq, (int64_t)n_keep);
+/* ---- lending ---- */
+
+kt_status kt__seq_lend(kt_seq *seq, const kt_engine *engine, kt_error *err) {
+    if (seq->engine != engine)
+        return kt__fail(err, KT_E_ARG, "the sequence belongs to another engine");
+    if (!atomic_exchange(&seq->lent, true)) return KT_OK;
+    return kt__fail(err, KT_E_STATE,
+                    "a request or an evaluation runs on the sequence: wait for its end");
+}
+
+void kt__seq_unlend(kt_seq *seq) {
+    atomic_store(&seq->lent, false);
+}
+
+size_t kt__seq_common(const kt_seq *seq, const int32_t *ids, size_t n) {
+    size_t common = 0, most = n > 0 ? n - 1 : 0;
+    if (most > seq->n_pos) most = seq->n_pos;
+    while (common < most && seq->state.tokens[common] == ids[common]) common++;
+    return common;
+}
+
+void kt__seq_put_prompt(kt_seq *seq, size_t n_keep, const int32_t *ids, size_t n) {
     seq->n_pos = n_keep;
-    seq->logits = NULL;
-    seq->ahead = (kt__ahead){0};
+    if (seq->state.n_logits > n_keep) seq->state.n_logits = 0;
+    if (n) memcpy(seq->state.tokens + n_keep, ids, n * sizeof *ids);
 }
 
-/* ---- steps ---- */
-
-void kt__engine_return_logits(kt_engine *engine) {
-    kt_seq *seq = engine->logits_owner;
-    size_t n_vocab = (size_t)engine->model->net->hp.n_vocab;
-    engine->logits_owner = NULL;
-    if (!seq || !seq->logits || seq->logits == seq->own_logits) return;
-    memcpy(seq->own_logits, seq->logits, n_vocab * sizeof *seq->logits);
-    seq->logits = seq->own_logits;
+void kt__seq_keep_logits(kt_seq *seq, const float *logits, size_t n_pos) {
+    if (logits != seq->state.logits) memcpy(seq->state.logits, logits, logits_bytes(seq->engine));
+    seq->state.n_logits = n_pos;
 }
 
-/* The step's buffer serves while nothing else can overwrite it. */
-static void take_logits(kt_seq *seq, int row) {
-    kt_engine *engine = seq->engine;
-    const float *logits = kt__fwd_logits(engine->step_fwd, row);
-    bool copy = engine->n_seq > 1;
-    if (copy) memcpy(seq->own_logits, logits, logits_bytes(engine));
-    seq->logits = copy ? seq->own_logits : logits;
-    engine->logits_owner = copy ? NULL : seq;
+void kt__seq_set_end(kt_seq *seq, size_t n_pos) {
+    kt__seq_state *state = &seq->state;
+    kt__kv_table_truncate(seq->engine->kv, &state->table, (int64_t)n_pos);
+    kt__speculator_trim(seq->engine->speculator, &state->draft, (int64_t)n_pos);
+    seq->n_pos = n_pos;
+    if (state->n_logits > n_pos) state->n_logits = 0;
+    publish_pages(seq->engine);
 }
 
-kt_status kt__seq_step_locked(kt_seq *seq, const int32_t *ids, int n, const atomic_bool *cancel,
-                              kt_error *err) {
-    kt_engine *engine = seq->engine;
-    int64_t pos = (int64_t)seq->n_pos;
-    bool done;
-    kt__seq_drop_ahead_locked(seq);
-    kt_status status = kt__kv_table_grow(engine->kv, &seq->table, pos, pos + n, err);
-    if (status != KT_OK) return status;
-    memcpy(seq->tokens + pos, ids, (size_t)n * sizeof *ids);
-    kt__seg seg = {&seq->table, pos, 0, n};
-    int32_t out_rows[1 + KT__DRAFTS_MAX];
-    for (int i = 0; i < n; i++) out_rows[i] = i;
-    kt__batch batch = {.n_tok = n,
-                       .ids = seq->tokens + pos,
-                       .segs = &seg,
-                       .n_seg = 1,
-                       .out_rows = out_rows,
-                       .n_out = n};
-    kt__batch_run run = {.fwd = engine->step_fwd,
-                         .batch = &batch,
-                         .decode = true,
-                         .n_tok = n,
-                         .until_us = INT64_MAX,
-                         .cancel = cancel};
-    kt__profile *profile = kt__engine_profile_on(engine);
-    kt__profile_begin(profile);
-    kt__engine_return_logits(engine);
-    status = kt__engine_run_batch(engine, &run, &done, err);
-    kt__profile_lap(profile, KT_PROFILE_BATCH);
-    if (status != KT_OK) {
-        kt__kv_table_truncate(engine->kv, &seq->table, pos);
-        return status;
-    }
-    seq->n_pos++;
-    seq->ahead = (kt__ahead){n - 1, 1, engine->n_steps};
-    take_logits(seq, 0);
-    return KT_OK;
+void kt__seq_give_back(kt_seq *seq, size_t n_pos) {
+    kt__seq_set_end(seq, n_pos);
+    kt__seq_unlend(seq);
 }
 
-bool kt__seq_take_ahead_locked(kt_seq *seq, int32_t id) {
-    kt__ahead *ahead = &seq->ahead;
-    if (ahead->n == 0 || ahead->n_steps != seq->engine->n_steps || seq->tokens[seq->n_pos] != id)
-        return false;
-    take_logits(seq, ahead->row);
-    ahead->row++;
-    ahead->n--;
-    seq->n_pos++;
-    return true;
-}
-
-void kt__seq_drop_ahead_locked(kt_seq *seq) {
-    if (seq->ahead.n == 0) return;
-    kt__kv_table_truncate(seq->engine->kv, &seq->table, (int64_t)seq->n_pos);
-    seq->ahead = (kt__ahead){0};
-}
+/* ---- by its owner ---- */
 
 kt_status kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err) {
-    kt_status status = KT_OK;
     kt__error_clear(err);
-    kt__ticket_lock(&seq->engine->turn);
+    kt_status status = kt__seq_lend(seq, seq->engine, err);
+    if (status != KT_OK) return status;
     if (n_keep > seq->n_pos) {
         status = kt__fail(err, KT_E_ARG, "cannot keep %zu of %zu positions", n_keep, seq->n_pos);
     } else if (n_keep < seq->n_pos) {
-        kt__seq_truncate_locked(seq, n_keep);
+        kt__ticket_lock(&seq->engine->turn);
+        kt__seq_set_end(seq, n_keep);
+        kt__ticket_unlock(&seq->engine->turn);
     }
-    kt__ticket_unlock(&seq->engine->turn);
+    kt__seq_unlend(seq);
     return status;
 }
 
 size_t kt_seq_len(const kt_seq *seq) {
     return seq->n_pos;
 }
+
 const int32_t *kt_seq_tokens(const kt_seq *seq) {
-    return seq->tokens;
+    return seq->state.tokens;
 }
+
 const float *kt_seq_logits(const kt_seq *seq) {
-    return seq->logits;
+    bool has = seq->n_pos > 0 && seq->state.n_logits == seq->n_pos;
+    return has ? seq->state.logits : NULL;
 }

@@ -4,17 +4,15 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/fingerprint.h"
+#include "engine/inbox.h"
 #include "engine/model.h"
+#include "engine/seq.h"
 #include "engine/speculator.h"
 #include "kv/field.h"
 #include "kv/image.h"
 
 _Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding");
 _Static_assert((int)KT_FINGERPRINT_BYTES == (int)KT__KV_IMAGE_HASH, "hash");
-
-static size_t n_vocab_of(const kt_engine *engine) {
-    return (size_t)engine->model->net->hp.n_vocab;
-}
 
 /* A sequence as it was at one moment. A table of its own holds the pages while they are written, so
  * that whoever appends to seq or to a copy of it writes elsewhere; batches may overwrite logits. */
@@ -23,18 +21,19 @@ typedef struct snapshot {
     float *logits; /* [n_vocab] or NULL */
 } snapshot;
 
-static kt_status snapshot_take(kt_seq *seq, snapshot *out, kt_error *err) {
+static kt_status snapshot_take(const kt_seq *seq, snapshot *out, kt_error *err) {
     kt_engine *engine = seq->engine;
-    size_t bytes = n_vocab_of(engine) * sizeof *out->logits;
+    const float *logits = kt_seq_logits(seq);
+    size_t bytes = kt__engine_n_vocab(engine) * sizeof *logits;
     kt_status status;
     *out = (snapshot){0};
     KT__TRY(kt__kv_table_init(&out->table, (int64_t)seq->n_pos, err));
-    out->logits = seq->logits ? kt__malloc(bytes) : NULL;
-    if (seq->logits && !out->logits) return kt__fail_nomem(err, "a session's logits", bytes);
+    out->logits = logits ? kt__malloc(bytes) : NULL;
+    if (logits && !out->logits) return kt__fail_nomem(err, "a session's logits", bytes);
     kt__ticket_lock(&engine->turn);
-    kt__kv_table_share(engine->kv, &seq->table, (int64_t)seq->n_pos, &out->table);
-    if (out->logits) memcpy(out->logits, seq->logits, bytes);
+    kt__kv_table_share(engine->kv, &seq->state.table, (int64_t)seq->n_pos, &out->table);
     kt__ticket_unlock(&engine->turn);
+    if (logits) memcpy(out->logits, logits, bytes);
 out:
     return status;
 }
@@ -42,24 +41,34 @@ out:
 static void release_pages(kt_engine *engine, kt__kv_table *held) {
     kt__ticket_lock(&engine->turn);
     kt__kv_table_free(engine->kv, held);
+    kt__inbox_publish_pages(engine->inbox, kt__kv_n_used(engine->kv), kt__kv_n_kept(engine->kv));
     kt__ticket_unlock(&engine->turn);
 }
 
-kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
+static kt_status save_lent(const kt_seq *seq, const char *path, kt_error *err) {
     kt_engine *engine = seq->engine;
     kt__kv_image image = {.n_pos = (int64_t)seq->n_pos};
     snapshot now = {0};
     kt_status status;
-    kt__error_clear(err);
     if (!seq->n_pos) return kt__fail(err, KT_E_ARG, "an empty sequence cannot be saved");
     KT__TRY(kt__engine_kv_binding(engine, image.binding, err));
     kt__model_full_hash(engine->model, image.full_hash);
     KT__TRY(snapshot_take(seq, &now, err));
-    if (now.logits) image.n_logits = (int64_t)n_vocab_of(engine);
-    KT__TRY(kt__kv_image_save(path, &image, seq->tokens, now.logits, engine->kv, &now.table, err));
+    if (now.logits) image.n_logits = (int64_t)kt__engine_n_vocab(engine);
+    KT__TRY(kt__kv_image_save(path, &image, seq->state.tokens, now.logits, engine->kv, &now.table,
+                              err));
 out:
     release_pages(engine, &now.table);
     kt__free(now.logits);
+    return status;
+}
+
+kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
+    kt__error_clear(err);
+    kt_status status = kt__seq_lend(seq, seq->engine, err);
+    if (status != KT_OK) return status;
+    status = save_lent(seq, path, err);
+    kt__seq_unlend(seq);
     return status;
 }
 
@@ -105,10 +114,10 @@ static kt_status check_fits(const kt_engine *engine, const kt__kv_image *image, 
                            "with a larger n_ctx (-c)",
                            (long long)image->n_pos, engine->params.n_ctx);
     }
-    if (image->n_logits && (uint64_t)image->n_logits != n_vocab_of(engine)) {
+    if (image->n_logits && (uint64_t)image->n_logits != kt__engine_n_vocab(engine)) {
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "the session has %lld logits and the vocabulary %zu",
-                           (long long)image->n_logits, n_vocab_of(engine));
+                           (long long)image->n_logits, kt__engine_n_vocab(engine));
     }
     return KT_OK;
 }
@@ -116,7 +125,7 @@ static kt_status check_fits(const kt_engine *engine, const kt__kv_image *image, 
 /* What a file holds, before it becomes the sequence's. */
 typedef struct restored {
     kt__kv_table table;
-    int32_t *ids;  /* [n_ctx] */
+    int32_t *ids;  /* [n_ctx + 1] */
     float *logits; /* [n_vocab] or NULL */
 } restored;
 
@@ -125,10 +134,10 @@ static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const ch
     const kt__kv_image *image = kt__kv_image_info(file);
     kt_status status;
     KT__TRY(kt__kv_table_init(&out->table, engine->params.n_ctx, err));
-    out->ids = kt__calloc((size_t)engine->params.n_ctx, sizeof *out->ids);
+    out->ids = kt__calloc((size_t)engine->params.n_ctx + 1, sizeof *out->ids);
     if (!out->ids) return kt__fail_nomem(err, "a session's tokens", 0);
     if (image->n_logits) {
-        out->logits = kt__malloc(n_vocab_of(engine) * sizeof *out->logits);
+        out->logits = kt__malloc(kt__engine_n_vocab(engine) * sizeof *out->logits);
         if (!out->logits) return kt__fail_nomem(err, "a session's logits", 0);
     }
     kt__ticket_lock(&engine->turn);
@@ -137,7 +146,7 @@ static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const ch
     if (status != KT_OK) return status;
     KT__TRY(kt__kv_image_load(file, out->ids, out->logits, engine->kv, &out->table, err));
     for (int64_t i = 0; i < image->n_pos; i++) {
-        if (out->ids[i] >= 0 && (size_t)out->ids[i] < n_vocab_of(engine)) continue;
+        if (out->ids[i] >= 0 && (size_t)out->ids[i] < kt__engine_n_vocab(engine)) continue;
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                            "the session's token %lld is %d, which the vocabulary does not have",
                            (long long)i, out->ids[i]);
@@ -147,30 +156,26 @@ out:
 }
 
 static void swap_in(kt_seq *seq, restored *r, size_t n_pos) {
-    kt__kv_table table = seq->table;
-    int32_t *tokens = seq->tokens;
+    kt__seq_state *state = &seq->state;
+    kt__kv_table table = state->table;
+    int32_t *tokens = state->tokens;
     kt__ticket_lock(&seq->engine->turn);
-    seq->table = r->table;
-    seq->tokens = r->ids;
+    state->table = r->table;
+    state->tokens = r->ids;
     seq->n_pos = n_pos;
-    seq->logits = NULL;
-    seq->ahead = (kt__ahead){0};
-    kt__speculator_trim(seq->engine->speculator, &seq->draft_seq, 0);
-    if (r->logits) {
-        memcpy(seq->own_logits, r->logits, n_vocab_of(seq->engine) * sizeof *r->logits);
-        seq->logits = seq->own_logits;
-    }
+    state->n_logits = 0;
+    kt__speculator_trim(seq->engine->speculator, &state->draft, 0);
+    if (r->logits) kt__seq_keep_logits(seq, r->logits, n_pos);
     kt__ticket_unlock(&seq->engine->turn);
     r->table = table;
     r->ids = tokens;
 }
 
-kt_status kt_seq_restore(kt_seq *seq, const char *path, kt_error *err) {
+static kt_status restore_lent(kt_seq *seq, const char *path, kt_error *err) {
     kt_engine *engine = seq->engine;
     kt__kv_image_file *file = NULL;
     restored r = {0};
     kt_status status;
-    kt__error_clear(err);
     KT__TRY(kt__kv_image_open(path, kt__kv_get_shape(engine->kv), &file, err));
     KT__TRY(check_binding(engine, kt__kv_image_info(file), path, err));
     KT__TRY(check_full_hash(engine, kt__kv_image_info(file), path, err));
@@ -182,5 +187,14 @@ out:
     kt__free(r.ids);
     kt__free(r.logits);
     kt__kv_image_close(file);
+    return status;
+}
+
+kt_status kt_seq_restore(kt_seq *seq, const char *path, kt_error *err) {
+    kt__error_clear(err);
+    kt_status status = kt__seq_lend(seq, seq->engine, err);
+    if (status != KT_OK) return status;
+    status = restore_lent(seq, path, err);
+    kt__seq_unlend(seq);
     return status;
 }

@@ -1,23 +1,31 @@
 #include "engine/service.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "engine/events.h"
 #include "engine/inbox.h"
 #include "engine/model.h"
-#include "engine/runner.h"
 #include "engine/sched.h"
+#include "engine/stage.h"
+#include "engine/submit.h"
 #include "engine/text.h"
+
+enum {
+    DRIVEN_LOOK_MS = 200, /* how long a reader waits for the driver before it looks again */
+    MOST_MS = 1 << 30     /* longer timeouts are as long as this */
+};
 
 /* ---- submitting ---- */
 
 static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error *err) {
     *out = kt__calloc(n + 1, sizeof **out);
     if (!*out) return kt__fail_nomem(err, "the prompt", n * sizeof **out);
-    memcpy(*out, ids, n * sizeof *ids);
+    if (n) memcpy(*out, ids, n * sizeof *ids);
     return KT_OK;
 }
 
@@ -41,12 +49,13 @@ static kt_status encode_text(const kt_model *model, const kt_request_params *r, 
 
 /* The prompt's ids, for kt__free. */
 static kt_status encode_prompt(const kt_model *model, const kt_request_params *r, int32_t **ids,
-                               size_t *n, kt_error *err) {
+                               size_t *n, int64_t *ns, kt_error *err) {
     int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
                   (r->chat_json != NULL);
-    int64_t ns[2] = {0};
     *ids = NULL;
     *n = 0;
+    if (n_given == 0 && r->n_ids == 0 && r->seq && r->seq_append)
+        return copy_ids(NULL, 0, ids, err); /* goes on from the sequence's logits */
     if (n_given != 1) {
         return kt__fail(err, KT_E_ARG, "%d prompts: give one of ids, text, messages and chat_json",
                         n_given);
@@ -61,6 +70,17 @@ static kt_status encode_prompt(const kt_model *model, const kt_request_params *r
     return kt__chat_encode_json(model, r->chat_json, r->chat_json_len, ids, n, err);
 }
 
+/* The prompt's ids, with the time that it took counted. */
+static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, int32_t **ids,
+                             size_t *n, kt_error *err) {
+    int64_t ns[2] = {0}, begin_ns = kt__now_ns();
+    kt_status status = encode_prompt(engine->model, r, ids, n, ns, err);
+    int64_t all_ns = kt__now_ns() - begin_ns;
+    kt__stage_add_outside(engine, KT__STAGE_TEMPLATE, ns[0]);
+    kt__stage_add_outside(engine, KT__STAGE_TOKENIZE, all_ns - ns[0]);
+    return status;
+}
+
 kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, kt_request **out,
                            kt_error *err) {
     int64_t begin_us = kt__now_us();
@@ -69,26 +89,25 @@ kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, 
     size_t n;
     *out = NULL;
     kt__error_clear(err);
-    kt_status status = encode_prompt(engine->model, request, &ids, &n, err);
-    if (status == KT_OK) status = kt__submitted_create(engine, request, ids, n, &sub, err);
+    kt_status status = make_prompt(engine, request, &ids, &n, err);
+    int64_t begin_ns = kt__stage_begin(engine);
+    if (status == KT_OK) status = kt__submit_create(engine, request, ids, n, &sub, err);
+    kt__stage_end_outside(engine, KT__STAGE_SETUP, begin_ns);
     if (status != KT_OK) {
         kt__inbox_note_refused(engine->inbox);
         return status;
     }
+    kt_request *req = &sub->req;
     sub->submitted_us = begin_us;
-    status = kt__submitted_enqueue(sub, request->deadline_ms, err);
-    if (status == KT_OK) {
-        *out = &sub->req;
-    } else {
-        kt__submitted_free(sub);
-    }
+    status = kt__submit_enqueue(sub, request->deadline_ms, err);
+    if (status == KT_OK) *out = req;
     return status;
 }
 
 /* ---- figures ---- */
 
 void kt__service_publish(kt_engine *engine) {
-    const kt__runner_counts *r = kt__runner_get_counts(engine->runner);
+    const kt__engine_counts *r = &engine->counts;
     kt__sched_counts c;
     kt__sched_load load;
     kt__sched_get_counts(engine->sched, &c);
@@ -146,14 +165,22 @@ static void take_submitted(kt_engine *engine) {
 /* One step with the turn; false: nothing could run. */
 static bool drive(kt_engine *engine) {
     kt__ticket_lock(&engine->turn);
+    int64_t begin_ns = kt__stage_begin(engine);
+    kt__profile_begin(kt__engine_profile_on(engine));
     take_submitted(engine);
     atomic_store(&engine->cancel_pending, false);
     if (atomic_load_explicit(&engine->cancel, memory_order_relaxed))
-        kt__sched_end_all(engine->sched, KT_FINISH_CANCELLED);
+        kt__sched_end_all(engine->sched, KT_FINISH_CANCELLED, true);
     bool ran = kt__sched_step(engine->sched);
     kt__service_publish(engine);
+    kt__profile_lap(kt__engine_profile_on(engine), KT_PROFILE_BATCH);
+    kt__stage_end(engine, KT__STAGE_TOTAL, begin_ns);
     kt__ticket_unlock(&engine->turn);
     return ran;
+}
+
+bool kt__service_help(kt_engine *engine) {
+    return !kt__inbox_is_driven(engine->inbox) && drive(engine);
 }
 
 static void *drive_thread(void *arg) {
@@ -179,7 +206,7 @@ void kt_engine_stop(kt_engine *engine, int64_t drain_ms) {
     kt__ticket_lock(&engine->turn);
     do {
         take_submitted(engine);
-        kt__sched_end_all(engine->sched, KT_FINISH_CANCELLED);
+        kt__sched_end_all(engine->sched, KT_FINISH_CANCELLED, false);
     } while (!kt__inbox_is_empty(engine->inbox));
     kt__service_publish(engine);
     kt__ticket_unlock(&engine->turn);
@@ -198,39 +225,53 @@ kt_status kt_engine_step(kt_engine *engine, int64_t budget_us, int32_t *n_left, 
     return KT_OK;
 }
 
-/* ---- embeddings ---- */
+/* ---- a request ---- */
 
-static kt_status read_embedding(kt_engine *engine, const kt_event *event, float *out,
-                                kt_error *err) {
-    if (event->finish == KT_FINISH_CANCELLED) return kt__fail(err, KT_E_CANCELLED, "cancelled");
-    if (!event->embedding) {
-        if (err && event->error) *err = *event->error;
-        return event->error ? event->error->code : KT_E_INTERNAL;
-    }
-    memcpy(out, event->embedding, (size_t)engine->model->net->hp.d_model * sizeof *out);
-    return KT_OK;
+/* Milliseconds to wait before looking again: whether a thread drives may change meanwhile. */
+static int64_t wait_ms(bool driven, int64_t timeout_ms, int64_t until_us) {
+    int64_t most = driven ? DRIVEN_LOOK_MS : KT__SERVICE_LOOK_MS;
+    int64_t left = timeout_ms < 0 ? most : (until_us - kt__now_us()) / 1000 + 1;
+    return left < 0 ? 0 : left < most ? left : most;
 }
 
-kt_status kt_embed(kt_engine *engine, const int32_t *ids, size_t n, kt_pooling pooling,
-                   bool normalize, float *out, kt_error *err) {
-    kt_request_params request = kt_request_params_default();
-    kt_request *req;
-    kt_event event;
-    request.ids = ids;
-    request.n_ids = n;
-    request.pooling = pooling;
-    request.normalize = normalize;
-    kt__error_clear(err);
-    if (pooling == KT_POOLING_NONE) return kt__fail(err, KT_E_ARG, "no pooling is asked for");
-    kt_status status = kt_engine_submit(engine, &request, &req, err);
-    if (status != KT_OK) return status;
-    for (bool over = false; !over;) {
-        kt_error ignored; /* refused where a thread drives */
-        bool drives = kt_engine_step(engine, 0, NULL, &ignored) == KT_OK;
-        over = kt_request_next_event(req, &event, drives ? 0 : 100) &&
-               event.kind == KT_EVENT_FINISHED;
+bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
+    kt__submitted *sub = kt__submitted_of(req);
+    int64_t until_us = kt__now_us() + 1000 * (timeout_ms < MOST_MS ? timeout_ms : MOST_MS);
+    if (sub->on_event) return false;
+    kt__events_drop_read(sub);
+    for (int64_t ms = 0; !kt__events_read(sub, out, ms);) {
+        if (timeout_ms == 0 || kt__events_are_over(sub)) return false;
+        if (timeout_ms > 0 && kt__now_us() >= until_us) return false;
+        bool driven = kt__inbox_is_driven(req->engine->inbox);
+        bool ran = !driven && drive(req->engine);
+        ms = ran ? 0 : wait_ms(driven, timeout_ms, until_us);
     }
-    status = read_embedding(engine, &event, out, err);
-    kt_request_close(req);
-    return status;
+    return true;
+}
+
+void kt_request_cancel(kt_request *req) {
+    atomic_store(&req->cancel, true);
+    atomic_store(&req->engine->cancel_pending, true);
+}
+
+/* Its owner may close the sequence next. */
+static void wait_for_seq(kt__submitted *sub) {
+    const struct timespec moment = {0, 1000000};
+    while (atomic_load(&sub->has_seq)) {
+        if (!kt__service_help(sub->req.engine)) nanosleep(&moment, NULL);
+    }
+}
+
+void kt_request_close(kt_request *req) {
+    if (!req) return;
+    kt__submitted *sub = kt__submitted_of(req);
+    kt_engine *engine = req->engine;
+    kt_request_cancel(req);
+    if (atomic_load(&sub->has_seq)) wait_for_seq(sub);
+    bool done = kt__events_detach(sub);
+    if (done) {
+        kt__submitted_free(sub);
+    } else {
+        kt__inbox_wake(engine->inbox);
+    }
 }

@@ -1,7 +1,5 @@
 #include "engine/stage.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 
 int64_t kt__stage_begin(const kt_engine *engine) {
@@ -9,12 +7,22 @@ int64_t kt__stage_begin(const kt_engine *engine) {
     return on ? kt__now_ns() : 0;
 }
 
-void kt__stage_end(kt_engine *engine, kt__stage stage, int64_t begin_ns, bool locked) {
-    if (!begin_ns) return;
-    int64_t ns = kt__now_ns() - begin_ns;
-    if (!locked) kt__ticket_lock(&engine->turn);
-    engine->profile.stage_ns[stage] += ns;
-    if (!locked) kt__ticket_unlock(&engine->turn);
+static void add_ns(kt_engine *engine, kt__stage stage, int64_t ns) {
+    atomic_fetch_add_explicit(&engine->profile.stage_ns[stage], ns, memory_order_relaxed);
+}
+
+void kt__stage_end(kt_engine *engine, kt__stage stage, int64_t begin_ns) {
+    if (begin_ns) add_ns(engine, stage, kt__now_ns() - begin_ns);
+}
+
+void kt__stage_add_outside(kt_engine *engine, kt__stage stage, int64_t ns) {
+    if (!kt__stage_begin(engine)) return;
+    add_ns(engine, stage, ns);
+    add_ns(engine, KT__STAGE_TOTAL, ns);
+}
+
+void kt__stage_end_outside(kt_engine *engine, kt__stage stage, int64_t begin_ns) {
+    if (begin_ns) kt__stage_add_outside(engine, stage, kt__now_ns() - begin_ns);
 }
 
 kt__profile *kt__engine_profile_on(kt_engine *engine) {
@@ -23,24 +31,31 @@ kt__profile *kt__engine_profile_on(kt_engine *engine) {
 }
 
 void kt_engine_profile_enable(kt_engine *engine, bool on) {
+    kt__engine_profile *p = &engine->profile;
     kt__ticket_lock(&engine->turn);
-    if (on) memset(&engine->profile, 0, sizeof engine->profile);
+    if (on) {
+        p->batches = (kt__profile){0};
+        for (int i = 0; i < KT__STAGES; i++) atomic_store(&p->stage_ns[i], 0);
+    }
     atomic_store_explicit(&engine->profiling, on, memory_order_relaxed);
     kt__ticket_unlock(&engine->turn);
 }
 
+static double stage_ms(const kt__engine_profile *p, kt__stage stage) {
+    return (double)atomic_load(&p->stage_ns[stage]) * 1e-6;
+}
+
 void kt_engine_get_profile(kt_engine *engine, kt_profile *out) {
-    kt__ticket_lock(&engine->turn);
     const kt__engine_profile *p = &engine->profile;
-    const int64_t *ns = p->stage_ns;
+    kt__ticket_lock(&engine->turn);
     *out = (kt_profile){
-        .total_ms = (double)ns[KT__STAGE_TOTAL] * 1e-6,
-        .template_ms = (double)ns[KT__STAGE_TEMPLATE] * 1e-6,
-        .tokenize_ms = (double)ns[KT__STAGE_TOKENIZE] * 1e-6,
-        .setup_ms = (double)ns[KT__STAGE_SETUP] * 1e-6,
-        .sample_ms = (double)ns[KT__STAGE_SAMPLE] * 1e-6,
-        .detokenize_ms = (double)ns[KT__STAGE_DETOKENIZE] * 1e-6,
-        .callback_ms = (double)ns[KT__STAGE_CALLBACK] * 1e-6,
+        .total_ms = stage_ms(p, KT__STAGE_TOTAL),
+        .template_ms = stage_ms(p, KT__STAGE_TEMPLATE),
+        .tokenize_ms = stage_ms(p, KT__STAGE_TOKENIZE),
+        .setup_ms = stage_ms(p, KT__STAGE_SETUP),
+        .sample_ms = stage_ms(p, KT__STAGE_SAMPLE),
+        .detokenize_ms = stage_ms(p, KT__STAGE_DETOKENIZE),
+        .callback_ms = stage_ms(p, KT__STAGE_CALLBACK),
     };
     kt__profile_read(&p->batches, KT__PHASE_PREFILL, &out->prefill);
     kt__profile_read(&p->batches, KT__PHASE_DECODE, &out->decode);

@@ -37,14 +37,14 @@ void kt__task_charge(kt__task *task, kt__account account, int64_t now_us) {
 }
 
 bool kt__task_wants_step(const kt__task *t) {
-    return t->state == KT__TASK_RUNNING && t->finish == KT_FINISH_NONE && !t->embed &&
-           !t->in_batch && !t->loading && t->n_tok - t->n_done == 1;
+    return t->state == KT__TASK_RUNNING && t->finish == KT_FINISH_NONE &&
+           kt__task_wants_logits(t) && !t->in_batch && !t->loading && t->n_tok - t->n_done == 1;
 }
 
 bool kt__task_wants_prefill(const kt__task *t) {
     int32_t pending = t->n_tok - t->n_done;
     return t->state == KT__TASK_RUNNING && t->finish == KT_FINISH_NONE && !t->loading &&
-           (pending > 1 || (t->embed && pending > 0));
+           (pending > 1 || (!kt__task_wants_logits(t) && pending > 0));
 }
 
 uint64_t kt__client_key(const char *name) {

@@ -1,7 +1,8 @@
 /* Tasks: what the scheduler orders, and the clients they belong to.
  *
- * Owns: the layout of a task (one choice of a request) with its account of time, lists of tasks,
- * and clients with what they were served. Decides nothing (sched.h), computes nothing (runner.h).
+ * Owns: the layout of a task (one choice of a request, or an evaluation) with its account of time,
+ * lists of tasks, and clients with what they were served. Decides nothing (sched.h), computes
+ * nothing (runner.h).
  *
  * Threads: whoever makes a task fills in the owner's members before it is submitted; everything
  * else belongs to the thread that drives the engine, but `held` and what `cancel` points to, which
@@ -20,6 +21,13 @@ typedef enum kt__task_state {
     KT__TASK_RUNNING, /* has a lane */
     KT__TASK_ENDED    /* its last event is out */
 } kt__task_state;
+
+typedef enum kt__task_kind {
+    KT__TASK_ANSWER,  /* gets a token when all is computed, and goes on with that */
+    KT__TASK_EMBED,   /* ends when all is computed; without logits, so in batches of its own */
+    KT__TASK_EVAL,    /* ends when all is computed; wants the last position's logits */
+    KT__TASK_EVAL_ALL /* the same, and wants the logits of each position */
+} kt__task_kind;
 
 /* Where a task's time goes; between two charges it is all in one place. */
 typedef enum kt__account {
@@ -43,20 +51,22 @@ struct kt__client {
 
 uint64_t kt__client_key(const char *name);
 
-/* A task computes positions [n_done, n_tok) and then gets a token more, n_tok + 1. With one
- * position to compute it goes into a decode step, with more into a prompts' batch. */
+/* A task computes positions [n_done, n_tok); then an answer gets a token more, n_tok + 1, and the
+ * others end. With one position to compute it goes into a decode step, with more (or without
+ * logits) into a prompts' batch. */
 typedef struct kt__task kt__task;
 struct kt__task {
     /* the owner's, before it is submitted */
     kt__task *first; /* the choice that computes the prompt for this one; NULL: it does so itself */
     const atomic_bool *cancel;
     kt__client *client; /* with its name; taken over by the scheduler or, where it knows the name,
-                           replaced and freed */
+                           replaced and freed; NULL: the one without a name */
     int32_t priority;
     int64_t arrival_us, deadline_us; /* INT64_MAX: none */
     int32_t n_tok;                   /* known tokens */
     int32_t n_predict;               /* tokens that may come; for predictions */
-    bool embed;                      /* ends when all is computed */
+    kt__task_kind kind;
+    bool lent; /* runs on a sequence, whose pages cannot be taken from it; its owner waits for it */
     /* the operations' */
     int32_t n_done;   /* computed positions, from the start */
     kt_finish finish; /* not NONE: to be ended */
@@ -80,6 +90,10 @@ typedef struct kt__task_list {
 
 void kt__task_list_add(kt__task_list *list, kt__task *task);
 void kt__task_list_remove(kt__task_list *list, kt__task *task);
+
+static inline bool kt__task_wants_logits(const kt__task *task) {
+    return task->kind != KT__TASK_EMBED;
+}
 
 /* Adds the time since the last charge to an account. */
 void kt__task_charge(kt__task *task, kt__account account, int64_t now_us);

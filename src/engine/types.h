@@ -82,48 +82,50 @@ typedef enum kt__stage {
 
 typedef struct kt__engine_profile {
     kt__profile batches;
-    int64_t stage_ns[KT__STAGES];
+    atomic_int_fast64_t stage_ns[KT__STAGES]; /* any thread */
 } kt__engine_profile;
+
+/* What the engine has done since it was opened, for statistics. */
+typedef struct kt__engine_counts {
+    uint64_t n_prompt_tok, n_queried_tok, n_cached_tok, n_disk_tok, n_generated;
+    uint64_t n_drafted, n_accepted;
+    int64_t sample_us;
+} kt__engine_counts;
 
 struct kt_engine {
     kt_model *model;
     kt_engine_params params; /* resolved; n_threads and n_threads_batch 0: the context's */
     kt__ticket turn;         /* of those who compute */
-    kt__fwd *fwd;            /* of prompts, and of what sequences evaluate */
-    kt__fwd *step_fwd;       /* of steps: a token of each answer, and what is proposed to follow */
-    int step_rows;           /* it takes */
-    uint64_t n_steps;        /* begun on it: whose logits lie there */
+    /* with the turn */
+    kt__fwd *fwd;      /* of prompts' batches */
+    kt__fwd *step_fwd; /* of steps: a token of each answer, and what is proposed to follow */
+    int step_rows;     /* it takes */
     struct kt__speculator *speculator;
     kt__kv *kv;
     kt__prefix *prefix;
-    struct kt__scope *scope; /* the root of what prefix keeps */
-    struct kt__inbox *inbox;
     struct kt__runner *runner;
     struct kt__sched *sched; /* over runner */
-    pthread_t driver;        /* while there is one */
-    bool evaluating;         /* a call on sequences, which may have passed the turn on */
-    kt_seq *logits_owner;    /* its logits lie in fwd or step_fwd */
     kt__sampler_scratch *scratch;
-    float *masked;     /* [n_vocab] logits of answers held to a form */
-    kt__seg *segs;     /* [n_seq_max] */
-    int32_t *ids;      /* [n_ubatch] */
-    int32_t *out_rows; /* [n_out_max] */
-    int n_out_max;
-    int n_seq;          /* open sequences */
+    float *masked; /* [n_vocab] logits of answers held to a form */
+    int n_seq;     /* open sequences */
+    kt__engine_counts counts;
+    kt__engine_profile profile; /* counted while profiling is on */
+    /* any thread */
+    struct kt__scope *scope; /* the root of what prefix keeps */
+    struct kt__inbox *inbox;
+    pthread_t driver;   /* while there is one */
+    int n_out_max;      /* rows of a prompts' batch with logits */
     uint64_t mem_bytes; /* charged to the context, beside the model's weights */
     uint64_t mem_weights_bytes;
     kt_mem_plan plan;
     atomic_bool cancel;
-    atomic_bool
-        cancel_pending; /* pause between layer parts so that cancelled requests can be dropped */
+    atomic_bool cancel_pending; /* pause between layer parts, to drop cancelled requests */
     atomic_bool profiling;
-    kt__engine_profile profile; /* counted while profiling is on */
 };
 
-/* A generation: over a sequence (request.c), or submitted (live.h). The first member of either. */
+/* A submitted request (submitted.h), of which this is the first member. */
 struct kt_request {
     kt_engine *engine;
-    bool submitted;
     atomic_bool cancel;
 };
 
@@ -135,23 +137,22 @@ typedef struct kt__draft_seq {
     double right; /* share of its proposals that were right */
 } kt__draft_seq;
 
-/* Rows of the last step beyond the sequence's end: tokens that were proposed to follow it. */
-typedef struct kt__ahead {
-    int n;            /* that are left; their tokens lie behind the sequence's own */
-    int row;          /* of the step, of the first of them */
-    uint64_t n_steps; /* the engine's, when they were computed */
-} kt__ahead;
+/* Tokens, and what was computed of them: a request's choice has one of its own, a sequence lends
+ * its one to the task that runs on it. */
+typedef struct kt__seq_state {
+    int32_t *tokens;
+    kt__kv_table table;
+    kt__draft_seq draft;
+    float *logits;   /* [n_vocab], of a sequence; else NULL */
+    size_t n_logits; /* positions that they follow; 0: none */
+} kt__seq_state;
 
 struct kt_seq {
     kt_engine *engine;
-    kt__kv_table table;
-    kt__draft_seq draft_seq;
-    kt__ahead ahead;
-    int32_t *tokens; /* [n_ctx] */
+    kt__seq_state state; /* tokens[n_ctx + 1] */
     size_t n_pos;
-    float *own_logits;   /* [n_vocab], touched only when the batch's buffer will be used again */
-    const float *logits; /* after the last token, or NULL */
-    bool in_batch;       /* named by the running evaluation */
+    struct kt__eval *eval; /* the task of its evaluations */
+    atomic_bool lent;      /* to a task */
 };
 
 static inline const kt__hparams *kt__engine_hparams(const kt_engine *engine) {
