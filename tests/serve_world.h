@@ -57,6 +57,14 @@ static inline kt_status world_open(world *w, kt_error *err, const char *const *s
     return status;
 }
 
+/* Where the log goes from now on. */
+static inline void world_log_to(world *w, int fd) {
+    kt__slog *log = &w->server->shared.log;
+    pthread_mutex_lock(&log->lock);
+    log->fd = fd;
+    pthread_mutex_unlock(&log->lock);
+}
+
 /* A test group's set-up: 0, or 1 after saying why not. */
 static inline int world_set_up(world *w, const char *const *settings) {
     kt_error err;

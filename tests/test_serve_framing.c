@@ -137,7 +137,7 @@ static void test_wrong_key_is_told_apart(void **state) {
     snprintf(setting, sizeof setting, "http.keys=%s", path);
     const char *const settings[] = {setting, "log.level=warn", NULL};
     if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
-    mine.server->shared.log.fd = pipes[1];
+    world_log_to(&mine, pipes[1]);
     reply *r = ask(&mine, "GET", "/v1/models", "", "");
     assert_non_null(strstr(r->text, "an API key is needed"));
     free(r);
@@ -147,7 +147,7 @@ static void test_wrong_key_is_told_apart(void **state) {
         assert_non_null(strstr(r->text, "not valid"));
         free(r);
     }
-    mine.server->shared.log.fd = STDERR_FILENO;
+    world_log_to(&mine, STDERR_FILENO);
     close(pipes[1]);
     for (size_t len = 0; receive_pipe(pipes[0], log, sizeof log, &len);) {
     }

@@ -57,14 +57,14 @@ static void open_served(served_file *f, const char *extra) {
     const char *const settings[] = {setting, "log.level=warn", extra, NULL};
     if (world_open(&f->w, &err, settings) != KT_OK) fail_msg("%s", err.message);
     assert_int_equal(pipe2(f->pipes, O_NONBLOCK), 0);
-    f->w.server->shared.log.fd = f->pipes[1];
+    world_log_to(&f->w, f->pipes[1]);
     reply *r = ask(&f->w, "GET", "/ready", "", "");
     assert_int_equal(r->status, 200);
     free(r);
 }
 
 static void close_served(served_file *f) {
-    f->w.server->shared.log.fd = STDERR_FILENO;
+    world_log_to(&f->w, STDERR_FILENO);
     close(f->pipes[0]);
     close(f->pipes[1]);
     world_close(&f->w);
@@ -172,7 +172,7 @@ static void test_cannot_be_loaded(void **state) {
              "toml=[[models]]\nname = 'good'\n[[models]]\nname = 'bad'\npath = '%s'\n", path);
     const char *const settings[] = {toml, NULL};
     if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
-    mine.server->shared.log.fd = -1;
+    world_log_to(&mine, -1);
     reply *r = post(&mine, "/v1/completions", "{\"model\":\"bad\",\"prompt\":\"x\"}");
     if (r->status != 500 || !strstr(r->text, "server_error") ||
         !strstr(r->text, "\"param\":null") || !strstr(r->text, "cannot be loaded") ||
@@ -185,7 +185,7 @@ static void test_cannot_be_loaded(void **state) {
     r = post(&mine, "/v1/completions", "{\"model\":\"good\",\"prompt\":\"x\",\"max_tokens\":1}");
     assert_int_equal(r->status, 200);
     free(r);
-    mine.server->shared.log.fd = STDERR_FILENO;
+    world_log_to(&mine, STDERR_FILENO);
     world_close(&mine);
     unlink(path);
 }

@@ -36,6 +36,7 @@ static void test_idle_connections_make_room(void **state) {
         free(r);
     }
     for (int i = 0; i < 40; i++) close(fds[i]);
+    assert_false(metric_says("kentang_connections_refused_total{interface=\"http\"} 0\n"));
 }
 
 static int begin_http_stream(void) {
@@ -94,7 +95,7 @@ static void test_no_descriptor_left(void **state) {
     close(next);
     none = before;
     none.rlim_cur = (rlim_t)next;
-    w.server->shared.log.fd = pipes[1];
+    world_log_to(&w, pipes[1]);
     atomic_store(&w.server->shared.log.level, KT_LOG_WARN);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof a), 0);
@@ -105,7 +106,7 @@ static void test_no_descriptor_left(void **state) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     if (used_s > 0.5) fail_msg("%.2f s of processor time in 1.5 s of waiting", used_s);
     assert_true(receive_until(client, text, sizeof text, "pong")); /* once there is one again */
-    w.server->shared.log.fd = STDERR_FILENO;
+    world_log_to(&w, STDERR_FILENO);
     close(pipes[1]);
     for (size_t len = 0; receive_pipe(pipes[0], log, sizeof log, &len);) {
     }

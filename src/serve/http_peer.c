@@ -123,9 +123,10 @@ static void tell_crowd(kt__http_peers *peers, const kt__http_peer *p) {
     kt__metrics_refused(peers->shared->metrics, false);
     if (!kt__slog_may(&peers->crowd, 60000000, &n_kept)) return;
     kt__slog_line(&peers->shared->log, KT_LOG_WARN,
-                  "http: no room for a connection of %s, and of %u others within a minute: see "
-                  "limits.connections and limits.connections_per_peer",
-                  p->address, n_kept);
+                  "http: more connections than there is room for, the last of %s (%u more within a "
+                  "minute): %s; see limits.connections and limits.connections_per_peer",
+                  p->address, n_kept,
+                  p->surplus ? "its requests are refused" : "the longest idle one is closed");
 }
 
 /* ---- from accept to close ---- */
@@ -160,6 +161,7 @@ static void open_peer(kt__http_peers *peers, struct MHD_Connection *connection, 
     p->deadline_us = p->idle_us + kt__shared_limits(peers->shared).request_s * 1000000;
     name_peer(p, connection);
     pthread_mutex_lock(&peers->lock);
+    bool crowded = peers->n >= peers->shared->start->connections;
     p->surplus = !has_room(peers, p);
     peers->n++;
     p->next = peers->first;
@@ -168,7 +170,7 @@ static void open_peer(kt__http_peers *peers, struct MHD_Connection *connection, 
     peers->first = p;
     pthread_mutex_unlock(&peers->lock);
     kt__metrics_connection(peers->shared->metrics, false, 1);
-    if (p->surplus) tell_crowd(peers, p);
+    if (crowded || p->surplus) tell_crowd(peers, p);
 }
 
 static void close_peer(kt__http_peers *peers, void **context) {
