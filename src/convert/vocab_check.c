@@ -112,6 +112,7 @@ static kt_status collect_added(vocab_reader *r) {
 typedef struct word_symbol {
     size_t begin, end;
     int32_t id;
+    int64_t rank; /* of the merge with the next one; -1: none */
 } word_symbol;
 
 static kt_status push_id(vocab_reader *r, int64_t id) {
@@ -127,43 +128,41 @@ static kt_status begin_symbols(vocab_reader *r, kt__str word, word_symbol *symbo
         if (step == 0) step = 1;
         int64_t id = kt__strmap_get(&r->v->ids, (kt__str){word.s + i, step});
         if (id >= 0) {
-            symbols[(*n)++] = (word_symbol){i, i + step, (int32_t)id};
+            symbols[(*n)++] = (word_symbol){i, i + step, (int32_t)id, -1};
             continue;
         }
         for (size_t b = 0; b < step; b++) {
             char text[8];
             snprintf(text, sizeof text, "<0x%02X>", (unsigned char)word.s[i + b]);
             id = r->v->spm ? kt__strmap_get(&r->v->ids, (kt__str){text, 6}) : -1;
-            symbols[(*n)++] = (word_symbol){SIZE_MAX, SIZE_MAX, (int32_t)id};
+            symbols[(*n)++] = (word_symbol){SIZE_MAX, SIZE_MAX, (int32_t)id, -1};
         }
     }
     return KT_OK;
 }
 
-static kt_status rank_of(vocab_reader *r, kt__str word, const word_symbol *a, const word_symbol *b,
-                         int64_t *rank) {
+/* Symbol i and the one after it. */
+static kt_status rate_pair(vocab_reader *r, kt__str word, word_symbol *symbols, size_t i,
+                           size_t n) {
+    word_symbol *a = &symbols[i], *b = a + 1;
     kt__str key;
-    *rank = -1;
-    if (a->begin == SIZE_MAX || b->begin == SIZE_MAX) return KT_OK;
+    a->rank = -1;
+    if (i + 1 >= n || a->begin == SIZE_MAX || b->begin == SIZE_MAX) return KT_OK;
     kt_status status = join_key(&r->arena, (kt__str){word.s + a->begin, a->end - a->begin},
                                 (kt__str){word.s + b->begin, b->end - b->begin}, &key, r->err);
-    if (status == KT_OK) *rank = kt__strmap_get(&r->ranks, key);
+    if (status == KT_OK) a->rank = kt__strmap_get(&r->ranks, key);
     return status;
 }
 
 /* Merges the pair of lowest rank, the leftmost of equals, until none has a rank. */
 static kt_status merge_symbols(vocab_reader *r, kt__str word, word_symbol *symbols, size_t *n) {
     kt_status status = KT_OK;
+    for (size_t i = 0; i < *n; i++) KT__TRY(rate_pair(r, word, symbols, i, *n));
     for (;;) {
         size_t best = SIZE_MAX;
-        int64_t best_rank = INT64_MAX;
-        for (size_t i = 0; i + 1 < *n; i++) {
-            int64_t rank;
-            KT__TRY(rank_of(r, word, &symbols[i], &symbols[i + 1], &rank));
-            if (rank < 0 || rank >= best_rank) continue;
-            best = i;
-            best_rank = rank;
-        }
+        for (size_t i = 0; i < *n; i++)
+            if (symbols[i].rank >= 0 && (best == SIZE_MAX || symbols[i].rank < symbols[best].rank))
+                best = i;
         if (best == SIZE_MAX) return KT_OK;
         word_symbol *s = &symbols[best];
         s->end = s[1].end;
@@ -171,6 +170,8 @@ static kt_status merge_symbols(vocab_reader *r, kt__str word, word_symbol *symbo
                                         (kt__str){word.s + s->begin, s->end - s->begin});
         memmove(s + 1, s + 2, (*n - best - 2) * sizeof *s);
         (*n)--;
+        KT__TRY(rate_pair(r, word, symbols, best, *n));
+        if (best > 0) KT__TRY(rate_pair(r, word, symbols, best - 1, *n));
     }
 out:
     return status;

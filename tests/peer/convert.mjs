@@ -1,0 +1,149 @@
+// Converted files beside llama.cpp and Hugging Face's tokenizers.
+//
+//   KT_PEER_DIR=DIR [KT_HF_DIR=DIR] node tests/peer/convert.mjs [--build build]
+//
+// 1. Folders of tests/convert (every class that can be converted), as F32: llama.cpp's logits of the file, and the ids
+//    of texts against the folder's own tokenizer.json, BOS and EOS included.
+// 2. Published vocabularies (../shared/data/vocab) as folders: tokenizer.json made from the GGUF vocabulary, converted
+//    back. Tokens, types and merges are those of the published file, the ids of the texts of .inp those of .out, the
+//    ids of other texts Hugging Face's.
+// Exit status 1: something failed.
+import {execFileSync, spawnSync} from "node:child_process";
+import fs from "node:fs";
+import {createRequire} from "node:module";
+import os from "node:os";
+import path from "node:path";
+import {fileURLToPath} from "node:url";
+import {readVocab} from "./gguf_vocab.mjs";
+import {tokenizerJson} from "./hf_tokenizer.mjs";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const build = process.argv[2] === "--build" ? path.resolve(process.argv[3]) : path.join(root, "build");
+const data = path.join(root, "../shared/data");
+const peer = process.env.KT_PEER_DIR;
+if (!peer || !fs.existsSync(path.join(peer, "oracle.mjs"))) {
+    console.error("convert.mjs: KT_PEER_DIR must name an installed copy of ../shared/peer");
+    process.exit(2);
+}
+const kentang = path.join(build, "kentang");
+const work = fs.mkdtempSync(path.join(os.tmpdir(), "kentang-convert-"));
+process.on("exit", () => fs.rmSync(work, {recursive: true, force: true}));
+let hf = null;
+try {
+    hf = createRequire(path.join(path.resolve(process.env.KT_HF_DIR ?? peer), "package.json"))("tokenizers");
+} catch {
+    console.log("Hugging Face tokenizers not found (KT_HF_DIR): that half is skipped");
+}
+
+let failures = 0;
+function report(good, text) {
+    if (!good) failures++;
+    console.log(`${good ? "PASS" : "FAIL"} ${text}`);
+}
+
+// Answers through a file: the oracle ends without draining a pipe.
+function ask(program, argv, cwd, values) {
+    const file = path.join(work, "answers"), out = fs.openSync(file, "w");
+    execFileSync(program, argv, {cwd, input: values.map((v) => JSON.stringify(v) + "\n").join(""),
+        stdio: ["pipe", out, "inherit"]});
+    fs.closeSync(out);
+    const answers = fs.readFileSync(file, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    if (answers.length !== values.length) throw new Error(`${program}: ${answers.length} answers to ${values.length}`);
+    return answers;
+}
+
+const corpus = ["wiki.test.raw", "id_gsd-ud-test.txt"].flatMap((file) =>
+    fs.readFileSync(path.join(data, "text", file), "utf8").split("\n").filter(Boolean).slice(0, 400));
+const odd = ["", " ", "  I'm  here\n\n12345 ok", "naïve 😀 你好 'S it'S", "<|im_start|>user\nhai<|im_end|>\n", "<s>a</s> b",
+    "a<end_of_turn>b", "x <|end|> y", "\n \n\t x", "é \u0301\u200d 한국어 ½ नमस्ते", "▁ ▁▁", "<0x41> <tool_call> x"];
+
+async function compareIds(name, model, tokenizer, texts) {
+    if (!hf) return;
+    const mine = ask(kentang, ["tokenize", model, "--add-special"], root, texts);
+    let bad = 0;
+    for (let i = 0; i < texts.length; i++) {
+        const want = (await tokenizer.encode(texts[i], null, {addSpecialTokens: true})).getIds();
+        if (mine[i].join() === want.join()) continue;
+        if (bad++ < 2) console.log(`  ${JSON.stringify(texts[i]).slice(0, 120)}\n  kentang ${mine[i].slice(0, 30)}\n  other   ${want.slice(0, 30)}`);
+    }
+    report(bad === 0, `${name}: ids of ${texts.length} texts, Hugging Face differs in ${bad}`);
+}
+
+// ---- every class ----
+
+// llama.cpp computes phi3 without its window.
+function compareLogits(name, model) {
+    const vocab = 300, lines = [1, 2, 15, 17, 32, 64, 66, 100, 130].filter((n) => name !== "fused" || n <= 32).map((n, k) =>
+        Array.from({length: n}, (_, i) => (i * 7919 + k * 131 + 5) % vocab));
+    const got = ask(kentang, ["logits", model], root, lines);
+    const want = ask("node", ["oracle.mjs", "logits", model, "--threads", "1"], peer, lines);
+    const mean = Math.max(...want.map((w, i) => w.logits.reduce((sum, v, id) => sum + Math.abs(v - got[i].logits[id]), 0) / w.logits.length));
+    const same = want.every((w, i) => w.argmax === got[i].argmax && w.logits.length === got[i].logits.length);
+    report(same && mean < 0.02, `${name}: llama.cpp's logits, mean distance at most ${mean.toFixed(5)}`);
+}
+
+const python = ["/usr/bin/python3", "python3"].find((p) => spawnSync(p, ["-c", "import numpy"]).status === 0);
+if (!python) {
+    console.error("convert.mjs: no python3 with numpy; remedy: apt-get install python3-numpy");
+    process.exit(2);
+}
+execFileSync(python, [path.join(root, "tests/convert/check_models.py"), kentang, work],
+    {stdio: ["ignore", "ignore", "inherit"], env: {...process.env, PYTHONDONTWRITEBYTECODE: "1"}});
+for (const name of fs.readdirSync(work).filter((n) => n.endsWith(".gguf")).map((n) => n.slice(0, -5))) {
+    const model = path.join(work, `${name}.gguf`), json = path.join(work, name, "tokenizer.json");
+    compareLogits(name, model);
+    if (hf && fs.existsSync(json)) await compareIds(name, model, hf.Tokenizer.fromFile(json), [...odd, ...corpus.slice(0, 100)]);
+}
+
+// ---- published vocabularies ----
+
+// The smallest llama that has one row a token.
+function writeFolder(folder, rows, tokenizer, settings) {
+    const d = 32, shapes = {"model.embed_tokens.weight": [rows, d], "model.norm.weight": [d]};
+    for (const n of ["q", "k", "v", "o"]) shapes[`model.layers.0.self_attn.${n}_proj.weight`] = [d, d];
+    for (const n of ["gate", "up", "down"]) shapes[`model.layers.0.mlp.${n}_proj.weight`] = [d, d];
+    for (const n of ["input", "post_attention"]) shapes[`model.layers.0.${n}_layernorm.weight`] = [d];
+    const header = {};
+    let at = 0;
+    for (const [name, shape] of Object.entries(shapes)) {
+        const bytes = 2 * shape.reduce((a, b) => a * b, 1);
+        header[name] = {dtype: "BF16", shape, data_offsets: [at, at += bytes]};
+    }
+    const text = Buffer.from(JSON.stringify(header)), size = Buffer.alloc(8);
+    size.writeBigUInt64LE(BigInt(text.length));
+    fs.mkdirSync(folder, {recursive: true});
+    fs.writeFileSync(path.join(folder, "model.safetensors"), Buffer.concat([size, text, Buffer.alloc(at)]));
+    fs.writeFileSync(path.join(folder, "config.json"), JSON.stringify({architectures: ["LlamaForCausalLM"], hidden_size: d,
+        intermediate_size: d, num_hidden_layers: 1, num_attention_heads: 2, tie_word_embeddings: true}));
+    fs.writeFileSync(path.join(folder, "tokenizer.json"), tokenizer);
+    fs.writeFileSync(path.join(folder, "tokenizer_config.json"), JSON.stringify(settings));
+}
+
+for (const name of ["qwen2.5", "llama-bpe", "tekken", "gemma2"]) {
+    const file = path.join(data, "vocab", `vocab-${name}.gguf`), folder = path.join(work, `vocab-${name}`);
+    const {values} = readVocab(file), tokens = values["tokenizer.ggml.tokens"];
+    const spm = values["tokenizer.ggml.model"] === "llama", out = path.join(work, `${name}.out.gguf`);
+    const json = tokenizerJson(values, values["tokenizer.ggml.pre"]);
+    const bos = values["tokenizer.ggml.bos_token_id"];
+    writeFolder(folder, tokens.length, json, {add_bos_token: false, bos_token: bos === undefined ? null : tokens[bos],
+        eos_token: tokens[values["tokenizer.ggml.eos_token_id"]]});
+    const run = spawnSync("/usr/bin/env", ["bash", "-c", `ulimit -v 4000000; TIMEFORMAT=%R; time "${kentang}" convert "${folder}" "${out}"`], {encoding: "utf8"});
+    if (run.status !== 0) {
+        report(false, `${name}: ${run.stderr.trim()}`);
+        continue;
+    }
+    const made = readVocab(out).values;
+    const same = (key) => JSON.stringify(made[key]) === JSON.stringify(values[key]);
+    const types = values["tokenizer.ggml.token_type"];
+    const texts = tokens.filter((t, i) => types[i] !== 5 && t !== made["tokenizer.ggml.tokens"][i]).length;
+    report(texts === 0 && (spm || same("tokenizer.ggml.merges")) && (spm || made["tokenizer.ggml.pre"] === values["tokenizer.ggml.pre"]),
+        `${name}: ${tokens.length} tokens, ${texts} differ; ${spm ? "scores from" : "the same"} merges; ${run.stderr.trim().split("\n").pop()} s`);
+    const inp = fs.readFileSync(file + ".inp", "utf8").split("\n__ggml_vocab_test__\n");
+    const want = fs.readFileSync(file + ".out", "utf8").split("\n").map((l) => l.trim().split(/\s+/).filter(Boolean).map(Number));
+    const got = ask(kentang, ["tokenize", out], root, inp), was = ask(kentang, ["tokenize", file], root, inp);
+    const bad = inp.filter((_, i) => got[i].join() !== want[i].join() && got[i].join() !== was[i].join()).length;
+    report(bad === 0, `${name}: ${inp.length} published texts, ${bad} differ`);
+    if (hf) await compareIds(name, out, hf.Tokenizer.fromString(json), [...odd, ...corpus]);
+}
+console.log(failures ? `${failures} failures` : "all as expected");
+process.exit(failures ? 1 : 0);
