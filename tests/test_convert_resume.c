@@ -46,12 +46,9 @@ static int remove_dir(void **state) {
 
 static kt_status convert_to(const char *path, const char *type, int n_threads,
                             kt__convert_report *report) {
-    kt__convert_params params = {.folder = folder,
-                                 .target = path,
-                                 .recipe = kt__recipe_find(type),
-                                 .n_threads = n_threads,
-                                 .checkpoint_bytes = CHECKPOINT};
-    return kt__convert_folder(&params, report, &err);
+    const kt__convert_output output = {
+        .target = path, .n_threads = n_threads, .checkpoint_bytes = CHECKPOINT};
+    return kt__convert_folder(folder, kt__recipe_find(type), &output, report, &err);
 }
 
 static char *read_all(const char *path, size_t *n) {

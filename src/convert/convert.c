@@ -12,16 +12,13 @@
 enum { MAX_CONFIG = 16 << 20 };
 
 typedef struct conversion {
-    const kt__convert_params *params;
+    const char *source;
+    const kt__convert_output *output;
     char *config_path;
     kt__hf_config config;
     kt__folder folder;
     kt__vocab vocab;
     kt__weight_plan plan;
-    kt__part part;
-    char *head;
-    size_t head_bytes;
-    uint64_t data_bytes;
     kt_error *err;
 } conversion;
 
@@ -30,10 +27,10 @@ typedef struct conversion {
 static kt_status read_config(conversion *c) {
     json_t *root;
     kt_status status;
-    c->config_path = kt__folder_path(c->params->folder, "config.json");
+    c->config_path = kt__folder_path(c->source, "config.json");
     if (!c->config_path) return kt__fail_nomem(c->err, "a path", 0);
     KT__TRY(kt__folder_read_json(c->config_path, MAX_CONFIG, true, &root, c->err));
-    KT__TRY(kt__hf_config_read(root, c->config_path, &c->params->notes, &c->config, c->err));
+    KT__TRY(kt__hf_config_read(root, c->config_path, &c->output->notes, &c->config, c->err));
 out:
     return status;
 }
@@ -41,14 +38,14 @@ out:
 /* The output may not be one of the files that are read. */
 static kt_status check_target(const conversion *c) {
     struct stat st;
-    if (stat(c->params->target, &st) != 0) return KT_OK;
+    if (stat(c->output->target, &st) != 0) return KT_OK;
     if (!S_ISREG(st.st_mode))
-        return kt__fail_at(c->err, KT_E_IO, c->params->target, UINT64_MAX,
+        return kt__fail_at(c->err, KT_E_IO, c->output->target, UINT64_MAX,
                            "the output is there already, and not a regular file");
     for (size_t i = 0; i < c->folder.n_shards; i++)
         if (c->folder.shards[i].device == (uint64_t)st.st_dev &&
             c->folder.shards[i].inode == (uint64_t)st.st_ino)
-            return kt__fail_at(c->err, KT_E_ARG, c->params->target, UINT64_MAX,
+            return kt__fail_at(c->err, KT_E_ARG, c->output->target, UINT64_MAX,
                                "the output is a file of the folder that is converted");
     return KT_OK;
 }
@@ -87,7 +84,7 @@ static void put_sampling(const json_t *generation, kt__gguf_writer *w) {
 
 static void put_general(const conversion *c, kt__gguf_writer *w) {
     char name[160];
-    model_name(c->params->folder, name);
+    model_name(c->source, name);
     kt__gguf_put_str(w, "general.architecture", c->config.arch_name);
     kt__gguf_put_str(w, "general.type", "model");
     kt__gguf_put_str(w, "general.name", name);
@@ -96,98 +93,52 @@ static void put_general(const conversion *c, kt__gguf_writer *w) {
     put_sampling(c->vocab.generation, w);
 }
 
-static kt_status make_header(conversion *c) {
-    kt__gguf_writer *w;
-    kt_status status = kt__gguf_writer_open_memory(&w, c->err);
-    if (status != KT_OK) return status;
+/* Every key that is no tensor. */
+static kt_status put_keys(conversion *c, kt__gguf_writer *w) {
     put_general(c, w);
     kt__hf_config_put(&c->config, c->plan.n_vocab, w);
-    status = kt__vocab_put(&c->vocab, c->plan.n_vocab, w, c->err);
+    return kt__vocab_put(&c->vocab, c->plan.n_vocab, w, c->err);
+}
+
+static void add_sources(const conversion *c, kt__hash *hash) {
+    for (size_t i = 0; i < c->folder.n_shards; i++) {
+        const kt__shard *s = &c->folder.shards[i];
+        const uint64_t facts[] = {s->bytes, (uint64_t)s->mtime_ns, s->device, s->inode};
+        kt__hash_add(hash, facts, sizeof facts);
+    }
+}
+
+static kt_status write_file(conversion *c, kt__convert_report *report) {
+    kt__gguf_writer *w;
+    kt__hash sources;
+    kt_status status = kt__gguf_writer_open_memory(&w, c->err);
+    if (status != KT_OK) return status;
+    status = put_keys(c, w);
     if (status != KT_OK) {
         kt__gguf_writer_abort(w);
         return status;
     }
-    kt__weight_plan_declare(&c->plan, w);
-    return kt__gguf_writer_take_header(w, &c->head, &c->head_bytes, &c->data_bytes, c->err);
+    kt__hash_init(&sources, KT__CONVERT_SEED);
+    add_sources(c, &sources);
+    report->arch = c->config.arch_name;
+    return kt__convert_write(c->output, &c->plan, w, &sources, report, c->err);
 }
 
-/* The program's own reader takes what was made. */
-static kt_status check_header(const conversion *c, kt__convert_report *out) {
-    kt__gguf *gguf = NULL;
-    kt__tokenizer *tok = NULL;
-    kt_status status;
-    KT__TRY(kt__gguf_open_memory(c->head, c->head_bytes, true, &gguf, c->err));
-    KT__TRY(kt__tokenizer_load(gguf, &tok, c->err));
-    snprintf(out->tokenizer, sizeof out->tokenizer, "%s", kt__tokenizer_kind(tok));
-out:
-    kt__tokenizer_free(tok);
-    kt__gguf_close(gguf);
-    return status;
-}
-
-/* ---- the file ---- */
-
-/* Equal only where every byte of the output would be equal. */
-static kt__digest identity_of(const conversion *c) {
-    kt__hash hash;
-    kt__hash_init(&hash, 0x636f6e7665727401u);
-    kt__hash_add(&hash, KT_VERSION, sizeof KT_VERSION);
-    kt__hash_add(&hash, c->head, c->head_bytes);
-    for (size_t i = 0; i < c->folder.n_shards; i++) {
-        const kt__shard *s = &c->folder.shards[i];
-        const uint64_t facts[] = {s->bytes, (uint64_t)s->mtime_ns, s->device, s->inode};
-        kt__hash_add(&hash, facts, sizeof facts);
-    }
-    return kt__hash_end(&hash);
-}
-
-static kt_status write_file(conversion *c, kt__convert_report *out) {
-    const kt__convert_params *p = c->params;
-    kt__weights_job job = {.plan = &c->plan,
-                           .part = &c->part,
-                           .data_at = c->head_bytes,
-                           .n_threads = p->n_threads,
-                           .checkpoint_bytes = p->checkpoint_bytes,
-                           .progress = p->progress,
-                           .user = p->progress_user};
-    kt_status status;
-    out->bytes = c->head_bytes + c->data_bytes;
-    KT__TRY(kt__part_open(p->target, out->bytes, identity_of(c), &c->part, c->err));
-    out->resumed_bytes = c->part.good;
-    if (c->part.good == 0) KT__TRY(kt__part_write(&c->part, c->head, c->head_bytes, 0, c->err));
-    KT__TRY(kt__weights_write(&job, &out->counts, c->err));
-    KT__TRY(kt__part_finish(&c->part, c->err));
-    kt__part_close(&c->part);
-    return KT_OK;
-out:
-    if (status == KT_E_STATE)
-        kt__part_close(&c->part); /* another run's */
-    else
-        kt__part_remove(&c->part);
-    return status;
-}
-
-kt_status kt__convert_folder(const kt__convert_params *params, kt__convert_report *out,
+kt_status kt__convert_folder(const char *folder, const kt__recipe *recipe,
+                             const kt__convert_output *output, kt__convert_report *report,
                              kt_error *err) {
-    conversion c = {.params = params, .err = err};
-    const kt__convert_notes *notes = &params->notes;
+    conversion c = {.source = folder, .output = output, .err = err};
+    const kt__convert_notes *notes = &output->notes;
     kt_status status;
-    *out = (kt__convert_report){0};
+    *report = (kt__convert_report){.arch = ""};
     KT__TRY(read_config(&c));
-    KT__TRY(kt__folder_open(params->folder, &c.folder, err));
+    KT__TRY(kt__folder_open(folder, &c.folder, err));
     KT__TRY(check_target(&c));
-    KT__TRY(kt__vocab_read(params->folder, &c.config, notes, &c.vocab, err));
-    KT__TRY(kt__weight_plan_make(&c.folder, &c.config, (int64_t)c.vocab.n_tokens, params->recipe,
-                                 notes, &c.plan, err));
-    KT__TRY(make_header(&c));
-    KT__TRY(check_header(&c, out));
-    out->arch = c.config.arch_name;
-    out->recipe = c.plan.recipe->name;
-    out->n_tensors = c.plan.n;
-    out->n_params = c.plan.n_params;
-    KT__TRY(write_file(&c, out));
+    KT__TRY(kt__vocab_read(folder, &c.config, notes, &c.vocab, err));
+    KT__TRY(kt__weight_plan_make(&c.folder, &c.config, (int64_t)c.vocab.n_tokens, recipe, notes,
+                                 &c.plan, err));
+    KT__TRY(write_file(&c, report));
 out:
-    kt__free(c.head);
     kt__weight_plan_free(&c.plan);
     kt__vocab_free(&c.vocab);
     kt__folder_close(&c.folder);

@@ -216,12 +216,3 @@ const kt__st_tensor *kt__folder_find(const kt__folder *folder, const char *name,
     *shard = &folder->shards[at >> 32];
     return &(*shard)->st.tensors[at & UINT32_MAX];
 }
-
-kt_status kt__folder_read(const kt__shard *shard, const kt__st_tensor *tensor, uint64_t at,
-                          void *out, size_t n, kt_error *err) {
-    errno = 0;
-    if (kt__fd_read_at(shard->fd, out, n, tensor->begin + at)) return KT_OK;
-    return kt__fail_at(err, errno ? KT_E_IO : KT_E_TRUNCATED, shard->path, tensor->begin + at,
-                       "tensor '%.100s': cannot read: %s", tensor->name,
-                       errno ? strerror(errno) : "the file became shorter");
-}

@@ -1,7 +1,7 @@
 /* A model folder's weights: one safetensors file or the shards that an index names.
  *
  * Owns: the open files, their checked headers, and finding a tensor by name. The folder's files are
- * never written. Immutable once opened; kt__folder_read from any thread. */
+ * never written. Immutable once opened; any thread. */
 #ifndef KT_CONVERT_FOLDER_H
 #define KT_CONVERT_FOLDER_H
 
@@ -32,8 +32,4 @@ void kt__folder_close(kt__folder *folder); /* also of a zeroed one */
 /* NULL: absent. */
 const kt__st_tensor *kt__folder_find(const kt__folder *folder, const char *name,
                                      const kt__shard **shard);
-/* Bytes [at, at + n) of a tensor, which must lie inside it. */
-kt_status kt__folder_read(const kt__shard *shard, const kt__st_tensor *tensor, uint64_t at,
-                          void *out, size_t n, kt_error *err) KT_CHECKED;
-
 #endif

@@ -1,11 +1,13 @@
 #include "convert/plan.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fd_io.h"
 
 /* ---- the table ---- */
 
@@ -147,26 +149,50 @@ static kt_status check_dtype(const planner *p, const kt__st_tensor *t, const kt_
 
 /* ---- adding ---- */
 
-static kt_status add_planned(planner *p, const kt__planned *t) {
-    kt__weight_plan *plan = p->plan;
+static kt__weight_source source_of(const kt__st_tensor *t, const kt__shard *shard) {
+    return (kt__weight_source){shard->path, t->name, shard->fd, t->begin, t->type};
+}
+
+kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
+                          kt_error *err) {
+    errno = 0;
+    if (kt__fd_read_at(source->fd, out, n, source->begin + at)) return KT_OK;
+    return kt__fail_at(err, errno ? KT_E_IO : KT_E_TRUNCATED, source->path, source->begin + at,
+                       "tensor '%.100s': cannot read: %s", source->name,
+                       errno ? strerror(errno) : "the file became shorter");
+}
+
+kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor, kt_error *err) {
     if (plan->n == plan->cap) {
         size_t cap = plan->cap ? 2 * plan->cap : 256;
         kt__planned *grown = kt__realloc_array(plan->tensors, cap, sizeof *grown);
-        if (!grown) return kt__fail_nomem(p->err, "a plan", cap * sizeof *grown);
+        if (!grown) return kt__fail_nomem(err, "a plan", cap * sizeof *grown);
         plan->tensors = grown;
         plan->cap = cap;
     }
-    plan->tensors[plan->n] = *t;
+    plan->tensors[plan->n] = *tensor;
     kt__planned *added = &plan->tensors[plan->n++];
+    if (added->ne[0] == 0) { /* a matrix or a vector */
+        added->ne[0] = (uint64_t)added->n_cols;
+        added->ne[1] = (uint64_t)added->n_rows;
+    }
     added->row_bytes = kt__type_row_bytes(added->type, added->n_cols);
     plan->n_params += (uint64_t)(added->n_rows * added->n_cols);
     plan->data_bytes += added->row_bytes * (uint64_t)added->n_rows;
     return KT_OK;
 }
 
+/* More rows of the embedding than there are tokens are not written. */
+static int64_t source_rows(const map_row *row, const kt__st_tensor *t, int64_t n_rows) {
+    bool cut = row->rows == DIM_VOCAB && t->n_dims == 2 && t->shape[0] > (uint64_t)n_rows;
+    return cut ? (int64_t)t->shape[0] : n_rows;
+}
+
 static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     char from[MAX_NAME];
     const kt__hf_config *c = p->config;
+    const kt__st_tensor *source;
+    const kt__shard *shard;
     bool vector = row->rows == DIM_ONE;
     kt_status status;
     kt__planned t = {.n_dims = vector ? 1 : 2,
@@ -177,23 +203,20 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
                      .head_rows = c->head_dim};
     with_layer(row->from, layer, from, sizeof from);
     with_layer(row->to, layer, t.name, sizeof t.name);
-    KT__TRY(find_source(p, from, &t.source, &t.shard));
-    if (!t.source) {
+    KT__TRY(find_source(p, from, &source, &shard));
+    if (!source) {
         if (!row->must) return KT_OK;
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
                            "tensor '%s' is missing", from);
     }
     if (row->role == KT__TENSOR_OUTPUT && !p->has_head) return KT_OK;
-    KT__TRY(check_dtype(p, t.source, t.shard));
-    /* more rows than there are tokens: the rest of the matrix is not written */
-    bool cut = row->rows == DIM_VOCAB && t.source->n_dims == 2 &&
-               t.source->shape[0] > (uint64_t)t.n_rows;
-    KT__TRY(check_shape(p, t.source, t.shard, cut ? (int64_t)t.source->shape[0] : t.n_rows,
-                        t.n_cols, vector));
+    KT__TRY(check_dtype(p, source, shard));
+    KT__TRY(check_shape(p, source, shard, source_rows(row, source, t.n_rows), t.n_cols, vector));
     const kt__recipe_model model = {(int)c->n_layer, (int)c->n_head, (int)c->n_head_kv,
                                     !p->has_head};
     t.type = kt__recipe_type(p->recipe, &model, row->role, (int)layer, t.n_cols);
-    KT__TRY(add_planned(p, &t));
+    t.source = source_of(source, shard);
+    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
     return status;
 }
@@ -203,9 +226,10 @@ static kt_status add_made(planner *p, const char *name, const float *values) {
                      .n_dims = 1,
                      .n_rows = 1,
                      .n_cols = p->config->rope.n_factors,
+                     .source = {.fd = -1},
                      .made = values};
     snprintf(t.name, sizeof t.name, "%s", name);
-    return add_planned(p, &t);
+    return kt__weight_plan_add(p->plan, &t, p->err);
 }
 
 static kt_status add_rope_factors(planner *p) {
@@ -241,21 +265,27 @@ out:
 /* ---- the head ---- */
 
 /* Whether two tensors hold the same bytes; they are read in pieces. */
-static kt_status same_bytes(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
-                            const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
+static kt_status same_bytes(const kt__weight_source *a, const kt__weight_source *b, uint64_t size,
+                            bool *same, kt_error *err) {
     enum { PIECE = 1 << 20 };
-    uint64_t size = a->end - a->begin;
     char *buffer = kt__malloc(2 * PIECE);
-    kt_status status = buffer ? KT_OK : kt__fail_nomem(p->err, "a buffer", 2 * PIECE);
-    *same = a->type == b->type && size == b->end - b->begin;
+    kt_status status = buffer ? KT_OK : kt__fail_nomem(err, "a buffer", 2 * PIECE);
+    *same = true;
     for (uint64_t at = 0; status == KT_OK && *same && at < size; at += PIECE) {
         size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
-        status = kt__folder_read(in_a, a, at, buffer, n, p->err);
-        if (status == KT_OK) status = kt__folder_read(in_b, b, at, buffer + PIECE, n, p->err);
+        status = kt__weight_read(a, at, buffer, n, err);
+        if (status == KT_OK) status = kt__weight_read(b, at, buffer + PIECE, n, err);
         *same = memcmp(buffer, buffer + PIECE, n) == 0;
     }
     kt__free(buffer);
     return status;
+}
+
+static kt_status same_tensors(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
+                              const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
+    const kt__weight_source x = source_of(a, in_a), y = source_of(b, in_b);
+    *same = a->type == b->type && a->end - a->begin == b->end - b->begin;
+    return *same ? same_bytes(&x, &y, a->end - a->begin, same, p->err) : KT_OK;
 }
 
 /* A tied model's head is its embedding. Some folders store it all the same, or a finetune has
@@ -269,7 +299,7 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     KT__TRY(find_source(p, "embed_tokens.weight", &embed, &in_embed));
     p->has_head = head != NULL;
     if (head && embed && p->config->tied) {
-        KT__TRY(same_bytes(p, head, in_head, embed, in_embed, &same));
+        KT__TRY(same_tensors(p, head, in_head, embed, in_embed, &same));
         p->has_head = !same;
         if (!same)
             kt__convert_note(notes, "tie_word_embeddings is true, but lm_head differs from the "
@@ -303,33 +333,39 @@ static bool is_buffer(const char *name) {
     return false;
 }
 
-/* Every tensor of the folder has a place, or is known to be dropped. */
+static bool is_tied_head(const planner *p, const char *name) {
+    static const char head[] = "lm_head.weight";
+    size_t len = strlen(name), n = sizeof head - 1;
+    return !p->has_head && len >= n && strcmp(name + len - n, head) == 0;
+}
+
+/* Every tensor of a file has a place, or is known to be dropped. */
+static kt_status check_shard(const planner *p, const kt__shard *shard, const kt__strmap *placed,
+                             size_t *n_parts) {
+    for (size_t i = 0; i < shard->st.n; i++) {
+        const kt__st_tensor *t = &shard->st.tensors[i];
+        if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
+        if (is_buffer(t->name) || is_tied_head(p, t->name)) continue;
+        if (!is_other_part(t->name))
+            return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
+                               "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
+                               t->name, p->config->arch_name, p->config->n_layer);
+        ++*n_parts;
+    }
+    return KT_OK;
+}
+
 static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
     kt__strmap placed;
     size_t n_parts = 0;
     kt_status status = KT_OK;
     if (!kt__strmap_init(&placed, p->plan->n + 1)) return kt__fail_nomem(p->err, "names", 0);
     for (size_t i = 0; i < p->plan->n; i++) {
-        const kt__st_tensor *t = p->plan->tensors[i].source;
-        if (t) (void)kt__strmap_put(&placed, (kt__str){t->name, strlen(t->name)}, 1);
+        const char *name = p->plan->tensors[i].source.name;
+        if (name) (void)kt__strmap_put(&placed, (kt__str){name, strlen(name)}, 1);
     }
-    for (size_t s = 0; s < p->folder->n_shards && status == KT_OK; s++) {
-        const kt__safetensors *st = &p->folder->shards[s].st;
-        for (size_t i = 0; i < st->n && status == KT_OK; i++) {
-            const char *name = st->tensors[i].name, *tail = strstr(name, "lm_head.weight");
-            bool tied_head = tail && tail[14] == '\0' && !p->has_head;
-            if (kt__strmap_get(&placed, (kt__str){name, strlen(name)}) >= 0 || is_buffer(name) ||
-                tied_head)
-                continue;
-            if (is_other_part(name))
-                n_parts++;
-            else
-                status = kt__fail_at(
-                    p->err, KT_E_UNSUPPORTED, p->folder->shards[s].path, st->tensors[i].begin,
-                    "tensor '%.100s' has no place in a %s model of %" PRId64 " layers", name,
-                    p->config->arch_name, p->config->n_layer);
-        }
-    }
+    for (size_t s = 0; s < p->folder->n_shards && status == KT_OK; s++)
+        status = check_shard(p, &p->folder->shards[s], &placed, &n_parts);
     if (n_parts)
         kt__convert_note(notes, "%zu tensors of the vision or audio part are left out", n_parts);
     kt__strmap_free(&placed);
@@ -388,7 +424,6 @@ void kt__weight_plan_free(kt__weight_plan *plan) {
 void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w) {
     for (size_t i = 0; i < plan->n; i++) {
         const kt__planned *t = &plan->tensors[i];
-        const uint64_t ne[2] = {(uint64_t)t->n_cols, (uint64_t)t->n_rows};
-        kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, ne);
+        kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, t->ne);
     }
 }

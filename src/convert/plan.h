@@ -16,15 +16,27 @@ typedef enum kt__change {
     KT__CHANGE_PLUS_1
 } kt__change;
 
+/* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
+typedef struct kt__weight_source {
+    const char *path, *name;
+    int fd;
+    uint64_t begin;
+    kt__type type;
+} kt__weight_source;
+
+/* Bytes [at, at + n) of a tensor, which must lie inside it. Any thread. */
+kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
+                          kt_error *err) KT_CHECKED;
+
 typedef struct kt__planned {
-    char name[64];
+    char name[KT__GGUF_MAX_NAME_BYTES + 1];
     kt__type type;
     uint32_t n_dims;
-    int64_t n_rows, n_cols; /* n_rows = 1 for a vector */
+    uint64_t ne[KT__GGUF_MAX_DIMS]; /* as the file lists them */
+    int64_t n_rows, n_cols;         /* n_rows = 1 for a vector */
     kt__change change;
-    int64_t n_heads, head_rows;  /* of a permutation */
-    const kt__st_tensor *source; /* NULL: made */
-    const kt__shard *shard;
+    int64_t n_heads, head_rows; /* of a permutation */
+    kt__weight_source source;
     const float *made; /* [n_cols] */
     size_t row_bytes;
 } kt__planned;
@@ -42,6 +54,9 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
                                int64_t n_tokens, const kt__recipe *recipe,
                                const kt__convert_notes *notes, kt__weight_plan *out,
                                kt_error *err) KT_CHECKED;
+/* Takes a tensor up; its type, shape and source are set. */
+kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor,
+                              kt_error *err) KT_CHECKED;
 void kt__weight_plan_free(kt__weight_plan *plan);
 void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w);
 

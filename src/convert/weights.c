@@ -62,14 +62,14 @@ static void permute_vector(const kt__planned *t, const float *from, float *to) {
 
 static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, void *raw,
                            kt_error *err) {
-    size_t row = kt__type_row_bytes(t->source->type, t->n_cols);
+    size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
     kt_status status = KT_OK;
     bool straight = t->n_dims == 1 || source_row(t, 1) == 1;
     if (straight)
-        return kt__folder_read(t->shard, t->source, (uint64_t)begin * row, raw,
-                               (size_t)(end - begin) * row, err);
+        return kt__weight_read(&t->source, (uint64_t)begin * row, raw, (size_t)(end - begin) * row,
+                               err);
     for (int64_t r = begin; r < end && status == KT_OK; r++)
-        status = kt__folder_read(t->shard, t->source, (uint64_t)source_row(t, r) * row,
+        status = kt__weight_read(&t->source, (uint64_t)source_row(t, r) * row,
                                  (char *)raw + (size_t)(r - begin) * row, row, err);
     return status;
 }
@@ -83,11 +83,12 @@ static kt_status check_finite(const kt__planned *t, int64_t begin, const float *
         if ((bits & 0x7f800000u) != 0x7f800000u) continue;
         uint64_t element = (uint64_t)(source_row(t, begin + (int64_t)i / t->n_cols) * t->n_cols) +
                            i % (size_t)t->n_cols;
-        size_t size = (size_t)kt__type_get(t->source->type)->block_bytes;
-        return kt__fail_at(err, KT_E_NUMERIC, t->shard->path, t->source->begin + element * size,
+        const kt__type_info *type = kt__type_get(t->source.type);
+        uint64_t at = element / (uint64_t)type->block_elems * (uint64_t)type->block_bytes;
+        return kt__fail_at(err, KT_E_NUMERIC, t->source.path, t->source.begin + at,
                            "tensor '%.100s': element %llu is not a finite number: the file is "
                            "damaged",
-                           t->source->name, (unsigned long long)element);
+                           t->source.name, (unsigned long long)element);
     }
     return KT_OK;
 }
@@ -111,13 +112,13 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
                              kt_error *err) {
     const kt__planned *t = s->tensor;
     int64_t n = (end - begin) * t->n_cols;
-    if (!t->source) {
+    if (t->source.fd < 0) {
         memcpy(w->values, t->made, (size_t)n * sizeof *w->values);
         return KT_OK;
     }
     kt_status status = read_rows(t, begin, end, w->raw, err);
     if (status != KT_OK) return status;
-    kt__dequantize_row(t->source->type, w->raw, n, w->values);
+    kt__dequantize_row(t->source.type, w->raw, n, w->values);
     if (permutes_vector(t)) {
         memcpy(w->raw, w->values, (size_t)n * sizeof *w->values);
         permute_vector(t, w->raw, w->values);
@@ -128,11 +129,18 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
     return status;
 }
 
+static bool is_kept(const kt__planned *t) {
+    return t->source.fd >= 0 && t->type == t->source.type && t->change == KT__CHANGE_COPY;
+}
+
 static kt_status convert_rows(weights_state *s, worker_space *w, int64_t begin, int64_t end,
                               kt_error *err) {
     const kt__planned *t = s->tensor;
     kt_status status = load_values(s, w, begin, end, err);
     if (status != KT_OK) return status;
+    if (is_kept(t)) /* encoding again need not give the same blocks */
+        return kt__part_write(s->job->part, w->raw, (size_t)(end - begin) * t->row_bytes,
+                              s->at + (uint64_t)begin * t->row_bytes, err);
     size_t n = (size_t)((end - begin) * t->n_cols);
     if (t->type == KT__TYPE_F16) fit_f16(s, w->values, n);
     for (int64_t r = 0; r < end - begin; r++)

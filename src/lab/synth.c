@@ -1,4 +1,5 @@
 /* kentang synth: writes a GGUF file with a real model's geometry and seeded random weights. */
+#include "lab/recipes.h"
 #include "lab/synth.h"
 
 #include <inttypes.h>
@@ -9,7 +10,6 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "host/host.h"
 #include "host/pool.h"
 
 enum { CHUNK_BYTES = 16 << 20 };
@@ -138,21 +138,12 @@ out:
     return status;
 }
 
-static int default_threads(void) {
-    kt__topology topology;
-    kt__limits limits;
-    char why[128];
-    kt__topology_detect(&topology);
-    kt__limits_read(&limits);
-    return kt__threads_default(&topology, &limits, why, sizeof why);
-}
-
 static int make_model(const struct synth_opts *opts, const kt__synth_preset *preset,
                       const kt__recipe *recipe, const char *path) {
     kt__synth_plan plan = {0};
     kt__gguf *vocab = NULL;
     kt_error err;
-    int n_vocab, n_threads = opts->n_threads ? opts->n_threads : default_threads();
+    int n_vocab, n_threads = opts->n_threads ? opts->n_threads : kt__lab_threads();
     kt_status status;
     KT__TRY(open_vocab(opts->vocab, preset, &vocab, &n_vocab, &err));
     KT__TRY(kt__synth_plan_make(preset, recipe, opts->seed, n_vocab, &plan, &err));
@@ -168,37 +159,18 @@ out:
 
 /* ---- the command ---- */
 
-/* "Presets: a b c" in lines of 76 characters */
-static size_t list_names(char *out, size_t size, const char *title, size_t n,
-                         const char *(*name_at)(size_t)) {
-    size_t at = (size_t)snprintf(out, size, "%s:\n ", title), column = 2;
-    for (size_t i = 0; i < n && at < size; i++) {
-        const char *name = name_at(i);
-        if (column + strlen(name) + 1 > 76) {
-            at += (size_t)snprintf(out + at, size - at, "\n ");
-            column = 2;
-        }
-        if (at < size) at += (size_t)snprintf(out + at, size - at, " %s", name);
-        column += strlen(name) + 1;
-    }
-    if (at < size) at += (size_t)snprintf(out + at, size - at, "\n");
-    return at < size ? at : size - 1;
-}
-
 static const char *preset_name(size_t i) {
     return kt__synth_preset_at(i)->name;
-}
-static const char *recipe_name(size_t i) {
-    return kt__recipe_at(i)->name;
 }
 
 int kt__cmd_synth(int argc, char **argv) {
     struct synth_opts opts = {.quant = "q4_k_m", .seed = 1};
     const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
     char notes[2048];
-    size_t used = list_names(notes, sizeof notes, "Presets", kt__synth_n_presets(), preset_name);
-    used += list_names(notes + used, sizeof notes - used, "Recipes", kt__recipe_count(),
-                       recipe_name);
+    size_t used = kt__lab_list_names(notes, sizeof notes, "Presets", kt__synth_n_presets(),
+                                     preset_name);
+    used += kt__lab_list_names(notes + used, sizeof notes - used, "Recipes", kt__recipe_count(),
+                               kt__lab_recipe_name);
     snprintf(notes + used, sizeof notes - used,
              "\nExample: kentang synth --preset qwen2.5-1.5b --quant q4_k_m random.gguf\n");
     const kt__syntax syntax = {

@@ -1,0 +1,113 @@
+#include "lab/recipes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/nearest.h"
+#include "cli/cli.h"
+#include "host/host.h"
+
+enum { MAX_NAMES = 64 };
+
+int kt__lab_threads(void) {
+    kt__topology topology;
+    kt__limits limits;
+    char why[128];
+    kt__topology_detect(&topology);
+    kt__limits_read(&limits);
+    return kt__threads_default(&topology, &limits, why, sizeof why);
+}
+
+/* ---- names ---- */
+
+size_t kt__lab_list_names(char *out, size_t size, const char *title, size_t n,
+                          const char *(*name_at)(size_t)) {
+    size_t at = (size_t)snprintf(out, size, "%s:\n ", title), column = 2;
+    for (size_t i = 0; i < n && at < size; i++) {
+        const char *name = name_at(i);
+        if (column + strlen(name) + 1 > 76) {
+            at += (size_t)snprintf(out + at, size - at, "\n ");
+            column = 2;
+        }
+        if (at < size) at += (size_t)snprintf(out + at, size - at, " %s", name);
+        column += strlen(name) + 1;
+    }
+    if (at < size) at += (size_t)snprintf(out + at, size - at, "\n");
+    return at < size ? at : size - 1;
+}
+
+const char *kt__lab_recipe_name(size_t i) {
+    return kt__recipe_at(i)->name;
+}
+
+int kt__lab_unknown_name(const char *command, const char *what, const char *name, size_t n,
+                         const char *(*name_at)(size_t)) {
+    const char *names[MAX_NAMES];
+    if (n > MAX_NAMES) n = MAX_NAMES;
+    for (size_t i = 0; i < n; i++) names[i] = name_at(i);
+    const char *near = kt__nearest_name(name, strlen(name), names, n);
+    return kt__cli_usage_error(command, "unknown %s \"%.60s\"%s%s%s", what, name,
+                               near ? "; did you mean \"" : "", near ? near : "",
+                               near ? "\"?" : "");
+}
+
+/* ---- progress and report ---- */
+
+void kt__lab_show_progress(void *user, uint64_t done, uint64_t total) {
+    kt__lab_progress *p = user;
+    int64_t now = kt__now_ns();
+    if (p->begun_ns == 0) {
+        p->begun_ns = now;
+        p->first = done;
+    }
+    if (now - p->shown_ns < 200000000 && done < total) return;
+    p->shown_ns = now;
+    p->shown = true;
+    double seconds = (double)(now - p->begun_ns) * 1e-9, mib = 1.0 / (1 << 20);
+    double rate = seconds > 0.2 ? (double)(done - p->first) / seconds : 0.0;
+    fprintf(stderr, "\r%5.1f%%  %.0f of %.0f MiB", 100.0 * (double)done / (double)total,
+            (double)done * mib, (double)total * mib);
+    if (rate > 0.0)
+        fprintf(stderr, ", %.0f MiB/s, %.0f s left ", rate * mib, (double)(total - done) / rate);
+    fflush(stderr);
+}
+
+void kt__lab_show_note(void *user, const char *line) {
+    fprintf(stderr, "kentang %s: note: %s\n", (const char *)user, line);
+}
+
+kt__convert_output kt__lab_output(const char *command, const char *target, int n_threads,
+                                  bool quiet, kt__lab_progress *progress) {
+    bool shown = !quiet && isatty(STDERR_FILENO);
+    return (kt__convert_output){.target = target,
+                                .n_threads = n_threads ? n_threads : kt__lab_threads(),
+                                .notes = {kt__lab_show_note, (void *)(uintptr_t)command},
+                                .progress = shown ? kt__lab_show_progress : NULL,
+                                .progress_user = progress};
+}
+
+static void print_report(const char *command, const char *path, const kt__convert_report *r) {
+    if (r->counts.overflows || r->counts.underflows)
+        fprintf(stderr,
+                "kentang %s: note: F16 cannot hold %" PRIu64 " weights that are too large and "
+                "%" PRIu64 " that are too small; bf16 keeps them\n",
+                command, r->counts.overflows, r->counts.underflows);
+    fprintf(stderr, "%s: %s, %s%s%s, %" PRIu64 " tensors, %" PRIu64 " parameters, %.1f MiB", path,
+            r->arch, r->recipe, r->tokenizer[0] ? ", tokenizer " : "", r->tokenizer, r->n_tensors,
+            r->n_params, (double)r->bytes / (1 << 20));
+    if (r->resumed_bytes)
+        fprintf(stderr, " (%.1f MiB of them by an earlier run)",
+                (double)r->resumed_bytes / (1 << 20));
+    fputc('\n', stderr);
+}
+
+int kt__lab_end(const char *command, const char *target, const kt__lab_progress *progress,
+                kt_status status, const kt__convert_report *report, const kt_error *err) {
+    if (progress->shown) fputc('\n', stderr);
+    if (status != KT_OK) return kt__cli_fail(command, err);
+    print_report(command, target, report);
+    return 0;
+}

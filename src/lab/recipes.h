@@ -1,0 +1,43 @@
+/* What the commands that write models share.
+ *
+ * Owns: the default number of threads, the list of recipes for --help, the error for a name that
+ * is none, and progress and report of a long write. Knows no format. One thread, but for the
+ * progress, which is called by one thread at a time. */
+#ifndef KT_LAB_RECIPES_H
+#define KT_LAB_RECIPES_H
+
+#include <kentang.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "convert/write.h"
+#include "quant/recipe.h"
+
+int kt__lab_threads(void);
+/* "Title: a b c" in lines of 76 characters; returns the bytes written. */
+size_t kt__lab_list_names(char *out, size_t size, const char *title, size_t n,
+                          const char *(*name_at)(size_t));
+const char *kt__lab_recipe_name(size_t i);
+/* Wrong usage: an unknown name, with the nearest of the known ones. Returns the exit code. */
+int kt__lab_unknown_name(const char *command, const char *what, const char *name, size_t n,
+                         const char *(*name_at)(size_t));
+
+/* Zeroed to begin with. */
+typedef struct kt__lab_progress {
+    int64_t begun_ns, shown_ns;
+    uint64_t first; /* bytes that were there when this run began */
+    bool shown;
+} kt__lab_progress;
+
+/* A kt__convert_progress_fn for stderr; user: a kt__lab_progress. */
+void kt__lab_show_progress(void *user, uint64_t done, uint64_t total);
+/* A kt__convert_note_fn; user: the command's name. */
+void kt__lab_show_note(void *user, const char *line);
+/* The output of a command: threads (0: the default), notes, progress on a terminal unless quiet. */
+kt__convert_output kt__lab_output(const char *command, const char *target, int n_threads,
+                                  bool quiet, kt__lab_progress *progress);
+/* Ends the progress' line; prints the error or the report. Returns the exit code. */
+int kt__lab_end(const char *command, const char *target, const kt__lab_progress *progress,
+                kt_status status, const kt__convert_report *report, const kt_error *err);
+
+#endif
