@@ -120,7 +120,7 @@ static kt_status write_file(conversion *c, kt__convert_report *report) {
     }
     kt__hash_init(&sources, KT__CONVERT_SEED);
     add_sources(c, &sources);
-    report->arch = c->config.arch_name;
+    snprintf(report->arch, sizeof report->arch, "%s", c->config.arch_name);
     return kt__convert_write(c->output, &c->plan, w, &sources, report, c->err);
 }
 
@@ -130,7 +130,7 @@ kt_status kt__convert_folder(const char *folder, const kt__recipe *recipe,
     conversion c = {.source = folder, .output = output, .err = err};
     const kt__convert_notes *notes = &output->notes;
     kt_status status;
-    *report = (kt__convert_report){.arch = ""};
+    *report = (kt__convert_report){.recipe = ""};
     KT__TRY(read_config(&c));
     KT__TRY(kt__folder_open(folder, &c.folder, err));
     KT__TRY(check_target(&c));

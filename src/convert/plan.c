@@ -98,6 +98,27 @@ static void with_layer(const char *name, int64_t layer, char *out, size_t size) 
         snprintf(out, size, "%s", name);
 }
 
+/* "blk.3.attn_q.weight" to "blk.attn_q.weight" and 3; a name without a layer stays. */
+static void without_layer(const char *name, char *out, size_t size, int *layer) {
+    int n = 0;
+    *layer = 0;
+    if (sscanf(name, "blk.%9d.%n", layer, &n) == 1 && n > 0)
+        snprintf(out, size, "blk.%s", name + n);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer) {
+    char bare[KT__GGUF_MAX_NAME_BYTES + 1];
+    without_layer(name, bare, sizeof bare, layer);
+    for (int i = 0; i < N_MAP; i++) {
+        if (strcmp(map[i].to, bare) != 0) continue;
+        *role = map[i].role;
+        return true;
+    }
+    return false;
+}
+
 /* Under any of the prefixes; two spellings of one tensor are refused. */
 static kt_status find_source(const planner *p, const char *name, const kt__st_tensor **out,
                              const kt__shard **shard) {

@@ -54,6 +54,9 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
                                int64_t n_tokens, const kt__recipe *recipe,
                                const kt__convert_notes *notes, kt__weight_plan *out,
                                kt_error *err) KT_CHECKED;
+/* The role and layer (0 outside the layers) of a tensor by its name in GGUF; false: none that the
+ * table has. */
+bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer);
 /* Takes a tensor up; its type, shape and source are set. */
 kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor,
                               kt_error *err) KT_CHECKED;

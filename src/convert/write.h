@@ -18,7 +18,7 @@ typedef struct kt__convert_output {
 } kt__convert_output;
 
 typedef struct kt__convert_report {
-    const char *arch;   /* "llama"; "" where it was not looked at */
+    char arch[64];      /* "llama" */
     const char *recipe; /* "bf16" */
     char tokenizer[64]; /* "gpt2/qwen2" */
     uint64_t n_tensors, n_params, bytes, resumed_bytes;
