@@ -74,8 +74,6 @@ int kt__cmd_convert(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     if (code >= 0) return code;
     const kt__recipe *recipe = opts.type ? kt__recipe_find(opts.type) : NULL;
-    if (opts.type && !recipe)
-        return kt__lab_unknown_name("convert", "type", opts.type, kt__recipe_count(),
-                                    kt__lab_recipe_name);
+    if (opts.type && !recipe) return kt__lab_unknown_recipe("convert", opts.type);
     return convert_folder(&opts, recipe, words);
 }

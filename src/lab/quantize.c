@@ -90,9 +90,7 @@ static int quantize_words(const struct quantize_opts *opts, const char *const *w
         return kt__cli_usage_error("quantize", "either TYPE or --target-size is expected");
     if (n_words == 3) {
         params.recipe = kt__recipe_find(words[2]);
-        if (!params.recipe)
-            return kt__lab_unknown_name("quantize", "type", words[2], kt__recipe_count(),
-                                        kt__lab_recipe_name);
+        if (!params.recipe) return kt__lab_unknown_recipe("quantize", words[2]);
     }
     return quantize_with(opts, &params, words[1]);
 }

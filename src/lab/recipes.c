@@ -43,13 +43,12 @@ const char *kt__lab_recipe_name(size_t i) {
     return kt__recipe_at(i)->name;
 }
 
-int kt__lab_unknown_name(const char *command, const char *what, const char *name, size_t n,
-                         const char *(*name_at)(size_t)) {
+int kt__lab_unknown_recipe(const char *command, const char *name) {
     const char *names[MAX_NAMES];
-    if (n > MAX_NAMES) n = MAX_NAMES;
-    for (size_t i = 0; i < n; i++) names[i] = name_at(i);
+    size_t n = kt__recipe_count() < MAX_NAMES ? kt__recipe_count() : MAX_NAMES;
+    for (size_t i = 0; i < n; i++) names[i] = kt__lab_recipe_name(i);
     const char *near = kt__nearest_name(name, strlen(name), names, n);
-    return kt__cli_usage_error(command, "unknown %s \"%.60s\"%s%s%s", what, name,
+    return kt__cli_usage_error(command, "unknown type \"%.60s\"%s%s%s", name,
                                near ? "; did you mean \"" : "", near ? near : "",
                                near ? "\"?" : "");
 }

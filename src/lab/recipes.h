@@ -18,9 +18,8 @@ int kt__lab_threads(void);
 size_t kt__lab_list_names(char *out, size_t size, const char *title, size_t n,
                           const char *(*name_at)(size_t));
 const char *kt__lab_recipe_name(size_t i);
-/* Wrong usage: an unknown name, with the nearest of the known ones. Returns the exit code. */
-int kt__lab_unknown_name(const char *command, const char *what, const char *name, size_t n,
-                         const char *(*name_at)(size_t));
+/* Wrong usage: no recipe is called so; the nearest is. Returns the exit code. */
+int kt__lab_unknown_recipe(const char *command, const char *name);
 
 /* Zeroed to begin with. */
 typedef struct kt__lab_progress {
