@@ -39,6 +39,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Set by hand. */
+/* clang-format off */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -385,8 +388,8 @@ KT_API kt_status KT_CHECKED kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err
 /* Keeps the first n_keep positions; the logits are gone until the next evaluation. */
 KT_API kt_status KT_CHECKED kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err);
 KT_API size_t kt_seq_len(const kt_seq *seq);
-KT_API const int32_t *
-kt_seq_tokens(const kt_seq *seq); /* [kt_seq_len]; valid until the next call on seq */
+/* [kt_seq_len]; valid until the next call on seq. */
+KT_API const int32_t *kt_seq_tokens(const kt_seq *seq);
 
 /* Appends ids[n] (n >= 1) and computes them, in slices of n_ubatch. On any error, KT_E_CANCELLED
  * included, the sequence is as it was before the call. KT_E_CONTEXT_FULL if they do not fit n_ctx.
@@ -403,22 +406,25 @@ typedef struct kt_eval_item {
     kt_seq *seq;
     const int32_t *ids;
     size_t n;
-    float *
-        all_logits; /* NULL, or [n][n_vocab] f32 to receive the logits after each of the n tokens */
+    /* NULL, or [n][n_vocab] f32 to receive the logits after each of the n tokens */
+    float *all_logits;
 } kt_eval_item;
 KT_API kt_status KT_CHECKED kt_engine_eval(kt_engine *engine, const kt_eval_item *items,
                                            size_t n_items, kt_error *err);
 
-/* ---- generation --------------------------------------------------------------------------- */
+/* ---- generation ------------------------------------------------------------------------------
+ *
+ * Threads: kt_generate and kt_chat as calls on the engine, one thread at a time on a kt_seq; the
+ * others are pure, any thread. */
 
-/* The sampler chain. Defaults are those that users of llama.cpp expect. A member at its "off" value
- * leaves its step out. temperature <= 0 is greedy: the most probable token, lowest id on ties,
- * after penalties and bias. */
 typedef struct kt_logit_bias {
     int32_t id;
     float bias; /* added to the logit; -INFINITY forbids */
 } kt_logit_bias;
 
+/* The sampler chain. Defaults are those that users of llama.cpp expect. A member at its "off" value
+ * leaves its step out. temperature <= 0 is greedy: the most probable token, lowest id on ties,
+ * after penalties and bias. */
 typedef struct kt_sampling {
     uint64_t seed;              /* KT_SEED_RANDOM: drawn from the system, reported in the result */
     float temperature;          /* 0.8 */
@@ -439,31 +445,31 @@ typedef struct kt_sampling {
     float dry_base;             /* 1.75 */
     int32_t dry_allowed_length; /* 2 */
     int32_t dry_penalty_last_n; /* -1 = whole context */
-    const char *const *dry_breakers; /* NULL: newline, colon, quote, asterisk */
+    /* [n_dry_breakers]; NULL: newline, colon, quote, asterisk */
+    const char *const *dry_breakers;
     size_t n_dry_breakers;
-    int32_t mirostat;   /* 0 = off, 1, 2 */
-    float mirostat_tau; /* 5 */
-    float mirostat_eta; /* 0.1 */
-    const char *chain;  /* order of steps,
-                           "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";  NULL:
-                           this default */
-    const kt_logit_bias *logit_bias;
+    int32_t mirostat;           /* 0 = off, 1, 2 */
+    float mirostat_tau;         /* 5 */
+    float mirostat_eta;         /* 0.1 */
+    /* Order of steps; NULL: "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature" */
+    const char *chain;
+    const kt_logit_bias *logit_bias; /* [n_logit_bias] */
     size_t n_logit_bias;
-    int32_t min_keep; /* 0; candidates that truncating steps leave at least */
+    int32_t min_keep;           /* 0; candidates that truncating steps leave at least */
 } kt_sampling;
 #define KT_SEED_RANDOM UINT64_MAX
 
 KT_API kt_sampling kt_sampling_default(void);
 
 typedef enum kt_finish {
-    KT_FINISH_NONE,    /* still running */
-    KT_FINISH_EOG,     /* the model ended its turn */
-    KT_FINISH_STOP,    /* a stop string */
-    KT_FINISH_LENGTH,  /* n_predict tokens */
-    KT_FINISH_CONTEXT, /* the context is full */
+    KT_FINISH_NONE,      /* still running */
+    KT_FINISH_EOG,       /* the model ended its turn */
+    KT_FINISH_STOP,      /* a stop string */
+    KT_FINISH_LENGTH,    /* n_predict tokens */
+    KT_FINISH_CONTEXT,   /* the context is full */
     KT_FINISH_CANCELLED,
     KT_FINISH_ERROR,
-    KT_FINISH_DEADLINE, /* deadline_ms has passed */
+    KT_FINISH_DEADLINE,  /* deadline_ms has passed */
     KT_FINISH_COUNT
 } kt_finish;
 KT_API const char *kt_finish_name(kt_finish finish); /* "eog", "stop", "length", "context", ... */
@@ -471,9 +477,9 @@ KT_API const char *kt_finish_name(kt_finish finish); /* "eog", "stop", "length",
 typedef struct kt_gen_params {
     kt_sampling sampling;
     int32_t n_predict;       /* tokens at most; -1: until the end of turn or the context */
-    const char *const *stop; /* stop strings; not part of the text */
+    const char *const *stop; /* [n_stop] strings that end the text and are not part of it */
     size_t n_stop;
-    bool ignore_eog; /* go on past the end of turn (benchmarks) */
+    bool ignore_eog;         /* go on past the end of turn (benchmarks) */
 } kt_gen_params;
 
 /* Why less of the prompt was found than there might have been. */
@@ -490,25 +496,25 @@ typedef struct kt_cache_miss {
  * from tokenize_us to held_us sum to total_us. */
 typedef struct kt_request_report {
     kt_finish finish;
-    uint64_t seed;
-    int32_t n_prompt, n_cached;    /* prompt tokens; of these, found (in the sequence, or from
-                                      earlier prompts) and not computed */
+    uint64_t seed;                 /* repeats the answer */
+    int32_t n_prompt;              /* prompt tokens */
+    int32_t n_cached;              /* of these, found in the sequence or left by earlier prompts */
     int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
     int32_t n_preempted;           /* times it was suspended */
     int32_t n_recomputed;          /* tokens computed again after that */
     int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
-    int32_t stop;           /* with KT_FINISH_STOP: which of kt_gen_params.stop ended it; else -1 */
-    int64_t total_us;       /* from the submission to the end */
-    int64_t first_token_us; /* from the submission; 0: none came */
-    int64_t tokenize_us;    /* template and tokenizer */
-    int64_t queue_us;       /* until it was started, and while suspended */
-    int64_t prefill_us;     /* in batches of its prompt */
-    int64_t decode_us;      /* in batches of its tokens */
-    int64_t sample_us;      /* sampler, text, stop strings, callbacks */
-    int64_t wait_us;        /* started, while others' batches ran */
-    int64_t held_us;        /* while the reader of its events did not keep up */
-    /* the largest of these: "queue", "tokenize", "prefill", "decode", "sampling", "other requests",
-     * "reader" */
+    int32_t stop;                  /* KT_FINISH_STOP: index in kt_gen_params.stop; else -1 */
+    int64_t total_us;              /* from the submission to the end */
+    int64_t first_token_us;        /* from the submission; 0: none came */
+    int64_t tokenize_us;           /* template and tokenizer */
+    int64_t queue_us;              /* until it was started, and while suspended */
+    int64_t prefill_us;            /* in batches of its prompt */
+    int64_t decode_us;             /* in batches of its tokens */
+    int64_t sample_us;             /* sampler, text, stop strings, callbacks */
+    int64_t wait_us;               /* started, while batches of other requests ran */
+    int64_t held_us;               /* while the reader of its events did not keep up */
+    /* the largest of these times: "queue", "tokenize", "prefill", "decode", "sampling",
+     * "other requests", "reader" */
     const char *bottleneck;
     kt_cache_miss miss;
 } kt_request_report;
@@ -534,16 +540,19 @@ KT_API kt_status KT_CHECKED kt_chat(kt_seq *seq, const kt_message *messages, siz
                                     const kt_gen_params *params, kt_text_fn *on_text, void *user,
                                     kt_request_report *report, kt_error *err);
 
-/* ---- requests: many at once --------------------------------------------------------------- */
-
-/* A request is submitted to the engine's scheduler, which computes many together, and answers with
+/* ---- requests: many at once ------------------------------------------------------------------
+ *
+ * A request is submitted to the engine's scheduler, which computes many together, and answers with
  * events. It needs no kt_seq: the engine takes K/V pages as the answer grows, finds what earlier
  * prompts left, and gives everything back at the end. The same request gives the same bytes however
  * it is batched, delayed, preempted or cached, and the same as kt_generate with an empty sequence.
  *
  * All that an engine computes goes this way: kt_generate, kt_chat, kt_embed and kt_seq_eval are
  * requests, or as good as, that their caller waits for. The engine is driven by a thread of its own
- * (kt_engine_start), or else by its callers: by kt_engine_step, and by each call that waits. */
+ * (kt_engine_start), or else by its callers: by kt_engine_step, and by each call that waits.
+ *
+ * Threads: every call of this section may come from any thread, one thread at a time on a
+ * kt_request; kt_request_cancel at any time and from a signal handler. */
 
 typedef enum kt_constraint {
     KT_CONSTRAINT_NONE,
@@ -559,7 +568,7 @@ typedef enum kt_pooling {
 enum {
     KT_LOGPROBS_MAX = 20,
     KT_CHOICES_MAX = 128,
-    KT_PRIORITY_MAX = 100 /* and its negative */
+    KT_PRIORITY_MAX = 100, /* and its negative */
 };
 
 typedef struct kt_event kt_event;
@@ -578,12 +587,12 @@ typedef struct kt_request_params {
     /* The prompt, one of four. */
     const int32_t *ids;
     size_t n_ids;
-    const char *text; /* raw */
+    const char *text;           /* raw */
     size_t text_len;
     unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
     const kt_message *messages; /* through the chat template, as kt_chat */
     size_t n_messages;
-    const char *chat_json; /* as kt_chat_render_json takes it */
+    const char *chat_json;      /* as kt_chat_render_json takes it */
     size_t chat_json_len;
 
     /* NULL, or the sequence that the answer goes on in: its tokens and the prompt's stay there, as
@@ -596,30 +605,30 @@ typedef struct kt_request_params {
     bool seq_append;
 
     kt_gen_params gen;
-    int32_t n_choices; /* 1; answers to the one prompt, differing by their random numbers */
-    int32_t
-        n_logprobs; /* -1: none; 0: of each token of the answer; n: of the n most probable, too */
+    int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */
+    int32_t n_logprobs;      /* -1: none; 0: of each token of the answer; n: of the n most probable,
+                              * too */
     kt_constraint constraint;
-    kt_pooling pooling; /* not NONE: no answer but an embedding of the prompt */
-    bool normalize;     /* true; the embedding has length 1 */
+    kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
+    bool normalize;          /* true; the embedding has length 1 */
 
-    int32_t priority;    /* 0; the higher goes first, and may suspend a lower one */
-    int64_t deadline_ms; /* after the submission; 0: none. Refused at once where the prediction says
-                            that n_predict tokens (with -1: the first) will not be there; ended with
-                            KT_FINISH_DEADLINE when it passes */
-    const char
-        *client; /* who asks (a key's name, a peer's uid); clients get equal shares; NULL: "" */
+    int32_t priority;        /* 0; the higher goes first, and may suspend a lower one */
+    /* After the submission; 0: none. Refused at once where the prediction says that n_predict
+     * tokens (with -1: the first) will not be there in time; ended with KT_FINISH_DEADLINE when it
+     * passes. */
+    int64_t deadline_ms;
+    const char *client;      /* a key's name, a peer's uid; clients get equal shares; NULL: "" */
     const char *cache_scope; /* prompts are found again within a scope only; NULL: the client */
-    bool no_cache;           /* neither looks for nor leaves K/V pages of others */
+    bool no_cache;           /* neither looks for K/V pages of earlier prompts nor leaves any */
     kt_event_fn *on_event;   /* NULL: kt_request_next_event */
-    kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; NULL: nobody is told */
+    kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; may be NULL */
     void *user;
 } kt_request_params;
 
 typedef enum kt_event_kind {
-    KT_EVENT_STARTED, /* leaves the queue; once a request */
-    KT_EVENT_TOKEN,   /* a token of a choice, and the text it released */
-    KT_EVENT_FINISHED /* of a choice; no more events of this choice */
+    KT_EVENT_STARTED,  /* leaves the queue; once a request */
+    KT_EVENT_TOKEN,    /* a token of a choice, and the text it released */
+    KT_EVENT_FINISHED, /* of a choice; no more events of this choice */
 } kt_event_kind;
 
 typedef struct kt_logprob {
@@ -632,15 +641,15 @@ struct kt_event {
     kt_request *req;
     void *user;
     int32_t choice;
-    bool last;    /* FINISHED: of the request's last choice, so its last event */
-    int64_t t_us; /* monotonic clock */
+    bool last;              /* FINISHED: of the request's last choice, so its last event */
+    int64_t t_us;           /* monotonic clock */
     /* TOKEN: text decided by now, whole UTF-8 characters, never part of a stop string; may be
      * empty. id -1: no token, text that was held back. */
     int32_t id;
     const char *text;
     size_t len;
-    float logprob;         /* of id, where logprobs were asked for */
-    const kt_logprob *top; /* [n_top], the most probable first */
+    float logprob;          /* of id, where logprobs were asked for */
+    const kt_logprob *top;  /* [n_top], the most probable first */
     size_t n_top;
     /* FINISHED */
     kt_finish finish;
@@ -704,13 +713,12 @@ typedef struct kt_engine_stats {
     int32_t running, waiting, held; /* choices: computed; queued or suspended; reader too slow */
     int32_t clients;                /* that have something running or waiting */
     /* tokens */
-    uint64_t prompt_tokens; /* of started choices */
-    uint64_t cached_tokens; /* of these, found: prefix cache hits; the queries are prompt_tokens of
-                               requests without no_cache */
-    uint64_t queried_tokens;
-    uint64_t disk_tokens;      /* of cached_tokens, read from disk */
-    uint64_t prefill_tokens;   /* computed in prompts' batches */
-    uint64_t generated_tokens; /* sampled */
+    uint64_t prompt_tokens;         /* of started choices */
+    uint64_t queried_tokens;        /* of these, of requests without no_cache */
+    uint64_t cached_tokens;         /* of queried_tokens, found: prefix cache hits */
+    uint64_t disk_tokens;           /* of cached_tokens, read from disk */
+    uint64_t prefill_tokens;        /* computed in prompts' batches */
+    uint64_t generated_tokens;      /* sampled */
     uint64_t recomputed_tokens;
     uint64_t drafted_tokens, accepted_tokens;
     /* work */
@@ -719,8 +727,9 @@ typedef struct kt_engine_stats {
     double prefill_tok_s, decode_step_us; /* as measured lately */
     int64_t predicted_wait_ms;            /* for a short request submitted now */
     /* K/V store, in blocks of 16 positions */
-    uint64_t kv_blocks, kv_blocks_used, kv_blocks_cached; /* all; by answers and sequences; kept for
-                                                             later prompts only */
+    uint64_t kv_blocks;                   /* in all */
+    uint64_t kv_blocks_used;              /* by answers and sequences */
+    uint64_t kv_blocks_cached;            /* kept for later prompts only */
     uint64_t n_evicted_blocks;
     /* memory, bytes: the context's, the model's, pages in use, kt_mem_plan's */
     uint64_t mem_budget_bytes, mem_weights_bytes, mem_kv_bytes, mem_scratch_bytes;
