@@ -27,7 +27,7 @@ static kt__arena_block *block_new(kt__arena *arena, size_t need) {
     return block;
 }
 
-static size_t padding(const kt__arena_block *block, size_t align) {
+static size_t arena_padding(const kt__arena_block *block, size_t align) {
     uintptr_t at = (uintptr_t)block->data + block->used;
     return (size_t)(-at & (align - 1));
 }
@@ -35,12 +35,12 @@ static size_t padding(const kt__arena_block *block, size_t align) {
 void *kt__arena_alloc_aligned(kt__arena *arena, size_t size, size_t align) {
     if (size > arena->max_bytes - arena->used_bytes) return NULL;
     kt__arena_block *block = arena->head;
-    size_t pad = block ? padding(block, align) : 0;
+    size_t pad = block ? arena_padding(block, align) : 0;
     if (!block || block->size - block->used < pad || block->size - block->used - pad < size) {
         if (size > SIZE_MAX - align) return NULL;
         block = block_new(arena, size + align);
         if (!block) return NULL;
-        pad = padding(block, align);
+        pad = arena_padding(block, align);
     }
     void *p = block->data + block->used + pad;
     block->used += pad + size;

@@ -9,7 +9,7 @@ static uint64_t rotl(uint64_t x, int n) {
 }
 
 /* The output function of SplitMix64 (Steele, Lea and Flood 2014). */
-static uint64_t mix(uint64_t x) {
+static uint64_t hash_mix(uint64_t x) {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
@@ -17,7 +17,8 @@ static uint64_t mix(uint64_t x) {
 
 void kt__hash_init(kt__hash *h, uint64_t seed) {
     *h = (kt__hash){0};
-    for (int i = 0; i < 8; i++) h->lane[i] = mix(seed + 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
+    for (int i = 0; i < 8; i++)
+        h->lane[i] = hash_mix(seed + 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
 }
 
 /* 64 bytes a round: eight independent chains of xor, multiplication and rotation. */
@@ -58,7 +59,7 @@ kt__digest kt__hash_end(const kt__hash *h) {
     v[0] ^= h->n_bytes;
     /* each step changes one word by another: nothing is lost, and after three passes every bit of
      * the result depends on every bit of every lane */
-    for (unsigned i = 0; i < 24; i++) v[i % 8] ^= mix(v[(i + 7) % 8] + i);
+    for (unsigned i = 0; i < 24; i++) v[i % 8] ^= hash_mix(v[(i + 7) % 8] + i);
     return (kt__digest){{v[0], v[1], v[2], v[3]}};
 }
 

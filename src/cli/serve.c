@@ -180,7 +180,8 @@ static kt_status read_options(const serve_opts *o, kt__config *c, kt_error *err)
     return status;
 }
 
-static kt_status configure(const serve_opts *o, kt__config **out, kt__buf *strange, kt_error *err) {
+static kt_status serve_configure(const serve_opts *o, kt__config **out, kt__buf *strange,
+                                 kt_error *err) {
     kt__config *c;
     kt_status status = kt__config_create(&c, err);
     *out = NULL;
@@ -231,7 +232,7 @@ static void reload_config(const serve_opts *o, kt__server *server) {
     kt_error err;
     want_reload = 0;
     kt__sd_notify("RELOADING=1");
-    if (configure(o, &config, NULL, &err) == KT_OK) {
+    if (serve_configure(o, &config, NULL, &err) == KT_OK) {
         kt__server_reload(server, config);
     } else {
         kt__slog_line(&server->shared.log, KT_LOG_ERROR, "reload refused: %s", err.message);
@@ -292,7 +293,7 @@ static int run_serve(const serve_opts *o) {
     kt_error err;
     int code = 0;
     kt__buf_init(&text, 1 << 20);
-    if (configure(o, &config, &text, &err) != KT_OK) {
+    if (serve_configure(o, &config, &text, &err) != KT_OK) {
         kt__buf_free(&text);
         return kt__cli_fail("serve", &err);
     }

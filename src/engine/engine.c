@@ -21,7 +21,7 @@ static kt__sched_params sched_params(const kt_engine *engine) {
     };
 }
 
-static kt_status allocate(kt_engine *engine, const kt__plan *plan, kt_error *err) {
+static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_error *err) {
     kt_status status;
     const kt_model *model = engine->model;
     const kt_engine_params *p = &engine->params;
@@ -77,7 +77,7 @@ kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_eng
     engine->params = plan.params;
     engine->plan = plan.mem;
     KT__TRY(kt__plan_charge(engine, &plan, err));
-    KT__TRY(allocate(engine, &plan, err));
+    KT__TRY(engine_allocate(engine, &plan, err));
     *out = engine;
     engine = NULL;
 out:

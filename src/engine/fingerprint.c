@@ -132,7 +132,7 @@ kt_status kt_model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRINT
 
 /* ---- the options ---- */
 
-static void put(uint8_t **at, uint64_t x, int n) {
+static void binding_put(uint8_t **at, uint64_t x, int n) {
     kt__le_put(*at, x, n);
     *at += n;
 }
@@ -140,7 +140,7 @@ static void put(uint8_t **at, uint64_t x, int n) {
 static void put_f32(uint8_t **at, float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    put(at, bits, 4);
+    binding_put(at, bits, 4);
 }
 
 kt_status kt__engine_kv_binding(const kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
@@ -151,17 +151,17 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, uint8_t out[KT__KV_BIND
     memset(out, 0, KT__KV_BINDING_BYTES);
     kt_status status = kt__model_fingerprint(engine->model, out, err);
     uint8_t *at = out + KT_FINGERPRINT_BYTES;
-    put(&at, KENTANG_NUMERICS, 4);
-    put(&at, KV_TYPE_F16, 4);
-    put(&at, (uint64_t)hp->n_layer, 4);
-    put(&at, (uint64_t)hp->n_head_kv, 4);
-    put(&at, (uint64_t)hp->head_dim_k, 4);
-    put(&at, (uint64_t)hp->head_dim_v, 4);
-    put(&at, engine->model->params.exact ? 1 : engine->model->params.blas ? 2 : 0, 4);
-    put(&at, (uint64_t)rope->kind, 4);
-    put(&at, (uint64_t)rope->n_rot, 4);
-    put(&at, (uint64_t)rope->orig_ctx, 8);
-    put(&at, long_factors, 4);
+    binding_put(&at, KENTANG_NUMERICS, 4);
+    binding_put(&at, KV_TYPE_F16, 4);
+    binding_put(&at, (uint64_t)hp->n_layer, 4);
+    binding_put(&at, (uint64_t)hp->n_head_kv, 4);
+    binding_put(&at, (uint64_t)hp->head_dim_k, 4);
+    binding_put(&at, (uint64_t)hp->head_dim_v, 4);
+    binding_put(&at, engine->model->params.exact ? 1 : engine->model->params.blas ? 2 : 0, 4);
+    binding_put(&at, (uint64_t)rope->kind, 4);
+    binding_put(&at, (uint64_t)rope->n_rot, 4);
+    binding_put(&at, (uint64_t)rope->orig_ctx, 8);
+    binding_put(&at, long_factors, 4);
     const float numbers[] = {rope->freq_base,   rope->local_freq_base, rope->freq_scale,
                              rope->attn_factor, rope->ext_factor,      rope->beta_fast,
                              rope->beta_slow};

@@ -134,7 +134,7 @@ static uint64_t read_piece(kt__full_hash *h, kt__cold_reader *reader, uint64_t a
     return at;
 }
 
-static void advance(kt__full_hash *h, uint64_t n) {
+static void hash_advance(kt__full_hash *h, uint64_t n) {
     pthread_mutex_lock(&h->lock);
     h->info.bytes_done += n;
     pthread_mutex_unlock(&h->lock);
@@ -147,7 +147,7 @@ static bool hash_file(kt__full_hash *h, const kt__filemap *map, kt__hash *hash) 
         ok = wait_until_idle(h);
         if (!ok) break;
         uint64_t to = read_piece(h, &reader, at, map->size, hash, &ok);
-        advance(h, to - at);
+        hash_advance(h, to - at);
         at = to;
     }
     kt__cold_reader_close(&reader);
@@ -159,7 +159,7 @@ static bool hash_memory(kt__full_hash *h, const uint8_t *data, uint64_t size, kt
         size_t n = size - at < KT__COLD_READ_BYTES ? (size_t)(size - at) : KT__COLD_READ_BYTES;
         if (!wait_until_idle(h)) return false;
         kt__hash_add(hash, data + at, n);
-        advance(h, n);
+        hash_advance(h, n);
         at += n;
     }
     return true;

@@ -175,7 +175,7 @@ static void op_drop(void *user, kt__task *task) {
 }
 
 /* What was computed becomes known to the index. */
-static void advance(kt__runner *r, kt__work *w, int32_t n) {
+static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
     kt__task *task = &w->task;
     task->n_done += n;
     if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
@@ -297,7 +297,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     int accepted = 0, n = w->proposals ? w->proposals->n : 0;
     for (int i = 0;; i++) {
         int32_t id = -1;
-        advance(r, w, 1);
+        note_computed(r, w, 1);
         const float *logits = kt__fwd_logits(r->engine->step_fwd, seg->row0 + i);
         bool more = w->ops->take_logits(w, logits, w->task.n_done, &id);
         if (i == n || r->ids[seg->row0 + i + 1] != id) break;
@@ -428,7 +428,7 @@ static void complete_slice(kt__runner *r, int index) {
     int32_t id, n = r->slices[index].n, before = task->n_done;
     bool complete = before + n == task->n_tok;
     int row = r->pre_outs[index];
-    advance(r, w, n);
+    note_computed(r, w, n);
     if (task->kind == KT__TASK_EMBED) {
         if (complete) task->finish = KT_FINISH_LENGTH;
         return;

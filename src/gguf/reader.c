@@ -28,7 +28,7 @@ typedef struct cursor {
     kt_error *err;
 } cursor;
 
-static kt_status take(cursor *c, uint64_t bytes, const char *what, const uint8_t **out) {
+static kt_status reader_take(cursor *c, uint64_t bytes, const char *what, const uint8_t **out) {
     uint64_t left = c->size - c->at;
     *out = c->data + c->at;
     if (bytes > left)
@@ -42,14 +42,14 @@ static kt_status take(cursor *c, uint64_t bytes, const char *what, const uint8_t
 
 static kt_status take_u32(cursor *c, const char *what, uint32_t *out) {
     const uint8_t *p;
-    kt_status status = take(c, 4, what, &p);
+    kt_status status = reader_take(c, 4, what, &p);
     if (status == KT_OK) *out = kt__le_get32(p);
     return status;
 }
 
 static kt_status take_u64(cursor *c, const char *what, uint64_t *out) {
     const uint8_t *p;
-    kt_status status = take(c, 8, what, &p);
+    kt_status status = reader_take(c, 8, what, &p);
     if (status == KT_OK) *out = kt__le_get64(p);
     return status;
 }
@@ -70,7 +70,7 @@ static kt_status take_name(cursor *c, const char *what, uint64_t max, kt__str *o
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at,
                            "%s is %" PRIu64 " bytes long; 1 to %" PRIu64 " are allowed", what, len,
                            max);
-    status = take(c, len, what, &p);
+    status = reader_take(c, len, what, &p);
     if (status != KT_OK) return status;
     if (memchr(p, 0, (size_t)len))
         return kt__fail_at(c->err, KT_E_FORMAT, c->path, at, "%s holds a NUL byte", what);
@@ -123,7 +123,7 @@ static kt_status check_count(cursor *c, uint64_t at, const char *what, uint64_t 
 static kt_status parse_header(cursor *c, kt__gguf_part *part, uint64_t *n_kv) {
     const uint8_t *p;
     if (c->size < 4 || memcmp(c->data, "GGUF", 4) != 0) return fail_magic(c);
-    kt_status status = take(c, HEADER_BYTES, "the header", &p);
+    kt_status status = reader_take(c, HEADER_BYTES, "the header", &p);
     if (status != KT_OK) return status;
     part->version = kt__le_get32(p + 4);
     part->n_tensors = kt__le_get64(p + 8);
@@ -147,7 +147,7 @@ static kt_status parse_strings(kt__gguf *g, cursor *c, const char *shown, kt__gg
     for (uint64_t i = 0; i < kv->count; i++) {
         offsets[i] = c->at - base;
         KT__TRY(take_u64(c, shown, &len));
-        KT__TRY(take(c, len, shown, &p));
+        KT__TRY(reader_take(c, len, shown, &p));
     }
     kv->string_offsets = offsets;
 out:
@@ -179,7 +179,7 @@ static kt_status parse_array(kt__gguf *g, cursor *c, const char *shown, kt__gguf
                            shown, kv->count, c->size - c->at);
     kv->data = c->data + c->at;
     if (elem_type == KT__GGUF_STRING) return parse_strings(g, c, shown, kv);
-    return take(c, kv->count * elem_bytes, shown, &kv->data);
+    return reader_take(c, kv->count * elem_bytes, shown, &kv->data);
 }
 
 static kt_status parse_kv(kt__gguf *g, cursor *c, kt__gguf_kv *kv) {
@@ -199,11 +199,12 @@ static kt_status parse_kv(kt__gguf *g, cursor *c, kt__gguf_kv *kv) {
     kv->type = kv->elem_type = (kt__gguf_type)type;
     kv->count = 1;
     if (type == KT__GGUF_ARRAY) return parse_array(g, c, shown, kv);
-    if (type != KT__GGUF_STRING) return take(c, kt__gguf_scalar_bytes(type), shown, &kv->data);
+    if (type != KT__GGUF_STRING)
+        return reader_take(c, kt__gguf_scalar_bytes(type), shown, &kv->data);
     kv->data = c->data + c->at; /* a string keeps its length field */
     const uint8_t *p;
     KT__TRY(take_u64(c, shown, &len));
-    KT__TRY(take(c, len, shown, &p));
+    KT__TRY(reader_take(c, len, shown, &p));
 out:
     return status;
 }

@@ -288,7 +288,7 @@ static kt_status write_zeros(kt__gguf_writer *w, uint64_t size, kt_error *err) {
     return write_bytes(w, zeros, (size_t)size, err);
 }
 
-static uint64_t padding(const kt__gguf_writer *w, uint64_t size) {
+static uint64_t writer_padding(const kt__gguf_writer *w, uint64_t size) {
     return -size & (w->alignment - 1);
 }
 
@@ -312,7 +312,7 @@ kt_status kt__gguf_finish_header(kt__gguf_writer *w, kt_error *err) {
     KT__TRY(write_bytes(w, head.data, head.len, err));
     KT__TRY(write_bytes(w, w->kv.data, w->kv.len, err));
     KT__TRY(write_bytes(w, w->infos.data, w->infos.len, err));
-    KT__TRY(write_zeros(w, padding(w, head.len + w->kv.len + w->infos.len), err));
+    KT__TRY(write_zeros(w, writer_padding(w, head.len + w->kv.len + w->infos.len), err));
     w->header_done = true;
 out:
     kt__buf_free(&head);
@@ -333,7 +333,7 @@ kt_status kt__gguf_write_data(kt__gguf_writer *w, const void *data, size_t size,
     if (w->written < declared_bytes) return KT_OK;
     w->current++;
     w->written = 0;
-    KT__TRY(write_zeros(w, padding(w, declared_bytes), err));
+    KT__TRY(write_zeros(w, writer_padding(w, declared_bytes), err));
 out:
     return status;
 }
@@ -386,7 +386,7 @@ kt_status kt__gguf_writer_take_header(kt__gguf_writer *w, char **head, size_t *h
     KT__TRY(begin_header(w, &all, err));
     (void)kt__buf_append(&all, w->kv.data, w->kv.len);
     (void)kt__buf_append(&all, w->infos.data, w->infos.len);
-    (void)kt__buf_append(&all, zeros, (size_t)padding(w, all.len));
+    (void)kt__buf_append(&all, zeros, (size_t)writer_padding(w, all.len));
     *data_bytes = w->data_bytes;
     if (!all.failed) *head = kt__buf_take(&all, head_bytes);
     if (!*head) status = kt__fail_nomem(err, "a model's metadata", w->kv.len + w->infos.len);

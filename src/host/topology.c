@@ -94,7 +94,7 @@ static int count_fast_cores(hwloc_topology_t topology) {
 }
 #endif
 
-static void configure(hwloc_topology_t topology) {
+static void topology_configure(hwloc_topology_t topology) {
     unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 #if HWLOC_API_VERSION >= 0x00020500
     /* without it hwloc moves this thread over all processors to ask each for its CPUID */
@@ -136,7 +136,7 @@ void kt__topology_detect(kt__topology *out) {
     if (access("/sys/devices/system/cpu/cpu0/topology", R_OK) != 0) return;
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0) return;
-    configure(topology);
+    topology_configure(topology);
     if (hwloc_topology_load(topology) == 0) read_topology(topology, out);
     hwloc_topology_destroy(topology);
 }

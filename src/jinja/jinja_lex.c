@@ -47,7 +47,7 @@ static kt_status push(lexer *lx, kt__jtok_kind kind, size_t from, size_t to) {
 }
 
 /* Moves to `to`, counting lines. */
-static void advance(lexer *lx, size_t to) {
+static void lexer_advance(lexer *lx, size_t to) {
     for (; lx->at < to; lx->at++) lx->line += lx->src[lx->at] == '\n';
 }
 
@@ -80,7 +80,7 @@ static size_t end_tag(const lexer *lx, size_t at, const char *close) {
 
 static void finish_tag(lexer *lx, size_t end) {
     lx->starting_line = end > lx->at && lx->src[end - 1] == '\n';
-    advance(lx, end);
+    lexer_advance(lx, end);
 }
 
 /* Text before a tag, without what the tag's sign or lstrip_blocks takes away. */
@@ -186,7 +186,7 @@ static kt_status lex_number(lexer *lx) {
         }
     }
     kt_status status = push(lx, kind, from, end);
-    advance(lx, end);
+    lexer_advance(lx, end);
     return status;
 }
 
@@ -197,7 +197,7 @@ static kt_status lex_string(lexer *lx) {
     if (at >= lx->len)
         return kt__jinja_fail(lx->err, KT_E_TEMPLATE, lx->line, "a string without its end");
     kt_status status = push(lx, KT__JT_STRING, lx->at, at + 1);
-    advance(lx, at + 1);
+    lexer_advance(lx, at + 1);
     return status;
 }
 
@@ -220,7 +220,7 @@ static kt_status lex_operator(lexer *lx, char *brackets, size_t *n_brackets) {
         return kt__jinja_fail(lx->err, KT_E_TEMPLATE, lx->line, "unexpected '%c'", c);
     }
     kt_status status = push(lx, KT__JT_OP, lx->at, lx->at + n);
-    advance(lx, lx->at + n);
+    lexer_advance(lx, lx->at + n);
     return status;
 }
 
@@ -228,7 +228,7 @@ static kt_status lex_name(lexer *lx) {
     size_t end = lx->at;
     while (end < lx->len && is_name(lx->src[end])) end++;
     kt_status status = push(lx, KT__JT_NAME, lx->at, end);
-    advance(lx, end);
+    lexer_advance(lx, end);
     return status;
 }
 
@@ -238,7 +238,7 @@ static kt_status lex_inside(lexer *lx, const char *close) {
     size_t n_brackets = 0, end;
     uint32_t line = lx->line;
     for (;;) {
-        advance(lx, skip_space(lx, lx->at));
+        lexer_advance(lx, skip_space(lx, lx->at));
         if (lx->at >= lx->len)
             return kt__jinja_fail(lx->err, KT_E_TEMPLATE, line, "a tag without its end '%s'",
                                   close);
@@ -262,7 +262,7 @@ static kt_status lex_tag(lexer *lx, size_t tag) {
     char type = lx->src[tag + 1], sign = tag + 2 < lx->len ? lx->src[tag + 2] : '\0';
     kt_status status = push_data(lx, lx->at, tag, sign, type == '{');
     if (status != KT_OK) return status;
-    advance(lx, tag);
+    lexer_advance(lx, tag);
     if (type == '#') return lex_comment(lx);
     size_t inside = tag + 2 + is_sign(sign), raw;
     if (type == '%' && (raw = word_tag(lx, inside, "raw", false)) != 0) {
@@ -272,7 +272,7 @@ static kt_status lex_tag(lexer *lx, size_t tag) {
     bool variable = type == '{';
     status = push(lx, variable ? KT__JT_VAR_BEGIN : KT__JT_BLOCK_BEGIN, tag, inside);
     if (status != KT_OK) return status;
-    advance(lx, inside);
+    lexer_advance(lx, inside);
     return lex_inside(lx, variable ? "}}" : "%}");
 }
 
@@ -307,7 +307,7 @@ kt_status kt__jinja_lex(kt__arena *arena, const char *source, size_t len, kt__jt
             status = lex_tag(&lx, tag);
         } else {
             status = push(&lx, KT__JT_DATA, lx.at, lx.len);
-            advance(&lx, lx.len);
+            lexer_advance(&lx, lx.len);
         }
     }
     if (status == KT_OK) status = push(&lx, KT__JT_EOF, lx.len, lx.len);

@@ -27,7 +27,7 @@ static void skip_space(reader *r) {
     while (r->at < r->len && memchr(" \t\n\r", r->text[r->at], 4)) r->at++;
 }
 
-static bool take(reader *r, char c) {
+static bool json_take(reader *r, char c) {
     if (r->at >= r->len || r->text[r->at] != c) return false;
     r->at++;
     return true;
@@ -55,8 +55,8 @@ static kt_status unicode_escape(reader *r, uint32_t *cp) {
     uint32_t low;
     if (!hex4(r, cp)) return bad(r, "\\u needs four hexadecimal digits");
     if (*cp < 0xD800 || *cp > 0xDFFF) return KT_OK;
-    if (*cp > 0xDBFF || !take(r, '\\') || !take(r, 'u') || !hex4(r, &low) || low < 0xDC00 ||
-        low > 0xDFFF)
+    if (*cp > 0xDBFF || !json_take(r, '\\') || !json_take(r, 'u') || !hex4(r, &low) ||
+        low < 0xDC00 || low > 0xDFFF)
         return bad(r, "an unpaired surrogate");
     *cp = 0x10000 + ((*cp - 0xD800) << 10) + (low - 0xDC00);
     return KT_OK;
@@ -71,7 +71,7 @@ static kt_status escape(reader *r, char **out) {
         *(*out)++ = bytes[hit - names];
         return KT_OK;
     }
-    if (!take(r, 'u')) return bad(r, "an unknown escape");
+    if (!json_take(r, 'u')) return bad(r, "an unknown escape");
     uint32_t cp = 0;
     kt_status status = unicode_escape(r, &cp);
     if (status == KT_OK) *out += kt__utf8_encode(cp, *out);
@@ -133,13 +133,13 @@ static kt_status read_string(reader *r, kt__jv *out) {
 
 /* ---- numbers ---- */
 
-static bool digits(reader *r) {
+static bool json_digits(reader *r) {
     size_t from = r->at;
     while (r->at < r->len && r->text[r->at] >= '0' && r->text[r->at] <= '9') r->at++;
     return r->at > from;
 }
 
-static kt_status integer(reader *r, size_t from, kt__jv *out) {
+static kt_status json_integer_of(reader *r, size_t from, kt__jv *out) {
     bool negative = r->text[from] == '-';
     int64_t value = 0;
     for (size_t i = from + negative; i < r->at; i++) {
@@ -160,18 +160,18 @@ static kt_status integer(reader *r, size_t from, kt__jv *out) {
 static kt_status read_number(reader *r, kt__jv *out) {
     size_t from = r->at;
     bool is_float = false;
-    take(r, '-');
-    if (!take(r, '0') && !digits(r)) return bad(r, "expected a value");
-    if (take(r, '.')) {
+    json_take(r, '-');
+    if (!json_take(r, '0') && !json_digits(r)) return bad(r, "expected a value");
+    if (json_take(r, '.')) {
         is_float = true;
-        if (!digits(r)) return bad(r, "a number needs digits after its point");
+        if (!json_digits(r)) return bad(r, "a number needs digits after its point");
     }
-    if (take(r, 'e') || take(r, 'E')) {
+    if (json_take(r, 'e') || json_take(r, 'E')) {
         is_float = true;
-        if (!take(r, '-')) take(r, '+');
-        if (!digits(r)) return bad(r, "a number needs digits in its exponent");
+        if (!json_take(r, '-')) json_take(r, '+');
+        if (!json_digits(r)) return bad(r, "a number needs digits in its exponent");
     }
-    if (!is_float) return integer(r, from, out);
+    if (!is_float) return json_integer_of(r, from, out);
     double f;
     if (!kt__jnum_parse(r->text + from, r->at - from, &f)) return bad(r, "a number is too long");
     *out = kt__j_float(f);
@@ -187,14 +187,14 @@ static kt_status read_array(reader *r, kt__jv *out) {
     if (!list) return no_memory(r);
     *out = kt__j_list(list);
     skip_space(r);
-    if (take(r, ']')) return KT_OK;
+    if (json_take(r, ']')) return KT_OK;
     for (;;) {
         kt__jv item;
         kt_status status = read_value(r, &item);
         if (status != KT_OK) return status;
         if (!kt__jlist_push(r->arena, list, item)) return no_memory(r);
-        if (take(r, ']')) return KT_OK;
-        if (!take(r, ',')) return bad(r, "expected ',' or ']'");
+        if (json_take(r, ']')) return KT_OK;
+        if (!json_take(r, ',')) return bad(r, "expected ',' or ']'");
     }
 }
 
@@ -202,11 +202,11 @@ static kt_status read_member(reader *r, kt__jdict *dict) {
     kt__jv key, value;
     uint64_t steps = UINT64_MAX; /* text keys: nothing to count */
     skip_space(r);
-    if (!take(r, '"')) return bad(r, "expected a member's name in quotes");
+    if (!json_take(r, '"')) return bad(r, "expected a member's name in quotes");
     kt_status status = read_string(r, &key);
     if (status != KT_OK) return status;
     skip_space(r);
-    if (!take(r, ':')) return bad(r, "expected ':'");
+    if (!json_take(r, ':')) return bad(r, "expected ':'");
     status = read_value(r, &value);
     if (status != KT_OK) return status;
     if (kt__jdict_set(r->arena, dict, key, value, &steps) == KT__JKEY_NOMEM) return no_memory(r);
@@ -218,12 +218,12 @@ static kt_status read_object(reader *r, kt__jv *out) {
     if (!dict) return no_memory(r);
     *out = kt__j_dict(dict);
     skip_space(r);
-    if (take(r, '}')) return KT_OK;
+    if (json_take(r, '}')) return KT_OK;
     for (;;) {
         kt_status status = read_member(r, dict);
         if (status != KT_OK) return status;
-        if (take(r, '}')) return KT_OK;
-        if (!take(r, ',')) return bad(r, "expected ',' or '}'");
+        if (json_take(r, '}')) return KT_OK;
+        if (!json_take(r, ',')) return bad(r, "expected ',' or '}'");
     }
 }
 
@@ -250,7 +250,7 @@ static kt_status read_value(reader *r, kt__jv *out) {
     char c = r->at < r->len ? r->text[r->at] : '\0';
     if (c == '[' || c == '{')
         status = read_nested(r, out);
-    else if (take(r, '"'))
+    else if (json_take(r, '"'))
         status = read_string(r, out);
     else if (word(r, "true"))
         *out = kt__j_bool(true);

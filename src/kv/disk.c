@@ -171,7 +171,7 @@ static found read_block(const kt__disk *d, const kt__kv_block *b, const char *na
 
 /* ---- the store ---- */
 
-static bool get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
+static bool disk_get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
     kt__disk *d = user;
     char name[KT__DISK_NAME_BYTES];
     kt__disk_name(b, name);
@@ -189,7 +189,7 @@ static bool get(void *user, const kt__kv_block *b, kt__kv *kv, int32_t page) {
     return result == FOUND;
 }
 
-static bool has(void *user, const kt__kv_block *b) {
+static bool disk_has(void *user, const kt__kv_block *b) {
     const kt__disk *d = user;
     char name[KT__DISK_NAME_BYTES];
     kt__disk_name(b, name);
@@ -233,7 +233,7 @@ static bool wait_for_room(kt__disk *d) {
 
 /* The slot after the waiting ones is the caller's to fill: the writing thread does not look at it
  * yet. */
-static void put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
+static void disk_put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_t page) {
     kt__disk *d = user;
     pthread_mutex_lock(&d->lock);
     bool keep = !d->stop && !is_lost(d, b->parent) && wait_for_room(d);
@@ -257,7 +257,7 @@ uint64_t kt__disk_queue_bytes(const kt__disk *d) {
 }
 
 kt__kv_store kt__disk_store(kt__disk *d) {
-    return (kt__kv_store){.user = d, .get = get, .put = put, .has = has};
+    return (kt__kv_store){.user = d, .get = disk_get, .put = disk_put, .has = disk_has};
 }
 
 /* ---- the writing thread ---- */

@@ -123,7 +123,7 @@ static void unlink_entry(kt__prefix *p, int32_t e) {
     p->free_entry = e;
 }
 
-static int32_t find(const kt__prefix *p, const kt__kv_block *block) {
+static int32_t prefix_find(const kt__prefix *p, const kt__kv_block *block) {
     int32_t e = p->buckets[slot(p, block->key)];
     for (; e != NONE; e = p->entries[e].bucket_next) {
         const entry *it = &p->entries[e];
@@ -208,7 +208,7 @@ static int32_t add(kt__prefix *p, const kt__kv_block *block, int32_t page) {
 
 /* ---- life ---- */
 
-static kt_status allocate(kt__prefix *p, size_t max_blocks, kt_error *err) {
+static kt_status prefix_allocate(kt__prefix *p, size_t max_blocks, kt_error *err) {
     size_t n_pages = (size_t)kt__kv_n_pages(p->kv);
     size_t n = max_blocks ? max_blocks : n_pages + GHOSTS_PER_PAGE * n_pages + MIN_GHOSTS;
     if (n > INT32_MAX / 2) n = INT32_MAX / 2;
@@ -233,7 +233,7 @@ kt_status kt__prefix_create(kt__kv *kv, size_t max_blocks, kt__prefix **out, kt_
     if (!p) return kt__fail_nomem(err, "the prefix index", sizeof *p);
     p->kv = kv;
     p->held.oldest = NONE;
-    kt_status status = allocate(p, max_blocks, err);
+    kt_status status = prefix_allocate(p, max_blocks, err);
     if (status != KT_OK) {
         kt__prefix_destroy(p);
         return status;
@@ -302,7 +302,7 @@ void kt__prefix_match(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *i
     assert(table->n_pages == cursor->n_block);
     while (has_block(cursor, n)) {
         kt__kv_block block = block_after(cursor, ids);
-        int32_t e = find(p, &block);
+        int32_t e = prefix_find(p, &block);
         if (e == NONE || p->entries[e].page == NONE) break;
         kt__kv_table_set(p->kv, table, table->n_pages, p->entries[e].page);
         move_on(cursor, &block);
@@ -314,7 +314,7 @@ void kt__prefix_match(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *i
 /* The block's entry, made if need be, gets the page (a reference of its own). NONE: there is no
  * place for it, or it has one. */
 static int32_t remember(kt__prefix *p, const kt__kv_block *block, int32_t page) {
-    int32_t e = find(p, block);
+    int32_t e = prefix_find(p, block);
     if (e == NONE) return add(p, block, page);
     if (p->entries[e].page != NONE) return NONE;
     queue_remove(p, &p->ghosts, e);
@@ -344,7 +344,7 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
     int32_t last = NONE;
     while (has_block(cursor, (size_t)n_pos)) {
         kt__kv_block block = block_after(cursor, ids);
-        int32_t page = table->pages[cursor->n_block], e = find(p, &block);
+        int32_t page = table->pages[cursor->n_block], e = prefix_find(p, &block);
         if (e != NONE && p->entries[e].page != NONE) {
             if (p->entries[e].page != page)
                 kt__kv_table_set(p->kv, table, cursor->n_block, p->entries[e].page);

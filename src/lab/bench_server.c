@@ -137,7 +137,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* Of sorted ms[n], the value below which a share of them lies. */
-static double percentile(const double *ms, size_t n, double share) {
+static double gap_percentile(const double *ms, size_t n, double share) {
     size_t at = (size_t)(share * (double)n);
     return n ? ms[at < n ? at : n - 1] : 0;
 }
@@ -145,8 +145,8 @@ static double percentile(const double *ms, size_t n, double share) {
 static void print_row(const load *l, const char *name, const char *key, size_t n) {
     double *ms = l->scratch;
     qsort(ms, n, sizeof *ms, by_value);
-    double p50 = percentile(ms, n, 0.5), p90 = percentile(ms, n, 0.9);
-    double p99 = percentile(ms, n, 0.99), most = percentile(ms, n, 1);
+    double p50 = gap_percentile(ms, n, 0.5), p90 = gap_percentile(ms, n, 0.9);
+    double p99 = gap_percentile(ms, n, 0.99), most = gap_percentile(ms, n, 1);
     if (l->opts.json) {
         printf(",\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f}", key, p50, p90, p99,
                most);

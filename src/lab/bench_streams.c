@@ -11,7 +11,7 @@ static int32_t id_at(const kt__bench_streams *bs, int stream, size_t pos) {
     return (int32_t)(id % (uint32_t)bs->n_vocab);
 }
 
-static kt_status allocate(kt__bench_streams *bs, kt_error *err) {
+static kt_status streams_allocate(kt__bench_streams *bs, kt_error *err) {
     size_t n = (size_t)bs->n_streams;
     bs->seqs = kt__calloc(n, sizeof(kt_seq *));
     bs->items = kt__calloc(n, sizeof *bs->items);
@@ -31,7 +31,7 @@ kt_status kt__bench_streams_open(kt_model *model, const kt_engine_params *params
     KT__TRY(kt_engine_open(model, params, &out->engine, err));
     kt_engine_get_info(out->engine, &out->info);
     out->n_streams = out->info.n_seq_max;
-    KT__TRY(allocate(out, err));
+    KT__TRY(streams_allocate(out, err));
     for (int i = 0; i < out->n_streams; i++) KT__TRY(kt_seq_open(out->engine, &out->seqs[i], err));
 out:
     return status;

@@ -327,7 +327,7 @@ static json_t *text_json(const char *s) {
     json_t *t = json_string(s);
     return t ? t : json_string("(not valid UTF-8)");
 }
-static json_int_t integer(uint64_t value) {
+static json_int_t set_integer_field(uint64_t value) {
     return (json_int_t)value;
 }
 
@@ -358,28 +358,28 @@ static json_t *cores_json(const report *r) {
     const kt__topology *t = &r->topology;
     return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:i, s:o, s:s}", "physical",
                      t->n_physical, "logical", t->n_logical, "performance", t->n_performance,
-                     "numa_nodes", t->n_numa, "l1d_bytes", integer(t->l1d_bytes), "l2_bytes",
-                     integer(t->l2_bytes), "l3_bytes", integer(t->l3_bytes), "affinity",
-                     r->limits.n_affinity, "affinity_cores", r->limits.n_affinity_cores,
-                     "quota_cpus", kt__json_positive(r->limits.quota_cpus), "governor",
-                     r->governor);
+                     "numa_nodes", t->n_numa, "l1d_bytes", set_integer_field(t->l1d_bytes),
+                     "l2_bytes", set_integer_field(t->l2_bytes), "l3_bytes",
+                     set_integer_field(t->l3_bytes), "affinity", r->limits.n_affinity,
+                     "affinity_cores", r->limits.n_affinity_cores, "quota_cpus",
+                     kt__json_positive(r->limits.quota_cpus), "governor", r->governor);
 }
 
 static json_t *memory_json(const report *r) {
     const kt__limits *l = &r->limits;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "total_bytes",
-                     integer(l->mem_total_bytes), "available_bytes",
-                     integer(l->mem_available_bytes), "cgroup_bytes", integer(l->mem_cgroup_bytes),
-                     "cgroup_used_bytes", integer(l->mem_cgroup_used_bytes), "page_bytes",
-                     integer(l->page_bytes), "huge_page_bytes", integer(l->huge_page_bytes),
-                     "transparent_huge_pages", r->thp);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "total_bytes", set_integer_field(l->mem_total_bytes),
+        "available_bytes", set_integer_field(l->mem_available_bytes), "cgroup_bytes",
+        set_integer_field(l->mem_cgroup_bytes), "cgroup_used_bytes",
+        set_integer_field(l->mem_cgroup_used_bytes), "page_bytes", set_integer_field(l->page_bytes),
+        "huge_page_bytes", set_integer_field(l->huge_page_bytes), "transparent_huge_pages", r->thp);
 }
 
 static json_t *limits_json(const report *r) {
     if (!r->measured) return json_null();
     return json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "read_bytes_per_s_1_thread",
                      kt__json_positive(r->read_one), "read_bytes_per_s",
-                     kt__json_positive(r->read_all), "file_bytes", integer(r->file_bytes),
+                     kt__json_positive(r->read_all), "file_bytes", set_integer_field(r->file_bytes),
                      "file_place", text_json(r->file_place), "read_note", text_json(r->read_note),
                      "i8_mac_per_s_1_thread", kt__json_positive(r->i8_one), "i8_mac_per_s",
                      kt__json_positive(r->i8_all));
@@ -390,8 +390,8 @@ static json_t *noise_json(const report *r) {
     return json_pack("{s:o, s:o, s:o, s:f, s:I, s:b}", "load_1min", kt__json_known(r->load_1min),
                      "steal_cpus", kt__json_known(r->noise.steal_cpus), "others_cpus",
                      kt__json_known(r->noise.others_cpus), "throttled_share",
-                     r->noise.throttled_share, "thermal_throttles", integer(r->noise.thermal_count),
-                     "noisy", r->noise.noisy);
+                     r->noise.throttled_share, "thermal_throttles",
+                     set_integer_field(r->noise.thermal_count), "noisy", r->noise.noisy);
 }
 
 static int print_json(const report *r) {

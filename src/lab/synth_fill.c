@@ -15,18 +15,19 @@ typedef struct stream {
     uint64_t state;
 } stream;
 
-static uint64_t mix(uint64_t z) {
+static uint64_t random_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
 
 static uint64_t next(stream *s) {
-    return mix(s->state += 0x9e3779b97f4a7c15u);
+    return random_mix(s->state += 0x9e3779b97f4a7c15u);
 }
 
 static stream stream_of(uint64_t seed, size_t tensor, int64_t row) {
-    return (stream){mix(mix(seed ^ 0x6b656e74616e67u) + ((uint64_t)tensor << 40) + (uint64_t)row)};
+    return (stream){random_mix(random_mix(seed ^ 0x6b656e74616e67u) + ((uint64_t)tensor << 40) +
+                               (uint64_t)row)};
 }
 
 /* Sum of four uniform numbers: close to normal, mean 0, deviation 1, within 3.5. */

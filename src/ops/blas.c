@@ -21,7 +21,7 @@ struct kt__blas {
 };
 
 /* POSIX lets dlsym's object pointer be a function; ISO C has no cast for it. */
-static bool find(void *lib, const char *name, void *fn) {
+static bool blas_find(void *lib, const char *name, void *fn) {
     void *symbol = dlsym(lib, name);
     memcpy(fn, &symbol, sizeof symbol);
     return symbol != NULL;
@@ -31,9 +31,9 @@ static bool find(void *lib, const char *name, void *fn) {
 static kt_status bind(kt__blas *blas, const char *soname, kt_error *err) {
     set_threads_fn *set_threads;
     get_parallel_fn *get_parallel;
-    bool whole = find(blas->lib, "cblas_sgemm", &blas->sgemm);
-    whole &= find(blas->lib, "openblas_set_num_threads", &set_threads);
-    whole &= find(blas->lib, "openblas_get_parallel", &get_parallel);
+    bool whole = blas_find(blas->lib, "cblas_sgemm", &blas->sgemm);
+    whole &= blas_find(blas->lib, "openblas_set_num_threads", &set_threads);
+    whole &= blas_find(blas->lib, "openblas_get_parallel", &get_parallel);
     if (!whole) {
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "--blas: %s is not OpenBLAS; on Debian install libopenblas0-pthread",

@@ -95,7 +95,7 @@ static uint8_t find_plain(token t) {
 typedef enum verdict { NEVER, ALWAYS, DEPENDS, N_VERDICTS } verdict;
 
 /* Of a token that follows a whole character of a string. Keys and values take the same bytes. */
-static verdict judge(token t) {
+static verdict judge_token(token t) {
     kt__json_state s = in_a_string();
     for (size_t i = 0; i < t.len; i++) {
         if (!kt__json_state_feed(&s, t.s + i, 1)) return NEVER;
@@ -163,7 +163,7 @@ static bool judge_all(kt__json_mask *m) {
     for (size_t i = 0; i < m->all.n; i++) {
         int32_t id = m->all.id[i];
         bool plain = m->all.plain[i] == 0;
-        verdicts[id] = (uint8_t)(plain ? ALWAYS : judge(token_of(m, id)));
+        verdicts[id] = (uint8_t)(plain ? ALWAYS : judge_token(token_of(m, id)));
     }
     bool ok = divide(m, verdicts);
     kt__free(verdicts);

@@ -1,6 +1,6 @@
 /* TOML's characters, strings, keys, numbers and words.
  *
- * Owns: the place in the text, and what stands there. Knows no tables: toml.c puts the pieces
+ * Owns: the place in the text, and what stands there. Knows no tables: toml_parse.c puts the pieces
  * together. One user at a time. */
 #ifndef KT_SERVE_TOML_TOKEN_H
 #define KT_SERVE_TOML_TOKEN_H

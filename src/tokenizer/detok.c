@@ -66,7 +66,7 @@ static bool may_be_character(const char *s, size_t len) {
 }
 
 /* Puts s[n] at out[at], if there is an out. Returns the next place. */
-static size_t put(char *out, size_t at, const char *s, size_t n) {
+static size_t put_bytes(char *out, size_t at, const char *s, size_t n) {
     if (out) memcpy(out + at, s, n);
     return at + n;
 }
@@ -82,7 +82,7 @@ static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
         if (!may_be_character(hold, held + 1)) {
             /* A broken character ends before the byte that does not fit, which may begin another.
              */
-            n = put(out, n, replacement, 3);
+            n = put_bytes(out, n, replacement, 3);
             if (held == 0) i++;
             held = 0;
             continue;
@@ -90,7 +90,7 @@ static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
         held++;
         i++;
         if (kt__utf8_decode(hold, held, &cp) == held) {
-            n = put(out, n, hold, held);
+            n = put_bytes(out, n, hold, held);
             held = 0;
         }
     }

@@ -56,7 +56,7 @@ INLINE size_t newlines(const char *s, size_t i, size_t end) {
 }
 
 /* At most max characters of \p{N}. */
-INLINE size_t digits(const char *s, size_t i, size_t end, int max) {
+INLINE size_t scan_digits(const char *s, size_t i, size_t end, int max) {
     size_t n;
     for (; max > 0 && i < end && (class_at(s, i, end, &n) & KT__UC_N); max--) i += n;
     return i;
@@ -95,7 +95,7 @@ INLINE size_t word_cl100k(const char *s, size_t i, size_t end, int max_digits, u
     if (at > i) return at;
     unsigned cls = class_at(s, i, end, &n);
     if (cls & word) return run_with(s, i + n, end, word);
-    if (cls & KT__UC_N) return digits(s, i, end, max_digits);
+    if (cls & KT__UC_N) return scan_digits(s, i, end, max_digits);
     if (!is_newline(s[i]) && i + n < end && (class_at(s, i + n, end, &n2) & word))
         return run_with(s, i + n + n2, end, word);
     at = s[i] == ' ' ? i + 1 : i;
@@ -153,7 +153,7 @@ INLINE size_t word_o200k(const char *s, size_t i, size_t end, int max_digits, bo
     const unsigned no_punct = KT__UC_SPACE | KT__UC_L | KT__UC_N;
     size_t n;
     unsigned cls = class_at(s, i, end, &n);
-    if (cls & KT__UC_N) return digits(s, i, end, max_digits);
+    if (cls & KT__UC_N) return scan_digits(s, i, end, max_digits);
     size_t at = cased_word(s, i, end, cls, n);
     if (at) return contractions ? contraction(s, at, end, true) : at;
     at = s[i] == ' ' ? i + 1 : i;
@@ -217,7 +217,7 @@ static bool is_deepseek3_cjk(uint32_t cp) {
 static size_t deepseek3_part(const char *s, size_t i, size_t end) {
     uint32_t cp;
     size_t n;
-    if (kt__unicode_next(s + i, end - i, &n, &cp) & KT__UC_N) return digits(s, i, end, 3);
+    if (kt__unicode_next(s + i, end - i, &n, &cp) & KT__UC_N) return scan_digits(s, i, end, 3);
     bool cjk = is_deepseek3_cjk(cp);
     for (i += n; i < end; i += n) {
         unsigned cls = kt__unicode_next(s + i, end - i, &n, &cp);
