@@ -71,13 +71,17 @@ static bool on_text(void *user, const char *bytes, size_t len, int32_t id) {
 /* An answer of 100 tokens; returns the wall time seen from outside. */
 static double answer(fixture *f, text *out) {
     kt_error err;
-    kt_gen_params params = kt_gen_params_default();
-    params.n_predict = 100;
-    params.ignore_eog = true;
-    params.sampling.seed = 3;
     kt_message message = {"user", "Tell me a long story about a small computer and a potato."};
+    kt_request_params request = kt_request_params_default();
+    request.seq = f->seq;
+    request.messages = &message;
+    request.n_messages = 1;
+    request.no_cache = true; /* each time all is computed */
+    request.gen.n_predict = 100;
+    request.gen.ignore_eog = true;
+    request.gen.sampling.seed = 3;
     int64_t start_ns = kt__now_ns();
-    die_on(kt_chat(f->seq, &message, 1, &params, on_text, out, NULL, &err), &err);
+    die_on(kt_request_run(f->engine, &request, on_text, out, NULL, &err), &err);
     return (double)(kt__now_ns() - start_ns) * 1e-6;
 }
 
