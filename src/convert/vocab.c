@@ -81,6 +81,8 @@ static kt_status load_files(kt__vocab *v, const char *json_path, const char *mod
     kt_status status;
     KT__TRY(read_side_file(v, "tokenizer_config.json", &v->settings, err));
     KT__TRY(read_side_file(v, "generation_config.json", &v->generation, err));
+    KT__TRY(read_side_file(v, "added_tokens.json", &v->added, err));
+    KT__TRY(read_side_file(v, "special_tokens_map.json", &v->specials, err));
     KT__TRY(kt__folder_read_json(json_path, MAX_TOKENIZER, false, &v->tokenizer, err));
     if (v->tokenizer && !is_spm_json(v->tokenizer)) return KT_OK;
     KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
@@ -121,6 +123,8 @@ void kt__vocab_free(kt__vocab *v) {
     json_decref(v->tokenizer);
     json_decref(v->settings);
     json_decref(v->generation);
+    json_decref(v->added);
+    json_decref(v->specials);
     json_decref(v->template_json);
     kt__free(v->model_file);
     kt__free(v->tokens);

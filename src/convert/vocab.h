@@ -24,6 +24,7 @@ typedef struct kt__chat_text {
 typedef struct kt__vocab {
     kt__arena arena;
     json_t *tokenizer, *settings, *generation; /* tokenizer.json, tokenizer_config.json, ... */
+    json_t *added, *specials; /* added_tokens.json, special_tokens_map.json: of older folders */
     json_t *template_json;
     const char *dir;
     char *model_file; /* tokenizer.model */

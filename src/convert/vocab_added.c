@@ -69,9 +69,8 @@ static kt_status plain_text(kt__vocab *v, kt__str *s, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status add_token(kt__vocab *v, int64_t id, const json_t *content, bool special,
-                           const char *path, kt_error *err) {
-    kt__str text = {json_string_value(content), json_string_length(content)};
+static kt_status add_text(kt__vocab *v, int64_t id, kt__str text, bool special, const char *path,
+                          kt_error *err) {
     kt_status status;
     if (id < 0 || id >= KT__TOK_MAX_VOCAB || !text.s || text.len == 0 ||
         text.len > KT__TOK_MAX_TOKEN_BYTES)
@@ -88,6 +87,12 @@ static kt_status add_token(kt__vocab *v, int64_t id, const json_t *content, bool
     v->types[id] = control ? KT__TOK_CONTROL : KT__TOK_USER_DEFINED;
 out:
     return status;
+}
+
+static kt_status add_token(kt__vocab *v, int64_t id, const json_t *content, bool special,
+                           const char *path, kt_error *err) {
+    kt__str text = {json_string_value(content), json_string_length(content)};
+    return add_text(v, id, text, special, path, err);
 }
 
 /* added_tokens of tokenizer.json: [{"id", "content", "special", ...}] */
@@ -121,6 +126,30 @@ out:
     return status;
 }
 
+/* added_tokens.json: {"text": id}. Which are special, special_tokens_map.json says elsewhere. */
+static kt_status add_mapped_texts(kt__vocab *v, kt_error *err) {
+    json_t *id, *special;
+    const char *text, *name;
+    kt_status status = KT_OK;
+    json_object_foreach(v->added, text, id) {
+        bool is_special = false;
+        json_t *content = json_string(text);
+        json_object_foreach(v->specials, name, special) {
+            const json_t *s = json_is_object(special) ? json_object_get(special, "content")
+                                                      : special;
+            is_special = is_special || (json_is_string(s) && json_equal(s, content));
+        }
+        json_decref(content);
+        kt__str kept = {text, strlen(text)}; /* the key lives as long as the file */
+        KT__TRY(add_text(v, json_is_integer(id) ? json_integer_value(id) : -1, kept, is_special,
+                         "added_tokens.json", err));
+    }
+out:
+    return status;
+}
+
 kt_status kt__vocab_add_tokens(kt__vocab *v, const char *path, kt_error *err) {
-    return v->tokenizer ? add_listed(v, path, err) : add_decoded(v, err);
+    if (v->tokenizer) return add_listed(v, path, err);
+    if (json_object_get(v->settings, "added_tokens_decoder")) return add_decoded(v, err);
+    return add_mapped_texts(v, err);
 }

@@ -42,6 +42,7 @@ static void find_roles(kt__vocab *v, const kt__hf_config *config) {
         kt__tok_role role = special_names[i].role;
         name_key(special_names[i].name, "_token", key);
         int64_t id = id_of_text(v, json_object_get(v->settings, key));
+        if (id < 0) id = id_of_text(v, json_object_get(v->specials, key));
         name_key(special_names[i].name, "_token_id", key);
         json_t *number = kt__hf_config_get(config, key);
         if (json_is_array(number)) number = json_array_get(number, 0);

@@ -102,6 +102,16 @@ k = convert(folder, "--type", "q8_0")
 check("recipe", (k.keys["general.file_type"], k.tensors["blk.0.attn_q.weight"][1], k.tensors["output_norm.weight"][1]),
       (7, 8, 0))
 
+# an older folder: tokenizer.model, added_tokens.json and special_tokens_map.json
+folder, n = fresh("gemma3-vision")
+edit(folder, "tokenizer_config.json", lambda c: [c.pop(k) for k in list(c)])
+folders.write_json(folder, "added_tokens.json", {"<end_of_turn>": n - 1, "<tool>": n})
+folders.write_json(folder, "special_tokens_map.json", {
+    "bos_token": {"content": "<bos>"}, "eos_token": "<eos>", "additional": "<end_of_turn>"})
+k = convert(folder).keys
+check("older files", (k["tokenizer.ggml.tokens"][n], k["tokenizer.ggml.token_type"][n - 1:n + 1],
+                      k["tokenizer.ggml.bos_token_id"], k["kentang.eos_ids"]), ("<tool>", [3, 4], 2, [1, n - 1]))
+
 # rope
 k = convert(fresh("qwen2-yarn")[0]).keys
 check("yarn", (k["qwen2.rope.scaling.type"], k["qwen2.rope.scaling.factor"],
