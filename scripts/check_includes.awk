@@ -256,5 +256,5 @@ END {
     }
     for (i = 1; i <= n_nodes; i++)
         if (!(nodes[i] in order)) visit(nodes[i])
-    exit bad && mode == "check"
+    exit bad
 }

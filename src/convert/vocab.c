@@ -135,39 +135,6 @@ void kt__vocab_free(kt__vocab *v) {
     *v = (kt__vocab){0};
 }
 
-kt_status kt__vocab_fill(kt__vocab *v, size_t n, kt_error *err) {
-    kt_status status = kt__vocab_reserve(v, n, err);
-    for (size_t i = 0; status == KT_OK && i < n; i++) {
-        char text[32];
-        if (v->tokens[i].s) continue;
-        int len = snprintf(text, sizeof text, "[PAD%zu]", i);
-        char *copy = kt__arena_strndup(&v->arena, text, (size_t)len);
-        if (!copy) return kt__fail_nomem(err, "tokens", (size_t)len);
-        v->tokens[i] = (kt__str){copy, (size_t)len};
-        v->types[i] = KT__TOK_UNUSED;
-        v->scores[i] = -10000.0f;
-    }
-    return status;
-}
-
-kt__tok_vocab kt__vocab_view(const kt__vocab *v) {
-    kt__tok_vocab view;
-    kt__tok_vocab_init(&view);
-    view.model = v->spm ? "llama" : "gpt2";
-    view.pre = v->pre;
-    view.tokens = v->tokens;
-    view.n_tokens = v->n_tokens;
-    view.scores = v->spm ? v->scores : NULL;
-    view.types = v->types;
-    view.merges = v->spm ? NULL : v->merges;
-    view.n_merges = v->spm ? 0 : v->n_merges;
-    memcpy(view.role_ids, v->role_ids, sizeof view.role_ids);
-    view.add_bos = v->add_bos;
-    view.add_eos = v->add_eos;
-    view.add_space_prefix = v->add_space_prefix;
-    return view;
-}
-
 /* ---- writing ---- */
 
 static void put_roles(const kt__vocab *v, kt__gguf_writer *w) {

@@ -1,4 +1,5 @@
 /* Added tokens, from wherever a folder names them, and the map from texts to ids. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,21 @@ kt_status kt__vocab_reserve(kt__vocab *v, size_t n, kt_error *err) {
     memset(v->types + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->types);
     v->n_tokens = n;
     return KT_OK;
+}
+
+kt_status kt__vocab_fill(kt__vocab *v, size_t n, kt_error *err) {
+    kt_status status = kt__vocab_reserve(v, n, err);
+    for (size_t i = 0; status == KT_OK && i < n; i++) {
+        char text[32];
+        if (v->tokens[i].s) continue;
+        int len = snprintf(text, sizeof text, "[PAD%zu]", i);
+        char *copy = kt__arena_strndup(&v->arena, text, (size_t)len);
+        if (!copy) return kt__fail_nomem(err, "tokens", (size_t)len);
+        v->tokens[i] = (kt__str){copy, (size_t)len};
+        v->types[i] = KT__TOK_UNUSED;
+        v->scores[i] = -10000.0f;
+    }
+    return status;
 }
 
 kt_status kt__vocab_index(kt__vocab *v, kt_error *err) {

@@ -366,6 +366,24 @@ out:
     return status;
 }
 
+kt__tok_vocab kt__vocab_view(const kt__vocab *v) {
+    kt__tok_vocab view;
+    kt__tok_vocab_init(&view);
+    view.model = v->spm ? "llama" : "gpt2";
+    view.pre = v->pre;
+    view.tokens = v->tokens;
+    view.n_tokens = v->n_tokens;
+    view.scores = v->spm ? v->scores : NULL;
+    view.types = v->types;
+    view.merges = v->spm ? NULL : v->merges;
+    view.n_merges = v->spm ? 0 : v->n_merges;
+    memcpy(view.role_ids, v->role_ids, sizeof view.role_ids);
+    view.add_bos = v->add_bos;
+    view.add_eos = v->add_eos;
+    view.add_space_prefix = v->add_space_prefix;
+    return view;
+}
+
 kt_status kt__vocab_check(const kt__vocab *v, const char *path, const kt__convert_notes *notes,
                           kt_error *err) {
     vocab_reader r = {.v = v, .err = err};
