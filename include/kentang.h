@@ -687,7 +687,7 @@ KT_API kt_status KT_CHECKED kt_request_run(kt_engine *engine, const kt_request_p
                                            kt_text_fn *on_text, void *user,
                                            kt_request_report *report, kt_error *err);
 
-/* Starts a thread that drives the engine; until it is stopped nobody else steps it. */
+/* Starts a thread that drives the engine; until it is stopped kt_engine_step is refused. */
 KT_API kt_status KT_CHECKED kt_engine_start(kt_engine *engine, kt_error *err);
 /* Takes no more requests; gives those that are there drain_ms to end (-1: all the time they need),
  * cancels the rest, and ends the thread. Without a thread it only takes no more, and cancels.
@@ -700,7 +700,7 @@ KT_API kt_status KT_CHECKED kt_engine_step(kt_engine *engine, int64_t budget_us,
                                            kt_error *err);
 
 /* Hidden states after the last norm, pooled, of ids[n] into out[d_model] f32; with normalize of
- * length 1. Submits a request and waits for it; drives the engine where nobody does. */
+ * length 1. Submits a request and waits for it; drives the engine where no thread does. */
 KT_API kt_status KT_CHECKED kt_embed(kt_engine *engine, const int32_t *ids, size_t n,
                                      kt_pooling pooling, bool normalize, float *out, kt_error *err);
 

@@ -87,7 +87,7 @@ int32_t kt__draft_gate_covers(const kt__draft_gate *g, const kt__draft_step *ste
     return tail < LEAST_TAIL ? 0 : tail;
 }
 
-/* Half a step longer is what nobody notices. */
+/* A step that takes half as long again goes unnoticed. */
 int kt__draft_gate_slice(const kt__draft_gate *g, const kt__draft_step *step, int most) {
     double row = row_of(g, step);
     double rows = row > 0 ? kt__spec_cost(step->costs, step->rows) / 2 / row : LEAST_ROWS;

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* The texts of control tokens lie in the file, which somebody may have cut: asked before they are
+/* The texts of control tokens lie in the file, which may have been truncated: asked before they are
  * read, and by still_there after, for what the fault guard may have replaced meanwhile. */
 static kt_status need_tokenizer(const kt_model *model, kt_error *err) {
     kt__error_clear(err);

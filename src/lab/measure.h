@@ -3,7 +3,7 @@
  *
  * Owns: a temporary file of random bytes, a read loop, and the timing of a tier's peak loop. Knows
  * no models. Used by doctor, and by whoever quotes a share of the limit. One thread; it uses the
- * pool given, which nobody else may be using meanwhile. Each result is the best of several passes:
+ * pool given, which must not be in use meanwhile. Each result is the best of several passes:
  * a limit, which a busy neighbour can only hide. */
 #ifndef KT_LAB_MEASURE_H
 #define KT_LAB_MEASURE_H

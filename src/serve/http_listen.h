@@ -1,7 +1,7 @@
 /* Where HTTP listens: addresses, sockets and certificates.
  *
  * Owns: the reading of "ADDRESS:PORT", "[ADDRESS]:PORT" and "unix:PATH", the listening socket until
- * somebody takes its descriptor, and whether an address needs keys. One thread. */
+ * its descriptor is taken, and whether an address needs keys. One thread. */
 #ifndef KT_SERVE_HTTP_LISTEN_H
 #define KT_SERVE_HTTP_LISTEN_H
 
@@ -11,10 +11,10 @@
 enum { KT__HTTP_MAX_PEM = 1 << 20 };
 
 typedef struct kt__http_socket {
-    int fd;                  /* -1: none, or somebody else closes it */
+    int fd;                  /* -1: none, or closed elsewhere */
     int port;                /* 0: a Unix socket */
     char address[64];        /* that is listened on, as numbers; of a Unix socket "" */
-    bool unix_socket, bound; /* bound: here, and nobody can connect yet */
+    bool unix_socket, bound; /* bound: here, not yet listening */
     kt__listener listener;   /* the file of a Unix socket, without its descriptor */
 } kt__http_socket;
 

@@ -102,7 +102,7 @@ struct kt__job {
     bool queue_full;    /* the next prompt waits for room in the engine's queue */
     bool paused;        /* its reader is behind: no events are taken */
     bool cancelled;     /* the answer is cut short, and still read */
-    bool abandoned;     /* nobody reads the answer; it is cancelled, too */
+    bool abandoned;     /* the client is gone; it is cancelled, too */
     bool error_written; /* the error is in out: nothing follows it */
     kt_error error;     /* KT_OK: none so far */
     int error_status;   /* HTTP's, where the code alone does not say it; else 0 */
@@ -130,7 +130,7 @@ void kt__job_release(kt__job *job); /* any thread; must not hold its lock */
 /* The loop looks at it. Any thread, under any lock but the loop's. */
 void kt__job_post(kt__job *job);
 bool kt__job_register(kt__job *job); /* false: no memory */
-/* Called with the job's lock held, by somebody who holds a reference of his own. */
+/* Called with the job's lock held, by a caller with a reference of its own. */
 void kt__job_unregister(kt__job *job);
 size_t kt__jobs_count(kt__shared *shared);
 /* The n-th with a reference; NULL: there are fewer. */

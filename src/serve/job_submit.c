@@ -82,7 +82,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     return KT_OK;
 }
 
-/* A free place for the next prompt; NULL: all are in use, there is none, or nobody wants it. */
+/* A free place for the next prompt; NULL: all are in use, there is none, or the job was abandoned. */
 static kt__job_part *next_part(kt__job *job) {
     kt__job_part *found = NULL;
     pthread_mutex_lock(&job->lock);

@@ -128,7 +128,7 @@ void kt__listener_close(kt__listener *l) {
     if (l->ino && lstat(l->path, &st) == 0 && st.st_ino == l->ino && st.st_dev == l->dev)
         (void)unlink(l->path);
     if (l->fd >= 0) close(l->fd);
-    if (l->lock_fd >= 0) { /* removed while it is held: nobody else has it */
+    if (l->lock_fd >= 0) { /* removed while it is held, so no other process holds it */
         (void)unlink(lock_path_of(l).text);
         close(l->lock_fd);
     }

@@ -17,7 +17,7 @@ typedef struct kt__listener {
 } kt__listener;
 
 /* Binds a temporary name with mode already set and renames it to path, which replaces a socket that
- * nobody serves. KT_E_STATE: somebody serves it. KT_E_IO: it is no socket, or the directory does
+ * is not served. KT_E_STATE: another process serves it. KT_E_IO: it is no socket, or the directory does
  * not allow it. */
 kt_status KT_CHECKED kt__listener_open(const char *path, mode_t mode, kt__listener *out,
                                        kt_error *err);

@@ -17,7 +17,7 @@ typedef struct attributes {
     uint64_t runtime, deadline, period;
 } attributes;
 
-/* slice_ns 0: the system's. A policy that somebody chose for us is left alone. */
+/* slice_ns 0: the system's. A policy that was chosen for this process is left alone. */
 static bool set_slice(uint64_t slice_ns) {
 #if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
     attributes a = {.size = sizeof a};

@@ -1,7 +1,7 @@
 /* Short waits for threads that only answer.
  *
  * Owns: asking the kernel to let the calling thread interrupt threads that compute. All cores
- * compute while prompts are read; a thread that wakes then waits for the end of somebody's time
+ * compute while prompts are read; a thread that wakes then waits for the end of their time
  * slice, which on a kernel with 250 ticks a second is 4 ms or 8. A thread that asks for slices of
  * 0.1 ms goes first instead, and gets no more of the processor in all than others do: no privilege
  * is needed, and no neighbour is worse off. Linux 6.12 or later; elsewhere nothing happens. */

@@ -9,7 +9,7 @@
 /* The listening descriptors that were passed: a Unix stream socket for lines, a TCP socket (or a
  * Unix socket named "http") for HTTP; -1 where there is none. Others are closed. */
 void kt__sd_sockets(int *lines, int *http);
-/* "READY=1", "STOPPING=1", "RELOADING=1\n..."; nothing where nobody listens. */
+/* "READY=1", "STOPPING=1", "RELOADING=1\n..."; nothing where there is no listener. */
 void kt__sd_notify(const char *state);
 
 #endif

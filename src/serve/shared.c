@@ -91,7 +91,7 @@ void kt__shared_free(kt__shared *shared) {
     kt__slog_free(&shared->log);
 }
 
-/* ---- the wish to stop ---- */
+/* ---- stopping ---- */
 
 bool kt__shared_wait(kt__shared *shared) {
     struct pollfd poll_fd = {shared->wake, POLLIN, 0};

@@ -1,7 +1,7 @@
 /* What all parts of the server share: the services that stand below jobs and transports.
  *
  * Owns: the settings in force and the keys, the log, metrics, models, event loop and workers, the
- * place of the list of running jobs (job.h has its calls), and the wish to stop. Knows no transport
+ * place of the list of running jobs (job.h has its calls), and the request to stop. Knows no transport
  * and no job. Made and freed by server.h on one thread; everything else from any thread. */
 #ifndef KT_SERVE_SHARED_H
 #define KT_SERVE_SHARED_H

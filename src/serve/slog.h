@@ -21,7 +21,7 @@ typedef struct kt__slog_field {
     double number;
 } kt__slog_field;
 
-/* For lines that could come as often as somebody likes. Zero at first; any thread. */
+/* For lines that a client could cause at any rate. Zero at first; any thread. */
 typedef struct kt__slog_gate {
     _Atomic int64_t next_us;
     atomic_uint n_kept; /* since the last that was let through */

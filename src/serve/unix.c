@@ -162,7 +162,7 @@ static void settle_client(kt__unix_client *c) {
 
 static void on_client(kt__watch *watch, uint32_t events) {
     kt__unix_client *c = (kt__unix_client *)(void *)watch;
-    /* HUP: both directions are closed, nobody reads. What was sent before is still read. */
+    /* HUP: both directions are closed, so no answer can be read. What was sent before is still read. */
     if (events & EPOLLIN) read_some(c);
     if (events & (EPOLLERR | EPOLLHUP)) c->doomed = true;
     if (!c->doomed) pump_out(c);

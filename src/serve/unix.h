@@ -1,7 +1,7 @@
 /* The Unix socket: newline-delimited JSON, many requests at once on a connection.
  *
  * Owns: the listening socket, its clients, and their bounded output. Everything runs on the loop's
- * thread; a client that does not read holds up its own answers and nobody else's.
+ * thread; a client that does not read holds up its own answers only.
  * docs/PROTOCOL.md */
 #ifndef KT_SERVE_UNIX_H
 #define KT_SERVE_UNIX_H

@@ -5,7 +5,7 @@
  * HTTP, the Unix socket and `kentang batch` all come here. Knows no socket, no route, no header and
  * no engine. Functions keep no state; a request belongs to one thread at a time.
  *
- * Fields that nobody knows are ignored, null is as good as absent, a known field of the wrong type
+ * Unknown fields are ignored, null means absent, a known field of the wrong type
  * or range is KT_E_ARG, one that asks for what kentang does not do is KT_E_UNSUPPORTED; kt_error's
  * `where` is the JSON path ("messages[2].content[0].type"). */
 #ifndef KT_SERVE_WIRE_H
