@@ -46,6 +46,8 @@ static void detect_features(kt__cpu *cpu) {
     if (seven.eax >= 1) seven_one = cpuid(7, 1);
     detect_saved_state(cpu, bit(one.ecx, 27));
     cpu->hypervisor = bit(one.ecx, 31);
+    cpu->ssse3 = bit(one.ecx, 9);
+    cpu->sse41 = bit(one.ecx, 19);
     cpu->bmi2 = bit(seven.ebx, 8);
     if (!cpu->os_saves_avx || !bit(one.ecx, 28)) return;
     cpu->fma = bit(one.ecx, 12);

@@ -13,6 +13,7 @@
 typedef struct kt__cpu {
     char vendor[16], brand[64];
     /* true only where the processor has it and the operating system saves its registers */
+    bool ssse3, sse41;
     bool avx2, fma, f16c, bmi2, avx_vnni;
     bool avx512f, avx512bw, avx512vl, avx512dq, avx512_vnni;
     bool neon, dotprod, i8mm;

@@ -9,6 +9,8 @@
 
 #define NEEDS_ref "nothing"
 #define HAS_ref(cpu) ((void)(cpu), true)
+#define NEEDS_sse41 "SSSE3 and SSE4.1"
+#define HAS_sse41(cpu) ((cpu)->ssse3 && (cpu)->sse41)
 #define NEEDS_avx2 "AVX2, FMA, F16C and BMI2"
 #define HAS_avx2(cpu) \
     ((cpu)->os_saves_avx && (cpu)->avx2 && (cpu)->fma && (cpu)->f16c && (cpu)->bmi2)
