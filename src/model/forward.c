@@ -241,7 +241,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .head_dim_k = hp->head_dim_k,
         .head_dim_v = hp->head_dim_v,
         .cs = f32_buf(fwd, layer->local ? BUF_CS_LOCAL : BUF_CS),
-        .n_rot = hp->rope.n_rot,
+        .n_rot = layer->rotated ? hp->rope.n_rot : 0,
         .neox = !(hp->features & KT__F_ROPE_NORM),
         .q_scale = hp->q_scale,
         .q_out = f32_buf(fwd, BUF_Q),

@@ -292,3 +292,7 @@ bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
     if (hp->window <= 0 || hp->window_period <= 0) return false;
     return hp->window_period == 1 || (layer + 1) % hp->window_period != 0;
 }
+
+bool kt__hparams_is_rotated(const kt__hparams *hp, int layer) {
+    return !(hp->features & KT__F_NOPE_FOURTH) || (layer + 1) % 4 != 0;
+}

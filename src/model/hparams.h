@@ -19,7 +19,8 @@ enum {
     KT__F_GELU = 16,        /* tanh-form GELU in the gate; else SiLU */
     KT__F_EMBED_SCALE = 32, /* embeddings times sqrt(d_model) */
     KT__F_FUSED_QKV = 64,   /* one tensor attn_qkv */
-    KT__F_FUSED_GLU = 128   /* ffn_up holds gate, then up */
+    KT__F_FUSED_GLU = 128,  /* ffn_up holds gate, then up */
+    KT__F_NOPE_FOURTH = 256 /* every fourth layer is not rotated */
 };
 
 enum {
@@ -66,6 +67,8 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
                            kt_error *err) KT_CHECKED;
 /* Whether a layer attends through the sliding window. */
 bool kt__hparams_is_local(const kt__hparams *hp, int layer);
+/* Whether a layer's queries and keys are rotated. */
+bool kt__hparams_is_rotated(const kt__hparams *hp, int layer);
 /* A comma-separated list of the architectures, for messages. */
 const char *kt__arch_list(void);
 

@@ -183,6 +183,7 @@ static kt_status bind_layers(const binder *b) {
         split_qkv(&net->hp, &net->layers[i]);
         split_glu(&net->hp, &net->layers[i]);
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
+        net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
     }
     return KT_OK;
 }

@@ -30,7 +30,8 @@ typedef struct kt__layer {
     /* separate or as rows of the fused tensors; biases are NULL where there are none */
     kt__weight wq, wk, wv, gate, up;
     const float *bq, *bk, *bv, *gate_bias, *up_bias;
-    bool local; /* sliding window */
+    bool local;   /* sliding window */
+    bool rotated; /* RoPE on queries and keys */
 } kt__layer;
 
 typedef struct kt__net {

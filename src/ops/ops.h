@@ -52,7 +52,7 @@ typedef struct kt__qkv {
     float norm_eps;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
     const float *cs; /* [n_tok][n_rot]: cosines, then sines */
-    int n_rot;
+    int n_rot;       /* 0: no rotation */
     bool neox;
     float q_scale;
     float *q_out; /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
