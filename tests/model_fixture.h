@@ -15,9 +15,11 @@ typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixtur
 typedef struct fixture_spec {
     const char *arch;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
-    bool qkv_bias, qk_norm, post_norm, fused, tied;
+    int n_rot; /* 0: head_dim, and no key */
+    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied;
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
+    const char *key;      /* after the architecture's name: a key of 1 that no file should have */
     const char *skip;     /* tensor to leave out */
     const char *misshape; /* tensor to give one column more */
     const char *mistype;  /* tensor to declare as I8 */
@@ -78,12 +80,13 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         if (s->all_bias) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
         ADD("ffn_norm.weight", s->d_model, 1, true);
-        if (!s->fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
-        ADD("ffn_up.weight", s->d_model, s->fused ? 2 * s->d_ff : s->d_ff, false);
+        bool fused = s->fused || s->fused_glu;
+        if (!fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
+        ADD("ffn_up.weight", s->d_model, fused ? 2 * s->d_ff : s->d_ff, false);
         ADD("ffn_down.weight", s->d_ff, s->d_model, false);
         if (s->all_bias) {
-            if (!s->fused) ADD("ffn_gate.bias", s->d_ff, 1, false);
-            ADD("ffn_up.bias", s->fused ? 2 * s->d_ff : s->d_ff, 1, false);
+            if (!fused) ADD("ffn_gate.bias", s->d_ff, 1, false);
+            ADD("ffn_up.bias", fused ? 2 * s->d_ff : s->d_ff, 1, false);
             ADD("ffn_down.bias", s->d_model, 1, false);
         }
         if (s->post_norm) ADD("post_ffw_norm.weight", s->d_model, 1, true);
@@ -112,6 +115,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     PUT("attention.key_length", s->head_dim);
     PUT("attention.value_length", s->head_dim);
     PUT("vocab_size", s->n_vocab);
+    if (s->n_rot) PUT("rope.dimension_count", s->n_rot);
+    if (s->key) PUT(s->key, 1);
     if (s->window) PUT("attention.sliding_window", s->window);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
     kt__gguf_put_f32(w, key, 1e-5f);

@@ -128,6 +128,27 @@ static const fixture_spec specs[] = {
      .n_vocab = 37,
      .fused = true,
      .all_bias = true},
+    {.arch = "ernie4_5",
+     .n_layer = 2,
+     .d_model = 48,
+     .d_ff = 80,
+     .n_head = 6,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_vocab = 50,
+     .tied = true},
+    {.arch = "glm4",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_rot = 8,
+     .n_vocab = 37,
+     .post_norm = true,
+     .fused_glu = true,
+     .qkv_bias = true},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -230,7 +251,8 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
     multiply(wq, bias ? bias : weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
     multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
     multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
-    bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "smollm3");
+    bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
+                !is_arch(s, "glm4", "glm4");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
@@ -238,7 +260,7 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
             norm(head,
                  weights(p, layer, i < s->n_head ? "attn_q_norm.weight" : "attn_k_norm.weight"), hd,
                  head);
-        if (rotated) rotate(head, hd, pos, 10000.0, neox);
+        if (rotated) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
     }
     for (int i = 0; i < s->n_head; i++) {
         int kv = i / (s->n_head / s->n_head_kv) * hd;
@@ -265,9 +287,10 @@ static void plain_feed_forward(const plain *p, int layer, const double *h, doubl
     double g[MAX_DIM], u[MAX_DIM];
     const float *up = weights(p, layer, "ffn_up.weight"),
                 *up_bias = weights(p, layer, "ffn_up.bias");
-    const float *w = s->fused ? up : weights(p, layer, "ffn_gate.weight");
-    multiply(w, s->fused ? up_bias : weights(p, layer, "ffn_gate.bias"), s->d_ff, d, h, g);
-    if (s->fused) {
+    bool fused = s->fused || s->fused_glu;
+    const float *w = fused ? up : weights(p, layer, "ffn_gate.weight");
+    multiply(w, fused ? up_bias : weights(p, layer, "ffn_gate.bias"), s->d_ff, d, h, g);
+    if (fused) {
         up += s->d_ff * d;
         up_bias += up_bias ? s->d_ff : 0;
     }
@@ -400,6 +423,7 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
         kt_status status;
         const char *says;
     } cases[] = {
+        {"rope.dimension_sections", 5, KT_E_UNSUPPORTED, "by sections"},
         {"blk.1.attn_k.weight", 0, KT_E_FORMAT, "missing"},
         {"output_norm.weight", 0, KT_E_FORMAT, "missing"},
         {"blk.0.ffn_norm.weight", 1, KT_E_FORMAT, "shape"},
@@ -421,6 +445,7 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
         kt_error err;
         lib l;
         if (cases[i].how == 4) s.arch = "unheard-of";
+        if (cases[i].how == 5) s.key = cases[i].tensor;
         if (cases[i].how < 4)
             *(cases[i].how == 0   ? &s.skip
               : cases[i].how == 1 ? &s.misshape

@@ -22,7 +22,7 @@ typedef struct kt__synth_preset {
     int n_vocab, n_ctx;
     float eps, rope_base;
     bool head_keys, tied, qkv_bias, out_bias, head_bias, qk_norm, post_norm, embed_scale, fused,
-        longrope;
+        fused_glu, longrope;
     int window;
     float attn_cap, final_cap;
     int llama3_factor, linear_factor, orig_ctx;

@@ -164,9 +164,10 @@ static void add_attention(planner *p, int i) {
 static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
+    bool fused = ps->fused || ps->fused_glu;
     add_norm(p, i, "ffn_norm.weight", d, 1.0f);
-    if (!ps->fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
-    add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, ps->fused ? 2 * ff : ff, 1.0f);
+    if (!fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
+    add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
     if (ps->out_bias) {
         add_vector(p, i, "ffn_gate.bias", ff, 0.0f, 0.3f);
@@ -250,7 +251,7 @@ static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
 static void put_rope(keys *k, const kt__synth_preset *ps) {
     bool is_llama = strcmp(ps->arch, "llama") == 0;
     if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
-    if (is_llama || ps->fused)
+    if (is_llama || ps->fused || ps->n_rot)
         put_u32(k, "rope.dimension_count", ps->n_rot ? ps->n_rot : ps->head_dim);
     if (ps->linear_factor) {
         kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "linear");

@@ -169,6 +169,14 @@ static void read_rope_kind(reader *r, kt__rope_params *rope) {
         kt__gguf_path(r->gguf), (int)(kind.len < 64 ? kind.len : 64), kind.s);
 }
 
+/* Sections give a vision model's text positions of several axes. */
+static void refuse_sections(reader *r) {
+    if (r->status != KT_OK || !kt__gguf_find(r->gguf, key_of(r, "rope.dimension_sections"))) return;
+    r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, r->key, UINT64_MAX,
+                            "%s: key '%s' asks for a rotation by sections, which is not supported",
+                            kt__gguf_path(r->gguf), r->key);
+}
+
 static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     kt__rope_params *rope = &hp->rope;
     rope->n_rot = (int)read_int(r, "rope.dimension_count", false, hp->head_dim_k, 0,
@@ -176,6 +184,7 @@ static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     rope->freq_base = read_f32(r, "rope.freq_base", false, 10000.0f);
     float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
     rope->local_freq_base = read_f32(r, "rope.freq_base_swa", false, local);
+    refuse_sections(r);
     read_rope_kind(r, rope);
     float factor = read_f32(r, "rope.scale_linear", false, 0.0f);
     factor = read_f32(r, "rope.scaling.factor", false, factor);
