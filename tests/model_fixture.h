@@ -15,8 +15,9 @@ typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixtur
 typedef struct fixture_spec {
     const char *arch;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
-    int n_rot; /* 0: head_dim, and no key */
-    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied;
+    float scales[4]; /* of embedding, residual, attention, logits; 0: no key */
+    int n_rot;       /* 0: head_dim, and no key */
+    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope;
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *key;      /* after the architecture's name: a key of 1 that no file should have */
@@ -121,6 +122,14 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
     kt__gguf_put_f32(w, key, 1e-5f);
 #undef PUT
+    snprintf(key, sizeof key, "%s.rope.scaling.finetuned", s->arch);
+    if (s->no_rope) kt__gguf_put_bool(w, key, false);
+    static const char *const scales[] = {"embedding_scale", "residual_scale", "attention.scale",
+                                         "logit_scale"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(key, sizeof key, "%s.%s", s->arch, scales[i]);
+        if (s->scales[i] != 0.0f) kt__gguf_put_f32(w, key, s->scales[i]);
+    }
 }
 
 /* Single letters, one merge, control tokens, and numbered words up to n_vocab. */

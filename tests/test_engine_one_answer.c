@@ -29,6 +29,7 @@ static const fixture fixtures[] = {
     {"tiny-gemma3", "q3_k_m"},  {"tiny-gemma3", "bf16"},       {"tiny-phi3", "q2_k"},
     {"tiny-phi3", "iq4_nl"},    {"tiny-llama-bias", "q4_k_m"}, {"tiny-qwen2-bias", "q8_0"},
     {"tiny-smollm3", "q4_k_m"}, {"tiny-ernie45", "q8_0"},      {"tiny-glm4", "q4_k_m"},
+    {"tiny-granite", "q4_k_m"},
 };
 
 static char model_path[256];

@@ -149,6 +149,26 @@ static const fixture_spec specs[] = {
      .post_norm = true,
      .fused_glu = true,
      .qkv_bias = true},
+    {.arch = "granite",
+     .n_layer = 2,
+     .d_model = 48,
+     .d_ff = 80,
+     .n_head = 6,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 50,
+     .tied = true,
+     .scales = {6.0f, 0.22f, 0.2f, 4.0f}},
+    {.arch = "granite",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .no_rope = true,
+     .scales = {0, 0, 0, 2.0f}},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -252,8 +272,9 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
     multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
     multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
-                !is_arch(s, "glm4", "glm4");
+                !is_arch(s, "glm4", "granite");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
+    rotated &= !s->no_rope;
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
         if (s->qk_norm)
@@ -262,6 +283,7 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
                  head);
         if (rotated) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
     }
+    double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : 1.0 / sqrt(hd);
     for (int i = 0; i < s->n_head; i++) {
         int kv = i / (s->n_head / s->n_head_kv) * hd;
         int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
@@ -269,7 +291,7 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
         for (int t = first; t <= pos; t++) {
             score[t] = 0;
             for (int d = 0; d < hd; d++)
-                score[t] += q[i * hd + d] / sqrt(hd) * k_cache[layer][t][kv + d];
+                score[t] += q[i * hd + d] * q_scale * k_cache[layer][t][kv + d];
             if (strcmp(s->arch, "gemma2") == 0) score[t] = 50.0 * tanh(score[t] / 50.0);
             sum += score[t] = exp(score[t]);
         }
@@ -300,13 +322,17 @@ static void plain_feed_forward(const plain *p, int layer, const double *h, doubl
              g, y);
 }
 
+static double scale_of(const fixture_spec *s, int which) {
+    return s->scales[which] != 0.0f ? (double)s->scales[which] : 1.0;
+}
+
 static void plain_token(const plain *p, int id, int pos, double *logits) {
     const fixture_spec *s = p->s;
     int d = s->d_model;
     double x[MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM];
     for (int i = 0; i < d; i++) {
         x[i] = (double)weights(p, -1, "token_embd.weight")[id * d + i] *
-               (is_arch(s, "gemma2", "gemma3") ? sqrt(d) : 1.0);
+               (is_arch(s, "gemma2", "gemma3") ? sqrt(d) : scale_of(s, 0));
     }
     for (int layer = 0; layer < s->n_layer; layer++) {
         norm(x, weights(p, layer, "attn_norm.weight"), d, h);
@@ -314,15 +340,17 @@ static void plain_token(const plain *p, int id, int pos, double *logits) {
         multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"), d,
                  s->n_head * s->head_dim, a, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
-        for (int i = 0; i < d; i++) x[i] += y[i];
+        for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
         norm(x, weights(p, layer, "ffn_norm.weight"), d, h);
         plain_feed_forward(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
-        for (int i = 0; i < d; i++) x[i] += y[i];
+        for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
     }
     norm(x, weights(p, -1, "output_norm.weight"), d, x);
     multiply(weights(p, -1, s->tied ? "token_embd.weight" : "output.weight"),
              weights(p, -1, "output.bias"), s->n_vocab, d, x, logits);
+    for (int i = 0; is_arch(s, "granite", "granite") && i < s->n_vocab; i++)
+        logits[i] /= scale_of(s, 3);
     for (int i = 0; strcmp(s->arch, "gemma2") == 0 && i < s->n_vocab; i++)
         logits[i] = 30.0 * tanh(logits[i] / 30.0);
 }
@@ -460,6 +488,28 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
     }
 }
 
+static void test_scales_are_checked(void **state) {
+    (void)state;
+    static const char *const says[] = {"embedding_scale", "residual_scale", "attention.scale",
+                                       "logit_scale"};
+    for (int i = 0; i < 4; i++) {
+        for (int bad = 0; bad < 3; bad++) {
+            fixture_spec s = {
+                .arch = "granite", .n_layer = 1, .d_model = 16, .d_ff = 16, .n_head = 2};
+            kt_error err;
+            lib l;
+            s.n_head_kv = 2;
+            s.head_dim = 8;
+            s.n_vocab = 20;
+            s.scales[3] = 1.0f;
+            s.scales[i] = bad == 0 ? -1.0f : bad == 1 ? NAN : INFINITY;
+            assert_int_equal(lib_bind(&s, &l, &err), KT_E_FORMAT);
+            if (!strstr(err.message, says[i])) fail_msg("%s", err.message);
+            lib_close(&l);
+        }
+    }
+}
+
 static void test_nan_names_the_layer(void **state) {
     (void)state;
     fixture_spec s = specs[0];
@@ -531,9 +581,10 @@ static void test_rope_scaling(void **state) {
 
 int main(void) {
     enum { N = sizeof specs / sizeof specs[0] };
-    struct CMUnitTest tests[N + 3] = {
+    struct CMUnitTest tests[N + 4] = {
         [N] = cmocka_unit_test(test_spoilt_models_are_refused_by_name),
         [N + 1] = cmocka_unit_test(test_nan_names_the_layer),
+        [N + 3] = cmocka_unit_test(test_scales_are_checked),
         [N + 2] = cmocka_unit_test(test_rope_scaling),
     };
     for (int i = 0; i < N; i++) {

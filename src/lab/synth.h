@@ -25,6 +25,7 @@ typedef struct kt__synth_preset {
         fused_glu, longrope;
     int window;
     float attn_cap, final_cap;
+    float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */
     int llama3_factor, linear_factor, orig_ctx;
 } kt__synth_preset;
 

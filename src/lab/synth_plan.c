@@ -265,6 +265,13 @@ static void put_rope(keys *k, const kt__synth_preset *ps) {
     }
 }
 
+static void put_scales(keys *k, const kt__synth_preset *ps) {
+    if (ps->embedding_scale > 0) put_f32(k, "embedding_scale", ps->embedding_scale);
+    if (ps->residual_scale > 0) put_f32(k, "residual_scale", ps->residual_scale);
+    if (ps->attention_scale > 0) put_f32(k, "attention.scale", ps->attention_scale);
+    if (ps->logit_scale > 0) put_f32(k, "logit_scale", ps->logit_scale);
+}
+
 void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     const kt__synth_preset *ps = plan->preset;
     keys k = {.w = w, .arch = ps->arch};
@@ -282,6 +289,7 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     }
     put_rope(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);
+    put_scales(&k, ps);
     if (ps->attn_cap > 0) put_f32(&k, "attn_logit_softcapping", ps->attn_cap);
     if (ps->final_cap > 0) put_f32(&k, "final_logit_softcapping", ps->final_cap);
     if (strcmp(ps->arch, "llama") == 0) put_u32(&k, "vocab_size", plan->n_vocab);

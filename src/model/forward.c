@@ -1,6 +1,5 @@
 #include "model/forward.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -208,8 +207,7 @@ static kt_status numeric_error(const kt__fwd *fwd, const char *where, kt_error *
 
 static void embed_batch(kt__fwd *fwd) {
     const kt__hparams *hp = &fwd->net->hp;
-    float scale = hp->features & KT__F_EMBED_SCALE ? sqrtf((float)hp->d_model) : 1.0f;
-    fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, scale,
+    fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, hp->embed_scale,
                     f32_buf(fwd, BUF_X));
     size_t n_rot = (size_t)hp->rope.n_rot;
     for (int s = 0; s < fwd->batch.n_seg; s++) {
@@ -378,9 +376,9 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     kt__acts acts = acts_for(fwd, b->n_out, hp->d_model, &head, 1);
     fwd->ops->quantize(fwd->dev, rows, b->n_out, &acts);
     fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, logits, (size_t)hp->n_vocab);
-    if (hp->final_softcap > 0.0f) {
-        fwd->ops->softcap(fwd->dev, logits, (int64_t)b->n_out * hp->n_vocab, hp->final_softcap);
-    }
+    int64_t n_logits = (int64_t)b->n_out * hp->n_vocab;
+    if (hp->logit_scale != 1.0f) fwd->ops->scale(fwd->dev, logits, n_logits, hp->logit_scale);
+    if (hp->final_softcap > 0.0f) fwd->ops->softcap(fwd->dev, logits, n_logits, hp->final_softcap);
     if (!fwd->ops->finite(fwd->dev, logits, b->n_out, hp->n_vocab))
         return numeric_error(fwd, "the logits, after the last", err);
     return KT_OK;

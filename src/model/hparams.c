@@ -56,6 +56,21 @@ static float read_f32(reader *r, const char *suffix, bool required, float fallba
     return value;
 }
 
+/* Factors that would make a model's numbers nothing but zeros or infinities are no factors. */
+static void check_positive(reader *r, const char *suffix, float value) {
+    if (r->status != KT_OK || (value >= 1e-6f && value <= 1e6f)) return;
+    r->status = kt__fail_at(r->err, KT_E_FORMAT, key_of(r, suffix), UINT64_MAX,
+                            "%s: key '%s' is %g, expected 1e-6 to 1e6", kt__gguf_path(r->gguf),
+                            key_of(r, suffix), (double)value);
+}
+
+static bool read_bool(reader *r, const char *suffix, bool fallback) {
+    bool value = fallback;
+    if (r->status == KT_OK)
+        r->status = kt__gguf_get_bool(r->gguf, key_of(r, suffix), false, &value, r->err);
+    return value;
+}
+
 /* An integer in [low, high]; a per-layer array is taken when all its elements are equal. */
 static int64_t read_int(reader *r, const char *suffix, bool required, int64_t fallback, int64_t low,
                         int64_t high) {
@@ -250,7 +265,9 @@ static float query_scale(const kt__hparams *hp) {
 }
 
 static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
-    hp->q_scale = read_f32(r, "attention.scale", false, query_scale(hp));
+    hp->q_scale = read_f32(r, "attention.scale", false, 0.0f);
+    if (hp->q_scale == 0.0f) hp->q_scale = query_scale(hp);
+    check_positive(r, "attention.scale", hp->q_scale);
     bool capped = strcmp(hp->arch, "gemma2") == 0;
     hp->attn_softcap = read_f32(r, "attn_logit_softcapping", false, capped ? 50.0f : 0.0f);
     hp->final_softcap = read_f32(r, "final_logit_softcapping", false, capped ? 30.0f : 0.0f);
@@ -264,6 +281,24 @@ static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
                                               arch->window_period, 0, KT__MAX_LAYERS);
         }
     }
+}
+
+/* Granite's factors. A block's output times r before it is added to x is the same as x in units of r: the embedding
+ * over r, the blocks' outputs as they are, and the norms' epsilon over r * r. */
+static void read_scales(reader *r, kt__hparams *hp) {
+    hp->embed_scale = hp->features & KT__F_EMBED_SCALE ? sqrtf((float)hp->d_model) : 1.0f;
+    hp->logit_scale = 1.0f;
+    if (!(hp->features & KT__F_SCALES)) return;
+    float embedding = read_f32(r, "embedding_scale", false, 1.0f);
+    float residual = read_f32(r, "residual_scale", false, 1.0f);
+    float divisor = read_f32(r, "logit_scale", true, 1.0f);
+    check_positive(r, "embedding_scale", embedding);
+    check_positive(r, "residual_scale", residual);
+    check_positive(r, "logit_scale", divisor);
+    hp->embed_scale = embedding / residual;
+    hp->norm_eps /= residual * residual;
+    hp->logit_scale = 1.0f / divisor;
+    hp->no_rope = !read_bool(r, "rope.scaling.finetuned", true);
 }
 
 /* The vocabulary's size: the token list's length, or the vocab_size key in a file without one. */
@@ -293,6 +328,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     override_rope(params, &out->rope);
     check_rope(&r, &out->rope);
     read_attention(&r, arch, out);
+    read_scales(&r, out);
     read_vocab_size(&r, out);
     return r.status;
 }
@@ -303,5 +339,6 @@ bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
 }
 
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer) {
+    if (hp->no_rope) return false;
     return !(hp->features & KT__F_NOPE_FOURTH) || (layer + 1) % 4 != 0;
 }

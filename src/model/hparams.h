@@ -12,15 +12,17 @@
 
 /* What a layer program does beyond the plain pre-norm decoder. */
 enum {
-    KT__F_ROPE_NORM = 1,    /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
-    KT__F_QKV_BIAS = 2,     /* q, k and v biases are required */
-    KT__F_QK_NORM = 4,      /* RMS norm of each q and k head before RoPE */
-    KT__F_POST_NORM = 8,    /* norms after attention and feed-forward, before the residual sum */
-    KT__F_GELU = 16,        /* tanh-form GELU in the gate; else SiLU */
-    KT__F_EMBED_SCALE = 32, /* embeddings times sqrt(d_model) */
-    KT__F_FUSED_QKV = 64,   /* one tensor attn_qkv */
-    KT__F_FUSED_GLU = 128,  /* ffn_up holds gate, then up */
-    KT__F_NOPE_FOURTH = 256 /* every fourth layer is not rotated */
+    KT__F_ROPE_NORM = 1,     /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
+    KT__F_QKV_BIAS = 2,      /* q, k and v biases are required */
+    KT__F_QK_NORM = 4,       /* RMS norm of each q and k head before RoPE */
+    KT__F_POST_NORM = 8,     /* norms after attention and feed-forward, before the residual sum */
+    KT__F_GELU = 16,         /* tanh-form GELU in the gate; else SiLU */
+    KT__F_EMBED_SCALE = 32,  /* embeddings times sqrt(d_model) */
+    KT__F_FUSED_QKV = 64,    /* one tensor attn_qkv */
+    KT__F_FUSED_GLU = 128,   /* ffn_up holds gate, then up */
+    KT__F_NOPE_FOURTH = 256, /* every fourth layer is not rotated */
+    KT__F_SCALES =
+        512 /* embedding_scale, residual_scale, logit_scale (a divisor), rope.scaling.finetuned */
 };
 
 enum {
@@ -54,9 +56,12 @@ typedef struct kt__hparams {
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_vocab;
     int64_t n_ctx_train;
     float norm_eps;
+    float embed_scale; /* of the embeddings */
     float q_scale;
+    float logit_scale;
     float attn_softcap, final_softcap; /* 0: none */
-    int64_t window;                    /* positions; 0: none */
+    bool no_rope;
+    int64_t window; /* positions; 0: none */
     int window_period;
     kt__rope_params rope;
 } kt__hparams;

@@ -112,6 +112,7 @@ typedef struct kt__ops {
     /* glu(gate . act + bias) * (up . act + bias) as activation rows of the kinds named in
      * out->kinds, which lie apart from acts */
     void (*glu)(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
+    void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */
     bool (*finite)(kt__dev *dev, const float *x, int n_row, int n);

@@ -114,28 +114,36 @@ bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, i
     return !job.bad;
 }
 
-typedef struct softcap_job {
-    kt__dev *dev;
+/* One of the element-wise kernels over a long array. */
+typedef struct map_job {
+    void (*kernel)(float *x, int n, float by);
     float *x;
     int64_t n;
-    float cap;
-} softcap_job;
+    float by;
+} map_job;
 
-enum { SOFTCAP_ITEM = 4096 };
+enum { MAP_ITEM = 4096 };
 
-static void softcap_part(void *arg, int64_t begin, int64_t end, int worker) {
-    const softcap_job *job = arg;
+static void map_part(void *arg, int64_t begin, int64_t end, int worker) {
+    const map_job *job = arg;
     (void)worker;
     for (int64_t item = begin; item < end; item++) {
-        int64_t at = item * SOFTCAP_ITEM;
-        int64_t n = job->n - at < SOFTCAP_ITEM ? job->n - at : SOFTCAP_ITEM;
-        job->dev->kernels->softcap(job->x + at, (int)n, job->cap);
+        int64_t at = item * MAP_ITEM;
+        int64_t n = job->n - at < MAP_ITEM ? job->n - at : MAP_ITEM;
+        job->kernel(job->x + at, (int)n, job->by);
     }
 }
 
+static void map_array(kt__dev *dev, map_job job) {
+    kt__pool_run(dev->pool, (job.n + MAP_ITEM - 1) / MAP_ITEM, 1, map_part, &job);
+}
+
+void kt__cpu_scale(kt__dev *dev, float *x, int64_t n, float factor) {
+    map_array(dev, (map_job){dev->kernels->scale, x, n, factor});
+}
+
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap) {
-    softcap_job job = {dev, x, n, cap};
-    kt__pool_run(dev->pool, (n + SOFTCAP_ITEM - 1) / SOFTCAP_ITEM, 1, softcap_part, &job);
+    map_array(dev, (map_job){dev->kernels->softcap, x, n, cap});
 }
 
 typedef struct finite_job {
