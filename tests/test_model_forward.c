@@ -169,6 +169,16 @@ static const fixture_spec specs[] = {
      .n_vocab = 37,
      .no_rope = true,
      .scales = {0, 0, 0, 2.0f}},
+    {.arch = "hunyuan-dense",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .tied = true},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -277,11 +287,13 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
     rotated &= !s->no_rope;
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
+        bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
+        if (late) rotate(head, hd, pos, 10000.0, neox);
         if (s->qk_norm)
             norm(head,
                  weights(p, layer, i < s->n_head ? "attn_q_norm.weight" : "attn_k_norm.weight"), hd,
                  head);
-        if (rotated) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
+        if (rotated && !late) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
     }
     double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : 1.0 / sqrt(hd);
     for (int i = 0; i < s->n_head; i++) {

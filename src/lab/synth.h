@@ -20,7 +20,7 @@ typedef struct kt__synth_preset {
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim;
     int n_rot; /* 0: head_dim */
     int n_vocab, n_ctx;
-    float eps, rope_base;
+    float eps, rope_base, rope_alpha;
     bool head_keys, tied, qkv_bias, out_bias, head_bias, qk_norm, post_norm, embed_scale, fused,
         fused_glu, longrope;
     int window;

@@ -251,6 +251,7 @@ static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
 static void put_rope(keys *k, const kt__synth_preset *ps) {
     bool is_llama = strcmp(ps->arch, "llama") == 0;
     if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
+    if (ps->rope_alpha > 0) put_f32(k, "rope.scaling.alpha", ps->rope_alpha);
     if (is_llama || ps->fused || ps->n_rot)
         put_u32(k, "rope.dimension_count", ps->n_rot ? ps->n_rot : ps->head_dim);
     if (ps->linear_factor) {

@@ -233,6 +233,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .bv = layer->bv,
         .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
         .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
+        .norm_rotated = hp->features & KT__F_NORM_ROTATED,
         .norm_eps = hp->norm_eps,
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,

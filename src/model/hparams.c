@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/kernels.h"
 
 typedef struct arch_row {
@@ -192,11 +193,22 @@ static void refuse_sections(reader *r) {
                             kt__gguf_path(r->gguf), r->key);
 }
 
+/* Hunyuan's stretch: base * alpha^(d / (d - 2)). */
+static void stretch_base(reader *r, const kt__hparams *hp, kt__rope_params *rope) {
+    if (!(hp->features & KT__F_NORM_ROTATED)) return;
+    float alpha = read_f32(r, "rope.scaling.alpha", false, 0.0f);
+    if (alpha == 0.0f || rope->n_rot < 4) return;
+    check_positive(r, "rope.scaling.alpha", alpha);
+    double power = (double)rope->n_rot / (rope->n_rot - 2);
+    if (r->status == KT_OK) rope->freq_base *= (float)kt__pow((double)alpha, power);
+}
+
 static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     kt__rope_params *rope = &hp->rope;
     rope->n_rot = (int)read_int(r, "rope.dimension_count", false, hp->head_dim_k, 0,
                                 hp->head_dim_k);
     rope->freq_base = read_f32(r, "rope.freq_base", false, 10000.0f);
+    stretch_base(r, hp, rope);
     float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
     rope->local_freq_base = read_f32(r, "rope.freq_base_swa", false, local);
     refuse_sections(r);

@@ -12,17 +12,17 @@
 
 /* What a layer program does beyond the plain pre-norm decoder. */
 enum {
-    KT__F_ROPE_NORM = 1,     /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
-    KT__F_QKV_BIAS = 2,      /* q, k and v biases are required */
-    KT__F_QK_NORM = 4,       /* RMS norm of each q and k head before RoPE */
-    KT__F_POST_NORM = 8,     /* norms after attention and feed-forward, before the residual sum */
-    KT__F_GELU = 16,         /* tanh-form GELU in the gate; else SiLU */
-    KT__F_EMBED_SCALE = 32,  /* embeddings times sqrt(d_model) */
-    KT__F_FUSED_QKV = 64,    /* one tensor attn_qkv */
-    KT__F_FUSED_GLU = 128,   /* ffn_up holds gate, then up */
-    KT__F_NOPE_FOURTH = 256, /* every fourth layer is not rotated */
-    KT__F_SCALES =
-        512 /* embedding_scale, residual_scale, logit_scale (a divisor), rope.scaling.finetuned */
+    KT__F_ROPE_NORM = 1 << 0,    /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
+    KT__F_QKV_BIAS = 1 << 1,     /* q, k and v biases are required */
+    KT__F_QK_NORM = 1 << 2,      /* RMS norm of each q and k head before RoPE */
+    KT__F_POST_NORM = 1 << 3,    /* norms after attention and feed-forward, before the residual */
+    KT__F_GELU = 1 << 4,         /* tanh-form GELU in the gate; else SiLU */
+    KT__F_EMBED_SCALE = 1 << 5,  /* embeddings times sqrt(d_model) */
+    KT__F_FUSED_QKV = 1 << 6,    /* one tensor attn_qkv */
+    KT__F_FUSED_GLU = 1 << 7,    /* ffn_up holds gate, then up */
+    KT__F_NOPE_FOURTH = 1 << 8,  /* every fourth layer is not rotated */
+    KT__F_SCALES = 1 << 9,       /* keys of Granite's four scales, and of whether there is RoPE */
+    KT__F_NORM_ROTATED = 1 << 10 /* with QK_NORM: the norm comes after RoPE */
 };
 
 enum {

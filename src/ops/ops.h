@@ -49,6 +49,7 @@ typedef struct kt__qkv {
     kt__weight wq, wk, wv;
     const float *bq, *bk, *bv;    /* or NULL */
     const float *q_norm, *k_norm; /* [head_dim_k] RMS norm of each head, or NULL */
+    bool norm_rotated;            /* those norms come after the rotation */
     float norm_eps;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
     const float *cs; /* [n_tok][n_rot]: cosines, then sines */

@@ -12,8 +12,9 @@ static void rotate(const qkv_job *job, float *head, const float *norm, int t) {
     const kt__kernels *k = job->dev->kernels;
     const kt__qkv *d = job->d;
     const float *cs = d->cs + (size_t)t * (size_t)d->n_rot;
-    if (norm) (void)k->rmsnorm(head, norm, d->head_dim_k, d->norm_eps, head);
+    if (norm && !d->norm_rotated) (void)k->rmsnorm(head, norm, d->head_dim_k, d->norm_eps, head);
     if (d->n_rot) (d->neox ? k->rope_neox : k->rope_norm)(head, cs, d->n_rot);
+    if (norm && d->norm_rotated) (void)k->rmsnorm(head, norm, d->head_dim_k, d->norm_eps, head);
 }
 
 /* The first row of an item's head, queries first, then keys, then values; NULL beyond the last. */
