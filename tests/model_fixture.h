@@ -15,8 +15,9 @@ typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixtur
 typedef struct fixture_spec {
     const char *arch;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
-    float scales[4]; /* of embedding, residual, attention, logits; 0: no key */
-    int n_rot;       /* 0: head_dim, and no key */
+    float scales[4];   /* of embedding, residual, attention, logits; 0: no key */
+    int n_rot;         /* 0: head_dim, and no key */
+    float temperature; /* with an original context of 16; 0: no key */
     bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope;
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
@@ -117,6 +118,7 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     PUT("attention.value_length", s->head_dim);
     PUT("vocab_size", s->n_vocab);
     if (s->n_rot) PUT("rope.dimension_count", s->n_rot);
+    if (s->temperature != 0.0f) PUT("rope.scaling.original_context_length", 16);
     if (s->key) PUT(s->key, 1);
     if (s->window) PUT("attention.sliding_window", s->window);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
@@ -124,6 +126,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
 #undef PUT
     snprintf(key, sizeof key, "%s.rope.scaling.finetuned", s->arch);
     if (s->no_rope) kt__gguf_put_bool(w, key, false);
+    snprintf(key, sizeof key, "%s.attention.temperature_scale", s->arch);
+    if (s->temperature != 0.0f) kt__gguf_put_f32(w, key, s->temperature);
     static const char *const scales[] = {"embedding_scale", "residual_scale", "attention.scale",
                                          "logit_scale"};
     for (int i = 0; i < 4; i++) {

@@ -33,6 +33,7 @@ static const fixture fixtures[] = {
     {"tiny-qwen2-bias", "q8_0"}, {"tiny-smollm3", "q4_k_m"},
     {"tiny-ernie45", "q8_0"},    {"tiny-glm4", "q4_k_m"},
     {"tiny-granite", "q4_k_m"},  {"tiny-hunyuan-dense", "q4_k_m"},
+    {"tiny-mistral3", "q4_k_m"},
 };
 
 static char model_path[256];

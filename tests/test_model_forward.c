@@ -179,6 +179,15 @@ static const fixture_spec specs[] = {
      .n_vocab = 37,
      .qk_norm = true,
      .tied = true},
+    {.arch = "mistral3",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .temperature = 0.4f},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -282,7 +291,7 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
     multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
     multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
-                !is_arch(s, "glm4", "granite");
+                !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "mistral3");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
     rotated &= !s->no_rope;
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
@@ -296,6 +305,7 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
         if (rotated && !late) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
     }
     double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : 1.0 / sqrt(hd);
+    q_scale *= 1.0 + (double)s->temperature * log(1.0 + floor(pos / 16));
     for (int i = 0; i < s->n_head; i++) {
         int kv = i / (s->n_head / s->n_head_kv) * hd;
         int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
@@ -558,6 +568,9 @@ static void test_rope_scaling(void **state) {
     assert_int_equal(kt__rope_init(&net, false, 16384, &arena, &rope, &err), KT_OK);
     assert_true(fabs(rope.magnitude - (1.0 + 0.1 * log(4.0))) < 1e-12);
     assert_true(fabs(rope.inv_freq[0] - 1.0) < 1e-12);
+    net.hp.rope.log_multiplier = 0.5f;
+    assert_int_equal(kt__rope_init(&net, false, 16384, &arena, &rope, &err), KT_OK);
+    assert_true(fabs(rope.magnitude - (1.0 + 0.1 * log(4.0)) / (1.0 + 0.05 * log(4.0))) < 1e-12);
     assert_true(fabs(rope.inv_freq[31] / (pow(10000.0, -62.0 / 64) / 4.0) - 1.0) < 1e-12);
     for (int i = 1; i < 32; i++) {
         double unscaled = pow(10000.0, -2.0 * i / 64);

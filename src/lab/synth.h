@@ -26,7 +26,8 @@ typedef struct kt__synth_preset {
     int window;
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */
-    int llama3_factor, linear_factor, orig_ctx;
+    float temperature;
+    int llama3_factor, linear_factor, yarn_factor, orig_ctx;
 } kt__synth_preset;
 
 size_t kt__synth_n_presets(void);

@@ -258,6 +258,15 @@ static void put_rope(keys *k, const kt__synth_preset *ps) {
         kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "linear");
         put_f32(k, "rope.scaling.factor", (float)ps->linear_factor);
     }
+    if (ps->yarn_factor) {
+        kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "yarn");
+        put_f32(k, "rope.scaling.factor", (float)ps->yarn_factor);
+        put_u32(k, "rope.scaling.original_context_length", ps->orig_ctx);
+    }
+    if (ps->temperature > 0) {
+        put_f32(k, "rope.scaling.yarn_log_multiplier", 1.0f);
+        put_f32(k, "attention.temperature_scale", ps->temperature);
+    }
     if (ps->longrope) { /* LongRoPE (Ding et al. 2024) scales attention by sqrt(1 + ln s / ln L) */
         double log_scale = kt__log((double)ps->n_ctx / ps->orig_ctx);
         put_u32(k, "rope.scaling.original_context_length", ps->orig_ctx);

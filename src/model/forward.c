@@ -17,6 +17,7 @@ typedef enum buf_id {
     BUF_TMP,
     BUF_CS,
     BUF_CS_LOCAL,
+    BUF_Q_SCALE, /* with KT__F_TEMPERATURE */
     BUF_LOGITS,
     BUF_ACT0,                               /* activation rows of d_model or of the heads */
     BUF_FF_ACT0 = BUF_ACT0 + KT__ACT_COUNT, /* of d_ff */
@@ -88,6 +89,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)hp->d_ff * f;
     bytes[BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[BUF_CS_LOCAL] = bytes[BUF_CS];
+    bytes[BUF_Q_SCALE] = hp->temperature > 0.0f ? n * f : 0;
     bytes[BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
@@ -106,6 +108,7 @@ uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params) {
 static kt_status map_buffers(kt__fwd *fwd, kt_error *err) {
     (void)plan_buffers(fwd->net, &fwd->params, fwd->buf_bytes);
     for (int i = 0; i < BUF_COUNT; i++) {
+        if (fwd->buf_bytes[i] == 0) continue;
         fwd->buf[i] = kt__pages_alloc(fwd->buf_bytes[i]);
         if (!fwd->buf[i]) return kt__fail_nomem(err, "batch scratch", fwd->buf_bytes[i]);
     }
@@ -215,6 +218,8 @@ static void embed_batch(kt__fwd *fwd) {
         for (int i = 0; i < seg->n_tok; i++) {
             size_t at = (size_t)(seg->row0 + i) * n_rot;
             kt__rope_fill(&fwd->rope, seg->pos0 + i, f32_buf(fwd, BUF_CS) + at);
+            if (hp->temperature > 0.0f)
+                f32_buf(fwd, BUF_Q_SCALE)[seg->row0 + i] = kt__rope_query_scale(hp, seg->pos0 + i);
             if (!fwd->has_local) continue;
             kt__rope_fill(&fwd->rope_local, seg->pos0 + i, f32_buf(fwd, BUF_CS_LOCAL) + at);
         }
@@ -243,6 +248,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .n_rot = layer->rotated ? hp->rope.n_rot : 0,
         .neox = !(hp->features & KT__F_ROPE_NORM),
         .q_scale = hp->q_scale,
+        .q_row_scale = f32_buf(fwd, BUF_Q_SCALE),
         .q_out = f32_buf(fwd, BUF_Q),
         .kv = fwd->kv,
         .layer = fwd->layer,

@@ -232,6 +232,16 @@ static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
                               KT__MAX_CTX);
 }
 
+/* Mistral 3: the temperature of queries, and what divides YaRN's magnitude. */
+static void read_temperature(reader *r, kt__hparams *hp) {
+    if (!(hp->features & KT__F_TEMPERATURE)) return;
+    hp->temperature = read_f32(r, "attention.temperature_scale", false, 0.0f);
+    hp->rope.log_multiplier = read_f32(r, "rope.scaling.yarn_log_multiplier", false, 0.0f);
+    if (hp->temperature != 0.0f) check_positive(r, "attention.temperature_scale", hp->temperature);
+    if (hp->rope.log_multiplier != 0.0f)
+        check_positive(r, "rope.scaling.yarn_log_multiplier", hp->rope.log_multiplier);
+}
+
 static void override_rope(const kt_model_params *p, kt__rope_params *rope) {
     if (!p) return;
     if (p->rope_scaling != KT_ROPE_SCALING_MODEL) {
@@ -337,6 +347,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     check_heads(&r, out);
     if (r.status != KT_OK) return r.status;
     read_rope(&r, arch, out);
+    read_temperature(&r, out);
     override_rope(params, &out->rope);
     check_rope(&r, &out->rope);
     read_attention(&r, arch, out);

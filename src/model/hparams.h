@@ -12,17 +12,19 @@
 
 /* What a layer program does beyond the plain pre-norm decoder. */
 enum {
-    KT__F_ROPE_NORM = 1 << 0,    /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
-    KT__F_QKV_BIAS = 1 << 1,     /* q, k and v biases are required */
-    KT__F_QK_NORM = 1 << 2,      /* RMS norm of each q and k head before RoPE */
-    KT__F_POST_NORM = 1 << 3,    /* norms after attention and feed-forward, before the residual */
-    KT__F_GELU = 1 << 4,         /* tanh-form GELU in the gate; else SiLU */
-    KT__F_EMBED_SCALE = 1 << 5,  /* embeddings times sqrt(d_model) */
-    KT__F_FUSED_QKV = 1 << 6,    /* one tensor attn_qkv */
-    KT__F_FUSED_GLU = 1 << 7,    /* ffn_up holds gate, then up */
-    KT__F_NOPE_FOURTH = 1 << 8,  /* every fourth layer is not rotated */
-    KT__F_SCALES = 1 << 9,       /* keys of Granite's four scales, and of whether there is RoPE */
-    KT__F_NORM_ROTATED = 1 << 10 /* with QK_NORM: the norm comes after RoPE */
+    KT__F_ROPE_NORM = 1 << 0,     /* rotary pairs (2i, 2i+1); else (i, i + n_rot/2) */
+    KT__F_QKV_BIAS = 1 << 1,      /* q, k and v biases are required */
+    KT__F_QK_NORM = 1 << 2,       /* RMS norm of each q and k head before RoPE */
+    KT__F_POST_NORM = 1 << 3,     /* norms after attention and feed-forward, before the residual */
+    KT__F_GELU = 1 << 4,          /* tanh-form GELU in the gate; else SiLU */
+    KT__F_EMBED_SCALE = 1 << 5,   /* embeddings times sqrt(d_model) */
+    KT__F_FUSED_QKV = 1 << 6,     /* one tensor attn_qkv */
+    KT__F_FUSED_GLU = 1 << 7,     /* ffn_up holds gate, then up */
+    KT__F_NOPE_FOURTH = 1 << 8,   /* every fourth layer is not rotated */
+    KT__F_SCALES = 1 << 9,        /* keys of Granite's four scales, and of whether there is RoPE */
+    KT__F_NORM_ROTATED = 1 << 10, /* with QK_NORM: the norm comes after RoPE */
+    KT__F_TEMPERATURE =
+        1 << 11 /* queries grow with their position; YaRN's magnitude has a divisor */
 };
 
 enum {
@@ -46,6 +48,7 @@ typedef struct kt__rope_params {
     float local_freq_base; /* of layers with a sliding window; they are never scaled */
     float freq_scale;      /* 1 / factor */
     float attn_factor;
+    float log_multiplier;                   /* k of the magnitude's divisor; 0: none */
     float ext_factor, beta_fast, beta_slow; /* YaRN */
     int64_t orig_ctx;
 } kt__rope_params;
@@ -59,6 +62,7 @@ typedef struct kt__hparams {
     float embed_scale; /* of the embeddings */
     float q_scale;
     float logit_scale;
+    float temperature;                 /* of queries beyond rope.orig_ctx; 0: none */
     float attn_softcap, final_softcap; /* 0: none */
     bool no_rope;
     int64_t window; /* positions; 0: none */

@@ -45,7 +45,10 @@ static const float *factors_of(const kt__net *net, int64_t n_ctx) {
 static double magnitude_of(const kt__rope_params *p) {
     double magnitude = (double)p->attn_factor;
     bool stretched = p->kind == KT__ROPE_YARN && p->ext_factor != 0.0f;
-    if (stretched) magnitude *= 1.0 + 0.1 * kt__log(1.0 / (double)p->freq_scale);
+    if (!stretched) return magnitude;
+    double log_factor = 0.1 * kt__log(1.0 / (double)p->freq_scale);
+    magnitude *= 1.0 + log_factor;
+    if (log_factor > 0.0) magnitude /= 1.0 + (double)p->log_multiplier * log_factor;
     return magnitude;
 }
 
@@ -68,6 +71,11 @@ kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena
         }
     }
     return KT_OK;
+}
+
+float kt__rope_query_scale(const kt__hparams *hp, int64_t pos) {
+    int64_t times = pos / hp->rope.orig_ctx;
+    return (float)(1.0 + (double)hp->temperature * kt__log(1.0 + (double)times));
 }
 
 void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs) {

@@ -56,7 +56,8 @@ typedef struct kt__qkv {
     int n_rot;       /* 0: no rotation */
     bool neox;
     float q_scale;
-    float *q_out; /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
+    const float *q_row_scale; /* [n_tok] factors beside q_scale, or NULL */
+    float *q_out;             /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
     const kt__kv *kv;
     int layer;
     const kt__seg *segs;

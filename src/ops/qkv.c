@@ -37,7 +37,8 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *q = out + (size_t)t * group * hd;
         rotate(job, q, d->q_norm, t);
-        job->dev->kernels->scale(q, d->head_dim_k, d->q_scale);
+        float scale = d->q_row_scale ? d->q_scale * d->q_row_scale[t] : d->q_scale;
+        job->dev->kernels->scale(q, d->head_dim_k, scale);
     }
 }
 
