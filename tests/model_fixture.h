@@ -17,8 +17,9 @@ typedef struct fixture_spec {
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
     float scales[4];   /* of embedding, residual, attention, logits; 0: no key */
     int n_rot;         /* 0: head_dim, and no key */
+    int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
-    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope;
+    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm;
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *key;      /* after the architecture's name: a key of 1 that no file should have */
@@ -59,7 +60,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
 #define ADD(suffix, cols, rows, norm)                     \
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, &n, name, cols, rows, norm))
-        ADD("attn_norm.weight", s->d_model, 1, true);
+        if (!s->no_pre_norm) ADD("attn_norm.weight", s->d_model, 1, true);
         if (s->fused) {
             ADD("attn_qkv.weight", s->d_model, q + 2 * kv, false);
         } else {
@@ -81,7 +82,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         ADD("attn_output.weight", q, s->d_model, false);
         if (s->all_bias) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
-        ADD("ffn_norm.weight", s->d_model, 1, true);
+        if (!s->no_pre_norm) ADD("ffn_norm.weight", s->d_model, 1, true);
         bool fused = s->fused || s->fused_glu;
         if (!fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
         ADD("ffn_up.weight", s->d_model, fused ? 2 * s->d_ff : s->d_ff, false);
@@ -128,6 +129,9 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     if (s->no_rope) kt__gguf_put_bool(w, key, false);
     snprintf(key, sizeof key, "%s.attention.temperature_scale", s->arch);
     if (s->temperature != 0.0f) kt__gguf_put_f32(w, key, s->temperature);
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", s->arch);
+    static const int32_t pattern[] = {1, 0, 1, 0, 1, 0};
+    if (s->n_pattern) kt__gguf_put_i32s(w, key, pattern, (uint64_t)s->n_pattern);
     static const char *const scales[] = {"embedding_scale", "residual_scale", "attention.scale",
                                          "logit_scale"};
     for (int i = 0; i < 4; i++) {

@@ -23,17 +23,18 @@ typedef struct fixture {
 } fixture;
 
 static const fixture fixtures[] = {
-    {"tiny-llama", "q4_k_m"},    {"tiny-llama", "f16"},
-    {"tiny-llama", "q8_0"},      {"tiny-qwen2", "q4_k_m"},
-    {"tiny-qwen2", "q4_0"},      {"tiny-qwen3", "q5_k_m"},
-    {"tiny-qwen3", "iq4_xs"},    {"tiny-gemma2", "q6_k"},
-    {"tiny-gemma2", "q5_1"},     {"tiny-gemma3", "q3_k_m"},
-    {"tiny-gemma3", "bf16"},     {"tiny-phi3", "q2_k"},
-    {"tiny-phi3", "iq4_nl"},     {"tiny-llama-bias", "q4_k_m"},
-    {"tiny-qwen2-bias", "q8_0"}, {"tiny-smollm3", "q4_k_m"},
-    {"tiny-ernie45", "q8_0"},    {"tiny-glm4", "q4_k_m"},
-    {"tiny-granite", "q4_k_m"},  {"tiny-hunyuan-dense", "q4_k_m"},
-    {"tiny-mistral3", "q4_k_m"},
+    {"tiny-llama", "q4_k_m"},         {"tiny-llama", "f16"},
+    {"tiny-llama", "q8_0"},           {"tiny-qwen2", "q4_k_m"},
+    {"tiny-qwen2", "q4_0"},           {"tiny-qwen3", "q5_k_m"},
+    {"tiny-qwen3", "iq4_xs"},         {"tiny-gemma2", "q6_k"},
+    {"tiny-gemma2", "q5_1"},          {"tiny-gemma3", "q3_k_m"},
+    {"tiny-gemma3", "bf16"},          {"tiny-phi3", "q2_k"},
+    {"tiny-phi3", "iq4_nl"},          {"tiny-llama-bias", "q4_k_m"},
+    {"tiny-qwen2-bias", "q8_0"},      {"tiny-smollm3", "q4_k_m"},
+    {"tiny-ernie45", "q8_0"},         {"tiny-glm4", "q4_k_m"},
+    {"tiny-granite", "q4_k_m"},       {"tiny-hunyuan-dense", "q4_k_m"},
+    {"tiny-mistral3", "q4_k_m"},      {"tiny-exaone4", "q4_k_m"},
+    {"tiny-exaone4-windows", "q8_0"},
 };
 
 static char model_path[256];

@@ -188,6 +188,31 @@ static const fixture_spec specs[] = {
      .head_dim = 8,
      .n_vocab = 37,
      .temperature = 0.4f},
+    {.arch = "exaone4",
+     .n_layer = 5,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_vocab = 41,
+     .qk_norm = true,
+     .post_norm = true,
+     .no_pre_norm = true,
+     .window = 20},
+    {.arch = "exaone4",
+     .n_layer = 3,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_vocab = 41,
+     .qk_norm = true,
+     .post_norm = true,
+     .no_pre_norm = true,
+     .n_pattern = 3,
+     .window = 20},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -246,6 +271,14 @@ static void norm(const double *x, const float *w, int n, double *y) {
     for (int i = 0; i < n; i++) y[i] = x[i] * scale * (double)w[i];
 }
 
+static void norm_or_copy(const double *x, const float *w, int n, double *y) {
+    if (w) {
+        norm(x, w, n, y);
+    } else {
+        memcpy(y, x, (size_t)n * sizeof *y);
+    }
+}
+
 static void rotate(double *head, int dim, int pos, double base, bool neox) {
     for (int i = 0; i < dim / 2; i++) {
         double angle = pos * pow(base, -2.0 * i / dim);
@@ -272,6 +305,8 @@ static double k_cache[MAX_LAYER][N_TOK][MAX_DIM], v_cache[MAX_LAYER][N_TOK][MAX_
 
 static bool is_local(const fixture_spec *s, int layer) {
     if (!s->window) return false;
+    if (s->n_pattern) return layer % 2 == 0;
+    if (is_arch(s, "exaone4", "exaone4")) return layer % 4 < 3;
     if (strcmp(s->arch, "gemma2") == 0) return layer % 2 == 0;
     if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
     return true;
@@ -294,6 +329,7 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
                 !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "mistral3");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
     rotated &= !s->no_rope;
+    if (is_arch(s, "exaone4", "exaone4") && s->window) rotated = is_local(s, layer);
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
         bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
@@ -357,13 +393,13 @@ static void plain_token(const plain *p, int id, int pos, double *logits) {
                (is_arch(s, "gemma2", "gemma3") ? sqrt(d) : scale_of(s, 0));
     }
     for (int layer = 0; layer < s->n_layer; layer++) {
-        norm(x, weights(p, layer, "attn_norm.weight"), d, h);
+        norm_or_copy(x, weights(p, layer, "attn_norm.weight"), d, h);
         plain_attention(p, layer, pos, h, a);
         multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"), d,
                  s->n_head * s->head_dim, a, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        norm(x, weights(p, layer, "ffn_norm.weight"), d, h);
+        norm_or_copy(x, weights(p, layer, "ffn_norm.weight"), d, h);
         plain_feed_forward(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
@@ -474,6 +510,7 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
         const char *says;
     } cases[] = {
         {"rope.dimension_sections", 5, KT_E_UNSUPPORTED, "by sections"},
+        {"attention.sliding_window_pattern", 6, KT_E_FORMAT, "has 1 elements"},
         {"blk.1.attn_k.weight", 0, KT_E_FORMAT, "missing"},
         {"output_norm.weight", 0, KT_E_FORMAT, "missing"},
         {"blk.0.ffn_norm.weight", 1, KT_E_FORMAT, "shape"},
@@ -495,6 +532,10 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
         kt_error err;
         lib l;
         if (cases[i].how == 4) s.arch = "unheard-of";
+        if (cases[i].how == 6) {
+            s.arch = "gemma3";
+            s.n_pattern = 1;
+        }
         if (cases[i].how == 5) s.key = cases[i].tensor;
         if (cases[i].how < 4)
             *(cases[i].how == 0   ? &s.skip

@@ -139,7 +139,7 @@ static void add_attention(planner *p, int i) {
     int64_t d = ps->d_model, q = (int64_t)ps->n_head * ps->head_dim,
             kv = (int64_t)ps->n_head_kv * ps->head_dim;
     float qk_gain = ps->qk_norm ? 1.0f : QK_GAIN;
-    add_norm(p, i, "attn_norm.weight", d, 1.0f);
+    if (!ps->no_pre_norm) add_norm(p, i, "attn_norm.weight", d, 1.0f);
     if (ps->fused) {
         add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
     } else {
@@ -165,7 +165,7 @@ static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
     bool fused = ps->fused || ps->fused_glu;
-    add_norm(p, i, "ffn_norm.weight", d, 1.0f);
+    if (!ps->no_pre_norm) add_norm(p, i, "ffn_norm.weight", d, 1.0f);
     if (!fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);

@@ -141,7 +141,8 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     KT__TRY(kt__rope_init(net, false, params->n_ctx, &fwd->arena, &fwd->rope, err));
     KT__TRY(kt__rope_init(net, true, params->n_ctx, &fwd->arena, &fwd->rope_local, err));
     /* local layers without a base of their own rotate as the others do */
-    if (hp->rope.local_freq_base == hp->rope.freq_base) fwd->rope_local = fwd->rope;
+    if (hp->rope.local_freq_base == hp->rope.freq_base && !(hp->features & KT__F_LOCAL_PLAIN))
+        fwd->rope_local = fwd->rope;
     *out = fwd;
     fwd = NULL;
 out:
@@ -301,14 +302,22 @@ static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, c
     return finite;
 }
 
+/* x, through the pre-norm where the architecture has one, as activations. */
+static bool block_input(kt__fwd *fwd, const float *norm, kt__acts *acts) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const float *x = f32_buf(fwd, BUF_X);
+    int n_tok = fwd->batch.n_tok;
+    if (norm) return fwd->ops->norm(fwd->dev, x, norm, hp->norm_eps, n_tok, acts);
+    fwd->ops->quantize(fwd->dev, x, n_tok, acts);
+    return true; /* the post-norm looks */
+}
+
 static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv};
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 3);
-    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_ATTN_NORM].v, hp->norm_eps,
-                        fwd->batch.n_tok, &acts)) {
+    if (!block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
         return numeric_error(fwd, "the attention", err);
-    }
     lap_profile(fwd, KT_PROFILE_NORM);
     project_qkv(fwd, layer, &acts);
     return KT_OK;
@@ -331,10 +340,8 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *users[] = {&layer->gate, &layer->up};
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
-    if (!fwd->ops->norm(fwd->dev, f32_buf(fwd, BUF_X), layer->t[KT__SLOT_FFN_NORM].v, hp->norm_eps,
-                        fwd->batch.n_tok, &acts)) {
+    if (!block_input(fwd, layer->t[KT__SLOT_FFN_NORM].v, &acts))
         return numeric_error(fwd, "the feed-forward", err);
-    }
     lap_profile(fwd, KT_PROFILE_NORM);
     kt__glu glu = {
         .gate = layer->gate,

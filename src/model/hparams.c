@@ -286,6 +286,23 @@ static float query_scale(const kt__hparams *hp) {
     return 1.0f / sqrtf(width);
 }
 
+/* One element a layer: whether it is local. */
+static void read_pattern(reader *r, const kt__gguf_kv *kv, kt__hparams *hp) {
+    const char *key = key_of(r, "attention.sliding_window_pattern");
+    bool flags = kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
+                 kv->elem_type != KT__GGUF_F64;
+    if (r->status != KT_OK) return;
+    if (!flags || kv->count != (uint64_t)hp->n_layer) {
+        r->status = kt__fail_at(
+            r->err, KT_E_FORMAT, key, kv->file_offset,
+            "%s: key '%s' has %llu elements, expected a flag for each of %d layers",
+            kt__gguf_path(r->gguf), key, (unsigned long long)kv->count, hp->n_layer);
+        return;
+    }
+    hp->has_pattern = true;
+    for (int i = 0; i < hp->n_layer; i++) hp->pattern[i] = kt__gguf_array_i64(kv, (uint64_t)i) != 0;
+}
+
 static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
     hp->q_scale = read_f32(r, "attention.scale", false, 0.0f);
     if (hp->q_scale == 0.0f) hp->q_scale = query_scale(hp);
@@ -298,7 +315,9 @@ static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
         hp->window = read_int(r, "attention.sliding_window", false, 0, 0, INT32_MAX);
         const kt__gguf_kv *kv = kt__gguf_find(r->gguf,
                                               key_of(r, "attention.sliding_window_pattern"));
-        if (kv && kv->type != KT__GGUF_ARRAY) {
+        if (kv && kv->type == KT__GGUF_ARRAY) {
+            read_pattern(r, kv, hp);
+        } else if (kv) {
             hp->window_period = (int)read_int(r, "attention.sliding_window_pattern", false,
                                               arch->window_period, 0, KT__MAX_LAYERS);
         }
@@ -358,10 +377,12 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
 
 bool kt__hparams_is_local(const kt__hparams *hp, int layer) {
     if (hp->window <= 0 || hp->window_period <= 0) return false;
+    if (hp->has_pattern) return hp->pattern[layer];
     return hp->window_period == 1 || (layer + 1) % hp->window_period != 0;
 }
 
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer) {
     if (hp->no_rope) return false;
+    if (hp->features & KT__F_NOPE_GLOBAL && hp->window > 0) return kt__hparams_is_local(hp, layer);
     return !(hp->features & KT__F_NOPE_FOURTH) || (layer + 1) % 4 != 0;
 }

@@ -22,6 +22,9 @@ enum {
     KT__F_FUSED_GLU = 1 << 7,     /* ffn_up holds gate, then up */
     KT__F_NOPE_FOURTH = 1 << 8,   /* every fourth layer is not rotated */
     KT__F_SCALES = 1 << 9,        /* keys of Granite's four scales, and of whether there is RoPE */
+    KT__F_NO_PRE_NORM = 1 << 12,  /* attention and feed-forward read x itself */
+    KT__F_NOPE_GLOBAL = 1 << 13,  /* with a sliding window: layers without it are not rotated */
+    KT__F_LOCAL_PLAIN = 1 << 14,  /* layers with a sliding window are not stretched */
     KT__F_NORM_ROTATED = 1 << 10, /* with QK_NORM: the norm comes after RoPE */
     KT__F_TEMPERATURE =
         1 << 11 /* queries grow with their position; YaRN's magnitude has a divisor */
@@ -67,6 +70,8 @@ typedef struct kt__hparams {
     bool no_rope;
     int64_t window; /* positions; 0: none */
     int window_period;
+    bool has_pattern; /* the file says which layers are local: */
+    bool pattern[KT__MAX_LAYERS];
     kt__rope_params rope;
 } kt__hparams;
 
