@@ -1,6 +1,6 @@
 // Converted files beside llama.cpp and Hugging Face's tokenizers.
 //
-//   KT_PEER_DIR=DIR [KT_HF_DIR=DIR] node tests/peer/convert.mjs [--build build]
+//   KT_PEER_DIR=DIR [KT_HF_DIR=DIR] node tests/peer/convert.mjs [--build build] [--data ../shared/data]
 //
 // 1. Folders of tests/convert (every class that can be converted), as F32: llama.cpp's logits of the file, and the ids
 //    of texts against the folder's own tokenizer.json, BOS and EOS included.
@@ -18,8 +18,16 @@ import {readVocab} from "./gguf_vocab.mjs";
 import {tokenizerJson} from "./hf_tokenizer.mjs";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
-const build = process.argv[2] === "--build" ? path.resolve(process.argv[3]) : path.join(root, "build");
-const data = path.join(root, "../shared/data");
+const opt = {build: path.join(root, "build"), data: path.join(root, "../shared/data")};
+for (let i = 2; i < process.argv.length; i += 2) {
+    const key = process.argv[i].replace(/^--/, "");
+    if (!(key in opt) || i + 1 >= process.argv.length) {
+        console.error(`convert.mjs: unknown option ${process.argv[i]}; see the head of the file`);
+        process.exit(2);
+    }
+    opt[key] = path.resolve(process.argv[i + 1]);
+}
+const {build, data} = opt;
 const peer = process.env.KT_PEER_DIR;
 if (!peer || !fs.existsSync(path.join(peer, "oracle.mjs"))) {
     console.error("convert.mjs: KT_PEER_DIR must name an installed copy of ../shared/peer");
