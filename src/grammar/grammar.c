@@ -1,0 +1,228 @@
+#include "grammar/grammar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "grammar/gbnf.h"
+#include "grammar/grammar_impl.h"
+#include "grammar/mask.h"
+#include "grammar/regex.h"
+
+enum {
+    POOL_BYTES = 16 << 20,
+    MAX_POOL_BYTES = 64 << 20,
+    COMPILE_STEPS = 20000000, /* a step is some 20 to 100 ns */
+    FEED_STEPS = 5000000
+};
+
+/* ---- compiling ---- */
+
+static kt_status read_schema(kt__grammar *g, const char *text, size_t len, kt__refusal *why,
+                             kt_error *err) {
+    g->is_json = true;
+    kt_status status = kt__schema_read(&g->schema, &g->t, text, len, why, err);
+    if (status == KT_OK) status = kt__svalue_init(&g->v, &g->schema, &g->t, why, err);
+    if (status == KT_OK) g->root = kt__svalue_node(&g->v, 1);
+    return status;
+}
+
+static kt_status read_grammar(kt__grammar *g, const kt__grammar_source *source, kt_error *err) {
+    char why[KT__GBNF_WHY] = "no memory";
+    kt_status status = kt__gbnf_read(&g->t, source->text, source->len, &g->root, why);
+    return status == KT_OK ? KT_OK : kt__fail_at(err, status, "grammar", UINT64_MAX, "%s", why);
+}
+
+static kt_status read_regex(kt__grammar *g, const kt__grammar_source *source, kt_error *err) {
+    char why[KT__REGEX_WHY] = "";
+    kt_status status = kt__regex_term(&g->t, source->text, source->len, true, &g->root, why);
+    return status == KT_OK ? KT_OK : kt__fail_at(err, status, "regex", UINT64_MAX, "%s", why);
+}
+
+static int by_text(const void *a, const void *b) {
+    const kt__gtext *x = a, *y = b;
+    size_t n = x->len < y->len ? x->len : y->len;
+    int c = memcmp(x->s, y->s, n);
+    return c ? c : (x->len > y->len) - (x->len < y->len);
+}
+
+static kt_status read_choice(kt__grammar *g, const kt__grammar_source *source, kt_error *err) {
+    size_t n = 0;
+    kt__gtext *texts = kt__calloc(source->n_texts + 1, sizeof *texts);
+    if (!texts) return kt__fail_nomem(err, "a choice", source->n_texts * sizeof *texts);
+    if (source->n_texts > 0) memcpy(texts, source->texts, source->n_texts * sizeof *texts);
+    qsort(texts, source->n_texts, sizeof *texts, by_text);
+    for (size_t i = 0; i < source->n_texts; i++)
+        if (n == 0 || by_text(&texts[n - 1], &texts[i]) != 0) texts[n++] = texts[i];
+    g->root = kt__term_one_of(&g->t, texts, n);
+    kt__free(texts);
+    return KT_OK;
+}
+
+static kt_status compile(kt__grammar *g, const kt__grammar_source *source, kt__refusal *why,
+                         kt_error *err) {
+    static const char any_object[] = "{\"type\":\"object\"}";
+    switch (source->kind) {
+    case KT__GRAMMAR_SCHEMA: return read_schema(g, source->text, source->len, why, err);
+    case KT__GRAMMAR_JSON_OBJECT:
+        return read_schema(g, any_object, sizeof any_object - 1, why, err);
+    case KT__GRAMMAR_GBNF: return read_grammar(g, source, err);
+    case KT__GRAMMAR_REGEX: return read_regex(g, source, err);
+    case KT__GRAMMAR_CHOICE: return read_choice(g, source, err);
+    }
+    return kt__fail(err, KT_E_ARG, "an unknown kind of constraint");
+}
+
+/* Some text fits, as far as that is seen at the first byte. */
+static kt_status check_first_byte(kt__grammar *g, kt__refusal *why, kt_error *err) {
+    kt__gstate start, s;
+    kt__grammar_start(g, &start);
+    bool live = kt__grammar_accepts(g, &start);
+    for (unsigned b = 0; b < 256 && !live; b++) {
+        s = start;
+        live = kt__gstate_step(g, &s, (uint8_t)b);
+    }
+    if (g->t.pool.failed)
+        return kt__fail(err, KT_E_LIMIT, "the constraint is too complex: over %d steps or %zu MiB",
+                        (int)COMPILE_STEPS, kt__gpool_bytes(&g->t.pool) >> 20);
+    if (live) return KT_OK;
+    *why = (kt__refusal){.why = "no text fits"};
+    return kt__fail(err, KT_E_UNSUPPORTED, "no text fits the constraint");
+}
+
+kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out, kt__refusal *why,
+                             kt_error *err) {
+    kt__refusal unused;
+    kt__refusal *reason = why ? why : &unused;
+    *reason = (kt__refusal){0};
+    *out = NULL;
+    kt__grammar *g = kt__calloc(1, sizeof *g);
+    if (!g) return kt__fail_nomem(err, "a constraint", sizeof *g);
+    g->kind = source->kind;
+    size_t bytes = POOL_BYTES + 16 * source->len;
+    kt_status status = kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err);
+    if (status == KT_OK) {
+        g->t.pool.steps = COMPILE_STEPS;
+        status = compile(g, source, reason, err);
+    }
+    if (status == KT_OK) status = check_first_byte(g, reason, err);
+    if (status == KT_OK)
+        *out = g;
+    else
+        kt__grammar_free(g);
+    return status;
+}
+
+void kt__grammar_free(kt__grammar *g) {
+    if (!g) return;
+    kt__gmask_cache_free(g->masks);
+    kt__svalue_free(&g->v);
+    kt__schema_free(&g->schema);
+    kt__terms_free(&g->t);
+    kt__free(g);
+}
+
+/* ---- accounts ---- */
+
+size_t kt__grammar_bytes(const kt__grammar *g) {
+    size_t rows = (size_t)g->t.n_rows * 1028;
+    size_t schema = g->schema.arena.used_bytes +
+                    (size_t)g->schema.n_nodes * (sizeof(kt__snode) + 32);
+    return sizeof *g + kt__gpool_bytes(&g->t.pool) + rows + schema +
+           kt__gmask_cache_bytes(g->masks);
+}
+
+size_t kt__grammar_bytes_used(const kt__grammar *g) {
+    size_t rows = 0;
+    for (uint32_t i = 0; i < g->t.n_rows; i++) rows += g->t.row_owner[i] ? 1024 : 0;
+    return sizeof *g + ((size_t)g->t.pool.n + g->t.pool.table_mask) * 4 + rows +
+           g->schema.arena.used_bytes + (size_t)g->schema.n_nodes * (sizeof(kt__snode) + 32) +
+           kt__gmask_cache_bytes(g->masks);
+}
+
+const char *kt__grammar_notes(const kt__grammar *g) {
+    return g->schema.notes.data ? g->schema.notes.data : "";
+}
+
+kt_status kt__grammar_status(const kt__grammar *g) {
+    return g->t.pool.failed;
+}
+
+/* ---- following a text ---- */
+
+void kt__grammar_start(const kt__grammar *g, kt__gstate *s) {
+    *s = (kt__gstate){.mode = g->is_json ? KT__M_VALUE : KT__M_TEXT};
+    if (g->is_json)
+        s->value = g->root;
+    else
+        s->term = g->root;
+}
+
+bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
+    if (!kt__utf8_step(s, b)) return false;
+    s->term = kt__term_step(&g->t, s->term, b);
+    return s->term != KT__GPOOL_EMPTY;
+}
+
+bool kt__grammar_feed(kt__grammar *g, kt__gstate *s, const char *bytes, size_t *n) {
+    for (size_t i = 0; i < *n; i++) {
+        g->t.pool.steps = FEED_STEPS;
+        if (kt__gstate_step(g, s, (uint8_t)bytes[i]) && !g->t.pool.failed) continue;
+        *n = i;
+        return false;
+    }
+    return true;
+}
+
+bool kt__grammar_accepts(kt__grammar *g, const kt__gstate *s) {
+    if (g->t.pool.failed) return false;
+    if (g->is_json) return kt__json_accepts(g, s);
+    return s->lex == KT__L_PLAIN && kt__term_nullable(&g->t, s->term);
+}
+
+static bool is_in_string(const kt__gstate *s) {
+    return (s->mode == KT__M_STRING || s->mode == KT__M_NAME) && s->lex == KT__L_PLAIN;
+}
+
+/* A character that a string has as an escape only. */
+static bool needs_escape(kt__grammar *g, const kt__gstate *s) {
+    for (unsigned b = 0; b < 0x20; b++)
+        if (kt__term_step(&g->t, s->term, (uint8_t)b) != KT__GPOOL_EMPTY) return true;
+    return kt__term_step(&g->t, s->term, '"') != KT__GPOOL_EMPTY ||
+           kt__term_step(&g->t, s->term, '\\') != KT__GPOOL_EMPTY;
+}
+
+/* How many bytes may follow; more than one are not counted further. */
+static int next_bytes(kt__grammar *g, const kt__gstate *s, uint8_t *only) {
+    bool in_string = is_in_string(s);
+    int n = 0;
+    for (unsigned b = 0; b < 256 && n < 2; b++) {
+        kt__gstate next = *s;
+        if (b == '\\' && in_string && !needs_escape(g, s)) continue;
+        if (!kt__gstate_step(g, &next, (uint8_t)b)) continue;
+        *only = (uint8_t)b;
+        n++;
+    }
+    return n;
+}
+
+bool kt__grammar_ended(kt__grammar *g, const kt__gstate *s) {
+    uint8_t only;
+    if (s->mode == KT__M_END) return true;
+    return g->t.pool.failed || (!g->is_json && next_bytes(g, s, &only) == 0);
+}
+
+size_t kt__grammar_forced(kt__grammar *g, const kt__gstate *state, char *out, size_t cap) {
+    kt__gstate s = *state;
+    size_t n = 0;
+    g->t.pool.steps = FEED_STEPS;
+    while (n < cap && !kt__grammar_accepts(g, &s)) {
+        uint8_t only;
+        if (next_bytes(g, &s, &only) != 1) break;
+        if (!kt__gstate_step(g, &s, only)) break;
+        out[n++] = (char)only;
+    }
+    return n;
+}

@@ -1,0 +1,75 @@
+/* Constraints: which texts an answer may be.
+ *
+ * Owns: compiling a constraint (JSON Schema, a GBNF grammar, a regular expression, a list of texts,
+ * any JSON object) and following a text through it byte by byte. A state is plain data: copying it
+ * forks it, assigning an older copy takes bytes back. A constraint owns tables that grow while it is
+ * used, up to what was reserved when it was compiled; nothing is allocated afterwards.
+ *
+ * JSON texts: at each place where white space may be, at most one space, or one line end with at
+ * most 20 blanks; none after the end. Members' names are unique, in any order, and at most 1024
+ * bytes; numbers have at most 40 characters; nesting is at most 128. Where the content of a string
+ * is limited, characters that can stand for themselves are not written as \u escapes.
+ *
+ * A constraint and its states have one user at a time. */
+#ifndef KT_GRAMMAR_GRAMMAR_H
+#define KT_GRAMMAR_GRAMMAR_H
+
+#include "grammar/schema.h"
+
+enum {
+    KT__GRAMMAR_DEPTH = 128,       /* of nested containers in a text */
+    KT__GRAMMAR_NAME_BYTES = 1024, /* of a member's name */
+    KT__GRAMMAR_NUMBER_CHARS = 40,
+    KT__GRAMMAR_BLANKS = 20 /* after a line end */
+};
+
+typedef enum kt__grammar_kind {
+    KT__GRAMMAR_SCHEMA,
+    KT__GRAMMAR_GBNF,
+    KT__GRAMMAR_REGEX,      /* the whole text matches */
+    KT__GRAMMAR_CHOICE,     /* one of texts[n_texts] */
+    KT__GRAMMAR_JSON_OBJECT /* any */
+} kt__grammar_kind;
+
+typedef struct kt__grammar_source {
+    kt__grammar_kind kind;
+    const char *text; /* of the first three */
+    size_t len;
+    const kt__gtext *texts; /* of KT__GRAMMAR_CHOICE */
+    size_t n_texts;
+} kt__grammar_source;
+
+typedef struct kt__grammar kt__grammar;
+
+/* Members are grammar's own business; equal bytes are equal states. */
+typedef struct kt__gstate {
+    uint64_t hash;
+    uint8_t mode, lex, blanks, n_text;
+    uint32_t value, term, frame, name, used, patterns, chunk, hex;
+    uint8_t text[20];
+} kt__gstate;
+
+/* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly; KT_E_LIMIT:
+ * it is over a stated limit; KT_E_NOMEM. why (may be NULL) has the place within a schema. */
+kt_status KT_CHECKED kt__grammar_create(const kt__grammar_source *source, kt__grammar **out,
+                                        kt__refusal *why, kt_error *err);
+void kt__grammar_free(kt__grammar *grammar);
+/* Bytes reserved for it, all in all; and written so far. */
+size_t kt__grammar_bytes(const kt__grammar *grammar);
+size_t kt__grammar_bytes_used(const kt__grammar *grammar);
+/* What a schema says and does not limit anything by, a line each: unknown formats and such. */
+const char *kt__grammar_notes(const kt__grammar *grammar);
+
+void kt__grammar_start(const kt__grammar *grammar, kt__gstate *state);
+/* False: the text may not go on so; *n is then the number of bytes that it took. The state is of no
+ * use any more. */
+bool kt__grammar_feed(kt__grammar *grammar, kt__gstate *state, const char *bytes, size_t *n);
+bool kt__grammar_accepts(kt__grammar *grammar, const kt__gstate *state); /* the text may end */
+bool kt__grammar_ended(kt__grammar *grammar, const kt__gstate *state);   /* nothing may follow */
+/* The bytes that every continuation begins with, as far as they fit out[cap]; characters of a
+ * string are taken to stand for themselves. */
+size_t kt__grammar_forced(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap);
+/* KT_E_LIMIT once the constraint ran out of its memory or steps: no text fits any more. */
+kt_status kt__grammar_status(const kt__grammar *grammar);
+
+#endif

@@ -1,0 +1,105 @@
+/* What the files of a constraint share.
+ *
+ * Owns: the constraint's parts, the modes of a state and the frames of open containers. One user at
+ * a time. */
+#ifndef KT_GRAMMAR_GRAMMAR_IMPL_H
+#define KT_GRAMMAR_GRAMMAR_IMPL_H
+
+#include "grammar/grammar.h"
+#include "grammar/schema_value.h"
+
+struct kt__gmask_cache;
+
+struct kt__grammar {
+    kt__grammar_kind kind;
+    bool is_json;
+    kt__terms t;
+    kt__schema schema;
+    kt__svalue_ctx v;
+    kt__gid root;                  /* its term; of JSON: the formula of the whole value */
+    struct kt__gmask_cache *masks; /* mask.c; NULL before the first */
+};
+
+typedef enum kt__gmode {
+    KT__M_END,
+    KT__M_TEXT,        /* no JSON: term */
+    KT__M_VALUE,       /* a value comes: value is what it is read under */
+    KT__M_ITEM_OR_END, /* after [ */
+    KT__M_KEY_OR_END,  /* after { */
+    KT__M_KEY,         /* after , in an object: term is what the name may be */
+    KT__M_COLON,
+    KT__M_AFTER,   /* after a value in a container */
+    KT__M_STRING,  /* term, a VEC of terms */
+    KT__M_NAME,    /* term, name, used, patterns; text and chunk: what was read */
+    KT__M_NUMBER,  /* value; text: what was read, two characters a byte */
+    KT__M_LITERAL, /* value: the outcome; hex: which; lex: how far */
+} kt__gmode;
+
+/* Where a string stands. */
+typedef enum kt__glex {
+    KT__L_PLAIN,  /* between two characters */
+    KT__L_CONT_1, /* so many continuation bytes come; hex: the least and greatest of the next */
+    KT__L_CONT_2,
+    KT__L_CONT_3,
+    KT__L_ESCAPE, /* after a backslash */
+    KT__L_HEX_4,  /* so many hexadecimal digits come */
+    KT__L_HEX_3,
+    KT__L_HEX_2,
+    KT__L_HEX_1,
+    KT__L_LOW_BACKSLASH, /* the second half of a surrogate pair comes */
+    KT__L_LOW_U
+} kt__glex;
+
+/* Words of a KT__G_FRAME. */
+typedef enum kt__gframe {
+    KT__F_PARENT,
+    KT__F_META, /* bits below */
+    KT__F_FORMULA,
+    KT__F_SUBS,
+    KT__F_SET, /* names used, or hashes of items */
+    KT__F_KEY, /* KT__G_TEXT of the member that is being read */
+    KT__F_HASH_LOW,
+    KT__F_HASH_HIGH,
+    KT__F_N
+} kt__gframe;
+enum {
+    KT__FM_ARRAY = 1,
+    KT__FM_HASHES = 2, /* values within are hashed */
+    KT__FM_UNIQUE = 4, /* items must differ, or it matters whether they do */
+    KT__FM_DEPTH = 8   /* times the depth */
+};
+
+bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
+bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
+bool kt__json_accepts(kt__grammar *g, const kt__gstate *s);
+/* Ends the string that is being read, as the quote does. */
+bool kt__json_close_string(kt__grammar *g, kt__gstate *s);
+/* As if the name that is being read ended here, were no name of the schema and fitted no pattern. */
+bool kt__json_close_other_name(kt__grammar *g, kt__gstate *s);
+
+static inline bool kt__gstate_step(kt__grammar *g, kt__gstate *s, uint8_t byte) {
+    return g->is_json ? kt__json_step(g, s, byte) : kt__text_step(g, s, byte);
+}
+static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__gframe word) {
+    return kt__g_arg(&g->t.pool, frame, (uint32_t)word);
+}
+
+/* json_string.c */
+bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
+/* A byte of UTF-8, where lex and hex say what may come. */
+bool kt__utf8_step(kt__gstate *s, uint8_t byte);
+/* json_number.c */
+bool kt__json_number_step(kt__grammar *g, kt__gstate *s, uint8_t byte, bool *ended);
+kt__gid kt__json_number_end(kt__grammar *g, const kt__gstate *s);
+uint64_t kt__json_number_hash(const kt__gstate *s);
+
+/* KT__G_HASHSET */
+bool kt__hashes_have(const kt__gpool *p, kt__gid set, uint64_t hash);
+kt__gid kt__hashes_add(kt__gpool *p, kt__gid set, uint64_t hash);
+
+static inline uint64_t kt__ghash_mix(uint64_t h, uint64_t x) {
+    h = (h ^ x) * UINT64_C(0x9FB21C651E98DF25);
+    return h ^ h >> 29;
+}
+
+#endif

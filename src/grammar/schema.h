@@ -1,0 +1,138 @@
+/* A JSON Schema, read: its subschemas as nodes with checked keywords.
+ *
+ * Owns: reading drafts 4 to 2020-12 (older spellings mean what they meant), references within the
+ * document, the table of member names, and the refusal of everything that cannot be enforced
+ * exactly. Nothing is fetched. What the nodes ask of a text is schema_value.h's matter. One user at
+ * a time. */
+#ifndef KT_GRAMMAR_SCHEMA_H
+#define KT_GRAMMAR_SCHEMA_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "grammar/decimal.h"
+#include "grammar/json_doc.h"
+#include "grammar/term.h"
+
+enum {
+    KT__SCHEMA_MAX_NODES = 100000,
+    KT__SCHEMA_MAX_NAMES = 200000,
+    KT__SCHEMA_MAX_NOTES = 64 << 10 /* bytes */
+};
+
+/* Types of a value by its first byte; integers are numbers with one more condition. */
+typedef enum kt__vtype {
+    KT__V_NULL,
+    KT__V_FALSE,
+    KT__V_TRUE,
+    KT__V_NUMBER,
+    KT__V_STRING,
+    KT__V_ARRAY,
+    KT__V_OBJECT,
+    KT__V_N
+} kt__vtype;
+
+typedef enum kt__num_op {
+    KT__NUM_INT,
+    KT__NUM_GE,
+    KT__NUM_GT,
+    KT__NUM_LE,
+    KT__NUM_LT,
+    KT__NUM_EQ,
+    KT__NUM_STEP
+} kt__num_op;
+
+typedef uint32_t kt__snode_id; /* 0: none */
+
+typedef struct kt__sprop {
+    uint32_t name; /* index of a name; or, for patterns, a term */
+    kt__snode_id node;
+} kt__sprop;
+
+typedef struct kt__sdep {
+    uint32_t name, n;
+    uint32_t *names; /* [n] required then */
+} kt__sdep;
+
+typedef struct kt__slist {
+    kt__snode_id *ids;
+    uint32_t n;
+} kt__slist;
+
+/* A number's condition. */
+typedef struct kt__snum {
+    kt__num_op op;
+    kt__decimal value;
+    kt__decimal_step step;
+} kt__snum;
+
+/* enum or const, by type */
+typedef struct kt__svalues {
+    bool null, no, yes;
+    kt__gid strings;
+    uint32_t *numbers; /* [n_numbers] conditions */
+    uint32_t n_numbers;
+    kt__slist arrays, objects; /* nodes that take one value each */
+} kt__svalues;
+
+typedef struct kt__snode {
+    kt__jnode *json; /* NULL: made from a constant */
+    bool never;      /* false */
+    bool integer;    /* a number must be one */
+    bool has_values;
+    uint8_t types; /* bits of kt__vtype */
+    kt__svalues *values, *constant;
+    uint32_t *numbers; /* [n_numbers] conditions */
+    uint32_t n_numbers;
+    kt__gid text; /* term of all that is asked of a string */
+    /* objects */
+    kt__sprop *props, *patterns; /* props by name */
+    uint32_t n_props, n_patterns;
+    kt__snode_id additional, property_names; /* 0: anything */
+    uint32_t min_props, max_props;           /* UINT32_MAX: no bound */
+    uint32_t *required;
+    uint32_t n_required;
+    kt__sdep *dep_required;
+    kt__sprop *dep_schemas;
+    uint32_t n_dep_required, n_dep_schemas;
+    /* arrays */
+    kt__slist prefix;
+    kt__snode_id items, contains;
+    uint32_t min_contains, max_contains, min_items, max_items;
+    bool unique;
+    /* applicators */
+    kt__slist all_of, any_of, one_of;
+    kt__snode_id not_, if_, then_, else_, ref;
+} kt__snode;
+
+typedef struct kt__strie { /* of the names */
+    uint8_t byte;
+    uint32_t name, first, next; /* 0: none */
+} kt__strie;
+
+/* Why a schema was refused. */
+typedef struct kt__refusal {
+    char pointer[512], keyword[64], why[200];
+} kt__refusal;
+
+typedef struct kt__schema {
+    kt__arena arena;
+    kt__snode *nodes; /* from 1 */
+    uint32_t n_nodes, nodes_cap;
+    kt__snum *numbers;
+    uint32_t n_numbers, numbers_cap;
+    kt__gtext *names; /* from 1 */
+    uint32_t n_names, names_cap;
+    uint32_t *name_table, name_mask;
+    kt__strie *trie; /* from 1; 1 is the root */
+    uint32_t n_trie;
+    kt__buf notes; /* a line each: what is annotation only */
+} kt__schema;
+
+/* Terms go to t. On failure `why` is filled where a keyword is the reason. KT_E_FORMAT: no JSON, or
+ * a keyword with a value of the wrong kind; KT_E_UNSUPPORTED; KT_E_LIMIT. */
+kt_status KT_CHECKED kt__schema_read(kt__schema *schema, kt__terms *t, const char *text, size_t len,
+                                     kt__refusal *why, kt_error *err);
+void kt__schema_free(kt__schema *schema);
+uint32_t kt__strie_step(const kt__schema *schema, uint32_t at, uint8_t byte); /* 0: off */
+
+#endif

@@ -1,0 +1,55 @@
+/* What the files that read a schema share.
+ *
+ * Owns: the reader's state and its ways to fail. One user at a time. */
+#ifndef KT_GRAMMAR_SCHEMA_IMPL_H
+#define KT_GRAMMAR_SCHEMA_IMPL_H
+
+#include "grammar/schema.h"
+
+enum { KT__SCHEMA_MAX_RESOURCES = 4096 };
+
+/* A subschema with an identifier of its own. */
+typedef struct kt__sresource {
+    const char *uri;
+    kt__jnode *root;
+} kt__sresource;
+
+typedef struct kt__sreader {
+    kt__schema *s;
+    kt__terms *t;
+    kt__jnode *root;
+    int draft; /* 4, 6, 7, 2019, 2020; 0: not said */
+    kt__sresource *resources;
+    uint32_t n_resources;
+    uint32_t next; /* node to be read next */
+    kt__refusal *why;
+    kt_error *err;
+    kt_status status;
+} kt__sreader;
+
+/* keyword may be NULL: node itself is the place. */
+kt_status kt__sreader_fail(kt__sreader *r, kt_status status, const kt__jnode *node,
+                           const char *keyword, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+void *kt__sreader_alloc(kt__sreader *r, size_t count, size_t size); /* zeroed; NULL: failed */
+void kt__sreader_note(kt__sreader *r, const kt__jnode *node, const char *keyword, const char *what);
+/* The node of a subschema, to be read later; 0: failed. */
+kt__snode_id kt__sreader_node(kt__sreader *r, kt__jnode *json);
+kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__jnode *json);
+uint32_t kt__sreader_name(kt__sreader *r, const char *s, size_t len);
+
+/* schema_ref.c */
+kt_status kt__sreader_find_resources(kt__sreader *r);
+/* The subschema that a reference in `node` names, or NULL (failed). */
+kt__jnode *kt__sreader_resolve(kt__sreader *r, kt__jnode *node, const char *keyword,
+                               const kt__jnode *ref);
+
+/* schema_values.c: enum and const */
+kt__svalues *kt__sreader_values(kt__sreader *r, kt__jnode *const *values, size_t n);
+uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *keyword,
+                            kt__num_op op);
+
+/* formats.c: the term of a known format, 0 for an unknown one. */
+kt__gid kt__format_term(kt__terms *t, const char *name, bool *known, char *why, size_t why_cap);
+
+#endif
