@@ -74,8 +74,11 @@ bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 bool kt__json_accepts(kt__grammar *g, const kt__gstate *s);
 /* Ends the string that is being read, as the quote does. */
 bool kt__json_close_string(kt__grammar *g, kt__gstate *s);
-/* As if the name that is being read ended here, were no name of the schema and fitted no pattern. */
-bool kt__json_close_other_name(kt__grammar *g, kt__gstate *s);
+/* KT__G_KEY of a name that ends here: its index among the schema's (0: none of them) and the
+ * patterns it fits. */
+kt__gid kt__json_key(kt__grammar *g, const kt__gstate *s, uint32_t name);
+/* Ends the name as one of this key; it is not added to the names that were used. */
+bool kt__json_close_name_as(kt__grammar *g, kt__gstate *s, kt__gid key);
 
 static inline bool kt__gstate_step(kt__grammar *g, kt__gstate *s, uint8_t byte) {
     return g->is_json ? kt__json_step(g, s, byte) : kt__text_step(g, s, byte);

@@ -234,7 +234,7 @@ static bool next_member(kt__grammar *g, kt__gstate *s) {
 }
 
 /* The patterns that the name fits, behind the name's index. */
-static kt__gid key_node(kt__grammar *g, const kt__gstate *s, uint32_t name) {
+kt__gid kt__json_key(kt__grammar *g, const kt__gstate *s, uint32_t name) {
     kt__gpool *p = &g->t.pool;
     uint32_t from = p->n_scratch;
     kt__gpool_push(p, name);
@@ -265,12 +265,11 @@ static bool take_member(kt__grammar *g, kt__gstate *s, kt__gid key, kt__gid text
 static bool close_name(kt__grammar *g, kt__gstate *s) {
     uint32_t name = s->name ? g->schema.trie[s->name].name : 0;
     if (!kt__term_nullable(&g->t, s->term) || kt__names_ends(&g->t.pool, s->used)) return false;
-    kt__gid text = name_text(g, s), key = key_node(g, s, name);
+    kt__gid text = name_text(g, s), key = kt__json_key(g, s, name);
     return take_member(g, s, key, text);
 }
 
-bool kt__json_close_other_name(kt__grammar *g, kt__gstate *s) {
-    kt__gid key = kt__gpool_intern(&g->t.pool, KT__G_KEY, &(uint32_t){0}, 1);
+bool kt__json_close_name_as(kt__grammar *g, kt__gstate *s, kt__gid key) {
     return take_member(g, s, key, 0);
 }
 

@@ -57,10 +57,10 @@ static bool keep_byte(kt__grammar *g, kt__gstate *s, uint8_t b) {
 static bool take_decoded(kt__grammar *g, kt__gstate *s, uint8_t b) {
     s->term = kt__term_step(&g->t, s->term, b);
     if (s->term == EMPTY) return false;
+    if (s->patterns) s->patterns = kt__term_step(&g->t, s->patterns, b);
     if (s->mode == KT__M_NAME) {
         s->name = kt__strie_step(&g->schema, s->name, b);
         s->used = kt__names_step(&g->t.pool, s->used, b);
-        if (s->patterns) s->patterns = kt__term_step(&g->t, s->patterns, b);
         return keep_byte(g, s, b);
     }
     if (s->hash) s->hash = kt__ghash_mix(s->hash, b) | 1;

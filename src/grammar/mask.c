@@ -10,24 +10,49 @@ enum {
     ANY = KT__GPOOL_ANY,
     N_TERMS = 16, /* sets kept for strings of a pattern */
     N_STATES = 16,
+    MAX_KEYS = 2, /* ways in which a name that ends fits patterns: more are not kept apart */
     MASK_STEPS = 5000000,
     WORTH_KEEPING = 2000, /* nodes visited */
-    FAR = 300             /* characters: more than a token has */
+    FAR = 300,            /* characters: more than a token has */
+    NEAR = 32,            /* bytes: few tokens have more */
+    NEAR_JOINED = 160, /* the same beside other conditions, which may need room after the token */
+    MAX_CLIP_DEPTH = 40
 };
 
 /* A set of tokens and what it is of. */
 typedef struct kept {
-    kt__gid term;     /* of a string; 0: unused */
-    kt__gstate state; /* of the others; mode KT__M_END: unused */
+    kt__gid term, patterns, of; /* of a string or name, and patterns at its beginning; 0: unused */
+    kt__gstate state;           /* of the others; mode KT__M_END: unused */
     uint64_t *bits;
-    uint64_t used; /* when last */
+    uint64_t *ends[MAX_KEYS]; /* of a name: tokens that end it so */
+    kt__gid keys[MAX_KEYS];
+    uint32_t n_keys; /* over MAX_KEYS: they do not fit */
+    uint64_t used;   /* when last */
 } kept;
+
+/* What leaves a term as it is: kinds of bytes. */
+typedef struct loops {
+    kt__gid term;
+    uint32_t stamp;
+    uint64_t kinds;
+} loops;
+
+/* A string's part of a state. */
+typedef struct reading {
+    kt__gid term, patterns;
+    uint32_t hex, lex;
+} reading;
+
+enum { N_LOOPS = 256 };
+enum { N_SETS = N_TERMS * (1 + MAX_KEYS) + N_STATES };
 
 struct kt__gmask_cache {
     const kt__gvocab *vocab;
     kept terms[N_TERMS], states[N_STATES];
     uint64_t *memory, clock;
     kt__gstate way[256]; /* after so many bytes of a token */
+    reading string_way[256];
+    loops loops[N_LOOPS];
     uint32_t n_visited;
 };
 
@@ -42,7 +67,7 @@ typedef struct walk {
 /* ---- life ---- */
 
 kt_status kt__gmask_attach(kt__grammar *g, const kt__gvocab *vocab, kt_error *err) {
-    size_t n = vocab->n_words, bytes = (N_TERMS + N_STATES) * n * sizeof(uint64_t);
+    size_t n = vocab->n_words, bytes = N_SETS * n * sizeof(uint64_t);
     if (g->masks && g->masks->vocab == vocab) return KT_OK;
     kt__gmask_cache_free(g->masks);
     g->masks = kt__calloc(1, sizeof *g->masks);
@@ -54,8 +79,11 @@ kt_status kt__gmask_attach(kt__grammar *g, const kt__gvocab *vocab, kt_error *er
     }
     g->masks->vocab = vocab;
     g->masks->memory = memory;
-    for (size_t i = 0; i < N_TERMS; i++) g->masks->terms[i].bits = memory + i * n;
-    for (size_t i = 0; i < N_STATES; i++) g->masks->states[i].bits = memory + (N_TERMS + i) * n;
+    for (size_t i = 0; i < N_STATES; i++, memory += n) g->masks->states[i].bits = memory;
+    for (size_t i = 0; i < N_TERMS; i++, memory += n) {
+        g->masks->terms[i].bits = memory;
+        for (size_t k = 0; k < MAX_KEYS; k++) g->masks->terms[i].ends[k] = memory += n;
+    }
     return KT_OK;
 }
 
@@ -66,7 +94,7 @@ void kt__gmask_cache_free(kt__gmask_cache *c) {
 }
 
 size_t kt__gmask_cache_bytes(const kt__gmask_cache *c) {
-    return c ? sizeof *c + (size_t)(N_TERMS + N_STATES) * c->vocab->n_words * 8 : 0;
+    return c ? sizeof *c + (size_t)N_SETS * c->vocab->n_words * 8 : 0;
 }
 
 /* The place of what was used longest ago. */
@@ -95,16 +123,51 @@ static void set_list(const walk *w, int32_t list) {
     }
 }
 
+/* Where a text stands between values, few bytes may come. */
+static const char *bytes_of_mode(const kt__gstate *s) {
+    switch (s->mode) {
+    case KT__M_VALUE:
+    case KT__M_ITEM_OR_END: return "{[]\"-0123456789tfn \n\t";
+    case KT__M_KEY_OR_END:
+    case KT__M_KEY: return "\"} \n\t";
+    case KT__M_COLON: return ": \n\t";
+    case KT__M_AFTER: return ",]} \n\t";
+    case KT__M_NUMBER: return "0123456789.eE+-,]} \n";
+    case KT__M_LITERAL: return "aelnrsu";
+    default: return NULL;
+    }
+}
+
+static void mark_first(const kt__gstate *from, bool first[256]) {
+    const char *bytes = bytes_of_mode(from);
+    memset(first, bytes == NULL, 256);
+    for (; bytes && *bytes; bytes++) first[(uint8_t)*bytes] = true;
+}
+
+/* A byte that a term refuses need not be tried on a copy of the state. */
+static bool is_refused(kt__grammar *g, const kt__gstate *s, uint8_t b) {
+    bool plain = (s->mode == KT__M_STRING || s->mode == KT__M_NAME) && s->lex == KT__L_PLAIN;
+    if (!plain || b < 0x20 || b >= 0x80 || b == '"' || b == '\\') return false;
+    return kt__term_step(&g->t, s->term, b) == KT__GPOOL_EMPTY;
+}
+
 /* All tokens from a state on. */
 static void walk_tokens(walk *w, const kt__gstate *from) {
     const kt__gvnode *nodes = w->vocab->nodes;
     kt__gstate *way = w->c->way;
+    bool first[256];
     way[0] = *from;
+    mark_first(from, first);
     for (uint32_t i = 0; i < w->vocab->n_nodes;) {
         const kt__gvnode *n = &nodes[i];
-        way[n->depth] = way[n->depth - 1];
-        w->c->n_visited++;
-        if (!kt__gstate_step(w->g, &way[n->depth], n->byte)) {
+        bool skip = (n->depth == 1 && !first[n->byte]) ||
+                    is_refused(w->g, &way[n->depth - 1], n->byte);
+        if (!skip) {
+            way[n->depth] = way[n->depth - 1];
+            w->c->n_visited++;
+            skip = !kt__gstate_step(w->g, &way[n->depth], n->byte);
+        }
+        if (skip) {
             i = n->end;
             continue;
         }
@@ -132,15 +195,19 @@ static void walk_suffixes(walk *w, const kt__gstate *after) {
     }
 }
 
+static bool takes_token(walk *w, const kt__gstate *from, int32_t id) {
+    kt__gstate s = *from;
+    size_t len, at = 0;
+    const char *bytes = kt__gvocab_token(w->vocab, id, &len);
+    while (at < len && kt__gstate_step(w->g, &s, (uint8_t)bytes[at])) at++;
+    return at == len;
+}
+
 /* Tokens that are tried by themselves, whatever a walk found. */
 static void try_hard(walk *w, const kt__gstate *from) {
     for (uint32_t i = 0; i < w->vocab->n_hard; i++) {
         int32_t id = w->vocab->hard[i];
-        kt__gstate s = *from;
-        size_t len, at = 0;
-        const char *bytes = kt__gvocab_token(w->vocab, id, &len);
-        while (at < len && kt__gstate_step(w->g, &s, (uint8_t)bytes[at])) at++;
-        if (at == len)
+        if (takes_token(w, from, id))
             w->bits[id / 64] |= UINT64_C(1) << id % 64;
         else
             w->bits[id / 64] &= ~(UINT64_C(1) << id % 64);
@@ -150,30 +217,134 @@ static void try_hard(walk *w, const kt__gstate *from) {
 /* ---- strings ---- */
 
 /* The subtree after a quote: whatever follows, the string part of its tokens is right. */
-static void set_subtree(const walk *w, uint32_t i) {
-    for (uint32_t end = w->vocab->nodes[i].end; i < end; i++)
+static void set_subtree(const walk *w, uint32_t i, uint64_t *ends) {
+    walk also = {.vocab = w->vocab, .bits = ends};
+    for (uint32_t end = w->vocab->nodes[i].end; i < end; i++) {
+        int32_t id = w->vocab->nodes[i].token;
+        if (id < 0) continue;
+        set_token(w, id);
+        if (ends) set_token(&also, id);
+    }
+}
+
+/* Which of the ways a name ends in this is; its set of tokens, or NULL where there are too many. */
+static uint64_t *ends_of(walk *w, kept *into, kt__gid patterns, kt__gid frame) {
+    const kt__gstate s = {.frame = frame, .patterns = patterns};
+    kt__gid key = kt__json_key(w->g, &s, 0);
+    for (uint32_t i = 0; i < into->n_keys && i < MAX_KEYS; i++)
+        if (into->keys[i] == key) return into->ends[i];
+    if (into->n_keys >= MAX_KEYS) {
+        into->n_keys = MAX_KEYS + 1;
+        return NULL;
+    }
+    into->keys[into->n_keys] = key;
+    memset(into->ends[into->n_keys], 0, w->vocab->n_words * sizeof(uint64_t));
+    return into->ends[into->n_keys++];
+}
+
+/* Every character beyond ASCII leads back to the term. */
+static bool high_loops(kt__terms *t, kt__gid term) {
+    kt__gid way[3], known[3] = {0};
+    for (unsigned lead = 0xc2; lead <= 0xf4; lead++) {
+        uint32_t more = lead < 0xe0 ? 0 : lead < 0xf0 ? 1 : 2;
+        way[more] = kt__term_step(t, term, (uint8_t)lead);
+        if (way[more] == known[more]) continue; /* as after the lead byte before */
+        known[more] = way[more];
+        for (uint32_t left = more;; left--) { /* continuation bytes are all alike here */
+            kt__gid next = kt__term_step(t, way[left], 0x80);
+            for (unsigned b = 0x81; b <= 0xbf; b++)
+                if (kt__term_step(t, way[left], (uint8_t)b) != next) return false;
+            if (left == 0) {
+                if (next != term) return false;
+                break;
+            }
+            way[left - 1] = next;
+        }
+    }
+    return true;
+}
+
+static uint64_t find_loops(kt__terms *t, kt__gid term) {
+    uint64_t out = ~UINT64_C(0);
+    for (unsigned b = 0x20; b < 0x7f; b++)
+        if (kt__term_step(t, term, (uint8_t)b) != term)
+            out &= ~(UINT64_C(1) << kt__gvocab_kind((uint8_t)b));
+    out &= ~(UINT64_C(1) << KT__GV_CONTROL | UINT64_C(1) << KT__GV_BROKEN |
+             UINT64_C(1) << kt__gvocab_kind('"') | UINT64_C(1) << kt__gvocab_kind('\\'));
+    if (!high_loops(t, term)) out &= ~(UINT64_C(1) << KT__GV_HIGH);
+    return out;
+}
+
+static uint64_t loops_of(walk *w, kt__gid term) {
+    loops *l = &w->c->loops[term / 2 % N_LOOPS];
+    if (l->term != term || l->stamp != w->g->v.stamp)
+        *l = (loops){term, w->g->v.stamp, find_loops(&w->g->t, term)};
+    return l->kinds;
+}
+
+/* Nothing below a node changes what is read: all its tokens fit. */
+static bool all_below_fit(walk *w, const reading *r, uint32_t i) {
+    const kt__gvnode *n = &w->vocab->nodes[i];
+    if (r->lex != KT__L_PLAIN || n->end - i < 4) return false;
+    uint64_t below = w->vocab->below[i];
+    if (below & ~loops_of(w, r->term)) return false;
+    return !r->patterns || !(below & ~loops_of(w, r->patterns));
+}
+
+static bool reading_terms(kt__grammar *g, reading *r, uint8_t b) {
+    r->term = kt__term_step(&g->t, r->term, b);
+    if (r->patterns) r->patterns = kt__term_step(&g->t, r->patterns, b);
+    return r->term != KT__GPOOL_EMPTY;
+}
+
+/* One byte of a string or name that is not its end. */
+static bool string_byte(kt__grammar *g, reading *r, uint8_t b) {
+    kt__gstate s = {.mode = KT__M_STRING};
+    if (r->lex == KT__L_PLAIN && b >= 0x20 && b < 0x80 && b != '\\') return reading_terms(g, r, b);
+    s.lex = (uint8_t)r->lex;
+    s.hex = r->hex;
+    bool utf8 = r->lex == KT__L_PLAIN ? b >= 0x80 : r->lex <= KT__L_CONT_3;
+    if (utf8 && (!kt__utf8_step(&s, b) || !reading_terms(g, r, b))) return false;
+    if (!utf8) {
+        s.term = r->term;
+        s.patterns = r->patterns;
+        if (!kt__json_string_step(g, &s, b)) return false;
+        r->term = s.term;
+        r->patterns = s.patterns;
+    }
+    r->lex = s.lex;
+    r->hex = s.hex;
+    return true;
+}
+
+static void set_below(const walk *w, uint32_t i) {
+    for (uint32_t end = w->vocab->nodes[i++].end; i < end; i++)
         if (w->vocab->nodes[i].token >= 0) set_token(w, w->vocab->nodes[i].token);
 }
 
 /* Tokens whose part before the quote, or all of them where there is none, a string of this term
- * takes from between two characters. */
-static void walk_string(walk *w, kt__gid term) {
+ * takes from between two characters. frame: of a name whose patterns matter, else 0. */
+static void walk_string(walk *w, kept *into, kt__gid frame) {
     const kt__gvnode *nodes = w->vocab->nodes;
-    kt__gstate *way = w->c->way;
-    way[0] = (kt__gstate){.mode = KT__M_STRING, .term = term};
+    reading *way = w->c->string_way;
+    way[0] = (reading){.term = into->term, .patterns = into->patterns};
     for (uint32_t i = 0; i < w->vocab->n_nodes;) {
         const kt__gvnode *n = &nodes[i];
-        kt__gstate *s = &way[n->depth];
-        *s = way[n->depth - 1];
+        const reading *before = &way[n->depth - 1];
+        reading *r = &way[n->depth];
+        bool ends = n->byte == '"' && before->lex == KT__L_PLAIN;
         w->c->n_visited++;
-        bool ends = n->byte == '"' && s->lex == KT__L_PLAIN;
-        if (ends && kt__term_nullable(&w->g->t, s->term)) set_subtree(w, i);
-        if (ends || !kt__json_string_step(w->g, s, n->byte)) {
+        if (ends && kt__term_nullable(&w->g->t, before->term))
+            set_subtree(w, i, frame ? ends_of(w, into, before->patterns, frame) : NULL);
+        if (!ends) *r = *before;
+        if (ends || !string_byte(w->g, r, n->byte)) {
             i = n->end;
             continue;
         }
         if (n->token >= 0) set_token(w, n->token);
-        i++;
+        bool all = all_below_fit(w, r, i);
+        if (all) set_below(w, i);
+        i = all ? n->end : i + 1;
     }
 }
 
@@ -204,70 +375,101 @@ static bool is_length(const kt__grammar *g, kt__gid term) {
            kt__g_arg(&g->t.pool, term, 0) == g->t.any_char;
 }
 
-/* The term without what no single token comes near. */
-static kt__gid near_term(kt__grammar *g, kt__gid term) {
-    kt__gpool *p = &g->t.pool;
-    if (is_length(g, term)) {
-        uint32_t min = kt__g_arg(p, term, 1), max = kt__g_arg(p, term, 2);
-        if (min > FAR) min = FAR;
-        return max > 2 * FAR ? kt__term_rep(&g->t, g->t.any_char, min, UINT32_MAX) : term;
-    }
-    if (kt__g_kind(p, term) != KT__G_AND) return term;
-    uint32_t from = p->n_scratch;
-    for (uint32_t i = 0; i < kt__g_n(p, term); i++) {
-        kt__gid kid = kt__g_arg(p, term, i);
-        kt__gpool_push(p, is_length(g, kid) ? near_term(g, kid) : kid);
-    }
-    return kt__term_and(&g->t, from);
+/* Counts that no token of at most NEAR bytes reaches make no difference to it. */
+static kt__gid clip_count(kt__grammar *g, kt__gid term, uint32_t limit) {
+    const kt__gpool *p = &g->t.pool;
+    uint32_t min = kt__g_arg(p, term, 1), max = kt__g_arg(p, term, 2);
+    uint64_t least = kt__term_min_chars(&g->t, kt__g_arg(p, term, 0));
+    if (least == 0 || max <= limit / least) return term;
+    limit = (uint32_t)(limit / least);
+    return kt__term_rep(&g->t, kt__g_arg(p, term, 0), min > limit ? limit + 1 : min, UINT32_MAX);
 }
 
-static const uint64_t *kept_term(walk *w, kt__gid term) {
+static kt__gid clip(kt__grammar *g, kt__gid term, uint32_t limit, int depth) {
+    kt__gpool *p = &g->t.pool;
+    kt__gkind kind = kt__g_kind(p, term);
+    if (depth > MAX_CLIP_DEPTH) return term;
+    if (kind == KT__G_REP) return clip_count(g, term, limit);
+    if (kind == KT__G_CAT) {
+        kt__gid rest = clip(g, kt__g_arg(p, term, 1), limit, depth + 1);
+        return kt__term_cat(&g->t, clip(g, kt__g_arg(p, term, 0), limit, depth + 1), rest);
+    }
+    if (kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_VEC) return term;
+    uint32_t from = p->n_scratch;
+    for (uint32_t i = 0; i < kt__g_n(p, term); i++)
+        kt__gpool_push(
+            p, clip(g, kt__g_arg(p, term, i), kind == KT__G_AND ? NEAR_JOINED : limit, depth + 1));
+    if (kind == KT__G_AND) return kt__term_and(&g->t, from);
+    return kind == KT__G_OR ? kt__term_or(&g->t, from) : kt__term_vec(&g->t, from);
+}
+
+static kept *kept_term(walk *w, kt__gid term, kt__gid patterns, kt__gid frame) {
     kt__gmask_cache *c = w->c;
+    kt__gid of = 0;
+    if (frame) of = kt__svalue_patterns(&w->g->v, kt__gframe_word(w->g, frame, KT__F_FORMULA));
     for (size_t i = 0; i < N_TERMS; i++) {
-        if (c->terms[i].term != term) continue;
-        c->terms[i].used = ++c->clock;
-        return c->terms[i].bits;
+        kept *k = &c->terms[i];
+        if (k->term != term || k->patterns != patterns || k->of != of) continue;
+        k->used = ++c->clock;
+        return k;
     }
     kept *slot = oldest(c->terms, N_TERMS);
     walk into = {.g = w->g, .c = c, .vocab = w->vocab, .bits = slot->bits};
     memset(slot->bits, 0, w->vocab->n_words * sizeof *slot->bits);
-    walk_string(&into, term);
     slot->term = term;
+    slot->patterns = patterns;
+    slot->of = of;
+    slot->n_keys = 0;
     slot->used = ++c->clock;
-    return slot->bits;
+    walk_string(&into, slot, frame);
+    return slot;
 }
 
-/* The string part for a term; scratch may be filled with it. */
-static const uint64_t *string_part(walk *w, kt__gid term, uint64_t *scratch) {
+/* The string part for a term; scratch may be filled with it. *clipped: long tokens may be in it that
+ * do not fit. */
+static const uint64_t *string_part(walk *w, kt__gid term, uint64_t *scratch, bool *clipped) {
     const kt__gpool *p = &w->g->t.pool;
-    term = near_term(w->g, term);
+    *clipped = false;
     if (term == ANY) return w->vocab->free_;
-    if (!is_length(w->g, term)) return kept_term(w, term);
-    fill_by_length(w->vocab, kt__g_arg(p, term, 1), kt__g_arg(p, term, 2), scratch);
-    return scratch;
+    if (is_length(w->g, term)) {
+        fill_by_length(w->vocab, kt__g_arg(p, term, 1), kt__g_arg(p, term, 2), scratch);
+        return scratch;
+    }
+    kt__gid near = clip(w->g, term, NEAR, 0);
+    *clipped = near != term;
+    return kept_term(w, near, 0, 0)->bits;
 }
 
-/* The tokens of part that stay within the string, and of the others those that may follow its end. */
-static void join_part(walk *w, const uint64_t *part, const kt__gstate *after, bool ends) {
+/* The tokens of part that stay within the string. A part that lies in the result's own memory is
+ * moved out of it. */
+static const uint64_t *stay_within(walk *w, const uint64_t *part) {
     const kt__gvocab *v = w->vocab;
-    kept *slot = NULL;
-    if (part == w->bits) { /* kept aside: its bits are replaced */
-        slot = oldest(w->c->states, N_STATES);
+    if (part == w->bits) {
+        kept *slot = oldest(w->c->states, N_STATES);
         slot->state.mode = KT__M_END;
         memcpy(slot->bits, part, v->n_words * sizeof *part);
         part = slot->bits;
     }
     for (uint32_t i = 0; i < v->n_words; i++) w->bits[i] = part[i] & ~v->quoted[i];
-    w->only = part;
-    if (ends) walk_suffixes(w, after);
+    return part;
+}
+
+static void try_long(walk *w, const kt__gstate *s) {
+    for (uint32_t i = 0; i < w->vocab->n_long; i++) {
+        int32_t id = w->vocab->long_[i];
+        uint64_t bit = UINT64_C(1) << id % 64;
+        if (w->bits[id / 64] & bit && !takes_token(w, s, id)) w->bits[id / 64] &= ~bit;
+    }
 }
 
 static void fill_string(walk *w, const kt__gstate *s) {
-    const uint64_t *part = string_part(w, s->term, w->bits);
+    bool clipped;
+    const uint64_t *part = stay_within(w, string_part(w, s->term, w->bits, &clipped));
     kt__gstate after = *s;
     after.term = ANY;
-    bool ends = kt__json_close_string(w->g, &after);
-    join_part(w, part, &after, ends);
+    w->only = part;
+    if (kt__json_close_string(w->g, &after)) walk_suffixes(w, &after);
+    if (clipped) try_long(w, s);
     try_hard(w, s);
 }
 
@@ -289,7 +491,7 @@ static void walk_known_names(walk *w, const kt__gstate *from) {
             i = n->end;
             continue;
         }
-        bool other = s->mode == KT__M_NAME && s->lex == KT__L_PLAIN && !s->name && !s->used;
+        bool other = s->mode == KT__M_NAME && s->lex <= KT__L_CONT_3 && !s->name && !s->used;
         if (other && s->frame == from->frame) {
             i = n->end;
             continue;
@@ -299,17 +501,42 @@ static void walk_known_names(walk *w, const kt__gstate *from) {
     }
 }
 
-static void fill_name(walk *w, const kt__gstate *s) {
+/* Tokens that end the name, by the patterns it then fits. */
+static void end_name(walk *w, const kt__gstate *s, kt__gid key, const uint64_t *ends) {
     kt__gstate after = *s;
-    bool ends = kt__json_close_other_name(w->g, &after);
-    join_part(w, w->vocab->free_, &after, ends);
+    w->only = ends;
+    if (kt__json_close_name_as(w->g, &after, key)) walk_suffixes(w, &after);
+}
+
+static void fill_plain_name(walk *w, const kt__gstate *s) {
+    kt__gid key = kt__gpool_intern(&w->g->t.pool, KT__G_KEY, &(uint32_t){0}, 1);
+    end_name(w, s, key, stay_within(w, w->vocab->free_));
+}
+
+/* False: too many kinds of names. */
+static bool fill_pattern_name(walk *w, const kt__gstate *s) {
+    kt__gid near = clip(w->g, s->term, NEAR, 0), patterns = clip(w->g, s->patterns, NEAR, 0);
+    kept *part = kept_term(w, near, patterns, s->frame);
+    if (part->n_keys > MAX_KEYS) return false;
+    (void)stay_within(w, part->bits);
+    for (uint32_t i = 0; i < part->n_keys; i++) end_name(w, s, part->keys[i], part->ends[i]);
+    if (near != s->term || patterns != s->patterns) try_long(w, s);
+    return true;
+}
+
+static bool fill_name(walk *w, const kt__gstate *s) {
+    if (!s->patterns)
+        fill_plain_name(w, s);
+    else if (!fill_pattern_name(w, s))
+        return false;
     if (s->name || s->used) walk_known_names(w, s);
     try_hard(w, s);
+    return true;
 }
 
 static bool is_open_name(const kt__grammar *g, const kt__gstate *s) {
     uint32_t n_chunks = s->chunk ? kt__g_arg(&g->t.pool, s->chunk, 1) : 0;
-    return s->mode == KT__M_NAME && s->lex == KT__L_PLAIN && s->term == ANY && !s->patterns &&
+    return s->mode == KT__M_NAME && s->lex == KT__L_PLAIN && (s->term == ANY || s->patterns) &&
            (n_chunks + 1) * sizeof s->text + FAR < KT__GRAMMAR_NAME_BYTES;
 }
 
@@ -343,7 +570,9 @@ static void fill_other(walk *w, const kt__gstate *s) {
 /* What a walk tried is forgotten once half of the memory is in use. */
 static void forget_from(kt__grammar *g, uint32_t mark) {
     for (size_t i = 0; i < N_TERMS; i++)
-        if (g->masks->terms[i].term >= mark) g->masks->terms[i].term = 0;
+        if (g->masks->terms[i].term >= mark || g->masks->terms[i].patterns >= mark ||
+            g->masks->terms[i].of >= mark)
+            g->masks->terms[i].term = 0;
     kt__terms_rollback(&g->t, mark);
     g->v.stamp++;
 }
@@ -360,9 +589,7 @@ kt_status kt__gmask_fill(kt__grammar *g, const kt__gstate *state, uint64_t *bits
         memset(bits, 0, w.vocab->n_words * sizeof *bits);
     else if (g->is_json && is_plain_string(g, state))
         fill_string(&w, state);
-    else if (g->is_json && is_open_name(g, state))
-        fill_name(&w, state);
-    else
+    else if (!g->is_json || !is_open_name(g, state) || !fill_name(&w, state))
         fill_other(&w, state);
     g->v.keep_below = UINT32_MAX;
     if (scarce && p->n > mark) forget_from(g, mark);

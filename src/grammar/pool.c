@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { FIRST_TABLE = 4096, SCRATCH_WORDS = 1 << 18, MAX_NODE_WORDS = (1 << 19) - 1 };
+enum { FIRST_TABLE = 4096, SCRATCH_WORDS = 1 << 18, MAX_NODE_WORDS = (1 << 18) - 1 };
 
 static uint32_t hash_words(uint32_t head, const uint32_t *data, uint32_t n) {
     uint64_t h = head * UINT64_C(0x9E3779B97F4A7C15) + n;
@@ -96,7 +96,7 @@ kt__gid kt__gpool_intern(kt__gpool *pool, kt__gkind kind, const uint32_t *data, 
     slot = hash & pool->table_mask;
     while (pool->table[slot]) slot = (slot + 1) & pool->table_mask;
     kt__gid id = pool->n;
-    pool->words[id] = kind | n << 13;
+    pool->words[id] = kind | n << 14;
     pool->words[id + 1] = 0;
     memcpy(pool->words + id + 2, data, n * sizeof *data);
     pool->n += n + 2;

@@ -61,9 +61,10 @@ typedef enum kt__gkind {
 enum {
     KT__GF_NULL_KNOWN = 1, /* KT__GF_NULLABLE is right */
     KT__GF_NULLABLE = 2,
-    KT__GF_LIVE = 4,    /* some text fits */
-    KT__GF_DEAD = 8,    /* none does */
-    KT__GF_BOOLEAN = 16 /* has AND, NOT or ONE within: may be empty without looking so */
+    KT__GF_LIVE = 4,     /* some text fits */
+    KT__GF_DEAD = 8,     /* none does */
+    KT__GF_BOOLEAN = 16, /* has AND, NOT or ONE within: may be empty without looking so */
+    KT__GF_SEEN = 32     /* by the search under way */
 };
 
 typedef struct kt__gpool {
@@ -99,13 +100,13 @@ static inline bool kt__gpool_step(kt__gpool *pool) {
     return false;
 }
 
-/* A node: kind in 8 bits, flags in 5, the number of words in 19; a word for the term's row
+/* A node: kind in 8 bits, flags in 6, the number of words in 18; a word for the term's row
  * (term.h); the content. */
 static inline kt__gkind kt__g_kind(const kt__gpool *pool, kt__gid id) {
     return (kt__gkind)(pool->words[id] & 0xff);
 }
 static inline uint32_t kt__g_n(const kt__gpool *pool, kt__gid id) {
-    return pool->words[id] >> 13;
+    return pool->words[id] >> 14;
 }
 static inline const uint32_t *kt__g_data(const kt__gpool *pool, kt__gid id) {
     return pool->words + id + 2;
@@ -117,10 +118,13 @@ static inline uint32_t *kt__g_row(kt__gpool *pool, kt__gid id) {
     return pool->words + id + 1;
 }
 static inline uint32_t kt__g_flags(const kt__gpool *pool, kt__gid id) {
-    return pool->words[id] >> 8 & 31;
+    return pool->words[id] >> 8 & 63;
 }
 static inline void kt__g_set_flags(kt__gpool *pool, kt__gid id, uint32_t flags) {
     pool->words[id] |= flags << 8;
+}
+static inline void kt__g_clear_flags(kt__gpool *pool, kt__gid id, uint32_t flags) {
+    pool->words[id] &= ~(flags << 8);
 }
 
 #endif

@@ -520,10 +520,11 @@ static void key_content_schema(reading *x, kt__jnode *value) {
 typedef struct keyword {
     const char *name;
     void (*read)(reading *x, kt__jnode *value);
+    int since; /* draft; a schema that names an earlier one does not mean it */
 } keyword;
 
 static const keyword keywords[] = {
-#define X(name, function) {name, function},
+#define X(name, function, since) {name, function, since},
 #include "grammar/keywords.def"
 #undef X
 };
@@ -551,6 +552,8 @@ static void read_keywords(reading *x) {
         if (!k) continue;
         if (hides && strcmp(k->name, "$ref") != 0)
             kt__sreader_note(x->r, x->json, k->name, "beside $ref: without effect in this draft");
+        else if (x->r->draft > 0 && x->r->draft < k->since)
+            kt__sreader_note(x->r, x->json, k->name, "newer than the draft the schema names");
         else
             k->read(x, kid);
     }

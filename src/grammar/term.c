@@ -273,9 +273,34 @@ static kt__gid settle(kt__terms *t, uint32_t from, kt__gid id) {
     return id;
 }
 
+static bool is_length(const kt__terms *t, kt__gid id) {
+    return kind_of(t, id) == KT__G_REP && arg_of(t, id, 0) == t->any_char;
+}
+
+/* Several bounds on the number of characters are one. */
+static void merge_lengths(kt__terms *t, uint32_t from) {
+    kt__gpool *p = &t->pool;
+    uint32_t min = 0, max = UINT32_MAX, n = from, n_lengths = 0;
+    for (uint32_t i = from; i < p->n_scratch; i++) n_lengths += is_length(t, p->scratch[i]);
+    if (n_lengths < 2) return;
+    for (uint32_t i = from; i < p->n_scratch; i++) {
+        kt__gid id = p->scratch[i];
+        if (!is_length(t, id)) {
+            p->scratch[n++] = id;
+            continue;
+        }
+        if (arg_of(t, id, 1) > min) min = arg_of(t, id, 1);
+        if (arg_of(t, id, 2) < max) max = arg_of(t, id, 2);
+    }
+    p->n_scratch = n;
+    kt__gpool_push(p, min > max ? EMPTY : kt__term_rep(t, t->any_char, min, max));
+    flatten(t, from, KT__G_AND);
+}
+
 kt__gid kt__term_and(kt__terms *t, uint32_t from) {
     flatten(t, from, KT__G_AND);
     drop_doubles(t, from, ANY);
+    merge_lengths(t, from);
     if (has_kid(&t->pool, from, EMPTY) || has_opposites(t, from)) return settle(t, from, EMPTY);
     if (has_kid(&t->pool, from, EPS)) {
         bool all = true;

@@ -62,6 +62,9 @@ kt__gid kt__term_derive(kt__terms *t, kt__gid id, uint8_t byte);
 /* Whether any text fits. What cannot be found out within a few thousand steps is taken to be so. */
 bool kt__term_live(kt__terms *t, kt__gid id);
 
+/* A lower bound on the characters of a text that fits. */
+uint64_t kt__term_min_chars(const kt__terms *t, kt__gid id);
+
 kt__gid kt__term_step_slow(kt__terms *t, kt__gid id, uint8_t byte);
 /* The derivative, or KT__GPOOL_EMPTY where nothing fits any more. */
 static inline kt__gid kt__term_step(kt__terms *t, kt__gid id, uint8_t byte) {

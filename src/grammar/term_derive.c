@@ -137,62 +137,117 @@ kt__gid kt__term_derive(kt__terms *t, kt__gid id, uint8_t b) {
 
 /* ---- liveness ---- */
 
+/* A depth-first search for a text that fits. What was seen lies on the scratch stack, a record of
+ * three words each. */
+typedef enum record { TERM, BEFORE, NEXT_CLASS, RECORD_WORDS } record;
+
 typedef struct search {
     kt__terms *t;
-    uint32_t from;  /* of the scratch stack: pairs of a term and the index of the one before it */
-    uint32_t steps; /* taken */
+    uint32_t from, top; /* top: the record to go on with */
+    uint32_t steps;     /* taken */
 } search;
 
-static bool was_seen(const search *s, kt__gid id) {
-    const kt__gpool *p = &s->t->pool;
-    for (uint32_t i = s->from; i < p->n_scratch; i += 2)
-        if (p->scratch[i] == id) return true;
-    return false;
-}
-
-static void mark_way_back(const search *s, uint32_t at) {
+static bool add_record(search *s, kt__gid id) {
     kt__gpool *p = &s->t->pool;
-    for (;;) {
-        kt__g_set_flags(p, p->scratch[at], KT__GF_LIVE);
+    const uint32_t words[RECORD_WORDS] = {id, s->top, 0};
+    uint32_t at = p->n_scratch;
+    for (int i = 0; i < RECORD_WORDS; i++)
+        if (!kt__gpool_push(p, words[i])) return false;
+    kt__g_set_flags(p, id, KT__GF_SEEN);
+    s->top = at;
+    return true;
+}
+
+static void mark_way_back(const search *s) {
+    kt__gpool *p = &s->t->pool;
+    for (uint32_t at = s->top;; at = p->scratch[at + BEFORE]) {
+        kt__g_set_flags(p, p->scratch[at + TERM], KT__GF_LIVE);
         if (at == s->from) return;
-        at = p->scratch[at + 1];
     }
 }
 
-/* True: a text was found. Derivatives that are new are put at the stack's end. */
-static bool look_beyond(search *s, uint32_t at) {
+/* One derivative of the record on top. True: it is known that a text fits. */
+static bool search_step(search *s) {
     kt__terms *t = s->t;
-    kt__gid id = t->pool.scratch[at];
-    for (uint32_t c = 0; c < t->n_classes; c++) {
-        kt__gid d = kt__term_derive(t, id, t->first_of[c]);
-        s->steps++;
-        uint32_t flags = kt__g_flags(&t->pool, d);
-        if (d == EMPTY || flags & KT__GF_DEAD) continue;
-        if (flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN) || kt__term_nullable(t, d)) {
-            mark_way_back(s, at);
-            return true;
-        }
-        if (was_seen(s, d)) continue;
-        if (!kt__gpool_push(&t->pool, d) || !kt__gpool_push(&t->pool, at)) return true;
-    }
-    return false;
+    uint32_t c = t->pool.scratch[s->top + NEXT_CLASS]++;
+    kt__gid d = kt__term_derive(t, t->pool.scratch[s->top + TERM], t->first_of[c]);
+    s->steps++;
+    uint32_t flags = kt__g_flags(&t->pool, d);
+    if (d == EMPTY || flags & (KT__GF_DEAD | KT__GF_SEEN)) return false;
+    bool live = flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN) || kt__term_nullable(t, d);
+    if (!live) return !add_record(s, d);
+    mark_way_back(s);
+    return true;
 }
 
-/* Breadth first, so that the shortest text is found. */
+/* No text fits what a search has gone through to its end. */
+static void end_search(search *s, bool all_dead) {
+    kt__gpool *p = &s->t->pool;
+    for (uint32_t at = s->from; at < p->n_scratch; at += RECORD_WORDS) {
+        kt__g_clear_flags(p, p->scratch[at + TERM], KT__GF_SEEN);
+        if (all_dead) kt__g_set_flags(p, p->scratch[at + TERM], KT__GF_DEAD);
+    }
+    p->n_scratch = s->from;
+}
+
 static bool search_text(kt__terms *t, kt__gid id) {
-    search s = {t, t->pool.n_scratch, 0};
-    uint32_t at = s.from;
-    bool live = false;
-    kt__gpool_push(&t->pool, id);
-    kt__gpool_push(&t->pool, s.from);
-    for (; at < t->pool.n_scratch && !live && s.steps < LIVE_STEPS && !t->pool.failed; at += 2)
-        live = look_beyond(&s, at);
-    bool all = at >= t->pool.n_scratch && !live;
-    for (uint32_t i = s.from; all && i < t->pool.n_scratch; i += 2)
-        kt__g_set_flags(&t->pool, t->pool.scratch[i], KT__GF_DEAD);
-    if (!all) kt__g_set_flags(&t->pool, id, KT__GF_LIVE);
-    t->pool.n_scratch = s.from;
-    return !all;
+    search s = {t, t->pool.n_scratch, t->pool.n_scratch, 0};
+    bool live = !add_record(&s, id), done = false;
+    while (!live && !done && s.steps < LIVE_STEPS && !t->pool.failed) {
+        if (t->pool.scratch[s.top + NEXT_CLASS] < t->n_classes) {
+            live = search_step(&s);
+        } else {
+            done = s.top == s.from;
+            s.top = t->pool.scratch[s.top + BEFORE];
+        }
+    }
+    if (!done) kt__g_set_flags(&t->pool, id, KT__GF_LIVE);
+    end_search(&s, done);
+    return !done;
+}
+
+/* The least number of characters of a text that fits; terms with Boolean parts count as 0. */
+static uint64_t min_chars(const kt__terms *t, kt__gid id, int depth) {
+    const kt__gpool *p = &t->pool;
+    uint64_t n = 0, least = UINT32_MAX;
+    if (depth > 60) return 0;
+    for (; kt__g_kind(p, id) == KT__G_CAT; id = kt__g_arg(p, id, 1))
+        n += min_chars(t, kt__g_arg(p, id, 0), depth + 1);
+    const uint32_t *a = kt__g_data(p, id);
+    switch (kt__g_kind(p, id)) {
+    case KT__G_BYTES: return n + !(a[4] | a[5]); /* of 80..bf none begins a character */
+    case KT__G_REP: return a[1] ? n + a[1] * min_chars(t, a[0], depth + 1) : n;
+    case KT__G_OR:
+        for (uint32_t i = 0; i < kt__g_n(p, id) && least > 0; i++) {
+            uint64_t one = min_chars(t, a[i], depth + 1);
+            if (one < least) least = one;
+        }
+        return n + least;
+    default: return n;
+    }
+}
+
+uint64_t kt__term_min_chars(const kt__terms *t, kt__gid id) {
+    return min_chars(t, id, 0);
+}
+
+/* A bound on the number of characters beside terms without Boolean parts: the shortest texts
+ * decide. -1: something else. */
+static int live_by_length(const kt__terms *t, kt__gid id) {
+    const kt__gpool *p = &t->pool;
+    uint64_t most = 0, room = UINT64_MAX;
+    if (kt__g_kind(p, id) != KT__G_AND) return -1;
+    for (uint32_t i = 0; i < kt__g_n(p, id); i++) {
+        kt__gid kid = kt__g_arg(p, id, i), last = kid;
+        if (kt__g_flags(p, kid) & KT__GF_BOOLEAN) return -1;
+        while (kt__g_kind(p, last) == KT__G_CAT && kt__g_arg(p, last, 0) == t->cont)
+            last = kt__g_arg(p, last, 1);
+        bool is_bound = kt__g_kind(p, last) == KT__G_REP && kt__g_arg(p, last, 0) == t->any_char;
+        uint64_t least = min_chars(t, kid, 0);
+        if (is_bound && kt__g_arg(p, last, 2) < room) room = kt__g_arg(p, last, 2);
+        if (least > most) most = least;
+    }
+    return room == UINT64_MAX || kt__g_n(p, id) > 2 ? -1 : most <= room;
 }
 
 bool kt__term_live(kt__terms *t, kt__gid id) {
@@ -200,7 +255,10 @@ bool kt__term_live(kt__terms *t, kt__gid id) {
     uint32_t flags = kt__g_flags(&t->pool, id);
     if (id == EMPTY || flags & KT__GF_DEAD) return false;
     if (flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN)) return true;
-    return kt__term_nullable(t, id) || search_text(t, id);
+    if (kt__term_nullable(t, id)) return true;
+    int known = live_by_length(t, id);
+    if (known >= 0) kt__g_set_flags(&t->pool, id, known ? KT__GF_LIVE : KT__GF_DEAD);
+    return known >= 0 ? known > 0 : search_text(t, id);
 }
 
 /* ---- rows ---- */
@@ -215,13 +273,56 @@ static uint32_t new_row(kt__terms *t, kt__gid id) {
     return row;
 }
 
+static kt__gid if_live(kt__terms *t, kt__gid d) {
+    return kt__term_live(t, d) ? d : EMPTY;
+}
+
+/* What follows a term whose first byte is plain to see; false: it is not. */
+static bool first_bytes(const kt__terms *t, kt__gid id, const uint32_t **set, kt__gid *rest) {
+    const kt__gpool *p = &t->pool;
+    *rest = EPS;
+    if (kt__g_kind(p, id) == KT__G_CAT) {
+        *rest = kt__g_arg(p, id, 1);
+        id = kt__g_arg(p, id, 0);
+    }
+    *set = kt__g_data(p, id);
+    return kt__g_kind(p, id) == KT__G_BYTES;
+}
+
+/* All derivatives at once of alternatives that each begin with a set of bytes, as tries of names
+ * are. False: some do not. */
+static bool fill_row(kt__terms *t, kt__gid id, uint32_t *to) {
+    const kt__gpool *p = &t->pool;
+    bool is_or = kt__g_kind(p, id) == KT__G_OR;
+    uint32_t n = is_or ? kt__g_n(p, id) : 1, by_class[256];
+    const uint32_t *set;
+    kt__gid rest;
+    for (uint32_t c = 0; c < t->n_classes; c++) by_class[c] = EMPTY;
+    for (uint32_t i = 0; i < n; i++) {
+        kt__gid kid = is_or ? kt__g_arg(p, id, i) : id;
+        if (kid != EPS && !first_bytes(t, kid, &set, &rest)) return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        kt__gid kid = is_or ? kt__g_arg(p, id, i) : id;
+        if (kid == EPS || !first_bytes(t, kid, &set, &rest)) continue;
+        for (uint32_t c = 0; c < t->n_classes; c++) {
+            uint8_t b = t->first_of[c];
+            if (!(set[b / 32] >> b % 32 & 1)) continue;
+            by_class[c] = by_class[c] == EMPTY ? rest : kt__term_or2(t, by_class[c], rest);
+        }
+    }
+    for (uint32_t c = 0; c < t->n_classes; c++) by_class[c] = if_live(t, by_class[c]);
+    for (unsigned b = 0; b < 256; b++) to[b] = by_class[t->class_of[b]];
+    return true;
+}
+
 kt__gid kt__term_step_slow(kt__terms *t, kt__gid id, uint8_t b) {
     if (id == ANY || id == EMPTY) return id;
-    kt__gid d = kt__term_derive(t, id, b);
-    if (!kt__term_live(t, d)) d = EMPTY;
-    if (t->pool.failed) return EMPTY;
     uint32_t row = *kt__g_row(&t->pool, id);
     uint32_t *to = t->rows + (size_t)(row ? row - 1 : new_row(t, id)) * 256;
+    if (!row && fill_row(t, id, to) && !t->pool.failed) return to[b];
+    kt__gid d = if_live(t, kt__term_derive(t, id, b));
+    if (t->pool.failed) return EMPTY;
     for (unsigned other = 0; other < 256; other++)
         if (t->class_of[other] == t->class_of[b]) to[other] = d;
     return d;

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { MAX_DEPTH = 250, NO_QUOTE = 0 };
+enum { MAX_DEPTH = 250, LONG_BYTES = 32, NO_QUOTE = 0 };
 
 typedef struct piece {
     const char *s;
@@ -189,6 +189,38 @@ static scan scan_token(const char *text, size_t len) {
     return out;
 }
 
+/* Continuation bytes that come next; -1: the byte does not fit. */
+static int utf8_after(const uint8_t *way, uint32_t depth, int expected) {
+    uint8_t b = way[depth];
+    if (expected == 0) return continuation_bytes(b);
+    bool second = way[depth - 1] >= 0xc2;
+    bool fits = second ? second_byte_fits(way[depth - 1], b) : b >= 0x80 && b <= 0xbf;
+    return fits ? expected - 1 : -1;
+}
+
+static bool build_below(kt__gvocab *v) {
+    uint8_t way[256] = {0}, *kinds = kt__malloc(v->n_nodes + 1u);
+    int8_t expected[256] = {0};
+    v->below = kt__calloc(v->n_nodes + 1u, sizeof *v->below);
+    if (!v->below || !kinds) {
+        kt__free(kinds);
+        return false;
+    }
+    for (uint32_t i = 0; i < v->n_nodes; i++) {
+        const kt__gvnode *n = &v->nodes[i];
+        way[n->depth] = n->byte;
+        int before = expected[n->depth - 1];
+        int after = before < 0 ? -1 : utf8_after(way, n->depth, before);
+        expected[n->depth] = (int8_t)after;
+        kinds[i] = (uint8_t)(after < 0 ? KT__GV_BROKEN : kt__gvocab_kind(n->byte));
+    }
+    for (uint32_t i = v->n_nodes; i-- > 0;) /* those below are complete by now */
+        for (uint32_t kid = i + 1; kid < v->nodes[i].end; kid = v->nodes[kid].end)
+            v->below[i] |= v->below[kid] | UINT64_C(1) << kinds[kid];
+    kt__free(kinds);
+    return true;
+}
+
 static void set_bit(uint64_t *bits, int32_t id) {
     bits[id / 64] |= UINT64_C(1) << id % 64;
 }
@@ -244,6 +276,7 @@ static bool build_strings(kt__gvocab *v, piece *pieces) {
         scan x = scan_token(s, len);
         v->n_chars[id] = (uint8_t)(x.n_chars < 255 ? x.n_chars : 255);
         if (len > MAX_DEPTH || x.n_quotes >= 3) v->hard[v->n_hard++] = id;
+        if (len > LONG_BYTES) v->long_[v->n_long++] = id;
         if (!x.fits || len == 0 || len > MAX_DEPTH) continue;
         set_bit(v->free_, id);
         if (x.quote == NO_QUOTE) continue;
@@ -267,7 +300,7 @@ static bool build_all(kt__gvocab *v) {
         if (len > 0 && len <= MAX_DEPTH) pieces[n++] = (piece){s, (uint32_t)len, id};
     }
     qsort(pieces, n, sizeof *pieces, by_bytes);
-    bool ok = build_tokens(v, pieces, n) && build_strings(v, pieces);
+    bool ok = build_tokens(v, pieces, n) && build_below(v) && build_strings(v, pieces);
     kt__free(pieces);
     return ok;
 }
@@ -286,7 +319,8 @@ kt_status kt__gvocab_create(const kt__gvocab_source *source, kt__gvocab **out, k
     v->quoted = kt__calloc(v->n_words, sizeof *v->quoted);
     v->n_chars = kt__calloc(n, 1);
     v->hard = kt__calloc(n, sizeof *v->hard);
-    bool room = v->free_ && v->quoted && v->n_chars && v->hard;
+    v->long_ = kt__calloc(n, sizeof *v->long_);
+    bool room = v->free_ && v->quoted && v->n_chars && v->hard && v->long_;
     if (status == KT_OK && (!room || !build_all(v)))
         status = kt__fail_nomem(err, "a vocabulary for masks", n * 45);
     if (status == KT_OK)
@@ -301,6 +335,7 @@ void kt__gvocab_free(kt__gvocab *v) {
     kt__free(v->bytes);
     kt__free(v->begin);
     kt__free(v->nodes);
+    kt__free(v->below);
     kt__free(v->same);
     kt__free(v->free_);
     kt__free(v->quoted);
@@ -311,12 +346,13 @@ void kt__gvocab_free(kt__gvocab *v) {
     kt__free(v->suffix_begin);
     kt__free(v->suffix_tokens);
     kt__free(v->hard);
+    kt__free(v->long_);
     kt__free(v);
 }
 
 size_t kt__gvocab_bytes(const kt__gvocab *v) {
     size_t n = (size_t)v->n_vocab;
     size_t suffixes = v->n_suffixes * sizeof *v->suffixes + 2 * v->n_quoted_by[256] * 4;
-    return sizeof *v + v->begin[n] + n * (4 + 4 + 1 + 4 + 4 + 4) + v->n_words * 16u + suffixes +
-           v->n_nodes * sizeof *v->nodes;
+    return sizeof *v + v->begin[n] + n * (4 + 4 + 1 + 4 + 4 + 4 + 4) + v->n_words * 16u + suffixes +
+           v->n_nodes * (sizeof *v->nodes + 8);
 }
