@@ -82,7 +82,8 @@ static kt_status check_first_byte(kt__grammar *g, kt__refusal *why, kt_error *er
     bool live = kt__grammar_accepts(g, &start);
     for (unsigned b = 0; b < 256 && !live; b++) {
         s = start;
-        live = kt__gstate_step(g, &s, (uint8_t)b);
+        bool blank = g->is_json && (b == ' ' || b == '\n');
+        live = !blank && kt__gstate_step(g, &s, (uint8_t)b);
     }
     if (g->t.pool.failed)
         return kt__fail(err, KT_E_LIMIT, "the constraint is too complex: over %d steps or %zu MiB",

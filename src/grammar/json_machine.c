@@ -38,29 +38,30 @@ static void go(kt__gstate *s, kt__gmode mode) {
 
 /* ---- a value begins ---- */
 
+static bool is_known(kt__gid id) {
+    return id == ANY || id == EMPTY;
+}
+
 /* Outcomes that are known from the value's type alone are handed on at once. */
 static kt__gid settle_known(kt__grammar *g, kt__gstate *s, kt__gid vec) {
     kt__gpool *p = &g->t.pool;
     uint32_t words[KT__F_N], from = p->n_scratch, n = kt__g_n(p, vec), n_known = 0;
-    for (uint32_t i = 1; i < n; i++)
-        n_known += kt__g_arg(p, vec, i) == ANY || kt__g_arg(p, vec, i) == EMPTY;
+    for (uint32_t i = 1; i < n; i++) n_known += is_known(kt__g_arg(p, vec, i));
     if (n_known == 0 || !s->frame) return vec;
     copy_frame(g, s, words);
     kt__gid subs = words[KT__F_SUBS];
     words[KT__F_FORMULA] = kt__svalue_settle(&g->v, words[KT__F_FORMULA], subs, vec);
     if (kt__svalue_must(&g->v, words[KT__F_FORMULA]) == EMPTY) return EMPTY;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        kt__gpool_push(p, pass ? (kt__gid)ANY : kt__g_arg(p, vec, 0));
-        for (uint32_t i = 1; i < n; i++) {
-            kt__gid id = kt__g_arg(p, vec, i);
-            if (id != ANY && id != EMPTY) kt__gpool_push(p, pass ? kt__g_arg(p, subs, i) : id);
-        }
-        kt__gid out = kt__term_vec(&g->t, from);
-        if (pass)
-            words[KT__F_SUBS] = out == ANY ? 0 : out;
-        else
-            vec = out;
-    }
+    kt__gpool_push(p, kt__g_arg(p, vec, 0));
+    for (uint32_t i = 1; i < n; i++)
+        if (!is_known(kt__g_arg(p, vec, i))) kt__gpool_push(p, kt__g_arg(p, vec, i));
+    uint32_t sub_from = p->n_scratch;
+    kt__gpool_push(p, ANY);
+    for (uint32_t i = 1; i < n; i++)
+        if (!is_known(kt__g_arg(p, vec, i))) kt__gpool_push(p, kt__g_arg(p, subs, i));
+    kt__gid open = kt__term_vec(&g->t, sub_from);
+    words[KT__F_SUBS] = open == ANY ? 0 : open;
+    vec = kt__term_vec(&g->t, from);
     return set_frame(g, s, words) ? vec : EMPTY;
 }
 

@@ -47,6 +47,7 @@ static bool keep_byte(kt__grammar *g, kt__gstate *s, uint8_t b) {
         if (chunk[1] > KT__GRAMMAR_NAME_BYTES / sizeof s->text) return false;
         memcpy(chunk + 2, s->text, sizeof s->text);
         s->chunk = kt__gpool_intern(p, KT__G_CHUNK, chunk, 7);
+        if (p->failed) return false;
         memset(s->text, 0, sizeof s->text);
         s->n_text = 0;
     }

@@ -1,0 +1,234 @@
+/* JSON Schema as a constraint: each keyword takes what it should and nothing else; what cannot be
+ * enforced is refused with its place; hostile schemas end in a typed error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "grammar_fixture.h"
+
+#define SCHEMA KT__GRAMMAR_SCHEMA
+
+static void check(const char *schema, const char *const *yes, const char *const *no) {
+    check_texts(SCHEMA, schema, yes, no);
+}
+
+static void test_types_and_values(void **state) {
+    (void)state;
+    check("{\"type\":[\"null\",\"boolean\"]}", TEXTS("null", "true", "false"),
+          TEXTS("1", "\"\"", "nul"));
+    check("{\"type\":\"integer\"}", TEXTS("0", "-12", "3.0"), TEXTS("3.5", "01", "--1", "1e2"));
+    check("{\"enum\":[1,\"a\",[2],{\"k\":null}]}",
+          TEXTS("1", "1.0", "\"a\"", "[2.0]", "{\"k\": null}"),
+          TEXTS("2", "\"b\"", "[2, 2]", "[]", "{}", "{\"k\":null,\"l\":1}"));
+    check("{\"const\":\"\\u00e9\\n\"}", TEXTS("\"\xc3\xa9\\n\""), TEXTS("\"e\\n\""));
+    check("true", TEXTS("{}", "[1,\"x\",{\"a\":[]}]", "-1.5e-3"), TEXTS("", "{,}", "[1,]"));
+}
+
+static void test_numbers(void **state) {
+    (void)state;
+    check("{\"type\":\"integer\",\"minimum\":3,\"exclusiveMaximum\":120}",
+          TEXTS("3", "9", "10", "119", "119.0"), TEXTS("2", "120", "-3", "0", "1190"));
+    check("{\"type\":\"number\",\"multipleOf\":0.01,\"maximum\":1}", TEXTS("0.25", "1", "-7.1"),
+          TEXTS("0.255", "1.01"));
+    check("{\"minimum\":3,\"exclusiveMinimum\":true}", TEXTS("3.1", "\"\""), TEXTS("3"));
+    check("{\"not\":{\"minimum\":0}}", TEXTS("-1", "-0.5"), TEXTS("0", "2", "{}"));
+}
+
+static void test_strings(void **state) {
+    (void)state;
+    check("{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
+          TEXTS("\"ab\"", "\"\xc3\xa4\xe2\x82\xac\\n\"", "\"\\u00e9\\ud83d\\ude00\""),
+          TEXTS("\"a\"", "\"abcd\"", "\"\\ud83d\""));
+    check("{\"pattern\":\"^[a-c]+(?:-\\\\d{2,3})?$\"}", TEXTS("\"abc\"", "\"a-12\"", "7"),
+          TEXTS("\"abd\"", "\"a-1\"", "\"a-1234\""));
+    check("{\"pattern\":\"^(?!x).*z$\"}", TEXTS("\"yz\"", "\"z\""), TEXTS("\"xz\"", "\"y\""));
+    check("{\"allOf\":[{\"pattern\":\"a\"},{\"pattern\":\"b\"}],\"not\":{\"pattern\":\"c\"}}",
+          TEXTS("\"xbya\""), TEXTS("\"abc\"", "\"a\""));
+    check("{\"format\":\"date\"}", TEXTS("\"2024-02-29\""),
+          TEXTS("\"2023-02-29\"", "\"2024-2-1\""));
+    check("{\"format\":\"ipv6\"}", TEXTS("\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"::ffff:1.2.3.4\""),
+          TEXTS("\"1:2\"", "\":::\""));
+    check("{\"format\":\"regex\"}", TEXTS("\"a(b|[c-d])*\""), TEXTS("\"a(b\"", "\"*\""));
+}
+
+static void test_objects(void **state) {
+    (void)state;
+    check("{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"],"
+          "\"additionalProperties\":{\"type\":\"null\"}}",
+          TEXTS("{\"a\":1}", "{ \"b\": null, \"a\": 2 }", "{\n    \"a\": 1\n}"),
+          TEXTS("{}", "{\"a\":\"x\"}", "{\"a\":1,\"b\":2}", "{\"a\":1,\"a\":2}",
+                "{\"b\":null,\"b\":null,\"a\":1}"));
+    check("{\"patternProperties\":{\"^x\":{\"type\":\"integer\"},\"y$\":{\"minimum\":5}},"
+          "\"additionalProperties\":false}",
+          TEXTS("{\"x\":1,\"xy\":7,\"ay\":\"s\"}"),
+          TEXTS("{\"xy\":3}", "{\"z\":1}", "{\"x\":1.5}"));
+    check("{\"propertyNames\":{\"maxLength\":2},\"minProperties\":1,\"maxProperties\":2}",
+          TEXTS("{\"ab\":1}", "{\"a\":1,\"b\":{}}"),
+          TEXTS("{}", "{\"abc\":1}", "{\"a\":1,\"b\":1,\"c\":1}"));
+    check("{\"dependentRequired\":{\"a\":[\"b\"]},\"dependentSchemas\":{\"c\":{\"properties\":{"
+          "\"d\":{\"const\":1}}}}}",
+          TEXTS("{}", "{\"a\":1,\"b\":2}", "{\"d\":2}", "{\"d\":1,\"c\":0}"),
+          TEXTS("{\"a\":1}", "{\"d\":2,\"c\":0}"));
+    check("{\"dependencies\":{\"a\":[\"b\"],\"c\":{\"required\":[\"d\"]}}}",
+          TEXTS("{\"c\":1,\"d\":1}"), TEXTS("{\"a\":1}", "{\"c\":1}"));
+    check("{\"not\":{\"required\":[\"a\"]}}", TEXTS("{\"b\":1}"), TEXTS("{\"b\":1,\"a\":2}"));
+}
+
+static void test_arrays(void **state) {
+    (void)state;
+    check("{\"prefixItems\":[{\"type\":\"string\"}],\"items\":{\"type\":\"integer\"},\"minItems\":"
+          "1,\"maxItems\":3}",
+          TEXTS("[\"a\"]", "[\"a\", 1, 2]"), TEXTS("[]", "[1]", "[\"a\",\"b\"]", "[\"a\",1,2,3]"));
+    check("{\"items\":[{\"type\":\"string\"}],\"additionalItems\":false}", TEXTS("[]", "[\"a\"]"),
+          TEXTS("[\"a\",1]"));
+    check("{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":2}",
+          TEXTS("[1,0,1.0]", "{}"), TEXTS("[1]", "[1,1,1]"));
+    check("{\"uniqueItems\":true}",
+          TEXTS("[1,2]", "[{\"a\":1},{\"a\":2}]", "[\"1\",1]", "[1,true]"),
+          TEXTS("[1,1.0]", "[{\"a\":1,\"b\":2},{\"b\":2,\"a\":1}]", "[\"\\u0061\",\"a\"]",
+                "[[],[]]"));
+}
+
+static void test_combinations(void **state) {
+    (void)state;
+    check("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", TEXTS("1", "2.5", "\"s\""),
+          TEXTS("3", "1.5"));
+    check("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"null\"}},"
+          "\"required\":[\"k\"]},"
+          "{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":\"integer\"}},\"required\":["
+          "\"k\"]}]}",
+          TEXTS("{\"k\":\"a\",\"v\":null}", "{\"v\":1,\"k\":\"b\"}"),
+          TEXTS("{\"k\":\"c\"}", "{\"k\":\"a\",\"v\":1}", "{\"v\":null,\"k\":\"b\"}"));
+    check("{\"if\":{\"properties\":{\"t\":{\"const\":1}},\"required\":[\"t\"]},\"then\":{"
+          "\"required\":[\"u\"]},\"else\":{\"required\":[\"w\"]}}",
+          TEXTS("{\"t\":1,\"u\":0}", "{\"w\":0,\"t\":2}"), TEXTS("{\"t\":1,\"w\":0}", "{\"u\":0}"));
+    check("{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"next\":{\"anyOf\":[{\"$ref\":"
+          "\"#/$defs/n\"},{\"type\":\"null\"}]}},"
+          "\"required\":[\"next\"],\"additionalProperties\":false}},\"$ref\":\"#/$defs/n\"}",
+          TEXTS("{\"next\":{\"next\":null}}"), TEXTS("{\"next\":{}}", "{\"next\":1}"));
+}
+
+/* A choice that is lost is seen at its first byte, not at the end of the string. */
+static void test_no_dead_end(void **state) {
+    (void)state;
+    kt__grammar *g = must_compile(
+        SCHEMA, "{\"anyOf\":[{\"properties\":{\"k\":{\"const\":\"ab\"}}},{\"properties\":{\"k\":{"
+                "\"const\":\"ac\"}}}],"
+                "\"required\":[\"k\"],\"additionalProperties\":false,\"properties\":{\"k\":{}}}");
+    kt__gstate s;
+    char out[32] = "";
+    size_t n = 7;
+    kt__grammar_start(g, &s);
+    assert_true(kt__grammar_feed(g, &s, "{\"k\":\"x", &n) == false);
+    assert_int_equal(n, 6);
+    kt__grammar_start(g, &s);
+    n = 2;
+    assert_true(kt__grammar_feed(g, &s, "{\"", &n));
+    assert_int_equal(kt__grammar_forced(g, &s, out, sizeof out), 2);
+    assert_memory_equal(out, "k\"", 2);
+    kt__grammar_free(g);
+}
+
+static void refused(const char *schema, const char *pointer, const char *keyword) {
+    kt__grammar *g = NULL;
+    kt__refusal why;
+    kt_error err = {0};
+    kt_status status = compile_text(SCHEMA, schema, &g, &why, &err);
+    if (status != KT_E_UNSUPPORTED || strcmp(why.pointer, pointer) != 0 ||
+        strcmp(why.keyword, keyword) != 0)
+        fail_msg("%s: %d at %s, %s: %s", schema, (int)status, why.pointer, why.keyword, why.why);
+    assert_null(g);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    refused("{\"properties\":{\"a/b\":{\"pattern\":\"(a)\\\\1\"}}}", "/properties/a~1b/pattern",
+            "pattern");
+    refused("{\"items\":{\"$ref\":\"http://elsewhere/x.json\"}}", "/items/$ref", "$ref");
+    refused("{\"$ref\":\"#\"}", "/$ref", "$ref");
+    refused("{\"unevaluatedProperties\":false}", "/unevaluatedProperties", "unevaluatedProperties");
+    refused("{\"format\":\"idn-hostname\"}", "/format", "format");
+    refused("{\"type\":\"string\",\"enum\":[1]}", "", "");
+}
+
+static void test_malformed(void **state) {
+    static const char *const schemas[] = {"",
+                                          "{",
+                                          "3",
+                                          "{\"type\":\"strin\"}",
+                                          "{\"minLength\":-1}",
+                                          "{\"a\":1,\"a\":2}",
+                                          "{\"required\":[1]}",
+                                          "{\"properties\":[]}",
+                                          "\xff"};
+    (void)state;
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        kt__grammar *g = NULL;
+        kt_error err = {0};
+        assert_int_equal(compile_text(SCHEMA, schemas[i], &g, NULL, &err), KT_E_FORMAT);
+        assert_null(g);
+    }
+}
+
+static void test_notes(void **state) {
+    (void)state;
+    kt__grammar *g = must_compile(SCHEMA, "{\"format\":\"topic\",\"$schema\":\"http://"
+                                          "json-schema.org/draft-07/schema#\",\"prefixItems\":[]}");
+    assert_non_null(strstr(kt__grammar_notes(g), "/format: not a known format"));
+    assert_non_null(strstr(kt__grammar_notes(g), "/prefixItems: newer"));
+    kt__grammar_free(g);
+}
+
+/* count times piece between head and tail */
+static char *repeated(const char *head, const char *piece, size_t count, const char *tail) {
+    size_t h = strlen(head), n = strlen(piece), t = strlen(tail);
+    char *s = malloc(h + n * count + t + 1);
+    memcpy(s, head, h);
+    for (size_t i = 0; i < count; i++) memcpy(s + h + i * n, piece, n);
+    memcpy(s + h + n * count, tail, t + 1);
+    return s;
+}
+
+static void limit(char *schema) {
+    kt__grammar *g = NULL;
+    kt_error err = {0};
+    kt_status status = compile_text(SCHEMA, schema, &g, NULL, &err);
+    assert_true(status == KT_E_LIMIT || status == KT_E_UNSUPPORTED);
+    free(schema);
+}
+
+static void test_hostile(void **state) {
+    (void)state;
+    limit(repeated("", "{\"not\":", 200, "{}"));
+    limit(repeated("{\"enum\":[", "123456,", 1500000, "1]}")); /* 10 MB */
+    limit(repeated("{\"anyOf\":[", "{\"maxLength\":1},", 120000, "{}]}"));
+    limit(repeated("{\"pattern\":\"", "(", 5000, "\"}"));
+    limit(repeated("{\"pattern\":\"", "((a?){9}){9}|", 4000, "[\"}"));
+    kt__grammar *g = must_compile(SCHEMA,
+                                  "{\"pattern\":\"^(a|b)*a(a|b){40}c$\"}"); /* 2^40 states */
+    kt__gstate s;
+    char text[4000] = "\"";
+    for (size_t i = 1; i < sizeof text; i++) text[i] = (char)('a' + (i * i % 7 & 1));
+    size_t n = sizeof text;
+    kt__grammar_start(g, &s);
+    bool all = kt__grammar_feed(g, &s, text, &n);
+    assert_true(all || kt__grammar_status(g) == KT_E_LIMIT);
+    assert_true(kt__grammar_bytes_used(g) <= kt__grammar_bytes(g) &&
+                kt__grammar_bytes(g) < 100u << 20);
+    kt__grammar_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_types_and_values), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_strings),          cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_arrays),           cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_no_dead_end),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_malformed),        cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
