@@ -242,24 +242,29 @@ static uint64_t *ends_of(walk *w, kept *into, kt__gid patterns, kt__gid frame) {
     return into->ends[into->n_keys++];
 }
 
-/* Every character beyond ASCII leads back to the term. */
+/* Every character whose UTF-8 begins so, white space aside, leads back to the term. `more` bytes are
+ * still to come; seen: where such a beginning was found to lead back from, besides. */
+static bool chars_loop(kt__terms *t, kt__gid term, kt__gid at, uint32_t begin, uint32_t more,
+                       kt__gid seen[3]) {
+    bool has_blanks = begin == 0xc2 || begin == 0xe1 || begin == 0xe19a || begin == 0xe2 ||
+                      begin == 0xe280 || begin == 0xe281 || begin == 0xe3 || begin == 0xe380 ||
+                      begin == 0xef || begin == 0xefbb;
+    if (more == 0) return at == term || kt__gvocab_is_blank(begin);
+    if (at == KT__GPOOL_EMPTY) return false;
+    if (!has_blanks && at == seen[more - 1]) return true;
+    for (unsigned b = 0x80; b <= 0xbf; b++)
+        if (!chars_loop(t, term, kt__term_step(t, at, (uint8_t)b), begin << 8 | b, more - 1, seen))
+            return false;
+    if (!has_blanks) seen[more - 1] = at;
+    return true;
+}
+
 static bool high_loops(kt__terms *t, kt__gid term) {
-    kt__gid way[3], known[3] = {0};
+    kt__gid seen[3] = {0};
     for (unsigned lead = 0xc2; lead <= 0xf4; lead++) {
-        uint32_t more = lead < 0xe0 ? 0 : lead < 0xf0 ? 1 : 2;
-        way[more] = kt__term_step(t, term, (uint8_t)lead);
-        if (way[more] == known[more]) continue; /* as after the lead byte before */
-        known[more] = way[more];
-        for (uint32_t left = more;; left--) { /* continuation bytes are all alike here */
-            kt__gid next = kt__term_step(t, way[left], 0x80);
-            for (unsigned b = 0x81; b <= 0xbf; b++)
-                if (kt__term_step(t, way[left], (uint8_t)b) != next) return false;
-            if (left == 0) {
-                if (next != term) return false;
-                break;
-            }
-            way[left - 1] = next;
-        }
+        uint32_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        if (!chars_loop(t, term, kt__term_step(t, term, (uint8_t)lead), lead, more, seen))
+            return false;
     }
     return true;
 }
@@ -272,7 +277,7 @@ static uint64_t find_loops(kt__terms *t, kt__gid term) {
     out &= ~(UINT64_C(1) << KT__GV_CONTROL | UINT64_C(1) << KT__GV_BROKEN |
              UINT64_C(1) << kt__gvocab_kind('"') | UINT64_C(1) << kt__gvocab_kind('\\'));
     if (!high_loops(t, term)) out &= ~(UINT64_C(1) << KT__GV_HIGH);
-    return out;
+    return out & ~(UINT64_C(1) << KT__GV_BLANK);
 }
 
 static uint64_t loops_of(walk *w, kt__gid term) {

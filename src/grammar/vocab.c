@@ -201,6 +201,7 @@ static int utf8_after(const uint8_t *way, uint32_t depth, int expected) {
 static bool build_below(kt__gvocab *v) {
     uint8_t way[256] = {0}, *kinds = kt__malloc(v->n_nodes + 1u);
     int8_t expected[256] = {0};
+    uint32_t chars[256] = {0};
     v->below = kt__calloc(v->n_nodes + 1u, sizeof *v->below);
     if (!v->below || !kinds) {
         kt__free(kinds);
@@ -212,7 +213,9 @@ static bool build_below(kt__gvocab *v) {
         int before = expected[n->depth - 1];
         int after = before < 0 ? -1 : utf8_after(way, n->depth, before);
         expected[n->depth] = (int8_t)after;
+        chars[n->depth] = before > 0 ? chars[n->depth - 1] << 8 | n->byte : n->byte;
         kinds[i] = (uint8_t)(after < 0 ? KT__GV_BROKEN : kt__gvocab_kind(n->byte));
+        if (after == 0 && kt__gvocab_is_blank(chars[n->depth])) kinds[i] = KT__GV_BLANK;
     }
     for (uint32_t i = v->n_nodes; i-- > 0;) /* those below are complete by now */
         for (uint32_t kid = i + 1; kid < v->nodes[i].end; kid = v->nodes[kid].end)

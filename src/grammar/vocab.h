@@ -7,6 +7,7 @@
 #define KT_GRAMMAR_VOCAB_H
 
 #include <kentang.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The bytes a token puts into a text; *len = 0: none. They are read while the vocabulary is made
@@ -55,8 +56,9 @@ kt_status KT_CHECKED kt__gvocab_create(const kt__gvocab_source *source, kt__gvoc
 void kt__gvocab_free(kt__gvocab *vocab);
 size_t kt__gvocab_bytes(const kt__gvocab *vocab);
 
-/* Kinds of bytes: small letters, capitals, digits, every other ASCII character by itself. */
-enum { KT__GV_CONTROL = 36, KT__GV_HIGH = 37, KT__GV_BROKEN = 38 /* not UTF-8 */ };
+/* Kinds of bytes: small letters, capitals, digits, every other ASCII character by itself; beyond
+ * ASCII, the last bytes of white space and all others; what is not UTF-8. */
+enum { KT__GV_CONTROL = 36, KT__GV_HIGH = 37, KT__GV_BLANK = 38, KT__GV_BROKEN = 39 };
 static inline uint32_t kt__gvocab_kind(uint8_t b) {
     if (b >= 0x80) return KT__GV_HIGH;
     if (b >= 'a' && b <= 'z') return 0;
@@ -64,6 +66,13 @@ static inline uint32_t kt__gvocab_kind(uint8_t b) {
     if (b >= '0' && b <= '9') return 2;
     if (b < 0x20 || b == 0x7f) return KT__GV_CONTROL;
     return 3u + b - 0x20u - (b > 'z' ? 62u : b > 'Z' ? 36u : b > '9' ? 10u : 0u);
+}
+
+/* White space beyond ASCII, as patterns have it: by its UTF-8 in one word. */
+static inline bool kt__gvocab_is_blank(uint32_t utf8) {
+    return utf8 == 0xc2a0 || utf8 == 0xe19a80 || (utf8 >= 0xe28080 && utf8 <= 0xe2808a) ||
+           utf8 == 0xe280a8 || utf8 == 0xe280a9 || utf8 == 0xe280af || utf8 == 0xe2819f ||
+           utf8 == 0xe38080 || utf8 == 0xefbbbf;
 }
 
 static inline const char *kt__gvocab_token(const kt__gvocab *v, int32_t id, size_t *len) {
