@@ -111,6 +111,20 @@ static void test_combinations(void **state) {
           TEXTS("{\"next\":{\"next\":null}}"), TEXTS("{\"next\":{}}", "{\"next\":1}"));
 }
 
+static void test_unevaluated(void **state) {
+    (void)state;
+    check("{\"allOf\":[{\"properties\":{\"a\":{}}},{\"patternProperties\":{\"^x\":{}}}],"
+          "\"properties\":{\"b\":{}},\"unevaluatedProperties\":{\"type\":\"null\"}}",
+          TEXTS("{\"a\":1,\"b\":1,\"xy\":1,\"c\":null}"), TEXTS("{\"c\":1}"));
+    check("{\"allOf\":[{\"properties\":{\"a\":{}}}],\"properties\":{\"a\":{},\"ab\":{}},"
+          "\"unevaluatedProperties\":false}",
+          TEXTS("{\"a\":1,\"ab\":2}"), TEXTS("{\"b\":1}"));
+    check("{\"allOf\":[{\"prefixItems\":[{},{}]}],\"unevaluatedItems\":false}",
+          TEXTS("[1,2]", "{}"), TEXTS("[1,2,3]"));
+    check("{\"allOf\":[{\"additionalProperties\":true}],\"unevaluatedProperties\":false}",
+          TEXTS("{\"a\":1}"), TEXTS("[}"));
+}
+
 /* A choice that is lost is seen at its first byte, not at the end of the string. */
 static void test_no_dead_end(void **state) {
     (void)state;
@@ -149,7 +163,8 @@ static void test_refusals(void **state) {
             "pattern");
     refused("{\"items\":{\"$ref\":\"http://elsewhere/x.json\"}}", "/items/$ref", "$ref");
     refused("{\"$ref\":\"#\"}", "/$ref", "$ref");
-    refused("{\"unevaluatedProperties\":false}", "/unevaluatedProperties", "unevaluatedProperties");
+    refused("{\"anyOf\":[{\"properties\":{\"a\":{}}},{}],\"unevaluatedProperties\":false}",
+            "/unevaluatedProperties", "unevaluatedProperties");
     refused("{\"format\":\"idn-hostname\"}", "/format", "format");
     refused("{\"type\":\"string\",\"enum\":[1]}", "", "");
 }
@@ -223,11 +238,17 @@ static void test_hostile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_and_values), cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_strings),          cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_arrays),           cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_no_dead_end),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_malformed),        cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_types_and_values),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_unevaluated),
+        cmocka_unit_test(test_no_dead_end),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_notes),
         cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -329,6 +329,10 @@ static int by_name(const void *a, const void *b) {
     return (x->name > y->name) - (x->name < y->name);
 }
 
+void kt__sprops_sort(kt__sprop *props, uint32_t n) {
+    if (n > 1) qsort(props, n, sizeof *props, by_name);
+}
+
 static bool is_object(reading *x, const kt__jnode *value) {
     if (value->type == KT__JT_OBJECT) return true;
     wrong_value(x, value, "an object");
@@ -343,7 +347,7 @@ static void key_properties(reading *x, kt__jnode *value) {
         props[n].name = kt__sreader_name(x->r, kid->key, kid->key_len);
         read_schema(x, kid, &props[n++].node);
     }
-    if (props && n > 1) qsort(props, n, sizeof *props, by_name);
+    if (props) kt__sprops_sort(props, n);
     x->node->props = props;
     x->node->n_props = n;
 }
@@ -508,8 +512,12 @@ static void key_ref(reading *x, kt__jnode *value) {
     if (to) read_schema(x, to, &x->node->ref);
 }
 
-static void key_refused(reading *x, kt__jnode *value) {
-    kt__sreader_fail(x->r, KT_E_UNSUPPORTED, value, NULL, "is not enforced");
+static void key_unevaluated_properties(reading *x, kt__jnode *value) {
+    read_schema(x, value, &x->node->uneval_props);
+}
+
+static void key_unevaluated_items(reading *x, kt__jnode *value) {
+    read_schema(x, value, &x->node->uneval_items);
 }
 
 static void key_content_schema(reading *x, kt__jnode *value) {
@@ -628,6 +636,7 @@ static kt_status read_all(kt__sreader *r) {
         if (r->status == KT_OK && r->t->pool.failed)
             return kt__sreader_fail(r, KT_E_LIMIT, r->root, NULL, "too complex");
     }
+    if (r->status == KT_OK) (void)kt__sreader_settle_unevaluated(r);
     if (r->status == KT_OK && r->s->names_cap == 0) (void)grow_names(r);
     if (r->status == KT_OK && !r->s->numbers) r->s->numbers = kt__calloc(1, sizeof(kt__snum));
     return r->status == KT_OK ? build_trie(r) : r->status;

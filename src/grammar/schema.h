@@ -102,6 +102,7 @@ typedef struct kt__snode {
     /* applicators */
     kt__slist all_of, any_of, one_of;
     kt__snode_id not_, if_, then_, else_, ref;
+    kt__snode_id uneval_props, uneval_items; /* turned into another node of all_of */
 } kt__snode;
 
 typedef struct kt__strie { /* of the names */

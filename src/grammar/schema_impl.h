@@ -49,6 +49,10 @@ kt__svalues *kt__sreader_values(kt__sreader *r, kt__jnode *const *values, size_t
 uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *keyword,
                             kt__num_op op);
 
+/* schema_uneval.c: after all nodes were read */
+kt_status kt__sreader_settle_unevaluated(kt__sreader *r);
+void kt__sprops_sort(kt__sprop *props, uint32_t n); /* by name */
+
 /* formats.c: the term of a known format, 0 for an unknown one. */
 kt__gid kt__format_term(kt__terms *t, const char *name, bool *known, char *why, size_t why_cap);
 

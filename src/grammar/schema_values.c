@@ -114,11 +114,6 @@ static void fill_array(kt__sreader *r, kt__snode *n, kt__jnode *value) {
         n->prefix.ids[n->prefix.n++] = kid_node(r, kid);
 }
 
-static int by_prop_name(const void *a, const void *b) {
-    const kt__sprop *x = a, *y = b;
-    return (x->name > y->name) - (x->name < y->name);
-}
-
 static void fill_object(kt__sreader *r, kt__snode *n, kt__jnode *value) {
     n->types = 1u << KT__V_OBJECT;
     n->max_props = value->n;
@@ -130,7 +125,7 @@ static void fill_object(kt__sreader *r, kt__snode *n, kt__jnode *value) {
         n->required[n->n_required++] = name;
         n->props[n->n_props++] = (kt__sprop){name, kid_node(r, kid)};
     }
-    if (n->n_props > 1) qsort(n->props, n->n_props, sizeof *n->props, by_prop_name);
+    kt__sprops_sort(n->props, n->n_props);
     n->additional = kt__sreader_new_node(r, NULL);
     if (n->additional) r->s->nodes[n->additional].never = true;
 }
