@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/grammar.h"
 #include "grammar/mask.h"
 
 static inline kt_status compile_text(kt__grammar_kind kind, const char *text, kt__grammar **out,

@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/model_opts.h"
-#include "grammar/mask.h" /* for the constraint itself: kentang.h has it for answers only */
+#include "grammar/grammar.h" /* the constraint itself: kentang.h has it for answers only */
+#include "grammar/mask.h"
 
 enum { MAX_LINE_BYTES = 64 << 20, MAX_FILE_BYTES = 16 << 20 };
 

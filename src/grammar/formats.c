@@ -4,7 +4,7 @@
 
 #include "grammar/gbnf.h"
 #include "grammar/regex.h"
-#include "grammar/schema_impl.h"
+#include "grammar/schema_reader.h"
 
 /* RFC 3339; a leap second only where the time is UTC */
 #define DATE                                                                                       \

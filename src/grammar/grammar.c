@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "grammar/gbnf.h"
 #include "grammar/grammar_impl.h"
-#include "grammar/mask.h"
 #include "grammar/regex.h"
+#include "grammar/schema_read.h"
 
 enum {
     POOL_BYTES = 16 << 20,
@@ -118,7 +118,7 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
 
 void kt__grammar_free(kt__grammar *g) {
     if (!g) return;
-    kt__gmask_cache_free(g->masks);
+    if (g->masks) g->free_masks(g->masks);
     kt__svalue_free(&g->v);
     kt__schema_free(&g->schema);
     kt__terms_free(&g->t);
@@ -131,8 +131,7 @@ size_t kt__grammar_bytes(const kt__grammar *g) {
     size_t rows = (size_t)g->t.n_rows * 1028;
     size_t schema = g->schema.arena.used_bytes +
                     (size_t)g->schema.n_nodes * (sizeof(kt__snode) + 32);
-    return sizeof *g + kt__gpool_bytes(&g->t.pool) + rows + schema +
-           kt__gmask_cache_bytes(g->masks);
+    return sizeof *g + kt__gpool_bytes(&g->t.pool) + rows + schema + g->mask_bytes;
 }
 
 size_t kt__grammar_bytes_used(const kt__grammar *g) {
@@ -140,7 +139,7 @@ size_t kt__grammar_bytes_used(const kt__grammar *g) {
     for (uint32_t i = 0; i < g->t.n_rows; i++) rows += g->t.row_owner[i] ? 1024 : 0;
     return sizeof *g + ((size_t)g->t.pool.n + g->t.pool.table_mask) * 4 + rows +
            g->schema.arena.used_bytes + (size_t)g->schema.n_nodes * (sizeof(kt__snode) + 32) +
-           kt__gmask_cache_bytes(g->masks);
+           g->mask_bytes;
 }
 
 const char *kt__grammar_notes(const kt__grammar *g) {

@@ -14,22 +14,8 @@
 #ifndef KT_GRAMMAR_GRAMMAR_H
 #define KT_GRAMMAR_GRAMMAR_H
 
+#include "grammar/grammar_types.h"
 #include "grammar/schema.h"
-
-enum {
-    KT__GRAMMAR_DEPTH = 128,       /* of nested containers in a text */
-    KT__GRAMMAR_NAME_BYTES = 1024, /* of a member's name */
-    KT__GRAMMAR_NUMBER_CHARS = 40,
-    KT__GRAMMAR_BLANKS = 20 /* after a line end */
-};
-
-typedef enum kt__grammar_kind {
-    KT__GRAMMAR_SCHEMA,
-    KT__GRAMMAR_GBNF,
-    KT__GRAMMAR_REGEX,      /* the whole text matches */
-    KT__GRAMMAR_CHOICE,     /* one of texts[n_texts] */
-    KT__GRAMMAR_JSON_OBJECT /* any */
-} kt__grammar_kind;
 
 typedef struct kt__grammar_source {
     kt__grammar_kind kind;
@@ -38,16 +24,6 @@ typedef struct kt__grammar_source {
     const kt__gtext *texts; /* of KT__GRAMMAR_CHOICE */
     size_t n_texts;
 } kt__grammar_source;
-
-typedef struct kt__grammar kt__grammar;
-
-/* Members are grammar's own business; equal bytes are equal states. */
-typedef struct kt__gstate {
-    uint64_t hash;
-    uint8_t mode, lex, blanks, n_text;
-    uint32_t value, term, frame, name, used, patterns, chunk, hex;
-    uint8_t text[20];
-} kt__gstate;
 
 /* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly; KT_E_LIMIT:
  * it is over a stated limit; KT_E_NOMEM. why (may be NULL) has the place within a schema. */

@@ -5,11 +5,10 @@
 #ifndef KT_GRAMMAR_GRAMMAR_IMPL_H
 #define KT_GRAMMAR_GRAMMAR_IMPL_H
 
-#include "grammar/grammar.h"
+#include "grammar/grammar_types.h"
 #include "grammar/schema_value.h"
 
 struct kt__gmask_cache;
-
 struct kt__grammar {
     kt__grammar_kind kind;
     bool is_json;
@@ -18,6 +17,8 @@ struct kt__grammar {
     kt__svalue_ctx v;
     kt__gid root;                  /* its term; of JSON: the formula of the whole value */
     struct kt__gmask_cache *masks; /* mask.c; NULL before the first */
+    void (*free_masks)(struct kt__gmask_cache *masks);
+    size_t mask_bytes;
 };
 
 typedef enum kt__gmode {
@@ -76,7 +77,7 @@ bool kt__json_accepts(kt__grammar *g, const kt__gstate *s);
 bool kt__json_close_string(kt__grammar *g, kt__gstate *s);
 /* KT__G_KEY of a name that ends here: its index among the schema's (0: none of them) and the
  * patterns it fits. */
-kt__gid kt__json_key(kt__grammar *g, const kt__gstate *s, uint32_t name);
+kt__gid kt__json_name_key(kt__grammar *g, const kt__gstate *s, uint32_t name);
 /* Ends the name as one of this key; it is not added to the names that were used. */
 bool kt__json_close_name_as(kt__grammar *g, kt__gstate *s, kt__gid key);
 
@@ -87,7 +88,7 @@ static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__
     return kt__g_arg(&g->t.pool, frame, (uint32_t)word);
 }
 
-/* json_string.c */
+/* json_string.c: a byte that is not the quote at the end */
 bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of UTF-8, where lex and hex say what may come. */
 bool kt__utf8_step(kt__gstate *s, uint8_t byte);

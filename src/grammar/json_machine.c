@@ -235,7 +235,7 @@ static bool next_member(kt__grammar *g, kt__gstate *s) {
 }
 
 /* The patterns that the name fits, behind the name's index. */
-kt__gid kt__json_key(kt__grammar *g, const kt__gstate *s, uint32_t name) {
+kt__gid kt__json_name_key(kt__grammar *g, const kt__gstate *s, uint32_t name) {
     kt__gpool *p = &g->t.pool;
     uint32_t from = p->n_scratch;
     kt__gpool_push(p, name);
@@ -266,7 +266,7 @@ static bool take_member(kt__grammar *g, kt__gstate *s, kt__gid key, kt__gid text
 static bool close_name(kt__grammar *g, kt__gstate *s) {
     uint32_t name = s->name ? g->schema.trie[s->name].name : 0;
     if (!kt__term_nullable(&g->t, s->term) || kt__names_ends(&g->t.pool, s->used)) return false;
-    kt__gid text = name_text(g, s), key = kt__json_key(g, s, name);
+    kt__gid text = name_text(g, s), key = kt__json_name_key(g, s, name);
     return take_member(g, s, key, text);
 }
 
@@ -357,7 +357,9 @@ static bool number_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
 bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     switch (s->mode) {
     case KT__M_STRING:
-    case KT__M_NAME: return kt__json_string_step(g, s, b);
+    case KT__M_NAME:
+        if (b == '"' && s->lex == KT__L_PLAIN) return kt__json_close_string(g, s);
+        return kt__json_string_step(g, s, b);
     case KT__M_NUMBER: return number_step(g, s, b);
     case KT__M_LITERAL: return literal_step(g, s, b);
     default: return between(g, s, b);

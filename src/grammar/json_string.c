@@ -185,7 +185,6 @@ static bool low_u(kt__gstate *s, uint8_t b) {
 bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     switch (s->lex) {
     case KT__L_PLAIN:
-        if (b == '"') return kt__json_close_string(g, s);
         if (b == '\\') return begin_escape(g, s);
         if (b < 0x20 || !begin_character(s, b)) return false;
         return take_decoded(g, s, b);

@@ -46,7 +46,7 @@ typedef struct reading {
 enum { N_LOOPS = 256 };
 enum { N_SETS = N_TERMS * (1 + MAX_KEYS) + N_STATES };
 
-struct kt__gmask_cache {
+typedef struct kt__gmask_cache {
     const kt__gvocab *vocab;
     kept terms[N_TERMS], states[N_STATES];
     uint64_t *memory, clock;
@@ -54,7 +54,7 @@ struct kt__gmask_cache {
     reading string_way[256];
     loops loops[N_LOOPS];
     uint32_t n_visited;
-};
+} kt__gmask_cache;
 
 typedef struct walk {
     kt__grammar *g;
@@ -66,10 +66,16 @@ typedef struct walk {
 
 /* ---- life ---- */
 
+static void free_cache(kt__gmask_cache *c) {
+    if (!c) return;
+    kt__free(c->memory);
+    kt__free(c);
+}
+
 kt_status kt__gmask_attach(kt__grammar *g, const kt__gvocab *vocab, kt_error *err) {
     size_t n = vocab->n_words, bytes = N_SETS * n * sizeof(uint64_t);
     if (g->masks && g->masks->vocab == vocab) return KT_OK;
-    kt__gmask_cache_free(g->masks);
+    free_cache(g->masks);
     g->masks = kt__calloc(1, sizeof *g->masks);
     uint64_t *memory = g->masks ? kt__malloc(bytes) : NULL;
     if (!memory) {
@@ -79,22 +85,14 @@ kt_status kt__gmask_attach(kt__grammar *g, const kt__gvocab *vocab, kt_error *er
     }
     g->masks->vocab = vocab;
     g->masks->memory = memory;
+    g->free_masks = free_cache;
+    g->mask_bytes = sizeof *g->masks + bytes;
     for (size_t i = 0; i < N_STATES; i++, memory += n) g->masks->states[i].bits = memory;
     for (size_t i = 0; i < N_TERMS; i++, memory += n) {
         g->masks->terms[i].bits = memory;
         for (size_t k = 0; k < MAX_KEYS; k++) g->masks->terms[i].ends[k] = memory += n;
     }
     return KT_OK;
-}
-
-void kt__gmask_cache_free(kt__gmask_cache *c) {
-    if (!c) return;
-    kt__free(c->memory);
-    kt__free(c);
-}
-
-size_t kt__gmask_cache_bytes(const kt__gmask_cache *c) {
-    return c ? sizeof *c + (size_t)N_SETS * c->vocab->n_words * 8 : 0;
 }
 
 /* The place of what was used longest ago. */
@@ -230,7 +228,7 @@ static void set_subtree(const walk *w, uint32_t i, uint64_t *ends) {
 /* Which of the ways a name ends in this is; its set of tokens, or NULL where there are too many. */
 static uint64_t *ends_of(walk *w, kept *into, kt__gid patterns, kt__gid frame) {
     const kt__gstate s = {.frame = frame, .patterns = patterns};
-    kt__gid key = kt__json_key(w->g, &s, 0);
+    kt__gid key = kt__json_name_key(w->g, &s, 0);
     for (uint32_t i = 0; i < into->n_keys && i < MAX_KEYS; i++)
         if (into->keys[i] == key) return into->ends[i];
     if (into->n_keys >= MAX_KEYS) {

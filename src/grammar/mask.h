@@ -7,17 +7,12 @@
 #ifndef KT_GRAMMAR_MASK_H
 #define KT_GRAMMAR_MASK_H
 
-#include "grammar/grammar.h"
+#include "grammar/grammar_types.h"
 #include "grammar/vocab.h"
-
-typedef struct kt__gmask_cache kt__gmask_cache;
 
 /* Takes the memory that masks of this vocabulary need (about 32 sets of tokens); the vocabulary
  * outlives the constraint. Before the first mask. */
 kt_status KT_CHECKED kt__gmask_attach(kt__grammar *grammar, const kt__gvocab *vocab, kt_error *err);
-void kt__gmask_cache_free(kt__gmask_cache *cache);
-size_t kt__gmask_cache_bytes(const kt__gmask_cache *cache);
-
 /* bits[vocab->n_words]: bit id % 64 of word id / 64 is set where the token may follow. KT_E_LIMIT:
  * the constraint is out of memory or steps. */
 kt_status KT_CHECKED kt__gmask_fill(kt__grammar *grammar, const kt__gstate *state, uint64_t *bits,

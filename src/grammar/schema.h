@@ -1,9 +1,7 @@
-/* A JSON Schema, read: its subschemas as nodes with checked keywords.
+/* A JSON Schema that was read: its subschemas as nodes with checked keywords.
  *
- * Owns: reading drafts 4 to 2020-12 (older spellings mean what they meant), references within the
- * document, the table of member names, and the refusal of everything that cannot be enforced
- * exactly. Nothing is fetched. What the nodes ask of a text is schema_value.h's matter. One user at
- * a time. */
+ * Owns: the nodes, the table and the trie of member names, the conditions on numbers. How they are
+ * read is schema_read.h's matter, what they ask of a text schema_value.h's. One user at a time. */
 #ifndef KT_GRAMMAR_SCHEMA_H
 #define KT_GRAMMAR_SCHEMA_H
 
@@ -129,10 +127,6 @@ typedef struct kt__schema {
     kt__buf notes; /* a line each: what is annotation only */
 } kt__schema;
 
-/* Terms go to t. On failure `why` is filled where a keyword is the reason. KT_E_FORMAT: no JSON, or
- * a keyword with a value of the wrong kind; KT_E_UNSUPPORTED; KT_E_LIMIT. */
-kt_status KT_CHECKED kt__schema_read(kt__schema *schema, kt__terms *t, const char *text, size_t len,
-                                     kt__refusal *why, kt_error *err);
 void kt__schema_free(kt__schema *schema);
 uint32_t kt__strie_step(const kt__schema *schema, uint32_t at, uint8_t byte); /* 0: off */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "grammar/schema_impl.h"
+#include "grammar/schema_reader.h"
 
 enum { MAX_URI = 2048 };
 

@@ -2,7 +2,7 @@
  * beside $ref and allOf. They are then additionalProperties and items of one more schema. */
 #include <string.h>
 
-#include "grammar/schema_impl.h"
+#include "grammar/schema_reader.h"
 
 enum { MAX_MEMBERS = 2000 };
 

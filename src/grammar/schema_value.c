@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "grammar/schema_impl.h"
+#include "grammar/schema_reader.h"
 
 enum {
     EMPTY = KT__GPOOL_EMPTY,

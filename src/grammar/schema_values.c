@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "grammar/schema_impl.h"
+#include "grammar/schema_reader.h"
 
 uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *keyword,
                             kt__num_op op) {

@@ -1,4 +1,4 @@
-/* The empty text, derivatives and liveness of terms. */
+/* Derivatives and liveness of terms. */
 #include <string.h>
 
 #include "grammar/term.h"
@@ -19,50 +19,6 @@ static bool derive_enter(kt__terms *t) {
     }
     t->pool.failed = KT_E_LIMIT;
     return false;
-}
-
-/* ---- the empty text ---- */
-
-static bool nullable_set(kt__terms *t, kt__gid id, kt__gkind kind) {
-    uint32_t n = kt__g_n(&t->pool, id), n_true = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        bool one = kt__term_nullable(t, kt__g_arg(&t->pool, id, i));
-        if (kind == KT__G_AND && !one) return false;
-        if (kind == KT__G_OR && one) return true;
-        n_true += one;
-    }
-    return kind == KT__G_AND || (kind == KT__G_ONE && n_true == 1);
-}
-
-static bool find_nullable(kt__terms *t, kt__gid id) {
-    kt__gkind kind = kt__g_kind(&t->pool, id);
-    const uint32_t *a = kt__g_data(&t->pool, id);
-    switch (kind) {
-    case KT__G_ANY:
-    case KT__G_EPS:
-    case KT__G_STAR: return true;
-    case KT__G_AND:
-    case KT__G_OR:
-    case KT__G_ONE: return nullable_set(t, id, kind);
-    case KT__G_NOT: return !kt__term_nullable(t, a[0]);
-    case KT__G_VEC: return kt__term_nullable(t, a[0]);
-    case KT__G_CAT: return kt__term_nullable(t, a[0]) && kt__term_nullable(t, a[1]);
-    case KT__G_REP: return a[1] == 0 || kt__term_nullable(t, a[0]);
-    case KT__G_CALL: return t->rule_nullable && t->rule_nullable[a[0]];
-    default: return false;
-    }
-}
-
-bool kt__term_nullable(kt__terms *t, kt__gid id) {
-    uint32_t flags = kt__g_flags(&t->pool, id);
-    if (flags & KT__GF_NULL_KNOWN) return flags & KT__GF_NULLABLE;
-    if (!derive_enter(t)) return false;
-    bool nullable = find_nullable(t, id);
-    t->depth--;
-    bool final = !t->rules || t->rule_nullable; /* else a grammar is still being read */
-    if (final && !t->pool.failed)
-        kt__g_set_flags(&t->pool, id, KT__GF_NULL_KNOWN | (nullable ? KT__GF_NULLABLE : 0u));
-    return nullable;
 }
 
 /* ---- derivatives ---- */

@@ -1,8 +1,8 @@
 /* What the files that read a schema share.
  *
  * Owns: the reader's state and its ways to fail. One user at a time. */
-#ifndef KT_GRAMMAR_SCHEMA_IMPL_H
-#define KT_GRAMMAR_SCHEMA_IMPL_H
+#ifndef KT_GRAMMAR_SCHEMA_READER_H
+#define KT_GRAMMAR_SCHEMA_READER_H
 
 #include "grammar/schema.h"
 
@@ -37,6 +37,7 @@ void kt__sreader_note(kt__sreader *r, const kt__jnode *node, const char *keyword
 kt__snode_id kt__sreader_node(kt__sreader *r, kt__jnode *json);
 kt__snode_id kt__sreader_new_node(kt__sreader *r, kt__jnode *json);
 uint32_t kt__sreader_name(kt__sreader *r, const char *s, size_t len);
+bool kt__sreader_grow_names(kt__sreader *r); /* room for more names, or for the first */
 
 /* schema_ref.c */
 kt_status kt__sreader_find_resources(kt__sreader *r);

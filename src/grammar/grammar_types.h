@@ -1,0 +1,34 @@
+/* Constraints and states, as those see them who only pass them on.
+ *
+ * Owns: the names and limits that grammar.h and mask.h share. No functions. */
+#ifndef KT_GRAMMAR_GRAMMAR_TYPES_H
+#define KT_GRAMMAR_GRAMMAR_TYPES_H
+
+#include <stdint.h>
+
+enum {
+    KT__GRAMMAR_DEPTH = 128,       /* of nested containers in a text */
+    KT__GRAMMAR_NAME_BYTES = 1024, /* of a member's name */
+    KT__GRAMMAR_NUMBER_CHARS = 40,
+    KT__GRAMMAR_BLANKS = 20 /* after a line end */
+};
+
+typedef enum kt__grammar_kind {
+    KT__GRAMMAR_SCHEMA,
+    KT__GRAMMAR_GBNF,
+    KT__GRAMMAR_REGEX,      /* the whole text matches */
+    KT__GRAMMAR_CHOICE,     /* one of texts[n_texts] */
+    KT__GRAMMAR_JSON_OBJECT /* any */
+} kt__grammar_kind;
+
+typedef struct kt__grammar kt__grammar;
+
+/* Members are grammar's own business; equal bytes are equal states. */
+typedef struct kt__gstate {
+    uint64_t hash;
+    uint8_t mode, lex, blanks, n_text;
+    uint32_t value, term, frame, name, used, patterns, chunk, hex;
+    uint8_t text[20];
+} kt__gstate;
+
+#endif
