@@ -95,7 +95,7 @@ static void test_wrong_options(void **state) {
     (void)state;
     cli_expect_error("run --tempp 1", 2, "unknown option --tempp; did you mean --temp?");
     cli_expect_error("run --top_k=3", 2, "did you mean --top-k?");
-    cli_expect_error("run -q", 2, "unknown option -q");
+    cli_expect_error("run -Q", 2, "unknown option -Q");
     cli_expect_error("run --seed", 2, "option --seed needs a value: N");
     cli_expect_error("run -p --raw", 2, "option -p needs a value");
     cli_expect_error("run --raw=yes", 2, "option --raw takes no value");

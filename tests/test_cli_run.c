@@ -172,7 +172,7 @@ static void test_presets_fill_what_is_not_given(void **state) {
     (void)state;
     process p = run_ok("run -p Hi -n 1 --preset potato", NULL);
     assert_non_null(strstr(p.err, "threads 2"));
-    assert_non_null(strstr(p.err, "context 2048, batch 1024/256"));
+    assert_non_null(strstr(p.err, "context 1024, batch 1024/256"));
     cli_free(&p);
     p = run_ok("run -p Hi -n 1 -ub 64 --preset potato -c 512", NULL);
     assert_non_null(strstr(p.err, "context 512"));
@@ -198,6 +198,60 @@ static void test_prompts_from_everywhere_are_the_same(void **state) {
     }
     cli_free(&runs[0]);
     unlink(name);
+}
+
+/* What users of other programs type. */
+static void test_words_of_other_programs(void **state) {
+    (void)state;
+    static const char *const same[] = {
+        "run --temp 0 -q '" KT_SOURCE_DIR "/models/demo.gguf' 'Hello\nthere'",
+        "run --temp 0 -q -m '" KT_SOURCE_DIR "/models/demo.gguf' 'Hello\nthere'",
+        "run --temp 0 -q -p 'Hello\\nthere' -e",
+        "run --temp 0 -q -ngl 99 -fa on --jinja --no-warmup -p 'Hello\nthere'",
+        "run --temp 0 -q -fa -p 'Hello\nthere'"};
+    process first = run_ok("run --temp 0 -p 'Hello\nthere'", NULL);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        process p = run_ok(same[i], NULL);
+        assert_string_equal(p.out, first.out);
+        assert_string_equal(strstr(p.err, "kentang:") ? p.err : "", "");
+        cli_free(&p);
+    }
+    process p = run_ok("run -n 1 -ngl 99 --jinja -p x", NULL);
+    assert_non_null(strstr(p.err, "without effect here: -ngl --jinja\n"));
+    cli_free(&p);
+    cli_free(&first);
+    cli_expect_error("run 'Why is the sky blue?'", 2, "a prompt follows -p");
+    cli_expect_error("run -m '" KT_SOURCE_DIR "/models/demo.gguf' a b", 2, "put quotes around");
+}
+
+static void test_files_of_text(void **state) {
+    (void)state;
+    char name[] = "/tmp/kentang-text-XXXXXX", arguments[300];
+    int fd = mkstemp(name);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "Be kind.\n", 9), 9);
+    snprintf(arguments, sizeof arguments, "run --temp 0 -p Hello -sysf %s", name);
+    process a = run_ok(arguments, NULL), b = run_ok("run --temp 0 -p Hello -sys 'Be kind.'", NULL);
+    assert_string_equal(a.out, b.out);
+    cli_free(&a);
+    cli_free(&b);
+    assert_int_equal(write(fd, "caf\xe9\n", 5), 5);
+    close(fd);
+    snprintf(arguments, sizeof arguments, "run -f %s", name);
+    cli_expect_error(arguments, 2, "byte 0xe9 in line 2; if it is Latin-1: iconv -f LATIN1");
+    cli_expect_error(arguments, 2, "byte 12)");
+    cli_expect_error(arguments, 2, name);
+    unlink(name);
+}
+
+static void test_more_context_than_trained(void **state) {
+    (void)state;
+    process p = run_ok("run -p x -n 1 -c 2000", NULL);
+    assert_non_null(strstr(p.err, "a context of 2000 is more than the 1024 positions"));
+    cli_free(&p);
+    p = run_ok("run -p x -n 1 -c 1024", NULL);
+    assert_null(strstr(p.err, "warning"));
+    cli_free(&p);
 }
 
 static void test_stops_and_limits(void **state) {
@@ -392,6 +446,9 @@ int main(void) {
         cmocka_unit_test(test_threads_tier_and_batch_change_nothing),
         cmocka_unit_test(test_presets_fill_what_is_not_given),
         cmocka_unit_test(test_prompts_from_everywhere_are_the_same),
+        cmocka_unit_test(test_words_of_other_programs),
+        cmocka_unit_test(test_files_of_text),
+        cmocka_unit_test(test_more_context_than_trained),
         cmocka_unit_test(test_stops_and_limits),
         cmocka_unit_test(test_raw_continues_the_text),
         cmocka_unit_test(test_control_tokens_in_a_prompt_are_text),

@@ -86,9 +86,9 @@ static bool set_seed(uint64_t *out, const char *value, char *expected, size_t si
     return true;
 }
 
-static bool set_enum(const kt__opt *opt, int *out, const char *value, char *expected, size_t size) {
+static bool choice_index(const char *choices, const char *value, int *out) {
     size_t len = strlen(value);
-    const char *choice = opt->choices;
+    const char *choice = choices;
     for (int index = 0; choice; index++) {
         const char *bar = strchr(choice, '|');
         size_t choice_len = bar ? (size_t)(bar - choice) : strlen(choice);
@@ -98,6 +98,11 @@ static bool set_enum(const kt__opt *opt, int *out, const char *value, char *expe
         }
         choice = bar ? bar + 1 : NULL;
     }
+    return false;
+}
+
+static bool set_enum(const kt__opt *opt, int *out, const char *value, char *expected, size_t size) {
+    if (choice_index(opt->choices, value, out)) return true;
     snprintf(expected, size, "one of %s", opt->choices);
     return false;
 }
@@ -200,6 +205,10 @@ static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) 
     if (!it.opt) return unknown_option(syntax, word, len);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
     if (!kt__opt_takes_value(it.opt)) {
+        int choice;
+        if (it.opt->choices && *i + 1 < argc &&
+            choice_index(it.opt->choices, argv[*i + 1], &choice))
+            ++*i;
         if (value) {
             return kt__cli_usage_error(syntax->command, "option %.*s takes no value", (int)len,
                                        word);

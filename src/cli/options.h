@@ -29,7 +29,7 @@
 #define KT__COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 typedef enum kt__opt_kind {
-    KT__OPT_ON,    /* bool: set true; takes no value */
+    KT__OPT_ON,    /* bool: set true; takes no value; a word of choices behind it is skipped */
     KT__OPT_OFF,   /* bool: set false; takes no value */
     KT__OPT_INT,   /* int32_t in [min, max] */
     KT__OPT_FLOAT, /* float in [min, max], finite */
@@ -53,7 +53,7 @@ typedef struct kt__opt {
     size_t at;       /* offset of the value in the group's struct */
     size_t given_at; /* offset of a bool set when the option is present; 0: none (see KT__GIVEN) */
     double min, max; /* INT and FLOAT */
-    const char *choices; /* ENUM: "none|linear|yarn" */
+    const char *choices; /* ENUM, ON: "none|linear|yarn" */
     const char *arg;     /* how the value is called in --help: "N" */
     const char *help;    /* one sentence; the default in it */
 } kt__opt;

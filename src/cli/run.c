@@ -14,14 +14,24 @@
 #include "cli/cli.h"
 #include "cli/profile_report.h"
 #include "cli/prompt_cache.h"
+#include "cli/progress.h"
 #include "cli/sampling_opts.h"
+#include "cli/screen.h"
 #include "cli/session.h"
+#include "cli/text_file.h"
 
-enum { MAX_PROMPT_BYTES = 256 << 20 };
+enum { MAX_PROMPT_BYTES = 256 << 20, MAX_WORDS = 2 };
+
+/* Options of llama.cpp's command lines that have nothing to do here. */
+typedef struct foreign_opts {
+    const char *gpu_layers;
+    bool flash_attention, jinja, no_warmup;
+} foreign_opts;
 
 typedef struct run_opts {
-    const char *prompt, *file, *system;
-    bool raw, json, interactive, profile;
+    const char *prompt, *file, *system, *system_file;
+    bool raw, json, interactive, profile, escapes, quiet, plain;
+    foreign_opts foreign;
     kt__prompt_cache prompt_cache;
     kt__cache_opts disk_cache;
 } run_opts;
@@ -48,6 +58,18 @@ static const kt__opt prompt_table[] = {
      .at = AT(system),
      .arg = "TEXT",
      .help = "system message"},
+    {.name = "system-file",
+     .brief = "sysf",
+     .also = "system-prompt-file",
+     .kind = KT__OPT_TEXT,
+     .at = AT(system_file),
+     .arg = "FILE",
+     .help = "read the system message from FILE"},
+    {.name = "escape",
+     .brief = "e",
+     .kind = KT__OPT_ON,
+     .at = AT(escapes),
+     .help = "in -p, \\n is a newline, \\t a tab, \\\\ a backslash"},
     {.name = "raw",
      .kind = KT__OPT_ON,
      .at = AT(raw),
@@ -57,6 +79,15 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(interactive),
      .help = "a conversation even when standard input is no terminal"},
+    {.name = "quiet",
+     .brief = "q",
+     .kind = KT__OPT_ON,
+     .at = AT(quiet),
+     .help = "on standard error only warnings and errors: neither plan nor figures"},
+    {.name = "plain",
+     .kind = KT__OPT_ON,
+     .at = AT(plain),
+     .help = "on a terminal, the answer as the model writes it: no Markdown"},
     {.name = "json",
      .kind = KT__OPT_ON,
      .at = AT(json),
@@ -67,35 +98,112 @@ static const kt__opt prompt_table[] = {
      .help = "say where the time went: by operator and phase, and the bottleneck"},
 };
 
+static const kt__opt foreign_table[] = {
+    {.name = "gpu-layers",
+     .brief = "ngl",
+     .also = "n-gpu-layers",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(foreign_opts, gpu_layers),
+     .arg = "N",
+     .help = "taken and without effect: all is computed by the processor"},
+    {.name = "flash-attn",
+     .brief = "fa",
+     .kind = KT__OPT_ON,
+     .at = offsetof(foreign_opts, flash_attention),
+     .choices = "on|off|auto",
+     .help = "taken and without effect: attention is always computed so"},
+    {.name = "jinja",
+     .kind = KT__OPT_ON,
+     .at = offsetof(foreign_opts, jinja),
+     .help = "taken and without effect: chat templates are always interpreted"},
+    {.name = "no-warmup",
+     .kind = KT__OPT_ON,
+     .at = offsetof(foreign_opts, no_warmup),
+     .help = "taken and without effect: there is no warm-up"},
+};
+
+static void note_foreign(const foreign_opts *f) {
+    if (!f->gpu_layers && !f->flash_attention && !f->jinja && !f->no_warmup) return;
+    fprintf(stderr, "kentang: without effect here:%s%s%s%s\n", f->gpu_layers ? " -ngl" : "",
+            f->flash_attention ? " -fa" : "", f->jinja ? " --jinja" : "",
+            f->no_warmup ? " --no-warmup" : "");
+}
+
 /* ---- the prompt ---- */
 
-/* The prompt's text for kt__free; NULL in *text means: a conversation. */
-static kt_status get_prompt(const run_opts *opts, const char *word, char **text, size_t *len,
+/* What is said, from wherever; model: the word that names one, or NULL. */
+typedef struct prompt {
+    const char *model;
+    const char *word; /* a prompt without -p, or "-"; NULL: none */
+    char *text;       /* for kt__free; NULL: a conversation */
+    size_t len;
+    char *system; /* for kt__free; of --system-file */
+} prompt;
+
+/* `run MODEL`, `run MODEL TEXT`, `run -m MODEL TEXT`, `run -` */
+static kt_status take_words(const char *const *words, size_t n, bool has_model, prompt *p,
                             kt_error *err) {
-    *text = NULL;
-    *len = 0;
-    if (word && strcmp(word, "-") != 0) {
-        return kt__fail(err, KT_E_ARG, "unexpected word \"%.80s\": a prompt follows -p, a model -m",
-                        word);
+    size_t i = 0;
+    if (i < n && !has_model && strcmp(words[i], "-") != 0) p->model = words[i++];
+    if (p->model && access(p->model, F_OK) != 0) {
+        return kt__fail(err, KT_E_ARG,
+                        "no file \"%.80s\": the first word is a model; a prompt follows -p, or the "
+                        "model",
+                        p->model);
     }
-    const char *file = word ? word : opts->file;
-    if ((opts->prompt != NULL) + (opts->file != NULL) + (word != NULL) > 1) {
-        return kt__fail(err, KT_E_ARG, "more than one prompt: give one of -p, -f and -");
+    if (i < n) p->word = words[i++];
+    if (i == n) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "unexpected word \"%.80s\": put quotes around a prompt",
+                    words[i]);
+}
+
+/* \n and the like, in place; what is no escape stays. */
+static void replace_escapes(char *text, size_t *len) {
+    static const char names[] = "ntr\\\"'", bytes[] = "\n\t\r\\\"'";
+    size_t to = 0;
+    for (size_t i = 0; i < *len; i++) {
+        const char *at = text[i] == '\\' && i + 1 < *len ? strchr(names, text[i + 1]) : NULL;
+        text[to++] = at ? bytes[at - names] : text[i];
+        i += at != NULL;
     }
-    if (opts->prompt) {
-        *text = kt__strdup(opts->prompt);
-        *len = strlen(opts->prompt);
-        return *text ? KT_OK : kt__fail_nomem(err, "the prompt", *len);
+    text[ *len = to] = '\0';
+}
+
+static kt_status copy_prompt(const char *text, bool escapes, prompt *p, kt_error *err) {
+    p->len = strlen(text);
+    p->text = kt__strdup(text);
+    if (!p->text) return kt__fail_nomem(err, "the prompt", p->len);
+    if (escapes) replace_escapes(p->text, &p->len);
+    return KT_OK;
+}
+
+static kt_status get_prompt(const run_opts *opts, prompt *p, kt_error *err) {
+    bool from_stdin = p->word && !strcmp(p->word, "-");
+    if ((opts->prompt != NULL) + (opts->file != NULL) + (p->word != NULL) > 1) {
+        return kt__fail(err, KT_E_ARG, "more than one prompt: give one of -p, -f, a word and -");
     }
-    if (opts->interactive && !file) return KT_OK;
-    if (!file && isatty(STDIN_FILENO)) return KT_OK;
-    kt_status status = kt__cli_read_file(file ? file : "-", MAX_PROMPT_BYTES, text, len, err);
+    if (opts->prompt) return copy_prompt(opts->prompt, opts->escapes, p, err);
+    if (p->word && !from_stdin) return copy_prompt(p->word, opts->escapes, p, err);
+    const char *file = from_stdin ? "-" : opts->file;
+    if (!file && (opts->interactive || isatty(STDIN_FILENO))) return KT_OK;
+    kt_status status = kt__text_file_read(file ? file : "-", MAX_PROMPT_BYTES, opts->raw, &p->text,
+                                          &p->len, err);
     if (status != KT_OK) return status;
-    if (memchr(*text, '\0', *len)) {
-        return kt__fail(err, KT_E_FORMAT, "the prompt holds a NUL byte: is it a text?");
-    }
     /* the newline that ends a file or an echo is no part of what is said */
-    if (!opts->raw && *len && (*text)[*len - 1] == '\n') (*text)[--*len] = '\0';
+    if (!opts->raw && p->len && p->text[p->len - 1] == '\n') p->text[--p->len] = '\0';
+    return KT_OK;
+}
+
+/* --system-file becomes --system. */
+static kt_status get_system(run_opts *opts, prompt *p, kt_error *err) {
+    size_t len;
+    if (!opts->system_file) return KT_OK;
+    if (opts->system) return kt__fail(err, KT_E_ARG, "give either --system or --system-file");
+    kt_status status = kt__text_file_read(opts->system_file, MAX_PROMPT_BYTES, false, &p->system,
+                                          &len, err);
+    if (status != KT_OK) return status;
+    if (len && p->system[len - 1] == '\n') p->system[len - 1] = '\0';
+    opts->system = p->system;
     return KT_OK;
 }
 
@@ -104,15 +212,16 @@ static kt_status get_prompt(const run_opts *opts, const char *word, char **text,
 typedef struct output {
     bool json;
     kt__buf text;
-    char last; /* last character written */
+    kt__screen screen;
+    kt__progress progress;
 } output;
 
 static bool on_text(void *user, const char *text, size_t len, int32_t id) {
     (void)id;
     output *out = user;
+    kt__progress_end(&out->progress);
     if (out->json) return kt__buf_append(&out->text, text, len);
-    if (len) out->last = text[len - 1];
-    return fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
+    return kt__screen_write(&out->screen, text, len);
 }
 
 static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char *text, size_t len,
@@ -139,7 +248,10 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
         request.messages = messages + first;
         request.n_messages = 2 - first;
     }
-    return kt_request_run(s->engine, &request, on_text, out, result, err);
+    kt__progress_begin(&out->progress, s->engine);
+    kt_status status = kt_request_run(s->engine, &request, on_text, out, result, err);
+    kt__progress_end(&out->progress);
+    return status;
 }
 
 static kt__profile_report get_profile(const kt__session *s, double wall_ms) {
@@ -186,11 +298,10 @@ static bool outputs_meet(void) {
 }
 
 /* On a terminal the answer's last line ends; a file or a program gets the answer alone. */
-static void end_answer(char last) {
-    bool unfinished = last && last != '\n';
-    if (unfinished && isatty(STDOUT_FILENO)) putchar('\n');
+static void end_answer(output *out) {
+    char last = kt__screen_end_answer(&out->screen);
     fflush(stdout);
-    if (unfinished && !isatty(STDOUT_FILENO) && outputs_meet()) fputc('\n', stderr);
+    if (last && last != '\n' && !out->screen.rendered && outputs_meet()) fputc('\n', stderr);
 }
 
 static int run_once(kt__session *s, const run_opts *opts, const char *text, size_t len,
@@ -200,6 +311,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     kt_request_report result = {0};
     kt_error err = {0};
     kt__buf_init(&out.text, SIZE_MAX / 2);
+    kt__screen_open(&out.screen, opts->plain || opts->raw);
     kt__interrupt_watch(s);
     int64_t start_ns = kt__now_ns();
     kt_status status = answer_prompt(s, opts, text, len, params, &out, &result, &err);
@@ -212,15 +324,16 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
         kt__figures_add(&figures, &result);
         if (opts->json)
             status = print_json(s, &out, &figures, opts->profile ? &profile : NULL, &err);
-        end_answer(opts->json ? '\0' : out.last);
     }
+    end_answer(&out);
     if (status == KT_OK) {
-        kt__figures_print(&figures);
+        if (!opts->quiet) kt__figures_print(&figures);
         if (opts->profile) kt__profile_print(&profile);
         if (result.finish == KT_FINISH_CANCELLED) code = kt_status_exit_code(KT_E_CANCELLED);
     } else {
         code = kt__cli_fail("run", &err);
     }
+    kt__screen_close(&out.screen);
     kt__buf_free(&out.text);
     return code;
 }
@@ -228,17 +341,17 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
 /* ---- the command ---- */
 
 static int run_chat(kt__session *s, const run_opts *opts, const char *first,
-                    const kt_gen_params *params) {
+                    kt__sampling_opts *sampling) {
     if (opts->raw || opts->json || !s->info.template_) {
         return kt__cli_usage_error("run", "a conversation needs %s; give a prompt with -p, -f or -",
                                    opts->raw    ? "the chat template and not --raw"
                                    : opts->json ? "text output and not --json"
                                                 : "a chat template, which this model has not");
     }
-    kt__chat_setup setup = {opts->system, first, *params};
+    kt__chat_setup setup = {opts->system, first, sampling, opts->plain, opts->quiet};
     kt__figures figures = {0};
     int code = kt__chat_run(s, &setup, &figures);
-    if (figures.n_answers) kt__figures_print(&figures);
+    if (figures.n_answers && !opts->quiet) kt__figures_print(&figures);
     kt__profile_report profile = get_profile(s, -1);
     if (opts->profile) kt__profile_print(&profile);
     kt_error err;
@@ -248,8 +361,9 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
 }
 
 static kt_status open_all(const kt__session_opts *session_opts, const run_opts *opts,
-                          kt__session *session, kt_cache **cache, kt_error *err) {
-    kt_status status = kt__session_open(session_opts, NULL, session, err);
+                          const char *model, kt__session *session, kt_cache **cache,
+                          kt_error *err) {
+    kt_status status = kt__session_open(session_opts, model, session, err);
     if (status != KT_OK) return status;
     status = kt__cache_opts_open(&opts->disk_cache, session->engine, cache, err);
     if (status == KT_OK) status = kt__prompt_cache_load(&opts->prompt_cache, session->seq, err);
@@ -260,39 +374,54 @@ static kt_status open_all(const kt__session_opts *session_opts, const run_opts *
     return status;
 }
 
-static int run_prompts(const kt__session_opts *session_opts, const run_opts *opts,
-                       kt__sampling_opts *sampling, const char *word) {
+/* What does not go together, before a model is opened. */
+static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err) {
+    if (p->text && !p->len)
+        return kt__fail(err, KT_E_ARG, "the prompt is empty; give one with -p, -f or -");
+    if (opts->raw && opts->system)
+        return kt__fail(err, KT_E_ARG, "--system needs the chat template: leave out --raw");
+    if (opts->prompt_cache.file && opts->disk_cache.dir)
+        return kt__fail(err, KT_E_ARG, "give either --prompt-cache or --cache-dir");
+    return KT_OK;
+}
+
+static int run_opened(const kt__session_opts *session_opts, const run_opts *opts, const prompt *p,
+                      kt__sampling_opts *sampling, kt__session *session) {
+    if (!opts->quiet) {
+        note_foreign(&opts->foreign);
+        kt__session_print_plan(session, session_opts);
+    }
+    kt__session_warn(session, session_opts);
+    kt_engine_profile_enable(session->engine, opts->profile);
+    if (!p->text || opts->interactive) return run_chat(session, opts, p->text, sampling);
+    return run_once(session, opts, p->text, p->len, &sampling->params);
+}
+
+static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
+                       kt__sampling_opts *sampling, const char *const *words, size_t n_words) {
     kt_error err = {0};
     kt__session session = {0};
     kt_cache *cache = NULL;
-    char *text = NULL;
-    size_t len = 0;
+    prompt p = {0};
     int code;
     kt_status status = kt__sampling_opts_finish(sampling, &err);
-    if (status == KT_OK) status = get_prompt(opts, word, &text, &len, &err);
-    if (status == KT_OK && text && !len) {
-        status = kt__fail(&err, KT_E_ARG, "the prompt is empty; give one with -p, -f or -");
+    if (status == KT_OK) {
+        status = take_words(words, n_words, session_opts->model.model != NULL, &p, &err);
     }
-    if (status == KT_OK && opts->raw && opts->system) {
-        status = kt__fail(&err, KT_E_ARG, "--system needs the chat template: leave out --raw");
-    }
-    if (status == KT_OK && opts->prompt_cache.file && opts->disk_cache.dir) {
-        status = kt__fail(&err, KT_E_ARG, "give either --prompt-cache or --cache-dir");
-    }
-    if (status == KT_OK) status = open_all(session_opts, opts, &session, &cache, &err);
+    if (status == KT_OK) status = get_prompt(opts, &p, &err);
+    if (status == KT_OK) status = get_system(opts, &p, &err);
+    if (status == KT_OK) status = check_opts(opts, &p, &err);
+    if (status == KT_OK) status = open_all(session_opts, opts, p.model, &session, &cache, &err);
     if (status != KT_OK) {
         code = kt__cli_fail("run", &err);
     } else {
-        kt__session_print_plan(&session, session_opts);
-        kt_engine_profile_enable(session.engine, opts->profile);
-        bool chat = !text || opts->interactive;
-        code = chat ? run_chat(&session, opts, text, &sampling->params)
-                    : run_once(&session, opts, text, len, &sampling->params);
+        code = run_opened(session_opts, opts, &p, sampling, &session);
         kt__cache_opts_warn(cache);
         kt_cache_close(cache);
         kt__session_close(&session);
     }
-    kt__free(text);
+    kt__free(p.text);
+    kt__free(p.system);
     return code;
 }
 
@@ -310,26 +439,28 @@ int kt__cmd_run(int argc, char **argv) {
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
+        {"For command lines of llama.cpp", foreign_table, KT__COUNT(foreign_table), &opts.foreign},
     };
     const kt__syntax syntax = {
         .command = "run",
-        .usage = "[-m MODEL] [-p TEXT | -f FILE | -] [OPTIONS]",
+        .usage = "[-m MODEL | MODEL] [TEXT | -p TEXT | -f FILE | -] [OPTIONS]",
         .about =
             "Answers a prompt, or talks with you. The answer alone goes to standard output; a "
             "line\n"
             "with the plan and a line with figures go to standard error. Ctrl-C ends the answer.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
-        .max_words = 1,
+        .max_words = MAX_WORDS,
         .notes = "Examples:\n"
                  "  kentang run -p \"Why is the sky blue?\"\n"
                  "  kentang run -m model.gguf -n 200 --seed 7 -p \"Write a story.\"\n"
+                 "  kentang run model.gguf \"Why is the sky blue?\"\n"
                  "  kentang run -m model.gguf --preset potato",
     };
-    const char *word = NULL;
+    const char *words[MAX_WORDS] = {NULL};
     size_t n_words = 0;
-    int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
-    if (code < 0) code = run_prompts(&session, &opts, &sampling, n_words ? word : NULL);
+    int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
+    if (code < 0) code = run_prompts(&session, &opts, &sampling, words, n_words);
     kt__sampling_opts_free(&sampling);
     return code;
 }

@@ -32,7 +32,8 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ENUM,
      .at = AT(preset),
      .choices = "none|potato|extreme",
-     .help = "potato: 2 threads, context 2048, batch 1024/256, no mlock; extreme: all cores, batch "
+     .help = "potato: 2 threads, context at most 2048, batch 1024/256, no mlock; extreme: all "
+             "cores, batch "
              "2048/512; options given beside it win"},
     {.name = "no-tuned",
      .kind = KT__OPT_ON,
@@ -61,6 +62,7 @@ static const kt__opt draft_table[] = {
 };
 
 enum { PRESET_NONE, PRESET_POTATO, PRESET_EXTREME };
+enum { POTATO_CTX = 2048 };
 
 kt__session_opts kt__session_opts_default(void) {
     return (kt__session_opts){.model = kt__model_opts_default(), .n_draft = -1};
@@ -93,12 +95,16 @@ static int32_t first_set(int32_t given, int32_t otherwise) {
     return given ? given : otherwise;
 }
 
-/* The options with the preset's values where nothing was given. */
+static int32_t least_set(int32_t wanted, int32_t limit) {
+    return limit > 0 && limit < wanted ? limit : wanted;
+}
+
+/* The options with the preset's values where nothing was given; the context follows when the model
+ * is known. */
 static kt__session_opts with_preset(const kt__session_opts *given) {
     kt__session_opts opts = *given;
     if (opts.preset == PRESET_POTATO) {
         opts.n_threads = first_set(opts.n_threads, 2);
-        opts.n_ctx = first_set(opts.n_ctx, 2048);
         opts.n_batch = first_set(opts.n_batch, 1024);
         opts.n_ubatch = first_set(opts.n_ubatch, 256);
     } else if (opts.preset == PRESET_EXTREME) {
@@ -123,6 +129,8 @@ static kt_status open_draft(const kt__session_opts *opts, kt__session *s, kt_err
 static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_error *err) {
     kt_engine_params params = kt_engine_params_default();
     params.n_ctx = opts->n_ctx;
+    if (!opts->n_ctx && opts->preset == PRESET_POTATO)
+        params.n_ctx = least_set(POTATO_CTX, s->info.n_ctx_train);
     params.n_batch = opts->n_batch;
     params.n_ubatch = opts->n_ubatch;
     params.n_seq_max = opts->many ? 0 : 1;
@@ -283,6 +291,16 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
     if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
+}
+
+void kt__session_warn(const kt__session *s, const kt__session_opts *opts) {
+    int32_t n_ctx = s->engine_info.n_ctx, trained = s->info.n_ctx_train;
+    if (trained <= 0 || n_ctx <= trained || opts->model.rope_scaling > 1) return;
+    fprintf(stderr,
+            "kentang: warning: a context of %d is more than the %d positions that the model was "
+            "trained for; what is said beyond them may make no sense (--rope-scaling yarn "
+            "stretches it)\n",
+            (int)n_ctx, (int)trained);
 }
 
 /* ---- figures ---- */

@@ -50,6 +50,8 @@ kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *
 void kt__session_close(kt__session *session);
 /* "kentang: MODEL | tier | threads | context | memory" on stderr */
 void kt__session_print_plan(const kt__session *session, const kt__session_opts *opts);
+/* A line on stderr where the context is longer than the model was trained for. */
+void kt__session_warn(const kt__session *session, const kt__session_opts *opts);
 
 /* Sums over the answers of a session. */
 typedef struct kt__figures {
