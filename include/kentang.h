@@ -235,6 +235,8 @@ typedef struct kt_model_info {
     int32_t head_dim;
     int32_t bos_id, eos_id; /* -1: none */
     bool add_bos, add_eos;
+    int32_t bytes_per_token; /* of text, at most: a text of n bytes has at least n / this many
+                                tokens; 0: there is no bound */
 } kt_model_info;
 
 KT_API kt_model_params kt_model_params_default(void);
@@ -286,14 +288,23 @@ typedef struct kt_message {
     const char *content; /* UTF-8 */
 } kt_message;
 
+/* How a rendered conversation ends; of kt_chat_render, kt_chat_encode and kt_request_params. */
+enum {
+    KT_CHAT_GENERATE = 1, /* with what begins the assistant's turn */
+    /* The last message, an assistant's, is how the answer begins: it stands behind that beginning,
+     * with no end, and what is generated goes on from it. */
+    KT_CHAT_CONTINUE = 2
+};
+
 /* Renders the model's chat template over messages[n] into *out[*len], the prompt as the template
  * wrote it: NUL-terminated, freed with kt_free. A system message that the template refuses or drops
  * is merged into the first user message. KT_E_UNSUPPORTED: the model has no template;
  * KT_E_TEMPLATE: the template failed, or refuses these messages; KT_E_LIMIT: it exceeded a limit of
- * the interpreter; KT_E_ARG: a message is not UTF-8. */
+ * the interpreter; KT_E_ARG: a message is not UTF-8, or KT_CHAT_CONTINUE has no assistant's message
+ * behind others to go on from. */
 KT_API kt_status KT_CHECKED kt_chat_render(const kt_model *model, const kt_message *messages,
-                                           size_t n, bool add_generation_prompt, char **out,
-                                           size_t *len, kt_error *err);
+                                           size_t n, unsigned flags, char **out, size_t *len,
+                                           kt_error *err);
 /* The same from JSON: an array of messages, or an object {"messages": [...], "tools": [...],
  * "add_generation_prompt": true, ... further variables of the template}. KT_E_FORMAT: no JSON. */
 KT_API kt_status KT_CHECKED kt_chat_render_json(const kt_model *model, const char *json,
@@ -302,8 +313,8 @@ KT_API kt_status KT_CHECKED kt_chat_render_json(const kt_model *model, const cha
 /* Renders and encodes to *ids[*n_ids], freed with kt_free. Control tokens are recognised only in
  * what the template itself wrote, never in the messages. */
 KT_API kt_status KT_CHECKED kt_chat_encode(const kt_model *model, const kt_message *messages,
-                                           size_t n, bool add_generation_prompt, int32_t **ids,
-                                           size_t *n_ids, kt_error *err);
+                                           size_t n, unsigned flags, int32_t **ids, size_t *n_ids,
+                                           kt_error *err);
 /* For what a call of this header allocated and says so; NULL is allowed. */
 KT_API void kt_free(void *data);
 
@@ -592,6 +603,7 @@ typedef struct kt_request_params {
     unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
     const kt_message *messages; /* through the chat template, as kt_chat */
     size_t n_messages;
+    unsigned chat_flags;        /* of messages: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */
     const char *chat_json;      /* as kt_chat_render_json takes it */
     size_t chat_json_len;
 
@@ -668,6 +680,10 @@ KT_API kt_request_params kt_request_params_default(void);
  * kt_request_close. */
 KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request_params *request,
                                              kt_request **out, kt_error *err);
+/* The prompt of a request as kt_engine_submit would encode it, to *ids[*n] for kt_free: KT_E_CONTEXT_FULL
+ * where it does not fit n_ctx, without encoding more than that. Any thread. */
+KT_API kt_status KT_CHECKED kt_engine_encode(kt_engine *engine, const kt_request_params *request,
+                                             int32_t **ids, size_t *n, kt_error *err);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
  * 0: not at all); where no thread drives the engine, it is driven meanwhile, and the wait may be
  * longer by a step. false: nothing came, or the last event was delivered before. What it points to

@@ -113,6 +113,8 @@ static void fill_info(kt_model *model) {
         info->eos_id = kt__tokenizer_role_id(model->tok, KT__ROLE_EOS);
         info->add_bos = kt__tokenizer_add_bos(model->tok);
         info->add_eos = kt__tokenizer_add_eos(model->tok);
+        size_t bytes = kt__tokenizer_bytes_per_id(model->tok);
+        info->bytes_per_token = bytes > INT32_MAX ? 0 : (int32_t)bytes;
     }
     if (!model->net) return;
     const kt__hparams *hp = &model->net->hp;

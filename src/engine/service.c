@@ -29,26 +29,8 @@ static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error 
     return KT_OK;
 }
 
-static kt_status encode_text(const kt_model *model, const kt_request_params *r, int32_t **ids,
-                             size_t *n, kt_error *err) {
-    kt__ids found;
-    if (!model->tok)
-        return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: use token ids",
-                        model->info.path);
-    kt__ids_init(&found, SIZE_MAX);
-    kt_status status = kt__gguf_check(model->gguf, err);
-    if (status == KT_OK)
-        status = kt__tokenizer_encode(model->tok, r->text, r->text_len, r->text_flags, &found, err);
-    if (status == KT_OK) {
-        *ids = kt__ids_take(&found, n);
-        if (!*ids) status = kt__fail_nomem(err, "prompt ids", 0);
-    }
-    kt__ids_free(&found);
-    return status;
-}
-
 /* The prompt's ids, for kt__free. */
-static kt_status encode_prompt(const kt_model *model, const kt_request_params *r, int32_t **ids,
+static kt_status encode_prompt(const kt_engine *engine, const kt_request_params *r, int32_t **ids,
                                size_t *n, int64_t *ns, kt_error *err) {
     int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
                   (r->chat_json != NULL);
@@ -64,21 +46,25 @@ static kt_status encode_prompt(const kt_model *model, const kt_request_params *r
         *n = r->n_ids;
         return copy_ids(r->ids, r->n_ids, ids, err);
     }
-    if (r->text) return encode_text(model, r, ids, n, err);
-    if (r->messages)
-        return kt__chat_encode_timed(model, r->messages, r->n_messages, true, ids, n, ns, err);
-    return kt__chat_encode_json(model, r->chat_json, r->chat_json_len, ids, n, err);
+    size_t most = (size_t)engine->params.n_ctx;
+    return kt__text_encode_prompt(engine->model, r, most, ids, n, ns, err);
 }
 
 /* The prompt's ids, with the time that it took counted. */
 static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, int32_t **ids,
                              size_t *n, kt_error *err) {
     int64_t ns[2] = {0}, begin_ns = kt__now_ns();
-    kt_status status = encode_prompt(engine->model, r, ids, n, ns, err);
+    kt_status status = encode_prompt(engine, r, ids, n, ns, err);
     int64_t all_ns = kt__now_ns() - begin_ns;
     kt__stage_add_outside(engine, KT__STAGE_TEMPLATE, ns[0]);
     kt__stage_add_outside(engine, KT__STAGE_TOKENIZE, all_ns - ns[0]);
     return status;
+}
+
+kt_status kt_engine_encode(kt_engine *engine, const kt_request_params *request, int32_t **ids,
+                           size_t *n, kt_error *err) {
+    kt__error_clear(err);
+    return make_prompt(engine, request, ids, n, err);
 }
 
 kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, kt_request **out,

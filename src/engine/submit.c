@@ -20,6 +20,7 @@ enum {
 kt_request_params kt_request_params_default(void) {
     return (kt_request_params){
         .text_flags = KT_TOK_ADD_SPECIAL,
+        .chat_flags = KT_CHAT_GENERATE,
         .gen = kt_gen_params_default(),
         .n_choices = 1,
         .n_logprobs = -1,

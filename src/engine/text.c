@@ -81,6 +81,8 @@ bool kt_token_is_eog(const kt_model *model, int32_t id) {
     return model->tok && kt__tokenizer_is_eog(model->tok, id);
 }
 
+/* ---- conversations as text ---- */
+
 static kt__chat_params chat_params(const kt_model *model, bool add_generation_prompt) {
     return (kt__chat_params){
         .bos_token = model->bos_text,
@@ -98,37 +100,117 @@ static void hand_out(kt__chat_out *rendered, char **out, size_t *len) {
     kt__chat_out_free(rendered);
 }
 
-kt_status kt_chat_render(const kt_model *model, const kt_message *messages, size_t n,
-                         bool add_generation_prompt, char **out, size_t *len, kt_error *err) {
+/* Puts content behind what was rendered, as data. */
+static kt_status append_content(kt__chat_out *rendered, const char *content, kt_error *err) {
+    size_t len = strlen(content);
+    if (!len) return KT_OK;
+    char *text = kt__realloc_array(rendered->text, rendered->len + len + 1, 1);
+    if (text) rendered->text = text;
+    kt__chat_seg *segs = kt__realloc_array(rendered->segs, rendered->n_segs + 1, sizeof *segs);
+    if (segs) rendered->segs = segs;
+    if (!text || !segs) return kt__fail_nomem(err, "a prompt", rendered->len + len);
+    memcpy(text + rendered->len, content, len + 1);
+    segs[rendered->n_segs++] = (kt__chat_seg){rendered->len, len, false};
+    rendered->len += len;
+    return KT_OK;
+}
+
+static kt_status check_continued(const kt_message *messages, size_t n, kt_error *err) {
+    if (n > 1 && messages[n - 1].role && !strcmp(messages[n - 1].role, "assistant")) return KT_OK;
+    return kt__fail(err, KT_E_ARG,
+                    "the answer is to go on from the last message: it must be an assistant's, "
+                    "with others before it");
+}
+
+static kt_status render_messages(const kt_model *model, const kt_message *messages, size_t n,
+                                 unsigned flags, kt__chat_out *out, kt_error *err) {
     kt_status status;
-    kt__chat_out rendered = {0};
-    *out = NULL;
+    bool goes_on = flags & KT_CHAT_CONTINUE;
     KT__TRY(need_template(model, err));
-    kt__chat_params params = chat_params(model, add_generation_prompt);
-    KT__TRY(kt__chat_render(model->chat, messages, n, &params, &rendered, err));
-    hand_out(&rendered, out, len);
+    if (goes_on) KT__TRY(check_continued(messages, n, err));
+    kt__chat_params params = chat_params(model, goes_on || (flags & KT_CHAT_GENERATE));
+    KT__TRY(kt__chat_render(model->chat, messages, goes_on ? n - 1 : n, &params, out, err));
+    const char *last = goes_on ? messages[n - 1].content : NULL;
+    if (last) status = append_content(out, last, err);
 out:
     return status;
+}
+
+kt_status kt_chat_render(const kt_model *model, const kt_message *messages, size_t n,
+                         unsigned flags, char **out, size_t *len, kt_error *err) {
+    kt__chat_out rendered = {0};
+    *out = NULL;
+    kt_status status = render_messages(model, messages, n, flags, &rendered, err);
+    if (status == KT_OK) {
+        hand_out(&rendered, out, len);
+    } else {
+        kt__chat_out_free(&rendered);
+    }
+    return status;
+}
+
+static kt_status render_json(const kt_model *model, const char *json, size_t json_len,
+                             kt__chat_out *out, kt_error *err) {
+    kt_status status = need_template(model, err);
+    if (status != KT_OK) return status;
+    kt__chat_params params = chat_params(model, true);
+    return kt__chat_render_json(model->chat, json, json_len, &params, out, err);
 }
 
 kt_status kt_chat_render_json(const kt_model *model, const char *json, size_t json_len, char **out,
                               size_t *len, kt_error *err) {
-    kt_status status;
     kt__chat_out rendered = {0};
     *out = NULL;
-    KT__TRY(need_template(model, err));
-    kt__chat_params params = chat_params(model, true);
-    KT__TRY(kt__chat_render_json(model->chat, json, json_len, &params, &rendered, err));
-    hand_out(&rendered, out, len);
-out:
+    kt_status status = render_json(model, json, json_len, &rendered, err);
+    if (status == KT_OK) hand_out(&rendered, out, len);
     return status;
 }
 
-static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rendered, int32_t **ids,
-                                 size_t *n_ids, kt_error *err) {
-    kt_status status;
+/* ---- prompts as ids ---- */
+
+/* No token stands for more bytes than the tokenizer says. */
+static kt_status check_bytes(const kt_model *model, size_t len, size_t most, kt_error *err) {
+    size_t bytes = kt__tokenizer_bytes_per_id(model->tok);
+    if (!bytes || len / bytes <= most) return KT_OK;
+    return kt__fail(err, KT_E_CONTEXT_FULL,
+                    "a prompt of %zu bytes, which are %zu tokens or more, does not fit the context "
+                    "of %zu: ask for a larger context (-c) or shorten the prompt",
+                    len, len / bytes, most);
+}
+
+/* What was encoded until now, or why not. */
+static kt_status take_ids(const kt_model *model, kt_status status, kt__ids *found, size_t most,
+                          int32_t **ids, size_t *n_ids, kt_error *err) {
+    status = still_there(model, status, err);
+    if (status == KT_E_LIMIT && most != SIZE_MAX)
+        status = kt__fail(err, KT_E_CONTEXT_FULL,
+                          "a prompt of more than %zu tokens does not fit the context of %zu: ask "
+                          "for a larger context (-c) or shorten the prompt",
+                          most, most);
+    if (status == KT_OK) {
+        *ids = kt__ids_take(found, n_ids);
+        if (!*ids) status = kt__fail_nomem(err, "prompt ids", 0);
+    }
+    kt__ids_free(found);
+    return status;
+}
+
+static kt_status encode_text(const kt_model *model, const kt_request_params *r, size_t most,
+                             int32_t **ids, size_t *n_ids, kt_error *err) {
+    kt_status status = need_tokenizer(model, err);
     kt__ids found;
-    kt__ids_init(&found, SIZE_MAX);
+    if (status == KT_OK) status = check_bytes(model, r->text_len, most, err);
+    if (status != KT_OK) return status;
+    kt__ids_init(&found, most);
+    status = kt__tokenizer_encode(model->tok, r->text, r->text_len, r->text_flags, &found, err);
+    return take_ids(model, status, &found, most, ids, n_ids, err);
+}
+
+static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rendered, size_t most,
+                                 int32_t **ids, size_t *n_ids, kt_error *err) {
+    kt__ids found;
+    kt_status status = check_bytes(model, rendered->len, most, err);
+    if (status != KT_OK) return status;
     kt__tok_segment *segments = kt__calloc(rendered->n_segs + 1, sizeof *segments);
     if (!segments)
         return kt__fail_nomem(err, "prompt segments", rendered->n_segs * sizeof *segments);
@@ -136,55 +218,43 @@ static kt_status encode_rendered(const kt_model *model, const kt__chat_out *rend
         const kt__chat_seg *seg = &rendered->segs[i];
         segments[i] = (kt__tok_segment){rendered->text + seg->offset, seg->len, seg->from_template};
     }
-    KT__TRY(kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs,
-                                          KT_TOK_ADD_SPECIAL, &found, err));
-    KT__TRY(still_there(model, status, err));
-    *ids = kt__ids_take(&found, n_ids);
-    if (!*ids) status = kt__fail_nomem(err, "prompt ids", 0);
-out:
-    kt__ids_free(&found);
+    kt__ids_init(&found, most);
+    status = kt__tokenizer_encode_segments(model->tok, segments, rendered->n_segs,
+                                           KT_TOK_ADD_SPECIAL, &found, err);
     kt__free(segments);
-    return status;
+    return take_ids(model, status, &found, most, ids, n_ids, err);
 }
 
 kt_status kt_chat_encode(const kt_model *model, const kt_message *messages, size_t n,
-                         bool add_generation_prompt, int32_t **ids, size_t *n_ids, kt_error *err) {
-    int64_t ns[2] = {0};
-    return kt__chat_encode_timed(model, messages, n, add_generation_prompt, ids, n_ids, ns, err);
-}
-
-kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *messages, size_t n,
-                                bool add_generation_prompt, int32_t **ids, size_t *n_ids,
-                                int64_t *ns, kt_error *err) {
-    kt_status status;
+                         unsigned flags, int32_t **ids, size_t *n_ids, kt_error *err) {
     kt__chat_out rendered = {0};
-    int64_t start_ns = kt__now_ns(), rendered_ns;
     *ids = NULL;
     *n_ids = 0;
-    KT__TRY(need_template(model, err));
-    kt__chat_params params = chat_params(model, add_generation_prompt);
-    KT__TRY(kt__chat_render(model->chat, messages, n, &params, &rendered, err));
-    rendered_ns = kt__now_ns();
-    status = encode_rendered(model, &rendered, ids, n_ids, err);
+    kt_status status = render_messages(model, messages, n, flags, &rendered, err);
+    if (status == KT_OK) status = encode_rendered(model, &rendered, SIZE_MAX, ids, n_ids, err);
     kt__chat_out_free(&rendered);
-    ns[0] += rendered_ns - start_ns;
-    ns[1] += kt__now_ns() - rendered_ns;
-out:
     return status;
 }
 
-kt_status kt__chat_encode_json(const kt_model *model, const char *json, size_t json_len,
-                               int32_t **ids, size_t *n_ids, kt_error *err) {
-    kt_status status;
+kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params *r, size_t most,
+                                 int32_t **ids, size_t *n_ids, int64_t *ns, kt_error *err) {
     kt__chat_out rendered = {0};
+    int64_t start_ns = kt__now_ns(), rendered_ns = start_ns;
+    kt_status status;
     *ids = NULL;
     *n_ids = 0;
-    KT__TRY(need_template(model, err));
-    kt__chat_params params = chat_params(model, true);
-    KT__TRY(kt__chat_render_json(model->chat, json, json_len, &params, &rendered, err));
-    status = encode_rendered(model, &rendered, ids, n_ids, err);
+    if (r->text) {
+        status = encode_text(model, r, most, ids, n_ids, err);
+    } else {
+        status = r->messages ? render_messages(model, r->messages, r->n_messages, r->chat_flags,
+                                               &rendered, err)
+                             : render_json(model, r->chat_json, r->chat_json_len, &rendered, err);
+        rendered_ns = kt__now_ns();
+        if (status == KT_OK) status = encode_rendered(model, &rendered, most, ids, n_ids, err);
+    }
     kt__chat_out_free(&rendered);
-out:
+    ns[0] += rendered_ns - start_ns;
+    ns[1] += kt__now_ns() - rendered_ns;
     return status;
 }
 

@@ -4,12 +4,12 @@
 
 #include "engine/types.h"
 
-/* kt_chat_encode; the time of the template and of the tokenizer are added to ns[0] and ns[1]. */
-kt_status kt__chat_encode_timed(const kt_model *model, const kt_message *messages, size_t n,
-                                bool add_generation_prompt, int32_t **ids, size_t *n_ids,
-                                int64_t *ns, kt_error *err) KT_CHECKED;
-/* The same from JSON, as kt_chat_render_json takes it. */
-kt_status kt__chat_encode_json(const kt_model *model, const char *json, size_t json_len,
-                               int32_t **ids, size_t *n_ids, kt_error *err) KT_CHECKED;
+/* A prompt of r, which has one of text, messages and chat_json, as ids for kt__free. What cannot be
+ * `most` tokens or fewer is KT_E_CONTEXT_FULL before it is encoded where its length says so, else at
+ * the first token too many. The time of the template and of the tokenizer are added to ns[0] and
+ * ns[1]. */
+kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params *r, size_t most,
+                                 int32_t **ids, size_t *n_ids, int64_t *ns,
+                                 kt_error *err) KT_CHECKED;
 
 #endif

@@ -134,6 +134,10 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     if (!one_of(c->log_level, levels, 4))
         return kt__config_expected(NULL, "log.level", "error, warn, info or debug", c->log_level,
                                    err);
+    if (c->bodies < c->max_body)
+        return kt__fail_at(err, KT_E_ARG, "limits.bodies", UINT64_MAX,
+                           "limits.bodies: less than limits.body, so that a request of that length "
+                           "could never be taken");
     if (!c->tls_cert != !c->tls_key)
         return kt__fail(err, KT_E_ARG, "http.tls_cert and http.tls_key belong together");
 out:

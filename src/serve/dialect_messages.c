@@ -41,13 +41,22 @@ static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
     return rc == 0 ? KT_OK : kt__fail_nomem(err, "a request", 0);
 }
 
+/* What is to be counted may be longer than the context, what is to be answered not. */
+static kt_status encode_prompt(kt__job *job, int32_t **ids, size_t *n, kt_error *err) {
+    const kt_request_params *r = &job->wire->req;
+    if (job->dialect != &kt__dialect_count_tokens)
+        return kt_engine_encode(job->engine, r, ids, n, err);
+    return kt_chat_encode(job->engine_model, r->messages, r->n_messages, r->chat_flags, ids, n,
+                          err);
+}
+
 /* The prompt's ids take the messages' place: message_start tells their number. */
 static kt_status encode_messages(kt__job *job, kt_error *err) {
     kt_request_params *r = &job->wire->req;
     int32_t *ids = NULL;
     size_t n = 0;
     kt_status status;
-    KT__TRY(kt_chat_encode(job->engine_model, r->messages, r->n_messages, true, &ids, &n, err));
+    KT__TRY(encode_prompt(job, &ids, &n, err));
     int32_t *copy = kt__arena_calloc(&job->wire->arena, n + 1, sizeof *copy);
     if (copy) memcpy(copy, ids, n * sizeof *ids);
     kt_free(ids);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { KEPT_BYTES = 64 << 10 }; /* of memory, from a line to the next */
+
 void kt__framer_init(kt__framer *f, size_t max_line) {
     *f = (kt__framer){.max_line = max_line};
     kt__buf_init(&f->line, max_line + 1);
@@ -31,6 +33,7 @@ kt__frame kt__framer_next(kt__framer *f, const char *data, size_t len, size_t *u
                           const char **line, size_t *line_len) {
     *used = 0;
     if (f->ready) {
+        if (f->line.cap > KEPT_BYTES) kt__buf_free(&f->line);
         kt__buf_clear(&f->line);
         f->line.failed = f->ready = false;
     }
@@ -52,4 +55,13 @@ kt__frame kt__framer_next(kt__framer *f, const char *data, size_t len, size_t *u
 kt__frame kt__framer_end(kt__framer *f, const char **line, size_t *line_len) {
     if (f->ready || f->skipping || !f->line.len) return KT__FRAME_NONE;
     return give_line(f, line, line_len);
+}
+
+size_t kt__framer_pending(const kt__framer *f) {
+    return f->ready || f->skipping ? 0 : f->line.len;
+}
+
+void kt__framer_skip(kt__framer *f) {
+    kt__buf_free(&f->line);
+    f->skipping = true;
 }

@@ -30,5 +30,9 @@ kt__frame kt__framer_next(kt__framer *framer, const char *data, size_t len, size
                           const char **line, size_t *line_len);
 /* At the end of input: the bytes after the last newline as a line; NONE if there are none. */
 kt__frame kt__framer_end(kt__framer *framer, const char **line, size_t *line_len);
+/* Bytes that are kept of a line that has not ended. */
+size_t kt__framer_pending(const kt__framer *framer);
+/* Drops these, and the rest of that line as it comes. */
+void kt__framer_skip(kt__framer *framer);
 
 #endif

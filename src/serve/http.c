@@ -107,11 +107,13 @@ static enum MHD_Result start_job(kt__http_request *r) {
                                       &r->job, &err);
     if (status != KT_OK) return kt__http_answer_error(r, 503, NULL, "%s", err.message);
     r->job->body = r->body;
+    r->job->n_held = r->n_held;
     kt__buf_init(&r->body, 0);
+    r->n_held = 0;
     r->job->owner = r->connection;
     r->job->on_output = wake_connection;
-    kt__http_peer_set_job(kt__http_peer_of(r->connection), r->job, !r->old_version);
     kt__job_start(r->job);
+    kt__http_peer_set_job(kt__http_peer_of(r->connection), r->job, !r->old_version);
     return answer_job(r);
 }
 
@@ -171,14 +173,39 @@ static enum MHD_Result first_call(kt__http *http, struct MHD_Connection *connect
     return kt__http_refuse(r, &head, &result) ? result : MHD_YES;
 }
 
+/* What came is not needed any more, nor is what follows of it. */
+static void drop_body(kt__http_request *r) {
+    kt__buf_free(&r->body);
+    kt__shared_let_go(r->shared, r->n_held);
+    r->n_held = 0;
+}
+
+/* A body that cannot be kept is read to its end all the same: the refusal is said then. */
 static enum MHD_Result take_body(kt__http_request *r, const char *data, size_t *len) {
-    if (!r->answered && !r->body.failed && !kt__buf_append(&r->body, data, *len)) {
-        bool long_ = r->body.len + *len > r->max_body;
-        *len = 0;
-        return long_ ? MHD_YES : MHD_NO; /* 413 is said at the end of the body */
-    }
+    size_t n = *len;
     *len = 0;
-    return MHD_YES;
+    if (r->answered || r->body.failed || r->crowded_out) return MHD_YES;
+    if (!kt__shared_hold(r->shared, n)) {
+        r->crowded_out = true;
+        drop_body(r);
+        return MHD_YES;
+    }
+    r->n_held += n;
+    if (kt__buf_append(&r->body, data, n)) return MHD_YES;
+    bool long_ = r->body.len + n > r->max_body;
+    drop_body(r);
+    r->body.failed = true;
+    return long_ ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result refuse_body(kt__http_request *r) {
+    if (r->body.failed)
+        return kt__http_answer_error(r, 413, NULL, "the body is longer than %zu bytes",
+                                     r->max_body);
+    r->retry_ms = 1000;
+    return kt__http_answer_error(r, 503, NULL,
+                                 "the bodies of other requests fill limits.bodies: try again in a "
+                                 "moment");
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *path,
@@ -191,9 +218,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     if (!r->started) {
         kt__http_peer_set_deadline(kt__http_peer_of(connection), 0);
         r->started = true;
-        if (r->body.failed)
-            return kt__http_answer_error(r, 413, NULL, "the body is longer than %zu bytes",
-                                         r->max_body);
+        if (r->body.failed || r->crowded_out) return refuse_body(r);
         return r->route->dialect ? start_job(r) : answer_now(r);
     }
     return answer_job(r);
@@ -211,7 +236,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     kt__http_peer_set_deadline(peer, http->shared->start->idle_s);
     if (r->job && code != MHD_REQUEST_TERMINATED_COMPLETED_OK) kt__job_abandon(r->job);
     kt__job_release(r->job);
-    kt__buf_free(&r->body);
+    drop_body(r);
     kt__buf_free(&r->reply);
     kt__settings_drop(r->settings);
     kt__free(r);

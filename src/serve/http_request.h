@@ -36,10 +36,12 @@ struct kt__http_request {
     char client[80];
     const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
     size_t max_body;
+    size_t n_held; /* bytes of body, counted by kt__shared_hold until the job has them */
     int64_t retry_ms;
     bool started, answered;
     bool old_version; /* HTTP/1.0 */
     bool surplus;     /* its connection found no room */
+    bool crowded_out; /* its body found none */
     bool close;       /* nothing that follows on the connection can be trusted to be a request */
 };
 

@@ -61,6 +61,7 @@ void kt__job_release(kt__job *job) {
     kt__buf_free(&job->body);
     kt__buf_free(&job->out);
     kt__arena_free(&job->arena);
+    kt__shared_let_go(job->shared, job->n_held);
     kt__settings_drop(job->settings);
     pthread_mutex_destroy(&job->lock);
     kt__free(job);

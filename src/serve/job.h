@@ -80,6 +80,7 @@ struct kt__job {
     char id[48];         /* our name for it */
     char name[128];      /* the client's, "" if it gave none */
     char client[80];     /* who asks */
+    size_t n_held;       /* bytes of its body, held (kt__shared_hold) as long as the job is there */
     kt__buf body;        /* the request's bytes, until it is read; */
     struct json_t *json; /* or the request as it was parsed already */
     int64_t created_s, begin_us;

@@ -112,12 +112,22 @@ static kt_status submit_prompts(kt__job *job, kt_error *err) {
     return status == KT_E_BUSY && waits_for_room(job) ? KT_OK : status;
 }
 
+/* Its client left while it waited for a worker. */
+static bool nobody_reads(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    bool left = job->abandoned;
+    pthread_mutex_unlock(&job->lock);
+    return left;
+}
+
 void kt__job_read_and_submit(kt__work_item *item) {
     kt__job *job = KT__JOB_OF(item, item);
     kt_error err = {0};
     kt_status status;
     if (atomic_load(&job->shared->stopping) && !job->wire) {
         status = kt__fail(&err, KT_E_STATE, "the server is being stopped");
+    } else if (nobody_reads(job)) {
+        status = kt__fail(&err, KT_E_CANCELLED, "cancelled");
     } else if (job->dialect->run) {
         status = job->dialect->run(job, &err);
     } else {

@@ -32,6 +32,7 @@ kt__limits kt__shared_limits(kt__shared *shared) {
     pthread_mutex_lock(&shared->lock);
     const kt__config *c = shared->settings->config;
     const kt__limits limits = {.max_body = (int64_t)c->max_body,
+                               .bodies = (int64_t)c->bodies,
                                .output = (int64_t)c->output,
                                .requests_per_connection = c->requests_per_connection,
                                .request_s = c->request_s,
@@ -61,6 +62,20 @@ kt_status kt__shared_set_settings(kt__shared *shared, kt__config *config, kt__ke
     pthread_mutex_unlock(&shared->lock);
     kt__settings_drop(before);
     return KT_OK;
+}
+
+/* ---- bytes of requests ---- */
+
+bool kt__shared_hold(kt__shared *shared, size_t n) {
+    int64_t most = kt__shared_limits(shared).bodies;
+    if (!n) return true;
+    if (atomic_fetch_add(&shared->n_held, (int64_t)n) + (int64_t)n <= most) return true;
+    kt__shared_let_go(shared, n);
+    return false;
+}
+
+void kt__shared_let_go(kt__shared *shared, size_t n) {
+    atomic_fetch_sub(&shared->n_held, (int64_t)n);
 }
 
 /* ---- life ---- */

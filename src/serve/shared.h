@@ -31,8 +31,8 @@ typedef struct kt__settings {
 
 /* The live settings that are plain numbers, for whoever needs one for a moment. */
 typedef struct kt__limits {
-    int64_t max_body, output, requests_per_connection, request_s, stall_s, idle_unload_s, drain_s,
-        queue;
+    int64_t max_body, bodies, output, requests_per_connection, request_s, stall_s, idle_unload_s,
+        drain_s, queue;
 } kt__limits;
 
 typedef struct kt__shared {
@@ -49,6 +49,7 @@ typedef struct kt__shared {
     atomic_bool stopping;       /* new requests are refused */
     atomic_bool stop_requested; /* by a client */
     atomic_bool hurry;          /* what still runs is cut short */
+    atomic_int_fast64_t n_held; /* bytes of requests, see kt__shared_hold */
     int wake;                   /* eventfd: kt__shared_wait looks again */
     pthread_mutex_t lock;       /* settings and jobs; a leaf */
     kt__settings *settings;
@@ -67,6 +68,11 @@ kt__limits kt__shared_limits(kt__shared *shared);
 /* Takes both over, also on failure. */
 kt_status KT_CHECKED kt__shared_set_settings(kt__shared *shared, kt__config *config, kt__keys *keys,
                                              kt_error *err);
+
+/* Counts n bytes of a request that is being read or waits; false: with them there would be more than
+ * limits.bodies, and nothing was counted. */
+bool kt__shared_hold(kt__shared *shared, size_t n);
+void kt__shared_let_go(kt__shared *shared, size_t n);
 
 /* Waits for kt__shared_wake; true: a client asked for the end. */
 bool kt__shared_wait(kt__shared *shared);

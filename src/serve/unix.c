@@ -105,6 +105,22 @@ static void take_frame(kt__unix_client *c, kt__frame frame, const char *line, si
     }
 }
 
+/* Counts what is kept of a line that is coming; where there is no room for more of it, it goes. */
+static void count_pending(kt__unix_client *c) {
+    kt__shared *shared = c->home->shared;
+    size_t n = kt__framer_pending(&c->framer), n_more = n > c->n_held ? n - c->n_held : 0;
+    kt_error err;
+    if (kt__shared_hold(shared, n_more)) {
+        if (n < c->n_held) kt__shared_let_go(shared, c->n_held - n);
+        c->n_held = n;
+        return;
+    }
+    kt__framer_skip(&c->framer);
+    kt__shared_let_go(shared, c->n_held);
+    c->n_held = 0;
+    kt__unix_say_error(c, NULL, kt__unix_crowded(&err));
+}
+
 static void read_some(kt__unix_client *c) {
     char data[READ_BYTES];
     const char *line = NULL;
@@ -117,11 +133,13 @@ static void read_some(kt__unix_client *c) {
     for (size_t at = 0; at < (size_t)n; at += used) {
         kt__frame frame = kt__framer_next(&c->framer, data + at, (size_t)n - at, &used, &line,
                                           &len);
+        count_pending(c);
         take_frame(c, frame, line, len);
     }
     if (n == 0) {
         c->eof = true;
         kt__frame frame = kt__framer_end(&c->framer, &line, &len);
+        count_pending(c);
         take_frame(c, frame, line, len);
     }
 }
@@ -140,6 +158,7 @@ static void free_client(kt__unix_client *c) {
     atomic_fetch_sub(&c->home->n_clients, 1);
     kt__metrics_connection(c->home->shared->metrics, true, -1);
     kt__framer_free(&c->framer);
+    kt__shared_let_go(c->home->shared, c->n_held);
     kt__buf_free(&c->out);
     kt__free(c->jobs);
     kt__free(c);

@@ -19,6 +19,7 @@ struct kt__unix_client {
     pid_t pid;
     char name[32]; /* "uid:1000" */
     kt__framer framer;
+    size_t n_held; /* bytes of the line that is coming, counted by kt__shared_hold */
     kt__buf out;
     size_t out_at;
     int64_t moved_us; /* when it last read, or had nothing to read */
@@ -43,6 +44,8 @@ struct kt__unix {
 
 /* unix_ops.c: does what a line asks for; a final object with an error, id or NULL. */
 void kt__unix_take_line(kt__unix_client *client, const char *line, size_t len);
+/* The error of a line for which there is no room; err. */
+const kt_error *kt__unix_crowded(kt_error *err);
 void kt__unix_say_error(kt__unix_client *client, const char *id, const kt_error *err);
 
 #endif

@@ -50,6 +50,12 @@ void kt__unix_say_error(kt__unix_client *c, const char *id, const kt_error *err)
     kt__buf_free(&body);
 }
 
+const kt_error *kt__unix_crowded(kt_error *err) {
+    (void)kt__fail(err, KT_E_BUSY, "the lines of other requests fill limits.bodies");
+    err->retry_ms = 1000;
+    return err;
+}
+
 /* ---- requests ---- */
 
 static kt__job *find_job(const kt__unix_client *c, const char *id) {
@@ -59,8 +65,8 @@ static kt__job *find_job(const kt__unix_client *c, const char *id) {
     return NULL;
 }
 
-/* A job of its own for the workers, of *json, which it takes over, or, where json is NULL, of
- * line[len].
+/* A job of its own for the workers, of *json, which it takes over, or, where json is NULL, of line;
+ * len: the line's.
  */
 static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char *id, json_t **json,
                       const char *line, size_t len) {
@@ -77,6 +83,11 @@ static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char
         status = kt__fail_nomem(&err, "a request", 0);
     }
     if (status == KT_OK) status = kt__job_create(shared, dialect, "req-", c->name, &job, &err);
+    if (status == KT_OK && kt__shared_hold(shared, len)) {
+        job->n_held = len;
+    } else if (status == KT_OK) {
+        status = kt__unix_crowded(&err)->code;
+    }
     if (status == KT_OK && !json && !kt__buf_append(&job->body, line, len))
         status = kt__fail_nomem(&err, "a request", len);
     if (status != KT_OK) {
@@ -135,8 +146,8 @@ static void unknown_op(kt__unix_client *c, const char *id, const char *op) {
     kt__unix_say_error(c, id, &err);
 }
 
-/* *body is an object, NULL afterwards where it was taken over; id NULL: none. */
-static void dispatch_op(kt__unix_client *c, json_t **body, const char *id) {
+/* *body is an object, NULL afterwards where it was taken over; len: its line's; id NULL: none. */
+static void dispatch_op(kt__unix_client *c, json_t **body, size_t len, const char *id) {
     const json_t *op_value = json_object_get(*body, "op");
     const char *op = op_value ? json_string_value(op_value) : "generate";
     kt_error err;
@@ -155,11 +166,11 @@ static void dispatch_op(kt__unix_client *c, json_t **body, const char *id) {
         kt__unix_say_error(c, NULL,
                            &err); /* without the id: it would end the other for its reader */
     } else if (!strcmp(op, "generate")) {
-        start_job(c, &kt__dialect_native, id, body, NULL, 0);
+        start_job(c, &kt__dialect_native, id, body, NULL, len);
     } else if (!strcmp(op, "tokenize")) {
-        start_job(c, &kt__dialect_line_tokenize, id, body, NULL, 0);
+        start_job(c, &kt__dialect_line_tokenize, id, body, NULL, len);
     } else if (!strcmp(op, "detokenize")) {
-        start_job(c, &kt__dialect_line_detokenize, id, body, NULL, 0);
+        start_job(c, &kt__dialect_line_detokenize, id, body, NULL, len);
     } else {
         unknown_op(c, id, op);
     }
@@ -195,7 +206,7 @@ void kt__unix_take_line(kt__unix_client *c, const char *line, size_t len) {
         }
     }
     if (status == KT_OK) {
-        dispatch_op(c, &body, id);
+        dispatch_op(c, &body, len, id);
     } else {
         kt__unix_say_error(c, id, &err);
     }

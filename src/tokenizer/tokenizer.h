@@ -108,6 +108,9 @@ int32_t kt__tokenizer_n_vocab(const kt__tokenizer *tok);
 int32_t kt__tokenizer_role_id(const kt__tokenizer *tok, kt__tok_role role); /* -1: none */
 bool kt__tokenizer_add_bos(const kt__tokenizer *tok);
 bool kt__tokenizer_add_eos(const kt__tokenizer *tok);
+/* Bytes of text that one id stands for at most: a text has at least len divided by this many
+ * tokens, which is known before it is encoded. 0: there is no bound, since bytes may be dropped. */
+size_t kt__tokenizer_bytes_per_id(const kt__tokenizer *tok);
 
 /* An id outside 0..n_vocab-1 gives an empty string, KT__TOK_UNDEFINED, false. */
 kt__str kt__tokenizer_token_text(const kt__tokenizer *tok, int32_t id); /* as the file has it */

@@ -414,6 +414,28 @@ static bool has_inner_space(const kt__tokenizer *tok) {
     return false;
 }
 
+/* ---- the least number of tokens of a text ---- */
+
+/* Text may be longer than what its tokens decode to: U+2581 is taken for a space, and NFC makes three
+ * bytes of at most nine (Hangul, Greek with its marks). */
+static size_t longest_text_of_a_byte(const kt__tokenizer *tok) {
+    if (tok->spm) return 3;
+    return tok->pre && tok->pre->nfc ? 4 : 1;
+}
+
+static size_t count_bytes_per_id(const kt__tokenizer *tok) {
+    size_t most = 0;
+    if (tok->rstrip_special) return 0; /* any number of blanks goes with a control token */
+    for (int i = 0; i < 256; i++) {
+        if (tok->byte_id[i] < 0) return 0; /* bytes without a token are dropped */
+    }
+    for (size_t i = 0; i < tok->n_vocab; i++) {
+        kt__str b = kt__tok_bytes(tok, i);
+        if (b.len > most) most = b.len;
+    }
+    return most * longest_text_of_a_byte(tok);
+}
+
 /* ---- all of it ---- */
 
 kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
@@ -427,6 +449,7 @@ kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error 
     } else {
         KT__TRY(build_merges(tok, src, err));
     }
+    tok->bytes_per_id = count_bytes_per_id(tok);
     tok->whole = kt__calloc(tok->n_vocab, sizeof *tok->whole);
     if (!tok->whole) status = kt__fail_nomem(err, "token bits", tok->n_vocab);
 out:

@@ -42,10 +42,11 @@ struct kt__tokenizer {
     const kt__gguf_kv *tokens_kv; /* where texts lie: the file, */
     const kt__str *tokens_mem;    /* or memory */
 
-    uint8_t *attr;    /* [n_vocab] kt__tok_attr */
-    uint32_t *offset; /* [n_vocab + 1] into bytes */
-    char *bytes;      /* and 16 readable bytes after the last */
-    size_t max_bytes; /* of a token that merging may make */
+    uint8_t *attr;       /* [n_vocab] kt__tok_attr */
+    uint32_t *offset;    /* [n_vocab + 1] into bytes */
+    char *bytes;         /* and 16 readable bytes after the last */
+    size_t max_bytes;    /* of a token that merging may make */
+    size_t bytes_per_id; /* kt__tokenizer_bytes_per_id */
     kt__tok_slot *slots;
     unsigned slot_bits;
     uint64_t

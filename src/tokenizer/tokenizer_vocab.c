@@ -25,6 +25,10 @@ bool kt__tokenizer_add_eos(const kt__tokenizer *tok) {
     return tok->add_eos;
 }
 
+size_t kt__tokenizer_bytes_per_id(const kt__tokenizer *tok) {
+    return tok->bytes_per_id;
+}
+
 static bool in_vocab(const kt__tokenizer *tok, int32_t id) {
     return id >= 0 && (size_t)id < tok->n_vocab;
 }
