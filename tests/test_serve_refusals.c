@@ -24,8 +24,14 @@ static void test_foreign_pages(void **state) {
         {JSON_TYPE "Host: evil.example\r\n", 403},
         {JSON_TYPE "Host: localhost.evil.example:8000\r\n", 403},
         {"Content-Type: text/plain\r\n", 415},
-        {"Content-Type: application/x-www-form-urlencoded\r\n", 415},
-        {"", 415},
+        {"Content-Type: multipart/form-data\r\n", 415},
+        {"Origin: http://localhost:3000\r\n", 415},
+        {"Sec-Fetch-Site: cross-site\r\n", 415},
+        {"Content-Type: application/x-www-form-urlencoded\r\nsec-fetch-mode: no-cors\r\n", 415},
+        {"Content-Type: application/x-www-form-urlencoded\r\nUser-Agent: Mozilla/5.0\r\n", 415},
+        {"Referer: http://evil.example/\r\n", 415},
+        {"Content-Type: application/x-www-form-urlencoded\r\nUser-Agent: curl/8.5.0\r\n", 200},
+        {"", 200}, /* no browser is behind it */
         {JSON_TYPE "Origin: http://localhost:3000\r\n", 200},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

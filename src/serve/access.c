@@ -59,13 +59,20 @@ bool kt__access_origin(const kt__config *config, const char *address, const char
     return host && kt__access_host(config, address, host + 3);
 }
 
-bool kt__access_is_json(const char *type) {
-    static const char json[] = "application/json";
-    size_t len = sizeof json - 1;
-    if (!type || strncasecmp(type, json, len) != 0) return false;
+static bool is_type(const char *type, const char *name) {
+    size_t len = strlen(name);
+    if (!type || strncasecmp(type, name, len) != 0) return false;
     type += len;
     while (*type == ' ' || *type == '\t') type++;
     return !*type || *type == ';';
+}
+
+bool kt__access_is_json(const char *type) {
+    return is_type(type, "application/json");
+}
+
+bool kt__access_is_untold(const char *type) {
+    return !type || is_type(type, "application/x-www-form-urlencoded");
 }
 
 const char *kt__access_key(const kt__keys *keys, const char *authorization, const char *api_key) {

@@ -14,6 +14,9 @@
 bool kt__access_host(const kt__config *config, const char *address, const char *host);
 /* "http://localhost:3000" */
 bool kt__access_origin(const kt__config *config, const char *address, const char *origin);
+/* No type, or curl's for what it is not told about: no form of a page makes JSON of that type, and
+ * its scripts come with an Origin. */
+bool kt__access_is_untold(const char *content_type);
 /* "application/json", with parameters or without */
 bool kt__access_is_json(const char *content_type);
 /* "Bearer KEY"; or api_key, as Anthropic's clients send it. NULL: refused; else the key's name. */

@@ -1,5 +1,6 @@
 /* OpenAI's embeddings: each input is a prompt of the job. */
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@
 
 typedef struct inputs {
     bool base64;
+    size_t n_dimensions; /* of an embedding that are given; 0: all */
     int64_t n_tokens;
 } inputs;
 
@@ -66,11 +68,6 @@ static kt_status read_inputs(kt__job *job, kt_error *err) {
 static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     const char *format = json_string_value(json_object_get(job->json, "encoding_format"));
     const char *pooling = json_string_value(json_object_get(job->json, "pooling"));
-    const json_t *dimensions = json_object_get(job->json, "dimensions");
-    if (dimensions && !json_is_null(dimensions))
-        return kt__fail_at(
-            err, KT_E_UNSUPPORTED, "dimensions", UINT64_MAX,
-            "dimensions: not supported, an embedding is as long as the model makes it");
     if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
         return kt__fail_at(err, KT_E_ARG, "encoding_format", UINT64_MAX,
                            "encoding_format: expected float or base64");
@@ -79,6 +76,21 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     in->base64 = format && !strcmp(format, "base64");
     job->wire->req.pooling = pooling && !strcmp(pooling, "last") ? KT_POOLING_LAST
                                                                  : KT_POOLING_MEAN;
+    return KT_OK;
+}
+
+/* The model must be in use. */
+static kt_status read_dimensions(kt__job *job, kt_error *err) {
+    const json_t *v = json_object_get(job->json, "dimensions");
+    inputs *in = job->extra;
+    kt_model_info info;
+    if (!v || json_is_null(v)) return KT_OK;
+    kt_model_get_info(job->engine_model, &info);
+    json_int_t n = json_is_integer(v) ? json_integer_value(v) : 0;
+    if (n < 1 || n > info.d_model)
+        return kt__fail_at(err, KT_E_ARG, "dimensions", UINT64_MAX,
+                           "dimensions: expected a whole number from 1 to %d", (int)info.d_model);
+    in->n_dimensions = (size_t)n;
     return KT_OK;
 }
 
@@ -97,11 +109,18 @@ out:
     return status;
 }
 
+static kt_status read_embedding_job(kt__job *job, kt_error *err) {
+    kt_status status;
+    KT__TRY(read_body(job, err));
+    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err));
+    status = read_dimensions(job, err);
+out:
+    return status;
+}
+
 static kt_status read_embeddings(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
-    if (status == KT_OK) status = read_body(job, err);
-    if (status != KT_OK) return status;
-    return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
+    return status == KT_OK ? read_embedding_job(job, err) : status;
 }
 
 static void ignore_token(kt__job *job, const kt_event *event) {
@@ -122,6 +141,27 @@ static void write_base64(kt__buf *out, const unsigned char *data, size_t n) {
     }
 }
 
+/* The first n of an embedding, of length 1 again; in place, where it is the job's copy. */
+static void cut_embedding(float *e, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)e[i] * (double)e[i];
+    if (sum <= 0) return;
+    double scale = 1.0 / sqrt(sum);
+    for (size_t i = 0; i < n; i++) e[i] = (float)((double)e[i] * scale);
+}
+
+static void write_numbers(kt__buf *out, const float *e, size_t n, bool base64) {
+    if (base64) {
+        (void)kt__buf_putc(out, '"');
+        write_base64(out, (const unsigned char *)e, n * sizeof *e); /* f32, little endian */
+        (void)kt__buf_putc(out, '"');
+        return;
+    }
+    (void)kt__buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) (void)kt__buf_printf(out, "%s%.9g", i ? "," : "", (double)e[i]);
+    (void)kt__buf_putc(out, ']');
+}
+
 /* Kept with its choice: the list is written in the order of the inputs, not of their ends. */
 static void embedding_finish(kt__job *job, const kt_event *event) {
     inputs *in = job->extra;
@@ -133,16 +173,15 @@ static void embedding_finish(kt__job *job, const kt_event *event) {
         return;
     }
     in->n_tokens += event->report->n_prompt;
-    if (in->base64) {
-        (void)kt__buf_putc(out, '"');
-        write_base64(out, (const unsigned char *)event->embedding,
-                     event->n_embedding * sizeof *event->embedding); /* f32, little endian */
-        (void)kt__buf_putc(out, '"');
+    size_t n = event->n_embedding;
+    float *copy = kt__calloc(n, sizeof *copy);
+    if (copy) {
+        memcpy(copy, event->embedding, n * sizeof *copy);
+        if (in->n_dimensions) cut_embedding(copy, n = in->n_dimensions);
+        write_numbers(out, copy, n, in->base64);
+        kt__free(copy);
     } else {
-        (void)kt__buf_putc(out, '[');
-        for (size_t i = 0; i < event->n_embedding; i++)
-            (void)kt__buf_printf(out, "%s%.9g", i ? "," : "", (double)event->embedding[i]);
-        (void)kt__buf_putc(out, ']');
+        out->failed = true;
     }
     if (out->failed) job->out.failed = true;
 }
@@ -182,12 +221,42 @@ const kt__dialect kt__dialect_embeddings = {
 
 /* ---- Ollama's /api/embed: the same input, another answer ---- */
 
+/* A text that is too long is cut to the context, as Ollama does unless it is told not to. */
+static kt_status cut_to_context(kt__job *job, kt__wire_prompt *p, kt_error *err) {
+    kt_model_info info;
+    kt_engine_info of;
+    size_t n = 0;
+    kt_model_get_info(job->engine_model, &info);
+    kt_engine_get_info(job->engine, &of);
+    size_t n_ctx = (size_t)of.n_ctx, len = p->len;
+    if (info.bytes_per_token > 0 && len / (size_t)info.bytes_per_token > 2 * n_ctx)
+        len = 2 * n_ctx * (size_t)info.bytes_per_token; /* more cannot matter */
+    if (!p->text || p->len < n_ctx) return KT_OK;
+    int32_t *ids = kt__arena_calloc(&job->wire->arena, n_ctx, sizeof *ids);
+    if (!ids) return kt__fail_nomem(err, "token ids", n_ctx);
+    kt_status status = kt_tokenize(job->engine_model, p->text, len, KT_TOK_ADD_SPECIAL, ids, n_ctx,
+                                   &n, err);
+    if (status != KT_E_LIMIT) return status;
+    if (info.add_eos && info.eos_id >= 0) ids[n_ctx - 1] = info.eos_id;
+    *p = (kt__wire_prompt){.ids = ids, .n_ids = n_ctx};
+    return KT_OK;
+}
+
+static kt_status read_ollama_body(kt__job *job, kt_error *err) {
+    kt_status status;
+    const json_t *truncate = json_object_get(job->json, "truncate");
+    KT__TRY(kt__ollama_rename(job, err));
+    KT__TRY(read_embedding_job(job, err));
+    kt__wire_prompt *prompts = (kt__wire_prompt *)(uintptr_t)job->wire->prompts; /* made here */
+    for (size_t i = 0; i < job->wire->n_prompts && !json_is_false(truncate); i++)
+        KT__TRY(cut_to_context(job, &prompts[i], err));
+out:
+    return status;
+}
+
 static kt_status read_ollama_embed(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
-    if (status == KT_OK) status = kt__ollama_rename(job, err);
-    if (status == KT_OK) status = read_body(job, err);
-    if (status != KT_OK) return status;
-    return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
+    return status == KT_OK ? read_ollama_body(job, err) : status;
 }
 
 static void ollama_list_end(kt__job *job) {
@@ -212,5 +281,37 @@ const kt__dialect kt__dialect_ollama_embed = {
     .token = ignore_token,
     .finish = embedding_finish,
     .end = ollama_list_end,
+    .error = kt__dialect_whole_error,
+};
+
+/* ---- Ollama's older /api/embeddings: one text, as `prompt` ---- */
+
+static kt_status read_ollama_embeddings(kt__job *job, kt_error *err) {
+    static const kt__wire_name client_names[] = {{"input", "prompt"}, {NULL, NULL}};
+    kt_status status = kt__job_parse(job, err);
+    if (status != KT_OK) return status;
+    json_t *prompt = json_object_get(job->json, "prompt");
+    job->names = client_names;
+    if (!json_is_string(prompt) || !json_string_length(prompt))
+        return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
+                           "input: expected a text that is not empty");
+    if (json_object_set(job->json, "input", prompt) != 0)
+        return kt__fail_nomem(err, "a request", 0);
+    return read_ollama_body(job, err);
+}
+
+static void ollama_one_end(kt__job *job) {
+    (void)kt__buf_puts(&job->out, "{\"embedding\":");
+    write_embedding(job, 0);
+    (void)kt__buf_putc(&job->out, '}');
+}
+
+const kt__dialect kt__dialect_ollama_embeddings = {
+    .route = "/api/embeddings",
+    .error_body = kt__ollama_error_body,
+    .read = read_ollama_embeddings,
+    .token = ignore_token,
+    .finish = embedding_finish,
+    .end = ollama_one_end,
     .error = kt__dialect_whole_error,
 };

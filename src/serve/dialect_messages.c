@@ -33,7 +33,12 @@ static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
     static const char *const same[] = {"model", "system", "messages", "max_tokens", "temperature",
                                        "top_p", "top_k",  "stream",   "seed",       "tools"};
     json_t *stop = json_object_get(from, "stop_sequences");
+    const json_t *messages = json_object_get(from, "messages"),
+                 *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
     int rc = stop ? json_object_set(body, "stop", stop) : 0;
+    if (role && !strcmp(role, "assistant")) /* the answer goes on from it */
+        rc |= json_object_set_new(body, "continue_final_message", json_true());
     for (size_t i = 0; i < sizeof same / sizeof same[0] && rc == 0; i++) {
         json_t *v = json_object_get(from, same[i]);
         if (v) rc = json_object_set(body, same[i], v);
@@ -219,7 +224,7 @@ static void messages_error(kt__job *job, const kt_error *err) {
 const kt__dialect kt__dialect_messages = {
     .route = "/v1/messages",
     .stream_type = "text/event-stream",
-    .stream_filler = ":\n\n",
+    .stream_filler = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
     .error_body = kt__messages_error_body,
     .read = read_messages,
     .begin = messages_begin,

@@ -74,14 +74,15 @@ static kt_status check_keep_alive(const json_t *v, kt_error *err) {
 static kt_status refuse_member(const json_t *from, const char *key, kt_error *err) {
     const json_t *v = json_object_get(from, key);
     if (!v || json_is_null(v) || json_is_false(v) || (json_is_array(v) && !json_array_size(v)) ||
-        (json_is_string(v) && !json_string_length(v)))
+        (json_is_string(v) && !json_string_length(v)) ||
+        (json_is_number(v) && json_number_value(v) == 0))
         return KT_OK;
     return kt__fail_at(err, KT_E_UNSUPPORTED, key, UINT64_MAX, "%s: not supported", key);
 }
 
 static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
-    static const char *const names[] = {"images", "template", "context",
-                                        "suffix", "tools",    "think"};
+    static const char *const names[] = {"images", "template", "context",  "suffix",
+                                        "tools",  "think",    "logprobs", "top_logprobs"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         kt_status status = refuse_member(from, names[i], err);
         if (status != KT_OK) return status;

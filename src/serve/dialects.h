@@ -13,10 +13,11 @@ extern const kt__dialect kt__dialect_embeddings; /* OpenAI's /v1/embeddings */
 extern const kt__dialect kt__dialect_native;     /* lines on the socket */
 extern const kt__dialect kt__dialect_messages;   /* Anthropic's /v1/messages */
 extern const kt__dialect kt__dialect_ollama_chat, kt__dialect_ollama_generate,
-    kt__dialect_ollama_embed;
+    kt__dialect_ollama_embed, kt__dialect_ollama_embeddings;
 /* At once: */
 extern const kt__dialect kt__dialect_count_tokens; /* Anthropic's */
-extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__dialect_template;
+extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__dialect_template,
+    kt__dialect_tokenizer_info;
 extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
 
 /* Errors as whole bodies. */

@@ -112,6 +112,8 @@ static enum MHD_Result start_job(kt__http_request *r) {
     r->n_held = 0;
     r->job->owner = r->connection;
     r->job->on_output = wake_connection;
+    uint64_t share = r->has_key ? 0 : kt__http_peer_share(kt__http_peer_of(r->connection));
+    if (share) kt__job_share_by_connection(r->job, share);
     kt__job_start(r->job);
     kt__http_peer_set_job(kt__http_peer_of(r->connection), r->job, !r->old_version);
     return answer_job(r);
@@ -169,7 +171,8 @@ static enum MHD_Result first_call(kt__http *http, struct MHD_Connection *connect
     if (!r) return MHD_NO;
     *context = r;
     r->old_version = !strcmp(version, "HTTP/1.0");
-    r->route = kt__http_find_route(method, path, &head.allowed);
+    r->route = kt__http_find_route(method, path, &head.allowed, &r->rest);
+    r->error_body = kt__http_error_body(r->route, path);
     return kt__http_refuse(r, &head, &result) ? result : MHD_YES;
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "serve/dialects.h"
 
 void kt__http_add_header(struct MHD_Response *response, const char *name, const char *value) {
     (void)MHD_add_response_header(response, name, value);
@@ -45,12 +44,6 @@ enum MHD_Result kt__http_answer_bytes(kt__http_request *r, int status, const cha
     return kt__http_queue(r, response, status, type ? type : "application/json");
 }
 
-/* In the words of whom the path belongs to. */
-static kt__error_body_fn *error_body_of(const kt__route *route) {
-    if (route && route->dialect) return route->dialect->error_body;
-    return route && route->error_body ? route->error_body : kt__openai_error_body;
-}
-
 enum MHD_Result kt__http_answer_error(kt__http_request *r, int status, const char *allowed,
                                       const char *fmt, ...) {
     kt_error err = {.code = status >= 500 ? KT_E_STATE : KT_E_ARG, .offset = UINT64_MAX};
@@ -59,7 +52,7 @@ enum MHD_Result kt__http_answer_error(kt__http_request *r, int status, const cha
     vsnprintf(err.message, sizeof err.message, fmt, args);
     va_end(args);
     kt__buf_clear(&r->reply);
-    error_body_of(r->route)(&r->reply, status, &err);
+    r->error_body(&r->reply, status, &err);
     kt__metrics_answer(r->shared->metrics, r->route ? r->route->path : "other", status);
     struct MHD_Response *response = MHD_create_response_from_buffer(r->reply.len, r->reply.data,
                                                                     MHD_RESPMEM_MUST_COPY);

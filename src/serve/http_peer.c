@@ -15,6 +15,7 @@ struct kt__http_peer {
     kt__http_peers *home;
     kt__http_peer *next, **link;
     int64_t deadline_us; /* what is being waited for must have come; 0: nothing */
+    uint64_t serial;     /* from 1 */
     int64_t idle_us;     /* since when it carries no request */
     kt__job *job;        /* that it waits for, or NULL */
     bool watched;
@@ -164,6 +165,7 @@ static void open_peer(kt__http_peers *peers, struct MHD_Connection *connection, 
     bool crowded = peers->n >= peers->shared->start->connections;
     p->surplus = !has_room(peers, p);
     peers->n++;
+    p->serial = ++peers->n_opened;
     p->next = peers->first;
     p->link = &peers->first;
     if (p->next) p->next->link = &p->next;
@@ -206,6 +208,10 @@ kt__http_peer *kt__http_peer_of(struct MHD_Connection *connection) {
 
 const char *kt__http_peer_address(const kt__http_peer *p) {
     return p->address;
+}
+
+uint64_t kt__http_peer_share(const kt__http_peer *p) {
+    return p->loopback ? p->serial : 0;
 }
 
 bool kt__http_peer_is_surplus(const kt__http_peer *p) {

@@ -18,6 +18,7 @@ typedef struct kt__http_peers {
     pthread_mutex_t lock; /* the list and its members */
     kt__http_peer *first;
     int n;               /* that are not being closed */
+    uint64_t n_opened;   /* ever */
     kt__slog_gate crowd; /* for the log: no room */
 } kt__http_peers;
 
@@ -41,6 +42,8 @@ bool kt__http_peer_is_surplus(const kt__http_peer *peer);
 void kt__http_peer_set_busy(kt__http_peer *peer, bool busy);
 /* What is being waited for must have come after so long; 0: nothing. */
 void kt__http_peer_set_deadline(kt__http_peer *peer, int64_t seconds);
+/* Of a program of this machine: a number of its own; else 0. */
+uint64_t kt__http_peer_share(const kt__http_peer *peer);
 /* The job that the connection waits for; NULL: none. Watches for hang-ups from the first on. interim:
  * the client must understand "100 Continue", as all of HTTP/1.1 must. */
 void kt__http_peer_set_job(kt__http_peer *peer, kt__job *job, bool interim);

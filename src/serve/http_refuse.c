@@ -134,6 +134,7 @@ static int check_key(kt__http_request *r, refusal *why) {
         return say_why(why, 401, "this API key is not valid here");
     }
     snprintf(r->client, sizeof r->client, "key:%s", name);
+    r->has_key = true;
     return 0;
 }
 
@@ -147,9 +148,28 @@ static int check_room(kt__http_request *r, refusal *why) {
     return say_why(why, 503, "too many connections are open");
 }
 
+static enum MHD_Result note_browser(void *user, enum MHD_ValueKind kind, const char *name,
+                                    const char *value) {
+    bool *found = user;
+    const char *who = !strcasecmp(name, "User-Agent") && value ? value : "";
+    (void)kind;
+    *found |= !strcasecmp(name, "Origin") || !strcasecmp(name, "Referer") ||
+              !strcasecmp(name, "Cookie") || !strncasecmp(name, "Sec-Fetch-", 10) ||
+              !strncmp(who, "Mozilla/", 8);
+    return MHD_YES;
+}
+
+static bool may_be_browser(kt__http_request *r) {
+    bool found = false;
+    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, note_browser, &found);
+    return found;
+}
+
+/* What pages can send without asking first is not taken for JSON; of curl it is. */
 static int check_type(kt__http_request *r, refusal *why) {
-    if (strcmp(r->route->method, "POST") != 0) return 0;
-    if (kt__access_is_json(header_of(r, "Content-Type"))) return 0;
+    const char *type = header_of(r, "Content-Type");
+    if (strcmp(r->route->method, "POST") != 0 || kt__access_is_json(type)) return 0;
+    if (kt__access_is_untold(type) && !may_be_browser(r)) return 0;
     return say_why(why, 415, "Content-Type: application/json is needed");
 }
 

@@ -16,7 +16,8 @@ enum {
 typedef struct kt__http_request kt__http_request;
 
 typedef struct kt__route {
-    const char *method, *path;
+    const char *method;
+    const char *path;           /* with a star at the end: any that begins so */
     const kt__dialect *dialect; /* becomes a job, or: */
     /* writes the answer into request->reply at once; the status */
     int (*answer)(kt__http_request *request);
@@ -33,12 +34,15 @@ struct kt__http_request {
     const kt__route *route; /* NULL: there is nothing at its path */
     kt__job *job;
     kt__buf body, reply;
+    const char *rest; /* of the path, behind what a route with a star has; the daemon's */
+    kt__error_body_fn *error_body; /* whose words a refusal has */
     char client[80];
     const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
     size_t max_body;
     size_t n_held; /* bytes of body, counted by kt__shared_hold until the job has them */
     int64_t retry_ms;
     bool started, answered;
+    bool has_key;     /* client is a key's name */
     bool old_version; /* HTTP/1.0 */
     bool surplus;     /* its connection found no room */
     bool crowded_out; /* its body found none */
@@ -46,8 +50,11 @@ struct kt__http_request {
 };
 
 /* NULL: no such path. *allowed: the method that it has, where it is another one than asked for,
- * else NULL. */
-const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed);
+ * else NULL. *rest: the path behind what a route with a star has. A slash at the end is ignored. */
+const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed,
+                                     const char **rest);
+/* In the words of those to whom the path belongs, be it there or not. */
+kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path);
 
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);

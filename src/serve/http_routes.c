@@ -1,6 +1,9 @@
 /* The table of paths, and the answers that need no model's work. */
 #include <jansson.h>
+#include <microhttpd.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/json_out.h"
@@ -28,26 +31,63 @@ static int get_metrics(kt__http_request *r) {
     return 200;
 }
 
+static int get_root(kt__http_request *r) {
+    (void)kt__buf_puts(&r->reply, "kentang is running\n");
+    return 200;
+}
+
+/* In the words of OpenAI's clients and of Anthropic's. */
 static void write_listed_model(kt__buf *out, const kt__served_info *info, int64_t start_s) {
+    char when[32];
+    time_t start = (time_t)start_s;
+    struct tm utc;
+    gmtime_r(&start, &utc);
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
     (void)kt__buf_putc(out, '{');
     kt__json_member(out, "id", info->name);
     (void)kt__buf_printf(out,
                          ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"kentang\","
-                         "\"loaded\":%s",
-                         (long long)start_s, info->loaded ? "true" : "false");
+                         "\"type\":\"model\",\"created_at\":\"%s\"",
+                         (long long)start_s, when);
+    kt__json_member(out, "display_name", info->general_name[0] ? info->general_name : info->name);
+    (void)kt__buf_printf(out, ",\"loaded\":%s", info->loaded ? "true" : "false");
     if (info->loaded) (void)kt__buf_printf(out, ",\"context_length\":%d", (int)info->engine.n_ctx);
     (void)kt__buf_putc(out, '}');
 }
 
 static int get_models(kt__http_request *r) {
+    size_t n = kt__models_count(r->shared->models);
     (void)kt__buf_puts(&r->reply, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < kt__models_count(r->shared->models); i++) {
+    for (size_t i = 0; i < n; i++) {
         kt__served_info info;
         kt__served_get_info(kt__models_at(r->shared->models, i), &info);
         if (i) (void)kt__buf_putc(&r->reply, ',');
         write_listed_model(&r->reply, &info, r->shared->start_s);
     }
-    (void)kt__buf_puts(&r->reply, "]}");
+    (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
+    kt__json_member(&r->reply, "first_id", kt__served_name(kt__models_at(r->shared->models, 0)));
+    kt__json_member(&r->reply, "last_id", kt__served_name(kt__models_at(r->shared->models, n - 1)));
+    (void)kt__buf_putc(&r->reply, '}');
+    return 200;
+}
+
+/* A model's name may have escapes in the path, unlike the paths themselves. */
+static int get_model(kt__http_request *r) {
+    char name[256];
+    kt__served *found;
+    kt__served_info info;
+    kt_error err = {0};
+    snprintf(name, sizeof name, "%s", r->rest);
+    (void)MHD_http_unescape(name);
+    size_t len = strlen(name);
+    if (len && name[len - 1] == '/') name[len - 1] = '\0';
+    if (!*name) snprintf(name, sizeof name, "?"); /* an empty one would be the first model */
+    if (kt__models_find(r->shared->models, name, &found, &err) != KT_OK) {
+        kt__wire_write_error_as(&r->reply, 404, &err);
+        return 404;
+    }
+    kt__served_get_info(found, &info);
+    write_listed_model(&r->reply, &info, r->shared->start_s);
     return 200;
 }
 
@@ -85,19 +125,23 @@ static int post_cancel(kt__http_request *r) {
     { method, path, NULL, answer, kt__ollama_error_body, NULL, NULL, 0 }
 
 static const kt__route routes[] = {
+    {"GET", "/", NULL, get_root, NULL, "text/plain; charset=utf-8", NULL, KT__ROUTE_OPEN},
     JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
     JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
     JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
     JOB("/v1/messages", kt__dialect_messages, "msg_"),
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
     AT_ONCE("GET", "/v1/models", get_models, 0),
+    AT_ONCE("GET", "/v1/models/*", get_model, 0),
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
+    {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0},
     JOB("/apply-template", kt__dialect_template, "tpl-"),
     AT_ONCE("POST", "/cancel", post_cancel, 0),
     JOB("/api/chat", kt__dialect_ollama_chat, "chat-"),
     JOB("/api/generate", kt__dialect_ollama_generate, "gen-"),
     JOB("/api/embed", kt__dialect_ollama_embed, "embd-"),
+    JOB("/api/embeddings", kt__dialect_ollama_embeddings, "embd-"),
     OLLAMA("POST", "/api/show", kt__ollama_show),
     OLLAMA("GET", "/api/tags", kt__ollama_tags),
     OLLAMA("GET", "/api/ps", kt__ollama_ps),
@@ -109,14 +153,33 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/props", get_props, 0),
 };
 
+static bool fits_route(const kt__route *route, const char *path, size_t len, const char **rest) {
+    size_t n = strlen(route->path);
+    bool star = route->path[n - 1] == '*';
+    if (star) n--;
+    if (star ? len <= n : len != n) return false;
+    *rest = path + n;
+    return !strncmp(route->path, path, n);
+}
+
 /* No path has two methods. */
-const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed) {
-    *allowed = NULL;
+const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed,
+                                     const char **rest) {
+    size_t len = strlen(path);
+    *allowed = *rest = NULL;
+    if (len > 1 && path[len - 1] == '/') len--;
     if (!strcmp(method, "HEAD")) method = "GET"; /* the daemon leaves the body out */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (strcmp(routes[i].path, path) != 0) continue;
+        if (!fits_route(&routes[i], path, len, rest)) continue;
         if (strcmp(routes[i].method, method) != 0) *allowed = routes[i].method;
         return &routes[i];
     }
     return NULL;
+}
+
+kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path) {
+    if (route && route->dialect) return route->dialect->error_body;
+    if (route && route->error_body) return route->error_body;
+    if (!strncmp(path, "/api/", 5)) return kt__ollama_error_body;
+    return !strncmp(path, "/v1/messages/", 13) ? kt__messages_error_body : kt__openai_error_body;
 }

@@ -38,11 +38,16 @@ kt_status kt__job_create(kt__shared *shared, const kt__dialect *dialect, const c
     job->begin_us = job->moved_us = kt__now_us();
     kt__job_make_id(job->id, sizeof job->id, id_prefix);
     snprintf(job->client, sizeof job->client, "%s", client);
+    snprintf(job->share, sizeof job->share, "%s", client);
     kt__buf_init(&job->body, KT__WIRE_MAX_BYTES);
     kt__buf_init(&job->out, MAX_OUT_BYTES);
     kt__arena_init(&job->arena, 4096, MAX_ARENA_BYTES);
     *out = job;
     return KT_OK;
+}
+
+void kt__job_share_by_connection(kt__job *job, uint64_t connection) {
+    snprintf(job->share, sizeof job->share, "%s#%llu", job->client, (unsigned long long)connection);
 }
 
 void kt__job_ref(kt__job *job) {
@@ -164,6 +169,18 @@ void kt__job_retry(kt__job *job) {
     job->queue_full = false;
     pthread_mutex_unlock(&job->lock);
     if (again) kt__job_post(job);
+}
+
+void kt__job_ping(kt__job *job, int64_t ping_s) {
+    const char *filler = job->dialect->stream_filler;
+    int64_t before_us = kt__now_us() - ping_s * 1000000;
+    pthread_mutex_lock(&job->lock);
+    bool silent = job->state == KT__JOB_ANSWERING && job->out.len == job->out_at &&
+                  job->moved_us <= before_us;
+    bool due = ping_s > 0 && filler && job->stream && silent && !job->abandoned;
+    if (due) (void)kt__buf_puts(&job->out, filler);
+    pthread_mutex_unlock(&job->lock);
+    if (due) kt__job_post(job);
 }
 
 void kt__job_taken(kt__job *job, size_t n) {

@@ -80,6 +80,7 @@ struct kt__job {
     char id[48];         /* our name for it */
     char name[128];      /* the client's, "" if it gave none */
     char client[80];     /* who asks */
+    char share[112];     /* who gets an equal share: the client, or one connection of it */
     size_t n_held;       /* bytes of its body, held (kt__shared_hold) as long as the job is there */
     kt__buf body;        /* the request's bytes, until it is read; */
     struct json_t *json; /* or the request as it was parsed already */
@@ -126,6 +127,9 @@ void kt__job_make_id(char *out, size_t size, const char *prefix);
 kt_status KT_CHECKED kt__job_create(kt__shared *shared, const kt__dialect *dialect,
                                     const char *id_prefix, const char *client, kt__job **out,
                                     kt_error *err);
+/* Connections of a client that stands for several programs, such as all of this machine, share as
+ * clients do. Before kt__job_start. */
+void kt__job_share_by_connection(kt__job *job, uint64_t connection);
 void kt__job_ref(kt__job *job);
 void kt__job_release(kt__job *job); /* any thread; must not hold its lock */
 /* The loop looks at it. Any thread, under any lock but the loop's. */
@@ -144,6 +148,8 @@ bool kt__jobs_cancel(kt__shared *shared, const char *id, const char *client);
 /* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again
  * after this returns, when called on the loop's thread. */
 void kt__job_abandon(kt__job *job);
+/* Says nothing, for a stream that has said nothing for ping_s. */
+void kt__job_ping(kt__job *job, int64_t ping_s);
 /* Tries again to submit prompts that found the queue full. Any thread. */
 void kt__job_retry(kt__job *job);
 /* Bytes of out up to out_at were taken: goes on where it waited for that. The lock is held. */

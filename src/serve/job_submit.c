@@ -65,7 +65,8 @@ static kt_status check_queue(kt__job *job, kt_error *err) {
 static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
     kt_request_params r = job->wire->req;
     kt_request *req;
-    r.client = job->client;
+    r.client = job->share;
+    r.cache_scope = job->client;
     r.on_event = NULL;
     r.on_ready = on_events_ready;
     r.user = job;

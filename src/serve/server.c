@@ -30,9 +30,10 @@ static void send_for_models(kt__server *s) {
     if (!kt__workers_add(s->shared.workers, &s->models_item)) atomic_store(&s->models_busy, false);
 }
 
-/* Answers whose reader has taken nothing for too long; prompts that wait for room in the queue. */
-static void look_after_jobs(kt__server *s, int64_t stall_s) {
-    int64_t before_us = kt__now_us() - stall_s * 1000000;
+/* Answers whose reader has taken nothing for too long; prompts that wait for room in the queue;
+ * streams that were silent. */
+static void look_after_jobs(kt__server *s, const kt__limits *limits) {
+    int64_t before_us = kt__now_us() - limits->stall_s * 1000000;
     kt__job *job;
     for (size_t i = 0; (job = kt__jobs_at(&s->shared, i)) != NULL; i++) {
         pthread_mutex_lock(&job->lock);
@@ -44,6 +45,7 @@ static void look_after_jobs(kt__server *s, int64_t stall_s) {
             kt__job_abandon(job);
         }
         kt__job_retry(job);
+        kt__job_ping(job, limits->ping_s);
         kt__job_release(job);
     }
 }
@@ -54,7 +56,7 @@ static void server_tick(void *user) {
     if (++s->ticks % TICKS_A_SECOND != 0) return;
     const kt__limits limits = kt__shared_limits(&s->shared);
     kt__unix_tick(s->unix_socket);
-    look_after_jobs(s, limits.stall_s);
+    look_after_jobs(s, &limits);
     send_for_models(s);
 }
 

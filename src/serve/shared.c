@@ -37,6 +37,7 @@ kt__limits kt__shared_limits(kt__shared *shared) {
                                .requests_per_connection = c->requests_per_connection,
                                .request_s = c->request_s,
                                .stall_s = c->stall_s,
+                               .ping_s = c->ping_s,
                                .idle_unload_s = c->idle_unload_s,
                                .drain_s = c->drain_s,
                                .queue = c->queue};

@@ -31,8 +31,8 @@ typedef struct kt__settings {
 
 /* The live settings that are plain numbers, for whoever needs one for a moment. */
 typedef struct kt__limits {
-    int64_t max_body, bodies, output, requests_per_connection, request_s, stall_s, idle_unload_s,
-        drain_s, queue;
+    int64_t max_body, bodies, output, requests_per_connection, request_s, stall_s, ping_s,
+        idle_unload_s, drain_s, queue;
 } kt__limits;
 
 typedef struct kt__shared {

@@ -214,6 +214,7 @@ static void add_client(kt__unix *u, int fd, const struct ucred *who) {
     }
     c->watch = (kt__watch){on_client, fd};
     c->home = u;
+    c->serial = ++u->n_accepted;
     c->uid = who->uid;
     c->pid = who->pid;
     c->moved_us = kt__now_us();

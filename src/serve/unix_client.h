@@ -15,6 +15,7 @@ struct kt__unix_client {
     kt__watch watch; /* first member */
     kt__unix *home;
     kt__unix_client *next, **link;
+    uint64_t serial; /* from 1 */
     uid_t uid;
     pid_t pid;
     char name[32]; /* "uid:1000" */
@@ -38,6 +39,7 @@ struct kt__unix {
     int64_t rest_until_us; /* no descriptor was left to accept with; 0: it listens */
     kt__slog_gate short_of_fds, crowd;
     atomic_int n_clients;
+    uint64_t n_accepted;
     kt__unix_client *clients;
     void (*on_output)(kt__job *job); /* of the clients' jobs; a client may be freed by it */
 };

@@ -100,6 +100,7 @@ static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char
         job->json = *json;
         *json = NULL; /* with it, id: another thread has them from here on */
     }
+    kt__job_share_by_connection(job, c->serial);
     job->on_output = c->home->on_output;
     job->owner = c;
     c->jobs[c->n_jobs++] = job;

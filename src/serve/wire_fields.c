@@ -63,8 +63,9 @@ static kt_status read_rows(const kt__wire_reader *r, const json_t *body) {
 /* ---- fields with a shape of their own ---- */
 
 static kt_status read_seed(const kt__wire_reader *r, const json_t *body) {
-    kt__wire_place at = {.key = "seed"};
-    const json_t *v = kt__wire_member(body, "seed");
+    bool mistral = !kt__wire_member(body, "seed"); /* random_seed is Mistral's name */
+    kt__wire_place at = {.key = mistral ? "random_seed" : "seed"};
+    const json_t *v = kt__wire_member(body, at.key);
     int64_t seed;
     if (!v) return KT_OK;
     kt_status status = kt__wire_read_int(r, &at, v, INT64_MIN, INT64_MAX, &seed);

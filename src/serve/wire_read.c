@@ -90,6 +90,10 @@ kt_status kt__wire_parse(const char *json, size_t len, json_t **out, kt_error *e
         return kt__fail(err, KT_E_LIMIT, "%zu bytes of JSON; at most %d are allowed", len,
                         KT__WIRE_MAX_BYTES);
     }
+    if (len >= 3 && !memcmp(json, "\xef\xbb\xbf", 3)) { /* a byte-order mark says nothing here */
+        json += 3;
+        len -= 3;
+    }
     if (deepest(json, len) > KT__WIRE_MAX_DEPTH) {
         return kt__fail(err, KT_E_LIMIT, "the JSON nests deeper than %d", KT__WIRE_MAX_DEPTH);
     }

@@ -3,11 +3,16 @@
 
 #include "serve/wire_value.h"
 
+static bool asks_for_something(const json_t *v) {
+    bool zero = json_is_number(v) && json_number_value(v) == 0;
+    return v && !zero && !kt__wire_is_empty(v);
+}
+
 static kt_status refuse_if_given(const kt__wire_reader *r, const json_t *body, const char *key,
                                  const char *why) {
     kt__wire_place at = {.key = key};
     const json_t *v = kt__wire_member(body, key);
-    if (!v || kt__wire_is_empty(v)) return KT_OK;
+    if (!asks_for_something(v)) return KT_OK;
     return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported%s%s", why ? ": " : "",
                             why ? why : "");
 }
@@ -68,6 +73,18 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
         {"functions", "kentang cannot call tools yet"},
         {"json_schema", "answers cannot be bound to a schema yet"},
         {"grammar", "answers cannot be bound to a grammar yet"},
+        {"guided_json", "answers cannot be bound to a schema yet"},
+        {"guided_regex", "answers cannot be bound to a pattern yet"},
+        {"guided_choice", "answers cannot be bound to a choice yet"},
+        {"guided_grammar", "answers cannot be bound to a grammar yet"},
+        {"structured_outputs", "answers cannot be bound to a schema yet"},
+        {"min_tokens", "an answer ends where the model ends it, or see ignore_eos"},
+        {"stop_token_ids", "give \"stop\" texts"},
+        {"bad_words", "see \"logit_bias\""},
+        {"allowed_token_ids", "see \"logit_bias\""},
+        {"use_beam_search", NULL},
+        {"truncate_prompt_tokens", "a prompt is never cut"},
+        {"chat_template", "the model's own is used; see /tokenize and \"prompt\" for others"},
         {"audio", NULL},
         {"web_search_options", NULL},
         {"image_data", "kentang sees no images"},

@@ -111,6 +111,24 @@ static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_messa
     return read_text_or_parts(r, &at, v, &out->content);
 }
 
+/* Whether the template begins an answer behind the messages, or the last one is its beginning:
+ * vLLM's and llama.cpp's words for it, and Mistral's `prefix` in the message. */
+static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, const json_t *last) {
+    kt__wire_place go_on_at = {.key = "continue_final_message"},
+                   begin_at = {.key = "add_generation_prompt"};
+    const json_t *go_on = kt__wire_member(body, go_on_at.key),
+                 *begin = kt__wire_member(body, begin_at.key);
+    const char *role = json_string_value(kt__wire_member(last, "role"));
+    bool goes_on = json_is_true(kt__wire_member(last, "prefix")), begins = true;
+    kt_status status = KT_OK;
+    if (go_on) status = kt__wire_read_bool(r, &go_on_at, go_on, &goes_on);
+    if (begin && status == KT_OK) status = kt__wire_read_bool(r, &begin_at, begin, &begins);
+    if (status == KT_OK && goes_on && (!role || strcmp(role, "assistant") != 0))
+        return kt__wire_fail_at(r, KT_E_ARG, &go_on_at, "the last message is not an assistant's");
+    r->request->req.chat_flags = goes_on ? KT_CHAT_CONTINUE : begins ? KT_CHAT_GENERATE : 0;
+    return status;
+}
+
 static kt_status read_messages(const kt__wire_reader *r, const json_t *v, const json_t *system) {
     kt__wire_place at = {.key = "messages"};
     if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
@@ -208,14 +226,17 @@ kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
                  *prompt = kt__wire_member(body, "prompt");
     const json_t *system = form == KT__WIRE_SYSTEM ? kt__wire_member(body, "system") : NULL;
     bool chat = form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM;
-    if (chat) prompt = NULL;
     if (form == KT__WIRE_TEXT) messages = NULL;
     if (prompt && messages) {
         return kt__wire_fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
     }
-    if (messages)
-        return read_messages(r, messages, system && !kt__wire_is_empty(system) ? system : NULL);
-    if (prompt) return read_prompts(r, prompt);
+    if (messages) {
+        kt_status status = read_messages(r, messages,
+                                         system && !kt__wire_is_empty(system) ? system : NULL);
+        size_t n = json_array_size(messages);
+        return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
+    }
+    if (prompt && !chat) return read_prompts(r, prompt);
     return kt__wire_fail_at(r, KT_E_ARG, chat ? &messages_at : &prompt_at, "is missing%s",
                             form == KT__WIRE_NATIVE ? ": give \"prompt\" or \"messages\"" : "");
 }

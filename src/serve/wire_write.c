@@ -112,8 +112,10 @@ static void write_usage(kt__buf *out, const kt__wire_usage *u) {
         (long long)(u->n_prompt + u->n_generated), (long long)u->n_cached);
 }
 
+/* OpenAI's clients know no other words for an answer that was cut short. */
 static void write_finish(kt__buf *out, kt_finish finish) {
-    const char *reason = kt__wire_finish_reason(finish);
+    bool cut = finish == KT_FINISH_CANCELLED || finish == KT_FINISH_DEADLINE;
+    const char *reason = cut ? "length" : kt__wire_finish_reason(finish);
     (void)kt__buf_puts(out, ",\"finish_reason\":");
     if (reason) {
         kt__json_text(out, reason);

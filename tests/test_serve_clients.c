@@ -1,0 +1,234 @@
+/* serve: what clients of other servers call, and expect to find. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "serve_reply.h"
+
+static world w;
+WORLD_OF_GROUP(w, "limits.body=256K", NULL)
+
+/* An answer with this status; it is freed by the caller. */
+static json_t *answer_of(const char *method, const char *path, const char *body, int status) {
+    reply *r = ask(&w, method, path, *body ? JSON_TYPE : "", body);
+    if (r->status != status) fail_msg("%s %s: %s", path, body, r->text);
+    json_t *v = body_of(r);
+    free(r);
+    return v;
+}
+
+static void test_paths(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *path;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"GET", "/", 200, "kentang is running"},
+        {"HEAD", "/", 200, "Content-Type: text/plain"},
+        {"GET", "/v1/models/demo", 200, "\"object\":\"model\""},
+        {"GET", "/v1/models/d%65mo", 200, "\"display_name\":"},
+        {"GET", "/v1/models/demo/", 200, "\"id\":\"demo\""},
+        {"GET", "/v1/models/", 200, "\"object\":\"list\""},
+        {"GET", "/v1/models/none", 404, "there is: demo"},
+        {"GET", "/v1/models/%00", 404, "\"error\""},
+        {"POST", "/v1/models/demo", 405, "only GET"},
+        {"GET", "/health/", 200, "\"ok\""},
+        {"GET", "/health//", 404, "nothing"},
+        /* in the words of those who ask */
+        {"POST", "/api/pull", 404, "{\"error\":\""},
+        {"POST", "/v1/messages/batches", 404, "\"type\":\"not_found_error\""},
+        {"POST", "/v1/responses", 404, "\"type\":\"invalid_request_error\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = ask(&w, cases[i].method, cases[i].path, "", "");
+        if (r->status != cases[i].status || !strstr(r->text, cases[i].says))
+            fail_msg("%s: %s", cases[i].path, r->text);
+        free(r);
+    }
+}
+
+/* ---- embeddings ---- */
+
+static void test_dimensions(void **state) {
+    (void)state;
+    json_t *all = answer_of("POST", "/v1/embeddings", "{\"input\":\"one two\"}", 200);
+    json_t *cut = answer_of("POST", "/v1/embeddings", "{\"input\":\"one two\",\"dimensions\":7}",
+                            200);
+    const json_t *a = at(all, "data.0.embedding"), *c = at(cut, "data.0.embedding");
+    double norm = 0, length = 0;
+    assert_int_equal(json_array_size(c), 7);
+    for (size_t i = 0; i < 7; i++) norm += pow(json_number_value(json_array_get(a, i)), 2);
+    for (size_t i = 0; i < 7; i++) {
+        double x = json_number_value(json_array_get(c, i));
+        length += x * x;
+        assert_true(fabs(x - json_number_value(json_array_get(a, i)) / sqrt(norm)) < 1e-6);
+    }
+    assert_true(fabs(length - 1) < 1e-6);
+    json_decref(all);
+    json_decref(cut);
+}
+
+static void test_ollama_embeddings(void **state) {
+    (void)state;
+    json_t *one = answer_of("POST", "/api/embeddings", "{\"model\":\"demo\",\"prompt\":\"one\"}",
+                            200);
+    json_t *two = answer_of("POST", "/api/embed", "{\"model\":\"demo\",\"input\":\"one\"}", 200);
+    assert_true(json_equal(at(one, "embedding"), at(two, "embeddings.0")));
+    json_decref(one);
+    json_decref(two);
+    json_decref(answer_of("POST", "/api/embeddings", "{\"model\":\"demo\"}", 400));
+    /* too long: cut to the context, unless the client says that it must not */
+    char *body = malloc(100000);
+    size_t len = (size_t)sprintf(body, "{\"model\":\"demo\",\"input\":[\"");
+    for (int i = 0; i < 12000; i++) len += (size_t)sprintf(body + len, "cat %c", 'a' + i % 26);
+    strcpy(body + len, "\"]}");
+    json_t *v = answer_of("POST", "/api/embed", body, 200);
+    kt__served_info info;
+    kt__served_get_info(kt__models_at(w.server->shared.models, 0), &info);
+    assert_int_equal(json_integer_value(at(v, "prompt_eval_count")), info.engine.n_ctx);
+    json_decref(v);
+    strcpy(body + len, "\"],\"truncate\":false}");
+    v = answer_of("POST", "/api/embed", body, 400);
+    assert_non_null(strstr(text_at(v, "error"), "does not fit the context"));
+    json_decref(v);
+    free(body);
+}
+
+/* ---- an answer that goes on from the last message ---- */
+
+#define USER "{\"role\":\"user\",\"content\":\"Tell me a story.\"}"
+#define BEGUN "{\"role\":\"assistant\",\"content\":\"Once upon a\"}"
+
+static void test_continued(void **state) {
+    (void)state;
+    char prompt[4096], body[8192], expected[1024];
+    json_t *v = answer_of("POST", "/apply-template", "{\"messages\":[" USER "]}", 200);
+    snprintf(prompt, sizeof prompt, "%sOnce upon a", text_at(v, "prompt"));
+    json_decref(v);
+    json_t *text = json_string(prompt);
+    char *quoted = json_dumps(text, JSON_ENCODE_ANY);
+    snprintf(body, sizeof body, "{\"prompt\":%s,\"temperature\":0,\"max_tokens\":12}", quoted);
+    v = answer_of("POST", "/v1/completions", body, 200);
+    snprintf(expected, sizeof expected, "%s", text_at(v, "choices.0.text"));
+    assert_true(expected[0]);
+    json_decref(v);
+    free(quoted);
+    json_decref(text);
+    static const struct {
+        const char *path, *messages, *rest, *at_text;
+    } cases[] = {
+        {"/v1/messages", USER "," BEGUN, "", "content.0.text"},
+        {"/v1/messages",
+         USER
+         ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"Once upon a\"}]}",
+         "", "content.0.text"},
+        {"/v1/chat/completions", USER "," BEGUN,
+         ",\"continue_final_message\":true,\"add_generation_prompt\":false",
+         "choices.0.message.content"},
+        {"/v1/chat/completions",
+         USER ",{\"role\":\"assistant\",\"content\":\"Once upon a\",\"prefix\":true}", "",
+         "choices.0.message.content"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(body, sizeof body, "{\"messages\":[%s],\"temperature\":0,\"max_tokens\":12%s}",
+                 cases[i].messages, cases[i].rest);
+        v = answer_of("POST", cases[i].path, body, 200);
+        assert_string_equal(text_at(v, cases[i].at_text), expected);
+        json_decref(v);
+    }
+    v = answer_of("POST", "/apply-template",
+                  "{\"messages\":[" USER "," BEGUN "],\"continue_final_message\":true}", 200);
+    assert_string_equal(text_at(v, "prompt"), prompt);
+    json_decref(v);
+    v = answer_of("POST", "/apply-template",
+                  "{\"messages\":[" USER "],\"add_generation_prompt\":false}", 200);
+    assert_true(strlen(text_at(v, "prompt")) < strlen(prompt) - strlen("Once upon a"));
+    json_decref(v);
+    json_decref(answer_of("POST", "/v1/chat/completions",
+                          "{\"messages\":[" USER "],\"continue_final_message\":true}", 400));
+    json_decref(
+        answer_of("POST", "/v1/messages", "{\"messages\":[" BEGUN "],\"max_tokens\":3}", 400));
+}
+
+/* ---- members that change an answer's meaning ---- */
+
+static void test_not_ignored(void **state) {
+    (void)state;
+    static const char *const refused[] = {
+        "\"guided_json\":{\"type\":\"object\"}",
+        "\"guided_regex\":\"[0-9]+\"",
+        "\"guided_choice\":[\"a\"]",
+        "\"structured_outputs\":{\"regex\":\"a\"}",
+        "\"min_tokens\":4",
+        "\"stop_token_ids\":[3]",
+        "\"chat_template\":\"{{ 1 }}\"",
+        "\"prompt\":\"beside the messages\"",
+    };
+    static const char *const harmless[] = {"\"min_tokens\":0", "\"stop_token_ids\":[]",
+                                           "\"guided_regex\":null"};
+    char body[1024];
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(body, sizeof body, "{" STORY ",\"max_tokens\":1,%s}", refused[i]);
+        json_decref(answer_of("POST", "/v1/chat/completions", body, 400));
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        snprintf(body, sizeof body, "{" STORY ",\"max_tokens\":1,%s}", harmless[i]);
+        json_decref(answer_of("POST", "/v1/chat/completions", body, 200));
+    }
+    json_decref(answer_of("POST", "/api/chat", "{" STORY ",\"logprobs\":true}", 400));
+    json_t *a = answer_of("POST", "/v1/chat/completions",
+                          "{" STORY ",\"max_tokens\":9,\"random_seed\":5}", 200);
+    json_t *b = answer_of("POST", "/v1/chat/completions", "{" STORY ",\"max_tokens\":9,\"seed\":5}",
+                          200);
+    assert_true(json_equal(at(a, "choices.0.message"), at(b, "choices.0.message")));
+    assert_int_equal(json_integer_value(at(a, "kentang.seed")), 5);
+    json_decref(a);
+    json_decref(b);
+}
+
+static void test_byte_order_mark(void **state) {
+    (void)state;
+    json_decref(answer_of("POST", "/tokenize", "\xef\xbb\xbf{\"content\":\"a\"}", 200));
+}
+
+/* ---- tokens, as vLLM's clients and lm-evaluation-harness ask for them ---- */
+
+static void test_tokenizer(void **state) {
+    (void)state;
+    json_t *a = answer_of("POST", "/tokenize", "{\"content\":\"A \xc3\xa9 cat\"}", 200);
+    json_t *b = answer_of("POST", "/tokenize",
+                          "{\"prompt\":\"A \xc3\xa9 cat\",\"add_special_tokens\":false}", 200);
+    assert_true(json_equal(a, b));
+    assert_int_equal(json_integer_value(at(b, "count")), json_array_size(at(b, "tokens")));
+    char *tokens = json_dumps(at(b, "tokens"), 0), body[512];
+    snprintf(body, sizeof body, "{\"tokens\":%s}", tokens);
+    json_t *text = answer_of("POST", "/detokenize", body, 200);
+    assert_string_equal(text_at(text, "prompt"), "A \xc3\xa9 cat");
+    assert_string_equal(text_at(text, "content"), "A \xc3\xa9 cat");
+    json_t *pieces = answer_of("POST", "/tokenize", "{\"content\":\"A cat\",\"with_pieces\":true}",
+                               200);
+    assert_true(json_is_integer(at(pieces, "tokens.0.id")));
+    assert_string_equal(text_at(pieces, "tokens.0.piece"), "A");
+    json_t *info = answer_of("GET", "/tokenizer_info", "", 200);
+    assert_true(*text_at(info, "eos_token") && *text_at(info, "chat_template"));
+    json_decref(info);
+    json_decref(pieces);
+    json_decref(text);
+    free(tokens);
+    json_decref(a);
+    json_decref(b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_paths),       cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_continued),   cmocka_unit_test(test_ollama_embeddings),
+        cmocka_unit_test(test_not_ignored), cmocka_unit_test(test_byte_order_mark),
+        cmocka_unit_test(test_tokenizer),
+    };
+    return cmocka_run_group_tests(tests, open_group, close_group);
+}
