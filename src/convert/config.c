@@ -53,6 +53,7 @@ typedef struct num_key {
 enum { MAY = 0, MUST = 1 };
 #define ALL KT__HF_ALL
 #define LLAMA KT__HF_LLAMA
+#define GRANITE KT__HF_GRANITE
 #define QWEN2 KT__HF_QWEN2
 #define GEMMA2 KT__HF_GEMMA2
 #define GEMMA3 KT__HF_GEMMA3
@@ -257,6 +258,19 @@ static kt_status check_layer_types(const kt__hf_config *c, kt_error *err) {
     return KT_OK;
 }
 
+/* Of smollm3, the format implies that each fourth layer has no rotation. */
+static kt_status check_rotated_layers(const kt__hf_config *c, kt_error *err) {
+    json_t *list = json_object_get(c->text, "no_rope_layers"), *rotated;
+    size_t i;
+    json_array_foreach(list, i, rotated) {
+        if ((json_integer_value(rotated) != 0) != ((i + 1) % 4 != 0))
+            return refuse(c, err, "no_rope_layers", "each fourth layer is expected to be 0");
+    }
+    if (read_flag(c, "use_sliding_window", false))
+        return refuse(c, err, "use_sliding_window", "the smollm3 format has no sliding window");
+    return KT_OK;
+}
+
 static kt_status check_window(kt__hf_config *c, const kt__convert_notes *notes, kt_error *err) {
     bool used = c->window > 0 && c->window < c->n_ctx;
     if (c->arch == KT__HF_QWEN2 && used && read_flag(c, "use_sliding_window", false))
@@ -285,6 +299,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
         return refuse(c, err, "partial_rotary_factor", "only phi3 models rotate a part of a head");
     KT__TRY(check_activation(c, err));
     KT__TRY(check_window(c, notes, err));
+    if (c->arch == KT__HF_SMOLLM3) KT__TRY(check_rotated_layers(c, err));
     if (c->arch & KT__HF_GEMMA) {
         KT__TRY(check_query_scale(c, err));
         KT__TRY(check_layer_types(c, err));
@@ -357,7 +372,7 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
         kt__gguf_put_u32(w, key_name(c, "attention.key_length", key), (uint32_t)c->head_dim);
         kt__gguf_put_u32(w, key_name(c, "attention.value_length", key), (uint32_t)c->head_dim);
     }
-    if (c->arch & (KT__HF_LLAMA | KT__HF_PHI3))
+    if (c->arch & (KT__HF_PERMUTED | KT__HF_PHI3))
         kt__gguf_put_u32(w, key_name(c, "rope.dimension_count", key), (uint32_t)c->n_rot);
     if (c->arch & KT__HF_WINDOWED) /* phi3 without a window says 0 */
         kt__gguf_put_u32(w, key_name(c, "attention.sliding_window", key),

@@ -21,9 +21,13 @@ enum {
     KT__HF_GEMMA2 = 8,
     KT__HF_GEMMA3 = 16,
     KT__HF_PHI3 = 32,
+    KT__HF_SMOLLM3 = 64,
+    KT__HF_GRANITE = 128,
+    /* adjacent rotary pairs in GGUF, halves in the folder */
+    KT__HF_PERMUTED = KT__HF_LLAMA | KT__HF_SMOLLM3 | KT__HF_GRANITE,
     KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3,
     KT__HF_WINDOWED = KT__HF_GEMMA | KT__HF_PHI3,
-    KT__HF_ALL = 63
+    KT__HF_ALL = 255
 };
 enum { KT__HF_NONE = -1, KT__HF_MAX_FACTORS = 512 };
 
@@ -62,7 +66,8 @@ typedef struct kt__hf_config {
     unsigned arch;
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
         window_pattern, orig_ctx;
-    double eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar, rotary_share;
+    double eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar, rotary_share,
+        attention_scale, embedding_scale, residual_scale, logit_scale;
     int64_t n_rot;
     bool tied;          /* tie_word_embeddings */
     bool has_head_keys; /* head_dim is not d_model / n_head */

@@ -35,6 +35,7 @@ typedef struct map_row {
 enum { MAY = 0, MUST = 1 };
 #define ALL KT__HF_ALL
 #define LLAMA KT__HF_LLAMA
+#define PERMUTED KT__HF_PERMUTED
 #define QWEN2 KT__HF_QWEN2
 #define QWEN3 KT__HF_QWEN3
 #define GEMMA KT__HF_GEMMA

@@ -160,4 +160,8 @@ refused("a tensor twice", "is in another file, too", lambda: shutil.copy(path("m
 refused("the output is an input", "file of the folder", lambda: None, path("model-00001-of-00003.safetensors"))
 refused("the output is a folder", "not a regular file", lambda: None, folder)
 refused("the output has no folder", "cannot create", lambda: None, os.path.join(folder, "nowhere", "x.gguf"))
+
+models.write(models.MODELS["smollm3"], base)
+refused("rotation of all layers", "each fourth layer", lambda: edit("config.json", no_rope_layers=[1] * 5))
+refused("a window of smollm3", "use_sliding_window", lambda: edit("config.json", use_sliding_window=True))
 sys.exit(failed > 0)

@@ -54,6 +54,11 @@ MODELS = {
                                   "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
                                                       "sliding_attention": {"rope_type": "default",
                                                                             "rope_theta": 10000.0}}}),
+    "smollm3": spec("SmolLM3ForCausalLM", "smollm3", layers=5, tied=True, pre="dbrx", theta=2e6,
+                    drop=["rope_theta", "tie_word_embeddings"], config={"no_rope_layers": [1, 1, 1, 0, 1]}),
+    "granite": spec("GraniteForCausalLM", "granite", tied=True, pre="smollm", scales=(0.015625 * 8, 12.0, 0.22, 8.0),
+                    config={"attention_multiplier": 0.015625 * 8, "embedding_multiplier": 12.0,
+                            "residual_multiplier": 0.22, "logits_scaling": 8.0}),
     "longrope": spec("Phi3ForCausalLM", "phi3", kv=4, spm=(S, True, {"json"}), share=0.75, rope=LONG, eps=1e-5,
                  drop=["rms_norm_eps"], config={"partial_rotary_factor": 0.75, "sliding_window": None,
                                                 "original_max_position_embeddings": 64}),
@@ -112,7 +117,8 @@ def weights(m, seed):
 def config(m, n_tokens):
     types = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
              "Qwen3ForCausalLM": "qwen3", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
-             "Gemma3ForConditionalGeneration": "gemma3", "Phi3ForCausalLM": "phi3"}
+             "Gemma3ForConditionalGeneration": "gemma3", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
+             "GraniteForCausalLM": "granite"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -220,9 +226,11 @@ def attention(m, w, p, x, i):
     if m["kind"] in ("qwen3", "gemma3"):
         q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"], gemma)
         k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"], gemma)
-    q, k, v = rotate(q, m, is_local(m, i)), f16(rotate(k, m, is_local(m, i))), f16(v)
+    if m["kind"] != "smollm3" or (i + 1) % 4:
+        q, k = rotate(q, m, is_local(m, i)), rotate(k, m, is_local(m, i))
+    k, v = f16(k), f16(v)
     k, v = np.repeat(k, heads // kv, 1), np.repeat(v, heads // kv, 1)
-    score = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(hd)
+    score = np.einsum("qhd,khd->hqk", q, k) * (m["scales"][0] if "scales" in m else 1 / math.sqrt(hd))
     if m.get("caps"):
         score = m["caps"][0] * np.tanh(score / m["caps"][0])
     back = np.arange(n)[:, None] - np.arange(n)[None, :]
@@ -251,6 +259,8 @@ def logits(m, w, ids):
     """Of the last token."""
     gemma, eps = m["kind"].startswith("gemma"), m["eps"]
     h = w["model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
+    _, embedding, residual, divisor = m.get("scales", (0, 1.0, 1.0, 1.0))
+    h = h * embedding
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
         y = attention(m, w, p, rms(h, w[p + "input_layernorm.weight"], eps, gemma), i)
@@ -259,8 +269,8 @@ def logits(m, w, ids):
             y = feed_forward(m, w, p, rms(h, w[p + "pre_feedforward_layernorm.weight"], eps, True))
             h = h + rms(y, w[p + "post_feedforward_layernorm.weight"], eps, True)
         else:
-            h = h + y
-            h = h + feed_forward(m, w, p, rms(h, w[p + "post_attention_layernorm.weight"], eps, False))
+            h = h + residual * y
+            h = h + residual * feed_forward(m, w, p, rms(h, w[p + "post_attention_layernorm.weight"], eps, False))
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
-    out = head @ rms(h[-1], w["model.norm.weight"], eps, gemma)
+    out = head @ rms(h[-1], w["model.norm.weight"], eps, gemma) / divisor
     return m["caps"][1] * np.tanh(out / m["caps"][1]) if m.get("caps") else out
