@@ -1,6 +1,6 @@
 #!/bin/sh
-# The binary on processors that this machine is not: Nehalem (SSE4.2: the reference tier), Haswell (AVX2) and, of the
-# emulator's, one with all it has. The same text and logits as here, a clear refusal of a tier that is not there, and
+# The binary on processors that this machine is not: Conroe (SSSE3: the reference tier), Nehalem (SSE4.2: the sse41
+# tier), Haswell (AVX2) and, of the emulator's, one with all it has. The same text and logits as here, a clear refusal of a tier that is not there, and
 # no illegal instruction anywhere.
 #   tests/qemu.sh BUILD_DIR     (needs qemu-x86_64 of Debian's qemu-user)
 set -eu
@@ -50,6 +50,13 @@ tier_is() {
     grep -qw "$2" "$work/stderr"
 }
 
+# The sse41 tier's kernels against the reference, whose fma the C library computes there without FMA.
+kernels() {
+    [ -x "$build/test_kernels_vector" ] || { echo "no test_kernels_vector in $build"; return 1; }
+    on "$1" env KT_TEST_TIER=sse41 "$build/test_kernels_vector" || return 1
+    on "$1" env KT_TEST_TIER=sse41 KT_TEST_EVERY=41 "$build/test_kernels_tiers"
+}
+
 refuses() {
     cpu=$1 isa=$2
     code=0
@@ -58,17 +65,20 @@ refuses() {
     [ "$code" -eq 6 ] && [ ! -s "$work/out" ] && grep -q "'$isa' needs" "$work/stderr"
 }
 
-for cpu in Nehalem Haswell max; do
+for cpu in Conroe Nehalem Haswell max; do
     check "$cpu: --help" on $cpu "$kentang" --help
     check "$cpu: run --help" on $cpu "$kentang" run --help
     check "$cpu: doctor --quick" on $cpu "$kentang" doctor --quick
 done
-check "Nehalem: tier ref" tier_is Nehalem ref
+check "Conroe: tier ref" tier_is Conroe ref
+check "Nehalem: tier sse41" tier_is Nehalem sse41
 check "Haswell: tier avx2" tier_is Haswell avx2
-for cpu in Nehalem Haswell max; do
+for cpu in Conroe Nehalem Haswell max; do
     check "$cpu: the same text" same answer $cpu
     check "$cpu: the same logits" same logits $cpu
 done
+check "Nehalem: the kernels" kernels Nehalem
+check "Conroe refuses sse41" refuses Conroe sse41
 check "Nehalem refuses avx2" refuses Nehalem avx2
 check "Nehalem refuses avx512" refuses Nehalem avx512
 check "Haswell refuses avx512" refuses Haswell avx512

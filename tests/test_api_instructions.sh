@@ -8,14 +8,20 @@ case $(uname -m) in x86_64 | amd64) ;; *) echo "skipped: not an x86-64 machine";
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 
-find "$build"/CMakeFiles/kt_*.dir "$build"/CMakeFiles/kentang.dir -name '*.o' ! -name 'tier_avx*' >"$list"
+find "$build"/CMakeFiles/kt_*.dir "$build"/CMakeFiles/kentang.dir -name '*.o' ! -name 'tier_avx*' ! -name 'tier_sse41*' >"$list"
 [ "$(wc -l <"$list")" -gt 30 ] || { echo "FAILED: hardly any object files under $build"; exit 1; }
 
-# 256 and 512-bit registers, mask registers, VEX-coded 128-bit instructions, BMI, POPCNT, CRC32, F16C, FMA
-beyond='%[yz]mm|%k[0-7]|	v[a-z0-9]+ .*%xmm|	(andn|bextr|bls[ir]|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|popcnt|lzcnt|crc32)[lqwb]? '
+# SSSE3 and SSE4.1 (most of them), 256 and 512-bit registers, mask registers, VEX-coded 128-bit instructions, BMI, POPCNT, CRC32, F16C, FMA
+wider='%[yz]mm|%k[0-7]|	v[a-z0-9]+ .*%xmm|	(andn|bextr|bls[ir]|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|popcnt|lzcnt|crc32)[lqwb]? '
+beyond="	(p(shufb|maddubsw|sign[bwd]|abs[bwd]|h(add|sub)s?[wd]|alignr|mulld|blendvb|blendw|test|m(in|ax)(sb|sd|uw|ud)|mov[sz]x[bwd]+|cmpeqq|packusdw|extr[bdq]|insr[bdq])|blendv?p[sd]|round[ps][sd]|dpp[sd]|insertps|extractps) |$wider"
 found=$(xargs objdump -d --no-show-raw-insn <"$list" 2>/dev/null |
     awk -v beyond="$beyond" '/file format/ { file = $1 } $0 ~ beyond { print file ": " $0 }' | head -20)
 [ -z "$found" ] || { printf 'FAILED: beyond the baseline outside the tiers:\n%s\n' "$found"; exit 1; }
+
+# the sse41 tier runs where there is no AVX
+narrow=$(find "$build"/CMakeFiles/kt_kernels.dir -name 'tier_sse41*.o')
+found=$([ -z "$narrow" ] || echo "$narrow" | xargs objdump -d --no-show-raw-insn | grep -E "$wider" | head -5)
+[ -z "$found" ] || { printf 'FAILED: beyond SSE4.1 in the sse41 tier:\n%s\n' "$found"; exit 1; }
 
 # and the check sees what it looks for
 tier=$(find "$build"/CMakeFiles/kt_kernels.dir -name 'tier_avx2.c.o')

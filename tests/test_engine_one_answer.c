@@ -131,8 +131,8 @@ static bool have_tier(const char *isa, char name[16]) {
 static void test_fixture(void **state) {
     const fixture *f = *state;
     static float want[N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
-    static const char *const tiers[] = {"ref",  "avx2",    "avxvnni", "avx512",
-                                        "neon", "dotprod", "i8mm"};
+    static const char *const tiers[] = {"ref",    "sse41", "avx2",    "avxvnni",
+                                        "avx512", "neon",  "dotprod", "i8mm"};
     char best[16] = "", name[16];
     bool ran_ref = false, ran_best = false;
     assert_true(have_tier(NULL, best));

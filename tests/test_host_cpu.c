@@ -45,6 +45,8 @@ static void test_features_match_the_kernels(void **state) {
     /* Under an emulator the file is the host's, and says nothing. */
     if (!flags[0] || !cpu.brand[0] || !strstr(name, cpu.brand)) skip();
     assert_int_equal(has_flag(flags, "avx"), cpu.os_saves_avx);
+    assert_int_equal(cpu.ssse3, has_flag(flags, "ssse3"));
+    assert_int_equal(cpu.sse41, has_flag(flags, "sse4_1"));
     assert_int_equal(cpu.avx2, has_flag(flags, "avx2"));
     assert_int_equal(cpu.fma, has_flag(flags, "fma"));
     assert_int_equal(cpu.f16c, has_flag(flags, "f16c"));

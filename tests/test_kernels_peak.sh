@@ -6,7 +6,7 @@ build=$1
 grep -q '^CMAKE_BUILD_TYPE:STRING=Release' "$build/CMakeCache.txt" || exit 0
 command -v objdump >/dev/null 2>&1 || exit 0
 loops=$(objdump -d --no-show-raw-insn --disassemble=peak_i8 "$build/libkt_kernels.a" 2>/dev/null | awk '
-    /vpdpbusd|vpmaddubsw/ { if (!loop) n++; loop = 1 }
+    /vpdpbusd|pmaddubsw/ { if (!loop) n++; loop = 1 }
     loop && /\(%rsp\)|\(%rbp\)/ { bad++ }
     loop && /\tj[a-z]+ / { loop = 0 }
     END { print n + 0, bad + 0 }')

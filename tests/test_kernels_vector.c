@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <float.h>
 
 #include "kernels_data.h"
 
@@ -206,6 +207,83 @@ static void test_scale_and_softcap(void **state) {
         }
     }
     vectors_close(&v);
+}
+
+/* ---- fma, as the rotary embedding has it: x0' = fma(-x1, s, x0 * c), x1' = fma(x0, s, x1 * c) with
+ * c = 1 ---- */
+
+/* what fma(a, b, c) is asked for */
+typedef struct fma_terms {
+    float a, b, c;
+} fma_terms;
+
+static float either_sign(kd_rng *rng, float x) {
+    return kd_below(rng, 2) ? x : -x;
+}
+/* 1 or a few units in the last place beside it */
+static float about_one(kd_rng *rng) {
+    return 1.0f + (float)(kd_below(rng, 9) - 4) * 0x1p-24f;
+}
+static float any_mantissa(kd_rng *rng, int exponent) {
+    return either_sign(rng, ldexpf(1.0f + (float)(kd_next(rng) & 0x7fffff) * 0x1p-23f, exponent));
+}
+static float any_border(kd_rng *rng) {
+    static const float borders[] = {0.0f,    1.0f,      INFINITY,         NAN,     FLT_MIN,
+                                    FLT_MAX, 0x1p-149f, 0x1.fffffcp-127f, 0x1p64f, 0x1p-75f};
+    return either_sign(rng, borders[kd_below(rng, (int)(sizeof borders / sizeof *borders))]);
+}
+
+/* Sums that a rounding before the last one spoils: halfway between two floats but for very little,
+ * in all places where such ties stand. */
+static fma_terms hostile_terms(int kind, kd_rng *rng) {
+    int e = kd_below(rng, 200) - 100, odd = 0x1001 | kd_below(rng, 0x1000);
+    float one = about_one(rng), same = about_one(rng), sign = either_sign(rng, 1);
+    float a = any_mantissa(rng, e / 2), b = any_mantissa(rng, e / 3);
+    if (kd_below(rng, 2)) one = 0x1.001p0f, same = 0x1.ffe002p-1f; /* whose product is 1 + 2^-36 */
+    switch (kind) {
+    case 0: return (fma_terms){one, sign * ldexpf(same, e - 24), any_mantissa(rng, e)};
+    case 1: /* a product of 25 bits, and a small addend */
+        return (fma_terms){ldexpf((float)odd, e / 4),
+                           sign * (float)(0x1001 | kd_below(rng, 0x1000)),
+                           either_sign(rng, ldexpf(one, e / 4 - kd_below(rng, 60)))};
+    case 2: /* subnormal results */
+        return (fma_terms){ldexpf(one, -75), sign * ldexpf(same * (float)(odd & 255), -75),
+                           either_sign(rng, ldexpf((float)(kd_next(rng) & 0x7fffff), -149))};
+    case 3: return (fma_terms){one, sign * ldexpf(same, 103), sign * FLT_MAX};
+    case 4: return (fma_terms){ldexpf(one, -75), sign * ldexpf(same, -75), -sign * FLT_MIN};
+    case 5: return (fma_terms){a, b, -(a * b)}; /* the product's rounding is left */
+    case 6: return (fma_terms){any_border(rng), any_border(rng), any_border(rng)};
+    default:
+        return (fma_terms){kt__f32_from_bits((uint32_t)kd_next(rng)),
+                           kt__f32_from_bits((uint32_t)kd_next(rng)),
+                           kt__f32_from_bits((uint32_t)kd_next(rng))};
+    }
+}
+
+static void test_fma(void **state) {
+    (void)state;
+    enum { HALF = 64, KINDS = 8 };
+    kd_rng rng = {21};
+    float x[2 * HALF], cs[2 * HALF], want[2 * HALF], got[2 * HALF];
+    for (int round = 0; round < KINDS * 400; round++) {
+        for (int i = 0; i < HALF; i++) { /* in every second round the other of the two fma */
+            fma_terms f = hostile_terms(round % KINDS, &rng);
+            if (kd_below(&rng, 8) == 0) f = hostile_terms(KINDS - 1, &rng);
+            x[i] = round / KINDS % 2 ? f.a : f.c;
+            x[HALF + i] = round / KINDS % 2 ? f.c : -f.a;
+            cs[i] = 1.0f;
+            cs[HALF + i] = f.b;
+        }
+        for (int i = 0; i < HALF; i++) {
+            want[i] = fmaf(-x[HALF + i], cs[HALF + i], x[i]);
+            want[HALF + i] = fmaf(x[i], cs[HALF + i], x[HALF + i]);
+        }
+        FOR_TIERS(tier) {
+            memcpy(got, x, sizeof got);
+            tier->rope_neox(got, cs, 2 * HALF);
+            expect_same("fma", tier, 2 * HALF, want, got);
+        }
+    }
 }
 
 static void test_rope(void **state) {
@@ -469,11 +547,17 @@ static void test_peak_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantize),    cmocka_unit_test(test_rmsnorm),
-        cmocka_unit_test(test_binary),      cmocka_unit_test(test_scale_and_softcap),
-        cmocka_unit_test(test_rope),        cmocka_unit_test(test_argmax),
-        cmocka_unit_test(test_store),       cmocka_unit_test(test_store_exact),
-        cmocka_unit_test(test_attention),   cmocka_unit_test(test_merge_and_finish),
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_rmsnorm),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_scale_and_softcap),
+        cmocka_unit_test(test_fma),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_store_exact),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_merge_and_finish),
         cmocka_unit_test(test_peak_counts),
     };
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));

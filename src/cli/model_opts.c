@@ -29,7 +29,8 @@ static const kt__opt table[] = {
      "long prompts' products with F32, F16 and BF16 weights by OpenBLAS (Debian: "
      "libopenblas0-pthread); answers are then not reproducible"},
     {"isa", NULL, NULL, KT__OPT_TEXT, AT(isa), 0, 0, 0, NULL, "TIER",
-     "kernel tier: ref, avx2, avxvnni, avx512; on ARM ref, neon, dotprod, i8mm (default: the best "
+     "kernel tier: ref, sse41, avx2, avxvnni, avx512; on ARM ref, neon, dotprod, i8mm (default: "
+     "the best "
      "of this machine; also KENTANG_ISA)"},
     {"rope-scaling", NULL, NULL, KT__OPT_ENUM, AT(rope_scaling), 0, 0, 0, "model|none|linear|yarn",
      NULL, "stretching of the context (default: as the model says)"},
