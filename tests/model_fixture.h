@@ -19,7 +19,7 @@ typedef struct fixture_spec {
     int n_rot;         /* 0: head_dim, and no key */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
-    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm;
+    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows;
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *key;      /* after the architecture's name: a key of 1 that no file should have */
@@ -78,6 +78,10 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         if (s->qk_norm) {
             ADD("attn_q_norm.weight", s->head_dim, 1, true);
             ADD("attn_k_norm.weight", s->head_dim, 1, true);
+        }
+        if (s->qk_norm_rows) {
+            ADD("attn_q_norm.weight", q, 1, true);
+            ADD("attn_k_norm.weight", kv, 1, true);
         }
         ADD("attn_output.weight", q, s->d_model, false);
         if (s->all_bias) ADD("attn_output.bias", s->d_model, 1, false);

@@ -213,6 +213,18 @@ static const fixture_spec specs[] = {
      .no_pre_norm = true,
      .n_pattern = 3,
      .window = 20},
+    {.arch = "olmo2",
+     .n_layer = 5,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 12,
+     .n_vocab = 41,
+     .qk_norm_rows = true,
+     .post_norm = true,
+     .no_pre_norm = true,
+     .window = 20},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -306,7 +318,7 @@ static double k_cache[MAX_LAYER][N_TOK][MAX_DIM], v_cache[MAX_LAYER][N_TOK][MAX_
 static bool is_local(const fixture_spec *s, int layer) {
     if (!s->window) return false;
     if (s->n_pattern) return layer % 2 == 0;
-    if (is_arch(s, "exaone4", "exaone4")) return layer % 4 < 3;
+    if (is_arch(s, "exaone4", "olmo2")) return layer % 4 < 3;
     if (strcmp(s->arch, "gemma2") == 0) return layer % 2 == 0;
     if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
     return true;
@@ -325,6 +337,10 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
     multiply(wq, bias ? bias : weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
     multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
     multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
+    if (s->qk_norm_rows) {
+        norm(q, weights(p, layer, "attn_q_norm.weight"), nq, q);
+        norm(k, weights(p, layer, "attn_k_norm.weight"), nkv, k);
+    }
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
                 !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "mistral3");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;

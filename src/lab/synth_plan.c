@@ -138,7 +138,7 @@ static void add_attention(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, q = (int64_t)ps->n_head * ps->head_dim,
             kv = (int64_t)ps->n_head_kv * ps->head_dim;
-    float qk_gain = ps->qk_norm ? 1.0f : QK_GAIN;
+    float qk_gain = ps->qk_norm || ps->qk_norm_rows ? 1.0f : QK_GAIN;
     if (!ps->no_pre_norm) add_norm(p, i, "attn_norm.weight", d, 1.0f);
     if (ps->fused) {
         add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
@@ -155,6 +155,10 @@ static void add_attention(planner *p, int i) {
     if (ps->qk_norm) {
         add_norm(p, i, "attn_q_norm.weight", ps->head_dim, QK_GAIN);
         add_norm(p, i, "attn_k_norm.weight", ps->head_dim, QK_GAIN);
+    }
+    if (ps->qk_norm_rows) {
+        add_norm(p, i, "attn_q_norm.weight", q, QK_GAIN);
+        add_norm(p, i, "attn_k_norm.weight", kv, QK_GAIN);
     }
     add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
     if (ps->out_bias) add_vector(p, i, "attn_output.bias", d, 0.0f, 0.2f);

@@ -18,6 +18,8 @@ typedef enum buf_id {
     BUF_CS,
     BUF_CS_LOCAL,
     BUF_Q_SCALE, /* with KT__F_TEMPERATURE */
+    BUF_Q_ROWS,  /* with KT__F_QK_NORM_ROWS */
+    BUF_K_ROWS,
     BUF_LOGITS,
     BUF_ACT0,                               /* activation rows of d_model or of the heads */
     BUF_FF_ACT0 = BUF_ACT0 + KT__ACT_COUNT, /* of d_ff */
@@ -90,6 +92,9 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[BUF_CS_LOCAL] = bytes[BUF_CS];
     bytes[BUF_Q_SCALE] = hp->temperature > 0.0f ? n * f : 0;
+    bool rows = hp->features & KT__F_QK_NORM_ROWS;
+    bytes[BUF_Q_ROWS] = rows ? bytes[BUF_Q] : 0;
+    bytes[BUF_K_ROWS] = rows ? n * (size_t)hp->n_head_kv * (size_t)hp->head_dim_k * f : 0;
     bytes[BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
@@ -227,6 +232,17 @@ static void embed_batch(kt__fwd *fwd) {
     }
 }
 
+/* Queries or keys as rows of all heads, normed as one: the norm needs every head's product. */
+static const float *normed_rows(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts,
+                                const float *bias, const float *norm, buf_id id) {
+    float *rows = f32_buf(fwd, id);
+    if (!norm) return NULL;
+    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, rows, (size_t)w->n_row);
+    (void)fwd->ops->norm_f32(fwd->dev, rows, norm, fwd->net->hp.norm_eps, acts->n_tok, w->n_row,
+                             rows); /* the post-norm looks whether it is finite */
+    return rows;
+}
+
 static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
@@ -237,6 +253,10 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .bq = layer->bq,
         .bk = layer->bk,
         .bv = layer->bv,
+        .q_rows = normed_rows(fwd, &layer->wq, acts, layer->bq,
+                              layer->t[KT__SLOT_ATTN_Q_NORM_ROW].v, BUF_Q_ROWS),
+        .k_rows = normed_rows(fwd, &layer->wk, acts, layer->bk,
+                              layer->t[KT__SLOT_ATTN_K_NORM_ROW].v, BUF_K_ROWS),
         .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
         .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
         .norm_rotated = hp->features & KT__F_NORM_ROTATED,

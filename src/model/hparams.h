@@ -22,12 +22,15 @@ enum {
     KT__F_FUSED_GLU = 1 << 7,     /* ffn_up holds gate, then up */
     KT__F_NOPE_FOURTH = 1 << 8,   /* every fourth layer is not rotated */
     KT__F_SCALES = 1 << 9,        /* keys of Granite's four scales, and of whether there is RoPE */
+    KT__F_NORM_ROTATED = 1 << 10, /* with QK_NORM: the norm comes after RoPE */
+    KT__F_TEMPERATURE = 1 << 11,  /* queries grow with their position; YaRN with a divisor */
     KT__F_NO_PRE_NORM = 1 << 12,  /* attention and feed-forward read x itself */
     KT__F_NOPE_GLOBAL = 1 << 13,  /* with a sliding window: layers without it are not rotated */
     KT__F_LOCAL_PLAIN = 1 << 14,  /* layers with a sliding window are not stretched */
-    KT__F_NORM_ROTATED = 1 << 10, /* with QK_NORM: the norm comes after RoPE */
-    KT__F_TEMPERATURE =
-        1 << 11 /* queries grow with their position; YaRN's magnitude has a divisor */
+    KT__F_QK_NORM_ROWS = 1 << 15, /* RMS norm of all q heads as one row, and of all k heads */
+    KT__F_PARALLEL = 1 << 16,     /* feed-forward reads what attention reads; no norm of its own */
+    KT__F_CENTRED = 1 << 17,      /* norms subtract the mean first: layer norms */
+    KT__F_LOGIT_SCALE = 1 << 18   /* key of a factor of the logits */
 };
 
 enum {

@@ -47,7 +47,9 @@ typedef struct kt__seg {
 /* Query, key and value projections with everything up to the K/V write. */
 typedef struct kt__qkv {
     kt__weight wq, wk, wv;
-    const float *bq, *bk, *bv;    /* or NULL */
+    const float *bq, *bk, *bv; /* or NULL */
+    const float *q_rows,
+        *k_rows; /* [n_tok][heads * head_dim_k]: those products, made before, or NULL */
     const float *q_norm, *k_norm; /* [head_dim_k] RMS norm of each head, or NULL */
     bool norm_rotated;            /* those norms come after the rotation */
     float norm_eps;

@@ -1,5 +1,7 @@
 /* Query, key and value projections as one range of heads; each head's bias, norm, rotation, scale
  * and K/V write follow while its rows are in cache. */
+#include <string.h>
+
 #include "ops/dev.h"
 
 typedef struct qkv_job {
@@ -20,10 +22,20 @@ static void rotate(const qkv_job *job, float *head, const float *norm, int t) {
 /* The first row of an item's head, queries first, then keys, then values; NULL beyond the last. */
 static const uint8_t *head_rows(const kt__qkv *d, int64_t item) {
     int head = (int)item;
+    if (d->q_rows && head < d->n_head + d->n_head_kv) return NULL;
     if (head < d->n_head) return kt__row_of(&d->wq, head * d->head_dim_k);
     head -= d->n_head;
     if (head < d->n_head_kv) return kt__row_of(&d->wk, head * d->head_dim_k);
     return kt__row_of(&d->wv, (head - d->n_head_kv) * d->head_dim_v);
+}
+
+/* A head's part of rows that were made before. */
+static void copy_head(const float *rows, int n_head, int head, const qkv_job *job, float *out,
+                      size_t ld_out) {
+    size_t hd = (size_t)job->d->head_dim_k, ld = (size_t)n_head * hd;
+    for (int t = 0; t < job->acts->n_tok; t++)
+        memcpy(out + (size_t)t * ld_out, rows + (size_t)t * ld + (size_t)head * hd,
+               hd * sizeof *out);
 }
 
 static void query_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
@@ -32,8 +44,12 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     size_t group = (size_t)(d->n_head / d->n_head_kv), n_tok = (size_t)job->acts->n_tok;
     size_t kv_head = (size_t)head / group, member = (size_t)head % group;
     float *out = d->q_out + (kv_head * n_tok * group + member) * hd;
-    kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL, next,
-               out, group * hd, worker);
+    if (d->q_rows) {
+        copy_head(d->q_rows, d->n_head, head, job, out, group * hd);
+    } else {
+        kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL,
+                   next, out, group * hd, worker);
+    }
     for (int t = 0; t < job->acts->n_tok; t++) {
         float *q = out + (size_t)t * group * hd;
         rotate(job, q, d->q_norm, t);
@@ -65,8 +81,12 @@ static void store_head(const qkv_job *job, int head, bool key, const float *rows
 static void key_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL, next,
-               tile, (size_t)d->head_dim_k, worker);
+    if (d->k_rows) {
+        copy_head(d->k_rows, d->n_head_kv, head, job, tile, (size_t)d->head_dim_k);
+    } else {
+        kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL,
+                   next, tile, (size_t)d->head_dim_k, worker);
+    }
     for (int t = 0; t < job->acts->n_tok; t++) {
         rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
     }
