@@ -19,7 +19,8 @@ typedef struct fixture_spec {
     int n_rot;         /* 0: head_dim, and no key */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
-    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows;
+    bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows,
+        parallel, layer_norm;
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *key;      /* after the architecture's name: a key of 1 that no file should have */
@@ -86,7 +87,7 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         ADD("attn_output.weight", q, s->d_model, false);
         if (s->all_bias) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
-        if (!s->no_pre_norm) ADD("ffn_norm.weight", s->d_model, 1, true);
+        if (!s->no_pre_norm && !s->parallel) ADD("ffn_norm.weight", s->d_model, 1, true);
         bool fused = s->fused || s->fused_glu;
         if (!fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
         ADD("ffn_up.weight", s->d_model, fused ? 2 * s->d_ff : s->d_ff, false);
@@ -126,7 +127,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     if (s->temperature != 0.0f) PUT("rope.scaling.original_context_length", 16);
     if (s->key) PUT(s->key, 1);
     if (s->window) PUT("attention.sliding_window", s->window);
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", s->arch,
+             s->layer_norm ? "" : "rms_");
     kt__gguf_put_f32(w, key, 1e-5f);
 #undef PUT
     snprintf(key, sizeof key, "%s.rope.scaling.finetuned", s->arch);

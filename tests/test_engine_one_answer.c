@@ -35,7 +35,8 @@ static const fixture fixtures[] = {
     {"tiny-granite", "q4_k_m"},       {"tiny-hunyuan-dense", "q4_k_m"},
     {"tiny-mistral3", "q4_k_m"},      {"tiny-exaone4", "q4_k_m"},
     {"tiny-exaone4-windows", "q8_0"}, {"tiny-olmo2", "q4_k_m"},
-    {"tiny-olmo3", "q5_k_m"},
+    {"tiny-olmo3", "q5_k_m"},         {"tiny-cohere2", "q4_k_m"},
+    {"tiny-cohere2", "f16"},          {"tiny-phi4", "q4_k_m"},
 };
 
 static char model_path[256];

@@ -225,6 +225,19 @@ static const fixture_spec specs[] = {
      .post_norm = true,
      .no_pre_norm = true,
      .window = 20},
+    {.arch = "cohere2",
+     .n_layer = 5,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 41,
+     .parallel = true,
+     .layer_norm = true,
+     .tied = true,
+     .scales = {0, 0, 0, 0.5f},
+     .window = 20},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -283,9 +296,17 @@ static void norm(const double *x, const float *w, int n, double *y) {
     for (int i = 0; i < n; i++) y[i] = x[i] * scale * (double)w[i];
 }
 
-static void norm_or_copy(const double *x, const float *w, int n, double *y) {
+/* Classic layer norm where the architecture has it. */
+static void layer_norm(const fixture_spec *s, const double *x, const float *w, int n, double *y) {
+    double mean = 0;
+    for (int i = 0; s->layer_norm && i < n; i++) mean += x[i] / n;
+    for (int i = 0; i < n; i++) y[i] = x[i] - mean;
+    norm(y, w, n, y);
+}
+
+static void norm_or_copy(const fixture_spec *s, const double *x, const float *w, int n, double *y) {
     if (w) {
-        norm(x, w, n, y);
+        layer_norm(s, x, w, n, y);
     } else {
         memcpy(y, x, (size_t)n * sizeof *y);
     }
@@ -318,7 +339,7 @@ static double k_cache[MAX_LAYER][N_TOK][MAX_DIM], v_cache[MAX_LAYER][N_TOK][MAX_
 static bool is_local(const fixture_spec *s, int layer) {
     if (!s->window) return false;
     if (s->n_pattern) return layer % 2 == 0;
-    if (is_arch(s, "exaone4", "olmo2")) return layer % 4 < 3;
+    if (is_arch(s, "exaone4", "olmo2") || is_arch(s, "cohere2", "cohere2")) return layer % 4 < 3;
     if (strcmp(s->arch, "gemma2") == 0) return layer % 2 == 0;
     if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
     return true;
@@ -342,10 +363,10 @@ static void plain_attention(const plain *p, int layer, int pos, const double *h,
         norm(k, weights(p, layer, "attn_k_norm.weight"), nkv, k);
     }
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
-                !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "mistral3");
+                !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
     rotated &= !s->no_rope;
-    if (is_arch(s, "exaone4", "exaone4") && s->window) rotated = is_local(s, layer);
+    if (is_arch(s, "exaone4", "cohere2") && s->window) rotated = is_local(s, layer);
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
         bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
@@ -409,22 +430,24 @@ static void plain_token(const plain *p, int id, int pos, double *logits) {
                (is_arch(s, "gemma2", "gemma3") ? sqrt(d) : scale_of(s, 0));
     }
     for (int layer = 0; layer < s->n_layer; layer++) {
-        norm_or_copy(x, weights(p, layer, "attn_norm.weight"), d, h);
+        norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
         plain_attention(p, layer, pos, h, a);
         multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"), d,
                  s->n_head * s->head_dim, a, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        norm_or_copy(x, weights(p, layer, "ffn_norm.weight"), d, h);
+        if (!s->parallel) norm_or_copy(s, x, weights(p, layer, "ffn_norm.weight"), d, h);
         plain_feed_forward(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
     }
-    norm(x, weights(p, -1, "output_norm.weight"), d, x);
+    layer_norm(s, x, weights(p, -1, "output_norm.weight"), d, x);
     multiply(weights(p, -1, s->tied ? "token_embd.weight" : "output.weight"),
              weights(p, -1, "output.bias"), s->n_vocab, d, x, logits);
     for (int i = 0; is_arch(s, "granite", "granite") && i < s->n_vocab; i++)
         logits[i] /= scale_of(s, 3);
+    for (int i = 0; is_arch(s, "cohere2", "cohere2") && i < s->n_vocab; i++)
+        logits[i] *= scale_of(s, 3);
     for (int i = 0; strcmp(s->arch, "gemma2") == 0 && i < s->n_vocab; i++)
         logits[i] = 30.0 * tanh(logits[i] / 30.0);
 }

@@ -22,7 +22,7 @@ typedef struct kt__synth_preset {
     int n_vocab, n_ctx;
     float eps, rope_base, rope_alpha;
     bool head_keys, tied, qkv_bias, out_bias, head_bias, qk_norm, post_norm, embed_scale, fused,
-        fused_glu, no_pre_norm, qk_norm_rows, longrope;
+        fused_glu, no_pre_norm, qk_norm_rows, parallel, layer_norm, longrope;
     int window;
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */

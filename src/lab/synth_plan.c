@@ -169,7 +169,7 @@ static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
     bool fused = ps->fused || ps->fused_glu;
-    if (!ps->no_pre_norm) add_norm(p, i, "ffn_norm.weight", d, 1.0f);
+    if (!ps->no_pre_norm && !ps->parallel) add_norm(p, i, "ffn_norm.weight", d, 1.0f);
     if (!fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
@@ -296,7 +296,9 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_u32(&k, "feed_forward_length", ps->d_ff);
     put_u32(&k, "attention.head_count", ps->n_head);
     put_u32(&k, "attention.head_count_kv", ps->n_head_kv);
-    put_f32(&k, "attention.layer_norm_rms_epsilon", ps->eps);
+    put_f32(&k,
+            ps->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+            ps->eps);
     if (ps->head_keys) {
         put_u32(&k, "attention.key_length", ps->head_dim);
         put_u32(&k, "attention.value_length", ps->head_dim);

@@ -325,21 +325,39 @@ static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, c
 /* x, through the pre-norm where the architecture has one, as activations. */
 static bool block_input(kt__fwd *fwd, const float *norm, kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
-    const float *x = f32_buf(fwd, BUF_X);
+    float *x = f32_buf(fwd, BUF_X);
     int n_tok = fwd->batch.n_tok;
+    /* every reader of x subtracts its mean, so x may lose it for good */
+    if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, x, n_tok, hp->d_model);
     if (norm) return fwd->ops->norm(fwd->dev, x, norm, hp->norm_eps, n_tok, acts);
     fwd->ops->quantize(fwd->dev, x, n_tok, acts);
     return true; /* the post-norm looks */
 }
 
+static void gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    kt__glu glu = {
+        .gate = layer->gate,
+        .up = layer->up,
+        .gate_bias = layer->gate_bias,
+        .up_bias = layer->up_bias,
+        .kind = fwd->net->hp.features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU,
+        .rows = f32_buf(fwd, BUF_FF),
+    };
+    kt__acts out = ff_acts(fwd, layer);
+    fwd->ops->glu(fwd->dev, acts, &glu, &out);
+    lap_profile(fwd, KT_PROFILE_GATE_UP);
+}
+
 static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
-    const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv};
-    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 3);
+    const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv, &layer->gate, &layer->up};
+    bool parallel = hp->features & KT__F_PARALLEL;
+    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, parallel ? 5 : 3);
     if (!block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
         return numeric_error(fwd, "the attention", err);
     lap_profile(fwd, KT_PROFILE_NORM);
     project_qkv(fwd, layer, &acts);
+    if (parallel) gate_and_up(fwd, layer, &acts); /* while there is its input */
     return KT_OK;
 }
 
@@ -359,21 +377,12 @@ static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
 static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *users[] = {&layer->gate, &layer->up};
+    if (hp->features & KT__F_PARALLEL) return KT_OK; /* made with the projections */
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
     if (!block_input(fwd, layer->t[KT__SLOT_FFN_NORM].v, &acts))
         return numeric_error(fwd, "the feed-forward", err);
     lap_profile(fwd, KT_PROFILE_NORM);
-    kt__glu glu = {
-        .gate = layer->gate,
-        .up = layer->up,
-        .gate_bias = layer->gate_bias,
-        .up_bias = layer->up_bias,
-        .kind = hp->features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU,
-        .rows = f32_buf(fwd, BUF_FF),
-    };
-    kt__acts out = ff_acts(fwd, layer);
-    fwd->ops->glu(fwd->dev, &acts, &glu, &out);
-    lap_profile(fwd, KT_PROFILE_GATE_UP);
+    gate_and_up(fwd, layer, &acts);
     return KT_OK;
 }
 
@@ -398,6 +407,7 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
     for (int i = 0; i < b->n_out; i++) {
         memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
     }
+    if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, rows, b->n_out, hp->d_model);
     if (!fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm, hp->norm_eps, b->n_out, hp->d_model,
                             rows)) {
         return numeric_error(fwd, "the head, after the last", err);

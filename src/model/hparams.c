@@ -127,7 +127,10 @@ static void read_sizes(reader *r, kt__hparams *hp) {
     hp->n_head = (int)read_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
     hp->n_head_kv = (int)read_int(r, "attention.head_count_kv", false, hp->n_head, 1, hp->n_head);
     hp->n_ctx_train = read_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
-    hp->norm_eps = read_f32(r, "attention.layer_norm_rms_epsilon", true, 0.0f);
+    bool centred = hp->features & KT__F_CENTRED;
+    hp->norm_eps = read_f32(
+        r, centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", true,
+        0.0f);
     int64_t width = hp->d_model / hp->n_head;
     hp->head_dim_k = (int)read_int(r, "attention.key_length", false, width, 1, KT__MAX_HEAD_DIM);
     hp->head_dim_v = (int)read_int(r, "attention.value_length", false, width, 1, KT__MAX_HEAD_DIM);
@@ -329,6 +332,10 @@ static void read_attention(reader *r, const arch_row *arch, kt__hparams *hp) {
 static void read_scales(reader *r, kt__hparams *hp) {
     hp->embed_scale = hp->features & KT__F_EMBED_SCALE ? sqrtf((float)hp->d_model) : 1.0f;
     hp->logit_scale = 1.0f;
+    if (hp->features & KT__F_LOGIT_SCALE) {
+        hp->logit_scale = read_f32(r, "logit_scale", true, 1.0f);
+        check_positive(r, "logit_scale", hp->logit_scale);
+    }
     if (!(hp->features & KT__F_SCALES)) return;
     float embedding = read_f32(r, "embedding_scale", false, 1.0f);
     float residual = read_f32(r, "residual_scale", false, 1.0f);

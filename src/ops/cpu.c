@@ -54,6 +54,7 @@ static const kt__ops cpu_ops = {
     .attention = kt__cpu_attention,
     .matmul = kt__cpu_matmul,
     .glu = kt__cpu_glu,
+    .centre = kt__cpu_centre,
     .scale = kt__cpu_scale,
     .softcap = kt__cpu_softcap,
     .finite = kt__cpu_finite,

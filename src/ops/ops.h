@@ -100,6 +100,8 @@ typedef struct kt__ops {
      * finite */
     bool (*norm)(kt__dev *dev, const float *x, const float *w, float eps, int n_tok,
                  kt__acts *acts);
+    /* x[t][i] -= mean of x[t], the mean in double */
+    void (*centre)(kt__dev *dev, float *x, int n_tok, int n);
     /* the kinds named in acts->kinds of rows x[n_tok][acts->n_col] */
     void (*quantize)(kt__dev *dev, const float *x, int n_tok, kt__acts *acts);
     /* RMS norm without quantisation: out[t][n]; false: not finite */

@@ -114,6 +114,28 @@ bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, i
     return !job.bad;
 }
 
+typedef struct centre_job {
+    float *x;
+    int n;
+} centre_job;
+
+static void centre_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const centre_job *job = arg;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        float *row = job->x + (size_t)t * (size_t)job->n;
+        double sum = 0.0;
+        for (int i = 0; i < job->n; i++) sum += (double)row[i];
+        float mean = (float)(sum / job->n);
+        for (int i = 0; i < job->n; i++) row[i] -= mean;
+    }
+}
+
+void kt__cpu_centre(kt__dev *dev, float *x, int n_tok, int n) {
+    centre_job job = {x, n};
+    run_rows(dev, n_tok, centre_rows, &job);
+}
+
 /* One of the element-wise kernels over a long array. */
 typedef struct map_job {
     void (*kernel)(float *x, int n, float by);

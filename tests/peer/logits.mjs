@@ -146,7 +146,7 @@ const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "ti
     "tiny-gemma3": 1000, "tiny-phi3": 512, "tiny-llama-bias": 512, "tiny-qwen2-bias": 2000,
     "tiny-smollm3": 2000, "tiny-ernie45": 512, "tiny-glm4": 2000, "tiny-granite": 2000, "tiny-hunyuan-dense": 2000,
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
-    "tiny-olmo3": 2000};
+    "tiny-olmo3": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000};
 // Of 64 layers, since llama.cpp knows its windows by that: each engine's rounding adds up beyond the bound.
 const deep = ["tiny-exaone4-windows"];
 const usual = ["f32", "f16", "q8_0", "q4_k_m", "q4_0", "iq4_xs"];
