@@ -550,6 +550,9 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
     } cases[] = {
         {"rope.dimension_sections", 5, KT_E_UNSUPPORTED, "by sections"},
         {"attention.sliding_window_pattern", 6, KT_E_FORMAT, "has 1 elements"},
+        {"nemotron_h", 7, KT_E_UNSUPPORTED,
+         "it needs Mamba-2 layers with state; supported are: llama"},
+        {"ernie4_5-moe", 7, KT_E_UNSUPPORTED, "it needs a router and experts"},
         {"blk.1.attn_k.weight", 0, KT_E_FORMAT, "missing"},
         {"output_norm.weight", 0, KT_E_FORMAT, "missing"},
         {"blk.0.ffn_norm.weight", 1, KT_E_FORMAT, "shape"},
@@ -575,6 +578,7 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
             s.arch = "gemma3";
             s.n_pattern = 1;
         }
+        if (cases[i].how == 7) s.arch = cases[i].tensor;
         if (cases[i].how == 5) s.key = cases[i].tensor;
         if (cases[i].how < 4)
             *(cases[i].how == 0   ? &s.skip

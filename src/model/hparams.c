@@ -104,20 +104,39 @@ static int64_t read_int(reader *r, const char *suffix, bool required, int64_t fa
     return (int64_t)value;
 }
 
+static const struct missing_arch {
+    const char *name, *needs;
+} missing_archs[] = {
+#define X(name, needs) {#name, needs},
+#include "model/arch_missing.def"
+#undef X
+};
+
+static bool is_name(kt__str name, const char *of) {
+    return strlen(of) == name.len && memcmp(of, name.s, name.len) == 0;
+}
+
+static kt_status refuse_arch(const kt__gguf *gguf, kt__str name, kt_error *err) {
+    const char *needs = NULL;
+    for (size_t i = 0; i < sizeof missing_archs / sizeof missing_archs[0]; i++)
+        if (is_name(name, missing_archs[i].name)) needs = missing_archs[i].needs;
+    return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
+                       "%s: architecture '%.*s' is not supported%s%s; supported are: %s",
+                       kt__gguf_path(gguf), (int)(name.len < 64 ? name.len : 64), name.s,
+                       needs ? ", it needs " : "", needs ? needs : "", kt__arch_list());
+}
+
 static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error *err) {
     kt__str name = {0};
     kt_status status = kt__gguf_get_str(gguf, "general.architecture", true, &name, err);
     if (status != KT_OK) return status;
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
-        if (strlen(archs[i].name) == name.len && memcmp(archs[i].name, name.s, name.len) == 0) {
+        if (is_name(name, archs[i].name)) {
             *out = &archs[i];
             return KT_OK;
         }
     }
-    return kt__fail_at(err, KT_E_UNSUPPORTED, "general.architecture", UINT64_MAX,
-                       "%s: architecture '%.*s' is not supported; supported are: %s",
-                       kt__gguf_path(gguf), (int)(name.len < 64 ? name.len : 64), name.s,
-                       kt__arch_list());
+    return refuse_arch(gguf, name, err);
 }
 
 static void read_sizes(reader *r, kt__hparams *hp) {
