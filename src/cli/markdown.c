@@ -182,7 +182,7 @@ static bool is_word_byte(char c) {
 }
 
 static bool is_space_or_end(char c) {
-    return c == 0 || c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    return c == 0 || c == ' ' || c == '\t' || c == '\n';
 }
 
 static size_t same_run(const word *w, size_t at) {
@@ -363,7 +363,7 @@ static cells split_row(const char *s, size_t len) {
 
 static bool is_delimiter_row(const char *s, size_t len) {
     for (size_t i = 0; i < len; i++) {
-        if (!strchr("|-: \t\r", s[i])) return false;
+        if (!strchr("|-: \t", s[i])) return false;
     }
     return memchr(s, '-', len) != NULL;
 }
@@ -464,7 +464,6 @@ static head head_of(const kt__markdown *md, bool ends) {
     const char *newline = memchr(h.s, '\n', h.len);
     h.complete = newline || ends;
     if (newline) h.len = (size_t)(newline - h.s);
-    if (h.complete && h.len && h.s[h.len - 1] == '\r') h.len--;
     while (h.lead < h.len && (h.s[h.lead] == ' ' || h.s[h.lead] == '\t')) h.lead++;
     return h;
 }
@@ -472,7 +471,6 @@ static head head_of(const kt__markdown *md, bool ends) {
 /* Steps over a line that was taken whole. */
 static void skip_line(kt__markdown *md, const head *h) {
     size_t at = md->at + h->len;
-    while (at < md->pending.len && md->pending.data[at] == '\r') at++;
     md->at = at < md->pending.len ? at + 1 : at;
 }
 
@@ -522,17 +520,16 @@ static bool put_code(kt__markdown *md, bool ends, kt__buf *out) {
     size_t len = md->pending.len - md->at;
     const char *newline = memchr(s, '\n', len);
     size_t n = newline ? (size_t)(newline - s) : len;
-    if (!newline && !ends) n -= kt__utf8_incomplete_tail(s, n) + (n && s[n - 1] == '\r');
-    size_t shown = newline && n && s[n - 1] == '\r' ? n - 1 : n;
-    if (shown) show_style(md, out, CODE);
-    for (size_t i = 0, to; i < shown; i = to) { /* tabs are kept here */
-        const char *tab = memchr(s + i, '\t', shown - i);
-        to = tab ? (size_t)(tab - s) : shown;
+    if (!newline && !ends) n -= kt__utf8_incomplete_tail(s, n);
+    if (n) show_style(md, out, CODE);
+    for (size_t i = 0, to; i < n; i = to) { /* tabs are kept here */
+        const char *tab = memchr(s + i, '\t', n - i);
+        to = tab ? (size_t)(tab - s) : n;
         kt__cells_append(out, s + i, to - i);
         if (tab) kt__buf_puts(out, "    ");
         to += tab != NULL;
     }
-    md->column += (int)shown;
+    md->column += (int)n;
     md->at += n;
     if (!newline) return false;
     md->at++;
@@ -549,9 +546,9 @@ static bool put_text(kt__markdown *md, bool ends, kt__buf *out) {
         end_line(md, out);
         return true;
     }
-    if (*s == ' ' || *s == '\t' || *s == '\r' || *s == '\0') {
+    if (*s == ' ' || *s == '\t' || *s == '\0') {
         if (*s == '\0') kt__cells_append(out, s, 1);
-        if (*s == ' ' || *s == '\t') md->n_blanks++;
+        if (*s != '\0') md->n_blanks++;
         md->before = ' ';
         md->at++;
         return true;
@@ -580,10 +577,19 @@ static void put_decided(kt__markdown *md, bool ends, kt__buf *out) {
     md->at = 0;
 }
 
+/* Carriage returns are dropped: with a newline they say nothing, and alone they would steer. */
+static void append_pending(kt__markdown *md, const char *text, size_t len) {
+    for (size_t i = 0, to; i < len; i = to + 1) {
+        const char *at = memchr(text + i, '\r', len - i);
+        to = at ? (size_t)(at - text) : len;
+        kt__buf_append(&md->pending, text + i, to - i);
+    }
+}
+
 void kt__markdown_feed(kt__markdown *md, const char *text, size_t len, kt__buf *out) {
     while (len) {
         size_t n = len < MAX_LINE ? len : MAX_LINE;
-        kt__buf_append(&md->pending, text, n);
+        append_pending(md, text, n);
         put_decided(md, false, out);
         text += n;
         len -= n;
