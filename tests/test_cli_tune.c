@@ -50,6 +50,22 @@ static void test_tune_writes_a_file(void **state) {
     globfree(&found);
 }
 
+/* What cannot be written is said before anything is measured. */
+static void test_no_folder_is_said_at_once(void **state) {
+    (void)state;
+    static const char *const nowhere[] = {"env -u XDG_CONFIG_HOME -u HOME",
+                                          "XDG_CONFIG_HOME=/dev/null/x"};
+    static const char *const says[] = {"no folder for settings", "cannot write"};
+    for (size_t i = 0; i < 2; i++) {
+        process p = cli_run_env(nowhere[i], "tune -r 2", NULL);
+        assert_int_equal(p.code, 4);
+        assert_non_null(strstr(p.err, says[i]));
+        assert_null(strstr(p.err, "decode"));
+        assert_string_equal(p.out, "");
+        cli_free(&p);
+    }
+}
+
 static void test_run_uses_it(void **state) {
     (void)state;
     expect_plan("run -p Hi -n 1", "| tuned 2", true);
@@ -97,6 +113,7 @@ static int remove_home(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tune_writes_a_file),
+        cmocka_unit_test(test_no_folder_is_said_at_once),
         cmocka_unit_test(test_run_uses_it),
         cmocka_unit_test(test_nonsense_is_ignored),
         cmocka_unit_test(test_dry_run_writes_nothing),

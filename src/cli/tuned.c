@@ -149,20 +149,40 @@ static bool write_lines(FILE *f, const kt_model_info *info, const char *isa,
     return fflush(f) == 0 && !ferror(f);
 }
 
+/* A new file beside path, whose folders are made; NULL: err says why. */
+static FILE *open_temp(const kt_model_info *info, char *path, size_t path_size, char *temp,
+                       size_t temp_size, kt_error *err) {
+    if (!file_path(info, path, path_size)) {
+        (void)kt__fail(err, KT_E_IO, "no folder for settings: set XDG_CONFIG_HOME or HOME");
+        return NULL;
+    }
+    make_folders(path);
+    int n = snprintf(temp, temp_size, "%s.%ld.tmp", path, (long)getpid());
+    FILE *f = n > 0 && (size_t)n < temp_size ? fopen(temp, "we") : NULL;
+    if (!f) (void)kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s", strerror(errno));
+    return f;
+}
+
+kt_status kt__tuned_check(const kt_model_info *info, kt_error *err) {
+    char path[MAX_PATH], temp[MAX_PATH];
+    FILE *f = open_temp(info, path, sizeof path, temp, sizeof temp, err);
+    if (!f) return KT_E_IO;
+    fclose(f);
+    unlink(temp);
+    return KT_OK;
+}
+
 kt_status kt__tuned_save(const kt_model_info *info, const char *isa, kt__tuned *tuned, char *path,
                          size_t path_size, kt_error *err) {
     char temp[MAX_PATH];
-    if (!file_path(info, path, path_size))
-        return kt__fail(err, KT_E_IO, "no folder for settings: set XDG_CONFIG_HOME or HOME");
-    make_folders(path);
     today(tuned->date, sizeof tuned->date);
-    int n = snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid());
-    FILE *f = n > 0 && (size_t)n < sizeof temp ? fopen(temp, "we") : NULL;
-    bool ok = f && write_lines(f, info, isa, tuned);
+    FILE *f = open_temp(info, path, path_size, temp, sizeof temp, err);
+    if (!f) return KT_E_IO;
+    bool ok = write_lines(f, info, isa, tuned);
     int saved_errno = errno;
-    if (f && fclose(f) != 0) ok = false;
+    if (fclose(f) != 0) ok = false;
     if (ok && rename(temp, path) == 0) return KT_OK;
     if (ok) saved_errno = errno;
-    if (f) unlink(temp);
+    unlink(temp);
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot write: %s", strerror(saved_errno));
 }

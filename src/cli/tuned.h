@@ -18,6 +18,8 @@ typedef struct kt__tuned {
 /* false: there is none for this model on this machine. */
 bool kt__tuned_load(const kt_model_info *info, const char *isa, kt__tuned *out);
 /* Fills in the date; path receives the file's name. */
+/* Whether a finding could be written, before hours are spent on it; nothing stays there. */
+kt_status KT_CHECKED kt__tuned_check(const kt_model_info *info, kt_error *err);
 kt_status KT_CHECKED kt__tuned_save(const kt_model_info *info, const char *isa, kt__tuned *tuned,
                                     char *path, size_t path_size, kt_error *err);
 

@@ -248,8 +248,9 @@ static int tune(tune_opts *opts) {
     opts->model.n_threads_max = topology.n_logical < KT__POOL_MAX_THREADS ? topology.n_logical
                                                                           : KT__POOL_MAX_THREADS;
     KT__TRY(kt__model_opts_open(&opts->model, NULL, false, &t.ctx, &t.model, &err));
-    KT__TRY(search(&t, &err));
     kt_model_get_info(t.model, &info);
+    if (!opts->dry_run) KT__TRY(kt__tuned_check(&info, &err));
+    KT__TRY(search(&t, &err));
     print_table(&t, info.name[0] ? info.name : info.path);
     if (!opts->dry_run) status = save_finding(&t, &err);
     warn_noise(&before);
