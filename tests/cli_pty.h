@@ -23,13 +23,13 @@ typedef struct pty {
     size_t len, looked; /* looked: what pty_expect has passed */
 } pty;
 
-/* environment: "NAME=VALUE " words; LANG and the like are unset, HOME is an empty folder */
+/* environment: "NAME=VALUE " words; LANG and the like are unset, HOME is none */
 static inline pty pty_start(const char *environment, const char *arguments) {
     pty p = {.seen = calloc(1, 1 << 22)};
     struct winsize size = {.ws_row = 24, .ws_col = 80};
     char command[4096];
     snprintf(command, sizeof command,
-             "unset LC_ALL LC_CTYPE LANG NO_COLOR XDG_STATE_HOME; export HOME=/nonexistent "
+             "unset LC_ALL LC_CTYPE LANG NO_COLOR XDG_STATE_HOME; export HOME=/dev/null/none "
              "TERM=xterm; exec env %s '%s/kentang' %s",
              environment, KT_BINARY_DIR, arguments);
     p.pid = forkpty(&p.fd, NULL, NULL, &size);
