@@ -620,6 +620,9 @@ typedef struct kt_request_params {
     int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */
     int32_t n_logprobs;      /* -1: none; 0: of each token of the answer; n: of the n most probable,
                               * too */
+    /* with n_logprobs: of the prompt's tokens as well, kt_event.prompt. The whole prompt is computed
+     * then; without a sequence, no pooling */
+    bool prompt_logprobs;
     kt_constraint constraint;
     kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
     bool normalize;          /* true; the embedding has length 1 */
@@ -666,7 +669,13 @@ struct kt_event {
     /* FINISHED */
     kt_finish finish;
     const kt_request_report *report;
-    const kt_error *error;  /* KT_FINISH_ERROR: why; else NULL */
+    const kt_error *error; /* KT_FINISH_ERROR: why; else NULL */
+    const kt_logprob
+        *prompt; /* [n_prompt][1 + n_logprobs] where prompt_logprobs was asked for: each
+                                 token after those before it, then the most probable ones (id -1:
+                                 there are not so many); of the first one only the id means
+                                 something. Valid until the request is closed; NULL: not complete */
+    size_t n_prompt;
     const float *embedding; /* [d_model] where pooling was asked for; else NULL */
     size_t n_embedding;
 };

@@ -223,12 +223,83 @@ static void test_tokenizer(void **state) {
     json_decref(b);
 }
 
+/* lm-evaluation-harness: local-completions. What it sends for two answers to a question: contexts and
+ * continuations as lists of ids, one token generated. */
+static void test_harness(void **state) {
+    (void)state;
+    json_t *v = answer_of("POST", "/v1/completions",
+                          "{\"model\":\"demo\",\"prompt\":[[75,767,75,300,12],[75,767,9]],"
+                          "\"temperature\":0,\"max_tokens\":1,\"logprobs\":1,\"seed\":1234,"
+                          "\"echo\":true}",
+                          200);
+    const size_t lengths[] = {5, 3};
+    assert_int_equal(json_array_size(at(v, "choices")), 2);
+    for (size_t k = 0; k < 2; k++) {
+        const json_t *choice = json_array_get(at(v, "choices"), k);
+        const json_t *own = at(choice, "logprobs.token_logprobs"),
+                     *top = at(choice, "logprobs.top_logprobs");
+        assert_int_equal(json_integer_value(at(choice, "index")), k);
+        assert_int_equal(json_array_size(own), lengths[k] + 1);
+        assert_int_equal(json_array_size(top), lengths[k] + 1);
+        assert_true(json_is_null(json_array_get(own, 0)));
+        assert_true(json_is_null(json_array_get(top, 0)));
+        for (size_t i = 1; i <= lengths[k]; i++) {
+            json_t *best = json_array_get(top, i);
+            double x = json_number_value(json_array_get(own, i));
+            assert_int_equal(json_object_size(best), 1);
+            double most = json_number_value(json_object_iter_value(json_object_iter(best)));
+            assert_true(x <= most && x < 0);
+        }
+        /* greedy: the generated token is the most probable one, and the numbers are the same */
+        json_t *best = json_array_get(top, lengths[k]);
+        assert_true(json_number_value(json_object_iter_value(json_object_iter(best))) ==
+                    json_number_value(json_array_get(own, lengths[k])));
+    }
+    /* the shared beginning says the same in both */
+    assert_true(json_equal(at(v, "choices.0.logprobs.token_logprobs.1"),
+                           at(v, "choices.1.logprobs.token_logprobs.1")));
+    json_decref(v);
+}
+
+static void test_echo(void **state) {
+    (void)state;
+    json_t *v = answer_of("POST", "/v1/completions",
+                          "{\"prompt\":\"Once upon a time\",\"max_tokens\":0,\"echo\":true,"
+                          "\"logprobs\":3,\"n\":2}",
+                          200);
+    for (size_t k = 0; k < 2; k++) {
+        const json_t *choice = json_array_get(at(v, "choices"), k);
+        const json_t *tokens = at(choice, "logprobs.tokens");
+        assert_string_equal(text_at(choice, "text"), "Once upon a time");
+        assert_string_equal(text_at(choice, "finish_reason"), "length");
+        assert_int_equal(json_array_size(tokens), json_integer_value(at(v, "usage.prompt_tokens")));
+        assert_int_equal(json_object_size(json_array_get(at(choice, "logprobs.top_logprobs"), 1)),
+                         3);
+        assert_int_equal(json_integer_value(json_array_get(at(choice, "logprobs.text_offset"), 0)),
+                         0);
+    }
+    assert_int_equal(json_integer_value(at(v, "usage.completion_tokens")), 0);
+    json_decref(v);
+    v = answer_of("POST", "/v1/completions",
+                  "{\"prompt\":[75,767],\"max_tokens\":3,\"echo\":true,\"ignore_eos\":true}", 200);
+    json_t *text = answer_of("POST", "/detokenize", "{\"tokens\":[75,767]}", 200);
+    const char *prompt = text_at(text, "content");
+    assert_true(!strncmp(text_at(v, "choices.0.text"), prompt, strlen(prompt)));
+    assert_true(strlen(text_at(v, "choices.0.text")) > strlen(prompt));
+    json_decref(text);
+    json_decref(v);
+    json_decref(answer_of("POST", "/v1/completions",
+                          "{\"prompt\":\"a\",\"echo\":true,\"stream\":true}", 400));
+    json_decref(answer_of("POST", "/v1/chat/completions", "{" STORY ",\"echo\":true}", 400));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),       cmocka_unit_test(test_dimensions),
         cmocka_unit_test(test_continued),   cmocka_unit_test(test_ollama_embeddings),
         cmocka_unit_test(test_not_ignored), cmocka_unit_test(test_byte_order_mark),
-        cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_tokenizer),   cmocka_unit_test(test_harness),
+        cmocka_unit_test(test_echo),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

@@ -145,6 +145,9 @@ static kt_status parse_openai(const json_t *object, uint64_t number,
     KT__TRY(form_of(json_object_get(object, "url"), &form, &out->err));
     KT__TRY(kt__wire_read_value(form, json_object_get(object, "body"), "body", defaults,
                                 &out->request, &out->err));
+    if (out->request->echo)
+        return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.echo", UINT64_MAX,
+                           "body.echo: only a server answers with the prompt");
     if (out->request->n_prompts > 1)
         return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.prompt", UINT64_MAX,
                            "body.prompt: a line has one prompt: give each a line of its own");

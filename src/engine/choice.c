@@ -61,10 +61,28 @@ static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t
         task->finish = KT_FINISH_CANCELLED;
 }
 
+/* A row before the last: what it says of the prompt's next token. Rows that are computed again after
+ * the task was suspended say the same again; those of the answer's own tokens were told. */
+static void note_prompt_row(kt__choice *c, const float *logits, int32_t n_pos) {
+    const kt__submitted *sub = c->sub;
+    int n = sub->n_logprobs;
+    if (n_pos >= sub->n_text) return;
+    kt_logprob *out = sub->prompt + (size_t)n_pos * ((size_t)n + 1);
+    kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), out[0].id, out, n);
+}
+
 static bool choice_take_logits(kt__work *w, const float *logits, int32_t n_pos, int32_t *id) {
     kt__choice *c = kt__choice_of(w);
     kt__task *task = &w->task;
     kt_error err;
+    if (n_pos < task->n_tok) {
+        note_prompt_row(c, logits, n_pos);
+        return true;
+    }
+    if (c->sub->n_predict == 0) { /* the prompt's rows were all that was wanted */
+        task->finish = KT_FINISH_LENGTH;
+        return false;
+    }
     kt__task_charge(task, KT__ACCOUNT_WAIT, kt__now_us());
     int64_t begin_us = task->since_us;
     kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)n_pos, id, &err);
@@ -163,6 +181,10 @@ static void choice_end(kt__work *w) {
         finish_embedding(c->sub);
         event.embedding = c->sub->embedding;
         event.n_embedding = (size_t)kt__engine_hparams(w->engine)->d_model;
+    }
+    if (c->sub->prompt && w->task.n_done >= c->sub->n_text) {
+        event.prompt = c->sub->prompt;
+        event.n_prompt = (size_t)c->sub->n_text;
     }
     fill_report(c);
     event.finish = c->answer.finish;

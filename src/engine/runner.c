@@ -380,11 +380,9 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
 
 /* Whether the t-th of a slice's n rows has a place in what the batch gives out. */
 static bool is_wanted(const kt__work *w, bool complete, bool last) {
-    switch (w->task.kind) {
-    case KT__TASK_EMBED: return w->mean || (complete && last);
-    case KT__TASK_EVAL_ALL: return true;
-    default: return complete && last;
-    }
+    bool ends = complete && last;
+    if (w->task.kind == KT__TASK_EMBED) return w->mean || ends;
+    return kt__task_wants_all_logits(&w->task) || ends;
 }
 
 static void list_rows(kt__runner *r) {

@@ -56,7 +56,7 @@ static int32_t n_out_rows(const kt__sched *s) {
     int32_t n = 0;
     for (int i = 0; i < s->n_batch; i++) {
         const kt__task *t = s->batch[i].task;
-        if (t->kind == KT__TASK_EVAL_ALL) {
+        if (kt__task_wants_all_logits(t)) {
             n += s->batch[i].n;
         } else {
             n += t->n_done + s->batch[i].n == t->n_tok;
@@ -70,7 +70,7 @@ static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t n = task->n_tok - task->n_done;
     if (task->in_batch || !kt__task_wants_prefill(task) || !may_join(s, task)) return;
     int32_t outs = s->p.n_out - n_out_rows(s);
-    if (task->kind == KT__TASK_EVAL_ALL && room > outs) room = outs;
+    if (kt__task_wants_all_logits(task) && room > outs) room = outs;
     if (n > room) n = room;
     bool complete = task->n_done + n == task->n_tok;
     if (n <= 0 || (!complete && n < MIN_CHUNK && s->n_batch > 0)) return;
@@ -89,7 +89,7 @@ static void extend_first(kt__sched *s, int32_t room) {
     int32_t more = task->n_tok - task->n_done - first->n;
     if (more > room) more = room;
     bool complete = first->n + more == task->n_tok - task->n_done;
-    if (more <= 0 || task->kind == KT__TASK_EVAL_ALL) return;
+    if (more <= 0 || kt__task_wants_all_logits(task)) return;
     if (complete && n_out_rows(s) >= s->p.n_out) return;
     if (!s->ops.reserve(s->user, task, task->n_done + first->n + more)) return;
     first->n += more;

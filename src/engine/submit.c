@@ -56,6 +56,10 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
         return kt__fail(err, KT_E_ARG, "a sequence takes one answer, not %d", r->n_choices);
     if (r->seq && r->pooling != KT_POOLING_NONE)
         return kt__fail(err, KT_E_ARG, "an embedding is of a prompt, not of a sequence");
+    if (r->prompt_logprobs && (r->seq || r->pooling != KT_POOLING_NONE || r->n_logprobs < 0))
+        return kt__fail(
+            err, KT_E_ARG,
+            "prompt_logprobs needs n_logprobs, and is not of a sequence or an embedding");
     if (r->pooling != KT_POOLING_NONE && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "an embedding has one choice, not %d", r->n_choices);
 out:
@@ -143,6 +147,7 @@ static void fill_task(kt__choice *c, const kt_request_params *request) {
     task->n_tok = sub->n_text;
     task->n_done = sub->n_kept;
     task->n_predict = task->kind == KT__TASK_ANSWER ? request->gen.n_predict : 0;
+    task->all_logits = request->prompt_logprobs && c->index == 0;
     if (c->index > 0) task->first = &sub->choices[0].work.task;
 }
 
@@ -181,7 +186,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->ops = kt__choice_ops();
     w->engine = sub->req.engine;
     w->cap = (int32_t)cap;
-    w->no_cache = request->no_cache;
+    w->no_cache = request->no_cache || request->prompt_logprobs;
     w->mean = request->pooling == KT_POOLING_MEAN;
     w->n_base = request->seq && request->seq_append ? sub->n_kept : 0;
     w->n_prompt = sub->n_text - w->n_base;
@@ -219,6 +224,18 @@ static kt_status keep_texts(kt__submitted *sub, const kt_request_params *request
     return KT_OK;
 }
 
+/* The tokens' ids; what belongs to them comes with the rows before them. */
+static kt_status make_prompt_logprobs(kt__submitted *sub, const int32_t *ids, size_t n,
+                                      kt_error *err) {
+    size_t width = (size_t)sub->n_logprobs + 1;
+    sub->prompt = kt__calloc(n * width, sizeof *sub->prompt);
+    if (!sub->prompt)
+        return kt__fail_nomem(err, "a prompt's log-probabilities", n * width * sizeof *sub->prompt);
+    for (size_t i = 0; i < n; i++) sub->prompt[i * width].id = ids[i];
+    for (size_t k = 1; k < width; k++) sub->prompt[k].id = -1;
+    return KT_OK;
+}
+
 static kt_status fill_request(kt__submitted *sub, const kt_request_params *request,
                               const int32_t *ids, size_t n, kt_error *err) {
     kt_status status;
@@ -229,6 +246,7 @@ static kt_status fill_request(kt__submitted *sub, const kt_request_params *reque
         sub->embedding = kt__calloc(d_model, sizeof *sub->embedding);
         if (!sub->embedding) return kt__fail_nomem(err, "an embedding", 0);
     }
+    if (request->prompt_logprobs) KT__TRY(make_prompt_logprobs(sub, ids, n, err));
     KT__TRY(kt__events_init(sub, err));
 out:
     return status;
@@ -293,7 +311,8 @@ kt_status kt__submit_enqueue(kt__submitted *sub, int64_t deadline_ms, kt_error *
         task->arrival_us = t_us;
         task->deadline_us = deadline_ms > 0 ? sub->submitted_us + deadline_ms * 1000 : INT64_MAX;
         task->next = i + 1 < sub->n_choices ? &sub->choices[i + 1].work.task : NULL;
-        if (sub->n_predict == 0 && task->kind == KT__TASK_ANSWER) task->finish = KT_FINISH_LENGTH;
+        if (sub->n_predict == 0 && task->kind == KT__TASK_ANSWER && !sub->prompt)
+            task->finish = KT_FINISH_LENGTH;
     }
     const kt__submission submission = {
         .first = first,

@@ -49,6 +49,7 @@ void kt__submitted_free(kt__submitted *sub) {
     pthread_mutex_destroy(&sub->lock);
     kt__free(sub->ring);
     kt__free(sub->embedding);
+    kt__free(sub->prompt);
     kt__free(sub->texts);
     kt__free(sub);
 }

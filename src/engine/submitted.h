@@ -45,7 +45,8 @@ struct kt__submitted {
     int32_t n_logprobs, n_predict;
     kt_pooling pooling;
     bool normalize;
-    float *embedding; /* [d_model] */
+    float *embedding;   /* [d_model] */
+    kt_logprob *prompt; /* [n_text][1 + n_logprobs] where they were asked for, else NULL */
     int64_t submitted_us, tokenize_us;
     char *texts; /* contents of the messages, NUL-separated, for explanations; or NULL */
     int32_t n_texts;

@@ -66,6 +66,7 @@ struct kt__task {
     int32_t n_tok;                   /* known tokens */
     int32_t n_predict;               /* tokens that may come; for predictions */
     kt__task_kind kind;
+    bool all_logits; /* an answer that wants those of its prompt's positions, too */
     bool lent; /* runs on a sequence, whose pages cannot be taken from it; its owner waits for it */
     /* the operations' */
     int32_t n_done;   /* computed positions, from the start */
@@ -93,6 +94,11 @@ void kt__task_list_remove(kt__task_list *list, kt__task *task);
 
 static inline bool kt__task_wants_logits(const kt__task *task) {
     return task->kind != KT__TASK_EMBED;
+}
+
+/* Each row that is computed has a place in what its batch gives out. */
+static inline bool kt__task_wants_all_logits(const kt__task *task) {
+    return task->kind == KT__TASK_EVAL_ALL || task->all_logits;
 }
 
 /* Adds the time since the last charge to an account. */

@@ -23,7 +23,8 @@ typedef struct kt__work_ops {
     void (*started)(kt__work *work); /* it leaves the queue; once */
     /* The prefix index was asked, and what is behind it: n_cached is final. */
     void (*looked_up)(kt__work *work);
-    /* Logits after n_pos positions: an answer draws *id and appends it; finish is set where it ends
+    /* Logits after n_pos positions: before the last known token, where the task wants all of them, they
+     * are noted. Behind it an answer draws *id and appends it; finish is set where it ends
      * with that. false: no further row is wanted. */
     bool (*take_logits)(kt__work *work, const float *logits, int32_t n_pos, int32_t *id);
     void (*take_hidden)(kt__work *work, const float *hidden);

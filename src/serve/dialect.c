@@ -28,20 +28,25 @@ static void write_token_text(kt__job *job, int32_t id, kt__wire_token *out) {
     if (!out->text) out->text = "";
 }
 
-const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
-    if (job->wire->req.n_logprobs < 0 || event->id < 0) return NULL;
+kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const kt_logprob *top,
+                                     size_t n_top) {
     kt__wire_token *token = kt__arena_calloc(&job->arena, 1, sizeof *token);
-    kt__wire_token *top = kt__arena_calloc(&job->arena, event->n_top + 1, sizeof *top);
-    if (!token || !top) return NULL;
-    write_token_text(job, event->id, token);
-    token->logprob = event->logprob;
-    for (size_t i = 0; i < event->n_top; i++) {
-        write_token_text(job, event->top[i].id, &top[i]);
-        top[i].logprob = event->top[i].logprob;
+    kt__wire_token *others = kt__arena_calloc(&job->arena, n_top + 1, sizeof *others);
+    if (!token || !others) return NULL;
+    write_token_text(job, own->id, token);
+    token->logprob = own->logprob;
+    for (size_t i = 0; i < n_top && top[i].id >= 0; i++) {
+        write_token_text(job, top[i].id, &others[token->n_top]);
+        others[token->n_top++].logprob = top[i].logprob;
     }
-    token->top = top;
-    token->n_top = event->n_top;
+    token->top = others;
     return token;
+}
+
+const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
+    const kt_logprob own = {event->id, event->logprob};
+    if (job->wire->req.n_logprobs < 0 || event->id < 0) return NULL;
+    return kt__dialect_logprobs(job, &own, event->top, event->n_top);
 }
 
 void kt__dialect_gather(kt__job *job, const kt_event *event) {

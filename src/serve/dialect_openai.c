@@ -1,4 +1,5 @@
 /* OpenAI's chat and text completions: JSON, or server-sent events. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -53,8 +54,71 @@ static void openai_token(kt__job *job, const kt_event *event) {
     kt__arena_reset(&job->arena);
 }
 
+/* ---- echo: the prompt before its answer ---- */
+
+static void append_ids(kt__job *job, const int32_t *ids, size_t n, kt__buf *out) {
+    size_t len = 0;
+    kt_status status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0,
+                                     &len, NULL);
+    if (status == KT_E_LIMIT && kt__buf_reserve(out, len))
+        status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL,
+                               out->data + out->len, len, &len, NULL);
+    if (status != KT_OK) {
+        out->failed = true;
+        return;
+    }
+    out->len += len;
+}
+
+static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
+    kt__buf whole;
+    kt_request_params asked = job->wire->req;
+    kt__wire_set_prompt(job->wire, prompt, &asked);
+    kt__buf_init(&whole, c->text.max);
+    if (asked.text) {
+        (void)kt__buf_append(&whole, asked.text, asked.text_len);
+    } else if (asked.n_ids) {
+        append_ids(job, asked.ids, asked.n_ids, &whole);
+    }
+    (void)kt__buf_append(&whole, c->text.data ? c->text.data : "", c->text.len);
+    if (whole.failed) job->out.failed = true;
+    kt__buf_free(&c->text);
+    c->text = whole;
+}
+
+static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) {
+    size_t width = (size_t)job->wire->req.n_logprobs + 1, n = event->n_prompt;
+    kt__wire_token *tokens = kt__calloc(n + c->n_tokens, sizeof *tokens);
+    bool made = tokens != NULL;
+    for (size_t i = 0; i < n && made; i++) {
+        const kt_logprob *row = &event->prompt[i * width];
+        const kt__wire_token *token = kt__dialect_logprobs(job, row, row + 1, i ? width - 1 : 0);
+        made = token != NULL;
+        if (made) tokens[i] = *token;
+    }
+    if (!made) {
+        job->out.failed = true;
+        kt__free(tokens);
+        return;
+    }
+    tokens[0].logprob = NAN; /* nothing stands before it */
+    if (c->n_tokens) memcpy(tokens + n, c->tokens, c->n_tokens * sizeof *tokens);
+    kt__free(c->tokens);
+    c->tokens = tokens;
+    c->n_tokens = c->cap_tokens = n + c->n_tokens;
+}
+
+static void echo_prompt(kt__job *job, const kt_event *event) {
+    kt__job_choice *c = &job->choices[event->choice];
+    echo_text(job, c, (size_t)(event->choice / job->wire->req.n_choices));
+    if (event->prompt) echo_tokens(job, c, event);
+}
+
 static void openai_finish(kt__job *job, const kt_event *event) {
-    if (!job->stream) return;
+    if (!job->stream) {
+        if (job->wire->echo) echo_prompt(job, event);
+        return;
+    }
     const kt__wire_choice choice = {.index = event->choice, .text = "", .finish = event->finish};
     write_chunk(job, &choice, NULL, false);
 }

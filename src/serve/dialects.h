@@ -29,6 +29,9 @@ kt__error_body_fn kt__openai_error_body, kt__messages_error_body, kt__ollama_err
 void kt__dialect_whole_error(kt__job *job, const kt_error *err);
 /* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
 const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event);
+/* The same of a token and its n_top alternatives, as far as there are so many; NULL: no memory. */
+kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const kt_logprob *top,
+                                     size_t n_top);
 /* Adds a token to its choice. */
 void kt__dialect_gather(kt__job *job, const kt_event *event);
 /* An object of figures, with the comma before: ,"timings":{...} */

@@ -55,6 +55,7 @@ typedef struct kt__wire_request {
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
     size_t n_prompts;
     bool stream, include_usage;
+    bool echo;                /* the prompt is the beginning of the answer; whole answers only */
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
     kt__arena arena;

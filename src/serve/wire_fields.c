@@ -229,6 +229,21 @@ static kt_status read_logprobs(const kt__wire_reader *r, const json_t *body) {
     return status;
 }
 
+/* OpenAI's completions: with logprobs, those of the prompt as well. */
+static kt_status read_echo(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_request *request = r->request;
+    kt__wire_place at = {.key = "echo"};
+    const json_t *v = kt__wire_member(body, "echo");
+    kt_status status = v ? kt__wire_read_bool(r, &at, v, &request->echo) : KT_OK;
+    if (status != KT_OK || !request->echo) return status;
+    if (request->form != KT__WIRE_TEXT)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only in /v1/completions");
+    if (request->stream)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported with \"stream\"");
+    request->req.prompt_logprobs = request->req.n_logprobs >= 0;
+    return KT_OK;
+}
+
 static kt_status read_stream_options(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "stream_options"}, usage_at = {.up = &at, .key = "include_usage"};
     const json_t *v = kt__wire_member(body, "stream_options");
@@ -249,6 +264,7 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__TRY(read_samplers(r, body));
     KT__TRY(read_logit_bias(r, body));
     KT__TRY(read_logprobs(r, body));
+    KT__TRY(read_echo(r, body));
     status = read_stream_options(r, body);
 out:
     return status;

@@ -42,13 +42,37 @@ static void write_chat_logprobs(kt__buf *out, const kt__wire_choice *c) {
     (void)kt__buf_puts(out, "]}");
 }
 
+/* All digits: clients compare and add them. The first token of a prompt has none. */
+static void write_exact(kt__buf *out, float logprob) {
+    if (isnan(logprob)) {
+        (void)kt__buf_puts(out, "null");
+    } else {
+        (void)kt__buf_printf(out, "%.9g", logprob > -9999.0f ? (double)logprob : -9999.0);
+    }
+}
+
+/* Tokens that are written alike: the first, which is the most probable, stands for them. */
+static bool is_repeated(const kt__wire_token *t, size_t k) {
+    for (size_t i = 0; i < k; i++) {
+        if (t->top[i].len == t->top[k].len &&
+            !memcmp(t->top[i].text, t->top[k].text, t->top[k].len))
+            return true;
+    }
+    return false;
+}
+
 static void write_top_object(kt__buf *out, const kt__wire_token *t) {
+    if (isnan(t->logprob)) {
+        (void)kt__buf_puts(out, "null");
+        return;
+    }
     (void)kt__buf_putc(out, '{');
     for (size_t k = 0; k < t->n_top; k++) {
+        if (is_repeated(t, k)) continue;
         if (k) (void)kt__buf_putc(out, ',');
         kt__json_string(out, t->top[k].text, t->top[k].len, KT__JSON_PLAIN);
         (void)kt__buf_putc(out, ':');
-        write_logprob(out, t->top[k].logprob);
+        write_exact(out, t->top[k].logprob);
     }
     (void)kt__buf_putc(out, '}');
 }
@@ -64,7 +88,7 @@ static void write_text_logprobs(kt__buf *out, const kt__wire_choice *c) {
     (void)kt__buf_puts(out, "],\"token_logprobs\":[");
     for (size_t i = 0; i < c->n_tokens; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        write_logprob(out, c->tokens[i].logprob);
+        write_exact(out, c->tokens[i].logprob);
     }
     (void)kt__buf_puts(out, "],\"top_logprobs\":[");
     for (size_t i = 0; i < c->n_tokens; i++) {
