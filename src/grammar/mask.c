@@ -149,31 +149,6 @@ static bool is_refused(kt__grammar *g, const kt__gstate *s, uint8_t b) {
     return kt__term_step(&g->t, s->term, b) == KT__GPOOL_EMPTY;
 }
 
-/* All tokens from a state on. */
-static void walk_tokens(walk *w, const kt__gstate *from) {
-    const kt__gvnode *nodes = w->vocab->nodes;
-    kt__gstate *way = w->c->way;
-    bool first[256];
-    way[0] = *from;
-    mark_first(from, first);
-    for (uint32_t i = 0; i < w->vocab->n_nodes;) {
-        const kt__gvnode *n = &nodes[i];
-        bool skip = (n->depth == 1 && !first[n->byte]) ||
-                    is_refused(w->g, &way[n->depth - 1], n->byte);
-        if (!skip) {
-            way[n->depth] = way[n->depth - 1];
-            w->c->n_visited++;
-            skip = !kt__gstate_step(w->g, &way[n->depth], n->byte);
-        }
-        if (skip) {
-            i = n->end;
-            continue;
-        }
-        if (n->token >= 0) set_token(w, n->token);
-        i++;
-    }
-}
-
 /* All that comes after a string's end. */
 static void walk_suffixes(walk *w, const kt__gstate *after) {
     const kt__gvnode *nodes = w->vocab->suffixes;
@@ -323,6 +298,35 @@ static bool string_byte(kt__grammar *g, reading *r, uint8_t b) {
 static void set_below(const walk *w, uint32_t i) {
     for (uint32_t end = w->vocab->nodes[i++].end; i < end; i++)
         if (w->vocab->nodes[i].token >= 0) set_token(w, w->vocab->nodes[i].token);
+}
+
+/* All tokens from a state on. */
+static void walk_tokens(walk *w, const kt__gstate *from) {
+    const kt__gvnode *nodes = w->vocab->nodes;
+    kt__gstate *way = w->c->way;
+    bool first[256];
+    way[0] = *from;
+    mark_first(from, first);
+    for (uint32_t i = 0; i < w->vocab->n_nodes;) {
+        const kt__gvnode *n = &nodes[i];
+        bool skip = (n->depth == 1 && !first[n->byte]) ||
+                    is_refused(w->g, &way[n->depth - 1], n->byte);
+        if (!skip) {
+            way[n->depth] = way[n->depth - 1];
+            w->c->n_visited++;
+            skip = !kt__gstate_step(w->g, &way[n->depth], n->byte);
+        }
+        if (skip) {
+            i = n->end;
+            continue;
+        }
+        if (n->token >= 0) set_token(w, n->token);
+        const kt__gstate *s = &way[n->depth];
+        const reading r = {.term = s->term, .lex = s->lex};
+        bool all = s->mode == KT__M_TEXT && all_below_fit(w, &r, i);
+        if (all) set_below(w, i);
+        i = all ? n->end : i + 1;
+    }
 }
 
 /* Tokens whose part before the quote, or all of them where there is none, a string of this term

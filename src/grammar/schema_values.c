@@ -6,6 +6,11 @@
 #include "base/error.h"
 #include "grammar/schema_reader.h"
 
+enum {
+    MAX_NUMBERS = 4096, /* of an enum: each is looked at for each character of a number */
+    MAX_COMPARED = 256  /* numbers that are looked through for an equal one */
+};
+
 uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *keyword,
                             kt__num_op op) {
     kt__schema *s = r->s;
@@ -32,7 +37,7 @@ uint32_t kt__sreader_number(kt__sreader *r, const kt__jnode *json, const char *k
                          "expected a number over 0 of at most 18 digits");
         return 0;
     }
-    for (uint32_t i = 0; i < s->n_numbers; i++)
+    for (uint32_t i = 0; i < s->n_numbers && i < MAX_COMPARED; i++)
         if (s->numbers[i].op == op && kt__decimal_compare(&s->numbers[i].value, &n->value) == 0)
             return i;
     return s->n_numbers++;
@@ -57,6 +62,9 @@ static void add_value(kt__sreader *r, kt__svalues *v, kt__jnode *value) {
     case KT__JT_FALSE: v->no = true; break;
     case KT__JT_TRUE: v->yes = true; break;
     case KT__JT_NUMBER:
+        if (v->n_numbers == MAX_NUMBERS)
+            kt__sreader_fail(r, KT_E_LIMIT, value, NULL, "more than %d numbers", MAX_NUMBERS);
+        if (r->status != KT_OK) return;
         v->numbers[v->n_numbers++] = kt__sreader_number(r, value, NULL, KT__NUM_EQ);
         break;
     case KT__JT_STRING: break; /* all together */
