@@ -172,8 +172,8 @@ static void test_another_size_is_drawn(void **state) {
     struct winsize size = {.ws_row = 24, .ws_col = 40};
     pty p = pty_start("", "run --temp 0");
     pty_expect(&p, "> ");
-    pty_type(&p, "0123456789012345678901234567890123456789012345678901234567890");
-    pty_expect(&p, "567890");
+    pty_type(&p, "0123456789012345678901234567890123456789012345678901234567 end");
+    pty_expect(&p, " end");
     ioctl(p.fd, TIOCSWINSZ, &size);
     pty_expect(&p, "\033[1A\r\033[J> 01234567890123456789012345678901234567"); /* 40 cells */
     pty_type(&p, "\003");

@@ -81,16 +81,16 @@ static void draw_again(EditLine *edit, bool continued) {
 /* One byte of the keyboard: 1; 0: its end; -1: interrupted, or an error. */
 static int read_byte(EditLine *edit, char *out) {
     for (;;) {
+        bool continued = kt__terminal_continued(), resized = kt__terminal_resized();
+        if (continued || resized) draw_again(edit, continued);
         ssize_t n = read(STDIN_FILENO, out, 1);
         if (n >= 0) return (int)n;
-        bool continued = kt__terminal_continued(), resized = kt__terminal_resized();
         if (errno == EAGAIN) { /* another program left the terminal so */
             struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
             (void)poll(&wait, 1, 1000);
-        } else if (errno != EINTR || !(continued || resized)) {
+        } else if (errno != EINTR || !kt__terminal_changed()) {
             return -1;
         }
-        if (continued || resized) draw_again(edit, continued);
     }
 }
 

@@ -124,6 +124,10 @@ bool kt__terminal_continued(void) {
     return was;
 }
 
+bool kt__terminal_changed(void) {
+    return keyboard.resized || keyboard.continued;
+}
+
 /* Bytes are kept one by one, not lines, so that what was typed is the next reader's to edit. */
 void kt__terminal_hush(void) {
     if (!keyboard.watched || keyboard.is_hushed) return;

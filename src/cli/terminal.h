@@ -25,6 +25,7 @@ void kt__terminal_unwatch(void);
 /* Whether the size has changed, or the process has been continued, since the last call. */
 bool kt__terminal_resized(void);
 bool kt__terminal_continued(void);
+bool kt__terminal_changed(void); /* one of the two; the next call says it again */
 
 /* What is typed is not shown but kept, for who reads next; Ctrl-C loses none of it. Between watch
  * and unwatch. */
