@@ -9,7 +9,7 @@
 #include "serve_reply.h"
 
 static world w;
-WORLD_OF_GROUP(w, "limits.body=256K", NULL)
+WORLD_OF_GROUP(w, "limits.body=256K", "aliases=gpt-4o, tiny=demo", NULL)
 
 /* An answer with this status; it is freed by the caller. */
 static json_t *answer_of(const char *method, const char *path, const char *body, int status) {
@@ -293,13 +293,58 @@ static void test_echo(void **state) {
     json_decref(answer_of("POST", "/v1/chat/completions", "{" STORY ",\"echo\":true}", 400));
 }
 
+static void test_aliases(void **state) {
+    (void)state;
+    static const char *const names[] = {"demo", "gpt-4o", "tiny", "gpt-4o:latest"};
+    char body[256];
+    kt_error err;
+    world any = {0};
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"%s\"," STORY ",\"options\":{\"num_predict\":1}}",
+                 names[i]);
+        reply *r = post(&w, "/api/chat", body);
+        if (r->status != 200) fail_msg("%s", r->text);
+        free(r);
+    }
+    json_decref(
+        answer_of("POST", "/v1/completions", "{\"prompt\":\"a\",\"model\":\"gpt-4\"}", 404));
+    static const char *const bad[] = {"aliases=a=none", NULL}, *const all[] = {"aliases=*", NULL};
+    assert_int_equal(world_open(&any, &err, bad), KT_E_ARG);
+    if (world_open(&any, &err, all) != KT_OK) fail_msg("%s", err.message);
+    reply *r = post(&any, "/v1/completions",
+                    "{\"prompt\":\"a\",\"model\":\"whatever\",\"max_tokens\":1}");
+    if (r->status != 200 || !strstr(r->body, "\"model\":\"demo\"")) fail_msg("%s", r->text);
+    free(r);
+    world_close(&any);
+}
+
+/* Nothing is as good as the model's first token. */
+static void test_absent_prompt(void **state) {
+    (void)state;
+    kt__served_info info;
+    char body[256];
+    kt__served_get_info(kt__models_at(w.server->shared.models, 0), &info);
+    int32_t first = info.model.bos_id >= 0 ? info.model.bos_id : info.model.eos_id;
+    snprintf(body, sizeof body, "{\"prompt\":[%d],\"max_tokens\":6,\"temperature\":0}", (int)first);
+    json_t *expected = answer_of("POST", "/v1/completions", body, 200);
+    static const char *const bodies[] = {"{\"max_tokens\":6,\"temperature\":0}",
+                                         "{\"prompt\":\"\",\"max_tokens\":6,\"temperature\":0}"};
+    for (size_t i = 0; i < 2; i++) {
+        json_t *v = answer_of("POST", "/v1/completions", bodies[i], 200);
+        assert_string_equal(text_at(v, "choices.0.text"), text_at(expected, "choices.0.text"));
+        json_decref(v);
+    }
+    json_decref(expected);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),       cmocka_unit_test(test_dimensions),
-        cmocka_unit_test(test_continued),   cmocka_unit_test(test_ollama_embeddings),
-        cmocka_unit_test(test_not_ignored), cmocka_unit_test(test_byte_order_mark),
-        cmocka_unit_test(test_tokenizer),   cmocka_unit_test(test_harness),
-        cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_paths),         cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_continued),     cmocka_unit_test(test_ollama_embeddings),
+        cmocka_unit_test(test_not_ignored),   cmocka_unit_test(test_byte_order_mark),
+        cmocka_unit_test(test_tokenizer),     cmocka_unit_test(test_harness),
+        cmocka_unit_test(test_echo),          cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_absent_prompt),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

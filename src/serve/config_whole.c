@@ -68,6 +68,20 @@ static kt_status finish_models(kt__config *c, kt_error *err) {
     return status;
 }
 
+static kt_status check_aliases(const kt__config *c, kt_error *err) {
+    for (size_t i = 0; i < c->aliases.n; i++) {
+        const char *alias = c->aliases.items[i] ? c->aliases.items[i] : "";
+        const char *target = strchr(alias, '=');
+        bool found = !target && *alias;
+        for (size_t k = 0; target && k < c->n_models && !found; k++)
+            found = !strcmp(c->models[k].name, target + 1);
+        if (!found)
+            return kt__config_expected(NULL, "aliases",
+                                       "NAME or NAME=MODEL, of a model that is there", alias, err);
+    }
+    return KT_OK;
+}
+
 static kt_status finish_socket(kt__config *c, kt_error *err) {
     const char *dir = getenv("XDG_RUNTIME_DIR");
     char path[512];
@@ -124,6 +138,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     kt_status status;
     KT__TRY(finish_models(c, err));
+    KT__TRY(check_aliases(c, err));
     KT__TRY(finish_socket(c, err));
     KT__TRY(check_hosts(&c->hosts, err));
     KT__TRY(finish_listen(c, err));

@@ -62,15 +62,29 @@ static kt_status check_queue(kt__job *job, kt_error *err) {
     return KT_E_BUSY;
 }
 
+/* A completion of nothing begins with the model's first token, as OpenAI's does. */
+static void begin_with_first_token(const kt__job *job, kt_request_params *r, int32_t *id) {
+    kt_model_info info;
+    if (job->wire->form != KT__WIRE_TEXT || !r->text || r->text_len) return;
+    kt_model_get_info(job->engine_model, &info);
+    *id = info.bos_id >= 0 ? info.bos_id : info.eos_id;
+    if (*id < 0) return; /* there is none: refused as empty */
+    r->text = NULL;
+    r->ids = id;
+    r->n_ids = 1;
+}
+
 static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
     kt_request_params r = job->wire->req;
     kt_request *req;
+    int32_t first;
     r.client = job->share;
     r.cache_scope = job->client;
     r.on_event = NULL;
     r.on_ready = on_events_ready;
     r.user = job;
     kt__wire_set_prompt(job->wire, job->n_submitted, &r);
+    begin_with_first_token(job, &r, &first);
     kt_status status = check_queue(job, err);
     if (status != KT_OK) return status;
     status = kt_engine_submit(job->engine, &r, &req, err);
@@ -175,6 +189,7 @@ static kt_status apply_limits(kt__job *job, kt_error *err) {
     if (r->n_choices > config->max_choices)
         return kt__fail_at(err, KT_E_ARG, "n", UINT64_MAX, "n: at most %lld here",
                            (long long)config->max_choices);
+    if (r->priority > config->max_priority) r->priority = (int32_t)config->max_priority;
     if (most >= 0 && (r->gen.n_predict < 0 || r->gen.n_predict > most)) r->gen.n_predict = most;
     return KT_OK;
 }

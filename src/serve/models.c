@@ -114,38 +114,60 @@ const char *kt__served_name(const kt__served *served) {
     return served->name;
 }
 
+static kt__served *find_named(kt__models *m, const char *name) {
+    for (size_t i = 0; i < m->n; i++) {
+        if (!strcmp(m->list[i].name, name)) return &m->list[i];
+    }
+    return NULL;
+}
+
+/* By the configuration's further names; NULL: none of them fits. */
+static kt__served *find_alias(kt__models *m, const char *name) {
+    const kt__texts *aliases = &m->config->aliases;
+    for (size_t i = 0; i < aliases->n; i++) {
+        const char *alias = aliases->items[i] ? aliases->items[i] : "";
+        size_t len = strcspn(alias, "=");
+        bool fits = (len == 1 && alias[0] == '*') ||
+                    (strlen(name) == len && !strncmp(alias, name, len));
+        if (fits) return alias[len] ? find_named(m, alias + len + 1) : &m->list[0];
+    }
+    return NULL;
+}
+
 kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_error *err) {
     char names[256] = "";
     size_t len = 0;
     *out = &m->list[0];
     if (!name || !*name) return KT_OK;
-    for (size_t i = 0; i < m->n; i++) {
-        if (!strcmp(m->list[i].name, name)) {
-            *out = &m->list[i];
-            return KT_OK;
-        }
-        int n = len < sizeof names ? snprintf(names + len, sizeof names - len, "%s%s",
-                                              i ? ", " : "", m->list[i].name)
-                                   : 0;
+    *out = find_named(m, name);
+    if (!*out) *out = find_alias(m, name);
+    if (*out) return KT_OK;
+    for (size_t i = 0; i < m->n && len < sizeof names; i++) {
+        int n = snprintf(names + len, sizeof names - len, "%s%s", i ? ", " : "", m->list[i].name);
         len += n > 0 ? (size_t)n : 0;
     }
-    *out = NULL;
     return kt__fail_at(err, KT_E_ARG, "model", UINT64_MAX,
                        "the model \"%.80s\" does not exist here; there is: %s", name, names);
 }
 
+/* "demo" of "demo:latest"; false: it has no such end, or is too long. */
+static bool without_tag(const char *name, char *out, size_t size) {
+    static const char tag[] = ":latest";
+    size_t len = strlen(name), tag_len = sizeof tag - 1;
+    if (len <= tag_len || len - tag_len >= size || strcmp(name + len - tag_len, tag) != 0)
+        return false;
+    memcpy(out, name, len - tag_len);
+    out[len - tag_len] = '\0';
+    return true;
+}
+
 kt_status kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
                                  kt_error *err) {
-    static const char tag[] = ":latest";
     char shorter[256];
-    size_t len = strlen(name), tag_len = sizeof tag - 1;
-    kt_status status = kt__models_find(models, name, out, err);
-    if (status == KT_OK || len <= tag_len || len - tag_len >= sizeof shorter ||
-        strcmp(name + len - tag_len, tag) != 0)
-        return status;
-    memcpy(shorter, name, len - tag_len);
-    shorter[len - tag_len] = '\0';
-    return kt__models_find(models, shorter, out, err);
+    bool tagged = !find_named(models, name) && without_tag(name, shorter, sizeof shorter);
+    /* an alias that fits everything comes last */
+    if (tagged && (find_named(models, shorter) || !find_alias(models, name))) name = shorter;
+    return kt__models_find(models, name, out, err);
 }
 
 /* ---- loading ---- */

@@ -237,6 +237,10 @@ kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
         return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
     }
     if (prompt && !chat) return read_prompts(r, prompt);
+    if (form == KT__WIRE_TEXT) { /* as empty as "" */
+        r->request->req.text = "";
+        return KT_OK;
+    }
     return kt__wire_fail_at(r, KT_E_ARG, chat ? &messages_at : &prompt_at, "is missing%s",
                             form == KT__WIRE_NATIVE ? ": give \"prompt\" or \"messages\"" : "");
 }
