@@ -78,7 +78,7 @@ completes() { # EXPECTED WORDS...
 }
 cd "$source"
 completes run kentang r
-completes "serve stop synth" kentang s
+completes "serve stop synth schema" kentang s
 completes --preset kentang run --preset
 completes "potato" kentang run --preset p
 completes "potato" kentang run --preset = p
