@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "lab/judge.h"
 
-enum { MAX_TEXT_BYTES = 1 << 30, DECODE_TOKENS = 64, DECODE_PROMPT = 16 };
+enum { DECODE_TOKENS = 64, DECODE_PROMPT = 16 };
 
 /* One of the two. */
 typedef struct contender {
@@ -158,7 +158,7 @@ static kt_status compare_open(comparison *m, const kt__judge_opts *o, kt__sessio
     size_t len = 0;
     opts->n_ctx = kt__text_score_ctx(&m->t);
     if (opts->n_ctx < DECODE_PROMPT + DECODE_TOKENS) opts->n_ctx = DECODE_PROMPT + DECODE_TOKENS;
-    kt_status status = kt__cli_read_file(o->text, MAX_TEXT_BYTES, &text, &len, err);
+    kt_status status = kt__judge_read_text(o, &text, &len, err);
     if (status == KT_OK) status = contender_open(&m->a, opts, text, len, err);
     if (status == KT_OK) status = contender_open(&m->b, opts, text, len, err);
     kt__free(text);

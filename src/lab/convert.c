@@ -5,34 +5,19 @@
 
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "host/pool.h"
 #include "lab/recipes.h"
 
 struct convert_opts {
     const char *type;
-    int32_t n_threads;
-    bool quiet;
+    kt__lab_write_opts write;
 };
 
-static const kt__opt table[] = {
+static const kt__opt convert_table[] = {
     {.name = "type",
      .kind = KT__OPT_TEXT,
      .at = offsetof(struct convert_opts, type),
      .arg = "NAME",
      .help = "type or recipe of the weights (default: as the source has them); the list is below"},
-    {.name = "threads",
-     .brief = "t",
-     .kind = KT__OPT_INT,
-     .at = offsetof(struct convert_opts, n_threads),
-     .min = 1,
-     .max = KT__POOL_MAX_THREADS,
-     .arg = "N",
-     .help = "threads (default: as many as there are cores for us)"},
-    {.name = "quiet",
-     .brief = "q",
-     .kind = KT__OPT_ON,
-     .at = offsetof(struct convert_opts, quiet),
-     .help = "no progress on a terminal"},
 };
 
 static int convert_folder(const struct convert_opts *opts, const kt__recipe *recipe,
@@ -40,15 +25,15 @@ static int convert_folder(const struct convert_opts *opts, const kt__recipe *rec
     kt__lab_progress progress = {0};
     kt__convert_report report;
     kt_error err;
-    const kt__convert_output output = kt__lab_output("convert", words[1], opts->n_threads,
-                                                     opts->quiet, &progress);
+    const kt__convert_output output = kt__lab_output("convert", words[1], &opts->write, &progress);
     kt_status status = kt__convert_folder(words[0], recipe, &output, &report, &err);
     return kt__lab_end("convert", words[1], &progress, status, &report, &err);
 }
 
 int kt__cmd_convert(int argc, char **argv) {
     struct convert_opts opts = {0};
-    const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
+    const kt__opt_group groups[] = {{"Options", convert_table, KT__COUNT(convert_table), &opts},
+                                    kt__lab_write_group(&opts.write)};
     char notes[1024];
     size_t used = kt__lab_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
                                      kt__lab_recipe_name);
@@ -64,7 +49,7 @@ int kt__cmd_convert(int argc, char **argv) {
             "folder, and writes one GGUF file. Nothing in the folder is run or changed; a file\n"
             "that is damaged or says what GGUF cannot express is refused by name.",
         .groups = groups,
-        .n_groups = 1,
+        .n_groups = KT__COUNT(groups),
         .min_words = 2,
         .max_words = 2,
         .word = "FOLDER or OUT.gguf",

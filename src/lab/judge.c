@@ -4,6 +4,9 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "cli/cli.h"
+
+enum { MAX_TEXT_BYTES = 1 << 30 };
 
 #define AT(member) offsetof(kt__judge_opts, member)
 static const kt__opt judge_table[] = {
@@ -52,6 +55,10 @@ kt__text_score kt__judge_score(const kt__judge_opts *opts, const char *command) 
                             .stride = opts->stride,
                             .n_chunk_max = (size_t)opts->n_chunk,
                             .command = command};
+}
+
+kt_status kt__judge_read_text(const kt__judge_opts *opts, char **text, size_t *len, kt_error *err) {
+    return kt__cli_read_file(opts->text, MAX_TEXT_BYTES, text, len, err);
 }
 
 kt_status kt__judge_check_length(const kt__text_score *t, kt_error *err) {

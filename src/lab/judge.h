@@ -18,6 +18,9 @@ kt__judge_opts kt__judge_opts_default(void);
 kt__opt_group kt__judge_opts_group(kt__judge_opts *opts);
 /* Without tokens yet. */
 kt__text_score kt__judge_score(const kt__judge_opts *opts, const char *command);
+/* The text of -f, which is in *text for kt__free; its bytes are capped. */
+kt_status kt__judge_read_text(const kt__judge_opts *opts, char **text, size_t *len,
+                              kt_error *err) KT_CHECKED;
 /* KT_E_ARG, with the numbers, if not one chunk is there or fewer than two tokens would be scored. */
 kt_status kt__judge_check_length(const kt__text_score *t, kt_error *err) KT_CHECKED;
 /* Another model, opened with the same options as the first. */

@@ -9,8 +9,6 @@
 #include "lab/choices.h"
 #include "lab/judge.h"
 
-enum { MAX_TEXT_BYTES = 1 << 30 };
-
 typedef struct perplexity_opts {
     kt__judge_opts judge;
     const char *base, *save, *choices;
@@ -80,7 +78,7 @@ static kt_status open_base_file(const perplexity_opts *o, judged *j, kt__text_sc
 
 static kt_status open_text(const perplexity_opts *o, judged *j, kt__text_score *t, kt_error *err) {
     size_t len = 0;
-    kt_status status = kt__cli_read_file(o->judge.text, MAX_TEXT_BYTES, &j->text, &len, err);
+    kt_status status = kt__judge_read_text(&o->judge, &j->text, &len, err);
     if (status == KT_OK)
         status = kt__text_ids(j->session.model, j->text, len, &j->ids, &t->n_tokens, err);
     t->tokens = j->ids;

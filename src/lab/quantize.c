@@ -7,17 +7,16 @@
 #include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "host/pool.h"
 #include "lab/recipes.h"
 
 struct quantize_opts {
     kt__opt_texts keep;
     uint64_t target_bytes;
-    int32_t n_threads;
-    bool quiet, has_target;
+    bool has_target;
+    kt__lab_write_opts write;
 };
 
-static const kt__opt table[] = {
+static const kt__opt quantize_table[] = {
     {.name = "keep",
      .kind = KT__OPT_TEXTS,
      .at = offsetof(struct quantize_opts, keep),
@@ -30,19 +29,6 @@ static const kt__opt table[] = {
      .given_at = KT__GIVEN(struct quantize_opts, has_target),
      .arg = "SIZE",
      .help = "in place of TYPE: the best recipe whose file is at most that large; 5G, 800M"},
-    {.name = "threads",
-     .brief = "t",
-     .kind = KT__OPT_INT,
-     .at = offsetof(struct quantize_opts, n_threads),
-     .min = 1,
-     .max = KT__POOL_MAX_THREADS,
-     .arg = "N",
-     .help = "threads (default: as many as there are cores for us)"},
-    {.name = "quiet",
-     .brief = "q",
-     .kind = KT__OPT_ON,
-     .at = offsetof(struct quantize_opts, quiet),
-     .help = "no progress on a terminal"},
 };
 
 /* "PATTERN=TYPE"; pattern is heap memory of the rule. */
@@ -76,8 +62,7 @@ static int quantize_with(const struct quantize_opts *opts, kt__quantize_params *
     }
     params->rules = rules;
     params->n_rules = opts->keep.n;
-    const kt__convert_output output = kt__lab_output("quantize", target, opts->n_threads,
-                                                     opts->quiet, &progress);
+    const kt__convert_output output = kt__lab_output("quantize", target, &opts->write, &progress);
     kt_status status = kt__quantize_file(params, &output, &report, &err);
     free_rules(rules, opts->keep.n);
     return kt__lab_end("quantize", target, &progress, status, &report, &err);
@@ -97,7 +82,8 @@ static int quantize_words(const struct quantize_opts *opts, const char *const *w
 
 int kt__cmd_quantize(int argc, char **argv) {
     struct quantize_opts opts = {0};
-    const kt__opt_group groups[] = {{"Options", table, KT__COUNT(table), &opts}};
+    const kt__opt_group groups[] = {{"Options", quantize_table, KT__COUNT(quantize_table), &opts},
+                                    kt__lab_write_group(&opts.write)};
     char notes[1024];
     size_t used = kt__lab_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
                                      kt__lab_recipe_name);
@@ -110,7 +96,7 @@ int kt__cmd_quantize(int argc, char **argv) {
         .about = "Writes a copy of a model with its matrices in another type. Best from a file of\n"
                  "F32, F16 or BF16 weights: what an earlier quantisation has lost stays lost.",
         .groups = groups,
-        .n_groups = 1,
+        .n_groups = KT__COUNT(groups),
         .min_words = 2,
         .max_words = 3,
         .word = "IN.gguf, OUT.gguf or TYPE",

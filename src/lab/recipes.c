@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "host/host.h"
+#include "host/pool.h"
 
 enum { MAX_NAMES = 64 };
 
@@ -19,6 +20,28 @@ int kt__lab_threads(void) {
     kt__topology_detect(&topology);
     kt__limits_read(&limits);
     return kt__threads_default(&topology, &limits, why, sizeof why);
+}
+
+/* ---- options ---- */
+
+static const kt__opt write_table[] = {
+    {.name = "threads",
+     .brief = "t",
+     .kind = KT__OPT_INT,
+     .at = offsetof(kt__lab_write_opts, n_threads),
+     .min = 1,
+     .max = KT__POOL_MAX_THREADS,
+     .arg = "N",
+     .help = "threads (default: as many as there are cores for us)"},
+    {.name = "quiet",
+     .brief = "q",
+     .kind = KT__OPT_ON,
+     .at = offsetof(kt__lab_write_opts, quiet),
+     .help = "no progress on a terminal"},
+};
+
+kt__opt_group kt__lab_write_group(kt__lab_write_opts *opts) {
+    return (kt__opt_group){"Work", write_table, KT__COUNT(write_table), opts};
 }
 
 /* ---- names ---- */
@@ -78,11 +101,11 @@ void kt__lab_show_note(void *user, const char *line) {
     fprintf(stderr, "kentang %s: note: %s\n", (const char *)user, line);
 }
 
-kt__convert_output kt__lab_output(const char *command, const char *target, int n_threads,
-                                  bool quiet, kt__lab_progress *progress) {
-    bool shown = !quiet && isatty(STDERR_FILENO);
+kt__convert_output kt__lab_output(const char *command, const char *target,
+                                  const kt__lab_write_opts *opts, kt__lab_progress *progress) {
+    bool shown = !opts->quiet && isatty(STDERR_FILENO);
     return (kt__convert_output){.target = target,
-                                .n_threads = n_threads ? n_threads : kt__lab_threads(),
+                                .n_threads = opts->n_threads ? opts->n_threads : kt__lab_threads(),
                                 .notes = {kt__lab_show_note, (void *)(uintptr_t)command},
                                 .progress = shown ? kt__lab_show_progress : NULL,
                                 .progress_user = progress};
