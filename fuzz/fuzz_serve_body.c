@@ -22,7 +22,8 @@ static const kt__dialect *const dialects[] = {&kt__dialect_chat,
                                               &kt__dialect_detokenize,
                                               &kt__dialect_template,
                                               &kt__dialect_line_tokenize,
-                                              &kt__dialect_line_detokenize};
+                                              &kt__dialect_line_detokenize,
+                                              &kt__dialect_responses};
 
 /* One for the whole run, over the demo model; nobody connects. */
 static kt__server *open_server(void) {

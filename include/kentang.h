@@ -582,6 +582,22 @@ enum {
     KT_PRIORITY_MAX = 100, /* and its negative */
 };
 
+/* What a piece of an answer's text is. */
+typedef enum kt_part_kind {
+    KT_PART_CONTENT,
+    KT_PART_REASONING, /* what the model thinks before it answers */
+    KT_PART_CALL       /* of a tool */
+} kt_part_kind;
+
+typedef struct kt_part {
+    kt_part_kind kind;
+    const char *text; /* of a call: what comes next of its arguments, one JSON object in all */
+    size_t len;
+    int32_t call;     /* CALL: which of the answer's, from 0 */
+    const char *id;   /* CALL: its id and the tool's name where it begins, else NULL */
+    const char *name;
+} kt_part;
+
 typedef struct kt_event kt_event;
 /* Called by the thread that drives the engine (and by kt_engine_stop and kt_engine_close for what
  * they end): it must not block. It may call kt_engine_submit, kt_request_cancel, kt_request_close,

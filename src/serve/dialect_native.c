@@ -43,7 +43,7 @@ static void native_token(kt__job *job, const kt_event *event) {
     if (c->n_tokens) write_line_logprobs(job, &c->tokens[0]);
     (void)kt__buf_puts(&job->out, "}\n");
     kt__buf_clear(&c->text); /* a stream is gathered by its reader */
-    c->n_tokens = 0;
+    c->n_blocks = c->n_tokens = 0;
     if (job->n_choices == 1) kt__arena_reset(&job->arena);
 }
 

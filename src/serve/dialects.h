@@ -9,6 +9,7 @@
 
 extern const kt__dialect kt__dialect_chat;       /* OpenAI's /v1/chat/completions */
 extern const kt__dialect kt__dialect_completion; /* OpenAI's /v1/completions */
+extern const kt__dialect kt__dialect_responses;  /* OpenAI's /v1/responses */
 extern const kt__dialect kt__dialect_embeddings; /* OpenAI's /v1/embeddings */
 extern const kt__dialect kt__dialect_native;     /* lines on the socket */
 extern const kt__dialect kt__dialect_messages;   /* Anthropic's /v1/messages */
@@ -32,7 +33,15 @@ const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event);
 /* The same of a token and its n_top alternatives, as far as there are so many; NULL: no memory. */
 kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const kt_logprob *top,
                                      size_t n_top);
-/* Adds a token to its choice. */
+/* What a token released: event->parts, or all of its text as content in *one. */
+const kt_part *kt__dialect_parts(const kt_event *event, kt_part *one, size_t *n);
+/* Adds a part to the choice's last block, or begins the next one. */
+void kt__dialect_gather_part(kt__job *job, int32_t choice, const kt_part *part);
+/* The text of a block. */
+const char *kt__dialect_block_text(const kt__job_choice *choice, const kt__job_block *block);
+/* Adds a token's log probabilities to its choice. */
+void kt__dialect_gather_token(kt__job *job, const kt_event *event);
+/* Both, of a token with all its parts. */
 void kt__dialect_gather(kt__job *job, const kt_event *event);
 /* An object of figures, with the comma before: ,"timings":{...} */
 void kt__dialect_write_figures(kt__buf *out, const kt_request_report *report);

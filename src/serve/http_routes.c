@@ -128,6 +128,7 @@ static const kt__route routes[] = {
     {"GET", "/", NULL, get_root, NULL, "text/plain; charset=utf-8", NULL, KT__ROUTE_OPEN},
     JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
     JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
+    JOB("/v1/responses", kt__dialect_responses, "resp_"),
     JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
     JOB("/v1/messages", kt__dialect_messages, "msg_"),
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),

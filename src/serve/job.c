@@ -57,8 +57,11 @@ void kt__job_ref(kt__job *job) {
 void kt__job_release(kt__job *job) {
     if (!job || atomic_fetch_sub(&job->refs, 1) != 1) return;
     for (int32_t i = 0; i < job->n_choices; i++) {
-        kt__buf_free(&job->choices[i].text);
-        kt__free(job->choices[i].tokens);
+        kt__job_choice *c = &job->choices[i];
+        kt__buf *const texts[] = {&c->text, &c->reasoning, &c->arguments, &c->names};
+        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) kt__buf_free(texts[k]);
+        kt__free(c->blocks);
+        kt__free(c->tokens);
     }
     kt__free(job->choices);
     kt__wire_request_free(job->wire);

@@ -127,6 +127,8 @@ typedef struct kt__wire_answer {
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
+/* [{"token", "logprob", "id", "bytes", "top_logprobs"}] of n tokens */
+void kt__wire_write_logprobs(kt__buf *out, const kt__wire_token *tokens, size_t n);
 /* One chunk of a stream; `first`: with the role (chat). A chunk without choices and with usage is
  * the usage chunk that include_usage asks for. */
 void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *chunk, bool first);

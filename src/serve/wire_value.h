@@ -1,8 +1,9 @@
 /* Values of a request's JSON, each read with its place.
  *
  * Owns: places (where in the body a value stands, for errors), and the reading of single numbers,
- * texts and lists of texts. Knows no field. wire_read.c and its neighbours alone; the thread that
- * reads the request. */
+ * texts and lists of texts. Knows no field. wire_read.c and its neighbours, and dialects that read a
+ * body of their own shape (`request` may be NULL for these functions); the thread that reads the
+ * request. */
 #ifndef KT_SERVE_WIRE_VALUE_H
 #define KT_SERVE_WIRE_VALUE_H
 

@@ -24,11 +24,10 @@ static void write_token(kt__buf *out, const kt__wire_token *t) {
     (void)kt__buf_putc(out, ']');
 }
 
-/* {"content": [{token, logprob, bytes, top_logprobs}]} */
-static void write_chat_logprobs(kt__buf *out, const kt__wire_choice *c) {
-    (void)kt__buf_puts(out, "{\"content\":[");
-    for (size_t i = 0; i < c->n_tokens; i++) {
-        const kt__wire_token *t = &c->tokens[i];
+void kt__wire_write_logprobs(kt__buf *out, const kt__wire_token *tokens, size_t n) {
+    (void)kt__buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        const kt__wire_token *t = &tokens[i];
         if (i) (void)kt__buf_putc(out, ',');
         write_token(out, t);
         (void)kt__buf_puts(out, ",\"top_logprobs\":[");
@@ -39,7 +38,7 @@ static void write_chat_logprobs(kt__buf *out, const kt__wire_choice *c) {
         }
         (void)kt__buf_puts(out, "]}");
     }
-    (void)kt__buf_puts(out, "]}");
+    (void)kt__buf_putc(out, ']');
 }
 
 /* All digits: clients compare and add them. The first token of a prompt has none. */
@@ -110,7 +109,9 @@ static void write_logprobs(kt__buf *out, kt__wire_form form, const kt__wire_choi
     } else if (form == KT__WIRE_TEXT) {
         write_text_logprobs(out, c);
     } else {
-        write_chat_logprobs(out, c);
+        (void)kt__buf_puts(out, "{\"content\":");
+        kt__wire_write_logprobs(out, c->tokens, c->n_tokens);
+        (void)kt__buf_putc(out, '}');
     }
 }
 

@@ -94,6 +94,25 @@ await test("openai: completions of several prompts", async () => {
   assert.deepEqual(got, r.choices.map((c) => c.text));
 });
 
+await test("openai: responses", async () => {
+  const options = { model: "demo", input: question, max_output_tokens: 60, seed: 7 };
+  const whole = await openai.responses.create(options);
+  assert.equal(whole.output_text, text);
+  assert.equal(whole.usage.total_tokens, whole.usage.input_tokens + whole.usage.output_tokens);
+  assert.equal((await openai.responses.create({ ...options, input: question[0].content })).output_text, text);
+  let got = "";
+  const stream = await openai.responses.create({ ...options, stream: true });
+  for await (const event of stream) if (event.type === "response.output_text.delta") got += event.delta;
+  assert.equal(got, text);
+  const final = await openai.responses.stream(options).finalResponse();
+  assert.equal(final.output_text, text);
+  assert.deepEqual(final.usage.output_tokens, whole.usage.output_tokens);
+  await assert.rejects(
+    openai.responses.create({ ...options, previous_response_id: whole.id }),
+    (e) => e instanceof OpenAI.BadRequestError && e.param === "previous_response_id",
+  );
+});
+
 await test("openai: embeddings and models", async () => {
   const r = await openai.embeddings.create({ model: "demo", input: ["a", "b"] });
   assert.equal(r.data.length, 2);
