@@ -1,0 +1,98 @@
+/* Tool calls and reasoning in what a model writes.
+ *
+ * Owns: the formats in which models call tools (formats.def, a row each) and mark their reasoning
+ * (reasoning.def), which of them a chat template speaks, and the parser that turns an answer's bytes
+ * into events as they come. tools.h has the list of tools, constraint.h which texts a call may be,
+ * prompt.h the way back: calls and results into a prompt. Knows no tokens and no wire. A style is
+ * immutable: any thread; a parser has one user at a time. */
+#ifndef KT_CALLS_CALLS_H
+#define KT_CALLS_CALLS_H
+
+#include <kentang.h>
+
+#include "calls/tools.h"
+
+/* How a model calls tools and marks its reasoning: rows of the two tables. */
+typedef struct kt__call_format kt__call_format;
+typedef struct kt__reason_format kt__reason_format;
+typedef struct kt__call_style {
+    const kt__call_format *calls;
+    const kt__reason_format *reasoning;
+    /* The template does not show the tools to the model: prompt.h writes them into the system
+     * message. Worth a note in the answer. */
+    bool tools_in_system;
+    /* Nor does it know how its model calls: the format is the generic one. Likewise. */
+    bool generic;
+} kt__call_style;
+
+/* The style of a chat template, from its source. Always finds one. */
+kt__call_style kt__call_style_of(const char *template_source, size_t len);
+const char *kt__call_style_name(const kt__call_style *style);      /* "hermes" */
+const char *kt__call_style_reasoning(const kt__call_style *style); /* "think", "none" */
+/* Style by the names of its rows; false: unknown. */
+bool kt__call_style_named(const char *calls, const char *reasoning, kt__call_style *out);
+
+typedef enum kt__call_event_kind {
+    KT__CALL_CONTENT,   /* text */
+    KT__CALL_REASONING, /* text */
+    KT__CALL_BEGIN,     /* index, id, name */
+    KT__CALL_ARGS,      /* index, text: more of the arguments' JSON */
+    KT__CALL_END,       /* index, complete; id where the model gave one after the arguments */
+    KT__CALL_ASIDE      /* text that is for neither the user nor a tool that we know (harmony) */
+} kt__call_event_kind;
+
+/* Texts are valid during the callback. The texts of each kind put together are the same for every
+ * way to cut the answer into pieces; so is their order. A call is BEGIN, ARGS..., END; its ARGS put
+ * together are one JSON object ("{}" where it has none) if it is complete. Calls are numbered from 0
+ * and one ends before the next begins. */
+typedef struct kt__call_event {
+    kt__call_event_kind kind;
+    const char *text;
+    size_t len;
+    uint32_t index;
+    const char *id, *name; /* NUL-terminated */
+    bool complete; /* false: the answer ended within the call, or its arguments are no JSON */
+} kt__call_event;
+
+typedef void (*kt__call_sink)(void *ctx, const kt__call_event *event);
+
+typedef enum kt__reason_mode {
+    KT__REASON_SPLIT, /* reasoning has events of its own */
+    KT__REASON_KEEP   /* it stays in the content, with its markers */
+} kt__reason_mode;
+
+typedef struct kt__call_options {
+    /* NULL or empty: no calls, their text is content. Must outlive the parser. */
+    const kt__tools *tools;
+    /* Where the prompt left off: the text that the template wrote after the last message
+     * (kt__call_prompt_tail). It decides whether reasoning has begun, or is over, already. */
+    const char *prompt_tail;
+    size_t prompt_tail_len;
+    kt__reason_mode reasoning;
+    /* parallel_tool_calls is false: what follows a call is content */
+    bool one_call;
+    /* The content is to be a JSON text: white space around it and a Markdown fence are left out. */
+    bool json_content;
+    /* Ids that the format does not have are made of this and the call's index. */
+    uint64_t id_seed;
+} kt__call_options;
+
+typedef struct kt__call_parser kt__call_parser;
+
+/* Options are copied, except for tools. */
+kt_status KT_CHECKED kt__call_parser_create(const kt__call_style *style,
+                                            const kt__call_options *options, kt__call_sink sink,
+                                            void *ctx, kt__call_parser **out, kt_error *err);
+void kt__call_parser_free(kt__call_parser *parser); /* NULL is allowed */
+/* More of the answer: the text of its tokens, special ones included (as they are spelled). What
+ * could still be a marker is held back. KT_E_LIMIT: more than 16 MiB would be held; KT_E_NOMEM. */
+kt_status KT_CHECKED kt__call_feed(kt__call_parser *parser, const char *bytes, size_t len,
+                                   kt_error *err);
+/* The answer is over: what was held back comes out. */
+kt_status KT_CHECKED kt__call_finish(kt__call_parser *parser, kt_error *err);
+/* Calls begun so far. */
+uint32_t kt__call_count(const kt__call_parser *parser);
+/* Whether the text so far ends inside reasoning. */
+bool kt__call_in_reasoning(const kt__call_parser *parser);
+
+#endif

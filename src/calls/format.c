@@ -1,0 +1,77 @@
+#include "calls/format.h"
+
+#include <string.h>
+
+#define CALLS(id, ...) {.name = #id, __VA_ARGS__},
+const kt__call_format kt__call_formats[] = {
+#include "calls/formats.def"
+};
+#undef CALLS
+const size_t kt__n_call_formats = sizeof kt__call_formats / sizeof *kt__call_formats;
+
+#define REASON(id, ...) {.name = #id, __VA_ARGS__},
+const kt__reason_format kt__reason_formats[] = {
+#include "calls/reasoning.def"
+};
+#undef REASON
+const size_t kt__n_reason_formats = sizeof kt__reason_formats / sizeof *kt__reason_formats;
+
+static bool source_has(const char *s, size_t len, const char *sign) {
+    size_t n = strlen(sign);
+    for (const char *at = s; len >= n;) {
+        const char *hit = memchr(at, sign[0], len - n + 1);
+        if (!hit) return false;
+        if (memcmp(hit, sign, n) == 0) return true;
+        len -= (size_t)(hit + 1 - at);
+        at = hit + 1;
+    }
+    return false;
+}
+
+static bool has_signs(const char *s, size_t len, const char *const *signs, size_t n) {
+    if (!signs[0]) return false;
+    for (size_t i = 0; i < n && signs[i]; i++)
+        if (!source_has(s, len, signs[i])) return false;
+    return true;
+}
+
+static const kt__call_format *format_named(const char *name) {
+    for (size_t i = 0; i < kt__n_call_formats; i++)
+        if (strcmp(kt__call_formats[i].name, name) == 0) return &kt__call_formats[i];
+    return NULL;
+}
+
+kt__call_style kt__call_style_of(const char *source, size_t len) {
+    kt__call_style style = {.calls = format_named("generic"),
+                            .reasoning = &kt__reason_formats[kt__n_reason_formats - 1],
+                            .generic = true};
+    for (size_t i = kt__n_reason_formats; i-- > 0;)
+        if (has_signs(source, len, kt__reason_formats[i].signs, 2))
+            style.reasoning = &kt__reason_formats[i];
+    for (size_t i = kt__n_call_formats; i-- > 0;) {
+        if (!has_signs(source, len, kt__call_formats[i].signs, KT__FORMAT_SIGNS)) continue;
+        style.calls = &kt__call_formats[i];
+        style.generic = false;
+    }
+    style.tools_in_system = !style.calls->shows_tools;
+    return style;
+}
+
+bool kt__call_style_named(const char *calls, const char *reasoning, kt__call_style *out) {
+    *out = (kt__call_style){.calls = format_named(calls)};
+    for (size_t i = 0; i < kt__n_reason_formats; i++)
+        if (strcmp(kt__reason_formats[i].name, reasoning) == 0)
+            out->reasoning = &kt__reason_formats[i];
+    if (!out->calls || !out->reasoning) return false;
+    out->generic = strcmp(calls, "generic") == 0;
+    out->tools_in_system = !out->calls->shows_tools;
+    return true;
+}
+
+const char *kt__call_style_name(const kt__call_style *style) {
+    return style->calls->name;
+}
+
+const char *kt__call_style_reasoning(const kt__call_style *style) {
+    return style->reasoning->name;
+}

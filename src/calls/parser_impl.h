@@ -1,0 +1,148 @@
+/* The parser of answers as its files see it.
+ *
+ * Owns: the parser's state. emit.c has the events, parser.c content and reasoning, head.c the beginning of a call, body.c
+ * its arguments and its end, tagged.c parameters between tags, harmony.c that format. Each step
+ * looks at the unread text, and reads some of it or says that it needs more; what it decides must not
+ * depend on where the text was cut. One user at a time. */
+#ifndef KT_CALLS_PARSER_IMPL_H
+#define KT_CALLS_PARSER_IMPL_H
+
+#include <string.h>
+
+#include "calls/format.h"
+#include "calls/literal.h"
+#include "calls/scan.h"
+#include "calls/tools_impl.h"
+
+enum {
+    KT__CALL_ID_BYTES = 192,
+    KT__CALL_HEAD_BYTES = 4096,    /* of a call up to its arguments */
+    KT__CALL_HELD_BYTES = 16 << 20 /* of text that waits for its end */
+};
+
+typedef enum kt__parse_state {
+    KT__P_CONTENT,
+    KT__P_REASONING,
+    KT__P_JSON,    /* the arguments, as they are */
+    KT__P_OBJECT,  /* between the members of the object that is the call */
+    KT__P_PARAMS,  /* TAGGED: between parameters */
+    KT__P_VALUE,   /* TAGGED: within one */
+    KT__P_LITERAL, /* PYTHON, BARE */
+    KT__P_CLOSE,   /* the arguments are whole */
+    KT__P_BETWEEN, /* after a call */
+    KT__P_HEADER,  /* harmony: before <|message|> */
+    KT__P_MESSAGE, /* harmony: a message's text */
+} kt__parse_state;
+
+typedef struct kt__json_filter {
+    bool begun, fenced;
+    kt__buf held; /* what may be the fence or the white space at the end */
+} kt__json_filter;
+
+struct kt__call_parser {
+    kt__call_style style;
+    const kt__call_format *f;
+    const kt__reason_format *r;
+    const kt__tools *tools;
+    kt__call_options options;
+    kt__call_sink sink;
+    void *ctx;
+    kt__buf text; /* unread from `at` on */
+    size_t at;
+    size_t scanned; /* of the unread text: nothing begins before it */
+    bool ended, no_memory;
+    kt__parse_state state;
+    bool seen_text;  /* content that is not blank came after the last call or reasoning */
+    bool cut;        /* a call or reasoning came before: blanks at the content's beginning go */
+    bool reasoned;   /* reasoning that is not blank came */
+    bool open_given; /* the prompt ends with what opens a call */
+    bool in_section, in_list;
+    uint32_t n_calls;
+    kt__json_filter filter;
+    /* the call under way */
+    uint32_t tool;
+    char id[KT__CALL_ID_BYTES];
+    bool late_id; /* the id came after the arguments */
+    uint32_t n_params;
+    bool args_begun;
+    kt__jscan json;
+    kt__literal literal;
+    kt__buf out; /* JSON to be sent */
+    /* the parameter under way */
+    kt__buf key, stop; /* stop: what ends its value */
+    uint32_t types;
+    bool value_begun, value_string;
+    /* harmony: what the message under way is */
+    kt__call_event_kind message;
+};
+
+/* The unread text. */
+static inline kt__span kt__p_span(const kt__call_parser *p) {
+    return (kt__span){p->text.data ? p->text.data + p->at : "", p->text.len - p->at, p->ended};
+}
+static inline void kt__p_consume(kt__call_parser *p, size_t n) {
+    p->at += n;
+    p->scanned = 0;
+}
+static inline void kt__p_go(kt__call_parser *p, kt__parse_state state) {
+    p->state = state;
+    p->scanned = 0;
+}
+/* ---- emit.c ---- */
+
+void kt__p_content(kt__call_parser *p, const char *s, size_t n);
+void kt__p_content_end(kt__call_parser *p); /* what was held back of JSON */
+void kt__p_send(kt__call_parser *p, kt__call_event_kind kind, const char *s, size_t n);
+/* p->out goes as arguments and is empty then. */
+void kt__p_send_args(kt__call_parser *p);
+void kt__p_begin_tool(kt__call_parser *p, uint32_t tool, const char *id, size_t id_len);
+void kt__p_end_call(kt__call_parser *p, bool complete);
+/* The state after a call, or after all: content, or a header. */
+void kt__p_resume(kt__call_parser *p);
+
+/* ---- head.c ---- */
+
+typedef struct kt__call_head {
+    size_t used;
+    uint32_t tool;
+    const char *id;
+    size_t id_len;
+    size_t args_from, args_to; /* arguments that came before the name */
+    kt__parse_state next;
+    bool section, list; /* the call is in one */
+} kt__call_head;
+
+/* Whether a call begins at `at`, up to what makes certain that it is one. */
+kt__scan kt__p_head(const kt__call_parser *p, const kt__span *span, size_t at, kt__call_head *head);
+/* The call of this head begins; what came before it is read already. */
+void kt__p_begin(kt__call_parser *p, const kt__span *span, const kt__call_head *head);
+bool kt__p_calls_on(const kt__call_parser *p);
+/* A string at *at: its text, without quotes and escapes as they are. */
+kt__scan kt__p_string(const kt__span *span, size_t *at, size_t *from, size_t *to);
+bool kt__p_is_args_key(const kt__call_format *f, const char *key, size_t len);
+
+/* ---- body.c ---- */
+
+/* A step within a call. YES: something was read or decided. */
+kt__scan kt__p_call_step(kt__call_parser *p);
+
+/* ---- tagged.c ---- */
+
+kt__scan kt__p_params_step(kt__call_parser *p);
+kt__scan kt__p_value_step(kt__call_parser *p);
+/* A parameter's text as JSON. */
+void kt__p_put_value(kt__call_parser *p, const char *s, size_t n);
+
+/* ---- elements.c ---- */
+
+/* Elements within elements as the schema has them, appended to out as JSON; false: it is none. */
+bool kt__elements_json(const kt__call_format *f, const kt__jnode *root, const kt__jnode *schema,
+                       const char *s, size_t n, kt__buf *out);
+
+/* ---- harmony.c ---- */
+
+kt__scan kt__p_header_step(kt__call_parser *p);
+kt__scan kt__p_message_step(kt__call_parser *p);
+void kt__p_message_end(kt__call_parser *p);
+
+#endif

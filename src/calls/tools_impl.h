@@ -1,0 +1,41 @@
+/* The list of tools as the room's files see it.
+ *
+ * Owns: each tool's node of the list's JSON, and what a parameter's schema allows. Read-only. */
+#ifndef KT_CALLS_TOOLS_IMPL_H
+#define KT_CALLS_TOOLS_IMPL_H
+
+#include "base/arena.h"
+#include "calls/tools.h"
+#include "grammar/json_doc.h"
+
+typedef struct kt__tool {
+    const char *name; /* NUL-terminated */
+    size_t name_len;
+    const kt__jnode *description; /* or NULL */
+    kt__jnode *parameters;        /* a schema, or NULL: an object of no members */
+    bool strict;
+} kt__tool;
+
+struct kt__tools {
+    kt__arena arena;
+    kt__tool *items;
+    uint32_t n;
+    char *json;
+    size_t json_len;
+};
+
+/* Bits of kt__jtype (numbers, strings, ...) that a value of the tool's parameter may have. All where
+ * the schema says nothing. */
+uint32_t kt__tool_param_types(const kt__tools *tools, uint32_t tool, const char *key, size_t len);
+/* The same of any schema below `root`, which "#/..." refers to. */
+uint32_t kt__schema_types(const kt__jnode *root, const kt__jnode *schema);
+/* The schema of a member of an object's schema, references followed; NULL: none. */
+const kt__jnode *kt__schema_member(const kt__jnode *root, const kt__jnode *schema, const char *key,
+                                   size_t len);
+const kt__jnode *kt__schema_resolve(const kt__jnode *root, const kt__jnode *schema);
+enum { KT__TYPES_ALL = 0x7f, KT__TYPES_STRING = 1 << KT__JT_STRING };
+
+/* The node as JSON text. */
+void kt__jnode_write(kt__buf *out, const kt__jnode *node);
+
+#endif

@@ -1,0 +1,276 @@
+#include "calls/tools.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json_out.h"
+#include "calls/tools_impl.h"
+
+enum { MAX_JSON_BYTES = 4 << 20 };
+
+/* ---- JSON of a node ---- */
+
+static void write_members(kt__buf *out, const kt__jnode *node) {
+    bool array = node->type == KT__JT_ARRAY;
+    kt__buf_putc(out, array ? '[' : '{');
+    for (const kt__jnode *kid = node->first; kid; kid = kid->next) {
+        if (kid != node->first) kt__buf_puts(out, ", ");
+        if (!array) {
+            kt__json_string(out, kid->key, kid->key_len, KT__JSON_PLAIN);
+            kt__buf_puts(out, ": ");
+        }
+        kt__jnode_write(out, kid);
+    }
+    kt__buf_putc(out, array ? ']' : '}');
+}
+
+void kt__jnode_write(kt__buf *out, const kt__jnode *node) {
+    switch (node->type) {
+    case KT__JT_NULL: kt__buf_puts(out, "null"); return;
+    case KT__JT_FALSE: kt__buf_puts(out, "false"); return;
+    case KT__JT_TRUE: kt__buf_puts(out, "true"); return;
+    case KT__JT_NUMBER: kt__buf_append(out, node->s, node->n); return;
+    case KT__JT_STRING: kt__json_string(out, node->s, node->n, KT__JSON_PLAIN); return;
+    case KT__JT_ARRAY:
+    case KT__JT_OBJECT: write_members(out, node); return;
+    }
+}
+
+/* ---- what a schema allows ---- */
+
+static const kt__jnode *member_of(const kt__jnode *node, const char *name) {
+    return node && node->type == KT__JT_OBJECT ? kt__jdoc_member(node, name, strlen(name)) : NULL;
+}
+
+const kt__jnode *kt__schema_resolve(const kt__jnode *root, const kt__jnode *schema) {
+    for (int hops = 0; hops < 16; hops++) {
+        const kt__jnode *ref = member_of(schema, "$ref");
+        if (!ref || ref->type != KT__JT_STRING || ref->n < 1 || ref->s[0] != '#') return schema;
+        schema = kt__jdoc_at((kt__jnode *)root, ref->s + 1, ref->n - 1);
+        if (!schema) return NULL;
+    }
+    return NULL;
+}
+
+const kt__jnode *kt__schema_member(const kt__jnode *root, const kt__jnode *schema, const char *key,
+                                   size_t len) {
+    const kt__jnode *props = member_of(kt__schema_resolve(root, schema), "properties");
+    if (!props || props->type != KT__JT_OBJECT) return NULL;
+    return kt__schema_resolve(root, kt__jdoc_member(props, key, len));
+}
+
+static uint32_t types_of_name(const kt__jnode *name) {
+    static const struct {
+        const char *name;
+        uint32_t types;
+    } rows[] = {
+        {"null", 1u << KT__JT_NULL},      {"boolean", 1u << KT__JT_FALSE | 1u << KT__JT_TRUE},
+        {"integer", 1u << KT__JT_NUMBER}, {"number", 1u << KT__JT_NUMBER},
+        {"string", 1u << KT__JT_STRING},  {"array", 1u << KT__JT_ARRAY},
+        {"object", 1u << KT__JT_OBJECT}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (kt__jdoc_is(name, rows[i].name)) return rows[i].types;
+    return KT__TYPES_ALL;
+}
+
+/* Of a list of type names, of values, or of schemas. */
+typedef enum list_kind { LIST_NAMES, LIST_VALUES, LIST_SCHEMAS } list_kind;
+
+static uint32_t schema_types(const kt__jnode *root, const kt__jnode *schema, int depth);
+
+static uint32_t types_of_list(const kt__jnode *root, const kt__jnode *list, list_kind kind,
+                              int depth) {
+    uint32_t types = 0;
+    if (!list || list->type != KT__JT_ARRAY) return KT__TYPES_ALL;
+    for (const kt__jnode *kid = list->first; kid; kid = kid->next)
+        types |= kind == LIST_NAMES    ? types_of_name(kid)
+                 : kind == LIST_VALUES ? 1u << kid->type
+                                       : schema_types(root, kid, depth);
+    return types;
+}
+
+static uint32_t schema_types(const kt__jnode *root, const kt__jnode *schema, int depth) {
+    uint32_t types = KT__TYPES_ALL;
+    schema = kt__schema_resolve(root, schema);
+    if (depth > 16 || !schema || schema->type != KT__JT_OBJECT) return types;
+    const kt__jnode *type = member_of(schema, "type"), *one = member_of(schema, "const");
+    if (type && type->type == KT__JT_STRING) types = types_of_name(type);
+    if (type && type->type == KT__JT_ARRAY) types = types_of_list(root, type, LIST_NAMES, depth);
+    if (one) types &= 1u << one->type;
+    const kt__jnode *all = member_of(schema, "allOf");
+    types &= types_of_list(root, member_of(schema, "enum"), LIST_VALUES, depth);
+    types &= types_of_list(root, member_of(schema, "anyOf"), LIST_SCHEMAS, depth + 1);
+    types &= types_of_list(root, member_of(schema, "oneOf"), LIST_SCHEMAS, depth + 1);
+    if (all && all->type == KT__JT_ARRAY)
+        for (const kt__jnode *kid = all->first; kid; kid = kid->next)
+            types &= schema_types(root, kid, depth + 1);
+    return types;
+}
+
+uint32_t kt__schema_types(const kt__jnode *root, const kt__jnode *schema) {
+    return schema_types(root, schema, 0);
+}
+
+uint32_t kt__tool_param_types(const kt__tools *tools, uint32_t tool, const char *key, size_t len) {
+    const kt__jnode *root = tools->items[tool].parameters;
+    return schema_types(root, root ? kt__schema_member(root, root, key, len) : NULL, 0);
+}
+
+/* ---- reading ---- */
+
+static kt_status tool_error(kt_error *err, kt_status status, const kt__jnode *node,
+                            const char *what) {
+    char place[256];
+    kt__jdoc_pointer(node, place, sizeof place);
+    return kt__fail_at(err, status, place, UINT64_MAX, "%s", what);
+}
+
+static bool name_is_good(const kt__jnode *name) {
+    if (name->n == 0 || name->n > KT__TOOL_NAME_MAX) return false;
+    for (uint32_t i = 0; i < name->n; i++) {
+        char c = name->s[i], low = (char)(c | 32);
+        bool word = (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
+        if (!word && c != '_' && c != '-' && c != '.') return false;
+    }
+    return true;
+}
+
+/* The object that has the name: the tool itself, or its "function". */
+static kt_status function_of(const kt__jnode *item, const kt__jnode **out, kt_error *err) {
+    if (item->type != KT__JT_OBJECT)
+        return tool_error(err, KT_E_FORMAT, item, "a tool is an object");
+    const kt__jnode *type = member_of(item, "type"), *function = member_of(item, "function");
+    if (type && !kt__jdoc_is(type, "function") && !kt__jdoc_is(type, "custom"))
+        return tool_error(err, KT_E_UNSUPPORTED, type,
+                          "this type of tool is not supported: only \"function\" is");
+    if (type && kt__jdoc_is(type, "custom") && !member_of(item, "input_schema"))
+        return tool_error(err, KT_E_UNSUPPORTED, type,
+                          "tools with free input are not supported: only \"function\" is");
+    if (function && function->type != KT__JT_OBJECT)
+        return tool_error(err, KT_E_FORMAT, function, "a function is an object");
+    *out = function ? function : item;
+    return KT_OK;
+}
+
+static kt_status read_parameters(const kt__jnode *function, kt__tool *out, kt_error *err) {
+    kt__jnode *params = (kt__jnode *)member_of(function, "parameters");
+    if (!params) params = (kt__jnode *)member_of(function, "input_schema");
+    if (params && params->type == KT__JT_NULL) params = NULL;
+    if (params && params->type != KT__JT_OBJECT)
+        return tool_error(err, KT_E_FORMAT, params, "parameters are a JSON Schema of an object");
+    out->parameters = params;
+    return KT_OK;
+}
+
+static kt_status read_tool(kt__tools *tools, const kt__jnode *item, kt__tool *out, kt_error *err) {
+    const kt__jnode *function = NULL, *name, *strict;
+    kt_status status = function_of(item, &function, err);
+    if (status != KT_OK) return status;
+    name = member_of(function, "name");
+    if (!name || name->type != KT__JT_STRING || !name_is_good(name))
+        return tool_error(err, KT_E_FORMAT, name ? name : function,
+                          "a tool has a name of 1 to 128 letters, digits, _, - and .");
+    if (kt__tools_find(tools, name->s, name->n) != UINT32_MAX)
+        return tool_error(err, KT_E_FORMAT, name, "two tools have this name");
+    out->name = kt__arena_strndup(&tools->arena, name->s, name->n);
+    out->name_len = name->n;
+    if (!out->name) return kt__fail_nomem(err, "a list of tools", name->n);
+    out->description = member_of(function, "description");
+    strict = member_of(function, "strict");
+    if (strict && strict->type > KT__JT_TRUE)
+        return tool_error(err, KT_E_FORMAT, strict, "strict is true or false");
+    out->strict = strict && strict->type == KT__JT_TRUE;
+    return read_parameters(function, out, err);
+}
+
+static void write_tool(kt__buf *b, const kt__tool *tool) {
+    kt__buf_puts(b, "{\"type\": \"function\", \"function\": {\"name\": ");
+    kt__json_text(b, tool->name);
+    if (tool->description && tool->description->type == KT__JT_STRING) {
+        kt__buf_puts(b, ", \"description\": ");
+        kt__jnode_write(b, tool->description);
+    }
+    kt__buf_puts(b, ", \"parameters\": ");
+    if (tool->parameters)
+        kt__jnode_write(b, tool->parameters);
+    else
+        kt__buf_puts(b, "{\"type\": \"object\", \"properties\": {}}");
+    if (tool->strict) kt__buf_puts(b, ", \"strict\": true");
+    kt__buf_puts(b, "}}");
+}
+
+static kt_status write_tools(kt__tools *tools, kt_error *err) {
+    kt__buf b;
+    kt__buf_init(&b, 2 * MAX_JSON_BYTES);
+    kt__buf_putc(&b, '[');
+    for (uint32_t i = 0; i < tools->n; i++) {
+        if (i > 0) kt__buf_puts(&b, ", ");
+        write_tool(&b, &tools->items[i]);
+    }
+    kt__buf_putc(&b, ']');
+    bool failed = b.failed;
+    tools->json = failed ? NULL : kt__buf_take(&b, &tools->json_len);
+    kt__buf_free(&b);
+    return tools->json ? KT_OK : kt__fail_nomem(err, "a list of tools", 0);
+}
+
+static kt_status read_list(kt__tools *tools, const char *json, size_t len, kt_error *err) {
+    kt__jnode *root;
+    if (len > MAX_JSON_BYTES)
+        return kt__fail(err, KT_E_LIMIT, "the list of tools has over %d MiB", MAX_JSON_BYTES >> 20);
+    kt_status status = kt__jdoc_parse(&tools->arena, json, len, &root, err);
+    if (status != KT_OK) return status;
+    if (root->type != KT__JT_ARRAY)
+        return kt__fail(err, KT_E_FORMAT, "tools are a list of objects");
+    if (root->n > KT__TOOLS_MAX)
+        return kt__fail(err, KT_E_LIMIT, "%u tools; at most %d are taken", root->n, KT__TOOLS_MAX);
+    tools->items = kt__arena_calloc(&tools->arena, root->n + 1, sizeof *tools->items);
+    if (!tools->items) return kt__fail_nomem(err, "a list of tools", 0);
+    for (const kt__jnode *item = root->first; item && status == KT_OK; item = item->next) {
+        status = read_tool(tools, item, &tools->items[tools->n], err);
+        if (status == KT_OK) tools->n++;
+    }
+    return status == KT_OK ? write_tools(tools, err) : status;
+}
+
+kt_status kt__tools_read(const char *json, size_t len, kt__tools **out, kt_error *err) {
+    kt__tools *tools = kt__calloc(1, sizeof *tools);
+    *out = NULL;
+    if (!tools) return kt__fail_nomem(err, "a list of tools", sizeof *tools);
+    kt__arena_init(&tools->arena, 16 << 10, 256 << 20);
+    kt_status status = read_list(tools, json, len, err);
+    if (status == KT_OK)
+        *out = tools;
+    else
+        kt__tools_free(tools);
+    return status;
+}
+
+void kt__tools_free(kt__tools *tools) {
+    if (!tools) return;
+    kt__arena_free(&tools->arena);
+    kt__free(tools->json);
+    kt__free(tools);
+}
+
+uint32_t kt__tools_count(const kt__tools *tools) {
+    return tools ? tools->n : 0;
+}
+
+const char *kt__tools_name(const kt__tools *tools, uint32_t i) {
+    return tools->items[i].name;
+}
+
+uint32_t kt__tools_find(const kt__tools *tools, const char *name, size_t len) {
+    for (uint32_t i = 0; tools && i < tools->n; i++)
+        if (tools->items[i].name_len == len && memcmp(tools->items[i].name, name, len) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+const char *kt__tools_json(const kt__tools *tools, size_t *len) {
+    *len = tools->json_len;
+    return tools->json;
+}
