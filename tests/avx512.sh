@@ -29,7 +29,7 @@ for tool in bochs-bin:bochs xorriso:xorriso; do
 done
 isolinux=/usr/lib/ISOLINUX/isolinux.bin ldlinux=/usr/lib/syslinux/modules/bios/ldlinux.c32
 bios=/usr/share/bochs/BIOS-bochs-latest vgabios=/usr/share/bochs/VGABIOS-lgpl-latest
-for file in $isolinux:isolinux $ldlinux:syslinux-common $bios:bochsbios $vgabios:bochs; do
+for file in $isolinux:isolinux $ldlinux:syslinux-common $bios:bochsbios $vgabios:vgabios; do
     [ -f "${file%:*}" ] || die "no ${file%:*}: apt-get install ${file#*:}" 2
 done
 for program in test_kernels_tiers test_kernels_vector kentang; do
