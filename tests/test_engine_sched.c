@@ -549,6 +549,21 @@ static void test_no_part_of_a_batch_is_long(void **state) {
     }
 }
 
+/* prefill_begin looks at n_rows. */
+static void test_rows_of_a_batch_can_be_fewer(void **state) {
+    (void)state;
+    fake *f = new_fake(1);
+    kt__sched *s = new_sched(f);
+    kt__sched_set_rows(s, f->n_rows = 64);
+    add_lent(s, f);
+    add(s, f, "a", 300, 1);
+    run(s, f, 100000);
+    kt__sched_set_rows(s, f->n_rows = 512);
+    add(s, f, "a", 2000, 1);
+    run(s, f, 100000);
+    finish(s, f);
+}
+
 static void test_a_short_prompt_does_not_wait_for_a_long_one(void **state) {
     (void)state;
     fake *f = new_fake(1);
@@ -751,6 +766,7 @@ int main(void) {
         cmocka_unit_test(test_a_call_without_pages_ends),
         cmocka_unit_test(test_answers_flow_while_a_long_prompt_is_computed),
         cmocka_unit_test(test_no_part_of_a_batch_is_long),
+        cmocka_unit_test(test_rows_of_a_batch_can_be_fewer),
         cmocka_unit_test(test_a_short_prompt_does_not_wait_for_a_long_one),
         cmocka_unit_test(test_a_higher_priority_goes_first_and_suspends),
         cmocka_unit_test(test_clients_get_equal_shares),

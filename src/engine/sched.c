@@ -42,6 +42,10 @@ void kt__sched_destroy(kt__sched *s) {
     kt__free(s);
 }
 
+void kt__sched_set_rows(kt__sched *s, int n_rows) {
+    s->p.n_rows = n_rows;
+}
+
 void kt__sched_add(kt__sched *s, kt__task *task) {
     task->state = task->first ? KT__TASK_SIBLING : KT__TASK_WAITING;
     task->serial = ++s->serial;

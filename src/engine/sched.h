@@ -24,6 +24,8 @@ kt_status kt__sched_create(const kt__sched_params *params, const kt__sched_ops *
                            kt__sched **out, kt_error *err) KT_CHECKED;
 /* Releases (without an event) what is left. */
 void kt__sched_destroy(kt__sched *sched);
+/* Rows of the prompts' batches to come: from 1 to those it was made with. For measurements. */
+void kt__sched_set_rows(kt__sched *sched, int n_rows);
 /* The task stays the owner's, at its place, until `release`. */
 void kt__sched_add(kt__sched *sched, kt__task *task);
 /* One decode step and one slice of a prompts' batch, or less where there is less to do. false:

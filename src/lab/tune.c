@@ -9,6 +9,7 @@
 #include "cli/model_opts.h"
 #include "lab/bench_streams.h"
 #include "cli/tuned.h"
+#include "engine/sched.h"
 #include "engine/types.h"
 #include "host/noise.h"
 
@@ -82,7 +83,7 @@ static kt_status run_prefill_threads(void *user, int value, double *tok_s, kt_er
 
 static kt_status run_ubatch(void *user, int value, double *tok_s, kt_error *err) {
     tuner *t = user;
-    t->streams.engine->params.n_ubatch = value;
+    kt__sched_set_rows(t->streams.engine->sched, value);
     return time_prefill(t, t->n_prompt, tok_s, err);
 }
 
@@ -162,7 +163,7 @@ static kt_status search(tuner *t, kt_error *err) {
     params.n_ubatch = MAX_PROMPT;
     params.n_seq_max = 1;
     KT__TRY(kt__bench_streams_open(t->model, &params, &t->streams, err));
-    t->streams.engine->params.n_ubatch = DEFAULT_UBATCH;
+    kt__sched_set_rows(t->streams.engine->sched, DEFAULT_UBATCH);
     KT__TRY(choose_prompt(t, err));
     KT__TRY(choose_steps(t, err));
     KT__TRY(search_threads(t, err));
