@@ -29,10 +29,10 @@ static int remove_dir(void **state) {
     return system(command);
 }
 
-/* format may name the directory once */
+/* format may name the directory once or twice */
 static json_t *run_json(const char *format, const char *input) {
     char options[512], arguments[640];
-    snprintf(options, sizeof options, format, dir);
+    snprintf(options, sizeof options, format, dir, dir);
     snprintf(arguments, sizeof arguments, "run --json %s", options);
     process p = cli_run(arguments, input);
     if (p.code != 0) fail_msg("kentang %s: exit code %d:\n%s", arguments, p.code, p.err);
@@ -110,7 +110,6 @@ static void test_session_files_that_cannot_be_used(void **state) {
     expect_error("run " PROMPT " --prompt-cache '%s/s.kv' --rope-freq-base 5000", 13, "begin anew");
     expect_error("run " PROMPT " --prompt-cache '%s/s.kv' -c 32", 10, "larger");
     expect_error("run " PROMPT " --prompt-cache /nonexistent/s.kv", 4, "/nonexistent/s.kv");
-    expect_error("run " PROMPT " --prompt-cache a.kv --cache-dir '%s'", 2, "either");
     snprintf(command, sizeof command, "truncate -s 3000 '%s/s.kv'", dir);
     assert_int_equal(system(command), 0);
     expect_error("run " PROMPT " --prompt-cache '%s/s.kv'", 5, "cut short");
@@ -133,6 +132,8 @@ static void test_disk_cache(void **state) {
     assert_int_equal(system(command), 0);
     expect(PROMPT " --cache-dir '%s/cache'", text, 0);
     expect(PROMPT " --cache-dir '%s/cache' --cache-size 1G", text, (n - 1) / 16 * 16);
+    expect(PROMPT " --cache-dir '%s/cache' --prompt-cache '%s/both.kv'", text, (n - 1) / 16 * 16);
+    expect(PROMPT " --cache-dir '%s/cache' --prompt-cache '%s/both.kv'", text, n - 1);
     json_decref(plain);
     expect_error("run " PROMPT " --cache-dir '%s/cache' --cache-size 10", 2, "too small");
     plain = run_json("--raw -p 'Once upon a time there was a cat that had a little red hat' -n 6 "

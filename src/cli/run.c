@@ -265,8 +265,8 @@ static double us_to_ms(int64_t us) {
     return (double)us * 1e-3;
 }
 
-static kt_status print_json(const kt__session *s, const output *out, const kt__figures *f,
-                            const kt__profile_report *profile, kt_error *err) {
+static kt_status print_answer_json(const kt__session *s, const output *out, const kt__figures *f,
+                                   const kt__profile_report *profile, kt_error *err) {
     uint64_t peak, anon;
     const kt_request_report *r = &f->last;
     kt__memory_used(&peak, &anon);
@@ -323,7 +323,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     if (status == KT_OK) {
         kt__figures_add(&figures, &result);
         if (opts->json)
-            status = print_json(s, &out, &figures, opts->profile ? &profile : NULL, &err);
+            status = print_answer_json(s, &out, &figures, opts->profile ? &profile : NULL, &err);
     }
     end_answer(&out);
     if (status == KT_OK) {
@@ -380,8 +380,6 @@ static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err
         return kt__fail(err, KT_E_ARG, "the prompt is empty; give one with -p, -f or -");
     if (opts->raw && opts->system)
         return kt__fail(err, KT_E_ARG, "--system needs the chat template: leave out --raw");
-    if (opts->prompt_cache.file && opts->disk_cache.dir)
-        return kt__fail(err, KT_E_ARG, "give either --prompt-cache or --cache-dir");
     return KT_OK;
 }
 
