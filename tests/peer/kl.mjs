@@ -6,7 +6,7 @@
 //                                          [--all] [--flash] [--model FILE]...
 //
 // DIR: an installed copy of ../shared/peer. Each model: the file itself and copies in other types made by
-// tools/convert_gguf, as far as row lengths allow. llama.cpp runs without its flash attention, whose f16 sums add errors
+// `kentang quantize`, as far as row lengths allow. llama.cpp runs without its flash attention, whose f16 sums add errors
 // of their own; --flash adds a column with it.
 //
 // A row of the table fails
@@ -51,18 +51,13 @@ process.on("exit", () => fs.rmSync(work, {recursive: true, force: true}));
 
 // ---- programs ----
 
-function buildConverter() {
-    const out = path.join(work, "convert_gguf");
-    const libs = ["quant", "gguf", "host", "base"].map((room) => path.join(opt.build, `libkt_${room}.a`));
-    execFileSync(process.env.CC || "cc", ["-std=c17", "-D_GNU_SOURCE", "-O2", `-I${root}/src`, `-I${root}/include`,
-        "-o", out, path.join(root, "tools/convert_gguf.c"), ...libs, "-lhwloc", "-lm", "-lpthread"]);
-    return out;
-}
-const converter = buildConverter();
-
+// Every matrix in one type; rows that its blocks do not divide, and vectors, in f32.
 function convert(from, type) {
     const to = path.join(work, `${path.basename(from, ".gguf")}-${type}.gguf`);
-    execFileSync(converter, [from, to, type]);
+    const block = /^q\d_k$|^iq4_xs$/.test(type) ? 256 : /^b?f(16|32)$/.test(type) ? 1 : 32;
+    const {tensors} = JSON.parse(execFileSync(kentang, ["inspect", "--json", "--tensors", from], {maxBuffer: 1 << 28}));
+    const keep = tensors.filter((t) => t.shape.length > 1 && t.shape[0] % block === 0).map((t) => `--keep=${t.name}=${type}`);
+    execFileSync(kentang, ["quantize", "--quiet", from, to, "f32", ...keep], {stdio: "pipe"});
     return to;
 }
 
