@@ -1,22 +1,8 @@
 /* A regular expression, a zero byte, and a text: no crash, and an end to it. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "grammar/grammar.h"
+#include "grammar_input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const uint8_t *zero = memchr(data, 0, size);
-    size_t len = zero ? (size_t)(zero - data) : size, n = zero ? size - len - 1 : 0;
-    const kt__grammar_source source = {
-        .kind = KT__GRAMMAR_REGEX, .text = (const char *)data, .len = len};
-    kt__grammar *g;
-    kt__gstate s;
-    char forced[64];
-    if (kt__grammar_create(&source, &g, NULL, NULL) != KT_OK) return 0;
-    kt__grammar_start(g, &s);
-    if (kt__grammar_feed(g, &s, zero ? (const char *)zero + 1 : "", &n))
-        (void)kt__grammar_forced(g, &s, forced, sizeof forced);
-    kt__grammar_free(g);
+    feed_grammar(KT__GRAMMAR_REGEX, data, size);
     return 0;
 }

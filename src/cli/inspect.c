@@ -367,7 +367,7 @@ static int fail_faults(const kt__gguf *g, size_t n) {
     return kt__cli_fail("inspect", &err);
 }
 
-static void print_text(const kt__gguf *g, const struct inspect_opts *opts) {
+static void print_file_text(const kt__gguf *g, const struct inspect_opts *opts) {
     summary s;
     summarise(g, &s);
     print_head(g, &s);
@@ -442,7 +442,8 @@ static void json_tensors(kt__buf *out, const kt__gguf *g) {
     kt__buf_putc(out, ']');
 }
 
-static kt_status print_json(const kt__gguf *g, const struct inspect_opts *opts, kt_error *err) {
+static kt_status print_file_json(const kt__gguf *g, const struct inspect_opts *opts,
+                                 kt_error *err) {
     summary s;
     kt__buf out;
     const char *path = kt__gguf_path(g), *recipe = recipe_of(g);
@@ -494,9 +495,9 @@ int kt__cmd_inspect(int argc, char **argv) {
     kt_status status = kt__gguf_open(path, &params, &g, &err);
     if (status != KT_OK) return kt__cli_fail("inspect", &err);
     if (opts.json) {
-        status = print_json(g, &opts, &err);
+        status = print_file_json(g, &opts, &err);
     } else {
-        print_text(g, &opts);
+        print_file_text(g, &opts);
     }
     size_t n_faults = count_faults(g);
     code = status != KT_OK ? kt__cli_fail("inspect", &err)

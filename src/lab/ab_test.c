@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lab/bench_streams.h"
+#include "lab/percentile.h"
 #include "lab/tune.h"
 
 static const double least_gain = 1.02, least_confidence = 0.9;
@@ -41,8 +42,8 @@ static void conclude(kt__ab_test *test) {
             ratios[r] = e->tok_s[r] / standard->tok_s[r];
             e->wins += ratios[r] > 1;
         }
-        e->median = kt__bench_streams_median(speeds, test->n_rounds);
-        e->ratio = kt__bench_streams_median(ratios, test->n_rounds);
+        e->median = kt__percentile_median(speeds, (size_t)test->n_rounds);
+        e->ratio = kt__percentile_median(ratios, (size_t)test->n_rounds);
         e->confidence = sign_test(e->wins, test->n_rounds);
         if (i == test->standard || e->ratio < best || e->confidence < least_confidence) continue;
         best = e->ratio;

@@ -16,6 +16,7 @@
 #include "lab/synth.h"
 #include "engine/types.h"
 #include "kernels/dispatch.h"
+#include "lab/percentile.h"
 
 enum {
     MAX_LIST = 32,
@@ -338,7 +339,7 @@ static kt_status measure_row(bench *b, kt__bench_row *row, kt_error *err) {
     kt__noise_between(&before, &after, &row->noise);
     row->major_faults = major_faults() - faults;
     row->load_1min = before.load_1min;
-    row->median = kt__bench_streams_median(row->tok_s, row->n_runs);
+    row->median = kt__percentile_median(row->tok_s, (size_t)row->n_runs);
     row->spread = 0.5 * (row->tok_s[row->n_runs - 1] - row->tok_s[0]);
 out:
     return status;

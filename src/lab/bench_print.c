@@ -82,7 +82,7 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
     return NULL;
 }
 
-static int print_json(const kt__bench_report *r) {
+static int print_bench_json(const kt__bench_report *r) {
     json_t *rows = json_array();
     for (int i = 0; i < r->n_rows; i++) {
         if (json_array_append_new(rows, row_json(r, &r->rows[i])) == 0) continue;
@@ -158,7 +158,7 @@ static void warn(const kt__bench_report *r) {
 int kt__bench_print(const kt__bench_report *report, kt__bench_format format) {
     int code = 0;
     if (format == KT__BENCH_JSON) {
-        code = print_json(report);
+        code = print_bench_json(report);
     } else if (format == KT__BENCH_CSV) {
         print_csv(report);
     } else {

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/bench_shot.h"
+#include "lab/percentile.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -131,22 +132,11 @@ static kt_status run_load(load *l, kt_error *err) {
 
 /* ---- the figures ---- */
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of sorted ms[n], the value below which a share of them lies. */
-static double gap_percentile(const double *ms, size_t n, double share) {
-    size_t at = (size_t)(share * (double)n);
-    return n ? ms[at < n ? at : n - 1] : 0;
-}
-
 static void print_row(const load *l, const char *name, const char *key, size_t n) {
     double *ms = l->scratch;
-    qsort(ms, n, sizeof *ms, by_value);
-    double p50 = gap_percentile(ms, n, 0.5), p90 = gap_percentile(ms, n, 0.9);
-    double p99 = gap_percentile(ms, n, 0.99), most = gap_percentile(ms, n, 1);
+    kt__percentile_sort(ms, n);
+    double p50 = kt__percentile(ms, n, 0.5), p90 = kt__percentile(ms, n, 0.9);
+    double p99 = kt__percentile(ms, n, 0.99), most = kt__percentile(ms, n, 1);
     if (l->opts.json) {
         printf(",\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f}", key, p50, p90, p99,
                most);

@@ -88,13 +88,3 @@ kt_status kt__bench_streams_decode(kt__bench_streams *bs, int n, double *seconds
     *seconds = (double)(kt__now_ns() - start) * 1e-9;
     return status;
 }
-
-double kt__bench_streams_median(double *values, int n) {
-    for (int i = 1; i < n; i++) {
-        double value = values[i];
-        int at = i;
-        for (; at > 0 && values[at - 1] > value; at--) values[at] = values[at - 1];
-        values[at] = value;
-    }
-    return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}

@@ -35,7 +35,4 @@ kt_status KT_CHECKED kt__bench_streams_prefill(kt__bench_streams *bs, int n, dou
 kt_status KT_CHECKED kt__bench_streams_decode(kt__bench_streams *bs, int n, double *seconds,
                                               kt_error *err);
 
-/* The middle of n values (of the two middle ones, their mean); sorts them. */
-double kt__bench_streams_median(double *values, int n);
-
 #endif

@@ -311,7 +311,7 @@ static void print_remedies(const report *r) {
         printf("remedy: no AVX2 in this virtual machine; its CPU type may hide it (try host)\n");
 }
 
-static void print_text(const report *r) {
+static void print_doctor_text(const report *r) {
     print_processor(r);
     print_cores(r);
     print_memory(r);
@@ -395,7 +395,7 @@ static json_t *noise_json(const report *r) {
                      set_integer_field(r->noise.thermal_count), "noisy", r->noise.noisy);
 }
 
-static int print_json(const report *r) {
+static int print_doctor_json(const report *r) {
     json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o}", "version", KT_VERSION,
                             "processor", processor_json(r), "kernels", tiers_json(r), "cores",
                             cores_json(r), "memory", memory_json(r), "threads", r->n_threads,
@@ -449,7 +449,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
     if (status != KT_OK) return kt__cli_fail("doctor", &err);
-    if (opts.json) return print_json(&r);
-    print_text(&r);
+    if (opts.json) return print_doctor_json(&r);
+    print_doctor_text(&r);
     return 0;
 }

@@ -89,8 +89,8 @@ double kt__judge_tok_s(int64_t n, int64_t ns) {
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
 }
 
-static void print_text(const kt__text_score *t, const kt__quality_figures *f,
-                       const kt__text_score_cost *cost) {
+static void print_judged_text(const kt__text_score *t, const kt__quality_figures *f,
+                              const kt__text_score_cost *cost) {
     printf("perplexity  %.4f +- %.4f, %.4f bits a byte (%zu tokens scored in %zu chunks of %d, "
            "%.0f tok/s)\n",
            f->ppl, f->ppl_error, kt__judge_bits_per_byte(f, cost), f->n, kt__text_score_chunks(t),
@@ -112,8 +112,8 @@ static void set_real(json_t *object, const char *key, double x) {
     json_object_set_new(object, key, isfinite(x) ? json_real(x) : json_null());
 }
 
-static void print_json(const kt__text_score *t, const kt__quality_figures *f,
-                       const kt__text_score_cost *cost) {
+static void print_judged_json(const kt__text_score *t, const kt__quality_figures *f,
+                              const kt__text_score_cost *cost) {
     json_t *o = json_object();
     json_object_set_new(o, "tokens", json_integer((json_int_t)f->n));
     json_object_set_new(o, "chunks", json_integer((json_int_t)kt__text_score_chunks(t)));
@@ -148,8 +148,8 @@ static void print_json(const kt__text_score *t, const kt__quality_figures *f,
 void kt__judge_print(const kt__judge_opts *opts, const kt__text_score *t,
                      const kt__quality_figures *figures, const kt__text_score_cost *cost) {
     if (opts->json) {
-        print_json(t, figures, cost);
+        print_judged_json(t, figures, cost);
     } else {
-        print_text(t, figures, cost);
+        print_judged_text(t, figures, cost);
     }
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "lab/percentile.h"
 
 /* ---- one row ---- */
 
@@ -117,19 +118,6 @@ static double covariance(const double *x, double x_mean, const double *y, double
     return sum / (double)n;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Between the two neighbours, linearly. */
-static double percentile(const double *sorted, size_t n, double share) {
-    double at = share * (double)(n - 1);
-    size_t low = (size_t)at;
-    double rest = at - (double)low;
-    return low + 1 < n ? sorted[low] + rest * (sorted[low + 1] - sorted[low]) : sorted[n - 1];
-}
-
 static void ratio_figures(const kt__quality *q, moments nll, kt__quality_figures *out) {
     size_t n = q->n;
     moments base = moments_of(q->base_nll, n);
@@ -159,13 +147,13 @@ static void probability_figures(const kt__quality *q, kt__quality_figures *out) 
 
 static void divergence_figures(kt__quality *q, kt__quality_figures *out) {
     moments kl = moments_of(q->kl, q->n);
-    qsort(q->kl, q->n, sizeof *q->kl, compare_doubles);
+    kt__percentile_sort(q->kl, q->n);
     out->kl = kl.mean;
     out->kl_error = kl.error;
-    out->kl_median = percentile(q->kl, q->n, 0.5);
-    out->kl_90 = percentile(q->kl, q->n, 0.9);
-    out->kl_99 = percentile(q->kl, q->n, 0.99);
-    out->kl_999 = percentile(q->kl, q->n, 0.999);
+    out->kl_median = kt__percentile(q->kl, q->n, 0.5);
+    out->kl_90 = kt__percentile(q->kl, q->n, 0.9);
+    out->kl_99 = kt__percentile(q->kl, q->n, 0.99);
+    out->kl_999 = kt__percentile(q->kl, q->n, 0.999);
     out->kl_max = q->kl[q->n - 1];
 }
 

@@ -3,7 +3,7 @@
 
 #include "serve/config.h"
 
-static void print_text(kt__buf *out, const char *text) {
+static void print_quoted(kt__buf *out, const char *text) {
     (void)kt__buf_putc(out, '"');
     for (; text && *text; text++) {
         unsigned char ch = (unsigned char)*text;
@@ -28,13 +28,13 @@ void kt__config_print_value(const kt__config *c, const kt__setting *s, kt__buf *
         break;
     case KT__SET_MODE: (void)kt__buf_printf(out, "\"%04o\"", (unsigned)*(const int64_t *)at); break;
     case KT__SET_TEXT:
-    case KT__SET_PATH: print_text(out, *(const char *const *)at); break;
+    case KT__SET_PATH: print_quoted(out, *(const char *const *)at); break;
     case KT__SET_TEXTS: {
         const kt__texts *list = at;
         (void)kt__buf_putc(out, '[');
         for (size_t i = 0; i < list->n; i++) {
             if (i) (void)kt__buf_puts(out, ", ");
-            print_text(out, list->items[i]);
+            print_quoted(out, list->items[i]);
         }
         (void)kt__buf_putc(out, ']');
     }
@@ -105,11 +105,11 @@ void kt__config_print(const kt__config *c, kt__buf *out) {
     }
     for (size_t i = 0; !c->model && i < c->n_models; i++) {
         (void)kt__buf_puts(out, "\n[[models]]\nname = ");
-        print_text(out, c->models[i].name);
+        print_quoted(out, c->models[i].name);
         if (c->models[i].path)
-            (void)kt__buf_puts(out, "\npath = "), print_text(out, c->models[i].path);
+            (void)kt__buf_puts(out, "\npath = "), print_quoted(out, c->models[i].path);
         if (c->models[i].draft_path)
-            (void)kt__buf_puts(out, "\ndraft_model = "), print_text(out, c->models[i].draft_path);
+            (void)kt__buf_puts(out, "\ndraft_model = "), print_quoted(out, c->models[i].draft_path);
         (void)kt__buf_putc(out, '\n');
     }
 }
