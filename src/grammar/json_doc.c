@@ -5,137 +5,46 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/hex.h"
+#include "base/json_in.h"
 
 typedef struct reader {
+    kt__json_in in;
     kt__arena *arena;
-    const char *s;
-    size_t len, at;
     int depth;
     kt_error *err;
 } reader;
 
 static kt_status bad_json(const reader *r, const char *what) {
-    return kt__fail_at(r->err, KT_E_FORMAT, "JSON", r->at, "not JSON: %s", what);
+    return kt__fail_at(r->err, KT_E_FORMAT, "JSON", r->in.at, "not JSON: %s", what);
 }
 
 static kt_status no_room(const reader *r) {
-    return kt__fail(r->err, KT_E_NOMEM, "no memory for JSON of %zu bytes", r->len);
-}
-
-static void skip_blanks(reader *r) {
-    while (r->at < r->len && memchr(" \t\n\r", r->s[r->at], 4)) r->at++;
-}
-
-static bool take_byte(reader *r, char c) {
-    if (r->at >= r->len || r->s[r->at] != c) return false;
-    r->at++;
-    return true;
-}
-
-/* ---- strings ---- */
-
-static bool read_hex4(reader *r, uint32_t *out) {
-    *out = 0;
-    if (r->len - r->at < 4) return false;
-    for (int i = 0; i < 4; i++) {
-        char c = r->s[r->at++];
-        bool digit = c >= '0' && c <= '9';
-        char lower = (char)(c | 32);
-        if (!digit && !(lower >= 'a' && lower <= 'f')) return false;
-        *out = *out << 4 | (uint32_t)(digit ? c - '0' : lower - 'a' + 10);
-    }
-    return true;
-}
-
-static bool read_unicode(reader *r, uint32_t *cp) {
-    uint32_t low;
-    if (!read_hex4(r, cp)) return false;
-    if (*cp < 0xd800 || *cp > 0xdfff) return true;
-    if (*cp > 0xdbff || !take_byte(r, '\\') || !take_byte(r, 'u') || !read_hex4(r, &low))
-        return false;
-    *cp = 0x10000 + ((*cp - 0xd800) << 10) + (low - 0xdc00);
-    return low >= 0xdc00 && low <= 0xdfff;
-}
-
-static bool read_escape(reader *r, char **to) {
-    static const char names[] = "\"\\/bfnrt", codes[] = "\"\\/\b\f\n\r\t";
-    char c = r->at < r->len ? r->s[r->at] : '\0';
-    const char *hit = c ? strchr(names, c) : NULL;
-    uint32_t cp;
-    if (c) r->at++;
-    if (hit) {
-        *(*to)++ = codes[hit - names];
-        return true;
-    }
-    if (c != 'u' || !read_unicode(r, &cp)) return false;
-    *to += kt__utf8_encode(cp, *to);
-    return true;
-}
-
-/* The length of a string's content as written; SIZE_MAX: it has no end. */
-static size_t raw_length(const reader *r) {
-    for (size_t i = r->at; i < r->len; i++) {
-        if (r->s[i] == '"') return i - r->at;
-        if (r->s[i] == '\\') i++;
-    }
-    return SIZE_MAX;
-}
-
-/* After the opening quote. */
-static kt_status read_text(reader *r, const char **s, uint32_t *n) {
-    size_t raw = raw_length(r);
-    if (raw == SIZE_MAX) return bad_json(r, "a string without its end");
-    char *to = kt__arena_alloc_aligned(r->arena, raw + 1, 1);
-    if (!to) return no_room(r);
-    *s = to;
-    while (r->s[r->at] != '"') {
-        uint32_t cp;
-        size_t len = kt__utf8_decode(r->s + r->at, r->len - r->at, &cp);
-        if (len == 0 || cp < 0x20) return bad_json(r, "a byte that no string may have");
-        if (cp == '\\') {
-            r->at++;
-            if (!read_escape(r, &to)) return bad_json(r, "an unknown escape");
-        } else {
-            memcpy(to, r->s + r->at, len);
-            to += len;
-            r->at += len;
-        }
-    }
-    r->at++;
-    *to = '\0';
-    *n = (uint32_t)(to - *s);
-    return KT_OK;
+    return kt__fail(r->err, KT_E_NOMEM, "no memory for JSON of %zu bytes", r->in.len);
 }
 
 /* ---- values ---- */
 
-static bool skip_digits(reader *r) {
-    size_t from = r->at;
-    while (r->at < r->len && r->s[r->at] >= '0' && r->s[r->at] <= '9') r->at++;
-    return r->at > from;
-}
-
-static kt_status read_number(reader *r, kt__jnode *node) {
-    size_t from = r->at;
-    node->type = KT__JT_NUMBER;
-    take_byte(r, '-');
-    if (!take_byte(r, '0') && !skip_digits(r)) return bad_json(r, "expected a value");
-    if (take_byte(r, '.') && !skip_digits(r)) return bad_json(r, "a number without decimals");
-    if (take_byte(r, 'e') || take_byte(r, 'E')) {
-        if (!take_byte(r, '-')) take_byte(r, '+');
-        if (!skip_digits(r)) return bad_json(r, "a number without its exponent");
-    }
-    node->s = r->s + from;
-    node->n = (uint32_t)(r->at - from);
+/* After the opening quote. */
+static kt_status read_text(reader *r, const char **s, uint32_t *n) {
+    kt__json_raw raw;
+    if (!kt__json_in_string(&r->in, &raw)) return bad_json(r, r->in.fault);
+    char *to = kt__arena_alloc_aligned(r->arena, raw.len + 1, 1);
+    if (!to) return no_room(r);
+    *n = (uint32_t)kt__json_unescape(&raw, to);
+    to[*n] = '\0';
+    *s = to;
     return KT_OK;
 }
 
-static bool take_word(reader *r, const char *text) {
-    size_t n = strlen(text);
-    if (r->len - r->at < n || memcmp(r->s + r->at, text, n) != 0) return false;
-    r->at += n;
-    return true;
+static kt_status read_number(reader *r, kt__jnode *node) {
+    size_t from = r->in.at;
+    bool is_float;
+    if (!kt__json_in_number(&r->in, &is_float)) return bad_json(r, r->in.fault);
+    node->type = KT__JT_NUMBER;
+    node->s = r->in.text + from;
+    node->n = (uint32_t)(r->in.at - from);
+    return KT_OK;
 }
 
 static kt_status read_json(reader *r, kt__jnode *node);
@@ -155,14 +64,14 @@ static kt__jnode *add_child(reader *r, kt__jnode *parent, kt__jnode *last) {
 static kt_status read_items(reader *r, kt__jnode *node) {
     kt__jnode *last = NULL;
     node->type = KT__JT_ARRAY;
-    skip_blanks(r);
-    if (take_byte(r, ']')) return KT_OK;
+    kt__json_in_blanks(&r->in);
+    if (kt__json_in_take(&r->in, ']')) return KT_OK;
     for (;;) {
         last = add_child(r, node, last);
         if (!last) return no_room(r);
         kt_status status = read_json(r, last);
-        if (status != KT_OK || take_byte(r, ']')) return status;
-        if (!take_byte(r, ',')) return bad_json(r, "expected ',' or ']'");
+        if (status != KT_OK || kt__json_in_take(&r->in, ']')) return status;
+        if (!kt__json_in_take(&r->in, ',')) return bad_json(r, "expected ',' or ']'");
     }
 }
 
@@ -191,59 +100,60 @@ static kt_status sort_members(reader *r, kt__jnode *node) {
 static kt_status read_members(reader *r, kt__jnode *node) {
     kt__jnode *last = NULL;
     node->type = KT__JT_OBJECT;
-    skip_blanks(r);
-    if (take_byte(r, '}')) return sort_members(r, node);
+    kt__json_in_blanks(&r->in);
+    if (kt__json_in_take(&r->in, '}')) return sort_members(r, node);
     for (;;) {
-        skip_blanks(r);
-        if (!take_byte(r, '"')) return bad_json(r, "expected a member's name in quotes");
+        kt__json_in_blanks(&r->in);
+        if (!kt__json_in_take(&r->in, '"'))
+            return bad_json(r, "expected a member's name in quotes");
         last = add_child(r, node, last);
         if (!last) return no_room(r);
         kt_status status = read_text(r, &last->key, &last->key_len);
         if (status != KT_OK) return status;
-        skip_blanks(r);
-        if (!take_byte(r, ':')) return bad_json(r, "expected ':'");
+        kt__json_in_blanks(&r->in);
+        if (!kt__json_in_take(&r->in, ':')) return bad_json(r, "expected ':'");
         status = read_json(r, last);
         if (status != KT_OK) return status;
-        if (take_byte(r, '}')) return sort_members(r, node);
-        if (!take_byte(r, ',')) return bad_json(r, "expected ',' or '}'");
+        if (kt__json_in_take(&r->in, '}')) return sort_members(r, node);
+        if (!kt__json_in_take(&r->in, ',')) return bad_json(r, "expected ',' or '}'");
     }
 }
 
 static kt_status read_container(reader *r, kt__jnode *node) {
     if (++r->depth > KT__JDOC_MAX_DEPTH)
-        return kt__fail_at(r->err, KT_E_LIMIT, "JSON", r->at, "nested deeper than %d",
+        return kt__fail_at(r->err, KT_E_LIMIT, "JSON", r->in.at, "nested deeper than %d",
                            KT__JDOC_MAX_DEPTH);
-    kt_status status = r->s[r->at++] == '[' ? read_items(r, node) : read_members(r, node);
+    kt_status status = r->in.text[r->in.at++] == '[' ? read_items(r, node) : read_members(r, node);
     r->depth--;
     return status;
 }
 
 static kt_status read_json(reader *r, kt__jnode *node) {
     kt_status status = KT_OK;
-    skip_blanks(r);
-    char c = r->at < r->len ? r->s[r->at] : '\0';
+    kt__json_in_blanks(&r->in);
+    char c = kt__json_in_peek(&r->in);
     if (c == '[' || c == '{') {
         status = read_container(r, node);
     } else if (c == '"') {
-        r->at++;
+        r->in.at++;
         node->type = KT__JT_STRING;
         status = read_text(r, &node->s, &node->n);
-    } else if (take_word(r, "true")) {
+    } else if (kt__json_in_word(&r->in, "true")) {
         node->type = KT__JT_TRUE;
-    } else if (take_word(r, "false")) {
+    } else if (kt__json_in_word(&r->in, "false")) {
         node->type = KT__JT_FALSE;
-    } else if (take_word(r, "null")) {
+    } else if (kt__json_in_word(&r->in, "null")) {
         node->type = KT__JT_NULL;
     } else {
         status = read_number(r, node);
     }
-    skip_blanks(r);
+    kt__json_in_blanks(&r->in);
     return status;
 }
 
 kt_status kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__jnode **out,
                          kt_error *err) {
-    reader r = {.arena = arena, .s = text, .len = len, .err = err};
+    reader r = {.in = {.text = text, .len = len}, .arena = arena, .err = err};
     *out = NULL;
     if (len > KT__JDOC_MAX_BYTES)
         return kt__fail(err, KT_E_LIMIT, "JSON of %zu bytes: at most %d are read", len,
@@ -251,7 +161,7 @@ kt_status kt__jdoc_parse(kt__arena *arena, const char *text, size_t len, kt__jno
     kt__jnode *root = kt__arena_calloc(arena, 1, sizeof *root);
     if (!root) return no_room(&r);
     kt_status status = read_json(&r, root);
-    if (status == KT_OK && r.at < len) status = bad_json(&r, "text after the value");
+    if (status == KT_OK && r.in.at < len) status = bad_json(&r, "text after the value");
     if (status == KT_OK) *out = root;
     return status;
 }
@@ -286,19 +196,14 @@ static kt__jnode *item_at(const kt__jnode *array, const char *s, size_t len) {
     return kid;
 }
 
-static int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    c = (char)(c | 32);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One reference token of a pointer, decoded; returns its length, SIZE_MAX if it is too long. */
 static size_t decode_token(const char *s, size_t len, char *out, size_t cap) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
         char c = s[i];
-        if (c == '%' && i + 2 < len && hex_value(s[i + 1]) >= 0 && hex_value(s[i + 2]) >= 0) {
-            c = (char)(hex_value(s[i + 1]) * 16 + hex_value(s[i + 2]));
+        if (c == '%' && i + 2 < len && kt__hex_digit(s[i + 1]) >= 0 &&
+            kt__hex_digit(s[i + 2]) >= 0) {
+            c = (char)(kt__hex_digit(s[i + 1]) * 16 + kt__hex_digit(s[i + 2]));
             i += 2;
         }
         if (c == '~' && i + 1 < len && (s[i + 1] == '0' || s[i + 1] == '1'))

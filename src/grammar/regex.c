@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "grammar/charset.h"
 
@@ -71,17 +72,11 @@ static uint32_t new_piece(parser *p, piece_kind kind) {
 
 /* ---- escapes ---- */
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool take_hex(parser *p, int n_digits, uint32_t *out) {
     size_t at = p->at;
     *out = 0;
     for (int i = 0; i < n_digits; i++, at++) {
-        int d = at < p->len ? hex_digit(p->s[at]) : -1;
+        int d = at < p->len ? kt__hex_digit(p->s[at]) : -1;
         if (d < 0) return false;
         *out = *out << 4 | (uint32_t)d;
     }
@@ -93,8 +88,8 @@ static bool unicode_escape(parser *p, uint32_t *c) {
     uint32_t low;
     if (take_char(p, '{')) {
         *c = 0;
-        while (p->at < p->len && hex_digit(p->s[p->at]) >= 0 && *c <= 0x10ffff)
-            *c = *c << 4 | (uint32_t)hex_digit(p->s[p->at++]);
+        while (p->at < p->len && kt__hex_digit(p->s[p->at]) >= 0 && *c <= 0x10ffff)
+            *c = *c << 4 | (uint32_t)kt__hex_digit(p->s[p->at++]);
         if (!take_char(p, '}') || *c > 0x10ffff) return regex_fail(p, KT_E_FORMAT, "\\u{...}");
         return true;
     }

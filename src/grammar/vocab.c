@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hex.h"
 
 enum { MAX_DEPTH = 250, LONG_BYTES = 32, NO_QUOTE = 0 };
 
@@ -124,12 +125,6 @@ static bool second_byte_fits(uint8_t lead, uint8_t b) {
     return b >= low && b <= high;
 }
 
-static int hex_digit(uint8_t b) {
-    if (b >= '0' && b <= '9') return b - '0';
-    b |= 32;
-    return b >= 'a' && b <= 'f' ? b - 'a' + 10 : -1;
-}
-
 /* After "\u": the digits that are there. Returns how far it went, or SIZE_MAX where it is refused;
  * *half: a surrogate's first half, complete, so that the second must come. */
 static size_t scan_hex(const uint8_t *s, size_t at, size_t len, bool *half) {
@@ -137,7 +132,7 @@ static size_t scan_hex(const uint8_t *s, size_t at, size_t len, bool *half) {
     size_t n = 0;
     bool second = *half;
     for (; n < 4 && at < len; n++, at++) {
-        int d = hex_digit(s[at]);
+        int d = kt__hex_digit(s[at]);
         if (d < 0) return SIZE_MAX;
         c = c << 4 | (uint32_t)d;
         bool low_half = n == 1 && c >= 0xdc && c <= 0xdf;

@@ -1,6 +1,7 @@
 #include "host/affinity.h"
 
 #include "base/error.h"
+#include "base/hex.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,19 +15,12 @@ enum { NICE_IDLE = 19, NICE_LOW = 10, NICE_MEDIUM = -5, NICE_HIGH = -10 };
 
 /* ---- reading ---- */
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* "0x10f": the digits from text on, up to the end of the item. */
 static const char *read_mask(const char *text, cpu_set_t *out) {
     size_t n = strcspn(text, ",");
     if (n == 0) return NULL;
     for (size_t i = 0; i < n; i++) {
-        int digit = hex_digit(text[n - 1 - i]);
+        int digit = kt__hex_digit(text[n - 1 - i]);
         if (digit < 0) return NULL;
         for (size_t bit = 0; bit < 4; bit++) {
             if (!(digit >> bit & 1)) continue;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 kt_status kt__toml_fail(const kt__toml_parser *p, const char *what) {
@@ -80,18 +81,12 @@ kt_status kt__toml_skip_space(kt__toml_parser *p) {
 
 /* ---- strings ---- */
 
-static int hex_digit(int c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* \uXXXX or \UXXXXXXXX; at the u. */
 static kt_status take_unicode(kt__toml_parser *p, char **out) {
     size_t digits = *p->at == 'u' ? 4 : 8;
     uint32_t cp = 0;
     for (size_t i = 1; i <= digits; i++) {
-        int d = hex_digit(kt__toml_peek(p, i));
+        int d = kt__hex_digit(kt__toml_peek(p, i));
         if (d < 0) return kt__toml_fail(p, "an escape of too few hexadecimal digits");
         cp = cp << 4 | (uint32_t)d;
     }
@@ -230,7 +225,7 @@ static size_t scalar_length(const kt__toml_parser *p) {
 }
 
 static bool is_digit(int c, int base) {
-    int d = hex_digit(c);
+    int d = kt__hex_digit(c);
     return d >= 0 && d < base;
 }
 
@@ -260,7 +255,7 @@ static bool read_based(const char *s, int64_t *out) {
     if (!all_digits(s + 2, base)) return false;
     for (s += 2; *s; s++) {
         if (__builtin_mul_overflow(value, (uint64_t)base, &value)) return false;
-        value += (uint64_t)hex_digit(*s);
+        value += (uint64_t)kt__hex_digit(*s);
     }
     *out = (int64_t)value;
     return value <= INT64_MAX;

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/hex.h"
+
 /* ---- token texts to bytes ---- */
 
 /* The GPT-2 alphabet writes printable Latin-1 as itself and the other 68 bytes, in order, as U+0100
@@ -51,16 +53,9 @@ size_t kt__tok_decode_spm(const char *s, size_t len, char *out) {
     return n;
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-}
-
 int kt__tok_parse_byte(const char *s, size_t len) {
     if (len != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
-    int high = hex_digit(s[3]), low = hex_digit(s[4]);
+    int high = kt__hex_digit(s[3]), low = kt__hex_digit(s[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
