@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "sample/sample.h"
+#include "serve/config.h"
 #include "serve/wire.h"
 
 typedef struct number {
@@ -74,6 +75,38 @@ static void test_every_number_is_a_field_of_requests(void **state) {
         assert_int_equal(read_request(n, n->low - 1, &got), KT_E_ARG);
         assert_int_equal(read_request(n, n->high * 2 + 1, &got), KT_E_ARG);
     }
+}
+
+/* ---- settings ---- */
+
+static const number *number_of_setting(const char *key) {
+    for (size_t i = 0; i < COUNT(numbers); i++)
+        if (!strcmp(numbers[i].member, key + strlen("sampling."))) return &numbers[i];
+    fail_msg("%s: no row of steps.def", key);
+    return NULL;
+}
+
+static void test_settings_have_the_rows_values(void **state) {
+    (void)state;
+    kt__config *c;
+    size_t n_settings, n_found = 0;
+    const kt__setting *settings = kt__config_settings(&n_settings);
+    assert_int_equal(kt__config_create(&c, NULL), KT_OK);
+    for (size_t i = 0; i < n_settings; i++) {
+        const kt__setting *s = &settings[i];
+        if (strncmp(s->key, "sampling.", strlen("sampling.")) != 0) continue;
+        const number *n = number_of_setting(s->key);
+        int64_t whole;
+        double value;
+        memcpy(&whole, (const char *)c + s->at, sizeof whole);
+        memcpy(&value, (const char *)c + s->at, sizeof value);
+        if (s->low != n->low || s->high != n->high || n->is_int != (s->kind == KT__SET_INT) ||
+            (float)(n->is_int ? (double)whole : value) != (float)n->value)
+            fail_msg("%s: other limits, or another default", s->key);
+        n_found++;
+    }
+    assert_int_equal(n_found, 6);
+    kt__config_free(c);
 }
 
 /* ---- texts ---- */
@@ -201,6 +234,7 @@ static void test_the_default_chain_is_all_steps_in_order(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_number_is_a_field_of_requests),
+        cmocka_unit_test(test_settings_have_the_rows_values),
         cmocka_unit_test(test_every_number_is_an_option),
         cmocka_unit_test(test_every_number_is_documented),
         cmocka_unit_test(test_every_step_is_in_help_and_header),
