@@ -62,6 +62,7 @@ typedef struct kt__config {
     kt__model_config *models;
     size_t n_models;          /* at least 1 after kt__config_finish */
     kt__tuned_fn *find_tuned; /* or NULL */
+    bool other_transport;     /* requests come another way: it need not listen */
     kt__arena arena;
     const char *file; /* that was read, or NULL */
 } kt__config;

@@ -97,7 +97,7 @@ static enum MHD_Result answer_job(kt__http_request *r) {
     if (!ended) return MHD_YES;
     if (job->out.failed)
         return kt__http_answer_error(r, 500, NULL, "the answer did not fit into memory");
-    if (!job->out.len) return kt__http_answer_error(r, 499, NULL, "cancelled");
+    if (!job->out.len && status != 202) return kt__http_answer_error(r, 499, NULL, "cancelled");
     return kt__http_answer_bytes(r, status, NULL, job->out.data, job->out.len);
 }
 
@@ -112,6 +112,8 @@ static enum MHD_Result start_job(kt__http_request *r) {
     r->n_held = 0;
     r->job->owner = r->connection;
     r->job->on_output = wake_connection;
+    if (r->route->take_head) status = r->route->take_head(r, &err);
+    if (status != KT_OK) return kt__http_answer_error(r, 503, NULL, "%s", err.message);
     uint64_t share = r->has_key ? 0 : kt__http_peer_share(kt__http_peer_of(r->connection));
     if (share) kt__job_share_by_connection(r->job, share);
     kt__job_start(r->job);

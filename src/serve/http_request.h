@@ -25,6 +25,8 @@ typedef struct kt__route {
     const char *type;              /* of what `answer` writes; NULL: JSON */
     const char *id_prefix;         /* of jobs */
     unsigned flags;
+    /* before the job starts: what its dialect wants to know of the head; NULL: nothing */
+    kt_status (*take_head)(kt__http_request *request, kt_error *err);
 } kt__route;
 
 struct kt__http_request {
@@ -55,6 +57,9 @@ const kt__route *kt__http_find_route(const char *method, const char *path, const
                                      const char **rest);
 /* In the words of those to whom the path belongs, be it there or not. */
 kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path);
+
+/* http_mcp.c: the head of a message of the Model Context Protocol. */
+kt_status KT_CHECKED kt__http_take_mcp_head(kt__http_request *request, kt_error *err);
 
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);

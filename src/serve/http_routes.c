@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
-#include "serve/dialects.h"
+#include "serve/dialect_mcp.h"
 #include "serve/http_request.h"
 #include "serve/stats.h"
 
@@ -118,14 +118,14 @@ static int post_cancel(kt__http_request *r) {
 /* ---- the table ---- */
 
 #define JOB(path, dialect, id_prefix) \
-    { "POST", path, &(dialect), NULL, NULL, NULL, id_prefix, 0 }
+    { "POST", path, &(dialect), NULL, NULL, NULL, id_prefix, 0, NULL }
 #define AT_ONCE(method, path, answer, flags) \
-    { method, path, NULL, answer, NULL, NULL, NULL, flags }
+    { method, path, NULL, answer, NULL, NULL, NULL, flags, NULL }
 #define OLLAMA(method, path, answer) \
-    { method, path, NULL, answer, kt__ollama_error_body, NULL, NULL, 0 }
+    { method, path, NULL, answer, kt__ollama_error_body, NULL, NULL, 0, NULL }
 
 static const kt__route routes[] = {
-    {"GET", "/", NULL, get_root, NULL, "text/plain; charset=utf-8", NULL, KT__ROUTE_OPEN},
+    {"GET", "/", NULL, get_root, NULL, "text/plain; charset=utf-8", NULL, KT__ROUTE_OPEN, NULL},
     JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
     JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
     JOB("/v1/responses", kt__dialect_responses, "resp_"),
@@ -136,7 +136,8 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
-    {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0},
+    {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},
+    {"POST", "/mcp", &kt__dialect_mcp, NULL, NULL, NULL, "mcp-", 0, kt__http_take_mcp_head},
     JOB("/apply-template", kt__dialect_template, "tpl-"),
     AT_ONCE("POST", "/cancel", post_cancel, 0),
     JOB("/api/chat", kt__dialect_ollama_chat, "chat-"),
@@ -150,7 +151,7 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/health", get_health, KT__ROUTE_OPEN),
     AT_ONCE("GET", "/ready", get_ready, KT__ROUTE_OPEN),
     {"GET", "/metrics", NULL, get_metrics, NULL, "text/plain; version=0.0.4; charset=utf-8", NULL,
-     KT__ROUTE_METRICS},
+     KT__ROUTE_METRICS, NULL},
     AT_ONCE("GET", "/props", get_props, 0),
 };
 

@@ -158,6 +158,17 @@ bool kt__jobs_cancel(kt__shared *s, const char *id, const char *client) {
     return true;
 }
 
+void kt__jobs_cancel_named(kt__shared *s, const char *name, const char *client) {
+    kt__job *job;
+    for (size_t i = 0; (job = kt__jobs_at(s, i)) != NULL; i++) {
+        pthread_mutex_lock(&job->lock);
+        bool same = !strcmp(job->name, name) && !strcmp(job->client, client);
+        pthread_mutex_unlock(&job->lock);
+        if (same) kt__job_cancel(job);
+        kt__job_release(job);
+    }
+}
+
 void kt__job_abandon(kt__job *job) {
     pthread_mutex_lock(&job->lock);
     job->abandoned = job->cancelled = true;

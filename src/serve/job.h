@@ -89,6 +89,7 @@ struct kt__job {
     kt__work_item item;  /* for the workers */
     char id[48];         /* our name for it */
     char name[128];      /* the client's, "" if it gave none */
+    char session[40];    /* that the answer's head tells the client, or "" */
     char client[80];     /* who asks */
     char share[112];     /* who gets an equal share: the client, or one connection of it */
     size_t n_held;       /* bytes of its body, held (kt__shared_hold) as long as the job is there */
@@ -98,7 +99,7 @@ struct kt__job {
     /* the transport's */
     void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it ended; no lock */
     void *owner;
-    bool connection_waits; /* HTTP: suspended until on_output */
+    bool connection_waits; /* HTTP: suspended until on_output; lines: its end was not seen */
     /* under the lock */
     kt__wire_request *wire;
     const kt__wire_name *names; /* the client's, of fields, for errors; a constant, or NULL */
@@ -115,6 +116,7 @@ struct kt__job {
     bool paused;        /* its reader is behind: no events are taken */
     bool cancelled;     /* the answer is cut short, and still read */
     bool abandoned;     /* the client is gone; it is cancelled, too */
+    bool whole;         /* the reading wrote the whole answer: there is nothing to submit */
     bool error_written; /* the error is in out: nothing follows it */
     kt_error error;     /* KT_OK: none so far */
     int error_status;   /* HTTP's, where the code alone does not say it; else 0 */
@@ -155,6 +157,8 @@ void kt__job_cancel_parts(kt__job *job); /* what the engine has of it; the lock 
 void kt__job_cancel(kt__job *job);
 /* Cancels the job of that id and client. */
 bool kt__jobs_cancel(kt__shared *shared, const char *id, const char *client);
+/* Cancels the jobs of that name (job->name) and client. */
+void kt__jobs_cancel_named(kt__shared *shared, const char *name, const char *client);
 /* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again
  * after this returns, when called on the loop's thread. */
 void kt__job_abandon(kt__job *job);

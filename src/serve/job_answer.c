@@ -227,7 +227,7 @@ static void pump_job(kt__task_item *item) {
     kt__job *job = KT__JOB_OF(item, task);
     pthread_mutex_lock(&job->lock);
     bool ours = job->state == KT__JOB_QUEUED || job->state == KT__JOB_ANSWERING;
-    if (ours && job->dialect->run) {
+    if (ours && (job->dialect->run || job->whole)) {
         advance_at_once(job);
     } else if (ours) {
         advance_prompts(job);

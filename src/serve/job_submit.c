@@ -153,7 +153,7 @@ void kt__job_read_and_submit(kt__work_item *item) {
     } else {
         status = job->wire ? KT_OK : job->dialect->read(job, &err);
         kt__buf_free(&job->body);
-        if (status == KT_OK) status = submit_prompts(job, &err);
+        if (status == KT_OK && !job->whole) status = submit_prompts(job, &err);
     }
     kt__job_hand_back(job, status, &err);
     kt__job_release(job);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "mcp/json_read.h"
 #include "serve/wire_value.h"
 
 /* "id" of a native body: text, or a whole number as text. */
@@ -62,48 +63,9 @@ void kt__wire_request_free(kt__wire_request *request) {
     kt__free(request);
 }
 
-/* Brackets outside strings: found before a parser recurses over them. */
-static size_t deepest(const char *json, size_t len) {
-    size_t depth = 0, most = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < len; i++) {
-        char c = json[i];
-        if (in_string) {
-            if (c == '\\') i++;
-            if (c == '"') in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            if (++depth > most) most = depth;
-        } else if ((c == ']' || c == '}') && depth) {
-            depth--;
-        }
-    }
-    return most;
-}
-
 kt_status kt__wire_parse(const char *json, size_t len, json_t **out, kt_error *err) {
-    json_error_t error;
-    *out = NULL;
-    kt__error_clear(err);
-    if (len > KT__WIRE_MAX_BYTES) {
-        return kt__fail(err, KT_E_LIMIT, "%zu bytes of JSON; at most %d are allowed", len,
-                        KT__WIRE_MAX_BYTES);
-    }
-    if (len >= 3 && !memcmp(json, "\xef\xbb\xbf", 3)) { /* a byte-order mark says nothing here */
-        json += 3;
-        len -= 3;
-    }
-    if (deepest(json, len) > KT__WIRE_MAX_DEPTH) {
-        return kt__fail(err, KT_E_LIMIT, "the JSON nests deeper than %d", KT__WIRE_MAX_DEPTH);
-    }
-    *out = json_loadb(json, len, 0, &error);
-    if (*out) return KT_OK;
-    if (json_error_code(&error) == json_error_out_of_memory) {
-        return kt__fail_nomem(err, "a request", len);
-    }
-    return kt__fail_at(err, KT_E_FORMAT, NULL, error.position < 0 ? 0 : (uint64_t)error.position,
-                       "not JSON: %s", error.text);
+    const kt__json_limits limits = {KT__WIRE_MAX_BYTES, KT__WIRE_MAX_DEPTH};
+    return kt__json_read(json, len, &limits, out, err);
 }
 
 kt_status kt__wire_read(kt__wire_form form, const char *json, size_t len,
