@@ -41,7 +41,7 @@ static void test_paths(void **state) {
         /* in the words of those who ask */
         {"POST", "/api/pull", 404, "{\"error\":\""},
         {"POST", "/v1/messages/batches", 404, "\"type\":\"not_found_error\""},
-        {"POST", "/v1/responses", 404, "\"type\":\"invalid_request_error\""},
+        {"POST", "/v1/realtime", 404, "\"type\":\"invalid_request_error\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         reply *r = ask(&w, cases[i].method, cases[i].path, "", "");
