@@ -18,17 +18,22 @@ typedef struct kt__reason_format kt__reason_format;
 typedef struct kt__call_style {
     const kt__call_format *calls;
     const kt__reason_format *reasoning;
-    /* The template does not show the tools to the model: prompt.h writes them into the system
-     * message. Worth a note in the answer. */
-    bool tools_in_system;
-    /* Nor does it know how its model calls: the format is the generic one. Likewise. */
+    /* The template does not say how its model calls: the format is the generic one. Worth a note in
+     * the answer (kt__call_style_note). */
     bool generic;
+    /* What a template does not do and prompt.h does in its place, which kt__call_style_probe finds out
+     * by rendering: it does not show the tools to the model, nor earlier calls, nor their results; it
+     * wants arguments as a text; it does not know the role developer; it reads an earlier turn's
+     * reasoning from "thinking". */
+    bool tools_in_system, calls_in_content, results_in_user, args_text, no_developer, thinking;
 } kt__call_style;
 
 /* The style of a chat template, from its source. Always finds one. */
 kt__call_style kt__call_style_of(const char *template_source, size_t len);
 const char *kt__call_style_name(const kt__call_style *style);      /* "hermes" */
 const char *kt__call_style_reasoning(const kt__call_style *style); /* "think", "none" */
+/* What a user should know of it, a sentence; NULL: nothing. */
+const char *kt__call_style_note(const kt__call_style *style);
 /* Style by the names of its rows; false: unknown. */
 bool kt__call_style_named(const char *calls, const char *reasoning, kt__call_style *out);
 

@@ -54,6 +54,8 @@ kt__call_style kt__call_style_of(const char *source, size_t len) {
         style.generic = false;
     }
     style.tools_in_system = !style.calls->shows_tools;
+    style.no_developer = !source_has(source, len, "developer");
+    style.thinking = source_has(source, len, "message.thinking");
     return style;
 }
 
@@ -74,4 +76,13 @@ const char *kt__call_style_name(const kt__call_style *style) {
 
 const char *kt__call_style_reasoning(const kt__call_style *style) {
     return style->reasoning->name;
+}
+
+const char *kt__call_style_note(const kt__call_style *style) {
+    if (style->generic)
+        return "the model's template knows no tools: they are described in the system message, and "
+               "calls are expected as JSON between <tool_call> and </tool_call>";
+    if (style->tools_in_system)
+        return "the model's template does not show tools: they are described in the system message";
+    return NULL;
 }

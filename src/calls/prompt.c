@@ -1,5 +1,409 @@
 #include "calls/prompt.h"
 
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/json_out.h"
+#include "calls/format.h"
+#include "calls/tools_impl.h"
+#include "calls/write.h"
+
+enum { MAX_PROMPT_JSON = 256 << 20 };
+
+typedef struct prompt_writer {
+    const kt__call_style *style;
+    const kt__tools *tools;
+    const kt__jnode *messages;
+    kt__arena *arena;
+    kt__buf *out;
+    bool described; /* the tools stand in a system message */
+    kt_error *err;
+} prompt_writer;
+
+static const kt__jnode *part_of(const kt__jnode *node, const char *name) {
+    return node && node->type == KT__JT_OBJECT ? kt__jdoc_member(node, name, strlen(name)) : NULL;
+}
+
+static kt_status prompt_error(const prompt_writer *w, const kt__jnode *node, const char *what) {
+    char place[256];
+    kt__jdoc_pointer(node, place, sizeof place);
+    return kt__fail_at(w->err, KT_E_FORMAT, place, UINT64_MAX, "%s", what);
+}
+
+/* ---- ids ---- */
+
+static bool is_alnum_9(const kt__jnode *id) {
+    for (uint32_t i = 0; i < id->n; i++) {
+        char c = id->s[i], low = (char)(c | 32);
+        if (!(low >= 'a' && low <= 'z') && !(c >= '0' && c <= '9')) return false;
+    }
+    return id->n == 9;
+}
+
+/* An id as the template takes it: the same text always gives the same one. */
+static void put_id(const prompt_writer *w, const kt__jnode *id) {
+    static const char alnum[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    char nine[9];
+    if (w->style->calls->id_rule != KT__ID_ALNUM_9 || is_alnum_9(id)) {
+        kt__json_string(w->out, id->s, id->n, KT__JSON_PLAIN);
+        return;
+    }
+    uint64_t h = kt__hash_bytes(0, id->s, id->n).w[0];
+    for (int i = 0; i < 9; i++, h /= 62) nine[i] = alnum[h % 62];
+    kt__json_string(w->out, nine, 9, KT__JSON_PLAIN);
+}
+
+static bool same_text(const kt__jnode *a, const kt__jnode *b) {
+    return a && b && a->type == KT__JT_STRING && b->type == KT__JT_STRING && a->n == b->n &&
+           memcmp(a->s, b->s, a->n) == 0;
+}
+
+static const kt__jnode *call_name(const kt__jnode *call) {
+    const kt__jnode *function = part_of(call, "function");
+    return part_of(function ? function : call, "name");
+}
+
+/* The name of the call that a result answers, or NULL. */
+static const kt__jnode *answered_name(const prompt_writer *w, const kt__jnode *id) {
+    for (const kt__jnode *m = w->messages->first; m; m = m->next) {
+        const kt__jnode *calls = part_of(m, "tool_calls");
+        if (!calls || calls->type != KT__JT_ARRAY) continue;
+        for (const kt__jnode *call = calls->first; call; call = call->next)
+            if (same_text(part_of(call, "id"), id)) return call_name(call);
+    }
+    return NULL;
+}
+
+/* ---- calls ---- */
+
+/* The arguments as an object: *out is NULL where there are none. */
+static kt_status args_object(const prompt_writer *w, const kt__jnode *call, const kt__jnode **out) {
+    const kt__jnode *function = part_of(call, "function");
+    const kt__jnode *args = part_of(function ? function : call, "arguments");
+    kt__jnode *parsed;
+    *out = NULL;
+    if (!args || args->type == KT__JT_NULL) return KT_OK;
+    if (args->type == KT__JT_STRING) {
+        if (args->n == 0) return KT_OK;
+        kt_status status = kt__jdoc_parse(w->arena, args->s, args->n, &parsed, w->err);
+        if (status == KT_E_FORMAT) return prompt_error(w, args, "a call's arguments are JSON");
+        if (status != KT_OK) return status;
+        *out = parsed;
+    } else {
+        *out = args;
+    }
+    return (*out)->type == KT__JT_OBJECT
+               ? KT_OK
+               : prompt_error(w, args, "a call's arguments are a JSON object");
+}
+
+static kt_status check_call(const prompt_writer *w, const kt__jnode *call) {
+    const kt__jnode *name = call_name(call), *id = part_of(call, "id");
+    if (!name || name->type != KT__JT_STRING) return prompt_error(w, call, "a call has a name");
+    if (id && id->type != KT__JT_STRING) return prompt_error(w, id, "an id is a text");
+    return KT_OK;
+}
+
+static kt_status write_prompt_call(const prompt_writer *w, const kt__jnode *call) {
+    const kt__jnode *args, *id = part_of(call, "id");
+    kt_status status = check_call(w, call);
+    if (status == KT_OK) status = args_object(w, call, &args);
+    if (status != KT_OK) return status;
+    kt__buf_putc(w->out, '{');
+    if (id) {
+        kt__buf_puts(w->out, "\"id\": ");
+        put_id(w, id);
+        kt__buf_puts(w->out, ", ");
+    }
+    kt__buf_puts(w->out, "\"type\": \"function\", \"function\": {\"name\": ");
+    kt__jnode_write(w->out, call_name(call));
+    kt__buf_puts(w->out, ", \"arguments\": ");
+    kt__buf text;
+    kt__buf_init(&text, MAX_PROMPT_JSON);
+    if (args)
+        kt__jnode_write(&text, args);
+    else
+        kt__buf_puts(&text, "{}");
+    if (w->style->args_text)
+        kt__json_string(w->out, text.data, text.len, KT__JSON_PLAIN);
+    else
+        kt__buf_append(w->out, text.data, text.len);
+    if (text.failed) w->out->failed = true;
+    kt__buf_free(&text);
+    kt__buf_puts(w->out, "}}");
+    return KT_OK;
+}
+
+static kt_status write_prompt_calls(const prompt_writer *w, const kt__jnode *calls) {
+    kt_status status = KT_OK;
+    kt__buf_puts(w->out, ", \"tool_calls\": [");
+    for (const kt__jnode *call = calls->first; call && status == KT_OK; call = call->next) {
+        if (call != calls->first) kt__buf_puts(w->out, ", ");
+        status = write_prompt_call(w, call);
+    }
+    kt__buf_putc(w->out, ']');
+    return status;
+}
+
+/* Earlier calls as the model wrote them, after the content. */
+static kt_status append_calls(const prompt_writer *w, const kt__jnode *calls, kt__buf *content) {
+    kt_status status = KT_OK;
+    kt__call_text *texts = kt__arena_calloc(w->arena, calls->n + 1, sizeof *texts);
+    size_t n = 0;
+    if (!texts) return kt__fail_nomem(w->err, "a prompt's calls", calls->n * sizeof *texts);
+    for (const kt__jnode *call = calls->first; call && status == KT_OK; call = call->next) {
+        const kt__jnode *id = part_of(call, "id");
+        status = check_call(w, call);
+        if (status == KT_OK) status = args_object(w, call, &texts[n].args);
+        if (status != KT_OK) break;
+        texts[n].name = call_name(call)->s;
+        texts[n].name_len = call_name(call)->n;
+        texts[n].id = id ? id->s : NULL;
+        texts[n++].id_len = id ? id->n : 0;
+    }
+    if (content->len > 0 && w->style->calls->lead) kt__buf_puts(content, w->style->calls->lead);
+    if (status == KT_OK) kt__calls_write(content, w->style, texts, n);
+    return status;
+}
+
+/* ---- content ---- */
+
+static bool is_text_part(const kt__jnode *part) {
+    const kt__jnode *text = part_of(part, "text");
+    return text && text->type == KT__JT_STRING;
+}
+
+/* Content as one text; false: it has parts that are none. */
+static bool plain_content(const kt__jnode *content, kt__buf *out) {
+    if (!content || content->type == KT__JT_NULL) return true;
+    if (content->type == KT__JT_STRING) return kt__buf_append(out, content->s, content->n);
+    if (content->type != KT__JT_ARRAY) return false;
+    for (const kt__jnode *part = content->first; part; part = part->next)
+        if (!is_text_part(part)) return false;
+    for (const kt__jnode *part = content->first; part; part = part->next)
+        kt__buf_append(out, part_of(part, "text")->s, part_of(part, "text")->n);
+    return true;
+}
+
+/* The tools as a text for the system message. */
+static void describe_tools(const prompt_writer *w, kt__buf *out) {
+    const kt__call_text example = {.name = "NAME", .name_len = 4, .id = "000000000", .id_len = 9};
+    kt__buf_puts(out, "# Tools\n\nThese functions can be called:\n<tools>\n");
+    for (uint32_t i = 0; i < w->tools->n; i++) {
+        const kt__tool *tool = &w->tools->items[i];
+        kt__buf_puts(out, "{\"name\": ");
+        kt__json_text(out, tool->name);
+        if (tool->description) {
+            kt__buf_puts(out, ", \"description\": ");
+            kt__jnode_write(out, tool->description);
+        }
+        kt__buf_puts(out, ", \"parameters\": ");
+        if (tool->parameters)
+            kt__jnode_write(out, tool->parameters);
+        else
+            kt__buf_puts(out, "{}");
+        kt__buf_puts(out, "}\n");
+    }
+    kt__buf_puts(out, "</tools>\n\nTo call one, write its name and its arguments, which fit its "
+                      "parameters, in place of NAME and {} here:\n");
+    kt__calls_write(out, w->style, &example, 1);
+}
+
+static bool role_is(const kt__jnode *message, const char *role) {
+    const kt__jnode *r = part_of(message, "role");
+    return r && kt__jdoc_is(r, role);
+}
+
+static bool is_system(const kt__jnode *message) {
+    return role_is(message, "system") || role_is(message, "developer");
+}
+
+/* The message's text with what the template would not show. */
+static kt_status whole_content(prompt_writer *w, const kt__jnode *message, kt__buf *text) {
+    const kt__jnode *calls = part_of(message, "tool_calls");
+    if (w->described && is_system(message) && message == w->messages->first) {
+        if (text->len > 0) kt__buf_puts(text, "\n\n");
+        describe_tools(w, text);
+    }
+    if (calls && calls->type == KT__JT_ARRAY && calls->n > 0 && w->style->calls_in_content)
+        return append_calls(w, calls, text);
+    return KT_OK;
+}
+
+static kt_status write_content(prompt_writer *w, const kt__jnode *message) {
+    const kt__jnode *content = part_of(message, "content");
+    bool result = role_is(message, "tool") && w->style->results_in_user;
+    kt__buf text;
+    kt__buf_init(&text, MAX_PROMPT_JSON);
+    kt__buf_puts(w->out, ", \"content\": ");
+    if (result) kt__buf_puts(&text, "<tool_response>\n");
+    bool plain = plain_content(content, &text);
+    if (result) kt__buf_puts(&text, "\n</tool_response>");
+    kt_status status = plain ? whole_content(w, message, &text) : KT_OK;
+    if (plain)
+        kt__json_string(w->out, text.data ? text.data : "", text.len, KT__JSON_PLAIN);
+    else
+        kt__jnode_write(w->out, content);
+    if (text.failed) w->out->failed = true;
+    kt__buf_free(&text);
+    return status;
+}
+
+/* ---- messages ---- */
+
+static const char *const own_members[] = {"role", "content",           "tool_calls", "tool_call_id",
+                                          "name", "reasoning_content", "reasoning",  "thinking"};
+
+static bool is_own_member(const kt__jnode *member) {
+    for (size_t i = 0; i < sizeof own_members / sizeof *own_members; i++)
+        if (strlen(own_members[i]) == member->key_len &&
+            memcmp(own_members[i], member->key, member->key_len) == 0)
+            return true;
+    return false;
+}
+
+static void write_role(const prompt_writer *w, const kt__jnode *message) {
+    kt__buf_puts(w->out, "{\"role\": ");
+    if (role_is(message, "developer") && w->style->no_developer)
+        kt__buf_puts(w->out, "\"system\"");
+    else if (role_is(message, "tool") && w->style->results_in_user)
+        kt__buf_puts(w->out, "\"user\"");
+    else
+        kt__jnode_write(w->out, part_of(message, "role"));
+}
+
+static void write_reasoning(const prompt_writer *w, const kt__jnode *message) {
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
+    const kt__jnode *text = NULL;
+    for (int i = 0; i < 3 && !text; i++) {
+        text = part_of(message, names[i]);
+        if (text && (text->type != KT__JT_STRING || text->n == 0)) text = NULL;
+    }
+    if (!text) return;
+    kt__buf_puts(w->out, ", \"reasoning_content\": ");
+    kt__jnode_write(w->out, text);
+    if (!w->style->thinking) return;
+    kt__buf_puts(w->out, ", \"thinking\": ");
+    kt__jnode_write(w->out, text);
+}
+
+static void write_result_of(const prompt_writer *w, const kt__jnode *message) {
+    const kt__jnode *id = part_of(message, "tool_call_id"), *name = part_of(message, "name");
+    if (id && id->type == KT__JT_STRING) {
+        kt__buf_puts(w->out, ", \"tool_call_id\": ");
+        put_id(w, id);
+        if (!name) name = answered_name(w, id);
+    }
+    if (!name) return;
+    kt__buf_puts(w->out, ", \"name\": ");
+    kt__jnode_write(w->out, name);
+}
+
+static kt_status write_message(prompt_writer *w, const kt__jnode *message) {
+    const kt__jnode *calls = part_of(message, "tool_calls");
+    if (message->type != KT__JT_OBJECT) return prompt_error(w, message, "a message is an object");
+    if (!part_of(message, "role") || part_of(message, "role")->type != KT__JT_STRING)
+        return prompt_error(w, message, "a message has a role");
+    write_role(w, message);
+    kt_status status = write_content(w, message);
+    write_reasoning(w, message);
+    write_result_of(w, message);
+    for (const kt__jnode *m = message->first; m; m = m->next) {
+        if (is_own_member(m)) continue;
+        kt__buf_puts(w->out, ", ");
+        kt__json_string(w->out, m->key, m->key_len, KT__JSON_PLAIN);
+        kt__buf_puts(w->out, ": ");
+        kt__jnode_write(w->out, m);
+    }
+    bool has_calls = calls && calls->type == KT__JT_ARRAY && calls->n > 0;
+    if (status == KT_OK && calls && !has_calls && calls->type > KT__JT_NULL &&
+        calls->type != KT__JT_ARRAY)
+        status = prompt_error(w, calls, "tool_calls are a list");
+    if (status == KT_OK && has_calls && !w->style->calls_in_content)
+        status = write_prompt_calls(w, calls);
+    kt__buf_putc(w->out, '}');
+    return status;
+}
+
+static void write_system(prompt_writer *w) {
+    kt__buf text;
+    kt__buf_init(&text, MAX_PROMPT_JSON);
+    describe_tools(w, &text);
+    kt__buf_puts(w->out, "{\"role\": \"system\", \"content\": ");
+    kt__json_string(w->out, text.data ? text.data : "", text.len, KT__JSON_PLAIN);
+    kt__buf_putc(w->out, '}');
+    if (text.failed) w->out->failed = true;
+    kt__buf_free(&text);
+}
+
+static kt_status write_messages(prompt_writer *w) {
+    kt_status status = KT_OK;
+    const kt__jnode *first = w->messages->first;
+    kt__buf_puts(w->out, "\"messages\": [");
+    w->described = w->style->tools_in_system && kt__tools_count(w->tools) > 0;
+    if (w->described && !(first && is_system(first))) {
+        write_system(w);
+        if (first) kt__buf_puts(w->out, ", ");
+    }
+    for (const kt__jnode *m = first; m && status == KT_OK; m = m->next) {
+        if (m != first) kt__buf_puts(w->out, ", ");
+        status = write_message(w, m);
+    }
+    kt__buf_putc(w->out, ']');
+    return status;
+}
+
+/* Templates have different names for one switch; those that a template does not use do nothing. */
+static void write_reason_choice(const prompt_writer *w, kt__reason_choice choice) {
+    if (choice == KT__REASON_ON)
+        kt__buf_puts(w->out, ", \"enable_thinking\": true, \"thinking\": true, "
+                             "\"thinking_mode\": \"enabled\"");
+    if (choice == KT__REASON_OFF)
+        kt__buf_puts(w->out, ", \"enable_thinking\": false, \"thinking\": false, "
+                             "\"thinking_mode\": \"disabled\", \"thinking_budget\": 0");
+}
+
+static kt_status write_prompt(prompt_writer *w, const kt__jnode *root, kt__reason_choice choice) {
+    kt__buf_putc(w->out, '{');
+    kt_status status = write_messages(w);
+    if (kt__tools_count(w->tools) > 0 && !w->described) {
+        kt__buf_puts(w->out, ", \"tools\": ");
+        kt__buf_append(w->out, w->tools->json, w->tools->json_len);
+    }
+    write_reason_choice(w, choice);
+    for (const kt__jnode *m = root->type == KT__JT_OBJECT ? root->first : NULL; m; m = m->next) {
+        if (m == w->messages) continue;
+        kt__buf_puts(w->out, ", ");
+        kt__json_string(w->out, m->key, m->key_len, KT__JSON_PLAIN);
+        kt__buf_puts(w->out, ": ");
+        kt__jnode_write(w->out, m);
+    }
+    kt__buf_putc(w->out, '}');
+    if (status == KT_OK && w->out->failed) status = kt__fail_nomem(w->err, "a prompt", w->out->len);
+    return status;
+}
+
+kt_status kt__call_prompt_json(const kt__call_style *style, const char *json, size_t len,
+                               const kt__tools *tools, kt__reason_choice reasoning, kt__buf *out,
+                               kt_error *err) {
+    kt__arena arena;
+    kt__jnode *root;
+    prompt_writer w = {.style = style, .tools = tools, .arena = &arena, .out = out, .err = err};
+    kt__arena_init(&arena, 16 << 10, 512 << 20);
+    kt_status status = kt__jdoc_parse(&arena, json, len, &root, err);
+    if (status == KT_OK) {
+        w.messages = root->type == KT__JT_ARRAY ? root : part_of(root, "messages");
+        if (!w.messages || w.messages->type != KT__JT_ARRAY)
+            status = kt__fail_at(err, KT_E_FORMAT, "/messages", UINT64_MAX,
+                                 "messages are a list of objects");
+    }
+    if (status == KT_OK) status = write_prompt(&w, root, reasoning);
+    kt__arena_free(&arena);
+    return status;
+}
+
 void kt__call_prompt_tail(const kt__chat_out *prompt, const char **tail, size_t *len) {
     size_t from = 0;
     for (size_t i = 0; i < prompt->n_segs; i++)
