@@ -161,6 +161,31 @@ static void test_long_names_are_shown(void **state) {
     unlink(bad);
 }
 
+/* A tensor that the architecture has no use for: `run` refuses the file for it. */
+static void test_tensors_without_a_place_are_shown(void **state) {
+    (void)state;
+    char model[] = "/tmp/kt_inspect_XXXXXX", arguments[200];
+    close(mkstemp(model));
+    snprintf(arguments, sizeof arguments, "synth --preset tiny-llama-bias %s", model);
+    process p = cli_run(arguments, NULL);
+    assert_int_equal(p.code, 0);
+    cli_free(&p);
+    snprintf(arguments, sizeof arguments, "inspect --tensors %s", model);
+    p = cli_run(arguments, NULL);
+    assert_int_equal(p.code, 0);
+    cli_free(&p);
+    snprintf(arguments, sizeof arguments,
+             "LC_ALL=C sed -i s/attn_output.bias/attn_unknown.bia/g %s", model);
+    assert_int_equal(system(arguments), 0);
+    snprintf(arguments, sizeof arguments, "inspect --tensors %s", model);
+    p = cli_run(arguments, NULL);
+    if (p.code != 5 || !strstr(p.out, "attn_unknown.bia has no place in the llama architecture") ||
+        !strstr(p.out, "  cannot be used\n"))
+        fail_msg("exit code %d\n%s%s", p.code, p.out, p.err);
+    cli_free(&p);
+    unlink(model);
+}
+
 static void test_errors_have_codes(void **state) {
     (void)state;
     char command[512];
@@ -177,6 +202,7 @@ int main(void) {
         cmocka_unit_test(test_json_parses),
         cmocka_unit_test(test_bad_tensors_are_shown),
         cmocka_unit_test(test_long_names_are_shown),
+        cmocka_unit_test(test_tensors_without_a_place_are_shown),
         cmocka_unit_test(test_errors_have_codes),
     };
     return cmocka_run_group_tests(tests, write_file, remove_file);

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/safe_text.h"
 #include "gguf/gguf.h"
+#include "model/net.h"
 
 enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 100, JSON_ELEMS = 16, MAX_TYPES = 256, SHOWN_FAULTS = 20 };
 
@@ -317,7 +318,59 @@ static void print_metadata(const kt__gguf *g) {
     for (size_t i = 0; i < kt__gguf_n_kv(g); i++) print_kv(kt__gguf_kv_at(g, i), 0);
 }
 
-static void print_tensors(const kt__gguf *g) {
+/* ---- tensors that a model refuses ---- */
+
+/* A file, and its layer program where it has one that kentang computes. */
+typedef struct inspected {
+    const kt__gguf *g;
+    bool has_program;
+    kt__hparams hp;
+} inspected;
+
+/* Why a tensor cannot be used, in text[] where it is not said in the file's own words; or NULL. */
+static const char *fault_of(const inspected *f, const kt__gguf_tensor *t, char text[200]) {
+    if (t->fault) return t->fault;
+    if (!f->has_program || kt__net_has_place(&f->hp, t->name)) return NULL;
+    snprintf(text, 200, "tensor %.*s has no place in the %s architecture as kentang computes it",
+             (int)(t->name.len < 80 ? t->name.len : 80), t->name.s, f->hp.arch);
+    return text;
+}
+
+static size_t count_faults(const inspected *f) {
+    char text[200];
+    size_t n = 0;
+    for (size_t i = 0; i < kt__gguf_n_tensors(f->g); i++)
+        n += fault_of(f, kt__gguf_tensor_at(f->g, i), text) != NULL;
+    return n;
+}
+
+static void print_faults(const inspected *f) {
+    size_t n = count_faults(f), shown = 0;
+    if (!n) return;
+    puts("\ntensors that cannot be used");
+    for (size_t i = 0; i < kt__gguf_n_tensors(f->g) && shown < SHOWN_FAULTS; i++) {
+        char text[200];
+        const char *fault = fault_of(f, kt__gguf_tensor_at(f->g, i), text);
+        if (!fault) continue;
+        fputs("  ", stdout);
+        kt__safe_print(stdout, fault, strlen(fault), 0);
+        putchar('\n');
+        shown++;
+    }
+    if (n > shown) printf("  and %zu more: `--tensors` marks each\n", n - shown);
+}
+
+/* The exit code of a file that was shown, but could not be run. */
+static int fail_faults(const kt__gguf *g, size_t n) {
+    kt_error err;
+    (void)kt__fail_at(&err, KT_E_FORMAT, kt__gguf_path(g), UINT64_MAX,
+                      "%zu of %zu tensors cannot be used", n, kt__gguf_n_tensors(g));
+    return kt__cli_fail("inspect", &err);
+}
+
+static void print_tensors(const inspected *f) {
+    const kt__gguf *g = f->g;
+    char text[200];
     printf("\n%-40s %-8s %-24s %14s %14s%s\n", "tensor", "type", "shape", "bytes", "at byte",
            kt__gguf_n_parts(g) > 1 ? "  part" : "");
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
@@ -334,50 +387,22 @@ static void print_tensors(const kt__gguf *g) {
                kt__gguf_tensor_type_name(t->type), shape, t->size, t->file_offset);
         kt__buf_free(&name);
         if (kt__gguf_n_parts(g) > 1) printf("  %d", t->part + 1);
-        puts(t->fault ? "  cannot be used" : "");
+        puts(fault_of(f, t, text) ? "  cannot be used" : "");
     }
 }
 
-/* ---- tensors that a model refuses ---- */
-
-static size_t count_faults(const kt__gguf *g) {
-    size_t n = 0;
-    for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) n += kt__gguf_tensor_at(g, i)->fault != NULL;
-    return n;
-}
-
-static void print_faults(const kt__gguf *g) {
-    size_t n = count_faults(g), shown = 0;
-    if (!n) return;
-    puts("\ntensors that cannot be used");
-    for (size_t i = 0; i < kt__gguf_n_tensors(g) && shown < SHOWN_FAULTS; i++) {
-        const char *fault = kt__gguf_tensor_at(g, i)->fault;
-        if (!fault) continue;
-        printf("  %s\n", fault);
-        shown++;
-    }
-    if (n > shown) printf("  and %zu more: `--tensors` marks each\n", n - shown);
-}
-
-/* The exit code of a file that was shown, but could not be run. */
-static int fail_faults(const kt__gguf *g, size_t n) {
-    kt_error err;
-    (void)kt__fail_at(&err, KT_E_FORMAT, kt__gguf_path(g), UINT64_MAX,
-                      "%zu of %zu tensors cannot be used", n, kt__gguf_n_tensors(g));
-    return kt__cli_fail("inspect", &err);
-}
-
-static void print_file_text(const kt__gguf *g, const struct inspect_opts *opts) {
+static void print_file_text(const inspected *f, const struct inspect_opts *opts) {
+    const kt__gguf *g = f->g;
     summary s;
     summarise(g, &s);
     print_head(g, &s);
     print_types(&s);
-    print_faults(g);
+    print_faults(f);
     print_hyper_parameters(g);
     print_tokenizer(g);
     print_template(g);
     print_metadata(g);
-    if (opts->tensors) print_tensors(g);
+    if (opts->tensors) print_tensors(f);
 }
 
 /* ---- JSON ---- */
@@ -419,13 +444,15 @@ static void json_metadata(kt__buf *out, const kt__gguf *g) {
     kt__buf_putc(out, '}');
 }
 
-static void json_fault(kt__buf *out, const kt__gguf_tensor *t) {
-    if (!t->fault) return;
+static void json_fault(kt__buf *out, const char *fault) {
+    if (!fault) return;
     kt__buf_puts(out, ", \"fault\": ");
-    kt__json_string(out, t->fault, strlen(t->fault), KT__JSON_TERMINAL);
+    kt__json_string(out, fault, strlen(fault), KT__JSON_TERMINAL);
 }
 
-static void json_tensors(kt__buf *out, const kt__gguf *g) {
+static void json_tensors(kt__buf *out, const inspected *f) {
+    const kt__gguf *g = f->g;
+    char text[200];
     kt__buf_puts(out, ", \"tensors\": [");
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(g, i);
@@ -436,14 +463,15 @@ static void json_tensors(kt__buf *out, const kt__gguf *g) {
             kt__buf_printf(out, "%s%" PRIu64, d ? ", " : "", t->ne[d]);
         kt__buf_printf(out, "], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"part\": %d",
                        t->size, t->file_offset, t->part + 1);
-        json_fault(out, t);
+        json_fault(out, fault_of(f, t, text));
         kt__buf_putc(out, '}');
     }
     kt__buf_putc(out, ']');
 }
 
-static kt_status print_file_json(const kt__gguf *g, const struct inspect_opts *opts,
+static kt_status print_file_json(const inspected *f, const struct inspect_opts *opts,
                                  kt_error *err) {
+    const kt__gguf *g = f->g;
     summary s;
     kt__buf out;
     const char *path = kt__gguf_path(g), *recipe = recipe_of(g);
@@ -460,16 +488,31 @@ static kt_status print_file_json(const kt__gguf *g, const struct inspect_opts *o
     kt__buf_printf(&out,
                    "\"parameters\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
                    ", \"unusable_tensors\": %zu, ",
-                   s.n_elem, s.bytes, count_faults(g));
+                   s.n_elem, s.bytes, count_faults(f));
     json_types(&out, &s);
     kt__buf_puts(&out, ", ");
     json_metadata(&out, g);
-    if (opts->tensors) json_tensors(&out, g);
+    if (opts->tensors) json_tensors(&out, f);
     kt__buf_puts(&out, "}\n");
     kt_status status = out.failed ? kt__fail_nomem(err, "the report", out.len) : KT_OK;
     if (status == KT_OK) fwrite(out.data, 1, out.len, stdout);
     kt__buf_free(&out);
     return status;
+}
+
+static int show_file(const kt__gguf *g, const struct inspect_opts *opts) {
+    inspected f = {.g = g};
+    kt_status status = KT_OK;
+    kt_error err;
+    f.has_program = kt__hparams_read(g, NULL, &f.hp, NULL) == KT_OK;
+    if (opts->json) {
+        status = print_file_json(&f, opts, &err);
+    } else {
+        print_file_text(&f, opts);
+    }
+    if (status != KT_OK) return kt__cli_fail("inspect", &err);
+    size_t n_faults = count_faults(&f);
+    return n_faults ? fail_faults(g, n_faults) : 0;
 }
 
 int kt__cmd_inspect(int argc, char **argv) {
@@ -494,15 +537,7 @@ int kt__cmd_inspect(int argc, char **argv) {
     kt__gguf *g;
     kt_status status = kt__gguf_open(path, &params, &g, &err);
     if (status != KT_OK) return kt__cli_fail("inspect", &err);
-    if (opts.json) {
-        status = print_file_json(g, &opts, &err);
-    } else {
-        print_file_text(g, &opts);
-    }
-    size_t n_faults = count_faults(g);
-    code = status != KT_OK ? kt__cli_fail("inspect", &err)
-           : n_faults      ? fail_faults(g, n_faults)
-                           : 0;
+    code = show_file(g, &opts);
     kt__gguf_close(g);
     return code;
 }

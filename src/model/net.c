@@ -236,7 +236,9 @@ static const char *name_in_layer(const kt__hparams *hp, const char *name) {
     return strncmp(name, prefix, (size_t)n) == 0 ? name + n : NULL;
 }
 
-static bool has_known_place(const kt__hparams *hp, const char *name) {
+bool kt__net_has_place(const kt__hparams *hp, kt__str tensor) {
+    char name[96];
+    snprintf(name, sizeof name, "%.*s", (int)(tensor.len < 80 ? tensor.len : 80), tensor.s);
     if (IS_AMONG(name, known_globals)) return true;
     const char *rest = name_in_layer(hp, name);
     if (!rest) return false;
@@ -252,8 +254,8 @@ static kt_status refuse_unused(const binder *b) {
     for (size_t i = 0; i < kt__gguf_n_tensors(b->gguf); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(b->gguf, i);
         char name[96];
+        if (kt__net_has_place(&b->net->hp, t->name)) continue;
         snprintf(name, sizeof name, "%.*s", (int)(t->name.len < 80 ? t->name.len : 80), t->name.s);
-        if (has_known_place(&b->net->hp, name)) continue;
         return kt__fail_at(b->err, KT_E_UNSUPPORTED, name, t->file_offset,
                            "%s: tensor '%s' has no place in the %s architecture as kentang "
                            "computes it; the answers would be wrong without it",

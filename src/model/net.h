@@ -48,5 +48,7 @@ typedef struct kt__net {
 kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out,
                        kt_error *err) KT_CHECKED;
 void kt__net_free(kt__net *net);
+/* Whether the layer program of hp has a use for a tensor of this name, or does right without it. */
+bool kt__net_has_place(const kt__hparams *hp, kt__str name);
 
 #endif
