@@ -138,6 +138,9 @@ typedef struct kt__kernels {
     /* index of the largest x, the lowest on ties; *finite is false if any x is NaN or infinite */
     int (*argmax)(const float *x, int n, bool *finite);
 
+    /* The searches of the encoders, for kt__quantize_row_by. */
+    const kt__fitter *fitter;
+
     /* Integer multiply-adds (u8 x i8 -> i32) done by a loop at this tier's peak rate; for doctor
      * and bench */
     uint64_t (*peak_i8)(uint64_t iterations, int32_t *sink);

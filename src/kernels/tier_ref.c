@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "kernels/kernels.h"
+#include "quant/fit.h"
 
 enum { LANES = 16, TOK_TILE = 8 };
 
@@ -408,5 +409,6 @@ const kt__kernels kt__kernels_ref = {
     .attn_merge = attn_merge,
     .attn_finish = attn_finish,
     .argmax = ref_argmax,
+    .fitter = &kt__fitter_plain,
     .peak_i8 = peak_i8,
 };

@@ -4,14 +4,19 @@
 #ifndef KT_QUANT_CODEC_H
 #define KT_QUANT_CODEC_H
 
-#include "quant/quant.h"
+#include "quant/fit.h"
 
-/* Float types fill the row functions, types of 32 encode and unpack32, types of 256 encode and
- * unpack256. Decoding a block type is unpacking and one multiplication (types.c). */
+/* Float types fill the row functions; block types form, begin and set_levels, and unpack32 or
+ * unpack256. Encoding a block is a fit, its scales (begin) and its levels; decoding is unpacking and
+ * one multiplication (types.c). */
 typedef struct kt__codec {
     void (*encode_row)(const float *src, int64_t n, void *dst);
     void (*decode_row)(const void *src, int64_t n, float *dst);
-    void (*encode)(const float *x, void *block); /* one block */
+    kt__fit_kind kind;
+    kt__fit_form form;
+    void (*begin)(const kt__fit *fit, void *block); /* the scales */
+    /* and the levels, as unpacking gives them, each bit anew */
+    void (*set_levels)(const int8_t *q, void *block);
     void (*unpack32)(const void *block, kt__block32 *out);
     void (*unpack256)(const void *block, kt__super *out);
 } kt__codec;

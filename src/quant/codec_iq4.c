@@ -3,12 +3,9 @@
 
 #include "quant/blocks.h"
 #include "quant/codec.h"
-#include "quant/fit.h"
 
 const int8_t kt__iq4_table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
-
-static const kt__levels table_levels = {kt__iq4_table, -127, 113, 1.0f};
 
 static void unpack_table(const uint8_t qs[16], int8_t q[32]) {
     for (int i = 0; i < 16; i++) {
@@ -17,9 +14,10 @@ static void unpack_table(const uint8_t qs[16], int8_t q[32]) {
     }
 }
 
+/* The number of levels below: a few comparisons that need no branch. */
 static int index_of(int8_t value) {
     int index = 0;
-    while (kt__iq4_table[index] < value) index++;
+    for (int k = 0; k < 15; k++) index += kt__iq4_table[k] < value;
     return index;
 }
 
@@ -35,11 +33,12 @@ static void iq4_nl_unpack(const void *block, kt__block32 *out) {
     unpack_table(b->qs, out->q);
 }
 
-static void iq4_nl_encode(const float *x, void *block) {
-    kt__iq4_nl *b = block;
-    int8_t q[32];
-    b->d = kt__f16_saturate(kt__fit_scale(x, 32, &table_levels, q));
-    pack_table(q, b->qs);
+static void iq4_nl_begin(const kt__fit *fit, void *block) {
+    ((kt__iq4_nl *)block)->d = fit->d;
+}
+
+static void iq4_nl_set_levels(const int8_t *q, void *block) {
+    pack_table(q, ((kt__iq4_nl *)block)->qs);
 }
 
 static void iq4_xs_unpack(const void *block, kt__super *out) {
@@ -55,19 +54,38 @@ static void iq4_xs_unpack(const void *block, kt__super *out) {
     }
 }
 
-static void iq4_xs_encode(const float *x, void *block) {
+static void iq4_xs_begin(const kt__fit *fit, void *block) {
     kt__iq4_xs *b = block;
-    kt__fit_scaled fit;
-    kt__fit_super_scaled(x, 32, &table_levels, -32, 31, &fit);
     memset(b, 0, sizeof *b);
-    b->d = fit.d;
+    b->d = fit->d;
     for (int g = 0; g < 8; g++) {
-        int scale = fit.scale[g] + 32;
+        int scale = fit->scale[g] + 32;
         b->scales_l[g / 2] = (uint8_t)(b->scales_l[g / 2] | (scale & 15) << (4 * (g % 2)));
         b->scales_h = (uint16_t)(b->scales_h | scale >> 4 << (2 * g));
-        pack_table(fit.q + 32 * g, b->qs + 16 * g);
     }
 }
 
-const kt__codec kt__codec_IQ4_NL = {.encode = iq4_nl_encode, .unpack32 = iq4_nl_unpack};
-const kt__codec kt__codec_IQ4_XS = {.encode = iq4_xs_encode, .unpack256 = iq4_xs_unpack};
+static void iq4_xs_set_levels(const int8_t *q, void *block) {
+    for (int g = 0; g < 8; g++) pack_table(q + 32 * g, ((kt__iq4_xs *)block)->qs + 16 * g);
+}
+
+const kt__codec kt__codec_IQ4_NL = {
+    .kind = KT__FIT_BLOCK_SCALED,
+    .form = {.group = 32, .table = kt__iq4_table, .lo = -127, .hi = 113, .step = 1.0f},
+    .begin = iq4_nl_begin,
+    .set_levels = iq4_nl_set_levels,
+    .unpack32 = iq4_nl_unpack,
+};
+const kt__codec kt__codec_IQ4_XS = {
+    .kind = KT__FIT_SUPER_SCALED,
+    .form = {.group = 32,
+             .table = kt__iq4_table,
+             .lo = -127,
+             .hi = 113,
+             .scale_lo = -32,
+             .scale_hi = 31,
+             .step = 1.0f},
+    .begin = iq4_xs_begin,
+    .set_levels = iq4_xs_set_levels,
+    .unpack256 = iq4_xs_unpack,
+};

@@ -3,7 +3,6 @@
 
 #include "quant/blocks.h"
 #include "quant/codec.h"
-#include "quant/fit.h"
 
 static void header_set(kt__super *out, kt__f16 d, kt__f16 dmin, bool has_min) {
     out->d = kt__f16_to_f32(d);
@@ -27,18 +26,27 @@ static void q2_k_unpack(const void *block, kt__super *out) {
     }
 }
 
-static void q2_k_encode(const float *x, void *block) {
+static void q2_k_begin(const kt__fit *fit, void *block) {
     kt__q2_k *b = block;
-    kt__fit_affine fit;
-    kt__fit_super_affine(x, 16, 3, 15, &fit);
     memset(b, 0, sizeof *b);
-    b->d = fit.d;
-    b->dmin = fit.dmin;
-    for (int g = 0; g < 16; g++) b->scales[g] = (uint8_t)(fit.scale[g] | fit.min[g] << 4);
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i / 32 % 4, at = 32 * half + i % 32;
-        b->qs[at] = (uint8_t)(b->qs[at] | fit.q[i] << (2 * quarter));
-    }
+    b->d = fit->d;
+    b->dmin = fit->dmin;
+    for (int g = 0; g < 16; g++) b->scales[g] = (uint8_t)(fit->scale[g] | fit->min[g] << 4);
+}
+
+/* Four elements a byte, 32 apart: the two low bits of each level. */
+static void set_pairs(const int8_t *q, int offset, uint8_t qs[64]) {
+    for (int half = 0; half < 2; half++)
+        for (int l = 0; l < 32; l++) {
+            const int8_t *at = q + 128 * half + l;
+            qs[32 * half + l] = (uint8_t)(((at[0] + offset) & 3) | ((at[32] + offset) & 3) << 2 |
+                                          ((at[64] + offset) & 3) << 4 |
+                                          ((at[96] + offset) & 3) << 6);
+        }
+}
+
+static void q2_k_set_levels(const int8_t *q, void *block) {
+    set_pairs(q, 0, ((kt__q2_k *)block)->qs);
 }
 
 /* ---- Q3_K ---- */
@@ -68,18 +76,20 @@ static void q3_k_unpack(const void *block, kt__super *out) {
     }
 }
 
-static void q3_k_encode(const float *x, void *block) {
-    static const kt__levels levels = {NULL, -4, 3, 0.1f};
+static void q3_k_begin(const kt__fit *fit, void *block) {
     kt__q3_k *b = block;
-    kt__fit_scaled fit;
-    kt__fit_super_scaled(x, 16, &levels, -32, 31, &fit);
     memset(b, 0, sizeof *b);
-    b->d = fit.d;
-    for (int g = 0; g < 16; g++) q3_k_scale_set(b->scales, g, fit.scale[g]);
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i / 32 % 4, at = 32 * half + i % 32, q = fit.q[i] + 4;
-        b->qs[at] = (uint8_t)(b->qs[at] | (q & 3) << (2 * quarter));
-        b->hmask[i % 32] = (uint8_t)(b->hmask[i % 32] | q >> 2 << (4 * half + quarter));
+    b->d = fit->d;
+    for (int g = 0; g < 16; g++) q3_k_scale_set(b->scales, g, fit->scale[g]);
+}
+
+static void q3_k_set_levels(const int8_t *q, void *block) {
+    kt__q3_k *b = block;
+    set_pairs(q, 4, b->qs);
+    for (int l = 0; l < 32; l++) {
+        int bits = 0;
+        for (int g = 0; g < 8; g++) bits |= (q[32 * g + l] + 4) >> 2 << g;
+        b->hmask[l] = (uint8_t)bits;
     }
 }
 
@@ -99,7 +109,7 @@ static void k_scales_unpack(const uint8_t s[12], kt__super *out) {
     }
 }
 
-static void k_scales_pack(const kt__fit_affine *fit, uint8_t s[12]) {
+static void k_scales_pack(const kt__fit *fit, uint8_t s[12]) {
     for (int g = 0; g < 4; g++) {
         s[g] = (uint8_t)(fit->scale[g] | fit->scale[g + 4] >> 4 << 6);
         s[g + 4] = (uint8_t)(fit->min[g] | fit->min[g + 4] >> 4 << 6);
@@ -112,9 +122,12 @@ static int nibble_at(const uint8_t qs[128], int i) {
     return qs[32 * (i / 64) + i % 32] >> (i / 32 % 2 * 4) & 15;
 }
 
-static void nibble_set(uint8_t qs[128], int i, int value) {
-    int at = 32 * (i / 64) + i % 32;
-    qs[at] = (uint8_t)(qs[at] | (value & 15) << (i / 32 % 2 * 4));
+static void set_nibbles(const int8_t *q, uint8_t qs[128]) {
+    for (int pair = 0; pair < 4; pair++)
+        for (int l = 0; l < 32; l++) {
+            const int8_t *at = q + 64 * pair + l;
+            qs[32 * pair + l] = (uint8_t)((at[0] & 15) | (at[32] & 15) << 4);
+        }
 }
 
 static void q4_k_unpack(const void *block, kt__super *out) {
@@ -124,15 +137,15 @@ static void q4_k_unpack(const void *block, kt__super *out) {
     for (int i = 0; i < 256; i++) out->q[i] = (int8_t)nibble_at(b->qs, i);
 }
 
-static void q4_k_encode(const float *x, void *block) {
+static void q4_k_begin(const kt__fit *fit, void *block) {
     kt__q4_k *b = block;
-    kt__fit_affine fit;
-    kt__fit_super_affine(x, 32, 15, 63, &fit);
-    memset(b, 0, sizeof *b);
-    b->d = fit.d;
-    b->dmin = fit.dmin;
-    k_scales_pack(&fit, b->scales);
-    for (int i = 0; i < 256; i++) nibble_set(b->qs, i, fit.q[i]);
+    b->d = fit->d;
+    b->dmin = fit->dmin;
+    k_scales_pack(fit, b->scales);
+}
+
+static void q4_k_set_levels(const int8_t *q, void *block) {
+    set_nibbles(q, ((kt__q4_k *)block)->qs);
 }
 
 static void q5_k_unpack(const void *block, kt__super *out) {
@@ -145,17 +158,20 @@ static void q5_k_unpack(const void *block, kt__super *out) {
     }
 }
 
-static void q5_k_encode(const float *x, void *block) {
+static void q5_k_begin(const kt__fit *fit, void *block) {
     kt__q5_k *b = block;
-    kt__fit_affine fit;
-    kt__fit_super_affine(x, 32, 31, 63, &fit);
-    memset(b, 0, sizeof *b);
-    b->d = fit.d;
-    b->dmin = fit.dmin;
-    k_scales_pack(&fit, b->scales);
-    for (int i = 0; i < 256; i++) {
-        nibble_set(b->qs, i, fit.q[i]);
-        b->qh[i % 32] = (uint8_t)(b->qh[i % 32] | fit.q[i] >> 4 << (i / 32));
+    b->d = fit->d;
+    b->dmin = fit->dmin;
+    k_scales_pack(fit, b->scales);
+}
+
+static void q5_k_set_levels(const int8_t *q, void *block) {
+    kt__q5_k *b = block;
+    set_nibbles(q, b->qs);
+    for (int l = 0; l < 32; l++) {
+        int bits = 0;
+        for (int g = 0; g < 8; g++) bits |= q[32 * g + l] >> 4 << g;
+        b->qh[l] = (uint8_t)bits;
     }
 }
 
@@ -176,24 +192,58 @@ static void q6_k_unpack(const void *block, kt__super *out) {
     }
 }
 
-static void q6_k_encode(const float *x, void *block) {
-    static const kt__levels levels = {NULL, -32, 31, 0.1f};
+static void q6_k_begin(const kt__fit *fit, void *block) {
     kt__q6_k *b = block;
-    kt__fit_scaled fit;
-    kt__fit_super_scaled(x, 16, &levels, -128, 127, &fit);
-    memset(b, 0, sizeof *b);
-    b->d = fit.d;
-    for (int g = 0; g < 16; g++) b->scales[g] = (int8_t)fit.scale[g];
-    for (int i = 0; i < 256; i++) {
-        int half = i / 128, quarter = i / 32 % 4, l = i % 32, q = fit.q[i] + 32;
-        uint8_t *low = &b->ql[64 * half + 32 * (quarter % 2) + l], *high = &b->qh[32 * half + l];
-        *low = (uint8_t)(*low | (q & 15) << (quarter / 2 * 4));
-        *high = (uint8_t)(*high | q >> 4 << (2 * quarter));
-    }
+    b->d = fit->d;
+    for (int g = 0; g < 16; g++) b->scales[g] = (int8_t)fit->scale[g];
 }
 
-const kt__codec kt__codec_Q2_K = {.encode = q2_k_encode, .unpack256 = q2_k_unpack};
-const kt__codec kt__codec_Q3_K = {.encode = q3_k_encode, .unpack256 = q3_k_unpack};
-const kt__codec kt__codec_Q4_K = {.encode = q4_k_encode, .unpack256 = q4_k_unpack};
-const kt__codec kt__codec_Q5_K = {.encode = q5_k_encode, .unpack256 = q5_k_unpack};
-const kt__codec kt__codec_Q6_K = {.encode = q6_k_encode, .unpack256 = q6_k_unpack};
+static void q6_k_set_levels(const int8_t *q, void *block) {
+    kt__q6_k *b = block;
+    for (int half = 0; half < 2; half++)
+        for (int l = 0; l < 32; l++) {
+            const int8_t *at = q + 128 * half + l;
+            int v[4];
+            for (int k = 0; k < 4; k++) v[k] = at[32 * k] + 32;
+            b->ql[64 * half + l] = (uint8_t)((v[0] & 15) | (v[2] & 15) << 4);
+            b->ql[64 * half + 32 + l] = (uint8_t)((v[1] & 15) | (v[3] & 15) << 4);
+            b->qh[32 * half + l] = (uint8_t)(v[0] >> 4 | v[1] >> 4 << 2 | v[2] >> 4 << 4 |
+                                             v[3] >> 4 << 6);
+        }
+}
+
+const kt__codec kt__codec_Q2_K = {
+    .kind = KT__FIT_SUPER_AFFINE,
+    .form = {.group = 16, .lo = 0, .hi = 3, .scale_hi = 15, .step = 0.05f},
+    .begin = q2_k_begin,
+    .set_levels = q2_k_set_levels,
+    .unpack256 = q2_k_unpack,
+};
+const kt__codec kt__codec_Q3_K = {
+    .kind = KT__FIT_SUPER_SCALED,
+    .form = {.group = 16, .lo = -4, .hi = 3, .scale_lo = -32, .scale_hi = 31, .step = 0.1f},
+    .begin = q3_k_begin,
+    .set_levels = q3_k_set_levels,
+    .unpack256 = q3_k_unpack,
+};
+const kt__codec kt__codec_Q4_K = {
+    .kind = KT__FIT_SUPER_AFFINE,
+    .form = {.group = 32, .lo = 0, .hi = 15, .scale_hi = 63, .step = 0.06f},
+    .begin = q4_k_begin,
+    .set_levels = q4_k_set_levels,
+    .unpack256 = q4_k_unpack,
+};
+const kt__codec kt__codec_Q5_K = {
+    .kind = KT__FIT_SUPER_AFFINE,
+    .form = {.group = 32, .lo = 0, .hi = 31, .scale_hi = 63, .step = 0.06f},
+    .begin = q5_k_begin,
+    .set_levels = q5_k_set_levels,
+    .unpack256 = q5_k_unpack,
+};
+const kt__codec kt__codec_Q6_K = {
+    .kind = KT__FIT_SUPER_SCALED,
+    .form = {.group = 16, .lo = -32, .hi = 31, .scale_lo = -128, .scale_hi = 127, .step = 0.1f},
+    .begin = q6_k_begin,
+    .set_levels = q6_k_set_levels,
+    .unpack256 = q6_k_unpack,
+};

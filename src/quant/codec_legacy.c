@@ -1,9 +1,8 @@
 /* Q4_0, Q4_1, Q5_0, Q5_1, Q8_0: blocks of 32 with one scale, and one minimum in the _1 types. */
-#include <math.h>
+#include <string.h>
 
 #include "quant/blocks.h"
 #include "quant/codec.h"
-#include "quant/fit.h"
 
 /* ---- unpacking ---- */
 
@@ -64,114 +63,86 @@ static void q8_0_unpack(const void *block, kt__block32 *out) {
 
 /* ---- encoding ---- */
 
-/* The element of largest magnitude, with its sign: it gets the lowest level, of which there is one
- * more than of the highest. */
-static float signed_max(const float *x) {
-    float extreme = 0;
-    for (int i = 0; i < 32; i++) {
-        if (fabsf(x[i]) > fabsf(extreme)) extreme = x[i];
-    }
-    return extreme;
+static void pack_nibbles(const int8_t *q, int offset, uint8_t qs[16]) {
+    for (int i = 0; i < 16; i++)
+        qs[i] = (uint8_t)(((q[i] + offset) & 15) | ((q[i + 16] + offset) & 15) << 4);
 }
 
-static void range_of(const float *x, float *lo, float *hi) {
-    *lo = *hi = x[0];
-    for (int i = 1; i < 32; i++) {
-        if (x[i] < *lo) *lo = x[i];
-        if (x[i] > *hi) *hi = x[i];
-    }
-}
-
-/* floor(v), held to 0..max; NaN gives 0. */
-static int level_of(float v, int max) {
-    if (!(v > 0)) return 0;
-    return v < (float)max ? (int)v : max;
-}
-
-static float inverse_or_zero(float d) {
-    return d != 0 ? 1.0f / d : 0;
-}
-
-static void pack_nibbles(const int levels[32], uint8_t qs[16]) {
-    for (int i = 0; i < 16; i++) {
-        qs[i] = (uint8_t)((levels[i] & 15) | (levels[i + 16] & 15) << 4);
-    }
-}
-
-static void pack_fifths(const int levels[32], uint8_t qh[4]) {
+static void pack_fifths(const int8_t *q, int offset, uint8_t qh[4]) {
     for (int byte = 0; byte < 4; byte++) {
         int bits = 0;
-        for (int i = 0; i < 8; i++) bits |= (levels[8 * byte + i] >> 4 & 1) << i;
+        for (int i = 0; i < 8; i++) bits |= ((q[8 * byte + i] + offset) >> 4 & 1) << i;
         qh[byte] = (uint8_t)bits;
     }
 }
 
-/* Levels 0..2*zero-1 around `zero`; returns the scale. */
-static kt__f16 encode_signed(const float *x, int zero, int levels[32]) {
-    float d = signed_max(x) / (float)-zero, id = inverse_or_zero(d);
-    for (int i = 0; i < 32; i++) {
-        levels[i] = level_of(x[i] * id + ((float)zero + 0.5f), 2 * zero - 1);
-    }
-    return kt__f16_saturate(d);
+/* All these begin with d; the types with a minimum have m behind it, as what is added. */
+static void scale_begin(const kt__fit *fit, void *block) {
+    ((kt__q4_0 *)block)->d = fit->d;
 }
 
-static void encode_min(const float *x, int max, int levels[32], kt__f16 *d_out, kt__f16 *m_out) {
-    float lo, hi;
-    range_of(x, &lo, &hi);
-    float d = (hi - lo) / (float)max, id = inverse_or_zero(d);
-    for (int i = 0; i < 32; i++) levels[i] = level_of((x[i] - lo) * id + 0.5f, max);
-    *d_out = kt__f16_saturate(d);
-    *m_out = kt__f16_saturate(lo);
-}
-
-static void q4_0_encode(const float *x, void *block) {
-    kt__q4_0 *b = block;
-    int levels[32];
-    b->d = encode_signed(x, 8, levels);
-    pack_nibbles(levels, b->qs);
-}
-
-static void q5_0_encode(const float *x, void *block) {
-    kt__q5_0 *b = block;
-    int levels[32];
-    b->d = encode_signed(x, 16, levels);
-    pack_nibbles(levels, b->qs);
-    pack_fifths(levels, b->qh);
-}
-
-static void q4_1_encode(const float *x, void *block) {
+static void line_begin(const kt__fit *fit, void *block) {
     kt__q4_1 *b = block;
-    int levels[32];
-    kt__f16 d, m;
-    encode_min(x, 15, levels, &d, &m);
-    b->d = d;
-    b->m = m;
-    pack_nibbles(levels, b->qs);
+    b->d = fit->d;
+    b->m = fit->dmin ^ 0x8000u;
 }
 
-static void q5_1_encode(const float *x, void *block) {
+static void q4_0_set_levels(const int8_t *q, void *block) {
+    pack_nibbles(q, 8, ((kt__q4_0 *)block)->qs);
+}
+
+static void q4_1_set_levels(const int8_t *q, void *block) {
+    pack_nibbles(q, 0, ((kt__q4_1 *)block)->qs);
+}
+
+static void q5_0_set_levels(const int8_t *q, void *block) {
+    kt__q5_0 *b = block;
+    pack_nibbles(q, 16, b->qs);
+    pack_fifths(q, 16, b->qh);
+}
+
+static void q5_1_set_levels(const int8_t *q, void *block) {
     kt__q5_1 *b = block;
-    int levels[32];
-    kt__f16 d, m;
-    encode_min(x, 31, levels, &d, &m);
-    b->d = d;
-    b->m = m;
-    pack_nibbles(levels, b->qs);
-    pack_fifths(levels, b->qh);
+    pack_nibbles(q, 0, b->qs);
+    pack_fifths(q, 0, b->qh);
 }
 
-static void q8_0_encode(const float *x, void *block) {
-    kt__q8_0 *b = block;
-    float d = fabsf(signed_max(x)) / 127.0f, id = inverse_or_zero(d);
-    b->d = kt__f16_saturate(d);
-    for (int i = 0; i < 32; i++) {
-        int magnitude = level_of(fabsf(x[i]) * id + 0.5f, 127);
-        b->qs[i] = (int8_t)(x[i] < 0 ? -magnitude : magnitude);
-    }
+static void q8_0_set_levels(const int8_t *q, void *block) {
+    memcpy(((kt__q8_0 *)block)->qs, q, 32);
 }
 
-const kt__codec kt__codec_Q4_0 = {.encode = q4_0_encode, .unpack32 = q4_0_unpack};
-const kt__codec kt__codec_Q4_1 = {.encode = q4_1_encode, .unpack32 = q4_1_unpack};
-const kt__codec kt__codec_Q5_0 = {.encode = q5_0_encode, .unpack32 = q5_0_unpack};
-const kt__codec kt__codec_Q5_1 = {.encode = q5_1_encode, .unpack32 = q5_1_unpack};
-const kt__codec kt__codec_Q8_0 = {.encode = q8_0_encode, .unpack32 = q8_0_unpack};
+const kt__codec kt__codec_Q4_0 = {
+    .kind = KT__FIT_BLOCK_SCALED,
+    .form = {.group = 32, .lo = -8, .hi = 7, .step = 0.1f},
+    .begin = scale_begin,
+    .set_levels = q4_0_set_levels,
+    .unpack32 = q4_0_unpack,
+};
+const kt__codec kt__codec_Q4_1 = {
+    .kind = KT__FIT_BLOCK_AFFINE,
+    .form = {.group = 32, .lo = 0, .hi = 15, .step = 0.06f, .signed_min = true},
+    .begin = line_begin,
+    .set_levels = q4_1_set_levels,
+    .unpack32 = q4_1_unpack,
+};
+const kt__codec kt__codec_Q5_0 = {
+    .kind = KT__FIT_BLOCK_SCALED,
+    .form = {.group = 32, .lo = -16, .hi = 15, .step = 0.1f},
+    .begin = scale_begin,
+    .set_levels = q5_0_set_levels,
+    .unpack32 = q5_0_unpack,
+};
+const kt__codec kt__codec_Q5_1 = {
+    .kind = KT__FIT_BLOCK_AFFINE,
+    .form = {.group = 32, .lo = 0, .hi = 31, .step = 0.06f, .signed_min = true},
+    .begin = line_begin,
+    .set_levels = q5_1_set_levels,
+    .unpack32 = q5_1_unpack,
+};
+const kt__codec kt__codec_Q8_0 = {
+    .kind = KT__FIT_BLOCK_ROUND,
+    .form = {.group = 32, .lo = -127, .hi = 127},
+    .begin = scale_begin,
+    .set_levels = q8_0_set_levels,
+    .unpack32 = q8_0_unpack,
+};

@@ -1,7 +1,8 @@
-/* Scale searches of the encoders.
+/* Searches for the scales of a block.
  *
- * Owns: the least-squares fits that K-quants and IQ4 share. Inside the quant room only; no state.
- */
+ * Owns: what a fit is asked and what it answers, and the plain table of fits. A kernel tier has a
+ * table of its own made of the same body (fit_lanes.inc) and giving the same bytes. No state; any
+ * thread. */
 #ifndef KT_QUANT_FIT_H
 #define KT_QUANT_FIT_H
 
@@ -9,36 +10,46 @@
 #include <stdint.h>
 
 #include "base/f16.h"
+#include "quant/quant.h"
 
 /* To f16, finite inputs staying finite. */
 kt__f16 kt__f16_saturate(float f);
 
-/* The levels a weight may take, before its scale. */
-typedef struct kt__levels {
-    const int8_t *table; /* 16 ascending values, or NULL: every integer from lo to hi */
+/* What the blocks of a type can express. */
+typedef struct kt__fit_form {
+    int group;           /* weights that share a scale: 16 or 32 */
+    const int8_t *table; /* 16 ascending levels, or NULL: every integer from lo to hi */
     int lo, hi;
-    float step; /* how far apart, in levels, the search tries ends of the range */
-} kt__levels;
+    int scale_lo, scale_hi; /* of a superblock's integer scales; of minima 0 to scale_hi */
+    float step;             /* how far apart, in levels, the search tries ends of the range */
+    bool signed_min;        /* a block's own minimum, of either sign */
+} kt__fit_form;
 
-/* x[n] ~ scale * q[n], q among the levels; the scale of least weighted error. */
-float kt__fit_scale(const float *x, int n, const kt__levels *levels, int8_t *q);
-
-/* 256 weights, x ~ d * scale[g] * q with 256/group groups; d as it will be read back. */
-typedef struct kt__fit_scaled {
-    kt__f16 d;
-    int scale[16]; /* lo..hi of the caller */
-    int8_t q[256];
-} kt__fit_scaled;
-void kt__fit_super_scaled(const float *x, int group, const kt__levels *levels, int scale_lo,
-                          int scale_hi, kt__fit_scaled *out);
-
-/* 256 weights, x ~ d * scale[g] * q - dmin * min[g]; q in 0..q_max, scale and min in 0..scale_max.
- */
-typedef struct kt__fit_affine {
+/* 256 weights: x ~ d * scale[g] * q - dmin * min[g]. 32 weights: x ~ d * q - dmin, with d and dmin in
+ * f16 and no integer scales. Without minima dmin is 0. */
+typedef struct kt__fit {
     kt__f16 d, dmin;
     int scale[16], min[16];
-    uint8_t q[256];
-} kt__fit_affine;
-void kt__fit_super_affine(const float *x, int group, int q_max, int scale_max, kt__fit_affine *out);
+    int8_t q[256];
+} kt__fit;
+
+/* w: [256] or [32] weights of the squared errors, not negative. */
+typedef void kt__fit_fn(const kt__fit_form *form, kt__effort effort, const float *x, const float *w,
+                        kt__fit *out);
+
+/* Which fit a type takes; ROUND: of 32, one scale from the largest weight, no search. */
+typedef enum kt__fit_kind {
+    KT__FIT_SUPER_SCALED,
+    KT__FIT_SUPER_AFFINE,
+    KT__FIT_BLOCK_SCALED,
+    KT__FIT_BLOCK_AFFINE,
+    KT__FIT_BLOCK_ROUND,
+    KT__FIT_KINDS
+} kt__fit_kind;
+
+struct kt__fitter {
+    kt__fit_fn *fit[KT__FIT_KINDS];
+};
+extern const kt__fitter kt__fitter_plain;
 
 #endif

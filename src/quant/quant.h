@@ -35,10 +35,34 @@ kt__type kt__type_from_name(const char *name);
 /* Bytes of a row of n elements; n must be a multiple of block_elems. */
 size_t kt__type_row_bytes(kt__type type, int64_t n);
 
-/* n a multiple of block_elems. The encoders are plain and careful (error-minimising search for the
- * K-quants' scales); decode is exact in f32: one rounding order, the format's definition. */
-void kt__quantize_row(kt__type type, const float *src, int64_t n, void *dst);
+/* How hard an encoder searches for a block's scales. */
+typedef enum kt__effort { KT__EFFORT_CAREFUL, KT__EFFORT_FAST } kt__effort;
+typedef struct kt__fitter kt__fitter; /* quant/fit.h */
+
+typedef struct kt__encoding {
+    const kt__fitter *fitter; /* a kernel tier's; NULL: the plain one. The bytes are the same. */
+    kt__effort effort;
+    /* What a squared error of each column counts, finite and not negative, at any scale; NULL: all
+     * the same. */
+    const float *importance; /* [n] */
+} kt__encoding;
+
+/* n a multiple of block_elems. Decode is exact in f32: one rounding order, the format's definition.
+ */
+void kt__quantize_row(kt__type type, const float *src, int64_t n, void *dst); /* plain, careful */
+void kt__quantize_row_by(kt__type type, const kt__encoding *how, const float *src, int64_t n,
+                         void *dst);
 void kt__dequantize_row(kt__type type, const void *src, int64_t n, float *dst);
+
+/* The whole numbers a weight may take before its scale: a table of 16 ascending ones, or all from
+ * lo to hi. false: a float type, which has none. */
+typedef struct kt__levels {
+    const int8_t *table; /* or NULL */
+    int lo, hi;
+} kt__levels;
+bool kt__type_levels(kt__type type, kt__levels *out);
+/* Puts other levels into an encoded block: q[block_elems] as the integer views below give them. */
+void kt__block_set_levels(kt__type type, void *block, const int8_t *q);
 
 /* The integers of 256 weights of a Q256 type: weight i is d * scale[i/16] * q[i] - dmin *
  * min[i/16], where the format's offset is already subtracted from q. has_min false: min is 0 and is
