@@ -537,6 +537,41 @@ static void test_merge_and_finish(void **state) {
     }
 }
 
+/* ---- the encoders' searches ---- */
+
+static void check_encoding(kt__type type, const float *x, const float *importance, int n) {
+    uint8_t want[4 * MAX_N], got[4 * MAX_N];
+    size_t bytes = kt__type_row_bytes(type, n);
+    for (int effort = KT__EFFORT_CAREFUL; effort <= KT__EFFORT_FAST; effort++) {
+        kt__encoding how = {NULL, (kt__effort)effort, importance};
+        kt__quantize_row_by(type, &how, x, n, want);
+        FOR_TIERS(tier) {
+            how.fitter = tier->fitter;
+            kt__quantize_row_by(type, &how, x, n, got);
+            if (memcmp(want, got, bytes) != 0)
+                fail_msg("encoding %s, tier %s: other bytes", kt__type_get(type)->name, tier->name);
+        }
+    }
+}
+
+static void test_encoders(void **state) {
+    (void)state;
+    enum { N = 768 };
+    kd_rng rng = {23};
+    float x[N], importance[N];
+    for (int kind = 0; kind < KD_ACT_KINDS; kind++) {
+        for (kt__type type = 0; type < KT__TYPE_COUNT; type++) {
+            kd_activations((kd_act_kind)kind, &rng, N, x);
+            for (int i = 0; i < N; i++) {
+                float z = kd_normal(&rng);
+                importance[i] = i < 256 ? z * z : i < 512 ? (float)(i % 5 == 0) : 0.0f;
+            }
+            check_encoding(type, x, NULL, N);
+            check_encoding(type, x, importance, N);
+        }
+    }
+}
+
 static void test_peak_counts(void **state) {
     (void)state;
     int32_t sink = 0;
@@ -558,6 +593,7 @@ int main(void) {
         cmocka_unit_test(test_store_exact),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_merge_and_finish),
+        cmocka_unit_test(test_encoders),
         cmocka_unit_test(test_peak_counts),
     };
     cmocka_set_test_filter(getenv("KT_TEST_ONLY"));

@@ -37,7 +37,8 @@ typedef struct kt__planned {
     kt__change change;
     int64_t n_heads, head_rows; /* of a permutation */
     kt__weight_source source;
-    const float *made; /* [n_cols] */
+    const float *made;       /* [n_cols] */
+    const float *importance; /* [n_cols] of a column's squared errors, or NULL */
     size_t row_bytes;
 } kt__planned;
 

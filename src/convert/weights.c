@@ -143,9 +143,11 @@ static kt_status convert_rows(weights_state *s, worker_space *w, int64_t begin, 
                               s->at + (uint64_t)begin * t->row_bytes, err);
     size_t n = (size_t)((end - begin) * t->n_cols);
     if (t->type == KT__TYPE_F16) fit_f16(s, w->values, n);
+    kt__encoding how = s->job->encoding;
+    how.importance = t->importance;
     for (int64_t r = 0; r < end - begin; r++)
-        kt__quantize_row(t->type, w->values + r * t->n_cols, t->n_cols,
-                         (char *)w->encoded + (size_t)r * t->row_bytes);
+        kt__quantize_row_by(t->type, &how, w->values + r * t->n_cols, t->n_cols,
+                            (char *)w->encoded + (size_t)r * t->row_bytes);
     return kt__part_write(s->job->part, w->encoded, (size_t)(end - begin) * t->row_bytes,
                           s->at + (uint64_t)begin * t->row_bytes, err);
 }

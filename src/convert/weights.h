@@ -18,6 +18,7 @@ typedef struct kt__weights_job {
     kt__part *part;
     uint64_t data_at; /* of the first tensor in the file */
     int n_threads;
+    kt__encoding encoding;             /* its importance is each tensor's own */
     uint64_t checkpoint_bytes;         /* between records of progress; 0: the usual 128 MiB */
     kt__convert_progress_fn *progress; /* may be NULL */
     void *user;

@@ -1,9 +1,11 @@
 #include "convert/write.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "kernels/dispatch.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct made_header {
@@ -27,6 +29,18 @@ out:
     return status;
 }
 
+/* The fits of the tier that the machine has, or that KENTANG_ISA asks for; the bytes are the same. */
+static kt_status choose_fitter(const kt__fitter **out, kt_error *err) {
+    kt__cpu cpu;
+    const kt__kernels *kernels;
+    char why[160];
+    kt__cpu_detect(&cpu);
+    kt_status status = kt__kernels_select(&cpu, getenv("KENTANG_ISA"), &kernels, why, sizeof why,
+                                          err);
+    if (status == KT_OK) *out = kernels->fitter;
+    return status;
+}
+
 /* The part is removed but where it is another run's. */
 static kt_status write_part(const kt__convert_output *o, const kt__weight_plan *plan,
                             const made_header *h, kt__digest identity, kt__convert_report *report,
@@ -36,10 +50,12 @@ static kt_status write_part(const kt__convert_output *o, const kt__weight_plan *
                            .part = &part,
                            .data_at = h->head_bytes,
                            .n_threads = o->n_threads,
+                           .encoding = {.effort = o->effort},
                            .checkpoint_bytes = o->checkpoint_bytes,
                            .progress = o->progress,
                            .user = o->progress_user};
-    kt_status status;
+    kt_status status = choose_fitter(&job.encoding.fitter, err);
+    if (status != KT_OK) return status;
     KT__TRY(kt__part_open(o->target, report->bytes, identity, &part, err));
     report->resumed_bytes = part.good;
     if (part.good == 0) KT__TRY(kt__part_write(&part, h->head, h->head_bytes, 0, err));
@@ -69,6 +85,7 @@ kt_status kt__convert_write(const kt__convert_output *output, const kt__weight_p
     report->bytes = h.head_bytes + h.data_bytes;
     kt__hash_add(sources, KT_VERSION, sizeof KT_VERSION);
     kt__hash_add(sources, h.head, h.head_bytes);
+    kt__hash_add(sources, &output->effort, sizeof output->effort);
     KT__TRY(write_part(output, plan, &h, kt__hash_end(sources), report, err));
 out:
     kt__free(h.head);
