@@ -66,8 +66,16 @@ static void made1_decode(const void *src, int64_t n, float *dst) {
     for (int64_t i = 0; i < n; i++) dst[i] = (float)q[i] / 256;
 }
 
-const kt__codec kt__codec_MADE32 = {.encode = made32_encode, .unpack32 = made32_unpack};
-const kt__codec kt__codec_MADE256 = {.encode = made256_encode, .unpack256 = made256_unpack};
+static void made32_encode_row(const float *src, int64_t n, void *dst) {
+    for (int64_t i = 0; i < n / 32; i++) made32_encode(src + 32 * i, (made32 *)dst + i);
+}
+
+static void made256_encode_row(const float *src, int64_t n, void *dst) {
+    for (int64_t i = 0; i < n / 256; i++) made256_encode(src + 256 * i, (made256 *)dst + i);
+}
+
+const kt__codec kt__codec_MADE32 = {.encode_row = made32_encode_row, .unpack32 = made32_unpack};
+const kt__codec kt__codec_MADE256 = {.encode_row = made256_encode_row, .unpack256 = made256_unpack};
 const kt__codec kt__codec_MADE1 = {.encode_row = made1_encode, .decode_row = made1_decode};
 
 /* ---- products ---- */

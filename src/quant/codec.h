@@ -6,8 +6,8 @@
 
 #include "quant/fit.h"
 
-/* Float types fill the row functions; block types form, begin and set_levels, and unpack32 or
- * unpack256. Encoding a block is a fit, its scales (begin) and its levels; decoding is unpacking and
+/* Float types fill the row functions; block types form, begin and set_levels (or encode_row, where no
+ * search is wanted), and unpack32 or unpack256. Encoding a block is a fit, its scales (begin) and its levels; decoding is unpacking and
  * one multiplication (types.c). */
 typedef struct kt__codec {
     void (*encode_row)(const float *src, int64_t n, void *dst);
