@@ -565,9 +565,48 @@ KT_API kt_status KT_CHECKED kt_chat(kt_seq *seq, const kt_message *messages, siz
  * Threads: every call of this section may come from any thread, one thread at a time on a
  * kt_request; kt_request_cancel at any time and from a signal handler. */
 
-typedef enum kt_constraint {
-    KT_CONSTRAINT_NONE,
-    KT_CONSTRAINT_JSON /* the text is one JSON object; the answer ends with it */
+/* What a text may be. JSON follows RFC 8259, members' names are unique and in any order; docs/PROTOCOL.md
+ * has the keywords of schemas and the limits. */
+typedef enum kt_form_kind {
+    KT_FORM_JSON_OBJECT, /* any */
+    KT_FORM_JSON_SCHEMA, /* a JSON value that is valid by the schema `text` */
+    KT_FORM_GRAMMAR,     /* what the GBNF grammar `text` takes, from its rule root */
+    KT_FORM_REGEX,       /* what the regular expression `text` takes as a whole */
+    KT_FORM_CHOICE       /* one of choices[n_choices] */
+} kt_form_kind;
+
+typedef struct kt_form {
+    kt_form_kind kind;
+    const char *text;
+    size_t len; /* of text */
+    const char *const *choices;
+    size_t n_choices;
+    bool blanks; /* false; JSON may have white space between its parts: a space, or a line end with at
+                  * most 20 blanks */
+    /* What stands before and after it, NULL: nothing. A control token's name stands for the token.
+     * Before `after`, a body that is no JSON goes as far as it can. */
+    const char *before, *after;
+} kt_form;
+
+/* Holds an answer to one of its forms, and ends the answer with it; all zeros: not held. With
+ * triggers the text is free at first, and one of the forms must follow as soon as one of the
+ * triggers has been written, by whatever tokens (a control token's name stands for the token). With
+ * repeat the answer goes on behind a form: free again until the next trigger, or, without triggers,
+ * with another form or the end. So { a schema } alone is an answer in JSON; { a schema, trigger
+ * "</think>" } the same behind a text that ends so; { forms, trigger "<tool_call>", repeat } calls
+ * among free text; { forms, repeat } calls and nothing else.
+ *
+ * Forms are compiled by the call that submits the request. KT_E_FORMAT: one is malformed;
+ * KT_E_UNSUPPORTED: it cannot be enforced exactly, and nothing was computed; KT_E_LIMIT: it is over a
+ * limit of its size, or of the memory and steps of compiling. The error's place is a JSON pointer into
+ * the schema, and its message begins with the keyword. An answer ends with KT_FINISH_ERROR where its
+ * constraint runs out of memory or steps later on. At most 256 forms and 64 triggers. */
+typedef struct kt_constraint {
+    const kt_form *forms;
+    size_t n_forms;
+    const char *const *triggers;
+    size_t n_triggers;
+    bool repeat;
 } kt_constraint;
 
 typedef enum kt_pooling {
@@ -639,7 +678,7 @@ typedef struct kt_request_params {
     /* with n_logprobs: of the prompt's tokens as well, kt_event.prompt. The whole prompt is computed
      * then; without a sequence, no pooling */
     bool prompt_logprobs;
-    kt_constraint constraint;
+    kt_constraint constraint; /* of each choice's text */
     kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
     bool normalize;          /* true; the embedding has length 1 */
 

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "requests_world.h"
-#include "sample/json_state.h"
 
 /* ---- equality with the request alone ---- */
 
@@ -344,35 +343,6 @@ static void test_embeddings_do_not_depend_on_slices(void **state) {
     free(b);
 }
 
-/* ---- JSON ---- */
-
-static void test_answers_held_to_json(void **state) {
-    world *w = *state;
-    static answer out[8], again[8];
-    for (int pass = 0; pass < 2; pass++) {
-        kt_engine_params ep = {.n_parallel = pass ? 1 : 4, .n_ctx = 1024, .n_draft = pass ? -1 : 5};
-        open_engine(w, &ep);
-        for (int i = 0; i < 8; i++) {
-            kt_request_params r = request_of(w, i);
-            r.constraint = KT_CONSTRAINT_JSON;
-            r.gen.n_predict = 300;
-            r.gen.stop = NULL;
-            r.gen.n_stop = 0;
-            submit_request(w, &r, pass ? &again[i] : &out[i]);
-        }
-        run_to_end(w, false);
-        close_engine(w);
-    }
-    for (int i = 0; i < 8; i++) {
-        kt__json_state json;
-        kt__json_state_init(&json);
-        assert_true(out[i].len > 0);
-        assert_true(kt__json_state_feed(&json, out[i].text, out[i].len));
-        assert_int_equal(out[i].finish == KT_FINISH_EOG, kt__json_state_done(&json));
-        expect_same(i, &out[i], &again[i]);
-    }
-}
-
 /* ---- beside sequences ---- */
 
 static void test_sequences_and_requests_take_turns(void **state) {
@@ -546,7 +516,6 @@ int main(void) {
         cmocka_unit_test_prestate(test_logprobs, &w),
         cmocka_unit_test_prestate(test_times_sum_to_the_whole, &w),
         cmocka_unit_test_prestate(test_embeddings_do_not_depend_on_slices, &w),
-        cmocka_unit_test_prestate(test_answers_held_to_json, &w),
         cmocka_unit_test_prestate(test_sequences_and_requests_take_turns, &w),
         cmocka_unit_test_prestate(test_a_long_evaluation_lets_answers_go_on, &w),
         cmocka_unit_test_prestate(test_cancel_in_a_shared_batch_frees_its_blocks, &w),

@@ -106,7 +106,8 @@ static void test_all_of_openai(void **state) {
     assert_int_equal(q->gen.sampling.top_k, 40);
     kt__wire_request_free(r);
     r = read_ok(KT__WIRE_CHAT, "{" HELLO ",\"response_format\":{\"type\":\"json_object\"}}");
-    assert_int_equal(r->req.constraint, KT_CONSTRAINT_JSON);
+    assert_int_equal(r->req.constraint.n_forms, 1);
+    assert_int_equal(r->req.constraint.forms->kind, KT_FORM_JSON_OBJECT);
     kt__wire_request_free(r);
 }
 

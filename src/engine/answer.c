@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/stage.h"
-#include "sample/json_mask.h"
 
 enum {
     MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */
@@ -70,6 +69,7 @@ out:
 void kt__answer_free(kt__answer *a) {
     kt__sampler_free(a->sampler);
     kt__stops_free(a->stops);
+    kt__held_free(a->held);
     kt__buf_free(&a->piece);
     kt__buf_free(&a->text);
 }
@@ -78,61 +78,39 @@ void kt__answer_accept(kt__answer *a, int32_t id) {
     kt__sampler_accept(a->sampler, id);
 }
 
-/* ---- JSON ---- */
+/* ---- constraints ---- */
 
-/* Only tokens that write something can bring the text forward. */
-static bool writes_text(const kt__tokenizer *tok, int32_t id) {
-    switch (kt__tokenizer_token_attr(tok, id)) {
-    case KT__TOK_UNUSED:
-    case KT__TOK_UNDEFINED:
-    case KT__TOK_UNKNOWN:
-    case KT__TOK_CONTROL: return false;
-    default: return true;
-    }
+kt_status kt__answer_hold(kt__answer *a, kt__constraint *constraint, kt_error *err) {
+    return kt__held_create(constraint, &a->held, err);
 }
 
-static const char *json_bytes(void *ctx, int32_t id, size_t *len) {
-    const kt__tokenizer *tok = ctx;
-    bool is_text = writes_text(tok, id) && !kt__tokenizer_is_eog(tok, id);
-    kt__str bytes = is_text ? kt__tokenizer_token_bytes(tok, id) : (kt__str){"", 0};
-    *len = bytes.len;
-    return bytes.s;
-}
-
-/* The model's mask, made by the first who asks. */
-static kt_status need_mask(kt_model *model, kt_error *err) {
-    kt__json_mask *mask, *first = NULL;
-    if (atomic_load(&model->json_mask)) return KT_OK;
-    const kt__sampler_vocab vocab = {json_bytes, model->tok};
-    kt_status status = kt__json_mask_create(&vocab, model->net->hp.n_vocab, &mask, err);
-    if (status != KT_OK || atomic_compare_exchange_strong(&model->json_mask, &first, mask))
-        return status;
-    kt__json_mask_free(mask); /* another one was faster */
-    return KT_OK;
-}
-
-kt_status kt__answer_hold_to_json(kt__answer *a, kt_error *err) {
-    if (!a->engine->model->tok)
-        return kt__fail(err, KT_E_UNSUPPORTED, "%s has no vocabulary: its answers have no text",
-                        a->engine->model->info.path);
-    a->is_json = true;
-    kt__json_state_init(&a->json);
-    return need_mask(a->engine->model, err);
-}
-
-/* A copy of the logits in which what may not follow is forbidden. */
-static const float *mask_logits(const kt__answer *a, const float *logits) {
+static kt_status sample_masked(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
+                               kt_error *err) {
     float *masked = a->engine->masked;
-    kt__json_mask_apply(atomic_load(&a->engine->model->json_mask), &a->json, logits, masked);
-    return masked;
+    kt_status status = kt__held_mask(a->held, logits, masked, err);
+    if (status != KT_OK) return status;
+    status = kt__sampler_sample(a->sampler, masked, position, id, err);
+    if (status != KT_E_NUMERIC) return status;
+    return kt__fail(err, KT_E_UNSUPPORTED, "no token of this vocabulary can go on with the text");
 }
 
-static kt_status sample_json(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
+static int32_t argmax_of(const kt_engine *engine, const float *logits) {
+    bool finite;
+    return engine->model->ctx->kernels->argmax(logits, engine->model->net->hp.n_vocab, &finite);
+}
+
+/* Where only the greatest logit counts, it may be a token that fits: then nothing need be masked. */
+static kt_status sample_held(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
                              kt_error *err) {
-    kt_status status = kt__sampler_sample(a->sampler, mask_logits(a, logits), position, id, err);
-    if (status != KT_E_NUMERIC) return status;
-    return kt__fail(err, KT_E_UNSUPPORTED,
-                    "no token of this vocabulary can go on with the JSON text");
+    if (kt__sampler_is_argmax(a->sampler)) {
+        *id = argmax_of(a->engine, logits);
+        if (kt__held_takes(a->held, *id)) return KT_OK;
+    }
+    return sample_masked(a, logits, position, id, err);
+}
+
+static bool is_held(const kt__answer *a) {
+    return a->held && !kt__held_is_free(a->held);
 }
 
 kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
@@ -140,11 +118,10 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
     kt_engine *engine = a->engine;
     int64_t begin_ns = kt__stage_begin(engine);
     kt_status status = KT_OK;
-    if (a->is_json) {
-        status = sample_json(a, logits, position, id, err);
+    if (is_held(a)) {
+        status = sample_held(a, logits, position, id, err);
     } else if (kt__sampler_is_argmax(a->sampler)) {
-        bool finite;
-        *id = engine->model->ctx->kernels->argmax(logits, engine->model->net->hp.n_vocab, &finite);
+        *id = argmax_of(engine, logits);
     } else {
         status = kt__sampler_sample(a->sampler, logits, position, id, err);
     }
@@ -175,15 +152,14 @@ kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {
     kt_status status = KT_OK;
     kt__buf_clear(&a->text);
     a->n_generated++;
-    if (!a->ignore_eog && kt_token_is_eog(model, id)) {
+    if ((!a->ignore_eog || a->held) && kt_token_is_eog(model, id)) {
         a->finish = KT_FINISH_EOG;
         return KT_OK;
     }
     if (model->tok) status = push_text(a, id, err);
-    if (a->is_json) {
-        kt__str bytes = kt__tokenizer_token_bytes(model->tok, id);
-        (void)kt__json_state_feed(&a->json, bytes.s, bytes.len);
-        if (kt__json_state_done(&a->json) && a->finish == KT_FINISH_NONE) a->finish = KT_FINISH_EOG;
+    if (a->held) {
+        kt__held_push(a->held, id);
+        if (kt__held_over(a->held) && a->finish == KT_FINISH_NONE) a->finish = KT_FINISH_EOG;
     }
     bool full = a->n_generated == a->n_predict;
     if (status == KT_OK && a->finish == KT_FINISH_NONE && full) a->finish = KT_FINISH_LENGTH;

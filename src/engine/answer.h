@@ -8,7 +8,7 @@
 #define KT_ENGINE_ANSWER_H
 
 #include "engine/types.h"
-#include "sample/json_state.h"
+#include "sample/held.h"
 #include "sample/stops.h"
 
 typedef struct kt__answer {
@@ -20,8 +20,7 @@ typedef struct kt__answer {
     kt__buf text;  /* what the last token released */
     int32_t n_predict, n_generated;
     bool ignore_eog;
-    bool is_json; /* held to one JSON object */
-    kt__json_state json;
+    kt__held *held; /* NULL: to nothing */
     kt_finish finish;
     int32_t stop; /* the stop string that ended it, or -1 */
     uint64_t seed;
@@ -30,8 +29,8 @@ typedef struct kt__answer {
 /* choice: index among several answers to a prompt. What params points to is copied. No lock. */
 kt_status kt__answer_init(kt__answer *answer, kt_engine *engine, const kt_gen_params *params,
                           uint32_t choice, kt_error *err) KT_CHECKED;
-/* From now on the text is one JSON object, and the answer ends with it. */
-kt_status kt__answer_hold_to_json(kt__answer *answer, kt_error *err) KT_CHECKED;
+/* Before its first token. The constraint outlives the answer. */
+kt_status kt__answer_hold(kt__answer *answer, kt__constraint *constraint, kt_error *err) KT_CHECKED;
 void kt__answer_free(kt__answer *answer);
 /* A token of the prompt. */
 void kt__answer_accept(kt__answer *answer, int32_t id);

@@ -1,6 +1,7 @@
 /* kt_engine: opening, closing, information, cancelling. The roof: it knows every module below. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/constraints.h"
 #include "engine/inbox.h"
 #include "engine/plan.h"
 #include "engine/runner.h"
@@ -48,6 +49,7 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     }
     KT__TRY(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
     KT__TRY(kt__scope_create(&engine->scope, err));
+    KT__TRY(kt__constraints_create(plan->constraint_bytes, &engine->constraints, err));
     KT__TRY(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
     KT__TRY(kt__runner_create(engine, &engine->runner, err));
     kt__sched_params sched = sched_params(engine);
@@ -91,6 +93,7 @@ void kt_engine_close(kt_engine *engine) {
     kt__sched_destroy(engine->sched);
     kt__runner_destroy(engine->runner);
     kt__inbox_destroy(engine->inbox);
+    kt__constraints_free(engine->constraints);
     kt__scope_destroy(engine->scope);
     kt__prefix_destroy(engine->prefix);
     kt__speculator_destroy(engine->speculator);

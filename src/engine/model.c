@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "engine/demo.h"
 #include "engine/fingerprint.h"
-#include "sample/json_mask.h"
+#include "sample/held_vocab.h"
 
 kt_model_params kt_model_params_default(void) {
     return (kt_model_params){
@@ -218,7 +218,7 @@ void kt_model_close(kt_model *model) {
     if (!model) return;
     kt__full_hash_destroy(model->full_hash);
     kt__fingerprint_free(model->fingerprint);
-    kt__json_mask_free(atomic_load(&model->json_mask));
+    kt__held_vocab_free(atomic_load(&model->held_vocab));
     kt__chat_template_free(model->chat);
     kt__tokenizer_free(model->tok);
     kt__net_free(model->net);

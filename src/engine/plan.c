@@ -19,11 +19,14 @@ enum {
     LEAST_UBATCH = 64,
     USUAL_POS = 1024, /* positions that an answer among many is given room for */
     OUT_ROWS = 32,
-    STEP_ROWS = 32,             /* of decode steps with speculation */
-    PROCESS_BYTES = 20 << 20,   /* code, libraries, stacks, what tables do not say */
-    VOCAB_ENTRY_BYTES = 172,    /* tokenizer, sampler scratch, JSON mask */
-    REQUEST_BYTES = 48 << 10,   /* buffers of a request, beside its tokens */
-    INDEX_ENTRY_BYTES = 3 * 144 /* prefix index, per page */
+    STEP_ROWS = 32,              /* of decode steps with speculation */
+    PROCESS_BYTES = 20 << 20,    /* code, libraries, stacks, what tables do not say */
+    VOCAB_ENTRY_BYTES = 240,     /* tokenizer, sampler scratch, constraints' tries */
+    REQUEST_BYTES = 48 << 10,    /* buffers of a request, beside its tokens */
+    INDEX_ENTRY_BYTES = 3 * 144, /* prefix index, per page */
+    LEAST_CONSTRAINTS = 8 << 20, /* with the masks: room for one */
+    MASK_ENTRY_BYTES = 9,
+    MOST_CONSTRAINTS = 256 << 20
 };
 
 /* ---- arguments ---- */
@@ -138,6 +141,13 @@ static uint64_t tables_bytes(const kt_model *model, const kt_engine_params *p) {
            n_req * (REQUEST_BYTES + n_ctx * sizeof(int32_t));
 }
 
+/* Constraints of answers: one always has room, and more with a larger budget. */
+static uint64_t constraint_bytes(const kt_model *model, uint64_t left) {
+    uint64_t least = LEAST_CONSTRAINTS + (uint64_t)model->net->hp.n_vocab * MASK_ENTRY_BYTES;
+    uint64_t bytes = left / 16 > least ? left / 16 : least;
+    return bytes < MOST_CONSTRAINTS ? bytes : MOST_CONSTRAINTS;
+}
+
 /* ---- the plan ---- */
 
 /* What may be shared out: the budget without what others have and without these weights. */
@@ -161,7 +171,8 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     kt_mem_plan *m = &out->mem;
     m->scratch_bytes = scratch_bytes(model, p);
     /* a default budget is what is free now: the process is there already */
-    m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) : 0;
+    m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + constraint_bytes(model, left)
+                                            : 0;
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
     uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes;
     uint64_t room = left > fixed ? left - fixed : 0;
@@ -263,6 +274,7 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     while (fits ? rebalance(given, &out->params, left, out) : shrink(given, &out->params))
         fits = try_params(model, &out->params, left, out);
     out->n_out_max = out_rows(&out->params);
+    out->constraint_bytes = constraint_bytes(model, left);
     if (!fits) return fail_plan(out, left, err);
     fill_sums(model, out);
     return KT_OK;

@@ -16,6 +16,8 @@ typedef struct kt__plan {
     kt_mem_plan mem;
     int64_t n_pages;
     int n_out_max; /* rows of a prompts' batch with logits */
+    uint64_t
+        constraint_bytes; /* that constraints may take; of the tables where the budget was given */
 } kt__plan;
 
 /* KT_E_ARG for numbers out of range, KT_E_NOMEM where nothing fits. */

@@ -49,7 +49,6 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
     KT__TRY(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
     KT__TRY(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
     KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_LAST, err));
-    KT__TRY(check_int("constraint", (int64_t)r->constraint, 0, KT_CONSTRAINT_JSON, err));
     KT__TRY(check_name("client", r->client, err));
     KT__TRY(check_name("cache_scope", r->cache_scope, err));
     if (r->seq && r->n_choices > 1)
@@ -163,8 +162,7 @@ static kt_status make_answer(kt__choice *c, const kt_request_params *request, co
     kt_status status;
     const kt__work *w = &c->work;
     KT__TRY(kt__answer_init(&c->answer, w->engine, &request->gen, (uint32_t)c->index, err));
-    if (request->constraint == KT_CONSTRAINT_JSON)
-        KT__TRY(kt__answer_hold_to_json(&c->answer, err));
+    if (c->sub->constraint) KT__TRY(kt__answer_hold(&c->answer, c->sub->constraint, err));
     c->report.seed = c->answer.seed;
     if (w->task.kind != KT__TASK_ANSWER) return KT_OK;
     for (int32_t i = 0; i < c->sub->n_kept; i++) kt__answer_accept(&c->answer, w->state->tokens[i]);
@@ -278,6 +276,7 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     }
     atomic_store(&sub->has_seq, sub->seq != NULL);
     sub->n_text = sub->n_kept + (int32_t)(n - skip);
+    KT__TRY(kt__constraints_lend(engine, &request->constraint, &sub->constraint, err));
     KT__TRY(fill_request(sub, request, ids + skip, n - skip, err));
     if (sub->seq) kt__seq_put_prompt(sub->seq, (size_t)sub->n_kept, ids + skip, n - skip);
     *out = sub;

@@ -45,6 +45,7 @@ void kt__submitted_free(kt__submitted *sub) {
         kt__buf_free(&sub->ring[i].text);
         kt__free(sub->ring[i].top);
     }
+    kt__constraints_give_back(sub->req.engine, sub->constraint);
     pthread_cond_destroy(&sub->changed);
     pthread_mutex_destroy(&sub->lock);
     kt__free(sub->ring);

@@ -10,6 +10,7 @@
 #define KT_ENGINE_SUBMITTED_H
 
 #include "engine/answer.h"
+#include "engine/constraints.h"
 #include "engine/speculator.h"
 #include "engine/work.h"
 
@@ -45,8 +46,9 @@ struct kt__submitted {
     int32_t n_logprobs, n_predict;
     kt_pooling pooling;
     bool normalize;
-    float *embedding;   /* [d_model] */
-    kt_logprob *prompt; /* [n_text][1 + n_logprobs] where they were asked for, else NULL */
+    kt__constraint *constraint; /* lent, of all choices; or NULL */
+    float *embedding;           /* [d_model] */
+    kt_logprob *prompt;         /* [n_text][1 + n_logprobs] where they were asked for, else NULL */
     int64_t submitted_us, tokenize_us;
     char *texts; /* contents of the messages, NUL-separated, for explanations; or NULL */
     int32_t n_texts;

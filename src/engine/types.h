@@ -64,8 +64,8 @@ struct kt_model {
     atomic_int n_charged; /* engines that have charged its weights to the context */
     kt__full_hash *full_hash;
     struct kt__fingerprint *fingerprint;
-    _Atomic(struct kt__json_mask *) json_mask; /* made for the first answer that needs it */
-    char *strings[5];                          /* owned strings of info */
+    _Atomic(struct kt__held_vocab *) held_vocab; /* made for the first answer that needs it */
+    char *strings[5];                            /* owned strings of info */
 };
 
 /* What happens outside batches. */
@@ -113,6 +113,7 @@ struct kt_engine {
     /* any thread */
     struct kt__scope *scope; /* the root of what prefix keeps */
     struct kt__inbox *inbox;
+    struct kt__constraints *constraints;
     pthread_t driver;   /* while there is one */
     int n_out_max;      /* rows of a prompts' batch with logits */
     uint64_t mem_bytes; /* charged to the context, beside the model's weights */

@@ -14,6 +14,7 @@
 enum {
     POOL_BYTES = 16 << 20,
     MAX_POOL_BYTES = 64 << 20,
+    MAX_AROUND = 65536,
     COMPILE_STEPS = 20000000, /* a step is some 20 to 100 ns */
     FEED_STEPS = 5000000
 };
@@ -75,11 +76,23 @@ static kt_status compile(kt__grammar *g, const kt__grammar_source *source, kt__r
     return kt__fail(err, KT_E_ARG, "an unknown kind of constraint");
 }
 
+static void start_body(const kt__grammar *g, kt__gstate *s) {
+    *s = (kt__gstate){.mode = g->is_json ? KT__M_VALUE : KT__M_TEXT};
+    if (g->is_json)
+        s->value = g->root;
+    else
+        s->term = g->root;
+}
+
+static bool body_may_end(kt__grammar *g, const kt__gstate *s) {
+    return s->lex == KT__L_PLAIN && kt__term_nullable(&g->t, s->term);
+}
+
 /* Some text fits, as far as that is seen at the first byte. */
 static kt_status check_first_byte(kt__grammar *g, kt__refusal *why, kt_error *err) {
     kt__gstate start, s;
-    kt__grammar_start(g, &start);
-    bool live = kt__grammar_accepts(g, &start);
+    start_body(g, &start);
+    bool live = g->is_json ? kt__json_accepts(g, &start) : body_may_end(g, &start);
     for (unsigned b = 0; b < 256 && !live; b++) {
         s = start;
         bool blank = g->is_json && (b == ' ' || b == '\n');
@@ -93,6 +106,19 @@ static kt_status check_first_byte(kt__grammar *g, kt__refusal *why, kt_error *er
     return kt__fail(err, KT_E_UNSUPPORTED, "no text fits the constraint");
 }
 
+static kt_status keep_around(kt__grammar *g, const kt__grammar_source *source, kt_error *err) {
+    const kt__gtext *before = &source->before, *after = &source->after;
+    if (before->len > MAX_AROUND || after->len > MAX_AROUND)
+        return kt__fail(err, KT_E_LIMIT, "more than %d bytes around a constraint", MAX_AROUND);
+    g->around = kt__malloc(before->len + after->len + 1);
+    if (!g->around) return kt__fail_nomem(err, "a constraint", before->len + after->len);
+    if (before->len) memcpy(g->around, before->s, before->len);
+    if (after->len) memcpy(g->around + before->len, after->s, after->len);
+    g->n_before = before->len;
+    g->n_after = after->len;
+    return KT_OK;
+}
+
 kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out, kt__refusal *why,
                              kt_error *err) {
     kt__refusal unused;
@@ -102,6 +128,7 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
     kt__grammar *g = kt__calloc(1, sizeof *g);
     if (!g) return kt__fail_nomem(err, "a constraint", sizeof *g);
     g->kind = source->kind;
+    g->compact = source->compact;
     size_t bytes = POOL_BYTES + 16 * source->len;
     kt_status status = kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err);
     if (status == KT_OK) {
@@ -109,6 +136,7 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
         status = compile(g, source, reason, err);
     }
     if (status == KT_OK) status = check_first_byte(g, reason, err);
+    if (status == KT_OK) status = keep_around(g, source, err);
     if (status == KT_OK)
         *out = g;
     else
@@ -122,10 +150,21 @@ void kt__grammar_free(kt__grammar *g) {
     kt__svalue_free(&g->v);
     kt__schema_free(&g->schema);
     kt__terms_free(&g->t);
+    kt__free(g->around);
     kt__free(g);
 }
 
 /* ---- accounts ---- */
+
+void kt__grammar_limit(kt__grammar *g, size_t bytes) {
+    kt__gpool *p = &g->t.pool;
+    if (bytes / 4 < p->cap - p->n) p->cap = p->n + (uint32_t)(bytes / 4);
+    while (p->table_cap > p->table_mask + 1 && p->table_cap > p->cap / 4) p->table_cap /= 2;
+}
+
+size_t kt__grammar_room(const kt__grammar *g) {
+    return g->t.pool.failed ? 0 : (size_t)(g->t.pool.cap - g->t.pool.n) * 4;
+}
 
 size_t kt__grammar_bytes(const kt__grammar *g) {
     size_t rows = (size_t)g->t.n_rows * 1028;
@@ -153,17 +192,35 @@ kt_status kt__grammar_status(const kt__grammar *g) {
 /* ---- following a text ---- */
 
 void kt__grammar_start(const kt__grammar *g, kt__gstate *s) {
-    *s = (kt__gstate){.mode = g->is_json ? KT__M_VALUE : KT__M_TEXT};
-    if (g->is_json)
-        s->value = g->root;
-    else
-        s->term = g->root;
+    start_body(g, s);
+    if (g->n_before) *s = (kt__gstate){.mode = KT__M_BEFORE};
 }
 
-bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
+bool kt__around_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
+    bool before = s->mode == KT__M_BEFORE;
+    if ((uint8_t)g->around[before ? s->hex : g->n_before + s->hex] != b) return false;
+    if (++s->hex < (before ? g->n_before : g->n_after)) return true;
+    if (before)
+        start_body(g, s);
+    else
+        *s = (kt__gstate){.mode = KT__M_END};
+    return true;
+}
+
+static bool term_byte(kt__grammar *g, kt__gstate *s, uint8_t b) {
     if (!kt__utf8_step(s, b)) return false;
     s->term = kt__term_step(&g->t, s->term, b);
     return s->term != KT__GPOOL_EMPTY;
+}
+
+bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
+    if (s->mode == KT__M_END) return false;
+    if (g->n_after == 0) return term_byte(g, s, b);
+    const kt__gstate at = *s;
+    if (term_byte(g, s, b)) return true;
+    if (!body_may_end(g, &at)) return false;
+    *s = (kt__gstate){.mode = KT__M_BEHIND};
+    return kt__around_step(g, s, b);
 }
 
 bool kt__grammar_feed(kt__grammar *g, kt__gstate *s, const char *bytes, size_t *n) {
@@ -178,8 +235,10 @@ bool kt__grammar_feed(kt__grammar *g, kt__gstate *s, const char *bytes, size_t *
 
 bool kt__grammar_accepts(kt__grammar *g, const kt__gstate *s) {
     if (g->t.pool.failed) return false;
+    if (s->mode == KT__M_END) return true;
+    if (s->mode >= KT__M_BEFORE) return false;
     if (g->is_json) return kt__json_accepts(g, s);
-    return s->lex == KT__L_PLAIN && kt__term_nullable(&g->t, s->term);
+    return g->n_after == 0 && body_may_end(g, s);
 }
 
 static bool is_in_string(const kt__gstate *s) {
@@ -211,7 +270,8 @@ static int next_bytes(kt__grammar *g, const kt__gstate *s, uint8_t *only) {
 bool kt__grammar_ended(kt__grammar *g, const kt__gstate *s) {
     uint8_t only;
     if (s->mode == KT__M_END) return true;
-    return g->t.pool.failed || (!g->is_json && next_bytes(g, s, &only) == 0);
+    if (g->t.pool.failed) return true;
+    return !g->is_json && g->n_after == 0 && s->mode == KT__M_TEXT && next_bytes(g, s, &only) == 0;
 }
 
 size_t kt__grammar_forced(kt__grammar *g, const kt__gstate *state, char *out, size_t cap) {

@@ -6,7 +6,7 @@
  * used, up to what was reserved when it was compiled; nothing is allocated afterwards.
  *
  * JSON texts: at each place where white space may be, at most one space, or one line end with at
- * most 20 blanks; none after the end. Members' names are unique, in any order, and at most 1024
+ * most 20 blanks, or none at all where the source says compact; none after the end. Members' names are unique, in any order, and at most 1024
  * bytes; numbers have at most 40 characters; nesting is at most 128. Where the content of a string
  * is limited, characters that can stand for themselves are not written as \u escapes.
  *
@@ -23,6 +23,10 @@ typedef struct kt__grammar_source {
     size_t len;
     const kt__gtext *texts; /* of KT__GRAMMAR_CHOICE */
     size_t n_texts;
+    /* Bytes that stand around it, any ones. A body that is no JSON text goes as far as it can before
+     * `after` begins. */
+    kt__gtext before, after;
+    bool compact; /* no white space between the parts of a JSON text */
 } kt__grammar_source;
 
 /* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly; KT_E_LIMIT:
@@ -30,6 +34,9 @@ typedef struct kt__grammar_source {
 kt_status KT_CHECKED kt__grammar_create(const kt__grammar_source *source, kt__grammar **out,
                                         kt__refusal *why, kt_error *err);
 void kt__grammar_free(kt__grammar *grammar);
+/* From now on it takes at most so many bytes more than it has by now, of those that are reserved. */
+void kt__grammar_limit(kt__grammar *grammar, size_t bytes);
+size_t kt__grammar_room(const kt__grammar *grammar); /* what is left of them; 0: it has failed */
 /* Bytes reserved for it, all in all; and written so far. */
 size_t kt__grammar_bytes(const kt__grammar *grammar);
 size_t kt__grammar_bytes_used(const kt__grammar *grammar);

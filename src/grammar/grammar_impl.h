@@ -11,7 +11,9 @@
 struct kt__gmask_cache;
 struct kt__grammar {
     kt__grammar_kind kind;
-    bool is_json;
+    bool is_json, compact;
+    char *around; /* what stands before the body, then what stands after it */
+    size_t n_before, n_after;
     kt__terms t;
     kt__schema schema;
     kt__svalue_ctx v;
@@ -34,6 +36,8 @@ typedef enum kt__gmode {
     KT__M_NAME,    /* term, name, used, patterns; text and chunk: what was read */
     KT__M_NUMBER,  /* value; text: what was read, two characters a byte */
     KT__M_LITERAL, /* value: the outcome; hex: which; lex: how far */
+    KT__M_BEFORE,  /* hex: bytes read of what stands before the body */
+    KT__M_BEHIND   /* hex: likewise of what stands after it */
 } kt__gmode;
 
 /* Where a string stands. */
@@ -72,6 +76,8 @@ enum {
 
 bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
+/* A byte of what stands around the body. */
+bool kt__around_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 bool kt__json_accepts(kt__grammar *g, const kt__gstate *s);
 /* Ends the string that is being read, as the quote does. */
 bool kt__json_close_string(kt__grammar *g, kt__gstate *s);
@@ -82,6 +88,7 @@ kt__gid kt__json_name_key(kt__grammar *g, const kt__gstate *s, uint32_t name);
 bool kt__json_close_name_as(kt__grammar *g, kt__gstate *s, kt__gid key);
 
 static inline bool kt__gstate_step(kt__grammar *g, kt__gstate *s, uint8_t byte) {
+    if (s->mode >= KT__M_BEFORE) return kt__around_step(g, s, byte);
     return g->is_json ? kt__json_step(g, s, byte) : kt__text_step(g, s, byte);
 }
 static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__gframe word) {

@@ -163,7 +163,7 @@ static bool note_item(kt__grammar *g, uint32_t words[KT__F_N], uint64_t hash) {
 static bool end_value(kt__grammar *g, kt__gstate *s, kt__gid outcome, uint64_t hash) {
     uint32_t words[KT__F_N];
     if (kt__svalue_must(&g->v, outcome) != ANY) return false;
-    go(s, s->frame ? KT__M_AFTER : KT__M_END);
+    go(s, s->frame ? KT__M_AFTER : g->n_after ? KT__M_BEHIND : KT__M_END);
     if (!s->frame) return true;
     bool plain = !frame_has(g, s, KT__FM_HASHES) && !kt__gframe_word(g, s->frame, KT__F_SUBS);
     if (plain) return true;
@@ -321,7 +321,7 @@ static bool after_value(kt__grammar *g, kt__gstate *s, uint8_t b) {
 
 static bool between(kt__grammar *g, kt__gstate *s, uint8_t b) {
     if (b == ' ' || b == '\n' || b == '\t' || b == '\r')
-        return s->mode != KT__M_END && take_blank(s, b);
+        return s->mode != KT__M_END && !g->compact && take_blank(s, b);
     s->blanks = 0;
     switch (s->mode) {
     case KT__M_VALUE: return begin_value(g, s, b);
@@ -351,7 +351,7 @@ static bool number_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     if (!kt__json_number_step(g, s, b, &ended)) return false;
     if (!ended) return true;
     uint64_t hash = frame_has(g, s, KT__FM_HASHES) ? kt__json_number_hash(s) : 0;
-    return end_value(g, s, kt__json_number_end(g, s), hash) && between(g, s, b);
+    return end_value(g, s, kt__json_number_end(g, s), hash) && kt__gstate_step(g, s, b);
 }
 
 bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
@@ -368,6 +368,6 @@ bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
 
 bool kt__json_accepts(kt__grammar *g, const kt__gstate *s) {
     if (s->mode == KT__M_END) return true;
-    return s->mode == KT__M_NUMBER && !s->frame &&
+    return s->mode == KT__M_NUMBER && !s->frame && g->n_after == 0 &&
            kt__svalue_must(&g->v, kt__json_number_end(g, s)) == ANY;
 }

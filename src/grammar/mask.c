@@ -136,8 +136,9 @@ static const char *bytes_of_mode(const kt__gstate *s) {
     }
 }
 
-static void mark_first(const kt__gstate *from, bool first[256]) {
-    const char *bytes = bytes_of_mode(from);
+static void mark_first(const kt__grammar *g, const kt__gstate *from, bool first[256]) {
+    bool before_tail = from->mode == KT__M_NUMBER && !from->frame && g->n_after > 0;
+    const char *bytes = before_tail ? NULL : bytes_of_mode(from);
     memset(first, bytes == NULL, 256);
     for (; bytes && *bytes; bytes++) first[(uint8_t)*bytes] = true;
 }
@@ -306,7 +307,7 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
     kt__gstate *way = w->c->way;
     bool first[256];
     way[0] = *from;
-    mark_first(from, first);
+    mark_first(w->g, from, first);
     for (uint32_t i = 0; i < w->vocab->n_nodes;) {
         const kt__gvnode *n = &nodes[i];
         bool skip = (n->depth == 1 && !first[n->byte]) ||
@@ -588,7 +589,7 @@ kt_status kt__gmask_fill(kt__grammar *g, const kt__gstate *state, uint64_t *bits
     walk w = {.g = g, .c = g->masks, .vocab = g->masks->vocab, .bits = bits};
     kt__gpool *p = &g->t.pool;
     uint32_t mark = p->n;
-    bool scarce = p->n > p->cap / 2;
+    bool scarce = kt__gpool_is_scarce(p);
     p->steps = MASK_STEPS;
     w.c->n_visited = 0;
     g->v.keep_below = scarce ? mark : UINT32_MAX;

@@ -50,6 +50,10 @@ size_t kt__gpool_bytes(const kt__gpool *pool) {
     return ((size_t)pool->cap + pool->table_cap + pool->scratch_cap) * 4;
 }
 
+bool kt__gpool_is_scarce(const kt__gpool *pool) {
+    return pool->n > pool->cap / 2 || pool->n_nodes > pool->table_cap / 4;
+}
+
 bool kt__gpool_push(kt__gpool *pool, uint32_t word) {
     if (pool->n_scratch == pool->scratch_cap) {
         pool->failed = KT_E_LIMIT;

@@ -83,7 +83,8 @@ enum { KT__GPOOL_EMPTY = 2, KT__GPOOL_ANY = 5, KT__GPOOL_EPS = 8 }; /* ids in ev
 /* bytes: for nodes; the whole is about a third more. */
 kt_status KT_CHECKED kt__gpool_init(kt__gpool *pool, size_t bytes, kt_error *err);
 void kt__gpool_free(kt__gpool *pool);
-size_t kt__gpool_bytes(const kt__gpool *pool); /* reserved, all in all */
+size_t kt__gpool_bytes(const kt__gpool *pool);   /* reserved, all in all */
+bool kt__gpool_is_scarce(const kt__gpool *pool); /* half of the nodes' memory is in use */
 
 /* The node of this content. data may lie in the scratch stack, not among the nodes. */
 kt__gid kt__gpool_intern(kt__gpool *pool, kt__gkind kind, const uint32_t *data, uint32_t n);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "grammar/schema_value.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, EPS = KT__GPOOL_EPS };
@@ -90,22 +89,15 @@ static int by_bytes(const void *a, const void *b) {
     return c ? c : (x->len > y->len) - (x->len < y->len);
 }
 
-/* The names of properties that have a schema that something fits. Allocates: once for an object
- * of the schema, while it is compiled. */
+/* The names of properties that have a schema that something fits. */
 static kt__gid property_names(kt__svalue_ctx *v, const kt__snode *n) {
-    kt__gtext *texts = kt__calloc(n->n_props + 1u, sizeof *texts);
+    kt__gtext *texts = v->texts;
     size_t n_texts = 0;
-    if (!texts) {
-        v->t->pool.failed = KT_E_NOMEM;
-        return EMPTY;
-    }
     for (uint32_t i = 0; i < n->n_props; i++)
         if (kt__svalue_node(v, n->props[i].node) != EMPTY)
             texts[n_texts++] = v->s->names[n->props[i].name];
     qsort(texts, n_texts, sizeof *texts, by_bytes);
-    kt__gid term = kt__term_one_of(v->t, texts, n_texts);
-    kt__free(texts);
-    return term;
+    return kt__term_one_of(v->t, texts, n_texts);
 }
 
 static kt__gid closed_names(kt__svalue_ctx *v, kt__snode_id id, kt__gid used) {

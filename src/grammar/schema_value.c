@@ -571,6 +571,13 @@ static kt_status check_circles(const kt__schema *s, kt__refusal *why, kt_error *
                             MAX_DEPTH);
 }
 
+static uint32_t most_props(const kt__schema *s) {
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < s->n_nodes; i++)
+        if (s->nodes[i].n_props > most) most = s->nodes[i].n_props;
+    return most;
+}
+
 kt_status kt__svalue_init(kt__svalue_ctx *v, kt__schema *s, kt__terms *t, kt__refusal *why,
                           kt_error *err) {
     *v = (kt__svalue_ctx){.t = t, .s = s, .stamp = 1, .keep_below = UINT32_MAX};
@@ -579,7 +586,8 @@ kt_status kt__svalue_init(kt__svalue_ctx *v, kt__schema *s, kt__terms *t, kt__re
     v->expanded = kt__calloc((size_t)s->n_nodes * KT__V_N, sizeof *v->expanded);
     v->closed = kt__calloc(s->n_nodes, sizeof *v->closed);
     v->memo = kt__calloc(MEMO_SLOTS, sizeof *v->memo);
-    if (!v->expanded || !v->closed || !v->memo) {
+    v->texts = kt__calloc(most_props(s) + 1u, sizeof *v->texts);
+    if (!v->expanded || !v->closed || !v->memo || !v->texts) {
         kt__svalue_free(v);
         return kt__fail_nomem(err, "a schema", (size_t)s->n_nodes * KT__V_N * 4);
     }
@@ -591,5 +599,6 @@ void kt__svalue_free(kt__svalue_ctx *v) {
     kt__free(v->expanded);
     kt__free(v->closed);
     kt__free(v->memo);
+    kt__free(v->texts);
     *v = (kt__svalue_ctx){0};
 }

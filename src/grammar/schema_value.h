@@ -20,6 +20,7 @@ typedef struct kt__svalue_ctx {
     kt__gid *expanded; /* [n_nodes][KT__V_N], 0: not yet */
     uint32_t *closed;  /* [n_nodes] term of the names that a closed object may have */
     kt__svmemo *memo;
+    kt__gtext *texts;   /* scratch: names of the object that has most */
     uint32_t stamp;     /* memo entries of another stamp know of ids that are gone */
     kt__gid track;      /* the atom KT__G_UNIQUE */
     kt__gid keep_below; /* formulas from here on are not kept in the tables by node */

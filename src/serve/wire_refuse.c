@@ -19,6 +19,7 @@ static kt_status refuse_if_given(const kt__wire_reader *r, const json_t *body, c
 
 /* Text and JSON objects; a schema is refused, since an answer that ignores it would look bound. */
 kt_status kt__wire_read_response_format(const kt__wire_reader *r, const json_t *body) {
+    static const kt_form any_object = {.kind = KT_FORM_JSON_OBJECT};
     kt__wire_place at = {.key = "response_format"}, type_at = {.up = &at, .key = "type"};
     const json_t *v = kt__wire_member(body, "response_format");
     if (!v) return KT_OK;
@@ -27,7 +28,8 @@ kt_status kt__wire_read_response_format(const kt__wire_reader *r, const json_t *
     if (!type) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "is missing");
     if (!json_is_string(type)) return kt__wire_fail_type(r, &type_at, "a string", type);
     const char *name = json_string_value(type);
-    if (!strcmp(name, "json_object")) r->request->req.constraint = KT_CONSTRAINT_JSON;
+    if (!strcmp(name, "json_object"))
+        r->request->req.constraint = (kt_constraint){.forms = &any_object, .n_forms = 1};
     if (!strcmp(name, "text") || !strcmp(name, "json_object")) return KT_OK;
     return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
                             "\"%.40s\" is not supported, only \"text\" and \"json_object\"", name);

@@ -1,0 +1,256 @@
+#include "sample/held.h"
+
+#include <math.h> /* INFINITY only */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "grammar/grammar.h"
+#include "grammar/mask.h"
+
+/* Where a text stands. */
+typedef struct standing {
+    bool free;      /* before a trigger */
+    bool between;   /* a form has ended, another one may come */
+    bool over;      /* nothing may come */
+    uint32_t match; /* of the triggers */
+    bool *live;     /* [n_forms] under way */
+    kt__gstate *forms;
+} standing;
+
+struct kt__held {
+    kt__constraint *c;
+    standing now, try;
+    uint32_t way[256]; /* match after so many bytes of a token */
+};
+
+/* ---- following ---- */
+
+static void begin_forms(const kt__constraint *c, standing *s) {
+    s->free = false;
+    s->match = 0;
+    for (uint32_t i = 0; i < c->n_forms; i++) {
+        s->live[i] = true;
+        kt__grammar_start(c->forms[i], &s->forms[i]);
+    }
+}
+
+static void begin_text(const kt__constraint *c, standing *s) {
+    begin_forms(c, s);
+    s->free = c->triggers != NULL;
+}
+
+static bool forms_take(kt__constraint *c, standing *s, const char *byte) {
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_forms; i++) {
+        size_t n = 1;
+        if (s->live[i]) s->live[i] = kt__grammar_feed(c->forms[i], &s->forms[i], byte, &n);
+        any |= s->live[i];
+    }
+    return any;
+}
+
+static bool forms_ended(kt__constraint *c, const standing *s) {
+    for (uint32_t i = 0; i < c->n_forms; i++)
+        if (s->live[i] && !kt__grammar_ended(c->forms[i], &s->forms[i])) return false;
+    return true;
+}
+
+static bool may_end(kt__constraint *c, const standing *s) {
+    bool yes = s->free || s->between || s->over;
+    for (uint32_t i = 0; i < c->n_forms && !yes; i++)
+        yes = s->live[i] && kt__grammar_accepts(c->forms[i], &s->forms[i]);
+    return yes;
+}
+
+/* False: the bytes are not taken; the standing is of no use then. */
+static bool advance(kt__constraint *c, standing *s, const char *bytes, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        if (s->over) return false;
+        if (!s->free) {
+            if (!forms_take(c, s, bytes + i)) return false;
+            s->between = false;
+            continue;
+        }
+        s->match = kt__match_step(c->triggers, s->match, (uint8_t)bytes[i]);
+        if (kt__match_found(c->triggers, s->match) >= 0) begin_forms(c, s);
+    }
+    if (s->free || s->between || len == 0 || !forms_ended(c, s)) return true;
+    s->over = !c->repeat;
+    s->between = c->repeat && !c->triggers;
+    if (c->repeat) begin_text(c, s);
+    return true;
+}
+
+static void copy_standing(const kt__constraint *c, const standing *from, standing *to) {
+    bool *live = to->live;
+    kt__gstate *forms = to->forms;
+    *to = *from;
+    to->live = live;
+    to->forms = forms;
+    memcpy(live, from->live, c->n_forms * sizeof *live);
+    memcpy(forms, from->forms, c->n_forms * sizeof *forms);
+}
+
+bool kt__held_takes(kt__held *h, int32_t id) {
+    kt__constraint *c = h->c;
+    size_t len;
+    const char *bytes = kt__gvocab_token(c->vocab->tokens, id, &len);
+    if (kt__held_vocab_ends(c->vocab, id) && may_end(c, &h->now)) return true;
+    if (len == 0) return h->now.free;
+    copy_standing(c, &h->now, &h->try);
+    return advance(c, &h->try, bytes, len);
+}
+
+void kt__held_push(kt__held *h, int32_t id) {
+    size_t len;
+    const char *bytes = kt__gvocab_token(h->c->vocab->tokens, id, &len);
+    if (!advance(h->c, &h->now, bytes, len)) h->now.over = true;
+}
+
+bool kt__held_over(const kt__held *h) {
+    return h->now.over;
+}
+
+bool kt__held_is_free(const kt__held *h) {
+    return h->now.free && h->now.match == 0 && h->c->n_reaching == 0;
+}
+
+/* ---- masks ---- */
+
+static void try_token(kt__held *h, int32_t id) {
+    uint64_t bit = UINT64_C(1) << id % 64;
+    if (!kt__held_takes(h, id)) h->c->set[id / 64] &= ~bit;
+}
+
+static void try_below(kt__held *h, uint32_t node) {
+    const kt__gvocab *v = h->c->vocab->tokens;
+    for (uint32_t i = node + 1; i < v->nodes[node].end; i++)
+        for (int32_t id = v->nodes[i].token; id >= 0; id = v->same[id]) try_token(h, id);
+}
+
+/* Tokens that end a trigger that has begun, and go on. */
+static void try_begun(kt__held *h) {
+    const kt__gvocab *v = h->c->vocab->tokens;
+    const kt__match *triggers = h->c->triggers;
+    h->way[0] = h->now.match;
+    for (uint32_t i = 0; i < v->n_nodes;) {
+        const kt__gvnode *n = &v->nodes[i];
+        uint32_t at = kt__match_step(triggers, h->way[n->depth - 1], n->byte);
+        bool found = kt__match_found(triggers, at) >= 0;
+        h->way[n->depth] = at;
+        if (found) try_below(h, i);
+        bool begun = !found && kt__match_depth(triggers, at) > n->depth;
+        i = begun ? i + 1 : n->end;
+    }
+}
+
+static void mask_free(kt__held *h) {
+    kt__constraint *c = h->c;
+    const kt__gvocab *v = c->vocab->tokens;
+    memset(c->set, 0xff, v->n_words * sizeof *c->set);
+    for (uint32_t i = 0; i < c->n_reaching; i++) try_token(h, c->reaching[i]);
+    if (h->now.match == 0) return;
+    try_begun(h);
+    for (uint32_t i = 0; i < v->n_hard; i++) try_token(h, v->hard[i]);
+}
+
+static kt_status mask_forms(kt__held *h, kt_error *err) {
+    kt__constraint *c = h->c;
+    uint32_t n_words = c->vocab->tokens->n_words, n = 0;
+    kt_status status = KT_OK;
+    for (uint32_t i = 0; i < c->n_forms; i++) {
+        if (!h->now.live[i]) continue;
+        uint64_t *into = n++ ? c->one : c->set;
+        KT__TRY(kt__gmask_fill(c->forms[i], &h->now.forms[i], into, err));
+        for (uint32_t k = 0; into == c->one && k < n_words; k++) c->set[k] |= c->one[k];
+    }
+    if (n == 0) memset(c->set, 0, n_words * sizeof *c->set);
+    if (may_end(c, &h->now))
+        for (uint32_t k = 0; k < n_words; k++) c->set[k] |= c->vocab->ends[k];
+out:
+    return status;
+}
+
+static void apply_set(const uint64_t *set, const float *logits, float *masked, size_t n) {
+    for (size_t at = 0; at < n; at += 64) {
+        uint64_t word = set[at / 64];
+        size_t count = n - at < 64 ? n - at : 64;
+        if (word == ~UINT64_C(0)) {
+            memcpy(masked + at, logits + at, count * sizeof *masked);
+            continue;
+        }
+        for (size_t i = 0; i < count; i++) masked[at + i] = -INFINITY;
+        for (; word; word &= word - 1) {
+            size_t i = at + (size_t)__builtin_ctzll(word);
+            if (i < n) masked[i] = logits[i];
+        }
+    }
+}
+
+kt_status kt__held_mask(kt__held *h, const float *logits, float *masked, kt_error *err) {
+    kt_status status = KT_OK;
+    if (h->now.free)
+        mask_free(h);
+    else
+        status = mask_forms(h, err);
+    if (status == KT_OK) apply_set(h->c->set, logits, masked, (size_t)h->c->vocab->tokens->n_vocab);
+    return status;
+}
+
+/* ---- what must follow ---- */
+
+static size_t common_length(const char *a, size_t n, const char *b, size_t m) {
+    size_t i = 0;
+    while (i < n && i < m && a[i] == b[i]) i++;
+    return i;
+}
+
+size_t kt__held_forced(kt__held *h, char *out, size_t cap) {
+    kt__constraint *c = h->c;
+    char other[256];
+    size_t n = 0;
+    bool first = true;
+    if (may_end(c, &h->now)) return 0;
+    if (cap > sizeof other) cap = sizeof other;
+    for (uint32_t i = 0; i < c->n_forms && (first || n > 0); i++) {
+        if (!h->now.live[i]) continue;
+        size_t m = kt__grammar_forced(c->forms[i], &h->now.forms[i], first ? out : other, cap);
+        n = first ? m : common_length(out, n, other, m);
+        first = false;
+    }
+    const char *control = memchr(out, KT__HELD_MARK, n);
+    return control ? (size_t)(control - out) : n;
+}
+
+/* ---- life ---- */
+
+static bool make_standing(const kt__constraint *c, standing *s) {
+    s->live = kt__calloc(c->n_forms, sizeof *s->live);
+    s->forms = kt__calloc(c->n_forms, sizeof *s->forms);
+    return s->live && s->forms;
+}
+
+kt_status kt__held_create(kt__constraint *c, kt__held **out, kt_error *err) {
+    *out = NULL;
+    kt__held *h = kt__calloc(1, sizeof *h);
+    if (!h) return kt__fail_nomem(err, "a constrained answer", sizeof *h);
+    h->c = c;
+    bool made = make_standing(c, &h->now) && make_standing(c, &h->try);
+    if (!made) {
+        kt__held_free(h);
+        return kt__fail_nomem(err, "a constrained answer", c->n_forms * sizeof(kt__gstate));
+    }
+    begin_text(c, &h->now);
+    *out = h;
+    return KT_OK;
+}
+
+void kt__held_free(kt__held *h) {
+    if (!h) return;
+    kt__free(h->now.live);
+    kt__free(h->now.forms);
+    kt__free(h->try.live);
+    kt__free(h->try.forms);
+    kt__free(h);
+}
