@@ -59,6 +59,13 @@ bool kt__access_origin(const kt__config *config, const char *address, const char
     return host && kt__access_host(config, address, host + 3);
 }
 
+const char *kt__access_cors(const kt__config *config, const char *origin) {
+    for (size_t i = 0; i < config->cors.n; i++) {
+        if (!strcasecmp(config->cors.items[i], origin)) return config->cors.items[i];
+    }
+    return NULL;
+}
+
 static bool is_type(const char *type, const char *name) {
     size_t len = strlen(name);
     if (!type || strncasecmp(type, name, len) != 0) return false;

@@ -2,7 +2,7 @@
  *
  * Owns: the decisions, as functions of texts. A page in a browser cannot use a local model: its
  * Origin is foreign, its Host is not on the list (DNS rebinding), and JSON needs a preflight that
- * is never granted. Any thread. */
+ * is granted only to the origins of http.cors. Any thread. */
 #ifndef KT_SERVE_ACCESS_H
 #define KT_SERVE_ACCESS_H
 
@@ -14,6 +14,8 @@
 bool kt__access_host(const kt__config *config, const char *address, const char *host);
 /* "http://localhost:3000" */
 bool kt__access_origin(const kt__config *config, const char *address, const char *origin);
+/* The origin as http.cors lists it, or NULL: its pages may read answers. */
+const char *kt__access_cors(const kt__config *config, const char *origin);
 /* No type, or curl's for what it is not told about: no form of a page makes JSON of that type, and
  * its scripts come with an Origin. */
 bool kt__access_is_untold(const char *content_type);

@@ -133,6 +133,21 @@ static kt_status check_hosts(const kt__texts *hosts, kt_error *err) {
     return KT_OK;
 }
 
+/* As browsers send them: no path, and no star, which would let any page in. */
+static kt_status check_origins(const kt__texts *origins, kt_error *err) {
+    for (size_t i = 0; i < origins->n; i++) {
+        const char *origin = origins->items[i] ? origins->items[i] : "";
+        const char *host = !strncmp(origin, "http://", 7)    ? origin + 7
+                           : !strncmp(origin, "https://", 8) ? origin + 8
+                                                             : "";
+        if (!*host || strpbrk(host, "/*?#@ "))
+            return kt__config_expected(NULL, "http.cors",
+                                       "an origin such as https://app.example:8080, without path",
+                                       origin, err);
+    }
+    return KT_OK;
+}
+
 kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const formats[] = {"human", "json"};
     static const char *const levels[] = {"error", "warn", "info", "debug"};
@@ -141,6 +156,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     KT__TRY(check_aliases(c, err));
     KT__TRY(finish_socket(c, err));
     KT__TRY(check_hosts(&c->hosts, err));
+    KT__TRY(check_origins(&c->cors, err));
     KT__TRY(finish_listen(c, err));
     if (!c->log_format) c->log_format = "human";
     if (!c->log_level) c->log_level = "info";

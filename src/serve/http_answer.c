@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "serve/web.h"
 
 void kt__http_add_header(struct MHD_Response *response, const char *name, const char *value) {
     (void)MHD_add_response_header(response, name, value);
@@ -30,12 +31,34 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
         snprintf(text, sizeof text, "%lld", (long long)(seconds > 0 ? seconds : 1));
         kt__http_add_header(response, "Retry-After", text);
     }
+    if (r->page) {
+        kt__http_add_header(response, "Content-Security-Policy", KT__WEB_POLICY);
+        kt__http_add_header(response, "Referrer-Policy", "no-referrer");
+    }
+    if (r->cors) {
+        kt__http_add_header(response, "Access-Control-Allow-Origin", r->cors);
+        kt__http_add_header(response, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+        kt__http_add_header(response, "Vary", "Origin");
+    }
     if (r->close) kt__http_add_header(response, "Connection", "close");
     if (status == 401) kt__http_add_header(response, "WWW-Authenticate", "Bearer");
     enum MHD_Result result = MHD_queue_response(r->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     r->answered = true;
     return result;
+}
+
+enum MHD_Result kt__http_answer_preflight(kt__http_request *r) {
+    struct MHD_Response *response = MHD_create_response_from_buffer(0, (char[]){""},
+                                                                    MHD_RESPMEM_MUST_COPY);
+    if (response) {
+        kt__http_add_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
+        kt__http_add_header(response, "Access-Control-Allow-Headers",
+                            "Authorization, Content-Type, X-Api-Key, Anthropic-Version, "
+                            "Anthropic-Beta, Anthropic-Dangerous-Direct-Browser-Access");
+        kt__http_add_header(response, "Access-Control-Max-Age", "600");
+    }
+    return kt__http_queue(r, response, 204, "text/plain");
 }
 
 enum MHD_Result kt__http_answer_bytes(kt__http_request *r, int status, const char *type, char *data,

@@ -13,6 +13,8 @@ void kt__http_add_header(struct MHD_Response *response, const char *name, const 
 /* Queues the response and gives it up. NULL: MHD_NO, which ends the connection. */
 enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *response, int status,
                                const char *type);
+/* To a browser that asks what pages of r->cors may send. */
+enum MHD_Result kt__http_answer_preflight(kt__http_request *r);
 /* data is copied. type NULL: JSON */
 enum MHD_Result kt__http_answer_bytes(kt__http_request *r, int status, const char *type, char *data,
                                       size_t len);

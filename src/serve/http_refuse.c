@@ -95,7 +95,9 @@ static int check_host(kt__http_request *r, refusal *why) {
 
 static int check_origin(kt__http_request *r, refusal *why) {
     const char *origin = header_of(r, "Origin");
-    if (!origin || kt__access_origin(r->settings->config, r->listens_at, origin)) return 0;
+    if (origin) r->cors = kt__access_cors(r->settings->config, origin);
+    if (!origin || r->cors || kt__access_origin(r->settings->config, r->listens_at, origin))
+        return 0;
     return say_why(why, 403,
                    "requests from pages of other origins are not answered: add the origin's host "
                    "to http.hosts if they should be");
@@ -184,12 +186,22 @@ static int check_stopping(kt__http_request *r, refusal *why) {
     return say_why(why, 503, "the server is being stopped");
 }
 
+/* A browser asks whether a page of another origin may send what it wants to send. */
+static bool is_preflight(const kt__http_request *r, const kt__http_head *head) {
+    return r->cors && !strcmp(head->method, "OPTIONS") &&
+           header_of(r, "Access-Control-Request-Method");
+}
+
 bool kt__http_refuse(kt__http_request *r, const kt__http_head *head, enum MHD_Result *result) {
     static int (*const checks[])(kt__http_request *, refusal *) = {
         check_framing, check_host, check_origin, check_method, check_key,
         check_path,    check_room, check_type,   check_length, check_stopping};
     refusal why = {.head = head};
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        if (checks[i] == check_method && is_preflight(r, head)) {
+            *result = kt__http_answer_preflight(r);
+            return true;
+        }
         int status = checks[i](r, &why);
         if (!status) continue;
         *result = kt__http_answer_error(r, status, why.allow, "%s", why.message);

@@ -39,6 +39,8 @@ struct kt__http_request {
     const char *rest; /* of the path, behind what a route with a star has; the daemon's */
     kt__error_body_fn *error_body; /* whose words a refusal has */
     char client[80];
+    const char *type; /* of reply, where it is not the route's */
+    const char *cors; /* the origin, where the configuration lets pages of it read answers */
     const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
     size_t max_body;
     size_t n_held; /* bytes of body, counted by kt__shared_hold until the job has them */
@@ -48,6 +50,7 @@ struct kt__http_request {
     bool old_version; /* HTTP/1.0 */
     bool surplus;     /* its connection found no room */
     bool crowded_out; /* its body found none */
+    bool page;        /* the reply is for a browser to show */
     bool close;       /* nothing that follows on the connection can be trusted to be a request */
 };
 

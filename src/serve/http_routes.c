@@ -10,6 +10,7 @@
 #include "serve/dialect_mcp.h"
 #include "serve/http_request.h"
 #include "serve/stats.h"
+#include "serve/web.h"
 
 /* ---- at once ---- */
 
@@ -31,9 +32,29 @@ static int get_metrics(kt__http_request *r) {
     return 200;
 }
 
+static int write_web_file(kt__http_request *r, const kt__web_file *file) {
+    (void)kt__buf_append(&r->reply, file->data, (size_t)(file->end - file->data));
+    r->type = file->type;
+    r->page = true;
+    return 200;
+}
+
+/* Browsers say that they want HTML; programs look whether somebody is there. */
 static int get_root(kt__http_request *r) {
+    const char *accept = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Accept");
+    if (r->settings->config->web && accept && strstr(accept, "text/html"))
+        return write_web_file(r, kt__web_page());
     (void)kt__buf_puts(&r->reply, "kentang is running\n");
     return 200;
+}
+
+static int get_web(kt__http_request *r) {
+    const kt__web_file *file = r->settings->config->web ? kt__web_find(r->rest) : NULL;
+    if (file) return write_web_file(r, file);
+    kt_error err = {0};
+    (void)kt__fail(&err, KT_E_ARG, "there is nothing at /web/%.80s", r->rest);
+    kt__wire_write_error_as(&r->reply, 404, &err);
+    return 404;
 }
 
 /* In the words of OpenAI's clients and of Anthropic's. */
@@ -126,6 +147,7 @@ static int post_cancel(kt__http_request *r) {
 
 static const kt__route routes[] = {
     {"GET", "/", NULL, get_root, NULL, "text/plain; charset=utf-8", NULL, KT__ROUTE_OPEN, NULL},
+    AT_ONCE("GET", "/web/*", get_web, KT__ROUTE_OPEN),
     JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
     JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
     JOB("/v1/responses", kt__dialect_responses, "resp_"),

@@ -250,6 +250,7 @@ void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *a, bool first) {
     }
     (void)kt__buf_putc(out, ']');
     if (a->usage) write_usage(out, a->usage);
+    if (a->n_choices && a->choices[0].finish != KT_FINISH_NONE) write_seed(out, a);
     (void)kt__buf_putc(out, '}');
 }
 

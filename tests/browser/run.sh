@@ -1,0 +1,15 @@
+#!/bin/sh
+# The web page in Debian's chromium, against servers over the demo model. usage: run.sh KENTANG [PICTURES_DIR]; needs
+# chromium, node and npm. With PICTURES_DIR the pictures of docs/ are made again.
+set -eu
+kentang=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+work=${KT_BROWSER_DIR:-$(dirname "$kentang")/browser}
+mkdir -p "$work"
+cmp -s "$here/package.json" "$work/package.json" || {
+    cp "$here/package.json" "$work/package.json"
+    (cd "$work" && npm install --no-audit --no-fund --silent)
+}
+cp "$here/page.mjs" "$here/stand_in.mjs" "$work/"
+cd "$work"
+node page.mjs "$kentang" "${2:-}"

@@ -1,0 +1,57 @@
+// The server's paths, as the page uses them.
+const KEY = "kentang-key";
+export const key = () => sessionStorage.getItem(KEY) || "";
+export const setKey = value => value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY);
+
+const headers = () => ({ "Content-Type": "application/json", ...(key() ? { Authorization: "Bearer " + key() } : {}) });
+
+export class Refused extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+const fail = async answer => {
+  let why = answer.statusText;
+  try { why = (await answer.json()).error.message; } catch { /* not ours */ }
+  throw new Refused(answer.status, why);
+};
+export const get = async path => {
+  const answer = await fetch(path, { headers: headers() });
+  return answer.ok ? answer : fail(answer);
+};
+export const post = async (path, body, signal) => {
+  const answer = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), signal });
+  return answer.ok ? answer : fail(answer);
+};
+
+// Server-sent events of a body, as parsed data; ends at [DONE].
+async function* events(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (!line.startsWith("data:")) continue;
+      const data = line.slice(5).trim();
+      if (data === "[DONE]") return;
+      yield JSON.parse(data);
+    }
+  }
+}
+
+// Streams an answer. on(kind, value): "text", "reasoning", "call" {index, name, arguments}, "end", "usage", "seed".
+export const chat = async (body, signal, on) => {
+  const answer = await post("v1/chat/completions", { ...body, stream: true, stream_options: { include_usage: true } }, signal);
+  for await (const e of events(answer)) {
+    if (e.error) throw new Refused(500, e.error.message);
+    const choice = e.choices?.[0];
+    if (choice?.delta?.content) on("text", choice.delta.content);
+    if (choice?.delta?.reasoning_content) on("reasoning", choice.delta.reasoning_content);
+    for (const call of choice?.delta?.tool_calls ?? []) on("call", { index: call.index, ...call.function });
+    if (choice?.finish_reason) on("end", choice.finish_reason);
+    if (e.usage) on("usage", e.usage);
+    if (e.kentang) on("seed", e.kentang.seed);
+  }
+};
+export const models = async () => (await (await get("v1/models")).json()).data;
