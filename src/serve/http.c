@@ -125,7 +125,8 @@ static enum MHD_Result answer_now(kt__http_request *r) {
     int status = r->route->answer(r);
     kt__metrics_answer(r->shared->metrics, r->route->path, status);
     if (r->reply.failed) return kt__http_answer_error(r, 500, NULL, "the answer is too long");
-    return kt__http_answer_bytes(r, status, r->type ? r->type : r->route->type, r->reply.data, r->reply.len);
+    return kt__http_answer_bytes(r, status, r->type ? r->type : r->route->type, r->reply.data,
+                                 r->reply.len);
 }
 
 /* ---- the daemon's calls ---- */

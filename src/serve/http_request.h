@@ -39,8 +39,8 @@ struct kt__http_request {
     const char *rest; /* of the path, behind what a route with a star has; the daemon's */
     kt__error_body_fn *error_body; /* whose words a refusal has */
     char client[80];
-    const char *type; /* of reply, where it is not the route's */
-    const char *cors; /* the origin, where the configuration lets pages of it read answers */
+    const char *type;       /* of reply, where it is not the route's */
+    const char *cors;       /* the origin, where the configuration lets pages of it read answers */
     const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
     size_t max_body;
     size_t n_held; /* bytes of body, counted by kt__shared_hold until the job has them */
