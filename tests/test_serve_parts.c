@@ -14,7 +14,7 @@
 
 #include "heap_watch.h"
 #include "serve/config.h"
-#include "serve/framer.h"
+#include "base/framer.h"
 #include "serve/access.h"
 #include "serve/keys.h"
 #include "serve/toml.h"

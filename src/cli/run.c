@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/agent_opts.h"
 #include "cli/cache_opts.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
@@ -34,6 +35,7 @@ typedef struct run_opts {
     foreign_opts foreign;
     kt__prompt_cache prompt_cache;
     kt__cache_opts disk_cache;
+    kt__agent_opts agent;
 } run_opts;
 
 #define AT(member) offsetof(run_opts, member)
@@ -374,10 +376,19 @@ static kt_status open_all(const kt__session_opts *session_opts, const run_opts *
     return status;
 }
 
+/* Tools were asked for. */
+static bool has_tools(const run_opts *opts) {
+    const kt__agent_opts *a = &opts->agent;
+    return a->servers || a->builtins || a->folder || a->replay;
+}
+
 /* What does not go together, before a model is opened. */
 static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err) {
     if (p->text && !p->len)
         return kt__fail(err, KT_E_ARG, "the prompt is empty; give one with -p, -f or -");
+    if (has_tools(opts) && (opts->raw || opts->json || (p->text && opts->interactive)))
+        return kt__fail(err, KT_E_ARG,
+                        "tools (--mcp, --tools, --files) go without --raw, --json and -i");
     if (opts->raw && opts->system)
         return kt__fail(err, KT_E_ARG, "--system needs the chat template: leave out --raw");
     return KT_OK;
@@ -391,6 +402,9 @@ static int run_opened(const kt__session_opts *session_opts, const run_opts *opts
     }
     kt__session_warn(session, session_opts);
     kt_engine_profile_enable(session->engine, opts->profile);
+    if (has_tools(opts))
+        return kt__agent_work("run", session, &opts->agent, &sampling->params, opts->system,
+                              p->text);
     if (!p->text || opts->interactive) return run_chat(session, opts, p->text, sampling);
     return run_once(session, opts, p->text, p->len, &sampling->params);
 }
@@ -402,6 +416,7 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
     kt_cache *cache = NULL;
     prompt p = {0};
     int code;
+    opts->agent.quiet = opts->quiet;
     kt_status status = kt__sampling_opts_finish(sampling, &err);
     if (status == KT_OK) {
         status = take_words(words, n_words, session_opts->model.model != NULL, &p, &err);
@@ -424,12 +439,13 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
 }
 
 int kt__cmd_run(int argc, char **argv) {
-    run_opts opts = {0};
+    run_opts opts = {.agent = kt__agent_opts_default()};
     kt__session_opts session = kt__session_opts_default();
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
         kt__sampling_opts_length_group(&sampling),
+        kt__agent_opts_group(&opts.agent),
         kt__prompt_cache_group(&opts.prompt_cache),
         kt__cache_opts_group(&opts.disk_cache),
         kt__session_opts_group(&session),
@@ -460,5 +476,6 @@ int kt__cmd_run(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     if (code < 0) code = run_prompts(&session, &opts, &sampling, words, n_words);
     kt__sampling_opts_free(&sampling);
+    kt__agent_opts_free(&opts.agent);
     return code;
 }

@@ -14,7 +14,7 @@
 #include "base/fd_io.h"
 #include "mcp/rpc.h"
 #include "serve/dialect_mcp.h"
-#include "serve/framer.h"
+#include "base/framer.h"
 
 enum { READ_BYTES = 64 << 10, POLL_MS = 200, STUCK_MS = 2000, MAX_ERROR = 4096 };
 

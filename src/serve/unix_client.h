@@ -5,7 +5,7 @@
 #ifndef KT_SERVE_UNIX_CLIENT_H
 #define KT_SERVE_UNIX_CLIENT_H
 
-#include "serve/framer.h"
+#include "base/framer.h"
 #include "serve/job.h"
 #include "serve/listener.h"
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "serve/framer.h"
+#include "base/framer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

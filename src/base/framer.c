@@ -1,4 +1,4 @@
-#include "serve/framer.h"
+#include "base/framer.h"
 
 #include <string.h>
 

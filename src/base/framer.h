@@ -3,8 +3,8 @@
  * Owns: the bytes of the line that has not ended, at most max_line of them. A line that grows
  * longer is reported once and skipped up to its newline, so that the stream stays usable. Knows no
  * JSON and no socket. One user at a time. */
-#ifndef KT_SERVE_FRAMER_H
-#define KT_SERVE_FRAMER_H
+#ifndef KT_BASE_FRAMER_H
+#define KT_BASE_FRAMER_H
 
 #include "base/buf.h"
 

@@ -1,0 +1,28 @@
+#include "mcp/curl_lib.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* POSIX lets dlsym's object pointer be a function; ISO C has no cast for it. */
+static bool find_curl_symbol(void *lib, const char *name, void *function) {
+    void *symbol = dlsym(lib, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+kt_status kt__mcp_curl_open(kt__mcp_curl *out, kt_error *err) {
+    bool whole = true;
+    void *lib = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!lib) lib = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "a server with a url needs libcurl, which is not installed; on Debian: "
+                        "apt-get install libcurl4");
+#define X(name) whole &= find_curl_symbol(lib, "curl_" #name, &out->name);
+    KT__MCP_CURL_FUNCTIONS(X)
+#undef X
+    if (whole && out->global_init(CURL_GLOBAL_ALL) == 0) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED, "this libcurl is too old: version 7.62 is needed");
+}

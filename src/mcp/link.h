@@ -1,0 +1,52 @@
+/* The way to a server: messages there and back.
+ *
+ * Owns: the interface, and the two ways: lines over a process (link_lines.c) and HTTP (link_http.c).
+ * Knows no method. One user at a time. */
+#ifndef KT_MCP_LINK_H
+#define KT_MCP_LINK_H
+
+#include <jansson.h>
+
+#include "mcp/servers.h"
+
+enum { KT__MCP_MAX_MESSAGE = 16 << 20, KT__MCP_MAX_DEPTH = 64 };
+
+/* Whoever waits may want to stop; asked a few times a second. */
+typedef bool kt__mcp_stop_fn(void *user);
+
+typedef struct kt__mcp_wait {
+    int64_t until_us;      /* kt__now_us */
+    kt__mcp_stop_fn *stop; /* or NULL */
+    void *user;
+} kt__mcp_wait;
+
+/* A message on its way out. HTTP tells parts of it in the head. */
+typedef struct kt__mcp_post {
+    const char *json;
+    size_t len;
+    const char *method, *name; /* of requests; NULL: none */
+    const char *version;       /* of the protocol; NULL: not agreed on */
+    const json_t *args;        /* of a call, and the schema that may name arguments for the head */
+    const json_t *schema;
+    bool wants_answer;
+} kt__mcp_post;
+
+typedef struct kt__mcp_link kt__mcp_link;
+struct kt__mcp_link {
+    kt_status (*send)(kt__mcp_link *link, const kt__mcp_post *post, const kt__mcp_wait *wait,
+                      kt_error *err);
+    /* KT_E_FORMAT: what came is no message, and was dropped: the next may be. KT_E_DEADLINE,
+     * KT_E_CANCELLED: none came; KT_E_IO: none will come. *out: for json_decref. */
+    kt_status (*receive)(kt__mcp_link *link, const kt__mcp_wait *wait, json_t **out, kt_error *err);
+    /* What a server wrote elsewhere lately, for errors; "" */
+    const char *(*aside)(kt__mcp_link *link);
+    void (*close)(kt__mcp_link *link); /* frees it */
+};
+
+/* Starts the process. */
+kt_status KT_CHECKED kt__mcp_link_lines(const kt__mcp_server_config *config, kt__mcp_link **out,
+                                        kt_error *err);
+kt_status KT_CHECKED kt__mcp_link_http(const kt__mcp_server_config *config, kt__mcp_link **out,
+                                       kt_error *err);
+
+#endif

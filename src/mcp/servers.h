@@ -1,0 +1,50 @@
+/* The file that names MCP servers: {"mcpServers": {"NAME": {...}}}, as other hosts have it.
+ *
+ * Owns: the reading of it. A server is a command (stdio) or a url (HTTP); beside the members that others
+ * have there are kentang's own: allow, ask, deny, timeout_s, sandbox, limits, private. Made by one
+ * thread, constant afterwards. */
+#ifndef KT_MCP_SERVERS_H
+#define KT_MCP_SERVERS_H
+
+#include <jansson.h>
+#include <kentang.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+/* NULL-terminated. */
+typedef const char *const *kt__mcp_texts;
+
+typedef struct kt__mcp_sandbox {
+    bool on;
+    bool net;                  /* TCP connections are allowed */
+    kt__mcp_texts read, write; /* folders and files */
+} kt__mcp_sandbox;
+
+typedef struct kt__mcp_server_config {
+    const char *name;
+    kt__mcp_texts argv;             /* NULL: an HTTP server */
+    kt__mcp_texts env;              /* "NAME=VALUE", beside the clean ones */
+    const char *cwd;                /* or NULL */
+    const char *url;                /* NULL: a command */
+    kt__mcp_texts headers;          /* "Name: value" */
+    kt__mcp_texts allow, ask, deny; /* patterns of its tools' names */
+    kt__mcp_sandbox sandbox;
+    int64_t timeout_ms;       /* of a call */
+    int64_t mem_bytes, cpu_s; /* 0: no limit */
+    bool private_net;         /* addresses that are not public are allowed */
+} kt__mcp_server_config;
+
+typedef struct kt__mcp_servers {
+    kt__mcp_server_config *items;
+    size_t n;
+    kt__arena arena;
+} kt__mcp_servers;
+
+/* json[len]: the file's text. notes: a line for each member that means nothing here. KT_E_FORMAT,
+ * KT_E_ARG, with the path in the file. */
+kt_status KT_CHECKED kt__mcp_servers_read(const char *json, size_t len, kt__mcp_servers *out,
+                                          kt__buf *notes, kt_error *err);
+void kt__mcp_servers_free(kt__mcp_servers *servers);
+
+#endif
