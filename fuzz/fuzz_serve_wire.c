@@ -18,7 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                      &err);
     if (status == KT_OK) {
         const kt_request_params *q = &r->req;
-        if ((q->messages != NULL) + (q->text != NULL) + (q->ids != NULL) != 1) __builtin_trap();
+        if ((q->messages != NULL) + (q->chat_json != NULL) + (q->text != NULL) + (q->ids != NULL) !=
+            1)
+            __builtin_trap();
         kt__wire_choice choice = {.text = json, .len = size - 1};
         if (q->text) choice.text = q->text, choice.len = q->text_len;
         kt__wire_answer answer = {r->form, r->id, r->model, 1, &choice, 1, NULL, 1};

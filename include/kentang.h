@@ -117,6 +117,7 @@ typedef struct kt_model kt_model;
 typedef struct kt_engine kt_engine;
 typedef struct kt_seq kt_seq;
 typedef struct kt_request kt_request;
+typedef struct kt_request_params kt_request_params;
 
 /* The largest values that parameters may have; more is KT_E_ARG. */
 enum {
@@ -315,6 +316,15 @@ KT_API kt_status KT_CHECKED kt_chat_render_json(const kt_model *model, const cha
 KT_API kt_status KT_CHECKED kt_chat_encode(const kt_model *model, const kt_message *messages,
                                            size_t n, unsigned flags, int32_t **ids, size_t *n_ids,
                                            kt_error *err);
+/* The prompt of a request as kt_engine_submit would render and encode it, whatever its length, to
+ * *out[*len], NUL-terminated, or *ids[*n], freed with kt_free. Of the request only its conversation
+ * counts. Errors as above. */
+KT_API kt_status KT_CHECKED kt_request_render(const kt_model *model,
+                                              const kt_request_params *request, char **out,
+                                              size_t *len, kt_error *err);
+KT_API kt_status KT_CHECKED kt_request_encode(const kt_model *model,
+                                              const kt_request_params *request, int32_t **ids,
+                                              size_t *n, kt_error *err);
 /* For what a call of this header allocated and says so; NULL is allowed. */
 KT_API void kt_free(void *data);
 
@@ -481,6 +491,7 @@ typedef enum kt_finish {
     KT_FINISH_CANCELLED,
     KT_FINISH_ERROR,
     KT_FINISH_DEADLINE,  /* deadline_ms has passed */
+    KT_FINISH_LOOP,      /* loop_tokens of the same over and over */
     KT_FINISH_COUNT
 } kt_finish;
 KT_API const char *kt_finish_name(kt_finish finish); /* "eog", "stop", "length", "context", ... */
@@ -491,6 +502,9 @@ typedef struct kt_gen_params {
     const char *const *stop; /* [n_stop] strings that end the text and are not part of it */
     size_t n_stop;
     bool ignore_eog;         /* go on past the end of turn (benchmarks) */
+    /* 0: off; else 16 or more: the answer ends where its last so many tokens are at least four times
+     * the same, of at most 256 tokens. */
+    int32_t loop_tokens;
 } kt_gen_params;
 
 /* Why less of the prompt was found than there might have been. */
@@ -511,6 +525,8 @@ typedef struct kt_request_report {
     int32_t n_prompt;              /* prompt tokens */
     int32_t n_cached;              /* of these, found in the sequence or left by earlier prompts */
     int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
+    int32_t n_reasoning;           /* of these, before the reasoning was over, where the answer is split */
+    int32_t n_calls;               /* of tools, likewise */
     int32_t n_preempted;           /* times it was suspended */
     int32_t n_recomputed;          /* tokens computed again after that */
     int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
@@ -649,7 +665,7 @@ typedef void kt_event_fn(void *user, const kt_event *event);
 typedef void kt_ready_fn(void *user);
 
 /* Everything is copied by kt_engine_submit. */
-typedef struct kt_request_params {
+struct kt_request_params {
     /* The prompt, one of four. */
     const int32_t *ids;
     size_t n_ids;
@@ -658,9 +674,23 @@ typedef struct kt_request_params {
     unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
     const kt_message *messages; /* through the chat template, as kt_chat */
     size_t n_messages;
-    unsigned chat_flags;        /* of messages: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */
+    unsigned chat_flags;        /* of both: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */
     const char *chat_json;      /* as kt_chat_render_json takes it */
     size_t chat_json_len;
+
+    /* Of a conversation (messages, chat_json), all NUL-terminated JSON or NULL. Tools that the answer
+     * may call, in the words of OpenAI's, Responses' or Anthropic's interface: an array. Which of them
+     * may or must be called, likewise: "auto" (NULL), "none", "required", an object with a name ... And
+     * an object of further variables for the template: {"enable_thinking": false}. */
+    const char *tools;
+    const char *tool_choice;
+    const char *template_vars;
+    bool one_call;              /* at most one call an answer */
+    /* Events have `parts`: what the model thinks, says and calls apart, and `text` is what it says. */
+    bool split;
+    /* With split: tokens after which reasoning is closed by force, and the answer begins; 0: no limit;
+     * -1: at once. */
+    int32_t reasoning_budget;
 
     /* NULL, or the sequence that the answer goes on in: its tokens and the prompt's stay there, as
      * kt_generate says. What it holds of the prompt is kept, the rest goes (also where the request
@@ -693,7 +723,7 @@ typedef struct kt_request_params {
     kt_event_fn *on_event;   /* NULL: kt_request_next_event */
     kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; may be NULL */
     void *user;
-} kt_request_params;
+};
 
 typedef enum kt_event_kind {
     KT_EVENT_STARTED,  /* leaves the queue; once a request */
@@ -718,6 +748,8 @@ struct kt_event {
     int32_t id;
     const char *text;
     size_t len;
+    const kt_part *parts;   /* [n_parts] where the answer is split; in the order of the answer */
+    size_t n_parts;
     float logprob;          /* of id, where logprobs were asked for */
     const kt_logprob *top;  /* [n_top], the most probable first */
     size_t n_top;
@@ -744,10 +776,8 @@ KT_API kt_request_params kt_request_params_default(void);
  * kt_request_close. */
 KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request_params *request,
                                              kt_request **out, kt_error *err);
-/* The prompt of a request as kt_engine_submit would encode it, to *ids[*n] for kt_free: KT_E_CONTEXT_FULL
- * where it does not fit n_ctx, without encoding more than that. Any thread. */
-KT_API kt_status KT_CHECKED kt_engine_encode(kt_engine *engine, const kt_request_params *request,
-                                             int32_t **ids, size_t *n, kt_error *err);
+/* Tokens of its prompt, those that its sequence held included. Any thread. */
+KT_API size_t kt_request_n_prompt(const kt_request *req);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
  * 0: not at all); where no thread drives the engine, it is driven meanwhile, and the wait may be
  * longer by a step. false: nothing came, or the last event was delivered before. What it points to

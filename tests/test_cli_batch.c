@@ -137,7 +137,7 @@ static void test_each_line_gets_its_result(void **state) {
     assert_int_equal(json_array_size(at(all, "7/choices/1/logprobs/content/0/top_logprobs")), 2);
     assert_true(strlen(text_at(all, "line-14/text")) > 0);
     static const char *const errors[][3] = {
-        {"c/response/body", "body.tools", "KT_E_UNSUPPORTED"},
+        {"c/response/body", "body.messages", "KT_E_ARG"},
         {"d/response/body", "url", "KT_E_UNSUPPORTED"},
         {"g/response/body", "method", "KT_E_ARG"},
         {"line-13/response/body", "custom_id", "KT_E_ARG"},

@@ -57,8 +57,8 @@ static void test_messages(void **state) {
     snprintf(stop, sizeof stop, "\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"%s\"", word);
     const char *const order[] = {"event: message_start\ndata: ",
                                  start,
-                                 "event: content_block_start\n",
                                  "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+                                 "event: content_block_start\n",
                                  "event: content_block_delta\n",
                                  "event: content_block_stop\n",
                                  "event: message_delta\n",
@@ -75,10 +75,10 @@ static void test_messages(void **state) {
     } bad[] = {
         {"{" MESSAGES "}", 400, "invalid_request_error"},
         {"{" MESSAGES ",\"max_tokens\":5,\"model\":\"none\"}", 404, "not_found_error"},
-        {"{" MESSAGES ",\"max_tokens\":5,\"thinking\":{\"type\":\"enabled\"}}", 400,
+        {"{" MESSAGES ",\"max_tokens\":5,\"thinking\":{\"type\":\"perhaps\"}}", 400,
          "invalid_request_error"},
-        {"{" MESSAGES ",\"max_tokens\":5,\"tools\":[{\"name\":\"f\"}]}", 400,
-         "invalid_request_error"},
+        {"{" MESSAGES ",\"max_tokens\":5,\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"f\"}]}",
+         400, "invalid_request_error"},
         {"{\"messages\":[],\"max_tokens\":5}", 400, "invalid_request_error"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -183,7 +183,7 @@ static void test_names_in_errors(void **state) {
         {"/v1/messages", "{\"max_tokens\":1,\"messages\":[]}", "\"messages: is empty"},
         {"/v1/messages", "{\"max_tokens\":1}", "\"messages: is missing"},
         {"/v1/messages", "{\"max_tokens\":1," HI ",\"tool_choice\":{\"type\":\"any\"}}",
-         "\"tool_choice: not supported"},
+         "\"tool_choice: there are no"},
         {"/v1/messages/count_tokens", "{\"system\":\"s\",\"messages\":[3]}", "\"messages[0]: "},
         /* Ollama */
         {"/api/chat", OLLAMA HI ",\"options\":{\"stop\":7}}", "\"options.stop: "},

@@ -124,6 +124,13 @@ static void test_refused(void **state) {
         {"{\"input\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":\"function_call\"}]}",
          "input[1].call_id"},
         {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"c\"}]}", "input[0].output"},
+        {"{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":"
+         "\"[]\"}]}",
+         "input[0].arguments"},
+        {"{\"input\":\"a\",\"reasoning\":{\"effort\":\"some\"}}", "reasoning.effort"},
+        {"{\"input\":\"a\",\"tools\":[{\"type\":\"function\"}]}", "tools[0]"},
+        {"{\"input\":\"a\",\"tools\":[{\"type\":\"mystery\"}]}", "tools[0].type"},
+        {"{\"input\":\"a\",\"tool_choice\":\"required\"}", "tool_choice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *v = ask_responses(cases[i].body, 400);

@@ -43,9 +43,51 @@ static void refused(kt__wire_form form, const char *json, kt_status expected, co
     assert_true(err.message[0] != '\0');
 }
 
+/* A conversation that begins with a call. */
+#define CALLING(arguments)                                                                   \
+    "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\"," \
+    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]}"
+
 #define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]"
 
 /* ---- what is read ---- */
+
+static void test_calls_and_reasoning(void **state) {
+    (void)state;
+    kt__wire_request *r = read_ok(
+        KT__WIRE_CHAT,
+        CALLING("\"{\\\"x\\\": 1}\"") ",{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":"
+                                      "\"42\"},{\"role\":\"assistant\",\"content\":\"so\","
+                                      "\"reasoning\":\"hm\"}],\"tools\":[{"
+                                      "\"name\":\"f\"}],\"tool_choice\":{\"type\":\"tool\","
+                                      "\"name\":\"f\"},"
+                                      "\"parallel_tool_calls\":false,\"reasoning_effort\":"
+                                      "\"minimal\",\"reasoning_budget\":7,"
+                                      "\"loop_tokens\":64,\"chat_template_kwargs\":{\"x\":1}}");
+    assert_null(r->req.messages);
+    assert_string_equal(
+        r->req.chat_json,
+        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"a\",\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]},{\"role\":\"tool\","
+        "\"content\":\"42\",\"tool_call_id\":\"a\",\"name\":\"f\"},{\"role\":\"assistant\","
+        "\"content\":\"so\",\"reasoning_content\":\"hm\"}]");
+    assert_string_equal(r->req.tools, "[{\"name\":\"f\"}]");
+    assert_string_equal(r->req.tool_choice, "{\"type\":\"tool\",\"name\":\"f\"}");
+    assert_string_equal(r->req.template_vars, "{\"enable_thinking\":true,\"thinking\":true,"
+                                              "\"reasoning_effort\":\"low\",\"x\":1}");
+    assert_true(r->req.one_call && r->req.split);
+    assert_int_equal(r->req.reasoning_budget, 7);
+    assert_int_equal(r->req.gen.loop_tokens, 64);
+    kt__wire_request_free(r);
+    r = read_ok(KT__WIRE_CHAT, "{" HELLO ",\"reasoning_budget\":0,\"tool_choice\":\"none\"}");
+    assert_int_equal(r->req.reasoning_budget, -1);
+    assert_null(r->req.tool_choice);
+    assert_string_equal(r->req.template_vars, "{\"enable_thinking\":false,\"thinking\":false}");
+    kt__wire_request_free(r);
+    r = read_ok(KT__WIRE_NATIVE, "{\"prompt\":\"x\"}");
+    assert_false(r->req.split);
+    kt__wire_request_free(r);
+}
 
 static void test_the_least(void **state) {
     (void)state;
@@ -74,7 +116,7 @@ static void test_all_of_openai(void **state) {
         "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
         "\"text\":\"b\"}],\"name\":\"x\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":["
         "]},"
-        "{\"role\":\"tool\",\"content\":\"42\",\"tool_call_id\":\"c\"}],\"temperature\":0,"
+        "{\"role\":\"tool\",\"content\":\"42\"}],\"temperature\":0,"
         "\"top_p\":0.5,\"n\":3,\"stop\":[\"x\",\"\",\"yy\"],\"seed\":17,\"max_tokens\":9,"
         "\"max_completion_tokens\":8.0,\"logprobs\":true,\"top_logprobs\":4,"
         "\"logit_bias\":{\"50256\":-100,\"7\":1.5},\"frequency_penalty\":0.25,"
@@ -294,6 +336,27 @@ static void test_wrong_types_and_ranges(void **state) {
         {"{" HELLO ",\"logit_bias\":[[1,2],[3,\"a\"]]}", "logit_bias[1]"},
         {"{" HELLO ",\"response_format\":\"json\"}", "response_format"},
         {"{" HELLO ",\"response_format\":{}}", "response_format.type"},
+        {"{" HELLO ",\"tools\":{}}", "tools"},
+        {"{" HELLO ",\"tool_choice\":\"required\"}", "tool_choice"},
+        {"{" HELLO ",\"tool_choice\":7,\"tools\":[{}]}", "tool_choice"},
+        {"{" HELLO ",\"parallel_tool_calls\":7}", "parallel_tool_calls"},
+        {"{" HELLO ",\"reasoning_effort\":\"some\"}", "reasoning_effort"},
+        {"{" HELLO ",\"reasoning_effort\":1}", "reasoning_effort"},
+        {"{" HELLO ",\"enable_thinking\":\"yes\"}", "enable_thinking"},
+        {"{" HELLO ",\"reasoning_budget\":-2}", "reasoning_budget"},
+        {"{" HELLO ",\"loop_tokens\":-1}", "loop_tokens"},
+        {"{" HELLO ",\"chat_template_kwargs\":[]}", "chat_template_kwargs"},
+        {"{" HELLO ",\"chat_template_kwargs\":{\"tools\":[]}}", "chat_template_kwargs.tools"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":7}]}", "messages[0].tool_calls"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\"}]}]}",
+         "messages[0].tool_calls[0].function"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{}}]}]}",
+         "messages[0].tool_calls[0].function.name"},
+        {CALLING("\"[1]\"") "]}", "messages[0].tool_calls[0].function.arguments"},
+        {CALLING("\"{\"") "]}", "messages[0].tool_calls[0].function.arguments"},
+        {CALLING("7") "]}", "messages[0].tool_calls[0].function.arguments"},
+        {CALLING("{}") ",{\"role\":\"tool\",\"tool_call_id\":\"b\",\"content\":\"\"}]}",
+         "messages[1].tool_call_id"},
         {"{" HELLO ",\"model\":5}", "model"},
         {"{" HELLO ",\"cache_prompt\":\"yes\"}", "cache_prompt"},
         {"{" HELLO ",\"deadline_ms\":-1}", "deadline_ms"},
@@ -312,9 +375,6 @@ static void test_what_kentang_does_not_do(void **state) {
     static const struct {
         const char *json, *where;
     } cases[] = {
-        {"{" HELLO ",\"tools\":[{\"type\":\"function\"}]}", "tools"},
-        {"{" HELLO ",\"tool_choice\":\"required\"}", "tool_choice"},
-        {"{" HELLO ",\"tool_choice\":{\"type\":\"function\"}}", "tool_choice"},
         {"{" HELLO ",\"functions\":[{}]}", "functions"},
         {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\"}}", "response_format.type"},
         {"{" HELLO ",\"json_schema\":{\"type\":\"object\"}}", "json_schema"},
@@ -326,8 +386,6 @@ static void test_what_kentang_does_not_do(void **state) {
         {"{" HELLO ",\"logit_bias\":[[\"the\",2]]}", "logit_bias[0]"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
          "messages[0].content[0].type"},
-        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\"}]}]}",
-         "messages[0].tool_calls"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"images\":[\"aGk=\"]}]}",
          "messages[0].images"},
     };
@@ -464,7 +522,7 @@ static kt__wire_answer sample_answer(kt__wire_form form) {
     static const kt__wire_choice choices[] = {
         {.text = "say \"a\"", .len = 7, .finish = KT_FINISH_EOG, .tokens = &token, .n_tokens = 1},
         {.index = 1, .text = "", .finish = KT_FINISH_LENGTH}};
-    static const kt__wire_usage usage = {10, 4, 7};
+    static const kt__wire_usage usage = {10, 4, 7, 3};
     return (kt__wire_answer){form, "id-1", "m", 1700000000, choices, 2, &usage, UINT64_MAX - 1};
 }
 
@@ -526,7 +584,7 @@ static void test_chunks(void **state) {
     v = parsed(&buf);
     assert_int_equal(json_object_size(at(v, "choices.0.delta")), 0);
     json_decref(v);
-    static const kt__wire_usage usage = {1, 0, 2};
+    static const kt__wire_usage usage = {1, 0, 2, 0};
     a = (kt__wire_answer){KT__WIRE_CHAT, "id-1", "m", 1, NULL, 0, &usage, 1};
     kt__wire_write_chunk(&buf, &a, false);
     v = parsed(&buf);
@@ -562,6 +620,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_least),
         cmocka_unit_test(test_all_of_openai),
+        cmocka_unit_test(test_calls_and_reasoning),
         cmocka_unit_test(test_all_of_llama_cpp),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_system),

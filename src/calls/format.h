@@ -65,6 +65,9 @@ struct kt__reason_format {
     const char *drop[KT__REASON_DROPS]; /* markers of the answer itself, left out */
 };
 
+/* Whether the text of a control token is part of a marker of the style: a parser needs to see it. */
+bool kt__call_style_marks(const kt__call_style *style, const char *text, size_t len);
+
 extern const kt__call_format kt__call_formats[];
 extern const size_t kt__n_call_formats;
 extern const kt__reason_format kt__reason_formats[];

@@ -138,6 +138,23 @@ static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     return KT_OK;
 }
 
+/* Variables beside the conversation. */
+static kt_status extra_variables(kt__jx *x, const char *json) {
+    kt__jv root;
+    size_t len = json ? strlen(json) : 0;
+    if (!json) return KT_OK;
+    kt__jx_allow(x, len);
+    KT__JTRY(kt__json_parse(&x->arena, json, len, &root, x->err));
+    if (root.type != KT__J_DICT)
+        return kt__fail_at(x->err, KT_E_ARG, "template_vars", UINT64_MAX,
+                           "template_vars: expected a JSON object");
+    for (size_t i = 0; i < root.u.d->n; i++) {
+        const kt__jstr *name = root.u.d->items[i].key.u.s;
+        kt__jx_set(x, name->data, name->len, root.u.d->items[i].val);
+    }
+    return KT_OK;
+}
+
 /* A role that is one of the usual names may be part of a control token ("<|" + role + "|>"): a
  * template's author expects it there, and it is not a user's text. */
 static kt_status trust_roles(kt__jx *x, kt__jlist *messages) {
@@ -256,8 +273,32 @@ typedef struct attempt {
     size_t n_system;
     kt__jv system; /* the system messages' text */
     bool merged;   /* SYSTEM_MERGED found a user message */
+    kt__jv last;   /* the content that the answer goes on from */
     const kt__jstr *text;
 } attempt;
+
+static kt_status take_last(attempt *a, kt__jlist *messages) {
+    size_t n = messages->n;
+    if (n < 2 || !has_role(&messages->items[n - 1], "assistant"))
+        return kt__fail(a->x.err, KT_E_ARG,
+                        "the answer is to go on from the last message: it must be an assistant's, "
+                        "with others before it");
+    const kt__jv *content = kt__jdict_find(messages->items[n - 1].u.d, "content");
+    if (content) a->last = *content;
+    messages->n--;
+    return KT_OK;
+}
+
+static kt_status append_last(attempt *a) {
+    kt__jsb text;
+    kt__jv joined;
+    kt__jx_sink(&a->x, &text);
+    kt__jsb_add_str(&text, a->text);
+    add_content(&text, &a->last);
+    KT__JTRY(kt__jx_sink_done(&a->x, &text, &joined));
+    a->text = joined.u.s;
+    return KT_OK;
+}
 
 static kt_status set_token(kt__jx *x, const char *name, const char *token) {
     kt__jv v;
@@ -274,7 +315,9 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode)
     kt__jx_set(x, "tools", 5, kt__j_none());
     kt__jx_set(x, "documents", 9, kt__j_none());
     kt__jx_set(x, "add_generation_prompt", 21, kt__j_bool(req->params->add_generation_prompt));
+    KT__JTRY(extra_variables(x, req->params->vars));
     KT__JTRY(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
+    if (req->params->continue_last) KT__JTRY(take_last(a, messages));
     KT__JTRY(trust_roles(x, messages));
     a->n_system = count_system(messages);
     KT__JTRY(system_text(x, messages, a->n_system, &a->system));
@@ -292,7 +335,8 @@ static kt_status render_once(attempt *a, const kt__chat_template *tmpl, const re
     KT__JTRY(kt__jx_init(&a->x, tmpl->jinja, req->params->now_local_s, err));
     KT__JTRY(set_variables(a, req, mode));
     if (mode == SYSTEM_MERGED && !a->merged) return KT_E_TEMPLATE;
-    return kt__jx_render(&a->x, &a->text);
+    KT__JTRY(kt__jx_render(&a->x, &a->text));
+    return req->params->continue_last ? append_last(a) : KT_OK;
 }
 
 /* Whether the trimmed text of the system messages is in the output, or there is none. */

@@ -40,6 +40,11 @@ typedef struct kt__chat_params {
     /* for strftime_now: seconds since 1970 in local time; kt__chat_now_local() */
     int64_t now_local_s;
     bool add_generation_prompt;
+    /* The last message, an assistant's behind others, is how the answer begins: it is not rendered,
+     * and its content stands behind the generation prompt, as data. KT_E_ARG: it is none. */
+    bool continue_last;
+    /* A JSON object of further variables, NUL-terminated; NULL: none. KT_E_FORMAT, KT_E_ARG. */
+    const char *vars;
 } kt__chat_params;
 
 /* Parses source[len] (copied). KT_E_TEMPLATE with a line number where it is not a template this

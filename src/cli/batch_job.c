@@ -8,13 +8,17 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json_out.h"
+#include "serve/wire_blocks.h"
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
 
 /* A token with log probabilities; its texts lie in the choice's `bytes`, its alternatives behind it
  * in `tokens`. */
 typedef struct choice {
-    kt__buf text, bytes, tokens; /* tokens: of kt__wire_token, text holding an offset into bytes */
+    kt__wire_blocks said;
+    bool failed;           /* for want of memory */
+    kt__buf bytes, tokens; /* tokens: of kt__wire_token, text holding an offset into bytes */
+    kt__wire_call *calls;  /* made at the end */
     kt_finish finish;
     kt__wire_token *list; /* the sampled ones, made at the end */
     size_t n_list;
@@ -86,6 +90,11 @@ static bool list_tokens(choice *c) {
     return true;
 }
 
+static bool list_calls(choice *c) {
+    c->calls = kt__calloc(kt__wire_blocks_calls(&c->said, NULL) + 1, sizeof *c->calls);
+    return c->calls != NULL;
+}
+
 static bool write_answer(const kt__batch_job *job, kt__buf *out) {
     const kt__batch_line *line = &job->line;
     char id[48];
@@ -95,9 +104,11 @@ static bool write_answer(const kt__batch_job *job, kt__buf *out) {
     bool ok = true;
     for (int32_t i = 0; i < job->n_choices; i++) {
         choice *c = &job->choices[i];
-        ok = ok && list_tokens(c) && !c->text.failed && !c->bytes.failed && !c->tokens.failed;
+        ok = ok && list_tokens(c) && list_calls(c) && !c->failed;
+        ok = ok && !c->bytes.failed && !c->tokens.failed;
         choices[i] = (kt__wire_choice){
-            i, c->text.data ? c->text.data : "", c->text.len, c->finish, c->list, c->n_list};
+            .index = i, .finish = c->finish, .tokens = c->list, .n_tokens = c->n_list};
+        if (ok) kt__wire_blocks_fill(&c->said, c->calls, &choices[i]);
     }
     const kt__wire_answer answer = {
         .form = line->request->form,
@@ -118,7 +129,8 @@ static bool write_answer(const kt__batch_job *job, kt__buf *out) {
 
 static void job_free(kt__batch_job *job) {
     for (int32_t i = 0; job->choices && i < job->n_choices; i++) {
-        kt__buf_free(&job->choices[i].text);
+        kt__wire_blocks_free(&job->choices[i].said);
+        kt__free(job->choices[i].calls);
         kt__buf_free(&job->choices[i].bytes);
         kt__buf_free(&job->choices[i].tokens);
         kt__free(job->choices[i].list);
@@ -161,7 +173,7 @@ static void add_token(const kt__batch_job *job, choice *c, int32_t id, float log
 }
 
 static void take_token(const kt__batch_job *job, choice *c, const kt_event *event) {
-    if (event->len) (void)kt__buf_append(&c->text, event->text, event->len);
+    c->failed |= !kt__wire_blocks_add_event(&c->said, event);
     if (job->line.request->req.n_logprobs < 0 || event->id < 0) return;
     add_token(job, c, event->id, event->logprob, event->n_top);
     for (size_t i = 0; i < event->n_top; i++)
@@ -177,6 +189,7 @@ static void take_finish(kt__batch_job *job, choice *c, const kt_event *event) {
         job->seed = r->seed;
     }
     job->usage.n_generated += r->n_generated;
+    job->usage.n_reasoning += r->n_reasoning;
     bool bad = event->finish == KT_FINISH_ERROR || event->finish == KT_FINISH_CANCELLED;
     if (!bad || job->failed) return;
     job->failed = true;
@@ -210,7 +223,7 @@ static kt__batch_job *job_new(const kt__batch_line *line, const kt__batch_sink *
         return NULL;
     }
     for (int32_t i = 0; i < job->n_choices; i++) {
-        kt__buf_init(&job->choices[i].text, MAX_TEXT_BYTES);
+        kt__wire_blocks_init(&job->choices[i].said, MAX_TEXT_BYTES);
         kt__buf_init(&job->choices[i].bytes, MAX_TEXT_BYTES);
         kt__buf_init(&job->choices[i].tokens, MAX_TEXT_BYTES);
     }

@@ -15,8 +15,8 @@ kt_gen_params kt_gen_params_default(void) {
 }
 
 const char *kt_finish_name(kt_finish finish) {
-    static const char *const names[KT_FINISH_COUNT] = {"none",    "eog",       "stop",  "length",
-                                                       "context", "cancelled", "error", "deadline"};
+    static const char *const names[KT_FINISH_COUNT] = {
+        "none", "eog", "stop", "length", "context", "cancelled", "error", "deadline", "loop"};
     return (unsigned)finish < KT_FINISH_COUNT ? names[finish] : "error";
 }
 
@@ -57,6 +57,12 @@ kt_status kt__answer_init(kt__answer *a, kt_engine *engine, const kt_gen_params 
         return kt__fail(err, KT_E_ARG, "n_predict is %d, expected -1 (no limit) or more",
                         params->n_predict);
     }
+    if (params->loop_tokens && params->loop_tokens < KT__LOOP_LEAST) {
+        return kt__fail_at(err, KT_E_ARG, "loop_tokens", UINT64_MAX,
+                           "loop_tokens: it is %d, expected 0 (off) or at least %d",
+                           params->loop_tokens, KT__LOOP_LEAST);
+    }
+    kt__loop_init(&a->loop, params->loop_tokens);
     KT__TRY(make_sampler(a, params, choice, err));
     KT__TRY(kt__stops_create(params->stop, params->n_stop, &a->stops, err));
     if (engine->model->tok) kt__detok_init(&a->detok, engine->model->tok, 0, false);
@@ -70,8 +76,14 @@ void kt__answer_free(kt__answer *a) {
     kt__sampler_free(a->sampler);
     kt__stops_free(a->stops);
     kt__held_free(a->held);
+    kt__parts_free(a->parts);
     kt__buf_free(&a->piece);
     kt__buf_free(&a->text);
+}
+
+kt_status kt__answer_split(kt__answer *a, const kt__conversation *conversation,
+                           const kt_request_params *request, uint64_t id_seed, kt_error *err) {
+    return kt__parts_create(a->engine->model, conversation, request, id_seed, &a->parts, err);
 }
 
 void kt__answer_accept(kt__answer *a, int32_t id) {
@@ -118,7 +130,10 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
     kt_engine *engine = a->engine;
     int64_t begin_ns = kt__stage_begin(engine);
     kt_status status = KT_OK;
-    if (is_held(a)) {
+    int32_t forced = a->parts ? kt__parts_forced(a->parts) : -1;
+    if (forced >= 0) {
+        *id = forced;
+    } else if (is_held(a)) {
         status = sample_held(a, logits, position, id, err);
     } else if (kt__sampler_is_argmax(a->sampler)) {
         *id = argmax_of(engine, logits);
@@ -140,6 +155,7 @@ static void release(kt__answer *a, kt__stops_text released) {
 static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
     int64_t begin_ns = kt__stage_begin(a->engine);
     kt__buf_clear(&a->piece);
+    if (a->parts) a->detok.flags = kt__parts_shows(a->parts, id) ? KT_TOK_RENDER_SPECIAL : 0;
     kt_status status = kt__detok_push(&a->detok, id, &a->piece, err);
     if (status == KT_OK && a->piece.len)
         release(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
@@ -154,22 +170,23 @@ kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {
     a->n_generated++;
     if ((!a->ignore_eog || a->held) && kt_token_is_eog(model, id)) {
         a->finish = KT_FINISH_EOG;
-        return KT_OK;
+        return a->parts ? kt__parts_push(a->parts, "", 0, false, err) : KT_OK;
     }
     if (model->tok) status = push_text(a, id, err);
+    if (status == KT_OK && a->parts)
+        status = kt__parts_push(a->parts, a->text.data, a->text.len, false, err);
     if (a->held) {
         kt__held_push(a->held, id);
         if (kt__held_over(a->held) && a->finish == KT_FINISH_NONE) a->finish = KT_FINISH_EOG;
     }
-    bool full = a->n_generated == a->n_predict;
+    bool full = a->n_generated == a->n_predict, loops = kt__loop_push(&a->loop, id);
+    if (status == KT_OK && a->finish == KT_FINISH_NONE && loops) a->finish = KT_FINISH_LOOP;
     if (status == KT_OK && a->finish == KT_FINISH_NONE && full) a->finish = KT_FINISH_LENGTH;
     return status;
 }
 
-kt_status kt__answer_end(kt__answer *a, kt_finish finish, kt_error *err) {
-    bool stopped = a->finish == KT_FINISH_STOP;
-    if (!stopped) a->finish = finish;
-    if (!a->engine->model->tok || stopped) return KT_OK;
+/* What was held back of the text. */
+static kt_status flush_text(kt__answer *a, kt_error *err) {
     kt__buf_clear(&a->piece);
     kt_status status = kt__detok_finish(&a->detok, &a->piece, err);
     if (status != KT_OK) return status;
@@ -178,9 +195,22 @@ kt_status kt__answer_end(kt__answer *a, kt_finish finish, kt_error *err) {
     return KT_OK;
 }
 
-kt_status kt__answer_text(const kt__answer *a, const char **text, size_t *len, kt_error *err) {
-    *text = a->text.data ? a->text.data : "";
-    *len = a->text.len;
+kt_status kt__answer_end(kt__answer *a, kt_finish finish, kt_error *err) {
+    bool stopped = a->finish == KT_FINISH_STOP;
+    kt_status status = KT_OK;
+    kt__buf_clear(&a->text);
+    if (!stopped) a->finish = finish;
+    if (a->engine->model->tok && !stopped) status = flush_text(a, err);
+    if (status == KT_OK && a->parts)
+        status = kt__parts_push(a->parts, a->text.data, a->text.len, true, err);
+    return status;
+}
+
+kt_status kt__answer_text(const kt__answer *a, kt_event *out, kt_error *err) {
+    const kt__buf *text = a->parts ? kt__parts_content(a->parts) : &a->text;
+    out->text = text->data ? text->data : "";
+    out->len = text->len;
+    if (a->parts) out->parts = kt__parts_get(a->parts, &out->n_parts);
     if (!a->text.failed) return KT_OK;
     return kt__fail(err, KT_E_LIMIT, "a token released more than %d bytes of text", MAX_STEP_TEXT);
 }

@@ -7,8 +7,10 @@
 #ifndef KT_ENGINE_ANSWER_H
 #define KT_ENGINE_ANSWER_H
 
+#include "engine/parts.h"
 #include "engine/types.h"
 #include "sample/held.h"
+#include "sample/loop.h"
 #include "sample/stops.h"
 
 typedef struct kt__answer {
@@ -21,6 +23,8 @@ typedef struct kt__answer {
     int32_t n_predict, n_generated;
     bool ignore_eog;
     kt__held *held; /* NULL: to nothing */
+    kt__loop loop;
+    kt__parts *parts; /* NULL: the text is not split */
     kt_finish finish;
     int32_t stop; /* the stop string that ended it, or -1 */
     uint64_t seed;
@@ -31,6 +35,10 @@ kt_status kt__answer_init(kt__answer *answer, kt_engine *engine, const kt_gen_pa
                           uint32_t choice, kt_error *err) KT_CHECKED;
 /* Before its first token. The constraint outlives the answer. */
 kt_status kt__answer_hold(kt__answer *answer, kt__constraint *constraint, kt_error *err) KT_CHECKED;
+/* From now on its text is split. The conversation outlives it. */
+kt_status kt__answer_split(kt__answer *answer, const kt__conversation *conversation,
+                           const kt_request_params *request, uint64_t id_seed,
+                           kt_error *err) KT_CHECKED;
 void kt__answer_free(kt__answer *answer);
 /* A token of the prompt. */
 void kt__answer_accept(kt__answer *answer, int32_t id);
@@ -42,8 +50,8 @@ kt_status kt__answer_push(kt__answer *answer, int32_t id, kt_error *err) KT_CHEC
 /* The answer is over for the given reason (unless what was held back says otherwise): the rest of
  * its text is appended to `text`. */
 kt_status kt__answer_end(kt__answer *answer, kt_finish finish, kt_error *err) KT_CHECKED;
-/* `text` and its length; KT_E_LIMIT where a token released too much. */
-kt_status kt__answer_text(const kt__answer *answer, const char **text, size_t *len,
-                          kt_error *err) KT_CHECKED;
+/* `text` and its length, or the content and all parts of a split one; KT_E_LIMIT where a token
+ * released too much. */
+kt_status kt__answer_text(const kt__answer *answer, kt_event *out, kt_error *err) KT_CHECKED;
 
 #endif

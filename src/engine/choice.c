@@ -131,6 +131,10 @@ static void fill_report(kt__choice *c) {
     r->stop = c->answer.stop;
     r->n_cached = c->work.n_cached;
     r->n_generated = c->answer.n_generated;
+    if (c->answer.parts) {
+        r->n_reasoning = kt__parts_n_reasoning(c->answer.parts);
+        r->n_calls = kt__parts_n_calls(c->answer.parts);
+    }
     r->n_preempted = task->n_preempted;
     r->n_recomputed = task->n_recomputed;
     r->n_drafted = (int32_t)c->proposals.spec.n_drafted;
@@ -170,13 +174,20 @@ static void give_back_seq(kt__choice *c) {
     atomic_store(&sub->has_seq, false);
 }
 
+static bool released_more(const kt__answer *a) {
+    size_t n = 0;
+    if (a->parts) (void)kt__parts_get(a->parts, &n);
+    return n || a->text.len;
+}
+
 static void choice_end(kt__work *w) {
     kt__choice *c = kt__choice_of(w);
     kt_event event = {.kind = KT_EVENT_FINISHED};
-    kt__buf_clear(&c->answer.text);
-    if (kt__answer_end(&c->answer, w->task.finish, &w->error) != KT_OK)
+    if (kt__answer_end(&c->answer, w->task.finish, &w->error) != KT_OK) {
         c->answer.finish = KT_FINISH_ERROR;
-    if (c->answer.text.len) kt__events_emit_text(c, -1, NULL, 0);
+    } else if (released_more(&c->answer)) {
+        kt__events_emit_text(c, -1, NULL, 0);
+    }
     if (w->task.kind == KT__TASK_EMBED && c->answer.finish == KT_FINISH_LENGTH) {
         finish_embedding(c->sub);
         event.embedding = c->sub->embedding;

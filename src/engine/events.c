@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/vec.h"
 #include "engine/inbox.h"
 
 enum { USUAL_EVENT_TEXT = 64 };
@@ -20,6 +21,7 @@ kt_status kt__events_init(kt__submitted *sub, kt_error *err) {
     for (int i = 0; i < sub->ring_cap; i++) {
         kt__stored *slot = &sub->ring[i];
         kt__buf_init(&slot->text, SIZE_MAX / 2);
+        kt__buf_init(&slot->part_text, SIZE_MAX / 2);
         if (!kt__buf_reserve(&slot->text, USUAL_EVENT_TEXT))
             return kt__fail_nomem(err, "a request's events", USUAL_EVENT_TEXT);
         if (sub->n_logprobs <= 0) continue;
@@ -34,6 +36,12 @@ kt_status kt__events_init(kt__submitted *sub, kt_error *err) {
 static void set_held(kt__submitted *sub, bool held) {
     for (int i = 0; i < sub->n_choices; i++)
         atomic_store_explicit(&sub->choices[i].work.task.held, held, memory_order_relaxed);
+}
+
+static bool store_parts(kt__stored *slot, const kt_event *event) {
+    if (!kt__vec_reserve(slot->parts, slot->cap_parts, event->n_parts)) return false;
+    slot->event.parts = slot->parts;
+    return kt__parts_copy(slot->parts, event->parts, event->n_parts, &slot->part_text);
 }
 
 /* The lock is held. An event whose text finds no memory would be a lie: the answer ends. */
@@ -51,6 +59,11 @@ static void store_event(kt__choice *choice, const kt_event *event) {
         slot->event.len = 0;
     }
     slot->event.text = slot->text.data;
+    if (event->n_parts && !store_parts(slot, event)) {
+        (void)kt__fail_nomem(&choice->work.error, "an answer's parts", event->n_parts);
+        choice->work.task.finish = KT_FINISH_ERROR;
+        slot->event.n_parts = 0;
+    }
     if (event->n_top) memcpy(top, event->top, event->n_top * sizeof *top);
     slot->event.top = top;
     sub->ring_n++;
@@ -89,7 +102,7 @@ void kt__events_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logp
                           int n_logprobs) {
     kt_event event = {.kind = KT_EVENT_TOKEN, .id = id};
     kt_error err;
-    if (kt__answer_text(&choice->answer, &event.text, &event.len, &err) != KT_OK) {
+    if (kt__answer_text(&choice->answer, &event, &err) != KT_OK) {
         choice->work.error = err;
         choice->work.task.finish = KT_FINISH_ERROR;
     }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "calls/prompt.h"
 #include "engine/demo.h"
 #include "engine/fingerprint.h"
 #include "sample/held_vocab.h"
@@ -67,6 +68,13 @@ static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
     return kt__strndup(text.s, text.len);
 }
 
+static void probe_style(kt_model *model) {
+    const kt__chat_params params = {.bos_token = model->bos_text,
+                                    .eos_token = model->eos_text,
+                                    .now_local_s = kt__chat_now_local()};
+    kt__call_style_probe(model->chat, &params, &model->style);
+}
+
 /* A template that does not parse is no reason to refuse the model: the calls that need it say so.
  */
 static kt_status load_template(kt_model *model, kt_error *err) {
@@ -77,11 +85,13 @@ static kt_status load_template(kt_model *model, kt_error *err) {
     model->template_text = kt__strndup(source.s, source.len);
     if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);
     model->info.template_ = model->template_text;
+    model->style = kt__call_style_of(source.s, source.len);
     status = kt__chat_template_parse(source.s, source.len, &model->chat, &model->chat_error);
     if (status == KT_E_NOMEM) {
         if (err) *err = model->chat_error;
         return status;
     }
+    if (status == KT_OK) probe_style(model);
     if (status != KT_OK) {
         kt__log_line(&model->ctx->log, KT_LOG_WARN, "the chat template cannot be used: %s",
                      model->chat_error.message);

@@ -13,6 +13,7 @@
 #include "engine/sched.h"
 #include "engine/stage.h"
 #include "engine/submit.h"
+#include "engine/conversation.h"
 #include "engine/text.h"
 
 enum {
@@ -30,8 +31,9 @@ static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error 
 }
 
 /* The prompt's ids, for kt__free. */
-static kt_status encode_prompt(const kt_engine *engine, const kt_request_params *r, int32_t **ids,
-                               size_t *n, int64_t *ns, kt_error *err) {
+static kt_status encode_prompt(const kt_engine *engine, const kt_request_params *r,
+                               kt__conversation *conversation, int32_t **ids, size_t *n,
+                               int64_t *ns, kt_error *err) {
     int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
                   (r->chat_json != NULL);
     *ids = NULL;
@@ -47,39 +49,38 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
         return copy_ids(r->ids, r->n_ids, ids, err);
     }
     size_t most = (size_t)engine->params.n_ctx;
-    return kt__text_encode_prompt(engine->model, r, most, ids, n, ns, err);
+    return kt__text_encode_prompt(engine->model, r, conversation, most, ids, n, ns, err);
 }
 
-/* The prompt's ids, with the time that it took counted. */
+/* The prompt's ids and what its conversation says, with the time that it took counted. */
 static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, int32_t **ids,
-                             size_t *n, kt_error *err) {
+                             size_t *n, kt__conversation **conversation, kt_error *err) {
     int64_t ns[2] = {0}, begin_ns = kt__now_ns();
-    kt_status status = encode_prompt(engine, r, ids, n, ns, err);
+    *ids = NULL;
+    kt_status status = kt__conversation_open(r, conversation, err);
+    if (status == KT_OK) status = encode_prompt(engine, r, *conversation, ids, n, ns, err);
     int64_t all_ns = kt__now_ns() - begin_ns;
     kt__stage_add_outside(engine, KT__STAGE_TEMPLATE, ns[0]);
     kt__stage_add_outside(engine, KT__STAGE_TOKENIZE, all_ns - ns[0]);
     return status;
 }
 
-kt_status kt_engine_encode(kt_engine *engine, const kt_request_params *request, int32_t **ids,
-                           size_t *n, kt_error *err) {
-    kt__error_clear(err);
-    return make_prompt(engine, request, ids, n, err);
-}
-
 kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, kt_request **out,
                            kt_error *err) {
     int64_t begin_us = kt__now_us();
     kt__submitted *sub = NULL;
+    kt__conversation *conversation = NULL;
     int32_t *ids;
     size_t n;
     *out = NULL;
     kt__error_clear(err);
-    kt_status status = make_prompt(engine, request, &ids, &n, err);
+    kt_status status = make_prompt(engine, request, &ids, &n, &conversation, err);
+    bool made = status == KT_OK;
     int64_t begin_ns = kt__stage_begin(engine);
-    if (status == KT_OK) status = kt__submit_create(engine, request, ids, n, &sub, err);
+    if (made) status = kt__submit_create(engine, request, ids, n, conversation, &sub, err);
     kt__stage_end_outside(engine, KT__STAGE_SETUP, begin_ns);
     if (status != KT_OK) {
+        if (!made) kt__conversation_free(conversation);
         kt__inbox_note_refused(engine->inbox);
         return status;
     }
@@ -233,6 +234,10 @@ bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
         ms = ran ? 0 : wait_ms(driven, timeout_ms, until_us);
     }
     return true;
+}
+
+size_t kt_request_n_prompt(const kt_request *req) {
+    return (size_t)((const kt__submitted *)(const void *)req)->n_text;
 }
 
 void kt_request_cancel(kt_request *req) {

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "engine/choice.h"
 #include "engine/events.h"
 #include "engine/inbox.h"
@@ -157,6 +158,12 @@ static size_t room_for(const kt_engine *engine, const kt_request_params *request
     return n_predict >= 0 && n_text + (size_t)n_predict < cap ? n_text + (size_t)n_predict : cap;
 }
 
+/* The same answer has the same ids of calls, and the next turn of the conversation others. */
+static uint64_t id_seed(const kt__choice *c) {
+    const uint64_t from[] = {c->answer.seed, (uint64_t)c->sub->n_text, (uint64_t)c->index};
+    return kt__hash_bytes(1, from, sizeof from).w[0];
+}
+
 static kt_status make_answer(kt__choice *c, const kt_request_params *request, const int32_t *ids,
                              size_t n, kt_error *err) {
     kt_status status;
@@ -164,6 +171,8 @@ static kt_status make_answer(kt__choice *c, const kt_request_params *request, co
     KT__TRY(kt__answer_init(&c->answer, w->engine, &request->gen, (uint32_t)c->index, err));
     if (c->sub->constraint) KT__TRY(kt__answer_hold(&c->answer, c->sub->constraint, err));
     c->report.seed = c->answer.seed;
+    if (c->sub->conversation)
+        KT__TRY(kt__answer_split(&c->answer, c->sub->conversation, request, id_seed(c), err));
     if (w->task.kind != KT__TASK_ANSWER) return KT_OK;
     for (int32_t i = 0; i < c->sub->n_kept; i++) kt__answer_accept(&c->answer, w->state->tokens[i]);
     for (size_t i = 0; i < n; i++) kt__answer_accept(&c->answer, ids[i]);
@@ -261,22 +270,39 @@ static void copy_params(kt__submitted *sub, const kt_request_params *request) {
     sub->normalize = request->normalize;
 }
 
+/* Where the answer begins inside reasoning, what it is held to comes behind that. */
+static kt_status lend_constraint(kt__submitted *sub, const kt_constraint *asked, kt_error *err) {
+    kt_constraint c = *asked;
+    kt_engine *engine = sub->req.engine;
+    const char *closing = sub->conversation && sub->conversation->thinks
+                              ? kt__conversation_closing(engine->model)
+                              : NULL;
+    if (closing && c.n_forms && !c.n_triggers) {
+        c.triggers = &closing;
+        c.n_triggers = 1;
+    }
+    return kt__constraints_lend(engine, &c, &sub->constraint, err);
+}
+
 /* With its sequence, if there is one, lent. */
 static kt_status create_lent(kt_engine *engine, const kt_request_params *request,
-                             const int32_t *ids, size_t n, kt__submitted **out, kt_error *err) {
+                             const int32_t *ids, size_t n, kt__conversation **conversation,
+                             kt__submitted **out, kt_error *err) {
     kt_status status;
     kt__submitted *sub = NULL;
     size_t skip = 0;
     KT__TRY(check_prompt(engine, request, ids, n, err));
     KT__TRY(kt__submitted_new(engine, request->n_choices, &sub, err));
     copy_params(sub, request);
+    sub->conversation = *conversation;
+    *conversation = NULL;
     if (sub->seq) {
         if (!request->seq_append) skip = kt__seq_common(sub->seq, ids, n);
         sub->n_kept = (int32_t)(request->seq_append ? kt_seq_len(sub->seq) : skip);
     }
     atomic_store(&sub->has_seq, sub->seq != NULL);
     sub->n_text = sub->n_kept + (int32_t)(n - skip);
-    KT__TRY(kt__constraints_lend(engine, &request->constraint, &sub->constraint, err));
+    KT__TRY(lend_constraint(sub, &request->constraint, err));
     KT__TRY(fill_request(sub, request, ids + skip, n - skip, err));
     if (sub->seq) kt__seq_put_prompt(sub->seq, (size_t)sub->n_kept, ids + skip, n - skip);
     *out = sub;
@@ -287,14 +313,16 @@ out:
 }
 
 kt_status kt__submit_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
-                            size_t n, kt__submitted **out, kt_error *err) {
+                            size_t n, kt__conversation *conversation, kt__submitted **out,
+                            kt_error *err) {
     *out = NULL;
     kt_status status = check_params(request, err);
     if (status == KT_OK && request->seq) status = kt__seq_lend(request->seq, engine, err);
     if (status == KT_OK) {
-        status = create_lent(engine, request, ids, n, out, err);
+        status = create_lent(engine, request, ids, n, &conversation, out, err);
         if (status != KT_OK && request->seq) kt__seq_unlend(request->seq);
     }
+    kt__conversation_free(conversation);
     kt__free(ids);
     return status;
 }

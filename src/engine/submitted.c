@@ -44,6 +44,8 @@ void kt__submitted_free(kt__submitted *sub) {
     for (int i = 0; sub->ring && i < sub->ring_cap; i++) {
         kt__buf_free(&sub->ring[i].text);
         kt__free(sub->ring[i].top);
+        kt__free(sub->ring[i].parts);
+        kt__buf_free(&sub->ring[i].part_text);
     }
     kt__constraints_give_back(sub->req.engine, sub->constraint);
     pthread_cond_destroy(&sub->changed);
@@ -52,5 +54,6 @@ void kt__submitted_free(kt__submitted *sub) {
     kt__free(sub->embedding);
     kt__free(sub->prompt);
     kt__free(sub->texts);
+    kt__conversation_free(sub->conversation);
     kt__free(sub);
 }

@@ -31,6 +31,9 @@ typedef struct kt__stored {
     kt_event event;
     kt__buf text;
     kt_logprob *top; /* [n_logprobs] or NULL */
+    kt_part *parts;  /* with their texts in part_text */
+    size_t cap_parts;
+    kt__buf part_text;
 } kt__stored;
 
 struct kt__submitted {
@@ -46,9 +49,10 @@ struct kt__submitted {
     int32_t n_logprobs, n_predict;
     kt_pooling pooling;
     bool normalize;
-    kt__constraint *constraint; /* lent, of all choices; or NULL */
-    float *embedding;           /* [d_model] */
-    kt_logprob *prompt;         /* [n_text][1 + n_logprobs] where they were asked for, else NULL */
+    kt__constraint *constraint;     /* lent, of all choices; or NULL */
+    kt__conversation *conversation; /* where the answers are split, else NULL */
+    float *embedding;               /* [d_model] */
+    kt_logprob *prompt; /* [n_text][1 + n_logprobs] where they were asked for, else NULL */
     int64_t submitted_us, tokenize_us;
     char *texts; /* contents of the messages, NUL-separated, for explanations; or NULL */
     int32_t n_texts;

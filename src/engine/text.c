@@ -6,6 +6,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json_out.h"
+#include "calls/prompt.h"
+
+enum { MAX_CONVERSATION = 1 << 30 };
 
 /* The texts of control tokens lie in the file, which may have been truncated: asked before they are
  * read, and by still_there after, for what the fault guard may have replaced meanwhile. */
@@ -83,12 +87,15 @@ bool kt_token_is_eog(const kt_model *model, int32_t id) {
 
 /* ---- conversations as text ---- */
 
-static kt__chat_params chat_params(const kt_model *model, bool add_generation_prompt) {
+static kt__chat_params chat_params(const kt_model *model, unsigned flags, const char *vars) {
+    bool goes_on = flags & KT_CHAT_CONTINUE;
     return (kt__chat_params){
         .bos_token = model->bos_text,
         .eos_token = model->eos_text,
         .now_local_s = kt__chat_now_local(),
-        .add_generation_prompt = add_generation_prompt,
+        .add_generation_prompt = goes_on || (flags & KT_CHAT_GENERATE),
+        .continue_last = goes_on,
+        .vars = vars,
     };
 }
 
@@ -100,47 +107,20 @@ static void hand_out(kt__chat_out *rendered, char **out, size_t *len) {
     kt__chat_out_free(rendered);
 }
 
-/* Puts content behind what was rendered, as data. */
-static kt_status append_content(kt__chat_out *rendered, const char *content, kt_error *err) {
-    size_t len = strlen(content);
-    if (!len) return KT_OK;
-    char *text = kt__realloc_array(rendered->text, rendered->len + len + 1, 1);
-    if (text) rendered->text = text;
-    kt__chat_seg *segs = kt__realloc_array(rendered->segs, rendered->n_segs + 1, sizeof *segs);
-    if (segs) rendered->segs = segs;
-    if (!text || !segs) return kt__fail_nomem(err, "a prompt", rendered->len + len);
-    memcpy(text + rendered->len, content, len + 1);
-    segs[rendered->n_segs++] = (kt__chat_seg){rendered->len, len, false};
-    rendered->len += len;
-    return KT_OK;
-}
-
-static kt_status check_continued(const kt_message *messages, size_t n, kt_error *err) {
-    if (n > 1 && messages[n - 1].role && !strcmp(messages[n - 1].role, "assistant")) return KT_OK;
-    return kt__fail(err, KT_E_ARG,
-                    "the answer is to go on from the last message: it must be an assistant's, "
-                    "with others before it");
-}
-
 static kt_status render_messages(const kt_model *model, const kt_message *messages, size_t n,
-                                 unsigned flags, kt__chat_out *out, kt_error *err) {
-    kt_status status;
-    bool goes_on = flags & KT_CHAT_CONTINUE;
-    KT__TRY(need_template(model, err));
-    if (goes_on) KT__TRY(check_continued(messages, n, err));
-    kt__chat_params params = chat_params(model, goes_on || (flags & KT_CHAT_GENERATE));
-    KT__TRY(kt__chat_render(model->chat, messages, goes_on ? n - 1 : n, &params, out, err));
-    const char *last = goes_on ? messages[n - 1].content : NULL;
-    if (last) status = append_content(out, last, err);
-out:
-    return status;
+                                 unsigned flags, const char *vars, kt__chat_out *out,
+                                 kt_error *err) {
+    kt_status status = need_template(model, err);
+    if (status != KT_OK) return status;
+    kt__chat_params params = chat_params(model, flags, vars);
+    return kt__chat_render(model->chat, messages, n, &params, out, err);
 }
 
 kt_status kt_chat_render(const kt_model *model, const kt_message *messages, size_t n,
                          unsigned flags, char **out, size_t *len, kt_error *err) {
     kt__chat_out rendered = {0};
     *out = NULL;
-    kt_status status = render_messages(model, messages, n, flags, &rendered, err);
+    kt_status status = render_messages(model, messages, n, flags, NULL, &rendered, err);
     if (status == KT_OK) {
         hand_out(&rendered, out, len);
     } else {
@@ -150,10 +130,10 @@ kt_status kt_chat_render(const kt_model *model, const kt_message *messages, size
 }
 
 static kt_status render_json(const kt_model *model, const char *json, size_t json_len,
-                             kt__chat_out *out, kt_error *err) {
+                             unsigned flags, const char *vars, kt__chat_out *out, kt_error *err) {
     kt_status status = need_template(model, err);
     if (status != KT_OK) return status;
-    kt__chat_params params = chat_params(model, true);
+    kt__chat_params params = chat_params(model, flags, vars);
     return kt__chat_render_json(model->chat, json, json_len, &params, out, err);
 }
 
@@ -161,7 +141,7 @@ kt_status kt_chat_render_json(const kt_model *model, const char *json, size_t js
                               size_t *len, kt_error *err) {
     kt__chat_out rendered = {0};
     *out = NULL;
-    kt_status status = render_json(model, json, json_len, &rendered, err);
+    kt_status status = render_json(model, json, json_len, KT_CHAT_GENERATE, NULL, &rendered, err);
     if (status == KT_OK) hand_out(&rendered, out, len);
     return status;
 }
@@ -230,14 +210,69 @@ kt_status kt_chat_encode(const kt_model *model, const kt_message *messages, size
     kt__chat_out rendered = {0};
     *ids = NULL;
     *n_ids = 0;
-    kt_status status = render_messages(model, messages, n, flags, &rendered, err);
+    kt_status status = render_messages(model, messages, n, flags, NULL, &rendered, err);
     if (status == KT_OK) status = encode_rendered(model, &rendered, SIZE_MAX, ids, n_ids, err);
     kt__chat_out_free(&rendered);
     return status;
 }
 
-kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params *r, size_t most,
-                                 int32_t **ids, size_t *n_ids, int64_t *ns, kt_error *err) {
+/* [{"role", "content"}, ...] */
+static void write_messages(kt__buf *out, const kt_message *messages, size_t n) {
+    (void)kt__buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        (void)kt__buf_puts(out, i ? ",{\"role\":" : "{\"role\":");
+        kt__json_text(out, messages[i].role);
+        kt__json_member(out, "content", messages[i].content);
+        (void)kt__buf_putc(out, '}');
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
+/* With tools, or with calls among the messages: in the form that the template needs. */
+static kt_status render_calling(const kt_model *model, const kt_request_params *r,
+                                const kt__tools *tools, kt__chat_out *out, kt_error *err) {
+    kt__buf messages, fitted;
+    const char *json = r->chat_json;
+    size_t len = r->chat_json_len;
+    kt__buf_init(&messages, MAX_CONVERSATION);
+    kt__buf_init(&fitted, MAX_CONVERSATION);
+    if (!json) {
+        write_messages(&messages, r->messages, r->n_messages);
+        json = messages.data;
+        len = messages.len;
+    }
+    kt_status status = messages.failed ? kt__fail_nomem(err, "a conversation", messages.len)
+                                       : KT_OK;
+    if (status == KT_OK)
+        status = kt__call_prompt_json(&model->style, json, len, tools, KT__REASON_DEFAULT, &fitted,
+                                      err);
+    if (status == KT_OK)
+        status = render_json(model, fitted.data, fitted.len, r->chat_flags, r->template_vars, out,
+                             err);
+    kt__buf_free(&messages);
+    kt__buf_free(&fitted);
+    return status;
+}
+
+/* messages or chat_json */
+static kt_status render_request(const kt_model *model, const kt_request_params *r,
+                                kt__conversation *c, kt__chat_out *out, kt_error *err) {
+    kt_status status;
+    if (c && (c->tools || r->chat_json)) {
+        status = render_calling(model, r, c->tools, out, err);
+    } else if (r->messages) {
+        status = render_messages(model, r->messages, r->n_messages, r->chat_flags, r->template_vars,
+                                 out, err);
+    } else {
+        status = render_json(model, r->chat_json, r->chat_json_len, r->chat_flags, r->template_vars,
+                             out, err);
+    }
+    return status == KT_OK && c ? kt__conversation_keep_tail(c, model, out, err) : status;
+}
+
+kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params *r,
+                                 kt__conversation *conversation, size_t most, int32_t **ids,
+                                 size_t *n_ids, int64_t *ns, kt_error *err) {
     kt__chat_out rendered = {0};
     int64_t start_ns = kt__now_ns(), rendered_ns = start_ns;
     kt_status status;
@@ -246,15 +281,51 @@ kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params 
     if (r->text) {
         status = encode_text(model, r, most, ids, n_ids, err);
     } else {
-        status = r->messages ? render_messages(model, r->messages, r->n_messages, r->chat_flags,
-                                               &rendered, err)
-                             : render_json(model, r->chat_json, r->chat_json_len, &rendered, err);
+        status = render_request(model, r, conversation, &rendered, err);
         rendered_ns = kt__now_ns();
         if (status == KT_OK) status = encode_rendered(model, &rendered, most, ids, n_ids, err);
     }
     kt__chat_out_free(&rendered);
     ns[0] += rendered_ns - start_ns;
     ns[1] += kt__now_ns() - rendered_ns;
+    return status;
+}
+
+static kt_status open_conversation(const kt_request_params *r, kt__conversation **out,
+                                   kt_error *err) {
+    kt__error_clear(err);
+    *out = NULL;
+    if ((r->messages != NULL) + (r->chat_json != NULL) == 1)
+        return kt__conversation_open(r, out, err);
+    return kt__fail(err, KT_E_ARG, "give one of messages and chat_json");
+}
+
+kt_status kt_request_render(const kt_model *model, const kt_request_params *request, char **out,
+                            size_t *len, kt_error *err) {
+    kt__chat_out rendered = {0};
+    kt__conversation *conversation;
+    *out = NULL;
+    kt_status status = open_conversation(request, &conversation, err);
+    if (status == KT_OK) status = render_request(model, request, conversation, &rendered, err);
+    if (status == KT_OK) {
+        hand_out(&rendered, out, len);
+    } else {
+        kt__chat_out_free(&rendered);
+    }
+    kt__conversation_free(conversation);
+    return status;
+}
+
+kt_status kt_request_encode(const kt_model *model, const kt_request_params *request, int32_t **ids,
+                            size_t *n, kt_error *err) {
+    int64_t ns[2] = {0};
+    kt__conversation *conversation;
+    *ids = NULL;
+    *n = 0;
+    kt_status status = open_conversation(request, &conversation, err);
+    if (status == KT_OK)
+        status = kt__text_encode_prompt(model, request, conversation, SIZE_MAX, ids, n, ns, err);
+    kt__conversation_free(conversation);
     return status;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/ticket.h"
+#include "calls/calls.h"
 #include "chat/chat_template.h"
 #include "engine/full_hash.h"
 #include "host/host.h"
@@ -58,6 +59,7 @@ struct kt_model {
     kt__tokenizer *tok;      /* NULL: the file has no vocabulary */
     kt__chat_template *chat; /* NULL: no template, or chat_error says why it is unusable */
     kt_error chat_error;
+    kt__call_style style; /* how it calls tools and marks its reasoning */
     char *template_text, *bos_text, *eos_text;
     kt_model_params params;
     kt_model_info info;

@@ -1,6 +1,8 @@
 /* What several dialects share. */
 #include "serve/dialects.h"
 
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_out.h"
@@ -49,50 +51,16 @@ const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
     return kt__dialect_logprobs(job, &own, event->top, event->n_top);
 }
 
-const kt_part *kt__dialect_parts(const kt_event *event, kt_part *one, size_t *n) {
-    *one = (kt_part){.kind = KT_PART_CONTENT, .text = event->text, .len = event->len};
-    *n = event->len > 0;
-    return one;
-}
-
-static kt__buf *text_of_kind(kt__job_choice *c, kt_part_kind kind) {
-    switch (kind) {
-    case KT_PART_CONTENT: return &c->text;
-    case KT_PART_REASONING: return &c->reasoning;
-    default: return &c->arguments;
-    }
-}
-
-const char *kt__dialect_block_text(const kt__job_choice *c, const kt__job_block *block) {
-    const char *data = text_of_kind((kt__job_choice *)c, block->kind)->data;
-    return data ? data + block->at : "";
-}
-
-static bool begins_block(const kt__job_choice *c, const kt_part *part) {
-    return !c->n_blocks || c->blocks[c->n_blocks - 1].kind != part->kind || part->name;
-}
-
-/* With the id and the name of a call. */
-static bool begin_block(kt__job_choice *c, const kt_part *part, size_t at) {
-    const char *id = part->id ? part->id : "", *name = part->name ? part->name : "";
-    if (!kt__vec_reserve(c->blocks, c->cap_blocks, c->n_blocks + 1)) return false;
-    kt__job_block *b = &c->blocks[c->n_blocks++];
-    *b = (kt__job_block){.kind = part->kind, .at = at, .id = c->names.len};
-    if (part->kind != KT_PART_CALL) return true;
-    b->name = b->id + strlen(id) + 1;
-    return kt__buf_append(&c->names, id, strlen(id) + 1) &&
-           kt__buf_append(&c->names, name, strlen(name) + 1);
-}
-
 void kt__dialect_gather_part(kt__job *job, int32_t choice, const kt_part *part) {
-    kt__job_choice *c = &job->choices[choice];
-    kt__buf *text = text_of_kind(c, part->kind);
-    bool made = !begins_block(c, part) || begin_block(c, part, text->len);
-    if (!made || (part->len && !kt__buf_append(text, part->text, part->len))) {
-        job->out.failed = true;
-        return;
-    }
-    c->blocks[c->n_blocks - 1].len += part->len;
+    if (!kt__wire_blocks_add(&job->choices[choice].said, part)) job->out.failed = true;
+}
+
+void kt__dialect_write_object(kt__buf *out, const char *json, size_t len) {
+    json_t *v = json_loadb(json, len, 0, NULL);
+    char *object = json_is_object(v) ? json_dumps(v, JSON_COMPACT) : NULL;
+    (void)kt__buf_puts(out, object ? object : "{}");
+    free(object);
+    json_decref(v);
 }
 
 void kt__dialect_gather_token(kt__job *job, const kt_event *event) {
@@ -107,10 +75,8 @@ void kt__dialect_gather_token(kt__job *job, const kt_event *event) {
 }
 
 void kt__dialect_gather(kt__job *job, const kt_event *event) {
-    kt_part one;
-    size_t n;
-    const kt_part *parts = kt__dialect_parts(event, &one, &n);
-    for (size_t i = 0; i < n; i++) kt__dialect_gather_part(job, event->choice, &parts[i]);
+    if (!kt__wire_blocks_add_event(&job->choices[event->choice].said, event))
+        job->out.failed = true;
     kt__dialect_gather_token(job, event);
 }
 

@@ -175,8 +175,7 @@ static kt_status apply_template(kt__job *job, kt_error *err) {
     size_t len = 0;
     kt_status status;
     KT__TRY(kt__job_read_wire(job, KT__WIRE_CHAT, err));
-    KT__TRY(kt_chat_render(job->engine_model, job->wire->req.messages, job->wire->req.n_messages,
-                           job->wire->req.chat_flags, &prompt, &len, err));
+    KT__TRY(kt_request_render(job->engine_model, &job->wire->req, &prompt, &len, err));
     (void)kt__buf_puts(&job->out, "{\"prompt\":");
     kt__json_string(&job->out, prompt, len, KT__JSON_PLAIN);
     (void)kt__buf_putc(&job->out, '}');

@@ -165,7 +165,7 @@ static void write_numbers(kt__buf *out, const float *e, size_t n, bool base64) {
 /* Kept with its choice: the list is written in the order of the inputs, not of their ends. */
 static void embedding_finish(kt__job *job, const kt_event *event) {
     inputs *in = job->extra;
-    kt__buf *out = &job->choices[event->choice].text;
+    kt__buf *out = &job->choices[event->choice].said.text;
     if (!event->embedding) {
         kt_error err;
         (void)kt__fail(&err, KT_E_CANCELLED, "%s", kt_finish_name(event->finish));
@@ -188,7 +188,7 @@ static void embedding_finish(kt__job *job, const kt_event *event) {
 
 /* [0.1, ...] or "...", of input i; it is not needed again. */
 static void write_embedding(kt__job *job, int32_t i) {
-    kt__buf *text = &job->choices[i].text;
+    kt__buf *text = &job->choices[i].said.text;
     (void)kt__buf_append(&job->out, text->data, text->len);
     kt__buf_free(text);
 }

@@ -244,7 +244,7 @@ static void mcp_token(kt__job *job, const kt_event *event) {
 }
 
 static void mcp_finish(kt__job *job, const kt_event *event) {
-    kt__buf *text = &job->choices[event->choice].text;
+    kt__buf *text = &job->choices[event->choice].said.text;
     for (size_t i = 0; event->embedding && i < event->n_embedding; i++)
         (void)kt__buf_printf(text, "%s%.9g", i ? "," : "[", (double)event->embedding[i]);
     if (event->embedding) (void)kt__buf_putc(text, ']');
@@ -265,7 +265,8 @@ static const char *finish_word(kt_finish finish) {
 static void write_generated(kt__job *job, kt__buf *out) {
     const kt__job_choice *c = &job->choices[0];
     (void)kt__buf_puts(out, "{\"text\":");
-    kt__json_string(out, c->text.data ? c->text.data : "", c->text.len, KT__JSON_PLAIN);
+    kt__json_string(out, c->said.text.data ? c->said.text.data : "", c->said.text.len,
+                    KT__JSON_PLAIN);
     kt__json_member(out, "finish", finish_word(c->finish));
     (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)job->report.seed);
     write_account(job, out);
@@ -273,7 +274,7 @@ static void write_generated(kt__job *job, kt__buf *out) {
 
 /* false: it was cut off, or is no JSON for another reason. */
 static bool write_extracted(kt__job *job, kt__buf *out) {
-    const kt__buf *text = &job->choices[0].text;
+    const kt__buf *text = &job->choices[0].said.text;
     json_t *value = json_loadb(text->data ? text->data : "", text->len, JSON_DECODE_ANY, NULL);
     if (!value) return false;
     json_decref(value);
@@ -287,7 +288,7 @@ static void write_embeddings(kt__job *job, kt__buf *out) {
     (void)kt__buf_puts(out, "{\"embeddings\":[");
     for (int32_t i = 0; i < job->n_choices; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        (void)kt__buf_append(out, job->choices[i].text.data, job->choices[i].text.len);
+        (void)kt__buf_append(out, job->choices[i].said.text.data, job->choices[i].said.text.len);
     }
     (void)kt__buf_putc(out, ']');
     write_account(job, out);
@@ -318,7 +319,7 @@ static void mcp_end(kt__job *job) {
     kt__buf_init(&structured, job->out.max);
     begin_frame(job);
     if (write_structured(job, &structured) && !structured.failed) {
-        const char *text = job->choices[0].text.data;
+        const char *text = job->choices[0].said.text.data;
         kt__mcp_write_result(&job->out, &m->turn, structured.data,
                              generates ? text ? text : "" : NULL);
     } else {

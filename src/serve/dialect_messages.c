@@ -1,119 +1,14 @@
-/* Anthropic's /v1/messages: JSON, or named server-sent events; and its count of tokens. */
-#include <jansson.h>
-#include <string.h>
-
+/* Anthropic's /v1/messages: JSON, or named server-sent events; and its count of tokens. The bodies are
+ * read in dialect_messages_read.c. */
 #include "base/error.h"
 #include "base/json_out.h"
 #include "serve/dialects.h"
 
-/* ---- reading ---- */
-
-/* What OpenAI's body has no word for, and kentang does not do; types that ask for nothing pass. */
-static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
-    static const struct {
-        const char *key, *types;
-    } refused[] = {{"thinking", "disabled"}, {"tool_choice", "auto none"}, {"mcp_servers", ""},
-                   {"container", ""},        {"output_format", ""},        {"output_config", ""}};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        const char *key = refused[i].key;
-        const json_t *v = json_object_get(from, key);
-        const char *type = json_string_value(json_object_get(v, "type"));
-        bool empty = !v || json_is_null(v) || (json_is_array(v) && !json_array_size(v)) ||
-                     (json_is_object(v) && !json_object_size(v));
-        if (empty || (type && *type && strstr(refused[i].types, type))) continue;
-        return kt__fail_at(err, KT_E_UNSUPPORTED, key, UINT64_MAX, "%s: not supported", key);
-    }
-    return KT_OK;
-}
-
-static const kt__wire_name client_names[] = {{"stop", "stop_sequences"}, {NULL, NULL}};
-
-/* The body in OpenAI's words. */
-static kt_status to_chat(const json_t *from, json_t *body, kt_error *err) {
-    static const char *const same[] = {"model", "system", "messages", "max_tokens", "temperature",
-                                       "top_p", "top_k",  "stream",   "seed",       "tools"};
-    json_t *stop = json_object_get(from, "stop_sequences");
-    const json_t *messages = json_object_get(from, "messages"),
-                 *last = json_array_get(messages, json_array_size(messages) - 1);
-    const char *role = json_string_value(json_object_get(last, "role"));
-    int rc = stop ? json_object_set(body, "stop", stop) : 0;
-    if (role && !strcmp(role, "assistant")) /* the answer goes on from it */
-        rc |= json_object_set_new(body, "continue_final_message", json_true());
-    for (size_t i = 0; i < sizeof same / sizeof same[0] && rc == 0; i++) {
-        json_t *v = json_object_get(from, same[i]);
-        if (v) rc = json_object_set(body, same[i], v);
-    }
-    return rc == 0 ? KT_OK : kt__fail_nomem(err, "a request", 0);
-}
-
-/* What is to be counted may be longer than the context, what is to be answered not. */
-static kt_status encode_prompt(kt__job *job, int32_t **ids, size_t *n, kt_error *err) {
-    const kt_request_params *r = &job->wire->req;
-    if (job->dialect != &kt__dialect_count_tokens)
-        return kt_engine_encode(job->engine, r, ids, n, err);
-    return kt_chat_encode(job->engine_model, r->messages, r->n_messages, r->chat_flags, ids, n,
-                          err);
-}
-
-/* The prompt's ids take the messages' place: message_start tells their number. */
-static kt_status encode_messages(kt__job *job, kt_error *err) {
-    kt_request_params *r = &job->wire->req;
-    int32_t *ids = NULL;
-    size_t n = 0;
-    kt_status status;
-    KT__TRY(encode_prompt(job, &ids, &n, err));
-    int32_t *copy = kt__arena_calloc(&job->wire->arena, n + 1, sizeof *copy);
-    if (copy) memcpy(copy, ids, n * sizeof *ids);
-    kt_free(ids);
-    if (!copy) return kt__fail_nomem(err, "token ids", n * sizeof *ids);
-    r->messages = NULL;
-    r->n_messages = 0;
-    r->ids = copy;
-    r->n_ids = n;
-out:
-    return status;
-}
-
-static kt_status read_conversation(kt__job *job, kt_error *err) {
-    json_t *body = json_object();
-    kt_status status;
-    if (!body) return kt__fail_nomem(err, "a request", 0);
-    job->names = client_names;
-    KT__TRY(refuse_unsupported(job->json, err));
-    KT__TRY(to_chat(job->json, body, err));
-    json_decref(job->json);
-    job->json = body;
-    body = NULL;
-    KT__TRY(kt__job_read_wire(job, KT__WIRE_SYSTEM, err));
-    status = encode_messages(job, err);
-out:
-    json_decref(body);
-    return status;
-}
-
-static kt_status read_messages(kt__job *job, kt_error *err) {
-    kt_status status = kt__job_parse(job, err);
-    if (status != KT_OK) return status;
-    if (!json_is_number(json_object_get(job->json, "max_tokens")))
-        return kt__fail_at(err, KT_E_ARG, "max_tokens", UINT64_MAX,
-                           "max_tokens: a number is needed");
-    return read_conversation(job, err);
-}
-
-/* {"input_tokens": 12}: of the prompt that the messages would be */
-static kt_status count_tokens(kt__job *job, kt_error *err) {
-    kt_status status = kt__job_parse(job, err);
-    if (status == KT_OK) status = read_conversation(job, err);
-    if (status == KT_OK)
-        (void)kt__buf_printf(&job->out, "{\"input_tokens\":%zu}", job->wire->req.n_ids);
-    return status;
-}
-
 /* ---- answering ---- */
 
-static const char *stop_reason(kt_finish finish) {
-    switch (finish) {
-    case KT_FINISH_EOG: return "end_turn";
+static const char *stop_reason(const kt_event *event) {
+    switch (event->finish) {
+    case KT_FINISH_EOG: return event->report->n_calls ? "tool_use" : "end_turn";
     case KT_FINISH_STOP: return "stop_sequence";
     default: return "max_tokens";
     }
@@ -128,6 +23,7 @@ static void write_message_head(kt__job *job) {
 }
 
 static void messages_begin(kt__job *job) {
+    size_t n_prompt = job->parts[0].req ? kt_request_n_prompt(job->parts[0].req) : 0;
     if (!job->stream) return;
     (void)kt__buf_puts(&job->out, "event: message_start\ndata: {\"type\":\"message_start\","
                                   "\"message\":");
@@ -136,22 +32,85 @@ static void messages_begin(kt__job *job) {
                          ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{"
                          "\"input_tokens\":%zu,\"output_tokens\":0,\"cache_read_input_tokens\":0,"
                          "\"cache_creation_input_tokens\":0}}}\n\n"
-                         "event: content_block_start\ndata: {\"type\":\"content_block_start\","
-                         "\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
                          "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-                         job->wire->req.n_ids);
+                         n_prompt);
+}
+
+/* ---- content: a block each ---- */
+
+/* What templates take back as reasoning needs no proof; clients expect one. */
+static const char signature[] = "kentang";
+
+/* text: its own, or "" where the block begins in a stream. */
+static void write_block(kt__buf *out, const kt__job_choice *c, const kt__wire_block *b,
+                        const char *text, size_t len) {
+    if (b->kind == KT_PART_CALL) {
+        (void)kt__buf_puts(out, "{\"type\":\"tool_use\"");
+        kt__json_member(out, "id", c->said.names.data + b->id);
+        kt__json_member(out, "name", c->said.names.data + b->name);
+        (void)kt__buf_puts(out, ",\"input\":");
+        kt__dialect_write_object(out, text, len);
+    } else {
+        bool thought = b->kind == KT_PART_REASONING;
+        const char *kind = thought ? "thinking" : "text";
+        (void)kt__buf_printf(out, "{\"type\":\"%s\",\"%s\":", kind, kind);
+        kt__json_string(out, text, len, KT__JSON_PLAIN);
+        if (thought) kt__json_member(out, "signature", len ? signature : "");
+    }
+    (void)kt__buf_putc(out, '}');
+}
+
+/* event: NAME, with what belongs to block `index` behind it, but for the braces' end */
+static void begin_block_event(kt__job *job, const char *name, size_t index) {
+    (void)kt__buf_printf(&job->out, "event: %s\ndata: {\"type\":\"%s\",\"index\":%zu", name, name,
+                         index);
+}
+
+static void write_block_delta(kt__job *job, size_t index, const char *type, const char *member,
+                              const char *text, size_t len) {
+    begin_block_event(job, "content_block_delta", index);
+    (void)kt__buf_printf(&job->out, ",\"delta\":{\"type\":\"%s\",\"%s\":", type, member);
+    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(&job->out, "}}\n\n");
+}
+
+static void open_block(kt__job *job, const kt__job_choice *c, size_t index) {
+    begin_block_event(job, "content_block_start", index);
+    (void)kt__buf_puts(&job->out, ",\"content_block\":");
+    write_block(&job->out, c, &c->said.list[index], "", 0);
+    (void)kt__buf_puts(&job->out, "}\n\n");
+}
+
+static void close_block(kt__job *job, const kt__job_choice *c, size_t index) {
+    if (c->said.list[index].kind == KT_PART_REASONING)
+        write_block_delta(job, index, "signature_delta", "signature", signature,
+                          sizeof signature - 1);
+    begin_block_event(job, "content_block_stop", index);
+    (void)kt__buf_puts(&job->out, "}\n\n");
+}
+
+static void take_part(kt__job *job, const kt_part *p) {
+    static const struct {
+        const char *type, *member;
+    } deltas[] = {[KT_PART_CONTENT] = {"text_delta", "text"},
+                  [KT_PART_REASONING] = {"thinking_delta", "thinking"},
+                  [KT_PART_CALL] = {"input_json_delta", "partial_json"}};
+    const kt__job_choice *c = &job->choices[0];
+    size_t n = c->said.n;
+    kt__dialect_gather_part(job, 0, p);
+    if (!job->stream || job->out.failed) return;
+    if (c->said.n > n && n) close_block(job, c, n - 1);
+    if (c->said.n > n) open_block(job, c, n);
+    if (p->len)
+        write_block_delta(job, c->said.n - 1, deltas[p->kind].type, deltas[p->kind].member, p->text,
+                          p->len);
 }
 
 static void messages_token(kt__job *job, const kt_event *event) {
-    if (!job->stream) {
-        kt__dialect_gather(job, event);
-    } else if (event->len) {
-        (void)kt__buf_puts(&job->out, "event: content_block_delta\ndata: {\"type\":"
-                                      "\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
-                                      "\"text_delta\",\"text\":");
-        kt__json_string(&job->out, event->text, event->len, KT__JSON_PLAIN);
-        (void)kt__buf_puts(&job->out, "}}\n\n");
-    }
+    kt_part one;
+    size_t n;
+    const kt_part *parts = kt__wire_parts(event, &one, &n);
+    for (size_t i = 0; i < n; i++) take_part(job, &parts[i]);
 }
 
 static void write_message_usage(kt__buf *out, const kt_request_report *r) {
@@ -165,7 +124,7 @@ static void write_message_usage(kt__buf *out, const kt_request_report *r) {
 static void write_stop_reason(kt__job *job, const kt_event *event) {
     int32_t stop = event->report->stop;
     (void)kt__buf_printf(&job->out,
-                         "\"stop_reason\":\"%s\",\"stop_sequence\":", stop_reason(event->finish));
+                         "\"stop_reason\":\"%s\",\"stop_sequence\":", stop_reason(event));
     if (stop >= 0) {
         kt__json_text(&job->out, job->wire->req.gen.stop[stop]);
     } else {
@@ -173,13 +132,16 @@ static void write_stop_reason(kt__job *job, const kt_event *event) {
     }
 }
 
+/* An answer of nothing is an empty text. */
 static void messages_finish(kt__job *job, const kt_event *event) {
     kt__buf *out = &job->out;
-    const kt__job_choice *c = &job->choices[event->choice];
+    const kt__job_choice *c = &job->choices[0];
+    if (!c->said.n) take_part(job, &(kt_part){.kind = KT_PART_CONTENT, .text = ""});
+    if (out->failed) return;
     if (job->stream) {
-        (void)kt__buf_puts(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
-                                "\"index\":0}\n\nevent: message_delta\ndata: {\"type\":"
-                                "\"message_delta\",\"delta\":{");
+        close_block(job, c, c->said.n - 1);
+        (void)kt__buf_puts(out,
+                           "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
         write_stop_reason(job, event);
         (void)kt__buf_puts(out, "},");
         write_message_usage(out, event->report);
@@ -187,9 +149,13 @@ static void messages_finish(kt__job *job, const kt_event *event) {
         return;
     }
     write_message_head(job);
-    (void)kt__buf_puts(out, ",\"content\":[{\"type\":\"text\",\"text\":");
-    kt__json_string(out, c->text.data ? c->text.data : "", c->text.len, KT__JSON_PLAIN);
-    (void)kt__buf_puts(out, "}],");
+    (void)kt__buf_puts(out, ",\"content\":[");
+    for (size_t i = 0; i < c->said.n; i++) {
+        const kt__wire_block *b = &c->said.list[i];
+        if (i) (void)kt__buf_putc(out, ',');
+        write_block(out, c, b, kt__wire_block_text(&c->said, b), b->len);
+    }
+    (void)kt__buf_puts(out, "],");
     write_stop_reason(job, event);
     (void)kt__buf_putc(out, ',');
     write_message_usage(out, event->report);
@@ -226,7 +192,7 @@ const kt__dialect kt__dialect_messages = {
     .stream_type = "text/event-stream",
     .stream_filler = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
     .error_body = kt__messages_error_body,
-    .read = read_messages,
+    .read = kt__messages_read,
     .begin = messages_begin,
     .token = messages_token,
     .finish = messages_finish,
@@ -236,6 +202,6 @@ const kt__dialect kt__dialect_messages = {
 const kt__dialect kt__dialect_count_tokens = {
     .route = "/v1/messages/count_tokens",
     .error_body = kt__messages_error_body,
-    .run = count_tokens,
+    .run = kt__messages_count,
     .error = kt__dialect_whole_error,
 };

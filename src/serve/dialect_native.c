@@ -31,6 +31,30 @@ static void write_line_logprobs(kt__job *job, const kt__wire_token *t) {
     (void)kt__buf_putc(&job->out, ']');
 }
 
+static void write_thought(kt__job *job, const char *text, size_t len) {
+    if (!len) return;
+    (void)kt__buf_puts(&job->out, ",\"reasoning\":");
+    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
+}
+
+/* What a token brought of calls: pieces as OpenAI's chunks have them. */
+static void write_call_pieces(kt__job *job, const kt_event *event) {
+    kt__wire_call *pieces = kt__arena_calloc(&job->arena, event->n_parts + 1, sizeof *pieces);
+    size_t n = 0;
+    if (!pieces) {
+        job->out.failed = true;
+        return;
+    }
+    for (size_t i = 0; i < event->n_parts; i++) {
+        const kt_part *p = &event->parts[i];
+        if (p->kind == KT_PART_CALL)
+            pieces[n++] = (kt__wire_call){p->call, p->id, p->name, p->text, p->len};
+    }
+    if (!n) return;
+    kt__json_key(&job->out, "tool_calls");
+    kt__wire_write_calls(&job->out, pieces, n, true);
+}
+
 static void native_token(kt__job *job, const kt_event *event) {
     kt__dialect_gather(job, event);
     kt__job_choice *c = &job->choices[event->choice];
@@ -39,11 +63,14 @@ static void native_token(kt__job *job, const kt_event *event) {
     write_index(job, event->choice);
     if (event->id >= 0) (void)kt__buf_printf(&job->out, ",\"token\":%d", (int)event->id);
     (void)kt__buf_puts(&job->out, ",\"text\":");
-    kt__json_string(&job->out, event->text ? event->text : "", event->len, KT__JSON_PLAIN);
+    kt__json_string(&job->out, c->said.text.data ? c->said.text.data : "", c->said.text.len,
+                    KT__JSON_PLAIN);
+    write_thought(job, c->said.reasoning.data, c->said.reasoning.len);
+    write_call_pieces(job, event);
     if (c->n_tokens) write_line_logprobs(job, &c->tokens[0]);
     (void)kt__buf_puts(&job->out, "}\n");
-    kt__buf_clear(&c->text); /* a stream is gathered by its reader */
-    c->n_blocks = c->n_tokens = 0;
+    kt__wire_blocks_clear(&c->said); /* a stream is gathered by its reader */
+    c->n_tokens = 0;
     if (job->n_choices == 1) kt__arena_reset(&job->arena);
 }
 
@@ -59,6 +86,19 @@ static void write_miss(kt__buf *out, const kt_cache_miss *m) {
     (void)kt__buf_putc(out, '}');
 }
 
+static void write_whole_calls(kt__job *job, const kt__job_choice *c) {
+    size_t n = kt__wire_blocks_calls(&c->said, NULL);
+    kt__wire_call *calls = n ? kt__arena_calloc(&job->arena, n, sizeof *calls) : NULL;
+    if (!n) return;
+    if (!calls) {
+        job->out.failed = true;
+        return;
+    }
+    (void)kt__wire_blocks_calls(&c->said, calls);
+    kt__json_key(&job->out, "tool_calls");
+    kt__wire_write_calls(&job->out, calls, n, false);
+}
+
 /* The final object of a choice. */
 static void native_finish(kt__job *job, const kt_event *event) {
     const kt_request_report *r = event->report;
@@ -69,7 +109,10 @@ static void native_finish(kt__job *job, const kt_event *event) {
     (void)kt__buf_puts(out, ",\"done\":true");
     if (!job->stream) {
         (void)kt__buf_puts(out, ",\"text\":");
-        kt__json_string(out, c->text.data ? c->text.data : "", c->text.len, KT__JSON_PLAIN);
+        kt__json_string(out, c->said.text.data ? c->said.text.data : "", c->said.text.len,
+                        KT__JSON_PLAIN);
+        write_thought(job, c->said.reasoning.data, c->said.reasoning.len);
+        write_whole_calls(job, c);
     }
     if (!job->stream && c->n_tokens) {
         (void)kt__buf_puts(out, ",\"tokens\":[");
@@ -85,9 +128,11 @@ static void native_finish(kt__job *job, const kt_event *event) {
     (void)kt__buf_printf(out,
                          ",\"finish_reason\":\"%s\",\"finish\":\"%s\",\"seed\":%llu,\"usage\":{"
                          "\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d}",
-                         kt__wire_finish_reason(event->finish), kt_finish_name(event->finish),
-                         (unsigned long long)r->seed, (int)r->n_prompt, (int)r->n_cached,
-                         (int)r->n_generated);
+                         r->n_calls && kt__wire_is_whole(event->finish)
+                             ? "tool_calls"
+                             : kt__wire_finish_reason(event->finish),
+                         kt_finish_name(event->finish), (unsigned long long)r->seed,
+                         (int)r->n_prompt, (int)r->n_cached, (int)r->n_generated);
     if (r->stop >= 0) {
         const char *stop = job->wire->req.gen.stop[r->stop];
         (void)kt__buf_puts(out, ",\"stop\":");

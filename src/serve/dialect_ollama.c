@@ -45,14 +45,16 @@ static const kt__wire_name client_names[] = {{"temperature", "options.temperatur
                                              {"presence_penalty", "options.presence_penalty"},
                                              {"frequency_penalty", "options.frequency_penalty"},
                                              {"max_tokens", "options.num_predict"},
+                                             {"reasoning_effort", "think"},
                                              {NULL, NULL}};
 static kt_status read_options(json_t *body, const json_t *options, kt_error *err) {
     static const size_t skip = sizeof "options." - 1;
     json_t *n = json_object_get(options, "num_predict");
     if (options && !json_is_object(options) && !json_is_null(options))
         return kt__fail_at(err, KT_E_ARG, "options", UINT64_MAX, "options: expected an object");
-    for (const kt__wire_name *name = client_names; name->ours; name++)
-        copy_member(body, name->ours, options, name->theirs + skip);
+    for (const kt__wire_name *name = client_names; name->ours; name++) {
+        if (strchr(name->theirs, '.')) copy_member(body, name->ours, options, name->theirs + skip);
+    }
     /* -1 and -2: until it ends, or the context does */
     if (json_is_number(n) && json_number_value(n) < 0)
         json_object_set_new(body, "max_tokens", json_integer(-1));
@@ -71,6 +73,27 @@ static kt_status check_keep_alive(const json_t *v, kt_error *err) {
                        "keep_alive: expected seconds, or a duration such as \"5m\"");
 }
 
+/* true and false, or how much. */
+static kt_status read_think(json_t *body, const json_t *think, kt_error *err) {
+    if (!think || json_is_null(think)) return KT_OK;
+    if (json_is_boolean(think)) {
+        json_object_set_new(body, "enable_thinking", json_boolean(json_is_true(think)));
+    } else if (json_is_string(think)) {
+        json_object_set(body, "reasoning_effort", (json_t *)think);
+    } else {
+        return kt__fail_at(err, KT_E_ARG, "think", UINT64_MAX,
+                           "think: expected true, false, or low, medium or high");
+    }
+    return KT_OK;
+}
+
+/* The protocol has no tool_choice; ours is taken. */
+static void copy_tools(json_t *body, const json_t *from) {
+    static const char *const names[] = {"tools", "tool_choice", "parallel_tool_calls"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        copy_member(body, names[i], from, names[i]);
+}
+
 static kt_status refuse_member(const json_t *from, const char *key, kt_error *err) {
     const json_t *v = json_object_get(from, key);
     if (!v || json_is_null(v) || json_is_false(v) || (json_is_array(v) && !json_array_size(v)) ||
@@ -81,8 +104,8 @@ static kt_status refuse_member(const json_t *from, const char *key, kt_error *er
 }
 
 static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
-    static const char *const names[] = {"images", "template", "context",  "suffix",
-                                        "tools",  "think",    "logprobs", "top_logprobs"};
+    static const char *const names[] = {"images", "template", "context",
+                                        "suffix", "logprobs", "top_logprobs"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         kt_status status = refuse_member(from, names[i], err);
         if (status != KT_OK) return status;
@@ -139,6 +162,7 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     } else if (chat) {
         form = KT__WIRE_CHAT;
         copy_member(body, "messages", from, "messages");
+        copy_tools(body, from);
     } else {
         form = read_prompt(body, from);
     }
@@ -146,6 +170,7 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     const json_t *stream = json_object_get(from, "stream");
     json_object_set_new(body, "stream", json_boolean(!stream || !json_is_false(stream)));
     KT__TRY(read_format(body, json_object_get(from, "format"), err));
+    KT__TRY(read_think(body, json_object_get(from, "think"), err));
     KT__TRY(read_options(body, json_object_get(from, "options"), err));
     json_decref(job->json);
     job->json = body;
@@ -167,7 +192,43 @@ static kt_status read_generate(kt__job *job, kt_error *err) {
 
 /* ---- answering ---- */
 
-static void write_ollama_line(kt__job *job, const char *text, size_t len, bool done) {
+/* What a line has of an answer; its texts may be NULL. */
+typedef struct ollama_piece {
+    const char *text, *thinking;
+    size_t len, thinking_len;
+    const kt__job_choice *calls_of; /* whose calls, from `call` on, or NULL */
+    size_t call, n_calls;
+} ollama_piece;
+
+/* Arguments as an object; of a call that was cut short they are none, and it is left out. */
+static void write_ollama_calls(kt__job *job, const ollama_piece *p) {
+    kt__wire_call *calls = kt__arena_calloc(&job->arena, p->call + p->n_calls + 1, sizeof *calls);
+    bool any = false;
+    if (!calls) {
+        job->out.failed = true;
+        return;
+    }
+    (void)kt__wire_blocks_calls(&p->calls_of->said, calls);
+    for (size_t i = p->call; i < p->call + p->n_calls; i++) {
+        const kt__wire_call *c = &calls[i];
+        json_t *v = json_loadb(c->arguments, c->len, 0, NULL);
+        char *object = json_is_object(v) ? json_dumps(v, JSON_COMPACT) : NULL;
+        json_decref(v);
+        if (!object) continue;
+        (void)kt__buf_puts(&job->out, any ? ",{\"id\":" : ",\"tool_calls\":[{\"id\":");
+        kt__json_text(&job->out, c->id);
+        (void)kt__buf_printf(&job->out, ",\"function\":{\"index\":%zu", i);
+        kt__json_member(&job->out, "name", c->name);
+        (void)kt__buf_puts(&job->out, ",\"arguments\":");
+        (void)kt__buf_puts(&job->out, object);
+        (void)kt__buf_puts(&job->out, "}}");
+        free(object);
+        any = true;
+    }
+    if (any) (void)kt__buf_putc(&job->out, ']');
+}
+
+static void write_ollama_line(kt__job *job, const ollama_piece *p, bool done) {
     bool chat = job->dialect == &kt__dialect_ollama_chat;
     char when[40];
     struct timespec now;
@@ -182,23 +243,55 @@ static void write_ollama_line(kt__job *job, const char *text, size_t len, bool d
     (void)kt__buf_printf(&job->out, ",\"created_at\":\"%s\",%s", when,
                          chat ? "\"message\":{\"role\":\"assistant\",\"content\":"
                               : "\"response\":");
-    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
+    kt__json_string(&job->out, p->text ? p->text : "", p->len, KT__JSON_PLAIN);
+    if (p->thinking_len) {
+        (void)kt__buf_puts(&job->out, ",\"thinking\":");
+        kt__json_string(&job->out, p->thinking, p->thinking_len, KT__JSON_PLAIN);
+    }
+    if (p->n_calls) write_ollama_calls(job, p);
     (void)kt__buf_printf(&job->out, "%s,\"done\":%s", chat ? "}" : "", done ? "true" : "false");
 }
 
+static void write_ollama_piece(kt__job *job, const ollama_piece *p) {
+    write_ollama_line(job, p, false);
+    (void)kt__buf_puts(&job->out, "}\n");
+}
+
+/* A call that is over: it goes out whole. */
+static void write_last_call(kt__job *job, const kt__job_choice *c) {
+    size_t n = kt__wire_blocks_calls(&c->said, NULL);
+    if (!c->said.n || c->said.list[c->said.n - 1].kind != KT_PART_CALL) return;
+    write_ollama_piece(job, &(ollama_piece){.calls_of = c, .call = n - 1, .n_calls = 1});
+}
+
 static void ollama_token(kt__job *job, const kt_event *event) {
-    if (!job->stream) {
-        kt__dialect_gather(job, event);
-    } else if (event->len) {
-        write_ollama_line(job, event->text, event->len, false);
-        (void)kt__buf_puts(&job->out, "}\n");
+    const kt__job_choice *c = &job->choices[event->choice];
+    kt_part one;
+    size_t n;
+    const kt_part *parts = kt__wire_parts(event, &one, &n);
+    for (size_t i = 0; i < n; i++) {
+        const kt_part *p = &parts[i];
+        if (job->stream && kt__wire_blocks_begins(&c->said, p)) write_last_call(job, c);
+        kt__dialect_gather_part(job, event->choice, p);
+        if (!job->stream || p->kind == KT_PART_CALL) continue;
+        bool thought = p->kind == KT_PART_REASONING;
+        write_ollama_piece(job, thought
+                                    ? &(ollama_piece){.thinking = p->text, .thinking_len = p->len}
+                                    : &(ollama_piece){.text = p->text, .len = p->len});
     }
 }
 
 static void ollama_finish(kt__job *job, const kt_event *event) {
     const kt_request_report *r = event->report;
     const kt__job_choice *c = &job->choices[event->choice];
-    write_ollama_line(job, c->text.data ? c->text.data : "", c->text.len, true);
+    const ollama_piece whole = {.text = c->said.text.data,
+                                .len = c->said.text.len,
+                                .thinking = c->said.reasoning.data,
+                                .thinking_len = c->said.reasoning.len,
+                                .calls_of = c,
+                                .n_calls = kt__wire_blocks_calls(&c->said, NULL)};
+    if (job->stream) write_last_call(job, c);
+    write_ollama_line(job, job->stream ? &(ollama_piece){0} : &whole, true);
     (void)kt__buf_printf(&job->out,
                          ",\"done_reason\":\"%s\",\"total_duration\":%lld,\"load_duration\":0,"
                          "\"prompt_eval_count\":%d,\"prompt_eval_duration\":%lld,\"eval_count\":%d,"
@@ -211,7 +304,7 @@ static void ollama_finish(kt__job *job, const kt_event *event) {
 /* A request without a prompt has had no choice that finished. */
 static void ollama_end(kt__job *job) {
     if (job->n_choices) return;
-    write_ollama_line(job, "", 0, true);
+    write_ollama_line(job, &(ollama_piece){0}, true);
     (void)kt__buf_puts(&job->out, ",\"done_reason\":\"load\"}\n");
 }
 

@@ -38,19 +38,42 @@ static void openai_begin(kt__job *job) {
     }
 }
 
+static kt__wire_choice choice_of_part(const kt_part *part, kt__wire_call *call) {
+    kt__wire_choice choice = {.text = ""};
+    if (part->kind == KT_PART_CONTENT) {
+        choice.text = part->text;
+        choice.len = part->len;
+    } else if (part->kind == KT_PART_REASONING) {
+        choice.reasoning = part->text;
+        choice.reasoning_len = part->len;
+    } else {
+        *call = (kt__wire_call){part->call, part->id, part->name, part->text, part->len};
+        choice.calls = call;
+        choice.n_calls = 1;
+    }
+    return choice;
+}
+
+/* A chunk for each part that the token released; its log probabilities are with the first. */
 static void openai_token(kt__job *job, const kt_event *event) {
+    kt_part one;
+    kt__wire_call call;
+    size_t n;
     if (!job->stream) {
         kt__dialect_gather(job, event);
         return;
     }
     const kt__wire_token *t = kt__dialect_token(job, event);
-    if (!event->len && !t) return; /* held back: part of a character or of a stop string */
-    const kt__wire_choice choice = {.index = event->choice,
-                                    .text = event->text ? event->text : "",
-                                    .len = event->len,
-                                    .tokens = t,
-                                    .n_tokens = t ? 1 : 0};
-    write_chunk(job, &choice, NULL, false);
+    const kt_part *parts = kt__wire_parts(event, &one, &n);
+    for (size_t i = 0; i < n || (!i && t);
+         i++) { /* else held back: part of a character or the like */
+        kt__wire_choice choice = i < n ? choice_of_part(&parts[i], &call)
+                                       : (kt__wire_choice){.text = ""};
+        choice.index = event->choice;
+        choice.tokens = i ? NULL : t;
+        choice.n_tokens = choice.tokens ? 1 : 0;
+        write_chunk(job, &choice, NULL, false);
+    }
     kt__arena_reset(&job->arena);
 }
 
@@ -74,16 +97,16 @@ static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
     kt__buf whole;
     kt_request_params asked = job->wire->req;
     kt__wire_set_prompt(job->wire, prompt, &asked);
-    kt__buf_init(&whole, c->text.max);
+    kt__buf_init(&whole, c->said.text.max);
     if (asked.text) {
         (void)kt__buf_append(&whole, asked.text, asked.text_len);
     } else if (asked.n_ids) {
         append_ids(job, asked.ids, asked.n_ids, &whole);
     }
-    (void)kt__buf_append(&whole, c->text.data ? c->text.data : "", c->text.len);
+    (void)kt__buf_append(&whole, c->said.text.data ? c->said.text.data : "", c->said.text.len);
     if (whole.failed) job->out.failed = true;
-    kt__buf_free(&c->text);
-    c->text = whole;
+    kt__buf_free(&c->said.text);
+    c->said.text = whole;
 }
 
 static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) {
@@ -119,30 +142,38 @@ static void openai_finish(kt__job *job, const kt_event *event) {
         if (job->wire->echo) echo_prompt(job, event);
         return;
     }
-    const kt__wire_choice choice = {.index = event->choice, .text = "", .finish = event->finish};
+    const kt__wire_choice choice = {.index = event->choice,
+                                    .text = "",
+                                    .finish = event->finish,
+                                    .called = event->report->n_calls > 0};
     write_chunk(job, &choice, NULL, false);
+}
+
+/* false: no memory */
+static bool fill_choice(kt__job *job, int32_t i, kt__wire_choice *out) {
+    const kt__job_choice *c = &job->choices[i];
+    size_t n_calls = kt__wire_blocks_calls(&c->said, NULL);
+    kt__wire_call *calls = kt__arena_calloc(&job->arena, n_calls + 1, sizeof *calls);
+    if (!calls) return false;
+    *out = (kt__wire_choice){
+        .index = i, .finish = c->finish, .tokens = c->tokens, .n_tokens = c->n_tokens};
+    kt__wire_blocks_fill(&c->said, calls, out);
+    return true;
 }
 
 static void write_whole(kt__job *job) {
     kt__wire_answer a = answer_of(job);
     kt__wire_choice *choices = kt__calloc((size_t)job->n_choices, sizeof *choices);
-    if (!choices) {
-        job->out.failed = true;
-        return;
-    }
-    for (int32_t i = 0; i < job->n_choices; i++) {
-        const kt__job_choice *c = &job->choices[i];
-        choices[i] = (kt__wire_choice){.index = i,
-                                       .text = c->text.data ? c->text.data : "",
-                                       .len = c->text.len,
-                                       .finish = c->finish,
-                                       .tokens = c->tokens,
-                                       .n_tokens = c->n_tokens};
-    }
+    bool made = choices != NULL;
+    for (int32_t i = 0; i < job->n_choices && made; i++) made = fill_choice(job, i, &choices[i]);
     a.choices = choices;
     a.n_choices = (size_t)job->n_choices;
     a.usage = &job->usage;
-    kt__wire_write_answer(&job->out, &a);
+    if (made) {
+        kt__wire_write_answer(&job->out, &a);
+    } else {
+        job->out.failed = true;
+    }
     kt__free(choices);
 }
 

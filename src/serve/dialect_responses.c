@@ -54,18 +54,18 @@ static void write_reasoning_members(kt__job *job, const char *text, size_t len, 
     (void)kt__buf_putc(out, '"');
 }
 
-static void write_call_members(kt__buf *out, const kt__job_choice *c, const kt__job_block *b,
+static void write_call_members(kt__buf *out, const kt__job_choice *c, const kt__wire_block *b,
                                bool done) {
-    kt__json_member(out, "call_id", c->names.data + b->id);
-    kt__json_member(out, "name", c->names.data + b->name);
+    kt__json_member(out, "call_id", c->said.names.data + b->id);
+    kt__json_member(out, "name", c->said.names.data + b->name);
     (void)kt__buf_puts(out, ",\"arguments\":");
-    kt__json_string(out, kt__dialect_block_text(c, b), done ? b->len : 0, KT__JSON_PLAIN);
+    kt__json_string(out, kt__wire_block_text(&c->said, b), done ? b->len : 0, KT__JSON_PLAIN);
 }
 
 static void write_item(kt__job *job, const kt__job_choice *c, size_t index, item_state state) {
     static const char *const states[] = {"in_progress", "completed", "incomplete"};
-    const kt__job_block *b = &c->blocks[index];
-    const char *text = kt__dialect_block_text(c, b);
+    const kt__wire_block *b = &c->said.list[index];
+    const char *text = kt__wire_block_text(&c->said, b);
     kt__buf *out = &job->out;
     (void)kt__buf_puts(out, "{\"id\":");
     write_item_id(out, job, b->kind, index);
@@ -88,18 +88,14 @@ static void write_item(kt__job *job, const kt__job_choice *c, size_t index, item
 
 /* ---- the response ---- */
 
-static bool is_whole(kt_finish finish) {
-    return finish == KT_FINISH_EOG || finish == KT_FINISH_STOP;
-}
-
 static void write_response_usage(kt__buf *out, const kt__wire_usage *u) {
     (void)kt__buf_printf(out,
                          ",\"usage\":{\"input_tokens\":%lld,\"input_tokens_details\":{"
                          "\"cached_tokens\":%lld},\"output_tokens\":%lld,"
-                         "\"output_tokens_details\":{\"reasoning_tokens\":0},"
+                         "\"output_tokens_details\":{\"reasoning_tokens\":%lld},"
                          "\"total_tokens\":%lld}",
                          (long long)u->n_prompt, (long long)u->n_cached, (long long)u->n_generated,
-                         (long long)(u->n_prompt + u->n_generated));
+                         (long long)u->n_reasoning, (long long)(u->n_prompt + u->n_generated));
 }
 
 /* What is known at the end: the finish in kentang's own word, and what was left aside. */
@@ -119,7 +115,7 @@ static void write_response(kt__job *job, const char *status, const kt_error *err
     const kt__responses_asked *asked = job->extra;
     const kt__job_choice *c = &job->choices[0];
     kt__buf *out = &job->out;
-    bool cut = over && !err && !is_whole(c->finish);
+    bool cut = over && !err && !kt__wire_is_whole(c->finish);
     (void)kt__buf_puts(out, "{\"id\":");
     kt__json_text(out, job->id);
     (void)kt__buf_printf(out, ",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\"",
@@ -135,9 +131,9 @@ static void write_response(kt__job *job, const char *status, const kt_error *err
         (void)kt__buf_puts(out, "null");
     }
     (void)kt__buf_puts(out, ",\"output\":[");
-    for (size_t i = 0; over && i < c->n_blocks; i++) {
+    for (size_t i = 0; over && i < c->said.n; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        write_item(job, c, i, (cut || err) && i + 1 == c->n_blocks ? ITEM_CUT : ITEM_DONE);
+        write_item(job, c, i, (cut || err) && i + 1 == c->said.n ? ITEM_CUT : ITEM_DONE);
     }
     (void)kt__buf_putc(out, ']');
     (void)kt__buf_puts(out, asked->echo);
@@ -179,7 +175,7 @@ static void write_item_event(kt__job *job, const char *type, size_t index, item_
 /* Where in the answer an event belongs; a call has no parts, a summary its own numbers. */
 static void begin_part_event(kt__job *job, const char *type, size_t index) {
     const kt__responses_asked *asked = job->extra;
-    const kt__job_block *b = &job->choices[0].blocks[index];
+    const kt__wire_block *b = &job->choices[0].said.list[index];
     begin_named_event(job, type);
     (void)kt__buf_puts(&job->out, ",\"item_id\":");
     write_item_id(&job->out, job, b->kind, index);
@@ -200,8 +196,8 @@ static const char *name_of_text(const kt__job *job, kt_part_kind kind) {
 static void write_part_event(kt__job *job, bool added, size_t index) {
     const kt__responses_asked *asked = job->extra;
     const kt__job_choice *c = &job->choices[0];
-    const kt__job_block *b = &c->blocks[index];
-    const char *text = kt__dialect_block_text(c, b);
+    const kt__wire_block *b = &c->said.list[index];
+    const char *text = kt__wire_block_text(&c->said, b);
     bool summary = b->kind == KT_PART_REASONING && asked->summary;
     char type[64];
     if (b->kind == KT_PART_CALL) return;
@@ -219,14 +215,14 @@ static void write_part_event(kt__job *job, bool added, size_t index) {
 
 static void write_text_done(kt__job *job, size_t index) {
     const kt__job_choice *c = &job->choices[0];
-    const kt__job_block *b = &c->blocks[index];
+    const kt__wire_block *b = &c->said.list[index];
     bool call = b->kind == KT_PART_CALL;
     char type[64];
     snprintf(type, sizeof type, "%s.done", name_of_text(job, b->kind));
     begin_part_event(job, type, index);
-    if (call) kt__json_member(&job->out, "name", c->names.data + b->name);
+    if (call) kt__json_member(&job->out, "name", c->said.names.data + b->name);
     kt__json_key(&job->out, call ? "arguments" : "text");
-    kt__json_string(&job->out, kt__dialect_block_text(c, b), b->len, KT__JSON_PLAIN);
+    kt__json_string(&job->out, kt__wire_block_text(&c->said, b), b->len, KT__JSON_PLAIN);
     if (b->kind == KT_PART_CONTENT) {
         (void)kt__buf_puts(&job->out, ",\"logprobs\":");
         kt__wire_write_logprobs(&job->out, c->tokens, c->n_tokens);
@@ -272,18 +268,18 @@ static void responses_begin(kt__job *job) {
 
 static void take_part(kt__job *job, const kt_part *part) {
     const kt__job_choice *c = &job->choices[0];
-    size_t n = c->n_blocks;
+    size_t n = c->said.n;
     kt__dialect_gather_part(job, 0, part);
     if (!job->stream || job->out.failed) return;
-    if (c->n_blocks > n && n) close_item(job, n - 1, ITEM_DONE);
-    if (c->n_blocks > n) open_item(job, n);
-    if (part->len) write_text_delta(job, part, c->n_blocks - 1);
+    if (c->said.n > n && n) close_item(job, n - 1, ITEM_DONE);
+    if (c->said.n > n) open_item(job, n);
+    if (part->len) write_text_delta(job, part, c->said.n - 1);
 }
 
 static void responses_token(kt__job *job, const kt_event *event) {
     kt_part one;
     size_t n;
-    const kt_part *parts = kt__dialect_parts(event, &one, &n);
+    const kt_part *parts = kt__wire_parts(event, &one, &n);
     kt__dialect_gather_token(job, event);
     for (size_t i = 0; i < n; i++) take_part(job, &parts[i]);
 }
@@ -291,14 +287,14 @@ static void responses_token(kt__job *job, const kt_event *event) {
 /* An answer of nothing is an empty message. */
 static void responses_finish(kt__job *job, const kt_event *event) {
     const kt__job_choice *c = &job->choices[0];
-    bool whole = is_whole(event->finish);
-    if (!c->n_blocks) take_part(job, &(kt_part){.kind = KT_PART_CONTENT, .text = ""});
+    bool whole = kt__wire_is_whole(event->finish);
+    if (!c->said.n) take_part(job, &(kt_part){.kind = KT_PART_CONTENT, .text = ""});
     if (job->out.failed) return;
     if (!job->stream) {
         write_response(job, whole ? "completed" : "incomplete", NULL, true);
         return;
     }
-    close_item(job, c->n_blocks - 1, whole ? ITEM_DONE : ITEM_CUT);
+    close_item(job, c->said.n - 1, whole ? ITEM_DONE : ITEM_CUT);
     write_response_event(job, whole ? "response.completed" : "response.incomplete",
                          whole ? "completed" : "incomplete", NULL, true);
 }

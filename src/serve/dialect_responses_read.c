@@ -113,13 +113,27 @@ out:
     return status;
 }
 
+/* The JSON of an object, as a text. */
+static kt_status need_arguments(const transcript *t, const kt__wire_place *up, const json_t *item,
+                                json_t **out) {
+    kt__wire_place at = {.up = up, .key = "arguments"};
+    json_t *object;
+    kt_error why;
+    kt_status status = need_text(t, up, item, "arguments", out);
+    if (status != KT_OK || !json_string_length(*out)) return status;
+    status = kt__wire_parse(json_string_value(*out), json_string_length(*out), &object, &why);
+    bool good = status == KT_OK && json_is_object(object);
+    json_decref(object);
+    return good ? KT_OK : kt__wire_fail_at(t->r, KT_E_ARG, &at, "the text is not a JSON object");
+}
+
 /* Calls that follow each other, or an assistant's text, are of one message. */
 static kt_status add_call_item(transcript *t, const kt__wire_place *at, json_t *item) {
     json_t *id, *name, *arguments;
     kt_status status;
     KT__TRY(need_text(t, at, item, "call_id", &id));
     KT__TRY(need_text(t, at, item, "name", &name));
-    KT__TRY(need_text(t, at, item, "arguments", &arguments));
+    KT__TRY(need_arguments(t, at, item, &arguments));
     if (!t->assistant)
         KT__TRY(add_to_transcript(t, json_pack("{s:s,s:n}", "role", "assistant", "content"), true));
     json_t *calls = json_object_get(t->assistant, "tool_calls");
@@ -288,6 +302,45 @@ static kt_status read_include(const kt__wire_reader *r, const json_t *from, json
     return kt__wire_fail_nomem(r);
 }
 
+/* Tools that OpenAI runs itself, or that are no functions: agents send them along whatever the server
+ * is, and get on without them. */
+static bool is_foreign_tool(const char *type) {
+    static const char *const types[] = {
+        "custom",           "local_shell",      "shell",
+        "apply_patch",      "web_search",       "web_search_preview",
+        "file_search",      "code_interpreter", "computer_use_preview",
+        "image_generation", "namespace",        "tool_search"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (!strcmp(type, types[i])) return true;
+    }
+    return false;
+}
+
+/* Leaves them out, with a note of each. */
+static kt_status leave_foreign_tools(const kt__wire_reader *r, json_t *body,
+                                     kt__responses_asked *asked) {
+    json_t *all = kt__wire_member(body, "tools"), *kept = json_array(), *notes = json_array();
+    bool made = kept && notes;
+    for (size_t i = 0; made && json_is_array(all) && i < json_array_size(all); i++) {
+        json_t *tool = json_array_get(all, i);
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        made = type && is_foreign_tool(type)
+                   ? json_array_append_new(notes, json_sprintf("tools[%d]: a tool of type %s is "
+                                                               "left out",
+                                                               (int)i, type)) == 0
+                   : json_array_append(kept, tool) == 0;
+    }
+    char *text = made && json_array_size(notes) ? json_dumps(notes, JSON_COMPACT) : NULL;
+    if (text) {
+        asked->notes = kt__arena_strndup(r->arena, text, strlen(text));
+        made = asked->notes && json_object_set(body, "tools", kept) == 0;
+    }
+    free(text);
+    json_decref(kept);
+    json_decref(notes);
+    return made ? KT_OK : kt__wire_fail_nomem(r);
+}
+
 /* ---- what the answer repeats ---- */
 
 static bool echo_member(kt__buf *out, const json_t *from, const char *key, const char *otherwise) {
@@ -357,6 +410,7 @@ static kt_status to_chat(const kt__wire_reader *r, json_t *from, kt__responses_a
     KT__TRY(read_text_format(r, from, body));
     KT__TRY(read_effort(r, from, body, asked));
     KT__TRY(read_include(r, from, body, asked));
+    KT__TRY(leave_foreign_tools(r, body, asked));
     KT__TRY(t.messages ? read_conversation(&t, from) : kt__wire_fail_nomem(r));
     if (json_object_set(body, "messages", t.messages) != 0) status = kt__wire_fail_nomem(r);
     if (status == KT_OK) *out = json_incref(body);

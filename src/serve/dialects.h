@@ -21,6 +21,10 @@ extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__diale
     kt__dialect_tokenizer_info;
 extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
 
+/* Anthropic's bodies: dialect_messages_read.c */
+kt_status KT_CHECKED kt__messages_read(kt__job *job, kt_error *err);
+kt_status KT_CHECKED kt__messages_count(kt__job *job, kt_error *err);
+
 /* Errors as whole bodies. */
 kt__error_body_fn kt__openai_error_body, kt__messages_error_body, kt__ollama_error_body;
 
@@ -33,12 +37,10 @@ const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event);
 /* The same of a token and its n_top alternatives, as far as there are so many; NULL: no memory. */
 kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const kt_logprob *top,
                                      size_t n_top);
-/* What a token released: event->parts, or all of its text as content in *one. */
-const kt_part *kt__dialect_parts(const kt_event *event, kt_part *one, size_t *n);
-/* Adds a part to the choice's last block, or begins the next one. */
+/* Adds a part to what the choice said. */
 void kt__dialect_gather_part(kt__job *job, int32_t choice, const kt_part *part);
-/* The text of a block. */
-const char *kt__dialect_block_text(const kt__job_choice *choice, const kt__job_block *block);
+/* json[len] if it is a JSON object, on one line; else {}. */
+void kt__dialect_write_object(kt__buf *out, const char *json, size_t len);
 /* Adds a token's log probabilities to its choice. */
 void kt__dialect_gather_token(kt__job *job, const kt_event *event);
 /* Both, of a token with all its parts. */

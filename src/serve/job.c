@@ -58,9 +58,7 @@ void kt__job_release(kt__job *job) {
     if (!job || atomic_fetch_sub(&job->refs, 1) != 1) return;
     for (int32_t i = 0; i < job->n_choices; i++) {
         kt__job_choice *c = &job->choices[i];
-        kt__buf *const texts[] = {&c->text, &c->reasoning, &c->arguments, &c->names};
-        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) kt__buf_free(texts[k]);
-        kt__free(c->blocks);
+        kt__wire_blocks_free(&c->said);
         kt__free(c->tokens);
     }
     kt__free(job->choices);

@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #include "serve/shared.h"
-#include "serve/wire.h"
+#include "serve/wire_blocks.h"
 
 typedef struct kt__job kt__job;
 
@@ -60,19 +60,9 @@ typedef struct kt__job_part {
     bool counted;    /* its prompt is in the usage */
 } kt__job_part;
 
-/* A stretch of an answer of one kind: a text, a thought, a call. */
-typedef struct kt__job_block {
-    kt_part_kind kind;
-    size_t at, len;  /* in the choice's text of this kind */
-    size_t id, name; /* CALL: where they begin in `names` */
-} kt__job_block;
-
 /* What of an answer is gathered. */
 typedef struct kt__job_choice {
-    kt__buf text, reasoning, arguments; /* by the kind of a block */
-    kt__buf names;                      /* of calls, NUL-terminated */
-    kt__job_block *blocks;
-    size_t n_blocks, cap_blocks;
+    kt__wire_blocks said;
     kt__wire_token *tokens; /* with log probabilities; texts are in the job's arena */
     size_t n_tokens, cap_tokens;
     kt_finish finish;

@@ -95,6 +95,7 @@ static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event)
         part->counted = true;
     }
     job->usage.n_generated += r->n_generated;
+    job->usage.n_reasoning += r->n_reasoning;
     job->choices[event->choice].finish = event->finish;
     if (event->finish == KT_FINISH_ERROR && event->error) {
         kt__job_fail(job, event->error);

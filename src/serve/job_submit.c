@@ -39,12 +39,7 @@ static kt_status make_choices(kt__job *job, kt_error *err) {
     if (job->choices || !n) return KT_OK;
     job->choices = kt__calloc(n, sizeof *job->choices);
     if (!job->choices) return kt__fail_nomem(err, "a request", n * sizeof *job->choices);
-    for (size_t i = 0; i < n; i++) {
-        kt__job_choice *c = &job->choices[i];
-        kt__buf *const texts[] = {&c->text, &c->reasoning, &c->arguments, &c->names};
-        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
-            kt__buf_init(texts[k], MAX_TEXT_BYTES);
-    }
+    for (size_t i = 0; i < n; i++) kt__wire_blocks_init(&job->choices[i].said, MAX_TEXT_BYTES);
     job->n_choices = (int32_t)n;
     if (job->wire->n_prompts > 1) fix_seed(&job->wire->req.gen.sampling);
     return KT_OK;

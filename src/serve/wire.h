@@ -46,8 +46,9 @@ typedef struct kt__wire_prompt {
 /* A request, with everything it points to in its own arena. */
 typedef struct kt__wire_request {
     kt__wire_form form;
-    /* For kt_engine_submit. The prompt is `messages`, `text` (no NUL within, control tokens written
-     * in it count) or `ids` (not checked against a vocabulary), exactly one of the three. client,
+    /* For kt_engine_submit. The prompt is `messages`, `chat_json` (where messages have more than a
+     * text), `text` (no NUL within, control tokens written in it count) or `ids` (not checked against
+     * a vocabulary), exactly one of the four. client,
      * cache_scope, on_event and user are the caller's to set. */
     kt_request_params req;
     /* OpenAI's completions may have several prompts, each with n_choices answers; req has the
@@ -101,10 +102,23 @@ typedef struct kt__wire_token {
     size_t n_top;
 } kt__wire_token;
 
+/* A call of a tool; in a chunk the first piece has id and name. */
+typedef struct kt__wire_call {
+    int32_t index;
+    const char *id, *name; /* or NULL */
+    const char *arguments; /* JSON */
+    size_t len;
+} kt__wire_call;
+
 typedef struct kt__wire_choice {
     int32_t index;
     const char *text; /* whole, or what is new in a chunk */
     size_t len;
+    const char *reasoning; /* likewise */
+    size_t reasoning_len;
+    const kt__wire_call *calls; /* [n_calls] */
+    size_t n_calls;
+    bool called;                  /* tools: the finish says so */
     kt_finish finish;             /* KT_FINISH_NONE: not over yet */
     const kt__wire_token *tokens; /* [n_tokens] with log probabilities, or NULL */
     size_t n_tokens;
@@ -112,6 +126,7 @@ typedef struct kt__wire_choice {
 
 typedef struct kt__wire_usage {
     int64_t n_prompt, n_cached, n_generated;
+    int64_t n_reasoning; /* of n_generated */
 } kt__wire_usage;
 
 typedef struct kt__wire_answer {
@@ -129,6 +144,8 @@ typedef struct kt__wire_answer {
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
 /* [{"token", "logprob", "id", "bytes", "top_logprobs"}] of n tokens */
 void kt__wire_write_logprobs(kt__buf *out, const kt__wire_token *tokens, size_t n);
+/* [{"id", "type": "function", "function": {"name", "arguments"}}], each with its index in a chunk */
+void kt__wire_write_calls(kt__buf *out, const kt__wire_call *calls, size_t n, bool chunk);
 /* One chunk of a stream; `first`: with the role (chat). A chunk without choices and with usage is
  * the usage chunk that include_usage asks for. */
 void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *chunk, bool first);
@@ -138,5 +155,6 @@ void kt__wire_write_error(kt__buf *out, const kt_error *err);
 void kt__wire_write_error_as(kt__buf *out, int http, const kt_error *err);
 int kt__wire_http_status(kt_status status);           /* 400, 429, 500, 503, ... */
 const char *kt__wire_finish_reason(kt_finish finish); /* "stop", "length"; NULL while it runs */
+bool kt__wire_is_whole(kt_finish finish);             /* it ended, and was not cut short */
 
 #endif

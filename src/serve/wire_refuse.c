@@ -35,12 +35,12 @@ kt_status kt__wire_read_response_format(const kt__wire_reader *r, const json_t *
                             "\"%.40s\" is not supported, only \"text\" and \"json_object\"", name);
 }
 
-/* "auto" and "none" hold of a request without tools as well. */
-static kt_status refuse_tool_choice(const kt__wire_reader *r, const json_t *body, const char *key) {
-    const json_t *v = kt__wire_member(body, key);
+/* "auto" and "none" hold of a request without functions as well. */
+static kt_status refuse_function_call(const kt__wire_reader *r, const json_t *body) {
+    const json_t *v = kt__wire_member(body, "function_call");
     const char *text = v ? json_string_value(v) : NULL;
     if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
-    return refuse_if_given(r, body, key, "kentang cannot call tools yet");
+    return refuse_if_given(r, body, "function_call", "give \"tool_choice\"");
 }
 
 static kt_status refuse_modalities(const kt__wire_reader *r, const json_t *body) {
@@ -71,8 +71,7 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
     static const struct {
         const char *key, *why;
     } refused[] = {
-        {"tools", "kentang cannot call tools yet"},
-        {"functions", "kentang cannot call tools yet"},
+        {"functions", "give \"tools\""},
         {"json_schema", "answers cannot be bound to a schema yet"},
         {"grammar", "answers cannot be bound to a grammar yet"},
         {"guided_json", "answers cannot be bound to a schema yet"},
@@ -92,14 +91,12 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
         {"image_data", "kentang sees no images"},
         {"suffix", "only text that continues a prompt"},
         {"lora", NULL},
-        {"chat_template_kwargs", NULL},
     };
     kt_status status = KT_OK;
     for (size_t i = 0; status == KT_OK && i < sizeof refused / sizeof refused[0]; i++) {
         status = refuse_if_given(r, body, refused[i].key, refused[i].why);
     }
-    if (status == KT_OK) status = refuse_tool_choice(r, body, "tool_choice");
-    if (status == KT_OK) status = refuse_tool_choice(r, body, "function_call");
+    if (status == KT_OK) status = refuse_function_call(r, body);
     if (status == KT_OK) status = refuse_modalities(r, body);
     if (status == KT_OK) status = refuse_best_of(r, body);
     return status;

@@ -88,18 +88,12 @@ static kt_status read_content(const kt__wire_reader *r, const kt__wire_place *up
 
 static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at,
                               const json_t *message, kt_message *out) {
-    kt__wire_place calls_at = {.up = at, .key = "tool_calls"},
-                   images_at = {.up = at, .key = "images"};
+    kt__wire_place images_at = {.up = at, .key = "images"};
     if (!json_is_object(message)) return kt__wire_fail_type(r, at, "an object", message);
     const json_t *images = kt__wire_member(message, "images"); /* Ollama's */
     if (images && !kt__wire_is_empty(images))
         return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &images_at,
                                 "not supported: kentang sees no images");
-    const json_t *calls = kt__wire_member(message, "tool_calls");
-    if (calls && !kt__wire_is_empty(calls)) {
-        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &calls_at,
-                                "not supported: kentang cannot call tools yet");
-    }
     kt_status status = read_role(r, at, message, &out->role);
     return status == KT_OK ? read_content(r, at, message, out) : status;
 }
@@ -234,6 +228,8 @@ kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
         kt_status status = read_messages(r, messages,
                                          system && !kt__wire_is_empty(system) ? system : NULL);
         size_t n = json_array_size(messages);
+        r->request->req.split = true;
+        if (status == KT_OK) status = kt__wire_read_turns(r, messages);
         return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
     }
     if (prompt && !chat) return read_prompts(r, prompt);

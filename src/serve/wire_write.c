@@ -123,44 +123,99 @@ const char *kt__wire_finish_reason(kt_finish finish) {
     case KT_FINISH_EOG:
     case KT_FINISH_STOP: return "stop";
     case KT_FINISH_LENGTH:
+    case KT_FINISH_LOOP:
     case KT_FINISH_CONTEXT: return "length";
     default: return kt_finish_name(finish);
     }
 }
 
-static void write_usage(kt__buf *out, const kt__wire_usage *u) {
-    (void)kt__buf_printf(
-        out,
-        ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,"
-        "\"total_tokens\":%lld,\"prompt_tokens_details\":{\"cached_tokens\":%lld}}",
-        (long long)u->n_prompt, (long long)u->n_generated,
-        (long long)(u->n_prompt + u->n_generated), (long long)u->n_cached);
+bool kt__wire_is_whole(kt_finish finish) {
+    return finish == KT_FINISH_EOG || finish == KT_FINISH_STOP;
 }
 
-/* OpenAI's clients know no other words for an answer that was cut short. */
-static void write_finish(kt__buf *out, kt_finish finish) {
+static void write_usage(kt__buf *out, const kt__wire_usage *u) {
+    (void)kt__buf_printf(out,
+                         ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,"
+                         "\"total_tokens\":%lld,\"prompt_tokens_details\":{\"cached_tokens\":%lld},"
+                         "\"completion_tokens_details\":{\"reasoning_tokens\":%lld}}",
+                         (long long)u->n_prompt, (long long)u->n_generated,
+                         (long long)(u->n_prompt + u->n_generated), (long long)u->n_cached,
+                         (long long)u->n_reasoning);
+}
+
+/* OpenAI's clients know no other words for an answer that was cut short; ours stands beside. */
+static void write_finish(kt__buf *out, kt_finish finish, bool called) {
     bool cut = finish == KT_FINISH_CANCELLED || finish == KT_FINISH_DEADLINE;
-    const char *reason = cut ? "length" : kt__wire_finish_reason(finish);
+    const char *reason = cut                                   ? "length"
+                         : called && kt__wire_is_whole(finish) ? "tool_calls"
+                                                               : kt__wire_finish_reason(finish);
     (void)kt__buf_puts(out, ",\"finish_reason\":");
     if (reason) {
         kt__json_text(out, reason);
     } else {
         (void)kt__buf_puts(out, "null");
     }
+    if (reason && !kt__wire_is_whole(finish) && finish != KT_FINISH_LENGTH)
+        (void)kt__buf_printf(out, ",\"finish_details\":{\"type\":\"%s\"}", kt_finish_name(finish));
+}
+
+void kt__wire_write_calls(kt__buf *out, const kt__wire_call *calls, size_t n, bool chunk) {
+    (void)kt__buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        const kt__wire_call *c = &calls[i];
+        (void)kt__buf_puts(out, i ? ",{" : "{");
+        if (chunk) (void)kt__buf_printf(out, "\"index\":%d,", (int)c->index);
+        if (c->id) {
+            (void)kt__buf_puts(out, "\"id\":");
+            kt__json_text(out, c->id);
+            (void)kt__buf_puts(out, ",\"type\":\"function\",");
+        }
+        (void)kt__buf_puts(out, "\"function\":{");
+        if (c->name) kt__json_member(out, "name", c->name);
+        kt__json_key(out, "arguments");
+        kt__json_string(out, c->arguments, c->len, KT__JSON_PLAIN);
+        (void)kt__buf_puts(out, "}}");
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
+static void write_reasoning(kt__buf *out, const char *key, const kt__wire_choice *c) {
+    if (!c->reasoning_len) return;
+    kt__json_key(out, key);
+    kt__json_string(out, c->reasoning, c->reasoning_len, KT__JSON_PLAIN);
+}
+
+static void write_tool_calls(kt__buf *out, const kt__wire_choice *c, bool chunk) {
+    if (!c->n_calls) return;
+    kt__json_key(out, "tool_calls");
+    kt__wire_write_calls(out, c->calls, c->n_calls, chunk);
+}
+
+static void write_message(kt__buf *out, const kt__wire_choice *c) {
+    (void)kt__buf_puts(out, "{\"role\":\"assistant\",\"content\":");
+    if (c->n_calls && !c->len) {
+        (void)kt__buf_puts(out, "null");
+    } else {
+        kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
+    }
+    write_reasoning(out, "reasoning_content", c);
+    write_tool_calls(out, c, false);
+    (void)kt__buf_puts(out, ",\"refusal\":null}");
 }
 
 static void write_choice(kt__buf *out, kt__wire_form form, const kt__wire_choice *c) {
     (void)kt__buf_printf(out, "{\"index\":%d,", (int)c->index);
     if (form == KT__WIRE_CHAT) {
-        (void)kt__buf_puts(out, "\"message\":{\"role\":\"assistant\",\"content\":");
-        kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
-        (void)kt__buf_puts(out, ",\"refusal\":null}");
+        (void)kt__buf_puts(out, "\"message\":");
+        write_message(out, c);
     } else {
         (void)kt__buf_puts(out, "\"text\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
+        write_reasoning(out, "reasoning", c);
+        write_tool_calls(out, c, false);
     }
     write_logprobs(out, form, c);
-    write_finish(out, c->finish);
+    write_finish(out, c->finish, c->called);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -186,6 +241,8 @@ static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
         if (c->index) (void)kt__buf_printf(out, ",\"index\":%d", (int)c->index);
         (void)kt__buf_puts(out, ",\"text\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
+        write_reasoning(out, "reasoning", c);
+        write_tool_calls(out, c, chunk);
         if (c->tokens) write_logprobs(out, KT__WIRE_NATIVE, c);
         if (c->finish != KT_FINISH_NONE) kt__json_member(out, "finish", kt_finish_name(c->finish));
     } else if (c) {
@@ -226,9 +283,11 @@ static void write_delta(kt__buf *out, const kt__wire_choice *c, bool first) {
         (void)kt__buf_puts(out, "\"content\":");
         kt__json_string(out, c->text, c->len, KT__JSON_PLAIN);
     }
+    write_reasoning(out, "reasoning_content", c);
+    write_tool_calls(out, c, true);
     (void)kt__buf_putc(out, '}');
     write_logprobs(out, KT__WIRE_CHAT, c);
-    write_finish(out, c->finish);
+    write_finish(out, c->finish, c->called);
     (void)kt__buf_putc(out, '}');
 }
 
