@@ -118,6 +118,7 @@ typedef struct kt_engine kt_engine;
 typedef struct kt_seq kt_seq;
 typedef struct kt_request kt_request;
 typedef struct kt_request_params kt_request_params;
+typedef struct kt_sampler kt_sampler;
 
 /* The largest values that parameters may have; more is KT_E_ARG. */
 enum {
@@ -481,6 +482,29 @@ typedef struct kt_sampling {
 #define KT_SEED_RANDOM UINT64_MAX
 
 KT_API kt_sampling kt_sampling_default(void);
+
+/* The sampler chain alone, for programs that evaluate tokens themselves: where logits, sampling and
+ * the tokens accepted before are those of kt_generate, so is the token that it draws. A kt_sampler
+ * lives within its model; one thread at a time.
+ *
+ * n_ctx: what "whole context" means for penalties, 1 to KT_CTX_MAX: an engine's n_ctx. sampling
+ * NULL: the default; what it points to is copied. KT_E_ARG: a member out of range. */
+KT_API kt_status KT_CHECKED kt_sampler_open(const kt_model *model, const kt_sampling *sampling,
+                                            int32_t n_ctx, kt_sampler **out, kt_error *err);
+KT_API void kt_sampler_close(kt_sampler *sampler);
+/* The next token of the sequence, of the prompt or sampled: penalties look back at it, and the
+ * number of accepted tokens is the position of the one that is drawn next. KT_E_ARG: no token of
+ * this vocabulary. */
+KT_API kt_status KT_CHECKED kt_sampler_accept(kt_sampler *sampler, int32_t id, kt_error *err);
+/* Draws a token from logits[n_vocab] f32, which stay as they are; -INFINITY forbids a token. It is
+ * not accepted by that: drawn again, it is the same. KT_E_NUMERIC: a logit is NaN or +INFINITY, or
+ * every token is forbidden. */
+KT_API kt_status KT_CHECKED kt_sampler_sample(kt_sampler *sampler, const float *logits, int32_t *id,
+                                              kt_error *err);
+/* Forgets what was accepted: as it was opened, with the same seed. */
+KT_API void kt_sampler_reset(kt_sampler *sampler);
+/* The seed in use, which KT_SEED_RANDOM drew. */
+KT_API uint64_t kt_sampler_seed(const kt_sampler *sampler);
 
 typedef enum kt_finish {
     KT_FINISH_NONE,      /* still running */

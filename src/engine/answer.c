@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/stage.h"
+#include "engine/text.h"
 
 enum {
     MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */
@@ -20,24 +21,16 @@ const char *kt_finish_name(kt_finish finish) {
     return (unsigned)finish < KT_FINISH_COUNT ? names[finish] : "error";
 }
 
-static const char *token_bytes(void *ctx, int32_t id, size_t *len) {
-    kt__str bytes = kt__tokenizer_token_bytes(ctx, id);
-    *len = bytes.len;
-    return bytes.s;
-}
-
 static kt_status make_sampler(kt__answer *a, const kt_gen_params *params, uint32_t choice,
                               kt_error *err) {
     kt_engine *engine = a->engine;
-    kt__sampler_vocab vocab = {token_bytes, engine->model->tok};
     kt__sampler_setup setup = {
         .n_vocab = engine->model->net->hp.n_vocab,
         .n_ctx = engine->params.n_ctx,
         .choice = choice,
         .scratch = engine->scratch,
-        .vocab = engine->model->tok ? &vocab : NULL,
     };
-    kt_status status = kt__sampler_create(&params->sampling, &setup, &a->sampler, err);
+    kt_status status = kt__text_sampler(engine->model, &params->sampling, &setup, &a->sampler, err);
     if (status == KT_OK) a->seed = kt__sampler_seed(a->sampler);
     return status;
 }

@@ -329,6 +329,22 @@ kt_status kt_request_encode(const kt_model *model, const kt_request_params *requ
     return status;
 }
 
+/* ---- samplers ---- */
+
+static const char *token_bytes(void *ctx, int32_t id, size_t *len) {
+    kt__str bytes = kt__tokenizer_token_bytes(ctx, id);
+    *len = bytes.len;
+    return bytes.s;
+}
+
+kt_status kt__text_sampler(const kt_model *model, const kt_sampling *sampling,
+                           const kt__sampler_setup *setup, kt__sampler **out, kt_error *err) {
+    kt__sampler_vocab vocab = {token_bytes, model->tok};
+    kt__sampler_setup whole = *setup;
+    if (model->tok) whole.vocab = &vocab;
+    return kt__sampler_create(sampling, &whole, out, err);
+}
+
 void kt_free(void *data) {
     kt__free(data);
 }

@@ -1,4 +1,4 @@
-/* Prompts from conversations: template and tokenizer. Any thread. */
+/* Prompts from conversations: template and tokenizer; tokens' bytes for samplers. Any thread. */
 #ifndef KT_ENGINE_TEXT_H
 #define KT_ENGINE_TEXT_H
 
@@ -11,5 +11,9 @@
 kt_status kt__text_encode_prompt(const kt_model *model, const kt_request_params *r,
                                  kt__conversation *conversation, size_t most, int32_t **ids,
                                  size_t *n_ids, int64_t *ns, kt_error *err) KT_CHECKED;
+/* A sampler whose setup lacks only the bytes of the model's tokens. */
+kt_status kt__text_sampler(const kt_model *model, const kt_sampling *sampling,
+                           const kt__sampler_setup *setup, kt__sampler **out,
+                           kt_error *err) KT_CHECKED;
 
 #endif

@@ -62,6 +62,9 @@ uint64_t kt__sampler_seed(const kt__sampler *sampler); /* the one in use; repeat
  * argmax of its own. */
 bool kt__sampler_is_argmax(const kt__sampler *sampler);
 
+/* Forgets every token: as it was created, with the same seed. */
+void kt__sampler_reset(kt__sampler *sampler);
+
 /* Appends a token, of the prompt or sampled, to the history. */
 void kt__sampler_accept(kt__sampler *sampler, int32_t id);
 

@@ -72,8 +72,7 @@ static kt_status fill_sampler(kt__sampler *s, const kt_sampling *params,
     s->n_ctx = setup->n_ctx;
     s->choice = setup->choice;
     if (setup->vocab) s->vocab = *setup->vocab;
-    s->mu = 2.0 * (double)params->mirostat_tau;
-    s->pending_id = -1;
+    kt__sampler_reset(s);
     kt_status status = KT_OK;
     if (s->params.seed == KT_SEED_RANDOM) status = kt__rng_seed(&s->params.seed, err);
     if (status == KT_OK) status = set_steps(s, params->chain, err);
@@ -124,6 +123,12 @@ bool kt__sampler_is_argmax(const kt__sampler *s) {
 }
 
 /* ---- state ---- */
+
+void kt__sampler_reset(kt__sampler *s) {
+    s->history.n = 0;
+    s->mu = 2.0 * (double)s->params.mirostat_tau;
+    s->pending_id = -1;
+}
 
 void kt__sampler_accept(kt__sampler *s, int32_t id) {
     kt__history_accept(s, id);
