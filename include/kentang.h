@@ -696,6 +696,10 @@ struct kt_request_params {
     const char *text;           /* raw */
     size_t text_len;
     unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
+    /* NULL, or what follows a gap behind text: the answer fills it in. text_flags do not count.
+     * KT_E_UNSUPPORTED: the vocabulary has no tokens for that. */
+    const char *fim_suffix;
+    size_t fim_suffix_len;
     const kt_message *messages; /* through the chat template, as kt_chat */
     size_t n_messages;
     unsigned chat_flags;        /* of both: KT_CHAT_GENERATE (default), KT_CHAT_CONTINUE, or 0 */

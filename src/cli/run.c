@@ -30,7 +30,7 @@ typedef struct foreign_opts {
 } foreign_opts;
 
 typedef struct run_opts {
-    const char *prompt, *file, *system, *system_file;
+    const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
     bool raw, json, interactive, profile, escapes, quiet, plain;
     foreign_opts foreign;
     kt__prompt_cache prompt_cache;
@@ -76,6 +76,17 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(raw),
      .help = "without the chat template: the prompt is continued as it is"},
+    {.name = "fim-prefix",
+     .kind = KT__OPT_TEXT,
+     .at = AT(fim_prefix),
+     .arg = "TEXT",
+     .help =
+         "fill in the middle: what stands before the gap (or -p, -f); for models made for code"},
+    {.name = "fim-suffix",
+     .kind = KT__OPT_TEXT,
+     .at = AT(fim_suffix),
+     .arg = "TEXT",
+     .help = "what stands behind it"},
     {.name = "interactive",
      .brief = "i",
      .kind = KT__OPT_ON,
@@ -246,6 +257,8 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
         request.text = text;
         request.text_len = len;
         request.text_flags = KT_TOK_ADD_SPECIAL | KT_TOK_PARSE_SPECIAL;
+        request.fim_suffix = opts->fim_suffix;
+        request.fim_suffix_len = opts->fim_suffix ? strlen(opts->fim_suffix) : 0;
     } else {
         request.messages = messages + first;
         request.n_messages = 2 - first;
@@ -382,9 +395,25 @@ static bool has_tools(const run_opts *opts) {
     return a->servers || a->builtins || a->folder || a->replay;
 }
 
+/* A text with a gap is a prompt without the chat template. */
+static kt_status take_gap(run_opts *opts, kt_error *err) {
+    if (!opts->fim_prefix && !opts->fim_suffix) return KT_OK;
+    if (opts->fim_prefix && (opts->prompt || opts->file))
+        return kt__fail(err, KT_E_ARG,
+                        "give what stands before the gap once: --fim-prefix, -p or -f");
+    if (opts->system || opts->system_file || opts->interactive)
+        return kt__fail(err, KT_E_ARG,
+                        "filling in the middle needs no system message and no conversation");
+    if (opts->fim_prefix) opts->prompt = opts->fim_prefix;
+    if (!opts->fim_suffix) opts->fim_suffix = "";
+    if (!opts->prompt && !opts->file) opts->prompt = "";
+    opts->raw = true;
+    return KT_OK;
+}
+
 /* What does not go together, before a model is opened. */
 static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err) {
-    if (p->text && !p->len)
+    if (p->text && !p->len && !opts->fim_suffix)
         return kt__fail(err, KT_E_ARG, "the prompt is empty; give one with -p, -f or -");
     if (has_tools(opts) && (opts->raw || opts->json || (p->text && opts->interactive)))
         return kt__fail(err, KT_E_ARG,
@@ -421,6 +450,7 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
     if (status == KT_OK) {
         status = take_words(words, n_words, session_opts->model.model != NULL, &p, &err);
     }
+    if (status == KT_OK) status = take_gap(opts, &err);
     if (status == KT_OK) status = get_prompt(opts, &p, &err);
     if (status == KT_OK) status = get_system(opts, &p, &err);
     if (status == KT_OK) status = check_opts(opts, &p, &err);

@@ -44,6 +44,8 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
         return kt__fail(err, KT_E_ARG, "%d prompts: give one of ids, text, messages and chat_json",
                         n_given);
     }
+    if (r->fim_suffix && !r->text)
+        return kt__fail(err, KT_E_ARG, "fim_suffix goes with a prompt given as text");
     if (r->ids) {
         *n = r->n_ids;
         return copy_ids(r->ids, r->n_ids, ids, err);

@@ -179,10 +179,14 @@ static kt_status encode_text(const kt_model *model, const kt_request_params *r, 
                              int32_t **ids, size_t *n_ids, kt_error *err) {
     kt_status status = need_tokenizer(model, err);
     kt__ids found;
-    if (status == KT_OK) status = check_bytes(model, r->text_len, most, err);
+    size_t after_len = r->fim_suffix ? r->fim_suffix_len : 0;
+    if (status == KT_OK) status = check_bytes(model, r->text_len + after_len, most, err);
     if (status != KT_OK) return status;
     kt__ids_init(&found, most);
-    status = kt__tokenizer_encode(model->tok, r->text, r->text_len, r->text_flags, &found, err);
+    status = r->fim_suffix ? kt__tokenizer_encode_fim(model->tok, r->text, r->text_len,
+                                                      r->fim_suffix, after_len, &found, err)
+                           : kt__tokenizer_encode(model->tok, r->text, r->text_len, r->text_flags,
+                                                  &found, err);
     return take_ids(model, status, &found, most, ids, n_ids, err);
 }
 

@@ -104,8 +104,8 @@ static kt_status refuse_member(const json_t *from, const char *key, kt_error *er
 }
 
 static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
-    static const char *const names[] = {"images", "template", "context",
-                                        "suffix", "logprobs", "top_logprobs"};
+    static const char *const names[] = {"images", "template", "context", "logprobs",
+                                        "top_logprobs"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         kt_status status = refuse_member(from, names[i], err);
         if (status != KT_OK) return status;
@@ -135,6 +135,12 @@ static bool only_loads(const json_t *from, bool chat) {
 /* The prompt as a conversation, unless it is raw. */
 static kt__wire_form read_prompt(json_t *body, const json_t *from) {
     const json_t *prompt = json_object_get(from, "prompt");
+    const char *suffix = json_string_value(json_object_get(from, "suffix"));
+    if (suffix && *suffix) {
+        copy_member(body, "prompt", from, "prompt");
+        copy_member(body, "suffix", from, "suffix");
+        return KT__WIRE_NATIVE;
+    }
     if (json_is_true(json_object_get(from, "raw")) || !json_is_string(prompt)) {
         copy_member(body, "prompt", from, "prompt");
         return KT__WIRE_NATIVE;

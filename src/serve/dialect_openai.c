@@ -204,6 +204,14 @@ static kt_status read_completion(kt__job *job, kt_error *err) {
     return kt__job_read_wire(job, KT__WIRE_TEXT, err);
 }
 
+/* Asked as a completion with a `suffix`, answered as a chat is. */
+static kt_status read_fim(kt__job *job, kt_error *err) {
+    kt_status status = kt__job_read_wire(job, KT__WIRE_TEXT, err);
+    if (status == KT_OK && !job->wire->req.fim_suffix) job->wire->req.fim_suffix = "";
+    if (status == KT_OK) job->wire->form = KT__WIRE_CHAT;
+    return status;
+}
+
 #define OPENAI(name, path, read_body)        \
     const kt__dialect name = {               \
         .route = path,                       \
@@ -220,3 +228,4 @@ static kt_status read_completion(kt__job *job, kt_error *err) {
 
 OPENAI(kt__dialect_chat, "/v1/chat/completions", read_chat);
 OPENAI(kt__dialect_completion, "/v1/completions", read_completion);
+OPENAI(kt__dialect_fim, "/v1/fim/completions", read_fim);

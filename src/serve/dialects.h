@@ -9,6 +9,8 @@
 
 extern const kt__dialect kt__dialect_chat;       /* OpenAI's /v1/chat/completions */
 extern const kt__dialect kt__dialect_completion; /* OpenAI's /v1/completions */
+extern const kt__dialect kt__dialect_fim;        /* Mistral's /v1/fim/completions */
+extern const kt__dialect kt__dialect_infill;     /* llama-server's /infill */
 extern const kt__dialect kt__dialect_responses;  /* OpenAI's /v1/responses */
 extern const kt__dialect kt__dialect_embeddings; /* OpenAI's /v1/embeddings */
 extern const kt__dialect kt__dialect_native;     /* lines on the socket */

@@ -150,6 +150,8 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/web/*", get_web, KT__ROUTE_OPEN),
     JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
     JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
+    JOB("/v1/fim/completions", kt__dialect_fim, "fim-"),
+    JOB("/infill", kt__dialect_infill, "fim-"),
     JOB("/v1/responses", kt__dialect_responses, "resp_"),
     JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
     JOB("/v1/messages", kt__dialect_messages, "msg_"),

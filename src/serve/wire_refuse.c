@@ -89,7 +89,6 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
         {"audio", NULL},
         {"web_search_options", NULL},
         {"image_data", "kentang sees no images"},
-        {"suffix", "only text that continues a prompt"},
         {"lora", NULL},
     };
     kt_status status = KT_OK;

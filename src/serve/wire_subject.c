@@ -213,7 +213,25 @@ void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_reque
     to->n_ids = p->n_ids;
 }
 
-kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
+/* What stands behind a gap that the answer fills in. */
+static kt_status read_suffix(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "suffix"};
+    json_t *v = kt__wire_member(body, "suffix");
+    kt__wire_form form = r->request->form;
+    char *text;
+    size_t len;
+    if (!v || json_is_null(v)) return KT_OK;
+    kt_status status = kt__wire_read_string(r, &at, v, &text, &len);
+    if (status != KT_OK) return status;
+    if (form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM || !r->request->prompts ||
+        !r->request->prompts[0].text)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "goes with a \"prompt\" that is a text");
+    r->request->req.fim_suffix = text;
+    r->request->req.fim_suffix_len = len;
+    return KT_OK;
+}
+
+static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place prompt_at = {.key = "prompt"}, messages_at = {.key = "messages"};
     kt__wire_form form = r->request->form;
     const json_t *messages = kt__wire_member(body, "messages"),
@@ -239,4 +257,9 @@ kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
     }
     return kt__wire_fail_at(r, KT_E_ARG, chat ? &messages_at : &prompt_at, "is missing%s",
                             form == KT__WIRE_NATIVE ? ": give \"prompt\" or \"messages\"" : "");
+}
+
+kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
+    kt_status status = read_whole_subject(r, body);
+    return status == KT_OK ? read_suffix(r, body) : status;
 }

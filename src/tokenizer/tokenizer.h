@@ -146,6 +146,12 @@ kt_status kt__tokenizer_encode_segments(const kt__tokenizer *tok, const kt__tok_
                                         size_t n, unsigned flags, kt__ids *ids,
                                         kt_error *err) KT_CHECKED;
 
+/* The prompt of a text with a gap between before[] and after[], neither of which is looked through
+ * for control tokens. KT_E_UNSUPPORTED: the vocabulary has no tokens for that. */
+kt_status kt__tokenizer_encode_fim(const kt__tokenizer *tok, const char *before, size_t before_len,
+                                   const char *after, size_t after_len, kt__ids *ids,
+                                   kt_error *err) KT_CHECKED;
+
 /* ---- decoding ---- */
 
 /* Appends the bytes of ids[n] to out: broken UTF-8 stays as it is. flags: KT_TOK_RENDER_SPECIAL.
