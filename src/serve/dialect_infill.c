@@ -55,7 +55,7 @@ static void infill_finish(kt__job *job, const kt_event *event) {
     const kt__job_choice *c = &job->choices[event->choice];
     const kt_request_report *r = event->report;
     const char *reason = kt__wire_finish_reason(event->finish);
-    write_content(job, c->text.data ? c->text.data : "", c->text.len, true);
+    write_content(job, c->said.text.data ? c->said.text.data : "", c->said.text.len, true);
     kt__json_member(&job->out, "model", kt__served_name(job->model));
     kt__json_member(&job->out, "stop_type", reason && !strcmp(reason, "stop") ? "eos" : "limit");
     (void)kt__buf_printf(&job->out,
