@@ -54,6 +54,17 @@ static void test_tools(void **state) {
     v = structured(CALL("3", "count_tokens", "{\"text\":\"a cat\"}"));
     assert_true(json_integer_value(at(v, "tokens")) > 0);
     json_decref(v);
+    v = structured(CALL("5", "extract",
+                        "{\"text\":\"Tom is 3.\",\"seed\":1,\"schema\":{\"type\":\"object\","
+                        "\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":9},\"age\":{"
+                        "\"type\":\"integer\",\"minimum\":0,\"maximum\":9}},\"required\":[\"name\","
+                        "\"age\"],\"additionalProperties\":false}}"));
+    assert_true(json_is_string(at(v, "value.name")) && json_is_number(at(v, "value.age")));
+    assert_int_equal(json_object_size(at(v, "value")), 2);
+    json_decref(v);
+    v = structured(CALL("6", "extract", "{\"text\":\"x\",\"schema\":{\"const\":[1,null]}}"));
+    assert_int_equal(json_array_size(at(v, "value")), 2);
+    json_decref(v);
     v = structured(CALL("4", "list_models", "{}"));
     assert_string_equal(text_at(v, "models.0.name"), "demo");
     json_decref(v);
@@ -67,6 +78,10 @@ static void test_failures(void **state) {
         CALL("1", "generate", "{\"prompt\":\"x\",\"model\":\"nope\"}"),
         CALL("1", "count_tokens", "{\"text\":\"x\",\"model\":\"nope\"}"),
         CALL("1", "embed", "{\"input\":[]}"),
+        CALL("1", "extract", "{\"text\":\"x\",\"schema\":{\"type\":\"nothing\"}}"),
+        CALL("1", "extract", "{\"text\":\"x\",\"schema\":{\"$ref\":\"https://example.com/a\"}}"),
+        CALL("1", "extract",
+             "{\"text\":\"x\",\"max_tokens\":2,\"schema\":{\"const\":\"a long text\"}}"),
         CALL("1", "generate", "{\"messages\":[{\"role\":\"user\"}]}"),
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {

@@ -122,7 +122,10 @@ static bool is_answer_to(kt__mcp_client *c, const kt__rpc_message *m, int64_t id
     if (m->kind == KT__RPC_REQUEST) answer_server(c, m);
     if (m->kind == KT__RPC_NOTIFICATION)
         c->list_changed |= !strcmp(m->method, "notifications/tools/list_changed");
-    return m->kind == KT__RPC_RESPONSE && json_is_integer(m->id) && json_integer_value(m->id) == id;
+    if (m->kind != KT__RPC_RESPONSE) return false;
+    /* over HTTP an answer is to the request that it came for, even where that was not understood */
+    if (!m->id) return c->config->url != NULL;
+    return json_is_integer(m->id) && json_integer_value(m->id) == id;
 }
 
 /* *code: of the server's error, or 0. */

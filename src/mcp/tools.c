@@ -245,13 +245,5 @@ json_t *kt__mcp_tool_request(const kt__mcp_tool *tool, const json_t *args) {
                              (int)KT__MCP_DEFAULT_TOKENS);
     for (size_t i = 0; body && i < sizeof same / sizeof same[0]; i++)
         copy_argument(body, args, same[i]);
-    if (!body || !extracts) return body;
-    json_t *format = json_pack("{s:s,s:{s:s,s:b,s:O}}", "type", "json_schema", "json_schema",
-                               "name", "value", "strict", 1, "schema",
-                               json_object_get(args, "schema"));
-    if (!format || json_object_set_new(body, "response_format", format) != 0) {
-        json_decref(body);
-        return NULL;
-    }
     return body;
 }

@@ -34,7 +34,8 @@ void kt__mcp_tools_write(kt__buf *out);
 kt_status KT_CHECKED kt__mcp_tool_check(const kt__mcp_tool *tool, const json_t *args,
                                         kt_error *err);
 /* The body of a chat completion (KT__MCP_GENERATES and EXTRACTS) that a call asks for; for
- * json_decref. args were checked. NULL: no memory. */
+ * json_decref. args were checked. The schema of EXTRACTS is not in it but in what it says: who asks the
+ * engine holds the answer to it. NULL: no memory. */
 json_t *kt__mcp_tool_request(const kt__mcp_tool *tool, const json_t *args);
 
 #endif

@@ -139,19 +139,32 @@ static bool wants_progress(const mcp_job *m) {
     return m->turn.progress && (m->lines || m->head.takes_stream);
 }
 
+/* The answer is a value of the schema. */
+static kt_status hold_to_schema(kt__job *job, const json_t *schema, kt_error *err) {
+    kt__arena *arena = &job->wire->arena;
+    kt_form *form = kt__arena_calloc(arena, 1, sizeof *form);
+    const char *text = kt__mcp_text_of(arena, schema);
+    if (!form || !text) return kt__fail_nomem(err, "a schema", 0);
+    *form = (kt_form){.kind = KT_FORM_JSON_SCHEMA, .text = text, .len = strlen(text)};
+    job->wire->req.constraint = (kt_constraint){.forms = form, .n_forms = 1};
+    return KT_OK;
+}
+
 static kt_status read_generation(kt__job *job, const json_t *args, kt_error *err) {
-    static const kt__wire_name names[] = {{"response_format.json_schema.schema", "schema"},
-                                          {"response_format", "schema"},
-                                          {NULL, NULL}};
     mcp_job *m = job->extra;
+    json_t *schema = m->turn.tool->does == KT__MCP_EXTRACTS
+                         ? json_incref(json_object_get(args, "schema"))
+                         : NULL;
     json_t *body = kt__mcp_tool_request(m->turn.tool, args);
     bool made = body && json_object_set_new(body, "stream", json_boolean(wants_progress(m))) == 0;
     json_decref(job->json); /* with args */
     job->json = body;
     m->turn.args = NULL;
-    job->names = names;
-    if (!made) return kt__fail_nomem(err, "a request", 0);
-    return kt__job_read_wire(job, KT__WIRE_CHAT, err);
+    kt_status status = made ? kt__job_read_wire(job, KT__WIRE_CHAT, err)
+                            : kt__fail_nomem(err, "a request", 0);
+    if (status == KT_OK && schema) status = hold_to_schema(job, schema, err);
+    json_decref(schema);
+    return status;
 }
 
 static kt_status call_tool(kt__job *job, kt_error *err) {

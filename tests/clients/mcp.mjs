@@ -103,6 +103,16 @@ async function useTools(client, name) {
   assert.ok(Math.abs(a.reduce((s, x) => s + x * x, 0) - 1) < 1e-3);
   const counted = await client.callTool({ name: "count_tokens", arguments: { text: "a cat" } });
   assert.ok(counted.structuredContent.tokens > 0);
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", maxLength: 20 }, age: { type: "integer", minimum: 0, maximum: 99 } },
+    required: ["name", "age"],
+    additionalProperties: false,
+  };
+  const extracted = await client.callTool({ name: "extract", arguments: { text: "Tom is three years old.", schema, seed: 1 } });
+  assert.ok(new Ajv().compile(schema)(extracted.structuredContent.value), JSON.stringify(extracted));
+  const unheld = await client.callTool({ name: "extract", arguments: { text: "x", schema: { $ref: "https://example.com/s" } } });
+  assert.equal(unheld.isError, true);
   const models = await client.callTool({ name: "list_models", arguments: {} });
   assert.equal(models.structuredContent.models[0].name, "demo");
   const wrong = await client.callTool({ name: "generate", arguments: { promt: "x" } });

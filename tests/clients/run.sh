@@ -10,7 +10,7 @@ cmp -s "$here/package.json" "$work/package.json" || {
     cp "$here/package.json" "$work/package.json"
     (cd "$work" && npm install --no-audit --no-fund --silent)
 }
-cp "$here/clients.mjs" "$here/mcp.mjs" "$work/"
+cp "$here/clients.mjs" "$here/mcp.mjs" "$here/modern_server.mjs" "$work/"
 : >"$work/log"
 "$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket none --set log.level=info 2>"$work/log" &
 server=$!
@@ -25,6 +25,8 @@ done
 (cd "$work" && node clients.mjs "$url") || { tail -20 "$work/log" >&2; exit 1; }
 (cd "$work" && node mcp.mjs "$kentang" "$url") || { tail -20 "$work/log" >&2; exit 1; }
 sh "$here/conformance.sh" "$work" "$url/mcp"
+KT_MCP_NPM=$work "$(dirname "$kentang")/test_agent_npm" >"$work/npm.log" 2>&1 || { cat "$work/npm.log" >&2; exit 1; }
+echo "ok agent: server-everything, server-filesystem, a server of 2026-07-28"
 if command -v promtool >/dev/null 2>&1; then
     curl -s "$url/metrics" | promtool check metrics || { echo "promtool has objections" >&2; exit 1; }
     echo "ok promtool check metrics"
