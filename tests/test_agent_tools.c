@@ -118,7 +118,7 @@ static void test_failures(void **state) {
     expect_told("refuses", false, "no such thing");
     expect_told("no_result", false, "no object");
     expect_told("silent_call", false, "did not answer in time");
-    expect_told("flood", false, "does not answer");
+    expect_told("flood", false, "not answer");
     expect_told("dies", false, "out of cheese");
     expect_told("input_required", false, "asks for more");
 }
