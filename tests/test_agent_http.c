@@ -63,7 +63,9 @@ static kt__toolbox *open_url(const char *url, const char *more) {
     kt__toolbox *box;
     kt_error err;
     FILE *out = fopen(in_dir("servers"), "w");
-    fprintf(out, "{\"mcpServers\":{\"web\":{\"url\":\"%s\",\"timeout_s\":2%s}}}", url, more);
+    bool silent = strstr(url, "endless") || strstr(url, "hangs");
+    fprintf(out, "{\"mcpServers\":{\"web\":{\"url\":\"%s\",\"timeout_s\":%d%s}}}", url,
+            silent ? 3 : 40, more);
     fclose(out);
     notes[0] = '\0';
     const kt__toolbox_opts opts = {.servers_file = in_dir("servers"),
@@ -93,7 +95,7 @@ static void expect_told(const char *how, const char *text, bool good, const char
     bool was_good = kt__toolbox_call(box, tool, args, &said, &cancelled);
     if (was_good != good || !strstr(said.data, words))
         fail_msg("%s: %d \"%.300s\"", how, was_good, said.data);
-    assert_true(kt__now_us() - begin_us < 20000000);
+    assert_true(kt__now_us() - begin_us < 60000000);
     kt__buf_free(&said);
     json_decref(args);
     kt__toolbox_close(box);

@@ -34,14 +34,19 @@ static void make_world(evil *e) {
     snprintf(e->state, sizeof e->state, "%s/state", e->dir);
 }
 
+/* Those that say nothing are not waited for long, the others as long as a busy machine needs. */
+static int timeout_of(const char *how) {
+    return !strncmp(how, "silent", 6) || !strcmp(how, "deaf") || !strcmp(how, "flood") ? 5 : 40;
+}
+
 static void write_config(const evil *e, const char *how, const char *more) {
     FILE *out = fopen(e->config, "w");
     assert_non_null(out);
     fprintf(
         out,
         "{\"mcpServers\": {\"evil\": {\"command\": \"/usr/bin/python3\", \"args\": [\"%s/tests/mcp/"
-        "evil.py\", \"%s\", \"%s\"], \"timeout_s\": 2%s%s}}}",
-        KT_SOURCE_DIR, how, e->state, *more ? ", " : "", more);
+        "evil.py\", \"%s\", \"%s\"], \"timeout_s\": %d%s%s}}}",
+        KT_SOURCE_DIR, how, e->state, timeout_of(how), *more ? ", " : "", more);
     fclose(out);
 }
 
@@ -94,7 +99,7 @@ static void expect_told(const char *how, bool good, const char *words) {
     const char *told = call_echo(&e, "hello", &was_good);
     if (was_good != good || !strstr(told, words))
         fail_msg("%s: %d \"%s\", expected \"%s\"; %s", how, was_good, told, words, e.notes);
-    assert_true(kt__now_us() - begin_us < 20000000);
+    assert_true(kt__now_us() - begin_us < 60000000);
     end_evil(&e);
 }
 

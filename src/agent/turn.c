@@ -128,6 +128,7 @@ static kt_status run_turn(const kt__turn_opts *o, const json_t *messages, const 
     r.n_messages = fill_messages(messages, list);
     r.gen = o->gen;
     r.seq = o->seq;
+    r.template_vars = "{\"enable_thinking\":false}"; /* a held answer has no room for thoughts */
     r.constraint.forms = f->items;
     r.constraint.n_forms = f->n;
     kt_status status = kt_request_run(o->engine, &r, keep_said, &out->said, &out->report, err);

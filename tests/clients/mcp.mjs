@@ -105,7 +105,7 @@ async function useTools(client, name) {
   assert.ok(counted.structuredContent.tokens > 0);
   const schema = {
     type: "object",
-    properties: { name: { type: "string", maxLength: 20 }, age: { type: "integer", minimum: 0, maximum: 99 } },
+    properties: { name: { enum: ["Tom", "Ann"] }, age: { type: "integer", minimum: 0, maximum: 9 } },
     required: ["name", "age"],
     additionalProperties: false,
   };
