@@ -6,7 +6,7 @@ work=$1
 url=$2
 here=$(cd "$(dirname "$0")" && pwd)
 node=node
-if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22)'; then # the suite needs node 22
+if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22 ? 1 : 0)'; then # the suite needs node 22
     mkdir -p "$work/node22"
     [ -x "$work/node22/node_modules/.bin/node" ] || {
         echo '{"private":true}' >"$work/node22/package.json"
