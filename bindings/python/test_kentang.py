@@ -69,8 +69,12 @@ class Binding(unittest.TestCase):
                 self.assertEqual(sampler.sample(seq.logits), token)
                 sampler.accept(token)
                 seq.eval([token])
-        text = self.model.detokenize(EXPECTED["prompt_ids"])
-        self.assertEqual(text.strip(), EXPECTED["text"])
+        self.assertEqual(self.model.detokenize(EXPECTED["prompt_ids"]).strip(), EXPECTED["text"])
+
+    def test_long_results_are_asked_for_again(self):
+        call, data = kentang._lib.kt_tokenize, EXPECTED["text"].encode()
+        ids = kentang._sized(_native.ctypes.c_int32, 1, call, self.model._use, data, len(data), 0)
+        self.assertEqual(ids, EXPECTED["prompt_ids"])
 
     def test_a_sampler_draws_as_generate(self):
         prompt = EXPECTED["prompt_ids"]

@@ -64,6 +64,19 @@ def _ids(ids):
     return (ctypes.c_int32 * len(ids))(*ids)
 
 
+def _sized(kind, guess, call, *arguments):
+    """What a call writes, whose length it tells where the guess was too small."""
+    size = ctypes.c_size_t(guess)
+    while True:
+        out, err = (kind * size.value)(), n.kt_error()
+        pointer = ctypes.cast(out, ctypes.POINTER(kind))
+        status = call(*arguments, pointer, len(out), byref(size), byref(err))
+        if status == n.OK:
+            return out[:size.value]
+        if status != n.E_LIMIT or size.value <= len(out):
+            _raise(status, err)
+
+
 class _Object:
     """A handle that is closed once, after those that live in it."""
 
@@ -135,27 +148,13 @@ class Model(_Object):
     def tokenize(self, text, add_special=False, parse_special=False):
         data = text.encode()
         flags = add_special * n.TOK_ADD_SPECIAL | parse_special * n.TOK_PARSE_SPECIAL
-        size = ctypes.c_size_t(len(data) + 16)
-        while True:
-            ids = (ctypes.c_int32 * size.value)()
-            err = n.kt_error()
-            status = _lib.kt_tokenize(self._use, data, len(data), flags, ids, len(ids), byref(size), byref(err))
-            if status == n.OK:
-                return ids[:size.value]
-            if status != n.E_LIMIT:
-                _raise(status, err)
+        return _sized(ctypes.c_int32, len(data) + 16, _lib.kt_tokenize, self._use, data, len(data), flags)
 
     def detokenize(self, ids, render_special=False):
         flags = render_special * n.TOK_RENDER_SPECIAL
-        size = ctypes.c_size_t(16 * len(ids) + 16)
-        while True:
-            text = ctypes.create_string_buffer(size.value)
-            err = n.kt_error()
-            status = _lib.kt_detokenize(self._use, _ids(ids), len(ids), flags, text, len(text), byref(size), byref(err))
-            if status == n.OK:
-                return text.raw[:size.value].decode("utf-8", "replace")
-            if status != n.E_LIMIT:
-                _raise(status, err)
+        guess = 16 * len(ids) + 16
+        text = _sized(ctypes.c_char, guess, _lib.kt_detokenize, self._use, _ids(ids), len(ids), flags)
+        return text.decode("utf-8", "replace")
 
     def is_eog(self, token):
         return _lib.kt_token_is_eog(self._use, token)

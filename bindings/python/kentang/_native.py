@@ -87,7 +87,7 @@ text_fn = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t, c_int32)
 
 TOK_ADD_SPECIAL, TOK_PARSE_SPECIAL, TOK_RENDER_SPECIAL = 1, 2, 4
 POOLING = {"mean": 1, "last": 2}
-OK, E_LIMIT = 0, 7
+OK, E_LIMIT = 0, 6
 
 _err = POINTER(kt_error)
 _out = POINTER(c_void_p)

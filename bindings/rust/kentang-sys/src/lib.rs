@@ -1,0 +1,147 @@
+//! The declarations of kentang.h that the crate `kentang` uses. What they mean is said there.
+#![allow(non_camel_case_types)]
+
+use std::os::raw::{c_char, c_int, c_uint, c_void};
+
+/// A structure of the header, member by member, and `layout`, which a test compares with the C compiler's.
+macro_rules! structures {
+    ($($name:ident { $($member:ident: $type:ty,)* })*) => {
+        $(#[repr(C)]
+        #[derive(Clone, Copy)]
+        pub struct $name { $(pub $member: $type,)* })*
+
+        /// (structure, member or "", size or offset)
+        pub fn layout() -> Vec<(&'static str, &'static str, usize)> {
+            let mut out = Vec::new();
+            $(out.push((stringify!($name), "", std::mem::size_of::<$name>()));
+            let place = std::mem::MaybeUninit::<$name>::uninit();
+            $(out.push((stringify!($name), stringify!($member), unsafe {
+                std::ptr::addr_of!((*place.as_ptr()).$member) as usize - place.as_ptr() as usize
+            }));)*)*
+            out
+        }
+    };
+}
+
+structures! {
+    kt_error { code: c_int, offset: u64, retry_ms: i64, where_: [c_char; 160], message: [c_char; 480], }
+    kt_ctx_params {
+        isa: *const c_char, n_threads: c_int, n_threads_max: c_int, cpus: *const c_char, priority: c_int, mem_bytes: u64,
+        log: *const c_void, log_user: *mut c_void, log_level: c_int,
+    }
+    kt_model_params {
+        use_mmap: bool, use_mlock: bool, vocab_only: bool, exact: bool, blas: bool, rope_scaling: c_int,
+        rope_freq_base: f32, rope_freq_scale: f32, yarn_ext_factor: f32, yarn_attn_factor: f32, yarn_beta_fast: f32,
+        yarn_beta_slow: f32, yarn_orig_ctx: i32,
+    }
+    kt_model_info {
+        path: *const c_char, name: *const c_char, arch: *const c_char, quant: *const c_char, tokenizer: *const c_char,
+        template_: *const c_char, n_params: u64, file_bytes: u64, weight_bytes: u64, decode_bytes: u64,
+        kv_bytes_per_token: u64, n_vocab: i32, n_ctx_train: i32, n_layer: i32, d_model: i32, d_ff: i32, n_head: i32,
+        n_head_kv: i32, head_dim: i32, bos_id: i32, eos_id: i32, add_bos: bool, add_eos: bool, bytes_per_token: i32,
+    }
+    kt_engine_params {
+        n_ctx: i32, n_batch: i32, n_ubatch: i32, n_seq_max: i32, n_threads: i32, n_threads_batch: i32, kv_bytes: u64,
+        n_parallel: i32, n_queue_max: i32, gap_ms: i32, draft: *mut kt_model, n_draft: i32,
+    }
+    kt_logit_bias { id: i32, bias: f32, }
+    kt_sampling {
+        seed: u64, temperature: f32, dynatemp_range: f32, dynatemp_exponent: f32, top_k: i32, top_p: f32, min_p: f32,
+        typical_p: f32, top_n_sigma: f32, xtc_probability: f32, xtc_threshold: f32, repeat_last_n: i32,
+        repeat_penalty: f32, frequency_penalty: f32, presence_penalty: f32, dry_multiplier: f32, dry_base: f32,
+        dry_allowed_length: i32, dry_penalty_last_n: i32, dry_breakers: *const *const c_char, n_dry_breakers: usize,
+        mirostat: i32, mirostat_tau: f32, mirostat_eta: f32, chain: *const c_char, logit_bias: *const kt_logit_bias,
+        n_logit_bias: usize, min_keep: i32,
+    }
+    kt_gen_params {
+        sampling: kt_sampling, n_predict: i32, stop: *const *const c_char, n_stop: usize, ignore_eog: bool,
+        loop_tokens: i32,
+    }
+    kt_cache_miss {
+        known: bool, at: i32, message: i32, n_lost: i32, cost_us: i64, was: [c_char; 64], is: [c_char; 64],
+    }
+    kt_request_report {
+        finish: c_int, seed: u64, n_prompt: i32, n_cached: i32, n_generated: i32, n_reasoning: i32, n_calls: i32,
+        n_preempted: i32, n_recomputed: i32, n_drafted: i32, n_accepted: i32, stop: i32, total_us: i64,
+        first_token_us: i64, tokenize_us: i64, queue_us: i64, prefill_us: i64, decode_us: i64, sample_us: i64,
+        wait_us: i64, held_us: i64, bottleneck: *const c_char, miss: kt_cache_miss,
+    }
+    kt_message { role: *const c_char, content: *const c_char, }
+}
+
+macro_rules! opaque {
+    ($($name:ident)*) => {
+        $(#[repr(C)]
+        pub struct $name { _private: [u8; 0] })*
+    };
+}
+opaque!(kt_ctx kt_model kt_engine kt_seq kt_sampler);
+
+pub type kt_status = c_int;
+pub const KT_OK: kt_status = 0;
+pub const KT_E_LIMIT: kt_status = 6;
+pub const KT_TOK_ADD_SPECIAL: c_uint = 1;
+pub const KT_TOK_PARSE_SPECIAL: c_uint = 2;
+pub const KT_SEED_RANDOM: u64 = u64::MAX;
+
+pub type kt_text_fn = extern "C" fn(*mut c_void, *const c_char, usize, i32) -> bool;
+
+extern "C" {
+    pub fn kt_version() -> *const c_char;
+    pub fn kt_status_name(status: kt_status) -> *const c_char;
+    pub fn kt_finish_name(finish: c_int) -> *const c_char;
+    pub fn kt_ctx_params_default() -> kt_ctx_params;
+    pub fn kt_ctx_open(params: *const kt_ctx_params, out: *mut *mut kt_ctx, err: *mut kt_error) -> kt_status;
+    pub fn kt_ctx_close(ctx: *mut kt_ctx);
+    pub fn kt_model_params_default() -> kt_model_params;
+    pub fn kt_model_open(
+        ctx: *mut kt_ctx, path: *const c_char, params: *const kt_model_params, out: *mut *mut kt_model,
+        err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_model_open_demo(
+        ctx: *mut kt_ctx, params: *const kt_model_params, out: *mut *mut kt_model, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_model_close(model: *mut kt_model);
+    pub fn kt_model_get_info(model: *const kt_model, out: *mut kt_model_info);
+    pub fn kt_tokenize(
+        model: *const kt_model, text: *const c_char, len: usize, flags: c_uint, ids: *mut i32, cap: usize,
+        n: *mut usize, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_detokenize(
+        model: *const kt_model, ids: *const i32, n: usize, flags: c_uint, text: *mut c_char, cap: usize,
+        len: *mut usize, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_token_is_eog(model: *const kt_model, id: i32) -> bool;
+    pub fn kt_engine_params_default() -> kt_engine_params;
+    pub fn kt_engine_open(
+        model: *mut kt_model, params: *const kt_engine_params, out: *mut *mut kt_engine, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_engine_close(engine: *mut kt_engine);
+    pub fn kt_seq_open(engine: *mut kt_engine, out: *mut *mut kt_seq, err: *mut kt_error) -> kt_status;
+    pub fn kt_seq_close(seq: *mut kt_seq);
+    pub fn kt_seq_truncate(seq: *mut kt_seq, n_keep: usize, err: *mut kt_error) -> kt_status;
+    pub fn kt_seq_len(seq: *const kt_seq) -> usize;
+    pub fn kt_seq_tokens(seq: *const kt_seq) -> *const i32;
+    pub fn kt_seq_eval(seq: *mut kt_seq, ids: *const i32, n: usize, err: *mut kt_error) -> kt_status;
+    pub fn kt_seq_logits(seq: *const kt_seq) -> *const f32;
+    pub fn kt_sampling_default() -> kt_sampling;
+    pub fn kt_gen_params_default() -> kt_gen_params;
+    pub fn kt_generate(
+        seq: *mut kt_seq, ids: *const i32, n: usize, params: *const kt_gen_params, on_text: Option<kt_text_fn>,
+        user: *mut c_void, report: *mut kt_request_report, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_chat(
+        seq: *mut kt_seq, messages: *const kt_message, n: usize, params: *const kt_gen_params,
+        on_text: Option<kt_text_fn>, user: *mut c_void, report: *mut kt_request_report, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_embed(
+        engine: *mut kt_engine, ids: *const i32, n: usize, pooling: c_int, normalize: bool, out: *mut f32,
+        err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_sampler_open(
+        model: *const kt_model, sampling: *const kt_sampling, n_ctx: i32, out: *mut *mut kt_sampler, err: *mut kt_error,
+    ) -> kt_status;
+    pub fn kt_sampler_close(sampler: *mut kt_sampler);
+    pub fn kt_sampler_accept(sampler: *mut kt_sampler, id: i32, err: *mut kt_error) -> kt_status;
+    pub fn kt_sampler_sample(sampler: *mut kt_sampler, logits: *const f32, id: *mut i32, err: *mut kt_error) -> kt_status;
+}

@@ -1,0 +1,191 @@
+//! Parameters with their defaults; what 0 and None mean is said in kentang.h.
+use crate::error::{call, refused, Result};
+use crate::Runtime;
+use kentang_sys as sys;
+use std::ffi::CString;
+use std::os::raw::c_char;
+
+pub(crate) fn c_string(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| refused(format!("a text with a zero byte: {text:?}")))
+}
+
+#[derive(Debug, Clone)]
+pub struct ModelParams {
+    pub use_mmap: bool,
+    pub use_mlock: bool,
+    /// Tokenizer and template only.
+    pub vocab_only: bool,
+    /// 0: from cores, affinity and quota.
+    pub n_threads: i32,
+    /// All that the model and its contexts may use; 0: from the machine.
+    pub mem_bytes: u64,
+}
+
+impl Default for ModelParams {
+    fn default() -> Self {
+        ModelParams { use_mmap: true, use_mlock: false, vocab_only: false, n_threads: 0, mem_bytes: 0 }
+    }
+}
+
+impl ModelParams {
+    pub(crate) fn to_sys(&self) -> sys::kt_model_params {
+        let mut plain = unsafe { sys::kt_model_params_default() };
+        plain.use_mmap = self.use_mmap;
+        plain.use_mlock = self.use_mlock;
+        plain.vocab_only = self.vocab_only;
+        plain
+    }
+
+    pub(crate) fn open_runtime(&self) -> Result<Runtime> {
+        let mut plain = unsafe { sys::kt_ctx_params_default() };
+        plain.n_threads = self.n_threads;
+        plain.mem_bytes = self.mem_bytes;
+        let mut handle = std::ptr::null_mut();
+        call(|err| unsafe { sys::kt_ctx_open(&plain, &mut handle, err) })?;
+        Ok(Runtime(handle))
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ContextParams {
+    /// Positions of a conversation; 0: the model's, at most 4096.
+    pub n_ctx: i32,
+    pub n_batch: i32,
+    pub n_ubatch: i32,
+    /// Conversations alive at once on one engine; 0: 8.
+    pub n_seq_max: i32,
+    pub n_threads: i32,
+    pub n_threads_batch: i32,
+    pub kv_bytes: u64,
+}
+
+impl ContextParams {
+    pub(crate) fn to_sys(&self) -> sys::kt_engine_params {
+        let mut plain = unsafe { sys::kt_engine_params_default() };
+        plain.n_ctx = self.n_ctx;
+        plain.n_batch = self.n_batch;
+        plain.n_ubatch = self.n_ubatch;
+        plain.n_seq_max = self.n_seq_max;
+        plain.n_threads = self.n_threads;
+        plain.n_threads_batch = self.n_threads_batch;
+        plain.kv_bytes = self.kv_bytes;
+        plain
+    }
+}
+
+/// The usual steps of the sampler chain, with the defaults of `kentang run`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SamplingParams {
+    /// None: drawn from the system.
+    pub seed: Option<u64>,
+    /// 0: always the most probable token.
+    pub temperature: f32,
+    pub top_k: i32,
+    pub top_p: f32,
+    pub min_p: f32,
+    pub typical_p: f32,
+    pub repeat_last_n: i32,
+    pub repeat_penalty: f32,
+    pub frequency_penalty: f32,
+    pub presence_penalty: f32,
+    pub dry_multiplier: f32,
+    pub mirostat: i32,
+    pub mirostat_tau: f32,
+    pub mirostat_eta: f32,
+    /// Added to the logit of a token; minus infinity forbids it.
+    pub logit_bias: Vec<(crate::Token, f32)>,
+}
+
+impl Default for SamplingParams {
+    fn default() -> Self {
+        let plain = unsafe { sys::kt_sampling_default() };
+        SamplingParams {
+            seed: None,
+            temperature: plain.temperature,
+            top_k: plain.top_k,
+            top_p: plain.top_p,
+            min_p: plain.min_p,
+            typical_p: plain.typical_p,
+            repeat_last_n: plain.repeat_last_n,
+            repeat_penalty: plain.repeat_penalty,
+            frequency_penalty: plain.frequency_penalty,
+            presence_penalty: plain.presence_penalty,
+            dry_multiplier: plain.dry_multiplier,
+            mirostat: plain.mirostat,
+            mirostat_tau: plain.mirostat_tau,
+            mirostat_eta: plain.mirostat_eta,
+            logit_bias: Vec::new(),
+        }
+    }
+}
+
+impl SamplingParams {
+    /// Hands the C structure to f, with what it points to.
+    pub(crate) fn with_sys<R>(&self, f: impl FnOnce(&sys::kt_sampling) -> R) -> R {
+        let bias: Vec<_> = self.logit_bias.iter().map(|&(id, bias)| sys::kt_logit_bias { id, bias }).collect();
+        let mut plain = unsafe { sys::kt_sampling_default() };
+        plain.seed = self.seed.unwrap_or(sys::KT_SEED_RANDOM);
+        plain.temperature = self.temperature;
+        plain.top_k = self.top_k;
+        plain.top_p = self.top_p;
+        plain.min_p = self.min_p;
+        plain.typical_p = self.typical_p;
+        plain.repeat_last_n = self.repeat_last_n;
+        plain.repeat_penalty = self.repeat_penalty;
+        plain.frequency_penalty = self.frequency_penalty;
+        plain.presence_penalty = self.presence_penalty;
+        plain.dry_multiplier = self.dry_multiplier;
+        plain.mirostat = self.mirostat;
+        plain.mirostat_tau = self.mirostat_tau;
+        plain.mirostat_eta = self.mirostat_eta;
+        plain.logit_bias = bias.as_ptr();
+        plain.n_logit_bias = bias.len();
+        f(&plain)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct GenParams {
+    pub sampling: SamplingParams,
+    /// None: until the end of the turn or of the context.
+    pub n_predict: Option<u32>,
+    /// Texts that end the answer and are not part of it.
+    pub stop: Vec<String>,
+    pub ignore_end: bool,
+}
+
+impl GenParams {
+    pub(crate) fn with_sys<R>(&self, f: impl FnOnce(&sys::kt_gen_params) -> R) -> Result<R> {
+        let stop = self.stop.iter().map(|s| c_string(s)).collect::<Result<Vec<_>>>()?;
+        let pointers: Vec<*const c_char> = stop.iter().map(|s| s.as_ptr()).collect();
+        Ok(self.sampling.with_sys(|sampling| {
+            let mut plain = unsafe { sys::kt_gen_params_default() };
+            plain.sampling = *sampling;
+            plain.n_predict = self.n_predict.map_or(-1, |n| n.min(i32::MAX as u32) as i32);
+            plain.stop = pointers.as_ptr();
+            plain.n_stop = pointers.len();
+            plain.ignore_eog = self.ignore_end;
+            f(&plain)
+        }))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// "system", "user", "assistant", "tool"
+    pub role: String,
+    pub content: String,
+}
+
+impl Message {
+    pub fn new(role: &str, content: &str) -> Message {
+        Message { role: role.into(), content: content.into() }
+    }
+}
+
+/// How the states of a text's tokens become one vector.
+#[derive(Debug, Clone, Copy)]
+pub enum Pooling {
+    Mean = 1,
+    Last = 2,
+}

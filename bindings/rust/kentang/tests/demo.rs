@@ -1,0 +1,104 @@
+//! On the embedded model, against what `kentang` itself answers (KENTANG_QUESTION ... from tests/bindings/run.sh).
+use kentang::{ContextParams, Engine, GenParams, Message, Model, ModelParams, Pooling, SamplingParams, Token};
+
+fn var(name: &str) -> String {
+    std::env::var(format!("KENTANG_{name}")).unwrap_or_else(|_| panic!("KENTANG_{name} is not set"))
+}
+
+fn numbers(name: &str) -> Vec<Token> {
+    var(name).split_whitespace().map(|n| n.parse().unwrap()).collect()
+}
+
+fn engine() -> Engine {
+    let model = Model::demo(&ModelParams { n_threads: 2, ..Default::default() }).unwrap();
+    model.engine(&ContextParams { n_ctx: 512, ..Default::default() }).unwrap()
+}
+
+fn greedy() -> GenParams {
+    let sampling = SamplingParams { temperature: 0.0, ..Default::default() };
+    GenParams { sampling, n_predict: Some(var("N").parse().unwrap()), ..Default::default() }
+}
+
+#[test]
+fn the_recipe_draws_the_tokens_of_kentang_greedy() {
+    let mut ctx = engine().context().unwrap();
+    let sampling = greedy().sampling;
+    ctx.eval_prompt(&var("TEXT")).unwrap();
+    assert_eq!(ctx.tokens(), numbers("PROMPT_IDS"));
+    let mut text = String::new();
+    for expected in numbers("IDS") {
+        let token = ctx.sample_token(&sampling).unwrap();
+        assert_eq!(token, expected);
+        text += &ctx.token_to_str(token).unwrap();
+        ctx.eval_token(token).unwrap();
+    }
+    let all = ctx.model().detokenize(ctx.tokens()).unwrap();
+    assert!(all.ends_with(&text) && text.len() > 20, "{all:?} {text:?}");
+    assert!(ctx.token_eos() >= 0 && ctx.is_end(ctx.token_eos()));
+}
+
+#[test]
+fn answers_stream_and_are_those_of_kentang_run() {
+    let mut ctx = engine().context().unwrap();
+    let question = [Message::new("user", &var("QUESTION"))];
+    let mut heard = String::new();
+    let report = ctx
+        .chat(&question, &greedy(), |text| {
+            heard += text;
+            true
+        })
+        .unwrap();
+    assert_eq!((heard.as_str(), report.text.as_str()), (var("ANSWER").as_str(), var("ANSWER").as_str()));
+    assert_eq!(report.finish, "length");
+    assert_eq!(ctx.chat(&question, &greedy(), |_| false).unwrap().finish, "cancelled");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = ctx.chat(&question, &greedy(), |_| panic!("mine"));
+    }));
+    assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"mine"));
+}
+
+#[test]
+fn a_seed_draws_as_generate() {
+    let engine = engine();
+    let prompt = numbers("PROMPT_IDS");
+    let sampling = SamplingParams { seed: Some(5), repeat_penalty: 1.3, ..Default::default() };
+    let params = GenParams { sampling: sampling.clone(), n_predict: Some(12), ignore_end: true, ..Default::default() };
+    let mut whole = engine.context().unwrap();
+    whole.generate(&prompt, &params, |_| true).unwrap();
+    let mut single = engine.context().unwrap();
+    single.eval_tokens(&prompt).unwrap();
+    for &expected in &whole.tokens()[prompt.len()..] {
+        assert_eq!(single.sample_token(&sampling).unwrap(), expected);
+        single.eval_token(expected).unwrap();
+    }
+    single.truncate(prompt.len() + 1).unwrap();
+    assert!(single.logits().is_none());
+}
+
+#[test]
+fn embeddings_and_threads() {
+    let engine = engine();
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let engine = engine.clone();
+            std::thread::spawn(move || engine.embed("a cat", Pooling::Mean).unwrap())
+        })
+        .collect();
+    let vectors: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert!(vectors.iter().all(|v| *v == vectors[0] && v.len() == engine.model().d_model()));
+    assert!((vectors[0].iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-4);
+}
+
+#[test]
+fn errors_are_results() {
+    let error = Model::load("/no/such/model.gguf", &ModelParams::default()).err().unwrap();
+    assert_eq!(error.code, "KT_E_IO");
+    assert!(error.to_string().contains("/no/such/model.gguf"), "{error}");
+    let mut ctx = engine().context().unwrap();
+    let sampling = SamplingParams { top_p: 7.0, ..Default::default() };
+    assert_eq!(ctx.sample_token(&sampling).unwrap_err().code, "KT_E_ARG"); // no logits
+    ctx.eval_prompt("Hello").unwrap();
+    assert!(ctx.sample_token(&sampling).unwrap_err().message.contains("top_p"));
+    assert_eq!(ctx.eval_tokens(&[5; 600]).unwrap_err().code, "KT_E_CONTEXT_FULL");
+    assert_eq!(ctx.chat(&[Message::new("user", "a\0b")], &greedy(), |_| true).unwrap_err().code, "KT_E_ARG");
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# The bindings and the socket clients in every language, on the embedded model. A language whose toolchain is not here is
+# named and left out, unless KT_BINDINGS_ALL=1.
+#   run.sh BUILD_DIR [LANGUAGE...]
+set -eu
+source=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+shift
+languages=${*:-python cpp rust node go sockets}
+. "$source/tests/bindings/expected.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+say() { printf '== %s\n' "$*"; }
+# needs PROGRAM...: whether all are here
+needs() {
+    for program in "$@"; do
+        command -v "$program" >/dev/null 2>&1 && continue
+        [ "${KT_BINDINGS_ALL:-0}" != 1 ] || { echo "error: $program is not installed" >&2; exit 1; }
+        echo "left out: $program is not installed"
+        return 1
+    done
+}
+
+run_python() { needs python3 && sh "$source/tests/test_api_python.sh" "$build" "$source"; }
+run_cpp() { needs c++ && sh "$source/tests/test_api_cpp.sh" "$build" "$source"; }
+run_rust() {
+    needs cargo || return 0
+    export CARGO_TARGET_DIR="$build/bindings-rust" KENTANG_LIB_DIR="$build"
+    (cd "$source/bindings/rust" && cargo test --offline -q && cargo run --offline -q --example ask -- "$text")
+}
+
+expect_from "$build" "$work/expected.json"
+export KENTANG_EXPECTED="$work/expected.json" KENTANG_INCLUDE="$source/include" KENTANG_LIBRARY="$build/libkentang.so" \
+    KENTANG_QUESTION="$question" KENTANG_ANSWER="$answer" KENTANG_N="$n" KENTANG_TEXT="$text" LD_LIBRARY_PATH="$build"
+KENTANG_PROMPT_IDS=$(numbers_of "$prompt_ids") KENTANG_IDS=$(numbers_of "$ids")
+export KENTANG_PROMPT_IDS KENTANG_IDS
+for language in $languages; do
+    say "$language"
+    "run_$language"
+done
+say "all passed"
