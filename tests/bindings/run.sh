@@ -22,12 +22,37 @@ needs() {
     done
 }
 
-run_python() { needs python3 && sh "$source/tests/test_api_python.sh" "$build" "$source"; }
+# same_as_c COMMAND...: the example says what examples/embed.c says
+same_as_c() {
+    "$@" >"$work/said" && cmp "$work/said" "$work/c_said"
+}
+
+run_python() {
+    needs python3 || return 0
+    sh "$source/tests/test_api_python.sh" "$build" "$source"
+    PYTHONPATH="$source/bindings/python" same_as_c python3 -B "$source/examples/embed.py"
+}
 run_cpp() { needs c++ && sh "$source/tests/test_api_cpp.sh" "$build" "$source"; }
+run_sockets() { sh "$source/tests/test_serve_examples.sh" "$build" "$source"; }
 run_rust() {
     needs cargo || return 0
     export CARGO_TARGET_DIR="$build/bindings-rust" KENTANG_LIB_DIR="$build"
     (cd "$source/bindings/rust" && cargo test --offline -q && cargo run --offline -q --example ask -- "$text")
+}
+run_node() {
+    needs node cc || return 0
+    KENTANG_LIB_DIR=$build sh "$source/bindings/node/build.sh" "$work/kentang.node"
+    KENTANG_ADDON="$work/kentang.node" node --test "$source/bindings/node/test.mjs" >"$work/log" || { cat "$work/log" >&2; exit 1; }
+    grep -E '^# (pass|fail) ' "$work/log"
+    KENTANG_ADDON="$work/kentang.node" same_as_c node "$source/bindings/node/ask.mjs"
+}
+run_go() {
+    needs go cc || return 0
+    cd "$source/bindings/go"
+    export GOPROXY=off GOCACHE="$build/bindings-go" CGO_CFLAGS="-I$source/include" CGO_LDFLAGS="-L$build"
+    go vet ./...
+    go test -count=1 .
+    same_as_c go run ./ask
 }
 
 expect_from "$build" "$work/expected.json"
@@ -35,8 +60,9 @@ export KENTANG_EXPECTED="$work/expected.json" KENTANG_INCLUDE="$source/include" 
     KENTANG_QUESTION="$question" KENTANG_ANSWER="$answer" KENTANG_N="$n" KENTANG_TEXT="$text" LD_LIBRARY_PATH="$build"
 KENTANG_PROMPT_IDS=$(numbers_of "$prompt_ids") KENTANG_IDS=$(numbers_of "$ids")
 export KENTANG_PROMPT_IDS KENTANG_IDS
+"$build/example_embed" >"$work/c_said"
 for language in $languages; do
     say "$language"
-    "run_$language"
+    (set -e; "run_$language")
 done
 say "all passed"

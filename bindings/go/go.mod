@@ -1,0 +1,3 @@
+module kentang
+
+go 1.19

@@ -1,0 +1,75 @@
+// The node binding on the embedded model. KENTANG_ADDON, KENTANG_EXPECTED: from tests/bindings/run.sh.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import test from "node:test";
+import { Model } from "./index.mjs";
+
+const expected = JSON.parse(readFileSync(process.env.KENTANG_EXPECTED, "utf8"));
+const model = new Model(null, { n_ctx: 512, n_threads: 2 });
+const greedy = { temperature: 0, n_predict: expected.n };
+test.after(() => model.close());
+
+test("chat says what kentang run says", async () => {
+  let heard = "";
+  const answer = model.chat(expected.question, greedy);
+  for await (const piece of answer) heard += piece;
+  assert.equal(heard, expected.answer);
+  assert.equal(answer.report.finish, "length");
+  assert.equal(answer.report.n_generated, expected.n);
+});
+
+test("tokens are those of kentang greedy", async () => {
+  assert.deepEqual([...model.tokenize(expected.text)], expected.prompt_ids);
+  const answer = model.generate(expected.prompt_ids, { ...greedy, ignore_eog: true });
+  await answer.text();
+  assert.deepEqual(answer.ids, expected.ids.slice(0, expected.n));
+  assert.equal(model.detokenize(expected.prompt_ids).trim(), expected.text);
+});
+
+test("many at once, and the loop stays free", async () => {
+  let ticks = 0;
+  const clock = setInterval(() => ticks++, 1);
+  const answers = await Promise.all(Array.from({ length: 6 }, () => model.chat(expected.question, greedy).text()));
+  clearInterval(clock);
+  assert.deepEqual(answers, Array(6).fill(expected.answer));
+  assert.ok(ticks > 0);
+});
+
+test("a slow reader, a left loop, a signal", async () => {
+  let heard = "";
+  for await (const piece of model.generate(expected.text, { temperature: 0, n_predict: 100, ignore_eog: true })) {
+    if (heard.length < 20) await sleep(5);
+    heard += piece;
+  }
+  assert.ok(heard.length > 100);
+  for await (const _ of model.chat("Tell me a long story.", { n_predict: 400 })) break;
+  const abort = new AbortController();
+  const answer = model.generate(expected.text, { n_predict: 400, ignore_eog: true, signal: abort.signal });
+  for await (const _ of answer) abort.abort();
+  assert.equal(answer.report.finish, "cancelled");
+  const first = await model.chat(expected.question, { ...greedy, stop: ["demo"] }).text();
+  assert.ok(expected.answer.startsWith(first + "demo"));
+});
+
+test("embeddings", async () => {
+  const [one, again, other] = await Promise.all([model.embed("a cat"), model.embed("a cat"), model.embed("the sea", { pooling: "last" })]);
+  assert.equal(one.length, model.info.d_model);
+  assert.ok(Math.abs(one.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-4);
+  assert.deepEqual(one, again);
+  assert.notDeepEqual(one, other);
+});
+
+test("errors", async () => {
+  assert.throws(() => new Model("/no/such/model.gguf"), { code: "KT_E_IO", message: /no such/i });
+  assert.throws(() => model.chat("Hello!", { top_p: 7 }), { code: "KT_E_ARG", message: /top_p/ });
+  assert.throws(() => model.chat("Hello!", { temprature: 1 }), TypeError);
+  assert.throws(() => model.chat("Hello!", { top_k: "40" }), TypeError);
+  assert.throws(() => model.generate(new Array(600).fill(5)), { code: "KT_E_CONTEXT_FULL" });
+  assert.throws(() => model.chat([{ role: "user", content: "Hi" }], { signal: AbortSignal.abort() }), { name: "AbortError" });
+  const closed = new Model(null, { n_ctx: 64 });
+  const running = closed.chat("Tell me a long story.");
+  closed.close();
+  assert.equal(running.report.finish, "cancelled");
+  assert.throws(() => closed.tokenize("x"), { code: "KT_E_STATE" });
+});
