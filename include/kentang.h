@@ -108,6 +108,12 @@ KT_API const char *kt_status_message(kt_status status);
 /* The exit code that the command line documents for it. */
 KT_API int kt_status_exit_code(kt_status status);
 
+/* The size of a structure of this header, "kt_gen_params", as the library was compiled, or 0: no such
+ * structure. Structures are passed and returned as they are, and grow from version to version: a
+ * program that was compiled with another header, or a binding that restates it, finds out here,
+ * before its first other call. */
+KT_API size_t kt_struct_size(const char *name);
+
 /* ---- context ---------------------------------------------------------------------------------
  *
  * Threads: every call of this section, from any thread; kt_ctx_close as any close. */
@@ -841,6 +847,23 @@ KT_API kt_status KT_CHECKED kt_engine_step(kt_engine *engine, int64_t budget_us,
  * length 1. Submits a request and waits for it; drives the engine where no thread does. */
 KT_API kt_status KT_CHECKED kt_embed(kt_engine *engine, const int32_t *ids, size_t n,
                                      kt_pooling pooling, bool normalize, float *out, kt_error *err);
+
+/* One line of an answer in JSON, not NUL-terminated, valid during the call; false cancels. */
+typedef bool kt_json_fn(void *user, const char *json, size_t len);
+/* A call without structures, for bindings: json[len] is an object whose "call" is one of
+ *   "generate"   "prompt", a text that is continued, or "messages" for the chat template, which sees
+ *                the object's other members as its variables. Options: the numbers of kt_sampling by
+ *                their names, "seed", "max_tokens", "stop" (a text or texts). Events: {"text", "id"},
+ *                ..., {"done": true, "finish", "seed", "prompt_tokens", "cached_tokens",
+ *                "generated_tokens", "total_us"}
+ *   "tokenize"   "prompt" or "messages"; one event {"tokens": [...]}
+ *   "count"      the same; {"count": n}
+ *   "embed"      the same; {"embedding": [...]}, of length 1
+ * Further members are ignored, null is as absent. Waits for the answer, as kt_request_run does.
+ * KT_E_FORMAT: no JSON object; KT_E_ARG: a member of a wrong type or range, which err->where names;
+ * else as of kt_engine_submit. Any thread. */
+KT_API kt_status KT_CHECKED kt_call_json(kt_engine *engine, const char *json, size_t len,
+                                         kt_json_fn *on_event, void *user, kt_error *err);
 
 /* Counts since the engine was opened (n_, _tokens, _us), and how things stand (others). */
 typedef struct kt_engine_stats {

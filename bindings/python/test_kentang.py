@@ -111,6 +111,16 @@ class Binding(unittest.TestCase):
         self.assertEqual(vector, self.engine.embed("a cat"))
         self.assertNotEqual(vector, self.engine.embed("the sea", pooling="last"))
 
+    def test_a_call_in_json(self):
+        question = [{"role": "user", "content": EXPECTED["question"]}]
+        events = self.engine.call({"call": "generate", "messages": question, "temperature": 0, "max_tokens": N})
+        self.assertEqual("".join(e["text"] for e in events[:-1]), EXPECTED["answer"])
+        self.assertEqual((events[-1]["finish"], events[-1]["generated_tokens"]), ("length", N))
+        self.assertEqual(self.engine.call({"call": "embed", "prompt": "a cat"})[0]["embedding"],
+                         list(self.engine.embed("a cat")))
+        with self.assertRaisesRegex(kentang.Error, "KT_E_ARG.*top_p"):
+            self.engine.call({"call": "generate", "prompt": "a", "top_p": 7})
+
     def test_errors(self):
         with self.assertRaises(kentang.Error) as caught:
             self.ctx.open("/no/such/model.gguf")

@@ -11,6 +11,7 @@ or when it is collected, and keeps what it lives in alive. A Sequence and a Samp
 all else may be used from any. Errors are kentang.Error. What the calls mean is said in kentang.h."""
 import array
 import ctypes
+import json
 import queue
 import threading
 from ctypes import byref
@@ -186,6 +187,26 @@ class Engine(_Object):
 
     def sequence(self):
         return Sequence(_opened(_lib.kt_seq_open, self._use), _lib.kt_seq_close, self)
+
+    def call(self, request, on_event=None):
+        """kt_call_json: a request as a dict, its events as a list of dicts; on_event(event) gets them as they come."""
+        events, raised, data = [], [], json.dumps(request).encode()
+
+        def hear(_, text, length):
+            try:
+                events.append(json.loads(text[:length]))
+                return on_event is None or on_event(events[-1]) is not False
+            except BaseException as exception:  # goes on where the call returns
+                raised.append(exception)
+                return False
+
+        err = n.kt_error()
+        status = _lib.kt_call_json(self._use, data, len(data), n.json_fn(hear), None, byref(err))
+        if raised:
+            raise raised[0]
+        if status != n.OK:
+            _raise(status, err)
+        return events
 
     def embed(self, text, pooling="mean", normalize=True):
         """An array of floats, of a text or of token ids."""

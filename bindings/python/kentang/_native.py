@@ -83,6 +83,7 @@ class kt_message(ctypes.Structure):
 STRUCTURES = [kt_error, kt_ctx_params, kt_model_params, kt_model_info, kt_engine_params, kt_logit_bias, kt_sampling,
               kt_gen_params, kt_cache_miss, kt_request_report, kt_message]
 
+json_fn = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t)
 text_fn = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t, c_int32)
 
 TOK_ADD_SPECIAL, TOK_PARSE_SPECIAL, TOK_RENDER_SPECIAL = 1, 2, 4
@@ -97,6 +98,7 @@ _n = POINTER(c_size_t)
 # name: (result, arguments); the result `int` is a kt_status
 _CALLS = {
     "kt_version": (c_char_p, []),
+    "kt_struct_size": (c_size_t, [c_char_p]),
     "kt_status_name": (c_char_p, [c_int]),
     "kt_finish_name": (c_char_p, [c_int]),
     "kt_free": (None, [c_void_p]),
@@ -133,6 +135,7 @@ _CALLS = {
     "kt_chat": (c_int, [c_void_p, POINTER(kt_message), c_size_t, POINTER(kt_gen_params), text_fn, c_void_p,
                         POINTER(kt_request_report), _err]),
     "kt_embed": (c_int, [c_void_p, _ids, c_size_t, c_int, c_bool, POINTER(c_float), _err]),
+    "kt_call_json": (c_int, [c_void_p, c_char_p, c_size_t, json_fn, c_void_p, _err]),
     "kt_sampler_open": (c_int, [c_void_p, POINTER(kt_sampling), c_int32, _out, _err]),
     "kt_sampler_close": (None, [c_void_p]),
     "kt_sampler_accept": (c_int, [c_void_p, c_int32, _err]),
@@ -148,4 +151,9 @@ def load():
     for name, (result, arguments) in _CALLS.items():
         call = getattr(library, name)
         call.restype, call.argtypes = result, arguments
+    for structure in STRUCTURES:
+        size = library.kt_struct_size(structure.__name__.encode())
+        if size != ctypes.sizeof(structure):
+            raise ImportError(f"libkentang {library.kt_version().decode()} is of another version than this package: "
+                              f"{structure.__name__} has {size} bytes there, {ctypes.sizeof(structure)} here")
     return library

@@ -88,6 +88,7 @@ pub type kt_text_fn = extern "C" fn(*mut c_void, *const c_char, usize, i32) -> b
 
 extern "C" {
     pub fn kt_version() -> *const c_char;
+    pub fn kt_struct_size(name: *const c_char) -> usize;
     pub fn kt_status_name(status: kt_status) -> *const c_char;
     pub fn kt_finish_name(finish: c_int) -> *const c_char;
     pub fn kt_ctx_params_default() -> kt_ctx_params;
@@ -144,4 +145,13 @@ extern "C" {
     pub fn kt_sampler_close(sampler: *mut kt_sampler);
     pub fn kt_sampler_accept(sampler: *mut kt_sampler, id: i32, err: *mut kt_error) -> kt_status;
     pub fn kt_sampler_sample(sampler: *mut kt_sampler, logits: *const f32, id: *mut i32, err: *mut kt_error) -> kt_status;
+}
+
+/// The first structure that the library has in another size than this crate: it is of another version.
+pub fn first_mismatch() -> Option<&'static str> {
+    let differs = |name: &str, size: usize| {
+        let name = std::ffi::CString::new(name).expect("no zero byte");
+        unsafe { kt_struct_size(name.as_ptr()) != size }
+    };
+    layout().into_iter().find(|&(name, member, size)| member.is_empty() && differs(name, size)).map(|found| found.0)
 }

@@ -37,6 +37,9 @@ impl ModelParams {
     }
 
     pub(crate) fn open_runtime(&self) -> Result<Runtime> {
+        if let Some(name) = sys::first_mismatch() {
+            return Err(refused(format!("libkentang {} has another {name} than this crate", crate::version())));
+        }
         let mut plain = unsafe { sys::kt_ctx_params_default() };
         plain.n_threads = self.n_threads;
         plain.mem_bytes = self.mem_bytes;
