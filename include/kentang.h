@@ -644,8 +644,8 @@ typedef struct kt_form {
  *
  * Forms are compiled by the call that submits the request. KT_E_FORMAT: one is malformed;
  * KT_E_UNSUPPORTED: it cannot be enforced exactly, and nothing was computed; KT_E_LIMIT: it is over a
- * limit of its size, or of the memory and steps of compiling. The error's place is a JSON pointer into
- * the schema, and its message begins with the keyword. An answer ends with KT_FINISH_ERROR where its
+ * limit of its size, or of the memory and steps of compiling. The error's place is "constraint.forms[0]"
+ * with a JSON pointer into the schema behind it, and its message begins with the keyword. An answer ends with KT_FINISH_ERROR where its
  * constraint runs out of memory or steps later on. At most 256 forms and 64 triggers. */
 typedef struct kt_constraint {
     const kt_form *forms;

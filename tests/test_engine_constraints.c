@@ -190,8 +190,8 @@ static void test_refusals(void **state) {
         {.kind = KT_FORM_REGEX, .text = huge, .len = sizeof huge - 1},
     };
     open_engine(w, &(kt_engine_params){.n_parallel = 1, .n_ctx = 512});
-    expect_refusal(w, &rows[0], KT_E_FORMAT, "/type");
-    expect_refusal(w, &rows[1], KT_E_UNSUPPORTED, "/$ref");
+    expect_refusal(w, &rows[0], KT_E_FORMAT, "constraint.forms[0]/type");
+    expect_refusal(w, &rows[1], KT_E_UNSUPPORTED, "constraint.forms[0]/$ref");
     expect_refusal(w, &rows[2], KT_E_UNSUPPORTED, NULL);
     expect_refusal(w, &rows[3], KT_E_UNSUPPORTED, NULL);
     expect_refusal(w, &rows[4], KT_E_LIMIT, NULL);

@@ -282,7 +282,7 @@ static void test_refusals(void **state) {
         kt_status status;
         const char *where;
     } rows[] = {
-        {{&bad_schema, 1, NULL, 0, false}, KT_E_FORMAT, "/properties/a/format"},
+        {{&bad_schema, 1, NULL, 0, false}, KT_E_FORMAT, "constraint.forms[0]/properties/a/format"},
         {{&bad_regex, 1, NULL, 0, false}, KT_E_FORMAT, NULL},
         {{&no_text, 1, NULL, 0, false}, KT_E_ARG, NULL},
         {{&no_choice, 1, NULL, 0, false}, KT_E_ARG, NULL},

@@ -169,13 +169,37 @@ static void test_other_paths(void **state) {
          "\"param\":\"tools[0]"},
         {"POST", "/v1/chat/completions",
          "{" STORY ",\"response_format\":{\"type\":\"json_schema\"}}", 400, "json_schema"},
+        {"POST", "/v1/chat/completions", "{" STORY ",\"choice\":[\"yes\",\"no\"]}", 200,
+         "\"finish_reason\":\"stop\""},
+        {"POST", "/v1/chat/completions",
+         "{" STORY ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\","
+         "\"schema\":{\"properties\":{\"a\":{\"format\":3}}}}}}",
+         400, "\"param\":\"response_format.json_schema.schema/properties/a/format\""},
+        {"POST", "/v1/completions", "{\"prompt\":\"a\",\"regex\":\"(?<=a)b\"}", 400,
+         "\"param\":\"regex\""},
+        {"POST", "/v1/completions", "{\"prompt\":\"a\",\"grammar\":\"root ::= (\"}", 400,
+         "\"param\":\"grammar\""},
+        {"POST", "/v1/messages",
+         "{" STORY ",\"max_tokens\":40,\"output_config\":{\"format\":{\"type\":\"json_schema\","
+         "\"schema\":{\"const\":\"yes\"}}}}",
+         200, "\\\"yes\\\""},
+        {"POST", "/v1/messages",
+         "{" STORY ",\"max_tokens\":40,\"output_format\":{\"type\":\"json_schema\","
+         "\"schema\":{\"type\":\"x\"}}}",
+         400, "output_config.format.schema/type: "},
+        {"POST", "/v1/messages", "{" STORY ",\"max_tokens\":4,\"output_config\":7}", 400,
+         "output_config"},
         {"POST", "/v1/messages", "{" STORY ",\"max_tokens\":4}", 200, "\"type\":\"message\""},
         {"POST", "/v1/messages", "{" STORY "}", 400, "\"type\":\"error\""},
         {"POST", "/api/generate",
          "{\"prompt\":\"hi\",\"stream\":false,\"options\":{"
          "\"num_predict\":3}}",
          200, "\"done\":true"},
-        {"POST", "/api/chat", "{" STORY ",\"format\":{\"type\":\"object\"}}", 400, "\"error\":"},
+        {"POST", "/api/chat", "{" STORY ",\"stream\":false,\"format\":{\"const\":\"ja\"}}", 200,
+         "\\\"ja\\\""},
+        {"POST", "/api/chat", "{" STORY ",\"format\":{\"$ref\":\"#/nowhere\"}}", 400,
+         "format/$ref"},
+        {"POST", "/api/chat", "{" STORY ",\"format\":7}", 400, "\"error\":"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         reply *r = ask(&w, cases[i].method, cases[i].path, JSON_TYPE, cases[i].body);

@@ -147,10 +147,41 @@ static void test_all_of_openai(void **state) {
     assert_true(r->stream && r->include_usage);
     assert_int_equal(q->gen.sampling.top_k, 40);
     kt__wire_request_free(r);
-    r = read_ok(KT__WIRE_CHAT, "{" HELLO ",\"response_format\":{\"type\":\"json_object\"}}");
-    assert_int_equal(r->req.constraint.n_forms, 1);
-    assert_int_equal(r->req.constraint.forms->kind, KT_FORM_JSON_OBJECT);
-    kt__wire_request_free(r);
+}
+
+static void test_forms_of_answers(void **state) {
+    (void)state;
+    static const struct {
+        const char *field, *at, *text;
+        kt_form_kind kind;
+    } rows[] = {
+        {"\"response_format\":{\"type\":\"json_object\"}", "response_format", NULL,
+         KT_FORM_JSON_OBJECT},
+        {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"strict\":"
+         "false,\"schema\":{\"type\": \"null\"}}}",
+         "response_format.json_schema.schema", "{\"type\":\"null\"}", KT_FORM_JSON_SCHEMA},
+        {"\"response_format\":{\"type\":\"json_schema\",\"schema\":true}", "response_format.schema",
+         "true", KT_FORM_JSON_SCHEMA},
+        {"\"response_format\":{\"type\":\"json_object\",\"schema\":{}}", "response_format.schema",
+         "{}", KT_FORM_JSON_SCHEMA},
+        {"\"json_schema\":{\"minimum\":0.5}", "json_schema", "{\"minimum\":0.5}",
+         KT_FORM_JSON_SCHEMA},
+        {"\"grammar\":\"root ::= [a]\"", "grammar", "root ::= [a]", KT_FORM_GRAMMAR},
+        {"\"regex\":\"a+\",\"grammar\":\"\"", "regex", "a+", KT_FORM_REGEX},
+        {"\"choice\":[\"a\",\"b\"]", "choice", NULL, KT_FORM_CHOICE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char body[400];
+        snprintf(body, sizeof body, "{" HELLO ",%s}", rows[i].field);
+        kt__wire_request *r = read_ok(KT__WIRE_CHAT, body);
+        const kt_constraint *c = &r->req.constraint;
+        assert_int_equal(c->n_forms, 1);
+        assert_int_equal(c->forms->kind, rows[i].kind);
+        assert_string_equal(r->form_at, rows[i].at);
+        if (rows[i].text) assert_string_equal(c->forms->text, rows[i].text);
+        if (rows[i].kind == KT_FORM_CHOICE) assert_int_equal(c->forms->n_choices, 2);
+        kt__wire_request_free(r);
+    }
 }
 
 static void test_all_of_llama_cpp(void **state) {
@@ -357,6 +388,23 @@ static void test_wrong_types_and_ranges(void **state) {
         {CALLING("7") "]}", "messages[0].tool_calls[0].function.arguments"},
         {CALLING("{}") ",{\"role\":\"tool\",\"tool_call_id\":\"b\",\"content\":\"\"}]}",
          "messages[1].tool_call_id"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\"}}",
+         "response_format.json_schema"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}}",
+         "response_format.json_schema.schema"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":7}}",
+         "response_format.json_schema"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},"
+         "\"strict\":1}}}",
+         "response_format.json_schema.strict"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\",\"schema\":[]}}",
+         "response_format.schema"},
+        {"{" HELLO ",\"json_schema\":\"{}\"}", "json_schema"},
+        {"{" HELLO ",\"grammar\":7}", "grammar"},
+        {"{" HELLO ",\"regex\":[\"a\"]}", "regex"},
+        {"{" HELLO ",\"choice\":[]}", "choice"},
+        {"{" HELLO ",\"choice\":[1]}", "choice[0]"},
+        {"{" HELLO ",\"regex\":\"a\",\"choice\":[\"b\"]}", "choice"},
         {"{" HELLO ",\"model\":5}", "model"},
         {"{" HELLO ",\"cache_prompt\":\"yes\"}", "cache_prompt"},
         {"{" HELLO ",\"deadline_ms\":-1}", "deadline_ms"},
@@ -376,9 +424,8 @@ static void test_what_kentang_does_not_do(void **state) {
         const char *json, *where;
     } cases[] = {
         {"{" HELLO ",\"functions\":[{}]}", "functions"},
-        {"{" HELLO ",\"response_format\":{\"type\":\"json_schema\"}}", "response_format.type"},
-        {"{" HELLO ",\"json_schema\":{\"type\":\"object\"}}", "json_schema"},
-        {"{" HELLO ",\"grammar\":\"root ::= x\"}", "grammar"},
+        {"{" HELLO ",\"response_format\":{\"type\":\"xml\"}}", "response_format.type"},
+        {"{" HELLO ",\"guided_json\":{\"type\":\"object\"}}", "guided_json"},
         {"{" HELLO ",\"modalities\":[\"text\",\"audio\"]}", "modalities[1]"},
         {"{" HELLO ",\"audio\":{\"voice\":\"x\"}}", "audio"},
         {"{" HELLO ",\"best_of\":2}", "best_of"},
@@ -621,6 +668,7 @@ int main(void) {
         cmocka_unit_test(test_the_least),
         cmocka_unit_test(test_all_of_openai),
         cmocka_unit_test(test_calls_and_reasoning),
+        cmocka_unit_test(test_forms_of_answers),
         cmocka_unit_test(test_all_of_llama_cpp),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_system),

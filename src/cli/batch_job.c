@@ -242,6 +242,7 @@ static kt_status submit(kt_engine *engine, kt__batch_line *line, const kt__batch
     if (status == KT_OK) {
         *line = (kt__batch_line){0};
     } else {
+        kt__wire_place_error(line->request, err);
         job->line = (kt__batch_line){0}; /* still the caller's */
         job_free(job);
     }

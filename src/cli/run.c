@@ -13,6 +13,7 @@
 #include "cli/cache_opts.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
+#include "cli/constraint_opts.h"
 #include "cli/profile_report.h"
 #include "cli/prompt_cache.h"
 #include "cli/progress.h"
@@ -36,6 +37,8 @@ typedef struct run_opts {
     kt__prompt_cache prompt_cache;
     kt__cache_opts disk_cache;
     kt__agent_opts agent;
+    kt__constraint_opts held;
+    kt_constraint constraint;
 } run_opts;
 
 #define AT(member) offsetof(run_opts, member)
@@ -253,6 +256,7 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
     kt_request_params request = kt_request_params_default();
     request.seq = s->seq;
     request.gen = *params;
+    request.constraint = opts->constraint;
     if (raw) {
         request.text = text;
         request.text_len = len;
@@ -357,6 +361,8 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
 
 static int run_chat(kt__session *s, const run_opts *opts, const char *first,
                     kt__sampling_opts *sampling) {
+    if (opts->constraint.n_forms)
+        return kt__cli_usage_error("run", "a form of the answer needs a prompt: -p, -f or -");
     if (opts->raw || opts->json || !s->info.template_) {
         return kt__cli_usage_error("run", "a conversation needs %s; give a prompt with -p, -f or -",
                                    opts->raw    ? "the chat template and not --raw"
@@ -453,6 +459,7 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
     if (status == KT_OK) status = take_gap(opts, &err);
     if (status == KT_OK) status = get_prompt(opts, &p, &err);
     if (status == KT_OK) status = get_system(opts, &p, &err);
+    if (status == KT_OK) status = kt__constraint_opts_finish(&opts->held, &opts->constraint, &err);
     if (status == KT_OK) status = check_opts(opts, &p, &err);
     if (status == KT_OK) status = open_all(session_opts, opts, p.model, &session, &cache, &err);
     if (status != KT_OK) {
@@ -483,6 +490,7 @@ int kt__cmd_run(int argc, char **argv) {
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
+        kt__constraint_opts_group(&opts.held),
         {"For command lines of llama.cpp", foreign_table, KT__COUNT(foreign_table), &opts.foreign},
     };
     const kt__syntax syntax = {
@@ -507,5 +515,6 @@ int kt__cmd_run(int argc, char **argv) {
     if (code < 0) code = run_prompts(&session, &opts, &sampling, words, n_words);
     kt__sampling_opts_free(&sampling);
     kt__agent_opts_free(&opts.agent);
+    kt__constraint_opts_free(&opts.held);
     return code;
 }

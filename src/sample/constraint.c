@@ -1,5 +1,6 @@
 #include "sample/constraint.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -81,13 +82,24 @@ out:
     return status;
 }
 
+/* A pointer into a schema is one into this form's. */
+static void place_error(const kt_constraint *what, size_t i, kt_error *err) {
+    char pointer[sizeof err->where] = "";
+    if (!err) return;
+    if (what->forms[i].kind == KT_FORM_JSON_SCHEMA)
+        snprintf(pointer, sizeof pointer, "%s", err->where);
+    snprintf(err->where, sizeof err->where, "constraint.forms[%zu]%.110s", i, pointer);
+}
+
 static kt_status add_forms(kt__constraint *c, const kt_constraint *what, kt_error *err) {
     kt_status status = KT_OK;
     if (what->n_forms < 1 || what->n_forms > KT__FORMS_MAX)
         return kt__fail(err, KT_E_LIMIT, "%zu forms, expected 1 to %d", what->n_forms,
                         (int)KT__FORMS_MAX);
-    for (size_t i = 0; status == KT_OK && i < what->n_forms; i++)
+    for (size_t i = 0; status == KT_OK && i < what->n_forms; i++) {
         status = add_form(c, &what->forms[i], err);
+        if (status != KT_OK) place_error(what, i, err);
+    }
     return status;
 }
 

@@ -17,15 +17,19 @@ static void copy_member(json_t *to, const char *as, const json_t *from, const ch
     if (v && !json_is_null(v)) (void)json_object_set(to, as, v);
 }
 
-static kt_status read_format(json_t *body, const json_t *format, kt_error *err) {
+static kt_status read_format(json_t *body, json_t *format, kt_error *err) {
     const char *name = json_string_value(format);
     if (!format || json_is_null(format) || (name && !*name)) return KT_OK;
     if (name && !strcmp(name, "json")) {
         json_object_set_new(body, "response_format", json_pack("{s:s}", "type", "json_object"));
         return KT_OK;
     }
-    return kt__fail_at(err, KT_E_UNSUPPORTED, "format", UINT64_MAX,
-                       "format: only \"json\"; answers cannot be bound to a schema yet");
+    if (!json_is_object(format))
+        return kt__fail_at(err, KT_E_ARG, "format", UINT64_MAX,
+                           "format: expected \"json\" or a JSON Schema");
+    json_object_set_new(body, "response_format",
+                        json_pack("{s:s,s:O}", "type", "json_schema", "schema", format));
+    return KT_OK;
 }
 
 /* Options and the words that the same have in our body: their part behind "options." is the
@@ -46,15 +50,16 @@ static const kt__wire_name client_names[] = {{"temperature", "options.temperatur
                                              {"frequency_penalty", "options.frequency_penalty"},
                                              {"max_tokens", "options.num_predict"},
                                              {"reasoning_effort", "think"},
+                                             {"response_format.schema", "format"},
                                              {NULL, NULL}};
 static kt_status read_options(json_t *body, const json_t *options, kt_error *err) {
     static const size_t skip = sizeof "options." - 1;
     json_t *n = json_object_get(options, "num_predict");
     if (options && !json_is_object(options) && !json_is_null(options))
         return kt__fail_at(err, KT_E_ARG, "options", UINT64_MAX, "options: expected an object");
-    for (const kt__wire_name *name = client_names; name->ours; name++) {
-        if (strchr(name->theirs, '.')) copy_member(body, name->ours, options, name->theirs + skip);
-    }
+    for (const kt__wire_name *name = client_names; name->ours; name++)
+        if (!strncmp(name->theirs, "options.", skip))
+            copy_member(body, name->ours, options, name->theirs + skip);
     /* -1 and -2: until it ends, or the context does */
     if (json_is_number(n) && json_number_value(n) < 0)
         json_object_set_new(body, "max_tokens", json_integer(-1));

@@ -88,6 +88,7 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     kt_status status = check_queue(job, err);
     if (status != KT_OK) return status;
     status = kt_engine_submit(job->engine, &r, &req, err);
+    if (status != KT_OK) kt__wire_place_error(job->wire, err);
     if (status != KT_OK) return status;
     pthread_mutex_lock(&job->lock);
     *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};

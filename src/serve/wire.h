@@ -57,6 +57,7 @@ typedef struct kt__wire_request {
     size_t n_prompts;
     bool stream, include_usage;
     bool echo;                /* the prompt is the beginning of the answer; whole answers only */
+    const char *form_at;      /* the field that holds the answer to a form, or NULL */
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
     kt__arena arena;
@@ -90,6 +91,8 @@ typedef struct kt__wire_name {
 /* An error of the reading or of the engine in the client's words: the field at fault, in `where`
  * and where the message begins with it. The first name that fits; names may be NULL. */
 void kt__wire_rename_error(const kt__wire_name *names, kt_error *err);
+/* Likewise of an error of kt_engine_submit: the place within a form is one within the request. */
+void kt__wire_place_error(const kt__wire_request *request, kt_error *err);
 
 /* ---- answers: all append to `out` one line without its newline; look at out->failed once ---- */
 

@@ -24,7 +24,7 @@ static kt_status read_body(const kt__wire_reader *r, const json_t *body) {
     KT__TRY(kt__wire_read_text(r, body, "model", &r->request->model));
     KT__TRY(kt__wire_read_text(r, body, "user", &r->request->user));
     if (r->request->form == KT__WIRE_NATIVE) KT__TRY(read_id(r, body));
-    KT__TRY(kt__wire_read_response_format(r, body));
+    KT__TRY(kt__wire_read_constraint(r, body));
     KT__TRY(kt__wire_read_calling(r, body));
     KT__TRY(kt__wire_refuse_the_rest(r, body));
     KT__TRY(kt__wire_read_subject(r, body));

@@ -17,24 +17,6 @@ static kt_status refuse_if_given(const kt__wire_reader *r, const json_t *body, c
                             why ? why : "");
 }
 
-/* Text and JSON objects; a schema is refused, since an answer that ignores it would look bound. */
-kt_status kt__wire_read_response_format(const kt__wire_reader *r, const json_t *body) {
-    static const kt_form any_object = {.kind = KT_FORM_JSON_OBJECT};
-    kt__wire_place at = {.key = "response_format"}, type_at = {.up = &at, .key = "type"};
-    const json_t *v = kt__wire_member(body, "response_format");
-    if (!v) return KT_OK;
-    if (!json_is_object(v)) return kt__wire_fail_type(r, &at, "an object", v);
-    const json_t *type = kt__wire_member(v, "type");
-    if (!type) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "is missing");
-    if (!json_is_string(type)) return kt__wire_fail_type(r, &type_at, "a string", type);
-    const char *name = json_string_value(type);
-    if (!strcmp(name, "json_object"))
-        r->request->req.constraint = (kt_constraint){.forms = &any_object, .n_forms = 1};
-    if (!strcmp(name, "text") || !strcmp(name, "json_object")) return KT_OK;
-    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
-                            "\"%.40s\" is not supported, only \"text\" and \"json_object\"", name);
-}
-
 /* "auto" and "none" hold of a request without functions as well. */
 static kt_status refuse_function_call(const kt__wire_reader *r, const json_t *body) {
     const json_t *v = kt__wire_member(body, "function_call");
@@ -72,13 +54,11 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
         const char *key, *why;
     } refused[] = {
         {"functions", "give \"tools\""},
-        {"json_schema", "answers cannot be bound to a schema yet"},
-        {"grammar", "answers cannot be bound to a grammar yet"},
-        {"guided_json", "answers cannot be bound to a schema yet"},
-        {"guided_regex", "answers cannot be bound to a pattern yet"},
-        {"guided_choice", "answers cannot be bound to a choice yet"},
-        {"guided_grammar", "answers cannot be bound to a grammar yet"},
-        {"structured_outputs", "answers cannot be bound to a schema yet"},
+        {"guided_json", "see \"response_format\""},
+        {"guided_regex", "see \"regex\""},
+        {"guided_choice", "see \"choice\""},
+        {"guided_grammar", "see \"grammar\""},
+        {"structured_outputs", "see \"response_format\", \"grammar\", \"regex\" and \"choice\""},
         {"min_tokens", "an answer ends where the model ends it, or see ignore_eos"},
         {"stop_token_ids", "give \"stop\" texts"},
         {"bad_words", "see \"logit_bias\""},

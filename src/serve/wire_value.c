@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 
@@ -16,6 +17,12 @@ static size_t path_write(const kt__wire_reader *r, const kt__wire_place *at, cha
     int n = at->key ? snprintf(out + len, size - len, "%s%s", len ? "." : "", at->key)
                     : snprintf(out + len, size - len, "[%zu]", at->index);
     return len + (size_t)(n > 0 ? n : 0);
+}
+
+char *kt__wire_path(const kt__wire_reader *r, const kt__wire_place *at) {
+    char path[sizeof((kt_error *)0)->where];
+    (void)path_write(r, at, path, sizeof path);
+    return kt__arena_strndup(r->arena, path, strlen(path));
 }
 
 kt_status kt__wire_fail_at(const kt__wire_reader *r, kt_status code, const kt__wire_place *at,

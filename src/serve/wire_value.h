@@ -31,7 +31,8 @@ kt_status kt__wire_fail_at(const kt__wire_reader *r, kt_status code, const kt__w
 kt_status kt__wire_fail_type(const kt__wire_reader *r, const kt__wire_place *at,
                              const char *expected, const json_t *found);
 kt_status kt__wire_fail_nomem(const kt__wire_reader *r);
-const char *kt__wire_type_name(const json_t *v); /* "an array" */
+char *kt__wire_path(const kt__wire_reader *r, const kt__wire_place *at); /* in the arena, or NULL */
+const char *kt__wire_type_name(const json_t *v);                         /* "an array" */
 
 json_t *kt__wire_member(const json_t *object, const char *key); /* NULL: absent or null */
 bool kt__wire_is_empty(const json_t *v); /* false, "", [] and {} ask for nothing */
@@ -59,7 +60,7 @@ kt_status KT_CHECKED kt__wire_read_calling(const kt__wire_reader *r, const json_
 /* Behind req.messages, which were read of list: calls, results and reasoning in them make it
  * req.chat_json. */
 kt_status KT_CHECKED kt__wire_read_turns(const kt__wire_reader *r, const json_t *list);
-kt_status KT_CHECKED kt__wire_read_response_format(const kt__wire_reader *r, const json_t *body);
+kt_status KT_CHECKED kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_read_subject(const kt__wire_reader *r, const json_t *body);
 
