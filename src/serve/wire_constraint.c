@@ -1,5 +1,4 @@
 /* What an answer is held to: response_format and its like, to a kt_constraint. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -124,16 +123,4 @@ kt_status kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body)
     status = hold_to_choice(r, body);
 out:
     return status;
-}
-
-/* The engine's place of an error is within a form: here it is within a field, and in the message as
- * well, since not every wire's errors have a place. */
-void kt__wire_place_error(const kt__wire_request *request, kt_error *err) {
-    static const char ours[] = "constraint.forms[0]";
-    const kt__wire_name names[] = {{ours, request->form_at}, {NULL, NULL}};
-    char text[sizeof err->message];
-    if (!request->form_at || strncmp(err->where, ours, sizeof ours - 1) != 0) return;
-    snprintf(text, sizeof text, "%s: %.300s", err->where, err->message);
-    memcpy(err->message, text, sizeof text);
-    kt__wire_rename_error(names, err);
 }

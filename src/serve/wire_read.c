@@ -111,3 +111,15 @@ void kt__wire_rename_error(const kt__wire_name *names, kt_error *err) {
         (void)rename_one(&of_engine[i], err);
     while (names && names->ours && !rename_one(names, err)) names++;
 }
+
+/* The engine's place of an error is within a form: here it is within a field, and in the message as
+ * well, since not every wire's errors have a place. */
+void kt__wire_place_error(const kt__wire_request *request, kt_error *err) {
+    static const char ours[] = "constraint.forms[0]";
+    const kt__wire_name names[] = {{ours, request->form_at}, {NULL, NULL}};
+    char text[sizeof err->message];
+    if (!request->form_at || strncmp(err->where, ours, sizeof ours - 1) != 0) return;
+    snprintf(text, sizeof text, "%s: %.300s", err->where, err->message);
+    memcpy(err->message, text, sizeof text);
+    kt__wire_rename_error(names, err);
+}
