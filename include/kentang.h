@@ -611,7 +611,7 @@ KT_API kt_status KT_CHECKED kt_chat(kt_seq *seq, const kt_message *messages, siz
  * Threads: every call of this section may come from any thread, one thread at a time on a
  * kt_request; kt_request_cancel at any time and from a signal handler. */
 
-/* What a text may be. JSON follows RFC 8259, members' names are unique and in any order; docs/PROTOCOL.md
+/* What a text may be. JSON follows RFC 8259, members' names are unique; docs/PROTOCOL.md
  * has the keywords of schemas and the limits. */
 typedef enum kt_form_kind {
     KT_FORM_JSON_OBJECT, /* any */
@@ -627,8 +627,9 @@ typedef struct kt_form {
     size_t len; /* of text */
     const char *const *choices;
     size_t n_choices;
-    bool blanks; /* false; JSON may have white space between its parts: a space, or a line end with at
-                  * most 20 blanks */
+    bool blanks;    /* false; JSON may have white space between its parts: a space, or a line end
+                     * with at most 20 blanks; and integers a fraction of zeros */
+    bool any_order; /* false: an object's properties come in the order of its schema */
     /* What stands before and after it, NULL: nothing. A control token's name stands for the token.
      * Before `after`, a body that is no JSON goes as far as it can. */
     const char *before, *after;
@@ -653,6 +654,9 @@ typedef struct kt_constraint {
     const char *const *triggers;
     size_t n_triggers;
     bool repeat;
+    /* false; the answer closes before n_predict: a token after which no way to an end were left is
+     * not taken, but the shortest that is known. Where n_predict is too short for any, it is cut. */
+    bool finish_within;
 } kt_constraint;
 
 typedef enum kt_pooling {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/constraints.h"
+#include "engine/speculator.h"
 #include "grammar_fixture.h"
 #include "requests_world.h"
 
@@ -19,7 +20,7 @@
 static const char person[] =
     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":12},"
     "\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":120},\"tags\":{\"type\":\"array\","
-    "\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]},\"maxItems\":3}},"
+    "\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]},\"maxItems\":3,\"uniqueItems\":true}},"
     "\"required\":[\"name\",\"age\",\"tags\"],\"additionalProperties\":false}";
 static const char *const answers_allowed[] = {"yes", "no", "perhaps"};
 static const char *const story[] = {"the "};
@@ -76,8 +77,11 @@ static kt__grammar *grammar_of(const kt_form *f) {
     static const kt__grammar_kind kinds[] = {KT__GRAMMAR_JSON_OBJECT, KT__GRAMMAR_SCHEMA,
                                              KT__GRAMMAR_GBNF, KT__GRAMMAR_REGEX,
                                              KT__GRAMMAR_CHOICE};
-    const kt__grammar_source source = {kinds[f->kind], f->text, f->len, texts,
-                                       f->n_choices,   {0},     {0},    false};
+    const kt__grammar_source source = {.kind = kinds[f->kind],
+                                       .text = f->text,
+                                       .len = f->len,
+                                       .texts = texts,
+                                       .n_texts = f->n_choices};
     MUST(kt__grammar_create(&source, &g, NULL, &err));
     return g;
 }
@@ -163,6 +167,46 @@ static void test_choices_and_logprobs(void **state) {
     close_engine(w);
 }
 
+/* ---- in time ---- */
+
+/* Whatever n_predict is, from the length of the shortest on: whole, and of its form. */
+static void test_finish_within(void **state) {
+    world *w = *state;
+    static answer out;
+    static const int which[] = {0, 1, 4};
+    open_engine(w, &(kt_engine_params){.n_parallel = 2, .n_ctx = 1024});
+    for (size_t k = 0; k < 3; k++) {
+        for (int n = 24; n < 60; n += 5) {
+            kt_constraint what;
+            kt_request_params r = held_request(w, which[k], &what);
+            r.constraint.finish_within = true;
+            r.gen.n_predict = n + 20;
+            r.gen.sampling.seed = (uint64_t)n;
+            submit_request(w, &r, &out);
+            run_to_end(w, false);
+            expect_form(which[k], &out);
+            assert_int_equal(out.finish, KT_FINISH_EOG);
+            close_request(w, &out);
+        }
+    }
+    close_engine(w);
+}
+
+/* What is forced is proposed: more tokens than steps, and the same. */
+static void test_forced_tokens_are_proposed(void **state) {
+    world *w = *state;
+    static answer out;
+    kt_constraint what;
+    kt_request_params r = held_request(w, 1, &what);
+    open_engine(w, &(kt_engine_params){.n_parallel = 1, .n_ctx = 1024, .n_draft = 8});
+    kt__speculator_set_eager(w->engine->speculator, true);
+    submit_request(w, &r, &out);
+    run_to_end(w, false);
+    expect_form(1, &out);
+    assert_true(out.report.n_accepted >= 5);
+    close_engine(w);
+}
+
 /* ---- refusals and memory ---- */
 
 static void expect_refusal(world *w, const kt_form *f, kt_status expected, const char *where) {
@@ -239,6 +283,8 @@ int main(void) {
         cmocka_unit_test_prestate(test_the_same_however_it_is_computed, &w),
         cmocka_unit_test_prestate(test_the_same_a_second_time, &w),
         cmocka_unit_test_prestate(test_choices_and_logprobs, &w),
+        cmocka_unit_test_prestate(test_finish_within, &w),
+        cmocka_unit_test_prestate(test_forced_tokens_are_proposed, &w),
         cmocka_unit_test_prestate(test_refusals, &w),
         cmocka_unit_test_prestate(test_memory_is_counted, &w),
     };

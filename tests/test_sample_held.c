@@ -15,7 +15,7 @@
 #include "sample/held.h"
 #include "support.h"
 
-enum { N = 3000, N_CONTROL = 6, MAX_LEN = 600, N_STEPS = 60 };
+enum { N = 3000, N_CONTROL = 6, N_BYTES = 95 + 64, MAX_LEN = 600, N_STEPS = 60 };
 
 typedef struct words {
     char *s[N];
@@ -61,16 +61,20 @@ static bool word_ends(void *ctx, int32_t id) {
 static void make_word(words *w, int i) {
     char text[MAX_LEN];
     size_t len = 0;
+    int piece = i - N_CONTROL, ascii = piece - N_PIECES;
     uint32_t n = roll(w, 60) == 0 ? 30 + roll(w, 60) : 1 + roll(w, 4);
+    if (ascii < N_BYTES) n = 0;
+    if (piece < N_PIECES)
+        len = (size_t)snprintf(text, sizeof text, "%s", pieces[piece]);
+    else if (ascii < N_BYTES)
+        text[len++] = (char)(ascii < 95 ? 32 + ascii : 0x80 + ascii - 95);
     for (uint32_t k = 0; k < n; k++) {
-        const char *p =
-            pieces[i - N_CONTROL < N_PIECES ? (uint32_t)(i - N_CONTROL) : roll(w, N_PIECES)];
-        if (i - N_CONTROL < N_PIECES) n = 1;
+        const char *p = pieces[roll(w, N_PIECES)];
         memcpy(text + len, p, strlen(p));
         len += strlen(p);
     }
     w->s[i] = malloc(len + 1);
-    memcpy(w->s[i], text, len + 1);
+    memcpy(w->s[i], text, len);
     w->s[i][len] = '\0';
     w->len[i] = len;
 }
@@ -167,10 +171,35 @@ static void check_forced(words *w, kt__held *h) {
     }
 }
 
+/* The tokens of a way to the end are taken, one after the other, and the text may end there. */
+static void check_finish(words *w, const kt_constraint *what, const int32_t *ids, int n) {
+    kt__constraint *c;
+    kt__held *h;
+    int32_t way[8];
+    kt_error err = {0};
+    if (kt__constraint_create(what, w->vocab, &c, &err) != KT_OK) fail_msg("%s", err.message);
+    assert_int_equal(kt__held_create(c, &h, NULL), KT_OK);
+    for (int i = 0; i < n; i++) kt__held_push(h, ids[i]);
+    size_t left = kt__held_finish(h, -1, way, 8);
+    if (left == SIZE_MAX) fail_msg("%s", "no way to the end");
+    for (; left > 0; left--) {
+        assert_true(kt__held_takes(h, way[0]));
+        size_t then = kt__held_finish(h, way[0], way + 1, 7);
+        kt__held_push(h, way[0]);
+        assert_true(then < left);
+        assert_int_equal(kt__held_finish(h, -1, way, 8), then);
+        left = then + 1;
+    }
+    assert_true(kt__held_over(h) || kt__held_takes(h, 0));
+    kt__held_free(h);
+    kt__constraint_free(c);
+}
+
 static int walk_once(words *w, const kt_constraint *what) {
     kt__constraint *c;
     kt__held *h;
     kt_error err = {0};
+    int32_t ids[N_STEPS];
     int n = 0;
     if (kt__constraint_create(what, w->vocab, &c, &err) != KT_OK) fail_msg("%s", err.message);
     assert_true(kt__constraint_bytes(c) < 64 << 20);
@@ -178,10 +207,11 @@ static int walk_once(words *w, const kt_constraint *what) {
     while (n < N_STEPS && !kt__held_over(h)) {
         check_mask(w, h);
         check_forced(w, h);
+        if (n % 5 == 0) check_finish(w, what, ids, n);
         int32_t id = choose(w);
         if (id < 0 || word_ends(w, id)) break;
         kt__held_push(h, id);
-        n++;
+        ids[n++] = id;
     }
     kt__held_free(h);
     kt__constraint_free(c);
@@ -244,6 +274,7 @@ static void test_texts(void **state) {
     expect_refused(w, 0, ROW("{", "<eos>"), 1, false);
     expect_refused(w, 0, ROW("{", " "), 1, false); /* no white space */
     expect_refused(w, 1, ROW("{", " ", "\"", "name", "\"", ":", " "), 7, false);
+    expect_refused(w, 1, ROW("{", "\"", "n", "\""), 3, false); /* in the order of the schema */
     expect_refused(w, 2, ROW("x=", "-", "42", "<t>"), 4, true);
     expect_refused(w, 2, ROW("x=", "42", "<eos>"), 2, false); /* what stands behind it is missing */
     expect_refused(w, 5, ROW("a", "b", "<eos>"), 3, false);
@@ -282,15 +313,17 @@ static void test_refusals(void **state) {
         kt_status status;
         const char *where;
     } rows[] = {
-        {{&bad_schema, 1, NULL, 0, false}, KT_E_FORMAT, "constraint.forms[0]/properties/a/format"},
-        {{&bad_regex, 1, NULL, 0, false}, KT_E_FORMAT, NULL},
-        {{&no_text, 1, NULL, 0, false}, KT_E_ARG, NULL},
-        {{&no_choice, 1, NULL, 0, false}, KT_E_ARG, NULL},
-        {{&unknown, 1, NULL, 0, false}, KT_E_ARG, NULL},
-        {{any, 0, NULL, 0, false}, KT_E_LIMIT, NULL},
-        {{any, 257, NULL, 0, false}, KT_E_LIMIT, NULL},
-        {{any, 1, empty, 1, false}, KT_E_ARG, NULL},
-        {{any, 1, empty, 65, false}, KT_E_LIMIT, NULL},
+        {{.forms = &bad_schema, .n_forms = 1},
+         KT_E_FORMAT,
+         "constraint.forms[0]/properties/a/format"},
+        {{.forms = &bad_regex, .n_forms = 1}, KT_E_FORMAT, NULL},
+        {{.forms = &no_text, .n_forms = 1}, KT_E_ARG, NULL},
+        {{.forms = &no_choice, .n_forms = 1}, KT_E_ARG, NULL},
+        {{.forms = &unknown, .n_forms = 1}, KT_E_ARG, NULL},
+        {{.forms = any, .n_forms = 0}, KT_E_LIMIT, NULL},
+        {{.forms = any, .n_forms = 257}, KT_E_LIMIT, NULL},
+        {{.forms = any, .n_forms = 1, .triggers = empty, .n_triggers = 1}, KT_E_ARG, NULL},
+        {{.forms = any, .n_forms = 1, .triggers = empty, .n_triggers = 65}, KT_E_LIMIT, NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         kt__constraint *c = (void *)w;

@@ -1,5 +1,7 @@
 #include "engine/answer.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -85,8 +87,13 @@ void kt__answer_accept(kt__answer *a, int32_t id) {
 
 /* ---- constraints ---- */
 
-kt_status kt__answer_hold(kt__answer *a, kt__constraint *constraint, kt_error *err) {
-    return kt__held_create(constraint, &a->held, err);
+kt_status kt__answer_hold(kt__answer *a, kt__constraint *constraint, bool finish_within,
+                          kt_error *err) {
+    kt_status status = kt__held_create(constraint, &a->held, err);
+    if (status != KT_OK) return status;
+    a->finish_within = finish_within && a->n_predict > 0;
+    if (a->finish_within) a->n_way = kt__held_finish(a->held, -1, a->way, KT__ANSWER_WAY);
+    return KT_OK;
 }
 
 static kt_status sample_masked(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
@@ -114,6 +121,23 @@ static kt_status sample_held(kt__answer *a, const float *logits, uint64_t positi
     return sample_masked(a, logits, position, id, err);
 }
 
+/* The token that was drawn, if there is time to end the text behind it; else the first of the way
+ * that is known, whose rest is found anew. */
+static int32_t keep_in_time(kt__answer *a, int32_t id) {
+    int32_t way[KT__ANSWER_WAY] = {0};
+    size_t left = (size_t)(a->n_predict - a->n_generated - 1);
+    if (kt_token_is_eog(a->engine->model, id)) return id;
+    size_t n = kt__held_finish(a->held, id, way, KT__ANSWER_WAY);
+    bool known = a->n_way != SIZE_MAX && a->n_way > 0;
+    if (n > left && known && a->n_way <= left + 1) {
+        id = a->way[0];
+        n = kt__held_finish(a->held, id, way, KT__ANSWER_WAY);
+    }
+    a->n_way = n;
+    memcpy(a->way, way, sizeof way);
+    return id;
+}
+
 static bool is_held(const kt__answer *a) {
     return a->held && !kt__held_is_free(a->held);
 }
@@ -128,6 +152,7 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
         *id = forced;
     } else if (is_held(a)) {
         status = sample_held(a, logits, position, id, err);
+        if (status == KT_OK && a->finish_within) *id = keep_in_time(a, *id);
     } else if (kt__sampler_is_argmax(a->sampler)) {
         *id = argmax_of(engine, logits);
     } else {

@@ -13,6 +13,8 @@
 #include "sample/loop.h"
 #include "sample/stops.h"
 
+enum { KT__ANSWER_WAY = 8 }; /* tokens of the way to the end that are kept */
+
 typedef struct kt__answer {
     kt_engine *engine;
     kt__sampler *sampler;
@@ -23,6 +25,10 @@ typedef struct kt__answer {
     int32_t n_predict, n_generated;
     bool ignore_eog;
     kt__held *held; /* NULL: to nothing */
+    /* With finish_within: tokens that end it, were they to come next; n_way SIZE_MAX: unknown */
+    bool finish_within;
+    size_t n_way;
+    int32_t way[KT__ANSWER_WAY];
     kt__loop loop;
     kt__parts *parts; /* NULL: the text is not split */
     kt_finish finish;
@@ -34,7 +40,8 @@ typedef struct kt__answer {
 kt_status kt__answer_init(kt__answer *answer, kt_engine *engine, const kt_gen_params *params,
                           uint32_t choice, kt_error *err) KT_CHECKED;
 /* Before its first token. The constraint outlives the answer. */
-kt_status kt__answer_hold(kt__answer *answer, kt__constraint *constraint, kt_error *err) KT_CHECKED;
+kt_status kt__answer_hold(kt__answer *answer, kt__constraint *constraint, bool finish_within,
+                          kt_error *err) KT_CHECKED;
 /* From now on its text is split. The conversation outlives it. */
 kt_status kt__answer_split(kt__answer *answer, const kt__conversation *conversation,
                            const kt_request_params *request, uint64_t id_seed,

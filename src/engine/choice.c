@@ -87,6 +87,9 @@ static bool choice_take_logits(kt__work *w, const float *logits, int32_t n_pos, 
     int64_t begin_us = task->since_us;
     kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)n_pos, id, &err);
     if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
+    if (c->answer.held)
+        c->proposals.n_forced = (int)kt__held_forced_tokens(c->answer.held, c->proposals.forced,
+                                                            KT__FORCED_MAX);
     if (status == KT_OK) {
         append_token(c, *id, logits, n_pos);
     } else {

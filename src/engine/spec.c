@@ -62,6 +62,7 @@ void kt__spec_init(kt__spec_state *state) {
     for (int i = 0; i <= KT__SPEC_MATCH_MAX; i++) {
         state->right[i] = 0.1 * i; /* short matches have to prove themselves */
     }
+    state->right[KT__SPEC_FORCED] = 0.9; /* only where the text is cut into tokens may differ */
 }
 
 int kt__spec_lookup(const int32_t *tokens, int32_t n, int max, int32_t *out, int *match) {

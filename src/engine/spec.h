@@ -13,7 +13,12 @@
 
 #include <kentang.h>
 
-enum { KT__SPEC_ROWS_MAX = 1024, KT__SPEC_MATCH_MAX = 8, KT__DRAFTS_MAX = KT_DRAFT_MAX + 1 };
+enum {
+    KT__SPEC_ROWS_MAX = 1024,
+    KT__SPEC_MATCH_MAX = 8,
+    KT__SPEC_FORCED = KT__SPEC_MATCH_MAX + 1, /* in a match's place: by a constraint */
+    KT__DRAFTS_MAX = KT_DRAFT_MAX + 1
+};
 
 /* What steps cost, by their number of rows. */
 typedef struct kt__spec_costs {
@@ -27,7 +32,7 @@ double kt__spec_cost(const kt__spec_costs *costs, int rows);
 
 /* How proposals of an answer turned out. */
 typedef struct kt__spec_state {
-    double right[KT__SPEC_MATCH_MAX + 1]; /* share that was right, by the length of the match */
+    double right[KT__SPEC_FORCED + 1]; /* share that was right, by the length of the match */
     int64_t n_drafted, n_accepted;
 } kt__spec_state;
 

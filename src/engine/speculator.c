@@ -1,5 +1,7 @@
 #include "engine/speculator.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -55,11 +57,16 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-/* From the answer's own tokens, as many as pay. rows, tokens: of the step so far, expected. */
+/* What is forced, or from the answer's own tokens, as many as pay. rows, tokens: of the step so far, expected. */
 static void look_up(const kt__speculator *p, const kt__draft_slot *ask, int room, int *rows,
                     double *tokens) {
     kt__proposals *to = ask->to;
-    int n = kt__spec_lookup(ask->tokens, ask->n_tok, smaller(ask->most, room), to->ids, &to->match);
+    int most = smaller(ask->most, room), n = smaller(to->n_forced, most);
+    to->match = KT__SPEC_FORCED;
+    if (n > 0)
+        memcpy(to->ids, to->forced, (size_t)n * sizeof *to->ids);
+    else
+        n = kt__spec_lookup(ask->tokens, ask->n_tok, most, to->ids, &to->match);
     if (n == 0) return;
     if (!p->eager) n = kt__spec_choose(&p->costs, &to->spec, to->match, n, *rows, tokens);
     if (n == 0) kt__spec_learn(&to->spec, to->match, 0, 0);

@@ -1,4 +1,5 @@
-/* Proposals for answers: from their own tokens, else from the draft model, as many as pay.
+/* Proposals for answers: what a constraint forces, else from their own tokens, else from the draft
+ * model, as many as pay.
  *
  * Owns: what speculation has measured on an engine (the cost of steps by their rows, how proposals
  * of its answers turned out) and its draft model. Submitted requests and answers over sequences
@@ -17,11 +18,16 @@ void kt__speculator_destroy(kt__speculator *speculator);
 /* Every proposal is verified, whatever it costs. For tests. */
 void kt__speculator_set_eager(kt__speculator *speculator, bool eager);
 
+enum { KT__FORCED_MAX = 16 };
+
 /* An answer's proposals for the step at hand, and how earlier ones turned out. */
 typedef struct kt__proposals {
     kt__spec_state spec;
     int32_t ids[KT__DRAFTS_MAX];
-    int n, match;    /* their number; by n-grams: the match, else 0 */
+    int n, match; /* their number; by n-grams: the match, else 0 */
+    /* what a constraint leaves no choice about; set before a step by the answer's owner */
+    int32_t forced[KT__FORCED_MAX];
+    int n_forced;
     int32_t n_tok;   /* tokens that were known when they were made */
     int32_t n_first; /* and for the answer's first step */
     bool asked;      /* the draft model was */

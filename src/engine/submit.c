@@ -169,7 +169,9 @@ static kt_status make_answer(kt__choice *c, const kt_request_params *request, co
     kt_status status;
     const kt__work *w = &c->work;
     KT__TRY(kt__answer_init(&c->answer, w->engine, &request->gen, (uint32_t)c->index, err));
-    if (c->sub->constraint) KT__TRY(kt__answer_hold(&c->answer, c->sub->constraint, err));
+    if (c->sub->constraint)
+        KT__TRY(kt__answer_hold(&c->answer, c->sub->constraint, request->constraint.finish_within,
+                                err));
     c->report.seed = c->answer.seed;
     if (c->sub->conversation)
         KT__TRY(kt__answer_split(&c->answer, c->sub->conversation, request, id_seed(c), err));

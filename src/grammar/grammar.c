@@ -129,6 +129,7 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
     if (!g) return kt__fail_nomem(err, "a constraint", sizeof *g);
     g->kind = source->kind;
     g->compact = source->compact;
+    g->ordered = source->ordered;
     size_t bytes = POOL_BYTES + 16 * source->len;
     kt_status status = kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err);
     if (status == KT_OK) {

@@ -26,7 +26,9 @@ typedef struct kt__grammar_source {
     /* Bytes that stand around it, any ones. A body that is no JSON text goes as far as it can before
      * `after` begins. */
     kt__gtext before, after;
-    bool compact; /* no white space between the parts of a JSON text */
+    /* of JSON: no white space between its parts, and whole numbers without a fraction where the
+     * schema asks for integers; members in the order of the schema */
+    bool compact, ordered;
 } kt__grammar_source;
 
 /* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly; KT_E_LIMIT:
@@ -52,6 +54,10 @@ bool kt__grammar_ended(kt__grammar *grammar, const kt__gstate *state);   /* noth
 /* The bytes that every continuation begins with, as far as they fit out[cap]; characters of a
  * string are taken to stand for themselves. */
 size_t kt__grammar_forced(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap);
+/* Bytes after which the text may end: not always the fewest, but nothing that can be left out is
+ * begun. False: none were found that fit out[cap]. */
+bool kt__grammar_finish(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap,
+                        size_t *n);
 /* KT_E_LIMIT once the constraint ran out of its memory or steps: no text fits any more. */
 kt_status kt__grammar_status(const kt__grammar *grammar);
 

@@ -11,7 +11,7 @@
 struct kt__gmask_cache;
 struct kt__grammar {
     kt__grammar_kind kind;
-    bool is_json, compact;
+    bool is_json, compact, ordered;
     char *around; /* what stands before the body, then what stands after it */
     size_t n_before, n_after;
     kt__terms t;
@@ -99,6 +99,12 @@ static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__
 bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of UTF-8, where lex and hex say what may come. */
 bool kt__utf8_step(kt__gstate *s, uint8_t byte);
+/* json_unique.c: what is left of a string's term, whether null, false or true is, and whether any
+ * item of this formula is, where items must differ */
+enum { KT__STRING_HASH = 3, KT__LITERAL_HASH = 13 };
+kt__gid kt__json_strings_left(kt__grammar *g, const kt__gstate *s, kt__gid term);
+bool kt__json_literal_left(kt__grammar *g, const kt__gstate *s, uint32_t which);
+bool kt__json_item_left(kt__grammar *g, const kt__gstate *s, kt__gid inner);
 /* json_number.c */
 bool kt__json_number_step(kt__grammar *g, kt__gstate *s, uint8_t byte, bool *ended);
 kt__gid kt__json_number_end(kt__grammar *g, const kt__gstate *s);

@@ -79,11 +79,12 @@ static bool begin_container(kt__grammar *g, kt__gstate *s, kt__gid formula, bool
 }
 
 static bool begin_string(kt__grammar *g, kt__gstate *s, kt__gid term) {
+    term = kt__json_strings_left(g, s, term);
     if (!kt__term_live(&g->t, term)) return false;
     bool hashes = frame_has(g, s, KT__FM_HASHES);
     go(s, KT__M_STRING);
     s->term = term;
-    s->hash = hashes ? 3 : 0;
+    s->hash = hashes ? KT__STRING_HASH : 0;
     return true;
 }
 
@@ -95,7 +96,7 @@ static bool begin_number(kt__grammar *g, kt__gstate *s, kt__gid formula, uint8_t
 }
 
 static bool begin_literal(kt__grammar *g, kt__gstate *s, kt__gid outcome, uint32_t which) {
-    if (kt__svalue_must(&g->v, outcome) != ANY) return false;
+    if (kt__svalue_must(&g->v, outcome) != ANY || !kt__json_literal_left(g, s, which)) return false;
     go(s, KT__M_LITERAL);
     s->value = outcome;
     s->hex = which;
@@ -214,6 +215,11 @@ static bool begin_name(kt__grammar *g, kt__gstate *s, kt__gid names) {
     return true;
 }
 
+static kt__gid names_after(kt__grammar *g, kt__gid formula, kt__gid used) {
+    return g->ordered ? kt__svalue_names_in_order(&g->v, formula, used)
+                      : kt__svalue_names(&g->v, formula, used);
+}
+
 /* A second name may come at all; its set of names has the one before. */
 static bool next_member(kt__grammar *g, kt__gstate *s) {
     kt__gpool *p = &g->t.pool;
@@ -227,7 +233,7 @@ static bool next_member(kt__grammar *g, kt__gstate *s) {
         words[KT__F_SET] = kt__names_add(p, words[KT__F_SET], name, len);
     }
     words[KT__F_KEY] = 0;
-    kt__gid names = kt__svalue_names(&g->v, words[KT__F_FORMULA], words[KT__F_SET]);
+    kt__gid names = names_after(g, words[KT__F_FORMULA], words[KT__F_SET]);
     if (names == EMPTY) return false;
     go(s, KT__M_KEY);
     s->term = names;
@@ -299,7 +305,7 @@ static bool next_item(kt__grammar *g, kt__gstate *s) {
     words[KT__F_SUBS] = step.subs;
     go(s, KT__M_VALUE);
     s->value = step.inner;
-    return set_frame(g, s, words);
+    return set_frame(g, s, words) && kt__json_item_left(g, s, step.inner);
 }
 
 /* ---- between values ---- */
@@ -331,7 +337,7 @@ static bool between(kt__grammar *g, kt__gstate *s, uint8_t b) {
     case KT__M_KEY_OR_END:
         if (b == '}') return end_container(g, s);
         if (b != '"') return false;
-        return begin_name(g, s, kt__svalue_names(&g->v, frame_formula(g, s), 0));
+        return begin_name(g, s, names_after(g, frame_formula(g, s), 0));
     case KT__M_KEY: return b == '"' && begin_name(g, s, s->term);
     case KT__M_COLON: s->mode = KT__M_VALUE; return b == ':';
     case KT__M_AFTER: return after_value(g, s, b);
@@ -343,7 +349,7 @@ static bool literal_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     const char *text = literals[s->hex];
     if (b != (uint8_t)text[s->lex]) return false;
     s->lex++;
-    return text[s->lex] != '\0' || end_value(g, s, s->value, 13 + s->hex);
+    return text[s->lex] != '\0' || end_value(g, s, s->value, KT__LITERAL_HASH + s->hex);
 }
 
 static bool number_step(kt__grammar *g, kt__gstate *s, uint8_t b) {

@@ -73,6 +73,11 @@ static bool exponent_ends(const kt__gstate *s) {
     return digits >= 3;
 }
 
+/* A whole number with a fraction or an exponent. */
+static bool is_odd_integer(phase to) {
+    return to == AFTER_DOT || to == AFTER_E;
+}
+
 /* Only a number that nothing else is asked of has an exponent: with one, a bound could not be kept
  * in sight. */
 static bool may_take(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
@@ -80,6 +85,7 @@ static bool may_take(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
     char text[KT__GRAMMAR_NUMBER_CHARS];
     if (to == AFTER_E && !free) return false;
     if (!has_room(s, b)) return false;
+    if (g->compact && is_odd_integer(to) && kt__svalue_is_integer(&g->v, s->value)) return false;
     if (to == IN_EXPONENT && s->lex == IN_EXPONENT && exponent_ends(s)) return false;
     append(s, b);
     return free || kt__svalue_number_live(&g->v, s->value, text, unpack(s, text));

@@ -4,7 +4,7 @@
 
 #include "grammar/schema_value.h"
 
-enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, EPS = KT__GPOOL_EPS };
+enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, EPS = KT__GPOOL_EPS, MAX_DEPTH = 40 };
 
 /* ---- persistent sets: a trie whose siblings ascend ---- */
 
@@ -134,26 +134,51 @@ static kt__gid required_names(kt__svalue_ctx *v, kt__gid must) {
     return kt__term_or(v->t, from);
 }
 
-static void push_limits(kt__svalue_ctx *v, kt__gid id, kt__gid used) {
+static kt__gid names_of(kt__svalue_ctx *v, kt__gid id, kt__gid used, int depth);
+
+static void push_kids(kt__svalue_ctx *v, kt__gid id, kt__gid used, int depth) {
     kt__gpool *p = &v->t->pool;
-    kt__gkind kind = kt__g_kind(p, id);
-    uint32_t arg = kind == KT__G_ANY ? 0 : kt__g_arg(p, id, 0);
-    if (kind == KT__G_OBJ) kt__gpool_push(p, closed_names(v, arg, used));
-    if (kind == KT__G_PNAMES) kt__gpool_push(p, arg);
-    if (kind == KT__G_PROPS_LE && arg == 0) kt__gpool_push(p, EMPTY);
+    for (uint32_t i = 0; i < kt__g_n(p, id); i++)
+        kt__gpool_push(p, names_of(v, kt__g_arg(p, id, i), used, depth + 1));
+}
+
+/* Where one of several formulas must hold: what any of them leaves. */
+static kt__gid names_of(kt__svalue_ctx *v, kt__gid id, kt__gid used, int depth) {
+    kt__gpool *p = &v->t->pool;
+    uint32_t from = p->n_scratch;
+    if (depth > MAX_DEPTH) return ANY;
+    switch (kt__g_kind(p, id)) {
+    case KT__G_EMPTY: return EMPTY;
+    case KT__G_OBJ: return closed_names(v, kt__g_arg(p, id, 0), used);
+    case KT__G_PNAMES: return kt__g_arg(p, id, 0);
+    case KT__G_PROPS_LE: return kt__g_arg(p, id, 0) == 0 ? EMPTY : ANY;
+    case KT__G_AND:
+        push_kids(v, id, used, depth);
+        kt__gpool_push(p, required_names(v, id));
+        return kt__term_and(v->t, from);
+    case KT__G_OR:
+    case KT__G_ONE: push_kids(v, id, used, depth); return kt__term_or(v->t, from);
+    default: return ANY;
+    }
 }
 
 kt__gid kt__svalue_names(kt__svalue_ctx *v, kt__gid formula, kt__gid used) {
-    kt__gpool *p = &v->t->pool;
-    kt__gid must = kt__svalue_must(v, formula);
-    uint32_t from = p->n_scratch;
-    push_limits(v, must, used);
-    if (kt__g_kind(p, must) == KT__G_AND) {
-        for (uint32_t i = 0; i < kt__g_n(p, must); i++) push_limits(v, kt__g_arg(p, must, i), used);
-        kt__gpool_push(p, required_names(v, must));
-    }
-    kt__gid names = kt__term_and(v->t, from);
+    kt__gid names = names_of(v, kt__svalue_must(v, formula), used, 0);
     return kt__term_live(v->t, names) ? names : EMPTY;
+}
+
+static uint32_t required_in(const kt__gpool *p, kt__gid id, int depth) {
+    kt__gkind kind = kt__g_kind(p, id);
+    uint32_t found = 0;
+    if (kind == KT__G_HAS) return kt__g_arg(p, id, 0);
+    if ((kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_ONE) || depth > MAX_DEPTH) return 0;
+    for (uint32_t i = 0; i < kt__g_n(p, id) && !found; i++)
+        found = required_in(p, kt__g_arg(p, id, i), depth + 1);
+    return found;
+}
+
+uint32_t kt__svalue_required(const kt__svalue_ctx *v, kt__gid formula) {
+    return required_in(&v->t->pool, kt__svalue_must(v, formula), 0);
 }
 
 /* ---- patterns ---- */

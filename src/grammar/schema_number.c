@@ -236,3 +236,16 @@ kt__gid kt__svalue_number_end(kt__svalue_ctx *v, kt__gid formula, const char *te
         kt__gpool_push(p, outcome_of(v, kt__g_arg(p, formula, i), &x));
     return kt__term_vec(v->t, from);
 }
+
+static bool asks_for_integer(const kt__gpool *p, kt__gid id) {
+    return kt__g_kind(p, id) == KT__G_NUM && kt__g_arg(p, id, 0) == KT__NUM_INT;
+}
+
+bool kt__svalue_is_integer(const kt__svalue_ctx *v, kt__gid formula) {
+    const kt__gpool *p = &v->t->pool;
+    kt__gid must = kt__svalue_must(v, formula);
+    if (kt__g_kind(p, must) != KT__G_AND) return asks_for_integer(p, must);
+    for (uint32_t i = 0; i < kt__g_n(p, must); i++)
+        if (asks_for_integer(p, kt__g_arg(p, must, i))) return true;
+    return false;
+}

@@ -53,6 +53,11 @@ bool kt__svalue_wants_unique(kt__svalue_ctx *v, kt__gid formula);
 
 /* The names a member may have, as far as they are limited; used: names it has (KT__G_TRIE). */
 kt__gid kt__svalue_names(kt__svalue_ctx *v, kt__gid formula, kt__gid used);
+/* The same, but properties come in the order of the schema, where one schema alone has them. */
+kt__gid kt__svalue_names_in_order(kt__svalue_ctx *v, kt__gid formula, kt__gid used);
+/* A name that some member must still have, as an index of the schema's; 0: none is known. */
+uint32_t kt__svalue_required(const kt__svalue_ctx *v, kt__gid formula);
+bool kt__svalue_is_integer(const kt__svalue_ctx *v, kt__gid formula); /* a number must be one */
 /* The patterns whose match with a member's name matters: a VEC behind ANY, or 0. */
 kt__gid kt__svalue_patterns(kt__svalue_ctx *v, kt__gid formula);
 

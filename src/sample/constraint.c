@@ -64,7 +64,8 @@ static kt_status add_form(kt__constraint *c, const kt_form *f, kt_error *err) {
     kt_status status;
     kt__gtext *choices = NULL;
     kt__buf before = {0}, after = {0};
-    kt__grammar_source s = {.text = f->text, .len = f->len, .compact = !f->blanks};
+    kt__grammar_source s = {
+        .text = f->text, .len = f->len, .compact = !f->blanks, .ordered = !f->any_order};
     KT__TRY(check_sizes(f, err));
     KT__TRY(read_kind(f, &s, err));
     KT__TRY(mark_around(c, f->before, &before, &s.before, err));

@@ -8,6 +8,11 @@
 #include "grammar/grammar.h"
 #include "grammar/mask.h"
 
+enum {
+    MAX_FORCED = 256, /* bytes */
+    MAX_FINISH = 4096
+};
+
 /* Where a text stands. */
 typedef struct standing {
     bool free;      /* before a trigger */
@@ -221,6 +226,40 @@ size_t kt__held_forced(kt__held *h, char *out, size_t cap) {
     }
     const char *control = memchr(out, KT__HELD_MARK, n);
     return control ? (size_t)(control - out) : n;
+}
+
+size_t kt__held_forced_tokens(kt__held *h, int32_t *ids, size_t cap) {
+    char text[MAX_FORCED];
+    size_t n_bytes, len = kt__held_forced(h, text, sizeof text);
+    size_t n = kt__held_vocab_cut(h->c->vocab, text, len, ids, cap, &n_bytes);
+    return n == SIZE_MAX ? 0 : n < cap ? n : cap;
+}
+
+/* ---- a way to the end ---- */
+
+/* The shortest that some form has. A text that is free before a trigger may end anywhere. */
+static size_t finish_standing(kt__constraint *c, const standing *s, int32_t *ids, size_t cap) {
+    size_t best = SIZE_MAX, n_bytes, len;
+    if (may_end(c, s)) return 0;
+    for (uint32_t i = 0; i < c->n_forms; i++) {
+        char text[MAX_FINISH];
+        if (!s->live[i] || !kt__grammar_finish(c->forms[i], &s->forms[i], text, sizeof text, &len))
+            continue;
+        size_t n = kt__held_vocab_cut(c->vocab, text, len, NULL, 0, &n_bytes);
+        if (n >= best) continue;
+        best = n;
+        (void)kt__held_vocab_cut(c->vocab, text, len, ids, cap, &n_bytes);
+    }
+    return best;
+}
+
+size_t kt__held_finish(kt__held *h, int32_t id, int32_t *ids, size_t cap) {
+    size_t len;
+    if (id < 0) return finish_standing(h->c, &h->now, ids, cap);
+    const char *bytes = kt__gvocab_token(h->c->vocab->tokens, id, &len);
+    copy_standing(h->c, &h->now, &h->try);
+    if (!advance(h->c, &h->try, bytes, len)) return SIZE_MAX;
+    return finish_standing(h->c, &h->try, ids, cap);
 }
 
 /* ---- life ---- */

@@ -28,5 +28,10 @@ void kt__held_push(kt__held *held, int32_t id);
 bool kt__held_over(const kt__held *held); /* nothing may follow */
 /* The bytes that must follow, as far as they fit out[cap] and are no control token's. */
 size_t kt__held_forced(kt__held *held, char *out, size_t cap);
+/* Tokens of these bytes, at most cap. */
+size_t kt__held_forced_tokens(kt__held *held, int32_t *ids, size_t cap);
+/* Tokens after which the answer may end, if `id` comes first (-1: from here): their number, and the
+ * first cap in ids. SIZE_MAX: none were found. */
+size_t kt__held_finish(kt__held *held, int32_t id, int32_t *ids, size_t cap);
 
 #endif

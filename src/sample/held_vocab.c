@@ -113,3 +113,36 @@ void kt__held_vocab_mark(const kt__held_vocab *v, const char *text, kt__buf *out
         len -= n;
     }
 }
+
+/* The longest token that the bytes begin with, or -1. */
+static int32_t longest_token(const kt__gvocab *v, const char *bytes, size_t len, size_t *n) {
+    int32_t found = -1;
+    uint32_t node = 0, end = v->n_nodes;
+    for (size_t i = 0; i < len; i++) {
+        while (node < end && v->nodes[node].byte != (uint8_t)bytes[i]) node = v->nodes[node].end;
+        if (node >= end) break;
+        if (v->nodes[node].token >= 0) {
+            found = v->nodes[node].token;
+            *n = i + 1;
+        }
+        end = v->nodes[node].end;
+        node++;
+    }
+    return found;
+}
+
+size_t kt__held_vocab_cut(const kt__held_vocab *v, const char *bytes, size_t len, int32_t *ids,
+                          size_t cap, size_t *n_bytes) {
+    size_t n = 0, one = 0;
+    *n_bytes = 0;
+    for (size_t at = 0; at < len; at += one) {
+        int32_t id = longest_token(v->tokens, bytes + at, len - at, &one);
+        if (id < 0) return SIZE_MAX;
+        if (n < cap) {
+            ids[n] = id;
+            *n_bytes = at + one;
+        }
+        n++;
+    }
+    return n;
+}

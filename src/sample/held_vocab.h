@@ -39,6 +39,11 @@ size_t kt__held_vocab_bytes(const kt__held_vocab *vocab);
 /* The text as forms see it: with 0xff before each name of a control token. */
 void kt__held_vocab_mark(const kt__held_vocab *vocab, const char *text, kt__buf *out);
 
+/* Tokens that write the bytes, each the longest that fits: at most cap into ids; the number of all of
+ * them, or SIZE_MAX where some bytes have no token. *n_bytes: what those in ids write. */
+size_t kt__held_vocab_cut(const kt__held_vocab *vocab, const char *bytes, size_t len, int32_t *ids,
+                          size_t cap, size_t *n_bytes);
+
 static inline bool kt__held_vocab_ends(const kt__held_vocab *vocab, int32_t id) {
     return vocab->ends[id / 64] >> id % 64 & 1;
 }

@@ -32,6 +32,7 @@ static const field fields[] = {
     {"loop_tokens", INT, AT(req.gen.loop_tokens), 0, INT32_MAX},
     {"n", INT, AT(req.n_choices), 1, KT_CHOICES_MAX},
     {"stream", BOOL, AT(stream), 0, 0},
+    {"finish_within", BOOL, AT(req.constraint.finish_within), 0, 0},
     {"priority", INT, AT(req.priority), -KT_PRIORITY_MAX, KT_PRIORITY_MAX},
 };
 

@@ -3,10 +3,11 @@
 # python3-jinja2, on the data of ../shared/data. One line a script, a summary, exit status 1 if one failed.
 #
 #   tests/peer/run.sh BUILD_DIR [NAME...]     NAME: only these (quant gguf synth logits tokenizer convert templates calls
-#                                             toml kl)
+#                                             walks toml kl)
 #
 # KT_PEER_DIR   a folder where ../shared/peer is installed; else a copy is installed in BUILD_DIR/peer, once
 # KT_HF_DIR     a folder with Hugging Face's `tokenizers`; else it is installed in BUILD_DIR/peer-hf, once
+# KT_AJV_DIR    a node_modules with ajv and ajv-formats (tests/clients): walks are judged by it, too
 # KT_KL_N       sequences a row of the divergence table (100)
 # KT_TEMPLATES_N  generated templates (1500)
 set -eu
@@ -67,13 +68,14 @@ one() {
     convert) hugging_face; node "$root/tests/peer/convert.mjs" --build "$build" ;;
     templates) sh "$root/tests/peer/templates.sh" "${KT_TEMPLATES_N:-1500}" ;;
     calls) python3 "$root/tests/peer/calls_check.py" "$build/kentang" --data "$shared/data" --cuts ;;
+    walks) sh "$root/tests/peer/walks.sh" "$shared/data/structured/maskbench.jsonl" "${KT_AJV_DIR:-}" ;;
     toml) sh "$root/tests/peer/toml.sh" ;;
     kl) node "$root/tests/peer/kl.mjs" --build "$build" --n "${KT_KL_N:-100}" ;;
-    *) stop "no comparison named $1" "quant gguf synth logits tokenizer convert templates calls toml kl" ;;
+    *) stop "no comparison named $1" "quant gguf synth logits tokenizer convert templates calls walks toml kl" ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- quant gguf synth templates calls toml tokenizer convert logits kl
+[ $# -gt 0 ] || set -- quant gguf synth templates calls walks toml tokenizer convert logits kl
 for name in "$@"; do
     start=$(date +%s)
     if (set -e; one "$name") >"$logs/$name.log" 2>&1; then
