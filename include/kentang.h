@@ -618,7 +618,10 @@ typedef enum kt_form_kind {
     KT_FORM_JSON_SCHEMA, /* a JSON value that is valid by the schema `text` */
     KT_FORM_GRAMMAR,     /* what the GBNF grammar `text` takes, from its rule root */
     KT_FORM_REGEX,       /* what the regular expression `text` takes as a whole */
-    KT_FORM_CHOICE       /* one of choices[n_choices] */
+    KT_FORM_CHOICE,      /* one of choices[n_choices] */
+    KT_FORM_PIECES       /* fixed texts, JSON values and characters up to a mark, as the JSON object `text`
+                          * describes them (docs/TOOLS.md); a control token's name in a fixed text stands
+                          * for the token */
 } kt_form_kind;
 
 typedef struct kt_form {
@@ -687,6 +690,9 @@ typedef struct kt_part {
     const char *name;
 } kt_part;
 
+/* Receives parts as they are decided, whole UTF-8 characters. Return false to cancel. As kt_text_fn. */
+typedef bool kt_part_fn(void *user, const kt_part *part);
+
 typedef struct kt_event kt_event;
 /* Called by the thread that drives the engine (and by kt_engine_stop and kt_engine_close for what
  * they end): it must not block. It may call kt_engine_submit, kt_request_cancel, kt_request_close,
@@ -726,6 +732,8 @@ struct kt_request_params {
     bool one_call;              /* at most one call an answer */
     /* Events have `parts`: what the model thinks, says and calls apart, and `text` is what it says. */
     bool split;
+    /* With split, of kt_request_run: gets the parts, and on_text nothing. */
+    kt_part_fn *on_part;
     /* With split: tokens after which reasoning is closed by force, and the answer begins; 0: no limit;
      * -1: at once. */
     int32_t reasoning_budget;
@@ -814,6 +822,9 @@ KT_API kt_request_params kt_request_params_default(void);
  * kt_request_close. */
 KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request_params *request,
                                              kt_request **out, kt_error *err);
+/* What of the request is not done as it was asked for, a line each; "": all is. Valid until it is
+ * closed. Any thread. */
+KT_API const char *kt_request_notes(const kt_request *req);
 /* Tokens of its prompt, those that its sequence held included. Any thread. */
 KT_API size_t kt_request_n_prompt(const kt_request *req);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
@@ -828,7 +839,7 @@ KT_API void kt_request_cancel(kt_request *req);
  * sequence is waited for, a tenth of a second, so that the sequence is free then: not from its own
  * callback before FINISHED. */
 KT_API void kt_request_close(kt_request *req);
-/* Submits a request for one answer, hands out its text (on_text may be NULL) and waits for its end;
+/* Submits a request for one answer, hands out its text or its parts (on_text and on_part may be NULL) and waits for its end;
  * on_event and on_ready are not used. KT_OK with report->finish KT_FINISH_CANCELLED where it was
  * cancelled; with KT_FINISH_ERROR the error is this call's. report may be NULL. Any thread. */
 KT_API kt_status KT_CHECKED kt_request_run(kt_engine *engine, const kt_request_params *request,

@@ -143,6 +143,82 @@ static void test_calls(void **state) {
     assert_int_equal(g.report.n_calls, 0);
 }
 
+/* ---- calls that must come ---- */
+
+#define PICKY                                                                                  \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"pick\",\"strict\":true,\"parameters\":{" \
+    "\"type\":\"object\",\"properties\":{\"c\":{\"enum\":[\"red\",\"blue\"]}},\"required\":["  \
+    "\"c\"],"                                                                                  \
+    "\"additionalProperties\":false}}},{\"name\":\"now\"}]"
+
+static void expect_picked(const gathered *g) {
+    bool red = !strcmp(g->arguments, "{\"c\":\"red\"}") ||
+               !strcmp(g->arguments, "{\"c\": \"red\"}");
+    bool blue = !strcmp(g->arguments, "{\"c\":\"blue\"}") ||
+                !strcmp(g->arguments, "{\"c\": \"blue\"}");
+    if (!red && !blue) fail_msg("arguments are %s", g->arguments);
+    assert_string_equal(g->content, "");
+    assert_int_equal(g->report.finish, KT_FINISH_EOG);
+}
+
+static void test_forced_calls(void **state) {
+    (void)state;
+    static const char *const choices[] = {
+        "\"pick\"", "{\"type\":\"tool\",\"name\":\"pick\"}",
+        "{\"type\":\"function\",\"function\":{\"name\":\"pick\"}}"};
+    gathered g;
+    kt_request_params r = asked();
+    r.tools = PICKY;
+    r.one_call = true;
+    r.gen.n_predict = 200;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        r.tool_choice = choices[i];
+        answer(&r, &g);
+        assert_string_equal(g.names, "pick,");
+        expect_picked(&g);
+    }
+    r.tool_choice = "\"required\"";
+    answer(&r, &g);
+    assert_int_equal(g.n_calls, 1);
+    assert_string_equal(g.content, "");
+    r.gen.sampling.temperature = 1.5f; /* whatever the model would rather say */
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        r.gen.sampling.seed = seed;
+        answer(&r, &g);
+        assert_int_equal(g.n_calls, 1);
+    }
+}
+
+/* What may be called is free text until it is called; beside a form, one or the other. */
+static void test_calls_that_may_come(void **state) {
+    (void)state;
+    gathered g;
+    kt_form form = {.kind = KT_FORM_JSON_OBJECT};
+    kt_request_params r = asked();
+    r.tools = PICKY;
+    answer(&r, &g);
+    assert_true(*g.content || g.n_calls);
+    r.constraint = (kt_constraint){.forms = &form, .n_forms = 1};
+    r.gen.n_predict = 12;
+    answer(&r, &g);
+    assert_true(g.n_calls || g.content[0] == '{' || g.content[0] == '<'); /* cut in a mark */
+}
+
+static void test_notes(void **state) {
+    (void)state;
+    kt_error err;
+    kt_request *req;
+    kt_request_params r = asked();
+    assert_int_equal(kt_engine_submit(engine, &r, &req, &err), KT_OK);
+    assert_string_equal(kt_request_notes(req), "");
+    assert_true(kt_request_n_prompt(req) > 5);
+    kt_request_close(req);
+    r.tools = PICKY; /* which this model's template does not know */
+    assert_int_equal(kt_engine_submit(engine, &r, &req, &err), KT_OK);
+    assert_true(strlen(kt_request_notes(req)) > 10);
+    kt_request_close(req);
+}
+
 /* ---- refusals ---- */
 
 static void expect_refused(const kt_request_params *r, kt_status status, const char *where) {
@@ -204,6 +280,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_answers_are_content),
         cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_forced_calls),
+        cmocka_unit_test(test_calls_that_may_come),
+        cmocka_unit_test(test_notes),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_loops_end),
     };

@@ -128,6 +128,13 @@ static const constraint constraints[] = {
     {KT__GRAMMAR_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^(?:\\\\S+\\\\s+){0,40}\\\\S+$\"}"},
     {KT__GRAMMAR_GBNF, "root ::= \"{\" pair (\",\" pair)* \"}\"\npair ::= \"\\\"\" [a-z]{1,9} "
                        "\"\\\":\" ([0-9]+ | root)\n"},
+    {KT__GRAMMAR_PIECES,
+     "{\"prefixItems\":[{\"type\":\"number\"},{\"type\":\"object\"},{\"pattern\":\"^[a-z ]*$\"}],"
+     "\"pieces\":[\"{\",{\"each\":[[\"a\",{\"json\":0}],[\"b\",{\"text\":2,\"until\":\"}\"},\"}\"],"
+     "[\"name\",{\"json\":1}]],\"must\":[0],\"with\":\",\"},\"]\"]}"},
+    {KT__GRAMMAR_PIECES,
+     "{\"prefixItems\":[{}],\"pieces\":{\"some\":{\"any\":[{\"json\":0},[\"x\",{\"until\":"
+     "\"ab\"},\"ab\"]]},\"with\":\" \",\"min\":1}}"},
     {KT__GRAMMAR_REGEX, "[a-z ]*(\\{[^}]*\\}|\\d{2,})+"},
 };
 

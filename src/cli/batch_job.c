@@ -32,7 +32,8 @@ struct kt__batch_job {
     int32_t n_choices;
     kt__wire_usage usage;
     uint64_t seed;
-    kt_error err; /* of the first choice that failed */
+    const char *notes; /* the request's */
+    kt_error err;      /* of the first choice that failed */
     bool failed;
 };
 
@@ -119,6 +120,7 @@ static bool write_answer(const kt__batch_job *job, kt__buf *out) {
         .n_choices = (size_t)job->n_choices,
         .usage = &job->usage,
         .seed = job->seed,
+        .notes = job->notes,
     };
     if (ok && line->openai) begin_openai(out, line, 200);
     if (ok) kt__wire_write_answer(out, &answer);
@@ -207,6 +209,7 @@ static void on_event(void *user, const kt_event *event) {
     if (event->kind == KT_EVENT_TOKEN) take_token(job, c, event);
     if (event->kind != KT_EVENT_FINISHED) return;
     take_finish(job, c, event);
+    job->notes = kt_request_notes(event->req);
     if (event->last) job_finish(job, event->report);
 }
 

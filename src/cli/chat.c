@@ -139,7 +139,7 @@ int kt__chat_run(kt__session *session, const kt__chat_setup *setup, kt__figures 
     size_t n_names = kt__chat_command_names(names, MAX_COMMANDS);
     kt__buf_init(&c.answer, SIZE_MAX / 2);
     kt__buf_init(&c.attached, MAX_LINE_BYTES);
-    kt__screen_open(&c.screen, setup->plain);
+    kt__screen_open(&c.screen, setup->plain, setup->thoughts);
     kt__interrupt_watch(session);
     open_editor(&c, names, n_names);
     if (setup->system && kt__messages_set_system(&c.messages, setup->system, &err) != KT_OK)

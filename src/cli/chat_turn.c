@@ -11,11 +11,13 @@
 
 /* ---- answers ---- */
 
-static bool on_text(void *user, const char *text, size_t len, int32_t id) {
-    (void)id;
+/* What was thought is no part of the conversation. */
+static bool on_part(void *user, const kt_part *part) {
     kt__chat *c = user;
+    bool said = part->kind == KT_PART_CONTENT;
     kt__progress_end(&c->progress);
-    return kt__buf_append(&c->answer, text, len) && kt__screen_write(&c->screen, text, len);
+    if (said && !kt__buf_append(&c->answer, part->text, part->len)) return false;
+    return kt__screen_write_part(&c->screen, part);
 }
 
 static void report_finish(kt_finish finish) {
@@ -47,8 +49,14 @@ static kt_status generate(kt__chat *c, const kt_gen_params *params, kt_request_r
     (void)kt__interrupted();
     kt__terminal_hush();
     kt__progress_begin(&c->progress, c->session->engine);
-    kt_status status = kt_chat(c->session->seq, c->messages.items, c->messages.n, params, on_text,
-                               c, report, err);
+    kt_request_params request = kt_request_params_default();
+    request.seq = c->session->seq;
+    request.messages = c->messages.items;
+    request.n_messages = c->messages.n;
+    request.gen = *params;
+    request.split = true;
+    request.on_part = on_part;
+    kt_status status = kt_request_run(c->session->engine, &request, NULL, c, report, err);
     kt__progress_end(&c->progress);
     char last = kt__screen_end_answer(&c->screen);
     if (status == KT_OK && last != '\n' && !c->screen.rendered) putchar('\n');

@@ -19,6 +19,7 @@ typedef struct kt__chat_setup {
     kt__sampling_opts *sampling; /* for every answer; /set changes it */
     bool plain;                  /* no Markdown */
     bool quiet;                  /* no greeting, no line about the context */
+    kt__thoughts thoughts;       /* whether they are shown */
 } kt__chat_setup;
 
 typedef struct kt__chat {

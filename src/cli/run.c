@@ -33,6 +33,7 @@ typedef struct foreign_opts {
 typedef struct run_opts {
     const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
     bool raw, json, interactive, profile, escapes, quiet, plain;
+    int thoughts;
     foreign_opts foreign;
     kt__prompt_cache prompt_cache;
     kt__cache_opts disk_cache;
@@ -104,6 +105,12 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_ON,
      .at = AT(plain),
      .help = "on a terminal, the answer as the model writes it: no Markdown"},
+    {.name = "reasoning",
+     .kind = KT__OPT_ENUM,
+     .at = AT(thoughts),
+     .choices = "auto|show|hide",
+     .arg = "MODE",
+     .help = "what the model thinks before it answers: on a terminal it is shown dimmed"},
     {.name = "json",
      .kind = KT__OPT_ON,
      .at = AT(json),
@@ -227,10 +234,18 @@ static kt_status get_system(run_opts *opts, prompt *p, kt_error *err) {
 
 typedef struct output {
     bool json;
-    kt__buf text;
+    kt__buf text, reasoning;
     kt__screen screen;
     kt__progress progress;
 } output;
+
+static bool on_part(void *user, const kt_part *part) {
+    output *out = user;
+    kt__buf *text = part->kind == KT_PART_REASONING ? &out->reasoning : &out->text;
+    kt__progress_end(&out->progress);
+    if (out->json) return !part->len || kt__buf_append(text, part->text, part->len);
+    return kt__screen_write_part(&out->screen, part);
+}
 
 static bool on_text(void *user, const char *text, size_t len, int32_t id) {
     (void)id;
@@ -266,6 +281,8 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
     } else {
         request.messages = messages + first;
         request.n_messages = 2 - first;
+        request.split = true;
+        request.on_part = on_part;
     }
     kt__progress_begin(&out->progress, s->engine);
     kt_status status = kt_request_run(s->engine, &request, on_text, out, result, err);
@@ -302,6 +319,9 @@ static kt_status print_answer_json(const kt__session *s, const output *out, cons
         s->info.path, "isa", kt_ctx_isa(s->ctx), "threads", (int)s->engine_info.n_threads,
         "context", (int)s->engine_info.n_ctx, "reproducible", s->reproducible);
     if (!object) return kt__fail(err, KT_E_INTERNAL, "the answer cannot be written as JSON");
+    if (out->reasoning.len)
+        json_object_set_new(object, "reasoning",
+                            json_stringn(out->reasoning.data, out->reasoning.len));
     if (profile) json_object_set_new(object, "profile", kt__profile_json(profile));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(object);
@@ -330,7 +350,8 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     kt_request_report result = {0};
     kt_error err = {0};
     kt__buf_init(&out.text, SIZE_MAX / 2);
-    kt__screen_open(&out.screen, opts->plain || opts->raw);
+    kt__buf_init(&out.reasoning, SIZE_MAX / 2);
+    kt__screen_open(&out.screen, opts->plain || opts->raw, (kt__thoughts)opts->thoughts);
     kt__interrupt_watch(s);
     int64_t start_ns = kt__now_ns();
     kt_status status = answer_prompt(s, opts, text, len, params, &out, &result, &err);
@@ -354,6 +375,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     }
     kt__screen_close(&out.screen);
     kt__buf_free(&out.text);
+    kt__buf_free(&out.reasoning);
     return code;
 }
 
@@ -369,7 +391,8 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
                                    : opts->json ? "text output and not --json"
                                                 : "a chat template, which this model has not");
     }
-    kt__chat_setup setup = {opts->system, first, sampling, opts->plain, opts->quiet};
+    kt__chat_setup setup = {opts->system, first,       sampling,
+                            opts->plain,  opts->quiet, (kt__thoughts)opts->thoughts};
     kt__figures figures = {0};
     int code = kt__chat_run(s, &setup, &figures);
     if (figures.n_answers && !opts->quiet) kt__figures_print(&figures);

@@ -8,9 +8,11 @@
 #include "cli/cells.h"
 #include "cli/terminal.h"
 
-void kt__screen_open(kt__screen *s, bool plain) {
+void kt__screen_open(kt__screen *s, bool plain, kt__thoughts thoughts) {
     memset(s, 0, sizeof *s);
     s->rendered = isatty(STDOUT_FILENO);
+    s->styled = kt__terminal_can_style(STDOUT_FILENO);
+    s->thoughts = thoughts == KT__THOUGHTS_SHOW || (thoughts == KT__THOUGHTS_AUTO && s->rendered);
     s->plain = plain || !kt__terminal_can_draw(STDOUT_FILENO);
     kt__markdown_init(&s->markdown, kt__terminal_width(STDOUT_FILENO),
                       kt__terminal_can_style(STDOUT_FILENO));
@@ -56,7 +58,36 @@ bool kt__screen_write(kt__screen *s, const char *text, size_t len) {
     return flush_rendered(s);
 }
 
+/* The thoughts are over: a blank line follows them. */
+static void end_thoughts(kt__screen *s) {
+    if (!s->thinking) return;
+    s->thinking = false;
+    if (s->styled) kt__buf_puts(&s->out, "\033[0m");
+    kt__buf_puts(&s->out, s->last == '\n' ? "\n" : "\n\n");
+    s->last = 0;
+}
+
+static bool write_thought(kt__screen *s, const char *text, size_t len) {
+    if (!s->thoughts || !len) return true;
+    if (!s->thinking && s->styled) kt__buf_puts(&s->out, "\033[2m");
+    s->thinking = true;
+    s->last = text[len - 1];
+    if (s->rendered)
+        append_plain(&s->out, text, len);
+    else
+        kt__buf_append(&s->out, text, len);
+    return flush_rendered(s);
+}
+
+bool kt__screen_write_part(kt__screen *s, const kt_part *part) {
+    if (part->kind == KT_PART_REASONING) return write_thought(s, part->text, part->len);
+    if (!part->len) return true;
+    end_thoughts(s);
+    return flush_rendered(s) && kt__screen_write(s, part->text, part->len);
+}
+
 char kt__screen_end_answer(kt__screen *s) {
+    if (s->thinking) end_thoughts(s);
     char last = s->last;
     s->last = 0;
     if (s->rendered && s->plain && last && last != '\n') kt__buf_putc(&s->out, '\n');

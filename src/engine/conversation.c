@@ -8,6 +8,8 @@
 #include "calls/format.h"
 #include "calls/prompt.h"
 
+enum { MAX_NOTES = 64 << 10 };
+
 /* "/0/function/name" behind `field` as requests name it: "tools[0].function.name" */
 static void name_place(const char *field, const char *pointer, char *out, size_t size) {
     size_t len = (size_t)snprintf(out, size, "%s", field);
@@ -21,7 +23,7 @@ static void name_place(const char *field, const char *pointer, char *out, size_t
     }
 }
 
-static kt_status fail_in(const char *field, kt_status status, kt_error *err) {
+kt_status kt__conversation_fail_in(const char *field, kt_status status, kt_error *err) {
     char place[sizeof((kt_error *)0)->where], message[sizeof((kt_error *)0)->message];
     if (!err) return status;
     name_place(field, err->where, place, sizeof place);
@@ -33,12 +35,9 @@ static kt_status read_tools(kt__conversation *c, const kt_request_params *r, kt_
     const char *choice = r->tool_choice ? r->tool_choice : "";
     if (!r->tools) return KT_OK;
     kt_status status = kt__tools_read(r->tools, strlen(r->tools), &c->tools, err);
-    if (status != KT_OK) return fail_in("tools", status, err);
+    if (status != KT_OK) return kt__conversation_fail_in("tools", status, err);
     status = kt__tool_choice_read(c->tools, choice, strlen(choice), &c->choice, err);
-    if (status != KT_OK) return fail_in("tool_choice", status, err);
-    if (c->choice.mode != KT__TOOL_REQUIRED) return KT_OK;
-    return kt__fail_at(err, KT_E_UNSUPPORTED, "tool_choice", UINT64_MAX,
-                       "tool_choice: calls cannot be forced yet: only \"auto\" and \"none\"");
+    return status == KT_OK ? KT_OK : kt__conversation_fail_in("tool_choice", status, err);
 }
 
 kt_status kt__conversation_open(const kt_request_params *r, kt__conversation **out, kt_error *err) {
@@ -52,6 +51,7 @@ kt_status kt__conversation_open(const kt_request_params *r, kt__conversation **o
         return kt__fail(err, KT_E_ARG, "only answers in conversations can be split");
     kt__conversation *c = kt__calloc(1, sizeof *c);
     if (!c) return kt__fail_nomem(err, "a conversation", sizeof *c);
+    kt__buf_init(&c->notes, MAX_NOTES);
     kt_status status = read_tools(c, r, err);
     if (status == KT_OK) {
         *out = c;
@@ -65,6 +65,7 @@ void kt__conversation_free(kt__conversation *c) {
     if (!c) return;
     kt__tools_free(c->tools);
     kt__free(c->tail);
+    kt__buf_free(&c->notes);
     kt__free(c);
 }
 

@@ -13,13 +13,16 @@ typedef struct kt__conversation {
     kt__tool_choice choice;
     char *tail; /* what the template wrote behind the messages, NUL-terminated */
     size_t tail_len;
-    bool thinks; /* the answer begins inside reasoning */
+    bool thinks;   /* the answer begins inside reasoning */
+    kt__buf notes; /* a line each */
 } kt__conversation;
 
 /* What r says of tools; *out is NULL where its answer is not to be split. Errors have the place in
  * the words of requests: "tools[0].function.name". */
 kt_status kt__conversation_open(const kt_request_params *r, kt__conversation **out,
                                 kt_error *err) KT_CHECKED;
+/* An error in a field whose place is a JSON pointer within it. */
+kt_status kt__conversation_fail_in(const char *field, kt_status status, kt_error *err);
 void kt__conversation_free(kt__conversation *conversation); /* NULL is allowed */
 /* Copies the end of the rendered prompt. conversation may be NULL. */
 kt_status kt__conversation_keep_tail(kt__conversation *conversation, const kt_model *model,

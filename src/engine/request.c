@@ -12,6 +12,7 @@
 typedef struct listener {
     kt_request *req;
     kt_text_fn *on_text;
+    kt_part_fn *on_part;
     void *user;
     kt_request_report *report;
     size_t n_tokens; /* until the caller had enough */
@@ -21,9 +22,11 @@ typedef struct listener {
 static void hand_text(listener *l, const kt_event *event) {
     if (l->enough) return;
     l->n_tokens += event->id >= 0;
-    if (event->len == 0 || !l->on_text) return;
+    if ((event->len == 0 || !l->on_text) && !l->on_part) return;
     int64_t begin_ns = kt__stage_begin(l->req->engine);
-    l->enough = !l->on_text(l->user, event->text, event->len, event->id);
+    if (!l->on_part) l->enough = !l->on_text(l->user, event->text, event->len, event->id);
+    for (size_t i = 0; l->on_part && i < event->n_parts && !l->enough; i++)
+        l->enough = !l->on_part(l->user, &event->parts[i]);
     kt__stage_end_outside(l->req->engine, KT__STAGE_CALLBACK, begin_ns);
     if (l->enough) kt_request_cancel(l->req);
 }
@@ -62,7 +65,10 @@ kt_status kt_request_run(kt_engine *engine, const kt_request_params *request, kt
                          void *user, kt_request_report *report, kt_error *err) {
     kt_request_params r = *request;
     kt_request_report own;
-    listener l = {.on_text = on_text, .user = user, .report = report ? report : &own};
+    listener l = {.on_text = on_text,
+                  .on_part = r.split ? r.on_part : NULL,
+                  .user = user,
+                  .report = report ? report : &own};
     r.on_event = NULL;
     r.on_ready = NULL;
     kt__error_clear(err);

@@ -238,6 +238,11 @@ bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
     return true;
 }
 
+const char *kt_request_notes(const kt_request *req) {
+    const kt__submitted *sub = (const kt__submitted *)(const void *)req;
+    return sub->conversation && sub->conversation->notes.data ? sub->conversation->notes.data : "";
+}
+
 size_t kt_request_n_prompt(const kt_request *req) {
     return (size_t)((const kt__submitted *)(const void *)req)->n_text;
 }

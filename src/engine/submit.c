@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "engine/choice.h"
 #include "engine/events.h"
+#include "engine/hold.h"
 #include "engine/inbox.h"
 #include "engine/scope.h"
 #include "engine/seq.h"
@@ -272,20 +273,6 @@ static void copy_params(kt__submitted *sub, const kt_request_params *request) {
     sub->normalize = request->normalize;
 }
 
-/* Where the answer begins inside reasoning, what it is held to comes behind that. */
-static kt_status lend_constraint(kt__submitted *sub, const kt_constraint *asked, kt_error *err) {
-    kt_constraint c = *asked;
-    kt_engine *engine = sub->req.engine;
-    const char *closing = sub->conversation && sub->conversation->thinks
-                              ? kt__conversation_closing(engine->model)
-                              : NULL;
-    if (closing && c.n_forms && !c.n_triggers) {
-        c.triggers = &closing;
-        c.n_triggers = 1;
-    }
-    return kt__constraints_lend(engine, &c, &sub->constraint, err);
-}
-
 /* With its sequence, if there is one, lent. */
 static kt_status create_lent(kt_engine *engine, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt__conversation **conversation,
@@ -304,7 +291,7 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     }
     atomic_store(&sub->has_seq, sub->seq != NULL);
     sub->n_text = sub->n_kept + (int32_t)(n - skip);
-    KT__TRY(lend_constraint(sub, &request->constraint, err));
+    KT__TRY(kt__hold_lend(sub, request, err));
     KT__TRY(fill_request(sub, request, ids + skip, n - skip, err));
     if (sub->seq) kt__seq_put_prompt(sub->seq, (size_t)sub->n_kept, ids + skip, n - skip);
     *out = sub;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "grammar/gbnf.h"
 #include "grammar/grammar_impl.h"
+#include "grammar/pieces.h"
 #include "grammar/regex.h"
 #include "grammar/schema_read.h"
 
@@ -28,6 +29,15 @@ static kt_status read_schema(kt__grammar *g, const char *text, size_t len, kt__r
     if (status == KT_OK) status = kt__svalue_init(&g->v, &g->schema, &g->t, why, err);
     if (status == KT_OK) g->root = kt__svalue_node(&g->v, 1);
     return status;
+}
+
+static kt_status read_pieces(kt__grammar *g, const kt__grammar_source *source, kt__refusal *why,
+                             kt_error *err) {
+    if (source->after.len > 0)
+        return kt__fail(err, KT_E_ARG, "a text of pieces has nothing behind it");
+    kt_status status = read_schema(g, source->text, source->len, why, err);
+    g->is_pieces = true;
+    return status == KT_OK ? kt__pieces_read(g, &source->mark, &g->root, err) : status;
 }
 
 static kt_status read_grammar(kt__grammar *g, const kt__grammar_source *source, kt_error *err) {
@@ -72,11 +82,16 @@ static kt_status compile(kt__grammar *g, const kt__grammar_source *source, kt__r
     case KT__GRAMMAR_GBNF: return read_grammar(g, source, err);
     case KT__GRAMMAR_REGEX: return read_regex(g, source, err);
     case KT__GRAMMAR_CHOICE: return read_choice(g, source, err);
+    case KT__GRAMMAR_PIECES: return read_pieces(g, source, why, err);
     }
     return kt__fail(err, KT_E_ARG, "an unknown kind of constraint");
 }
 
-static void start_body(const kt__grammar *g, kt__gstate *s) {
+static void start_body(kt__grammar *g, kt__gstate *s) {
+    if (g->is_pieces) {
+        kt__pieces_begin(g, s, g->root);
+        return;
+    }
     *s = (kt__gstate){.mode = g->is_json ? KT__M_VALUE : KT__M_TEXT};
     if (g->is_json)
         s->value = g->root;
@@ -92,10 +107,12 @@ static bool body_may_end(kt__grammar *g, const kt__gstate *s) {
 static kt_status check_first_byte(kt__grammar *g, kt__refusal *why, kt_error *err) {
     kt__gstate start, s;
     start_body(g, &start);
-    bool live = g->is_json ? kt__json_accepts(g, &start) : body_may_end(g, &start);
+    bool live = g->is_pieces ? kt__pieces_accepts(g, &start)
+                : g->is_json ? kt__json_accepts(g, &start)
+                             : body_may_end(g, &start);
     for (unsigned b = 0; b < 256 && !live; b++) {
         s = start;
-        bool blank = g->is_json && (b == ' ' || b == '\n');
+        bool blank = g->is_json && !g->is_pieces && (b == ' ' || b == '\n');
         live = !blank && kt__gstate_step(g, &s, (uint8_t)b);
     }
     if (g->t.pool.failed)
@@ -192,7 +209,7 @@ kt_status kt__grammar_status(const kt__grammar *g) {
 
 /* ---- following a text ---- */
 
-void kt__grammar_start(const kt__grammar *g, kt__gstate *s) {
+void kt__grammar_start(kt__grammar *g, kt__gstate *s) {
     start_body(g, s);
     if (g->n_before) *s = (kt__gstate){.mode = KT__M_BEFORE};
 }
@@ -236,6 +253,7 @@ bool kt__grammar_feed(kt__grammar *g, kt__gstate *s, const char *bytes, size_t *
 
 bool kt__grammar_accepts(kt__grammar *g, const kt__gstate *s) {
     if (g->t.pool.failed) return false;
+    if (g->is_pieces && s->mode < KT__M_BEFORE) return kt__pieces_accepts(g, s);
     if (s->mode == KT__M_END) return true;
     if (s->mode >= KT__M_BEFORE) return false;
     if (g->is_json) return kt__json_accepts(g, s);
@@ -270,9 +288,10 @@ static int next_bytes(kt__grammar *g, const kt__gstate *s, uint8_t *only) {
 
 bool kt__grammar_ended(kt__grammar *g, const kt__gstate *s) {
     uint8_t only;
-    if (s->mode == KT__M_END) return true;
     if (g->t.pool.failed) return true;
-    return !g->is_json && g->n_after == 0 && s->mode == KT__M_TEXT && next_bytes(g, s, &only) == 0;
+    if (s->mode == KT__M_END && !g->is_pieces) return true;
+    bool is_text = (!g->is_json || g->is_pieces) && s->mode == KT__M_TEXT;
+    return is_text && g->n_after == 0 && next_bytes(g, s, &only) == 0;
 }
 
 size_t kt__grammar_forced(kt__grammar *g, const kt__gstate *state, char *out, size_t cap) {

@@ -1,7 +1,7 @@
 /* Constraints: which texts an answer may be.
  *
  * Owns: compiling a constraint (JSON Schema, a GBNF grammar, a regular expression, a list of texts,
- * any JSON object) and following a text through it byte by byte. A state is plain data: copying it
+ * any JSON object, a text of pieces: pieces.h) and following a text through it byte by byte. A state is plain data: copying it
  * forks it, assigning an older copy takes bytes back. A constraint owns tables that grow while it is
  * used, up to what was reserved when it was compiled; nothing is allocated afterwards.
  *
@@ -19,7 +19,7 @@
 
 typedef struct kt__grammar_source {
     kt__grammar_kind kind;
-    const char *text; /* of the first three */
+    const char *text; /* of the first three, and of pieces */
     size_t len;
     const kt__gtext *texts; /* of KT__GRAMMAR_CHOICE */
     size_t n_texts;
@@ -29,6 +29,7 @@ typedef struct kt__grammar_source {
     /* of JSON: no white space between its parts, and whole numbers without a fraction where the
      * schema asks for integers; members in the order of the schema */
     bool compact, ordered;
+    kt__gmark mark; /* of KT__GRAMMAR_PIECES */
 } kt__grammar_source;
 
 /* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly; KT_E_LIMIT:
@@ -45,7 +46,7 @@ size_t kt__grammar_bytes_used(const kt__grammar *grammar);
 /* What a schema says and does not limit anything by, a line each: unknown formats and such. */
 const char *kt__grammar_notes(const kt__grammar *grammar);
 
-void kt__grammar_start(const kt__grammar *grammar, kt__gstate *state);
+void kt__grammar_start(kt__grammar *grammar, kt__gstate *state);
 /* False: the text may not go on so; *n is then the number of bytes that it took. The state is of no
  * use any more. */
 bool kt__grammar_feed(kt__grammar *grammar, kt__gstate *state, const char *bytes, size_t *n);

@@ -12,7 +12,8 @@ struct kt__gmask_cache;
 struct kt__grammar {
     kt__grammar_kind kind;
     bool is_json, compact, ordered;
-    char *around; /* what stands before the body, then what stands after it */
+    bool is_pieces; /* JSON values among other texts; is_json is true, too */
+    char *around;   /* what stands before the body, then what stands after it */
     size_t n_before, n_after;
     kt__terms t;
     kt__schema schema;
@@ -87,8 +88,10 @@ kt__gid kt__json_name_key(kt__grammar *g, const kt__gstate *s, uint32_t name);
 /* Ends the name as one of this key; it is not added to the names that were used. */
 bool kt__json_close_name_as(kt__grammar *g, kt__gstate *s, kt__gid key);
 
+bool kt__pieces_step(kt__grammar *g, kt__gstate *s, uint8_t byte); /* pieces.c */
 static inline bool kt__gstate_step(kt__grammar *g, kt__gstate *s, uint8_t byte) {
     if (s->mode >= KT__M_BEFORE) return kt__around_step(g, s, byte);
+    if (g->is_pieces) return kt__pieces_step(g, s, byte);
     return g->is_json ? kt__json_step(g, s, byte) : kt__text_step(g, s, byte);
 }
 static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__gframe word) {

@@ -4,6 +4,7 @@
 #ifndef KT_GRAMMAR_GRAMMAR_TYPES_H
 #define KT_GRAMMAR_GRAMMAR_TYPES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -16,18 +17,28 @@ enum {
 typedef enum kt__grammar_kind {
     KT__GRAMMAR_SCHEMA,
     KT__GRAMMAR_GBNF,
-    KT__GRAMMAR_REGEX,      /* the whole text matches */
-    KT__GRAMMAR_CHOICE,     /* one of texts[n_texts] */
-    KT__GRAMMAR_JSON_OBJECT /* any */
+    KT__GRAMMAR_REGEX,       /* the whole text matches */
+    KT__GRAMMAR_CHOICE,      /* one of texts[n_texts] */
+    KT__GRAMMAR_JSON_OBJECT, /* any */
+    KT__GRAMMAR_PIECES       /* pieces.h */
 } kt__grammar_kind;
 
 typedef struct kt__grammar kt__grammar;
+
+/* How a vocabulary's tokens spell a fixed text; put NULL: as it is. */
+struct kt__buf;
+typedef struct kt__gmark {
+    void (*put)(void *ctx, const char *text, size_t len, struct kt__buf *out);
+    void *ctx;
+} kt__gmark;
 
 /* Members are grammar's own business; equal bytes are equal states. */
 typedef struct kt__gstate {
     uint64_t hash;
     uint8_t mode, lex, blanks, n_text;
     uint32_t value, term, frame, name, used, patterns, chunk, hex;
+    /* Of a text of pieces: what follows the value that is being read; what may stand in its place. */
+    uint32_t rest, other;
     uint8_t text[20];
 } kt__gstate;
 

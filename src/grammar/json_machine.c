@@ -32,8 +32,7 @@ static kt__gid frame_formula(const kt__grammar *g, const kt__gstate *s) {
 
 /* Of nothing that was read within a value anything stays. */
 static void go(kt__gstate *s, kt__gmode mode) {
-    kt__gid frame = s->frame;
-    *s = (kt__gstate){.mode = (uint8_t)mode, .frame = frame};
+    *s = (kt__gstate){.mode = (uint8_t)mode, .frame = s->frame, .rest = s->rest};
 }
 
 /* ---- a value begins ---- */

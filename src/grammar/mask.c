@@ -137,8 +137,9 @@ static const char *bytes_of_mode(const kt__gstate *s) {
 }
 
 static void mark_first(const kt__grammar *g, const kt__gstate *from, bool first[256]) {
-    bool before_tail = from->mode == KT__M_NUMBER && !from->frame && g->n_after > 0;
-    const char *bytes = before_tail ? NULL : bytes_of_mode(from);
+    bool top = !from->frame && (g->is_pieces || g->n_after > 0);
+    bool open = top && (from->mode == KT__M_NUMBER || (from->mode == KT__M_VALUE && from->other));
+    const char *bytes = open ? NULL : bytes_of_mode(from);
     memset(first, bytes == NULL, 256);
     for (; bytes && *bytes; bytes++) first[(uint8_t)*bytes] = true;
 }
@@ -593,7 +594,7 @@ kt_status kt__gmask_fill(kt__grammar *g, const kt__gstate *state, uint64_t *bits
     p->steps = MASK_STEPS;
     w.c->n_visited = 0;
     g->v.keep_below = scarce ? mark : UINT32_MAX;
-    if (state->mode == KT__M_END)
+    if (state->mode == KT__M_END && !g->is_pieces)
         memset(bits, 0, w.vocab->n_words * sizeof *bits);
     else if (g->is_json && is_plain_string(g, state))
         fill_string(&w, state);

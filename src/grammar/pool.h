@@ -30,6 +30,8 @@ typedef enum kt__gkind {
     KT__G_STAR,  /* kid */
     KT__G_REP,   /* kid, min, max (UINT32_MAX: none) */
     KT__G_CALL,  /* rule */
+    KT__G_JSON,  /* schema node: a JSON value, read by itself */
+    KT__G_EACH, /* separator, 1 if it is still the first, then kid and whether it must be, each once */
     /* values */
     KT__G_NODE, /* schema node, of a value that has not begun */
     KT__G_SUB,  /* formula of the value that is being read inside */

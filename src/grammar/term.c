@@ -117,6 +117,11 @@ kt__gid kt__term_byte_range(kt__terms *t, unsigned low, unsigned high) {
     return kt__term_bytes(t, set);
 }
 
+static kt__gid settle(kt__terms *t, uint32_t from, kt__gid id) {
+    t->pool.n_scratch = from;
+    return id;
+}
+
 static void inherit_boolean(kt__terms *t, kt__gid id, kt__gid kid) {
     kt__g_set_flags(&t->pool, id, kt__g_flags(&t->pool, kid) & KT__GF_BOOLEAN);
 }
@@ -162,6 +167,25 @@ kt__gid kt__term_rep(kt__terms *t, kt__gid kid, uint32_t min, uint32_t max) {
 
 kt__gid kt__term_call(kt__terms *t, uint32_t rule) {
     return make(t, KT__G_CALL, &rule, 1);
+}
+
+kt__gid kt__term_json(kt__terms *t, uint32_t schema_node) {
+    return make(t, KT__G_JSON, &schema_node, 1);
+}
+
+/* Kids that nothing fits are left out, and nothing fits where one of those must be. */
+kt__gid kt__term_each(kt__terms *t, uint32_t from) {
+    kt__gpool *p = &t->pool;
+    uint32_t n = from + 2;
+    for (uint32_t i = from + 2; i < p->n_scratch; i += 2) {
+        if (p->scratch[i] == EMPTY && p->scratch[i + 1]) return settle(t, from, EMPTY);
+        if (p->scratch[i] == EMPTY) continue;
+        p->scratch[n++] = p->scratch[i];
+        p->scratch[n++] = p->scratch[i + 1];
+    }
+    p->n_scratch = n;
+    kt__gid id = n == from + 2 ? EPS : make(t, KT__G_EACH, p->scratch + from, n - from);
+    return settle(t, from, id);
 }
 
 kt__gid kt__term_literal(kt__terms *t, const char *s, size_t len, kt__gid rest) {
@@ -212,6 +236,13 @@ static bool nullable_set(kt__terms *t, kt__gid id, kt__gkind kind) {
     return kind == KT__G_AND || (kind == KT__G_ONE && n_true == 1);
 }
 
+/* None of the kids must be. */
+static bool each_nullable(const kt__gpool *p, kt__gid id) {
+    for (uint32_t i = 3; i < kt__g_n(p, id); i += 2)
+        if (kt__g_arg(p, id, i)) return false;
+    return true;
+}
+
 static bool find_nullable(kt__terms *t, kt__gid id) {
     kt__gkind kind = kt__g_kind(&t->pool, id);
     const uint32_t *a = kt__g_data(&t->pool, id);
@@ -226,6 +257,7 @@ static bool find_nullable(kt__terms *t, kt__gid id) {
     case KT__G_VEC: return kt__term_nullable(t, a[0]);
     case KT__G_CAT: return kt__term_nullable(t, a[0]) && kt__term_nullable(t, a[1]);
     case KT__G_REP: return a[1] == 0 || kt__term_nullable(t, a[0]);
+    case KT__G_EACH: return each_nullable(&t->pool, id);
     case KT__G_CALL: return t->rule_nullable && t->rule_nullable[a[0]];
     default: return false;
     }
@@ -310,11 +342,6 @@ static kt__gid make_set(kt__terms *t, kt__gkind kind, uint32_t from, kt__gid uni
     }
     p->n_scratch = from;
     return p->failed ? EMPTY : id;
-}
-
-static kt__gid settle(kt__terms *t, uint32_t from, kt__gid id) {
-    t->pool.n_scratch = from;
-    return id;
 }
 
 static bool is_length(const kt__terms *t, kt__gid id) {

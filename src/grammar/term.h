@@ -38,6 +38,10 @@ kt__gid kt__term_star(kt__terms *t, kt__gid kid);
 /* max UINT32_MAX: no bound */
 kt__gid kt__term_rep(kt__terms *t, kt__gid kid, uint32_t min, uint32_t max);
 kt__gid kt__term_call(kt__terms *t, uint32_t rule);
+/* A JSON value: it has no derivative, whoever follows a text reads it otherwise. */
+kt__gid kt__term_json(kt__terms *t, uint32_t schema_node);
+/* The words of a KT__G_EACH on the scratch stack from `from` on; they are taken off. */
+kt__gid kt__term_each(kt__terms *t, uint32_t from);
 kt__gid kt__term_literal(kt__terms *t, const char *s, size_t len, kt__gid rest);
 /* Kids are those on the scratch stack from `from` on; they are taken off. */
 kt__gid kt__term_and(kt__terms *t, uint32_t from);

@@ -66,6 +66,30 @@ static kt__gid derive_set(kt__terms *t, kt__gid id, kt__gkind kind, uint8_t b) {
     }
 }
 
+/* What is left of an EACH when kid i has come, onto the stack and made. */
+static kt__gid each_without(kt__terms *t, kt__gid id, uint32_t i) {
+    kt__gpool *p = &t->pool;
+    uint32_t from = p->n_scratch, n = kt__g_n(p, id);
+    kt__gpool_push(p, kt__g_arg(p, id, 0));
+    kt__gpool_push(p, 0);
+    for (uint32_t k = 2; k < n; k++)
+        if (k != i && k != i + 1) kt__gpool_push(p, kt__g_arg(p, id, k));
+    return kt__term_each(t, from);
+}
+
+static kt__gid derive_each(kt__terms *t, kt__gid id, uint8_t b) {
+    kt__gpool *p = &t->pool;
+    uint32_t n = kt__g_n(p, id), from = p->n_scratch;
+    kt__gid with = kt__g_arg(p, id, 1) ? EPS : kt__g_arg(p, id, 0);
+    for (uint32_t i = 2; i < n && kt__gpool_step(p); i += 2) {
+        kt__gid kid = kt__term_cat(t, with, kt__g_arg(p, id, i));
+        kt__gid d = kt__term_derive(t, kid, b);
+        if (d != EMPTY) d = kt__term_cat(t, d, each_without(t, id, i));
+        if (d != EMPTY && !kt__gpool_push(p, d)) break;
+    }
+    return kt__term_or(t, from);
+}
+
 static kt__gid derive_kind(kt__terms *t, kt__gid id, uint8_t b) {
     kt__gkind kind = kt__g_kind(&t->pool, id);
     switch (kind) {
@@ -75,6 +99,7 @@ static kt__gid derive_kind(kt__terms *t, kt__gid id, uint8_t b) {
     case KT__G_STAR: return kt__term_cat(t, kt__term_derive(t, kt__g_arg(&t->pool, id, 0), b), id);
     case KT__G_REP: return derive_rep(t, id, b);
     case KT__G_CALL: return kt__term_derive(t, t->rules[kt__g_arg(&t->pool, id, 0)], b);
+    case KT__G_EACH: return derive_each(t, id, b);
     case KT__G_NOT: return kt__term_not(t, kt__term_derive(t, kt__g_arg(&t->pool, id, 0), b));
     case KT__G_AND:
     case KT__G_OR:
@@ -122,6 +147,17 @@ static void mark_way_back(const search *s) {
     }
 }
 
+/* A JSON value may come next: some is taken to fit. */
+static bool begins_json(const kt__gpool *p, kt__gid id) {
+    if (kt__g_kind(p, id) == KT__G_CAT) id = kt__g_arg(p, id, 0);
+    for (uint32_t i = 0; kt__g_kind(p, id) == KT__G_OR && i < kt__g_n(p, id); i++) {
+        kt__gid kid = kt__g_arg(p, id, i);
+        if (kt__g_kind(p, kid) == KT__G_CAT) kid = kt__g_arg(p, kid, 0);
+        if (kt__g_kind(p, kid) == KT__G_JSON) return true;
+    }
+    return kt__g_kind(p, id) == KT__G_JSON;
+}
+
 /* One derivative of the record on top. True: it is known that a text fits. */
 static bool search_step(search *s) {
     kt__terms *t = s->t;
@@ -130,7 +166,8 @@ static bool search_step(search *s) {
     s->steps++;
     uint32_t flags = kt__g_flags(&t->pool, d);
     if (d == EMPTY || flags & (KT__GF_DEAD | KT__GF_SEEN)) return false;
-    bool live = flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN) || kt__term_nullable(t, d);
+    bool live = flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN) || kt__term_nullable(t, d) ||
+                begins_json(&t->pool, d);
     if (!live) return !add_record(s, d);
     mark_way_back(s);
     return true;
@@ -211,7 +248,7 @@ bool kt__term_live(kt__terms *t, kt__gid id) {
     uint32_t flags = kt__g_flags(&t->pool, id);
     if (id == EMPTY || flags & KT__GF_DEAD) return false;
     if (flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN)) return true;
-    if (kt__term_nullable(t, id)) return true;
+    if (kt__term_nullable(t, id) || begins_json(&t->pool, id)) return true;
     int known = live_by_length(t, id);
     if (known >= 0) kt__g_set_flags(&t->pool, id, known ? KT__GF_LIVE : KT__GF_DEAD);
     return known >= 0 ? known > 0 : search_text(t, id);

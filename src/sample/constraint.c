@@ -34,6 +34,7 @@ static kt_status read_kind(const kt_form *f, kt__grammar_source *out, kt_error *
     case KT_FORM_JSON_SCHEMA: out->kind = KT__GRAMMAR_SCHEMA; break;
     case KT_FORM_GRAMMAR: out->kind = KT__GRAMMAR_GBNF; break;
     case KT_FORM_REGEX: out->kind = KT__GRAMMAR_REGEX; break;
+    case KT_FORM_PIECES: out->kind = KT__GRAMMAR_PIECES; break;
     case KT_FORM_CHOICE:
         out->kind = KT__GRAMMAR_CHOICE;
         if (f->n_choices > 0) return KT_OK;
@@ -60,12 +61,24 @@ static kt_status mark_around(const kt__constraint *c, const char *text, kt__buf 
     return kt__fail(err, KT_E_LIMIT, "over %d bytes around a form", (int)MAX_AROUND);
 }
 
+static void mark_piece(void *ctx, const char *text, size_t len, kt__buf *out) {
+    char *copy = kt__strndup(text, len);
+    if (copy)
+        kt__held_vocab_mark(ctx, copy, out);
+    else
+        out->failed = true;
+    kt__free(copy);
+}
+
 static kt_status add_form(kt__constraint *c, const kt_form *f, kt_error *err) {
     kt_status status;
     kt__gtext *choices = NULL;
     kt__buf before = {0}, after = {0};
-    kt__grammar_source s = {
-        .text = f->text, .len = f->len, .compact = !f->blanks, .ordered = !f->any_order};
+    kt__grammar_source s = {.text = f->text,
+                            .len = f->len,
+                            .compact = !f->blanks,
+                            .ordered = !f->any_order,
+                            .mark = {mark_piece, (void *)c->vocab}};
     KT__TRY(check_sizes(f, err));
     KT__TRY(read_kind(f, &s, err));
     KT__TRY(mark_around(c, f->before, &before, &s.before, err));

@@ -80,6 +80,13 @@ void kt__dialect_gather(kt__job *job, const kt_event *event) {
     kt__dialect_gather_token(job, event);
 }
 
+void kt__dialect_write_notes(kt__job *job) {
+    if (!job->notes) return;
+    (void)kt__buf_puts(&job->out, ",\"kentang\":{\"notes\":");
+    kt__wire_write_lines(&job->out, job->notes);
+    (void)kt__buf_putc(&job->out, '}');
+}
+
 void kt__dialect_write_figures(kt__buf *out, const kt_request_report *r) {
     double decode_s = (double)(r->total_us - r->first_token_us) * 1e-6;
     (void)kt__buf_printf(

@@ -306,10 +306,12 @@ static void ollama_finish(kt__job *job, const kt_event *event) {
     (void)kt__buf_printf(&job->out,
                          ",\"done_reason\":\"%s\",\"total_duration\":%lld,\"load_duration\":0,"
                          "\"prompt_eval_count\":%d,\"prompt_eval_duration\":%lld,\"eval_count\":%d,"
-                         "\"eval_duration\":%lld}\n",
+                         "\"eval_duration\":%lld",
                          kt__wire_finish_reason(event->finish), (long long)r->total_us * 1000,
                          (int)r->n_prompt, (long long)r->prefill_us * 1000, (int)r->n_generated,
                          (long long)(r->decode_us + r->sample_us) * 1000);
+    kt__dialect_write_notes(job);
+    (void)kt__buf_puts(&job->out, "}\n");
 }
 
 /* A request without a prompt has had no choice that finished. */

@@ -15,6 +15,7 @@ static kt__wire_answer answer_of(const kt__job *job) {
         .model = kt__served_name(job->model),
         .created_s = job->created_s,
         .seed = job->report.seed,
+        .notes = job->notes,
     };
 }
 

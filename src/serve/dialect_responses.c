@@ -98,6 +98,17 @@ static void write_response_usage(kt__buf *out, const kt__wire_usage *u) {
                          (long long)u->n_reasoning, (long long)(u->n_prompt + u->n_generated));
 }
 
+/* Those of the reading and those of the engine, as one list. */
+static void write_notes(kt__buf *out, const char *first, const char *second) {
+    kt__buf lines;
+    kt__buf_init(&lines, 1 << 20);
+    if (first) (void)kt__buf_puts(&lines, first);
+    if (first && second) (void)kt__buf_putc(&lines, '\n');
+    if (second) (void)kt__buf_puts(&lines, second);
+    kt__wire_write_lines(out, lines.data);
+    kt__buf_free(&lines);
+}
+
 /* What is known at the end: the finish in kentang's own word, and what was left aside. */
 static void write_response_end(kt__job *job, const kt__job_choice *c) {
     const kt__responses_asked *asked = job->extra;
@@ -106,7 +117,10 @@ static void write_response_end(kt__job *job, const kt__job_choice *c) {
     (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d,\"finish\":\"%s\"",
                          (unsigned long long)job->report.seed, KENTANG_NUMERICS,
                          kt_finish_name(c->finish));
-    if (asked->notes) (void)kt__buf_printf(out, ",\"notes\":%s", asked->notes);
+    if (asked->notes || job->notes) {
+        (void)kt__buf_puts(out, ",\"notes\":");
+        write_notes(out, asked->notes, job->notes);
+    }
     (void)kt__buf_putc(out, '}');
 }
 

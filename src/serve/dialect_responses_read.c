@@ -319,25 +319,26 @@ static bool is_foreign_tool(const char *type) {
 /* Leaves them out, with a note of each. */
 static kt_status leave_foreign_tools(const kt__wire_reader *r, json_t *body,
                                      kt__responses_asked *asked) {
-    json_t *all = kt__wire_member(body, "tools"), *kept = json_array(), *notes = json_array();
-    bool made = kept && notes;
+    json_t *all = kt__wire_member(body, "tools"), *kept = json_array();
+    bool made = kept != NULL;
+    kt__buf notes;
+    kt__buf_init(&notes, 1 << 20);
     for (size_t i = 0; made && json_is_array(all) && i < json_array_size(all); i++) {
         json_t *tool = json_array_get(all, i);
         const char *type = json_string_value(json_object_get(tool, "type"));
-        made = type && is_foreign_tool(type)
-                   ? json_array_append_new(notes, json_sprintf("tools[%d]: a tool of type %s is "
-                                                               "left out",
-                                                               (int)i, type)) == 0
-                   : json_array_append(kept, tool) == 0;
+        if (type && is_foreign_tool(type)) {
+            made = kt__buf_printf(&notes, "%stools[%zu]: a tool of type %s is left out",
+                                  notes.len ? "\n" : "", i, type);
+        } else {
+            made = json_array_append(kept, tool) == 0;
+        }
     }
-    char *text = made && json_array_size(notes) ? json_dumps(notes, JSON_COMPACT) : NULL;
-    if (text) {
-        asked->notes = kt__arena_strndup(r->arena, text, strlen(text));
+    if (made && notes.len) {
+        asked->notes = kt__arena_strndup(r->arena, notes.data, notes.len);
         made = asked->notes && json_object_set(body, "tools", kept) == 0;
     }
-    free(text);
+    kt__buf_free(&notes);
     json_decref(kept);
-    json_decref(notes);
     return made ? KT_OK : kt__wire_fail_nomem(r);
 }
 

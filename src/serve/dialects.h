@@ -47,6 +47,8 @@ void kt__dialect_write_object(kt__buf *out, const char *json, size_t len);
 void kt__dialect_gather_token(kt__job *job, const kt_event *event);
 /* Both, of a token with all its parts. */
 void kt__dialect_gather(kt__job *job, const kt_event *event);
+/* ,"kentang":{"notes":[...]} where there are some */
+void kt__dialect_write_notes(kt__job *job);
 /* An object of figures, with the comma before: ,"timings":{...} */
 void kt__dialect_write_figures(kt__buf *out, const kt_request_report *report);
 

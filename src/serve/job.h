@@ -118,6 +118,7 @@ struct kt__job {
     int32_t n_choices, n_finished;
     kt__wire_usage usage;
     kt_request_report report; /* of the first choice that finished; figures of the log line */
+    const char *notes;        /* kt_request_notes of the first prompt */
     void *extra;              /* the dialect's, in the arena */
 };
 

@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
@@ -90,7 +91,10 @@ static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) 
     status = kt_engine_submit(job->engine, &r, &req, err);
     if (status != KT_OK) kt__wire_place_error(job->wire, err);
     if (status != KT_OK) return status;
+    const char *notes = kt_request_notes(req);
     pthread_mutex_lock(&job->lock);
+    if (!job->n_submitted && *notes)
+        job->notes = kt__arena_strndup(&job->wire->arena, notes, strlen(notes));
     *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
     job->n_submitted++;
     if (job->cancelled || job->abandoned) kt_request_cancel(req);

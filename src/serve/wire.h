@@ -142,6 +142,7 @@ typedef struct kt__wire_answer {
     const kt__wire_usage *usage; /* or NULL */
     uint64_t seed;               /* repeats the answer; written in native answers and as
                                     "kentang": {"seed"} in the others */
+    const char *notes;           /* what is not done as asked, a line each; NULL or "": nothing */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
@@ -152,6 +153,8 @@ void kt__wire_write_calls(kt__buf *out, const kt__wire_call *calls, size_t n, bo
 /* One chunk of a stream; `first`: with the role (chat). A chunk without choices and with usage is
  * the usage chunk that include_usage asks for. */
 void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *chunk, bool first);
+/* ["...", ...]: a text for each line; of nothing [] */
+void kt__wire_write_lines(kt__buf *out, const char *lines);
 /* {"error": {"message", "type", "param", "code"}} as OpenAI has it; code is e.g. "KT_E_ARG". */
 void kt__wire_write_error(kt__buf *out, const kt_error *err);
 /* The same with an HTTP status that the code alone does not say. */

@@ -227,9 +227,25 @@ static void write_head(kt__buf *out, const kt__wire_answer *a, const char *objec
     kt__json_member(out, "model", a->model);
 }
 
+void kt__wire_write_lines(kt__buf *out, const char *lines) {
+    (void)kt__buf_putc(out, '[');
+    for (const char *at = lines ? lines : ""; *at;) {
+        size_t len = strcspn(at, "\n");
+        if (at != lines) (void)kt__buf_putc(out, ',');
+        kt__json_string(out, at, len, KT__JSON_PLAIN);
+        at += len + (at[len] == '\n');
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
 static void write_seed(kt__buf *out, const kt__wire_answer *a) {
-    (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d}",
+    (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d",
                          (unsigned long long)a->seed, KENTANG_NUMERICS);
+    if (a->notes && *a->notes) {
+        (void)kt__buf_puts(out, ",\"notes\":");
+        kt__wire_write_lines(out, a->notes);
+    }
+    (void)kt__buf_putc(out, '}');
 }
 
 /* kentang's own: the text at the top, choices only where several were asked for. */
@@ -255,6 +271,10 @@ static void write_native(kt__buf *out, const kt__wire_answer *a, bool chunk) {
     }
     if (a->usage) write_usage(out, a->usage);
     if (!chunk) (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)a->seed);
+    if (!chunk && a->notes && *a->notes) {
+        (void)kt__buf_puts(out, ",\"notes\":");
+        kt__wire_write_lines(out, a->notes);
+    }
     if (!chunk) kt__json_member(out, "model", a->model);
     (void)kt__buf_putc(out, '}');
 }

@@ -2,10 +2,13 @@
 // Each must get the same text for the same seed, streaming and not.
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
+import { z } from "zod";
 import Anthropic from "@anthropic-ai/sdk";
 import { Ollama } from "ollama";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { embedMany, generateText, streamText } from "ai";
+import { createOpenAI } from "@ai-sdk/openai";
+import { embedMany, generateObject, generateText, streamText, tool } from "ai";
 import { ChatOpenAI, OpenAIEmbeddings } from "@langchain/openai";
 
 const base = process.argv[2];
@@ -130,9 +133,9 @@ await test("openai: errors have their classes", async () => {
   await assert.rejects(
     openai.chat.completions.create({
       ...asked,
-      tools: [{ type: "function", function: { name: "f", parameters: {} } }],
+      tools: [{ type: "function", function: { name: "a b", parameters: {} } }],
     }),
-    OpenAI.BadRequestError,
+    (e) => e instanceof OpenAI.BadRequestError && e.param.startsWith("tools[0]"),
   );
 });
 
@@ -197,7 +200,7 @@ await test("anthropic: messages, streamed and not", async () => {
   assert.equal(final.stop_reason, whole.stop_reason);
   await assert.rejects(anthropic.messages.create({ ...options, model: "none" }), Anthropic.NotFoundError);
   await assert.rejects(
-    anthropic.messages.create({ ...options, thinking: { type: "enabled", budget_tokens: 1024 } }),
+    anthropic.messages.create({ ...options, thinking: { type: "perhaps" } }),
     (e) => e instanceof Anthropic.BadRequestError && e.error.error.type === "invalid_request_error",
   );
   const { input_tokens } = await anthropic.messages.countTokens({ model: "demo", messages: question });
@@ -242,6 +245,249 @@ await test("ollama: chat, generate, list", async () => {
   const kept = await ollama.chat({ model: "demo", messages: question, options, keep_alive: "5m", think: false });
   assert.equal(kept.message.content, text);
   assert.equal((await ollama.generate({ model: "demo", prompt: "" })).done_reason, "load");
+});
+
+// ---- tools, schemas and reasoning ----
+
+const weather = {
+  type: "function",
+  function: {
+    name: "weather",
+    description: "The weather of a city",
+    strict: true,
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string", enum: ["Rome", "Oslo"] }, days: { type: "integer", enum: [1, 2, 3] } },
+      required: ["city", "days"],
+      additionalProperties: false,
+    },
+  },
+};
+const forced = { type: "function", function: { name: "weather" } };
+const goodArguments = (a) => assert.ok(["Rome", "Oslo"].includes(a.city) && [1, 2, 3].includes(a.days), JSON.stringify(a));
+
+await test("openai: a forced call, whole and streamed", async () => {
+  const options = { ...asked, tools: [weather], tool_choice: forced, max_tokens: 200 };
+  const r = await openai.chat.completions.create(options);
+  const [call] = r.choices[0].message.tool_calls;
+  assert.equal(r.choices[0].finish_reason, "tool_calls");
+  assert.equal(call.function.name, "weather");
+  goodArguments(JSON.parse(call.function.arguments));
+  const runner = openai.chat.completions.stream(options);
+  const final = await runner.finalChatCompletion();
+  assert.equal(final.choices[0].message.tool_calls[0].function.arguments, call.function.arguments);
+  assert.equal(final.choices[0].message.tool_calls[0].id, call.id);
+  goodArguments(final.choices[0].message.tool_calls[0].function.parsed_arguments);
+});
+
+await test("openai: required, parallel calls, and their results sent back", async () => {
+  const r = await openai.chat.completions.create({
+    ...asked,
+    tools: [weather],
+    tool_choice: "required",
+    parallel_tool_calls: false,
+    max_tokens: 200,
+  });
+  const { message } = r.choices[0];
+  assert.equal(message.tool_calls.length, 1);
+  const next = await openai.chat.completions.create({
+    ...asked,
+    tools: [weather],
+    tool_choice: "none",
+    messages: [
+      ...question,
+      message,
+      { role: "tool", tool_call_id: message.tool_calls[0].id, content: "rain" },
+    ],
+  });
+  assert.equal(typeof next.choices[0].message.content, "string");
+  assert.equal(next.choices[0].message.tool_calls, undefined);
+  await assert.rejects(
+    openai.chat.completions.create({
+      ...asked,
+      messages: [...question, message, { role: "tool", tool_call_id: "call_none", content: "rain" }],
+    }),
+    (e) => e instanceof OpenAI.BadRequestError && e.param === "messages[2].tool_call_id",
+  );
+});
+
+await test("openai: runTools", async () => {
+  const seen = [];
+  const runner = openai.chat.completions.runTools(
+    {
+      ...asked,
+      max_tokens: 200,
+      tool_choice: forced,
+      tools: [
+        {
+          type: "function",
+          function: {
+            ...weather.function,
+            parse: JSON.parse,
+            function: (a) => {
+              goodArguments(a);
+              seen.push(a);
+              return "It rains.";
+            },
+          },
+        },
+      ],
+    },
+    { maxChatCompletions: 2 },
+  );
+  await runner.done();
+  assert.ok(seen.length >= 1);
+});
+
+await test("openai: zodResponseFormat, parse", async () => {
+  const r = await openai.chat.completions.parse({
+    ...asked,
+    max_tokens: 300,
+    response_format: zodResponseFormat(z.object({ mood: z.enum(["good", "bad"]), n: z.literal(3) }), "mood"),
+  });
+  assert.ok(["good", "bad"].includes(r.choices[0].message.parsed.mood));
+});
+
+await test("openai: responses with a forced call, items sent back, a schema", async () => {
+  const options = {
+    model: "demo",
+    input: question,
+    seed: 7,
+    max_output_tokens: 200,
+    tools: [{ type: "function", ...weather.function }, { type: "web_search" }],
+    tool_choice: { type: "function", name: "weather" },
+  };
+  const r = await openai.responses.create(options);
+  const call = r.output.find((item) => item.type === "function_call");
+  assert.equal(call.name, "weather");
+  goodArguments(JSON.parse(call.arguments));
+  assert.ok(r.kentang.notes.some((note) => note.includes("web_search")));
+  const final = await openai.responses.stream(options).finalResponse();
+  assert.equal(final.output.find((item) => item.type === "function_call").arguments, call.arguments);
+  const next = await openai.responses.create({
+    ...options,
+    tool_choice: "none",
+    input: [...question, ...r.output, { type: "function_call_output", call_id: call.call_id, output: "rain" }],
+  });
+  assert.equal(typeof next.output_text, "string");
+  const parsed = await openai.responses.parse({
+    model: "demo",
+    input: question,
+    max_output_tokens: 300,
+    text: { format: zodTextFormat(z.object({ mood: z.enum(["good", "bad"]) }), "mood") },
+  });
+  assert.ok(["good", "bad"].includes(parsed.output_parsed.mood));
+});
+
+await test("ai-sdk: generateObject, and streamText with tools", async () => {
+  const provider = createOpenAICompatible({
+    name: "kentang",
+    baseURL: `${base}/v1`,
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+  });
+  const schema = z.object({ mood: z.enum(["good", "bad"]) });
+  for (const model of [provider("demo"), createOpenAI({ baseURL: `${base}/v1`, apiKey: "none" })("demo")]) {
+    const options = { model, messages: question, maxOutputTokens: 200, maxRetries: 0 };
+    const { object } = await generateObject({ ...options, schema });
+    assert.ok(["good", "bad"].includes(object.mood));
+    const calls = [];
+    const stream = streamText({
+      ...options,
+      tools: {
+        weather: tool({
+          description: "The weather",
+          inputSchema: z.object({ city: z.enum(["Rome", "Oslo"]) }),
+          execute: async (a) => {
+            calls.push(a);
+            return "rain";
+          },
+        }),
+      },
+      toolChoice: { type: "tool", toolName: "weather" },
+    });
+    const kinds = [];
+    for await (const part of stream.fullStream) {
+      if (part.type === "error") throw part.error;
+      kinds.push(part.type);
+    }
+    assert.ok(kinds.includes("tool-call") && kinds.includes("tool-result"), kinds.join());
+    assert.ok(["Rome", "Oslo"].includes(calls[0].city));
+    assert.equal(await stream.finishReason, "tool-calls");
+  }
+});
+
+await test("langchain: withStructuredOutput and bindTools", async () => {
+  const chat = new ChatOpenAI({
+    model: "demo",
+    apiKey: "none",
+    configuration: { baseURL: `${base}/v1` },
+    maxTokens: 300,
+    maxRetries: 0,
+    temperature: 0,
+  });
+  const schema = z.object({ mood: z.enum(["good", "bad"]) });
+  for (const method of ["jsonSchema", "functionCalling"]) {
+    const found = await chat.withStructuredOutput(schema, { name: "mood", method }).invoke(question[0].content);
+    assert.ok(["good", "bad"].includes(found.mood), method);
+  }
+  const bound = chat.bindTools([weather], { tool_choice: "weather" });
+  const message = await bound.invoke(question[0].content);
+  goodArguments(message.tool_calls[0].args);
+  let joined;
+  for await (const chunk of await bound.stream(question[0].content)) joined = joined ? joined.concat(chunk) : chunk;
+  assert.deepEqual(joined.tool_calls[0].args, message.tool_calls[0].args);
+});
+
+await test("anthropic: a tool loop", async () => {
+  const anthropic = new Anthropic({ baseURL: base, apiKey: "none", maxRetries: 0 });
+  const options = {
+    model: "demo",
+    max_tokens: 200,
+    messages: question,
+    tools: [{ name: "weather", input_schema: weather.function.parameters }],
+    tool_choice: { type: "tool", name: "weather" },
+    temperature: 0,
+  };
+  const whole = await anthropic.messages.create(options);
+  const use = whole.content.find((b) => b.type === "tool_use");
+  assert.equal(whole.stop_reason, "tool_use");
+  goodArguments(use.input);
+  const streamed = await anthropic.messages.stream(options).finalMessage();
+  assert.deepEqual(streamed.content.map((b) => b.input), whole.content.map((b) => b.input));
+  const next = await anthropic.messages.create({
+    ...options,
+    tool_choice: { type: "none" },
+    messages: [
+      ...question,
+      { role: "assistant", content: whole.content },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: use.id, content: [{ type: "text", text: "rain" }] }] },
+    ],
+  });
+  assert.equal(next.content[0].type, "text");
+  await anthropic.messages.create({ ...options, thinking: { type: "enabled", budget_tokens: 1024 } });
+});
+
+await test("ollama: a tool loop, a schema, think", async () => {
+  const ollama = new Ollama({ host: base });
+  const options = { seed: 7, num_predict: 200 };
+  const request = { model: "demo", messages: question, options, tools: [weather], tool_choice: "required" };
+  const whole = await ollama.chat(request);
+  goodArguments(whole.message.tool_calls[0].function.arguments);
+  const calls = [];
+  for await (const part of await ollama.chat({ ...request, stream: true })) calls.push(...(part.message.tool_calls ?? []));
+  assert.deepEqual(calls[0].function.arguments, whole.message.tool_calls[0].function.arguments);
+  const next = await ollama.chat({
+    model: "demo",
+    options,
+    tools: [weather],
+    messages: [...question, whole.message, { role: "tool", tool_name: "weather", content: "rain" }],
+  });
+  assert.equal(typeof next.message.content, "string");
+  const format = { type: "object", properties: { mood: { enum: ["good", "bad"] } }, required: ["mood"] };
+  const held = await ollama.chat({ model: "demo", messages: question, options, format });
+  assert.ok(["good", "bad"].includes(JSON.parse(held.message.content).mood));
+  await ollama.chat({ model: "demo", messages: question, options, think: "low" });
 });
 
 console.log(`${passed} passed`);
