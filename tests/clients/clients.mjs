@@ -484,7 +484,7 @@ await test("ollama: a tool loop, a schema, think", async () => {
     messages: [...question, whole.message, { role: "tool", tool_name: "weather", content: "rain" }],
   });
   assert.equal(typeof next.message.content, "string");
-  const format = { type: "object", properties: { mood: { enum: ["good", "bad"] } }, required: ["mood"] };
+  const format = { type: "object", properties: { mood: { enum: ["good", "bad"] } }, required: ["mood"], additionalProperties: false };
   const held = await ollama.chat({ model: "demo", messages: question, options, format });
   assert.ok(["good", "bad"].includes(JSON.parse(held.message.content).mood));
   await ollama.chat({ model: "demo", messages: question, options, think: "low" });
