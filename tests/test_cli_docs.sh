@@ -77,8 +77,8 @@ completes() { # EXPECTED WORDS...
     [ "$found" = "$expected " ] || fail "bash: $* gives \"$found\", expected \"$expected\""
 }
 cd "$source"
-completes run kentang r
-completes "serve stop synth schema" kentang s
+completes "run rm" kentang r
+completes "serve stop show synth schema" kentang s
 completes --preset kentang run --preset
 completes "potato" kentang run --preset p
 completes "potato" kentang run --preset = p

@@ -7,14 +7,17 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/model_name.h"
 
 #define AT(member) offsetof(kt__model_opts, member)
 
 static const kt__opt table[] = {
     {"model", "m", NULL, KT__OPT_TEXT, AT(model), 0, 0, 0, NULL, "FILE",
-     "GGUF file, or the first of a split set (default: the embedded demo model)"},
+     "GGUF file, or the name of a model that `kentang list` shows, or hf:OWNER/REPO, which is "
+     "fetched (default: `model` of kentang.toml, else the embedded demo model)"},
     {"no-mmap", NULL, NULL, KT__OPT_OFF, AT(params.use_mmap), 0, 0, 0, NULL, NULL,
      "read the weights into memory instead of mapping the file"},
     {"mlock", NULL, NULL, KT__OPT_ON, AT(params.use_mlock), 0, 0, 0, NULL, NULL,
@@ -77,13 +80,18 @@ kt__opt_group kt__model_opts_file_group(kt__model_opts *opts) {
     return (kt__opt_group){"Model", table, 1, opts};
 }
 
-static kt_status open_model(const kt__model_opts *opts, const char *path, bool vocab_only,
+static kt_status open_model(const kt__model_opts *opts, const char *name, bool vocab_only,
                             kt_ctx *ctx, kt_model **model, kt_error *err) {
     kt_model_params params = opts->params;
     params.rope_scaling = (kt_rope_scaling)opts->rope_scaling;
     params.vocab_only = vocab_only;
-    if (path) return kt_model_open(ctx, path, &params, model, err);
-    return kt_model_open_demo(ctx, &params, model, err);
+    char *file;
+    kt_status status = kt__model_name_find(name, &file, err);
+    if (status != KT_OK) return status;
+    status = file ? kt_model_open(ctx, file, &params, model, err)
+                  : kt_model_open_demo(ctx, &params, model, err);
+    kt__free(file);
+    return status;
 }
 
 /* "0x" before a mask without it, and both options as one list. */

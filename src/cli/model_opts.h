@@ -10,7 +10,7 @@
 #include "cli/options.h"
 
 typedef struct kt__model_opts {
-    const char *model; /* NULL: the embedded demo model */
+    const char *model; /* a file or name; NULL: the default, which may be the demo model */
     const char *isa;   /* NULL: chosen */
     int32_t n_threads; /* 0: chosen */
     int32_t n_threads_max;

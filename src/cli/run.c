@@ -14,6 +14,7 @@
 #include "cli/chat.h"
 #include "cli/cli.h"
 #include "cli/constraint_opts.h"
+#include "cli/model_name.h"
 #include "cli/profile_report.h"
 #include "cli/prompt_cache.h"
 #include "cli/progress.h"
@@ -168,9 +169,10 @@ static kt_status take_words(const char *const *words, size_t n, bool has_model, 
                             kt_error *err) {
     size_t i = 0;
     if (i < n && !has_model && strcmp(words[i], "-") != 0) p->model = words[i++];
-    if (p->model && access(p->model, F_OK) != 0) {
+    if (p->model && !kt__model_name_exists(p->model)) {
         return kt__fail(err, KT_E_ARG,
-                        "no file \"%.80s\": the first word is a model; a prompt follows -p, or the "
+                        "no file and no model \"%.80s\": the first word is a model; a prompt "
+                        "follows -p, or the "
                         "model",
                         p->model);
     }

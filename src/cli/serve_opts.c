@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "cli/model_name.h"
 #include "cli/tuned.h"
 #include "serve/config.h"
 
@@ -190,6 +191,7 @@ kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt
     *out = NULL;
     if (status != KT_OK) return status;
     c->find_tuned = find_tuned;
+    c->find_model = kt__model_name_file;
     if (o->log_level) status = kt__config_set(c, "log.level", o->log_level, "the command", err);
     if (status == KT_OK) status = read_files(o, c, strange, err);
     if (status == KT_OK) status = read_options(o, c, err);

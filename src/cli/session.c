@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "cli/model_name.h"
 #include "cli/tuned.h"
 
 /* ---- options ---- */
@@ -123,7 +125,13 @@ static kt_status open_draft(const kt__session_opts *opts, kt__session *s, kt_err
     if (!opts->draft_model || opts->n_draft == 0) return KT_OK;
     params.use_mmap = opts->model.params.use_mmap;
     params.use_mlock = opts->model.params.use_mlock;
-    return kt_model_open(s->ctx, opts->draft_model, &params, &s->draft, err);
+    char *file;
+    kt_status status = kt__model_name_find(opts->draft_model, &file, err);
+    if (status != KT_OK) return status;
+    status = file ? kt_model_open(s->ctx, file, &params, &s->draft, err)
+                  : kt_model_open_demo(s->ctx, &params, &s->draft, err);
+    kt__free(file);
+    return status;
 }
 
 static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_error *err) {
@@ -264,14 +272,15 @@ static void print_draft(const kt__session *s) {
 void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
-    bool mapped = opts->model.params.use_mmap && opts->model.model;
+    bool embedded = !strcmp(s->info.path, "(demo)"),
+         mapped = opts->model.params.use_mmap && !embedded;
     uint64_t anonymous = e->kv_bytes_max + e->scratch_bytes;
-    if (!mapped && opts->model.model) anonymous += s->info.weight_bytes;
+    if (!mapped && !embedded) anonymous += s->info.weight_bytes;
     fprintf(stderr, "kentang: %s %s (%s, %s%s)%s | %s, %s | threads %d", name, s->info.quant,
             s->info.arch, bytes_text(s->info.file_bytes).text,
-            mapped              ? " mapped"
-            : opts->model.model ? " in memory"
-                                : " embedded",
+            mapped     ? " mapped"
+            : embedded ? " embedded"
+                       : " in memory",
             opts->model.params.exact ? " exact" : "", kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx),
             e->n_threads);
     if (e->n_threads_batch != e->n_threads) fprintf(stderr, "/%d", e->n_threads_batch);

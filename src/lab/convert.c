@@ -22,7 +22,7 @@ static const kt__opt convert_table[] = {
 
 static int convert_folder(const struct convert_opts *opts, const kt__recipe *recipe,
                           const char *const words[2]) {
-    kt__lab_progress progress = {0};
+    kt__byte_progress progress = {0};
     kt__convert_report report;
     kt_error err;
     const kt__convert_output output = kt__lab_output("convert", words[1], &opts->write, &progress);

@@ -48,7 +48,7 @@ static void free_rules(kt__type_rule *rules, size_t n) {
 
 static int quantize_with(const struct quantize_opts *opts, kt__quantize_params *params,
                          const char *target) {
-    kt__lab_progress progress = {0};
+    kt__byte_progress progress = {0};
     kt__convert_report report;
     kt_error err;
     kt__type_rule *rules = kt__calloc(opts->keep.n + 1, sizeof *rules);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "host/host.h"
@@ -78,36 +77,17 @@ int kt__lab_unknown_recipe(const char *command, const char *name) {
 
 /* ---- progress and report ---- */
 
-void kt__lab_show_progress(void *user, uint64_t done, uint64_t total) {
-    kt__lab_progress *p = user;
-    int64_t now = kt__now_ns();
-    if (p->begun_ns == 0) {
-        p->begun_ns = now;
-        p->first = done;
-    }
-    if (now - p->shown_ns < 200000000 && done < total) return;
-    p->shown_ns = now;
-    p->shown = true;
-    double seconds = (double)(now - p->begun_ns) * 1e-9, mib = 1.0 / (1 << 20);
-    double rate = seconds > 0.2 ? (double)(done - p->first) / seconds : 0.0;
-    fprintf(stderr, "\r%5.1f%%  %.0f of %.0f MiB", 100.0 * (double)done / (double)total,
-            (double)done * mib, (double)total * mib);
-    if (rate > 0.0)
-        fprintf(stderr, ", %.0f MiB/s, %.0f s left ", rate * mib, (double)(total - done) / rate);
-    fflush(stderr);
-}
-
 void kt__lab_show_note(void *user, const char *line) {
     fprintf(stderr, "kentang %s: note: %s\n", (const char *)user, line);
 }
 
 kt__convert_output kt__lab_output(const char *command, const char *target,
-                                  const kt__lab_write_opts *opts, kt__lab_progress *progress) {
+                                  const kt__lab_write_opts *opts, kt__byte_progress *progress) {
     bool shown = !opts->quiet && isatty(STDERR_FILENO);
     return (kt__convert_output){.target = target,
                                 .n_threads = opts->n_threads ? opts->n_threads : kt__lab_threads(),
                                 .notes = {kt__lab_show_note, (void *)(uintptr_t)command},
-                                .progress = shown ? kt__lab_show_progress : NULL,
+                                .progress = shown ? kt__byte_progress_show : NULL,
                                 .progress_user = progress};
 }
 
@@ -126,9 +106,9 @@ static void print_report(const char *command, const char *path, const kt__conver
     fputc('\n', stderr);
 }
 
-int kt__lab_end(const char *command, const char *target, const kt__lab_progress *progress,
+int kt__lab_end(const char *command, const char *target, kt__byte_progress *progress,
                 kt_status status, const kt__convert_report *report, const kt_error *err) {
-    if (progress->shown) fputc('\n', stderr);
+    kt__byte_progress_end(progress);
     if (status != KT_OK) return kt__cli_fail(command, err);
     print_report(command, target, report);
     return 0;

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "cli/options.h"
+#include "cli/byte_progress.h"
 #include "convert/write.h"
 #include "quant/recipe.h"
 
@@ -30,22 +31,13 @@ typedef struct kt__lab_write_opts {
 
 kt__opt_group kt__lab_write_group(kt__lab_write_opts *opts); /* --threads, --quiet */
 
-/* Zeroed to begin with. */
-typedef struct kt__lab_progress {
-    int64_t begun_ns, shown_ns;
-    uint64_t first; /* bytes that were there when this run began */
-    bool shown;
-} kt__lab_progress;
-
-/* A kt__convert_progress_fn for stderr; user: a kt__lab_progress. */
-void kt__lab_show_progress(void *user, uint64_t done, uint64_t total);
 /* A kt__convert_note_fn; user: the command's name. */
 void kt__lab_show_note(void *user, const char *line);
 /* The output of a command: its threads, notes, and progress on a terminal unless quiet. */
 kt__convert_output kt__lab_output(const char *command, const char *target,
-                                  const kt__lab_write_opts *opts, kt__lab_progress *progress);
+                                  const kt__lab_write_opts *opts, kt__byte_progress *progress);
 /* Ends the progress' line; prints the error or the report. Returns the exit code. */
-int kt__lab_end(const char *command, const char *target, const kt__lab_progress *progress,
+int kt__lab_end(const char *command, const char *target, kt__byte_progress *progress,
                 kt_status status, const kt__convert_report *report, const kt_error *err);
 
 #endif

@@ -48,6 +48,7 @@ static const kt__opt table[] = {
 /* One engine, large enough for every candidate; its parameters are turned between runs. */
 typedef struct tuner {
     const tune_opts *opts;
+    const char *file; /* of the model; NULL: the embedded one */
     kt_ctx *ctx;
     kt_model *model;
     kt__bench_streams streams;
@@ -169,8 +170,8 @@ static kt_status search(tuner *t, kt_error *err) {
     KT__TRY(search_threads(t, err));
     KT__TRY(search_ubatch(t, err));
     kt__bench_streams_close(&t->streams);
-    KT__TRY(kt__tune_contexts(t->opts->model.model, t->opts->model.isa, t->n_steps,
-                              t->opts->n_rounds, &t->contexts, err));
+    KT__TRY(kt__tune_contexts(t->file, t->opts->model.isa, t->n_steps, t->opts->n_rounds,
+                              &t->contexts, err));
 out:
     return status;
 }
@@ -250,6 +251,7 @@ static int tune(tune_opts *opts) {
                                                                           : KT__POOL_MAX_THREADS;
     KT__TRY(kt__model_opts_open(&opts->model, NULL, false, &t.ctx, &t.model, &err));
     kt_model_get_info(t.model, &info);
+    t.file = strcmp(info.path, "(demo)") ? info.path : NULL;
     if (!opts->dry_run) KT__TRY(kt__tuned_check(&info, &err));
     KT__TRY(search(&t, &err));
     print_table(&t, info.name[0] ? info.name : info.path);

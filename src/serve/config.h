@@ -39,7 +39,14 @@ typedef struct kt__model_config {
 typedef bool kt__tuned_fn(const kt_model_info *info, const char *isa, int n_threads_auto,
                           kt_engine_params *params, char *date, size_t date_size);
 
-typedef struct kt__config {
+typedef struct kt__config kt__config;
+/* From a file or a name that a person wrote to the path that is opened (for kt__free), for a program
+ * that keeps models by name. prepare: it may take long, and get the model from elsewhere; without,
+ * a model that would be got gives NULL. */
+typedef kt_status kt__find_model_fn(const kt__config *config, const char *name, bool prepare,
+                                    char **path, kt_error *err);
+
+struct kt__config {
 #define SET_BOOL(name) bool name;
 #define SET_INT(name) int64_t name;
 #define SET_FLOAT(name) double name;
@@ -60,12 +67,13 @@ typedef struct kt__config {
 #undef SET_TEXTS
 #undef SET_MODE
     kt__model_config *models;
-    size_t n_models;          /* at least 1 after kt__config_finish */
-    kt__tuned_fn *find_tuned; /* or NULL */
-    bool other_transport;     /* requests come another way: it need not listen */
+    size_t n_models;               /* at least 1 after kt__config_finish */
+    kt__tuned_fn *find_tuned;      /* or NULL */
+    kt__find_model_fn *find_model; /* or NULL */
+    bool other_transport;          /* requests come another way: it need not listen */
     kt__arena arena;
     const char *file; /* that was read, or NULL */
-} kt__config;
+};
 
 typedef struct kt__setting {
     const char *key; /* "http.listen" */
@@ -104,6 +112,9 @@ kt_status KT_CHECKED kt__config_set_model(kt__config *config, const char *path, 
 /* Fills what follows from the rest (the socket's path, the models' names) and checks what belongs
  * together. */
 kt_status KT_CHECKED kt__config_finish(kt__config *config, kt_error *err);
+/* The model that a person's name means: by the names and aliases of the configuration, less "*".
+ * NULL: none of them. */
+const kt__model_config *kt__config_find_model(const kt__config *config, const char *name);
 /* Whether a setting says the same in both; and its value as TOML. */
 bool kt__config_same(const kt__config *a, const kt__config *b, const kt__setting *setting);
 void kt__config_print_value(const kt__config *config, const kt__setting *setting, kt__buf *out);

@@ -68,6 +68,23 @@ static kt_status finish_models(kt__config *c, kt_error *err) {
     return status;
 }
 
+static const kt__model_config *find_named_model(const kt__config *c, const char *name) {
+    for (size_t i = 0; i < c->n_models; i++)
+        if (!strcmp(c->models[i].name, name)) return &c->models[i];
+    return NULL;
+}
+
+const kt__model_config *kt__config_find_model(const kt__config *c, const char *name) {
+    const kt__model_config *found = find_named_model(c, name);
+    for (size_t i = 0; i < c->aliases.n && !found; i++) {
+        const char *alias = c->aliases.items[i] ? c->aliases.items[i] : "";
+        size_t len = strcspn(alias, "=");
+        if (strlen(name) != len || strncmp(alias, name, len) != 0 || !strcmp(name, "*")) continue;
+        found = alias[len] ? find_named_model(c, alias + len + 1) : &c->models[0];
+    }
+    return found;
+}
+
 static kt_status check_aliases(const kt__config *c, kt_error *err) {
     for (size_t i = 0; i < c->aliases.n; i++) {
         const char *alias = c->aliases.items[i] ? c->aliases.items[i] : "";

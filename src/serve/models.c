@@ -15,6 +15,7 @@ struct kt__served {
     kt__models *models;
     const char *name, *path; /* path NULL: the demo model */
     const char *draft_path;  /* or NULL */
+    char *found[2];          /* the files that these are, as of the last load */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool busy;               /* being loaded or unloaded, without the lock */
@@ -196,9 +197,23 @@ static void use_tuned(kt__served *s, const kt_model *model, kt_engine_params *pa
         s->tuned[0] = '\0';
 }
 
+/* A name may come to mean another file, so it is looked up at every load. */
+static kt_status find_file(kt__served *s, int which, kt_error *err) {
+    const kt__config *config = s->models->config;
+    const char *name = which ? s->draft_path : s->path;
+    kt__free(s->found[which]);
+    s->found[which] = NULL;
+    if (!name) return KT_OK;
+    if (config->find_model) return config->find_model(config, name, true, &s->found[which], err);
+    s->found[which] = kt__strdup(name);
+    return s->found[which] ? KT_OK : kt__fail_nomem(err, "a path", strlen(name));
+}
+
 static kt_status open_file(kt__served *s, int which, kt_model **out, kt_error *err) {
     kt__models *m = s->models;
-    const char *path = which ? s->draft_path : s->path;
+    kt_status status = find_file(s, which, err);
+    if (status != KT_OK) return status;
+    const char *path = s->found[which];
     kt_model_params params = kt_model_params_default();
     /* before it is read: what changes from then on is seen. Of what is in memory nothing matters. */
     s->stamps[which] = kt__file_stamp_of(m->config->use_mmap ? path : NULL);
@@ -363,7 +378,7 @@ static void tell_change(const kt__served *s, kt__file_change change) {
 
 /* The lock is held. */
 static void check_files(kt__served *s) {
-    const char *const paths[] = {s->path, s->draft_path};
+    const char *const paths[] = {s->found[0], s->found[1]};
     for (int i = 0; i < 2 && s->engine; i++) {
         kt__file_change change = kt__file_changed(paths[i], &s->stamps[i]);
         if (change != s->changes[i]) tell_change(s, change);
@@ -484,6 +499,8 @@ void kt__models_free(kt__models *m) {
     for (size_t i = 0; i < m->n; i++) {
         kt__served *s = &m->list[i];
         close_engine(s, s->model, s->engine);
+        kt__free(s->found[0]);
+        kt__free(s->found[1]);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }

@@ -77,8 +77,14 @@ static kt_status preload_first(kt__shared *shared, kt_error *err) {
     return status;
 }
 
-static kt_status check_file(const char *path, kt_error *err) {
+static kt_status check_file(const kt__config *config, const char *path, kt_error *err) {
+    char *found = NULL;
     if (!path || access(path, R_OK) == 0) return KT_OK;
+    if (config->find_model) {
+        kt_status status = config->find_model(config, path, false, &found, err);
+        kt__free(found);
+        return status;
+    }
     return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the model %s: %s", path,
                        strerror(errno));
 }
@@ -88,8 +94,8 @@ kt_status kt__server_check(const kt__config *config, kt_error *err) {
     kt_status status = read_keys(config, &keys, err);
     if (status == KT_OK) kt__keys_free(keys);
     for (size_t i = 0; i < config->n_models && status == KT_OK; i++) {
-        status = check_file(config->models[i].path, err);
-        if (status == KT_OK) status = check_file(config->models[i].draft_path, err);
+        status = check_file(config, config->models[i].path, err);
+        if (status == KT_OK) status = check_file(config, config->models[i].draft_path, err);
     }
     return status == KT_OK ? kt__http_check(config, err) : status;
 }

@@ -1,0 +1,269 @@
+#include "store/hub.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+enum { MAX_ANSWER = 8 << 20 };
+
+/* ---- names ---- */
+
+static kt_status fail_name(const char *text, kt_error *err) {
+    return kt__fail(err, KT_E_ARG,
+                    "\"%.200s\" is no model's name: expected NAME[:TAG], "
+                    "OWNER/REPO[@REVISION][/FILE][:TAG] or an address",
+                    text);
+}
+
+/* What stands behind the last `mark` of the text, if no slash follows it; the text ends before it. */
+static bool cut_end(char *text, char mark, char *out, size_t size) {
+    char *at = strrchr(text, mark);
+    out[0] = '\0';
+    if (!at || strchr(at, '/')) return true;
+    *at = '\0';
+    return snprintf(out, size, "%s", at + 1) < (int)size && out[0];
+}
+
+/* http://host:port/path/FILE.gguf or http://host/path/ */
+static kt_status parse_address(const char *text, kt__hub_name *out, kt_error *err) {
+    const char *host = strstr(text, "://") + 3, *file = strrchr(text, '/') + 1;
+    size_t host_len = strcspn(host, ":/?#"), path_len = (size_t)(file - text);
+    if (file <= host || path_len >= sizeof out->url || host_len >= sizeof out->repo)
+        return fail_name(text, err);
+    snprintf(out->repo, sizeof out->repo, "%.*s", (int)host_len, host);
+    snprintf(out->url, sizeof out->url, "%.*s", (int)path_len, text);
+    snprintf(out->file, sizeof out->file, "%s", file);
+    bool safe = kt__name_is_safe(out->repo) &&
+                (!*file || (kt__name_is_safe(file) && kt__name_is_gguf(file)));
+    return safe ? KT_OK : fail_name(text, err);
+}
+
+static const char *without_scheme(const char *text) {
+    static const char *const heads[] = {"hf:", "hf.co/", "huggingface.co/"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (!strncmp(text, heads[i], strlen(heads[i]))) return text + strlen(heads[i]);
+    return text;
+}
+
+kt_status kt__hub_name_parse(const char *text, kt__hub_name *out, kt_error *err) {
+    char whole[KT__FETCH_URL];
+    *out = (kt__hub_name){0};
+    if (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8))
+        return parse_address(text, out, err);
+    int n = snprintf(whole, sizeof whole, "%s", without_scheme(text));
+    if (n < 0 || (size_t)n >= sizeof whole || !cut_end(whole, ':', out->tag, sizeof out->tag))
+        return fail_name(text, err);
+    char *slash = strchr(whole, '/'), *second = slash ? strchr(slash + 1, '/') : NULL;
+    if (second) {
+        *second = '\0';
+        snprintf(out->file, sizeof out->file, "%.*s", KT__NAME_MAX, second + 1);
+    }
+    if (!cut_end(whole, '@', out->revision, sizeof out->revision) ||
+        strlen(whole) >= sizeof out->repo)
+        return fail_name(text, err);
+    snprintf(out->repo, sizeof out->repo, "%s", whole);
+    bool safe = kt__name_is_safe(out->repo) && (!second || kt__name_is_safe(out->file)) &&
+                (!out->tag[0] || kt__name_is_safe(out->tag)) &&
+                (!out->revision[0] || kt__name_is_safe(out->revision));
+    return safe ? KT_OK : fail_name(text, err);
+}
+
+/* ---- asking ---- */
+
+typedef struct question {
+    const kt__access *access;
+    const kt__hub_name *name;
+    kt__fetch *fetch;
+    kt__buf url, text;
+    kt__fetch_reply reply;
+    kt__offer *offer;
+    kt_error *err;
+} question;
+
+void kt__offer_free(kt__offer *offer) {
+    for (size_t i = 0; i < offer->n; i++) kt__remote_free(&offer->files[i]);
+    kt__free(offer->files);
+    *offer = (kt__offer){0};
+}
+
+/* The hub's address and parts that are escaped; NULL ends them. */
+static bool make_url(question *q, const char *const *parts) {
+    kt__buf_clear(&q->url);
+    bool ok = kt__buf_puts(&q->url, q->access->base);
+    for (; *parts && ok; parts++) ok = kt__url_append(&q->url, *parts);
+    return ok;
+}
+
+static kt_status ask_url(question *q, const char *accept) {
+    if (q->url.failed) return kt__fail(q->err, KT_E_LIMIT, "the address is too long");
+    return kt__fetch_text(q->fetch, q->url.data, accept, &q->text, &q->reply, q->err);
+}
+
+/* "sha": "<40 letters>", of the revision that was asked for */
+static void take_commit(const question *q, char out[KT__FETCH_TAG]) {
+    const char *at = q->text.data ? strstr(q->text.data, "\"sha\":") : NULL;
+    out[0] = '\0';
+    if (!at) return;
+    at += 6 + strspn(at + 6, " \"");
+    size_t n = strspn(at, "0123456789abcdef");
+    if (n == 40) snprintf(out, KT__FETCH_TAG, "%.40s", at);
+}
+
+/* The commit is found first, so that all files are of one. */
+static kt_status ask_hub(question *q) {
+    const kt__hub_name *name = q->name;
+    kt__offer *offer = q->offer;
+    const char *revision = name->revision[0] ? name->revision : "main";
+    kt_status status;
+    char url[KT__FETCH_URL];
+    if (!make_url(q,
+                  (const char *const[]){"/api/models/", name->repo, "/revision/", revision, NULL}))
+        return ask_url(q, NULL);
+    KT__TRY(ask_url(q, "application/json"));
+    take_commit(q, offer->revision);
+    if (!offer->revision[0]) snprintf(offer->revision, sizeof offer->revision, "%s", revision);
+    (void)make_url(
+        q, (const char *const[]){"/api/models/", name->repo, "/tree/", offer->revision, NULL});
+    (void)kt__buf_puts(&q->url, "?recursive=true");
+    KT__TRY(ask_url(q, "application/json"));
+    (void)make_url(q,
+                   (const char *const[]){"/", name->repo, "/resolve/", offer->revision, "/", NULL});
+    snprintf(url, sizeof url, "%s", q->url.data);
+    snprintf(offer->dir, sizeof offer->dir, "%s", name->repo);
+    snprintf(offer->source, sizeof offer->source, "%s/%s", q->access->base, name->repo);
+    KT__TRY(kt__hub_read_tree(q->text.data ? q->text.data : "", q->text.len, url, offer, q->err));
+out:
+    return status;
+}
+
+/* NAME:TAG lies as NAME/TAG.gguf. */
+static kt_status ask_registry(question *q) {
+    const kt__hub_name *name = q->name;
+    kt__offer *offer = q->offer;
+    const char *tag = name->tag[0] ? name->tag : "latest";
+    const char *owner = strchr(name->repo, '/') ? "" : "library/";
+    char url[KT__FETCH_URL], file[160];
+    kt_status status;
+    (void)make_url(q, (const char *const[]){"/v2/", owner, name->repo, "/manifests/", tag, NULL});
+    KT__TRY(ask_url(q, "application/vnd.docker.distribution.manifest.v2+json"));
+    (void)make_url(q, (const char *const[]){"/v2/", owner, name->repo, "/blobs/", NULL});
+    snprintf(url, sizeof url, "%s", q->url.data);
+    snprintf(file, sizeof file, "%s.gguf", tag);
+    snprintf(offer->dir, sizeof offer->dir, "%s", name->repo);
+    snprintf(offer->source, sizeof offer->source, "%s/%s:%s", q->access->base, name->repo, tag);
+    offer->whole = true;
+    KT__TRY(kt__hub_read_manifest(q->text.data ? q->text.data : "", q->text.len, url, file, offer,
+                                  q->err));
+out:
+    return status;
+}
+
+static kt_status ask_page(question *q, const char *url) {
+    kt__buf_clear(&q->url);
+    if (url) {
+        (void)kt__buf_puts(&q->url, url);
+    } else {
+        (void)make_url(q, (const char *const[]){"/", q->name->repo, "/", NULL});
+    }
+    kt_status status = ask_url(q, NULL);
+    if (status != KT_OK) return status;
+    snprintf(q->offer->dir, sizeof q->offer->dir, "%s", q->name->repo);
+    snprintf(q->offer->source, sizeof q->offer->source, "%s", q->url.data);
+    char from[KT__FETCH_URL]; /* after a redirection, links are relative to where it led */
+    snprintf(from, sizeof from, "%s", q->reply.url);
+    char *slash = strrchr(from, '/');
+    if (slash) slash[1] = '\0';
+    return kt__hub_read_listing(q->text.data ? q->text.data : "", q->text.len, from, q->offer,
+                                q->err);
+}
+
+/* One file's address stands for it and, of a split model, for its other parts. */
+static kt_status offer_address(question *q) {
+    kt__offer *offer = q->offer;
+    int part, n_parts = 1;
+    size_t stem = 0;
+    bool split = kt__name_split(q->name->file, &part, &n_parts, &stem);
+    snprintf(offer->dir, sizeof offer->dir, "%s", q->name->repo);
+    snprintf(offer->source, sizeof offer->source, "%s", q->name->url);
+    offer->whole = true;
+    offer->files = kt__calloc((size_t)n_parts, sizeof *offer->files);
+    if (!offer->files) return kt__fail_nomem(q->err, "a list of files", (size_t)n_parts);
+    for (int i = 1; i <= n_parts; i++) {
+        char file[KT__NAME_MAX + 32], url[2 * KT__FETCH_URL];
+        snprintf(file, sizeof file, "%s", q->name->file);
+        if (split) snprintf(file + stem, sizeof file - stem, "-%05d-of-%05d.gguf", i, n_parts);
+        snprintf(url, sizeof url, "%s%s", q->name->url, file);
+        kt__remote *r = &offer->files[offer->n++];
+        *r = (kt__remote){.bytes = UINT64_MAX, .name = kt__strdup(file), .url = kt__strdup(url)};
+        if (!r->name || !r->url) return kt__fail_nomem(q->err, "a file's address", 0);
+    }
+    return KT_OK;
+}
+
+/* Another kind of hub may answer where this one has nothing, or something else. */
+static bool is_other_kind(const question *q, kt_status status) {
+    return status == KT_E_FORMAT || (status == KT_E_ARG && q->reply.code == 404);
+}
+
+static kt_status ask_kinds(question *q) {
+    kt_status status = KT_E_ARG;
+    if (q->name->url[0]) return q->name->file[0] ? offer_address(q) : ask_page(q, q->name->url);
+    if (strchr(q->name->repo, '/')) {
+        status = ask_hub(q);
+        if (status == KT_OK || !is_other_kind(q, status)) return status;
+        kt__offer_free(q->offer);
+    }
+    if (!q->name->file[0] && !q->name->revision[0]) {
+        status = ask_registry(q);
+        if (status == KT_OK || !is_other_kind(q, status)) return status;
+        kt__offer_free(q->offer);
+    }
+    status = ask_page(q, NULL);
+    if (status == KT_E_ARG && q->reply.code == 404)
+        return kt__fail(q->err, KT_E_ARG, "%.200s has no \"%.100s\"", q->access->base,
+                        q->name->repo);
+    return status;
+}
+
+/* Only what was chosen stays. */
+static kt_status choose_offered(question *q, const char *what) {
+    kt__offer *offer = q->offer;
+    const kt__wish wish = {q->name->file[0] ? q->name->file : NULL,
+                           q->name->tag[0] ? q->name->tag : NULL, what};
+    const char **names = kt__calloc(offer->n + 1, sizeof *names);
+    bool *chosen = kt__calloc(offer->n + 1, sizeof *chosen);
+    kt_status status = names && chosen ? KT_OK : kt__fail_nomem(q->err, "a choice", offer->n);
+    for (size_t i = 0; i < offer->n && status == KT_OK; i++) names[i] = offer->files[i].name;
+    if (status == KT_OK) status = kt__choose_files(names, offer->n, &wish, chosen, q->err);
+    size_t n = 0;
+    for (size_t i = 0; i < offer->n && status == KT_OK; i++) {
+        if (chosen[i])
+            offer->files[n++] = offer->files[i];
+        else
+            kt__remote_free(&offer->files[i]);
+    }
+    if (status == KT_OK) offer->n = n;
+    kt__free(names);
+    kt__free(chosen);
+    return status;
+}
+
+kt_status kt__hub_ask(const kt__access *access, const kt__hub_name *name, const char *what,
+                      kt__offer *out, kt_error *err) {
+    question q = {.access = access, .name = name, .offer = out, .err = err};
+    kt_status status;
+    *out = (kt__offer){0};
+    kt__buf_init(&q.url, KT__FETCH_URL - 1);
+    kt__buf_init(&q.text, MAX_ANSWER);
+    KT__TRY(kt__fetch_open(access, &q.fetch, err));
+    KT__TRY(ask_kinds(&q));
+    if (!out->whole) KT__TRY(choose_offered(&q, what));
+    for (size_t i = 0; i < out->n; i++) KT__TRY(kt__remote_probe(q.fetch, &out->files[i], err));
+out:
+    kt__fetch_close(q.fetch);
+    kt__buf_free(&q.url);
+    kt__buf_free(&q.text);
+    return status;
+}

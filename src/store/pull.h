@@ -1,0 +1,47 @@
+/* Getting a model: from a name to files that are checked and in their place.
+ *
+ * Owns: where models and unfinished downloads lie, the room on the disk that is asked for before a
+ * byte comes, the check of what came (a GGUF set is opened as if it were hostile, a folder's headers
+ * are read), and the moment at which files get their names: all at the end, the one that makes them
+ * a model last, and never in place of another file. One call at a time for one model (a lock sees to
+ * it); otherwise any thread. */
+#ifndef KT_STORE_PULL_H
+#define KT_STORE_PULL_H
+
+#include "store/download.h"
+#include "store/shelf.h"
+
+typedef struct kt__store {
+    const char *dir;        /* of models; NULL: kt__store_dir */
+    const char *hub;        /* NULL: KT__STORE_HUB, and KT__STORE_REGISTRY for names without '/' */
+    const char *token_file; /* NULL: kentang/hub-token in the configuration folder */
+    bool offline;
+    int n_connections; /* 0: 4 */
+} kt__store;
+
+#define KT__STORE_HUB "https://huggingface.co"
+#define KT__STORE_REGISTRY "https://registry.ollama.ai"
+
+typedef struct kt__pull_report {
+    char path[4096]; /* what to open */
+    char source[512], revision[64];
+    int n_files, n_checked; /* with a checksum of the hub's */
+    uint64_t bytes;
+    bool was_there, is_folder;
+} kt__pull_report;
+
+typedef struct kt__pull_params {
+    const kt__store *store;
+    const char *name;                /* as typed */
+    kt__store_progress_fn *progress; /* or NULL: of all files together */
+    void *user;
+} kt__pull_params;
+
+/* $XDG_DATA_HOME/kentang/models or ~/.local/share/kentang/models; false: neither is known. */
+bool kt__store_dir(const kt__store *store, char *out, size_t size);
+kt_status kt__pull(const kt__pull_params *params, kt__pull_report *report,
+                   kt_error *err) KT_CHECKED;
+/* Bytes of unfinished downloads, and their removal. */
+uint64_t kt__pull_unfinished(const char *dir, bool remove);
+
+#endif

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""A hub to be fetched from, well-behaved and otherwise: the first part of a path says how it behaves.
+
+    hub_server.py FOLDER LOG
+
+Serves what lies in FOLDER/OWNER/REPO with Hugging Face's interface, as a list of links and, from FOLDER/registry.json, as a registry. Prints
+the ports of two listeners, "A B"; the second stands for another host. Each request is a line of LOG:
+LISTENER METHOD PATH RANGE AUTHORIZATION.
+"""
+import hashlib
+import http.server
+import json
+import os
+import socketserver
+import sys
+import threading
+import time
+import urllib.parse
+
+ROOT, LOG = sys.argv[1:3]
+TOKEN = "Bearer hub-token-for-tests"
+lock = threading.Lock()
+counts = {}
+
+
+def count(key):
+    """How often key was asked for, this time included."""
+    with lock:
+        counts[key] = counts.get(key, 0) + 1
+        return counts[key]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def note(self):
+        with lock, open(LOG, "a") as log:
+            print(self.server.name, self.command, self.path, self.headers.get("Range", "-"),
+                  self.headers.get("Authorization", "-").replace(" ", "_"), file=log)
+
+    def answer(self, code, body, headers=()):
+        self.send_response(code)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.note()
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        mode, _, rest = path.lstrip("/").partition("/")
+        self.mode = mode
+        if mode == "gated" and self.headers.get("Authorization") != TOKEN:
+            return self.answer(401, b"no")
+        if mode == "broken":
+            return self.answer(500, b"oops")
+        if mode in ("listing", "registry") and rest.startswith("api/"):
+            return self.answer(404, b"no such interface")
+        if mode == "listing" and rest.startswith("v2/"):
+            return self.answer(404, b"no such interface")
+        if rest.startswith("api/models/"):
+            return self.interface(rest[len("api/models/"):].split("/"))
+        if rest.startswith("v2/"):
+            return self.registry(rest[3:].split("/"))
+        if "/resolve/" in rest:
+            owner_repo, _, file = rest.partition("/resolve/")
+            return self.file(owner_repo + "/" + file.partition("/")[2])
+        return self.plain(rest)
+
+    def interface(self, parts):
+        repo, kind, revision = "/".join(parts[:2]), parts[2], parts[3]
+        folder = os.path.join(ROOT, repo)
+        if not os.path.isdir(folder):
+            return self.answer(404, b'{"error": "Repository not found"}')
+        if kind == "revision":
+            return self.answer(200, json.dumps({"sha": "%040x" % 0xabc, "siblings": []}).encode())
+        tree = []
+        for base, _, names in sorted(os.walk(folder)):
+            for name in sorted(names):
+                full = os.path.join(base, name)
+                data = open(full, "rb").read()
+                size = len(data) + (self.mode == "lie")
+                entry = {"type": "file", "path": os.path.relpath(full, folder), "size": size}
+                if name.endswith((".gguf", ".safetensors")):
+                    sha = "0" * 64 if self.mode == "wrongsum" else hashlib.sha256(data).hexdigest()
+                    if self.mode != "nosum":
+                        entry["lfs"] = {"oid": sha, "size": size}
+                else:
+                    entry["oid"] = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+                tree.append(entry)
+        tree.append({"type": "file", "path": "../../escape.gguf", "size": 10, "oid": "0" * 40})
+        tree.append({"type": "file", "path": "/etc/escape.gguf", "size": 10, "oid": "0" * 40})
+        tree.append({"type": "directory", "path": "folder"})
+        self.answer(200, json.dumps(tree).encode())
+
+    def registry(self, parts):
+        known = json.load(open(os.path.join(ROOT, "registry.json")))
+        if "manifests" in parts:
+            at = parts.index("manifests")
+            file = known.get("/".join(parts[:at]) + ":" + parts[at + 1])
+            if not file:
+                return self.answer(404, b'{"errors":[{"code":"MANIFEST_UNKNOWN"}]}')
+            data = open(os.path.join(ROOT, file), "rb").read()
+            layers = [{"mediaType": "application/vnd.ollama.image.license", "digest": "sha256:" + "1" * 64, "size": 3},
+                      {"mediaType": "application/vnd.ollama.image.model", "size": len(data),
+                       "digest": "sha256:" + hashlib.sha256(data).hexdigest()}]
+            return self.answer(200, json.dumps({"schemaVersion": 2, "layers": layers}).encode())
+        digest = parts[-1].removeprefix("sha256:")
+        for file in known.values():
+            if hashlib.sha256(open(os.path.join(ROOT, file), "rb").read()).hexdigest() == digest:
+                return self.file(file)
+        self.answer(404, b"")
+
+    def plain(self, rest):
+        if rest.startswith("v2/") or rest.startswith("api/"):
+            return self.answer(404, b"")
+        full = os.path.join(ROOT, rest)
+        if os.path.isdir(full) and rest.endswith("/"):
+            links = "".join(f'<li><a href="{urllib.parse.quote(n)}">{n}</a></li>' for n in sorted(os.listdir(full)))
+            page = f'<html><a href="../">..</a><a href="?C=M">by date</a><a href="/etc/passwd.gguf">x</a><ul>{links}</ul>'
+            return self.answer(200, page.encode(), [("Content-Type", "text/html")])
+        self.file(rest)
+
+    def file(self, rest):
+        full = os.path.join(ROOT, rest)
+        if not os.path.isfile(full):
+            return self.answer(404, b"")
+        mode, data = self.mode, open(full, "rb").read()
+        etag = '"' + hashlib.sha256(data).hexdigest() + '"'
+        n = count((mode, rest))
+        if mode in ("redirect", "downgrade", "loop") and self.server.name == "A":
+            port = self.server.other
+            where = {"redirect": f"http://127.0.0.1:{port}/good/{rest}?sig=1", "loop": self.path,
+                     "downgrade": f"ftp://127.0.0.1:{port}/x"}[mode]
+            return self.answer(302, b"elsewhere", [("Location", where), ("X-Linked-Etag", etag)])
+        if mode in ("change", "silent") and n > 2:
+            data = bytes(b ^ 1 for b in data[:4096]) + data[4096:-1] + bytes([data[-1] ^ 1])
+            etag = '"' + hashlib.sha256(data).hexdigest() + '"' if mode == "change" else etag
+        first, last, code = 0, len(data) - 1, 200
+        asked = self.headers.get("Range", "")
+        same = self.headers.get("If-Range", etag) == etag
+        if asked.startswith("bytes=") and mode != "norange" and same:
+            a, _, b = asked[6:].partition("-")
+            first, last, code = int(a), min(int(b or last), last), 206
+        body = data[first:last + 1]
+        self.send_response(code)
+        self.send_header("ETag", "W/" + etag if mode == "weak" else etag)
+        if code == 206:
+            shift = 7 if mode == "shifted" and n > 1 else 0
+            self.send_header("Content-Range", f"bytes {first + shift}-{last + shift}/{len(data)}")
+        length = len(body)
+        if mode == "long" and length > 1:
+            body += b"x" * 100
+            length += 100
+        if mode == "short" and length > 1:
+            length -= length // 3
+            body = body[:length]
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        self.send_body(mode, body, n)
+
+    def send_body(self, mode, body, n):
+        if mode == "drop" and len(body) > 1:
+            body = body[:len(body) // 2 + 1]
+            self.close_connection = True
+        if mode == "dead" and len(body) > 1:
+            self.close_connection = True
+            return
+        step = 65536 if mode == "slow" else 1 << 20
+        for at in range(0, len(body), step):
+            try:
+                self.wfile.write(body[at:at + step])
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+                return
+            if mode == "slow" and len(body) > 1:
+                time.sleep(0.05)
+
+
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+
+
+servers = [Server(("127.0.0.1", 0), Handler) for _ in range(2)]
+for server, name in zip(servers, "AB"):
+    server.name = name
+    server.other = servers[1].server_address[1]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+print(*(s.server_address[1] for s in servers), flush=True)
+sys.stdin.read()
