@@ -2,7 +2,8 @@
  *
  * Owns: the one order in which a name is looked up, the same for every command and the server: a
  * file, a name or alias of kentang.toml, a model that lies in the folder of models, and, for what
- * begins with hf: or is an address, a hub. Reads the configuration file and the environment, as
+ * begins with hf: or is an address, a hub; then, where that is
+ * asked for, its quantised copy. Reads the configuration file and the environment, as
  * serve does. May print progress and notes on standard error. Any thread. */
 #ifndef KT_CLI_MODEL_NAME_H
 #define KT_CLI_MODEL_NAME_H
@@ -10,13 +11,16 @@
 #include "serve/config.h"
 #include "store/pull.h"
 
-/* name NULL: the configuration's model. *path (for kt__free) NULL: the embedded demo model. */
-kt_status KT_CHECKED kt__model_name_find(const char *name, char **path, kt_error *err);
+/* name NULL: the configuration's model. load_in: as the setting; NULL: as the configuration says.
+ * *path (for kt__free) NULL: the embedded demo model. */
+kt_status KT_CHECKED kt__model_name_find(const char *name, const char *load_in, char **path,
+                                         kt_error *err);
 /* Whether it means a model, without getting one. */
 bool kt__model_name_exists(const char *name);
 /* The same for a configuration that is read, whose own names do not count: a kt__find_model_fn. */
-kt_status KT_CHECKED kt__model_name_file(const kt__config *config, const char *name, bool prepare,
-                                         char **path, kt_error *err);
+kt_status KT_CHECKED kt__model_name_file(const kt__config *config, const char *name,
+                                         const char *load_in, bool prepare, char **path,
+                                         kt_error *err);
 /* The settings from kentang.toml and the environment; for kt__config_free. */
 kt_status KT_CHECKED kt__model_name_config(kt__config **out, kt_error *err);
 /* Where models lie and come from by these settings; its strings belong to config. */

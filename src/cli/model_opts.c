@@ -18,6 +18,11 @@ static const kt__opt table[] = {
     {"model", "m", NULL, KT__OPT_TEXT, AT(model), 0, 0, 0, NULL, "FILE",
      "GGUF file, or the name of a model that `kentang list` shows, or hf:OWNER/REPO, which is "
      "fetched (default: `model` of kentang.toml, else the embedded demo model)"},
+    {"load-in", NULL, NULL, KT__OPT_TEXT, AT(load_in), 0, 0, 0, NULL, "FORM",
+     "quantise the weights when they are loaded, once, and keep the copy in the cache folder: "
+     "4bit, "
+     "8bit, a recipe such as q4_k_m, or as-is (default: `load_in` of kentang.toml, LOAD_IN_4BIT, "
+     "LOAD_IN_8BIT; else Hugging Face folders in 4bit, files as they are)"},
     {"no-mmap", NULL, NULL, KT__OPT_OFF, AT(params.use_mmap), 0, 0, 0, NULL, NULL,
      "read the weights into memory instead of mapping the file"},
     {"mlock", NULL, NULL, KT__OPT_ON, AT(params.use_mlock), 0, 0, 0, NULL, NULL,
@@ -86,7 +91,7 @@ static kt_status open_model(const kt__model_opts *opts, const char *name, bool v
     params.rope_scaling = (kt_rope_scaling)opts->rope_scaling;
     params.vocab_only = vocab_only;
     char *file;
-    kt_status status = kt__model_name_find(name, &file, err);
+    kt_status status = kt__model_name_find(name, opts->load_in, &file, err);
     if (status != KT_OK) return status;
     status = file ? kt_model_open(ctx, file, &params, model, err)
                   : kt_model_open_demo(ctx, &params, model, err);

@@ -10,9 +10,10 @@
 #include "cli/options.h"
 
 typedef struct kt__model_opts {
-    const char *model; /* a file or name; NULL: the default, which may be the demo model */
-    const char *isa;   /* NULL: chosen */
-    int32_t n_threads; /* 0: chosen */
+    const char *model;   /* a file or name; NULL: the default, which may be the demo model */
+    const char *load_in; /* "4bit", "8bit", a recipe, "as-is"; NULL: as the configuration says */
+    const char *isa;     /* NULL: chosen */
+    int32_t n_threads;   /* 0: chosen */
     int32_t n_threads_max;
     const char *cpu_mask, *cpu_range;
     int32_t priority;

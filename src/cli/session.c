@@ -126,7 +126,7 @@ static kt_status open_draft(const kt__session_opts *opts, kt__session *s, kt_err
     params.use_mmap = opts->model.params.use_mmap;
     params.use_mlock = opts->model.params.use_mlock;
     char *file;
-    kt_status status = kt__model_name_find(opts->draft_model, &file, err);
+    kt_status status = kt__model_name_find(opts->draft_model, NULL, &file, err);
     if (status != KT_OK) return status;
     status = file ? kt_model_open(s->ctx, file, &params, &s->draft, err)
                   : kt_model_open_demo(s->ctx, &params, &s->draft, err);

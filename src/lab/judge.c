@@ -76,6 +76,7 @@ kt_status kt__judge_open_other(const kt__session_opts *opts, const char *path, k
                                kt_error *err) {
     kt__session_opts other = *opts;
     other.model.model = path;
+    other.model.load_in = "as-is"; /* the base is what others are measured by */
     return kt__session_open(&other, NULL, out, err);
 }
 

@@ -32,6 +32,7 @@ typedef struct kt__model_config {
     const char *name;       /* how requests call it; NULL: from the file */
     const char *path;       /* NULL: the demo model */
     const char *draft_path; /* of a model that proposes tokens; NULL: none */
+    const char *load_in; /* what its weights are quantised to; NULL: as kt__config.load_in says */
 } kt__model_config;
 
 /* What `kentang tune` found for a model: fills in members of params that are 0, and `date` of the
@@ -41,10 +42,10 @@ typedef bool kt__tuned_fn(const kt_model_info *info, const char *isa, int n_thre
 
 typedef struct kt__config kt__config;
 /* From a file or a name that a person wrote to the path that is opened (for kt__free), for a program
- * that keeps models by name. prepare: it may take long, and get the model from elsewhere; without,
- * a model that would be got gives NULL. */
-typedef kt_status kt__find_model_fn(const kt__config *config, const char *name, bool prepare,
-                                    char **path, kt_error *err);
+ * that keeps models by name and quantises what it loads. load_in: as the setting, or NULL. prepare:
+ * it may take long, and get or make a file; without, one that is still to come gives NULL. */
+typedef kt_status kt__find_model_fn(const kt__config *config, const char *name, const char *load_in,
+                                    bool prepare, char **path, kt_error *err);
 
 struct kt__config {
 #define SET_BOOL(name) bool name;

@@ -110,6 +110,8 @@ void kt__config_print(const kt__config *c, kt__buf *out) {
             (void)kt__buf_puts(out, "\npath = "), print_quoted(out, c->models[i].path);
         if (c->models[i].draft_path)
             (void)kt__buf_puts(out, "\ndraft_model = "), print_quoted(out, c->models[i].draft_path);
+        if (c->models[i].load_in)
+            (void)kt__buf_puts(out, "\nload_in = "), print_quoted(out, c->models[i].load_in);
         (void)kt__buf_putc(out, '\n');
     }
 }

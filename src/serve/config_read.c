@@ -15,8 +15,8 @@ enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES, MAX_MODELS = 64 };
 
 static kt_status read_model(kt__config *c, const kt__toml *table, const char *name,
                             kt__model_config *out, kt_error *err) {
-    static const char *const names[] = {"name", "path", "draft_model"};
-    const char **const slots[] = {&out->name, &out->path, &out->draft_path};
+    static const char *const names[] = {"name", "path", "draft_model", "load_in"};
+    const char **const slots[] = {&out->name, &out->path, &out->draft_path, &out->load_in};
     enum { N = sizeof names / sizeof names[0] };
     for (const kt__toml *v = table->first; v; v = v->next) {
         char from[256];
@@ -26,8 +26,9 @@ static kt_status read_model(kt__config *c, const kt__toml *table, const char *na
         if (i == N) return kt__config_unknown(v->key, names, N, from, err);
         if (v->kind != KT__TOML_STRING)
             return kt__config_expected(NULL, from, "a text", kt__toml_kind_name(v->kind), err);
-        kt_status status = i ? kt__config_copy_path(c, v->text, slots[i], from, err)
-                             : kt__config_copy_text(c, v->text, v->len, slots[i], err);
+        kt_status status = i == 1 || i == 2
+                               ? kt__config_copy_path(c, v->text, slots[i], from, err)
+                               : kt__config_copy_text(c, v->text, v->len, slots[i], err);
         if (status != KT_OK) return status;
     }
     return KT_OK;
@@ -133,6 +134,21 @@ static const kt__setting *find_environment(const char *name, size_t len) {
     return NULL;
 }
 
+/* LOAD_IN_4BIT=true and LOAD_IN_8BIT=true, as other servers have them; the former counts where both
+ * are. *taken: it was one of them. */
+static kt_status read_load_in_bits(kt__config *c, const char *name, const char *value, bool *taken,
+                                   kt_error *err) {
+    static const char *const yes[] = {"true", "True", "TRUE", "1", "yes", "on"};
+    bool four = !strcmp(name, "LOAD_IN_4BIT");
+    *taken = four || !strcmp(name, "LOAD_IN_8BIT");
+    for (size_t i = 0; *taken && i < sizeof yes / sizeof *yes; i++) {
+        if (strcmp(value, yes[i]) != 0) continue;
+        if (!four && c->load_in && !strcmp(c->load_in, "4bit")) return KT_OK;
+        return kt__config_set(c, "load_in", four ? "4bit" : "8bit", name, err);
+    }
+    return KT_OK;
+}
+
 static kt_status unknown_environment(const char *name, const char *from, kt_error *err) {
     char text[KT__N_SETTINGS][64];
     const char *names[KT__N_SETTINGS];
@@ -161,6 +177,9 @@ kt_status kt__config_read_environment(kt__config *config, char *const *environme
         memcpy(name, *environment, len);
         name[len] = '\0';
         const kt__setting *s = find_environment(name, len);
+        bool taken;
+        kt_status bits = read_load_in_bits(config, name, equals + 1, &taken, err);
+        if (bits != KT_OK) return bits;
         if (s) {
             kt_status status = kt__config_set_text(config, s, equals + 1, name, err);
             if (status != KT_OK) return status;
@@ -192,6 +211,9 @@ static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, k
         value++;
     }
     const kt__setting *s = find_environment(line, strlen(line));
+    bool taken;
+    kt_status bits = read_load_in_bits(c, line, value, &taken, err);
+    if (taken) return bits;
     if (s) return kt__config_set_text(c, s, value, from, err);
     return is_ours(line, strlen(line)) ? unknown_environment(line, from, err) : KT_OK;
 }

@@ -49,7 +49,8 @@ static kt_status finish_models(kt__config *c, kt_error *err) {
     if (!c->n_models) {
         c->models = kt__arena_calloc(&c->arena, 1, sizeof *c->models);
         if (!c->models) return kt__fail_nomem(err, "the configuration", sizeof *c->models);
-        c->models[c->n_models++] = (kt__model_config){c->alias, c->model, c->draft_model};
+        c->models[c->n_models++] = (kt__model_config){
+            .name = c->alias, .path = c->model, .draft_path = c->draft_model};
     } else if (c->model) {
         return kt__fail(err, KT_E_ARG, "`model` and [[models]] are given: choose one");
     } else if (c->draft_model) {

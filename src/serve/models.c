@@ -15,6 +15,7 @@ struct kt__served {
     kt__models *models;
     const char *name, *path; /* path NULL: the demo model */
     const char *draft_path;  /* or NULL */
+    const char *load_in;     /* or NULL */
     char *found[2];          /* the files that these are, as of the last load */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -92,6 +93,7 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
         s->name = config->models[m->n].name;
         s->path = config->models[m->n].path;
         s->draft_path = config->models[m->n].draft_path;
+        s->load_in = config->models[m->n].load_in;
         pthread_mutex_init(&s->lock, NULL);
         pthread_cond_init(&s->changed, NULL);
     }
@@ -204,7 +206,9 @@ static kt_status find_file(kt__served *s, int which, kt_error *err) {
     kt__free(s->found[which]);
     s->found[which] = NULL;
     if (!name) return KT_OK;
-    if (config->find_model) return config->find_model(config, name, true, &s->found[which], err);
+    if (config->find_model)
+        return config->find_model(config, name, which ? NULL : s->load_in, true, &s->found[which],
+                                  err);
     s->found[which] = kt__strdup(name);
     return s->found[which] ? KT_OK : kt__fail_nomem(err, "a path", strlen(name));
 }

@@ -81,7 +81,7 @@ static kt_status check_file(const kt__config *config, const char *path, kt_error
     char *found = NULL;
     if (!path || access(path, R_OK) == 0) return KT_OK;
     if (config->find_model) {
-        kt_status status = config->find_model(config, path, false, &found, err);
+        kt_status status = config->find_model(config, path, NULL, false, &found, err);
         kt__free(found);
         return status;
     }
@@ -197,7 +197,7 @@ static bool same_models(const kt__config *a, const kt__config *b) {
     for (size_t i = 0; same && i < a->n_models; i++) {
         const kt__model_config *x = &a->models[i], *y = &b->models[i];
         same = same_name(x->name, y->name) && same_name(x->path, y->path) &&
-               same_name(x->draft_path, y->draft_path);
+               same_name(x->draft_path, y->draft_path) && same_name(x->load_in, y->load_in);
     }
     return same;
 }
