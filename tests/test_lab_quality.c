@@ -188,7 +188,7 @@ static void test_text(void **state) {
     int32_t *ids;
     size_t n_ids;
     open_demo(&s);
-    assert_int_equal(kt__text_ids(s.model, story, strlen(story), &ids, &n_ids, NULL), KT_OK);
+    assert_int_equal(kt__text_ids(s.model, story, strlen(story), 0, &ids, &n_ids, NULL), KT_OK);
     kt__text_score t = {.n_ctx = 16, .tokens = ids, .n_tokens = n_ids};
     assert_int_equal(kt__text_score_chunks(&t), n_ids / 16);
     assert_int_equal(kt__text_score_run(&t, &s, &q, &cost, NULL), KT_OK);
@@ -262,7 +262,7 @@ static double naive_ending(kt__session *s, const char *text, size_t n_context) {
     int32_t *ids;
     size_t n;
     double sum = 0.0;
-    assert_int_equal(kt__text_ids(s->model, text, strlen(text), &ids, &n, NULL), KT_OK);
+    assert_int_equal(kt__text_ids(s->model, text, strlen(text), 0, &ids, &n, NULL), KT_OK);
     assert_int_equal(kt_seq_truncate(s->seq, 0, NULL), KT_OK);
     for (size_t i = 0; i + 1 < n; i++) {
         assert_int_equal(kt_seq_eval(s->seq, ids + i, 1, NULL), KT_OK);
@@ -285,7 +285,8 @@ static void test_choice(void **state) {
     open_demo(&s);
     assert_int_equal(kt__choice_score(&task, &s, &right, NULL), KT_OK);
     assert_true(right);
-    assert_int_equal(kt__text_ids(s.model, "Once upon a time", 16, &ids, &n_context, NULL), KT_OK);
+    assert_int_equal(kt__text_ids(s.model, "Once upon a time", 16, 0, &ids, &n_context, NULL),
+                     KT_OK);
     kt__free(ids);
     assert_true(naive_ending(&s, "Once upon a time there was a little girl", n_context) >
                 naive_ending(&s, "Once upon a time qzx vvw 7 7 7", n_context));

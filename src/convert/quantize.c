@@ -91,6 +91,21 @@ static kt_status choose_type(const requantizer *q, const kt__recipe *recipe, kt_
     return KT_OK;
 }
 
+/* What is measured of the matrix, if it is to be quantised. */
+static kt_status give_importance(const requantizer *q, kt__planned *t) {
+    const kt__imatrix_entry *e = NULL;
+    if (q->params->importance && kt__type_get(t->type)->block_elems > 1)
+        e = kt__imatrix_find(q->params->importance, t->name);
+    if (!e) return KT_OK;
+    if (e->n_cols != t->n_cols)
+        return kt__fail_at(q->err, KT_E_ARG, t->name, UINT64_MAX,
+                           "has %" PRId64 " columns, and %" PRId64
+                           " in the importance matrix: it is of another model",
+                           t->n_cols, e->n_cols);
+    t->importance = e->sum2;
+    return KT_OK;
+}
+
 static kt_status plan_tensor(const requantizer *q, const kt__gguf_tensor *t,
                              const kt__recipe *recipe, kt__weight_plan *plan) {
     const uint8_t *data;
@@ -109,6 +124,7 @@ static kt_status plan_tensor(const requantizer *q, const kt__gguf_tensor *t,
     memcpy(p.ne, t->ne, sizeof p.ne);
     snprintf(p.name, sizeof p.name, "%s", t->name.s);
     kt_status status = choose_type(q, recipe, &p);
+    if (status == KT_OK) status = give_importance(q, &p);
     return status == KT_OK ? kt__weight_plan_add(plan, &p, q->err) : status;
 }
 
@@ -197,12 +213,29 @@ static kt_status add_source_facts(const requantizer *q, kt__hash *hash) {
     return KT_OK;
 }
 
+/* What was measured is part of what the output is; NULL bytes of a tensor without it, too. */
+static kt_status add_importance(const requantizer *q, kt__hash *hash) {
+    size_t n = 0;
+    for (size_t i = 0; i < q->plan.n; i++) {
+        const kt__planned *t = &q->plan.tensors[i];
+        if (!t->importance) continue;
+        kt__hash_add(hash, t->name, strlen(t->name));
+        kt__hash_add(hash, t->importance, (size_t)t->n_cols * sizeof *t->importance);
+        n++;
+    }
+    if (n || !q->params->importance) return KT_OK;
+    return kt__fail(q->err, KT_E_ARG,
+                    "the importance matrix has nothing of a matrix that is quantised: it is of "
+                    "another model, or nothing is quantised");
+}
+
 static kt_status write_output(requantizer *q, kt__convert_report *report) {
     kt__gguf_writer *w;
     kt__hash sources;
     kt_status status;
     kt__hash_init(&sources, KT__CONVERT_SEED);
     KT__TRY(add_source_facts(q, &sources));
+    KT__TRY(add_importance(q, &sources));
     KT__TRY(kt__gguf_writer_open_memory(&w, q->err));
     put_metadata(q, w);
     status = kt__convert_write(q->output, &q->plan, w, &sources, report, q->err);

@@ -6,6 +6,7 @@
 #ifndef KT_CONVERT_QUANTIZE_H
 #define KT_CONVERT_QUANTIZE_H
 
+#include "convert/imatrix.h"
 #include "convert/write.h"
 #include "quant/recipe.h"
 
@@ -20,6 +21,7 @@ typedef struct kt__quantize_params {
     uint64_t target_bytes;      /* of the finished file; 0: no limit */
     const kt__type_rule *rules; /* [n_rules]: the last that matches counts, before the recipe */
     size_t n_rules;
+    const kt__imatrix *importance; /* or NULL */
 } kt__quantize_params;
 
 kt_status kt__quantize_file(const kt__quantize_params *params, const kt__convert_output *output,

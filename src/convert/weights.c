@@ -19,15 +19,16 @@ enum {
 typedef struct worker_space {
     void *raw, *encoded;
     float *values;
-    size_t max_weights;
+    float *room; /* of error feedback, or NULL */
 } worker_space;
 
 typedef struct weights_state {
     const kt__weights_job *job;
     worker_space *spaces; /* [n_threads] */
     const kt__planned *tensor;
-    uint64_t at;   /* of the tensor in the file */
-    int64_t first; /* row of the run's item 0 */
+    const kt__feedback *feedback; /* of the tensor, or NULL */
+    uint64_t at;                  /* of the tensor in the file */
+    int64_t first;                /* row of the run's item 0 */
     int64_t rows_a_piece;
     atomic_bool failed;
     atomic_uint_fast64_t done, overflows, underflows;
@@ -133,6 +134,20 @@ static bool is_kept(const kt__planned *t) {
     return t->source.fd >= 0 && t->type == t->source.type && t->change == KT__CHANGE_COPY;
 }
 
+static void encode_rows(const weights_state *s, worker_space *w, int64_t n_row) {
+    const kt__planned *t = s->tensor;
+    kt__encoding how = s->job->encoding;
+    how.importance = t->importance;
+    for (int64_t r = 0; r < n_row && !s->feedback; r++)
+        kt__quantize_row_by(t->type, &how, w->values + r * t->n_cols, t->n_cols,
+                            (char *)w->encoded + (size_t)r * t->row_bytes);
+    for (int64_t r = 0; r < n_row && s->feedback; r += KT__FEEDBACK_ROWS) {
+        int64_t n = n_row - r < KT__FEEDBACK_ROWS ? n_row - r : KT__FEEDBACK_ROWS;
+        kt__quantize_rows_feedback(t->type, &how, s->feedback, w->values + r * t->n_cols, (int)n,
+                                   (char *)w->encoded + (size_t)r * t->row_bytes, w->room);
+    }
+}
+
 static kt_status convert_rows(weights_state *s, worker_space *w, int64_t begin, int64_t end,
                               kt_error *err) {
     const kt__planned *t = s->tensor;
@@ -143,11 +158,7 @@ static kt_status convert_rows(weights_state *s, worker_space *w, int64_t begin, 
                               s->at + (uint64_t)begin * t->row_bytes, err);
     size_t n = (size_t)((end - begin) * t->n_cols);
     if (t->type == KT__TYPE_F16) fit_f16(s, w->values, n);
-    kt__encoding how = s->job->encoding;
-    how.importance = t->importance;
-    for (int64_t r = 0; r < end - begin; r++)
-        kt__quantize_row_by(t->type, &how, w->values + r * t->n_cols, t->n_cols,
-                            (char *)w->encoded + (size_t)r * t->row_bytes);
+    encode_rows(s, w, end - begin);
     return kt__part_write(s->job->part, w->encoded, (size_t)(end - begin) * t->row_bytes,
                           s->at + (uint64_t)begin * t->row_bytes, err);
 }
@@ -182,6 +193,15 @@ static kt_status write_padding(const weights_state *s, kt_error *err) {
                           err);
 }
 
+static kt_status find_feedback(weights_state *s, kt_error *err) {
+    const kt__planned *t = s->tensor;
+    const kt__feedback_source *from = s->job->feedback;
+    s->feedback = NULL;
+    if (!from || t->n_dims < 2 || is_kept(t) || kt__type_get(t->type)->block_elems == 1)
+        return KT_OK;
+    return from->find(from->user, t->name, t->n_cols, &s->feedback, err);
+}
+
 /* Rows of a tensor that are not in the file yet, a checkpoint now and then. */
 static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) {
     const kt__planned *t = s->tensor;
@@ -193,6 +213,7 @@ static kt_status write_planned(weights_state *s, kt__pool *pool, kt_error *err) 
     int64_t done = part->good > s->at ? (int64_t)((part->good - s->at) / t->row_bytes) : 0;
     if (done > t->n_rows) done = t->n_rows;
     atomic_fetch_add(&s->done, (uint64_t)done * t->row_bytes);
+    if (done < t->n_rows) KT__TRY(find_feedback(s, err));
     for (s->first = done; s->first < t->n_rows; s->first += rows) {
         int64_t left = t->n_rows - s->first, n = left < rows ? left : rows;
         kt__pool_run(pool, n, s->rows_a_piece, convert_items, s);
@@ -217,15 +238,23 @@ static size_t largest_piece(const kt__weight_plan *plan) {
     return most;
 }
 
+static int64_t longest_feedback(const weights_state *s) {
+    int64_t most = 0;
+    for (size_t i = 0; s->job->feedback && i < s->job->plan->n; i++)
+        if (s->job->plan->tensors[i].n_cols > most) most = s->job->plan->tensors[i].n_cols;
+    return most;
+}
+
 static kt_status make_spaces(weights_state *s, kt_error *err) {
-    size_t n = largest_piece(s->job->plan);
+    size_t n = largest_piece(s->job->plan), room = kt__feedback_room(longest_feedback(s));
     s->spaces = kt__calloc((size_t)s->job->n_threads, sizeof *s->spaces);
     if (!s->spaces) return kt__fail_nomem(err, "threads", 0);
     for (int i = 0; i < s->job->n_threads; i++) {
         worker_space *w = &s->spaces[i];
-        *w = (worker_space){kt__malloc(4 * n), kt__malloc(4 * n), kt__malloc(4 * n), n};
-        if (!w->raw || !w->encoded || !w->values)
-            return kt__fail_nomem(err, "a thread's buffers", 12 * n);
+        *w = (worker_space){kt__malloc(4 * n), kt__malloc(4 * n), kt__malloc(4 * n), NULL};
+        if (room) w->room = kt__malloc(room * sizeof *w->room);
+        if (!w->raw || !w->encoded || !w->values || (room && !w->room))
+            return kt__fail_nomem(err, "a thread's buffers", 12 * n + 4 * room);
     }
     return KT_OK;
 }
@@ -235,6 +264,7 @@ static void free_spaces(weights_state *s) {
         kt__free(s->spaces[i].raw);
         kt__free(s->spaces[i].encoded);
         kt__free(s->spaces[i].values);
+        kt__free(s->spaces[i].room);
     }
     kt__free(s->spaces);
 }

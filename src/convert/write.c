@@ -51,6 +51,7 @@ static kt_status write_part(const kt__convert_output *o, const kt__weight_plan *
                            .data_at = h->head_bytes,
                            .n_threads = o->n_threads,
                            .encoding = {.effort = o->effort},
+                           .feedback = o->feedback,
                            .checkpoint_bytes = o->checkpoint_bytes,
                            .progress = o->progress,
                            .user = o->progress_user};
@@ -86,6 +87,8 @@ kt_status kt__convert_write(const kt__convert_output *output, const kt__weight_p
     kt__hash_add(sources, KT_VERSION, sizeof KT_VERSION);
     kt__hash_add(sources, h.head, h.head_bytes);
     kt__hash_add(sources, &output->effort, sizeof output->effort);
+    if (output->feedback)
+        kt__hash_add(sources, &output->feedback->identity, sizeof output->feedback->identity);
     KT__TRY(write_part(output, plan, &h, kt__hash_end(sources), report, err));
 out:
     kt__free(h.head);

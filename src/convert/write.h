@@ -10,9 +10,10 @@
 
 typedef struct kt__convert_output {
     const char *target;
-    int n_threads;             /* 1 to KT__POOL_MAX_THREADS */
-    kt__effort effort;         /* of the encoders */
-    uint64_t checkpoint_bytes; /* 0: the usual distance */
+    int n_threads;                       /* 1 to KT__POOL_MAX_THREADS */
+    kt__effort effort;                   /* of the encoders */
+    const kt__feedback_source *feedback; /* or NULL */
+    uint64_t checkpoint_bytes;           /* 0: the usual distance */
     kt__convert_notes notes;
     kt__convert_progress_fn *progress; /* may be NULL */
     void *progress_user;

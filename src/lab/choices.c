@@ -167,7 +167,7 @@ static kt_status ending_ids(const kt__choice_task *task, size_t i, const kt_mode
     *ids = NULL;
     if (!text) return kt__fail_nomem(err, "a question", len);
     snprintf(text, len + 1, "%s %s", task->context, task->endings[i]);
-    kt_status status = kt__text_ids(model, text, len, ids, n, err);
+    kt_status status = kt__text_ids(model, text, len, 0, ids, n, err);
     kt__free(text);
     return status;
 }

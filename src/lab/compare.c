@@ -30,11 +30,12 @@ typedef struct comparison {
 
 /* ---- measuring ---- */
 
-static kt_status contender_open(contender *c, const kt__session_opts *opts, const char *text,
-                                size_t len, kt_error *err) {
+static kt_status contender_open(contender *c, const kt__judge_opts *o, const kt__session_opts *opts,
+                                const char *text, size_t len, kt_error *err) {
     kt_status status = kt__judge_open_other(opts, c->path, &c->session, err);
     if (status != KT_OK) return status;
-    return kt__text_ids(c->session.model, text, len, &c->ids, &c->n_ids, err);
+    return kt__text_ids(c->session.model, text, len, kt__judge_text_flags(o), &c->ids, &c->n_ids,
+                        err);
 }
 
 static void contender_close(contender *c) {
@@ -159,8 +160,8 @@ static kt_status compare_open(comparison *m, const kt__judge_opts *o, kt__sessio
     opts->n_ctx = kt__text_score_ctx(&m->t);
     if (opts->n_ctx < DECODE_PROMPT + DECODE_TOKENS) opts->n_ctx = DECODE_PROMPT + DECODE_TOKENS;
     kt_status status = kt__judge_read_text(o, &text, &len, err);
-    if (status == KT_OK) status = contender_open(&m->a, opts, text, len, err);
-    if (status == KT_OK) status = contender_open(&m->b, opts, text, len, err);
+    if (status == KT_OK) status = contender_open(&m->a, o, opts, text, len, err);
+    if (status == KT_OK) status = contender_open(&m->b, o, opts, text, len, err);
     kt__free(text);
     return status;
 }

@@ -38,6 +38,10 @@ static const kt__opt judge_table[] = {
      .max = 1 << 24,
      .arg = "N",
      .help = "only the first N chunks"},
+    {.name = "parse-special",
+     .kind = KT__OPT_ON,
+     .at = AT(parse_special),
+     .help = "control tokens written in the text are taken as such: for texts of conversations"},
     {.name = "json", .kind = KT__OPT_ON, .at = AT(json), .help = "the figures as one JSON object"},
 };
 #undef AT
@@ -55,6 +59,10 @@ kt__text_score kt__judge_score(const kt__judge_opts *opts, const char *command) 
                             .stride = opts->stride,
                             .n_chunk_max = (size_t)opts->n_chunk,
                             .command = command};
+}
+
+unsigned kt__judge_text_flags(const kt__judge_opts *opts) {
+    return opts->parse_special ? KT_TOK_PARSE_SPECIAL : 0;
 }
 
 kt_status kt__judge_read_text(const kt__judge_opts *opts, char **text, size_t *len, kt_error *err) {

@@ -8,16 +8,18 @@
 #include "lab/text_score.h"
 
 typedef struct kt__judge_opts {
-    bool json;
+    bool json, parse_special;
     const char *text;
     int32_t n_ctx, stride, n_chunk;
 } kt__judge_opts;
 
 kt__judge_opts kt__judge_opts_default(void);
-/* -f, --context, --stride, --chunks, --json */
+/* -f, --context, --stride, --chunks, --parse-special, --json */
 kt__opt_group kt__judge_opts_group(kt__judge_opts *opts);
 /* Without tokens yet. */
 kt__text_score kt__judge_score(const kt__judge_opts *opts, const char *command);
+/* Flags of kt_tokenize for the text. */
+unsigned kt__judge_text_flags(const kt__judge_opts *opts);
 /* The text of -f, which is in *text for kt__free; its bytes are capped. */
 kt_status kt__judge_read_text(const kt__judge_opts *opts, char **text, size_t *len,
                               kt_error *err) KT_CHECKED;

@@ -80,7 +80,8 @@ static kt_status open_text(const perplexity_opts *o, judged *j, kt__text_score *
     size_t len = 0;
     kt_status status = kt__judge_read_text(&o->judge, &j->text, &len, err);
     if (status == KT_OK)
-        status = kt__text_ids(j->session.model, j->text, len, &j->ids, &t->n_tokens, err);
+        status = kt__text_ids(j->session.model, j->text, len, kt__judge_text_flags(&o->judge),
+                              &j->ids, &t->n_tokens, err);
     t->tokens = j->ids;
     return status == KT_OK ? kt__judge_check_length(t, err) : status;
 }

@@ -7,12 +7,18 @@
 #include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "lab/feedback_source.h"
 #include "lab/recipes.h"
+
+enum { FIT_CAREFUL, FIT_FAST, FIT_FEEDBACK }; /* as --fit lists them */
 
 struct quantize_opts {
     kt__opt_texts keep;
     uint64_t target_bytes;
     bool has_target;
+    const char *imatrix;
+    int fit;
+    kt__feedback_opts feedback;
     kt__lab_write_opts write;
 };
 
@@ -29,6 +35,37 @@ static const kt__opt quantize_table[] = {
      .given_at = KT__GIVEN(struct quantize_opts, has_target),
      .arg = "SIZE",
      .help = "in place of TYPE: the best recipe whose file is at most that large; 5G, 800M"},
+    {.name = "imatrix",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct quantize_opts, imatrix),
+     .arg = "FILE",
+     .help = "errors count as much as this importance matrix says, which `kentang imatrix` or "
+             "llama.cpp has measured"},
+    {.name = "fit",
+     .kind = KT__OPT_ENUM,
+     .at = offsetof(struct quantize_opts, fit),
+     .choices = "careful|fast|feedback",
+     .arg = "HOW",
+     .help = "careful (default): scales of least error; fast: half that search; feedback: besides, "
+             "each rounding error is made good by the weights to its right, as the model's own "
+             "activations over a text tell: best, and slower"},
+    {.name = "calib",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct quantize_opts, feedback.text),
+     .arg = "TEXT",
+     .help = "the text for --fit feedback: like those the model will read, in their language "
+             "(default: one that comes with the program, English and Indonesian)"},
+    {.name = "calib-tokens",
+     .kind = KT__OPT_INT,
+     .at = offsetof(struct quantize_opts, feedback.n_tok),
+     .min = 512,
+     .max = 1 << 24,
+     .arg = "N",
+     .help = "tokens of that text, at most (default 32768)"},
+    {.name = "parse-special",
+     .kind = KT__OPT_ON,
+     .at = offsetof(struct quantize_opts, feedback.parse_special),
+     .help = "control tokens written in that text are taken as such"},
 };
 
 /* "PATTERN=TYPE"; pattern is heap memory of the rule. */
@@ -62,8 +99,25 @@ static int quantize_with(const struct quantize_opts *opts, kt__quantize_params *
     }
     params->rules = rules;
     params->n_rules = opts->keep.n;
-    const kt__convert_output output = kt__lab_output("quantize", target, &opts->write, &progress);
-    kt_status status = kt__quantize_file(params, &output, &report, &err);
+    kt__imatrix importance = {0};
+    kt__convert_output output = kt__lab_output("quantize", target, &opts->write, &progress);
+    kt__feedback_maker *maker = NULL;
+    output.effort = opts->fit == FIT_FAST ? KT__EFFORT_FAST : KT__EFFORT_CAREFUL;
+    kt_status status = KT_OK;
+    if (opts->imatrix) {
+        status = kt__imatrix_read(opts->imatrix, &importance, &err);
+        params->importance = &importance;
+    }
+    if (status == KT_OK && opts->fit == FIT_FEEDBACK) {
+        kt__feedback_opts feedback = opts->feedback;
+        feedback.model = params->source;
+        feedback.n_threads = output.n_threads;
+        status = kt__feedback_maker_open(&feedback, &maker, &err);
+        if (status == KT_OK) output.feedback = kt__feedback_maker_source(maker);
+    }
+    if (status == KT_OK) status = kt__quantize_file(params, &output, &report, &err);
+    kt__imatrix_free(&importance);
+    kt__feedback_maker_close(maker);
     free_rules(rules, opts->keep.n);
     return kt__lab_end("quantize", target, &progress, status, &report, &err);
 }

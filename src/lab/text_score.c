@@ -27,15 +27,16 @@ typedef struct scoring {
     uint64_t bytes;
 } scoring;
 
-kt_status kt__text_ids(const kt_model *model, const char *text, size_t len, int32_t **ids,
-                       size_t *n_ids, kt_error *err) {
+kt_status kt__text_ids(const kt_model *model, const char *text, size_t len, unsigned flags,
+                       int32_t **ids, size_t *n_ids, kt_error *err) {
     size_t n = 0;
     *ids = NULL;
-    kt_status status = kt_tokenize(model, text, len, KT_TOK_ADD_SPECIAL, NULL, 0, &n, err);
+    flags |= KT_TOK_ADD_SPECIAL;
+    kt_status status = kt_tokenize(model, text, len, flags, NULL, 0, &n, err);
     if (status != KT_OK && status != KT_E_LIMIT) return status;
     *ids = kt__calloc(n + 1, sizeof **ids);
     if (!*ids) return kt__fail_nomem(err, "token ids", n * sizeof **ids);
-    return kt_tokenize(model, text, len, KT_TOK_ADD_SPECIAL, *ids, n, n_ids, err);
+    return kt_tokenize(model, text, len, flags, *ids, n, n_ids, err);
 }
 
 /* ---- chunks ---- */

@@ -23,9 +23,10 @@ typedef struct kt__text_score {
     const char *command; /* for the line of progress on stderr; NULL: none */
 } kt__text_score;
 
-/* All ids of a text, by the model's rule for BOS and EOS; for kt__free. */
-kt_status kt__text_ids(const kt_model *model, const char *text, size_t len, int32_t **ids,
-                       size_t *n_ids, kt_error *err) KT_CHECKED;
+/* All ids of a text, by the model's rule for BOS and EOS, and more flags of kt_tokenize; for kt__free.
+ */
+kt_status kt__text_ids(const kt_model *model, const char *text, size_t len, unsigned flags,
+                       int32_t **ids, size_t *n_ids, kt_error *err) KT_CHECKED;
 /* How many chunks there are. 0: the text is too short. */
 size_t kt__text_score_chunks(const kt__text_score *t);
 /* Positions of a context that it takes. */

@@ -348,6 +348,11 @@ static void gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
     lap_profile(fwd, KT_PROFILE_GATE_UP);
 }
 
+static void show_input(const kt__fwd *fwd, kt__fwd_input input, const kt__acts *acts) {
+    if (fwd->params.on_input)
+        fwd->params.on_input(fwd->params.on_input_user, fwd->layer, input, acts);
+}
+
 static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv, &layer->gate, &layer->up};
@@ -356,8 +361,11 @@ static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (!block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
         return numeric_error(fwd, "the attention", err);
     lap_profile(fwd, KT_PROFILE_NORM);
+    show_input(fwd, KT__INPUT_QKV, &acts);
     project_qkv(fwd, layer, &acts);
-    if (parallel) gate_and_up(fwd, layer, &acts); /* while there is its input */
+    if (!parallel) return KT_OK;
+    show_input(fwd, KT__INPUT_GATE_UP, &acts);
+    gate_and_up(fwd, layer, &acts); /* while there is its input */
     return KT_OK;
 }
 
@@ -367,6 +375,7 @@ static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->n_head * hp->head_dim_v, &out, 1);
     fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), fwd->batch.n_tok, &acts);
     lap_profile(fwd, KT_PROFILE_NORM);
+    show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
     if (!add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
                    layer->t[KT__SLOT_ATTN_POST_NORM].v, KT_PROFILE_ATTN_OUT)) {
         return numeric_error(fwd, "the attention's norm", err);
@@ -382,12 +391,14 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (!block_input(fwd, layer->t[KT__SLOT_FFN_NORM].v, &acts))
         return numeric_error(fwd, "the feed-forward", err);
     lap_profile(fwd, KT_PROFILE_NORM);
+    show_input(fwd, KT__INPUT_GATE_UP, &acts);
     gate_and_up(fwd, layer, &acts);
     return KT_OK;
 }
 
 static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     kt__acts acts = ff_acts(fwd, layer);
+    show_input(fwd, KT__INPUT_DOWN, &acts);
     if (!add_block(fwd, &layer->t[KT__SLOT_FFN_DOWN].w, &acts, layer->t[KT__SLOT_FFN_DOWN_BIAS].v,
                    layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
@@ -458,6 +469,20 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
         fwd->part = PART_QKV;
         fwd->layer++;
     }
+    return status;
+}
+
+kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) {
+    size_t bytes = (size_t)fwd->batch.n_tok * (size_t)fwd->net->hp.d_model * sizeof *x;
+    kt_status status = KT_OK;
+    embed_batch(fwd); /* and the rotation of these positions */
+    if (layer >= 0) {
+        memcpy(fwd->buf[BUF_X], x, bytes);
+        fwd->layer = layer;
+        do status = run_next_part(fwd, err);
+        while (status == KT_OK && fwd->part != PART_QKV);
+    }
+    memcpy(x, fwd->buf[BUF_X], bytes);
     return status;
 }
 

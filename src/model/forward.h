@@ -14,6 +14,15 @@
 
 typedef struct kt__fwd kt__fwd;
 
+/* What a layer's matrices multiply. */
+typedef enum kt__fwd_input {
+    KT__INPUT_QKV,
+    KT__INPUT_ATTN_OUT,
+    KT__INPUT_GATE_UP,
+    KT__INPUT_DOWN,
+    KT__INPUT_COUNT
+} kt__fwd_input;
+
 typedef struct kt__fwd_params {
     int n_tok_max; /* rows of a batch */
     int n_out_max; /* rows of a batch whose logits are wanted */
@@ -24,6 +33,9 @@ typedef struct kt__fwd_params {
      * may change it. */
     void (*on_hidden)(void *user, int row, float *hidden);
     void *on_hidden_user;
+    /* Sees the activations before a layer's products, or NULL. */
+    void (*on_input)(void *user, int layer, kt__fwd_input input, const kt__acts *acts);
+    void *on_input_user;
 } kt__fwd_params;
 
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
@@ -62,6 +74,10 @@ typedef struct kt__stop_at {
  * least one part is run a call. KT_E_CANCELLED and KT_E_NUMERIC (names the layer) end the batch.
  */
 kt_status kt__fwd_run(kt__fwd *fwd, const kt__stop_at *stop, bool *done, kt_error *err) KT_CHECKED;
+/* Of the batch begun: one layer alone, x[n_tok][d_model] in and out; layer -1 makes x of the ids. For
+ * a text whose layers are looked at one after the other; kt__fwd_run is not called for this batch.
+ */
+kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) KT_CHECKED;
 /* What the longest part of a layer takes in this batch, on average: a run may exceed its deadline
  * by as much. 0 where no run had a deadline. */
 int64_t kt__fwd_longest_us(const kt__fwd *fwd);
