@@ -181,6 +181,40 @@ static void test_binary(void **state) {
     vectors_close(&v);
 }
 
+/* Any range of outputs, any rank, a few tokens. */
+static void check_low_rank(kd_rng *rng, int rank, int first, int n, int n_tok) {
+    size_t panels = (size_t)(first + n + KT__PANEL_ROWS - 1) / KT__PANEL_ROWS;
+    size_t n_b = panels * KT__PANEL_ROWS * (size_t)rank, n_out = (size_t)(n + 3) * (size_t)n_tok;
+    kt__f16 *b = malloc(n_b * sizeof *b);
+    float *u = malloc((size_t)(rank + 5) * (size_t)n_tok * sizeof *u);
+    float *out = malloc(n_out * sizeof *out), *want = malloc(n_out * sizeof *want);
+    float *got = malloc(n_out * sizeof *got);
+    for (size_t i = 0; i < n_b; i++) b[i] = kt__f16_from_f32((float)(kd_below(rng, 4001) - 2000));
+    fill_values(0, rng, (rank + 5) * n_tok, u);
+    fill_values(0, rng, (int)n_out, out);
+    kt__low_rank term = {.b = b, .rank = rank, .first = first, .n = n};
+    term.u = u, term.ld_u = (size_t)rank + 5, term.n_tok = n_tok, term.ld_out = (size_t)n + 3;
+    memcpy(want, out, n_out * sizeof *out);
+    term.out = want;
+    kd_ref()->low_rank_add(&term);
+    FOR_TIERS(tier) {
+        memcpy(got, out, n_out * sizeof *out);
+        term.out = got;
+        tier->low_rank_add(&term);
+        expect_same("low_rank_add", tier, (int)n_out, want, got);
+    }
+    free(b), free(u), free(out), free(want), free(got);
+}
+
+static void test_low_rank(void **state) {
+    (void)state;
+    kd_rng rng = {21};
+    for (int step = 0; step < 600; step++) {
+        check_low_rank(&rng, 1 + kd_below(&rng, 40), kd_below(&rng, 70), 1 + kd_below(&rng, 130),
+                       1 + step % 9);
+    }
+}
+
 static void test_scale_and_softcap(void **state) {
     (void)state;
     vectors v = vectors_open();
@@ -585,6 +619,7 @@ int main(void) {
         cmocka_unit_test(test_quantize),
         cmocka_unit_test(test_rmsnorm),
         cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_low_rank),
         cmocka_unit_test(test_scale_and_softcap),
         cmocka_unit_test(test_fma),
         cmocka_unit_test(test_rope),

@@ -117,7 +117,7 @@ static void work_free(const kt__dev *dev, work *k) {
 static void compute(kt__dev *dev, work *k) {
     const kt__ops *ops = kt__dev_ops(dev);
     ops->quantize(dev, k->x, N_TOK, &k->acts);
-    ops->matmul(dev, &k->w, &k->acts, NULL, NULL, k->x, N_ROW);
+    ops->matmul(dev, &k->w, &k->acts, NULL, NULL, NULL, KT__SITE_DOWN, k->x, N_ROW);
     kt__glu glu = {.gate = k->w, .up = k->w, .kind = KT__GLU_SILU, .rows = k->rows};
     ops->glu(dev, &k->acts, &glu, &k->out);
 }

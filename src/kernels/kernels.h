@@ -66,6 +66,26 @@ typedef struct kt__mm_kernels {
     int gemm_rows;     /* panel height: chunks of rows should be multiples of it */
 } kt__mm_kernels;
 
+/* ---- low-rank terms ----
+ *
+ * What an adapter adds to a product, B u with u = f (A x): A x is a product with F16 weights, B lies
+ * in panels of KT__PANEL_ROWS outputs, [panel][rank][KT__PANEL_ROWS], the last one padded with
+ * zeros, so that one stretch of bytes is read for neighbouring outputs. */
+enum { KT__PANEL_ROWS = 16 };
+
+/* out[t][i] += sum over j of b[first + i][j] * u[t][j], the sum an fma chain over ascending j from
+ * +0, for i < n, t < n_tok. */
+typedef struct kt__low_rank {
+    const kt__f16 *b; /* panels, from output 0 on */
+    int rank;
+    int first, n; /* outputs */
+    const float *u;
+    size_t ld_u;
+    int n_tok;
+    float *out;
+    size_t ld_out;
+} kt__low_rank;
+
 /* ---- attention ----
  *
  * One split of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16
@@ -111,6 +131,7 @@ typedef struct kt__kernels {
     /* out[i] = a[i] + b[i] */
     void (*add)(const float *a, const float *b, int n, float *out);
     void (*scale)(float *x, int n, float factor);
+    void (*low_rank_add)(const kt__low_rank *term);
     /* out[i] = act(gate[i]) * up[i]; out may be gate */
     void (*silu_mul)(const float *gate, const float *up, int n, float *out);
     void (*gelu_mul)(const float *gate, const float *up, int n, float *out);

@@ -239,6 +239,22 @@ static void ref_add(const float *a, const float *b, int n, float *out) {
     for (int i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
+static void ref_low_rank_add(const kt__low_rank *term) {
+    for (int t = 0; t < term->n_tok; t++) {
+        const float *u = term->u + (size_t)t * term->ld_u;
+        float *out = term->out + (size_t)t * term->ld_out;
+        for (int i = 0; i < term->n; i++) {
+            size_t o = (size_t)(term->first + i), rank = (size_t)term->rank;
+            const kt__f16 *b = term->b + o / KT__PANEL_ROWS * rank * KT__PANEL_ROWS +
+                               o % KT__PANEL_ROWS;
+            float sum = 0.0f;
+            for (size_t j = 0; j < rank; j++)
+                sum = fmaf(kt__f16_to_f32(b[j * KT__PANEL_ROWS]), u[j], sum);
+            out[i] = out[i] + sum;
+        }
+    }
+}
+
 static void ref_scale(float *x, int n, float factor) {
     for (int i = 0; i < n; i++) x[i] = x[i] * factor;
 }
@@ -397,6 +413,7 @@ const kt__kernels kt__kernels_ref = {
     .rmsnorm = ref_rmsnorm,
     .add = ref_add,
     .scale = ref_scale,
+    .low_rank_add = ref_low_rank_add,
     .silu_mul = silu_mul,
     .gelu_mul = gelu_mul,
     .softcap = ref_softcap,

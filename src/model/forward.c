@@ -21,6 +21,7 @@ typedef enum buf_id {
     BUF_Q_ROWS,  /* with KT__F_QK_NORM_ROWS */
     BUF_K_ROWS,
     BUF_LOGITS,
+    BUF_LORA_U,
     BUF_ACT0,                               /* activation rows of d_model or of the heads */
     BUF_FF_ACT0 = BUF_ACT0 + KT__ACT_COUNT, /* of d_ff */
     BUF_COUNT = BUF_FF_ACT0 + KT__ACT_COUNT
@@ -49,7 +50,9 @@ struct kt__fwd {
     /* the batch */
     kt__batch batch;
     const kt__kv *kv;
-    int layer; /* cursor: -1 before the embedding, n_layer before the head */
+    kt__lora_terms lora;      /* of the block at hand; without rows: no adapter is in the batch */
+    kt__lora_rows *head_lora; /* [n_tok_max] the batch's, as rows of those that are wanted */
+    int layer;                /* cursor: -1 before the embedding, n_layer before the head */
     layer_part part;
     int64_t part_us[PARTS];     /* of the layer before; 0: not measured */
     int64_t part_sum_us[PARTS]; /* of all layers, */
@@ -95,6 +98,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bool rows = hp->features & KT__F_QK_NORM_ROWS;
     bytes[BUF_Q_ROWS] = rows ? bytes[BUF_Q] : 0;
     bytes[BUF_K_ROWS] = rows ? n * (size_t)hp->n_head_kv * (size_t)hp->head_dim_k * f : 0;
+    bytes[BUF_LORA_U] = n * KT__LORA_U_MAX * f;
     bytes[BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
@@ -142,6 +146,9 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
     KT__TRY(map_buffers(fwd, err));
+    fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
+                                      sizeof *fwd->head_lora);
+    if (!fwd->head_lora) return kt__fail_nomem(err, "the adapters' rows", 0);
     for (int i = 0; i < hp->n_layer; i++) fwd->has_local |= net->layers[i].local;
     KT__TRY(kt__rope_init(net, false, params->n_ctx, &fwd->arena, &fwd->rope, err));
     KT__TRY(kt__rope_init(net, true, params->n_ctx, &fwd->arena, &fwd->rope_local, err));
@@ -174,6 +181,7 @@ void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile) {
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads) {
     fwd->batch = *batch;
     fwd->kv = kv;
+    fwd->lora = (kt__lora_terms){batch->lora, batch->n_lora, 0, f32_buf(fwd, BUF_LORA_U)};
     fwd->layer = -1;
     fwd->part = PART_QKV;
     memset(fwd->part_us, 0, sizeof fwd->part_us);
@@ -201,9 +209,38 @@ static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__wei
     return acts_in(fwd, BUF_ACT0, n_tok, n_col, users, n);
 }
 
-static kt__acts ff_acts(const kt__fwd *fwd, const kt__layer *layer) {
+/* ---- adapters ---- */
+
+/* The terms of the block at hand; NULL: no adapter reads this input. */
+static const kt__lora_terms *lora_of(kt__fwd *fwd, kt__lora_input input) {
+    if (fwd->lora.n_rows == 0) return NULL;
+    fwd->lora.block = fwd->layer;
+    return kt__lora_has_input(&fwd->lora, input) ? &fwd->lora : NULL;
+}
+
+/* Adapters see an input as it is before it is quantised. */
+static void want_f32(kt__acts *acts, const kt__fwd *fwd, buf_id first) {
+    acts->kinds |= 1u << KT__ACT_F32;
+    acts->layout[KT__ACT_F32] = kt__act_layout_of(KT__ACT_F32, acts->n_col);
+    acts->data[KT__ACT_F32] = fwd->buf[(int)first + KT__ACT_F32];
+}
+
+static void add_lora_input(kt__fwd *fwd, kt__lora_input input, kt__acts *acts) {
+    if (lora_of(fwd, input)) want_f32(acts, fwd, BUF_ACT0);
+}
+
+/* u of an input whose rows are there; NULL: none is needed. */
+static const kt__lora_terms *lora_down(kt__fwd *fwd, kt__lora_input input, const kt__acts *acts) {
+    const kt__lora_terms *lora = lora_of(fwd, input);
+    if (lora) fwd->ops->lora_down(fwd->dev, acts, lora, input);
+    return lora;
+}
+
+static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
     const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
-    return acts_in(fwd, BUF_FF_ACT0, fwd->batch.n_tok, fwd->net->hp.d_ff, &down, 1);
+    kt__acts acts = acts_in(fwd, BUF_FF_ACT0, fwd->batch.n_tok, fwd->net->hp.d_ff, &down, 1);
+    if (lora_of(fwd, KT__INPUT_DOWN)) want_f32(&acts, fwd, BUF_FF_ACT0);
+    return acts;
 }
 
 static kt_status numeric_error(const kt__fwd *fwd, const char *where, kt_error *err) {
@@ -234,10 +271,11 @@ static void embed_batch(kt__fwd *fwd) {
 
 /* Queries or keys as rows of all heads, normed as one: the norm needs every head's product. */
 static const float *normed_rows(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts,
-                                const float *bias, const float *norm, buf_id id) {
+                                const float *bias, const kt__lora_terms *lora, kt__lora_site site,
+                                const float *norm, buf_id id) {
     float *rows = f32_buf(fwd, id);
     if (!norm) return NULL;
-    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, rows, (size_t)w->n_row);
+    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, lora, site, rows, (size_t)w->n_row);
     (void)fwd->ops->norm_f32(fwd->dev, rows, norm, fwd->net->hp.norm_eps, acts->n_tok, w->n_row,
                              rows); /* the post-norm looks whether it is finite */
     return rows;
@@ -246,16 +284,18 @@ static const float *normed_rows(kt__fwd *fwd, const kt__weight *w, const kt__act
 static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
+    const kt__lora_terms *lora = lora_down(fwd, KT__INPUT_ATTN, acts);
     kt__qkv qkv = {
+        .lora = lora,
         .wq = layer->wq,
         .wk = layer->wk,
         .wv = layer->wv,
         .bq = layer->bq,
         .bk = layer->bk,
         .bv = layer->bv,
-        .q_rows = normed_rows(fwd, &layer->wq, acts, layer->bq,
+        .q_rows = normed_rows(fwd, &layer->wq, acts, layer->bq, lora, KT__SITE_Q,
                               layer->t[KT__SLOT_ATTN_Q_NORM_ROW].v, BUF_Q_ROWS),
-        .k_rows = normed_rows(fwd, &layer->wk, acts, layer->bk,
+        .k_rows = normed_rows(fwd, &layer->wk, acts, layer->bk, lora, KT__SITE_K,
                               layer->t[KT__SLOT_ATTN_K_NORM_ROW].v, BUF_K_ROWS),
         .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
         .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
@@ -304,17 +344,18 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
 
 /* x += projection of the block's output, through the post-norm where the architecture has one. */
 static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
-                      const float *post_norm, kt_profile_part part) {
+                      const float *post_norm, kt__lora_site site, kt_profile_part part) {
     const kt__hparams *hp = &fwd->net->hp;
+    const kt__lora_terms *lora = lora_down(fwd, kt__lora_input_of(site), acts);
     float *x = f32_buf(fwd, BUF_X);
     size_t ld = (size_t)hp->d_model;
     if (!(hp->features & KT__F_POST_NORM)) {
-        fwd->ops->matmul(fwd->dev, w, acts, bias, x, x, ld);
+        fwd->ops->matmul(fwd->dev, w, acts, bias, x, lora, site, x, ld);
         lap_profile(fwd, part);
         return true;
     }
     float *tmp = f32_buf(fwd, BUF_TMP);
-    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, tmp, ld);
+    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, lora, site, tmp, ld);
     lap_profile(fwd, part);
     bool finite = fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok,
                                      hp->d_model, x);
@@ -342,6 +383,7 @@ static void gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .up_bias = layer->up_bias,
         .kind = fwd->net->hp.features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU,
         .rows = f32_buf(fwd, BUF_FF),
+        .lora = lora_down(fwd, KT__INPUT_FFN, acts),
     };
     kt__acts out = ff_acts(fwd, layer);
     fwd->ops->glu(fwd->dev, acts, &glu, &out);
@@ -358,6 +400,8 @@ static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv, &layer->gate, &layer->up};
     bool parallel = hp->features & KT__F_PARALLEL;
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, parallel ? 5 : 3);
+    add_lora_input(fwd, KT__INPUT_ATTN, &acts);
+    if (parallel) add_lora_input(fwd, KT__INPUT_FFN, &acts);
     if (!block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
         return numeric_error(fwd, "the attention", err);
     lap_profile(fwd, KT_PROFILE_NORM);
@@ -373,11 +417,12 @@ static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->n_head * hp->head_dim_v, &out, 1);
+    add_lora_input(fwd, KT__INPUT_ATTN_OUT, &acts);
     fwd->ops->quantize(fwd->dev, f32_buf(fwd, BUF_ATTN), fwd->batch.n_tok, &acts);
     lap_profile(fwd, KT_PROFILE_NORM);
     show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
     if (!add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
-                   layer->t[KT__SLOT_ATTN_POST_NORM].v, KT_PROFILE_ATTN_OUT)) {
+                   layer->t[KT__SLOT_ATTN_POST_NORM].v, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT)) {
         return numeric_error(fwd, "the attention's norm", err);
     }
     return KT_OK;
@@ -388,6 +433,7 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__weight *users[] = {&layer->gate, &layer->up};
     if (hp->features & KT__F_PARALLEL) return KT_OK; /* made with the projections */
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
+    add_lora_input(fwd, KT__INPUT_FFN, &acts);
     if (!block_input(fwd, layer->t[KT__SLOT_FFN_NORM].v, &acts))
         return numeric_error(fwd, "the feed-forward", err);
     lap_profile(fwd, KT_PROFILE_NORM);
@@ -400,10 +446,52 @@ static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
     kt__acts acts = ff_acts(fwd, layer);
     show_input(fwd, KT__INPUT_DOWN, &acts);
     if (!add_block(fwd, &layer->t[KT__SLOT_FFN_DOWN].w, &acts, layer->t[KT__SLOT_FFN_DOWN_BIAS].v,
-                   layer->t[KT__SLOT_FFN_POST_NORM].v, KT_PROFILE_DOWN)) {
+                   layer->t[KT__SLOT_FFN_POST_NORM].v, KT__SITE_DOWN, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
     }
     return KT_OK;
+}
+
+/* The batch's rows with adapters, as rows of those that are wanted. */
+static kt__lora_terms lora_of_head(kt__fwd *fwd) {
+    const kt__batch *b = &fwd->batch;
+    kt__lora_terms terms = {fwd->head_lora, 0, fwd->net->hp.n_layer, f32_buf(fwd, BUF_LORA_U)};
+    int at = 0;
+    for (int g = 0; g < b->n_lora; g++) {
+        kt__lora_rows rows = b->lora[g];
+        int end = rows.row0 + rows.n_tok;
+        while (at < b->n_out && b->out_rows[at] < rows.row0) at++;
+        rows.row0 = at;
+        while (at < b->n_out && b->out_rows[at] < end) at++;
+        rows.n_tok = at - rows.row0;
+        if (rows.n_tok > 0) fwd->head_lora[terms.n_rows++] = rows;
+    }
+    return terms;
+}
+
+/* What adapters add to the normed hidden state itself. */
+static void adapt_hidden(kt__fwd *fwd, const kt__lora_terms *lora, float *rows) {
+    int n_out = fwd->batch.n_out, d_model = fwd->net->hp.d_model;
+    if (!kt__lora_has_input(lora, KT__INPUT_HIDDEN)) return;
+    kt__acts acts = {.n_tok = n_out, .n_col = d_model};
+    want_f32(&acts, fwd, BUF_ACT0);
+    fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
+    fwd->ops->lora_down(fwd->dev, &acts, lora, KT__INPUT_HIDDEN);
+    fwd->ops->lora_up(fwd->dev, lora, KT__SITE_HIDDEN, d_model, n_out, rows);
+}
+
+/* rows[n_out] against the head. */
+static void head_product(kt__fwd *fwd, const kt__lora_terms *lora, const float *rows) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__weight *head = &fwd->net->head;
+    int n_out = fwd->batch.n_out;
+    bool adapted = kt__lora_has_input(lora, KT__INPUT_HEAD);
+    kt__acts acts = acts_for(fwd, n_out, hp->d_model, &head, 1);
+    if (adapted) want_f32(&acts, fwd, BUF_ACT0);
+    fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
+    if (adapted) fwd->ops->lora_down(fwd->dev, &acts, lora, KT__INPUT_HEAD);
+    fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, adapted ? lora : NULL,
+                     KT__SITE_HEAD, f32_buf(fwd, BUF_LOGITS), (size_t)hp->n_vocab);
 }
 
 /* Logits of the wanted rows: their hidden states are gathered, normed, shown to the hook, and
@@ -423,14 +511,13 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
                             rows)) {
         return numeric_error(fwd, "the head, after the last", err);
     }
+    kt__lora_terms lora = lora_of_head(fwd);
+    adapt_hidden(fwd, &lora, rows);
     for (int i = 0; fwd->params.on_hidden && i < b->n_out; i++) {
         fwd->params.on_hidden(fwd->params.on_hidden_user, b->out_rows[i], rows + (size_t)i * d);
     }
     if (b->no_head) return KT_OK;
-    const kt__weight *head = &fwd->net->head;
-    kt__acts acts = acts_for(fwd, b->n_out, hp->d_model, &head, 1);
-    fwd->ops->quantize(fwd->dev, rows, b->n_out, &acts);
-    fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, logits, (size_t)hp->n_vocab);
+    head_product(fwd, &lora, rows);
     int64_t n_logits = (int64_t)b->n_out * hp->n_vocab;
     if (hp->logit_scale != 1.0f) fwd->ops->scale(fwd->dev, logits, n_logits, hp->logit_scale);
     if (hp->final_softcap > 0.0f) fwd->ops->softcap(fwd->dev, logits, n_logits, hp->final_softcap);

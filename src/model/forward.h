@@ -39,7 +39,7 @@ typedef struct kt__fwd_params {
 } kt__fwd_params;
 
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
- * 0..n_tok-1 in order; their tables have pages for every position up to the last. Between two runs
+ * 0..n_tok-1, each once, in any order; their tables have pages for every position up to the last. Between two runs
  * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows are
  * undefined; other segments are not affected. */
 typedef struct kt__batch {
@@ -49,6 +49,10 @@ typedef struct kt__batch {
     int n_seg;
     const int32_t *out_rows; /* [n_out] ascending */
     int n_out;
+    /* Rows with adapters, in order, without overlap; what they point to, too, stays until the batch
+     * is done. */
+    const kt__lora_rows *lora;
+    int n_lora;   /* at most n_seg */
     bool no_head; /* the hook sees the wanted rows (up to all), and no logits are made */
 } kt__batch;
 

@@ -77,8 +77,18 @@ void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_r
                       const kt__weight *then, float *out, size_t ld_out, int worker);
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
 
+/* Adds what terms (or NULL) have at the site to outputs [row0, row0 + n_row) of tokens [tok0, tok0 +
+ * n_tok); out: of the first of both. */
+void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
+                      int n_row, int tok0, int n_tok, float *out, size_t ld_out);
+
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
-                    const float *residual, float *out, size_t ld_out);
+                    const float *residual, const kt__lora_terms *lora, kt__lora_site site,
+                    float *out, size_t ld_out);
+void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
+                       kt__lora_input input);
+void kt__cpu_lora_up(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
+                     int n_tok, float *out);
 void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);

@@ -45,6 +45,10 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
         kt__dev_mm(job->dev, &job->d->up, row0, n_row, job->acts, job->d->up_bias, NULL,
                    kt__row_of(&job->d->gate, row0 + n_row), tile, (size_t)n_row, worker);
     }
+    kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n_row, 0, job->acts->n_tok,
+                     job->d->rows + row0, ld);
+    kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0, n_row, 0, job->acts->n_tok, tile,
+                     (size_t)n_row);
     for (int t = 0; t < job->acts->n_tok; t++) {
         activate(job, tile + (size_t)t * (size_t)n_row, n_row,
                  job->d->rows + (size_t)t * ld + row0);
@@ -118,14 +122,16 @@ static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint
 }
 
 /* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
-static void unit_gate(const glu_job *job, const kt__acts *acts, int row0, int n, float *tile,
-                      int worker) {
+static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
+                      float *tile, int worker) {
     kt__dev_mm(job->dev, &job->d->gate, row0, n, acts, job->d->gate_bias, NULL,
                kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
+    kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n, tok0, acts->n_tok, tile,
+                     KT__GLU_ROWS);
 }
 
-static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, float *gate,
-                    int worker) {
+static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
+                    float *gate, int worker) {
     float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
     int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, &job->d->up, acts->n_tok));
     for (int r = 0; r < n; r += step) {
@@ -133,6 +139,8 @@ static void unit_up(const glu_job *job, const kt__acts *acts, int row0, int n, f
         const uint8_t *next = kt__row_of(r + m < n ? &job->d->up : &job->d->gate, row0 + r + m);
         kt__dev_mm(job->dev, &job->d->up, row0 + r, m, acts, job->d->up_bias, NULL, next, up,
                    (size_t)m, worker);
+        kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_UP, row0 + r, m, tok0, acts->n_tok, up,
+                         (size_t)m);
         for (int t = 0; t < acts->n_tok; t++) {
             float *row = gate + (size_t)t * KT__GLU_ROWS + r;
             if (t + AHEAD < acts->n_tok) prefetch_floats(row + AHEAD * KT__GLU_ROWS, m);
@@ -149,8 +157,8 @@ static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (acts.kinds >> kind & 1) acts.data[kind] += (size_t)tok0 * acts.layout[kind].row_bytes;
     }
-    unit_gate(job, &acts, row0, n, gate, worker);
-    unit_up(job, &acts, row0, n, gate, worker);
+    unit_gate(job, &acts, tok0, row0, n, gate, worker);
+    unit_up(job, &acts, tok0, row0, n, gate, worker);
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(job->out->kinds >> kind & 1)) continue;
         size_t row_bytes = job->out->layout[kind].row_bytes;

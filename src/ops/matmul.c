@@ -67,6 +67,8 @@ typedef struct matmul_job {
     const kt__weight *w;
     const kt__acts *acts;
     const float *bias, *residual;
+    const kt__lora_terms *lora;
+    kt__lora_site site;
     float *out;
     size_t ld_out;
 } matmul_job;
@@ -79,11 +81,14 @@ static void matmul_rows(void *arg, int64_t begin, int64_t end, int worker) {
     kt__dev_mm_chunk(job->dev, job->w, row0, row1 - row0, job->acts, job->bias,
                      job->residual ? job->residual + row0 : NULL, job->w, job->out + row0,
                      job->ld_out, worker);
+    kt__dev_lora_add(job->dev, job->lora, job->site, row0, row1 - row0, 0, job->acts->n_tok,
+                     job->out + row0, job->ld_out);
 }
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
-                    const float *residual, float *out, size_t ld_out) {
-    matmul_job job = {dev, w, acts, bias, residual, out, ld_out};
+                    const float *residual, const kt__lora_terms *lora, kt__lora_site site,
+                    float *out, size_t ld_out) {
+    matmul_job job = {dev, w, acts, bias, residual, lora, site, out, ld_out};
     int64_t items = (w->n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
     kt__pool_run(dev->pool, items, kt__dev_row_grain(dev, w, acts->n_tok), matmul_rows, &job);
 }

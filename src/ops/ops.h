@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "kv/kv.h"
 #include "ops/blas.h"
+#include "ops/low_rank.h"
 
 /* A matrix in the file's own block layout. */
 typedef struct kt__weight {
@@ -64,6 +65,7 @@ typedef struct kt__qkv {
     int layer;
     const kt__seg *segs;
     int n_seg;
+    const kt__lora_terms *lora; /* with u of this input; or NULL */
 } kt__qkv;
 
 typedef struct kt__attention {
@@ -87,7 +89,8 @@ typedef struct kt__glu {
     kt__weight gate, up;
     const float *gate_bias, *up_bias; /* or NULL */
     kt__glu_kind kind;
-    float *rows; /* [KT__GLU_ROWWISE][gate.n_row] of room */
+    float *rows;                /* [KT__GLU_ROWWISE][gate.n_row] of room */
+    const kt__lora_terms *lora; /* with u of this input; or NULL */
 } kt__glu;
 
 typedef struct kt__dev kt__dev;
@@ -112,12 +115,20 @@ typedef struct kt__ops {
                      float *io);
     void (*qkv)(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
     void (*attention)(kt__dev *dev, const kt__attention *desc);
-    /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out) */
+    /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out), + what lora
+     * adds at the site (NULL: nothing) */
     void (*matmul)(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
-                   const float *residual, float *out, size_t ld_out);
+                   const float *residual, const kt__lora_terms *lora, kt__lora_site site,
+                   float *out, size_t ld_out);
     /* glu(gate . act + bias) * (up . act + bias) as activation rows of the kinds named in
      * out->kinds, which lie apart from acts */
     void (*glu)(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
+    /* u of an input, whose f32 rows are in acts */
+    void (*lora_down)(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
+                      kt__lora_input input);
+    /* out[n_tok][n_row] += B u, where no product goes before */
+    void (*lora_up)(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
+                    int n_tok, float *out);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */

@@ -1,0 +1,164 @@
+/* Low-rank terms over the pool. */
+#include "ops/dev.h"
+
+static const kt__lora_block *block_of(const kt__lora_terms *terms, const kt__lora_use *use) {
+    return &use->lora->blocks[terms->block];
+}
+
+/* ---- u = f (A x) ---- */
+
+enum {
+    DOWN_ROWS = 4,   /* of A in an item, where tokens are few */
+    DOWN_TOKENS = 32 /* in an item, with all of A, where they are many */
+};
+
+typedef struct down_job {
+    const kt__dev *dev;
+    const kt__acts *acts;
+    const kt__lora_terms *terms;
+    kt__lora_input input;
+} down_job;
+
+static int64_t down_items_of(const kt__lora_rows *rows, const kt__lora_a *a) {
+    if (a->rank == 0 || rows->n_tok == 0) return 0;
+    if (rows->n_tok >= DOWN_TOKENS) return (rows->n_tok + DOWN_TOKENS - 1) / DOWN_TOKENS;
+    return (a->rank + DOWN_ROWS - 1) / DOWN_ROWS;
+}
+
+/* Numbers [j0, j1) of u times the factors of the products they are for. */
+static void scale_u(const kt__kernels *k, const kt__lora_block *block, kt__lora_input input,
+                    float scale, int j0, int j1, int n_tok, float *u) {
+    for (int s = 0; s < KT__SITES; s++) {
+        const kt__lora_b *b = &block->b[s];
+        if (b->rank == 0 || kt__lora_input_of((kt__lora_site)s) != input) continue;
+        int from = b->at > j0 ? b->at : j0, to = b->at + b->rank < j1 ? b->at + b->rank : j1;
+        for (int t = 0; from < to && t < n_tok; t++)
+            k->scale(u + (size_t)t * KT__LORA_U_MAX + (from - j0), to - from, scale * b->factor);
+    }
+}
+
+/* Rows [j0, j1) of A against n_tok tokens from tok0 on; u: of the first number and token. */
+static void down_product(const down_job *job, const kt__lora_use *use, int j0, int j1, int tok0,
+                         int n_tok, float *u, int worker) {
+    const kt__lora_block *block = block_of(job->terms, use);
+    const kt__lora_a *a = &block->a[job->input];
+    size_t row_bytes = (size_t)a->n_col * sizeof(kt__f16);
+    size_t act_bytes = job->acts->layout[KT__ACT_F32].row_bytes;
+    kt__mm mm = {
+        .type = KT__TYPE_F16,
+        .w = (const uint8_t *)a->rows + (size_t)j0 * row_bytes,
+        .w_row_bytes = row_bytes,
+        .n_row = j1 - j0,
+        .n_col = a->n_col,
+        .act = job->acts->data[KT__ACT_F32] + (size_t)tok0 * act_bytes,
+        .act_row_bytes = act_bytes,
+        .n_tok = n_tok,
+        .out = u,
+        .ld_out = KT__LORA_U_MAX,
+    };
+    const kt__mm_kernels *fns = job->dev->kernels->mm[KT__TYPE_F16];
+    (n_tok >= fns->gemm_min_tok ? fns->gemm
+                                : fns->rowdot)(&mm, kt__dev_kernel_scratch(job->dev, worker));
+    scale_u(job->dev->kernels, block, job->input, use->scale, j0, j1, n_tok, u);
+}
+
+static void down_item(const down_job *job, const kt__lora_rows *rows, const kt__lora_use *use,
+                      int at, int64_t item, int worker) {
+    int rank = block_of(job->terms, use)->a[job->input].rank;
+    bool by_token = rows->n_tok >= DOWN_TOKENS;
+    int j0 = by_token ? 0 : (int)item * DOWN_ROWS, t0 = by_token ? (int)item * DOWN_TOKENS : 0;
+    int j1 = by_token || j0 + DOWN_ROWS > rank ? rank : j0 + DOWN_ROWS;
+    int n = by_token && t0 + DOWN_TOKENS < rows->n_tok ? DOWN_TOKENS : rows->n_tok - t0;
+    float *u = job->terms->u + (size_t)(rows->row0 + t0) * KT__LORA_U_MAX + at + j0;
+    down_product(job, use, j0, j1, rows->row0 + t0, n, u, worker);
+}
+
+/* Items follow each other by rows, then adapters. */
+static void down_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const down_job *job = arg;
+    int64_t first = 0;
+    for (int g = 0; g < job->terms->n_rows && first < end; g++) {
+        const kt__lora_rows *rows = &job->terms->rows[g];
+        int at = 0;
+        for (int i = 0; i < rows->n_use; i++) {
+            const kt__lora_a *a = &block_of(job->terms, &rows->uses[i])->a[job->input];
+            int64_t n = down_items_of(rows, a);
+            for (int64_t item = begin > first ? begin - first : 0; item < n && first + item < end;
+                 item++)
+                down_item(job, rows, &rows->uses[i], at, item, worker);
+            first += n;
+            at += a->rank;
+        }
+    }
+}
+
+static int64_t count_items(const kt__lora_terms *terms, kt__lora_input input) {
+    int64_t n = 0;
+    for (int g = 0; g < terms->n_rows; g++) {
+        const kt__lora_rows *rows = &terms->rows[g];
+        for (int i = 0; i < rows->n_use; i++)
+            n += down_items_of(rows, &block_of(terms, &rows->uses[i])->a[input]);
+    }
+    return n;
+}
+
+void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
+                       kt__lora_input input) {
+    down_job job = {dev, acts, terms, input};
+    kt__pool_run(dev->pool, count_items(terms, input), 1, down_items, &job);
+}
+
+/* ---- out += B u ---- */
+
+static void add_rows(const kt__dev *dev, const kt__lora_terms *terms, const kt__lora_rows *rows,
+                     kt__lora_site site, kt__low_rank term, int tok0, int tok1) {
+    int from = rows->row0 > tok0 ? rows->row0 : tok0;
+    int to = rows->row0 + rows->n_tok < tok1 ? rows->row0 + rows->n_tok : tok1;
+    const float *u = terms->u + (size_t)from * KT__LORA_U_MAX;
+    kt__lora_input input = kt__lora_input_of(site);
+    if (from >= to) return;
+    term.n_tok = to - from;
+    term.out += (size_t)(from - tok0) * term.ld_out;
+    for (int i = 0; i < rows->n_use; i++) {
+        const kt__lora_block *block = block_of(terms, &rows->uses[i]);
+        const kt__lora_b *b = &block->b[site];
+        term.b = b->panels;
+        term.rank = b->rank;
+        term.u = u + b->at;
+        if (b->rank) dev->kernels->low_rank_add(&term);
+        u += block->a[input].rank;
+    }
+}
+
+void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
+                      int n_row, int tok0, int n_tok, float *out, size_t ld_out) {
+    kt__low_rank term = {
+        .first = row0, .n = n_row, .ld_u = KT__LORA_U_MAX, .out = out, .ld_out = ld_out};
+    if (!terms) return;
+    for (int g = 0; g < terms->n_rows; g++)
+        add_rows(dev, terms, &terms->rows[g], site, term, tok0, tok0 + n_tok);
+}
+
+typedef struct up_job {
+    const kt__dev *dev;
+    const kt__lora_terms *terms;
+    kt__lora_site site;
+    int n_row, n_tok;
+    float *out;
+} up_job;
+
+static void up_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const up_job *job = arg;
+    int row0 = (int)begin * KT__GLU_ROWS, row1 = (int)end * KT__GLU_ROWS;
+    (void)worker;
+    if (row1 > job->n_row) row1 = job->n_row;
+    kt__dev_lora_add(job->dev, job->terms, job->site, row0, row1 - row0, 0, job->n_tok,
+                     job->out + row0, (size_t)job->n_row);
+}
+
+void kt__cpu_lora_up(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
+                     int n_tok, float *out) {
+    up_job job = {dev, terms, site, n_row, n_tok, out};
+    int64_t items = (n_row + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
+    kt__pool_run(dev->pool, items, 1, up_items, &job);
+}
