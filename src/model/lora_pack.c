@@ -1,0 +1,304 @@
+#include "model/lora_pack.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "host/pages.h"
+
+enum { DIGEST_SEED = 0x4c6f, MATRIX_ALIGN = 64 };
+
+typedef struct packer {
+    const kt__net *net;
+    const char *path;
+    kt__lora_pack *pack;
+    size_t used; /* bytes of memory handed out */
+    kt_error *err;
+} packer;
+
+void kt__lora_shape(const kt__net *net, kt__lora_site site, int *n_row, int *n_col) {
+    const kt__hparams *hp = &net->hp;
+    int d = hp->d_model, ff = hp->d_ff, o = hp->n_head * hp->head_dim_v;
+    const int rows[KT__SITES] = {[KT__SITE_Q] = hp->n_head * hp->head_dim_k,
+                                 [KT__SITE_K] = hp->n_head_kv * hp->head_dim_k,
+                                 [KT__SITE_V] = hp->n_head_kv * hp->head_dim_v,
+                                 [KT__SITE_ATTN_OUT] = d,
+                                 [KT__SITE_GATE] = ff,
+                                 [KT__SITE_UP] = ff,
+                                 [KT__SITE_DOWN] = d,
+                                 [KT__SITE_HIDDEN] = d,
+                                 [KT__SITE_HEAD] = hp->n_vocab};
+    *n_row = rows[site];
+    *n_col = site == KT__SITE_ATTN_OUT ? o : site == KT__SITE_DOWN ? ff : d;
+}
+
+/* ---- checks, before anything is taken ---- */
+
+static kt_status bad_part(const packer *p, const kt__lora_part *part, kt_status status,
+                          const char *what) {
+    return kt__fail_at(p->err, status, part->name, UINT64_MAX, "%s: the adapter of '%s' %s",
+                       p->path, part->name, what);
+}
+
+static int rows_of_sites(const packer *p, const kt__lora_part *part) {
+    int rows = 0, n_row, n_col;
+    for (int s = 0; s < part->n_sites; s++) {
+        kt__lora_shape(p->net, (kt__lora_site)((int)part->site + s), &n_row, &n_col);
+        rows += n_row;
+    }
+    return rows;
+}
+
+static kt_status check_part(const packer *p, const kt__lora_part *part) {
+    int n_row, n_col, rows = rows_of_sites(p, part);
+    const kt__weight *a = &part->a, *b = &part->b;
+    kt__lora_shape(p->net, part->site, &n_row, &n_col);
+    if (a->n_row != b->n_col || a->n_row < 1)
+        return kt__fail_at(p->err, KT_E_FORMAT, part->name, UINT64_MAX,
+                           "%s: the adapter of '%s' has A of rank %d and B of rank %d", p->path,
+                           part->name, a->n_row, b->n_col);
+    if (a->n_col != n_col || b->n_row != rows)
+        return kt__fail_at(p->err, KT_E_FORMAT, part->name, UINT64_MAX,
+                           "%s: the adapter of '%s' is made for %d rows of %d, the model has %d of "
+                           "%d: it belongs to another model",
+                           p->path, part->name, b->n_row, a->n_col, rows, n_col);
+    if (!isfinite(part->scale))
+        return bad_part(p, part, KT_E_FORMAT, "has a scale that is not finite");
+    return KT_OK;
+}
+
+/* ---- powers of two ---- */
+
+/* Row r of a matrix as f32. */
+static void row_f32(const kt__weight *w, int r, float *out) {
+    kt__dequantize_row(w->type, w->data + (size_t)r * w->row_bytes, w->n_col, out);
+}
+
+/* The exponent of the largest weight of n_row rows from row0 on; 0 where all are 0. row: room. */
+static kt_status find_exponent(const packer *p, const kt__lora_part *part, const kt__weight *w,
+                               int row0, int n_row, float *row, int *exponent) {
+    float most = 0.0f;
+    *exponent = 0;
+    for (int r = row0; r < row0 + n_row; r++) {
+        row_f32(w, r, row);
+        for (int c = 0; c < w->n_col; c++) {
+            float size = fabsf(row[c]);
+            if (!isfinite(size))
+                return kt__fail_at(p->err, KT_E_FORMAT, part->name, UINT64_MAX,
+                                   "%s: the adapter of '%s' has a weight that is not finite, in "
+                                   "row %d, column %d of %s",
+                                   p->path, part->name, r, c, w == &part->a ? "A" : "B");
+            if (size > most) most = size;
+        }
+    }
+    if (most > 0.0f) *exponent = ilogbf(most);
+    return KT_OK;
+}
+
+static kt__f16 scaled_f16(float x, int exponent) {
+    return kt__f16_from_f32((float)ldexp((double)x, -exponent));
+}
+
+/* ---- matrices ---- */
+
+static size_t matrix_bytes(int n_row, int rank) {
+    return kt__align_up((size_t)n_row * (size_t)rank * sizeof(kt__f16), MATRIX_ALIGN);
+}
+
+static int whole_panels(int n_row) {
+    return (n_row + KT__PANEL_ROWS - 1) / KT__PANEL_ROWS * KT__PANEL_ROWS;
+}
+
+static void *take_bytes(packer *p, size_t bytes) {
+    uint8_t *at = (uint8_t *)p->pack->memory + p->used;
+    p->used += bytes;
+    return at;
+}
+
+/* A's rows go behind those of the input's other parts. */
+static kt_status pack_a(const packer *p, const kt__lora_part *part, kt__lora_a *to, float *row,
+                        int *exponent) {
+    const kt__weight *a = &part->a;
+    kt_status status = find_exponent(p, part, a, 0, a->n_row, row, exponent);
+    /* the rows lie in the pack's own memory; only readers see them as const */
+    kt__f16 *out = (kt__f16 *)(uintptr_t)to->rows + (size_t)to->rank * (size_t)a->n_col;
+    if (status != KT_OK) return status;
+    for (int r = 0; r < a->n_row; r++, out += a->n_col) {
+        row_f32(a, r, row);
+        for (int c = 0; c < a->n_col; c++) out[c] = scaled_f16(row[c], *exponent);
+    }
+    return KT_OK;
+}
+
+/* n_row rows of B from row0 on. */
+static kt_status pack_b(packer *p, const kt__lora_part *part, int row0, int n_row, int a_exponent,
+                        int at, float *row, kt__lora_b *to) {
+    const kt__weight *b = &part->b;
+    size_t rank = (size_t)b->n_col;
+    int exponent;
+    kt_status status = find_exponent(p, part, b, row0, n_row, row, &exponent);
+    if (status != KT_OK) return status;
+    kt__f16 *panels = take_bytes(p, matrix_bytes(whole_panels(n_row), b->n_col));
+    for (int r = 0; r < n_row; r++) {
+        size_t panel = (size_t)r / KT__PANEL_ROWS, lane = (size_t)r % KT__PANEL_ROWS;
+        kt__f16 *out = panels + panel * rank * KT__PANEL_ROWS + lane;
+        row_f32(b, row0 + r, row);
+        for (size_t j = 0; j < rank; j++) out[j * KT__PANEL_ROWS] = scaled_f16(row[j], exponent);
+    }
+    float factor = (float)ldexp((double)part->scale, a_exponent + exponent);
+    if (!isfinite(factor)) return bad_part(p, part, KT_E_FORMAT, "has weights that are too large");
+    *to = (kt__lora_b){panels, b->n_col, n_row, at, factor};
+    return KT_OK;
+}
+
+static kt_status pack_part(packer *p, const kt__lora_part *part, float *row) {
+    kt__lora_block *block = &p->pack->lora.blocks[part->block];
+    kt__lora_a *a = &block->a[kt__lora_input_of(part->site)];
+    int exponent, row0 = 0, n_row, n_col;
+    kt_status status;
+    KT__TRY(pack_a(p, part, a, row, &exponent));
+    for (int s = 0; s < part->n_sites; s++, row0 += n_row) {
+        kt__lora_site site = (kt__lora_site)((int)part->site + s);
+        kt__lora_shape(p->net, site, &n_row, &n_col);
+        if (block->b[site].rank)
+            return bad_part(p, part, KT_E_FORMAT, "is there twice, fused and apart");
+        KT__TRY(pack_b(p, part, row0, n_row, exponent, a->rank, row, &block->b[site]));
+    }
+    a->rank += part->a.n_row;
+out:
+    return status;
+}
+
+/* ---- memory ---- */
+
+/* Ranks of every input, so that the rows of one input's parts can lie together; and all bytes. */
+static kt_status plan_bytes(packer *p, const kt__lora_part *parts, size_t n, size_t *bytes) {
+    kt__lora_block *blocks = p->pack->lora.blocks;
+    *bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        kt__lora_a *a = &blocks[parts[i].block].a[kt__lora_input_of(parts[i].site)];
+        a->rank += parts[i].a.n_row;
+        a->n_col = parts[i].a.n_col;
+        if (a->rank > KT__LORA_U_MAX)
+            return kt__fail_at(p->err, KT_E_LIMIT, parts[i].name, UINT64_MAX,
+                               "%s: the adapters of the input of '%s' have a rank of %d together; "
+                               "%d are allowed",
+                               p->path, parts[i].name, a->rank, KT__LORA_U_MAX);
+        if (a->rank == parts[i].a.n_row) *bytes += MATRIX_ALIGN; /* of its rows' end */
+        *bytes += matrix_bytes(parts[i].a.n_col, parts[i].a.n_row);
+        *bytes += matrix_bytes(parts[i].b.n_row + parts[i].n_sites * KT__PANEL_ROWS,
+                               parts[i].b.n_col + 1);
+    }
+    return KT_OK;
+}
+
+/* Every input's rows get their place; ranks are counted anew as parts are packed. */
+static void place_inputs(packer *p) {
+    kt__lora *lora = &p->pack->lora;
+    for (int b = 0; b < lora->n_block; b++) {
+        for (int i = 0; i < KT__INPUTS; i++) {
+            kt__lora_a *a = &lora->blocks[b].a[i];
+            if (a->rank == 0) continue;
+            a->rows = take_bytes(p, matrix_bytes(a->n_col, a->rank));
+            a->rank = 0;
+        }
+    }
+}
+
+static int longest_matrix_row(const kt__lora_part *parts, size_t n) {
+    int most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (parts[i].a.n_col > most) most = parts[i].a.n_col;
+        if (parts[i].b.n_col > most) most = parts[i].b.n_col;
+    }
+    return most;
+}
+
+/* ---- what follows ---- */
+
+/* A layer's own keys and values come before everything else in it. */
+static int first_kv_layer(const kt__net *net, const kt__lora *lora) {
+    for (int l = 0; l < net->hp.n_layer; l++) {
+        const kt__lora_block *block = &lora->blocks[l];
+        if (block->b[KT__SITE_K].rank || block->b[KT__SITE_V].rank) return l;
+        for (int i = 0; i < KT__INPUTS; i++) {
+            if (block->a[i].rank) return l + 1;
+        }
+    }
+    return net->hp.n_layer;
+}
+
+static void hash_matrices(kt__hash *h, int block, const kt__lora_block *of) {
+    for (int i = 0; i < KT__INPUTS; i++) {
+        const kt__lora_a *a = &of->a[i];
+        const int32_t facts[] = {block, i, a->rank, a->n_col};
+        if (a->rank == 0) continue;
+        kt__hash_add(h, facts, sizeof facts);
+        kt__hash_add(h, a->rows, (size_t)a->rank * (size_t)a->n_col * sizeof *a->rows);
+    }
+    for (int s = 0; s < KT__SITES; s++) {
+        const kt__lora_b *b = &of->b[s];
+        const int32_t facts[] = {block, s, b->rank, b->n_row, b->at};
+        if (b->rank == 0) continue;
+        kt__hash_add(h, facts, sizeof facts);
+        kt__hash_add(h, &b->factor, sizeof b->factor);
+        kt__hash_add(h, b->panels,
+                     (size_t)whole_panels(b->n_row) * (size_t)b->rank * sizeof *b->panels);
+    }
+}
+
+static void sum_up(packer *p, const kt__lora_part *parts, size_t n) {
+    kt__lora_pack *pack = p->pack;
+    kt__hash h;
+    kt__hash_init(&h, DIGEST_SEED);
+    for (int b = 0; b < pack->lora.n_block; b++) hash_matrices(&h, b, &pack->lora.blocks[b]);
+    pack->digest = kt__hash_end(&h);
+    pack->first_kv_layer = first_kv_layer(p->net, &pack->lora);
+    pack->n_matrices = (int)n;
+    pack->bytes = p->used;
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].a.n_row > pack->rank_max) pack->rank_max = parts[i].a.n_row;
+}
+
+static kt_status pack_all(packer *p, const kt__lora_part *parts, size_t n) {
+    kt__lora_pack *pack = p->pack;
+    size_t bytes;
+    float *row = NULL;
+    kt_status status = KT_OK;
+    for (size_t i = 0; i < n; i++) KT__TRY(check_part(p, &parts[i]));
+    KT__TRY(plan_bytes(p, parts, n, &bytes));
+    row = kt__calloc((size_t)longest_matrix_row(parts, n), sizeof *row);
+    pack->memory = kt__pages_alloc(bytes);
+    pack->memory_bytes = bytes;
+    if (!row || !pack->memory) {
+        status = kt__fail_nomem(p->err, "an adapter", bytes);
+        goto out;
+    }
+    place_inputs(p);
+    for (size_t i = 0; i < n; i++) KT__TRY(pack_part(p, &parts[i], row));
+    sum_up(p, parts, n);
+out:
+    kt__free(row);
+    return status;
+}
+
+kt_status kt__lora_pack_make(const kt__net *net, const kt__lora_part *parts, size_t n,
+                             const char *path, kt__lora_pack *out, kt_error *err) {
+    packer p = {.net = net, .path = path, .pack = out, .err = err};
+    *out = (kt__lora_pack){.lora.n_block = net->hp.n_layer + 1};
+    if (n == 0)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "the adapter has no matrices");
+    out->lora.blocks = kt__calloc((size_t)out->lora.n_block, sizeof *out->lora.blocks);
+    if (!out->lora.blocks) return kt__fail_nomem(err, "an adapter's layers", 0);
+    kt_status status = pack_all(&p, parts, n);
+    if (status != KT_OK) kt__lora_pack_free(out);
+    return status;
+}
+
+void kt__lora_pack_free(kt__lora_pack *pack) {
+    if (pack->memory) kt__pages_free(pack->memory, pack->memory_bytes);
+    kt__free(pack->lora.blocks);
+    *pack = (kt__lora_pack){0};
+}

@@ -1,0 +1,45 @@
+/* An adapter's matrices as the forward pass wants them.
+ *
+ * Owns: the memory of a kt__lora: every A as f16 rows, every B as f16 panels, each divided by a power
+ * of two so that its largest weight is between 1 and 2 (nothing of a file in f16 is lost so, and of
+ * one in f32 what f16 rounds); and what follows from where they act: from which layer on keys and
+ * values differ, and a digest of all that answers depend on. Made from parts, whoever has them: a
+ * file (lora_file.h), or one who trains. Immutable once packed; any thread. */
+#ifndef KT_MODEL_LORA_PACK_H
+#define KT_MODEL_LORA_PACK_H
+
+#include "base/hash.h"
+#include "model/net.h"
+
+/* One pair of matrices: B [n_out][rank], A [rank][n_in]. Of a tensor that holds several products
+ * (fused), B's rows are those of n_sites sites from `site` on. */
+typedef struct kt__lora_part {
+    const char *name; /* of the tensor adapted, for messages */
+    int block;        /* a layer, or n_layer: HIDDEN and HEAD */
+    kt__lora_site site;
+    int n_sites;
+    kt__weight a, b;
+    float scale; /* alpha / rank */
+} kt__lora_part;
+
+typedef struct kt__lora_pack {
+    kt__lora lora;
+    int n_matrices, rank_max;
+    uint64_t bytes; /* of the matrices */
+    /* The first layer whose keys or values differ; n_layer: none, what is kept of a prompt without
+     * the adapter is right with it. */
+    int first_kv_layer;
+    kt__digest digest;
+    void *memory;
+    size_t memory_bytes;
+} kt__lora_pack;
+
+/* Rows and columns of a site's matrix in a block of the network. */
+void kt__lora_shape(const kt__net *net, kt__lora_site site, int *n_row, int *n_col);
+/* KT_E_FORMAT: a shape that is not the network's, a weight that is not finite, two parts for one
+ * site; KT_E_LIMIT: too many ranks for one input. path: for messages. */
+kt_status kt__lora_pack_make(const kt__net *net, const kt__lora_part *parts, size_t n,
+                             const char *path, kt__lora_pack *out, kt_error *err) KT_CHECKED;
+void kt__lora_pack_free(kt__lora_pack *pack); /* also of a zeroed one */
+
+#endif
