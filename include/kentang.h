@@ -125,6 +125,7 @@ typedef struct kt_seq kt_seq;
 typedef struct kt_request kt_request;
 typedef struct kt_request_params kt_request_params;
 typedef struct kt_sampler kt_sampler;
+typedef struct kt_adapter kt_adapter;
 
 /* The largest values that parameters may have; more is KT_E_ARG. */
 enum {
@@ -134,7 +135,9 @@ enum {
     KT_UBATCH_MAX = 1 << 16,
     KT_PARALLEL_MAX = 1024,
     KT_QUEUE_MAX = 1 << 20,
-    KT_DRAFT_MAX = 63 /* tokens proposed at once */
+    KT_DRAFT_MAX = 63, /* tokens proposed at once */
+    KT_ADAPTERS_MAX = 8, /* adapters at once in one request */
+    KT_ADAPTER_SCALE_MAX = 1000
 };
 
 typedef enum kt_log_level { KT_LOG_ERROR, KT_LOG_WARN, KT_LOG_INFO, KT_LOG_DEBUG } kt_log_level;
@@ -265,6 +268,49 @@ KT_API kt_status KT_CHECKED kt_model_open_demo(kt_ctx *ctx, const kt_model_param
                                                kt_model **out, kt_error *err);
 KT_API void kt_model_close(kt_model *model);
 KT_API void kt_model_get_info(const kt_model *model, kt_model_info *out);
+
+/* ---- adapters --------------------------------------------------------------------------------
+ *
+ * Low-rank adapters (LoRA, Hu et al. 2021) beside a model whose weights stay as they are: to each
+ * product y = W x that one names it adds scale * alpha / rank * B (A x). A request or a sequence
+ * says which it is computed with; requests with different ones are computed together. Answers with
+ * the same list of adapters and scales are the same bytes, whatever runs beside them.
+ *
+ * Threads: every call of this section, from any thread. */
+
+/* path: a GGUF file as llama.cpp's converter writes it (general.type "adapter"). KT_E_FORMAT: it is
+ * damaged, or shaped for another model; KT_E_UNSUPPORTED: made for another architecture, or for a
+ * tensor that cannot be adapted (the error names it); KT_E_NOMEM: over the context's budget. Close
+ * it before its model; requests and sequences that use it keep what they need. */
+KT_API kt_status KT_CHECKED kt_adapter_open(kt_model *model, const char *path, kt_adapter **out,
+                                            kt_error *err);
+/* The same from memory, which may go when the call is over. name: for messages, or NULL. */
+KT_API kt_status KT_CHECKED kt_adapter_open_memory(kt_model *model, const void *data, size_t size,
+                                                   const char *name, kt_adapter **out,
+                                                   kt_error *err);
+/* One more owner, who closes it too; returns adapter. */
+KT_API kt_adapter *kt_adapter_hold(kt_adapter *adapter);
+KT_API void kt_adapter_close(kt_adapter *adapter);
+
+/* Pointers are valid while the adapter is open. */
+typedef struct kt_adapter_info {
+    const char *path;
+    const char *name; /* general.name, else the file's */
+    uint8_t id[32];   /* a hash of all that answers with it depend on */
+    uint64_t bytes;   /* in memory */
+    int32_t n_matrices; /* that it changes */
+    int32_t rank_max;
+    /* It acts behind the last layer's keys and values only: what was kept of prompts without it is
+     * used with it, and the other way round. */
+    bool keeps_kv;
+} kt_adapter_info;
+KT_API void kt_adapter_get_info(const kt_adapter *adapter, kt_adapter_info *out);
+
+/* One of a list; the deltas of several are added one after the other. */
+typedef struct kt_adapter_use {
+    kt_adapter *adapter;
+    float scale; /* 1: as it was trained; 0: without it */
+} kt_adapter_use;
 
 /* ---- text ------------------------------------------------------------------------------------
  *
@@ -415,6 +461,10 @@ KT_API void kt_seq_close(kt_seq *seq);
 KT_API kt_status KT_CHECKED kt_seq_copy(kt_seq *seq, kt_seq **out, kt_error *err);
 /* Keeps the first n_keep positions; the logits are gone until the next evaluation. */
 KT_API kt_status KT_CHECKED kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err);
+/* What seq is computed with from now on, evaluations and requests alike; n 0: no adapter. Where its
+ * K/V differ with the new list, all that it holds goes; its logits go where the list is another. */
+KT_API kt_status KT_CHECKED kt_seq_set_adapters(kt_seq *seq, const kt_adapter_use *uses, size_t n,
+                                                kt_error *err);
 KT_API size_t kt_seq_len(const kt_seq *seq);
 /* [kt_seq_len]; valid until the next call on seq. */
 KT_API const int32_t *kt_seq_tokens(const kt_seq *seq);
@@ -746,6 +796,11 @@ struct kt_request_params {
      * before them; one choice, no pooling. */
     kt_seq *seq;
     bool seq_append;
+
+    /* Computed with these adapters of the model, held until the end. KT_E_ARG: one of another model;
+     * with a sequence, whose own count (kt_seq_set_adapters). */
+    const kt_adapter_use *adapters;
+    size_t n_adapters;
 
     kt_gen_params gen;
     int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */

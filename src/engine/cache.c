@@ -56,7 +56,7 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     if (has_store(engine)) return kt__fail(err, KT_E_STATE, "the engine has a cache already");
     kt_cache *cache = kt__calloc(1, sizeof *cache);
     if (!cache) return kt__fail_nomem(err, "the disk cache", sizeof *cache);
-    KT__TRY(kt__engine_kv_binding(engine, binding, err));
+    KT__TRY(kt__engine_kv_binding(engine, NULL, binding, err));
     kt__disk_params p = {
         .dir = params->dir,
         .max_bytes = params->max_bytes,

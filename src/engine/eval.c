@@ -62,6 +62,7 @@ static void fill_eval(const kt_eval_item *item, int *n_left) {
     e->work = (kt__work){.ops = &eval_ops,
                          .engine = seq->engine,
                          .state = &seq->state,
+                         .adapters = seq->adapters,
                          .n_base = (int32_t)seq->n_pos,
                          .is_counted = true, /* it is no request */
                          .no_cache = true};

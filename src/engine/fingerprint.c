@@ -143,8 +143,8 @@ static void put_f32(uint8_t **at, float x) {
     binding_put(at, bits, 4);
 }
 
-kt_status kt__engine_kv_binding(const kt_engine *engine, uint8_t out[KT__KV_BINDING_BYTES],
-                                kt_error *err) {
+kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,
+                                uint8_t out[KT__KV_BINDING_BYTES], kt_error *err) {
     const kt__hparams *hp = &engine->model->net->hp;
     const kt__rope_params *rope = &hp->rope;
     bool long_factors = rope->kind == KT__ROPE_LONGROPE && engine->params.n_ctx > rope->orig_ctx;
@@ -166,6 +166,9 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, uint8_t out[KT__KV_BIND
                              rope->attn_factor, rope->ext_factor,      rope->beta_fast,
                              rope->beta_slow};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) put_f32(&at, numbers[i]);
-    _Static_assert(KT_FINGERPRINT_BYTES + 48 + 4 * 7 <= KT__KV_BINDING_BYTES, "binding");
+    if (adapters && adapters->binds_kv) memcpy(at, adapters->kv_id, sizeof adapters->kv_id);
+    _Static_assert(KT_FINGERPRINT_BYTES + 48 + 4 * 7 + KT__ADAPTERS_ID_BYTES <=
+                       KT__KV_BINDING_BYTES,
+                   "binding");
     return status;
 }

@@ -9,12 +9,21 @@
 #include "engine/speculator.h"
 #include "engine/stage.h"
 
+/* Rows of a batch with adapters, and these, held until the batch is over. */
+typedef struct adapted_rows {
+    kt__lora_rows *rows; /* [n_parallel] */
+    kt__adapters **held; /* [n_parallel] */
+    int n;
+} adapted_rows;
+
 struct kt__runner {
     kt_engine *engine;
     /* a decode step */
     kt__seg *segs;     /* [n_parallel] */
     int32_t *ids;      /* [step_rows] */
     int32_t *out_rows; /* [step_rows] */
+    bool *listed;      /* [n_parallel] tasks whose rows have their place */
+    adapted_rows step_adapted;
     kt__batch step;
     /* the prompts' batch */
     kt__slice *slices; /* [n_parallel] */
@@ -23,6 +32,7 @@ struct kt__runner {
     kt__seg *pre_segs;     /* [n_parallel] */
     int32_t *pre_ids;      /* [n_ubatch] */
     int32_t *pre_out_rows; /* [n_ubatch] */
+    adapted_rows pre_adapted;
     kt__batch batch;
     bool begun;
     kt__draft_slot *slots; /* [n_parallel] */
@@ -30,6 +40,35 @@ struct kt__runner {
     bool stepping;         /* a step has paused */
     int64_t step_us;       /* that it has taken so far */
 };
+
+static bool init_adapted(adapted_rows *a, size_t lanes) {
+    a->rows = kt__calloc(lanes, sizeof *a->rows);
+    a->held = kt__calloc(lanes, sizeof *a->held);
+    return a->rows && a->held;
+}
+
+static void release_adapted(adapted_rows *a) {
+    for (int i = 0; i < a->n; i++) kt__adapters_release(a->held[i]);
+    a->n = 0;
+}
+
+static void free_adapted(adapted_rows *a) {
+    release_adapted(a);
+    kt__free(a->rows);
+    kt__free(a->held);
+}
+
+/* n rows from row0 on, behind those listed so far. */
+static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
+    if (!list) return;
+    if (a->n > 0 && a->rows[a->n - 1].row0 + a->rows[a->n - 1].n_tok == row0 &&
+        kt__adapters_equal(a->held[a->n - 1], list)) {
+        a->rows[a->n - 1].n_tok += n;
+        return;
+    }
+    a->rows[a->n] = (kt__lora_rows){row0, n, list->uses, list->n};
+    a->held[a->n++] = kt__adapters_hold(list);
+}
 
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
     kt_status status = KT_OK;
@@ -43,13 +82,15 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     r->ids = kt__calloc(rows, sizeof *r->ids);
     r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
     r->slots = kt__calloc(lanes, sizeof *r->slots);
+    r->listed = kt__calloc(lanes, sizeof *r->listed);
     r->slices = kt__calloc(lanes, sizeof *r->slices);
     r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
     r->pre_outs = kt__calloc(lanes, sizeof *r->pre_outs);
     r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
     r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
-    if (!r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices || !r->pre_segs ||
-        !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
+    bool adapted = init_adapted(&r->step_adapted, lanes) && init_adapted(&r->pre_adapted, lanes);
+    if (!adapted || !r->listed || !r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices ||
+        !r->pre_segs || !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
         status = kt__fail_nomem(err, "the batch lists", 0);
         goto out;
     }
@@ -62,6 +103,9 @@ out:
 
 void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
+    free_adapted(&r->step_adapted);
+    free_adapted(&r->pre_adapted);
+    kt__free(r->listed);
     kt__free(r->slots);
     kt__free(r->segs);
     kt__free(r->ids);
@@ -233,20 +277,40 @@ static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
     return 1 + p->n;
 }
 
-static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
+static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows) {
+    kt__work *w = kt__work_of(tasks[i]);
+    int own = list_step_rows(r, w, rows);
+    r->segs[i] = (kt__seg){&w->state->table, tasks[i]->n_done, rows, own};
+    list_adapted(&r->step_adapted, w->adapters, rows, own);
+    r->listed[i] = true;
+    return rows + own;
+}
+
+/* Rows with the same adapters lie together, so that these are read once. */
+static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
     int rows = 0;
-    propose(r, tasks, n);
+    release_adapted(&r->step_adapted);
+    memset(r->listed, 0, (size_t)n * sizeof *r->listed);
     for (int i = 0; i < n; i++) {
-        kt__work *w = kt__work_of(tasks[i]);
-        int own = list_step_rows(r, w, rows);
-        r->segs[i] = (kt__seg){&w->state->table, tasks[i]->n_done, rows, own};
-        rows += own;
+        const kt__adapters *list = kt__work_of(tasks[i])->adapters;
+        for (int k = i; k < n; k++) {
+            if (!r->listed[k] && kt__adapters_equal(kt__work_of(tasks[k])->adapters, list))
+                rows = list_step_task(r, tasks, k, rows);
+        }
     }
+    return rows;
+}
+
+static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
+    propose(r, tasks, n);
+    int rows = list_step(r, tasks, n);
     for (int i = 0; i < rows; i++) r->out_rows[i] = i;
     r->step = (kt__batch){.n_tok = rows,
                           .ids = r->ids,
                           .segs = r->segs,
                           .n_seg = n,
+                          .lora = r->step_adapted.rows,
+                          .n_lora = r->step_adapted.n,
                           .out_rows = r->out_rows,
                           .n_out = rows};
     r->step_us = 0;
@@ -284,6 +348,7 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
     r->step_us += kt__now_us() - begin_us;
     r->stepping = status == KT_OK && !done;
+    if (!r->stepping) release_adapted(&r->step_adapted);
     if (status == KT_OK && done)
         kt__speculator_measure(r->engine->speculator, r->step.n_tok, r->step_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
@@ -359,6 +424,7 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
     kt_error err;
     if (r->stepping && drop_ended(r, tasks, n) == 0) {
         r->stepping = false;
+        release_adapted(&r->step_adapted);
         return true;
     }
     kt_status status = run_step(r, tasks, n, &r->engine->cancel_pending, &err);
@@ -389,6 +455,7 @@ static void list_rows(kt__runner *r) {
     kt__batch *b = &r->batch;
     *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
     b->no_head = !kt__task_wants_logits(r->slices[0].task);
+    release_adapted(&r->pre_adapted);
     for (int i = 0; i < r->n_slices; i++) {
         const kt__task *task = r->slices[i].task;
         const kt__work *w = kt__work_of(task);
@@ -397,12 +464,15 @@ static void list_rows(kt__runner *r) {
         r->pre_segs[b->n_seg++] = (kt__seg){&w->state->table, task->n_done, b->n_tok, n};
         memcpy(r->pre_ids + b->n_tok, w->state->tokens + task->n_done,
                (size_t)n * sizeof *r->pre_ids);
+        list_adapted(&r->pre_adapted, w->adapters, b->n_tok, n);
         r->pre_outs[i] = b->n_out;
         for (int32_t t = 0; t < n; t++) {
             if (is_wanted(w, complete, t == n - 1)) r->pre_out_rows[b->n_out++] = b->n_tok + t;
         }
         b->n_tok += n;
     }
+    b->lora = r->pre_adapted.rows;
+    b->n_lora = r->pre_adapted.n;
 }
 
 static void op_prefill_begin(void *user, const kt__slice *slices, int n) {
@@ -499,12 +569,14 @@ static bool op_prefill_run(void *user, int64_t until_us) {
         fail_slices(r, status, &err);
     }
     r->n_slices = 0;
+    release_adapted(&r->pre_adapted);
     return true;
 }
 
 static void op_prefill_abort(void *user) {
     kt__runner *r = user;
     r->n_slices = 0;
+    release_adapted(&r->pre_adapted);
 }
 
 static int64_t op_prefill_unit_us(void *user) {

@@ -30,8 +30,8 @@ void kt__scope_destroy(kt__scope *s) {
     kt__free(s);
 }
 
-kt__kv_key kt__scope_root(kt__scope *s, const char *name) {
-    uint8_t bytes[KT__KV_BINDING_BYTES + MAX_NAME];
+kt__kv_key kt__scope_root(kt__scope *s, const char *name, const kt__adapters *adapters) {
+    uint8_t bytes[KT__KV_BINDING_BYTES + MAX_NAME + 1 + KT__ADAPTERS_ID_BYTES];
     size_t n, len = strlen(name);
     if (len > MAX_NAME) len = MAX_NAME;
     pthread_mutex_lock(&s->lock);
@@ -39,7 +39,13 @@ kt__kv_key kt__scope_root(kt__scope *s, const char *name) {
     memcpy(bytes, s->binding, n);
     pthread_mutex_unlock(&s->lock);
     memcpy(bytes + n, name, len);
-    return kt__kv_key_root(bytes, n + len);
+    n += len;
+    if (adapters && adapters->binds_kv) {
+        bytes[n++] = 0; /* which no name holds */
+        memcpy(bytes + n, adapters->kv_id, sizeof adapters->kv_id);
+        n += sizeof adapters->kv_id;
+    }
+    return kt__kv_key_root(bytes, n);
 }
 
 static void set_binding(kt__scope *s, const uint8_t *binding, size_t n) {
@@ -53,7 +59,7 @@ static void set_binding(kt__scope *s, const uint8_t *binding, size_t n) {
 void kt__engine_set_kv_store(kt_engine *engine, const kt__kv_store *store) {
     uint8_t binding[KT__KV_BINDING_BYTES];
     kt_error err;
-    if (store && kt__engine_kv_binding(engine, binding, &err) != KT_OK) {
+    if (store && kt__engine_kv_binding(engine, NULL, binding, &err) != KT_OK) {
         kt__log_line(&engine->model->ctx->log, KT_LOG_WARN, "no disk cache: %s", err.message);
         store = NULL;
     }

@@ -41,6 +41,7 @@ static void free_seq(kt_seq *seq) {
     kt__free(seq->state.table.pages);
     kt__free(seq->state.tokens);
     kt__free(seq->eval);
+    kt__adapters_release(seq->adapters);
     kt__free(seq);
 }
 
@@ -90,6 +91,7 @@ static void copy_state(kt_engine *engine, const kt_seq *from, kt_seq *to) {
     kt__kv_table_share(engine->kv, &state->table, (int64_t)from->n_pos, &to->state.table);
     if (from->n_pos) memcpy(to->state.tokens, state->tokens, from->n_pos * sizeof *state->tokens);
     to->n_pos = from->n_pos;
+    to->adapters = kt__adapters_hold(from->adapters);
     if (kt_seq_logits(from)) kt__seq_keep_logits(to, state->logits, from->n_pos);
 }
 
@@ -167,6 +169,30 @@ kt_status kt_seq_truncate(kt_seq *seq, size_t n_keep, kt_error *err) {
         kt__seq_set_end(seq, n_keep);
         kt__ticket_unlock(&seq->engine->turn);
     }
+    kt__seq_unlend(seq);
+    return status;
+}
+
+static void swap_adapters(kt_seq *seq, kt__adapters **list) {
+    kt__adapters *before = seq->adapters;
+    if (!kt__adapters_share_kv(before, *list)) {
+        kt__ticket_lock(&seq->engine->turn);
+        kt__seq_set_end(seq, 0);
+        kt__ticket_unlock(&seq->engine->turn);
+    }
+    if (!kt__adapters_equal(before, *list)) seq->state.n_logits = 0;
+    seq->adapters = *list;
+    *list = before;
+}
+
+kt_status kt_seq_set_adapters(kt_seq *seq, const kt_adapter_use *uses, size_t n, kt_error *err) {
+    kt__adapters *list = NULL;
+    kt__error_clear(err);
+    kt_status status = kt__seq_lend(seq, seq->engine, err);
+    if (status != KT_OK) return status;
+    status = kt__adapters_new(seq->engine->model, uses, n, &list, err);
+    if (status == KT_OK) swap_adapters(seq, &list);
+    kt__adapters_release(list);
     kt__seq_unlend(seq);
     return status;
 }

@@ -51,7 +51,7 @@ static kt_status save_lent(const kt_seq *seq, const char *path, kt_error *err) {
     snapshot now = {0};
     kt_status status;
     if (!seq->n_pos) return kt__fail(err, KT_E_ARG, "an empty sequence cannot be saved");
-    KT__TRY(kt__engine_kv_binding(engine, image.binding, err));
+    KT__TRY(kt__engine_kv_binding(engine, seq->adapters, image.binding, err));
     kt__model_full_hash(engine->model, image.full_hash);
     KT__TRY(snapshot_take(seq, &now, err));
     if (now.logits) image.n_logits = (int64_t)kt__engine_n_vocab(engine);
@@ -74,10 +74,11 @@ kt_status kt_seq_save(kt_seq *seq, const char *path, kt_error *err) {
 
 /* ---- restoring ---- */
 
-static kt_status check_binding(kt_engine *engine, const kt__kv_image *image, const char *path,
+static kt_status check_binding(const kt_seq *seq, const kt__kv_image *image, const char *path,
                                kt_error *err) {
+    const kt_engine *engine = seq->engine;
     uint8_t ours[KT__KV_BINDING_BYTES];
-    kt_status status = kt__engine_kv_binding(engine, ours, err);
+    kt_status status = kt__engine_kv_binding(engine, seq->adapters, ours, err);
     if (status != KT_OK || !memcmp(ours, image->binding, sizeof ours)) return status;
     if (memcmp(ours, image->binding, KT_FINGERPRINT_BYTES) != 0) {
         return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
@@ -90,8 +91,9 @@ static kt_status check_binding(kt_engine *engine, const kt__kv_image *image, con
                            "is numerics %d",
                            KENTANG_NUMERICS);
     }
-    return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
-                       "the session was computed with other options (RoPE, exact, K/V type)");
+    return kt__fail_at(
+        err, KT_E_STATE, path, UINT64_MAX,
+        "the session was computed with other options (adapters, RoPE, exact, K/V type)");
 }
 
 /* Two models may agree in all that the fingerprint looks at. */
@@ -177,7 +179,7 @@ static kt_status restore_lent(kt_seq *seq, const char *path, kt_error *err) {
     restored r = {0};
     kt_status status;
     KT__TRY(kt__kv_image_open(path, kt__kv_get_shape(engine->kv), &file, err));
-    KT__TRY(check_binding(engine, kt__kv_image_info(file), path, err));
+    KT__TRY(check_binding(seq, kt__kv_image_info(file), path, err));
     KT__TRY(check_full_hash(engine, kt__kv_image_info(file), path, err));
     KT__TRY(check_fits(engine, kt__kv_image_info(file), path, err));
     KT__TRY(load(engine, file, path, &r, err));

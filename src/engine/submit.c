@@ -53,6 +53,8 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
     KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_LAST, err));
     KT__TRY(check_name("client", r->client, err));
     KT__TRY(check_name("cache_scope", r->cache_scope, err));
+    if (r->seq && r->n_adapters > 0)
+        return kt__fail(err, KT_E_ARG, "a sequence has adapters of its own: kt_seq_set_adapters");
     if (r->seq && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "a sequence takes one answer, not %d", r->n_choices);
     if (r->seq && r->pooling != KT_POOLING_NONE)
@@ -200,7 +202,8 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->mean = request->pooling == KT_POOLING_MEAN;
     w->n_base = request->seq && request->seq_append ? sub->n_kept : 0;
     w->n_prompt = sub->n_text - w->n_base;
-    w->root = kt__scope_root(w->engine->scope, scope ? scope : "");
+    w->root = kt__scope_root(w->engine->scope, scope ? scope : "", sub->adapters);
+    w->adapters = sub->adapters;
     w->cursor.key = w->root;
     c->report.n_prompt = w->n_prompt;
     fill_task(c, request);
@@ -273,6 +276,16 @@ static void copy_params(kt__submitted *sub, const kt_request_params *request) {
     sub->normalize = request->normalize;
 }
 
+static kt_status take_adapters(kt__submitted *sub, const kt_request_params *request,
+                               kt_error *err) {
+    if (sub->seq) {
+        sub->adapters = kt__adapters_hold(sub->seq->adapters);
+        return KT_OK;
+    }
+    return kt__adapters_new(sub->req.engine->model, request->adapters, request->n_adapters,
+                            &sub->adapters, err);
+}
+
 /* With its sequence, if there is one, lent. */
 static kt_status create_lent(kt_engine *engine, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt__conversation **conversation,
@@ -285,6 +298,7 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     copy_params(sub, request);
     sub->conversation = *conversation;
     *conversation = NULL;
+    KT__TRY(take_adapters(sub, request, err));
     if (sub->seq) {
         if (!request->seq_append) skip = kt__seq_common(sub->seq, ids, n);
         sub->n_kept = (int32_t)(request->seq_append ? kt_seq_len(sub->seq) : skip);

@@ -55,5 +55,6 @@ void kt__submitted_free(kt__submitted *sub) {
     kt__free(sub->prompt);
     kt__free(sub->texts);
     kt__conversation_free(sub->conversation);
+    kt__adapters_release(sub->adapters);
     kt__free(sub);
 }

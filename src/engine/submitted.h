@@ -37,9 +37,10 @@ typedef struct kt__stored {
 } kt__stored;
 
 struct kt__submitted {
-    kt_request req;      /* first member */
-    kt_seq *seq;         /* that the answer goes on in; NULL: none */
-    atomic_bool has_seq; /* it is lent to this request */
+    kt_request req;         /* first member */
+    kt__adapters *adapters; /* or NULL */
+    kt_seq *seq;            /* that the answer goes on in; NULL: none */
+    atomic_bool has_seq;    /* it is lent to this request */
     kt_event_fn *on_event;
     kt_ready_fn *on_ready;
     void *user;

@@ -155,7 +155,8 @@ struct kt_seq {
     kt__seq_state state; /* tokens[n_ctx + 1] */
     size_t n_pos;
     struct kt__eval *eval; /* the task of its evaluations */
-    atomic_bool lent;      /* to a task */
+    struct kt__adapters *adapters;
+    atomic_bool lent; /* to a task */
 };
 
 static inline const kt__hparams *kt__engine_hparams(const kt_engine *engine) {

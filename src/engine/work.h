@@ -13,6 +13,7 @@
 #ifndef KT_ENGINE_WORK_H
 #define KT_ENGINE_WORK_H
 
+#include "engine/adapter.h"
 #include "engine/task.h"
 #include "engine/types.h"
 
@@ -42,6 +43,7 @@ struct kt__work {
     int32_t n_base;                  /* positions before its prompt, which are counted nowhere */
     int32_t n_prompt;                /* tokens */
     int32_t n_cached;                /* of these, not computed */
+    kt__adapters *adapters;          /* or NULL; the maker's */
     kt__kv_key root;
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
     bool no_cache;            /* neither asks the index nor tells it */
