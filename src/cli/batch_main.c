@@ -222,6 +222,8 @@ static void set_up(batch *b, const kt_gen_params *gen) {
     const kt_model_info *info = &b->session.info;
     b->defaults = kt_request_params_default();
     b->defaults.gen = *gen;
+    b->defaults.adapters = b->session.lora.uses;
+    b->defaults.n_adapters = b->session.lora.n;
     b->sink = (kt__batch_sink){on_done, b, b->session.model,
                                info->name[0] ? info->name : info->path};
     kt_engine_info engine;
@@ -290,6 +292,7 @@ int kt__cmd_batch(int argc, char **argv) {
         kt__sampling_opts_length_group(&sampling),
         kt__session_opts_group(&session),
         kt__session_opts_draft_group(&session),
+        kt__lora_opts_group(&session.lora),
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
@@ -325,5 +328,6 @@ int kt__cmd_batch(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
     if (code < 0) code = run_batch(&opts, &session, &cache, &sampling, n_words ? word : NULL);
     kt__sampling_opts_free(&sampling);
+    kt__lora_opts_free(&session.lora);
     return code;
 }

@@ -160,6 +160,8 @@ static kt_status probe_greedy(kt__session *s, const probe_opts *opts, const int3
     bool first = true;
     request.ids = ids;
     request.n_ids = n;
+    request.adapters = s->lora.uses;
+    request.n_adapters = s->lora.n;
     request.gen.sampling.temperature = 0.0f;
     request.gen.sampling.seed = 0;
     request.gen.n_predict = opts->n;
@@ -211,6 +213,7 @@ static int probe_main(int argc, char **argv, const char *about, const kt__opt *o
     session_opts.n_ctx = DEFAULT_CTX;
     const kt__opt_group groups[] = {
         {"Output", own, n_own, &opts},
+        kt__lora_opts_group(&session_opts.lora),
         kt__session_opts_group(&session_opts),
         kt__model_opts_group(&session_opts.model),
     };
@@ -227,10 +230,12 @@ static int probe_main(int argc, char **argv, const char *about, const kt__opt *o
     kt__session session;
     kt_error err = {0};
     if (kt__session_open(&session_opts, n_words ? word : NULL, &session, &err) != KT_OK) {
-        return kt__cli_fail(argv[0], &err);
+        code = kt__cli_fail(argv[0], &err);
+    } else {
+        code = probe_lines(argv[0], &session, &opts, probe);
+        kt__session_close(&session);
     }
-    code = probe_lines(argv[0], &session, &opts, probe);
-    kt__session_close(&session);
+    kt__lora_opts_free(&session_opts.lora);
     return code;
 }
 

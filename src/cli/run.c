@@ -512,6 +512,7 @@ int kt__cmd_run(int argc, char **argv) {
         kt__cache_opts_group(&opts.disk_cache),
         kt__session_opts_group(&session),
         kt__session_opts_draft_group(&session),
+        kt__lora_opts_group(&session.lora),
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
@@ -541,5 +542,6 @@ int kt__cmd_run(int argc, char **argv) {
     kt__sampling_opts_free(&sampling);
     kt__agent_opts_free(&opts.agent);
     kt__constraint_opts_free(&opts.held);
+    kt__lora_opts_free(&session.lora);
     return code;
 }

@@ -151,6 +151,9 @@ static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_er
     if (status == KT_OK) status = kt_engine_open(s->model, &params, &s->engine, err);
     if (status == KT_OK && !opts->many) status = kt_seq_open(s->engine, &s->seq, err);
     if (status == KT_OK) kt_engine_get_info(s->engine, &s->engine_info);
+    if (status == KT_OK) status = kt__lora_set_open(&opts->lora, s->model, &s->lora, err);
+    if (status == KT_OK && s->seq)
+        status = kt_seq_set_adapters(s->seq, s->lora.uses, s->lora.n, err);
     return status;
 }
 
@@ -207,6 +210,7 @@ void kt__session_close(kt__session *s) {
     kt__interrupt_unwatch();
     kt_seq_close(s->seq);
     kt_engine_close(s->engine);
+    kt__lora_set_close(&s->lora);
     kt_model_close(s->draft);
     kt_model_close(s->model);
     kt_ctx_close(s->ctx);
@@ -263,6 +267,15 @@ static void print_place(const kt__model_opts *opts) {
     if (opts->priority) fprintf(stderr, ", priority %d", (int)opts->priority);
 }
 
+static void print_adapters(const kt__lora_set *set) {
+    for (size_t i = 0; i < set->n; i++) {
+        kt_adapter_info info;
+        kt_adapter_get_info(set->uses[i].adapter, &info);
+        fprintf(stderr, " | adapter %s", info.name);
+        if (set->uses[i].scale != 1.0f) fprintf(stderr, " x %g", (double)set->uses[i].scale);
+    }
+}
+
 static void print_draft(const kt__session *s) {
     kt_model_info info;
     kt_model_get_info(s->draft, &info);
@@ -297,6 +310,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
         fprintf(stderr, " of %s available", bytes_text(e->mem_budget_bytes).text);
     }
     if (s->draft) print_draft(s);
+    print_adapters(&s->lora);
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
     if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);

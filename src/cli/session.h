@@ -8,6 +8,7 @@
 
 #include <kentang.h>
 
+#include "cli/lora_opts.h"
 #include "cli/model_opts.h"
 
 typedef struct kt__session_opts {
@@ -20,6 +21,7 @@ typedef struct kt__session_opts {
     int32_t n_parallel;      /* with it: answers computed together; 0: chosen */
     const char *draft_model; /* NULL: none */
     int32_t n_draft;         /* -1: chosen, 0: no speculation */
+    kt__lora_opts lora;      /* of commands that have its group; the command frees it */
 } kt__session_opts;
 
 typedef struct kt__session {
@@ -27,7 +29,8 @@ typedef struct kt__session {
     kt_model *model;
     kt_model *draft; /* or NULL */
     kt_engine *engine;
-    kt_seq *seq; /* NULL with many */
+    kt_seq *seq;       /* NULL with many; with the adapters */
+    kt__lora_set lora; /* for requests without it */
     kt_model_info info;
     kt_engine_info engine_info;
     bool reproducible; /* the same bytes on every machine: not with --blas */

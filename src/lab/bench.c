@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "lab/measure.h"
+#include "cli/lora_opts.h"
 #include "cli/model_opts.h"
 #include "lab/bench_streams.h"
 #include "lab/synth.h"
@@ -34,6 +35,7 @@ typedef struct list {
 
 typedef struct bench_opts {
     kt__model_opts model;
+    kt__lora_opts lora;
     const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads;
     int32_t n_runs, n_batch, n_ubatch;
     int format;
@@ -246,11 +248,13 @@ out:
 typedef struct subject {
     kt_ctx *ctx;
     kt_model *model;
+    kt__lora_set lora;
     kt__synth_plan plan;
     kt__synth_image image;
 } subject;
 
 static void subject_close(subject *s) {
+    kt__lora_set_close(&s->lora);
     kt_model_close(s->model);
     kt_ctx_close(s->ctx);
     kt__synth_image_free(&s->image);
@@ -274,9 +278,13 @@ out:
 }
 
 static kt_status subject_open(const bench_opts *o, subject *s, kt_error *err) {
+    kt_status status;
     memset(s, 0, sizeof *s);
-    if (o->preset) return open_preset(o, s, err);
-    return kt__model_opts_open(&o->model, NULL, false, &s->ctx, &s->model, err);
+    if (o->preset)
+        status = open_preset(o, s, err);
+    else
+        status = kt__model_opts_open(&o->model, NULL, false, &s->ctx, &s->model, err);
+    return status == KT_OK ? kt__lora_set_open(&o->lora, s->model, &s->lora, err) : status;
 }
 
 /* ---- measuring ---- */
@@ -284,7 +292,7 @@ static kt_status subject_open(const bench_opts *o, subject *s, kt_error *err) {
 /* The engine for a row; kept from one row to the next as long as it fits. */
 typedef struct bench {
     const bench_opts *opts;
-    kt_model *model;
+    const subject *subject;
     int n_ctx;
     kt__bench_streams streams;
     int n_threads, n_streams;
@@ -302,7 +310,7 @@ static kt_status prepare_engine(bench *b, const kt__bench_test *test, kt_error *
     params.n_threads = params.n_threads_batch = test->n_threads;
     b->n_threads = test->n_threads;
     b->n_streams = test->n_streams;
-    return kt__bench_streams_open(b->model, &params, &b->streams, err);
+    return kt__bench_streams_open(b->subject->model, &params, &b->subject->lora, &b->streams, err);
 }
 
 static kt_status run_once(bench *b, const kt__bench_test *test, int n_gen, double *seconds,
@@ -345,10 +353,10 @@ out:
     return status;
 }
 
-static kt_status measure_rows(const bench_opts *o, kt_model *model, const machine *m, int n_ctx,
+static kt_status measure_rows(const bench_opts *o, const subject *s, const machine *m, int n_ctx,
                               kt__bench_report *report, kt_error *err) {
     kt_status status = KT_OK;
-    bench b = {.opts = o, .model = model, .n_ctx = n_ctx};
+    bench b = {.opts = o, .subject = s, .n_ctx = n_ctx};
     for (int i = 0; i < report->n_rows; i++) {
         kt__bench_row *row = &report->rows[i];
         char name[64];
@@ -359,7 +367,7 @@ static kt_status measure_rows(const bench_opts *o, kt_model *model, const machin
         row->limits = m->by_threads[row->test.n_threads];
         report->n_batch = b.streams.info.n_batch;
         report->n_ubatch = b.streams.info.n_ubatch;
-        kt__bench_set_limit(model, report->n_ubatch, row);
+        kt__bench_set_limit(s->model, report->n_ubatch, row);
     }
 out:
     kt__bench_streams_close(&b.streams);
@@ -418,7 +426,7 @@ static int bench_all(bench_opts *o) {
     describe_subject(o, &s, m, &report);
     int longest = largest_item(&g.prompts) > largest_item(&g.gens) ? largest_item(&g.prompts)
                                                                    : largest_item(&g.gens);
-    KT__TRY(measure_rows(o, s.model, m, largest_item(&g.depths) + longest, &report, &err));
+    KT__TRY(measure_rows(o, &s, m, largest_item(&g.depths) + longest, &report, &err));
     code = kt__bench_print(&report, (kt__bench_format)o->format);
 out:
     if (status != KT_OK) code = kt__cli_fail("bench", &err);
@@ -439,6 +447,7 @@ int kt__cmd_bench(int argc, char **argv) {
                        .n_runs = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
+        kt__lora_opts_group(&opts.lora),
         kt__model_opts_place_group(&opts.model),
         kt__model_opts_group(&opts.model),
     };
@@ -466,6 +475,9 @@ int kt__cmd_bench(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
     if (opts.preset && opts.model.model)
-        return kt__cli_usage_error("bench", "two models: --preset and -m");
-    return bench_all(&opts);
+        code = kt__cli_usage_error("bench", "two models: --preset and -m");
+    else
+        code = bench_all(&opts);
+    kt__lora_opts_free(&opts.lora);
+    return code;
 }

@@ -22,7 +22,7 @@ static kt_status streams_allocate(kt__bench_streams *bs, kt_error *err) {
 }
 
 kt_status kt__bench_streams_open(kt_model *model, const kt_engine_params *params,
-                                 kt__bench_streams *out, kt_error *err) {
+                                 const kt__lora_set *lora, kt__bench_streams *out, kt_error *err) {
     kt_status status;
     kt_model_info info;
     memset(out, 0, sizeof *out);
@@ -32,7 +32,10 @@ kt_status kt__bench_streams_open(kt_model *model, const kt_engine_params *params
     kt_engine_get_info(out->engine, &out->info);
     out->n_streams = out->info.n_seq_max;
     KT__TRY(streams_allocate(out, err));
-    for (int i = 0; i < out->n_streams; i++) KT__TRY(kt_seq_open(out->engine, &out->seqs[i], err));
+    for (int i = 0; i < out->n_streams; i++) {
+        KT__TRY(kt_seq_open(out->engine, &out->seqs[i], err));
+        if (lora) KT__TRY(kt_seq_set_adapters(out->seqs[i], lora->uses, lora->n, err));
+    }
 out:
     return status;
 }

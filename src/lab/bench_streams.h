@@ -8,6 +8,8 @@
 
 #include <kentang.h>
 
+#include "cli/lora_opts.h"
+
 typedef struct kt__bench_streams {
     kt_engine *engine;
     kt_engine_info info;
@@ -19,10 +21,11 @@ typedef struct kt__bench_streams {
     int32_t *ids;        /* [n_ctx] */
 } kt__bench_streams;
 
-/* params->n_seq_max streams of params->n_ctx positions; closed with kt__bench_streams_close, also after
+/* params->n_seq_max streams of params->n_ctx positions, with the adapters (or NULL); closed with kt__bench_streams_close, also after
  * failure. */
 kt_status KT_CHECKED kt__bench_streams_open(kt_model *model, const kt_engine_params *params,
-                                            kt__bench_streams *out, kt_error *err);
+                                            const kt__lora_set *lora, kt__bench_streams *out,
+                                            kt_error *err);
 void kt__bench_streams_close(kt__bench_streams *bs);
 
 /* Every stream then holds `depth` positions (each its own K/V: shared pages would be read from

@@ -170,6 +170,7 @@ int kt__cmd_perplexity(int argc, char **argv) {
     const kt__opt_group groups[] = {
         kt__judge_opts_group(&o.judge),
         {"Beside another model", perplexity_table, KT__COUNT(perplexity_table), &o},
+        kt__lora_opts_group(&session_opts.lora),
         kt__session_opts_group(&session_opts),
         kt__model_opts_group(&session_opts.model),
     };
@@ -194,5 +195,6 @@ int kt__cmd_perplexity(int argc, char **argv) {
     kt_status status = o.choices ? judge_choices(&o, &session_opts, &j, &err)
                                  : judge_text(&o, &session_opts, &j, &err);
     judged_close(&j);
+    kt__lora_opts_free(&session_opts.lora);
     return kt__cli_finish("perplexity", status == KT_OK ? 0 : kt__cli_fail("perplexity", &err));
 }

@@ -1,6 +1,7 @@
 /* kentang synth: writes a GGUF file with a real model's geometry and seeded random weights. */
 #include "lab/recipes.h"
 #include "lab/synth.h"
+#include "lab/synth_lora.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,9 @@ enum { CHUNK_BYTES = 16 << 20 };
 struct synth_opts {
     const char *preset, *quant, *vocab;
     uint64_t seed;
-    int32_t n_threads;
+    int32_t n_threads, lora_rank;
+    const char *base;
+    int lora_kind;
 };
 
 static const kt__opt table[] = {
@@ -51,6 +54,24 @@ static const kt__opt table[] = {
      .max = KT_THREADS_MAX,
      .arg = "N",
      .help = "threads (default 0: as many as there are cores for us)"},
+    {.name = "lora",
+     .kind = KT__OPT_INT,
+     .at = offsetof(struct synth_opts, lora_rank),
+     .min = 1,
+     .max = 256,
+     .arg = "RANK",
+     .help = "instead of a model, an adapter (LoRA) of this rank for the model of --base"},
+    {.name = "base",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(struct synth_opts, base),
+     .arg = "FILE.gguf",
+     .help = "with --lora: the model"},
+    {.name = "lora-kind",
+     .kind = KT__OPT_ENUM,
+     .at = offsetof(struct synth_opts, lora_kind),
+     .choices = "all|last|hidden",
+     .help = "with --lora: every matrix (default), the last layer's behind its keys and values, or "
+             "the final hidden state"},
 };
 
 /* ---- weights ---- */
@@ -159,6 +180,18 @@ out:
 
 /* ---- the command ---- */
 
+static int make_adapter(const struct synth_opts *opts, const char *path) {
+    const kt__synth_lora_params params = {.base = opts->base,
+                                          .rank = opts->lora_rank,
+                                          .kind = (kt__synth_lora_kind)opts->lora_kind,
+                                          .seed = opts->seed};
+    kt_error err;
+    if (!opts->base || opts->preset)
+        return kt__cli_usage_error("synth", "--lora needs --base and no --preset");
+    if (kt__synth_lora_write(&params, path, &err) != KT_OK) return kt__cli_fail("synth", &err);
+    return 0;
+}
+
 static const char *preset_name(size_t i) {
     return kt__synth_preset_at(i)->name;
 }
@@ -175,7 +208,7 @@ int kt__cmd_synth(int argc, char **argv) {
              "\nExample: kentang synth --preset qwen2.5-1.5b --quant q4_k_m random.gguf\n");
     const kt__syntax syntax = {
         .command = "synth",
-        .usage = "--preset NAME [OPTIONS] OUT.gguf",
+        .usage = "{--preset NAME | --lora RANK --base FILE.gguf} [OPTIONS] OUT.gguf",
         .about =
             "Writes a model with a real one's geometry, keys and mixture of types, and seeded "
             "random\n"
@@ -195,6 +228,7 @@ int kt__cmd_synth(int argc, char **argv) {
     const kt__synth_preset *preset;
     const kt__recipe *recipe;
     kt_error err;
+    if (opts.lora_rank) return make_adapter(&opts, path);
     if (!opts.preset) return kt__cli_usage_error("synth", "--preset is missing");
     if (kt__synth_find(opts.preset, opts.quant, &preset, &recipe, &err) != KT_OK)
         return kt__cli_fail("synth", &err);

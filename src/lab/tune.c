@@ -163,7 +163,7 @@ static kt_status search(tuner *t, kt_error *err) {
     params.n_ctx = DEPTH + MAX_PROMPT;
     params.n_ubatch = MAX_PROMPT;
     params.n_seq_max = 1;
-    KT__TRY(kt__bench_streams_open(t->model, &params, &t->streams, err));
+    KT__TRY(kt__bench_streams_open(t->model, &params, NULL, &t->streams, err));
     kt__sched_set_rows(t->streams.engine->sched, DEFAULT_UBATCH);
     KT__TRY(choose_prompt(t, err));
     KT__TRY(choose_steps(t, err));

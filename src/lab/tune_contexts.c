@@ -92,7 +92,7 @@ static kt_status party_open(const char *path, const char *isa, const char *cpus,
     } else {
         KT__TRY(kt_model_open_demo(p->ctx, NULL, &p->model, err));
     }
-    KT__TRY(kt__bench_streams_open(p->model, &engine, &p->streams, err));
+    KT__TRY(kt__bench_streams_open(p->model, &engine, NULL, &p->streams, err));
     p->n_threads = kt_ctx_n_threads(p->ctx);
 out:
     return status;
