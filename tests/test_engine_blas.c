@@ -116,8 +116,8 @@ static void test_kept_apart(void **state) {
     uint8_t a[KT__KV_BINDING_BYTES], b[KT__KV_BINDING_BYTES];
     kt_error err;
     setup ours = open_with(false, 1), theirs = open_with(true, 1);
-    die_on(kt__engine_kv_binding(ours.engine, a, &err), &err);
-    die_on(kt__engine_kv_binding(theirs.engine, b, &err), &err);
+    die_on(kt__engine_kv_binding(ours.engine, NULL, a, &err), &err);
+    die_on(kt__engine_kv_binding(theirs.engine, NULL, b, &err), &err);
     assert_memory_not_equal(a, b, sizeof a);
     close_all(&ours);
     close_all(&theirs);

@@ -148,7 +148,10 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     KT__TRY(map_buffers(fwd, err));
     fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
                                       sizeof *fwd->head_lora);
-    if (!fwd->head_lora) return kt__fail_nomem(err, "the adapters' rows", 0);
+    if (!fwd->head_lora) {
+        status = kt__fail_nomem(err, "the adapters' rows", 0);
+        goto out;
+    }
     for (int i = 0; i < hp->n_layer; i++) fwd->has_local |= net->layers[i].local;
     KT__TRY(kt__rope_init(net, false, params->n_ctx, &fwd->arena, &fwd->rope, err));
     KT__TRY(kt__rope_init(net, true, params->n_ctx, &fwd->arena, &fwd->rope_local, err));
