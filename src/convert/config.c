@@ -35,6 +35,12 @@ static const arch_class classes[] = {
 };
 enum { N_CLASSES = sizeof classes / sizeof *classes };
 
+unsigned kt__hf_arch_of(const char *arch_name) {
+    for (int i = 0; i < N_CLASSES; i++)
+        if (!strcmp(classes[i].arch_name, arch_name)) return classes[i].arch;
+    return 0;
+}
+
 typedef struct int_key {
     size_t at; /* in kt__hf_config */
     unsigned archs;

@@ -78,6 +78,8 @@ typedef struct kt__hf_config {
 kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_notes *notes,
                              kt__hf_config *out, kt_error *err) KT_CHECKED;
 void kt__hf_config_free(kt__hf_config *config);
+/* KT__HF_* of a general.architecture; 0: none that can be converted. */
+unsigned kt__hf_arch_of(const char *arch_name);
 /* A value of the language model's part, else of the file's root; NULL: in neither. */
 json_t *kt__hf_config_get(const kt__hf_config *config, const char *name);
 /* The architecture's keys. n_vocab: the rows of the embedding. */

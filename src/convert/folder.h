@@ -28,6 +28,9 @@ typedef struct kt__folder {
 
 /* Freed with kt__folder_close, also after failure. */
 kt_status kt__folder_open(const char *dir, kt__folder *out, kt_error *err) KT_CHECKED;
+/* One safetensors file of the folder in place of its model's; likewise. */
+kt_status kt__folder_open_file(const char *dir, const char *name, kt__folder *out,
+                               kt_error *err) KT_CHECKED;
 void kt__folder_close(kt__folder *folder); /* also of a zeroed one */
 /* NULL: absent. */
 const kt__st_tensor *kt__folder_find(const kt__folder *folder, const char *name,

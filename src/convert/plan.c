@@ -120,6 +120,31 @@ bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer) {
     return false;
 }
 
+/* "layers.3.x" to "layers.x" and 3; a name without a layer stays. */
+static void without_folder_layer(const char *name, char *out, size_t size, int *layer) {
+    int n = 0;
+    *layer = 0;
+    if (sscanf(name, "layers.%9d.%n", layer, &n) == 1 && n > 0 && *layer >= 0)
+        snprintf(out, size, "layers.%s", name + n);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+bool kt__tensor_name_find(const char *name, unsigned arch, char *to, size_t size,
+                          kt__change *change) {
+    char bare[MAX_NAME];
+    int layer, k = 0;
+    while (strncmp(name, prefixes[k], strlen(prefixes[k])) != 0) k++; /* the last is empty */
+    without_folder_layer(name + strlen(prefixes[k]), bare, sizeof bare, &layer);
+    for (int i = 0; i < N_MAP; i++) {
+        if (!(map[i].archs & arch) || strcmp(map[i].from, bare) != 0) continue;
+        with_layer(map[i].to, layer, to, size);
+        *change = map[i].change;
+        return true;
+    }
+    return false;
+}
+
 /* Under any of the prefixes; two spellings of one tensor are refused. */
 static kt_status find_source(const planner *p, const char *name, const kt__st_tensor **out,
                              const kt__shard **shard) {

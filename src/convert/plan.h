@@ -6,6 +6,7 @@
 #define KT_CONVERT_PLAN_H
 
 #include "convert/config.h"
+#include "base/hash.h"
 #include "convert/folder.h"
 #include "quant/recipe.h"
 
@@ -28,6 +29,16 @@ typedef struct kt__weight_source {
 kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
                           kt_error *err) KT_CHECKED;
 
+/* Rows that become others before they are encoded: by whoever merges something into them. */
+typedef struct kt__row_change {
+    bool (*has)(void *user, const char *tensor);
+    /* values: rows [begin, end) of n_cols; any thread */
+    void (*apply)(void *user, const char *tensor, int64_t begin, int64_t end, int64_t n_cols,
+                  float *values);
+    void *user;
+    kt__hash identity; /* of what is changed how */
+} kt__row_change;
+
 typedef struct kt__planned {
     char name[KT__GGUF_MAX_NAME_BYTES + 1];
     kt__type type;
@@ -37,8 +48,9 @@ typedef struct kt__planned {
     kt__change change;
     int64_t n_heads, head_rows; /* of a permutation */
     kt__weight_source source;
-    const float *made;       /* [n_cols] */
-    const float *importance; /* [n_cols] of a column's squared errors, or NULL */
+    const float *made;                /* [n_cols] */
+    const float *importance;          /* [n_cols] of a column's squared errors, or NULL */
+    const kt__row_change *row_change; /* or NULL */
     size_t row_bytes;
 } kt__planned;
 
@@ -58,6 +70,10 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
 /* The role and layer (0 outside the layers) of a tensor by its name in GGUF; false: none that the
  * table has. */
 bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer);
+/* The tensor in GGUF, and its change, of a folder's (with any prefix) in a model of this
+ * architecture (KT__HF_*); to[size]. false: none that the table has. */
+bool kt__tensor_name_find(const char *name, unsigned arch, char *to, size_t size,
+                          kt__change *change);
 /* Takes a tensor up; its type, shape and source are set. */
 kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor,
                               kt_error *err) KT_CHECKED;

@@ -123,6 +123,8 @@ static kt_status plan_tensor(const requantizer *q, const kt__gguf_tensor *t,
         .source = {q->params->source, t->name.s, map->fd, (uint64_t)(t->data - data), type}};
     memcpy(p.ne, t->ne, sizeof p.ne);
     snprintf(p.name, sizeof p.name, "%s", t->name.s);
+    const kt__row_change *change = q->params->change;
+    if (change && change->has(change->user, p.name)) p.row_change = change;
     kt_status status = choose_type(q, recipe, &p);
     if (status == KT_OK) status = give_importance(q, &p);
     return status == KT_OK ? kt__weight_plan_add(plan, &p, q->err) : status;
@@ -209,6 +211,10 @@ static kt_status add_source_facts(const requantizer *q, kt__hash *hash) {
         const uint64_t facts[] = {size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
                                   (uint64_t)st.st_dev, (uint64_t)st.st_ino};
         kt__hash_add(hash, facts, sizeof facts);
+    }
+    if (q->params->change) {
+        kt__digest identity = kt__hash_end(&q->params->change->identity);
+        kt__hash_add(hash, &identity, sizeof identity);
     }
     return KT_OK;
 }

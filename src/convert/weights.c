@@ -127,11 +127,14 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
     status = check_finite(t, begin, w->values, (size_t)n, err);
     if (t->change == KT__CHANGE_PLUS_1)
         for (int64_t i = 0; i < n; i++) w->values[i] += 1.0f;
+    if (t->row_change && status == KT_OK)
+        t->row_change->apply(t->row_change->user, t->name, begin, end, t->n_cols, w->values);
     return status;
 }
 
 static bool is_kept(const kt__planned *t) {
-    return t->source.fd >= 0 && t->type == t->source.type && t->change == KT__CHANGE_COPY;
+    return t->source.fd >= 0 && t->type == t->source.type && t->change == KT__CHANGE_COPY &&
+           !t->row_change;
 }
 
 static void encode_rows(const weights_state *s, worker_space *w, int64_t n_row) {

@@ -2,9 +2,11 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "convert/peft.h"
 #include "model/lora_file.h"
 
 /* ---- one ---- */
@@ -41,6 +43,8 @@ static char *name_of(const kt__gguf *gguf, const char *path) {
     const char *base = strrchr(path, '/'), *dot;
     if (kt__gguf_get_str(gguf, "general.name", false, &name, &ignored) == KT_OK && name.len)
         return copy_str(name.s, name.len);
+    if (base && !base[1])
+        return copy_str(path, (size_t)(base - path)); /* a folder's, with a slash */
     base = base ? base + 1 : path;
     dot = strrchr(base, '.');
     return copy_str(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
@@ -89,6 +93,23 @@ static kt_status check_model(const kt_model *model, kt_error *err) {
     return kt__fail(err, KT_E_STATE, "a model opened with vocab_only takes no adapter");
 }
 
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static kt_status open_peft(kt_model *model, const char *path, kt_adapter **out, kt_error *err) {
+    const kt__hparams *hp = &model->net->hp;
+    const kt__peft_model of = {hp->arch, hp->head_dim_k};
+    kt__peft_file file = {0};
+    kt_status status;
+    KT__TRY(kt__peft_read(path, &of, &file, err));
+    status = kt_adapter_open_memory(model, file.data, file.size, path, out, err);
+out:
+    kt__peft_free(&file);
+    return status;
+}
+
 kt_status kt_adapter_open(kt_model *model, const char *path, kt_adapter **out, kt_error *err) {
     const kt__gguf_open_params params = {.use_mmap = true};
     kt__gguf *gguf = NULL;
@@ -96,6 +117,7 @@ kt_status kt_adapter_open(kt_model *model, const char *path, kt_adapter **out, k
     *out = NULL;
     kt__error_clear(err);
     KT__TRY(check_model(model, err));
+    if (is_folder(path)) return open_peft(model, path, out, err);
     KT__TRY(kt__gguf_open(path, &params, &gguf, err));
     KT__TRY(open_adapter(model, gguf, path, out, err));
 out:
