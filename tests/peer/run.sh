@@ -2,7 +2,7 @@
 # Every differential test, against llama.cpp (../shared/peer, through node), Hugging Face's tokenizers and
 # python3-jinja2, on the data of ../shared/data. One line a script, a summary, exit status 1 if one failed.
 #
-#   tests/peer/run.sh BUILD_DIR [NAME...]     NAME: only these (quant gguf synth logits tokenizer convert templates calls
+#   tests/peer/run.sh BUILD_DIR [NAME...]     NAME: only these (quant gguf synth lora logits tokenizer convert templates calls
 #                                             walks toml kl)
 #
 # KT_PEER_DIR   a folder where ../shared/peer is installed; else a copy is installed in BUILD_DIR/peer, once
@@ -63,6 +63,7 @@ one() {
     quant) sh "$root/tests/peer/quant.sh" ;;
     gguf) sh "$root/tests/peer/gguf.sh" "$build" ;;
     synth) node "$root/tests/peer/synth.mjs" --build "$build" ;;
+    lora) node "$root/tests/peer/lora.mjs" --build "$build" ;;
     logits) node "$root/tests/peer/logits.mjs" --build "$build" ;;
     tokenizer) hugging_face; node "$root/tests/peer/tokenizer.mjs" --build "$build" ;;
     convert) hugging_face; node "$root/tests/peer/convert.mjs" --build "$build" ;;
@@ -71,11 +72,11 @@ one() {
     walks) sh "$root/tests/peer/walks.sh" "$shared/data/structured/maskbench.jsonl" "${KT_AJV_DIR:-}" ;;
     toml) sh "$root/tests/peer/toml.sh" ;;
     kl) node "$root/tests/peer/kl.mjs" --build "$build" --n "${KT_KL_N:-100}" ;;
-    *) stop "no comparison named $1" "quant gguf synth logits tokenizer convert templates calls walks toml kl" ;;
+    *) stop "no comparison named $1" "quant gguf synth lora logits tokenizer convert templates calls walks toml kl" ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- quant gguf synth templates calls walks toml tokenizer convert logits kl
+[ $# -gt 0 ] || set -- quant gguf synth lora templates calls walks toml tokenizer convert logits kl
 for name in "$@"; do
     start=$(date +%s)
     if (set -e; one "$name") >"$logs/$name.log" 2>&1; then
