@@ -233,13 +233,38 @@ static kt__batch_job *job_new(const kt__batch_line *line, const kt__batch_sink *
     return job;
 }
 
+/* Of a line that says which: by name, among those of --lora. */
+static kt_status name_adapters(const kt__wire_request *line, const kt__lora_set *lora,
+                               kt_adapter_use *uses, kt_error *err) {
+    for (size_t i = 0; i < line->n_adapters; i++) {
+        kt_adapter_info info;
+        uses[i].adapter = NULL;
+        for (size_t k = 0; k < lora->n && !uses[i].adapter; k++) {
+            kt_adapter_get_info(lora->uses[k].adapter, &info);
+            if (!strcmp(info.name, line->adapters[i].name))
+                uses[i] = (kt_adapter_use){lora->uses[k].adapter, line->adapters[i].scale};
+        }
+        if (!uses[i].adapter)
+            return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
+                               "adapter: no --lora has the name \"%.80s\"", line->adapters[i].name);
+    }
+    return KT_OK;
+}
+
 static kt_status submit(kt_engine *engine, kt__batch_line *line, const kt__batch_sink *sink,
                         kt_error *err) {
+    kt_adapter_use uses[KT_ADAPTERS_MAX];
+    kt_status named = name_adapters(line->request, sink->lora, uses, err);
+    if (named != KT_OK) return named;
     kt__batch_job *job = job_new(line, sink);
     if (!job) return kt__fail_nomem(err, "a request", sizeof *job);
     kt_request_params request = line->request->req;
     request.on_event = on_event;
     request.user = job;
+    if (line->request->adapters_given) {
+        request.adapters = uses;
+        request.n_adapters = line->request->n_adapters;
+    }
     job->line = *line;
     kt_status status = kt_engine_submit(engine, &request, &job->req, err);
     if (status == KT_OK) {

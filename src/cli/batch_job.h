@@ -6,6 +6,7 @@
 #define KT_CLI_BATCH_JOB_H
 
 #include "cli/batch_input.h"
+#include "cli/lora_opts.h"
 
 typedef struct kt__batch_job kt__batch_job;
 
@@ -19,6 +20,7 @@ typedef struct kt__batch_sink {
     void *user;
     kt_model *model;
     const char *model_name;
+    const kt__lora_set *lora; /* that lines may name, by their info's name */
 } kt__batch_sink;
 
 /* Submits the line's request and takes the line over, unless the queue is full (KT_E_BUSY). Every

@@ -225,7 +225,7 @@ static void set_up(batch *b, const kt_gen_params *gen) {
     b->defaults.adapters = b->session.lora.uses;
     b->defaults.n_adapters = b->session.lora.n;
     b->sink = (kt__batch_sink){on_done, b, b->session.model,
-                               info->name[0] ? info->name : info->path};
+                               info->name[0] ? info->name : info->path, &b->session.lora};
     kt_engine_info engine;
     kt_engine_get_info(b->session.engine, &engine);
     b->n_live_max = engine.n_parallel * 2 + 8; /* the next ones wait in the queue */

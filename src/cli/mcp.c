@@ -100,5 +100,6 @@ int kt__cmd_mcp(int argc, char **argv) {
     if (code < 0 && configure_mcp(&opts, &config, &err) != KT_OK) code = kt__cli_fail("mcp", &err);
     if (code < 0) code = run_mcp(config);
     kt__opt_texts_free(&opts.set);
+    kt__opt_texts_free(&opts.lora);
     return code;
 }

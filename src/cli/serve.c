@@ -155,5 +155,6 @@ int kt__cmd_serve(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code < 0) code = run_serve(&opts);
     kt__opt_texts_free(&opts.set);
+    kt__opt_texts_free(&opts.lora);
     return code;
 }

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "cli/model_name.h"
+#include "base/json_out.h"
+#include "cli/lora_opts.h"
 #include "cli/tuned.h"
 #include "serve/config.h"
 
@@ -58,6 +60,12 @@ static const kt__opt model_table[] = {
      .at = AT(draft_model),
      .arg = "FILE",
      .help = "GGUF file of a small model with the same vocabulary that proposes tokens"},
+    {.name = "lora",
+     .kind = KT__OPT_TEXTS,
+     .at = AT(lora),
+     .arg = "FILE[=SCALE]",
+     .help = "an adapter (LoRA) of the model, for requests that name none, by its file's name; may "
+             "be repeated"},
     {.name = "threads",
      .brief = "t",
      .kind = KT__OPT_TEXT,
@@ -162,6 +170,50 @@ static kt_status set_one(kt__config *c, const char *text, kt_error *err) {
     return kt__config_set(c, key, equals + 1, "--set", err);
 }
 
+/* The file's name without folder and suffix. */
+static void name_of_adapter(const char *path, char *out, size_t size) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t len = strcspn(base, "=");
+    if (len > 5 && !strncmp(base + len - 5, ".gguf", 5)) len -= 5;
+    snprintf(out, size, "%.*s", (int)len, base);
+}
+
+/* An element of a list as the file has it. */
+static void put_pair(kt__buf *out, bool first, const char *name, const char *value) {
+    kt__buf pair;
+    kt__buf_init(&pair, 8192);
+    (void)kt__buf_printf(&pair, "%s=%s", name, value);
+    (void)kt__buf_putc(out, first ? '[' : ',');
+    kt__json_text(out, pair.data);
+    kt__buf_free(&pair);
+}
+
+/* --lora in the settings' words: `adapters` and `adapter`, in place of the file's. */
+static kt_status set_adapters(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    kt__buf files, used;
+    kt_status status = KT_OK;
+    if (!o->lora.n) return KT_OK;
+    kt__buf_init(&files, 1 << 20);
+    kt__buf_init(&used, 1 << 20);
+    for (size_t i = 0; i < o->lora.n && status == KT_OK; i++) {
+        char path[4096], name[256];
+        float scale;
+        status = kt__lora_split(o->lora.items[i], path, sizeof path, &scale, err);
+        if (status != KT_OK) break;
+        name_of_adapter(path, name, sizeof name);
+        put_pair(&files, i == 0, name, path);
+        snprintf(path, sizeof path, "%.9g", (double)scale);
+        put_pair(&used, i == 0, name, path);
+    }
+    (void)kt__buf_putc(&files, ']');
+    (void)kt__buf_putc(&used, ']');
+    if (status == KT_OK) status = kt__config_set(c, "adapters", files.data, "--lora", err);
+    if (status == KT_OK) status = kt__config_set(c, "adapter", used.data, "--lora", err);
+    kt__buf_free(&files);
+    kt__buf_free(&used);
+    return status;
+}
+
 static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *err) {
     const struct {
         const char *value, *key, *from;
@@ -179,6 +231,7 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
         if (rows[i].value)
             status = kt__config_set(c, rows[i].key, rows[i].value, rows[i].from, err);
     }
+    if (status == KT_OK) status = set_adapters(o, c, err);
     for (size_t i = 0; i < o->set.n && status == KT_OK; i++)
         status = set_one(c, o->set.items[i], err);
     return status;

@@ -15,7 +15,7 @@ typedef struct kt__serve_opts {
     const char *model, *alias, *draft_model, *listen, *socket, *keys;
     const char *threads, *ctx, *mem, *parallel;
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
-    kt__opt_texts set;
+    kt__opt_texts set, lora;
 } kt__serve_opts;
 
 /* The groups; where it listens is only asked of a server that does. */

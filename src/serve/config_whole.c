@@ -1,3 +1,4 @@
+#include "serve/adapters.h"
 #include "serve/config_set.h"
 
 #include <stddef.h>
@@ -172,6 +173,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     kt_status status;
     KT__TRY(finish_models(c, err));
     KT__TRY(check_aliases(c, err));
+    KT__TRY(kt__adapters_check(c, err));
     KT__TRY(finish_socket(c, err));
     KT__TRY(check_hosts(&c->hosts, err));
     KT__TRY(check_origins(&c->cors, err));

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "serve/dialects.h"
+#include "serve/wire_value.h"
 
 typedef struct inputs {
     bool base64;
@@ -73,6 +74,9 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
                            "encoding_format: expected float or base64");
     if (pooling && strcmp(pooling, "mean") != 0 && strcmp(pooling, "last") != 0)
         return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX, "pooling: expected mean or last");
+    const kt__wire_reader reader = {job->wire, &job->wire->arena, NULL, err};
+    kt_status status = kt__wire_read_adapters(&reader, job->json);
+    if (status != KT_OK) return status;
     in->base64 = format && !strcmp(format, "base64");
     job->wire->req.pooling = pooling && !strcmp(pooling, "last") ? KT_POOLING_LAST
                                                                  : KT_POOLING_MEAN;
@@ -113,6 +117,7 @@ static kt_status read_embedding_job(kt__job *job, kt_error *err) {
     kt_status status;
     KT__TRY(read_body(job, err));
     KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err));
+    KT__TRY(kt__job_use_adapters(job, err));
     status = read_dimensions(job, err);
 out:
     return status;

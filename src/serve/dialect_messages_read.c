@@ -277,7 +277,7 @@ static kt_status read_output(const kt__wire_reader *r, const json_t *from, json_
 /* The body in OpenAI's words. */
 static kt_status to_chat(const kt__wire_reader *r, const json_t *from, json_t *body) {
     static const char *const same[] = {"model", "system", "max_tokens", "temperature", "top_p",
-                                       "top_k", "stream", "seed",       "tools"};
+                                       "top_k", "stream", "seed",       "tools",       "adapter"};
     json_t *stop = json_object_get(from, "stop_sequences");
     const json_t *messages = json_object_get(from, "messages"),
                  *last = json_array_get(messages, json_array_size(messages) - 1);

@@ -178,6 +178,7 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
         form = read_prompt(body, from);
     }
     copy_member(body, "model", from, "model");
+    copy_member(body, "adapter", from, "adapter");
     const json_t *stream = json_object_get(from, "stream");
     json_object_set_new(body, "stream", json_boolean(!stream || !json_is_false(stream)));
     KT__TRY(read_format(body, json_object_get(from, "format"), err));

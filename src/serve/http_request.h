@@ -64,6 +64,7 @@ kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path)
 /* http_mcp.c: the head of a message of the Model Context Protocol. */
 kt_status KT_CHECKED kt__http_take_mcp_head(kt__http_request *request, kt_error *err);
 
+int kt__http_get_adapters(kt__http_request *request); /* http_adapters.c */
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);
 int kt__ollama_ps(kt__http_request *request);

@@ -158,6 +158,7 @@ static const kt__route routes[] = {
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
     AT_ONCE("GET", "/v1/models", get_models, 0),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
+    AT_ONCE("GET", "/v1/adapters", kt__http_get_adapters, 0),
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
     {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},

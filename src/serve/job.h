@@ -97,6 +97,8 @@ struct kt__job {
     kt__served *model;
     kt_model *engine_model;
     kt_engine *engine;
+    kt_adapter_use adapters[KT_ADAPTERS_MAX]; /* of its requests, held */
+    size_t n_adapters;
     kt__job_part parts[KT__JOB_AT_ONCE];
     size_t n_submitted; /* prompts */
     kt__job_state state;
@@ -174,6 +176,8 @@ kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_erro
 kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
 /* The model by name; loads it. */
 kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);
+/* The adapters that the request names, or the configuration's; the model is in use. */
+kt_status KT_CHECKED kt__job_use_adapters(kt__job *job, kt_error *err);
 
 /* ---- job_answer.c: from events to bytes, on the loop ---- */
 

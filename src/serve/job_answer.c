@@ -43,6 +43,8 @@ static void conclude_job(kt__job *job) {
         kt_request_close(job->parts[i].req);
         job->parts[i].req = NULL;
     }
+    for (size_t i = 0; i < job->n_adapters; i++) kt_adapter_close(job->adapters[i].adapter);
+    job->n_adapters = 0;
     if (job->engine) kt__served_done(job->model);
     job->engine = NULL;
     kt__metrics_answer(job->shared->metrics, job->dialect->route,

@@ -186,6 +186,38 @@ kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     return KT_OK;
 }
 
+/* An adapter's file is the server's, and its path no client's. */
+static kt_status fail_adapter(kt__job *job, kt_status status, kt_error *err) {
+    if (status == KT_E_ARG || status == KT_E_LIMIT || status == KT_E_NOMEM) return status;
+    kt__slog_line(&job->shared->log, KT_LOG_ERROR, "cannot load an adapter: %s (%s)", err->message,
+                  err->where);
+    job->error_status = 500;
+    return kt__fail(err, status, "an adapter of the model \"%.80s\" cannot be loaded: %s",
+                    kt__served_name(job->model), kt_status_message(status));
+}
+
+kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
+    kt__adapter_named own[KT_ADAPTERS_MAX];
+    char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1];
+    const kt__config *config = job->settings->config;
+    const kt__wire_request *wire = job->wire;
+    const kt__adapter_named *named = wire->adapters;
+    size_t n = wire->n_adapters;
+    if (!wire->adapters_given && job->model == kt__models_at(job->shared->models, 0)) {
+        n = kt__adapters_default(config, own, names);
+        named = own;
+    }
+    if (n == 0) return KT_OK;
+    kt_status status = kt__served_adapters(job->model, config, named, n, job->adapters, err);
+    if (status != KT_OK) return fail_adapter(job, status, err);
+    pthread_mutex_lock(&job->lock);
+    job->n_adapters = n;
+    job->wire->req.adapters = job->adapters;
+    job->wire->req.n_adapters = n;
+    pthread_mutex_unlock(&job->lock);
+    return KT_OK;
+}
+
 /* The configuration's limits on what a request may ask for. */
 static kt_status apply_limits(kt__job *job, kt_error *err) {
     const kt__config *config = job->settings->config;
@@ -245,5 +277,6 @@ kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
     pthread_mutex_unlock(&job->lock);
     if (job->wire->id && !job->name[0]) snprintf(job->name, sizeof job->name, "%s", job->wire->id);
     status = kt__job_use_model(job, job->wire->model, err);
+    if (status == KT_OK) status = kt__job_use_adapters(job, err);
     return status == KT_OK ? check_bias(job, err) : status;
 }

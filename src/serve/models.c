@@ -23,6 +23,7 @@ struct kt__served {
     kt_model *model, *draft; /* draft: proposes tokens, or NULL */
     kt_engine *engine;       /* NULL: not loaded */
     kt_cache *cache;         /* below engine, or NULL */
+    kt__adapter_table *adapters;
     kt_mem_plan plan;
     kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
     kt__file_change changes[2]; /* that were told */
@@ -89,6 +90,11 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
     }
     for (m->n = 0; m->n < config->n_models; m->n++) {
         kt__served *s = &m->list[m->n];
+        status = kt__adapter_table_create(&s->adapters, err);
+        if (status != KT_OK) {
+            kt__models_free(m);
+            return status;
+        }
         s->models = m;
         s->name = config->models[m->n].name;
         s->path = config->models[m->n].path;
@@ -234,6 +240,7 @@ static void close_engine(kt__served *s, kt_model *model, kt_engine *engine) {
     kt_engine_close(engine);
     kt_model_close(s->draft);
     s->draft = NULL;
+    kt__adapter_table_clear(s->adapters);
     kt_model_close(model);
 }
 
@@ -353,6 +360,23 @@ void kt__served_done(kt__served *s) {
     s->users--;
     s->used_us = kt__now_us();
     pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- adapters ---- */
+
+kt_status kt__served_adapters(kt__served *s, const kt__config *config,
+                              const kt__adapter_named *named, size_t n, kt_adapter_use *uses,
+                              kt_error *err) {
+    return kt__adapter_table_get(s->adapters, config, s->name, s->model, named, n, uses, err);
+}
+
+bool kt__served_adapter_info(kt__served *s, const char *name, kt_adapter_info *out) {
+    return kt__adapter_table_info(s->adapters, name, out);
+}
+
+void kt__models_renew_adapters(kt__models *m, const kt__config *config) {
+    for (size_t i = 0; i < m->n; i++)
+        kt__adapter_table_renew(m->list[i].adapters, config, m->list[i].name);
 }
 
 /* ---- files that change below us ---- */
@@ -505,6 +529,7 @@ void kt__models_free(kt__models *m) {
         close_engine(s, s->model, s->engine);
         kt__free(s->found[0]);
         kt__free(s->found[1]);
+        kt__adapter_table_free(s->adapters);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }

@@ -9,6 +9,7 @@
 
 #include <kentang.h>
 
+#include "serve/adapters.h"
 #include "serve/config.h"
 #include "serve/file_watch.h"
 #include "serve/slog.h"
@@ -52,6 +53,15 @@ const char *kt__served_name(const kt__served *served);
 kt_status KT_CHECKED kt__served_use(kt__served *served, kt_model **model, kt_engine **engine,
                                     kt_error *err);
 void kt__served_done(kt__served *served);
+/* Those that a request names, for a model that is in use; uses[n], each to be closed before
+ * kt__served_done. */
+kt_status KT_CHECKED kt__served_adapters(kt__served *served, const kt__config *config,
+                                         const kt__adapter_named *named, size_t n,
+                                         kt_adapter_use *uses, kt_error *err);
+/* false: it is not open. */
+bool kt__served_adapter_info(kt__served *served, const char *name, kt_adapter_info *out);
+/* After a reload. */
+void kt__models_renew_adapters(kt__models *models, const kt__config *config);
 /* Neither waits for loading nor for a computation. */
 void kt__served_get_info(kt__served *served, kt__served_info *out);
 /* Counts go on over unloading and loading again. */

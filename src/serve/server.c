@@ -260,6 +260,7 @@ void kt__server_reload(kt__server *s, kt__config *next) {
     }
     kt__settings_drop(now);
     if (status == KT_OK) {
+        kt__models_renew_adapters(s->shared.models, next);
         tell_reloaded(s, next);
     } else {
         kt__slog_line(&s->shared.log, KT_LOG_ERROR, "reload refused, all is as before: %s",

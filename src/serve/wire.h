@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "serve/adapters.h"
 
 struct json_t; /* jansson's json_t */
 
@@ -56,8 +57,12 @@ typedef struct kt__wire_request {
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
     size_t n_prompts;
     bool stream, include_usage;
-    bool echo;                /* the prompt is the beginning of the answer; whole answers only */
-    const char *form_at;      /* the field that holds the answer to a form, or NULL */
+    bool echo;           /* the prompt is the beginning of the answer; whole answers only */
+    const char *form_at; /* the field that holds the answer to a form, or NULL */
+    /* Adapters by name; not given: the configuration's. */
+    const kt__adapter_named *adapters; /* [n_adapters] */
+    size_t n_adapters;
+    bool adapters_given;
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
     kt__arena arena;

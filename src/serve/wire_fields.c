@@ -246,6 +246,60 @@ static kt_status read_echo(const kt__wire_reader *r, const json_t *body) {
     return KT_OK;
 }
 
+/* ---- adapters ---- */
+
+static kt_status read_adapter_object(const kt__wire_reader *r, const kt__wire_place *at,
+                                     const json_t *v, kt__adapter_named *out) {
+    kt__wire_place name_at = {.up = at, .key = "name"}, scale_at = {.up = at, .key = "scale"};
+    const json_t *name = kt__wire_member(v, "name"), *scale = kt__wire_member(v, "scale");
+    double x = 1.0;
+    char *text;
+    if (!name) return kt__wire_fail_at(r, KT_E_ARG, &name_at, "is missing");
+    kt_status status = kt__wire_read_string(r, &name_at, name, &text, NULL);
+    if (status == KT_OK && scale)
+        status = kt__wire_read_number(r, &scale_at, scale, -KT_ADAPTER_SCALE_MAX,
+                                      KT_ADAPTER_SCALE_MAX, &x);
+    if (status == KT_OK) *out = (kt__adapter_named){text, (float)x};
+    return status;
+}
+
+static kt_status read_adapter(const kt__wire_reader *r, const kt__wire_place *at, const json_t *v,
+                              kt__adapter_named *out) {
+    char *text;
+    if (json_is_object(v)) return read_adapter_object(r, at, v, out);
+    if (!json_is_string(v)) return kt__wire_fail_type(r, at, "a name or an object with one", v);
+    kt_status status = kt__wire_read_string(r, at, v, &text, NULL);
+    if (status == KT_OK) *out = (kt__adapter_named){text, 1.0f};
+    return status;
+}
+
+/* "NAME", {"name", "scale"}, an array of such, or "none". */
+kt_status kt__wire_read_adapters(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "adapter"};
+    const json_t *v = kt__wire_member(body, "adapter");
+    kt__wire_request *request = r->request;
+    if (!v) return KT_OK;
+    request->adapters_given = true;
+    const char *word = json_string_value(v);
+    if (word && (!strcmp(word, "none") || !*word)) return KT_OK;
+    bool list = json_is_array(v);
+    size_t n = list ? json_array_size(v) : 1;
+    if (n > KT_ADAPTERS_MAX)
+        return kt__wire_fail_at(r, KT_E_LIMIT, &at, "%zu adapters; at most %d are allowed", n,
+                                KT_ADAPTERS_MAX);
+    kt__adapter_named *named = kt__arena_calloc(r->arena, n + 1, sizeof *named);
+    if (!named) return kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n; i++) {
+        kt__wire_place item = {.up = &at, .index = i};
+        kt_status status = read_adapter(r, list ? &item : &at, list ? json_array_get(v, i) : v,
+                                        &named[i]);
+        if (status != KT_OK) return status;
+    }
+    request->adapters = named;
+    request->n_adapters = n;
+    return KT_OK;
+}
+
 static kt_status read_stream_options(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "stream_options"}, usage_at = {.up = &at, .key = "include_usage"};
     const json_t *v = kt__wire_member(body, "stream_options");
@@ -267,6 +321,7 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__TRY(read_logit_bias(r, body));
     KT__TRY(read_logprobs(r, body));
     KT__TRY(read_echo(r, body));
+    KT__TRY(kt__wire_read_adapters(r, body));
     status = read_stream_options(r, body);
 out:
     return status;

@@ -61,6 +61,7 @@ kt_status KT_CHECKED kt__wire_read_calling(const kt__wire_reader *r, const json_
  * req.chat_json. */
 kt_status KT_CHECKED kt__wire_read_turns(const kt__wire_reader *r, const json_t *list);
 kt_status KT_CHECKED kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body);
+kt_status KT_CHECKED kt__wire_read_adapters(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_read_subject(const kt__wire_reader *r, const json_t *body);
 
