@@ -184,7 +184,8 @@ void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile) {
 void kt__fwd_begin(kt__fwd *fwd, const kt__batch *batch, const kt__kv *kv, int n_threads) {
     fwd->batch = *batch;
     fwd->kv = kv;
-    fwd->lora = (kt__lora_terms){batch->lora, batch->n_lora, 0, f32_buf(fwd, BUF_LORA_U)};
+    fwd->lora = (kt__lora_terms){
+        .rows = batch->lora, .n_rows = batch->n_lora, .u = f32_buf(fwd, BUF_LORA_U)};
     fwd->layer = -1;
     fwd->part = PART_QKV;
     memset(fwd->part_us, 0, sizeof fwd->part_us);
@@ -232,11 +233,10 @@ static void add_lora_input(kt__fwd *fwd, kt__lora_input input, kt__acts *acts) {
     if (lora_of(fwd, input)) want_f32(acts, fwd, BUF_ACT0);
 }
 
-/* u of an input whose rows are there; NULL: none is needed. */
+/* The terms of an input whose rows are there: u is made with the next product. */
 static const kt__lora_terms *lora_down(kt__fwd *fwd, kt__lora_input input, const kt__acts *acts) {
-    const kt__lora_terms *lora = lora_of(fwd, input);
-    if (lora) fwd->ops->lora_down(fwd->dev, acts, lora, input);
-    return lora;
+    fwd->lora.acts = acts;
+    return lora_of(fwd, input);
 }
 
 static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
@@ -288,6 +288,10 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
     const kt__hparams *hp = &fwd->net->hp;
     const kt__batch *b = &fwd->batch;
     const kt__lora_terms *lora = lora_down(fwd, KT__INPUT_ATTN, acts);
+    if (lora && hp->features & KT__F_QK_NORM_ROWS) { /* for several products */
+        fwd->ops->lora_down(fwd->dev, acts, lora, KT__INPUT_ATTN);
+        fwd->lora.acts = NULL;
+    }
     kt__qkv qkv = {
         .lora = lora,
         .wq = layer->wq,
@@ -458,7 +462,8 @@ static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
 /* The batch's rows with adapters, as rows of those that are wanted. */
 static kt__lora_terms lora_of_head(kt__fwd *fwd) {
     const kt__batch *b = &fwd->batch;
-    kt__lora_terms terms = {fwd->head_lora, 0, fwd->net->hp.n_layer, f32_buf(fwd, BUF_LORA_U)};
+    kt__lora_terms terms = {
+        .rows = fwd->head_lora, .block = fwd->net->hp.n_layer, .u = f32_buf(fwd, BUF_LORA_U)};
     int at = 0;
     for (int g = 0; g < b->n_lora; g++) {
         kt__lora_rows rows = b->lora[g];
@@ -484,7 +489,7 @@ static void adapt_hidden(kt__fwd *fwd, const kt__lora_terms *lora, float *rows) 
 }
 
 /* rows[n_out] against the head. */
-static void head_product(kt__fwd *fwd, const kt__lora_terms *lora, const float *rows) {
+static void head_product(kt__fwd *fwd, kt__lora_terms *lora, const float *rows) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *head = &fwd->net->head;
     int n_out = fwd->batch.n_out;
@@ -492,7 +497,7 @@ static void head_product(kt__fwd *fwd, const kt__lora_terms *lora, const float *
     kt__acts acts = acts_for(fwd, n_out, hp->d_model, &head, 1);
     if (adapted) want_f32(&acts, fwd, BUF_ACT0);
     fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
-    if (adapted) fwd->ops->lora_down(fwd->dev, &acts, lora, KT__INPUT_HEAD);
+    lora->acts = &acts;
     fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, adapted ? lora : NULL,
                      KT__SITE_HEAD, f32_buf(fwd, BUF_LOGITS), (size_t)hp->n_vocab);
 }

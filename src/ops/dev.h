@@ -28,7 +28,12 @@ struct kt__dev {
      * writes there, since that decides on which node it lies */
     uint8_t *scratch;
     size_t scratch_stride, kernel_bytes, scratch_bytes;
-    float *partial; /* attention splits computed in parallel: m, l and o of each */
+    /* A x of the product that runs, whose items stand before the product's own; n_down 0: none */
+    const kt__lora_terms *down;
+    kt__lora_input down_input;
+    int64_t n_down;
+    atomic_int_fast64_t down_left; /* items that are not done */
+    float *partial;                /* attention splits computed in parallel: m, l and o of each */
     size_t partial_floats, partial_bytes;
 };
 
@@ -76,6 +81,18 @@ void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_r
                       const kt__acts *acts, const float *bias, const float *residual,
                       const kt__weight *then, float *out, size_t ld_out, int worker);
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
+
+/* Makes u of the site's input where it is not there: as items before those of the product that
+ * follows, whose number is returned, or, without fuse and for many tokens, at once. An extra
+ * division of the work would cost as much as the products of a few tokens. */
+int64_t kt__dev_down_begin(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site,
+                           bool fuse);
+void kt__dev_down_end(kt__dev *dev);
+/* The first of the items [begin, end), where they are A x; the rest, counted from the product's
+ * first; false: there is none. */
+bool kt__dev_down_items(kt__dev *dev, int64_t *begin, int64_t *end, int worker);
+/* kt__pool_peek in the product's items. */
+int64_t kt__dev_peek(const kt__dev *dev);
 
 /* Adds what terms (or NULL) have at the site to outputs [row0, row0 + n_row) of tokens [tok0, tok0 +
  * n_tok); out: of the first of both. */

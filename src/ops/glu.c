@@ -57,6 +57,7 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
 
 static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
     const glu_job *job = arg;
+    if (!kt__dev_down_items(job->dev, &begin, &end, worker)) return;
     int row1 = (int)end * KT__ROWS_ITEM;
     if (row1 > job->d->gate.n_row) row1 = job->d->gate.n_row;
     int step = few_block_rows(job->acts->n_tok);
@@ -193,10 +194,13 @@ void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__ac
     if (acts->n_tok <= KT__GLU_ROWWISE) {
         int64_t items = (n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
         int64_t grain = kt__dev_row_grain(dev, &desc->gate, acts->n_tok);
+        items += kt__dev_down_begin(dev, desc->lora, KT__SITE_GATE, true);
         kt__pool_run(dev->pool, items, grain, few_items, &job);
+        kt__dev_down_end(dev);
         kt__cpu_quantize(dev, desc->rows, acts->n_tok, out);
         return;
     }
+    (void)kt__dev_down_begin(dev, desc->lora, KT__SITE_GATE, false);
     int64_t units = (n_row + KT__GLU_ROWS - 1) / KT__GLU_ROWS;
     kt__pool_run(dev->pool, job.parts * units, 1, many_items, &job);
 }

@@ -1,4 +1,6 @@
 /* Low-rank terms over the pool. */
+#include <sched.h>
+
 #include "ops/dev.h"
 
 static const kt__lora_block *block_of(const kt__lora_terms *terms, const kt__lora_use *use) {
@@ -108,6 +110,57 @@ void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms 
     kt__pool_run(dev->pool, count_items(terms, input), 1, down_items, &job);
 }
 
+/* ---- together with the product ---- */
+
+static bool has_many_tokens(const kt__lora_terms *terms) {
+    for (int g = 0; g < terms->n_rows; g++)
+        if (terms->rows[g].n_tok >= DOWN_TOKENS) return true;
+    return false;
+}
+
+int64_t kt__dev_down_begin(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site,
+                           bool fuse) {
+    kt__lora_input input = kt__lora_input_of(site);
+    if (!terms || !terms->acts) return 0;
+    if (!fuse || has_many_tokens(terms)) {
+        kt__cpu_lora_down(dev, terms->acts, terms, input);
+        return 0;
+    }
+    dev->down = terms;
+    dev->down_input = input;
+    dev->n_down = count_items(terms, input);
+    atomic_store(&dev->down_left, dev->n_down);
+    return dev->n_down;
+}
+
+void kt__dev_down_end(kt__dev *dev) {
+    dev->n_down = 0;
+}
+
+bool kt__dev_down_items(kt__dev *dev, int64_t *begin, int64_t *end, int worker) {
+    int64_t n = dev->n_down, stop = *end < n ? *end : n;
+    if (*begin < n) {
+        down_job job = {dev, dev->down->acts, dev->down, dev->down_input};
+        down_items(&job, *begin, stop, worker);
+        atomic_fetch_sub_explicit(&dev->down_left, stop - *begin, memory_order_release);
+        *begin = n;
+    }
+    *begin -= n;
+    *end -= n;
+    return *begin < *end;
+}
+
+int64_t kt__dev_peek(const kt__dev *dev) {
+    int64_t item = kt__pool_peek(dev->pool);
+    return item < dev->n_down ? -1 : item - dev->n_down;
+}
+
+/* Items are given out in order, so all of A x is with a worker before a row of the product is. */
+static void wait_for_u(const kt__dev *dev) {
+    for (int i = 0; atomic_load_explicit(&dev->down_left, memory_order_acquire) > 0; i++)
+        if (i > 1000) sched_yield();
+}
+
 /* ---- out += B u ---- */
 
 static void add_rows(const kt__dev *dev, const kt__lora_terms *terms, const kt__lora_rows *rows,
@@ -135,6 +188,7 @@ void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_
     kt__low_rank term = {
         .first = row0, .n = n_row, .ld_u = KT__LORA_U_MAX, .out = out, .ld_out = ld_out};
     if (!terms) return;
+    wait_for_u(dev);
     for (int g = 0; g < terms->n_rows; g++)
         add_rows(dev, terms, &terms->rows[g], site, term, tok0, tok0 + n_tok);
 }

@@ -94,6 +94,8 @@ typedef struct kt__lora_terms {
     int n_rows;
     int block;
     float *u; /* [n_tok][KT__LORA_U_MAX], made for one input at a time */
+    /* The input's f32 rows, where u is made by the operation that adds with it; NULL: it is there. */
+    const struct kt__acts *acts;
 } kt__lora_terms;
 
 /* Whether a row's adapter reads this input; terms may be NULL. */

@@ -48,7 +48,7 @@ void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_r
     if (first > 0)
         kt__dev_mm(dev, w, row0, first, acts, bias, residual, kt__row_of(w, row0 + first), out,
                    ld_out, worker);
-    int64_t item = kt__pool_peek(dev->pool);
+    int64_t item = kt__dev_peek(dev);
     const uint8_t *next = item < 0 ? NULL : kt__row_of(then, (int)item * KT__ROWS_ITEM);
     kt__dev_mm(dev, w, row0 + first, n_row - first, acts, bias, residual ? residual + first : NULL,
                next, out + first, ld_out, worker);
@@ -75,6 +75,7 @@ typedef struct matmul_job {
 
 static void matmul_rows(void *arg, int64_t begin, int64_t end, int worker) {
     const matmul_job *job = arg;
+    if (!kt__dev_down_items(job->dev, &begin, &end, worker)) return;
     int row0 = (int)begin * KT__ROWS_ITEM;
     int row1 = (int)end * KT__ROWS_ITEM;
     if (row1 > job->w->n_row) row1 = job->w->n_row;
@@ -90,5 +91,7 @@ void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, con
                     float *out, size_t ld_out) {
     matmul_job job = {dev, w, acts, bias, residual, lora, site, out, ld_out};
     int64_t items = (w->n_row + KT__ROWS_ITEM - 1) / KT__ROWS_ITEM;
+    items += kt__dev_down_begin(dev, lora, site, true);
     kt__pool_run(dev->pool, items, kt__dev_row_grain(dev, w, acts->n_tok), matmul_rows, &job);
+    kt__dev_down_end(dev);
 }

@@ -110,8 +110,9 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
 static void heads(void *arg, int64_t begin, int64_t end, int worker) {
     const qkv_job *job = arg;
     const kt__qkv *d = job->d;
+    if (!kt__dev_down_items(job->dev, &begin, &end, worker)) return;
     for (int head = (int)begin; head < (int)end; head++) {
-        int64_t then = head + 1 < end ? head + 1 : kt__pool_peek(job->dev->pool);
+        int64_t then = head + 1 < end ? head + 1 : kt__dev_peek(job->dev);
         const uint8_t *next = then < 0 ? NULL : head_rows(d, then);
         if (head < d->n_head) {
             query_head(job, head, next, worker);
@@ -125,5 +126,8 @@ static void heads(void *arg, int64_t begin, int64_t end, int worker) {
 
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc) {
     qkv_job job = {dev, acts, desc};
-    kt__pool_run(dev->pool, desc->n_head + 2 * desc->n_head_kv, 1, heads, &job);
+    int64_t items = desc->n_head + 2 * desc->n_head_kv;
+    items += kt__dev_down_begin(dev, desc->lora, KT__SITE_Q, true);
+    kt__pool_run(dev->pool, items, 1, heads, &job);
+    kt__dev_down_end(dev);
 }
