@@ -171,6 +171,8 @@ static void test_fused(void **state) {
     assert_int_equal(block->b[KT__SITE_Q].n_row, HEADS * HEAD);
     assert_int_equal(block->b[KT__SITE_V].n_row, KV_HEADS * HEAD);
     assert_int_equal(block->b[KT__SITE_V].at, 0);
+    assert_false(block->b[KT__SITE_Q].shares_u);
+    assert_true(block->b[KT__SITE_K].shares_u && block->b[KT__SITE_UP].shares_u);
     assert_int_equal(block->b[KT__SITE_GATE].n_row, FF);
     assert_int_equal(block->b[KT__SITE_UP].n_row, FF);
     kt__lora_pack_free(&pack);

@@ -132,14 +132,11 @@ static kt_status pack_a(const packer *p, const kt__lora_part *part, kt__lora_a *
     return KT_OK;
 }
 
-/* n_row rows of B from row0 on. */
-static kt_status pack_b(packer *p, const kt__lora_part *part, int row0, int n_row, int a_exponent,
-                        int at, float *row, kt__lora_b *to) {
+/* n_row rows of B from row0 on, of which `like` has all but the panels. */
+static void pack_b(packer *p, const kt__lora_part *part, int row0, int n_row, int exponent,
+                   const kt__lora_b *like, float *row, kt__lora_b *to) {
     const kt__weight *b = &part->b;
     size_t rank = (size_t)b->n_col;
-    int exponent;
-    kt_status status = find_exponent(p, part, b, row0, n_row, row, &exponent);
-    if (status != KT_OK) return status;
     kt__f16 *panels = take_bytes(p, matrix_bytes(whole_panels(n_row), b->n_col));
     for (int r = 0; r < n_row; r++) {
         size_t panel = (size_t)r / KT__PANEL_ROWS, lane = (size_t)r % KT__PANEL_ROWS;
@@ -147,24 +144,30 @@ static kt_status pack_b(packer *p, const kt__lora_part *part, int row0, int n_ro
         row_f32(b, row0 + r, row);
         for (size_t j = 0; j < rank; j++) out[j * KT__PANEL_ROWS] = scaled_f16(row[j], exponent);
     }
-    float factor = (float)ldexp((double)part->scale, a_exponent + exponent);
-    if (!isfinite(factor)) return bad_part(p, part, KT_E_FORMAT, "has weights that are too large");
-    *to = (kt__lora_b){panels, b->n_col, n_row, at, factor};
-    return KT_OK;
+    *to = *like;
+    to->panels = panels;
+    to->n_row = n_row;
+    to->shares_u = row0 > 0;
 }
 
 static kt_status pack_part(packer *p, const kt__lora_part *part, float *row) {
     kt__lora_block *block = &p->pack->lora.blocks[part->block];
     kt__lora_a *a = &block->a[kt__lora_input_of(part->site)];
-    int exponent, row0 = 0, n_row, n_col;
+    int a_exponent, exponent, row0 = 0, n_row, n_col;
     kt_status status;
-    KT__TRY(pack_a(p, part, a, row, &exponent));
+    KT__TRY(pack_a(p, part, a, row, &a_exponent));
+    KT__TRY(find_exponent(p, part, &part->b, 0, part->b.n_row, row, &exponent));
+    const kt__lora_b like = {.rank = part->b.n_col,
+                             .at = a->rank,
+                             .factor = (float)ldexp((double)part->scale, a_exponent + exponent)};
+    if (!isfinite(like.factor))
+        return bad_part(p, part, KT_E_FORMAT, "has weights that are too large");
     for (int s = 0; s < part->n_sites; s++, row0 += n_row) {
         kt__lora_site site = (kt__lora_site)((int)part->site + s);
         kt__lora_shape(p->net, site, &n_row, &n_col);
         if (block->b[site].rank)
             return bad_part(p, part, KT_E_FORMAT, "is there twice, fused and apart");
-        KT__TRY(pack_b(p, part, row0, n_row, exponent, a->rank, row, &block->b[site]));
+        pack_b(p, part, row0, n_row, exponent, &like, row, &block->b[site]);
     }
     a->rank += part->a.n_row;
 out:
@@ -240,7 +243,7 @@ static void hash_matrices(kt__hash *h, int block, const kt__lora_block *of) {
     }
     for (int s = 0; s < KT__SITES; s++) {
         const kt__lora_b *b = &of->b[s];
-        const int32_t facts[] = {block, s, b->rank, b->n_row, b->at};
+        const int32_t facts[] = {block, s, b->rank, b->n_row, b->at, b->shares_u};
         if (b->rank == 0) continue;
         kt__hash_add(h, facts, sizeof facts);
         kt__hash_add(h, &b->factor, sizeof b->factor);

@@ -32,7 +32,7 @@ static void scale_u(const kt__kernels *k, const kt__lora_block *block, kt__lora_
                     float scale, int j0, int j1, int n_tok, float *u) {
     for (int s = 0; s < KT__SITES; s++) {
         const kt__lora_b *b = &block->b[s];
-        if (b->rank == 0 || kt__lora_input_of((kt__lora_site)s) != input) continue;
+        if (b->rank == 0 || b->shares_u || kt__lora_input_of((kt__lora_site)s) != input) continue;
         int from = b->at > j0 ? b->at : j0, to = b->at + b->rank < j1 ? b->at + b->rank : j1;
         for (int t = 0; from < to && t < n_tok; t++)
             k->scale(u + (size_t)t * KT__LORA_U_MAX + (from - j0), to - from, scale * b->factor);

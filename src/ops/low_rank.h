@@ -54,8 +54,9 @@ typedef struct kt__lora_b {
     const kt__f16 *panels; /* as kt__low_rank has it */
     int rank;              /* 0: absent */
     int n_row;
-    int at;       /* its first number of u among those of the input */
-    float factor; /* alpha / rank, times the powers of two that A and B were divided by */
+    int at;        /* its first number of u among those of the input */
+    bool shares_u; /* with an earlier site of one fused tensor, whose factor u has */
+    float factor;  /* alpha / rank, times the powers of two that A and B were divided by */
 } kt__lora_b;
 
 /* The matrices A of one input, one behind the other. */
