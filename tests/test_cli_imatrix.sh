@@ -51,6 +51,15 @@ below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 < b + 0) }'; }
 plain=$(kl plain) feedback=$(kl feedback)
 below "$feedback" "$(awk -v x="$plain" 'BEGIN { print 0.75 * x }')" || fail "feedback $feedback, plain $plain"
 
+# ---- types by what they cost ----
+smallest() { "$kentang" quantize "$demo" "$work/$1" auto -q --calib "$work/text" --imatrix "$work/a" --target-"$2" "$3" 2>"$work/err" || fail "$(cat "$work/err")"; }
+smallest sized size 3M
+grep -q 'a KL of about 0' "$work/err" || fail "auto said $(cat "$work/err")"
+[ "$(wc -c <"$work/sized")" -le 3145728 ] || fail "auto is too large"
+[ "$(wc -c <"$work/sized")" -gt 3000000 ] || fail "auto left room"
+"$kentang" quantize "$demo" "$work/recipe" q4_k_s -q --imatrix "$work/a" 2>/dev/null
+below "$(kl sized)" "$(kl recipe)" || fail "auto in 3 MiB is no better than a recipe of $(wc -c <"$work/recipe") bytes"
+
 # ---- refusals ----
 refused() {
     want=$1 say=$2
@@ -61,6 +70,8 @@ refused() {
     [ ! -e "$work/none" ] || fail "$* left a file"
 }
 printf 'one word' >"$work/short"
+refused 2 'auto takes either' quantize "$demo" "$work/none" auto
+refused 2 'for the type auto' quantize "$demo" "$work/none" q4_0 --target-kl 0.1
 refused 2 'FILE is missing' imatrix -m "$demo"
 refused 2 'not one chunk' imatrix -m "$demo" -f "$work/short" -o "$work/none"
 refused 5 'not an importance matrix' imatrix "$demo" -o "$work/none"

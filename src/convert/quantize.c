@@ -268,3 +268,17 @@ out:
     kt__gguf_close(q.gguf);
     return status;
 }
+
+kt_status kt__quantize_bytes(const char *source, const kt__recipe *recipe, uint64_t *bytes,
+                             kt_error *err) {
+    const kt__quantize_params params = {.source = source, .recipe = recipe};
+    requantizer q = {.params = &params, .err = err};
+    kt_status status;
+    KT__TRY(open_source(&q));
+    KT__TRY(plan_recipe(&q, recipe, &q.plan));
+    *bytes = q.plan.data_bytes + bytes_beside_weights(q.gguf);
+out:
+    kt__weight_plan_free(&q.plan);
+    kt__gguf_close(q.gguf);
+    return status;
+}

@@ -25,6 +25,9 @@ typedef struct kt__quantize_params {
     const kt__row_change *change; /* of weights before they are encoded; NULL: none */
 } kt__quantize_params;
 
+/* What the file would have, within a few bytes; reads the source's header only. */
+kt_status kt__quantize_bytes(const char *source, const kt__recipe *recipe, uint64_t *bytes,
+                             kt_error *err) KT_CHECKED;
 kt_status kt__quantize_file(const kt__quantize_params *params, const kt__convert_output *output,
                             kt__convert_report *report, kt_error *err) KT_CHECKED;
 

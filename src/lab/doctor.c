@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "host/noise.h"
 #include "host/textfile.h"
+#include "lab/advice.h"
 #include "lab/json_number.h"
 #include "lab/measure.h"
 #include "kernels/dispatch.h"
@@ -26,6 +27,7 @@ enum {
 typedef struct doctor_opts {
     bool json, quick;
     int32_t n_threads;
+    const char *model;
 } doctor_opts;
 
 typedef struct tier_peak {
@@ -55,6 +57,8 @@ typedef struct report {
     int n_tiers;
     double load_1min;
     kt__noise_report noise;
+    bool advised; /* about a model */
+    kt__advice advice;
 } report;
 
 /* ---- finding out ---- */
@@ -319,6 +323,7 @@ static void print_doctor_text(const report *r) {
     print_tiers(r);
     if (r->measured) print_noise(r);
     print_remedies(r);
+    if (r->advised) kt__advice_print(&r->advice);
 }
 
 /* ---- for programs ---- */
@@ -395,12 +400,28 @@ static json_t *noise_json(const report *r) {
                      set_integer_field(r->noise.thermal_count), "noisy", r->noise.noisy);
 }
 
+static json_t *advice_json(const report *r) {
+    if (!r->advised) return json_null();
+    json_t *rows = json_array();
+    for (size_t i = 0; i < KT__ADVICE_ROWS; i++) {
+        const kt__advice_row *row = &r->advice.rows[i];
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:I, s:o, s:b}", "recipe", row->recipe, "bytes",
+                                        set_integer_field(row->bytes), "tok_s_at_most",
+                                        kt__json_positive(row->tok_s), "fits", row->fits));
+    }
+    bool any = r->advice.best < KT__ADVICE_ROWS;
+    return json_pack("{s:o, s:s, s:o}", "recommended",
+                     any ? json_string(r->advice.rows[r->advice.best].recipe) : json_null(), "why",
+                     r->advice.why, "recipes", rows);
+}
+
 static int print_doctor_json(const report *r) {
-    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o}", "version", KT_VERSION,
-                            "processor", processor_json(r), "kernels", tiers_json(r), "cores",
-                            cores_json(r), "memory", memory_json(r), "threads", r->n_threads,
-                            "threads_why", r->threads_why, "limits", limits_json(r), "noise",
-                            noise_json(r));
+    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "version",
+                            KT_VERSION, "processor", processor_json(r), "kernels", tiers_json(r),
+                            "cores", cores_json(r), "memory", memory_json(r), "threads",
+                            r->n_threads, "threads_why", r->threads_why, "limits", limits_json(r),
+                            "noise", noise_json(r), "advice", advice_json(r));
     int rc = all ? json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
     json_decref(all);
     if (rc != 0)
@@ -412,6 +433,12 @@ static int print_doctor_json(const report *r) {
 /* ---- the command ---- */
 
 static const kt__opt table[] = {
+    {.name = "model",
+     .brief = "m",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(doctor_opts, model),
+     .arg = "FILE.gguf",
+     .help = "which recipe of this model suits the machine's memory and speed, and why"},
     {.name = "json", .kind = KT__OPT_ON, .at = offsetof(doctor_opts, json), .help = "print JSON"},
     {.name = "quick",
      .kind = KT__OPT_ON,
@@ -426,6 +453,16 @@ static const kt__opt table[] = {
      .arg = "N",
      .help = "measure with N threads (default 0: as many as kentang would use)"},
 };
+
+/* What is free, and of a cgroup's limit what is left. */
+static kt_status advise(report *r, const char *model, kt_error *err) {
+    const kt__limits *l = &r->limits;
+    uint64_t memory = l->mem_available_bytes;
+    if (l->mem_cgroup_bytes && l->mem_cgroup_bytes - l->mem_cgroup_used_bytes < memory)
+        memory = l->mem_cgroup_bytes - l->mem_cgroup_used_bytes;
+    r->advised = true;
+    return kt__advise(model, memory, r->read_all, &r->advice, err);
+}
 
 int kt__cmd_doctor(int argc, char **argv) {
     doctor_opts opts = {0};
@@ -448,6 +485,7 @@ int kt__cmd_doctor(int argc, char **argv) {
     kt_status status = look_at_machine(&r, opts.n_threads, &err);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
+    if (status == KT_OK && opts.model) status = advise(&r, opts.model, &err);
     if (status != KT_OK) return kt__cli_fail("doctor", &err);
     if (opts.json) return print_doctor_json(&r);
     print_doctor_text(&r);

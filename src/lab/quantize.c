@@ -3,10 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "lab/auto_recipe.h"
 #include "lab/feedback_source.h"
 #include "lab/recipes.h"
 
@@ -16,6 +19,7 @@ struct quantize_opts {
     kt__opt_texts keep;
     uint64_t target_bytes;
     bool has_target;
+    float target_kl;
     const char *imatrix;
     int fit;
     kt__feedback_opts feedback;
@@ -34,7 +38,15 @@ static const kt__opt quantize_table[] = {
      .at = offsetof(struct quantize_opts, target_bytes),
      .given_at = KT__GIVEN(struct quantize_opts, has_target),
      .arg = "SIZE",
-     .help = "in place of TYPE: the best recipe whose file is at most that large; 5G, 800M"},
+     .help = "in place of TYPE: the best recipe whose file is at most that large; 5G, 800M. With "
+             "TYPE auto: the best types of each matrix for that size, as measured"},
+    {.name = "target-kl",
+     .kind = KT__OPT_FLOAT,
+     .at = offsetof(struct quantize_opts, target_kl),
+     .min = 1e-6,
+     .max = 100,
+     .arg = "X",
+     .help = "with TYPE auto: the smallest file whose Kullback-Leibler divergence is about X"},
     {.name = "imatrix",
      .kind = KT__OPT_TEXT,
      .at = offsetof(struct quantize_opts, imatrix),
@@ -53,7 +65,8 @@ static const kt__opt quantize_table[] = {
      .kind = KT__OPT_TEXT,
      .at = offsetof(struct quantize_opts, feedback.text),
      .arg = "TEXT",
-     .help = "the text for --fit feedback: like those the model will read, in their language "
+     .help = "the text for --fit feedback and for auto: like those the model will read, in their "
+             "language "
              "(default: one that comes with the program, English and Indonesian)"},
     {.name = "calib-tokens",
      .kind = KT__OPT_INT,
@@ -83,55 +96,111 @@ static void free_rules(kt__type_rule *rules, size_t n) {
     kt__free(rules);
 }
 
-static int quantize_with(const struct quantize_opts *opts, kt__quantize_params *params,
-                         const char *target) {
+/* What a run holds besides its options. */
+typedef struct quantize_run {
+    const struct quantize_opts *opts;
+    kt__quantize_params params;
+    kt__convert_output output;
+    kt__imatrix importance;
+    kt__auto_recipe chosen;
+    kt__feedback_maker *maker;
+    bool is_auto;
+} quantize_run;
+
+/* The rules of `auto` come first, so that --keep has the last word. */
+static kt_status add_auto_rules(quantize_run *q, kt__type_rule **rules, kt_error *err) {
+    const kt__auto_opts opts = {.model = q->params.source,
+                                .text = q->opts->feedback.text,
+                                .parse_special = q->opts->feedback.parse_special,
+                                .importance = q->params.importance,
+                                .target_bytes = q->opts->target_bytes,
+                                .target_kl = (double)q->opts->target_kl,
+                                .n_threads = q->output.n_threads,
+                                .quiet = q->opts->write.quiet};
+    kt_status status = kt__auto_recipe_make(&opts, &q->chosen, err);
+    if (status != KT_OK) return status;
+    size_t n = q->chosen.n_rules, n_keep = q->params.n_rules;
+    kt__type_rule *all = kt__calloc(n + n_keep + 1, sizeof *all);
+    if (!all) return kt__fail_nomem(err, "rules", n);
+    memcpy(all, q->chosen.rules, n * sizeof *all);
+    memcpy(all + n, q->params.rules, n_keep * sizeof *all);
+    *rules = all;
+    q->params.rules = all;
+    q->params.n_rules = n + n_keep;
+    q->params.recipe = q->chosen.recipe;
+    q->params.target_bytes = 0;
+    fprintf(stderr, "kentang quantize: a KL of about %.5f is expected of these types\n",
+            q->chosen.kl);
+    return KT_OK;
+}
+
+static kt_status open_feedback(quantize_run *q, kt_error *err) {
+    kt__feedback_opts feedback = q->opts->feedback;
+    feedback.model = q->params.source;
+    feedback.n_threads = q->output.n_threads;
+    kt_status status = kt__feedback_maker_open(&feedback, &q->maker, err);
+    if (status == KT_OK) q->output.feedback = kt__feedback_maker_source(q->maker);
+    return status;
+}
+
+static kt_status quantize_all(quantize_run *q, kt__convert_report *report, kt_error *err) {
+    kt__type_rule *auto_rules = NULL;
+    kt_status status = KT_OK;
+    q->output.effort = q->opts->fit == FIT_FAST ? KT__EFFORT_FAST : KT__EFFORT_CAREFUL;
+    if (q->opts->imatrix) {
+        KT__TRY(kt__imatrix_read(q->opts->imatrix, &q->importance, err));
+        q->params.importance = &q->importance;
+    }
+    if (q->is_auto) KT__TRY(add_auto_rules(q, &auto_rules, err));
+    if (q->opts->fit == FIT_FEEDBACK) KT__TRY(open_feedback(q, err));
+    status = kt__quantize_file(&q->params, &q->output, report, err);
+out:
+    kt__feedback_maker_close(q->maker);
+    kt__free(auto_rules);
+    kt__auto_recipe_free(&q->chosen);
+    kt__imatrix_free(&q->importance);
+    return status;
+}
+
+static int quantize_with(quantize_run *q, const char *target) {
+    const kt__opt_texts *keep = &q->opts->keep;
     kt__byte_progress progress = {0};
     kt__convert_report report;
     kt_error err;
-    kt__type_rule *rules = kt__calloc(opts->keep.n + 1, sizeof *rules);
+    kt__type_rule *rules = kt__calloc(keep->n + 1, sizeof *rules);
     if (!rules) return kt__cli_error("quantize", KT_E_NOMEM, NULL, "out of memory");
-    for (size_t i = 0; i < opts->keep.n; i++) {
-        if (!parse_rule(opts->keep.items[i], &rules[i])) {
+    for (size_t i = 0; i < keep->n; i++) {
+        if (!parse_rule(keep->items[i], &rules[i])) {
             free_rules(rules, i);
             return kt__cli_usage_error("quantize", "--keep \"%.80s\": PATTERN=TYPE is expected",
-                                       opts->keep.items[i]);
+                                       keep->items[i]);
         }
     }
-    params->rules = rules;
-    params->n_rules = opts->keep.n;
-    kt__imatrix importance = {0};
-    kt__convert_output output = kt__lab_output("quantize", target, &opts->write, &progress);
-    kt__feedback_maker *maker = NULL;
-    output.effort = opts->fit == FIT_FAST ? KT__EFFORT_FAST : KT__EFFORT_CAREFUL;
-    kt_status status = KT_OK;
-    if (opts->imatrix) {
-        status = kt__imatrix_read(opts->imatrix, &importance, &err);
-        params->importance = &importance;
-    }
-    if (status == KT_OK && opts->fit == FIT_FEEDBACK) {
-        kt__feedback_opts feedback = opts->feedback;
-        feedback.model = params->source;
-        feedback.n_threads = output.n_threads;
-        status = kt__feedback_maker_open(&feedback, &maker, &err);
-        if (status == KT_OK) output.feedback = kt__feedback_maker_source(maker);
-    }
-    if (status == KT_OK) status = kt__quantize_file(params, &output, &report, &err);
-    kt__imatrix_free(&importance);
-    kt__feedback_maker_close(maker);
-    free_rules(rules, opts->keep.n);
+    q->params.rules = rules;
+    q->params.n_rules = keep->n;
+    q->output = kt__lab_output("quantize", target, &q->opts->write, &progress);
+    kt_status status = quantize_all(q, &report, &err);
+    free_rules(rules, keep->n);
     return kt__lab_end("quantize", target, &progress, status, &report, &err);
 }
 
 static int quantize_words(const struct quantize_opts *opts, const char *const *words,
                           size_t n_words) {
-    kt__quantize_params params = {.source = words[0], .target_bytes = opts->target_bytes};
-    if ((n_words == 3) == opts->has_target)
+    quantize_run q = {.opts = opts,
+                      .params = {.source = words[0], .target_bytes = opts->target_bytes},
+                      .is_auto = n_words == 3 && strcasecmp(words[2], "auto") == 0};
+    bool has_kl = opts->target_kl > 0.0f;
+    if (q.is_auto && opts->has_target == has_kl)
+        return kt__cli_usage_error("quantize", "auto takes either --target-size or --target-kl");
+    if (has_kl && !q.is_auto)
+        return kt__cli_usage_error("quantize", "--target-kl is for the type auto");
+    if (!q.is_auto && (n_words == 3) == opts->has_target)
         return kt__cli_usage_error("quantize", "either TYPE or --target-size is expected");
-    if (n_words == 3) {
-        params.recipe = kt__recipe_find(words[2]);
-        if (!params.recipe) return kt__lab_unknown_recipe("quantize", words[2]);
+    if (n_words == 3 && !q.is_auto) {
+        q.params.recipe = kt__recipe_find(words[2]);
+        if (!q.params.recipe) return kt__lab_unknown_recipe("quantize", words[2]);
     }
-    return quantize_with(opts, &params, words[1]);
+    return quantize_with(&q, words[1]);
 }
 
 int kt__cmd_quantize(int argc, char **argv) {
@@ -142,6 +211,7 @@ int kt__cmd_quantize(int argc, char **argv) {
     size_t used = kt__lab_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
                                      kt__lab_recipe_name);
     snprintf(notes + used, sizeof notes - used,
+             "  auto: for --target-size or --target-kl, each matrix as its own loss asks for\n"
              "\nExample: kentang quantize model-bf16.gguf model.gguf q4_k_m\n"
              "         kentang quantize model-bf16.gguf model.gguf --target-size 2G\n");
     const kt__syntax syntax = {
