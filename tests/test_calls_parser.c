@@ -58,9 +58,72 @@ static void test_cases(void **state) {
     kt__tools_free(tools);
 }
 
+/* ---- hostile answers: they end, in time that grows with their length ---- */
+
+typedef struct hostile_case {
+    const char *calls, *reasoning, *tail, *before, *piece, *after;
+    size_t n; /* of pieces */
+    kt_status status;
+} hostile_case;
+
+static const hostile_case hostile[] = {
+    {"hermes", "think", "", "", " \n", "x", 200000, KT_OK},
+    {"hermes", "think", "<think>", "a", "\n ", "b</think>", 200000, KT_OK},
+    {"hermes", "think", "<think>", "", "\n", "<think>b", 200000, KT_OK},
+    {"hermes", "none", "", "", "<tool_call>", "", 60000, KT_OK},
+    {"hermes", "none", "", "<tool_call>", "\t", "{}", 100000, KT_OK},
+    {"hermes", "none", "", "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": ", "[", "",
+     100000, KT_OK},
+    {"hermes", "none", "", "<tool_call>{\"name\": \"now\",", "\n", "}", 200000, KT_OK},
+    {"hermes", "none", "", "<tool_call>{\"name\": \"now\"}", "\n", "</tool_call>", 200000, KT_OK},
+    {"qwen3_coder", "none", "", "<function=say>", "\n", "</function>", 200000, KT_OK},
+    {"qwen3_coder", "none", "", "<function=say><parameter=text>", "</parameter ", "", 60000, KT_OK},
+    {"qwen3_coder", "none", "", "<function=say><parameter=more>", "0123456789abcdef", "", 1100000,
+     KT_E_LIMIT},
+    {"lfm2", "none", "", "<|tool_call_start|>[say(text='", "' ", "", 100000, KT_OK},
+    {"lfm2", "none", "", "<|tool_call_start|>[say(more=", "{'a':", "", 100000, KT_OK},
+    {"lfm2", "none", "", "<|tool_call_start|>[say(text='", "\\", "", 100000, KT_OK},
+    {"gemma4", "gemma", "", "", "<|channel>", "", 60000, KT_OK},
+    {"harmony", "harmony", "", "", "<|start|>", "", 60000, KT_OK},
+    {"mistral_id", "none", "", "", "[TOOL_CALLS]now[CALL_ID]", "", 20000, KT_OK},
+    {"minimax_m3", "none", "",
+     "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"say\">]<]minimax[>[<more>",
+     "]<]minimax[>[<a>", "]<]minimax[>[</more>", 2000, KT_OK},
+};
+
+static void ignore_event(void *ctx, const kt__call_event *e) {
+    *(size_t *)ctx += e->len;
+}
+
+static void test_hostile(void **state) {
+    (void)state;
+    kt__tools *tools;
+    assert_int_equal(kt__tools_read(tool_list, sizeof tool_list - 1, &tools, NULL), KT_OK);
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+        const hostile_case *h = &hostile[i];
+        kt__call_style style;
+        kt__call_parser *p;
+        size_t sent = 0;
+        const kt__call_options options = {
+            .tools = tools, .prompt_tail = h->tail, .prompt_tail_len = strlen(h->tail)};
+        assert_true(kt__call_style_named(h->calls, h->reasoning, &style));
+        assert_int_equal(kt__call_parser_create(&style, &options, ignore_event, &sent, &p, NULL),
+                         KT_OK);
+        kt_status status = kt__call_feed(p, h->before, strlen(h->before), NULL);
+        for (size_t k = 0; k < h->n && status == KT_OK; k++)
+            status = kt__call_feed(p, h->piece, strlen(h->piece), NULL);
+        if (status == KT_OK) status = kt__call_feed(p, h->after, strlen(h->after), NULL);
+        if (status == KT_OK) status = kt__call_finish(p, NULL);
+        if (status != h->status) fail_msg("hostile case %zu: %d", i, status);
+        kt__call_parser_free(p);
+    }
+    kt__tools_free(tools);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,13 @@ static kt__scan need_more(kt__call_parser *p) {
     return p->ended ? call_broken(p) : KT__SCAN_MORE;
 }
 
+/* White space that belongs to nothing: *at is behind it. MORE: so far there is nothing else. */
+static kt__scan skip_blanks(kt__call_parser *p, const kt__span *span, size_t *at) {
+    kt__scan r = kt__scan_blanks(span, at);
+    if (r == KT__SCAN_MORE) kt__p_consume(p, *at);
+    return r;
+}
+
 static void empty_args(kt__call_parser *p) {
     if (!p->args_begun) kt__p_send(p, KT__CALL_ARGS, "{}", 2);
     p->args_begun = true;
@@ -31,7 +38,7 @@ static kt__scan args_whole(kt__call_parser *p) {
 static kt__scan json_begin(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = 0;
-    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    if (skip_blanks(p, &span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
     size_t null_end = at;
     kt__scan r = kt__scan_exact(&span, "null", &null_end);
     if (r == KT__SCAN_MORE) return r;
@@ -105,7 +112,7 @@ static kt__scan object_member(kt__call_parser *p, const kt__span *span, size_t a
 static kt__scan object_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = 0;
-    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    if (skip_blanks(p, &span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
     if (at == span.n && p->args_begun) return object_end(p, at);
     if (at == span.n) return call_broken(p);
     if (span.s[at] == '}') return object_end(p, at + 1);
@@ -136,7 +143,7 @@ static kt__scan close_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = 0;
     if (p->f->close) {
-        if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+        if (skip_blanks(p, &span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
         kt__scan r = kt__scan_literal(&span, p->f->close, &at);
         if (r == KT__SCAN_MORE) return r;
         if (r == KT__SCAN_NO) at = 0;
@@ -181,7 +188,7 @@ static kt__scan between_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     kt__call_head head;
     size_t at = 0;
-    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    if (skip_blanks(p, &span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
     kt__scan r = section_step(p, &span, &at);
     if (r == KT__SCAN_MORE) return r;
     if (r == KT__SCAN_YES) {
@@ -190,7 +197,8 @@ static kt__scan between_step(kt__call_parser *p) {
     }
     bool within = p->in_section || p->in_list;
     if (!within || !kt__p_calls_on(p)) return leave_calls(p);
-    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE && at < KT__CALL_HEAD_BYTES)
+        return KT__SCAN_MORE;
     r = kt__p_head(p, &span, at, &head);
     if (r == KT__SCAN_MORE) return r;
     if (r == KT__SCAN_NO) return leave_calls(p);

@@ -109,6 +109,7 @@ kt__scan kt__p_header_step(kt__call_parser *p) {
     if (r == KT__SCAN_YES && !span.ended && span.n < MAX_HEADER) return KT__SCAN_MORE;
     p->message = KT__CALL_CONTENT; /* no header: all of it is text */
     kt__p_go(p, KT__P_MESSAGE);
+    p->scanned = 1; /* what looked like a header does not end this message */
     return KT__SCAN_YES;
 }
 

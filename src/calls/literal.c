@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 
 enum { L_VALUE, L_VALUE_OR_END, L_KEY_OR_END, L_COLON, L_AFTER, L_STRING, L_DONE };
-enum { MAX_WORD = 512 };
+enum { MAX_WORD = 512, MAX_BLANKS = 4096 };
 
 void kt__literal_start(kt__literal *lit, kt__lit_mode mode, const char *quote, kt__buf *out) {
     memset(lit, 0, sizeof *lit);
@@ -69,8 +69,9 @@ static kt__scan literal_open_string(kt__literal *lit, const kt__span *span, size
 
 /* At a quote of one character: whether it ends the string, by what follows. */
 static kt__scan quote_ends(const kt__literal *lit, const kt__span *span, size_t at) {
-    at++;
-    if (kt__scan_blanks(span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    size_t from = ++at;
+    if (kt__scan_blanks(span, &at) == KT__SCAN_MORE && at - from < MAX_BLANKS) return KT__SCAN_MORE;
+    if (at - from >= MAX_BLANKS) return KT__SCAN_NO;
     if (at == span->n) return KT__SCAN_YES;
     char c = span->s[at];
     if (lit->is_key) return c == ':' || c == '=' ? KT__SCAN_YES : KT__SCAN_NO;
@@ -279,7 +280,9 @@ static kt__scan literal_after(kt__literal *lit, const kt__span *span, size_t *at
     if (c == literal_closer(lit)) return literal_close(lit, at, out);
     if (c != ',') return KT__SCAN_NO;
     size_t next = *at + 1;
-    if (kt__scan_blanks(span, &next) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    if (kt__scan_blanks(span, &next) == KT__SCAN_MORE && next - *at < MAX_BLANKS)
+        return KT__SCAN_MORE;
+    if (next - *at >= MAX_BLANKS) return KT__SCAN_NO;
     *at = next;
     if (next < span->n && span->s[next] == literal_closer(lit)) return literal_close(lit, at, out);
     kt__buf_puts(out, ", ");

@@ -76,7 +76,7 @@ static kt__scan reason_marker(const kt__call_parser *p, const kt__span *span, si
 /* The marker at `at`, which the first that fits decides. */
 static kt__scan content_marker(const kt__call_parser *p, const kt__span *span, size_t at,
                                answer_marker *out) {
-    bool start = !p->seen_text && kt__blanks_at_start(span->s, at) == at;
+    bool start = !p->seen_text && at == p->blanks;
     kt__scan r = KT__SCAN_NO;
     if (kt__p_calls_on(p) && (start || !p->f->at_start)) {
         r = kt__p_head(p, span, at, &out->head);
@@ -92,9 +92,11 @@ static kt__scan content_marker(const kt__call_parser *p, const kt__span *span, s
 
 /* Blanks at the end of content that may stand before a call. */
 static size_t held_blanks(const kt__call_parser *p, const char *s, size_t n) {
-    size_t blanks = kt__blanks_at_end(s, n), lead = p->f->lead ? strlen(p->f->lead) : 0;
-    if (p->ended || (blanks == n && !p->seen_text)) return p->ended ? 0 : n;
-    return blanks < lead ? blanks : lead;
+    size_t blanks = 0, lead = p->f->lead ? strlen(p->f->lead) : 0;
+    if (p->ended) return 0;
+    if (!p->seen_text && p->blanks >= n) return n;
+    while (blanks < lead && blanks < n && kt__is_blank(s[n - 1 - blanks])) blanks++;
+    return blanks;
 }
 
 static void content_before_call(kt__call_parser *p, const char *s, size_t n) {
@@ -125,9 +127,14 @@ static void take_marker(kt__call_parser *p, const kt__span *span, size_t at,
     kt__p_consume(p, at + m->used);
 }
 
+static void count_blanks(kt__call_parser *p, const kt__span *span) {
+    while (p->blanks < span->n && kt__is_blank(span->s[p->blanks])) p->blanks++;
+}
+
 static kt__scan content_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = p->scanned;
+    count_blanks(p, &span);
     for (; at < span.n; at++) {
         answer_marker m;
         if (kt__is_blank(span.s[at])) continue;
@@ -151,8 +158,8 @@ static kt__scan content_step(kt__call_parser *p) {
 static kt__scan reasoning_marker(const kt__call_parser *p, const kt__span *span, size_t at,
                                  answer_marker *out) {
     kt__scan r = one_marker(span, at, p->r->close, MARKER_DROP, out);
-    if (r == KT__SCAN_NO && !p->reasoned && !keeps_reasoning(p) &&
-        kt__blanks_at_start(span->s, at) == at && !p->r->open_is_text)
+    if (r == KT__SCAN_NO && !p->reasoned && !keeps_reasoning(p) && at == p->blanks &&
+        !p->r->open_is_text)
         r = one_marker(span, at, p->r->open, MARKER_OPEN, out);
     if (r != KT__SCAN_NO || p->r->blind || !kt__p_calls_on(p)) return r;
     r = kt__p_head(p, span, at, &out->head);
@@ -186,23 +193,28 @@ static void take_reasoning_marker(kt__call_parser *p, const kt__span *span, size
 static kt__scan reasoning_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = p->scanned;
+    count_blanks(p, &span);
     for (; at < span.n; at++) {
         answer_marker m;
         if (kt__is_blank(span.s[at])) continue;
         kt__scan r = reasoning_marker(p, &span, at, &m);
         if (r == KT__SCAN_MORE) break;
-        if (r == KT__SCAN_NO) continue;
+        if (r == KT__SCAN_NO) {
+            p->solid = at + 1;
+            continue;
+        }
         take_reasoning_marker(p, &span, at, &m);
         return KT__SCAN_YES;
     }
-    size_t n = at;
-    if (!keeps_reasoning(p)) n -= kt__blanks_at_end(span.s, at);
-    if (at == span.n && !p->ended) n -= kt__utf8_incomplete_tail(span.s, n);
+    size_t n = keeps_reasoning(p) ? at : p->solid;
+    if (n == span.n && !p->ended) n -= kt__utf8_incomplete_tail(span.s, n);
     p->scanned = at;
     if (n == 0) return KT__SCAN_MORE;
+    size_t solid = p->solid > n ? p->solid - n : 0;
     put_reasoning(p, span.s, n);
     kt__p_consume(p, n);
     p->scanned = at - n;
+    p->solid = solid;
     return KT__SCAN_MORE;
 }
 

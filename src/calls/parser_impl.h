@@ -50,6 +50,8 @@ struct kt__call_parser {
     kt__buf text; /* unread from `at` on */
     size_t at;
     size_t scanned; /* of the unread text: nothing begins before it */
+    size_t blanks;  /* at its beginning, as far as they were counted */
+    size_t solid;   /* behind its last character that is not blank, as far as it was scanned */
     bool ended, no_memory;
     kt__parse_state state;
     bool seen_text;  /* content that is not blank came after the last call or reasoning */
@@ -82,11 +84,11 @@ static inline kt__span kt__p_span(const kt__call_parser *p) {
 }
 static inline void kt__p_consume(kt__call_parser *p, size_t n) {
     p->at += n;
-    p->scanned = 0;
+    p->scanned = p->blanks = p->solid = 0;
 }
 static inline void kt__p_go(kt__call_parser *p, kt__parse_state state) {
     p->state = state;
-    p->scanned = 0;
+    p->scanned = p->blanks = p->solid = 0;
 }
 /* ---- emit.c ---- */
 

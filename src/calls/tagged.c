@@ -84,7 +84,10 @@ kt__scan kt__p_params_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     const kt__call_format *f = p->f;
     size_t at = 0;
-    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) return KT__SCAN_MORE;
+    if (kt__scan_blanks(&span, &at) == KT__SCAN_MORE) {
+        kt__p_consume(p, at);
+        return KT__SCAN_MORE;
+    }
     const size_t from = at;
     kt__scan r = tag_at(&span, f->close, &at);
     if (r == KT__SCAN_YES) kt__p_consume(p, at);
