@@ -22,7 +22,7 @@ typedef struct kt__quantize_params {
     const kt__type_rule *rules; /* [n_rules]: the last that matches counts, before the recipe */
     size_t n_rules;
     const kt__imatrix *importance; /* or NULL */
-    const kt__row_change *change; /* of weights before they are encoded; NULL: none */
+    const kt__row_change *change;  /* of weights before they are encoded; NULL: none */
 } kt__quantize_params;
 
 /* What the file would have, within a few bytes; reads the source's header only. */

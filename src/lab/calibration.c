@@ -50,7 +50,7 @@ static void unpack_row(const kt__acts *acts, kt__act_kind kind, int row, float *
     for (int i = 0; i < acts->n_col; i++) out[i] = d[i / block] * (float)q[i];
 }
 
-static void see_input(void *user, int layer, kt__fwd_input input, const kt__acts *acts) {
+static void see_input(void *user, int layer, kt__net_input input, const kt__acts *acts) {
     kt__calibration *c = user;
     (void)layer;
     kt__act_kind kind = KT__ACT_F32;
@@ -182,12 +182,12 @@ kt_status kt__calibration_visit(kt__calibration *c, kt__calibration_fn *fn, void
     return run_chunks(c, c->layer++, err);
 }
 
-int kt__calibration_matrices(const kt_model *model, int layer, kt__fwd_input input,
+int kt__calibration_matrices(const kt_model *model, int layer, kt__net_input input,
                              char names[3][64]) {
-    static const char *const suffixes[KT__INPUT_COUNT][4] = {
-        [KT__INPUT_QKV] = {"attn_q", "attn_k", "attn_v", "attn_qkv"},
+    static const char *const suffixes[KT__LAYER_INPUTS][4] = {
+        [KT__INPUT_ATTN] = {"attn_q", "attn_k", "attn_v", "attn_qkv"},
         [KT__INPUT_ATTN_OUT] = {"attn_output"},
-        [KT__INPUT_GATE_UP] = {"ffn_gate", "ffn_up"},
+        [KT__INPUT_FFN] = {"ffn_gate", "ffn_up"},
         [KT__INPUT_DOWN] = {"ffn_down"}};
     int n = 0;
     for (int i = 0; i < 4 && suffixes[input][i] && n < 3; i++) {

@@ -15,7 +15,7 @@ typedef struct kt__calibration kt__calibration;
 
 /* rows[n_tok][n_col] of one chunk, in the order of the text: what the layer's matrices of `input`
  * multiply. */
-typedef kt_status kt__calibration_fn(void *user, kt__fwd_input input, const float *rows, int n_tok,
+typedef kt_status kt__calibration_fn(void *user, kt__net_input input, const float *rows, int n_tok,
                                      int n_col, kt_error *err);
 
 /* ids: the text's tokens, of which whole chunks are used (KT_E_ARG: not one); copied. The model
@@ -32,7 +32,7 @@ kt_status kt__calibration_visit(kt__calibration *c, kt__calibration_fn *fn, void
 /* The text from its beginning. */
 kt_status kt__calibration_restart(kt__calibration *c, kt_error *err) KT_CHECKED;
 /* The names of the matrices in this layer that multiply `input`: returns how many, at most 3. */
-int kt__calibration_matrices(const kt_model *model, int layer, kt__fwd_input input,
+int kt__calibration_matrices(const kt_model *model, int layer, kt__net_input input,
                              char names[3][64]);
 
 #endif

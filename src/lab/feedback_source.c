@@ -21,18 +21,18 @@ struct kt__feedback_maker {
     kt__calibration *calibration;
     kt__feedback_source source;
     int layer; /* of the inputs; -1: none */
-    input_moments inputs[KT__INPUT_COUNT];
+    input_moments inputs[KT__LAYER_INPUTS];
 };
 
 static void forget_layer(kt__feedback_maker *m) {
-    for (int i = 0; i < KT__INPUT_COUNT; i++) {
+    for (int i = 0; i < KT__LAYER_INPUTS; i++) {
         kt__hessian_free(&m->inputs[i].hessian);
         m->inputs[i] = (input_moments){0};
     }
     m->layer = -1;
 }
 
-static kt_status add_moments(void *user, kt__fwd_input input, const float *rows, int n_tok,
+static kt_status add_moments(void *user, kt__net_input input, const float *rows, int n_tok,
                              int n_cols, kt_error *err) {
     kt__feedback_maker *m = user;
     kt__hessian *h = &m->inputs[input].hessian;
@@ -56,17 +56,17 @@ static kt_status reach_layer(kt__feedback_maker *m, int layer, kt_error *err) {
     return status;
 }
 
-static kt__fwd_input input_of(kt__tensor_role role) {
+static kt__net_input input_of(kt__tensor_role role) {
     switch (role) {
     case KT__TENSOR_Q:
     case KT__TENSOR_K:
     case KT__TENSOR_V:
-    case KT__TENSOR_QKV: return KT__INPUT_QKV;
+    case KT__TENSOR_QKV: return KT__INPUT_ATTN;
     case KT__TENSOR_ATTN_OUT: return KT__INPUT_ATTN_OUT;
     case KT__TENSOR_GATE:
-    case KT__TENSOR_UP: return KT__INPUT_GATE_UP;
+    case KT__TENSOR_UP: return KT__INPUT_FFN;
     case KT__TENSOR_DOWN: return KT__INPUT_DOWN;
-    default: return KT__INPUT_COUNT;
+    default: return KT__INPUTS;
     }
 }
 
@@ -85,8 +85,8 @@ static kt_status find_feedback(void *user, const char *name, int64_t n_cols,
     int layer;
     *out = NULL;
     if (!kt__tensor_role_find(name, &role, &layer)) return KT_OK;
-    kt__fwd_input input = input_of(role);
-    if (input == KT__INPUT_COUNT || layer >= m->model->net->hp.n_layer) return KT_OK;
+    kt__net_input input = input_of(role);
+    if (input == KT__INPUTS || layer >= m->model->net->hp.n_layer) return KT_OK;
     kt_status status = reach_layer(m, layer, err);
     if (status != KT_OK) return status;
     input_moments *in = &m->inputs[input];

@@ -59,17 +59,17 @@ static const kt__opt imatrix_table[] = {
 /* ---- a layer's sums ---- */
 
 typedef struct layer_sums {
-    double *sum2[KT__INPUT_COUNT]; /* [n_cols] */
-    int n_cols[KT__INPUT_COUNT];
+    double *sum2[KT__LAYER_INPUTS]; /* [n_cols] */
+    int n_cols[KT__LAYER_INPUTS];
     double n_rows;
 } layer_sums;
 
 static void free_layer_sums(layer_sums *s) {
-    for (int i = 0; i < KT__INPUT_COUNT; i++) kt__free(s->sum2[i]);
+    for (int i = 0; i < KT__LAYER_INPUTS; i++) kt__free(s->sum2[i]);
     *s = (layer_sums){0};
 }
 
-static kt_status add_squares(void *user, kt__fwd_input input, const float *rows, int n_tok,
+static kt_status add_squares(void *user, kt__net_input input, const float *rows, int n_tok,
                              int n_cols, kt_error *err) {
     layer_sums *s = user;
     if (!s->sum2[input]) {
@@ -79,16 +79,16 @@ static kt_status add_squares(void *user, kt__fwd_input input, const float *rows,
     if (!s->sum2[input]) return kt__fail_nomem(err, "a layer's sums", 0);
     for (int t = 0; t < n_tok; t++, rows += n_cols)
         for (int i = 0; i < n_cols; i++) s->sum2[input][i] += (double)rows[i] * (double)rows[i];
-    if (input == KT__INPUT_QKV) s->n_rows += n_tok;
+    if (input == KT__INPUT_ATTN) s->n_rows += n_tok;
     return KT_OK;
 }
 
 static kt_status take_sums(const kt_model *model, int layer, const layer_sums *s, kt__imatrix *m,
                            kt_error *err) {
     kt_status status = KT_OK;
-    for (int input = 0; input < KT__INPUT_COUNT && status == KT_OK; input++) {
+    for (int input = 0; input < KT__LAYER_INPUTS && status == KT_OK; input++) {
         char names[3][64];
-        int n = kt__calibration_matrices(model, layer, (kt__fwd_input)input, names);
+        int n = kt__calibration_matrices(model, layer, (kt__net_input)input, names);
         float *sum2 = kt__calloc((size_t)s->n_cols[input] + 1, sizeof *sum2);
         if (!sum2) return kt__fail_nomem(err, "a layer's sums", 0);
         for (int i = 0; i < s->n_cols[input]; i++) sum2[i] = (float)s->sum2[input][i];

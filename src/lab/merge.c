@@ -155,7 +155,7 @@ static const char *default_type(const kt_model *model) {
 }
 
 static int merge_opened(const struct merge_opts *o, kt_model *model, merger *m) {
-    kt__lab_progress progress = {0};
+    kt__byte_progress progress = {0};
     kt__convert_report report = {.recipe = ""};
     kt_error err;
     kt__row_change change = {.has = has_change, .apply = change_rows, .user = m};

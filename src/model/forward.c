@@ -216,7 +216,7 @@ static kt__acts acts_for(const kt__fwd *fwd, int n_tok, int n_col, const kt__wei
 /* ---- adapters ---- */
 
 /* The terms of the block at hand; NULL: no adapter reads this input. */
-static const kt__lora_terms *lora_of(kt__fwd *fwd, kt__lora_input input) {
+static const kt__lora_terms *lora_of(kt__fwd *fwd, kt__net_input input) {
     if (fwd->lora.n_rows == 0) return NULL;
     fwd->lora.block = fwd->layer;
     return kt__lora_has_input(&fwd->lora, input) ? &fwd->lora : NULL;
@@ -229,12 +229,12 @@ static void want_f32(kt__acts *acts, const kt__fwd *fwd, buf_id first) {
     acts->data[KT__ACT_F32] = fwd->buf[(int)first + KT__ACT_F32];
 }
 
-static void add_lora_input(kt__fwd *fwd, kt__lora_input input, kt__acts *acts) {
+static void add_lora_input(kt__fwd *fwd, kt__net_input input, kt__acts *acts) {
     if (lora_of(fwd, input)) want_f32(acts, fwd, BUF_ACT0);
 }
 
 /* The terms of an input whose rows are there: u is made with the next product. */
-static const kt__lora_terms *lora_down(kt__fwd *fwd, kt__lora_input input, const kt__acts *acts) {
+static const kt__lora_terms *lora_down(kt__fwd *fwd, kt__net_input input, const kt__acts *acts) {
     fwd->lora.acts = acts;
     return lora_of(fwd, input);
 }
@@ -397,7 +397,7 @@ static void gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
     lap_profile(fwd, KT_PROFILE_GATE_UP);
 }
 
-static void show_input(const kt__fwd *fwd, kt__fwd_input input, const kt__acts *acts) {
+static void show_input(const kt__fwd *fwd, kt__net_input input, const kt__acts *acts) {
     if (fwd->params.on_input)
         fwd->params.on_input(fwd->params.on_input_user, fwd->layer, input, acts);
 }
@@ -412,10 +412,10 @@ static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (!block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
         return numeric_error(fwd, "the attention", err);
     lap_profile(fwd, KT_PROFILE_NORM);
-    show_input(fwd, KT__INPUT_QKV, &acts);
+    show_input(fwd, KT__INPUT_ATTN, &acts);
     project_qkv(fwd, layer, &acts);
     if (!parallel) return KT_OK;
-    show_input(fwd, KT__INPUT_GATE_UP, &acts);
+    show_input(fwd, KT__INPUT_FFN, &acts);
     gate_and_up(fwd, layer, &acts); /* while there is its input */
     return KT_OK;
 }
@@ -444,7 +444,7 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     if (!block_input(fwd, layer->t[KT__SLOT_FFN_NORM].v, &acts))
         return numeric_error(fwd, "the feed-forward", err);
     lap_profile(fwd, KT_PROFILE_NORM);
-    show_input(fwd, KT__INPUT_GATE_UP, &acts);
+    show_input(fwd, KT__INPUT_FFN, &acts);
     gate_and_up(fwd, layer, &acts);
     return KT_OK;
 }

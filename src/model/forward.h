@@ -14,14 +14,8 @@
 
 typedef struct kt__fwd kt__fwd;
 
-/* What a layer's matrices multiply. */
-typedef enum kt__fwd_input {
-    KT__INPUT_QKV,
-    KT__INPUT_ATTN_OUT,
-    KT__INPUT_GATE_UP,
-    KT__INPUT_DOWN,
-    KT__INPUT_COUNT
-} kt__fwd_input;
+/* Of kt__net_input, those of a layer. */
+enum { KT__LAYER_INPUTS = KT__INPUT_DOWN + 1 };
 
 typedef struct kt__fwd_params {
     int n_tok_max; /* rows of a batch */
@@ -34,7 +28,7 @@ typedef struct kt__fwd_params {
     void (*on_hidden)(void *user, int row, float *hidden);
     void *on_hidden_user;
     /* Sees the activations before a layer's products, or NULL. */
-    void (*on_input)(void *user, int layer, kt__fwd_input input, const kt__acts *acts);
+    void (*on_input)(void *user, int layer, kt__net_input input, const kt__acts *acts);
     void *on_input_user;
 } kt__fwd_params;
 

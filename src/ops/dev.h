@@ -30,7 +30,7 @@ struct kt__dev {
     size_t scratch_stride, kernel_bytes, scratch_bytes;
     /* A x of the product that runs, whose items stand before the product's own; n_down 0: none */
     const kt__lora_terms *down;
-    kt__lora_input down_input;
+    kt__net_input down_input;
     int64_t n_down;
     atomic_int_fast64_t down_left; /* items that are not done */
     float *partial;                /* attention splits computed in parallel: m, l and o of each */
@@ -103,7 +103,7 @@ void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, con
                     const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                     float *out, size_t ld_out);
 void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
-                       kt__lora_input input);
+                       kt__net_input input);
 void kt__cpu_lora_up(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
                      int n_tok, float *out);
 void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);

@@ -18,7 +18,7 @@ typedef struct down_job {
     const kt__dev *dev;
     const kt__acts *acts;
     const kt__lora_terms *terms;
-    kt__lora_input input;
+    kt__net_input input;
 } down_job;
 
 static int64_t down_items_of(const kt__lora_rows *rows, const kt__lora_a *a) {
@@ -28,7 +28,7 @@ static int64_t down_items_of(const kt__lora_rows *rows, const kt__lora_a *a) {
 }
 
 /* Numbers [j0, j1) of u times the factors of the products they are for. */
-static void scale_u(const kt__kernels *k, const kt__lora_block *block, kt__lora_input input,
+static void scale_u(const kt__kernels *k, const kt__lora_block *block, kt__net_input input,
                     float scale, int j0, int j1, int n_tok, float *u) {
     for (int s = 0; s < KT__SITES; s++) {
         const kt__lora_b *b = &block->b[s];
@@ -94,7 +94,7 @@ static void down_items(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static int64_t count_items(const kt__lora_terms *terms, kt__lora_input input) {
+static int64_t count_items(const kt__lora_terms *terms, kt__net_input input) {
     int64_t n = 0;
     for (int g = 0; g < terms->n_rows; g++) {
         const kt__lora_rows *rows = &terms->rows[g];
@@ -105,7 +105,7 @@ static int64_t count_items(const kt__lora_terms *terms, kt__lora_input input) {
 }
 
 void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
-                       kt__lora_input input) {
+                       kt__net_input input) {
     down_job job = {dev, acts, terms, input};
     kt__pool_run(dev->pool, count_items(terms, input), 1, down_items, &job);
 }
@@ -120,7 +120,7 @@ static bool has_many_tokens(const kt__lora_terms *terms) {
 
 int64_t kt__dev_down_begin(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site,
                            bool fuse) {
-    kt__lora_input input = kt__lora_input_of(site);
+    kt__net_input input = kt__lora_input_of(site);
     if (!terms || !terms->acts) return 0;
     if (!fuse || has_many_tokens(terms)) {
         kt__cpu_lora_down(dev, terms->acts, terms, input);
@@ -168,7 +168,7 @@ static void add_rows(const kt__dev *dev, const kt__lora_terms *terms, const kt__
     int from = rows->row0 > tok0 ? rows->row0 : tok0;
     int to = rows->row0 + rows->n_tok < tok1 ? rows->row0 + rows->n_tok : tok1;
     const float *u = terms->u + (size_t)from * KT__LORA_U_MAX;
-    kt__lora_input input = kt__lora_input_of(site);
+    kt__net_input input = kt__lora_input_of(site);
     if (from >= to) return;
     term.n_tok = to - from;
     term.out += (size_t)(from - tok0) * term.ld_out;

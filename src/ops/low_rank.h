@@ -24,7 +24,7 @@ typedef enum kt__lora_site {
     KT__SITES
 } kt__lora_site;
 
-typedef enum kt__lora_input {
+typedef enum kt__net_input {
     KT__INPUT_ATTN,
     KT__INPUT_ATTN_OUT,
     KT__INPUT_FFN,
@@ -32,10 +32,10 @@ typedef enum kt__lora_input {
     KT__INPUT_HIDDEN,
     KT__INPUT_HEAD,
     KT__INPUTS
-} kt__lora_input;
+} kt__net_input;
 
-static inline kt__lora_input kt__lora_input_of(kt__lora_site site) {
-    static const kt__lora_input inputs[KT__SITES] = {
+static inline kt__net_input kt__lora_input_of(kt__lora_site site) {
+    static const kt__net_input inputs[KT__SITES] = {
         [KT__SITE_Q] = KT__INPUT_ATTN,    [KT__SITE_K] = KT__INPUT_ATTN,
         [KT__SITE_V] = KT__INPUT_ATTN,    [KT__SITE_ATTN_OUT] = KT__INPUT_ATTN_OUT,
         [KT__SITE_GATE] = KT__INPUT_FFN,  [KT__SITE_UP] = KT__INPUT_FFN,
@@ -100,7 +100,7 @@ typedef struct kt__lora_terms {
 } kt__lora_terms;
 
 /* Whether a row's adapter reads this input; terms may be NULL. */
-static inline bool kt__lora_has_input(const kt__lora_terms *terms, kt__lora_input input) {
+static inline bool kt__lora_has_input(const kt__lora_terms *terms, kt__net_input input) {
     for (int g = 0; terms && g < terms->n_rows; g++) {
         const kt__lora_rows *rows = &terms->rows[g];
         for (int i = 0; i < rows->n_use; i++)

@@ -125,7 +125,7 @@ typedef struct kt__ops {
     void (*glu)(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
     /* u of an input, whose f32 rows are in acts */
     void (*lora_down)(kt__dev *dev, const kt__acts *acts, const kt__lora_terms *terms,
-                      kt__lora_input input);
+                      kt__net_input input);
     /* out[n_tok][n_row] += B u, where no product goes before */
     void (*lora_up)(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
                     int n_tok, float *out);
