@@ -108,17 +108,18 @@ def check_model(name):
     check(f"{name} converts", done.returncode == 0, done.stderr.strip() if done.returncode else "")
     rng = np.random.default_rng(7)
     lines = [rng.integers(0, n_tokens, n).tolist() for n in (1, 17, 70)]
+    # the engine holds A and B as f16: of files in f32, and of what is folded into B, 11 bits stay
+    limit = 1e-3 if name == "qwen3" else 1e-2
     for times in (1.0, -0.5):
-        # the engine holds A and B as f16 of 11 bits
         adapted = {k: v.astype(np.float64) for k, v in w.items()}
         for module, (a, b) in pairs.items():
             a, b = (folders.rounded(x, dtype).astype(np.float64) for x in (a, b))
             adapted[module + ".weight"] = adapted[module + ".weight"] + times * scale(module) * (b @ a)
         worst, why = difference([base, "--lora", f"{lora}={times}"], m, adapted, lines)
-        check(f"{name} --lora x {times}", worst < 5e-3, why)
+        check(f"{name} --lora x {times}", worst < limit, why)
         done = run("merge", "-m", base, "--lora", f"{lora}={times}", "-o", merged, "--type", "f32", "--quiet")
         worst, why = difference([merged], m, adapted, lines) if done.returncode == 0 else (math.inf, done.stderr)
-        check(f"{name} merged x {times}", worst < 5e-3, why)
+        check(f"{name} merged x {times}", worst < limit, why)
     plain, why = difference([base], m, adapted, lines)
     check(f"{name}: the adapter matters", plain > 0.1, why)
 
