@@ -68,7 +68,7 @@ one() {
     tokenizer) hugging_face; node "$root/tests/peer/tokenizer.mjs" --build "$build" ;;
     convert) hugging_face; node "$root/tests/peer/convert.mjs" --build "$build" ;;
     templates) sh "$root/tests/peer/templates.sh" "${KT_TEMPLATES_N:-1500}" ;;
-    calls) python3 "$root/tests/peer/calls_check.py" "$build/kentang" --data "$shared/data" --cuts ;;
+    calls) sh "$root/tests/peer/calls.sh" "$build" ;;
     walks) sh "$root/tests/peer/walks.sh" "$shared/data/structured/maskbench.jsonl" "${KT_AJV_DIR:-}" ;;
     toml) sh "$root/tests/peer/toml.sh" ;;
     kl) node "$root/tests/peer/kl.mjs" --build "$build" --n "${KT_KL_N:-100}" ;;
