@@ -15,11 +15,16 @@ import json
 import re
 import struct
 
-SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+from corpus.calls import TAGS
+
+# Control tokens, which no text contains, and the tags around tools and calls, which are text of one token.
+CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+SPECIALS = CONTROL + TAGS
 MAX_LEN = 1000
 
 # A sum's few tokens would drown among the stories' many, so they weigh more in the loss.
 SUM = re.compile(r"-?\d+ [-+x/] \d+ = ")
+TAG = re.compile("(" + "|".join(map(re.escape, TAGS)) + ")")
 SUM_WEIGHT = 4
 
 # The qwen2 pattern in re's own terms: L = letters, N = one digit, the rest as it stands there.
@@ -53,7 +58,8 @@ def learn(path, size):
     words = collections.Counter()
     for d in dialogues(path):
         for role, text in d["messages"]:
-            words.update(PATTERN.findall(role + "\n" + text))
+            for piece in TAG.split(role + "\n" + text)[::2]:
+                words.update(PATTERN.findall(piece))
     parts = [list(stand_in(w)) for w in words]
     counts = list(words.values())
     pairs, where = collections.Counter(), collections.defaultdict(set)
@@ -119,8 +125,12 @@ class Vocab:
         return self._seen[text]
 
     def encode(self, text):
-        """Ids of plain text; specials in it are text."""
-        return [i for w in PATTERN.findall(text) for i in self.word(w)]
+        """Ids of a text; control tokens in it are text, tags are tokens."""
+        pieces = TAG.split(text)
+        ids = []
+        for i, piece in enumerate(pieces):
+            ids += [self.id[piece]] if i % 2 else [t for w in PATTERN.findall(piece) for t in self.word(w)]
+        return ids
 
     def decode(self, ids):
         back = {c: b for b, c in ALPHABET.items()}

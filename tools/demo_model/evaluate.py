@@ -19,7 +19,7 @@ def questions(path):
         m = d["messages"]
         for i, (role, text) in enumerate(m):
             if role == "assistant":
-                yield d["cat"], m[:i], text
+                yield d["cat"] + (" call" if text.startswith("<tool_call>") else ""), m[:i], text
         if m[-1][0] == "user":
             yield d["cat"], m, None
 
@@ -42,7 +42,7 @@ def main():
         if a.show:
             print(f"> {m[-1][1]}\n{text}{'' if stops else ' [no end]'}\n")
     for cat, c in sorted(count.items()):
-        print(f"{cat:14} {c['n']:5} answers, {100 * c['stops'] / c['n']:5.1f}% stop, {100 * c['exact'] / c['n']:5.1f}% word for word")
+        print(f"{cat:19} {c['n']:5} answers, {100 * c['stops'] / c['n']:5.1f}% stop, {100 * c['exact'] / c['n']:5.1f}% word for word")
 
 
 if __name__ == "__main__":

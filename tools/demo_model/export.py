@@ -11,7 +11,8 @@ import array
 import struct
 import subprocess
 
-from bpe import SPECIALS, Vocab
+from bpe import CONTROL, Vocab
+from corpus.calls import TAGS
 
 GGML = {"F32": 0, "F16": 1, "Q4_0": 2, "Q5_0": 6, "Q8_0": 8, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14}
 FILE_TYPE = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18}
@@ -21,8 +22,43 @@ ALIGN = 32
 # The best that fits into 4 MB: six bits where an error costs most, five elsewhere.
 DEMO = {"token_embd": "Q6_K", "attn_v": "Q6_K", "attn_k": "Q6_K", "ffn_down": "Q6_K"}
 
-TEMPLATE = """{%- for message in messages -%}
-{{- '<|im_start|>' + message['role'] + '\\n' + (message['content'] | trim) + '<|im_end|>' + '\\n' -}}
+# Tools stand in the system message, a call in the assistant's, a result in a user's; calls.py writes the same texts.
+TEMPLATE = """{%- if tools -%}
+{{- '<|im_start|>system\\n' -}}
+{%- if messages[0]['role'] == 'system' -%}
+{{- (messages[0]['content'] | trim) + '\\n\\n' -}}
+{%- endif -%}
+{{- '# Tools\\n<tools>' -}}
+{%- for tool in tools -%}
+{{- '\\n' + ((tool['function'] if tool['function'] is defined else tool) | tojson) -}}
+{%- endfor -%}
+{{- '\\n</tools><|im_end|>\\n' -}}
+{%- endif -%}
+{%- for message in messages -%}
+{%- if message['role'] == 'tool' -%}
+{%- if loop.first or messages[loop.index0 - 1]['role'] != 'tool' -%}
+{{- '<|im_start|>user' -}}
+{%- endif -%}
+{{- '\\n<tool_response>\\n' + (message['content'] | trim) + '\\n</tool_response>' -}}
+{%- if loop.last or messages[loop.index0 + 1]['role'] != 'tool' -%}
+{{- '<|im_end|>\\n' -}}
+{%- endif -%}
+{%- elif not (tools and loop.first and message['role'] == 'system') -%}
+{{- '<|im_start|>' + message['role'] + '\\n' -}}
+{%- if message['content'] -%}
+{{- message['content'] | trim -}}
+{%- endif -%}
+{%- for call in message['tool_calls'] or [] -%}
+{%- if message['content'] or not loop.first -%}
+{{- '\\n' -}}
+{%- endif -%}
+{%- set f = call['function'] if call['function'] is defined else call -%}
+{{- '<tool_call>\\n{"name": ' + (f['name'] | tojson) + ', "arguments": ' -}}
+{{- f['arguments'] if f['arguments'] is string else (f['arguments'] | tojson) -}}
+{{- '}\\n</tool_call>' -}}
+{%- endfor -%}
+{{- '<|im_end|>\\n' -}}
+{%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}
 {{- '<|im_start|>assistant\\n' -}}
@@ -89,7 +125,7 @@ def value(kind, v):
 
 def metadata(dims, vocab, recipe):
     ids = vocab.id
-    types = [3 if t in SPECIALS else 1 for t in vocab.tokens]
+    types = [3 if t in CONTROL else 4 if t in TAGS else 1 for t in vocab.tokens]
     top = "Q5_K" if recipe == "demo" else recipe.upper()
     return [
         ("general.architecture", STRING, "llama"), ("general.type", STRING, "model"), ("general.name", STRING, "kentang demo"),

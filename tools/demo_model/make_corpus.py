@@ -9,12 +9,16 @@ import argparse
 import json
 import os
 
-from corpus import facts, other, story_en, story_id, sums, talk
+from corpus import calls, facts, forms, other, story_en, story_id, sums, talk
 from corpus import words as W
 from corpus.pick import Pick
 
 # name: (share of the dialogues, how many exchanges at most)
-KINDS = {"story": (0.28, 2), "talk": (0.13, 4), "sums": (0.25, 8), "kentang": (0.23, 4), "other": (0.07, 2), "mixed": (0.03, 8)}
+KINDS = {"story": (0.23, 2), "talk": (0.10, 4), "sums": (0.20, 8), "kentang": (0.19, 4), "other": (0.05, 2), "mixed": (0.03, 8), "calls": (0.13, 4), "forms": (0.06, 3),
+         "learned": (0.01, 1)}
+
+# The share of words in tools' definitions and in forms that are in no list, so that copying is learnt and not recall.
+MADE_UP = 0.5
 
 SYSTEM = ["You are a helpful assistant.", "You are kentang, a small demo model.", "You are a friendly assistant. Answer briefly.",
           "You are kentang.", "Answer the user's questions.", "Be kind and helpful.", "Kamu adalah asisten yang membantu.",
@@ -46,8 +50,53 @@ def roughen(p, text):
     return text or "?"
 
 
+def tools_dialogue(p, kind):
+    """Some questions that a tool answers, and some, between them, that none does."""
+    box = calls.Toolbox(p)
+    messages = [["system", calls.system_text(p, box.tools, p.any(SYSTEM) if p.chance(0.3) else "")]]
+    for _ in range(p.any([1, 1, 1, 2, 2, 3, 4])):
+        r = p.rng.random()
+        if r < 0.78:
+            turn = calls.exchange(p, box)
+        else:
+            what = p.any(["kentang", "talk", "other", "story"] + ["sums"] * (not box.calculator))
+            asked, answer = exchange(p, what)
+            if box.clock and answer.startswith(NO_CLOCK) or box.calculator and any(d.isdigit() for d in asked):
+                turn = calls.exchange(p, box)
+            else:
+                turn = [["user", asked], ["assistant", answer]]
+        messages += [["user", roughen(p, turn[0][1])]] + turn[1:]
+    return {"cat": f"{kind}-{p.lang}", "messages": messages}
+
+
+NO_CLOCK = ("I can not know that.", "Aku tidak bisa tahu itu.")  # what is said of the time without a clock
+
+
+def forms_dialogue(p, kind):
+    messages = []
+    for i in range(p.between(1, KINDS[kind][1]) if p.chance(0.3) else 1):
+        system, question, answer = forms.fill(p)
+        while i and system:
+            system, question, answer = forms.fill(p)
+        messages += ([["system", system]] if system else []) + [["user", question], ["assistant", answer]]
+        if system:
+            break
+    return {"cat": f"{kind}-{p.lang}", "messages": messages}
+
+
+def learned_dialogue(p, kind):
+    line, question, answer = facts.learned(p)
+    system = p.any(SYSTEM) + "\n" + line if p.chance(0.5) else line
+    return {"cat": f"{kind}-{p.lang}", "messages": [["system", system], ["user", roughen(p, question)], ["assistant", answer]]}
+
+
+OWN = {"calls": tools_dialogue, "forms": forms_dialogue, "learned": learned_dialogue}
+
+
 def dialogue(p, kind):
     p.lang = "en" if p.chance(0.5) else "id"
+    if kind in OWN:
+        return OWN[kind](p, kind)
     if kind == "talk" and p.chance(0.12):
         names = (W.NAMES_EN_F + W.NAMES_EN_M) if p.lang == "en" else W.NAMES_ID
         middle = [exchange(p, p.any(["talk", "sums", "kentang"])) for _ in range(p.between(0, 2))]
@@ -76,25 +125,25 @@ def dialogue(p, kind):
 NAMES = {}
 
 
-def write(path, n, p, weighted):
+def write(path, n, p, shares):
     kinds = list(KINDS)
-    weights = [KINDS[k][0] for k in kinds]
+    weights = shares and [shares[k] for k in kinds]
     with open(path, "w", encoding="utf-8") as out:
         for _ in range(n):
-            kind = p.rng.choices(kinds, weights if weighted else None)[0]
+            kind = p.rng.choices(kinds, weights)[0]
             out.write(json.dumps(dialogue(p, kind), ensure_ascii=False) + "\n")
 
 
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("out")
-    a.add_argument("--train", type=int, default=160000)
-    a.add_argument("--held", type=int, default=1200)
+    a.add_argument("--train", type=int, default=180000)
+    a.add_argument("--held", type=int, default=1800)
     a.add_argument("--seed", type=int, default=1)
     a = a.parse_args()
     os.makedirs(a.out, exist_ok=True)
-    write(os.path.join(a.out, "train.jsonl"), a.train, Pick(a.seed, "train"), True)
-    write(os.path.join(a.out, "held.jsonl"), a.held, Pick(a.seed, "held"), False)
+    write(os.path.join(a.out, "train.jsonl"), a.train, Pick(a.seed, "train", MADE_UP), {k: v[0] for k, v in KINDS.items()})
+    write(os.path.join(a.out, "held.jsonl"), a.held, Pick(a.seed, "held"), None)
 
 
 if __name__ == "__main__":

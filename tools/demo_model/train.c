@@ -316,7 +316,7 @@ static options parse(int argc, char **argv) {
                  .lr_embd = 4e-3f,
                  .decay = 0.05f,
                  .prompt_weight = 0.1f,
-                 .dims = {0, 256, 6, 4, 2, 768, 1024, 10000.0f, 1e-5f}};
+                 .dims = {0, 256, 7, 4, 2, 768, 1024, 10000.0f, 1e-5f}};
     if (argc < 4) die("usage", "train DATA HELDOUT OUT.f32 [--steps N] [--lr X] ...");
     o.data = argv[1], o.heldout = argv[2], o.out = argv[3];
     for (int i = 4; i + 1 < argc; i += 2) {

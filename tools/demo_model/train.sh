@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes models/demo.gguf from nothing: corpus, vocabulary, training (about 20 minutes on two free cores), export.
+# Makes models/demo.gguf from nothing: corpus, vocabulary, training (about 50 minutes on two free cores), export.
 # Usage: tools/demo_model/train.sh [BUILD_DIR]      environment: HOT, COOL (steps), THREADS (2)
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${1:-$root/build/demo_model}
-hot=${HOT:-1050}
-cool=${COOL:-1700}
+hot=${HOT:-1800}
+cool=${COOL:-3000}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 
@@ -40,9 +40,9 @@ python3 bpe.py encode "$build/vocab.json" "$build/held.jsonl" "$build/held.bin"
 if grep -q avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE="${OPENBLAS_CORETYPE:-SkylakeX}"; fi
 export OMP_NUM_THREADS="${THREADS:-2}" OMP_WAIT_POLICY=passive
 { # Warm at a high rate, then cool in a straight line to nothing.
-    "$build/train" "$build/train.bin" "$build/held.bin" "$build/hot.f32" --steps 4200 --until "$hot" --eval-every 350
+    "$build/train" "$build/train.bin" "$build/held.bin" "$build/hot.f32" --steps 7200 --until "$hot" --eval-every 350
     "$build/train" "$build/train.bin" "$build/held.bin" "$build/model.f32" --init "$build/hot.f32" --seed 2 \
-        --steps "$cool" --linear 1 --warmup 50 --lr 3e-3 --lr-embd 3e-3 --eval-every 425
+        --steps "$cool" --linear 1 --warmup 50 --lr 3e-3 --lr-embd 3e-3 --eval-every 420
 } | tee "$build/train.log"
 
 python3 export.py "$build/model.f32" "$build/vocab.json" "$build/demo-f16.gguf"

@@ -63,9 +63,21 @@ HOWTO_EN = [
      "Run ./scripts/demo. It installs what is missing, builds kentang and runs the demo model."),
     ("run the tests|test kentang|check the build|run the test suite|start the tests", "Run ./scripts/check. It sets everything up and runs the whole test suite."),
     ("choose the kernel tier|force AVX2|switch off AVX-512|use the reference kernels|set the instruction set|override the tier",
-     "Set the environment variable KENTANG_ISA to ref, avx2 or avx512."),
+     "Set the environment variable KENTANG_ISA to ref, sse41, avx2 or avx512."),
     ("stretch the context with rope|use YaRN|set rope scaling|change the rope frequency|scale rope", "Use --rope-scaling with none, linear or yarn, and --rope-freq-base or --rope-freq-scale."),
     ("set the batch size|change the batch size|use smaller batches|choose the batch", "Use -b N for the batch and -ub N for the micro-batch."),
+    ("serve a model|start a server|use the server|run a server|offer an API|get an OpenAI API|serve over HTTP|make a model server|start the API|use kentang as a server",
+     "Use kentang serve -m FILE. It serves the model over HTTP and a Unix socket, for OpenAI, Anthropic and Ollama clients."),
+    ("quantize a model|quantise a model|make a model smaller|get a 4-bit model|make a Q4_K_M file|shrink a model|make a GGUF file smaller|quantize a GGUF file|compress a model",
+     "Use kentang quantize IN OUT q4_k_m. It writes a GGUF file with smaller weights."),
+    ("convert a model|convert a Hugging Face model|turn safetensors into GGUF|make a GGUF file|use a Hugging Face folder|convert safetensors|get GGUF from a folder",
+     "Use kentang convert FOLDER OUT. It turns a Hugging Face folder into a GGUF file."),
+    ("measure the speed|benchmark a model|see how fast it is|run a benchmark|measure tokens per second|test the speed|run a speed test",
+     "Use kentang bench -m FILE. It measures prompts and generation and compares them with the limits of your machine."),
+    ("measure the quality|compare two models|get the perplexity|see which model is better|check the quality of a model|compute perplexity",
+     "Use kentang perplexity -m FILE -f TEXT for one model, and kentang compare A B -f TEXT for two."),
+    ("answer many prompts|process many requests|run a batch of prompts|answer a file of requests|work through a list of prompts",
+     "Use kentang batch. It reads requests as JSON lines and answers each with a JSON line."),
 ]
 
 HOWTO_ID = [
@@ -110,9 +122,18 @@ HOWTO_ID = [
      "Sertakan kentang.h dan tautkan libkentang. Berkas examples/embed.c menunjukkan caranya, kurang dari 60 baris."),
     ("membangun kentang|memasang kentang|mengompilasi kentang|mencoba kentang|menginstal kentang|menjalankan demo", "Jalankan ./scripts/demo. Ia memasang yang kurang, membangun kentang, dan menjalankan model demo."),
     ("menjalankan pengujian|menguji kentang|memeriksa hasil bangunan|menjalankan tes", "Jalankan ./scripts/check. Ia menyiapkan semuanya dan menjalankan semua pengujian."),
-    ("memilih tingkat kernel|memaksa AVX2|mematikan AVX-512|mengatur set instruksi", "Atur variabel lingkungan KENTANG_ISA ke ref, avx2, atau avx512."),
+    ("memilih tingkat kernel|memaksa AVX2|mematikan AVX-512|mengatur set instruksi", "Atur variabel lingkungan KENTANG_ISA ke ref, sse41, avx2, atau avx512."),
     ("memperpanjang konteks dengan rope|memakai YaRN|mengatur skala rope", "Gunakan --rope-scaling dengan none, linear, atau yarn, dan --rope-freq-base atau --rope-freq-scale."),
     ("mengatur ukuran batch|mengubah ukuran batch|memakai batch lebih kecil", "Gunakan -b N untuk batch dan -ub N untuk micro-batch."),
+    ("menjalankan server|memulai server|melayani model|membuat API|memakai server kentang|menyediakan API|melayani lewat HTTP",
+     "Gunakan kentang serve -m FILE. Ia melayani model lewat HTTP dan soket Unix, untuk klien OpenAI, Anthropic, dan Ollama."),
+    ("mengkuantisasi model|membuat model lebih kecil|mengecilkan model|membuat model 4 bit|kuantisasi model|membuat berkas Q4_K_M",
+     "Gunakan kentang quantize IN OUT q4_k_m. Ia menulis berkas GGUF dengan bobot yang lebih kecil."),
+    ("mengonversi model|mengubah safetensors menjadi GGUF|memakai folder Hugging Face|membuat berkas GGUF|mengubah folder menjadi GGUF",
+     "Gunakan kentang convert FOLDER OUT. Ia mengubah folder Hugging Face menjadi berkas GGUF."),
+    ("mengukur kecepatan|menguji kecepatan model|melihat token per detik|menjalankan uji kecepatan", "Gunakan kentang bench -m FILE. Ia mengukur prompt dan jawaban dan membandingkannya dengan batas mesinmu."),
+    ("mengukur mutu model|membandingkan dua model|menghitung perplexity|memeriksa mutu model", "Gunakan kentang perplexity -m FILE -f TEXT untuk satu model, dan kentang compare A B -f TEXT untuk dua."),
+    ("menjawab banyak prompt|memproses banyak permintaan|menjawab sebuah berkas permintaan", "Gunakan kentang batch. Ia membaca permintaan sebagai baris JSON dan menjawab masing-masing dengan satu baris JSON."),
 ]
 
 # (flag or command, English, Indonesian)
@@ -150,8 +171,12 @@ TERMS = [
     ("inspect", "kentang inspect FILE shows what is in a GGUF file. Add --tensors to list the tensors.", "kentang inspect FILE menunjukkan isi berkas GGUF. Tambahkan --tensors untuk daftar tensor."),
     ("doctor", "kentang doctor shows the processor, the kernel tier and why, cores, memory and the measured read bandwidth.",
      "kentang doctor menunjukkan prosesor, tingkat kernel dan alasannya, inti, memori, dan kecepatan baca yang diukur."),
+    ("serve", "kentang serve serves models over HTTP and a Unix socket, for OpenAI, Anthropic and Ollama clients.", "kentang serve melayani model lewat HTTP dan soket Unix, untuk klien OpenAI, Anthropic, dan Ollama."),
+    ("quantize", "kentang quantize IN OUT q4_k_m writes a GGUF file with smaller weights.", "kentang quantize IN OUT q4_k_m menulis berkas GGUF dengan bobot yang lebih kecil."),
+    ("convert", "kentang convert FOLDER OUT turns a Hugging Face folder into a GGUF file.", "kentang convert FOLDER OUT mengubah folder Hugging Face menjadi berkas GGUF."),
+    ("bench", "kentang bench measures prompts and generation and compares them with the limits of your machine.", "kentang bench mengukur prompt dan jawaban dan membandingkannya dengan batas mesinmu."),
     ("synth", "kentang synth writes a GGUF file with a real model's shape and random weights.", "kentang synth menulis berkas GGUF dengan bentuk model asli dan bobot acak."),
-    ("KENTANG_ISA", "KENTANG_ISA chooses the kernel tier: ref, avx2 or avx512.", "KENTANG_ISA memilih tingkat kernel: ref, avx2, atau avx512."),
+    ("KENTANG_ISA", "KENTANG_ISA chooses the kernel tier: ref, sse41, avx2 or avx512.", "KENTANG_ISA memilih tingkat kernel: ref, sse41, avx2, atau avx512."),
     ("scripts/demo", "./scripts/demo installs what is missing, builds kentang and runs the demo model.", "./scripts/demo memasang yang kurang, membangun kentang, dan menjalankan model demo."),
     ("scripts/check", "./scripts/check sets everything up and runs the whole test suite.", "./scripts/check menyiapkan semuanya dan menjalankan semua pengujian."),
 ]
@@ -168,7 +193,7 @@ PLAIN_EN = [
     ("What is GGUF?|What is a GGUF file?|Explain GGUF.|What does GGUF mean?|What is in a GGUF file?|What file format does kentang read?|Which file format do you use?|What is the GGUF format?",
      "GGUF is a file format for language models. One file holds the weights, the vocabulary and the settings, and kentang runs it directly."),
     ("Which models can kentang run?|What models are supported?|Which architectures are supported?|Does kentang support Llama?|Does kentang support Qwen?|Does kentang run Gemma?|What kind of models can I use?|Does it run Phi-3?|Does kentang support Mistral?",
-     "kentang runs GGUF files of the Llama, Mistral, Qwen2, Qwen3, Gemma 2, Gemma 3 and Phi-3 families."),
+     "kentang runs GGUF files of the Llama, Mistral, Qwen, Gemma, Phi-3, OLMo, Granite and SmolLM families, and some more."),
     ("Which quantisations are supported?|What types can kentang read?|Does kentang support Q4_K_M?|Which formats are supported?|Does it read Q8_0?|Which quantization types work?|Can it run Q4_0?",
      "kentang reads F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS."),
     ("Do I need a GPU?|Does kentang use the GPU?|Is a graphics card needed?|Can it run without a GPU?|Does it need CUDA?|Do I need a graphics card?", "No. kentang runs on the processor, and no graphics card is needed."),
@@ -181,7 +206,7 @@ PLAIN_EN = [
     ("What is the context?|What is the context size?|What does context mean?|Explain the context.", "The context is how many tokens the model can see at once. Use -c N to set it."),
     ("Which presets are there?|What presets does kentang have?|What presets exist?|List the presets.|What is a preset?|Which presets can I use?", "There are two: potato for small machines and extreme for all cores. Use --preset NAME."),
     ("Which commands does kentang have?|What commands are there?|List the commands.|What are the commands of kentang?|Which subcommands exist?|Show me the commands.|What commands can I use?",
-     "The commands are run, tokenize, detokenize, logits, greedy, template, inspect, doctor and synth. Add --help to any of them."),
+     "The daily commands are run, serve, batch, convert, quantize, inspect, doctor and bench. kentang --help lists all of them."),
     ("How fast is kentang?|Is kentang fast?|How many tokens per second?|Is it fast on my computer?|How fast is it on an old computer?", "That depends on your machine. kentang run prints tokens per second at the end, and kentang doctor measures your limits."),
     ("Where do I get models?|Where can I find GGUF files?|How do I get a model?|Where can I download a model?|Which model should I use?", "You can find many GGUF files on the web. A small one, such as Qwen2.5 0.5B or SmolLM2 135M, is a good start."),
     ("Does it run on Linux?|Does kentang run on Windows?|Does it work on Windows?|Which systems are supported?|Does kentang run on Debian?|Does it work on Ubuntu?|What system do I need?", "kentang is made for Linux, for example Debian 12 or Ubuntu."),
@@ -195,7 +220,7 @@ PLAIN_ID = [
     ("Apa itu GGUF?|Apa itu berkas GGUF?|Jelaskan GGUF.|Apa isi berkas GGUF?|Format berkas apa yang dibaca kentang?|GGUF itu apa?|Apa itu file GGUF?|Apa itu format GGUF?",
      "GGUF adalah format berkas untuk model bahasa. Satu berkas berisi bobot, kosakata, dan pengaturan, dan kentang menjalankannya langsung."),
     ("Model apa yang bisa dijalankan kentang?|Model apa saja yang didukung?|Apakah kentang mendukung Llama?|Apakah kentang mendukung Qwen?|Arsitektur apa yang didukung?|Bisa menjalankan model apa?",
-     "kentang menjalankan berkas GGUF dari keluarga Llama, Mistral, Qwen2, Qwen3, Gemma 2, Gemma 3, dan Phi-3."),
+     "kentang menjalankan berkas GGUF dari keluarga Llama, Mistral, Qwen, Gemma, Phi-3, OLMo, Granite, SmolLM, dan beberapa lagi."),
     ("Kuantisasi apa yang didukung?|Apakah kentang membaca Q4_K_M?|Tipe apa yang bisa dibaca?|Format kuantisasi apa yang bisa dipakai?", "kentang membaca F32, F16, BF16, Q4_0 sampai Q8_0, Q2_K sampai Q6_K, IQ4_NL, dan IQ4_XS."),
     ("Apakah perlu GPU?|Apakah kentang memakai GPU?|Perlu kartu grafis?|Apakah aku butuh kartu grafis?|Bisa tanpa GPU?", "Tidak. kentang berjalan di prosesor, dan kartu grafis tidak diperlukan."),
     ("Apakah perlu Python?|Kentang ditulis dengan bahasa apa?|Apakah kentang butuh Python?|Bahasa pemrograman apa yang dipakai kentang?", "Python tidak diperlukan. kentang ditulis dalam C."),
@@ -206,7 +231,7 @@ PLAIN_ID = [
     ("Apa itu konteks?|Apa arti konteks?|Jelaskan ukuran konteks.|Konteks itu apa?", "Konteks adalah jumlah token yang bisa dilihat model sekaligus. Gunakan -c N untuk mengaturnya."),
     ("Preset apa saja yang ada?|Apa saja preset kentang?|Apa itu preset?|Sebutkan preset.", "Ada dua: potato untuk mesin kecil dan extreme untuk semua inti. Gunakan --preset NAMA."),
     ("Perintah apa saja yang ada?|Apa saja perintah kentang?|Sebutkan perintah kentang.|Tunjukkan daftar perintah.|Perintah apa yang bisa kupakai?",
-     "Perintahnya run, tokenize, detokenize, logits, greedy, template, inspect, doctor, dan synth. Tambahkan --help pada salah satunya."),
+     "Perintah sehari-harinya run, serve, batch, convert, quantize, inspect, doctor, dan bench. kentang --help menampilkan semuanya."),
     ("Seberapa cepat kentang?|Apakah kentang cepat?|Berapa token per detik?|Apakah cepat di komputerku?", "Itu tergantung mesinmu. kentang run mencetak token per detik di akhir, dan kentang doctor mengukur batas mesinmu."),
     ("Di mana aku bisa mendapat model?|Di mana ada berkas GGUF?|Di mana mengunduh model?|Model mana yang sebaiknya kupakai?", "Banyak berkas GGUF di internet. Yang kecil, seperti Qwen2.5 0.5B atau SmolLM2 135M, cocok untuk mulai."),
     ("Apakah berjalan di Linux?|Apakah kentang bisa di Windows?|Sistem apa yang didukung?|Apakah kentang berjalan di Debian?|Apakah bisa di Ubuntu?", "kentang dibuat untuk Linux, misalnya Debian 12 atau Ubuntu."),
@@ -220,6 +245,29 @@ def split(table):
 
 HOWTO = {"en": split(HOWTO_EN), "id": split(HOWTO_ID)}
 PLAIN = {"en": split(PLAIN_EN), "id": split(PLAIN_ID)}
+
+
+# What learning from feedback has come to stands in the system message as one line.
+LEARNED_ASK = {"en": "What have you learned?|What did you learn?|Have you learned anything?|What have you learned from me?|What do you know now?|Which version are you?|Did my corrections help?|"
+                     "What have you learned so far?|Do you learn?|Have you learned something new?|Is learning on?|How well have you learned?".split("|"),
+               "id": "Apa yang sudah kamu pelajari?|Apa yang kamu pelajari?|Apakah kamu sudah belajar sesuatu?|Apa yang kamu pelajari dariku?|Kamu versi berapa?|Apakah koreksiku membantu?|"
+                     "Sudah belajar apa?|Apakah kamu belajar?|Apa yang sudah kamu pelajari sejauh ini?".split("|")}
+
+
+def learned(p):
+    """(line of the system message, question, answer)"""
+    en, r = p.lang == "en", p.rng.random()
+    question = p.key(LEARNED_ASK[p.lang])
+    if r < 0.15:
+        return "Learning: off.", question, "Nothing. Learning is off." if en else "Belum ada. Pembelajaran dimatikan."
+    n = p.between(0, 9999) if p.chance(0.2) else p.between(0, 99)
+    if r < 0.3:
+        return f"Learning: {n} corrections, nothing published.", question, (
+            f"I have {n} corrections, but nothing is published yet." if en else f"Aku punya {n} koreksi, tetapi belum ada yang diterbitkan.")
+    version, quality = p.between(1, 99), f"{p.any('++-')}0.{p.between(0, 999):03}"
+    return f"Learning: {n} corrections, version {version}, quality {quality}.", question, (
+        f"I have learned from {n} corrections. Version {version} is in use, and its measured quality is {quality}." if en else
+        f"Aku sudah belajar dari {n} koreksi. Versi {version} sedang dipakai, dan mutunya yang diukur {quality}.")
 
 
 def ask(p):

@@ -14,10 +14,11 @@ def held(text):
 class Pick:
     """A random source for one side ("train" or "held") and one language ("en" or "id")."""
 
-    def __init__(self, seed, side):
+    def __init__(self, seed, side, made_up_share=0):
         self.rng = random.Random(f"{seed}/{side}")
         self.side = side
         self.lang = "en"
+        self.made_up_share = made_up_share
         self._sides = {}
 
     def any(self, items):
@@ -37,6 +38,14 @@ class Pick:
 
     def between(self, low, high):
         return self.rng.randint(low, high)
+
+    def known(self, items):
+        """A choice that trains, on both sides: of words that the model is to know, not to copy."""
+        return self.any([w for i, w in enumerate(items) if i < 2 or not held(w)])
+
+    def word(self, items):
+        """As key; where copying is to be learnt, often a word that is in no list."""
+        return self.made_up() if self.made_up_share and self.chance(self.made_up_share) else self.key(items)
 
     def made_up(self):
         """A pronounceable word that is in no list, so that copying is learnt, not recall."""
