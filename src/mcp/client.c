@@ -340,10 +340,10 @@ kt_status kt__mcp_client_call(kt__mcp_client *c, const char *tool, const json_t 
     kt__buf_free(&members);
     const char *type = json_string_value(json_object_get(*result, "resultType"));
     if (status == KT_OK && type && strcmp(type, "complete") != 0) {
-        json_decref(*result);
-        *result = NULL;
         status = kt__fail(err, KT_E_UNSUPPORTED,
                           "the server asks for more than this host gives: %.60s", type);
+        json_decref(*result);
+        *result = NULL;
     }
     return name_server(c, status, err);
 }
