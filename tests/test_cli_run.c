@@ -103,7 +103,8 @@ static void test_profile(void **state) {
     static const char *const stages[] = {"template_ms", "tokenize_ms",   "setup_ms",
                                          "sample_ms",   "detokenize_ms", "output_ms"};
     for (int try = 0; try < 5; try++) { /* a busy machine may take the processor between parts */
-        json_t *a = run_json("run -p 'Tell me a story.' -n 300 --ignore-eos --seed 2 --json --profile", NULL);
+        json_t *a = run_json(
+            "run -p 'Tell me a story.' -n 300 --ignore-eos --seed 2 --json --profile", NULL);
         const json_t *p = json_object_get(a, "profile");
         double sum = 0, wall = json_real_value(json_object_get(p, "wall_ms"));
         for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
