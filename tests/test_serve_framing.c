@@ -102,6 +102,20 @@ static void test_half_closed_is_answered(void **state) {
     }
 }
 
+/* Many at once: some of their ends are seen before, some after their requests were taken. */
+static void test_half_closed_in_a_crowd(void **state) {
+    enum { N = 60 };
+    int fds[N];
+    (void)state;
+    for (int i = 0; i < N; i++) fds[i] = send_and_shut("{\"prompt\":\"O\",\"max_tokens\":-7}");
+    for (int i = 0; i < N; i++) {
+        char text[4096] = "";
+        (void)receive_until(fds[i], text, sizeof text, NULL);
+        if (!strstr(text, "HTTP/1.1 400 ")) fail_msg("%d: %s", i, text);
+        close(fds[i]);
+    }
+}
+
 static void no_job_is_left(void) {
     for (int i = 0; kt__jobs_count(&w.server->shared) > 0; i++) {
         if (i > 300) fail_msg("requests of clients that are gone still run");
@@ -164,6 +178,7 @@ int main(void) {
         cmocka_unit_test(test_two_lengths),
         cmocka_unit_test(test_no_host),
         cmocka_unit_test(test_half_closed_is_answered),
+        cmocka_unit_test(test_half_closed_in_a_crowd),
         cmocka_unit_test(test_gone_is_noticed),
         cmocka_unit_test(test_wrong_key_is_told_apart),
     };

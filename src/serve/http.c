@@ -118,7 +118,10 @@ static enum MHD_Result start_job(kt__http_request *r) {
     if (share) kt__job_share_by_connection(r->job, share);
     kt__job_start(r->job);
     kt__http_peer_set_job(kt__http_peer_of(r->connection), r->job, !r->old_version);
-    return answer_job(r);
+    /* Not suspended yet: the daemon still means to read, and would read the end of a client that
+     * closed its sending side, and close, when it resumes the connection. It calls again at once,
+     * then not reading any more. */
+    return MHD_YES;
 }
 
 static enum MHD_Result answer_now(kt__http_request *r) {
