@@ -102,17 +102,45 @@ static void test_half_closed_is_answered(void **state) {
     }
 }
 
-/* Many at once: some of their ends are seen before, some after their requests were taken. */
+/* Many at once, some of whose ends are seen before their requests, some after: each gets its answer
+ * and then, at once, the end. */
 static void test_half_closed_in_a_crowd(void **state) {
     enum { N = 60 };
+    static const char *const bodies[] = {"{\"prompt\":\"O\",\"max_tokens\":-7}", BODY};
+    static const char *const answers[] = {"HTTP/1.1 400 ", "HTTP/1.1 200 "};
     int fds[N];
     (void)state;
-    for (int i = 0; i < N; i++) fds[i] = send_and_shut("{\"prompt\":\"O\",\"max_tokens\":-7}");
+    int64_t begin_us = kt__now_us();
+    for (int i = 0; i < N; i++) fds[i] = send_and_shut(bodies[i % 2]);
     for (int i = 0; i < N; i++) {
-        char text[4096] = "";
+        char text[8192] = "";
         (void)receive_until(fds[i], text, sizeof text, NULL);
-        if (!strstr(text, "HTTP/1.1 400 ")) fail_msg("%d: %s", i, text);
+        if (!strstr(text, answers[i % 2])) fail_msg("%d: %s", i, text);
         close(fds[i]);
+    }
+    assert_true(kt__now_us() - begin_us < 8000000); /* receive_until would wait 10 s for one end */
+}
+
+static void test_half_closed_without_a_body(void **state) {
+    static const struct {
+        const char *text, *answer;
+    } cases[] = {{"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 "},
+                 {"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 404 "},
+                 {"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                  "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                  "HTTP/1.1 404 "}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static char text[1 << 16];
+        int fd = connect_http(&w);
+        int64_t begin_us = kt__now_us();
+        *text = '\0';
+        assert_true(send_all(fd, cases[i].text, strlen(cases[i].text)));
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        (void)receive_until(fd, text, sizeof text, NULL);
+        if (!strstr(text, cases[i].answer)) fail_msg("%s: %s", cases[i].text, text);
+        assert_true(kt__now_us() - begin_us < 5000000);
+        close(fd);
     }
 }
 
@@ -179,6 +207,7 @@ int main(void) {
         cmocka_unit_test(test_no_host),
         cmocka_unit_test(test_half_closed_is_answered),
         cmocka_unit_test(test_half_closed_in_a_crowd),
+        cmocka_unit_test(test_half_closed_without_a_body),
         cmocka_unit_test(test_gone_is_noticed),
         cmocka_unit_test(test_wrong_key_is_told_apart),
     };

@@ -21,10 +21,14 @@ struct kt__http_peer {
     bool watched;
     bool interim;     /* the job's client understands "100 Continue" */
     bool half_closed; /* the client sends no more, and nothing was sent to it since */
+    bool end_unseen;  /* answered, and not looked since whether the client sends no more */
     bool busy, loopback, surplus;
     bool closing; /* to make room: no longer counted */
     char address[64];
 };
+
+/* What came together with the last request has been begun by then. */
+enum { PIPELINED_US = 50000 };
 
 void kt__http_peers_init(kt__http_peers *peers, kt__shared *shared, bool tls) {
     *peers = (kt__http_peers){.shared = shared, .tls = tls};
@@ -101,6 +105,14 @@ static bool shut_idlest(kt__http_peers *peers) {
     }
     if (idlest) shut_peer(idlest);
     return idlest != NULL;
+}
+
+/* The daemon does not read again where an end came together with a request whose answer was there
+ * at once: such a client would wait for the close as long as an idle one may stay. */
+static void shut_ended(kt__http_peer *p) {
+    char next;
+    p->end_unseen = false;
+    if (recv(p->watch.fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0) shut_peer(p);
 }
 
 static int count_of_address(const kt__http_peers *peers, const char *address) {
@@ -222,6 +234,7 @@ void kt__http_peer_set_busy(kt__http_peer *p, bool busy) {
     if (!p) return;
     pthread_mutex_lock(&p->home->lock);
     p->busy = busy;
+    p->end_unseen = !busy;
     p->idle_us = kt__now_us();
     pthread_mutex_unlock(&p->home->lock);
 }
@@ -252,6 +265,7 @@ void kt__http_peers_tick(kt__http_peers *peers) {
     pthread_mutex_lock(&peers->lock);
     for (kt__http_peer *p = peers->first; p; p = p->next) {
         if (p->half_closed) drop_or_probe(p, false);
+        if (p->end_unseen && !p->closing && now_us > p->idle_us + PIPELINED_US) shut_ended(p);
         if (p->deadline_us && now_us > p->deadline_us) shut_peer(p);
     }
     pthread_mutex_unlock(&peers->lock);
