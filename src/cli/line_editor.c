@@ -257,8 +257,9 @@ static void open_history(kt__line_editor *editor) {
 
 static void bind_keys(EditLine *edit) {
     el_set(edit, EL_EDITOR, "emacs");
-    el_set(edit, EL_ADDFN, "kt-paste", "pasted text", take_paste);
-    el_set(edit, EL_ADDFN, "kt-complete", "complete a command", complete_word);
+    /* wide: el_set would keep copies of the names and never free them */
+    el_wset(edit, EL_ADDFN, L"kt-paste", L"pasted text", take_paste);
+    el_wset(edit, EL_ADDFN, L"kt-complete", L"complete a command", complete_word);
     el_set(edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_set(edit, EL_BIND, "^I", "kt-complete", NULL);
     el_source(edit, NULL);
