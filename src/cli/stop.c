@@ -1,6 +1,7 @@
 /* kentang stop: asks a running server to let its answers end and stop, and waits until it has. */
 #include <jansson.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/error.h"

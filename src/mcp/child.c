@@ -97,10 +97,10 @@ static kt_status prepare(start *s, kt_error *err) {
 
 static bool set_limit(int what, uint64_t value) {
     struct rlimit limit;
-    if (getrlimit((__rlimit_resource_t)what, &limit) != 0) return false;
+    if (getrlimit(what, &limit) != 0) return false;
     if (limit.rlim_max != RLIM_INFINITY && value > limit.rlim_max) value = limit.rlim_max;
     limit.rlim_cur = limit.rlim_max = value;
-    return setrlimit((__rlimit_resource_t)what, &limit) == 0;
+    return setrlimit(what, &limit) == 0;
 }
 
 static bool set_limits(const kt__mcp_server_config *c) {
