@@ -2,22 +2,12 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-
-void kt__convert_note(const kt__convert_notes *notes, const char *fmt, ...) {
-    char line[512];
-    va_list args;
-    if (!notes || !notes->fn) return;
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    notes->fn(notes->user, line);
-}
+#include "convert/prequantised.h"
 
 /* ---- the tables ---- */
 
@@ -65,6 +55,10 @@ enum { MAY = 0, MUST = 1 };
 #define GEMMA3 KT__HF_GEMMA3
 #define PHI3 KT__HF_PHI3
 #define WINDOWED KT__HF_WINDOWED
+#define MISTRAL3 KT__HF_MISTRAL3
+#define EXAONE4 KT__HF_EXAONE4
+#define OLMO2 KT__HF_OLMO2
+#define COHERE2 KT__HF_COHERE2
 #define INT(field, archs, key, names, need, min, max) \
     {offsetof(kt__hf_config, field), archs, key, names, need, min, max},
 #define NUM(field, archs, key, names, need)
@@ -86,29 +80,6 @@ enum {
     N_NUM_KEYS = sizeof num_keys / sizeof *num_keys
 };
 
-static const struct {
-    const char *model_type, *name;
-    double value;
-} defaults[] = {
-#define X(model_type, name, value) {model_type, name, value},
-#include "convert/config_defaults.def"
-#undef X
-};
-enum { N_DEFAULTS = sizeof defaults / sizeof *defaults };
-
-static const double *class_default(const kt__hf_config *c, const char *name) {
-    for (int i = 0; i < N_DEFAULTS; i++)
-        if (strcmp(defaults[i].model_type, c->model_type) == 0 &&
-            strcmp(defaults[i].name, name) == 0)
-            return &defaults[i].value;
-    return NULL;
-}
-
-json_t *kt__hf_config_get(const kt__hf_config *c, const char *name) {
-    json_t *value = json_object_get(c->text, name);
-    return value ? value : json_object_get(c->root, name);
-}
-
 /* ---- numbers ---- */
 
 /* The next of "a|b|c" into name; false: none left. */
@@ -128,7 +99,7 @@ static kt_status find_number(const kt__hf_config *c, const char *names, double *
     const double *fallback = NULL;
     for (const char *rest = names; next_name(&rest, name);) {
         json_t *value = kt__hf_config_get(c, name);
-        if (!fallback) fallback = class_default(c, name);
+        if (!fallback) fallback = kt__hf_default(c, name);
         if (!value) continue;
         *out = json_is_null(value) ? (double)NAN : json_number_value(value);
         if (json_is_number(value) || json_is_null(value)) return KT_OK;
@@ -173,13 +144,6 @@ static kt_status read_num(kt__hf_config *c, const num_key *k, kt_error *err) {
                        "\"%s\" is %g; a positive number is expected", k->names, *field);
 }
 
-static bool read_flag(const kt__hf_config *c, const char *name, bool fallback) {
-    json_t *value = kt__hf_config_get(c, name);
-    const double *preset = class_default(c, name);
-    if (json_is_boolean(value)) return json_is_true(value);
-    return preset ? *preset != 0.0 : fallback;
-}
-
 /* ---- the class ---- */
 
 static const arch_class *find_class(const json_t *root) {
@@ -193,17 +157,41 @@ static const arch_class *find_class(const json_t *root) {
 }
 
 static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
-    char list[300] = "";
+    char list[400] = "";
     size_t at = 0;
     const char *name = json_string_value(
         json_array_get(json_object_get(c->root, "architectures"), 0));
+    bool other_part = json_object_get(c->root, "vision_config") ||
+                      json_object_get(c->root, "audio_config");
     if (!name) name = json_string_value(json_object_get(c->root, "model_type"));
     for (int i = 0; i < N_CLASSES && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "",
-                               classes[i].class_name);
+                               classes[i].model_type);
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
-                       "the model class '%.80s' is not supported; supported are: %s",
-                       name ? name : "(none named)", list);
+                       "the model class '%.60s'%s is not supported; supported are the classes of: "
+                       "%s",
+                       name ? name : "(none named)",
+                       other_part ? ", which has a vision or audio part," : "", list);
+}
+
+/* A model that sees as well holds a language model, whose model_type decides. */
+static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
+    static const struct {
+        const char *whole, *text;
+    } presets[] = {{"gemma3", "gemma3_text"}, {"mistral3", "mistral"}};
+    const char *type = json_string_value(json_object_get(text, "model_type"));
+    for (size_t i = 0; i < sizeof presets / sizeof *presets && !type; i++)
+        if (strcmp(presets[i].whole, c->model_type) == 0) type = presets[i].text;
+    for (int i = 0; i < N_CLASSES && type; i++) {
+        if (strcmp(classes[i].model_type, type) != 0) continue;
+        c->arch = classes[i].arch;
+        c->arch_name = classes[i].arch_name;
+        c->model_type = classes[i].model_type;
+        return KT_OK;
+    }
+    return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
+                       "\"text_config\" is of model_type '%.60s', which is not supported in a %s",
+                       type ? type : "(none named)", c->class_name);
 }
 
 static kt_status read_class(kt__hf_config *c, kt_error *err) {
@@ -215,15 +203,10 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
     c->arch_name = found->arch_name;
     c->model_type = found->model_type;
     c->text = json_is_object(text) ? text : c->root;
-    if (c->arch == KT__HF_GEMMA3) c->model_type = "gemma3_text";
-    return KT_OK;
+    return c->text == text ? read_text(c, text, err) : KT_OK;
 }
 
 /* ---- what the architecture cannot express ---- */
-
-static kt_status refuse(const kt__hf_config *c, kt_error *err, const char *name, const char *why) {
-    return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX, "\"%s\": %s", name, why);
-}
 
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
     const char *want = c->arch & KT__HF_GEMMA ? "gelu_pytorch_tanh" : "silu";
@@ -246,71 +229,20 @@ static kt_status check_query_scale(const kt__hf_config *c, kt_error *err) {
                        c->arch_name, want);
 }
 
-/* The format implies which layers see all positions: each second (gemma2) or sixth (gemma3). */
-static kt_status check_layer_types(const kt__hf_config *c, kt_error *err) {
-    json_t *types = json_object_get(c->text, "layer_types"), *type;
-    int64_t period = c->arch == KT__HF_GEMMA2 ? 2 : 6;
-    size_t i;
-    if (c->window_pattern != KT__HF_NONE && c->window_pattern != period)
-        return refuse(c, err, "sliding_window_pattern",
-                      "the format implies that each sixth layer is global");
-    json_array_foreach(types, i, type) {
-        const char *name = json_string_value(type);
-        bool global = (int64_t)(i + 1) % period == 0;
-        if (!name || strcmp(name, global ? "full_attention" : "sliding_attention") != 0)
-            return refuse(c, err, "layer_types",
-                          "another order of local and global layers than the format implies");
-    }
-    return KT_OK;
-}
-
-/* Of smollm3, the format implies that each fourth layer has no rotation. */
-static kt_status check_rotated_layers(const kt__hf_config *c, kt_error *err) {
-    json_t *list = json_object_get(c->text, "no_rope_layers"), *rotated;
-    size_t i;
-    json_array_foreach(list, i, rotated) {
-        if ((json_integer_value(rotated) != 0) != ((i + 1) % 4 != 0))
-            return refuse(c, err, "no_rope_layers", "each fourth layer is expected to be 0");
-    }
-    if (read_flag(c, "use_sliding_window", false))
-        return refuse(c, err, "use_sliding_window", "the smollm3 format has no sliding window");
-    return KT_OK;
-}
-
-static kt_status check_window(kt__hf_config *c, const kt__convert_notes *notes, kt_error *err) {
-    bool used = c->window > 0 && c->window < c->n_ctx;
-    if (c->arch == KT__HF_QWEN2 && used && read_flag(c, "use_sliding_window", false))
-        return refuse(c, err, "use_sliding_window", "the qwen2 format has no sliding window");
-    if (c->arch == KT__HF_LLAMA && used)
-        kt__convert_note(notes,
-                         "the sliding window of %" PRId64
-                         " positions is not part of the llama format: answers beyond it differ",
-                         c->window);
-    return KT_OK;
-}
-
 static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *notes,
                                    kt_error *err) {
-    json_t *quantised = json_object_get(c->root, "quantization_config");
     kt_status status;
-    if (json_is_object(quantised)) {
-        const char *method = json_string_value(json_object_get(quantised, "quant_method"));
-        return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
-                           "the weights are quantised already (%.60s): convert the original model",
-                           method ? method : "quantization_config");
-    }
+    KT__TRY(kt__prequantised_config(c->root, c->path, err));
+    KT__TRY(kt__prequantised_config(c->text, c->path, err));
     if (json_is_true(json_object_get(c->text, "use_bidirectional_attention")))
-        return refuse(c, err, "use_bidirectional_attention", "embedding models are not supported");
-    if (c->arch != KT__HF_PHI3 && !isnan(c->rotary_share) && c->rotary_share != 1.0)
-        return refuse(c, err, "partial_rotary_factor", "only phi3 models rotate a part of a head");
+        return kt__hf_refuse(c, "use_bidirectional_attention", "embedding models are not supported",
+                             err);
+    if (!(c->arch & KT__HF_PART_ROTATED) && !isnan(c->rotary_share) && c->rotary_share != 1.0)
+        return kt__hf_refuse(c, "partial_rotary_factor",
+                             "only phi3 and glm4 models rotate a part of a head", err);
     KT__TRY(check_activation(c, err));
-    KT__TRY(check_window(c, notes, err));
-    if (c->arch == KT__HF_SMOLLM3) KT__TRY(check_rotated_layers(c, err));
-    if (c->arch & KT__HF_GEMMA) {
-        KT__TRY(check_query_scale(c, err));
-        KT__TRY(check_layer_types(c, err));
-    }
-    status = KT_OK;
+    if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
+    KT__TRY(kt__hf_layers_read(c, notes, err));
 out:
     return status;
 }
@@ -320,17 +252,17 @@ out:
 static kt_status derive(kt__hf_config *c, kt_error *err) {
     if (c->n_head_kv == KT__HF_NONE) c->n_head_kv = c->n_head;
     if (c->n_head % c->n_head_kv != 0)
-        return refuse(c, err, "num_key_value_heads", "does not divide the number of heads");
+        return kt__hf_refuse(c, "num_key_value_heads", "does not divide the number of heads", err);
     if (c->head_dim == KT__HF_NONE && c->d_model % c->n_head != 0)
-        return refuse(c, err, "num_attention_heads", "does not divide hidden_size");
+        return kt__hf_refuse(c, "num_attention_heads", "does not divide hidden_size", err);
     c->has_head_keys = c->head_dim != KT__HF_NONE;
     if (c->head_dim == KT__HF_NONE) c->head_dim = c->d_model / c->n_head;
     double share = isnan(c->rotary_share) ? 1.0 : c->rotary_share;
     c->n_rot = (int64_t)((double)c->head_dim * share);
     if (c->head_dim % 2 != 0 || c->head_dim > 1024 || c->n_rot < 2 || c->n_rot > c->head_dim ||
         c->n_rot % 2 != 0)
-        return refuse(c, err, "head_dim", "heads and their rotated part need an even size");
-    c->tied = read_flag(c, "tie_word_embeddings", true);
+        return kt__hf_refuse(c, "head_dim", "heads and their rotated part need an even size", err);
+    c->tied = kt__hf_flag(c, "tie_word_embeddings", true);
     return KT_OK;
 }
 
@@ -378,11 +310,9 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
         kt__gguf_put_u32(w, key_name(c, "attention.key_length", key), (uint32_t)c->head_dim);
         kt__gguf_put_u32(w, key_name(c, "attention.value_length", key), (uint32_t)c->head_dim);
     }
-    if (c->arch & (KT__HF_PERMUTED | KT__HF_PHI3))
+    if (c->arch & (KT__HF_PERMUTED | KT__HF_PART_ROTATED))
         kt__gguf_put_u32(w, key_name(c, "rope.dimension_count", key), (uint32_t)c->n_rot);
-    if (c->arch & KT__HF_WINDOWED) /* phi3 without a window says 0 */
-        kt__gguf_put_u32(w, key_name(c, "attention.sliding_window", key),
-                         c->window > 0 ? (uint32_t)c->window : 0);
+    kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);
     kt__hf_rope_put(c, w);
 }

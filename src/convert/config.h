@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "convert/notes.h"
 #include "gguf/gguf.h"
 
 enum {
@@ -23,13 +24,26 @@ enum {
     KT__HF_PHI3 = 32,
     KT__HF_SMOLLM3 = 64,
     KT__HF_GRANITE = 128,
+    KT__HF_ERNIE = 256,
+    KT__HF_GLM4 = 512,
+    KT__HF_HUNYUAN = 1024,
+    KT__HF_MISTRAL3 = 2048,
+    KT__HF_EXAONE4 = 4096,
+    KT__HF_OLMO2 = 8192, /* OLMo 3 too */
+    KT__HF_COHERE2 = 16384,
     /* adjacent rotary pairs in GGUF, halves in the folder */
-    KT__HF_PERMUTED = KT__HF_LLAMA | KT__HF_SMOLLM3 | KT__HF_GRANITE,
+    KT__HF_PERMUTED = KT__HF_LLAMA | KT__HF_SMOLLM3 | KT__HF_GRANITE | KT__HF_MISTRAL3,
     KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3,
     KT__HF_WINDOWED = KT__HF_GEMMA | KT__HF_PHI3,
-    KT__HF_ALL = 255
+    /* norms behind attention and feed-forward only */
+    KT__HF_POST_ONLY = KT__HF_EXAONE4 | KT__HF_OLMO2,
+    /* gate and up in one tensor */
+    KT__HF_FUSED_GLU = KT__HF_PHI3 | KT__HF_GLM4,
+    /* a part of each head is rotated, and the file says how much */
+    KT__HF_PART_ROTATED = KT__HF_PHI3 | KT__HF_GLM4,
+    KT__HF_ALL = 32767
 };
-enum { KT__HF_NONE = -1, KT__HF_MAX_FACTORS = 512 };
+enum { KT__HF_NONE = -1, KT__HF_MAX_FACTORS = 512, KT__HF_MAX_LAYERS = 1024 };
 
 typedef enum kt__hf_rope_kind {
     KT__HF_ROPE_PLAIN,
@@ -43,19 +57,13 @@ typedef struct kt__hf_rope {
     kt__hf_rope_kind kind;
     double factor, attn_factor; /* NaN: absent */
     double beta_fast, beta_slow;
+    double stretch;     /* alpha of base * alpha^(d / (d - 2)) */
+    double temperature; /* growth of queries beyond orig_ctx */
+    double log_multiplier;
     int64_t orig_ctx; /* KT__HF_NONE: absent */
     int n_factors;    /* divisors of the frequencies: llama3, longrope */
     float factors[KT__HF_MAX_FACTORS], short_factors[KT__HF_MAX_FACTORS];
 } kt__hf_rope;
-
-/* Called with one line for the user: something is converted, but not all of it. */
-typedef void kt__convert_note_fn(void *user, const char *line);
-typedef struct kt__convert_notes {
-    kt__convert_note_fn *fn; /* may be NULL */
-    void *user;
-} kt__convert_notes;
-void kt__convert_note(const kt__convert_notes *notes, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
 
 typedef struct kt__hf_config {
     const char *path;
@@ -66,11 +74,13 @@ typedef struct kt__hf_config {
     unsigned arch;
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
         window_pattern, orig_ctx;
-    double eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar, rotary_share,
-        attention_scale, embedding_scale, residual_scale, logit_scale;
+    double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
+        rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale;
     int64_t n_rot;
-    bool tied;          /* tie_word_embeddings */
-    bool has_head_keys; /* head_dim is not d_model / n_head */
+    bool tied;                     /* tie_word_embeddings */
+    bool has_head_keys;            /* head_dim is not d_model / n_head */
+    bool has_locals;               /* the file gets a flag for each layer: */
+    bool local[KT__HF_MAX_LAYERS]; /* it attends through the sliding window */
     kt__hf_rope rope;
 } kt__hf_config;
 
@@ -80,10 +90,25 @@ kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_n
 void kt__hf_config_free(kt__hf_config *config);
 /* KT__HF_* of a general.architecture; 0: none that can be converted. */
 unsigned kt__hf_arch_of(const char *arch_name);
-/* A value of the language model's part, else of the file's root; NULL: in neither. */
-json_t *kt__hf_config_get(const kt__hf_config *config, const char *name);
 /* The architecture's keys. n_vocab: the rows of the embedding. */
 void kt__hf_config_put(const kt__hf_config *config, int64_t n_vocab, kt__gguf_writer *w);
+
+/* config_values.c */
+/* A value of the language model's part, else of the file's root; NULL: in neither. */
+json_t *kt__hf_config_get(const kt__hf_config *config, const char *name);
+/* The same of a truth value; where both are silent, the class's default, else the fallback. */
+bool kt__hf_flag(const kt__hf_config *config, const char *name, bool fallback);
+/* "name": why. */
+kt_status kt__hf_refuse(const kt__hf_config *config, const char *name, const char *why,
+                        kt_error *err) KT_CHECKED;
+/* What the class means where the file is silent; NULL: nothing. */
+const double *kt__hf_default(const kt__hf_config *config, const char *name);
+
+/* config_layers.c: which layers have the sliding window, and which are rotated. Refuses what the
+ * format implies otherwise. */
+kt_status kt__hf_layers_read(kt__hf_config *config, const kt__convert_notes *notes,
+                             kt_error *err) KT_CHECKED;
+void kt__hf_layers_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_rope.c */
 /* First the kind and what stands under other names; once the numbers are read, the factors. */

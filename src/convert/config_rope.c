@@ -44,10 +44,22 @@ static json_t *flatten(kt__hf_config *c) {
     return json_is_object(rope) ? rope : NULL;
 }
 
-static kt_status read_kind(kt__hf_config *c, const json_t *rope, kt_error *err) {
+static const char *kind_name(const json_t *rope) {
     const char *name = json_string_value(json_object_get(rope, "rope_type"));
-    if (!name) name = json_string_value(json_object_get(rope, "type"));
-    if (!name) return KT_OK;
+    return name ? name : json_string_value(json_object_get(rope, "type"));
+}
+
+/* Hunyuan's "dynamic" scaling with an alpha changes nothing but the base; NaN: it is none. */
+static double read_stretch(const kt__hf_config *c, const json_t *rope) {
+    const char *name = kind_name(rope);
+    double alpha = rope_number(rope, "alpha");
+    bool used = c->arch == KT__HF_HUNYUAN && name && strcmp(name, "dynamic") == 0;
+    return used && alpha >= 1e-6 && alpha <= 1e6 ? alpha : (double)NAN;
+}
+
+static kt_status read_kind(kt__hf_config *c, const json_t *rope, kt_error *err) {
+    const char *name = kind_name(rope);
+    if (!name || !isnan(c->rope.stretch)) return KT_OK;
     for (int i = 0; i < N_KINDS; i++) {
         if (strcmp(kinds[i].name, name) != 0) continue;
         c->rope.kind = kinds[i].kind;
@@ -127,15 +139,37 @@ out:
 }
 
 kt_status kt__hf_rope_read(kt__hf_config *c, kt_error *err) {
-    c->rope = (kt__hf_rope){.orig_ctx = KT__HF_NONE, .attn_factor = (double)NAN};
+    c->rope = (kt__hf_rope){.orig_ctx = KT__HF_NONE,
+                            .attn_factor = (double)NAN,
+                            .stretch = (double)NAN,
+                            .temperature = (double)NAN,
+                            .log_multiplier = (double)NAN};
     json_t *rope = flatten(c);
     if (!rope) return KT_OK;
     c->rope.factor = rope_number(rope, "factor");
     c->rope.beta_fast = rope_number(rope, "beta_fast");
     c->rope.beta_slow = rope_number(rope, "beta_slow");
+    c->rope.stretch = read_stretch(c, rope);
     double orig = rope_number(rope, "original_max_position_embeddings");
     if (orig >= 1.0 && orig <= 1 << 24) c->rope.orig_ctx = (int64_t)orig;
     return read_kind(c, rope, err);
+}
+
+/* Ministral 3: queries grow with their position, and what divides the magnitude has a key. */
+static kt_status read_ministral(kt__hf_config *c, const json_t *rope, kt_error *err) {
+    double beta = rope_number(rope, "llama_4_scaling_beta"), mscale = rope_number(rope, "mscale"),
+           all = rope_number(rope, "mscale_all_dim");
+    if (c->rope.kind != KT__HF_ROPE_YARN)
+        return refuse_rope(c, err, "rope_type", "yarn is expected of a mistral3 model");
+    if (beta != 0.0 && !(beta >= 1e-6 && beta <= 1e6))
+        return refuse_rope(c, err, "llama_4_scaling_beta", "0, or 1e-6 to 1e6, is expected");
+    if (beta != 0.0) c->rope.temperature = beta;
+    if (isnan(rope_number(rope, "attention_factor")) && mscale == 1.0 && all >= 1e-6 &&
+        all <= 1e6) {
+        c->rope.log_multiplier = all;
+        c->rope.attn_factor = (double)NAN;
+    }
+    return KT_OK;
 }
 
 kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
@@ -148,6 +182,9 @@ kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
         c->rope.attn_factor = yarn_attn_factor(rope, c->rope.factor);
         if (c->rope.orig_ctx == KT__HF_NONE) c->rope.orig_ctx = c->n_ctx;
     }
+    if (!isnan(c->rope.stretch) && c->head_dim > 2)
+        c->rope_theta *= kt__pow(c->rope.stretch, (double)c->head_dim / (double)(c->head_dim - 2));
+    if (c->arch == KT__HF_MISTRAL3) return read_ministral(c, rope, err);
     if (c->arch == KT__HF_PHI3 && c->rope.orig_ctx != KT__HF_NONE) c->orig_ctx = c->rope.orig_ctx;
     if (c->rope.kind == KT__HF_ROPE_LONGROPE) return read_longrope(c, rope, err);
     return KT_OK;
@@ -177,6 +214,9 @@ void kt__hf_rope_put(const kt__hf_config *c, kt__gguf_writer *w) {
         kt__gguf_put_str(w, rope_key(c, "type", key), names[r->kind]);
     if (scaled) put_number(c, w, "factor", r->factor);
     put_number(c, w, "attn_factor", r->attn_factor);
+    put_number(c, w, "yarn_log_multiplier", r->log_multiplier);
+    snprintf(key, sizeof key, "%s.attention.temperature_scale", c->arch_name);
+    if (!isnan(r->temperature)) kt__gguf_put_f32(w, key, (float)r->temperature);
     if (r->kind == KT__HF_ROPE_YARN) {
         kt__gguf_put_u32(w, rope_key(c, "original_context_length", key), (uint32_t)r->orig_ctx);
         put_number(c, w, "yarn_beta_fast", r->beta_fast);

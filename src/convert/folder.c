@@ -143,6 +143,13 @@ static kt_status build_names(kt__folder *folder, kt_error *err) {
 /* ---- the folder ---- */
 
 static kt_status no_weights(const char *dir, kt_error *err) {
+    char *own = kt__folder_path(dir, "consolidated.safetensors");
+    bool is_own = own && access(own, F_OK) == 0;
+    kt__free(own);
+    if (is_own)
+        return kt__fail_at(err, KT_E_UNSUPPORTED, dir, UINT64_MAX,
+                           "consolidated.safetensors, Mistral's own form, is not read: take the "
+                           "files model*.safetensors of a repository in Hugging Face's form");
     return kt__fail_at(err, KT_E_IO, dir, UINT64_MAX,
                        "the folder has neither " SINGLE_NAME " nor " INDEX_NAME
                        " (.bin and .pt files are programs that Python runs, and are never read: "

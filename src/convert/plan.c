@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd_io.h"
+#include "convert/prequantised.h"
 
 /* ---- the table ---- */
 
@@ -41,6 +42,13 @@ enum { MAY = 0, MUST = 1 };
 #define GEMMA KT__HF_GEMMA
 #define GEMMA3 KT__HF_GEMMA3
 #define PHI3 KT__HF_PHI3
+#define FUSED_GLU KT__HF_FUSED_GLU
+#define POST_ONLY KT__HF_POST_ONLY
+#define GLM4 KT__HF_GLM4
+#define HUNYUAN KT__HF_HUNYUAN
+#define EXAONE4 KT__HF_EXAONE4
+#define OLMO2 KT__HF_OLMO2
+#define COHERE2 KT__HF_COHERE2
 static const map_row map[] = {
 #define X(from, to, archs, rows, cols, role, change, need) \
     {from, to, archs, DIM_##rows, DIM_##cols, KT__TENSOR_##role, KT__CHANGE_##change, need},
@@ -453,6 +461,7 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
     planner p = {.folder = folder, .config = config, .recipe = recipe, .plan = out, .err = err};
     kt_status status;
     *out = (kt__weight_plan){0};
+    KT__TRY(kt__prequantised_tensors(folder, err));
     KT__TRY(size_vocab(&p, n_tokens));
     out->recipe = p.recipe;
     KT__TRY(look_at_head(&p, notes));

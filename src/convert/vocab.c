@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -76,6 +77,17 @@ out:
     return status;
 }
 
+static kt_status no_tokenizer(const kt__vocab *v, kt_error *err) {
+    char *tekken = kt__folder_path(v->dir, "tekken.json");
+    bool has_tekken = tekken && access(tekken, F_OK) == 0;
+    kt__free(tekken);
+    return kt__fail_at(err, has_tekken ? KT_E_UNSUPPORTED : KT_E_IO, v->dir, UINT64_MAX,
+                       "the folder has neither tokenizer.json nor tokenizer.model%s",
+                       has_tekken ? " (tekken.json, Mistral's own form, is not read: take the "
+                                    "tokenizer.json of a repository in Hugging Face's form)"
+                                  : "");
+}
+
 static kt_status load_files(kt__vocab *v, const char *json_path, const char *model_path,
                             kt_error *err) {
     kt_status status;
@@ -87,9 +99,7 @@ static kt_status load_files(kt__vocab *v, const char *json_path, const char *mod
     if (v->tokenizer && !is_spm_json(v->tokenizer)) return KT_OK;
     KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
                                  err));
-    if (!v->tokenizer && !v->model_file)
-        status = kt__fail_at(err, KT_E_IO, v->dir, UINT64_MAX,
-                             "the folder has neither tokenizer.json nor tokenizer.model");
+    if (!v->tokenizer && !v->model_file) status = no_tokenizer(v, err);
 out:
     return status;
 }

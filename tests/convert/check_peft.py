@@ -13,7 +13,8 @@ import folders
 import models
 
 kentang, work = sys.argv[1], sys.argv[2]
-NAMES = sys.argv[3:] or ["llama3", "qwen2", "qwen3", "gemma2", "gemma3-vision", "smollm3", "granite", "fused"]
+NAMES = sys.argv[3:] or ["llama3", "qwen2", "qwen3", "gemma2", "gemma3-vision", "smollm3", "granite", "fused",
+                         "ernie", "glm4", "mistral3", "olmo3", "cohere2"]
 failed = 0
 
 

@@ -78,6 +78,17 @@ def rewrite(name, change, file="model.safetensors"):
         f.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 
+def add_tensor(name, dtype, blob, shape, file="model.safetensors"):
+    """One tensor more at the end of the single file."""
+    with open(path(file), "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        header, data = json.loads(f.read(n)), f.read()
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(blob)]}
+    text = json.dumps(header).encode()
+    with open(path(file), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data + blob)
+
+
 def append(name, more):
     with open(path(name), "ab") as f:
         f.write(more)
@@ -105,7 +116,7 @@ refused("no weights", "neither model.safetensors", lambda: os.remove(path("model
 refused("pickles", ".pt files are programs", lambda: os.rename(path("model.safetensors"), path("pytorch_model.bin")))
 refused("a longer file", "belong to no tensor", lambda: append("model.safetensors", b"x"))
 refused("a shorter file", "are not inside", lambda: truncate("model.safetensors", 1))
-refused("F8", "F8_E4M3", lambda: rewrite(Q, lambda d, b, s: ("F8_E4M3", b[:len(b) // 2], s)))
+refused("F8", "type F8_E4M3: the weights are quantised already (FP8)", lambda: rewrite(Q, lambda d, b, s: ("F8_E4M3", b[:len(b) // 2], s)))
 refused("F64", "F64", lambda: rewrite(NORM, lambda d, b, s: ("F64", b * 4, s)))
 refused("another shape", "by config.json it is [256, 256]", lambda: rewrite(Q, lambda d, b, s: (d, b, s[::-1] + [1])))
 refused("a vector's shape", "by config.json it is [256]", lambda: rewrite(NORM, lambda d, b, s: (d, b, [128, 2])))
@@ -119,19 +130,34 @@ refused("infinity", "element 255 is not a finite",
 refused("fewer rows than tokens", "do not belong together", lambda: rewrite(
     "model.embed_tokens.weight", lambda d, b, s: (d, b[:2 * 256 * 100], [100, 256])))
 
-refused("no class", "supported are: LlamaForCausalLM", lambda: edit("config.json", architectures=["GPT2LMHeadModel"]))
+refused("no class", "'GPT2LMHeadModel' is not supported; supported are the classes of: llama, mistral", lambda: edit(
+    "config.json", architectures=["GPT2LMHeadModel"]))
 refused("broken JSON", "not valid JSON", lambda: append("config.json", b"}"))
 refused("a key twice", "duplicate", lambda: open(path("config.json"), "w").write('{"a": 1, "a": 2}'))
 refused("a number that is none", "\"hidden_size\" is not a number", lambda: edit("config.json", hidden_size="256"))
 refused("out of range", "from 1 to 1024", lambda: edit("config.json", num_hidden_layers=100000))
 refused("heads that do not divide", "does not divide", lambda: edit("config.json", num_key_value_heads=3))
 refused("an activation", "'relu'", lambda: edit("config.json", hidden_act="relu"))
-refused("quantised before", "gptq", lambda: edit("config.json", quantization_config={"quant_method": "gptq"}))
+refused("a class that sees", "'Qwen2_5_VLForConditionalGeneration', which has a vision or audio part,", lambda: edit(
+    "config.json", architectures=["Qwen2_5_VLForConditionalGeneration"], vision_config={}))
+for method, name in (("gptq", "GPTQ"), ("awq", "AWQ"), ("fp8", "FP8"), ("bitsandbytes", "bitsandbytes"), ("new", "new")):
+    refused(f"{name} in config.json", f"quantised already ({name})",
+            lambda: edit("config.json", quantization_config={"quant_method": method}))
+refused("a method in text_config", "quantised already (FP8)",
+        lambda: edit("config.json", text_config={"model_type": "qwen2", "quantization_config": {"quant_method": "fp8"}}))
+for tail, name in (("qweight", "GPTQ or AWQ"), ("qzeros", "GPTQ or AWQ"), ("g_idx", "GPTQ"), ("weight.absmax", "bitsandbytes"),
+                   ("SCB", "bitsandbytes"), ("weight_scale_inv", "FP8")):
+    refused(f"a tensor {tail}", f"quantised already ({name})",
+            lambda: add_tensor("model.layers.0.self_attn.q_proj." + tail, "F32", np.zeros(4, np.float32).tobytes(), [4]))
 refused("dynamic rope", "'dynamic'", lambda: edit("config.json", rope_scaling={"type": "dynamic", "factor": 2.0}))
 refused("a window of qwen2", "use_sliding_window",
         lambda: edit("config.json", use_sliding_window=True, sliding_window=32))
 
 refused("no tokenizer", "neither tokenizer.json", lambda: os.remove(path("tokenizer.json")))
+refused("Mistral's own tokenizer", "tekken.json, Mistral's own form",
+        lambda: os.rename(path("tokenizer.json"), path("tekken.json")))
+refused("Mistral's own weights", "consolidated.safetensors, Mistral's own form",
+        lambda: os.rename(path("model.safetensors"), path("consolidated.safetensors")))
 refused("WordPiece", "WordPiece", lambda: edit("tokenizer.json", model__type="WordPiece"))
 refused("Unigram", "Unigram", lambda: edit("tokenizer.json", model__type="Unigram"))
 refused("an unknown expression", "pre_tokenizer: foo+",
@@ -164,4 +190,24 @@ refused("the output has no folder", "cannot create", lambda: None, os.path.join(
 models.write(models.MODELS["smollm3"], base)
 refused("rotation of all layers", "each fourth layer", lambda: edit("config.json", no_rope_layers=[1] * 5))
 refused("a window of smollm3", "use_sliding_window", lambda: edit("config.json", use_sliding_window=True))
+
+models.write(models.MODELS["cohere2"], base)
+refused("cohere2 without a window", "the cohere2 format has one", lambda: edit("config.json", sliding_window=0))
+refused("cohere2 in another order", "another order", lambda: edit("config.json", layer_types=["full_attention"] * 5))
+models.write(models.MODELS["exaone4"], base)
+refused("letters of another kind", "letters L and G", lambda: edit("config.json", sliding_window_pattern="LLXG"))
+refused("a pattern of nothing", "letters L and G", lambda: edit("config.json", sliding_window_pattern=0))
+refused("types of too few layers", "4 elements for 5 layers",
+        lambda: edit("config.json", layer_types=["full_attention"] * 4))
+refused("another type of layer", "full_attention are expected",
+        lambda: edit("config.json", layer_types=["chunked_attention"] * 5))
+models.write(models.MODELS["hunyuan"], base)
+refused("dynamic rope without alpha", "'dynamic'", lambda: edit("config.json", rope_scaling__alpha=None))
+models.write(models.MODELS["mistral3"], base)
+refused("mistral3 without yarn", "yarn is expected", lambda: edit("config.json", text_config__rope_parameters=None))
+refused("a temperature that is none", "llama_4_scaling_beta",
+        lambda: edit("config.json", text_config__rope_parameters__llama_4_scaling_beta="x"))
+refused("a text part of another kind", "'pixtral', which is not supported",
+        lambda: edit("config.json", text_config__model_type="pixtral"))
+refused("no text part", "\"num_hidden_layers\" is missing", lambda: edit("config.json", text_config=None))
 sys.exit(failed > 0)

@@ -140,6 +140,7 @@ PRETOKENIZERS = {
     "qwen35": ([split(cl100k(r"[\p{L}\p{M}]", r"\p{L}\p{M}", r"\p{N}")), byte_level(False)], NFC, False),
     "gpt-2": ([byte_level(True)], None, False),
     "mpt": ([split(GPT2), byte_level(False)], {"type": "Sequence", "normalizers": [NFC]}, False),
+    "command-r": ([{"type": "Digits", "individual_digits": True}, byte_level(True)], NFC, False),
     "smollm": ([{"type": "Digits", "individual_digits": True}, byte_level(True)], None, False),
     "gpt-4o": ([split(o200k(CONTRACTIONS + "?", r"\p{N}{1,3}")), byte_level(False)], None, False),
     "tekken": ([split(o200k("", r"\p{N}")), byte_level(False)], None, True),

@@ -21,6 +21,10 @@ def spec(cls, kind, **more):
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 64}
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+MINISTRAL = {"rope_type": "yarn", "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0,
+             "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, "rope_theta": 1e6}
+OLMO_YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "attention_factor": 1.3,
+             "beta_fast": 32, "beta_slow": 1}
 LONG = {"type": "longrope", "long_factor": [1.0 + 0.5 * i for i in range(12)], "short_factor": [1.0] * 12}
 S = ("<s>", "</s>", "<unk>", None, "<|end|>")
 G = ("<bos>", "<eos>", "<unk>", "<pad>", "<end_of_turn>")
@@ -47,7 +51,7 @@ MODELS = {
                    config={"head_dim": 64, "sliding_window": 32, "query_pre_attn_scalar": 64, "sliding_window_pattern": 6,
                            "rope_local_base_freq": 10000, "hidden_activation": "gelu_pytorch_tanh"}),
     "gemma3-vision": spec("Gemma3ForConditionalGeneration", "gemma3", hd=64, heads=4, tied=True, window=32, theta=1e6,
-                          layers=7, files=2, spm=(G, False, {"model"}), wrap="language_model.", nested=True,
+                          layers=7, files=2, spm=(G, False, {"model"}), wrap="language_model.", nested=("gemma3", "gemma3_text"),
                           drop=["tie_word_embeddings", "rope_theta"],
                           config={"head_dim": 64, "sliding_window": 32, "query_pre_attn_scalar": 64,
                                   "layer_types": ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"],
@@ -64,13 +68,40 @@ MODELS = {
                                                 "original_max_position_embeddings": 64}),
     "fused": spec("Phi3ForCausalLM", "phi3", kv=8, pre="gpt-4o", window=32, eps=1e-5, drop=["rms_norm_eps"],
                         config={"sliding_window": 32, "hidden_act": "silu"}),
+    "ernie": spec("Ernie4_5ForCausalLM", "ernie", hd=48, tied=True, theta=500000.0, eps=1e-5, spm=(S, True, {"model"}),
+                  drop=["rope_theta", "rms_norm_eps", "tie_word_embeddings"], config={"head_dim": 48, "use_bias": False}),
+    "glm4": spec("Glm4ForCausalLM", "glm4", pre="dbrx", share=0.5, eps=1.5625e-7, bias=True,
+                 drop=["rms_norm_eps", "rope_theta"], config={"head_dim": 32, "attention_bias": True}),
+    "hunyuan": spec("HunYuanDenseV1ForCausalLM", "hunyuan", hd=48, pre="deepseek-v3", tied=True, eps=1e-5,
+                    rope={"type": "dynamic", "alpha": 1000.0, "factor": 1.0}, drop=["rms_norm_eps"],
+                    config={"attention_head_dim": 48}),
+    "mistral3": spec("Mistral3ForConditionalGeneration", "mistral3", pre="tekken", hd=48, theta=1e6, eps=1e-5, files=2,
+                     wrap="language_model.", nested=("mistral3", "ministral3"), rope=MINISTRAL, rope_key="rope_parameters",
+                     drop=["rope_theta"], config={"head_dim": 48}),
+    "mistral-small": spec("Mistral3ForConditionalGeneration", "llama", pre="tekken", theta=1e9, eps=1e-5,
+                          wrap="language_model.", nested=("mistral3", None), config={"sliding_window": None}),
+    "exaone4": spec("Exaone4ForCausalLM", "exaone4", pre="gpt-2", window=32, layers=5, eps=1e-5, rope=LLAMA3, period=4,
+                    drop=["rms_norm_eps"], config={"sliding_window": 32, "sliding_window_pattern": "LLLG"}),
+    "exaone4-full": spec("Exaone4ForCausalLM", "exaone4", pre="gpt-2", tied=True, theta=1e6, eps=1e-5,
+                         config={"sliding_window": None, "sliding_window_pattern": None, "head_dim": 32,
+                                 "layer_types": ["full_attention"] * 2}),
+    "olmo2": spec("Olmo2ForCausalLM", "olmo2", pre="dbrx", theta=500000.0, drop=["num_key_value_heads"], kv=8),
+    "olmo3": spec("Olmo3ForCausalLM", "olmo2", pre="dbrx", window=32, layers=5, theta=500000.0, rope=OLMO_YARN, period=3,
+                  drop=["rope_theta"], config={"sliding_window": 32, "layer_types": [
+                      "sliding_attention", "sliding_attention", "full_attention", "sliding_attention",
+                      "sliding_attention"]}),
+    "cohere2": spec("Cohere2ForCausalLM", "cohere2", pre="command-r", window=32, layers=5, tied=True, eps=1e-5, period=4,
+                    theta=50000.0, drop=["rms_norm_eps", "tie_word_embeddings"], logit_scale=0.25,
+                    config={"sliding_window": 32, "logit_scale": 0.25, "layer_norm_eps": 1e-5}),
 }
+ADJACENT = ("ernie", "glm4", "cohere2")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
 def weights(m, seed):
     """{name in the folder: f32 array}, in the names of the class, without prefix."""
     rng = np.random.default_rng(seed)
     q, kv, rows, gemma = m["heads"] * m["hd"], m["kv"] * m["hd"], m["rows"], m["kind"].startswith("gemma")
+    post_only = m["kind"] in ("exaone4", "olmo2")
 
     def matrix(n_rows, n_cols, gain=1.0):
         return (rng.standard_normal((n_rows, n_cols)) * gain / math.sqrt(n_cols)).astype(np.float32)
@@ -84,27 +115,39 @@ def weights(m, seed):
     w = {"model.embed_tokens.weight": matrix(rows, D, 2.0)}
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
-        w[p + "input_layernorm.weight"] = norm(D)
+        if not post_only:
+            w[p + "input_layernorm.weight"] = norm(D)
+        if m["kind"] in ("phi3", "glm4"):
+            w[p + "mlp.gate_up_proj.weight"] = matrix(2 * FF, D)
+        else:
+            w[p + "mlp.gate_proj.weight"] = matrix(FF, D)
+            w[p + "mlp.up_proj.weight"] = matrix(FF, D)
         if m["kind"] == "phi3":
             w[p + "self_attn.qkv_proj.weight"] = matrix(q + 2 * kv, D, 1.3)
-            w[p + "mlp.gate_up_proj.weight"] = matrix(2 * FF, D)
         else:
             for name, n in (("q", q), ("k", kv), ("v", kv)):
                 w[p + f"self_attn.{name}_proj.weight"] = matrix(n, D, 1.4)
                 if m["kind"] == "qwen2" or m["bias"]:
                     w[p + f"self_attn.{name}_proj.bias"] = vector(n, 0.0, 0.3)
-            w[p + "mlp.gate_proj.weight"] = matrix(FF, D)
-            w[p + "mlp.up_proj.weight"] = matrix(FF, D)
-        if m["kind"] in ("qwen3", "gemma3"):
-            w[p + "self_attn.q_norm.weight"] = norm(m["hd"])
-            w[p + "self_attn.k_norm.weight"] = norm(m["hd"])
+        if m["kind"] in ("qwen3", "gemma3", "exaone4", "olmo2"):
+            rows_normed = m["kind"] == "olmo2"
+            w[p + "self_attn.q_norm.weight"] = norm(q if rows_normed else m["hd"])
+            w[p + "self_attn.k_norm.weight"] = norm(kv if rows_normed else m["hd"])
+        if m["kind"] == "hunyuan":
+            w[p + "self_attn.query_layernorm.weight"] = norm(m["hd"])
+            w[p + "self_attn.key_layernorm.weight"] = norm(m["hd"])
         w[p + "self_attn.o_proj.weight"] = matrix(D, q)
-        if m["bias"]:
+        if m["bias"] and m["kind"] != "glm4":
             w[p + "self_attn.o_proj.bias"] = vector(D)
-        w[p + "post_attention_layernorm.weight"] = norm(D)
+        if m["kind"] != "cohere2":
+            w[p + "post_attention_layernorm.weight"] = norm(D)
         if gemma:
             w[p + "pre_feedforward_layernorm.weight"] = norm(D)
+        if gemma or post_only:
             w[p + "post_feedforward_layernorm.weight"] = norm(D)
+        if m["kind"] == "glm4":
+            w[p + "post_self_attn_layernorm.weight"] = norm(D)
+            w[p + "post_mlp_layernorm.weight"] = norm(D)
         w[p + "mlp.down_proj.weight"] = matrix(D, FF)
     w["model.norm.weight"] = norm(D)
     if not m["tied"]:
@@ -118,19 +161,23 @@ def config(m, n_tokens):
     types = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
              "Qwen3ForCausalLM": "qwen3", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
              "Gemma3ForConditionalGeneration": "gemma3", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
-             "GraniteForCausalLM": "granite"}
+             "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
+             "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
+             "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
+             "Cohere2ForCausalLM": "cohere2"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
          "rope_theta": m["theta"], "tie_word_embeddings": m["tied"], "vocab_size": m["rows"], **m["config"]}
     if m["rope"]:
-        c["rope_scaling"] = m["rope"]
+        c[m.get("rope_key", "rope_scaling")] = m["rope"]
     for name in m["drop"]:
         c.pop(name, None)
     if m.get("nested"):
-        text = {k: v for k, v in c.items() if k != "architectures"}
-        c = {"architectures": [m["cls"]], "model_type": "gemma3", "text_config": {**text, "model_type": "gemma3_text"},
-             "vision_config": {"hidden_size": 8}}
+        whole, part = m["nested"]
+        text = {k: v for k, v in c.items() if k not in ("architectures", "model_type")}
+        c = {"architectures": [m["cls"]], "model_type": whole, "vision_config": {"hidden_size": 8},
+             "text_config": {**text, "model_type": part} if part else text}
     return c
 
 
@@ -158,8 +205,10 @@ def f16(a):
     return a.astype(np.float16).astype(np.float64)
 
 
-def rms(x, w, eps, gemma):
-    w = w.astype(np.float64) + (1.0 if gemma else 0.0)
+def rms(x, w, eps, kind=""):
+    w = w.astype(np.float64) + (1.0 if kind.startswith("gemma") else 0.0)
+    if kind == "cohere2":  # a layer norm
+        x = x - x.mean(-1, keepdims=True)
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w
 
 
@@ -167,7 +216,7 @@ def frequencies(m, local):
     n = int(m["hd"] * m["share"])
     theta = 10000.0 if local and m["kind"] == "gemma3" else m["theta"]
     inv, rope, magnitude = theta ** (-np.arange(0, n, 2) / n), m["rope"], 1.0
-    if rope is None or (local and m["kind"] == "gemma3"):
+    if rope is None or (local and m["kind"] in ("gemma3", "olmo2")):
         return inv, magnitude
     kind, factor = rope.get("rope_type", rope.get("type")), rope.get("factor", 1.0)
     if kind == "linear":
@@ -188,6 +237,11 @@ def frequencies(m, local):
         ramp = np.clip((np.arange(n // 2) - low) / max(high - low, 0.001), 0, 1)
         inv = inv / factor * ramp + inv * (1 - ramp)
         magnitude = 0.1 * math.log(factor) + 1.0
+        if "mscale" in rope:
+            magnitude = 1.0  # both of the ratio are the same here
+        magnitude = rope.get("attention_factor", magnitude)
+    elif kind == "dynamic":
+        inv = (theta * rope["alpha"] ** (n / (n - 2))) ** (-np.arange(0, n, 2) / n)
     elif kind == "longrope":  # the context is over the original one throughout
         inv = inv / np.array(rope["long_factor"])
         magnitude = math.sqrt(1 + math.log(m["ctx"] / 64) / math.log(64))
@@ -195,11 +249,15 @@ def frequencies(m, local):
 
 
 def rotate(x, m, local):
-    """x[n][heads][hd]: the first half and the second half of the rotated part are pairs."""
+    """x[n][heads][hd]: the first half and the second half of the rotated part are pairs, or neighbours are."""
     inv, magnitude = frequencies(m, local)
     angle = np.arange(x.shape[0])[:, None] * inv[None, :]
     cos, sin = (np.cos(angle) * magnitude)[:, None, :], (np.sin(angle) * magnitude)[:, None, :]
     half = len(inv)
+    if m["kind"] in ADJACENT:
+        a, b, rest = x[..., 0:2 * half:2], x[..., 1:2 * half:2], x[..., 2 * half:]
+        turned = np.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(*a.shape[:-1], 2 * half)
+        return np.concatenate([turned, rest], -1)
     a, b, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]
     return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
@@ -207,12 +265,20 @@ def rotate(x, m, local):
 def is_local(m, i):
     if not m["window"]:
         return False
+    if "period" in m:
+        return (i + 1) % m["period"] != 0
     return {"gemma2": (i + 1) % 2 != 0, "gemma3": (i + 1) % 6 != 0}.get(m["kind"], True)
+
+
+def is_rotated(m, i):
+    if m["kind"] == "smollm3":
+        return (i + 1) % 4 != 0
+    return is_local(m, i) or not (m["kind"] in ("exaone4", "cohere2") and m["window"])
 
 
 def attention(m, w, p, x, i):
     n, heads, kv, hd = len(x), m["heads"], m["kv"], m["hd"]
-    gemma = m["kind"].startswith("gemma")
+    kind = m["kind"]
 
     def linear(name):
         y = x @ w[p + f"self_attn.{name}.weight"].astype(np.float64).T
@@ -222,12 +288,22 @@ def attention(m, w, p, x, i):
         q, k, v = np.split(linear("qkv_proj"), [heads * hd, (heads + kv) * hd], -1)
     else:
         q, k, v = linear("q_proj"), linear("k_proj"), linear("v_proj")
+    if kind == "olmo2":
+        q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"])
+        k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"])
     q, k, v = q.reshape(n, heads, hd), k.reshape(n, kv, hd), v.reshape(n, kv, hd)
-    if m["kind"] in ("qwen3", "gemma3"):
-        q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"], gemma)
-        k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"], gemma)
-    if m["kind"] != "smollm3" or (i + 1) % 4:
+    if kind in ("qwen3", "gemma3", "exaone4"):
+        q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"], kind)
+        k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"], kind)
+    if is_rotated(m, i):
         q, k = rotate(q, m, is_local(m, i)), rotate(k, m, is_local(m, i))
+    if kind == "hunyuan":
+        q = rms(q, w[p + "self_attn.query_layernorm.weight"], m["eps"])
+        k = rms(k, w[p + "self_attn.key_layernorm.weight"], m["eps"])
+    if kind == "mistral3":
+        rope = m["rope"]
+        turns = np.floor(np.arange(n) / rope["original_max_position_embeddings"])
+        q = q * (1 + rope["llama_4_scaling_beta"] * np.log(1 + turns))[:, None, None]
     k, v = f16(k), f16(v)
     k, v = np.repeat(k, heads // kv, 1), np.repeat(v, heads // kv, 1)
     score = np.einsum("qhd,khd->hqk", q, k) * (m["scales"][0] if "scales" in m else 1 / math.sqrt(hd))
@@ -243,7 +319,7 @@ def attention(m, w, p, x, i):
 
 
 def feed_forward(m, w, p, x):
-    if m["kind"] == "phi3":
+    if m["kind"] in ("phi3", "glm4"):
         gate, up = np.split(x @ w[p + "mlp.gate_up_proj.weight"].astype(np.float64).T, 2, -1)
     else:
         gate = x @ w[p + "mlp.gate_proj.weight"].astype(np.float64).T
@@ -257,20 +333,32 @@ def feed_forward(m, w, p, x):
 
 def logits(m, w, ids):
     """Of the last token."""
-    gemma, eps = m["kind"].startswith("gemma"), m["eps"]
+    kind, gemma, eps = m["kind"], m["kind"].startswith("gemma"), m["eps"]
     h = w["model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
     _, embedding, residual, divisor = m.get("scales", (0, 1.0, 1.0, 1.0))
     h = h * embedding
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
-        y = attention(m, w, p, rms(h, w[p + "input_layernorm.weight"], eps, gemma), i)
+
+        def norm(x, name):
+            return rms(x, w[p + name + ".weight"], eps, kind)
+
+        x = h if kind in ("exaone4", "olmo2") else norm(h, "input_layernorm")
+        y = attention(m, w, p, x, i)
         if gemma:
-            h = h + rms(y, w[p + "post_attention_layernorm.weight"], eps, True)
-            y = feed_forward(m, w, p, rms(h, w[p + "pre_feedforward_layernorm.weight"], eps, True))
-            h = h + rms(y, w[p + "post_feedforward_layernorm.weight"], eps, True)
+            h = h + norm(y, "post_attention_layernorm")
+            h = h + norm(feed_forward(m, w, p, norm(h, "pre_feedforward_layernorm")), "post_feedforward_layernorm")
+        elif kind == "glm4":
+            h = h + norm(y, "post_self_attn_layernorm")
+            h = h + norm(feed_forward(m, w, p, norm(h, "post_attention_layernorm")), "post_mlp_layernorm")
+        elif kind in ("exaone4", "olmo2"):
+            h = h + norm(y, "post_attention_layernorm")
+            h = h + norm(feed_forward(m, w, p, h), "post_feedforward_layernorm")
+        elif kind == "cohere2":
+            h = h + y + feed_forward(m, w, p, x)
         else:
             h = h + residual * y
-            h = h + residual * feed_forward(m, w, p, rms(h, w[p + "post_attention_layernorm.weight"], eps, False))
+            h = h + residual * feed_forward(m, w, p, norm(h, "post_attention_layernorm"))
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
-    out = head @ rms(h[-1], w["model.norm.weight"], eps, gemma) / divisor
+    out = head @ rms(h[-1], w["model.norm.weight"], eps, kind) / divisor * m.get("logit_scale", 1.0)
     return m["caps"][1] * np.tanh(out / m["caps"][1]) if m.get("caps") else out
