@@ -23,7 +23,8 @@ static const char *remedy_of(kt_status code, const char *where) {
         return "use a smaller context (-c), a smaller batch (-b, -ub) or a smaller quantisation";
     case KT_E_IO: /* what names no file says itself what to do */
         return where && where[0]
-                   ? "check that the path exists and that you may read, or write, there"
+                   ? "check that the path exists, that you may read, or write, there, and that "
+                     "the disk has room"
                    : NULL;
     case KT_E_FORMAT: return remedy_of_format(where);
     case KT_E_UNSUPPORTED: return "`kentang inspect FILE` shows what the file holds";

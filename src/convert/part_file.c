@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -115,22 +114,11 @@ kt_status kt__part_checkpoint(kt__part *part, uint64_t good, kt_error *err) {
     return KT_OK;
 }
 
-/* The rename itself is durable once the folder is. */
-static void sync_folder(const kt__part *part) {
-    char *copy = kt__strdup(part->target);
-    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    kt__free(copy);
-}
-
 kt_status kt__part_finish(kt__part *part, kt_error *err) {
     if (ftruncate(part->fd, (off_t)part->bytes) != 0 || fsync(part->fd) != 0)
         return fail_part(part, err, "complete");
     if (rename(part->path, part->target) != 0) return fail_part(part, err, "rename");
-    sync_folder(part);
+    kt__sync_folder_of(part->target);
     return KT_OK;
 }
 

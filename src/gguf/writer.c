@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/f16.h"
+#include "base/fd_io.h"
 #include "base/le.h"
 #include "base/vec.h"
 #include "gguf/reader.h"
@@ -367,13 +368,16 @@ kt_status kt__gguf_writer_close(kt__gguf_writer *w, kt_error *err) {
                              w->n_tensors);
         goto out;
     }
-    int closed = fclose(w->file);
+    bool whole = fflush(w->file) == 0 && fsync(fileno(w->file)) == 0;
+    if (!whole) status = fail_io(w, err);
+    whole = fclose(w->file) == 0 && whole;
     w->file = NULL;
-    if (closed != 0 || rename(w->temp_path, w->path) != 0) {
-        status = fail_io(w, err);
+    if (!whole || rename(w->temp_path, w->path) != 0) {
+        if (status == KT_OK) status = fail_io(w, err);
         unlink(w->temp_path);
         goto out;
     }
+    kt__sync_folder_of(w->path);
     writer_free(w);
     return KT_OK;
 out:

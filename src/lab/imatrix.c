@@ -9,6 +9,7 @@
 #include "cli/model_opts.h"
 #include "lab/calibration.h"
 #include "lab/calibration_text.h"
+#include "lab/recipes.h"
 
 enum { MAX_FILES = 64 };
 
@@ -141,7 +142,10 @@ out:
 static kt_status make_imatrix(const imatrix_opts *o, kt__model_opts *model_opts,
                               const char *const *files, size_t n_files, kt_error *err) {
     kt__imatrix m = {0};
-    kt_status status = KT_OK;
+    kt_status status = kt__lab_check_target(o->out, model_opts->model, err);
+    if (status == KT_OK) status = kt__lab_check_target(o->out, o->text, err);
+    for (size_t i = 0; i < n_files && status == KT_OK; i++)
+        status = kt__lab_check_target(o->out, files[i], err);
     for (size_t i = 0; i < n_files && status == KT_OK; i++)
         status = kt__imatrix_merge_file(&m, files[i], err);
     if (status == KT_OK && (model_opts->model || n_files == 0))

@@ -144,6 +144,23 @@ static void change_rows(void *user, const char *name, int64_t begin, int64_t end
 
 /* ---- the file ---- */
 
+/* The output may be neither an adapter's file nor one of an adapter's folder. */
+static kt_status check_target(const struct merge_opts *o, kt_error *err) {
+    static const char *const parts[] = {"", "/adapter_model.safetensors", "/adapter_config.json"};
+    kt_status status = KT_OK;
+    for (size_t i = 0; i < o->lora.files.n; i++) {
+        char path[4096], part[4128];
+        float scale;
+        KT__TRY(kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err));
+        for (size_t k = 0; k < KT__COUNT(parts); k++) {
+            snprintf(part, sizeof part, "%s%s", path, parts[k]);
+            KT__TRY(kt__lab_check_target(o->target, part, err));
+        }
+    }
+out:
+    return status;
+}
+
 static const char *default_type(const kt_model *model) {
     uint32_t type = UINT32_MAX;
     kt_error ignored;
@@ -163,7 +180,8 @@ static int merge_opened(const struct merge_opts *o, kt_model *model, merger *m) 
     m->net = model->net;
     params.recipe = kt__recipe_find(o->type ? o->type : default_type(model));
     if (!params.recipe) return kt__lab_unknown_recipe("merge", o->type);
-    kt_status status = kt__lora_set_open(&o->lora, model, &m->set, &err);
+    kt_status status = check_target(o, &err);
+    if (status == KT_OK) status = kt__lora_set_open(&o->lora, model, &m->set, &err);
     if (status == KT_OK) status = list_sites(m, &err);
     if (status != KT_OK) return kt__cli_fail("merge", &err);
     kt__hash_init(&change.identity, 1);

@@ -146,6 +146,8 @@ static kt_status open_feedback(quantize_run *q, kt_error *err) {
 static kt_status quantize_all(quantize_run *q, kt__convert_report *report, kt_error *err) {
     kt__type_rule *auto_rules = NULL;
     kt_status status = KT_OK;
+    KT__TRY(kt__lab_check_target(q->output.target, q->opts->imatrix, err));
+    KT__TRY(kt__lab_check_target(q->output.target, q->opts->feedback.text, err));
     q->output.effort = q->opts->fit == FIT_FAST ? KT__EFFORT_FAST : KT__EFFORT_CAREFUL;
     if (q->opts->imatrix) {
         KT__TRY(kt__imatrix_read(q->opts->imatrix, &q->importance, err));

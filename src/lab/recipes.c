@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/fd_io.h"
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "host/host.h"
@@ -89,6 +91,12 @@ kt__convert_output kt__lab_output(const char *command, const char *target,
                                 .notes = {kt__lab_show_note, (void *)(uintptr_t)command},
                                 .progress = shown ? kt__byte_progress_show : NULL,
                                 .progress_user = progress};
+}
+
+kt_status kt__lab_check_target(const char *target, const char *source, kt_error *err) {
+    if (!source || !kt__same_file(target, source)) return KT_OK;
+    return kt__fail_at(err, KT_E_ARG, target, UINT64_MAX,
+                       "the output is a file that is read: choose another name for it");
 }
 
 static void print_report(const char *command, const char *path, const kt__convert_report *r) {

@@ -36,6 +36,8 @@ void kt__lab_show_note(void *user, const char *line);
 /* The output of a command: its threads, notes, and progress on a terminal unless quiet. */
 kt__convert_output kt__lab_output(const char *command, const char *target,
                                   const kt__lab_write_opts *opts, kt__byte_progress *progress);
+/* An output that is one of the files that are read is refused; source NULL: none is read. */
+kt_status kt__lab_check_target(const char *target, const char *source, kt_error *err) KT_CHECKED;
 /* Ends the progress' line; prints the error or the report. Returns the exit code. */
 int kt__lab_end(const char *command, const char *target, kt__byte_progress *progress,
                 kt_status status, const kt__convert_report *report, const kt_error *err);
