@@ -400,28 +400,13 @@ static json_t *noise_json(const report *r) {
                      set_integer_field(r->noise.thermal_count), "noisy", r->noise.noisy);
 }
 
-static json_t *advice_json(const report *r) {
-    if (!r->advised) return json_null();
-    json_t *rows = json_array();
-    for (size_t i = 0; i < KT__ADVICE_ROWS; i++) {
-        const kt__advice_row *row = &r->advice.rows[i];
-        json_array_append_new(rows,
-                              json_pack("{s:s, s:I, s:o, s:b}", "recipe", row->recipe, "bytes",
-                                        set_integer_field(row->bytes), "tok_s_at_most",
-                                        kt__json_positive(row->tok_s), "fits", row->fits));
-    }
-    bool any = r->advice.best < KT__ADVICE_ROWS;
-    return json_pack("{s:o, s:s, s:o}", "recommended",
-                     any ? json_string(r->advice.rows[r->advice.best].recipe) : json_null(), "why",
-                     r->advice.why, "recipes", rows);
-}
-
 static int print_doctor_json(const report *r) {
     json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "version",
                             KT_VERSION, "processor", processor_json(r), "kernels", tiers_json(r),
                             "cores", cores_json(r), "memory", memory_json(r), "threads",
                             r->n_threads, "threads_why", r->threads_why, "limits", limits_json(r),
-                            "noise", noise_json(r), "advice", advice_json(r));
+                            "noise", noise_json(r), "advice",
+                            r->advised ? kt__advice_json(&r->advice) : json_null());
     int rc = all ? json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : -1;
     json_decref(all);
     if (rc != 0)
@@ -454,16 +439,6 @@ static const kt__opt table[] = {
      .help = "measure with N threads (default 0: as many as kentang would use)"},
 };
 
-/* What is free, and of a cgroup's limit what is left. */
-static kt_status advise(report *r, const char *model, kt_error *err) {
-    const kt__limits *l = &r->limits;
-    uint64_t memory = l->mem_available_bytes;
-    if (l->mem_cgroup_bytes && l->mem_cgroup_bytes - l->mem_cgroup_used_bytes < memory)
-        memory = l->mem_cgroup_bytes - l->mem_cgroup_used_bytes;
-    r->advised = true;
-    return kt__advise(model, memory, r->read_all, &r->advice, err);
-}
-
 int kt__cmd_doctor(int argc, char **argv) {
     doctor_opts opts = {0};
     const kt__opt_group group = {"Options", table, KT__COUNT(table), &opts};
@@ -485,7 +460,11 @@ int kt__cmd_doctor(int argc, char **argv) {
     kt_status status = look_at_machine(&r, opts.n_threads, &err);
     if (status == KT_OK && opts.quick) measure_tiers(&r, NULL);
     if (status == KT_OK && !opts.quick) status = measure_limits(&r, &err);
-    if (status == KT_OK && opts.model) status = advise(&r, opts.model, &err);
+    if (status == KT_OK && opts.model) {
+        uint64_t memory = kt__advice_memory(&r.limits);
+        r.advised = true;
+        status = kt__advise(opts.model, memory, r.read_all, &r.advice, &err);
+    }
     if (status != KT_OK) return kt__cli_fail("doctor", &err);
     if (opts.json) return print_doctor_json(&r);
     print_doctor_text(&r);

@@ -1,7 +1,8 @@
-/* kentang inspect: what a GGUF file holds, as text or JSON. Works on files that the engine refuses.
- */
+/* kentang inspect: what a GGUF file holds, as text or JSON, and which recipe suits this machine.
+ * Works on files that the engine refuses. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -11,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/safe_text.h"
 #include "gguf/gguf.h"
+#include "lab/advice.h"
 #include "model/net.h"
 
 enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 100, JSON_ELEMS = 16, MAX_TYPES = 256, SHOWN_FAULTS = 20 };
@@ -325,6 +327,8 @@ typedef struct inspected {
     const kt__gguf *g;
     bool has_program;
     kt__hparams hp;
+    bool advised;
+    kt__advice advice;
 } inspected;
 
 /* Why a tensor cannot be used, in text[] where it is not said in the file's own words; or NULL. */
@@ -407,7 +411,7 @@ static void print_file_text(const inspected *f, const struct inspect_opts *opts)
 
 /* ---- JSON ---- */
 
-static void json_string(kt__buf *out, const char *key, kt__str s) {
+static void put_json_text(kt__buf *out, const char *key, kt__str s) {
     kt__buf_printf(out, "\"%s\": ", key);
     kt__json_string(out, s.s, s.len, KT__JSON_TERMINAL);
     kt__buf_puts(out, ", ");
@@ -457,7 +461,7 @@ static void json_tensors(kt__buf *out, const inspected *f) {
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(g, i);
         kt__buf_puts(out, i ? ", {" : "{");
-        json_string(out, "name", t->name);
+        put_json_text(out, "name", t->name);
         kt__buf_printf(out, "\"type\": \"%s\", \"shape\": [", kt__gguf_tensor_type_name(t->type));
         for (uint32_t d = 0; d < t->n_dims; d++)
             kt__buf_printf(out, "%s%" PRIu64, d ? ", " : "", t->ne[d]);
@@ -469,6 +473,14 @@ static void json_tensors(kt__buf *out, const inspected *f) {
     kt__buf_putc(out, ']');
 }
 
+static void json_advice(kt__buf *out, const kt__advice *advice) {
+    json_t *value = kt__advice_json(advice);
+    char *text = value ? json_dumps(value, 0) : NULL;
+    if (text) kt__buf_printf(out, ", \"advice\": %s", text);
+    free(text);
+    json_decref(value);
+}
+
 static kt_status print_file_json(const inspected *f, const struct inspect_opts *opts,
                                  kt_error *err) {
     const kt__gguf *g = f->g;
@@ -478,13 +490,13 @@ static kt_status print_file_json(const inspected *f, const struct inspect_opts *
     kt__buf_init(&out, SIZE_MAX / 2);
     summarise(g, &s);
     kt__buf_putc(&out, '{');
-    json_string(&out, "file", (kt__str){path, strlen(path)});
+    put_json_text(&out, "file", (kt__str){path, strlen(path)});
     kt__buf_printf(&out, "\"version\": %" PRIu32 ", \"alignment\": %" PRIu64 ", \"parts\": %d, ",
                    kt__gguf_version(g), kt__gguf_alignment(g), kt__gguf_n_parts(g));
     kt__buf_printf(&out, "\"bytes\": %" PRIu64 ", ", kt__gguf_file_bytes(g));
-    json_string(&out, "name", text_of(g, "general.name"));
-    json_string(&out, "architecture", text_of(g, "general.architecture"));
-    json_string(&out, "quantisation", (kt__str){recipe, strlen(recipe)});
+    put_json_text(&out, "name", text_of(g, "general.name"));
+    put_json_text(&out, "architecture", text_of(g, "general.architecture"));
+    put_json_text(&out, "quantisation", (kt__str){recipe, strlen(recipe)});
     kt__buf_printf(&out,
                    "\"parameters\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
                    ", \"unusable_tensors\": %zu, ",
@@ -493,6 +505,7 @@ static kt_status print_file_json(const inspected *f, const struct inspect_opts *
     kt__buf_puts(&out, ", ");
     json_metadata(&out, g);
     if (opts->tensors) json_tensors(&out, f);
+    if (f->advised) json_advice(&out, &f->advice);
     kt__buf_puts(&out, "}\n");
     kt_status status = out.failed ? kt__fail_nomem(err, "the report", out.len) : KT_OK;
     if (status == KT_OK) fwrite(out.data, 1, out.len, stdout);
@@ -505,10 +518,13 @@ static int show_file(const kt__gguf *g, const struct inspect_opts *opts) {
     kt_status status = KT_OK;
     kt_error err;
     f.has_program = kt__hparams_read(g, NULL, &f.hp, NULL) == KT_OK;
+    f.advised = f.has_program && !count_faults(&f) &&
+                kt__advise_here(kt__gguf_path(g), &f.advice, &err) == KT_OK;
     if (opts->json) {
         status = print_file_json(&f, opts, &err);
     } else {
         print_file_text(&f, opts);
+        if (f.advised) kt__advice_print(&f.advice);
     }
     if (status != KT_OK) return kt__cli_fail("inspect", &err);
     size_t n_faults = count_faults(&f);
@@ -522,7 +538,8 @@ int kt__cmd_inspect(int argc, char **argv) {
         .command = "inspect",
         .usage = "[OPTIONS] MODEL",
         .about = "Shows what a GGUF file (or split set) holds, also one that kentang cannot run.\n"
-                 "Tensors that no model could use are marked; the exit code is then 5.",
+                 "Tensors that no model could use are marked; the exit code is then 5. Of a model\n"
+                 "that kentang runs, it says which recipe suits this machine, and why.",
         .groups = groups,
         .n_groups = 1,
         .min_words = 1,

@@ -89,6 +89,27 @@ static void test_json_parses(void **state) {
     json_decref(root);
 }
 
+/* Of a model that runs, what suits this machine; of a file that is none, nothing. */
+static void test_advice(void **state) {
+    (void)state;
+    json_error_t error;
+    assert_null(strstr(run(""), "recommended"));
+    process p = cli_run("inspect --json " KT_SOURCE_DIR "/models/demo.gguf", NULL);
+    assert_int_equal(p.code, 0);
+    json_t *root = json_loads(p.out, 0, &error);
+    if (!root) fail_msg("%s", error.text);
+    json_t *advice = json_object_get(root, "advice");
+    assert_string_equal(json_string_value(json_object_get(advice, "recommended")), "q8_0");
+    assert_true(json_is_true(json_object_get(advice, "from_original")));
+    assert_true(json_array_size(json_object_get(advice, "recipes")) == 8);
+    json_decref(root);
+    cli_free(&p);
+    p = cli_run("inspect " KT_SOURCE_DIR "/models/demo.gguf", NULL);
+    assert_non_null(strstr(p.out, "recommended: q8_0: the nearest to the original, and it fits"));
+    assert_non_null(strstr(p.out, "this file is quantised already"));
+    cli_free(&p);
+}
+
 /* Files that no model could use are shown all the same, and end with 5. */
 static void test_bad_tensors_are_shown(void **state) {
     (void)state;
@@ -200,6 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_safe_and_complete),
         cmocka_unit_test(test_json_parses),
+        cmocka_unit_test(test_advice),
         cmocka_unit_test(test_bad_tensors_are_shown),
         cmocka_unit_test(test_long_names_are_shown),
         cmocka_unit_test(test_tensors_without_a_place_are_shown),
