@@ -1,26 +1,17 @@
 #!/usr/bin/env python3
-"""export.py MODEL.f32 VOCAB.json OUT.gguf [--recipe f16|demo|TYPE] [--quantise PROGRAM] [--back OUT.f32]
+"""export.py MODEL.f32 VOCAB.json FOLDER
 
-Writes a trained checkpoint as GGUF v3, architecture `llama`. Matrices go through `quantise` (kentang's
-own encoders) except for f16 and f32; norms stay f32. --back also writes the checkpoint that the file
-decodes to, so that train can measure its perplexity.
+Writes a trained checkpoint as a Hugging Face folder of the class LlamaForCausalLM, with F32 weights: the rest is
+`kentang convert` and `kentang quantize`.
 """
 
-import argparse
-import array
+import json
+import os
 import struct
-import subprocess
+import sys
 
-from bpe import CONTROL, Vocab
-from corpus.calls import TAGS
-
-GGML = {"F32": 0, "F16": 1, "Q4_0": 2, "Q5_0": 6, "Q8_0": 8, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14}
-FILE_TYPE = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18}
-U32, F32, BOOL, STRING, ARRAY, I32 = 4, 6, 7, 8, 9, 5
-ALIGN = 32
-
-# The best that fits into 4 MB: six bits where an error costs most, five elsewhere.
-DEMO = {"token_embd": "Q6_K", "attn_v": "Q6_K", "attn_k": "Q6_K", "ffn_down": "Q6_K"}
+from bpe import CONTROL, SPECIALS, Vocab
+from checkpoint import load
 
 # Tools stand in the system message, a call in the assistant's, a result in a user's; calls.py writes the same texts.
 TEMPLATE = """{%- if tools -%}
@@ -66,128 +57,84 @@ TEMPLATE = """{%- if tools -%}
 """
 
 
-def load(path):
-    """(dims, [(name, rows, cols, f32 bytes)]) in net.h's order; rows 0 for a vector."""
-    with open(path, "rb") as f:
-        raw = f.read()
-    assert raw[:5] == b"KTF32", path
-    vocab, embd, n_layer, head, head_kv, ff, ctx = struct.unpack_from("<7i", raw, 8)
-    base, eps = struct.unpack_from("<2f", raw, 36)
-    dims = dict(vocab=vocab, embd=embd, layer=n_layer, head=head, head_kv=head_kv, ff=ff, ctx=ctx, base=base, eps=eps)
-    kv = embd // head * head_kv
-    shapes = [("token_embd", vocab, embd), ("output_norm", 0, embd)]
-    for i in range(n_layer):
-        b = f"blk.{i}."
-        shapes += [(b + "attn_norm", 0, embd), (b + "attn_q", embd, embd), (b + "attn_k", kv, embd),
-                   (b + "attn_v", kv, embd), (b + "attn_output", embd, embd), (b + "ffn_norm", 0, embd),
-                   (b + "ffn_gate", ff, embd), (b + "ffn_up", ff, embd), (b + "ffn_down", embd, ff)]
-    at, tensors = 44, []
-    for name, rows, cols in shapes:
-        size = 4 * max(rows, 1) * cols
-        tensors.append((name, rows, cols, raw[at:at + size]))
-        at += size
-    assert at == len(raw), "the checkpoint has another size than its dimensions say"
-    return dims, tensors, raw[:44]
+# As tokenizer.json writes the pre-tokenizer of bpe.py.
+PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+         "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
+         "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+         "token_embd": "embed_tokens", "output_norm": "norm"}
 
 
-def kind_of(name, rows, recipe):
-    if not rows:
-        return "F32"
-    if recipe == "demo":
-        return DEMO.get(name.split(".")[-1], "Q5_K")
-    return recipe.upper()
+def folder_name(name):
+    """"blk.3.attn_q" to "model.layers.3.self_attn.q_proj.weight"."""
+    *block, last = name.split(".")
+    return "model." + (f"layers.{block[1]}." if block else "") + NAMES[last] + ".weight"
 
 
-def encode(data, kind, cols, program, back=False):
-    if kind == "F32":
-        return data
-    if kind == "F16":
-        values = array.array("f", data)
-        half = struct.pack(f"<{len(values)}e", *values)
-        return array.array("f", struct.unpack(f"<{len(values)}e", half)).tobytes() if back else half
-    return subprocess.run([program, kind, str(cols)] + ["--back"] * back, input=data, stdout=subprocess.PIPE,
-                          check=True).stdout
+def split_pairs(data, rows, cols, head_rows):
+    """The trainer's rotary pairs are adjacent rows; the class has the first of each pair, then the second."""
+    row = 4 * cols
+    order = [h + i for h in range(0, rows, head_rows) for i in (*range(0, head_rows, 2), *range(1, head_rows, 2))]
+    return b"".join(data[r * row:(r + 1) * row] for r in order)
 
 
-def string(text):
-    raw = text.encode("utf-8")
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def value(kind, v):
-    if kind == STRING:
-        return string(v)
-    if kind == ARRAY:
-        item, items = v
-        return struct.pack("<IQ", item, len(items)) + b"".join(value(item, i) for i in items)
-    return struct.pack({U32: "<I", I32: "<i", F32: "<f", BOOL: "<?"}[kind], v)
-
-
-def metadata(dims, vocab, recipe):
-    ids = vocab.id
-    types = [3 if t in CONTROL else 4 if t in TAGS else 1 for t in vocab.tokens]
-    top = "Q5_K" if recipe == "demo" else recipe.upper()
-    return [
-        ("general.architecture", STRING, "llama"), ("general.type", STRING, "model"), ("general.name", STRING, "kentang demo"),
-        ("general.description", STRING, "A very small chat model: stories, sums, small talk and kentang itself, in English and Indonesian."),
-        ("general.license", STRING, "MIT"), ("general.size_label", STRING, "5.2M"),
-        ("general.languages", ARRAY, (STRING, ["en", "id"])),
-        ("general.file_type", U32, FILE_TYPE[top]), ("general.quantization_version", U32, 2),
-        ("llama.block_count", U32, dims["layer"]), ("llama.context_length", U32, dims["ctx"]),
-        ("llama.embedding_length", U32, dims["embd"]), ("llama.feed_forward_length", U32, dims["ff"]),
-        ("llama.attention.head_count", U32, dims["head"]), ("llama.attention.head_count_kv", U32, dims["head_kv"]),
-        ("llama.attention.layer_norm_rms_epsilon", F32, dims["eps"]), ("llama.rope.freq_base", F32, dims["base"]),
-        ("llama.rope.dimension_count", U32, dims["embd"] // dims["head"]), ("llama.vocab_size", U32, dims["vocab"]),
-        ("tokenizer.ggml.model", STRING, "gpt2"), ("tokenizer.ggml.pre", STRING, "qwen2"),
-        ("tokenizer.ggml.tokens", ARRAY, (STRING, vocab.tokens)), ("tokenizer.ggml.token_type", ARRAY, (I32, types)),
-        ("tokenizer.ggml.merges", ARRAY, (STRING, [" ".join(m) for m in vocab.merges])),
-        ("tokenizer.ggml.bos_token_id", U32, ids["<|endoftext|>"]), ("tokenizer.ggml.eos_token_id", U32, ids["<|im_end|>"]),
-        ("tokenizer.ggml.eot_token_id", U32, ids["<|im_end|>"]), ("tokenizer.ggml.padding_token_id", U32, ids["<|endoftext|>"]),
-        ("tokenizer.ggml.add_bos_token", BOOL, False), ("tokenizer.ggml.add_eos_token", BOOL, False),
-        ("tokenizer.chat_template", STRING, TEMPLATE),
-    ]
-
-
-def padded(raw):
-    return raw + b"\0" * (-len(raw) % ALIGN)
-
-
-def write(path, meta, tensors):
-    """tensors: [(name, rows, cols, type name, bytes)]"""
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(meta))
-    head += b"".join(string(k) + struct.pack("<I", kind) + value(kind, v) for k, kind, v in meta)
-    at = 0
-    for name, rows, cols, kind, data in tensors:
-        shape = [cols, rows] if rows else [cols]
-        head += string(name + ".weight") + struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
-        head += struct.pack("<IQ", GGML[kind], at)
-        at += len(padded(data))
+def write_weights(path, dims, tensors):
+    header, blobs, at = {}, [], 0
+    for name, rows, cols, data in tensors:
+        if name.endswith(("attn_q", "attn_k")):
+            data = split_pairs(data, rows, cols, dims["embd"] // dims["head"])
+        shape = [rows, cols] if rows else [cols]
+        header[folder_name(name)] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+        blobs.append(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
     with open(path, "wb") as out:
-        out.write(padded(head))
-        for tensor in tensors:
-            out.write(padded(tensor[4]))
+        out.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def config(dims):
+    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "dtype": "float32",
+            "hidden_size": dims["embd"], "intermediate_size": dims["ff"], "num_hidden_layers": dims["layer"],
+            "num_attention_heads": dims["head"], "num_key_value_heads": dims["head_kv"],
+            "max_position_embeddings": dims["ctx"], "rms_norm_eps": dims["eps"], "rope_theta": dims["base"],
+            "tie_word_embeddings": True, "vocab_size": dims["vocab"]}
+
+
+def tokenizer(vocab):
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": False}
+    added = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+              "special": t in CONTROL} for i, t in enumerate(vocab.tokens) if t in SPECIALS]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+            "normalizer": {"type": "NFC"},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+            "post_processor": byte_level, "decoder": byte_level,
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
+                      "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                      "vocab": {t: i for i, t in enumerate(vocab.tokens) if t not in SPECIALS},
+                      "merges": [list(m) for m in vocab.merges]}}
 
 
 def main():
-    a = argparse.ArgumentParser()
-    a.add_argument("model")
-    a.add_argument("vocab")
-    a.add_argument("out")
-    a.add_argument("--recipe", default="f16")
-    a.add_argument("--quantise", default="./quantise")
-    a.add_argument("--back")
-    a = a.parse_args()
-    dims, tensors, head = load(a.model)
-    done = []
-    for name, rows, cols, data in tensors:
-        kind = kind_of(name, rows, a.recipe)
-        done.append((name, rows, cols, kind, encode(data, kind, cols, a.quantise)))
-    write(a.out, metadata(dims, Vocab(a.vocab), a.recipe), done)
-    if a.back:
-        with open(a.back, "wb") as out:
-            out.write(head)
-            for name, rows, cols, data in tensors:
-                out.write(encode(data, kind_of(name, rows, a.recipe), cols, a.quantise, back=True))
+    checkpoint, vocab_path, folder = sys.argv[1:]
+    dims, tensors, _ = load(checkpoint)
+    vocab = Vocab(vocab_path)
+    os.makedirs(folder, exist_ok=True)
+
+    def write_json(name, value):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            json.dump(value, f, ensure_ascii=False, indent=1)
+
+    write_json("config.json", config(dims))
+    write_json("tokenizer.json", tokenizer(vocab))
+    write_json("tokenizer_config.json", {
+        "add_bos_token": False, "add_eos_token": False, "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>", "chat_template": TEMPLATE})
+    write_json("generation_config.json", {"eos_token_id": vocab.id["<|im_end|>"]})
+    write_weights(os.path.join(folder, "model.safetensors"), dims, tensors)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes models/demo.gguf from nothing: corpus, vocabulary, training (about 50 minutes on two free cores), export.
-# Usage: tools/demo_model/train.sh [BUILD_DIR]      environment: HOT, COOL (steps), THREADS (2)
+# Usage: tools/demo_model/train.sh [BUILD_DIR]      environment: HOT, COOL (steps), THREADS (2), KENTANG (build/kentang)
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,6 +8,8 @@ root=$(cd "$here/../.." && pwd)
 build=${1:-$root/build/demo_model}
 hot=${HOT:-1800}
 cool=${COOL:-3000}
+kentang=${KENTANG:-$root/build/kentang}
+[ -x "$kentang" ] || { echo "train.sh: $kentang is missing: build it first (scripts/demo), or set KENTANG" >&2; exit 1; }
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 
@@ -27,8 +29,6 @@ cd "$here"
 gcc $flags train.c net.c optim.c -o "$build/train" -lopenblas -lm
 gcc $flags logits.c net.c -o "$build/logits" -lopenblas -lm
 gcc -std=gnu17 -O2 gradcheck.c net.c -o "$build/gradcheck" -lopenblas -lm
-gcc -std=gnu17 -O2 -I"$root/src" -I"$root/include" quantise.c "$root"/src/quant/*.c "$root"/src/base/*.c \
-    -o "$build/quantise" -lm -lpthread
 "$build/gradcheck"
 
 python3 make_corpus.py "$build"
@@ -45,9 +45,15 @@ export OMP_NUM_THREADS="${THREADS:-2}" OMP_WAIT_POLICY=passive
         --steps "$cool" --linear 1 --warmup 50 --lr 3e-3 --lr-embd 3e-3 --eval-every 420
 } | tee "$build/train.log"
 
-python3 export.py "$build/model.f32" "$build/vocab.json" "$build/demo-f16.gguf"
-python3 export.py "$build/model.f32" "$build/vocab.json" "$root/models/demo.gguf" --recipe demo \
-    --quantise "$build/quantise" --back "$build/back.f32"
+# The best that fits into 4 MB: six bits where an error costs most, five elsewhere.
+python3 export.py "$build/model.f32" "$build/vocab.json" "$build/kentang-demo"
+"$kentang" convert "$build/kentang-demo" "$build/demo-f32.gguf"
+"$kentang" quantize "$build/demo-f32.gguf" "$build/demo-f16.gguf" f16
+"$kentang" quantize "$build/demo-f32.gguf" "$root/models/demo.gguf" q5_k_m --keep 'token_embd.weight=q6_k' \
+    --keep 'blk.*.attn_[kv].weight=q6_k' --keep 'blk.*.ffn_down.weight=q6_k' \
+    --keep 'blk.*.attn_[qo]*.weight=q5_k' --keep 'blk.*.ffn_[gu]*.weight=q5_k'
+"$kentang" quantize "$root/models/demo.gguf" "$build/back.gguf" f32
+python3 checkpoint.py "$build/model.f32" "$build/back.gguf" "$build/back.f32"
 echo "held out, as the quantised file decodes:"
 "$build/train" "$build/train.bin" "$build/held.bin" "$build/none.f32" --steps 0 --init "$build/back.f32"
 ls -l "$root/models/demo.gguf"
