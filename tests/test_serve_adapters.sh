@@ -77,6 +77,69 @@ one=$(post /v1/embeddings '{"input":"a potato"}')
 two=$(post /v1/embeddings '{"input":"a potato","adapter":"loud"}')
 [ "$one" != "$two" ] || fail "embeddings"
 
+# the other ways in: the socket, OpenAI's responses, MCP, a batch
+cat >ways.py <<'PY'
+import json, socket, sys, urllib.request
+
+url, path, prompt = sys.argv[1:4]
+LOUD = {"name": "loud", "scale": 3}
+
+
+def over_socket(message):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    s.sendall(json.dumps(message).encode() + b"\n")
+    return json.loads(s.makefile().readline())
+
+
+def post(at, body):
+    r = urllib.request.Request(url + at, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(r))
+
+
+def tool(name, arguments):
+    a = post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
+    return a["result"]
+
+
+def same(name, got):
+    want = open(name, encoding="utf-8").read()
+    assert got.strip() == want.strip(), (name, got, want)
+
+
+a = over_socket({"prompt": prompt, "max_tokens": 24, "temperature": 0, "adapter": LOUD})
+same("loud3", a["text"])
+assert "adapter" in over_socket({"prompt": "x", "adapter": "nobody"})["error"]["message"]
+ask = {"input": "Tell me a story", "max_output_tokens": 16, "temperature": 0}
+same("chat_plain", post("/v1/responses", ask)["output"][0]["content"][0]["text"])
+same("chat_loud", post("/v1/responses", {**ask, "adapter": LOUD})["output"][0]["content"][0]["text"])
+ask = {"prompt": "Tell me a story", "max_tokens": 16, "temperature": 0}
+same("chat_plain", tool("generate", ask)["structuredContent"]["text"])
+same("chat_loud", tool("generate", {**ask, "adapter": LOUD})["structuredContent"]["text"])
+one, two = (tool("embed", {"input": "a potato", **more})["structuredContent"]["embeddings"] for more in ({}, {"adapter": "loud"}))
+http = post("/v1/embeddings", {"input": "a potato", "adapter": "loud"})["data"][0]["embedding"]
+assert one != two and all(abs(x - y) < 1e-6 for x, y in zip(two[0], http))
+assert tool("generate", {**ask, "adapter": "nobody"})["isError"]
+names = ["loud", "other", "last", "bad"]
+get = lambda at: json.load(urllib.request.urlopen(url + at))
+assert get("/v1/models")["data"][0]["adapters"] == names and get("/v1/models/demo")["adapters"] == names
+assert get("/props")["models"][0]["adapters"] == names
+assert tool("list_models", {})["structuredContent"]["models"][0]["adapters"] == names
+PY
+python3 ways.py "$url" "$dir/sock" "$prompt" || fail "another way in"
+cat >lines.jsonl <<JSON
+{"id":"a","prompt":"$prompt","max_tokens":24,"temperature":0,"adapter":"none"}
+{"id":"b","prompt":"$prompt","max_tokens":24,"temperature":0,"adapter":{"name":"loud","scale":3}}
+{"id":"c","prompt":"$prompt","max_tokens":24,"temperature":0,"adapter":[{"name":"loud","scale":3},{"name":"other","scale":-2}]}
+JSON
+"$kentang" batch -q -m "$base" --lora loud.gguf --lora other.gguf lines.jsonl >batched 2>/dev/null || fail "batch"
+python3 - <<'PY' || fail "a batch"
+import json
+answers = {a["id"]: a for a in map(json.loads, open("batched"))}
+for id, name in (("a", "plain"), ("b", "loud3"), ("c", "both")):
+    assert answers[id]["text"] == open(name, encoding="utf-8").read(), (id, answers[id])
+PY
+
 # errors in words, without paths
 completion ',"adapter":"loude"' | grep -q 'adapter.*loude.*there is: loud, other, last, bad' || fail "an unknown name"
 completion ',"adapter":3' | grep -q 'adapter: expected a name' || fail "a number"
@@ -125,6 +188,31 @@ while [ $i -lt 8 ]; do
     i=$((i + 1))
 done
 finish
+
+# the disk cache: prompts computed with an adapter are found by requests with it alone, after a restart too
+long="$prompt. $(seq -s ' ' 120)"
+far() { # FILE MEMBERS
+    post /v1/completions "{\"prompt\":\"$long\",\"max_tokens\":16,\"temperature\":0$2}" >"$1"
+    python3 -c 'import json, sys; a = json.load(open(sys.argv[1])); print(a["choices"][0]["text"])' "$1" >"$1.text"
+}
+cached() { python3 -c 'import json, sys; u = json.load(open(sys.argv[1]))["usage"]; print(u["prompt_tokens_details"]["cached_tokens"])' "$1"; }
+cp conf.toml disk.toml
+mkdir cache
+sed -i '/^adapter = /d; 1i cache.dir = "'"$dir"'/cache"' disk.toml
+for turn in first second; do
+    launch --config disk.toml --no-env --listen 127.0.0.1:0 --socket none
+    url=$(url_of)
+    far "$turn.loud" ',"adapter":{"name":"loud","scale":3}'
+    far "$turn.half" ',"adapter":{"name":"loud","scale":1.5}'
+    far "$turn.plain" ''
+    finish
+done
+for kind in loud half plain; do
+    [ "$(cached first.$kind)" -eq 0 ] || fail "$kind found another's prompt"
+    [ "$(cached second.$kind)" -gt 0 ] || fail "$kind did not find its own prompt on the disk"
+    cmp -s first.$kind.text second.$kind.text || fail "$kind: another answer from the disk"
+done
+cmp -s first.loud.text first.plain.text && fail "the adapter changes nothing in a long prompt"
 
 # --lora
 start --model "$base" --alias demo --lora loud.gguf=-2 --listen 127.0.0.1:0 --socket none

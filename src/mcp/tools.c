@@ -10,6 +10,9 @@
 #define MODEL                                                                                      \
     "\"model\":{\"type\":\"string\",\"description\":\"Which model; see list_models. Default: the " \
     "first.\"}"
+#define ADAPTER                                                                                    \
+    "\"adapter\":{\"type\":[\"string\",\"object\",\"array\"],\"description\":\"An adapter of the " \
+    "model by its name (see list_models), {name, scale}, several in an array, or none.\"}"
 #define MAX_TOKENS                                                                          \
     "\"max_tokens\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"Longest answer. " \
     "Default: 512.\"}"
@@ -31,7 +34,7 @@ static const char generate_input[] =
     "\"temperature\":{\"type\":\"number\",\"minimum\":0,\"description\":\"0: the most probable "
     "text.\"},"
     "\"stop\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"Texts that end "
-    "the answer.\"}," SEED "," MODEL "},\"additionalProperties\":false}";
+    "the answer.\"}," SEED "," MODEL "," ADAPTER "},\"additionalProperties\":false}";
 static const char generate_output[] =
     "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"},"
     "\"finish\":{\"type\":\"string\",\"enum\":[\"stop\",\"length\",\"deadline\"]},"
@@ -44,7 +47,7 @@ static const char extract_input[] =
     "\"schema\":{\"type\":[\"object\",\"boolean\"],\"description\":\"A JSON Schema (2020-12 or an "
     "earlier draft) that the value will fit.\"},"
     "\"instructions\":{\"type\":\"string\",\"description\":\"What to look for, in a "
-    "sentence.\"}," MAX_TOKENS "," SEED "," MODEL
+    "sentence.\"}," MAX_TOKENS "," SEED "," MODEL "," ADAPTER
     "},\"required\":[\"text\",\"schema\"],\"additionalProperties\":false}";
 static const char extract_output[] = "{\"type\":\"object\",\"properties\":{\"value\":{"
                                      "\"description\":\"Fits the schema.\"}," ANSWERED_BY "," USAGE
@@ -53,7 +56,7 @@ static const char extract_output[] = "{\"type\":\"object\",\"properties\":{\"val
 static const char embed_input[] = "{\"type\":\"object\",\"properties\":{"
                                   "\"input\":{\"type\":[\"string\",\"array\"],\"items\":{\"type\":"
                                   "\"string\"},\"description\":\"A "
-                                  "text, or several.\"}," MODEL
+                                  "text, or several.\"}," MODEL "," ADAPTER
                                   "},\"required\":[\"input\"],\"additionalProperties\":false}";
 static const char embed_output[] =
     "{\"type\":\"object\",\"properties\":{\"embeddings\":{\"type\":\"array\",\"items\":{\"type\":"
@@ -71,7 +74,9 @@ static const char list_input[] = "{\"type\":\"object\",\"additionalProperties\":
 static const char list_output[] =
     "{\"type\":\"object\",\"properties\":{\"models\":{\"type\":\"array\",\"items\":{\"type\":"
     "\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"loaded\":{\"type\":\"boolean\"},"
-    "\"context_length\":{\"type\":\"integer\"}},\"required\":[\"name\",\"loaded\"]}}},"
+    "\"context_length\":{\"type\":\"integer\"},\"adapters\":{\"type\":\"array\",\"items\":{"
+    "\"type\":"
+    "\"string\"}}},\"required\":[\"name\",\"loaded\"]}}},"
     "\"required\":[\"models\"]}";
 
 static const kt__mcp_tool server_tools[] = {
@@ -238,7 +243,8 @@ static void copy_argument(json_t *to, const json_t *args, const char *name) {
 }
 
 json_t *kt__mcp_tool_request(const kt__mcp_tool *tool, const json_t *args) {
-    static const char *const same[] = {"model", "max_tokens", "temperature", "seed", "stop"};
+    static const char *const same[] = {"model", "max_tokens", "temperature",
+                                       "seed",  "stop",       "adapter"};
     bool extracts = tool->does == KT__MCP_EXTRACTS;
     json_t *messages = extracts ? extract_messages(args) : generate_messages(args);
     json_t *body = json_pack("{s:o,s:i}", "messages", messages, "max_tokens",

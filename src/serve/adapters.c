@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json_out.h"
 #include "serve/file_watch.h"
 
 /* ---- the settings ---- */
@@ -66,6 +67,20 @@ size_t kt__adapters_default(const kt__config *config, kt__adapter_named named[KT
         n++;
     }
     return n;
+}
+
+void kt__adapters_write_names(kt__buf *out, const kt__config *config, const char *model_name) {
+    kt__adapter_entry entry;
+    bool any = false;
+    (void)kt__buf_puts(out, ",\"adapters\":[");
+    for (size_t i = 0; i < config->adapters.n; i++) {
+        if (!kt__adapter_entry_read(config, i, &entry) || strcmp(entry.model, model_name) != 0)
+            continue;
+        if (any) (void)kt__buf_putc(out, ',');
+        kt__json_text(out, entry.name);
+        any = true;
+    }
+    (void)kt__buf_putc(out, ']');
 }
 
 kt_status kt__adapters_check(const kt__config *config, kt_error *err) {

@@ -9,6 +9,7 @@
 
 #include <kentang.h>
 
+#include "base/buf.h"
 #include "serve/config.h"
 
 enum { KT__ADAPTER_NAME_MAX = 127 };
@@ -30,6 +31,8 @@ bool kt__adapter_entry_read(const kt__config *config, size_t index, kt__adapter_
 /* What holds for requests of the first model that do not say: "NAME" or "NAME=SCALE" each. */
 size_t kt__adapters_default(const kt__config *config, kt__adapter_named named[KT_ADAPTERS_MAX],
                             char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1]);
+/* ,"adapters":["NAME",...]: what requests to this model may name. */
+void kt__adapters_write_names(kt__buf *out, const kt__config *config, const char *model_name);
 /* KT_E_ARG names the line that cannot be used. */
 kt_status KT_CHECKED kt__adapters_check(const kt__config *config, kt_error *err);
 

@@ -10,6 +10,8 @@
 #include "base/json_out.h"
 #include "mcp/json_read.h"
 #include "mcp/server.h"
+#include "serve/adapters.h"
+#include "serve/wire_value.h"
 
 enum { PROGRESS_US = 250000 };
 
@@ -77,6 +79,7 @@ static void list_models(kt__job *job) {
         (void)kt__buf_printf(&text, ",\"loaded\":%s", info.loaded ? "true" : "false");
         if (info.loaded)
             (void)kt__buf_printf(&text, ",\"context_length\":%d", (int)info.engine.n_ctx);
+        kt__adapters_write_names(&text, job->settings->config, info.name);
         (void)kt__buf_putc(&text, '}');
     }
     (void)kt__buf_puts(&text, "]}");
@@ -129,9 +132,14 @@ static kt_status read_embed(kt__job *job, const json_t *args, kt_error *err) {
     job->wire->req = kt__config_request(job->settings->config);
     job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->wire->req.pooling = KT_POOLING_MEAN;
-    kt_status status = read_embedding_inputs(job, json_object_get(args, "input"), err);
-    if (status != KT_OK) return status;
-    return kt__job_use_model(job, json_string_value(json_object_get(args, "model")), err);
+    const kt__wire_reader reader = {job->wire, &job->wire->arena, NULL, err};
+    kt_status status;
+    KT__TRY(read_embedding_inputs(job, json_object_get(args, "input"), err));
+    KT__TRY(kt__wire_read_adapters(&reader, args));
+    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(args, "model")), err));
+    status = kt__job_use_adapters(job, err);
+out:
+    return status;
 }
 
 /* Progress is wanted, and there is a way for it. */

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "serve/adapters.h"
 #include "serve/dialect_mcp.h"
 #include "serve/http_request.h"
 #include "serve/stats.h"
@@ -58,7 +59,9 @@ static int get_web(kt__http_request *r) {
 }
 
 /* In the words of OpenAI's clients and of Anthropic's. */
-static void write_listed_model(kt__buf *out, const kt__served_info *info, int64_t start_s) {
+static void write_listed_model(kt__http_request *r, const kt__served_info *info) {
+    kt__buf *out = &r->reply;
+    const int64_t start_s = r->shared->start_s;
     char when[32];
     time_t start = (time_t)start_s;
     struct tm utc;
@@ -73,6 +76,7 @@ static void write_listed_model(kt__buf *out, const kt__served_info *info, int64_
     kt__json_member(out, "display_name", info->general_name[0] ? info->general_name : info->name);
     (void)kt__buf_printf(out, ",\"loaded\":%s", info->loaded ? "true" : "false");
     if (info->loaded) (void)kt__buf_printf(out, ",\"context_length\":%d", (int)info->engine.n_ctx);
+    kt__adapters_write_names(out, r->settings->config, info->name);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -83,7 +87,7 @@ static int get_models(kt__http_request *r) {
         kt__served_info info;
         kt__served_get_info(kt__models_at(r->shared->models, i), &info);
         if (i) (void)kt__buf_putc(&r->reply, ',');
-        write_listed_model(&r->reply, &info, r->shared->start_s);
+        write_listed_model(r, &info);
     }
     (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
     kt__json_member(&r->reply, "first_id", kt__served_name(kt__models_at(r->shared->models, 0)));
@@ -108,7 +112,7 @@ static int get_model(kt__http_request *r) {
         return 404;
     }
     kt__served_get_info(found, &info);
-    write_listed_model(&r->reply, &info, r->shared->start_s);
+    write_listed_model(r, &info);
     return 200;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json_out.h"
+#include "serve/adapters.h"
 #include "serve/job.h"
 
 /* What was planned when the model was loaded. */
@@ -41,7 +42,7 @@ static void write_hash(kt__buf *out, const kt_hash_info *h) {
     (void)kt__buf_putc(out, '}');
 }
 
-static void write_model_stats(kt__buf *out, kt__served *served) {
+static void write_model_stats(kt__buf *out, kt__served *served, const kt__config *config) {
     kt__served_info info;
     kt_engine_stats st;
     kt__served_get_info(served, &info);
@@ -49,6 +50,7 @@ static void write_model_stats(kt__buf *out, kt__served *served) {
     (void)kt__buf_putc(out, '{');
     kt__json_member(out, "name", info.name);
     (void)kt__buf_printf(out, ",\"loaded\":%s", info.loaded ? "true" : "false");
+    kt__adapters_write_names(out, config, info.name);
     if (info.loaded) {
         kt__json_member(out, "arch", info.arch);
         kt__json_member(out, "quant", info.quant);
@@ -96,10 +98,12 @@ void kt__stats_write(kt__shared *s, kt__buf *out) {
                          (long long)((kt__now_us() - s->start_us) / 1000000));
     kt__json_member(out, "isa", kt_ctx_isa(kt__models_ctx(s->models)));
     (void)kt__buf_puts(out, ",\"models\":[");
+    kt__settings *settings = kt__shared_settings(s);
     for (size_t i = 0; i < kt__models_count(s->models); i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        write_model_stats(out, kt__models_at(s->models, i));
+        write_model_stats(out, kt__models_at(s->models, i), settings->config);
     }
+    kt__settings_drop(settings);
     (void)kt__buf_puts(out, "],\"requests\":[");
     kt__job *job;
     for (size_t i = 0; (job = kt__jobs_at(s, i)) != NULL; i++) {
