@@ -18,7 +18,7 @@ struct kt__agent {
     kt__agent_limits limits;
     kt__agent_hooks hooks;
     json_t *messages;
-    kt__buf relaxed; /* tools whose schemas are not enforced */
+    kt__buf told; /* of the model's turns: what is not done as it was asked for */
     kt_request_report report;
     /* of the task */
     int32_t n_rounds, n_calls;
@@ -38,17 +38,20 @@ static void note_line(const kt__agent *a, const char *fmt, ...) {
     if (a->hooks.note) a->hooks.note(a->hooks.user, line);
 }
 
-static bool say_message(kt__agent *a, const char *role, const char *content) {
-    json_t *m = json_pack("{s:s,s:s%}", "role", role, "content", content, strlen(content));
-    return m && json_array_append_new(a->messages, m) == 0;
+static bool say_message(kt__agent *a, json_t *message) {
+    return message && json_array_append_new(a->messages, message) == 0;
+}
+
+static bool say_text(kt__agent *a, const char *role, const char *content) {
+    return say_message(a, json_pack("{s:s,s:s}", "role", role, "content", content));
 }
 
 /* ---- life ---- */
 
 static kt_status begin_agent(kt__agent *a, const char *system, kt_error *err) {
-    char *text = kt__turn_system(a->box, system);
+    char *text = kt__turn_system(system);
     a->messages = json_array();
-    bool said = text && a->messages && say_message(a, "system", text);
+    bool said = text && a->messages && say_text(a, "system", text);
     kt__free(text);
     if (!said) return kt__fail_nomem(err, "a conversation", 0);
     kt__transcript_add(a->transcript, "tools",
@@ -67,7 +70,7 @@ kt_status kt__agent_create(const kt__turn_opts *turn, kt__toolbox *box, kt__tran
     a->transcript = transcript;
     a->limits = *limits;
     a->hooks = *hooks;
-    kt__buf_init(&a->relaxed, 1 << 16);
+    kt__buf_init(&a->told, 1 << 17);
     kt_status status = begin_agent(a, system, err);
     if (status == KT_OK) {
         *out = a;
@@ -80,7 +83,7 @@ kt_status kt__agent_create(const kt__turn_opts *turn, kt__toolbox *box, kt__tran
 void kt__agent_free(kt__agent *a) {
     if (!a) return;
     json_decref(a->messages);
-    kt__buf_free(&a->relaxed);
+    kt__buf_free(&a->told);
     free(a->last_call);
     kt__free(a);
 }
@@ -100,35 +103,68 @@ static bool drop_oldest_result(kt__agent *a) {
     size_t i;
     json_t *m;
     json_array_foreach(a->messages, i, m) {
-        if (!json_object_get(m, "result") || json_object_get(m, "dropped")) continue;
-        (void)json_object_set_new(m, "content", json_string(DROPPED));
-        (void)json_object_set_new(m, "dropped", json_true());
-        return true;
+        const char *role = json_string_value(json_object_get(m, "role"));
+        const char *content = json_string_value(json_object_get(m, "content"));
+        if (!role || strcmp(role, "tool") != 0 || !content || !strcmp(content, DROPPED)) continue;
+        return json_object_set_new(m, "content", json_string(DROPPED)) == 0;
     }
     return false;
 }
 
+/* What is the same as the turn before is not said again. */
+static void tell_notes(kt__agent *a, const kt__buf *notes) {
+    if (notes->len == a->told.len &&
+        (!notes->len || !memcmp(notes->data, a->told.data, notes->len)))
+        return;
+    kt__buf_clear(&a->told);
+    (void)kt__buf_append(&a->told, notes->data ? notes->data : "", notes->len);
+    for (const char *at = a->told.len ? a->told.data : ""; *at;) {
+        size_t len = strcspn(at, "\n");
+        note_line(a, "%.*s", (int)(len < 1000 ? len : 1000), at);
+        at += len + (at[len] == '\n');
+    }
+}
+
+/* Text of a model may end within a character. */
+static json_t *recorded_text(const kt__buf *text) {
+    json_t *v = json_stringn(text->data ? text->data : "", text->len);
+    return v ? v : json_string("(it is not UTF-8)");
+}
+
+static json_t *recorded_calls(const kt__turn *turn) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < turn->n_calls; i++) {
+        const kt__turn_call *c = &turn->calls[i];
+        json_t *args = c->args ? json_incref(c->args) : recorded_text(&c->text);
+        (void)json_array_append_new(
+            list, json_pack("{s:s,s:s,s:o}", "id", c->id, "tool", c->name, "arguments", args));
+    }
+    return list;
+}
+
+static void record_turn(kt__agent *a, const kt__turn *t) {
+    json_t *fields = json_pack("{s:o,s:o,s:i,s:i,s:s}", "text", recorded_text(&t->text), "calls",
+                               recorded_calls(t), "prompt_tokens", (int)t->report.n_prompt,
+                               "generated_tokens", (int)t->report.n_generated, "finish",
+                               kt_finish_name(t->report.finish));
+    if (t->reasoning.len)
+        (void)json_object_set_new(fields, "reasoning", recorded_text(&t->reasoning));
+    kt__transcript_add(a->transcript, "model", fields);
+}
+
 static kt_status take_turn(kt__agent *a, bool answers, kt__turn *turn, kt_error *err) {
-    size_t had = a->relaxed.len;
-    a->turn.answers = answers;
     kt_status status;
-    while ((status = kt__turn_take(&a->turn, a->messages, a->box, turn, &a->relaxed, err)) ==
+    a->turn.answers = answers;
+    a->turn.one_call = a->limits.one_call || a->limits.calls - a->n_calls <= 1;
+    while ((status = kt__turn_take(&a->turn, a->messages, a->box, turn, err)) ==
                KT_E_CONTEXT_FULL &&
            drop_oldest_result(a)) {
         note_line(a, "the context is full: an old result is left out");
         kt__turn_free(turn);
     }
-    if (a->relaxed.len > had)
-        note_line(a, "the schemas of these cannot be enforced, and are left to their servers: %s",
-                  a->relaxed.data);
+    tell_notes(a, &turn->notes);
     a->report = turn->report;
-    if (status == KT_OK)
-        kt__transcript_add(a->transcript, "model",
-                           json_pack("{s:s%,s:i,s:i,s:s}", "text",
-                                     turn->said.data ? turn->said.data : "", turn->said.len,
-                                     "prompt_tokens", (int)turn->report.n_prompt,
-                                     "generated_tokens", (int)turn->report.n_generated, "finish",
-                                     kt_finish_name(turn->report.finish)));
+    if (status == KT_OK) record_turn(a, turn);
     return status;
 }
 
@@ -212,11 +248,9 @@ static void tell_call(const kt__agent *a, const char *tool, const json_t *args) 
 static void record_result(kt__agent *a, const char *tool, const json_t *args, const outcome *o,
                           int64_t begin_us) {
     const char *text = o->text.data ? o->text.data : "";
-    json_t *said = json_stringn(text, o->text.len);
-    if (!said) said = json_string("(it is not UTF-8)");
     kt__transcript_add(a->transcript, "result",
                        json_pack("{s:s,s:O,s:b,s:o,s:I}", "tool", tool, "arguments", args, "good",
-                                 o->good, "text", said, "took_ms",
+                                 o->good, "text", recorded_text(&o->text), "took_ms",
                                  (json_int_t)((kt__now_us() - begin_us) / 1000)));
     note_line(a, "<- %s%.300s", o->good ? "" : "failed: ", text);
 }
@@ -234,37 +268,55 @@ static void mend_text(kt__buf *text) {
     *text = whole;
 }
 
-static kt_status do_call(kt__agent *a, const char *name, json_t **args, outcome *o, kt_error *err) {
-    const kt__agent_tool *tool = kt__toolbox_find(a->box, name);
+static kt_status do_call(kt__agent *a, const kt__turn_call *call, json_t **args, outcome *o,
+                         kt_error *err) {
+    const kt__agent_tool *tool = kt__toolbox_find(a->box, call->name);
     if (!tool) {
         tell_outcome(o, false, "there is no such tool any more");
         return KT_OK;
     }
-    if (a->n_calls++ >= a->limits.calls) {
+    if (a->n_calls >= a->limits.calls) {
         tell_outcome(o, false, "no more calls are allowed: answer with what is known");
         return KT_OK;
     }
-    if (is_repeated(a, name, *args, o) || !is_approved(a, tool, args, o)) return KT_OK;
-    tell_call(a, name, *args);
+    a->n_calls++;
+    if (!call->args) {
+        tell_outcome(o, false, "the arguments are no JSON object");
+        return KT_OK;
+    }
+    if (is_repeated(a, call->name, *args, o) || !is_approved(a, tool, args, o)) return KT_OK;
+    tell_call(a, call->name, *args);
     return make_call(a, tool, *args, o, err);
 }
 
-static kt_status answer_call(kt__agent *a, kt__turn *turn, kt_error *err) {
+static kt_status answer_call(kt__agent *a, const kt__turn_call *call, kt_error *err) {
     outcome o = {0};
     int64_t begin_us = kt__now_us();
-    json_t *args = turn->args ? json_incref(turn->args) : json_object();
+    json_t *args = call->args ? json_incref(call->args) : json_object();
     kt__buf_init(&o.text, 1 << 20);
-    kt_status status = do_call(a, turn->tool, &args, &o, err);
+    kt_status status = do_call(a, call, &args, &o, err);
     mend_text(&o.text);
     if (status == KT_OK) {
-        record_result(a, turn->tool, args, &o, begin_us);
-        json_t *m = kt__turn_result_message(turn->tool, o.text.data ? o.text.data : "", o.good);
-        if (!m || json_object_set_new(m, "result", json_true()) != 0 ||
-            json_array_append_new(a->messages, m) != 0)
+        record_result(a, call->name, args, &o, begin_us);
+        const char *text = o.text.data ? o.text.data : "";
+        if (!say_message(a, kt__turn_result_message(call, text, o.good)))
             status = kt__fail_nomem(err, "a conversation", o.text.len);
     }
     json_decref(args);
     kt__buf_free(&o.text);
+    return status;
+}
+
+static bool wants_stop(const kt__agent *a) {
+    return a->hooks.stop && a->hooks.stop(a->hooks.user);
+}
+
+/* One after the other, in the model's order. */
+static kt_status answer_calls(kt__agent *a, const kt__turn *turn, kt_error *err) {
+    kt_status status = KT_OK;
+    for (size_t i = 0; i < turn->n_calls && status == KT_OK; i++)
+        status = wants_stop(a) ? kt__fail(err, KT_E_CANCELLED, "cancelled")
+                               : answer_call(a, &turn->calls[i], err);
     return status;
 }
 
@@ -282,14 +334,16 @@ static bool must_answer(const kt__agent *a) {
 
 static kt_status do_round(kt__agent *a, char **answer, kt_error *err) {
     kt__turn turn = {0};
-    if (a->hooks.stop && a->hooks.stop(a->hooks.user))
-        return kt__fail(err, KT_E_CANCELLED, "cancelled");
+    if (wants_stop(a)) return kt__fail(err, KT_E_CANCELLED, "cancelled");
     (void)kt__toolbox_refresh(a->box);
     kt_status status = take_turn(a, must_answer(a), &turn, err);
-    if (status == KT_OK && !say_message(a, "assistant", turn.said.data ? turn.said.data : ""))
-        status = kt__fail_nomem(err, "a conversation", turn.said.len);
-    if (status == KT_OK && turn.tool[0]) {
-        status = answer_call(a, &turn, err);
+    mend_text(&turn.text);
+    mend_text(&turn.reasoning);
+    if (status == KT_OK && !say_message(a, kt__turn_message(&turn)))
+        status = kt__fail_nomem(err, "a conversation", turn.text.len);
+    if (status == KT_OK && turn.n_calls) {
+        if (turn.text.len) note_line(a, "the model: %.300s", turn.text.data);
+        status = answer_calls(a, &turn, err);
     } else if (status == KT_OK) {
         *answer = kt__buf_take(&turn.text, NULL);
         if (!*answer) status = kt__fail_nomem(err, "an answer", 0);
@@ -303,7 +357,7 @@ kt_status kt__agent_run(kt__agent *a, const char *task, char **answer, kt_error 
     *answer = NULL;
     a->n_rounds = a->n_calls = a->n_same = 0;
     a->until_us = a->limits.time_ms ? kt__now_us() + a->limits.time_ms * 1000 : 0;
-    if (!say_message(a, "user", task)) return kt__fail_nomem(err, "a conversation", strlen(task));
+    if (!say_text(a, "user", task)) return kt__fail_nomem(err, "a conversation", strlen(task));
     kt__transcript_add(a->transcript, "task", json_pack("{s:s}", "text", task));
     for (; status == KT_OK && !*answer; a->n_rounds++) {
         if (a->n_rounds >= a->limits.rounds)

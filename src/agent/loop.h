@@ -18,7 +18,7 @@ typedef struct kt__agent_limits {
     int32_t rounds;  /* answers of the model to one task */
     int32_t calls;   /* of tools, to one task */
     int64_t time_ms; /* of one task; 0: none */
-    size_t result_bytes;
+    bool one_call;   /* an answer calls one tool at most */
 } kt__agent_limits;
 
 typedef struct kt__agent_hooks {

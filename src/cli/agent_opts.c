@@ -57,6 +57,11 @@ static const kt__opt table[] = {
      .max = 10000,
      .arg = "N",
      .help = "calls of tools for a task (default 64)"},
+    {.name = "one-call",
+     .kind = KT__OPT_ON,
+     .at = AT(one_call),
+     .help =
+         "let an answer of the model call one tool at most (default: as many as its format takes)"},
     {.name = "max-time",
      .kind = KT__OPT_INT,
      .at = AT(time_s),
@@ -169,8 +174,7 @@ static kt_status open_work(work *w, const kt_gen_params *gen, const char *system
     bool asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
     const kt__agent_hooks hooks = {asks ? ask_user : NULL, show_note, wants_stop, w};
     const kt__agent_limits limits = {w->opts->rounds, w->opts->calls,
-                                     (int64_t)w->opts->time_s * 1000,
-                                     (size_t)w->opts->result_bytes};
+                                     (int64_t)w->opts->time_s * 1000, w->opts->one_call};
     kt__turn_opts turn = {.engine = w->session->engine, .seq = w->session->seq, .gen = *gen};
     if (turn.gen.n_predict < 0) turn.gen.n_predict = DEFAULT_PREDICT;
     w->allow = list_of(&w->opts->allow);

@@ -14,7 +14,7 @@ typedef struct kt__agent_opts {
     const char *builtins, *folder;   /* or NULL */
     const char *transcript, *replay; /* or NULL */
     const char *pins;                /* NULL: the usual file */
-    bool repin;
+    bool repin, one_call;
     kt__opt_texts allow, deny;
     int32_t rounds, calls, time_s;
     uint64_t result_bytes;

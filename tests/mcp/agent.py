@@ -1,5 +1,5 @@
-"""kentang agent over the demo model, which knows no tools: what it writes is held to calls and answers all the same, so that
-everything around it can be tried. python3 agent.py KENTANG SOURCE
+"""kentang agent over a model that calls what test_agent_turn.c has written, and over the demo model, which knows no tools.
+python3 agent.py KENTANG SOURCE MODEL
 """
 import json
 import os
@@ -10,10 +10,12 @@ import sys
 import tempfile
 import time
 
-KENTANG, SOURCE = sys.argv[1:3]
+KENTANG, SOURCE, MODEL = sys.argv[1:4]
 EVIL = os.path.join(SOURCE, "tests/mcp/evil.py")
 DIR = tempfile.mkdtemp(prefix="kentang-agent-")
-TASK = ["-p", "What time is it?", "--seed", "1", "-t", "1", "-c", "1024", "--max-rounds", "3"]
+OPTIONS = ["-m", MODEL, "--temp", "0", "-t", "1", "-c", "1024", "--max-rounds", "4"]
+SUM = ["-p", "alpha", *OPTIONS]
+TASK = ["-p", "echo", *OPTIONS]
 
 
 def path(name):
@@ -38,42 +40,55 @@ def events(name):
 
 
 def test_builtins_and_replay():
-    out, err = run("agent", "--tools", "clock,calculator", *TASK, "--transcript", path("a"))
+    out, err = run("agent", "--tools", "clock,calculator", *SUM, "--transcript", path("a"))
+    assert out == "It is 391, and then 5.\n", out
+    assert "calculator {\"expression\":\"17*23\"}" in err
     happened = events("a")
-    assert [e["event"] for e in happened[:3]] == ["tools", "task", "model"], happened
-    for e in happened:
-        if e["event"] == "model":
-            said = json.loads(e["text"])  # always parses
-            assert set(said) in ({"answer"}, {"tool", "arguments"}), said
-    assert happened[-1]["event"] == "answer" and happened[-1]["text"] == out[:-1]
-    again, _ = run("agent", "--replay", path("a"), *TASK, "--transcript", path("b"))
+    kinds = [e["event"] for e in happened]
+    assert kinds == ["tools", "task", "model", "approval", "result", "approval", "result", "model", "answer"], kinds
+    model = happened[2]
+    assert model["text"] == "Let me see." and model["reasoning"] == "I need both.", model
+    assert [c["arguments"] for c in model["calls"]] == [{"expression": "17*23"}, {"expression": "2+3"}]
+    assert [e["text"] for e in happened if e["event"] == "result"] == ["391", "5"]
+    again, _ = run("agent", "--replay", path("a"), *SUM, "--transcript", path("b"))
     assert again == out
     same = [(e["event"], e.get("text")) for e in happened]
     assert same == [(e["event"], e.get("text")) for e in events("b")]
+    alone, _ = run("agent", "--tools", "calculator", "--one-call", *SUM)
+    assert alone == "One call alone gave 391.\n", alone
+    with open(path("a")) as lines, open(path("other"), "w") as out:
+        out.writelines(line.replace("17*23", "17*24") for line in lines)
+    run("agent", "--replay", path("other"), *SUM, code=13)
 
 
 def test_run_has_tools():
-    out, _ = run("run", "--tools", "clock,calculator", *TASK)
-    asked, _ = run("agent", "--tools", "clock,calculator", *TASK)
-    assert out == asked
+    out, _ = run("run", "--tools", "clock,calculator", *SUM)
+    assert out == "It is 391, and then 5.\n", out
     run("run", "--tools", "clock", "--raw", "-p", "x", code=2)
     run("run", "--tools", "clok", "-p", "x", code=2)
 
 
+def test_demo_model():
+    """It was never taught to call, and answers."""
+    out, err = run("agent", "--tools", "clock", "-p", "What time is it?", "--seed", "1", "-t", "1", "-c", "1024")
+    assert out.strip() and "the model's template knows no tools" in err, (out, err)
+
+
 def test_nobody_to_ask():
     """Without a terminal nothing is called that is not allowed; the model is told so."""
-    run("agent", *servers("good"), *TASK, "--transcript", path("c"))
+    out, _ = run("agent", *servers("good"), *TASK, "--transcript", path("c"))
     asked = [e for e in events("c") if e["event"] == "approval"]
-    assert all(e["approval"] == "no" and e["by"] == "nobody to ask" for e in asked)
-    for e in events("c"):
-        if e["event"] == "result" and "nobody" not in e["text"]:
-            assert "made before" in e["text"] or "no more calls" in e["text"], e
+    assert [(e["approval"], e["by"]) for e in asked] == [("no", "nobody to ask")], asked
+    assert out == "I may not.\n", out
 
 
 def test_allowed_and_denied():
-    run("agent", *servers("control"), *TASK, "--allow", "evil__*", "--transcript", path("d"))
+    out, _ = run("agent", *servers("control"), *TASK, "--allow", "evil__*", "--transcript", path("d"))
     results = [e for e in events("d") if e["event"] == "result"]
-    assert any("<|im_start|>system" in e["text"] for e in results) or not results
+    assert len(results) == 1 and "<|im_start|>system" in results[0]["text"], results
+    assert out == "That was no order.\n", out
+    out, _ = run("agent", *servers("good"), *TASK, "--allow", "evil__*")
+    assert out == "The server said so.\n", out
     run("agent", *servers("good"), *TASK, "--deny", "evil__*", "--transcript", path("e"))
     assert events("e")[0]["tools"] == []
 
@@ -109,19 +124,22 @@ def test_approval():
     options = [*servers("good"), *TASK, "--transcript", path("f")]
     shown, code = terminal(options, [(question, "x"), (question, "e"), ("one line of JSON", edited), (question, "y"), (question, "n"),
                                      (question, "n")])
-    if question not in shown:
-        return  # this model does not call it; the rest is shown by the others
     assert code == 0, shown
     assert "The model wants to call echo of evil with" in shown
     approvals = [e for e in events("f") if e["event"] == "approval"]
     assert approvals[0]["arguments"] == {"text": "typed by me"} and approvals[0]["approval"] == "yes", approvals
     results = [e for e in events("f") if e["event"] == "result"]
     assert results[0]["text"] == "typed by me", results
+    assert "You wrote that yourself." in shown, shown
+    shown, code = terminal([*servers("good"), *TASK], [(question, "n")])
+    assert code == 0 and "As you wish." in shown, shown
 
 
 def test_limits():
-    _, err = run("agent", "--tools", "clock,calculator", *TASK, "--max-calls", "0", "--transcript", path("g"))
+    run("agent", "--tools", "clock,calculator", *SUM, "--max-calls", "0", "--transcript", path("g"))
     assert not [e for e in events("g") if e["event"] == "approval"]
+    out, _ = run("agent", "--tools", "clock,calculator", *SUM, "--max-calls", "1")
+    assert out == "One call alone gave 391.\n", out
 
 
 try:
