@@ -44,13 +44,14 @@ typedef struct reading {
 } reading;
 
 enum { N_LOOPS = 256 };
-enum { N_SETS = N_TERMS * (1 + MAX_KEYS) + N_STATES };
+enum { N_SETS = N_TERMS * (1 + MAX_KEYS) + N_STATES + 1 };
 
 typedef struct kt__gmask_cache {
     const kt__gvocab *vocab;
     kept terms[N_TERMS], states[N_STATES];
     uint64_t *memory, clock;
-    kt__gstate way[256]; /* after so many bytes of a token */
+    uint64_t *begin_quoted; /* scratch: tokens that begin with the quote that ends a string */
+    kt__gstate way[256];    /* after so many bytes of a token */
     reading string_way[256];
     loops loops[N_LOOPS];
     uint32_t n_visited;
@@ -87,6 +88,8 @@ kt_status kt__gmask_attach(kt__grammar *g, const kt__gvocab *vocab, kt_error *er
     g->masks->memory = memory;
     g->free_masks = free_cache;
     g->mask_bytes = sizeof *g->masks + bytes;
+    g->masks->begin_quoted = memory;
+    memory += n;
     for (size_t i = 0; i < N_STATES; i++, memory += n) g->masks->states[i].bits = memory;
     for (size_t i = 0; i < N_TERMS; i++, memory += n) {
         g->masks->terms[i].bits = memory;
@@ -142,6 +145,12 @@ static void mark_first(const kt__grammar *g, const kt__gstate *from, bool first[
     const char *bytes = open ? NULL : bytes_of_mode(from);
     memset(first, bytes == NULL, 256);
     for (; bytes && *bytes; bytes++) first[(uint8_t)*bytes] = true;
+}
+
+/* Between two characters: a byte that no string or name of this term has. */
+static bool is_unfit(kt__grammar *g, const kt__gstate *s, uint8_t b) {
+    if (s->mode != KT__M_NAME || s->lex != KT__L_PLAIN || b == '"' || b == '\\') return false;
+    return b < 0x20 || kt__term_step(&g->t, s->term, b) == KT__GPOOL_EMPTY;
 }
 
 /* A byte that a term refuses need not be tried on a copy of the state. */
@@ -471,13 +480,41 @@ static void try_long(walk *w, const kt__gstate *s) {
     }
 }
 
+/* Where what was read decides over what may follow the string (unique values, formulas side by side):
+ * tokens that begin with the quote all follow the same text, the others that have one are tried. */
+static void end_by_trial(walk *w, const kt__gstate *s, const uint64_t *part) {
+    const kt__gvocab *v = w->vocab;
+    uint64_t *first = w->c->begin_quoted;
+    kt__gstate after = *s;
+    memset(first, 0, v->n_words * sizeof *first);
+    for (uint32_t i = 0; i < v->n_quoted_by[256]; i++) {
+        int32_t id = v->quoted_by_chars[i];
+        uint64_t bit = part[id / 64] & UINT64_C(1) << id % 64;
+        if (i < v->n_quoted_by[1])
+            first[id / 64] |= bit;
+        else if (bit && takes_token(w, s, id))
+            w->bits[id / 64] |= bit;
+    }
+    w->only = first;
+    if (kt__gstate_step(w->g, &after, '"')) walk_suffixes(w, &after);
+}
+
+static kt__gid held_term(const kt__grammar *g, kt__gid term) {
+    while (kt__g_kind(&g->t.pool, term) == KT__G_VEC) term = kt__g_arg(&g->t.pool, term, 0);
+    return term;
+}
+
 static void fill_string(walk *w, const kt__gstate *s) {
     bool clipped;
-    const uint64_t *part = stay_within(w, string_part(w, s->term, w->bits, &clipped));
+    kt__gid term = held_term(w->g, s->term);
+    const uint64_t *part = stay_within(w, string_part(w, term, w->bits, &clipped));
     kt__gstate after = *s;
     after.term = ANY;
     w->only = part;
-    if (kt__json_close_string(w->g, &after)) walk_suffixes(w, &after);
+    if (s->hash || term != s->term)
+        end_by_trial(w, s, part);
+    else if (kt__json_close_string(w->g, &after))
+        walk_suffixes(w, &after);
     if (clipped) try_long(w, s);
     try_hard(w, s);
 }
@@ -494,8 +531,9 @@ static void walk_known_names(walk *w, const kt__gstate *from) {
         kt__gstate *s = &way[n->depth];
         *s = way[n->depth - 1];
         w->c->n_visited++;
-        if (!kt__gstate_step(w->g, s, n->byte)) {
-            for (uint32_t k = i; k < n->end; k++)
+        bool known_unfit = is_unfit(w->g, s, n->byte); /* not among the tokens in any case */
+        if (known_unfit || !kt__gstate_step(w->g, s, n->byte)) {
+            for (uint32_t k = i; k < n->end && !known_unfit; k++)
                 if (nodes[k].token >= 0) clear_token(w, nodes[k].token);
             i = n->end;
             continue;
@@ -549,9 +587,8 @@ static bool is_open_name(const kt__grammar *g, const kt__gstate *s) {
            (n_chunks + 1) * sizeof s->text + FAR < KT__GRAMMAR_NAME_BYTES;
 }
 
-static bool is_plain_string(const kt__grammar *g, const kt__gstate *s) {
-    return s->mode == KT__M_STRING && s->lex == KT__L_PLAIN && !s->hash &&
-           kt__g_kind(&g->t.pool, s->term) != KT__G_VEC;
+static bool is_plain_string(const kt__gstate *s) {
+    return s->mode == KT__M_STRING && s->lex == KT__L_PLAIN;
 }
 
 /* ---- all ---- */
@@ -596,7 +633,7 @@ kt_status kt__gmask_fill(kt__grammar *g, const kt__gstate *state, uint64_t *bits
     g->v.keep_below = scarce ? mark : UINT32_MAX;
     if (state->mode == KT__M_END && !g->is_pieces)
         memset(bits, 0, w.vocab->n_words * sizeof *bits);
-    else if (g->is_json && is_plain_string(g, state))
+    else if (g->is_json && is_plain_string(state))
         fill_string(&w, state);
     else if (!g->is_json || !is_open_name(g, state) || !fill_name(&w, state))
         fill_other(&w, state);
