@@ -40,6 +40,7 @@ typedef struct loops {
 /* A string's part of a state. */
 typedef struct reading {
     kt__gid term, patterns;
+    kt__gid from, from_patterns; /* before the character that is under way */
     uint32_t hex, lex;
 } reading;
 
@@ -271,13 +272,16 @@ static uint64_t loops_of(walk *w, kt__gid term) {
     return l->kinds;
 }
 
-/* Nothing below a node changes what is read: all its tokens fit. */
+/* Nothing below a node changes what is read: all its tokens fit. Within a character, what it was read
+ * from counts, to which every character that loops leads back. */
 static bool all_below_fit(walk *w, const reading *r, uint32_t i) {
     const kt__gvnode *n = &w->vocab->nodes[i];
-    if (r->lex != KT__L_PLAIN || n->end - i < 4) return false;
+    if (r->lex > KT__L_CONT_3 || n->end - i < 4) return false;
+    bool within = r->lex != KT__L_PLAIN;
+    kt__gid term = within ? r->from : r->term, patterns = within ? r->from_patterns : r->patterns;
     uint64_t below = w->vocab->below[i];
-    if (below & ~loops_of(w, r->term)) return false;
-    return !r->patterns || !(below & ~loops_of(w, r->patterns));
+    if (below & ~loops_of(w, term)) return false;
+    return !patterns || !(below & ~loops_of(w, patterns));
 }
 
 static bool reading_terms(kt__grammar *g, reading *r, uint8_t b) {
@@ -334,7 +338,7 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
         if (n->token >= 0) set_token(w, n->token);
         const kt__gstate *s = &way[n->depth];
         const reading r = {.term = s->term, .lex = s->lex};
-        bool all = s->mode == KT__M_TEXT && all_below_fit(w, &r, i);
+        bool all = s->mode == KT__M_TEXT && s->lex == KT__L_PLAIN && all_below_fit(w, &r, i);
         if (all) set_below(w, i);
         i = all ? n->end : i + 1;
     }
@@ -355,6 +359,10 @@ static void walk_string(walk *w, kept *into, kt__gid frame) {
         if (ends && kt__term_nullable(&w->g->t, before->term))
             set_subtree(w, i, frame ? ends_of(w, into, before->patterns, frame) : NULL);
         if (!ends) *r = *before;
+        if (r->lex == KT__L_PLAIN) {
+            r->from = r->term;
+            r->from_patterns = r->patterns;
+        }
         if (ends || !string_byte(w->g, r, n->byte)) {
             i = n->end;
             continue;
