@@ -197,6 +197,95 @@ static void test_notes(void **state) {
     kt__grammar_free(g);
 }
 
+/* Random bytes of numbers and arrays: there is always one that fits until the text may end, and numbers
+ * end by themselves. */
+static void walk_numbers(kt__grammar *g, const char *schema, uint32_t *random) {
+    static const char bytes[] = "0123456789.-[],00099";
+    kt__gstate s;
+    char text[1024];
+    size_t n = 0;
+    kt__grammar_start(g, &s);
+    while (!kt__grammar_ended(g, &s) && n < sizeof text - 1) {
+        size_t from = (*random = *random * 1664525u + 1013904223u) >> 8, i = 0, one = 1;
+        for (; i < sizeof bytes - 1; i++) {
+            kt__gstate next = s;
+            text[n] = bytes[(from + i) % (sizeof bytes - 1)];
+            if (kt__grammar_feed(g, &next, text + n, &one)) {
+                s = next;
+                break;
+            }
+            one = 1;
+        }
+        if (i == sizeof bytes - 1) break;
+        n++;
+    }
+    text[n] = '\0';
+    if (!kt__grammar_accepts(g, &s)) fail_msg("%s: no way on behind %s", schema, text);
+}
+
+static void test_numbers_end(void **state) {
+    (void)state;
+    static const char *const schemas[] = {
+        "{\"type\":\"number\",\"minimum\":1,\"maximum\":9}",
+        "{\"type\":\"number\",\"exclusiveMinimum\":1,\"exclusiveMaximum\":1.001}",
+        "{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":1e-25}",
+        "{\"type\":\"number\",\"multipleOf\":0.125,\"minimum\":-1,\"maximum\":3}",
+        "{\"type\":\"number\",\"multipleOf\":7,\"minimum\":1000,\"not\":{\"multipleOf\":14}}",
+        "{\"type\":\"integer\",\"minimum\":-3,\"maximum\":12,\"not\":{\"enum\":[0,1,11]}}",
+        "{\"enum\":[1,2.5,-0.125,100,1000000]}",
+        "{\"type\":\"array\",\"items\":{\"enum\":[1,12,123,0.5,0.55]},\"uniqueItems\":true,"
+        "\"minItems\":3}",
+        "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":8,\"maximum\":12},"
+        "\"uniqueItems\":true,\"minItems\":5}",
+        "{\"type\":\"array\",\"items\":{\"type\":\"number\",\"minimum\":0,\"maximum\":1,"
+        "\"multipleOf\":0.25},\"uniqueItems\":true,\"minItems\":5}",
+    };
+    uint32_t random = 1;
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
+        for (int compact = 0; compact < 2; compact++) {
+            const kt__grammar_source source = {.kind = SCHEMA,
+                                               .text = schemas[i],
+                                               .len = strlen(schemas[i]),
+                                               .compact = compact != 0};
+            kt__grammar *g;
+            assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
+            for (int k = 0; k < 60; k++) walk_numbers(g, schemas[i], &random);
+            kt__grammar_free(g);
+        }
+}
+
+/* What a compact number may not idle in: digits without an end, values spelled in another way. */
+static void test_compact_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *schema, *text;
+        bool fits;
+    } cases[] = {
+        {"{\"minimum\":1,\"maximum\":9}", "2.00000000000000", true},
+        {"{\"minimum\":1,\"maximum\":9}", "2.000000000000000", false},
+        {"{\"type\":\"number\"}", "0.12345678901234", true},
+        {"{\"type\":\"number\"}", "0.123456789012345", false},
+        {"{\"exclusiveMinimum\":0,\"maximum\":1e-25}", "0.00000000000000000000000001", true},
+        {"{\"enum\":[1,2]}", "2", true},
+        {"{\"enum\":[1,2]}", "2.0", false},
+        {"{\"enum\":[1,0.25]}", "1.00", true},
+        {"{\"enum\":[1,0.25]}", "0.250", false},
+        {"{\"items\":{\"enum\":[1,12]},\"uniqueItems\":true}", "[1,12]", true},
+        {"{\"items\":{\"enum\":[1,12]},\"uniqueItems\":true}", "[12,12]", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kt__grammar_source source = {.kind = SCHEMA,
+                                           .text = cases[i].schema,
+                                           .len = strlen(cases[i].schema),
+                                           .compact = true};
+        kt__grammar *g;
+        assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
+        if (fits(g, cases[i].text) != cases[i].fits)
+            fail_msg("%s: %s", cases[i].schema, cases[i].text);
+        kt__grammar_free(g);
+    }
+}
+
 /* count times piece between head and tail */
 static char *repeated(const char *head, const char *piece, size_t count, const char *tail) {
     size_t h = strlen(head), n = strlen(piece), t = strlen(tail);
@@ -247,6 +336,8 @@ int main(void) {
         cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_unevaluated),
         cmocka_unit_test(test_no_dead_end),
+        cmocka_unit_test(test_numbers_end),
+        cmocka_unit_test(test_compact_numbers),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_notes),

@@ -7,7 +7,8 @@
  *
  * JSON texts: at each place where white space may be, at most one space, or one line end with at
  * most 20 blanks, or none at all where the source says compact; none after the end. Members' names are unique, in any order, and at most 1024
- * bytes; numbers have at most 40 characters; nesting is at most 128. Where the content of a string
+ * bytes; numbers have at most 40 characters, 34 where something is asked of them, and compact ones with a
+ * fraction 15 digits, or as many as their limits need; nesting is at most 128. Where the content of a string
  * is limited, characters that can stand for themselves are not written as \u escapes.
  *
  * A constraint and its states have one user at a time. */

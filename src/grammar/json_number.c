@@ -3,7 +3,14 @@
 
 #include "grammar/grammar_impl.h"
 
-enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY };
+enum {
+    EMPTY = KT__GPOOL_EMPTY,
+    ANY = KT__GPOOL_ANY,
+    LONG_NUMBER = 15, /* digits of a compact number that has a fraction: it cannot idle in them, and
+                       * readers that keep numbers in doubles see what was meant */
+    LIMITED_CHARS = 34, /* of a number that something is asked of: its arithmetic is exact */
+    MAX_TRIES = 2000    /* beginnings, in search of a number */
+};
 
 typedef enum phase {
     AT_START,
@@ -60,9 +67,9 @@ static size_t unpack(const kt__gstate *s, char out[KT__GRAMMAR_NUMBER_CHARS]) {
 }
 
 /* Room is left for the digits that have to follow. */
-static bool has_room(const kt__gstate *s, uint8_t b) {
+static bool has_room(const kt__gstate *s, uint8_t b, bool free) {
     uint32_t after = is_digit(b) ? 0 : b == '.' ? 1 : 2;
-    return s->n_text + 1u + after <= KT__GRAMMAR_NUMBER_CHARS;
+    return s->n_text + 1u + after <= (free ? KT__GRAMMAR_NUMBER_CHARS : LIMITED_CHARS);
 }
 
 /* The exponent has three digits at most. */
@@ -78,26 +85,78 @@ static bool is_odd_integer(phase to) {
     return to == AFTER_DOT || to == AFTER_E;
 }
 
-/* Only a number that nothing else is asked of has an exponent: with one, a bound could not be kept
- * in sight. */
-static bool may_take(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
+/* The fraction of a compact number ends with an enum's longest; else with LONG_NUMBER digits, or a digit
+ * behind the limits' own. */
+static bool fraction_ends(kt__grammar *g, const kt__gstate *s, phase to) {
+    char text[KT__GRAMMAR_NUMBER_CHARS] = "";
+    size_t n = unpack(s, text), begin = text[0] == '-', whole = 0;
+    while (begin + whole < n && is_digit((uint8_t)text[begin + whole])) whole++;
+    int32_t more = whole < LONG_NUMBER ? LONG_NUMBER - (int32_t)whole : 0;
+    int32_t most = kt__svalue_number_digits(&g->v, s->value, more);
+    if (to == AFTER_DOT) return most == 0;
+    return (int32_t)(n - begin - whole - 1) >= most;
+}
+
+/* The character's place, and what is known of the number without looking for one. Only a number that
+ * nothing else is asked of has an exponent: with one, a bound could not be kept in sight. */
+static bool append_if_fit(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
     bool free = kt__svalue_must(&g->v, s->value) == ANY;
     char text[KT__GRAMMAR_NUMBER_CHARS];
     if (to == AFTER_E && !free) return false;
-    if (!has_room(s, b)) return false;
+    if (!has_room(s, b, free)) return false;
     if (g->compact && is_odd_integer(to) && kt__svalue_is_integer(&g->v, s->value)) return false;
+    bool fraction = to == IN_FRACTION || to == AFTER_DOT;
+    if (g->compact && fraction && fraction_ends(g, s, to)) return false;
     if (to == IN_EXPONENT && s->lex == IN_EXPONENT && exponent_ends(s)) return false;
     append(s, b);
+    s->lex = (uint8_t)to;
     return free || kt__svalue_number_live(&g->v, s->value, text, unpack(s, text));
+}
+
+/* The number may end so. */
+static bool is_one(kt__grammar *g, const kt__gstate *s, kt__gid used) {
+    char text[KT__GRAMMAR_NUMBER_CHARS];
+    size_t n = unpack(s, text);
+    if (!is_whole((phase)s->lex) || !kt__svalue_number_fits(&g->v, s->value, text, n)) return false;
+    return !used || !kt__hashes_have(&g->t.pool, used, kt__json_number_hash(s));
+}
+
+/* Whether some number begins so, of those that are not used: looked for digit by digit, since a range
+ * may have none that can be written, or none that is left. One that is not found within MAX_TRIES does
+ * not count: so whatever is offered has a way to its end. */
+static bool has_number(kt__grammar *g, const kt__gstate *s, kt__gid used, int *tries) {
+    if (is_one(g, s, used)) return true;
+    for (const char *b = "0123456789.-"; *b; b++) {
+        phase to = next_phase((phase)s->lex, (uint8_t)*b);
+        kt__gstate next = *s;
+        if (to == AT_START) continue;
+        if (--*tries < 0) return false;
+        if (append_if_fit(g, &next, to, (uint8_t)*b) && has_number(g, &next, used, tries))
+            return true;
+    }
+    return false;
+}
+
+static bool may_take(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
+    kt__gid used = kt__json_items_used(g, s);
+    int tries = MAX_TRIES;
+    if (!append_if_fit(g, s, to, b)) return false;
+    bool free = kt__svalue_must(&g->v, s->value) == ANY;
+    return free || has_number(g, s, used, &tries);
+}
+
+bool kt__json_number_left(kt__grammar *g, const kt__gstate *s, kt__gid formula) {
+    kt__gstate begin = {.mode = KT__M_NUMBER, .lex = AT_START, .frame = s->frame, .value = formula};
+    int tries = MAX_TRIES;
+    if (kt__svalue_must(&g->v, formula) == ANY) return true;
+    return has_number(g, &begin, kt__json_items_used(g, s), &tries);
 }
 
 bool kt__json_number_step(kt__grammar *g, kt__gstate *s, uint8_t b, bool *ended) {
     phase to = next_phase((phase)s->lex, b);
     *ended = to == AT_START;
     if (*ended) return is_whole((phase)s->lex);
-    if (!may_take(g, s, to, b)) return false;
-    s->lex = (uint8_t)to;
-    return true;
+    return may_take(g, s, to, b);
 }
 
 kt__gid kt__json_number_end(kt__grammar *g, const kt__gstate *s) {

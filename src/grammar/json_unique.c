@@ -1,11 +1,11 @@
 /* Items that must differ: of what they can be, what was used is taken away before one begins, where
- * that is a list of strings, null, false or true. Others are found equal at their end. */
+ * that is a list of strings, null, false or true; of numbers, whether one is left is looked for. Others are
+ * found equal at their end. */
 #include "grammar/grammar_impl.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, MAX_DEPTH = 500 };
 
-/* The items so far; 0: none, or they may be equal. */
-static kt__gid items_used(kt__grammar *g, const kt__gstate *s) {
+kt__gid kt__json_items_used(kt__grammar *g, const kt__gstate *s) {
     if (!s->frame || !(kt__gframe_word(g, s->frame, KT__F_META) & KT__FM_UNIQUE)) return 0;
     kt__gid formula = kt__gframe_word(g, s->frame, KT__F_FORMULA);
     kt__gid equal = kt__svalue_not_unique(&g->v, formula);
@@ -62,12 +62,12 @@ static kt__gid without_used(kt__grammar *g, kt__gid term, kt__gid used, uint64_t
 }
 
 kt__gid kt__json_strings_left(kt__grammar *g, const kt__gstate *s, kt__gid term) {
-    kt__gid used = items_used(g, s);
+    kt__gid used = kt__json_items_used(g, s);
     return used ? without_used(g, term, used, KT__STRING_HASH, 0) : term;
 }
 
 bool kt__json_literal_left(kt__grammar *g, const kt__gstate *s, uint32_t which) {
-    kt__gid used = items_used(g, s);
+    kt__gid used = kt__json_items_used(g, s);
     return !used || !kt__hashes_have(&g->t.pool, used, KT__LITERAL_HASH + which);
 }
 
@@ -75,11 +75,12 @@ static bool type_left(kt__grammar *g, const kt__gstate *s, kt__gid inner, kt__vt
     kt__gid formula = kt__svalue_expand(&g->v, inner, type);
     if (kt__svalue_must(&g->v, formula) == EMPTY) return false;
     if (type == KT__V_STRING) return kt__json_strings_left(g, s, formula) != EMPTY;
+    if (type == KT__V_NUMBER) return kt__json_number_left(g, s, formula);
     return type > KT__V_TRUE || kt__json_literal_left(g, s, (uint32_t)type - KT__V_NULL);
 }
 
 bool kt__json_item_left(kt__grammar *g, const kt__gstate *s, kt__gid inner) {
-    if (!items_used(g, s)) return true;
+    if (!kt__json_items_used(g, s)) return true;
     for (int type = 0; type < KT__V_N; type++)
         if (type_left(g, s, inner, (kt__vtype)type)) return true;
     return false;

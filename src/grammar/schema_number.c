@@ -225,6 +225,14 @@ static kt__gid outcome_of(const kt__svalue_ctx *v, kt__gid id, const kt__decimal
     return judge(v, id, &point) == YES ? ANY : EMPTY;
 }
 
+bool kt__svalue_number_fits(const kt__svalue_ctx *v, kt__gid formula, const char *text,
+                            size_t len) {
+    kt__gid id = kt__svalue_must(v, formula);
+    kt__decimal x;
+    if (id == ANY || id == EMPTY) return id == ANY;
+    return kt__decimal_parse(text, len, &x) && outcome_of(v, id, &x) == ANY;
+}
+
 kt__gid kt__svalue_number_end(kt__svalue_ctx *v, kt__gid formula, const char *text, size_t len) {
     kt__gpool *p = &v->t->pool;
     kt__decimal x;
@@ -248,4 +256,40 @@ bool kt__svalue_is_integer(const kt__svalue_ctx *v, kt__gid formula) {
     for (uint32_t i = 0; i < kt__g_n(p, must); i++)
         if (asks_for_integer(p, kt__g_arg(p, must, i))) return true;
     return false;
+}
+
+/* ---- fractions ---- */
+
+/* Nothing but single values. */
+static bool is_values(const kt__gpool *p, kt__gid id) {
+    kt__gkind kind = kt__g_kind(p, id);
+    uint32_t n = kt__g_n(p, id), n_values = 0;
+    if (kind == KT__G_NUM) return kt__g_arg(p, id, 0) == KT__NUM_EQ;
+    if (kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_ONE) return false;
+    for (uint32_t i = 0; i < n; i++) n_values += is_values(p, kt__g_arg(p, id, i));
+    return kind == KT__G_AND ? n_values > 0 : n_values == n;
+}
+
+/* Of the formula's own numbers: the most digits of a fraction. */
+static int32_t most_digits(const kt__svalue_ctx *v, kt__gid id) {
+    const kt__gpool *p = &v->t->pool;
+    kt__gkind kind = kt__g_kind(p, id);
+    int32_t most = 0;
+    if (kind == KT__G_NUM && kt__g_arg(p, id, 0) != KT__NUM_INT) {
+        const kt__decimal *x = &v->s->numbers[kt__g_arg(p, id, 1)].value;
+        return x->n > 0 && x->exp < 0 ? -x->exp : 0;
+    }
+    if (kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_ONE && kind != KT__G_NOT) return 0;
+    for (uint32_t i = 0; i < kt__g_n(p, id); i++) {
+        int32_t one = most_digits(v, kt__g_arg(p, id, i));
+        if (one > most) most = one;
+    }
+    return most;
+}
+
+int32_t kt__svalue_number_digits(const kt__svalue_ctx *v, kt__gid formula, int32_t most) {
+    kt__gid id = kt__svalue_must(v, formula);
+    int32_t own = most_digits(v, id);
+    if (is_values(&v->t->pool, id)) return own;
+    return own + 1 > most ? own + 1 : most;
 }

@@ -64,6 +64,11 @@ kt__gid kt__svalue_patterns(kt__svalue_ctx *v, kt__gid formula);
 /* svalue_number.c: text is what was read of a number. */
 bool kt__svalue_number_live(const kt__svalue_ctx *v, kt__gid formula, const char *text, size_t len);
 /* ANY, EMPTY or a VEC of them. */
+/* The whole text is a number that the formula takes. */
+bool kt__svalue_number_fits(const kt__svalue_ctx *v, kt__gid formula, const char *text, size_t len);
+/* The digits of a fraction after which more make no difference: most, or more where the formula's own
+ * numbers have more; those of its values where it has nothing but values. */
+int32_t kt__svalue_number_digits(const kt__svalue_ctx *v, kt__gid formula, int32_t most);
 kt__gid kt__svalue_number_end(kt__svalue_ctx *v, kt__gid formula, const char *text, size_t len);
 
 static inline kt__gid kt__svalue_must(const kt__svalue_ctx *v, kt__gid formula) {

@@ -69,7 +69,10 @@ one() {
     convert) hugging_face; node "$root/tests/peer/convert.mjs" --build "$build" ;;
     templates) sh "$root/tests/peer/templates.sh" "${KT_TEMPLATES_N:-1500}" ;;
     calls) sh "$root/tests/peer/calls.sh" "$build" ;;
-    walks) sh "$root/tests/peer/walks.sh" "$shared/data/structured/maskbench.jsonl" "${KT_AJV_DIR:-}" ;;
+    walks)
+        sh "$root/tests/peer/walks.sh" "$shared/data/structured/maskbench.jsonl" "${KT_AJV_DIR:-}"
+        sh "$root/tests/peer/walks.sh" numbers "${KT_AJV_DIR:-}"
+        ;;
     toml) sh "$root/tests/peer/toml.sh" ;;
     kl) node "$root/tests/peer/kl.mjs" --build "$build" --n "${KT_KL_N:-100}" ;;
     *) stop "no comparison named $1" "quant gguf synth lora logits tokenizer convert templates calls walks toml kl" ;;
