@@ -149,6 +149,8 @@ static void test_parts_of_a_turn(void **state) {
     if (take(&o, box, "again", &turn, &err) != KT_OK && err.code != KT_E_LIMIT)
         fail_msg("%s", err.message);
     assert_int_equal(turn.n_calls, 0);
+    assert_true(turn.text.len > 0);
+    assert_null(strstr(text_in(&turn.text), "<tool_call>"));
     kt__turn_free(&turn);
     kt__toolbox_close(box);
 }

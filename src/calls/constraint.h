@@ -28,7 +28,7 @@ typedef struct kt__call_rules {
     size_t prompt_tail_len;
 } kt__call_rules;
 
-/* A tool whose schema cannot be enforced takes any object, which notes say; if it is strict:
+/* With KT__TOOL_NONE it is any text without what opens a call. A tool whose schema cannot be enforced takes any object, which notes say; if it is strict:
  * KT_E_UNSUPPORTED with the place in the list of tools. Released with kt__call_constraint_free in
  * any case. */
 kt_status KT_CHECKED kt__call_constraint_make(const kt__call_style *style,

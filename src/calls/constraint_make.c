@@ -287,6 +287,28 @@ static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style
     return KT_OK;
 }
 
+/* Where no call may be made: any text without what opens one, behind reasoning. Nothing for formats
+ * whose calls have no mark, or whose answers have other marks among their text. */
+static kt_status describe_silence(kt__call_writer *w, const kt__reason_format *r,
+                                  kt__call_constraint *out, kt_error *err) {
+    bool marks = r->anywhere || r->blind || r->drop[0] || w->f->kind == KT__CALLS_HARMONY;
+    (void)find_trigger(w->f, out);
+    if (marks || !out->trigger[0]) return KT_OK;
+    kt__buf_puts(&out->text, "{\"prefixItems\":[],\"pieces\":");
+    kt__buf_putc(&w->pieces, '[');
+    write_reasoning(w, r);
+    kt__piece_next(&w->pieces);
+    kt__buf_puts(&w->pieces, "{\"until\":");
+    kt__json_text(&w->pieces, out->trigger);
+    kt__buf_puts(&w->pieces, "}]");
+    kt__buf_append(&out->text, w->pieces.data, w->pieces.len);
+    kt__buf_putc(&out->text, '}');
+    out->trigger[0] = '\0';
+    if (w->pieces.failed || out->text.failed)
+        return kt__fail_nomem(err, "a constraint of calls", 0);
+    return KT_OK;
+}
+
 /* ---- tools that cannot be enforced ---- */
 
 /* The tool that a refusal is about: its schema's number stands in the pointer. */
@@ -347,15 +369,16 @@ kt_status kt__call_constraint_make(const kt__call_style *style, const kt__call_r
     *out = (kt__call_constraint){0};
     kt__buf_init(&out->text, 2 * MAX_PIECES);
     kt__buf_init(&out->notes, MAX_NOTES);
-    bool none = rules->choice.mode == KT__TOOL_NONE || style->calls->kind == KT__CALLS_NONE;
-    if (none || kt__tools_count(rules->tools) == 0) return KT_OK;
+    bool none = rules->choice.mode == KT__TOOL_NONE;
+    if (style->calls->kind == KT__CALLS_NONE || kt__tools_count(rules->tools) == 0) return KT_OK;
     kt__call_writer *w = kt__calloc(1, sizeof *w);
     if (!w) return kt__fail_nomem(err, "a constraint of calls", sizeof *w);
     w->f = style->calls;
     w->rules = rules;
     kt__buf_init(&w->pieces, MAX_PIECES);
     kt__buf_init(&w->schemas, MAX_PIECES);
-    kt_status status = make_constraint(w, style, out, err);
+    kt_status status = none ? describe_silence(w, style->reasoning, out, err)
+                            : make_constraint(w, style, out, err);
     kt__buf_free(&w->pieces);
     kt__buf_free(&w->schemas);
     kt__free(w);

@@ -37,7 +37,8 @@ static kt_status describe_calls(kt__submitted *sub, const kt_request_params *r,
     return KT_OK;
 }
 
-/* Calls that must come are the whole answer, reasoning included. Those that may come follow their
+/* Calls that must come are the whole answer, reasoning included, as is one without calls; this one only
+ * where the request holds it to nothing else. Those that may come follow their
  * mark: among free text, or instead of what the request asks for. */
 static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_params *r,
                            kt_error *err) {
@@ -46,6 +47,7 @@ static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_para
     if (status != KT_OK || !h->calls.text.len) return status;
     kt_form form = {.kind = KT_FORM_PIECES, .text = h->calls.text.data, .len = h->calls.text.len};
     bool must = !h->calls.trigger[0];
+    if (r->constraint.n_forms && sub->conversation->choice.mode == KT__TOOL_NONE) return KT_OK;
     if (r->constraint.n_forms && !must && !beside)
         return kt__fail_at(err, KT_E_UNSUPPORTED, "tools", UINT64_MAX,
                            "tools: they go with one form of the answer, without triggers");
@@ -78,10 +80,10 @@ static void wait_for_answer(holding *h, const kt__submitted *sub) {
 kt_status kt__hold_lend(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
     const kt__conversation *c = sub->conversation;
     holding h = {.made = request->constraint};
-    bool calls = c && c->tools && c->choice.mode != KT__TOOL_NONE;
+    bool calls = c && c->tools;
     kt_status status = calls ? add_calls(&h, sub, request, err) : KT_OK;
-    bool must_call = calls && h.calls.text.len && !h.calls.trigger[0];
-    if (status == KT_OK && !must_call && !(h.made.n_triggers)) wait_for_answer(&h, sub);
+    bool whole = h.made.forms == h.forms && !h.calls.trigger[0]; /* reasoning is within it */
+    if (status == KT_OK && !whole && !(h.made.n_triggers)) wait_for_answer(&h, sub);
     if (status == KT_OK)
         status = kt__constraints_lend(sub->req.engine, &h.made, &sub->constraint, err);
     kt__call_constraint_free(&h.calls);
