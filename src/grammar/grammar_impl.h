@@ -102,11 +102,11 @@ static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__
 bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of UTF-8, where lex and hex say what may come. */
 bool kt__utf8_step(kt__gstate *s, uint8_t byte);
+/* json_items.c: the hashes of the items so far; 0: none, or they may be equal */
+kt__gid kt__json_items_used(kt__grammar *g, const kt__gstate *s);
 /* json_unique.c: what is left of a string's term, whether null, false or true is, and whether any
  * item of this formula is, where items must differ */
 enum { KT__STRING_HASH = 3, KT__LITERAL_HASH = 13 };
-kt__gid kt__json_items_used(kt__grammar *g,
-                            const kt__gstate *s); /* 0: none, or they may be equal */
 kt__gid kt__json_strings_left(kt__grammar *g, const kt__gstate *s, kt__gid term);
 bool kt__json_literal_left(kt__grammar *g, const kt__gstate *s, uint32_t which);
 bool kt__json_item_left(kt__grammar *g, const kt__gstate *s, kt__gid inner);

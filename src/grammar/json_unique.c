@@ -5,13 +5,6 @@
 
 enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, MAX_DEPTH = 500 };
 
-kt__gid kt__json_items_used(kt__grammar *g, const kt__gstate *s) {
-    if (!s->frame || !(kt__gframe_word(g, s->frame, KT__F_META) & KT__FM_UNIQUE)) return 0;
-    kt__gid formula = kt__gframe_word(g, s->frame, KT__F_FORMULA);
-    kt__gid equal = kt__svalue_not_unique(&g->v, formula);
-    return kt__svalue_must(&g->v, equal) == EMPTY ? kt__gframe_word(g, s->frame, KT__F_SET) : 0;
-}
-
 static kt__gid without_used(kt__grammar *g, kt__gid term, kt__gid used, uint64_t hash, int depth);
 
 static kt__gid last_bytes(kt__grammar *g, kt__gid term, kt__gid used, uint64_t hash) {

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/framer.h"
-#include "mcp/curl_lib.h"
+#include "curl/curl_lib.h"
 #include "mcp/json_read.h"
 #include "mcp/link.h"
 #include "mcp/param_headers.h"
@@ -23,7 +23,7 @@
 typedef struct http_link {
     kt__mcp_link link; /* first member */
     const kt__mcp_server_config *config;
-    kt__mcp_curl curl;
+    kt__curl curl;
     CURL *easy;
     bool local;        /* http, to this machine alone */
     char session[256]; /* "" */
@@ -337,7 +337,7 @@ kt_status kt__mcp_link_http(const kt__mcp_server_config *config, kt__mcp_link **
     kt__buf_init(&h->data, KT__MCP_MAX_MESSAGE);
     kt__framer_init(&h->lines, KT__MCP_MAX_MESSAGE);
     h->waiting = json_array();
-    kt_status status = kt__mcp_curl_open(&h->curl, err);
+    kt_status status = kt__curl_open("a server with a url", &h->curl, err);
     if (status == KT_OK) status = check_url(h, err);
     if (status == KT_OK) h->easy = h->curl.easy_init();
     if (status == KT_OK && (!h->easy || !h->waiting)) status = kt__fail_nomem(err, "a server", 0);

@@ -122,7 +122,7 @@ kt_status kt__access_open(const char *base, const char *token_file, kt__access *
     size_t len = strlen(base);
     memset(out, 0, sizeof *out);
     while (len && base[len - 1] == '/') len--;
-    kt_status status = kt__curl_open(&out->curl, err);
+    kt_status status = kt__curl_open("getting a model from a hub", &out->curl, err);
     if (status != KT_OK) return status;
     snprintf(out->base, sizeof out->base, "%.*s", (int)len, base);
     if (len >= sizeof out->base - 256 ||
@@ -142,7 +142,6 @@ kt_status kt__access_open(const char *base, const char *token_file, kt__access *
 
 void kt__access_close(kt__access *access) {
     explicit_bzero(access->token, sizeof access->token);
-    kt__curl_close(&access->curl);
 }
 
 /* ---- what comes back ---- */

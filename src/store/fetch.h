@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "store/curl_lib.h"
+#include "curl/curl_lib.h"
 
 enum { KT__FETCH_URL = 4096, KT__FETCH_TAG = 256 };
 

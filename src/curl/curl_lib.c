@@ -1,4 +1,4 @@
-#include "mcp/curl_lib.h"
+#include "curl/curl_lib.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -12,17 +12,20 @@ static bool find_curl_symbol(void *lib, const char *name, void *function) {
     return symbol != NULL;
 }
 
-kt_status kt__mcp_curl_open(kt__mcp_curl *out, kt_error *err) {
+kt_status kt__curl_open(const char *purpose, kt__curl *out, kt_error *err) {
     bool whole = true;
+    memset(out, 0, sizeof *out);
     void *lib = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!lib) lib = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return kt__fail(err, KT_E_UNSUPPORTED,
-                        "a server with a url needs libcurl, which is not installed; on Debian: "
-                        "apt-get install libcurl4");
+                        "%s needs libcurl, which is not installed; on Debian: apt-get install "
+                        "libcurl4",
+                        purpose);
 #define X(name) whole &= find_curl_symbol(lib, "curl_" #name, &out->name);
-    KT__MCP_CURL_FUNCTIONS(X)
+    KT__CURL_FUNCTIONS(X)
 #undef X
     if (whole && out->global_init(CURL_GLOBAL_ALL) == 0) return KT_OK;
+    memset(out, 0, sizeof *out);
     return kt__fail(err, KT_E_UNSUPPORTED, "this libcurl is too old: version 7.62 is needed");
 }

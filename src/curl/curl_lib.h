@@ -1,16 +1,16 @@
 /* libcurl, found when it is first needed.
  *
- * Owns: the library's handle and the functions we call. Loading takes milliseconds and some thirty
- * further libraries, so only commands that reach for a hub do it. Opened by one thread; the table is
- * then constant and every thread may use it. */
-#ifndef KT_STORE_CURL_LIB_H
-#define KT_STORE_CURL_LIB_H
+ * Owns: the library's handle and the functions that are called. Loading it takes milliseconds and some
+ * thirty further libraries, so only what reaches for a hub or for servers with a URL does. One thread
+ * opens it; the table is constant then, and every thread may use it. */
+#ifndef KT_CURL_CURL_LIB_H
+#define KT_CURL_CURL_LIB_H
 
-#define CURL_DISABLE_TYPECHECK /* our calls go through pointers */
+#define CURL_DISABLE_TYPECHECK /* calls go through pointers */
 #include <curl/curl.h>
 #include <kentang.h>
 
-/* the functions that we call, each under its name less "curl_" */
+/* under their names less "curl_" */
 #define KT__CURL_FUNCTIONS(X) \
     X(global_init)            \
     X(easy_init)              \
@@ -31,14 +31,13 @@
 #undef curl_easy_getinfo
 
 typedef struct kt__curl {
-    void *lib;
 #define X(name) __typeof__(&curl_##name) name;
     KT__CURL_FUNCTIONS(X)
 #undef X
 } kt__curl;
 
-/* KT_E_UNSUPPORTED with the package's name where there is none. Closed with kt__curl_close. */
-kt_status kt__curl_open(kt__curl *out, kt_error *err) KT_CHECKED;
-void kt__curl_close(kt__curl *curl); /* also of a zeroed one */
+/* purpose: what needs it, the beginning of the message where there is none: KT_E_UNSUPPORTED with the
+ * package's name. It stays loaded: its threads and exit handlers may outlive its use. */
+kt_status KT_CHECKED kt__curl_open(const char *purpose, kt__curl *out, kt_error *err);
 
 #endif
