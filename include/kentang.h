@@ -184,6 +184,16 @@ KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx);
 KT_API int kt_ctx_n_threads(const kt_ctx *ctx);
 KT_API const char *kt_ctx_n_threads_why(const kt_ctx *ctx);
 
+/* The processors now. What this machine does not tell is 0: few virtual machines tell any of it. */
+typedef struct kt_heat {
+    double mhz;           /* the processors' frequency, in the mean */
+    double mhz_max;       /* the highest that one of them is made for */
+    double celsius;       /* of the hottest sensor at a processor */
+    uint64_t n_throttled; /* times that a processor was slowed down for heat, since boot */
+    bool counts_throttling;
+} kt_heat;
+KT_API void kt_heat_read(kt_heat *out);
+
 /* Process-wide and only on request: turns a SIGBUS inside a mapped model file, which another
  * process truncated while it was in use, into KT_E_TRUNCATED from the running call. Faults
  * elsewhere go to the handler that was there before. KT_E_IO: it could not be installed. */
@@ -408,6 +418,14 @@ typedef struct kt_engine_params {
      * engine. NULL: none. */
     kt_model *draft;
     int32_t n_draft; /* tokens proposed at once; 0: 8; -1: no speculation */
+
+    /* Of the controller: with `optimize` the scheduler changes, while it runs, how many answers are
+     * computed together (1 to n_parallel) and how long a prompt may hold them up (up to gap_ms), so
+     * that these targets are met. No answer's bytes depend on either. */
+    bool optimize;             /* false */
+    int32_t target_latency_ms; /* between two tokens of an answer; 0: 100 */
+    double min_throughput;     /* tokens a second of all answers together; 0: 50 */
+    double memory_threshold;   /* share of the K/V store in use by answers; 0: 0.9 */
 } kt_engine_params;
 
 typedef struct kt_engine_info {
@@ -755,6 +773,15 @@ typedef void kt_event_fn(void *user, const kt_event *event);
  * flag and wake whoever reads. None comes after kt_request_close has returned. */
 typedef void kt_ready_fn(void *user);
 
+/* What becomes of a conversation that does not fit n_ctx with room for an answer. */
+typedef enum kt_shorten {
+    KT_SHORTEN_NONE, /* it is refused, KT_E_CONTEXT_FULL */
+    /* Its oldest messages are left out, whole turns from a user's message to before the next one,
+     * until it fits; system and developer messages and the last turn stay. kt_request_notes says how
+     * many. */
+    KT_SHORTEN_OLDEST_TURNS
+} kt_shorten;
+
 /* Everything is copied by kt_engine_submit. */
 struct kt_request_params {
     /* The prompt, one of four. */
@@ -825,6 +852,7 @@ struct kt_request_params {
     kt_event_fn *on_event;   /* NULL: kt_request_next_event */
     kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; may be NULL */
     void *user;
+    kt_shorten shorten;      /* of messages and chat_json; without a sequence */
 };
 
 typedef enum kt_event_kind {
@@ -936,6 +964,30 @@ typedef bool kt_json_fn(void *user, const char *json, size_t len);
 KT_API kt_status KT_CHECKED kt_call_json(kt_engine *engine, const char *json, size_t len,
                                          kt_json_fn *on_event, void *user, kt_error *err);
 
+/* X(name, "name") */
+#define KT_ACTION_LIST(X)                                                               \
+    X(KT_ACTION_REDUCE_BATCH_SIZE, "reduce_batch_size")     /* answers at once */       \
+    X(KT_ACTION_INCREASE_BATCH_SIZE, "increase_batch_size")                             \
+    X(KT_ACTION_REDUCE_PROMPT_SLICE, "reduce_prompt_slice") /* between two tokens */    \
+    X(KT_ACTION_INCREASE_PROMPT_SLICE, "increase_prompt_slice")                         \
+    X(KT_ACTION_INCREASE_QUANTIZATION, "increase_quantization") /* of keys and values */ \
+    X(KT_ACTION_REDUCE_CONTEXT, "reduce_context")
+
+typedef enum kt_action {
+#define X(name, text) name,
+    KT_ACTION_LIST(X)
+#undef X
+    /* their number */
+    KT_ACTION_COUNT
+} kt_action;
+
+typedef struct kt_recommendation {
+    kt_action action;
+    int32_t value;   /* of n_parallel or gap_ms to go to; else 0 */
+    double measured; /* what is off, */
+    double target;   /* and what it should be: ms, tokens a second, or a share */
+} kt_recommendation;
+
 /* Counts since the engine was opened (n_, _tokens, _us), and how things stand (others). */
 typedef struct kt_engine_stats {
     /* requests */
@@ -965,9 +1017,21 @@ typedef struct kt_engine_stats {
     uint64_t n_evicted_blocks;
     /* memory, bytes: the context's, the model's, pages in use, kt_mem_plan's */
     uint64_t mem_budget_bytes, mem_weights_bytes, mem_kv_bytes, mem_scratch_bytes;
+    /* the controller: what it allows now, and what it did, by kt_action */
+    bool optimizing;
+    int32_t parallel_now, parallel_most; /* answers computed together */
+    int32_t gap_ms_now, gap_ms_most;     /* that a prompt's slices may take between two tokens */
+    uint64_t n_actions[KT_ACTION_COUNT];
 } kt_engine_stats;
 /* Never waits for a computation. Any thread. */
 KT_API void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out);
+
+/* What would bring an engine with such figures closer to the targets in `targets` (NULL: the
+ * defaults of kt_engine_params), the most urgent first, into out[cap]; returns how many there are.
+ * kt_engine_params.optimize does the first four by itself. Pure: keeps nothing. Any thread. */
+KT_API size_t kt_optimizer_recommend(const kt_engine_stats *stats, const kt_engine_params *targets,
+                                     kt_recommendation *out, size_t cap);
+KT_API const char *kt_action_name(kt_action action); /* "reduce_batch_size"; never NULL */
 
 /* ---- profile ---------------------------------------------------------------------------------
  *

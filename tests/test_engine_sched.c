@@ -36,7 +36,8 @@ typedef struct fake {
     int64_t batch_unit_us;
     int n_rows, n_out, n_parallel;
     bool finds, speculates, pauses;
-    bool stepping; /* a step has paused */
+    kt_engine_params targets; /* of the controller */
+    bool stepping;            /* a step has paused */
     int64_t n_decoded, n_prefilled;
     fake_task tasks[MAX_TASKS];
     int n_tasks;
@@ -299,6 +300,7 @@ static kt__sched *new_sched(fake *f) {
                           .n_out = f->n_out,
                           .page_pos = PAGE,
                           .gap_us = 200000,
+                          .optimizer = kt__optimizer_params_of(&f->targets),
                           .unit_share = 1.0 / f->units};
     assert_int_equal(kt__sched_create(&p, &ops, f, &s, NULL), KT_OK);
     return s;
@@ -407,6 +409,8 @@ static void random_schedule(uint32_t seed) {
     f->finds = roll(f, 2);
     f->speculates = roll(f, 2);
     f->pauses = roll(f, 8) == 0;
+    f->targets.optimize = seed % 3 == 0;
+    f->targets.target_latency_ms = 1 + (int32_t)(seed % 97);
     kt__sched *s = new_sched(f);
     for (int i = 0; i < 300; i++) {
         disturb(s, f, &outside);
@@ -758,6 +762,144 @@ static void test_predictions_know_the_order(void **state) {
     }
 }
 
+/* ---- the controller ---- */
+
+static int64_t step_once(kt__sched *s, fake *f) {
+    int64_t begin_us = f->now_us;
+    if (!kt__sched_step(s)) f->now_us += 1000;
+    return f->now_us - begin_us;
+}
+
+static int lanes_now(const kt__sched *s) {
+    kt__sched_counts c;
+    kt__sched_get_counts(s, &c);
+    return c.n_lanes;
+}
+
+/* One answer, then 31 more: within the target again after 20 steps at most, and steady from then on.
+ * All answers come, whole. */
+static void test_a_load_step_is_brought_back(void **state) {
+    (void)state;
+    enum { TARGET_MS = 60, LATER = 20 };
+    fake *f = new_fake(11);
+    f->n_parallel = 32;
+    f->n_pages = 4000;
+    f->step_us = 20000;
+    f->step_lane_us = 4000; /* ten lanes take 60 ms */
+    f->tok_us = 10;
+    f->targets = (kt_engine_params){.optimize = true, .target_latency_ms = TARGET_MS};
+    kt__sched *s = new_sched(f);
+    (void)add(s, f, "a", 8, 60);
+    for (int i = 0; i < 10; i++) (void)step_once(s, f);
+    for (int i = 0; i < 31; i++) (void)add(s, f, "a", 8, 60);
+    for (int i = 0; i < LATER; i++) (void)step_once(s, f);
+    for (int i = 0; i < 15; i++) assert_true(step_once(s, f) <= TARGET_MS * 1000);
+    assert_true(lanes_now(s) >= 7 && lanes_now(s) <= 10);
+    run(s, f, 100000);
+    for (int i = 0; i < f->n_tasks; i++) {
+        assert_int_equal(f->tasks[i].n_got, 60);
+        assert_int_equal(f->tasks[i].task.n_recomputed, 0); /* suspended, not thrown out */
+    }
+    finish(s, f);
+}
+
+/* A constant load that is just too much, with steps that vary by a tenth: at most two changes of
+ * direction in any minute. */
+static void test_a_constant_load_is_calm(void **state) {
+    (void)state;
+    enum { MINUTES = 20 };
+    int64_t turns[1000], n_turns = 0;
+    fake *f = new_fake(12);
+    f->n_parallel = 16;
+    f->step_us = 20000;
+    f->targets = (kt_engine_params){.optimize = true, .target_latency_ms = 60};
+    f->n_pages = 100000;
+    kt__sched *s = new_sched(f);
+    for (int i = 0; i < 16; i++) (void)add(s, f, "a", 8, 1 << 20);
+    int was = lanes_now(s), way = 0;
+    while (f->now_us < MINUTES * INT64_C(60000000)) {
+        f->step_lane_us = 3600 + roll(f, 800);
+        (void)step_once(s, f);
+        int now = lanes_now(s), turn = now > was ? 1 : now < was ? -1 : 0;
+        if (turn && way && turn != way) turns[n_turns++] = f->now_us;
+        if (turn) way = turn;
+        was = now;
+        for (int64_t i = 2; i < n_turns; i++) assert_true(turns[i] - turns[i - 2] > 60000000);
+    }
+    assert_true(was >= 7 && was <= 11);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
+    finish(s, f);
+}
+
+/* A prompt's slices give way before lanes do. */
+static void test_slices_give_way_first(void **state) {
+    (void)state;
+    fake *f = new_fake(13);
+    f->targets = (kt_engine_params){.optimize = true, .target_latency_ms = 100};
+    f->n_pages = 4000;
+    f->tok_us = 2000;
+    kt__sched *s = new_sched(f);
+    for (int i = 0; i < 4; i++) (void)add(s, f, "a", 8, 4000);
+    for (int i = 0; i < 10; i++) (void)step_once(s, f);
+    fake_task *prompt = add(s, f, "b", 8192, 1);
+    for (int i = 0; i < 20; i++) (void)step_once(s, f);
+    for (int i = 0; i < 20 && prompt->n_end == 0; i++) assert_true(step_once(s, f) <= 105000);
+    assert_int_equal(lanes_now(s), 8);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
+    finish(s, f);
+}
+
+/* The processor gets half as fast: what lanes cost beside each other is still known, so predictions
+ * for other numbers of lanes hold after a few steps. */
+static void test_a_slower_processor_misleads_no_prediction(void **state) {
+    (void)state;
+    fake *f = new_fake(14);
+    f->n_pages = 100000;
+    f->n_parallel = 16;
+    kt__sched *s = new_sched(f);
+    (void)add(s, f, "a", 2, 1 << 20);
+    for (int i = 0; i < 100; i++) (void)step_once(s, f);
+    for (int i = 0; i < 15; i++) (void)add(s, f, "a", 2, 40);
+    while (kt__sched_n_tasks(s) > 1) (void)step_once(s, f);
+    f->step_us *= 2;
+    f->step_lane_us *= 2;
+    for (int i = 0; i < 12; i++) (void)step_once(s, f);
+    kt__sched_load load;
+    kt__sched_get_load(s, &load);
+    double of_16 = load.step_us + 16 * load.step_us_lane;
+    double really = (double)f->step_us + 16 * (double)f->step_lane_us;
+    if (of_16 < 0.8 * really || of_16 > 1.25 * really) fail_msg("%.0f for %.0f", of_16, really);
+    kt__sched_end_all(s, KT_FINISH_CANCELLED, true);
+    finish(s, f);
+}
+
+static void test_recommendations(void **state) {
+    (void)state;
+    kt_recommendation r[4];
+    kt_engine_stats st = {.running = 8, .decode_step_us = 200000, .kv_blocks = 100};
+    assert_int_equal(kt_optimizer_recommend(&st, NULL, r, 4), 1);
+    assert_int_equal(r[0].action, KT_ACTION_REDUCE_BATCH_SIZE);
+    assert_int_equal(r[0].value, 3);
+    assert_true(r[0].measured == 200 && r[0].target == 100);
+    assert_string_equal(kt_action_name(r[0].action), "reduce_batch_size");
+    assert_string_equal(kt_action_name(KT_ACTION_COUNT), "none");
+    st.kv_blocks_used = 95;
+    st.gap_ms_now = 200;
+    assert_int_equal(kt_optimizer_recommend(&st, NULL, r, 1), 3); /* one of three is written */
+    assert_int_equal(kt_optimizer_recommend(&st, NULL, r, 4), 3);
+    assert_int_equal(r[1].action, KT_ACTION_REDUCE_PROMPT_SLICE);
+    assert_int_equal(r[2].action, KT_ACTION_INCREASE_QUANTIZATION);
+    kt_engine_params targets = {.min_throughput = 300, .target_latency_ms = 50};
+    st = (kt_engine_stats){.running = 4, .waiting = 2, .decode_step_us = 20000};
+    assert_int_equal(kt_optimizer_recommend(&st, &targets, r, 4), 1);
+    assert_int_equal(r[0].action, KT_ACTION_INCREASE_BATCH_SIZE);
+    assert_int_equal(r[0].value, 5);
+    targets.min_throughput = 100;
+    assert_int_equal(kt_optimizer_recommend(&st, &targets, r, 4), 0);
+    st = (kt_engine_stats){0};
+    assert_int_equal(kt_optimizer_recommend(&st, NULL, NULL, 0), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_random_schedules),
@@ -775,6 +917,11 @@ int main(void) {
         cmocka_unit_test(test_out_of_pages_alone),
         cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_predictions_know_the_order),
+        cmocka_unit_test(test_a_load_step_is_brought_back),
+        cmocka_unit_test(test_a_constant_load_is_calm),
+        cmocka_unit_test(test_slices_give_way_first),
+        cmocka_unit_test(test_a_slower_processor_misleads_no_prediction),
+        cmocka_unit_test(test_recommendations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "host/limits.h"
+#include "host/heat.h"
 #include "host/noise.h"
 
 static char root[64];
@@ -244,6 +245,31 @@ static void test_noise_between_readings(void **state) {
     assert_true(report.noisy);
 }
 
+static void test_heat(void **state) {
+    (void)state;
+    kt_heat heat;
+    kt__heat_read_at(root, &heat);
+    assert_true(heat.mhz == 0 && heat.mhz_max == 0 && heat.celsius == 0);
+    assert_false(heat.counts_throttling);
+    put("/proc/cpuinfo", "processor\t: 0\ncpu MHz\t\t: 1000.000\ncpu MHz\t\t: 3000.500\n");
+    kt__heat_read_at(root, &heat);
+    assert_true(heat.mhz == 2000.25);
+    put("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "800000\n");
+    put("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3400000\n");
+    put("/sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "1600000\n");
+    put("/sys/devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq", "lots\n");
+    put("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "7\n");
+    put("/sys/class/thermal/thermal_zone0/type", "iwlwifi_1\n");
+    put("/sys/class/thermal/thermal_zone0/temp", "99000\n");
+    put("/sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n");
+    put("/sys/class/thermal/thermal_zone1/temp", "71500\n");
+    put("/sys/class/thermal/thermal_zone2/type", "cpu-thermal\n");
+    put("/sys/class/thermal/thermal_zone2/temp", "-5\n");
+    kt__heat_read_at(root, &heat);
+    assert_true(heat.mhz == 1200 && heat.mhz_max == 3400 && heat.celsius == 71.5);
+    assert_true(heat.counts_throttling && heat.n_throttled == 7);
+}
+
 static void test_this_machine(void **state) {
     (void)state;
     kt__limits limits;
@@ -260,8 +286,8 @@ int main(void) {
         IN_ROOT(test_without_any_file),         IN_ROOT(test_v2_takes_the_tightest_level),
         IN_ROOT(test_v2_high_and_namespace),    IN_ROOT(test_v1_walks_and_unescapes),
         IN_ROOT(test_odd_contents_are_ignored), IN_ROOT(test_siblings_count_once),
-        IN_ROOT(test_noise_between_readings),   cmocka_unit_test(test_threads_default),
-        cmocka_unit_test(test_this_machine),
+        IN_ROOT(test_noise_between_readings),   IN_ROOT(test_heat),
+        cmocka_unit_test(test_threads_default), cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,24 @@ static void print_models(const json_t *models) {
     }
 }
 
+/* Where a controller is at work. */
+static void print_optimizers(const json_t *models) {
+    size_t i;
+    json_t *m;
+    json_array_foreach(models, i, m) {
+        const json_t *o = json_object_get(m, "optimizer"), *n;
+        const char *key;
+        if (!json_is_true(json_object_get(o, "enabled"))) continue;
+        printf(
+            "\n%s: %lld of %lld answers at once, %lld of %lld ms for prompts between two tokens;",
+            text_at(m, "name"), whole_at(o, "parallel"), whole_at(o, "parallel_most"),
+            whole_at(o, "gap_ms"), whole_at(o, "gap_ms_most"));
+        json_object_foreach(json_object_get(o, "actions"), key, n) if (json_integer_value(n))
+            printf(" %s %lld", key, (long long)json_integer_value(n));
+        printf("\n");
+    }
+}
+
 static void print_requests(const json_t *requests) {
     size_t i;
     json_t *r;
@@ -63,6 +81,7 @@ static void print_stats(const json_t *stats) {
     printf("kentang %s, pid %lld, up %lld s, %s\n\n", text_at(stats, "version"),
            whole_at(stats, "pid"), whole_at(stats, "uptime_s"), text_at(stats, "isa"));
     print_models(json_object_get(stats, "models"));
+    print_optimizers(json_object_get(stats, "models"));
     print_requests(json_object_get(stats, "requests"));
 }
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "host/heat.h"
 #include "kernels/dispatch.h"
 
 kt_ctx_params kt_ctx_params_default(void) {
@@ -129,6 +130,10 @@ void kt_ctx_close(kt_ctx *ctx) {
     kt__pool_destroy(ctx->pool);
     kt__log_free(&ctx->log);
     kt__free(ctx);
+}
+
+void kt_heat_read(kt_heat *out) {
+    kt__heat_read_at("", out);
 }
 
 const char *kt_ctx_isa(const kt_ctx *ctx) {

@@ -18,6 +18,7 @@ static kt__sched_params sched_params(const kt_engine *engine) {
         .n_out = engine->n_out_max,
         .page_pos = KT__PAGE_POS,
         .gap_us = (int64_t)p->gap_ms * 1000,
+        .optimizer = kt__optimizer_params_of(p),
         .unit_share = 0.5 / (double)kt__engine_hparams(engine)->n_layer, /* gate and up of one */
     };
 }

@@ -52,6 +52,13 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
     KT__TRY(check_range("n_parallel", p->n_parallel, KT__SCHED_LANES_MAX, err));
     KT__TRY(check_range("n_queue_max", p->n_queue_max, KT_QUEUE_MAX, err));
     KT__TRY(check_range("gap_ms", p->gap_ms, 1 << 20, err));
+    KT__TRY(check_range("target_latency_ms", p->target_latency_ms, 1 << 20, err));
+    if (!(p->min_throughput >= 0 && p->min_throughput <= 1e9))
+        return kt__fail(err, KT_E_ARG, "min_throughput is %g, expected 0 (default) to 1e9",
+                        p->min_throughput);
+    if (!(p->memory_threshold >= 0 && p->memory_threshold <= 1))
+        return kt__fail(err, KT_E_ARG, "memory_threshold is %g, expected 0 (default) to 1",
+                        p->memory_threshold);
     KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
 out:
     return status;

@@ -603,6 +603,16 @@ void kt__runner_on_hidden(void *user, int row, float *hidden) {
     w->ops->take_hidden(w, hidden);
 }
 
+/* ---- the controller ---- */
+
+static void op_adjusted(void *user, kt_action action, const kt__optimizer *now) {
+    kt__runner *r = user;
+    kt__log_line(
+        &r->engine->model->ctx->log, KT_LOG_INFO,
+        "optimizer: %s: %d answers at once, at most %.0f ms for prompts between two tokens",
+        kt_action_name(action), now->n_now, (double)now->gap_now_us / 1e3);
+}
+
 /* ---- the end ---- */
 
 /* The scheduler says so by the finish alone. */
@@ -640,6 +650,7 @@ const kt__sched_ops *kt__runner_ops(void) {
         .prefill_abort = op_prefill_abort,
         .prefill_unit_us = op_prefill_unit_us,
         .prefill_leave = op_prefill_leave,
+        .adjusted = op_adjusted,
         .end = op_end,
         .release = op_release,
     };

@@ -1,5 +1,7 @@
 #include "engine/sched.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/sched_batch.h"
@@ -18,6 +20,10 @@ kt_status kt__sched_create(const kt__sched_params *params, const kt__sched_ops *
     s->p = *params;
     s->ops = *ops;
     s->user = user;
+    kt__optimizer_params optimizer = params->optimizer;
+    optimizer.n_most = params->n_parallel;
+    optimizer.gap_most_us = params->gap_us;
+    kt__optimizer_init(&s->optimizer, &optimizer);
     size_t n = (size_t)params->n_parallel;
     s->batch = kt__calloc(n, sizeof *s->batch);
     s->step = kt__calloc(n, sizeof *s->step);
@@ -125,11 +131,28 @@ static int decode_step(kt__sched *s) {
     return n;
 }
 
+static void optimize(kt__sched *s, int n, int64_t step_us, int64_t slice_us) {
+    kt__optimizer_step step = {.now_us = kt__sched_now(s),
+                               .n_decoding = n,
+                               .step_us = step_us,
+                               .slice_us = slice_us,
+                               .waits = s->waiting.n > 0};
+    kt__sched_step_line(s, &step.fixed, &step.lane);
+    kt_action action = kt__optimizer_note(&s->optimizer, &step);
+    if (action == KT_ACTION_COUNT) return;
+    kt__sched_keep_to_lanes(s);
+    if (s->ops.adjusted) s->ops.adjusted(s->user, action, &s->optimizer);
+}
+
 bool kt__sched_step(kt__sched *s) {
     kt__sched_reap(s);
     kt__sched_admit(s);
+    int64_t begin_us = kt__sched_now(s);
     int n = decode_step(s);
+    int64_t between_us = kt__sched_now(s);
     bool prefilled = kt__sched_prefill_slice(s, n);
+    if (s->optimizer.p.on && n > 0)
+        optimize(s, n, between_us - begin_us, prefilled ? kt__sched_now(s) - between_us : 0);
     return n > 0 || prefilled;
 }
 
@@ -145,6 +168,9 @@ void kt__sched_get_counts(const kt__sched *s, kt__sched_counts *out) {
     *out = s->counts;
     out->n_running = kt__sched_n_tasks(s) - s->waiting.n;
     out->n_waiting = s->waiting.n;
+    out->n_lanes = s->optimizer.n_now;
+    out->gap_us = s->optimizer.gap_now_us;
+    memcpy(out->n_actions, s->optimizer.n_actions, sizeof out->n_actions);
     out->n_held = out->n_clients = 0;
     for (const kt__task *t = s->running.head; t; t = t->next) out->n_held += t->held;
     for (const kt__client *c = s->clients; c; c = c->next) out->n_clients += c->n_tasks > 0;
@@ -160,8 +186,9 @@ static void add_task_load(kt__sched_load *out, const kt__task *t) {
 }
 
 void kt__sched_get_load(const kt__sched *s, kt__sched_load *out) {
-    *out = (kt__sched_load){
-        .n_parallel = s->p.n_parallel, .prefill_us_tok = s->prefill_us_tok, .gap_us = s->p.gap_us};
+    *out = (kt__sched_load){.n_parallel = s->optimizer.n_now,
+                            .prefill_us_tok = s->prefill_us_tok,
+                            .gap_us = s->optimizer.gap_now_us};
     kt__sched_step_line(s, &out->step_us, &out->step_us_lane);
     for (const kt__task *t = s->waiting.head; t; t = t->next) add_task_load(out, t);
     for (const kt__task *t = s->running.head; t; t = t->next) {

@@ -184,7 +184,8 @@ static bool load_some(kt__sched *s, int64_t until_us) {
 
 static int64_t slice_beside(const kt__sched *s, int n_decoding) {
     if (n_decoding == 0) return IDLE_SLICE_US;
-    return (int64_t)kt__sched_slice_between((double)s->p.gap_us, kt__sched_step_us(s, n_decoding));
+    return (int64_t)kt__sched_slice_between((double)s->optimizer.gap_now_us,
+                                            kt__sched_step_us(s, n_decoding));
 }
 
 bool kt__sched_prefill_slice(kt__sched *s, int n_decoding) {

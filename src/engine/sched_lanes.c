@@ -147,7 +147,7 @@ static kt__task *who_yields(const kt__sched *s, const kt__task *candidate, bool 
 static void start_siblings(kt__sched *s) {
     for (kt__task *t = s->waiting.head, *next; t; t = next) {
         next = t->next;
-        if (kt__sched_lanes_used(s) >= s->p.n_parallel) return;
+        if (kt__sched_lanes_used(s) >= s->optimizer.n_now) return;
         if (t->state != KT__TASK_SIBLING || t->first->state != KT__TASK_RUNNING) continue;
         if (t->first->n_done < t->n_tok) continue;
         s->ops.fork(s->user, t->first, t);
@@ -159,18 +159,30 @@ static void start_siblings(kt__sched *s) {
 
 void kt__sched_admit(kt__sched *s) {
     start_siblings(s);
-    for (int i = 0; i < s->p.n_parallel; i++) {
+    for (int i = 0; i < s->optimizer.n_now; i++) {
         kt__task *candidate = next_in_line(s);
         if (!candidate) return;
         bool room = has_room(s, candidate);
-        if (kt__sched_lanes_used(s) >= s->p.n_parallel || !room) {
+        if (kt__sched_lanes_used(s) >= s->optimizer.n_now || !room) {
             kt__task *worst = who_yields(s, candidate, !room);
             if (!worst) return;
             if (!room && !worst->held && worst->priority >= candidate->priority) return;
             park(s, worst);
             if (!room) drop_pages(s, worst);
         }
-        if (kt__sched_lanes_used(s) >= s->p.n_parallel || !has_room(s, candidate)) return;
+        if (kt__sched_lanes_used(s) >= s->optimizer.n_now || !has_room(s, candidate)) return;
         start_task(s, candidate);
+    }
+}
+
+void kt__sched_keep_to_lanes(kt__sched *s) {
+    while (kt__sched_lanes_used(s) > s->optimizer.n_now) {
+        kt__task *worst = NULL;
+        for (kt__task *t = s->running.head; t; t = t->next) {
+            if (t->in_batch || t->lent || t->state != KT__TASK_RUNNING) continue;
+            if (!worst || outranks(worst, t)) worst = t;
+        }
+        if (!worst) return;
+        park(s, worst);
     }
 }

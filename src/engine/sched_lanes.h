@@ -13,5 +13,8 @@ void kt__sched_admit(kt__sched *s);
  * unless only a batch in flight is in the way, and ended where nothing will ever change. A task on
  * a sequence cannot give its own pages back: instead of being suspended it ends at once. */
 bool kt__sched_make_room(kt__sched *s, kt__task *task, int32_t n_pos);
+/* Suspends those that are worth least while more run than the controller allows; they keep their
+ * pages, and go on in their turn. */
+void kt__sched_keep_to_lanes(kt__sched *s);
 
 #endif

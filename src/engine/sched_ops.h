@@ -5,6 +5,7 @@
 #ifndef KT_ENGINE_SCHED_OPS_H
 #define KT_ENGINE_SCHED_OPS_H
 
+#include "engine/optimizer.h"
 #include "engine/task.h"
 
 /* Positions [task->n_done, task->n_done + n) in a prompts' batch. */
@@ -40,16 +41,19 @@ typedef struct kt__sched_ops {
     int64_t (*prefill_unit_us)(void *user);
     /* The task leaves the batch in flight, which goes on without touching its pages. */
     void (*prefill_leave)(void *user, kt__task *task);
+    /* The controller did something; NULL: nobody wants to know. */
+    void (*adjusted)(void *user, kt_action action, const kt__optimizer *now);
     void (*end)(void *user, kt__task *task);     /* its last event */
     void (*release)(void *user, kt__task *task); /* gives back everything; the task is gone */
 } kt__sched_ops;
 
 typedef struct kt__sched_params {
-    int n_parallel;    /* lanes */
-    int n_rows;        /* of a prompts' batch */
-    int n_out;         /* rows of a prompts' batch that may want logits */
-    int page_pos;      /* positions of a page */
-    int64_t gap_us;    /* aim for the longest pause of a running answer */
+    int n_parallel; /* lanes */
+    int n_rows;     /* of a prompts' batch */
+    int n_out;      /* rows of a prompts' batch that may want logits */
+    int page_pos;   /* positions of a page */
+    int64_t gap_us; /* aim for the longest pause of a running answer */
+    kt__optimizer_params optimizer;
     double unit_share; /* of a prompts' batch's time, between two chances to stop; a first guess */
 } kt__sched_params;
 
@@ -58,6 +62,9 @@ typedef struct kt__sched_counts {
     uint64_t n_preempted, n_recomputed_tok;
     uint64_t n_prefill_batches, n_decode_batches, n_prefill_tok;
     int64_t prefill_us, decode_us;
+    int n_lanes; /* that the controller allows now */
+    int64_t gap_us;
+    uint64_t n_actions[KT_ACTION_COUNT];
 } kt__sched_counts;
 
 #endif

@@ -2,6 +2,7 @@
  *
  * Owns: the layout of kt__sched. Which file has what, each on top of those before it:
  *   task.c           tasks and lists of them
+ *   optimizer.c      how many lanes and how long a gap are allowed
  *   sched_costs.c    measured times
  *   sched_clients.c  clients and their shares
  *   sched_end.c      the end of tasks
@@ -34,9 +35,11 @@ struct kt__sched {
     kt__task **order; /* [n_parallel] scratch */
     uint64_t serial;
     double prefill_us_tok, unit_us_tok; /* unit: what a batch cannot stop for; 0: not measured */
-    /* decode steps: time as a line over the number of lanes, by exponentially forgotten sums */
-    double sum_w, sum_n, sum_nn, sum_t, sum_nt;
+    /* decode steps: time over the speed that the processor has now, as a line over the number of
+     * lanes, by exponentially forgotten sums */
+    double step_speed, sum_w, sum_n, sum_nn, sum_t, sum_nt;
     kt__sched_counts counts;
+    kt__optimizer optimizer; /* how many lanes and how long a gap are allowed now */
 };
 
 static inline int64_t kt__sched_now(const kt__sched *s) {

@@ -102,7 +102,13 @@ void kt__service_publish(kt_engine *engine) {
     kt__sched_get_counts(engine->sched, &c);
     kt__sched_get_load(engine->sched, &load);
     int64_t kept = kt__kv_n_kept(engine->kv), used = kt__kv_n_used(engine->kv);
-    const kt_engine_stats stats = {
+    const kt_engine_params *p = &engine->params;
+    kt_engine_stats stats = {
+        .optimizing = p->optimize,
+        .parallel_now = c.n_lanes,
+        .parallel_most = p->n_parallel,
+        .gap_ms_now = (int32_t)(c.gap_us / 1000),
+        .gap_ms_most = p->gap_ms,
         .n_preempted = c.n_preempted,
         .running = c.n_running,
         .waiting = c.n_waiting,
@@ -129,6 +135,7 @@ void kt__service_publish(kt_engine *engine) {
         .kv_blocks_cached = (uint64_t)kept,
         .n_evicted_blocks = (uint64_t)kt__prefix_n_evicted(engine->prefix),
     };
+    memcpy(stats.n_actions, c.n_actions, sizeof stats.n_actions);
     kt__inbox_publish(engine->inbox, &load, &stats);
 }
 

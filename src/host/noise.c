@@ -2,14 +2,13 @@
 
 #include "base/clock.h"
 #include "host/cgroup.h"
+#include "host/heat.h"
 #include "host/textfile.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { MAX_CPUS = 4096 };
 
 /* Above these a timing is off by more than what is usually quoted as a difference. */
 static const double noisy_cpus = 0.05, noisy_share = 0.01;
@@ -41,16 +40,6 @@ static void read_throttled(const char *root, const char *dir, bool v2, void *arg
     if (time > out->throttled_us) out->throttled_us = time;
 }
 
-static void read_thermal(const char *root, kt__noise *out) {
-    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
-        char dir[96];
-        uint64_t count;
-        snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/thermal_throttle", cpu);
-        if (!kt__text_u64(root, dir, "core_throttle_count", &count)) return;
-        out->thermal_count += count;
-    }
-}
-
 static uint64_t own_cpu_us(void) {
     struct timespec ts;
     if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts) != 0) return 0;
@@ -65,7 +54,7 @@ void kt__noise_read_at(const char *root, kt__noise *out) {
         (void)sscanf(line, "%lf", &out->load_1min);
     read_stat(root, out);
     kt__cgroup_walk(root, "cpu", read_throttled, out);
-    read_thermal(root, out);
+    (void)kt__heat_throttled(root, &out->thermal_count);
     out->own_us = own_cpu_us();
     out->wall_us = kt__now_us();
 }

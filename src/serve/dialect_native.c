@@ -138,7 +138,7 @@ static void native_finish(kt__job *job, const kt_event *event) {
         (void)kt__buf_puts(out, ",\"stop\":");
         kt__json_text(out, stop);
     }
-    kt__dialect_write_figures(out, r);
+    kt__wire_write_timings(out, r);
     write_miss(out, &r->miss);
     if (job->notes) {
         (void)kt__buf_puts(out, ",\"notes\":");

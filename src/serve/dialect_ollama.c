@@ -312,6 +312,7 @@ static void ollama_finish(kt__job *job, const kt_event *event) {
                          (int)r->n_prompt, (long long)r->prefill_us * 1000, (int)r->n_generated,
                          (long long)(r->decode_us + r->sample_us) * 1000);
     kt__dialect_write_notes(job);
+    kt__wire_write_timings(&job->out, r);
     (void)kt__buf_puts(&job->out, "}\n");
 }
 

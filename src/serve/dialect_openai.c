@@ -19,9 +19,11 @@ static kt__wire_answer answer_of(const kt__job *job) {
     };
 }
 
+/* report: of a choice's last chunk, else NULL */
 static void write_chunk(kt__job *job, const kt__wire_choice *choice, const kt__wire_usage *usage,
-                        bool first) {
+                        const kt_request_report *report, bool first) {
     kt__wire_answer a = answer_of(job);
+    a.report = report;
     a.choices = choice;
     a.n_choices = choice ? 1 : 0;
     a.usage = usage;
@@ -35,7 +37,7 @@ static void openai_begin(kt__job *job) {
     if (!job->stream || job->wire->form != KT__WIRE_CHAT) return;
     for (int32_t i = 0; i < job->n_choices; i++) {
         const kt__wire_choice choice = {.index = i, .text = ""};
-        write_chunk(job, &choice, NULL, true);
+        write_chunk(job, &choice, NULL, NULL, true);
     }
 }
 
@@ -73,7 +75,7 @@ static void openai_token(kt__job *job, const kt_event *event) {
         choice.index = event->choice;
         choice.tokens = i ? NULL : t;
         choice.n_tokens = choice.tokens ? 1 : 0;
-        write_chunk(job, &choice, NULL, false);
+        write_chunk(job, &choice, NULL, NULL, false);
     }
     kt__arena_reset(&job->arena);
 }
@@ -147,7 +149,7 @@ static void openai_finish(kt__job *job, const kt_event *event) {
                                     .text = "",
                                     .finish = event->finish,
                                     .called = event->report->n_calls > 0};
-    write_chunk(job, &choice, NULL, false);
+    write_chunk(job, &choice, NULL, event->report, false);
 }
 
 /* false: no memory */
@@ -170,6 +172,7 @@ static void write_whole(kt__job *job) {
     a.choices = choices;
     a.n_choices = (size_t)job->n_choices;
     a.usage = &job->usage;
+    a.report = &job->report;
     if (made) {
         kt__wire_write_answer(&job->out, &a);
     } else {
@@ -183,7 +186,7 @@ static void openai_end(kt__job *job) {
         write_whole(job);
         return;
     }
-    if (job->wire->include_usage) write_chunk(job, NULL, &job->usage, false);
+    if (job->wire->include_usage) write_chunk(job, NULL, &job->usage, NULL, false);
     (void)kt__buf_puts(&job->out, "data: [DONE]\n\n");
 }
 

@@ -122,6 +122,7 @@ static void write_response_end(kt__job *job, const kt__job_choice *c) {
         write_notes(out, asked->notes, job->notes);
     }
     (void)kt__buf_putc(out, '}');
+    kt__wire_write_timings(out, &job->report);
 }
 
 /* err: what it failed of, or NULL; over: with its output, as far as that came */

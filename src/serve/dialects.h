@@ -49,8 +49,6 @@ void kt__dialect_gather_token(kt__job *job, const kt_event *event);
 void kt__dialect_gather(kt__job *job, const kt_event *event);
 /* ,"kentang":{"notes":[...]} where there are some */
 void kt__dialect_write_notes(kt__job *job);
-/* An object of figures, with the comma before: ,"timings":{...} */
-void kt__dialect_write_figures(kt__buf *out, const kt_request_report *report);
 
 /* Such a name in job->json as Ollama's clients use becomes the model's own. */
 kt_status KT_CHECKED kt__ollama_rename(kt__job *job, kt_error *err);

@@ -13,9 +13,13 @@ static bool is_fault_of_ours(const kt__job *job) {
     return status >= 500;
 }
 
-static void log_end(kt__job *job) {
+static double ms_of(int64_t us) {
+    return (double)us / 1e3;
+}
+
+/* Of the first choice that ended: the parts from queue_ms to held_ms sum to total_ms. */
+static void log_answer(kt__job *job) {
     const kt_request_report *r = &job->report;
-    bool generated = job->n_finished > 0;
     const kt__slog_field fields[] = {
         {"id", job->id, 0},
         {"route", job->dialect->route, 0},
@@ -26,11 +30,37 @@ static void log_end(kt__job *job) {
         {"prompt", NULL, (double)job->usage.n_prompt},
         {"cached", NULL, (double)job->usage.n_cached},
         {"generated", NULL, (double)job->usage.n_generated},
-        {"finish", generated ? kt_finish_name(r->finish) : "", 0},
+        {"finish", kt_finish_name(r->finish), 0},
         {"first_ms", NULL, (double)(r->first_token_us / 1000)},
         {"bottleneck", r->bottleneck ? r->bottleneck : "", 0},
+        {"queue_ms", NULL, ms_of(r->queue_us)},
+        {"tokenize_ms", NULL, ms_of(r->tokenize_us)},
+        {"prefill_ms", NULL, ms_of(r->prefill_us)},
+        {"decode_ms", NULL, ms_of(r->decode_us)},
+        {"sample_ms", NULL, ms_of(r->sample_us)},
+        {"wait_ms", NULL, ms_of(r->wait_us)},
+        {"held_ms", NULL, ms_of(r->held_us)},
+        {"total_ms", NULL, ms_of(r->total_us)},
+        {"tok_s", NULL, kt__tokens_per_second(r)},
     };
-    kt__slog_write(&job->shared->log, KT_LOG_INFO, "request", fields, generated ? 12 : 5);
+    kt__slog_write(&job->shared->log, KT_LOG_INFO, "request", fields,
+                   sizeof fields / sizeof fields[0]);
+}
+
+static void log_end(kt__job *job) {
+    const kt__slog_field fields[] = {
+        {"id", job->id, 0},
+        {"route", job->dialect->route, 0},
+        {"client", job->client, 0},
+        {"status", NULL, (double)job->status},
+        {"ms", NULL, (double)((kt__now_us() - job->begin_us) / 1000)},
+    };
+    if (job->n_finished > 0) {
+        log_answer(job);
+    } else {
+        kt__slog_write(&job->shared->log, KT_LOG_INFO, "request", fields,
+                       sizeof fields / sizeof fields[0]);
+    }
     if (is_fault_of_ours(job))
         kt__slog_line(&job->shared->log, KT_LOG_ERROR, "request %s failed: %s", job->id,
                       job->error.message);

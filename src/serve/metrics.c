@@ -142,17 +142,23 @@ void kt__metrics_observe(kt__metrics *m, const kt__served *model, kt__histogram_
     pthread_mutex_unlock(&m->lock);
 }
 
+double kt__tokens_per_second(const kt_request_report *r) {
+    int64_t after_us = r->total_us - r->first_token_us;
+    if (r->n_generated < 2 || r->first_token_us <= 0 || after_us <= 0) return 0;
+    return (double)(r->n_generated - 1) * 1e6 / (double)after_us;
+}
+
 void kt__metrics_finished(kt__metrics *m, const kt__served *model, const kt_request_report *r) {
     kt__metrics_observe(m, model, KT__HIST_ALL, (double)r->total_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_QUEUE, (double)r->queue_us * 1e-6);
+    kt__metrics_observe(m, model, KT__HIST_TOKENIZE, (double)r->tokenize_us * 1e-6);
     if (r->first_token_us <= 0) return;
     kt__metrics_observe(m, model, KT__HIST_FIRST, (double)r->first_token_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_PREFILL, (double)r->prefill_us * 1e-6);
     kt__metrics_observe(m, model, KT__HIST_DECODE, (double)r->decode_us * 1e-6);
-    int64_t after_us = r->total_us - r->first_token_us;
-    if (r->n_generated > 1 && after_us > 0)
-        kt__metrics_observe(m, model, KT__HIST_RATE,
-                            (double)(r->n_generated - 1) * 1e6 / (double)after_us);
+    kt__metrics_observe(m, model, KT__HIST_SAMPLE, (double)r->sample_us * 1e-6);
+    double rate = kt__tokens_per_second(r);
+    if (rate > 0) kt__metrics_observe(m, model, KT__HIST_RATE, rate);
 }
 
 void kt__metrics_answer(kt__metrics *m, const char *route, int code) {
@@ -268,6 +274,11 @@ GET(get_scratch, s->mem_scratch_bytes)
 GET(get_prefill_batches, s->n_prefill_batches)
 GET(get_decode_batches, s->n_decode_batches)
 GET(get_wait, (double)s->predicted_wait_ms * 1e-3)
+GET(get_lanes, s->parallel_now)
+GET(get_gap, (double)s->gap_ms_now * 1e-3)
+#define X(name, text) GET(get_##name, s->n_actions[name])
+KT_ACTION_LIST(X)
+#undef X
 #undef GET
 
 static const row rows[] = {
@@ -313,6 +324,20 @@ static const row rows[] = {
     {"memory_bytes", "gauge", "memory of a model, by kind", "kind", "weights", get_weights},
     {"memory_bytes", NULL, NULL, "kind", "kv", get_kv},
     {"memory_bytes", NULL, NULL, "kind", "scratch", get_scratch},
+    {"parallel_allowed", "gauge", "answers computed together at most, as the controller allows now",
+     NULL, NULL, get_lanes},
+    {"prompt_gap_allowed_seconds", "gauge",
+     "that prompts may hold up answers between two tokens, as the controller allows now", NULL,
+     NULL, get_gap},
+#define X(name, text)                         \
+    {"optimizer_actions_total",               \
+     name ? NULL : "counter",                 \
+     name ? NULL : "what the controller did", \
+     "action",                                \
+     text,                                    \
+     get_##name},
+    KT_ACTION_LIST(X)
+#undef X
 };
 
 /* By kind, of loaded models; and what all of them may use. */

@@ -14,13 +14,15 @@
 typedef struct kt__metrics kt__metrics;
 
 /* X(name, metric, help): histograms for each model, in seconds unless the name says otherwise */
-#define KT__HISTOGRAM_LIST(X)                                                                 \
-    X(KT__HIST_FIRST, "time_to_first_token_seconds", "from the arrival to the first token")   \
-    X(KT__HIST_GAP, "inter_token_latency_seconds", "between two tokens of an answer")         \
-    X(KT__HIST_ALL, "inference_duration_seconds", "from the arrival to the end of an answer") \
-    X(KT__HIST_QUEUE, "request_queue_time_seconds", "waiting to be started or resumed")       \
-    X(KT__HIST_PREFILL, "request_prefill_time_seconds", "in batches of the prompt")           \
-    X(KT__HIST_DECODE, "request_decode_time_seconds", "in batches of the answer")             \
+#define KT__HISTOGRAM_LIST(X)                                                                    \
+    X(KT__HIST_FIRST, "time_to_first_token_seconds", "from the arrival to the first token")      \
+    X(KT__HIST_GAP, "inter_token_latency_seconds", "between two tokens of an answer")            \
+    X(KT__HIST_ALL, "inference_duration_seconds", "from the arrival to the end of an answer")    \
+    X(KT__HIST_QUEUE, "request_queue_time_seconds", "waiting to be started or resumed")          \
+    X(KT__HIST_TOKENIZE, "request_tokenize_time_seconds", "in the template and the tokenizer")   \
+    X(KT__HIST_PREFILL, "request_prefill_time_seconds", "in batches of the prompt")              \
+    X(KT__HIST_DECODE, "request_decode_time_seconds", "in batches of the answer")                \
+    X(KT__HIST_SAMPLE, "request_sampling_time_seconds", "in the sampler, text and stop strings") \
     X(KT__HIST_RATE, "request_tokens_per_second", "tokens a second after the first token")
 
 typedef enum kt__histogram_id {
@@ -35,6 +37,8 @@ void kt__metrics_free(kt__metrics *metrics);
 
 void kt__metrics_observe(kt__metrics *metrics, const kt__served *model, kt__histogram_id id,
                          double value);
+/* Of an answer, after its first token; 0: there were not two. */
+double kt__tokens_per_second(const kt_request_report *report);
 /* All of a finished choice. */
 void kt__metrics_finished(kt__metrics *metrics, const kt__served *model,
                           const kt_request_report *report);

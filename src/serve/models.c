@@ -56,6 +56,10 @@ static kt_engine_params engine_params(const kt__config *c) {
     p.n_queue_max = (int32_t)c->queue;
     p.gap_ms = (int32_t)c->gap_ms;
     p.n_draft = (int32_t)c->draft;
+    p.optimize = c->optimize;
+    p.target_latency_ms = (int32_t)c->target_latency_ms;
+    p.min_throughput = c->min_throughput;
+    p.memory_threshold = c->memory_threshold;
     return p;
 }
 
@@ -439,6 +443,7 @@ static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
     ADD(decode_us);
     ADD(sample_us);
     ADD(n_evicted_blocks);
+    for (int i = 0; i < KT_ACTION_COUNT; i++) ADD(n_actions[i]);
 #undef ADD
 }
 
@@ -459,6 +464,7 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
         out->loaded = true;
         out->loaded_s = s->loaded_s;
         out->plan = s->plan;
+        out->targets = s->models->params;
         out->trouble = trouble_of(s->changes[0]);
         if (!out->trouble) out->trouble = trouble_of(s->changes[1]);
         snprintf(out->tuned, sizeof out->tuned, "%s", s->tuned);

@@ -24,7 +24,8 @@ typedef struct kt__served_info {
     int32_t users;       /* requests that hold it */
     kt_model_info model; /* strings are NULL where it is not loaded; the others are copies */
     kt_engine_info engine;
-    kt_mem_plan plan; /* as it was when the model was loaded */
+    kt_engine_params targets; /* of the controller; the other members are not for use */
+    kt_mem_plan plan;         /* as it was when the model was loaded */
     kt_hash_info hash;
     char tuned[16]; /* when what `kentang tune` found and is used was found, or "" */
     char arch[64], quant[32], general_name[128];

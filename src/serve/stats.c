@@ -42,6 +42,25 @@ static void write_hash(kt__buf *out, const kt_hash_info *h) {
     (void)kt__buf_putc(out, '}');
 }
 
+/* What the controller allows now and did, and what is recommended. */
+static void write_optimizer(kt__buf *out, const kt_engine_stats *st,
+                            const kt_engine_params *targets) {
+    kt_recommendation list[KT_ACTION_COUNT];
+    size_t n = kt_optimizer_recommend(st, targets, list, KT_ACTION_COUNT);
+    (void)kt__buf_printf(out,
+                         ",\"optimizer\":{\"enabled\":%s,\"parallel\":%d,\"parallel_most\":%d,"
+                         "\"gap_ms\":%d,\"gap_ms_most\":%d,\"actions\":{",
+                         st->optimizing ? "true" : "false", (int)st->parallel_now,
+                         (int)st->parallel_most, (int)st->gap_ms_now, (int)st->gap_ms_most);
+    for (int i = 0; i < KT_ACTION_COUNT; i++)
+        (void)kt__buf_printf(out, "%s\"%s\":%llu", i ? "," : "", kt_action_name((kt_action)i),
+                             (unsigned long long)st->n_actions[i]);
+    (void)kt__buf_puts(out, "},\"recommended\":[");
+    for (size_t i = 0; i < n && i < KT_ACTION_COUNT; i++)
+        (void)kt__buf_printf(out, "%s\"%s\"", i ? "," : "", kt_action_name(list[i].action));
+    (void)kt__buf_puts(out, "]}");
+}
+
 static void write_model_stats(kt__buf *out, kt__served *served, const kt__config *config) {
     kt__served_info info;
     kt_engine_stats st;
@@ -64,6 +83,7 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
             (unsigned long long)st.mem_scratch_bytes);
         write_plan(out, &info);
         write_hash(out, &info.hash);
+        write_optimizer(out, &st, &info.targets);
     }
     (void)kt__buf_printf(
         out,

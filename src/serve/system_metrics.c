@@ -112,6 +112,28 @@ static void write_processor(const struct rusage *usage, kt__buf *out) {
                              (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6);
 }
 
+static void write_heat_gauge(kt__buf *out, const char *name, const char *help, double value) {
+    if (value <= 0) return; /* this machine does not tell */
+    kt__metric_head(out, name, "gauge", help);
+    (void)kt__buf_printf(out, "kentang_%s %.15g\n", name, value);
+}
+
+static void write_heat(kt__buf *out) {
+    kt_heat heat;
+    kt_heat_read(&heat);
+    write_heat_gauge(out, "cpu_frequency_hertz", "the processors' frequency now, in the mean",
+                     heat.mhz * 1e6);
+    write_heat_gauge(out, "cpu_frequency_max_hertz", "the highest that a processor is made for",
+                     heat.mhz_max * 1e6);
+    write_heat_gauge(out, "cpu_temperature_celsius", "of the hottest sensor at a processor",
+                     heat.celsius);
+    if (!heat.counts_throttling) return;
+    kt__metric_head(out, "cpu_thermal_throttles_total", "counter",
+                    "times that a processor was slowed down for heat, since boot");
+    (void)kt__buf_printf(out, "kentang_cpu_thermal_throttles_total %llu\n",
+                         (unsigned long long)heat.n_throttled);
+}
+
 /* Too little memory for mapped weights shows in the bytes that are read again: readahead makes few
  * faults of them, and large ones. */
 static void write_paging(const struct rusage *usage, kt__buf *out) {
@@ -152,6 +174,7 @@ void kt__system_metrics_write(kt__buf *out) {
         write_processor(&usage, out);
         write_paging(&usage, out);
     }
+    write_heat(out);
     write_resident(out);
     write_heap(out);
 }

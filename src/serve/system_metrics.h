@@ -4,6 +4,8 @@
 #ifndef KT_SERVE_SYSTEM_METRICS_H
 #define KT_SERVE_SYSTEM_METRICS_H
 
+#include <kentang.h>
+
 #include "base/buf.h"
 
 /* The two comment lines before the samples of kentang_NAME. */

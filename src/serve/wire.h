@@ -144,10 +144,11 @@ typedef struct kt__wire_answer {
     int64_t created_s; /* Unix time */
     const kt__wire_choice *choices;
     size_t n_choices;
-    const kt__wire_usage *usage; /* or NULL */
-    uint64_t seed;               /* repeats the answer; written in native answers and as
+    const kt__wire_usage *usage;     /* or NULL */
+    uint64_t seed;                   /* repeats the answer; written in native answers and as
                                     "kentang": {"seed"} in the others */
-    const char *notes;           /* what is not done as asked, a line each; NULL or "": nothing */
+    const kt_request_report *report; /* its times; NULL: not told */
+    const char *notes; /* what is not done as asked, a line each; NULL or "": nothing */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
@@ -158,6 +159,8 @@ void kt__wire_write_calls(kt__buf *out, const kt__wire_call *calls, size_t n, bo
 /* One chunk of a stream; `first`: with the role (chat). A chunk without choices and with usage is
  * the usage chunk that include_usage asks for. */
 void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *chunk, bool first);
+/* ,"timings":{"total_ms", ... "tokens_per_second", ...}: where the time of an answer went */
+void kt__wire_write_timings(kt__buf *out, const kt_request_report *report);
 /* ["...", ...]: a text for each line; of nothing [] */
 void kt__wire_write_lines(kt__buf *out, const char *lines);
 /* {"error": {"message", "type", "param", "code"}} as OpenAI has it; code is e.g. "KT_E_ARG". */

@@ -293,6 +293,7 @@ void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *a) {
     (void)kt__buf_putc(out, ']');
     if (a->usage) write_usage(out, a->usage);
     write_seed(out, a);
+    if (a->report) kt__wire_write_timings(out, a->report);
     (void)kt__buf_putc(out, '}');
 }
 
@@ -330,6 +331,7 @@ void kt__wire_write_chunk(kt__buf *out, const kt__wire_answer *a, bool first) {
     (void)kt__buf_putc(out, ']');
     if (a->usage) write_usage(out, a->usage);
     if (a->n_choices && a->choices[0].finish != KT_FINISH_NONE) write_seed(out, a);
+    if (a->report) kt__wire_write_timings(out, a->report);
     (void)kt__buf_putc(out, '}');
 }
 

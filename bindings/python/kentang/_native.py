@@ -4,7 +4,7 @@ Structures are those of the header, member by member; the test compares their la
 import ctypes
 import ctypes.util
 import os
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 
 
 class kt_error(ctypes.Structure):
@@ -38,7 +38,9 @@ class kt_model_info(ctypes.Structure):
 class kt_engine_params(ctypes.Structure):
     _fields_ = [("n_ctx", c_int32), ("n_batch", c_int32), ("n_ubatch", c_int32), ("n_seq_max", c_int32),
                 ("n_threads", c_int32), ("n_threads_batch", c_int32), ("kv_bytes", c_uint64), ("n_parallel", c_int32),
-                ("n_queue_max", c_int32), ("gap_ms", c_int32), ("draft", c_void_p), ("n_draft", c_int32)]
+                ("n_queue_max", c_int32), ("gap_ms", c_int32), ("draft", c_void_p), ("n_draft", c_int32),
+                ("optimize", c_bool), ("target_latency_ms", c_int32), ("min_throughput", c_double),
+                ("memory_threshold", c_double)]
 
 
 class kt_logit_bias(ctypes.Structure):
