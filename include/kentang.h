@@ -184,6 +184,13 @@ KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx);
 KT_API int kt_ctx_n_threads(const kt_ctx *ctx);
 KT_API const char *kt_ctx_n_threads_why(const kt_ctx *ctx);
 
+/* Part i of n of the cores among the processors `among` (as kt_ctx_params.cpus; NULL: all that this
+ * process may run on): whole cores, disjoint parts that differ by one core at most, as a list for
+ * kt_ctx_params.cpus in out[size]. one_a_core: of each core one processor only. KT_E_ARG: fewer
+ * cores than parts, or `among` cannot be read; KT_E_LIMIT: it does not fit. */
+KT_API kt_status KT_CHECKED kt_cpus_split(const char *among, int n, int i, bool one_a_core,
+                                          char *out, size_t size, kt_error *err);
+
 /* The processors now. What this machine does not tell is 0: few virtual machines tell any of it. */
 typedef struct kt_heat {
     double mhz;           /* the processors' frequency, in the mean */

@@ -154,12 +154,28 @@ static void test_marked(void **state) {
     marked("--blas", true, "\"reproducible\":false");
 }
 
+/* The demo model's matrices are quantised. */
+static void test_said_where_it_has_no_use(void **state) {
+    (void)state;
+    skip_without();
+    process p = cli_run("run --raw -p Hello -n 2 --blas", NULL);
+    assert_int_equal(p.code, 0);
+    assert_non_null(strstr(p.err, "OpenBLAS has nothing to compute"));
+    cli_free(&p);
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "run -m '%s' --raw -p Hello -n 2 --blas", model_path);
+    p = cli_run(arguments, NULL);
+    assert_null(strstr(p.err, "OpenBLAS has nothing to compute"));
+    cli_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_close_to_ours),
         cmocka_unit_test(test_kept_apart),
         cmocka_unit_test(test_not_with_exact),
         cmocka_unit_test(test_marked),
+        cmocka_unit_test(test_said_where_it_has_no_use),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

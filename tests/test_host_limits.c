@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "host/limits.h"
+#include "host/affinity.h"
+#include "host/cores.h"
 #include "host/heat.h"
 #include "host/noise.h"
 
@@ -245,6 +247,36 @@ static void test_noise_between_readings(void **state) {
     assert_true(report.noisy);
 }
 
+/* Four processors, two a core, not side by side; and one that stands alone. */
+static void test_cores_are_shared_out(void **state) {
+    (void)state;
+    cpu_set_t cpus, out;
+    char list[64];
+    put("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,2\n");
+    put("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,3\n");
+    put("/sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n");
+    put("/sys/devices/system/cpu/cpu3/topology/thread_siblings_list", "1,3\n");
+    assert_true(kt__affinity_read_list("0-4", &cpus));
+    static const struct {
+        int n, i, cores;
+        bool one;
+        const char *list;
+    } rows[] = {{1, 0, 3, false, "0-4"},   {1, 0, 3, true, "0-1,4"}, {2, 0, 1, false, "0,2"},
+                {2, 1, 2, false, "1,3-4"}, {3, 1, 1, true, "1"},     {3, 2, 1, false, "4"},
+                {4, 0, 0, false, ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(kt__cores_share(root, &cpus, rows[i].n, rows[i].i, rows[i].one, &out),
+                         rows[i].cores);
+        assert_int_equal(kt__cores_write_list(&out, list, sizeof list), rows[i].cores > 0);
+        assert_string_equal(list, rows[i].list);
+    }
+    assert_false(kt__cores_write_list(&cpus, list, 3));
+    kt_error err;
+    assert_int_equal(kt_cpus_split(NULL, 2, 2, false, list, sizeof list, &err), KT_E_ARG);
+    assert_int_equal(kt_cpus_split("x", 1, 0, false, list, sizeof list, &err), KT_E_ARG);
+    assert_int_equal(kt_cpus_split(NULL, 4096, 0, false, list, sizeof list, &err), KT_E_ARG);
+}
+
 static void test_heat(void **state) {
     (void)state;
     kt_heat heat;
@@ -287,7 +319,8 @@ int main(void) {
         IN_ROOT(test_v2_high_and_namespace),    IN_ROOT(test_v1_walks_and_unescapes),
         IN_ROOT(test_odd_contents_are_ignored), IN_ROOT(test_siblings_count_once),
         IN_ROOT(test_noise_between_readings),   IN_ROOT(test_heat),
-        cmocka_unit_test(test_threads_default), cmocka_unit_test(test_this_machine),
+        IN_ROOT(test_cores_are_shared_out),     cmocka_unit_test(test_threads_default),
+        cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

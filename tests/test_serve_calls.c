@@ -48,7 +48,7 @@ static kt__job *open_job(const kt__dialect *dialect, const char *body) {
 }
 
 static void close_job(kt__job *job) {
-    if (job->engine) kt__served_done(job->model);
+    if (job->engine) kt__served_done(job->model, job->engine);
     kt__job_release(job);
 }
 

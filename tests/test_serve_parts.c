@@ -202,7 +202,7 @@ static void test_config_precedence(void **state) {
     assert_int_equal(c->max_body, 2 << 20);
     assert_int_equal(c->socket_mode, 0660);
     assert_int_equal(c->hosts.n, 2);
-    assert_int_equal(kt__config_read_dotenv(c, path, &err), KT_OK);
+    assert_int_equal(kt__config_read_dotenv(c, path, NULL, &err), KT_OK);
     assert_int_equal(c->queue, 7);
     assert_int_equal(c->ctx, 512);
     assert_int_equal(c->default_max_new_tokens, 33);
@@ -346,7 +346,7 @@ static void expect_unread(const char *path, const char *says) {
     kt_error err;
     if (kt__config_read_file(c, path, &err) == KT_OK || !strstr(err.message, says))
         fail_msg("%s as configuration: %s", path, err.message);
-    if (kt__config_read_dotenv(c, path, &err) == KT_OK || !strstr(err.message, says))
+    if (kt__config_read_dotenv(c, path, NULL, &err) == KT_OK || !strstr(err.message, says))
         fail_msg("%s as .env: %s", path, err.message);
     if (kt__keys_read(path, &keys, &err) == KT_OK || !strstr(err.message, says))
         fail_msg("%s as keys: %s", path, err.message);
@@ -396,7 +396,7 @@ static void test_byte_order_mark(void **state) {
     assert_int_equal(kt__config_read_file(c, path, &err), KT_OK);
     assert_int_equal(c->ctx, 300);
     write_file(path, env_text, sizeof env_text - 1);
-    assert_int_equal(kt__config_read_dotenv(c, path, &err), KT_OK);
+    assert_int_equal(kt__config_read_dotenv(c, path, NULL, &err), KT_OK);
     assert_int_equal(c->ctx, 400);
     write_file(path, key_text, sizeof key_text - 1);
     assert_int_equal(kt__keys_read(path, &keys, &err), KT_OK);

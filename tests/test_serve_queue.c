@@ -166,7 +166,7 @@ static void test_refill_by_the_clock(void **state) {
     free(r);
     filler f = {0};
     assert_int_equal(
-        kt__served_use(kt__models_at(mine.server->shared.models, 0), &model, &f.engine, &err),
+        kt__served_use(kt__models_at(mine.server->shared.models, 0), NULL, &model, &f.engine, &err),
         KT_OK);
     int seen = 0, answered = 0;
     for (int tries = 0; tries < 60 && !(seen && answered); tries++) {
@@ -194,7 +194,7 @@ static void test_refill_by_the_clock(void **state) {
         free(a.answer);
     }
     assert_true(seen > 0 && answered > 0);
-    kt__served_done(kt__models_at(mine.server->shared.models, 0));
+    kt__served_done(kt__models_at(mine.server->shared.models, 0), f.engine);
     world_close(&mine);
 }
 

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/sampling_opts.h"
 #include "cli/session.h"
+#include "cli/foreign_opts.h"
 
 typedef struct batch_opts {
     const char *out;
@@ -285,6 +286,7 @@ int kt__cmd_batch(int argc, char **argv) {
     kt__cache_opts cache = {0};
     kt__session_opts session = kt__session_opts_default();
     kt__sampling_opts sampling = kt__sampling_opts_default();
+    kt__foreign_opts foreign = {0};
     const kt__opt_group groups[] = {
         {"Results", files_table, KT__COUNT(files_table), &opts},
         kt__session_opts_many_group("Many at once", &session),
@@ -296,6 +298,7 @@ int kt__cmd_batch(int argc, char **argv) {
         kt__model_opts_place_group(&session.model),
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
+        kt__foreign_opts_group(&foreign),
     };
     const kt__syntax syntax = {
         .command = "batch",
@@ -326,6 +329,7 @@ int kt__cmd_batch(int argc, char **argv) {
     const char *word = NULL;
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
+    if (code < 0) kt__foreign_opts_note(&foreign);
     if (code < 0) code = run_batch(&opts, &session, &cache, &sampling, n_words ? word : NULL);
     kt__sampling_opts_free(&sampling);
     kt__lora_opts_free(&session.lora);

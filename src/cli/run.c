@@ -17,6 +17,7 @@
 #include "cli/model_name.h"
 #include "cli/profile_report.h"
 #include "cli/prompt_cache.h"
+#include "cli/foreign_opts.h"
 #include "cli/progress.h"
 #include "cli/sampling_opts.h"
 #include "cli/screen.h"
@@ -25,17 +26,11 @@
 
 enum { MAX_PROMPT_BYTES = 256 << 20, MAX_WORDS = 2 };
 
-/* Options of llama.cpp's command lines that have nothing to do here. */
-typedef struct foreign_opts {
-    const char *gpu_layers;
-    bool flash_attention, jinja, no_warmup;
-} foreign_opts;
-
 typedef struct run_opts {
     const char *prompt, *file, *system, *system_file, *fim_prefix, *fim_suffix;
     bool raw, json, interactive, profile, escapes, quiet, plain;
     int thoughts;
-    foreign_opts foreign;
+    kt__foreign_opts foreign;
     kt__prompt_cache prompt_cache;
     kt__cache_opts disk_cache;
     kt__agent_opts agent;
@@ -121,37 +116,6 @@ static const kt__opt prompt_table[] = {
      .at = AT(profile),
      .help = "say where the time went: by operator and phase, and the bottleneck"},
 };
-
-static const kt__opt foreign_table[] = {
-    {.name = "gpu-layers",
-     .brief = "ngl",
-     .also = "n-gpu-layers",
-     .kind = KT__OPT_TEXT,
-     .at = offsetof(foreign_opts, gpu_layers),
-     .arg = "N",
-     .help = "taken and without effect: all is computed by the processor"},
-    {.name = "flash-attn",
-     .brief = "fa",
-     .kind = KT__OPT_ON,
-     .at = offsetof(foreign_opts, flash_attention),
-     .choices = "on|off|auto",
-     .help = "taken and without effect: attention is always computed so"},
-    {.name = "jinja",
-     .kind = KT__OPT_ON,
-     .at = offsetof(foreign_opts, jinja),
-     .help = "taken and without effect: chat templates are always interpreted"},
-    {.name = "no-warmup",
-     .kind = KT__OPT_ON,
-     .at = offsetof(foreign_opts, no_warmup),
-     .help = "taken and without effect: there is no warm-up"},
-};
-
-static void note_foreign(const foreign_opts *f) {
-    if (!f->gpu_layers && !f->flash_attention && !f->jinja && !f->no_warmup) return;
-    fprintf(stderr, "kentang: without effect here:%s%s%s%s\n", f->gpu_layers ? " -ngl" : "",
-            f->flash_attention ? " -fa" : "", f->jinja ? " --jinja" : "",
-            f->no_warmup ? " --no-warmup" : "");
-}
 
 /* ---- the prompt ---- */
 
@@ -457,7 +421,7 @@ static kt_status check_opts(const run_opts *opts, const prompt *p, kt_error *err
 static int run_opened(const kt__session_opts *session_opts, const run_opts *opts, const prompt *p,
                       kt__sampling_opts *sampling, kt__session *session) {
     if (!opts->quiet) {
-        note_foreign(&opts->foreign);
+        kt__foreign_opts_note(&opts->foreign);
         kt__session_print_plan(session, session_opts);
     }
     kt__session_warn(session, session_opts);
@@ -517,7 +481,7 @@ int kt__cmd_run(int argc, char **argv) {
         kt__model_opts_group(&session.model),
         kt__sampling_opts_group(&sampling),
         kt__constraint_opts_group(&opts.held),
-        {"For command lines of llama.cpp", foreign_table, KT__COUNT(foreign_table), &opts.foreign},
+        kt__foreign_opts_group(&opts.foreign),
     };
     const kt__syntax syntax = {
         .command = "run",

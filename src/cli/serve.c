@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/foreign_opts.h"
 #include "cli/serve_opts.h"
 #include "serve/http.h"
 #include "serve/sd.h"
@@ -131,10 +132,11 @@ static int run_serve(const kt__serve_opts *o) {
 
 int kt__cmd_serve(int argc, char **argv) {
     kt__serve_opts opts = {0};
+    kt__foreign_opts foreign = {0};
     const kt__opt_group groups[] = {
-        kt__serve_opts_model_group(&opts),
-        kt__serve_opts_listen_group(&opts),
-        kt__serve_opts_file_group(&opts),
+        kt__serve_opts_model_group(&opts),  kt__serve_opts_compute_group(&opts),
+        kt__serve_opts_listen_group(&opts), kt__serve_opts_file_group(&opts),
+        kt__foreign_opts_group(&foreign),
     };
     const kt__syntax syntax = {
         .command = "serve",
@@ -153,6 +155,7 @@ int kt__cmd_serve(int argc, char **argv) {
                  "  kentang serve -m model.gguf --listen 0.0.0.0:8000 --keys keys.txt",
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
+    if (code < 0) kt__foreign_opts_note(&foreign);
     if (code < 0) code = run_serve(&opts);
     kt__opt_texts_free(&opts.set);
     kt__opt_texts_free(&opts.lora);

@@ -90,6 +90,64 @@ static const kt__opt model_table[] = {
      .help = "answers computed together (default: as memory allows, at most 16)"},
 };
 
+#define TEXT(option, second, letters, member, called, said)                                       \
+    {                                                                                             \
+        .name = option, .also = second, .brief = letters, .kind = KT__OPT_TEXT, .at = AT(member), \
+        .arg = called, .help = said                                                               \
+    }
+
+/* As in `run`; each is a setting of the same name. */
+static const kt__opt compute_table[] = {
+    TEXT("threads-batch", NULL, "tb", threads_batch, "N",
+         "threads for prompts (default: as --threads)"),
+    TEXT("batch", "batch-size", "b", batch, "N", "prompt tokens taken at a time (default 2048)"),
+    TEXT("ubatch", "ubatch-size", "ub", ubatch, "N",
+         "prompt tokens computed together (default 512)"),
+    TEXT("preset", NULL, NULL, preset, "NAME",
+         "potato: 2 threads, context 2048, batch 1024/256; extreme: prompts on all cores, answers "
+         "on "
+         "as many as tune or a short measurement found best, one processor a core; none"),
+    TEXT("contexts", NULL, NULL, contexts, "N",
+         "engines on disjoint cores that share the model's requests (default: what tune found, "
+         "else 1)"),
+    TEXT("cpu-mask", NULL, "C", cpu_mask, "HEX", "processors to run on, as a mask: f is 0 to 3"),
+    TEXT("cpu-range", NULL, "Cr", cpu_range, "LO-HI", "the same as a range or list: 0-3, or 0-1,4"),
+    TEXT(
+        "prio", NULL, NULL, priority, "N",
+        "priority of the threads: -1 low, 0 normal (default), 1 medium, 2 high, 3 real time; above "
+        "0 needs a privilege"),
+    {.name = "no-mmap",
+     .kind = KT__OPT_ON,
+     .at = AT(no_mmap),
+     .help = "read the weights into memory instead of mapping the file"},
+    {.name = "mlock",
+     .kind = KT__OPT_ON,
+     .at = AT(mlock),
+     .help = "keep the weights in memory, so that they are never paged out"},
+    {.name = "blas",
+     .kind = KT__OPT_ON,
+     .at = AT(blas),
+     .help = "products of prompts with F32, F16 and BF16 weights by OpenBLAS: answers are then not "
+             "reproducible"},
+    TEXT("cache", NULL, NULL, cache, "DIR", "directory of the disk cache for prompts"),
+    TEXT("cache-max", NULL, NULL, cache_max, "SIZE", "size of the disk cache (default 8G)"),
+    TEXT("rope-scaling", NULL, NULL, rope[0], "NAME",
+         "stretching of the context: model, none, linear or yarn (default: as the model says)"),
+    TEXT("rope-freq-base", NULL, NULL, rope[1], "F", "RoPE base frequency (default: the model's)"),
+    TEXT("rope-freq-scale", NULL, NULL, rope[2], "F",
+         "RoPE frequency factor (default: the model's)"),
+    TEXT("yarn-orig-ctx", NULL, NULL, rope[3], "N",
+         "YaRN: context length the model was trained with (default: the model's)"),
+    TEXT("yarn-ext-factor", NULL, NULL, rope[4], "F",
+         "YaRN: extrapolation mix, 0 is interpolation only (default: -1, the model's)"),
+    TEXT("yarn-attn-factor", NULL, NULL, rope[5], "F",
+         "YaRN: attention magnitude (default: -1, the model's)"),
+    TEXT("yarn-beta-fast", NULL, NULL, rope[6], "F",
+         "YaRN: low correction dimension (default: -1, the model's)"),
+    TEXT("yarn-beta-slow", NULL, NULL, rope[7], "F",
+         "YaRN: high correction dimension (default: -1, the model's)"),
+};
+
 static const kt__opt listen_table[] = {
     {.name = "check",
      .kind = KT__OPT_ON,
@@ -116,6 +174,10 @@ kt__opt_group kt__serve_opts_model_group(kt__serve_opts *opts) {
     return (kt__opt_group){"Serving", model_table, KT__COUNT(model_table), opts};
 }
 
+kt__opt_group kt__serve_opts_compute_group(kt__serve_opts *opts) {
+    return (kt__opt_group){"Computing", compute_table, KT__COUNT(compute_table), opts};
+}
+
 kt__opt_group kt__serve_opts_listen_group(kt__serve_opts *opts) {
     return (kt__opt_group){"The server", listen_table, KT__COUNT(listen_table), opts};
 }
@@ -129,7 +191,7 @@ kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts) {
 /* A number of threads that is the automatic one anyway stays automatic, and so follows quota and
  * affinity. */
 static bool find_tuned(const kt_model_info *info, const char *isa, int n_threads_auto,
-                       kt_engine_params *params, char *date, size_t date_size) {
+                       kt_engine_params *params, int *n_contexts, char *date, size_t date_size) {
     kt__tuned tuned;
     if (!kt__tuned_load(info, isa, &tuned)) return false;
     if (!params->n_threads && !params->n_threads_batch) {
@@ -139,6 +201,7 @@ static bool find_tuned(const kt_model_info *info, const char *isa, int n_threads
     }
     if (!params->n_batch) params->n_batch = tuned.n_batch;
     if (!params->n_ubatch) params->n_ubatch = tuned.n_ubatch;
+    *n_contexts = tuned.n_contexts;
     snprintf(date, date_size, "%s", tuned.date);
     return true;
 }
@@ -154,7 +217,7 @@ static kt_status read_files(const kt__serve_opts *o, kt__config *c, kt__buf *str
     if (path && *path && !o->no_config) status = kt__config_read_file(c, path, err);
     if (status != KT_OK || o->no_env) return status;
     if (o->env_file || access(".env", R_OK) == 0)
-        status = kt__config_read_dotenv(c, o->env_file ? o->env_file : ".env", err);
+        status = kt__config_read_dotenv(c, o->env_file ? o->env_file : ".env", strange, err);
     if (status == KT_OK) status = kt__config_read_environment(c, environ, strange, err);
     return status;
 }
@@ -214,6 +277,48 @@ static kt_status set_adapters(const kt__serve_opts *o, kt__config *c, kt_error *
     return status;
 }
 
+/* --cpu-mask and --cpu-range as one list; a mask may come without its 0x. */
+static kt_status set_cpus(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    char list[512];
+    const char *mask = o->cpu_mask ? o->cpu_mask : "", *range = o->cpu_range ? o->cpu_range : "";
+    bool bare = *mask && strncmp(mask, "0x", 2) != 0 && strncmp(mask, "0X", 2) != 0;
+    if (!*mask && !*range) return KT_OK;
+    int n = snprintf(list, sizeof list, "%s%s%s%s", bare ? "0x" : "", mask,
+                     *mask && *range ? "," : "", range);
+    if (n < 0 || (size_t)n >= sizeof list) return kt__fail(err, KT_E_ARG, "--cpu-mask is too long");
+    return kt__config_set(c, "cpus", list, *mask ? "--cpu-mask" : "--cpu-range", err);
+}
+
+static kt_status set_computing(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    const struct {
+        const char *value, *key, *from;
+    } rows[] = {{o->threads_batch, "threads_batch", "--threads-batch"},
+                {o->batch, "batch", "--batch"},
+                {o->ubatch, "ubatch", "--ubatch"},
+                {o->preset, "preset", "--preset"},
+                {o->contexts, "contexts", "--contexts"},
+                {o->priority, "priority", "--prio"},
+                {o->no_mmap ? "false" : NULL, "mmap", "--no-mmap"},
+                {o->mlock ? "true" : NULL, "mlock", "--mlock"},
+                {o->blas ? "true" : NULL, "blas", "--blas"},
+                {o->cache, "cache.dir", "--cache"},
+                {o->cache_max, "cache.max", "--cache-max"},
+                {o->rope[0], "rope_scaling", "--rope-scaling"},
+                {o->rope[1], "rope_freq_base", "--rope-freq-base"},
+                {o->rope[2], "rope_freq_scale", "--rope-freq-scale"},
+                {o->rope[3], "yarn_orig_ctx", "--yarn-orig-ctx"},
+                {o->rope[4], "yarn_ext_factor", "--yarn-ext-factor"},
+                {o->rope[5], "yarn_attn_factor", "--yarn-attn-factor"},
+                {o->rope[6], "yarn_beta_fast", "--yarn-beta-fast"},
+                {o->rope[7], "yarn_beta_slow", "--yarn-beta-slow"}};
+    kt_status status = set_cpus(o, c, err);
+    for (size_t i = 0; i < KT__COUNT(rows) && status == KT_OK; i++) {
+        if (rows[i].value)
+            status = kt__config_set(c, rows[i].key, rows[i].value, rows[i].from, err);
+    }
+    return status;
+}
+
 static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *err) {
     const struct {
         const char *value, *key, *from;
@@ -231,6 +336,7 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
         if (rows[i].value)
             status = kt__config_set(c, rows[i].key, rows[i].value, rows[i].from, err);
     }
+    if (status == KT_OK) status = set_computing(o, c, err);
     if (status == KT_OK) status = set_adapters(o, c, err);
     for (size_t i = 0; i < o->set.n && status == KT_OK; i++)
         status = set_one(c, o->set.items[i], err);

@@ -14,12 +14,18 @@ typedef struct kt__serve_opts {
     const char *config, *env_file;
     const char *model, *alias, *draft_model, *listen, *socket, *keys;
     const char *threads, *ctx, *mem, *parallel;
+    const char *threads_batch, *batch, *ubatch, *preset, *contexts, *cpu_mask, *cpu_range,
+        *priority;
+    const char *cache, *cache_max;
+    const char *rope[8]; /* --rope-scaling to --yarn-beta-slow */
+    bool no_mmap, mlock, blas;
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
     kt__opt_texts set, lora;
 } kt__serve_opts;
 
 /* The groups; where it listens is only asked of a server that does. */
 kt__opt_group kt__serve_opts_model_group(kt__serve_opts *opts);
+kt__opt_group kt__serve_opts_compute_group(kt__serve_opts *opts);
 kt__opt_group kt__serve_opts_listen_group(kt__serve_opts *opts);
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts);
 

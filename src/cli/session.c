@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/model_name.h"
 #include "cli/tuned.h"
+#include "serve/step_threads.h"
 
 /* ---- options ---- */
 
@@ -34,9 +35,10 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ENUM,
      .at = AT(preset),
      .choices = "none|potato|extreme",
-     .help = "potato: 2 threads, context at most 2048, batch 1024/256, no mlock; extreme: all "
-             "cores, batch "
-             "2048/512; options given beside it win"},
+     .help =
+         "potato: 2 threads, context at most 2048, batch 1024/256, no mlock; extreme: the "
+         "prompt on all cores, generation on as many as tune or a short measurement found best, "
+         "one processor a core, batch 2048/512; options given beside it win"},
     {.name = "no-tuned",
      .kind = KT__OPT_ON,
      .at = AT(no_tuned),
@@ -161,7 +163,7 @@ static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_er
  * automatic one anyway stays automatic, and so follows quota and affinity. */
 static void use_tuned(kt__session_opts *opts, kt__session *s) {
     kt__tuned tuned;
-    if (opts->no_tuned || opts->preset != PRESET_NONE) return;
+    if (opts->no_tuned || opts->preset == PRESET_POTATO) return;
     if (!kt__tuned_load(&s->info, kt_ctx_isa(s->ctx), &tuned)) return;
     int automatic = kt_ctx_n_threads(s->ctx);
     if (!opts->n_threads && !opts->n_threads_batch) {
@@ -171,6 +173,28 @@ static void use_tuned(kt__session_opts *opts, kt__session *s) {
     opts->n_batch = first_set(opts->n_batch, tuned.n_batch);
     opts->n_ubatch = first_set(opts->n_ubatch, tuned.n_ubatch);
     snprintf(s->tuned, sizeof s->tuned, "%s", tuned.date);
+}
+
+/* One processor of each core, unless the processors are given. */
+static void use_whole_cores(kt__session_opts *opts, char *cpus, size_t size) {
+    kt_error ignored;
+    if (opts->preset != PRESET_EXTREME || opts->model.cpu_mask || opts->model.cpu_range) return;
+    if (kt_cpus_split(NULL, 1, 0, true, cpus, size, &ignored) == KT_OK)
+        opts->model.cpu_range = cpus;
+}
+
+/* The prompt on all cores; generation on as many as are fastest, which is measured where neither an
+ * option nor tune says it. */
+static kt_status use_extreme(kt__session_opts *opts, kt__session *s, kt_error *err) {
+    int n_cores = kt_ctx_n_threads(s->ctx), n_best;
+    if (opts->preset != PRESET_EXTREME) return KT_OK;
+    opts->n_threads_batch = first_set(opts->n_threads_batch, n_cores);
+    snprintf(s->preset, sizeof s->preset, "extreme%s",
+             !opts->n_threads ? ", generation threads measured" : "");
+    if (opts->n_threads) return KT_OK;
+    kt_status status = kt__step_threads_find(s->model, n_cores, &n_best, err);
+    if (status == KT_OK) opts->n_threads = n_best;
+    return status;
 }
 
 /* Again, with a pool for the threads that tune found best. */
@@ -189,7 +213,9 @@ static kt_status reopen_with_threads(kt__session_opts *opts, const char *word, k
 kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__session *out,
                            kt_error *err) {
     kt__session_opts opts = with_preset(given);
+    char cpus[2048];
     memset(out, 0, sizeof *out);
+    use_whole_cores(&opts, cpus, sizeof cpus);
     /* the pool is large enough for both; what was not asked for is chosen, and follows the limits
      */
     opts.model.n_threads = opts.n_threads;
@@ -199,7 +225,11 @@ kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__
     kt_model_get_info(out->model, &out->info);
     use_tuned(&opts, out);
     if (out->tuned[0]) status = reopen_with_threads(&opts, word, out, err);
-    if (status != KT_OK) return status;
+    if (status == KT_OK) status = use_extreme(&opts, out, err);
+    if (status != KT_OK) {
+        kt__session_close(out);
+        return status;
+    }
     out->reproducible = !opts.model.params.blas;
     status = open_engine(&opts, out, err);
     if (status != KT_OK) kt__session_close(out);
@@ -312,6 +342,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     if (s->draft) print_draft(s);
     print_adapters(&s->lora);
     if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
+    if (s->preset[0]) fprintf(stderr, " | preset %s", s->preset);
     if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }

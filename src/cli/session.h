@@ -35,6 +35,7 @@ typedef struct kt__session {
     kt_engine_info engine_info;
     bool reproducible; /* the same bytes on every machine: not with --blas */
     char tuned[16]; /* when what `kentang tune` found and is used here was found; "" if it is not */
+    char preset[48]; /* "extreme", with what it measured, or "" */
 } kt__session;
 
 kt__session_opts kt__session_opts_default(void);

@@ -1,18 +1,15 @@
 /* Several contexts pinned to disjoint cores against one on all: two streams decoded either as one
  * batch by all threads, or each alone by half of them. */
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/bench_streams.h"
 #include "lab/tune.h"
-#include "host/textfile.h"
 
-enum { N_PARTS = 2, DEPTH = 16, MAX_CPUS = 1024, LIST_BYTES = 4096 };
+enum { N_PARTS = 2, DEPTH = 16, LIST_BYTES = 4096 };
 
 /* A context with its model, its engine and the thread that drives it. */
 typedef struct party {
@@ -29,44 +26,6 @@ typedef struct contest {
     party one, parts[N_PARTS];
     int n_steps;
 } contest;
-
-/* ---- which processors ---- */
-
-/* The lowest processor of cpu's core. */
-static int core_of(int cpu) {
-    char dir[96], line[256];
-    snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/topology", cpu);
-    if (!kt__text_line("", dir, "thread_siblings_list", line, sizeof line)) return cpu;
-    int first = atoi(line);
-    return first >= 0 && first < MAX_CPUS ? first : cpu;
-}
-
-/* The processors we may use as two lists of whole cores; returns the number of cores. */
-static int split_processors(char lists[N_PARTS][LIST_BYTES], int n_cores[N_PARTS]) {
-    cpu_set_t allowed;
-    static const char no_list[1] = "";
-    int rank[MAX_CPUS], n = 0;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
-    for (int i = 0; i < MAX_CPUS; i++) rank[i] = -1;
-    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
-        if (!CPU_ISSET((size_t)cpu, &allowed)) continue;
-        int core = core_of(cpu);
-        if (rank[core] < 0) rank[core] = n++;
-        rank[cpu] = rank[core];
-    }
-    n_cores[0] = n - n / 2;
-    n_cores[1] = n / 2;
-    size_t at[N_PARTS] = {0};
-    for (int p = 0; p < N_PARTS; p++) memcpy(lists[p], no_list, 1);
-    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
-        if (!CPU_ISSET((size_t)cpu, &allowed)) continue;
-        int p = rank[cpu] < n_cores[0] ? 0 : 1;
-        int wrote = snprintf(lists[p] + at[p], LIST_BYTES - at[p], "%s%d", at[p] ? "," : "", cpu);
-        if (wrote < 0 || (size_t)wrote >= LIST_BYTES - at[p]) return 0;
-        at[p] += (size_t)wrote;
-    }
-    return n;
-}
 
 /* ---- parties ---- */
 
@@ -145,9 +104,12 @@ kt_status kt__tune_contexts(const char *path, const char *isa, int n_steps, int 
     contest c = none;
     kt_status status = KT_OK;
     char lists[N_PARTS][LIST_BYTES], name[40];
-    int n_cores[N_PARTS];
     *test = (kt__ab_test){.what = "contexts, 2 streams", .n_rounds = n_rounds};
-    if (split_processors(lists, n_cores) < N_PARTS) return KT_OK;
+    for (int p = 0; p < N_PARTS; p++) {
+        kt_error too_few;
+        if (kt_cpus_split(NULL, N_PARTS, p, false, lists[p], sizeof lists[p], &too_few) != KT_OK)
+            return KT_OK;
+    }
     c.n_steps = n_steps;
     KT__TRY(party_open(path, isa, NULL, N_PARTS, n_steps, &c.one, err));
     for (int p = 0; p < N_PARTS; p++)

@@ -28,19 +28,24 @@ typedef struct kt__texts {
     size_t n;
 } kt__texts;
 
+typedef struct kt__config kt__config;
+typedef struct kt__override kt__override;
+
 typedef struct kt__model_config {
     const char *name;       /* how requests call it; NULL: from the file */
     const char *path;       /* NULL: the demo model */
     const char *draft_path; /* of a model that proposes tokens; NULL: none */
     const char *load_in; /* what its weights are quantised to; NULL: as kt__config.load_in says */
+    kt__override *overrides; /* settings that are its own, as they were given; or NULL */
+    const kt__config *own;   /* all settings as they hold for it, after kt__config_finish */
 } kt__model_config;
 
 /* What `kentang tune` found for a model: fills in members of params that are 0, and `date` of the
- * finding; false: nothing. Whoever starts the server lends it; the files are not this room's. */
+ * finding, and *n_contexts, engines on cores of their own that are best for several answers (0: not
+ * measured); false: nothing. Whoever starts the server lends it; the files are not this room's. */
 typedef bool kt__tuned_fn(const kt_model_info *info, const char *isa, int n_threads_auto,
-                          kt_engine_params *params, char *date, size_t date_size);
+                          kt_engine_params *params, int *n_contexts, char *date, size_t date_size);
 
-typedef struct kt__config kt__config;
 /* From a file or a name that a person wrote to the path that is opened (for kt__free), for a program
  * that keeps models by name and quantises what it loads. load_in: as the setting, or NULL. prepare:
  * it may take long, and get or make a file; without, one that is still to come gives NULL. */
@@ -99,10 +104,12 @@ kt_status KT_CHECKED kt__config_set(kt__config *config, const char *key, const c
 kt_status KT_CHECKED kt__config_read_toml(kt__config *config, const char *text, size_t len,
                                           const char *name, kt_error *err);
 kt_status KT_CHECKED kt__config_read_file(kt__config *config, const char *path, kt_error *err);
-/* NAME=VALUE lines. KENTANG_ names must be known; others belong to other programs. */
-kt_status KT_CHECKED kt__config_read_dotenv(kt__config *config, const char *path, kt_error *err);
+/* NAME=VALUE lines. KENTANG_ names must be known; others belong to other programs. strange (or NULL):
+ * as below. */
+kt_status KT_CHECKED kt__config_read_dotenv(kt__config *config, const char *path, kt__buf *strange,
+                                            kt_error *err);
 /* Known KENTANG_ names; unknown ones are appended to `strange`, a line each: something else may
- * have set them. */
+ * have set them. So are names that other servers know and that have no effect here. */
 kt_status KT_CHECKED kt__config_read_environment(kt__config *config, char *const *environment,
                                                  kt__buf *strange, kt_error *err);
 /* $XDG_CONFIG_HOME/kentang/kentang.toml, ~/.config/kentang/kentang.toml or

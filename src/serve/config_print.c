@@ -1,7 +1,7 @@
 /* A configuration as TOML, and what is different between two. */
 #include <string.h>
 
-#include "serve/config.h"
+#include "serve/config_set.h"
 
 static void print_quoted(kt__buf *out, const char *text) {
     (void)kt__buf_putc(out, '"');
@@ -94,6 +94,16 @@ static void print_table(const kt__config *c, const char *table, size_t len, kt__
     }
 }
 
+/* A line for each setting that is the model's own. */
+static void print_own(const kt__model_config *m, kt__buf *out) {
+    for (const kt__override *o = m->overrides; o; o = o->next) {
+        kt__config shown;
+        memcpy((char *)&shown + o->setting->at, o->value, kt__setting_size(o->setting->kind));
+        (void)kt__buf_printf(out, "\n%s = ", o->setting->key);
+        kt__config_print_value(&shown, o->setting, out);
+    }
+}
+
 void kt__config_print(const kt__config *c, kt__buf *out) {
     size_t n;
     const kt__setting *settings = kt__config_settings(&n);
@@ -112,6 +122,7 @@ void kt__config_print(const kt__config *c, kt__buf *out) {
             (void)kt__buf_puts(out, "\ndraft_model = "), print_quoted(out, c->models[i].draft_path);
         if (c->models[i].load_in)
             (void)kt__buf_puts(out, "\nload_in = "), print_quoted(out, c->models[i].load_in);
+        print_own(&c->models[i], out);
         (void)kt__buf_putc(out, '\n');
     }
 }

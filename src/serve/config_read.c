@@ -9,47 +9,9 @@
 #include "serve/config_set.h"
 #include "serve/toml.h"
 
-enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES, MAX_MODELS = 64 };
+enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES };
 
 /* ---- TOML ---- */
-
-static kt_status read_model(kt__config *c, const kt__toml *table, const char *name,
-                            kt__model_config *out, kt_error *err) {
-    static const char *const names[] = {"name", "path", "draft_model", "load_in"};
-    const char **const slots[] = {&out->name, &out->path, &out->draft_path, &out->load_in};
-    enum { N = sizeof names / sizeof names[0] };
-    for (const kt__toml *v = table->first; v; v = v->next) {
-        char from[256];
-        size_t i = 0;
-        snprintf(from, sizeof from, "%s:%d", name, v->line);
-        while (i < N && strcmp(v->key, names[i]) != 0) i++;
-        if (i == N) return kt__config_unknown(v->key, names, N, from, err);
-        if (v->kind != KT__TOML_STRING)
-            return kt__config_expected(NULL, from, "a text", kt__toml_kind_name(v->kind), err);
-        kt_status status = i == 1 || i == 2
-                               ? kt__config_copy_path(c, v->text, slots[i], from, err)
-                               : kt__config_copy_text(c, v->text, v->len, slots[i], err);
-        if (status != KT_OK) return status;
-    }
-    return KT_OK;
-}
-
-static kt_status read_models(kt__config *c, const kt__toml *v, const char *name, kt_error *err) {
-    if (v->kind != KT__TOML_ARRAY || v->n > MAX_MODELS)
-        return kt__config_expected(NULL, name, "at most 64 [[models]] tables",
-                                   kt__toml_kind_name(v->kind), err);
-    c->models = kt__arena_calloc(&c->arena, v->n + 1, sizeof *c->models);
-    if (!c->models) return kt__fail_nomem(err, "the configuration", v->n);
-    c->n_models = 0;
-    for (const kt__toml *item = v->first; item; item = item->next) {
-        if (item->kind != KT__TOML_TABLE)
-            return kt__config_expected(NULL, name, "[[models]] tables",
-                                       kt__toml_kind_name(item->kind), err);
-        kt_status status = read_model(c, item, name, &c->models[c->n_models++], err);
-        if (status != KT_OK) return status;
-    }
-    return KT_OK;
-}
 
 /* Members of a table; prefix "" or "http." */
 static kt_status read_table(kt__config *c, const kt__toml *table, const char *prefix,
@@ -60,7 +22,7 @@ static kt_status read_table(kt__config *c, const kt__toml *table, const char *pr
         snprintf(from, sizeof from, "%s:%d", name, v->line);
         snprintf(key, sizeof key, "%s%s", prefix, v->key);
         if (!*prefix && !strcmp(key, "models")) {
-            status = read_models(c, v, name, err);
+            status = kt__config_read_models(c, v, name, err);
         } else if (v->kind == KT__TOML_TABLE && !*prefix) {
             snprintf(key, sizeof key, "%s.", v->key);
             status = read_table(c, v, key, name, err);
@@ -149,6 +111,37 @@ static kt_status read_load_in_bits(kt__config *c, const char *name, const char *
     return KT_OK;
 }
 
+/* Names that other servers read from a .env file, and what stands for them here. */
+static const struct {
+    const char *name, *instead;
+    bool anywhere; /* not only in a .env file, where it can be meant for nobody else */
+} foreign[] = {
+    {"USE_FLASH_ATTENTION", "attention is always computed that way", true},
+    {"DEVICE", "all is computed by the processor", false},
+    {"DEVICE_MAP", "all is computed by the processor", false},
+    {"TORCH_DTYPE", "KENTANG_LOAD_IN says how weights are kept", false},
+    {"MODEL_NAME", "KENTANG_MODEL", false},
+    {"MODEL_ID", "KENTANG_MODEL", false},
+    {"MODEL_PATH", "KENTANG_MODEL", false},
+    {"HOST", "KENTANG_HTTP_LISTEN", false},
+    {"PORT", "KENTANG_HTTP_LISTEN", false},
+    {"LOG_LEVEL", "KENTANG_LOG_LEVEL", false},
+    {"MAX_NEW_TOKENS", "DEFAULT_MAX_NEW_TOKENS, or KENTANG_LIMITS_MAX_NEW_TOKENS", false},
+    {"TEMPERATURE", "KENTANG_SAMPLING_TEMPERATURE", false},
+    {"TOP_P", "KENTANG_SAMPLING_TOP_P", false},
+    {"TOP_K", "KENTANG_SAMPLING_TOP_K", false},
+    {"API_KEY", "KENTANG_HTTP_KEYS, a file", false},
+};
+
+/* The name and what holds instead; the value may be a secret, and is not told. */
+static void tell_foreign(const char *name, const char *from, bool dotenv, kt__buf *strange) {
+    for (size_t i = 0; strange && i < sizeof foreign / sizeof foreign[0]; i++) {
+        if (strcmp(foreign[i].name, name) != 0 || !(dotenv || foreign[i].anywhere)) continue;
+        (void)kt__buf_printf(strange, "%s: %s has no effect here: %s\n", from, name,
+                             foreign[i].instead);
+    }
+}
+
 static kt_status unknown_environment(const char *name, const char *from, kt_error *err) {
     char text[KT__N_SETTINGS][64];
     const char *names[KT__N_SETTINGS];
@@ -180,6 +173,7 @@ kt_status kt__config_read_environment(kt__config *config, char *const *environme
         bool taken;
         kt_status bits = read_load_in_bits(config, name, equals + 1, &taken, err);
         if (bits != KT_OK) return bits;
+        if (!taken) tell_foreign(name, "environment", false, strange);
         if (s) {
             kt_status status = kt__config_set_text(config, s, equals + 1, name, err);
             if (status != KT_OK) return status;
@@ -193,7 +187,8 @@ kt_status kt__config_read_environment(kt__config *config, char *const *environme
 }
 
 /* NAME=VALUE, NAME="VALUE", 'VALUE', export NAME=VALUE, # comment */
-static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, kt_error *err) {
+static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, kt__buf *strange,
+                                  kt_error *err) {
     while (*line == ' ' || *line == '\t') line++;
     if (!strncmp(line, "export ", 7)) line += 7;
     if (!*line || *line == '#') return KT_OK;
@@ -214,11 +209,13 @@ static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, k
     bool taken;
     kt_status bits = read_load_in_bits(c, line, value, &taken, err);
     if (taken) return bits;
+    tell_foreign(line, from, true, strange);
     if (s) return kt__config_set_text(c, s, value, from, err);
     return is_ours(line, strlen(line)) ? unknown_environment(line, from, err) : KT_OK;
 }
 
-kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt_error *err) {
+kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt__buf *strange,
+                                 kt_error *err) {
     kt__buf text;
     char from[256];
     kt_status status = kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err);
@@ -227,7 +224,7 @@ kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt_error 
         save = strchr(line, '\n');
         if (save) *save++ = '\0';
         snprintf(from, sizeof from, "%s:%d", path, n);
-        status = read_dotenv_line(config, line, from, err);
+        status = read_dotenv_line(config, line, from, strange, err);
         if (!save) break;
     }
     kt__buf_free(&text);

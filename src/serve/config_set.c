@@ -29,6 +29,18 @@ const kt__setting *kt__config_find_key(const char *key) {
     return NULL;
 }
 
+size_t kt__setting_size(kt__setting_kind kind) {
+    switch (kind) {
+    case KT__SET_BOOL: return sizeof(bool);
+    case KT__SET_FLOAT: return sizeof(double);
+    case KT__SET_SIZE: return sizeof(uint64_t);
+    case KT__SET_TEXT:
+    case KT__SET_PATH: return sizeof(const char *);
+    case KT__SET_TEXTS: return sizeof(kt__texts);
+    default: return sizeof(int64_t);
+    }
+}
+
 static void *slot_of(kt__config *config, const kt__setting *s) {
     return (char *)config + s->at;
 }

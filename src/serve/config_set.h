@@ -28,6 +28,20 @@ kt_status KT_CHECKED kt__config_set_text(kt__config *config, const kt__setting *
                                          const char *value, const char *from, kt_error *err);
 kt_status KT_CHECKED kt__config_set_toml(kt__config *config, const kt__setting *setting,
                                          const kt__toml *value, const char *from, kt_error *err);
+/* A member of a [[models]] table beside its name and files. */
+struct kt__override {
+    const kt__setting *setting;
+    unsigned char value[sizeof(kt__texts)]; /* as it lies in kt__config */
+    kt__override *next;
+};
+size_t kt__setting_size(kt__setting_kind kind); /* of a value in kt__config */
+
+/* ---- config_models.c: [[models]] ---- */
+kt_status KT_CHECKED kt__config_read_models(kt__config *config, const kt__toml *value,
+                                            const char *name, kt_error *err);
+/* Each model's `own`, with its preset; settings that are words are checked. */
+kt_status KT_CHECKED kt__config_finish_models(kt__config *config, kt_error *err);
+
 /* Errors; the code is returned. */
 kt_status kt__config_unknown(const char *key, const char *const *names, size_t n, const char *from,
                              kt_error *err);

@@ -191,6 +191,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
                            "could never be taken");
     if (!c->tls_cert != !c->tls_key)
         return kt__fail(err, KT_E_ARG, "http.tls_cert and http.tls_key belong together");
+    KT__TRY(kt__config_finish_models(c, err));
 out:
     return status;
 }

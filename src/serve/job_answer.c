@@ -75,7 +75,7 @@ static void conclude_job(kt__job *job) {
     }
     for (size_t i = 0; i < job->n_adapters; i++) kt_adapter_close(job->adapters[i].adapter);
     job->n_adapters = 0;
-    if (job->engine) kt__served_done(job->model);
+    if (job->engine) kt__served_done(job->model, job->engine);
     job->engine = NULL;
     kt__metrics_answer(job->shared->metrics, job->dialect->route,
                        job->abandoned ? 499 : job->status);

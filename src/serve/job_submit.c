@@ -177,7 +177,7 @@ kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
     }
     kt_model *model;
     kt_engine *engine;
-    status = kt__served_use(job->model, &model, &engine, err);
+    status = kt__served_use(job->model, job->share, &model, &engine, err);
     if (status != KT_OK) return fail_load(job, status, err);
     pthread_mutex_lock(&job->lock);
     job->engine_model = model;
@@ -208,7 +208,8 @@ kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
         named = own;
     }
     if (n == 0) return KT_OK;
-    kt_status status = kt__served_adapters(job->model, config, named, n, job->adapters, err);
+    kt_status status = kt__served_adapters(job->model, job->engine, config, named, n, job->adapters,
+                                           err);
     if (status != KT_OK) return fail_adapter(job, status, err);
     pthread_mutex_lock(&job->lock);
     job->n_adapters = n;

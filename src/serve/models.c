@@ -10,25 +10,26 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "serve/place.h"
+
+enum { MAX_PLACES = 64 };
 
 struct kt__served {
     kt__models *models;
-    const char *name, *path; /* path NULL: the demo model */
-    const char *draft_path;  /* or NULL */
-    const char *load_in;     /* or NULL */
-    char *found[2];          /* the files that these are, as of the last load */
+    const kt__config *config; /* the settings as they hold for it */
+    const char *name, *path;  /* path NULL: the demo model */
+    const char *draft_path;   /* or NULL */
+    const char *load_in;      /* or NULL */
+    char *found[2];           /* the files that these are, as of the last load */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool busy;               /* being loaded or unloaded, without the lock */
-    kt_model *model, *draft; /* draft: proposes tokens, or NULL */
-    kt_engine *engine;       /* NULL: not loaded */
-    kt_cache *cache;         /* below engine, or NULL */
-    kt__adapter_table *adapters;
-    kt_mem_plan plan;
+    bool busy; /* being loaded or unloaded, without the lock */
+    kt__place places[MAX_PLACES];
+    int n_places;               /* 0: not loaded */
+    kt_mem_plan plan;           /* of all places together */
     kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
     kt__file_change changes[2]; /* that were told */
-    char tuned[16];
-    int32_t users;
     int64_t used_us, loaded_s;
     kt_engine_stats past; /* of engines that were closed */
 };
@@ -37,31 +38,11 @@ struct kt__models {
     kt_ctx *ctx;
     kt__slog *log;
     const kt__config *config;
-    kt_engine_params params;
     size_t n;
     kt__served list[];
 };
 
 /* ---- life ---- */
-
-static kt_engine_params engine_params(const kt__config *c) {
-    kt_engine_params p = kt_engine_params_default();
-    p.n_ctx = (int32_t)c->ctx;
-    p.n_batch = (int32_t)c->batch;
-    p.n_ubatch = (int32_t)c->ubatch;
-    p.n_threads = (int32_t)c->threads;
-    p.n_threads_batch = (int32_t)c->threads_batch;
-    p.kv_bytes = c->kv;
-    p.n_parallel = (int32_t)c->parallel;
-    p.n_queue_max = (int32_t)c->queue;
-    p.gap_ms = (int32_t)c->gap_ms;
-    p.n_draft = (int32_t)c->draft;
-    p.optimize = c->optimize;
-    p.target_latency_ms = (int32_t)c->target_latency_ms;
-    p.min_throughput = c->min_throughput;
-    p.memory_threshold = c->memory_threshold;
-    return p;
-}
 
 /* What tune found may be more threads than are chosen by default; those that no model uses sleep.
  */
@@ -71,39 +52,41 @@ static int threads_max(const kt__config *c) {
     return n > 256 ? 256 : n > 0 ? (int)n : 0; /* 256: a pool's most */
 }
 
+static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_error *err) {
+    kt_ctx_params params = kt_ctx_params_default();
+    params.isa = config->isa;
+    params.cpus = config->cpus;
+    params.priority = (int)config->priority;
+    params.n_threads = (int)config->threads;
+    params.n_threads_max = threads_max(config);
+    params.mem_bytes = config->mem;
+    params.log = kt__slog_library;
+    params.log_user = m->log;
+    params.log_level = KT_LOG_INFO;
+    return kt_ctx_open(&params, &m->ctx, err);
+}
+
 kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
                             kt_error *err) {
-    kt_ctx_params params = kt_ctx_params_default();
     *out = NULL;
     kt__models *m = kt__calloc(1, sizeof *m + config->n_models * sizeof m->list[0]);
     if (!m) return kt__fail_nomem(err, "the list of models", 0);
     m->log = log;
     m->config = config;
-    m->params = engine_params(config);
-    params.isa = config->isa;
-    params.n_threads = (int)config->threads;
-    params.n_threads_max = threads_max(config);
-    params.mem_bytes = config->mem;
-    params.log = kt__slog_library;
-    params.log_user = log;
-    params.log_level = KT_LOG_INFO;
-    kt_status status = kt_ctx_open(&params, &m->ctx, err);
+    kt_status status = open_shared_ctx(m, config, err);
     if (status != KT_OK) {
         kt__free(m);
         return status;
     }
     for (m->n = 0; m->n < config->n_models; m->n++) {
+        const kt__model_config *from = &config->models[m->n];
         kt__served *s = &m->list[m->n];
-        status = kt__adapter_table_create(&s->adapters, err);
-        if (status != KT_OK) {
-            kt__models_free(m);
-            return status;
-        }
         s->models = m;
-        s->name = config->models[m->n].name;
-        s->path = config->models[m->n].path;
-        s->draft_path = config->models[m->n].draft_path;
-        s->load_in = config->models[m->n].load_in;
+        s->config = from->own;
+        s->name = from->name;
+        s->path = from->path;
+        s->draft_path = from->draft_path;
+        s->load_in = from->load_in;
         pthread_mutex_init(&s->lock, NULL);
         pthread_cond_init(&s->changed, NULL);
     }
@@ -185,30 +168,6 @@ kt_status kt__models_find_tagged(kt__models *models, const char *name, kt__serve
 
 /* ---- loading ---- */
 
-/* A cache that cannot be used is no reason not to serve. */
-static void open_cache(kt__served *s, kt_engine *engine) {
-    const kt__config *c = s->models->config;
-    const kt_cache_params params = {.dir = c->cache_dir, .max_bytes = c->cache_bytes};
-    kt_error err;
-    s->cache = NULL;
-    if (!c->cache_dir) return;
-    if (kt_cache_open(engine, &params, &s->cache, &err) == KT_OK) return;
-    s->cache = NULL;
-    kt__slog_line(s->models->log, KT_LOG_WARN, "%s: no disk cache: %s", s->name, err.message);
-}
-
-/* What was set wins over what tune found, and that over what is chosen. */
-static void use_tuned(kt__served *s, const kt_model *model, kt_engine_params *params) {
-    const kt__models *m = s->models;
-    kt_model_info info;
-    s->tuned[0] = '\0';
-    if (!m->config->use_tuned || !m->config->find_tuned) return;
-    kt_model_get_info(model, &info);
-    if (!m->config->find_tuned(&info, kt_ctx_isa(m->ctx), kt_ctx_n_threads(m->ctx), params,
-                               s->tuned, sizeof s->tuned))
-        s->tuned[0] = '\0';
-}
-
 /* A name may come to mean another file, so it is looked up at every load. */
 static kt_status find_file(kt__served *s, int which, kt_error *err) {
     const kt__config *config = s->models->config;
@@ -223,66 +182,86 @@ static kt_status find_file(kt__served *s, int which, kt_error *err) {
     return s->found[which] ? KT_OK : kt__fail_nomem(err, "a path", strlen(name));
 }
 
-static kt_status open_file(kt__served *s, int which, kt_model **out, kt_error *err) {
-    kt__models *m = s->models;
+/* Before it is read: what changes from then on is seen. Of what is in memory nothing matters. */
+static kt_status find_and_stamp(kt__served *s, int which, kt_error *err) {
     kt_status status = find_file(s, which, err);
-    if (status != KT_OK) return status;
-    const char *path = s->found[which];
-    kt_model_params params = kt_model_params_default();
-    /* before it is read: what changes from then on is seen. Of what is in memory nothing matters. */
-    s->stamps[which] = kt__file_stamp_of(m->config->use_mmap ? path : NULL);
+    s->stamps[which] = kt__file_stamp_of(s->config->use_mmap ? s->found[which] : NULL);
     s->changes[which] = KT__FILE_SAME;
-    params.use_mmap = m->config->use_mmap;
-    params.use_mlock = m->config->use_mlock;
-    return path ? kt_model_open(m->ctx, path, &params, out, err)
-                : kt_model_open_demo(m->ctx, &params, out, err);
-}
-
-static void close_engine(kt__served *s, kt_model *model, kt_engine *engine) {
-    kt_cache_close(s->cache);
-    s->cache = NULL;
-    kt_engine_close(engine);
-    kt_model_close(s->draft);
-    s->draft = NULL;
-    kt__adapter_table_clear(s->adapters);
-    kt_model_close(model);
-}
-
-static kt_status open_engine(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
-    kt_engine_params params = s->models->params;
-    *model = NULL;
-    *engine = NULL;
-    kt_status status = open_file(s, 0, model, err);
-    if (status == KT_OK && s->draft_path) status = open_file(s, 1, &s->draft, err);
-    params.draft = s->draft;
-    if (status == KT_OK) use_tuned(s, *model, &params);
-    if (status == KT_OK) status = kt_engine_plan(*model, &params, &s->plan, err);
-    if (status == KT_OK) status = kt_engine_open(*model, &params, engine, err);
-    if (status == KT_OK) open_cache(s, *engine);
-    if (status == KT_OK) status = kt_engine_start(*engine, err);
-    if (status != KT_OK) close_engine(s, *model, *engine);
     return status;
 }
 
-static void tell_loaded(kt__served *s, const kt_model *model, const kt_engine *engine, int64_t ms) {
+static kt__place_asked asked_of(const kt__served *s, int index, int n) {
+    return (kt__place_asked){.config = s->config,
+                             .name = s->name,
+                             .path = s->found[0],
+                             .draft_path = s->found[1],
+                             .shared = s->models->ctx,
+                             .log = s->models->log,
+                             .index = index,
+                             .n = n};
+}
+
+/* As many as are set, or as tune found. Those that there are no cores for are refused by the first. */
+static kt_status count_places(kt__served *s, int *n, kt_error *err) {
+    kt__place_asked asked = asked_of(s, 0, 1);
+    kt_status status = KT_OK;
+    *n = (int)s->config->contexts;
+    if (!*n) status = kt__place_tuned_contexts(&asked, n, err);
+    if (*n < 1) *n = 1;
+    if (*n > MAX_PLACES) *n = MAX_PLACES;
+    return status;
+}
+
+static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
+    if (first) *to = *from;
+    if (first) return;
+    to->kv_bytes += from->kv_bytes;
+    to->scratch_bytes += from->scratch_bytes;
+    to->draft_bytes += from->draft_bytes;
+    to->tables_bytes += from->tables_bytes;
+    to->total_bytes += from->total_bytes;
+    to->kv_positions += from->kv_positions;
+}
+
+static void close_places(kt__served *s, int n) {
+    for (int i = 0; i < n; i++) kt__place_close(&s->places[i]);
+}
+
+static kt_status open_places(kt__served *s, int *n, kt_error *err) {
+    kt_status status = find_and_stamp(s, 0, err);
+    *n = 0;
+    if (status == KT_OK && s->draft_path) status = find_and_stamp(s, 1, err);
+    if (status == KT_OK) status = count_places(s, n, err);
+    bool own = kt__place_is_own(s->config, s->models->config, *n);
+    for (int i = 0; i < *n && status == KT_OK; i++) {
+        kt__place_asked asked = asked_of(s, i, *n);
+        status = kt__place_open(&asked, own, &s->places[i], err);
+        if (status == KT_OK) add_plan(&s->plan, &s->places[i].plan, i == 0);
+        if (status != KT_OK) close_places(s, i);
+    }
+    return status;
+}
+
+static void tell_loaded(const kt__served *s, const kt__place *p, int64_t ms) {
+    kt_ctx *ctx = kt__place_ctx(p, s->models->ctx);
     kt_engine_info info;
     kt_model_info of;
-    kt_engine_get_info(engine, &info);
-    kt_model_get_info(model, &of);
-    const kt__slog_field fields[] = {
-        {"model", s->name, 0},
-        {"ms", NULL, (double)ms},
-        {"arch", of.arch, 0},
-        {"quant", of.quant, 0},
-        {"isa", kt_ctx_isa(s->models->ctx), 0},
-        {"threads", NULL, (double)info.n_threads},
-        {"threads_batch", NULL, (double)info.n_threads_batch},
-        {"why", s->tuned[0] ? "tuned" : kt_ctx_n_threads_why(s->models->ctx), 0},
-        {"context", NULL, (double)info.n_ctx},
-        {"batch", NULL, (double)info.n_batch},
-        {"ubatch", NULL, (double)info.n_ubatch},
-        {"parallel", NULL, (double)info.n_parallel},
-        {"draft_model", s->draft_path ? s->draft_path : "none", 0}};
+    kt_engine_get_info(p->engine, &info);
+    kt_model_get_info(p->model, &of);
+    const char *why = p->why[0] ? p->why : p->tuned[0] ? "tuned" : kt_ctx_n_threads_why(ctx);
+    const kt__slog_field fields[] = {{"model", s->name, 0},
+                                     {"ms", NULL, (double)ms},
+                                     {"arch", of.arch, 0},
+                                     {"quant", of.quant, 0},
+                                     {"isa", kt_ctx_isa(ctx), 0},
+                                     {"threads", NULL, (double)info.n_threads},
+                                     {"threads_batch", NULL, (double)info.n_threads_batch},
+                                     {"why", why, 0},
+                                     {"context", NULL, (double)info.n_ctx},
+                                     {"batch", NULL, (double)info.n_batch},
+                                     {"ubatch", NULL, (double)info.n_ubatch},
+                                     {"parallel", NULL, (double)info.n_parallel},
+                                     {"draft_model", s->draft_path ? s->draft_path : "none", 0}};
     kt__slog_write(s->models->log, KT_LOG_INFO, "model loaded", fields,
                    sizeof fields / sizeof fields[0]);
 }
@@ -320,14 +299,14 @@ bool kt__plan_exceeds_memory(const kt_mem_plan *p) {
 
 /* The lock is held, and let go meanwhile. */
 static kt_status load_model(kt__served *s, kt_error *err) {
-    kt_model *model;
-    kt_engine *engine;
     int64_t begin_us = kt__now_us();
+    int n;
     s->busy = true;
     pthread_mutex_unlock(&s->lock);
-    kt_status status = open_engine(s, &model, &engine, err);
+    kt_status status = open_places(s, &n, err);
     if (status == KT_OK) {
-        tell_loaded(s, model, engine, (kt__now_us() - begin_us) / 1000);
+        int64_t ms = (kt__now_us() - begin_us) / 1000;
+        for (int i = 0; i < n; i++) tell_loaded(s, &s->places[i], ms);
         tell_plan(s);
     } else {
         kt__slog_line(s->models->log, KT_LOG_ERROR, "cannot load %s: %s", s->name, err->message);
@@ -335,52 +314,92 @@ static kt_status load_model(kt__served *s, kt_error *err) {
     pthread_mutex_lock(&s->lock);
     s->busy = false;
     if (status == KT_OK) {
-        s->model = model;
-        s->engine = engine;
+        s->n_places = n;
         s->loaded_s = (int64_t)time(NULL);
     }
     pthread_cond_broadcast(&s->changed);
     return status;
 }
 
-kt_status kt__served_use(kt__served *s, kt_model **model, kt_engine **engine, kt_error *err) {
+/* The place with the fewest requests; among such, who comes again finds what was kept of its prompts.
+ */
+static kt__place *choose_place(kt__served *s, const char *who) {
+    size_t first = who ? (size_t)kt__hash_bytes(1, who, strlen(who)).w[0] % (size_t)s->n_places : 0;
+    kt__place *best = &s->places[first];
+    for (int i = 0; i < s->n_places; i++) {
+        if (s->places[i].users < best->users) best = &s->places[i];
+    }
+    return best;
+}
+
+kt_status kt__served_use(kt__served *s, const char *who, kt_model **model, kt_engine **engine,
+                         kt_error *err) {
     kt_error ignored;
     kt_status status = KT_OK;
     if (!err) err = &ignored;
     pthread_mutex_lock(&s->lock);
     while (s->busy) pthread_cond_wait(&s->changed, &s->lock);
-    if (!s->engine) status = load_model(s, err);
+    if (!s->n_places) status = load_model(s, err);
     if (status == KT_OK) {
-        s->users++;
-        *model = s->model;
-        *engine = s->engine;
+        kt__place *p = choose_place(s, who);
+        p->users++;
+        *model = p->model;
+        *engine = p->engine;
     }
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-void kt__served_done(kt__served *s) {
+/* Of a place that somebody uses, and that stays therefore. */
+static kt__place *place_of(kt__served *s, const kt_engine *engine) {
+    kt__place *found = &s->places[0];
+    for (int i = 1; i < s->n_places; i++) {
+        if (s->places[i].engine == engine) found = &s->places[i];
+    }
+    return found;
+}
+
+void kt__served_done(kt__served *s, const kt_engine *engine) {
     pthread_mutex_lock(&s->lock);
-    s->users--;
+    place_of(s, engine)->users--;
     s->used_us = kt__now_us();
     pthread_mutex_unlock(&s->lock);
 }
 
+static int32_t users_of(const kt__served *s) {
+    int32_t n = 0;
+    for (int i = 0; i < s->n_places; i++) n += s->places[i].users;
+    return n;
+}
+
 /* ---- adapters ---- */
 
-kt_status kt__served_adapters(kt__served *s, const kt__config *config,
+kt_status kt__served_adapters(kt__served *s, const kt_engine *engine, const kt__config *config,
                               const kt__adapter_named *named, size_t n, kt_adapter_use *uses,
                               kt_error *err) {
-    return kt__adapter_table_get(s->adapters, config, s->name, s->model, named, n, uses, err);
+    pthread_mutex_lock(&s->lock);
+    kt__place *p = place_of(s, engine);
+    pthread_mutex_unlock(&s->lock);
+    return kt__adapter_table_get(p->adapters, config, s->name, p->model, named, n, uses, err);
 }
 
 bool kt__served_adapter_info(kt__served *s, const char *name, kt_adapter_info *out) {
-    return kt__adapter_table_info(s->adapters, name, out);
+    bool found = false;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->n_places && !found; i++)
+        found = kt__adapter_table_info(s->places[i].adapters, name, out);
+    pthread_mutex_unlock(&s->lock);
+    return found;
 }
 
 void kt__models_renew_adapters(kt__models *m, const kt__config *config) {
-    for (size_t i = 0; i < m->n; i++)
-        kt__adapter_table_renew(m->list[i].adapters, config, m->list[i].name);
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        pthread_mutex_lock(&s->lock);
+        for (int k = 0; k < s->n_places; k++)
+            kt__adapter_table_renew(s->places[k].adapters, config, s->name);
+        pthread_mutex_unlock(&s->lock);
+    }
 }
 
 /* ---- files that change below us ---- */
@@ -411,7 +430,7 @@ static void tell_change(const kt__served *s, kt__file_change change) {
 /* The lock is held. */
 static void check_files(kt__served *s) {
     const char *const paths[] = {s->found[0], s->found[1]};
-    for (int i = 0; i < 2 && s->engine; i++) {
+    for (int i = 0; i < 2 && s->n_places; i++) {
         kt__file_change change = kt__file_changed(paths[i], &s->stamps[i]);
         if (change != s->changes[i]) tell_change(s, change);
         s->changes[i] = change;
@@ -447,56 +466,107 @@ static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
 #undef ADD
 }
 
-void kt__served_get_stats(kt__served *s, kt_engine_stats *out) {
+/* How things stand at several places, as one. */
+static void add_state(kt_engine_stats *to, const kt_engine_stats *from) {
+    to->running += from->running;
+    to->waiting += from->waiting;
+    to->held += from->held;
+    to->clients += from->clients;
+    to->kv_blocks += from->kv_blocks;
+    to->kv_blocks_used += from->kv_blocks_used;
+    to->kv_blocks_cached += from->kv_blocks_cached;
+    to->mem_kv_bytes += from->mem_kv_bytes;
+    to->mem_scratch_bytes += from->mem_scratch_bytes;
+    to->parallel_now += from->parallel_now;
+    to->parallel_most += from->parallel_most;
+    to->prefill_tok_s += from->prefill_tok_s;
+    if (from->predicted_wait_ms < to->predicted_wait_ms)
+        to->predicted_wait_ms = from->predicted_wait_ms;
+    if (from->decode_step_us > to->decode_step_us) to->decode_step_us = from->decode_step_us;
+    if (from->gap_ms_now > to->gap_ms_now) to->gap_ms_now = from->gap_ms_now;
+}
+
+/* The lock is held. */
+static void get_live_stats(const kt__served *s, kt_engine_stats *out) {
     memset(out, 0, sizeof *out);
+    for (int i = 0; i < s->n_places; i++) {
+        kt_engine_stats one;
+        kt_engine_get_stats(s->places[i].engine, i ? &one : out);
+        if (!i) continue;
+        add_counts(out, &one);
+        add_state(out, &one);
+    }
+}
+
+void kt__served_get_stats(kt__served *s, kt_engine_stats *out) {
     pthread_mutex_lock(&s->lock);
-    if (s->engine) kt_engine_get_stats(s->engine, out);
+    get_live_stats(s, out);
     add_counts(out, &s->past);
     pthread_mutex_unlock(&s->lock);
+}
+
+/* The lock is held; it is loaded. */
+static void get_loaded_info(const kt__served *s, kt__served_info *out) {
+    const kt__place *p = &s->places[0];
+    out->loaded = true;
+    out->contexts = s->n_places;
+    out->loaded_s = s->loaded_s;
+    out->plan = s->plan;
+    out->trouble = trouble_of(s->changes[0]);
+    if (!out->trouble) out->trouble = trouble_of(s->changes[1]);
+    snprintf(out->tuned, sizeof out->tuned, "%s", p->tuned);
+    kt_model_get_info(p->model, &out->model);
+    kt_model_get_hash(p->model, &out->hash);
+    kt_engine_get_info(p->engine, &out->engine);
+    snprintf(out->arch, sizeof out->arch, "%s", out->model.arch);
+    snprintf(out->quant, sizeof out->quant, "%s", out->model.quant);
+    snprintf(out->general_name, sizeof out->general_name, "%s", out->model.name);
+    out->model.path = out->model.name = out->model.arch = out->model.quant = NULL;
+    out->model.tokenizer = out->model.template_ = NULL;
 }
 
 void kt__served_get_info(kt__served *s, kt__served_info *out) {
     memset(out, 0, sizeof *out);
     out->name = s->name;
+    out->targets = kt__place_engine_params(s->config);
     pthread_mutex_lock(&s->lock);
-    out->users = s->users;
-    if (s->engine) {
-        out->loaded = true;
-        out->loaded_s = s->loaded_s;
-        out->plan = s->plan;
-        out->targets = s->models->params;
-        out->trouble = trouble_of(s->changes[0]);
-        if (!out->trouble) out->trouble = trouble_of(s->changes[1]);
-        snprintf(out->tuned, sizeof out->tuned, "%s", s->tuned);
-        kt_model_get_info(s->model, &out->model);
-        kt_model_get_hash(s->model, &out->hash);
-        kt_engine_get_info(s->engine, &out->engine);
-        snprintf(out->arch, sizeof out->arch, "%s", out->model.arch);
-        snprintf(out->quant, sizeof out->quant, "%s", out->model.quant);
-        snprintf(out->general_name, sizeof out->general_name, "%s", out->model.name);
-        out->model.path = out->model.name = out->model.arch = out->model.quant = NULL;
-        out->model.tokenizer = out->model.template_ = NULL;
-    }
+    out->users = users_of(s);
+    if (s->n_places) get_loaded_info(s, out);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- unloading ---- */
 
+/* All at once take no more, each for as long as is left. */
+static void stop_engines(kt_engine *const *engines, int n, int64_t drain_ms) {
+    int64_t until_us = kt__now_us() + drain_ms * 1000;
+    for (int i = 0; i < n; i++) {
+        int64_t left_ms = (until_us - kt__now_us()) / 1000;
+        kt_engine_stop(engines[i], left_ms > 0 ? left_ms : 0);
+    }
+}
+
+/* The lock is held; returns how many. */
+static int engines_of(const kt__served *s, kt_engine *engines[MAX_PLACES]) {
+    for (int i = 0; i < s->n_places; i++) engines[i] = s->places[i].engine;
+    return s->n_places;
+}
+
 /* The lock is held, and let go meanwhile. */
 static void unload_model(kt__served *s, int64_t drain_ms) {
-    kt_engine *engine = s->engine;
+    kt_engine *engines[MAX_PLACES];
     kt_engine_stats stats;
-    kt_engine_get_stats(engine, &stats);
+    int n = engines_of(s, engines);
+    get_live_stats(s, &stats);
     add_counts(&s->past, &stats);
     s->busy = true;
-    s->engine = NULL;
+    s->n_places = 0;
     s->loaded_s = 0;
     pthread_mutex_unlock(&s->lock);
-    kt_engine_stop(engine, drain_ms);
-    close_engine(s, s->model, engine);
+    stop_engines(engines, n, drain_ms);
+    close_places(s, n);
     kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded", s->name);
     pthread_mutex_lock(&s->lock);
-    s->model = NULL;
     s->busy = false;
     pthread_cond_broadcast(&s->changed);
 }
@@ -508,7 +578,7 @@ void kt__models_tick(kt__models *m, int64_t idle_s) {
         pthread_mutex_lock(&s->lock);
         bool idle = kt__now_us() - s->used_us > idle_s * 1000000;
         check_files(s);
-        if (idle_s > 0 && s->engine && !s->users && !s->busy && idle) {
+        if (idle_s > 0 && s->n_places && !users_of(s) && !s->busy && idle) {
             unload_model(s, 0);
             done = true;
         }
@@ -520,11 +590,11 @@ void kt__models_drain(kt__models *m, int64_t drain_ms) {
     int64_t until_us = kt__now_us() + drain_ms * 1000;
     for (size_t i = 0; i < m->n; i++) {
         kt__served *s = &m->list[i];
+        kt_engine *engines[MAX_PLACES];
         pthread_mutex_lock(&s->lock);
-        kt_engine *engine = s->engine;
+        int n = engines_of(s, engines);
         pthread_mutex_unlock(&s->lock);
-        int64_t left_ms = (until_us - kt__now_us()) / 1000;
-        if (engine) kt_engine_stop(engine, left_ms > 0 ? left_ms : 0);
+        stop_engines(engines, n, (until_us - kt__now_us()) / 1000);
     }
 }
 
@@ -532,10 +602,9 @@ void kt__models_free(kt__models *m) {
     if (!m) return;
     for (size_t i = 0; i < m->n; i++) {
         kt__served *s = &m->list[i];
-        close_engine(s, s->model, s->engine);
+        close_places(s, s->n_places);
         kt__free(s->found[0]);
         kt__free(s->found[1]);
-        kt__adapter_table_free(s->adapters);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }

@@ -22,6 +22,7 @@ typedef struct kt__served_info {
     bool loaded;
     int64_t loaded_s;    /* Unix time; 0: not loaded */
     int32_t users;       /* requests that hold it */
+    int32_t contexts;    /* engines on cores of their own; 1: one for all */
     kt_model_info model; /* strings are NULL where it is not loaded; the others are copies */
     kt_engine_info engine;
     kt_engine_params targets; /* of the controller; the other members are not for use */
@@ -50,15 +51,17 @@ size_t kt__models_count(const kt__models *models);
 kt__served *kt__models_at(kt__models *models, size_t index);
 const char *kt__served_name(const kt__served *served);
 
-/* Loads it where it is not; stays loaded until kt__served_done. */
-kt_status KT_CHECKED kt__served_use(kt__served *served, kt_model **model, kt_engine **engine,
-                                    kt_error *err);
-void kt__served_done(kt__served *served);
+/* Loads it where it is not; stays loaded until kt__served_done with the same engine. With several
+ * contexts it is the one with the fewest requests; among such, always the same for one `who` (NULL:
+ * nobody). */
+kt_status KT_CHECKED kt__served_use(kt__served *served, const char *who, kt_model **model,
+                                    kt_engine **engine, kt_error *err);
+void kt__served_done(kt__served *served, const kt_engine *engine);
 /* Those that a request names, for a model that is in use; uses[n], each to be closed before
  * kt__served_done. */
-kt_status KT_CHECKED kt__served_adapters(kt__served *served, const kt__config *config,
-                                         const kt__adapter_named *named, size_t n,
-                                         kt_adapter_use *uses, kt_error *err);
+kt_status KT_CHECKED kt__served_adapters(kt__served *served, const kt_engine *engine,
+                                         const kt__config *config, const kt__adapter_named *named,
+                                         size_t n, kt_adapter_use *uses, kt_error *err);
 /* false: it is not open. */
 bool kt__served_adapter_info(kt__served *served, const char *name, kt_adapter_info *out);
 /* After a reload. */

@@ -72,8 +72,8 @@ static kt_status preload_first(kt__shared *shared, kt_error *err) {
     kt_engine *engine;
     kt__served *first = kt__models_at(shared->models, 0);
     if (!shared->start->preload) return KT_OK;
-    kt_status status = kt__served_use(first, &model, &engine, err);
-    if (status == KT_OK) kt__served_done(first);
+    kt_status status = kt__served_use(first, NULL, &model, &engine, err);
+    if (status == KT_OK) kt__served_done(first, engine);
     return status;
 }
 

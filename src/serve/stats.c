@@ -75,9 +75,10 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
         kt__json_member(out, "quant", info.quant);
         (void)kt__buf_printf(
             out,
-            ",\"context\":%d,\"parallel\":%d,\"threads\":%d,\"parameters\":%llu,"
+            ",\"contexts\":%d,\"context\":%d,\"parallel\":%d,\"threads\":%d,\"parameters\":%llu,"
             "\"file_bytes\":%llu,\"weight_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu",
-            (int)info.engine.n_ctx, (int)info.engine.n_parallel, (int)info.engine.n_threads,
+            (int)info.contexts, (int)info.engine.n_ctx, (int)info.engine.n_parallel,
+            (int)info.engine.n_threads,
             (unsigned long long)info.model.n_params, (unsigned long long)info.model.file_bytes,
             (unsigned long long)st.mem_weights_bytes, (unsigned long long)st.mem_kv_bytes,
             (unsigned long long)st.mem_scratch_bytes);
