@@ -246,8 +246,77 @@ static void test_system_of_each(void **state) {
     }
 }
 
+/* The text, call or reasoning of each choice, as JSON. */
+static char *message_of(const json_t *answer, size_t i) {
+    char path[64];
+    snprintf(path, sizeof path, "choices.%zu.message", i);
+    return json_dumps(at(answer, path), JSON_SORT_KEYS);
+}
+
+/* Eight conversations in one request: each answer is what it is alone, in their order; usage is of
+ * all. */
+static void test_several_conversations(void **state) {
+    (void)state;
+    enum { N = 8 };
+    char body[8192], *alone[N];
+    int64_t n_prompt = 0;
+    size_t len = (size_t)snprintf(body, sizeof body, "{\"messages\":[");
+    for (int i = 0; i < N; i++) {
+        char one[512], conversation[256];
+        snprintf(conversation, sizeof conversation,
+                 "[{\"role\":\"system\",\"content\":\"Be number %d.\"},{\"role\":\"user\","
+                 "\"content\":\"Tell me a story about %d cats.\"}]",
+                 i, i);
+        snprintf(one, sizeof one, "{\"messages\":%s,\"max_tokens\":%d,\"seed\":5}", conversation,
+                 24);
+        reply *r = post(&w, "/v1/chat/completions", one);
+        json_t *v = body_of(r);
+        assert_int_equal(r->status, 200);
+        alone[i] = message_of(v, 0);
+        n_prompt += json_integer_value(at(v, "usage.prompt_tokens"));
+        json_decref(v);
+        free(r);
+        len += (size_t)snprintf(body + len, sizeof body - len, "%s%s", i ? "," : "", conversation);
+    }
+    snprintf(body + len, sizeof body - len, "],\"max_tokens\":24,\"seed\":5}");
+    reply *r = post(&w, "/v1/chat/completions", body);
+    json_t *v = body_of(r);
+    assert_int_equal(json_array_size(at(v, "choices")), N);
+    assert_int_equal(json_integer_value(at(v, "usage.prompt_tokens")), n_prompt);
+    for (size_t i = 0; i < N; i++) {
+        char *together = message_of(v, i);
+        assert_string_equal(together, alone[i]);
+        free(together);
+        free(alone[i]);
+    }
+    json_decref(v);
+    free(r);
+    static const struct {
+        const char *path, *body, *says;
+        int status;
+    } bad[] = {
+        {"/v1/chat/completions", "{\"messages\":[[{\"role\":\"user\",\"content\":\"x\"}],[]]}",
+         "messages[1]: is empty", 400},
+        {"/v1/chat/completions",
+         "{\"messages\":[[{\"role\":\"user\",\"content\":\"x\"}],[{\"role\":\"king\"}]]}",
+         "messages[1][0].role: ", 400},
+        {"/v1/chat/completions", "{\"messages\":[[{\"role\":\"user\",\"content\":\"x\"}],7]}",
+         "messages[1]: expected an array", 400},
+        {"/api/chat",
+         "{\"model\":\"demo\",\"messages\":[[{\"role\":\"user\",\"content\":\"x\"}],"
+         "[{\"role\":\"user\",\"content\":\"y\"}]]}",
+         "one conversation a request", 400},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        r = post(&w, bad[i].path, bad[i].body);
+        if (r->status != bad[i].status || !strstr(r->body, bad[i].says)) fail_msg("%s", r->text);
+        free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_several_conversations),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_ollama),
         cmocka_unit_test(test_names_in_errors),

@@ -188,6 +188,9 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     job->json = body;
     body = NULL;
     KT__TRY(kt__job_read_wire(job, form, err));
+    if (job->wire->n_prompts > 1)
+        status = kt__fail_at(err, KT_E_UNSUPPORTED, "messages", UINT64_MAX,
+                             "messages: one conversation a request here");
     if (loads) job->wire->n_prompts = 0;
 out:
     json_decref(body);

@@ -36,12 +36,17 @@ enum {
     KT__WIRE_MAX_STOPS = 256
 };
 
-/* A text or, where that is NULL, token ids. */
+/* A text or, where that is NULL, token ids; or a conversation, as in kt_request_params. */
 typedef struct kt__wire_prompt {
     const char *text;
     size_t len;
     const int32_t *ids;
     size_t n_ids;
+    const kt_message *messages;
+    size_t n_messages;
+    const char *chat_json;
+    size_t chat_json_len;
+    unsigned chat_flags;
 } kt__wire_prompt;
 
 /* A request, with everything it points to in its own arena. */
@@ -52,7 +57,7 @@ typedef struct kt__wire_request {
      * a vocabulary), exactly one of the four. client,
      * cache_scope, on_event and user are the caller's to set. */
     kt_request_params req;
-    /* OpenAI's completions may have several prompts, each with n_choices answers; req has the
+    /* OpenAI's completions may have several prompts, chats several conversations, each with n_choices answers; req has the
      * first. Who answers one only has to refuse where n_prompts is not 1. */
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
     size_t n_prompts;

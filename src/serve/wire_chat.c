@@ -283,8 +283,8 @@ static kt_status add_turn(const kt__wire_reader *r, turns *t, const kt_message *
     return status == KT_OK ? add_thoughts(r, from, made) : status;
 }
 
-kt_status kt__wire_read_turns(const kt__wire_reader *r, const json_t *list) {
-    kt__wire_place at = {.key = "messages"};
+kt_status kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at,
+                              const json_t *list) {
     kt_request_params *req = &r->request->req;
     size_t n = json_array_size(list), first = req->n_messages - n;
     bool more = false;
@@ -293,7 +293,7 @@ kt_status kt__wire_read_turns(const kt__wire_reader *r, const json_t *list) {
     turns t = {.list = json_array()};
     kt_status status = t.list ? KT_OK : kt__wire_fail_nomem(r);
     for (size_t i = 0; i < req->n_messages && status == KT_OK; i++) {
-        kt__wire_place here = {.up = &at, .index = i - first};
+        kt__wire_place here = {.up = at, .index = i - first};
         const json_t *from = i < first ? NULL : json_array_get(list, i - first);
         status = add_turn(r, &t, &req->messages[i], &here, from);
     }

@@ -123,26 +123,68 @@ static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, con
     return status;
 }
 
-static kt_status read_messages(const kt__wire_reader *r, const json_t *v, const json_t *system) {
-    kt__wire_place at = {.key = "messages"};
-    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
+static kt_status read_messages(const kt__wire_reader *r, const kt__wire_place *at, const json_t *v,
+                               const json_t *system) {
+    if (!json_is_array(v)) return kt__wire_fail_type(r, at, "an array", v);
     size_t n = json_array_size(v), first = system ? 1 : 0;
     kt_status status = KT_OK;
-    if (!n) return kt__wire_fail_at(r, KT_E_ARG, &at, "is empty");
+    if (!n) return kt__wire_fail_at(r, KT_E_ARG, at, "is empty");
     if (n > KT__WIRE_MAX_MESSAGES) {
-        return kt__wire_fail_at(r, KT_E_LIMIT, &at, "%zu messages; at most %d are allowed", n,
+        return kt__wire_fail_at(r, KT_E_LIMIT, at, "%zu messages; at most %d are allowed", n,
                                 KT__WIRE_MAX_MESSAGES);
     }
     kt_message *messages = kt__arena_calloc(r->arena, n + first, sizeof *messages);
     if (!messages) return kt__wire_fail_nomem(r);
     if (system) status = read_system(r, system, &messages[0]);
     for (size_t i = 0; i < n && status == KT_OK; i++) {
-        kt__wire_place here = {.up = &at, .index = i};
+        kt__wire_place here = {.up = at, .index = i};
         status = read_message(r, &here, json_array_get(v, i), &messages[first + i]);
     }
     if (status != KT_OK) return status;
     r->request->req.messages = messages;
     r->request->req.n_messages = n + first;
+    return KT_OK;
+}
+
+/* One, with its turns and its end; into r->request->req. */
+static kt_status read_conversation(const kt__wire_reader *r, const kt__wire_place *at,
+                                   const json_t *body, const json_t *messages,
+                                   const json_t *system) {
+    kt_status status = read_messages(r, at, messages, system);
+    size_t n = json_array_size(messages);
+    if (status == KT_OK) status = kt__wire_read_turns(r, at, messages);
+    return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
+}
+
+/* [[messages], [messages], ...]: each is answered as it would be alone. */
+static kt_status read_conversations(const kt__wire_reader *r, const kt__wire_place *at,
+                                    const json_t *body, const json_t *list) {
+    kt_request_params *req = &r->request->req;
+    size_t n = json_array_size(list);
+    if (r->request->form != KT__WIRE_CHAT)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
+                                "several conversations in one request are not supported here: send "
+                                "one each, or all to /v1/chat/completions");
+    if (n > KT__WIRE_MAX_PROMPTS)
+        return kt__wire_fail_at(r, KT_E_LIMIT, at, "%zu conversations; at most %d are allowed", n,
+                                KT__WIRE_MAX_PROMPTS);
+    kt__wire_prompt *prompts = kt__arena_calloc(r->arena, n, sizeof *prompts);
+    kt_status status = prompts ? KT_OK : kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        req->chat_json = NULL;
+        req->chat_json_len = 0;
+        status = read_conversation(r, &here, body, json_array_get(list, i), NULL);
+        prompts[i] = (kt__wire_prompt){.messages = req->messages,
+                                       .n_messages = req->n_messages,
+                                       .chat_json = req->chat_json,
+                                       .chat_json_len = req->chat_json_len,
+                                       .chat_flags = req->chat_flags};
+    }
+    if (status != KT_OK) return status;
+    r->request->prompts = prompts;
+    r->request->n_prompts = n;
+    kt__wire_set_prompt(r->request, 0, req);
     return KT_OK;
 }
 
@@ -211,6 +253,11 @@ void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_reque
     to->text_len = p->len;
     to->ids = p->ids;
     to->n_ids = p->n_ids;
+    to->messages = p->messages;
+    to->n_messages = p->n_messages;
+    to->chat_json = p->chat_json;
+    to->chat_json_len = p->chat_json_len;
+    if (p->messages || p->chat_json) to->chat_flags = p->chat_flags;
 }
 
 /* What stands behind a gap that the answer fills in. */
@@ -243,12 +290,11 @@ static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body
         return kt__wire_fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
     }
     if (messages) {
-        kt_status status = read_messages(r, messages,
-                                         system && !kt__wire_is_empty(system) ? system : NULL);
-        size_t n = json_array_size(messages);
         r->request->req.split = true;
-        if (status == KT_OK) status = kt__wire_read_turns(r, messages);
-        return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
+        if (json_is_array(json_array_get(messages, 0)))
+            return read_conversations(r, &messages_at, body, messages);
+        return read_conversation(r, &messages_at, body, messages,
+                                 system && !kt__wire_is_empty(system) ? system : NULL);
     }
     if (prompt && !chat) return read_prompts(r, prompt);
     if (form == KT__WIRE_TEXT) { /* as empty as "" */

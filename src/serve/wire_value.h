@@ -59,7 +59,8 @@ kt_status KT_CHECKED kt__wire_read_fields(const kt__wire_reader *r, const json_t
 kt_status KT_CHECKED kt__wire_read_calling(const kt__wire_reader *r, const json_t *body);
 /* Behind req.messages, which were read of list: calls, results and reasoning in them make it
  * req.chat_json. */
-kt_status KT_CHECKED kt__wire_read_turns(const kt__wire_reader *r, const json_t *list);
+kt_status KT_CHECKED kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at,
+                                         const json_t *list);
 kt_status KT_CHECKED kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_read_adapters(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body);
