@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -124,10 +125,19 @@ static enum MHD_Result start_job(kt__http_request *r) {
     return MHD_YES;
 }
 
+static enum MHD_Result answer_file(kt__http_request *r, int status) {
+    struct stat st;
+    uint64_t size = fstat(r->file, &st) == 0 ? (uint64_t)st.st_size : 0;
+    struct MHD_Response *response = MHD_create_response_from_fd64(size, r->file);
+    if (!response) close(r->file);
+    return kt__http_queue(r, response, status, r->type);
+}
+
 static enum MHD_Result answer_now(kt__http_request *r) {
     int status = r->route->answer(r);
     kt__metrics_answer(r->shared->metrics, r->route->path, status);
     if (r->reply.failed) return kt__http_answer_error(r, 500, NULL, "the answer is too long");
+    if (r->has_file) return answer_file(r, status);
     return kt__http_answer_bytes(r, status, r->type ? r->type : r->route->type, r->reply.data,
                                  r->reply.len);
 }

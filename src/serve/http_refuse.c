@@ -171,7 +171,10 @@ static bool may_be_browser(kt__http_request *r) {
 static int check_type(kt__http_request *r, refusal *why) {
     const char *type = header_of(r, "Content-Type");
     if (strcmp(r->route->method, "POST") != 0 || kt__access_is_json(type)) return 0;
-    if (kt__access_is_untold(type) && !may_be_browser(r)) return 0;
+    bool form = type && (r->route->flags & KT__ROUTE_FORM) &&
+                !strncasecmp(type, "multipart/form-data", 19);
+    bool bare = !type && (r->route->flags & KT__ROUTE_BARE);
+    if ((form || bare || kt__access_is_untold(type)) && !may_be_browser(r)) return 0;
     return say_why(why, 415, "Content-Type: application/json is needed");
 }
 

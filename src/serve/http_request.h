@@ -9,8 +9,10 @@
 struct MHD_Connection;
 
 enum {
-    KT__ROUTE_OPEN = 1,   /* no key is asked for */
-    KT__ROUTE_METRICS = 2 /* nor here, where the configuration says so */
+    KT__ROUTE_OPEN = 1,    /* no key is asked for */
+    KT__ROUTE_METRICS = 2, /* nor here, where the configuration says so */
+    KT__ROUTE_FORM = 4,    /* takes a form with a file, but of no browser's page */
+    KT__ROUTE_BARE = 8     /* a POST without a body will do */
 };
 
 typedef struct kt__http_request kt__http_request;
@@ -39,6 +41,8 @@ struct kt__http_request {
     const char *rest; /* of the path, behind what a route with a star has; the daemon's */
     kt__error_body_fn *error_body; /* whose words a refusal has */
     char client[80];
+    int file; /* with has_file: what is sent in place of reply; closed then */
+    bool has_file;
     const char *type;       /* of reply, where it is not the route's */
     const char *cors;       /* the origin, where the configuration lets pages of it read answers */
     const char *listens_at; /* the address that the connection came to; NULL: a Unix socket */
@@ -65,6 +69,15 @@ kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path)
 kt_status KT_CHECKED kt__http_take_mcp_head(kt__http_request *request, kt_error *err);
 
 int kt__http_get_adapters(kt__http_request *request); /* http_adapters.c */
+/* http_batches.c */
+int kt__http_post_file(kt__http_request *request);
+int kt__http_list_files(kt__http_request *request);
+int kt__http_get_file(kt__http_request *request);
+int kt__http_delete_file(kt__http_request *request);
+int kt__http_post_batch(kt__http_request *request);
+int kt__http_list_batches(kt__http_request *request);
+int kt__http_get_batch(kt__http_request *request);
+int kt__http_cancel_batch(kt__http_request *request);
 /* Ollama's answers that need no model's work: http_ollama.c */
 int kt__ollama_tags(kt__http_request *request);
 int kt__ollama_ps(kt__http_request *request);

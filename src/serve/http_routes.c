@@ -163,6 +163,14 @@ static const kt__route routes[] = {
     AT_ONCE("GET", "/v1/models", get_models, 0),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
     AT_ONCE("GET", "/v1/adapters", kt__http_get_adapters, 0),
+    AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
+    AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),
+    AT_ONCE("GET", "/v1/files/*", kt__http_get_file, 0),
+    AT_ONCE("DELETE", "/v1/files/*", kt__http_delete_file, 0),
+    AT_ONCE("GET", "/v1/batches", kt__http_list_batches, 0),
+    AT_ONCE("POST", "/v1/batches", kt__http_post_batch, 0),
+    AT_ONCE("GET", "/v1/batches/*", kt__http_get_batch, 0),
+    AT_ONCE("POST", "/v1/batches/*", kt__http_cancel_batch, KT__ROUTE_BARE),
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
     {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},
@@ -193,19 +201,31 @@ static bool fits_route(const kt__route *route, const char *path, size_t len, con
     return !strncmp(route->path, path, n);
 }
 
-/* No path has two methods. */
+/* Paths with two methods have both, for a third. */
+static const char *both_methods(const char *a, const char *b) {
+    if (!a) return b;
+    return !strcmp(b, "DELETE") ? "GET, DELETE" : "GET, POST";
+}
+
+/* A path's rows are next to each other, GET before the other. */
 const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed,
                                      const char **rest) {
     size_t len = strlen(path);
+    const kt__route *found = NULL;
     *allowed = *rest = NULL;
     if (len > 1 && path[len - 1] == '/') len--;
     if (!strcmp(method, "HEAD")) method = "GET"; /* the daemon leaves the body out */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (!fits_route(&routes[i], path, len, rest)) continue;
-        if (strcmp(routes[i].method, method) != 0) *allowed = routes[i].method;
-        return &routes[i];
+        found = &routes[i];
+        if (!strcmp(found->method, method)) {
+            *allowed = NULL;
+            return found;
+        }
+        *allowed = both_methods(*allowed, found->method);
     }
-    return NULL;
+    if (found) (void)fits_route(found, path, len, rest);
+    return found;
 }
 
 kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path) {

@@ -1,3 +1,4 @@
+#include "serve/batches.h"
 #include "serve/server.h"
 
 #include <errno.h>
@@ -140,7 +141,10 @@ static kt_status open_all(kt__server *s, kt_error *err) {
         KT__TRY(kt__http_open(&s->shared, s->shared.start->listen, http, &s->http, err));
     KT__TRY(preload_first(&s->shared, err));
     KT__TRY(open_transports(s, lines, err));
-    status = kt__event_loop_start(s->shared.loop, err);
+    KT__TRY(kt__event_loop_start(s->shared.loop, err));
+    if (s->shared.start->batches_dir)
+        status = kt__batches_open(&s->shared, s->shared.start->batches_dir, &s->shared.batches,
+                                  err);
 out:
     return status;
 }
@@ -304,6 +308,7 @@ void kt__server_hurry(kt__server *s) {
 
 void kt__server_drain(kt__server *s) {
     kt__shared *shared = &s->shared;
+    if (shared->loop && !s->drained) kt__batches_stop(shared->batches);
     atomic_store(&shared->stopping, true);
     if (s->drained || !shared->loop || !shared->workers || !shared->metrics) return;
     s->drained = true;
@@ -328,6 +333,7 @@ void kt__server_stop(kt__server *s) {
     kt__event_loop_stop(shared->loop);
     kt__unix_close(s->unix_socket);
     kt__http_free(s->http);
+    kt__batches_close(shared->batches);
     if (shared->loop) kt__event_loop_run_posted(shared->loop);
     kt__slog_line(&shared->log, KT_LOG_INFO, "stopped");
     kt__shared_free(shared);

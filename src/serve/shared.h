@@ -53,7 +53,8 @@ typedef struct kt__shared {
     int wake;                   /* eventfd: kt__shared_wait looks again */
     pthread_mutex_t lock;       /* settings and jobs; a leaf */
     kt__settings *settings;
-    struct kt__job **jobs; /* job.c's: those that have not ended */
+    struct kt__batches *batches; /* batches.c's; NULL: off */
+    struct kt__job **jobs;       /* job.c's: those that have not ended */
     size_t n_jobs, cap_jobs;
 } kt__shared;
 

@@ -78,10 +78,9 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
             ",\"contexts\":%d,\"context\":%d,\"parallel\":%d,\"threads\":%d,\"parameters\":%llu,"
             "\"file_bytes\":%llu,\"weight_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu",
             (int)info.contexts, (int)info.engine.n_ctx, (int)info.engine.n_parallel,
-            (int)info.engine.n_threads,
-            (unsigned long long)info.model.n_params, (unsigned long long)info.model.file_bytes,
-            (unsigned long long)st.mem_weights_bytes, (unsigned long long)st.mem_kv_bytes,
-            (unsigned long long)st.mem_scratch_bytes);
+            (int)info.engine.n_threads, (unsigned long long)info.model.n_params,
+            (unsigned long long)info.model.file_bytes, (unsigned long long)st.mem_weights_bytes,
+            (unsigned long long)st.mem_kv_bytes, (unsigned long long)st.mem_scratch_bytes);
         write_plan(out, &info);
         write_hash(out, &info.hash);
         write_optimizer(out, &st, &info.targets);

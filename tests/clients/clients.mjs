@@ -1,7 +1,7 @@
 // The official clients against a running server, unmodified: node clients.mjs http://127.0.0.1:PORT
 // Each must get the same text for the same seed, streaming and not.
 import assert from "node:assert/strict";
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
 import Anthropic from "@anthropic-ai/sdk";
@@ -32,6 +32,52 @@ await test("openai: chat", async () => {
   assert.equal(r.object, "chat.completion");
   assert.ok(["stop", "length"].includes(r.choices[0].finish_reason));
   assert.equal(r.usage.total_tokens, r.usage.prompt_tokens + r.usage.completion_tokens);
+});
+
+await test("openai: timings", async () => {
+  const t = (await openai.chat.completions.create(asked)).timings;
+  const parts = ["queue_ms", "tokenize_ms", "prefill_ms", "decode_ms", "sample_ms", "wait_ms", "held_ms"];
+  const sum = parts.reduce((all, part) => all + t[part], 0);
+  assert.ok(Math.abs(sum - t.total_ms) <= 0.02 * t.total_ms);
+});
+
+await test("openai: several conversations in one request", async () => {
+  const other = [{ role: "user", content: "Tell me a story about a dog." }];
+  const r = await openai.chat.completions.create({ ...asked, messages: [question, other] });
+  assert.equal(r.choices[0].message.content, text);
+  const alone = await openai.chat.completions.create({ ...asked, messages: other });
+  assert.equal(r.choices[1].message.content, alone.choices[0].message.content);
+});
+
+await test("openai: files and batches", async () => {
+  const lines = [7, 8].map((n) => JSON.stringify({
+    custom_id: `c${n}`,
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: n === 7 ? asked : { ...asked, max_tokens: "many" },
+  }));
+  const file = await openai.files.create({ file: await toFile(Buffer.from(lines.join("\n")), "in.jsonl"), purpose: "batch" });
+  assert.equal((await openai.files.retrieve(file.id)).filename, "in.jsonl");
+  let batch = await openai.batches.create({
+    input_file_id: file.id,
+    endpoint: "/v1/chat/completions",
+    completion_window: "24h",
+  });
+  for (let i = 0; i < 200 && !["completed", "failed"].includes(batch.status); i++) {
+    await new Promise((next) => setTimeout(next, 50));
+    batch = await openai.batches.retrieve(batch.id);
+  }
+  assert.deepEqual(batch.request_counts, { total: 2, completed: 1, failed: 1 });
+  const good = JSON.parse(await (await openai.files.content(batch.output_file_id)).text());
+  assert.equal(good.custom_id, "c7");
+  assert.equal(good.response.body.choices[0].message.content, text);
+  const bad = JSON.parse(await (await openai.files.content(batch.error_file_id)).text());
+  assert.equal(bad.response.body.error.param, "max_tokens");
+  assert.ok((await openai.batches.list()).data.some((b) => b.id === batch.id));
+  assert.ok((await openai.files.list()).data.length >= 3);
+  const second = await openai.batches.create({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" });
+  await openai.batches.cancel(second.id);
+  assert.equal((await openai.files.delete(file.id)).deleted, true);
 });
 
 await test("openai: chat, streamed, with usage", async () => {

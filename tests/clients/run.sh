@@ -12,7 +12,8 @@ cmp -s "$here/package.json" "$work/package.json" || {
 }
 cp "$here/clients.mjs" "$here/mcp.mjs" "$here/modern_server.mjs" "$work/"
 : >"$work/log"
-"$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket none --set log.level=info 2>"$work/log" &
+rm -rf "$work/batches"
+"$kentang" serve --no-config --no-env --listen 127.0.0.1:0 --socket none --set log.level=info --set batches.dir="$work/batches" 2>"$work/log" &
 server=$!
 trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true' EXIT
 url=""
