@@ -784,8 +784,9 @@ typedef void kt_ready_fn(void *user);
 typedef enum kt_shorten {
     KT_SHORTEN_NONE, /* it is refused, KT_E_CONTEXT_FULL */
     /* Its oldest messages are left out, whole turns from a user's message to before the next one,
-     * until it fits; system and developer messages and the last turn stay. kt_request_notes says how
-     * many. */
+     * as few as make it fit; system and developer messages and the last turn stay. Kept free is room
+     * for n_predict tokens or, without, a quarter of n_ctx, at most half, as long as there is a turn
+     * to leave out. With split, kt_request_notes says how many went. */
     KT_SHORTEN_OLDEST_TURNS
 } kt_shorten;
 
@@ -859,7 +860,7 @@ struct kt_request_params {
     kt_event_fn *on_event;   /* NULL: kt_request_next_event */
     kt_ready_fn *on_ready;   /* without on_event: an event waits to be read; may be NULL */
     void *user;
-    kt_shorten shorten;      /* of messages and chat_json; without a sequence */
+    kt_shorten shorten;      /* of messages; KT_E_UNSUPPORTED with chat_json or a sequence */
 };
 
 typedef enum kt_event_kind {

@@ -314,13 +314,65 @@ static void test_several_conversations(void **state) {
     }
 }
 
+/* A conversation that is too long: refused with numbers, or shorter by its oldest turns if the caller
+ * says so, system's words kept; the answer is that of the shorter conversation. */
+static void test_shorten(void **state) {
+    (void)state;
+    enum { TURNS = 60 };
+    static char body[65536], tail[65536];
+    size_t len = 0;
+    static const char turn[] =
+        "{\"role\":\"user\",\"content\":\"Tell me a story about cat number %d "
+        "and its many friends.\"},{\"role\":\"assistant\",\"content\":\"Once "
+        "there was a cat, number %d, and that was it.\"},";
+    static const char rest[] = "{\"role\":\"user\",\"content\":\"And now?\"}]"
+                               ",\"max_tokens\":24,\"seed\":2";
+    static const char system[] = "{\"messages\":[{\"role\":\"system\",\"content\":\"Be kind.\"},";
+    len = (size_t)snprintf(body, sizeof body, "%s", system);
+    for (int i = 0; i < TURNS; i++)
+        len += (size_t)snprintf(body + len, sizeof body - len, turn, i, i);
+    size_t end = len + (size_t)snprintf(body + len, sizeof body - len, "%s", rest);
+    snprintf(body + end, sizeof body - end, "}");
+    reply *r = post(&w, "/v1/chat/completions", body);
+    assert_int_equal(r->status, 400);
+    assert_non_null(strstr(r->body, "context_length_exceeded"));
+    assert_non_null(strstr(r->body, "does not fit the context of 1024"));
+    free(r);
+    snprintf(body + end, sizeof body - end, ",\"shorten\":\"oldest_turns\"}");
+    r = post(&w, "/v1/chat/completions", body);
+    if (r->status != 200) fail_msg("%s", r->text);
+    json_t *v = body_of(r);
+    const char *note = text_at(v, "kentang.notes.0");
+    int n_gone, n_all;
+    if (sscanf(note, "the oldest %d of %d messages were left out", &n_gone, &n_all) != 2)
+        fail_msg("%s", r->body);
+    assert_int_equal(n_all, 2 * TURNS + 2);
+    assert_true(n_gone > 0 && n_gone % 2 == 0);
+    len = (size_t)snprintf(tail, sizeof tail, "%s", system);
+    for (int i = n_gone / 2; i < TURNS; i++)
+        len += (size_t)snprintf(tail + len, sizeof tail - len, turn, i, i);
+    snprintf(tail + len, sizeof tail - len, "%s}", rest);
+    reply *shorter = post(&w, "/v1/chat/completions", tail);
+    json_t *u = body_of(shorter);
+    assert_string_equal(text_at(v, "choices.0.message.content"),
+                        text_at(u, "choices.0.message.content"));
+    int64_t n_prompt = json_integer_value(at(u, "usage.prompt_tokens"));
+    assert_int_equal(json_integer_value(at(v, "usage.prompt_tokens")), n_prompt);
+    assert_true(n_prompt <= 1000 && n_prompt > 900); /* one turn more would not have fit */
+    json_decref(v);
+    json_decref(u);
+    free(r);
+    free(shorter);
+    r = post(&w, "/v1/chat/completions", "{" STORY ",\"max_tokens\":2,\"shorten\":\"much\"}");
+    assert_int_equal(r->status, 400);
+    free(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_several_conversations),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_ollama),
-        cmocka_unit_test(test_names_in_errors),
-        cmocka_unit_test(test_system_of_each),
+        cmocka_unit_test(test_shorten),         cmocka_unit_test(test_several_conversations),
+        cmocka_unit_test(test_messages),        cmocka_unit_test(test_ollama),
+        cmocka_unit_test(test_names_in_errors), cmocka_unit_test(test_system_of_each),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

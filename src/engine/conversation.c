@@ -88,6 +88,7 @@ kt_status kt__conversation_keep_tail(kt__conversation *c, const kt_model *model,
                                      const kt__chat_out *prompt, kt_error *err) {
     const char *tail;
     if (!c) return KT_OK;
+    kt__free(c->tail); /* of a prompt that was too long */
     kt__call_prompt_tail(prompt, &tail, &c->tail_len);
     c->tail = kt__strndup(tail, c->tail_len);
     return c->tail ? see_thinking(c, model, err)

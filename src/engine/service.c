@@ -11,6 +11,7 @@
 #include "engine/inbox.h"
 #include "engine/model.h"
 #include "engine/sched.h"
+#include "engine/shorten.h"
 #include "engine/stage.h"
 #include "engine/submit.h"
 #include "engine/conversation.h"
@@ -51,6 +52,15 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
         return copy_ids(r->ids, r->n_ids, ids, err);
     }
     size_t most = (size_t)engine->params.n_ctx;
+    if (r->shorten != KT_SHORTEN_NONE) {
+        if (r->shorten != KT_SHORTEN_OLDEST_TURNS)
+            return kt__fail(err, KT_E_ARG, "shorten is %d: there is none such", (int)r->shorten);
+        if (r->seq || !r->messages)
+            return kt__fail_at(err, KT_E_UNSUPPORTED, "shorten", UINT64_MAX,
+                               "shorten: only of messages that are texts, without calls of tools "
+                               "or reasoning in them, and without a sequence");
+        return kt__shorten_encode(engine, r, conversation, ids, n, ns, err);
+    }
     return kt__text_encode_prompt(engine->model, r, conversation, most, ids, n, ns, err);
 }
 

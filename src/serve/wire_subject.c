@@ -146,6 +146,19 @@ static kt_status read_messages(const kt__wire_reader *r, const kt__wire_place *a
     return KT_OK;
 }
 
+/* What becomes of a conversation that is too long. */
+static kt_status read_shorten(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "shorten"};
+    const json_t *v = kt__wire_member(body, "shorten");
+    const char *word = json_string_value(v);
+    if (!v) return KT_OK;
+    if (word && !strcmp(word, "none")) return KT_OK;
+    if (!word || strcmp(word, "oldest_turns") != 0)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "expected \"oldest_turns\" or \"none\"");
+    r->request->req.shorten = KT_SHORTEN_OLDEST_TURNS;
+    return KT_OK;
+}
+
 /* One, with its turns and its end; into r->request->req. */
 static kt_status read_conversation(const kt__wire_reader *r, const kt__wire_place *at,
                                    const json_t *body, const json_t *messages,
@@ -290,6 +303,8 @@ static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body
         return kt__wire_fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
     }
     if (messages) {
+        kt_status status = read_shorten(r, body);
+        if (status != KT_OK) return status;
         r->request->req.split = true;
         if (json_is_array(json_array_get(messages, 0)))
             return read_conversations(r, &messages_at, body, messages);
