@@ -167,14 +167,21 @@ static bool may_be_browser(kt__http_request *r) {
     return found;
 }
 
+/* Browsers say with each POST where it comes from; node's fetch says only how it asks. */
+static bool is_from_page(kt__http_request *r) {
+    return header_of(r, "Origin") || header_of(r, "Sec-Fetch-Site") || header_of(r, "Referer") ||
+           header_of(r, "Cookie");
+}
+
 /* What pages can send without asking first is not taken for JSON; of curl it is. */
 static int check_type(kt__http_request *r, refusal *why) {
     const char *type = header_of(r, "Content-Type");
     if (strcmp(r->route->method, "POST") != 0 || kt__access_is_json(type)) return 0;
+    if (kt__access_is_untold(type) && !may_be_browser(r)) return 0;
     bool form = type && (r->route->flags & KT__ROUTE_FORM) &&
                 !strncasecmp(type, "multipart/form-data", 19);
     bool bare = !type && (r->route->flags & KT__ROUTE_BARE);
-    if ((form || bare || kt__access_is_untold(type)) && !may_be_browser(r)) return 0;
+    if ((form || bare) && (r->cors || !is_from_page(r))) return 0;
     return say_why(why, 415, "Content-Type: application/json is needed");
 }
 
