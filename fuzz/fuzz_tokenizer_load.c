@@ -76,8 +76,9 @@ static void read_vocab(vocab *v, input *in) {
                                        "gpt-4o",    "tekken", "deepseek-v3", NULL,    "dbrx"};
     unsigned mode = byte(in);
     bool spm = mode & 1;
+    static const char *const spaced[] = {"llama", "t5", "bert", "t5"};
     kt__tok_vocab_init(&v->v);
-    v->v.model = spm ? "llama" : "gpt2";
+    v->v.model = spm ? spaced[mode >> 1 & 3] : "gpt2";
     v->v.pre = pres[mode / 2 % (sizeof pres / sizeof *pres)];
     v->v.arch = byte(in) & 1 ? "phi3" : NULL;
     if (byte(in) & 3) add_bytes(v, spm);
@@ -93,6 +94,10 @@ static void read_vocab(vocab *v, input *in) {
         v->v.role_ids[role] = (int32_t)(byte(in) % 320) - 1;
     v->v.add_bos = (int)(byte(in) % 3) - 1;
     v->v.add_space_prefix = (int)(byte(in) % 3) - 1;
+    v->v.lowercase = (int)(byte(in) % 3) - 1;
+    v->v.strip_accents = (int)(byte(in) % 3) - 1;
+    v->v.remove_extra_spaces = (int)(byte(in) % 3) - 1;
+    if (byte(in) & 1) v->v.charsmap = string(in, 255);
     v->v.tokens = v->tokens;
     v->v.merges = v->merges;
     v->v.types = v->types;

@@ -44,6 +44,10 @@ static void test_load(void **state) {
     fail_each(load, NULL);
     spm_vocab(&sv, true);
     fail_each(load, NULL);
+    unigram_vocab(&sv, true);
+    fail_each(load, NULL);
+    wordpiece_vocab(&sv);
+    fail_each(load, NULL);
 }
 
 static char text[12000];
@@ -110,6 +114,15 @@ static void test_encode(void **state) {
         fail_each(encode, tok);
         fail_each(encode_segments, tok);
         if (!spm) fail_each(decode, tok);
+        kt__tokenizer_free(tok);
+    }
+    for (int wordpiece = 0; wordpiece < 2; wordpiece++) {
+        if (wordpiece)
+            wordpiece_vocab(&sv);
+        else
+            unigram_vocab(&sv, true);
+        kt__tokenizer *tok = tok_open(&sv);
+        fail_each(encode, tok);
         kt__tokenizer_free(tok);
     }
     assert_int_equal(live, 0);

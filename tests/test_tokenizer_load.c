@@ -77,8 +77,8 @@ static void test_model_and_pre(void **state) {
     assert_refused(KT_E_UNSUPPORTED, "\"martian\"");
     sv.v.pre = "a\x1b[31m";
     assert_refused(KT_E_UNSUPPORTED, "\"a?[31m\"");
-    sv.v.model = "bert";
-    assert_refused(KT_E_UNSUPPORTED, "\"bert\"");
+    sv.v.model = "rwkv";
+    assert_refused(KT_E_UNSUPPORTED, "\"rwkv\"");
     sv.v.model = NULL;
     assert_refused(KT_E_ARG, "model");
     assert_file_refused(KT_E_FORMAT, "tokenizer.ggml.model", NULL);
@@ -126,6 +126,15 @@ static void put_bos_as_text(kt__gguf_writer *w) {
     kt__gguf_put_str(w, "tokenizer.ggml.bos_token_id", "1");
 }
 
+static void put_charsmap_as_ints(kt__gguf_writer *w) {
+    const int32_t map[] = {4, 0};
+    kt__gguf_put_i32s(w, "tokenizer.ggml.precompiled_charsmap", map, 2);
+}
+
+static void put_lowercase_as_text(kt__gguf_writer *w) {
+    kt__gguf_put_str(w, "tokenizer.ggml.normalizer.lowercase", "no");
+}
+
 static void put_add_bos_as_int(kt__gguf_writer *w) {
     kt__gguf_put_u32(w, "tokenizer.ggml.add_bos_token", 1);
 }
@@ -148,6 +157,8 @@ static void test_array_types(void **state) {
     bpe_vocab(&sv, "gpt-2", 0);
     sv.v.role_ids[KT__ROLE_BOS] = -1;
     assert_file_refused(KT_E_FORMAT, "bos_token_id", put_bos_as_text);
+    assert_file_refused(KT_E_FORMAT, "precompiled_charsmap", put_charsmap_as_ints);
+    assert_file_refused(KT_E_FORMAT, "normalizer.lowercase", put_lowercase_as_text);
     assert_file_refused(KT_E_FORMAT, "add_bos_token", put_add_bos_as_int);
     assert_file_refused(KT_E_FORMAT, "kentang.eos_ids", put_eos_ids_as_text);
     assert_file_refused(KT_E_FORMAT, "kentang.eos_ids", put_eos_ids_as_floats);

@@ -228,6 +228,54 @@ static inline void spm_vocab(small_vocab *sv, bool bytes) {
     vocab_add_plain(sv, "<user>", KT__TOK_USER_DEFINED);
 }
 
+/* The same pieces for the unigram method: the best sum of scores. */
+static inline void unigram_vocab(small_vocab *sv, bool bytes) {
+    spm_vocab(sv, bytes);
+    for (size_t i = 0; i < sv->v.n_tokens; i++) /* a word is better than its parts */
+        if (sv->tokens[i].len == 6 && memcmp(sv->tokens[i].s, LB "the", 6) == 0)
+            sv->scores[i] = -0.5f;
+    sv->v.model = "t5";
+    sv->v.remove_extra_spaces = 1;
+}
+
+/* [PAD], [UNK], [CLS], [SEP], pieces that begin a word (U+2581) and pieces within one. */
+static inline void wordpiece_vocab(small_vocab *sv) {
+    static const char *const pieces[] = {LB "a",
+                                         LB "b",
+                                         LB "c",
+                                         "a",
+                                         "b",
+                                         "ab",
+                                         "abc",
+                                         "bca",
+                                         LB "ca",
+                                         LB "ab",
+                                         LB "an",
+                                         "sa",
+                                         LB "bcabc",
+                                         LB ".",
+                                         LB ",",
+                                         LB "$",
+                                         LB "s",
+                                         "s",
+                                         LB "e",
+                                         LB "\xc3\xa9",
+                                         LB "\xe4\xb8\xad",
+                                         LB "\xe6\x96\x87",
+                                         LB "the",
+                                         "re",
+                                         LB "i",
+                                         "i",
+                                         "\xcc\x87"};
+    vocab_begin(sv, "bert", NULL);
+    vocab_add_plain(sv, "[PAD]", KT__TOK_CONTROL);
+    vocab_add_plain(sv, "[UNK]", KT__TOK_CONTROL);
+    vocab_add_plain(sv, "[CLS]", KT__TOK_CONTROL);
+    vocab_add_plain(sv, "[SEP]", KT__TOK_CONTROL);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        vocab_add_plain(sv, pieces[i], KT__TOK_NORMAL);
+}
+
 static inline int32_t vocab_find(const small_vocab *sv, const char *text, size_t len) {
     for (size_t i = sv->v.n_tokens; i-- > 0;)
         if (sv->tokens[i].len == len && memcmp(sv->tokens[i].s, text, len) == 0) return (int32_t)i;

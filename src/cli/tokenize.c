@@ -113,10 +113,18 @@ out:
 static kt_status tokenize_text(const kt_model *model, const text_opts *opts, const char *text,
                                size_t len, kt_error *err) {
     kt_status status;
-    size_t n = 0, cap = len + 8; /* a token stands for a byte at least; BOS, EOS, a prefix space */
+    /* Most tokens stand for a byte at least; BOS, EOS, a prefix space. Normalisation may write more. */
+    size_t n = 0, cap = len + 8;
     int32_t *ids = kt__calloc(cap, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "token ids", cap * sizeof *ids);
-    KT__TRY(kt_tokenize(model, text, len, encode_flags(opts), ids, cap, &n, err));
+    status = kt_tokenize(model, text, len, encode_flags(opts), ids, cap, &n, err);
+    if (status == KT_E_LIMIT && n > cap) {
+        int32_t *more = kt__realloc_array(ids, n, sizeof *ids);
+        if (more) ids = more;
+        status = more ? kt_tokenize(model, text, len, encode_flags(opts), ids, n, &n, err)
+                      : kt__fail_nomem(err, "token ids", n * sizeof *ids);
+    }
+    if (status != KT_OK) goto out;
     if (opts->pieces)
         KT__TRY(print_pieces(model, ids, n, err));
     else

@@ -1,8 +1,8 @@
 /* Tokenizers: text to ids and ids to text, for the vocabularies that GGUF files carry.
  *
  * Owns: the vocabulary (token texts, attributes, special ids), byte-level BPE ("gpt2") with its
- * pre-tokenizers, SentencePiece-type merging ("llama"), recognition of special tokens, decoding and
- * the streaming detokeniser. Knows nothing of chat templates (they hand over segments), of stop
+ * pre-tokenizers, SentencePiece-type merging ("llama"), unigram ("t5"), WordPiece ("bert"),
+ * recognition of special tokens, decoding and the streaming detokeniser. Knows nothing of chat templates (they hand over segments), of stop
  * strings or of tensors.
  *
  * Threads: a kt__tokenizer is immutable once loaded; any number of threads may use it at once (what
@@ -79,7 +79,7 @@ typedef enum kt__tok_role {
 /* A vocabulary in memory, for tests and generated models; fields as the GGUF keys of the same
  * names. */
 typedef struct kt__tok_vocab {
-    const char *model;     /* "gpt2" or "llama" */
+    const char *model;     /* "gpt2", "llama", "t5" or "bert" */
     const char *pre;       /* NULL: absent */
     const char *arch;      /* general.architecture; NULL: absent */
     const kt__str *tokens; /* [n_tokens] */
@@ -90,6 +90,9 @@ typedef struct kt__tok_vocab {
     size_t n_merges;
     int32_t role_ids[KT__ROLE_COUNT];       /* -1: none */
     int add_bos, add_eos, add_space_prefix; /* 0, 1, or -1: the model's default */
+    int lowercase, strip_accents;           /* of the model "bert" */
+    int remove_extra_spaces;                /* of the model "t5"; the key's name says whitespaces */
+    kt__str charsmap;                       /* of the model "t5"; s NULL: none */
 } kt__tok_vocab;
 
 /* All strings NULL, all ids and flags -1. */

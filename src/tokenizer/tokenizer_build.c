@@ -53,6 +53,14 @@ size_t kt__tok_decode_spm(const char *s, size_t len, char *out) {
     return n;
 }
 
+size_t kt__tok_decode_wordpiece(const char *s, size_t len, char *out) {
+    static const char block[] = "\xe2\x96\x81";
+    size_t n = len > 3 && memcmp(s, block, 3) == 0 ? 3 : 0;
+    if (n) *out++ = ' ';
+    if (len > n) memcpy(out, s + n, len - n);
+    return n ? len - 2 : len;
+}
+
 int kt__tok_parse_byte(const char *s, size_t len) {
     if (len != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
     int high = kt__hex_digit(s[3]), low = kt__hex_digit(s[4]);
@@ -100,7 +108,8 @@ static size_t decode_token(kt__tokenizer *tok, size_t i, kt__str text, char *out
     if (tok->spm && (plain || tok->attr[i] == KT__TOK_USER_DEFINED)) {
         /* A space as such: an added token, found in the text before merging. */
         if (memchr(text.s, ' ', text.len)) tok->attr[i] |= KT__TOK_NO_MERGE;
-        n = kt__tok_decode_spm(text.s, text.len, out);
+        n = tok->method == KT__TOK_WORDPIECE ? kt__tok_decode_wordpiece(text.s, text.len, out)
+                                             : kt__tok_decode_spm(text.s, text.len, out);
     } else if (plain) {
         n = kt__tok_decode_gpt2(text.s, text.len, out);
     }
@@ -383,7 +392,8 @@ static kt_status build_scores(kt__tokenizer *tok, const kt__tok_source *src, kt_
     if (!src->scores_kv && !src->scores)
         return kt__fail_at(err, KT_E_FORMAT, src->path, UINT64_MAX,
                            "key tokenizer.ggml.scores is missing; a vocabulary of the model "
-                           "\"llama\" needs one score a token");
+                           "\"%s\" needs one score a token",
+                           tok->kind);
     tok->scores = kt__malloc(tok->n_vocab * sizeof *tok->scores);
     if (!tok->scores) return kt__fail_nomem(err, "scores", tok->n_vocab * sizeof *tok->scores);
     for (size_t i = 0; i < tok->n_vocab; i++) {
@@ -421,6 +431,7 @@ static size_t longest_text_of_a_byte(const kt__tokenizer *tok) {
 static size_t count_bytes_per_id(const kt__tokenizer *tok) {
     size_t most = 0;
     if (tok->rstrip_special) return 0; /* any number of blanks goes with a control token */
+    if (tok->method != KT__TOK_MERGES) return 0; /* so does what normalisation drops */
     for (int i = 0; i < 256; i++) {
         if (tok->byte_id[i] < 0) return 0; /* bytes without a token are dropped */
     }
@@ -431,6 +442,40 @@ static size_t count_bytes_per_id(const kt__tokenizer *tok) {
     return most * longest_text_of_a_byte(tok);
 }
 
+/* ---- whole pieces ---- */
+
+static kt_status build_pieces(kt__tokenizer *tok, const char *path, kt_error *err) {
+    kt__piece_index *p = &tok->pieces;
+    size_t bytes = tok->n_vocab * sizeof *p->ids;
+    *p = (kt__piece_index){.bytes = tok->bytes, .offset = tok->offset, .ids = kt__malloc(bytes)};
+    if (!p->ids) return kt__fail_nomem(err, "pieces", bytes);
+    for (size_t i = 0; i < tok->n_vocab; i++) {
+        kt__str b = kt__tok_bytes(tok, i);
+        if (!kt__tok_mergeable(tok, i) || b.len == 0) continue;
+        if (b.len > KT__PIECE_MAX_BYTES)
+            return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX,
+                               "tokenizer.ggml.tokens[%zu] is a piece of %zu bytes; at most %d are "
+                               "supported",
+                               i, b.len, KT__PIECE_MAX_BYTES);
+        p->ids[p->n++] = (uint32_t)i;
+    }
+    kt__piece_index_sort(p);
+    return KT_OK;
+}
+
+/* What is unknown costs 10 more than the worst piece, as in SentencePiece. */
+static kt_status build_unigram(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
+    const double penalty = 10.0;
+    double least = INFINITY;
+    for (size_t i = 0; i < tok->n_vocab; i++)
+        if (kt__tok_attr_of(tok, i) == KT__TOK_NORMAL && (double)tok->scores[i] < least)
+            least = (double)tok->scores[i];
+    tok->unknown_score = (isfinite(least) ? least : 0.0) - penalty;
+    tok->has_bytes = true;
+    for (int b = 0; b < 256; b++) tok->has_bytes = tok->has_bytes && tok->byte_id[b] >= 0;
+    return kt__charsmap_init(&tok->charsmap, src->charsmap, src->path, err);
+}
+
 /* ---- all of it ---- */
 
 kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
@@ -438,12 +483,13 @@ kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error 
     KT__TRY(build_bytes(tok, src, err));
     KT__TRY(build_slots(tok, err));
     build_byte_ids(tok, src);
-    if (tok->spm) {
+    if (tok->method != KT__TOK_MERGES) KT__TRY(build_pieces(tok, src->path, err));
+    if (tok->spm && tok->method != KT__TOK_WORDPIECE) {
         KT__TRY(build_scores(tok, src, err));
         tok->inner_space = has_inner_space(tok);
-    } else {
-        KT__TRY(build_merges(tok, src, err));
     }
+    if (tok->method == KT__TOK_UNIGRAM) KT__TRY(build_unigram(tok, src, err));
+    if (!tok->spm) KT__TRY(build_merges(tok, src, err));
     tok->bytes_per_id = count_bytes_per_id(tok);
     tok->whole = kt__calloc(tok->n_vocab, sizeof *tok->whole);
     if (!tok->whole) status = kt__fail_nomem(err, "token bits", tok->n_vocab);

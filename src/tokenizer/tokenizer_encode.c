@@ -14,7 +14,11 @@ static void encoder_free(kt__encoder *enc) {
 static kt_status encode_stretch(kt__encoder *enc, const char *s, size_t len) {
     if (len == 0) return KT_OK;
     enc->stretch_ids = enc->ids->len;
-    return enc->tok->spm ? kt__spm_encode(enc, s, len) : kt__bpe_encode(enc, s, len);
+    switch (enc->tok->method) {
+    case KT__TOK_WORDPIECE: return kt__wordpiece_encode(enc, s, len);
+    case KT__TOK_UNIGRAM: return kt__unigram_encode(enc, s, len);
+    default: return enc->tok->spm ? kt__spm_encode(enc, s, len) : kt__bpe_encode(enc, s, len);
+    }
 }
 
 /* Phi-3: its chat tokens take the whitespace that follows them (rstrip, which GGUF does not store).

@@ -1,6 +1,7 @@
 /* Internal to the tokenizer: the vocabulary's tables and the state of one encode call.
  *
- * Owns: the structures that tokenizer*.c, bpe.c and spm.c share; no other room includes this. A
+ * Owns: the structures that tokenizer*.c and a file for each method (bpe.c, spm.c, wordpiece.c,
+ * unigram.c) share; no other room includes this. A
  * kt__tokenizer is read-only after load except for the atomics in `whole`; a kt__encoder belongs to
  * one call.
  *
@@ -15,6 +16,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/piece_index.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/special.h"
 #include "tokenizer/tokenizer.h"
@@ -33,8 +36,16 @@ typedef struct kt__merge_slot {
 /* Does the token's own text encode to it alone? Learnt when a word asks. */
 enum { KT__WHOLE_UNKNOWN, KT__WHOLE_YES, KT__WHOLE_NO };
 
+/* How the ids of a stretch are found. */
+typedef enum kt__tok_method {
+    KT__TOK_MERGES,    /* from small to large: byte-level BPE, SentencePiece's BPE */
+    KT__TOK_WORDPIECE, /* wordpiece.c */
+    KT__TOK_UNIGRAM    /* unigram.c */
+} kt__tok_method;
+
 struct kt__tokenizer {
-    bool spm;              /* else byte-level BPE */
+    bool spm; /* texts write a space as U+2581; else they are in the byte alphabet of GPT-2 */
+    kt__tok_method method;
     const kt__pretok *pre; /* BPE only */
     char kind[64];
     const char *warning;
@@ -60,6 +71,14 @@ struct kt__tokenizer {
     float *scores; /* SPM, [n_vocab] */
     bool add_space_prefix;
     bool inner_space; /* SPM: some token holds a space after something else */
+
+    kt__piece_index pieces;   /* WordPiece, unigram */
+    bool lowercase;           /* WordPiece: texts are made small, */
+    bool strip_accents;       /* and lose their accents */
+    kt__charsmap charsmap;    /* unigram: what texts are normalised by */
+    bool remove_extra_spaces; /* unigram: any white space is one space, none at the ends */
+    bool has_bytes;           /* unigram: what is unknown becomes bytes */
+    double unknown_score;     /* unigram: of a character without a piece */
 
     kt__special *special;
     bool rstrip_special; /* whitespace after a control token belongs to it */
@@ -203,6 +222,8 @@ typedef struct kt__encoder {
 /* Append the ids of a stretch of text without special tokens. */
 kt_status kt__bpe_encode(kt__encoder *enc, const char *s, size_t len) KT_CHECKED;
 kt_status kt__spm_encode(kt__encoder *enc, const char *s, size_t len) KT_CHECKED;
+kt_status kt__wordpiece_encode(kt__encoder *enc, const char *s, size_t len) KT_CHECKED;
+kt_status kt__unigram_encode(kt__encoder *enc, const char *s, size_t len) KT_CHECKED;
 /* Appends the ids of one word, which merging does not leave. */
 kt_status kt__word_encode(kt__encoder *enc, const char *s, size_t len) KT_CHECKED;
 /* Merges the pieces of the word s[len] until no pair has a rank: the lowest rank first, the

@@ -21,6 +21,8 @@ typedef struct kt__tok_source {
     size_t n_tokens, n_merges;              /* n_merges 0: absent */
     int64_t role_ids[KT__ROLE_COUNT];       /* as in the file; -1: absent or none */
     int add_bos, add_eos, add_space_prefix; /* -1: absent */
+    int lowercase, strip_accents, remove_extra_spaces;
+    kt__str charsmap; /* empty: none */
 } kt__tok_source;
 
 kt_status kt__tok_source_gguf(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) KT_CHECKED;
@@ -44,6 +46,8 @@ kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src,
 size_t kt__tok_decode_gpt2(const char *s, size_t len, char *out);
 /* Writes U+2581 as a space; at most len bytes. */
 size_t kt__tok_decode_spm(const char *s, size_t len, char *out);
+/* Writes the U+2581 that begins a piece as a space; at most len bytes. */
+size_t kt__tok_decode_wordpiece(const char *s, size_t len, char *out);
 /* "<0xXX>": the byte, else -1. */
 int kt__tok_parse_byte(const char *s, size_t len);
 

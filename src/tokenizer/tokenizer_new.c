@@ -7,16 +7,22 @@
 
 static kt_status choose_model(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
     char shown[KT__TOK_SHOWN];
-    if (kt__tok_equals(src->model, "llama")) {
+    static const struct {
+        const char *model;
+        kt__tok_method method;
+    } spaced[] = {{"llama", KT__TOK_MERGES}, {"t5", KT__TOK_UNIGRAM}, {"bert", KT__TOK_WORDPIECE}};
+    for (size_t i = 0; i < sizeof spaced / sizeof *spaced; i++) {
+        if (!kt__tok_equals(src->model, spaced[i].model)) continue;
         tok->spm = true;
-        snprintf(tok->kind, sizeof tok->kind, "llama");
+        tok->method = spaced[i].method;
+        snprintf(tok->kind, sizeof tok->kind, "%s", spaced[i].model);
         return KT_OK;
     }
     if (!kt__tok_equals(src->model, "gpt2"))
-        return kt__fail_at(
-            err, KT_E_UNSUPPORTED, src->path, UINT64_MAX,
-            "the tokenizer model \"%s\" is not supported; \"gpt2\" and \"llama\" are",
-            kt__tok_show(src->model, shown));
+        return kt__fail_at(err, KT_E_UNSUPPORTED, src->path, UINT64_MAX,
+                           "the tokenizer model \"%s\" is not supported; \"gpt2\", \"llama\", "
+                           "\"t5\" and \"bert\" are",
+                           kt__tok_show(src->model, shown));
     if (!src->pre.s)
         tok->warning = "the file names no pre-tokenizer (key tokenizer.ggml.pre); that of gpt-2 is "
                        "used, and token ids may differ from the model's own";
@@ -44,6 +50,9 @@ static kt_status load_source(const kt__tok_source *src, kt__tokenizer **out, kt_
     KT__TRY(kt__tok_find_roles(tok, src, err));
     KT__TRY(kt__tok_build_special(tok, src, err));
     tok->add_space_prefix = tok->spm && src->add_space_prefix != 0;
+    tok->remove_extra_spaces = src->remove_extra_spaces > 0;
+    tok->lowercase = src->lowercase != 0;
+    tok->strip_accents = src->strip_accents >= 0 ? src->strip_accents != 0 : tok->lowercase;
     tok->rstrip_special = tok->spm && kt__tok_equals(src->arch, "phi3");
 out:
     if (status != KT_OK) {
@@ -77,6 +86,8 @@ void kt__tokenizer_free(kt__tokenizer *tok) {
     kt__free((void *)tok->whole);
     kt__free(tok->merges);
     kt__free(tok->scores);
+    kt__free(tok->pieces.ids);
+    kt__charsmap_free(&tok->charsmap);
     kt__special_free(tok->special);
     kt__free(tok->eog);
     kt__free(tok);

@@ -106,16 +106,51 @@ static kt_status take_file_ids(kt__tokenizer *tok, const kt__tok_source *src, kt
     return KT_OK;
 }
 
-/* The defaults of a vocabulary of the model "llama". */
-static void default_spm_ids(kt__tokenizer *tok) {
-    static const struct {
-        kt__tok_role role;
-        const char *text;
-    } defaults[] = {{KT__ROLE_BOS, "<s>"}, {KT__ROLE_EOS, "</s>"}, {KT__ROLE_UNK, "<unk>"}};
-    for (int i = 0; i < 3; i++)
+typedef struct default_text {
+    kt__tok_role role;
+    const char *text;
+} default_text;
+
+static void default_ids(kt__tokenizer *tok, const default_text *defaults, size_t n) {
+    for (size_t i = 0; i < n; i++)
         if (tok->role_ids[defaults[i].role] < 0)
             tok->role_ids[defaults[i].role] = kt__tokenizer_find(tok, defaults[i].text,
                                                                  strlen(defaults[i].text));
+}
+
+/* The defaults of the models "llama" and "t5". */
+static void default_spm_ids(kt__tokenizer *tok) {
+    static const default_text defaults[] = {
+        {KT__ROLE_BOS, "<s>"}, {KT__ROLE_EOS, "</s>"}, {KT__ROLE_UNK, "<unk>"}};
+    default_ids(tok, defaults, sizeof defaults / sizeof *defaults);
+}
+
+/* BERT's texts begin with [CLS] and end with [SEP], whatever else the file calls begin and end. */
+static void wordpiece_ids(kt__tokenizer *tok) {
+    static const default_text defaults[] = {{KT__ROLE_CLS, "[CLS]"},
+                                            {KT__ROLE_SEP, "[SEP]"},
+                                            {KT__ROLE_UNK, "[UNK]"},
+                                            {KT__ROLE_PAD, "[PAD]"},
+                                            {KT__ROLE_MASK, "[MASK]"}};
+    default_ids(tok, defaults, sizeof defaults / sizeof *defaults);
+    if (tok->role_ids[KT__ROLE_CLS] >= 0) tok->role_ids[KT__ROLE_BOS] = tok->role_ids[KT__ROLE_CLS];
+    if (tok->role_ids[KT__ROLE_SEP] >= 0) tok->role_ids[KT__ROLE_EOS] = tok->role_ids[KT__ROLE_SEP];
+}
+
+/* A word without pieces needs an id. */
+static kt_status check_unknown(const kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
+    if (tok->method == KT__TOK_MERGES || tok->role_ids[KT__ROLE_UNK] >= 0) return KT_OK;
+    return kt__fail_at(err, KT_E_FORMAT, src->path, UINT64_MAX,
+                       "key tokenizer.ggml.unknown_token_id is missing; a vocabulary of the model "
+                       "\"%s\" needs an unknown token",
+                       tok->kind);
+}
+
+static void choose_ends(kt__tokenizer *tok, const kt__tok_source *src) {
+    bool wordpiece = tok->method == KT__TOK_WORDPIECE, unigram = tok->method == KT__TOK_UNIGRAM;
+    bool bos = wordpiece || (tok->spm ? !unigram : tok->pre->add_bos);
+    tok->add_bos = src->add_bos >= 0 && !wordpiece ? src->add_bos != 0 : bos;
+    tok->add_eos = src->add_eos >= 0 && !wordpiece ? src->add_eos != 0 : wordpiece || unigram;
 }
 
 static int compare_ids(const void *a, const void *b) {
@@ -156,7 +191,12 @@ static void apply_channel_rule(kt__tokenizer *tok) {
 kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
     kt_status status = take_file_ids(tok, src, err);
     if (status != KT_OK) return status;
-    if (tok->spm) default_spm_ids(tok);
+    if (tok->method == KT__TOK_WORDPIECE)
+        wordpiece_ids(tok);
+    else if (tok->spm)
+        default_spm_ids(tok);
+    status = check_unknown(tok, src, err);
+    if (status != KT_OK) return status;
     const size_t most = N_KNOWN + KT__ROLE_COUNT + KT__TOK_MAX_EOS;
     tok->eog = kt__malloc(most * sizeof *tok->eog);
     if (!tok->eog) return kt__fail_nomem(err, "end-of-generation ids", most);
@@ -173,7 +213,6 @@ kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src, kt_e
     add_eog(tok, tok->role_ids[KT__ROLE_EOT]);
     add_eog(tok, tok->role_ids[KT__ROLE_EOM]);
     qsort(tok->eog, tok->n_eog, sizeof *tok->eog, compare_ids);
-    tok->add_bos = src->add_bos >= 0 ? src->add_bos != 0 : tok->spm || tok->pre->add_bos;
-    tok->add_eos = src->add_eos > 0;
+    choose_ends(tok, src);
     return KT_OK;
 }

@@ -101,6 +101,20 @@ static kt_status check_n_merges(const kt__tok_source *src, uint64_t n, kt_error 
     return KT_OK;
 }
 
+/* Bytes, as an array of u8 or i8. */
+static kt_status read_charsmap(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
+    const kt__gguf_kv *kv = NULL;
+    kt_status status = kt__gguf_get_array(gguf, KEY("precompiled_charsmap"), false,
+                                          KT__GGUF_TYPE_COUNT, &kv, err);
+    if (status != KT_OK || !kv) return status;
+    if (kv->elem_type != KT__GGUF_U8 && kv->elem_type != KT__GGUF_I8)
+        return kt__fail_at(err, KT_E_FORMAT, src->path, kv->file_offset,
+                           "key %s is an array of %s; bytes are expected",
+                           KEY("precompiled_charsmap"), kt__gguf_type_name(kv->elem_type));
+    src->charsmap = (kt__str){(const char *)kv->data, (size_t)kv->count};
+    return KT_OK;
+}
+
 /* The format has room for one eos and one eot; our own key holds all ends of the model. */
 static kt_status read_eos_ids(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
     kt_status status = kt__gguf_get_array(gguf, "kentang.eos_ids", false, KT__GGUF_TYPE_COUNT,
@@ -148,12 +162,21 @@ kt_status kt__tok_source_gguf(kt__tok_source *src, const kt__gguf *gguf, kt_erro
     KT__TRY(read_flag(gguf, KEY("add_bos_token"), &src->add_bos, err));
     KT__TRY(read_flag(gguf, KEY("add_eos_token"), &src->add_eos, err));
     KT__TRY(read_flag(gguf, KEY("add_space_prefix"), &src->add_space_prefix, err));
+    KT__TRY(read_flag(gguf, KEY("normalizer.lowercase"), &src->lowercase, err));
+    KT__TRY(read_flag(gguf, KEY("normalizer.strip_accents"), &src->strip_accents, err));
+    KT__TRY(read_flag(gguf, KEY("remove_extra_whitespaces"), &src->remove_extra_spaces, err));
+    KT__TRY(read_charsmap(src, gguf, err));
 out:
     return status;
 }
 
 void kt__tok_vocab_init(kt__tok_vocab *vocab) {
-    *vocab = (kt__tok_vocab){.add_bos = -1, .add_eos = -1, .add_space_prefix = -1};
+    *vocab = (kt__tok_vocab){.add_bos = -1,
+                             .add_eos = -1,
+                             .add_space_prefix = -1,
+                             .lowercase = -1,
+                             .strip_accents = -1,
+                             .remove_extra_spaces = -1};
     for (int role = 0; role < KT__ROLE_COUNT; role++) vocab->role_ids[role] = -1;
 }
 
@@ -174,7 +197,11 @@ kt_status kt__tok_source_mem(kt__tok_source *src, const kt__tok_vocab *vocab, kt
                             .n_merges = vocab->merges ? vocab->n_merges : 0,
                             .add_bos = vocab->add_bos,
                             .add_eos = vocab->add_eos,
-                            .add_space_prefix = vocab->add_space_prefix};
+                            .add_space_prefix = vocab->add_space_prefix,
+                            .lowercase = vocab->lowercase,
+                            .strip_accents = vocab->strip_accents,
+                            .remove_extra_spaces = vocab->remove_extra_spaces,
+                            .charsmap = vocab->charsmap};
     for (int role = 0; role < KT__ROLE_COUNT; role++) src->role_ids[role] = vocab->role_ids[role];
     if (!vocab->model || !vocab->tokens)
         return kt__fail(err, KT_E_ARG, "a vocabulary needs a model and tokens");

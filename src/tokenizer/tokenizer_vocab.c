@@ -71,8 +71,9 @@ int32_t kt__tokenizer_find(const kt__tokenizer *tok, const char *s, size_t len) 
     int byte = kt__tok_parse_byte(s, len);
     char small[256], *bytes = len <= sizeof small ? small : kt__malloc(len);
     if (bytes) {
-        size_t n = tok->spm ? kt__tok_decode_spm(s, len, bytes)
-                            : kt__tok_decode_gpt2(s, len, bytes);
+        size_t n = tok->method == KT__TOK_WORDPIECE ? kt__tok_decode_wordpiece(s, len, bytes)
+                   : tok->spm                       ? kt__tok_decode_spm(s, len, bytes)
+                                                    : kt__tok_decode_gpt2(s, len, bytes);
         if (byte >= 0) {
             bytes[0] = (char)byte;
             n = 1;

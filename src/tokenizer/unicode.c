@@ -167,3 +167,31 @@ out:
     kt__buf_free(&buf);
     return status;
 }
+
+static bool is_ascii(const char *s, size_t len) {
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] >= 0x80) return false;
+    return true;
+}
+
+kt_status kt__unicode_nfd(kt__arena *arena, const char *s, size_t len, const char **out,
+                          size_t *out_len, kt_error *err) {
+    *out = s;
+    *out_len = len;
+    if (is_ascii(s, len)) return KT_OK;
+    decomposed d = {0};
+    kt_status status = KT_OK;
+    bool ok = decompose(&d, s, len);
+    char *text = ok ? kt__arena_alloc(arena, 4 * d.len + 1) : NULL;
+    if (text) {
+        size_t n = 0;
+        order_marks(&d);
+        for (size_t i = 0; i < d.len; i++) n += kt__utf8_encode((uint32_t)d.cp[i], text + n);
+        *out = text;
+        *out_len = n;
+    } else {
+        status = kt__fail_nomem(err, "normalisation", len);
+    }
+    decomposed_free(&d);
+    return status;
+}

@@ -1,7 +1,7 @@
-/* Character classes and normalisation form C.
+/* Character classes and normalisation forms C and D.
  *
  * Owns: the class bits that pre-tokenizer patterns use (generated tables), a decoder that hands
- * them out while walking UTF-8, and NFC. Does not know patterns. Any thread. */
+ * them out while walking UTF-8, NFC and NFD. Does not know patterns. Any thread. */
 #ifndef KT_TOKENIZER_UNICODE_H
 #define KT_TOKENIZER_UNICODE_H
 
@@ -53,6 +53,11 @@ static inline uint8_t kt__unicode_next(const char *s, size_t len, size_t *n, uin
  * arena. Bytes that are not UTF-8 stay as they are. Linear, apart from a counting sort of combining
  * marks. */
 kt_status kt__unicode_nfc(kt__arena *arena, const char *s, size_t len, const char **out,
+                          size_t *out_len, kt_error *err) KT_CHECKED;
+
+/* Canonical decomposition (NFD) of the valid UTF-8 s[len]. *out is s itself where all of it is
+ * ASCII; else it lies in the arena. */
+kt_status kt__unicode_nfd(kt__arena *arena, const char *s, size_t len, const char **out,
                           size_t *out_len, kt_error *err) KT_CHECKED;
 
 #endif
