@@ -240,6 +240,18 @@ typedef struct kt_model_params {
     int32_t yarn_orig_ctx; /* 0: as the file says */
 } kt_model_params;
 
+/* What a text's embedding is made of. */
+typedef enum kt_pooling {
+    KT_POOLING_NONE, /* generate */
+    KT_POOLING_MEAN, /* of the hidden states after the last norm, over all tokens */
+    KT_POOLING_LAST, /* the last token's */
+    KT_POOLING_CLS,  /* the first token's */
+    /* A reranker's one number: how relevant the second text of a pair is to the first, from 0 to 1.
+     * KT_E_UNSUPPORTED: the model is none. */
+    KT_POOLING_RANK,
+    KT_POOLING_MODEL /* as the model's file says; MEAN where it says nothing */
+} kt_pooling;
+
 /* Pointers are valid while the model is open. */
 typedef struct kt_model_info {
     const char *path;      /* as opened; "(demo)" for the embedded model, "(memory)" */
@@ -265,6 +277,8 @@ typedef struct kt_model_info {
     bool add_bos, add_eos;
     int32_t bytes_per_token; /* of text, at most: a text of n bytes has at least n / this many
                                 tokens; 0: there is no bound */
+    kt_pooling pooling;      /* what KT_POOLING_MODEL comes to */
+    bool is_encoder;         /* it makes embeddings and generates no text */
 } kt_model_info;
 
 KT_API kt_model_params kt_model_params_default(void);
@@ -347,6 +361,13 @@ enum {
 KT_API kt_status KT_CHECKED kt_tokenize(const kt_model *model, const char *text, size_t len,
                                         unsigned flags, int32_t *ids, size_t cap, size_t *n,
                                         kt_error *err);
+/* The prompt of a reranker: a query and a document as the model wants them, to *ids[*n], freed with
+ * kt_free, for a request with KT_POOLING_RANK and *pair_from. KT_E_UNSUPPORTED: the model is no
+ * reranker. */
+KT_API kt_status KT_CHECKED kt_tokenize_pair(const kt_model *model, const char *query,
+                                             size_t query_len, const char *document,
+                                             size_t document_len, int32_t **ids, size_t *n,
+                                             int32_t *pair_from, kt_error *err);
 /* Decodes ids[n] to text[cap], not NUL-terminated; it holds broken UTF-8 where the ids do. *len and
  * KT_E_LIMIT as above. KT_E_ARG: an id outside the vocabulary. */
 KT_API kt_status KT_CHECKED kt_detokenize(const kt_model *model, const int32_t *ids, size_t n,
@@ -738,12 +759,6 @@ typedef struct kt_constraint {
     bool finish_within;
 } kt_constraint;
 
-typedef enum kt_pooling {
-    KT_POOLING_NONE, /* generate */
-    KT_POOLING_MEAN, /* of the hidden states after the last norm, over all tokens */
-    KT_POOLING_LAST  /* the last token's */
-} kt_pooling;
-
 enum {
     KT_LOGPROBS_MAX = 20,
     KT_CHOICES_MAX = 128,
@@ -848,6 +863,7 @@ struct kt_request_params {
     kt_constraint constraint; /* of each choice's text */
     kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
     bool normalize;          /* true; the embedding has length 1 */
+    int32_t pair_from;       /* tokens of the first text, where ids are a pair; see kt_tokenize_pair */
 
     int32_t priority;        /* 0; the higher goes first, and may suspend a lower one */
     /* After the submission; 0: none. Refused at once where the prediction says that n_predict

@@ -505,7 +505,7 @@ static kt_status lib_run(lib *l, const int32_t *ids, int n, kt_error *err) {
     int32_t rows[N_TOK];
     for (int i = 0; i < n; i++) rows[i] = i;
     assert_int_equal(kt__kv_table_grow(l->kv, &l->table, 0, n, err), KT_OK);
-    kt__seg seg = {&l->table, 0, 0, n};
+    kt__seg seg = {&l->table, 0, 0, n, 0};
     kt__batch batch = {
         .n_tok = n, .ids = ids, .segs = &seg, .n_seg = 1, .out_rows = rows, .n_out = n};
     kt__stop_at stop = {.deadline_us = INT64_MAX};

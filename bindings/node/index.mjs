@@ -5,7 +5,7 @@ const addon = createRequire(import.meta.url)(process.env.KENTANG_ADDON ?? "./ken
 
 export const version = addon.version;
 
-const POOLING = { mean: 1, last: 2 };
+const POOLING = { mean: 1, last: 2, cls: 3, rank: 4, model: 5 };
 const ADD_SPECIAL = 1;
 const PARSE_SPECIAL = 2;
 

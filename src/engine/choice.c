@@ -160,6 +160,12 @@ static void finish_embedding(kt__submitted *sub) {
     if (sub->pooling == KT_POOLING_MEAN) {
         for (size_t i = 0; i < d; i++) e[i] /= (float)sub->n_text;
     }
+    const kt__pool_head *head = &sub->req.engine->model->net->pool;
+    if (sub->pooling == KT_POOLING_RANK) {
+        e[0] = kt__pool_relevance(head, (int)d, e, e + d);
+        return;
+    }
+    kt__pool_project(head, (int)d, e, e + d);
     if (!sub->normalize) return;
     double sum = 0;
     for (size_t i = 0; i < d; i++) sum += (double)e[i] * (double)e[i];
@@ -194,7 +200,9 @@ static void choice_end(kt__work *w) {
     if (w->task.kind == KT__TASK_EMBED && c->answer.finish == KT_FINISH_LENGTH) {
         finish_embedding(c->sub);
         event.embedding = c->sub->embedding;
-        event.n_embedding = (size_t)kt__engine_hparams(w->engine)->d_model;
+        event.n_embedding = c->sub->pooling == KT_POOLING_RANK
+                                ? 1
+                                : (size_t)kt__engine_hparams(w->engine)->d_model;
     }
     if (c->sub->prompt && w->task.n_done >= c->sub->n_text) {
         event.prompt = c->sub->prompt;

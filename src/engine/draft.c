@@ -148,7 +148,7 @@ static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32
     int32_t pos = seq->n_done - seq->begin;
     if (kt__kv_table_grow(d->kv, &seq->table, pos, pos + rows, NULL) != KT_OK) return false;
     memcpy(d->ids + batch->n_tok, ids, (size_t)rows * sizeof *ids);
-    d->segs[batch->n_seg++] = (kt__seg){&seq->table, pos, batch->n_tok, rows};
+    d->segs[batch->n_seg++] = (kt__seg){&seq->table, pos, batch->n_tok, rows, 0};
     batch->n_tok += rows;
     seq->n_done += rows;
     return true;

@@ -232,7 +232,8 @@ static kt_status call_embed(json_call *c, kt_error *err) {
     float *x = kt__arena_calloc(&c->arena, d_model, sizeof *x);
     if (!x) return kt__fail_nomem(err, "an embedding", d_model * sizeof *x);
     KT__TRY(encode_asked(c, &ids, &n, err));
-    status = kt_embed(c->engine, ids, n, KT_POOLING_MEAN, true, x, err);
+    kt_pooling pooling = info.pooling == KT_POOLING_RANK ? KT_POOLING_MEAN : info.pooling;
+    status = kt_embed(c->engine, ids, n, pooling, true, x, err);
     if (c->req.chat_json) kt_free(ids);
     if (status != KT_OK) return status;
     write_vector(c, x, d_model);

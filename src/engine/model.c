@@ -113,6 +113,16 @@ out:
     return status;
 }
 
+/* What the file says; a file that says nothing, or that each token has its own. */
+static kt_pooling pooling_of_file(const kt_model *model) {
+    switch (model->net->hp.pooling) {
+    case KT__POOL_CLS: return KT_POOLING_CLS;
+    case KT__POOL_LAST: return KT_POOLING_LAST;
+    case KT__POOL_RANK: return KT_POOLING_RANK;
+    default: return KT_POOLING_MEAN;
+    }
+}
+
 static void fill_info(kt_model *model) {
     kt_model_info *info = &model->info;
     info->file_bytes = kt__gguf_file_bytes(model->gguf);
@@ -139,6 +149,8 @@ static void fill_info(kt_model *model) {
     info->n_head = hp->n_head;
     info->n_head_kv = hp->n_head_kv;
     info->head_dim = hp->head_dim_k;
+    info->is_encoder = hp->features & KT__F_ENCODER;
+    info->pooling = pooling_of_file(model);
     info->kv_bytes_per_token = (uint64_t)hp->n_layer * (uint64_t)hp->n_head_kv *
                                (uint64_t)(hp->head_dim_k + hp->head_dim_v) * sizeof(kt__f16);
 }
@@ -278,7 +290,28 @@ void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
 
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {
     const kt__hparams *hp = &model->net->hp;
-    return (kt__kv_shape){hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    int n_layer = hp->features & KT__F_ENCODER ? 1 : hp->n_layer; /* one layer after the other */
+    return (kt__kv_shape){n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+}
+
+kt_status kt__model_generates(const kt_model *model, kt_error *err) {
+    const kt__hparams *hp = &model->net->hp;
+    if (!(hp->features & KT__F_ENCODER)) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s is an encoder (architecture %s), which generates no text: ask it for "
+                    "embeddings%s",
+                    model->info.path, hp->arch,
+                    hp->pooling == KT__POOL_RANK ? " or for a ranking" : "");
+}
+
+kt_status kt__model_pooling(const kt_model *model, kt_pooling asked, kt_pooling *out,
+                            kt_error *err) {
+    kt_pooling file = pooling_of_file(model);
+    *out = asked == KT_POOLING_MODEL ? file : asked;
+    if (asked != KT_POOLING_RANK || file == KT_POOLING_RANK) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s is no reranker: its file does not say pooling_type %d (rank)",
+                    model->info.path, KT__POOL_RANK);
 }
 
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {

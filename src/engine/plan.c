@@ -68,11 +68,32 @@ static int32_t first_set(int32_t given, int32_t otherwise) {
     return given ? given : otherwise;
 }
 
+static bool is_encoder(const kt_model *model) {
+    return model->net->hp.features & KT__F_ENCODER;
+}
+
+/* An encoder computes a text in one piece: a batch has rows for the longest. Nothing is drafted. */
+static void hold_whole_texts(const kt_model *model, const kt_engine_params *given,
+                             kt_engine_params *p) {
+    const kt__hparams *hp = &model->net->hp;
+    if (!is_encoder(model)) return;
+    int64_t most = hp->features & KT__F_POSITIONS ? hp->n_ctx_train : KT_UBATCH_MAX;
+    if (most > KT_UBATCH_MAX) most = KT_UBATCH_MAX;
+    if (!given->n_ctx && hp->n_ctx_train < most) most = hp->n_ctx_train;
+    if (p->n_ctx > most) p->n_ctx = (int32_t)most;
+    p->n_ubatch = first_set(given->n_ubatch, DEFAULT_UBATCH);
+    if (p->n_ubatch < p->n_ctx) p->n_ubatch = p->n_ctx;
+    if (p->n_batch < p->n_ubatch) p->n_batch = p->n_ubatch;
+    p->n_draft = 0;
+    p->draft = NULL;
+}
+
 static kt_engine_params with_defaults(const kt_model *model, const kt_engine_params *given) {
     kt_engine_params p = *given;
     int n_pool = kt__pool_size(model->ctx->pool);
     int64_t n_train = model->net->hp.n_ctx_train;
-    p.n_ctx = first_set(p.n_ctx, (int32_t)(n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX));
+    int64_t most = is_encoder(model) ? KT_UBATCH_MAX : DEFAULT_CTX;
+    p.n_ctx = first_set(p.n_ctx, (int32_t)(n_train < most ? n_train : most));
     int32_t parallel = p.n_seq_max ? p.n_seq_max : DEFAULT_PARALLEL;
     if (parallel > KT__SCHED_LANES_MAX) parallel = KT__SCHED_LANES_MAX;
     p.n_parallel = first_set(p.n_parallel, parallel);
@@ -84,6 +105,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     p.gap_ms = first_set(p.gap_ms, DEFAULT_GAP_MS);
     p.n_draft = p.n_draft < 0 ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
     if (p.n_draft == 0) p.draft = NULL;
+    hold_whole_texts(model, given, &p);
     if (p.n_threads > n_pool) p.n_threads = n_pool;
     if (p.n_threads_batch > n_pool) p.n_threads_batch = n_pool;
     return p;
@@ -278,8 +300,12 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     out->params = with_defaults(model, given);
     uint64_t left = left_for(model, &out->mem);
     bool fits = try_params(model, &out->params, left, out);
-    while (fits ? rebalance(given, &out->params, left, out) : shrink(given, &out->params))
+    kt_engine_params fixed = *given;
+    if (is_encoder(model)) fixed.n_ubatch = out->params.n_ubatch; /* follows the context */
+    while (fits ? rebalance(&fixed, &out->params, left, out) : shrink(&fixed, &out->params)) {
+        hold_whole_texts(model, given, &out->params);
         fits = try_params(model, &out->params, left, out);
+    }
     out->n_out_max = out_rows(&out->params);
     out->constraint_bytes = constraint_bytes(model, left);
     if (!fits) return fail_plan(out, left, err);

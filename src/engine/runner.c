@@ -280,7 +280,7 @@ static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
 static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows) {
     kt__work *w = kt__work_of(tasks[i]);
     int own = list_step_rows(r, w, rows);
-    r->segs[i] = (kt__seg){&w->state->table, tasks[i]->n_done, rows, own};
+    r->segs[i] = (kt__seg){&w->state->table, tasks[i]->n_done, rows, own, 0};
     list_adapted(&r->step_adapted, w->adapters, rows, own);
     r->listed[i] = true;
     return rows + own;
@@ -445,9 +445,9 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
 /* ---- prompts ---- */
 
 /* Whether the t-th of a slice's n rows has a place in what the batch gives out. */
-static bool is_wanted(const kt__work *w, bool complete, bool last) {
+static bool is_wanted(const kt__work *w, int32_t pos, bool complete, bool last) {
     bool ends = complete && last;
-    if (w->task.kind == KT__TASK_EMBED) return w->mean || ends;
+    if (w->task.kind == KT__TASK_EMBED) return w->mean || (w->first ? pos == 0 : ends);
     return kt__task_wants_all_logits(&w->task) || ends;
 }
 
@@ -461,13 +461,15 @@ static void list_rows(kt__runner *r) {
         const kt__work *w = kt__work_of(task);
         int32_t n = r->slices[i].n;
         bool complete = task->n_done + n == task->n_tok;
-        r->pre_segs[b->n_seg++] = (kt__seg){&w->state->table, task->n_done, b->n_tok, n};
+        r->pre_segs[b->n_seg++] = (kt__seg){&w->state->table, task->n_done, b->n_tok, n,
+                                            w->pair_from};
         memcpy(r->pre_ids + b->n_tok, w->state->tokens + task->n_done,
                (size_t)n * sizeof *r->pre_ids);
         list_adapted(&r->pre_adapted, w->adapters, b->n_tok, n);
         r->pre_outs[i] = b->n_out;
         for (int32_t t = 0; t < n; t++) {
-            if (is_wanted(w, complete, t == n - 1)) r->pre_out_rows[b->n_out++] = b->n_tok + t;
+            if (is_wanted(w, task->n_done + t, complete, t == n - 1))
+                r->pre_out_rows[b->n_out++] = b->n_tok + t;
         }
         b->n_tok += n;
     }
@@ -502,7 +504,7 @@ static void complete_slice(kt__runner *r, int index) {
         return;
     }
     for (int32_t t = 0; t < n; t++) {
-        if (is_wanted(w, complete, t == n - 1))
+        if (is_wanted(w, before + t, complete, t == n - 1))
             (void)w->ops->take_logits(w, kt__fwd_logits(r->engine->fwd, row++), before + t + 1,
                                       &id);
     }

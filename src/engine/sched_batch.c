@@ -68,6 +68,7 @@ static int32_t n_out_rows(const kt__sched *s) {
 /* Rows of one task into the batch, as many as fit, none rather than a crumb. */
 static void take_rows(kt__sched *s, kt__task *task, int32_t room) {
     int32_t n = task->n_tok - task->n_done;
+    if (task->whole && (s->n_batch == 0 || n > room)) room = s->n_batch == 0 ? n : 0;
     if (task->in_batch || !kt__task_wants_prefill(task) || !may_join(s, task)) return;
     int32_t outs = s->p.n_out - n_out_rows(s);
     if (kt__task_wants_all_logits(task) && room > outs) room = outs;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/inbox.h"
+#include "engine/model.h"
 #include "engine/speculator.h"
 #include "host/pages.h"
 
@@ -48,6 +49,8 @@ static void free_seq(kt_seq *seq) {
 /* With the turn. */
 static kt_status seq_new(kt_engine *engine, kt_seq **out, kt_error *err) {
     *out = NULL;
+    kt_status generates = kt__model_generates(engine->model, err);
+    if (generates != KT_OK) return generates;
     if (engine->n_seq >= engine->params.n_seq_max) {
         return kt__fail(
             err, KT_E_LIMIT,

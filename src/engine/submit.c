@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/model.h"
 #include "engine/choice.h"
 #include "engine/events.h"
 #include "engine/hold.h"
@@ -50,7 +51,7 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
     KT__TRY(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
     KT__TRY(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
     KT__TRY(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
-    KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_LAST, err));
+    KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_MODEL, err));
     KT__TRY(check_name("client", r->client, err));
     KT__TRY(check_name("cache_scope", r->cache_scope, err));
     if (r->seq && r->n_adapters > 0)
@@ -101,6 +102,10 @@ static kt_status check_ids(const kt_engine *engine, const int32_t *ids, size_t n
 
 static kt_status check_prompt(const kt_engine *engine, const kt_request_params *r,
                               const int32_t *ids, size_t n, kt_error *err) {
+    if (r->pooling == KT_POOLING_NONE) {
+        kt_status generates = kt__model_generates(engine->model, err);
+        if (generates != KT_OK) return generates;
+    }
     const kt_seq *seq = r->seq;
     bool behind = seq && r->seq_append;
     size_t n_pos = behind ? kt_seq_len(seq) : 0;
@@ -145,6 +150,7 @@ static void fill_task(kt__choice *c, const kt_request_params *request) {
     kt__task *task = &c->work.task;
     task->kind = kind_of(request);
     task->lent = sub->seq != NULL;
+    task->whole = kt__engine_hparams(sub->req.engine)->features & KT__F_ENCODER;
     task->cancel = &sub->req.cancel;
     task->priority = task->lent ? LENT_PRIORITY : request->priority;
     task->n_tok = sub->n_text;
@@ -199,7 +205,10 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
     w->engine = sub->req.engine;
     w->cap = (int32_t)cap;
     w->no_cache = request->no_cache || request->prompt_logprobs;
-    w->mean = request->pooling == KT_POOLING_MEAN;
+    w->mean = sub->pooling == KT_POOLING_MEAN;
+    bool encoder = kt__engine_hparams(w->engine)->features & KT__F_ENCODER;
+    w->first = sub->pooling == KT_POOLING_CLS || (sub->pooling == KT_POOLING_RANK && encoder);
+    w->pair_from = request->pair_from;
     w->n_base = request->seq && request->seq_append ? sub->n_kept : 0;
     w->n_prompt = sub->n_text - w->n_base;
     w->root = kt__scope_root(w->engine->scope, scope ? scope : "", sub->adapters);
@@ -256,7 +265,9 @@ static kt_status fill_request(kt__submitted *sub, const kt_request_params *reque
     for (int i = 0; i < sub->n_choices; i++) KT__TRY(make_choice(sub, i, request, ids, n, err));
     KT__TRY(keep_texts(sub, request, err));
     if (sub->pooling != KT_POOLING_NONE) {
-        sub->embedding = kt__calloc(d_model, sizeof *sub->embedding);
+        /* and room for what is computed with it */
+        size_t n_room = kt__pool_scratch_floats(&sub->req.engine->model->net->pool, (int)d_model);
+        sub->embedding = kt__calloc(d_model + n_room, sizeof *sub->embedding);
         if (!sub->embedding) return kt__fail_nomem(err, "an embedding", 0);
     }
     if (request->prompt_logprobs) KT__TRY(make_prompt_logprobs(sub, ids, n, err));
@@ -265,15 +276,15 @@ out:
     return status;
 }
 
-static void copy_params(kt__submitted *sub, const kt_request_params *request) {
+static kt_status copy_params(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
     sub->seq = request->seq;
     sub->on_event = request->on_event;
     sub->on_ready = request->on_ready;
     sub->user = request->user;
     sub->n_logprobs = request->n_logprobs;
     sub->n_predict = request->gen.n_predict;
-    sub->pooling = request->pooling;
     sub->normalize = request->normalize;
+    return kt__model_pooling(sub->req.engine->model, request->pooling, &sub->pooling, err);
 }
 
 static kt_status take_adapters(kt__submitted *sub, const kt_request_params *request,
@@ -295,7 +306,7 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     size_t skip = 0;
     KT__TRY(check_prompt(engine, request, ids, n, err));
     KT__TRY(kt__submitted_new(engine, request->n_choices, &sub, err));
-    copy_params(sub, request);
+    KT__TRY(copy_params(sub, request, err));
     sub->conversation = *conversation;
     *conversation = NULL;
     KT__TRY(take_adapters(sub, request, err));

@@ -66,6 +66,7 @@ struct kt__task {
     int32_t n_tok;                   /* known tokens */
     int32_t n_predict;               /* tokens that may come; for predictions */
     kt__task_kind kind;
+    bool whole;      /* all its positions in one batch, which has rows for so many */
     bool all_logits; /* an answer that wants those of its prompt's positions, too */
     bool lent; /* runs on a sequence, whose pages cannot be taken from it; its owner waits for it */
     /* the operations' */

@@ -48,7 +48,9 @@ struct kt__work {
     kt__prefix_cursor cursor; /* blocks of the table that the index knows */
     bool no_cache;            /* neither asks the index nor tells it */
     bool is_counted;          /* in the engine's figures */
-    bool mean;                /* EMBED: hidden states of all positions, not of the last one */
+    bool mean;                /* EMBED: hidden states of all positions, not of the last one, */
+    bool first;               /* or that of the first */
+    int32_t pair_from;        /* kt__seg.pair_from */
     kt_error error;
 };
 

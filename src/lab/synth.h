@@ -28,6 +28,10 @@ typedef struct kt__synth_preset {
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */
     float temperature;
     int llama3_factor, linear_factor, yarn_factor, orig_ctx;
+    /* encoders */
+    bool layer_norms, plain_ff, positions, wordpiece, dense;
+    int pooling;  /* 0: no key */
+    int n_labels; /* of a reranker's head; 0: none */
 } kt__synth_preset;
 
 size_t kt__synth_n_presets(void);

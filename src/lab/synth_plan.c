@@ -168,17 +168,62 @@ static void add_attention(planner *p, int i) {
 static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
-    bool fused = ps->fused || ps->fused_glu;
+    bool fused = (ps->fused && !ps->layer_norms) || ps->fused_glu;
     if (!ps->no_pre_norm && !ps->parallel) add_norm(p, i, "ffn_norm.weight", d, 1.0f);
-    if (!fused) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
+    if (!fused && !ps->plain_ff) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
     if (ps->out_bias) {
-        add_vector(p, i, "ffn_gate.bias", ff, 0.0f, 0.3f);
+        if (!ps->plain_ff) add_vector(p, i, "ffn_gate.bias", ff, 0.0f, 0.3f);
         add_vector(p, i, "ffn_up.bias", ff, 0.0f, 0.3f);
         add_vector(p, i, "ffn_down.bias", d, 0.0f, 0.2f);
     }
     if (ps->post_norm) add_norm(p, i, "post_ffw_norm.weight", d, 1.0f);
+}
+
+static void add_layer_norm(planner *p, int layer, const char *name) {
+    char full[40];
+    int64_t d = p->plan->preset->d_model;
+    snprintf(full, sizeof full, "%s.weight", name);
+    add_norm(p, layer, full, d, 1.0f);
+    snprintf(full, sizeof full, "%s.bias", name);
+    add_vector(p, layer, full, d, 0.0f, 0.1f);
+}
+
+/* A table that no recipe quantises. */
+static void add_table(planner *p, const char *name, int64_t n_rows) {
+    const kt__synth_preset *ps = p->plan->preset;
+    kt__synth_tensor t = {.type = KT__TYPE_F32,
+                          .n_dims = 2,
+                          .n_cols = ps->d_model,
+                          .n_rows = n_rows,
+                          .std = 0.5f / sqrtf((float)ps->d_model)};
+    set_name(&t, -1, name);
+    add_tensor(p, t);
+}
+
+static void add_input_tables(planner *p) {
+    const kt__synth_preset *ps = p->plan->preset;
+    if (ps->positions) add_table(p, "position_embd.weight", ps->n_ctx);
+    if (ps->layer_norms) add_table(p, "token_types.weight", 2);
+    if (ps->layer_norms) add_layer_norm(p, -1, "token_embd_norm");
+}
+
+/* What stands behind the pooled state. */
+static void add_pool_head(planner *p) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model;
+    if (ps->dense) {
+        add_matrix(p, KT__TENSOR_UP, -1, "dense_2.weight", d, 4 * d, 1.0f);
+        add_matrix(p, KT__TENSOR_UP, -1, "dense_3.weight", 4 * d, d, 1.0f);
+    }
+    if (!ps->n_labels) return;
+    if (ps->layer_norms) {
+        add_matrix(p, KT__TENSOR_UP, -1, "cls.weight", d, d, 1.0f);
+        add_vector(p, -1, "cls.bias", d, 0.0f, 0.1f);
+    }
+    add_matrix(p, KT__TENSOR_UP, -1, "cls.output.weight", d, ps->n_labels, LOGIT_STD);
+    if (ps->layer_norms) add_vector(p, -1, "cls.output.bias", ps->n_labels, 0.0f, 0.1f);
 }
 
 static void add_all(planner *p) {
@@ -191,10 +236,15 @@ static void add_all(planner *p) {
         add_factors(p, "rope_factors_long.weight", KT__CONTENT_LONG_FACTORS);
         add_factors(p, "rope_factors_short.weight", KT__CONTENT_SHORT_FACTORS);
     }
+    add_input_tables(p);
     for (int i = 0; i < ps->n_layer; i++) {
         add_attention(p, i);
+        if (ps->layer_norms) add_layer_norm(p, i, "attn_output_norm");
         add_feed_forward(p, i);
+        if (ps->layer_norms) add_layer_norm(p, i, "layer_output_norm");
     }
+    add_pool_head(p);
+    if (ps->layer_norms) return; /* and no head */
     add_norm(p, -1, "output_norm.weight", ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
     if (!ps->tied)
         add_matrix(p, KT__TENSOR_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
@@ -297,7 +347,8 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_u32(&k, "attention.head_count", ps->n_head);
     put_u32(&k, "attention.head_count_kv", ps->n_head_kv);
     put_f32(&k,
-            ps->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+            ps->layer_norm || ps->layer_norms ? "attention.layer_norm_epsilon"
+                                              : "attention.layer_norm_rms_epsilon",
             ps->eps);
     if (ps->head_keys) {
         put_u32(&k, "attention.key_length", ps->head_dim);
@@ -305,6 +356,14 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     }
     put_rope(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);
+    if (ps->layer_norms || ps->dense) kt__gguf_put_bool(w, key(&k, "attention.causal"), false);
+    if (ps->pooling) put_u32(&k, "pooling_type", ps->pooling);
+    if (ps->dense) {
+        put_u32(&k, "dense_2_feat_in", ps->d_model);
+        put_u32(&k, "dense_2_feat_out", 4 * ps->d_model);
+        put_u32(&k, "dense_3_feat_in", 4 * ps->d_model);
+        put_u32(&k, "dense_3_feat_out", ps->d_model);
+    }
     put_scales(&k, ps);
     if (ps->attn_cap > 0) put_f32(&k, "attn_logit_softcapping", ps->attn_cap);
     if (ps->final_cap > 0) put_f32(&k, "final_logit_softcapping", ps->final_cap);

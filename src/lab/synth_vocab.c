@@ -167,6 +167,7 @@ static void put_bpe(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
     put_id(w, v, "padding", "<|endoftext|>");
     kt__gguf_put_bool(w, "tokenizer.ggml.add_bos_token",
                       strcmp(plan->preset->pre, "llama-bpe") == 0);
+    if (plan->preset->pooling) kt__gguf_put_bool(w, "tokenizer.ggml.add_eos_token", true);
     kt__gguf_put_str(w, "tokenizer.chat_template", chatml);
 }
 
@@ -246,9 +247,36 @@ static void put_spm(const kt__synth_plan *plan, vocab *v, kt__gguf_writer *w) {
     put_id(w, v, "unknown", kind->unk);
     if (kind->pad) put_id(w, v, "padding", kind->pad);
     kt__gguf_put_bool(w, "tokenizer.ggml.add_bos_token", kind->add_bos);
-    kt__gguf_put_bool(w, "tokenizer.ggml.add_eos_token", false);
+    kt__gguf_put_bool(w, "tokenizer.ggml.add_eos_token", plan->preset->pooling != 0);
     kt__gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", kind->space_prefix);
     kt__gguf_put_str(w, "tokenizer.chat_template", kind->template_);
+}
+
+static void put_wordpiece(vocab *v, kt__gguf_writer *w) {
+    static const char begin[] = "\xe2\x96\x81"; /* of a word */
+    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    char text[8];
+    for (size_t i = 0; i < KT__COUNT(specials); i++) add_control(v, specials[i]);
+    for (char c = 33; c < 127; c++) {
+        if (c >= 'A' && c <= 'Z') continue; /* texts are made small */
+        snprintf(text, sizeof text, "%s%c", begin, c);
+        add_token(v, text, TYPE_NORMAL, 0.0f);
+        add_token(v, (char[]){c, '\0'}, TYPE_NORMAL, 0.0f);
+    }
+    add_pieces(v, begin, v->cap, false);
+    add_pieces(v, "", v->cap, false);
+    add_fillers(v, begin, v->cap);
+    kt__gguf_put_str(w, "tokenizer.ggml.model", "bert");
+    kt__gguf_put_str(w, "tokenizer.ggml.pre", "default");
+    kt__gguf_put_u32(w, "tokenizer.ggml.token_type_count", 2);
+    put_lists(w, v, true);
+    put_id(w, v, "unknown", "[UNK]");
+    put_id(w, v, "seperator", "[SEP]");
+    put_id(w, v, "padding", "[PAD]");
+    put_id(w, v, "cls", "[CLS]");
+    put_id(w, v, "mask", "[MASK]");
+    put_id(w, v, "bos", "[CLS]");
+    put_id(w, v, "eos", "[SEP]");
 }
 
 /* ---- copying ---- */
@@ -291,6 +319,8 @@ kt_status kt__synth_put_vocab(const kt__synth_plan *plan, const kt__gguf *from, 
     kt_status status = vocab_init(&v, plan->n_vocab, err);
     if (status == KT_OK && from) {
         status = copy_vocab(from, &v, w, err);
+    } else if (status == KT_OK && plan->preset->wordpiece) {
+        put_wordpiece(&v, w);
     } else if (status == KT_OK && plan->preset->pre) {
         put_bpe(plan, &v, w);
     } else if (status == KT_OK) {

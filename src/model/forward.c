@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "host/pages.h"
+#include "model/encoder.h"
 #include "model/rope.h"
 
 /* Address-space buffers of a batch, one mapping each; [n_tok_max] rows. */
@@ -51,6 +52,7 @@ struct kt__fwd {
     kt__batch batch;
     const kt__kv *kv;
     kt__lora_terms lora;      /* of the block at hand; without rows: no adapter is in the batch */
+    int32_t *table_ids;       /* [n_tok_max] with KT__F_LAYER_NORMS */
     kt__lora_rows *head_lora; /* [n_tok_max] the batch's, as rows of those that are wanted */
     int layer;                /* cursor: -1 before the embedding, n_layer before the head */
     layer_part part;
@@ -92,6 +94,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
     bytes[BUF_ATTN] = n * (size_t)hp->n_head * (size_t)hp->head_dim_v * f;
     bytes[BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)hp->d_ff * f;
+    if (hp->features & KT__F_PLAIN_FF) bytes[BUF_FF] = n * (size_t)hp->d_ff * f;
     bytes[BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[BUF_CS_LOCAL] = bytes[BUF_CS];
     bytes[BUF_Q_SCALE] = hp->temperature > 0.0f ? n * f : 0;
@@ -148,7 +151,9 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
     KT__TRY(map_buffers(fwd, err));
     fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
                                       sizeof *fwd->head_lora);
-    if (!fwd->head_lora) {
+    fwd->table_ids = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
+                                      sizeof *fwd->table_ids);
+    if (!fwd->head_lora || !fwd->table_ids) {
         status = kt__fail_nomem(err, "the adapters' rows", 0);
         goto out;
     }
@@ -254,10 +259,23 @@ static kt_status numeric_error(const kt__fwd *fwd, const char *where, kt_error *
         where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
 }
 
+static bool is_encoder(const kt__fwd *fwd) {
+    return fwd->net->hp.features & KT__F_ENCODER;
+}
+
+/* Where a layer's keys and values go: nothing reads an encoder's behind the layer. */
+static int kv_layer(const kt__fwd *fwd) {
+    return is_encoder(fwd) ? 0 : fwd->layer;
+}
+
 static void embed_batch(kt__fwd *fwd) {
     const kt__hparams *hp = &fwd->net->hp;
     fwd->ops->embed(fwd->dev, &fwd->net->embed, fwd->batch.ids, fwd->batch.n_tok, hp->embed_scale,
                     f32_buf(fwd, BUF_X));
+    if (hp->features & KT__F_LAYER_NORMS) /* the next norm looks whether it is finite */
+        (void)kt__encoder_embed(fwd->dev, &fwd->net->tables, fwd->batch.segs, fwd->batch.n_seg,
+                                hp->norm_eps, fwd->batch.n_tok, fwd->table_ids,
+                                f32_buf(fwd, BUF_TMP), f32_buf(fwd, BUF_X));
     size_t n_rot = (size_t)hp->rope.n_rot;
     for (int s = 0; s < fwd->batch.n_seg; s++) {
         const kt__seg *seg = &fwd->batch.segs[s];
@@ -319,7 +337,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .q_row_scale = f32_buf(fwd, BUF_Q_SCALE),
         .q_out = f32_buf(fwd, BUF_Q),
         .kv = fwd->kv,
-        .layer = fwd->layer,
+        .layer = kv_layer(fwd),
         .segs = b->segs,
         .n_seg = b->n_seg,
     };
@@ -332,7 +350,8 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
     const kt__batch *b = &fwd->batch;
     kt__attention attention = {
         .kv = fwd->kv,
-        .layer = fwd->layer,
+        .layer = kv_layer(fwd),
+        .both_ways = is_encoder(fwd),
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,
         .head_dim_k = hp->head_dim_k,
@@ -370,6 +389,16 @@ static bool add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, c
     return finite;
 }
 
+/* The layer norm behind a block, where the architecture has one. */
+static bool end_block(kt__fwd *fwd, const kt__layer_norm *norm) {
+    const kt__hparams *hp = &fwd->net->hp;
+    if (!norm->w) return true;
+    bool finite = kt__encoder_norm(fwd->dev, norm, hp->norm_eps, fwd->batch.n_tok, hp->d_model,
+                                   f32_buf(fwd, BUF_X));
+    lap_profile(fwd, KT_PROFILE_NORM);
+    return finite;
+}
+
 /* x, through the pre-norm where the architecture has one, as activations. */
 static bool block_input(kt__fwd *fwd, const float *norm, kt__acts *acts) {
     const kt__hparams *hp = &fwd->net->hp;
@@ -383,6 +412,13 @@ static bool block_input(kt__fwd *fwd, const float *norm, kt__acts *acts) {
 }
 
 static void gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    if (!layer->gate.data) {
+        kt__acts plain = ff_acts(fwd, layer);
+        kt__encoder_up(fwd->dev, &layer->up, layer->up_bias, acts,
+                       lora_down(fwd, KT__INPUT_FFN, acts), f32_buf(fwd, BUF_FF), &plain);
+        lap_profile(fwd, KT_PROFILE_GATE_UP);
+        return;
+    }
     kt__glu glu = {
         .gate = layer->gate,
         .up = layer->up,
@@ -432,12 +468,13 @@ static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
                    layer->t[KT__SLOT_ATTN_POST_NORM].v, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT)) {
         return numeric_error(fwd, "the attention's norm", err);
     }
+    if (!end_block(fwd, &layer->attn_end)) return numeric_error(fwd, "the attention's norm", err);
     return KT_OK;
 }
 
 static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
-    const kt__weight *users[] = {&layer->gate, &layer->up};
+    const kt__weight *users[] = {layer->gate.data ? &layer->gate : &layer->up, &layer->up};
     if (hp->features & KT__F_PARALLEL) return KT_OK; /* made with the projections */
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
     add_lora_input(fwd, KT__INPUT_FFN, &acts);
@@ -456,6 +493,8 @@ static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
                    layer->t[KT__SLOT_FFN_POST_NORM].v, KT__SITE_DOWN, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
     }
+    if (!end_block(fwd, &layer->layer_end))
+        return numeric_error(fwd, "the feed-forward's norm", err);
     return KT_OK;
 }
 
@@ -515,8 +554,10 @@ static kt_status head_block(kt__fwd *fwd, kt_error *err) {
         memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
     }
     if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, rows, b->n_out, hp->d_model);
-    if (!fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm, hp->norm_eps, b->n_out, hp->d_model,
-                            rows)) {
+    bool finite = fwd->net->out_norm ? fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm,
+                                                          hp->norm_eps, b->n_out, hp->d_model, rows)
+                                     : fwd->ops->finite(fwd->dev, rows, b->n_out, hp->d_model);
+    if (!finite) {
         return numeric_error(fwd, "the head, after the last", err);
     }
     kt__lora_terms lora = lora_of_head(fwd);

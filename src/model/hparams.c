@@ -146,7 +146,7 @@ static void read_sizes(reader *r, kt__hparams *hp) {
     hp->n_head = (int)read_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
     hp->n_head_kv = (int)read_int(r, "attention.head_count_kv", false, hp->n_head, 1, hp->n_head);
     hp->n_ctx_train = read_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
-    bool centred = hp->features & KT__F_CENTRED;
+    bool centred = hp->features & (KT__F_CENTRED | KT__F_LAYER_NORMS);
     hp->norm_eps = read_f32(
         r, centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", true,
         0.0f);
@@ -368,6 +368,22 @@ static void read_scales(reader *r, kt__hparams *hp) {
     hp->no_rope = !read_bool(r, "rope.scaling.finetuned", true);
 }
 
+/* An encoder sees a text in both directions; any architecture may have been made into one. */
+static void read_pooling(reader *r, kt__hparams *hp) {
+    bool encoder = hp->features & KT__F_ENCODER;
+    bool causal = read_bool(r, "attention.causal", !encoder);
+    hp->pooling = (kt__pool_kind)read_int(r, "pooling_type", false, KT__POOL_UNSAID, KT__POOL_NONE,
+                                          KT__POOL_RANK);
+    if (hp->features & KT__F_POSITIONS) hp->no_rope = true;
+    if (r->status != KT_OK || causal == !encoder) return;
+    if (causal) {
+        r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, key_of(r, "attention.causal"), UINT64_MAX,
+                                "%s: key '%s' is true, but %s models attend in both directions",
+                                kt__gguf_path(r->gguf), key_of(r, "attention.causal"), hp->arch);
+    }
+    hp->features |= KT__F_ENCODER;
+}
+
 /* The vocabulary's size: the token list's length, or the vocab_size key in a file without one. */
 static void read_vocab_size(reader *r, kt__hparams *hp) {
     const kt__gguf_kv *tokens = kt__gguf_find(r->gguf, "tokenizer.ggml.tokens");
@@ -397,6 +413,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     check_rope(&r, &out->rope);
     read_attention(&r, arch, out);
     read_scales(&r, out);
+    read_pooling(&r, out);
     read_vocab_size(&r, out);
     return r.status;
 }

@@ -30,13 +30,19 @@ enum {
     KT__F_QK_NORM_ROWS = 1 << 15, /* RMS norm of all q heads as one row, and of all k heads */
     KT__F_PARALLEL = 1 << 16,     /* feed-forward reads what attention reads; no norm of its own */
     KT__F_CENTRED = 1 << 17,      /* norms subtract the mean first: layer norms */
-    KT__F_LOGIT_SCALE = 1 << 18   /* key of a factor of the logits */
+    KT__F_LOGIT_SCALE = 1 << 18,  /* key of a factor of the logits */
+    KT__F_ENCODER = 1 << 26,      /* attention in both directions; no logits */
+    KT__F_LAYER_NORMS =
+        1 << 27,              /* layer norms with biases behind each block, none before the head */
+    KT__F_PLAIN_FF = 1 << 28, /* a feed-forward part without a gate */
+    KT__F_POSITIONS = 1 << 29 /* a table of positions; no RoPE */
 };
 
 enum {
     KT__MAX_LAYERS = 1024,
     KT__MAX_HEADS = 4096,
     KT__MAX_HEAD_DIM = 1024,
+    KT__MAX_TOKEN_TYPES = 256,
     KT__MAX_CTX = KT_CTX_MAX
 };
 
@@ -46,6 +52,16 @@ typedef enum kt__rope_kind {
     KT__ROPE_YARN,
     KT__ROPE_LONGROPE
 } kt__rope_kind;
+
+/* Values of the key pooling_type: what a text's embedding is made of. */
+typedef enum kt__pool_kind {
+    KT__POOL_UNSAID = -1,
+    KT__POOL_NONE,
+    KT__POOL_MEAN,
+    KT__POOL_CLS, /* the first token's state */
+    KT__POOL_LAST,
+    KT__POOL_RANK /* a reranker: the first token's (a decoder's last) through its head */
+} kt__pool_kind;
 
 typedef struct kt__rope_params {
     kt__rope_kind kind;
@@ -71,6 +87,7 @@ typedef struct kt__hparams {
     float temperature;                 /* of queries beyond rope.orig_ctx; 0: none */
     float attn_softcap, final_softcap; /* 0: none */
     bool no_rope;
+    kt__pool_kind pooling;
     int64_t window; /* positions; 0: none */
     int window_period;
     bool has_pattern; /* the file says which layers are local: */

@@ -170,6 +170,14 @@ static void split_glu(const kt__hparams *hp, kt__layer *layer) {
     }
 }
 
+static void find_ends(kt__layer *layer) {
+    const kt__bound *t = layer->t;
+    layer->attn_end = (kt__layer_norm){t[KT__SLOT_ATTN_OUT_NORM].v,
+                                       t[KT__SLOT_ATTN_OUT_NORM_BIAS].v};
+    layer->layer_end = (kt__layer_norm){t[KT__SLOT_LAYER_OUT_NORM].v,
+                                        t[KT__SLOT_LAYER_OUT_NORM_BIAS].v};
+}
+
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
     net->layers = kt__arena_calloc(&net->arena, (size_t)net->hp.n_layer, sizeof *net->layers);
@@ -182,10 +190,62 @@ static kt_status bind_layers(const binder *b) {
         }
         split_qkv(&net->hp, &net->layers[i]);
         split_glu(&net->hp, &net->layers[i]);
+        find_ends(&net->layers[i]);
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
         net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
     }
     return KT_OK;
+}
+
+/* ---- encoders ---- */
+
+/* A tensor's second dimension, where the file alone says it; else 1. */
+static int rows_in_file(const binder *b, const char *name, int most) {
+    const kt__gguf_tensor *t = kt__gguf_find_tensor(b->gguf, name);
+    return t && t->ne[1] >= 1 && t->ne[1] <= (uint64_t)most ? (int)t->ne[1] : 1;
+}
+
+static kt_status bind_tables(const binder *b) {
+    kt_status status = KT_OK;
+    kt__input_tables *tables = &b->net->tables;
+    const kt__hparams *hp = &b->net->hp;
+    int d = hp->d_model, n_type = rows_in_file(b, "token_types.weight", KT__MAX_TOKEN_TYPES);
+    if (!(hp->features & KT__F_LAYER_NORMS)) return KT_OK;
+    if (hp->features & KT__F_POSITIONS)
+        KT__TRY(bind_matrix(b, "position_embd.weight", (int)hp->n_ctx_train, d, true,
+                            &tables->positions));
+    KT__TRY(bind_matrix(b, "token_types.weight", n_type, d, false, &tables->types));
+    KT__TRY(bind_vector(b, "token_embd_norm.weight", d, true, &tables->norm.w));
+    KT__TRY(bind_vector(b, "token_embd_norm.bias", d, true, &tables->norm.b));
+out:
+    return status;
+}
+
+/* What leads from the pooled state to the embedding must end at the model's width. */
+static kt_status bind_dense(const binder *b) {
+    kt_status status = KT_OK;
+    kt__pool_head *pool = &b->net->pool;
+    const kt__hparams *hp = &b->net->hp;
+    int inner = rows_in_file(b, "dense_2.weight", KT__MAX_COL);
+    if (!(hp->features & KT__F_ENCODER)) return KT_OK;
+    KT__TRY(bind_matrix(b, "dense_2.weight", inner, hp->d_model, false, &pool->dense[0]));
+    KT__TRY(bind_matrix(b, "dense_3.weight", hp->d_model, inner, pool->dense[0].data != NULL,
+                        &pool->dense[1]));
+out:
+    return status;
+}
+
+static kt_status bind_ranker(const binder *b) {
+    kt_status status = KT_OK;
+    kt__pool_head *pool = &b->net->pool;
+    int d = b->net->hp.d_model, n = rows_in_file(b, "cls.output.weight", KT__POOL_MAX_LABELS);
+    if (b->net->hp.pooling != KT__POOL_RANK) return KT_OK;
+    KT__TRY(bind_matrix(b, "cls.weight", d, d, false, &pool->hidden));
+    KT__TRY(bind_vector(b, "cls.bias", d, false, &pool->hidden_bias));
+    KT__TRY(bind_matrix(b, "cls.output.weight", n, d, true, &pool->labels));
+    KT__TRY(bind_vector(b, "cls.output.bias", n, false, &pool->labels_bias));
+out:
+    return status;
 }
 
 static kt_status bind_globals(const binder *b) {
@@ -197,7 +257,11 @@ static kt_status bind_globals(const binder *b) {
     KT__TRY(bind_matrix(b, "output.weight", hp->n_vocab, hp->d_model, false, &net->head));
     if (!net->head.data) net->head = net->embed; /* tied */
     KT__TRY(bind_vector(b, "output.bias", hp->n_vocab, false, &net->head_bias));
-    KT__TRY(bind_vector(b, "output_norm.weight", hp->d_model, true, &net->out_norm));
+    if (!(hp->features & KT__F_LAYER_NORMS))
+        KT__TRY(bind_vector(b, "output_norm.weight", hp->d_model, true, &net->out_norm));
+    KT__TRY(bind_tables(b));
+    KT__TRY(bind_dense(b));
+    KT__TRY(bind_ranker(b));
     if (half == 0) goto out;
     KT__TRY(bind_vector(b, "rope_freqs.weight", half, false, &net->rope_factors));
     bool need = hp->rope.kind == KT__ROPE_LONGROPE;
@@ -215,6 +279,21 @@ static const char *const known_globals[] = {
     "output_norm.weight",        "rope_freqs.weight", "rope_factors_long.weight",
     "rope_factors_short.weight",
 };
+/* The same with one of these features, */
+static const struct {
+    unsigned features;
+    const char *name;
+} encoder_globals[] = {
+    {KT__F_POSITIONS, "position_embd.weight"},
+    {KT__F_LAYER_NORMS, "token_types.weight"},
+    {KT__F_LAYER_NORMS, "token_embd_norm.weight"},
+    {KT__F_LAYER_NORMS, "token_embd_norm.bias"},
+    {KT__F_ENCODER, "dense_2.weight"},
+    {KT__F_ENCODER, "dense_3.weight"},
+};
+/* and in a reranker. */
+static const char *const ranker_globals[] = {"cls.weight", "cls.bias", "cls.output.weight",
+                                             "cls.output.bias"};
 /* After blk.N.: tables that follow from the hyper-parameters, which old converters wrote. */
 static const char *const harmless_in_layer[] = {"attn_rot_embd.weight", "attn_rot_embd.inv_freq"};
 
@@ -236,10 +315,20 @@ static const char *name_in_layer(const kt__hparams *hp, const char *name) {
     return strncmp(name, prefix, (size_t)n) == 0 ? name + n : NULL;
 }
 
+static bool is_global(const kt__hparams *hp, const char *name) {
+    for (size_t i = 0; i < sizeof encoder_globals / sizeof *encoder_globals; i++) {
+        if (hp->features & encoder_globals[i].features &&
+            strcmp(name, encoder_globals[i].name) == 0)
+            return true;
+    }
+    return IS_AMONG(name, known_globals) ||
+           (hp->pooling == KT__POOL_RANK && IS_AMONG(name, ranker_globals));
+}
+
 bool kt__net_has_place(const kt__hparams *hp, kt__str tensor) {
     char name[96];
     snprintf(name, sizeof name, "%.*s", (int)(tensor.len < 80 ? tensor.len : 80), tensor.s);
-    if (IS_AMONG(name, known_globals)) return true;
+    if (is_global(hp, name)) return true;
     const char *rest = name_in_layer(hp, name);
     if (!rest) return false;
     if (IS_AMONG(rest, harmless_in_layer)) return true;

@@ -7,6 +7,7 @@
 #define KT_MODEL_NET_H
 
 #include "base/arena.h"
+#include "model/encoder.h"
 #include "model/hparams.h"
 #include "ops/ops.h"
 
@@ -30,15 +31,18 @@ typedef struct kt__layer {
     /* separate or as rows of the fused tensors; biases are NULL where there are none */
     kt__weight wq, wk, wv, gate, up;
     const float *bq, *bk, *bv, *gate_bias, *up_bias;
-    bool local;   /* sliding window */
-    bool rotated; /* RoPE on queries and keys */
+    kt__layer_norm attn_end, layer_end; /* with KT__F_LAYER_NORMS */
+    bool local;                         /* sliding window */
+    bool rotated;                       /* RoPE on queries and keys */
 } kt__layer;
 
 typedef struct kt__net {
     kt__hparams hp;
     kt__layer *layers; /* [hp.n_layer] */
     kt__weight embed, head;
-    const float *out_norm, *head_bias;   /* head_bias: [n_vocab] or NULL */
+    const float *out_norm, *head_bias;   /* or NULL; head_bias: [n_vocab] */
+    kt__input_tables tables;             /* with KT__F_LAYER_NORMS */
+    kt__pool_head pool;                  /* behind what is pooled */
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;

@@ -23,7 +23,15 @@ typedef struct attn_tile {
 } attn_tile;
 
 static int64_t first_visible(const kt__attention *d, int64_t pos) {
-    return d->window > 0 && pos + 1 > d->window ? pos + 1 - d->window : 0;
+    int64_t back = d->both_ways ? d->window / 2 : d->window - 1;
+    return d->window > 0 && pos > back ? pos - back : 0;
+}
+
+/* Behind the last position that a query at pos sees. */
+static int64_t end_visible(const kt__attention *d, const kt__seg *seg, int64_t pos) {
+    if (!d->both_ways) return pos + 1;
+    int64_t end = seg->pos0 + seg->n_tok;
+    return d->window > 0 && pos + d->window / 2 + 1 < end ? pos + d->window / 2 + 1 : end;
 }
 
 static int64_t tiles_of(const attn_job *job, const kt__seg *seg) {
@@ -43,7 +51,7 @@ static attn_tile find_tile(const attn_job *job, int64_t number) {
     out.n_tok = seg->n_tok - out.tok0 < job->tile_tok ? seg->n_tok - out.tok0 : job->tile_tok;
     int64_t pos = seg->pos0 + out.tok0;
     out.split0 = first_visible(d, pos) / KT__SPLIT_POS;
-    out.split1 = (pos + out.n_tok - 1) / KT__SPLIT_POS + 1;
+    out.split1 = (end_visible(d, seg, pos + out.n_tok - 1) - 1) / KT__SPLIT_POS + 1;
     return out;
 }
 
@@ -67,7 +75,8 @@ static int visible_tokens(const attn_job *job, const attn_tile *tile, int64_t sp
     *n_tok = 0;
     for (int t = 0; t < tile->n_tok; t++) {
         int64_t pos = tile->seg->pos0 + tile->tok0 + t;
-        int64_t from = first_visible(job->d, pos) - begin, to = pos + 1 - begin;
+        int64_t from = first_visible(job->d, pos) - begin;
+        int64_t to = end_visible(job->d, tile->seg, pos) - begin;
         if (from < 0) from = 0;
         if (to > KT__SPLIT_POS) to = KT__SPLIT_POS;
         if (from >= to) continue;

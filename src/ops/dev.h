@@ -119,6 +119,8 @@ bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, i
 bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
                       float *io);
 void kt__cpu_centre(kt__dev *dev, float *x, int n_tok, int n);
+void kt__cpu_add(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
+void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n);
 void kt__cpu_scale(kt__dev *dev, float *x, int64_t n, float factor);
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap);
 bool kt__cpu_finite(kt__dev *dev, const float *x, int n_row, int n);

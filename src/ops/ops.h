@@ -43,6 +43,7 @@ typedef struct kt__seg {
     const kt__kv_table *table;
     int64_t pos0;
     int row0, n_tok;
+    int32_t pair_from; /* encoders: from this position on the second text of a pair; 0: one text */
 } kt__seg;
 
 /* Query, key and value projections with everything up to the K/V write. */
@@ -76,7 +77,10 @@ typedef struct kt__attention {
     int n_tok;
     const kt__seg *segs;
     int n_seg;
-    int64_t window; /* a query at p sees positions above p - window; 0: all */
+    /* A query at p sees positions above p - window, 0: all; with both_ways, those at most window / 2
+     * away, and each segment is a whole sequence. */
+    int64_t window;
+    bool both_ways;
     float softcap;
     float *out; /* [n_tok][n_head * head_dim_v] */
 } kt__attention;
@@ -129,6 +133,10 @@ typedef struct kt__ops {
     /* out[n_tok][n_row] += B u, where no product goes before */
     void (*lora_up)(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
                     int n_tok, float *out);
+    /* io[t][i] += y[t * ld + i]; ld 0: the same row to each */
+    void (*add)(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
+    /* x[i] = gelu(x[i]), the tanh form */
+    void (*gelu)(kt__dev *dev, float *x, int64_t n);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */

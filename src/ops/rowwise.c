@@ -136,6 +136,28 @@ void kt__cpu_centre(kt__dev *dev, float *x, int n_tok, int n) {
     run_rows(dev, n_tok, centre_rows, &job);
 }
 
+typedef struct add_job {
+    const kt__kernels *kernels;
+    const float *y;
+    size_t ld;
+    int n;
+    float *io;
+} add_job;
+
+static void add_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const add_job *job = arg;
+    (void)worker;
+    for (int64_t t = begin; t < end; t++) {
+        float *row = job->io + (size_t)t * (size_t)job->n;
+        job->kernels->add(row, job->y + (size_t)t * job->ld, job->n, row);
+    }
+}
+
+void kt__cpu_add(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io) {
+    add_job job = {dev->kernels, y, (size_t)ld, n, io};
+    run_rows(dev, n_tok, add_rows, &job);
+}
+
 /* One of the element-wise kernels over a long array. */
 typedef struct map_job {
     void (*kernel)(float *x, int n, float by);
@@ -166,6 +188,29 @@ void kt__cpu_scale(kt__dev *dev, float *x, int64_t n, float factor) {
 
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap) {
     map_array(dev, (map_job){dev->kernels->softcap, x, n, cap});
+}
+
+typedef struct gelu_job {
+    const kt__kernels *kernels;
+    float *x;
+    int64_t n;
+} gelu_job;
+
+static void gelu_part(void *arg, int64_t begin, int64_t end, int worker) {
+    enum { PIECE = 256 };
+    const gelu_job *job = arg;
+    float ones[PIECE];
+    (void)worker;
+    for (int i = 0; i < PIECE; i++) ones[i] = 1.0f;
+    for (int64_t at = begin * MAP_ITEM; at < end * MAP_ITEM && at < job->n; at += PIECE) {
+        int64_t n = job->n - at < PIECE ? job->n - at : PIECE;
+        job->kernels->gelu_mul(job->x + at, ones, (int)n, job->x + at);
+    }
+}
+
+void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n) {
+    gelu_job job = {dev->kernels, x, n};
+    kt__pool_run(dev->pool, (n + MAP_ITEM - 1) / MAP_ITEM, 1, gelu_part, &job);
 }
 
 typedef struct finite_job {

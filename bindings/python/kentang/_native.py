@@ -32,7 +32,7 @@ class kt_model_info(ctypes.Structure):
                 ("n_vocab", c_int32), ("n_ctx_train", c_int32), ("n_layer", c_int32), ("d_model", c_int32),
                 ("d_ff", c_int32), ("n_head", c_int32), ("n_head_kv", c_int32), ("head_dim", c_int32),
                 ("bos_id", c_int32), ("eos_id", c_int32), ("add_bos", c_bool), ("add_eos", c_bool),
-                ("bytes_per_token", c_int32)]
+                ("bytes_per_token", c_int32), ("pooling", c_int), ("is_encoder", c_bool)]
 
 
 class kt_engine_params(ctypes.Structure):
@@ -89,7 +89,7 @@ json_fn = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t)
 text_fn = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t, c_int32)
 
 TOK_ADD_SPECIAL, TOK_PARSE_SPECIAL, TOK_RENDER_SPECIAL = 1, 2, 4
-POOLING = {"mean": 1, "last": 2}
+POOLING = {"mean": 1, "last": 2, "cls": 3, "rank": 4, "model": 5}
 OK, E_LIMIT = 0, 6
 
 _err = POINTER(kt_error)
