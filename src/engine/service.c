@@ -86,7 +86,9 @@ kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, 
     size_t n;
     *out = NULL;
     kt__error_clear(err);
-    kt_status status = make_prompt(engine, request, &ids, &n, &conversation, err);
+    kt_status status = KT_OK;
+    if (request->pooling == KT_POOLING_NONE) status = kt__model_generates(engine->model, err);
+    if (status == KT_OK) status = make_prompt(engine, request, &ids, &n, &conversation, err);
     bool made = status == KT_OK;
     int64_t begin_ns = kt__stage_begin(engine);
     if (made) status = kt__submit_create(engine, request, ids, n, conversation, &sub, err);

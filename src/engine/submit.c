@@ -102,10 +102,6 @@ static kt_status check_ids(const kt_engine *engine, const int32_t *ids, size_t n
 
 static kt_status check_prompt(const kt_engine *engine, const kt_request_params *r,
                               const int32_t *ids, size_t n, kt_error *err) {
-    if (r->pooling == KT_POOLING_NONE) {
-        kt_status generates = kt__model_generates(engine->model, err);
-        if (generates != KT_OK) return generates;
-    }
     const kt_seq *seq = r->seq;
     bool behind = seq && r->seq_append;
     size_t n_pos = behind ? kt_seq_len(seq) : 0;

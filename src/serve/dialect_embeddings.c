@@ -66,20 +66,46 @@ static kt_status read_inputs(kt__job *job, kt_error *err) {
     return status;
 }
 
+static bool read_pooling(const char *name, kt_pooling *out) {
+    static const struct {
+        const char *name;
+        kt_pooling pooling;
+    } names[] = {{"model", KT_POOLING_MODEL},
+                 {"mean", KT_POOLING_MEAN},
+                 {"last", KT_POOLING_LAST},
+                 {"cls", KT_POOLING_CLS}};
+    *out = KT_POOLING_MODEL;
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
+        *out = names[i].pooling;
+        if (!strcmp(name, names[i].name)) return true;
+    }
+    return !name;
+}
+
+/* A reranker's own pooling gives one number for a pair. The model must be in use. */
+static kt_status refuse_reranker(const kt__job *job, kt_error *err) {
+    kt_model_info info;
+    kt_model_get_info(job->engine_model, &info);
+    if (job->wire->req.pooling != KT_POOLING_MODEL || info.pooling != KT_POOLING_RANK) return KT_OK;
+    return kt__fail_at(err, KT_E_UNSUPPORTED, "model", UINT64_MAX,
+                       "the model %s is a reranker: ask it at /v1/rerank, or say which pooling the "
+                       "embedding shall have",
+                       kt__served_name(job->model));
+}
+
 static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
     const char *format = json_string_value(json_object_get(job->json, "encoding_format"));
     const char *pooling = json_string_value(json_object_get(job->json, "pooling"));
     if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
         return kt__fail_at(err, KT_E_ARG, "encoding_format", UINT64_MAX,
                            "encoding_format: expected float or base64");
-    if (pooling && strcmp(pooling, "mean") != 0 && strcmp(pooling, "last") != 0)
-        return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX, "pooling: expected mean or last");
+    if (!read_pooling(pooling, &job->wire->req.pooling))
+        return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX,
+                           "pooling: expected model, mean, last or cls");
     const kt__wire_reader reader = {job->wire, &job->wire->arena, NULL, err};
     kt_status status = kt__wire_read_adapters(&reader, job->json);
     if (status != KT_OK) return status;
     in->base64 = format && !strcmp(format, "base64");
-    job->wire->req.pooling = pooling && !strcmp(pooling, "last") ? KT_POOLING_LAST
-                                                                 : KT_POOLING_MEAN;
     return KT_OK;
 }
 
@@ -118,6 +144,7 @@ static kt_status read_embedding_job(kt__job *job, kt_error *err) {
     KT__TRY(read_body(job, err));
     KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err));
     KT__TRY(kt__job_use_adapters(job, err));
+    KT__TRY(refuse_reranker(job, err));
     status = read_dimensions(job, err);
 out:
     return status;

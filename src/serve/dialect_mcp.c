@@ -131,7 +131,7 @@ static kt_status read_embed(kt__job *job, const json_t *args, kt_error *err) {
     kt__arena_init(&job->wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     job->wire->req = kt__config_request(job->settings->config);
     job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
-    job->wire->req.pooling = KT_POOLING_MEAN;
+    job->wire->req.pooling = KT_POOLING_MODEL;
     const kt__wire_reader reader = {job->wire, &job->wire->arena, NULL, err};
     kt_status status;
     KT__TRY(read_embedding_inputs(job, json_object_get(args, "input"), err));

@@ -13,6 +13,7 @@ extern const kt__dialect kt__dialect_fim;        /* Mistral's /v1/fim/completion
 extern const kt__dialect kt__dialect_infill;     /* llama-server's /infill */
 extern const kt__dialect kt__dialect_responses;  /* OpenAI's /v1/responses */
 extern const kt__dialect kt__dialect_embeddings; /* OpenAI's /v1/embeddings */
+extern const kt__dialect kt__dialect_rerank;     /* Cohere's and Jina's /v1/rerank */
 extern const kt__dialect kt__dialect_native;     /* lines on the socket */
 extern const kt__dialect kt__dialect_messages;   /* Anthropic's /v1/messages */
 extern const kt__dialect kt__dialect_ollama_chat, kt__dialect_ollama_generate,

@@ -158,6 +158,8 @@ static const kt__route routes[] = {
     JOB("/infill", kt__dialect_infill, "fim-"),
     JOB("/v1/responses", kt__dialect_responses, "resp_"),
     JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
+    JOB("/v1/rerank", kt__dialect_rerank, "rank-"),
+    JOB("/rerank", kt__dialect_rerank, "rank-"),
     JOB("/v1/messages", kt__dialect_messages, "msg_"),
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
     AT_ONCE("GET", "/v1/models", get_models, 0),

@@ -47,6 +47,7 @@ typedef struct kt__wire_prompt {
     const char *chat_json;
     size_t chat_json_len;
     unsigned chat_flags;
+    int32_t pair_from; /* kt_request_params.pair_from */
 } kt__wire_prompt;
 
 /* A request, with everything it points to in its own arena. */

@@ -271,6 +271,7 @@ void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_reque
     to->chat_json = p->chat_json;
     to->chat_json_len = p->chat_json_len;
     if (p->messages || p->chat_json) to->chat_flags = p->chat_flags;
+    to->pair_from = p->pair_from;
 }
 
 /* What stands behind a gap that the answer fills in. */

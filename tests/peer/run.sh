@@ -3,7 +3,7 @@
 # python3-jinja2, on the data of ../shared/data. One line a script, a summary, exit status 1 if one failed.
 #
 #   tests/peer/run.sh BUILD_DIR [NAME...]     NAME: only these (quant gguf synth lora logits tokenizer convert templates calls
-#                                             walks toml kl pieces)
+#                                             walks toml kl pieces embed)
 #
 # KT_PEER_DIR   a folder where ../shared/peer is installed; else a copy is installed in BUILD_DIR/peer, once
 # KT_HF_DIR     a folder with Hugging Face's `tokenizers`; else it is installed in BUILD_DIR/peer-hf, once
@@ -66,6 +66,7 @@ one() {
     lora) node "$root/tests/peer/lora.mjs" --build "$build" ;;
     logits) node "$root/tests/peer/logits.mjs" --build "$build" ;;
     tokenizer) hugging_face; node "$root/tests/peer/tokenizer.mjs" --build "$build" ;;
+    embed) node "$root/tests/peer/embed.mjs" --build "$build" ;;
     pieces) hugging_face; node "$root/tests/peer/pieces.mjs" --build "$build" ;;
     convert) hugging_face; node "$root/tests/peer/convert.mjs" --build "$build" ;;
     templates) sh "$root/tests/peer/templates.sh" "${KT_TEMPLATES_N:-1500}" ;;
@@ -76,11 +77,11 @@ one() {
         ;;
     toml) sh "$root/tests/peer/toml.sh" ;;
     kl) node "$root/tests/peer/kl.mjs" --build "$build" --n "${KT_KL_N:-100}" ;;
-    *) stop "no comparison named $1" "quant gguf synth lora logits tokenizer convert templates calls walks toml kl pieces" ;;
+    *) stop "no comparison named $1" "quant gguf synth lora logits tokenizer convert templates calls walks toml kl pieces embed" ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- quant gguf synth lora templates calls walks toml tokenizer pieces convert logits kl
+[ $# -gt 0 ] || set -- quant gguf synth lora templates calls walks toml tokenizer pieces convert logits embed kl
 for name in "$@"; do
     start=$(date +%s)
     if (set -e; one "$name") >"$logs/$name.log" 2>&1; then
