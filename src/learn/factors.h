@@ -14,8 +14,9 @@ typedef struct kt__factor {
     char name[64]; /* of the tensor adapted */
     int block;     /* a layer, or n_layer: the final hidden state */
     kt__lora_site site;
-    int n_sites, n_row, n_col;
-    size_t a, b; /* where they begin among the values */
+    int n_sites, n_row, n_col; /* n_sites: at most 3 */
+    int site_row0[3];          /* of each site, B's first row */
+    size_t a, b;               /* where they begin among the values */
 } kt__factor;
 
 typedef struct kt__factors {
@@ -26,6 +27,8 @@ typedef struct kt__factors {
     float *values; /* [n_value], 64-byte aligned */
 } kt__factors;
 
+/* KT_E_UNSUPPORTED: the network's layer program has no way back (learn/pass.h). */
+kt_status kt__factors_supported(const kt__net *net, kt_error *err) KT_CHECKED;
 /* A at random (seed), B zero: the adapter adds nothing yet. KT_E_UNSUPPORTED: an architecture whose
  * layer program cannot be trained. */
 kt_status kt__factors_make(const kt__net *net, kt__learn_where where, int rank, float alpha,
@@ -44,8 +47,8 @@ const kt__factor *kt__factors_find(const kt__factors *factors, int block, kt__lo
  * (final_hidden.weight). name: general.name, or NULL. */
 kt_status kt__factors_write(const kt__factors *factors, const char *arch, const char *name,
                             const char *path, kt_error *err) KT_CHECKED;
-/* The values of a file that kt__factors_write wrote, for a training that goes on from it; what it
- * has no matrix for keeps its value. KT_E_FORMAT: another model's, rank or scale. */
+/* The values of a file that kt__factors_write wrote, for a training that goes on from it.
+ * KT_E_FORMAT: another model's, rank or scale. */
 kt_status kt__factors_read(kt__factors *factors, const kt__gguf *gguf, kt_error *err) KT_CHECKED;
 
 #endif

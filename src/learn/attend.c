@@ -1,0 +1,281 @@
+#include "learn/attend.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/math.h"
+
+/* One worker's room for a head of a sequence: L = kt__pad(len_max) rows of each. */
+typedef struct head_room {
+    float *p, *ds, *turned; /* [len][L] */
+    float *q, *o, *t;       /* [len][kt__pad(dim)], and turned [dim][L] */
+} head_room;
+
+typedef struct attend_job {
+    kt__panels *panels;
+    const kt__attend *a;
+    float *out;
+    const float *dout;
+    float *dq, *dk, *dv;
+} attend_job;
+
+/* A sequence's rows of one head. */
+typedef struct head_at {
+    int row0, len, head, kv_head;
+    size_t ld_s; /* of scores */
+} head_at;
+
+static int dim_max(const kt__attend *a) {
+    return a->head_dim_k > a->head_dim_v ? a->head_dim_k : a->head_dim_v;
+}
+
+static size_t side_floats(int len_max, int dim) {
+    size_t rows = (size_t)len_max * kt__pad(dim), turned = (size_t)dim * kt__pad(len_max);
+    return ((rows > turned ? rows : turned) + 15) / 16 * 16;
+}
+
+size_t kt__attend_bytes(int len_max, int head_dim_k, int head_dim_v) {
+    int dim = head_dim_k > head_dim_v ? head_dim_k : head_dim_v;
+    size_t square = (size_t)len_max * kt__pad(len_max);
+    return (3 * square + 3 * side_floats(len_max, dim)) * sizeof(float);
+}
+
+static head_room room_of(const kt__attend *a, int worker) {
+    size_t bytes = kt__attend_bytes(a->len_max, a->head_dim_k, a->head_dim_v);
+    size_t square = (size_t)a->len_max * kt__pad(a->len_max);
+    size_t side = side_floats(a->len_max, dim_max(a));
+    float *at = (float *)(void *)(a->scratch + (size_t)worker * bytes);
+    return (head_room){at,
+                       at + square,
+                       at + 2 * square,
+                       at + 3 * square,
+                       at + 3 * square + side,
+                       at + 3 * square + 2 * side};
+}
+
+static size_t ld_of(int heads, int dim) {
+    return kt__pad(heads * dim);
+}
+
+static const float *head_rows(const float *all, size_t ld, const head_at *at, int head, int dim) {
+    return all + (size_t)at->row0 * ld + (size_t)(head * dim);
+}
+
+/* Rows of a head, times a factor, with zeros behind them. */
+static void gather(const float *from, size_t ld, int len, int dim, float *to) {
+    size_t ld_to = kt__pad(dim);
+    for (int i = 0; i < len; i++) {
+        float *row = to + (size_t)i * ld_to;
+        memcpy(row, from + (size_t)i * ld, (size_t)dim * sizeof *row);
+        memset(row + dim, 0, (ld_to - (size_t)dim) * sizeof *row);
+    }
+}
+
+/* to[d][i] = from[i][d], kt__pad(len) apart. */
+static void turn(const float *from, size_t ld, int len, int dim, float *to) {
+    size_t ld_to = kt__pad(len);
+    for (int d = 0; d < dim; d++)
+        for (int i = 0; i < len; i++)
+            to[(size_t)d * ld_to + (size_t)i] = from[(size_t)i * ld + (size_t)d];
+}
+
+static float query_scale(const kt__attend *a, int row) {
+    return a->q_row_scale ? a->q_scale * a->q_row_scale[row] : a->q_scale;
+}
+
+/* room->q: the head's queries, scaled. */
+static void gather_queries(const kt__attend *a, const head_at *at, head_room *room) {
+    size_t ld = ld_of(a->n_head, a->head_dim_k), ld_q = kt__pad(a->head_dim_k);
+    gather(head_rows(a->q, ld, at, at->head, a->head_dim_k), ld, at->len, a->head_dim_k, room->q);
+    for (int i = 0; i < at->len; i++) {
+        float scale = query_scale(a, at->row0 + i);
+        for (int d = 0; d < a->head_dim_k; d++) room->q[(size_t)i * ld_q + (size_t)d] *= scale;
+    }
+}
+
+/* Visible positions of row i: [first, i]. */
+static int first_visible(const kt__attend *a, int i) {
+    return a->window > 0 && i + 1 > a->window ? (int)(i + 1 - a->window) : 0;
+}
+
+/* Scores of one row to probabilities; zero where nothing is seen. */
+static void softmax_row(const kt__attend *a, int i, size_t ld, float *s) {
+    int first = first_visible(a, i), end = i + 1;
+    float max = s[first], sum = 0.0f;
+    for (int j = first; a->softcap > 0.0f && j < end; j++)
+        s[j] = a->softcap * kt__tanhf(s[j] / a->softcap);
+    for (int j = first; j < end; j++)
+        if (j == first || s[j] > max) max = s[j];
+    kt__exp_weights(s + first, max, (size_t)(end - first), s + first);
+    for (int j = first; j < end; j++) sum += s[j];
+    for (int j = first; j < end; j++) s[j] /= sum;
+    memset(s, 0, (size_t)first * sizeof *s);
+    memset(s + end, 0, (ld - (size_t)end) * sizeof *s);
+}
+
+/* room->p: the head's probabilities. raw: where scores are kept as they are (soft-cap's gradient),
+ * or NULL. */
+static void probabilities(const attend_job *job, const head_at *at, head_room *room, float *raw,
+                          int worker) {
+    const kt__attend *a = job->a;
+    size_t ld_k = ld_of(a->n_head_kv, a->head_dim_k);
+    gather_queries(a, at, room);
+    const kt__panel_mm mm = {.w = head_rows(a->k, ld_k, at, at->kv_head, a->head_dim_k),
+                             .x = room->q,
+                             .ld_w = ld_k,
+                             .ld_x = kt__pad(a->head_dim_k),
+                             .ld_out = at->ld_s,
+                             .n_row = at->len,
+                             .n_col = a->head_dim_k,
+                             .n_tok = at->len,
+                             .out = room->p};
+    kt__panels_mm(job->panels, &mm, worker);
+    if (raw) memcpy(raw, room->p, (size_t)at->len * at->ld_s * sizeof *raw);
+    for (int i = 0; i < at->len; i++) softmax_row(a, i, at->ld_s, room->p + (size_t)i * at->ld_s);
+}
+
+static head_at item_of(const kt__attend *a, int64_t item) {
+    int s = (int)(item / a->n_head_kv), kv_head = (int)(item % a->n_head_kv);
+    int len = a->at[s + 1] - a->at[s];
+    return (head_at){a->at[s], len, 0, kv_head, kt__pad(len)};
+}
+
+static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
+    const attend_job *job = arg;
+    const kt__attend *a = job->a;
+    head_room room = room_of(a, worker);
+    int group = a->n_head / a->n_head_kv, dv = a->head_dim_v;
+    size_t ld_v = ld_of(a->n_head_kv, dv), ld_out = ld_of(a->n_head, dv);
+    for (int64_t item = begin; item < end; item++) {
+        head_at at = item_of(a, item);
+        turn(head_rows(a->v, ld_v, &at, at.kv_head, dv), ld_v, at.len, dv, room.t);
+        for (int h = 0; h < group; h++) {
+            at.head = at.kv_head * group + h;
+            probabilities(job, &at, &room, NULL, worker);
+            const kt__panel_mm mm = {.w = room.t,
+                                     .x = room.p,
+                                     .ld_w = at.ld_s,
+                                     .ld_x = at.ld_s,
+                                     .ld_out = ld_out,
+                                     .n_row = dv,
+                                     .n_col = at.len,
+                                     .n_tok = at.len,
+                                     .out = job->out + (size_t)at.row0 * ld_out +
+                                            (size_t)(at.head * dv)};
+            kt__panels_mm(job->panels, &mm, worker);
+        }
+    }
+}
+
+void kt__attend_forward(kt__panels *p, const kt__attend *a, float *out) {
+    attend_job job = {.panels = p, .a = a, .out = out};
+    kt__pool_run(kt__panels_pool(p), (int64_t)a->n_seq * a->n_head_kv, 1, forward_heads, &job);
+}
+
+/* ---- back ---- */
+
+/* room->ds, which holds the gradient of the probabilities, becomes that of the scores. raw: the
+ * scores before the soft-cap. */
+static void scores_back(const kt__attend *a, const head_at *at, head_room *room, const float *raw) {
+    for (int i = 0; i < at->len; i++) {
+        const float *p = room->p + (size_t)i * at->ld_s;
+        float *ds = room->ds + (size_t)i * at->ld_s, sum = 0.0f;
+        for (int j = 0; j <= i; j++) sum += p[j] * ds[j];
+        for (int j = 0; j <= i; j++) ds[j] = p[j] * (ds[j] - sum);
+        for (int j = 0; a->softcap > 0.0f && j <= i; j++) {
+            float t = kt__tanhf(raw[(size_t)i * at->ld_s + (size_t)j] / a->softcap);
+            ds[j] *= 1.0f - t * t;
+        }
+        memset(ds + i + 1, 0, (at->ld_s - (size_t)i - 1) * sizeof *ds);
+    }
+}
+
+/* to[i][d] (+)= sum_j x[i][j] w[d][j]: x and w of at->len columns, at->ld_s apart. */
+static void square_product(const attend_job *job, const head_at *at, const float *x, const float *w,
+                           int dim, bool add, float *to, size_t ld_to, int worker) {
+    const kt__panel_mm mm = {.w = w,
+                             .x = x,
+                             .ld_w = at->ld_s,
+                             .ld_x = at->ld_s,
+                             .ld_out = ld_to,
+                             .n_row = dim,
+                             .n_col = at->len,
+                             .n_tok = at->len,
+                             .add = add,
+                             .out = to};
+    kt__panels_mm(job->panels, &mm, worker);
+}
+
+/* Square matrices are turned with zeros behind their columns. */
+static void turn_square(const float *from, const head_at *at, float *to) {
+    turn(from, at->ld_s, at->len, at->len, to);
+    for (int i = 0; i < at->len; i++)
+        memset(to + (size_t)i * at->ld_s + at->len, 0, (at->ld_s - (size_t)at->len) * sizeof *to);
+}
+
+/* dv += P^T dO, and room->ds = dO V^T. */
+static void values_back(const attend_job *job, const head_at *at, head_room *room, bool add,
+                        int worker) {
+    const kt__attend *a = job->a;
+    int dv = a->head_dim_v;
+    size_t ld_v = ld_of(a->n_head_kv, dv), ld_o = ld_of(a->n_head, dv);
+    const float *dout = head_rows(job->dout, ld_o, at, at->head, dv);
+    gather(dout, ld_o, at->len, dv, room->o);
+    turn(dout, ld_o, at->len, dv, room->t);
+    turn_square(room->p, at, room->turned);
+    square_product(job, at, room->turned, room->t, dv, add,
+                   job->dv + (size_t)at->row0 * ld_v + (size_t)(at->kv_head * dv), ld_v, worker);
+    const kt__panel_mm mm = {.w = head_rows(a->v, ld_v, at, at->kv_head, dv),
+                             .x = room->o,
+                             .ld_w = ld_v,
+                             .ld_x = kt__pad(dv),
+                             .ld_out = at->ld_s,
+                             .n_row = at->len,
+                             .n_col = dv,
+                             .n_tok = at->len,
+                             .out = room->ds};
+    kt__panels_mm(job->panels, &mm, worker);
+}
+
+/* dq = s dS K, dk += dS^T (s q) */
+static void keys_back(const attend_job *job, const head_at *at, head_room *room, bool add,
+                      int worker) {
+    const kt__attend *a = job->a;
+    int dk = a->head_dim_k;
+    size_t ld_k = ld_of(a->n_head_kv, dk), ld_q = ld_of(a->n_head, dk);
+    float *dq = job->dq + (size_t)at->row0 * ld_q + (size_t)(at->head * dk);
+    turn(head_rows(a->k, ld_k, at, at->kv_head, dk), ld_k, at->len, dk, room->t);
+    square_product(job, at, room->ds, room->t, dk, false, dq, ld_q, worker);
+    for (int i = 0; i < at->len; i++) {
+        float scale = query_scale(a, at->row0 + i);
+        for (int d = 0; d < dk; d++) dq[(size_t)i * ld_q + (size_t)d] *= scale;
+    }
+    turn(room->q, kt__pad(dk), at->len, dk, room->t);
+    turn_square(room->ds, at, room->turned);
+    square_product(job, at, room->turned, room->t, dk, add,
+                   job->dk + (size_t)at->row0 * ld_k + (size_t)(at->kv_head * dk), ld_k, worker);
+}
+
+static void backward_heads(void *arg, int64_t begin, int64_t end, int worker) {
+    const attend_job *job = arg;
+    const kt__attend *a = job->a;
+    head_room room = room_of(a, worker);
+    int group = a->n_head / a->n_head_kv;
+    for (int64_t item = begin; item < end; item++) {
+        head_at at = item_of(a, item);
+        for (int h = 0; h < group; h++) {
+            at.head = at.kv_head * group + h;
+            probabilities(job, &at, &room, NULL, worker);
+            values_back(job, &at, &room, h > 0, worker);
+            if (a->softcap > 0.0f) probabilities(job, &at, &room, room.turned, worker); /* again */
+            scores_back(a, &at, &room, room.turned);
+            keys_back(job, &at, &room, h > 0, worker);
+        }
+    }
+}
+
+void kt__attend_backward(kt__panels *p, const kt__attend *a, const float *dout, float *dq,
+                         float *dk, float *dv) {
+    attend_job job = {.panels = p, .a = a, .dout = dout, .dq = dq, .dk = dk, .dv = dv};
+    kt__pool_run(kt__panels_pool(p), (int64_t)a->n_seq * a->n_head_kv, 1, backward_heads, &job);
+}

@@ -1,0 +1,48 @@
+/* The forward pass with what is needed to go back through it, and the way back.
+ *
+ * Owns: the layer program of dense decoders in f32 as model/forward.c has it, activations (the
+ * residual stream of every layer; the rest too where there is room, else computed again), and the
+ * gradients of an adapter's matrices. Weights stay as they are in the file. Knows no losses.
+ * Threads: as learn.h says. No allocation after creation. */
+#ifndef KT_LEARN_PASS_H
+#define KT_LEARN_PASS_H
+
+#include "learn/factors.h"
+#include "learn/panel.h"
+
+typedef struct kt__pass kt__pass;
+
+typedef struct kt__pass_params {
+    int n_tok_max; /* of a batch */
+    int len_max;   /* of a sequence */
+    int rank_max;
+    uint64_t bytes_max; /* kept activations are left out beyond it */
+    /* Looked at between layers: once set, what comes out is worth nothing. Or NULL. */
+    const atomic_bool *cancel;
+} kt__pass_params;
+
+/* Sequences laid end to end, from position 0 each. */
+typedef struct kt__pass_batch {
+    int n_tok;
+    const int32_t *ids;
+    int n_seq;
+    const int *at; /* [n_seq + 1] first rows */
+    int n_out;
+    const int32_t *out_rows; /* [n_out] ascending: whose hidden states are wanted */
+} kt__pass_batch;
+
+/* KT_E_UNSUPPORTED: a layer program that has no way back here; KT_E_NOMEM. */
+kt_status kt__pass_create(const kt__net *net, kt__pool *pool, const kt__kernels *kernels,
+                          const kt__pass_params *params, kt__pass **out, kt_error *err) KT_CHECKED;
+void kt__pass_destroy(kt__pass *pass); /* NULL allowed */
+/* The final normed hidden states [n_out][kt__pad(d_model)], adapted (factors NULL: the base);
+ * valid until the next forward. The batch stays unchanged until then. */
+const float *kt__pass_forward(kt__pass *pass, const kt__factors *factors,
+                              const kt__pass_batch *batch);
+/* After a forward with the same factors: adds the gradients by their values to grads
+ * [factors->n_value]. d_hidden: by the hidden states; is overwritten. */
+void kt__pass_backward(kt__pass *pass, const kt__factors *factors, const kt__pass_batch *batch,
+                       float *d_hidden, float *grads);
+kt__panels *kt__pass_panels(kt__pass *pass);
+
+#endif

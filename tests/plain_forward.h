@@ -1,0 +1,222 @@
+/* A plain double-precision evaluation of the fixture's models, token by token: nothing is shared with
+ * the library, and its numbers may be changed between two evaluations. */
+#ifndef KT_TESTS_PLAIN_FORWARD_H
+#define KT_TESTS_PLAIN_FORWARD_H
+
+#include <math.h>
+
+#include "model_fixture.h"
+
+enum { PLAIN_TOK = 70 };
+
+typedef struct plain {
+    const fixture_spec *s;
+    fixture_tensor list[256];
+    double *data[256];
+    int n;
+    const double
+        *hidden; /* [d_model][d_model] times the last normed state is added to it, or NULL */
+} plain;
+
+static inline const double *weights(const plain *p, int layer, const char *suffix) {
+    char name[48];
+    snprintf(name, sizeof name, layer < 0 ? "%.0d%s" : "blk.%d.%s", layer < 0 ? 0 : layer, suffix);
+    for (int t = 0; t < p->n; t++) {
+        if (strcmp(p->list[t].name, name) == 0) return p->data[t];
+    }
+    return NULL;
+}
+
+static inline void plain_init(plain *p, const fixture_spec *s) {
+    p->s = s;
+    p->n = fixture_tensors(s, p->list);
+    for (int t = 0; t < p->n; t++) {
+        size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1]);
+        uint32_t state = (uint32_t)t + 1;
+        p->data[t] = malloc(count * sizeof(double));
+        for (size_t i = 0; i < count; i++) {
+            float v = fixture_weight(&state);
+            p->data[t][i] = (double)(p->list[t].norm ? 1.0f + v * 0.3f : v);
+        }
+    }
+}
+
+static inline void multiply(const double *w, const double *bias, int rows, int cols,
+                            const double *x, double *y) {
+    for (int r = 0; r < rows; r++) {
+        y[r] = bias ? bias[r] : 0.0;
+        for (int c = 0; c < cols; c++) y[r] += w[r * cols + c] * x[c];
+    }
+}
+
+static inline void norm(const double *x, const double *w, int n, double *y) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * x[i];
+    double scale = 1.0 / sqrt(sum / n + (double)1e-5f);
+    for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
+}
+
+/* Classic layer norm where the architecture has it. */
+static inline void layer_norm(const fixture_spec *s, const double *x, const double *w, int n,
+                              double *y) {
+    double mean = 0;
+    for (int i = 0; s->layer_norm && i < n; i++) mean += x[i] / n;
+    for (int i = 0; i < n; i++) y[i] = x[i] - mean;
+    norm(y, w, n, y);
+}
+
+static inline void norm_or_copy(const fixture_spec *s, const double *x, const double *w, int n,
+                                double *y) {
+    if (w) {
+        layer_norm(s, x, w, n, y);
+    } else {
+        memcpy(y, x, (size_t)n * sizeof *y);
+    }
+}
+
+static inline void rotate(double *head, int dim, int pos, double base, bool neox) {
+    for (int i = 0; i < dim / 2; i++) {
+        double angle = pos * pow(base, -2.0 * i / dim);
+        double *a = neox ? &head[i] : &head[2 * i],
+               *b = neox ? &head[i + dim / 2] : &head[2 * i + 1];
+        double x0 = *a, x1 = *b;
+        *a = x0 * cos(angle) - x1 * sin(angle);
+        *b = x0 * sin(angle) + x1 * cos(angle);
+    }
+}
+
+static inline bool is_arch(const fixture_spec *s, const char *a, const char *b) {
+    return strcmp(s->arch, a) == 0 || strcmp(s->arch, b) == 0;
+}
+
+static inline double gate(const fixture_spec *s, double g) {
+    if (is_arch(s, "gemma2", "gemma3"))
+        return 0.5 * g * (1.0 + tanh(sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g)));
+    return g / (1.0 + exp(-g));
+}
+
+enum { MAX_DIM = 320, MAX_LAYER = 8 };
+static double k_cache[MAX_LAYER][PLAIN_TOK][MAX_DIM], v_cache[MAX_LAYER][PLAIN_TOK][MAX_DIM];
+
+static inline bool is_local(const fixture_spec *s, int layer) {
+    if (!s->window) return false;
+    if (s->n_pattern) return layer % 2 == 0;
+    if (is_arch(s, "exaone4", "olmo2") || is_arch(s, "cohere2", "cohere2")) return layer % 4 < 3;
+    if (strcmp(s->arch, "gemma2") == 0) return layer % 2 == 0;
+    if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
+    return true;
+}
+
+static inline void plain_attention(const plain *p, int layer, int pos, const double *h,
+                                   double *out) {
+    const fixture_spec *s = p->s;
+    int hd = s->head_dim, nq = s->n_head * hd, nkv = s->n_head_kv * hd;
+    double q[MAX_DIM];
+    const double *fused = s->fused ? weights(p, layer, "attn_qkv.weight") : NULL;
+    const double *wq = fused ? fused : weights(p, layer, "attn_q.weight");
+    const double *wk = fused ? fused + nq * s->d_model : weights(p, layer, "attn_k.weight");
+    const double *wv = fused ? fused + (nq + nkv) * s->d_model : weights(p, layer, "attn_v.weight");
+    double *k = k_cache[layer][pos], *v = v_cache[layer][pos];
+    const double *bias = weights(p, layer, "attn_qkv.bias");
+    multiply(wq, bias ? bias : weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
+    multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
+    multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
+    if (s->qk_norm_rows) {
+        norm(q, weights(p, layer, "attn_q_norm.weight"), nq, q);
+        norm(k, weights(p, layer, "attn_k_norm.weight"), nkv, k);
+    }
+    bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
+                !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2");
+    bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
+    rotated &= !s->no_rope;
+    if (is_arch(s, "exaone4", "cohere2") && s->window) rotated = is_local(s, layer);
+    for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
+        double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
+        bool late = is_arch(s, "hunyuan-dense", "hunyuan-dense");
+        if (late) rotate(head, hd, pos, 10000.0, neox);
+        if (s->qk_norm)
+            norm(head,
+                 weights(p, layer, i < s->n_head ? "attn_q_norm.weight" : "attn_k_norm.weight"), hd,
+                 head);
+        if (rotated && !late) rotate(head, s->n_rot ? s->n_rot : hd, pos, 10000.0, neox);
+    }
+    double q_scale = s->scales[2] != 0.0f ? (double)s->scales[2] : 1.0 / sqrt(hd);
+    q_scale *= 1.0 + (double)s->temperature * log(1.0 + floor(pos / 16));
+    for (int i = 0; i < s->n_head; i++) {
+        int kv = i / (s->n_head / s->n_head_kv) * hd;
+        int first = is_local(s, layer) && pos + 1 > s->window ? pos + 1 - s->window : 0;
+        double score[PLAIN_TOK], sum = 0;
+        for (int t = first; t <= pos; t++) {
+            score[t] = 0;
+            for (int d = 0; d < hd; d++)
+                score[t] += q[i * hd + d] * q_scale * k_cache[layer][t][kv + d];
+            if (strcmp(s->arch, "gemma2") == 0) score[t] = 50.0 * tanh(score[t] / 50.0);
+            sum += score[t] = exp(score[t]);
+        }
+        for (int d = 0; d < hd; d++) {
+            double o = 0;
+            for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[layer][t][kv + d];
+            out[i * hd + d] = o;
+        }
+    }
+}
+
+static inline void plain_feed_forward(const plain *p, int layer, const double *h, double *y) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model;
+    double g[MAX_DIM], u[MAX_DIM];
+    const double *up = weights(p, layer, "ffn_up.weight"),
+                 *up_bias = weights(p, layer, "ffn_up.bias");
+    bool fused = s->fused || s->fused_glu;
+    const double *w = fused ? up : weights(p, layer, "ffn_gate.weight");
+    multiply(w, fused ? up_bias : weights(p, layer, "ffn_gate.bias"), s->d_ff, d, h, g);
+    if (fused) {
+        up += s->d_ff * d;
+        up_bias += up_bias ? s->d_ff : 0;
+    }
+    multiply(up, up_bias, s->d_ff, d, h, u);
+    for (int i = 0; i < s->d_ff; i++) g[i] = gate(s, g[i]) * u[i];
+    multiply(weights(p, layer, "ffn_down.weight"), weights(p, layer, "ffn_down.bias"), d, s->d_ff,
+             g, y);
+}
+
+static inline double scale_of(const fixture_spec *s, int which) {
+    return s->scales[which] != 0.0f ? (double)s->scales[which] : 1.0;
+}
+
+static inline void plain_token(const plain *p, int id, int pos, double *logits) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model;
+    double x[MAX_DIM], h[MAX_DIM], a[MAX_DIM], y[MAX_DIM];
+    for (int i = 0; i < d; i++) {
+        x[i] = weights(p, -1, "token_embd.weight")[id * d + i] *
+               (is_arch(s, "gemma2", "gemma3") ? sqrt(d) : scale_of(s, 0));
+    }
+    for (int layer = 0; layer < s->n_layer; layer++) {
+        norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
+        plain_attention(p, layer, pos, h, a);
+        multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"), d,
+                 s->n_head * s->head_dim, a, y);
+        if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
+        for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
+        if (!s->parallel) norm_or_copy(s, x, weights(p, layer, "ffn_norm.weight"), d, h);
+        plain_feed_forward(p, layer, h, y);
+        if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
+        for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
+    }
+    layer_norm(s, x, weights(p, -1, "output_norm.weight"), d, x);
+    if (p->hidden) {
+        multiply(p->hidden, NULL, d, d, x, y);
+        for (int i = 0; i < d; i++) x[i] += y[i];
+    }
+    multiply(weights(p, -1, s->tied ? "token_embd.weight" : "output.weight"),
+             weights(p, -1, "output.bias"), s->n_vocab, d, x, logits);
+    for (int i = 0; is_arch(s, "granite", "granite") && i < s->n_vocab; i++)
+        logits[i] /= scale_of(s, 3);
+    for (int i = 0; is_arch(s, "cohere2", "cohere2") && i < s->n_vocab; i++)
+        logits[i] *= scale_of(s, 3);
+    for (int i = 0; strcmp(s->arch, "gemma2") == 0 && i < s->n_vocab; i++)
+        logits[i] = 30.0 * tanh(logits[i] / 30.0);
+}
+
+#endif
