@@ -84,15 +84,20 @@ static void take_layer(taker *t, const kt__hparams *hp, int n, layer_acts *acts)
     for (int i = 0; i < LAYER_ARRAYS; i++) *of[i] = take_rows(t, n, width[i]);
 }
 
-static void take_layers(kt__pass *p, taker *t) {
+/* net, pool and params of p are set; x and acts are, too, where pointers are taken. */
+static void take_layers(const kt__pass *p, taker *t) {
     const kt__hparams *hp = &p->net->hp;
     int n = p->params.n_tok_max;
-    for (int l = 0; l <= hp->n_layer; l++) p->x[l] = take_rows(t, n, hp->d_model);
-    take_layer(t, hp, n, &p->acts[0]);
+    layer_acts ignored;
+    for (int l = 0; l <= hp->n_layer; l++) {
+        float *x = take_rows(t, n, hp->d_model);
+        if (t->at) p->x[l] = x;
+    }
+    take_layer(t, hp, n, t->at ? &p->acts[0] : &ignored);
     for (int l = 1; l < hp->n_layer; l++) {
         if (p->kept)
-            take_layer(t, hp, n, &p->acts[l]);
-        else
+            take_layer(t, hp, n, t->at ? &p->acts[l] : &ignored);
+        else if (t->at)
             p->acts[l] = p->acts[0];
     }
 }
@@ -117,16 +122,17 @@ static void take_scratch(kt__pass *p, taker *t) {
     t->used += bytes * (size_t)kt__pool_size(p->pool);
 }
 
+static size_t count_bytes(kt__pass *p, bool kept) {
+    taker count = {0};
+    p->kept = kept;
+    take_layers(p, &count);
+    take_scratch(p, &count);
+    return count.used;
+}
+
 static kt_status map_memory(kt__pass *p, kt_error *err) {
-    p->kept = true;
-    for (int tries = 0; tries < 2; tries++) {
-        taker count = {0};
-        take_layers(p, &count);
-        take_scratch(p, &count);
-        p->memory_bytes = count.used;
-        if (p->memory_bytes <= p->params.bytes_max) break;
-        p->kept = false;
-    }
+    p->memory_bytes = count_bytes(p, true);
+    if (p->memory_bytes > p->params.bytes_max) p->memory_bytes = count_bytes(p, false);
     p->memory = kt__pages_alloc(p->memory_bytes);
     if (!p->memory) return kt__fail_nomem(err, "a training's activations", p->memory_bytes);
     taker take = {.at = p->memory};
@@ -144,6 +150,13 @@ static kt__panels_limits limits_of(const kt__hparams *hp, const kt__pass_params 
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
         if (cols[i] > l.n_col_max) l.n_col_max = cols[i];
     return l;
+}
+
+uint64_t kt__pass_bytes(const kt__net *net, const kt__pool *pool, const kt__kernels *kernels,
+                        const kt__pass_params *params) {
+    kt__pass p = {.net = net, .pool = (kt__pool *)(uintptr_t)pool, .params = *params};
+    kt__panels_limits limits = limits_of(&net->hp, params);
+    return count_bytes(&p, false) + kt__panels_bytes(kernels, kt__pool_size(pool), &limits);
 }
 
 static kt_status make_tables(kt__pass *p, kt_error *err) {

@@ -51,10 +51,10 @@ typedef struct kt__learn_settings {
     float ewc_lambda;    /* of the penalty, where a consolidation is given */
     uint64_t seed;
     double held_out;           /* share of conversations that are only measured, 0.2 */
-    double anchor_max;         /* rise of the anchor's loss that the gate allows, 0.01 */
+    double anchor_max;         /* rise of the anchor's perplexity that the gate allows, 0.01 */
     double leak_max;           /* share of neighbours that may leak, 0.4 */
     double recall_min;         /* of what earlier corrections were recalled, 0.95 */
-    int64_t cpu_ms_max;        /* processor time of this training; 0: no limit */
+    int64_t cpu_ms_max;        /* processor time of the process while it trains; 0: no limit */
     uint64_t bytes_max;        /* of activations and scratch; 0: 512 MiB */
     const atomic_bool *cancel; /* looked at many times a second, or NULL */
     void (*progress)(void *user, int step, double loss); /* or NULL */

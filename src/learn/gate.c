@@ -1,0 +1,368 @@
+#include "learn/gate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/math.h"
+#include "sample/rng.h"
+
+enum { GROUPS_LEAST = 5, RESAMPLES = 2000, STREAM_SPLIT = 90, STREAM_BOOT = 91, WRITE_MAX = 48 };
+
+/* ---- which samples are only measured ---- */
+
+typedef struct group_of {
+    uint64_t group;
+    double order;
+} group_of;
+
+static int by_group(const void *a, const void *b) {
+    const group_of *x = a, *y = b;
+    return x->group < y->group ? -1 : x->group > y->group;
+}
+
+static int by_order(const void *a, const void *b) {
+    const group_of *x = a, *y = b;
+    if (x->order != y->order) return x->order < y->order ? -1 : 1;
+    return by_group(a, b);
+}
+
+static int by_group_and_order(const void *a, const void *b) {
+    const group_of *x = a, *y = b;
+    int order = by_group(a, b);
+    return order ? order : x->order < y->order ? -1 : x->order > y->order;
+}
+
+typedef struct splitter {
+    const kt__sample *samples;
+    size_t n;
+    const kt__learn_settings *settings;
+    group_of *groups; /* of one class, [n_group] */
+    size_t n_group;
+    uint8_t *held; /* [n] */
+    uint8_t *done; /* [n] its conversation is decided */
+} splitter;
+
+/* 0: feedback, 1: replay, 2: neighbours. */
+static int class_of(const kt__sample *s) {
+    return s->kind == KT__SAMPLE_REPLAY ? 1 : s->kind == KT__SAMPLE_NEIGHBOUR ? 2 : 0;
+}
+
+static void list_groups(splitter *p, int class) {
+    size_t n = 0, m = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        if (class_of(&p->samples[i]) != class || p->done[i]) continue;
+        uint64_t group = p->samples[i].group;
+        p->groups[n++] = (group_of){group,
+                                    kt__rng_uniform(p->settings->seed, STREAM_SPLIT, group, 0)};
+    }
+    qsort(p->groups, n, sizeof *p->groups, by_group);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || p->groups[i].group != p->groups[i - 1].group) p->groups[m++] = p->groups[i];
+    qsort(p->groups, m, sizeof *p->groups, by_order);
+    p->n_group = m;
+}
+
+/* The first conversations by a random order are held out, to the share that is wanted. */
+static void decide_groups(splitter *p) {
+    size_t n_held = (size_t)((double)p->n_group * p->settings->held_out + 0.5);
+    if (n_held == 0) n_held = p->n_group > 1 && p->settings->held_out > 0.0;
+    for (size_t g = 0; g < p->n_group; g++) p->groups[g].order = g < n_held ? 1.0 : 0.0;
+    qsort(p->groups, p->n_group, sizeof *p->groups, by_group);
+    for (size_t i = 0; i < p->n; i++) {
+        const group_of key = {.group = p->samples[i].group};
+        const group_of *g = bsearch(&key, p->groups, p->n_group, sizeof key, by_group);
+        if (p->done[i] || !g) continue;
+        p->held[i] = g->order > 0.5;
+        p->done[i] = 1;
+    }
+}
+
+static void fill_split(const splitter *p, kt__split *out) {
+    for (size_t i = 0; i < p->n; i++) {
+        const kt__sample *s = &p->samples[i];
+        int class = class_of(s);
+        if (!p->held[i]) out->train[out->n_train++] = i;
+        if (p->held[i] && class == 0) out->held[out->n_held++] = i;
+        if (p->held[i] && class == 1) out->anchor[out->n_anchor++] = i;
+        if (p->held[i] && class == 2) out->neighbour[out->n_neighbour++] = i;
+        if (s->earlier && s->kind == KT__SAMPLE_CORRECTION) out->earlier[out->n_earlier++] = i;
+    }
+}
+
+kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
+                         kt__split *out, kt_error *err) {
+    kt_status status = KT_OK;
+    splitter p = {.samples = samples, .n = n, .settings = settings};
+    size_t **const lists[] = {&out->train, &out->held, &out->anchor, &out->neighbour,
+                              &out->earlier};
+    *out = (kt__split){0};
+    p.groups = kt__calloc(n + 1, sizeof *p.groups);
+    p.held = kt__calloc(n + 1, 1);
+    p.done = kt__calloc(n + 1, 1);
+    bool all = p.groups && p.held && p.done;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        all = (*lists[i] = kt__calloc(n + 1, sizeof **lists[i])) && all;
+    if (!all) {
+        status = kt__fail_nomem(err, "the division of samples", n * sizeof(group_of));
+        kt__split_free(out);
+        goto out;
+    }
+    for (int class = 0; class < 3; class ++) {
+        list_groups(&p, class);
+        decide_groups(&p);
+    }
+    fill_split(&p, out);
+out:
+    kt__free(p.groups);
+    kt__free(p.held);
+    kt__free(p.done);
+    return status;
+}
+
+void kt__split_free(kt__split *s) {
+    kt__free(s->train);
+    kt__free(s->held);
+    kt__free(s->anchor);
+    kt__free(s->neighbour);
+    kt__free(s->earlier);
+    *s = (kt__split){0};
+}
+
+/* ---- the gain ---- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double kt__bootstrap_low(const double *gain, const double *n_tok, size_t n, uint64_t seed) {
+    static const double share = 0.025;
+    double means[RESAMPLES];
+    if (n == 0) return 0.0;
+    for (int r = 0; r < RESAMPLES; r++) {
+        double sum = 0.0, tokens = 0.0;
+        for (size_t i = 0; i < n; i++) {
+            double u = kt__rng_uniform(seed, STREAM_BOOT, (uint64_t)r, (uint32_t)i);
+            size_t k = (size_t)(u * (double)n);
+            sum += gain[k];
+            tokens += n_tok[k];
+        }
+        means[r] = tokens > 0.0 ? sum / tokens : 0.0;
+    }
+    qsort(means, RESAMPLES, sizeof *means, by_value);
+    return means[(int)(share * RESAMPLES)];
+}
+
+typedef struct gate {
+    kt__learner *learner;
+    const kt__sample *samples;
+    const kt__split *split;
+    const kt__learn_settings *settings;
+    const kt__factors *prior, *candidate;
+    kt__sample_score *before, *after; /* room for any list */
+    double *gain, *n_tok;             /* of conversations */
+    group_of *order;                  /* room to find them */
+    kt__learn_report *report;
+    kt_error *err;
+} gate;
+
+static kt_status score_both(gate *g, const kt__factors *before, const size_t *list, size_t n) {
+    kt_status status;
+    KT__TRY(kt__learner_score(g->learner, before, list, n, g->before, g->err));
+    KT__TRY(kt__learner_score(g->learner, g->candidate, list, n, g->after, g->err));
+out:
+    return status;
+}
+
+static kt__learn_loss sum_up(const gate *g, size_t n) {
+    kt__learn_loss loss = {0};
+    for (size_t i = 0; i < n; i++) {
+        loss.before += g->before[i].loss;
+        loss.after += g->after[i].loss;
+        loss.n += g->after[i].n_tok;
+    }
+    if (loss.n == 0) return loss;
+    loss.before /= loss.n;
+    loss.after /= loss.n;
+    return loss;
+}
+
+/* Scores of one conversation together; returns how many there are. */
+static size_t gather_groups(gate *g, const size_t *list, size_t n) {
+    size_t n_group = 0;
+    for (size_t i = 0; i < n; i++) g->order[i] = (group_of){g->samples[list[i]].group, (double)i};
+    qsort(g->order, n, sizeof *g->order, by_group_and_order);
+    for (size_t i = 0; i < n; i++) {
+        size_t of = (size_t)g->order[i].order;
+        if (i == 0 || g->order[i].group != g->order[i - 1].group) {
+            g->gain[n_group] = g->n_tok[n_group] = 0.0;
+            n_group++;
+        }
+        g->gain[n_group - 1] += g->before[of].loss - g->after[of].loss;
+        g->n_tok[n_group - 1] += g->after[of].n_tok;
+    }
+    return n_group;
+}
+
+static kt_status measure_held(gate *g, size_t *n_group) {
+    const kt__split *s = g->split;
+    kt__learn_report *r = g->report;
+    kt_status status = score_both(g, g->prior, s->held, s->n_held);
+    if (status != KT_OK) return status;
+    r->held = sum_up(g, s->n_held);
+    r->quality_delta = r->held.before - r->held.after;
+    *n_group = gather_groups(g, s->held, s->n_held);
+    r->gain_low = kt__bootstrap_low(g->gain, g->n_tok, *n_group, g->settings->seed);
+    return KT_OK;
+}
+
+/* ---- recall ---- */
+
+static kt_status measure_recall(gate *g, size_t *room) {
+    const kt__split *s = g->split;
+    kt__learn_report *r = g->report;
+    kt_status status;
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_train; i++)
+        if (g->samples[s->train[i]].kind == KT__SAMPLE_CORRECTION) room[n++] = s->train[i];
+    KT__TRY(kt__learner_score(g->learner, g->candidate, room, n, g->after, g->err));
+    r->n_recall = (int)n;
+    for (size_t i = 0; i < n; i++) r->recalled += g->after[i].recalled;
+    KT__TRY(score_both(g, g->prior, s->earlier, s->n_earlier));
+    r->n_earlier = (int)s->n_earlier;
+    for (size_t i = 0; i < s->n_earlier; i++) {
+        r->earlier_before += g->before[i].recalled;
+        r->earlier_kept += g->before[i].recalled && g->after[i].recalled;
+    }
+out:
+    return status;
+}
+
+/* ---- leaks ---- */
+
+static bool is_in(const int32_t *ids, int n, const int32_t *part, int n_part) {
+    for (int i = 0; i + n_part <= n; i++)
+        if (memcmp(ids + i, part, (size_t)n_part * sizeof *ids) == 0) return true;
+    return false;
+}
+
+/* What a correction taught: the longest run of its answer's tokens that its question has not; the
+ * token that ends the answer is no part of it. */
+static int taught_run(const kt__sample *s, const int32_t **run) {
+    int first = 0, best = 0, n = 0;
+    while (first < s->n && !s->mask[first]) first++;
+    for (int t = first; t < s->n - 1; t++) {
+        n = s->mask[t] && !is_in(s->ids, first, &s->ids[t], 1) ? n + 1 : 0;
+        if (n <= best) continue;
+        best = n;
+        *run = &s->ids[t + 1 - n];
+    }
+    return best;
+}
+
+/* A taught run is in what the candidate writes, and not in what the base wrote. */
+static bool is_leak(const gate *g, const kt__sample *own, const int32_t *text, int n) {
+    const kt__split *s = g->split;
+    for (size_t i = 0; i < s->n_train; i++) {
+        const kt__sample *taught = &g->samples[s->train[i]];
+        const int32_t *run = NULL;
+        if (taught->kind != KT__SAMPLE_CORRECTION) continue;
+        int n_run = taught_run(taught, &run);
+        if (n_run > 0 && is_in(text, n, run, n_run) && !is_in(own->ids, own->n, run, n_run))
+            return true;
+    }
+    return false;
+}
+
+static kt_status measure_leaks(gate *g) {
+    const kt__split *s = g->split;
+    kt_status status;
+    KT__TRY(kt__learner_score(g->learner, g->candidate, s->neighbour, s->n_neighbour, g->after,
+                              g->err));
+    g->report->n_neighbour = (int)s->n_neighbour;
+    for (size_t i = 0; i < s->n_neighbour; i++) {
+        const kt__sample *own = &g->samples[s->neighbour[i]];
+        int32_t text[WRITE_MAX];
+        int n = 0;
+        if (g->after[i].recalled) continue; /* word for word what the base answers */
+        KT__TRY(kt__learner_write(g->learner, g->candidate, s->neighbour[i], WRITE_MAX, text, &n,
+                                  g->err));
+        g->report->leaks += is_leak(g, own, text, n);
+    }
+out:
+    return status;
+}
+
+/* ---- the judgement ---- */
+
+static void judge(const gate *g, size_t n_group) {
+    const kt__learn_settings *s = g->settings;
+    kt__learn_report *r = g->report;
+    char *why = r->why;
+    const size_t size = sizeof r->why;
+    double rise = kt__exp(r->anchor.after - r->anchor.before) - 1.0;
+    if (n_group < GROUPS_LEAST)
+        snprintf(why, size,
+                 "%zu held-out conversations are too few to measure a gain; %d are needed", n_group,
+                 GROUPS_LEAST);
+    else if (!(r->gain_low > 0.0))
+        snprintf(why, size, "held-out answers: the gain's lower bound is %.3f nats a token",
+                 r->gain_low);
+    else if (r->anchor.n == 0)
+        snprintf(why, size, "no replay is there that shows what else would change");
+    else if (!(rise <= s->anchor_max))
+        snprintf(why, size, "the anchor's perplexity rises by %.2f%%; %.2f%% is allowed",
+                 100.0 * rise, 100.0 * s->anchor_max);
+    else if (r->leaks > s->leak_max * r->n_neighbour)
+        snprintf(why, size, "taught answers leak into %d of %d neighbouring questions", r->leaks,
+                 r->n_neighbour);
+    else if (r->earlier_kept < s->recall_min * r->earlier_before)
+        snprintf(why, size, "of %d earlier corrections that were recalled, %d are still",
+                 r->earlier_before, r->earlier_kept);
+    r->publish = why[0] == '\0';
+}
+
+static kt_status measure_all(gate *g, size_t *room) {
+    const kt__split *s = g->split;
+    kt_status status;
+    size_t n_group = 0;
+    KT__TRY(measure_held(g, &n_group));
+    KT__TRY(score_both(g, NULL, s->anchor, s->n_anchor));
+    g->report->anchor = sum_up(g, s->n_anchor);
+    KT__TRY(measure_recall(g, room));
+    KT__TRY(measure_leaks(g));
+    judge(g, n_group);
+out:
+    return status;
+}
+
+kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__split *split,
+                   const kt__learn_settings *settings, const kt__factors *prior,
+                   const kt__factors *candidate, kt__learn_report *report, kt_error *err) {
+    gate g = {learner, samples, split, settings, prior, candidate, .report = report, .err = err};
+    size_t n = split->n_train + split->n_held + split->n_anchor + split->n_neighbour + 1;
+    size_t *room = kt__calloc(n, sizeof *room);
+    kt_status status;
+    g.before = kt__calloc(n, sizeof *g.before);
+    g.after = kt__calloc(n, sizeof *g.after);
+    g.gain = kt__calloc(n, sizeof *g.gain);
+    g.n_tok = kt__calloc(n, sizeof *g.n_tok);
+    g.order = kt__calloc(n, sizeof *g.order);
+    report->n_train = (int)split->n_train;
+    report->n_held = (int)split->n_held;
+    report->n_anchor = (int)split->n_anchor;
+    if (room && g.before && g.after && g.gain && g.n_tok && g.order)
+        status = measure_all(&g, room);
+    else
+        status = kt__fail_nomem(err, "the gate's scores", n * sizeof *g.before);
+    kt__free(room);
+    kt__free(g.before);
+    kt__free(g.after);
+    kt__free(g.gain);
+    kt__free(g.n_tok);
+    kt__free(g.order);
+    return status;
+}

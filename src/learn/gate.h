@@ -1,0 +1,27 @@
+/* The gate: may a trained adapter be published?
+ *
+ * Owns: which samples are only measured, and every condition. Knows no training. Threads: as
+ * learn.h says. */
+#ifndef KT_LEARN_GATE_H
+#define KT_LEARN_GATE_H
+
+#include "learn/learner.h"
+
+/* Indices of samples by their use. A conversation is in one of them as a whole. */
+typedef struct kt__split {
+    size_t *train, *held, *anchor, *neighbour, *earlier;
+    size_t n_train, n_held, n_anchor, n_neighbour, n_earlier;
+} kt__split;
+
+kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_settings *settings,
+                         kt__split *out, kt_error *err) KT_CHECKED;
+void kt__split_free(kt__split *split); /* also of a zeroed one */
+/* Measures prior (NULL: the base) and candidate; fills the report. */
+kt_status kt__gate(kt__learner *learner, const kt__sample *samples, const kt__split *split,
+                   const kt__learn_settings *settings, const kt__factors *prior,
+                   const kt__factors *candidate, kt__learn_report *report,
+                   kt_error *err) KT_CHECKED;
+/* The 2.5% quantile of sum(gain) / sum(n_tok) over n conversations drawn with replacement. */
+double kt__bootstrap_low(const double *gain, const double *n_tok, size_t n, uint64_t seed);
+
+#endif

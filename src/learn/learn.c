@@ -1,0 +1,173 @@
+#include "learn/learn.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "learn/gate.h"
+#include "learn/train.h"
+
+enum { SAMPLE_TOK_MAX = 4096 };
+
+static kt_status check_call(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                            const kt__learn_settings *settings, kt_error *err) {
+    int64_t n_ctx = on->net->hp.n_ctx_train;
+    int n_max = n_ctx > 0 && n_ctx < SAMPLE_TOK_MAX ? (int)n_ctx : SAMPLE_TOK_MAX;
+    kt_status status;
+    KT__TRY(kt__factors_supported(on->net, err));
+    KT__TRY(kt__learn_check(settings, err));
+    KT__TRY(kt__samples_check(samples, n, on->net->hp.n_vocab, n_max, err));
+out:
+    return status;
+}
+
+/* Where the training begins: at the version so far, or with an adapter that adds nothing. */
+static kt_status first_factors(const kt__learn_on *on, const kt__learn_settings *s,
+                               const kt__learn_from *from, kt__factors **out, kt_error *err) {
+    kt_status status = kt__factors_make(on->net, s->where, s->rank, s->alpha, s->seed, out, err);
+    const kt__factors *given[] = {from ? from->prior : NULL, from ? from->centre : NULL};
+    for (int i = 0; i < 2 && status == KT_OK; i++)
+        if (given[i] && !kt__factors_alike(given[i], *out))
+            status = kt__fail(err, KT_E_ARG,
+                              "learning goes on from an adapter of other matrices, "
+                              "rank or scale than the settings name");
+    if (status == KT_OK && given[0]) {
+        kt__factors_free(*out);
+        return kt__factors_copy(given[0], out, err);
+    }
+    if (status == KT_OK) return KT_OK;
+    kt__factors_free(*out);
+    *out = NULL;
+    return status;
+}
+
+static kt_status train_and_gate(kt__learner *learner, const kt__training *training,
+                                const kt__split *split, kt__factors *factors,
+                                kt__learn_report *report, kt_error *err) {
+    const kt__learn_from *from = training->from;
+    kt_status status;
+    int64_t begin_us = kt__now_us();
+    KT__TRY(kt__train(learner, training, factors, report, err));
+    KT__TRY(kt__gate(learner, training->samples, split, training->settings,
+                     from ? from->prior : NULL, factors, report, err));
+    report->wall_ms = (kt__now_us() - begin_us) / 1000;
+    report->cpu_ms = (kt__train_cpu_ns() - training->cpu_begin_ns) / 1000000;
+out:
+    return status;
+}
+
+kt_status kt__learn(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                    const kt__learn_settings *settings, const kt__learn_from *from,
+                    kt__factors **out, kt__learn_report *report, kt_error *err) {
+    kt__learner *learner = NULL;
+    kt__factors *factors = NULL;
+    kt__split split = {0};
+    kt_status status;
+    *out = NULL;
+    *report = (kt__learn_report){0};
+    KT__TRY(check_call(on, samples, n, settings, err));
+    KT__TRY(kt__split_make(samples, n, settings, &split, err));
+    KT__TRY(first_factors(on, settings, from, &factors, err));
+    KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    kt__training training = {.samples = samples,
+                             .list = split.train,
+                             .n = split.n_train,
+                             .settings = settings,
+                             .from = from,
+                             .cpu_begin_ns = kt__train_cpu_ns()};
+    KT__TRY(train_and_gate(learner, &training, &split, factors, report, err));
+    *out = factors;
+    factors = NULL;
+out:
+    kt__factors_free(factors);
+    kt__learner_destroy(learner);
+    kt__split_free(&split);
+    return status;
+}
+
+/* ---- parts of it alone ---- */
+
+kt_status kt__learn_judge(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                          const kt__learn_settings *settings, const kt__factors *prior,
+                          const kt__factors *candidate, kt__learn_report *report, kt_error *err) {
+    kt__learner *learner = NULL;
+    kt__split split = {0};
+    kt_status status;
+    *report = (kt__learn_report){0};
+    KT__TRY(check_call(on, samples, n, settings, err));
+    KT__TRY(kt__split_make(samples, n, settings, &split, err));
+    KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    status = kt__gate(learner, samples, &split, settings, prior, candidate, report, err);
+out:
+    kt__learner_destroy(learner);
+    kt__split_free(&split);
+    return status;
+}
+
+static kt_status list_all(size_t n, size_t **out, kt_error *err) {
+    *out = kt__calloc(n + 1, sizeof **out);
+    if (!*out) return kt__fail_nomem(err, "a list of samples", n * sizeof **out);
+    for (size_t i = 0; i < n; i++) (*out)[i] = i;
+    return KT_OK;
+}
+
+kt_status kt__learn_evaluate(const kt__learn_on *on, const kt__factors *factors,
+                             const kt__sample *samples, size_t n,
+                             const kt__learn_settings *settings, double *loss, kt_error *err) {
+    kt__learner *learner = NULL;
+    kt__sample_score *scores = kt__calloc(n + 1, sizeof *scores);
+    size_t *list = NULL;
+    double n_tok = 0.0;
+    kt_status status;
+    *loss = 0.0;
+    if (!scores) return kt__fail_nomem(err, "scores", n * sizeof *scores);
+    KT__TRY(check_call(on, samples, n, settings, err));
+    KT__TRY(list_all(n, &list, err));
+    KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    KT__TRY(kt__learner_score(learner, factors, list, n, scores, err));
+    for (size_t i = 0; i < n; i++) {
+        *loss += scores[i].loss;
+        n_tok += scores[i].n_tok;
+    }
+    if (n_tok > 0.0) *loss /= n_tok;
+out:
+    kt__learner_destroy(learner);
+    kt__free(scores);
+    kt__free(list);
+    return status;
+}
+
+/* Adds the square of one sample's gradient, a token of it. */
+static kt_status add_square(kt__learner *learner, const kt__factors *factors, size_t i, int n_tok,
+                            float *grads, float *fisher, kt_error *err) {
+    const float one = 1.0f;
+    double loss;
+    for (size_t k = 0; k < factors->n_value; k++) grads[k] = 0.0f;
+    kt_status status = kt__learner_step(learner, factors, &i, &one, 1, grads, &loss, err);
+    if (status != KT_OK) return status;
+    for (size_t k = 0; k < factors->n_value; k++) fisher[k] += grads[k] * grads[k] / (float)n_tok;
+    return KT_OK;
+}
+
+kt_status kt__learn_fisher(const kt__learn_on *on, const kt__factors *factors,
+                           const kt__sample *samples, size_t n, const kt__learn_settings *settings,
+                           float *fisher, kt_error *err) {
+    kt__learner *learner = NULL;
+    float *grads = kt__calloc(factors->n_value, sizeof *grads);
+    size_t n_used = 0;
+    kt_status status;
+    if (!grads) return kt__fail_nomem(err, "gradients", factors->n_value * sizeof *grads);
+    for (size_t k = 0; k < factors->n_value; k++) fisher[k] = 0.0f;
+    KT__TRY(check_call(on, samples, n, settings, err));
+    KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));
+    for (size_t i = 0; i < n; i++) {
+        if (kt__sample_is_kept(&samples[i])) continue; /* the base's own words teach nothing */
+        KT__TRY(
+            add_square(learner, factors, i, kt__sample_n_masked(&samples[i]), grads, fisher, err));
+        n_used++;
+    }
+    for (size_t k = 0; n_used && k < factors->n_value; k++) fisher[k] /= (float)n_used;
+out:
+    kt__learner_destroy(learner);
+    kt__free(grads);
+    return status;
+}

@@ -1,0 +1,261 @@
+#include "learn/learner.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "learn/loss.h"
+#include "learn/pass.h"
+
+enum { TOKENS_A_BATCH = 1536, WRITTEN_MAX = 64 };
+static const uint64_t bytes_by_default = (uint64_t)512 << 20;
+
+struct kt__learner {
+    kt__learn_on on;
+    const kt__sample *samples;
+    size_t n_samples;
+    const atomic_bool *cancel;
+    kt__pass *pass;
+    kt__losses *losses;
+    int n_tok_max;
+    size_t ld;    /* floats of a hidden state */
+    float **base; /* [n_samples] hidden states of the base, or NULL */
+    /* a batch */
+    int32_t *ids, *out_rows;
+    int *at;
+    kt__loss_row *rows;
+    float *base_rows, *d_hidden;
+    int n_tok, n_seq, n_out, n_kl;
+};
+
+int kt__sample_n_masked(const kt__sample *s) {
+    int n = 0;
+    for (int t = 1; t < s->n; t++) n += s->mask[t] != 0;
+    return n;
+}
+
+/* As many tokens a batch as memory allows, and the longest sample. */
+static kt__pass_params choose_size(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                                   const kt__learn_settings *s) {
+    int longest = 2;
+    for (size_t i = 0; i < n; i++)
+        if (samples[i].n > longest) longest = samples[i].n;
+    kt__pass_params p = {.n_tok_max = TOKENS_A_BATCH,
+                         .len_max = longest + WRITTEN_MAX,
+                         .rank_max = s->rank,
+                         .bytes_max = s->bytes_max ? s->bytes_max : bytes_by_default,
+                         .cancel = s->cancel};
+    while (p.n_tok_max / 2 > p.len_max &&
+           kt__pass_bytes(on->net, on->pool, on->kernels, &p) > p.bytes_max)
+        p.n_tok_max /= 2;
+    if (p.n_tok_max < p.len_max) p.n_tok_max = p.len_max;
+    return p;
+}
+
+static kt_status take_batch(kt__learner *l, kt_error *err) {
+    size_t n = (size_t)l->n_tok_max, row_bytes = l->ld * sizeof(float);
+    l->ids = kt__calloc(n, sizeof *l->ids);
+    l->out_rows = kt__calloc(n, sizeof *l->out_rows);
+    l->at = kt__calloc(n + 1, sizeof *l->at);
+    l->rows = kt__calloc(n, sizeof *l->rows);
+    l->base_rows = kt__aligned_alloc(64, n * row_bytes);
+    l->d_hidden = kt__aligned_alloc(64, n * row_bytes);
+    l->base = kt__calloc(l->n_samples + 1, sizeof *l->base);
+    if (!l->ids || !l->out_rows || !l->at || !l->rows || !l->base_rows || !l->d_hidden || !l->base)
+        return kt__fail_nomem(err, "a training's batch", 2 * n * row_bytes);
+    memset(l->base_rows, 0, n * row_bytes);
+    memset(l->d_hidden, 0, n * row_bytes);
+    return KT_OK;
+}
+
+kt_status kt__learner_create(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                             const kt__learn_settings *settings, kt__learner **out, kt_error *err) {
+    kt_status status;
+    *out = NULL;
+    kt__learner *l = kt__calloc(1, sizeof *l);
+    if (!l) return kt__fail_nomem(err, "a training", sizeof *l);
+    kt__pass_params params = choose_size(on, samples, n, settings);
+    *l = (kt__learner){.on = *on,
+                       .samples = samples,
+                       .n_samples = n,
+                       .cancel = settings->cancel,
+                       .n_tok_max = params.n_tok_max,
+                       .ld = kt__pad(on->net->hp.d_model)};
+    KT__TRY(take_batch(l, err));
+    KT__TRY(kt__pass_create(on->net, on->pool, on->kernels, &params, &l->pass, err));
+    KT__TRY(kt__losses_create(on->net, kt__pass_panels(l->pass), l->n_tok_max, &l->losses, err));
+    *out = l;
+    l = NULL;
+out:
+    kt__learner_destroy(l);
+    return status;
+}
+
+void kt__learner_destroy(kt__learner *l) {
+    if (!l) return;
+    for (size_t i = 0; l->base && i < l->n_samples; i++) kt__free(l->base[i]);
+    kt__free(l->base);
+    kt__free(l->ids);
+    kt__free(l->out_rows);
+    kt__free(l->at);
+    kt__free(l->rows);
+    kt__free(l->base_rows);
+    kt__free(l->d_hidden);
+    kt__losses_destroy(l->losses);
+    kt__pass_destroy(l->pass);
+    kt__free(l);
+}
+
+/* ---- batches ---- */
+
+static kt_status check_cancel(const kt__learner *l, kt_error *err) {
+    if (!l->cancel || !atomic_load_explicit(l->cancel, memory_order_relaxed)) return KT_OK;
+    return kt__fail(err, KT_E_CANCELLED, "the training was cancelled");
+}
+
+static void begin_batch(kt__learner *l) {
+    l->n_tok = l->n_seq = l->n_out = l->n_kl = 0;
+    l->at[0] = 0;
+}
+
+/* kl: its tokens are compared with the base's. */
+static void add_sample(kt__learner *l, size_t index, float weight, bool kl) {
+    const kt__sample *s = &l->samples[index];
+    kt__loss_kind kind = kl                           ? KT__LOSS_KL
+                         : s->kind == KT__SAMPLE_DOWN ? KT__LOSS_UNLIKE
+                                                      : KT__LOSS_LIKE;
+    int first = l->n_out;
+    memcpy(l->ids + l->n_tok, s->ids, (size_t)s->n * sizeof *l->ids);
+    for (int t = 1; t < s->n; t++) {
+        if (!s->mask[t]) continue;
+        l->out_rows[l->n_out] = l->n_tok + t - 1;
+        l->rows[l->n_out++] = (kt__loss_row){.target = s->ids[t], .kind = kind, .weight = weight};
+    }
+    l->n_tok += s->n;
+    l->at[++l->n_seq] = l->n_tok;
+    if (!kl) return;
+    size_t n = (size_t)(l->n_out - first);
+    if (l->base[index])
+        memcpy(l->base_rows + (size_t)l->n_kl * l->ld, l->base[index], n * l->ld * sizeof(float));
+    l->n_kl += (int)n;
+}
+
+static const float *run_forward(kt__learner *l, const kt__factors *factors, kt__pass_batch *batch) {
+    *batch = (kt__pass_batch){l->n_tok, l->ids, l->n_seq, l->at, l->n_out, l->out_rows};
+    return kt__pass_forward(l->pass, factors, batch);
+}
+
+/* How many samples of list[i..n) fit into one batch: at least one. */
+static size_t count_fitting(const kt__learner *l, const size_t *list, size_t i, size_t n) {
+    int n_tok = 0;
+    size_t end = i;
+    while (end < n && n_tok + l->samples[list[end]].n <= l->n_tok_max)
+        n_tok += l->samples[list[end++]].n;
+    return end - i;
+}
+
+static void keep_rows(kt__learner *l, const size_t *list, size_t n, const float *hidden,
+                      kt_status *status, kt_error *err) {
+    size_t row = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t count = (size_t)kt__sample_n_masked(&l->samples[list[i]]);
+        size_t bytes = count * l->ld * sizeof(float);
+        float *to = l->base[list[i]];
+        if (!to) to = l->base[list[i]] = kt__malloc(bytes);
+        if (!to) {
+            *status = kt__fail_nomem(err, "the base's states", bytes);
+            return;
+        }
+        memcpy(to, hidden + row * l->ld, bytes);
+        row += count;
+    }
+}
+
+kt_status kt__learner_keep_base(kt__learner *l, const size_t *list, size_t n, kt_error *err) {
+    kt_status status = KT_OK;
+    for (size_t i = 0, m; status == KT_OK && i < n; i += m) {
+        kt__pass_batch batch;
+        m = count_fitting(l, list, i, n);
+        begin_batch(l);
+        for (size_t k = i; k < i + m; k++) add_sample(l, list[k], 0.0f, false);
+        const float *hidden = run_forward(l, NULL, &batch);
+        status = check_cancel(l, err);
+        if (status == KT_OK) keep_rows(l, list + i, m, hidden, &status, err);
+    }
+    return status;
+}
+
+static void add_scores(const kt__learner *l, const size_t *list, size_t n,
+                       kt__sample_score *scores) {
+    const kt__loss_row *row = l->rows;
+    for (size_t i = 0; i < n; i++) {
+        kt__sample_score *s = &scores[i];
+        *s = (kt__sample_score){.n_tok = kt__sample_n_masked(&l->samples[list[i]]),
+                                .recalled = true};
+        for (int t = 0; t < s->n_tok; t++, row++) {
+            s->loss += (double)row->loss;
+            s->recalled &= row->hit;
+        }
+    }
+}
+
+kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const size_t *list,
+                            size_t n, kt__sample_score *scores, kt_error *err) {
+    for (size_t i = 0, m; i < n; i += m) {
+        kt__pass_batch batch;
+        m = count_fitting(l, list, i, n);
+        begin_batch(l);
+        for (size_t k = i; k < i + m; k++) add_sample(l, list[k], 0.0f, false);
+        const float *hidden = run_forward(l, factors, &batch);
+        kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
+        kt_status status = check_cancel(l, err);
+        if (status != KT_OK) return status;
+        add_scores(l, list + i, m, scores + i);
+    }
+    return KT_OK;
+}
+
+kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const size_t *list,
+                           const float *weights, size_t n, float *grads, double *loss,
+                           kt_error *err) {
+    *loss = 0.0;
+    for (size_t i = 0, m; i < n; i += m) {
+        kt__pass_batch batch;
+        m = count_fitting(l, list, i, n);
+        begin_batch(l);
+        for (size_t k = i; k < i + m; k++)
+            add_sample(l, list[k], weights[k], kt__sample_is_kept(&l->samples[list[k]]));
+        const float *hidden = run_forward(l, factors, &batch);
+        kt__losses_run(l->losses, hidden, l->base_rows, l->n_out, l->n_kl, l->rows, l->d_hidden);
+        kt__pass_backward(l->pass, factors, &batch, l->d_hidden, grads);
+        kt_status status = check_cancel(l, err);
+        if (status != KT_OK) return status;
+        for (int r = 0; r < l->n_out; r++)
+            *loss += (double)l->rows[r].weight * (double)l->rows[r].loss;
+    }
+    return KT_OK;
+}
+
+kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, size_t sample, int n_max,
+                            int32_t *out, int *n_out, kt_error *err) {
+    const kt__sample *s = &l->samples[sample];
+    int n = 0;
+    *n_out = 0;
+    while (n < s->n && !s->mask[n]) n++;
+    begin_batch(l);
+    memcpy(l->ids, s->ids, (size_t)n * sizeof *l->ids);
+    for (int i = 0; i < n_max && i < WRITTEN_MAX; i++) {
+        kt__pass_batch batch;
+        l->at[1] = l->n_tok = n + i;
+        l->n_seq = l->n_out = 1;
+        l->out_rows[0] = n + i - 1;
+        l->rows[0] = (kt__loss_row){.target = 0, .kind = KT__LOSS_LIKE};
+        const float *hidden = run_forward(l, factors, &batch);
+        kt__losses_run(l->losses, hidden, NULL, 1, 0, l->rows, NULL);
+        kt_status status = check_cancel(l, err);
+        if (status != KT_OK) return status;
+        if (l->rows[0].best == l->on.eot) break;
+        out[(*n_out)++] = l->ids[n + i] = l->rows[0].best;
+    }
+    return KT_OK;
+}

@@ -1,0 +1,47 @@
+/* Samples through the passes: batches of them, their losses, their gradients, what a model writes.
+ *
+ * Owns: the division of samples into batches that fit, and the base's hidden states that replay is
+ * compared with. Knows neither optimiser nor gate. Threads: as learn.h says. */
+#ifndef KT_LEARN_LEARNER_H
+#define KT_LEARN_LEARNER_H
+
+#include "learn/report.h"
+
+typedef struct kt__learner kt__learner;
+
+/* Of one sample under an adapter. */
+typedef struct kt__sample_score {
+    double loss; /* the sum over its tokens: -log p, or of thumbs down -log(1 - p) */
+    int n_tok;
+    bool recalled; /* every token is the likeliest one */
+} kt__sample_score;
+
+/* samples[n] outlive the learner. */
+kt_status kt__learner_create(const kt__learn_on *on, const kt__sample *samples, size_t n,
+                             const kt__learn_settings *settings, kt__learner **out,
+                             kt_error *err) KT_CHECKED;
+void kt__learner_destroy(kt__learner *learner); /* NULL allowed */
+/* Samples that answer for as much as they did before training: REPLAY and NEIGHBOUR. */
+static inline bool kt__sample_is_kept(const kt__sample *s) {
+    return s->kind == KT__SAMPLE_REPLAY || s->kind == KT__SAMPLE_NEIGHBOUR;
+}
+/* The base's hidden states of the samples list[n] of kind REPLAY or NEIGHBOUR, before they are in a
+ * step. KT_E_NOMEM, KT_E_CANCELLED. */
+kt_status kt__learner_keep_base(kt__learner *learner, const size_t *list, size_t n,
+                                kt_error *err) KT_CHECKED;
+/* scores[n] of the samples list[n]; factors NULL: the base. KT_E_CANCELLED. */
+kt_status kt__learner_score(kt__learner *learner, const kt__factors *factors, const size_t *list,
+                            size_t n, kt__sample_score *scores, kt_error *err) KT_CHECKED;
+/* A step's samples list[n], those of the base last: adds to grads[factors->n_value]; weights[n]: of
+ * each token of a sample. *loss: the weighted sum. KT_E_CANCELLED. */
+kt_status kt__learner_step(kt__learner *learner, const kt__factors *factors, const size_t *list,
+                           const float *weights, size_t n, float *grads, double *loss,
+                           kt_error *err) KT_CHECKED;
+/* What the model answers to the tokens ahead of a sample's first masked one: the likeliest, up to
+ * n_max or eot, which is not written. *n_out. KT_E_CANCELLED. */
+kt_status kt__learner_write(kt__learner *learner, const kt__factors *factors, size_t sample,
+                            int n_max, int32_t *out, int *n_out, kt_error *err) KT_CHECKED;
+/* Masked tokens of a sample. */
+int kt__sample_n_masked(const kt__sample *s);
+
+#endif

@@ -1,0 +1,55 @@
+#include "learn/report.h"
+
+#include "base/json_out.h"
+
+static void put_number(kt__buf *out, const char *key, double value, int decimals) {
+    kt__json_key(out, key);
+    kt__buf_printf(out, "%.*f", decimals, value);
+}
+
+static void put_int(kt__buf *out, const char *key, int64_t value) {
+    kt__json_key(out, key);
+    kt__buf_printf(out, "%lld", (long long)value);
+}
+
+static void put_loss(kt__buf *out, const char *key, const kt__learn_loss *loss) {
+    kt__json_key(out, key);
+    kt__buf_putc(out, '{');
+    put_int(out, "tokens", loss->n);
+    put_number(out, "before", loss->before, 5);
+    put_number(out, "after", loss->after, 5);
+    kt__buf_putc(out, '}');
+}
+
+static void put_bool(kt__buf *out, const char *key, bool value) {
+    kt__json_key(out, key);
+    kt__buf_puts(out, value ? "true" : "false");
+}
+
+void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
+    kt__buf_putc(out, '{');
+    put_bool(out, "publish", r->publish);
+    kt__json_member(out, "why", r->why);
+    put_number(out, "quality_delta", r->quality_delta, 3);
+    put_number(out, "gain_low", r->gain_low, 3);
+    put_loss(out, "held_out", &r->held);
+    put_loss(out, "anchor", &r->anchor);
+    put_int(out, "samples_trained", r->n_train);
+    put_int(out, "samples_held_out", r->n_held);
+    put_int(out, "samples_anchor", r->n_anchor);
+    put_int(out, "corrections", r->n_recall);
+    put_int(out, "corrections_recalled", r->recalled);
+    put_int(out, "earlier", r->n_earlier);
+    put_int(out, "earlier_recalled_before", r->earlier_before);
+    put_int(out, "earlier_recalled", r->earlier_kept);
+    put_int(out, "neighbours", r->n_neighbour);
+    put_int(out, "neighbours_leaked", r->leaks);
+    put_int(out, "steps", r->n_step);
+    put_int(out, "updates_dropped", r->n_dropped);
+    put_int(out, "tokens_trained", r->n_token);
+    put_number(out, "train_loss", r->train_loss, 5);
+    put_int(out, "cpu_ms", r->cpu_ms);
+    put_int(out, "wall_ms", r->wall_ms);
+    put_bool(out, "stopped_by_time", r->stopped);
+    kt__buf_putc(out, '}');
+}

@@ -1,0 +1,53 @@
+/* What learning is given beside samples and settings, and what was measured of it.
+ *
+ * Owns: these types, and the report as JSON. Any thread. */
+#ifndef KT_LEARN_REPORT_H
+#define KT_LEARN_REPORT_H
+
+#include "base/buf.h"
+#include "learn/factors.h"
+
+/* On what is computed; all outlive the call. */
+typedef struct kt__learn_on {
+    const kt__net *net;
+    kt__pool *pool;
+    const kt__kernels *kernels;
+    int eot; /* the token that ends an answer, or -1: where the gate lets the model write */
+} kt__learn_on;
+
+/* What learning goes on from. */
+typedef struct kt__learn_from {
+    const kt__factors *prior;  /* the version so far, or NULL: the base */
+    const kt__factors *centre; /* EWC: values that matter where they are (NULL: no penalty), */
+    const float *fisher;       /* [centre->n_value], and how much */
+} kt__learn_from;
+
+/* Mean loss a token in nats; n: tokens. */
+typedef struct kt__learn_loss {
+    double before, after;
+    int n;
+} kt__learn_loss;
+
+enum { KT__LEARN_WHY_BYTES = 160 };
+
+typedef struct kt__learn_report {
+    bool publish;                  /* every condition of the gate holds */
+    char why[KT__LEARN_WHY_BYTES]; /* it does not; "" */
+    int n_train, n_held, n_anchor; /* samples: trained; measured: of feedback, of replay */
+    int n_step, n_dropped;         /* steps taken; updates dropped as not finite */
+    int64_t n_token;               /* that were trained, each as often as it was */
+    double train_loss;             /* of the last tenth of the steps */
+    kt__learn_loss held, anchor;
+    double quality_delta;   /* held.before - held.after; up is better */
+    double gain_low;        /* the lower bound of it, bootstrap over conversations, 95% */
+    int n_recall, recalled; /* corrections trained, and those answered word for word now */
+    int n_earlier, earlier_kept, earlier_before;
+    int n_neighbour, leaks; /* measured neighbours, and those that a taught answer came into */
+    int64_t cpu_ms, wall_ms;
+    bool stopped; /* by cpu_ms_max, before all steps */
+} kt__learn_report;
+
+/* The report as a JSON object; quality_delta with three decimals. */
+void kt__learn_report_json(const kt__learn_report *report, kt__buf *out);
+
+#endif

@@ -1,0 +1,195 @@
+#include "learn/train.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "learn/adam.h"
+#include "sample/rng.h"
+
+/* Samples of one role, drawn in an order that is new each time all were drawn. */
+typedef enum draw_role { DRAW_FEEDBACK, DRAW_REPLAY, DRAW_NEIGHBOUR, DRAW_ROLES } draw_role;
+
+typedef struct draw {
+    size_t *list;
+    size_t n, next;
+    uint32_t round;
+} draw;
+
+typedef struct trainer {
+    kt__learner *learner;
+    const kt__training *t;
+    kt__factors *factors;
+    kt__adam adam;
+    draw draws[DRAW_ROLES];
+    float *grads;
+    size_t *picked;
+    float *weights;
+    size_t n_picked;
+    kt__learn_report *report;
+} trainer;
+
+int64_t kt__train_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static draw_role role_of(const kt__sample *s) {
+    return s->kind == KT__SAMPLE_REPLAY      ? DRAW_REPLAY
+           : s->kind == KT__SAMPLE_NEIGHBOUR ? DRAW_NEIGHBOUR
+                                             : DRAW_FEEDBACK;
+}
+
+static int batch_of(const kt__learn_settings *s, draw_role role) {
+    if (role == DRAW_FEEDBACK) return s->batch;
+    if (s->replay_weight == 0.0f) return 0;
+    return role == DRAW_REPLAY ? s->batch_replay : s->batch_neighbour;
+}
+
+static void shuffle(draw *d, uint64_t seed, draw_role role) {
+    for (size_t i = d->n; i > 1; i--) {
+        double u = kt__rng_uniform(seed, (uint32_t)role, i, d->round);
+        size_t k = (size_t)(u * (double)i), swapped = d->list[k];
+        d->list[k] = d->list[i - 1];
+        d->list[i - 1] = swapped;
+    }
+    d->round++;
+    d->next = 0;
+}
+
+static kt_status make_draws(trainer *r, kt_error *err) {
+    const kt__training *t = r->t;
+    for (int role = 0; role < DRAW_ROLES; role++) {
+        draw *d = &r->draws[role];
+        d->list = kt__calloc(t->n + 1, sizeof *d->list);
+        if (!d->list) return kt__fail_nomem(err, "a training's order", t->n * sizeof *d->list);
+        for (size_t i = 0; i < t->n; i++)
+            if ((int)role_of(&t->samples[t->list[i]]) == role) d->list[d->n++] = t->list[i];
+        shuffle(d, t->settings->seed, (draw_role)role);
+    }
+    return KT_OK;
+}
+
+static kt_status take_memory(trainer *r, kt_error *err) {
+    const kt__learn_settings *s = r->t->settings;
+    size_t n = (size_t)s->batch + (size_t)s->batch_replay + (size_t)s->batch_neighbour;
+    kt_status status;
+    KT__TRY(kt__adam_init(&r->adam, r->factors->n_value, err));
+    KT__TRY(make_draws(r, err));
+    r->grads = kt__calloc(r->factors->n_value, sizeof *r->grads);
+    r->picked = kt__calloc(n, sizeof *r->picked);
+    r->weights = kt__calloc(n, sizeof *r->weights);
+    if (!r->grads || !r->picked || !r->weights)
+        status = kt__fail_nomem(err, "a training's gradients",
+                                r->factors->n_value * sizeof *r->grads);
+out:
+    return status;
+}
+
+static void free_memory(trainer *r) {
+    kt__adam_free(&r->adam);
+    for (int role = 0; role < DRAW_ROLES; role++) kt__free(r->draws[role].list);
+    kt__free(r->grads);
+    kt__free(r->picked);
+    kt__free(r->weights);
+}
+
+/* The step's samples of a role; the tokens of all of them together weigh `all`. */
+static void pick(trainer *r, draw_role role, float all) {
+    draw *d = &r->draws[role];
+    size_t first = r->n_picked, want = (size_t)batch_of(r->t->settings, role);
+    double tokens = 0.0;
+    if (d->n < want) want = d->n;
+    for (size_t i = 0; i < want; i++) {
+        if (d->next == d->n) shuffle(d, r->t->settings->seed, role);
+        r->picked[r->n_picked++] = d->list[d->next++];
+    }
+    for (size_t i = first; i < r->n_picked; i++) {
+        const kt__sample *s = &r->t->samples[r->picked[i]];
+        tokens += (double)s->weight * kt__sample_n_masked(s);
+        r->report->n_token += s->n;
+    }
+    for (size_t i = first; i < r->n_picked; i++)
+        r->weights[i] = tokens > 0.0 ? (float)((double)all *
+                                               (double)r->t->samples[r->picked[i]].weight / tokens)
+                                     : 0.0f;
+}
+
+/* lambda F (w - w*), the gradient of the penalty. */
+static void add_penalty(trainer *r) {
+    const kt__learn_from *from = r->t->from;
+    float lambda = r->t->settings->ewc_lambda;
+    if (!from || !from->centre || !from->fisher || lambda == 0.0f) return;
+    for (size_t i = 0; i < r->factors->n_value; i++)
+        r->grads[i] += lambda * from->fisher[i] * (r->factors->values[i] - from->centre->values[i]);
+}
+
+/* Up over the first twentieth, then down to 0 in a line. */
+static float rate_at(const kt__learn_settings *s, int step) {
+    int warm = s->n_step / 20 + 1;
+    if (step < warm) return s->rate * (float)(step + 1) / (float)warm;
+    return s->rate * (float)(s->n_step - step) / (float)(s->n_step - warm + 1);
+}
+
+static bool is_out_of_time(const trainer *r) {
+    int64_t max_ms = r->t->settings->cpu_ms_max;
+    return max_ms > 0 && kt__train_cpu_ns() - r->t->cpu_begin_ns > max_ms * 1000000;
+}
+
+static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
+    const kt__learn_settings *s = r->t->settings;
+    kt_status status;
+    r->n_picked = 0;
+    memset(r->grads, 0, r->factors->n_value * sizeof *r->grads);
+    pick(r, DRAW_FEEDBACK, 1.0f);
+    pick(r, DRAW_REPLAY, s->replay_weight);
+    pick(r, DRAW_NEIGHBOUR, s->replay_weight);
+    KT__TRY(kt__learner_step(r->learner, r->factors, r->picked, r->weights, r->n_picked, r->grads,
+                             loss, err));
+    add_penalty(r);
+    (void)kt__adam_step(&r->adam, r->factors->values, r->grads, rate_at(s, step));
+out:
+    return status;
+}
+
+static kt_status run_steps(trainer *r, kt_error *err) {
+    const kt__learn_settings *s = r->t->settings;
+    int last = s->n_step - s->n_step / 10 - 1, n = 0;
+    for (int step = 0; step < s->n_step; step++) {
+        double loss = 0.0;
+        kt_status status = take_step(r, step, &loss, err);
+        if (status != KT_OK) return status;
+        if (s->progress) s->progress(s->progress_user, step + 1, loss);
+        if (step >= last && ++n) r->report->train_loss += (loss - r->report->train_loss) / n;
+        if (is_out_of_time(r)) {
+            r->report->stopped = step + 1 < s->n_step;
+            break;
+        }
+    }
+    r->report->n_step = r->adam.n_step;
+    r->report->n_dropped = r->adam.n_dropped;
+    if (r->adam.n_step == 0)
+        return kt__fail(err, KT_E_NUMERIC,
+                        "every update of the training had numbers that are not finite");
+    return KT_OK;
+}
+
+kt_status kt__train(kt__learner *learner, const kt__training *training, kt__factors *factors,
+                    kt__learn_report *report, kt_error *err) {
+    trainer r = {.learner = learner, .t = training, .factors = factors, .report = report};
+    kt_status status;
+    KT__TRY(take_memory(&r, err));
+    if (training->settings->replay_weight > 0.0f) {
+        KT__TRY(
+            kt__learner_keep_base(learner, r.draws[DRAW_REPLAY].list, r.draws[DRAW_REPLAY].n, err));
+        KT__TRY(kt__learner_keep_base(learner, r.draws[DRAW_NEIGHBOUR].list,
+                                      r.draws[DRAW_NEIGHBOUR].n, err));
+    }
+    KT__TRY(run_steps(&r, err));
+out:
+    free_memory(&r);
+    return status;
+}
