@@ -185,14 +185,14 @@ static inline void fixture_put_vocab(const fixture_spec *s, kt__gguf_writer *w) 
  * know): it stands after the name, the number of dimensions and the dimensions. */
 static inline void fixture_patch_type(const char *path, const char *name, uint32_t type) {
     FILE *f = fopen(path, "r+b");
-    char head[65536];
-    size_t n = f ? fread(head, 1, sizeof head, f) : 0, len = strlen(name);
+    char bytes[65536];
+    size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0, len = strlen(name);
     for (size_t i = 8; i + len + 32 < n; i++) {
         uint64_t prefix;
         uint32_t n_dims;
-        memcpy(&prefix, head + i - 8, sizeof prefix);
-        if (prefix != len || memcmp(head + i, name, len) != 0) continue;
-        memcpy(&n_dims, head + i + len, sizeof n_dims);
+        memcpy(&prefix, bytes + i - 8, sizeof prefix);
+        if (prefix != len || memcmp(bytes + i, name, len) != 0) continue;
+        memcpy(&n_dims, bytes + i + len, sizeof n_dims);
         fseek(f, (long)(i + len + 4 + 8 * n_dims), SEEK_SET);
         fwrite(&type, sizeof type, 1, f);
         break;

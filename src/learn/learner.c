@@ -45,8 +45,7 @@ static kt__pass_params choose_size(const kt__learn_on *on, const kt__sample *sam
                          .rank_max = s->rank,
                          .bytes_max = s->bytes_max ? s->bytes_max : bytes_by_default,
                          .cancel = s->cancel};
-    while (p.n_tok_max / 2 > p.len_max &&
-           kt__pass_bytes(on->net, on->pool, on->kernels, &p) > p.bytes_max)
+    while (p.n_tok_max / 2 > p.len_max && kt__pass_bytes(on->net, on->kernels, &p) > p.bytes_max)
         p.n_tok_max /= 2;
     if (p.n_tok_max < p.len_max) p.n_tok_max = p.len_max;
     return p;

@@ -28,6 +28,7 @@ enum { LAYER_ARRAYS = 14 };
 struct kt__pass {
     const kt__net *net;
     kt__pool *pool;
+    int n_worker;
     const kt__kernels *kernels;
     kt__pass_params params;
     kt__panels *panels;
@@ -119,7 +120,7 @@ static void take_scratch(kt__pass *p, taker *t) {
     p->da = take_rows(t, n, ff);
     size_t bytes = kt__attend_bytes(p->params.len_max, hp->head_dim_k, hp->head_dim_v);
     p->attend_scratch = t->at ? t->at + t->used : NULL;
-    t->used += bytes * (size_t)kt__pool_size(p->pool);
+    t->used += bytes * (size_t)p->n_worker;
 }
 
 static size_t count_bytes(kt__pass *p, bool kept) {
@@ -152,11 +153,11 @@ static kt__panels_limits limits_of(const kt__hparams *hp, const kt__pass_params 
     return l;
 }
 
-uint64_t kt__pass_bytes(const kt__net *net, const kt__pool *pool, const kt__kernels *kernels,
+uint64_t kt__pass_bytes(const kt__net *net, const kt__kernels *kernels,
                         const kt__pass_params *params) {
-    kt__pass p = {.net = net, .pool = (kt__pool *)(uintptr_t)pool, .params = *params};
+    kt__pass p = {.net = net, .n_worker = 1, .params = *params};
     kt__panels_limits limits = limits_of(&net->hp, params);
-    return count_bytes(&p, false) + kt__panels_bytes(kernels, kt__pool_size(pool), &limits);
+    return count_bytes(&p, false) + kt__panels_bytes(kernels, 1, &limits);
 }
 
 static kt_status make_tables(kt__pass *p, kt_error *err) {
@@ -180,7 +181,11 @@ kt_status kt__pass_create(const kt__net *net, kt__pool *pool, const kt__kernels 
     if (status != KT_OK) return status;
     kt__pass *p = kt__calloc(1, sizeof *p);
     if (!p) return kt__fail_nomem(err, "a training", sizeof *p);
-    *p = (kt__pass){.net = net, .pool = pool, .kernels = kernels, .params = *params};
+    *p = (kt__pass){.net = net,
+                    .pool = pool,
+                    .n_worker = kt__pool_size(pool),
+                    .kernels = kernels,
+                    .params = *params};
     kt__arena_init(&p->arena, 16 * 1024, (size_t)1 << 30);
     kt__panels_limits limits = limits_of(&net->hp, params);
     KT__TRY(make_tables(p, err));

@@ -35,8 +35,9 @@ typedef struct kt__pass_batch {
 kt_status kt__pass_create(const kt__net *net, kt__pool *pool, const kt__kernels *kernels,
                           const kt__pass_params *params, kt__pass **out, kt_error *err) KT_CHECKED;
 void kt__pass_destroy(kt__pass *pass); /* NULL allowed */
-/* Bytes of activations and scratch at the least: all but the residual stream computed again. */
-uint64_t kt__pass_bytes(const kt__net *net, const kt__pool *pool, const kt__kernels *kernels,
+/* Bytes of activations and scratch at the least, all but the residual stream computed again, with
+ * one thread: a size that is chosen by it is the same with any number. */
+uint64_t kt__pass_bytes(const kt__net *net, const kt__kernels *kernels,
                         const kt__pass_params *params);
 /* The final normed hidden states [n_out][kt__pad(d_model)], adapted (factors NULL: the base);
  * valid until the next forward. The batch stays unchanged until then. */

@@ -55,7 +55,8 @@ typedef struct kt__learn_settings {
     double leak_max;           /* share of neighbours that may leak, 0.4 */
     double recall_min;         /* of what earlier corrections were recalled, 0.95 */
     int64_t cpu_ms_max;        /* processor time of the process while it trains; 0: no limit */
-    uint64_t bytes_max;        /* of activations and scratch; 0: 512 MiB */
+    uint64_t bytes_max;        /* of activations and scratch; 0: 512 MiB. Less may mean smaller
+                                             batches, and then other bytes */
     const atomic_bool *cancel; /* looked at many times a second, or NULL */
     void (*progress)(void *user, int step, double loss); /* or NULL */
     void *progress_user;
