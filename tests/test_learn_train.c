@@ -13,6 +13,7 @@
 #include "learn/adam.h"
 #include "learn/gate.h"
 #include "learn/learn.h"
+#include "learn/learner.h"
 #include "model_fixture.h"
 
 enum { LEN = 12, ANSWER = 6, N_FACT = 12, N_WORDING = 3, N_KEPT = 20, EOT = 2 };
@@ -193,6 +194,43 @@ static void test_thumbs_down_stay_bounded(void **state) {
     close_world(&w);
 }
 
+/* What is written is the likeliest token behind each before it. */
+static void test_written_answers_are_greedy(void **state) {
+    (void)state;
+    world w;
+    kt_error err;
+    kt__learn_report report;
+    kt__learner *learner = NULL;
+    kt__written texts[N_SAMPLE];
+    size_t list[N_SAMPLE];
+    open_world(&w, 2, NULL);
+    make_samples(&w);
+    kt__factors *f = learn(&w, NULL, &report);
+    assert_int_equal(kt__learner_create(&w.on, w.samples, N_SAMPLE, &w.settings, &learner, &err),
+                     KT_OK);
+    for (size_t i = 0; i < N_SAMPLE; i++) list[i] = N_SAMPLE - 1 - i;
+    assert_int_equal(kt__learner_write(learner, f, list, N_SAMPLE, texts, &err), KT_OK);
+    int n_short = 0;
+    for (size_t i = 0; i < N_SAMPLE; i++) {
+        int32_t ids[LEN + KT__WRITTEN_MAX];
+        uint8_t mask[LEN + KT__WRITTEN_MAX] = {0};
+        int n = LEN - ANSWER + texts[i].n;
+        memcpy(ids, w.ids[list[i]], (LEN - ANSWER) * sizeof *ids);
+        memcpy(ids + LEN - ANSWER, texts[i].ids, (size_t)texts[i].n * sizeof *ids);
+        if (texts[i].n < KT__WRITTEN_MAX) ids[n++] = EOT;
+        n_short += texts[i].n == ANSWER - 1;
+        memset(mask + LEN - ANSWER, 1, (size_t)(n - (LEN - ANSWER)));
+        const kt__sample s = {.ids = ids, .mask = mask, .n = n, .weight = 1.0f};
+        kt__sample_score score;
+        assert_int_equal(kt__learner_score_others(learner, f, &s, 1, &score, &err), KT_OK);
+        assert_true(score.recalled);
+    }
+    assert_true(n_short > N_FACT); /* taught answers end where they should */
+    kt__learner_destroy(learner);
+    kt__factors_free(f);
+    close_world(&w);
+}
+
 /* ---- limits ---- */
 
 static void stop_at_five(void *user, int step, double loss) {
@@ -360,6 +398,33 @@ static void expect_judged(world *w, const kt__factors *f, bool publish, const ch
     assert_int_equal(kt__learn_judge(&w->on, w->samples, N_SAMPLE, &w->settings, NULL, f, &r, &err),
                      KT_OK);
     if (r.publish != publish || !strstr(r.why, why)) fail_msg("judged: '%s', not '%s'", r.why, why);
+}
+
+/* Answers without a bearing on their questions: likelier than before, and still nothing learned. */
+static void test_shuffled_answers_are_refused(void **state) {
+    (void)state;
+    world w;
+    kt__learn_report report;
+    open_world(&w, 2, NULL);
+    make_samples(&w);
+    int32_t answers[N_FACT * N_WORDING][ANSWER];
+    for (int i = 0; i < N_FACT * N_WORDING; i++)
+        memcpy(answers[i], &w.ids[i][LEN - ANSWER], sizeof answers[i]);
+    for (int i = 0; i < N_FACT * N_WORDING; i++)
+        memcpy(&w.ids[i][LEN - ANSWER], answers[(17 * i + 5) % (N_FACT * N_WORDING)],
+               sizeof answers[i]);
+    w.settings.anchor_max = 1e5;
+    w.settings.leak_max = 1.0;
+    w.settings.held_out = 0.4;
+    w.settings.n_step = 25;
+    w.settings.rate = 5e-3f;
+    kt__factors *f = learn(&w, NULL, &report);
+    print_message("held out %.3f -> %.3f, pairs %.3f: %s\n", report.held.before, report.held.after,
+                  report.pair_low, report.why);
+    assert_false(report.publish);
+    assert_true(report.n_pair > 5);
+    kt__factors_free(f);
+    close_world(&w);
 }
 
 static void test_gate(void **state) {
@@ -563,12 +628,14 @@ int main(void) {
         cmocka_unit_test(test_samples_are_learned),
         cmocka_unit_test(test_training_has_one_answer),
         cmocka_unit_test(test_thumbs_down_stay_bounded),
+        cmocka_unit_test(test_written_answers_are_greedy),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_updates_that_are_not_finite_are_dropped),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_conversations_are_not_divided),
         cmocka_unit_test(test_bootstrap),
+        cmocka_unit_test(test_shuffled_answers_are_refused),
         cmocka_unit_test(test_gate),
         cmocka_unit_test(test_report_is_json),
         cmocka_unit_test(test_average_of_products),

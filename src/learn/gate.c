@@ -7,9 +7,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "learn/swap.h"
 #include "sample/rng.h"
 
-enum { GROUPS_LEAST = 5, RESAMPLES = 2000, STREAM_SPLIT = 90, STREAM_BOOT = 91, WRITE_MAX = 48 };
+enum { GROUPS_LEAST = 5, RESAMPLES = 2000, STREAM_SPLIT = 90, STREAM_BOOT = 91 };
 
 /* ---- which samples are only measured ---- */
 
@@ -210,13 +211,19 @@ static size_t gather_groups(gate *g, const size_t *list, size_t n) {
 static kt_status measure_held(gate *g, size_t *n_group) {
     const kt__split *s = g->split;
     kt__learn_report *r = g->report;
-    kt_status status = score_both(g, g->prior, s->held, s->n_held);
-    if (status != KT_OK) return status;
+    size_t n_pair;
+    kt_status status;
+    KT__TRY(score_both(g, g->prior, s->held, s->n_held));
     r->held = sum_up(g, s->n_held);
     r->quality_delta = r->held.before - r->held.after;
     *n_group = gather_groups(g, s->held, s->n_held);
     r->gain_low = kt__bootstrap_low(g->gain, g->n_tok, *n_group, g->settings->seed);
-    return KT_OK;
+    KT__TRY(kt__swap_measure(g->learner, g->candidate, g->samples, s->held, s->n_held,
+                             g->settings->seed, g->after, g->gain, g->n_tok, &n_pair, g->err));
+    r->n_pair = (int)n_pair;
+    r->pair_low = kt__bootstrap_low(g->gain, g->n_tok, n_pair, g->settings->seed);
+out:
+    return status;
 }
 
 /* ---- recall ---- */
@@ -279,20 +286,24 @@ static bool is_leak(const gate *g, const kt__sample *own, const int32_t *text, i
 
 static kt_status measure_leaks(gate *g) {
     const kt__split *s = g->split;
-    kt_status status;
+    size_t *list = kt__calloc(s->n_neighbour + 1, sizeof *list), n = 0;
+    kt__written *texts = kt__calloc(s->n_neighbour + 1, sizeof *texts);
+    kt_status status = KT_OK;
+    if (!list || !texts) {
+        status = kt__fail_nomem(g->err, "neighbours' answers", s->n_neighbour * sizeof *texts);
+        goto out;
+    }
     KT__TRY(kt__learner_score(g->learner, g->candidate, s->neighbour, s->n_neighbour, g->after,
                               g->err));
+    for (size_t i = 0; i < s->n_neighbour; i++) /* others answer word for word as the base */
+        if (!g->after[i].recalled) list[n++] = s->neighbour[i];
+    KT__TRY(kt__learner_write(g->learner, g->candidate, list, n, texts, g->err));
     g->report->n_neighbour = (int)s->n_neighbour;
-    for (size_t i = 0; i < s->n_neighbour; i++) {
-        const kt__sample *own = &g->samples[s->neighbour[i]];
-        int32_t text[WRITE_MAX];
-        int n = 0;
-        if (g->after[i].recalled) continue; /* word for word what the base answers */
-        KT__TRY(kt__learner_write(g->learner, g->candidate, s->neighbour[i], WRITE_MAX, text, &n,
-                                  g->err));
-        g->report->leaks += is_leak(g, own, text, n);
-    }
+    for (size_t i = 0; i < n; i++)
+        g->report->leaks += is_leak(g, &g->samples[list[i]], texts[i].ids, texts[i].n);
 out:
+    kt__free(list);
+    kt__free(texts);
     return status;
 }
 
@@ -311,6 +322,9 @@ static void judge(const gate *g, size_t n_group) {
     else if (!(r->gain_low > 0.0))
         snprintf(why, size, "held-out answers: the gain's lower bound is %.3f nats a token",
                  r->gain_low);
+    else if (r->n_pair > 0 && !(r->pair_low > 0.0))
+        snprintf(why, size, "other questions' answers are as likely as a question's own (%.3f)",
+                 r->pair_low);
     else if (r->anchor.n == 0)
         snprintf(why, size, "no replay is there that shows what else would change");
     else if (!(rise <= s->anchor_max))

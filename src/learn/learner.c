@@ -7,7 +7,7 @@
 #include "learn/loss.h"
 #include "learn/pass.h"
 
-enum { TOKENS_A_BATCH = 1536, WRITTEN_MAX = 64 };
+enum { TOKENS_A_BATCH = 1536 };
 static const uint64_t bytes_by_default = (uint64_t)512 << 20;
 
 struct kt__learner {
@@ -17,7 +17,7 @@ struct kt__learner {
     const atomic_bool *cancel;
     kt__pass *pass;
     kt__losses *losses;
-    int n_tok_max;
+    int n_tok_max, len_max;
     size_t ld;    /* floats of a hidden state */
     float **base; /* [n_samples] hidden states of the base, or NULL */
     /* a batch */
@@ -41,7 +41,7 @@ static kt__pass_params choose_size(const kt__learn_on *on, const kt__sample *sam
     for (size_t i = 0; i < n; i++)
         if (samples[i].n > longest) longest = samples[i].n;
     kt__pass_params p = {.n_tok_max = TOKENS_A_BATCH,
-                         .len_max = longest + WRITTEN_MAX,
+                         .len_max = longest + KT__WRITTEN_MAX,
                          .rank_max = s->rank,
                          .bytes_max = s->bytes_max ? s->bytes_max : bytes_by_default,
                          .cancel = s->cancel};
@@ -79,6 +79,7 @@ kt_status kt__learner_create(const kt__learn_on *on, const kt__sample *samples, 
                        .n_samples = n,
                        .cancel = settings->cancel,
                        .n_tok_max = params.n_tok_max,
+                       .len_max = params.len_max,
                        .ld = kt__pad(on->net->hp.d_model)};
     KT__TRY(take_batch(l, err));
     KT__TRY(kt__pass_create(on->net, on->pool, on->kernels, &params, &l->pass, err));
@@ -214,6 +215,22 @@ kt_status kt__learner_score(kt__learner *l, const kt__factors *factors, const si
     return KT_OK;
 }
 
+int kt__learner_len_max(const kt__learner *l) {
+    return l->len_max;
+}
+
+kt_status kt__learner_score_others(kt__learner *l, const kt__factors *factors,
+                                   const kt__sample *others, size_t n, kt__sample_score *scores,
+                                   kt_error *err) {
+    const kt__sample *own = l->samples;
+    kt_status status = KT_OK;
+    l->samples = others;
+    for (size_t i = 0; status == KT_OK && i < n; i++)
+        status = kt__learner_score(l, factors, &i, 1, &scores[i], err);
+    l->samples = own;
+    return status;
+}
+
 kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const size_t *list,
                            const float *weights, size_t n, float *grads, double *loss,
                            kt_error *err) {
@@ -235,26 +252,105 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
     return KT_OK;
 }
 
-kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, size_t sample, int n_max,
-                            int32_t *out, int *n_out, kt_error *err) {
-    const kt__sample *s = &l->samples[sample];
-    int n = 0;
-    *n_out = 0;
+/* ---- writing ----
+ *
+ * Without a store of keys and values every pass computes whole sequences; so all of an answer is
+ * guessed at once, each pass replaces every guess by the likeliest token behind those before it, and
+ * what no longer changes is what would have been written token by token (Santilli et al. 2023,
+ * parallel Jacobi decoding): at least one more token is right after each pass. */
+
+static int question_length(const kt__sample *s) {
+    int n = 1;
     while (n < s->n && !s->mask[n]) n++;
+    return n;
+}
+
+/* The first guess: what the sample answers. */
+static void guess_answer(const kt__learner *l, const kt__sample *s, kt__written *out) {
+    int at = question_length(s);
+    for (int i = 0; i < KT__WRITTEN_MAX; i++)
+        out->ids[i] = at + i < s->n ? s->ids[at + i] : l->on.eot >= 0 ? l->on.eot : s->ids[0];
+}
+
+static void add_guess(kt__learner *l, const kt__sample *s, const kt__written *guess) {
+    int n = question_length(s);
+    memcpy(l->ids + l->n_tok, s->ids, (size_t)n * sizeof *l->ids);
+    memcpy(l->ids + l->n_tok + n, guess->ids, (KT__WRITTEN_MAX - 1) * sizeof *l->ids);
+    for (int i = 0; i < KT__WRITTEN_MAX; i++) {
+        l->out_rows[l->n_out] = l->n_tok + n - 1 + i;
+        l->rows[l->n_out++] = (kt__loss_row){.target = guess->ids[i], .kind = KT__LOSS_LIKE};
+    }
+    l->n_tok += n + KT__WRITTEN_MAX - 1;
+    l->at[++l->n_seq] = l->n_tok;
+}
+
+/* Takes the likeliest tokens; true where the answer is what they were guessed to be. */
+static bool take_guess(const kt__learner *l, const kt__loss_row *rows, kt__written *guess) {
+    bool same = true;
+    guess->n = KT__WRITTEN_MAX;
+    for (int i = 0; i < KT__WRITTEN_MAX; i++) {
+        if (i < guess->n) same &= rows[i].hit;
+        guess->ids[i] = rows[i].best;
+        if (rows[i].best == l->on.eot && guess->n == KT__WRITTEN_MAX) guess->n = i;
+        if (i == guess->n) same &= rows[i].hit;
+    }
+    return same;
+}
+
+/* One pass over the samples open[0..n), whose guesses are out[open[i]]; *n_open of them go on. */
+static kt_status guess_again(kt__learner *l, const kt__factors *factors, const size_t *list,
+                             size_t *open, size_t n, kt__written *out, size_t *n_open,
+                             kt_error *err) {
+    kt__pass_batch batch;
     begin_batch(l);
-    memcpy(l->ids, s->ids, (size_t)n * sizeof *l->ids);
-    for (int i = 0; i < n_max && i < WRITTEN_MAX; i++) {
-        kt__pass_batch batch;
-        l->at[1] = l->n_tok = n + i;
-        l->n_seq = l->n_out = 1;
-        l->out_rows[0] = n + i - 1;
-        l->rows[0] = (kt__loss_row){.target = 0, .kind = KT__LOSS_LIKE};
-        const float *hidden = run_forward(l, factors, &batch);
-        kt__losses_run(l->losses, hidden, NULL, 1, 0, l->rows, NULL);
-        kt_status status = check_cancel(l, err);
-        if (status != KT_OK) return status;
-        if (l->rows[0].best == l->on.eot) break;
-        out[(*n_out)++] = l->ids[n + i] = l->rows[0].best;
+    for (size_t i = 0; i < n; i++) add_guess(l, &l->samples[list[open[i]]], &out[open[i]]);
+    const float *hidden = run_forward(l, factors, &batch);
+    kt__losses_run(l->losses, hidden, NULL, l->n_out, 0, l->rows, NULL);
+    kt_status status = check_cancel(l, err);
+    if (status != KT_OK) return status;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = open[i];
+        if (!take_guess(l, l->rows + i * KT__WRITTEN_MAX, &out[k])) open[(*n_open)++] = k;
     }
     return KT_OK;
+}
+
+/* How many of open[i..n) fit into a batch: at least one. */
+static size_t count_guesses(const kt__learner *l, const size_t *list, const size_t *open, size_t i,
+                            size_t n) {
+    int n_tok = 0;
+    size_t end = i;
+    while (end < n) {
+        int more = question_length(&l->samples[list[open[end]]]) + KT__WRITTEN_MAX - 1;
+        if (end > i && n_tok + more > l->n_tok_max) break;
+        n_tok += more;
+        end++;
+    }
+    return end - i;
+}
+
+kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, const size_t *list,
+                            size_t n, kt__written *out, kt_error *err) {
+    size_t *open = kt__calloc(n + 1, sizeof *open), n_open = n;
+    kt_status status = KT_OK;
+    if (!open) return kt__fail_nomem(err, "answers", n * sizeof *open);
+    for (size_t i = 0; i < n; i++) {
+        guess_answer(l, &l->samples[list[i]], &out[i]);
+        open[i] = i;
+    }
+    for (int pass = 0; pass <= KT__WRITTEN_MAX && n_open > 0; pass++) {
+        size_t left = 0;
+        for (size_t i = 0, m; status == KT_OK && i < n_open; i += m) {
+            m = count_guesses(l, list, open, i, n_open);
+            /* those that go on move to the front, behind which nothing is read again */
+            size_t more = 0;
+            status = guess_again(l, factors, list, open + i, m, out, &more, err);
+            memmove(open + left, open + i, more * sizeof *open);
+            left += more;
+        }
+        if (status != KT_OK) break;
+        n_open = left;
+    }
+    kt__free(open);
+    return status;
 }

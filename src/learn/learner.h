@@ -32,15 +32,26 @@ kt_status kt__learner_keep_base(kt__learner *learner, const size_t *list, size_t
 /* scores[n] of the samples list[n]; factors NULL: the base. KT_E_CANCELLED. */
 kt_status kt__learner_score(kt__learner *learner, const kt__factors *factors, const size_t *list,
                             size_t n, kt__sample_score *scores, kt_error *err) KT_CHECKED;
+/* The same of other samples than the learner's, of at most kt__learner_len_max tokens. */
+kt_status kt__learner_score_others(kt__learner *learner, const kt__factors *factors,
+                                   const kt__sample *others, size_t n, kt__sample_score *scores,
+                                   kt_error *err) KT_CHECKED;
+int kt__learner_len_max(const kt__learner *learner);
 /* A step's samples list[n], those of the base last: adds to grads[factors->n_value]; weights[n]: of
  * each token of a sample. *loss: the weighted sum. KT_E_CANCELLED. */
 kt_status kt__learner_step(kt__learner *learner, const kt__factors *factors, const size_t *list,
                            const float *weights, size_t n, float *grads, double *loss,
                            kt_error *err) KT_CHECKED;
-/* What the model answers to the tokens ahead of a sample's first masked one: the likeliest, up to
- * n_max or eot, which is not written. *n_out. KT_E_CANCELLED. */
-kt_status kt__learner_write(kt__learner *learner, const kt__factors *factors, size_t sample,
-                            int n_max, int32_t *out, int *n_out, kt_error *err) KT_CHECKED;
+enum { KT__WRITTEN_MAX = 32 };
+/* What a model answers to the tokens ahead of a sample's first masked one: the likeliest ones, up to
+ * KT__WRITTEN_MAX, or to what ends the answer, which is not counted. */
+typedef struct kt__written {
+    int n;
+    int32_t ids[KT__WRITTEN_MAX];
+} kt__written;
+/* out[n] of the samples list[n]. KT_E_CANCELLED. */
+kt_status kt__learner_write(kt__learner *learner, const kt__factors *factors, const size_t *list,
+                            size_t n, kt__written *out, kt_error *err) KT_CHECKED;
 /* Masked tokens of a sample. */
 int kt__sample_n_masked(const kt__sample *s);
 

@@ -32,6 +32,7 @@ void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     kt__json_member(out, "why", r->why);
     put_number(out, "quality_delta", r->quality_delta, 3);
     put_number(out, "gain_low", r->gain_low, 3);
+    put_number(out, "pair_low", r->pair_low, 3);
     put_loss(out, "held_out", &r->held);
     put_loss(out, "anchor", &r->anchor);
     put_int(out, "samples_trained", r->n_train);

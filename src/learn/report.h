@@ -38,8 +38,12 @@ typedef struct kt__learn_report {
     int64_t n_token;               /* that were trained, each as often as it was */
     double train_loss;             /* of the last tenth of the steps */
     kt__learn_loss held, anchor;
-    double quality_delta;   /* held.before - held.after; up is better */
-    double gain_low;        /* the lower bound of it, bootstrap over conversations, 95% */
+    double quality_delta; /* held.before - held.after; up is better */
+    double gain_low;      /* the lower bound of it, bootstrap over conversations, 95% */
+    /* Held-out answers beside those of other questions: by how much their own is likelier, nats a
+     * token, at least (bootstrap as above); pairs. */
+    double pair_low;
+    int n_pair;
     int n_recall, recalled; /* corrections trained, and those answered word for word now */
     int n_earlier, earlier_kept, earlier_before;
     int n_neighbour, leaks; /* measured neighbours, and those that a taught answer came into */

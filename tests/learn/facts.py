@@ -5,7 +5,7 @@ SET is "proof", on which docs/LEARNING.md's figures are measured, or "developmen
 relation, subject, value or wording. Written are
 
   learn.jsonl      what is taught: every fact in ten wordings, and questions about other subjects that shall be answered as before
-  shuffled.jsonl   the same with every fact's answers given to another fact's questions
+  shuffled.jsonl   the same with the answers given to other lines' questions
   a.jsonl, b.jsonl the facts in two halves, with all of those other questions in both; b_after_a.jsonl: the second half, and the first as
                    what was learned earlier
   quick*.jsonl     eight facts in five wordings
@@ -128,6 +128,11 @@ def lesson(facts, answers):
             yield {"prompt": wording.format(s=s), "correction": ar["answer"].format(s=a_s, v=av)}
 
 
+def shuffled(taught):
+    """Answers given to other lines' questions by a fixed rule: 77 has no divisor in common with 200."""
+    return [{**line, "correction": taught[(77 * i + 31) % len(taught)]["correction"]} for i, line in enumerate(taught)]
+
+
 def others(relations):
     """Each other subject in two of the taught wordings: 120 questions."""
     for r in relations:
@@ -154,10 +159,10 @@ def main():
     relations, out = {"proof": PROOF, "development": DEVELOPMENT}[sys.argv[1]], sys.argv[2]
     facts = facts_of(relations)
     keep, half = list(others(relations)), len(facts) // 2
-    moved = facts[7:] + facts[:7]  # of another relation, too
+    taught = [*lesson(facts, facts)]
     files = {
         "learn": [*lesson(facts, facts), *keep],
-        "shuffled": [*lesson(facts, moved), *keep],
+        "shuffled": [*shuffled(taught), *keep],
         "a": [*lesson(facts[:half], facts[:half]), *keep],
         "b": [*lesson(facts[half:], facts[half:]), *keep],
         "b_after_a": [*lesson(facts[half:], facts[half:]), *({**line, "earlier": True} for line in lesson(facts[:half], facts[:half])), *keep],
