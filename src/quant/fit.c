@@ -50,6 +50,25 @@ KT_INLINE m16 m16_lt(v16 x, v16 y) {
     EACH_LANE m.v[l] = x.v[l] < y.v[l];
     return m;
 }
+KT_INLINE m16 m16_eq(v16 x, v16 y) {
+    m16 m;
+    EACH_LANE m.v[l] = x.v[l] == y.v[l];
+    return m;
+}
+KT_INLINE unsigned m16_bits(m16 m) {
+    unsigned bits = 0;
+    EACH_LANE bits |= (unsigned)m.v[l] << l;
+    return bits;
+}
+KT_INLINE v16 v16_neg(v16 x) {
+    EACH_LANE x.v[l] = -x.v[l];
+    return x;
+}
+KT_INLINE float v16_hmax(v16 x) {
+    for (int half = 8; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) x.v[l] = x.v[l] > x.v[l + half] ? x.v[l] : x.v[l + half];
+    return x.v[0];
+}
 KT_INLINE m16 m16_le(v16 x, v16 y) {
     m16 m;
     EACH_LANE m.v[l] = x.v[l] <= y.v[l];
