@@ -131,16 +131,28 @@ static void count_blanks(kt__call_parser *p, const kt__span *span) {
     while (p->blanks < span->n && kt__is_blank(span->s[p->blanks])) p->blanks++;
 }
 
+typedef kt__scan marker_fn(const kt__call_parser *p, const kt__span *span, size_t at,
+                           answer_marker *out);
+
+/* From *at on: YES: a marker stands there; else there is none before *at, where one may begin. *solid:
+ * behind the last byte that is neither white space nor a marker's. */
+static kt__scan find_marker(const kt__call_parser *p, const kt__span *span, marker_fn *marker,
+                            size_t *at, size_t *solid, answer_marker *out) {
+    for (; *at < span->n; ++*at) {
+        if (kt__is_blank(span->s[*at])) continue;
+        kt__scan r = marker(p, span, *at, out);
+        if (r != KT__SCAN_NO) return r;
+        *solid = *at + 1;
+    }
+    return KT__SCAN_NO;
+}
+
 static kt__scan content_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
-    size_t at = p->scanned;
+    size_t at = p->scanned, solid;
+    answer_marker m;
     count_blanks(p, &span);
-    for (; at < span.n; at++) {
-        answer_marker m;
-        if (kt__is_blank(span.s[at])) continue;
-        kt__scan r = content_marker(p, &span, at, &m);
-        if (r == KT__SCAN_MORE) break;
-        if (r == KT__SCAN_NO) continue;
+    if (find_marker(p, &span, content_marker, &at, &solid, &m) == KT__SCAN_YES) {
         take_marker(p, &span, at, &m);
         return KT__SCAN_YES;
     }
@@ -193,16 +205,9 @@ static void take_reasoning_marker(kt__call_parser *p, const kt__span *span, size
 static kt__scan reasoning_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = p->scanned;
+    answer_marker m;
     count_blanks(p, &span);
-    for (; at < span.n; at++) {
-        answer_marker m;
-        if (kt__is_blank(span.s[at])) continue;
-        kt__scan r = reasoning_marker(p, &span, at, &m);
-        if (r == KT__SCAN_MORE) break;
-        if (r == KT__SCAN_NO) {
-            p->solid = at + 1;
-            continue;
-        }
+    if (find_marker(p, &span, reasoning_marker, &at, &p->solid, &m) == KT__SCAN_YES) {
         take_reasoning_marker(p, &span, at, &m);
         return KT__SCAN_YES;
     }

@@ -5,11 +5,8 @@ set -eu
 kentang=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 work=${KT_CLIENTS_DIR:-$(dirname "$kentang")/clients}
-mkdir -p "$work"
-cmp -s "$here/package.json" "$work/package.json" || {
-    cp "$here/package.json" "$work/package.json"
-    (cd "$work" && npm install --no-audit --no-fund --silent)
-}
+. "$here/../npm_packages.sh"
+npm_packages "$here" "$work"
 cp "$here/clients.mjs" "$here/mcp.mjs" "$here/modern_server.mjs" "$work/"
 : >"$work/log"
 rm -rf "$work/batches"
