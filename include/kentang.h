@@ -427,7 +427,9 @@ KT_API void kt_free(void *data);
  * signal handler; kt_engine_close as any close. */
 
 typedef struct kt_engine_params {
-    int32_t n_ctx;           /* positions that a sequence may hold; 0: the model's, at most 4096 */
+    /* Positions that a sequence may hold. 0: the model's, at most 4096, or up to 32768 as far as an
+     * eighth of the memory that is free holds the K/V of one such sequence. */
+    int32_t n_ctx;
     int32_t n_batch;         /* tokens taken by one prefill call at a time; 0: 2048 */
     int32_t n_ubatch;        /* tokens computed together; 0: 512 */
     int32_t n_seq_max;       /* sequences alive at once; 0: 8 */

@@ -77,7 +77,8 @@ static const kt__opt model_table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(ctx),
      .arg = "N",
-     .help = "positions of a request (default: the model's, at most 4096)"},
+     .help = "positions of a request (default: the model's, at most 4096, or up to 32768 where "
+             "memory allows)"},
     {.name = "mem",
      .kind = KT__OPT_TEXT,
      .at = AT(mem),

@@ -22,7 +22,8 @@
 
 static const kt__opt table[] = {
     WHOLE("ctx", "ctx-size", "c", n_ctx, 0, KT_CTX_MAX,
-          "positions of the context: prompt and answer (default 0: the model's, at most 4096)"),
+          "positions of the context: prompt and answer (default 0: the model's, at most 4096, or "
+          "up to 32768 where memory allows)"),
     WHOLE("batch", "batch-size", "b", n_batch, 0, KT_BATCH_MAX,
           "prompt tokens taken at a time (default 2048)"),
     WHOLE("ubatch", "ubatch-size", "ub", n_ubatch, 0, KT_UBATCH_MAX,

@@ -6,7 +6,9 @@
 #include "host/pages.h"
 
 enum {
-    DEFAULT_CTX = 4096,
+    DEFAULT_CTX = 4096, /* and more, where an eighth of what is free holds its K/V: */
+    MOST_DEFAULT_CTX = 32768,
+    DEFAULT_CTX_SHARE = 8,
     DEFAULT_BATCH = 2048,
     DEFAULT_UBATCH = 512,
     DEFAULT_SEQS = 8,
@@ -88,12 +90,28 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
     p->draft = NULL;
 }
 
-static kt_engine_params with_defaults(const kt_model *model, const kt_engine_params *given) {
+static size_t page_bytes_of(const kt_model *model) {
+    kt__kv_shape shape = kt__model_kv_shape(model);
+    return kt__kv_page_bytes(&shape);
+}
+
+/* As long as the model was trained for, as far as the K/V of one such sequence takes no more than its
+ * share of what is left. */
+static int32_t default_ctx(const kt_model *model, uint64_t left) {
+    uint64_t pages = left / DEFAULT_CTX_SHARE / page_bytes_of(model);
+    int64_t n_train = model->net->hp.n_ctx_train, n = DEFAULT_CTX;
+    while (n < n_train && n < MOST_DEFAULT_CTX && (uint64_t)(2 * n / KT__PAGE_POS) <= pages) n *= 2;
+    return (int32_t)(n_train < n ? n_train : n);
+}
+
+static kt_engine_params with_defaults(const kt_model *model, const kt_engine_params *given,
+                                      uint64_t left) {
     kt_engine_params p = *given;
     int n_pool = kt__pool_size(model->ctx->pool);
     int64_t n_train = model->net->hp.n_ctx_train;
-    int64_t most = is_encoder(model) ? KT_UBATCH_MAX : DEFAULT_CTX;
-    p.n_ctx = first_set(p.n_ctx, (int32_t)(n_train < most ? n_train : most));
+    if (!p.n_ctx && is_encoder(model))
+        p.n_ctx = (int32_t)(n_train < KT_UBATCH_MAX ? n_train : KT_UBATCH_MAX);
+    if (!p.n_ctx) p.n_ctx = default_ctx(model, left);
     int32_t parallel = p.n_seq_max ? p.n_seq_max : DEFAULT_PARALLEL;
     if (parallel > KT__SCHED_LANES_MAX) parallel = KT__SCHED_LANES_MAX;
     p.n_parallel = first_set(p.n_parallel, parallel);
@@ -127,11 +145,6 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
     if (rows > STEP_ROWS) rows = p->n_parallel > STEP_ROWS ? p->n_parallel : STEP_ROWS;
     return (kt__fwd_params){
         .n_tok_max = rows, .n_out_max = rows, .n_ctx = p->n_ctx, .exact = model->params.exact};
-}
-
-static size_t page_bytes_of(const kt_model *model) {
-    kt__kv_shape shape = kt__model_kv_shape(model);
-    return kt__kv_page_bytes(&shape);
 }
 
 static int64_t pages_per_seq(const kt_engine_params *p) {
@@ -208,7 +221,10 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
     int64_t least = pages_per_seq(p), lanes = p->n_parallel;
     if (p->n_seq_max > lanes) lanes = p->n_seq_max;
-    int64_t want = least * lanes;
+    /* a long context of one is room enough for usual ones of all */
+    int64_t usual = (p->n_ctx < DEFAULT_CTX ? p->n_ctx : DEFAULT_CTX);
+    usual = (usual + KT__PAGE_POS - 1) / KT__PAGE_POS + 1;
+    int64_t want = usual * lanes > least ? usual * lanes : least;
     if (model->ctx->mem_given) {
         want *= 4; /* what is left keeps earlier prompts */
     } else if (most > (int64_t)(left / 2 / page)) {
@@ -297,8 +313,8 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     kt_status status = check_params(given, err);
     if (status == KT_OK && given->draft) status = kt__draft_check(model, given->draft, err);
     if (status != KT_OK) return status;
-    out->params = with_defaults(model, given);
     uint64_t left = left_for(model, &out->mem);
+    out->params = with_defaults(model, given, left);
     bool fits = try_params(model, &out->params, left, out);
     kt_engine_params fixed = *given;
     if (is_encoder(model)) fixed.n_ubatch = out->params.n_ubatch; /* follows the context */
