@@ -231,13 +231,90 @@ static void test_pairs(void **state) {
     (void)unlink(model_path);
 }
 
+/* ---- files that are not what they say ---- */
+
+static uint8_t *file_bytes;
+static size_t file_size;
+
+static void read_model(const char *preset) {
+    make_model(preset, "f32");
+    FILE *f = fopen(model_path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    file_size = (size_t)ftell(f);
+    rewind(f);
+    free(file_bytes);
+    file_bytes = aligned_alloc(32, (file_size + 31) / 32 * 32);
+    assert_int_equal(fread(file_bytes, 1, file_size, f), file_size);
+    fclose(f);
+}
+
+/* Behind the first place where the file has this text. */
+static uint8_t *behind(const char *text) {
+    uint8_t *at = memmem(file_bytes, file_size, text, strlen(text));
+    if (!at) fail_msg("the file has no %s", text);
+    return at + strlen(text);
+}
+
+static void expect_file(kt_status wanted, const char *words) {
+    kt_ctx *ctx;
+    kt_model *model;
+    kt_error err;
+    kt_ctx_params cp = kt_ctx_params_default();
+    cp.n_threads = 1;
+    die_on(kt_ctx_open(&cp, &ctx, &err), &err);
+    expect(kt_model_open_memory(ctx, file_bytes, file_size, NULL, &model, &err), wanted, &err,
+           words);
+    kt_ctx_close(ctx);
+}
+
+static void test_bad_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *preset,
+            *name; /* a tensor that gets another name: missing, and without a place */
+    } renamed[] = {
+        {"tiny-bert", "position_embd.weight"},
+        {"tiny-bert", "token_embd_norm.bias"},
+        {"tiny-bert", "blk.1.attn_output_norm.weight"},
+        {"tiny-bert", "blk.2.layer_output_norm.bias"},
+        {"tiny-bert", "blk.0.attn_k.bias"},
+        {"tiny-nomic-bert", "blk.0.ffn_gate.weight"},
+        {"tiny-gemma-embedding", "dense_3.weight"},
+        {"tiny-bert-reranker", "cls.output.weight"},
+    };
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
+        read_model(renamed[i].preset);
+        behind(renamed[i].name)[-1] = 'X';
+        expect_file(KT_E_FORMAT, renamed[i].name);
+    }
+    read_model("tiny-bert");
+    memcpy(behind("token_types.weight") - 5, "ight?", 5);
+    expect_file(KT_E_UNSUPPORTED, "no place in the bert architecture");
+    read_model("tiny-bert"); /* behind a key: its type, then its value */
+    behind("bert.pooling_type")[4] = 9;
+    expect_file(KT_E_FORMAT, "pooling_type' is 9, expected 0 to 4");
+    read_model("tiny-bert");
+    behind("bert.attention.causal")[4] = 1;
+    expect_file(KT_E_UNSUPPORTED, "attend in both directions");
+    read_model("tiny-bert");
+    behind("bert.context_length")[4] ^= 1;
+    expect_file(KT_E_FORMAT, "'position_embd.weight' has shape");
+    read_model("tiny-bert-reranker"); /* a head that the file's pooling does not use */
+    behind("bert.pooling_type")[4] = 2;
+    expect_file(KT_E_UNSUPPORTED, "'cls.");
+    free(file_bytes);
+    file_bytes = NULL;
+    (void)unlink(model_path);
+}
+
 int main(void) {
     enum { N = sizeof fixtures / sizeof *fixtures };
-    struct CMUnitTest tests[N + 3] = {cmocka_unit_test(test_batches),
-                                      cmocka_unit_test(test_refusals),
-                                      cmocka_unit_test(test_pairs)};
+    struct CMUnitTest tests[N + 4] = {cmocka_unit_test(test_batches),
+                                      cmocka_unit_test(test_refusals), cmocka_unit_test(test_pairs),
+                                      cmocka_unit_test(test_bad_files)};
     for (size_t i = 0; i < N; i++)
-        tests[3 + i] = (struct CMUnitTest){.name = fixtures[i].preset,
+        tests[4 + i] = (struct CMUnitTest){.name = fixtures[i].preset,
                                            .test_func = test_one_answer,
                                            .initial_state = (void *)(uintptr_t)&fixtures[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);

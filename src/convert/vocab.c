@@ -30,8 +30,8 @@ static kt_status check_kind(const json_t *tokenizer, const char *path, kt_error 
         json_object_get(json_object_get(tokenizer, "model"), "type"));
     if (type && strcmp(type, "BPE") == 0) return KT_OK;
     return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
-                       "a tokenizer of type %.40s is not supported (BPE is; WordPiece and Unigram "
-                       "belong to architectures that kentang does not run)",
+                       "a tokenizer of type %.40s cannot be converted (BPE can; GGUF files with "
+                       "WordPiece and unigram vocabularies can be used as they are)",
                        type ? type : "(none named)");
 }
 
