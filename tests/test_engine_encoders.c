@@ -13,20 +13,16 @@
 #include "kentang.h"
 #include "support.h"
 
-enum { N_TEXTS = 12, MAX_TOK = 500, MAX_WIDTH = 256 };
+enum { N_TEXTS = 10, MAX_TOK = 500, MAX_WIDTH = 256 };
 
 typedef struct fixture {
     const char *preset, *quant;
 } fixture;
 
 static const fixture fixtures[] = {
-    {"tiny-bert", "q4_k_m"},
-    {"tiny-bert", "f16"},
-    {"tiny-nomic-bert", "q8_0"},
-    {"tiny-gemma-embedding", "q4_k_m"},
-    {"tiny-gemma-embedding", "f16"},
-    {"tiny-bert-reranker", "q5_k_m"},
-    {"tiny-qwen3-embedding", "q4_k_m"},
+    {"tiny-bert", "q4_k_m"},          {"tiny-bert", "f16"},
+    {"tiny-nomic-bert", "q8_0"},      {"tiny-gemma-embedding", "q4_k_m"},
+    {"tiny-bert-reranker", "q5_k_m"}, {"tiny-qwen3-embedding", "q4_k_m"},
     {"tiny-qwen3-reranker", "q8_0"},
 };
 
@@ -70,7 +66,7 @@ static void close_world(world *w) {
 
 /* Lengths from one token to nearly the whole context; the same ids in every world. */
 static size_t text_ids(const world *w, int text, int32_t *ids) {
-    static const size_t lengths[] = {1, 300, 2, 7, 15, 16, 130, 17, 33, 64, 3, 65};
+    static const size_t lengths[] = {1, 270, 2, 7, 15, 16, 17, 33, 64, 3};
     size_t n = lengths[(size_t)text % (sizeof lengths / sizeof *lengths)];
     uint32_t seed = (uint32_t)text + 1;
     for (size_t i = 0; i < n; i++) ids[i] = (int32_t)lcg_below(&seed, (uint32_t)w->info.n_vocab);
@@ -126,7 +122,7 @@ static bool have_tier(const char *isa) {
 static void test_one_answer(void **state) {
     const fixture *f = *state;
     static float want[N_TEXTS * MAX_WIDTH], got[N_TEXTS * MAX_WIDTH];
-    static const char *const tiers[] = {"sse41", "avx2", "avxvnni", "avx512", "neon", "ref"};
+    static const char *const tiers[] = {"sse41", "avx2", "avxvnni", "avx512", "neon"};
     world w;
     make_model(f->preset, f->quant);
     open_world(&w, "ref", 1, 1);
@@ -135,7 +131,7 @@ static void test_one_answer(void **state) {
     close_world(&w);
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
         if (!have_tier(tiers[t])) continue;
-        for (int variant = !strcmp(tiers[t], "ref"); variant < 2; variant++) {
+        for (int variant = 0; variant < 2; variant++) {
             memset(got, 0, sizeof got);
             open_world(&w, tiers[t], variant ? 3 : 1, variant ? 16 : 3);
             (void)embed_all(&w, variant ? N_TEXTS : 5, got);
