@@ -1,0 +1,35 @@
+#include "feedback/audit.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd_io.h"
+#include "feedback/files.h"
+
+int64_t kt__feedback_now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Begins with a newline only where a crash cut the line before. */
+void kt__feedback_audit(const char *dir, const char *event, uint64_t id, uint32_t version) {
+    char path[KT__FEEDBACK_PATH_MAX], line[256], last = '\n';
+    struct stat st;
+    kt_error ignored;
+    if (kt__feedback_path(path, dir, "audit.jsonl", &ignored) != KT_OK) return;
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    if (fstat(fd, &st) == 0 && st.st_size > 0)
+        (void)kt__fd_read_at(fd, &last, 1, (uint64_t)st.st_size - 1);
+    int n = snprintf(line, sizeof line,
+                     "%s{\"time_us\":%" PRId64 ",\"event\":\"%s\",\"feedback\":%" PRIu64
+                     ",\"version\":%" PRIu32 "}\n",
+                     last == '\n' ? "" : "\n", kt__feedback_now_us(), event, id, version);
+    (void)kt__fd_write(fd, line, (size_t)n);
+    close(fd);
+}

@@ -1,0 +1,85 @@
+/* What a namespace has been told, and the versions of what it learned from that.
+ *
+ * Owns: a folder with
+ *   journal        every feedback and every published adapter, in their order (journal.h)
+ *   CURRENT        the version that is served, as of a record of the journal; replaced atomically
+ *   versions/N/    the adapter that was published as version N, and its report
+ *   audit.jsonl    what was done when, a line each, without anything that a user wrote
+ * A version is what follows from a chain of records: each names the version that it was built on. A
+ * feedback that acts is a version of its own at once; rolling back serves an earlier one, and what
+ * comes next is built on that. Quotas, deletion without a trace, and what is left after a crash:
+ * everything that was acknowledged, and no half of anything.
+ * Knows no model: tokens are numbers, keys of hidden states are bytes. Any thread; one process that
+ * writes (KT_E_BUSY for a second one). */
+#ifndef KT_FEEDBACK_STORE_H
+#define KT_FEEDBACK_STORE_H
+
+#include <kentang.h>
+
+#include "base/buf.h"
+#include "feedback/types.h"
+
+typedef struct kt__feedback_info {
+    uint64_t n_entries, n_scores, n_corrections, n_pairs, n_deleted;
+    uint64_t bytes;
+    uint32_t version;  /* that is served; 0: the model alone */
+    uint32_t last;     /* the highest that there is */
+    uint32_t adapter;  /* the published adapter in `version`, as its number; 0: none */
+    double quality;    /* that adapter's quality_delta */
+    uint32_t n_acting; /* feedbacks in `version` with keys */
+    bool frozen;
+    uint64_t n_cut; /* bytes of a record that a crash had cut off */
+} kt__feedback_info;
+
+typedef struct kt__feedback_version {
+    uint32_t number, parent;
+    uint64_t feedback; /* that made it; 0: an adapter did */
+    int64_t time_us;
+    double quality; /* of an adapter */
+    bool withdrawn; /* what it was made from was deleted */
+} kt__feedback_version;
+
+kt_status kt__feedback_open(const kt__feedback_params *params, kt__feedback **out,
+                            kt_error *err) KT_CHECKED;
+void kt__feedback_close(kt__feedback *store);
+void kt__feedback_get_info(kt__feedback *store, kt__feedback_info *out);
+
+/* On disk when it returns. *version: the one that is served from now on (as before, where the item
+ * has no keys). KT_E_LIMIT: a quota; KT_E_STATE: frozen; KT_E_IO: the disk is full, and nothing was
+ * kept. */
+kt_status kt__feedback_add(kt__feedback *store, const kt__feedback_item *item, uint64_t *id,
+                           uint32_t *version, kt_error *err) KT_CHECKED;
+/* What the item points to lies in buf. KT_E_ARG: there is no such feedback. */
+kt_status kt__feedback_get(kt__feedback *store, uint64_t id, kt__feedback_item *out, kt__buf *buf,
+                           kt_error *err) KT_CHECKED;
+/* ids[*n] of those that there are, in their order; for kt__free. */
+kt_status kt__feedback_list(kt__feedback *store, uint64_t **ids, size_t *n,
+                            kt_error *err) KT_CHECKED;
+/* The feedbacks with keys in a version, the oldest first; for kt__free. KT_E_ARG: no such version. */
+kt_status kt__feedback_chain(kt__feedback *store, uint32_t version, uint64_t **ids, size_t *n,
+                             kt_error *err) KT_CHECKED;
+/* versions[*n] in their order; for kt__free. */
+kt_status kt__feedback_versions(kt__feedback *store, kt__feedback_version **versions, size_t *n,
+                                kt_error *err) KT_CHECKED;
+/* The adapter that a version has, as the number under which it was published; 0: none. */
+uint32_t kt__feedback_adapter(kt__feedback *store, uint32_t version);
+/* Of a published adapter: its file or its report, into path[size]. */
+kt_status kt__feedback_adapter_path(kt__feedback *store, uint32_t number, bool report, char *path,
+                                    size_t size, kt_error *err) KT_CHECKED;
+
+/* Copies a trained adapter and its report in, and serves it as a new version on top of the one that
+ * is served. */
+kt_status kt__feedback_publish(kt__feedback *store, const char *adapter, const char *report,
+                               size_t n_report, double quality, uint32_t *version,
+                               kt_error *err) KT_CHECKED;
+/* Serves an earlier or later version; 0: the model alone. KT_E_ARG: there is no such one. */
+kt_status kt__feedback_rollback(kt__feedback *store, uint32_t version, kt_error *err) KT_CHECKED;
+/* While frozen nothing is taken in. */
+kt_status kt__feedback_freeze(kt__feedback *store, bool frozen, kt_error *err) KT_CHECKED;
+/* No byte of it stays in the folder: the journal is written anew, and adapters that were trained with
+ * it are removed. KT_E_ARG: there is no such feedback. */
+kt_status kt__feedback_delete(kt__feedback *store, uint64_t id, kt_error *err) KT_CHECKED;
+/* All that a namespace ever had; it is closed, also on an error. */
+kt_status kt__feedback_erase(kt__feedback *store, kt_error *err) KT_CHECKED;
+
+#endif

@@ -1,0 +1,77 @@
+#include "feedback/store_state.h"
+
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "base/vec.h"
+
+static kt_status fail_record(const kt__journal_record *r, kt_error *err) {
+    return kt__fail_at(err, KT_E_FORMAT, "journal", r->at,
+                       "record %" PRIu64 " of the feedback journal does not fit those before it",
+                       r->serial);
+}
+
+static bool read_entry(const kt__feedback *s, const kt__journal_record *r,
+                       kt__feedback_entry *out) {
+    kt__feedback_item item;
+    *out = (kt__feedback_entry){
+        .id = r->serial, .record = (kt__feedback_record)r->kind, .at = r->at, .n_body = r->n_body};
+    if (!kt__record_get_head(r->body, r->n_body, &out->head)) return false;
+    switch (out->record) {
+    case KT__RECORD_ITEM:
+        if (!kt__record_get_item(r->body, r->n_body, s->params.d_model, s->params.n_vocab, &item))
+            return false;
+        out->kind = item.kind;
+        out->n_keys = (uint32_t)item.keys.n;
+        return (out->head.version != 0) == (out->n_keys > 0);
+    case KT__RECORD_PUBLISHED:
+        return out->head.version != 0 &&
+               kt__record_get_published(r->body, r->n_body, &out->published);
+    case KT__RECORD_DELETED: return true;
+    case KT__RECORD_WITHDRAWN: return out->head.version != 0;
+    default: return false;
+    }
+}
+
+kt_status kt__feedback_take_record(void *store, const kt__journal_record *r, kt_error *err) {
+    kt__feedback *s = store;
+    kt__feedback_entry entry;
+    if (!read_entry(s, r, &entry)) return fail_record(r, err);
+    const kt__record_head *h = &entry.head;
+    if (h->version != 0 && (h->version != s->n_versions + 1 || h->parent > s->n_versions))
+        return fail_record(r, err);
+    if (!kt__vec_reserve(s->entries, s->cap_entries, s->n_entries + 1) ||
+        !kt__vec_reserve(s->versions, s->cap_versions, s->n_versions + 1))
+        return kt__fail_nomem(err, "the list of feedbacks", s->n_entries);
+    if (h->version != 0) s->versions[s->n_versions++] = s->n_entries;
+    s->entries[s->n_entries++] = entry;
+    return KT_OK;
+}
+
+const kt__feedback_entry *kt__feedback_find(const kt__feedback *s, uint64_t id) {
+    size_t low = 0, high = s->n_entries;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (s->entries[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool found = low < s->n_entries && s->entries[low].id == id &&
+                 s->entries[low].record == KT__RECORD_ITEM;
+    return found ? &s->entries[low] : NULL;
+}
+
+uint64_t kt__feedback_n_items(const kt__feedback *s) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < s->n_entries; i++) n += s->entries[i].record == KT__RECORD_ITEM;
+    return n;
+}
+
+uint64_t kt__feedback_bytes(const kt__feedback *s) {
+    uint64_t n = kt__journal_bytes(s->journal);
+    for (size_t i = 0; i < s->n_entries; i++) {
+        if (s->entries[i].record == KT__RECORD_PUBLISHED) n += s->entries[i].published.bytes;
+    }
+    return n;
+}
