@@ -126,6 +126,8 @@ typedef struct kt_request kt_request;
 typedef struct kt_request_params kt_request_params;
 typedef struct kt_sampler kt_sampler;
 typedef struct kt_adapter kt_adapter;
+typedef struct kt_recall kt_recall;
+typedef struct kt_learner kt_learner;
 
 /* The largest values that parameters may have; more is KT_E_ARG. */
 enum {
@@ -343,6 +345,60 @@ typedef struct kt_adapter_use {
     kt_adapter *adapter;
     float scale; /* 1: as it was trained; 0: without it */
 } kt_adapter_use;
+
+/* ---- recall ----------------------------------------------------------------------------------
+ *
+ * An exact memory beside a model whose weights stay as they are: pairs of a hidden state and the
+ * token that is right behind it. Where an answer comes to a state that is nearly one of these, its
+ * token becomes almost certain: with c the cosine of the nearest, the probabilities are mixed,
+ *     p' = (1 - w) p + w [token],   w = 0.98 min(1, max(0, (c - cos_from) / (cos_full - cos_from)))
+ * Of equally near ones the one that was added last counts. A state is kept as a key: the normed state
+ * before the vocabulary's matrix in d_model bytes, each rounded to 1/127 of the largest. Products of
+ * keys are whole numbers, so the same recall gives the same answer everywhere; K/V do not change.
+ *
+ * A kt_recall is immutable: adding makes another one, which shares what it has in common.
+ *
+ * Threads: every call of this section, from any thread. kt_recall_keys waits for a computation. */
+
+typedef struct kt_recall_params {
+    int32_t n_max;   /* pairs; with more, the oldest sources go until a quarter is free; 0: 8192 */
+    float cos_from;  /* 0 < cos_from < cos_full <= 1; 0: 0.90 */
+    float cos_full;  /* 0: 0.97 */
+} kt_recall_params;
+
+typedef struct kt_recall_pairs {
+    const int8_t *keys; /* [n][d_model] */
+    const int32_t *ids; /* [n] */
+    size_t n;           /* 1 to n_max */
+    uint64_t source;    /* for kt_recall_drop */
+} kt_recall_pairs;
+
+typedef struct kt_recall_info {
+    int32_t n;       /* pairs */
+    int32_t n_source;
+    uint64_t bytes;
+    uint8_t id[16];  /* a hash of all that answers with it depend on */
+} kt_recall_info;
+
+/* An empty one. params NULL: the default. Close it before its model. */
+KT_API kt_status KT_CHECKED kt_recall_open(kt_model *model, const kt_recall_params *params,
+                                           kt_recall **out, kt_error *err);
+/* recall and these; what pairs points to is copied. KT_E_ARG: a token that the vocabulary does not
+ * have; KT_E_NOMEM: over the context's budget. */
+KT_API kt_status KT_CHECKED kt_recall_add(const kt_recall *recall, const kt_recall_pairs *pairs,
+                                          kt_recall **out, kt_error *err);
+/* recall without those of a source. */
+KT_API kt_status KT_CHECKED kt_recall_drop(const kt_recall *recall, uint64_t source,
+                                           kt_recall **out, kt_error *err);
+/* One more owner, who closes it too; returns recall. Both take NULL. */
+KT_API kt_recall *kt_recall_hold(kt_recall *recall);
+KT_API void kt_recall_close(kt_recall *recall);
+KT_API void kt_recall_get_info(const kt_recall *recall, kt_recall_info *out);
+/* Computes ids[n] and writes keys[n - first][d_model]: the first is of the state behind ids[first].
+ * adapters: that it is computed with. */
+KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids, size_t n,
+                                           size_t first, const kt_adapter_use *adapters,
+                                           size_t n_adapters, int8_t *keys, kt_error *err);
 
 /* ---- text ------------------------------------------------------------------------------------
  *
@@ -854,6 +910,11 @@ struct kt_request_params {
      * with a sequence, whose own count (kt_seq_set_adapters). */
     const kt_adapter_use *adapters;
     size_t n_adapters;
+    /* NULL, or what the answer recalls, held until the end. On a sequence that goes on where it was
+     * evaluated (seq_append without a prompt) the first token is the model's own. */
+    kt_recall *recall;
+    /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn from. */
+    bool keep;
 
     kt_gen_params gen;
     int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */
@@ -866,6 +927,10 @@ struct kt_request_params {
     kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
     bool normalize;          /* true; the embedding has length 1 */
     int32_t pair_from;       /* tokens of the first text, where ids are a pair; see kt_tokenize_pair */
+    /* With KT_POOLING_MEAN: gets the keys of the states behind each token from keys_first on, as
+     * kt_recall_keys has them; NULL: nobody does. It outlives the request. */
+    int8_t *keys;
+    size_t keys_first;
 
     int32_t priority;        /* 0; the higher goes first, and may suspend a lower one */
     /* After the submission; 0: none. Refused at once where the prediction says that n_predict
@@ -937,6 +1002,20 @@ KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request
 KT_API const char *kt_request_notes(const kt_request *req);
 /* Tokens of its prompt, those that its sequence held included. Any thread. */
 KT_API size_t kt_request_n_prompt(const kt_request *req);
+/* What a request with `keep` keeps of a choice, once its FINISHED was delivered; of a sequence's, until
+ * the next call on that. Pointers are valid until the request is closed. */
+typedef struct kt_kept {
+    const int32_t *prompt; /* [n_prompt] */
+    size_t n_prompt;
+    const int32_t *answer; /* [n_answer], the end-of-turn token included */
+    size_t n_answer;
+    const int8_t *keys;    /* [n_keys][d_model]: of the states that answer[0], ... were drawn from */
+    size_t n_keys;         /* n_answer, at most KT_KEPT_MAX */
+    int32_t n_recalled;    /* tokens of the answer that kt_request_params.recall said something of */
+} kt_kept;
+enum { KT_KEPT_MAX = 1024 };
+/* false: it does not keep, or the choice has not finished. Any thread. */
+KT_API bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out);
 /* The next event of a request without on_event. Waits at most timeout_ms (-1: as long as it takes;
  * 0: not at all); where no thread drives the engine, it is driven meanwhile, and the wait may be
  * longer by a step. false: nothing came, or the last event was delivered before. What it points to
@@ -1112,6 +1191,93 @@ KT_API void kt_engine_profile_enable(kt_engine *engine, bool on);
 KT_API void kt_engine_get_profile(kt_engine *engine, kt_profile *out);
 /* "attention"; never NULL. */
 KT_API const char *kt_profile_part_name(kt_profile_part part);
+
+/* ---- learning from feedback ------------------------------------------------------------------
+ *
+ * What users say of answers, kept in a folder, and versions of what follows from it: a recall of what
+ * was corrected or praised, and adapters that were trained and published. A learner is one user's or one
+ * group's: what it is told changes no byte of others' answers, nor of those that do not ask for it.
+ * Nothing is learned without feedback. A version is immutable: a request that got one keeps it.
+ *
+ * What kt_feedback acknowledges is on disk, and survives a process that is killed. No byte of a
+ * deleted feedback stays in the folder.
+ *
+ * Threads: every call of this section, from any thread; kt_feedback waits for a computation. A
+ * learner lives within its engine. */
+
+typedef struct kt_learner_params {
+    const char *dir;         /* of this learner alone; made if it is not there, with mode 0700 */
+    uint64_t max_entries;    /* feedbacks; 0: 10,000 */
+    uint64_t max_bytes;      /* of the folder's journal and adapters; 0: 64 MiB */
+    float quality_threshold; /* a score from which on an answer is recalled; 0: 0.5 */
+    kt_recall_params recall;
+} kt_learner_params;
+
+enum { KT_CORRECTION_MAX = 64 << 10, KT_VERSION_SERVED = -1 };
+
+/* Of an answer: a score, or what it should have been. */
+typedef struct kt_feedback_params {
+    const kt_kept *kept;    /* of the answer: its tokens and, for a score, its keys */
+    const char *about;      /* the answer's id, for the journal; NULL: "" */
+    float score;            /* 0 (bad) to 1; not used with a correction */
+    const char *correction; /* [n_correction] UTF-8; NULL: a score */
+    size_t n_correction;    /* at most KT_CORRECTION_MAX */
+} kt_feedback_params;
+
+typedef struct kt_feedback_result {
+    uint64_t id;       /* for kt_learner_forget */
+    int64_t version;   /* that is served from now on */
+    int32_t n_pairs;   /* that are recalled because of it; 0: it changed no answer */
+    int64_t keys_us;   /* for computing the correction's states */
+    int64_t update_us; /* for all else: journal, disk, the new version */
+} kt_feedback_result;
+
+typedef struct kt_learner_info {
+    uint64_t n_feedback, n_scores, n_corrections, n_deleted;
+    uint64_t bytes;       /* on disk */
+    int64_t version;      /* that is served; 0: the model alone */
+    int64_t last_version; /* the highest that there is */
+    int64_t adapter;      /* the version that published the adapter in use; 0: none */
+    double quality_delta; /* measured when it was published */
+    kt_recall_info recall;
+    bool frozen;
+} kt_learner_info;
+
+/* One version, held: for kt_learned_close. */
+typedef struct kt_learned {
+    int64_t version;
+    kt_recall *recall;   /* NULL: nothing is recalled */
+    kt_adapter *adapter; /* NULL: none */
+} kt_learned;
+
+/* KT_E_STATE: the folder is of another model; KT_E_BUSY: another process learns there; KT_E_FORMAT:
+ * it is damaged; KT_E_IO. */
+KT_API kt_status KT_CHECKED kt_learner_open(kt_engine *engine, const kt_learner_params *params,
+                                            kt_learner **out, kt_error *err);
+KT_API void kt_learner_close(kt_learner *learner); /* NULL is allowed */
+KT_API void kt_learner_get_info(kt_learner *learner, kt_learner_info *out);
+/* KT_E_ARG: a score out of range, nothing said; KT_E_LIMIT: too long a correction, a quota;
+ * KT_E_STATE: frozen; KT_E_CONTEXT_FULL: prompt and correction do not fit; KT_E_IO: the disk. After
+ * an error nothing was kept of it. */
+KT_API kt_status KT_CHECKED kt_feedback(kt_learner *learner, const kt_feedback_params *params,
+                                        kt_feedback_result *out, kt_error *err);
+/* KT_VERSION_SERVED, or a number up to last_version. KT_E_ARG: there is no such one. */
+KT_API kt_status KT_CHECKED kt_learner_get(kt_learner *learner, int64_t version, kt_learned *out,
+                                           kt_error *err);
+KT_API void kt_learned_close(kt_learned *learned);
+/* Serves another version; 0: the model alone. What runs goes on with its own. */
+KT_API kt_status KT_CHECKED kt_learner_rollback(kt_learner *learner, int64_t version,
+                                                kt_error *err);
+/* Deletes a feedback, and adapters that were trained with it. KT_E_ARG: there is no such one. */
+KT_API kt_status KT_CHECKED kt_learner_forget(kt_learner *learner, uint64_t id, kt_error *err);
+/* While frozen it takes no feedback. */
+KT_API kt_status KT_CHECKED kt_learner_freeze(kt_learner *learner, bool frozen, kt_error *err);
+/* Deletes the whole folder; the learner is closed, also on an error. */
+KT_API kt_status KT_CHECKED kt_learner_erase(kt_learner *learner, kt_error *err);
+/* A line of JSON for each feedback: {"id", "time_us", "kind", "about", "score" or "correction",
+ * "prompt", "answer"} with prompt and answer as texts. false ends it with KT_E_CANCELLED. */
+KT_API kt_status KT_CHECKED kt_learner_export(kt_learner *learner, kt_json_fn *on_line, void *user,
+                                              kt_error *err);
 
 /* ---- sessions and caches on disk -------------------------------------------------------------
  *

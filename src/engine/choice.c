@@ -9,6 +9,7 @@
 #include "engine/explain.h"
 #include "engine/inbox.h"
 #include "engine/logprobs.h"
+#include "engine/recall.h"
 #include "engine/seq.h"
 
 /* ---- the beginning ---- */
@@ -71,20 +72,35 @@ static void note_prompt_row(kt__choice *c, const float *logits, int32_t n_pos) {
     kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), out[0].id, out, n);
 }
 
-static bool choice_take_logits(kt__work *w, const float *logits, int32_t n_pos, int32_t *id) {
-    kt__choice *c = kt__choice_of(w);
+/* What was taught of this state changes its logits, for as long as they are looked at. */
+static kt__recall_change recall_row(kt__choice *c, const kt__row *row) {
+    const kt__recall_change none = {.id = -1};
+    if (!c->key || !row->hidden) return none;
+    kt__recall_key(row->hidden, kt__engine_hparams(c->work.engine)->d_model, c->key);
+    return c->sub->recall ? kt__recall_mix(c->sub->recall, c->key, row->logits) : none;
+}
+
+/* A token is drawn from the state at hand. Without its key, those behind it are not kept, either. */
+static void keep_key(kt__choice *c, const kt__row *row) {
+    size_t d = (size_t)kt__engine_hparams(c->work.engine)->d_model;
+    if (!row->hidden || c->n_kept != (size_t)(c->work.task.n_tok - c->sub->n_text)) return;
+    if (c->n_kept < c->cap_kept) memcpy(c->kept + c->n_kept++ * d, c->key, d);
+}
+
+static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t *id) {
+    kt__work *w = &c->work;
     kt__task *task = &w->task;
+    const float *logits = row->logits;
     kt_error err;
-    if (n_pos < task->n_tok) {
-        note_prompt_row(c, logits, n_pos);
-        return true;
-    }
     if (c->sub->n_predict == 0) { /* the prompt's rows were all that was wanted */
         task->finish = KT_FINISH_LENGTH;
         return false;
     }
     kt__task_charge(task, KT__ACCOUNT_WAIT, kt__now_us());
     int64_t begin_us = task->since_us;
+    kt__recall_change change = recall_row(c, row);
+    c->n_recalled += change.id >= 0;
+    if (c->kept) keep_key(c, row);
     kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)n_pos, id, &err);
     if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
     if (c->answer.held)
@@ -96,6 +112,7 @@ static bool choice_take_logits(kt__work *w, const float *logits, int32_t n_pos, 
         task->finish = KT_FINISH_ERROR;
         w->error = err;
     }
+    kt__recall_undo(change, row->logits);
     if (task->finish != KT_FINISH_NONE && c->sub->seq)
         kt__seq_keep_logits(c->sub->seq, logits, (size_t)n_pos);
     kt__task_charge(task, KT__ACCOUNT_SAMPLE, kt__now_us());
@@ -103,9 +120,21 @@ static bool choice_take_logits(kt__work *w, const float *logits, int32_t n_pos, 
     return task->finish == KT_FINISH_NONE;
 }
 
-static void choice_take_hidden(kt__work *w, const float *hidden) {
-    float *sum = kt__choice_of(w)->sub->embedding;
-    size_t d = (size_t)kt__engine_hparams(w->engine)->d_model;
+static bool choice_take_logits(kt__work *w, const kt__row *row, int32_t n_pos, int32_t *id) {
+    kt__choice *c = kt__choice_of(w);
+    if (n_pos >= w->task.n_tok) return draw_token(c, row, n_pos, id);
+    kt__recall_change change = recall_row(c, row);
+    note_prompt_row(c, row->logits, n_pos);
+    kt__recall_undo(change, row->logits);
+    return true;
+}
+
+static void choice_take_hidden(kt__work *w, const float *hidden, int32_t position) {
+    const kt__submitted *sub = kt__choice_of(w)->sub;
+    float *sum = sub->embedding;
+    size_t d = (size_t)kt__engine_hparams(w->engine)->d_model, first = sub->keys_first;
+    if (sub->keys && (size_t)position >= first)
+        kt__recall_key(hidden, (int32_t)d, sub->keys + ((size_t)position - first) * d);
     for (size_t k = 0; k < d; k++) sum[k] += hidden[k];
 }
 
@@ -244,4 +273,26 @@ const kt__work_ops *kt__choice_ops(void) {
                                      .end = choice_end,
                                      .release = choice_release};
     return &ops;
+}
+
+/* ---- what is kept ---- */
+
+bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out) {
+    kt__submitted *sub = kt__submitted_of((kt_request *)(uintptr_t)req);
+    *out = (kt_kept){0};
+    if (!sub->keep || choice < 0 || choice >= sub->n_choices) return false;
+    const kt__choice *c = &sub->choices[choice];
+    pthread_mutex_lock(&sub->lock);
+    bool over = c->ended;
+    pthread_mutex_unlock(&sub->lock);
+    if (!over || !c->work.state->tokens) return false;
+    size_t n_text = (size_t)sub->n_text, n_tok = (size_t)c->work.task.n_tok;
+    *out = (kt_kept){.prompt = c->work.state->tokens,
+                     .n_prompt = n_text,
+                     .answer = c->work.state->tokens + n_text,
+                     .n_answer = n_tok > n_text ? n_tok - n_text : 0,
+                     .keys = c->kept,
+                     .n_keys = c->n_kept,
+                     .n_recalled = c->n_recalled};
+    return true;
 }

@@ -21,7 +21,8 @@ static void eval_started(kt__work *w) {
     kt__seq_set_end(eval_of(w)->seq, eval_of(w)->n_before);
 }
 
-static bool eval_take_logits(kt__work *w, const float *logits, int32_t n_pos, int32_t *id) {
+static bool eval_take_logits(kt__work *w, const kt__row *row, int32_t n_pos, int32_t *id) {
+    const float *logits = row->logits;
     kt__eval *e = eval_of(w);
     size_t n_vocab = kt__engine_n_vocab(w->engine);
     (void)id;

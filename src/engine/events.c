@@ -92,7 +92,10 @@ void kt__events_emit(kt__choice *choice, kt_event *event) {
     if (event->kind == KT_EVENT_FINISHED)
         kt__inbox_note_finished(sub->req.engine->inbox, event->finish);
     pthread_mutex_lock(&sub->lock);
-    if (event->kind == KT_EVENT_FINISHED) event->last = --sub->n_open == 0;
+    if (event->kind == KT_EVENT_FINISHED) {
+        event->last = --sub->n_open == 0;
+        choice->ended = true;
+    }
     if (!sub->detached && !sub->on_event) store_event(choice, event);
     if (!sub->detached && sub->on_event) call_back(sub, event);
     pthread_mutex_unlock(&sub->lock);

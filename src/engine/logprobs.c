@@ -4,13 +4,24 @@
 
 #include "base/math.h"
 
-void kt__logprobs(const float *logits, int32_t n_vocab, int32_t id, kt_logprob *out, int n) {
+static double log_sum_of(const float *logits, int32_t n_vocab) {
     float max = -INFINITY;
     double sum = 0;
-    int filled = 0;
     for (int32_t i = 0; i < n_vocab; i++) max = logits[i] > max ? logits[i] : max;
     for (int32_t i = 0; i < n_vocab; i++) sum += kt__exp((double)(logits[i] - max));
-    double log_sum = kt__log(sum) + (double)max;
+    return kt__log(sum) + (double)max;
+}
+
+float kt__mixed_logit(const float *logits, int32_t n_vocab, int32_t id, double weight) {
+    double own = (double)logits[id];
+    double more = kt__log(weight / (1.0 - weight)) + log_sum_of(logits, n_vocab);
+    double high = more > own ? more : own, low = more > own ? own : more;
+    return (float)(high + kt__log(1.0 + kt__exp(low - high)));
+}
+
+void kt__logprobs(const float *logits, int32_t n_vocab, int32_t id, kt_logprob *out, int n) {
+    int filled = 0;
+    double log_sum = log_sum_of(logits, n_vocab);
     kt_logprob *top = out + 1;
     for (int32_t i = 0; n > 0 && i < n_vocab; i++) {
         if (filled == n && logits[i] <= top[n - 1].logprob) continue;

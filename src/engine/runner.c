@@ -157,8 +157,9 @@ static void count_found(kt__runner *r, kt__work *w, bool asked) {
 /* An answer that goes on where its sequence was evaluated has its first logits already. */
 static void take_first(kt__work *w) {
     int32_t id;
+    kt__row row = {.logits = w->state->logits};
     if (w->task.kind == KT__TASK_ANSWER && w->task.n_done == w->task.n_tok)
-        (void)w->ops->take_logits(w, w->state->logits, w->task.n_done, &id);
+        (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
 }
 
 static void op_start(void *user, kt__task *task) {
@@ -357,14 +358,18 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     return status;
 }
 
+static kt__row row_of(const kt__fwd *fwd, int i) {
+    return (kt__row){kt__fwd_logits(fwd, i), kt__fwd_hidden(fwd, i)};
+}
+
 /* The rows of one task: the one that was due, and after each proposal that was right the next. */
 static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     int accepted = 0, n = w->proposals ? w->proposals->n : 0;
     for (int i = 0;; i++) {
         int32_t id = -1;
         note_computed(r, w, 1);
-        const float *logits = kt__fwd_logits(r->engine->step_fwd, seg->row0 + i);
-        bool more = w->ops->take_logits(w, logits, w->task.n_done, &id);
+        kt__row row = row_of(r->engine->step_fwd, seg->row0 + i);
+        bool more = w->ops->take_logits(w, &row, w->task.n_done, &id);
         if (i == n || r->ids[seg->row0 + i + 1] != id) break;
         accepted++;
         if (!more) break;
@@ -504,9 +509,9 @@ static void complete_slice(kt__runner *r, int index) {
         return;
     }
     for (int32_t t = 0; t < n; t++) {
-        if (is_wanted(w, before + t, complete, t == n - 1))
-            (void)w->ops->take_logits(w, kt__fwd_logits(r->engine->fwd, row++), before + t + 1,
-                                      &id);
+        if (!is_wanted(w, before + t, complete, t == n - 1)) continue;
+        kt__row of = row_of(r->engine->fwd, row++);
+        (void)w->ops->take_logits(w, &of, before + t + 1, &id);
     }
 }
 
@@ -602,7 +607,7 @@ void kt__runner_on_hidden(void *user, int row, float *hidden) {
     while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
     if (!r->slices[i].task) return;
     kt__work *w = kt__work_of(r->slices[i].task);
-    w->ops->take_hidden(w, hidden);
+    w->ops->take_hidden(w, hidden, r->slices[i].task->n_done + row - r->pre_segs[i].row0);
 }
 
 /* ---- the controller ---- */

@@ -12,6 +12,7 @@
 #include "engine/events.h"
 #include "engine/hold.h"
 #include "engine/inbox.h"
+#include "engine/recall.h"
 #include "engine/scope.h"
 #include "engine/seq.h"
 
@@ -64,6 +65,8 @@ static kt_status check_params(const kt_request_params *r, kt_error *err) {
         return kt__fail(
             err, KT_E_ARG,
             "prompt_logprobs needs n_logprobs, and is not of a sequence or an embedding");
+    if (r->keys && r->pooling != KT_POOLING_MEAN)
+        return kt__fail(err, KT_E_ARG, "keys are of an embedding by the mean");
     if (r->pooling != KT_POOLING_NONE && r->n_choices > 1)
         return kt__fail(err, KT_E_ARG, "an embedding has one choice, not %d", r->n_choices);
 out:
@@ -98,6 +101,11 @@ static kt_status check_ids(const kt_engine *engine, const int32_t *ids, size_t n
         return kt__fail(err, KT_E_ARG, "token %zu is %d, expected 0 to %d", i, ids[i], n_vocab - 1);
     }
     return KT_OK;
+}
+
+static kt_status check_recall(const kt_engine *engine, const kt_request_params *r, kt_error *err) {
+    if (!r->recall || kt__recall_is_of(r->recall, engine->model)) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "what is to be recalled is of another model");
 }
 
 static kt_status check_prompt(const kt_engine *engine, const kt_request_params *r,
@@ -187,6 +195,20 @@ out:
     return status;
 }
 
+/* Room for the keys of rows: of the one at hand, and of those that are kept. */
+static kt_status make_keys(kt__choice *c, size_t cap, kt_error *err) {
+    size_t d = (size_t)kt__engine_hparams(c->work.engine)->d_model;
+    const kt__submitted *sub = c->sub;
+    if (c->work.task.kind != KT__TASK_ANSWER || !(sub->recall || sub->keep)) return KT_OK;
+    c->key = kt__calloc(d, 1);
+    if (!c->key) return kt__fail_nomem(err, "a state's key", d);
+    if (!sub->keep) return KT_OK;
+    c->cap_kept = cap - (size_t)sub->n_text;
+    if (c->cap_kept > KT_KEPT_MAX) c->cap_kept = KT_KEPT_MAX;
+    c->kept = kt__calloc(c->cap_kept + 1, d);
+    return c->kept ? KT_OK : kt__fail_nomem(err, "an answer's states", c->cap_kept * d);
+}
+
 /* ids[n]: those of the prompt behind the positions that are kept. */
 static kt_status make_choice(kt__submitted *sub, int index, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt_error *err) {
@@ -220,6 +242,7 @@ static kt_status make_choice(kt__submitted *sub, int index, const kt_request_par
         memcpy(w->state->tokens, ids, n * sizeof *ids);
     }
     KT__TRY(make_answer(c, request, ids, n, err));
+    KT__TRY(make_keys(c, cap, err));
     if (w->task.kind == KT__TASK_ANSWER) w->proposals = &c->proposals;
 out:
     return status;
@@ -279,6 +302,10 @@ static kt_status copy_params(kt__submitted *sub, const kt_request_params *reques
     sub->user = request->user;
     sub->n_logprobs = request->n_logprobs;
     sub->n_predict = request->gen.n_predict;
+    sub->recall = kt_recall_hold(request->recall);
+    sub->keep = request->keep;
+    sub->keys = request->keys;
+    sub->keys_first = request->keys_first;
     sub->normalize = request->normalize;
     return kt__model_pooling(sub->req.engine->model, request->pooling, &sub->pooling, err);
 }
@@ -301,6 +328,7 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     kt__submitted *sub = NULL;
     size_t skip = 0;
     KT__TRY(check_prompt(engine, request, ids, n, err));
+    KT__TRY(check_recall(engine, request, err));
     KT__TRY(kt__submitted_new(engine, request->n_choices, &sub, err));
     KT__TRY(copy_params(sub, request, err));
     sub->conversation = *conversation;
@@ -308,6 +336,7 @@ static kt_status create_lent(kt_engine *engine, const kt_request_params *request
     KT__TRY(take_adapters(sub, request, err));
     if (sub->seq) {
         if (!request->seq_append) skip = kt__seq_common(sub->seq, ids, n);
+        if (sub->recall && skip == n && n > 0) skip = n - 1; /* the last state is to be seen */
         sub->n_kept = (int32_t)(request->seq_append ? kt_seq_len(sub->seq) : skip);
     }
     atomic_store(&sub->has_seq, sub->seq != NULL);

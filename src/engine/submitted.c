@@ -33,6 +33,8 @@ static void free_choice(kt__choice *c) {
     kt__free(c->own.table.pages);
     kt__free(c->own.draft.table.pages);
     kt__free(c->own.tokens);
+    kt__free(c->key);
+    kt__free(c->kept);
     kt__answer_free(&c->answer);
     /* else it is the scheduler's */
     if (c->work.task.state == KT__TASK_NEW) kt__free(c->work.task.client);
@@ -56,5 +58,6 @@ void kt__submitted_free(kt__submitted *sub) {
     kt__free(sub->texts);
     kt__conversation_free(sub->conversation);
     kt__adapters_release(sub->adapters);
+    kt_recall_close(sub->recall);
     kt__free(sub);
 }

@@ -24,6 +24,11 @@ typedef struct kt__choice {
     kt__answer answer;
     kt__proposals proposals; /* of the step at hand */
     kt_request_report report;
+    int8_t *key;  /* [d_model] of the row at hand, where something is recalled */
+    int8_t *kept; /* [cap_kept][d_model] keys of the states that tokens were drawn from, or NULL */
+    size_t n_kept, cap_kept;
+    int32_t n_recalled;
+    bool ended; /* under the request's lock: nothing above changes any more */
 } kt__choice;
 
 /* An event that waits to be read. */
@@ -39,8 +44,12 @@ typedef struct kt__stored {
 struct kt__submitted {
     kt_request req;         /* first member */
     kt__adapters *adapters; /* or NULL */
-    kt_seq *seq;            /* that the answer goes on in; NULL: none */
-    atomic_bool has_seq;    /* it is lent to this request */
+    kt_recall *recall;      /* or NULL; held */
+    bool keep;
+    int8_t *keys; /* the caller's, of an embedding; or NULL */
+    size_t keys_first;
+    kt_seq *seq;         /* that the answer goes on in; NULL: none */
+    atomic_bool has_seq; /* it is lent to this request */
     kt_event_fn *on_event;
     kt_ready_fn *on_ready;
     void *user;

@@ -19,6 +19,12 @@
 
 typedef struct kt__work kt__work;
 
+/* What a row of a batch gives. */
+typedef struct kt__row {
+    float *logits;       /* [n_vocab]; may be changed, and is used until the next row */
+    const float *hidden; /* [d_model]: the normed state before the head; NULL: not known */
+} kt__row;
+
 /* Called by whoever drives, with the engine's turn. */
 typedef struct kt__work_ops {
     void (*started)(kt__work *work); /* it leaves the queue; once */
@@ -27,8 +33,8 @@ typedef struct kt__work_ops {
     /* Logits after n_pos positions: before the last known token, where the task wants all of them, they
      * are noted. Behind it an answer draws *id and appends it; finish is set where it ends
      * with that. false: no further row is wanted. */
-    bool (*take_logits)(kt__work *work, const float *logits, int32_t n_pos, int32_t *id);
-    void (*take_hidden)(kt__work *work, const float *hidden);
+    bool (*take_logits)(kt__work *work, const kt__row *row, int32_t n_pos, int32_t *id);
+    void (*take_hidden)(kt__work *work, const float *hidden, int32_t position);
     void (*end)(kt__work *work);     /* task.finish says how; error, with KT_FINISH_ERROR, why */
     void (*release)(kt__work *work); /* the scheduler has let go */
 } kt__work_ops;

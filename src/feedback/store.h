@@ -44,6 +44,8 @@ kt_status kt__feedback_open(const kt__feedback_params *params, kt__feedback **ou
 void kt__feedback_close(kt__feedback *store);
 void kt__feedback_get_info(kt__feedback *store, kt__feedback_info *out);
 
+/* The id that the next feedback gets, if nothing else is changed before. */
+uint64_t kt__feedback_next_id(kt__feedback *store);
 /* On disk when it returns. *version: the one that is served from now on (as before, where the item
  * has no keys). KT_E_LIMIT: a quota; KT_E_STATE: frozen; KT_E_IO: the disk is full, and nothing was
  * kept. */

@@ -44,6 +44,13 @@ static uint64_t next_id(const kt__feedback *s) {
     return s->n_entries ? s->entries[s->n_entries - 1].id + 1 : 1;
 }
 
+uint64_t kt__feedback_next_id(kt__feedback *s) {
+    pthread_mutex_lock(&s->lock);
+    uint64_t id = next_id(s);
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
 /* With room in the lists made before, so that what is on disk is in memory, too. */
 static kt_status append_record(kt__feedback *s, kt__feedback_record record, const kt__buf *body,
                                kt_error *err) {

@@ -182,6 +182,11 @@ float *kt__fwd_logits(const kt__fwd *fwd, int i) {
     return f32_buf(fwd, BUF_LOGITS) + (size_t)i * (size_t)fwd->net->hp.n_vocab;
 }
 
+/* The head's rows stay where it took them from: nothing behind it uses that buffer. */
+const float *kt__fwd_hidden(const kt__fwd *fwd, int i) {
+    return f32_buf(fwd, BUF_TMP) + (size_t)i * (size_t)fwd->net->hp.d_model;
+}
+
 void kt__fwd_set_profile(kt__fwd *fwd, kt__profile *profile) {
     fwd->profile = profile;
 }

@@ -81,5 +81,7 @@ kt_status kt__fwd_run_layer(kt__fwd *fwd, int layer, float *x, kt_error *err) KT
 int64_t kt__fwd_longest_us(const kt__fwd *fwd);
 /* [n_vocab] of the i-th wanted row; valid until the next begin. */
 float *kt__fwd_logits(const kt__fwd *fwd, int i);
+/* [d_model] of the same row: the normed state that the head took; as long. */
+const float *kt__fwd_hidden(const kt__fwd *fwd, int i);
 
 #endif
