@@ -164,6 +164,10 @@ static const kt__opt listen_table[] = {
      .at = AT(socket),
      .arg = "PATH",
      .help = "Unix socket for lines of JSON, or none (default: $XDG_RUNTIME_DIR/kentang.sock)"},
+    {.name = "learn",
+     .kind = KT__OPT_ON,
+     .at = AT(learn),
+     .help = "take feedback on answers and learn from it, for each client apart"},
     {.name = "keys",
      .kind = KT__OPT_TEXT,
      .at = AT(keys),
@@ -331,7 +335,8 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
                 {o->threads, "threads", "--threads"},
                 {o->ctx, "ctx", "--ctx"},
                 {o->mem, "mem", "--mem"},
-                {o->parallel, "parallel", "--parallel"}};
+                {o->parallel, "parallel", "--parallel"},
+                {o->learn ? "true" : NULL, "learning.enabled", "--learn"}};
     kt_status status = o->model ? kt__config_set_model(c, o->model, err) : KT_OK;
     for (size_t i = 0; i < KT__COUNT(rows) && status == KT_OK; i++) {
         if (rows[i].value)

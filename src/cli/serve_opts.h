@@ -10,7 +10,7 @@
 #include "serve/config.h"
 
 typedef struct kt__serve_opts {
-    bool check, no_config, no_env;
+    bool check, no_config, no_env, learn;
     const char *config, *env_file;
     const char *model, *alias, *draft_model, *listen, *socket, *keys;
     const char *threads, *ctx, *mem, *parallel;

@@ -1,4 +1,5 @@
 #include "serve/adapters.h"
+#include "serve/namespaces.h"
 #include "serve/config_set.h"
 
 #include <stddef.h>
@@ -167,6 +168,24 @@ static kt_status check_origins(const kt__texts *origins, kt_error *err) {
     return KT_OK;
 }
 
+/* Where it is on, its folder is known. */
+static kt_status finish_learning(kt__config *c, kt_error *err) {
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char path[512];
+    for (size_t i = 0; i < c->learn_namespaces.n; i++) {
+        const char *name = c->learn_namespaces.items[i] ? c->learn_namespaces.items[i] : "";
+        if (!kt__namespace_is_name(name))
+            return kt__config_expected(NULL, "learning.namespaces",
+                                       "1 to 48 letters, digits, '.', '-' and '_'", name, err);
+    }
+    if (!c->learn || c->learn_dir) return KT_OK;
+    if ((!data || !*data) && (!home || !*home))
+        return kt__fail(err, KT_E_ARG, "learning.dir: neither XDG_DATA_HOME nor HOME says where");
+    snprintf(path, sizeof path, "%.400s/kentang/learned", data && *data ? data : home);
+    if (!data || !*data) snprintf(path, sizeof path, "%.400s/.local/share/kentang/learned", home);
+    return kt__config_copy_text(c, path, strlen(path), &c->learn_dir, err);
+}
+
 kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const formats[] = {"human", "json"};
     static const char *const levels[] = {"error", "warn", "info", "debug"};
@@ -178,6 +197,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
     KT__TRY(check_hosts(&c->hosts, err));
     KT__TRY(check_origins(&c->cors, err));
     KT__TRY(finish_listen(c, err));
+    KT__TRY(finish_learning(c, err));
     if (!c->log_format) c->log_format = "human";
     if (!c->log_level) c->log_level = "info";
     if (!one_of(c->log_format, formats, 2))

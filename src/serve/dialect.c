@@ -81,8 +81,13 @@ void kt__dialect_gather(kt__job *job, const kt_event *event) {
 }
 
 void kt__dialect_write_notes(kt__job *job) {
-    if (!job->notes) return;
-    (void)kt__buf_puts(&job->out, ",\"kentang\":{\"notes\":");
-    kt__wire_write_lines(&job->out, job->notes);
+    const char *learned = job->learned_json;
+    if (!job->notes && !learned[0]) return;
+    (void)kt__buf_puts(&job->out, ",\"kentang\":{");
+    if (job->notes) {
+        (void)kt__buf_puts(&job->out, "\"notes\":");
+        kt__wire_write_lines(&job->out, job->notes);
+    }
+    if (learned[0]) (void)kt__buf_puts(&job->out, job->notes ? learned : learned + 1);
     (void)kt__buf_putc(&job->out, '}');
 }

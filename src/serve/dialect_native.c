@@ -144,6 +144,7 @@ static void native_finish(kt__job *job, const kt_event *event) {
         (void)kt__buf_puts(out, ",\"notes\":");
         kt__wire_write_lines(out, job->notes);
     }
+    (void)kt__buf_puts(out, job->learned_json);
     (void)kt__buf_puts(out, ",\"model\":");
     kt__json_text(out, kt__served_name(job->model));
     (void)kt__buf_puts(out, "}\n");

@@ -16,6 +16,7 @@ static kt__wire_answer answer_of(const kt__job *job) {
         .created_s = job->created_s,
         .seed = job->report.seed,
         .notes = job->notes,
+        .learned = job->learned_json[0] ? job->learned_json : NULL,
     };
 }
 

@@ -48,7 +48,7 @@ void kt__dialect_write_object(kt__buf *out, const char *json, size_t len);
 void kt__dialect_gather_token(kt__job *job, const kt_event *event);
 /* Both, of a token with all its parts. */
 void kt__dialect_gather(kt__job *job, const kt_event *event);
-/* ,"kentang":{"notes":[...]} where there are some */
+/* ,"kentang":{"notes":[...],"adapter":{...}} where there is something to say */
 void kt__dialect_write_notes(kt__job *job);
 
 /* Such a name in job->json as Ollama's clients use becomes the model's own. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "serve/dialect_learn.h"
 #include "serve/http_request.h"
 
 static float default_scale(const kt__config *config, const kt__adapter_entry *entry, bool *is) {
@@ -55,6 +56,8 @@ int kt__http_get_adapters(kt__http_request *r) {
         write_adapter(r, config, &entry);
         any = true;
     }
-    (void)kt__buf_puts(&r->reply, "]}");
+    (void)kt__buf_putc(&r->reply, ']');
+    kt__dialect_write_learners(r->shared, r->client, &r->reply);
+    (void)kt__buf_putc(&r->reply, '}');
     return 200;
 }

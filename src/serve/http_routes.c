@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "serve/adapters.h"
+#include "serve/dialect_learn.h"
 #include "serve/dialect_mcp.h"
 #include "serve/http_request.h"
 #include "serve/stats.h"
@@ -173,6 +174,11 @@ static const kt__route routes[] = {
     AT_ONCE("POST", "/v1/batches", kt__http_post_batch, 0),
     AT_ONCE("GET", "/v1/batches/*", kt__http_get_batch, 0),
     AT_ONCE("POST", "/v1/batches/*", kt__http_cancel_batch, KT__ROUTE_BARE),
+    JOB("/v1/adapters/train", kt__dialect_train, "learn-"),
+    JOB("/v1/adapters/rollback", kt__dialect_rollback, "learn-"),
+    JOB("/v1/feedback", kt__dialect_feedback, "learn-"),
+    {"DELETE", "/v1/feedback/*", &kt__dialect_forget, NULL, NULL, NULL, "learn-", 0,
+     kt__http_take_forget_head},
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
     {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},

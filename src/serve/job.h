@@ -33,6 +33,8 @@ typedef struct kt__dialect {
     kt_status (*read)(kt__job *job, kt_error *err);
     /* On a worker: the whole answer at once; there is no generation then. */
     kt_status (*run)(kt__job *job, kt_error *err);
+    bool
+        waits; /* it waits for a computation: on a worker of its own, so that nobody waits for it */
     void (*begin)(kt__job *job); /* submitted; NULL: nothing is written */
     /* event->choice counts over all prompts: of prompt p with n choices, p * n to p * n + n - 1 */
     void (*token)(kt__job *job, const kt_event *event);  /* each token */
@@ -99,6 +101,10 @@ struct kt__job {
     kt_engine *engine;
     kt_adapter_use adapters[KT_ADAPTERS_MAX]; /* of its requests, held */
     size_t n_adapters;
+    kt_learned learned;      /* what its client has taught, held */
+    char taught_by[128];     /* the namespace of that, or "": nothing is learned from this answer */
+    int64_t learned_version; /* 0: the model alone */
+    char learned_json[320];  /* ,"adapter":{"namespace":NAME,"version":N} where it is used, or "" */
     kt__job_part parts[KT__JOB_AT_ONCE];
     size_t n_submitted; /* prompts */
     kt__job_state state;
@@ -178,6 +184,14 @@ kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);
 kt_status KT_CHECKED kt__job_use_model(kt__job *job, const char *name, kt_error *err);
 /* The adapters that the request names, or the configuration's; the model is in use. */
 kt_status KT_CHECKED kt__job_use_adapters(kt__job *job, kt_error *err);
+
+/* ---- job_learn.c: what was learned, and what may be learned from ---- */
+
+/* The version that the request names, or its client's, where learning is on; before adapters are used.
+ * *named: what it names is such a version, no adapter of the configuration. */
+kt_status KT_CHECKED kt__job_use_learned(kt__job *job, bool *named, kt_error *err);
+/* A choice has ended: keeps it for feedback. The lock is held. */
+void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t base);
 
 /* ---- job_answer.c: from events to bytes, on the loop ---- */
 

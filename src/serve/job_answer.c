@@ -75,6 +75,7 @@ static void conclude_job(kt__job *job) {
     }
     for (size_t i = 0; i < job->n_adapters; i++) kt_adapter_close(job->adapters[i].adapter);
     job->n_adapters = 0;
+    kt_learned_close(&job->learned);
     if (job->engine) kt__served_done(job->model, job->engine);
     job->engine = NULL;
     kt__metrics_answer(job->shared->metrics, job->dialect->route,
@@ -144,6 +145,7 @@ static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
         count_gap(job, &event);
         if (is_read(job)) job->dialect->token(job, &event);
     } else if (event.kind == KT_EVENT_FINISHED) {
+        if (job->taught_by[0]) kt__job_keep(job, part->req, from->choice, part->base);
         take_finish(job, part, &event);
         if (!event.last) return;
         kt_request_close(part->req);
@@ -275,7 +277,8 @@ static kt_status hand_to_workers(kt__job *job, kt_error *err) {
         return kt__fail(err, KT_E_STATE, "the server is being stopped");
     if (!kt__job_register(job)) return kt__fail_nomem(err, "a request", 0);
     kt__job_ref(job);
-    if (kt__workers_add(job->shared->workers, &job->item)) return KT_OK;
+    kt__workers *own = job->dialect->waits ? job->shared->learners : NULL;
+    if (kt__workers_add(own ? own : job->shared->workers, &job->item)) return KT_OK;
     kt__job_release(job);
     kt_status status = kt__fail(err, KT_E_BUSY, "too many requests are waiting to be read");
     err->retry_ms = 1000;

@@ -203,12 +203,15 @@ kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
     const kt__wire_request *wire = job->wire;
     const kt__adapter_named *named = wire->adapters;
     size_t n = wire->n_adapters;
+    bool learned;
+    kt_status status = kt__job_use_learned(job, &learned, err);
+    if (status != KT_OK || learned) return status;
     if (!wire->adapters_given && job->model == kt__models_at(job->shared->models, 0)) {
         n = kt__adapters_default(config, own, names);
         named = own;
     }
     if (n == 0) return KT_OK;
-    kt_status status = kt__served_adapters(job->model, job->engine, config, named, n, job->adapters,
+    status = kt__served_adapters(job->model, job->engine, config, named, n, job->adapters,
                                            err);
     if (status != KT_OK) return fail_adapter(job, status, err);
     pthread_mutex_lock(&job->lock);

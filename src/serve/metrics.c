@@ -49,6 +49,7 @@ struct kt__metrics {
     pthread_mutex_t lock; /* for moments only */
     kt__models *models;
     size_t n_models;
+    bool learns;
     char **labels;                    /* [n_models] {model="NAME" */
     char bounds[2][N_BOUNDS + 1][16]; /* as text: of seconds, of rates */
     answers answered[MAX_ANSWERS];
@@ -127,6 +128,10 @@ static size_t index_of(const kt__metrics *m, const kt__served *model) {
 
 static const double *bounds_of(kt__histogram_id id) {
     return id == KT__HIST_RATE ? rate_bounds : second_bounds;
+}
+
+void kt__metrics_show_learning(kt__metrics *metrics) {
+    metrics->learns = true;
 }
 
 void kt__metrics_observe(kt__metrics *m, const kt__served *model, kt__histogram_id id,
@@ -402,6 +407,29 @@ static void write_engines(kt__metrics *m, kt__buf *out) {
     kt__free(views);
 }
 
+/* Of servers that learn; with nothing from anybody in particular. */
+static void write_learning(kt__metrics *m, kt__buf *out) {
+    static const struct {
+        const char *name, *type, *help;
+    } of[] = {
+        {"feedback_total", "counter", "feedbacks that were taken"},
+        {"feedback_refused_total", "counter", "feedbacks that their namespace or the disk refused"},
+        {"feedback_tokens_total", "counter", "tokens that are recalled because of feedback"},
+        {"feedback_keys_seconds_total", "counter", "computing corrections' hidden states"},
+        {"feedback_update_seconds_total", "counter", "journal and new versions"}};
+    if (!m->learns) return;
+    for (size_t r = 0; r < sizeof of / sizeof of[0]; r++) {
+        kt__metric_head(out, of[r].name, of[r].type, of[r].help);
+        for (size_t i = 0; i < m->n_models; i++) {
+            kt__learner_counts c;
+            kt__learner_table_counts(kt__served_learners(kt__models_at(m->models, i)), &c);
+            const double values[] = {(double)c.n_taken, (double)c.n_refused, (double)c.n_pairs,
+                                     (double)c.keys_us * 1e-6, (double)c.update_us * 1e-6};
+            write_sample(out, of[r].name, m->labels[i], NULL, NULL, values[r]);
+        }
+    }
+}
+
 static void write_answers(kt__metrics *m, kt__buf *out) {
     answers copy[MAX_ANSWERS];
     pthread_mutex_lock(&m->lock);
@@ -439,6 +467,7 @@ void kt__metrics_write(kt__metrics *m, kt__buf *out) {
                          kt_version(), KENTANG_NUMERICS);
     for (int id = 0; id < KT__HISTOGRAMS; id++) write_histogram(m, id, out);
     write_engines(m, out);
+    write_learning(m, out);
     write_answers(m, out);
     write_connections(m, out);
     kt__system_metrics_write(out);

@@ -34,6 +34,8 @@ typedef enum kt__histogram_id {
 
 kt_status KT_CHECKED kt__metrics_create(kt__models *models, kt__metrics **out, kt_error *err);
 void kt__metrics_free(kt__metrics *metrics);
+/* From now on the figures of learning are there; before anything else is asked of it. */
+void kt__metrics_show_learning(kt__metrics *metrics);
 
 void kt__metrics_observe(kt__metrics *metrics, const kt__served *model, kt__histogram_id id,
                          double value);

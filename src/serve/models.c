@@ -26,8 +26,9 @@ struct kt__served {
     pthread_cond_t changed;
     bool busy; /* being loaded or unloaded, without the lock */
     kt__place places[MAX_PLACES];
-    int n_places;               /* 0: not loaded */
-    kt_mem_plan plan;           /* of all places together */
+    int n_places;     /* 0: not loaded */
+    kt_mem_plan plan; /* of all places together */
+    kt__learner_table *learners;
     kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
     kt__file_change changes[2]; /* that were told */
     int64_t used_us, loaded_s;
@@ -81,6 +82,11 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
     for (m->n = 0; m->n < config->n_models; m->n++) {
         const kt__model_config *from = &config->models[m->n];
         kt__served *s = &m->list[m->n];
+        status = kt__learner_table_create(&s->learners, err);
+        if (status != KT_OK) {
+            kt__models_free(m);
+            return status;
+        }
         s->models = m;
         s->config = from->own;
         s->name = from->name;
@@ -206,7 +212,12 @@ static kt_status count_places(kt__served *s, int *n, kt_error *err) {
     kt__place_asked asked = asked_of(s, 0, 1);
     kt_status status = KT_OK;
     *n = (int)s->config->contexts;
-    if (!*n) status = kt__place_tuned_contexts(&asked, n, err);
+    if (s->config->learn && *n > 1)
+        return kt__fail(err, KT_E_ARG,
+                        "%s: what is learned holds for one context: set contexts = 1, or "
+                        "learning.enabled = false",
+                        s->name);
+    if (!*n && !s->config->learn) status = kt__place_tuned_contexts(&asked, n, err);
     if (*n < 1) *n = 1;
     if (*n > MAX_PLACES) *n = MAX_PLACES;
     return status;
@@ -224,6 +235,7 @@ static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
 }
 
 static void close_places(kt__served *s, int n) {
+    kt__learner_table_clear(s->learners); /* before their engine */
     for (int i = 0; i < n; i++) kt__place_close(&s->places[i]);
 }
 
@@ -381,6 +393,18 @@ kt_status kt__served_adapters(kt__served *s, const kt_engine *engine, const kt__
     kt__place *p = place_of(s, engine);
     pthread_mutex_unlock(&s->lock);
     return kt__adapter_table_get(p->adapters, config, s->name, p->model, named, n, uses, err);
+}
+
+/* ---- learners ---- */
+
+kt_status kt__served_learner(kt__served *s, const kt__config *config, const char *name, bool make,
+                             kt_learner **out, kt_error *err) {
+    return kt__learner_table_get(s->learners, config, s->name, s->places[0].engine, name, make, out,
+                                 err);
+}
+
+kt__learner_table *kt__served_learners(kt__served *s) {
+    return s->learners;
 }
 
 bool kt__served_adapter_info(kt__served *s, const char *name, kt_adapter_info *out) {
@@ -605,6 +629,7 @@ void kt__models_free(kt__models *m) {
         close_places(s, s->n_places);
         kt__free(s->found[0]);
         kt__free(s->found[1]);
+        kt__learner_table_free(s->learners);
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }

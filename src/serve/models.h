@@ -12,6 +12,7 @@
 #include "serve/adapters.h"
 #include "serve/config.h"
 #include "serve/file_watch.h"
+#include "serve/learners.h"
 #include "serve/slog.h"
 
 typedef struct kt__models kt__models;
@@ -64,6 +65,12 @@ kt_status KT_CHECKED kt__served_adapters(kt__served *served, const kt_engine *en
                                          size_t n, kt_adapter_use *uses, kt_error *err);
 /* false: it is not open. */
 bool kt__served_adapter_info(kt__served *served, const char *name, kt_adapter_info *out);
+/* The learner of a namespace, for a model that is in use; *out NULL: there is none, and make is
+ * false. Valid until kt__served_done. */
+kt_status KT_CHECKED kt__served_learner(kt__served *served, const kt__config *config,
+                                        const char *name, bool make, kt_learner **out,
+                                        kt_error *err);
+kt__learner_table *kt__served_learners(kt__served *served);
 /* After a reload. */
 void kt__models_renew_adapters(kt__models *models, const kt__config *config);
 /* Neither waits for loading nor for a computation. */

@@ -101,6 +101,15 @@ kt_status kt__server_check(const kt__config *config, kt_error *err) {
     return status == KT_OK ? kt__http_check(config, err) : status;
 }
 
+/* One that waits for a correction's states is enough: the next ones queue. */
+static kt_status open_learning(kt__shared *shared, kt_error *err) {
+    const kt__config *c = shared->start;
+    kt_status status = kt__kept_answers_create(c->learn_keep, &shared->kept, err);
+    if (status != KT_OK) return status;
+    kt__metrics_show_learning(shared->metrics);
+    return kt__workers_create(1, (int)c->queue + 16, &shared->learners, err);
+}
+
 static kt_status open_services(kt__server *s, kt_error *err) {
     kt__shared *shared = &s->shared;
     kt__config *c = shared->start;
@@ -111,6 +120,7 @@ static kt_status open_services(kt__server *s, kt_error *err) {
     KT__TRY(kt__models_create(c, &shared->log, &shared->models, err));
     KT__TRY(kt__metrics_create(shared->models, &shared->metrics, err));
     KT__TRY(kt__event_loop_create(server_tick, s, &shared->loop, err));
+    if (c->learn) KT__TRY(open_learning(shared, err));
     status = kt__workers_create(N_WORKERS, (int)c->queue + 16, &shared->workers, err);
 out:
     return status;
@@ -319,6 +329,7 @@ void kt__server_drain(kt__server *s) {
         kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
                       kt__jobs_count(shared));
     kt__workers_stop(shared->workers);
+    kt__workers_stop(shared->learners);
     kt__models_drain(shared->models, 0);
     wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
     abandon_jobs(s);

@@ -12,6 +12,7 @@
 
 #include "serve/config.h"
 #include "serve/event_loop.h"
+#include "serve/kept_answers.h"
 #include "serve/keys.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
@@ -45,6 +46,8 @@ typedef struct kt__shared {
     kt__models *models;
     kt__event_loop *loop;
     kt__workers *workers;
+    kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */
+    kt__kept_answers *kept; /* likewise */
     int64_t start_s, start_us;
     atomic_bool stopping;       /* new requests are refused */
     atomic_bool stop_requested; /* by a client */

@@ -69,6 +69,7 @@ typedef struct kt__wire_request {
     const kt__adapter_named *adapters; /* [n_adapters] */
     size_t n_adapters;
     bool adapters_given;
+    int64_t learned_version;  /* "adapter" is a number; -1: it is not */
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
     kt__arena arena;
@@ -155,6 +156,7 @@ typedef struct kt__wire_answer {
                                     "kentang": {"seed"} in the others */
     const kt_request_report *report; /* its times; NULL: not told */
     const char *notes; /* what is not done as asked, a line each; NULL or "": nothing */
+    const char *learned;         /* a member of JSON with its comma: what of it was used; or NULL */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);

@@ -245,6 +245,7 @@ static void write_seed(kt__buf *out, const kt__wire_answer *a) {
         (void)kt__buf_puts(out, ",\"notes\":");
         kt__wire_write_lines(out, a->notes);
     }
+    if (a->learned) (void)kt__buf_puts(out, a->learned);
     (void)kt__buf_putc(out, '}');
 }
 

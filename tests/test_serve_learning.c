@@ -1,0 +1,351 @@
+/* serve: feedback and what is learned from it, over HTTP and the socket: corrections hold at once, for
+ * who gave them alone; versions are named, taken back and deleted; what is refused; feedback under
+ * load; and without --learn nothing of it is there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "feedback/files.h"
+#include "serve_reply.h"
+
+#define ANNA "Authorization: Bearer aaaaaaaaaaaaaaaaaaaa\r\n"
+#define BERT "Authorization: Bearer bbbbbbbbbbbbbbbbbbbb\r\n"
+#define ASKED "Where is the blue ladder?"
+#define RIGHT "The blue ladder is behind the old mill."
+
+static world w;
+static char keys[128], learned[128];
+
+static int open_learning(world *of) {
+    char with_keys[160], with_dir[160];
+    const char *const settings[] = {"learning.enabled=true", "learning.namespaces=team", with_keys,
+                                    with_dir, NULL};
+    if (!of->dir[0]) world_dir(of);
+    snprintf(keys, sizeof keys, "%s/keys", of->dir);
+    snprintf(learned, sizeof learned, "%s/learned", of->dir);
+    snprintf(with_keys, sizeof with_keys, "http.keys=%s", keys);
+    snprintf(with_dir, sizeof with_dir, "learning.dir=%s", learned);
+    FILE *f = fopen(keys, "w");
+    fputs("anna:aaaaaaaaaaaaaaaaaaaa\nbert:bbbbbbbbbbbbbbbbbbbb\n", f);
+    fclose(f);
+    chmod(keys, 0600);
+    return world_set_up(of, settings);
+}
+
+static int open_group(void **state) {
+    (void)state;
+    return open_learning(&w);
+}
+
+static int close_group(void **state) {
+    kt_error err;
+    (void)state;
+    char models[160];
+    snprintf(models, sizeof models, "%s/demo", learned);
+    unlink(keys);
+    int failed = kt__feedback_remove_tree(models, &err) != KT_OK;
+    rmdir(learned);
+    world_close(&w);
+    return failed;
+}
+
+/* JSON as who, with the status wanted */
+static json_t *call(const char *method, const char *path, const char *who, const char *body,
+                    int status) {
+    char head[256];
+    snprintf(head, sizeof head, "%s%s", JSON_TYPE, who);
+    reply *r = ask(&w, method, path, head, body);
+    if (r->status != status) fail_msg("%s %s: %s", path, body, r->text);
+    json_t *v = body_of(r);
+    free(r);
+    return v;
+}
+
+static json_t *ask_as(const char *who, const char *question, const char *more) {
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],\"temperature\":0,"
+             "\"max_tokens\":40%s}",
+             question, more);
+    return call("POST", "/v1/chat/completions", who, body, 200);
+}
+
+static const char *said(const json_t *v) {
+    return text_at(v, "choices.0.message.content");
+}
+
+static json_t *tell(const char *who, const char *id, const char *more, int status) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"response_id\":\"%s\"%s}", id, more);
+    return call("POST", "/v1/feedback", who, body, status);
+}
+
+#define CORRECTION ",\"correction\":\"" RIGHT "\""
+
+static void test_correction_holds_for_its_client(void **state) {
+    (void)state;
+    json_t *before = ask_as(BERT, ASKED, ""), *first = ask_as(ANNA, ASKED, "");
+    assert_string_equal(said(before), said(first));
+    assert_null(at(first, "kentang.adapter"));
+    json_t *told = tell(ANNA, text_at(first, "id"), CORRECTION, 200);
+    assert_string_equal(text_at(told, "object"), "feedback");
+    assert_int_equal(json_integer_value(at(told, "version")), 1);
+    json_t *now = ask_as(ANNA, ASKED, "");
+    assert_string_equal(said(now), RIGHT);
+    assert_int_equal(json_integer_value(at(now, "kentang.adapter.version")), 1);
+    json_t *other = ask_as(BERT, ASKED, ""); /* A taught, and B has the same bytes as before */
+    assert_string_equal(said(other), said(before));
+    assert_null(at(other, "kentang.adapter"));
+    json_t *none = ask_as(ANNA, ASKED, ",\"adapter\":\"none\"");
+    assert_string_equal(said(none), said(before));
+    json_t *by_number = ask_as(ANNA, ASKED, ",\"adapter\":1");
+    assert_string_equal(said(by_number), RIGHT);
+    json_t *foreign = tell(BERT, text_at(first, "id"), CORRECTION, 404); /* another's answer */
+    json_t *unknown = tell(BERT, "chatcmpl-no", CORRECTION, 404);
+    assert_string_equal(text_at(foreign, "error.param"), "response_id");
+    json_t *list = call("GET", "/v1/adapters", ANNA, "", 200);
+    assert_int_equal(json_array_size(at(list, "learned")), 1);
+    json_t *others = call("GET", "/v1/adapters", BERT, "", 200);
+    assert_int_equal(json_array_size(at(others, "learned")), 0);
+    json_t *all[] = {before,    first,   told,    now,  other, none,
+                     by_number, foreign, unknown, list, others};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
+static void test_header_names_the_version(void **state) {
+    (void)state;
+    reply *r = ask(&w, "POST", "/v1/chat/completions", JSON_TYPE ANNA,
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"" ASKED
+                   "\"}],\"max_tokens\":4,\"stream\":true}");
+    assert_int_equal(r->status, 200);
+    assert_non_null(strstr(r->text, "X-Kentang-Adapter: 1\r\n"));
+    free(r);
+    r = ask(&w, "POST", "/v1/messages", JSON_TYPE ANNA,
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"" ASKED
+            "\"}],\"max_tokens\":40,\"temperature\":0,\"model\":\"demo\"}");
+    assert_non_null(strstr(r->body, RIGHT));
+    assert_non_null(strstr(r->text, "X-Kentang-Adapter: 1\r\n"));
+    free(r);
+}
+
+static void test_rollback_and_deletion(void **state) {
+    (void)state;
+    json_t *back = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":0}", 200);
+    json_t *alone = ask_as(ANNA, ASKED, ""), *bert = ask_as(BERT, ASKED, "");
+    assert_string_equal(said(alone), said(bert));
+    json_t *forth = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":1}", 200);
+    json_t *again = ask_as(ANNA, ASKED, "");
+    assert_string_equal(said(again), RIGHT);
+    json_t *no = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":7}", 400);
+    json_t *none = call("POST", "/v1/adapters/rollback", BERT, "{\"version\":0}", 404);
+    json_t *train = call("POST", "/v1/adapters/train", ANNA, "{\"wait\":true}", 501);
+    json_t *not_his = call("DELETE", "/v1/feedback/fb_1", BERT, "", 404);
+    json_t *gone = call("DELETE", "/v1/feedback/fb_1", ANNA, "", 200);
+    json_t *twice = call("DELETE", "/v1/feedback/fb_1", ANNA, "", 404);
+    json_t *odd = call("DELETE", "/v1/feedback/1", ANNA, "", 400);
+    json_t *after = ask_as(ANNA, ASKED, "");
+    assert_string_equal(said(after), said(bert));
+    json_t *all[] = {back,  alone,   bert, forth, again, no,   none,
+                     train, not_his, gone, twice, odd,   after};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    json_t *first = ask_as(ANNA, ASKED, "");
+    json_t *own = tell(ANNA, text_at(first, "id"), CORRECTION ",\"namespace\":\"work\"", 200);
+    json_t *used = ask_as(ANNA, ASKED, ",\"adapter\":\"work\""), *plain = ask_as(ANNA, ASKED, "");
+    assert_string_equal(said(used), RIGHT);
+    assert_string_not_equal(said(plain), RIGHT);
+    json_t *b_work = call("POST", "/v1/chat/completions", BERT,
+                          "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"adapter\":"
+                          "\"work\"}",
+                          400);
+    json_t *shared = tell(ANNA, text_at(first, "id"), CORRECTION ",\"namespace\":\"team\"", 200);
+    json_t *b_team = ask_as(BERT, ASKED, ",\"adapter\":\"team\"");
+    assert_string_equal(said(b_team), RIGHT);
+    json_t *bad = tell(ANNA, text_at(first, "id"), CORRECTION ",\"namespace\":\"../x\"", 400);
+    json_t *all[] = {first, own, used, plain, b_work, shared, b_team, bad};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    static const char *const bodies[] = {"",
+                                         ",\"score\":1.5",
+                                         ",\"score\":-0.1",
+                                         ",\"score\":\"high\"",
+                                         ",\"rating\":\"meh\"",
+                                         ",\"rating\":1",
+                                         ",\"correction\":7",
+                                         ",\"correction\":\"\"",
+                                         ",\"rating\":\"up\",\"choice\":-1"};
+    json_t *first = ask_as(BERT, "Hello!", "");
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        json_t *v = tell(BERT, text_at(first, "id"), bodies[i], 400);
+        assert_string_equal(text_at(v, "error.code"), "KT_E_ARG");
+        json_decref(v);
+    }
+    char *body = malloc(200000);
+    int n = snprintf(body, 200000, "{\"response_id\":\"%s\",\"correction\":\"",
+                     text_at(first, "id"));
+    memset(body + n, 'a', 100000);
+    snprintf(body + n + 100000, 8, "\"}");
+    json_t *longer = call("POST", "/v1/feedback", BERT, body, 413);
+    assert_string_equal(text_at(longer, "error.code"), "KT_E_LIMIT");
+    json_decref(longer);
+    free(body);
+    json_decref(call("POST", "/v1/feedback", BERT, "[1]", 400));
+    json_decref(call("POST", "/v1/feedback", BERT, "{", 400));
+    json_decref(first);
+}
+
+static void test_socket(void **state) {
+    (void)state;
+    char *r = ask_line(&w, "{\"id\":\"s1\",\"messages\":[{\"role\":\"user\",\"content\":\"" ASKED
+                           "\"}],\"temperature\":0,\"max_tokens\":40,\"stream\":false}");
+    assert_null(strstr(r, "adapter"));
+    free(r);
+    r = ask_line(&w, "{\"id\":\"s2\",\"op\":\"feedback\",\"response_id\":\"s1\"" CORRECTION "}");
+    assert_non_null(strstr(r, "\"version\":1"));
+    free(r);
+    r = ask_line(&w, "{\"id\":\"s3\",\"messages\":[{\"role\":\"user\",\"content\":\"" ASKED
+                     "\"}],\"temperature\":0,\"max_tokens\":40,\"stream\":false}");
+    assert_non_null(strstr(r, RIGHT));
+    assert_non_null(strstr(r, "\"adapter\":{\"namespace\":\"uid:"));
+    free(r);
+    r = ask_line(&w,
+                 "{\"id\":\"s4\",\"op\":\"feedback\",\"response_id\":\"s9\",\"rating\":\"up\"}");
+    assert_non_null(strstr(r, "\"error\""));
+    free(r);
+}
+
+/* ---- under load ---- */
+
+enum { N_TELLERS = 2, N_TOLD = 60 };
+
+static atomic_int n_taken, n_asked;
+static atomic_bool enough;
+
+static void *tell_on(void *arg) {
+    const char *who = arg;
+    for (int i = 0; i < N_TOLD; i++) {
+        char more[96];
+        json_t *a = ask_as(who, i % 2 ? "Hello!" : "What is 3 plus 4?", ",\"max_tokens\":4");
+        snprintf(more, sizeof more,
+                 i % 3 ? ",\"rating\":\"%s\"" : ",\"correction\":\"It is %s %d.\"",
+                 i % 2 ? "up" : "down", i);
+        json_t *v = tell(who, text_at(a, "id"), more, 200);
+        atomic_fetch_add(&n_taken, 1);
+        json_decref(a);
+        json_decref(v);
+    }
+    return NULL;
+}
+
+static void *ask_on(void *arg) {
+    while (!atomic_load(&enough)) {
+        json_t *v = ask_as(arg, "Tell me a story about a cat.", ",\"max_tokens\":32");
+        atomic_fetch_add(&n_asked, 1);
+        json_decref(v);
+    }
+    return NULL;
+}
+
+static void *roll_on(void *arg) {
+    for (int i = 0; !atomic_load(&enough); i++) {
+        char body[64];
+        snprintf(body, sizeof body, "{\"version\":%d}", i % 2);
+        json_decref(call("POST", "/v1/adapters/rollback", arg, body, 200));
+    }
+    return NULL;
+}
+
+static uint64_t told_so_far(const char *who) {
+    json_t *list = call("GET", "/v1/adapters", who, "", 200);
+    uint64_t n = 0;
+    for (size_t i = 0; i < json_array_size(at(list, "learned")); i++) {
+        const json_t *v = json_array_get(at(list, "learned"), i);
+        const char *name = text_at(v, "namespace");
+        if (!strchr(name, '/') && name[0] != '@')
+            n += (uint64_t)json_integer_value(at(v, "feedback"));
+    }
+    json_decref(list);
+    return n;
+}
+
+static void test_nothing_is_lost_under_load(void **state) {
+    static const char *const who[] = {ANNA, BERT};
+    pthread_t tellers[N_TELLERS], askers[4], roller;
+    (void)state;
+    json_t *first = ask_as(BERT, "Hello!", "");
+    json_decref(tell(BERT, text_at(first, "id"), ",\"rating\":\"up\"", 200));
+    json_decref(first);
+    uint64_t before = told_so_far(ANNA) + told_so_far(BERT);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&askers[i], NULL, ask_on, (void *)(uintptr_t)who[i % 2]);
+    for (int i = 0; i < N_TELLERS; i++)
+        pthread_create(&tellers[i], NULL, tell_on, (void *)(uintptr_t)who[i]);
+    pthread_create(&roller, NULL, roll_on, (void *)(uintptr_t)BERT);
+    for (int i = 0; i < N_TELLERS; i++) pthread_join(tellers[i], NULL);
+    atomic_store(&enough, true);
+    for (int i = 0; i < 4; i++) pthread_join(askers[i], NULL);
+    pthread_join(roller, NULL);
+    assert_int_equal(atomic_load(&n_taken), N_TELLERS * N_TOLD);
+    assert_true(atomic_load(&n_asked) > 0);
+    assert_int_equal(told_so_far(ANNA) + told_so_far(BERT), before + N_TELLERS * N_TOLD);
+}
+
+/* ---- over a restart, and off ---- */
+
+static void test_restart(void **state) {
+    (void)state;
+    json_t *used = ask_as(ANNA, ASKED, ",\"adapter\":\"team\"");
+    assert_string_equal(said(used), RIGHT);
+    json_decref(used);
+    kt__server_stop(w.server);
+    assert_int_equal(open_learning(&w), 0);
+    used = ask_as(BERT, ASKED, ",\"adapter\":\"team\"");
+    assert_string_equal(said(used), RIGHT);
+    json_decref(used);
+}
+
+static void test_off(void **state) {
+    (void)state;
+    world off = {0}, on = w;
+    assert_int_equal(world_set_up(&off, NULL), 0);
+    w = off;
+    json_t *v = ask_as("", ASKED, "");
+    assert_null(at(v, "kentang.adapter"));
+    json_decref(tell("", text_at(v, "id"), CORRECTION, 404));
+    json_decref(call("POST", "/v1/chat/completions", "",
+                     "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"adapter\":1}", 400));
+    json_t *list = call("GET", "/v1/adapters", "", "", 200);
+    assert_null(at(list, "learned"));
+    reply *r = ask(&w, "GET", "/metrics", "", "");
+    assert_null(strstr(r->body, "kentang_feedback"));
+    free(r);
+    json_decref(list);
+    json_decref(v);
+    world_close(&w);
+    w = on;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_correction_holds_for_its_client),
+        cmocka_unit_test(test_header_names_the_version),
+        cmocka_unit_test(test_rollback_and_deletion),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_socket),
+        cmocka_unit_test(test_nothing_is_lost_under_load),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_off),
+    };
+    return cmocka_run_group_tests(tests, open_group, close_group);
+}
