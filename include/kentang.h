@@ -1211,13 +1211,14 @@ typedef struct kt_learner_params {
     uint64_t max_bytes;      /* of the folder's journal and adapters; 0: 64 MiB */
     float quality_threshold; /* a score from which on an answer is recalled; 0: 0.5 */
     kt_recall_params recall;
+    bool read_only;          /* nothing is changed, and a process that learns there not kept out */
 } kt_learner_params;
 
 enum { KT_CORRECTION_MAX = 64 << 10, KT_VERSION_SERVED = -1 };
 
 /* Of an answer: a score, or what it should have been. */
 typedef struct kt_feedback_params {
-    const kt_kept *kept;    /* of the answer: its tokens and, for a score, its keys */
+    const kt_kept *kept;    /* of the answer; keys NULL: they are computed where they are needed */
     const char *about;      /* the answer's id, for the journal; NULL: "" */
     float score;            /* 0 (bad) to 1; not used with a correction */
     const char *correction; /* [n_correction] UTF-8; NULL: a score */
@@ -1243,6 +1244,14 @@ typedef struct kt_learner_info {
     bool frozen;
 } kt_learner_info;
 
+typedef struct kt_learned_version {
+    int64_t version, parent; /* that it was made on top of */
+    uint64_t feedback;       /* that made it; 0: a training did, of which: */
+    double quality_delta;
+    int64_t time_us;         /* Unix time */
+    bool withdrawn;          /* its feedback, or one that it was trained with, was deleted */
+} kt_learned_version;
+
 /* One version, held: for kt_learned_close. */
 typedef struct kt_learned {
     int64_t version;
@@ -1265,6 +1274,9 @@ KT_API kt_status KT_CHECKED kt_feedback(kt_learner *learner, const kt_feedback_p
 KT_API kt_status KT_CHECKED kt_learner_get(kt_learner *learner, int64_t version, kt_learned *out,
                                            kt_error *err);
 KT_API void kt_learned_close(kt_learned *learned);
+/* versions[*n] in their order, for kt_free. */
+KT_API kt_status KT_CHECKED kt_learner_versions(kt_learner *learner, kt_learned_version **versions,
+                                                size_t *n, kt_error *err);
 /* Serves another version; 0: the model alone. What runs goes on with its own. */
 KT_API kt_status KT_CHECKED kt_learner_rollback(kt_learner *learner, int64_t version,
                                                 kt_error *err);

@@ -314,6 +314,35 @@ static void test_restart(void **state) {
     json_decref(used);
 }
 
+/* The prompt has so many tokens more as the line has; its text is shown to the model alone. */
+static void test_status_line(void **state) {
+    (void)state;
+    kt_error err;
+    char dir[160];
+    world told = {0}, on = w;
+    const char *const settings[] = {"learning.enabled=true", "learning.status=true", dir, NULL};
+    world_dir(&told);
+    snprintf(dir, sizeof dir, "learning.dir=%s/l", told.dir);
+    assert_int_equal(world_set_up(&told, settings), 0);
+    w = told;
+    json_t *v = ask_as("", ASKED, "");
+    json_t *same = call(
+        "POST", "/v1/chat/completions", "",
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"Learning: 0 corrections, "
+        "nothing published.\"},{\"role\":\"user\",\"content\":\"" ASKED
+        "\"}],\"temperature\":0,\"max_tokens\":40,\"adapter\":\"none\"}",
+        200);
+    assert_string_equal(said(v), said(same));
+    assert_int_equal(json_integer_value(at(v, "usage.prompt_tokens")),
+                     json_integer_value(at(same, "usage.prompt_tokens")));
+    json_decref(v);
+    json_decref(same);
+    snprintf(dir, sizeof dir, "%s/l", told.dir);
+    assert_int_equal(kt__feedback_remove_tree(dir, &err), KT_OK);
+    world_close(&w);
+    w = on;
+}
+
 static void test_off(void **state) {
     (void)state;
     world off = {0}, on = w;
@@ -345,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_socket),
         cmocka_unit_test(test_nothing_is_lost_under_load),
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_status_line),
         cmocka_unit_test(test_off),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "cli/chat_learn.h"
 #include "cli/cli.h"
 #include "cli/safe_text.h"
 #include "cli/text_file.h"
@@ -68,6 +69,20 @@ static void cmd_retry(kt__chat *c, const char *text) {
         return;
     }
     kt__chat_answer_again(c);
+}
+
+static void cmd_good(kt__chat *c, const char *text) {
+    (void)text;
+    kt__chat_tell(c, 1, NULL);
+}
+
+static void cmd_bad(kt__chat *c, const char *text) {
+    (void)text;
+    kt__chat_tell(c, 0, NULL);
+}
+
+static void cmd_fix(kt__chat *c, const char *text) {
+    kt__chat_tell(c, 0, text);
 }
 
 static void cmd_undo(kt__chat *c, const char *text) {
@@ -236,6 +251,9 @@ static const struct {
      cmd_set},
     {"/retry", "", "another answer to the last question (also /regen)", cmd_retry},
     {"/regen", "", NULL, cmd_retry},
+    {"/good", "", "the last answer was right: remember it (needs --learn)", cmd_good},
+    {"/bad", "", "the last answer was wrong: only noted", cmd_bad},
+    {"/fix", " TEXT", "what the last answer should have been: remember it", cmd_fix},
     {"/undo", "", "take back the last question and its answer", cmd_undo},
     {"/drop", "", "forget the oldest question and its answer: room in the context", cmd_drop},
     {"/read", " FILE", "put a text file before the next message", cmd_read},

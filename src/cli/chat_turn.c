@@ -45,18 +45,22 @@ static void show_meter(const kt__chat *c) {
 
 static kt_status generate(kt__chat *c, const kt_gen_params *params, kt_request_report *report,
                           kt_error *err) {
+    kt_learned learned;
+    kt_request_params request = kt_request_params_default();
+    kt_status status = kt__session_recall(c->session, &request, &learned, err);
+    if (status != KT_OK) return status;
     kt_engine_resume(c->session->engine);
     (void)kt__interrupted();
     kt__terminal_hush();
     kt__progress_begin(&c->progress, c->session->engine);
-    kt_request_params request = kt_request_params_default();
     request.seq = c->session->seq;
     request.messages = c->messages.items;
     request.n_messages = c->messages.n;
     request.gen = *params;
     request.split = true;
     request.on_part = on_part;
-    kt_status status = kt_request_run(c->session->engine, &request, NULL, c, report, err);
+    status = kt_request_run(c->session->engine, &request, NULL, c, report, err);
+    kt_learned_close(&learned);
     kt__progress_end(&c->progress);
     char last = kt__screen_end_answer(&c->screen);
     if (status == KT_OK && last != '\n' && !c->screen.rendered) putchar('\n');

@@ -59,6 +59,15 @@ static int run_command(const char *name, int argc, char **argv) {
     return unknown_command(name);
 }
 
+/* `kentang learn status` is `kentang learned status`: a file to learn from has another name. */
+static const char *command_meant(int argc, char **argv) {
+    static const char *const words[] = {"status", "list", "export", "rollback", "delete"};
+    for (size_t i = 0; argc > 2 && !strcmp(argv[1], "learn") && i < KT__COUNT(words); i++) {
+        if (!strcmp(argv[2], words[i])) return "learned";
+    }
+    return argv[1];
+}
+
 static int run_help(int argc, char **argv) {
     if (argc < 2) {
         print_help(stdout);
@@ -74,7 +83,7 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return KT__EXIT_USAGE;
     }
-    const char *first = argv[1];
+    const char *first = command_meant(argc, argv);
     if (!strcmp(first, "help") || !strcmp(first, "--help") || !strcmp(first, "-h")) {
         return run_help(argc - 1, argv + 1);
     }

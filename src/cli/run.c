@@ -16,6 +16,7 @@
 #include "cli/constraint_opts.h"
 #include "cli/model_name.h"
 #include "cli/profile_report.h"
+#include "cli/learn_opts.h"
 #include "cli/prompt_cache.h"
 #include "cli/foreign_opts.h"
 #include "cli/progress.h"
@@ -33,6 +34,7 @@ typedef struct run_opts {
     kt__foreign_opts foreign;
     kt__prompt_cache prompt_cache;
     kt__cache_opts disk_cache;
+    kt__learn_opts learn;
     kt__agent_opts agent;
     kt__constraint_opts held;
     kt_constraint constraint;
@@ -250,9 +252,13 @@ static kt_status answer_prompt(kt__session *s, const run_opts *opts, const char 
         request.split = true;
         request.on_part = on_part;
     }
+    kt_learned learned = {0};
+    kt_status status = kt__session_recall(s, &request, &learned, err);
+    if (status != KT_OK) return status;
     kt__progress_begin(&out->progress, s->engine);
-    kt_status status = kt_request_run(s->engine, &request, on_text, out, result, err);
+    status = kt_request_run(s->engine, &request, on_text, out, result, err);
     kt__progress_end(&out->progress);
+    kt_learned_close(&learned);
     return status;
 }
 
@@ -377,6 +383,9 @@ static kt_status open_all(const kt__session_opts *session_opts, const run_opts *
     if (status != KT_OK) return status;
     status = kt__cache_opts_open(&opts->disk_cache, session->engine, cache, err);
     if (status == KT_OK) status = kt__prompt_cache_load(&opts->prompt_cache, session->seq, err);
+    if (status == KT_OK && opts->learn.on)
+        status = kt__learn_opts_open(&opts->learn, model ? model : session_opts->model.model,
+                                     session->engine, false, &session->learner, err);
     if (status == KT_OK) return KT_OK;
     kt_cache_close(*cache);
     *cache = NULL;
@@ -457,6 +466,7 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
         code = run_opened(session_opts, opts, &p, sampling, &session);
         kt__cache_opts_warn(cache);
         kt_cache_close(cache);
+        kt_learner_close(session.learner);
         kt__session_close(&session);
     }
     kt__free(p.text);
@@ -474,6 +484,7 @@ int kt__cmd_run(int argc, char **argv) {
         kt__agent_opts_group(&opts.agent),
         kt__prompt_cache_group(&opts.prompt_cache),
         kt__cache_opts_group(&opts.disk_cache),
+        kt__learn_opts_answer_group(&opts.learn),
         kt__session_opts_group(&session),
         kt__session_opts_draft_group(&session),
         kt__lora_opts_group(&session.lora),

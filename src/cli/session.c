@@ -358,6 +358,24 @@ void kt__session_warn(const kt__session *s, const kt__session_opts *opts) {
             (int)n_ctx, (int)trained);
 }
 
+/* An adapter that was trained comes behind those of --lora. */
+kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_learned *learned,
+                             kt_error *err) {
+    kt_adapter_use uses[KT_ADAPTERS_MAX];
+    size_t n = s->lora.n;
+    *learned = (kt_learned){0};
+    if (!s->learner) return KT_OK;
+    kt_status status = kt_learner_get(s->learner, KT_VERSION_SERVED, learned, err);
+    if (status != KT_OK) return status;
+    request->recall = learned->recall;
+    for (size_t i = 0; i < n; i++) uses[i] = s->lora.uses[i];
+    if (learned->adapter && n < KT_ADAPTERS_MAX)
+        uses[n++] = (kt_adapter_use){learned->adapter, 1.0f};
+    status = kt_seq_set_adapters(s->seq, uses, n, err);
+    if (status != KT_OK) kt_learned_close(learned);
+    return status;
+}
+
 /* ---- figures ---- */
 
 void kt__figures_add(kt__figures *f, const kt_request_report *r) {

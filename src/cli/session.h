@@ -33,7 +33,8 @@ typedef struct kt__session {
     kt__lora_set lora; /* for requests without it */
     kt_model_info info;
     kt_engine_info engine_info;
-    bool reproducible; /* the same bytes on every machine: not with --blas */
+    kt_learner *learner; /* the command's; NULL: it does not learn */
+    bool reproducible;   /* the same bytes on every machine: not with --blas */
     char tuned[16]; /* when what `kentang tune` found and is used here was found; "" if it is not */
     char preset[48]; /* "extreme", with what it measured, or "" */
 } kt__session;
@@ -54,6 +55,10 @@ kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *
 void kt__session_close(kt__session *session);
 /* "kentang: MODEL | tier | threads | context | memory" on stderr */
 void kt__session_print_plan(const kt__session *session, const kt__session_opts *opts);
+/* What the session's learner has for a request on its sequence: recalled, and computed with; *learned is
+ * to be closed when the request is over. Nothing without a learner. */
+kt_status KT_CHECKED kt__session_recall(kt__session *session, kt_request_params *request,
+                                        kt_learned *learned, kt_error *err);
 /* A line on stderr where the context is longer than the model was trained for. */
 void kt__session_warn(const kt__session *session, const kt__session_opts *opts);
 

@@ -126,7 +126,8 @@ static kt_status open_store(kt_learner *l, kt_error *err) {
                              .d_model = (uint32_t)model->net->hp.d_model,
                              .n_vocab = (uint32_t)model->net->hp.n_vocab,
                              .max_entries = l->params.max_entries,
-                             .max_bytes = l->params.max_bytes};
+                             .max_bytes = l->params.max_bytes,
+                             .read_only = l->params.read_only};
     kt_status status = kt_model_fingerprint(model, p.base, err);
     return status == KT_OK ? kt__feedback_open(&p, &l->store, err) : status;
 }
@@ -236,35 +237,47 @@ static kt_status make_right(const kt_learner *l, const kt_feedback_params *p, ta
     return KT_OK;
 }
 
+/* The states that ids[n_prompt], ... follow, computed with what is served. */
+static kt_status compute_keys(kt_learner *l, const int32_t *ids, size_t n_prompt, size_t n,
+                              taught *t, kt_error *err) {
+    size_t d = (size_t)kt__engine_hparams(l->engine)->d_model;
+    kt_learned with;
+    t->keys = kt__calloc(n, d);
+    if (!t->keys) return kt__fail_nomem(err, "hidden states", n * d);
+    kt_status status = kt_learner_get(l, KT_VERSION_SERVED, &with, err);
+    if (status != KT_OK) return status;
+    const kt_adapter_use use = {with.adapter, 1.0f};
+    status = kt_recall_keys(l->engine, ids, n_prompt + n - 1, n_prompt - 1, &use,
+                            with.adapter ? 1 : 0, t->keys, err);
+    kt_learned_close(&with);
+    t->item.keys = (kt__feedback_keys){n, ids + n_prompt, t->keys};
+    return status;
+}
+
 static kt_status teach_correction(kt_learner *l, const kt_feedback_params *p, taught *t,
                                   kt_error *err) {
-    size_t d = (size_t)kt__engine_hparams(l->engine)->d_model, n_prompt = p->kept->n_prompt;
-    kt_learned with;
     kt_status status = make_right(l, p, t, err);
     if (status != KT_OK) return status;
     t->item.kind = KT__FEEDBACK_CORRECTION;
     t->item.text = p->correction;
     t->item.n_text = p->n_correction;
-    t->keys = kt__calloc(t->item.n_right, d);
-    if (!t->keys) return kt__fail_nomem(err, "a correction's states", t->item.n_right * d);
-    status = kt_learner_get(l, KT_VERSION_SERVED, &with, err);
-    if (status != KT_OK) return status;
-    const kt_adapter_use use = {with.adapter, 1.0f};
-    status = kt_recall_keys(l->engine, t->ids, n_prompt + t->item.n_right - 1, n_prompt - 1, &use,
-                            with.adapter ? 1 : 0, t->keys, err);
-    kt_learned_close(&with);
-    t->item.keys = (kt__feedback_keys){t->item.n_right, t->item.right, t->keys};
-    return status;
+    return compute_keys(l, t->ids, p->kept->n_prompt, t->item.n_right, t, err);
 }
 
 /* An answer that was found good is recalled as it was drawn. */
-static void teach_score(const kt_learner *l, const kt_feedback_params *p, taught *t) {
+static kt_status teach_score(kt_learner *l, const kt_feedback_params *p, taught *t, kt_error *err) {
     const kt_kept *kept = p->kept;
     t->item.kind = KT__FEEDBACK_SCORE;
     t->item.score = p->score;
     t->item.text = "";
-    if (p->score >= l->params.quality_threshold && kept->keys)
-        t->item.keys = (kt__feedback_keys){kept->n_keys, kept->answer, kept->keys};
+    if (p->score < l->params.quality_threshold || !kept->n_answer) return KT_OK;
+    t->item.keys = (kt__feedback_keys){kept->n_keys, kept->answer, kept->keys};
+    if (kept->keys) return KT_OK;
+    t->ids = kt__calloc(kept->n_prompt + kept->n_answer, sizeof *t->ids);
+    if (!t->ids) return kt__fail_nomem(err, "an answer", kept->n_answer);
+    memcpy(t->ids, kept->prompt, kept->n_prompt * sizeof *t->ids);
+    memcpy(t->ids + kept->n_prompt, kept->answer, kept->n_answer * sizeof *t->ids);
+    return compute_keys(l, t->ids, kept->n_prompt, kept->n_answer, t, err);
 }
 
 static bool is_utf8(const char *s, size_t len) {
@@ -337,7 +350,7 @@ kt_status kt_feedback(kt_learner *l, const kt_feedback_params *p, kt_feedback_re
     if (p->correction)
         status = teach_correction(l, p, &t, err);
     else
-        teach_score(l, p, &t);
+        status = teach_score(l, p, &t, err);
     out->keys_us = kt__now_us() - begin_us;
     if (status == KT_OK) {
         pthread_mutex_lock(&l->changing);
@@ -375,6 +388,22 @@ kt_status kt_learner_forget(kt_learner *l, uint64_t id, kt_error *err) {
 kt_status kt_learner_freeze(kt_learner *l, bool frozen, kt_error *err) {
     kt__error_clear(err);
     return kt__feedback_freeze(l->store, frozen, err);
+}
+
+kt_status kt_learner_versions(kt_learner *l, kt_learned_version **versions, size_t *n,
+                              kt_error *err) {
+    kt__feedback_version *of;
+    kt__error_clear(err);
+    *versions = NULL;
+    kt_status status = kt__feedback_versions(l->store, &of, n, err);
+    if (status != KT_OK) return status;
+    *versions = kt__calloc(*n + 1, sizeof **versions);
+    if (!*versions) status = kt__fail_nomem(err, "a list of versions", *n * sizeof **versions);
+    for (size_t i = 0; status == KT_OK && i < *n; i++)
+        (*versions)[i] = (kt_learned_version){of[i].number,  of[i].parent,  of[i].feedback,
+                                              of[i].quality, of[i].time_us, of[i].withdrawn};
+    kt__free(of);
+    return status;
 }
 
 /* ---- export ---- */

@@ -12,9 +12,23 @@ static double log_sum_of(const float *logits, int32_t n_vocab) {
     return kt__log(sum) + (double)max;
 }
 
+/* The same by f32 exponentials, for what is in the way of the next token. */
+static double quick_log_sum_of(const float *logits, int32_t n_vocab) {
+    enum { CHUNK = 512 };
+    float max = -INFINITY, weights[CHUNK];
+    double sum = 0;
+    for (int32_t i = 0; i < n_vocab; i++) max = logits[i] > max ? logits[i] : max;
+    for (int32_t at = 0; at < n_vocab; at += CHUNK) {
+        int32_t n = n_vocab - at < CHUNK ? n_vocab - at : CHUNK;
+        kt__exp_weights(logits + at, max, (size_t)n, weights);
+        for (int32_t i = 0; i < n; i++) sum += (double)weights[i];
+    }
+    return kt__log(sum) + (double)max;
+}
+
 float kt__mixed_logit(const float *logits, int32_t n_vocab, int32_t id, double weight) {
     double own = (double)logits[id];
-    double more = kt__log(weight / (1.0 - weight)) + log_sum_of(logits, n_vocab);
+    double more = kt__log(weight / (1.0 - weight)) + quick_log_sum_of(logits, n_vocab);
     double high = more > own ? more : own, low = more > own ? own : more;
     return (float)(high + kt__log(1.0 + kt__exp(low - high)));
 }

@@ -21,8 +21,8 @@ typedef struct recall_block {
     kt__digest digest;
     size_t n;
     int32_t *ids;    /* [n] */
-    uint32_t *norms; /* [n] squares of the keys' lengths, and ... */
-    uint32_t *rests; /* ... of what is behind their first part */
+    double *lengths; /* [n] of the keys, and ... */
+    double *rests;   /* ... of what is behind their first part */
     int8_t *keys;    /* [n][d] */
 } recall_block;
 
@@ -80,8 +80,8 @@ static void fill_block(recall_block *b, const kt_recall *r, const kt_recall_pair
     memcpy(b->keys, pairs->keys, b->n * d);
     for (size_t i = 0; i < b->n; i++) {
         const int8_t *key = b->keys + i * d, *rest = key + r->n_first;
-        b->norms[i] = (uint32_t)dot_of(key, key, r->d);
-        b->rests[i] = (uint32_t)dot_of(rest, rest, r->d - r->n_first);
+        b->lengths[i] = sqrt((double)dot_of(key, key, r->d));
+        b->rests[i] = sqrt((double)dot_of(rest, rest, r->d - r->n_first));
     }
     kt__hash_init(&h, SEED);
     kt__hash_add(&h, b->ids, b->n * sizeof *b->ids);
@@ -92,7 +92,7 @@ static void fill_block(recall_block *b, const kt_recall *r, const kt_recall_pair
 static kt_status make_block(const kt_recall *r, const kt_recall_pairs *pairs, recall_block **out,
                             kt_error *err) {
     kt_ctx *ctx = r->model->ctx;
-    size_t n = pairs->n, bytes = sizeof **out + n * (12 + (size_t)r->d);
+    size_t n = pairs->n, bytes = sizeof **out + n * (2 * sizeof(double) + 4 + (size_t)r->d);
     kt_status status = charge_block(ctx, bytes, err);
     if (status != KT_OK) return status;
     recall_block *b = kt__malloc(bytes);
@@ -102,10 +102,10 @@ static kt_status make_block(const kt_recall *r, const kt_recall_pairs *pairs, re
     }
     *b = (recall_block){.ctx = ctx, .source = pairs->source, .bytes = bytes, .n = n};
     atomic_init(&b->n_holders, 1);
-    b->ids = (int32_t *)(void *)(b + 1);
-    b->norms = (uint32_t *)(b->ids + n);
-    b->rests = b->norms + n;
-    b->keys = (int8_t *)(b->rests + n);
+    b->lengths = (double *)(void *)(b + 1);
+    b->rests = b->lengths + n;
+    b->ids = (int32_t *)(void *)(b->rests + n);
+    b->keys = (int8_t *)(b->ids + n);
     fill_block(b, r, pairs);
     *out = b;
     return KT_OK;
@@ -265,9 +265,9 @@ static void search_block(const kt_recall *r, const recall_block *b, recall_query
     int32_t n_first = r->n_first, n_rest = r->d - n_first;
     for (size_t i = 0; i < b->n; i++) {
         const int8_t *key = b->keys + i * d;
-        double length = q->length * sqrt((double)b->norms[i]);
+        double length = q->length * b->lengths[i];
         int32_t first = dot_of(q->key, key, n_first);
-        double most = (double)first + q->rest * sqrt((double)b->rests[i]);
+        double most = (double)first + q->rest * b->rests[i];
         if (!(most >= (q->best - 1e-6) * length) || length == 0) continue;
         int32_t dot = first + dot_of(q->key + n_first, key + n_first, n_rest);
         double cosine = (double)dot / length;

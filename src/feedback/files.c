@@ -165,5 +165,5 @@ static kt_status remove_below(const char *dir, int depth, kt_error *err) {
 }
 
 kt_status kt__feedback_remove_tree(const char *dir, kt_error *err) {
-    return remove_below(dir, 2, err);
+    return remove_below(dir, 4, err);
 }

@@ -24,7 +24,7 @@ kt_status kt__feedback_replace(const char *dir, const char *name, const void *da
 kt_status kt__feedback_read_file(const char *path, kt__buf *out, kt_error *err) KT_CHECKED;
 /* from's bytes to a new file, synced. */
 kt_status kt__feedback_copy(const char *from, const char *to, kt_error *err) KT_CHECKED;
-/* A folder with files and folders of files in it; what is not there is removed already. */
+/* A folder with what is in it, at most four folders deep; what is not there is removed already. */
 kt_status kt__feedback_remove_tree(const char *dir, kt_error *err) KT_CHECKED;
 
 #endif

@@ -66,8 +66,52 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     return KT_OK;
 }
 
+/* "Learning: 12 corrections, version 3, quality +0.041." */
+static void status_line(kt_learner *learner, char *out, size_t size) {
+    kt_learner_info i = {0};
+    if (learner) kt_learner_get_info(learner, &i);
+    if (!i.version)
+        snprintf(out, size, "Learning: %" PRIu64 " corrections, nothing published.",
+                 i.n_corrections);
+    else
+        snprintf(out, size,
+                 "Learning: %" PRIu64 " corrections, version %" PRId64 ", quality %+.3f.",
+                 i.n_corrections, i.version, i.quality_delta);
+}
+
+/* The system message with a line more, or one of that line. Conversations with more than texts stay as
+ * they are. */
+static kt_status add_to_system(kt__wire_request *w, const char *line, kt_error *err) {
+    kt_request_params *r = &w->req;
+    bool has = r->n_messages > 0 && !strcmp(r->messages[0].role, "system");
+    const char *before = has && r->messages[0].content ? r->messages[0].content : "";
+    size_t len = strlen(before) + strlen(line) + 2, from = has ? 1 : 0;
+    if (r->n_messages == 0) return KT_OK;
+    kt_message *m = kt__arena_calloc(&w->arena, r->n_messages + 1, sizeof *m);
+    char *text = kt__arena_calloc(&w->arena, len, 1);
+    if (!m || !text) return kt__fail_nomem(err, "a system message", len);
+    snprintf(text, len, "%s%s%s", before, *before ? "\n" : "", line);
+    m[0] = (kt_message){"system", text};
+    memcpy(m + 1, r->messages + from, (r->n_messages - from) * sizeof *m);
+    r->messages = m;
+    r->n_messages = r->n_messages - from + 1;
+    return KT_OK;
+}
+
+/* Where the settings ask for it, the model can say what it has learned. */
+static kt_status tell_model(kt__job *job, const char *name, kt_error *err) {
+    char line[128];
+    kt_learner *learner;
+    if (!job->settings->config->learn_status) return KT_OK;
+    kt_status status = kt__served_learner(job->model, job->settings->config, name, false, &learner,
+                                          err);
+    if (status != KT_OK) learner = NULL;
+    status_line(learner, line, sizeof line);
+    return add_to_system(job->wire, line, err);
+}
+
 static kt_status refuse_version(const kt__job *job, kt_error *err) {
-    if (job->wire->learned_version < 0) return KT_OK;
+    if (!job->wire->version_given) return KT_OK;
     return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
                        "adapter: expected a name or an object with one, got a number: learning is "
                        "off here");
@@ -80,7 +124,7 @@ kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
     const kt__config *config = job->settings->config;
     char name[KT__NAMESPACE_BYTES];
     const char *given = named_namespace(job);
-    bool numbered = w->learned_version >= 0;
+    bool numbered = w->version_given;
     *named = false;
     if (!job->shared->kept) return refuse_version(job, err);
     if (w->req.pooling != KT_POOLING_NONE) return refuse_version(job, err);
@@ -93,6 +137,7 @@ kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
     if (status == KT_OK)
         status = use_version(job, name, given || numbered,
                              numbered ? w->learned_version : KT_VERSION_SERVED, err);
+    if (status == KT_OK) status = tell_model(job, name, err);
     *named = status == KT_OK && (given || numbered || job->n_adapters > 0);
     return status;
 }

@@ -69,7 +69,8 @@ typedef struct kt__wire_request {
     const kt__adapter_named *adapters; /* [n_adapters] */
     size_t n_adapters;
     bool adapters_given;
-    int64_t learned_version;  /* "adapter" is a number; -1: it is not */
+    bool version_given;       /* "adapter" is a number: */
+    int64_t learned_version;  /* of what the client has taught */
     const char *id;           /* "id" of a native body, or NULL */
     const char *model, *user; /* or NULL */
     kt__arena arena;

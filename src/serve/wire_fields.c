@@ -281,7 +281,8 @@ kt_status kt__wire_read_adapters(const kt__wire_reader *r, const json_t *body) {
     if (!v) return KT_OK;
     request->adapters_given = true;
     if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= UINT32_MAX) {
-        request->learned_version = json_integer_value(v); /* of what the client has taught */
+        request->version_given = true;
+        request->learned_version = json_integer_value(v);
         return KT_OK;
     }
     const char *word = json_string_value(v);

@@ -42,7 +42,6 @@ kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char
                            body ? kt__wire_type_name(body) : "nothing");
     }
     kt__wire_request *request = kt__calloc(1, sizeof *request);
-    if (request) request->learned_version = -1;
     if (!request) return kt__fail_nomem(err, "a request", sizeof *request);
     kt__arena_init(&request->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
     request->form = form;

@@ -1,0 +1,58 @@
+#!/bin/sh
+# kentang run --learn with /good, /bad and /fix, and kentang learned: what was taught is recalled in later runs, listed, exported, rolled
+# back and deleted; `kentang learn status` means the same.
+#   test_cli_learned.sh BUILD_DIR SOURCE_DIR
+set -eu
+kentang=$1/kentang
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export HOME="$dir" XDG_DATA_HOME="$dir/data" XDG_CONFIG_HOME="$dir/config"
+fail() {
+    echo "failed: $1" >&2
+    exit 1
+}
+ask="Where is the blue ladder?"
+right="The blue ladder is behind the old mill."
+
+"$kentang" run -q -i --temp 0 </dev/null >/dev/null 2>&1 || true
+printf '%s\n/fix %s\n' "$ask" "$right" | "$kentang" run -q -i --temp 0 2>"$dir/err" >/dev/null
+grep -q "learning is off" "$dir/err" || fail "/fix without --learn"
+[ ! -e "$XDG_DATA_HOME/kentang/learned" ] || fail "a folder without --learn"
+
+printf '/good\n%s\n/bad\n/fix\n/fix %s\n/clear\n%s\n/good\n' "$ask" "$right" "$ask" |
+    "$kentang" run -q -i --plain --learn --temp 0 2>"$dir/err" >"$dir/out"
+grep -q "$right" "$dir/out" || fail "the correction holds in the same conversation"
+grep -q "no answer to speak of" "$dir/err" || fail "/good before an answer"
+grep -q "noted as fb_1" "$dir/err" || fail "/bad"
+grep -q "/fix needs" "$dir/err" || fail "/fix without a text"
+grep -q "learned as fb_2: .* version 1" "$dir/err" || fail "/fix"
+grep -q "learned as fb_3: .* version 2" "$dir/err" || fail "/good"
+[ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right" ] || fail "a later run recalls it"
+[ "$("$kentang" run -q --temp 0 -p "$ask")" != "$right" ] || fail "without --learn it is not there"
+[ "$("$kentang" run -q --learn --namespace other --temp 0 -p "$ask")" != "$right" ] || fail "nor in another namespace"
+
+"$kentang" learned status >"$dir/out"
+grep -q "^feedback    3 (1 corrections, 2 scores)" "$dir/out" || fail "status"
+grep -q "^version     2 of 2" "$dir/out" || fail "status' version"
+"$kentang" learn status | diff - "$dir/out" || fail "learn status"
+"$kentang" learned list | grep -q '^\* *2 *1   feedback fb_3' || fail "list"
+"$kentang" learned export >"$dir/lines"
+[ "$(wc -l <"$dir/lines")" = 3 ] || fail "export"
+grep -q '"correction":"'"$right"'"' "$dir/lines" || fail "export's correction"
+grep -q 'Where is the blue ladder' "$dir/lines" || fail "export's prompt"
+
+"$kentang" learned rollback 0
+[ "$("$kentang" run -q --learn --temp 0 -p "$ask")" != "$right" ] || fail "rolled back"
+"$kentang" learned rollback 1
+[ "$("$kentang" run -q --learn --temp 0 -p "$ask")" = "$right" ] || fail "rolled forth"
+"$kentang" learned delete fb_2
+"$kentang" learned delete fb_2 2>/dev/null && fail "deleted twice"
+grep -rq "$right" "$XDG_DATA_HOME" && fail "a trace of what was deleted"
+"$kentang" learned rollback 9 2>/dev/null && fail "a version that is not there"
+"$kentang" learned rollback 2>/dev/null && fail "no version"
+"$kentang" learned dance 2>/dev/null && fail "no such action"
+"$kentang" learned delete 2>/dev/null && fail "delete what?"
+"$kentang" learned delete --all
+"$kentang" learned status 2>"$dir/err" && fail "nothing is there"
+grep -q "nothing was learned there" "$dir/err" || fail "says so"
+echo ok
