@@ -48,6 +48,10 @@ grep -q 'Where is the blue ladder' "$dir/lines" || fail "export's prompt"
 "$kentang" learned delete fb_2
 "$kentang" learned delete fb_2 2>/dev/null && fail "deleted twice"
 grep -rq "$right" "$XDG_DATA_HOME" && fail "a trace of what was deleted"
+"$kentang" learn freeze
+printf '%s\n/good\n' "$ask" | "$kentang" run -q -i --plain --learn --temp 0 2>"$dir/err" >/dev/null || true
+grep -q "frozen" "$dir/err" || fail "a frozen namespace takes nothing"
+"$kentang" learned thaw
 "$kentang" learned rollback 9 2>/dev/null && fail "a version that is not there"
 "$kentang" learned rollback 2>/dev/null && fail "no version"
 "$kentang" learned dance 2>/dev/null && fail "no such action"

@@ -109,14 +109,25 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts, con
     return status == KT_OK ? kt_learner_forget(*learner, id, err) : status;
 }
 
+static kt_status freeze(kt_learner **learner, const learned_opts *opts, const char *word,
+                        kt_error *err) {
+    (void)opts, (void)word;
+    return kt_learner_freeze(*learner, true, err);
+}
+
+static kt_status thaw(kt_learner **learner, const learned_opts *opts, const char *word,
+                      kt_error *err) {
+    (void)opts, (void)word;
+    return kt_learner_freeze(*learner, false, err);
+}
+
 static const struct {
     const char *name;
     bool changes;
     action_fn *run;
-} actions[] = {{"status", false, show_status},
-               {"list", false, list_versions},
-               {"export", false, export_all},
-               {"rollback", true, roll_back},
+} actions[] = {{"status", false, show_status}, {"list", false, list_versions},
+               {"export", false, export_all},  {"rollback", true, roll_back},
+               {"freeze", true, freeze},       {"thaw", true, thaw},
                {"delete", true, delete_some}};
 
 static int act(const learned_opts *opts, const char *const *words, size_t n_words) {
@@ -126,10 +137,11 @@ static int act(const learned_opts *opts, const char *const *words, size_t n_word
     size_t i = 0;
     while (i < KT__COUNT(actions) && strcmp(actions[i].name, words[0]) != 0) i++;
     if (i == KT__COUNT(actions))
-        return kt__cli_usage_error("learned",
-                                   "\"%.40s\" is none of status, list, export, rollback "
-                                   "and delete",
-                                   words[0]);
+        return kt__cli_usage_error(
+            "learned",
+            "\"%.40s\" is none of status, list, export, rollback, freeze, thaw "
+            "and delete",
+            words[0]);
     kt_status status = kt__session_open(&opts->session, NULL, &session, &err);
     if (status == KT_OK)
         status = kt__learn_opts_open(&opts->learn, opts->session.model.model, session.engine,
@@ -152,10 +164,12 @@ int kt__cmd_learned(int argc, char **argv) {
     };
     const kt__syntax syntax = {
         .command = "learned",
-        .usage = "status | list | export | rollback VERSION | delete ID | delete --all [OPTIONS]",
+        .usage = "status | list | export | rollback VERSION | freeze | thaw | delete ID | delete "
+                 "--all [OPTIONS]",
         .about =
             "What a model has learned from feedback: how much, in which versions; all of it as "
-            "lines of JSON;\nan earlier version served again (0: the model alone); feedback "
+            "lines of JSON;\nan earlier version served again (0: the model alone); no more "
+            "feedback taken, or taken again; feedback "
             "deleted without a trace. `kentang learn\nstatus` and so on mean the same. What "
             "changes something needs a server that learns there to be\nstopped, or asked: POST "
             "/v1/adapters/rollback, DELETE /v1/feedback/ID.",

@@ -133,6 +133,8 @@ static void choice_take_hidden(kt__work *w, const float *hidden, int32_t positio
     const kt__submitted *sub = kt__choice_of(w)->sub;
     float *sum = sub->embedding;
     size_t d = (size_t)kt__engine_hparams(w->engine)->d_model, first = sub->keys_first;
+    if (position == 0)
+        memset(sum, 0, d * sizeof *sum); /* also where it was suspended and begins anew */
     if (sub->keys && (size_t)position >= first)
         kt__recall_key(hidden, (int32_t)d, sub->keys + ((size_t)position - first) * d);
     for (size_t k = 0; k < d; k++) sum[k] += hidden[k];
