@@ -100,7 +100,7 @@ static const kt__opt training_table[] = {
      .min = 0,
      .max = 1000,
      .arg = "W",
-     .help = "how much staying as it was counts (default 1)"},
+     .help = "how much staying as it was counts (default 2)"},
     {.name = "own",
      .kind = KT__OPT_INT,
      .at = AT(n_own),
@@ -146,7 +146,7 @@ static learn_opts default_opts(void) {
     kt__learn_defaults(&s);
     return (learn_opts){.rank = s.rank,
                         .n_step = s.n_step,
-                        .n_own = 240,
+                        .n_own = 800,
                         .batch = s.batch,
                         .batch_replay = s.batch_replay,
                         .batch_neighbour = s.batch_neighbour,
@@ -296,6 +296,7 @@ out:
 int kt__cmd_learn(int argc, char **argv) {
     learn_opts o = default_opts();
     kt__session_opts session_opts = kt__session_opts_default();
+    session_opts.many = true; /* what the model writes itself is written at the same time */
     const kt__opt_group groups[] = {
         {"Options", learn_table, KT__COUNT(learn_table), &o},
         {"Training", training_table, KT__COUNT(training_table), &o},

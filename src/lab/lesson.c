@@ -12,6 +12,7 @@
 #include "cli/text_file.h"
 
 enum {
+    OWN_AT_A_TIME = 16,
     MAX_FILE_BYTES = 256 << 20,
     MAX_MESSAGES = 256,
     MAX_WRITTEN = 256,  /* tokens of an answer or question that the model writes */
@@ -122,12 +123,60 @@ static kt_gen_params plain_params(float temperature, uint64_t seed) {
     return p;
 }
 
-static kt_status write_answer(kt__session *s, const kt_message *messages, size_t n,
-                              float temperature, uint64_t seed, kt__buf *out, kt_error *err) {
-    kt_gen_params params = plain_params(temperature, seed);
+static kt_status write_answer(kt__session *s, const kt_message *messages, size_t n, kt__buf *out,
+                              kt_error *err) {
+    kt_request_params request = kt_request_params_default();
+    request.messages = messages;
+    request.n_messages = n;
+    request.gen = plain_params(0.0f, 1);
     kt__buf_clear(out);
-    kt_status status = kt_chat(s->seq, messages, n, &params, collect, out, NULL, err);
+    kt_status status = kt_request_run(s->engine, &request, collect, out, NULL, err);
     if (status == KT_OK && out->failed) return kt__fail_nomem(err, "an answer", out->len);
+    return status;
+}
+
+/* ---- conversations of its own, many at a time ---- */
+
+typedef struct own_text {
+    kt__buf text;
+    kt_request *request;
+    kt_status status;
+} own_text;
+
+static void take_event(void *user, const kt_event *event) {
+    own_text *own = user;
+    if (event->kind == KT_EVENT_TOKEN) kt__buf_append(&own->text, event->text, event->len);
+    if (event->kind == KT_EVENT_FINISHED && event->error) own->status = event->error->code;
+}
+
+/* One request each; request.ids or the questions' texts are the prompts. */
+static kt_status write_round(kt__session *s, kt_request_params request, const own_text *questions,
+                             own_text *out, size_t n, uint64_t seed, kt_error *err) {
+    kt_status status = KT_OK;
+    int32_t n_left = 1;
+    for (size_t i = 0; status == KT_OK && i < n; i++) {
+        const kt_message message = {"user", questions ? questions[i].text.data : NULL};
+        kt__buf_clear(&out[i].text);
+        out[i].status = KT_OK;
+        if (questions && questions[i].text.len == 0) continue;
+        if (questions) {
+            request.messages = &message;
+            request.n_messages = 1;
+        }
+        request.gen = plain_params(1.0f, seed + i);
+        request.on_event = take_event;
+        request.user = &out[i];
+        status = kt_engine_submit(s->engine, &request, &out[i].request, err);
+    }
+    while (status == KT_OK && n_left > 0) status = kt_engine_step(s->engine, 100000, &n_left, err);
+    for (size_t i = 0; i < n; i++) {
+        if (out[i].request) kt_request_close(out[i].request);
+        out[i].request = NULL;
+        if (status == KT_OK && out[i].status != KT_OK)
+            status = kt__fail(err, out[i].status, "a conversation of the model's own failed");
+        if (status == KT_OK && out[i].text.failed)
+            status = kt__fail_nomem(err, "a conversation", out[i].text.len);
+    }
     return status;
 }
 
@@ -154,37 +203,37 @@ static kt_status user_prefix(const kt__session *s, int32_t **ids, size_t *n, kt_
     return status;
 }
 
-static kt_status write_own(kt__lesson *l, kt__session *s, const int32_t *ids, size_t n,
-                           uint64_t seed, kt__buf *question, kt__buf *answer, kt_error *err) {
-    kt_gen_params params = plain_params(1.0f, seed);
-    kt_status status;
-    kt__buf_clear(question);
-    KT__TRY(kt_seq_truncate(s->seq, 0, err));
-    KT__TRY(kt_generate(s->seq, ids, n, &params, collect, question, NULL, err));
-    if (question->len == 0 || question->failed) return KT_OK;
-    const kt_message message = {"user", question->data};
-    KT__TRY(write_answer(s, &message, 1, 1.0f, seed, answer, err));
-    if (answer->len == 0) return KT_OK;
+static kt_status add_own(kt__lesson *l, const kt__session *s, const own_text *question,
+                         const own_text *answer, kt_error *err) {
+    const kt_message message = {"user", question->text.data};
+    if (question->text.len == 0 || answer->text.len == 0) return KT_OK;
     const kt__sample like = {.kind = KT__SAMPLE_REPLAY, .weight = 1.0f, .group = l->next_group++};
-    KT__TRY(add_answer(l, s->model, &message, 1, answer->data, &like, err));
-out:
-    return status;
+    return add_answer(l, s->model, &message, 1, answer->text.data, &like, err);
 }
 
 kt_status kt__lesson_write_own(kt__lesson *l, kt__session *s, int n, uint64_t seed, kt_error *err) {
+    own_text questions[OWN_AT_A_TIME] = {0}, answers[OWN_AT_A_TIME] = {0};
+    kt_request_params ask = kt_request_params_default(), reply = ask;
     int32_t *ids = NULL;
-    size_t n_ids = 0;
-    kt__buf question, answer;
     kt_status status;
-    kt__buf_init(&question, 1 << 20);
-    kt__buf_init(&answer, 1 << 20);
-    KT__TRY(user_prefix(s, &ids, &n_ids, err));
-    for (int i = 0; i < n && status == KT_OK; i++)
-        status = write_own(l, s, ids, n_ids, seed * 1000003u + (uint64_t)i, &question, &answer,
-                           err);
+    for (int i = 0; i < OWN_AT_A_TIME; i++) {
+        kt__buf_init(&questions[i].text, 1 << 20);
+        kt__buf_init(&answers[i].text, 1 << 20);
+    }
+    KT__TRY(user_prefix(s, &ids, &ask.n_ids, err));
+    ask.ids = ids;
+    for (int i = 0; i < n; i += OWN_AT_A_TIME) {
+        size_t m = (size_t)(n - i < OWN_AT_A_TIME ? n - i : OWN_AT_A_TIME);
+        uint64_t first = seed * 1000003u + (uint64_t)i;
+        KT__TRY(write_round(s, ask, NULL, questions, m, first, err));
+        KT__TRY(write_round(s, reply, questions, answers, m, first, err));
+        for (size_t k = 0; k < m; k++) KT__TRY(add_own(l, s, &questions[k], &answers[k], err));
+    }
 out:
-    kt__buf_free(&question);
-    kt__buf_free(&answer);
+    for (int i = 0; i < OWN_AT_A_TIME; i++) {
+        kt__buf_free(&questions[i].text);
+        kt__buf_free(&answers[i].text);
+    }
     kt__free(ids);
     return status;
 }
@@ -288,7 +337,7 @@ static kt_status take_line(line_reader *r, const json_t *line) {
     KT__TRY(take_answer(r, line, messages, &n, &answer, &like));
     KT__TRY(take_rest(r, line, &like));
     if (!answer) {
-        KT__TRY(write_answer(r->session, messages, n, 0.0f, 1, &r->own, r->err));
+        KT__TRY(write_answer(r->session, messages, n, &r->own, r->err));
         if (r->own.len == 0) return KT_OK; /* the model has nothing to say */
         answer = r->own.data;
     }
