@@ -63,6 +63,10 @@ static void open_world(world *w, int n_thread, const char *isa) {
     w->settings.rank = 4;
     w->settings.alpha = 8.0f;
     w->settings.n_step = 60;
+    w->settings.batch = 16;
+    w->settings.batch_replay = 6;
+    w->settings.batch_neighbour = 8;
+    w->settings.replay_weight = 1.0f;
     w->settings.rate = 2e-2f;
 }
 

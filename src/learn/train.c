@@ -177,17 +177,21 @@ static kt_status run_steps(trainer *r, kt_error *err) {
     return KT_OK;
 }
 
+/* The base's states of those that will be drawn: the first of the order, where not all are. */
+static kt_status keep_base(trainer *r, draw_role role, kt_error *err) {
+    const draw *d = &r->draws[role];
+    const kt__learn_settings *s = r->t->settings;
+    size_t n = (size_t)s->n_step * (size_t)batch_of(s, role);
+    return kt__learner_keep_base(r->learner, d->list, n < d->n ? n : d->n, err);
+}
+
 kt_status kt__train(kt__learner *learner, const kt__training *training, kt__factors *factors,
                     kt__learn_report *report, kt_error *err) {
     trainer r = {.learner = learner, .t = training, .factors = factors, .report = report};
     kt_status status;
     KT__TRY(take_memory(&r, err));
-    if (training->settings->replay_weight > 0.0f) {
-        KT__TRY(
-            kt__learner_keep_base(learner, r.draws[DRAW_REPLAY].list, r.draws[DRAW_REPLAY].n, err));
-        KT__TRY(kt__learner_keep_base(learner, r.draws[DRAW_NEIGHBOUR].list,
-                                      r.draws[DRAW_NEIGHBOUR].n, err));
-    }
+    KT__TRY(keep_base(&r, DRAW_REPLAY, err));
+    KT__TRY(keep_base(&r, DRAW_NEIGHBOUR, err));
     KT__TRY(run_steps(&r, err));
 out:
     free_memory(&r);
