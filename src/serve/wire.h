@@ -156,8 +156,8 @@ typedef struct kt__wire_answer {
     uint64_t seed;                   /* repeats the answer; written in native answers and as
                                     "kentang": {"seed"} in the others */
     const kt_request_report *report; /* its times; NULL: not told */
-    const char *notes; /* what is not done as asked, a line each; NULL or "": nothing */
-    const char *learned;         /* a member of JSON with its comma: what of it was used; or NULL */
+    const char *notes;   /* what is not done as asked, a line each; NULL or "": nothing */
+    const char *learned; /* a member of JSON with its comma: what of it was used; or NULL */
 } kt__wire_answer;
 
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
