@@ -146,6 +146,28 @@ static void test_no_dead_end(void **state) {
     kt__grammar_free(g);
 }
 
+/* Near a name's greatest length no character is begun that would have no room. */
+static void test_long_names_end(void **state) {
+    static const char *const ends[] = {"\\uee88\":1}", "\\ud83d\\ude00\":1}", "\xe2\x82\xac\":1}",
+                                       "\\n\":1}", "\":1}"};
+    (void)state;
+    kt__grammar *g = must_compile(SCHEMA, "{\"type\":\"object\"}");
+    for (size_t n_x = 1000; n_x < 1060; n_x++)
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+            kt__gstate s;
+            char text[1100] = "{\"";
+            size_t n = n_x, one = 1, len = strlen(ends[i]);
+            memset(text + 2, 'x', n_x);
+            n += 2;
+            kt__grammar_start(g, &s);
+            if (!kt__grammar_feed(g, &s, text, &n)) continue;      /* too long already */
+            if (!kt__grammar_feed(g, &s, ends[i], &one)) continue; /* not begun */
+            if (!kt__grammar_feed(g, &s, ends[i] + 1, (n = len - 1, &n)))
+                fail_msg("%zu letters, then %s", n_x, ends[i]);
+        }
+    kt__grammar_free(g);
+}
+
 static void refused(const char *schema, const char *pointer, const char *keyword) {
     kt__grammar *g = NULL;
     kt__refusal why;
@@ -328,19 +350,13 @@ static void test_hostile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_and_values),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_unevaluated),
-        cmocka_unit_test(test_no_dead_end),
-        cmocka_unit_test(test_numbers_end),
-        cmocka_unit_test(test_compact_numbers),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_types_and_values), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_strings),          cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_arrays),           cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_unevaluated),      cmocka_unit_test(test_no_dead_end),
+        cmocka_unit_test(test_long_names_end),   cmocka_unit_test(test_numbers_end),
+        cmocka_unit_test(test_compact_numbers),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_malformed),        cmocka_unit_test(test_notes),
         cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

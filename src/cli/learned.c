@@ -164,8 +164,7 @@ int kt__cmd_learned(int argc, char **argv) {
     };
     const kt__syntax syntax = {
         .command = "learned",
-        .usage = "status | list | export | rollback VERSION | freeze | thaw | delete ID | delete "
-                 "--all [OPTIONS]",
+        .usage = "status|list|export|rollback VERSION|freeze|thaw|delete ID|--all [OPTIONS]",
         .about =
             "What a model has learned from feedback: how much, in which versions; all of it as "
             "lines of JSON;\nan earlier version served again (0: the model alone); no more "

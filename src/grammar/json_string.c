@@ -55,6 +55,13 @@ static bool keep_byte(kt__grammar *g, kt__gstate *s, uint8_t b) {
     return true;
 }
 
+/* A character once begun must find its end: whether a name has room for the longest. */
+static bool has_room(const kt__grammar *g, const kt__gstate *s) {
+    uint32_t n_chunks = s->chunk ? kt__g_arg(&g->t.pool, s->chunk, 1) : 0;
+    return s->mode != KT__M_NAME ||
+           n_chunks * sizeof s->text + s->n_text + 4 <= KT__GRAMMAR_NAME_BYTES;
+}
+
 static bool take_decoded(kt__grammar *g, kt__gstate *s, uint8_t b) {
     s->term = kt__term_step(&g->t, s->term, b);
     if (s->term == EMPTY) return false;
@@ -185,6 +192,7 @@ static bool low_u(kt__gstate *s, uint8_t b) {
 bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     switch (s->lex) {
     case KT__L_PLAIN:
+        if ((b == '\\' || b >= 0x80) && !has_room(g, s)) return false;
         if (b == '\\') return begin_escape(g, s);
         if (b < 0x20 || !begin_character(s, b)) return false;
         return take_decoded(g, s, b);
