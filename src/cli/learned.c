@@ -168,10 +168,10 @@ int kt__cmd_learned(int argc, char **argv) {
         .about =
             "What a model has learned from feedback: how much, in which versions; all of it as "
             "lines of JSON;\nan earlier version served again (0: the model alone); no more "
-            "feedback taken, or taken again; feedback "
-            "deleted without a trace. `kentang learn\nstatus` and so on mean the same. What "
-            "changes something needs a server that learns there to be\nstopped, or asked: POST "
-            "/v1/adapters/rollback, DELETE /v1/feedback/ID.",
+            "feedback taken, or taken again;\nfeedback deleted without a trace. `kentang learn "
+            "status` and so on mean the same. What changes\nsomething needs a server that learns "
+            "there to be stopped, or asked: POST /v1/adapters/rollback,\nDELETE "
+            "/v1/feedback/ID.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
         .min_words = 1,
