@@ -137,7 +137,7 @@ check "cortex-a76, dotprod, 2 threads: golden text" golden_text cortex-a76 dotpr
 check "max, i8mm, 3 threads: golden text" golden_text max i8mm 3
 check "max, ref: golden text" golden_text max ref 1
 if [ -x "$native/kentang" ]; then
-    for fixture in tiny-llama:q4_k_m tiny-qwen2:q4_0 tiny-qwen3:iq4_xs tiny-gemma2:q6_k tiny-gemma3:bf16 tiny-phi3:q2_k; do
+    for fixture in tiny-llama:q4_k_m tiny-qwen2:q4_0 tiny-qwen3:iq4_xs tiny-gemma2:q6_k tiny-gemma3:bf16 tiny-phi3:q2_k tiny-gpt-oss:mxfp4_moe; do
         model=$work/model.gguf
         "$native/kentang" synth --preset "${fixture%:*}" --quant "${fixture#*:}" --seed 3 "$model" >/dev/null 2>&1
         for tier in neon dotprod i8mm; do

@@ -61,7 +61,8 @@ static inline const int *kd_scale_offsets(kt__type type) {
     switch (type) {
     case KT__TYPE_F32:
     case KT__TYPE_F16:
-    case KT__TYPE_BF16: return none;
+    case KT__TYPE_BF16:
+    case KT__TYPE_MXFP4: return none;
     case KT__TYPE_Q4_1:
     case KT__TYPE_Q5_1:
     case KT__TYPE_Q4_K:
@@ -80,6 +81,15 @@ static inline kt__f16 kd_scale(kd_rng *rng, kd_blocks_kind kind) {
     case KD_BLOCKS_EXTREME: /* 0, the least, 1, 64, the largest */
         return (kt__f16)(sign | (const uint16_t[]){0, 1, 0x3c00, 0x5400, 0x7bff}[kd_below(rng, 5)]);
     default: return kt__f16_from_f32(0.01f * kd_normal(rng));
+    }
+}
+
+/* MXFP4's scale is 2^(e - 128). */
+static inline uint8_t kd_exponent(kd_rng *rng, kd_blocks_kind kind) {
+    switch (kind) {
+    case KD_BLOCKS_TINY: return (uint8_t)kd_below(rng, 4);
+    case KD_BLOCKS_EXTREME: return (const uint8_t[]){0, 1, 2, 128, 200}[kd_below(rng, 5)];
+    default: return (uint8_t)(115 + kd_below(rng, 12));
     }
 }
 
@@ -123,6 +133,7 @@ static inline void kd_weights(kt__type type, kd_blocks_kind kind, kd_rng *rng, i
                    block_bytes);
         }
         if (kind == KD_BLOCKS_ZERO) continue;
+        if (type == KT__TYPE_MXFP4) out[at] = kd_exponent(rng, kind);
         for (const int *offset = kd_scale_offsets(type); *offset >= 0; offset++) {
             kt__f16 d = kd_scale(rng, kind);
             memcpy(out + at + *offset, &d, sizeof d);

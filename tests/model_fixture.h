@@ -15,8 +15,11 @@ typedef enum fixture_vocab { FIXTURE_NO_VOCAB, FIXTURE_SPM, FIXTURE_BPE } fixtur
 typedef struct fixture_spec {
     const char *arch;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window;
-    float scales[4];   /* of embedding, residual, attention, logits; 0: no key */
-    int n_rot;         /* 0: head_dim, and no key */
+    float scales[4]; /* of embedding, residual, attention, logits; 0: no key */
+    int n_rot;       /* 0: head_dim, and no key */
+    int n_expert, n_used, ff_expert, ff_shared; /* 0: none */
+    bool oai;                                   /* gpt-oss: biases, sinks, the other norm's name */
+    bool fused_experts;                         /* gate and up of an expert in one tensor */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
     bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows,
@@ -24,6 +27,7 @@ typedef struct fixture_spec {
     bool all_bias;        /* every matrix that is no embedding has a bias */
     fixture_vocab vocab;  /* of n_vocab tokens, with a chat template */
     const char *key;      /* after the architecture's name: a key of 1 that no file should have */
+    int key_value;        /* of that key; 0: 1 */
     const char *skip;     /* tensor to leave out */
     const char *misshape; /* tensor to give one column more */
     const char *mistype;  /* tensor to declare as I8 */
@@ -38,7 +42,7 @@ static inline float fixture_weight(uint32_t *state) {
 
 typedef struct fixture_tensor {
     char name[48];
-    uint64_t ne[2];
+    uint64_t ne[3];
     bool norm;
 } fixture_tensor;
 
@@ -47,7 +51,36 @@ static inline void fixture_add(fixture_tensor *list, int *n, const char *name, i
     snprintf(list[*n].name, sizeof list[*n].name, "%s", name);
     list[*n].ne[0] = (uint64_t)cols;
     list[*n].ne[1] = (uint64_t)rows;
+    list[*n].ne[2] = 1;
     list[(*n)++].norm = norm;
+}
+
+static inline void fixture_add_experts(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
+    char name[48];
+    int d = s->d_model, ff = s->ff_expert, ff_shared = s->ff_shared;
+#define ADD(suffix, cols, rows, depth)                    \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, false), list[*n - 1].ne[2] = (uint64_t)(depth))
+    ADD("ffn_gate_inp.weight", d, s->n_expert, 1);
+    if (s->fused_experts) {
+        ADD("ffn_gate_up_exps.weight", d, 2 * ff, s->n_expert);
+    } else {
+        ADD("ffn_gate_exps.weight", d, ff, s->n_expert);
+        ADD("ffn_up_exps.weight", d, ff, s->n_expert);
+    }
+    ADD("ffn_down_exps.weight", ff, d, s->n_expert);
+    if (s->oai) {
+        ADD("ffn_gate_inp.bias", s->n_expert, 1, 1);
+        ADD("ffn_gate_exps.bias", ff, s->n_expert, 1);
+        ADD("ffn_up_exps.bias", ff, s->n_expert, 1);
+        ADD("ffn_down_exps.bias", d, s->n_expert, 1);
+    }
+    if (!ff_shared) return;
+    ADD("ffn_gate_inp_shexp.weight", d, 1, 1);
+    ADD("ffn_gate_shexp.weight", d, ff_shared, 1);
+    ADD("ffn_up_shexp.weight", d, ff_shared, 1);
+    ADD("ffn_down_shexp.weight", ff_shared, d, 1);
+#undef ADD
 }
 
 static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
@@ -85,9 +118,15 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
             ADD("attn_k_norm.weight", kv, 1, true);
         }
         ADD("attn_output.weight", q, s->d_model, false);
-        if (s->all_bias) ADD("attn_output.bias", s->d_model, 1, false);
+        if (s->all_bias || s->oai) ADD("attn_output.bias", s->d_model, 1, false);
+        if (s->oai) ADD("attn_sinks.weight", s->n_head, 1, false);
+        if (s->oai) ADD("post_attention_norm.weight", s->d_model, 1, true);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
-        if (!s->no_pre_norm && !s->parallel) ADD("ffn_norm.weight", s->d_model, 1, true);
+        if (!s->no_pre_norm && !s->parallel && !s->oai) ADD("ffn_norm.weight", s->d_model, 1, true);
+        if (s->n_expert) {
+            fixture_add_experts(s, list, &n, i);
+            continue;
+        }
         bool fused = s->fused || s->fused_glu;
         if (!fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
         ADD("ffn_up.weight", s->d_model, fused ? 2 * s->d_ff : s->d_ff, false);
@@ -125,7 +164,11 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     PUT("vocab_size", s->n_vocab);
     if (s->n_rot) PUT("rope.dimension_count", s->n_rot);
     if (s->temperature != 0.0f) PUT("rope.scaling.original_context_length", 16);
-    if (s->key) PUT(s->key, 1);
+    if (s->n_expert) PUT("expert_count", s->n_expert);
+    if (s->n_expert) PUT("expert_used_count", s->n_used);
+    if (s->n_expert) PUT("expert_feed_forward_length", s->ff_expert);
+    if (s->ff_shared) PUT("expert_shared_feed_forward_length", s->ff_shared);
+    if (s->key) PUT(s->key, s->key_value ? s->key_value : 1);
     if (s->window) PUT("attention.sliding_window", s->window);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", s->arch,
              s->layer_norm ? "" : "rms_");
@@ -210,16 +253,16 @@ static inline kt_status fixture_write(const fixture_spec *s, const char *path, k
     fixture_header(s, w);
     if (s->vocab != FIXTURE_NO_VOCAB) fixture_put_vocab(s, w);
     for (int t = 0; t < n; t++) {
-        uint64_t ne[2] = {list[t].ne[0] + (fixture_is(s->misshape, list[t].name) ? 1 : 0),
-                          list[t].ne[1]};
+        uint64_t ne[3] = {list[t].ne[0] + (fixture_is(s->misshape, list[t].name) ? 1 : 0),
+                          list[t].ne[1], list[t].ne[2]};
         if (fixture_is(s->skip, list[t].name)) continue;
-        kt__gguf_declare_tensor(w, list[t].name, 0, list[t].ne[1] > 1 ? 2 : 1, ne);
+        kt__gguf_declare_tensor(w, list[t].name, 0, ne[2] > 1 ? 3 : ne[1] > 1 ? 2 : 1, ne);
     }
     status = kt__gguf_finish_header(w, err);
     for (int t = 0; status == KT_OK && t < n; t++) {
         if (fixture_is(s->skip, list[t].name)) continue;
         size_t count = (size_t)((list[t].ne[0] + (fixture_is(s->misshape, list[t].name) ? 1 : 0)) *
-                                list[t].ne[1]);
+                                list[t].ne[1] * list[t].ne[2]);
         float *values = malloc(count * sizeof *values);
         uint32_t state = (uint32_t)t + 1;
         for (size_t i = 0; i < count; i++) {

@@ -31,7 +31,7 @@ static inline void plain_init(plain *p, const fixture_spec *s) {
     p->s = s;
     p->n = fixture_tensors(s, p->list);
     for (int t = 0; t < p->n; t++) {
-        size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1]);
+        size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1] * p->list[t].ne[2]);
         uint32_t state = (uint32_t)t + 1;
         p->data[t] = malloc(count * sizeof(double));
         for (size_t i = 0; i < count; i++) {
@@ -102,7 +102,7 @@ static inline bool is_local(const fixture_spec *s, int layer) {
     if (!s->window) return false;
     if (s->n_pattern) return layer % 2 == 0;
     if (is_arch(s, "exaone4", "olmo2") || is_arch(s, "cohere2", "cohere2")) return layer % 4 < 3;
-    if (strcmp(s->arch, "gemma2") == 0) return layer % 2 == 0;
+    if (is_arch(s, "gemma2", "gpt-oss")) return layer % 2 == 0;
     if (strcmp(s->arch, "gemma3") == 0) return layer % 6 < 5;
     return true;
 }
@@ -153,6 +153,7 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
             if (strcmp(s->arch, "gemma2") == 0) score[t] = 50.0 * tanh(score[t] / 50.0);
             sum += score[t] = exp(score[t]);
         }
+        if (s->oai) sum += exp(weights(p, layer, "attn_sinks.weight")[i]);
         for (int d = 0; d < hd; d++) {
             double o = 0;
             for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[layer][t][kv + d];
@@ -180,6 +181,75 @@ static inline void plain_feed_forward(const plain *p, int layer, const double *h
              g, y);
 }
 
+/* Of one expert: matrices and, or NULL, biases. */
+typedef struct plain_expert {
+    const double *w[3], *bias[3];
+    int ff;
+} plain_expert;
+
+static inline double plain_clamped(double g, double u) {
+    g = fmin(g, 7.0);
+    return g / (1.0 + exp(-1.702 * g)) * (fmax(-7.0, fmin(u, 7.0)) + 1.0);
+}
+
+static inline void plain_glu(const fixture_spec *s, const plain_expert *e, const double *h,
+                             double share, double *y) {
+    double a[MAX_DIM], b[MAX_DIM], out[MAX_DIM];
+    multiply(e->w[0], e->bias[0], e->ff, s->d_model, h, a);
+    multiply(e->w[1], e->bias[1], e->ff, s->d_model, h, b);
+    for (int i = 0; i < e->ff; i++)
+        a[i] = s->oai ? plain_clamped(a[i], b[i]) : gate(s, a[i]) * b[i];
+    multiply(e->w[2], e->bias[2], s->d_model, e->ff, a, out);
+    for (int i = 0; i < s->d_model; i++) y[i] += share * out[i];
+}
+
+/* y: the chosen experts' outputs by their shares, in the order of choice. */
+static inline void plain_experts(const plain *p, int layer, const double *h, double *y) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model, ff = s->ff_expert, step = ff * d;
+    double logit[16], sum = 0, all = 0;
+    const double *down = weights(p, layer, "ffn_down_exps.weight");
+    const double *g = weights(p, layer, "ffn_gate_exps.weight"),
+                 *u = weights(p, layer, "ffn_up_exps.weight");
+    multiply(weights(p, layer, "ffn_gate_inp.weight"), weights(p, layer, "ffn_gate_inp.bias"),
+             s->n_expert, d, h, logit);
+    if (s->fused_experts) {
+        g = weights(p, layer, "ffn_gate_up_exps.weight");
+        u = g + step;
+    }
+    bool taken[16] = {false};
+    int order[16];
+    for (int e = 0; e < s->n_expert; e++) all += exp(logit[e]);
+    for (int k = 0; k < s->n_used; k++) {
+        int best = -1;
+        for (int e = 0; e < s->n_expert; e++)
+            if (!taken[e] && (best < 0 || logit[e] > logit[best])) best = e;
+        taken[order[k] = best] = true;
+        sum += exp(logit[best]);
+    }
+    if (!is_arch(s, "qwen3moe", "gpt-oss")) sum = all;
+    for (int i = 0; i < d; i++) y[i] = 0;
+    for (int k = 0; k < s->n_used; k++) {
+        int n = order[k], at = n * step * (s->fused_experts ? 2 : 1);
+        plain_expert e = {{g + at, u + at, down + n * step}, {NULL}, ff};
+        if (s->oai) {
+            e.bias[0] = weights(p, layer, "ffn_gate_exps.bias") + n * ff;
+            e.bias[1] = weights(p, layer, "ffn_up_exps.bias") + n * ff;
+            e.bias[2] = weights(p, layer, "ffn_down_exps.bias") + n * d;
+        }
+        plain_glu(s, &e, h, exp(logit[n]) / sum, y);
+    }
+    if (!s->ff_shared) return;
+    double share;
+    multiply(weights(p, layer, "ffn_gate_inp_shexp.weight"), NULL, 1, d, h, &share);
+    const plain_expert e = {{weights(p, layer, "ffn_gate_shexp.weight"),
+                             weights(p, layer, "ffn_up_shexp.weight"),
+                             weights(p, layer, "ffn_down_shexp.weight")},
+                            {NULL},
+                            s->ff_shared};
+    plain_glu(s, &e, h, 1.0 / (1.0 + exp(-share)), y);
+}
+
 static inline double scale_of(const fixture_spec *s, int which) {
     return s->scales[which] != 0.0f ? (double)s->scales[which] : 1.0;
 }
@@ -199,8 +269,9 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
                  s->n_head * s->head_dim, a, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        if (!s->parallel) norm_or_copy(s, x, weights(p, layer, "ffn_norm.weight"), d, h);
-        plain_feed_forward(p, layer, h, y);
+        const char *ffn_norm = s->oai ? "post_attention_norm.weight" : "ffn_norm.weight";
+        if (!s->parallel) norm_or_copy(s, x, weights(p, layer, ffn_norm), d, h);
+        (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
     }

@@ -17,6 +17,10 @@ same "$work/a" "$work/b" "another importance matrix on the reference tier with o
 "$kentang" imatrix "$work/a" "$work/b" -o "$work/sum" 2>"$work/err"
 grep -q '42 matrices, 2 chunks' "$work/err" || fail "added up: $(cat "$work/err")"
 
+"$kentang" synth --preset tiny-qwen3moe --quant q8_0 "$work/experts.gguf" >/dev/null 2>&1
+"$kentang" imatrix -m "$work/experts.gguf" --chunks 1 -o "$work/none" 2>"$work/err" && fail "a matrix of experts"
+grep -q 'columns of experts are not measured' "$work/err" || fail "said $(cat "$work/err")"
+
 # ---- one answer ----
 quantise() {
     to=$1

@@ -37,6 +37,10 @@ static const fixture fixtures[] = {
     {"tiny-exaone4-windows", "q8_0"}, {"tiny-olmo2", "q4_k_m"},
     {"tiny-olmo3", "q5_k_m"},         {"tiny-cohere2", "q4_k_m"},
     {"tiny-cohere2", "f16"},          {"tiny-phi4", "q4_k_m"},
+    {"tiny-qwen3moe", "q4_k_m"},      {"tiny-qwen3moe", "f16"},
+    {"tiny-qwen2moe", "q4_k_m"},      {"tiny-qwen2moe", "q8_0"},
+    {"tiny-olmoe", "q6_k"},           {"tiny-gpt-oss", "mxfp4_moe"},
+    {"tiny-gpt-oss", "q8_0"},
 };
 
 static char model_path[256];

@@ -84,10 +84,11 @@ static void reuse(world *w) {
 }
 
 static void test_every_architecture(void **state) {
-    static const char *const presets[] = {"tiny-llama",  "tiny-qwen2",  "tiny-qwen3",
-                                          "tiny-gemma2", "tiny-gemma3", "tiny-phi3"};
+    static const char *const presets[] = {"tiny-llama",    "tiny-qwen2",  "tiny-qwen3",
+                                          "tiny-gemma2",   "tiny-gemma3", "tiny-phi3",
+                                          "tiny-qwen3moe", "tiny-gpt-oss"};
     (void)state;
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         world w = {0};
         kt_error err;
         char path[256], command[1024];

@@ -103,6 +103,7 @@ static void test_products(void **state) {
         {KT__TYPE_Q5_1, 0x6d39886036da8f48u, 0xe2299eac307c0568u},
         {KT__TYPE_Q8_0, 0x7cdf5d9afec097b3u, 0x7e8ae24d66722ce2u},
         {KT__TYPE_IQ4_NL, 0x497e05f306c6c543u, 0x9283fd2e81dc6989u},
+        {KT__TYPE_MXFP4, 0xe9e5be736684525fu, 0xf902dc379c2c0580u},
         {KT__TYPE_Q2_K, 0x75113af2a3472459u, 0x0d4cd4f4adef3e50u},
         {KT__TYPE_Q3_K, 0x24b9376c6d4e38d3u, 0x7a9f8e764c4f2a21u},
         {KT__TYPE_Q4_K, 0xa5b00ed8648f8097u, 0xe0b546f781aaf8a9u},

@@ -393,24 +393,13 @@ static void test_factors_file(void **state) {
     close_world(&w);
 }
 
-static void test_other_layers_are_refused(void **state) {
-    (void)state;
-    const fixture_spec s = {.arch = "cohere2",
-                            .n_layer = 2,
-                            DENSE,
-                            .n_head_kv = 2,
-                            .n_vocab = 41,
-                            .scales = {0, 0, 0, 0.5f},
-                            .parallel = true,
-                            .layer_norm = true,
-                            .tied = true,
-                            .window = 20};
+static void check_refusal(const fixture_spec *s) {
     kt_error err;
     kt__gguf *gguf = NULL;
     kt__net *net = NULL;
     kt__factors *f = NULL;
     snprintf(path, sizeof path, "/tmp/kentang-learn-%d.gguf", (int)getpid());
-    assert_int_equal(fixture_write(&s, path, &err), KT_OK);
+    assert_int_equal(fixture_write(s, path, &err), KT_OK);
     kt__gguf_open_params op = {.use_mmap = true};
     assert_int_equal(kt__gguf_open(path, &op, &gguf, &err), KT_OK);
     assert_int_equal(kt__net_bind(gguf, NULL, &net, &err), KT_OK);
@@ -419,6 +408,31 @@ static void test_other_layers_are_refused(void **state) {
     kt__net_free(net);
     kt__gguf_close(gguf);
     unlink(path);
+}
+
+static void test_other_layers_are_refused(void **state) {
+    (void)state;
+    const fixture_spec others[] = {{.arch = "cohere2",
+                                    .n_layer = 2,
+                                    DENSE,
+                                    .n_head_kv = 2,
+                                    .n_vocab = 41,
+                                    .scales = {0, 0, 0, 0.5f},
+                                    .parallel = true,
+                                    .layer_norm = true,
+                                    .tied = true,
+                                    .window = 20},
+                                   {.arch = "qwen3moe",
+                                    .n_layer = 2,
+                                    DENSE,
+                                    .n_head_kv = 2,
+                                    .n_vocab = 37,
+                                    .qk_norm = true,
+                                    .n_expert = 4,
+                                    .n_used = 2,
+                                    .ff_expert = 24}};
+    check_refusal(&others[0]);
+    check_refusal(&others[1]);
 }
 
 int main(void) {

@@ -239,6 +239,70 @@ static const fixture_spec specs[] = {
      .tied = true,
      .scales = {0, 0, 0, 0.5f},
      .window = 20},
+    {.arch = "qwen3moe",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .n_expert = 7,
+     .n_used = 3,
+     .ff_expert = 40},
+    {.arch = "qwen3moe", /* the other form of the same, one expert, more rows than a unit */
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 20,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .n_expert = 4,
+     .n_used = 1,
+     .fused_experts = true,
+     .ff_expert = 300},
+    {.arch = "qwen2moe",
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 4,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .qkv_bias = true,
+     .n_expert = 5,
+     .n_used = 2,
+     .ff_expert = 24,
+     .ff_shared = 72},
+    {.arch = "olmoe", /* every expert, and each of them many tokens */
+     .n_layer = 2,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 4,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .qk_norm_rows = true,
+     .n_expert = 3,
+     .n_used = 3,
+     .ff_expert = 64},
+    {.arch = "gpt-oss",
+     .n_layer = 3,
+     .d_model = 48,
+     .d_ff = 40,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_vocab = 37,
+     .qkv_bias = true,
+     .oai = true,
+     .window = 20,
+     .n_expert = 6,
+     .n_used = 2,
+     .ff_expert = 40},
     {.arch = "smollm3", /* layer 3 is not rotated */
      .n_layer = 5,
      .d_model = 32,
@@ -351,7 +415,7 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
         {"attention.sliding_window_pattern", 6, KT_E_FORMAT, "has 1 elements"},
         {"nemotron_h", 7, KT_E_UNSUPPORTED,
          "it needs Mamba-2 layers with state; supported are: llama"},
-        {"ernie4_5-moe", 7, KT_E_UNSUPPORTED, "it needs a router and experts"},
+        {"granitemoe", 7, KT_E_UNSUPPORTED, "it needs a router and experts"},
         {"blk.1.attn_k.weight", 0, KT_E_FORMAT, "missing"},
         {"output_norm.weight", 0, KT_E_FORMAT, "missing"},
         {"blk.0.ffn_norm.weight", 1, KT_E_FORMAT, "shape"},
@@ -393,6 +457,51 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
     }
 }
 
+static void test_spoilt_experts_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *skip, *misshape, *extra, *key;
+        int key_value, n_expert, n_used;
+        kt_status status;
+        const char *says;
+    } cases[] = {
+        {.n_used = 6, .status = KT_E_FORMAT, .says = "expert_used_count' is 6, expected 1 to 5"},
+        {.n_expert = 2000, .status = KT_E_FORMAT, .says = "expert_count' is 2000"},
+        {.key = "expert_gating_func", .key_value = 2, .says = "expert_gating_func' is 2"},
+        {.key = "expert_group_count", .key_value = 4, .says = "expert_group_count' is 4"},
+        {.skip = "blk.1.ffn_gate_inp.weight", .status = KT_E_FORMAT, .says = "missing"},
+        {.skip = "blk.0.ffn_up_exps.weight", .status = KT_E_FORMAT, .says = "one of the two"},
+        {.skip = "blk.0.ffn_down_exps.weight", .status = KT_E_FORMAT, .says = "missing"},
+        {.skip = "blk.0.ffn_gate_inp_shexp.weight", .status = KT_E_FORMAT, .says = "missing"},
+        {.misshape = "blk.1.ffn_gate_exps.weight", .status = KT_E_FORMAT, .says = "[32, 24, 5]"},
+        {.misshape = "blk.1.ffn_gate_inp.weight", .status = KT_E_FORMAT, .says = "[32, 5]"},
+        {.extra = "blk.0.ffn_gate.weight", .says = "no place in the qwen2moe"},
+        {.extra = "blk.0.exp_probs_b.bias", .says = "no place in the qwen2moe"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture_spec s = {.arch = "qwen2moe", .n_layer = 2, .d_model = 32, .d_ff = 64, .n_head = 4};
+        kt_error err;
+        lib l;
+        s.n_head_kv = 4;
+        s.head_dim = 8;
+        s.n_vocab = 20;
+        s.qkv_bias = true;
+        s.n_expert = cases[i].n_expert ? cases[i].n_expert : 5;
+        s.n_used = cases[i].n_used ? cases[i].n_used : 2;
+        s.ff_expert = 24;
+        s.ff_shared = 40;
+        s.skip = cases[i].skip;
+        s.misshape = cases[i].misshape;
+        s.extra = cases[i].extra;
+        s.key = cases[i].key;
+        s.key_value = cases[i].key_value;
+        assert_int_equal(lib_bind(&s, &l, &err),
+                         cases[i].status ? cases[i].status : KT_E_UNSUPPORTED);
+        if (!strstr(err.message, cases[i].says)) fail_msg("%s", err.message);
+        lib_close(&l);
+    }
+}
+
 static void test_scales_are_checked(void **state) {
     (void)state;
     static const char *const says[] = {"embedding_scale", "residual_scale", "attention.scale",
@@ -417,16 +526,25 @@ static void test_scales_are_checked(void **state) {
 
 static void test_nan_names_the_layer(void **state) {
     (void)state;
-    fixture_spec s = specs[0];
-    kt_error err;
-    lib l;
-    int32_t ids[4] = {1, 2, 3, 4};
-    s.poison = "blk.1.attn_output.weight";
-    if (lib_bind(&s, &l, &err) != KT_OK) fail_msg("%s", err.message);
-    lib_start(&l);
-    assert_int_equal(lib_run(&l, ids, 4, &err), KT_E_NUMERIC);
-    assert_non_null(strstr(err.message, "layer 1 of 2"));
-    lib_close(&l);
+    static const struct {
+        const char *arch, *poison, *says;
+    } cases[] = {{"llama", "blk.1.attn_output.weight", "layer 1 of 2"},
+                 {"qwen3moe", "blk.1.ffn_gate_inp.weight", "the choice of experts of layer 1 of 2"},
+                 {"qwen3moe", "blk.0.ffn_down_exps.weight", "layer 1 of 2"}};
+    for (int i = 0; i < 3; i++) {
+        const fixture_spec *spec = specs;
+        while (strcmp(spec->arch, cases[i].arch) != 0) spec++;
+        fixture_spec s = *spec;
+        kt_error err;
+        lib l;
+        int32_t ids[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        s.poison = cases[i].poison;
+        if (lib_bind(&s, &l, &err) != KT_OK) fail_msg("%s", err.message);
+        lib_start(&l);
+        assert_int_equal(lib_run(&l, ids, 8, &err), KT_E_NUMERIC);
+        if (!strstr(err.message, cases[i].says)) fail_msg("%s", err.message);
+        lib_close(&l);
+    }
 }
 
 /* YaRN's frequencies (Peng et al. 2023) computed directly: fast pairs unscaled, slow pairs divided
@@ -489,11 +607,12 @@ static void test_rope_scaling(void **state) {
 
 int main(void) {
     enum { N = sizeof specs / sizeof specs[0] };
-    struct CMUnitTest tests[N + 4] = {
+    struct CMUnitTest tests[N + 5] = {
         [N] = cmocka_unit_test(test_spoilt_models_are_refused_by_name),
         [N + 1] = cmocka_unit_test(test_nan_names_the_layer),
         [N + 3] = cmocka_unit_test(test_scales_are_checked),
         [N + 2] = cmocka_unit_test(test_rope_scaling),
+        [N + 4] = cmocka_unit_test(test_spoilt_experts_are_refused_by_name),
     };
     for (int i = 0; i < N; i++) {
         union {

@@ -59,6 +59,9 @@ enum { MAY = 0, MUST = 1 };
 #define EXAONE4 KT__HF_EXAONE4
 #define OLMO2 KT__HF_OLMO2
 #define COHERE2 KT__HF_COHERE2
+#define QWEN2MOE KT__HF_QWEN2MOE
+#define QWEN3MOE KT__HF_QWEN3MOE
+#define EXPERTS KT__HF_EXPERTS
 #define INT(field, archs, key, names, need, min, max) \
     {offsetof(kt__hf_config, field), archs, key, names, need, min, max},
 #define NUM(field, archs, key, names, need)
@@ -229,6 +232,30 @@ static kt_status check_query_scale(const kt__hf_config *c, kt_error *err) {
                        c->arch_name, want);
 }
 
+/* The formats imply whose softmax an expert's share is of, and that every layer has experts. */
+static kt_status check_experts(const kt__hf_config *c, kt_error *err) {
+    bool of_chosen = c->arch == KT__HF_QWEN3MOE;
+    json_t *step = json_object_get(c->text, "decoder_sparse_step");
+    json_t *clip = json_object_get(c->text, "clip_qkv");
+    if (c->n_expert_used > c->n_expert)
+        return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
+    if (kt__hf_flag(c, "norm_topk_prob", false) != of_chosen)
+        return kt__hf_refuse(c, "norm_topk_prob",
+                             of_chosen ? "the format implies that a token's shares sum to 1"
+                                       : "the format implies that shares are of all experts",
+                             err);
+    if ((json_is_integer(step) && json_integer_value(step) != 1) ||
+        json_array_size(json_object_get(c->text, "mlp_only_layers")) > 0)
+        return kt__hf_refuse(c, "decoder_sparse_step", "the format implies experts in every layer",
+                             err);
+    if (clip && !json_is_null(clip))
+        return kt__hf_refuse(c, "clip_qkv", "the format does not clip queries, keys and values",
+                             err);
+    if (kt__hf_flag(c, "use_sliding_window", false))
+        return kt__hf_refuse(c, "use_sliding_window", "the format has no sliding window", err);
+    return KT_OK;
+}
+
 static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *notes,
                                    kt_error *err) {
     kt_status status;
@@ -241,6 +268,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
         return kt__hf_refuse(c, "partial_rotary_factor",
                              "only phi3 and glm4 models rotate a part of a head", err);
     KT__TRY(check_activation(c, err));
+    if (c->arch & KT__HF_EXPERTS) KT__TRY(check_experts(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
 out:

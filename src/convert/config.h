@@ -31,6 +31,10 @@ enum {
     KT__HF_EXAONE4 = 4096,
     KT__HF_OLMO2 = 8192, /* OLMo 3 too */
     KT__HF_COHERE2 = 16384,
+    KT__HF_QWEN2MOE = 1 << 15,
+    KT__HF_QWEN3MOE = 1 << 16,
+    KT__HF_OLMOE = 1 << 17,
+    KT__HF_EXPERTS = KT__HF_QWEN2MOE | KT__HF_QWEN3MOE | KT__HF_OLMOE,
     /* adjacent rotary pairs in GGUF, halves in the folder */
     KT__HF_PERMUTED = KT__HF_LLAMA | KT__HF_SMOLLM3 | KT__HF_GRANITE | KT__HF_MISTRAL3,
     KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3,
@@ -41,7 +45,7 @@ enum {
     KT__HF_FUSED_GLU = KT__HF_PHI3 | KT__HF_GLM4,
     /* a part of each head is rotated, and the file says how much */
     KT__HF_PART_ROTATED = KT__HF_PHI3 | KT__HF_GLM4,
-    KT__HF_ALL = 32767
+    KT__HF_ALL = 32767 | KT__HF_EXPERTS
 };
 enum { KT__HF_NONE = -1, KT__HF_MAX_FACTORS = 512, KT__HF_MAX_LAYERS = 1024 };
 
@@ -73,7 +77,7 @@ typedef struct kt__hf_config {
     const char *class_name, *arch_name;
     unsigned arch;
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
-        window_pattern, orig_ctx;
+        window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale;
     int64_t n_rot;

@@ -21,7 +21,11 @@ typedef enum plan_dim {
     DIM_QKV,
     DIM_FF,
     DIM_FF2,
-    DIM_HEAD
+    DIM_HEAD,
+    DIM_EXPERTS,
+    DIM_FF_EXPERT,
+    DIM_FF_SHARED,
+    DIM_ONE_ROW
 } plan_dim;
 
 typedef struct map_row {
@@ -49,6 +53,10 @@ enum { MAY = 0, MUST = 1 };
 #define EXAONE4 KT__HF_EXAONE4
 #define OLMO2 KT__HF_OLMO2
 #define COHERE2 KT__HF_COHERE2
+#define QWEN2MOE KT__HF_QWEN2MOE
+#define QWEN3MOE KT__HF_QWEN3MOE
+#define OLMOE KT__HF_OLMOE
+#define EXPERTS KT__HF_EXPERTS
 static const map_row map[] = {
 #define X(from, to, archs, rows, cols, role, change, need) \
     {from, to, archs, DIM_##rows, DIM_##cols, KT__TENSOR_##role, KT__CHANGE_##change, need},
@@ -92,6 +100,9 @@ static int64_t dim_of(const planner *p, plan_dim dim) {
     case DIM_FF: return c->d_ff;
     case DIM_FF2: return 2 * c->d_ff;
     case DIM_HEAD: return c->head_dim;
+    case DIM_EXPERTS: return c->n_expert;
+    case DIM_FF_EXPERT: return c->d_ff_expert == KT__HF_NONE ? c->d_ff : c->d_ff_expert;
+    case DIM_FF_SHARED: return c->d_ff_shared;
     default: return 1;
     }
 }
@@ -243,6 +254,62 @@ static int64_t source_rows(const map_row *row, const kt__st_tensor *t, int64_t n
     return cut ? (int64_t)t->shape[0] : n_rows;
 }
 
+static kt__type type_of(const planner *p, const map_row *row, int64_t layer, int64_t n_cols) {
+    const kt__hf_config *c = p->config;
+    const kt__recipe_model model = {(int)c->n_layer, (int)c->n_head, (int)c->n_head_kv,
+                                    !p->has_head};
+    return kt__recipe_type(p->recipe, &model, row->role, (int)layer, n_cols);
+}
+
+/* The tensor of one expert, whose number stands for the * of the name. */
+static kt_status find_part(const planner *p, const char *name, int64_t expert, kt__planned *t) {
+    char from[MAX_NAME];
+    const kt__st_tensor *source;
+    const kt__shard *shard;
+    const char *star = strchr(name, '*');
+    kt_status status;
+    snprintf(from, sizeof from, "%.*s%" PRId64 "%s", (int)(star - name), name, expert, star + 1);
+    KT__TRY(find_source(p, from, &source, &shard));
+    if (!source)
+        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                           "tensor '%s' is missing", from);
+    KT__TRY(check_dtype(p, source, shard));
+    KT__TRY(check_shape(p, source, shard, t->part_rows, t->n_cols, false));
+    if (expert > 0 && source->type != t->parts[0].type)
+        return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, source->begin,
+                           "tensor '%.100s' is of another type than that of expert 0",
+                           source->name);
+    t->parts[expert] = source_of(source, shard);
+out:
+    return status;
+}
+
+/* One tensor of those of all experts. */
+static kt_status add_each(planner *p, const map_row *row, int64_t layer) {
+    char from[MAX_NAME];
+    int64_t n = p->config->n_expert;
+    kt_status status = KT_OK;
+    kt__planned t = {.n_dims = 3,
+                     .n_rows = n * dim_of(p, row->rows),
+                     .n_cols = dim_of(p, row->cols),
+                     .part_rows = dim_of(p, row->rows),
+                     .change = row->change};
+    with_layer(row->from, layer, from, sizeof from);
+    with_layer(row->to, layer, t.name, sizeof t.name);
+    for (int d = 0; d < KT__GGUF_MAX_DIMS; d++) t.ne[d] = 1;
+    t.ne[0] = (uint64_t)t.n_cols;
+    t.ne[1] = (uint64_t)t.part_rows;
+    t.ne[2] = (uint64_t)n;
+    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
+    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
+    for (int64_t e = 0; e < n && status == KT_OK; e++) status = find_part(p, from, e, &t);
+    t.source = t.parts[0];
+    t.type = type_of(p, row, layer, t.n_cols);
+    if (status == KT_OK) status = kt__weight_plan_add(p->plan, &t, p->err);
+    if (status != KT_OK) kt__free(t.parts);
+    return status;
+}
+
 static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     char from[MAX_NAME];
     const kt__hf_config *c = p->config;
@@ -250,7 +317,8 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     const kt__shard *shard;
     bool vector = row->rows == DIM_ONE;
     kt_status status;
-    kt__planned t = {.n_dims = vector ? 1 : 2,
+    if (row->change == KT__CHANGE_EACH) return add_each(p, row, layer);
+    kt__planned t = {.n_dims = vector || row->rows == DIM_ONE_ROW ? 1 : 2,
                      .n_rows = dim_of(p, row->rows),
                      .n_cols = dim_of(p, row->cols),
                      .change = row->change,
@@ -267,9 +335,7 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     if (row->role == KT__TENSOR_OUTPUT && !p->has_head) return KT_OK;
     KT__TRY(check_dtype(p, source, shard));
     KT__TRY(check_shape(p, source, shard, source_rows(row, source, t.n_rows), t.n_cols, vector));
-    const kt__recipe_model model = {(int)c->n_layer, (int)c->n_head, (int)c->n_head_kv,
-                                    !p->has_head};
-    t.type = kt__recipe_type(p->recipe, &model, row->role, (int)layer, t.n_cols);
+    t.type = type_of(p, row, layer, t.n_cols);
     t.source = source_of(source, shard);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
@@ -410,14 +476,24 @@ static kt_status check_shard(const planner *p, const kt__shard *shard, const kt_
     return KT_OK;
 }
 
+static int64_t n_parts_of(const kt__planned *t) {
+    return t->parts ? t->n_rows / t->part_rows : 1;
+}
+
 static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
     kt__strmap placed;
     size_t n_parts = 0;
     kt_status status = KT_OK;
-    if (!kt__strmap_init(&placed, p->plan->n + 1)) return kt__fail_nomem(p->err, "names", 0);
+    size_t n_names = 1;
+    for (size_t i = 0; i < p->plan->n; i++) n_names += (size_t)n_parts_of(&p->plan->tensors[i]);
+    if (!kt__strmap_init(&placed, n_names)) return kt__fail_nomem(p->err, "names", 0);
     for (size_t i = 0; i < p->plan->n; i++) {
         const char *name = p->plan->tensors[i].source.name;
         if (name) (void)kt__strmap_put(&placed, (kt__str){name, strlen(name)}, 1);
+        for (int64_t e = 1; e < n_parts_of(&p->plan->tensors[i]); e++) {
+            name = p->plan->tensors[i].parts[e].name;
+            (void)kt__strmap_put(&placed, (kt__str){name, strlen(name)}, 1);
+        }
     }
     for (size_t s = 0; s < p->folder->n_shards && status == KT_OK; s++)
         status = check_shard(p, &p->folder->shards[s], &placed, &n_parts);
@@ -473,6 +549,7 @@ out:
 }
 
 void kt__weight_plan_free(kt__weight_plan *plan) {
+    for (size_t i = 0; i < plan->n; i++) kt__free(plan->tensors[i].parts);
     kt__free(plan->tensors);
     *plan = (kt__weight_plan){0};
 }

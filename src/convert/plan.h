@@ -14,7 +14,8 @@ typedef enum kt__change {
     KT__CHANGE_COPY,
     KT__CHANGE_PERM_Q,
     KT__CHANGE_PERM_K,
-    KT__CHANGE_PLUS_1
+    KT__CHANGE_PLUS_1,
+    KT__CHANGE_EACH
 } kt__change;
 
 /* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
@@ -48,6 +49,9 @@ typedef struct kt__planned {
     kt__change change;
     int64_t n_heads, head_rows; /* of a permutation */
     kt__weight_source source;
+    kt__weight_source *
+        parts; /* of KT__CHANGE_EACH, owned by the plan: one each part_rows rows; source is the first */
+    int64_t part_rows;
     const float *made;                /* [n_cols] */
     const float *importance;          /* [n_cols] of a column's squared errors, or NULL */
     const kt__row_change *row_change; /* or NULL */

@@ -61,10 +61,25 @@ static void permute_vector(const kt__planned *t, const float *from, float *to) {
     for (int64_t i = 0; i < t->n_cols; i++) to[i] = from[source_row(t, i)];
 }
 
+/* Rows of several parts, each in a tensor of its own. */
+static kt_status read_parts(const kt__planned *t, int64_t begin, int64_t end, char *raw,
+                            kt_error *err) {
+    size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
+    kt_status status = KT_OK;
+    for (int64_t at = begin, n; at < end && status == KT_OK; at += n, raw += (size_t)n * row) {
+        int64_t part = at / t->part_rows, in_part = at % t->part_rows;
+        n = t->part_rows - in_part < end - at ? t->part_rows - in_part : end - at;
+        status = kt__weight_read(&t->parts[part], (uint64_t)in_part * row, raw, (size_t)n * row,
+                                 err);
+    }
+    return status;
+}
+
 static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, void *raw,
                            kt_error *err) {
     size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
     kt_status status = KT_OK;
+    if (t->parts) return read_parts(t, begin, end, raw, err);
     bool straight = t->n_dims == 1 || source_row(t, 1) == 1;
     if (straight)
         return kt__weight_read(&t->source, (uint64_t)begin * row, raw, (size_t)(end - begin) * row,
@@ -82,14 +97,16 @@ static kt_status check_finite(const kt__planned *t, int64_t begin, const float *
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
         if ((bits & 0x7f800000u) != 0x7f800000u) continue;
-        uint64_t element = (uint64_t)(source_row(t, begin + (int64_t)i / t->n_cols) * t->n_cols) +
-                           i % (size_t)t->n_cols;
+        int64_t row = source_row(t, begin + (int64_t)i / t->n_cols);
+        const kt__weight_source *source = t->parts ? &t->parts[row / t->part_rows] : &t->source;
+        if (t->parts) row %= t->part_rows;
+        uint64_t element = (uint64_t)(row * t->n_cols) + i % (size_t)t->n_cols;
         const kt__type_info *type = kt__type_get(t->source.type);
         uint64_t at = element / (uint64_t)type->block_elems * (uint64_t)type->block_bytes;
-        return kt__fail_at(err, KT_E_NUMERIC, t->source.path, t->source.begin + at,
+        return kt__fail_at(err, KT_E_NUMERIC, source->path, source->begin + at,
                            "tensor '%.100s': element %llu is not a finite number: the file is "
                            "damaged",
-                           t->source.name, (unsigned long long)element);
+                           source->name, (unsigned long long)element);
     }
     return KT_OK;
 }

@@ -106,7 +106,7 @@ KT_INLINE void quants_two(kt__type type, const uint8_t *block, vi q[2]) {
        high = fifth ? vi_load_pieces16(block + qs - 4, pitch) : x;
     for (int half = 0; half < 2; half++) {
         q[half] = low_bits(half ? vi_shr(x, 4) : x, 15);
-        if (type == KT__TYPE_IQ4_NL) q[half] = iq4_values(q[half]);
+        q[half] = of_nibbles(type, q[half]);
         if (!fifth) continue;
         const long long a = 0x0101010101010101 * (2 * half), b = a + 0x0101010101010101;
         vi bits = vi_and(vi_shuffle8(high, _mm256_setr_epi64x(a, b, a, b)), bit_of);

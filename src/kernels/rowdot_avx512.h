@@ -129,7 +129,7 @@ KT_INLINE void quants_of_nibbles(kt__type type, vi x, vi high, vi q[2]) {
     const vi bit_of = _mm512_set1_epi64((long long)0x8040201008040201);
     for (int half = 0; half < 2; half++) {
         q[half] = low_bits(half ? vi_shr(x, 4) : x, 15);
-        if (type == KT__TYPE_IQ4_NL || type == KT__TYPE_IQ4_XS) q[half] = iq4_values(q[half]);
+        q[half] = of_nibbles(type, q[half]);
         if (type != KT__TYPE_Q5_0 && type != KT__TYPE_Q5_1) continue;
         const long long a = 0x0101010101010101 * (2 * half), b = a + 0x0101010101010101;
         vi bytes = vi_shuffle8(high, _mm512_setr_epi64(a, b, a, b, a, b, a, b));
@@ -160,6 +160,17 @@ KT_INLINE void quants_bytes(const uint8_t *p, size_t pitch, vi q[2]) {
     q[1] = _mm512_shuffle_i32x4(a, b, 0xdd);
 }
 
+/* Four runs of 16 bytes. */
+KT_INLINE vi nibbles_of_four(const uint8_t *p, size_t pitch) {
+    vi x = vi_zero();
+    KT_UNROLL for (int i = 0; i < 4; i++) {
+        const __m128i *run = (const __m128i *)(const void *)(p + (size_t)i * pitch);
+        __mmask16 lanes = (__mmask16)(15u << 4 * i);
+        x = _mm512_mask_broadcast_i32x4(x, lanes, _mm_loadu_si128(run));
+    }
+    return x;
+}
+
 /* A group of eight blocks. first, second: as words_of_group */
 KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128i *first,
                             __m128i *second) {
@@ -168,6 +179,12 @@ KT_INLINE void quants_group(kt__type type, const uint8_t *block, vi q[4], __m128
         words_of_group(pitch, block, first, NULL);
         quants_bytes(block + 2, pitch, q);
         quants_bytes(block + 2 + 4 * pitch, pitch, q + 2);
+        return;
+    }
+    if (type == KT__TYPE_MXFP4) { /* 17 bytes: not whole words */
+        words_of_group(pitch, block, first, NULL);
+        quants_of_nibbles(type, nibbles_of_four(block + 1, pitch), vi_zero(), q);
+        quants_of_nibbles(type, nibbles_of_four(block + 1 + 4 * pitch, pitch), vi_zero(), q + 2);
         return;
     }
     __m128i low = quants_four(type, block, q), high = quants_four(type, block + 4 * pitch, q + 2);

@@ -113,7 +113,7 @@ KT_INLINE void quants_q32(kt__type type, const uint8_t *block, vi q[2]) {
     }
     quants_piece(qs, q);
     KT_UNROLL for (int half = 0; half < 2; half++) {
-        if (type == KT__TYPE_IQ4_NL) q[half] = iq4_values(q[half]);
+        q[half] = of_nibbles(type, q[half]);
         if (type != KT__TYPE_Q5_0 && type != KT__TYPE_Q5_1) continue;
         q[half] = vi_or(q[half], quants_fifth(vi_bcast(qs - 4), half));
     }

@@ -302,6 +302,14 @@ KT_INLINE vi iq4_values(vi nibbles) {
               S32(vqtbl1q_s8(table, (uint8x16_t)nibbles.b)));
 }
 
+/* the table of MXFP4, 12 added */
+KT_INLINE vi mxfp4_values(vi nibbles) {
+    static const int8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    int8x16_t table = vld1q_s8(values);
+    return VI(S32(vqtbl1q_s8(table, (uint8x16_t)nibbles.a)),
+              S32(vqtbl1q_s8(table, (uint8x16_t)nibbles.b)));
+}
+
 /* ---- the contract's 16 lanes ---- */
 typedef struct v16 {
     float32x4_t a, b, c, d; /* lanes 0-3, 4-7, 8-11, 12-15 */

@@ -150,7 +150,7 @@ static void put_in_net(const stand_in *s, kt__net *net) {
     for (int i = 0; i < net->hp.n_layer; i++) {
         kt__layer *l = &net->layers[i];
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) put_in(s, &l->t[slot].w);
-        kt__weight *parts[] = {&l->wq, &l->wk, &l->wv, &l->gate, &l->up};
+        kt__weight *parts[] = {&l->wq, &l->wk, &l->wv, &l->gate, &l->up, &l->down};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) put_in(s, parts[k]);
     }
 }

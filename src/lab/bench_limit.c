@@ -1,4 +1,5 @@
 /* What a test costs at least: the bytes and the multiply-adds behind a row's share of the limit. */
+#include <math.h>
 #include <stdio.h>
 
 #include "lab/bench.h"
@@ -34,16 +35,26 @@ static macs layer_macs(const kt__net *net) {
     macs sum = {0};
     for (int i = 0; i < net->hp.n_layer; i++) {
         const kt__layer *layer = &net->layers[i];
-        const kt__weight *parts[] = {&layer->wq,
-                                     &layer->wk,
-                                     &layer->wv,
-                                     &layer->t[KT__SLOT_ATTN_OUT].w,
-                                     &layer->gate,
-                                     &layer->up,
-                                     &layer->t[KT__SLOT_FFN_DOWN].w};
+        const kt__weight *parts[] = {
+            &layer->wq,   &layer->wk, &layer->wv,   &layer->t[KT__SLOT_ATTN_OUT].w,
+            &layer->gate, &layer->up, &layer->down, &layer->t[KT__SLOT_ROUTER].w};
+        const kt__weight *of_experts[] = {&layer->gate_exps.w, &layer->up_exps.w,
+                                          &layer->down_exps.w};
         for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) count_macs(&sum, parts[p]);
+        for (int used = 0; used < net->hp.n_expert_used; used++)
+            for (int p = 0; p < 3; p++) count_macs(&sum, of_experts[p]);
     }
     return sum;
+}
+
+/* Bytes of weights that a batch of n rows reads: of experts, those that some row chooses. Where choices
+ * are spread evenly, a row leaves a share of 1 - used / all of them out. */
+static double weight_bytes(const kt__net *net, double n) {
+    const kt__hparams *hp = &net->hp;
+    if (hp->n_expert == 0) return (double)net->decode_bytes;
+    double used = (double)hp->n_expert_used / hp->n_expert, left_out = pow(1.0 - used, n);
+    double experts = (double)net->expert_bytes;
+    return (double)net->decode_bytes + experts * (1.0 - left_out - used);
 }
 
 /* K/V bytes that the attention of one token at `pos` reads. */
@@ -67,9 +78,9 @@ static cost prefill_cost(const kt_model *model, int n_ubatch, const kt__bench_te
     const kt__net *net = model->net;
     macs layers = layer_macs(net), head = {0};
     count_macs(&head, &net->head);
-    double passes = (test->n_prompt + n_ubatch - 1) / n_ubatch;
+    double passes = (test->n_prompt + n_ubatch - 1) / n_ubatch; /* whole ones */
     return (cost){
-        .bytes = passes * (double)net->decode_bytes,
+        .bytes = passes * weight_bytes(net, test->n_prompt / passes),
         .i8_macs = test->n_prompt * layers.integer + head.integer,
         .float_bound = layers.floating > layers.integer,
     };
@@ -82,7 +93,7 @@ static cost decode_cost(const kt_model *model, const kt__bench_test *test) {
     double kv = 0;
     for (int i = 0; i < test->n_gen; i++) kv += kv_bytes(net, test->n_depth + i);
     return (cost){
-        .bytes = test->n_gen * (double)net->decode_bytes + test->n_streams * kv,
+        .bytes = test->n_gen * weight_bytes(net, test->n_streams) + test->n_streams * kv,
         .i8_macs = (double)test->n_gen * test->n_streams * all.integer,
     };
 }

@@ -114,6 +114,15 @@ static kt_status gather_layers(const kt_model *model, kt__calibration *c, kt__im
 
 /* ---- the command ---- */
 
+static kt_status refuse_experts(const kt_model *model, kt_error *err) {
+    if (!model->net || model->net->hp.n_expert == 0) return KT_OK;
+    return kt__fail(
+        err, KT_E_UNSUPPORTED,
+        "the columns of experts are not measured yet: a matrix without them would weigh "
+        "only the attention of this %s model",
+        model->net->hp.arch);
+}
+
 static kt_status gather_model(const imatrix_opts *o, kt__model_opts *model_opts, kt__imatrix *m,
                               kt_error *err) {
     kt_ctx *ctx = NULL;
@@ -124,6 +133,7 @@ static kt_status gather_model(const imatrix_opts *o, kt__model_opts *model_opts,
     kt_status status;
     model_opts->n_threads = o->n_threads;
     KT__TRY(kt__model_opts_open(model_opts, NULL, false, &ctx, &model, err));
+    KT__TRY(refuse_experts(model, err));
     KT__TRY(kt__calibration_ids(model, o->text, o->parse_special,
                                 (size_t)o->n_chunks * KT__CALIBRATION_CHUNK, &ids, &n, err));
     KT__TRY(kt__calibration_open(model, ids, n, &c, err));

@@ -22,7 +22,9 @@ typedef struct kt__synth_preset {
     int n_vocab, n_ctx;
     float eps, rope_base, rope_alpha;
     bool head_keys, tied, qkv_bias, out_bias, head_bias, qk_norm, post_norm, embed_scale, fused,
-        fused_glu, no_pre_norm, qk_norm_rows, parallel, layer_norm, longrope;
+        fused_glu, no_pre_norm, qk_norm_rows, parallel, layer_norm, longrope,
+        oai; /* gpt-oss: biases everywhere, sinks, the feed-forward's norm by its other name */
+    int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
     int window;
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */
@@ -54,7 +56,8 @@ typedef struct kt__synth_tensor {
     char name[48];
     kt__type type;
     uint32_t n_dims;
-    int64_t n_cols, n_rows; /* n_rows = 1 for a vector */
+    int64_t n_cols, n_rows; /* n_rows = 1 for a vector, */
+    int n_expert;           /* those of all experts together where there are 3 dimensions */
     kt__synth_content content;
     float mean, std; /* of random content */
 } kt__synth_tensor;

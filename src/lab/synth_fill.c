@@ -52,6 +52,8 @@ typedef struct layout {
 static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
 
+static const int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 static const layout *layout_of(kt__type type) {
     static const layout layouts[KT__TYPE_COUNT] = {
         [KT__TYPE_Q4_0] = {-8, 7, 0, 2.7, 1, 1, NULL},
@@ -60,6 +62,7 @@ static const layout *layout_of(kt__type type) {
         [KT__TYPE_Q5_1] = {0, 31, 15.5, 6.0, 1, 1, NULL},
         [KT__TYPE_Q8_0] = {-127, 127, 0, 42, 1, 1, NULL},
         [KT__TYPE_IQ4_NL] = {0, 15, 0, 45, 1, 1, iq4_values},
+        [KT__TYPE_MXFP4] = {0, 15, 0, 4.5, 1, 1, mxfp4_values},
         [KT__TYPE_Q2_K] = {0, 3, 1.5, 0.9, 7, 14, NULL},
         [KT__TYPE_Q3_K] = {-4, 3, 0, 1.6, 16, 31, NULL},
         [KT__TYPE_Q4_K] = {0, 15, 7.5, 3.0, 31, 62, NULL},
@@ -90,6 +93,9 @@ static int nearest_level(const layout *l, double x) {
     return best;
 }
 
+/* Of block scales, which vary by +-20%, in units of the mean one's square. */
+#define D_VARIANCE (0.16 / 12)
+
 /* Root mean square of a weight, less the center, where d = 1. */
 static double unit_rms(const drawer *dr) {
     const layout *l = dr->l;
@@ -100,7 +106,7 @@ static double unit_rms(const drawer *dr) {
     }
     for (int s = l->scale_lo; s <= l->scale_hi; s++)
         scale_sum += (double)s * s / (l->scale_hi - l->scale_lo + 1);
-    return sqrt(level_sum * scale_sum * (1.0 + 0.16 / 12)); /* block scales vary by +-20% */
+    return sqrt(level_sum * scale_sum * (1.0 + D_VARIANCE));
 }
 
 static void drawer_init(drawer *dr, kt__type type, float std) {
@@ -159,6 +165,16 @@ static void pack_fifth_bits(const int8_t *q, int offset, uint8_t *qh) {
     for (int i = 0; i < 32; i++) qh[i / 8] |= (uint8_t)(((q[i] + offset) >> 4 & 1) << i % 8);
 }
 
+/* The scale is a power of two or half of that, as often as makes their mean square that of others'
+ * scales. */
+static int mxfp4_exponent(const drawer *dr, stream *s) {
+    int exponent = 0;
+    float size = frexpf(dr->d * sqrtf((float)(1.0 + D_VARIANCE)), &exponent); /* from 1/2 up to 1 */
+    float wholes = (4.0f * size * size - 1.0f) / 3.0f;
+    bool half = (float)(next(s) >> 40) * 0x1p-24f >= wholes;
+    return exponent + 128 - half;
+}
+
 static void block_32(const drawer *dr, kt__type type, stream *s, void *out) {
     int8_t q[32];
     float d = draw_d(dr, s);
@@ -197,6 +213,12 @@ static void block_32(const drawer *dr, kt__type type, stream *s, void *out) {
     case KT__TYPE_IQ4_NL: {
         kt__iq4_nl *b = out;
         b->d = either;
+        pack_nibbles(q, 0, b->qs);
+        break;
+    }
+    case KT__TYPE_MXFP4: {
+        kt__mxfp4 *b = out;
+        b->e = (uint8_t)mxfp4_exponent(dr, s);
         pack_nibbles(q, 0, b->qs);
         break;
     }

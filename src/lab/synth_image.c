@@ -20,7 +20,8 @@ kt_status kt__synth_put_header(const kt__synth_plan *plan, const kt__gguf *from,
     if (status != KT_OK) return status;
     for (size_t i = 0; i < plan->n_tensors; i++) {
         const kt__synth_tensor *t = &plan->tensors[i];
-        const uint64_t ne[2] = {(uint64_t)t->n_cols, (uint64_t)t->n_rows};
+        uint64_t depth = t->n_dims == 3 ? (uint64_t)t->n_expert : 1;
+        const uint64_t ne[3] = {(uint64_t)t->n_cols, (uint64_t)t->n_rows / depth, depth};
         kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, ne);
     }
     return KT_OK;

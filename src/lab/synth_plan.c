@@ -40,7 +40,7 @@ static kt_status fail_unknown(const char *what, const char *name, const char *co
 
 kt_status kt__synth_find(const char *preset, const char *quant, const kt__synth_preset **out,
                          const kt__recipe **recipe, kt_error *err) {
-    enum { MAX_NAMES = 64 };
+    enum { MAX_NAMES = 256 };
     const char *names[MAX_NAMES];
     size_t n = 0;
     *out = find_preset(preset);
@@ -162,7 +162,57 @@ static void add_attention(planner *p, int i) {
     }
     add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
     if (ps->out_bias) add_vector(p, i, "attn_output.bias", d, 0.0f, 0.2f);
+    if (ps->oai) add_vector(p, i, "attn_sinks.weight", ps->n_head, 1.0f, 1.0f);
     if (ps->post_norm) add_norm(p, i, "post_attention_norm.weight", d, 1.0f);
+}
+
+/* One matrix for each expert. */
+static void add_matrices(planner *p, kt__tensor_role role, int layer, const char *name,
+                         int64_t n_cols, int64_t n_rows, float gain) {
+    int n_expert = p->plan->preset->n_expert;
+    kt__synth_tensor t = {.type = recipe_type(p->plan, role, layer, n_cols),
+                          .n_dims = 3,
+                          .n_cols = n_cols,
+                          .n_rows = n_rows * n_expert,
+                          .n_expert = n_expert,
+                          .std = gain / sqrtf((float)n_cols)};
+    set_name(&t, layer, name);
+    add_tensor(p, t);
+}
+
+/* One vector for each expert. */
+static void add_biases(planner *p, int layer, const char *name, int64_t n) {
+    kt__synth_tensor t = {.type = KT__TYPE_F32,
+                          .n_dims = 2,
+                          .n_cols = n,
+                          .n_rows = p->plan->preset->n_expert,
+                          .std = 0.2f};
+    set_name(&t, layer, name);
+    add_tensor(p, t);
+}
+
+/* Choices that tell experts apart: the softmax of logits as wide as this is far from flat. */
+#define ROUTER_GAIN 2.0f
+
+static void add_experts(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model, ff = ps->ff_expert, shared = ps->ff_shared;
+    add_norm(p, i, ps->oai ? "post_attention_norm.weight" : "ffn_norm.weight", d, 1.0f);
+    add_matrix(p, KT__TENSOR_VECTOR, i, "ffn_gate_inp.weight", d, ps->n_expert, ROUTER_GAIN);
+    add_matrices(p, KT__TENSOR_EXPERTS_GATE, i, "ffn_gate_exps.weight", d, ff, 1.0f);
+    add_matrices(p, KT__TENSOR_EXPERTS_UP, i, "ffn_up_exps.weight", d, ff, 1.0f);
+    add_matrices(p, KT__TENSOR_EXPERTS_DOWN, i, "ffn_down_exps.weight", ff, d, 1.0f);
+    if (ps->oai) {
+        add_vector(p, i, "ffn_gate_inp.bias", ps->n_expert, 0.0f, 0.5f);
+        add_biases(p, i, "ffn_gate_exps.bias", ff);
+        add_biases(p, i, "ffn_up_exps.bias", ff);
+        add_biases(p, i, "ffn_down_exps.bias", d);
+    }
+    if (!shared) return;
+    add_vector(p, i, "ffn_gate_inp_shexp.weight", d, 0.0f, 1.0f / sqrtf((float)d));
+    add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate_shexp.weight", d, shared, 1.0f);
+    add_matrix(p, KT__TENSOR_UP, i, "ffn_up_shexp.weight", d, shared, 1.0f);
+    add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down_shexp.weight", shared, d, 1.0f);
 }
 
 static void add_feed_forward(planner *p, int i) {
@@ -240,7 +290,10 @@ static void add_all(planner *p) {
     for (int i = 0; i < ps->n_layer; i++) {
         add_attention(p, i);
         if (ps->layer_norms) add_layer_norm(p, i, "attn_output_norm");
-        add_feed_forward(p, i);
+        if (ps->n_expert)
+            add_experts(p, i);
+        else
+            add_feed_forward(p, i);
         if (ps->layer_norms) add_layer_norm(p, i, "layer_output_norm");
     }
     add_pool_head(p);
@@ -336,6 +389,15 @@ static void put_scales(keys *k, const kt__synth_preset *ps) {
     if (ps->logit_scale > 0) put_f32(k, "logit_scale", ps->logit_scale);
 }
 
+static void put_experts(keys *k, const kt__synth_preset *ps) {
+    if (!ps->n_expert) return;
+    put_u32(k, "expert_count", ps->n_expert);
+    put_u32(k, "expert_used_count", ps->n_expert_used);
+    if (ps->ff_expert != ps->d_ff || ps->oai)
+        put_u32(k, "expert_feed_forward_length", ps->ff_expert);
+    if (ps->ff_shared) put_u32(k, "expert_shared_feed_forward_length", ps->ff_shared);
+}
+
 void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     const kt__synth_preset *ps = plan->preset;
     keys k = {.w = w, .arch = ps->arch};
@@ -355,6 +417,7 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
         put_u32(&k, "attention.value_length", ps->head_dim);
     }
     put_rope(&k, ps);
+    put_experts(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);
     if (ps->layer_norms || ps->dense) kt__gguf_put_bool(w, key(&k, "attention.causal"), false);
     if (ps->pooling) put_u32(&k, "pooling_type", ps->pooling);

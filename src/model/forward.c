@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "host/pages.h"
 #include "model/encoder.h"
+#include "model/experts.h"
 #include "model/rope.h"
 
 /* Address-space buffers of a batch, one mapping each; [n_tok_max] rows. */
@@ -43,6 +44,7 @@ struct kt__fwd {
     kt__fwd_params params;
     kt__dev *dev;
     const kt__ops *ops;
+    kt__experts *experts; /* NULL: no layer has any */
     kt__arena arena;
     kt__rope rope, rope_local;
     bool has_local;
@@ -79,8 +81,14 @@ static int whole_blocks(int n) {
     return (n + 255) / 256 * 256;
 }
 
+/* Columns of the feed-forward that all tokens have: with experts, of the shared one. */
+static int ff_cols(const kt__hparams *hp) {
+    return hp->n_expert ? hp->d_ff_shared : hp->d_ff;
+}
+
 static int longest_row(const kt__hparams *hp) {
-    return whole_blocks(max_int(hp->d_model, max_int(hp->d_ff, hp->n_head * hp->head_dim_v)));
+    int ff = max_int(ff_cols(hp), hp->d_ff_expert);
+    return whole_blocks(max_int(hp->d_model, max_int(ff, hp->n_head * hp->head_dim_v)));
 }
 
 /* Bytes of every buffer; returns the sum. */
@@ -88,13 +96,13 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     const kt__hparams *hp = &net->hp;
     size_t n = (size_t)p->n_tok_max, f = sizeof(float);
     int model = whole_blocks(max_int(hp->d_model, hp->n_head * hp->head_dim_v));
-    int ff = whole_blocks(hp->d_ff);
+    int ff = whole_blocks(ff_cols(hp));
     bytes[BUF_X] = n * (size_t)hp->d_model * f;
     bytes[BUF_TMP] = bytes[BUF_X];
     bytes[BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
     bytes[BUF_ATTN] = n * (size_t)hp->n_head * (size_t)hp->head_dim_v * f;
-    bytes[BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)hp->d_ff * f;
-    if (hp->features & KT__F_PLAIN_FF) bytes[BUF_FF] = n * (size_t)hp->d_ff * f;
+    bytes[BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
+    if (hp->features & KT__F_PLAIN_FF) bytes[BUF_FF] = n * (size_t)ff_cols(hp) * f;
     bytes[BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[BUF_CS_LOCAL] = bytes[BUF_CS];
     bytes[BUF_Q_SCALE] = hp->temperature > 0.0f ? n * f : 0;
@@ -114,7 +122,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
 
 uint64_t kt__fwd_plan_bytes(const kt__net *net, const kt__fwd_params *params) {
     size_t bytes[BUF_COUNT];
-    return plan_buffers(net, params, bytes);
+    return plan_buffers(net, params, bytes) + kt__experts_plan_bytes(net, params->n_tok_max);
 }
 
 static kt_status map_buffers(kt__fwd *fwd, kt_error *err) {
@@ -145,10 +153,12 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,
         .n_ctx = params->n_ctx,
+        .expert_cols = hp->n_expert ? whole_blocks(hp->d_model) : 0,
     };
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);
     KT__TRY(map_buffers(fwd, err));
+    KT__TRY(kt__experts_create(net, fwd->dev, params->n_tok_max, &fwd->experts, err));
     fwd->head_lora = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
                                       sizeof *fwd->head_lora);
     fwd->table_ids = kt__arena_calloc(&fwd->arena, (size_t)params->n_tok_max,
@@ -173,6 +183,7 @@ out:
 void kt__fwd_destroy(kt__fwd *fwd) {
     if (!fwd) return;
     for (int i = 0; i < BUF_COUNT; i++) kt__pages_free(fwd->buf[i], fwd->buf_bytes[i]);
+    kt__experts_destroy(fwd->experts);
     kt__dev_destroy(fwd->dev);
     kt__arena_free(&fwd->arena);
     kt__free(fwd);
@@ -250,8 +261,8 @@ static const kt__lora_terms *lora_down(kt__fwd *fwd, kt__net_input input, const 
 }
 
 static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
-    const kt__weight *down = &layer->t[KT__SLOT_FFN_DOWN].w;
-    kt__acts acts = acts_in(fwd, BUF_FF_ACT0, fwd->batch.n_tok, fwd->net->hp.d_ff, &down, 1);
+    const kt__weight *down = &layer->down;
+    kt__acts acts = acts_in(fwd, BUF_FF_ACT0, fwd->batch.n_tok, down->n_col, &down, 1);
     if (lora_of(fwd, KT__INPUT_DOWN)) want_f32(&acts, fwd, BUF_FF_ACT0);
     return acts;
 }
@@ -367,6 +378,7 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
         .n_seg = b->n_seg,
         .window = layer->local ? hp->window : 0,
         .softcap = hp->attn_softcap,
+        .sinks = layer->t[KT__SLOT_ATTN_SINKS].v,
         .out = f32_buf(fwd, BUF_ATTN),
     };
     fwd->ops->attention(fwd->dev, &attention);
@@ -477,13 +489,40 @@ static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *e
     return KT_OK;
 }
 
+/* The experts' gate and up, beside those of the shared one. */
+static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__weight *users[KT__EXPERT_READERS];
+    int n = kt__experts_readers(layer, users);
+    kt__acts acts = acts_for(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users, n);
+    if (!block_input(fwd, layer->ffn_norm, &acts)) return numeric_error(fwd, "the experts", err);
+    lap_profile(fwd, KT_PROFILE_NORM);
+    show_input(fwd, KT__INPUT_FFN, &acts);
+    if (layer->up.data) gate_and_up(fwd, layer, &acts);
+    if (!kt__experts_choose(fwd->experts, layer, &acts))
+        return numeric_error(fwd, "the choice of experts", err);
+    lap_profile(fwd, KT_PROFILE_GATE_UP);
+    return KT_OK;
+}
+
+static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer) {
+    float *sum = f32_buf(fwd, BUF_TMP);
+    if (layer->down.data) {
+        kt__acts acts = ff_acts(fwd, layer);
+        fwd->ops->matmul(fwd->dev, &layer->down, &acts, NULL, NULL, NULL, KT__SITE_DOWN, sum,
+                         (size_t)fwd->net->hp.d_model);
+    }
+    kt__experts_add(fwd->experts, layer, sum, f32_buf(fwd, BUF_X));
+    lap_profile(fwd, KT_PROFILE_DOWN);
+    return KT_OK;
+}
+
 static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
     const kt__weight *users[] = {layer->gate.data ? &layer->gate : &layer->up, &layer->up};
     if (hp->features & KT__F_PARALLEL) return KT_OK; /* made with the projections */
     kt__acts acts = acts_for(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
     add_lora_input(fwd, KT__INPUT_FFN, &acts);
-    if (!block_input(fwd, layer->t[KT__SLOT_FFN_NORM].v, &acts))
+    if (!block_input(fwd, layer->ffn_norm, &acts))
         return numeric_error(fwd, "the feed-forward", err);
     lap_profile(fwd, KT_PROFILE_NORM);
     show_input(fwd, KT__INPUT_FFN, &acts);
@@ -494,8 +533,8 @@ static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
 static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     kt__acts acts = ff_acts(fwd, layer);
     show_input(fwd, KT__INPUT_DOWN, &acts);
-    if (!add_block(fwd, &layer->t[KT__SLOT_FFN_DOWN].w, &acts, layer->t[KT__SLOT_FFN_DOWN_BIAS].v,
-                   layer->t[KT__SLOT_FFN_POST_NORM].v, KT__SITE_DOWN, KT_PROFILE_DOWN)) {
+    if (!add_block(fwd, &layer->down, &acts, layer->down_bias, layer->t[KT__SLOT_FFN_POST_NORM].v,
+                   KT__SITE_DOWN, KT_PROFILE_DOWN)) {
         return numeric_error(fwd, "the feed-forward's norm", err);
     }
     if (!end_block(fwd, &layer->layer_end))
@@ -586,8 +625,11 @@ static kt_status layer_step(kt__fwd *fwd, kt_error *err) {
     case PART_QKV: return qkv_part(fwd, layer, err);
     case PART_ATTENTION: attention_part(fwd, layer); return KT_OK;
     case PART_ATTN_OUT: return attn_out_part(fwd, layer, err);
-    case PART_GLU: return glu_part(fwd, layer, err);
-    default: return down_part(fwd, layer, err);
+    case PART_GLU:
+        return layer->down_exps.w.data ? experts_glu_part(fwd, layer, err)
+                                       : glu_part(fwd, layer, err);
+    default:
+        return layer->down_exps.w.data ? experts_down_part(fwd, layer) : down_part(fwd, layer, err);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
+#include "ops/ops.h"
 
 typedef struct arch_row {
     const char *name;
@@ -153,12 +154,50 @@ static void read_sizes(reader *r, kt__hparams *hp) {
     int64_t width = hp->d_model / hp->n_head;
     hp->head_dim_k = (int)read_int(r, "attention.key_length", false, width, 1, KT__MAX_HEAD_DIM);
     hp->head_dim_v = (int)read_int(r, "attention.value_length", false, width, 1, KT__MAX_HEAD_DIM);
-    int64_t experts = read_int(r, "expert_count", false, 0, 0, 1 << 20);
-    if (r->status == KT_OK && experts > 0) {
-        r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, key_of(r, "expert_count"), UINT64_MAX,
-                                "%s: mixture-of-experts models are not supported (%lld experts)",
-                                kt__gguf_path(r->gguf), (long long)experts);
+}
+
+/* A key that would make the choice of experts another one than the architecture's. */
+static void refuse_choice(reader *r, const char *suffix, int64_t value) {
+    if (r->status != KT_OK) return;
+    r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, key_of(r, suffix), UINT64_MAX,
+                            "%s: key '%s' is %lld, which is not supported in the %s architecture",
+                            kt__gguf_path(r->gguf), key_of(r, suffix), (long long)value, r->prefix);
+}
+
+/* Widths of the experts and of the shared one; where a file has no key, the feed-forward's stands for
+ * them as the converters wrote it. */
+static void read_expert_widths(reader *r, kt__hparams *hp) {
+    bool split = hp->features & KT__F_SHARED_EXPERT;
+    int whole = split && hp->d_ff >= hp->n_expert_used ? hp->d_ff / hp->n_expert_used : hp->d_ff;
+    hp->d_ff_expert = (int)read_int(r, "expert_feed_forward_length", false, whole, 1, KT__MAX_COL);
+    if (split)
+        hp->d_ff_shared = (int)read_int(r, "expert_shared_feed_forward_length", false, hp->d_ff, 1,
+                                        KT__MAX_COL);
+}
+
+static void read_experts(reader *r, kt__hparams *hp) {
+    enum { SOFTMAX = 1, SOFTMAX_OF_CHOSEN = 3 };
+    if (!(hp->features & KT__F_EXPERTS)) {
+        int64_t n = read_int(r, "expert_count", false, 0, 0, 1 << 20);
+        if (n > 0) refuse_choice(r, "expert_count", n);
+        return;
     }
+    hp->n_expert = (int)read_int(r, "expert_count", true, 0, 1, KT__MAX_EXPERTS);
+    hp->n_expert_used = (int)read_int(r, "expert_used_count", true, 0, 1,
+                                      r->status == KT_OK ? hp->n_expert : 1);
+    if (r->status != KT_OK) return;
+    read_expert_widths(r, hp);
+    int64_t gating = read_int(r, "expert_gating_func", false, SOFTMAX, 0, 255);
+    bool of_all = hp->features & KT__F_SHARES_OF_ALL;
+    if (gating != SOFTMAX && (of_all || gating != SOFTMAX_OF_CHOSEN))
+        refuse_choice(r, "expert_gating_func", gating);
+    int64_t groups = read_int(r, "expert_group_count", false, 0, 0, INT32_MAX);
+    if (groups > 1) refuse_choice(r, "expert_group_count", groups);
+    if (read_bool(r, "expert_weights_norm", !of_all) == of_all)
+        refuse_choice(r, "expert_weights_norm", of_all);
+    hp->expert_scale = read_f32(r, "expert_weights_scale", false, 1.0f);
+    if (hp->expert_scale == 0.0f) hp->expert_scale = 1.0f;
+    check_positive(r, "expert_weights_scale", hp->expert_scale);
 }
 
 static void check_heads(reader *r, const kt__hparams *hp) {
@@ -406,6 +445,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     reader r = {.gguf = gguf, .prefix = arch->name, .err = err};
     read_sizes(&r, out);
     check_heads(&r, out);
+    read_experts(&r, out);
     if (r.status != KT_OK) return r.status;
     read_rope(&r, arch, out);
     read_temperature(&r, out);

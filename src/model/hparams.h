@@ -31,7 +31,14 @@ enum {
     KT__F_PARALLEL = 1 << 16,     /* feed-forward reads what attention reads; no norm of its own */
     KT__F_CENTRED = 1 << 17,      /* norms subtract the mean first: layer norms */
     KT__F_LOGIT_SCALE = 1 << 18,  /* key of a factor of the logits */
-    KT__F_ENCODER = 1 << 26,      /* attention in both directions; no logits */
+    KT__F_EXPERTS = 1 << 19,      /* a router and experts make the feed-forward */
+    KT__F_SHARES_OF_ALL =
+        1 << 20, /* an expert's share is of the softmax over all; else over the chosen */
+    KT__F_SHARED_EXPERT = 1 << 21, /* beside them one that every token has, weighed by a gate */
+    KT__F_SINKS = 1 << 22,         /* a logit of each head that takes weight from the keys */
+    KT__F_CLAMPED = 1 << 23,       /* gpt-oss's gate */
+    KT__F_FFN_NORM_POST = 1 << 24, /* the feed-forward's norm is called post_attention_norm */
+    KT__F_ENCODER = 1 << 26,       /* attention in both directions; no logits */
     KT__F_LAYER_NORMS =
         1 << 27,              /* layer norms with biases behind each block, none before the head */
     KT__F_PLAIN_FF = 1 << 28, /* a feed-forward part without a gate */
@@ -79,6 +86,9 @@ typedef struct kt__hparams {
     const char *arch;
     unsigned features;
     int n_layer, d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_vocab;
+    int n_expert, n_expert_used; /* 0: none */
+    int d_ff_expert, d_ff_shared;
+    float expert_scale; /* of the shares */
     int64_t n_ctx_train;
     float norm_eps;
     float embed_scale; /* of the embeddings */

@@ -18,10 +18,10 @@ static const struct site_name {
     {"attn_v.weight", true, KT__SITE_V, 1, 0, KT__F_FUSED_QKV},
     {"attn_qkv.weight", true, KT__SITE_Q, 3, KT__F_FUSED_QKV, 0},
     {"attn_output.weight", true, KT__SITE_ATTN_OUT, 1, 0, 0},
-    {"ffn_gate.weight", true, KT__SITE_GATE, 1, 0, KT__F_FUSED_GLU},
-    {"ffn_up.weight", true, KT__SITE_UP, 1, 0, KT__F_FUSED_GLU},
+    {"ffn_gate.weight", true, KT__SITE_GATE, 1, 0, KT__F_FUSED_GLU | KT__F_EXPERTS},
+    {"ffn_up.weight", true, KT__SITE_UP, 1, 0, KT__F_FUSED_GLU | KT__F_EXPERTS},
     {"ffn_up.weight", true, KT__SITE_GATE, 2, KT__F_FUSED_GLU, 0},
-    {"ffn_down.weight", true, KT__SITE_DOWN, 1, 0, 0},
+    {"ffn_down.weight", true, KT__SITE_DOWN, 1, 0, KT__F_EXPERTS},
     {"final_hidden.weight", false, KT__SITE_HIDDEN, 1, 0, 0},
     {"output.weight", false, KT__SITE_HEAD, 1, 0, 0},
 };
@@ -138,6 +138,9 @@ static kt_status take_matrix(const lora_reader *r, const kt__gguf_tensor *t, con
 static const char *why_not(const char *base) {
     if (!strcmp(base, "token_embd.weight"))
         return "adapters of the embedding are not supported; train it without embed_tokens";
+    if (strstr(base, "_exps.") || strstr(base, "_shexp.") || strstr(base, "ffn_gate_inp"))
+        return "adapters of experts and their router are not supported; train it on the attention "
+               "alone";
     return "the model has no matrix of this name that an adapter may change";
 }
 

@@ -15,8 +15,16 @@ typedef enum dim_id {
     DIM_QKV,
     DIM_O,
     DIM_HEAD,
+    DIM_HEADS,
     DIM_FF,
-    DIM_FF2
+    DIM_FF2,
+    DIM_FF_EXPERT,
+    DIM_FF_SHARED,
+    DIM_EXPERTS,
+    DIM_EXPERT_FF, /* rows of each expert, as the next two */
+    DIM_EXPERT_FF2,
+    DIM_EXPERT_MODEL,
+    DIM_BIASES
 } dim_id;
 
 static const struct slot_row {
@@ -41,8 +49,16 @@ static int dim_of(const kt__hparams *hp, dim_id dim) {
         return (hp->n_head + hp->n_head_kv) * hp->head_dim_k + hp->n_head_kv * hp->head_dim_v;
     case DIM_O: return hp->n_head * hp->head_dim_v;
     case DIM_HEAD: return hp->head_dim_k;
+    case DIM_HEADS: return hp->n_head;
     case DIM_FF: return hp->d_ff;
     case DIM_FF2: return 2 * hp->d_ff;
+    case DIM_EXPERTS:
+    case DIM_BIASES: return hp->n_expert;
+    case DIM_EXPERT_FF:
+    case DIM_FF_EXPERT: return hp->d_ff_expert;
+    case DIM_EXPERT_FF2: return 2 * hp->d_ff_expert;
+    case DIM_EXPERT_MODEL: return hp->d_model;
+    case DIM_FF_SHARED: return hp->d_ff_shared;
     }
     return 0;
 }
@@ -53,9 +69,25 @@ typedef struct binder {
     kt_error *err;
 } binder;
 
+/* What a tensor must be. */
+typedef struct shape {
+    int cols, rows, depth;
+} shape;
+
+static kt_status fail_shape(const binder *b, const char *name, const kt__gguf_tensor *t,
+                            shape want) {
+    char depth[24] = "";
+    if (want.depth > 1) snprintf(depth, sizeof depth, ", %d", want.depth);
+    return kt__fail_at(b->err, KT_E_FORMAT, name, t->file_offset,
+                       "%s: tensor '%s' has shape [%llu, %llu, %llu, %llu], expected [%d, %d%s]",
+                       kt__gguf_path(b->gguf), name, (unsigned long long)t->ne[0],
+                       (unsigned long long)t->ne[1], (unsigned long long)t->ne[2],
+                       (unsigned long long)t->ne[3], want.cols, want.rows, depth);
+}
+
 /* The tensor of this name with its type and shape checked; NULL in *out if absent and not required.
  */
-static kt_status find_tensor(const binder *b, const char *name, int rows, int cols, bool required,
+static kt_status find_tensor(const binder *b, const char *name, shape want, bool required,
                              const kt__gguf_tensor **out, kt__type *type) {
     const char *path = kt__gguf_path(b->gguf);
     const kt__gguf_tensor *t = kt__gguf_find_tensor(b->gguf, name);
@@ -72,33 +104,35 @@ static kt_status find_tensor(const binder *b, const char *name, int rows, int co
                            "%s: tensor '%s' has type %s (number %u), which is not supported", path,
                            name, kt__gguf_tensor_type_name(t->type), t->type);
     }
-    bool shape_ok = t->ne[0] == (uint64_t)cols && t->ne[1] == (uint64_t)rows && t->ne[2] == 1 &&
-                    t->ne[3] == 1;
-    if (!shape_ok) {
-        return kt__fail_at(b->err, KT_E_FORMAT, name, t->file_offset,
-                           "%s: tensor '%s' has shape [%llu, %llu, %llu, %llu], expected [%d, %d]",
-                           path, name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
-                           (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], cols, rows);
-    }
+    bool shape_ok = t->ne[0] == (uint64_t)want.cols && t->ne[1] == (uint64_t)want.rows &&
+                    t->ne[2] == (uint64_t)want.depth && t->ne[3] == 1;
+    if (!shape_ok) return fail_shape(b, name, t, want);
+    return KT_OK;
+}
+
+/* Of several matrices, one behind the other, out is the first. */
+static kt_status bind_matrices(const binder *b, const char *name, shape want, bool required,
+                               kt__weight *out) {
+    const kt__gguf_tensor *t = NULL;
+    kt__type type = KT__TYPE_COUNT;
+    kt_status status = find_tensor(b, name, want, required, &t, &type);
+    if (status != KT_OK || !t) return status;
+    *out = (kt__weight){t->data, type, want.rows, want.cols, kt__type_row_bytes(type, want.cols)};
     return KT_OK;
 }
 
 static kt_status bind_matrix(const binder *b, const char *name, int rows, int cols, bool required,
                              kt__weight *out) {
-    const kt__gguf_tensor *t = NULL;
-    kt__type type = KT__TYPE_COUNT;
-    kt_status status = find_tensor(b, name, rows, cols, required, &t, &type);
-    if (status != KT_OK || !t) return status;
-    *out = (kt__weight){t->data, type, rows, cols, kt__type_row_bytes(type, cols)};
-    return KT_OK;
+    return bind_matrices(b, name, (shape){cols, rows, 1}, required, out);
 }
 
 /* Vectors are used as f32: in place where the file has them so and aligned, else from a copy. */
-static kt_status bind_vector(const binder *b, const char *name, int n, bool required,
-                             const float **out) {
+static kt_status bind_vectors(const binder *b, const char *name, int rows, int cols, bool required,
+                              const float **out) {
     const kt__gguf_tensor *t = NULL;
     kt__type type = KT__TYPE_COUNT;
-    kt_status status = find_tensor(b, name, 1, n, required, &t, &type);
+    int64_t n = (int64_t)rows * cols;
+    kt_status status = find_tensor(b, name, (shape){cols, rows, 1}, required, &t, &type);
     if (status != KT_OK || !t) return status;
     if (type == KT__TYPE_F32 && (uintptr_t)t->data % sizeof(float) == 0) {
         *out = (const float *)(const void *)t->data;
@@ -109,6 +143,11 @@ static kt_status bind_vector(const binder *b, const char *name, int n, bool requ
     kt__dequantize_row(type, t->data, n, copy);
     *out = copy;
     return KT_OK;
+}
+
+static kt_status bind_vector(const binder *b, const char *name, int n, bool required,
+                             const float **out) {
+    return bind_vectors(b, name, 1, n, required, out);
 }
 
 /* Whether the layer program has a place for the slot's tensor. */
@@ -124,9 +163,12 @@ static kt_status bind_slot(const binder *b, int layer, int slot) {
     if (!has_place(hp, row)) return KT_OK;
     bool required = (hp->features & row->needs) == row->needs;
     snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
-    int cols = dim_of(hp, row->cols);
-    if (row->rows == DIM_ONE) return bind_vector(b, name, cols, required, &bound->v);
-    return bind_matrix(b, name, dim_of(hp, row->rows), cols, required, &bound->w);
+    int cols = dim_of(hp, row->cols), rows = dim_of(hp, row->rows);
+    if (row->rows == DIM_ONE || row->rows == DIM_BIASES)
+        return bind_vectors(b, name, rows, cols, required, &bound->v);
+    bool of_experts = row->rows >= DIM_EXPERT_FF && row->rows <= DIM_EXPERT_MODEL;
+    shape want = {cols, rows, of_experts ? hp->n_expert : 1};
+    return bind_matrices(b, name, want, required, &bound->w);
 }
 
 static const float *floats_from(const float *v, int at) {
@@ -178,6 +220,63 @@ static void find_ends(kt__layer *layer) {
                                         t[KT__SLOT_LAYER_OUT_NORM_BIAS].v};
 }
 
+static void split_rest(kt__layer *layer) {
+    const kt__bound *t = layer->t;
+    bool shared = t[KT__SLOT_SHARED_DOWN].w.data;
+    layer->down = t[shared ? KT__SLOT_SHARED_DOWN : KT__SLOT_FFN_DOWN].w;
+    layer->down_bias = t[KT__SLOT_FFN_DOWN_BIAS].v;
+    bool renamed = t[KT__SLOT_FFN_NORM_POST].v;
+    layer->ffn_norm = t[renamed ? KT__SLOT_FFN_NORM_POST : KT__SLOT_FFN_NORM].v;
+    if (!shared) return;
+    layer->gate = t[KT__SLOT_SHARED_GATE].w;
+    layer->up = t[KT__SLOT_SHARED_UP].w;
+    const float *share = t[KT__SLOT_SHARED_SHARE].v;
+    if (share)
+        layer->shared_share = (kt__weight){(const uint8_t *)share, KT__TYPE_F32, 1, layer->up.n_col,
+                                           kt__type_row_bytes(KT__TYPE_F32, layer->up.n_col)};
+}
+
+/* Rows [first, first + count) of every expert's matrix. */
+static kt__expert_weights expert_rows(const kt__bound *bound, const float *bias, int first,
+                                      int count) {
+    kt__expert_weights rows = {.w = bound->w};
+    if (!bound->w.data) return rows;
+    rows.bias = floats_from(bias, first);
+    rows.bias_stride = (size_t)bound->w.n_row;
+    rows.stride = bound->w.row_bytes * (size_t)bound->w.n_row;
+    rows.w = kt__weight_rows(&bound->w, first, count);
+    return rows;
+}
+
+/* Gate and up are two tensors or one, gate first. */
+static kt_status split_experts(const binder *b, int i) {
+    const kt__hparams *hp = &b->net->hp;
+    kt__layer *layer = &b->net->layers[i];
+    const kt__bound *t = layer->t, *fused = &t[KT__SLOT_GATE_UP_EXPS];
+    int ff = hp->d_ff_expert;
+    if (hp->n_expert == 0) return KT_OK;
+    layer->down_exps = expert_rows(&t[KT__SLOT_DOWN_EXPS], t[KT__SLOT_DOWN_EXPS_BIAS].v, 0,
+                                   hp->d_model);
+    if (fused->w.data) {
+        const float *bias = t[KT__SLOT_GATE_UP_EXPS_BIAS].v;
+        layer->gate_exps = expert_rows(fused, bias, 0, ff);
+        layer->up_exps = expert_rows(fused, bias, ff, ff);
+    } else {
+        layer->gate_exps = expert_rows(&t[KT__SLOT_GATE_EXPS], t[KT__SLOT_GATE_EXPS_BIAS].v, 0, ff);
+        layer->up_exps = expert_rows(&t[KT__SLOT_UP_EXPS], t[KT__SLOT_UP_EXPS_BIAS].v, 0, ff);
+    }
+    bool both = t[KT__SLOT_GATE_EXPS].w.data && t[KT__SLOT_UP_EXPS].w.data;
+    bool none = !t[KT__SLOT_GATE_EXPS].w.data && !t[KT__SLOT_UP_EXPS].w.data;
+    if (fused->w.data ? none : both) return KT_OK;
+    return kt__fail(b->err, KT_E_FORMAT,
+                    "%s: blk.%d needs either the tensors 'ffn_gate_exps.weight' and "
+                    "'ffn_up_exps.weight' or 'ffn_gate_up_exps.weight'; it has %s",
+                    kt__gguf_path(b->gguf), i,
+                    fused->w.data ? "both forms"
+                    : none        ? "neither form"
+                                  : "one of the two");
+}
+
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
     net->layers = kt__arena_calloc(&net->arena, (size_t)net->hp.n_layer, sizeof *net->layers);
@@ -191,6 +290,9 @@ static kt_status bind_layers(const binder *b) {
         split_qkv(&net->hp, &net->layers[i]);
         split_glu(&net->hp, &net->layers[i]);
         find_ends(&net->layers[i]);
+        split_rest(&net->layers[i]);
+        kt_status experts = split_experts(b, i);
+        if (experts != KT_OK) return experts;
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
         net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
     }
@@ -353,8 +455,20 @@ static kt_status refuse_unused(const binder *b) {
     return KT_OK;
 }
 
+/* Bytes of the matrices of all experts. */
+static uint64_t bytes_of_experts(const kt__net *net) {
+    uint64_t sum = 0;
+    for (int i = 0; i < net->hp.n_layer; i++) {
+        const kt__layer *l = &net->layers[i];
+        const kt__expert_weights *parts[] = {&l->gate_exps, &l->up_exps, &l->down_exps};
+        for (int p = 0; p < 3; p++)
+            sum += (uint64_t)parts[p]->w.row_bytes * (uint64_t)parts[p]->w.n_row;
+    }
+    return sum * (uint64_t)net->hp.n_expert;
+}
+
 /* A decoded token reads every matrix once, the embedding's one row apart (unless it is the head
- * too). */
+ * too), and of experts those that it chooses. */
 static void count_bytes(kt__net *net, const kt__gguf *gguf) {
     for (size_t i = 0; i < kt__gguf_n_tensors(gguf); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(gguf, i);
@@ -365,6 +479,10 @@ static void count_bytes(kt__net *net, const kt__gguf *gguf) {
     if (net->head.data != net->embed.data) {
         net->decode_bytes -= (uint64_t)net->embed.row_bytes * (uint64_t)net->embed.n_row;
     }
+    if (net->hp.n_expert == 0) return;
+    net->expert_bytes = bytes_of_experts(net);
+    uint64_t unused = (uint64_t)(net->hp.n_expert - net->hp.n_expert_used);
+    net->decode_bytes -= net->expert_bytes / (uint64_t)net->hp.n_expert * unused;
 }
 
 kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out,

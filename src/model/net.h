@@ -29,9 +29,13 @@ typedef struct kt__bound {
 typedef struct kt__layer {
     kt__bound t[KT__SLOT_COUNT];
     /* separate or as rows of the fused tensors; biases are NULL where there are none */
-    kt__weight wq, wk, wv, gate, up;
-    const float *bq, *bk, *bv, *gate_bias, *up_bias;
+    kt__weight wq, wk, wv, gate, up,
+        down; /* gate, up and down: of all tokens (the shared expert's) */
+    const float *bq, *bk, *bv, *gate_bias, *up_bias, *down_bias;
+    kt__expert_weights gate_exps, up_exps, down_exps;
+    const float *ffn_norm;
     kt__layer_norm attn_end, layer_end; /* with KT__F_LAYER_NORMS */
+    kt__weight shared_share;            /* one row: the gate of the shared expert */
     bool local;                         /* sliding window */
     bool rotated;                       /* RoPE on queries and keys */
 } kt__layer;
@@ -46,6 +50,7 @@ typedef struct kt__net {
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;
+    uint64_t expert_bytes; /* of weight_bytes: matrices of experts */
     kt__arena arena;
 } kt__net;
 

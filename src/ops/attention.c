@@ -139,13 +139,22 @@ static void merge_split(const attn_job *job, const float *m, const float *l, con
     }
 }
 
-static void write_out(const attn_job *job, const attn_tile *tile, const float *run_l,
-                      const float *run_o) {
+/* A sink is merged as a last split of one position whose value is zero. */
+static void merge_sink(const attn_job *job, int head, float *run_m, float *run_l, float *run_o) {
+    static const float nothing[KT__SINK_DIM_MAX];
+    const kt__attention *d = job->d;
+    job->dev->kernels->attn_merge(run_m, run_l, run_o, d->sinks[head], 1.0f, nothing,
+                                  d->head_dim_v);
+}
+
+static void write_out(const attn_job *job, const attn_tile *tile, float *run_m, float *run_l,
+                      float *run_o) {
     const kt__attention *d = job->d;
     size_t hd = (size_t)d->head_dim_v, ld = (size_t)d->n_head * hd;
     for (int i = 0; i < tile->n_tok * job->group; i++) {
         size_t row = (size_t)(tile->seg->row0 + tile->tok0 + i / job->group);
         size_t head = (size_t)(tile->head * job->group + i % job->group);
+        if (d->sinks) merge_sink(job, (int)head, run_m + i, run_l + i, run_o + (size_t)i * hd);
         job->dev->kernels->attn_finish(run_o + (size_t)i * hd, run_l[i], d->head_dim_v,
                                        d->out + row * ld + head * hd);
     }
@@ -167,7 +176,7 @@ static void tiles(void *arg, int64_t begin, int64_t end, int worker) {
             int first = run_split(job, &tile, split, ranges, m, l, o, &n_tok, worker);
             merge_split(job, m, l, o, first, n_tok, run_m, run_l, run_o, &done_upto);
         }
-        write_out(job, &tile, run_l, run_o);
+        write_out(job, &tile, run_m, run_l, run_o);
     }
 }
 
@@ -206,7 +215,7 @@ static void merge_tiles(void *arg, int64_t begin, int64_t end, int worker) {
             merge_split(job, m, m + n_q, m + 2 * n_q, first, n_tok, run_m, run_l, run_o,
                         &done_upto);
         }
-        write_out(job, &tile, run_l, run_o);
+        write_out(job, &tile, run_m, run_l, run_o);
     }
 }
 

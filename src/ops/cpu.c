@@ -44,6 +44,14 @@ static size_t partial_floats(const kt__dev_limits *lim, int n_threads) {
     return tasks * n_split * n_q * ((size_t)lim->head_dim_v + 2);
 }
 
+static size_t gather_bytes(const kt__dev_limits *lim) {
+    size_t row = 0;
+    if (lim->expert_cols == 0) return 0;
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++)
+        row += kt__act_layout_of((kt__act_kind)kind, lim->expert_cols).row_bytes;
+    return KT__EXPERT_TOKENS * row;
+}
+
 static const kt__ops cpu_ops = {
     .embed = kt__cpu_embed,
     .norm = kt__cpu_norm,
@@ -54,6 +62,9 @@ static const kt__ops cpu_ops = {
     .attention = kt__cpu_attention,
     .matmul = kt__cpu_matmul,
     .glu = kt__cpu_glu,
+    .route = kt__cpu_route,
+    .experts_glu = kt__cpu_experts_glu,
+    .experts_down = kt__cpu_experts_down,
     .lora_down = kt__cpu_lora_down,
     .lora_up = kt__cpu_lora_up,
     .centre = kt__cpu_centre,
@@ -79,8 +90,8 @@ kt_status kt__dev_create(kt__pool *pool, const kt__kernels *kernels, bool exact,
     dev->limits = *limits;
     dev->n_threads = kt__pool_size(pool);
     dev->kernel_bytes = kernel_scratch(kernels, limits, dev->blas);
-    size_t tile_bytes = tile_floats(limits, dev->blas) * sizeof(float);
-    size_t worker = kt__align_up(dev->kernel_bytes + tile_bytes, CACHE_LINE);
+    dev->tile_bytes = kt__align_up(tile_floats(limits, dev->blas) * sizeof(float), CACHE_LINE);
+    size_t worker = dev->kernel_bytes + dev->tile_bytes + gather_bytes(limits);
     size_t unit = kt__pages_unit();
     dev->scratch_stride = (worker + unit - 1) / unit * unit;
     dev->scratch_bytes = dev->scratch_stride * (size_t)kt__pool_size(pool);

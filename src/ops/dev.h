@@ -10,6 +10,7 @@
 #include "ops/ops.h"
 
 enum {
+    KT__SINK_DIM_MAX = 1024,    /* of a head in attention with sinks */
     KT__ROWS_ITEM = 32,         /* rows of one work item: a multiple of every tier's panel */
     KT__GLU_ROWS = 256,         /* rows of a glu's unit: whole blocks of every activation kind */
     KT__ATTN_QUERIES = 64,      /* (token, head) pairs of one attention tile, about */
@@ -24,10 +25,10 @@ struct kt__dev {
     const kt__blas *blas; /* or NULL */
     int n_threads;
     kt__dev_limits limits;
-    /* [pool size][scratch_stride]: kernels' part, then a tile of floats; untouched until its worker
-     * writes there, since that decides on which node it lies */
+    /* [pool size][scratch_stride]: kernels' part, then a tile of floats, then gathered activation rows;
+     * untouched until its worker writes there, since that decides on which node it lies */
     uint8_t *scratch;
-    size_t scratch_stride, kernel_bytes, scratch_bytes;
+    size_t scratch_stride, kernel_bytes, tile_bytes, scratch_bytes;
     /* A x of the product that runs, whose items stand before the product's own; n_down 0: none */
     const kt__lora_terms *down;
     kt__net_input down_input;
@@ -46,6 +47,11 @@ static inline float *kt__dev_tile(const kt__dev *dev, int worker) {
                              dev->kernel_bytes);
 }
 
+/* Room for KT__EXPERT_TOKENS activation rows of every kind. */
+static inline uint8_t *kt__dev_gather_room(const kt__dev *dev, int worker) {
+    return (uint8_t *)kt__dev_tile(dev, worker) + dev->tile_bytes;
+}
+
 /* Heads and tiles of the attention, for sizing and for work. */
 static inline int kt__attn_tile_tokens(int group) {
     return group >= KT__ATTN_QUERIES ? 1 : KT__ATTN_QUERIES / group;
@@ -60,8 +66,16 @@ static inline int kt__glu_up_rows(bool blas) {
     return blas ? KT__GLU_ROWS : KT__ROWS_ITEM;
 }
 
+enum { KT__FEW_TILE = 16384 }; /* floats of a tile over few tokens */
+
 /* Floats of a worker's tile in a glu over n_tok tokens. */
 size_t kt__glu_tile_floats(int n_tok, int up_rows);
+
+/* Rows whose products with n_tok tokens fit a tile of KT__FEW_TILE, at most 512; n_tok <= 512. */
+static inline int kt__few_rows(int n_tok) {
+    int rows = KT__FEW_TILE / n_tok / KT__ROWS_ITEM * KT__ROWS_ITEM;
+    return rows > 512 ? 512 : rows;
+}
 
 /* NULL beyond the last row */
 static inline const uint8_t *kt__row_of(const kt__weight *w, int row) {
@@ -107,6 +121,16 @@ void kt__cpu_lora_down(kt__dev *dev, const kt__acts *acts, const kt__lora_terms 
 void kt__cpu_lora_up(kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int n_row,
                      int n_tok, float *out);
 void kt__cpu_glu(kt__dev *dev, const kt__acts *acts, const kt__glu *desc, kt__acts *out);
+/* Rows [row0, row1) of a glu of few tokens, into its rows. */
+void kt__glu_few(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int row1,
+                 int worker);
+/* The unit of KT__GLU_ROWS rows from row0 on for tokens [tok0, tok1), into columns of out. */
+void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int tok0,
+                  int tok1, kt__acts *out, int worker);
+bool kt__cpu_route(kt__dev *dev, const kt__route *desc, kt__routing *routing);
+void kt__cpu_experts_glu(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                         kt__acts *out);
+void kt__cpu_experts_down(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
 void kt__cpu_qkv(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
 void kt__cpu_attention(kt__dev *dev, const kt__attention *desc);
 void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,

@@ -17,20 +17,27 @@ typedef struct glu_job {
     int parts;     /* of the tokens, in which a unit may be computed: 1 or 2 */
 } glu_job;
 
-static void activate(const glu_job *job, const float *up, int n, float *gate) {
+/* gpt-oss: x * sigmoid(a x) = silu(a x) / a. up is changed, too. */
+static void activate_clamped(const kt__kernels *k, float *up, int n, float *gate) {
+    const float limit = 7.0f, a = 1.702f, inverse = 1.0f / a;
+    for (int i = 0; i < n; i++) {
+        float u = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
+        gate[i] = (gate[i] > limit ? limit : gate[i]) * a;
+        up[i] = (u + 1.0f) * inverse;
+    }
+    k->silu_mul(gate, up, n, gate);
+}
+
+static void activate(const glu_job *job, float *up, int n, float *gate) {
     const kt__kernels *k = job->dev->kernels;
+    if (job->d->kind == KT__GLU_CLAMPED) {
+        activate_clamped(k, up, n, gate);
+        return;
+    }
     (job->d->kind == KT__GLU_SILU ? k->silu_mul : k->gelu_mul)(gate, up, n, gate);
 }
 
 /* ---- few tokens ---- */
-
-enum { FEW_TILE = 16384 }; /* floats */
-
-/* Rows handled between two changes of matrix: the up part of all tokens fits the tile. */
-static int few_block_rows(int n_tok) {
-    int rows = FEW_TILE / n_tok / KT__ROWS_ITEM * KT__ROWS_ITEM;
-    return rows > 512 ? 512 : rows;
-}
 
 /* last: of the worker's chunk */
 static void few_block(const glu_job *job, int row0, int n_row, bool last, int worker) {
@@ -60,18 +67,26 @@ static void few_items(void *arg, int64_t begin, int64_t end, int worker) {
     if (!kt__dev_down_items(job->dev, &begin, &end, worker)) return;
     int row1 = (int)end * KT__ROWS_ITEM;
     if (row1 > job->d->gate.n_row) row1 = job->d->gate.n_row;
-    int step = few_block_rows(job->acts->n_tok);
+    int step = kt__few_rows(job->acts->n_tok); /* between two changes of matrix */
     for (int row = (int)begin * KT__ROWS_ITEM; row < row1; row += step) {
         bool last = row1 - row <= step;
         few_block(job, row, last ? row1 - row : step, last, worker);
     }
 }
 
+void kt__glu_few(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int row1,
+                 int worker) {
+    const glu_job job = {.dev = dev, .d = desc, .acts = acts};
+    int step = kt__few_rows(acts->n_tok);
+    for (int row = row0; row < row1; row += step)
+        few_block(&job, row, row1 - row < step ? row1 - row : step, false, worker);
+}
+
 /* ---- many tokens ---- */
 
 size_t kt__glu_tile_floats(int n_tok, int up_rows) {
     size_t many = (size_t)n_tok * (size_t)(KT__GLU_ROWS + up_rows);
-    return many > FEW_TILE ? many : FEW_TILE;
+    return many > KT__FEW_TILE ? many : KT__FEW_TILE;
 }
 
 /* n bytes of part at `at` of a stretch that ends at `end`; the stretch's padding up to `limit` is
@@ -171,6 +186,12 @@ static void unit(const glu_job *job, int row0, int tok0, int tok1, int worker) {
                         gate + (size_t)t * KT__GLU_ROWS, n);
         }
     }
+}
+
+void kt__glu_unit(kt__dev *dev, const kt__glu *desc, const kt__acts *acts, int row0, int tok0,
+                  int tok1, kt__acts *out, int worker) {
+    const glu_job job = {.dev = dev, .d = desc, .acts = acts, .out = out};
+    unit(&job, row0, tok0, tok1, worker);
 }
 
 /* Items `parts` u.. are the parts of unit u; those that a worker has are computed together. */

@@ -82,10 +82,13 @@ typedef struct kt__attention {
     int64_t window;
     bool both_ways;
     float softcap;
+    const float *
+        sinks; /* [n_head] a logit of each head beside those of keys, without a value; NULL: none */
     float *out; /* [n_tok][n_head * head_dim_v] */
 } kt__attention;
 
-typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU } kt__glu_kind;
+/* CLAMPED: min(gate, 7) through x * sigmoid(1.702 x), times (up held to +-7) + 1 */
+typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU, KT__GLU_CLAMPED } kt__glu_kind;
 /* Up to so many tokens, whole rows are computed before they are quantised. */
 enum { KT__GLU_ROWWISE = 63 };
 
@@ -96,6 +99,68 @@ typedef struct kt__glu {
     float *rows;                /* [KT__GLU_ROWWISE][gate.n_row] of room */
     const kt__lora_terms *lora; /* with u of this input; or NULL */
 } kt__glu;
+
+/* ---- experts ---- */
+
+enum {
+    KT__MAX_EXPERTS = 1024,
+    KT__EXPERT_TOKENS = 128 /* most tokens of a piece */
+};
+
+/* One matrix of every expert, of the same shape and type. */
+typedef struct kt__expert_weights {
+    kt__weight w;       /* of expert 0; absent without data */
+    size_t stride;      /* bytes from one expert's to the next one's */
+    const float *bias;  /* of expert 0, or NULL */
+    size_t bias_stride; /* floats */
+} kt__expert_weights;
+
+/* Tokens that one expert computes together: slots slot0.. of it. */
+typedef struct kt__expert_piece {
+    int expert, slot0, n_tok;
+} kt__expert_piece;
+
+/* Which experts compute which tokens of a batch. A slot is a token at one of its experts; slots lie
+ * by ascending expert and, within an expert, by ascending token. */
+typedef struct kt__routing {
+    int n_expert, n_used; /* experts of a layer, experts of a token */
+    int n_tok, n_slot, n_piece;
+    int32_t *chosen; /* [n_tok][n_used], ascending */
+    float *share;    /* [n_tok][n_used], what each counts */
+    int32_t *first;  /* [n_expert + 1] an expert's first slot */
+    int32_t *slot_tok;
+    float *slot_share;
+    kt__expert_piece *pieces; /* in the order of slots */
+    int32_t *by_size;         /* their numbers, those with few tokens first */
+} kt__routing;
+
+/* Bytes for the arrays of at most n_tok tokens, and their places in that memory. */
+size_t kt__routing_bytes(int n_tok, int n_expert, int n_used);
+void kt__routing_place(kt__routing *routing, int n_tok, int n_expert, int n_used, void *memory);
+
+typedef struct kt__route {
+    const float *logits; /* [n_tok][n_expert] */
+    int n_tok;
+    bool of_all; /* shares are of the softmax over all experts; else over those that are chosen */
+    float scale; /* of the shares */
+    float *shared_gate; /* [n_tok] in: logits, out: their sigmoid; or NULL */
+} kt__route;
+
+typedef struct kt__experts_glu {
+    const kt__routing *routing;
+    kt__expert_weights gate, up;
+    kt__glu_kind kind;
+    float *rows; /* [KT__GLU_ROWWISE * n_used][gate.w.n_row] of room */
+} kt__experts_glu;
+
+typedef struct kt__experts_down {
+    const kt__routing *routing;
+    kt__expert_weights down;
+    bool shared;               /* sum holds the shared expert's output */
+    const float *shared_share; /* [n_tok] what that counts; NULL: 1 */
+    float *sum;                /* [n_tok][down.w.n_row] of room */
+    float *x;                  /* [n_tok][down.w.n_row] */
+} kt__experts_down;
 
 typedef struct kt__dev kt__dev;
 
@@ -137,6 +202,15 @@ typedef struct kt__ops {
     void (*add)(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
     /* x[i] = gelu(x[i]), the tanh form */
     void (*gelu)(kt__dev *dev, float *x, int64_t n);
+    /* The n_used experts with the largest logits (the lowest numbers on ties) and their shares; false:
+     * a logit is not finite */
+    bool (*route)(kt__dev *dev, const kt__route *desc, kt__routing *routing);
+    /* glu of each slot by its expert: as activation rows of slots */
+    void (*experts_glu)(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
+                        kt__acts *out);
+    /* x[t] += the sum over t's experts, by ascending number, of share * (down . act + bias); acts: of
+     * slots */
+    void (*experts_down)(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */
@@ -147,6 +221,7 @@ typedef struct kt__ops {
 typedef struct kt__dev_limits {
     int n_tok, n_col, head_dim_k, head_dim_v, n_head, n_head_kv; /* n_col: longest activation row */
     int64_t n_ctx;
+    int expert_cols; /* of the activations that experts read, as whole blocks of every kind; 0: none */
 } kt__dev_limits;
 
 /* pool, kernels and blas outlive the device. exact: dequantised weights and f32 activations

@@ -36,6 +36,11 @@ typedef struct KT__PACKED kt__iq4_nl {
     kt__f16 d;
     uint8_t qs[16]; /* indices into kt__iq4_table */
 } kt__iq4_nl;
+typedef struct KT__PACKED
+    kt__mxfp4 {     /* OCP Microscaling Formats 1.0: E2M1 weights, an E8M0 scale */
+    uint8_t e;      /* the scale is 2^(e - 128) */
+    uint8_t qs[16]; /* indices into kt__mxfp4_table, whose levels are twice E2M1's */
+} kt__mxfp4;
 
 /* ---- 256 weights ---- */
 typedef struct KT__PACKED kt__q2_k {
@@ -79,6 +84,7 @@ _Static_assert(sizeof(kt__q5_0) == 22, "q5_0");
 _Static_assert(sizeof(kt__q5_1) == 24, "q5_1");
 _Static_assert(sizeof(kt__q8_0) == 34, "q8_0");
 _Static_assert(sizeof(kt__iq4_nl) == 18, "iq4_nl");
+_Static_assert(sizeof(kt__mxfp4) == 17, "mxfp4");
 _Static_assert(sizeof(kt__q2_k) == 84, "q2_k");
 _Static_assert(sizeof(kt__q3_k) == 110, "q3_k");
 _Static_assert(sizeof(kt__q4_k) == 144, "q4_k");

@@ -25,6 +25,6 @@ typedef struct kt__codec {
 #include "quant/types.def"
 #undef X
 
-extern const int8_t kt__iq4_table[16];
+extern const int8_t kt__iq4_table[16], kt__mxfp4_table[16];
 
 #endif

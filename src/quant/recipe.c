@@ -14,7 +14,7 @@ static const kt__recipe recipes[] = {
     {"q5_k_m", 17, KT__TYPE_Q5_K, 'M'}, {"q6_k", 18, KT__TYPE_Q6_K, 0},
     {"iq4_nl", 25, KT__TYPE_IQ4_NL, 0}, {"iq4_xs", 30, KT__TYPE_IQ4_XS, 0},
     {"f32", 0, KT__TYPE_F32, 0},        {"f16", 1, KT__TYPE_F16, 0},
-    {"bf16", 32, KT__TYPE_BF16, 0},
+    {"bf16", 32, KT__TYPE_BF16, 0},     {"mxfp4_moe", 38, KT__TYPE_Q8_0, 'E'},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -91,10 +91,13 @@ static kt__type wanted_type(const kt__recipe *r, const kt__recipe_model *m, kt__
                             int layer) {
     bool is_head = role == KT__TENSOR_OUTPUT || (role == KT__TENSOR_EMBD && m->tied);
     if (is_head) return r->base == KT__TYPE_Q8_0 ? r->base : KT__TYPE_Q6_K;
+    bool of_experts = role >= KT__TENSOR_EXPERTS_GATE && role <= KT__TENSOR_EXPERTS_DOWN;
+    if (of_experts && r->mix == 'E') return KT__TYPE_MXFP4;
     switch (role) {
+    case KT__TENSOR_EXPERTS_DOWN:
+    case KT__TENSOR_DOWN: return down_type(r, layer, m->n_layer);
     case KT__TENSOR_V: return v_type(r, layer, m->n_layer, m->n_head / m->n_head_kv);
     case KT__TENSOR_QKV: return qkv_type(r);
-    case KT__TENSOR_DOWN: return down_type(r, layer, m->n_layer);
     case KT__TENSOR_ATTN_OUT: return attn_out_type(r);
     default: return r->base;
     }
@@ -109,6 +112,7 @@ static kt__type fallback_type(kt__type type) {
     case KT__TYPE_Q5_K: return KT__TYPE_Q5_1;
     case KT__TYPE_Q6_K: return KT__TYPE_Q8_0;
     case KT__TYPE_IQ4_XS: return KT__TYPE_IQ4_NL;
+    case KT__TYPE_MXFP4: return KT__TYPE_Q8_0;
     default: return KT__TYPE_F16;
     }
 }

@@ -11,7 +11,9 @@ typedef struct kt__recipe {
     const char *name;   /* "q4_k_m" */
     uint32_t file_type; /* general.file_type */
     kt__type base;      /* what most matrices get */
-    char mix;           /* 'S', 'M', 'L': how many matrices get more bits; 0: the type's only mix */
+    char
+        mix; /* 'S', 'M', 'L': how many matrices get more bits; 'E': experts get MXFP4; 0: the type's
+                 * only mix */
 } kt__recipe;
 
 typedef enum kt__tensor_role {
@@ -25,6 +27,9 @@ typedef enum kt__tensor_role {
     KT__TENSOR_GATE,
     KT__TENSOR_UP,
     KT__TENSOR_DOWN,
+    KT__TENSOR_EXPERTS_GATE, /* of all experts in one tensor */
+    KT__TENSOR_EXPERTS_UP,
+    KT__TENSOR_EXPERTS_DOWN,
     KT__TENSOR_VECTOR /* norms, biases, factors: always f32 */
 } kt__tensor_role;
 

@@ -29,7 +29,7 @@ def read(path):
 source, direct, out = (os.path.join(work, name) for name in ("whole.gguf", "direct.gguf", "quantised.gguf"))
 RECIPES = ("q4_k_m q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k_s q3_k_m q3_k_l q4_k_s q5_k_s q5_k_m q6_k iq4_nl iq4_xs f32 f16 "
            "bf16").split()
-for name, recipes in (("qwen3", RECIPES), ("gemma2", ["q4_k_m"]), ("longrope", ["q4_k_m"])):
+for name, recipes in (("qwen3", RECIPES), ("qwen2moe", ["q4_k_m", "mxfp4_moe", "q3_k_m"]), ("gemma2", ["q4_k_m"]), ("longrope", ["q4_k_m"])):
     folder = os.path.join(work, "quantise-" + name)
     models.write(models.MODELS[name], folder)
     run("convert", folder, source, "--type", "f32")

@@ -210,4 +210,19 @@ refused("a temperature that is none", "llama_4_scaling_beta",
 refused("a text part of another kind", "'pixtral', which is not supported",
         lambda: edit("config.json", text_config__model_type="pixtral"))
 refused("no text part", "\"num_hidden_layers\" is missing", lambda: edit("config.json", text_config=None))
+
+for name in os.listdir(base):
+    os.remove(os.path.join(base, name))
+models.write({**models.MODELS["qwen3moe"], "files": 1}, base)
+EXPERT = "model.layers.1.mlp.experts.3.up_proj.weight"
+refused("an expert is missing", "layers.1.mlp.experts.3.up_proj.weight' is missing", lambda: rewrite(EXPERT, lambda d, b, s: None))
+refused("an expert's shape", "by config.json it is [256, 256]", lambda: rewrite(EXPERT, lambda d, b, s: (d, b, [128, 512])))
+refused("an expert's NaN", "experts.3.up_proj.weight': element 0 is not a finite", lambda: rewrite(
+    EXPERT, lambda d, b, s: (d, b"\xff\xff" + b[2:], s)))
+refused("an expert of another type", "another type than that of expert 0", lambda: rewrite(
+    EXPERT, lambda d, b, s: ("F32", b + b, s)))
+refused("an expert too many", "by config.json it is [5, 256]", lambda: edit("config.json", num_experts=5))
+refused("more experts used than there are", "more than there are", lambda: edit("config.json", num_experts_per_tok=7))
+refused("shares of all", "sum to 1", lambda: edit("config.json", norm_topk_prob=False))
+refused("dense layers", "in every layer", lambda: edit("config.json", mlp_only_layers=[0]))
 sys.exit(failed > 0)

@@ -58,6 +58,14 @@ MODELS = {
                                   "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
                                                       "sliding_attention": {"rope_type": "default",
                                                                             "rope_theta": 10000.0}}}),
+    "qwen3moe": spec("Qwen3MoeForCausalLM", "qwen3moe", hd=48, heads=4, pre="qwen2", theta=1e6, files=2, experts=(6, 2),
+                     ff=256, config={"head_dim": 48, "num_experts": 6, "num_experts_per_tok": 2,
+                                     "moe_intermediate_size": 256, "norm_topk_prob": True, "decoder_sparse_step": 1}),
+    "qwen2moe": spec("Qwen2MoeForCausalLM", "qwen2moe", pre="qwen2", theta=1e6, experts=(5, 2), ff=128, shared=256,
+                     config={"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 128,
+                             "shared_expert_intermediate_size": 256, "norm_topk_prob": False}),
+    "olmoe": spec("OlmoeForCausalLM", "olmoe", kv=8, pre="smollm", eps=1e-5, experts=(4, 3), ff=512,
+                  config={"num_experts": 4, "num_experts_per_tok": 3, "norm_topk_prob": False, "clip_qkv": None}),
     "smollm3": spec("SmolLM3ForCausalLM", "smollm3", layers=5, tied=True, pre="dbrx", theta=2e6,
                     drop=["rope_theta", "tie_word_embeddings"], config={"no_rope_layers": [1, 1, 1, 0, 1]}),
     "granite": spec("GraniteForCausalLM", "granite", tied=True, pre="smollm", scales=(0.015625 * 8, 12.0, 0.22, 8.0),
@@ -119,7 +127,7 @@ def weights(m, seed):
             w[p + "input_layernorm.weight"] = norm(D)
         if m["kind"] in ("phi3", "glm4"):
             w[p + "mlp.gate_up_proj.weight"] = matrix(2 * FF, D)
-        else:
+        elif not m.get("experts"):
             w[p + "mlp.gate_proj.weight"] = matrix(FF, D)
             w[p + "mlp.up_proj.weight"] = matrix(FF, D)
         if m["kind"] == "phi3":
@@ -127,10 +135,10 @@ def weights(m, seed):
         else:
             for name, n in (("q", q), ("k", kv), ("v", kv)):
                 w[p + f"self_attn.{name}_proj.weight"] = matrix(n, D, 1.4)
-                if m["kind"] == "qwen2" or m["bias"]:
+                if m["kind"] in ("qwen2", "qwen2moe") or m["bias"]:
                     w[p + f"self_attn.{name}_proj.bias"] = vector(n, 0.0, 0.3)
-        if m["kind"] in ("qwen3", "gemma3", "exaone4", "olmo2"):
-            rows_normed = m["kind"] == "olmo2"
+        if m["kind"] in ("qwen3", "qwen3moe", "gemma3", "exaone4", "olmo2", "olmoe"):
+            rows_normed = m["kind"] in ("olmo2", "olmoe")
             w[p + "self_attn.q_norm.weight"] = norm(q if rows_normed else m["hd"])
             w[p + "self_attn.k_norm.weight"] = norm(kv if rows_normed else m["hd"])
         if m["kind"] == "hunyuan":
@@ -148,7 +156,18 @@ def weights(m, seed):
         if m["kind"] == "glm4":
             w[p + "post_self_attn_layernorm.weight"] = norm(D)
             w[p + "post_mlp_layernorm.weight"] = norm(D)
-        w[p + "mlp.down_proj.weight"] = matrix(D, FF)
+        if not m.get("experts"):
+            w[p + "mlp.down_proj.weight"] = matrix(D, FF)
+            continue
+        w[p + "mlp.gate.weight"] = matrix(m["experts"][0], D, 2.0)
+        parts = [(f"experts.{e}.", m["ff"]) for e in range(m["experts"][0])]
+        if m.get("shared"):
+            parts.append(("shared_expert.", m["shared"]))
+            w[p + "mlp.shared_expert_gate.weight"] = matrix(1, D)
+        for part, n in parts:
+            w[p + f"mlp.{part}gate_proj.weight"] = matrix(n, D)
+            w[p + f"mlp.{part}up_proj.weight"] = matrix(n, D)
+            w[p + f"mlp.{part}down_proj.weight"] = matrix(D, n)
     w["model.norm.weight"] = norm(D)
     if not m["tied"]:
         w["lm_head.weight"] = matrix(rows, D, 3.0)
@@ -164,7 +183,8 @@ def config(m, n_tokens):
              "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
-             "Cohere2ForCausalLM": "cohere2"}
+             "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
+             "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -288,11 +308,11 @@ def attention(m, w, p, x, i):
         q, k, v = np.split(linear("qkv_proj"), [heads * hd, (heads + kv) * hd], -1)
     else:
         q, k, v = linear("q_proj"), linear("k_proj"), linear("v_proj")
-    if kind == "olmo2":
+    if kind in ("olmo2", "olmoe"):
         q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"])
         k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"])
     q, k, v = q.reshape(n, heads, hd), k.reshape(n, kv, hd), v.reshape(n, kv, hd)
-    if kind in ("qwen3", "gemma3", "exaone4"):
+    if kind in ("qwen3", "qwen3moe", "gemma3", "exaone4"):
         q = rms(q, w[p + "self_attn.q_norm.weight"], m["eps"], kind)
         k = rms(k, w[p + "self_attn.k_norm.weight"], m["eps"], kind)
     if is_rotated(m, i):
@@ -318,7 +338,32 @@ def attention(m, w, p, x, i):
     return y + w[p + "self_attn.o_proj.bias"] if p + "self_attn.o_proj.bias" in w else y
 
 
+def glu(w, p, x):
+    gate, up, down = (w[p + f"{name}_proj.weight"].astype(np.float64).T for name in ("gate", "up", "down"))
+    gate, up = x @ gate, x @ up
+    return (gate / (1 + np.exp(-gate)) * up) @ down
+
+
+def experts(m, w, p, x):
+    n_expert, n_used = m["experts"]
+    logit = x @ w[p + "mlp.gate.weight"].astype(np.float64).T
+    share = np.exp(logit - logit.max(-1, keepdims=True))
+    share /= share.sum(-1, keepdims=True)
+    y = np.zeros_like(x)
+    for t in range(len(x)):
+        chosen = np.argsort(-share[t])[:n_used]
+        whole = share[t][chosen].sum() if m["config"]["norm_topk_prob"] else 1.0
+        for e in chosen:
+            y[t] += share[t][e] / whole * glu(w, p + f"mlp.experts.{e}.", x[t])
+    if m.get("shared"):
+        gate = x @ w[p + "mlp.shared_expert_gate.weight"].astype(np.float64).T
+        y += glu(w, p + "mlp.shared_expert.", x) / (1 + np.exp(-gate))
+    return y
+
+
 def feed_forward(m, w, p, x):
+    if m.get("experts"):
+        return experts(m, w, p, x)
     if m["kind"] in ("phi3", "glm4"):
         gate, up = np.split(x @ w[p + "mlp.gate_up_proj.weight"].astype(np.float64).T, 2, -1)
     else:

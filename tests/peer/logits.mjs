@@ -77,21 +77,29 @@ function sequences(vocab) {
     return [1, 2, 7, 15, 16, 17, 31, 33, 48, 64, 66, 100, 130, 200, 257, 300].map((length) => Array.from({length}, random));
 }
 
+// Two experts whose logits are nearly the same change places by either engine's rounding, and a sequence where that
+// happens is as far off as one expert's output: of models with experts, half of the sequences are held to the bound.
+const routed = ["tiny-qwen3moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss"];
+
 // bound: of the mean absolute difference of the logits, in logits
 function compareLogits(name, model, bound, vocab) {
     const lines = sequences(vocab);
     const got = ours("logits", model, [], lines), want = theirs("logits", model, [], lines);
     let distance = 0, worst = 0, clear = 0, wrong = 0;
+    const distances = [];
     want.forEach((answer, i) => {
         const best = top(answer.logits);
         const mean = answer.logits.reduce((sum, v, id) => sum + Math.abs(v - got[i].logits[id]), 0) / answer.logits.length;
         distance += mean / want.length;
         worst = Math.max(worst, mean);
+        distances.push(mean);
         if (best.margin <= MARGIN) return;
         clear++;
         if (got[i].argmax !== best.id) wrong++;
     });
-    report(wrong === 0 && worst <= bound && want.every((answer, i) => answer.n === got[i].n),
+    const median = distances.sort((a, b) => a - b)[distances.length >> 1];
+    const bounded = routed.includes(name.split(" ")[0]) ? median : worst;
+    report(wrong === 0 && bounded <= bound && want.every((answer, i) => answer.n === got[i].n),
         `${name}: logits of ${lines.length} sequences; mean distance ${distance.toFixed(4)}, worst ${worst.toFixed(4)} ` +
         `(at most ${bound}); best token differs in ${wrong} of ${clear} clear cases`);
 }
@@ -141,19 +149,21 @@ if (fs.existsSync(demo) && "demo".includes(opt.only)) {
 // Bounds: these models' logits have a spread of about three; eight bits of an activation, in up to seven layers, twice
 // (each engine rounds in its own way). How exact each engine is, kl.mjs measures.
 const recipes = {f32: 0.02, f16: 0.02, bf16: 0.2, q8_0: 0.2, q4_k_m: 0.2, q4_0: 0.2, q4_1: 0.2, q5_0: 0.2, q5_1: 0.2,
-    q2_k: 0.2, q3_k_m: 0.2, q5_k_m: 0.2, q6_k: 0.2, iq4_nl: 0.2, iq4_xs: 0.2};
+    q2_k: 0.2, q3_k_m: 0.2, q5_k_m: 0.2, q6_k: 0.2, iq4_nl: 0.2, iq4_xs: 0.2, mxfp4_moe: 0.2};
 const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "tiny-qwen3": 600, "tiny-gemma2": 1000,
     "tiny-gemma3": 1000, "tiny-phi3": 512, "tiny-llama-bias": 512, "tiny-qwen2-bias": 2000,
     "tiny-smollm3": 2000, "tiny-ernie45": 512, "tiny-glm4": 2000, "tiny-granite": 2000, "tiny-hunyuan-dense": 2000,
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
-    "tiny-olmo3": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000};
+    "tiny-olmo3": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,
+    "tiny-qwen3moe": 600, "tiny-qwen2moe": 2000, "tiny-olmoe": 2000, "tiny-gpt-oss": 2000};
 // Of 64 layers, since llama.cpp knows its windows by that: each engine's rounding adds up beyond the bound.
 const deep = ["tiny-exaone4-windows"];
-const usual = ["f32", "f16", "q8_0", "q4_k_m", "q4_0", "iq4_xs"];
+const usual = ["f32", "f16", "q8_0", "q4_k_m", "q4_0", "iq4_xs", "mxfp4_moe"];
 for (const [preset, vocab] of Object.entries(presets)) {
     for (const [recipe, bound] of Object.entries(recipes)) {
         const name = `${preset} ${recipe}`, model = path.join(work, "model.gguf");
         if (deep.includes(preset) && bound > 0.1) continue;
+        if (recipe === "mxfp4_moe" && !routed.includes(preset)) continue; /* nothing of it would be MXFP4 */
         if (!name.includes(opt.only) || !(opt.all || usual.includes(recipe))) continue;
         execFileSync(kentang, ["synth", "--preset", preset, "--quant", recipe, model], {stdio: "ignore"});
         compareLogits(name, model, bound, vocab);

@@ -1,0 +1,157 @@
+#include "model/experts.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "host/pages.h"
+
+/* Address-space buffers of a batch, as the forward pass has them. */
+typedef enum expert_buf {
+    BUF_ROUTER, /* [n_tok][n_expert] logits */
+    BUF_SHARED, /* [n_tok] the shared expert's gate */
+    BUF_ROWS,   /* few tokens: [slots][d_ff_expert] */
+    BUF_ACT0,   /* [slots] activation rows of d_ff_expert */
+    BUF_ROUTING = BUF_ACT0 + KT__ACT_COUNT,
+    BUFS
+} expert_buf;
+
+struct kt__experts {
+    const kt__net *net;
+    kt__dev *dev;
+    kt__routing routing;
+    void *buf[BUFS];
+    size_t buf_bytes[BUFS];
+};
+
+/* The kinds of activations that some layer's down product reads, in a pass that is exact or not. */
+static unsigned down_kinds(const kt__net *net) {
+    unsigned kinds = 1u << KT__ACT_F32; /* exact */
+    for (int i = 0; i < net->hp.n_layer; i++) {
+        const kt__weight *down = &net->layers[i].down_exps.w;
+        if (down->data) kinds |= 1u << kt__type_get(down->type)->act;
+    }
+    return kinds;
+}
+
+static uint64_t plan_buffers(const kt__net *net, int n_tok, size_t *bytes) {
+    const kt__hparams *hp = &net->hp;
+    size_t n = (size_t)n_tok, slots = n * (size_t)hp->n_expert_used, f = sizeof(float);
+    size_t few = n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE;
+    unsigned kinds = down_kinds(net);
+    uint64_t sum = 0;
+    bytes[BUF_ROUTER] = n * (size_t)hp->n_expert * f;
+    bytes[BUF_SHARED] = n * f;
+    bytes[BUF_ROWS] = few * (size_t)hp->n_expert_used * (size_t)hp->d_ff_expert * f;
+    bytes[BUF_ROUTING] = kt__routing_bytes(n_tok, hp->n_expert, hp->n_expert_used);
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        bytes[BUF_ACT0 + kind] = 0;
+        if (!(kinds >> kind & 1)) continue;
+        size_t row = kt__act_layout_of((kt__act_kind)kind, hp->d_ff_expert).row_bytes;
+        bytes[BUF_ACT0 + kind] = slots * row;
+    }
+    for (int i = 0; i < BUFS; i++) sum += bytes[i];
+    return sum;
+}
+
+uint64_t kt__experts_plan_bytes(const kt__net *net, int n_tok) {
+    size_t bytes[BUFS];
+    return net->hp.n_expert ? plan_buffers(net, n_tok, bytes) : 0;
+}
+
+kt_status kt__experts_create(const kt__net *net, kt__dev *dev, int n_tok, kt__experts **out,
+                             kt_error *err) {
+    kt_status status = KT_OK;
+    *out = NULL;
+    if (net->hp.n_expert == 0) return KT_OK;
+    kt__experts *e = kt__calloc(1, sizeof *e);
+    if (!e) return kt__fail_nomem(err, "the experts' scratch", sizeof *e);
+    e->net = net;
+    e->dev = dev;
+    (void)plan_buffers(net, n_tok, e->buf_bytes);
+    for (int i = 0; i < BUFS; i++) {
+        if (e->buf_bytes[i] == 0) continue;
+        e->buf[i] = kt__pages_alloc(e->buf_bytes[i]);
+        if (e->buf[i]) continue;
+        status = kt__fail_nomem(err, "the experts' scratch", e->buf_bytes[i]);
+        goto out;
+    }
+    kt__routing_place(&e->routing, n_tok, net->hp.n_expert, net->hp.n_expert_used,
+                      e->buf[BUF_ROUTING]);
+    *out = e;
+    e = NULL;
+out:
+    kt__experts_destroy(e);
+    return status;
+}
+
+void kt__experts_destroy(kt__experts *experts) {
+    if (!experts) return;
+    for (int i = 0; i < BUFS; i++) kt__pages_free(experts->buf[i], experts->buf_bytes[i]);
+    kt__free(experts);
+}
+
+int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT_READERS]) {
+    int n = 0;
+    const kt__weight *all[KT__EXPERT_READERS] = {
+        &layer->t[KT__SLOT_ROUTER].w, &layer->gate_exps.w, &layer->up_exps.w,
+        &layer->shared_share,         &layer->gate,        &layer->up,
+    };
+    for (int i = 0; i < KT__EXPERT_READERS; i++)
+        if (all[i]->data) out[n++] = all[i];
+    return n;
+}
+
+/* Logits of the router, and of the shared expert's gate. */
+static bool choose_experts(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
+    const kt__ops *ops = kt__dev_ops(e->dev);
+    const kt__hparams *hp = &e->net->hp;
+    float *logits = e->buf[BUF_ROUTER], *shared = NULL;
+    ops->matmul(e->dev, &layer->t[KT__SLOT_ROUTER].w, acts, layer->t[KT__SLOT_ROUTER_BIAS].v, NULL,
+                NULL, 0, logits, (size_t)hp->n_expert);
+    if (layer->shared_share.data) {
+        shared = e->buf[BUF_SHARED];
+        ops->matmul(e->dev, &layer->shared_share, acts, NULL, NULL, NULL, 0, shared, 1);
+    }
+    const kt__route route = {.logits = logits,
+                             .n_tok = acts->n_tok,
+                             .of_all = hp->features & KT__F_SHARES_OF_ALL,
+                             .scale = hp->expert_scale,
+                             .shared_gate = shared};
+    return ops->route(e->dev, &route, &e->routing);
+}
+
+/* The slots' activation rows for the down product. */
+static kt__acts slot_acts(const kt__experts *e, const kt__layer *layer) {
+    const kt__weight *down = &layer->down_exps.w;
+    kt__act_kind kind = kt__dev_act_kind(e->dev, down);
+    kt__acts acts = {.n_tok = e->routing.n_slot, .n_col = down->n_col, .kinds = 1u << kind};
+    acts.layout[kind] = kt__act_layout_of(kind, down->n_col);
+    acts.data[kind] = e->buf[BUF_ACT0 + (int)kind];
+    return acts;
+}
+
+bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *acts) {
+    if (!choose_experts(e, layer, acts)) return false;
+    const kt__experts_glu glu = {
+        .routing = &e->routing,
+        .gate = layer->gate_exps,
+        .up = layer->up_exps,
+        .kind = e->net->hp.features & KT__F_CLAMPED ? KT__GLU_CLAMPED : KT__GLU_SILU,
+        .rows = e->buf[BUF_ROWS],
+    };
+    kt__acts out = slot_acts(e, layer);
+    kt__dev_ops(e->dev)->experts_glu(e->dev, acts, &glu, &out);
+    return true;
+}
+
+void kt__experts_add(kt__experts *e, const kt__layer *layer, float *sum, float *x) {
+    const kt__acts acts = slot_acts(e, layer);
+    const kt__experts_down down = {
+        .routing = &e->routing,
+        .down = layer->down_exps,
+        .shared = layer->down.data != NULL,
+        .shared_share = layer->shared_share.data ? e->buf[BUF_SHARED] : NULL,
+        .sum = sum,
+        .x = x,
+    };
+    kt__dev_ops(e->dev)->experts_down(e->dev, &acts, &down);
+}

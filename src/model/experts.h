@@ -1,0 +1,31 @@
+/* Layers whose feed-forward is a router and experts.
+ *
+ * Owns: their part of the layer program over kt__ops (choice, gate and up, down) and its scratch,
+ * which one forward pass has for all its layers. Does not know batches, nor adapters, which change
+ * no expert. One batch at a time; nothing is allocated after creation. */
+#ifndef KT_MODEL_EXPERTS_H
+#define KT_MODEL_EXPERTS_H
+
+#include "model/net.h"
+
+typedef struct kt__experts kt__experts;
+
+/* Bytes of the scratch for n_tok rows; 0 for a network without experts, for which create gives NULL.
+ */
+uint64_t kt__experts_plan_bytes(const kt__net *net, int n_tok);
+kt_status kt__experts_create(const kt__net *net, kt__dev *dev, int n_tok, kt__experts **out,
+                             kt_error *err) KT_CHECKED;
+void kt__experts_destroy(kt__experts *experts);
+
+/* The matrices that read the feed-forward's input: router, experts, shared expert. */
+enum { KT__EXPERT_READERS = 6 };
+int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT_READERS]);
+
+/* Each row of acts chooses its experts; their gate and up follow. false: a router's logit is not
+ * finite. */
+bool kt__experts_choose(kt__experts *experts, const kt__layer *layer, const kt__acts *acts);
+/* x += the experts' outputs by their shares; sum[n_tok][d_model]: room, and before that the shared
+ * expert's output where the layer has one. */
+void kt__experts_add(kt__experts *experts, const kt__layer *layer, float *sum, float *x);
+
+#endif
