@@ -1,14 +1,43 @@
 /* Shapes that the arithmetic contract fixes: the same on every machine and in every tier.
  *
- * Owns: how many positions a page of K/V and a split of attention hold. A change of either changes
- * bytes of answers (splits) or of files (pages). */
+ * Owns: how many positions a page of K/V and a split of attention hold, and what a page's keys and
+ * values look like. A change of any of it changes bytes of answers (splits) or of files (pages). */
 #ifndef KT_BASE_GEOMETRY_H
 #define KT_BASE_GEOMETRY_H
+
+#include <stddef.h>
 
 enum {
     KT__PAGE_POS = 16,                             /* positions of a page of K/V */
     KT__SPLIT_POS = 256,                           /* positions of one split of attention */
     KT__SPLIT_PAGES = KT__SPLIT_POS / KT__PAGE_POS /* pages of one split */
 };
+
+/* What keys or values are held as. A page is young, f16 [head_dim][16] (K) or [16][head_dim] (V),
+ * until it is sealed; in the form f16 it stays young. Sealed, by head, 64-byte aligned:
+ *   K q8: f32 scale[16 positions], i8 code[dims / 4][16 positions][4], dims a multiple of 4
+ *   V q8: f32 scale[16 positions], i8 code[16 positions][head_dim]
+ * NUMERICS.md, section 8, has the rules. */
+typedef enum kt__kv_form { KT__KV_F16, KT__KV_Q8, KT__KV_FORMS } kt__kv_form;
+
+enum { KT__SEALED_CODES = KT__PAGE_POS * 4 }; /* where a sealed page's codes begin */
+
+/* Dimensions of a key's codes: those beyond the head's are zero. */
+static inline int kt__code_dims(int head_dim) {
+    return (head_dim + 3) / 4 * 4;
+}
+
+static inline size_t kt__sealed_k_bytes(int head_dim) {
+    return KT__SEALED_CODES + (size_t)kt__code_dims(head_dim) * KT__PAGE_POS;
+}
+
+static inline size_t kt__sealed_v_bytes(int head_dim) {
+    return KT__SEALED_CODES + (size_t)head_dim * KT__PAGE_POS;
+}
+
+/* A query's codes: i8 [dims], f32 scale, i32 sum of the codes. */
+static inline size_t kt__query_code_bytes(int head_dim) {
+    return ((size_t)kt__code_dims(head_dim) + 8 + 15) / 16 * 16;
+}
 
 #endif

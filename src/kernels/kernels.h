@@ -104,7 +104,20 @@ typedef struct kt__attn {
     float *m, *l;           /* out[n_q]: max (+ 0.0f: never -0) and sum of exponentials */
     float *o;               /* out[i * ld_o + d]: sum of p * v, not normalised */
     size_t ld_o;
+    const struct kt__attn_sealed *sealed; /* or NULL: every page is read young */
 } kt__attn;
+
+/* Which of the split's pages are read sealed (base/geometry.h has their layout), and where these
+ * lie. Query i reads the pages from `from` up to own[i] - 1 sealed, the others young. */
+typedef struct kt__attn_sealed {
+    kt__kv_form k_form, v_form; /* KT__KV_F16: those are read young in every page */
+    const uint8_t *k[KT__SPLIT_PAGES], *v[KT__SPLIT_PAGES];
+    const uint8_t
+        *q; /* q + i * ld_q: codes of the queries, as code_query makes them; K sealed only */
+    size_t ld_q;
+    int from;
+    const int16_t *own; /* [n_q], 0 to KT__SPLIT_PAGES */
+} kt__attn_sealed;
 
 /* scratch: 64-byte aligned, at least attn_scratch_bytes(n_q, head_dim_k, head_dim_v) */
 typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
@@ -146,6 +159,11 @@ typedef struct kt__kernels {
      * clamped to +-65504 */
     void (*store_k)(const float *k, int head_dim, int slot, kt__f16 *page);
     void (*store_v)(const float *v, int head_dim, int slot, kt__f16 *page);
+    /* A whole young page to a sealed one. scratch: 64-byte aligned, kt__seal_scratch_bytes */
+    void (*seal_k)(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
+    void (*seal_v)(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
+    /* A query, already scaled, to the codes that scores with sealed keys take */
+    void (*code_query)(const float *q, int head_dim, uint8_t *codes, void *scratch);
 
     kt__attn_fn *attn;
     size_t (*attn_scratch_bytes)(int n_q, int head_dim_k, int head_dim_v);
@@ -166,6 +184,16 @@ typedef struct kt__kernels {
      * and bench */
     uint64_t (*peak_i8)(uint64_t iterations, int32_t *sink);
 } kt__kernels;
+
+/* Of seal_k, seal_v and code_query. */
+static inline size_t kt__seal_scratch_bytes(int head_dim) {
+    return ((size_t)head_dim + 32) * KT__PAGE_POS * sizeof(float);
+}
+
+/* Heads are rotated in blocks of the largest power of two that divides their dimension. */
+static inline int kt__rotation_block(int head_dim) {
+    return head_dim & -head_dim;
+}
 
 /* The reference's products, of any type. */
 extern const kt__mm_kernels kt__mm_ref;

@@ -439,4 +439,13 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
     *y = zip_half(even.b, odd.b);
 }
 
+/* x[16] as floats */
+KT_INLINE vf vf_from_i8(const int8_t *p) {
+    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
+}
+KT_INLINE v16 v16_from_i8(const int8_t *p) {
+    return V16(vf_from_i8(p), vf_from_i8(p + 8));
+}
+
 #endif

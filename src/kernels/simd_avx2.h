@@ -44,4 +44,11 @@ KT_INLINE vi vi_quads2_wide(vi w0, vi x0, vi w1, vi x1) {
     return vi_dot16(_mm256_madd_epi16(vi_pairs_wide(w0, x0), one), vi_pairs_wide(w1, x1), one);
 }
 
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
+ * query's sum is too much */
+enum { KEY_BIAS = 0 };
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
+    return vi_dot16(a, vi_pairs_wide(w, x), _mm256_set1_epi16(1));
+}
+
 #endif

@@ -418,4 +418,17 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *a, v16 *b) {
     *b = _mm512_permutex2var_ps(even, hi, odd);
 }
 
+/* x[16] as floats */
+KT_INLINE v16 v16_from_i8(const int8_t *p) {
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+}
+
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
+ * query's sum is too much */
+enum { KEY_BIAS = 128 };
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
+    return vi_dot8(a, vi_xor(w, vi_bytes(0x80)), x);
+}
+
 #endif

@@ -39,4 +39,11 @@ KT_INLINE vi vi_quads2_wide(vi u0, vi x0, vi u1, vi x1) {
     return vi_quads2(u0, x0, u1, x1);
 }
 
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
+ * query's sum is too much */
+enum { KEY_BIAS = 128 };
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
+    return vi_dot8(a, vi_xor(w, vi_bytes(0x80)), x);
+}
+
 #endif

@@ -505,4 +505,11 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
              vzip2q_f32(even.d, odd.d));
 }
 
+/* x[16] as floats */
+KT_INLINE v16 v16_from_i8(const int8_t *p) {
+    int16x8_t low = vmovl_s8(vld1_s8(p)), high = vmovl_s8(vld1_s8(p + 8));
+    return V16(vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
+               vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high)));
+}
+
 #endif

@@ -12,4 +12,11 @@ KT_INLINE int32x4_t quads(int32x4_t a, int8x16_t w, int8x16_t x) {
     return vdotq_s32(a, w, x);
 }
 
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
+ * query's sum is too much */
+enum { KEY_BIAS = 0 };
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
+    return VI(vdotq_s32(a.a, S8(w.a), S8(x.a)), vdotq_s32(a.b, S8(w.b), S8(x.b)));
+}
+
 #endif

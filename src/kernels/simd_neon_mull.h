@@ -14,4 +14,15 @@ KT_INLINE int32x4_t quads(int32x4_t a, int8x16_t w, int8x16_t x) {
     return vpadalq_s16(a, vmlal_high_s8(pairs, w, x));
 }
 
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
+ * query's sum is too much */
+enum { KEY_BIAS = 0 };
+KT_INLINE int32x4_t dot_keys_half(int32x4_t a, int8x16_t w, int8x16_t x) {
+    int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+    return vpadalq_s16(a, vpaddq_s16(low, vmull_high_s8(w, x)));
+}
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
+    return VI(dot_keys_half(a.a, S8(w.a), S8(x.a)), dot_keys_half(a.b, S8(w.b), S8(x.b)));
+}
+
 #endif

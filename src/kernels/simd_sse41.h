@@ -521,4 +521,21 @@ KT_INLINE void v16_zip(v16 even, v16 odd, v16 *x, v16 *y) {
              _mm_unpacklo_ps(even.d, odd.d), _mm_unpackhi_ps(even.d, odd.d));
 }
 
+/* x[16] as floats */
+KT_INLINE __m128 f4_from_i8(const int8_t *p) {
+    int32_t x;
+    memcpy(&x, p, sizeof x);
+    return _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(x)));
+}
+KT_INLINE v16 v16_from_i8(const int8_t *p) {
+    return V16(f4_from_i8(p), f4_from_i8(p + 4), f4_from_i8(p + 8), f4_from_i8(p + 12));
+}
+
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
+ * query's sum is too much */
+enum { KEY_BIAS = 0 };
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
+    return vi_dot16(a, vi_pairs_wide(w, x), _mm_set1_epi16(1));
+}
+
 #endif

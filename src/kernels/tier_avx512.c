@@ -11,6 +11,8 @@
 #define ATTN_VECS_4 4
 #define ATTN_VECS_6 4
 #include "kernels/attn.inc"
+#include "kernels/attn_sealed.inc"
+#include "kernels/seal.inc"
 
 #define FLOAT_ROWS 6
 #define FLOAT_TOKENS 4

@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "kernels/kernels.h"
+#include "kernels/seal_ref.h"
 #include "quant/fit.h"
 
 enum { LANES = 16, TOK_TILE = 8 };
@@ -23,34 +24,6 @@ static float tree_sum(float lane[LANES]) {
 }
 
 /* ---- activation quantisation ---- */
-
-static float round_even(float v) {
-    return (v + 0x1.8p23f) - 0x1.8p23f; /* |v| < 2^22 */
-}
-
-/* q[n] and the return value d: x ~ d * q. A block below 2^-100 is zero, one with a non-finite value
- * is NaN. */
-static float quantize_block(const float *x, int n, int8_t *q) {
-    float amax = 0;
-    bool finite = true;
-    for (int i = 0; i < n; i++) {
-        float magnitude = fabsf(x[i]);
-        if (!(magnitude <= FLT_MAX)) finite = false;
-        if (magnitude > amax) amax = magnitude;
-    }
-    if (!finite || amax < 0x1p-100f) {
-        for (int i = 0; i < n; i++) q[i] = 0;
-        return finite ? 0.0f : kt__f32_from_bits(0x7fc00000u);
-    }
-    float inverse = 127.0f / amax;
-    for (int i = 0; i < n; i++) {
-        float v = round_even(x[i] * inverse);
-        if (v > 127.0f) v = 127.0f;
-        if (v < -127.0f) v = -127.0f;
-        q[i] = (int8_t)v;
-    }
-    return amax / 127.0f;
-}
 
 static void sums_of(const int8_t *q, int n_col, int group, int16_t *sums) {
     for (int g = 0; g < n_col / group; g++) {
@@ -71,7 +44,7 @@ static void quantize_q32(const float *x, int n_col, uint8_t *dst) {
     memset(dst, 0, layout.row_bytes);
     int8_t *q = (int8_t *)dst;
     float *d = (float *)(void *)(dst + layout.d);
-    for (int b = 0; b < n_col / 32; b++) d[b] = quantize_block(x + 32 * b, 32, q + 32 * b);
+    for (int b = 0; b < n_col / 32; b++) d[b] = kt__ref_quantize_block(x + 32 * b, 32, q + 32 * b);
     sums_of(q, n_col, 32, (int16_t *)(void *)(dst + layout.s32));
 }
 
@@ -80,7 +53,8 @@ static void quantize_q256(const float *x, int n_col, uint8_t *dst) {
     memset(dst, 0, layout.row_bytes);
     int8_t *q = (int8_t *)dst;
     float *d = (float *)(void *)(dst + layout.d);
-    for (int b = 0; b < n_col / 256; b++) d[b] = quantize_block(x + 256 * b, 256, q + 256 * b);
+    for (int b = 0; b < n_col / 256; b++)
+        d[b] = kt__ref_quantize_block(x + 256 * b, 256, q + 256 * b);
     sums_of(q, n_col, 16, (int16_t *)(void *)(dst + layout.s16));
     sums_of(q, n_col, 32, (int16_t *)(void *)(dst + layout.s32));
 }
@@ -307,31 +281,72 @@ static void store_v(const float *v, int head_dim, int slot, kt__f16 *page) {
     for (int d = 0; d < head_dim; d++) page[slot * head_dim + d] = kv_round(v[d]);
 }
 
-static float score_at(const kt__attn *attn, const float *q, int slot) {
+/* Whether query i reads the page sealed. */
+static bool reads_sealed(const kt__attn *attn, int i, int page) {
+    const kt__attn_sealed *x = attn->sealed;
+    return x && page >= x->from && page < x->own[i];
+}
+
+static float young_score(const kt__attn *attn, int i, int slot) {
+    const float *q = attn->q + (size_t)i * attn->ld_q;
     const kt__f16 *k = attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
     float s = 0;
     for (int d = 0; d < attn->head_dim_k; d++) {
         s = fmaf(q[d], kt__f16_to_f32(k[d * KT__PAGE_POS]), s);
     }
+    return s;
+}
+
+static float sealed_score(const kt__attn *attn, int i, int slot) {
+    const uint8_t *q = attn->sealed->q + (size_t)i * attn->sealed->ld_q;
+    const uint8_t *page = attn->sealed->k[slot / KT__PAGE_POS];
+    const int8_t *code = (const int8_t *)page + KT__SEALED_CODES + slot % KT__PAGE_POS * 4;
+    int dims = kt__code_dims(attn->head_dim_k);
+    float q_scale, k_scale;
+    int32_t sum = 0;
+    memcpy(&q_scale, q + dims, sizeof q_scale);
+    memcpy(&k_scale, page + (size_t)(slot % KT__PAGE_POS) * sizeof k_scale, sizeof k_scale);
+    for (int d = 0; d < dims; d++) sum += (int8_t)q[d] * code[d / 4 * 4 * KT__PAGE_POS + d % 4];
+    return (float)sum * (q_scale * k_scale);
+}
+
+static float score_at(const kt__attn *attn, int i, int slot) {
+    bool sealed = reads_sealed(attn, i, slot / KT__PAGE_POS) && attn->sealed->k_form != KT__KV_F16;
+    float s = sealed ? sealed_score(attn, i, slot) : young_score(attn, i, slot);
     return attn->softcap != 0 ? softcap_one(s, attn->softcap) : s;
 }
 
+/* o += p * V of the slot */
+static void add_value(const kt__attn *attn, int i, int slot, float p) {
+    float *o = attn->o + (size_t)i * attn->ld_o;
+    int page = slot / KT__PAGE_POS, hd = attn->head_dim_v;
+    if (reads_sealed(attn, i, page) && attn->sealed->v_form != KT__KV_F16) {
+        const uint8_t *sealed = attn->sealed->v[page];
+        const int8_t *code = (const int8_t *)sealed + KT__SEALED_CODES + slot % KT__PAGE_POS * hd;
+        float scale;
+        memcpy(&scale, sealed + (size_t)(slot % KT__PAGE_POS) * sizeof scale, sizeof scale);
+        p = p * scale;
+        for (int d = 0; d < hd; d++) o[d] = fmaf(p, (float)code[d], o[d]);
+        return;
+    }
+    const kt__f16 *v = attn->v[page] + slot % KT__PAGE_POS * hd;
+    for (int d = 0; d < hd; d++) o[d] = fmaf(p, kt__f16_to_f32(v[d]), o[d]);
+}
+
 static void attn_query(const kt__attn *attn, int i) {
-    const float *q = attn->q + (size_t)i * attn->ld_q;
     float *o = attn->o + (size_t)i * attn->ld_o;
     int lo = attn->lo[i], hi = attn->hi[i];
     float s[KT__SPLIT_POS], lane[LANES] = {0}, m = -INFINITY;
     for (int slot = lo; slot < hi; slot++) {
-        s[slot] = score_at(attn, q, slot);
+        s[slot] = score_at(attn, i, slot);
         if (s[slot] > m) m = s[slot];
     }
     m = m + 0.0f; /* -0 and +0 are one maximum */
     for (int d = 0; d < attn->head_dim_v; d++) o[d] = 0;
     for (int slot = lo; slot < hi; slot++) {
         float p = kt__expf(s[slot] - m);
-        const kt__f16 *v = attn->v[slot / KT__PAGE_POS] + slot % KT__PAGE_POS * attn->head_dim_v;
         lane[slot % LANES] += p;
-        for (int d = 0; d < attn->head_dim_v; d++) o[d] = fmaf(p, kt__f16_to_f32(v[d]), o[d]);
+        add_value(attn, i, slot, p);
     }
     attn->m[i] = m;
     attn->l[i] = tree_sum(lane);
@@ -421,6 +436,9 @@ const kt__kernels kt__kernels_ref = {
     .rope_norm = rope_norm,
     .store_k = store_k,
     .store_v = store_v,
+    .seal_k = kt__ref_seal_k,
+    .seal_v = kt__ref_seal_v,
+    .code_query = kt__ref_code_query,
     .attn = ref_attention,
     .attn_scratch_bytes = attn_scratch_bytes,
     .attn_merge = attn_merge,

@@ -13,6 +13,8 @@
 #define ATTN_VECS_4 1
 #define ATTN_VECS_6 1
 #include "kernels/attn.inc"
+#include "kernels/attn_sealed.inc"
+#include "kernels/seal.inc"
 
 #define FLOAT_ROWS 2
 #define FLOAT_TOKENS 2
