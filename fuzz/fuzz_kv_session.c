@@ -12,7 +12,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const kt__kv_shape shape = {1, 1, 2, 2};
+static const kt__kv_shape shapes[] = {{1, 1, 2, 2, KT__KV_F16, KT__KV_F16},
+                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_Q8},
+                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_F16},
+                                      {1, 1, 2, 2, KT__KV_F16, KT__KV_Q8}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 enum { MAX_POS = 64, MAX_LOGITS = 64, HEADER = 512, SEED = 0x53455353 };
 
 /* The header's own digest made right, so that what it states is believed as far as it goes. */
@@ -21,14 +25,14 @@ static void sign(uint8_t *header) {
     kt__digest_bytes(d, header + HEADER - 32);
 }
 
-static void try_file(const char *path) {
+static void try_file(const kt__kv_shape *shape, const char *path) {
     kt_error err;
     kt__kv_image_file *file;
     kt__kv *kv;
     kt__kv_table table;
     int32_t ids[MAX_POS];
     float logits[MAX_LOGITS];
-    kt_status status = kt__kv_image_open(path, &shape, &file, &err);
+    kt_status status = kt__kv_image_open(path, shape, &file, &err);
     if (status != KT_OK) {
         if (file || !err.message[0]) abort();
         return;
@@ -36,7 +40,7 @@ static void try_file(const char *path) {
     const kt__kv_image *info = kt__kv_image_info(file);
     if (info->n_pos < 1 || info->n_logits < 0) abort();
     if (info->n_pos <= MAX_POS && info->n_logits <= MAX_LOGITS &&
-        kt__kv_create(&shape, MAX_POS / KT__PAGE_POS, &kv, &err) == KT_OK) {
+        kt__kv_create(shape, MAX_POS / KT__PAGE_POS, &kv, &err) == KT_OK) {
         if (kt__kv_table_init(&table, MAX_POS, &err) == KT_OK) {
             if (kt__kv_table_grow(kv, &table, 0, info->n_pos, &err) == KT_OK) {
                 status = kt__kv_image_load(file, ids, logits, kv, &table, &err);
@@ -50,11 +54,11 @@ static void try_file(const char *path) {
 }
 
 static char path[64];
-static uint8_t good[1 << 14], file[1 << 16];
-static size_t good_size;
+static uint8_t goods[N_SHAPES][1 << 14], file[1 << 16];
+static size_t good_sizes[N_SHAPES];
 
 /* A session of 21 positions and 5 logits. */
-static void make_good(void) {
+static void make_good(int i) {
     kt_error err;
     kt__kv *kv;
     kt__kv_table table;
@@ -62,14 +66,14 @@ static void make_good(void) {
     int32_t ids[21] = {1, 2, 3};
     float logits[5] = {0.5f};
     snprintf(path, sizeof path, "/dev/shm/kentang-fuzz-%ld", (long)getpid());
-    if (kt__kv_create(&shape, 4, &kv, &err) != KT_OK ||
+    if (kt__kv_create(&shapes[i], 4, &kv, &err) != KT_OK ||
         kt__kv_table_init(&table, MAX_POS, &err) != KT_OK ||
         kt__kv_table_grow(kv, &table, 0, 21, &err) != KT_OK ||
         kt__kv_image_save(path, &image, ids, logits, kv, &table, &err) != KT_OK)
         abort();
     FILE *in = fopen(path, "rb");
     if (!in) abort();
-    good_size = fread(good, 1, sizeof good, in);
+    good_sizes[i] = fread(goods[i], 1, sizeof goods[i], in);
     fclose(in);
     kt__kv_table_free(kv, &table);
     kt__kv_destroy(kv);
@@ -77,8 +81,8 @@ static void make_good(void) {
 
 /* The digests of the sections, where they lie within the file. */
 static void sign_sections(size_t size) {
-    for (int i = 0; i < 3; i++) {
-        uint8_t *at = file + 208 + 48 * i;
+    for (int i = 0; i < 4; i++) {
+        uint8_t *at = file + (i < 3 ? 208 + 48 * i : 392);
         uint64_t offset = kt__le_get(at, 8), bytes = kt__le_get(at + 8, 8);
         if (offset > size || bytes > size - offset) continue;
         kt__digest d = kt__hash_bytes(SEED + (uint64_t)i, file + offset, (size_t)bytes);
@@ -88,8 +92,9 @@ static void sign_sections(size_t size) {
 
 /* Changes of three bytes each: where, and by what. */
 static size_t change_good(const uint8_t *data, size_t size, int flags) {
-    size_t n = good_size;
-    memcpy(file, good, good_size);
+    int form = flags >> 4 & 3;
+    size_t good_size = good_sizes[form], n = good_size;
+    memcpy(file, goods[form], good_size);
     for (; size >= 3; data += 3, size -= 3) {
         size_t at = (size_t)kt__le_get(data, 2);
         file[flags & 8 ? at % HEADER : at % good_size] ^= data[2];
@@ -101,7 +106,7 @@ static size_t change_good(const uint8_t *data, size_t size, int flags) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (!good_size) make_good();
+    for (int i = 0; i < N_SHAPES && !good_sizes[i]; i++) make_good(i);
     if (size < 1 || size > sizeof file) return 0;
     size_t n = size - 1;
     if (data[0] & 1) {
@@ -113,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!out) return 0;
     fwrite(file, 1, n, out);
     fclose(out);
-    try_file(path);
+    try_file(&shapes[data[0] >> 4 & 3], path);
     unlink(path);
     return 0;
 }

@@ -482,6 +482,19 @@ KT_API void kt_free(void *data);
  * kt_engine_cancel and kt_engine_resume from any thread, at any time; kt_engine_cancel also from a
  * signal handler; kt_engine_close as any close. */
 
+/* What keys or values are held as. A query reads the page that it stands in (16 positions) as f16;
+ * in another form than f16, it reads all earlier pages in that form, and answers are others than
+ * with f16, the same wherever and however they are computed. Numbers are part of files. */
+typedef enum kt_kv_type {
+    KT_KV_F16,  /* as computed */
+    KT_KV_Q8_0, /* 8 bits and a scale for a head's numbers at a position: a little over half */
+    KT_KV_TYPES
+} kt_kv_type;
+/* "f16", "q8_0"; NULL for no type. */
+KT_API const char *kt_kv_type_name(kt_kv_type type);
+/* The type of such a name, or KT_KV_TYPES. */
+KT_API kt_kv_type kt_kv_type_named(const char *name);
+
 typedef struct kt_engine_params {
     /* Positions that a sequence may hold. 0: the model's, at most 4096, or up to 32768 as far as an
      * eighth of the memory that is free holds the K/V of one such sequence. */
@@ -512,6 +525,8 @@ typedef struct kt_engine_params {
     int32_t target_latency_ms; /* between two tokens of an answer; 0: 100 */
     double min_throughput;     /* tokens a second of all answers together; 0: 50 */
     double memory_threshold;   /* share of the K/V store in use by answers; 0: 0.9 */
+
+    kt_kv_type kv_keys, kv_values; /* f16; of an encoder f16 whatever is asked */
 } kt_engine_params;
 
 typedef struct kt_engine_info {
@@ -523,6 +538,8 @@ typedef struct kt_engine_info {
     int32_t n_parallel, n_queue_max, gap_ms, n_draft;
     uint64_t mem_budget_bytes;  /* the context's */
     uint64_t mem_planned_bytes; /* the sum of this engine's plan */
+    kt_kv_type kv_keys, kv_values;
+    uint64_t kv_young_bytes; /* kt_mem_plan's */
 } kt_engine_info;
 
 /* What an engine with such parameters will use, before anything is allocated. What is 0 in the
@@ -539,6 +556,8 @@ typedef struct kt_mem_plan {
     int64_t kv_positions;   /* that kv_bytes holds */
     int32_t n_ctx, n_batch, n_ubatch, n_parallel, n_seq_max;
     bool weights_counted; /* false: a default budget, and the weights are mapped */
+    uint64_t kv_young_bytes; /* pages in f16 that are being written, where keys or values are not */
+    kt_kv_type kv_keys, kv_values;
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);

@@ -5,7 +5,9 @@
 
 #include <string.h>
 
+#include "engine/model.h"
 #include "engine/types.h"
+#include "kv_types.h"
 
 enum { MAX_REQUESTS = 16, MAX_TEXT = 8192, MAX_TOKENS = 1024, PROMPTS = 12 };
 
@@ -80,8 +82,9 @@ static inline void world_close(world *w) {
 }
 
 static inline uint64_t page_bytes(const world *w) {
-    const kt__hparams *hp = &w->model->net->hp;
-    kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    kt_engine_params params = {0};
+    kv_types_of_test(&params);
+    kt__kv_shape shape = kt__engine_kv_shape(w->model, &params);
     return kt__kv_page_bytes(&shape);
 }
 
@@ -143,7 +146,9 @@ static inline void note_choice(void *user, const kt_event *event) {
 
 static inline void open_engine(world *w, const kt_engine_params *params) {
     kt_error err;
-    MUST(kt_engine_open(w->model, params, &w->engine, &err));
+    kt_engine_params with = params ? *params : kt_engine_params_default();
+    kv_types_of_test(&with);
+    MUST(kt_engine_open(w->model, &with, &w->engine, &err));
     w->n_open = 0;
 }
 
@@ -214,6 +219,7 @@ static inline void answer_alone(world *w, int i, answer *out) {
     kt_engine_params ep = {.n_ctx = 2048, .n_seq_max = 1};
     kt_request_params r = request_of(w, i);
     memset(out, 0, sizeof *out);
+    kv_types_of_test(&ep);
     MUST(kt_engine_open(w->model, &ep, &engine, &err));
     MUST(kt_seq_open(engine, &seq, &err));
     MUST(kt_generate(seq, r.ids, r.n_ids, &r.gen, note_text, out, &result, &err));

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "engine/types.h"
+#include "kv_types.h"
 #include "support.h"
 
 enum { N_TOK = 130, MAX_VOCAB = 4096, N_FILES = 4 };
@@ -90,7 +91,9 @@ static world world_open(const char *isa, int n_threads, const kt_engine_params *
     cp.n_threads = n_threads;
     die_on(kt_ctx_open(&cp, &w.ctx, &err), &err);
     die_on(kt_model_open(w.ctx, model_path(), NULL, &w.model, &err), &err);
-    die_on(kt_engine_open(w.model, params, &w.engine, &err), &err);
+    kt_engine_params with = params ? *params : kt_engine_params_default();
+    kv_types_of_test(&with);
+    die_on(kt_engine_open(w.model, &with, &w.engine, &err), &err);
     for (int i = 0; i < N_FILES; i++)
         die_on(kt_adapter_open(w.model, file_of(i), &w.adapters[i], &err), &err);
     kt_model_get_info(w.model, &info);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "kentang.h"
+#include "kv_types.h"
 #include "support.h"
 
 enum { N_IDS = 200, N_PREDICT = 12 };
@@ -65,6 +66,7 @@ static world world_open(bool cached, float freq_base) {
     mp.rope_freq_base = freq_base;
     ok(kt_ctx_open(&cp, &w.ctx, &err), &err);
     ok(kt_model_open_demo(w.ctx, &mp, &w.model, &err), &err);
+    kv_types_of_test(&ep);
     ok(kt_engine_open(w.model, &ep, &w.engine, &err), &err);
     kt_cache_params p = {.dir = dir};
     if (cached) ok(kt_cache_open(w.engine, &p, &w.cache, &err), &err);

@@ -158,6 +158,29 @@ static void test_batches(void **state) {
     close_world(&w);
 }
 
+/* What reads keys and values both ways has them as computed, whatever is asked. */
+static void test_kv_types(void **state) {
+    (void)state;
+    world w;
+    kt_error err;
+    kt_engine_info info;
+    static float want[N_TEXTS * MAX_WIDTH], got[N_TEXTS * MAX_WIDTH];
+    kt_engine_params ep = {
+        .n_parallel = 16, .n_ctx = 512, .kv_keys = KT_KV_Q8_0, .kv_values = KT_KV_Q8_0};
+    make_model("tiny-bert", "f16");
+    open_world(&w, NULL, 2, 16);
+    (void)embed_all(&w, N_TEXTS, want);
+    kt_engine_close(w.engine);
+    die_on(kt_engine_open(w.model, &ep, &w.engine, &err), &err);
+    (void)embed_all(&w, N_TEXTS, got);
+    kt_engine_get_info(w.engine, &info);
+    close_world(&w);
+    assert_int_equal(info.kv_keys, KT_KV_F16);
+    assert_int_equal(info.kv_values, KT_KV_F16);
+    assert_memory_equal(got, want, sizeof want);
+    (void)unlink(model_path);
+}
+
 static void expect(kt_status status, kt_status wanted, const kt_error *err, const char *words) {
     assert_int_equal(status, wanted);
     if (!strstr(err->message, words)) fail_msg("\"%s\" does not say \"%s\"", err->message, words);
@@ -306,11 +329,12 @@ static void test_bad_files(void **state) {
 
 int main(void) {
     enum { N = sizeof fixtures / sizeof *fixtures };
-    struct CMUnitTest tests[N + 4] = {cmocka_unit_test(test_batches),
+    struct CMUnitTest tests[N + 5] = {cmocka_unit_test(test_batches),
+                                      cmocka_unit_test(test_kv_types),
                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_pairs),
                                       cmocka_unit_test(test_bad_files)};
     for (size_t i = 0; i < N; i++)
-        tests[4 + i] = (struct CMUnitTest){.name = fixtures[i].preset,
+        tests[5 + i] = (struct CMUnitTest){.name = fixtures[i].preset,
                                            .test_func = test_one_answer,
                                            .initial_state = (void *)(uintptr_t)&fixtures[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);

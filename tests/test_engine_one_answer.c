@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "kentang.h"
+#include "kv_types.h"
 #include "support.h"
 
 enum {
@@ -82,6 +83,7 @@ static int32_t run(const setup *s, float *out) {
     kt_engine_params ep = kt_engine_params_default();
     ep.n_ubatch = s->n_ubatch;
     ep.n_ctx = 512;
+    kv_types_of_test(&ep);
     die_on(kt_engine_open(model, &ep, &engine, &err), &err);
     kt_model_info info;
     kt_model_get_info(model, &info);

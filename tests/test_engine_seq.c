@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "kentang.h"
+#include "kv_types.h"
 
 typedef struct world {
     kt_ctx *ctx;
@@ -31,7 +32,9 @@ static world world_open(const kt_engine_params *ep) {
     cp.n_threads = 2;
     ok(kt_ctx_open(&cp, &w.ctx, &err), &err);
     ok(kt_model_open_demo(w.ctx, NULL, &w.model, &err), &err);
-    ok(kt_engine_open(w.model, ep, &w.engine, &err), &err);
+    kt_engine_params with = ep ? *ep : kt_engine_params_default();
+    kv_types_of_test(&with);
+    ok(kt_engine_open(w.model, &with, &w.engine, &err), &err);
     ok(kt_seq_open(w.engine, &w.seq, &err), &err);
     kt_model_get_info(w.model, &w.info);
     return w;

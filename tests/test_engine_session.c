@@ -14,6 +14,7 @@
 #include "engine/types.h"
 #include "heap_watch.h"
 #include "model_fixture.h"
+#include "kv_types.h"
 #include "support.h"
 
 typedef struct world {
@@ -41,6 +42,7 @@ static world world_open(const char *file, const kt_model_params *mp, int n_ctx, 
     ok(file ? kt_model_open(w.ctx, file, mp, &w.model, &err)
             : kt_model_open_demo(w.ctx, mp, &w.model, &err),
        &err);
+    kv_types_of_test(&ep);
     ok(kt_engine_open(w.model, &ep, &w.engine, &err), &err);
     ok(kt_seq_open(w.engine, &w.seq, &err), &err);
     return w;

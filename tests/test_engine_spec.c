@@ -257,6 +257,7 @@ static void test_sequences_speculate_and_answer_the_same(void **state) {
         kt_engine *engines[2];
         kt_seq *seqs[2], *second;
         for (int k = 0; k < 2; k++) {
+            kv_types_of_test(&ep);
             MUST(kt_engine_open(w->model, &ep, &engines[k], &err));
             MUST(kt_seq_open(engines[k], &seqs[k], &err));
             ep.n_draft = 6;

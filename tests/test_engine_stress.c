@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "engine/types.h"
+#include "kv_types.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 #define SANITIZED 1
@@ -95,6 +96,7 @@ static void *generate(void *arg) {
     gp.sampling.seed = 11;
     gp.n_predict = N_PREDICT;
     gp.ignore_eog = true;
+    kv_types_of_test(&ep);
     die_on(kt_engine_open(c->model, &ep, &engine, &err), &err);
     for (int i = 0; i < SEQS; i++) {
         kt_seq *seq;

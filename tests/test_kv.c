@@ -68,6 +68,126 @@ static void test_sharing_copies_on_write(void **state) {
     kt__kv_destroy(kv);
 }
 
+/* ---- young forms ---- */
+
+static const kt__kv_shape q8_shape = {.n_layer = 2,
+                                      .n_head_kv = 3,
+                                      .head_dim_k = 20,
+                                      .head_dim_v = 8,
+                                      .k_form = KT__KV_Q8,
+                                      .v_form = KT__KV_Q8};
+
+static kt__kv *create_young(int64_t n_pages, int n_kept, int n_staged) {
+    kt__kv *kv = NULL;
+    kt__kv_young_room room = {n_kept, n_staged};
+    assert_int_equal(kt__kv_create_with(&q8_shape, n_pages, room, &kv, NULL), KT_OK);
+    return kv;
+}
+
+static void test_young_forms_follow_their_pages(void **state) {
+    (void)state;
+    kt__kv *kv = create_young(8, 2, 2);
+    kt__kv_table a, b;
+    assert_int_equal(kt__kv_table_init(&a, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&b, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 40, KT__GROW_STAGED, NULL), KT_OK);
+    /* what is filled serves one layer after the other; what is not has room for all */
+    assert_ptr_equal(kt__kv_k(kv, a.pages[0], 0, 1), kt__kv_k(kv, a.pages[0], 1, 1));
+    assert_ptr_not_equal(kt__kv_k(kv, a.pages[0], 0, 1), kt__kv_k(kv, a.pages[1], 0, 1));
+    assert_ptr_not_equal(kt__kv_v(kv, a.pages[2], 0, 1), kt__kv_v(kv, a.pages[2], 1, 1));
+    assert_false(kt__kv_page_is_young(kv, a.pages[0]));
+    assert_true(kt__kv_page_is_young(kv, a.pages[2]));
+    kt__kv_table_settle(kv, &a, 40);
+    assert_null(kt__kv_k(kv, a.pages[0], 0, 1));
+    assert_null(kt__kv_v(kv, a.pages[1], 1, 2));
+    /* the end of a copy becomes its own, with what it holds */
+    kt__kv_k(kv, a.pages[2], 1, 2)[5] = 77;
+    kt__kv_table_share(kv, &a, 40, &b);
+    assert_int_equal(kt__kv_table_own_end(kv, &b, 40), 40);
+    assert_int_not_equal(a.pages[2], b.pages[2]);
+    assert_int_equal(kt__kv_k(kv, b.pages[2], 1, 2)[5], 77);
+    /* there is no further piece */
+    kt_error err;
+    assert_int_equal(kt__kv_table_grow(kv, &b, 40, 50, &err), KT_E_NOMEM);
+    assert_non_null(strstr(err.message, "written at once"));
+    assert_int_equal(b.n_pages, 3);
+    /* within what is sealed nothing can be appended, and the end goes back to its page's begin */
+    kt__kv_table_truncate(kv, &b, 20);
+    assert_int_equal(kt__kv_table_grow(kv, &b, 20, 21, &err), KT_E_STATE);
+    assert_int_equal(kt__kv_table_own_end(kv, &b, 20), 16);
+    assert_int_equal(b.n_pages, 1);
+    assert_int_equal(kt__kv_table_grow(kv, &b, 16, 17, &err), KT_OK);
+    kt__kv_table_free(kv, &a);
+    kt__kv_table_free(kv, &b);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
+static void test_a_lost_batch_gives_its_room_back(void **state) {
+    (void)state;
+    kt__kv *kv = create_young(8, 2, 2);
+    kt__kv_table a, b;
+    assert_int_equal(kt__kv_table_init(&a, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&b, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 32, KT__GROW_STAGED, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow_as(kv, &b, 0, 32, KT__GROW_STAGED, NULL), KT_E_NOMEM);
+    kt__kv_table_unstage(kv, &a);
+    assert_int_equal(kt__kv_table_grow_as(kv, &b, 0, 32, KT__GROW_STAGED, NULL), KT_OK);
+    kt__kv_table_unstage(kv, &b);
+    /* a shorter batch over the same pages: the second is not filled any more */
+    assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 20, KT__GROW_STAGED, NULL), KT_OK);
+    assert_true(kt__kv_page_is_young(kv, a.pages[1]));
+    kt__kv_table_free(kv, &a);
+    kt__kv_table_free(kv, &b);
+    kt__kv_destroy(kv);
+}
+
+static void test_random_schedule_keeps_ends_young(void **state) {
+    (void)state;
+    enum { N = 6, PAGES = 60, MAX_POS = 200 };
+    kt__kv *kv = create_young(PAGES, 10, 8);
+    kt__kv_table t[N];
+    int64_t len[N] = {0};
+    int n_grown = 0;
+    srand(8);
+    for (int i = 0; i < N; i++) assert_int_equal(kt__kv_table_init(&t[i], MAX_POS, NULL), KT_OK);
+    for (int step = 0; step < 40000; step++) {
+        int i = rand() % N, j = rand() % N;
+        int64_t target = len[i] + rand() % 60;
+        kt__kv_growth how = rand() % 2 ? KT__GROW_STAGED : KT__GROW_KEPT;
+        switch (rand() % 4) {
+        case 0:
+        case 1:
+            len[i] = kt__kv_table_own_end(kv, &t[i], len[i]);
+            if (target >= MAX_POS) break;
+            if (kt__kv_table_grow_as(kv, &t[i], len[i], target, how, NULL) != KT_OK) break;
+            for (int64_t p = len[i] / 16; p * 16 < target; p++) {
+                assert_non_null(kt__kv_k(kv, t[i].pages[p], 1, 0));
+                assert_int_equal(kt__kv_page_refs(kv, t[i].pages[p]), 1);
+            }
+            len[i] = target;
+            kt__kv_table_settle(kv, &t[i], len[i]);
+            n_grown++;
+            break;
+        case 2:
+            if (target % MAX_POS < len[i]) kt__kv_table_truncate(kv, &t[i], len[i] = target % 200);
+            break;
+        default:
+            if (i == j) break;
+            kt__kv_table_truncate(kv, &t[i], 0);
+            kt__kv_table_share(kv, &t[j], len[i] = len[j], &t[i]);
+        }
+    }
+    assert_true(n_grown > 3000);
+    for (int i = 0; i < N; i++) kt__kv_table_free(kv, &t[i]);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    /* every piece came back */
+    assert_int_equal(kt__kv_table_init(&t[0], MAX_POS, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow(kv, &t[0], 0, 160, NULL), KT_OK);
+    kt__kv_table_free(kv, &t[0]);
+    kt__kv_destroy(kv);
+}
+
 static void test_random_schedule_leaks_nothing(void **state) {
     (void)state;
     enum { N = 6, PAGES = 40, MAX_POS = 200 };
@@ -105,6 +225,9 @@ int main(void) {
         cmocka_unit_test(test_parts_of_a_page_do_not_overlap),
         cmocka_unit_test(test_sharing_copies_on_write),
         cmocka_unit_test(test_random_schedule_leaks_nothing),
+        cmocka_unit_test(test_young_forms_follow_their_pages),
+        cmocka_unit_test(test_a_lost_batch_gives_its_room_back),
+        cmocka_unit_test(test_random_schedule_keeps_ends_young),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 #include "kv/image.h"
 #include "support.h"
 
-static const kt__kv_shape shape = {2, 2, 8, 4};
+static kt__kv_shape shape = {2, 2, 8, 4, KT__KV_F16, KT__KV_F16}; /* main goes through the forms */
 enum { N_POS = 21, N_LOGITS = 5, N_PAGES = 8 };
 
 typedef struct world {
@@ -68,6 +68,12 @@ static int setup(void **state) {
         kt__kv_block_write(w->kv, w->table.pages[i], block);
     }
     free(block);
+    if (kt__kv_is_sealing(&shape)) {
+        uint8_t young[4096];
+        assert_true(kt__kv_young_bytes(&shape) <= sizeof young);
+        fill(young, sizeof young, 55);
+        kt__kv_young_write(w->kv, w->table.pages[1], young);
+    }
     for (int i = 0; i < N_POS; i++) w->ids[i] = i * i;
     for (int i = 0; i < N_LOGITS; i++) w->logits[i] = (float)i / 3.0f;
     w->image = (kt__kv_image){.n_pos = N_POS, .n_logits = N_LOGITS};
@@ -116,6 +122,52 @@ static kt__kv_table second_table(world *w) {
     return table;
 }
 
+/* The used positions of the last page's young form. */
+static void expect_same_young(world *w, const kt__kv_table *table) {
+    int32_t a = w->table.pages[1], b = table->pages[1];
+    for (int layer = 0; kt__kv_is_sealing(&shape) && layer < 2; layer++) {
+        for (int head = 0; head < 2; head++) {
+            const kt__f16 *k = kt__kv_k(w->kv, a, layer, head),
+                          *v = kt__kv_v(w->kv, a, layer, head);
+            const kt__f16 *k2 = kt__kv_k(w->kv, b, layer, head),
+                          *v2 = kt__kv_v(w->kv, b, layer, head);
+            for (int i = 0; i < 8 * 16; i++) assert_int_equal(k2[i], i % 16 < 5 ? k[i] : 0);
+            for (int i = 0; i < 16 * 4; i++) assert_int_equal(v2[i], i < 5 * 4 ? v[i] : 0);
+        }
+    }
+}
+
+/* Where the young form is gone, the file says so, and what is read has none. */
+static void test_without_its_young_form(void **state) {
+    world *w = *state;
+    kt_error err;
+    int32_t ids[N_POS];
+    float logits[N_LOGITS];
+    kt__kv_table table = second_table(w);
+    if (kt__kv_is_sealing(&shape)) {
+        kt__kv_young_drop(w->kv, w->table.pages[1]);
+        ok(kt__kv_image_save(w->path, &w->image, w->ids, w->logits, w->kv, &w->table, &err), &err);
+        ok(restore(w, &shape, &table, ids, logits, &err), &err);
+        assert_false(kt__kv_page_is_young(w->kv, table.pages[1]));
+        assert_int_equal(kt__kv_table_own_end(w->kv, &table, N_POS), 16);
+    }
+    kt__kv_table_free(w->kv, &table);
+}
+
+static void test_of_another_form(void **state) {
+    world *w = *state;
+    kt_error err;
+    kt__kv_image_file *file;
+    for (int form = 0; form < 4; form++) {
+        kt__kv_shape other = shape;
+        other.k_form = form & 1 ? KT__KV_Q8 : KT__KV_F16;
+        other.v_form = form & 2 ? KT__KV_Q8 : KT__KV_F16;
+        if (other.k_form == shape.k_form && other.v_form == shape.v_form) continue;
+        assert_int_equal(kt__kv_image_open(w->path, &other, &file, &err), KT_E_STATE);
+        assert_non_null(strstr(err.message, "-ctk, -ctv"));
+    }
+}
+
 static void test_round_trip(void **state) {
     world *w = *state;
     kt_error err;
@@ -142,6 +194,7 @@ static void test_round_trip(void **state) {
     }
     free(a);
     free(b);
+    expect_same_young(w, &table);
     kt__kv_table_free(w->kv, &table);
 }
 
@@ -196,7 +249,11 @@ static void test_other_files(void **state) {
     world *w = *state;
     kt_error err;
     kt__kv_image_file *file;
-    const kt__kv_shape others[] = {{1, 2, 8, 4}, {2, 1, 8, 4}, {2, 2, 4, 4}, {2, 2, 8, 8}};
+    const kt__kv_shape others[] = {
+        {.n_layer = 1, .n_head_kv = 2, .head_dim_k = 8, .head_dim_v = 4},
+        {.n_layer = 2, .n_head_kv = 1, .head_dim_k = 8, .head_dim_v = 4},
+        {.n_layer = 2, .n_head_kv = 2, .head_dim_k = 4, .head_dim_v = 4},
+        {.n_layer = 2, .n_head_kv = 2, .head_dim_k = 8, .head_dim_v = 8}};
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(kt__kv_image_open(w->path, &others[i], &file, &err), KT_E_STATE);
         assert_null(file);
@@ -256,8 +313,15 @@ static void test_failing_allocations(void **state) {
 #endif
 
 int main(void) {
+    const struct CMUnitTest of_each_form[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_its_young_form, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_of_another_form, setup, teardown),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_its_young_form, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_of_another_form, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_at_each_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_bit_of_each_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_files, setup, teardown),
@@ -266,5 +330,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_failing_allocations, setup, teardown),
 #endif
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = 0;
+    for (int form = 0; form < 4; form++) {
+        shape.k_form = form & 1 ? KT__KV_Q8 : KT__KV_F16;
+        shape.v_form = form & 2 ? KT__KV_Q8 : KT__KV_F16;
+        n_failed += form == 0 || form == 3 ? cmocka_run_group_tests(tests, NULL, NULL)
+                                           : cmocka_run_group_tests(of_each_form, NULL, NULL);
+    }
+    return n_failed;
 }

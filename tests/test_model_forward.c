@@ -355,7 +355,8 @@ static void lib_start(lib *l) {
     assert_int_equal(kt__kernels_select(&cpu, "ref", &kernels, why, sizeof why, &err), KT_OK);
     assert_int_equal(kt__pool_create(2, &l->pool, &err), KT_OK);
     const kt__hparams *hp = &l->net->hp;
-    kt__kv_shape shape = {hp->n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    kt__kv_shape shape = {hp->n_layer,    hp->n_head_kv, hp->head_dim_k,
+                          hp->head_dim_v, KT__KV_F16,    KT__KV_F16};
     assert_int_equal(kt__kv_create(&shape, 16, &l->kv, &err), KT_OK);
     assert_int_equal(kt__kv_table_init(&l->table, 128, &err), KT_OK);
     kt__fwd_params fp = {.n_tok_max = N_TOK, .n_out_max = N_TOK, .n_ctx = 128};

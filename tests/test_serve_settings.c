@@ -67,12 +67,14 @@ static void test_settings_of_a_model(void **state) {
     snprintf(cpu, sizeof cpu, "%d", last_processor());
     snprintf(toml, sizeof toml,
              "toml=[[models]]\nname = \"a\"\n[[models]]\nname = \"b\"\ncpus = \"%s\"\n"
-             "threads = 2\nctx = 128\nubatch = 64\nparallel = 2\nmmap = false\n",
+             "threads = 2\nctx = 128\nubatch = 64\nparallel = 2\nmmap = false\n"
+             "[[models]]\nname = \"c\"\nkv_type = \"q8/f16\"\n",
              cpu);
     const char *const settings[] = {toml, NULL};
     kt_error err;
     if (world_open(&w, &err, settings) != KT_OK) fail_msg("%s", err.message);
     char *a = answer_of(&w, "a"), *b = answer_of(&w, "b");
+    free(answer_of(&w, "c"));
     assert_string_equal(a, b);
     free(a);
     free(b);
@@ -84,6 +86,9 @@ static void test_settings_of_a_model(void **state) {
     assert_int_equal(json_integer_value(at(v, "models.1.context")), 128);
     assert_int_equal(json_integer_value(at(v, "models.1.parallel")), 2);
     assert_true(json_integer_value(at(v, "models.0.context")) > 128);
+    assert_string_equal(text_at(v, "models.0.plan.kv_keys"), "f16");
+    assert_string_equal(text_at(v, "models.2.plan.kv_keys"), "q8_0");
+    assert_string_equal(text_at(v, "models.2.plan.kv_values"), "f16");
     json_decref(v);
     free(r);
     world_close(&w);
@@ -171,6 +176,8 @@ static void test_refusals(void **state) {
     expect_refused("[[models]]\nname = \"a\"\nthreads = -1\n", "f.toml:3: threads: expected");
     expect_refused("[[models]]\nname = \"a\"\nthreds = 1\n", "did you mean \"threads\"");
     expect_refused("[[models]]\nname = \"a\"\npreset = \"fast\"\n", "none, potato or extreme");
+    expect_refused("[[models]]\nname = \"a\"\nkv_type = \"q9\"\n", "f16, q8_0 (q8), or");
+    expect_refused("kv_type = \"q8/q9\"\n", "f16, q8_0 (q8), or");
     expect_refused("rope_scaling = \"ntk\"\n", "model, none, linear or yarn");
     expect_refused("contexts = 65\n", "contexts");
     expect_refused("[optimizer]\ntarget_latency_ms = 0\n", "target_latency_ms");
@@ -182,7 +189,7 @@ static void test_round_trip(void **state) {
     static const char toml[] =
         "threads = 3\n[[models]]\nname = \"a\"\ncpus = \"0-1\"\nblas = true\n"
         "rope_freq_scale = 0.5\n[models.cache]\ndir = \"/tmp/c\"\nmax = \"2G\"\n"
-        "[[models]]\nname = \"b\"\npreset = \"potato\"\n";
+        "[[models]]\nname = \"b\"\npreset = \"potato\"\nkv_type = \"q8\"\n";
     kt__config *c;
     kt_error err;
     char text[2][65536];
@@ -202,6 +209,8 @@ static void test_round_trip(void **state) {
         assert_int_equal(c->models[1].own->ctx, 2048);
         assert_int_equal(c->models[1].own->threads, 3);
         assert_int_equal(c->ctx, 0);
+        assert_string_equal(c->models[1].own->kv_type, "q8");
+        assert_true(!c->models[0].own->kv_type || !*c->models[0].own->kv_type);
         kt__config_print(c, &out);
         snprintf(text[i], sizeof text[i], "%s", out.data);
         kt__buf_free(&out);

@@ -89,6 +89,24 @@ static const kt__opt model_table[] = {
      .at = AT(parallel),
      .arg = "N",
      .help = "answers computed together (default: as memory allows, at most 16)"},
+    {.name = "kv",
+     .kind = KT__OPT_TEXT,
+     .at = AT(kv),
+     .arg = "TYPE",
+     .help = "what keys and values are held as: f16, or q8 for half the memory and slightly other "
+             "answers (default f16)"},
+    {.name = "cache-type-k",
+     .brief = "ctk",
+     .kind = KT__OPT_TEXT,
+     .at = AT(kv_keys),
+     .arg = "TYPE",
+     .help = "keys alone: f16 or q8_0 (default: as --kv)"},
+    {.name = "cache-type-v",
+     .brief = "ctv",
+     .kind = KT__OPT_TEXT,
+     .at = AT(kv_values),
+     .arg = "TYPE",
+     .help = "values alone (default: as --kv)"},
 };
 
 #define TEXT(option, second, letters, member, called, said)                                       \
@@ -324,6 +342,16 @@ static kt_status set_computing(const kt__serve_opts *o, kt__config *c, kt_error 
     return status;
 }
 
+/* --kv, -ctk and -ctv in the setting's words. */
+static kt_status set_kv_type(const kt__serve_opts *o, kt__config *c, kt_error *err) {
+    char both[64];
+    const char *plain = o->kv ? o->kv : "f16";
+    if (!o->kv && !o->kv_keys && !o->kv_values) return KT_OK;
+    snprintf(both, sizeof both, "%.30s/%.30s", o->kv_keys ? o->kv_keys : plain,
+             o->kv_values ? o->kv_values : plain);
+    return kt__config_set(c, "kv_type", both, "--kv", err);
+}
+
 static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *err) {
     const struct {
         const char *value, *key, *from;
@@ -344,6 +372,7 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
     }
     if (status == KT_OK) status = set_computing(o, c, err);
     if (status == KT_OK) status = set_adapters(o, c, err);
+    if (status == KT_OK) status = set_kv_type(o, c, err);
     for (size_t i = 0; i < o->set.n && status == KT_OK; i++)
         status = set_one(c, o->set.items[i], err);
     return status;

@@ -32,6 +32,7 @@ static const kt__opt table[] = {
           "threads while generating (default 0: by cores, affinity and quota)"),
     WHOLE("threads-batch", NULL, "tb", n_threads_batch, 0, KT_THREADS_MAX,
           "threads for the prompt (default 0: as --threads)"),
+    KT__KV_OPT_ROWS(kt__session_opts, kv),
     {.name = "preset",
      .kind = KT__OPT_ENUM,
      .at = AT(preset),
@@ -70,7 +71,8 @@ enum { PRESET_NONE, PRESET_POTATO, PRESET_EXTREME };
 enum { POTATO_CTX = 2048 };
 
 kt__session_opts kt__session_opts_default(void) {
-    return (kt__session_opts){.model = kt__model_opts_default(), .n_draft = -1};
+    return (kt__session_opts){
+        .model = kt__model_opts_default(), .kv = kt__kv_opts_default(), .n_draft = -1};
 }
 
 kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
@@ -148,6 +150,7 @@ static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_er
     params.n_parallel = opts->many ? opts->n_parallel : 0;
     params.n_threads = opts->n_threads;
     params.n_threads_batch = opts->n_threads_batch;
+    kt__kv_opts_set(&opts->kv, &params);
     params.n_draft = opts->n_draft == 0 ? -1 : opts->n_draft > 0 ? opts->n_draft : 0;
     kt_status status = open_draft(opts, s, err);
     params.draft = s->draft;
@@ -313,12 +316,25 @@ static void print_draft(const kt__session *s) {
     fprintf(stderr, " | draft model %s %s", info.name[0] ? info.name : info.path, info.quant);
 }
 
+/* "K/V 20 MB", and what it is held as where that is not f16 */
+static void print_kv(const kt_engine_info *e) {
+    fprintf(stderr, "K/V %s", bytes_text(e->kv_bytes_max).text);
+    if (e->kv_keys == KT_KV_F16 && e->kv_values == KT_KV_F16) return;
+    if (e->kv_keys == e->kv_values) {
+        fprintf(stderr, " in %s", kt_kv_type_name(e->kv_keys));
+    } else {
+        fprintf(stderr, ", keys in %s, values in %s", kt_kv_type_name(e->kv_keys),
+                kt_kv_type_name(e->kv_values));
+    }
+    fprintf(stderr, ", %s in f16 while it is written", bytes_text(e->kv_young_bytes).text);
+}
+
 void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
     bool embedded = !strcmp(s->info.path, "(demo)"),
          mapped = opts->model.params.use_mmap && !embedded;
-    uint64_t anonymous = e->kv_bytes_max + e->scratch_bytes;
+    uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
     fprintf(stderr, "kentang: %s %s (%s, %s%s)%s | %s, %s | threads %d", name, s->info.quant,
             s->info.arch, bytes_text(s->info.file_bytes).text,
@@ -331,9 +347,10 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     fprintf(stderr, ", %s", kt_ctx_n_threads_why(s->ctx));
     print_place(&opts->model);
     if (opts->many) fprintf(stderr, " | %d at once", e->n_parallel);
-    fprintf(stderr, " | context %d, batch %d/%d | memory %s (K/V %s, scratch %s)", e->n_ctx,
-            e->n_batch, e->n_ubatch, bytes_text(anonymous).text, bytes_text(e->kv_bytes_max).text,
-            bytes_text(e->scratch_bytes).text);
+    fprintf(stderr, " | context %d, batch %d/%d | memory %s (", e->n_ctx, e->n_batch, e->n_ubatch,
+            bytes_text(anonymous).text);
+    print_kv(e);
+    fprintf(stderr, ", scratch %s)", bytes_text(e->scratch_bytes).text);
     if (opts->model.mem_bytes) {
         fprintf(stderr, "; planned %s of --mem %s, weights and tables included",
                 bytes_text(e->mem_planned_bytes).text, bytes_text(e->mem_budget_bytes).text);

@@ -8,6 +8,7 @@
 
 #include <kentang.h>
 
+#include "cli/kv_opts.h"
 #include "cli/lora_opts.h"
 #include "cli/model_opts.h"
 
@@ -16,6 +17,7 @@ typedef struct kt__session_opts {
     int preset;                       /* 0: none, 1: potato, 2: extreme */
     int32_t n_ctx, n_batch, n_ubatch; /* 0: the preset's or the default */
     int32_t n_threads, n_threads_batch;
+    kt__kv_opts kv;
     bool no_tuned;
     bool many;               /* set by a command that submits requests: no sequence is opened */
     int32_t n_parallel;      /* with it: answers computed together; 0: chosen */
@@ -40,7 +42,7 @@ typedef struct kt__session {
 } kt__session;
 
 kt__session_opts kt__session_opts_default(void);
-/* -c, -b, -ub, -t, -tb, --preset */
+/* -c, -b, -ub, -t, -tb, --kv, -ctk, -ctv, --preset */
 kt__opt_group kt__session_opts_group(kt__session_opts *opts);
 
 /* --parallel, for commands that submit requests */

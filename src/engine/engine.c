@@ -28,12 +28,12 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     const kt_model *model = engine->model;
     const kt_engine_params *p = &engine->params;
     const kt__hparams *hp = &model->net->hp;
-    kt__kv_shape shape = kt__model_kv_shape(model);
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
     kt__fwd_params fwd = kt__plan_prompt_fwd(model, p, plan->n_out_max);
     fwd.on_hidden = kt__runner_on_hidden;
     fwd.on_hidden_user = engine;
     engine->n_out_max = plan->n_out_max;
-    KT__TRY(kt__kv_create(&shape, plan->n_pages, &engine->kv, err));
+    KT__TRY(kt__kv_create_with(&shape, plan->n_pages, kt__plan_young_room(p), &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
@@ -110,7 +110,7 @@ void kt_engine_close(kt_engine *engine) {
 
 void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
     const kt_engine_params *p = &engine->params;
-    kt__kv_shape shape = kt__model_kv_shape(engine->model);
+    kt__kv_shape shape = kt__engine_kv_shape(engine->model, p);
     int n_now = kt_ctx_n_threads(engine->model->ctx);
     kt_engine_stats stats;
     kt__inbox_get_stats(engine->inbox, &stats);
@@ -131,6 +131,9 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .n_draft = p->n_draft,
         .mem_budget_bytes = engine->plan.budget_bytes,
         .mem_planned_bytes = engine->plan.total_bytes,
+        .kv_keys = p->kv_keys,
+        .kv_values = p->kv_values,
+        .kv_young_bytes = engine->plan.kv_young_bytes,
     };
 }
 

@@ -10,7 +10,7 @@
 enum {
     SEED = 1,            /* of the format of what is hashed */
     SAMPLE_BYTES = 4096, /* of each tensor */
-    KV_TYPE_F16 = 1
+    KV_BOTH_F16 = 1
 };
 
 static void add_u64(kt__hash *h, uint64_t x) {
@@ -143,6 +143,12 @@ static void put_f32(uint8_t **at, float x) {
     binding_put(at, bits, 4);
 }
 
+/* What keys and values are held as, with the version of these forms' rules. */
+static uint64_t kv_type_id(const kt_engine_params *p) {
+    if (p->kv_keys == KT_KV_F16 && p->kv_values == KT_KV_F16) return KV_BOTH_F16;
+    return 1u << 16 | (unsigned)p->kv_keys << 8 | (unsigned)p->kv_values << 4 | KV_BOTH_F16;
+}
+
 kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,
                                 uint8_t out[KT__KV_BINDING_BYTES], kt_error *err) {
     const kt__hparams *hp = &engine->model->net->hp;
@@ -152,7 +158,7 @@ kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *ada
     kt_status status = kt__model_fingerprint(engine->model, out, err);
     uint8_t *at = out + KT_FINGERPRINT_BYTES;
     binding_put(&at, KENTANG_NUMERICS, 4);
-    binding_put(&at, KV_TYPE_F16, 4);
+    binding_put(&at, kv_type_id(&engine->params), 4);
     binding_put(&at, (uint64_t)hp->n_layer, 4);
     binding_put(&at, (uint64_t)hp->n_head_kv, 4);
     binding_put(&at, (uint64_t)hp->head_dim_k, 4);

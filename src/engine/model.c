@@ -170,9 +170,10 @@ static void warn_without_use(const kt_model *model) {
             kt__blas_takes((kt__type)t->type, KT__BLAS_MIN_TOK))
             return;
     }
-    kt__log_line(&model->ctx->log, KT_LOG_WARN,
-                 "--blas: no matrix of this model is F32, F16 or BF16, so that OpenBLAS has nothing "
-                 "to compute; leave it out");
+    kt__log_line(
+        &model->ctx->log, KT_LOG_WARN,
+        "--blas: no matrix of this model is F32, F16 or BF16, so that OpenBLAS has nothing "
+        "to compute; leave it out");
 }
 
 /* Takes gguf over in any case. */
@@ -291,7 +292,17 @@ void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {
     const kt__hparams *hp = &model->net->hp;
     int n_layer = hp->features & KT__F_ENCODER ? 1 : hp->n_layer; /* one layer after the other */
-    return (kt__kv_shape){n_layer, hp->n_head_kv, hp->head_dim_k, hp->head_dim_v};
+    return (kt__kv_shape){n_layer,        hp->n_head_kv, hp->head_dim_k,
+                          hp->head_dim_v, KT__KV_F16,    KT__KV_F16};
+}
+
+kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {
+    static const kt__kv_form forms[KT_KV_TYPES] = {
+        [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8};
+    kt__kv_shape shape = kt__model_kv_shape(model);
+    shape.k_form = forms[params->kv_keys];
+    shape.v_form = forms[params->kv_values];
+    return shape;
 }
 
 kt_status kt__model_generates(const kt_model *model, kt_error *err) {

@@ -11,6 +11,8 @@
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
 /* The shape of its K/V; it has a network. */
 kt__kv_shape kt__model_kv_shape(const kt_model *model);
+/* With the forms of resolved or checked parameters. */
+kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params);
 /* KT_E_UNSUPPORTED: it is an encoder, which makes embeddings. */
 kt_status kt__model_generates(const kt_model *model, kt_error *err) KT_CHECKED;
 /* What pooling comes to for this model: KT_POOLING_MODEL is resolved; KT_E_UNSUPPORTED: RANK of a

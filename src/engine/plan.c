@@ -4,6 +4,7 @@
 #include "engine/draft.h"
 #include "engine/sched.h"
 #include "host/pages.h"
+#include "kv/young.h"
 
 enum {
     DEFAULT_CTX = 4096, /* and more, where an eighth of what is free holds its K/V: */
@@ -62,6 +63,8 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
         return kt__fail(err, KT_E_ARG, "memory_threshold is %g, expected 0 (default) to 1",
                         p->memory_threshold);
     KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
+    KT__TRY(check_range("kv_keys", p->kv_keys, KT_KV_TYPES - 1, err));
+    KT__TRY(check_range("kv_values", p->kv_values, KT_KV_TYPES - 1, err));
 out:
     return status;
 }
@@ -74,7 +77,8 @@ static bool is_encoder(const kt_model *model) {
     return model->net->hp.features & KT__F_ENCODER;
 }
 
-/* An encoder computes a text in one piece: a batch has rows for the longest. Nothing is drafted. */
+/* An encoder computes a text in one piece: a batch has rows for the longest. Nothing is drafted, and
+ * keys and values, which are read both ways and by one layer alone, stay as computed. */
 static void hold_whole_texts(const kt_model *model, const kt_engine_params *given,
                              kt_engine_params *p) {
     const kt__hparams *hp = &model->net->hp;
@@ -88,17 +92,18 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
     if (p->n_batch < p->n_ubatch) p->n_batch = p->n_ubatch;
     p->n_draft = 0;
     p->draft = NULL;
+    p->kv_keys = p->kv_values = KT_KV_F16;
 }
 
-static size_t page_bytes_of(const kt_model *model) {
-    kt__kv_shape shape = kt__model_kv_shape(model);
+static size_t page_bytes_of(const kt_model *model, const kt_engine_params *p) {
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
     return kt__kv_page_bytes(&shape);
 }
 
 /* As long as the model was trained for, as far as the K/V of one such sequence takes no more than its
  * share of what is left. */
-static int32_t default_ctx(const kt_model *model, uint64_t left) {
-    uint64_t pages = left / DEFAULT_CTX_SHARE / page_bytes_of(model);
+static int32_t default_ctx(const kt_model *model, const kt_engine_params *p, uint64_t left) {
+    uint64_t pages = left / DEFAULT_CTX_SHARE / page_bytes_of(model, p);
     int64_t n_train = model->net->hp.n_ctx_train, n = DEFAULT_CTX;
     while (n < n_train && n < MOST_DEFAULT_CTX && (uint64_t)(2 * n / KT__PAGE_POS) <= pages) n *= 2;
     return (int32_t)(n_train < n ? n_train : n);
@@ -111,7 +116,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     int64_t n_train = model->net->hp.n_ctx_train;
     if (!p.n_ctx && is_encoder(model))
         p.n_ctx = (int32_t)(n_train < KT_UBATCH_MAX ? n_train : KT_UBATCH_MAX);
-    if (!p.n_ctx) p.n_ctx = default_ctx(model, left);
+    if (!p.n_ctx) p.n_ctx = default_ctx(model, &p, left);
     int32_t parallel = p.n_seq_max ? p.n_seq_max : DEFAULT_PARALLEL;
     if (parallel > KT__SCHED_LANES_MAX) parallel = KT__SCHED_LANES_MAX;
     p.n_parallel = first_set(p.n_parallel, parallel);
@@ -136,6 +141,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
     return (kt__fwd_params){.n_tok_max = p->n_ubatch,
                             .n_out_max = n_out_max,
                             .n_ctx = p->n_ctx,
+                            .keys_sealed = p->kv_keys != KT_KV_F16,
                             .exact = model->params.exact,
                             .blas = model->blas};
 }
@@ -143,8 +149,27 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *p) {
     int rows = p->n_parallel * (1 + p->n_draft);
     if (rows > STEP_ROWS) rows = p->n_parallel > STEP_ROWS ? p->n_parallel : STEP_ROWS;
-    return (kt__fwd_params){
-        .n_tok_max = rows, .n_out_max = rows, .n_ctx = p->n_ctx, .exact = model->params.exact};
+    return (kt__fwd_params){.n_tok_max = rows,
+                            .n_out_max = rows,
+                            .n_ctx = p->n_ctx,
+                            .keys_sealed = p->kv_keys != KT_KV_F16,
+                            .exact = model->params.exact};
+}
+
+/* An answer writes one page, and proposals reach into further ones; so does what a sequence or its
+ * copy has at its end. A prompts' batch fills the others in one layer at a time. */
+kt__kv_young_room kt__plan_young_room(const kt_engine_params *p) {
+    int lane = 2 + (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    return (kt__kv_young_room){.n_kept = p->n_parallel * lane + p->n_seq_max + 2,
+                               .n_staged = p->n_ubatch / KT__PAGE_POS + 1};
+}
+
+static uint64_t young_bytes(const kt_model *model, const kt_engine_params *p) {
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    kt__kv_young_room room = kt__plan_young_room(p);
+    if (!kt__kv_is_sealing(&shape)) return 0;
+    return (uint64_t)room.n_kept * kt__young_kept_bytes(&shape) +
+           (uint64_t)room.n_staged * kt__young_staged_bytes(&shape);
 }
 
 static int64_t pages_per_seq(const kt_engine_params *p) {
@@ -209,14 +234,15 @@ static uint64_t left_for(const kt_model *model, kt_mem_plan *m) {
 /* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
 static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_t left,
                        kt__plan *out) {
-    size_t page = page_bytes_of(model);
+    size_t page = page_bytes_of(model, p);
     kt_mem_plan *m = &out->mem;
     m->scratch_bytes = scratch_bytes(model, p);
     /* a default budget is what is free now: the process is there already */
     m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + constraint_bytes(model, left)
                                             : 0;
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
-    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes;
+    m->kv_young_bytes = young_bytes(model, p);
+    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_young_bytes;
     uint64_t room = left > fixed ? left - fixed : 0;
     int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
     int64_t least = pages_per_seq(p), lanes = p->n_parallel;
@@ -280,7 +306,7 @@ static bool rebalance(const kt_engine_params *given, kt_engine_params *p, uint64
 static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
     const kt_mem_plan *m = &plan->mem;
     const double mib = 1048576.0;
-    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes;
+    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_young_bytes;
     return kt__fail(
         err, KT_E_NOMEM,
         "the budget of %.0f MiB leaves %.0f for this engine (weights %.0f, others %.0f), which "
@@ -295,16 +321,18 @@ static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
 static void fill_sums(const kt_model *model, kt__plan *out) {
     kt_mem_plan *m = &out->mem;
     const kt_engine_params *p = &out->params;
-    m->kv_bytes = (uint64_t)out->n_pages * page_bytes_of(model);
+    m->kv_bytes = (uint64_t)out->n_pages * page_bytes_of(model, p);
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
     m->kv_positions = out->n_pages * KT__PAGE_POS;
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
-                     (m->weights_counted ? m->weights_bytes : 0);
+                     m->kv_young_bytes + (m->weights_counted ? m->weights_bytes : 0);
     m->n_ctx = p->n_ctx;
     m->n_batch = p->n_batch;
     m->n_ubatch = p->n_ubatch;
     m->n_parallel = p->n_parallel;
     m->n_seq_max = p->n_seq_max;
+    m->kv_keys = p->kv_keys;
+    m->kv_values = p->kv_values;
 }
 
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,

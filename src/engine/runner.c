@@ -162,6 +162,13 @@ static void take_first(kt__work *w) {
         (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
 }
 
+/* What is there of a page that is sealed, or that cannot become the task's own, is computed again
+ * from the page's begin. */
+static void own_end(kt__runner *r, kt__task *task) {
+    kt__kv_table *table = &kt__work_of(task)->state->table;
+    task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
+}
+
 static void op_start(void *user, kt__task *task) {
     kt__runner *r = user;
     kt__work *w = kt__work_of(task);
@@ -169,6 +176,7 @@ static void op_start(void *user, kt__task *task) {
     bool asked = task->n_done == 0 && uses_cache(w);
     if (asked) ask_index(r, w);
     if (!w->is_counted) count_found(r, w, asked);
+    own_end(r, task);
     take_first(w);
 }
 
@@ -193,12 +201,14 @@ static void op_fork(void *user, const kt__task *src, kt__task *dst) {
     dst->n_done = dst->n_tok - 1;
     kt__kv_table_share(r->engine->kv, &kt__work_of(src)->state->table, dst->n_done,
                        &kt__work_of(dst)->state->table);
+    own_end(r, dst);
 }
 
 static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
     kt__runner *r = user;
     kt__kv_table *table = &kt__work_of(task)->state->table;
-    return kt__kv_table_grow(r->engine->kv, table, task->n_done, n_pos, NULL) == KT_OK;
+    return kt__kv_table_grow_as(r->engine->kv, table, task->n_done, n_pos, KT__GROW_STAGED, NULL) ==
+           KT_OK;
 }
 
 static int64_t op_pages_left(void *user) {
@@ -223,6 +233,7 @@ static void op_drop(void *user, kt__task *task) {
 static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
     kt__task *task = &w->task;
     task->n_done += n;
+    kt__kv_table_settle(r->engine->kv, &w->state->table, task->n_done);
     if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
     kt__prefix_insert(r->engine->prefix, &w->cursor, w->state->tokens, task->n_done,
                       &w->state->table);
@@ -582,6 +593,10 @@ static bool op_prefill_run(void *user, int64_t until_us) {
 
 static void op_prefill_abort(void *user) {
     kt__runner *r = user;
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task)
+            kt__kv_table_unstage(r->engine->kv, &kt__work_of(r->slices[i].task)->state->table);
+    }
     r->n_slices = 0;
     release_adapted(&r->pre_adapted);
 }
@@ -595,6 +610,7 @@ static void op_prefill_leave(void *user, kt__task *task) {
     kt__runner *r = user;
     for (int i = 0; i < r->n_slices; i++) {
         if (r->slices[i].task != task) continue;
+        kt__kv_table_unstage(r->engine->kv, &kt__work_of(task)->state->table);
         r->slices[i].task = NULL;
         r->pre_segs[i].n_tok = 0;
     }

@@ -91,9 +91,8 @@ static kt_status check_binding(const kt_seq *seq, const kt__kv_image *image, con
                            "is numerics %d",
                            KENTANG_NUMERICS);
     }
-    return kt__fail_at(
-        err, KT_E_STATE, path, UINT64_MAX,
-        "the session was computed with other options (adapters, RoPE, exact, K/V type)");
+    return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
+                       "the session was computed with other options (adapters, RoPE, exact)");
 }
 
 /* Two models may agree in all that the fingerprint looks at. */
@@ -143,7 +142,7 @@ static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const ch
         if (!out->logits) return kt__fail_nomem(err, "a session's logits", 0);
     }
     kt__ticket_lock(&engine->turn);
-    status = kt__kv_table_grow(engine->kv, &out->table, 0, image->n_pos, err);
+    status = kt__kv_table_grow_as(engine->kv, &out->table, 0, image->n_pos, KT__GROW_SEALED, err);
     kt__ticket_unlock(&engine->turn);
     if (status != KT_OK) return status;
     KT__TRY(kt__kv_image_load(file, out->ids, out->logits, engine->kv, &out->table, err));

@@ -152,7 +152,7 @@ void kt__service_publish(kt_engine *engine) {
 }
 
 void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
-    kt__kv_shape shape = kt__model_kv_shape(engine->model);
+    kt__kv_shape shape = kt__engine_kv_shape(engine->model, &engine->params);
     kt__inbox_get_stats(engine->inbox, out);
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;

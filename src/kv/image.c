@@ -40,13 +40,17 @@ enum {
     AT_SECTIONS = AT_FILE_BYTES + 8, /* 3 x (offset, bytes, digest) */
     SECTION_BYTES = 48,
     AT_FULL_HASH = AT_SECTIONS + 3 * SECTION_BYTES, /* zeros in files of before there was one */
+    AT_FORMS = AT_FULL_HASH + KT__KV_IMAGE_HASH,    /* 2 x u32: of keys, of values */
+    AT_YOUNG = AT_FORMS + 8,                        /* a section, of sealed pages only */
     AT_DIGEST = HEADER_BYTES - 32
 };
 
-typedef enum section_kind { TOKENS, LOGITS, PAGES, N_SECTIONS } section_kind;
-static const char *const section_names[] = {"tokens", "logits", "pages"};
-_Static_assert(AT_SECTIONS + N_SECTIONS * SECTION_BYTES <= AT_FULL_HASH, "header");
-_Static_assert(AT_FULL_HASH + KT__KV_IMAGE_HASH <= AT_DIGEST, "header");
+typedef enum section_kind { TOKENS, LOGITS, PAGES, YOUNG, N_SECTIONS } section_kind;
+static const char *const section_names[] = {"tokens", "logits", "pages", "last positions"};
+static const int section_at[] = {AT_SECTIONS, AT_SECTIONS + SECTION_BYTES,
+                                 AT_SECTIONS + 2 * SECTION_BYTES, AT_YOUNG};
+_Static_assert(AT_SECTIONS + YOUNG * SECTION_BYTES <= AT_FULL_HASH, "header");
+_Static_assert(AT_YOUNG + SECTION_BYTES <= AT_DIGEST, "header");
 
 typedef struct section {
     uint64_t offset, bytes;
@@ -70,8 +74,10 @@ static uint64_t n_pages_of(int64_t n_pos) {
     return ((uint64_t)n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
 }
 
-/* What sizes make of a file; false where they overflow. */
-static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, layout *out) {
+/* What sizes make of a file; false where they overflow. young: the last page's young form is there.
+ */
+static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, bool young,
+                    layout *out) {
     uint64_t pages, end;
     *out = (layout){0};
     if (n_pos < 1 || n_pos > (int64_t)1 << 40 || n_logits < 0 || n_logits > (int64_t)1 << 40)
@@ -84,18 +90,48 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
     end = s[LOGITS].offset + s[LOGITS].bytes;
     s[PAGES].offset = (end + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
     s[PAGES].bytes = pages;
-    return !__builtin_add_overflow(s[PAGES].offset, pages, &out->file_bytes) &&
+    if (__builtin_add_overflow(s[PAGES].offset, pages, &end)) return false;
+    if (young) s[YOUNG] = (section){.offset = end, .bytes = kt__kv_young_bytes(shape)};
+    return !__builtin_add_overflow(end, s[YOUNG].bytes, &out->file_bytes) &&
            out->file_bytes <= INT64_MAX;
 }
 
-void kt__kv_block_clear_tail(const kt__kv_shape *shape, void *block, int n_used) {
-    kt__f16 *at = block;
+/* K of a head, f16, behind its first n_used positions; returns where it ends. */
+static kt__f16 *clear_k(kt__f16 *at, int head_dim, int n_used) {
     size_t unused = (size_t)(KT__PAGE_POS - n_used);
-    for (int i = 0; i < shape->n_layer * shape->n_head_kv; i++) {
-        for (int d = 0; d < shape->head_dim_k; d++, at += KT__PAGE_POS)
-            memset(at + n_used, 0, unused * sizeof *at);
-        memset(at + n_used * shape->head_dim_v, 0, unused * (size_t)shape->head_dim_v * sizeof *at);
-        at += KT__PAGE_POS * shape->head_dim_v;
+    for (int d = 0; d < head_dim; d++, at += KT__PAGE_POS)
+        memset(at + n_used, 0, unused * sizeof *at);
+    return at;
+}
+
+static kt__f16 *clear_v(kt__f16 *at, int head_dim, int n_used) {
+    size_t unused = (size_t)(KT__PAGE_POS - n_used);
+    memset(at + n_used * head_dim, 0, unused * (size_t)head_dim * sizeof *at);
+    return at + KT__PAGE_POS * head_dim;
+}
+
+static uint8_t *clear_sealed(uint8_t *at, size_t bytes) {
+    memset(at, 0, bytes);
+    return at + bytes;
+}
+
+void kt__kv_block_clear_tail(const kt__kv_shape *s, void *block, int n_used) {
+    uint8_t *at = block;
+    for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
+        at = s->k_form == KT__KV_F16
+                 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, s->head_dim_k, n_used)
+                 : clear_sealed(at, kt__sealed_k_bytes(s->head_dim_k));
+        at = s->v_form == KT__KV_F16
+                 ? (uint8_t *)clear_v((kt__f16 *)(void *)at, s->head_dim_v, n_used)
+                 : clear_sealed(at, kt__sealed_v_bytes(s->head_dim_v));
+    }
+}
+
+static void clear_young_tail(const kt__kv_shape *s, void *young, int n_used) {
+    kt__f16 *at = young;
+    for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
+        if (s->k_form != KT__KV_F16) at = clear_k(at, s->head_dim_k, n_used);
+        if (s->v_form != KT__KV_F16) at = clear_v(at, s->head_dim_v, n_used);
     }
 }
 
@@ -118,12 +154,15 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
     kt__le_put(out + AT_N_LOGITS, (uint64_t)image->n_logits, 8);
     kt__le_put(out + AT_FILE_BYTES, l->file_bytes, 8);
     for (int i = 0; i < N_SECTIONS; i++) {
-        uint8_t *at = out + AT_SECTIONS + SECTION_BYTES * i;
+        uint8_t *at = out + section_at[i];
+        if (i == YOUNG && !kt__kv_is_sealing(shape)) continue;
         kt__le_put(at, l->sections[i].offset, 8);
         kt__le_put(at + 8, l->sections[i].bytes, 8);
         kt__digest_bytes(l->sections[i].digest, at + 16);
     }
     memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
+    kt__le_put(out + AT_FORMS, (uint64_t)shape->k_form, 4);
+    kt__le_put(out + AT_FORMS + 4, (uint64_t)shape->v_form, 4);
     kt__digest_bytes(kt__hash_bytes(SEED, out, AT_DIGEST), out + AT_DIGEST);
 }
 
@@ -136,13 +175,38 @@ static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
     kt__hash_init(&h, SEED + PAGES);
     for (uint64_t i = 0; i < n; i++) {
         int used = i + 1 < n ? KT__PAGE_POS : (int)(image->n_pos - (int64_t)(i * KT__PAGE_POS));
-        kt__kv_block_read(kv, table->pages[i], block);
+        if (i < (uint64_t)table->n_pages) {
+            kt__kv_block_read(kv, table->pages[i], block);
+        } else {
+            memset(block, 0, bytes); /* a last page that is computed again */
+        }
         if (used < KT__PAGE_POS) kt__kv_block_clear_tail(shape, block, used);
         kt__hash_add(&h, block, bytes);
         if (!kt__fd_write_at(fd, block, bytes, l->sections[PAGES].offset + i * bytes)) return false;
     }
     l->sections[PAGES].digest = kt__hash_end(&h);
     return true;
+}
+
+static int used_of_last(int64_t n_pos) {
+    return (int)(n_pos % KT__PAGE_POS);
+}
+
+/* Whether the last page is partly filled and its young form there. */
+static bool has_young(const kt__kv_image *image, const kt__kv *kv, const kt__kv_table *table) {
+    uint64_t n = n_pages_of(image->n_pos);
+    return used_of_last(image->n_pos) && n <= (uint64_t)table->n_pages &&
+           kt__kv_page_is_young(kv, table->pages[n - 1]);
+}
+
+static bool write_young(int fd, const kt__kv_image *image, const kt__kv *kv,
+                        const kt__kv_table *table, void *young, layout *l) {
+    section *s = &l->sections[YOUNG];
+    if (!s->bytes) return true;
+    kt__kv_young_read(kv, table->pages[n_pages_of(image->n_pos) - 1], young);
+    clear_young_tail(kt__kv_get_shape(kv), young, used_of_last(image->n_pos));
+    s->digest = kt__hash_bytes(SEED + YOUNG, young, (size_t)s->bytes);
+    return kt__fd_write_at(fd, young, (size_t)s->bytes, s->offset);
 }
 
 /* The header comes last: it says what the rest has to be. */
@@ -155,7 +219,9 @@ static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, co
         s->digest = kt__hash_bytes(SEED + (uint64_t)i, data[i], (size_t)s->bytes);
         if (!kt__fd_write_at(fd, data[i], (size_t)s->bytes, s->offset)) return false;
     }
-    if (!write_pages(fd, image, kv, table, block, l)) return false;
+    if (!write_pages(fd, image, kv, table, block, l) ||
+        !write_young(fd, image, kv, table, block, l))
+        return false;
     encode_header(kt__kv_get_shape(kv), image, l, header);
     return kt__fd_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
 }
@@ -194,11 +260,13 @@ kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const i
     char *temp = NULL;
     int fd = -1;
     size_t bytes = kt__kv_block_bytes(kt__kv_get_shape(kv));
-    if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, &l)) {
+    size_t young = kt__kv_young_bytes(kt__kv_get_shape(kv));
+    if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, has_young(image, kv, table),
+                 &l)) {
         return kt__fail(err, KT_E_ARG, "a session of %" PRId64 " positions cannot be saved",
                         image->n_pos);
     }
-    void *block = kt__malloc(bytes);
+    void *block = kt__malloc(bytes > young ? bytes : young);
     if (!block) return kt__fail_nomem(err, "a session's page", bytes);
     fd = open_temporary(path, &temp);
     if (fd < 0 && !temp) {
@@ -259,18 +327,36 @@ static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_er
                        "a session of a model with other layers, heads or K/V type");
 }
 
+static const char *form_name(uint64_t form) {
+    static const char *const names[KT__KV_FORMS] = {[KT__KV_F16] = "f16", [KT__KV_Q8] = "q8_0"};
+    return form < KT__KV_FORMS ? names[form] : "of a type that is not known";
+}
+
+static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
+    uint64_t k = kt__le_get(h + AT_FORMS, 4), v = kt__le_get(h + AT_FORMS + 4, 4);
+    if (k == (uint64_t)f->shape.k_form && v == (uint64_t)f->shape.v_form) return KT_OK;
+    return kt__fail_at(err, KT_E_STATE, f->path, AT_FORMS,
+                       "the session's keys are %s and its values %s; here they are %s and %s: ask "
+                       "for the same (-ctk, -ctv)",
+                       form_name(k), form_name(v), form_name((uint64_t)f->shape.k_form),
+                       form_name((uint64_t)f->shape.v_form));
+}
+
 /* The numbers of positions and logits decide every offset and size; the file has to agree. */
 static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
                               kt_error *err) {
     uint64_t n_pos = kt__le_get(h + AT_N_POS, 8), n_logits = kt__le_get(h + AT_N_LOGITS, 8);
+    bool young = kt__le_get(h + AT_YOUNG + 8, 8) != 0;
+    if (young && (n_pos % KT__PAGE_POS == 0 || !kt__kv_is_sealing(&f->shape)))
+        return damaged(f, AT_YOUNG, "it has no page that could be young", err);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
-        !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, &f->layout)) {
+        !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, young, &f->layout)) {
         return damaged(f, AT_N_POS, "its number of positions is impossible", err);
     }
     f->info.n_pos = (int64_t)n_pos;
     f->info.n_logits = (int64_t)n_logits;
     for (int i = 0; i < N_SECTIONS; i++) {
-        const uint8_t *at = h + AT_SECTIONS + SECTION_BYTES * i;
+        const uint8_t *at = h + section_at[i];
         section *s = &f->layout.sections[i];
         if (kt__le_get(at, 8) != s->offset || kt__le_get(at + 8, 8) != s->bytes)
             return damaged(f, (uint64_t)(at - h), "a section's size does not fit", err);
@@ -304,6 +390,7 @@ static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
     if (!kt__fd_read_at(f->fd, h, sizeof h, 0)) return damaged(f, 0, "it cannot be read", err);
     KT__TRY(check_frame(f, h, err));
     KT__TRY(check_shape(f, h, err));
+    KT__TRY(check_forms(f, h, err));
     KT__TRY(check_layout(f, h, (uint64_t)st.st_size, err));
     memcpy(f->info.binding, h + AT_BINDING, sizeof f->info.binding);
     memcpy(f->info.full_hash, h + AT_FULL_HASH, sizeof f->info.full_hash);
@@ -383,12 +470,30 @@ out:
     return status;
 }
 
+/* Where the file has no young form, what the last page holds has to be computed again. */
+static kt_status load_young(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
+                            kt_error *err) {
+    const section *s = &f->layout.sections[YOUNG];
+    int32_t last = table->pages[n_pages_of(f->info.n_pos) - 1];
+    if (!s->bytes) {
+        kt__kv_young_drop(kv, last);
+        return KT_OK;
+    }
+    void *young = kt__malloc((size_t)s->bytes);
+    if (!young) return kt__fail_nomem(err, "a session's last page", (size_t)s->bytes);
+    kt_status status = load_small(f, YOUNG, young, err);
+    if (status == KT_OK) kt__kv_young_write(kv, last, young);
+    kt__free(young);
+    return status;
+}
+
 kt_status kt__kv_image_load(const kt__kv_image_file *f, int32_t *ids, float *logits, kt__kv *kv,
                             const kt__kv_table *table, kt_error *err) {
     kt_status status;
     KT__TRY(load_small(f, TOKENS, ids, err));
     KT__TRY(load_small(f, LOGITS, logits, err));
     KT__TRY(load_pages(f, kv, table, err));
+    KT__TRY(load_young(f, kv, table, err));
 out:
     return status;
 }

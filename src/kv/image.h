@@ -8,7 +8,8 @@
  * of positions and logits, size of the file; offset, size and digest of each section; hash of the
  * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
  * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
- * beyond n_pos. No size that a file states is used before it was found equal to the one that
+ * beyond n_pos. Where keys or values are sealed, the header names their forms, a last page that is
+ * not full is zeros, and its young form follows, as kt__kv_young_read gives it, if it was there. No size that a file states is used before it was found equal to the one that
  * follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
@@ -42,7 +43,8 @@ kt_status kt__kv_image_load(const kt__kv_image_file *file, int32_t *ids, float *
                             const kt__kv_table *table, kt_error *err) KT_CHECKED;
 void kt__kv_image_close(kt__kv_image_file *file);
 
-/* Zeros the slots of a block from n_used on: they hold what an earlier user of the page left. */
+/* Zeros the slots of a block from n_used on: they hold what an earlier user of the page left. What
+ * is sealed of a page that is not full means nothing, and is all zeros. */
 void kt__kv_block_clear_tail(const kt__kv_shape *shape, void *block, int n_used);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "host/nodes.h"
 #include "host/pages.h"
+#include "kv/young.h"
 
 enum {
     CACHE_LINE = 64,
@@ -30,14 +31,26 @@ struct kt__kv {
     int32_t *free_ids;      /* stack of free pages; the lowest numbers on top */
     kt__kv_reclaim_fn *reclaim;
     void *reclaim_user;
+    kt__young *young; /* NULL: keys and values are f16 */
 };
 
+/* One head's part of a page, without padding. */
+static size_t k_plain_bytes(const kt__kv_shape *s) {
+    if (s->k_form != KT__KV_F16) return kt__sealed_k_bytes(s->head_dim_k);
+    return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
+}
+
+static size_t v_plain_bytes(const kt__kv_shape *s) {
+    if (s->v_form != KT__KV_F16) return kt__sealed_v_bytes(s->head_dim_v);
+    return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
+}
+
 static size_t k_head_bytes(const kt__kv_shape *s) {
-    return kt__align_up((size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16), CACHE_LINE);
+    return kt__align_up(k_plain_bytes(s), CACHE_LINE);
 }
 
 static size_t v_head_bytes(const kt__kv_shape *s) {
-    return kt__align_up((size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16), CACHE_LINE);
+    return kt__align_up(v_plain_bytes(s), CACHE_LINE);
 }
 
 size_t kt__kv_page_bytes(const kt__kv_shape *s) {
@@ -69,6 +82,12 @@ static kt_status map_pages(kt__kv *kv, kt_error *err) {
 }
 
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) {
+    kt__kv_young_room all = {(int32_t)(n_pages & INT32_MAX), 0};
+    return kt__kv_create_with(shape, n_pages, all, out, err);
+}
+
+kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_young_room room,
+                             kt__kv **out, kt_error *err) {
     kt_status status;
     *out = NULL;
     if (n_pages < 1 || n_pages > (int64_t)1 << 30) {
@@ -92,6 +111,7 @@ kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out
     }
     for (int64_t i = 0; i < n_pages; i++) kv->free_ids[i] = (int32_t)(n_pages - 1 - i);
     KT__TRY(map_pages(kv, err));
+    if (kt__kv_is_sealing(shape)) KT__TRY(kt__young_create(shape, n_pages, room, &kv->young, err));
     *out = kv;
     kv = NULL;
 out:
@@ -102,6 +122,7 @@ out:
 void kt__kv_destroy(kt__kv *kv) {
     if (!kv) return;
     kt__pages_free(kv->base, kv->mapped_bytes);
+    kt__young_destroy(kv->young);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
     kt__free(kv->kept);
@@ -128,31 +149,41 @@ static uint8_t *head_base(const kt__kv *kv, int32_t page, int layer, int head, s
     return kv->base + (slab * kv->page_bytes + row * (kv->k_head_bytes + kv->v_head_bytes)) * n;
 }
 
-kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
+/* The page's own parts, whatever their form. */
+static uint8_t *k_part(const kt__kv *kv, int32_t page, int layer, int head) {
     size_t index;
     uint8_t *base = head_base(kv, page, layer, head, &index);
-    return (kt__f16 *)(void *)(base + index * kv->k_head_bytes);
+    return base + index * kv->k_head_bytes;
+}
+
+static uint8_t *v_part(const kt__kv *kv, int32_t page, int layer, int head) {
+    size_t index;
+    uint8_t *base = head_base(kv, page, layer, head, &index);
+    return base + (kv->k_head_bytes << kv->slab_shift) + index * kv->v_head_bytes;
+}
+
+kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
+    if (kv->shape.k_form != KT__KV_F16) return kt__young_k(kv->young, page, layer, head);
+    return (kt__f16 *)(void *)k_part(kv, page, layer, head);
 }
 
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    size_t index;
-    uint8_t *base = head_base(kv, page, layer, head, &index);
-    return (kt__f16 *)(void *)(base + (kv->k_head_bytes << kv->slab_shift) +
-                               index * kv->v_head_bytes);
+    if (kv->shape.v_form != KT__KV_F16) return kt__young_v(kv->young, page, layer, head);
+    return (kt__f16 *)(void *)v_part(kv, page, layer, head);
+}
+
+uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head) {
+    return kv->shape.k_form == KT__KV_F16 ? NULL : k_part(kv, page, layer, head);
+}
+
+uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head) {
+    return kv->shape.v_form == KT__KV_F16 ? NULL : v_part(kv, page, layer, head);
 }
 
 /* ---- a page as one block ---- */
 
 const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv) {
     return &kv->shape;
-}
-
-static size_t k_plain_bytes(const kt__kv_shape *s) {
-    return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
-}
-
-static size_t v_plain_bytes(const kt__kv_shape *s) {
-    return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
 }
 
 size_t kt__kv_block_bytes(const kt__kv_shape *s) {
@@ -164,8 +195,8 @@ void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out) {
     size_t k_bytes = k_plain_bytes(&kv->shape), v_bytes = v_plain_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
         for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
-            memcpy(at, kt__kv_k(kv, page, layer, head), k_bytes);
-            memcpy(at + k_bytes, kt__kv_v(kv, page, layer, head), v_bytes);
+            memcpy(at, k_part(kv, page, layer, head), k_bytes);
+            memcpy(at + k_bytes, v_part(kv, page, layer, head), v_bytes);
         }
     }
 }
@@ -175,10 +206,55 @@ void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block) {
     size_t k_bytes = k_plain_bytes(&kv->shape), v_bytes = v_plain_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
         for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
-            memcpy(kt__kv_k(kv, page, layer, head), at, k_bytes);
-            memcpy(kt__kv_v(kv, page, layer, head), at + k_bytes, v_bytes);
+            memcpy(k_part(kv, page, layer, head), at, k_bytes);
+            memcpy(v_part(kv, page, layer, head), at + k_bytes, v_bytes);
         }
     }
+}
+
+/* ---- young forms ---- */
+
+static size_t young_k_bytes(const kt__kv_shape *s) {
+    if (s->k_form == KT__KV_F16) return 0;
+    return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
+}
+
+static size_t young_v_bytes(const kt__kv_shape *s) {
+    if (s->v_form == KT__KV_F16) return 0;
+    return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
+}
+
+size_t kt__kv_young_bytes(const kt__kv_shape *s) {
+    return (young_k_bytes(s) + young_v_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
+}
+
+bool kt__kv_page_is_young(const kt__kv *kv, int32_t page) {
+    return kv->young && kt__young_of(kv->young, page) == KT__YOUTH_KEPT;
+}
+
+void kt__kv_young_drop(kt__kv *kv, int32_t page) {
+    if (kv->young) kt__young_drop(kv->young, page);
+}
+
+/* Between the page's young form and one piece; the page is young. */
+static void young_copy(const kt__kv *kv, int32_t page, uint8_t *piece, bool out) {
+    size_t k_bytes = young_k_bytes(&kv->shape), v_bytes = young_v_bytes(&kv->shape);
+    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        for (int head = 0; head < kv->shape.n_head_kv; head++, piece += k_bytes + v_bytes) {
+            void *k = kt__young_k(kv->young, page, layer, head);
+            void *v = kt__young_v(kv->young, page, layer, head);
+            if (k_bytes) memcpy(out ? piece : k, out ? k : piece, k_bytes);
+            if (v_bytes) memcpy(out ? piece + k_bytes : v, out ? v : piece + k_bytes, v_bytes);
+        }
+    }
+}
+
+void kt__kv_young_read(const kt__kv *kv, int32_t page, void *out) {
+    young_copy(kv, page, out, true);
+}
+
+void kt__kv_young_write(kt__kv *kv, int32_t page, const void *young) {
+    young_copy(kv, page, (uint8_t *)(uintptr_t)young, false);
 }
 
 /* ---- taking and giving back ---- */
@@ -219,7 +295,9 @@ void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
     kv->refs[page]--;
     if (kv->refs[page] == 1 && kv->kept[page]) kv->n_kept++;
-    if (kv->refs[page] == 0) kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
+    if (kv->refs[page] > 0) return;
+    kt__kv_young_drop(kv, page);
+    kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
 }
 
 void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept) {
@@ -250,13 +328,18 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
     *table = (kt__kv_table){0};
 }
 
+/* Everything of a page, with its young form where both have one. */
 static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
+    bool young = kt__kv_page_is_young(kv, from);
+    size_t k_bytes = young_k_bytes(&kv->shape), v_bytes = young_v_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
         for (int head = 0; head < kv->shape.n_head_kv; head++) {
-            memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head),
-                   kv->k_head_bytes);
-            memcpy(kt__kv_v(kv, to, layer, head), kt__kv_v(kv, from, layer, head),
-                   kv->v_head_bytes);
+            memcpy(k_part(kv, to, layer, head), k_part(kv, from, layer, head), kv->k_head_bytes);
+            memcpy(v_part(kv, to, layer, head), v_part(kv, from, layer, head), kv->v_head_bytes);
+            if (young && k_bytes)
+                memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head), k_bytes);
+            if (young && v_bytes)
+                memcpy(kt__kv_v(kv, to, layer, head), kt__kv_v(kv, from, layer, head), v_bytes);
         }
     }
 }
@@ -265,27 +348,117 @@ static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
 static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t old = table->pages[index];
     int32_t own = page_take(kv);
+    if (kt__kv_page_is_young(kv, old)) kt__young_take(kv->young, own, KT__YOUTH_KEPT);
     page_copy(kv, old, own);
     table->pages[index] = own;
     kt__kv_page_drop(kv, old);
 }
 
-kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
-                            kt_error *err) {
+/* What the index-th page needs for positions n_old..n_new-1. */
+static kt__youth youth_for(kt__kv_growth how, int32_t index, int64_t n_old, int64_t n_new) {
+    int64_t begin = (int64_t)index * KT__PAGE_POS;
+    bool filled = n_old <= begin && begin + KT__PAGE_POS <= n_new;
+    if (how == KT__GROW_KEPT || !filled) return KT__YOUTH_KEPT;
+    return how == KT__GROW_STAGED ? KT__YOUTH_STAGED : KT__YOUTH_NONE;
+}
+
+static kt__youth youth_at(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
+    return index < table->n_pages ? kt__young_of(kv->young, table->pages[index]) : KT__YOUTH_NONE;
+}
+
+/* Whether there is room for the young forms of positions n_old..n_new-1. */
+static bool have_young(const kt__kv *kv, const kt__kv_table *table, int64_t n_old, int64_t n_new,
+                       kt__kv_growth how, bool copy) {
+    int32_t kept = copy ? 1 : 0, staged = 0, first = (int32_t)(n_old / KT__PAGE_POS);
+    for (int32_t i = first; (int64_t)i * KT__PAGE_POS < n_new; i++) {
+        kt__youth has = youth_at(kv, table, i), wants = youth_for(how, i, n_old, n_new);
+        kept += wants == KT__YOUTH_KEPT && has != KT__YOUTH_KEPT;
+        staged += wants == KT__YOUTH_STAGED && has == KT__YOUTH_NONE;
+    }
+    return kept <= kt__young_n_free(kv->young, KT__YOUTH_KEPT) &&
+           staged <= kt__young_n_free(kv->young, KT__YOUTH_STAGED);
+}
+
+/* The table has its pages. A kept form serves where a staged one would. */
+static void give_young(kt__kv *kv, const kt__kv_table *table, int64_t n_old, int64_t n_new,
+                       kt__kv_growth how) {
+    for (int32_t i = (int32_t)(n_old / KT__PAGE_POS); (int64_t)i * KT__PAGE_POS < n_new; i++) {
+        int32_t page = table->pages[i];
+        kt__youth has = kt__young_of(kv->young, page), wants = youth_for(how, i, n_old, n_new);
+        if (has >= wants) continue;
+        kt__young_drop(kv->young, page);
+        kt__young_take(kv->young, page, wants);
+    }
+}
+
+static kt_status fail_full(const kt__kv *kv, kt_error *err) {
+    return kt__fail(err, KT_E_NOMEM,
+                    "the K/V store is full: %lld of %lld pages of %d positions in use; close a "
+                    "sequence or open the engine with a larger kv_bytes",
+                    (long long)kv->n_used, (long long)kv->n_pages, KT__PAGE_POS);
+}
+
+static kt_status fail_young(const kt__kv *kv, kt_error *err) {
+    return kt__fail(err, KT_E_NOMEM,
+                    "too many pages of K/V are written at once: %d more may be, %d more for a "
+                    "prompt's batch; close a sequence, or use f16",
+                    (int)kt__young_n_free(kv->young, KT__YOUTH_KEPT),
+                    (int)kt__young_n_free(kv->young, KT__YOUTH_STAGED));
+}
+
+kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                               kt__kv_growth how, kt_error *err) {
     int32_t need = (int32_t)((n_new + KT__PAGE_POS - 1) / KT__PAGE_POS);
     int32_t last = (int32_t)(n_old / KT__PAGE_POS);
     assert(need <= table->cap);
-    bool copy = n_new > n_old && n_old % KT__PAGE_POS != 0 && kv->refs[table->pages[last]] > 1;
+    bool within = n_new > n_old && n_old % KT__PAGE_POS != 0;
+    bool copy = within && kv->refs[table->pages[last]] > 1;
     int64_t take = (need > table->n_pages ? need - table->n_pages : 0) + (copy ? 1 : 0);
-    if (!have_pages(kv, take)) {
-        return kt__fail(err, KT_E_NOMEM,
-                        "the K/V store is full: %lld of %lld pages of %d positions in use; close a "
-                        "sequence or open the engine with a larger kv_bytes",
-                        (long long)kv->n_used, (long long)kv->n_pages, KT__PAGE_POS);
-    }
+    if (kv->young && within && youth_at(kv, table, last) != KT__YOUTH_KEPT)
+        return kt__fail(err, KT_E_STATE, "position %lld is within a sealed page of K/V",
+                        (long long)n_old);
+    if (!have_pages(kv, take)) return fail_full(kv, err);
+    if (kv->young && !have_young(kv, table, n_old, n_new, how, copy)) return fail_young(kv, err);
     if (copy) unshare_last(kv, table, last);
     while (table->n_pages < need) table->pages[table->n_pages++] = page_take(kv);
+    if (kv->young) give_young(kv, table, n_old, n_new, how);
     return KT_OK;
+}
+
+kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                            kt_error *err) {
+    return kt__kv_table_grow_as(kv, table, n_old, n_new, KT__GROW_KEPT, err);
+}
+
+void kt__kv_table_settle(kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    if (!kv->young) return;
+    for (int64_t i = n_pos / KT__PAGE_POS - 1; i >= 0; i--) {
+        if (kt__young_of(kv->young, table->pages[i]) == KT__YOUTH_NONE) return;
+        kt__young_drop(kv->young, table->pages[i]);
+    }
+}
+
+void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table) {
+    for (int32_t i = 0; kv->young && i < table->n_pages; i++) {
+        if (kt__young_of(kv->young, table->pages[i]) == KT__YOUTH_STAGED)
+            kt__young_drop(kv->young, table->pages[i]);
+    }
+}
+
+int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    int32_t last = (int32_t)(n_pos / KT__PAGE_POS);
+    if (!kv->young || n_pos % KT__PAGE_POS == 0) return n_pos;
+    if (last >= table->n_pages) return (int64_t)table->n_pages * KT__PAGE_POS;
+    int32_t page = table->pages[last];
+    bool own = kv->refs[page] == 1;
+    if (kt__kv_page_is_young(kv, page) &&
+        (own || (have_pages(kv, 1) && kt__young_n_free(kv->young, KT__YOUTH_KEPT) > 0))) {
+        if (!own) unshare_last(kv, table, last);
+        return n_pos;
+    }
+    n_pos = (int64_t)last * KT__PAGE_POS;
+    kt__kv_table_truncate(kv, table, n_pos);
+    return n_pos;
 }
 
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
@@ -306,7 +479,8 @@ void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t pa
 
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {
     int32_t n = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-    assert(dst->n_pages == 0 && n <= src->n_pages && n <= dst->cap);
+    assert(dst->n_pages == 0 && n <= dst->cap && (kv->young || n <= src->n_pages));
+    if (n > src->n_pages) n = src->n_pages; /* what is computed again before it is read */
     for (int32_t i = 0; i < n; i++) {
         dst->pages[i] = src->pages[i];
         kt__kv_page_ref(kv, src->pages[i]);

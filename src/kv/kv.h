@@ -1,13 +1,18 @@
 /* The paged key/value store.
  *
- * Owns: pages of 16 positions (all layers of these positions), their reference counts, and block
- * tables that grow, shrink, share and copy on write. Knows layers, heads and positions only. Not
+ * Owns: pages of 16 positions (all layers of these positions), their reference counts, the young
+ * forms of those that are written (kv/young.h), and block tables that grow, shrink, share and copy
+ * on write. Knows layers, heads and positions only. Not
  * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts
  * of pages that no other table shares.
  *
+ * Keys and values have a form each. In the form f16 a page is written and read in its place. In
+ * another one the page is sealed (base/geometry.h has the layout), and has a young form beside it
+ * while positions of it are written, or may be written again.
+ *
  * Layout: pages lie in slabs of a power of two of them, at least one attention split's. In a slab,
- * for each layer and head: K of all its pages, f16 [page][head_dim_k][16], then V, f16
- * [page][16][head_dim_v], each page's part 64-byte aligned. A sequence that grows undisturbed takes
+ * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or sealed, then V, f16
+ * [page][16][head_dim_v] or sealed, each page's part 64-byte aligned. A sequence that grows undisturbed takes
  * consecutive pages, so that a split's keys are one linear stream, and its values another. Memory
  * is reserved as address space and touched as pages are used. */
 #ifndef KT_KV_KV_H
@@ -18,16 +23,16 @@
 #include "base/f16.h"
 #include "base/geometry.h"
 #include "host/affinity.h"
-
-typedef struct kt__kv_shape {
-    int n_layer, n_head_kv, head_dim_k, head_dim_v;
-} kt__kv_shape;
+#include "kv/shape.h"
 
 typedef struct kt__kv kt__kv;
 
-/* n_pages pages at most (1 <= n_pages <= 2^30). */
+/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be young. */
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out,
                         kt_error *err) KT_CHECKED;
+/* The same with room for so many young pages; no matter in the form f16. */
+kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_young_room room,
+                             kt__kv **out, kt_error *err) KT_CHECKED;
 void kt__kv_destroy(kt__kv *kv);
 /* Before anything is stored: the pages will lie on the NUMA nodes of the place's threads in turn.
  */
@@ -37,16 +42,26 @@ size_t kt__kv_page_bytes(const kt__kv_shape *shape);
 int64_t kt__kv_n_pages(const kt__kv *kv);
 int64_t kt__kv_n_used(const kt__kv *kv);
 
-/* One head's part of a page in a layer. */
+/* One head's part of a page in a layer, as it is written: f16. NULL: the page has no young form. */
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head);
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
+/* The same, sealed; NULL in the form f16. */
+uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head);
+uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head);
 
-/* A block: one page's content in one piece, for files. For each layer and head: K, f16 [head_dim_k]
- * [16 positions], then V, f16 [16 positions][head_dim_v], little-endian, without padding. */
+/* A block: one page's content in one piece, for files, without its young form. For each layer and
+ * head: K, f16 [head_dim_k][16 positions] or sealed, then V, f16 [16 positions][head_dim_v] or
+ * sealed, little-endian, without padding. */
 const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv);
 size_t kt__kv_block_bytes(const kt__kv_shape *shape);
 void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out);
 void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
+/* A page's young form likewise, of what is not f16 anyway. */
+size_t kt__kv_young_bytes(const kt__kv_shape *shape);
+bool kt__kv_page_is_young(const kt__kv *kv, int32_t page);
+void kt__kv_young_read(const kt__kv *kv, int32_t page, void *out);
+void kt__kv_young_write(kt__kv *kv, int32_t page, const void *young);
+void kt__kv_young_drop(kt__kv *kv, int32_t page);
 
 /* ---- pages, for those who keep them outside tables ---- */
 int32_t kt__kv_page_take(kt__kv *kv); /* -1: none left; one reference */
@@ -75,6 +90,25 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table);
  */
 kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                             kt_error *err) KT_CHECKED;
+/* What the pages of new positions are given beside their place, where they are not f16. */
+typedef enum kt__kv_growth {
+    KT__GROW_KEPT,   /* young forms in all layers: positions may be taken back */
+    KT__GROW_STAGED, /* those that are filled: in the layer at hand alone, for a batch that stays */
+    KT__GROW_SEALED  /* those that are filled: none, since blocks will be written there */
+} kt__kv_growth;
+/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where n_old is within a page that has no
+ * young form: see kt__kv_table_own_end. */
+kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                               kt__kv_growth how, kt_error *err) KT_CHECKED;
+/* The first n_pos positions stay: drops the young forms of the pages that these fill. */
+void kt__kv_table_settle(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
+/* The batch is lost: drops the young forms of one layer. */
+void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table);
+/* Where positions can be appended to the first n_pos: there, or, where the young form of their last
+ * page is gone (or cannot be copied from who shares it), at the page's begin, which the table ends
+ * with then. From then on nobody else holds that page. A caller that goes on counting those
+ * positions may share such a table and save it: they are computed again by whoever appends. */
+int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Returns the pages beyond those that hold the first n_pos positions. */
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Puts page in place of table's index-th, or after its last one; the table holds a reference of its

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/kv_opts.h"
 #include "lab/measure.h"
 #include "cli/lora_opts.h"
 #include "cli/model_opts.h"
@@ -38,6 +39,7 @@ typedef struct bench_opts {
     kt__lora_opts lora;
     const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads;
     int32_t n_runs, n_batch, n_ubatch;
+    kt__kv_opts kv;
     int format;
     bool no_limits;
 } bench_opts;
@@ -89,6 +91,7 @@ static const kt__opt table[] = {
      .max = KT_UBATCH_MAX,
      .arg = "N",
      .help = "prompt tokens computed together (default 512)"},
+    KT__KV_OPT_ROWS(bench_opts, kv),
     {.name = "output",
      .brief = "o",
      .kind = KT__OPT_ENUM,
@@ -306,6 +309,7 @@ static kt_status prepare_engine(bench *b, const kt__bench_test *test, kt_error *
     params.n_ctx = b->n_ctx;
     params.n_batch = b->opts->n_batch;
     params.n_ubatch = b->opts->n_ubatch;
+    kt__kv_opts_set(&b->opts->kv, &params);
     params.n_seq_max = test->n_streams;
     params.n_threads = params.n_threads_batch = test->n_threads;
     b->n_threads = test->n_threads;
@@ -367,7 +371,9 @@ static kt_status measure_rows(const bench_opts *o, const subject *s, const machi
         row->limits = m->by_threads[row->test.n_threads];
         report->n_batch = b.streams.info.n_batch;
         report->n_ubatch = b.streams.info.n_ubatch;
-        kt__bench_set_limit(s->model, report->n_ubatch, row);
+        report->kv_keys = b.streams.info.kv_keys;
+        report->kv_values = b.streams.info.kv_values;
+        kt__bench_set_limit(s->model, &b.streams.info, row);
     }
 out:
     kt__bench_streams_close(&b.streams);
@@ -444,6 +450,7 @@ int kt__cmd_bench(int argc, char **argv) {
                        .gens = "128",
                        .depths = "0",
                        .streams = "1",
+                       .kv = kt__kv_opts_default(),
                        .n_runs = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},

@@ -44,13 +44,14 @@ typedef struct kt__bench_report {
     char isa[16], processor[64];
     bool blas;
     int32_t n_batch, n_ubatch;
+    kt_kv_type kv_keys, kv_values;
     kt__bench_row *rows; /* [n_rows], heap */
     int n_rows;
 } kt__bench_report;
 
 /* The most that the limits allow, for a whole test: bytes that must be read (weights and visible
  * K/V) and integer multiply-adds that must be done. */
-void kt__bench_set_limit(const kt_model *model, int n_ubatch, kt__bench_row *row);
+void kt__bench_set_limit(const kt_model *model, const kt_engine_info *engine, kt__bench_row *row);
 
 typedef enum kt__bench_format { KT__BENCH_MD, KT__BENCH_JSON, KT__BENCH_CSV } kt__bench_format;
 /* The table on stdout, warnings on stderr; the exit code. */

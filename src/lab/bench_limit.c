@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lab/bench.h"
+#include "engine/model.h"
 #include "engine/types.h"
 
 void kt__bench_test_name(const kt__bench_test *test, char *out, size_t size) {
@@ -58,12 +59,15 @@ static double weight_bytes(const kt__net *net, double n) {
 }
 
 /* K/V bytes that the attention of one token at `pos` reads. */
-static double kv_bytes(const kt__net *net, int pos) {
-    const kt__hparams *hp = &net->hp;
-    double of_layer = 2.0 * hp->n_head_kv * (hp->head_dim_k + hp->head_dim_v), sum = 0;
-    for (int i = 0; i < hp->n_layer; i++) {
+static double kv_bytes(const kt_model *model, const kt_engine_info *engine, int pos) {
+    const kt__net *net = model->net;
+    kt_engine_params params = {.kv_keys = engine->kv_keys, .kv_values = engine->kv_values};
+    kt__kv_shape shape = kt__engine_kv_shape(model, &params);
+    double of_layer = (double)kt__kv_page_bytes(&shape) / KT__PAGE_POS / shape.n_layer, sum = 0;
+    for (int i = 0; i < net->hp.n_layer; i++) {
         double visible = pos + 1;
-        if (net->layers[i].local && visible > (double)hp->window) visible = (double)hp->window;
+        if (net->layers[i].local && visible > (double)net->hp.window)
+            visible = (double)net->hp.window;
         sum += visible * of_layer;
     }
     return sum;
@@ -86,24 +90,26 @@ static cost prefill_cost(const kt_model *model, int n_ubatch, const kt__bench_te
     };
 }
 
-static cost decode_cost(const kt_model *model, const kt__bench_test *test) {
+static cost decode_cost(const kt_model *model, const kt_engine_info *engine,
+                        const kt__bench_test *test) {
     const kt__net *net = model->net;
     macs all = layer_macs(net);
     count_macs(&all, &net->head);
     double kv = 0;
-    for (int i = 0; i < test->n_gen; i++) kv += kv_bytes(net, test->n_depth + i);
+    for (int i = 0; i < test->n_gen; i++) kv += kv_bytes(model, engine, test->n_depth + i);
     return (cost){
         .bytes = test->n_gen * weight_bytes(net, test->n_streams) + test->n_streams * kv,
         .i8_macs = (double)test->n_gen * test->n_streams * all.integer,
     };
 }
 
-void kt__bench_set_limit(const kt_model *model, int n_ubatch, kt__bench_row *row) {
+void kt__bench_set_limit(const kt_model *model, const kt_engine_info *engine, kt__bench_row *row) {
     const kt__bench_test *test = &row->test;
     const kt__bench_limits *l = &row->limits;
     row->limit_tok_s = 0;
     row->bound = NULL;
-    cost c = test->n_prompt ? prefill_cost(model, n_ubatch, test) : decode_cost(model, test);
+    cost c = test->n_prompt ? prefill_cost(model, engine->n_ubatch, test)
+                            : decode_cost(model, engine, test);
     if (c.float_bound || l->read_bytes_per_s <= 0 || l->i8_mac_per_s <= 0) return;
     double read_s = c.bytes / l->read_bytes_per_s, mac_s = c.i8_macs / l->i8_mac_per_s;
     if (model->net->decode_bytes < l->cache_bytes) read_s = 0;

@@ -33,9 +33,11 @@ static void print_md(const kt__bench_report *r) {
 
 /* The limits once for each number of threads. */
 static void print_limits(const kt__bench_report *r) {
-    printf("\n%s, kentang " KT_VERSION ", median \u00b1 half the range of %d runs, batch %d/%d\n",
+    printf("\n%s, kentang " KT_VERSION
+           ", median \u00b1 half the range of %d runs, batch %d/%d, K/V "
+           "%s/%s\n",
            r->processor[0] ? r->processor : "unknown processor", r->rows[0].n_runs, r->n_batch,
-           r->n_ubatch);
+           r->n_ubatch, kt_kv_type_name(r->kv_keys), kt_kv_type_name(r->kv_values));
     for (int i = 0; i < r->n_rows; i++) {
         const kt__bench_row *row = &r->rows[i];
         if (i && row[-1].test.n_threads == row->test.n_threads) continue;
@@ -58,12 +60,13 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
                             "tok_s_runs", runs, "limit_tok_s", kt__json_positive(row->limit_tok_s),
                             "bound", row->bound);
     json_t *more = json_pack(
-        "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b}", "n_prompt",
-        row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth, "n_streams",
-        row->test.n_streams, "model", r->model, "arch", r->info.arch, "quant", r->info.quant,
-        "size_bytes", (json_int_t)r->info.weight_bytes, "n_params", (json_int_t)r->info.n_params,
-        "isa", r->isa, "processor", r->processor, "n_batch", (int)r->n_batch, "n_ubatch",
-        (int)r->n_ubatch, "version", KT_VERSION, "blas", r->blas);
+        "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b, s:s, s:s}",
+        "n_prompt", row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth,
+        "n_streams", row->test.n_streams, "model", r->model, "arch", r->info.arch, "quant",
+        r->info.quant, "size_bytes", (json_int_t)r->info.weight_bytes, "n_params",
+        (json_int_t)r->info.n_params, "isa", r->isa, "processor", r->processor, "n_batch",
+        (int)r->n_batch, "n_ubatch", (int)r->n_ubatch, "version", KT_VERSION, "blas", r->blas,
+        "kv_keys", kt_kv_type_name(r->kv_keys), "kv_values", kt_kv_type_name(r->kv_values));
     json_t *state = json_pack(
         "{s:o, s:o, s:b, s:o, s:o, s:f, s:I, s:o, s:I}", "read_bytes_per_s",
         kt__json_positive(row->limits.read_bytes_per_s), "i8_mac_per_s",

@@ -84,8 +84,9 @@ kt_status kt__judge_open_other(const kt__session_opts *opts, const char *path, k
                                kt_error *err) {
     kt__session_opts other = *opts;
     other.model.model = path;
-    other.model.load_in = "as-is";   /* the base is what others are measured by */
-    other.lora = (kt__lora_opts){0}; /* they are the other one's */
+    other.model.load_in = "as-is";    /* the base is what others are measured by */
+    other.lora = (kt__lora_opts){0};  /* they are the other one's */
+    other.kv = kt__kv_opts_default(); /* likewise */
     return kt__session_open(&other, NULL, out, err);
 }
 

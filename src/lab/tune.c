@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/kv_opts.h"
 #include "cli/model_opts.h"
 #include "lab/bench_streams.h"
 #include "cli/tuned.h"
@@ -26,6 +27,7 @@ enum {
 
 typedef struct tune_opts {
     kt__model_opts model;
+    kt__kv_opts kv;
     int32_t n_rounds;
     bool dry_run;
 } tune_opts;
@@ -33,6 +35,7 @@ typedef struct tune_opts {
 #define AT(member) offsetof(tune_opts, member)
 
 static const kt__opt table[] = {
+    KT__KV_OPT_ROWS(tune_opts, kv),
     {.name = "rounds",
      .brief = "r",
      .kind = KT__OPT_INT,
@@ -163,6 +166,7 @@ static kt_status search(tuner *t, kt_error *err) {
     params.n_ctx = DEPTH + MAX_PROMPT;
     params.n_ubatch = MAX_PROMPT;
     params.n_seq_max = 1;
+    kt__kv_opts_set(&t->opts->kv, &params);
     KT__TRY(kt__bench_streams_open(t->model, &params, NULL, &t->streams, err));
     kt__sched_set_rows(t->streams.engine->sched, DEFAULT_UBATCH);
     KT__TRY(choose_prompt(t, err));
@@ -266,7 +270,8 @@ out:
 }
 
 int kt__cmd_tune(int argc, char **argv) {
-    tune_opts opts = {.model = kt__model_opts_default(), .n_rounds = 5};
+    tune_opts opts = {
+        .model = kt__model_opts_default(), .kv = kt__kv_opts_default(), .n_rounds = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
         kt__model_opts_place_group(&opts.model),

@@ -14,6 +14,7 @@
 typedef enum buf_id {
     BUF_X,
     BUF_Q,
+    BUF_Q_CODES, /* where keys are sealed */
     BUF_ATTN,
     BUF_FF,
     BUF_TMP,
@@ -100,6 +101,9 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[BUF_X] = n * (size_t)hp->d_model * f;
     bytes[BUF_TMP] = bytes[BUF_X];
     bytes[BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
+    bytes[BUF_Q_CODES] = p->keys_sealed
+                             ? n * (size_t)hp->n_head * kt__query_code_bytes(hp->head_dim_k)
+                             : 0;
     bytes[BUF_ATTN] = n * (size_t)hp->n_head * (size_t)hp->head_dim_v * f;
     bytes[BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
     if (hp->features & KT__F_PLAIN_FF) bytes[BUF_FF] = n * (size_t)ff_cols(hp) * f;
@@ -352,6 +356,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .q_scale = hp->q_scale,
         .q_row_scale = f32_buf(fwd, BUF_Q_SCALE),
         .q_out = f32_buf(fwd, BUF_Q),
+        .q_codes = fwd->buf[BUF_Q_CODES],
         .kv = fwd->kv,
         .layer = kv_layer(fwd),
         .segs = b->segs,
@@ -373,6 +378,7 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
         .head_dim_k = hp->head_dim_k,
         .head_dim_v = hp->head_dim_v,
         .q = f32_buf(fwd, BUF_Q),
+        .q_codes = fwd->buf[BUF_Q_CODES],
         .n_tok = b->n_tok,
         .segs = b->segs,
         .n_seg = b->n_seg,

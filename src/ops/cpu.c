@@ -14,7 +14,7 @@ static size_t tile_floats(const kt__dev_limits *lim, bool blas) {
     int group = lim->n_head / lim->n_head_kv;
     size_t n_q = (size_t)kt__attn_tile_tokens(group) * (size_t)group;
     size_t attn = 2 * n_q * ((size_t)lim->head_dim_v + 2 + 16) +
-                  n_q; /* running, split's, lo and hi */
+                  2 * n_q; /* running, split's, lo, hi and own */
     size_t head = (size_t)(lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v);
     size_t qkv = (size_t)lim->n_tok * (head + 16);
     size_t glu = kt__glu_tile_floats(lim->n_tok, kt__glu_up_rows(blas));
@@ -29,6 +29,8 @@ static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim, bo
     size_t row = ((size_t)lim->n_col + 16) *
                  sizeof(float); /* a norm's output before quantisation */
     size_t most = attn > row ? attn : row;
+    int head = lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v;
+    if (most < kt__seal_scratch_bytes(head)) most = kt__seal_scratch_bytes(head);
     size_t panel = blas ? (size_t)KT__BLAS_ROWS * (size_t)lim->n_col * sizeof(float) : 0;
     if (most < panel) most = panel;
     return kt__align_up(most > k->mm_scratch_bytes ? most : k->mm_scratch_bytes, CACHE_LINE);

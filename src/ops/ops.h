@@ -62,6 +62,7 @@ typedef struct kt__qkv {
     float q_scale;
     const float *q_row_scale; /* [n_tok] factors beside q_scale, or NULL */
     float *q_out;             /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
+    uint8_t *q_codes; /* the same, coded, of kt__query_code_bytes each; NULL: keys are not sealed */
     const kt__kv *kv;
     int layer;
     const kt__seg *segs;
@@ -74,6 +75,7 @@ typedef struct kt__attention {
     int layer;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
     const float *q; /* as q_out above */
+    const uint8_t *q_codes;
     int n_tok;
     const kt__seg *segs;
     int n_seg;

@@ -43,7 +43,8 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     size_t hd = (size_t)d->head_dim_k;
     size_t group = (size_t)(d->n_head / d->n_head_kv), n_tok = (size_t)job->acts->n_tok;
     size_t kv_head = (size_t)head / group, member = (size_t)head % group;
-    float *out = d->q_out + (kv_head * n_tok * group + member) * hd;
+    size_t at = kv_head * n_tok * group + member;
+    float *out = d->q_out + at * hd;
     if (d->q_rows) {
         copy_head(d->q_rows, d->n_head, head, job, out, group * hd);
     } else {
@@ -57,6 +58,35 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
         rotate(job, q, d->q_norm, t);
         float scale = d->q_row_scale ? d->q_scale * d->q_row_scale[t] : d->q_scale;
         job->dev->kernels->scale(q, d->head_dim_k, scale);
+        if (!d->q_codes) continue;
+        size_t bytes = kt__query_code_bytes(d->head_dim_k);
+        job->dev->kernels->code_query(q, d->head_dim_k,
+                                      d->q_codes + (at + (size_t)t * group) * bytes,
+                                      kt__dev_kernel_scratch(job->dev, worker));
+    }
+}
+
+/* The pages that the batch has filled, to their sealed form where they have one. */
+static void seal_head(const qkv_job *job, int head, bool key, int worker) {
+    const kt__qkv *d = job->d;
+    const kt__kernels *k = job->dev->kernels;
+    const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
+    void *scratch = kt__dev_kernel_scratch(job->dev, worker);
+    if ((key ? shape->k_form : shape->v_form) == KT__KV_F16) return;
+    for (int s = 0; s < d->n_seg; s++) {
+        const kt__seg *seg = &d->segs[s];
+        int64_t end = (seg->pos0 + seg->n_tok) / KT__PAGE_POS;
+        if (seg->n_tok == 0) continue;
+        for (int64_t i = seg->pos0 / KT__PAGE_POS; i < end; i++) {
+            int32_t page = seg->table->pages[i];
+            if (key) {
+                k->seal_k(kt__kv_k(d->kv, page, d->layer, head), d->head_dim_k,
+                          kt__kv_sealed_k(d->kv, page, d->layer, head), scratch);
+            } else {
+                k->seal_v(kt__kv_v(d->kv, page, d->layer, head), d->head_dim_v,
+                          kt__kv_sealed_v(d->kv, page, d->layer, head), scratch);
+            }
+        }
     }
 }
 
@@ -95,6 +125,7 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
         rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
     }
     store_head(job, head, true, tile, d->head_dim_k);
+    seal_head(job, head, true, worker);
 }
 
 static void value_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
@@ -105,6 +136,7 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
     kt__dev_lora_add(job->dev, d->lora, KT__SITE_V, head * d->head_dim_v, d->head_dim_v, 0,
                      job->acts->n_tok, tile, (size_t)d->head_dim_v);
     store_head(job, head, false, tile, d->head_dim_v);
+    seal_head(job, head, false, worker);
 }
 
 static void heads(void *arg, int64_t begin, int64_t end, int worker) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "serve/config_set.h"
+#include "serve/kv_types.h"
 
 enum { MAX_MODELS = 64 };
 
@@ -19,6 +20,7 @@ static const char *const of_models[] = {"isa",
                                         "batch",
                                         "ubatch",
                                         "kv",
+                                        "kv_type",
                                         "parallel",
                                         "gap_ms",
                                         "tuned",
@@ -165,9 +167,11 @@ static kt_status check_own(const kt__config *own, kt_error *err) {
     static const char *const presets[] = {"none", "potato", "extreme", NULL};
     static const char *const scalings[] = {"model", "none", "linear", "yarn", NULL};
     kt_status status = check_word(own->preset, presets, "preset", "none, potato or extreme", err);
-    return status == KT_OK ? check_word(own->rope_scaling, scalings, "rope_scaling",
-                                        "model, none, linear or yarn", err)
-                           : status;
+    kt_engine_params params = {0};
+    if (status == KT_OK)
+        status = check_word(own->rope_scaling, scalings, "rope_scaling",
+                            "model, none, linear or yarn", err);
+    return status == KT_OK ? kt__kv_types_read(own->kv_type, &params, err) : status;
 }
 
 kt_status kt__config_finish_models(kt__config *c, kt_error *err) {

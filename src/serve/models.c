@@ -229,6 +229,7 @@ static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
     to->kv_bytes += from->kv_bytes;
     to->scratch_bytes += from->scratch_bytes;
     to->draft_bytes += from->draft_bytes;
+    to->kv_young_bytes += from->kv_young_bytes;
     to->tables_bytes += from->tables_bytes;
     to->total_bytes += from->total_bytes;
     to->kv_positions += from->kv_positions;
@@ -284,6 +285,9 @@ static void tell_plan(kt__served *s) {
     const kt__slog_field fields[] = {{"model", s->name, 0},
                                      {"weights", NULL, (double)p->weights_bytes},
                                      {"kv", NULL, (double)p->kv_bytes},
+                                     {"kv_young", NULL, (double)p->kv_young_bytes},
+                                     {"kv_keys", kt_kv_type_name(p->kv_keys), 0},
+                                     {"kv_values", kt_kv_type_name(p->kv_values), 0},
                                      {"scratch", NULL, (double)p->scratch_bytes},
                                      {"tables", NULL, (double)p->tables_bytes},
                                      {"draft", NULL, (double)p->draft_bytes},
@@ -295,17 +299,18 @@ static void tell_plan(kt__served *s) {
     kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,
                    sizeof fields / sizeof fields[0]);
     if (kt__plan_exceeds_memory(p))
-        kt__slog_line(s->models->log, KT_LOG_WARN,
-                      "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
-                      "MB: weights will be read from disk again and again; take a smaller model or "
-                      "quantisation, less kv, or raise the limit (memory.max)",
-                      s->name, (double)p->weights_bytes / 1e6,
-                      (double)(p->kv_bytes + p->scratch_bytes + p->draft_bytes) / 1e6,
-                      (double)p->budget_bytes / 1e6);
+        kt__slog_line(
+            s->models->log, KT_LOG_WARN,
+            "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
+            "MB: weights will be read from disk again and again; take a smaller model or "
+            "quantisation, less kv, or raise the limit (memory.max)",
+            s->name, (double)p->weights_bytes / 1e6,
+            (double)(p->kv_bytes + p->kv_young_bytes + p->scratch_bytes + p->draft_bytes) / 1e6,
+            (double)p->budget_bytes / 1e6);
 }
 
 bool kt__plan_exceeds_memory(const kt_mem_plan *p) {
-    uint64_t beside = p->kv_bytes + p->scratch_bytes + p->draft_bytes;
+    uint64_t beside = p->kv_bytes + p->kv_young_bytes + p->scratch_bytes + p->draft_bytes;
     return !p->weights_counted && p->budget_bytes && p->weights_bytes + beside > p->budget_bytes;
 }
 

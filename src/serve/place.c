@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "serve/kv_types.h"
 #include "serve/step_threads.h"
 
 enum { LIST_BYTES = 4096 };
@@ -180,6 +181,7 @@ kt_status kt__place_open(const kt__place_asked *asked, bool own, kt__place *p, k
     kt_engine_params params = kt__place_engine_params(asked->config);
     *p = (kt__place){0};
     if (asked->n > 1) params.n_threads = params.n_threads_batch = 0; /* all of its part */
+    KT__TRY(kt__kv_types_read(asked->config->kv_type, &params, err));
     KT__TRY(kt__adapter_table_create(&p->adapters, err));
     if (own) KT__TRY(open_own_ctx(asked, &p->ctx, err));
     kt_ctx *ctx = kt__place_ctx(p, asked->shared);

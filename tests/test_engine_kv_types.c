@@ -1,0 +1,235 @@
+/* Keys and values in other types than f16: whatever was done to a sequence before, its logits are
+ * those of the same tokens evaluated at once; the plan counts what they take; other types are
+ * refused by name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "kentang.h"
+#include "support.h"
+
+enum { N_SEQ = 4, MAX_LEN = 400, N_CTX = 512 };
+
+static const kt_kv_type types[][2] = {{KT_KV_F16, KT_KV_F16},
+                                      {KT_KV_Q8_0, KT_KV_Q8_0},
+                                      {KT_KV_Q8_0, KT_KV_F16},
+                                      {KT_KV_F16, KT_KV_Q8_0}};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+static kt_model *open_demo(kt_ctx **ctx, uint64_t mem_bytes) {
+    kt_error err;
+    kt_model *model;
+    kt_ctx_params cp = kt_ctx_params_default();
+    cp.n_threads = 2;
+    cp.mem_bytes = mem_bytes;
+    die_on(kt_ctx_open(&cp, ctx, &err), &err);
+    die_on(kt_model_open_demo(*ctx, NULL, &model, &err), &err);
+    return model;
+}
+
+static kt_engine *open_engine(kt_model *model, const kt_kv_type of[2]) {
+    kt_error err;
+    kt_engine *engine;
+    kt_engine_params ep = kt_engine_params_default();
+    ep.n_ctx = N_CTX;
+    ep.n_ubatch = 64;
+    ep.n_seq_max = N_SEQ + 2;
+    ep.n_parallel = 4;
+    ep.kv_keys = of[0];
+    ep.kv_values = of[1];
+    die_on(kt_engine_open(model, &ep, &engine, &err), &err);
+    return engine;
+}
+
+/* ---- whatever happened before ---- */
+
+typedef struct world {
+    kt_engine *engine;
+    kt_seq *seqs[N_SEQ];
+    int32_t n_vocab;
+    uint32_t seed;
+    char path[128];
+} world;
+
+static void append(world *w, kt_seq *seq) {
+    int32_t ids[90];
+    kt_error err;
+    size_t n = 1 + lcg_below(&w->seed, 90);
+    if (kt_seq_len(seq) + n > MAX_LEN) n = MAX_LEN - kt_seq_len(seq);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)lcg_below(&w->seed, 50); /* prefixes come again */
+    if (n) die_on(kt_seq_eval(seq, ids, n, &err), &err);
+}
+
+static void replace_by_copy(world *w, int i, int j) {
+    kt_error err;
+    if (i == j) return;
+    kt_seq_close(w->seqs[i]);
+    die_on(kt_seq_copy(w->seqs[j], &w->seqs[i], &err), &err);
+}
+
+static void replace_by_saved(world *w, int i, int j) {
+    kt_error err;
+    if (!kt_seq_len(w->seqs[j])) return;
+    die_on(kt_seq_save(w->seqs[j], w->path, &err), &err);
+    die_on(kt_seq_restore(w->seqs[i], w->path, &err), &err);
+}
+
+/* The same tokens at once, on a sequence of their own. */
+static void expect_as_at_once(world *w, kt_seq *seq) {
+    kt_error err;
+    kt_seq *fresh;
+    if (!kt_seq_logits(seq)) return;
+    die_on(kt_seq_open(w->engine, &fresh, &err), &err);
+    die_on(kt_seq_eval(fresh, kt_seq_tokens(seq), kt_seq_len(seq), &err), &err);
+    assert_memory_equal(kt_seq_logits(fresh), kt_seq_logits(seq),
+                        (size_t)w->n_vocab * sizeof(float));
+    kt_seq_close(fresh);
+}
+
+static void disturb(world *w) {
+    kt_error err;
+    int i = (int)lcg_below(&w->seed, N_SEQ), j = (int)lcg_below(&w->seed, N_SEQ);
+    kt_seq *seq = w->seqs[i];
+    switch (lcg_below(&w->seed, 8)) {
+    case 0:
+    case 1: die_on(kt_seq_truncate(seq, kt_seq_len(seq) / 2, &err), &err); break;
+    case 2: replace_by_copy(w, i, j); break;
+    case 3: replace_by_saved(w, i, j); break;
+    default: append(w, seq); expect_as_at_once(w, seq);
+    }
+}
+
+static void test_random_schedule(void **state) {
+    (void)state;
+    kt_ctx *ctx;
+    kt_model *model = open_demo(&ctx, 0);
+    kt_model_info info;
+    kt_model_get_info(model, &info);
+    for (int t = 0; t < N_TYPES; t++) {
+        kt_error err;
+        world w = {.engine = open_engine(model, types[t]), .n_vocab = info.n_vocab, .seed = 5};
+        snprintf(w.path, sizeof w.path, "/tmp/kentang-kv-types-%d", (int)getpid());
+        for (int i = 0; i < N_SEQ; i++) die_on(kt_seq_open(w.engine, &w.seqs[i], &err), &err);
+        for (int step = 0; step < 80; step++) disturb(&w);
+        for (int i = 0; i < N_SEQ; i++) kt_seq_close(w.seqs[i]);
+        kt_engine_close(w.engine);
+        remove(w.path);
+    }
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
+/* Within the first page nothing is sealed; behind it something is. */
+static void test_answers_differ_behind_the_first_page(void **state) {
+    (void)state;
+    kt_ctx *ctx;
+    kt_error err;
+    kt_model_info info;
+    kt_model *model = open_demo(&ctx, 0);
+    kt_model_get_info(model, &info);
+    size_t bytes = (size_t)info.n_vocab * sizeof(float);
+    float *plain[2] = {malloc(bytes), malloc(bytes)};
+    int32_t ids[40];
+    for (int i = 0; i < 40; i++) ids[i] = 100 + 7 * i;
+    for (int t = 0; t < N_TYPES; t++) {
+        kt_engine *engine = open_engine(model, types[t]);
+        kt_seq *seq;
+        die_on(kt_seq_open(engine, &seq, &err), &err);
+        die_on(kt_seq_eval(seq, ids, 16, &err), &err);
+        if (t == 0) memcpy(plain[0], kt_seq_logits(seq), bytes);
+        assert_memory_equal(kt_seq_logits(seq), plain[0], bytes);
+        die_on(kt_seq_eval(seq, ids + 16, 24, &err), &err);
+        if (t == 0) memcpy(plain[1], kt_seq_logits(seq), bytes);
+        assert_int_equal(memcmp(kt_seq_logits(seq), plain[1], bytes) == 0, t == 0);
+        kt_seq_close(seq);
+        kt_engine_close(engine);
+    }
+    free(plain[0]);
+    free(plain[1]);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
+/* ---- sizes ---- */
+
+static void test_the_plan_counts_both(void **state) {
+    (void)state;
+    kt_ctx *ctx;
+    kt_error err;
+    kt_model *model = open_demo(&ctx, (uint64_t)72 << 20);
+    kt_engine_params ep = {.n_parallel = 1, .n_seq_max = 1, .n_ubatch = 64, .n_ctx = 512};
+    kt_mem_plan plain, small;
+    die_on(kt_engine_plan(model, &ep, &plain, &err), &err);
+    ep.kv_keys = ep.kv_values = KT_KV_Q8_0;
+    die_on(kt_engine_plan(model, &ep, &small, &err), &err);
+    assert_int_equal(plain.kv_young_bytes, 0);
+    assert_true(small.kv_young_bytes > 0);
+    assert_int_equal(small.kv_keys, KT_KV_Q8_0);
+    assert_true(small.total_bytes <= small.budget_bytes);
+    assert_true(small.kv_bytes * 10 < plain.kv_bytes * 6 ||
+                small.kv_positions * 10 > plain.kv_positions * 15);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
+/* ---- what is refused ---- */
+
+static void test_other_types_are_refused(void **state) {
+    (void)state;
+    kt_ctx *ctx;
+    kt_error err;
+    kt_seq *seq;
+    kt_engine *engine;
+    char path[64];
+    int32_t ids[20] = {1, 2, 3};
+    kt_model *model = open_demo(&ctx, 0);
+    kt_engine_params ep = {.kv_keys = KT_KV_TYPES};
+    assert_int_equal(kt_engine_open(model, &ep, &engine, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "kv_keys is"));
+    snprintf(path, sizeof path, "/tmp/kentang-kv-form-%d", (int)getpid());
+    for (int t = 0; t < N_TYPES; t++) {
+        engine = open_engine(model, types[t]);
+        die_on(kt_seq_open(engine, &seq, &err), &err);
+        die_on(kt_seq_eval(seq, ids, 20, &err), &err);
+        if (t > 0) {
+            assert_int_equal(kt_seq_restore(seq, path, &err), KT_E_STATE);
+            assert_non_null(strstr(err.message, kt_kv_type_name(types[t][0])));
+            assert_non_null(strstr(err.message, "-ctk, -ctv"));
+            assert_int_equal(kt_seq_len(seq), 20);
+        }
+        die_on(kt_seq_save(seq, path, &err), &err);
+        kt_seq_close(seq);
+        kt_engine_close(engine);
+    }
+    remove(path);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    for (int i = 0; i < KT_KV_TYPES; i++)
+        assert_int_equal(kt_kv_type_named(kt_kv_type_name((kt_kv_type)i)), i);
+    assert_int_equal(kt_kv_type_named("q8"), KT_KV_Q8_0);
+    assert_int_equal(kt_kv_type_named("q9"), KT_KV_TYPES);
+    assert_int_equal(kt_kv_type_named(NULL), KT_KV_TYPES);
+    assert_null(kt_kv_type_name(KT_KV_TYPES));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_other_types_are_refused),
+        cmocka_unit_test(test_the_plan_counts_both),
+        cmocka_unit_test(test_answers_differ_behind_the_first_page),
+        cmocka_unit_test(test_random_schedule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
