@@ -211,8 +211,7 @@ kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
         named = own;
     }
     if (n == 0) return KT_OK;
-    status = kt__served_adapters(job->model, job->engine, config, named, n, job->adapters,
-                                           err);
+    status = kt__served_adapters(job->model, job->engine, config, named, n, job->adapters, err);
     if (status != KT_OK) return fail_adapter(job, status, err);
     pthread_mutex_lock(&job->lock);
     job->n_adapters = n;
