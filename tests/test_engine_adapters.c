@@ -183,17 +183,6 @@ static int32_t run(const setup *s, int list, bool beside, float *out) {
     return w.n_vocab;
 }
 
-static bool have_tier(const char *isa) {
-    kt_ctx *ctx;
-    kt_error err;
-    kt_ctx_params cp = kt_ctx_params_default();
-    cp.isa = isa;
-    cp.n_threads = 1;
-    if (kt_ctx_open(&cp, &ctx, &err) != KT_OK) return false;
-    kt_ctx_close(ctx);
-    return true;
-}
-
 static void test_one_answer(void **state) {
     const fixture *f = *state;
     static float want[LISTS][N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];
@@ -209,7 +198,7 @@ static void test_one_answer(void **state) {
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
         const setup variants[] = {
             {tiers[t], 2, 512, N_TOK}, {tiers[t], 3, 33, 100}, {tiers[t], 2, 512, 1}};
-        if (!have_tier(tiers[t])) continue;
+        if (!have_tier(tiers[t], NULL)) continue;
         for (int v = 0; v < 6; v++) {
             int list = (int)(t + (size_t)v) % LISTS;
             memset(got, 0xff, bytes);

@@ -108,17 +108,6 @@ static size_t embed_all(const world *w, int together, float *out) {
     return n;
 }
 
-static bool have_tier(const char *isa) {
-    kt_ctx *ctx;
-    kt_error err;
-    kt_ctx_params cp = kt_ctx_params_default();
-    cp.isa = isa;
-    cp.n_threads = 1;
-    if (kt_ctx_open(&cp, &ctx, &err) != KT_OK) return false;
-    kt_ctx_close(ctx);
-    return true;
-}
-
 static void test_one_answer(void **state) {
     const fixture *f = *state;
     static float want[N_TEXTS * MAX_WIDTH], got[N_TEXTS * MAX_WIDTH];
@@ -130,7 +119,7 @@ static void test_one_answer(void **state) {
     assert_int_equal(width, w.info.pooling == KT_POOLING_RANK ? 1 : w.info.d_model);
     close_world(&w);
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
-        if (!have_tier(tiers[t])) continue;
+        if (!have_tier(tiers[t], NULL)) continue;
         for (int variant = 0; variant < 2; variant++) {
             memset(got, 0, sizeof got);
             open_world(&w, tiers[t], variant ? 3 : 1, variant ? 16 : 3);

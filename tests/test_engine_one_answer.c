@@ -116,26 +116,6 @@ static int32_t run(const setup *s, float *out) {
     return info.n_vocab;
 }
 
-/* Whether this machine runs the tier (NULL: its best, which is certain to run); *name is what a
- * context calls it. A tier of another build or processor is refused as such, nothing else is. */
-static bool have_tier(const char *isa, char name[16]) {
-    kt_ctx *ctx;
-    kt_error err;
-    kt_ctx_params cp = kt_ctx_params_default();
-    cp.isa = isa;
-    cp.n_threads = 1;
-    kt_status status = kt_ctx_open(&cp, &ctx, &err);
-    if (status != KT_OK) {
-        bool not_here = status == KT_E_UNSUPPORTED ||
-                        (status == KT_E_ARG && strstr(err.message, "unknown kernel tier"));
-        if (!isa || !not_here) die_on(status, &err);
-        return false;
-    }
-    snprintf(name, 16, "%s", kt_ctx_isa(ctx));
-    kt_ctx_close(ctx);
-    return true;
-}
-
 static void test_fixture(void **state) {
     const fixture *f = *state;
     static float want[N_TOK * MAX_VOCAB], got[N_TOK * MAX_VOCAB];

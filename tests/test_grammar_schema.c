@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "grammar_fixture.h"
+#include "support.h"
 
 #define SCHEMA KT__GRAMMAR_SCHEMA
 
@@ -228,7 +229,7 @@ static void walk_numbers(kt__grammar *g, const char *schema, uint32_t *random) {
     size_t n = 0;
     kt__grammar_start(g, &s);
     while (!kt__grammar_ended(g, &s) && n < sizeof text - 1) {
-        size_t from = (*random = *random * 1664525u + 1013904223u) >> 8, i = 0, one = 1;
+        size_t from = lcg(random) >> 8, i = 0, one = 1;
         for (; i < sizeof bytes - 1; i++) {
             kt__gstate next = s;
             text[n] = bytes[(from + i) % (sizeof bytes - 1)];

@@ -8,14 +8,14 @@
 #include <cmocka.h>
 
 #include "model/encoder.h"
+#include "support.h"
 
 enum { D = 8, INNER = 20, LABELS = 3 };
 
 static float weights[4][INNER * INNER], biases[2][INNER];
 
 static float number(uint32_t *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return (float)(*state >> 8) / (float)(1 << 24) - 0.5f;
+    return (float)lcg_unit(state) - 0.5f;
 }
 
 static kt__weight matrix(int index, int n_row, int n_col) {
