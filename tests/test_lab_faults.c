@@ -260,9 +260,11 @@ static void write_text(void) {
 
 static int make_sources(void **state) {
     (void)state;
-    static const char *const synth[] = {"synth", "--preset", "tiny-llama", "--quant", "f16", model};
-    static const char *const adapter[] = {"synth", "--lora", "2", "--base", model, lora};
-    static const char *const importance[] = {"imatrix", "-m", model, "-f", text, "-o", matrix};
+    static const char *const synth[] = {"synth", "--preset", "tiny-llama", "--quant",
+                                        "f16",   model,      NULL};
+    static const char *const adapter[] = {"synth", "--lora", "2", "--base", model, lora, NULL};
+    static const char *const importance[] = {"imatrix", "-m", model,  "-f",
+                                             text,      "-o", matrix, NULL};
     if (!mkdtemp(dir)) return -1;
     snprintf(folder, sizeof folder, "%s/folder", dir);
     snprintf(model, sizeof model, "%s/model.gguf", dir);
