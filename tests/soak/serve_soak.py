@@ -324,6 +324,7 @@ def lines(at, rng, slow=False, leave=False, cancel=False):
 NONSENSE = [b'{"prompt":', b"[[[[[[[[", b'{"prompt":7}', b'{"messages":[{"role":[],"content":{}}]}', b"\xff\xfe\0\0",
             b'{"prompt":"x","max_tokens":-7}', b'{"model":"../../etc/passwd","prompt":"x"}', b'"' * 999, b"{}" * 500,
             b'{"op":"nothing"}', b'{"prompt":"x","n":1000000}', b"[" * 100000, b"a" * 300000]
+NO_PROMPT = (b'{"messages":[{"role":[],"content":{}}]}', b'{"op":"nothing"}')
 
 
 def nonsense(at, rng):
@@ -345,10 +346,14 @@ def nonsense(at, rng):
                 s.fill()
         except (Cut, OSError):
             pass
-        # Ollama's: without a prompt or messages they load the model, and unknown fields are ignored
-        fine = data.startswith((b"POST /api/generate ", b"POST /api/chat "))
-        if kind == 1 and s.data and not fine and not re.match(rb"HTTP/1.1 4\d\d ", s.data):
-            problem(f"nonsense {data[:300]}: {bytes(s.data[:200])}")
+        # Ollama's: without a prompt or messages they load the model, and unknown fields are ignored; a completion
+        # without a prompt begins with the model's first token
+        fine = data.startswith((b"POST /api/generate ", b"POST /api/chat ")) or \
+            data.startswith(b"POST /v1/completions ") and data.endswith(NO_PROMPT)
+        # a client that closed its sending side may be asked by an interim answer whether it is there
+        answer = bytes(s.data).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if kind == 1 and answer and not fine and not re.match(rb"HTTP/1.1 4\d\d ", answer):
+            problem(f"nonsense {data[:300]}: {answer[:200]}")
     count("nonsense")
 
 
