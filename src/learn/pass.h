@@ -1,6 +1,6 @@
 /* The forward pass with what is needed to go back through it, and the way back.
  *
- * Owns: the layer program of dense decoders in f32 as model/forward.c has it, activations (the
+ * Owns: the layer program of dense decoders in f32 as the forward pass has it, activations (the
  * residual stream of every layer; the rest too where there is room, else computed again), and the
  * gradients of an adapter's matrices. Weights stay as they are in the file. Knows no losses.
  * Threads: as learn.h says. No allocation after creation. */

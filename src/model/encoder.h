@@ -1,4 +1,4 @@
-/* What encoders compute beyond the layer program of forward.c, and what becomes of their hidden
+/* What encoders compute beyond the layer program of decoders, and what becomes of their hidden
  * states.
  *
  * Owns: tables of positions and token types, layer norms with a bias behind each block, a

@@ -1,55 +1,19 @@
 /* The forward pass.
  *
- * Owns: the layer program over kt__ops, its scratch, and the layer cursor: a batch is begun, then
- * run until a deadline, and yields between layers, so that time is sliced without making batches
- * small. Knows rows, sequences' block tables and positions; not requests. One batch at a time; the
- * caller holds the pool's lock while running. No allocation after creation. */
+ * Owns: its scratch, and the layer cursor: a batch is begun, then run until a deadline, and yields
+ * between the parts of a layer, so that time is sliced without making batches small. The layer
+ * program is in mix_*.c, one file for each kind of mixer, and in feed_forward.c; head.c ends it.
+ * Knows rows, sequences' block tables and positions; not requests. One batch at a time; the caller
+ * holds the pool's lock while running. No allocation after creation. */
 #ifndef KT_MODEL_FORWARD_H
 #define KT_MODEL_FORWARD_H
 
 #include <stdatomic.h>
 
-#include "model/net.h"
+#include "model/fwd_batch.h"
 #include "model/profile.h"
 
 typedef struct kt__fwd kt__fwd;
-
-/* Of kt__net_input, those of a layer. */
-enum { KT__LAYER_INPUTS = KT__INPUT_DOWN + 1 };
-
-typedef struct kt__fwd_params {
-    int n_tok_max;    /* rows of a batch */
-    int n_out_max;    /* rows of a batch whose logits are wanted */
-    int64_t n_ctx;    /* positions of a sequence */
-    bool keys_sealed; /* of the store that batches will use */
-    bool exact;
-    const kt__blas *blas; /* or NULL; outlives the pass */
-    /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
-     * may change it. */
-    void (*on_hidden)(void *user, int row, float *hidden);
-    void *on_hidden_user;
-    /* Sees the activations before a layer's products, or NULL. */
-    void (*on_input)(void *user, int layer, kt__net_input input, const kt__acts *acts);
-    void *on_input_user;
-} kt__fwd_params;
-
-/* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
- * 0..n_tok-1, each once, in any order; their tables have pages for every position up to the last. Between two runs
- * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows are
- * undefined; other segments are not affected. */
-typedef struct kt__batch {
-    int n_tok;
-    const int32_t *ids; /* [n_tok], in range */
-    const kt__seg *segs;
-    int n_seg;
-    const int32_t *out_rows; /* [n_out] ascending */
-    int n_out;
-    /* Rows with adapters, in order, without overlap; what they point to, too, stays until the batch
-     * is done. */
-    const kt__lora_rows *lora;
-    int n_lora;   /* at most n_seg */
-    bool no_head; /* the hook sees the wanted rows (up to all), and no logits are made */
-} kt__batch;
 
 kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *kernels,
                          const kt__fwd_params *params, kt__fwd **out, kt_error *err) KT_CHECKED;

@@ -20,6 +20,14 @@ typedef enum kt__slot {
     KT__SLOT_COUNT
 } kt__slot;
 
+/* What lets a layer's rows see each other. */
+typedef enum kt__mixer_kind {
+#define X(kind, row) KT__MIX_##kind,
+#include "model/mixers.def"
+#undef X
+    KT__MIXERS
+} kt__mixer_kind;
+
 /* A matrix has w.data, a vector has v; an absent one has neither. */
 typedef struct kt__bound {
     kt__weight w;
@@ -27,6 +35,7 @@ typedef struct kt__bound {
 } kt__bound;
 
 typedef struct kt__layer {
+    kt__mixer_kind mixer;
     kt__bound t[KT__SLOT_COUNT];
     /* separate or as rows of the fused tensors; biases are NULL where there are none */
     kt__weight wq, wk, wv, gate, up,

@@ -1,0 +1,95 @@
+#include "model/feed_forward.h"
+
+#include "model/encoder.h"
+
+static kt__acts ff_acts(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__weight *down = &layer->down;
+    kt__acts acts = kt__fwd_acts_in(fwd, KT__BUF_FF_ACT0, fwd->batch.n_tok, down->n_col, &down, 1);
+    kt__fwd_lora_input(fwd, KT__INPUT_DOWN, KT__BUF_FF_ACT0, &acts);
+    return acts;
+}
+
+void kt__ff_gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    if (!layer->gate.data) {
+        kt__acts plain = ff_acts(fwd, layer);
+        kt__encoder_up(fwd->dev, &layer->up, layer->up_bias, acts,
+                       kt__fwd_lora(fwd, KT__INPUT_FFN, acts), kt__fwd_f32(fwd, KT__BUF_FF),
+                       &plain);
+        kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
+        return;
+    }
+    kt__glu glu = {
+        .gate = layer->gate,
+        .up = layer->up,
+        .gate_bias = layer->gate_bias,
+        .up_bias = layer->up_bias,
+        .kind = fwd->net->hp.features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU,
+        .rows = kt__fwd_f32(fwd, KT__BUF_FF),
+        .lora = kt__fwd_lora(fwd, KT__INPUT_FFN, acts),
+    };
+    kt__acts out = ff_acts(fwd, layer);
+    fwd->ops->glu(fwd->dev, acts, &glu, &out);
+    kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
+}
+
+/* The experts' gate and up, beside those of the shared one. */
+static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__weight *users[KT__EXPERT_READERS];
+    int n = kt__experts_readers(layer, users);
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users, n);
+    if (!kt__fwd_block_input(fwd, layer->ffn_norm, &acts))
+        return kt__fwd_fail(fwd, "the experts", err);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
+    if (layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
+    if (!kt__experts_choose(fwd->experts, layer, &acts))
+        return kt__fwd_fail(fwd, "the choice of experts", err);
+    kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
+    return KT_OK;
+}
+
+static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer) {
+    float *sum = kt__fwd_f32(fwd, KT__BUF_TMP);
+    if (layer->down.data) {
+        kt__acts acts = ff_acts(fwd, layer);
+        fwd->ops->matmul(fwd->dev, &layer->down, &acts, NULL, NULL, NULL, KT__SITE_DOWN, sum,
+                         (size_t)fwd->net->hp.d_model);
+    }
+    kt__experts_add(fwd->experts, layer, sum, kt__fwd_f32(fwd, KT__BUF_X));
+    kt__fwd_lap(fwd, KT_PROFILE_DOWN);
+    return KT_OK;
+}
+
+static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__weight *users[] = {layer->gate.data ? &layer->gate : &layer->up, &layer->up};
+    if (hp->features & KT__F_PARALLEL) return KT_OK; /* made with the projections */
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
+    kt__fwd_lora_input(fwd, KT__INPUT_FFN, KT__BUF_ACT0, &acts);
+    if (!kt__fwd_block_input(fwd, layer->ffn_norm, &acts))
+        return kt__fwd_fail(fwd, "the feed-forward", err);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
+    kt__ff_gate_and_up(fwd, layer, &acts);
+    return KT_OK;
+}
+
+static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    kt__acts acts = ff_acts(fwd, layer);
+    kt__fwd_show_input(fwd, KT__INPUT_DOWN, &acts);
+    if (!kt__fwd_add_block(fwd, &layer->down, &acts, layer->down_bias,
+                           layer->t[KT__SLOT_FFN_POST_NORM].v, KT__SITE_DOWN, KT_PROFILE_DOWN)) {
+        return kt__fwd_fail(fwd, "the feed-forward's norm", err);
+    }
+    if (!kt__fwd_end_block(fwd, &layer->layer_end))
+        return kt__fwd_fail(fwd, "the feed-forward's norm", err);
+    return KT_OK;
+}
+
+kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    return layer->down_exps.w.data ? experts_glu_part(fwd, layer, err) : glu_part(fwd, layer, err);
+}
+
+kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    return layer->down_exps.w.data ? experts_down_part(fwd, layer) : down_part(fwd, layer, err);
+}

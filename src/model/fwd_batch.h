@@ -1,0 +1,46 @@
+/* What a forward pass is made for, and what it is given.
+ *
+ * Owns: its parameters, and the layout of a batch. Types only. */
+#ifndef KT_MODEL_FWD_BATCH_H
+#define KT_MODEL_FWD_BATCH_H
+
+#include "model/net.h"
+
+/* Of kt__net_input, those of a layer. */
+enum { KT__LAYER_INPUTS = KT__INPUT_DOWN + 1 };
+
+typedef struct kt__fwd_params {
+    int n_tok_max;    /* rows of a batch */
+    int n_out_max;    /* rows of a batch whose logits are wanted */
+    int64_t n_ctx;    /* positions of a sequence */
+    bool keys_sealed; /* of the store that batches will use */
+    bool exact;
+    const kt__blas *blas; /* or NULL; outlives the pass */
+    /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and
+     * may change it. */
+    void (*on_hidden)(void *user, int row, float *hidden);
+    void *on_hidden_user;
+    /* Sees the activations before a layer's products, or NULL. */
+    void (*on_input)(void *user, int layer, kt__net_input input, const kt__acts *acts);
+    void *on_input_user;
+} kt__fwd_params;
+
+/* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
+ * 0..n_tok-1, each once, in any order; their tables have pages for every position up to the last. Between two runs
+ * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows are
+ * undefined; other segments are not affected. */
+typedef struct kt__batch {
+    int n_tok;
+    const int32_t *ids; /* [n_tok], in range */
+    const kt__seg *segs;
+    int n_seg;
+    const int32_t *out_rows; /* [n_out] ascending */
+    int n_out;
+    /* Rows with adapters, in order, without overlap; what they point to, too, stays until the batch
+     * is done. */
+    const kt__lora_rows *lora;
+    int n_lora;   /* at most n_seg */
+    bool no_head; /* the hook sees the wanted rows (up to all), and no logits are made */
+} kt__batch;
+
+#endif

@@ -1,0 +1,93 @@
+#include "model/fwd_steps.h"
+
+#include "base/error.h"
+#include "model/encoder.h"
+
+kt__acts kt__fwd_acts_in(const kt__fwd *fwd, kt__fwd_buf first, int n_tok, int n_col,
+                         const kt__weight *const *users, int n) {
+    kt__acts acts = {.n_tok = n_tok, .n_col = n_col};
+    for (int i = 0; i < n; i++) acts.kinds |= 1u << kt__dev_act_kind(fwd->dev, users[i]);
+    for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
+        if (!(acts.kinds >> kind & 1)) continue;
+        acts.layout[kind] = kt__act_layout_of((kt__act_kind)kind, n_col);
+        acts.data[kind] = fwd->buf[(int)first + kind];
+    }
+    return acts;
+}
+
+/* ---- adapters ---- */
+
+/* The terms of the block at hand; NULL: no adapter reads this input. */
+static const kt__lora_terms *lora_of(kt__fwd *fwd, kt__net_input input) {
+    if (fwd->lora.n_rows == 0) return NULL;
+    fwd->lora.block = fwd->layer;
+    return kt__lora_has_input(&fwd->lora, input) ? &fwd->lora : NULL;
+}
+
+void kt__fwd_want_f32(kt__acts *acts, const kt__fwd *fwd, kt__fwd_buf first) {
+    acts->kinds |= 1u << KT__ACT_F32;
+    acts->layout[KT__ACT_F32] = kt__act_layout_of(KT__ACT_F32, acts->n_col);
+    acts->data[KT__ACT_F32] = fwd->buf[(int)first + KT__ACT_F32];
+}
+
+void kt__fwd_lora_input(kt__fwd *fwd, kt__net_input input, kt__fwd_buf first, kt__acts *acts) {
+    if (lora_of(fwd, input)) kt__fwd_want_f32(acts, fwd, first);
+}
+
+const kt__lora_terms *kt__fwd_lora(kt__fwd *fwd, kt__net_input input, const kt__acts *acts) {
+    fwd->lora.acts = acts;
+    return lora_of(fwd, input);
+}
+
+kt_status kt__fwd_fail(const kt__fwd *fwd, const char *where, kt_error *err) {
+    return kt__fail(
+        err, KT_E_NUMERIC,
+        "a number that is not finite came out before %s of layer %d of %d: the file is damaged, or "
+        "its weights are not what the %s architecture expects",
+        where, fwd->layer, fwd->net->hp.n_layer, fwd->net->hp.arch);
+}
+
+bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
+                       const float *post_norm, kt__lora_site site, kt_profile_part part) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__lora_terms *lora = kt__fwd_lora(fwd, kt__lora_input_of(site), acts);
+    float *x = kt__fwd_f32(fwd, KT__BUF_X);
+    size_t ld = (size_t)hp->d_model;
+    if (!(hp->features & KT__F_POST_NORM)) {
+        fwd->ops->matmul(fwd->dev, w, acts, bias, x, lora, site, x, ld);
+        kt__fwd_lap(fwd, part);
+        return true;
+    }
+    float *tmp = kt__fwd_f32(fwd, KT__BUF_TMP);
+    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, lora, site, tmp, ld);
+    kt__fwd_lap(fwd, part);
+    bool finite = fwd->ops->norm_add(fwd->dev, tmp, post_norm, hp->norm_eps, acts->n_tok,
+                                     hp->d_model, x);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    return finite;
+}
+
+bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm) {
+    const kt__hparams *hp = &fwd->net->hp;
+    if (!norm->w) return true;
+    bool finite = kt__encoder_norm(fwd->dev, norm, hp->norm_eps, fwd->batch.n_tok, hp->d_model,
+                                   kt__fwd_f32(fwd, KT__BUF_X));
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    return finite;
+}
+
+bool kt__fwd_block_input(kt__fwd *fwd, const float *norm, kt__acts *acts) {
+    const kt__hparams *hp = &fwd->net->hp;
+    float *x = kt__fwd_f32(fwd, KT__BUF_X);
+    int n_tok = fwd->batch.n_tok;
+    /* every reader of x subtracts its mean, so x may lose it for good */
+    if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, x, n_tok, hp->d_model);
+    if (norm) return fwd->ops->norm(fwd->dev, x, norm, hp->norm_eps, n_tok, acts);
+    fwd->ops->quantize(fwd->dev, x, n_tok, acts);
+    return true; /* the post-norm looks */
+}
+
+void kt__fwd_show_input(const kt__fwd *fwd, kt__net_input input, const kt__acts *acts) {
+    if (fwd->params.on_input)
+        fwd->params.on_input(fwd->params.on_input_user, fwd->layer, input, acts);
+}

@@ -1,0 +1,127 @@
+/* The attention mixer: queries, keys and values; attention; the way back to x. */
+#include "model/feed_forward.h"
+#include "model/mixers.h"
+
+/* Where a layer's keys and values go: nothing reads an encoder's behind the layer. */
+static int kv_layer(const kt__fwd *fwd) {
+    return kt__fwd_is_encoder(fwd) ? 0 : fwd->layer;
+}
+
+/* Queries or keys as rows of all heads, normed as one: the norm needs every head's product. */
+static const float *normed_rows(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts,
+                                const float *bias, const kt__lora_terms *lora, kt__lora_site site,
+                                const float *norm, kt__fwd_buf id) {
+    float *rows = kt__fwd_f32(fwd, id);
+    if (!norm) return NULL;
+    fwd->ops->matmul(fwd->dev, w, acts, bias, NULL, lora, site, rows, (size_t)w->n_row);
+    (void)fwd->ops->norm_f32(fwd->dev, rows, norm, fwd->net->hp.norm_eps, acts->n_tok, w->n_row,
+                             rows); /* the post-norm looks whether it is finite */
+    return rows;
+}
+
+static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__batch *b = &fwd->batch;
+    const kt__lora_terms *lora = kt__fwd_lora(fwd, KT__INPUT_ATTN, acts);
+    if (lora && hp->features & KT__F_QK_NORM_ROWS) { /* for several products */
+        fwd->ops->lora_down(fwd->dev, acts, lora, KT__INPUT_ATTN);
+        fwd->lora.acts = NULL;
+    }
+    kt__qkv qkv = {
+        .lora = lora,
+        .wq = layer->wq,
+        .wk = layer->wk,
+        .wv = layer->wv,
+        .bq = layer->bq,
+        .bk = layer->bk,
+        .bv = layer->bv,
+        .q_rows = normed_rows(fwd, &layer->wq, acts, layer->bq, lora, KT__SITE_Q,
+                              layer->t[KT__SLOT_ATTN_Q_NORM_ROW].v, KT__BUF_Q_ROWS),
+        .k_rows = normed_rows(fwd, &layer->wk, acts, layer->bk, lora, KT__SITE_K,
+                              layer->t[KT__SLOT_ATTN_K_NORM_ROW].v, KT__BUF_K_ROWS),
+        .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
+        .k_norm = layer->t[KT__SLOT_ATTN_K_NORM].v,
+        .norm_rotated = hp->features & KT__F_NORM_ROTATED,
+        .norm_eps = hp->norm_eps,
+        .n_head = hp->n_head,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .cs = kt__fwd_f32(fwd, layer->local ? KT__BUF_CS_LOCAL : KT__BUF_CS),
+        .n_rot = layer->rotated ? hp->rope.n_rot : 0,
+        .neox = !(hp->features & KT__F_ROPE_NORM),
+        .q_scale = hp->q_scale,
+        .q_row_scale = kt__fwd_f32(fwd, KT__BUF_Q_SCALE),
+        .q_out = kt__fwd_f32(fwd, KT__BUF_Q),
+        .q_codes = fwd->buf[KT__BUF_Q_CODES],
+        .kv = fwd->kv,
+        .layer = kv_layer(fwd),
+        .segs = b->segs,
+        .n_seg = b->n_seg,
+    };
+    fwd->ops->qkv(fwd->dev, acts, &qkv);
+    kt__fwd_lap(fwd, KT_PROFILE_QKV);
+}
+
+static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__batch *b = &fwd->batch;
+    kt__attention attention = {
+        .kv = fwd->kv,
+        .layer = kv_layer(fwd),
+        .both_ways = kt__fwd_is_encoder(fwd),
+        .n_head = hp->n_head,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .q = kt__fwd_f32(fwd, KT__BUF_Q),
+        .q_codes = fwd->buf[KT__BUF_Q_CODES],
+        .n_tok = b->n_tok,
+        .segs = b->segs,
+        .n_seg = b->n_seg,
+        .window = layer->local ? hp->window : 0,
+        .softcap = hp->attn_softcap,
+        .sinks = layer->t[KT__SLOT_ATTN_SINKS].v,
+        .out = kt__fwd_f32(fwd, KT__BUF_ATTN),
+    };
+    fwd->ops->attention(fwd->dev, &attention);
+    kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
+}
+
+static kt_status qkv_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__weight *users[] = {&layer->wq, &layer->wk, &layer->wv, &layer->gate, &layer->up};
+    bool parallel = hp->features & KT__F_PARALLEL;
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, hp->d_model, users, parallel ? 5 : 3);
+    kt__fwd_lora_input(fwd, KT__INPUT_ATTN, KT__BUF_ACT0, &acts);
+    if (parallel) kt__fwd_lora_input(fwd, KT__INPUT_FFN, KT__BUF_ACT0, &acts);
+    if (!kt__fwd_block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
+        return kt__fwd_fail(fwd, "the attention", err);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
+    project_qkv(fwd, layer, &acts);
+    if (!parallel) return KT_OK;
+    kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
+    kt__ff_gate_and_up(fwd, layer, &acts); /* while there is its input */
+    return KT_OK;
+}
+
+static kt_status attn_out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__weight *out = &layer->t[KT__SLOT_ATTN_OUT].w;
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, hp->n_head * hp->head_dim_v, &out, 1);
+    kt__fwd_lora_input(fwd, KT__INPUT_ATTN_OUT, KT__BUF_ACT0, &acts);
+    fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_ATTN), fwd->batch.n_tok, &acts);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
+    if (!kt__fwd_add_block(fwd, out, &acts, layer->t[KT__SLOT_ATTN_OUT_BIAS].v,
+                           layer->t[KT__SLOT_ATTN_POST_NORM].v, KT__SITE_ATTN_OUT,
+                           KT_PROFILE_ATTN_OUT)) {
+        return kt__fwd_fail(fwd, "the attention's norm", err);
+    }
+    if (!kt__fwd_end_block(fwd, &layer->attn_end))
+        return kt__fwd_fail(fwd, "the attention's norm", err);
+    return KT_OK;
+}
+
+const kt__mixer kt__mix_attention = {qkv_part, attention_part, attn_out_part};

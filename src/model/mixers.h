@@ -1,0 +1,23 @@
+/* The mixers: one file each (mix_*.c), with the parts of the layer program that are their own.
+ *
+ * Owns: what such a file exports, and the list of them (mixers.def). The parts work on the batch of
+ * the pass; threads as forward.h. */
+#ifndef KT_MODEL_MIXERS_H
+#define KT_MODEL_MIXERS_H
+
+#include "model/fwd_steps.h"
+
+typedef struct kt__mixer {
+    /* the norm of x, and what is projected from it */
+    kt_status (*input)(kt__fwd *fwd, const kt__layer *layer, kt_error *err);
+    /* rows see each other */
+    void (*mix)(kt__fwd *fwd, const kt__layer *layer);
+    /* x += the projection of what came out */
+    kt_status (*out)(kt__fwd *fwd, const kt__layer *layer, kt_error *err);
+} kt__mixer;
+
+#define X(kind, row) extern const kt__mixer kt__mix_##row;
+#include "model/mixers.def"
+#undef X
+
+#endif
