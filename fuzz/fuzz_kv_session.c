@@ -12,10 +12,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const kt__kv_shape shapes[] = {{1, 1, 2, 2, KT__KV_F16, KT__KV_F16},
-                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_Q8},
-                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_F16},
-                                      {1, 1, 2, 2, KT__KV_F16, KT__KV_Q8}};
+static const kt__kv_shape shapes[] = {{1, 1, 2, 2, KT__KV_F16, KT__KV_F16, 0},
+                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_Q8, 0},
+                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_F16, 0},
+                                      {1, 1, 2, 2, KT__KV_F16, KT__KV_Q8, 0}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 enum { MAX_POS = 64, MAX_LOGITS = 64, HEADER = 512, SEED = 0x53455353 };
 

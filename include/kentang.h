@@ -540,6 +540,7 @@ typedef struct kt_engine_info {
     uint64_t mem_planned_bytes; /* the sum of this engine's plan */
     kt_kv_type kv_keys, kv_values;
     uint64_t kv_young_bytes; /* kt_mem_plan's */
+    uint64_t state_bytes; /* kt_mem_plan's */
 } kt_engine_info;
 
 /* What an engine with such parameters will use, before anything is allocated. What is 0 in the
@@ -558,6 +559,7 @@ typedef struct kt_mem_plan {
     bool weights_counted; /* false: a default budget, and the weights are mapped */
     uint64_t kv_young_bytes; /* pages in f16 that are being written, where keys or values are not */
     kt_kv_type kv_keys, kv_values;
+    uint64_t state_bytes; /* states of recurrent layers: of answers, sequences, and snapshots */
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);

@@ -20,6 +20,8 @@ typedef struct fixture_spec {
     int n_expert, n_used, ff_expert, ff_shared; /* 0: none */
     bool oai;                                   /* gpt-oss: biases, sinks, the other norm's name */
     bool fused_experts;                         /* gate and up of an expert in one tensor */
+    int conv_width, attention_every; /* recurrent layers, all but every so many-th; 0: none */
+    int n_state_key, n_state_value, state_dim; /* of delta nets; 0: short convolutions */
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
     bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows,
@@ -83,22 +85,58 @@ static inline void fixture_add_experts(const fixture_spec *s, fixture_tensor *li
 #undef ADD
 }
 
+static inline bool fixture_is_recurrent(const fixture_spec *s, int layer) {
+    return s->attention_every && (layer + 1) % s->attention_every != 0;
+}
+
+static inline void fixture_add_recurrent(const fixture_spec *s, fixture_tensor *list, int *n,
+                                         int i) {
+    char name[48];
+    int d = s->d_model, dim = s->state_dim, heads = s->n_state_value, inner = heads * dim;
+    int channels = 2 * s->n_state_key * dim + inner;
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, norm))
+    if (dim == 0) {
+        ADD("shortconv.in_proj.weight", d, 3 * d, false);
+        ADD("shortconv.conv.weight", s->conv_width, d, false);
+        ADD("shortconv.out_proj.weight", d, d, false);
+        return;
+    }
+    ADD("attn_qkv.weight", d, channels, false);
+    ADD("attn_gate.weight", d, inner, false);
+    ADD("ssm_alpha.weight", d, heads, false);
+    ADD("ssm_beta.weight", d, heads, false);
+    ADD("ssm_conv1d.weight", s->conv_width, channels, false);
+    ADD("ssm_a", heads, 1, false);
+    ADD("ssm_dt.bias", heads, 1, false);
+    ADD("ssm_norm.weight", dim, 1, true);
+    ADD("ssm_out.weight", inner, d, false);
+#undef ADD
+}
+
 static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     int n = 0, q = s->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
     fixture_add(list, &n, "token_embd.weight", s->d_model, s->n_vocab, false);
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
     if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
-    fixture_add(list, &n, "output_norm.weight", s->d_model, 1, true);
+    bool conv = s->conv_width && !s->state_dim, gated = s->state_dim;
+    fixture_add(list, &n, conv ? "token_embd_norm.weight" : "output_norm.weight", s->d_model, 1,
+                true);
     for (int i = 0; i < s->n_layer; i++) {
         char name[48];
 #define ADD(suffix, cols, rows, norm)                     \
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, &n, name, cols, rows, norm))
         if (!s->no_pre_norm) ADD("attn_norm.weight", s->d_model, 1, true);
+        if (fixture_is_recurrent(s, i)) {
+            fixture_add_recurrent(s, list, &n, i);
+            goto feed_forward;
+        }
         if (s->fused) {
             ADD("attn_qkv.weight", s->d_model, q + 2 * kv, false);
         } else {
-            ADD("attn_q.weight", s->d_model, q, false);
+            ADD("attn_q.weight", s->d_model, gated ? 2 * q : q, false);
             ADD("attn_k.weight", s->d_model, kv, false);
             ADD("attn_v.weight", s->d_model, kv, false);
         }
@@ -120,9 +158,11 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
         ADD("attn_output.weight", q, s->d_model, false);
         if (s->all_bias || s->oai) ADD("attn_output.bias", s->d_model, 1, false);
         if (s->oai) ADD("attn_sinks.weight", s->n_head, 1, false);
-        if (s->oai) ADD("post_attention_norm.weight", s->d_model, 1, true);
+    feed_forward:
+        if (s->oai || gated) ADD("post_attention_norm.weight", s->d_model, 1, true);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
-        if (!s->no_pre_norm && !s->parallel && !s->oai) ADD("ffn_norm.weight", s->d_model, 1, true);
+        if (!s->no_pre_norm && !s->parallel && !s->oai && !gated)
+            ADD("ffn_norm.weight", s->d_model, 1, true);
         if (s->n_expert) {
             fixture_add_experts(s, list, &n, i);
             continue;
@@ -152,13 +192,31 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
 #define PUT(suffix, value)                                \
     (snprintf(key, sizeof key, "%s.%s", s->arch, suffix), \
      kt__gguf_put_u32(w, key, (uint32_t)(value)))
+#define PUT_UNLESS_GIVEN(suffix, value) \
+    if (!fixture_is(s->key, suffix)) PUT(suffix, value)
     kt__gguf_put_str(w, "general.architecture", s->arch);
     PUT("block_count", s->n_layer);
     PUT("context_length", 1024);
     PUT("embedding_length", s->d_model);
     PUT("feed_forward_length", s->d_ff);
     PUT("attention.head_count", s->n_head);
-    PUT("attention.head_count_kv", s->n_head_kv);
+    if (s->conv_width && !s->state_dim) {
+        int32_t n_kv[8];
+        for (int i = 0; i < 8; i++) n_kv[i] = fixture_is_recurrent(s, i) ? 0 : s->n_head_kv;
+        snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
+        kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
+        PUT_UNLESS_GIVEN("shortconv.l_cache", s->conv_width);
+    } else {
+        PUT("attention.head_count_kv", s->n_head_kv);
+    }
+    if (s->state_dim) {
+        PUT_UNLESS_GIVEN("ssm.conv_kernel", s->conv_width);
+        PUT_UNLESS_GIVEN("ssm.state_size", s->state_dim);
+        PUT_UNLESS_GIVEN("ssm.group_count", s->n_state_key);
+        PUT_UNLESS_GIVEN("ssm.time_step_rank", s->n_state_value);
+        PUT_UNLESS_GIVEN("ssm.inner_size", s->n_state_value * s->state_dim);
+        PUT_UNLESS_GIVEN("full_attention_interval", s->attention_every);
+    }
     PUT("attention.key_length", s->head_dim);
     PUT("attention.value_length", s->head_dim);
     PUT("vocab_size", s->n_vocab);
@@ -173,6 +231,7 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", s->arch,
              s->layer_norm ? "" : "rms_");
     kt__gguf_put_f32(w, key, 1e-5f);
+#undef PUT_UNLESS_GIVEN
 #undef PUT
     snprintf(key, sizeof key, "%s.rope.scaling.finetuned", s->arch);
     if (s->no_rope) kt__gguf_put_bool(w, key, false);

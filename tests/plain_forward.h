@@ -107,6 +107,20 @@ static inline bool is_local(const fixture_spec *s, int layer) {
     return true;
 }
 
+/* Queries and their gates come out of one product, head by head. */
+static double plain_gates[MAX_DIM];
+
+static inline void plain_gated_queries(const plain *p, int layer, const double *h, double *q) {
+    const fixture_spec *s = p->s;
+    int hd = s->head_dim;
+    double both[2 * MAX_DIM];
+    multiply(weights(p, layer, "attn_q.weight"), NULL, 2 * s->n_head * hd, s->d_model, h, both);
+    for (int i = 0; i < s->n_head * hd; i++) {
+        q[i] = both[i / hd * 2 * hd + i % hd];
+        plain_gates[i] = both[(i / hd * 2 + 1) * hd + i % hd];
+    }
+}
+
 static inline void plain_attention(const plain *p, int layer, int pos, const double *h,
                                    double *out) {
     const fixture_spec *s = p->s;
@@ -118,7 +132,11 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     const double *wv = fused ? fused + (nq + nkv) * s->d_model : weights(p, layer, "attn_v.weight");
     double *k = k_cache[layer][pos], *v = v_cache[layer][pos];
     const double *bias = weights(p, layer, "attn_qkv.bias");
-    multiply(wq, bias ? bias : weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
+    if (s->state_dim) {
+        plain_gated_queries(p, layer, h, q);
+    } else {
+        multiply(wq, bias ? bias : weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
+    }
     multiply(wk, bias ? bias + nq : weights(p, layer, "attn_k.bias"), nkv, s->d_model, h, k);
     multiply(wv, bias ? bias + nq + nkv : weights(p, layer, "attn_v.bias"), nkv, s->d_model, h, v);
     if (s->qk_norm_rows) {
@@ -157,9 +175,89 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
         for (int d = 0; d < hd; d++) {
             double o = 0;
             for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[layer][t][kv + d];
+            if (s->state_dim) o /= 1.0 + exp(-plain_gates[i * hd + d]);
             out[i * hd + d] = o;
         }
     }
+}
+
+/* ---- recurrent layers ---- */
+
+static double conv_cache[MAX_LAYER][PLAIN_TOK][MAX_DIM];
+static double state_cache[MAX_LAYER][8][32][32];
+
+static inline double silu(double x) {
+    return x / (1.0 + exp(-x));
+}
+
+/* y: each channel's last inputs by its taps; x is noted as the input at pos. */
+static inline void plain_conv(const plain *p, int layer, int pos, const char *taps, int n,
+                              const double *x, double *y) {
+    int width = p->s->conv_width;
+    const double *w = weights(p, layer, taps);
+    memcpy(conv_cache[layer][pos], x, (size_t)n * sizeof *x);
+    for (int i = 0; i < n; i++) {
+        y[i] = 0;
+        for (int j = 0; j < width; j++) {
+            int t = pos - width + 1 + j;
+            if (t >= 0) y[i] += w[i * width + j] * conv_cache[layer][t][i];
+        }
+    }
+}
+
+static inline void plain_short_conv(const plain *p, int layer, int pos, const double *h,
+                                    double *y) {
+    int d = p->s->d_model;
+    double in[3 * MAX_DIM], u[MAX_DIM], c[MAX_DIM];
+    multiply(weights(p, layer, "shortconv.in_proj.weight"), NULL, 3 * d, d, h, in);
+    for (int i = 0; i < d; i++) u[i] = in[i] * in[2 * d + i];
+    plain_conv(p, layer, pos, "shortconv.conv.weight", d, u, c);
+    for (int i = 0; i < d; i++) c[i] *= in[d + i];
+    multiply(weights(p, layer, "shortconv.out_proj.weight"), NULL, d, d, c, y);
+}
+
+static inline void plain_unit(double *x, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * x[i];
+    for (int i = 0; i < n; i++) x[i] /= fmax(sqrt(sum), (double)1e-5f);
+}
+
+/* state[value][key] of one head meets one token. */
+static inline void plain_delta(double state[32][32], int dim, const double *q, const double *k,
+                               const double *v, double decay, double beta, double *out) {
+    for (int r = 0; r < dim; r++) {
+        double known = 0;
+        for (int i = 0; i < dim; i++) known += (state[r][i] *= decay) * k[i];
+        out[r] = 0;
+        for (int i = 0; i < dim; i++) {
+            state[r][i] += beta * (v[r] - known) * k[i];
+            out[r] += state[r][i] * q[i] / sqrt(dim);
+        }
+    }
+}
+
+static inline void plain_delta_net(const plain *p, int layer, int pos, const double *h, double *y) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model, dim = s->state_dim, nk = s->n_state_key, nv = s->n_state_value;
+    double in[MAX_DIM], x[MAX_DIM], z[MAX_DIM], alpha[8], beta[8], out[MAX_DIM];
+    multiply(weights(p, layer, "attn_qkv.weight"), NULL, (2 * nk + nv) * dim, d, h, in);
+    multiply(weights(p, layer, "attn_gate.weight"), NULL, nv * dim, d, h, z);
+    multiply(weights(p, layer, "ssm_alpha.weight"), NULL, nv, d, h, alpha);
+    multiply(weights(p, layer, "ssm_beta.weight"), NULL, nv, d, h, beta);
+    plain_conv(p, layer, pos, "ssm_conv1d.weight", (2 * nk + nv) * dim, in, x);
+    for (int i = 0; i < (2 * nk + nv) * dim; i++) x[i] = silu(x[i]);
+    for (int i = 0; i < 2 * nk; i++) plain_unit(x + i * dim, dim);
+    if (pos == 0) memset(state_cache[layer], 0, sizeof state_cache[layer]);
+    for (int i = 0; i < nv; i++) {
+        double softplus = log(1.0 + exp(alpha[i] + weights(p, layer, "ssm_dt.bias")[i]));
+        double decay = exp(weights(p, layer, "ssm_a")[i] * softplus);
+        double *o = out + i * dim;
+        plain_delta(state_cache[layer][i], dim, x + i % nk * dim, x + (nk + i % nk) * dim,
+                    x + (2 * nk + i) * dim, decay, 1.0 / (1.0 + exp(-beta[i])), o);
+        norm(o, weights(p, layer, "ssm_norm.weight"), dim, o);
+        for (int r = 0; r < dim; r++) o[r] *= silu(z[i * dim + r]);
+    }
+    multiply(weights(p, layer, "ssm_out.weight"), NULL, d, nv * dim, out, y);
 }
 
 static inline void plain_feed_forward(const plain *p, int layer, const double *h, double *y) {
@@ -227,7 +325,7 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
         taken[order[k] = best] = true;
         sum += exp(logit[best]);
     }
-    if (!is_arch(s, "qwen3moe", "gpt-oss")) sum = all;
+    if (!is_arch(s, "qwen3moe", "gpt-oss") && !s->state_dim) sum = all;
     for (int i = 0; i < d; i++) y[i] = 0;
     for (int k = 0; k < s->n_used; k++) {
         int n = order[k], at = n * step * (s->fused_experts ? 2 : 1);
@@ -264,18 +362,24 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
     }
     for (int layer = 0; layer < s->n_layer; layer++) {
         norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
-        plain_attention(p, layer, pos, h, a);
-        multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"), d,
-                 s->n_head * s->head_dim, a, y);
+        if (fixture_is_recurrent(s, layer)) {
+            (s->state_dim ? plain_delta_net : plain_short_conv)(p, layer, pos, h, y);
+        } else {
+            plain_attention(p, layer, pos, h, a);
+            multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"),
+                     d, s->n_head * s->head_dim, a, y);
+        }
         if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        const char *ffn_norm = s->oai ? "post_attention_norm.weight" : "ffn_norm.weight";
+        const char *ffn_norm = s->oai || s->state_dim ? "post_attention_norm.weight"
+                                                      : "ffn_norm.weight";
         if (!s->parallel) norm_or_copy(s, x, weights(p, layer, ffn_norm), d, h);
         (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
     }
-    layer_norm(s, x, weights(p, -1, "output_norm.weight"), d, x);
+    const double *last = weights(p, -1, "output_norm.weight");
+    layer_norm(s, x, last ? last : weights(p, -1, "token_embd_norm.weight"), d, x);
     if (p->hidden) {
         multiply(p->hidden, NULL, d, d, x, y);
         for (int i = 0; i < d; i++) x[i] += y[i];

@@ -79,7 +79,7 @@ static const kt__kv_shape q8_shape = {.n_layer = 2,
 
 static kt__kv *create_young(int64_t n_pages, int n_kept, int n_staged) {
     kt__kv *kv = NULL;
-    kt__kv_young_room room = {n_kept, n_staged};
+    kt__kv_room room = {n_kept, n_staged, 0};
     assert_int_equal(kt__kv_create_with(&q8_shape, n_pages, room, &kv, NULL), KT_OK);
     return kv;
 }

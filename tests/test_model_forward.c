@@ -312,6 +312,52 @@ static const fixture_spec specs[] = {
      .head_dim = 8,
      .n_vocab = 37,
      .tied = true},
+    {.arch = "lfm2", /* layers 0, 1 and 3 are short convolutions */
+     .n_layer = 5,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_vocab = 37,
+     .tied = true,
+     .qk_norm = true,
+     .conv_width = 3,
+     .attention_every = 3},
+    {.arch = "qwen35",
+     .n_layer = 4,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_rot = 8,
+     .n_vocab = 37,
+     .tied = true,
+     .qk_norm = true,
+     .conv_width = 4,
+     .attention_every = 3,
+     .n_state_key = 2,
+     .n_state_value = 4,
+     .state_dim = 16},
+    {.arch = "qwen35moe",
+     .n_layer = 3,
+     .d_model = 32,
+     .d_ff = 64,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 16,
+     .n_vocab = 37,
+     .qk_norm = true,
+     .conv_width = 2,
+     .attention_every = 2,
+     .n_state_key = 1,
+     .n_state_value = 3,
+     .state_dim = 32,
+     .n_expert = 6,
+     .n_used = 2,
+     .ff_expert = 40,
+     .ff_shared = 24},
 };
 
 /* ---- the library ---- */
@@ -355,8 +401,11 @@ static void lib_start(lib *l) {
     assert_int_equal(kt__kernels_select(&cpu, "ref", &kernels, why, sizeof why, &err), KT_OK);
     assert_int_equal(kt__pool_create(2, &l->pool, &err), KT_OK);
     const kt__hparams *hp = &l->net->hp;
-    kt__kv_shape shape = {hp->n_layer,    hp->n_head_kv, hp->head_dim_k,
-                          hp->head_dim_v, KT__KV_F16,    KT__KV_F16};
+    kt__kv_shape shape = {.n_layer = l->net->n_kv_layer,
+                          .n_head_kv = hp->n_head_kv,
+                          .head_dim_k = hp->head_dim_k,
+                          .head_dim_v = hp->head_dim_v,
+                          .state_bytes = l->net->state_floats * sizeof(float)};
     assert_int_equal(kt__kv_create(&shape, 16, &l->kv, &err), KT_OK);
     assert_int_equal(kt__kv_table_init(&l->table, 128, &err), KT_OK);
     kt__fwd_params fp = {.n_tok_max = N_TOK, .n_out_max = N_TOK, .n_ctx = 128};
@@ -368,7 +417,7 @@ static kt_status lib_run(lib *l, const int32_t *ids, int n, kt_error *err) {
     int32_t rows[N_TOK];
     for (int i = 0; i < n; i++) rows[i] = i;
     assert_int_equal(kt__kv_table_grow(l->kv, &l->table, 0, n, err), KT_OK);
-    kt__seg seg = {&l->table, 0, 0, n, 0};
+    kt__seg seg = {.table = &l->table, .n_tok = n};
     kt__batch batch = {
         .n_tok = n, .ids = ids, .segs = &seg, .n_seg = 1, .out_rows = rows, .n_out = n};
     kt__stop_at stop = {.deadline_us = INT64_MAX};
@@ -503,6 +552,60 @@ static void test_spoilt_experts_are_refused_by_name(void **state) {
     }
 }
 
+static void test_spoilt_hybrids_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *skip, *misshape, *extra, *key;
+        int key_value;
+        bool conv;
+        kt_status status;
+        const char *says;
+    } cases[] = {
+        {.skip = "blk.0.ssm_conv1d.weight", .says = "missing"},
+        {.skip = "blk.1.ssm_a", .says = "missing"},
+        {.skip = "blk.2.attn_q_norm.weight", .says = "missing"},
+        {.misshape = "blk.0.ssm_conv1d.weight", .says = "expected [4, 128]"},
+        {.misshape = "blk.0.ssm_dt.bias", .says = "expected [4, 1]"},
+        {.misshape = "blk.2.attn_q.weight", .says = "expected [32, 128]"},
+        {.extra = "blk.0.attn_q_norm.weight", .status = KT_E_UNSUPPORTED, .says = "no place"},
+        {.extra = "blk.2.ssm_norm.weight", .status = KT_E_UNSUPPORTED, .says = "no place"},
+        {.key = "ssm.state_size", .key_value = 24, .says = "not a multiple of 16"},
+        {.key = "ssm.state_size", .key_value = 512, .says = "ssm.state_size' is 512"},
+        {.key = "ssm.group_count", .key_value = 3, .says = "not a multiple of ssm.group_count"},
+        {.key = "ssm.inner_size", .key_value = 60, .says = "ssm.time_step_rank times"},
+        {.key = "ssm.conv_kernel", .key_value = 17, .says = "ssm.conv_kernel' is 17"},
+        {.key = "full_attention_interval", .key_value = 9, .says = "leaves no layer"},
+        {.key = "attention.recurrent_layers", .key_value = 1, .says = "a flag for each layer"},
+        {.conv = true, .skip = "blk.0.shortconv.conv.weight", .says = "missing"},
+        {.conv = true, .skip = "token_embd_norm.weight", .says = "missing"},
+        {.conv = true, .misshape = "blk.0.shortconv.in_proj.weight", .says = "expected [32, 96]"},
+        {.conv = true, .key = "shortconv.l_cache", .key_value = 99, .says = "l_cache' is 99"},
+        {.conv = true,
+         .key = "attention.sliding_window",
+         .key_value = 64,
+         .status = KT_E_UNSUPPORTED,
+         .says = "sliding_window' is 64"},
+    };
+    const fixture_spec *delta = NULL, *conv = NULL;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        if (strcmp(specs[i].arch, "qwen35") == 0) delta = &specs[i];
+        if (strcmp(specs[i].arch, "lfm2") == 0) conv = &specs[i];
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture_spec s = cases[i].conv ? *conv : *delta;
+        kt_error err;
+        lib l;
+        s.skip = cases[i].skip;
+        s.misshape = cases[i].misshape;
+        s.extra = cases[i].extra;
+        s.key = cases[i].key;
+        s.key_value = cases[i].key_value;
+        assert_int_equal(lib_bind(&s, &l, &err), cases[i].status ? cases[i].status : KT_E_FORMAT);
+        if (!strstr(err.message, cases[i].says)) fail_msg("%s", err.message);
+        lib_close(&l);
+    }
+}
+
 static void test_scales_are_checked(void **state) {
     (void)state;
     static const char *const says[] = {"embedding_scale", "residual_scale", "attention.scale",
@@ -608,12 +711,13 @@ static void test_rope_scaling(void **state) {
 
 int main(void) {
     enum { N = sizeof specs / sizeof specs[0] };
-    struct CMUnitTest tests[N + 5] = {
+    struct CMUnitTest tests[N + 6] = {
         [N] = cmocka_unit_test(test_spoilt_models_are_refused_by_name),
         [N + 1] = cmocka_unit_test(test_nan_names_the_layer),
         [N + 3] = cmocka_unit_test(test_scales_are_checked),
         [N + 2] = cmocka_unit_test(test_rope_scaling),
         [N + 4] = cmocka_unit_test(test_spoilt_experts_are_refused_by_name),
+        [N + 5] = cmocka_unit_test(test_spoilt_hybrids_are_refused_by_name),
     };
     for (int i = 0; i < N; i++) {
         union {

@@ -319,6 +319,7 @@ static void print_draft(const kt__session *s) {
 /* "K/V 20 MB", and what it is held as where that is not f16 */
 static void print_kv(const kt_engine_info *e) {
     fprintf(stderr, "K/V %s", bytes_text(e->kv_bytes_max).text);
+    if (e->state_bytes) fprintf(stderr, ", states %s", bytes_text(e->state_bytes).text);
     if (e->kv_keys == KT_KV_F16 && e->kv_values == KT_KV_F16) return;
     if (e->kv_keys == e->kv_values) {
         fprintf(stderr, " in %s", kt_kv_type_name(e->kv_keys));
@@ -334,7 +335,7 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
     bool embedded = !strcmp(s->info.path, "(demo)"),
          mapped = opts->model.params.use_mmap && !embedded;
-    uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->scratch_bytes;
+    uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->state_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
     fprintf(stderr, "kentang: %s %s (%s, %s%s)%s | %s, %s | threads %d", name, s->info.quant,
             s->info.arch, bytes_text(s->info.file_bytes).text,

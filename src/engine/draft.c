@@ -39,6 +39,11 @@ kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error
     if (status != KT_OK) return status;
     if (draft->ctx != model->ctx)
         return kt__fail(err, KT_E_ARG, "the draft model was opened in another context");
+    if (draft->net->state_floats)
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "%s has recurrent layers (architecture %s), whose state cannot go back: it "
+                        "cannot be a draft model",
+                        draft->info.path, draft->net->hp.arch);
     int32_t n = model->net->hp.n_vocab;
     if (draft->net->hp.n_vocab != n) {
         return kt__fail(err, KT_E_ARG,
@@ -148,7 +153,8 @@ static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32
     int32_t pos = seq->n_done - seq->begin;
     if (kt__kv_table_grow(d->kv, &seq->table, pos, pos + rows, NULL) != KT_OK) return false;
     memcpy(d->ids + batch->n_tok, ids, (size_t)rows * sizeof *ids);
-    d->segs[batch->n_seg++] = (kt__seg){&seq->table, pos, batch->n_tok, rows, 0};
+    d->segs[batch->n_seg++] = (kt__seg){
+        .table = &seq->table, .pos0 = pos, .row0 = batch->n_tok, .n_tok = rows};
     batch->n_tok += rows;
     seq->n_done += rows;
     return true;

@@ -33,7 +33,9 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     fwd.on_hidden = kt__runner_on_hidden;
     fwd.on_hidden_user = engine;
     engine->n_out_max = plan->n_out_max;
-    KT__TRY(kt__kv_create_with(&shape, plan->n_pages, kt__plan_young_room(p), &engine->kv, err));
+    kt__kv_room room = kt__plan_kv_room(p);
+    room.n_states = plan->n_states;
+    KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
     KT__TRY(
         kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
@@ -134,6 +136,7 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .kv_keys = p->kv_keys,
         .kv_values = p->kv_values,
         .kv_young_bytes = engine->plan.kv_young_bytes,
+        .state_bytes = engine->plan.state_bytes,
     };
 }
 

@@ -151,7 +151,7 @@ static void fill_info(kt_model *model) {
     info->head_dim = hp->head_dim_k;
     info->is_encoder = hp->features & KT__F_ENCODER;
     info->pooling = pooling_of_file(model);
-    info->kv_bytes_per_token = (uint64_t)hp->n_layer * (uint64_t)hp->n_head_kv *
+    info->kv_bytes_per_token = (uint64_t)model->net->n_kv_layer * (uint64_t)hp->n_head_kv *
                                (uint64_t)(hp->head_dim_k + hp->head_dim_v) * sizeof(kt__f16);
 }
 
@@ -291,9 +291,15 @@ void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
 
 kt__kv_shape kt__model_kv_shape(const kt_model *model) {
     const kt__hparams *hp = &model->net->hp;
-    int n_layer = hp->features & KT__F_ENCODER ? 1 : hp->n_layer; /* one layer after the other */
-    return (kt__kv_shape){n_layer,        hp->n_head_kv, hp->head_dim_k,
-                          hp->head_dim_v, KT__KV_F16,    KT__KV_F16};
+    const kt__net *net = model->net;
+    return (kt__kv_shape){
+        /* an encoder's are of one layer after the other */
+        .n_layer = hp->features & KT__F_ENCODER ? 1 : net->n_kv_layer,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .state_bytes = net->state_floats * sizeof(float),
+    };
 }
 
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {

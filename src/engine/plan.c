@@ -22,6 +22,11 @@ enum {
     LEAST_UBATCH = 64,
     USUAL_POS = 1024, /* positions that an answer among many is given room for */
     OUT_ROWS = 32,
+    SMALL_STATE = 1 << 20, /* bytes: copies cost next to nothing */
+    LARGE_PARALLEL = 4,    /* answers and sequences by default, where a state is larger */
+    LARGE_DRAFT = 3,       /* tokens proposed by default */
+    LEAST_SNAPSHOTS = 8,
+    MOST_SNAPSHOTS = 256,
     STEP_ROWS = 32,              /* of decode steps with speculation */
     PROCESS_BYTES = 20 << 20,    /* code, libraries, stacks, what tables do not say */
     VOCAB_ENTRY_BYTES = 240,     /* tokenizer, sampler scratch, constraints' tries */
@@ -109,6 +114,18 @@ static int32_t default_ctx(const kt_model *model, const kt_engine_params *p, uin
     return (int32_t)(n_train < n ? n_train : n);
 }
 
+static uint64_t state_bytes_of(const kt_model *model) {
+    return model->net->state_floats * sizeof(float);
+}
+
+/* A large state is room for many positions: fewer of them by default. */
+static void spare_states(const kt_engine_params *given, kt_engine_params *p) {
+    bool parallel = given->n_parallel || given->n_seq_max;
+    if (!parallel && p->n_parallel > LARGE_PARALLEL) p->n_parallel = LARGE_PARALLEL;
+    if (!given->n_seq_max && p->n_seq_max > LARGE_PARALLEL) p->n_seq_max = LARGE_PARALLEL;
+    if (!given->n_draft && p->n_draft > LARGE_DRAFT) p->n_draft = LARGE_DRAFT;
+}
+
 static kt_engine_params with_defaults(const kt_model *model, const kt_engine_params *given,
                                       uint64_t left) {
     kt_engine_params p = *given;
@@ -127,6 +144,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     p.n_queue_max = first_set(p.n_queue_max, DEFAULT_QUEUE);
     p.gap_ms = first_set(p.gap_ms, DEFAULT_GAP_MS);
     p.n_draft = p.n_draft < 0 ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
+    if (state_bytes_of(model) > SMALL_STATE) spare_states(given, &p);
     if (p.n_draft == 0) p.draft = NULL;
     hold_whole_texts(model, given, &p);
     if (p.n_threads > n_pool) p.n_threads = n_pool;
@@ -158,18 +176,30 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
 
 /* An answer writes one page, and proposals reach into further ones; so does what a sequence or its
  * copy has at its end. A prompts' batch fills the others in one layer at a time. */
-kt__kv_young_room kt__plan_young_room(const kt_engine_params *p) {
+kt__kv_room kt__plan_kv_room(const kt_engine_params *p) {
     int lane = 2 + (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
-    return (kt__kv_young_room){.n_kept = p->n_parallel * lane + p->n_seq_max + 2,
-                               .n_staged = p->n_ubatch / KT__PAGE_POS + 1};
+    return (kt__kv_room){.n_kept = p->n_parallel * lane + p->n_seq_max + 2,
+                         .n_staged = p->n_ubatch / KT__PAGE_POS + 1};
 }
 
 static uint64_t young_bytes(const kt_model *model, const kt_engine_params *p) {
     kt__kv_shape shape = kt__engine_kv_shape(model, p);
-    kt__kv_young_room room = kt__plan_young_room(p);
+    kt__kv_room room = kt__plan_kv_room(p);
     if (!kt__kv_is_sealing(&shape)) return 0;
     return (uint64_t)room.n_kept * kt__young_kept_bytes(&shape) +
            (uint64_t)room.n_staged * kt__young_staged_bytes(&shape);
+}
+
+/* An answer's state and the one that is being written; a sequence's; those behind proposals, which may
+ * all be right; and snapshots, for a share of what is left. */
+static int32_t n_states_for(const kt_model *model, const kt_engine_params *p, uint64_t left) {
+    uint64_t bytes = state_bytes_of(model);
+    if (bytes == 0) return 0;
+    uint64_t kept = left / 16 / bytes, least = (uint64_t)p->n_parallel + LEAST_SNAPSHOTS;
+    if (kept < least) kept = least;
+    if (kept > MOST_SNAPSHOTS) kept = MOST_SNAPSHOTS;
+    int32_t proposed = kt__plan_step_fwd(model, p).n_tok_max - p->n_parallel;
+    return 2 * p->n_parallel + p->n_seq_max + proposed + (int32_t)kept;
 }
 
 static int64_t pages_per_seq(const kt_engine_params *p) {
@@ -231,6 +261,11 @@ static uint64_t left_for(const kt_model *model, kt_mem_plan *m) {
     return m->budget_bytes > taken ? m->budget_bytes - taken : 0;
 }
 
+/* Of the plan, what is not pages. */
+static uint64_t fixed_bytes(const kt_mem_plan *m) {
+    return m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_young_bytes + m->state_bytes;
+}
+
 /* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
 static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_t left,
                        kt__plan *out) {
@@ -242,7 +277,9 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
                                             : 0;
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
     m->kv_young_bytes = young_bytes(model, p);
-    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_young_bytes;
+    out->n_states = n_states_for(model, p, left);
+    m->state_bytes = (uint64_t)out->n_states * state_bytes_of(model);
+    uint64_t fixed = fixed_bytes(m);
     uint64_t room = left > fixed ? left - fixed : 0;
     int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
     int64_t least = pages_per_seq(p), lanes = p->n_parallel;
@@ -291,9 +328,14 @@ static bool rebalance(const kt_engine_params *given, kt_engine_params *p, uint64
                       const kt__plan *plan) {
     int64_t usual = p->n_ctx < USUAL_POS ? p->n_ctx : USUAL_POS;
     bool heavy = plan->mem.scratch_bytes > left / 4;
+    bool stateful = plan->mem.state_bytes > left / 4;
     bool crowded = plan->n_pages * KT__PAGE_POS < usual * p->n_parallel;
     if (heavy && !given->n_ubatch && p->n_ubatch > LEAST_UBATCH) {
         p->n_ubatch /= 2;
+    } else if (stateful && !given->n_parallel && !given->n_seq_max && p->n_parallel > 1) {
+        p->n_parallel /= 2;
+    } else if (stateful && !given->n_seq_max && p->n_seq_max > 1) {
+        p->n_seq_max /= 2;
     } else if (crowded && !given->n_parallel && !given->n_seq_max && !given->kv_bytes &&
                p->n_parallel > 1) {
         p->n_parallel /= 2;
@@ -306,7 +348,7 @@ static bool rebalance(const kt_engine_params *given, kt_engine_params *p, uint64
 static kt_status fail_plan(const kt__plan *plan, uint64_t left, kt_error *err) {
     const kt_mem_plan *m = &plan->mem;
     const double mib = 1048576.0;
-    uint64_t fixed = m->scratch_bytes + m->tables_bytes + m->draft_bytes + m->kv_young_bytes;
+    uint64_t fixed = fixed_bytes(m);
     return kt__fail(
         err, KT_E_NOMEM,
         "the budget of %.0f MiB leaves %.0f for this engine (weights %.0f, others %.0f), which "
@@ -325,7 +367,8 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
     m->kv_positions = out->n_pages * KT__PAGE_POS;
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
-                     m->kv_young_bytes + (m->weights_counted ? m->weights_bytes : 0);
+                     m->kv_young_bytes + m->state_bytes +
+                     (m->weights_counted ? m->weights_bytes : 0);
     m->n_ctx = p->n_ctx;
     m->n_batch = p->n_batch;
     m->n_ubatch = p->n_ubatch;

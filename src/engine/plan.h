@@ -15,6 +15,7 @@ typedef struct kt__plan {
     kt_engine_params params; /* resolved */
     kt_mem_plan mem;
     int64_t n_pages;
+    int32_t n_states; /* of recurrent layers */
     int n_out_max; /* rows of a prompts' batch with logits */
     uint64_t
         constraint_bytes; /* that constraints may take; of the tables where the budget was given */
@@ -27,8 +28,8 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *params, k
 kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params *resolved,
                                    int n_out_max);
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *resolved);
-/* Of the K/V store, for resolved parameters. */
-kt__kv_young_room kt__plan_young_room(const kt_engine_params *resolved);
+/* Of the K/V store, for resolved parameters; its states are the plan's. */
+kt__kv_room kt__plan_kv_room(const kt_engine_params *resolved);
 /* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
  * gives them back. */
 kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) KT_CHECKED;

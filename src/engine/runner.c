@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/batch.h"
+#include "engine/snapshots.h"
 #include "engine/speculator.h"
 #include "engine/stage.h"
 
@@ -16,6 +17,13 @@ typedef struct adapted_rows {
     int n;
 } adapted_rows;
 
+/* States that a batch writes, of recurrent layers: each a piece of the list's own until it is taken. */
+typedef struct batch_states {
+    kt__seg_state *list;
+    bool *keep; /* the page behind it keeps it */
+    int n, cap;
+} batch_states;
+
 struct kt__runner {
     kt_engine *engine;
     /* a decode step */
@@ -24,6 +32,7 @@ struct kt__runner {
     int32_t *out_rows; /* [step_rows] */
     bool *listed;      /* [n_parallel] tasks whose rows have their place */
     adapted_rows step_adapted;
+    batch_states step_states; /* [step_rows] */
     kt__batch step;
     /* the prompts' batch */
     kt__slice *slices; /* [n_parallel] */
@@ -33,6 +42,7 @@ struct kt__runner {
     int32_t *pre_ids;      /* [n_ubatch] */
     int32_t *pre_out_rows; /* [n_ubatch] */
     adapted_rows pre_adapted;
+    batch_states pre_states; /* [n_parallel * (KT__SNAPSHOT_POINTS + 1)] */
     kt__batch batch;
     bool begun;
     kt__draft_slot *slots; /* [n_parallel] */
@@ -70,6 +80,62 @@ static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
     a->held[a->n++] = kt__adapters_hold(list);
 }
 
+/* ---- states ---- */
+
+static bool init_states(const kt_engine *engine, batch_states *s, size_t cap) {
+    if (!kt__kv_has_states(engine->kv)) return true;
+    s->list = kt__calloc(cap, sizeof *s->list);
+    s->keep = kt__calloc(cap, sizeof *s->keep);
+    s->cap = (int)cap;
+    return s->list && s->keep;
+}
+
+static void release_states(const kt__runner *r, batch_states *s) {
+    for (int i = 0; i < s->n; i++) kt__kv_state_drop(r->engine->kv, s->list[i].piece);
+    s->n = 0;
+}
+
+static void free_states(const kt__runner *r, batch_states *s) {
+    release_states(r, s);
+    kt__free(s->list);
+    kt__free(s->keep);
+}
+
+static bool add_state(batch_states *s, kt__seg *seg, int n_tok, int32_t piece, bool keep) {
+    if (piece == KT__NO_STATE || s->n == s->cap) return false;
+    s->keep[s->n] = keep;
+    s->list[s->n++] = (kt__seg_state){n_tok, piece};
+    seg->n_states++;
+    return true;
+}
+
+/* The piece that was taken with the pages, for the state behind the segment's last row. */
+static void add_last_state(kt__runner *r, batch_states *s, kt__seg *seg, kt__kv_table *table,
+                           bool keep) {
+    if (table->next == KT__NO_STATE) table->next = kt__kv_state_take(r->engine->kv);
+    if (add_state(s, seg, seg->n_tok, table->next, keep)) table->next = KT__NO_STATE;
+}
+
+static void begin_states(const batch_states *s, kt__seg *seg) {
+    seg->states = s->list + s->n;
+    seg->n_states = 0;
+}
+
+/* The i-th of the segment's states is the table's now. */
+static bool take_state(kt__runner *r, batch_states *s, const kt__seg *seg, int i, kt__work *w,
+                       kt__snapshot kind) {
+    kt__kv *kv = r->engine->kv;
+    kt__kv_table *table = &w->state->table;
+    if (!kt__kv_has_states(kv)) return true;
+    if (i >= seg->n_states) return false;
+    kt__seg_state *at = &s->list[seg->states - s->list + i];
+    int64_t pos = seg->pos0 + at->n_tok;
+    if (kind != KT__SNAPSHOT_NONE) kt__kv_table_keep(kv, table, at->piece, pos, kind);
+    kt__kv_table_set_state(kv, table, at->piece, pos);
+    at->piece = KT__NO_STATE;
+    return true;
+}
+
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
     kt_status status = KT_OK;
     size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)engine->step_rows;
@@ -89,6 +155,8 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
     r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
     bool adapted = init_adapted(&r->step_adapted, lanes) && init_adapted(&r->pre_adapted, lanes);
+    adapted = adapted && init_states(engine, &r->step_states, rows) &&
+              init_states(engine, &r->pre_states, lanes * (KT__SNAPSHOT_POINTS + 1));
     if (!adapted || !r->listed || !r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices ||
         !r->pre_segs || !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
         status = kt__fail_nomem(err, "the batch lists", 0);
@@ -105,6 +173,8 @@ void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
     free_adapted(&r->step_adapted);
     free_adapted(&r->pre_adapted);
+    free_states(r, &r->step_states);
+    free_states(r, &r->pre_states);
     kt__free(r->listed);
     kt__free(r->slots);
     kt__free(r->segs);
@@ -134,6 +204,13 @@ static bool uses_cache(const kt__work *w) {
     return w->task.kind == KT__TASK_ANSWER && !w->no_cache;
 }
 
+/* What is there of a page that is sealed, or that cannot become the task's own, or that no state leads
+ * to, is computed again. */
+static void own_end(kt__runner *r, kt__task *task) {
+    kt__kv_table *table = &kt__work_of(task)->state->table;
+    task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
+}
+
 static void ask_index(kt__runner *r, kt__work *w) {
     kt__task *task = &w->task;
     kt__prefix *prefix = r->engine->prefix;
@@ -141,12 +218,16 @@ static void ask_index(kt__runner *r, kt__work *w) {
     kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), &w->state->table);
     task->n_done = w->cursor.n_block * KT__PAGE_POS;
     task->loading = kt__prefix_store(prefix) != NULL;
+    if (!kt__kv_has_states(r->engine->kv)) return;
+    own_end(r, task);
+    w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, task->n_done / KT__PAGE_POS);
+    task->loading = false; /* the store has no states */
 }
 
 static void count_found(kt__runner *r, kt__work *w, bool asked) {
     kt__engine_counts *counts = &r->engine->counts;
     w->is_counted = true;
-    w->n_cached = w->task.n_done - w->n_base;
+    w->n_cached = w->task.n_done > w->n_base ? w->task.n_done - w->n_base : 0;
     counts->n_prompt_tok += (uint64_t)w->n_prompt;
     counts->n_cached_tok += (uint64_t)w->n_cached;
     if (!uses_cache(w)) return;
@@ -162,19 +243,13 @@ static void take_first(kt__work *w) {
         (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
 }
 
-/* What is there of a page that is sealed, or that cannot become the task's own, is computed again
- * from the page's begin. */
-static void own_end(kt__runner *r, kt__task *task) {
-    kt__kv_table *table = &kt__work_of(task)->state->table;
-    task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
-}
-
 static void op_start(void *user, kt__task *task) {
     kt__runner *r = user;
     kt__work *w = kt__work_of(task);
     if (!task->started) w->ops->started(w);
     bool asked = task->n_done == 0 && uses_cache(w);
     if (asked) ask_index(r, w);
+    if (kt__kv_has_states(r->engine->kv)) own_end(r, task);
     if (!w->is_counted) count_found(r, w, asked);
     own_end(r, task);
     take_first(w);
@@ -274,6 +349,18 @@ static void propose(kt__runner *r, kt__task *const *tasks, int n) {
     if (k > 0) kt__speculate(r->engine->speculator, r->slots, k, rows - (n - k));
 }
 
+/* States behind each row that may be the last one, as many as there are pieces for. */
+static int list_step_states(kt__runner *r, kt__seg *seg, kt__kv_table *table, int n) {
+    batch_states *s = &r->step_states;
+    begin_states(s, seg);
+    if (!kt__kv_has_states(r->engine->kv)) return n;
+    int k = 0;
+    while (k + 1 < n && add_state(s, seg, k + 1, kt__kv_state_take(r->engine->kv), false)) k++;
+    seg->n_tok = k + 1;
+    add_last_state(r, s, seg, table, false);
+    return k + 1;
+}
+
 /* The row of the known token, and those of the proposals, if there are pages for them. */
 static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
     const kt__task *task = &w->task;
@@ -292,7 +379,10 @@ static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
 static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows) {
     kt__work *w = kt__work_of(tasks[i]);
     int own = list_step_rows(r, w, rows);
-    r->segs[i] = (kt__seg){&w->state->table, tasks[i]->n_done, rows, own, 0};
+    kt__seg *seg = &r->segs[i];
+    *seg = (kt__seg){.table = &w->state->table, .pos0 = tasks[i]->n_done, .row0 = rows};
+    own = seg->n_tok = list_step_states(r, seg, &w->state->table, own);
+    if (w->proposals && w->proposals->n > own - 1) w->proposals->n = own - 1;
     list_adapted(&r->step_adapted, w->adapters, rows, own);
     r->listed[i] = true;
     return rows + own;
@@ -302,6 +392,7 @@ static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows
 static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
     int rows = 0;
     release_adapted(&r->step_adapted);
+    release_states(r, &r->step_states);
     memset(r->listed, 0, (size_t)n * sizeof *r->listed);
     for (int i = 0; i < n; i++) {
         const kt__adapters *list = kt__work_of(tasks[i])->adapters;
@@ -373,11 +464,28 @@ static kt__row row_of(const kt__fwd *fwd, int i) {
     return (kt__row){kt__fwd_logits(fwd, i), kt__fwd_hidden(fwd, i)};
 }
 
+/* A page that an answer has filled keeps its state until the next one does, or, now and then, for
+ * longer. */
+static kt__snapshot kind_within_answer(int32_t n_done) {
+    if (n_done % KT__PAGE_POS != 0) return KT__SNAPSHOT_NONE;
+    return n_done % KT__SNAPSHOT_EVERY == 0 ? KT__SNAPSHOT_MARK : KT__SNAPSHOT_ROLLING;
+}
+
+static void fail_states(kt__work *w) {
+    kt_error err;
+    (void)kt__fail(&err, KT_E_NOMEM, "no room for a recurrent state: close a sequence");
+    fail_work(w, KT_E_NOMEM, &err);
+}
+
 /* The rows of one task: the one that was due, and after each proposal that was right the next. */
 static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     int accepted = 0, n = w->proposals ? w->proposals->n : 0;
     for (int i = 0;; i++) {
         int32_t id = -1;
+        if (!take_state(r, &r->step_states, seg, i, w, kind_within_answer(w->task.n_done + 1))) {
+            fail_states(w);
+            return;
+        }
         note_computed(r, w, 1);
         kt__row row = row_of(r->engine->step_fwd, seg->row0 + i);
         bool more = w->ops->take_logits(w, &row, w->task.n_done, &id);
@@ -420,6 +528,7 @@ static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status sta
             fail_work(kt__work_of(tasks[i]), status, err);
         }
     }
+    release_states(r, &r->step_states);
     begin_lap(r);
 }
 
@@ -441,6 +550,7 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
     if (r->stepping && drop_ended(r, tasks, n) == 0) {
         r->stepping = false;
         release_adapted(&r->step_adapted);
+        release_states(r, &r->step_states);
         return true;
     }
     kt_status status = run_step(r, tasks, n, &r->engine->cancel_pending, &err);
@@ -467,18 +577,40 @@ static bool is_wanted(const kt__work *w, int32_t pos, bool complete, bool last) 
     return kt__task_wants_all_logits(&w->task) || ends;
 }
 
+/* The states of a slice: where conversations may branch, and its end. */
+static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
+    batch_states *s = &r->pre_states;
+    kt_engine *engine = r->engine;
+    const kt__work *w = kt__work_of(task);
+    int32_t points[KT__SNAPSHOT_POINTS], end = task->n_done + seg->n_tok;
+    begin_states(s, seg);
+    if (!kt__kv_has_states(engine->kv)) return;
+    int n = kt__snapshot_points(engine->model->tok, w->state->tokens, task->n_tok, task->n_done,
+                                end, points);
+    bool last = n > 0 && points[n - 1] == end;
+    for (int i = 0; i < n - last; i++)
+        (void)add_state(s, seg, points[i] - task->n_done, kt__kv_state_take(engine->kv), true);
+    add_last_state(r, s, seg, &w->state->table, last);
+}
+
 static void list_rows(kt__runner *r) {
     kt__batch *b = &r->batch;
     *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
     b->no_head = !kt__task_wants_logits(r->slices[0].task);
     release_adapted(&r->pre_adapted);
+    release_states(r, &r->pre_states);
     for (int i = 0; i < r->n_slices; i++) {
         const kt__task *task = r->slices[i].task;
         const kt__work *w = kt__work_of(task);
         int32_t n = r->slices[i].n;
         bool complete = task->n_done + n == task->n_tok;
-        r->pre_segs[b->n_seg++] = (kt__seg){&w->state->table, task->n_done, b->n_tok, n,
-                                            w->pair_from};
+        kt__seg *seg = &r->pre_segs[b->n_seg++];
+        *seg = (kt__seg){.table = &w->state->table,
+                         .pos0 = task->n_done,
+                         .row0 = b->n_tok,
+                         .n_tok = n,
+                         .pair_from = w->pair_from};
+        list_states(r, task, seg);
         memcpy(r->pre_ids + b->n_tok, w->state->tokens + task->n_done,
                (size_t)n * sizeof *r->pre_ids);
         list_adapted(&r->pre_adapted, w->adapters, b->n_tok, n);
@@ -507,6 +639,17 @@ static void fail_slices(kt__runner *r, kt_status status, const kt_error *err) {
     }
 }
 
+static bool take_states(kt__runner *r, kt__work *w, const kt__seg *seg) {
+    batch_states *s = &r->pre_states;
+    if (!kt__kv_has_states(r->engine->kv)) return true;
+    if (seg->n_states == 0 || seg->states[seg->n_states - 1].n_tok != seg->n_tok) return false;
+    for (int i = 0; i < seg->n_states; i++) {
+        bool keep = s->keep[seg->states - s->list + i];
+        (void)take_state(r, s, seg, i, w, keep ? KT__SNAPSHOT_MARK : KT__SNAPSHOT_NONE);
+    }
+    return true;
+}
+
 /* Its rows' logits, or, of an embedding, nothing but that it is complete. */
 static void complete_slice(kt__runner *r, int index) {
     kt__task *task = r->slices[index].task;
@@ -514,6 +657,10 @@ static void complete_slice(kt__runner *r, int index) {
     int32_t id, n = r->slices[index].n, before = task->n_done;
     bool complete = before + n == task->n_tok;
     int row = r->pre_outs[index];
+    if (!take_states(r, w, &r->pre_segs[index])) {
+        fail_states(w);
+        return;
+    }
     note_computed(r, w, n);
     if (task->kind == KT__TASK_EMBED) {
         if (complete) task->finish = KT_FINISH_LENGTH;
@@ -588,6 +735,7 @@ static bool op_prefill_run(void *user, int64_t until_us) {
     }
     r->n_slices = 0;
     release_adapted(&r->pre_adapted);
+    release_states(r, &r->pre_states);
     return true;
 }
 
@@ -599,6 +747,7 @@ static void op_prefill_abort(void *user) {
     }
     r->n_slices = 0;
     release_adapted(&r->pre_adapted);
+    release_states(r, &r->pre_states);
 }
 
 static int64_t op_prefill_unit_us(void *user) {

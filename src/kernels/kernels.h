@@ -122,6 +122,33 @@ typedef struct kt__attn_sealed {
 /* scratch: 64-byte aligned, at least attn_scratch_bytes(n_q, head_dim_k, head_dim_v) */
 typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
 
+/* ---- recurrent layers ---- */
+
+/* out[i] = fma chain over j from +0 of w[j * ld_w + i] * x[j][i], for i < n; with silu, silu of that */
+typedef struct kt__conv {
+    const float *const *x; /* [width] the channels' inputs, of the token itself last */
+    const float *w;
+    size_t ld_w;
+    int width, n;
+    bool silu;
+    float *out;
+} kt__conv;
+
+/* Rows of one head's state through tokens in order: for each, s = decay * s; change = beta * (v - s . k);
+ * s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. */
+typedef struct kt__delta {
+    float *s; /* [n_row][dim], read and written; dim a multiple of 16 */
+    int n_row, dim, n_tok;
+    const float *q, *k; /* [dim] of token t at t * ld_qk */
+    size_t ld_qk;
+    const float *v; /* [n_row] at t * ld_v */
+    size_t ld_v;
+    const float *decay, *beta; /* at t * ld_g */
+    size_t ld_g;
+    float *out; /* [n_row] at t * ld_out */
+    size_t ld_out;
+} kt__delta;
+
 /* ---- the table ---- */
 
 typedef struct kt__kernels {
@@ -148,6 +175,10 @@ typedef struct kt__kernels {
     /* out[i] = act(gate[i]) * up[i]; out may be gate */
     void (*silu_mul)(const float *gate, const float *up, int n, float *out);
     void (*gelu_mul)(const float *gate, const float *up, int n, float *out);
+    void (*conv)(const kt__conv *conv);
+    void (*delta)(const kt__delta *delta);
+    /* out[i] = x[i] / (1 + exp(-gate[i])); out may be x */
+    void (*sigmoid_mul)(const float *x, const float *gate, int n, float *out);
     /* x[i] = cap * tanh(x[i] / cap) */
     void (*softcap)(float *x, int n, float cap);
     /* Rotates one head in place: pairs (i, i + n_rot/2) for neox, (2i, 2i+1) for norm; cs[i] = cos,

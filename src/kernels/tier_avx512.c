@@ -13,6 +13,7 @@
 #include "kernels/attn.inc"
 #include "kernels/attn_sealed.inc"
 #include "kernels/seal.inc"
+#include "kernels/recur.inc"
 
 #define FLOAT_ROWS 6
 #define FLOAT_TOKENS 4

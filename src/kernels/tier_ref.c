@@ -8,20 +8,11 @@
 
 #include "base/math.h"
 #include "kernels/kernels.h"
+#include "kernels/recur_ref.h"
 #include "kernels/seal_ref.h"
 #include "quant/fit.h"
 
-enum { LANES = 16, TOK_TILE = 8 };
-
-/* ---- reductions ---- */
-
-/* lane i takes lane i + 8, then + 4, + 2, + 1 */
-static float tree_sum(float lane[LANES]) {
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-    }
-    return lane[0];
-}
+enum { LANES = KT__REF_LANES, TOK_TILE = 8 };
 
 /* ---- activation quantisation ---- */
 
@@ -164,7 +155,7 @@ static void dot_f32(kt__type type, const kt__mm *mm, const uint8_t *row, int t0,
             for (int k = 0; k < n_padded; k++) lane[k % LANES] = fmaf(w[k], x[k], lane[k % LANES]);
         }
     }
-    for (int t = 0; t < n; t++) acc[t] = tree_sum(lanes[t]);
+    for (int t = 0; t < n; t++) acc[t] = kt__ref_tree_sum(lanes[t]);
 }
 
 typedef void dot_fn(kt__type type, const kt__mm *mm, const uint8_t *row, int t0, int n, float *acc);
@@ -200,7 +191,7 @@ static void mm_product(const kt__mm *mm, void *scratch) {
 static float ref_rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
     float lane[LANES] = {0};
     for (int i = 0; i < n; i++) lane[i % LANES] = fmaf(x[i], x[i], lane[i % LANES]);
-    float sum = tree_sum(lane);
+    float sum = kt__ref_tree_sum(lane);
     float factor = 1.0f / sqrtf(sum / (float)n + eps);
     for (int i = 0; i < n; i++) {
         float y = x[i] * factor;
@@ -349,7 +340,7 @@ static void attn_query(const kt__attn *attn, int i) {
         add_value(attn, i, slot, p);
     }
     attn->m[i] = m;
-    attn->l[i] = tree_sum(lane);
+    attn->l[i] = kt__ref_tree_sum(lane);
 }
 
 static void ref_attention(const kt__attn *attn, void *scratch) {
@@ -432,6 +423,9 @@ const kt__kernels kt__kernels_ref = {
     .silu_mul = silu_mul,
     .gelu_mul = gelu_mul,
     .softcap = ref_softcap,
+    .conv = kt__ref_conv,
+    .delta = kt__ref_delta,
+    .sigmoid_mul = kt__ref_sigmoid_mul,
     .rope_neox = rope_neox,
     .rope_norm = rope_norm,
     .store_k = store_k,

@@ -15,6 +15,7 @@
 #include "kernels/attn.inc"
 #include "kernels/attn_sealed.inc"
 #include "kernels/seal.inc"
+#include "kernels/recur.inc"
 
 #define FLOAT_ROWS 2
 #define FLOAT_TOKENS 2

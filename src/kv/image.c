@@ -42,15 +42,17 @@ enum {
     AT_FULL_HASH = AT_SECTIONS + 3 * SECTION_BYTES, /* zeros in files of before there was one */
     AT_FORMS = AT_FULL_HASH + KT__KV_IMAGE_HASH,    /* 2 x u32: of keys, of values */
     AT_YOUNG = AT_FORMS + 8,                        /* a section, of sealed pages only */
+    AT_STATE = AT_YOUNG + SECTION_BYTES - 8,        /* a section without an offset, at + 8 */
     AT_DIGEST = HEADER_BYTES - 32
 };
 
-typedef enum section_kind { TOKENS, LOGITS, PAGES, YOUNG, N_SECTIONS } section_kind;
-static const char *const section_names[] = {"tokens", "logits", "pages", "last positions"};
+typedef enum section_kind { TOKENS, LOGITS, PAGES, YOUNG, STATE, N_SECTIONS } section_kind;
+static const char *const section_names[] = {"tokens", "logits", "pages", "last positions",
+                                            "states"};
 static const int section_at[] = {AT_SECTIONS, AT_SECTIONS + SECTION_BYTES,
-                                 AT_SECTIONS + 2 * SECTION_BYTES, AT_YOUNG};
+                                 AT_SECTIONS + 2 * SECTION_BYTES, AT_YOUNG, AT_STATE};
 _Static_assert(AT_SECTIONS + YOUNG * SECTION_BYTES <= AT_FULL_HASH, "header");
-_Static_assert(AT_YOUNG + SECTION_BYTES <= AT_DIGEST, "header");
+_Static_assert(AT_STATE + SECTION_BYTES <= AT_DIGEST, "header");
 
 typedef struct section {
     uint64_t offset, bytes;
@@ -74,9 +76,14 @@ static uint64_t n_pages_of(int64_t n_pos) {
     return ((uint64_t)n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS;
 }
 
-/* What sizes make of a file; false where they overflow. young: the last page's young form is there.
- */
-static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, bool young,
+/* What a file may have or not. */
+typedef struct extras {
+    bool young; /* the last page's young form */
+    bool state;
+} extras;
+
+/* What sizes make of a file; false where they overflow. */
+static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, extras has,
                     layout *out) {
     uint64_t pages, end;
     *out = (layout){0};
@@ -91,8 +98,10 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
     s[PAGES].offset = (end + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
     s[PAGES].bytes = pages;
     if (__builtin_add_overflow(s[PAGES].offset, pages, &end)) return false;
-    if (young) s[YOUNG] = (section){.offset = end, .bytes = kt__kv_young_bytes(shape)};
-    return !__builtin_add_overflow(end, s[YOUNG].bytes, &out->file_bytes) &&
+    if (has.young) s[YOUNG] = (section){.offset = end, .bytes = kt__kv_young_bytes(shape)};
+    if (__builtin_add_overflow(end, s[YOUNG].bytes, &end)) return false;
+    if (has.state) s[STATE] = (section){.offset = end, .bytes = shape->state_bytes};
+    return !__builtin_add_overflow(end, s[STATE].bytes, &out->file_bytes) &&
            out->file_bytes <= INT64_MAX;
 }
 
@@ -156,7 +165,8 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
     for (int i = 0; i < N_SECTIONS; i++) {
         uint8_t *at = out + section_at[i];
         if (i == YOUNG && !kt__kv_is_sealing(shape)) continue;
-        kt__le_put(at, l->sections[i].offset, 8);
+        if (i == STATE && !shape->state_bytes) continue;
+        if (i != STATE) kt__le_put(at, l->sections[i].offset, 8);
         kt__le_put(at + 8, l->sections[i].bytes, 8);
         kt__digest_bytes(l->sections[i].digest, at + 16);
     }
@@ -209,6 +219,18 @@ static bool write_young(int fd, const kt__kv_image *image, const kt__kv *kv,
     return kt__fd_write_at(fd, young, (size_t)s->bytes, s->offset);
 }
 
+static bool has_state(const kt__kv_image *image, const kt__kv_table *table) {
+    return table->state != KT__NO_STATE && table->n_state == image->n_pos;
+}
+
+static bool write_state(int fd, const kt__kv *kv, const kt__kv_table *table, layout *l) {
+    section *s = &l->sections[STATE];
+    if (!s->bytes) return true;
+    const float *state = kt__kv_state_data(kv, table->state);
+    s->digest = kt__hash_bytes(SEED + STATE, state, (size_t)s->bytes);
+    return kt__fd_write_at(fd, state, (size_t)s->bytes, s->offset);
+}
+
 /* The header comes last: it says what the rest has to be. */
 static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, const float *logits,
                        const kt__kv *kv, const kt__kv_table *table, void *block, layout *l) {
@@ -220,7 +242,7 @@ static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, co
         if (!kt__fd_write_at(fd, data[i], (size_t)s->bytes, s->offset)) return false;
     }
     if (!write_pages(fd, image, kv, table, block, l) ||
-        !write_young(fd, image, kv, table, block, l))
+        !write_young(fd, image, kv, table, block, l) || !write_state(fd, kv, table, l))
         return false;
     encode_header(kt__kv_get_shape(kv), image, l, header);
     return kt__fd_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
@@ -261,8 +283,8 @@ kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const i
     int fd = -1;
     size_t bytes = kt__kv_block_bytes(kt__kv_get_shape(kv));
     size_t young = kt__kv_young_bytes(kt__kv_get_shape(kv));
-    if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, has_young(image, kv, table),
-                 &l)) {
+    extras has = {has_young(image, kv, table), has_state(image, table)};
+    if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, has, &l)) {
         return kt__fail(err, KT_E_ARG, "a session of %" PRId64 " positions cannot be saved",
                         image->n_pos);
     }
@@ -346,11 +368,13 @@ static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_er
 static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
                               kt_error *err) {
     uint64_t n_pos = kt__le_get(h + AT_N_POS, 8), n_logits = kt__le_get(h + AT_N_LOGITS, 8);
-    bool young = kt__le_get(h + AT_YOUNG + 8, 8) != 0;
-    if (young && (n_pos % KT__PAGE_POS == 0 || !kt__kv_is_sealing(&f->shape)))
+    extras has = {kt__le_get(h + AT_YOUNG + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0};
+    if (has.state && !f->shape.state_bytes)
+        return damaged(f, AT_STATE, "its model has no recurrent layers", err);
+    if (has.young && (n_pos % KT__PAGE_POS == 0 || !kt__kv_is_sealing(&f->shape)))
         return damaged(f, AT_YOUNG, "it has no page that could be young", err);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
-        !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, young, &f->layout)) {
+        !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, has, &f->layout)) {
         return damaged(f, AT_N_POS, "its number of positions is impossible", err);
     }
     f->info.n_pos = (int64_t)n_pos;
@@ -358,7 +382,8 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
     for (int i = 0; i < N_SECTIONS; i++) {
         const uint8_t *at = h + section_at[i];
         section *s = &f->layout.sections[i];
-        if (kt__le_get(at, 8) != s->offset || kt__le_get(at + 8, 8) != s->bytes)
+        bool placed = i == STATE || kt__le_get(at, 8) == s->offset;
+        if (!placed || kt__le_get(at + 8, 8) != s->bytes)
             return damaged(f, (uint64_t)(at - h), "a section's size does not fit", err);
         for (int w = 0; w < 4; w++) s->digest.w[w] = kt__le_get(at + 16 + 8 * w, 8);
     }
@@ -487,13 +512,25 @@ static kt_status load_young(const kt__kv_image_file *f, kt__kv *kv, const kt__kv
     return status;
 }
 
+/* Where the file has no state, its positions have to be computed again. */
+static kt_status load_state(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table,
+                            kt_error *err) {
+    if (!f->layout.sections[STATE].bytes) return KT_OK;
+    kt_status status = load_small(f, STATE, kt__kv_state_data(kv, table->next), err);
+    if (status != KT_OK) return status;
+    kt__kv_table_set_state(kv, table, table->next, f->info.n_pos);
+    table->next = KT__NO_STATE;
+    return KT_OK;
+}
+
 kt_status kt__kv_image_load(const kt__kv_image_file *f, int32_t *ids, float *logits, kt__kv *kv,
-                            const kt__kv_table *table, kt_error *err) {
+                            kt__kv_table *table, kt_error *err) {
     kt_status status;
     KT__TRY(load_small(f, TOKENS, ids, err));
     KT__TRY(load_small(f, LOGITS, logits, err));
     KT__TRY(load_pages(f, kv, table, err));
     KT__TRY(load_young(f, kv, table, err));
+    KT__TRY(load_state(f, kv, table, err));
 out:
     return status;
 }

@@ -9,7 +9,8 @@
  * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
  * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
  * beyond n_pos. Where keys or values are sealed, the header names their forms, a last page that is
- * not full is zeros, and its young form follows, as kt__kv_young_read gives it, if it was there. No size that a file states is used before it was found equal to the one that
+ * not full is zeros, and its young form follows, as kt__kv_young_read gives it, if it was there. With recurrent layers the state after n_pos follows, if it
+ * is known: f32. No size that a file states is used before it was found equal to the one that
  * follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
@@ -37,10 +38,10 @@ typedef struct kt__kv_image_file kt__kv_image_file;
 kt_status kt__kv_image_open(const char *path, const kt__kv_shape *shape, kt__kv_image_file **out,
                             kt_error *err) KT_CHECKED;
 const kt__kv_image *kt__kv_image_info(const kt__kv_image_file *file);
-/* Reads and checks the sections. table has pages for n_pos; what is in ids, logits and the pages
+/* Reads and checks the sections. table has pages for n_pos, and gets the state; what is in ids, logits and the pages
  * after a failure means nothing. */
 kt_status kt__kv_image_load(const kt__kv_image_file *file, int32_t *ids, float *logits, kt__kv *kv,
-                            const kt__kv_table *table, kt_error *err) KT_CHECKED;
+                            kt__kv_table *table, kt_error *err) KT_CHECKED;
 void kt__kv_image_close(kt__kv_image_file *file);
 
 /* Zeros the slots of a block from n_used on: they hold what an earlier user of the page left. What

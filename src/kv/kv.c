@@ -31,7 +31,8 @@ struct kt__kv {
     int32_t *free_ids;      /* stack of free pages; the lowest numbers on top */
     kt__kv_reclaim_fn *reclaim;
     void *reclaim_user;
-    kt__young *young; /* NULL: keys and values are f16 */
+    kt__young *young;   /* NULL: keys and values are f16 */
+    kt__states *states; /* NULL: no layer is recurrent */
 };
 
 /* One head's part of a page, without padding. */
@@ -82,11 +83,12 @@ static kt_status map_pages(kt__kv *kv, kt_error *err) {
 }
 
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) {
-    kt__kv_young_room all = {(int32_t)(n_pages & INT32_MAX), 0};
+    int32_t n = (int32_t)(n_pages & INT32_MAX);
+    kt__kv_room all = {n, 0, n};
     return kt__kv_create_with(shape, n_pages, all, out, err);
 }
 
-kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_young_room room,
+kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_room room,
                              kt__kv **out, kt_error *err) {
     kt_status status;
     *out = NULL;
@@ -112,6 +114,8 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     for (int64_t i = 0; i < n_pages; i++) kv->free_ids[i] = (int32_t)(n_pages - 1 - i);
     KT__TRY(map_pages(kv, err));
     if (kt__kv_is_sealing(shape)) KT__TRY(kt__young_create(shape, n_pages, room, &kv->young, err));
+    if (shape->state_bytes)
+        KT__TRY(kt__states_create(shape->state_bytes, n_pages, room.n_states, &kv->states, err));
     *out = kv;
     kv = NULL;
 out:
@@ -123,6 +127,7 @@ void kt__kv_destroy(kt__kv *kv) {
     if (!kv) return;
     kt__pages_free(kv->base, kv->mapped_bytes);
     kt__young_destroy(kv->young);
+    kt__states_destroy(kv->states);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
     kt__free(kv->kept);
@@ -297,6 +302,7 @@ void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     if (kv->refs[page] == 1 && kv->kept[page]) kv->n_kept++;
     if (kv->refs[page] > 0) return;
     kt__kv_young_drop(kv, page);
+    if (kv->states) kt__states_forget(kv->states, page);
     kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
 }
 
@@ -406,6 +412,17 @@ static kt_status fail_young(const kt__kv *kv, kt_error *err) {
                     (int)kt__young_n_free(kv->young, KT__YOUTH_STAGED));
 }
 
+static bool take_next(kt__kv *kv, kt__kv_table *table) {
+    if (table->next == KT__NO_STATE) table->next = kt__states_take(kv->states);
+    return table->next != KT__NO_STATE;
+}
+
+static kt_status fail_states(kt_error *err) {
+    return kt__fail(err, KT_E_NOMEM,
+                    "every recurrent state is in use: close a sequence, or open the engine for "
+                    "fewer answers at once");
+}
+
 kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                                kt__kv_growth how, kt_error *err) {
     int32_t need = (int32_t)((n_new + KT__PAGE_POS - 1) / KT__PAGE_POS);
@@ -418,6 +435,7 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
         return kt__fail(err, KT_E_STATE, "position %lld is within a sealed page of K/V",
                         (long long)n_old);
     if (!have_pages(kv, take)) return fail_full(kv, err);
+    if (kv->states && n_new > n_old && !take_next(kv, table)) return fail_states(err);
     if (kv->young && !have_young(kv, table, n_old, n_new, how, copy)) return fail_young(kv, err);
     if (copy) unshare_last(kv, table, last);
     while (table->n_pages < need) table->pages[table->n_pages++] = page_take(kv);
@@ -445,7 +463,8 @@ void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table) {
     }
 }
 
-int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+/* Where young forms allow to go on. */
+static int64_t own_young_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int32_t last = (int32_t)(n_pos / KT__PAGE_POS);
     if (!kv->young || n_pos % KT__PAGE_POS == 0) return n_pos;
     if (last >= table->n_pages) return (int64_t)table->n_pages * KT__PAGE_POS;
@@ -461,7 +480,45 @@ int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     return n_pos;
 }
 
+/* Where a state allows to go on: the table's own, or the last snapshot of a page up to there. */
+static int64_t own_state_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    int64_t n = n_pos / KT__PAGE_POS, own = table->state == KT__NO_STATE ? 0 : table->n_state;
+    int32_t piece = KT__NO_STATE;
+    assert(own <= n_pos);
+    if (own == n_pos) return n_pos;
+    if (n > table->n_pages) n = table->n_pages;
+    for (; n * KT__PAGE_POS > own; n--) {
+        piece = kt__states_of(kv->states, table->pages[n - 1]);
+        if (piece != KT__NO_STATE) break;
+    }
+    if (piece != KT__NO_STATE) {
+        kt__states_ref(kv->states, piece);
+        kt__kv_table_set_state(kv, table, piece, n * KT__PAGE_POS);
+        own = n * KT__PAGE_POS;
+    }
+    kt__kv_table_truncate(kv, table, own);
+    return own;
+}
+
+int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    for (;;) {
+        int64_t end = kv->states ? own_state_end(kv, table, n_pos) : n_pos;
+        n_pos = own_young_end(kv, table, end);
+        if (n_pos == end) return end;
+    }
+}
+
+static void drop_states(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    kt__states_drop(kv->states, table->next);
+    table->next = KT__NO_STATE;
+    if (table->state == KT__NO_STATE || table->n_state <= n_pos) return;
+    kt__states_drop(kv->states, table->state);
+    table->state = KT__NO_STATE;
+    table->n_state = 0;
+}
+
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    if (kv->states) drop_states(kv, table, n_pos);
     int32_t keep = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
     while (table->n_pages > keep) kt__kv_page_drop(kv, table->pages[--table->n_pages]);
 }
@@ -479,11 +536,58 @@ void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t pa
 
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {
     int32_t n = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-    assert(dst->n_pages == 0 && n <= dst->cap && (kv->young || n <= src->n_pages));
+    assert(dst->n_pages == 0 && n <= dst->cap &&
+           (kv->young || kv->states || n <= src->n_pages));
     if (n > src->n_pages) n = src->n_pages; /* what is computed again before it is read */
     for (int32_t i = 0; i < n; i++) {
         dst->pages[i] = src->pages[i];
         kt__kv_page_ref(kv, src->pages[i]);
     }
     dst->n_pages = n;
+    if (src->state == KT__NO_STATE || src->n_state > n_pos) return;
+    kt__states_ref(kv->states, src->state);
+    dst->state = src->state;
+    dst->n_state = src->n_state;
+}
+
+/* ---- states of recurrent layers ---- */
+
+bool kt__kv_has_states(const kt__kv *kv) {
+    return kv->states != NULL;
+}
+
+float *kt__kv_state_data(const kt__kv *kv, int32_t piece) {
+    return kt__states_data(kv->states, piece);
+}
+
+int32_t kt__kv_state_take(kt__kv *kv) {
+    return kt__states_take(kv->states);
+}
+
+void kt__kv_state_drop(kt__kv *kv, int32_t piece) {
+    if (kv->states) kt__states_drop(kv->states, piece);
+}
+
+void kt__kv_table_set_state(kt__kv *kv, kt__kv_table *table, int32_t piece, int64_t n_pos) {
+    kt__states_drop(kv->states, table->state);
+    table->state = piece;
+    table->n_state = piece == KT__NO_STATE ? 0 : n_pos;
+}
+
+void kt__kv_table_keep(kt__kv *kv, const kt__kv_table *table, int32_t piece, int64_t n_pos,
+                       kt__snapshot kind) {
+    int64_t last = n_pos / KT__PAGE_POS - 1;
+    assert(n_pos % KT__PAGE_POS == 0 && last >= 0 && last < table->n_pages);
+    kt__states_keep(kv->states, table->pages[last], piece, kind);
+    if (kind != KT__SNAPSHOT_ROLLING || last == 0) return;
+    if (kt__states_kind(kv->states, table->pages[last - 1]) == KT__SNAPSHOT_ROLLING)
+        kt__states_forget(kv->states, table->pages[last - 1]);
+}
+
+void kt__kv_snapshot_move(kt__kv *kv, int32_t from, int32_t to) {
+    if (kv->states) kt__states_move(kv->states, from, to);
+}
+
+int32_t kt__kv_n_states_left(const kt__kv *kv) {
+    return kv->states ? kt__states_n_free(kv->states) : 0;
 }

@@ -2,7 +2,8 @@
  *
  * Owns: pages of 16 positions (all layers of these positions), their reference counts, the young
  * forms of those that are written (kv/young.h), and block tables that grow, shrink, share and copy
- * on write. Knows layers, heads and positions only. Not
+ * on write; with recurrent layers, each table's state and the snapshots that pages have
+ * (kv/states.h). Knows layers, heads and positions only. Not
  * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts
  * of pages that no other table shares.
  *
@@ -24,14 +25,16 @@
 #include "base/geometry.h"
 #include "host/affinity.h"
 #include "kv/shape.h"
+#include "kv/states.h"
 
 typedef struct kt__kv kt__kv;
 
-/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be young. */
+/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be young, and as many states. */
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out,
                         kt_error *err) KT_CHECKED;
-/* The same with room for so many young pages; no matter in the form f16. */
-kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_young_room room,
+/* The same with room for so many young pages (no matter in the form f16) and so many states (no
+ * matter without recurrent layers). */
+kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_room room,
                              kt__kv **out, kt_error *err) KT_CHECKED;
 void kt__kv_destroy(kt__kv *kv);
 /* Before anything is stored: the pages will lie on the NUMA nodes of the place's threads in turn.
@@ -80,14 +83,18 @@ void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
 typedef struct kt__kv_table {
     int32_t *pages;
     int32_t n_pages, cap;
+    /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
+    int32_t state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
+    int32_t next;  /* where the batch to come writes; KT__NO_STATE: none is taken */
+    int64_t n_state;
 } kt__kv_table;
 
 /* Room for at most max_pos positions; no page is taken yet. */
 kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) KT_CHECKED;
 void kt__kv_table_free(kt__kv *kv, kt__kv_table *table);
-/* Makes positions [n_old, n_new) writable: takes pages, and copies the one that holds n_old - 1 if
- * it is shared. KT_E_NOMEM when no page is left: the table is then as it was. No heap allocation.
- */
+/* Makes positions [n_old, n_new) writable: takes pages, copies the one that holds n_old - 1 if it is
+ * shared, and takes the piece that their state goes into. KT_E_NOMEM when no page or piece is left:
+ * the table is then as it was. No heap allocation. */
 kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                             kt_error *err) KT_CHECKED;
 /* What the pages of new positions are given beside their place, where they are not f16. */
@@ -105,16 +112,33 @@ void kt__kv_table_settle(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 /* The batch is lost: drops the young forms of one layer. */
 void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table);
 /* Where positions can be appended to the first n_pos: there, or, where the young form of their last
- * page is gone (or cannot be copied from who shares it), at the page's begin, which the table ends
- * with then. From then on nobody else holds that page. A caller that goes on counting those
+ * page is gone (or cannot be copied from who shares it), at the page's begin; with recurrent layers,
+ * where the last state up to there is known. The table ends there then. From then on nobody else holds that page. A caller that goes on counting those
  * positions may share such a table and save it: they are computed again by whoever appends. */
 int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
-/* Returns the pages beyond those that hold the first n_pos positions. */
+/* Returns the pages beyond those that hold the first n_pos positions, and a state beyond them. */
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Puts page in place of table's index-th, or after its last one; the table holds a reference of its
  * own. */
 void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page);
-/* dst (initialised, empty) shares the pages of src's first n_pos positions. */
+/* dst (initialised, empty) shares the pages of src's first n_pos positions, and their state. */
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst);
+
+/* ---- states of recurrent layers ---- */
+bool kt__kv_has_states(const kt__kv *kv);
+float *kt__kv_state_data(const kt__kv *kv, int32_t piece);
+/* A further piece, for a state within a batch; KT__NO_STATE: none is left. The caller's until it is
+ * set or dropped. */
+int32_t kt__kv_state_take(kt__kv *kv);
+void kt__kv_state_drop(kt__kv *kv, int32_t piece);
+/* The table's state after n_pos positions is piece, whose reference the table takes over. */
+void kt__kv_table_set_state(kt__kv *kv, kt__kv_table *table, int32_t piece, int64_t n_pos);
+/* piece is the state after n_pos positions, a multiple of a page's: their last page keeps it. A
+ * rolling snapshot takes the place of the one a page before. */
+void kt__kv_table_keep(kt__kv *kv, const kt__kv_table *table, int32_t piece, int64_t n_pos,
+                       kt__snapshot kind);
+/* The page that takes another's place takes its snapshot, too, if it has none. */
+void kt__kv_snapshot_move(kt__kv *kv, int32_t from, int32_t to);
+int32_t kt__kv_n_states_left(const kt__kv *kv);
 
 #endif

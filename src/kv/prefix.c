@@ -275,6 +275,13 @@ static kt__kv_block block_after(const kt__prefix_cursor *cursor, const int32_t *
     return block;
 }
 
+kt__prefix_cursor kt__prefix_cursor_at(kt__kv_key root, const int32_t *ids, int32_t n_block) {
+    kt__prefix_cursor cursor = {root, 0};
+    for (; cursor.n_block < n_block; cursor.n_block++)
+        cursor.key = kt__kv_key_next(cursor.key, ids + (size_t)cursor.n_block * KT__PAGE_POS);
+    return cursor;
+}
+
 static void move_on(kt__prefix_cursor *cursor, const kt__kv_block *block) {
     cursor->key = block->key;
     cursor->n_block++;
@@ -346,8 +353,10 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
         kt__kv_block block = block_after(cursor, ids);
         int32_t page = table->pages[cursor->n_block], e = prefix_find(p, &block);
         if (e != NONE && p->entries[e].page != NONE) {
-            if (p->entries[e].page != page)
+            if (p->entries[e].page != page) {
+                kt__kv_snapshot_move(p->kv, page, p->entries[e].page);
                 kt__kv_table_set(p->kv, table, cursor->n_block, p->entries[e].page);
+            }
         } else {
             e = remember(p, &block, page);
             if (e != NONE && p->has_store) p->store.put(p->store.user, &block, p->kv, page);

@@ -70,6 +70,8 @@ typedef struct kt__prefix_cursor {
     int32_t n_block; /* blocks up to here */
 } kt__prefix_cursor;
 
+/* The cursor after the first n_block blocks of ids. */
+kt__prefix_cursor kt__prefix_cursor_at(kt__kv_key root, const int32_t *ids, int32_t n_block);
 /* Appends to table (n_block pages, all full) the pages of the blocks of ids[n] that follow the
  * cursor and are in memory, sharing them, and moves the cursor. */
 void kt__prefix_match(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
@@ -79,7 +81,8 @@ void kt__prefix_match(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32
 bool kt__prefix_load(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids, size_t n,
                      kt__kv_table *table);
 /* Makes the full blocks of table up to n_pos known, from the cursor on; a block that is known
- * already keeps its page, and table gets that one in place of its own. */
+ * already keeps its page, and table gets that one in place of its own (whose snapshot goes over to
+ * it). */
 void kt__prefix_insert(kt__prefix *prefix, kt__prefix_cursor *cursor, const int32_t *ids,
                        int64_t n_pos, kt__kv_table *table);
 

@@ -13,7 +13,7 @@ enum { CACHE_LINE = 64, NONE = -1 };
 struct kt__young {
     kt__kv_shape shape;
     size_t k_bytes, v_bytes, layer_bytes; /* of a head, of a head, of a layer's heads */
-    kt__kv_young_room room;
+    kt__kv_room room;
     uint8_t *kept, *staged;
     size_t kept_bytes, staged_bytes;
     int32_t *piece_of;  /* [n_pages] NONE, a kept piece, or room.n_kept + a staged one */
@@ -51,7 +51,7 @@ static kt_status map_pieces(size_t piece, int32_t n, uint8_t **out, size_t *byte
                     strerror(errno));
 }
 
-kt_status kt__young_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv_young_room room,
+kt_status kt__young_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv_room room,
                            kt__young **out, kt_error *err) {
     kt_status status;
     *out = NULL;

@@ -13,7 +13,7 @@
 
 typedef struct kt__young kt__young;
 
-kt_status kt__young_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv_young_room room,
+kt_status kt__young_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv_room room,
                            kt__young **out, kt_error *err) KT_CHECKED;
 void kt__young_destroy(kt__young *young);
 /* Bytes of one kept or staged piece. */

@@ -64,7 +64,7 @@ static void see_input(void *user, int layer, kt__net_input input, const kt__acts
 /* ---- opening ---- */
 
 static int longest_input(const kt__hparams *hp) {
-    int heads = hp->n_head * hp->head_dim_v, most = hp->d_model > hp->d_ff ? hp->d_model : hp->d_ff;
+    int heads = kt__hparams_mixed(hp), most = hp->d_model > hp->d_ff ? hp->d_model : hp->d_ff;
     return heads > most ? heads : most;
 }
 

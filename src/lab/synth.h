@@ -24,7 +24,10 @@ typedef struct kt__synth_preset {
     bool head_keys, tied, qkv_bias, out_bias, head_bias, qk_norm, post_norm, embed_scale, fused,
         fused_glu, no_pre_norm, qk_norm_rows, parallel, layer_norm, longrope,
         oai; /* gpt-oss: biases everywhere, sinks, the feed-forward's norm by its other name */
-    int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
+    int conv_width;
+    unsigned attention_layers; /* LFM2: bits of the layers that are no short convolutions */
+    int n_state_key, n_state_value, state_dim, attention_every; /* Qwen 3.5: delta nets */
+    int n_expert, n_expert_used, ff_expert, ff_shared;          /* 0: none */
     int window;
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */

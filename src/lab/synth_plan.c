@@ -134,12 +134,60 @@ static void add_matrix(planner *p, kt__tensor_role role, int layer, const char *
     add_tensor(p, t);
 }
 
+static bool is_recurrent(const kt__synth_preset *ps, int i) {
+    if (ps->attention_layers) return !(ps->attention_layers >> i & 1);
+    return ps->attention_every && (i + 1) % ps->attention_every != 0;
+}
+
+/* Channels' taps: the token's own counts as much as those before it. */
+static void add_taps(planner *p, int i, const char *name, int64_t n_channels) {
+    int width = p->plan->preset->conv_width;
+    kt__synth_tensor t = {.type = KT__TYPE_F32,
+                          .n_dims = 2,
+                          .n_cols = width,
+                          .n_rows = n_channels,
+                          .std = 1.0f / sqrtf((float)width)};
+    set_name(&t, i, name);
+    add_tensor(p, t);
+}
+
+static void add_short_conv(planner *p, int i) {
+    int64_t d = p->plan->preset->d_model;
+    add_matrix(p, KT__TENSOR_QKV, i, "shortconv.in_proj.weight", d, 3 * d, 1.0f);
+    add_taps(p, i, "shortconv.conv.weight", d);
+    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "shortconv.out_proj.weight", d, d, 1.0f);
+}
+
+/* Decays between a half and one, as trained ones are. */
+static void add_delta_net(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model, dim = ps->state_dim, inner = ps->n_state_value * dim;
+    int64_t channels = 2 * ps->n_state_key * dim + inner;
+    add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, channels, 1.0f);
+    add_matrix(p, KT__TENSOR_GATE, i, "attn_gate.weight", d, inner, 1.0f);
+    add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_alpha.weight", d, ps->n_state_value, 1.0f);
+    add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_beta.weight", d, ps->n_state_value, 1.0f);
+    add_taps(p, i, "ssm_conv1d.weight", channels);
+    add_vector(p, i, "ssm_a", ps->n_state_value, -0.5f, 0.1f);
+    add_vector(p, i, "ssm_dt.bias", ps->n_state_value, -1.0f, 0.5f);
+    add_norm(p, i, "ssm_norm.weight", dim, 1.0f);
+    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "ssm_out.weight", inner, d, 1.0f);
+}
+
 static void add_attention(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, q = (int64_t)ps->n_head * ps->head_dim,
             kv = (int64_t)ps->n_head_kv * ps->head_dim;
     float qk_gain = ps->qk_norm || ps->qk_norm_rows ? 1.0f : QK_GAIN;
     if (!ps->no_pre_norm) add_norm(p, i, "attn_norm.weight", d, 1.0f);
+    if (is_recurrent(ps, i)) {
+        if (ps->attention_every)
+            add_delta_net(p, i);
+        else
+            add_short_conv(p, i);
+        return;
+    }
+    if (ps->attention_every) q *= 2; /* with gates */
     if (ps->fused) {
         add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
     } else {
@@ -147,6 +195,7 @@ static void add_attention(planner *p, int i) {
         add_matrix(p, KT__TENSOR_K, i, "attn_k.weight", d, kv, qk_gain);
         add_matrix(p, KT__TENSOR_V, i, "attn_v.weight", d, kv, 1.0f);
     }
+    if (ps->attention_every) q /= 2;
     if (ps->qkv_bias) {
         add_vector(p, i, "attn_q.bias", q, 0.0f, 0.5f);
         add_vector(p, i, "attn_k.bias", kv, 0.0f, 0.5f);
@@ -194,10 +243,14 @@ static void add_biases(planner *p, int layer, const char *name, int64_t n) {
 /* Choices that tell experts apart: the softmax of logits as wide as this is far from flat. */
 #define ROUTER_GAIN 2.0f
 
+static const char *ff_norm(const kt__synth_preset *ps) {
+    return ps->oai || ps->attention_every ? "post_attention_norm.weight" : "ffn_norm.weight";
+}
+
 static void add_experts(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->ff_expert, shared = ps->ff_shared;
-    add_norm(p, i, ps->oai ? "post_attention_norm.weight" : "ffn_norm.weight", d, 1.0f);
+    add_norm(p, i, ff_norm(ps), d, 1.0f);
     add_matrix(p, KT__TENSOR_VECTOR, i, "ffn_gate_inp.weight", d, ps->n_expert, ROUTER_GAIN);
     add_matrices(p, KT__TENSOR_EXPERTS_GATE, i, "ffn_gate_exps.weight", d, ff, 1.0f);
     add_matrices(p, KT__TENSOR_EXPERTS_UP, i, "ffn_up_exps.weight", d, ff, 1.0f);
@@ -219,7 +272,7 @@ static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
     bool fused = (ps->fused && !ps->layer_norms) || ps->fused_glu;
-    if (!ps->no_pre_norm && !ps->parallel) add_norm(p, i, "ffn_norm.weight", d, 1.0f);
+    if (!ps->no_pre_norm && !ps->parallel) add_norm(p, i, ff_norm(ps), d, 1.0f);
     if (!fused && !ps->plain_ff) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
@@ -298,7 +351,8 @@ static void add_all(planner *p) {
     }
     add_pool_head(p);
     if (ps->layer_norms) return; /* and no head */
-    add_norm(p, -1, "output_norm.weight", ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
+    add_norm(p, -1, ps->attention_layers ? "token_embd_norm.weight" : "output_norm.weight",
+             ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
     if (!ps->tied)
         add_matrix(p, KT__TENSOR_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
                    LOGIT_STD);
@@ -398,6 +452,30 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
     if (ps->ff_shared) put_u32(k, "expert_shared_feed_forward_length", ps->ff_shared);
 }
 
+/* Heads of keys, and what recurrent layers have. */
+static void put_recurrent(keys *k, const kt__synth_preset *ps) {
+    enum { MAX_LAYER = 32 }; /* a bit each */
+    int32_t n_kv[MAX_LAYER];
+    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
+        n_kv[i] = is_recurrent(ps, i) ? 0 : ps->n_head_kv;
+    if (ps->attention_layers) {
+        kt__gguf_put_i32s(k->w, key(k, "attention.head_count_kv"), n_kv, (uint64_t)ps->n_layer);
+        put_u32(k, "shortconv.l_cache", ps->conv_width);
+        return;
+    }
+    put_u32(k, "attention.head_count_kv", ps->n_head_kv);
+    if (!ps->attention_every) return;
+    int half = ps->n_rot / 2;
+    const int32_t sections[] = {(half + 2) / 3, (half + 1) / 3, half / 3, 0};
+    kt__gguf_put_i32s(k->w, key(k, "rope.dimension_sections"), sections, 4);
+    put_u32(k, "ssm.conv_kernel", ps->conv_width);
+    put_u32(k, "ssm.state_size", ps->state_dim);
+    put_u32(k, "ssm.group_count", ps->n_state_key);
+    put_u32(k, "ssm.time_step_rank", ps->n_state_value);
+    put_u32(k, "ssm.inner_size", ps->n_state_value * ps->state_dim);
+    put_u32(k, "full_attention_interval", ps->attention_every);
+}
+
 void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     const kt__synth_preset *ps = plan->preset;
     keys k = {.w = w, .arch = ps->arch};
@@ -407,7 +485,7 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_u32(&k, "embedding_length", ps->d_model);
     put_u32(&k, "feed_forward_length", ps->d_ff);
     put_u32(&k, "attention.head_count", ps->n_head);
-    put_u32(&k, "attention.head_count_kv", ps->n_head_kv);
+    put_recurrent(&k, ps);
     put_f32(&k,
             ps->layer_norm || ps->layer_norms ? "attention.layer_norm_epsilon"
                                               : "attention.layer_norm_rms_epsilon",

@@ -27,14 +27,26 @@ static int ff_cols(const kt__hparams *hp) {
 
 static int longest_row(const kt__hparams *hp) {
     int ff = max_int(ff_cols(hp), hp->d_ff_expert);
-    return whole_blocks(max_int(hp->d_model, max_int(ff, hp->n_head * hp->head_dim_v)));
+    return whole_blocks(max_int(hp->d_model, max_int(ff, kt__hparams_mixed(hp))));
+}
+
+static void plan_recurrent(const kt__net *net, size_t n, size_t *bytes) {
+    const kt__hparams *hp = &net->hp;
+    bool delta = hp->features & KT__F_DELTA, conv = hp->features & KT__F_SHORT_CONV;
+    size_t row = n * sizeof(float), channels = (size_t)kt__hparams_channels(hp);
+    size_t queries = (size_t)(2 * hp->n_head * hp->head_dim_k);
+    bytes[KT__BUF_MIX_IN] = conv ? 3 * channels * row : 0;
+    if (delta) bytes[KT__BUF_MIX_IN] = (channels > queries ? channels : queries) * row;
+    bytes[KT__BUF_MIX] = delta || conv ? channels * row : 0;
+    bytes[KT__BUF_GATE] = delta ? (size_t)kt__hparams_mixed(hp) * row : 0;
+    bytes[KT__BUF_DECAY] = bytes[KT__BUF_BETA] = (size_t)hp->n_state_value * row;
 }
 
 /* Bytes of every buffer; returns the sum. */
 static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t *bytes) {
     const kt__hparams *hp = &net->hp;
     size_t n = (size_t)p->n_tok_max, f = sizeof(float);
-    int model = whole_blocks(max_int(hp->d_model, hp->n_head * hp->head_dim_v));
+    int model = whole_blocks(max_int(hp->d_model, kt__hparams_mixed(hp)));
     int ff = whole_blocks(ff_cols(hp));
     bytes[KT__BUF_X] = n * (size_t)hp->d_model * f;
     bytes[KT__BUF_TMP] = bytes[KT__BUF_X];
@@ -42,15 +54,16 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[KT__BUF_Q_CODES] = p->keys_sealed
                                  ? n * (size_t)hp->n_head * kt__query_code_bytes(hp->head_dim_k)
                                  : 0;
-    bytes[KT__BUF_ATTN] = n * (size_t)hp->n_head * (size_t)hp->head_dim_v * f;
+    bytes[KT__BUF_ATTN] = n * (size_t)kt__hparams_mixed(hp) * f;
     bytes[KT__BUF_FF] = (n < KT__GLU_ROWWISE ? n : KT__GLU_ROWWISE) * (size_t)ff_cols(hp) * f;
     if (hp->features & KT__F_PLAIN_FF) bytes[KT__BUF_FF] = n * (size_t)ff_cols(hp) * f;
     bytes[KT__BUF_CS] = n * (size_t)(hp->rope.n_rot + 1) * f;
     bytes[KT__BUF_CS_LOCAL] = bytes[KT__BUF_CS];
     bytes[KT__BUF_Q_SCALE] = hp->temperature > 0.0f ? n * f : 0;
     bool rows = hp->features & KT__F_QK_NORM_ROWS;
-    bytes[KT__BUF_Q_ROWS] = rows ? bytes[KT__BUF_Q] : 0;
+    bytes[KT__BUF_Q_ROWS] = rows || hp->features & KT__F_DELTA ? bytes[KT__BUF_Q] : 0;
     bytes[KT__BUF_K_ROWS] = rows ? n * (size_t)hp->n_head_kv * (size_t)hp->head_dim_k * f : 0;
+    plan_recurrent(net, n, bytes);
     bytes[KT__BUF_LORA_U] = n * KT__LORA_U_MAX * f;
     bytes[KT__BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
@@ -96,6 +109,7 @@ kt_status kt__fwd_create(const kt__net *net, kt__pool *pool, const kt__kernels *
         .n_head_kv = hp->n_head_kv,
         .n_ctx = params->n_ctx,
         .expert_cols = hp->n_expert ? whole_blocks(hp->d_model) : 0,
+        .state_dim = hp->state_dim,
     };
     KT__TRY(kt__dev_create(pool, kernels, params->exact, params->blas, &limits, &fwd->dev, err));
     fwd->ops = kt__dev_ops(fwd->dev);

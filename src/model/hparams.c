@@ -140,12 +140,41 @@ static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error 
     return refuse_arch(gguf, name, err);
 }
 
+/* With short convolutions an array, 0 where a layer is one. */
+static void read_kv_heads(reader *r, kt__hparams *hp) {
+    const char *key = key_of(r, "attention.head_count_kv");
+    const kt__gguf_kv *kv = kt__gguf_find(r->gguf, key);
+    if (!(hp->features & KT__F_SHORT_CONV) || !kv || kv->type != KT__GGUF_ARRAY) {
+        hp->n_head_kv = (int)read_int(r, "attention.head_count_kv", false, hp->n_head, 1,
+                                      hp->n_head);
+        return;
+    }
+    bool ok = r->status == KT_OK && kv->count == (uint64_t)hp->n_layer &&
+              kv->elem_type != KT__GGUF_STRING && kv->elem_type != KT__GGUF_F32 &&
+              kv->elem_type != KT__GGUF_F64;
+    for (int i = 0; ok && i < hp->n_layer; i++) {
+        int64_t n = kt__gguf_array_i64(kv, (uint64_t)i);
+        hp->recurrent[i] = n == 0;
+        if (n == 0) continue;
+        ok = n > 0 && n <= hp->n_head && (hp->n_head_kv == 0 || n == hp->n_head_kv);
+        hp->n_head_kv = (int)n;
+    }
+    if (r->status != KT_OK || (ok && hp->n_head_kv > 0)) return;
+    r->status = kt__fail_at(r->err, KT_E_FORMAT, key, kv->file_offset,
+                            "%s: key '%s' should have %d numbers, one for each layer, 0 or the "
+                            "same one, and not all 0",
+                            kt__gguf_path(r->gguf), key, hp->n_layer);
+}
+
 static void read_sizes(reader *r, kt__hparams *hp) {
     hp->n_layer = (int)read_int(r, "block_count", true, 0, 1, KT__MAX_LAYERS);
+    if (hp->features & KT__F_DELTA && r->status == KT_OK)
+        hp->n_extra = (int)read_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
+    hp->n_layer -= hp->n_extra;
     hp->d_model = (int)read_int(r, "embedding_length", true, 0, 1, KT__MAX_COL);
     hp->d_ff = (int)read_int(r, "feed_forward_length", true, 0, 1, KT__MAX_COL);
     hp->n_head = (int)read_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
-    hp->n_head_kv = (int)read_int(r, "attention.head_count_kv", false, hp->n_head, 1, hp->n_head);
+    read_kv_heads(r, hp);
     hp->n_ctx_train = read_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
     bool centred = hp->features & (KT__F_CENTRED | KT__F_LAYER_NORMS);
     hp->norm_eps = read_f32(
@@ -200,6 +229,84 @@ static void read_experts(reader *r, kt__hparams *hp) {
     check_positive(r, "expert_weights_scale", hp->expert_scale);
 }
 
+/* ---- recurrent layers ---- */
+
+int kt__hparams_channels(const kt__hparams *hp) {
+    if (!(hp->features & KT__F_DELTA)) return hp->d_model;
+    return (2 * hp->n_state_key + hp->n_state_value) * hp->state_dim;
+}
+
+int kt__hparams_mixed(const kt__hparams *hp) {
+    int heads = hp->n_head * hp->head_dim_v, inner = hp->n_state_value * hp->state_dim;
+    return heads > inner ? heads : inner;
+}
+
+static void fail_recurrent(reader *r, const char *suffix, const char *what) {
+    if (r->status != KT_OK) return;
+    r->status = kt__fail_at(r->err, KT_E_FORMAT, key_of(r, suffix), UINT64_MAX, "%s: key '%s' %s",
+                            kt__gguf_path(r->gguf), key_of(r, suffix), what);
+}
+
+/* Which layers are delta nets: all but every n-th, or as a list says. */
+static void read_recurrent_layers(reader *r, kt__hparams *hp) {
+    const kt__gguf_kv *kv = kt__gguf_find(r->gguf, key_of(r, "attention.recurrent_layers"));
+    int period = (int)read_int(r, "full_attention_interval", false, 4, 1, KT__MAX_LAYERS);
+    int n_attention = 0;
+    bool flags = kv && kv->type == KT__GGUF_ARRAY && kv->elem_type != KT__GGUF_STRING &&
+                 kv->elem_type != KT__GGUF_F32 && kv->elem_type != KT__GGUF_F64 &&
+                 kv->count >= (uint64_t)hp->n_layer;
+    if (kv && !flags)
+        fail_recurrent(r, "attention.recurrent_layers", "should have a flag for each layer");
+    for (int i = 0; r->status == KT_OK && i < hp->n_layer; i++) {
+        hp->recurrent[i] = kv ? kt__gguf_array_i64(kv, (uint64_t)i) != 0 : (i + 1) % period != 0;
+        n_attention += !hp->recurrent[i];
+    }
+    if (n_attention == 0)
+        fail_recurrent(r, kv ? "attention.recurrent_layers" : "full_attention_interval",
+                       "leaves no layer with attention, which is not supported");
+}
+
+/* Weights that were rotated before they were quantised would need rotated inputs. */
+static void refuse_rotated(reader *r) {
+    for (size_t i = 0; r->status == KT_OK && i < kt__gguf_n_kv(r->gguf); i++) {
+        kt__str key = kt__gguf_kv_at(r->gguf, i)->key;
+        if (key.len < 15 || memcmp(key.s, "prism.hadamard.", 15) != 0) continue;
+        r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, "prism.hadamard", UINT64_MAX,
+                                "%s: its weights are rotated (keys 'prism.hadamard.*'), and a "
+                                "rotation of what they are multiplied with is not supported",
+                                kt__gguf_path(r->gguf));
+    }
+}
+
+static void read_delta(reader *r, kt__hparams *hp) {
+    hp->conv_width = (int)read_int(r, "ssm.conv_kernel", true, 0, 2, KT__MAX_CONV);
+    hp->state_dim = (int)read_int(r, "ssm.state_size", true, 0, 16, KT__MAX_STATE_DIM);
+    hp->n_state_key = (int)read_int(r, "ssm.group_count", true, 0, 1, KT__MAX_HEADS);
+    hp->n_state_value = (int)read_int(r, "ssm.time_step_rank", true, 0, 1, KT__MAX_HEADS);
+    int64_t inner = read_int(r, "ssm.inner_size", true, 0, 1, KT__MAX_COL);
+    if (r->status != KT_OK) return;
+    if (hp->state_dim % 16)
+        fail_recurrent(r, "ssm.state_size", "is not a multiple of 16, which is not supported");
+    if (hp->n_state_value % hp->n_state_key)
+        fail_recurrent(r, "ssm.time_step_rank", "is not a multiple of ssm.group_count");
+    if (inner != (int64_t)hp->n_state_value * hp->state_dim)
+        fail_recurrent(r, "ssm.inner_size", "is not ssm.time_step_rank times ssm.state_size");
+    if (kt__hparams_channels(hp) > KT__MAX_COL)
+        fail_recurrent(r, "ssm.group_count", "makes rows that are too long");
+    read_recurrent_layers(r, hp);
+    refuse_rotated(r);
+}
+
+static void read_recurrent(reader *r, kt__hparams *hp) {
+    if (hp->features & KT__F_DELTA) read_delta(r, hp);
+    if (!(hp->features & KT__F_SHORT_CONV)) return;
+    hp->conv_width = (int)read_int(r, "shortconv.l_cache", true, 0, 2, KT__MAX_CONV);
+    int64_t window = read_int(r, "attention.sliding_window", false, 0, 0, INT32_MAX);
+    if (window > 0) refuse_choice(r, "attention.sliding_window", window);
+    if (hp->d_model > KT__MAX_COL / 3)
+        fail_recurrent(r, "embedding_length", "makes rows that are too long");
+}
+
 static void check_heads(reader *r, const kt__hparams *hp) {
     if (r->status != KT_OK) return;
     const char *path = kt__gguf_path(r->gguf);
@@ -247,7 +354,8 @@ static void read_rope_kind(reader *r, kt__rope_params *rope) {
 }
 
 /* Sections give a vision model's text positions of several axes. */
-static void refuse_sections(reader *r) {
+static void refuse_sections(reader *r, const kt__hparams *hp) {
+    if (hp->features & KT__F_DELTA) return; /* a text's positions are the same on each axis */
     if (r->status != KT_OK || !kt__gguf_find(r->gguf, key_of(r, "rope.dimension_sections"))) return;
     r->status = kt__fail_at(r->err, KT_E_UNSUPPORTED, r->key, UINT64_MAX,
                             "%s: key '%s' asks for a rotation by sections, which is not supported",
@@ -272,7 +380,7 @@ static void read_rope(reader *r, const arch_row *arch, kt__hparams *hp) {
     stretch_base(r, hp, rope);
     float local = arch->local_freq_base > 0.0f ? arch->local_freq_base : rope->freq_base;
     rope->local_freq_base = read_f32(r, "rope.freq_base_swa", false, local);
-    refuse_sections(r);
+    refuse_sections(r, hp);
     read_rope_kind(r, rope);
     float factor = read_f32(r, "rope.scale_linear", false, 0.0f);
     factor = read_f32(r, "rope.scaling.factor", false, factor);
@@ -446,6 +554,7 @@ kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, 
     read_sizes(&r, out);
     check_heads(&r, out);
     read_experts(&r, out);
+    read_recurrent(&r, out);
     if (r.status != KT_OK) return r.status;
     read_rope(&r, arch, out);
     read_temperature(&r, out);

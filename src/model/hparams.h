@@ -38,11 +38,13 @@ enum {
     KT__F_SINKS = 1 << 22,         /* a logit of each head that takes weight from the keys */
     KT__F_CLAMPED = 1 << 23,       /* gpt-oss's gate */
     KT__F_FFN_NORM_POST = 1 << 24, /* the feed-forward's norm is called post_attention_norm */
+    KT__F_SHORT_CONV = 1 << 25,    /* layers without keys and values are short convolutions */
     KT__F_ENCODER = 1 << 26,       /* attention in both directions; no logits */
     KT__F_LAYER_NORMS =
-        1 << 27,              /* layer norms with biases behind each block, none before the head */
-    KT__F_PLAIN_FF = 1 << 28, /* a feed-forward part without a gate */
-    KT__F_POSITIONS = 1 << 29 /* a table of positions; no RoPE */
+        1 << 27,               /* layer norms with biases behind each block, none before the head */
+    KT__F_PLAIN_FF = 1 << 28,  /* a feed-forward part without a gate */
+    KT__F_POSITIONS = 1 << 29, /* a table of positions; no RoPE */
+    KT__F_DELTA = 1 << 30      /* gated delta nets, and attention with gates every few layers */
 };
 
 enum {
@@ -102,6 +104,12 @@ typedef struct kt__hparams {
     int window_period;
     bool has_pattern; /* the file says which layers are local: */
     bool pattern[KT__MAX_LAYERS];
+    /* recurrent layers */
+    bool recurrent[KT__MAX_LAYERS];
+    int conv_width;                 /* tokens that their convolution sees */
+    int n_state_key, n_state_value; /* heads of a delta net */
+    int state_dim;                  /* of its keys and of its values */
+    int n_extra;                    /* blocks of the file behind the layers, which are not used */
     kt__rope_params rope;
 } kt__hparams;
 
@@ -109,6 +117,10 @@ typedef struct kt__hparams {
  * no vocab_size key. */
 kt_status kt__hparams_read(const kt__gguf *gguf, const kt_model_params *params, kt__hparams *out,
                            kt_error *err) KT_CHECKED;
+/* Channels of a recurrent layer's convolution. */
+int kt__hparams_channels(const kt__hparams *hp);
+/* The longest row that a layer's last product reads. */
+int kt__hparams_mixed(const kt__hparams *hp);
 /* Whether a layer attends through the sliding window. */
 bool kt__hparams_is_local(const kt__hparams *hp, int layer);
 /* Whether a layer's queries and keys are rotated. */

@@ -79,6 +79,10 @@ static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alp
     KT__TRY(check_text(gguf, "adapter.type", "lora", "an adapter of type", err));
     KT__TRY(check_text(gguf, "general.architecture", net->hp.arch,
                        "the adapter was made for the architecture", err));
+    if (net->state_floats)
+        return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+                           "adapters of models with recurrent layers (%s) are not supported",
+                           net->hp.arch);
     if (kt__gguf_find(gguf, "adapter.alora.invocation_tokens"))
         return kt__fail_at(
             err, KT_E_UNSUPPORTED, path, UINT64_MAX,

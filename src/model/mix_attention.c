@@ -3,8 +3,20 @@
 #include "model/mixers.h"
 
 /* Where a layer's keys and values go: nothing reads an encoder's behind the layer. */
-static int kv_layer(const kt__fwd *fwd) {
-    return kt__fwd_is_encoder(fwd) ? 0 : fwd->layer;
+static int kv_layer(const kt__fwd *fwd, const kt__layer *layer) {
+    return kt__fwd_is_encoder(fwd) ? 0 : layer->kv_layer;
+}
+
+/* Each head's query and its gate come out of one product. */
+static const float *gated_rows(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    const kt__hparams *hp = &fwd->net->hp;
+    float *both = kt__fwd_f32(fwd, KT__BUF_MIX_IN), *rows = kt__fwd_f32(fwd, KT__BUF_Q_ROWS);
+    if (!(hp->features & KT__F_DELTA)) return NULL;
+    fwd->ops->matmul(fwd->dev, &layer->wq, acts, NULL, NULL, NULL, KT__SITE_Q, both,
+                     (size_t)layer->wq.n_row);
+    fwd->ops->split(fwd->dev, both, acts->n_tok, hp->n_head, hp->head_dim_k, rows,
+                    kt__fwd_f32(fwd, KT__BUF_GATE));
+    return rows;
 }
 
 /* Queries or keys as rows of all heads, normed as one: the norm needs every head's product. */
@@ -27,6 +39,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         fwd->ops->lora_down(fwd->dev, acts, lora, KT__INPUT_ATTN);
         fwd->lora.acts = NULL;
     }
+    const float *gated = gated_rows(fwd, layer, acts);
     kt__qkv qkv = {
         .lora = lora,
         .wq = layer->wq,
@@ -35,8 +48,9 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .bq = layer->bq,
         .bk = layer->bk,
         .bv = layer->bv,
-        .q_rows = normed_rows(fwd, &layer->wq, acts, layer->bq, lora, KT__SITE_Q,
-                              layer->t[KT__SLOT_ATTN_Q_NORM_ROW].v, KT__BUF_Q_ROWS),
+        .q_rows = gated ? gated
+                        : normed_rows(fwd, &layer->wq, acts, layer->bq, lora, KT__SITE_Q,
+                                      layer->t[KT__SLOT_ATTN_Q_NORM_ROW].v, KT__BUF_Q_ROWS),
         .k_rows = normed_rows(fwd, &layer->wk, acts, layer->bk, lora, KT__SITE_K,
                               layer->t[KT__SLOT_ATTN_K_NORM_ROW].v, KT__BUF_K_ROWS),
         .q_norm = layer->t[KT__SLOT_ATTN_Q_NORM].v,
@@ -55,7 +69,7 @@ static void project_qkv(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .q_out = kt__fwd_f32(fwd, KT__BUF_Q),
         .q_codes = fwd->buf[KT__BUF_Q_CODES],
         .kv = fwd->kv,
-        .layer = kv_layer(fwd),
+        .layer = kv_layer(fwd, layer),
         .segs = b->segs,
         .n_seg = b->n_seg,
     };
@@ -68,7 +82,7 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
     const kt__batch *b = &fwd->batch;
     kt__attention attention = {
         .kv = fwd->kv,
-        .layer = kv_layer(fwd),
+        .layer = kv_layer(fwd, layer),
         .both_ways = kt__fwd_is_encoder(fwd),
         .n_head = hp->n_head,
         .n_head_kv = hp->n_head_kv,
@@ -85,6 +99,9 @@ static void attention_part(kt__fwd *fwd, const kt__layer *layer) {
         .out = kt__fwd_f32(fwd, KT__BUF_ATTN),
     };
     fwd->ops->attention(fwd->dev, &attention);
+    if (hp->features & KT__F_DELTA)
+        fwd->ops->sigmoid_mul(fwd->dev, kt__fwd_f32(fwd, KT__BUF_GATE), b->n_tok,
+                              hp->n_head * hp->head_dim_v, kt__fwd_f32(fwd, KT__BUF_ATTN));
     kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
 }
 

@@ -24,16 +24,26 @@ typedef enum dim_id {
     DIM_EXPERT_FF, /* rows of each expert, as the next two */
     DIM_EXPERT_FF2,
     DIM_EXPERT_MODEL,
-    DIM_BIASES
+    DIM_BIASES,
+    DIM_Q2,
+    DIM_MODEL3,
+    DIM_TAPS,
+    DIM_TAPS_MODEL, /* rows of f32 tables, as the next one */
+    DIM_TAPS_CHANNELS,
+    DIM_CHANNELS,
+    DIM_INNER,
+    DIM_STATE_HEADS,
+    DIM_STATE_DIM
 } dim_id;
 
 static const struct slot_row {
     const char *name;
     dim_id rows, cols;
     unsigned only, unless, needs;
+    kt__mixer_kind mixer;
 } slots[] = {
-#define X(slot, name, rows, cols, only, unless, needs) \
-    {name, DIM_##rows, DIM_##cols, only, unless, needs},
+#define X(slot, name, rows, cols, only, unless, needs, mixer) \
+    {name, DIM_##rows, DIM_##cols, only, unless, needs, KT__MIX_##mixer},
 #include "model/weights.def"
 #undef X
 };
@@ -59,6 +69,15 @@ static int dim_of(const kt__hparams *hp, dim_id dim) {
     case DIM_EXPERT_FF2: return 2 * hp->d_ff_expert;
     case DIM_EXPERT_MODEL: return hp->d_model;
     case DIM_FF_SHARED: return hp->d_ff_shared;
+    case DIM_Q2: return 2 * hp->n_head * hp->head_dim_k;
+    case DIM_MODEL3: return 3 * hp->d_model;
+    case DIM_TAPS: return hp->conv_width;
+    case DIM_TAPS_MODEL: return hp->d_model;
+    case DIM_TAPS_CHANNELS:
+    case DIM_CHANNELS: return kt__hparams_channels(hp);
+    case DIM_INNER: return hp->n_state_value * hp->state_dim;
+    case DIM_STATE_HEADS: return hp->n_state_value;
+    case DIM_STATE_DIM: return hp->state_dim;
     }
     return 0;
 }
@@ -150,8 +169,14 @@ static kt_status bind_vector(const binder *b, const char *name, int n, bool requ
     return bind_vectors(b, name, 1, n, required, out);
 }
 
+static kt__mixer_kind mixer_of(const kt__hparams *hp, int layer) {
+    if (!hp->recurrent[layer]) return KT__MIX_ATTENTION;
+    return hp->features & KT__F_DELTA ? KT__MIX_DELTA : KT__MIX_CONV;
+}
+
 /* Whether the layer program has a place for the slot's tensor. */
-static bool has_place(const kt__hparams *hp, const struct slot_row *row) {
+static bool has_place(const kt__hparams *hp, int layer, const struct slot_row *row) {
+    if (row->mixer != KT__MIX_ANY && row->mixer != mixer_of(hp, layer)) return false;
     return (hp->features & row->only) == row->only && !(hp->features & row->unless);
 }
 
@@ -160,11 +185,12 @@ static kt_status bind_slot(const binder *b, int layer, int slot) {
     const struct slot_row *row = &slots[slot];
     kt__bound *bound = &b->net->layers[layer].t[slot];
     char name[64];
-    if (!has_place(hp, row)) return KT_OK;
+    if (!has_place(hp, layer, row)) return KT_OK;
     bool required = (hp->features & row->needs) == row->needs;
     snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
     int cols = dim_of(hp, row->cols), rows = dim_of(hp, row->rows);
-    if (row->rows == DIM_ONE || row->rows == DIM_BIASES)
+    bool taps = row->rows == DIM_TAPS_MODEL || row->rows == DIM_TAPS_CHANNELS;
+    if (row->rows == DIM_ONE || row->rows == DIM_BIASES || taps)
         return bind_vectors(b, name, rows, cols, required, &bound->v);
     bool of_experts = row->rows >= DIM_EXPERT_FF && row->rows <= DIM_EXPERT_MODEL;
     shape want = {cols, rows, of_experts ? hp->n_expert : 1};
@@ -188,7 +214,7 @@ static void split_qkv(const kt__hparams *hp, kt__layer *layer) {
         layer->bk = floats_from(bias, q);
         layer->bv = floats_from(bias, q + k);
     } else {
-        layer->wq = t[KT__SLOT_ATTN_Q].w;
+        layer->wq = t[hp->features & KT__F_DELTA ? KT__SLOT_ATTN_Q_GATE : KT__SLOT_ATTN_Q].w;
         layer->wk = t[KT__SLOT_ATTN_K].w;
         layer->wv = t[KT__SLOT_ATTN_V].w;
         layer->bq = t[KT__SLOT_ATTN_Q_BIAS].v;
@@ -210,6 +236,35 @@ static void split_glu(const kt__hparams *hp, kt__layer *layer) {
         layer->gate_bias = t[KT__SLOT_FFN_GATE_BIAS].v;
         layer->up_bias = t[KT__SLOT_FFN_UP_BIAS].v;
     }
+}
+
+/* Tokens by channels: a channel's taps lie apart, since channels are computed side by side. */
+static kt_status turn_taps(const binder *b, kt__layer *layer) {
+    const kt__hparams *hp = &b->net->hp;
+    bool delta = layer->mixer == KT__MIX_DELTA;
+    const float *taps = layer->t[delta ? KT__SLOT_DELTA_TAPS : KT__SLOT_CONV_TAPS].v;
+    size_t n = (size_t)kt__hparams_channels(hp), width = (size_t)hp->conv_width;
+    float *turned = kt__arena_calloc(&b->net->arena, n * width, sizeof *turned);
+    if (!turned) return kt__fail_nomem(b->err, "a convolution", n * width * sizeof *turned);
+    for (size_t i = 0; i < n * width; i++) turned[i % width * n + i / width] = taps[i];
+    layer->taps = turned;
+    return KT_OK;
+}
+
+/* Which layers have keys and values, and where the others' parts of a state begin. */
+static kt_status place_layer(const binder *b, int i) {
+    kt__net *net = b->net;
+    const kt__hparams *hp = &net->hp;
+    kt__layer *layer = &net->layers[i];
+    size_t inputs = (size_t)(hp->conv_width - 1) * (size_t)kt__hparams_channels(hp);
+    if (layer->mixer == KT__MIX_ATTENTION) {
+        layer->kv_layer = net->n_kv_layer++;
+        return KT_OK;
+    }
+    layer->state_at = net->state_floats;
+    net->state_floats += inputs +
+                         (size_t)hp->n_state_value * (size_t)(hp->state_dim * hp->state_dim);
+    return turn_taps(b, layer);
 }
 
 static void find_ends(kt__layer *layer) {
@@ -283,6 +338,7 @@ static kt_status bind_layers(const binder *b) {
     if (!net->layers)
         return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);
     for (int i = 0; i < net->hp.n_layer; i++) {
+        net->layers[i].mixer = mixer_of(&net->hp, i);
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
             kt_status status = bind_slot(b, i, slot);
             if (status != KT_OK) return status;
@@ -292,6 +348,7 @@ static kt_status bind_layers(const binder *b) {
         find_ends(&net->layers[i]);
         split_rest(&net->layers[i]);
         kt_status experts = split_experts(b, i);
+        if (experts == KT_OK) experts = place_layer(b, i);
         if (experts != KT_OK) return experts;
         net->layers[i].local = kt__hparams_is_local(&net->hp, i);
         net->layers[i].rotated = kt__hparams_is_rotated(&net->hp, i);
@@ -360,7 +417,9 @@ static kt_status bind_globals(const binder *b) {
     if (!net->head.data) net->head = net->embed; /* tied */
     KT__TRY(bind_vector(b, "output.bias", hp->n_vocab, false, &net->head_bias));
     if (!(hp->features & KT__F_LAYER_NORMS))
-        KT__TRY(bind_vector(b, "output_norm.weight", hp->d_model, true, &net->out_norm));
+        KT__TRY(bind_vector(
+            b, hp->features & KT__F_SHORT_CONV ? "token_embd_norm.weight" : "output_norm.weight",
+            hp->d_model, true, &net->out_norm));
     KT__TRY(bind_tables(b));
     KT__TRY(bind_dense(b));
     KT__TRY(bind_ranker(b));
@@ -385,10 +444,10 @@ static const char *const known_globals[] = {
 static const struct {
     unsigned features;
     const char *name;
-} encoder_globals[] = {
+} more_globals[] = {
     {KT__F_POSITIONS, "position_embd.weight"},
     {KT__F_LAYER_NORMS, "token_types.weight"},
-    {KT__F_LAYER_NORMS, "token_embd_norm.weight"},
+    {KT__F_LAYER_NORMS | KT__F_SHORT_CONV, "token_embd_norm.weight"},
     {KT__F_LAYER_NORMS, "token_embd_norm.bias"},
     {KT__F_ENCODER, "dense_2.weight"},
     {KT__F_ENCODER, "dense_3.weight"},
@@ -409,18 +468,18 @@ static bool is_among(const char *name, const char *const *list, size_t n) {
 
 /* The part of "blk.N.rest" after the layer's number; NULL for other names and layers beyond the
  * last. */
-static const char *name_in_layer(const kt__hparams *hp, const char *name) {
+static const char *name_in_layer(const kt__hparams *hp, const char *name, int *layer) {
     char prefix[32];
-    int layer = -1;
-    if (sscanf(name, "blk.%d.", &layer) != 1 || layer < 0 || layer >= hp->n_layer) return NULL;
-    int n = snprintf(prefix, sizeof prefix, "blk.%d.", layer);
+    *layer = -1;
+    if (sscanf(name, "blk.%d.", layer) != 1 || *layer < 0 || *layer >= hp->n_layer + hp->n_extra)
+        return NULL;
+    int n = snprintf(prefix, sizeof prefix, "blk.%d.", *layer);
     return strncmp(name, prefix, (size_t)n) == 0 ? name + n : NULL;
 }
 
 static bool is_global(const kt__hparams *hp, const char *name) {
-    for (size_t i = 0; i < sizeof encoder_globals / sizeof *encoder_globals; i++) {
-        if (hp->features & encoder_globals[i].features &&
-            strcmp(name, encoder_globals[i].name) == 0)
+    for (size_t i = 0; i < sizeof more_globals / sizeof *more_globals; i++) {
+        if (hp->features & more_globals[i].features && strcmp(name, more_globals[i].name) == 0)
             return true;
     }
     return IS_AMONG(name, known_globals) ||
@@ -431,11 +490,13 @@ bool kt__net_has_place(const kt__hparams *hp, kt__str tensor) {
     char name[96];
     snprintf(name, sizeof name, "%.*s", (int)(tensor.len < 80 ? tensor.len : 80), tensor.s);
     if (is_global(hp, name)) return true;
-    const char *rest = name_in_layer(hp, name);
+    int layer;
+    const char *rest = name_in_layer(hp, name, &layer);
     if (!rest) return false;
+    if (layer >= hp->n_layer) return true; /* a block that proposes tokens, and is not used */
     if (IS_AMONG(rest, harmless_in_layer)) return true;
     for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
-        if (strcmp(rest, slots[slot].name) == 0 && has_place(hp, &slots[slot])) return true;
+        if (strcmp(rest, slots[slot].name) == 0 && has_place(hp, layer, &slots[slot])) return true;
     }
     return false;
 }

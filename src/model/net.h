@@ -11,10 +11,10 @@
 #include "model/hparams.h"
 #include "ops/ops.h"
 
-enum { KT__F_NEVER = 1 << 30 }; /* no architecture requires the tensor */
+#define KT__F_NEVER (1u << 31) /* no architecture requires the tensor */
 
 typedef enum kt__slot {
-#define X(slot, name, rows, cols, only, unless, needs) KT__SLOT_##slot,
+#define X(slot, name, rows, cols, only, unless, needs, mixer) KT__SLOT_##slot,
 #include "model/weights.def"
 #undef X
     KT__SLOT_COUNT
@@ -25,7 +25,7 @@ typedef enum kt__mixer_kind {
 #define X(kind, row) KT__MIX_##kind,
 #include "model/mixers.def"
 #undef X
-    KT__MIXERS
+    KT__MIX_ANY
 } kt__mixer_kind;
 
 /* A matrix has w.data, a vector has v; an absent one has neither. */
@@ -47,6 +47,9 @@ typedef struct kt__layer {
     kt__weight shared_share;            /* one row: the gate of the shared expert */
     bool local;                         /* sliding window */
     bool rotated;                       /* RoPE on queries and keys */
+    int kv_layer;                       /* with attention: of the store of keys and values */
+    size_t state_at;                    /* else: floats of a state before this layer's */
+    const float *taps; /* [hp.conv_width][channels] of its convolution, the token's own last */
 } kt__layer;
 
 typedef struct kt__net {
@@ -60,6 +63,8 @@ typedef struct kt__net {
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;
     uint64_t expert_bytes; /* of weight_bytes: matrices of experts */
+    int n_kv_layer;        /* layers with keys and values */
+    size_t state_floats;   /* of the others, together; 0: there are none */
     kt__arena arena;
 } kt__net;
 

@@ -31,6 +31,8 @@ static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim, bo
     size_t most = attn > row ? attn : row;
     int head = lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v;
     if (most < kt__seal_scratch_bytes(head)) most = kt__seal_scratch_bytes(head);
+    size_t state = (size_t)KT__STATE_ROWS * (size_t)lim->state_dim * sizeof(float);
+    if (most < state) most = state;
     size_t panel = blas ? (size_t)KT__BLAS_ROWS * (size_t)lim->n_col * sizeof(float) : 0;
     if (most < panel) most = panel;
     return kt__align_up(most > k->mm_scratch_bytes ? most : k->mm_scratch_bytes, CACHE_LINE);
@@ -72,6 +74,11 @@ static const kt__ops cpu_ops = {
     .centre = kt__cpu_centre,
     .add = kt__cpu_add,
     .gelu = kt__cpu_gelu,
+    .mul = kt__cpu_mul,
+    .split = kt__cpu_split,
+    .sigmoid_mul = kt__cpu_sigmoid_mul,
+    .short_conv = kt__cpu_short_conv,
+    .delta_net = kt__cpu_delta_net,
     .scale = kt__cpu_scale,
     .softcap = kt__cpu_softcap,
     .finite = kt__cpu_finite,

@@ -14,6 +14,7 @@ enum {
     KT__ROWS_ITEM = 32,         /* rows of one work item: a multiple of every tier's panel */
     KT__GLU_ROWS = 256,         /* rows of a glu's unit: whole blocks of every activation kind */
     KT__ATTN_QUERIES = 64,      /* (token, head) pairs of one attention tile, about */
+    KT__STATE_ROWS = 16,        /* rows of a delta net's state that a worker takes at a time */
     KT__GRAIN_BYTES = 64 * 1024 /* least bytes of weights in one chunk while decoding */
 };
 
@@ -83,6 +84,8 @@ static inline const uint8_t *kt__row_of(const kt__weight *w, int row) {
 }
 
 /* ---- one file each ---- */
+/* fn over rows; few of them run on the caller. */
+void kt__dev_run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg);
 /* Runs one block of rows of w over all tokens into out (rows relative to the block). next: what
  * this worker will read after that, or NULL. */
 void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, const kt__acts *acts,
@@ -145,6 +148,13 @@ bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, i
 void kt__cpu_centre(kt__dev *dev, float *x, int n_tok, int n);
 void kt__cpu_add(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
 void kt__cpu_gelu(kt__dev *dev, float *x, int64_t n);
+void kt__cpu_mul(kt__dev *dev, const float *y, size_t ld_y, int n_tok, int n, float *io,
+                 size_t ld_io);
+void kt__cpu_split(kt__dev *dev, const float *x, int n_tok, int n_head, int n, float *out,
+                   float *gate);
+void kt__cpu_sigmoid_mul(kt__dev *dev, const float *gate, int n_tok, int n, float *io);
+void kt__cpu_short_conv(kt__dev *dev, const kt__short_conv *desc);
+void kt__cpu_delta_net(kt__dev *dev, const kt__delta_net *desc);
 void kt__cpu_scale(kt__dev *dev, float *x, int64_t n, float factor);
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap);
 bool kt__cpu_finite(kt__dev *dev, const float *x, int n_row, int n);

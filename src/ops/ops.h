@@ -37,6 +37,12 @@ typedef struct kt__acts {
     uint8_t *data[KT__ACT_COUNT]; /* [n_tok][layout.row_bytes]; capacity is the owner's business */
 } kt__acts;
 
+/* Where the state after the segment's first n_tok rows is written. */
+typedef struct kt__seg_state {
+    int n_tok;
+    int32_t piece; /* of kv/states.h */
+} kt__seg_state;
+
 /* Rows of one sequence in a batch: n_tok consecutive positions from pos0, at rows row0.. of the
  * batch. */
 typedef struct kt__seg {
@@ -44,6 +50,9 @@ typedef struct kt__seg {
     int64_t pos0;
     int row0, n_tok;
     int32_t pair_from; /* encoders: from this position on the second text of a pair; 0: one text */
+    /* recurrent layers begin with the table's state, which is that at pos0 */
+    const kt__seg_state *states; /* [n_states] ascending; what is behind the last one is lost */
+    int n_states;
 } kt__seg;
 
 /* Query, key and value projections with everything up to the K/V write. */
@@ -164,6 +173,46 @@ typedef struct kt__experts_down {
     float *x;                  /* [n_tok][down.w.n_row] */
 } kt__experts_down;
 
+/* ---- recurrent layers ---- */
+
+enum {
+    KT__MAX_CONV = 16,      /* tokens that a short convolution sees */
+    KT__MAX_STATE_DIM = 256 /* of a delta net's keys */
+};
+
+/* Each channel's last `width` inputs by its weights. Its part of a state: the inputs of the last width -
+ * 1 tokens, [width - 1][n_ch], the oldest first; zeros before position 0. */
+typedef struct kt__short_conv {
+    const float *x; /* [n_tok][ld_x] */
+    size_t ld_x;
+    const float *w; /* [width][n_ch] */
+    int width, n_ch;
+    bool silu; /* of what comes out */
+    const kt__kv *kv;
+    size_t state_at; /* floats before its part of a state */
+    const kt__seg *segs;
+    int n_seg;
+    float *out; /* [n_tok][ld_out], not x */
+    size_t ld_out;
+} kt__short_conv;
+
+/* A gated delta net between its convolution and its last product. Its part of a state: for each value
+ * head, [dim_v][dim_k]. */
+typedef struct kt__delta_net {
+    float *qkv; /* [n_tok][2 n_key dim_k + n_value dim_v], changed: queries, keys, values */
+    float *decay, *beta; /* [n_tok][n_value], in: the products, out: what they stand for */
+    const float *a, *dt; /* [n_value] of the decay */
+    const float *z;      /* [n_tok][n_value dim_v] gates of the result */
+    const float *norm;   /* [dim_v] */
+    float eps;
+    int n_key, n_value, dim_k, dim_v;
+    const kt__kv *kv;
+    size_t state_at;
+    const kt__seg *segs;
+    int n_seg, n_tok;
+    float *out; /* [n_tok][n_value dim_v] */
+} kt__delta_net;
+
 typedef struct kt__dev kt__dev;
 
 typedef struct kt__ops {
@@ -213,6 +262,16 @@ typedef struct kt__ops {
     /* x[t] += the sum over t's experts, by ascending number, of share * (down . act + bias); acts: of
      * slots */
     void (*experts_down)(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
+    /* io[t * ld_io + i] *= y[t * ld_y + i] */
+    void (*mul)(kt__dev *dev, const float *y, size_t ld_y, int n_tok, int n, float *io,
+                size_t ld_io);
+    /* out[t][h][i] = x[t][h][i]; gate[t][h][i] = x[t][h][n + i], of x[n_tok][n_head][2 n] */
+    void (*split)(kt__dev *dev, const float *x, int n_tok, int n_head, int n, float *out,
+                  float *gate);
+    /* io[i] *= 1 / (1 + exp(-gate[i])), as one division */
+    void (*sigmoid_mul)(kt__dev *dev, const float *gate, int n_tok, int n, float *io);
+    void (*short_conv)(kt__dev *dev, const kt__short_conv *desc);
+    void (*delta_net)(kt__dev *dev, const kt__delta_net *desc);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */
@@ -224,6 +283,7 @@ typedef struct kt__dev_limits {
     int n_tok, n_col, head_dim_k, head_dim_v, n_head, n_head_kv; /* n_col: longest activation row */
     int64_t n_ctx;
     int expert_cols; /* of the activations that experts read, as whole blocks of every kind; 0: none */
+    int state_dim; /* of a delta net's keys; 0: there is none */
 } kt__dev_limits;
 
 /* pool, kernels and blas outlive the device. exact: dequantised weights and f32 activations

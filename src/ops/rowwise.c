@@ -7,7 +7,7 @@
 
 enum { PARALLEL_FROM = 4 }; /* rows */
 
-static void run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg) {
+void kt__dev_run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg) {
     if (n_tok < PARALLEL_FROM) {
         fn(arg, 0, n_tok, 0);
     } else {
@@ -38,7 +38,7 @@ static void embed_rows(void *arg, int64_t begin, int64_t end, int worker) {
 void kt__cpu_embed(kt__dev *dev, const kt__weight *table, const int32_t *ids, int n_tok,
                    float scale, float *out) {
     embed_job job = {dev, table, ids, scale, out};
-    run_rows(dev, n_tok, embed_rows, &job);
+    kt__dev_run_rows(dev, n_tok, embed_rows, &job);
 }
 
 typedef struct norm_job {
@@ -90,27 +90,27 @@ bool kt__cpu_norm(kt__dev *dev, const float *x, const float *w, float eps, int n
                   kt__acts *acts) {
     norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = acts->n_col, .acts = acts};
     acts->n_tok = n_tok;
-    run_rows(dev, n_tok, norm_rows, &job);
+    kt__dev_run_rows(dev, n_tok, norm_rows, &job);
     return !job.bad;
 }
 
 void kt__cpu_quantize(kt__dev *dev, const float *x, int n_tok, kt__acts *acts) {
     norm_job job = {.dev = dev, .x = x, .n = acts->n_col, .acts = acts, .plain = true};
     acts->n_tok = n_tok;
-    run_rows(dev, n_tok, norm_rows, &job);
+    kt__dev_run_rows(dev, n_tok, norm_rows, &job);
 }
 
 bool kt__cpu_norm_f32(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
                       float *out) {
     norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = n, .out = out};
-    run_rows(dev, n_tok, norm_rows, &job);
+    kt__dev_run_rows(dev, n_tok, norm_rows, &job);
     return !job.bad;
 }
 
 bool kt__cpu_norm_add(kt__dev *dev, const float *x, const float *w, float eps, int n_tok, int n,
                       float *io) {
     norm_job job = {.dev = dev, .x = x, .w = w, .eps = eps, .n = n, .add_to = io};
-    run_rows(dev, n_tok, norm_rows, &job);
+    kt__dev_run_rows(dev, n_tok, norm_rows, &job);
     return !job.bad;
 }
 
@@ -133,7 +133,7 @@ static void centre_rows(void *arg, int64_t begin, int64_t end, int worker) {
 
 void kt__cpu_centre(kt__dev *dev, float *x, int n_tok, int n) {
     centre_job job = {x, n};
-    run_rows(dev, n_tok, centre_rows, &job);
+    kt__dev_run_rows(dev, n_tok, centre_rows, &job);
 }
 
 typedef struct add_job {
@@ -155,7 +155,7 @@ static void add_rows(void *arg, int64_t begin, int64_t end, int worker) {
 
 void kt__cpu_add(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io) {
     add_job job = {dev->kernels, y, (size_t)ld, n, io};
-    run_rows(dev, n_tok, add_rows, &job);
+    kt__dev_run_rows(dev, n_tok, add_rows, &job);
 }
 
 /* One of the element-wise kernels over a long array. */
@@ -232,6 +232,6 @@ static void finite_rows(void *arg, int64_t begin, int64_t end, int worker) {
 
 bool kt__cpu_finite(kt__dev *dev, const float *x, int n_row, int n) {
     finite_job job = {.kernels = dev->kernels, .x = x, .n = n};
-    run_rows(dev, n_row, finite_rows, &job);
+    kt__dev_run_rows(dev, n_row, finite_rows, &job);
     return !job.bad;
 }

@@ -353,6 +353,7 @@ static void write_plans(const view *views, size_t n, kt__buf *out) {
     } parts[] = {{"weights", offsetof(kt_mem_plan, weights_bytes)},
                  {"kv", offsetof(kt_mem_plan, kv_bytes)},
                  {"kv_young", offsetof(kt_mem_plan, kv_young_bytes)},
+                 {"states", offsetof(kt_mem_plan, state_bytes)},
                  {"scratch", offsetof(kt_mem_plan, scratch_bytes)},
                  {"tables", offsetof(kt_mem_plan, tables_bytes)},
                  {"draft", offsetof(kt_mem_plan, draft_bytes)}};

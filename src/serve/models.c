@@ -230,6 +230,7 @@ static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
     to->scratch_bytes += from->scratch_bytes;
     to->draft_bytes += from->draft_bytes;
     to->kv_young_bytes += from->kv_young_bytes;
+    to->state_bytes += from->state_bytes;
     to->tables_bytes += from->tables_bytes;
     to->total_bytes += from->total_bytes;
     to->kv_positions += from->kv_positions;
@@ -279,6 +280,10 @@ static void tell_loaded(const kt__served *s, const kt__place *p, int64_t ms) {
                    sizeof fields / sizeof fields[0]);
 }
 
+static uint64_t beside_weights(const kt_mem_plan *p) {
+    return p->kv_bytes + p->kv_young_bytes + p->state_bytes + p->scratch_bytes + p->draft_bytes;
+}
+
 /* The same figures as /props and /metrics have. */
 static void tell_plan(kt__served *s) {
     const kt_mem_plan *p = &s->plan;
@@ -286,6 +291,7 @@ static void tell_plan(kt__served *s) {
                                      {"weights", NULL, (double)p->weights_bytes},
                                      {"kv", NULL, (double)p->kv_bytes},
                                      {"kv_young", NULL, (double)p->kv_young_bytes},
+                                     {"states", NULL, (double)p->state_bytes},
                                      {"kv_keys", kt_kv_type_name(p->kv_keys), 0},
                                      {"kv_values", kt_kv_type_name(p->kv_values), 0},
                                      {"scratch", NULL, (double)p->scratch_bytes},
@@ -299,19 +305,17 @@ static void tell_plan(kt__served *s) {
     kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,
                    sizeof fields / sizeof fields[0]);
     if (kt__plan_exceeds_memory(p))
-        kt__slog_line(
-            s->models->log, KT_LOG_WARN,
-            "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
-            "MB: weights will be read from disk again and again; take a smaller model or "
-            "quantisation, less kv, or raise the limit (memory.max)",
-            s->name, (double)p->weights_bytes / 1e6,
-            (double)(p->kv_bytes + p->kv_young_bytes + p->scratch_bytes + p->draft_bytes) / 1e6,
-            (double)p->budget_bytes / 1e6);
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
+                      "MB: weights will be read from disk again and again; take a smaller model or "
+                      "quantisation, less kv, or raise the limit (memory.max)",
+                      s->name, (double)p->weights_bytes / 1e6, (double)beside_weights(p) / 1e6,
+                      (double)p->budget_bytes / 1e6);
 }
 
 bool kt__plan_exceeds_memory(const kt_mem_plan *p) {
-    uint64_t beside = p->kv_bytes + p->kv_young_bytes + p->scratch_bytes + p->draft_bytes;
-    return !p->weights_counted && p->budget_bytes && p->weights_bytes + beside > p->budget_bytes;
+    return !p->weights_counted && p->budget_bytes &&
+           p->weights_bytes + beside_weights(p) > p->budget_bytes;
 }
 
 /* The lock is held, and let go meanwhile. */

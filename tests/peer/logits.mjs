@@ -79,7 +79,7 @@ function sequences(vocab) {
 
 // Two experts whose logits are nearly the same change places by either engine's rounding, and a sequence where that
 // happens is as far off as one expert's output: of models with experts, half of the sequences are held to the bound.
-const routed = ["tiny-qwen3moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss"];
+const routed = ["tiny-qwen3moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss", "tiny-qwen35moe"];
 
 // bound: of the mean absolute difference of the logits, in logits
 function compareLogits(name, model, bound, vocab) {
@@ -155,7 +155,8 @@ const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "ti
     "tiny-smollm3": 2000, "tiny-ernie45": 512, "tiny-glm4": 2000, "tiny-granite": 2000, "tiny-hunyuan-dense": 2000,
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
     "tiny-olmo3": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,
-    "tiny-qwen3moe": 600, "tiny-qwen2moe": 2000, "tiny-olmoe": 2000, "tiny-gpt-oss": 2000};
+    "tiny-qwen3moe": 600, "tiny-qwen2moe": 2000, "tiny-olmoe": 2000, "tiny-gpt-oss": 2000,
+    "tiny-lfm2": 2000, "tiny-qwen35": 2000, "tiny-qwen35moe": 2000};
 // Of 64 layers, since llama.cpp knows its windows by that: each engine's rounding adds up beyond the bound.
 const deep = ["tiny-exaone4-windows"];
 const usual = ["f32", "f16", "q8_0", "q4_k_m", "q4_0", "iq4_xs", "mxfp4_moe"];

@@ -1,0 +1,82 @@
+/* The gated delta net's mixer (Qwen 3.5): a convolution over queries, keys and values, a state of each
+ * head that every token decays, corrects and reads, and a gated norm. */
+#include "model/mixers.h"
+
+static void project(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt__fwd_buf to) {
+    fwd->ops->matmul(fwd->dev, w, acts, NULL, NULL, NULL, KT__SITE_Q, kt__fwd_f32(fwd, to),
+                     (size_t)w->n_row);
+}
+
+static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__bound *t = layer->t;
+    const kt__weight *users[] = {&t[KT__SLOT_DELTA_QKV].w, &t[KT__SLOT_DELTA_GATE].w,
+                                 &t[KT__SLOT_DELTA_ALPHA].w, &t[KT__SLOT_DELTA_BETA].w};
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users, 4);
+    if (!kt__fwd_block_input(fwd, t[KT__SLOT_ATTN_NORM].v, &acts))
+        return kt__fwd_fail(fwd, "the delta net", err);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
+    project(fwd, users[0], &acts, KT__BUF_MIX_IN);
+    project(fwd, users[1], &acts, KT__BUF_GATE);
+    project(fwd, users[2], &acts, KT__BUF_DECAY);
+    project(fwd, users[3], &acts, KT__BUF_BETA);
+    kt__fwd_lap(fwd, KT_PROFILE_QKV);
+    return KT_OK;
+}
+
+static void convolve(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__hparams *hp = &fwd->net->hp;
+    size_t channels = (size_t)kt__hparams_channels(hp);
+    const kt__short_conv conv = {.x = kt__fwd_f32(fwd, KT__BUF_MIX_IN),
+                                 .ld_x = channels,
+                                 .w = layer->taps,
+                                 .width = hp->conv_width,
+                                 .n_ch = (int)channels,
+                                 .silu = true,
+                                 .kv = fwd->kv,
+                                 .state_at = layer->state_at,
+                                 .segs = fwd->batch.segs,
+                                 .n_seg = fwd->batch.n_seg,
+                                 .out = kt__fwd_f32(fwd, KT__BUF_MIX),
+                                 .ld_out = channels};
+    fwd->ops->short_conv(fwd->dev, &conv);
+}
+
+static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__hparams *hp = &fwd->net->hp;
+    size_t inputs = (size_t)(hp->conv_width - 1) * (size_t)kt__hparams_channels(hp);
+    const kt__delta_net net = {.qkv = kt__fwd_f32(fwd, KT__BUF_MIX),
+                               .decay = kt__fwd_f32(fwd, KT__BUF_DECAY),
+                               .beta = kt__fwd_f32(fwd, KT__BUF_BETA),
+                               .a = layer->t[KT__SLOT_DELTA_A].v,
+                               .dt = layer->t[KT__SLOT_DELTA_DT].v,
+                               .z = kt__fwd_f32(fwd, KT__BUF_GATE),
+                               .norm = layer->t[KT__SLOT_DELTA_NORM].v,
+                               .eps = hp->norm_eps,
+                               .n_key = hp->n_state_key,
+                               .n_value = hp->n_state_value,
+                               .dim_k = hp->state_dim,
+                               .dim_v = hp->state_dim,
+                               .kv = fwd->kv,
+                               .state_at = layer->state_at + inputs,
+                               .segs = fwd->batch.segs,
+                               .n_seg = fwd->batch.n_seg,
+                               .n_tok = fwd->batch.n_tok,
+                               .out = kt__fwd_f32(fwd, KT__BUF_ATTN)};
+    convolve(fwd, layer);
+    fwd->ops->delta_net(fwd->dev, &net);
+    kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
+}
+
+static kt_status out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__weight *out = &layer->t[KT__SLOT_DELTA_OUT].w;
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, out->n_col, &out, 1);
+    fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_ATTN), fwd->batch.n_tok, &acts);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
+    if (!kt__fwd_add_block(fwd, out, &acts, NULL, NULL, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT))
+        return kt__fwd_fail(fwd, "the delta net's norm", err);
+    return KT_OK;
+}
+
+const kt__mixer kt__mix_delta = {input_part, mix_part, out_part};
