@@ -15,7 +15,8 @@
 #include "kv/disk_evict.h"
 #include "kv/disk_name.h"
 
-static const kt__kv_shape disk_shape = {2, 2, 16, 16, KT__KV_F16, KT__KV_F16, 0}; /* 4 KiB a block */
+static const kt__kv_shape disk_shape = {2,          2,          16, 16,
+                                        KT__KV_F16, KT__KV_F16, 0}; /* 4 KiB a block */
 
 typedef struct disk_world {
     kt__disk *disk;

@@ -17,7 +17,8 @@
 #include "kv/image.h"
 #include "support.h"
 
-static kt__kv_shape shape = {2, 2, 8, 4, KT__KV_F16, KT__KV_F16, 0}; /* main goes through the forms */
+static kt__kv_shape shape = {2,          2,          8, 4,
+                             KT__KV_F16, KT__KV_F16, 0}; /* main goes through the forms */
 enum { N_POS = 21, N_LOGITS = 5, N_PAGES = 8 };
 
 typedef struct world {

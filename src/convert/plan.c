@@ -128,12 +128,28 @@ static void without_layer(const char *name, char *out, size_t size, int *layer) 
         snprintf(out, size, "%s", name);
 }
 
+/* Matrices of layers that no folder is converted to yet. */
+static const struct {
+    const char *name;
+    kt__tensor_role role;
+} more_roles[] = {
+    {"blk.shortconv.in_proj.weight", KT__TENSOR_QKV},
+    {"blk.shortconv.out_proj.weight", KT__TENSOR_ATTN_OUT},
+    {"blk.attn_gate.weight", KT__TENSOR_GATE},
+    {"blk.ssm_out.weight", KT__TENSOR_ATTN_OUT},
+};
+
 bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer) {
     char bare[KT__GGUF_MAX_NAME_BYTES + 1];
     without_layer(name, bare, sizeof bare, layer);
     for (int i = 0; i < N_MAP; i++) {
         if (strcmp(map[i].to, bare) != 0) continue;
         *role = map[i].role;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof more_roles / sizeof *more_roles; i++) {
+        if (strcmp(more_roles[i].name, bare) != 0) continue;
+        *role = more_roles[i].role;
         return true;
     }
     return false;

@@ -46,6 +46,21 @@ static bool has_store(kt_engine *engine) {
     return has;
 }
 
+/* Blocks are no use without the states that lead to them, which are not written yet. */
+static void attach(kt_cache *cache) {
+    kt_engine *engine = cache->engine;
+    kt__kv_store store = kt__disk_store(cache->disk);
+    if (kt__kv_has_states(engine->kv)) {
+        kt__log_line(&engine->model->ctx->log, KT_LOG_WARN,
+                     "disk cache: %s has recurrent layers (architecture %s), whose states are kept "
+                     "in memory alone: nothing is cached on disk",
+                     engine->model->info.path, engine->model->info.arch);
+        return;
+    }
+    kt__engine_set_kv_store(engine, &store);
+    start_hash(engine->model);
+}
+
 kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cache **out,
                         kt_error *err) {
     uint8_t binding[KT__KV_BINDING_BYTES];
@@ -73,9 +88,7 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     uint64_t planned = planned_bytes(engine->model->ctx);
     cache->mem_bytes = bytes > planned ? bytes - planned : 0;
     atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
-    kt__kv_store store = kt__disk_store(cache->disk);
-    kt__engine_set_kv_store(engine, &store);
-    start_hash(engine->model);
+    attach(cache);
     *out = cache;
     cache = NULL;
 out:

@@ -16,7 +16,7 @@ typedef struct kt__plan {
     kt_mem_plan mem;
     int64_t n_pages;
     int32_t n_states; /* of recurrent layers */
-    int n_out_max; /* rows of a prompts' batch with logits */
+    int n_out_max;    /* rows of a prompts' batch with logits */
     uint64_t
         constraint_bytes; /* that constraints may take; of the tables where the budget was given */
 } kt__plan;

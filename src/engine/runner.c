@@ -9,6 +9,7 @@
 #include "engine/snapshots.h"
 #include "engine/speculator.h"
 #include "engine/stage.h"
+#include "engine/state_list.h"
 
 /* Rows of a batch with adapters, and these, held until the batch is over. */
 typedef struct adapted_rows {
@@ -16,13 +17,6 @@ typedef struct adapted_rows {
     kt__adapters **held; /* [n_parallel] */
     int n;
 } adapted_rows;
-
-/* States that a batch writes, of recurrent layers: each a piece of the list's own until it is taken. */
-typedef struct batch_states {
-    kt__seg_state *list;
-    bool *keep; /* the page behind it keeps it */
-    int n, cap;
-} batch_states;
 
 struct kt__runner {
     kt_engine *engine;
@@ -32,7 +26,7 @@ struct kt__runner {
     int32_t *out_rows; /* [step_rows] */
     bool *listed;      /* [n_parallel] tasks whose rows have their place */
     adapted_rows step_adapted;
-    batch_states step_states; /* [step_rows] */
+    kt__state_list step_states; /* [step_rows] */
     kt__batch step;
     /* the prompts' batch */
     kt__slice *slices; /* [n_parallel] */
@@ -42,7 +36,7 @@ struct kt__runner {
     int32_t *pre_ids;      /* [n_ubatch] */
     int32_t *pre_out_rows; /* [n_ubatch] */
     adapted_rows pre_adapted;
-    batch_states pre_states; /* [n_parallel * (KT__SNAPSHOT_POINTS + 1)] */
+    kt__state_list pre_states; /* [n_parallel * (KT__SNAPSHOT_POINTS + 1)] */
     kt__batch batch;
     bool begun;
     kt__draft_slot *slots; /* [n_parallel] */
@@ -80,62 +74,6 @@ static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
     a->held[a->n++] = kt__adapters_hold(list);
 }
 
-/* ---- states ---- */
-
-static bool init_states(const kt_engine *engine, batch_states *s, size_t cap) {
-    if (!kt__kv_has_states(engine->kv)) return true;
-    s->list = kt__calloc(cap, sizeof *s->list);
-    s->keep = kt__calloc(cap, sizeof *s->keep);
-    s->cap = (int)cap;
-    return s->list && s->keep;
-}
-
-static void release_states(const kt__runner *r, batch_states *s) {
-    for (int i = 0; i < s->n; i++) kt__kv_state_drop(r->engine->kv, s->list[i].piece);
-    s->n = 0;
-}
-
-static void free_states(const kt__runner *r, batch_states *s) {
-    release_states(r, s);
-    kt__free(s->list);
-    kt__free(s->keep);
-}
-
-static bool add_state(batch_states *s, kt__seg *seg, int n_tok, int32_t piece, bool keep) {
-    if (piece == KT__NO_STATE || s->n == s->cap) return false;
-    s->keep[s->n] = keep;
-    s->list[s->n++] = (kt__seg_state){n_tok, piece};
-    seg->n_states++;
-    return true;
-}
-
-/* The piece that was taken with the pages, for the state behind the segment's last row. */
-static void add_last_state(kt__runner *r, batch_states *s, kt__seg *seg, kt__kv_table *table,
-                           bool keep) {
-    if (table->next == KT__NO_STATE) table->next = kt__kv_state_take(r->engine->kv);
-    if (add_state(s, seg, seg->n_tok, table->next, keep)) table->next = KT__NO_STATE;
-}
-
-static void begin_states(const batch_states *s, kt__seg *seg) {
-    seg->states = s->list + s->n;
-    seg->n_states = 0;
-}
-
-/* The i-th of the segment's states is the table's now. */
-static bool take_state(kt__runner *r, batch_states *s, const kt__seg *seg, int i, kt__work *w,
-                       kt__snapshot kind) {
-    kt__kv *kv = r->engine->kv;
-    kt__kv_table *table = &w->state->table;
-    if (!kt__kv_has_states(kv)) return true;
-    if (i >= seg->n_states) return false;
-    kt__seg_state *at = &s->list[seg->states - s->list + i];
-    int64_t pos = seg->pos0 + at->n_tok;
-    if (kind != KT__SNAPSHOT_NONE) kt__kv_table_keep(kv, table, at->piece, pos, kind);
-    kt__kv_table_set_state(kv, table, at->piece, pos);
-    at->piece = KT__NO_STATE;
-    return true;
-}
-
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
     kt_status status = KT_OK;
     size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)engine->step_rows;
@@ -155,8 +93,8 @@ kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) 
     r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
     r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
     bool adapted = init_adapted(&r->step_adapted, lanes) && init_adapted(&r->pre_adapted, lanes);
-    adapted = adapted && init_states(engine, &r->step_states, rows) &&
-              init_states(engine, &r->pre_states, lanes * (KT__SNAPSHOT_POINTS + 1));
+    adapted = adapted && kt__state_list_init(&r->step_states, engine->kv, rows) &&
+              kt__state_list_init(&r->pre_states, engine->kv, lanes * (KT__SNAPSHOT_POINTS + 1));
     if (!adapted || !r->listed || !r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices ||
         !r->pre_segs || !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
         status = kt__fail_nomem(err, "the batch lists", 0);
@@ -173,8 +111,8 @@ void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
     free_adapted(&r->step_adapted);
     free_adapted(&r->pre_adapted);
-    free_states(r, &r->step_states);
-    free_states(r, &r->pre_states);
+    kt__state_list_free(&r->step_states);
+    kt__state_list_free(&r->pre_states);
     kt__free(r->listed);
     kt__free(r->slots);
     kt__free(r->segs);
@@ -351,13 +289,14 @@ static void propose(kt__runner *r, kt__task *const *tasks, int n) {
 
 /* States behind each row that may be the last one, as many as there are pieces for. */
 static int list_step_states(kt__runner *r, kt__seg *seg, kt__kv_table *table, int n) {
-    batch_states *s = &r->step_states;
-    begin_states(s, seg);
+    kt__state_list *s = &r->step_states;
+    kt__state_list_begin(s, seg);
     if (!kt__kv_has_states(r->engine->kv)) return n;
     int k = 0;
-    while (k + 1 < n && add_state(s, seg, k + 1, kt__kv_state_take(r->engine->kv), false)) k++;
+    while (k + 1 < n && kt__state_list_add(s, seg, k + 1, kt__kv_state_take(r->engine->kv), false))
+        k++;
     seg->n_tok = k + 1;
-    add_last_state(r, s, seg, table, false);
+    kt__state_list_add_last(s, seg, table, false);
     return k + 1;
 }
 
@@ -392,7 +331,7 @@ static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows
 static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
     int rows = 0;
     release_adapted(&r->step_adapted);
-    release_states(r, &r->step_states);
+    kt__state_list_release(&r->step_states);
     memset(r->listed, 0, (size_t)n * sizeof *r->listed);
     for (int i = 0; i < n; i++) {
         const kt__adapters *list = kt__work_of(tasks[i])->adapters;
@@ -482,7 +421,8 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     int accepted = 0, n = w->proposals ? w->proposals->n : 0;
     for (int i = 0;; i++) {
         int32_t id = -1;
-        if (!take_state(r, &r->step_states, seg, i, w, kind_within_answer(w->task.n_done + 1))) {
+        if (!kt__state_list_take(&r->step_states, seg, i, &w->state->table,
+                                 kind_within_answer(w->task.n_done + 1))) {
             fail_states(w);
             return;
         }
@@ -528,7 +468,7 @@ static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status sta
             fail_work(kt__work_of(tasks[i]), status, err);
         }
     }
-    release_states(r, &r->step_states);
+    kt__state_list_release(&r->step_states);
     begin_lap(r);
 }
 
@@ -550,7 +490,7 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
     if (r->stepping && drop_ended(r, tasks, n) == 0) {
         r->stepping = false;
         release_adapted(&r->step_adapted);
-        release_states(r, &r->step_states);
+        kt__state_list_release(&r->step_states);
         return true;
     }
     kt_status status = run_step(r, tasks, n, &r->engine->cancel_pending, &err);
@@ -579,18 +519,19 @@ static bool is_wanted(const kt__work *w, int32_t pos, bool complete, bool last) 
 
 /* The states of a slice: where conversations may branch, and its end. */
 static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
-    batch_states *s = &r->pre_states;
+    kt__state_list *s = &r->pre_states;
     kt_engine *engine = r->engine;
     const kt__work *w = kt__work_of(task);
     int32_t points[KT__SNAPSHOT_POINTS], end = task->n_done + seg->n_tok;
-    begin_states(s, seg);
+    kt__state_list_begin(s, seg);
     if (!kt__kv_has_states(engine->kv)) return;
     int n = kt__snapshot_points(engine->model->tok, w->state->tokens, task->n_tok, task->n_done,
                                 end, points);
     bool last = n > 0 && points[n - 1] == end;
     for (int i = 0; i < n - last; i++)
-        (void)add_state(s, seg, points[i] - task->n_done, kt__kv_state_take(engine->kv), true);
-    add_last_state(r, s, seg, &w->state->table, last);
+        (void)kt__state_list_add(s, seg, points[i] - task->n_done, kt__kv_state_take(engine->kv),
+                                 true);
+    kt__state_list_add_last(s, seg, &w->state->table, last);
 }
 
 static void list_rows(kt__runner *r) {
@@ -598,7 +539,7 @@ static void list_rows(kt__runner *r) {
     *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
     b->no_head = !kt__task_wants_logits(r->slices[0].task);
     release_adapted(&r->pre_adapted);
-    release_states(r, &r->pre_states);
+    kt__state_list_release(&r->pre_states);
     for (int i = 0; i < r->n_slices; i++) {
         const kt__task *task = r->slices[i].task;
         const kt__work *w = kt__work_of(task);
@@ -640,12 +581,13 @@ static void fail_slices(kt__runner *r, kt_status status, const kt_error *err) {
 }
 
 static bool take_states(kt__runner *r, kt__work *w, const kt__seg *seg) {
-    batch_states *s = &r->pre_states;
+    kt__state_list *s = &r->pre_states;
     if (!kt__kv_has_states(r->engine->kv)) return true;
     if (seg->n_states == 0 || seg->states[seg->n_states - 1].n_tok != seg->n_tok) return false;
     for (int i = 0; i < seg->n_states; i++) {
         bool keep = s->keep[seg->states - s->list + i];
-        (void)take_state(r, s, seg, i, w, keep ? KT__SNAPSHOT_MARK : KT__SNAPSHOT_NONE);
+        (void)kt__state_list_take(s, seg, i, &w->state->table,
+                                  keep ? KT__SNAPSHOT_MARK : KT__SNAPSHOT_NONE);
     }
     return true;
 }
@@ -735,7 +677,7 @@ static bool op_prefill_run(void *user, int64_t until_us) {
     }
     r->n_slices = 0;
     release_adapted(&r->pre_adapted);
-    release_states(r, &r->pre_states);
+    kt__state_list_release(&r->pre_states);
     return true;
 }
 
@@ -747,7 +689,7 @@ static void op_prefill_abort(void *user) {
     }
     r->n_slices = 0;
     release_adapted(&r->pre_adapted);
-    release_states(r, &r->pre_states);
+    kt__state_list_release(&r->pre_states);
 }
 
 static int64_t op_prefill_unit_us(void *user) {

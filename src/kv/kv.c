@@ -536,8 +536,7 @@ void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t pa
 
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {
     int32_t n = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-    assert(dst->n_pages == 0 && n <= dst->cap &&
-           (kv->young || kv->states || n <= src->n_pages));
+    assert(dst->n_pages == 0 && n <= dst->cap && (kv->young || kv->states || n <= src->n_pages));
     if (n > src->n_pages) n = src->n_pages; /* what is computed again before it is read */
     for (int32_t i = 0; i < n; i++) {
         dst->pages[i] = src->pages[i];

@@ -84,8 +84,9 @@ typedef struct kt__kv_table {
     int32_t *pages;
     int32_t n_pages, cap;
     /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
-    int32_t state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
-    int32_t next;  /* where the batch to come writes; KT__NO_STATE: none is taken */
+    int32_t
+        state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
+    int32_t next; /* where the batch to come writes; KT__NO_STATE: none is taken */
     int64_t n_state;
 } kt__kv_table;
 

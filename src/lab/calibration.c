@@ -184,13 +184,15 @@ kt_status kt__calibration_visit(kt__calibration *c, kt__calibration_fn *fn, void
 
 int kt__calibration_matrices(const kt_model *model, int layer, kt__net_input input,
                              char names[3][64]) {
-    static const char *const suffixes[KT__LAYER_INPUTS][4] = {
-        [KT__INPUT_ATTN] = {"attn_q", "attn_k", "attn_v", "attn_qkv"},
-        [KT__INPUT_ATTN_OUT] = {"attn_output"},
+    enum { MOST = 6 };
+    static const char *const suffixes[KT__LAYER_INPUTS][MOST] = {
+        [KT__INPUT_ATTN] = {"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_gate",
+                            "shortconv.in_proj"},
+        [KT__INPUT_ATTN_OUT] = {"attn_output", "ssm_out", "shortconv.out_proj"},
         [KT__INPUT_FFN] = {"ffn_gate", "ffn_up"},
         [KT__INPUT_DOWN] = {"ffn_down"}};
     int n = 0;
-    for (int i = 0; i < 4 && suffixes[input][i] && n < 3; i++) {
+    for (int i = 0; i < MOST && suffixes[input][i] && n < 3; i++) {
         snprintf(names[n], 64, "blk.%d.%s.weight", layer, suffixes[input][i]);
         n += kt__gguf_find_tensor(model->gguf, names[n]) != NULL;
     }
