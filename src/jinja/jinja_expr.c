@@ -3,6 +3,24 @@
 
 #include "jinja/jinja_run.h"
 
+/* The positional arguments, of which there were room for `room`, and the items of *a behind them. */
+static kt_status add_spread(kt__jx *x, const kt__jnode *a, size_t room, kt__jframe *frame,
+                            kt__jv **pos, size_t *n_pos) {
+    kt__jv items;
+    const kt__jv *item;
+    size_t n;
+    KT__JTRY(kt__jx_eval(x, a, frame, &items));
+    KT__JTRY(kt__jx_items(x, items, &item, &n));
+    KT__JTRY(kt__jx_step(x, n));
+    kt__jv *grown = kt__arena_alloc(&x->arena, (room + n) * sizeof *grown);
+    if (!grown) return kt__jx_nomem(x);
+    memcpy(grown, *pos, *n_pos * sizeof *grown);
+    if (n) memcpy(grown + *n_pos, item, n * sizeof *grown);
+    *pos = grown;
+    *n_pos += n;
+    return KT_OK;
+}
+
 static kt_status eval_args(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jargs *out) {
     size_t n = 0;
     for (const kt__jnode *a = node; a; a = a->next) n++;
@@ -15,6 +33,8 @@ static kt_status eval_args(kt__jx *x, const kt__jnode *node, kt__jframe *frame, 
         if (a->kind == KT__JN_KWARG) {
             kw[out->n_kw].name = a->value.u.s;
             KT__JTRY(kt__jx_eval(x, a->a, frame, &kw[out->n_kw++].val));
+        } else if (a->kind == KT__JN_SPREAD) {
+            KT__JTRY(add_spread(x, a->a, n, frame, &pos, &out->n_pos));
         } else {
             KT__JTRY(kt__jx_eval(x, a, frame, &pos[out->n_pos++]));
         }

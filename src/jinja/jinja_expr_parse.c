@@ -213,15 +213,33 @@ kt_status kt__jp_primary(kt__jparser *p, kt__jnode **out) {
 
 /* ---- calls, subscripts, filters, tests ---- */
 
-static kt_status call_arg(kt__jparser *p, bool *had_keyword, kt__jnode **out) {
+/* What the arguments so far leave no room for. */
+typedef struct call_so_far {
+    bool keyword, spread;
+} call_so_far;
+
+/* *items */
+static kt_status spread_arg(kt__jparser *p, call_so_far *had, kt__jnode **out) {
+    if (had->spread) return kt__jp_fail(p, "a second argument with '*'");
+    had->spread = true;
+    kt_status status = kt__jp_node(p, KT__JN_SPREAD, p->tok->line, out);
+    if (status != KT_OK) return status;
+    p->tok++;
+    status = kt__jp_expr(p, &(*out)->a);
+    return status == KT_OK ? kt__jp_close(p, *out) : status;
+}
+
+static kt_status call_arg(kt__jparser *p, call_so_far *had, kt__jnode **out) {
     const kt__jtok *tok = p->tok;
-    if (kt__jp_is_op(tok, "*") || kt__jp_is_op(tok, "**"))
-        return kt__jp_fail(p, "arguments with '*' are not supported");
+    if (kt__jp_is_op(tok, "**")) return kt__jp_fail(p, "arguments with '**' are not supported");
+    if (kt__jp_is_op(tok, "*")) return spread_arg(p, had, out);
     if (tok->kind != KT__JT_NAME || !kt__jp_is_op(tok + 1, "=")) {
-        if (*had_keyword) return kt__jp_fail(p, "a positional argument after a keyword argument");
+        if (had->keyword || had->spread)
+            return kt__jp_fail(p, "a positional argument after %s",
+                               had->keyword ? "a keyword argument" : "one with '*'");
         return kt__jp_expr(p, out);
     }
-    *had_keyword = true;
+    had->keyword = true;
     kt_status status = kt__jp_node(p, KT__JN_KWARG, tok->line, out);
     if (status != KT_OK) return status;
     kt__jstr *name = kt__jstr_new(&p->tmpl->arena, tok->text, tok->len, true);
@@ -234,14 +252,14 @@ static kt_status call_arg(kt__jparser *p, bool *had_keyword, kt__jnode **out) {
 
 static kt_status call_args(kt__jparser *p, kt__jnode **out) {
     kt__jchain args = {0};
-    bool had_keyword = false;
+    call_so_far had = {0};
     p->tok++;
     while (!kt__jp_is_op(p->tok, ")")) {
         kt__jnode *arg;
         kt_status status = args.first ? kt__jp_expect_op(p, ",") : KT_OK;
         if (status != KT_OK) return status;
         if (kt__jp_is_op(p->tok, ")")) break;
-        if ((status = call_arg(p, &had_keyword, &arg)) != KT_OK) return status;
+        if ((status = call_arg(p, &had, &arg)) != KT_OK) return status;
         kt__jchain_add(&args, arg);
     }
     *out = args.first;

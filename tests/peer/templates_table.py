@@ -180,6 +180,13 @@ a\r\nb\rc\n
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(z=2) }}
 {% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}{% set x = 1 %}{% macro g() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ g() }}
+{% macro m(a, b='x', c='y') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ m(*l) }}{{ m(*[1, 2]) }}{{ m(1, *ls[:2]) }}{{ m(*'ab') }}{{ m(*o) }}{{ m(*[]) }}{{ m(*[1], c=2) }}{{ m(c=2, *[1, 3]) }}
+{% macro m(a, b='x') %}{{ a }}{{ b }}{% endmacro %}{{ m(*l) }}
+{% macro m(a, b='x') %}{{ a }}{{ b }}{% endmacro %}{{ m(*i) }}
+{% macro m(a, b='x') %}{{ a }}{{ b }}{% endmacro %}{{ m(*undefined_name) }}
+{% macro m(a, b='x') %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1], 2) }}
+{% macro m(a, b='x') %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1], *[2]) }}
+{{ range(*[1, 7, 2])|list }} {{ s.replace(*['l', 'L']) }} {{ ls|join(*['-']) }} {{ 'x'.join(*[ls|map('upper')]) }}
 {% macro m() %}{% set q = 1 %}{{ q }}{% endmacro %}{{ m() }}{{ q }}|{% for x in l %}{% macro k() %}{{ x }}{% endmacro %}{{ k() }}{% endfor %}
 # errors in the source
 {% if yes %}a
