@@ -108,10 +108,9 @@ KT_API const char *kt_status_message(kt_status status);
 /* The exit code that the command line documents for it. */
 KT_API int kt_status_exit_code(kt_status status);
 
-/* The size of a structure of this header, "kt_gen_params", as the library was compiled, or 0: no such
- * structure. Structures are passed and returned as they are, and grow from version to version: a
- * program that was compiled with another header, or a binding that restates it, finds out here,
- * before its first other call. */
+/* The size of a structure of KT_STRUCT_LIST, "kt_gen_params", as the library was compiled, or 0: no
+ * such structure. For bindings that restate them; a program in C or C++ compares kt_abi() with
+ * kt_header_abi(). Before its first other call. */
 KT_API size_t kt_struct_size(const char *name);
 
 /* ---- context ---------------------------------------------------------------------------------
@@ -1399,6 +1398,34 @@ KT_API kt_status KT_CHECKED kt_cache_open(kt_engine *engine, const kt_cache_para
 /* Writes what still waits, and lets go of the engine. */
 KT_API void kt_cache_close(kt_cache *cache);
 KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
+
+/* ---- header and library -----------------------------------------------------------------------
+ *
+ * Structures are passed and returned as they are, and grow from version to version. Threads: any. */
+
+/* All of them. */
+#define KT_STRUCT_LIST(X) \
+    X(kt_error) X(kt_ctx_params) X(kt_heat) X(kt_model_params) X(kt_model_info)                 \
+    X(kt_adapter_info) X(kt_adapter_use) X(kt_engine_params) X(kt_engine_info) X(kt_mem_plan)   \
+    X(kt_hash_info) X(kt_eval_item) X(kt_logit_bias) X(kt_sampling) X(kt_gen_params)            \
+    X(kt_cache_miss) X(kt_request_report) X(kt_message) X(kt_form) X(kt_constraint) X(kt_part)  \
+    X(kt_logprob) X(kt_request_params) X(kt_event) X(kt_kept) X(kt_recall_params)               \
+    X(kt_recall_pairs) X(kt_recall_info) X(kt_learner_params) X(kt_learner_info) X(kt_learned)  \
+    X(kt_learned_version) X(kt_feedback_params) X(kt_feedback_result) X(kt_engine_stats)        \
+    X(kt_recommendation) X(kt_profile_phase) X(kt_profile) X(kt_cache_params) X(kt_cache_stats)
+
+/* A number made from the sizes of all structures as the library was compiled. */
+KT_API uint64_t kt_abi(void);
+
+/* The same number as this program was compiled. Where it is not kt_abi(), the library is of another
+ * version than this header: no further call may be made. */
+static inline uint64_t kt_header_abi(void) {
+    uint64_t abi = 0;
+#define X(type) abi = abi * 1099511628211u + sizeof(type);
+    KT_STRUCT_LIST(X)
+#undef X
+    return abi;
+}
 
 #ifdef __cplusplus
 }

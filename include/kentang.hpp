@@ -96,9 +96,25 @@ struct answer {
     kt_request_report report;
 };
 
+namespace detail {
+
+/* The first call of a program: a library of another version than the header is refused. */
+inline kt_ctx_params ctx_params() {
+    kt_error err{};
+    if (kt_abi() == kt_header_abi()) return kt_ctx_params_default();
+    err.code = KT_E_STATE;
+    const std::string text = std::string("libkentang ") + kt_version() +
+                             " is of another version than the header that this program was "
+                             "compiled with";
+    text.copy(err.message, sizeof err.message - 1);
+    throw error(err);
+}
+
+} // namespace detail
+
 class context {
   public:
-    explicit context(const kt_ctx_params &params = kt_ctx_params_default())
+    explicit context(const kt_ctx_params &params = detail::ctx_params())
         : ctx_(detail::opened<kt_ctx>(kt_ctx_open, &params)) {}
     std::string isa() const {
         return kt_ctx_isa(handle());

@@ -137,6 +137,7 @@ static void test_sizes_of_structures(void **state) {
     assert_int_equal(kt_struct_size("kt_request_params"), sizeof(kt_request_params));
     assert_int_equal(kt_struct_size("kt_error"), sizeof(kt_error));
     assert_int_equal(kt_struct_size("kt_nothing"), 0);
+    assert_true(kt_abi() == kt_header_abi() && kt_abi() != 0);
 }
 
 int main(void) {

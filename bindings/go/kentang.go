@@ -93,28 +93,18 @@ func Open(path string, options Options) (*Model, error) {
 	return m, nil
 }
 
-// checkSizes refuses a library whose header is not the one that this package was compiled with: go's build cache does
+// checkHeader refuses a library whose header is not the one that this package was compiled with: go's build cache does
 // not notice that a header outside the package has changed.
-func checkSizes() error {
-	for name, size := range map[string]C.size_t{
-		"kt_error": C.sizeof_kt_error, "kt_ctx_params": C.sizeof_kt_ctx_params,
-		"kt_model_params": C.sizeof_kt_model_params, "kt_model_info": C.sizeof_kt_model_info,
-		"kt_engine_params": C.sizeof_kt_engine_params, "kt_request_params": C.sizeof_kt_request_params,
-		"kt_event": C.sizeof_struct_kt_event, "kt_request_report": C.sizeof_kt_request_report,
-	} {
-		text := C.CString(name)
-		there := C.kt_struct_size(text)
-		C.free(unsafe.Pointer(text))
-		if there != size {
-			return stateError(fmt.Sprintf("libkentang %s has another %s than this package was compiled with: "+
-				"go clean -cache, and build again", Version(), name))
-		}
+func checkHeader() error {
+	if C.kt_abi() == C.kt_header_abi() {
+		return nil
 	}
-	return nil
+	return stateError("libkentang " + Version() + " is of another version than the header that this package was " +
+		"compiled with: go clean -cache, and build again")
 }
 
 func (m *Model) open(path string, o Options) error {
-	if err := checkSizes(); err != nil {
+	if err := checkHeader(); err != nil {
 		return err
 	}
 	var err C.kt_error

@@ -486,6 +486,12 @@ NAPI_MODULE_INIT() {
     } functions[] = {{"open", open_engine},      {"describe", describe},  {"tokenize", tokenize},
                      {"detokenize", detokenize}, {"submit", submit},      {"next", next_event},
                      {"cancel", cancel_request}, {"close", close_request}};
+    if (kt_abi() != kt_header_abi()) {
+        napi_throw_error(env, "KT_E_STATE",
+                         "libkentang is of another version than this addon was compiled with: "
+                         "build the addon again (bindings/node/build.sh)");
+        return exports;
+    }
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         napi_value function;
         napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, NULL,
