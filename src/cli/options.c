@@ -178,6 +178,22 @@ static bool is_option(const char *word) {
     return word[0] == '-' && word[1] != '\0';
 }
 
+/* What an option of another program is called here; NULL: it is none that people bring along. */
+static const char *instead_of(const char *command, const char *name, size_t len) {
+    static const struct {
+        const char *command, *name, *type;
+    } rows[] = {
+#define X(command, name, type) {command, name, type},
+#include "cli/other_names.def"
+#undef X
+    };
+    for (size_t i = 0; i < KT__COUNT(rows); i++) {
+        if (strlen(rows[i].name) != len || strncmp(rows[i].name, name, len) != 0) continue;
+        if (!*rows[i].command || !strcmp(rows[i].command, command)) return rows[i].type;
+    }
+    return NULL;
+}
+
 static int unknown_option(const kt__syntax *syntax, const char *word, size_t len) {
     enum { MAX_NAMES = 256 };
     const char *names[MAX_NAMES];
@@ -189,6 +205,10 @@ static int unknown_option(const kt__syntax *syntax, const char *word, size_t len
         }
     }
     names[n++] = "help";
+    const char *instead = instead_of(syntax->command, word + dashes, len - dashes);
+    if (instead)
+        return kt__cli_usage_error(syntax->command, "unknown option %.*s; here it is %s", (int)len,
+                                   word, instead);
     const char *near = kt__nearest_name(word + dashes, len - dashes, names, n);
     if (!near) return kt__cli_usage_error(syntax->command, "unknown option %.*s", (int)len, word);
     return kt__cli_usage_error(syntax->command, "unknown option %.*s; did you mean --%s?", (int)len,
@@ -231,7 +251,9 @@ static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) 
 static int take_word(const kt__syntax *syntax, const char *word, const char **words, size_t *n) {
     if (*n == syntax->max_words) {
         if (!syntax->max_words) {
-            return kt__cli_usage_error(syntax->command, "unexpected word \"%.80s\"", word);
+            bool takes_model = find_option(syntax, "-m", 2).opt != NULL;
+            return kt__cli_usage_error(syntax->command, "unexpected word \"%.80s\"%s", word,
+                                       takes_model ? ": a model is named with -m" : "");
         }
         return kt__cli_usage_error(syntax->command, "unexpected word \"%.80s\" after \"%.80s\"",
                                    word, words[*n - 1]);

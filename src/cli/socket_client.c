@@ -51,8 +51,11 @@ kt_status kt__client_connect(const char *path, int *fd, kt_error *err) {
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd >= 0) (void)setsockopt(*fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (*fd >= 0 && connect(*fd, (struct sockaddr *)&address, sizeof address) == 0) return KT_OK;
-    kt_status status = kt__fail_at(
-        err, KT_E_IO, path, UINT64_MAX, "no server at %s: %s; --socket PATH names another", path,
+    kt_status status = kt__fail(
+        err, KT_E_IO,
+        "no server at %s: %s; --socket PATH names another, and one that was started without "
+        "XDG_RUNTIME_DIR has none unless --socket gave it one",
+        path,
         errno == ECONNREFUSED ? "the socket is left from one that has ended" : strerror(errno));
     if (*fd >= 0) close(*fd);
     *fd = -1;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/error.h"
 
@@ -12,11 +13,22 @@ static bool find_curl_symbol(void *lib, const char *name, void *function) {
     return symbol != NULL;
 }
 
+/* The kernel loaded no interpreter beside it: nobody is there to load a library. */
+static bool is_static_program(void) {
+    return getauxval(AT_BASE) == 0;
+}
+
 kt_status kt__curl_open(const char *purpose, kt__curl *out, kt_error *err) {
     bool whole = true;
     memset(out, 0, sizeof *out);
     void *lib = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!lib) lib = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!lib && is_static_program())
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "%s needs libcurl, and this is the static binary, which loads no library: "
+                        "get the file with another program and give its name with -m, or use "
+                        "kentang as a Debian package or built from source",
+                        purpose);
     if (!lib)
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "%s needs libcurl, which is not installed; on Debian: apt-get install "

@@ -1,6 +1,8 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cli/terminal.h"
 #include "lab/bench_streams.h"
 #include "lab/percentile.h"
 #include "lab/tune.h"
@@ -51,19 +53,27 @@ static void conclude(kt__ab_test *test) {
     }
 }
 
+/* On a terminal one line, drawn over itself. Round -1 warms up. */
+static void show_run(const kt__ab_test *test, int round, int k) {
+    if (!kt__terminal_can_draw(STDERR_FILENO)) return;
+    int done = (round + 1) * test->n + k, all = (test->n_rounds + 1) * test->n;
+    fprintf(stderr, "\rkentang tune: %s: %d of %d runs\033[K", test->what, done, all);
+    if (done == all) fputc('\n', stderr);
+    fflush(stderr);
+}
+
 kt_status kt__ab_test_run(kt__ab_test *test, kt__ab_test_fn *fn, void *user, kt_error *err) {
     for (int round = -1; round < test->n_rounds; round++) {
         for (int k = 0; k < test->n; k++) {
             int i = round % 2 ? test->n - 1 - k : k;
             double tok_s;
+            show_run(test, round, k);
             kt_status status = fn(user, test->entries[i].value, &tok_s, err);
             if (status != KT_OK) return status;
             if (round >= 0) test->entries[i].tok_s[round] = tok_s;
         }
-        fprintf(stderr, "\rkentang tune: %s: %d of %d rounds ", test->what,
-                round < 0 ? 0 : round + 1, test->n_rounds);
     }
-    fputs("\n", stderr);
+    show_run(test, test->n_rounds - 1, test->n);
     conclude(test);
     return KT_OK;
 }

@@ -2,11 +2,13 @@
 #include "convert/imatrix.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/model_opts.h"
+#include "cli/terminal.h"
 #include "lab/calibration.h"
 #include "lab/calibration_text.h"
 #include "lab/recipes.h"
@@ -100,15 +102,25 @@ static kt_status take_sums(const kt_model *model, int layer, const layer_sums *s
     return status;
 }
 
+/* On a terminal one line, drawn over itself. */
+static void show_layers(int done, int all) {
+    if (!kt__terminal_can_draw(STDERR_FILENO)) return;
+    fprintf(stderr, "\rkentang imatrix: %d of %d layers\033[K%s", done, all,
+            done == all ? "\n" : "");
+    fflush(stderr);
+}
+
 static kt_status gather_layers(const kt_model *model, kt__calibration *c, kt__imatrix *m,
                                kt_error *err) {
     kt_status status = KT_OK;
     for (int layer = 0; layer < model->net->hp.n_layer && status == KT_OK; layer++) {
         layer_sums sums = {0};
+        show_layers(layer, model->net->hp.n_layer);
         status = kt__calibration_visit(c, add_squares, &sums, err);
         if (status == KT_OK) status = take_sums(model, layer, &sums, m, err);
         free_layer_sums(&sums);
     }
+    if (status == KT_OK) show_layers(model->net->hp.n_layer, model->net->hp.n_layer);
     return status;
 }
 

@@ -6,11 +6,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "cli/byte_progress.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "host/pool.h"
 
 enum { CHUNK_BYTES = 16 << 20 };
@@ -90,8 +93,21 @@ static void fill_rows(void *arg, int64_t begin, int64_t end, int worker) {
                    job->out + (size_t)begin * job->row_bytes);
 }
 
+/* How far the weights are, on a terminal. */
+typedef struct fill_progress {
+    kt__byte_progress line;
+    uint64_t n_done, n_all;
+    bool shown;
+} fill_progress;
+
+static void show_filled(fill_progress *p, size_t n) {
+    p->n_done += n;
+    if (p->shown) kt__byte_progress_show(&p->line, p->n_done, p->n_all);
+}
+
 static kt_status write_tensor(const kt__synth_plan *plan, size_t index, kt__pool *pool,
-                              char *buffer, kt__gguf_writer *w, kt_error *err) {
+                              char *buffer, kt__gguf_writer *w, fill_progress *progress,
+                              kt_error *err) {
     const kt__synth_tensor *t = &plan->tensors[index];
     kt_status status = KT_OK;
     size_t row_bytes = kt__type_row_bytes(t->type, t->n_cols);
@@ -101,6 +117,7 @@ static kt_status write_tensor(const kt__synth_plan *plan, size_t index, kt__pool
         fill_job job = {plan, index, row_bytes, row, buffer};
         kt__pool_run(pool, n, 16, fill_rows, &job);
         KT__TRY(kt__gguf_write_data(w, buffer, (size_t)n * row_bytes, err));
+        show_filled(progress, (size_t)n * row_bytes);
     }
 out:
     return status;
@@ -109,14 +126,16 @@ out:
 static kt_status write_tensors(const kt__synth_plan *plan, int n_threads, kt__gguf_writer *w,
                                kt_error *err) {
     kt__pool *pool = NULL;
+    fill_progress progress = {.n_all = plan->bytes, .shown = kt__terminal_can_draw(STDERR_FILENO)};
     char *buffer = kt__malloc(CHUNK_BYTES);
     kt_status status = buffer ? KT_OK : kt__fail_nomem(err, "a buffer", CHUNK_BYTES);
     if (status != KT_OK) return status;
     KT__TRY(kt__pool_create(n_threads, &pool, err));
     kt__pool_begin(pool, n_threads);
     for (size_t i = 0; status == KT_OK && i < plan->n_tensors; i++)
-        status = write_tensor(plan, i, pool, buffer, w, err);
+        status = write_tensor(plan, i, pool, buffer, w, &progress, err);
     kt__pool_end(pool);
+    kt__byte_progress_end(&progress.line);
 out:
     kt__pool_destroy(pool);
     kt__free(buffer);
