@@ -143,6 +143,61 @@ static void test_embeddings(void **state) {
     }
 }
 
+/* The mean of a choice's log probabilities. */
+static double mean_logprob(const json_t *choice) {
+    const json_t *list = at(choice, "logprobs.token_logprobs");
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        sum += json_number_value(json_array_get(list, i));
+    return sum / (double)json_array_size(list);
+}
+
+/* best_of has the answers that n would have, the most probable first. */
+static void test_best_of(void **state) {
+    (void)state;
+#define ASKED "{\"prompt\":[\"Once upon\",\"The\"],\"max_tokens\":8,\"seed\":4,\"temperature\":1.2"
+    reply *r = post(&w, "/v1/completions", ASKED ",\"n\":4,\"logprobs\":0}");
+    json_t *all = body_of(r);
+    free(r);
+    r = post(&w, "/v1/completions", ASKED ",\"n\":2,\"best_of\":4,\"logprobs\":0}");
+    json_t *best = body_of(r);
+    free(r);
+    r = post(&w, "/v1/completions", ASKED ",\"n\":2,\"best_of\":4}");
+    json_t *bare = body_of(r);
+    free(r);
+    assert_int_equal(json_array_size(at(best, "choices")), 4);
+    assert_int_equal(json_integer_value(at(best, "usage.completion_tokens")),
+                     json_integer_value(at(all, "usage.completion_tokens")));
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *choice = json_array_get(at(best, "choices"), i);
+        double own = mean_logprob(choice);
+        int above = 0, found = 0;
+        for (size_t k = i / 2 * 4; k < i / 2 * 4 + 4; k++) {
+            const json_t *other = json_array_get(at(all, "choices"), k);
+            above += mean_logprob(other) > own;
+            found += !strcmp(text_at(other, "text"), text_at(choice, "text"));
+        }
+        assert_int_equal(above, i % 2);
+        assert_true(found);
+        assert_int_equal(json_integer_value(at(choice, "index")), i);
+        const json_t *same = json_array_get(at(bare, "choices"), i);
+        assert_string_equal(text_at(same, "text"), text_at(choice, "text"));
+        assert_true(json_is_null(at(same, "logprobs")));
+    }
+    json_decref(all);
+    json_decref(best);
+    json_decref(bare);
+    static const char *const bad[] = {ASKED ",\"n\":2,\"best_of\":1}",
+                                      ASKED ",\"best_of\":2,\"stream\":true}",
+                                      ASKED ",\"best_of\":100000}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        r = post(&w, "/v1/completions", bad[i]);
+        if (r->status != 400 || !strstr(r->text, "best_of")) fail_msg("%s: %s", bad[i], r->text);
+        free(r);
+    }
+#undef ASKED
+}
+
 static void test_other_paths(void **state) {
     (void)state;
     static const struct {
@@ -160,7 +215,14 @@ static void test_other_paths(void **state) {
         {"POST", "/detokenize", "{\"tokens\":[75]}", 200, "\"content\":"},
         {"POST", "/apply-template", "{" STORY "}", 200, "<|im_start|>user"},
         {"POST", "/cancel", "{\"id\":\"chatcmpl-none\"}", 404, "no running request"},
-        {"GET", "/nothing", "", 404, "nothing at"},
+        {"GET", "/nothing", "", 404, "nothing at /nothing\""},
+        {"POST", "/completion", "{}", 404, "it is /v1/completions here"},
+        {"POST", "/embedding", "{}", 404, "it is /v1/embeddings here"},
+        {"GET", "/slots", "", 404, "it is /props here"},
+        {"POST", "/chat/completions", "{}", 404, "it is /v1/chat/completions here"},
+        {"GET", "/v1/health", "", 404, "it is /health here"},
+        {"POST", "/v1/v1/messages", "{}", 404, "it is /v1/messages here"},
+        {"POST", "/v1/api/chat", "{}", 404, "it is /api/chat here"},
         {"GET", "/v1/chat/completions", "", 405, "only POST"},
         {"POST", "/tokenize", "{}", 400, "expected a text"},
         {"POST", "/v1/chat/completions", "{", 400, "not JSON"},
@@ -401,12 +463,19 @@ static void test_metrics_under_load(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream_framing),  cmocka_unit_test(test_completions),
-        cmocka_unit_test(test_several_prompts), cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_other_paths),     cmocka_unit_test(test_cancel_and_disconnect),
-        cmocka_unit_test(test_deadline),        cmocka_unit_test(test_metrics_under_load),
-        cmocka_unit_test(test_several_models),  cmocka_unit_test(test_odd_model_name),
-        cmocka_unit_test(test_json_object),     cmocka_unit_test(test_disk_cache),
+        cmocka_unit_test(test_stream_framing),
+        cmocka_unit_test(test_completions),
+        cmocka_unit_test(test_several_prompts),
+        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_best_of),
+        cmocka_unit_test(test_other_paths),
+        cmocka_unit_test(test_cancel_and_disconnect),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_metrics_under_load),
+        cmocka_unit_test(test_several_models),
+        cmocka_unit_test(test_odd_model_name),
+        cmocka_unit_test(test_json_object),
+        cmocka_unit_test(test_disk_cache),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

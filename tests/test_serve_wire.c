@@ -429,6 +429,7 @@ static void test_what_kentang_does_not_do(void **state) {
         {"{" HELLO ",\"modalities\":[\"text\",\"audio\"]}", "modalities[1]"},
         {"{" HELLO ",\"audio\":{\"voice\":\"x\"}}", "audio"},
         {"{" HELLO ",\"best_of\":2}", "best_of"},
+        {"{" HELLO ",\"best_of\":2,\"stream\":true}", "best_of"},
         {"{" HELLO ",\"echo\":true}", "echo"},
         {"{" HELLO ",\"logit_bias\":[[\"the\",2]]}", "logit_bias[0]"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
@@ -517,6 +518,46 @@ static void test_failing_allocations(void **state) {
     }
 }
 #endif
+
+/* A text that was cut within a character of UTF-16, as JavaScript's can be. */
+static void test_half_characters(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"{\"prompt\":\"a\\ud83db\"}", "a\xef\xbf\xbd\x62"},
+        {"{\"prompt\":\"\\uDE00\\ud83d\"}", "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"{\"prompt\":\"\\ud83d\\ud83d\\ude00\"}", "\xef\xbf\xbd\xf0\x9f\x98\x80"},
+        {"{\"prompt\":\"\\\\ud83d\\\\\\ud83d.\"}", "\\ud83d\\\xef\xbf\xbd."},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt__wire_request *r = read_ok(KT__WIRE_NATIVE, cases[i].json);
+        assert_string_equal(r->req.text, cases[i].text);
+        kt__wire_request_free(r);
+    }
+    refused(KT__WIRE_NATIVE, "{\"prompt\":\"\\ud83d}", KT_E_FORMAT, "");
+    refused(KT__WIRE_NATIVE, "{\"prompt\":\"\\ud8\"}", KT_E_FORMAT, "");
+}
+
+/* What JSON can write and no text or number here may be is told in words of ours. */
+static void test_too_large_to_hold(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *says;
+    } cases[] = {
+        {"{\"prompt\":\"a\\u0000\"}", "U+0000"},
+        {"{\"prompt\":\"a\",\"seed\":9223372036854775808}", "9223372036854775807"},
+        {"{\"prompt\":\"a\",\"temperature\":1e999}", "1.8e308"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt_error err;
+        kt__wire_request *r = NULL;
+        kt_status status = kt__wire_read(KT__WIRE_NATIVE, cases[i].json, strlen(cases[i].json),
+                                         NULL, &r, &err);
+        assert_int_equal(status, KT_E_FORMAT);
+        if (!strstr(err.message, cases[i].says)) fail_msg("%s: %s", cases[i].json, err.message);
+    }
+}
 
 /* ---- what is written ---- */
 
@@ -675,6 +716,8 @@ int main(void) {
         cmocka_unit_test(test_system),
         cmocka_unit_test(test_names_of_clients),
         cmocka_unit_test(test_wrong_types_and_ranges),
+        cmocka_unit_test(test_half_characters),
+        cmocka_unit_test(test_too_large_to_hold),
         cmocka_unit_test(test_what_kentang_does_not_do),
         cmocka_unit_test(test_bytes_that_are_no_json),
         cmocka_unit_test(test_paths_begin_with_the_prefix),

@@ -148,6 +148,9 @@ static kt_status parse_openai(const json_t *object, uint64_t number,
     if (out->request->echo)
         return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.echo", UINT64_MAX,
                            "body.echo: only a server answers with the prompt");
+    if (out->request->n_best)
+        return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.best_of", UINT64_MAX,
+                           "body.best_of: above n only a server takes it");
     if (out->request->n_prompts > 1)
         return kt__fail_at(&out->err, KT_E_UNSUPPORTED, "body.prompt", UINT64_MAX,
                            "body.prompt: a line has one prompt: give each a line of its own");

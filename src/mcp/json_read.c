@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "base/hex.h"
 
 /* Brackets outside strings: found before a parser recurses over them. */
 static size_t json_depth(const char *json, size_t len) {
@@ -24,6 +26,68 @@ static size_t json_depth(const char *json, size_t len) {
     return most;
 }
 
+/* ---- what other languages write ---- */
+
+/* The code unit of "\\uXXXX" at s, or 0. */
+static unsigned escaped_unit(const char *s, size_t len) {
+    unsigned unit = 0;
+    if (len < 6 || s[0] != '\\' || s[1] != 'u') return 0;
+    for (int i = 2; i < 6; i++) {
+        int digit = kt__hex_digit(s[i]);
+        if (digit < 0) return 0;
+        unit = unit << 4 | (unsigned)digit;
+    }
+    return unit;
+}
+
+/* Languages whose texts are UTF-16 write half a pair where a text was cut there: U+FFFD, as encoders
+ * of UTF-8 make of it. In place; false: there was none. */
+static bool mend_surrogates(char *json, size_t len) {
+    bool found = false;
+    for (size_t i = 0; i + 1 < len; i++) {
+        if (json[i] != '\\') continue;
+        unsigned unit = escaped_unit(json + i, len - i);
+        if (unit < 0xd800 || unit > 0xdfff) {
+            i++; /* past the escaped character, be it a backslash */
+            continue;
+        }
+        unsigned next = unit < 0xdc00 ? escaped_unit(json + i + 6, len - i < 6 ? 0 : len - i - 6)
+                                      : 0;
+        bool pair = next >= 0xdc00 && next <= 0xdfff;
+        if (!pair) memcpy(json + i + 2, "fffd", 4);
+        found |= !pair;
+        i += pair ? 11 : 5;
+    }
+    return found;
+}
+
+static json_t *read_mended(const char *json, size_t len, json_error_t *error) {
+    json_t *v = NULL;
+    char *copy = kt__malloc(len + 1);
+    if (copy) {
+        memcpy(copy, json, len);
+        if (mend_surrogates(copy, len)) v = json_loadb(copy, len, 0, error);
+    }
+    kt__free(copy);
+    return v;
+}
+
+static kt_status explain(const json_error_t *error, size_t len, kt_error *err) {
+    uint64_t at = error->position < 0 ? 0 : (uint64_t)error->position;
+    switch (json_error_code(error)) {
+    case json_error_out_of_memory: return kt__fail_nomem(err, "a request", len);
+    case json_error_null_character:
+        return kt__fail_at(
+            err, KT_E_FORMAT, NULL, at,
+            "a text has the character U+0000 (\\u0000), which no text may have here");
+    case json_error_numeric_overflow:
+        return kt__fail_at(err, KT_E_FORMAT, NULL, at,
+                           "a number is too large: whole ones go to 9223372036854775807, others to "
+                           "1.8e308");
+    default: return kt__fail_at(err, KT_E_FORMAT, NULL, at, "not JSON: %s", error->text);
+    }
+}
+
 kt_status kt__json_read(const char *json, size_t len, const kt__json_limits *limits, json_t **out,
                         kt_error *err) {
     json_error_t error;
@@ -41,11 +105,9 @@ kt_status kt__json_read(const char *json, size_t len, const kt__json_limits *lim
         return kt__fail(err, KT_E_LIMIT, "the JSON nests deeper than %zu", limits->depth);
     }
     *out = json_loadb(json, len, 0, &error);
-    if (*out) return KT_OK;
-    if (json_error_code(&error) == json_error_out_of_memory)
-        return kt__fail_nomem(err, "a request", len);
-    return kt__fail_at(err, KT_E_FORMAT, NULL, error.position < 0 ? 0 : (uint64_t)error.position,
-                       "not JSON: %s", error.text);
+    if (!*out && json_error_code(&error) == json_error_invalid_syntax)
+        *out = read_mended(json, len, &error);
+    return *out ? KT_OK : explain(&error, len, err);
 }
 
 static int append_dumped(const char *data, size_t len, void *user) {

@@ -77,6 +77,7 @@ struct kt__config {
     kt__tuned_fn *find_tuned;      /* or NULL */
     kt__find_model_fn *find_model; /* or NULL */
     bool other_transport;          /* requests come another way: it need not listen */
+    bool no_run_dir;               /* a socket was not refused, but nothing says where */
     kt__arena arena;
     const char *file; /* that was read, or NULL */
 };

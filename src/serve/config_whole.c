@@ -110,6 +110,8 @@ static kt_status finish_socket(kt__config *c, kt_error *err) {
     } else if (!c->socket && dir && *dir) {
         snprintf(path, sizeof path, "%s/kentang.sock", dir);
         return kt__config_copy_text(c, path, strlen(path), &c->socket, err);
+    } else if (!c->socket) {
+        c->no_run_dir = true;
     }
     if (c->socket && strlen(c->socket) > 100)
         return kt__fail(err, KT_E_ARG, "socket.path is longer than 100 bytes: %.60s...", c->socket);

@@ -47,7 +47,7 @@ kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const 
 
 const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
     const kt_logprob own = {event->id, event->logprob};
-    if (job->wire->req.n_logprobs < 0 || event->id < 0) return NULL;
+    if (job->wire->req.n_logprobs < 0 || job->wire->hide_logprobs || event->id < 0) return NULL;
     return kt__dialect_logprobs(job, &own, event->top, event->n_top);
 }
 
@@ -74,7 +74,14 @@ void kt__dialect_gather_token(kt__job *job, const kt_event *event) {
     c->tokens[c->n_tokens++] = *token;
 }
 
+static void add_score(kt__job_choice *c, const kt_event *event) {
+    if (event->id < 0) return;
+    c->logprob += (double)event->logprob;
+    c->n_scored++;
+}
+
 void kt__dialect_gather(kt__job *job, const kt_event *event) {
+    if (job->wire->n_best) add_score(&job->choices[event->choice], event);
     if (!kt__wire_blocks_add_event(&job->choices[event->choice].said, event))
         job->out.failed = true;
     kt__dialect_gather_token(job, event);

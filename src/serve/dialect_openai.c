@@ -165,16 +165,51 @@ static bool fill_choice(kt__job *job, int32_t i, kt__wire_choice *out) {
     return true;
 }
 
-static void write_whole(kt__job *job) {
-    kt__wire_answer a = answer_of(job);
+/* The mean over its tokens: a long answer is no worse than a short one. */
+static double score_of(const kt__job_choice *c) {
+    return c->n_scored ? c->logprob / c->n_scored : -INFINITY;
+}
+
+/* Of the answers to a prompt, choices begin to begin + n - 1, the one before which `rank` others are
+ * more probable, or as probable and earlier. */
+static int32_t ranked_choice(const kt__job *job, int32_t begin, int32_t n, int32_t rank) {
+    for (int32_t i = begin; i < begin + n; i++) {
+        double own = score_of(&job->choices[i]);
+        int32_t before = 0;
+        for (int32_t k = begin; k < begin + n; k++) {
+            double other = score_of(&job->choices[k]);
+            before += other > own || (k < i && !(other < own));
+        }
+        if (before == rank) return i;
+    }
+    return begin;
+}
+
+/* All choices, or of each prompt's the best_of's most probable. NULL: no memory */
+static kt__wire_choice *fill_choices(kt__job *job, size_t *n) {
+    int32_t each = job->wire->req.n_choices, kept = job->wire->n_best ? job->wire->n_best : each;
+    int32_t n_prompts = job->n_choices / each;
     kt__wire_choice *choices = kt__calloc((size_t)job->n_choices, sizeof *choices);
     bool made = choices != NULL;
-    for (int32_t i = 0; i < job->n_choices && made; i++) made = fill_choice(job, i, &choices[i]);
+    *n = (size_t)(n_prompts * kept);
+    for (int32_t i = 0; i < n_prompts * kept && made; i++) {
+        int32_t begin = i / kept * each;
+        int32_t from = kept == each ? i : ranked_choice(job, begin, each, i % kept);
+        made = fill_choice(job, from, &choices[i]);
+        choices[i].index = i;
+    }
+    if (made) return choices;
+    kt__free(choices);
+    return NULL;
+}
+
+static void write_whole(kt__job *job) {
+    kt__wire_answer a = answer_of(job);
+    kt__wire_choice *choices = fill_choices(job, &a.n_choices);
     a.choices = choices;
-    a.n_choices = (size_t)job->n_choices;
     a.usage = &job->usage;
     a.report = &job->report;
-    if (made) {
+    if (choices) {
         kt__wire_write_answer(&job->out, &a);
     } else {
         job->out.failed = true;

@@ -140,8 +140,41 @@ static int check_key(kt__http_request *r, refusal *why) {
     return 0;
 }
 
+static bool is_path(const char *path) {
+    const char *allowed, *rest;
+    return kt__http_find_route("GET", path, &allowed, &rest) != NULL;
+}
+
+/* Other servers' paths that are something else here. */
+static const char *path_of_others(const char *path) {
+    static const char *const pairs[][2] = {
+        {"/completion", "/v1/completions"},
+        {"/embedding", "/v1/embeddings"},
+        {"/slots", "/props"},
+        {"/lora-adapters", "/v1/adapters"},
+        {"/reranking", "/v1/rerank"},
+        {"/v1/reranking", "/v1/rerank"},
+        {"/v1/engines", "/v1/models"},
+        {"/v1/chat", "/v1/chat/completions"},
+        {"/metrics/prometheus", "/metrics"},
+        {"/generate", "/v1/completions"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (!strcmp(path, pairs[i][0])) return pairs[i][1];
+    return NULL;
+}
+
+/* Where what was asked for is: a base URL has /v1 once too often or not at all, or the path is
+ * another server's. */
 static int check_path(kt__http_request *r, refusal *why) {
-    return r->route ? 0 : say_why(why, 404, "there is nothing at %.80s", why->head->path);
+    const char *path = why->head->path, *other = path_of_others(path);
+    char with[120];
+    if (r->route) return 0;
+    if (!other && !strncmp(path, "/v1/", 4) && is_path(path + 3)) other = path + 3;
+    if (!other && (size_t)snprintf(with, sizeof with, "/v1%s", path) < sizeof with && is_path(with))
+        other = with;
+    if (!other) return say_why(why, 404, "there is nothing at %.80s", path);
+    return say_why(why, 404, "there is nothing at %.40s: it is %.80s here", path, other);
 }
 
 static int check_room(kt__http_request *r, refusal *why) {

@@ -69,6 +69,8 @@ typedef struct kt__job_choice {
     size_t n_tokens, cap_tokens;
     kt_finish finish;
     int64_t last_token_us;
+    double logprob; /* sum over its n_scored tokens, where they have one */
+    int32_t n_scored;
 } kt__job_choice;
 
 struct kt__job {

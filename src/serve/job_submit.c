@@ -226,8 +226,9 @@ static kt_status apply_limits(kt__job *job, kt_error *err) {
     const kt__config *config = job->settings->config;
     kt_request_params *r = &job->wire->req;
     int32_t most = (int32_t)config->max_new_tokens;
+    const char *name_of_n = job->wire->n_best ? "best_of" : "n";
     if (r->n_choices > config->max_choices)
-        return kt__fail_at(err, KT_E_ARG, "n", UINT64_MAX, "n: at most %lld here",
+        return kt__fail_at(err, KT_E_ARG, name_of_n, UINT64_MAX, "%s: at most %lld here", name_of_n,
                            (long long)config->max_choices);
     if (r->priority > config->max_priority) r->priority = (int32_t)config->max_priority;
     if (most >= 0 && (r->gen.n_predict < 0 || r->gen.n_predict > most)) r->gen.n_predict = most;

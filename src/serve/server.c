@@ -133,6 +133,11 @@ static kt_status open_transports(kt__server *s, int lines, kt_error *err) {
         KT__TRY(kt__unix_open(&s->shared, c->socket, (mode_t)c->socket_mode, lines, &s->unix_socket,
                               err));
     if (s->http) KT__TRY(kt__http_start(s->http, err));
+    if (!s->unix_socket && s->http && c->no_run_dir)
+        kt__slog_line(
+            &s->shared.log, KT_LOG_WARN,
+            "no socket, since XDG_RUNTIME_DIR is not set: `kentang ps` and `kentang stop` "
+            "need --socket PATH; GET /props and a signal do the same");
     if (!s->unix_socket && !s->http && !c->other_transport)
         return kt__fail(err, KT_E_ARG,
                         "nothing to listen on: give --listen ADDRESS:PORT or --socket PATH");

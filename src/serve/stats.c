@@ -64,6 +64,19 @@ static void write_optimizer(kt__buf *out, const kt_engine_stats *st,
     (void)kt__buf_puts(out, "]}");
 }
 
+/* The store of keys and values: blocks in use, blocks kept for later prompts, and how much of the
+ * prompts was found in them, or read from disk. */
+static void write_kv(kt__buf *out, const kt_engine_stats *st) {
+    (void)kt__buf_printf(
+        out,
+        ",\"kv\":{\"blocks\":%llu,\"used\":%llu,\"kept\":%llu,\"evicted\":%llu,"
+        "\"looked_for_tokens\":%llu,\"found_tokens\":%llu,\"from_disk_tokens\":%llu}",
+        (unsigned long long)st->kv_blocks, (unsigned long long)st->kv_blocks_used,
+        (unsigned long long)st->kv_blocks_cached, (unsigned long long)st->n_evicted_blocks,
+        (unsigned long long)st->queried_tokens, (unsigned long long)st->cached_tokens,
+        (unsigned long long)st->disk_tokens);
+}
+
 static void write_model_stats(kt__buf *out, kt__served *served, const kt__config *config) {
     kt__served_info info;
     kt_engine_stats st;
@@ -87,6 +100,7 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
         write_plan(out, &info);
         write_hash(out, &info.hash);
         write_optimizer(out, &st, &info.targets);
+        write_kv(out, &st);
     }
     (void)kt__buf_printf(
         out,

@@ -63,6 +63,8 @@ typedef struct kt__wire_request {
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
     size_t n_prompts;
     bool stream, include_usage;
+    int32_t n_best; /* best_of: of the n_choices answers to a prompt, so many are told; 0: all */
+    bool hide_logprobs;  /* they are for best_of alone */
     bool echo;           /* the prompt is the beginning of the answer; whole answers only */
     const char *form_at; /* the field that holds the answer to a form, or NULL */
     /* Adapters by name; not given: the configuration's. */

@@ -246,6 +246,27 @@ static kt_status read_echo(const kt__wire_reader *r, const json_t *body) {
     return KT_OK;
 }
 
+/* Of best_of answers the n most probable: which they are is known when all have ended. */
+static kt_status read_best_of(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_request *request = r->request;
+    kt__wire_place at = {.key = "best_of"};
+    const json_t *v = kt__wire_member(body, "best_of");
+    int32_t n = request->req.n_choices;
+    int64_t of = n;
+    if (!v) return KT_OK;
+    kt_status status = kt__wire_read_int(r, &at, v, n, KT_CHOICES_MAX, &of);
+    if (status != KT_OK || of == n) return status;
+    if (request->form != KT__WIRE_TEXT)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "above n only in /v1/completions");
+    if (request->stream)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported with \"stream\"");
+    request->n_best = n;
+    request->req.n_choices = (int32_t)of;
+    request->hide_logprobs = request->req.n_logprobs < 0;
+    if (request->hide_logprobs) request->req.n_logprobs = 0;
+    return KT_OK;
+}
+
 /* ---- adapters ---- */
 
 static kt_status read_adapter_object(const kt__wire_reader *r, const kt__wire_place *at,
@@ -326,6 +347,7 @@ kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
     KT__TRY(read_logit_bias(r, body));
     KT__TRY(read_logprobs(r, body));
     KT__TRY(read_echo(r, body));
+    KT__TRY(read_best_of(r, body));
     KT__TRY(kt__wire_read_adapters(r, body));
     status = read_stream_options(r, body);
 out:

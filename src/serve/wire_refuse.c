@@ -39,16 +39,6 @@ static kt_status refuse_modalities(const kt__wire_reader *r, const json_t *body)
     return KT_OK;
 }
 
-static kt_status refuse_best_of(const kt__wire_reader *r, const json_t *body) {
-    kt__wire_place at = {.key = "best_of"};
-    const json_t *v = kt__wire_member(body, "best_of");
-    int64_t n;
-    if (!v) return KT_OK;
-    kt_status status = kt__wire_read_int(r, &at, v, 1, INT32_MAX, &n);
-    if (status != KT_OK || n <= r->request->req.n_choices) return status;
-    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported beyond n");
-}
-
 kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body) {
     static const struct {
         const char *key, *why;
@@ -77,6 +67,5 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
     }
     if (status == KT_OK) status = refuse_function_call(r, body);
     if (status == KT_OK) status = refuse_modalities(r, body);
-    if (status == KT_OK) status = refuse_best_of(r, body);
     return status;
 }
