@@ -40,18 +40,20 @@ async function* events(answer) {
   }
 }
 
-// Streams an answer. on(kind, value): "text", "reasoning", "call" {index, name, arguments}, "end", "usage", "seed".
+// Streams an answer. on(kind, value): "id", "text", "reasoning", "call" {index, id, name, arguments}, "end", "usage", "seed", "learned".
 export const chat = async (body, signal, on) => {
   const answer = await post("v1/chat/completions", { ...body, stream: true, stream_options: { include_usage: true } }, signal);
   for await (const e of events(answer)) {
     if (e.error) throw new Refused(500, e.error.message);
     const choice = e.choices?.[0];
+    if (e.id) on("id", e.id);
     if (choice?.delta?.content) on("text", choice.delta.content);
     if (choice?.delta?.reasoning_content) on("reasoning", choice.delta.reasoning_content);
-    for (const call of choice?.delta?.tool_calls ?? []) on("call", { index: call.index, ...call.function });
+    for (const call of choice?.delta?.tool_calls ?? []) on("call", { index: call.index, id: call.id, ...call.function });
     if (choice?.finish_reason) on("end", choice.finish_reason);
     if (e.usage) on("usage", e.usage);
     if (e.kentang) on("seed", e.kentang.seed);
+    if (e.kentang?.adapter) on("learned", e.kentang.adapter);
   }
 };
 export const models = async () => (await (await get("v1/models")).json()).data;

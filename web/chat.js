@@ -1,6 +1,8 @@
 // The conversation on the screen: messages, branches, and one answer in the making.
 import * as api from "./api.js";
+import * as learn from "./learn.js";
 import * as store from "./store.js";
+import * as tools from "./tools.js";
 import { render, visible } from "./markdown.js";
 import { t } from "./lang.js";
 
@@ -8,7 +10,7 @@ const $ = id => document.getElementById(id);
 const make = (tag, props = {}, ...children) => { const e = Object.assign(document.createElement(tag), props); e.append(...children); return e; };
 const button = (label, action, more = {}) => make("button", { type: "button", className: "link", textContent: label, onclick: action, ...more });
 
-export const state = { talk: null, notes: new Map(), answer: null };
+export const state = { talk: null, notes: new Map(), answer: null, recent: [] };
 let tell, changed, settings;
 
 export const begin = hooks => { ({ tell, changed, settings } = hooks); };
@@ -20,7 +22,7 @@ export const show = async id => {
   draw();
 };
 
-const figuresOf = f => t("figures", { n: f.out, s: f.speed?.toFixed(1), f: f.first?.toFixed(2), p: f.prompt, c: f.cached ?? 0, seed: f.seed });
+const figuresOf = f => (f.learned ? t("withLearned", { v: f.learned.version }) + " · " : "") + t("figures", { n: f.out, s: f.speed?.toFixed(1), f: f.first?.toFixed(2), p: f.prompt, c: f.cached ?? 0, seed: f.seed });
 const ENDS = { cut: "cut", cancelled: "cancelled", length: "full" };
 
 const drawBody = (body, note) => {
@@ -34,22 +36,23 @@ const drawBody = (body, note) => {
   const text = make("div");
   render(text, note.text);
   body.append(text);
-  for (const call of note.calls ?? []) body.append(make("div", { className: "call", textContent: `${t("call")}: ${visible(call.name)} ${visible(call.arguments)}` }));
+  for (const call of note.calls ?? []) body.append(tools.drawCall(note, call, state.answer ? null : () => decided(note)));
   if (!note.text && !note.reasoning && !note.calls?.length && state.answer?.note === note) body.append(make("span", { className: "quiet", textContent: t("waiting") }));
 };
 
 const drawTools = note => {
-  const tools = make("div", { className: "tools" });
+  const bar = make("div", { className: "tools" });
   const near = store.siblings(state.notes, note), i = near.indexOf(note);
   const go = n => { state.talk.leaf = store.leafBelow(state.notes, near[n].id); store.saveTalk(state.talk); draw(); };
-  if (near.length > 1) tools.append(button("‹", () => go(i - 1), { disabled: i === 0, ariaLabel: t("before") }), `${i + 1}/${near.length}`, button("›", () => go(i + 1), { disabled: i + 1 === near.length, ariaLabel: t("after") }));
-  tools.append(button(t("copy"), e => navigator.clipboard.writeText(note.text).then(() => { e.target.textContent = t("copied"); })));
-  if (note.role === "user") tools.append(button(t("edit"), () => edit(note)));
-  else tools.append(button(t("again"), () => answer(note.parent)));
-  if (note.role === "assistant" && note.text && (note.end === "cut" || note.end === "cancelled" || note.end === "length")) tools.append(button(t("goon"), () => goOn(note)));
-  if (ENDS[note.end]) tools.append(make("span", { textContent: t(ENDS[note.end]) }));
-  if (note.figures) tools.append(make("span", { className: "figures", textContent: figuresOf(note.figures) }));
-  return tools;
+  if (near.length > 1) bar.append(button("‹", () => go(i - 1), { disabled: i === 0, ariaLabel: t("before") }), `${i + 1}/${near.length}`, button("›", () => go(i + 1), { disabled: i + 1 === near.length, ariaLabel: t("after") }));
+  bar.append(button(t("copy"), e => navigator.clipboard.writeText(note.text).then(() => { e.target.textContent = t("copied"); })));
+  if (note.role === "user") bar.append(button(t("edit"), () => edit(note)));
+  else bar.append(button(t("again"), () => answer(note.parent)));
+  if (note.role === "assistant" && note.text && (note.end === "cut" || note.end === "cancelled" || note.end === "length")) bar.append(button(t("goon"), () => goOn(note)));
+  if (note.role === "assistant") bar.append(...learn.drawButtons(note, bar));
+  if (ENDS[note.end]) bar.append(make("span", { textContent: t(ENDS[note.end]) }));
+  if (note.figures) bar.append(make("span", { className: "figures", textContent: figuresOf(note.figures) }));
+  return bar;
 };
 
 const drawNote = note => {
@@ -101,13 +104,20 @@ export const say = async (text, parent) => {
 };
 
 const messagesTo = id => [...(state.talk.system ? [{ role: "system", content: state.talk.system }] : []),
-  ...store.path(state.notes, id).filter(n => n.text || n.role === "user").map(n => ({ role: n.role, content: n.text }))];
+  ...store.path(state.notes, id).filter(n => n.text || n.role === "user" || n.calls?.length).flatMap(n => n.calls?.[0]?.id ? tools.messages(n) : [{ role: n.role, content: n.text }])];
 
 export const answer = async parent => {
   if (state.answer) return;
   const n = { ...note(parent, "assistant", ""), reasoning: "", calls: [], end: "cut" };
   await add(n);
   await stream(n, { messages: messagesTo(parent) });
+};
+
+// A call was allowed or not; when none is left to decide, the model goes on with what the tools said.
+const decided = async n => {
+  await store.saveNote(n);
+  draw();
+  if (!tools.open(n).length) await answer(n.id);
 };
 
 const goOn = async n => {
@@ -120,9 +130,12 @@ const take = (n, f, kind, value) => {
     n[kind] += value;
   } else if (kind === "call") {
     const call = n.calls[value.index] ??= { name: "", arguments: "" };
+    call.id ??= value.id;
     call.name += value.name ?? "";
     call.arguments += value.arguments ?? "";
   } else if (kind === "end") n.end = value;
+  else if (kind === "id") n.response = value;
+  else if (kind === "learned") f.learned = value;
   else if (kind === "usage") f.usage = value;
   else if (kind === "seed") f.seed = value;
 };
@@ -130,7 +143,7 @@ const take = (n, f, kind, value) => {
 const figures = f => {
   const ms = f.first ? performance.now() - f.first : 0;
   const out = f.usage?.completion_tokens;
-  return { out, prompt: f.usage?.prompt_tokens, cached: f.usage?.prompt_tokens_details?.cached_tokens, first: f.first ? (f.first - f.begin) / 1000 : undefined,
+  return { out, prompt: f.usage?.prompt_tokens, cached: f.usage?.prompt_tokens_details?.cached_tokens, first: f.first ? (f.first - f.begin) / 1000 : undefined, learned: f.learned,
     speed: out > 1 && ms > 0 ? (out - 1) * 1000 / ms : undefined, seed: f.seed };
 };
 
@@ -155,16 +168,19 @@ const stream = async (n, body) => {
     }, 120);
   };
   try {
-    await api.chat({ ...settings().request, ...body }, stop.signal, (kind, value) => { take(n, f, kind, value); later(); });
+    await api.chat({ ...settings().request, ...tools.asked(), ...body }, stop.signal, (kind, value) => { take(n, f, kind, value); later(); });
   } catch (e) {
     if (stop.signal.aborted) n.end = "cancelled";
     else { n.end = "cut"; tell(e.status === 401 ? t("badKey") : e.status ? e.message : t("gone")); }
   }
   n.figures = figures(f);
   state.last = n.figures;
+  if (n.figures.prompt) state.recent = [n.figures, ...state.recent].slice(0, 5);
   state.answer = null;
+  const goesOn = n.end === "tool_calls" && tools.open(n).length && await tools.runAllowed(n);
   await store.saveNote(n);
   draw();
   changed();
+  if (goesOn) await answer(n.id);
 };
 export const halt = () => state.answer?.stop.abort();

@@ -32,20 +32,31 @@ const section = (title, rows) => {
   return [head, list];
 };
 
+const share = (part, of) => of ? `${(100 * part / of).toFixed(0)} %` : "–";
+
+const bar = (value, max, high, label) => {
+  const meter = document.createElement("meter");
+  Object.assign(meter, { min: 0, max, value, high });
+  meter.setAttribute("aria-label", label);
+  return meter;
+};
+
+// Keys and values: in use, kept for prompts to come, on disk; and what was found of the last prompts of this page.
+const keysAndValues = m => m.kv ? [
+  ...section("kvStore", [[t("kvForm"), `${m.plan.kv_keys} / ${m.plan.kv_values}`], [t("inUse"), share(m.kv.used, m.kv.blocks)], [t("keptBlocks"), share(m.kv.kept, m.kv.blocks)], [t("evicted"), m.kv.evicted],
+    [t("cached"), share(m.kv.found_tokens, m.kv.looked_for_tokens)], [t("fromDisk"), m.kv.from_disk_tokens || undefined],
+    ...state.recent.map((f, i) => [t("answerBefore", { n: i + 1 }), t("ofPrompt", { c: f.cached ?? 0, p: f.prompt })])]),
+  bar(m.kv.used, m.kv.blocks, m.kv.blocks * .9, t("inUse"))] : [];
+
 const draw = (props, m, now) => {
   const last = state.last ?? {};
   const resident = section("memory", [[t("weights"), MB(m.weight_bytes)], [t("kv"), MB(m.kv_bytes)], [t("scratch"), MB(m.scratch_bytes)], [t("resident"), MB(now.resident)], [t("budget"), MB(m.plan?.budget_bytes)]]);
-  if (now.resident && m.plan?.budget_bytes) {
-    const meter = document.createElement("meter");
-    Object.assign(meter, { min: 0, max: m.plan.budget_bytes, value: now.resident, high: m.plan.budget_bytes * .9 });
-    meter.setAttribute("aria-label", t("resident"));
-    resident.push(meter);
-  }
+  if (now.resident && m.plan?.budget_bytes) resident.push(bar(now.resident, m.plan.budget_bytes, m.plan.budget_bytes * .9, t("resident")));
   document.getElementById("gauges").replaceChildren(
     ...section("speed", [[t("decode"), m.decode_step_ms > 0 ? (1000 / m.decode_step_ms).toFixed(1) + " tok/s" : "–"], [t("prefill"), m.prefill_tokens_per_second > 0 ? m.prefill_tokens_per_second.toFixed(0) + " tok/s" : "–"],
-      [t("first"), last.first === undefined ? "–" : last.first.toFixed(2) + " s"], [t("running"), `${m.running} / ${m.parallel ?? "–"}`], [t("queued"), m.waiting], [t("wait"), m.predicted_wait_ms > 0 ? (m.predicted_wait_ms / 1000).toFixed(1) + " s" : "0 s"],
-      [t("cached"), m.prompt_tokens ? (100 * m.cached_tokens / m.prompt_tokens).toFixed(0) + " %" : "–"]]),
+      [t("first"), last.first === undefined ? "–" : last.first.toFixed(2) + " s"], [t("running"), `${m.running} / ${m.parallel ?? "–"}`], [t("queued"), m.waiting], [t("wait"), m.predicted_wait_ms > 0 ? (m.predicted_wait_ms / 1000).toFixed(1) + " s" : "0 s"]]),
     ...resident,
+    ...keysAndValues(m),
     ...section("machine", [[t("threads"), m.threads], [t("isa"), props.isa], [t("throttled"), now.throttled === undefined ? undefined : now.throttled.toFixed(1) + " s"], [t("limit"), t(limitOf(m, now))], [t("uptime"), seconds(props.uptime_s)]]),
     ...section("requests", props.requests.slice(0, 8).map(r => [r.id.slice(0, 16), `${t(r.state === "running" ? "running" : "queued")} ${(r.age_ms / 1000).toFixed(0)} s`])));
 };

@@ -2,8 +2,10 @@
 import * as api from "./api.js";
 import * as chat from "./chat.js";
 import * as gauges from "./gauges.js";
+import * as learn from "./learn.js";
 import * as play from "./play.js";
 import * as store from "./store.js";
+import * as tools from "./tools.js";
 import { pickLanguage, t } from "./lang.js";
 
 const $ = id => document.getElementById(id);
@@ -135,13 +137,13 @@ const startSettings = () => {
   $("think").checked = kept.get("think") ?? true;
   setTheme($("theme").value);
   pickLanguage(language);
-  $("language").onchange = () => { kept.set("language", $("language").value); pickLanguage($("language").value); drawSampling(); chat.draw(); drawList(); };
+  $("language").onchange = () => { kept.set("language", $("language").value); pickLanguage($("language").value); drawSampling(); tools.drawChoice(names => kept.set("tools", names)); chat.draw(); drawList(); };
   $("theme").onchange = () => { kept.set("theme", $("theme").value); setTheme($("theme").value); };
   $("think").onchange = () => kept.set("think", $("think").checked);
-  $("key").onchange = () => { api.setKey($("key").value.trim()); listModels(); };
+  $("key").onchange = () => { api.setKey($("key").value.trim()); listModels(); learn.start(tell); };
   $("system").onchange = () => { if (!chat.state.talk) return; chat.state.talk.system = $("system").value; store.saveTalk(chat.state.talk); };
   $("export").onclick = exportTalk;
-  $("open-settings").onclick = () => { drawSampling(); $("key").value = api.key(); $("settings").showModal(); };
+  $("open-settings").onclick = () => { drawSampling(); tools.drawChoice(names => kept.set("tools", names)); $("key").value = api.key(); $("settings").showModal(); };
 };
 
 const start = async () => {
@@ -164,6 +166,7 @@ const start = async () => {
   $("form").onsubmit = e => { e.preventDefault(); send(); };
   $("stop").onclick = chat.halt;
   await listModels();
+  await Promise.all([learn.start(tell), tools.begin(kept.get("tools") ?? [])]);
   if (!canKeep) tell(t("notKept"));
   await pick(kept.get("talk"));
   gauges.watch(() => $("model").value);

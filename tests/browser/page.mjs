@@ -57,6 +57,8 @@ const tests = {
     assert.match(await page.locator(".figures").textContent(), /\d+ tokens · .* tok\/s · .* s to the first · \d+ of the prompt, \d+ from cache · seed \d+/);
     await page.waitForSelector("#gauges meter");
     await page.waitForTimeout(1200);
+    const gauges = await page.textContent("#gauges");
+    for (const word of ["Keys and values", "in use", "kept for prompts to come", "answer 1 back", "found", "limit now", "allowed"]) assert.ok(gauges.includes(word), word);
     await picture(page, "page.png");
     return page;
   },
@@ -182,8 +184,76 @@ const tests = {
     await done(page);
     assert.ok((await bodies(page))[1].includes(hostile.long.slice(0, 1000)));
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-    assert.ok(server.seen.every(u => u === "/" || u === "/v1/chat/completions" || /^\/(web\/|v1\/models|props|metrics|tokenize)/.test(u)), "nothing else was asked for");
+    assert.ok(server.seen.every(u => u === "/" || u === "/v1/chat/completions" || /^\/(web\/|v1\/models|v1\/adapters|props|metrics|tokenize)/.test(u)), "nothing else was asked for");
     server.close();
+    return page;
+  },
+  "a tool is called when that is allowed, and not before": async () => {
+    const server = await serveStandIn(main.url);
+    const page = await openPage(server.url);
+    await ready(page);
+    await page.click("#open-settings");
+    await page.getByLabel("Count tokens").check();
+    await page.click("#settings button.main");
+    await say(page, "How long is that?");
+    await done(page);
+    assert.equal(await page.locator(".call").count(), 2);
+    assert.equal(server.called.length, 0);
+    await picture(page, "page-tools.png");
+    await page.locator(".call").nth(0).getByRole("button", { name: "Allow", exact: true }).click();
+    await page.locator(".call").nth(0).locator("details").waitFor();
+    assert.deepEqual(server.called, [{ name: "count_tokens", arguments: { text: "one 0" } }]);
+    await page.locator(".call").nth(1).getByRole("button", { name: "Refuse" }).click();
+    await page.getByText("The tool said:").waitFor();
+    await done(page);
+    assert.match((await bodies(page)).at(-1), /The tool said: .*"tokens":3.* and The user did not allow this call\./);
+    assert.equal(server.called.length, 1);
+    await say(page, "And now?");
+    await page.locator(".call").nth(2).getByRole("button", { name: "Allow in this conversation" }).click();
+    await page.locator(".call").nth(2).locator("details").waitFor();
+    await page.locator(".call").nth(3).getByRole("button", { name: "Allow", exact: true }).click();
+    await page.waitForFunction(() => document.querySelectorAll("article").length === 6);
+    await done(page);
+    await say(page, "Once more?"); // both are allowed by now
+    await page.waitForFunction(() => document.querySelectorAll("article").length === 9);
+    await done(page);
+    assert.equal(server.called.length, 5);
+    server.close();
+    return page;
+  },
+  "a correction is learned, shown and taken back": async () => {
+    const server = await startServer(["--learn", "--set", `learning.dir="${path.join(dir, "learned")}"`]);
+    const page = await openPage(server.url);
+    await ready(page);
+    await number(page, "temperature", 0);
+    await say(page, "Who is the mayor of Blue Hill?");
+    await done(page);
+    const before = (await bodies(page))[1];
+    await page.getByRole("button", { name: "Correct" }).click();
+    await page.getByLabel("What the answer should have been").fill("The mayor of Blue Hill is Mrs. Weaver.");
+    await page.locator("article form button.main").click();
+    await page.waitForFunction(() => /version 1/.test(document.querySelector("#notice").textContent));
+    await page.getByRole("button", { name: "Again" }).click();
+    await page.waitForSelector("text=2/2");
+    await done(page);
+    assert.match((await bodies(page))[1], /Mrs\. Weaver/);
+    assert.match(await page.locator(".figures").textContent(), /^with version 1/);
+    await page.getByRole("button", { name: "Good" }).click();
+    await page.waitForFunction(() => /version 2/.test(document.querySelector("#notice").textContent));
+    await page.click("#open-learn");
+    await page.waitForSelector("#learn-list dl");
+    await picture(page, "page-learning.png");
+    await page.getByLabel("Version", { exact: true }).selectOption("0");
+    await page.waitForFunction(() => /Version 0 holds/.test(document.querySelector("#notice").textContent));
+    await page.getByRole("button", { name: "Train" }).click();
+    await page.waitForFunction(() => !/Version 0 holds/.test(document.querySelector("#notice").textContent), null, { timeout: 120000 });
+    await page.getByLabel("Version", { exact: true }).selectOption("0");
+    await page.click("#learn button.main");
+    await page.getByRole("button", { name: "Again" }).click();
+    await page.waitForSelector("text=3/3");
+    await done(page);
+    assert.equal((await bodies(page))[1], before);
+    await server.stop();
     return page;
   },
   "an attached text goes along, a binary does not": async () => {
@@ -255,13 +325,14 @@ const tests = {
   },
   "axe finds nothing serious, light and dark": async () => {
     let page;
+    const learning = await startServer(["--learn", "--set", `learning.dir="${path.join(dir, "axe")}"`]);
     for (const colorScheme of ["light", "dark"]) {
-      page = await openPage(main.url, { colorScheme, bypassCSP: true });
+      page = await openPage(learning.url, { colorScheme, bypassCSP: true });
       await ready(page);
       await say(page, "Tell me a story.");
       await done(page);
       await page.waitForSelector("#gauges dl");
-      for (const opener of [null, "#open-settings", "#open-play"]) {
+      for (const opener of [null, "#open-settings", "#open-play", "#open-learn"]) {
         if (opener) await page.click(opener);
         await page.evaluate(axe.source);
         const found = await page.evaluate(() => window.axe.run());
@@ -270,6 +341,7 @@ const tests = {
         if (opener) await page.keyboard.press("Escape");
       }
     }
+    await learning.stop();
     return page;
   },
 };
