@@ -11,7 +11,7 @@ let on = false, tell = () => {};
 const send = async (note, what) => {
   try {
     const reply = await (await api.post("v1/feedback", { response_id: note.response, ...what })).json();
-    tell(t("learned", { v: reply.version }));
+    tell(t("learned", { v: reply.version }), true);
     if ($("learn").open) draw();
     return true;
   } catch (e) { tell(e.status ? e.message : t("gone")); return false; }
@@ -33,8 +33,9 @@ export const drawButtons = (note, bar) => on && note.response && note.text ? [li
 // The list has whole names: "ip:127.0.0.1", "ip:127.0.0.1/NAME", "@SHARED"; requests have NAME, or none for one's own.
 const nameIn = namespace => { const name = namespace.startsWith("@") ? namespace.slice(1) : namespace.split("/")[1]; return name ? { namespace: name } : {}; };
 
+const say = text => { $("learn-said").textContent = text; };
 const ask = async (path, body) => {
-  try { return await (await api.post(path, body)).json(); } catch (e) { tell(e.status ? e.message : t("gone")); return null; }
+  try { return await (await api.post(path, body)).json(); } catch (e) { say(e.status ? e.message : t("gone")); return null; }
 };
 
 const row = (list, name, value) => list.append(make("dt", { textContent: t(name) }), make("dd", { textContent: value }));
@@ -48,12 +49,12 @@ const drawSpace = space => {
   row(list, "proof", space.adapter ? space.quality_delta.toFixed(3) : t("noAdapter"));
   if (space.frozen) row(list, "state", t("frozen"));
   for (let v = 0; v <= space.last_version; v++) version.append(new Option(v ? `${t("version")} ${v}` : t("modelAlone"), v, false, v === space.version));
-  version.onchange = async () => { if (await ask("v1/adapters/rollback", { version: Number(version.value), ...at })) tell(t("rolled", { v: version.value })); draw(); };
+  version.onchange = async () => { if (await ask("v1/adapters/rollback", { version: Number(version.value), ...at })) say(t("rolled", { v: version.value })); draw(); };
   const train = make("button", { type: "button", textContent: t("train") });
   train.onclick = async () => {
     train.disabled = true;
     const reply = await ask("v1/adapters/train", { wait: true, ...at });
-    if (reply) tell(reply.published ? t("published", { v: reply.version }) : t("unpublished"));
+    if (reply) say(reply.published ? t("published", { v: reply.version }) : t("unpublished"));
     draw();
   };
   return make("section", {}, make("h3", { textContent: `${space.namespace} · ${space.model}` }), list, make("div", { className: "row" }, version, train));
@@ -67,9 +68,9 @@ const draw = async () => {
 // null: this server does not learn, or does not answer.
 const look = async () => { try { return (await (await api.get("v1/adapters")).json()).learned ?? null; } catch { return null; } };
 
-export const start = async say => {
-  tell = say;
+export const start = async show => {
+  tell = show;
   on = await look() !== null;
   $("open-learn").hidden = !on;
-  $("open-learn").onclick = () => { $("learn").showModal(); draw(); };
+  $("open-learn").onclick = () => { $("learn").showModal(); say(""); draw(); };
 };

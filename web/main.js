@@ -13,7 +13,7 @@ const NUMBERS = { temperature: 0.1, top_k: 1, top_p: 0.01, min_p: 0.01, repeat_p
 const kept = { get: k => { try { return JSON.parse(localStorage.getItem("kentang-" + k)); } catch { return null; } }, set: (k, v) => { try { localStorage.setItem("kentang-" + k, JSON.stringify(v)); } catch { /* full or forbidden */ } } };
 let files = [];
 
-const tell = message => { $("notice").textContent = message; $("notice").hidden = !message; };
+const tell = (message, fine) => { $("notice").textContent = message; $("notice").hidden = !message; $("notice").classList.toggle("fine", !!fine); };
 
 const request = () => {
   const numbers = kept.get("numbers") ?? {};

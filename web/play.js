@@ -4,7 +4,7 @@ import { visible } from "./markdown.js";
 
 const $ = id => document.getElementById(id);
 const EXAMPLES = {
-  json_schema: '{\n  "type": "object",\n  "properties": {\n    "name": {"type": "string"},\n    "age": {"type": "integer"}\n  },\n  "required": ["name", "age"]\n}',
+  json_schema: '{\n  "type": "object",\n  "properties": {\n    "name": {"type": "string", "maxLength": 20},\n    "age": {"type": "integer"}\n  },\n  "required": ["name", "age"],\n  "additionalProperties": false\n}',
   grammar: 'root ::= ("yes" | "no") "."',
   regex: "[0-9]{2}:[0-9]{2}",
 };
@@ -17,7 +17,7 @@ const attempt = async request => {
   out.textContent = "";
   out.classList.remove("bad");
   try {
-    const body = { ...request, messages: [{ role: "user", content: $("play-prompt").value }], ...bodyOf($("play-kind").value, $("play-rule").value) };
+    const body = { max_tokens: 256, finish_within: true, ...request, messages: [{ role: "user", content: $("play-prompt").value }], ...bodyOf($("play-kind").value, $("play-rule").value) };
     await api.chat(body, undefined, (kind, value) => { if (kind === "text") out.textContent += visible(value); });
   } catch (e) {
     out.classList.add("bad");

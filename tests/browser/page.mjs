@@ -25,7 +25,7 @@ const startServer = async (options = [], at = "127.0.0.1:0") => {
   throw new Error("the server did not start:\n" + log);
 };
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-lcd-text"] });
 let main;
 
 // A context of its own for each test: nothing kept from the one before. Fails on any error of the page's scripts.
@@ -42,7 +42,14 @@ const say = async (page, text) => { await page.fill("#ask", text); await page.pr
 const done = page => page.waitForFunction(() => document.querySelector("#log").getAttribute("aria-busy") === "false" && document.querySelectorAll("article").length, null, { timeout: 60000 });
 const bodies = page => page.locator("article .body").allTextContents();
 const number = async (page, name, value) => { await page.click("#open-settings"); await page.getByLabel(name, { exact: true }).fill(String(value)); await page.getByLabel(name, { exact: true }).blur(); await page.click("#settings button.main"); };
-const picture = async (page, name) => { if (pictures) await page.screenshot({ path: path.join(pictures, name) }); };
+const picture = async (page, name, part) => {
+  if (!pictures) return;
+  if (part) return page.locator(part).screenshot({ path: path.join(pictures, name) });
+  const size = page.viewportSize();
+  await page.setViewportSize({ width: Math.min(size.width, 960), height: 600 });
+  await page.screenshot({ path: path.join(pictures, name) });
+  await page.setViewportSize(size);
+};
 
 const tests = {
   "streams an answer, with its figures and the seed": async () => {
@@ -199,7 +206,7 @@ const tests = {
     await done(page);
     assert.equal(await page.locator(".call").count(), 2);
     assert.equal(server.called.length, 0);
-    await picture(page, "page-tools.png");
+    await picture(page, "page-tools.png", "article.assistant");
     await page.locator(".call").nth(0).getByRole("button", { name: "Allow", exact: true }).click();
     await page.locator(".call").nth(0).locator("details").waitFor();
     assert.deepEqual(server.called, [{ name: "count_tokens", arguments: { text: "one 0" } }]);
@@ -242,11 +249,11 @@ const tests = {
     await page.waitForFunction(() => /version 2/.test(document.querySelector("#notice").textContent));
     await page.click("#open-learn");
     await page.waitForSelector("#learn-list dl");
-    await picture(page, "page-learning.png");
+    await picture(page, "page-learning.png", "#learn");
     await page.getByLabel("Version", { exact: true }).selectOption("0");
-    await page.waitForFunction(() => /Version 0 holds/.test(document.querySelector("#notice").textContent));
+    await page.waitForFunction(() => /Version 0 holds/.test(document.querySelector("#learn-said").textContent));
     await page.getByRole("button", { name: "Train" }).click();
-    await page.waitForFunction(() => !/Version 0 holds/.test(document.querySelector("#notice").textContent), null, { timeout: 120000 });
+    await page.waitForFunction(() => !/Version 0 holds/.test(document.querySelector("#learn-said").textContent), null, { timeout: 120000 });
     await page.getByLabel("Version", { exact: true }).selectOption("0");
     await page.click("#learn button.main");
     await page.getByRole("button", { name: "Again" }).click();
@@ -277,7 +284,7 @@ const tests = {
     const value = JSON.parse(await page.textContent("#play-out"));
     assert.equal(typeof value.name, "string");
     assert.ok(Number.isInteger(value.age));
-    await picture(page, "playground.png");
+    await picture(page, "playground.png", "#play");
     await page.fill("#play-rule", '{"type": 7}');
     await page.click("#play-form button.main");
     await page.waitForSelector("#play-out.bad");
