@@ -1,5 +1,5 @@
-// A server that answers as kentang does, but writes what no model would be asked to write: markup, endless lines, controls; and calls
-// of tools whenever there are some. The page's own files and the tools come from the real server behind it.
+// A server that answers as kentang does, but writes what no model would be asked to write: markup, endless lines, controls; calls of
+// tools whenever there are some, and goes on for ever when that is asked for. The page's own files and the tools come from the real server behind it.
 import http from "node:http";
 
 const event = delta => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
@@ -13,7 +13,7 @@ export const hostile = {
 };
 
 export const serve = async real => {
-  const seen = [], called = [];
+  const seen = [], called = [], out = { left: 0 };
   const server = http.createServer(async (request, answer) => {
     seen.push(request.url);
     let body = "";
@@ -39,6 +39,11 @@ export const serve = async real => {
       answer.end(ended("stop"));
       return;
     }
+    if (last.content.trim() === "slow" || last.role === "assistant") {
+      const tick = setInterval(() => answer.write(event({ content: "on and " })), 100);
+      answer.on("close", () => { clearInterval(tick); out.left++; });
+      return;
+    }
     const text = hostile[last.content.trim()] ?? "?";
     answer.write(event({ reasoning_content: "Let me see. <i>hm</i>" }));
     for (let i = 0; i < text.length; i += 50000) answer.write(event({ content: text.slice(i, i + 50000) }));
@@ -46,5 +51,6 @@ export const serve = async real => {
     answer.end(ended("stop"));
   });
   await new Promise(done => server.listen(0, "127.0.0.1", done));
-  return { url: `http://127.0.0.1:${server.address().port}`, seen, called, close: () => { server.closeAllConnections(); server.close(); } };
+  Object.assign(out, { url: `http://127.0.0.1:${server.address().port}`, seen, called, close: () => { server.closeAllConnections(); server.close(); } });
+  return out;
 };
