@@ -296,6 +296,21 @@ static void test_failed_lines_are_retried(void **state) {
     cli_expect_error("batch --retry-failed < /dev/null", 2, "--out");
 }
 
+static void test_strict_and_mistaken_files(void **state) {
+    (void)state;
+    char arguments[256];
+    write_text(in_path, "nonsense\n");
+    snprintf(arguments, sizeof arguments, "batch --strict --quiet %s", in_path);
+    cli_expect_error(arguments, 1, "1 of them errors");
+    write_text(in_path, "{\"id\":\"a\",\"prompt\":\"Once\",\"max_tokens\":1}\n");
+    process p = cli_run(arguments, NULL);
+    assert_int_equal(p.code, 0);
+    cli_free(&p);
+    /* the requests themselves as the file of results */
+    snprintf(arguments, sizeof arguments, "batch %s --out %s", in_path, in_path);
+    cli_expect_error(arguments, 5, "line 1 is a request, not a result");
+}
+
 static void test_killed_and_gone_on_with(void **state) {
     (void)state;
     char *requests = many_requests(false, 60);
@@ -397,6 +412,7 @@ int main(void) {
         TEST(test_alone_together_and_backwards), TEST(test_a_torn_last_line),
         TEST(test_failed_lines_are_retried),     TEST(test_killed_and_gone_on_with),
         TEST(test_other_files_are_left_alone),   TEST(test_interrupted),
+        TEST(test_strict_and_mistaken_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,6 +260,16 @@ static void test_wrong_names_are_refused(void **state) {
     snprintf(command, sizeof command,
              "grep -q 'did you mean \"qwen2.5-1.5b\"' %s/log && ! test -e %s/x", dir, dir);
     assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/kentang synth --preset tiny-llama - 2>%s/log",
+             KT_BINARY_DIR, dir);
+    assert_int_equal(WEXITSTATUS(system(command)), 2);
+    /* over the shell's limit on files: told, and nothing is left */
+    snprintf(command, sizeof command,
+             "ulimit -f 100; %s/kentang synth --preset tiny-llama %s/limited.gguf 2>%s/log",
+             KT_BINARY_DIR, dir, dir);
+    assert_int_equal(WEXITSTATUS(system(command)), kt_status_exit_code(KT_E_IO));
+    snprintf(command, sizeof command, "test -z \"$(ls %s | grep limited)\"", dir);
+    assert_int_equal(system(command), 0);
 }
 
 int main(void) {

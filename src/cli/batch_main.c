@@ -17,7 +17,7 @@
 
 typedef struct batch_opts {
     const char *out;
-    bool quiet, retry_failed;
+    bool quiet, retry_failed, strict;
 } batch_opts;
 
 #define AT(member) offsetof(batch_opts, member)
@@ -36,6 +36,11 @@ static const kt__opt files_table[] = {
      .at = AT(retry_failed),
      .help = "compute those again whose result in FILE is an error; the new result is appended, "
              "and of two with one id the last counts"},
+    {.name = "strict",
+     .kind = KT__OPT_ON,
+     .at = AT(strict),
+     .help =
+         "end with 1 where a result of this run is an error (default: 0, they are in the file)"},
     {.name = "quiet",
      .brief = "q",
      .kind = KT__OPT_ON,
@@ -278,7 +283,7 @@ out:
     }
     if (fd > STDIN_FILENO) close(fd);
     if (status != KT_OK) code = kt__cli_fail("batch", &err);
-    return code;
+    return status == KT_OK && opts->strict && b.n_errors ? 1 : code;
 }
 
 int kt__cmd_batch(int argc, char **argv) {
@@ -322,7 +327,10 @@ int kt__cmd_batch(int argc, char **argv) {
         .word = "FILE",
         .notes = "After a stop of any kind the same command with the same --out goes on: results "
                  "that are\n"
-                 "in the file, errors too, are not computed again (--retry-failed: errors are).\n\n"
+                 "in the file, errors too, are not computed again (--retry-failed: errors are). A "
+                 "result is\n"
+                 "known by its id alone: for changed requests or another model give another "
+                 "--out.\n\n"
                  "Example:\n"
                  "  kentang batch -m model.gguf requests.jsonl --out results.jsonl",
     };

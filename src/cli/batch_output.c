@@ -27,6 +27,12 @@ static bool is_error(const json_t *object) {
     return response && json_integer_value(json_object_get(response, "status_code")) != 200;
 }
 
+/* A request has an id as well: a file of requests is not to be taken for results. */
+static bool is_request(const json_t *object) {
+    return json_object_get(object, "body") || json_object_get(object, "prompt") ||
+           json_object_get(object, "messages");
+}
+
 static kt_status note_result(kt__batch_output *out, const char *line, size_t len, uint64_t number,
                              kt_error *err) {
     json_t *object = json_loadb(line, len, 0, NULL);
@@ -36,6 +42,10 @@ static kt_status note_result(kt__batch_output *out, const char *line, size_t len
     if (!id) {
         status = kt__fail_at(err, KT_E_FORMAT, out->path, UINT64_MAX,
                              "line %llu is no result of a batch: give another --out, or remove it",
+                             (unsigned long long)number);
+    } else if (is_request(object)) {
+        status = kt__fail_at(err, KT_E_FORMAT, out->path, UINT64_MAX,
+                             "line %llu is a request, not a result: give --out another file",
                              (unsigned long long)number);
     } else if (out->retry_failed && is_error(object)) {
         out->n_found--; /* its new result follows, and is the one that counts */

@@ -1,4 +1,5 @@
 /* kentang: finds the subcommand. */
+#include <signal.h>
 #include <string.h>
 
 #include "base/nearest.h"
@@ -80,6 +81,8 @@ static int run_help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ,
+           SIG_IGN); /* a file over its limit is a failed write, which is told and cleaned up */
     if (argc < 2) {
         print_help(stderr);
         return KT__EXIT_USAGE;

@@ -247,6 +247,8 @@ int kt__cmd_synth(int argc, char **argv) {
     const kt__synth_preset *preset;
     const kt__recipe *recipe;
     kt_error err;
+    if (!strcmp(path, "-"))
+        return kt__cli_usage_error("synth", "a model is written to a file, not to a pipe");
     if (opts.lora_rank) return make_adapter(&opts, path);
     if (!opts.preset) return kt__cli_usage_error("synth", "--preset is missing");
     if (kt__synth_find(opts.preset, opts.quant, &preset, &recipe, &err) != KT_OK)
