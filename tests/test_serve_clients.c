@@ -337,6 +337,46 @@ static void test_absent_prompt(void **state) {
     json_decref(expected);
 }
 
+/* What Open WebUI and Continue send, with the members that only they know. */
+static void test_bodies_of_editors_and_pages(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *body, *says;
+    } cases[] = {
+        {"/v1/chat/completions",
+         "{\"stream\":true,\"model\":\"demo\"," STORY
+         ",\"max_tokens\":3,\"stream_options\":{\"include_usage\":true},\"session_id\":\"a\","
+         "\"chat_id\":\"b\",\"id\":\"c\",\"background_tasks\":{\"title_generation\":true},"
+         "\"features\":{\"web_search\":false},\"variables\":{\"{{USER_NAME}}\":\"d\"},"
+         "\"params\":{},\"tool_servers\":[],\"metadata\":{\"user_id\":\"1\"}}",
+         "\"completion_tokens\":3"},
+        {"/api/chat",
+         "{\"model\":\"demo:latest\"," STORY
+         ",\"options\":{\"num_predict\":3,\"num_ctx\":512,\"num_keep\":24,\"num_thread\":2,"
+         "\"num_gpu\":0,\"tfs_z\":1,\"mirostat\":0},\"stream\":true,\"keep_alive\":\"5m\"}",
+         "\"eval_count\":3"},
+        {"/api/show", "{\"name\":\"demo\"}", "\"families\":"},
+        {"/api/generate", "{\"model\":\"demo\",\"prompt\":\"\",\"keep_alive\":0}", "\"done\":true"},
+        {"/api/generate",
+         "{\"model\":\"demo\",\"raw\":true,\"prompt\":\"def f(\",\"options\":{\"num_predict\":4,"
+         "\"stop\":[\"/src/\",\"#- coding: utf-8\"],\"temperature\":0.01},\"keep_alive\":1800}",
+         "\"done\":true"},
+        {"/v1/chat/completions",
+         "{\"model\":\"demo\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+         "\"text\":\"hi\"}]}],\"max_tokens\":3,\"stream\":true,\"parallel_tool_calls\":false,"
+         "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"read_file\",\"description\":"
+         "\"d\",\"parameters\":{\"type\":\"object\",\"required\":[\"filepath\"],\"properties\":{"
+         "\"filepath\":{\"type\":\"string\"}}}}}]}",
+         "data: [DONE]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reply *r = post(&w, cases[i].path, cases[i].body);
+        if (r->status != 200 || !strstr(r->text, cases[i].says))
+            fail_msg("%s %s: %s", cases[i].path, cases[i].body, r->text);
+        free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),         cmocka_unit_test(test_dimensions),
@@ -344,7 +384,7 @@ int main(void) {
         cmocka_unit_test(test_not_ignored),   cmocka_unit_test(test_byte_order_mark),
         cmocka_unit_test(test_tokenizer),     cmocka_unit_test(test_harness),
         cmocka_unit_test(test_echo),          cmocka_unit_test(test_aliases),
-        cmocka_unit_test(test_absent_prompt),
+        cmocka_unit_test(test_absent_prompt), cmocka_unit_test(test_bodies_of_editors_and_pages),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }
