@@ -154,6 +154,82 @@ static void test_bad_choices(void **state) {
     kt__tools_free(tools);
 }
 
+/* ---- no call at all ---- */
+
+/* Where calls have no mark: what does not begin as one is free. */
+static void test_unmarked(void **state) {
+    static const struct {
+        const char *format, *text;
+        bool fits;
+    } cases[] = {
+        {"llama3", "Well, {\"name\": \"stop\", \"parameters\": {\"a\"", true},
+        {"llama3", "{\"name\": \"stop\", \"parameters\": {}}", true},
+        {"llama3", "<|python_tag|>{\"name\": \"stop\", \"parameters\": {}}", true},
+        {"llama3", "{\"name\": \"stop\", \"parameters\": {\"a\"", false},
+        {"llama3", "{\"name\": \"stop\", \"parameters\": {}} and more", false},
+        {"llama3", "{\"name\": \"gone\", \"parameters\": 3", true},
+        {"llama3", "{\"name\": \"Ada\"}", true},
+        {"llama3", "", true},
+        {"pythonic", "[stop()]", true},
+        {"pythonic", "[stop(a=1)]", false},
+        {"pythonic", "[1, 2]", true},
+    };
+    (void)state;
+    kt__tools *tools = read_tools(tool_list);
+    const kt__call_rules rules = {
+        .tools = tools, .choice = {.mode = KT__TOOL_AUTO}, .prompt_tail = ""};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt__call_style style;
+        kt__call_constraint made;
+        assert_true(kt__call_style_named(cases[i].format, "none", &style));
+        assert_int_equal(kt__call_constraint_make(&style, &rules, &made, NULL), KT_OK);
+        assert_string_equal(made.trigger, "");
+        size_t len = strlen(cases[i].text);
+        if ((rt_taken(&made, cases[i].text, len) == len) != cases[i].fits)
+            fail_msg("%s: %s", cases[i].format, cases[i].text);
+        kt__call_constraint_free(&made);
+    }
+    kt__tools_free(tools);
+}
+
+typedef struct silent_case {
+    const char *format, *reasoning, *text, *call; /* free text, and what makes a call of it */
+} silent_case;
+
+static const silent_case silent[] = {
+    {"hermes", "think", "<think>\nA <tool_call>?\n</think>\n\nWell.", "<tool_call>"},
+    {"harmony", "harmony",
+     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Well.",
+     "<|end|><|start|>assistant<|channel|>commentary to=functions."},
+    {"harmony", "harmony", "", "<|channel|>commentary to=functions."},
+    {"harmony", "harmony", " to=user<|channel|>commentary", " to=functions."},
+    {"mistral_args", "mistral", "[THINK]Hm.[/THINK]Well.", "[TOOL_CALLS]"},
+    {"gemma4", "gemma", "<|channel>thought\nHm.<channel|>Well.", "<|tool_call>call:"},
+    {"command_r7b", "command", "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Well.",
+     "<|START_ACTION|>"},
+};
+
+static void test_silence(void **state) {
+    (void)state;
+    kt__tools *tools = read_tools(tool_list);
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        const silent_case *c = &silent[i];
+        const kt__call_rules rules = {
+            .tools = tools, .choice = {.mode = KT__TOOL_NONE}, .prompt_tail = ""};
+        kt__call_style style;
+        kt__call_constraint made;
+        char text[512];
+        assert_true(kt__call_style_named(c->format, c->reasoning, &style));
+        assert_int_equal(kt__call_constraint_make(&style, &rules, &made, NULL), KT_OK);
+        assert_true(made.text.len > 0);
+        assert_int_equal(rt_taken(&made, c->text, strlen(c->text)), strlen(c->text));
+        int n = snprintf(text, sizeof text, "%s%s", c->text, c->call);
+        assert_true(rt_taken(&made, text, (size_t)n) < (size_t)n);
+        kt__call_constraint_free(&made);
+    }
+    kt__tools_free(tools);
+}
+
 /* ---- schemas that cannot be enforced ---- */
 
 #define BACK_REFERENCE(strict)                                                \
@@ -210,6 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_format), cmocka_unit_test(test_choices),
         cmocka_unit_test(test_bad_choices),  cmocka_unit_test(test_unenforceable),
+        cmocka_unit_test(test_silence),      cmocka_unit_test(test_unmarked),
         cmocka_unit_test(test_bad_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,6 +126,24 @@ static const constraint constraints[] = {
                          "\"kind\"]},{\"properties\":{\"kind\":{\"pattern\":\"b\"}},\"required\":["
                          "\"kind\"],\"type\":\"object\"}]}"},
     {KT__GRAMMAR_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^(?:\\\\S+\\\\s+){0,40}\\\\S+$\"}"},
+    {KT__GRAMMAR_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^(?:\\\\S+\\\\s+){0,40}\\\\S+$\","
+                         "\"minLength\":2,\"maxLength\":9}"},
+    {KT__GRAMMAR_SCHEMA,
+     "{\"type\":\"string\",\"pattern\":\"^(?:[a-z]+ ){3,70}b$\",\"maxLength\":90}"},
+    {KT__GRAMMAR_SCHEMA,
+     "{\"type\":\"string\",\"pattern\":\"^([a-b]|\\u00e4.{4}|\\n\\\\\\\\)*$\",\"minLength\":3,"
+     "\"maxLength\":8}"},
+    {KT__GRAMMAR_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^[^a]{0,9}$|^a[\\\\s\\\\S]{3,5}$\","
+                         "\"minLength\":2,\"maxLength\":6}"},
+    {KT__GRAMMAR_SCHEMA,
+     "{\"type\":\"string\",\"pattern\":\"^(ab|\\u00e4\\u00e4)*$\",\"maxLength\":5,"
+     "\"not\":{\"const\":\"abab\"}}"},
+    {KT__GRAMMAR_SCHEMA,
+     "{\"propertyNames\":{\"pattern\":\"^[a-z]+(-[a-z]+){1,9}$\",\"maxLength\":20},"
+     "\"patternProperties\":{\"^x-\":{\"type\":\"integer\"}}}"},
+    {KT__GRAMMAR_SCHEMA,
+     "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\",\"b\",\"kind\",\"name\"]},"
+     "\"uniqueItems\":true,\"minItems\":4}"},
     {KT__GRAMMAR_GBNF, "root ::= \"{\" pair (\",\" pair)* \"}\"\npair ::= \"\\\"\" [a-z]{1,9} "
                        "\"\\\":\" ([0-9]+ | root)\n"},
     {KT__GRAMMAR_PIECES,

@@ -260,6 +260,44 @@ static void begin_description(kt__call_writer *w) {
     kt__buf_putc(&w->pieces, '[');
 }
 
+/* How a call of this tool begins, up to its arguments. */
+static void call_head(const kt__call_writer *w, uint32_t tool, kt__buf *out) {
+    const char *name = w->rules->tools->items[tool].name;
+    if (w->f->kind == KT__CALLS_PYTHON)
+        kt__buf_printf(out, "[%s(", name);
+    else
+        kt__buf_printf(out, "{\"%s\": \"%s\", \"%s\": ", w->f->name_key, name, w->f->args_key);
+}
+
+static void write_head(kt__call_writer *w, const char *tag, uint32_t tool) {
+    kt__buf head;
+    kt__buf_init(&head, 4096);
+    kt__buf_puts(&head, tag ? tag : "");
+    call_head(w, tool, &head);
+    kt__piece_chars(&w->pieces, head.data, head.len);
+    if (head.failed) w->failed = true;
+    kt__buf_free(&head);
+}
+
+/* Where calls have no mark, but are the whole answer: calls, or any text that does not begin as one. */
+static void write_calls_or_text(kt__call_writer *w) {
+    const char *tag = w->f->start_tag;
+    kt__buf_puts(&w->pieces, "{\"any\":[[");
+    if (tag) {
+        kt__buf_puts(&w->pieces, "{\"any\":[\"\"");
+        kt__piece_text(&w->pieces, tag);
+        kt__buf_puts(&w->pieces, "]}");
+    }
+    write_calls(w, 0);
+    kt__buf_puts(&w->pieces, "],{\"not\":[");
+    for (uint32_t i = 0; i < w->rules->tools->n; i++) {
+        if (!kt__tool_allowed(&w->rules->choice, i)) continue;
+        write_head(w, NULL, i);
+        if (tag) write_head(w, tag, i);
+    }
+    kt__buf_puts(&w->pieces, "]}]}");
+}
+
 static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style,
                                  kt__call_constraint *out, kt_error *err) {
     size_t skip = 0, at = 0;
@@ -267,14 +305,17 @@ static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style
     begin_description(w);
     if (w->rules->choice.mode == KT__TOOL_AUTO) {
         skip = find_trigger(w->f, out);
-        if (!out->trigger[0]) return KT_OK;
+        if (!out->trigger[0] && !w->f->at_start) return KT_OK;
     } else {
         write_reasoning(w, style->reasoning);
         bool given = w->f->open && tail_has(w->rules, w->f->open, &at) &&
                      at == w->rules->prompt_tail_len;
         if (given) skip = strlen(w->f->open);
     }
-    write_calls(w, skip);
+    if (w->rules->choice.mode == KT__TOOL_AUTO && w->f->at_start)
+        write_calls_or_text(w);
+    else
+        write_calls(w, skip);
     kt__buf_putc(&w->pieces, ']');
     kt__buf_putc(&w->schemas, ']');
     kt__buf_puts(&out->text, "{\"prefixItems\":");
@@ -287,20 +328,21 @@ static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style
     return KT_OK;
 }
 
-/* Where no call may be made: any text without what opens one, behind reasoning. Nothing for formats
- * whose calls have no mark, or whose answers have other marks among their text. */
+/* Where no call may be made: any text without what opens one, behind reasoning; where an answer has
+ * other marks among its text, in all of it. Nothing for formats whose calls have no mark. */
 static kt_status describe_silence(kt__call_writer *w, const kt__reason_format *r,
                                   kt__call_constraint *out, kt_error *err) {
-    bool marks = r->anywhere || r->blind || r->drop[0] || w->f->kind == KT__CALLS_HARMONY;
+    bool harmony = w->f->kind == KT__CALLS_HARMONY;
+    bool marks = r->anywhere || r->blind || r->drop[0] || harmony;
     (void)find_trigger(w->f, out);
-    if (marks || !out->trigger[0]) return KT_OK;
+    if (!out->trigger[0]) return KT_OK;
     kt__buf_puts(&out->text, "{\"prefixItems\":[],\"pieces\":");
     kt__buf_putc(&w->pieces, '[');
-    write_reasoning(w, r);
+    if (!marks) write_reasoning(w, r);
     kt__piece_next(&w->pieces);
     kt__buf_puts(&w->pieces, "{\"until\":");
-    kt__json_text(&w->pieces, out->trigger);
-    kt__buf_puts(&w->pieces, "}]");
+    kt__json_text(&w->pieces, harmony ? "to=functions." : out->trigger);
+    kt__buf_puts(&w->pieces, marks ? ",\"free\":true}]" : "}]");
     kt__buf_append(&out->text, w->pieces.data, w->pieces.len);
     kt__buf_putc(&out->text, '}');
     out->trigger[0] = '\0';

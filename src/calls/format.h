@@ -43,13 +43,14 @@ struct kt__call_format {
     const char *pad;                                /* around a value */
     const char *gap;                                /* after the name and after each parameter */
     const char *true_end,
-        *false_end;        /* key_end of strings and of other values; then key_end is NULL */
-    bool close_has_key;    /* param_close is followed by the key and > */
-    bool cdata;            /* a value may be a CDATA section */
-    const char *quote;     /* BARE: around a string */
-    bool at_start;         /* a call is all of the answer or nothing */
-    const char *start_tag; /* at_start: may come before it */
-    bool single;           /* one call an answer */
+        *false_end;          /* key_end of strings and of other values; then key_end is NULL */
+    bool close_has_key;      /* param_close is followed by the key and > */
+    bool cdata;              /* a value may be a CDATA section */
+    const char *quote;       /* BARE: around a string */
+    bool at_start;           /* a call is all of the answer or nothing */
+    const char *start_tag;   /* at_start: may come before it */
+    const char *tagged_call; /* between a name behind start_tag and arguments as Python has them */
+    bool single;             /* one call an answer */
     kt__call_id_rule id_rule;
     bool shows_tools; /* false: the template does not; they are written into the system message */
 };

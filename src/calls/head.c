@@ -144,6 +144,31 @@ static kt__scan object_head(const kt__call_parser *p, const kt__span *span, size
     return r;
 }
 
+/* A name, what stands behind it, and then arguments as Python has them. */
+static kt__scan tagged_head(const kt__call_parser *p, const kt__span *span, size_t *at,
+                            kt__call_head *head) {
+    const char *call = p->f->tagged_call;
+    size_t len = strlen(call), name = len - 1, end = *at; /* the last byte is no name's */
+    while (end < span->n && is_name_char(span->s[end])) end++;
+    size_t n = end - *at;
+    if (n > KT__TOOL_NAME_MAX + name) return KT__SCAN_NO;
+    if (end == span->n) return span->ended ? KT__SCAN_NO : KT__SCAN_MORE;
+    if (n <= name || memcmp(span->s + end - name, call, len) != 0) return KT__SCAN_NO;
+    head->tool = kt__tools_find(p->tools, span->s + *at, n - name);
+    if (head->tool == UINT32_MAX) return KT__SCAN_NO;
+    head->next = KT__P_LITERAL;
+    *at = end + 1;
+    return KT__SCAN_YES;
+}
+
+static kt__scan object_or_tagged(const kt__call_parser *p, const kt__span *span, size_t *at,
+                                 kt__call_head *head) {
+    bool tagged = p->f->tagged_call && head->tagged;
+    if (tagged && *at < span->n && is_name_char(span->s[*at]))
+        return tagged_head(p, span, at, head);
+    return object_head(p, span, at, head);
+}
+
 /* ---- the other kinds ---- */
 
 /* functions.NAME:N, all of which is the id. */
@@ -183,7 +208,7 @@ static kt__scan kind_head(const kt__call_parser *p, const kt__span *span, size_t
                           kt__call_head *head) {
     kt__scan r;
     switch (p->f->kind) {
-    case KT__CALLS_OBJECT: return object_head(p, span, at, head);
+    case KT__CALLS_OBJECT: return object_or_tagged(p, span, at, head);
     case KT__CALLS_NAMED: head->next = KT__P_JSON; return named_head(p, span, at, head);
     case KT__CALLS_TAGGED:
         head->next = KT__P_PARAMS;
@@ -216,8 +241,11 @@ static kt__scan section_head(const kt__call_parser *p, const kt__span *span, siz
         head->section = r == KT__SCAN_YES;
         if (r == KT__SCAN_NO && !f->section_loose) return r;
     }
-    if (f->start_tag && kt__scan_literal(span, f->start_tag, at) == KT__SCAN_MORE)
-        return KT__SCAN_MORE;
+    if (f->start_tag) {
+        r = kt__scan_literal(span, f->start_tag, at);
+        if (r == KT__SCAN_MORE) return r;
+        head->tagged = r == KT__SCAN_YES;
+    }
     if (!f->array && f->kind != KT__CALLS_PYTHON) return KT__SCAN_YES;
     head->list = true;
     return scan_char(span, at, '[');
@@ -254,7 +282,7 @@ void kt__p_begin(kt__call_parser *p, const kt__span *span, const kt__call_head *
         p->args_begun = true;
     }
     if (head->next == KT__P_LITERAL)
-        kt__literal_start(&p->literal, p->f->kind == KT__CALLS_PYTHON ? KT__LIT_ARGS : KT__LIT_BODY,
+        kt__literal_start(&p->literal, p->f->kind == KT__CALLS_BARE ? KT__LIT_BODY : KT__LIT_ARGS,
                           p->f->quote, &p->out);
     kt__p_consume(p, head->used);
     kt__p_go(p, head->next);

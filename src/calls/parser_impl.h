@@ -112,6 +112,7 @@ typedef struct kt__call_head {
     size_t args_from, args_to; /* arguments that came before the name */
     kt__parse_state next;
     bool section, list; /* the call is in one */
+    bool tagged;        /* the format's start_tag came */
 } kt__call_head;
 
 /* Whether a call begins at `at`, up to what makes certain that it is one. */

@@ -37,9 +37,9 @@ static kt_status describe_calls(kt__submitted *sub, const kt_request_params *r,
     return KT_OK;
 }
 
-/* Calls that must come are the whole answer, reasoning included, as is one without calls; this one only
- * where the request holds it to nothing else. Those that may come follow their
- * mark: among free text, or instead of what the request asks for. */
+/* Calls that must come are the whole answer, reasoning included; so is text without calls, and what is
+ * either, but these two only where the request holds the answer to nothing else. Calls that may come
+ * behind a mark follow it: among free text, or instead of what the request asks for. */
 static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_params *r,
                            kt_error *err) {
     bool beside = r->constraint.n_forms == 1 && !r->constraint.n_triggers;
@@ -47,7 +47,9 @@ static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_para
     if (status != KT_OK || !h->calls.text.len) return status;
     kt_form form = {.kind = KT_FORM_PIECES, .text = h->calls.text.data, .len = h->calls.text.len};
     bool must = !h->calls.trigger[0];
-    if (r->constraint.n_forms && sub->conversation->choice.mode == KT__TOOL_NONE) return KT_OK;
+    bool may_be_text = sub->conversation->choice.mode == KT__TOOL_NONE ||
+                       (must && sub->conversation->choice.mode == KT__TOOL_AUTO);
+    if (r->constraint.n_forms && may_be_text) return KT_OK;
     if (r->constraint.n_forms && !must && !beside)
         return kt__fail_at(err, KT_E_UNSUPPORTED, "tools", UINT64_MAX,
                            "tools: they go with one form of the answer, without triggers");

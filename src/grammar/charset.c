@@ -168,10 +168,13 @@ bool kt__charset_add_property(kt__charset *set, const char *name, size_t len) {
 typedef struct encoder {
     kt__terms *t;
     const kt__charset *set;
+    uint32_t least; /* character with so many bytes as are being written */
 } encoder;
 
+enum { SURROGATE_LOW = 0xd800, SURROGATE_HIGH = 0xdfff };
+
 /* How much of low..high is in the set: 0 nothing, 1 something, 2 all. */
-static int coverage(const kt__charset *set, uint32_t low, uint32_t high) {
+static int range_coverage(const kt__charset *set, uint32_t low, uint32_t high) {
     uint32_t a = 0, b = set->n;
     while (a < b) { /* the first range that does not end before low */
         uint32_t mid = (a + b) / 2;
@@ -182,6 +185,20 @@ static int coverage(const kt__charset *set, uint32_t low, uint32_t high) {
     }
     if (a == set->n || set->ranges[2 * a] > high) return 0;
     return set->ranges[2 * a] <= low && set->ranges[2 * a + 1] >= high ? 2 : 1;
+}
+
+/* The same of what UTF-8 has with so many bytes. The rest of a block does not matter, since who follows a
+ * text takes UTF-8 only; but a block that has nothing else is empty, so that no byte leads there. */
+static int coverage(const encoder *e, uint32_t low, uint32_t high) {
+    if (low < e->least) low = e->least;
+    if (high > MAX_CHAR) high = MAX_CHAR;
+    if (low >= SURROGATE_LOW && low <= SURROGATE_HIGH) low = SURROGATE_HIGH + 1;
+    if (high >= SURROGATE_LOW && high <= SURROGATE_HIGH) high = SURROGATE_LOW - 1;
+    if (low > high) return 0;
+    if (low > SURROGATE_HIGH || high < SURROGATE_LOW) return range_coverage(e->set, low, high);
+    int below = range_coverage(e->set, low, SURROGATE_LOW - 1);
+    int above = range_coverage(e->set, SURROGATE_HIGH + 1, high);
+    return below == above ? below : 1;
 }
 
 static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift);
@@ -209,7 +226,7 @@ static kt__gid encode_lead(const encoder *e, uint32_t low, unsigned first, unsig
 
 /* What follows the lead byte: continuation bytes for 2^shift characters from low on. */
 static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift) {
-    int covered = coverage(e->set, low, low + ((uint32_t)1 << shift) - 1);
+    int covered = coverage(e, low, low + ((uint32_t)1 << shift) - 1);
     if (covered == 0) return KT__GPOOL_EMPTY;
     if (shift == 0) return KT__GPOOL_EPS;
     if (covered == 2) return kt__term_cat(e->t, e->t->cont, encode_block(e, low, shift - 6));
@@ -217,15 +234,18 @@ static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift) {
 }
 
 kt__gid kt__charset_term(kt__terms *t, const kt__charset *set) {
-    const encoder e = {t, set};
+    encoder e = {t, set, 0};
     uint32_t from = t->pool.n_scratch;
     uint32_t ascii[8] = {0};
-    if (coverage(set, 0, MAX_CHAR) == 2) return t->any_char;
+    if (coverage(&e, 0, MAX_CHAR) == 2) return t->any_char;
     for (uint32_t c = 0; c < 0x80; c++)
-        if (coverage(set, c, c)) ascii[c / 32] |= (uint32_t)1 << c % 32;
+        if (coverage(&e, c, c)) ascii[c / 32] |= (uint32_t)1 << c % 32;
     kt__gpool_push(&t->pool, kt__term_bytes(t, ascii));
+    e.least = 0x80;
     kt__gpool_push(&t->pool, encode_lead(&e, 0x80, 0xc2, 30, 6));
+    e.least = 0x800;
     kt__gpool_push(&t->pool, encode_lead(&e, 0, 0xe0, 16, 12));
+    e.least = 0x10000;
     kt__gpool_push(&t->pool, encode_lead(&e, 0, 0xf0, 5, 18));
     return kt__term_or(t, from);
 }

@@ -42,7 +42,7 @@ static int best_byte(kt__grammar *g, const kt__gstate *s) {
         if (!kt__gstate_step(g, &next, byte)) continue;
         if (next.mode != s->mode) return byte;
         uint64_t left = kt__term_min_chars(&g->t, next.term) * 2 + 1;
-        if (s->mode == KT__M_NAME && next.name) left = 0;
+        if (s->mode == KT__M_NAME) left = next.name ? 0 : 2;
         if (kt__term_nullable(&g->t, next.term)) left /= 2;
         if (left >= least) continue;
         least = left;
@@ -67,22 +67,33 @@ static int finishing_byte(kt__grammar *g, kt__gstate *s) {
     return -1;
 }
 
-/* A name begins: one that the object must have, whole, if it can be written as it is. */
-static size_t finish_name(kt__grammar *g, kt__gstate *s, char *out, size_t cap) {
+/* The name, whole, if it can be written as it is. */
+static size_t try_name(kt__grammar *g, kt__gstate *s, const kt__gtext *name, char *out,
+                       size_t cap) {
     kt__gstate next = *s;
-    if (s->mode != KT__M_NAME || s->n_text || s->chunk || s->lex) return 0;
-    uint32_t index = kt__svalue_required(&g->v, kt__gframe_word(g, s->frame, KT__F_FORMULA));
-    const kt__gtext *name = &g->schema.names[index];
-    size_t len = index ? name->len : 0;
-    if (len == 0 || len + 1 > cap) return 0;
-    for (size_t i = 0; i <= len; i++) {
-        char b = i < len ? name->s[i] : '"';
-        if (i < len && (b == '"' || b == '\\' || !try_byte(g, &next, (uint8_t)b))) return 0;
-        if (i == len && !try_byte(g, &next, (uint8_t)b)) return 0;
+    if (name->len + 1 > cap) return 0;
+    for (size_t i = 0; i < name->len; i++) {
+        char b = name->s[i];
+        if (b == '"' || b == '\\' || !try_byte(g, &next, (uint8_t)b)) return 0;
         out[i] = b;
     }
+    if (!try_byte(g, &next, '"')) return 0;
+    out[name->len] = '"';
     *s = next;
-    return len + 1;
+    return name->len + 1;
+}
+
+/* A name begins: the first that something asks for and that may come. */
+static size_t finish_name(kt__grammar *g, kt__gstate *s, char *out, size_t cap) {
+    kt__gpool *p = &g->t.pool;
+    uint32_t from = p->n_scratch;
+    size_t n = 0;
+    if (s->mode != KT__M_NAME || s->n_text || s->chunk || s->lex) return 0;
+    kt__svalue_wanted(&g->v, kt__gframe_word(g, s->frame, KT__F_FORMULA));
+    for (uint32_t i = from; i < p->n_scratch && !n; i++)
+        n = try_name(g, s, &g->schema.names[p->scratch[i]], out, cap);
+    p->n_scratch = from;
+    return n;
 }
 
 bool kt__grammar_finish(kt__grammar *g, const kt__gstate *state, char *out, size_t cap, size_t *n) {

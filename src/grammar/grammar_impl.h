@@ -9,6 +9,15 @@
 #include "grammar/schema_value.h"
 
 struct kt__gmask_cache;
+
+/* What the items before leave of a term, where items must differ. */
+typedef struct kt__gleft {
+    kt__gid term, used;
+    uint32_t stamp; /* as in kt__svmemo */
+    kt__gid left;
+} kt__gleft;
+enum { KT__GRAMMAR_LEFT = 8 };
+
 struct kt__grammar {
     kt__grammar_kind kind;
     bool is_json, compact, ordered;
@@ -18,8 +27,9 @@ struct kt__grammar {
     kt__terms t;
     kt__schema schema;
     kt__svalue_ctx v;
-    kt__gid root;                  /* its term; of JSON: the formula of the whole value */
-    struct kt__gmask_cache *masks; /* mask.c; NULL before the first */
+    kt__gleft left[KT__GRAMMAR_LEFT]; /* by a hash of term and used */
+    kt__gid root;                     /* its term; of JSON: the formula of the whole value */
+    struct kt__gmask_cache *masks;    /* mask.c; NULL before the first */
     void (*free_masks)(struct kt__gmask_cache *masks);
     size_t mask_bytes;
 };

@@ -259,7 +259,7 @@ static bool take_member(kt__grammar *g, kt__gstate *s, kt__gid key, kt__gid text
     uint32_t words[KT__F_N];
     copy_frame(g, s, words);
     kt__svalue_step step = kt__svalue_member(&g->v, words[KT__F_FORMULA], key);
-    if (step.outer == EMPTY || kt__svalue_must(&g->v, step.inner) == EMPTY) return false;
+    if (step.outer == EMPTY || !kt__svalue_possible(&g->v, step.inner)) return false;
     words[KT__F_FORMULA] = step.outer;
     words[KT__F_SUBS] = step.subs;
     words[KT__F_KEY] = text;
@@ -299,7 +299,7 @@ static bool next_item(kt__grammar *g, kt__gstate *s) {
     uint32_t words[KT__F_N];
     copy_frame(g, s, words);
     kt__svalue_step step = kt__svalue_item(&g->v, words[KT__F_FORMULA]);
-    if (step.outer == EMPTY || kt__svalue_must(&g->v, step.inner) == EMPTY) return false;
+    if (step.outer == EMPTY || !kt__svalue_possible(&g->v, step.inner)) return false;
     words[KT__F_FORMULA] = step.outer;
     words[KT__F_SUBS] = step.subs;
     go(s, KT__M_VALUE);

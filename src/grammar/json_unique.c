@@ -12,7 +12,7 @@ static kt__gid last_bytes(kt__grammar *g, kt__gid term, kt__gid used, uint64_t h
     uint32_t set[8];
     for (uint32_t i = 0; i < 8; i++) set[i] = kt__g_arg(p, term, i);
     for (uint32_t b = 0; b < 256; b++)
-        if (kt__hashes_have(p, used, kt__ghash_mix(hash, b) | 1))
+        if (set[b / 32] >> b % 32 & 1 && kt__hashes_have(p, used, kt__ghash_mix(hash, b) | 1))
             set[b / 32] &= ~((uint32_t)1 << b % 32);
     return kt__term_bytes(&g->t, set);
 }
@@ -21,10 +21,11 @@ static kt__gid last_bytes(kt__grammar *g, kt__gid term, kt__gid used, uint64_t h
 static int only_byte(const kt__gpool *p, kt__gid term) {
     int found = -1;
     if (kt__g_kind(p, term) != KT__G_BYTES) return -1;
-    for (uint32_t b = 0; b < 256; b++) {
-        if (!(kt__g_arg(p, term, b / 32) >> b % 32 & 1)) continue;
-        if (found >= 0) return -1;
-        found = (int)b;
+    for (uint32_t i = 0; i < 8; i++) {
+        uint32_t word = kt__g_arg(p, term, i);
+        if (word == 0) continue;
+        if (found >= 0 || (word & (word - 1)) != 0) return -1;
+        found = (int)(i * 32) + __builtin_ctz(word);
     }
     return found;
 }
@@ -54,9 +55,16 @@ static kt__gid without_used(kt__grammar *g, kt__gid term, kt__gid used, uint64_t
     }
 }
 
+/* The same is asked at every place of a mask where an item may begin. */
 kt__gid kt__json_strings_left(kt__grammar *g, const kt__gstate *s, kt__gid term) {
     kt__gid used = kt__json_items_used(g, s);
-    return used ? without_used(g, term, used, KT__STRING_HASH, 0) : term;
+    kt__gleft *known = &g->left[(term ^ used) % KT__GRAMMAR_LEFT];
+    if (!used) return term;
+    if (known->term == term && known->used == used && known->stamp == g->v.stamp)
+        return known->left;
+    kt__gid left = without_used(g, term, used, KT__STRING_HASH, 0);
+    if (!g->t.pool.failed) *known = (kt__gleft){term, used, g->v.stamp, left};
+    return left;
 }
 
 bool kt__json_literal_left(kt__grammar *g, const kt__gstate *s, uint32_t which) {

@@ -15,14 +15,14 @@ enum {
     WORTH_KEEPING = 2000, /* nodes visited */
     FAR = 300,            /* characters: more than a token has */
     NEAR = 32,            /* bytes: few tokens have more */
-    NEAR_JOINED = 160, /* the same beside other conditions, which may need room after the token */
     MAX_CLIP_DEPTH = 40
 };
 
 /* A set of tokens and what it is of. */
 typedef struct kept {
-    kt__gid term, patterns, of; /* of a string or name, and patterns at its beginning; 0: unused */
-    kt__gstate state;           /* of the others; mode KT__M_END: unused */
+    kt__bounded text;     /* of a string or name; term 0: unused */
+    kt__gid patterns, of; /* of a name at its beginning */
+    kt__gstate state;     /* of the others; mode KT__M_END: unused */
     uint64_t *bits;
     uint64_t *ends[MAX_KEYS]; /* of a name: tokens that end it so */
     kt__gid keys[MAX_KEYS];
@@ -37,14 +37,22 @@ typedef struct loops {
     uint64_t kinds;
 } loops;
 
+/* The least characters of a term. */
+typedef struct term_least {
+    kt__gid term;
+    uint32_t stamp;
+    uint64_t chars;
+} term_least;
+
 /* A string's part of a state. */
 typedef struct reading {
-    kt__gid term, patterns;
+    kt__bounded text;
+    kt__gid patterns;
     kt__gid from, from_patterns; /* before the character that is under way */
     uint32_t hex, lex;
 } reading;
 
-enum { N_LOOPS = 256 };
+enum { N_LOOPS = 256, N_LEAST = 1024 };
 enum { N_SETS = N_TERMS * (1 + MAX_KEYS) + N_STATES + 1 };
 
 typedef struct kt__gmask_cache {
@@ -55,6 +63,7 @@ typedef struct kt__gmask_cache {
     kt__gstate way[256];    /* after so many bytes of a token */
     reading string_way[256];
     loops loops[N_LOOPS];
+    term_least least[N_LEAST];
     uint32_t n_visited;
 } kt__gmask_cache;
 
@@ -272,42 +281,73 @@ static uint64_t loops_of(walk *w, kt__gid term) {
     return l->kinds;
 }
 
-/* Nothing below a node changes what is read: all its tokens fit. Within a character, what it was read
- * from counts, to which every character that loops leads back. */
+static uint64_t least_chars(walk *w, kt__gid term) {
+    term_least *l = &w->c->least[term / 2 % N_LEAST];
+    if (l->term != term || l->stamp != w->g->v.stamp)
+        *l = (term_least){term, w->g->v.stamp, kt__term_min_chars(&w->g->t, term)};
+    return l->chars;
+}
+
+/* Nothing below a node changes what is read: all its tokens fit, those of more than NEAR bytes aside
+ * where the number of characters is bounded. Within a character, what it was read from counts, to which
+ * every character that loops leads back. */
 static bool all_below_fit(walk *w, const reading *r, uint32_t i) {
     const kt__gvnode *n = &w->vocab->nodes[i];
     if (r->lex > KT__L_CONT_3 || n->end - i < 4) return false;
     bool within = r->lex != KT__L_PLAIN;
-    kt__gid term = within ? r->from : r->term, patterns = within ? r->from_patterns : r->patterns;
+    kt__gid term = within ? r->from : r->text.term;
+    kt__gid patterns = within ? r->from_patterns : r->patterns;
     uint64_t below = w->vocab->below[i];
     if (below & ~loops_of(w, term)) return false;
+    if (r->text.max != UINT32_MAX && r->text.max < NEAR + least_chars(w, term)) return false;
     return !patterns || !(below & ~loops_of(w, patterns));
 }
 
-static bool reading_terms(kt__grammar *g, reading *r, uint8_t b) {
-    r->term = kt__term_step(&g->t, r->term, b);
-    if (r->patterns) r->patterns = kt__term_step(&g->t, r->patterns, b);
-    return r->term != KT__GPOOL_EMPTY;
+static bool is_bounded(const kt__bounded *text) {
+    return text->min > 0 || text->max != UINT32_MAX;
 }
 
-/* One byte of a string or name that is not its end. */
-static bool string_byte(kt__grammar *g, reading *r, uint8_t b) {
-    kt__gstate s = {.mode = KT__M_STRING};
-    if (r->lex == KT__L_PLAIN && b >= 0x20 && b < 0x80 && b != '\\') return reading_terms(g, r, b);
-    s.lex = (uint8_t)r->lex;
-    s.hex = r->hex;
-    bool utf8 = r->lex == KT__L_PLAIN ? b >= 0x80 : r->lex <= KT__L_CONT_3;
-    if (utf8 && (!kt__utf8_step(&s, b) || !reading_terms(g, r, b))) return false;
-    if (!utf8) {
-        s.term = r->term;
-        s.patterns = r->patterns;
-        if (!kt__json_string_step(g, &s, b)) return false;
-        r->term = s.term;
-        r->patterns = s.patterns;
+static bool reading_terms(walk *w, reading *r, uint8_t b, bool begins) {
+    kt__terms *t = &w->g->t;
+    if (begins && !kt__bounded_count(&r->text)) return false;
+    r->text.term = kt__term_step(t, r->text.term, b);
+    if (r->patterns) r->patterns = kt__term_step(t, r->patterns, b);
+    if (r->text.term == KT__GPOOL_EMPTY) return false;
+    return !is_bounded(&r->text) ||
+           kt__bounded_live(t, &r->text, r->lex, least_chars(w, r->text.term));
+}
+
+/* A byte of an escape, which may be a character beside the bound only where the joined term takes it. */
+static bool escape_byte(walk *w, reading *r, uint8_t b) {
+    kt__gstate s = {.mode = KT__M_STRING, .lex = (uint8_t)r->lex, .hex = r->hex};
+    bool bounded = is_bounded(&r->text);
+    if (bounded) {
+        kt__gstate joined = s;
+        joined.term = kt__bounded_join(&w->g->t, &r->text);
+        if (!kt__json_string_step(w->g, &joined, b)) return false;
     }
+    s.term = r->text.term;
+    s.patterns = r->patterns;
+    if (!kt__json_string_step(w->g, &s, b)) return false;
+    if (bounded && s.lex == KT__L_PLAIN && !kt__bounded_count(&r->text)) return false;
+    r->text.term = s.term;
+    r->patterns = s.patterns;
     r->lex = s.lex;
     r->hex = s.hex;
     return true;
+}
+
+/* One byte of a string or name that is not its end. */
+static bool string_byte(walk *w, reading *r, uint8_t b) {
+    bool begins = r->lex == KT__L_PLAIN;
+    if (begins && b >= 0x20 && b < 0x80 && b != '\\') return reading_terms(w, r, b, true);
+    bool utf8 = begins ? b >= 0x80 : r->lex <= KT__L_CONT_3;
+    if (!utf8) return escape_byte(w, r, b);
+    kt__gstate s = {.mode = KT__M_STRING, .lex = (uint8_t)r->lex, .hex = r->hex};
+    if (!kt__utf8_step(&s, b)) return false;
+    r->lex = s.lex;
+    r->hex = s.hex;
+    return reading_terms(w, r, b, begins);
 }
 
 static void set_below(const walk *w, uint32_t i) {
@@ -337,7 +377,7 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
         }
         if (n->token >= 0) set_token(w, n->token);
         const kt__gstate *s = &way[n->depth];
-        const reading r = {.term = s->term, .lex = s->lex};
+        const reading r = {.text = {s->term, 0, UINT32_MAX}, .lex = s->lex};
         bool all = s->mode == KT__M_TEXT && s->lex == KT__L_PLAIN && all_below_fit(w, &r, i);
         if (all) set_below(w, i);
         i = all ? n->end : i + 1;
@@ -349,21 +389,21 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
 static void walk_string(walk *w, kept *into, kt__gid frame) {
     const kt__gvnode *nodes = w->vocab->nodes;
     reading *way = w->c->string_way;
-    way[0] = (reading){.term = into->term, .patterns = into->patterns};
+    way[0] = (reading){.text = into->text, .patterns = into->patterns};
     for (uint32_t i = 0; i < w->vocab->n_nodes;) {
         const kt__gvnode *n = &nodes[i];
         const reading *before = &way[n->depth - 1];
         reading *r = &way[n->depth];
         bool ends = n->byte == '"' && before->lex == KT__L_PLAIN;
         w->c->n_visited++;
-        if (ends && kt__term_nullable(&w->g->t, before->term))
+        if (ends && before->text.min == 0 && kt__term_nullable(&w->g->t, before->text.term))
             set_subtree(w, i, frame ? ends_of(w, into, before->patterns, frame) : NULL);
         if (!ends) *r = *before;
         if (r->lex == KT__L_PLAIN) {
-            r->from = r->term;
+            r->from = r->text.term;
             r->from_patterns = r->patterns;
         }
-        if (ends || !string_byte(w->g, r, n->byte)) {
+        if (ends || !string_byte(w, r, n->byte)) {
             i = n->end;
             continue;
         }
@@ -396,11 +436,6 @@ static void fill_by_length(const kt__gvocab *v, uint32_t min, uint32_t max, uint
     remove_tokens(bits, v->quoted_by_chars, early);
 }
 
-static bool is_length(const kt__grammar *g, kt__gid term) {
-    return kt__g_kind(&g->t.pool, term) == KT__G_REP &&
-           kt__g_arg(&g->t.pool, term, 0) == g->t.any_char;
-}
-
 /* Counts that no token of at most NEAR bytes reaches make no difference to it. */
 static kt__gid clip_count(kt__grammar *g, kt__gid term, uint32_t limit) {
     const kt__gpool *p = &g->t.pool;
@@ -420,29 +455,45 @@ static kt__gid clip(kt__grammar *g, kt__gid term, uint32_t limit, int depth) {
         kt__gid rest = clip(g, kt__g_arg(p, term, 1), limit, depth + 1);
         return kt__term_cat(&g->t, clip(g, kt__g_arg(p, term, 0), limit, depth + 1), rest);
     }
-    if (kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_VEC) return term;
+    if (kind != KT__G_OR && kind != KT__G_VEC) return term;
     uint32_t from = p->n_scratch;
     for (uint32_t i = 0; i < kt__g_n(p, term); i++)
-        kt__gpool_push(
-            p, clip(g, kt__g_arg(p, term, i), kind == KT__G_AND ? NEAR_JOINED : limit, depth + 1));
-    if (kind == KT__G_AND) return kt__term_and(&g->t, from);
+        kt__gpool_push(p, clip(g, kt__g_arg(p, term, i), limit, depth + 1));
     return kind == KT__G_OR ? kt__term_or(&g->t, from) : kt__term_vec(&g->t, from);
 }
 
-static kept *kept_term(walk *w, kt__gid term, kt__gid patterns, kt__gid frame) {
+/* What a string's term comes to for tokens of at most NEAR bytes. A bound on the characters makes no
+ * difference where every text has room to end behind such a token; otherwise it is counted beside the
+ * term, so that the same place in a pattern is the same term wherever the string stands. */
+static kt__bounded near_text(kt__grammar *g, kt__gid term) {
+    kt__bounded text;
+    if (!kt__bounded_split(&g->t, term, &text))
+        return (kt__bounded){clip(g, term, NEAR, 0), 0, UINT32_MAX};
+    if (text.max >= NEAR + kt__term_way_out(&g->t, text.term)) text.max = UINT32_MAX;
+    if (text.max != UINT32_MAX) return text;
+    text.term = clip(g, text.term, NEAR, 0);
+    if (text.min > NEAR) text.min = NEAR + 1;
+    return text;
+}
+
+static bool is_text_of(const kept *k, const kt__bounded *text) {
+    return k->text.term == text->term && k->text.min == text->min && k->text.max == text->max;
+}
+
+static kept *kept_term(walk *w, const kt__bounded *text, kt__gid patterns, kt__gid frame) {
     kt__gmask_cache *c = w->c;
     kt__gid of = 0;
     if (frame) of = kt__svalue_patterns(&w->g->v, kt__gframe_word(w->g, frame, KT__F_FORMULA));
     for (size_t i = 0; i < N_TERMS; i++) {
         kept *k = &c->terms[i];
-        if (k->term != term || k->patterns != patterns || k->of != of) continue;
+        if (!is_text_of(k, text) || k->patterns != patterns || k->of != of) continue;
         k->used = ++c->clock;
         return k;
     }
     kept *slot = oldest(c->terms, N_TERMS);
     walk into = {.g = w->g, .c = c, .vocab = w->vocab, .bits = slot->bits};
     memset(slot->bits, 0, w->vocab->n_words * sizeof *slot->bits);
-    slot->term = term;
+    slot->text = *text;
     slot->patterns = patterns;
     slot->of = of;
     slot->n_keys = 0;
@@ -457,13 +508,13 @@ static const uint64_t *string_part(walk *w, kt__gid term, uint64_t *scratch, boo
     const kt__gpool *p = &w->g->t.pool;
     *clipped = false;
     if (term == ANY) return w->vocab->free_;
-    if (is_length(w->g, term)) {
+    if (kt__term_is_length(&w->g->t, term)) {
         fill_by_length(w->vocab, kt__g_arg(p, term, 1), kt__g_arg(p, term, 2), scratch);
         return scratch;
     }
-    kt__gid near = clip(w->g, term, NEAR, 0);
-    *clipped = near != term;
-    return kept_term(w, near, 0, 0)->bits;
+    kt__bounded near = near_text(w->g, term);
+    *clipped = near.term != term;
+    return kept_term(w, &near, 0, 0)->bits;
 }
 
 /* The tokens of part that stay within the string. A part that lies in the result's own memory is
@@ -570,12 +621,13 @@ static void fill_plain_name(walk *w, const kt__gstate *s) {
 
 /* False: too many kinds of names. */
 static bool fill_pattern_name(walk *w, const kt__gstate *s) {
-    kt__gid near = clip(w->g, s->term, NEAR, 0), patterns = clip(w->g, s->patterns, NEAR, 0);
-    kept *part = kept_term(w, near, patterns, s->frame);
+    kt__bounded near = near_text(w->g, s->term);
+    kt__gid patterns = clip(w->g, s->patterns, NEAR, 0);
+    kept *part = kept_term(w, &near, patterns, s->frame);
     if (part->n_keys > MAX_KEYS) return false;
     (void)stay_within(w, part->bits);
     for (uint32_t i = 0; i < part->n_keys; i++) end_name(w, s, part->keys[i], part->ends[i]);
-    if (near != s->term || patterns != s->patterns) try_long(w, s);
+    if (near.term != s->term || patterns != s->patterns) try_long(w, s);
     return true;
 }
 
@@ -624,9 +676,9 @@ static void fill_other(walk *w, const kt__gstate *s) {
 /* What a walk tried is forgotten once half of the memory is in use. */
 static void forget_from(kt__grammar *g, uint32_t mark) {
     for (size_t i = 0; i < N_TERMS; i++)
-        if (g->masks->terms[i].term >= mark || g->masks->terms[i].patterns >= mark ||
+        if (g->masks->terms[i].text.term >= mark || g->masks->terms[i].patterns >= mark ||
             g->masks->terms[i].of >= mark)
-            g->masks->terms[i].term = 0;
+            g->masks->terms[i].text.term = 0;
     kt__terms_rollback(&g->t, mark);
     g->v.stamp++;
 }

@@ -42,11 +42,38 @@ static kt__gid fixed_text(piece_reader *r, const char *s, size_t n, kt__gid rest
     return term;
 }
 
-/* Any characters without the mark in them. */
-static kt__gid without_mark(piece_reader *r, const kt__jnode *mark) {
+/* Characters and control tokens. */
+static kt__gid free_text(kt__terms *t) {
+    kt__gid control = kt__term_byte_range(t, 0xff, 0xff);
+    return kt__term_star(t, kt__term_or2(t, t->any_char, control));
+}
+
+/* Any characters without the mark in them; free_: any control tokens as well, as far as the mark has
+ * none of them. */
+static kt__gid without_mark(piece_reader *r, const kt__jnode *mark, bool free_) {
     kt__terms *t = &r->g->t;
     kt__gid with = kt__term_cat(t, ANY, kt__term_literal(t, mark->s, mark->n, ANY));
-    return kt__term_and2(t, kt__term_star(t, t->any_char), kt__term_not(t, with));
+    if (free_)
+        with = kt__term_or2(t, with, kt__term_cat(t, ANY, fixed_text(r, mark->s, mark->n, ANY)));
+    return kt__term_and2(t, free_ ? free_text(t) : kt__term_star(t, t->any_char),
+                         kt__term_not(t, with));
+}
+
+/* Any text, control tokens included, that begins with none of these. */
+static kt__gid not_piece(piece_reader *r, const kt__jnode *list) {
+    kt__terms *t = &r->g->t;
+    uint32_t from = t->pool.n_scratch;
+    if (list->type != KT__JT_ARRAY) return piece_fail(r, list, "expected a list of texts");
+    for (const kt__jnode *kid = list->first; kid; kid = kid->next) {
+        if (kid->type != KT__JT_STRING) return piece_fail(r, kid, "expected a text");
+        kt__gpool_push(&t->pool, fixed_text(r, kid->s, kid->n, ANY));
+    }
+    kt__gid begun = kt__term_or(t, from);
+    return kt__term_and2(t, free_text(t), kt__term_not(t, begun));
+}
+
+static bool is_true(const kt__jnode *flag) {
+    return flag && flag->type == KT__JT_TRUE;
 }
 
 /* The node of schema N of the description; 0: there is none. */
@@ -64,7 +91,7 @@ static kt__snode_id schema_of(piece_reader *r, const kt__jnode *number) {
 static kt__gid until_piece(piece_reader *r, const kt__jnode *node, const kt__jnode *mark) {
     const kt__jnode *number = piece_member(node, "text");
     if (mark->type != KT__JT_STRING || mark->n == 0) return piece_fail(r, mark, "a mark is a text");
-    kt__gid term = without_mark(r, mark);
+    kt__gid term = without_mark(r, mark, is_true(piece_member(node, "free")));
     if (!number) return term;
     kt__snode_id id = schema_of(r, number);
     if (!id) return piece_fail(r, number, "no schema has this number");
@@ -177,7 +204,8 @@ static kt__gid object_piece(piece_reader *r, const kt__jnode *node) {
     if ((what = piece_member(node, "any"))) return any_piece(r, what);
     if ((what = piece_member(node, "each"))) return each_piece(r, node, what);
     if ((what = piece_member(node, "some"))) return some_piece(r, node, what);
-    return piece_fail(r, node, "a piece is any, json, until, each or some");
+    if ((what = piece_member(node, "not"))) return not_piece(r, what);
+    return piece_fail(r, node, "a piece is any, json, until, each, some or not");
 }
 
 static kt__gid read_piece(piece_reader *r, const kt__jnode *node) {

@@ -94,7 +94,7 @@ static kt__gid property_names(kt__svalue_ctx *v, const kt__snode *n) {
     kt__gtext *texts = v->texts;
     size_t n_texts = 0;
     for (uint32_t i = 0; i < n->n_props; i++)
-        if (kt__svalue_node(v, n->props[i].node) != EMPTY)
+        if (kt__svalue_possible(v, kt__svalue_node(v, n->props[i].node)))
             texts[n_texts++] = v->s->names[n->props[i].name];
     qsort(texts, n_texts, sizeof *texts, by_bytes);
     return kt__term_one_of(v->t, texts, n_texts);
@@ -102,13 +102,13 @@ static kt__gid property_names(kt__svalue_ctx *v, const kt__snode *n) {
 
 static kt__gid closed_names(kt__svalue_ctx *v, kt__snode_id id, kt__gid used) {
     const kt__snode *n = &v->s->nodes[id];
-    if (!n->additional || kt__svalue_node(v, n->additional) != EMPTY) return ANY;
+    if (!n->additional || kt__svalue_possible(v, kt__svalue_node(v, n->additional))) return ANY;
     kt__gid names = v->closed[id] ? v->closed[id] : property_names(v, n);
     if (names < v->keep_below) v->closed[id] = names;
     uint32_t from = v->t->pool.n_scratch;
     kt__gpool_push(&v->t->pool, used ? without(v, names, used) : names);
     for (uint32_t i = 0; i < n->n_patterns; i++)
-        if (kt__svalue_node(v, n->patterns[i].node) != EMPTY)
+        if (kt__svalue_possible(v, kt__svalue_node(v, n->patterns[i].node)))
             kt__gpool_push(&v->t->pool, n->patterns[i].name);
     return kt__term_or(v->t, from);
 }
@@ -167,18 +167,22 @@ kt__gid kt__svalue_names(kt__svalue_ctx *v, kt__gid formula, kt__gid used) {
     return kt__term_live(v->t, names) ? names : EMPTY;
 }
 
-static uint32_t required_in(const kt__gpool *p, kt__gid id, int depth) {
+static void push_wanted(kt__svalue_ctx *v, kt__gid id, bool props, int depth) {
+    kt__gpool *p = &v->t->pool;
     kt__gkind kind = kt__g_kind(p, id);
-    uint32_t found = 0;
-    if (kind == KT__G_HAS) return kt__g_arg(p, id, 0);
-    if ((kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_ONE) || depth > MAX_DEPTH) return 0;
-    for (uint32_t i = 0; i < kt__g_n(p, id) && !found; i++)
-        found = required_in(p, kt__g_arg(p, id, i), depth + 1);
-    return found;
+    bool is_set = kind == KT__G_AND || kind == KT__G_OR || kind == KT__G_ONE;
+    if (kind == KT__G_HAS && !props) kt__gpool_push(p, kt__g_arg(p, id, 0));
+    if (kind == KT__G_OBJ && props) {
+        const kt__snode *n = &v->s->nodes[kt__g_arg(p, id, 0)];
+        for (uint32_t i = 0; i < n->n_props; i++) kt__gpool_push(p, n->props[i].name);
+    }
+    for (uint32_t i = 0; i < kt__g_n(p, id) && is_set && depth < MAX_DEPTH; i++)
+        push_wanted(v, kt__g_arg(p, id, i), props, depth + 1);
 }
 
-uint32_t kt__svalue_required(const kt__svalue_ctx *v, kt__gid formula) {
-    return required_in(&v->t->pool, kt__svalue_must(v, formula), 0);
+void kt__svalue_wanted(kt__svalue_ctx *v, kt__gid formula) {
+    push_wanted(v, kt__svalue_must(v, formula), false, 0);
+    push_wanted(v, kt__svalue_must(v, formula), true, 0);
 }
 
 /* ---- patterns ---- */

@@ -4,7 +4,7 @@
 
 #include "grammar/schema_value.h"
 
-enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, NOWHERE = UINT32_MAX };
+enum { EMPTY = KT__GPOOL_EMPTY, ANY = KT__GPOOL_ANY, NOWHERE = UINT32_MAX, MAX_DEPTH = 40 };
 
 /* Place of a property in the text of the schema; NOWHERE: it has none. */
 static uint32_t place_of(const kt__svalue_ctx *v, const kt__sprop *prop) {
@@ -43,6 +43,18 @@ static bool is_required(const kt__gpool *p, kt__gid must, uint32_t name) {
     return false;
 }
 
+/* Some condition among others asks for the member: its place in the order does not hold, since what
+ * comes first decides whether it is needed. */
+static bool is_asked_for(const kt__gpool *p, kt__gid id, uint32_t name, int depth) {
+    kt__gkind kind = kt__g_kind(p, id);
+    bool is_set = kind == KT__G_AND || kind == KT__G_OR || kind == KT__G_ONE;
+    if (kind == KT__G_HAS) return depth > 0 && kt__g_arg(p, id, 0) == name;
+    for (uint32_t i = 0; i < kt__g_n(p, id) && is_set && depth < MAX_DEPTH; i++)
+        if (is_asked_for(p, kt__g_arg(p, id, i), name, depth + (kind != KT__G_AND || depth > 0)))
+            return true;
+    return false;
+}
+
 static int by_text(const void *a, const void *b) {
     const kt__gtext *x = a, *y = b;
     size_t n = x->len < y->len ? x->len : y->len;
@@ -50,12 +62,34 @@ static int by_text(const void *a, const void *b) {
     return c ? c : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Names of the properties at places from..to. */
-static kt__gid names_between(kt__svalue_ctx *v, const kt__snode *n, uint32_t from, uint32_t to) {
+/* The properties that a name is looked for among. */
+typedef struct order {
+    const kt__snode *node;
+    kt__gid must, used;
+    bool conditions; /* some kid of must is no plain condition */
+} order;
+
+static bool has_conditions(const kt__gpool *p, kt__gid must) {
+    for (uint32_t i = 0; kt__g_kind(p, must) == KT__G_AND && i < kt__g_n(p, must); i++) {
+        kt__gkind kind = kt__g_kind(p, kt__g_arg(p, must, i));
+        if (kind == KT__G_OR || kind == KT__G_ONE) return true;
+    }
+    return false;
+}
+
+/* Names of the properties at places from..to; loose: those whose place does not hold, wherever they are
+ * and as far as they are not used, else without them. */
+static kt__gid names_between(kt__svalue_ctx *v, const order *o, uint32_t from, uint32_t to,
+                             bool loose) {
+    const kt__gpool *p = &v->t->pool;
     size_t n_texts = 0;
-    for (uint32_t i = 0; i < n->n_props; i++) {
-        uint32_t at = place_of(v, &n->props[i]);
-        if (at >= from && at <= to) v->texts[n_texts++] = v->s->names[n->props[i].name];
+    for (uint32_t i = 0; i < o->node->n_props; i++) {
+        const kt__sprop *prop = &o->node->props[i];
+        const kt__gtext *name = &v->s->names[prop->name];
+        uint32_t at = place_of(v, prop);
+        bool asked = o->conditions && is_asked_for(p, o->must, prop->name, 0);
+        bool in = asked ? loose && !is_used(p, o->used, name) : at >= from && at <= to;
+        if (in) v->texts[n_texts++] = *name;
     }
     qsort(v->texts, n_texts, sizeof *v->texts, by_text);
     return kt__term_one_of(v->t, v->texts, n_texts);
@@ -63,25 +97,27 @@ static kt__gid names_between(kt__svalue_ctx *v, const kt__snode *n, uint32_t fro
 
 /* Until the next required property none behind it may come; without one, any but those that are
  * past. */
-static kt__gid names_behind(kt__svalue_ctx *v, const kt__snode *n, kt__gid must, kt__gid used) {
+static kt__gid names_behind(kt__svalue_ctx *v, const order *o) {
     const kt__gpool *p = &v->t->pool;
     uint32_t next = 0, required = NOWHERE;
-    for (uint32_t i = 0; i < n->n_props; i++) {
-        uint32_t at = place_of(v, &n->props[i]);
+    for (uint32_t i = 0; i < o->node->n_props; i++) {
+        const kt__sprop *prop = &o->node->props[i];
+        uint32_t at = place_of(v, prop);
         if (at == NOWHERE) return ANY;
-        if (is_used(p, used, &v->s->names[n->props[i].name]) && at >= next) next = at + 1;
-        if (at < required && is_required(p, must, n->props[i].name)) required = at;
+        if (is_used(p, o->used, &v->s->names[prop->name]) && at >= next) next = at + 1;
+        if (at < required && is_required(p, o->must, prop->name)) required = at;
     }
     if (required != NOWHERE && required < next) return ANY;
-    if (required != NOWHERE) return names_between(v, n, next, required);
-    return next ? kt__term_not(v->t, names_between(v, n, 0, next - 1)) : ANY;
+    if (required != NOWHERE) return names_between(v, o, next, required, true);
+    return next ? kt__term_not(v->t, names_between(v, o, 0, next - 1, false)) : ANY;
 }
 
 kt__gid kt__svalue_names_in_order(kt__svalue_ctx *v, kt__gid formula, kt__gid used) {
     kt__gid all = kt__svalue_names(v, formula, used), must = kt__svalue_must(v, formula);
     kt__snode_id node = only_object(&v->t->pool, must);
     if (all == EMPTY || !node || v->s->nodes[node].n_props == 0) return all;
-    kt__gid behind = names_behind(v, &v->s->nodes[node], must, used);
+    const order o = {&v->s->nodes[node], must, used, has_conditions(&v->t->pool, must)};
+    kt__gid behind = names_behind(v, &o);
     kt__gid names = behind == ANY ? all : kt__term_and2(v->t, all, behind);
     if (kt__term_live(v->t, names)) return names;
     /* the object may end here: what was left out stays out */

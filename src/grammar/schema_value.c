@@ -14,7 +14,15 @@ enum {
     MAX_DEPTH = 400 /* of formulas and of schemas applied in place */
 };
 
-typedef enum memo_op { OP_EXPAND = 1, OP_ITEM, OP_MEMBER, OP_NAMES, OP_PATTERNS, OP_END } memo_op;
+typedef enum memo_op {
+    OP_EXPAND = 1,
+    OP_ITEM,
+    OP_MEMBER,
+    OP_NAMES,
+    OP_PATTERNS,
+    OP_END,
+    OP_POSSIBLE
+} memo_op;
 
 static kt__gkind kind_at(const kt__svalue_ctx *v, kt__gid id) {
     return kt__g_kind(&v->t->pool, id);
@@ -232,6 +240,20 @@ kt__gid kt__svalue_expand(kt__svalue_ctx *v, kt__gid formula, kt__vtype type) {
     kt__gid out = map_atoms(v, formula, expand_atom, &type);
     memo_keep(v, OP_EXPAND, formula, type, out, 0);
     return out;
+}
+
+bool kt__svalue_possible(kt__svalue_ctx *v, kt__gid formula) {
+    formula = kt__svalue_must(v, formula);
+    if (formula == ANY || formula == EMPTY) return formula == ANY;
+    const kt__svmemo *m = memo_find(v, OP_POSSIBLE, formula, 0);
+    if (m) return m->out;
+    bool possible = false;
+    for (int type = KT__V_N; type-- > 0 && !possible;) {
+        kt__gid of = kt__svalue_must(v, kt__svalue_expand(v, formula, (kt__vtype)type));
+        possible = type == KT__V_STRING ? kt__term_live(v->t, of) : of != EMPTY;
+    }
+    memo_keep(v, OP_POSSIBLE, formula, 0, possible, 0);
+    return possible;
 }
 
 /* ---- what the value inside must be ---- */

@@ -34,6 +34,8 @@ void kt__svalue_free(kt__svalue_ctx *v);
 /* The formula of a value that has not begun, now that its type is known. */
 kt__gid kt__svalue_expand(kt__svalue_ctx *v, kt__gid formula, kt__vtype type);
 kt__gid kt__svalue_node(kt__svalue_ctx *v, kt__snode_id id); /* of a value that has not begun */
+/* Whether some type of value is left to what has not begun. */
+bool kt__svalue_possible(kt__svalue_ctx *v, kt__gid formula);
 
 /* An item or a member comes: what is left of the container's formula, what the value inside is read
  * under, and the KT__G_SUB atoms (a VEC behind KT__GPOOL_ANY; 0: none) whose outcome it waits for,
@@ -55,8 +57,9 @@ bool kt__svalue_wants_unique(kt__svalue_ctx *v, kt__gid formula);
 kt__gid kt__svalue_names(kt__svalue_ctx *v, kt__gid formula, kt__gid used);
 /* The same, but properties come in the order of the schema, where one schema alone has them. */
 kt__gid kt__svalue_names_in_order(kt__svalue_ctx *v, kt__gid formula, kt__gid used);
-/* A name that some member must still have, as an index of the schema's; 0: none is known. */
-uint32_t kt__svalue_required(const kt__svalue_ctx *v, kt__gid formula);
+/* Names that members may be wanted for, as indices of the schema's, onto the scratch stack: those that
+ * some condition still asks for, then properties. */
+void kt__svalue_wanted(kt__svalue_ctx *v, kt__gid formula);
 bool kt__svalue_is_integer(const kt__svalue_ctx *v, kt__gid formula); /* a number must be one */
 /* The patterns whose match with a member's name matters: a VEC behind ANY, or 0. */
 kt__gid kt__svalue_patterns(kt__svalue_ctx *v, kt__gid formula);

@@ -344,19 +344,16 @@ static kt__gid make_set(kt__terms *t, kt__gkind kind, uint32_t from, kt__gid uni
     return p->failed ? EMPTY : id;
 }
 
-static bool is_length(const kt__terms *t, kt__gid id) {
-    return kind_of(t, id) == KT__G_REP && arg_of(t, id, 0) == t->any_char;
-}
-
 /* Several bounds on the number of characters are one. */
 static void merge_lengths(kt__terms *t, uint32_t from) {
     kt__gpool *p = &t->pool;
     uint32_t min = 0, max = UINT32_MAX, n = from, n_lengths = 0;
-    for (uint32_t i = from; i < p->n_scratch; i++) n_lengths += is_length(t, p->scratch[i]);
+    for (uint32_t i = from; i < p->n_scratch; i++)
+        n_lengths += kt__term_is_length(t, p->scratch[i]);
     if (n_lengths < 2) return;
     for (uint32_t i = from; i < p->n_scratch; i++) {
         kt__gid id = p->scratch[i];
-        if (!is_length(t, id)) {
+        if (!kt__term_is_length(t, id)) {
             p->scratch[n++] = id;
             continue;
         }

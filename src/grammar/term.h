@@ -66,8 +66,42 @@ kt__gid kt__term_derive(kt__terms *t, kt__gid id, uint8_t byte);
 /* Whether any text fits. What cannot be found out within a few thousand steps is taken to be so. */
 bool kt__term_live(kt__terms *t, kt__gid id);
 
+/* ---- term_length.c: how many characters ---- */
+
+/* Any text of some number of characters. */
+static inline bool kt__term_is_length(const kt__terms *t, kt__gid id) {
+    return kt__g_kind(&t->pool, id) == KT__G_REP && kt__g_arg(&t->pool, id, 0) == t->any_char;
+}
+
 /* A lower bound on the characters of a text that fits. */
 uint64_t kt__term_min_chars(const kt__terms *t, kt__gid id);
+/* After some characters of a text that fits, so many more at most are needed to end it: an upper bound,
+ * KT__TERM_UNBOUNDED where none is known. */
+enum { KT__TERM_UNBOUNDED = 1 << 30 };
+uint64_t kt__term_way_out(const kt__terms *t, kt__gid id);
+/* Whether an AND of a bound on the number of characters and one term without Boolean parts can be met;
+ * -1: it is something else. */
+int kt__term_live_by_length(const kt__terms *t, kt__gid id);
+
+/* ---- term_bounded.c ---- */
+
+/* Such an AND in its parts: min to max characters (UINT32_MAX: no bound) beside the term. */
+typedef struct kt__bounded {
+    kt__gid term;
+    uint32_t min, max;
+} kt__bounded;
+bool kt__bounded_split(const kt__terms *t, kt__gid id, kt__bounded *out);
+kt__gid kt__bounded_join(kt__terms *t, const kt__bounded *b);
+/* A character begins; false: there is no room for it. */
+static inline bool kt__bounded_count(kt__bounded *b) {
+    if (b->max == 0) return false;
+    if (b->max != UINT32_MAX) b->max--;
+    if (b->min > 0) b->min--;
+    return true;
+}
+/* What kt__term_live says of the joined term, with so many continuation bytes of a character before
+ * what is left. least: kt__term_min_chars of the term. */
+bool kt__bounded_live(kt__terms *t, const kt__bounded *b, uint32_t n_cont, uint64_t least);
 
 kt__gid kt__term_step_slow(kt__terms *t, kt__gid id, uint8_t byte);
 /* The derivative, or KT__GPOOL_EMPTY where nothing fits any more. */

@@ -199,57 +199,13 @@ static bool search_text(kt__terms *t, kt__gid id) {
     return !done;
 }
 
-/* The least number of characters of a text that fits; terms with Boolean parts count as 0. */
-static uint64_t min_chars(const kt__terms *t, kt__gid id, int depth) {
-    const kt__gpool *p = &t->pool;
-    uint64_t n = 0, least = UINT32_MAX;
-    if (depth > 60) return 0;
-    for (; kt__g_kind(p, id) == KT__G_CAT; id = kt__g_arg(p, id, 1))
-        n += min_chars(t, kt__g_arg(p, id, 0), depth + 1);
-    const uint32_t *a = kt__g_data(p, id);
-    switch (kt__g_kind(p, id)) {
-    case KT__G_BYTES: return n + !(a[4] | a[5]); /* of 80..bf none begins a character */
-    case KT__G_REP: return a[1] ? n + a[1] * min_chars(t, a[0], depth + 1) : n;
-    case KT__G_OR:
-        for (uint32_t i = 0; i < kt__g_n(p, id) && least > 0; i++) {
-            uint64_t one = min_chars(t, a[i], depth + 1);
-            if (one < least) least = one;
-        }
-        return n + least;
-    default: return n;
-    }
-}
-
-uint64_t kt__term_min_chars(const kt__terms *t, kt__gid id) {
-    return min_chars(t, id, 0);
-}
-
-/* A bound on the number of characters beside terms without Boolean parts: the shortest texts
- * decide. -1: something else. */
-static int live_by_length(const kt__terms *t, kt__gid id) {
-    const kt__gpool *p = &t->pool;
-    uint64_t most = 0, room = UINT64_MAX;
-    if (kt__g_kind(p, id) != KT__G_AND) return -1;
-    for (uint32_t i = 0; i < kt__g_n(p, id); i++) {
-        kt__gid kid = kt__g_arg(p, id, i), last = kid;
-        if (kt__g_flags(p, kid) & KT__GF_BOOLEAN) return -1;
-        while (kt__g_kind(p, last) == KT__G_CAT && kt__g_arg(p, last, 0) == t->cont)
-            last = kt__g_arg(p, last, 1);
-        bool is_bound = kt__g_kind(p, last) == KT__G_REP && kt__g_arg(p, last, 0) == t->any_char;
-        uint64_t least = min_chars(t, kid, 0);
-        if (is_bound && kt__g_arg(p, last, 2) < room) room = kt__g_arg(p, last, 2);
-        if (least > most) most = least;
-    }
-    return room == UINT64_MAX || kt__g_n(p, id) > 2 ? -1 : most <= room;
-}
-
 bool kt__term_live(kt__terms *t, kt__gid id) {
     while (kt__g_kind(&t->pool, id) == KT__G_VEC) id = kt__g_arg(&t->pool, id, 0);
     uint32_t flags = kt__g_flags(&t->pool, id);
     if (id == EMPTY || flags & KT__GF_DEAD) return false;
     if (flags & KT__GF_LIVE || !(flags & KT__GF_BOOLEAN)) return true;
     if (kt__term_nullable(t, id) || begins_json(&t->pool, id)) return true;
-    int known = live_by_length(t, id);
+    int known = kt__term_live_by_length(t, id);
     if (known >= 0) kt__g_set_flags(&t->pool, id, known ? KT__GF_LIVE : KT__GF_DEAD);
     return known >= 0 ? known > 0 : search_text(t, id);
 }

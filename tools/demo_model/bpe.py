@@ -26,6 +26,8 @@ MAX_LEN = 1000
 SUM = re.compile(r"-?\d+ [-+x/] \d+ = ")
 TAG = re.compile("(" + "|".join(map(re.escape, TAGS)) + ")")
 SUM_WEIGHT = 4
+# So would a call's or a form's among the many of the tools' definitions.
+COPY_WEIGHT = 2
 
 # The qwen2 pattern in re's own terms: L = letters, N = one digit, the rest as it stands there.
 L, NOT_LN = r"[^\W\d_]", r"(?:[^\w\s]|_)"
@@ -77,19 +79,23 @@ def learn(path, size):
                 heapq.heappush(heap, (-pairs[pair], pair))
             continue
         merges.append(pair)
-        changed = set()
-        for i in where.pop(pair):
-            old, new = parts[i], merge(parts[i], pair)
-            for p in zip(old, old[1:]):
-                pairs[p] -= counts[i]
-            for p in zip(new, new[1:]):
-                pairs[p] += counts[i]
-                where[p].add(i)
-                changed.add(p)
-            parts[i] = new
-        for p in changed:
-            heapq.heappush(heap, (-pairs[p], p))
+        apply_merge(pair, parts, counts, pairs, where, heap)
     return merges
+
+
+def apply_merge(pair, parts, counts, pairs, where, heap):
+    changed = set()
+    for i in where.pop(pair):
+        old, new = parts[i], merge(parts[i], pair)
+        for p in zip(old, old[1:]):
+            pairs[p] -= counts[i]
+        for p in zip(new, new[1:]):
+            pairs[p] += counts[i]
+            where[p].add(i)
+            changed.add(p)
+        parts[i] = new
+    for p in changed:
+        heapq.heappush(heap, (-pairs[p], p))
 
 
 def merge(parts, pair):
@@ -156,7 +162,7 @@ def dialogue_ids(v, messages):
         if role == "user" and len(ids) + len(head) + len(body) + 300 > MAX_LEN:
             break
         ids += head + body + newline
-        weight = 0 if role != "assistant" else SUM_WEIGHT if SUM.match(text) else 1
+        weight = 0 if role != "assistant" else SUM_WEIGHT if SUM.match(text) else COPY_WEIGHT if text.startswith(("<tool_call>", "{")) else 1
         marks += [0] * len(head) + [weight] * len(body) + [0] * len(newline)
     drop = len(newline)
     return ids[:-drop], marks[:-drop]

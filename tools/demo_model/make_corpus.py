@@ -9,13 +9,13 @@ import argparse
 import json
 import os
 
-from corpus import calls, facts, forms, other, story_en, story_id, sums, talk
+from corpus import calls, copies, facts, forms, other, story_en, story_id, sums, talk
 from corpus import words as W
 from corpus.pick import Pick
 
 # name: (share of the dialogues, how many exchanges at most)
-KINDS = {"story": (0.23, 2), "talk": (0.10, 4), "sums": (0.20, 8), "kentang": (0.19, 4), "other": (0.05, 2), "mixed": (0.03, 8), "calls": (0.13, 4), "forms": (0.06, 3),
-         "learned": (0.01, 1)}
+KINDS = {"story": (0.15, 2), "talk": (0.09, 4), "sums": (0.20, 8), "kentang": (0.16, 4), "other": (0.05, 2), "mixed": (0.03, 8), "calls": (0.17, 2), "forms": (0.09, 3),
+         "copies": (0.05, 1), "learned": (0.01, 1)}
 
 # The share of words in tools' definitions and in forms that are in no list, so that copying is learnt and not recall.
 MADE_UP = 0.5
@@ -53,8 +53,8 @@ def roughen(p, text):
 def tools_dialogue(p, kind):
     """Some questions that a tool answers, and some, between them, that none does."""
     box = calls.Toolbox(p)
-    messages = [["system", calls.system_text(p, box.tools, p.any(SYSTEM) if p.chance(0.3) else "")]]
-    for _ in range(p.any([1, 1, 1, 2, 2, 3, 4])):
+    messages = [["system", calls.system_text(p, box.tools, p.any(SYSTEM + [calls.AGENT] * 6) if p.chance(0.5) else "")]]
+    for _ in range(p.any([1, 1, 1, 2, 2, 3])):
         r = p.rng.random()
         if r < 0.78:
             turn = calls.exchange(p, box)
@@ -90,7 +90,12 @@ def learned_dialogue(p, kind):
     return {"cat": f"{kind}-{p.lang}", "messages": [["system", system], ["user", roughen(p, question)], ["assistant", answer]]}
 
 
-OWN = {"calls": tools_dialogue, "forms": forms_dialogue, "learned": learned_dialogue}
+def copies_dialogue(p, kind):
+    question, answer = copies.ask(p)
+    return {"cat": f"{kind}-{p.lang}", "messages": [["user", question], ["assistant", answer]]}
+
+
+OWN = {"copies": copies_dialogue, "calls": tools_dialogue, "forms": forms_dialogue, "learned": learned_dialogue}
 
 
 def dialogue(p, kind):

@@ -6,8 +6,8 @@
  * a run is reproducible for a given BLAS. Prints the loss as it goes; evaluates on the held-out
  * documents and writes OUT every --eval-every steps and at the end. With --init FILE.f32 it starts
  * from a checkpoint; with --steps 0 it only evaluates. --until N stops early, at N steps of a
- * schedule of --steps; --linear 1 lets the rate fall in a straight line to 0 in place of the
- * cosine.
+ * schedule of --steps, and --from N begins there (the optimiser's sums are new); --linear 1 lets
+ * the rate fall in a straight line to 0 in place of the cosine. --save-every N writes OUT besides.
  */
 #include "net.h"
 #include "optim.h"
@@ -38,7 +38,7 @@ typedef struct {
 
 typedef struct {
     const char *data, *heldout, *out, *init;
-    int steps, until, linear, warmup, eval_every, n_micro, micro_tok, seed;
+    int steps, from, until, linear, warmup, eval_every, save_every, n_micro, micro_tok, seed;
     float lr, lr_embd, decay, prompt_weight;
     net_dims dims;
 } options;
@@ -268,7 +268,7 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
     stream s = stream_new(set, (uint64_t)o->seed);
     double start = seconds(CLOCK_MONOTONIC), loss = 0.0;
     long n_tok = 0, n_loss = 0;
-    for (int step = 0; step < o->steps && step < o->until; step++) {
+    for (int step = o->from; step < o->steps && step < o->until; step++) {
         double sum = 0.0;
         for (int i = 0; i < o->n_micro; i++)
             sum += micro_fill(&m[i], &s, o->micro_tok, o->prompt_weight), n_tok += m[i].b.n_tok;
@@ -294,6 +294,7 @@ static void train(const options *o, const net *n, float *w, const dataset *set,
             fflush(stdout);
             loss = 0.0, n_loss = 0;
         }
+        if (o->save_every && (step + 1) % o->save_every == 0) save(n, w, o->out);
         if ((step + 1) % o->eval_every == 0 || step + 1 == o->steps || step + 1 == o->until) {
             save(n, w, o->out);
             evaluate(o, n, w, held, m, work, team);
@@ -323,6 +324,10 @@ static options parse(int argc, char **argv) {
         const char *k = argv[i], *v = argv[i + 1];
         if (!strcmp(k, "--steps"))
             o.steps = atoi(v);
+        else if (!strcmp(k, "--from"))
+            o.from = atoi(v);
+        else if (!strcmp(k, "--save-every"))
+            o.save_every = atoi(v);
         else if (!strcmp(k, "--until"))
             o.until = atoi(v);
         else if (!strcmp(k, "--linear"))
