@@ -147,6 +147,66 @@ static void test_no_dead_end(void **state) {
     kt__grammar_free(g);
 }
 
+/* From behind a text that is taken, in the schema's order, there is a way to the end; of one that
+ * is not, the first `at` bytes are taken. */
+typedef struct way_case {
+    const char *schema, *text;
+    size_t at; /* 0: all */
+} way_case;
+
+#define EITHER                                                                           \
+    "{\"type\":\"object\",\"properties\":{\"circle\":{\"type\":\"object\"},\"square\":{" \
+    "\"type\":\"object\"},\"shape\":{\"enum\":[\"circle\",\"square\"]}},\"required\":["  \
+    "\"shape\"],\"oneOf\":[{\"required\":[\"circle\"]},{\"required\":[\"square\"]}],"    \
+    "\"additionalProperties\":false}"
+#define NOTHING                                                                                \
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"not\":{\"type\":[\"array\",\"boolean\","    \
+    "\"number\","                                                                              \
+    "\"null\",\"object\",\"string\"]}},\"b\":{\"type\":\"string\"}},\"additionalProperties\":" \
+    "false}"
+#define NEEDS_ONE                                                                                  \
+    "{\"type\":\"object\",\"required\":[\"a\"],\"dependencies\":{\"a\":{\"anyOf\":[{\"required\":" \
+    "[\"b\"]},{\"required\":[\"c\"]}]},\"b\":{\"not\":{\"required\":[\"a\"]}}}}"
+
+static const way_case ways[] = {
+    {EITHER, "{\"shape\":\"circle\",", 0},
+    {EITHER, "{\"circle\":{},\"shape\":\"square\"", 0},
+    {EITHER, "{\"circle\":{},\"shape\":\"square\",\"", 29},
+    {NOTHING, "{\"a", 2},
+    {NOTHING, "{\"", 0},
+    {NEEDS_ONE, "{\"a\":1,\"", 0},
+    /* no byte leads to a character that does not fit, or to none */
+    {"{\"type\":\"string\",\"pattern\":\"^g\"}", "\"\xe0", 1},
+    {"{\"type\":\"string\",\"pattern\":\"^[^x]g$\"}", "\"\xe0", 0},
+    {"{\"type\":\"string\",\"pattern\":\"^[^x]g$\"}", "\"\xed", 0},
+    {"{\"type\":\"string\",\"pattern\":\"^[^x]g$\"}", "\"\xf4", 0},
+    {"{\"type\":\"string\",\"pattern\":\"^[a-\u07ff]$\"}", "\"\xe0", 1},
+    {"{\"type\":\"string\",\"pattern\":\"^[a-\uffff]$\"}", "\"\xf0", 1},
+};
+
+static void test_ways_end(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const way_case *c = &ways[i];
+        const kt__grammar_source source = {.kind = SCHEMA,
+                                           .text = c->schema,
+                                           .len = strlen(c->schema),
+                                           .compact = true,
+                                           .ordered = true};
+        kt__grammar *g = NULL;
+        kt__gstate s;
+        char out[256];
+        size_t len = strlen(c->text), n = len, n_out;
+        assert_int_equal(kt__grammar_create(&source, &g, NULL, NULL), KT_OK);
+        kt__grammar_start(g, &s);
+        bool taken = kt__grammar_feed(g, &s, c->text, &n);
+        if (taken != (c->at == 0) || (!taken && n != c->at)) fail_msg("%s: %zu", c->text, n);
+        if (taken && !kt__grammar_finish(g, &s, out, sizeof out, &n_out))
+            fail_msg("no way to the end of %s", c->text);
+        kt__grammar_free(g);
+    }
+}
+
 /* Near a name's greatest length no character is begun that would have no room. */
 static void test_long_names_end(void **state) {
     static const char *const ends[] = {"\\uee88\":1}", "\\ud83d\\ude00\":1}", "\xe2\x82\xac\":1}",
@@ -358,7 +418,7 @@ int main(void) {
         cmocka_unit_test(test_long_names_end),   cmocka_unit_test(test_numbers_end),
         cmocka_unit_test(test_compact_numbers),  cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_malformed),        cmocka_unit_test(test_notes),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_hostile),          cmocka_unit_test(test_ways_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,11 @@ static kt__gid derive_kind(kt__terms *t, kt__gid id, uint8_t b) {
     }
 }
 
+/* What a row knows is not looked for again: the head of an unanchored pattern is part of every state. */
 kt__gid kt__term_derive(kt__terms *t, kt__gid id, uint8_t b) {
+    uint32_t row = *kt__g_row(&t->pool, id);
+    kt__gid known = row ? t->rows[(size_t)(row - 1) * 256 + b] : 0;
+    if (known) return known;
     if (!derive_enter(t)) return EMPTY;
     kt__gid d = derive_kind(t, id, b);
     t->depth--;

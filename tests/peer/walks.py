@@ -16,7 +16,7 @@ import jsonschema
 
 def judge(schema):
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return cls(schema, format_checker=jsonschema.FormatChecker())
+    return cls(schema, format_checker=jsonschema.FormatChecker(["ipv4", "ipv6"]))
 
 
 OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
@@ -29,7 +29,7 @@ def alone(schema):
     if not isinstance(schema, dict):
         return schema
     if isinstance(schema.get("$ref"), str):
-        return {"$ref": schema["$ref"]}
+        schema = {k: v for k, v in schema.items() if k in ("$ref", "definitions", "id", "$id", "$schema")}
     return {k: v if k in ("enum", "const", "default", "examples") else alone(v) for k, v in schema.items()}
 
 
