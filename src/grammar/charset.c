@@ -201,6 +201,12 @@ static int coverage(const encoder *e, uint32_t low, uint32_t high) {
     return below == above ? below : 1;
 }
 
+static kt__gid any_continuation(kt__terms *t, unsigned n_bytes) {
+    kt__gid out = KT__GPOOL_EPS;
+    while (n_bytes-- > 0) out = kt__term_cat(t, t->cont, out);
+    return out;
+}
+
 static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift);
 
 /* Bytes first.. of n blocks of 2^shift characters from low on; blocks that go on alike share. */
@@ -229,7 +235,7 @@ static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift) {
     int covered = coverage(e, low, low + ((uint32_t)1 << shift) - 1);
     if (covered == 0) return KT__GPOOL_EMPTY;
     if (shift == 0) return KT__GPOOL_EPS;
-    if (covered == 2) return kt__term_cat(e->t, e->t->cont, encode_block(e, low, shift - 6));
+    if (covered == 2) return any_continuation(e->t, shift / 6);
     return encode_lead(e, low, 0x80, 64, shift - 6);
 }
 

@@ -177,20 +177,23 @@ out:
     return status;
 }
 
-static void apply_set(const uint64_t *set, const float *logits, float *masked, size_t n) {
-    for (size_t at = 0; at < n; at += 64) {
-        uint64_t word = set[at / 64];
-        size_t count = n - at < 64 ? n - at : 64;
-        if (word == ~UINT64_C(0)) {
-            memcpy(masked + at, logits + at, count * sizeof *masked);
-            continue;
-        }
-        for (size_t i = 0; i < count; i++) masked[at + i] = -INFINITY;
-        for (; word; word &= word - 1) {
-            size_t i = at + (size_t)__builtin_ctzll(word);
-            if (i < n) masked[i] = logits[i];
-        }
+/* The tokens of one word of a set, one by one: those that are fewer, in it or not. */
+static void apply_word(uint64_t word, const float *logits, float *masked, size_t count) {
+    bool dense = __builtin_popcountll(word) > 32;
+    uint64_t few = dense ? ~word : word;
+    if (dense)
+        memcpy(masked, logits, count * sizeof *masked);
+    else
+        for (size_t i = 0; i < count; i++) masked[i] = -INFINITY;
+    for (; few; few &= few - 1) {
+        size_t i = (size_t)__builtin_ctzll(few);
+        if (i < count) masked[i] = dense ? -INFINITY : logits[i];
     }
+}
+
+static void apply_set(const uint64_t *set, const float *logits, float *masked, size_t n) {
+    for (size_t at = 0; at < n; at += 64)
+        apply_word(set[at / 64], logits + at, masked + at, n - at < 64 ? n - at : 64);
 }
 
 kt_status kt__held_mask(kt__held *h, const float *logits, float *masked, kt_error *err) {
