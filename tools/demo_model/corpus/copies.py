@@ -22,13 +22,17 @@ def thing(p):
     return p.made_up().capitalize()
 
 
+def label(p):
+    return p.made_up() + p.any(["", "", "", p.any("_-") + p.made_up()])
+
+
 def ask(p):
     """(question, answer)"""
     if p.chance(0.35):
         v = " ".join(thing(p) for _ in range(p.between(1, 5)))
         return p.any(SAY[p.lang]).format(v=v), v
     n = p.between(2, 6)
-    keys, values = [thing(p) for _ in range(n)], [thing(p) for _ in range(n)]
+    keys, values = [label(p) for _ in range(n)], [thing(p) for _ in range(n)]
     at = p.between(0, n - 1)
     r = p.rng.random()
     if r < 0.4:
