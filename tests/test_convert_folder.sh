@@ -17,7 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
 failed=0
-for check in models keys refusals quantize peft demo; do
+for check in models encoders keys refusals quantize peft demo; do
     "$python" "$here/check_$check.py" "$kentang" "$work" >"$work/log" 2>&1 || failed=1
     grep -v '^PASS' "$work/log" || true
     echo "$check: $(grep -c '^PASS' "$work/log") passed"

@@ -51,14 +51,19 @@ enum { MAY = 0, MUST = 1 };
 #define LLAMA KT__HF_LLAMA
 #define GRANITE KT__HF_GRANITE
 #define QWEN2 KT__HF_QWEN2
-#define GEMMA2 KT__HF_GEMMA2
-#define GEMMA3 KT__HF_GEMMA3
 #define PHI3 KT__HF_PHI3
 #define WINDOWED KT__HF_WINDOWED
 #define MISTRAL3 KT__HF_MISTRAL3
 #define EXAONE4 KT__HF_EXAONE4
 #define OLMO2 KT__HF_OLMO2
 #define COHERE2 KT__HF_COHERE2
+#define GEMMA KT__HF_GEMMA
+#define GEMMA3S KT__HF_GEMMA3S
+#define GPTOSS KT__HF_GPTOSS
+#define NOMIC KT__HF_NOMIC
+#define BERTS KT__HF_BERTS
+#define ENCODERS KT__HF_ENCODERS
+#define EVERY (KT__HF_ALL | KT__HF_ENCODERS)
 #define QWEN2MOE KT__HF_QWEN2MOE
 #define QWEN3MOE KT__HF_QWEN3MOE
 #define EXPERTS KT__HF_EXPERTS
@@ -121,7 +126,6 @@ static kt_status missing(const kt__hf_config *c, const char *names, kt_error *er
 static kt_status read_int(kt__hf_config *c, const int_key *k, kt_error *err) {
     int64_t *field = (int64_t *)(void *)((char *)c + k->at);
     double value;
-    *field = KT__HF_NONE;
     if (!(k->archs & c->arch)) return KT_OK;
     kt_status status = find_number(c, k->names, &value, err);
     if (status != KT_OK) return status;
@@ -137,7 +141,6 @@ static kt_status read_int(kt__hf_config *c, const int_key *k, kt_error *err) {
 
 static kt_status read_num(kt__hf_config *c, const num_key *k, kt_error *err) {
     double *field = (double *)(void *)((char *)c + k->at);
-    *field = (double)NAN;
     if (!(k->archs & c->arch)) return KT_OK;
     kt_status status = find_number(c, k->names, field, err);
     if (status != KT_OK) return status;
@@ -145,6 +148,13 @@ static kt_status read_num(kt__hf_config *c, const num_key *k, kt_error *err) {
     if (*field >= 0.0 && *field <= 1e30) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, c->path, UINT64_MAX,
                        "\"%s\" is %g; a positive number is expected", k->names, *field);
+}
+
+static void clear_numbers(kt__hf_config *c) {
+    for (int i = 0; i < N_INT_KEYS; i++)
+        *(int64_t *)(void *)((char *)c + int_keys[i].at) = KT__HF_NONE;
+    for (int i = 0; i < N_NUM_KEYS; i++)
+        *(double *)(void *)((char *)c + num_keys[i].at) = (double)NAN;
 }
 
 /* ---- the class ---- */
@@ -205,6 +215,8 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
     c->class_name = found->class_name;
     c->arch_name = found->arch_name;
     c->model_type = found->model_type;
+    c->ranks = strstr(found->class_name, "ForSequenceClassification") != NULL;
+    c->pooling = c->ranks ? KT__HF_POOL_RANK : KT__HF_NONE;
     c->text = json_is_object(text) ? text : c->root;
     return c->text == text ? read_text(c, text, err) : KT_OK;
 }
@@ -212,9 +224,13 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
 /* ---- what the architecture cannot express ---- */
 
 static kt_status check_activation(const kt__hf_config *c, kt_error *err) {
-    const char *want = c->arch & KT__HF_GEMMA ? "gelu_pytorch_tanh" : "silu";
+    const char *want = c->arch & KT__HF_GEMMA   ? "gelu_pytorch_tanh"
+                       : c->arch & KT__HF_BERTS ? "gelu"
+                       : c->arch & KT__HF_NOMIC ? "swiglu"
+                                                : "silu";
     json_t *value = json_object_get(c->text, "hidden_activation");
     if (!json_is_string(value)) value = json_object_get(c->text, "hidden_act");
+    if (!json_is_string(value)) value = json_object_get(c->text, "activation_function");
     if (!json_is_string(value) || strcmp(json_string_value(value), want) == 0) return KT_OK;
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
                        "\"hidden_act\" is '%.60s'; %s models compute %s", json_string_value(value),
@@ -232,6 +248,17 @@ static kt_status check_query_scale(const kt__hf_config *c, kt_error *err) {
                        c->arch_name, want);
 }
 
+/* The format implies how gpt-oss's gate is clamped. */
+static kt_status check_clamp(const kt__hf_config *c, kt_error *err) {
+    static const char *const names[] = {"swiglu_limit", "swiglu_alpha"};
+    for (int i = 0; i < 2; i++) {
+        json_t *value = kt__hf_config_get(c, names[i]);
+        if (value && json_number_value(value) != *kt__hf_default(c, names[i]))
+            return kt__hf_refuse(c, names[i], "the format implies another value", err);
+    }
+    return KT_OK;
+}
+
 /* The formats imply whose softmax an expert's share is of, and that every layer has experts. */
 static kt_status check_experts(const kt__hf_config *c, kt_error *err) {
     bool of_chosen = c->arch == KT__HF_QWEN3MOE;
@@ -239,6 +266,7 @@ static kt_status check_experts(const kt__hf_config *c, kt_error *err) {
     json_t *clip = json_object_get(c->text, "clip_qkv");
     if (c->n_expert_used > c->n_expert)
         return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
+    if (c->arch == KT__HF_GPTOSS) return check_clamp(c, err);
     if (kt__hf_flag(c, "norm_topk_prob", false) != of_chosen)
         return kt__hf_refuse(c, "norm_topk_prob",
                              of_chosen ? "the format implies that a token's shares sum to 1"
@@ -256,19 +284,58 @@ static kt_status check_experts(const kt__hf_config *c, kt_error *err) {
     return KT_OK;
 }
 
+/* What a BERT-like class can be told that the formats do not know: {"name", the value it must have}. */
+static kt_status check_encoder(const kt__hf_config *c, kt_error *err) {
+    static const char *const off[] = {"is_decoder",   "prenorm",
+                                      "use_rms_norm", "rotary_emb_interleaved",
+                                      "causal",       "add_cross_attention"};
+    const char *positions = json_string_value(kt__hf_config_get(c, "position_embedding_type"));
+    if (positions && strcmp(positions, "absolute") != 0)
+        return kt__hf_refuse(c, "position_embedding_type", "the bert format has absolute positions",
+                             err);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (kt__hf_flag(c, off[i], false))
+            return kt__hf_refuse(c, off[i], "is true, which the format cannot express", err);
+    if (json_number_value(kt__hf_config_get(c, "moe_every_n_layers")) > 0.0)
+        return kt__hf_refuse(c, "moe_every_n_layers", "the nomic-bert format has no experts", err);
+    if (json_is_number(kt__hf_config_get(c, "rotary_emb_scale_base")))
+        return kt__hf_refuse(c, "rotary_emb_scale_base", "the format has no such scaling", err);
+    return KT_OK;
+}
+
+/* gemma-embedding is gemma3 that attends in both directions, and no other class does. */
+static kt_status check_directions(const kt__hf_config *c, kt_error *err) {
+    bool both = json_is_true(json_object_get(c->text, "use_bidirectional_attention"));
+    if (both == (c->arch == KT__HF_GEMMA_EMB)) return KT_OK;
+    return kt__hf_refuse(c, "use_bidirectional_attention",
+                         both ? "of models that attend in both directions, Gemma3TextModel is "
+                                "supported"
+                              : "a Gemma3TextModel without it has no head: it neither embeds nor "
+                                "answers",
+                         err);
+}
+
+/* gpt-oss is published in MXFP4 blocks, which are kept as they are. */
+static kt_status check_prequantised(const kt__hf_config *c, kt_error *err) {
+    kt_status status;
+    if (c->arch == KT__HF_GPTOSS && kt__prequantised_mxfp4(c->text)) return KT_OK;
+    KT__TRY(kt__prequantised_config(c->root, c->path, err));
+    KT__TRY(kt__prequantised_config(c->text, c->path, err));
+out:
+    return status;
+}
+
 static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *notes,
                                    kt_error *err) {
     kt_status status;
-    KT__TRY(kt__prequantised_config(c->root, c->path, err));
-    KT__TRY(kt__prequantised_config(c->text, c->path, err));
-    if (json_is_true(json_object_get(c->text, "use_bidirectional_attention")))
-        return kt__hf_refuse(c, "use_bidirectional_attention", "embedding models are not supported",
-                             err);
+    KT__TRY(check_prequantised(c, err));
+    KT__TRY(check_directions(c, err));
     if (!(c->arch & KT__HF_PART_ROTATED) && !isnan(c->rotary_share) && c->rotary_share != 1.0)
         return kt__hf_refuse(c, "partial_rotary_factor",
                              "only phi3 and glm4 models rotate a part of a head", err);
     KT__TRY(check_activation(c, err));
     if (c->arch & KT__HF_EXPERTS) KT__TRY(check_experts(c, err));
+    if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
 out:
@@ -291,13 +358,17 @@ static kt_status derive(kt__hf_config *c, kt_error *err) {
         c->n_rot % 2 != 0)
         return kt__hf_refuse(c, "head_dim", "heads and their rotated part need an even size", err);
     c->tied = kt__hf_flag(c, "tie_word_embeddings", true);
-    return KT_OK;
+    if (c->arch != KT__HF_XLMR) return KT_OK;
+    c->n_ctx -= KT__HF_XLMR_FIRST; /* its first positions belong to no text */
+    return c->n_ctx > 0 ? KT_OK
+                        : kt__hf_refuse(c, "max_position_embeddings", "3 is the least", err);
 }
 
 kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_notes *notes,
                              kt__hf_config *out, kt_error *err) {
     kt_status status;
     *out = (kt__hf_config){.path = path, .root = root};
+    clear_numbers(out);
     KT__TRY(read_class(out, err));
     KT__TRY(kt__hf_rope_read(out, err));
     for (int i = 0; i < N_INT_KEYS; i++) KT__TRY(read_int(out, &int_keys[i], err));
@@ -322,16 +393,44 @@ static const char *key_name(const kt__hf_config *c, const char *suffix, char out
     return out;
 }
 
+/* The labels of a classifier, by their numbers: {"0": "LABEL_0"}. */
+static void put_labels(const kt__hf_config *c, kt__gguf_writer *w) {
+    kt__str labels[256];
+    char key[128], number[16];
+    json_t *names = kt__hf_config_get(c, "id2label");
+    size_t n = json_object_size(names);
+    if (n == 0 || n > sizeof labels / sizeof *labels) return;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(number, sizeof number, "%zu", i);
+        const json_t *name = json_object_get(names, number);
+        if (!json_is_string(name)) return;
+        labels[i] = (kt__str){json_string_value(name), json_string_length(name)};
+    }
+    kt__gguf_put_strs(w, key_name(c, "classifier.output_labels", key), labels, n);
+}
+
+/* What becomes of a text's states, and in which directions it is read. */
+static void put_pooling(const kt__hf_config *c, kt__gguf_writer *w) {
+    char key[128];
+    if (c->arch & (KT__HF_ENCODERS | KT__HF_GEMMA_EMB))
+        kt__gguf_put_bool(w, key_name(c, "attention.causal", key), false);
+    if (c->pooling != KT__HF_NONE)
+        kt__gguf_put_u32(w, key_name(c, "pooling_type", key), (uint32_t)c->pooling);
+    if (c->ranks) put_labels(c, w);
+    if (c->n_types != KT__HF_NONE)
+        kt__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)c->n_types);
+}
+
 void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer *w) {
     char key[128];
     for (int i = 0; i < N_INT_KEYS; i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)c + int_keys[i].at);
-        if (int_keys[i].key && value != KT__HF_NONE)
+        if (int_keys[i].key && int_keys[i].archs & c->arch && value != KT__HF_NONE)
             kt__gguf_put_u32(w, key_name(c, int_keys[i].key, key), (uint32_t)value);
     }
     for (int i = 0; i < N_NUM_KEYS; i++) {
         double value = *(const double *)(const void *)((const char *)c + num_keys[i].at);
-        if (num_keys[i].key && !isnan(value))
+        if (num_keys[i].key && num_keys[i].archs & c->arch && !isnan(value))
             kt__gguf_put_f32(w, key_name(c, num_keys[i].key, key), (float)value);
     }
     if (c->has_head_keys) {
@@ -343,4 +442,5 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);
     kt__hf_rope_put(c, w);
+    put_pooling(c, w);
 }

@@ -34,19 +34,33 @@ enum {
     KT__HF_QWEN2MOE = 1 << 15,
     KT__HF_QWEN3MOE = 1 << 16,
     KT__HF_OLMOE = 1 << 17,
-    KT__HF_EXPERTS = KT__HF_QWEN2MOE | KT__HF_QWEN3MOE | KT__HF_OLMOE,
+    KT__HF_GPTOSS = 1 << 18,
+    KT__HF_GEMMA_EMB = 1 << 19,
+    KT__HF_BERT = 1 << 20,
+    KT__HF_XLMR = 1 << 21, /* BERT's layers; positions begin at 2 */
+    KT__HF_NOMIC = 1 << 22,
+    KT__HF_EXPERTS = KT__HF_QWEN2MOE | KT__HF_QWEN3MOE | KT__HF_OLMOE | KT__HF_GPTOSS,
+    /* an expert's matrices in tensors of their own */
+    KT__HF_EXPERT_EACH = KT__HF_EXPERTS ^ KT__HF_GPTOSS,
+    /* layer norms with biases, no head: none of what the others share */
+    KT__HF_BERTS = KT__HF_BERT | KT__HF_XLMR,
+    KT__HF_ENCODERS = KT__HF_BERTS | KT__HF_NOMIC,
     /* adjacent rotary pairs in GGUF, halves in the folder */
     KT__HF_PERMUTED = KT__HF_LLAMA | KT__HF_SMOLLM3 | KT__HF_GRANITE | KT__HF_MISTRAL3,
-    KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3,
-    KT__HF_WINDOWED = KT__HF_GEMMA | KT__HF_PHI3,
+    KT__HF_GEMMA3S = KT__HF_GEMMA3 | KT__HF_GEMMA_EMB,
+    KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3S,
+    KT__HF_WINDOWED = KT__HF_GEMMA | KT__HF_PHI3 | KT__HF_GPTOSS,
     /* norms behind attention and feed-forward only */
     KT__HF_POST_ONLY = KT__HF_EXAONE4 | KT__HF_OLMO2,
     /* gate and up in one tensor */
     KT__HF_FUSED_GLU = KT__HF_PHI3 | KT__HF_GLM4,
     /* a part of each head is rotated, and the file says how much */
     KT__HF_PART_ROTATED = KT__HF_PHI3 | KT__HF_GLM4,
-    KT__HF_ALL = 32767 | KT__HF_EXPERTS
+    KT__HF_ALL = 32767 | KT__HF_EXPERTS | KT__HF_GEMMA_EMB
 };
+enum { KT__HF_XLMR_FIRST = 2 }; /* of XLM-R's table of positions */
+/* Values of the key pooling_type. */
+enum { KT__HF_POOL_MEAN = 1, KT__HF_POOL_CLS, KT__HF_POOL_LAST, KT__HF_POOL_RANK };
 enum { KT__HF_NONE = -1, KT__HF_MAX_FACTORS = 512, KT__HF_MAX_LAYERS = 1024 };
 
 typedef enum kt__hf_rope_kind {
@@ -77,11 +91,13 @@ typedef struct kt__hf_config {
     const char *class_name, *arch_name;
     unsigned arch;
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
-        window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared;
+        window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale;
     int64_t n_rot;
     bool tied;                     /* tie_word_embeddings */
+    bool ranks;                    /* a classifier is its head */
+    int pooling;                   /* KT__HF_POOL_* of a text's states, or KT__HF_NONE */
     bool has_head_keys;            /* head_dim is not d_model / n_head */
     bool has_locals;               /* the file gets a flag for each layer: */
     bool local[KT__HF_MAX_LAYERS]; /* it attends through the sliding window */

@@ -9,10 +9,10 @@
 
 /* Formats that imply the layers without a window: each second, fourth or sixth. */
 static int64_t implied_period(const kt__hf_config *c) {
-    return c->arch == KT__HF_GEMMA2    ? 2
-           : c->arch == KT__HF_GEMMA3  ? 6
-           : c->arch == KT__HF_COHERE2 ? 4
-                                       : 0;
+    return c->arch == KT__HF_GEMMA2 || c->arch == KT__HF_GPTOSS ? 2
+           : c->arch & KT__HF_GEMMA3S                           ? 6
+           : c->arch == KT__HF_COHERE2                          ? 4
+                                                                : 0;
 }
 
 static kt_status check_layer_types(const kt__hf_config *c, kt_error *err) {

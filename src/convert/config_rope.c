@@ -144,7 +144,7 @@ kt_status kt__hf_rope_read(kt__hf_config *c, kt_error *err) {
                             .stretch = (double)NAN,
                             .temperature = (double)NAN,
                             .log_multiplier = (double)NAN};
-    json_t *rope = flatten(c);
+    json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten(c);
     if (!rope) return KT_OK;
     c->rope.factor = rope_number(rope, "factor");
     c->rope.beta_fast = rope_number(rope, "beta_fast");
@@ -173,7 +173,7 @@ static kt_status read_ministral(kt__hf_config *c, const json_t *rope, kt_error *
 }
 
 kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
-    json_t *rope = flatten(c);
+    json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten(c);
     bool scaled = c->rope.kind == KT__HF_ROPE_LINEAR || c->rope.kind == KT__HF_ROPE_YARN;
     if (scaled && !(c->rope.factor >= 1.0 && c->rope.factor <= 1e6))
         return refuse_rope(c, err, "factor", "a number from 1 to 1000000 is expected");

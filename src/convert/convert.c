@@ -17,6 +17,7 @@ typedef struct conversion {
     char *config_path;
     kt__hf_config config;
     kt__folder folder;
+    kt__sentence sentence;
     kt__vocab vocab;
     kt__weight_plan plan;
     kt_error *err;
@@ -35,6 +36,38 @@ out:
     return status;
 }
 
+/* A classifier ranks, whatever modules.json says of its states. */
+static kt_status read_sentence(conversion *c) {
+    kt_status status;
+    KT__TRY(kt__sentence_open(c->source, &c->sentence, c->err));
+    if (c->config.pooling == KT__HF_NONE) c->config.pooling = c->sentence.pooling;
+    if (c->sentence.compares) c->config.pooling = KT__HF_POOL_RANK;
+out:
+    return status;
+}
+
+static bool is_text_of(const kt__vocab *v, int64_t id, const char *text) {
+    return id >= 0 && (uint64_t)id < v->n_tokens && v->tokens[id].len == strlen(text) &&
+           memcmp(v->tokens[id].s, text, strlen(text)) == 0;
+}
+
+static kt_status read_vocab(conversion *c) {
+    const kt__sentence *s = &c->sentence;
+    kt_status status = kt__vocab_read(c->source, &c->config, &c->output->notes, &c->vocab, c->err);
+    if (status == KT_OK && s->compares && c->config.arch == KT__HF_QWEN3 &&
+        is_text_of(&c->vocab, s->yes_id, "yes") && is_text_of(&c->vocab, s->no_id, "no"))
+        kt__vocab_add_rerank_template(&c->vocab);
+    return status;
+}
+
+static bool has_file(const kt__folder *folder, const struct stat *st) {
+    for (size_t i = 0; i < folder->n_shards; i++)
+        if (folder->shards[i].device == (uint64_t)st->st_dev &&
+            folder->shards[i].inode == (uint64_t)st->st_ino)
+            return true;
+    return false;
+}
+
 /* The output may not be one of the files that are read. */
 static kt_status check_target(const conversion *c) {
     struct stat st;
@@ -42,12 +75,12 @@ static kt_status check_target(const conversion *c) {
     if (!S_ISREG(st.st_mode))
         return kt__fail_at(c->err, KT_E_IO, c->output->target, UINT64_MAX,
                            "the output is there already, and not a regular file");
-    for (size_t i = 0; i < c->folder.n_shards; i++)
-        if (c->folder.shards[i].device == (uint64_t)st.st_dev &&
-            c->folder.shards[i].inode == (uint64_t)st.st_ino)
-            return kt__fail_at(c->err, KT_E_ARG, c->output->target, UINT64_MAX,
-                               "the output is a file of the folder that is converted");
-    return KT_OK;
+    bool among = has_file(&c->folder, &st);
+    for (size_t i = 0; i < c->sentence.n_dense; i++)
+        among = among || has_file(&c->sentence.dense[i], &st);
+    if (!among) return KT_OK;
+    return kt__fail_at(c->err, KT_E_ARG, c->output->target, UINT64_MAX,
+                       "the output is a file of the folder that is converted");
 }
 
 /* ---- the header ---- */
@@ -93,19 +126,36 @@ static void put_general(const conversion *c, kt__gguf_writer *w) {
     put_sampling(c->vocab.generation, w);
 }
 
+static void put_dense(const conversion *c, kt__gguf_writer *w) {
+    for (size_t i = 0; i < c->sentence.n_dense; i++) {
+        const uint64_t *shape = c->sentence.dense_weight[i]->shape;
+        char key[128];
+        snprintf(key, sizeof key, "%s.dense_%zu_feat_in", c->config.arch_name, i + 2);
+        kt__gguf_put_u32(w, key, (uint32_t)shape[1]);
+        snprintf(key, sizeof key, "%s.dense_%zu_feat_out", c->config.arch_name, i + 2);
+        kt__gguf_put_u32(w, key, (uint32_t)shape[0]);
+    }
+}
+
 /* Every key that is no tensor. */
 static kt_status put_keys(conversion *c, kt__gguf_writer *w) {
     put_general(c, w);
     kt__hf_config_put(&c->config, c->plan.n_vocab, w);
+    put_dense(c, w);
     return kt__vocab_put(&c->vocab, c->plan.n_vocab, w, c->err);
 }
 
-static void add_sources(const conversion *c, kt__hash *hash) {
-    for (size_t i = 0; i < c->folder.n_shards; i++) {
-        const kt__shard *s = &c->folder.shards[i];
+static void add_shards(const kt__folder *folder, kt__hash *hash) {
+    for (size_t i = 0; i < folder->n_shards; i++) {
+        const kt__shard *s = &folder->shards[i];
         const uint64_t facts[] = {s->bytes, (uint64_t)s->mtime_ns, s->device, s->inode};
         kt__hash_add(hash, facts, sizeof facts);
     }
+}
+
+static void add_sources(const conversion *c, kt__hash *hash) {
+    add_shards(&c->folder, hash);
+    for (size_t i = 0; i < c->sentence.n_dense; i++) add_shards(&c->sentence.dense[i], hash);
 }
 
 static kt_status write_file(conversion *c, kt__convert_report *report) {
@@ -133,14 +183,16 @@ kt_status kt__convert_folder(const char *folder, const kt__recipe *recipe,
     *report = (kt__convert_report){.recipe = ""};
     KT__TRY(read_config(&c));
     KT__TRY(kt__folder_open(folder, &c.folder, err));
+    KT__TRY(read_sentence(&c));
     KT__TRY(check_target(&c));
-    KT__TRY(kt__vocab_read(folder, &c.config, notes, &c.vocab, err));
-    KT__TRY(kt__weight_plan_make(&c.folder, &c.config, (int64_t)c.vocab.n_tokens, recipe, notes,
-                                 &c.plan, err));
+    KT__TRY(read_vocab(&c));
+    KT__TRY(kt__weight_plan_make(&c.folder, &c.config, &c.sentence, (int64_t)c.vocab.n_tokens,
+                                 recipe, notes, &c.plan, err));
     KT__TRY(write_file(&c, report));
 out:
     kt__weight_plan_free(&c.plan);
     kt__vocab_free(&c.vocab);
+    kt__sentence_close(&c.sentence);
     kt__folder_close(&c.folder);
     kt__hf_config_free(&c.config);
     kt__free(c.config_path);

@@ -25,6 +25,10 @@ typedef enum plan_dim {
     DIM_EXPERTS,
     DIM_FF_EXPERT,
     DIM_FF_SHARED,
+    DIM_HEADS,
+    DIM_CTX,
+    DIM_TYPES,
+    DIM_LABELS,
     DIM_ONE_ROW
 } plan_dim;
 
@@ -44,7 +48,14 @@ enum { MAY = 0, MUST = 1 };
 #define QWEN2 KT__HF_QWEN2
 #define QWEN3 KT__HF_QWEN3
 #define GEMMA KT__HF_GEMMA
-#define GEMMA3 KT__HF_GEMMA3
+#define GEMMA3S KT__HF_GEMMA3S
+#define GPTOSS KT__HF_GPTOSS
+#define BERT KT__HF_BERT
+#define XLMR KT__HF_XLMR
+#define BERTS KT__HF_BERTS
+#define NOMIC KT__HF_NOMIC
+#define ENCODERS KT__HF_ENCODERS
+#define EXPERT_EACH KT__HF_EXPERT_EACH
 #define PHI3 KT__HF_PHI3
 #define FUSED_GLU KT__HF_FUSED_GLU
 #define POST_ONLY KT__HF_POST_ONLY
@@ -66,15 +77,20 @@ static const map_row map[] = {
 enum { N_MAP = sizeof map / sizeof *map, MAX_NAME = KT__ST_MAX_NAME + 32 };
 
 /* Before the names of the table; the longest first. */
-static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
-                                       "language_model.", "model.", ""};
+static const char *const prefixes[] = {"model.language_model.",
+                                       "language_model.model.",
+                                       "language_model.",
+                                       "model.",
+                                       "bert.",
+                                       "roberta.",
+                                       ""};
 enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
 /* The parts of a model that sees or hears, and buffers that old writers stored. */
 static const char *const other_parts[] = {"vision_tower.", "multi_modal_projector.",
                                           "vision_model.", "audio_tower."};
 static const char *const buffers[] = {".rotary_emb.inv_freq", ".attention.bias",
-                                      ".attention.masked_bias"};
+                                      ".attention.masked_bias", "embeddings.position_ids"};
 enum {
     N_PARTS = sizeof other_parts / sizeof *other_parts,
     N_BUFFERS = sizeof buffers / sizeof *buffers
@@ -85,7 +101,10 @@ typedef struct planner {
     const kt__hf_config *config;
     const kt__recipe *recipe;
     kt__weight_plan *plan;
-    bool has_head; /* a head of its own */
+    bool has_head;  /* a head of its own */
+    bool as_source; /* no recipe was asked for */
+    const kt__sentence *sentence;
+    int64_t n_labels; /* of a classifier */
     kt_error *err;
 } planner;
 
@@ -103,19 +122,32 @@ static int64_t dim_of(const planner *p, plan_dim dim) {
     case DIM_EXPERTS: return c->n_expert;
     case DIM_FF_EXPERT: return c->d_ff_expert == KT__HF_NONE ? c->d_ff : c->d_ff_expert;
     case DIM_FF_SHARED: return c->d_ff_shared;
+    case DIM_HEADS: return c->n_head;
+    case DIM_CTX: return c->n_ctx;
+    case DIM_TYPES: return c->n_types;
+    case DIM_LABELS: return p->n_labels;
     default: return 1;
     }
 }
 
 /* ---- finding ---- */
 
+static bool begins_with(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* Behind which a layer's number stands. */
+static const char *const numbered[] = {"layers.", "blk.", "encoder.layer.", "encoder.layers."};
+
 /* "layers.x" of layer 3 is "layers.3.x", "blk.x" is "blk.3.x". */
 static void with_layer(const char *name, int64_t layer, char *out, size_t size) {
-    const char *dot = strchr(name, '.');
-    if (strncmp(name, "layers.", 7) == 0 || strncmp(name, "blk.", 4) == 0)
-        snprintf(out, size, "%.*s%" PRId64 "%s", (int)(dot + 1 - name), name, layer, dot);
-    else
-        snprintf(out, size, "%s", name);
+    for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++) {
+        size_t n = strlen(numbered[i]);
+        if (!begins_with(name, numbered[i])) continue;
+        snprintf(out, size, "%s%" PRId64 ".%s", numbered[i], layer, name + n);
+        return;
+    }
+    snprintf(out, size, "%s", name);
 }
 
 /* "blk.3.attn_q.weight" to "blk.attn_q.weight" and 3; a name without a layer stays. */
@@ -201,16 +233,21 @@ static kt_status find_source(const planner *p, const char *name, const kt__st_te
 
 /* ---- shapes and types ---- */
 
+static void show_shape(const kt__st_tensor *t, char got[120]) {
+    size_t at = 0;
+    got[0] = '\0';
+    for (uint32_t d = 0; d < t->n_dims && at < 120; d++)
+        at += (size_t)snprintf(got + at, 120 - at, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
+}
+
 static kt_status check_shape(const planner *p, const kt__st_tensor *t, const kt__shard *shard,
                              int64_t rows, int64_t cols, bool vector) {
     bool good = vector ? t->n_dims == 1 && t->shape[0] == (uint64_t)cols
                        : t->n_dims == 2 && t->shape[0] == (uint64_t)rows &&
                              t->shape[1] == (uint64_t)cols;
     if (good) return KT_OK;
-    char got[120] = "";
-    size_t at = 0;
-    for (uint32_t d = 0; d < t->n_dims && at < sizeof got; d++)
-        at += (size_t)snprintf(got + at, sizeof got - at, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
+    char got[120];
+    show_shape(t, got);
     if (vector)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, t->begin,
                            "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRId64 "]",
@@ -326,6 +363,112 @@ static kt_status add_each(planner *p, const map_row *row, int64_t layer) {
     return status;
 }
 
+/* ---- MXFP4 blocks ---- */
+
+static bool is_mxfp4(kt__change change) {
+    return change == KT__CHANGE_MXFP4 || change == KT__CHANGE_MXFP4_EVEN ||
+           change == KT__CHANGE_MXFP4_ODD;
+}
+
+static bool is_halved(kt__change change) {
+    return change == KT__CHANGE_EVEN || change == KT__CHANGE_ODD ||
+           change == KT__CHANGE_MXFP4_EVEN || change == KT__CHANGE_MXFP4_ODD;
+}
+
+/* U8 of the shape [experts, rows, columns / 32] with, of levels, 16 behind it. */
+static kt_status find_bytes(const planner *p, const char *name, const kt__planned *t, bool levels,
+                            kt__weight_source *out) {
+    const kt__st_tensor *source;
+    const kt__shard *shard;
+    uint64_t rows = (uint64_t)t->part_rows * (is_halved(t->change) ? 2 : 1);
+    const uint64_t shape[4] = {t->ne[2], rows, (uint64_t)t->n_cols / 32, 16};
+    uint32_t n_dims = levels ? 4 : 3;
+    kt_status status;
+    KT__TRY(find_source(p, name, &source, &shard));
+    if (!source)
+        return kt__fail_at(p->err, KT_E_UNSUPPORTED, p->folder->shards[0].path, UINT64_MAX,
+                           "tensor '%s' is missing: gpt-oss is converted from its MXFP4 blocks, "
+                           "in which it is published",
+                           name);
+    if (strcmp(source->dtype, "U8") != 0 || source->n_dims != n_dims ||
+        memcmp(source->shape, shape, n_dims * sizeof *shape) != 0) {
+        char got[120];
+        show_shape(source, got);
+        return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
+                           "tensor '%.100s' is %s of shape [%s]; U8 of shape [%" PRIu64 ", %" PRIu64
+                           ", %" PRIu64 "%s] is expected",
+                           source->name, source->dtype, got, shape[0], shape[1], shape[2],
+                           levels ? ", 16" : "");
+    }
+    *out = source_of(source, shard);
+    out->type = KT__TYPE_MXFP4;
+out:
+    return status;
+}
+
+/* A recipe of floats is taken at its word; a type that is not smaller than the blocks would only
+ * lose. */
+static kt__type type_of_blocks(const planner *p, const map_row *row, int64_t layer,
+                               int64_t n_cols) {
+    kt__type type = type_of(p, row, layer, n_cols);
+    bool is_float = kt__type_get(type)->block_elems == 1 &&
+                    kt__type_get(p->recipe->base)->block_elems == 1;
+    if (is_float && !p->as_source) return type;
+    size_t kept = kt__type_row_bytes(KT__TYPE_MXFP4, n_cols);
+    return is_float || kt__type_row_bytes(type, n_cols) >= kept ? KT__TYPE_MXFP4 : type;
+}
+
+static kt_status add_blocks(planner *p, const map_row *row, int64_t layer) {
+    static const char tail[] = "_blocks";
+    char from[MAX_NAME], scales[MAX_NAME];
+    int64_t n = p->config->n_expert;
+    kt_status status;
+    kt__planned t = {
+        .n_dims = 3,
+        .n_rows = n * dim_of(p, row->rows),
+        .n_cols = dim_of(p, row->cols),
+        .part_rows = dim_of(p, row->rows),
+        .ne = {(uint64_t)dim_of(p, row->cols), (uint64_t)dim_of(p, row->rows), (uint64_t)n, 1},
+        .change = row->change};
+    if (t.n_cols % 32 != 0)
+        return kt__hf_refuse(p->config, "hidden_size", "MXFP4 has blocks of 32", p->err);
+    with_layer(row->from, layer, from, sizeof from);
+    with_layer(row->to, layer, t.name, sizeof t.name);
+    snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(from) + 1 - sizeof tail), from);
+    KT__TRY(find_bytes(p, from, &t, true, &t.source));
+    KT__TRY(find_bytes(p, scales, &t, false, &t.scales));
+    t.type = type_of_blocks(p, row, layer, t.n_cols);
+    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
+out:
+    return status;
+}
+
+/* ---- one tensor ---- */
+
+/* A head that the class has not, or a table of no rows. */
+static bool is_absent(const planner *p, const map_row *row) {
+    return (begins_with(row->to, "cls.") && !p->config->ranks) ||
+           (row->rows == DIM_TYPES && p->config->n_types == 0);
+}
+
+/* What the folder's tensor has more than the one in GGUF: rows before it, or elements between. */
+static kt_status check_source(const planner *p, const map_row *row, const kt__st_tensor *source,
+                              const kt__shard *shard, kt__planned *t) {
+    int64_t rows = source_rows(row, source, t->n_rows), cols = t->n_cols;
+    kt_status status;
+    if (row->change == KT__CHANGE_FROM_2) rows += KT__HF_XLMR_FIRST;
+    if (is_halved(row->change)) cols *= 2;
+    KT__TRY(check_dtype(p, source, shard));
+    KT__TRY(check_shape(p, source, shard, rows, cols, row->rows == DIM_ONE));
+    t->source = source_of(source, shard);
+    if (row->change == KT__CHANGE_FROM_2) {
+        t->source.begin += KT__HF_XLMR_FIRST * kt__type_row_bytes(source->type, t->n_cols);
+        t->change = KT__CHANGE_COPY;
+    }
+out:
+    return status;
+}
+
 static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     char from[MAX_NAME];
     const kt__hf_config *c = p->config;
@@ -333,7 +476,9 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     const kt__shard *shard;
     bool vector = row->rows == DIM_ONE;
     kt_status status;
+    if (is_absent(p, row)) return KT_OK;
     if (row->change == KT__CHANGE_EACH) return add_each(p, row, layer);
+    if (is_mxfp4(row->change)) return add_blocks(p, row, layer);
     kt__planned t = {.n_dims = vector || row->rows == DIM_ONE_ROW ? 1 : 2,
                      .n_rows = dim_of(p, row->rows),
                      .n_cols = dim_of(p, row->cols),
@@ -349,10 +494,8 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
                            "tensor '%s' is missing", from);
     }
     if (row->role == KT__TENSOR_OUTPUT && !p->has_head) return KT_OK;
-    KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, source, shard, source_rows(row, source, t.n_rows), t.n_cols, vector));
+    KT__TRY(check_source(p, row, source, shard, &t));
     t.type = type_of(p, row, layer, t.n_cols);
-    t.source = source_of(source, shard);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
     return status;
@@ -381,6 +524,88 @@ out:
     return status;
 }
 
+/* ---- what sentence-transformers puts behind a model ---- */
+
+static kt_status add_dense(planner *p, size_t i) {
+    const kt__sentence *s = p->sentence;
+    const kt__st_tensor *w = s->dense_weight[i];
+    const kt__shard *shard = &s->dense[i].shards[0];
+    kt__planned t = {.n_dims = 2, .change = KT__CHANGE_COPY};
+    int64_t inner = (int64_t)s->dense_weight[0]->shape[0], d = p->config->d_model;
+    kt_status status;
+    if (!(p->config->arch & (KT__HF_ENCODERS | KT__HF_GEMMA_EMB)))
+        return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, UINT64_MAX,
+                           "a dense layer behind the pooling is part of no %s model",
+                           p->config->arch_name);
+    if (inner < 1 || inner > 1 << 20)
+        return kt__fail_at(p->err, KT_E_LIMIT, shard->path, w->begin,
+                           "a dense layer of %" PRId64 " features", inner);
+    t.n_rows = i == 0 ? inner : d;
+    t.n_cols = i == 0 ? d : inner;
+    snprintf(t.name, sizeof t.name, "dense_%zu.weight", i + 2);
+    KT__TRY(check_dtype(p, w, shard));
+    KT__TRY(check_shape(p, w, shard, t.n_rows, t.n_cols, false));
+    t.source = source_of(w, shard);
+    const kt__recipe_model model = {(int)p->config->n_layer, (int)p->config->n_head,
+                                    (int)p->config->n_head_kv, true};
+    t.type = kt__recipe_type(p->recipe, &model, KT__TENSOR_UP, 0, t.n_cols);
+    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
+out:
+    return status;
+}
+
+/* The head's rows of the two tokens that are compared, as a classifier: the first label's share of
+ * both is the answer. */
+static kt_status add_comparison(planner *p) {
+    const kt__sentence *s = p->sentence;
+    const int64_t ids[2] = {s->yes_id, s->no_id};
+    int64_t n = s->no_id >= 0 ? 2 : 1;
+    const kt__st_tensor *head;
+    const kt__shard *shard;
+    kt__planned t = {.name = "cls.output.weight",
+                     .type = KT__TYPE_F32,
+                     .n_dims = 2,
+                     .n_rows = n,
+                     .n_cols = p->config->d_model,
+                     .part_rows = 1,
+                     .change = KT__CHANGE_EACH};
+    kt_status status;
+    if (p->config->arch & (KT__HF_ENCODERS | KT__HF_GEMMA_EMB) || p->config->ranks)
+        return kt__hf_refuse(p->config, "architectures",
+                             "modules.json compares tokens, which takes a model "
+                             "that answers",
+                             p->err);
+    KT__TRY(find_source(p, p->has_head ? "lm_head.weight" : "embed_tokens.weight", &head, &shard));
+    KT__TRY(check_dtype(p, head, shard));
+    if (ids[0] >= p->plan->n_vocab || ids[1] >= p->plan->n_vocab)
+        return kt__fail_at(p->err, KT_E_FORMAT, shard->path, head->begin,
+                           "modules.json compares tokens that tensor '%.100s' has not", head->name);
+    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
+    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
+    for (int64_t i = 0; i < n; i++) {
+        t.parts[i] = source_of(head, shard);
+        t.parts[i].begin += (uint64_t)ids[i] * kt__type_row_bytes(head->type, t.n_cols);
+    }
+    t.source = t.parts[0];
+    status = kt__weight_plan_add(p->plan, &t, p->err);
+    if (status != KT_OK) kt__free(t.parts);
+out:
+    return status;
+}
+
+/* Two dense layers, or none: readers of GGUF know no other number. */
+static kt_status add_behind(planner *p) {
+    const kt__sentence *s = p->sentence;
+    kt_status status = KT_OK;
+    if (s->n_dense == 1)
+        return kt__fail_at(p->err, KT_E_UNSUPPORTED, s->dense[0].shards[0].path, UINT64_MAX,
+                           "one dense layer behind the pooling: GGUF has room for two, or none");
+    for (size_t i = 0; i < s->n_dense; i++) KT__TRY(add_dense(p, i));
+    if (s->compares) KT__TRY(add_comparison(p));
+out:
+    return status;
+}
+
 /* Rows of the table before the layers, in them and after them, as they stand. */
 static kt_status add_all(planner *p) {
     int first = 0, last = N_MAP - 1;
@@ -395,6 +620,7 @@ static kt_status add_all(planner *p) {
             if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], layer));
     for (int i = last + 1; i < N_MAP; i++)
         if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], 0));
+    KT__TRY(add_behind(p));
 out:
     return status;
 }
@@ -432,6 +658,7 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     const kt__shard *in_head, *in_embed;
     bool same = false;
     kt_status status;
+    if (p->config->arch & KT__HF_ENCODERS) return KT_OK;
     KT__TRY(find_source(p, "lm_head.weight", &head, &in_head));
     KT__TRY(find_source(p, "embed_tokens.weight", &embed, &in_embed));
     p->has_head = head != NULL;
@@ -442,17 +669,13 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
             kt__convert_note(notes, "tie_word_embeddings is true, but lm_head differs from the "
                                     "embedding: it is kept");
     }
-    if (!head && !p->config->tied)
+    if (!head && !p->config->tied && p->config->pooling == KT__HF_NONE)
         kt__convert_note(notes, "there is no lm_head: the embedding is taken for it");
 out:
     return status;
 }
 
 /* ---- what is left ---- */
-
-static bool begins_with(const char *s, const char *with) {
-    return strncmp(s, with, strlen(with)) == 0;
-}
 
 static bool is_other_part(const char *name) {
     if (begins_with(name, "model.")) name += 6;
@@ -476,13 +699,21 @@ static bool is_tied_head(const planner *p, const char *name) {
     return !p->has_head && len >= n && strcmp(name + len - n, head) == 0;
 }
 
+/* BERT's pooled state, where it is not a classifier's. */
+static bool is_unused_pooler(const planner *p, const char *name) {
+    const char *at = strstr(name, "pooler.dense.");
+    return at && p->config->arch & KT__HF_BERTS &&
+           !(p->config->arch == KT__HF_BERT && p->config->ranks);
+}
+
 /* Every tensor of a file has a place, or is known to be dropped. */
 static kt_status check_shard(const planner *p, const kt__shard *shard, const kt__strmap *placed,
                              size_t *n_parts) {
     for (size_t i = 0; i < shard->st.n; i++) {
         const kt__st_tensor *t = &shard->st.tensors[i];
         if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
-        if (is_buffer(t->name) || is_tied_head(p, t->name)) continue;
+        if (is_buffer(t->name) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name))
+            continue;
         if (!is_other_part(t->name))
             return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
                                "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
@@ -501,10 +732,12 @@ static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
     size_t n_parts = 0;
     kt_status status = KT_OK;
     size_t n_names = 1;
-    for (size_t i = 0; i < p->plan->n; i++) n_names += (size_t)n_parts_of(&p->plan->tensors[i]);
+    for (size_t i = 0; i < p->plan->n; i++) n_names += 1 + (size_t)n_parts_of(&p->plan->tensors[i]);
     if (!kt__strmap_init(&placed, n_names)) return kt__fail_nomem(p->err, "names", 0);
     for (size_t i = 0; i < p->plan->n; i++) {
         const char *name = p->plan->tensors[i].source.name;
+        if (name) (void)kt__strmap_put(&placed, (kt__str){name, strlen(name)}, 1);
+        name = p->plan->tensors[i].scales.name;
         if (name) (void)kt__strmap_put(&placed, (kt__str){name, strlen(name)}, 1);
         for (int64_t e = 1; e < n_parts_of(&p->plan->tensors[i]); e++) {
             name = p->plan->tensors[i].parts[e].name;
@@ -530,33 +763,58 @@ static const kt__recipe *recipe_of_source(kt__type type) {
 static kt_status size_vocab(planner *p, int64_t n_tokens) {
     const kt__st_tensor *embed;
     const kt__shard *shard;
-    kt_status status = find_source(p, "embed_tokens.weight", &embed, &shard);
+    const char *name = p->config->arch & KT__HF_ENCODERS ? "embeddings.word_embeddings.weight"
+                                                         : "embed_tokens.weight";
+    kt_status status = find_source(p, name, &embed, &shard);
     if (status != KT_OK) return status;
     if (!embed || embed->n_dims != 2)
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
-                           "there is no matrix 'model.embed_tokens.weight'");
+                           "there is no matrix '%s'", name);
     if (embed->shape[0] < (uint64_t)n_tokens || embed->shape[0] > 1 << 22)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, embed->begin,
                            "tensor '%.100s' has %" PRIu64 " rows, the tokenizer %" PRId64
                            " tokens: they do not belong together",
                            embed->name, embed->shape[0], n_tokens);
-    bool cut = p->config->arch == KT__HF_GEMMA3;
+    bool cut = p->config->arch & KT__HF_GEMMA3S;
     p->plan->n_vocab = cut ? n_tokens : (int64_t)embed->shape[0];
     if (!p->recipe) p->recipe = recipe_of_source(embed->type);
     return KT_OK;
 }
 
+/* A classifier has as many labels as its last matrix has rows. */
+static kt_status count_labels(planner *p) {
+    static const char *const names[] = {"classifier.weight", "classifier.out_proj.weight",
+                                        "score.weight"};
+    const kt__st_tensor *t;
+    const kt__shard *shard;
+    kt_status status = KT_OK;
+    for (size_t i = 0; p->config->ranks && i < sizeof names / sizeof *names; i++) {
+        KT__TRY(find_source(p, names[i], &t, &shard));
+        if (!t || t->n_dims != 2) continue;
+        if (t->shape[0] < 1 || t->shape[0] > 256)
+            return kt__fail_at(p->err, KT_E_LIMIT, shard->path, t->begin,
+                               "tensor '%.100s' has %" PRIu64 " labels; 1 to 256 are supported",
+                               t->name, t->shape[0]);
+        p->n_labels = (int64_t)t->shape[0];
+    }
+out:
+    return status;
+}
+
 kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *config,
-                               int64_t n_tokens, const kt__recipe *recipe,
-                               const kt__convert_notes *notes, kt__weight_plan *out,
-                               kt_error *err) {
+                               const kt__sentence *sentence, int64_t n_tokens,
+                               const kt__recipe *recipe, const kt__convert_notes *notes,
+                               kt__weight_plan *out, kt_error *err) {
     planner p = {.folder = folder, .config = config, .recipe = recipe, .plan = out, .err = err};
+    p.as_source = !recipe;
+    p.sentence = sentence;
     kt_status status;
     *out = (kt__weight_plan){0};
     KT__TRY(kt__prequantised_tensors(folder, err));
     KT__TRY(size_vocab(&p, n_tokens));
     out->recipe = p.recipe;
     KT__TRY(look_at_head(&p, notes));
+    KT__TRY(count_labels(&p));
     KT__TRY(add_all(&p));
     KT__TRY(check_left(&p, notes));
 out:

@@ -8,6 +8,7 @@
 #include "convert/config.h"
 #include "base/hash.h"
 #include "convert/folder.h"
+#include "convert/sentence.h"
 #include "quant/recipe.h"
 
 typedef enum kt__change {
@@ -15,7 +16,13 @@ typedef enum kt__change {
     KT__CHANGE_PERM_Q,
     KT__CHANGE_PERM_K,
     KT__CHANGE_PLUS_1,
-    KT__CHANGE_EACH
+    KT__CHANGE_EACH,
+    KT__CHANGE_FROM_2,
+    KT__CHANGE_EVEN,
+    KT__CHANGE_ODD,
+    KT__CHANGE_MXFP4,
+    KT__CHANGE_MXFP4_EVEN,
+    KT__CHANGE_MXFP4_ODD
 } kt__change;
 
 /* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
@@ -50,7 +57,8 @@ typedef struct kt__planned {
     int64_t n_heads, head_rows; /* of a permutation */
     kt__weight_source source;
     kt__weight_source *
-        parts; /* of KT__CHANGE_EACH, owned by the plan: one each part_rows rows; source is the first */
+        parts; /* of several tensors, owned by the plan: one each part_rows rows; source is the first */
+    kt__weight_source scales; /* of KT__CHANGE_MXFP4*, whose source has the blocks' levels */
     int64_t part_rows;
     const float *made;                /* [n_cols] */
     const float *importance;          /* [n_cols] of a column's squared errors, or NULL */
@@ -66,11 +74,12 @@ typedef struct kt__weight_plan {
     uint64_t n_params, data_bytes;
 } kt__weight_plan;
 
-/* recipe NULL: as the source. n_tokens: of the tokenizer; the embedding may have more rows. */
+/* recipe NULL: as the source. n_tokens: of the tokenizer; the embedding may have more rows. sentence:
+ * what sentence-transformers put behind the model; it must outlive the plan. */
 kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *config,
-                               int64_t n_tokens, const kt__recipe *recipe,
-                               const kt__convert_notes *notes, kt__weight_plan *out,
-                               kt_error *err) KT_CHECKED;
+                               const kt__sentence *sentence, int64_t n_tokens,
+                               const kt__recipe *recipe, const kt__convert_notes *notes,
+                               kt__weight_plan *out, kt_error *err) KT_CHECKED;
 /* The role and layer (0 outside the layers) of a tensor by its name in GGUF; false: none that the
  * table has. */
 bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer);

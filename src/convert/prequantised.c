@@ -38,6 +38,12 @@ kt_status kt__prequantised_config(const json_t *config, const char *path, kt_err
                        method ? name_of(method) : "quantization_config");
 }
 
+bool kt__prequantised_mxfp4(const json_t *config) {
+    const char *method = json_string_value(
+        json_object_get(json_object_get(config, "quantization_config"), "quant_method"));
+    return method && strcmp(method, "mxfp4") == 0;
+}
+
 /* What the tools add beside a matrix, or put in its place. */
 static const struct {
     const char *tail, *name;

@@ -11,6 +11,8 @@
 
 /* config: config.json, or its part for the language model. */
 kt_status kt__prequantised_config(const json_t *config, const char *path, kt_error *err) KT_CHECKED;
+/* Whether it says that the weights are in MXFP4, and nothing else. */
+bool kt__prequantised_mxfp4(const json_t *config);
 kt_status kt__prequantised_tensors(const kt__folder *folder, kt_error *err) KT_CHECKED;
 
 #endif

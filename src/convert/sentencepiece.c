@@ -116,7 +116,7 @@ static kt_status read_spec(pb_cursor c, bool trainer, kt__sp_model *m) {
         if (trainer && f.number == 3 && f.wire == WIRE_VARINT)
             m->model_type = (int32_t)(f.value & 0xff);
         else if (!trainer && f.number == 2 && f.wire == WIRE_BYTES)
-            m->charsmap_bytes = f.len;
+            m->charsmap = (kt__str){(const char *)f.bytes, f.len};
         else if (!trainer && f.number == 3 && f.wire == WIRE_VARINT)
             m->add_dummy_prefix = f.value != 0;
         else if (!trainer && f.number == 4 && f.wire == WIRE_VARINT)

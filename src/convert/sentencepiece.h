@@ -26,7 +26,7 @@ typedef struct kt__sp_model {
     size_t n;
     int32_t model_type;
     bool add_dummy_prefix, remove_extra_whitespaces;
-    size_t charsmap_bytes; /* of a normaliser that is more than a prefix */
+    kt__str charsmap; /* of a normaliser that is more than a prefix */
 } kt__sp_model;
 
 /* data must outlive the model. path is for messages. */

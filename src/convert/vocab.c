@@ -22,21 +22,39 @@ static kt_status read_side_file(const kt__vocab *v, const char *name, json_t **o
 /* tokenizer.json decides the kind; where it is absent, tokenizer.model is of the SentencePiece
  * kind. (A tokenizer.model beside a byte-level tokenizer.json is another format: tiktoken's.) */
 static bool is_spm_json(const json_t *tokenizer) {
-    return json_is_true(json_object_get(json_object_get(tokenizer, "model"), "byte_fallback"));
+    const json_t *model = json_object_get(tokenizer, "model");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    return type && strcmp(type, "BPE") == 0 &&
+           json_is_true(json_object_get(model, "byte_fallback"));
 }
 
-static kt_status check_kind(const json_t *tokenizer, const char *path, kt_error *err) {
+static const char *const methods[] = {[KT__VOCAB_MERGES] = "BPE",
+                                      [KT__VOCAB_UNIGRAM] = "Unigram",
+                                      [KT__VOCAB_WORDPIECE] = "WordPiece"};
+enum { N_METHODS = sizeof methods / sizeof *methods };
+
+static kt_status find_method(kt__vocab *v, const char *path, kt_error *err) {
     const char *type = json_string_value(
-        json_object_get(json_object_get(tokenizer, "model"), "type"));
-    if (type && strcmp(type, "BPE") == 0) return KT_OK;
+        json_object_get(json_object_get(v->tokenizer, "model"), "type"));
+    for (int i = 0; type && i < N_METHODS; i++) {
+        if (strcmp(methods[i], type) != 0) continue;
+        v->method = (kt__vocab_method)i;
+        return KT_OK;
+    }
     return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
-                       "a tokenizer of type %.40s cannot be converted (BPE can; GGUF files with "
-                       "WordPiece and unigram vocabularies can be used as they are)",
+                       "a tokenizer of type %.40s cannot be converted (BPE, WordPiece and Unigram "
+                       "can)",
                        type ? type : "(none named)");
 }
 
 static kt_status read_json_kind(kt__vocab *v, const char *path, kt_error *err) {
     kt_status status;
+    if (v->method != KT__VOCAB_MERGES) {
+        v->spm = true;
+        KT__TRY((v->method == KT__VOCAB_UNIGRAM ? kt__vocab_read_unigram
+                                                : kt__vocab_read_wordpiece)(v, path, err));
+        return kt__vocab_add_tokens(v, path, err);
+    }
     v->spm = is_spm_json(v->tokenizer);
     KT__TRY(kt__vocab_read_bpe(v, path, err));
     KT__TRY(kt__vocab_add_tokens(v, path, err));
@@ -56,6 +74,10 @@ static kt_status read_model_kind(kt__vocab *v, const char *json_path, const char
     v->spm = true;
     KT__TRY(kt__vocab_read_model(v, model_path, notes, err));
     KT__TRY(kt__vocab_add_tokens(v, json_path, err));
+    if (v->tokenizer && v->method != KT__VOCAB_MERGES)
+        return kt__fail_at(err, KT_E_UNSUPPORTED, model_path, UINT64_MAX,
+                           "tokenizer.model is a unigram model and tokenizer.json is none: one of "
+                           "them is not this model's");
     if (v->tokenizer) KT__TRY(kt__vocab_read_merges(v, json_path, err)); /* to compare with */
 out:
     return status;
@@ -65,7 +87,7 @@ kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char 
                           const char *model_path, const kt__convert_notes *notes, kt_error *err) {
     bool by_json = v->tokenizer && !(is_spm_json(v->tokenizer) && v->model_file);
     kt_status status;
-    if (v->tokenizer) KT__TRY(check_kind(v->tokenizer, json_path, err));
+    if (v->tokenizer) KT__TRY(find_method(v, json_path, err));
     if (by_json)
         KT__TRY(read_json_kind(v, json_path, err));
     else
@@ -105,7 +127,11 @@ out:
 }
 
 void kt__vocab_init(kt__vocab *v, const char *dir) {
-    *v = (kt__vocab){.dir = dir, .add_bos = -1, .add_eos = -1, .add_space_prefix = -1};
+    *v = (kt__vocab){.dir = dir,
+                     .add_bos = -1,
+                     .add_eos = -1,
+                     .add_space_prefix = -1,
+                     .remove_extra_spaces = -1};
     kt__arena_init(&v->arena, 1 << 20, MAX_ARENA);
     for (int role = 0; role < KT__ROLE_COUNT; role++) v->role_ids[role] = -1;
 }
@@ -168,6 +194,15 @@ static void put_flags(const kt__vocab *v, kt__gguf_writer *w) {
     if (v->add_eos >= 0) kt__gguf_put_bool(w, "tokenizer.ggml.add_eos_token", v->add_eos != 0);
     if (v->spm && v->add_space_prefix >= 0)
         kt__gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix != 0);
+    if (v->remove_extra_spaces >= 0)
+        kt__gguf_put_bool(w, "tokenizer.ggml.remove_extra_whitespaces",
+                          v->remove_extra_spaces != 0);
+    if (v->charsmap.len)
+        kt__gguf_put_u8s(w, "tokenizer.ggml.precompiled_charsmap", (const uint8_t *)v->charsmap.s,
+                         v->charsmap.len);
+    if (v->method != KT__VOCAB_WORDPIECE) return;
+    kt__gguf_put_bool(w, "tokenizer.ggml.normalizer.lowercase", v->lowercase);
+    kt__gguf_put_bool(w, "tokenizer.ggml.normalizer.strip_accents", v->strip_accents);
 }
 
 static void put_templates(const kt__vocab *v, kt__gguf_writer *w) {
@@ -187,10 +222,11 @@ static void put_templates(const kt__vocab *v, kt__gguf_writer *w) {
 kt_status kt__vocab_put(kt__vocab *v, int64_t n_rows, kt__gguf_writer *w, kt_error *err) {
     kt_status status = kt__vocab_fill(v, (size_t)n_rows, err);
     if (status != KT_OK) return status;
-    kt__gguf_put_str(w, "tokenizer.ggml.model", v->spm ? "llama" : "gpt2");
+    kt__gguf_put_str(w, "tokenizer.ggml.model", kt__vocab_model_name(v));
     kt__gguf_put_str(w, "tokenizer.ggml.pre", v->spm ? "default" : v->pre);
     kt__gguf_put_strs(w, "tokenizer.ggml.tokens", v->tokens, (uint64_t)n_rows);
-    if (v->spm) kt__gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, (uint64_t)n_rows);
+    if (v->spm && v->method != KT__VOCAB_WORDPIECE)
+        kt__gguf_put_f32s(w, "tokenizer.ggml.scores", v->scores, (uint64_t)n_rows);
     kt__gguf_put_i32s(w, "tokenizer.ggml.token_type", v->types, (uint64_t)n_rows);
     if (!v->spm) kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, v->n_merges);
     put_roles(v, w);

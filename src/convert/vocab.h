@@ -21,6 +21,13 @@ typedef struct kt__chat_text {
     const char *text;
 } kt__chat_text;
 
+/* How words become tokens. */
+typedef enum kt__vocab_method {
+    KT__VOCAB_MERGES,   /* BPE */
+    KT__VOCAB_UNIGRAM,  /* the pieces of the greatest sum of scores */
+    KT__VOCAB_WORDPIECE /* the longest piece, again and again */
+} kt__vocab_method;
+
 typedef struct kt__vocab {
     kt__arena arena;
     json_t *tokenizer, *settings, *generation; /* tokenizer.json, tokenizer_config.json, ... */
@@ -29,7 +36,8 @@ typedef struct kt__vocab {
     const char *dir;
     char *model_file; /* tokenizer.model */
     size_t model_bytes;
-    bool spm;         /* else byte-level BPE */
+    kt__vocab_method method;
+    bool spm;         /* texts have spaces as U+2581; else byte-level BPE */
     bool made_scores; /* from merges */
     kt__pretok_family family;
     kt__str *tokens;
@@ -43,6 +51,9 @@ typedef struct kt__vocab {
     int32_t eos_ids[KT__VOCAB_MAX_EOS];
     size_t n_eos;
     int add_bos, add_eos, add_space_prefix; /* -1: not said */
+    int remove_extra_spaces;                /* of unigram */
+    bool lowercase, strip_accents;          /* of WordPiece */
+    kt__str charsmap;                       /* of unigram; empty: none */
     kt__chat_text templates[KT__VOCAB_MAX_TEMPLATES];
     size_t n_templates;
 } kt__vocab;
@@ -68,6 +79,14 @@ kt_status kt__vocab_build(kt__vocab *vocab, const kt__hf_config *config, const c
 /* vocab_bpe.c: a BPE of tokenizer.json, byte-level or of the SentencePiece kind. */
 kt_status kt__vocab_read_bpe(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 kt_status kt__vocab_read_merges(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+/* Texts and ids of model.vocab, {"text": id}. */
+kt_status kt__vocab_read_ids(kt__vocab *vocab, json_t *ids, const char *path,
+                             kt_error *err) KT_CHECKED;
+/* "<0xXX>" */
+bool kt__vocab_is_byte(kt__str text);
+/* vocab_pieces.c: WordPiece and unigram of tokenizer.json, with what is done to a text before. */
+kt_status kt__vocab_read_wordpiece(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+kt_status kt__vocab_read_unigram(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
 /* vocab_spm.c: tokenizer.model, with the added tokens of the side files over it. */
 kt_status kt__vocab_read_model(kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
                                kt_error *err) KT_CHECKED;
@@ -86,9 +105,14 @@ kt_status kt__vocab_find_special(kt__vocab *vocab, const kt__hf_config *config,
                                  kt_error *err) KT_CHECKED;
 /* vocab_template.c */
 kt_status kt__vocab_read_templates(kt__vocab *vocab, kt_error *err) KT_CHECKED;
+/* The prompt that Qwen3's rerankers were trained with, under the name that readers of GGUF look for;
+ * a template of this name in the folder counts before it. */
+void kt__vocab_add_rerank_template(kt__vocab *vocab);
 /* vocab_check.c: encodes a test text as tokenizer.json says and as the result does. */
 kt_status kt__vocab_check(const kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
                           kt_error *err) KT_CHECKED;
+/* Likewise vocab_check.c: tokenizer.ggml.model. */
+const char *kt__vocab_model_name(const kt__vocab *vocab);
 /* The vocabulary as the tokenizer room takes it. */
 kt__tok_vocab kt__vocab_view(const kt__vocab *vocab);
 

@@ -15,7 +15,7 @@ static kt__str json_text(const json_t *value) {
 
 /* ---- the vocabulary ---- */
 
-static bool is_byte_text(kt__str s) {
+bool kt__vocab_is_byte(kt__str s) {
     return s.len == 6 && memcmp(s.s, "<0x", 3) == 0 && s.s[5] == '>';
 }
 
@@ -38,7 +38,7 @@ static kt_status largest_id(json_t *vocab, const char *path, int64_t *out, kt_er
     return KT_OK;
 }
 
-static kt_status read_token_ids(kt__vocab *v, json_t *vocab, const char *path, kt_error *err) {
+kt_status kt__vocab_read_ids(kt__vocab *v, json_t *vocab, const char *path, kt_error *err) {
     const char *text;
     json_t *id;
     int64_t most;
@@ -54,7 +54,7 @@ static kt_status read_token_ids(kt__vocab *v, json_t *vocab, const char *path, k
                                "model.vocab: '%.60s' and '%.60s' have the same id %zu",
                                v->tokens[i].s, text, i);
         v->tokens[i] = (kt__str){text, strlen(text)};
-        bool byte = v->spm && is_byte_text(v->tokens[i]);
+        bool byte = v->spm && kt__vocab_is_byte(v->tokens[i]);
         v->types[i] = byte ? KT__TOK_BYTE : KT__TOK_NORMAL;
     }
 out:
@@ -144,7 +144,7 @@ kt_status kt__vocab_read_bpe(kt__vocab *v, const char *path, kt_error *err) {
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
     kt_status status;
     KT__TRY(check_variant(model, path, err));
-    KT__TRY(read_token_ids(v, json_object_get(model, "vocab"), path, err));
+    KT__TRY(kt__vocab_read_ids(v, json_object_get(model, "vocab"), path, err));
     KT__TRY(kt__vocab_read_merges(v, path, err));
     for (size_t i = 0; unk && v->spm && i < v->n_tokens; i++) {
         if (!v->tokens[i].s || strcmp(v->tokens[i].s, unk) != 0) continue;

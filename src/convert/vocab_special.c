@@ -113,26 +113,44 @@ static const json_t *special_at(const json_t *single, size_t i) {
     return json_object_get(json_object_get(json_array_get(single, i), "SpecialToken"), "id");
 }
 
+static bool is_pair_processor(const json_t *post) {
+    const char *type = json_string_value(json_object_get(post, "type"));
+    return type && (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0);
+}
+
+/* What the template puts around a text is what GGUF calls bos and eos, even if the model's answers
+ * end otherwise (kentang.eos_ids has all ends). */
+static void take_role(kt__vocab *v, kt__tok_role role, const json_t *text) {
+    int64_t id = text ? id_of_text(v, text) : -1;
+    if (id < 0) return;
+    v->role_ids[role] = (int32_t)id;
+    if (role == KT__ROLE_EOS) add_eos(v, id);
+}
+
 /* tokenizer_config.json says it, or else the template for one text begins or ends so. */
-static void find_bos_rule(kt__vocab *v) {
-    const json_t *single = json_object_get(
-        find_template(json_object_get(v->tokenizer, "post_processor")), "single");
+static void find_bos_rule(kt__vocab *v, const kt__hf_config *config) {
+    const json_t *post = json_object_get(v->tokenizer, "post_processor");
+    const json_t *single = json_object_get(find_template(post), "single");
     const json_t *add_bos = json_object_get(v->settings, "add_bos_token");
     const json_t *add_eos = json_object_get(v->settings, "add_eos_token");
     size_t n = json_array_size(single);
     const json_t *first = n ? special_at(single, 0) : NULL;
     const json_t *last = n ? special_at(single, n - 1) : NULL;
+    if (is_pair_processor(post)) { /* {"cls": ["[CLS]", 101], "sep": ["[SEP]", 102]} */
+        first = json_array_get(json_object_get(post, "cls"), 0);
+        last = json_array_get(json_object_get(post, "sep"), 0);
+    }
     if (v->tokenizer || !v->spm) {
         v->add_bos = first != NULL;
         v->add_eos = last != NULL;
-    } else { /* SentencePiece alone: transformers' class adds BOS */
+    } else { /* SentencePiece alone: transformers' class adds BOS, of encoders EOS too */
         v->add_bos = 1;
-        v->add_eos = 0;
+        v->add_eos = (config->arch & KT__HF_ENCODERS) != 0;
     }
     if (json_is_boolean(add_bos)) v->add_bos = json_is_true(add_bos);
     if (json_is_boolean(add_eos)) v->add_eos = json_is_true(add_eos);
-    if (first && v->role_ids[KT__ROLE_BOS] < 0)
-        v->role_ids[KT__ROLE_BOS] = (int32_t)id_of_text(v, first);
+    take_role(v, KT__ROLE_BOS, v->add_bos || v->role_ids[KT__ROLE_BOS] < 0 ? first : NULL);
+    take_role(v, KT__ROLE_EOS, v->add_eos ? last : NULL);
     if (v->role_ids[KT__ROLE_BOS] < 0) v->add_bos = 0;
     if (v->role_ids[KT__ROLE_EOS] < 0) v->add_eos = 0;
 }
@@ -147,7 +165,7 @@ static int prefix_of(const json_t *node) {
     if (strcmp(type, "Metaspace") != 0) return -1;
     const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
     if (scheme) return strcmp(scheme, "never") != 0;
-    return json_is_true(json_object_get(node, "add_prefix_space"));
+    return !json_is_false(json_object_get(node, "add_prefix_space"));
 }
 
 static int prefix_in(const json_t *node, const char *list_name) {
@@ -162,7 +180,7 @@ static int prefix_in(const json_t *node, const char *list_name) {
 
 static void find_space_rule(kt__vocab *v) {
     const json_t *say = json_object_get(v->settings, "add_prefix_space");
-    if (!v->spm) return;
+    if (!v->spm || v->method == KT__VOCAB_WORDPIECE) return;
     if (v->tokenizer) {
         int found = prefix_in(json_object_get(v->tokenizer, "normalizer"), "normalizers");
         if (found < 0)
@@ -176,7 +194,7 @@ static void find_space_rule(kt__vocab *v) {
 kt_status kt__vocab_find_special(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
     find_roles(v, config);
     kt_status status = find_ends(v, config, err);
-    find_bos_rule(v);
+    find_bos_rule(v, config);
     find_space_rule(v);
     return status;
 }

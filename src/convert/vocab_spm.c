@@ -7,11 +7,13 @@
 
 static kt_status check_model(const kt__sp_model *m, const char *path,
                              const kt__convert_notes *notes, kt_error *err) {
+    if (m->model_type == KT__SP_UNIGRAM) return KT_OK;
     if (m->model_type != KT__SP_BPE)
         return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
-                           "a SentencePiece model of type %d is not supported (2, BPE, is)",
+                           "a SentencePiece model of type %d is not supported (1, unigram, and 2, "
+                           "BPE, are)",
                            m->model_type);
-    if (m->charsmap_bytes)
+    if (m->charsmap.len)
         kt__convert_note(notes, "tokenizer.model normalises characters, which GGUF's llama "
                                 "tokenizers do not: rare characters may be encoded otherwise");
     if (m->remove_extra_whitespaces)
@@ -35,6 +37,10 @@ kt_status kt__vocab_read_model(kt__vocab *v, const char *path, const kt__convert
         if (m.pieces[i].type == KT__TOK_UNKNOWN) v->role_ids[KT__ROLE_UNK] = (int32_t)i;
     }
     v->add_space_prefix = m.add_dummy_prefix;
+    if (m.model_type != KT__SP_UNIGRAM) goto out;
+    v->method = KT__VOCAB_UNIGRAM;
+    v->charsmap = m.charsmap;
+    v->remove_extra_spaces = m.remove_extra_whitespaces;
 out:
     return status;
 }

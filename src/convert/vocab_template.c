@@ -90,6 +90,17 @@ static int compare_templates(const void *a, const void *b) {
     return order ? order : x->name.len < y->name.len ? -1 : x->name.len > y->name.len;
 }
 
+void kt__vocab_add_rerank_template(kt__vocab *v) {
+    static const char text[] =
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+        "and the Instruct provided. Note that the answer can only be \"yes\" or \"no\"."
+        "<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant "
+        "passages that answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    add_template(v, "rerank", 6, text);
+    qsort(v->templates, v->n_templates, sizeof *v->templates, compare_templates);
+}
+
 kt_status kt__vocab_read_templates(kt__vocab *v, kt_error *err) {
     char *path = kt__folder_path(v->dir, "chat_template.json");
     kt_status status = path ? KT_OK : kt__fail_nomem(err, "a path", 0);

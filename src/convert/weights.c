@@ -75,11 +75,66 @@ static kt_status read_parts(const kt__planned *t, int64_t begin, int64_t end, ch
     return status;
 }
 
+/* Blocks of 32 weights: the folder has weights 2k and 2k + 1 in byte k, GGUF k and k + 16. */
+static void join_blocks(const uint8_t *levels, const uint8_t *scales, int64_t n, uint8_t *out) {
+    for (int64_t b = 0; b < n; b++, levels += 16, out += 17) {
+        out[0] = scales[b];
+        for (int k = 0; k < 8; k++) {
+            uint8_t low = levels[k], high = levels[k + 8];
+            out[1 + 2 * k] = (uint8_t)((low & 15) | (high & 15) << 4);
+            out[2 + 2 * k] = (uint8_t)(low >> 4 | (high & 0xf0));
+        }
+    }
+}
+
+/* Rows of all experts' MXFP4 blocks as GGUF has them; of gate and up together, each second one. */
+static kt_status read_blocks(const kt__planned *t, int64_t begin, int64_t end, char *raw,
+                             kt_error *err) {
+    enum { BLOCKS = 256 };
+    uint8_t levels[16 * BLOCKS], scales[BLOCKS];
+    bool odd = t->change == KT__CHANGE_MXFP4_ODD;
+    int64_t step = odd || t->change == KT__CHANGE_MXFP4_EVEN ? 2 : 1, in_row = t->n_cols / 32;
+    kt_status status = KT_OK;
+    for (int64_t r = begin; r < end && status == KT_OK; r++) {
+        int64_t first = (r * step + odd) * in_row; /* experts lie behind one another, too */
+        for (int64_t b = 0, n; b < in_row && status == KT_OK; b += n, raw += 17 * n) {
+            n = in_row - b < BLOCKS ? in_row - b : BLOCKS;
+            status = kt__weight_read(&t->source, 16 * (uint64_t)(first + b), levels, 16 * (size_t)n,
+                                     err);
+            if (status == KT_OK)
+                status = kt__weight_read(&t->scales, (uint64_t)(first + b), scales, (size_t)n, err);
+            if (status == KT_OK) join_blocks(levels, scales, n, (uint8_t *)raw);
+        }
+    }
+    return status;
+}
+
+/* Rows of each second element. */
+static kt_status read_halves(const kt__planned *t, int64_t begin, int64_t end, char *raw,
+                             kt_error *err) {
+    enum { PAIRS = 1024 };
+    char pairs[PAIRS * 2 * sizeof(float)];
+    size_t size = kt__type_row_bytes(t->source.type, 1), odd = t->change == KT__CHANGE_ODD;
+    int64_t left = (end - begin) * t->n_cols, at = begin * t->n_cols;
+    kt_status status = KT_OK;
+    for (int64_t n; left > 0 && status == KT_OK; left -= n, at += n) {
+        n = left < PAIRS ? left : PAIRS;
+        status = kt__weight_read(&t->source, 2 * size * (uint64_t)at, pairs, 2 * size * (size_t)n,
+                                 err);
+        for (size_t i = 0; i < (size_t)n && status == KT_OK; i++, raw += size)
+            memcpy(raw, pairs + (2 * i + odd) * size, size);
+    }
+    return status;
+}
+
 static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, void *raw,
                            kt_error *err) {
     size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
     kt_status status = KT_OK;
     if (t->parts) return read_parts(t, begin, end, raw, err);
+    if (t->scales.name) return read_blocks(t, begin, end, raw, err);
+    if (t->change == KT__CHANGE_EVEN || t->change == KT__CHANGE_ODD)
+        return read_halves(t, begin, end, raw, err);
     bool straight = t->n_dims == 1 || source_row(t, 1) == 1;
     if (straight)
         return kt__weight_read(&t->source, (uint64_t)begin * row, raw, (size_t)(end - begin) * row,
@@ -150,8 +205,8 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
 }
 
 static bool is_kept(const kt__planned *t) {
-    return t->source.fd >= 0 && t->type == t->source.type && t->change == KT__CHANGE_COPY &&
-           !t->row_change;
+    bool straight = t->change == KT__CHANGE_COPY || t->scales.name;
+    return t->source.fd >= 0 && t->type == t->source.type && straight && !t->row_change;
 }
 
 static void encode_rows(const weights_state *s, worker_space *w, int64_t n_row) {

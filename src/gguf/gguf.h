@@ -160,6 +160,7 @@ void kt__gguf_put_str(kt__gguf_writer *w, const char *key, const char *value);
 void kt__gguf_put_strs(kt__gguf_writer *w, const char *key, const kt__str *values, uint64_t count);
 void kt__gguf_put_f32s(kt__gguf_writer *w, const char *key, const float *values, uint64_t count);
 void kt__gguf_put_i32s(kt__gguf_writer *w, const char *key, const int32_t *values, uint64_t count);
+void kt__gguf_put_u8s(kt__gguf_writer *w, const char *key, const uint8_t *values, uint64_t count);
 void kt__gguf_put_bools(kt__gguf_writer *w, const char *key, const bool *values, uint64_t count);
 void kt__gguf_put_kv(kt__gguf_writer *w, const kt__gguf_kv *kv); /* copied verbatim */
 void kt__gguf_declare_tensor(kt__gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,

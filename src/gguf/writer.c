@@ -126,6 +126,11 @@ void kt__gguf_put_i32s(kt__gguf_writer *w, const char *key, const int32_t *value
     for (uint64_t i = 0; i < count; i++) put_le(&w->kv, (uint32_t)values[i], 4);
 }
 
+void kt__gguf_put_u8s(kt__gguf_writer *w, const char *key, const uint8_t *values, uint64_t count) {
+    if (!begin_array(w, key, KT__GGUF_U8, count)) return;
+    for (uint64_t i = 0; i < count; i++) put_le(&w->kv, values[i], 1);
+}
+
 void kt__gguf_put_bools(kt__gguf_writer *w, const char *key, const bool *values, uint64_t count) {
     if (!begin_array(w, key, KT__GGUF_BOOL, count)) return;
     for (uint64_t i = 0; i < count; i++) put_le(&w->kv, values[i], 1);

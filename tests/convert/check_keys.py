@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import encoders
 import folders
 import gguf
 import models
@@ -111,6 +112,65 @@ folders.write_json(folder, "special_tokens_map.json", {
 k = convert(folder).keys
 check("older files", (k["tokenizer.ggml.tokens"][n], k["tokenizer.ggml.token_type"][n - 1:n + 1],
                       k["tokenizer.ggml.bos_token_id"], k["kentang.eos_ids"]), ("<tool>", [3, 4], 2, [1, n - 1]))
+
+# WordPiece and unigram vocabularies, from every form of the file
+def encoder(name, **how):
+    folder = os.path.join(work, "keys", name)
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder, encoders.write({**encoders.MODELS[name], "tokenizer": how}, folder)[1]
+
+
+for lowercase, accents in ((True, None), (True, False), (False, None), (False, True)):
+    folder, n = encoder("bert", lowercase=lowercase, accents=accents, bert=not lowercase)
+    k = convert(folder).keys
+    name = f"WordPiece, lowercase {lowercase}, accents {accents}"
+    check(name, (k["tokenizer.ggml.model"], k["tokenizer.ggml.normalizer.lowercase"],
+                 k["tokenizer.ggml.normalizer.strip_accents"]), ("bert", lowercase, lowercase if accents is None else accents))
+    check(name + ": roles", [k[f"tokenizer.ggml.{r}_token_id"] for r in (
+        "padding", "unknown", "cls", "seperator", "mask", "bos", "eos")], [0, 2, 3, 4, 5, 3, 4])
+check("WordPiece: spelling", [t in k["tokenizer.ggml.tokens"] for t in ("[CLS]", "▁a", "a", "##a")], [True, True, True, False])
+check("encoder: keys", (k["bert.attention.causal"], k["bert.pooling_type"], k["tokenizer.ggml.token_type_count"],
+                        k["bert.attention.layer_norm_epsilon"] < 1e-11), (False, 1, 2, True))
+for name, how in (("json", {}), ("model", {"files": {"model"}}), ("joined", {"split": False}), ("bytes", {"fallback": True}),
+                  ("no map", {"mapped": False})):
+    folder, n = encoder("xlm-roberta", **how)
+    k = convert(folder).keys
+    fallback = 256 if name == "bytes" else 0
+    check(f"unigram {name}", (k["tokenizer.ggml.model"], k["tokenizer.ggml.add_space_prefix"],
+                              k["tokenizer.ggml.remove_extra_whitespaces"], k["tokenizer.ggml.unknown_token_id"]), ("t5", True, True, 3))
+    check(f"unigram {name}: types", (k["tokenizer.ggml.token_type"][:5], k["tokenizer.ggml.token_type"][n - 1]),
+          ([3, 3, 3, 2, 6 if fallback else 1], 3))
+    check(f"unigram {name}: ends", (k["tokenizer.ggml.bos_token_id"], k["tokenizer.ggml.eos_token_id"],
+                                    k["tokenizer.ggml.add_bos_token"], k["tokenizer.ggml.add_eos_token"]), (0, 2, True, True))
+    compiled = b"" if name == "no map" else folders.charsmap(folders.CHARS)
+    check(f"unigram {name}: map", bytes(k.get("tokenizer.ggml.precompiled_charsmap", b"")), compiled)
+check("positions of XLM-R", k["bert.context_length"], 128)
+
+# a reranker by two tokens, and one dense layer more than GGUF has room for
+folder = os.path.join(work, "keys", "reranker")
+m = encoders.DECODERS["qwen3-reranker"]
+_, n, _ = encoders.write_decoder(m, folder)
+check("no prompt for other tokens", "tokenizer.chat_template.rerank" in convert(folder).keys, False)
+edit(folder, "tokenizer.json", lambda t: t["added_tokens"].extend([folders.added(n, "yes", False), folders.added(n + 1, "no", False)]))
+edit(os.path.join(folder, "1_LogitScore"), "config.json", lambda c: c.update(true_token_id=n, false_token_id=n + 1))
+k = convert(folder).keys
+check("a reranker's prompt", ("{query}" in k["tokenizer.chat_template.rerank"], k["qwen3.pooling_type"]), (True, 4))
+folder = os.path.join(work, "keys", "embedding")
+encoders.write_decoder(encoders.DECODERS["qwen3-embedding"], folder)
+edit(folder, "tokenizer.json", lambda t: t.update(post_processor={
+    "type": "Sequence", "processors": [folders.byte_level(False), {
+        "type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}, {
+            "SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}], "pair": [], "special_tokens": {}}]}))
+k = convert(folder).keys
+check("the end that is added", (k["tokenizer.ggml.add_eos_token"], k["tokenizer.ggml.tokens"][k["tokenizer.ggml.eos_token_id"]],
+                                k["qwen3.pooling_type"]), (True, "<|endoftext|>", 3))
+
+# gpt-oss: blocks are kept where nothing smaller is asked for
+folder, _ = fresh("gpt-oss")
+for recipe, want in ((None, 39), ("q8_0", 39), ("q4_k_m", 39), ("f16", 1), ("q2_k", 10)):
+    k = convert(folder, *(["--type", recipe] if recipe else []))
+    check(f"experts, --type {recipe}", k.tensors["blk.0.ffn_gate_exps.weight"][1], want)
+check("sinks", k.tensors["blk.0.attn_sinks.weight"][:2], ((8,), 0))
 
 # rope
 k = convert(fresh("qwen2-yarn")[0]).keys

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+import encoders
 import folders
 import models
 
@@ -158,8 +159,9 @@ refused("Mistral's own tokenizer", "tekken.json, Mistral's own form",
         lambda: os.rename(path("tokenizer.json"), path("tekken.json")))
 refused("Mistral's own weights", "consolidated.safetensors, Mistral's own form",
         lambda: os.rename(path("model.safetensors"), path("consolidated.safetensors")))
-refused("WordPiece", "WordPiece", lambda: edit("tokenizer.json", model__type="WordPiece"))
-refused("Unigram", "Unigram", lambda: edit("tokenizer.json", model__type="Unigram"))
+refused("WordPiece that is none", "continuing_subword_prefix", lambda: edit("tokenizer.json", model__type="WordPiece"))
+refused("Unigram that is none", "not a list of 1 to", lambda: edit("tokenizer.json", model__type="Unigram"))
+refused("a tokenizer of words", "a tokenizer of type WordLevel", lambda: edit("tokenizer.json", model__type="WordLevel"))
 refused("an unknown expression", "pre_tokenizer: foo+",
         lambda: edit("tokenizer.json", pre_tokenizer={"type": "Split", "pattern": {"Regex": "foo+"},
                                                       "behavior": "Isolated", "invert": False}))
@@ -211,9 +213,66 @@ refused("a text part of another kind", "'pixtral', which is not supported",
         lambda: edit("config.json", text_config__model_type="pixtral"))
 refused("no text part", "\"num_hidden_layers\" is missing", lambda: edit("config.json", text_config=None))
 
-for name in os.listdir(base):
-    os.remove(os.path.join(base, name))
-models.write({**models.MODELS["qwen3moe"], "files": 1}, base)
+def fresh(write, m):
+    shutil.rmtree(base)
+    write(m, base)
+
+
+fresh(encoders.write, encoders.MODELS["bert"])
+refused("a normaliser that keeps control characters", "a BertNormalizer", lambda: edit("tokenizer.json", normalizer__clean_text=False))
+refused("another pre-tokenizer", "a BertPreTokenizer", lambda: edit("tokenizer.json", pre_tokenizer__type="Whitespace"))
+refused("long words", "100 is expected", lambda: edit("tokenizer.json", model__max_input_chars_per_word=50))
+refused("no unknown token", "unk_token is none", lambda: edit("tokenizer.json", model__unk_token="[X]"))
+refused("relative positions", "absolute positions", lambda: edit("config.json", position_embedding_type="relative_key"))
+refused("a decoder", "is_decoder", lambda: edit("config.json", is_decoder=True))
+refused("exact words of an activation", "'gelu_new'", lambda: edit("config.json", hidden_act="gelu_new"))
+refused("modules that are no list", "a list of at most", lambda: open(path("modules.json"), "w").write("{}"))
+refused("modules of another kind", "'sentence_transformers.models.CNN', which is not", lambda: open(path("modules.json"), "w").write(
+    '[{"idx": 0, "path": "", "type": "sentence_transformers.models.CNN"}]'))
+refused("a module outside", "which is not below", lambda: open(path("modules.json"), "w").write(
+    '[{"path": "../x", "type": "sentence_transformers.models.Pooling"}]'))
+refused("pooling by the maximum", "pooling_mode_max_tokens", lambda: edit(
+    "1_Pooling/config.json", pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True))
+refused("two poolings at once", "by mean, by the first", lambda: edit("1_Pooling/config.json", pooling_mode_cls_token=True))
+refused("a token type too many", "by config.json it is [3, 256]", lambda: edit("config.json", type_vocab_size=3))
+
+fresh(encoders.write, encoders.MODELS["xlm-roberta"])
+refused("a map that is no base64", "not base64", lambda: edit("tokenizer.json", normalizer={
+    "type": "Precompiled", "precompiled_charsmap": "A*"}))
+refused("a map without an end", "precompiled_charsmap", lambda: edit("tokenizer.json", normalizer={
+    "type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}))
+refused("a step of another kind", "the step Lowercase", lambda: edit("tokenizer.json", normalizer={"type": "Lowercase"}))
+refused("a replacement of another kind", "the step Replace", lambda: edit("tokenizer.json", normalizer={
+    "type": "Replace", "pattern": {"String": "a"}, "content": "b"}))
+refused("no unknown piece", "unk_id", lambda: edit("tokenizer.json", model__unk_id=None))
+refused("a piece without a score", "model.vocab[0]", lambda: edit("tokenizer.json", model__vocab=[["a"]]))
+refused("no room for positions", "3 is the least", lambda: edit("config.json", max_position_embeddings=2))
+
+fresh(encoders.write_decoder, encoders.DECODERS["gemma-embedding"])
+refused("gemma's class without a head", "use_bidirectional_attention", lambda: edit("config.json", use_bidirectional_attention=False))
+refused("a function behind a dense layer", "activation_function", lambda: edit(
+    "2_Dense/config.json", activation_function="torch.nn.modules.activation.Tanh"))
+refused("a dense layer with a bias", "no bias", lambda: edit("2_Dense/config.json", bias=True))
+refused("one dense layer", "room for two", lambda: open(path("modules.json"), "w").write(
+    '[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]'))
+refused("dense layers in another order", "3_Dense/model.safetensors", lambda: open(path("modules.json"), "w").write(
+    '[{"path": "3_Dense", "type": "a.Dense"}, {"path": "2_Dense", "type": "a.Dense"}]'))
+refused("the output is a dense layer", "file of the folder", lambda: None, path("2_Dense/model.safetensors"))
+
+fresh(encoders.write_decoder, encoders.DECODERS["qwen3-reranker"])
+refused("tokens that are not there", "compares tokens", lambda: edit("1_LogitScore/config.json", true_token_id=100000))
+refused("no token", "true_token_id", lambda: edit("1_LogitScore/config.json", true_token_id="yes"))
+
+fresh(models.write, {**models.MODELS["gpt-oss"], "files": 1})
+BLOCKS = "model.layers.1.mlp.experts.down_proj_blocks"
+refused("no blocks", "in which it is published", lambda: rewrite(BLOCKS, lambda d, b, s: None))
+refused("blocks of another shape", "U8 of shape [4, 256, 8, 16] is expected", lambda: rewrite(BLOCKS, lambda d, b, s: (d, b, [4, 256, 4, 32])))
+refused("another limit of the gate", "swiglu_limit", lambda: edit("config.json", swiglu_limit=5.0))
+refused("blocks of another kind", "quantised already (FP8)", lambda: edit("config.json", quantization_config={"quant_method": "fp8"}))
+refused("infinite blocks", "is not a finite", lambda: rewrite(
+    BLOCKS.replace("blocks", "scales"), lambda d, b, s: (d, b"\xff" * len(b), s)))
+
+fresh(models.write, {**models.MODELS["qwen3moe"], "files": 1})
 EXPERT = "model.layers.1.mlp.experts.3.up_proj.weight"
 refused("an expert is missing", "layers.1.mlp.experts.3.up_proj.weight' is missing", lambda: rewrite(EXPERT, lambda d, b, s: None))
 refused("an expert's shape", "by config.json it is [256, 256]", lambda: rewrite(EXPERT, lambda d, b, s: (d, b, [128, 512])))

@@ -1,5 +1,6 @@
 """Hugging Face folders of tiny models, written without any of kentang's code: safetensors, tokenizer.json,
 tokenizer.model and the configuration files, as the formats' descriptions say. Weights are seeded."""
+import base64
 import json
 import os
 import struct
@@ -20,12 +21,16 @@ def from_bf16(a):
 
 
 def encode(a, dtype):
+    if dtype == "U8":
+        return np.ascontiguousarray(a, np.uint8).tobytes()
     a = np.ascontiguousarray(a, np.float32)
     return {"F32": lambda: a, "F16": lambda: a.astype(np.float16), "BF16": lambda: to_bf16(a)}[dtype]().tobytes()
 
 
 def rounded(a, dtype):
     """What a reader of the file sees."""
+    if a.dtype == np.uint8:
+        return a
     a = np.asarray(a, np.float32)
     if dtype == "BF16":
         return from_bf16(to_bf16(a))
@@ -48,7 +53,7 @@ def write_safetensors(path, tensors, dtypes, pad=True):
 
 
 def write_weights(folder, tensors, dtype, n_files=1, pad=True):
-    dtypes = {name: dtype for name in tensors}
+    dtypes = {name: "U8" if a.dtype == np.uint8 else dtype for name, a in tensors.items()}
     if n_files == 1:
         write_safetensors(os.path.join(folder, "model.safetensors"), tensors, dtypes, pad)
         return
@@ -59,6 +64,16 @@ def write_weights(folder, tensors, dtype, n_files=1, pad=True):
         write_safetensors(os.path.join(folder, file), part, dtypes, pad)
         weight_map.update({name: file for name in part})
     write_json(folder, "model.safetensors.index.json", {"metadata": {"total_size": 1}, "weight_map": weight_map})
+
+
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def from_mxfp4(blocks, scales):
+    """[..., n, 16] and [..., n] bytes as the folder has them: weights 2k and 2k + 1 in byte k."""
+    pairs = np.stack([FP4[blocks & 15], FP4[blocks >> 4]], -1).reshape(*blocks.shape[:-1], 32)
+    values = pairs * np.exp2(scales.astype(np.float64) - 127)[..., None]
+    return values.reshape(*values.shape[:-2], -1)
 
 
 def write_json(folder, name, value):
@@ -187,6 +202,128 @@ def write_bpe(folder, pre, n_rows, pairs=False, n_merges=200):
         "repetition_penalty": 1.05})
     assert n + 4 <= n_rows
     return n + 4
+
+
+def around(first, last, ids):
+    """The post-processor that puts two tokens around a text."""
+    def special(t):
+        return {"SpecialToken": {"id": t, "type_id": 0}}
+
+    def text(t, type_id=0):
+        return {"Sequence": {"id": t, "type_id": type_id}}
+
+    return {"type": "TemplateProcessing", "single": [special(first), text("A"), special(last)],
+            "pair": [special(first), text("A"), special(last), text("B", 1), special(last)],
+            "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in (first, last)}}
+
+
+def write_wordpiece(folder, lowercase=True, accents=None, bert=False):
+    """BERT's vocabulary; returns the number of tokens. bert: the older form of the post-processor."""
+    words = sorted({w for w in (TEXT.lower() if lowercase else TEXT).replace("\n", " ").split(" ") if w})
+    chars = sorted({c for w in words for c in w} | set("!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~0123456789éïœß中文é"))
+    specials = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    inner = sorted({w[i:j] for w in words for i in range(1, len(w)) for j in range(i + 2, len(w) + 1) if j - i < 5})[::3]
+    tokens = specials + chars + ["##" + c for c in chars] + [w for w in words if w.isalpha() and len(w) > 1] + \
+        ["##" + s for s in inner if s.isalpha()]
+    vocab = {}
+    for t in tokens:
+        vocab.setdefault(t, len(vocab))
+    post = {"type": "BertProcessing", "sep": ["[SEP]", vocab["[SEP]"]], "cls": ["[CLS]", vocab["[CLS]"]]}
+    write_json(folder, "tokenizer.json", {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [added(vocab[t], t) for t in specials if t != "[unused0]"],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                       "strip_accents": accents, "lowercase": lowercase},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": post if bert else around("[CLS]", "[SEP]", vocab),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": vocab}})
+    write_json(folder, "tokenizer_config.json", {
+        "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"})
+    return len(vocab)
+
+
+def charsmap(pairs):
+    """SentencePiece's compiled normalisation: a double-array trie (darts-clone) and the replacements."""
+    root, texts = {}, b""
+    for source, target in pairs:
+        node = root
+        for byte in source.encode():
+            node = node.setdefault(byte, {})
+        node[-1] = len(texts)
+        texts += target.encode() + b"\0"
+    units, used, queue, base = {0: 0}, {0}, [(root, 0)], 1
+    while queue:
+        node, at = queue.pop(0)
+        labels = [max(label, 0) for label in sorted(node)]
+        place = base
+        while any(place ^ label in used for label in labels):
+            place += 1
+        units[at] = units.get(at, 0) | (at ^ place) << 10 | (256 if -1 in node else 0)
+        used.update(place ^ label for label in labels)
+        for label, child in sorted(node.items()):
+            if label == -1:
+                units[place] = child | 1 << 31
+            else:
+                units[place ^ label] = label
+                queue.append((child, place ^ label))
+        while base in used:
+            base += 1
+    n = (max(units) | 255) + 1
+    trie = struct.pack(f"<{n}I", *(units.get(i, 256) for i in range(n)))
+    return struct.pack("<I", len(trie)) + trie + texts
+
+
+CHARS = [("\n", " "), ("\r", " "), ("\t", " "), ("\u00a0", " "), ("\u3000", " "), ("ﬁ", "fi"), ("½", "1⁄2"), ("…", "..."), ("\u200b", "")]
+
+
+def write_unigram(folder, files={"json"}, split=True, mapped=True, fallback=False):
+    """XLM-R's kind of vocabulary, as tokenizer.json or tokenizer.model; returns the number of tokens.
+
+    split: words are cut at spaces before all; else several spaces are joined by the normaliser."""
+    words = ["▁" + w for line in TEXT.split("\n") for w in line.split(" ") if w]
+    count = {}
+    for w in words:
+        for i in range(len(w)):
+            for j in range(i + 1, min(i + 8, len(w)) + 1):
+                count[w[i:j]] = count.get(w[i:j], 0) + 1
+    pieces = sorted((t for t in count if len(t) == 1 or count[t] > 1), key=lambda t: (-count[t], t))
+    total = sum(count[t] for t in pieces)
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    rows = [(t, 0.0, 2 if t == "<unk>" else 3) for t in specials]
+    if fallback:
+        rows += [(f"<0x{b:02X}>", 0.0, 6) for b in range(256)]
+    rows += [(t, float(np.float32(np.log(count[t] / total))), 1) for t in pieces]
+    rows.append(("<mask>", 0.0, 3))
+    ids = {t: i for i, (t, _, _) in enumerate(rows)}
+    compiled = charsmap(CHARS) if mapped else b""
+    if "model" in files:
+        model = b"".join(field(1, 2, field(1, 2, t.encode()) + field(2, 5, struct.pack("<f", s)) +
+                               (b"" if k == 1 else field(3, 0, varint(k)))) for t, s, k in rows)
+        model += field(2, 2, field(3, 0, varint(1)))
+        model += field(3, 2, field(1, 2, b"nmt_nfkc") + field(2, 2, compiled) + field(3, 0, varint(1)) +
+                       field(4, 0, varint(1)))
+        with open(os.path.join(folder, "tokenizer.model"), "wb") as f:
+            f.write(model)
+    if "json" in files:
+        meta = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        steps = [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(compiled).decode()}] if mapped else []
+        if not split:
+            steps += [{"type": "Strip", "strip_left": True, "strip_right": True},
+                      {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}]
+        pre = [{"type": "WhitespaceSplit"}, meta] if split else [meta]
+        write_json(folder, "tokenizer.json", {
+            "version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{**added(ids[t], t), "lstrip": t == "<mask>"} for t in (*specials, "<mask>")],
+            "normalizer": {"type": "Sequence", "normalizers": steps} if steps else None,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": pre},
+            "post_processor": around("<s>", "</s>", ids), "decoder": meta,
+            "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": fallback, "vocab": [[t, s] for t, s, _ in rows]}})
+    write_json(folder, "tokenizer_config.json", {
+        "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "unk_token": "<unk>",
+        "pad_token": "<pad>", "mask_token": {"content": "<mask>"}})
+    return len(rows)
 
 
 def varint(n):

@@ -25,6 +25,7 @@ MINISTRAL = {"rope_type": "yarn", "type": "yarn", "factor": 4.0, "original_max_p
              "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, "rope_theta": 1e6}
 OLMO_YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "attention_factor": 1.3,
              "beta_fast": 32, "beta_slow": 1}
+OSS = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "beta_fast": 32.0, "beta_slow": 1.0}
 LONG = {"type": "longrope", "long_factor": [1.0 + 0.5 * i for i in range(12)], "short_factor": [1.0] * 12}
 S = ("<s>", "</s>", "<unk>", None, "<|end|>")
 G = ("<bos>", "<eos>", "<unk>", "<pad>", "<end_of_turn>")
@@ -66,6 +67,12 @@ MODELS = {
                              "shared_expert_intermediate_size": 256, "norm_topk_prob": False}),
     "olmoe": spec("OlmoeForCausalLM", "olmoe", kv=8, pre="smollm", eps=1e-5, experts=(4, 3), ff=512,
                   config={"num_experts": 4, "num_experts_per_tok": 3, "norm_topk_prob": False, "clip_qkv": None}),
+    "gpt-oss": spec("GptOssForCausalLM", "gpt-oss", pre="gpt-4o", window=32, eps=1e-5, theta=150000.0, experts=(4, 2), ff=256,
+                    layers=3, period=2, bias=True, rope=OSS, files=2,
+                    config={"head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 256,
+                            "sliding_window": 32, "swiglu_limit": 7.0, "attention_bias": True,
+                            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                            "quantization_config": {"quant_method": "mxfp4"}}),
     "smollm3": spec("SmolLM3ForCausalLM", "smollm3", layers=5, tied=True, pre="dbrx", theta=2e6,
                     drop=["rope_theta", "tie_word_embeddings"], config={"no_rope_layers": [1, 1, 1, 0, 1]}),
     "granite": spec("GraniteForCausalLM", "granite", tied=True, pre="smollm", scales=(0.015625 * 8, 12.0, 0.22, 8.0),
@@ -103,6 +110,18 @@ MODELS = {
                     config={"sliding_window": 32, "logit_scale": 0.25, "layer_norm_eps": 1e-5}),
 }
 ADJACENT = ("ernie", "glm4", "cohere2")  # rotary pairs 2i, 2i + 1 in the folder, too
+
+
+def oss_experts(m, w, p, rng, matrix, vector):
+    """Sinks, router, and experts in MXFP4: gate and up rows alternate."""
+    n, ff = m["experts"][0], m["ff"]
+    w[p + "self_attn.sinks"] = vector(m["heads"], 0.0, 1.0)
+    w[p + "mlp.router.weight"] = matrix(n, D, 2.0)
+    w[p + "mlp.router.bias"] = vector(n)
+    for name, rows, cols in (("gate_up", 2 * ff, D), ("down", D, ff)):
+        w[p + f"mlp.experts.{name}_proj_blocks"] = rng.integers(0, 256, (n, rows, cols // 32, 16)).astype(np.uint8)
+        w[p + f"mlp.experts.{name}_proj_scales"] = rng.integers(119, 122, (n, rows, cols // 32)).astype(np.uint8)
+        w[p + f"mlp.experts.{name}_proj_bias"] = vector(n * rows).reshape(n, rows)
 
 
 def weights(m, seed):
@@ -159,6 +178,9 @@ def weights(m, seed):
         if not m.get("experts"):
             w[p + "mlp.down_proj.weight"] = matrix(D, FF)
             continue
+        if m["kind"] == "gpt-oss":
+            oss_experts(m, w, p, rng, matrix, vector)
+            continue
         w[p + "mlp.gate.weight"] = matrix(m["experts"][0], D, 2.0)
         parts = [(f"experts.{e}.", m["ff"]) for e in range(m["experts"][0])]
         if m.get("shared"):
@@ -178,13 +200,14 @@ def weights(m, seed):
 
 def config(m, n_tokens):
     types = {"LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral", "Qwen2ForCausalLM": "qwen2",
-             "Qwen3ForCausalLM": "qwen3", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
+             "Qwen3ForCausalLM": "qwen3", "Qwen3Model": "qwen3", "Qwen3ForSequenceClassification": "qwen3",
+             "Gemma3TextModel": "gemma3_text", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3_text",
              "Gemma3ForConditionalGeneration": "gemma3", "Phi3ForCausalLM": "phi3", "SmolLM3ForCausalLM": "smollm3",
              "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
              "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
-             "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
+             "GptOssForCausalLM": "gpt_oss", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -331,9 +354,14 @@ def attention(m, w, p, x, i):
         score = m["caps"][0] * np.tanh(score / m["caps"][0])
     back = np.arange(n)[:, None] - np.arange(n)[None, :]
     hidden = (back < 0) | (is_local(m, i) & (back >= m["window"]))
+    if m.get("both"):
+        hidden = is_local(m, i) & (np.abs(back) >= m["window"])
     score = np.where(hidden[None], -np.inf, score)
+    if kind == "gpt-oss":  # a logit more, whose weight goes nowhere
+        sinks = np.broadcast_to(w[p + "self_attn.sinks"].astype(np.float64)[:, None, None], (heads, n, 1))
+        score = np.concatenate([score, sinks], -1)
     prob = np.exp(score - score.max(-1, keepdims=True))
-    prob /= prob.sum(-1, keepdims=True)
+    prob = (prob / prob.sum(-1, keepdims=True))[..., :n]
     y = np.einsum("hqk,khd->qhd", prob, v).reshape(n, heads * hd) @ w[p + "self_attn.o_proj.weight"].astype(np.float64).T
     return y + w[p + "self_attn.o_proj.bias"] if p + "self_attn.o_proj.bias" in w else y
 
@@ -361,7 +389,27 @@ def experts(m, w, p, x):
     return y
 
 
+def oss_feed_forward(m, w, p, x):
+    def part(name, e):
+        p2 = p + f"mlp.experts.{name}_proj_"
+        return folders.from_mxfp4(w[p2 + "blocks"][e], w[p2 + "scales"][e]).T, w[p2 + "bias"][e].astype(np.float64)
+
+    logit = x @ w[p + "mlp.router.weight"].astype(np.float64).T + w[p + "mlp.router.bias"]
+    y = np.zeros_like(x)
+    for t in range(len(x)):
+        chosen = np.argsort(-logit[t])[:m["experts"][1]]
+        share = np.exp(logit[t][chosen] - logit[t][chosen].max())
+        for e, s in zip(chosen, share / share.sum()):
+            (a, b), (down, c) = part("gate_up", e), part("down", e)
+            both = x[t] @ a + b
+            gate, up = np.minimum(both[0::2], 7.0), np.clip(both[1::2], -7.0, 7.0)
+            y[t] += s * ((gate / (1 + np.exp(-1.702 * gate)) * (up + 1)) @ down + c)
+    return y
+
+
 def feed_forward(m, w, p, x):
+    if m["kind"] == "gpt-oss":
+        return oss_feed_forward(m, w, p, x)
     if m.get("experts"):
         return experts(m, w, p, x)
     if m["kind"] in ("phi3", "glm4"):
@@ -376,11 +424,12 @@ def feed_forward(m, w, p, x):
     return (gate * up) @ w[p + "mlp.down_proj.weight"].astype(np.float64).T
 
 
-def logits(m, w, ids):
-    """Of the last token."""
+def states(m, w, ids, both=False):
+    """Behind the last norm. both: attention in both directions."""
+    m = {**m, "both": both}
     kind, gemma, eps = m["kind"], m["kind"].startswith("gemma"), m["eps"]
     h = w["model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
-    _, embedding, residual, divisor = m.get("scales", (0, 1.0, 1.0, 1.0))
+    _, embedding, residual, _ = m.get("scales", (0, 1.0, 1.0, 1.0))
     h = h * embedding
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
@@ -404,6 +453,12 @@ def logits(m, w, ids):
         else:
             h = h + residual * y
             h = h + residual * feed_forward(m, w, p, norm(h, "post_attention_layernorm"))
+    return rms(h, w["model.norm.weight"], eps, kind)
+
+
+def logits(m, w, ids):
+    """Of the last token."""
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
-    out = head @ rms(h[-1], w["model.norm.weight"], eps, kind) / divisor * m.get("logit_scale", 1.0)
+    divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]
+    out = head @ states(m, w, ids)[-1] / divisor * m.get("logit_scale", 1.0)
     return m["caps"][1] * np.tanh(out / m["caps"][1]) if m.get("caps") else out

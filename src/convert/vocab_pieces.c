@@ -1,0 +1,171 @@
+/* WordPiece and unigram vocabularies of tokenizer.json, and what is done to a text before: only what
+ * GGUF's keys can say is taken. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "convert/vocab.h"
+#include "convert/vocab_steps.h"
+
+static kt_status refuse_setting(const char *path, kt_error *err, const char *name,
+                                const char *expected) {
+    return kt__fail_at(err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+                       "%s: %s is expected, GGUF cannot express another", name, expected);
+}
+
+static const char *type_of(const json_t *node) {
+    const char *type = json_string_value(json_object_get(node, "type"));
+    return type ? type : "";
+}
+
+/* ---- WordPiece ---- */
+
+/* Absent is true, as in Hugging Face's files. */
+static bool is_off(const json_t *node, const char *name) {
+    return json_is_false(json_object_get(node, name));
+}
+
+static kt_status read_bert_normalizer(kt__vocab *v, const char *path, kt_error *err) {
+    const json_t *node = json_object_get(v->tokenizer, "normalizer");
+    const json_t *accents = json_object_get(node, "strip_accents");
+    if (strcmp(type_of(node), "BertNormalizer") != 0 || is_off(node, "clean_text") ||
+        is_off(node, "handle_chinese_chars"))
+        return refuse_setting(path, err, "normalizer",
+                              "a BertNormalizer that cleans texts and sets Chinese characters "
+                              "apart");
+    v->lowercase = !is_off(node, "lowercase");
+    v->strip_accents = json_is_boolean(accents) ? json_is_true(accents) : v->lowercase;
+    if (strcmp(type_of(json_object_get(v->tokenizer, "pre_tokenizer")), "BertPreTokenizer") != 0)
+        return refuse_setting(path, err, "pre_tokenizer", "a BertPreTokenizer");
+    return KT_OK;
+}
+
+static kt_status check_wordpiece(const json_t *model, const char *path, kt_error *err) {
+    const char *prefix = json_string_value(json_object_get(model, "continuing_subword_prefix"));
+    const json_t *longest = json_object_get(model, "max_input_chars_per_word");
+    if (!prefix || strcmp(prefix, "##") != 0)
+        return refuse_setting(path, err, "model.continuing_subword_prefix", "\"##\"");
+    if (longest && json_integer_value(longest) != 100)
+        return refuse_setting(path, err, "model.max_input_chars_per_word", "100");
+    return KT_OK;
+}
+
+/* "##ing" continues a word: "ing"; "play" begins one: U+2581 and "play"; "[CLS]" is neither. */
+static kt_status respell(kt__vocab *v, size_t i, kt_error *err) {
+    static const char begin[] = "\xe2\x96\x81";
+    kt__str s = v->tokens[i];
+    if (!s.s || (s.len > 1 && s.s[0] == '[' && s.s[s.len - 1] == ']')) return KT_OK;
+    if (s.len > 2 && memcmp(s.s, "##", 2) == 0) {
+        v->tokens[i] = (kt__str){s.s + 2, s.len - 2};
+        return KT_OK;
+    }
+    char *text = kt__arena_alloc(&v->arena, s.len + sizeof begin);
+    if (!text) return kt__fail_nomem(err, "tokens", s.len);
+    memcpy(text, begin, sizeof begin - 1);
+    memcpy(text + sizeof begin - 1, s.s, s.len);
+    v->tokens[i] = (kt__str){text, s.len + sizeof begin - 1};
+    return KT_OK;
+}
+
+kt_status kt__vocab_read_wordpiece(kt__vocab *v, const char *path, kt_error *err) {
+    json_t *model = json_object_get(v->tokenizer, "model"), *ids = json_object_get(model, "vocab");
+    const char *unk = json_string_value(json_object_get(model, "unk_token"));
+    const json_t *unk_id = unk ? json_object_get(ids, unk) : NULL;
+    kt_status status;
+    KT__TRY(check_wordpiece(model, path, err));
+    KT__TRY(read_bert_normalizer(v, path, err));
+    KT__TRY(kt__vocab_read_ids(v, ids, path, err));
+    if (!json_is_integer(unk_id))
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "model.unk_token is none of model.vocab");
+    v->role_ids[KT__ROLE_UNK] = (int32_t)json_integer_value(unk_id);
+    for (size_t i = 0; i < v->n_tokens; i++) {
+        if (v->types[i] == KT__TOK_BYTE) v->types[i] = KT__TOK_NORMAL;
+        KT__TRY(respell(v, i, err));
+    }
+out:
+    return status;
+}
+
+/* ---- unigram ---- */
+
+static int digit_of(char c) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Base64 with or without '=' at its end. */
+static kt_status decode_charsmap(kt__vocab *v, kt__str text, const char *path, kt_error *err) {
+    while (text.len && text.s[text.len - 1] == '=') text.len--;
+    char *out = kt__arena_alloc(&v->arena, text.len / 4 * 3 + 3);
+    size_t n = 0;
+    uint32_t bits = 0;
+    if (!out) return kt__fail_nomem(err, "a character map", text.len);
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = digit_of(text.s[i]);
+        if (digit < 0)
+            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                               "precompiled_charsmap is not base64 at its character %zu", i);
+        bits = bits << 6 | (uint32_t)digit;
+        if (i % 4 != 0) out[n++] = (char)(bits >> (i % 4 == 1 ? 4 : i % 4 == 2 ? 2 : 0) & 0xff);
+    }
+    v->charsmap = (kt__str){out, n};
+    return KT_OK;
+}
+
+static kt_status read_pieces(kt__vocab *v, const json_t *model, const char *path, kt_error *err) {
+    const json_t *list = json_object_get(model, "vocab");
+    bool bytes = json_is_true(json_object_get(model, "byte_fallback"));
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n == 0 || n > KT__TOK_MAX_VOCAB)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "model.vocab is not a list of 1 to %d pieces", KT__TOK_MAX_VOCAB);
+    kt_status status = kt__vocab_reserve(v, n, err);
+    for (size_t i = 0; status == KT_OK && i < n; i++) {
+        const json_t *entry = json_array_get(list, i), *text = json_array_get(entry, 0);
+        double score = json_number_value(json_array_get(entry, 1));
+        if (!json_is_string(text) || !json_is_number(json_array_get(entry, 1)) ||
+            !(fabs(score) < 1e30) || json_string_length(text) > KT__TOK_MAX_TOKEN_BYTES)
+            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                               "model.vocab[%zu] is not a text and a score", i);
+        v->tokens[i] = (kt__str){json_string_value(text), json_string_length(text)};
+        v->scores[i] = (float)score;
+        v->types[i] = bytes && kt__vocab_is_byte(v->tokens[i]) ? KT__TOK_BYTE : KT__TOK_NORMAL;
+    }
+    return status;
+}
+
+/* The steps are the ones of a SentencePiece file, however they are cut: its character map, one space
+ * for several, a space before the text. */
+static kt_status read_unigram_steps(kt__vocab *v, const char *path, kt_error *err) {
+    kt__vocab_steps steps;
+    kt_status status;
+    KT__TRY(kt__vocab_steps_read(v->tokenizer, path, &steps, err));
+    v->remove_extra_spaces = 0;
+    for (size_t i = 0; i < steps.n; i++) {
+        if (steps.list[i].kind == KT__STEP_CHARSMAP)
+            KT__TRY(decode_charsmap(v, steps.list[i].text, path, err));
+        if (steps.list[i].kind == KT__STEP_JOIN_SPACES ||
+            steps.list[i].kind == KT__STEP_SPLIT_SPACES)
+            v->remove_extra_spaces = 1;
+    }
+out:
+    return status;
+}
+
+kt_status kt__vocab_read_unigram(kt__vocab *v, const char *path, kt_error *err) {
+    const json_t *model = json_object_get(v->tokenizer, "model");
+    const json_t *unk = json_object_get(model, "unk_id");
+    kt_status status;
+    KT__TRY(read_pieces(v, model, path, err));
+    KT__TRY(read_unigram_steps(v, path, err));
+    if (!json_is_integer(unk) || json_integer_value(unk) < 0 ||
+        (uint64_t)json_integer_value(unk) >= v->n_tokens)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                           "model.unk_id is no id of the %zu pieces", v->n_tokens);
+    v->role_ids[KT__ROLE_UNK] = (int32_t)json_integer_value(unk);
+    v->types[v->role_ids[KT__ROLE_UNK]] = KT__TOK_UNKNOWN;
+out:
+    return status;
+}
