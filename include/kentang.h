@@ -1262,6 +1262,10 @@ typedef struct kt_learner_info {
     double quality_delta; /* measured when it was published */
     kt_recall_info recall;
     bool frozen;
+    bool deep;            /* the adapter in use changes keys and values: a deep training made it */
+    /* feedbacks in what is served that no training has seen, and no deep one since the learner was
+     * opened */
+    uint64_t n_pending, n_pending_deep;
 } kt_learner_info;
 
 typedef struct kt_learned_version {
@@ -1300,6 +1304,49 @@ KT_API kt_status KT_CHECKED kt_learner_versions(kt_learner *learner, kt_learned_
 /* Serves another version; 0: the model alone. What runs goes on with its own. */
 KT_API kt_status KT_CHECKED kt_learner_rollback(kt_learner *learner, int64_t version,
                                                 kt_error *err);
+
+/* How several versions' adapters become one. */
+typedef enum kt_consolidation {
+    KT_CONSOLIDATE_EWC_MERGE, /* the last one trained on with all that was said, held by a penalty to
+                                 what its earlier corrections need */
+    KT_CONSOLIDATE_AVERAGE,   /* the mean of what the last one adds, and of one that is trained anew */
+    KT_CONSOLIDATE_BEST_ONLY  /* the last one trained on, or the last one: whichever answers held-out
+                                 feedback better */
+} kt_consolidation;
+
+typedef struct kt_train_params {
+    bool deep;       /* every matrix of every layer; else those that change no key and no value: the
+                        last layer's behind its keys, and the final hidden state */
+    bool background; /* one thread of low priority (nice 10), which rests while answers are computed;
+                        n_threads does not count */
+    int32_t n_threads; /* 0: the context's */
+    int32_t n_step, batch, rank; /* 0: by default */
+    int32_t n_own;   /* conversations that the model writes for its replay; 0: 800 */
+    const char *own_dir; /* where these are kept for the next time; NULL: the learner's folder */
+    kt_consolidation consolidation;
+    float ewc_lambda;
+    uint64_t seed;       /* 0: 1 */
+    uint64_t bytes_max;  /* of the training's activations; 0: 512 MiB */
+    int64_t cpu_ms_max;  /* processor time of its steps; 0: no limit */
+    bool (*go_on)(void *user); /* asked many times a second; false cancels it, for good; or NULL */
+    void *user;
+} kt_train_params;
+
+typedef struct kt_train_result {
+    bool published;  /* it passed the gate, and is served now */
+    int64_t version; /* that is served */
+    char *report;    /* a JSON object, for kt_free: what was measured, and why it was refused */
+} kt_train_result;
+
+/* Trains an adapter from what a learner was told, aside, and serves it where it passes the gate
+ * (docs/LEARNING.md). Answers run on, each with the version that it began with. What was said against
+ * the version that is served (feedbacks behind a rollback) is left out. Waits for its end. KT_E_BUSY:
+ * one is running; KT_E_STATE: frozen, nothing was said yet, or what it was trained from was deleted or
+ * rolled back meanwhile; KT_E_CANCELLED; KT_E_LIMIT: the result does not fit into max_bytes;
+ * KT_E_UNSUPPORTED: an architecture that cannot be trained; KT_E_NOMEM, KT_E_IO. After an error all is
+ * as before. */
+KT_API kt_status KT_CHECKED kt_learner_train(kt_learner *learner, const kt_train_params *params,
+                                             kt_train_result *out, kt_error *err);
 /* Deletes a feedback, and adapters that were trained with it. KT_E_ARG: there is no such one. */
 KT_API kt_status KT_CHECKED kt_learner_forget(kt_learner *learner, uint64_t id, kt_error *err);
 /* While frozen it takes no feedback. */

@@ -41,6 +41,11 @@ grep -q "^version     2 of 2" "$dir/out" || fail "status' version"
 grep -q '"correction":"'"$right"'"' "$dir/lines" || fail "export's correction"
 grep -q 'Where is the blue ladder' "$dir/lines" || fail "export's prompt"
 
+# too little was said for the gate to judge a training
+"$kentang" learn train --steps 1 --own 16 >"$dir/out" 2>"$dir/err" || fail "train: $(cat "$dir/err")"
+grep -q "^refused, version 2" "$dir/out" || fail "train: $(cat "$dir/out")"
+grep -q '"why":"[01] held-out conversations are too few' "$dir/out" || fail "train's report: $(cat "$dir/out")"
+
 "$kentang" learned rollback 0
 [ "$("$kentang" run -q --learn --temp 0 -p "$ask")" != "$right" ] || fail "rolled back"
 "$kentang" learned rollback 1

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <stdatomic.h>
 
 #include "fault_alloc.h"
 #include "kernels/dispatch.h"
@@ -67,6 +68,7 @@ static void open_world(world *w, int n_thread, const char *isa) {
     w->settings.batch_replay = 6;
     w->settings.batch_neighbour = 8;
     w->settings.replay_weight = 1.0f;
+    w->settings.shrink = false;
     w->settings.rate = 2e-2f;
 }
 
@@ -242,6 +244,10 @@ static void stop_at_five(void *user, int step, double loss) {
     if (step == 5) atomic_store((atomic_bool *)user, true);
 }
 
+static bool not_cancelled(void *user) {
+    return !atomic_load((atomic_bool *)user);
+}
+
 static void test_limits(void **state) {
     (void)state;
     world w;
@@ -251,13 +257,14 @@ static void test_limits(void **state) {
     atomic_bool cancel = false;
     open_world(&w, 2, NULL);
     make_samples(&w);
-    w.settings.cancel = &cancel;
+    w.settings.go_on = not_cancelled;
+    w.settings.go_on_user = &cancel;
     w.settings.progress = stop_at_five;
     w.settings.progress_user = &cancel;
     assert_int_equal(kt__learn(&w.on, w.samples, N_SAMPLE, &w.settings, NULL, &f, &report, &err),
                      KT_E_CANCELLED);
     assert_null(f);
-    w.settings.cancel = NULL;
+    w.settings.go_on = NULL;
     w.settings.progress = NULL;
     w.settings.cpu_ms_max = 1;
     f = learn(&w, NULL, &report);

@@ -22,8 +22,14 @@ static char keys[128], learned[128];
 
 static int open_learning(world *of) {
     char with_keys[160], with_dir[160];
-    const char *const settings[] = {"learning.enabled=true", "learning.namespaces=team", with_keys,
-                                    with_dir, NULL};
+    const char *const settings[] = {"learning.enabled=true",
+                                    "learning.namespaces=team",
+                                    "learning.background_interval_ms=0",
+                                    "learning.replay=16",
+                                    "learning.steps=1",
+                                    with_keys,
+                                    with_dir,
+                                    NULL};
     if (!of->dir[0]) world_dir(of);
     snprintf(keys, sizeof keys, "%s/keys", of->dir);
     snprintf(learned, sizeof learned, "%s/learned", of->dir);
@@ -142,7 +148,7 @@ static void test_rollback_and_deletion(void **state) {
     assert_string_equal(said(again), RIGHT);
     json_t *no = call("POST", "/v1/adapters/rollback", ANNA, "{\"version\":7}", 400);
     json_t *none = call("POST", "/v1/adapters/rollback", BERT, "{\"version\":0}", 404);
-    json_t *train = call("POST", "/v1/adapters/train", ANNA, "{\"wait\":true}", 501);
+    json_t *train = call("POST", "/v1/adapters/train", BERT, "{\"wait\":true}", 404);
     json_t *not_his = call("DELETE", "/v1/feedback/fb_1", BERT, "", 404);
     json_t *gone = call("DELETE", "/v1/feedback/fb_1", ANNA, "", 200);
     json_t *twice = call("DELETE", "/v1/feedback/fb_1", ANNA, "", 404);
@@ -151,6 +157,50 @@ static void test_rollback_and_deletion(void **state) {
     assert_string_equal(said(after), said(bert));
     json_t *all[] = {back,  alone,   bert, forth, again, no,   none,
                      train, not_his, gone, twice, odd,   after};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
+/* A training's answer, which may take longer than ask waits for. */
+static json_t *train_as(const char *who, const char *body) {
+    char *text = calloc(1, 1 << 16);
+    int fd = connect_http(&w);
+    int n = snprintf(text, 4096,
+                     "POST /v1/adapters/train HTTP/1.1\r\nHost: localhost\r\n%s%sConnection: close"
+                     "\r\nContent-Length: %zu\r\n\r\n%s",
+                     JSON_TYPE, who, strlen(body), body);
+    assert_true(fd >= 0 && send_all(fd, text, (size_t)n));
+    text[0] = '\0';
+    for (int i = 0; i < 12 && !strstr(text, "}}"); i++) receive_until(fd, text, 1 << 16, "}}");
+    close(fd);
+    char *json = strstr(text, "\r\n\r\n");
+    json_t *v = json ? json_loads(json + 4, 0, NULL) : NULL;
+    if (!v) fail_msg("%s: %s", body, text);
+    free(text);
+    return v;
+}
+
+/* Too little was said to judge what comes out; a training that gains is in test_engine_train. */
+static void test_training(void **state) {
+    (void)state;
+    json_t *asked = ask_as(ANNA, ASKED, "");
+    json_t *told = tell(ANNA, text_at(asked, "id"), CORRECTION ",\"namespace\":\"school\"", 200);
+    json_t *odd = call("POST", "/v1/adapters/train", ANNA, "{\"deep\":1}", 400);
+    json_t *v = train_as(ANNA, "{\"namespace\":\"school\"}");
+    assert_string_equal(text_at(v, "object"), "training");
+    assert_string_equal(text_at(v, "namespace"), "key:anna/school");
+    assert_true(json_is_false(at(v, "published")));
+    assert_int_equal(json_integer_value(at(v, "version")), 1);
+    assert_non_null(strstr(text_at(v, "report.why"), "too few"));
+    json_t *queued = call("POST", "/v1/adapters/train", ANNA,
+                          "{\"namespace\":\"school\",\"deep\":true,\"wait\":false}", 200);
+    assert_true(json_is_true(at(queued, "queued")));
+    json_t *last = train_as(ANNA,
+                            "{\"namespace\":\"school\"}"); /* behind the one that was queued */
+    reply *r = ask(&w, "GET", "/metrics", ANNA, "");
+    assert_non_null(strstr(r->body, "kentang_trainings_refused_total{model=\"demo\"} 3"));
+    assert_non_null(strstr(r->body, "kentang_trainings_running{model=\"demo\"} 0"));
+    free(r);
+    json_t *all[] = {asked, told, odd, v, queued, last};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
 }
 
@@ -217,6 +267,10 @@ static void test_socket(void **state) {
                      "\"}],\"temperature\":0,\"max_tokens\":40,\"stream\":false}");
     assert_non_null(strstr(r, RIGHT));
     assert_non_null(strstr(r, "\"adapter\":{\"namespace\":\"uid:"));
+    free(r);
+    r = ask_line(&w, "{\"id\":\"s5\",\"op\":\"train\"}");
+    assert_non_null(strstr(r, "\"done\":true,\"training\":{\"object\":\"training\""));
+    assert_non_null(strstr(r, "too few"));
     free(r);
     r = ask_line(&w,
                  "{\"id\":\"s4\",\"op\":\"feedback\",\"response_id\":\"s9\",\"rating\":\"up\"}");
@@ -343,6 +397,48 @@ static void test_status_line(void **state) {
     w = on;
 }
 
+static bool metrics_have(const char *line) {
+    reply *r = ask(&w, "GET", "/metrics", "", "");
+    bool have = strstr(r->body, line) != NULL;
+    free(r);
+    return have;
+}
+
+/* Two feedbacks begin a training, and the same two not another one. */
+static void test_trains_by_itself(void **state) {
+    (void)state;
+    kt_error err;
+    char dir[160];
+    world own = {0}, on = w;
+    const char *const settings[] = {"learning.enabled=true",
+                                    "learning.background_interval_ms=50",
+                                    "learning.background_min_samples=2",
+                                    "learning.replay=16",
+                                    "learning.steps=1",
+                                    dir,
+                                    NULL};
+    world_dir(&own);
+    snprintf(dir, sizeof dir, "learning.dir=%s/l", own.dir);
+    assert_int_equal(world_set_up(&own, settings), 0);
+    w = own;
+    json_t *v = ask_as("", ASKED, "");
+    json_decref(tell("", text_at(v, "id"), CORRECTION, 200));
+    json_decref(tell("", text_at(v, "id"), ",\"rating\":\"down\"", 200));
+    json_decref(v);
+    for (int i = 0; i < 600 && !metrics_have("trainings_refused_total{model=\"demo\"} 1"); i++)
+        usleep(100000);
+    assert_true(metrics_have("trainings_refused_total{model=\"demo\"} 1"));
+    assert_true(metrics_have("feedback_pending{model=\"demo\"} 0"));
+    usleep(500000);
+    assert_true(metrics_have("trainings_refused_total{model=\"demo\"} 1"));
+    snprintf(dir, sizeof dir, "%s/l", own.dir);
+    kt__server_stop(w.server);
+    w.server = NULL;
+    assert_int_equal(kt__feedback_remove_tree(dir, &err), KT_OK);
+    world_close(&w);
+    w = on;
+}
+
 static void test_off(void **state) {
     (void)state;
     world off = {0}, on = w;
@@ -369,12 +465,14 @@ int main(void) {
         cmocka_unit_test(test_correction_holds_for_its_client),
         cmocka_unit_test(test_header_names_the_version),
         cmocka_unit_test(test_rollback_and_deletion),
+        cmocka_unit_test(test_training),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_socket),
         cmocka_unit_test(test_nothing_is_lost_under_load),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_status_line),
+        cmocka_unit_test(test_trains_by_itself),
         cmocka_unit_test(test_off),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "serve/config.h"
+#include "serve/learn_config.h"
 #include "serve/namespaces.h"
 
 #define AT(member) offsetof(kt__learn_opts, member)
@@ -62,7 +63,7 @@ kt_status kt__learn_opts_open(const kt__learn_opts *opts, const char *model, kt_
     const kt_learner_params params = {.dir = folder,
                                       .max_entries = (uint64_t)c->learn_entries,
                                       .max_bytes = c->learn_bytes,
-                                      .quality_threshold = (float)c->learn_threshold,
+                                      .quality_threshold = kt__learn_plan_of(c).quality_threshold,
                                       .recall = {.n_max = (int32_t)c->learn_recall},
                                       .read_only = read_only};
     if (status == KT_OK && read_only && access(folder, F_OK) != 0)

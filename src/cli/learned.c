@@ -9,7 +9,8 @@
 #include "cli/session.h"
 
 typedef struct learned_opts {
-    bool all;
+    bool all, deep;
+    int32_t n_step, n_own;
     kt__learn_opts learn;
     kt__session_opts session;
 } learned_opts;
@@ -23,6 +24,25 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ON,
      .at = offsetof(learned_opts, all),
      .help = "of delete: all that was ever learned there"},
+    {.name = "deep",
+     .kind = KT__OPT_ON,
+     .at = offsetof(learned_opts, deep),
+     .help = "of train: every matrix of every layer, else the last layer's behind its keys and "
+             "values, and the final hidden state"},
+    {.name = "steps",
+     .kind = KT__OPT_INT,
+     .at = offsetof(learned_opts, n_step),
+     .min = 1,
+     .max = 1000000,
+     .arg = "N",
+     .help = "of train: updates"},
+    {.name = "own",
+     .kind = KT__OPT_INT,
+     .at = offsetof(learned_opts, n_own),
+     .min = 1,
+     .max = 100000,
+     .arg = "N",
+     .help = "of train: conversations that the model writes itself, to stay as they are (800)"},
 };
 
 static kt_status show_status(kt_learner **learner, const learned_opts *opts, const char *word,
@@ -39,6 +59,7 @@ static kt_status show_status(kt_learner **learner, const learned_opts *opts, con
            (int)i.recall.n_source, (double)i.recall.bytes / 1024);
     if (i.adapter)
         printf("adapter     version %" PRId64 ", quality %+.3f\n", i.adapter, i.quality_delta);
+    printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
     printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
     return KT_OK;
 }
@@ -109,6 +130,21 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts, con
     return status == KT_OK ? kt_learner_forget(*learner, id, err) : status;
 }
 
+/* With all threads, at the command's own priority. */
+static kt_status train(kt_learner **learner, const learned_opts *opts, const char *word,
+                       kt_error *err) {
+    const kt_train_params params = {
+        .deep = opts->deep, .n_step = opts->n_step, .n_own = opts->n_own};
+    kt_train_result result;
+    (void)word;
+    kt_status status = kt_learner_train(*learner, &params, &result, err);
+    if (status != KT_OK) return status;
+    printf("%s, version %" PRId64 "\n%s\n", result.published ? "published" : "refused",
+           result.version, result.report);
+    kt_free(result.report);
+    return KT_OK;
+}
+
 static kt_status freeze(kt_learner **learner, const learned_opts *opts, const char *word,
                         kt_error *err) {
     (void)opts, (void)word;
@@ -127,8 +163,8 @@ static const struct {
     action_fn *run;
 } actions[] = {{"status", false, show_status}, {"list", false, list_versions},
                {"export", false, export_all},  {"rollback", true, roll_back},
-               {"freeze", true, freeze},       {"thaw", true, thaw},
-               {"delete", true, delete_some}};
+               {"train", true, train},         {"freeze", true, freeze},
+               {"thaw", true, thaw},           {"delete", true, delete_some}};
 
 static int act(const learned_opts *opts, const char *const *words, size_t n_words) {
     kt_error err = {0};
@@ -139,8 +175,8 @@ static int act(const learned_opts *opts, const char *const *words, size_t n_word
     if (i == KT__COUNT(actions))
         return kt__cli_usage_error(
             "learned",
-            "\"%.40s\" is none of status, list, export, rollback, freeze, thaw "
-            "and delete",
+            "\"%.40s\" is none of status, list, export, train, rollback, freeze, "
+            "thaw and delete",
             words[0]);
     kt_status status = kt__session_open(&opts->session, NULL, &session, &err);
     if (status == KT_OK)
@@ -164,14 +200,15 @@ int kt__cmd_learned(int argc, char **argv) {
     };
     const kt__syntax syntax = {
         .command = "learned",
-        .usage = "status|list|export|rollback VERSION|freeze|thaw|delete ID|--all [OPTIONS]",
+        .usage = "status|list|export|train|rollback VERSION|freeze|thaw|delete ID|--all [OPTIONS]",
         .about =
             "What a model has learned from feedback: how much, in which versions; all of it as "
-            "lines of JSON;\nan earlier version served again (0: the model alone); no more "
-            "feedback taken, or taken again;\nfeedback deleted without a trace. `kentang learn "
-            "status` and so on mean the same. What changes\nsomething needs a server that learns "
-            "there to be stopped, or asked: POST /v1/adapters/rollback,\nDELETE "
-            "/v1/feedback/ID.",
+            "lines of JSON;\nan adapter trained from it, and served where it passes the gate; an "
+            "earlier "
+            "version served again\n(0: the model alone); no more feedback taken, or taken again; "
+            "feedback deleted without a trace.\n`kentang learn status` and so on mean the same. "
+            "What changes something needs a server that learns\nthere to be stopped, or asked: "
+            "POST /v1/adapters/train, /v1/adapters/rollback, DELETE\n/v1/feedback/ID.",
         .groups = groups,
         .n_groups = KT__COUNT(groups),
         .min_words = 1,

@@ -11,17 +11,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "base/utf8.h"
-#include "engine/types.h"
-#include "feedback/store.h"
-
-struct kt_learner {
-    kt_engine *engine;
-    kt_learner_params params;
-    kt__feedback *store;
-    pthread_mutex_t changing; /* one change of the store and of what is served at a time */
-    pthread_mutex_t lock;     /* what is served; a leaf */
-    kt_learned served;
-};
+#include "engine/learner_state.h"
 
 static const float QUALITY_THRESHOLD = 0.5f;
 
@@ -95,7 +85,7 @@ static void serve_learned(kt_learner *l, kt_learned next) {
     kt_learned_close(&before);
 }
 
-static kt_status serve_version(kt_learner *l, kt_error *err) {
+kt_status kt__learned_serve(kt_learner *l, kt_error *err) {
     kt__feedback_info info;
     kt_learned next;
     kt__feedback_get_info(l->store, &info);
@@ -147,9 +137,10 @@ kt_status kt_learner_open(kt_engine *engine, const kt_learner_params *params, kt
     l->params = *params;
     if (l->params.quality_threshold == 0) l->params.quality_threshold = QUALITY_THRESHOLD;
     pthread_mutex_init(&l->changing, NULL);
+    pthread_mutex_init(&l->training, NULL);
     pthread_mutex_init(&l->lock, NULL);
     KT__TRY(open_store(l, err));
-    KT__TRY(serve_version(l, err));
+    KT__TRY(kt__learned_serve(l, err));
     *out = l;
     l = NULL;
 out:
@@ -160,6 +151,7 @@ out:
 static void free_learner(kt_learner *l) {
     kt_learned_close(&l->served);
     pthread_mutex_destroy(&l->changing);
+    pthread_mutex_destroy(&l->training);
     pthread_mutex_destroy(&l->lock);
     kt__free(l);
 }
@@ -177,9 +169,18 @@ kt_status kt_learner_erase(kt_learner *l, kt_error *err) {
     return status;
 }
 
+static void count_pending(kt_learner *l, uint64_t published, kt_learner_info *out) {
+    pthread_mutex_lock(&l->lock);
+    uint64_t tried = l->tried > published ? l->tried : published, deep = l->tried_deep;
+    pthread_mutex_unlock(&l->lock);
+    out->n_pending = kt__feedback_count_after(l->store, tried);
+    out->n_pending_deep = kt__feedback_count_after(l->store, deep);
+}
+
 void kt_learner_get_info(kt_learner *l, kt_learner_info *out) {
     kt__feedback_info info;
     kt_learned served;
+    kt_adapter_info adapter;
     kt_error ignored;
     kt__feedback_get_info(l->store, &info);
     *out = (kt_learner_info){.n_feedback = info.n_entries,
@@ -192,8 +193,11 @@ void kt_learner_get_info(kt_learner *l, kt_learner_info *out) {
                              .adapter = info.adapter,
                              .quality_delta = info.quality,
                              .frozen = info.frozen};
+    count_pending(l, info.adapter_id, out);
     if (kt_learner_get(l, KT_VERSION_SERVED, &served, &ignored) != KT_OK) return;
     if (served.recall) kt_recall_get_info(served.recall, &out->recall);
+    if (served.adapter) kt_adapter_get_info(served.adapter, &adapter);
+    out->deep = served.adapter && !adapter.keeps_kv;
     kt_learned_close(&served);
 }
 
@@ -365,7 +369,7 @@ kt_status kt_feedback(kt_learner *l, const kt_feedback_params *p, kt_feedback_re
 /* ---- changes ---- */
 
 static kt_status after_change(kt_learner *l, kt_status status, kt_error *err) {
-    if (status == KT_OK) status = serve_version(l, err);
+    if (status == KT_OK) status = kt__learned_serve(l, err);
     pthread_mutex_unlock(&l->changing);
     return status;
 }

@@ -213,6 +213,8 @@ void kt__feedback_get_info(kt__feedback *s, kt__feedback_info *out) {
                                .n_cut = s->n_cut};
     count_entries(s, out);
     if (out->adapter) out->quality = entry_of(s, out->adapter)->published.quality;
+    if (out->adapter) out->adapter_id = entry_of(s, out->adapter)->id;
+    if (s->n_entries) out->last_id = s->entries[s->n_entries - 1].id;
     for (const kt__feedback_entry *e = entry_of(s, s->current); e; e = entry_of(s, e->head.parent))
         out->n_acting += e->record == KT__RECORD_ITEM;
     pthread_mutex_unlock(&s->lock);
@@ -234,6 +236,24 @@ kt_status kt__feedback_get(kt__feedback *s, uint64_t id, kt__feedback_item *out,
     if (status == KT_OK) out->id = id;
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+uint64_t kt__feedback_count_after(kt__feedback *s, uint64_t id) {
+    uint64_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const kt__feedback_entry *e = entry_of(s, s->current); e; e = entry_of(s, e->head.parent))
+        n += e->record == KT__RECORD_ITEM && e->id > id;
+    for (size_t i = s->n_entries; i > 0 && s->entries[i - 1].id > id; i--)
+        n += s->entries[i - 1].record == KT__RECORD_ITEM && !s->entries[i - 1].head.version;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+bool kt__feedback_has(kt__feedback *s, uint64_t id) {
+    pthread_mutex_lock(&s->lock);
+    bool has = kt__feedback_find(s, id) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return has;
 }
 
 kt_status kt__feedback_list(kt__feedback *s, uint64_t **ids, size_t *n, kt_error *err) {

@@ -22,10 +22,13 @@
 typedef struct kt__feedback_info {
     uint64_t n_entries, n_scores, n_corrections, n_pairs, n_deleted;
     uint64_t bytes;
-    uint32_t version;  /* that is served; 0: the model alone */
-    uint32_t last;     /* the highest that there is */
-    uint32_t adapter;  /* the published adapter in `version`, as its number; 0: none */
-    double quality;    /* that adapter's quality_delta */
+    uint32_t version; /* that is served; 0: the model alone */
+    uint32_t last;    /* the highest that there is */
+    uint32_t adapter; /* the published adapter in `version`, as its number; 0: none */
+    double quality;   /* that adapter's quality_delta */
+    uint64_t
+        adapter_id;   /* the record that published it: what it was trained from came before; or 0 */
+    uint64_t last_id; /* of all records; 0: none */
     uint32_t n_acting; /* feedbacks in `version` with keys */
     bool frozen;
     uint64_t n_cut; /* bytes of a record that a crash had cut off */
@@ -57,6 +60,10 @@ kt_status kt__feedback_get(kt__feedback *store, uint64_t id, kt__feedback_item *
 /* ids[*n] of those that there are, in their order; for kt__free. */
 kt_status kt__feedback_list(kt__feedback *store, uint64_t **ids, size_t *n,
                             kt_error *err) KT_CHECKED;
+/* Feedbacks in the version that is served, or without keys, behind record `id`. */
+uint64_t kt__feedback_count_after(kt__feedback *store, uint64_t id);
+/* Whether there is such a feedback still. */
+bool kt__feedback_has(kt__feedback *store, uint64_t id);
 /* The feedbacks with keys in a version, the oldest first; for kt__free. KT_E_ARG: no such version. */
 kt_status kt__feedback_chain(kt__feedback *store, uint32_t version, uint64_t **ids, size_t *n,
                              kt_error *err) KT_CHECKED;

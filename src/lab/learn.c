@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "engine/types.h"
-#include "lab/lesson.h"
+#include "cli/session.h"
+#include "lab/lesson_file.h"
+#include "learn/learn.h"
 
 typedef struct learn_opts {
     const char *target, *measure, *from;
@@ -176,6 +178,7 @@ static kt__learn_settings settings_of(const learn_opts *o) {
     s.batch_replay = o->batch_replay;
     s.batch_neighbour = o->batch_neighbour;
     s.replay_weight = o->no_replay ? 0.0f : o->replay_weight;
+    s.shrink = !o->no_replay;
     s.held_out = (double)o->held_out;
     s.seed = o->seed;
     s.ewc_lambda = o->ewc;
@@ -222,7 +225,7 @@ static kt_status train(const learn_opts *o, learning *l, kt_error *err) {
     kt_ctx *ctx = l->session.ctx;
     kt__learn_settings s = settings_of(o);
     const kt__learn_on on = {l->session.model->net, ctx->pool, ctx->kernels,
-                             kt__lesson_end_token(&l->session)};
+                             kt__lesson_end_token(l->session.model)};
     kt_status status = read_prior(o, &s, l, err);
     const kt__learn_from from = {.prior = l->prior};
     if (status != KT_OK) return status;
@@ -276,12 +279,13 @@ static void print_report(const learning *l, const learn_opts *o, bool written) {
 
 static kt_status run_learning(const learn_opts *o, const kt__session_opts *session_opts,
                               const char *file, learning *l, kt_error *err) {
+    const kt__lesson_own own = {.n = o->n_own, .seed = o->seed};
     kt_status status;
     KT__TRY(kt__session_open(session_opts, NULL, &l->session, err));
-    KT__TRY(kt__lesson_read(&l->lesson, &l->session, file, err));
-    if (o->measure) KT__TRY(kt__lesson_read(&l->measured, &l->session, o->measure, err));
+    KT__TRY(kt__lesson_read(&l->lesson, l->session.engine, file, err));
+    if (o->measure) KT__TRY(kt__lesson_read(&l->measured, l->session.engine, o->measure, err));
     if (o->n_own > 0 && kt__lesson_count(&l->lesson, KT__SAMPLE_REPLAY) == 0)
-        KT__TRY(kt__lesson_write_own(&l->lesson, &l->session, o->n_own, o->seed, err));
+        KT__TRY(kt__lesson_write_own(&l->lesson, l->session.engine, &own, err));
     KT__TRY(train(o, l, err));
     bool written = o->target && (l->report.publish || o->force);
     if (written) KT__TRY(kt__factors_write(l->factors, l->session.info.arch, NULL, o->target, err));

@@ -78,7 +78,7 @@ kt_status kt__learn_consolidate(const kt__learn_on *on, const kt__consolidate *w
     kt__split split = {0};
     kt_status status;
     *out = NULL;
-    *report = (kt__learn_report){0};
+    *report = (kt__learn_report){.share = 1.0};
     KT__TRY(kt__learn_check(settings, err));
     KT__TRY(kt__split_make(samples, n, settings, &split, err));
     KT__TRY(make_one(&c, &split));

@@ -133,6 +133,15 @@ bool kt__factors_alike(const kt__factors *a, const kt__factors *b) {
     return true;
 }
 
+void kt__factors_take_share(kt__factors *to, const kt__factors *from, float share) {
+    memcpy(to->values, from->values, from->n_value * sizeof *to->values);
+    for (int i = 0; i < to->n; i++) {
+        const kt__factor *of = &to->of[i];
+        float *b = to->values + of->b;
+        for (size_t k = 0; k < (size_t)to->rank * (size_t)of->n_row; k++) b[k] *= share;
+    }
+}
+
 void kt__factors_free(kt__factors *f) {
     if (!f) return;
     kt__free(f->of);

@@ -37,6 +37,8 @@ kt_status kt__factors_copy(const kt__factors *from, kt__factors **out, kt_error 
 /* The same matrices, rank and scale: values can be compared one by one. */
 bool kt__factors_alike(const kt__factors *a, const kt__factors *b);
 void kt__factors_free(kt__factors *factors); /* NULL allowed */
+/* to, which is alike, becomes share times what from adds. */
+void kt__factors_take_share(kt__factors *to, const kt__factors *from, float share);
 /* parts[factors->n]; they point into factors. */
 void kt__factors_parts(const kt__factors *factors, kt__lora_part *parts);
 /* The factor of a site in a block, and B's first row for it; NULL: none. */

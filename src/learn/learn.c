@@ -4,14 +4,19 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "learn/gate.h"
+#include "learn/shrink.h"
 #include "learn/train.h"
 
 enum { SAMPLE_TOK_MAX = 4096 };
 
+int kt__learn_len_max(const kt__net *net) {
+    int64_t n_ctx = net->hp.n_ctx_train;
+    return n_ctx > 0 && n_ctx < SAMPLE_TOK_MAX ? (int)n_ctx : SAMPLE_TOK_MAX;
+}
+
 static kt_status check_call(const kt__learn_on *on, const kt__sample *samples, size_t n,
                             const kt__learn_settings *settings, kt_error *err) {
-    int64_t n_ctx = on->net->hp.n_ctx_train;
-    int n_max = n_ctx > 0 && n_ctx < SAMPLE_TOK_MAX ? (int)n_ctx : SAMPLE_TOK_MAX;
+    int n_max = kt__learn_len_max(on->net);
     kt_status status;
     KT__TRY(kt__factors_supported(on->net, err));
     KT__TRY(kt__learn_check(settings, err));
@@ -44,11 +49,13 @@ static kt_status train_and_gate(kt__learner *learner, const kt__training *traini
                                 const kt__split *split, kt__factors *factors,
                                 kt__learn_report *report, kt_error *err) {
     const kt__learn_from *from = training->from;
+    const kt__factors *before = !from ? NULL : from->before ? from->before : from->prior;
     kt_status status;
     int64_t begin_us = kt__now_us();
     KT__TRY(kt__train(learner, training, factors, report, err));
-    KT__TRY(kt__gate(learner, training->samples, split, training->settings,
-                     from ? from->prior : NULL, factors, report, err));
+    KT__TRY(kt__shrink(learner, split, training->settings, factors, report, err));
+    KT__TRY(kt__gate(learner, training->samples, split, training->settings, before, factors, report,
+                     err));
     report->wall_ms = (kt__now_us() - begin_us) / 1000;
     report->cpu_ms = (kt__train_cpu_ns() - training->cpu_begin_ns) / 1000000;
 out:
@@ -63,7 +70,7 @@ kt_status kt__learn(const kt__learn_on *on, const kt__sample *samples, size_t n,
     kt__split split = {0};
     kt_status status;
     *out = NULL;
-    *report = (kt__learn_report){0};
+    *report = (kt__learn_report){.share = 1.0};
     KT__TRY(check_call(on, samples, n, settings, err));
     KT__TRY(kt__split_make(samples, n, settings, &split, err));
     KT__TRY(first_factors(on, settings, from, &factors, err));
@@ -92,7 +99,7 @@ kt_status kt__learn_judge(const kt__learn_on *on, const kt__sample *samples, siz
     kt__learner *learner = NULL;
     kt__split split = {0};
     kt_status status;
-    *report = (kt__learn_report){0};
+    *report = (kt__learn_report){.share = 1.0};
     KT__TRY(check_call(on, samples, n, settings, err));
     KT__TRY(kt__split_make(samples, n, settings, &split, err));
     KT__TRY(kt__learner_create(on, samples, n, settings, &learner, err));

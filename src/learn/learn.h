@@ -8,12 +8,14 @@
  * Threads: a call computes on the calling thread and the pool's; the pool is the caller's alone
  * while it lasts (a private one, of low priority, beside an engine; or the context's with its lock
  * held). Bytes that come out depend on samples, settings and network, not on threads, tiers or
- * speed; but where cpu_ms_max or cancel ends a training, which is reported. */
+ * speed; but where cpu_ms_max or go_on ends a training, which is reported. */
 #ifndef KT_LEARN_LEARN_H
 #define KT_LEARN_LEARN_H
 
 #include "learn/report.h"
 
+/* The longest sample that is taken, in tokens. */
+int kt__learn_len_max(const kt__net *net);
 /* Trains and measures. *out is the trained adapter, whether it may be published or not, and NULL
  * after an error. KT_E_ARG: samples or settings; KT_E_CANCELLED; KT_E_NUMERIC: nothing but updates
  * that are not finite; KT_E_NOMEM, KT_E_UNSUPPORTED. */

@@ -14,7 +14,8 @@ struct kt__learner {
     kt__learn_on on;
     const kt__sample *samples;
     size_t n_samples;
-    const atomic_bool *cancel;
+    bool (*go_on)(void *user);
+    void *go_on_user;
     kt__pass *pass;
     kt__losses *losses;
     int n_tok_max, len_max;
@@ -44,7 +45,8 @@ static kt__pass_params choose_size(const kt__learn_on *on, const kt__sample *sam
                          .len_max = longest + KT__WRITTEN_MAX,
                          .rank_max = s->rank,
                          .bytes_max = s->bytes_max ? s->bytes_max : bytes_by_default,
-                         .cancel = s->cancel};
+                         .go_on = s->go_on,
+                         .go_on_user = s->go_on_user};
     while (p.n_tok_max / 2 > p.len_max && kt__pass_bytes(on->net, on->kernels, &p) > p.bytes_max)
         p.n_tok_max /= 2;
     if (p.n_tok_max < p.len_max) p.n_tok_max = p.len_max;
@@ -77,7 +79,8 @@ kt_status kt__learner_create(const kt__learn_on *on, const kt__sample *samples, 
     *l = (kt__learner){.on = *on,
                        .samples = samples,
                        .n_samples = n,
-                       .cancel = settings->cancel,
+                       .go_on = settings->go_on,
+                       .go_on_user = settings->go_on_user,
                        .n_tok_max = params.n_tok_max,
                        .len_max = params.len_max,
                        .ld = kt__pad(on->net->hp.d_model)};
@@ -109,7 +112,7 @@ void kt__learner_destroy(kt__learner *l) {
 /* ---- batches ---- */
 
 static kt_status check_cancel(const kt__learner *l, kt_error *err) {
-    if (!l->cancel || !atomic_load_explicit(l->cancel, memory_order_relaxed)) return KT_OK;
+    if (!l->go_on || l->go_on(l->go_on_user)) return KT_OK;
     return kt__fail(err, KT_E_CANCELLED, "the training was cancelled");
 }
 

@@ -553,8 +553,7 @@ static void layer_forward(const way *w, float *x_out) {
 /* ---- the whole way forward ---- */
 
 static bool is_cancelled(const kt__pass *p) {
-    const atomic_bool *cancel = p->params.cancel;
-    return cancel && atomic_load_explicit(cancel, memory_order_relaxed);
+    return p->params.go_on && !p->params.go_on(p->params.go_on_user);
 }
 
 static void embed_batch(kt__pass *p, const kt__pass_batch *b) {

@@ -17,8 +17,10 @@ typedef struct kt__pass_params {
     int len_max;   /* of a sequence */
     int rank_max;
     uint64_t bytes_max; /* kept activations are left out beyond it */
-    /* Looked at between layers: once set, what comes out is worth nothing. Or NULL. */
-    const atomic_bool *cancel;
+    /* Asked between layers, on the calling thread: once false, what comes out is worth nothing. Or
+     * NULL. */
+    bool (*go_on)(void *user);
+    void *go_on_user;
 } kt__pass_params;
 
 /* Sequences laid end to end, from position 0 each. */

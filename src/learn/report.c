@@ -26,6 +26,16 @@ static void put_bool(kt__buf *out, const char *key, bool value) {
     kt__buf_puts(out, value ? "true" : "false");
 }
 
+void kt__learn_report_add_training(kt__learn_report *to, const kt__learn_report *from) {
+    to->n_step += from->n_step;
+    to->n_dropped += from->n_dropped;
+    to->n_token += from->n_token;
+    to->train_loss = from->train_loss;
+    to->cpu_ms += from->cpu_ms;
+    to->wall_ms += from->wall_ms;
+    to->stopped |= from->stopped;
+}
+
 void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     kt__buf_putc(out, '{');
     put_bool(out, "publish", r->publish);
@@ -49,6 +59,7 @@ void kt__learn_report_json(const kt__learn_report *r, kt__buf *out) {
     put_int(out, "updates_dropped", r->n_dropped);
     put_int(out, "tokens_trained", r->n_token);
     put_number(out, "train_loss", r->train_loss, 5);
+    put_number(out, "share", r->share, 3);
     put_int(out, "cpu_ms", r->cpu_ms);
     put_int(out, "wall_ms", r->wall_ms);
     put_bool(out, "stopped_by_time", r->stopped);

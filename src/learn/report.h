@@ -18,6 +18,7 @@ typedef struct kt__learn_on {
 /* What learning goes on from. */
 typedef struct kt__learn_from {
     const kt__factors *prior;  /* the version so far, or NULL: the base */
+    const kt__factors *before; /* that the result shall be better than; NULL: prior */
     const kt__factors *centre; /* EWC: values that matter where they are (NULL: no penalty), */
     const float *fisher;       /* [centre->n_value], and how much */
 } kt__learn_from;
@@ -37,6 +38,7 @@ typedef struct kt__learn_report {
     int n_step, n_dropped;         /* steps taken; updates dropped as not finite */
     int64_t n_token;               /* that were trained, each as often as it was */
     double train_loss;             /* of the last tenth of the steps */
+    double share; /* of what was trained: less than 1, where the anchor asked for it (shrink.h) */
     kt__learn_loss held, anchor;
     double quality_delta; /* held.before - held.after; up is better */
     double gain_low;      /* the lower bound of it, bootstrap over conversations, 95% */
@@ -51,6 +53,8 @@ typedef struct kt__learn_report {
     bool stopped; /* by cpu_ms_max, before all steps */
 } kt__learn_report;
 
+/* The training's part of another report, whose result this one judges. */
+void kt__learn_report_add_training(kt__learn_report *to, const kt__learn_report *from);
 /* The report as a JSON object; quality_delta with three decimals. */
 void kt__learn_report_json(const kt__learn_report *report, kt__buf *out);
 

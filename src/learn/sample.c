@@ -19,6 +19,7 @@ void kt__learn_defaults(kt__learn_settings *s) {
         .seed = 1,
         .held_out = 0.2,
         .anchor_max = 0.01,
+        .shrink = true,
         .leak_max = 0.4,
         .recall_min = 0.95,
     };

@@ -6,7 +6,6 @@
 #define KT_LEARN_SAMPLE_H
 
 #include <kentang.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,14 +49,18 @@ typedef struct kt__learn_settings {
     float replay_weight; /* of both replays' KL beside the rest; 0: no replay */
     float ewc_lambda;    /* of the penalty, where a consolidation is given */
     uint64_t seed;
-    double held_out;           /* share of conversations that are only measured, 0.2 */
-    double anchor_max;         /* rise of the anchor's perplexity that the gate allows, 0.01 */
-    double leak_max;           /* share of neighbours that may leak, 0.4 */
-    double recall_min;         /* of what earlier corrections were recalled, 0.95 */
-    int64_t cpu_ms_max;        /* processor time of the process while it trains; 0: no limit */
-    uint64_t bytes_max;        /* of activations and scratch; 0: 512 MiB. Less may mean smaller
+    double held_out;   /* share of conversations that are only measured, 0.2 */
+    double anchor_max; /* rise of the anchor's perplexity that the gate allows, 0.01 */
+    bool shrink; /* what was trained is scaled down until the anchor rises by no more than that */
+    double leak_max;    /* share of neighbours that may leak, 0.4 */
+    double recall_min;  /* of what earlier corrections were recalled, 0.95 */
+    int64_t cpu_ms_max; /* processor time of the process while it trains; 0: no limit */
+    uint64_t bytes_max; /* of activations and scratch; 0: 512 MiB. Less may mean smaller
                                              batches, and then other bytes */
-    const atomic_bool *cancel; /* looked at many times a second, or NULL */
+    /* Asked many times a second on the calling thread, which waits meanwhile; false: the training is
+     * cancelled. Or NULL. */
+    bool (*go_on)(void *user);
+    void *go_on_user;
     void (*progress)(void *user, int step, double loss); /* or NULL */
     void *progress_user;
 } kt__learn_settings;

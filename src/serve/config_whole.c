@@ -1,6 +1,7 @@
 #include "serve/adapters.h"
 #include "serve/namespaces.h"
 #include "serve/config_set.h"
+#include "serve/learn_config.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -180,7 +181,8 @@ static kt_status finish_learning(kt__config *c, kt_error *err) {
             return kt__config_expected(NULL, "learning.namespaces",
                                        "1 to 48 letters, digits, '.', '-' and '_'", name, err);
     }
-    if (!c->learn || c->learn_dir) return KT_OK;
+    kt_status status = kt__learn_config_check(c, err);
+    if (status != KT_OK || !c->learn || c->learn_dir) return status;
     if ((!data || !*data) && (!home || !*home))
         return kt__fail(err, KT_E_ARG, "learning.dir: neither XDG_DATA_HOME nor HOME says where");
     snprintf(path, sizeof path, "%.400s/kentang/learned", data && *data ? data : home);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "serve/dialects.h"
+#include "serve/trainer.h"
 
 /* ---- members ---- */
 
@@ -200,13 +201,80 @@ out:
     return status;
 }
 
+/* ---- training ---- */
+
+/* For the thread of trainings; in the arena. */
+typedef struct train_order {
+    kt_learner *learner;
+    char name[KT__NAMESPACE_BYTES];
+    bool deep;
+} train_order;
+
+static kt_status flag_field(const kt__job *job, const char *name, bool by_default, bool *out,
+                            kt_error *err) {
+    const json_t *v = json_object_get(job->json, name);
+    *out = by_default;
+    if (!v || json_is_null(v)) return KT_OK;
+    *out = json_is_true(v);
+    return json_is_boolean(v) ? KT_OK : fail_field(name, "true or false", err);
+}
+
+static kt_status train_now(kt__job *job, kt_error *err) {
+    const train_order *order = job->extra;
+    kt_train_result result = {0};
+    kt_status status = kt__trainer_train(job->shared->trainer, job->model, order->learner,
+                                         order->name, order->deep, &result, err);
+    if (status == KT_OK) {
+        begin_reply(job, "training", order->name);
+        (void)kt__buf_printf(&job->out, ",\"published\":%s,\"version\":%" PRId64 ",\"report\":%s}",
+                             result.published ? "true" : "false", result.version, result.report);
+    }
+    kt_free(result.report);
+    return hide_place(job, status, err);
+}
+
+/* On the thread of trainings. */
+static void train_in_turn(kt__work_item *item) {
+    kt__job *job = KT__JOB_OF(item, item);
+    kt_error err = {0};
+    kt_status status = train_now(job, &err);
+    if (status == KT_OK && job->dialect->finish_run) status = job->dialect->finish_run(job, &err);
+    kt__job_hand_back(job, status, &err);
+    kt__job_release(job);
+}
+
+static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *name, bool deep,
+                               kt_error *err) {
+    train_order *order = kt__arena_calloc(&job->arena, 1, sizeof *order);
+    if (!order) return kt__fail_nomem(err, "a training", sizeof *order);
+    *order = (train_order){.learner = learner, .deep = deep};
+    memcpy(order->name, name, sizeof order->name);
+    job->extra = order;
+    job->item.run = train_in_turn;
+    job->handed_on = true;
+    kt__job_ref(job); /* the other thread's */
+    if (kt__trainer_add(job->shared->trainer, &job->item)) return KT_OK;
+    kt__job_release(job);
+    job->handed_on = false;
+    kt_status status = kt__fail(err, KT_E_BUSY, "too many trainings wait");
+    err->retry_ms = 60000;
+    return status;
+}
+
 static kt_status run_train(kt__job *job, kt_error *err) {
     char name[KT__NAMESPACE_BYTES];
     kt_learner *learner;
-    kt_status status = named_learner(job, false, name, &learner, err);
-    if (status != KT_OK) return status;
-    job->error_status = 501;
-    return kt__fail(err, KT_E_UNSUPPORTED, "training is not built into this server");
+    bool deep, wait;
+    kt_status status;
+    KT__TRY(named_learner(job, false, name, &learner, err));
+    KT__TRY(flag_field(job, "deep", false, &deep, err));
+    KT__TRY(flag_field(job, "wait", true, &wait, err));
+    if (wait) return wait_for_turn(job, learner, name, deep, err);
+    KT__TRY(kt__trainer_queue(job->shared->trainer, job->model, name, deep, err));
+    begin_reply(job, "training", name);
+    (void)kt__buf_puts(&job->out, ",\"queued\":true}");
+out:
+    return status;
 }
 
 /* ---- deletion ---- */
@@ -264,10 +332,11 @@ static void write_learner(kt__buf *out, const char *name, const char *model,
                          ",\"version\":%" PRId64 ",\"last_version\":%" PRId64
                          ",\"adapter\":%" PRId64 ",\"quality_delta\":%.3f,\"feedback\":%" PRIu64
                          ",\"corrections\":%" PRIu64 ",\"scores\":%" PRIu64
-                         ",\"tokens\":%d,\"bytes\":%" PRIu64 ",\"frozen\":%s}",
+                         ",\"tokens\":%d,\"bytes\":%" PRIu64 ",\"pending\":%" PRIu64
+                         ",\"frozen\":%s}",
                          info->version, info->last_version, info->adapter, info->quality_delta,
                          info->n_feedback, info->n_corrections, info->n_scores, (int)info->recall.n,
-                         info->bytes, info->frozen ? "true" : "false");
+                         info->bytes, info->n_pending, info->frozen ? "true" : "false");
 }
 
 void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf *out) {
@@ -292,16 +361,28 @@ void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf 
 /* ---- the socket ---- */
 
 /* {"id":"...","done":true,"feedback":{...}} */
-static kt_status line_feedback(kt__job *job, kt_error *err) {
-    kt_status status = run_feedback(job, err);
-    if (status != KT_OK) return status;
+static kt_status wrap_line(kt__job *job, const char *what, kt_error *err) {
     char *whole = kt__arena_strndup(&job->arena, job->out.data, job->out.len);
     if (!whole) return kt__fail_nomem(err, "an answer", job->out.len);
     kt__buf_clear(&job->out);
     (void)kt__buf_puts(&job->out, "{\"id\":");
     kt__json_text(&job->out, job->name[0] ? job->name : job->id);
-    (void)kt__buf_printf(&job->out, ",\"done\":true,\"feedback\":%s}\n", whole);
+    (void)kt__buf_printf(&job->out, ",\"done\":true,\"%s\":%s}\n", what, whole);
     return KT_OK;
+}
+
+static kt_status line_feedback(kt__job *job, kt_error *err) {
+    kt_status status = run_feedback(job, err);
+    return status == KT_OK ? wrap_line(job, "feedback", err) : status;
+}
+
+static kt_status finish_line_train(kt__job *job, kt_error *err) {
+    return wrap_line(job, "training", err);
+}
+
+static kt_status line_train(kt__job *job, kt_error *err) {
+    kt_status status = run_train(job, err);
+    return status == KT_OK && !job->handed_on ? finish_line_train(job, err) : status;
 }
 
 static void line_error(kt__job *job, const kt_error *err) {
@@ -323,3 +404,11 @@ WAITING(kt__dialect_forget, "/v1/feedback/*", run_forget, kt__dialect_whole_erro
 WAITING(kt__dialect_rollback, "/v1/adapters/rollback", run_rollback, kt__dialect_whole_error);
 WAITING(kt__dialect_train, "/v1/adapters/train", run_train, kt__dialect_whole_error);
 WAITING(kt__dialect_line_feedback, "socket", line_feedback, line_error);
+const kt__dialect kt__dialect_line_train = {
+    .route = "socket",
+    .error_body = kt__openai_error_body,
+    .run = line_train,
+    .finish_run = finish_line_train,
+    .waits = true,
+    .error = line_error,
+};

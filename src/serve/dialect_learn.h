@@ -7,7 +7,7 @@
 #include "serve/job.h"
 
 extern const kt__dialect kt__dialect_feedback, kt__dialect_forget, kt__dialect_rollback,
-    kt__dialect_train, kt__dialect_line_feedback;
+    kt__dialect_train, kt__dialect_line_feedback, kt__dialect_line_train;
 
 /* Of kt__dialect_forget: which feedback, and of which namespace or NULL. */
 kt_status KT_CHECKED kt__dialect_forget_begin(kt__job *job, const char *id, const char *name,

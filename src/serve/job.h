@@ -33,6 +33,8 @@ typedef struct kt__dialect {
     kt_status (*read)(kt__job *job, kt_error *err);
     /* On a worker: the whole answer at once; there is no generation then. */
     kt_status (*run)(kt__job *job, kt_error *err);
+    /* What is left of it where `run` has handed the job on, on that thread; or NULL. */
+    kt_status (*finish_run)(kt__job *job, kt_error *err);
     bool
         waits; /* it waits for a computation: on a worker of its own, so that nobody waits for it */
     void (*begin)(kt__job *job); /* submitted; NULL: nothing is written */
@@ -113,6 +115,7 @@ struct kt__job {
     bool stream;        /* bytes go out as they come; a refusal is whole all the same */
     bool with_worker;   /* a worker has it, or will: for reading, later for its next prompts */
     bool queue_full;    /* the next prompt waits for room in the engine's queue */
+    bool handed_on;     /* `run` gave it to another thread, which hands it back */
     bool paused;        /* its reader is behind: no events are taken */
     bool cancelled;     /* the answer is cut short, and still read */
     bool abandoned;     /* the client is gone; it is cancelled, too */

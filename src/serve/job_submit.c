@@ -150,6 +150,10 @@ void kt__job_read_and_submit(kt__work_item *item) {
         status = kt__fail(&err, KT_E_CANCELLED, "cancelled");
     } else if (job->dialect->run) {
         status = job->dialect->run(job, &err);
+        if (status == KT_OK && job->handed_on) {
+            kt__job_release(job);
+            return;
+        }
     } else {
         status = job->wire ? KT_OK : job->dialect->read(job, &err);
         kt__buf_free(&job->body);

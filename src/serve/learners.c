@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "serve/learn_config.h"
 #include "serve/namespaces.h"
 
 typedef struct opened_learner {
@@ -54,11 +55,12 @@ void kt__learner_table_free(kt__learner_table *table) {
 static kt_status open_learner(kt__learner_table *table, const kt__config *config, kt_engine *engine,
                               const char *name, const char *folder, kt_learner **out,
                               kt_error *err) {
-    const kt_learner_params params = {.dir = folder,
-                                      .max_entries = (uint64_t)config->learn_entries,
-                                      .max_bytes = config->learn_bytes,
-                                      .quality_threshold = (float)config->learn_threshold,
-                                      .recall = {.n_max = (int32_t)config->learn_recall}};
+    const kt_learner_params params = {
+        .dir = folder,
+        .max_entries = (uint64_t)config->learn_entries,
+        .max_bytes = config->learn_bytes,
+        .quality_threshold = kt__learn_plan_of(config).quality_threshold,
+        .recall = {.n_max = (int32_t)config->learn_recall}};
     opened_learner *o = kt__calloc(1, sizeof *o);
     kt_status status = o ? KT_OK : kt__fail_nomem(err, "a learner", sizeof *o);
     if (status != KT_OK) return status;
@@ -103,6 +105,36 @@ void kt__learner_table_count(kt__learner_table *table, kt_status status,
     c->keys_us += (uint64_t)result->keys_us;
     c->update_us += (uint64_t)result->update_us;
     pthread_mutex_unlock(&table->lock);
+}
+
+void kt__learner_table_begin_training(kt__learner_table *table) {
+    pthread_mutex_lock(&table->lock);
+    table->counts.n_training++;
+    pthread_mutex_unlock(&table->lock);
+}
+
+void kt__learner_table_count_training(kt__learner_table *table, kt_status status,
+                                      const kt_train_result *result, int64_t us) {
+    pthread_mutex_lock(&table->lock);
+    kt__learner_counts *c = &table->counts;
+    c->n_training--;
+    c->n_published += status == KT_OK && result->published;
+    c->n_not_published += status == KT_OK && !result->published;
+    c->n_failed += status != KT_OK;
+    c->train_us += (uint64_t)us;
+    pthread_mutex_unlock(&table->lock);
+}
+
+uint64_t kt__learner_table_pending(kt__learner_table *table) {
+    kt_learner_info info;
+    uint64_t n = 0;
+    pthread_mutex_lock(&table->lock);
+    for (opened_learner *o = table->first; o; o = o->next) {
+        kt_learner_get_info(o->learner, &info);
+        n += info.n_pending;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return n;
 }
 
 void kt__learner_table_counts(kt__learner_table *table, kt__learner_counts *out) {

@@ -15,6 +15,9 @@ typedef struct kt__learner_table kt__learner_table;
 typedef struct kt__learner_counts {
     uint64_t n_taken, n_refused, n_pairs;
     uint64_t keys_us, update_us;
+    uint64_t n_published, n_not_published, n_failed; /* trainings */
+    uint64_t train_us;
+    int32_t n_training; /* running now */
 } kt__learner_counts;
 
 kt_status KT_CHECKED kt__learner_table_create(kt__learner_table **out, kt_error *err);
@@ -29,6 +32,12 @@ kt_status KT_CHECKED kt__learner_table_get(kt__learner_table *table, const kt__c
 /* Adds to the counts; status: how the feedback ended. */
 void kt__learner_table_count(kt__learner_table *table, kt_status status,
                              const kt_feedback_result *result);
+void kt__learner_table_begin_training(kt__learner_table *table);
+/* status: how it ended, after us of wall time. */
+void kt__learner_table_count_training(kt__learner_table *table, kt_status status,
+                                      const kt_train_result *result, int64_t us);
+/* Feedbacks that no training has seen, of all that are open. */
+uint64_t kt__learner_table_pending(kt__learner_table *table);
 void kt__learner_table_counts(kt__learner_table *table, kt__learner_counts *out);
 /* The index-th that is open; false: there are fewer. name: out[size] */
 bool kt__learner_table_at(kt__learner_table *table, size_t index, char *name, size_t size,

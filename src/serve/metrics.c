@@ -418,15 +418,27 @@ static void write_learning(kt__metrics *m, kt__buf *out) {
         {"feedback_refused_total", "counter", "feedbacks that their namespace or the disk refused"},
         {"feedback_tokens_total", "counter", "tokens that are recalled because of feedback"},
         {"feedback_keys_seconds_total", "counter", "computing corrections' hidden states"},
-        {"feedback_update_seconds_total", "counter", "journal and new versions"}};
+        {"feedback_update_seconds_total", "counter", "journal and new versions"},
+        {"feedback_pending", "gauge", "feedbacks that no training has seen"},
+        {"trainings_published_total", "counter", "trainings whose adapter is served"},
+        {"trainings_refused_total", "counter", "trainings whose adapter the gate refused"},
+        {"trainings_failed_total", "counter", "trainings that ended with an error, or cancelled"},
+        {"training_seconds_total", "counter", "wall time of trainings"},
+        {"trainings_running", "gauge", "trainings that run now"}};
     if (!m->learns) return;
     for (size_t r = 0; r < sizeof of / sizeof of[0]; r++) {
         kt__metric_head(out, of[r].name, of[r].type, of[r].help);
         for (size_t i = 0; i < m->n_models; i++) {
             kt__learner_counts c;
-            kt__learner_table_counts(kt__served_learners(kt__models_at(m->models, i)), &c);
-            const double values[] = {(double)c.n_taken, (double)c.n_refused, (double)c.n_pairs,
-                                     (double)c.keys_us * 1e-6, (double)c.update_us * 1e-6};
+            kt__learner_table *table = kt__served_learners(kt__models_at(m->models, i));
+            kt__learner_table_counts(table, &c);
+            const double values[] = {
+                (double)c.n_taken,          (double)c.n_refused,
+                (double)c.n_pairs,          (double)c.keys_us * 1e-6,
+                (double)c.update_us * 1e-6, (double)kt__learner_table_pending(table),
+                (double)c.n_published,      (double)c.n_not_published,
+                (double)c.n_failed,         (double)c.train_us * 1e-6,
+                (double)c.n_training};
             write_sample(out, of[r].name, m->labels[i], NULL, NULL, values[r]);
         }
     }

@@ -51,15 +51,27 @@ static bool escape_name(const char *name, char out[KT__NAMESPACE_FOLDER_BYTES]) 
     return n > 0;
 }
 
-kt_status kt__namespace_folder(const kt__config *config, const char *model, const char *name,
-                               char *out, size_t size, kt_error *err) {
-    char of_model[KT__NAMESPACE_FOLDER_BYTES], of_name[KT__NAMESPACE_FOLDER_BYTES];
-    if (!config->learn_dir)
-        return kt__fail(err, KT_E_STATE, "learning is off: start the server with --learn");
-    if (escape_name(model, of_model) && escape_name(name, of_name)) {
-        int n = snprintf(out, size, "%s/%s/%s", config->learn_dir, of_model, of_name);
-        if (n > 0 && (size_t)n < size) return KT_OK;
-    }
+static kt_status fail_long(kt_error *err) {
     return kt__fail_at(err, KT_E_LIMIT, "namespace", UINT64_MAX,
                        "the names of model and namespace are too long for a folder");
+}
+
+kt_status kt__namespace_model_folder(const kt__config *config, const char *model, char *out,
+                                     size_t size, kt_error *err) {
+    char of_model[KT__NAMESPACE_FOLDER_BYTES];
+    if (!config->learn_dir)
+        return kt__fail(err, KT_E_STATE, "learning is off: start the server with --learn");
+    if (!escape_name(model, of_model)) return fail_long(err);
+    int n = snprintf(out, size, "%s/%s", config->learn_dir, of_model);
+    return n > 0 && (size_t)n < size ? KT_OK : fail_long(err);
+}
+
+kt_status kt__namespace_folder(const kt__config *config, const char *model, const char *name,
+                               char *out, size_t size, kt_error *err) {
+    char of_model[4096], of_name[KT__NAMESPACE_FOLDER_BYTES];
+    kt_status status = kt__namespace_model_folder(config, model, of_model, sizeof of_model, err);
+    if (status != KT_OK) return status;
+    if (!escape_name(name, of_name)) return fail_long(err);
+    int n = snprintf(out, size, "%s/%s", of_model, of_name);
+    return n > 0 && (size_t)n < size ? KT_OK : fail_long(err);
 }

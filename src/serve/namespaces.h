@@ -17,6 +17,9 @@ kt_status KT_CHECKED kt__namespace_of(const kt__config *config, const char *clie
 /* DIR/MODEL/NAMESPACE with what a folder's name may hold. */
 kt_status KT_CHECKED kt__namespace_folder(const kt__config *config, const char *model,
                                           const char *name, char *out, size_t size, kt_error *err);
+/* DIR/MODEL: what all of a model's namespaces share. */
+kt_status KT_CHECKED kt__namespace_model_folder(const kt__config *config, const char *model,
+                                                char *out, size_t size, kt_error *err);
 /* Letters, digits, '.', '-' and '_', 1 to 48. */
 bool kt__namespace_is_name(const char *given);
 

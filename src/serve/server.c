@@ -12,6 +12,7 @@
 #include "serve/http_listen.h"
 #include "serve/job.h"
 #include "serve/sd.h"
+#include "serve/trainer.h"
 #include "serve/unix.h"
 
 enum { N_WORKERS = 2, TICKS_A_SECOND = 10 };
@@ -54,6 +55,7 @@ static void look_after_jobs(kt__server *s, const kt__limits *limits) {
 static void server_tick(void *user) {
     kt__server *s = user;
     kt__http_tick(s->http);
+    kt__trainer_tick(s->shared.trainer);
     if (++s->ticks % TICKS_A_SECOND != 0) return;
     const kt__limits limits = kt__shared_limits(&s->shared);
     kt__unix_tick(s->unix_socket);
@@ -107,7 +109,8 @@ static kt_status open_learning(kt__shared *shared, kt_error *err) {
     kt_status status = kt__kept_answers_create(c->learn_keep, &shared->kept, err);
     if (status != KT_OK) return status;
     kt__metrics_show_learning(shared->metrics);
-    return kt__workers_create(1, (int)c->queue + 16, &shared->learners, err);
+    status = kt__workers_create(1, (int)c->queue + 16, &shared->learners, err);
+    return status == KT_OK ? kt__trainer_create(shared, &shared->trainer, err) : status;
 }
 
 static kt_status open_services(kt__server *s, kt_error *err) {
@@ -335,6 +338,7 @@ void kt__server_drain(kt__server *s) {
                       kt__jobs_count(shared));
     kt__workers_stop(shared->workers);
     kt__workers_stop(shared->learners);
+    kt__trainer_stop(shared->trainer);
     kt__models_drain(shared->models, 0);
     wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
     abandon_jobs(s);
@@ -350,6 +354,7 @@ void kt__server_stop(kt__server *s) {
     kt__unix_close(s->unix_socket);
     kt__http_free(s->http);
     kt__batches_close(shared->batches);
+    kt__trainer_free(shared->trainer);
     if (shared->loop) kt__event_loop_run_posted(shared->loop);
     kt__slog_line(&shared->log, KT_LOG_INFO, "stopped");
     kt__shared_free(shared);
