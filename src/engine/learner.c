@@ -135,11 +135,13 @@ kt_status kt_learner_open(kt_engine *engine, const kt_learner_params *params, kt
     if (!l) return kt__fail_nomem(err, "a learner", sizeof *l);
     l->engine = engine;
     l->params = *params;
+    l->params.dir = l->dir = kt__strdup(params->dir);
     if (l->params.quality_threshold == 0) l->params.quality_threshold = QUALITY_THRESHOLD;
     pthread_mutex_init(&l->changing, NULL);
     pthread_mutex_init(&l->training, NULL);
     pthread_mutex_init(&l->lock, NULL);
-    KT__TRY(open_store(l, err));
+    status = l->dir ? open_store(l, err) : kt__fail_nomem(err, "a path", strlen(params->dir));
+    if (status != KT_OK) goto out;
     KT__TRY(kt__learned_serve(l, err));
     *out = l;
     l = NULL;
@@ -153,6 +155,7 @@ static void free_learner(kt_learner *l) {
     pthread_mutex_destroy(&l->changing);
     pthread_mutex_destroy(&l->training);
     pthread_mutex_destroy(&l->lock);
+    kt__free(l->dir);
     kt__free(l);
 }
 

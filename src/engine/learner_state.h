@@ -10,7 +10,8 @@
 
 struct kt_learner {
     kt_engine *engine;
-    kt_learner_params params;
+    kt_learner_params params; /* dir: ours */
+    char *dir;
     kt__feedback *store;
     pthread_mutex_t changing; /* one change of the store and of what is served at a time */
     pthread_mutex_t training; /* one training at a time */
