@@ -125,7 +125,7 @@ static void open_world(world *w, const fixture_spec *s, kt__learn_where where, u
     kt__cpu_detect(&cpu);
     assert_int_equal(kt__kernels_select(&cpu, "ref", &w->kernels, why, sizeof why, &err), KT_OK);
     assert_int_equal(kt__pool_create(2, &w->pool, &err), KT_OK);
-    kt__pass_params params = {N_TOK, LEN_B, RANK, bytes_max, NULL};
+    kt__pass_params params = {N_TOK, LEN_B, RANK, bytes_max, NULL, NULL};
     assert_int_equal(kt__pass_create(w->net, w->pool, w->kernels, &params, &w->pass, &err), KT_OK);
     assert_int_equal(kt__losses_create(w->net, kt__pass_panels(w->pass), 16, &w->losses, &err),
                      KT_OK);
@@ -329,7 +329,7 @@ static void test_gradients_have_one_answer(void **state) {
         open_world(&w, &specs[5], KT__LEARN_ALL, i == 1 ? 0 : UINT64_MAX);
         kt__cpu_detect(&cpu);
         if (i == 2) {
-            kt__pass_params params = {N_TOK, LEN_B, RANK, UINT64_MAX, NULL};
+            kt__pass_params params = {N_TOK, LEN_B, RANK, UINT64_MAX, NULL, NULL};
             kt__losses_destroy(w.losses);
             kt__pass_destroy(w.pass);
             kt__pool_destroy(w.pool);
