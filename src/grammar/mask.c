@@ -384,26 +384,44 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
     }
 }
 
+/* A byte that is a character by itself and stands so, of a string that nothing but its term bounds: what
+ * most nodes are. */
+static bool is_simple(const reading *before, uint8_t b) {
+    return before->lex == KT__L_PLAIN && !before->patterns && !is_bounded(&before->text) &&
+           b >= 0x20 && b < 0x80 && b != '\\';
+}
+
+static bool next_reading(walk *w, const reading *before, uint8_t b, reading *r) {
+    if (is_simple(before, b)) {
+        r->text = before->text;
+        r->text.term = kt__term_step(&w->g->t, before->text.term, b);
+        r->patterns = r->hex = 0;
+        r->lex = KT__L_PLAIN;
+        return r->text.term != KT__GPOOL_EMPTY;
+    }
+    *r = *before;
+    if (r->lex == KT__L_PLAIN) {
+        r->from = r->text.term;
+        r->from_patterns = r->patterns;
+    }
+    return string_byte(w, r, b);
+}
+
 /* Tokens whose part before the quote, or all of them where there is none, a string of this term
  * takes from between two characters. frame: of a name whose patterns matter, else 0. */
 static void walk_string(walk *w, kept *into, kt__gid frame) {
     const kt__gvnode *nodes = w->vocab->nodes;
+    const uint32_t n_nodes = w->vocab->n_nodes;
     reading *way = w->c->string_way;
     way[0] = (reading){.text = into->text, .patterns = into->patterns};
-    for (uint32_t i = 0; i < w->vocab->n_nodes;) {
+    for (uint32_t i = 0; i < n_nodes; w->c->n_visited++) {
         const kt__gvnode *n = &nodes[i];
         const reading *before = &way[n->depth - 1];
         reading *r = &way[n->depth];
         bool ends = n->byte == '"' && before->lex == KT__L_PLAIN;
-        w->c->n_visited++;
         if (ends && before->text.min == 0 && kt__term_nullable(&w->g->t, before->text.term))
             set_subtree(w, i, frame ? ends_of(w, into, before->patterns, frame) : NULL);
-        if (!ends) *r = *before;
-        if (r->lex == KT__L_PLAIN) {
-            r->from = r->text.term;
-            r->from_patterns = r->patterns;
-        }
-        if (ends || !string_byte(w, r, n->byte)) {
+        if (ends || !next_reading(w, before, n->byte, r)) {
             i = n->end;
             continue;
         }
