@@ -13,6 +13,7 @@ enum {
     MAX_KEYS = 2, /* ways in which a name that ends fits patterns: more are not kept apart */
     MASK_STEPS = 5000000,
     WORTH_KEEPING = 2000, /* nodes visited */
+    WORTH_TOGETHER = 64,  /* tokens that follow the same text */
     FAR = 300,            /* characters: more than a token has */
     NEAR = 32,            /* bytes: few tokens have more */
     MAX_CLIP_DEPTH = 40
@@ -557,23 +558,82 @@ static void try_long(walk *w, const kt__gstate *s) {
     }
 }
 
-/* Where what was read decides over what may follow the string (unique values, formulas side by side):
- * tokens that begin with the quote all follow the same text, the others that have one are tried. */
+/* Tokens that end the string and go on: those of `set`, after the term at its end. */
+static void end_together(walk *w, const kt__gstate *s, kt__gid term, uint64_t *set) {
+    kt__gstate after = *s;
+    after.term = term;
+    w->only = set;
+    if (kt__gstate_step(w->g, &after, '"')) walk_suffixes(w, &after);
+}
+
+/* What is read of a token before the quote that ends the string. */
+static kt__gid term_at_end(walk *w, kt__gid term, int32_t id) {
+    reading r = {.text = {term, 0, UINT32_MAX}};
+    size_t len, at = 0;
+    const char *bytes = kt__gvocab_token(w->vocab, id, &len);
+    for (; at < len && (bytes[at] != '"' || r.lex != KT__L_PLAIN); at++)
+        if (!string_byte(w, &r, (uint8_t)bytes[at])) return KT__GPOOL_EMPTY;
+    return r.text.term;
+}
+
+static void try_tokens(walk *w, const kt__gstate *s, const uint64_t *part, uint32_t from,
+                       uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
+        int32_t id = w->vocab->quoted_by_chars[i];
+        uint64_t bit = part[id / 64] & UINT64_C(1) << id % 64;
+        if (bit && takes_token(w, s, id)) w->bits[id / 64] |= bit;
+    }
+}
+
+/* The same for tokens from..to, which all come to this term. */
+static void end_run(walk *w, const kt__gstate *s, const uint64_t *part, uint32_t from, uint32_t to,
+                    kt__gid term) {
+    uint64_t *set = w->c->begin_quoted;
+    const int32_t *ids = w->vocab->quoted_by_chars;
+    if (term == KT__GPOOL_EMPTY) return;
+    if (to - from < WORTH_TOGETHER) {
+        try_tokens(w, s, part, from, to);
+        return;
+    }
+    for (uint32_t i = from; i < to; i++)
+        set[ids[i] / 64] |= part[ids[i] / 64] & UINT64_C(1) << ids[i] % 64;
+    end_together(w, s, term, set);
+    for (uint32_t i = from; i < to; i++) set[ids[i] / 64] = 0;
+}
+
+/* Where what was read decides over what may follow the string: tokens after which it is the same follow the
+ * same text. They stand by their number of characters, so where lengths decide, they stand together. */
+static void end_by_runs(walk *w, const kt__gstate *s, const uint64_t *part) {
+    const kt__gvocab *v = w->vocab;
+    uint32_t from = v->n_quoted_by[1], end = v->n_quoted_by[256];
+    kt__gid term = KT__GPOOL_EMPTY;
+    for (uint32_t i = from; i < end; i++) {
+        int32_t id = v->quoted_by_chars[i];
+        bool in = part[id / 64] >> id % 64 & 1;
+        kt__gid next = in ? term_at_end(w, s->term, id) : term;
+        if (next == term) continue;
+        end_run(w, s, part, from, i, term);
+        from = i;
+        term = next;
+    }
+    end_run(w, s, part, from, end, term);
+}
+
+/* Tokens that begin with the quote all follow the same text; unless the string's hash matters, others go
+ * by runs. */
 static void end_by_trial(walk *w, const kt__gstate *s, const uint64_t *part) {
     const kt__gvocab *v = w->vocab;
     uint64_t *first = w->c->begin_quoted;
-    kt__gstate after = *s;
     memset(first, 0, v->n_words * sizeof *first);
-    for (uint32_t i = 0; i < v->n_quoted_by[256]; i++) {
+    if (s->hash)
+        try_tokens(w, s, part, v->n_quoted_by[1], v->n_quoted_by[256]);
+    else
+        end_by_runs(w, s, part);
+    for (uint32_t i = 0; i < v->n_quoted_by[1]; i++) {
         int32_t id = v->quoted_by_chars[i];
-        uint64_t bit = part[id / 64] & UINT64_C(1) << id % 64;
-        if (i < v->n_quoted_by[1])
-            first[id / 64] |= bit;
-        else if (bit && takes_token(w, s, id))
-            w->bits[id / 64] |= bit;
+        first[id / 64] |= part[id / 64] & UINT64_C(1) << id % 64;
     }
-    w->only = first;
-    if (kt__gstate_step(w->g, &after, '"')) walk_suffixes(w, &after);
+    end_together(w, s, s->term, first);
 }
 
 static kt__gid held_term(const kt__grammar *g, kt__gid term) {
