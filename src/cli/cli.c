@@ -27,7 +27,8 @@ static const char *remedy_of(kt_status code, const char *where) {
                      "the disk has room"
                    : NULL;
     case KT_E_FORMAT: return remedy_of_format(where);
-    case KT_E_UNSUPPORTED: return "`kentang inspect FILE` shows what the file holds";
+    case KT_E_UNSUPPORTED: /* likewise */
+        return where && where[0] ? "`kentang inspect FILE` shows what the file holds" : NULL;
     case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";
     case KT_E_NUMERIC: return "the weights may be damaged; try `--exact`, or another file";
     case KT_E_TEMPLATE: return "try `--raw`, which does without the chat template";
