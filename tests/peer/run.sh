@@ -3,7 +3,7 @@
 # python3-jinja2, on the data of ../shared/data. One line a script, a summary, exit status 1 if one failed.
 #
 #   tests/peer/run.sh BUILD_DIR [NAME...]     NAME: only these (quant gguf synth lora logits tokenizer convert templates calls
-#                                             walks toml kl pieces embed)
+#                                             walks toml kl pieces embed perplexity)
 #
 # KT_PEER_DIR   a folder where ../shared/peer is installed; else a copy is installed in BUILD_DIR/peer, once
 # KT_HF_DIR     a folder with Hugging Face's `tokenizers`; else it is installed in BUILD_DIR/peer-hf, once
@@ -76,12 +76,17 @@ one() {
         sh "$root/tests/peer/walks.sh" numbers "${KT_AJV_DIR:-}"
         ;;
     toml) sh "$root/tests/peer/toml.sh" ;;
+    perplexity)
+        sh "$root/tests/peer/llama_tools.sh" "$build/peer-tools"
+        python3 "$root/tests/peer/perplexity.py" "$build/kentang" "$build/peer-tools/llama-perplexity" \
+            "$shared/data/models/stories260K.gguf" "$shared/data/text/tinystories_sample.txt"
+        ;;
     kl) node "$root/tests/peer/kl.mjs" --build "$build" --n "${KT_KL_N:-100}" ;;
-    *) stop "no comparison named $1" "quant gguf synth lora logits tokenizer convert templates calls walks toml kl pieces embed" ;;
+    *) stop "no comparison named $1" "quant gguf synth lora logits tokenizer convert templates calls walks toml kl pieces embed perplexity" ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- quant gguf synth lora templates calls walks toml tokenizer pieces convert logits embed kl
+[ $# -gt 0 ] || set -- quant gguf synth lora templates calls walks toml tokenizer pieces convert logits embed perplexity kl
 for name in "$@"; do
     start=$(date +%s)
     if (set -e; one "$name") >"$logs/$name.log" 2>&1; then
