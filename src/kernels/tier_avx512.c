@@ -23,6 +23,7 @@
 #define FLOAT_GEMM_FROM 12
 #include "kernels/float_gemm.inc"
 
+#include "kernels/fit_avx512.h"
 #include "kernels/tier.inc"
 
 static uint64_t peak_i8(uint64_t iterations, int32_t *sink) {

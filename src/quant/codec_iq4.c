@@ -6,6 +6,13 @@
 
 const int8_t kt__iq4_table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
+static const kt__fit_rungs rungs = {
+    .level = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    .half = {-115.5f, -93.5f, -74, -57, -42, -28.5f, -16, -4.5f, 7, 19, 31.5f, 45.5f, 61, 79, 101}};
+/* The index of each level, by how far it is above the lowest. */
+static const uint8_t index_above[113 + 127 + 1] = {
+    [23] = 1,  [44] = 2,   [62] = 3,   [78] = 4,   [92] = 5,   [105] = 6,  [117] = 7, [128] = 8,
+    [140] = 9, [152] = 10, [165] = 11, [180] = 12, [196] = 13, [216] = 14, [240] = 15};
 
 static void unpack_table(const uint8_t qs[16], int8_t q[32]) {
     for (int i = 0; i < 16; i++) {
@@ -14,11 +21,8 @@ static void unpack_table(const uint8_t qs[16], int8_t q[32]) {
     }
 }
 
-/* The number of levels below: a few comparisons that need no branch. */
 static int index_of(int8_t value) {
-    int index = 0;
-    for (int k = 0; k < 15; k++) index += kt__iq4_table[k] < value;
-    return index;
+    return index_above[value + 127];
 }
 
 static void pack_table(const int8_t q[32], uint8_t qs[16]) {
@@ -71,7 +75,8 @@ static void iq4_xs_set_levels(const int8_t *q, void *block) {
 
 const kt__codec kt__codec_IQ4_NL = {
     .kind = KT__FIT_BLOCK_SCALED,
-    .form = {.group = 32, .table = kt__iq4_table, .lo = -127, .hi = 113, .step = 1.0f},
+    .form =
+        {.group = 32, .table = kt__iq4_table, .rungs = &rungs, .lo = -127, .hi = 113, .step = 1.0f},
     .begin = iq4_nl_begin,
     .set_levels = iq4_nl_set_levels,
     .unpack32 = iq4_nl_unpack,
@@ -80,6 +85,7 @@ const kt__codec kt__codec_IQ4_XS = {
     .kind = KT__FIT_SUPER_SCALED,
     .form = {.group = 32,
              .table = kt__iq4_table,
+             .rungs = &rungs,
              .lo = -127,
              .hi = 113,
              .scale_lo = -32,

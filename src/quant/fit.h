@@ -15,10 +15,17 @@
 /* To f16, finite inputs staying finite. */
 kt__f16 kt__f16_saturate(float f);
 
+/* 16 ascending levels as a search takes them. */
+typedef struct kt__fit_rungs {
+    float level[16];
+    float half[20]; /* [15] halfway between neighbours; the rest is room to load */
+} kt__fit_rungs;
+
 /* What the blocks of a type can express. */
 typedef struct kt__fit_form {
-    int group;           /* weights that share a scale: 16 or 32 */
-    const int8_t *table; /* 16 ascending levels, or NULL: every integer from lo to hi */
+    int group;                  /* weights that share a scale: 16 or 32 */
+    const int8_t *table;        /* 16 ascending levels, or NULL: every integer from lo to hi */
+    const kt__fit_rungs *rungs; /* of the table */
     int lo, hi;
     int scale_lo, scale_hi; /* of a superblock's integer scales; of minima 0 to scale_hi */
     float step;             /* how far apart, in levels, the search tries ends of the range */
