@@ -68,6 +68,7 @@ static void open_world(world *w, int n_thread, const char *isa) {
     w->settings.batch_replay = 6;
     w->settings.batch_neighbour = 8;
     w->settings.replay_weight = 1.0f;
+    w->settings.neighbour_weight = 1.0f;
     w->settings.shrink = false;
     w->settings.rate = 2e-2f;
 }
@@ -234,6 +235,38 @@ static void test_written_answers_are_greedy(void **state) {
     assert_true(n_short > N_FACT); /* taught answers end where they should */
     kt__learner_destroy(learner);
     kt__factors_free(f);
+    close_world(&w);
+}
+
+/* What was trained counts less, until the anchor rises by no more than it may; and the training itself
+ * is the same. */
+static void test_shrunk(void **state) {
+    (void)state;
+    world w;
+    kt__learn_report whole, part;
+    open_world(&w, 2, NULL);
+    make_samples(&w);
+    w.settings.n_step = 150;
+    w.settings.replay_weight = 0.0f;
+    w.settings.anchor_max = 0.01;
+    kt__factors *a = learn(&w, NULL, &whole);
+    w.settings.shrink = true;
+    kt__factors *b = learn(&w, NULL, &part);
+    print_message("anchor %.4f -> %.4f, with a share of %.3f %.4f\n", whole.anchor.before,
+                  whole.anchor.after, part.share, part.anchor.after);
+    assert_true(whole.share == 1.0 && exp(whole.anchor.after - whole.anchor.before) > 1.01);
+    assert_true(part.share > 0.0 && part.share < 1.0);
+    assert_true(exp(part.anchor.after - part.anchor.before) <= 1.01);
+    for (int i = 0; i < a->n; i++) {
+        const kt__factor *of = &a->of[i];
+        size_t n = (size_t)a->rank * (size_t)of->n_row;
+        assert_memory_equal(a->values + of->a, b->values + of->a,
+                            (size_t)a->rank * (size_t)of->n_col * sizeof(float));
+        for (size_t k = 0; k < n; k++)
+            assert_true(b->values[of->b + k] == a->values[of->b + k] * (float)part.share);
+    }
+    kt__factors_free(a);
+    kt__factors_free(b);
     close_world(&w);
 }
 
@@ -640,6 +673,7 @@ int main(void) {
         cmocka_unit_test(test_training_has_one_answer),
         cmocka_unit_test(test_thumbs_down_stay_bounded),
         cmocka_unit_test(test_written_answers_are_greedy),
+        cmocka_unit_test(test_shrunk),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_updates_that_are_not_finite_are_dropped),

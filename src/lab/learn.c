@@ -14,7 +14,7 @@ typedef struct learn_opts {
     const char *target, *measure, *from;
     bool deep, force, json, no_replay;
     int32_t rank, n_step, n_own, batch, batch_replay, batch_neighbour;
-    float rate, alpha, replay_weight, ewc, held_out, cpu_s;
+    float rate, alpha, replay_weight, neighbour_weight, ewc, held_out, cpu_s;
     uint64_t seed;
 } learn_opts;
 
@@ -102,7 +102,14 @@ static const kt__opt training_table[] = {
      .min = 0,
      .max = 1000,
      .arg = "W",
-     .help = "how much staying as it was counts (default 3)"},
+     .help = "how much staying as it was counts"},
+    {.name = "neighbours-weight",
+     .kind = KT__OPT_FLOAT,
+     .at = AT(neighbour_weight),
+     .min = 0,
+     .max = 1000,
+     .arg = "W",
+     .help = "the same of questions whose answers shall stay"},
     {.name = "own",
      .kind = KT__OPT_INT,
      .at = AT(n_own),
@@ -155,6 +162,7 @@ static learn_opts default_opts(void) {
                         .rate = s.rate,
                         .alpha = s.alpha,
                         .replay_weight = s.replay_weight,
+                        .neighbour_weight = s.neighbour_weight,
                         .held_out = (float)s.held_out,
                         .seed = s.seed};
 }
@@ -178,6 +186,7 @@ static kt__learn_settings settings_of(const learn_opts *o) {
     s.batch_replay = o->batch_replay;
     s.batch_neighbour = o->batch_neighbour;
     s.replay_weight = o->no_replay ? 0.0f : o->replay_weight;
+    s.neighbour_weight = o->neighbour_weight;
     s.shrink = !o->no_replay;
     s.held_out = (double)o->held_out;
     s.seed = o->seed;

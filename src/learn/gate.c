@@ -81,27 +81,13 @@ static void decide_groups(splitter *p) {
     }
 }
 
-/* Every second conversation of held-out replay is for the search of a share (shrink.h). */
-static void add_to_anchor(const splitter *p, size_t i, kt__split *out) {
-    size_t n = out->n_anchor + out->n_probe;
-    bool odd = n % 2 == 1;
-    if (out->n_probe && p->samples[out->probe[out->n_probe - 1]].group == p->samples[i].group)
-        odd = true;
-    if (out->n_anchor && p->samples[out->anchor[out->n_anchor - 1]].group == p->samples[i].group)
-        odd = false;
-    if (p->settings->shrink && odd)
-        out->probe[out->n_probe++] = i;
-    else
-        out->anchor[out->n_anchor++] = i;
-}
-
 static void fill_split(const splitter *p, kt__split *out) {
     for (size_t i = 0; i < p->n; i++) {
         const kt__sample *s = &p->samples[i];
         int class = class_of(s);
         if (!p->held[i]) out->train[out->n_train++] = i;
         if (p->held[i] && class == 0) out->held[out->n_held++] = i;
-        if (p->held[i] && class == 1) add_to_anchor(p, i, out);
+        if (p->held[i] && class == 1) out->anchor[out->n_anchor++] = i;
         if (p->held[i] && class == 2) out->neighbour[out->n_neighbour++] = i;
         if (s->earlier && s->kind == KT__SAMPLE_CORRECTION) out->earlier[out->n_earlier++] = i;
     }
@@ -111,8 +97,8 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
                          kt__split *out, kt_error *err) {
     kt_status status = KT_OK;
     splitter p = {.samples = samples, .n = n, .settings = settings};
-    size_t **const lists[] = {&out->train, &out->held,      &out->anchor,
-                              &out->probe, &out->neighbour, &out->earlier};
+    size_t **const lists[] = {&out->train, &out->held, &out->anchor, &out->neighbour,
+                              &out->earlier};
     *out = (kt__split){0};
     p.groups = kt__calloc(n + 1, sizeof *p.groups);
     p.held = kt__calloc(n + 1, 1);
@@ -141,7 +127,6 @@ void kt__split_free(kt__split *s) {
     kt__free(s->train);
     kt__free(s->held);
     kt__free(s->anchor);
-    kt__free(s->probe);
     kt__free(s->neighbour);
     kt__free(s->earlier);
     *s = (kt__split){0};

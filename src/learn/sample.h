@@ -46,8 +46,9 @@ typedef struct kt__learn_settings {
     int n_step;
     float rate;                               /* Adam's, at the highest; it falls to 0 in the end */
     int batch, batch_replay, batch_neighbour; /* samples a step */
-    float replay_weight; /* of both replays' KL beside the rest; 0: no replay */
-    float ewc_lambda;    /* of the penalty, where a consolidation is given */
+    /* Of KL beside the rest: of replay (0: no replay, neither of the two), and of neighbours. */
+    float replay_weight, neighbour_weight;
+    float ewc_lambda; /* of the penalty, where a consolidation is given */
     uint64_t seed;
     double held_out;   /* share of conversations that are only measured, 0.2 */
     double anchor_max; /* rise of the anchor's perplexity that the gate allows, 0.01 */

@@ -5,10 +5,10 @@
 #include "base/math.h"
 
 enum { HALVINGS = 6 };
-/* The probe is not the anchor: chance moves one beside the other. */
-static const double probe_part = 0.8;
+/* Of what the gate allows. */
+static const double anchor_part = 0.95;
 
-typedef struct probe {
+typedef struct search {
     kt__learner *learner;
     const kt__split *split;
     const kt__factors *candidate;
@@ -16,12 +16,12 @@ typedef struct probe {
     kt__sample_score *scores;
     double base; /* nats a token */
     kt_error *err;
-} probe;
+} search;
 
-static kt_status mean_loss(const probe *p, const kt__factors *factors, double *out) {
+static kt_status mean_loss(const search *p, const kt__factors *factors, double *out) {
     double loss = 0.0, n_tok = 0.0;
-    const size_t n = p->split->n_probe;
-    kt_status status = kt__learner_score(p->learner, factors, p->split->probe, n, p->scores,
+    const size_t n = p->split->n_anchor;
+    kt_status status = kt__learner_score(p->learner, factors, p->split->anchor, n, p->scores,
                                          p->err);
     for (size_t i = 0; status == KT_OK && i < n; i++) {
         loss += p->scores[i].loss;
@@ -31,8 +31,8 @@ static kt_status mean_loss(const probe *p, const kt__factors *factors, double *o
     return status;
 }
 
-/* How much the probe's perplexity rises with a share of the adapter. */
-static kt_status rise_of(const probe *p, double share, double *rise) {
+/* How much the anchor's perplexity rises with a share of the adapter. */
+static kt_status rise_of(const search *p, double share, double *rise) {
     double loss;
     kt__factors_take_share(p->scaled, p->candidate, (float)share);
     kt_status status = mean_loss(p, p->scaled, &loss);
@@ -40,7 +40,7 @@ static kt_status rise_of(const probe *p, double share, double *rise) {
     return status;
 }
 
-static kt_status find_share(probe *p, double most, double *share) {
+static kt_status find_share(search *p, double most, double *share) {
     double rise, low = 0.0, high = 1.0;
     kt_status status = mean_loss(p, NULL, &p->base);
     *share = 1.0;
@@ -61,17 +61,17 @@ static kt_status find_share(probe *p, double most, double *share) {
 kt_status kt__shrink(kt__learner *learner, const kt__split *split,
                      const kt__learn_settings *settings, kt__factors *candidate,
                      kt__learn_report *report, kt_error *err) {
-    probe p = {.learner = learner, .split = split, .candidate = candidate, .err = err};
+    search p = {.learner = learner, .split = split, .candidate = candidate, .err = err};
     kt_status status;
     report->share = 1.0;
-    if (split->n_probe == 0) return KT_OK;
+    if (!settings->shrink || split->n_anchor == 0) return KT_OK;
     KT__TRY(kt__factors_copy(candidate, &p.scaled, err));
-    p.scores = kt__calloc(split->n_probe, sizeof *p.scores);
+    p.scores = kt__calloc(split->n_anchor, sizeof *p.scores);
     if (!p.scores) {
-        status = kt__fail_nomem(err, "scores", split->n_probe * sizeof *p.scores);
+        status = kt__fail_nomem(err, "scores", split->n_anchor * sizeof *p.scores);
         goto out;
     }
-    KT__TRY(find_share(&p, probe_part * settings->anchor_max, &report->share));
+    KT__TRY(find_share(&p, anchor_part * settings->anchor_max, &report->share));
     kt__factors_take_share(p.scaled, candidate, (float)report->share);
     kt__factors_take_share(candidate, p.scaled, 1.0f);
 out:

@@ -146,7 +146,7 @@ static kt_status take_step(trainer *r, int step, double *loss, kt_error *err) {
     memset(r->grads, 0, r->factors->n_value * sizeof *r->grads);
     pick(r, DRAW_FEEDBACK, 1.0f);
     pick(r, DRAW_REPLAY, s->replay_weight);
-    pick(r, DRAW_NEIGHBOUR, s->replay_weight);
+    pick(r, DRAW_NEIGHBOUR, s->neighbour_weight);
     KT__TRY(kt__learner_step(r->learner, r->factors, r->picked, r->weights, r->n_picked, r->grads,
                              loss, err));
     add_penalty(r);
