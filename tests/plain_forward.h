@@ -29,6 +29,7 @@ static inline const double *weights(const plain *p, int layer, const char *suffi
 
 static inline void plain_init(plain *p, const fixture_spec *s) {
     p->s = s;
+    p->hidden = NULL;
     p->n = fixture_tensors(s, p->list);
     for (int t = 0; t < p->n; t++) {
         size_t count = (size_t)(p->list[t].ne[0] * p->list[t].ne[1] * p->list[t].ne[2]);
