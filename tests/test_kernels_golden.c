@@ -198,12 +198,56 @@ static void test_attention(void **state) {
     expect_digest("values in pages", 0x6cfd72703c1b9b3eu, v, sizeof v);
 }
 
+/* ---- recurrent layers ---- */
+
+static void test_recurrent(void **state) {
+    (void)state;
+    enum { DIM = 48, STATE_ROWS = 5, N = 70 };
+    kd_rng rng = {9};
+    static float x[4][N], taps[4 * N], qkv[TOKS][2 * DIM + STATE_ROWS], out[3][N];
+    float s[STATE_ROWS * DIM] = {0}, read[TOKS * STATE_ROWS], gates[2][TOKS];
+    const float *rows[] = {x[0], x[1], x[2], x[3]};
+    for (int i = 0; i < 4 * N; i++) {
+        x[i / N][i % N] = kd_normal(&rng);
+        taps[i] = kd_normal(&rng);
+    }
+    for (int t = 0; t < TOKS; t++) {
+        for (int i = 0; i < 2 * DIM + STATE_ROWS; i++) qkv[t][i] = kd_normal(&rng) * 0.2f;
+        gates[0][t] = 0.9f - 0.1f * (float)t;
+        gates[1][t] = 0.3f + 0.2f * (float)t;
+    }
+    for (int silu = 0; silu < 2; silu++) {
+        const kt__conv conv = {rows, taps, N, 4, N, silu != 0, out[silu]};
+        kd_ref()->conv(&conv);
+    }
+    kd_ref()->sigmoid_mul(x[0], x[1], N, out[2]);
+    const kt__delta delta = {s,
+                             STATE_ROWS,
+                             DIM,
+                             TOKS,
+                             qkv[0],
+                             qkv[0] + DIM,
+                             2 * DIM + STATE_ROWS,
+                             qkv[0] + 2 * DIM,
+                             2 * DIM + STATE_ROWS,
+                             gates[0],
+                             gates[1],
+                             1,
+                             read,
+                             STATE_ROWS};
+    kd_ref()->delta(&delta);
+    expect_digest("convolutions and gates", 0xd3a93a5dbba29a80u, out, sizeof out);
+    expect_digest("a delta net's state", 0xa6197dc8a399fff3u, s, sizeof s);
+    expect_digest("what is read of it", 0x07946fa3c858d3c0u, read, sizeof read);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementary_functions),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

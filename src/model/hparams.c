@@ -140,6 +140,11 @@ static kt_status find_arch(const kt__gguf *gguf, const arch_row **out, kt_error 
     return refuse_arch(gguf, name, err);
 }
 
+/* Whether the experts' own keys are there, and the dense feed-forward's may be missing. */
+static bool knows_expert_widths(const kt__hparams *hp) {
+    return hp->features & KT__F_EXPERTS && hp->features & KT__F_DELTA;
+}
+
 /* With short convolutions an array, 0 where a layer is one. */
 static void read_kv_heads(reader *r, kt__hparams *hp) {
     const char *key = key_of(r, "attention.head_count_kv");
@@ -172,7 +177,7 @@ static void read_sizes(reader *r, kt__hparams *hp) {
         hp->n_extra = (int)read_int(r, "nextn_predict_layers", false, 0, 0, hp->n_layer - 1);
     hp->n_layer -= hp->n_extra;
     hp->d_model = (int)read_int(r, "embedding_length", true, 0, 1, KT__MAX_COL);
-    hp->d_ff = (int)read_int(r, "feed_forward_length", true, 0, 1, KT__MAX_COL);
+    hp->d_ff = (int)read_int(r, "feed_forward_length", !knows_expert_widths(hp), 1, 1, KT__MAX_COL);
     hp->n_head = (int)read_int(r, "attention.head_count", true, 0, 1, KT__MAX_HEADS);
     read_kv_heads(r, hp);
     hp->n_ctx_train = read_int(r, "context_length", true, 0, 1, KT__MAX_CTX);
@@ -198,9 +203,10 @@ static void refuse_choice(reader *r, const char *suffix, int64_t value) {
 static void read_expert_widths(reader *r, kt__hparams *hp) {
     bool split = hp->features & KT__F_SHARED_EXPERT;
     int whole = split && hp->d_ff >= hp->n_expert_used ? hp->d_ff / hp->n_expert_used : hp->d_ff;
-    hp->d_ff_expert = (int)read_int(r, "expert_feed_forward_length", false, whole, 1, KT__MAX_COL);
+    bool own = knows_expert_widths(hp);
+    hp->d_ff_expert = (int)read_int(r, "expert_feed_forward_length", own, whole, 1, KT__MAX_COL);
     if (split)
-        hp->d_ff_shared = (int)read_int(r, "expert_shared_feed_forward_length", false, hp->d_ff, 1,
+        hp->d_ff_shared = (int)read_int(r, "expert_shared_feed_forward_length", own, hp->d_ff, 1,
                                         KT__MAX_COL);
 }
 
