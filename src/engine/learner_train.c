@@ -20,6 +20,7 @@
 #include "feedback/files.h"
 #include "host/affinity.h"
 #include "learn/learn.h"
+#include "learn/learner.h"
 
 enum {
     OWN_BY_DEFAULT = 800,
@@ -331,12 +332,11 @@ out:
     return status;
 }
 
-static kt_status charge(training_run *r) {
+static kt_status charge(training_run *r, uint64_t bytes) {
     kt_ctx *ctx = r->learner->engine->model->ctx;
-    uint64_t bytes = r->settings.bytes_max;
     uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
     if (before + bytes <= ctx->mem_bytes) {
-        r->charged = bytes;
+        r->charged += bytes;
         return KT_OK;
     }
     atomic_fetch_sub(&ctx->mem_used_bytes, bytes);
@@ -345,6 +345,24 @@ static kt_status charge(training_run *r) {
                     "MiB are taken",
                     (double)bytes / (1 << 20), (double)ctx->mem_bytes / (1 << 20),
                     (double)before / (1 << 20));
+}
+
+/* Beside the activations: the base's states of what shall stay, and five numbers for each value of the
+ * adapter: itself, where it is scaled, its gradient, and Adam's two. */
+static kt_status charge_rest(training_run *r) {
+    const kt__learn_settings *s = &r->settings;
+    uint64_t n_kept = 0, state = (uint64_t)r->on.net->hp.d_model * sizeof(float);
+    kt__factors *f;
+    kt_status status = kt__factors_make(r->on.net, s->where, s->rank, s->alpha, s->seed, &f,
+                                        r->err);
+    if (status != KT_OK) return status;
+    for (size_t i = 0; i < r->lesson.n; i++) {
+        const kt__sample *sample = &r->lesson.samples[i];
+        if (kt__sample_is_kept(sample)) n_kept += (uint64_t)kt__sample_n_masked(sample);
+    }
+    status = charge(r, n_kept * state + 5 * (uint64_t)f->n_value * sizeof(float));
+    kt__factors_free(f);
+    return status;
 }
 
 static kt_status take_pool(training_run *r) {
@@ -365,10 +383,11 @@ static kt_status run_training(training_run *r) {
                            kt__lesson_end_token(engine->model)};
     KT__TRY(kt__factors_supported(r->on.net, r->err));
     KT__TRY(kt__learn_check(&r->settings, r->err));
-    KT__TRY(charge(r));
+    KT__TRY(charge(r, r->settings.bytes_max));
     KT__TRY(add_feedback(r));
     KT__TRY(add_rest(r));
     KT__TRY(check_still_there(r)); /* writing took a while */
+    KT__TRY(charge_rest(r));
     KT__TRY(take_pool(r));
     r->on.pool = r->pool;
     r->settings.go_on = go_on;
