@@ -74,7 +74,7 @@ const tests = {
     const page = await openPage(server.url);
     await ready(page);
     await say(page, "slow");
-    await page.waitForFunction(() => document.querySelectorAll("article .body")[1]?.textContent.length > 5);
+    await page.waitForFunction(() => /on and/.test(document.querySelectorAll("article .body")[1]?.textContent));
     await page.click("#stop");
     await done(page);
     await page.getByText("(stopped)").waitFor();
