@@ -27,7 +27,7 @@ typedef struct fixture {
 static const fixture fixtures[] = {
     {"tiny-llama", "q4_k_m"},  {"tiny-qwen2-bias", "q8_0"}, {"tiny-phi3", "q2_k"},
     {"tiny-glm4", "q4_k_m"},   {"tiny-gemma2", "q6_k"},     {"tiny-olmo2", "q4_k_m"},
-    {"tiny-cohere2", "f16"},   {"tiny-granite", "q4_k_m"},  {"tiny-qwen3", "q5_k_m"},
+    {"tiny-cohere2", "q8_0"},  {"tiny-granite", "q4_k_m"},  {"tiny-qwen3", "q5_k_m"},
     {"tiny-qwen2moe", "q8_0"},
 };
 

@@ -160,6 +160,8 @@ static void test_fixture(void **state) {
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
             if (t == 0 && v != 3)
                 continue; /* the reference is slow: one variant shows that it slices and joins */
+            if (strcmp(name, best) != 0 && v != 0 && v != 3 && v != 5)
+                continue; /* whole, in small batches and token by token: every kernel of a tier */
             memset(got, 0xff, bytes);
             run(&variants[v], got);
             if (memcmp(want, got, bytes) != 0) {
