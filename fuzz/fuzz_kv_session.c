@@ -12,10 +12,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const kt__kv_shape shapes[] = {{1, 1, 2, 2, KT__KV_F16, KT__KV_F16, 0},
-                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_Q8, 0},
-                                      {1, 1, 2, 2, KT__KV_Q8, KT__KV_F16, 0},
-                                      {1, 1, 2, 2, KT__KV_F16, KT__KV_Q8, 0}};
+#define SHAPE(k, v, tail, first)                                                              \
+    {                                                                                         \
+        .n_layer = 1, .n_head_kv = 1, .head_dim_k = 2, .head_dim_v = 2, .k_form = KT__KV_##k, \
+        .v_form = KT__KV_##v, .n_tail = tail, .first_young = first                            \
+    }
+static const kt__kv_shape shapes[] = {SHAPE(F16, F16, 0, false), SHAPE(Q8, Q8, 0, false),
+                                      SHAPE(Q8, F16, 0, false),  SHAPE(F16, Q8, 0, false),
+                                      SHAPE(Q4, Q4, 0, true),    SHAPE(Q8, Q4, 1, true),
+                                      SHAPE(Q8, Q8, 2, false)};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 enum { MAX_POS = 64, MAX_LOGITS = 64, HEADER = 512, SEED = 0x53455353 };
 
@@ -92,7 +97,7 @@ static void sign_sections(size_t size) {
 
 /* Changes of three bytes each: where, and by what. */
 static size_t change_good(const uint8_t *data, size_t size, int flags) {
-    int form = flags >> 4 & 3;
+    int form = (flags >> 4 & 15) % N_SHAPES;
     size_t good_size = good_sizes[form], n = good_size;
     memcpy(file, goods[form], good_size);
     for (; size >= 3; data += 3, size -= 3) {

@@ -481,15 +481,19 @@ KT_API void kt_free(void *data);
  * kt_engine_cancel and kt_engine_resume from any thread, at any time; kt_engine_cancel also from a
  * signal handler; kt_engine_close as any close. */
 
-/* What keys or values are held as. A query reads the page that it stands in (16 positions) as f16;
- * in another form than f16, it reads all earlier pages in that form, and answers are others than
- * with f16, the same wherever and however they are computed. Numbers are part of files. */
+/* What keys or values are held as. A query reads the page that it stands in (16 positions) as f16,
+ * and those of the tail before it (kv_tail); in another form than f16, it reads all earlier pages in
+ * that form, but with 4 bits the first one, and answers are others than with f16, the same wherever
+ * and however they are computed. Numbers are part of files. */
 typedef enum kt_kv_type {
     KT_KV_F16,  /* as computed */
     KT_KV_Q8_0, /* 8 bits and a scale for a head's numbers at a position: a little over half */
+    /* 4 bits likewise: a little over a quarter. Keys of layers with a key bias far beyond the others'
+     * (of Qwen2 and 2.5) stay f16. */
+    KT_KV_Q4_0,
     KT_KV_TYPES
 } kt_kv_type;
-/* "f16", "q8_0"; NULL for no type. */
+/* "f16", "q8_0", "q4_0"; NULL for no type. */
 KT_API const char *kt_kv_type_name(kt_kv_type type);
 /* The type of such a name, or KT_KV_TYPES. */
 KT_API kt_kv_type kt_kv_type_named(const char *name);
@@ -526,6 +530,9 @@ typedef struct kt_engine_params {
     double memory_threshold;   /* share of the K/V store in use by answers; 0: 0.9 */
 
     kt_kv_type kv_keys, kv_values; /* f16; of an encoder f16 whatever is asked */
+    /* Positions before its own page that a query reads as f16, up to a whole page; at most n_ctx. 0:
+     * 256 where keys or values have 4 bits, else none; -1: none. */
+    int32_t kv_tail;
 } kt_engine_params;
 
 typedef struct kt_engine_info {
@@ -540,6 +547,8 @@ typedef struct kt_engine_info {
     kt_kv_type kv_keys, kv_values;
     uint64_t kv_young_bytes; /* kt_mem_plan's */
     uint64_t state_bytes; /* kt_mem_plan's */
+    int32_t kv_tail;         /* 0: none */
+    int32_t n_f16_layers;    /* whose keys are f16, though kv_keys is not */
 } kt_engine_info;
 
 /* What an engine with such parameters will use, before anything is allocated. What is 0 in the
@@ -556,12 +565,20 @@ typedef struct kt_mem_plan {
     int64_t kv_positions;   /* that kv_bytes holds */
     int32_t n_ctx, n_batch, n_ubatch, n_parallel, n_seq_max;
     bool weights_counted; /* false: a default budget, and the weights are mapped */
-    uint64_t kv_young_bytes; /* pages in f16 that are being written, where keys or values are not */
+    /* pages in f16 that are being written, or read so, where keys or values are not */
+    uint64_t kv_young_bytes;
     kt_kv_type kv_keys, kv_values;
     uint64_t state_bytes; /* states of recurrent layers: of answers, sequences, and snapshots */
+    int32_t kv_tail;      /* 0: none */
+    int32_t n_f16_layers; /* whose keys are f16, though kv_keys is not */
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);
+/* Sets the types of keys and values: "f16", "q8", "q4", "k8v4" (keys in 8 bits, values in 4); or, of
+ * a preset, "chat-short" (a tail of 128, q8, a context of 2048), "chat-long" (256, q4, 8192),
+ * "document-qa" (512, q4, 16384), "code" (128, q8, 4096) or "cpu" (128, q4, 2048), the tail and the
+ * context, too, where they are 0. False: no such name; params are as they were. Any thread. */
+KT_API bool kt_kv_named(const char *name, kt_engine_params *params);
 /* params NULL: the default. KT_E_NOMEM says by how much it does not fit, and what would;
  * KT_E_STATE: the model was opened with vocab_only; KT_E_ARG: a parameter out of range. */
 KT_API kt_status KT_CHECKED kt_engine_open(kt_model *model, const kt_engine_params *params,

@@ -15,8 +15,9 @@
 #include "kv/disk_evict.h"
 #include "kv/disk_name.h"
 
-static const kt__kv_shape disk_shape = {2,          2,          16, 16,
-                                        KT__KV_F16, KT__KV_F16, 0}; /* 4 KiB a block */
+/* 4 KiB a block */
+static const kt__kv_shape disk_shape = {
+    .n_layer = 2, .n_head_kv = 2, .head_dim_k = 16, .head_dim_v = 16};
 
 typedef struct disk_world {
     kt__disk *disk;

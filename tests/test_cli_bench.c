@@ -72,6 +72,25 @@ static void test_float_weights_have_no_integer_limit(void **state) {
     json_decref(rows);
 }
 
+/* Batches and forms of keys and values are lists as well; each row says what it was. */
+static void test_lists_of_batches_and_forms(void **state) {
+    (void)state;
+    json_t *rows = bench_json("-p 24 -n 0 -t 1 -r 2 -ub 32,64 --kv f16,q8,k8v4 --kv-tail 16 "
+                              "--no-limits -o json");
+    static const char *const keys[] = {"f16", "q8_0", "q8_0"}, *const values[] = {"f16", "q8_0",
+                                                                                  "q4_0"};
+    assert_int_equal(json_array_size(rows), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *row = json_array_get(rows, i);
+        expect_row(rows, i, "pp24", 1);
+        assert_int_equal(json_integer_value(json_object_get(row, "n_ubatch")), i < 3 ? 32 : 64);
+        assert_string_equal(json_string_value(json_object_get(row, "kv_keys")), keys[i % 3]);
+        assert_string_equal(json_string_value(json_object_get(row, "kv_values")), values[i % 3]);
+        assert_int_equal(json_integer_value(json_object_get(row, "kv_tail")), i % 3 ? 16 : 0);
+    }
+    json_decref(rows);
+}
+
 static void test_table_and_csv(void **state) {
     (void)state;
     process p = bench_ok("-p 8 -n 4 -t 1 -r 1 --no-limits");
@@ -89,6 +108,8 @@ static void test_table_and_csv(void **state) {
 static void test_errors_name_the_option(void **state) {
     (void)state;
     cli_expect_error("bench -p 8,,9", 2, "-p: expected whole numbers");
+    cli_expect_error("bench -ub 0", 2, "-ub: expected whole numbers from 1");
+    cli_expect_error("bench --kv q8,q9", 2, "--kv: \"q9\", expected f16, q8");
     cli_expect_error("bench -t 0", 2, "-t: expected whole numbers from 1");
     cli_expect_error("bench -p 0 -n 0", 2, "nothing to do");
     cli_expect_error("bench --preset nobody", 2, "no preset");
@@ -119,6 +140,7 @@ int main(void) {
         cmocka_unit_test(test_rows_of_the_grid),
         cmocka_unit_test(test_share_of_the_limit),
         cmocka_unit_test(test_float_weights_have_no_integer_limit),
+        cmocka_unit_test(test_lists_of_batches_and_forms),
         cmocka_unit_test(test_table_and_csv),
         cmocka_unit_test(test_errors_name_the_option),
     };

@@ -392,6 +392,40 @@ static void test_states_are_planned(void **state) {
     close_world(&w);
 }
 
+static void expect_refused(const world *w, const kt_engine_params *ep) {
+    kt_error err;
+    kt_mem_plan plan;
+    assert_int_equal(kt_engine_plan(w->model, ep, &plan, &err), KT_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "use f16, or q8 without a tail"));
+}
+
+/* What reads more than a page's own end young does not go with states. */
+static void test_which_keys_and_values_go_with_states(void **state) {
+    (void)state;
+    kt_error err;
+    kt_mem_plan plan;
+    for (int i = 0; i < N_PRESETS; i++) {
+        world w;
+        open_world(&w, presets[i]);
+        kt_engine_params ep = {.n_ctx = 512, .kv_keys = KT_KV_Q4_0, .kv_values = KT_KV_Q4_0};
+        expect_refused(&w, &ep);
+        ep.kv_tail = -1;
+        expect_refused(&w, &ep);
+        ep.kv_keys = KT_KV_Q8_0;
+        expect_refused(&w, &ep);
+        ep.kv_values = KT_KV_Q8_0;
+        MUST(kt_engine_plan(w.model, &ep, &plan, &err));
+        ep.kv_tail = 0;
+        MUST(kt_engine_plan(w.model, &ep, &plan, &err));
+        ep.kv_tail = 64;
+        expect_refused(&w, &ep);
+        ep.kv_keys = ep.kv_values = KT_KV_F16;
+        MUST(kt_engine_plan(w.model, &ep, &plan, &err));
+        assert_int_equal(plan.kv_tail, 0);
+        close_world(&w);
+    }
+}
+
 static void test_where_snapshots_are_kept(void **state) {
     (void)state;
     int32_t out[KT__SNAPSHOT_POINTS], ids[1200] = {0};
@@ -410,6 +444,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_snapshots_are_kept),
         cmocka_unit_test(test_states_are_planned),
+        cmocka_unit_test(test_which_keys_and_values_go_with_states),
         cmocka_unit_test(test_conversations),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_speculation_and_suspension),

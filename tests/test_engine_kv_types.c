@@ -11,15 +11,21 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "engine/model.h"
 #include "kentang.h"
 #include "support.h"
 
 enum { N_SEQ = 4, MAX_LEN = 400, N_CTX = 512 };
 
-static const kt_kv_type types[][2] = {{KT_KV_F16, KT_KV_F16},
-                                      {KT_KV_Q8_0, KT_KV_Q8_0},
-                                      {KT_KV_Q8_0, KT_KV_F16},
-                                      {KT_KV_F16, KT_KV_Q8_0}};
+typedef struct kv_types {
+    kt_kv_type keys, values;
+    int32_t tail;
+} kv_types;
+
+static const kv_types types[] = {
+    {KT_KV_F16, KT_KV_F16, 0},    {KT_KV_Q8_0, KT_KV_Q8_0, 0},   {KT_KV_Q8_0, KT_KV_F16, 0},
+    {KT_KV_F16, KT_KV_Q8_0, 0},   {KT_KV_Q4_0, KT_KV_Q4_0, -1},  {KT_KV_Q4_0, KT_KV_Q4_0, 64},
+    {KT_KV_Q8_0, KT_KV_Q4_0, 10}, {KT_KV_Q8_0, KT_KV_Q8_0, 128}, {KT_KV_Q4_0, KT_KV_Q4_0, 0}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
 static kt_model *open_demo(kt_ctx **ctx, uint64_t mem_bytes) {
@@ -33,7 +39,7 @@ static kt_model *open_demo(kt_ctx **ctx, uint64_t mem_bytes) {
     return model;
 }
 
-static kt_engine *open_engine(kt_model *model, const kt_kv_type of[2]) {
+static kt_engine *open_engine(kt_model *model, kv_types of) {
     kt_error err;
     kt_engine *engine;
     kt_engine_params ep = kt_engine_params_default();
@@ -41,8 +47,9 @@ static kt_engine *open_engine(kt_model *model, const kt_kv_type of[2]) {
     ep.n_ubatch = 64;
     ep.n_seq_max = N_SEQ + 2;
     ep.n_parallel = 4;
-    ep.kv_keys = of[0];
-    ep.kv_values = of[1];
+    ep.kv_keys = of.keys;
+    ep.kv_values = of.values;
+    ep.kv_tail = of.tail;
     die_on(kt_engine_open(model, &ep, &engine, &err), &err);
     return engine;
 }
@@ -126,7 +133,11 @@ static void test_random_schedule(void **state) {
     kt_ctx_close(ctx);
 }
 
-/* Within the first page nothing is sealed; behind it something is. */
+static bool keys_in_4(int t) {
+    return types[t].keys == KT_KV_Q4_0;
+}
+
+/* Within the first page nothing is sealed; behind it, or behind the tail, something is. */
 static void test_answers_differ_behind_the_first_page(void **state) {
     (void)state;
     kt_ctx *ctx;
@@ -135,7 +146,7 @@ static void test_answers_differ_behind_the_first_page(void **state) {
     kt_model *model = open_demo(&ctx, 0);
     kt_model_get_info(model, &info);
     size_t bytes = (size_t)info.n_vocab * sizeof(float);
-    float *plain[2] = {malloc(bytes), malloc(bytes)};
+    float *plain[3] = {malloc(bytes), malloc(bytes), malloc(bytes)};
     int32_t ids[40];
     for (int i = 0; i < 40; i++) ids[i] = 100 + 7 * i;
     for (int t = 0; t < N_TYPES; t++) {
@@ -147,12 +158,80 @@ static void test_answers_differ_behind_the_first_page(void **state) {
         assert_memory_equal(kt_seq_logits(seq), plain[0], bytes);
         die_on(kt_seq_eval(seq, ids + 16, 24, &err), &err);
         if (t == 0) memcpy(plain[1], kt_seq_logits(seq), bytes);
-        assert_int_equal(memcmp(kt_seq_logits(seq), plain[1], bytes) == 0, t == 0);
+        /* all of it is within the tail, or its page 0 and 1 are */
+        bool same = t == 0 || types[t].tail >= 16 || (types[t].tail == 0 && keys_in_4(t)) ||
+                    types[t].tail == 10;
+        assert_int_equal(memcmp(kt_seq_logits(seq), plain[1], bytes) == 0, same);
+        die_on(kt_seq_eval(seq, ids, 40, &err), &err);
+        die_on(kt_seq_eval(seq, ids, 40, &err), &err);
+        die_on(kt_seq_eval(seq, ids, 40, &err), &err);
+        die_on(kt_seq_eval(seq, ids, 40, &err), &err);
+        if (t == 0) memcpy(plain[2], kt_seq_logits(seq), bytes);
+        same = t == 0 || (types[t].tail == 0 && keys_in_4(t)); /* 256 */
+        assert_int_equal(memcmp(kt_seq_logits(seq), plain[2], bytes) == 0, same);
         kt_seq_close(seq);
         kt_engine_close(engine);
     }
     free(plain[0]);
     free(plain[1]);
+    free(plain[2]);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
+
+/* ---- layers whose keys stay f16 ---- */
+
+static kt_engine *engine_with_outlier(kt_model *model, kv_types of, float *biases, int expected) {
+    kt_engine_info info;
+    kt__net *net = model->net;
+    int n = net->hp.n_head_kv * net->hp.head_dim_k;
+    uint32_t seed = 77;
+    for (int i = 0; i < n * net->hp.n_layer; i++)
+        biases[i] = ((float)lcg_below(&seed, 100) - 50.0f) * (i / n == 1 ? 0.05f : 0.001f);
+    for (int l = 0; l < net->hp.n_layer; l++) net->layers[l].bk = biases + l * n;
+    kt_engine *engine = open_engine(model, of);
+    kt_engine_get_info(engine, &info);
+    assert_int_equal(info.n_f16_layers, expected);
+    return engine;
+}
+
+/* The same bytes at once, in pieces, and from a file. */
+static void check_outlier(kt_engine *engine, size_t n_vocab) {
+    kt_error err;
+    kt_seq *once, *pieces;
+    int32_t ids[200];
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/kentang-kv-outlier-%d", (int)getpid());
+    for (int i = 0; i < 200; i++) ids[i] = 100 + 3 * i;
+    die_on(kt_seq_open(engine, &once, &err), &err);
+    die_on(kt_seq_open(engine, &pieces, &err), &err);
+    die_on(kt_seq_eval(once, ids, 200, &err), &err);
+    for (size_t at = 0; at < 200; at += 25) {
+        die_on(kt_seq_eval(pieces, ids + at, 25, &err), &err);
+        die_on(kt_seq_save(pieces, path, &err), &err);
+        die_on(kt_seq_restore(pieces, path, &err), &err);
+    }
+    assert_memory_equal(kt_seq_logits(once), kt_seq_logits(pieces), n_vocab * sizeof(float));
+    kt_seq_close(once);
+    kt_seq_close(pieces);
+    remove(path);
+}
+
+static void test_outlier_biases_stay_f16(void **state) {
+    (void)state;
+    kt_ctx *ctx;
+    kt_model_info info;
+    kt_model *model = open_demo(&ctx, 0);
+    kt_model_get_info(model, &info);
+    const kt__hparams *hp = &model->net->hp;
+    float *biases = calloc((size_t)(hp->n_layer * hp->n_head_kv * hp->head_dim_k), sizeof *biases);
+    for (int t = 1; t < N_TYPES; t++) {
+        kt_engine *engine = engine_with_outlier(model, types[t], biases, keys_in_4(t));
+        check_outlier(engine, (size_t)info.n_vocab);
+        kt_engine_close(engine);
+    }
+    for (int l = 0; l < hp->n_layer; l++) model->net->layers[l].bk = NULL;
+    free(biases);
     kt_model_close(model);
     kt_ctx_close(ctx);
 }
@@ -179,7 +258,57 @@ static void test_the_plan_counts_both(void **state) {
     kt_ctx_close(ctx);
 }
 
+static void test_presets(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t tail, n_ctx;
+        kt_kv_type type;
+    } rows[] = {{"chat-short", 128, 2048, KT_KV_Q8_0},
+                {"chat-long", 256, 8192, KT_KV_Q4_0},
+                {"document-qa", 512, 16384, KT_KV_Q4_0},
+                {"code", 128, 4096, KT_KV_Q8_0},
+                {"cpu", 128, 2048, KT_KV_Q4_0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        kt_engine_params p = {0}, own = {.n_ctx = 99, .kv_tail = 7};
+        assert_true(kt_kv_named(rows[i].name, &p));
+        assert_int_equal(p.kv_tail, rows[i].tail);
+        assert_int_equal(p.n_ctx, rows[i].n_ctx);
+        assert_int_equal(p.kv_keys, rows[i].type);
+        assert_int_equal(p.kv_values, rows[i].type);
+        assert_true(kt_kv_named(rows[i].name, &own)); /* what was said wins */
+        assert_int_equal(own.kv_tail, 7);
+        assert_int_equal(own.n_ctx, 99);
+    }
+    kt_engine_params p = {.n_ctx = 5};
+    assert_true(kt_kv_named("k8v4", &p));
+    assert_int_equal(p.kv_keys, KT_KV_Q8_0);
+    assert_int_equal(p.kv_values, KT_KV_Q4_0);
+    assert_false(kt_kv_named("k4v8", &p));
+    assert_false(kt_kv_named(NULL, &p));
+    assert_int_equal(p.n_ctx, 5);
+}
+
 /* ---- what is refused ---- */
+
+static void test_a_tail_longer_than_the_context(void **state) {
+    (void)state;
+    kt_ctx *ctx;
+    kt_error err;
+    kt_mem_plan plan;
+    kt_model *model = open_demo(&ctx, 0);
+    kt_engine_params ep = {.n_ctx = 512, .kv_keys = KT_KV_Q8_0, .kv_tail = 513};
+    assert_int_equal(kt_engine_plan(model, &ep, &plan, &err), KT_E_ARG);
+    assert_non_null(strstr(err.message, "513"));
+    assert_non_null(strstr(err.message, "512"));
+    ep.kv_tail = 512;
+    assert_int_equal(kt_engine_plan(model, &ep, &plan, &err), KT_OK);
+    assert_int_equal(plan.kv_tail, 512);
+    ep.kv_tail = -2;
+    assert_int_equal(kt_engine_plan(model, &ep, &plan, &err), KT_E_ARG);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+}
 
 static void test_other_types_are_refused(void **state) {
     (void)state;
@@ -199,9 +328,11 @@ static void test_other_types_are_refused(void **state) {
         die_on(kt_seq_open(engine, &seq, &err), &err);
         die_on(kt_seq_eval(seq, ids, 20, &err), &err);
         if (t > 0) {
+            bool alike = types[t].keys == types[t - 1].keys &&
+                         types[t].values == types[t - 1].values;
             assert_int_equal(kt_seq_restore(seq, path, &err), KT_E_STATE);
-            assert_non_null(strstr(err.message, kt_kv_type_name(types[t][0])));
-            assert_non_null(strstr(err.message, "-ctk, -ctv"));
+            if (!alike) assert_non_null(strstr(err.message, kt_kv_type_name(types[t].keys)));
+            assert_non_null(strstr(err.message, alike ? "--kv-tail" : "-ctk, -ctv"));
             assert_int_equal(kt_seq_len(seq), 20);
         }
         die_on(kt_seq_save(seq, path, &err), &err);
@@ -218,6 +349,7 @@ static void test_names(void **state) {
     for (int i = 0; i < KT_KV_TYPES; i++)
         assert_int_equal(kt_kv_type_named(kt_kv_type_name((kt_kv_type)i)), i);
     assert_int_equal(kt_kv_type_named("q8"), KT_KV_Q8_0);
+    assert_int_equal(kt_kv_type_named("q4"), KT_KV_Q4_0);
     assert_int_equal(kt_kv_type_named("q9"), KT_KV_TYPES);
     assert_int_equal(kt_kv_type_named(NULL), KT_KV_TYPES);
     assert_null(kt_kv_type_name(KT_KV_TYPES));
@@ -226,9 +358,12 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_a_tail_longer_than_the_context),
         cmocka_unit_test(test_other_types_are_refused),
         cmocka_unit_test(test_the_plan_counts_both),
         cmocka_unit_test(test_answers_differ_behind_the_first_page),
+        cmocka_unit_test(test_outlier_biases_stay_f16),
         cmocka_unit_test(test_random_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

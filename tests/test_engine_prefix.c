@@ -50,7 +50,7 @@ static void expect_equal(const answer *a, const answer *b) {
 /* Past one attention split and past the tiny models' windows: new, found, found up to a change, and
  * continued. */
 static void reuse(world *w) {
-    static answer fresh, found, changed, alone, longer, longer_alone;
+    static answer fresh, found, changed, third, alone, longer, longer_alone;
     int32_t ids[N_PROMPT + N_PREDICT + 8], other[N_PROMPT];
     kt_engine_params ep = {.n_parallel = 2, .n_ctx = 512, .n_ubatch = 64};
     make_ids(w, ids, N_PROMPT);
@@ -60,6 +60,10 @@ static void reuse(world *w) {
     ask(w, ids, N_PROMPT, &fresh);
     ask(w, ids, N_PROMPT, &found);
     ask(w, other, N_PROMPT, &changed);
+    int32_t was = other[200];
+    other[200] += 2;
+    ask(w, other, N_PROMPT, &third);
+    other[200] = was;
     /* the answer belongs to the next prompt */
     memcpy(ids + N_PROMPT, fresh.ids, N_PREDICT * sizeof *ids);
     memcpy(ids + N_PROMPT + N_PREDICT, other, 8 * sizeof *ids);
@@ -76,8 +80,10 @@ static void reuse(world *w) {
     expect_equal(&longer_alone, &longer);
     assert_int_equal(fresh.report.n_cached, 0);
     assert_int_equal(found.report.n_cached, 288);
-    assert_int_equal(changed.report.n_cached, 192);
-    assert_int_equal(longer.report.n_cached, 304);
+    assert_in_range(changed.report.n_cached, kv_found_least(192), 192);
+    assert_in_range(longer.report.n_cached, kv_found_least(304), 304);
+    /* what a second prompt departed from is found by the third */
+    assert_int_equal(third.report.n_cached, 192);
     assert_true(changed.report.miss.known);
     assert_int_equal(changed.report.miss.at, 200);
     assert_int_equal(changed.report.miss.n_lost, 96);
@@ -148,8 +154,9 @@ static void test_blocks_from_another_place(void **state) {
         kt__engine_set_kv_store(w->engine, &store);
         ask(w, ids, N_PROMPT, &out[life]);
         kt_engine_get_stats(w->engine, &stats);
-        assert_int_equal(stats.disk_tokens, life ? 288 : 0);
-        assert_int_equal(out[life].report.n_cached, life ? 288 : 0);
+        bool finds = life && !kv_needs_ends();
+        assert_int_equal(stats.disk_tokens, finds ? 288 : 0);
+        assert_int_equal(out[life].report.n_cached, finds ? 288 : 0);
         close_engine(w);
     }
     expect_equal(&out[0], &out[1]);

@@ -164,8 +164,8 @@ static void test_seed_repeats_and_stop_strings_stop(void **state) {
     ok(kt_chat(w.seq, &message, 1, &gp, collect, &b, &second, &err), &err);
     assert_string_equal(a.text, b.text);
     assert_int_equal(second.seed, first.seed);
-    assert_int_equal(second.n_cached,
-                     second.n_prompt - 1); /* all but the token that gives the logits */
+    /* all but the token that gives the logits */
+    assert_in_range(second.n_cached, kv_found_least(second.n_prompt - 1), second.n_prompt - 1);
 
     char stop[9] = {0};
     memcpy(stop, a.text + 10, 8);

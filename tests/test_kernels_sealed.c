@@ -42,6 +42,7 @@ static void fill_page(kd_rng *rng, int kind, int dim, bool keys, kt__f16 *page) 
             if (kind == 2) x[d] *= 40000.0f;
             if (kind == 3 && slot % 3 == 0) x[d] = 0;
             if (kind == 4) x[d] *= 0x1p-20f;
+            if (kind == 6) x[d] = slot % 2 ? -0.0f : (float)(d % 3 - 1); /* equal magnitudes */
         }
         if (kind == 5 && slot == 5) x[dim / 2] = NAN;
         if (keys) {
@@ -58,17 +59,18 @@ static void test_every_tier_seals_alike(void **state) {
     static uint8_t want[128 + PAGE_F16], got[128 + PAGE_F16];
     static scratch_room scratch;
     kd_rng rng = {31};
-    for (int i = 0; i < N_HEAD_DIM * 12; i++) {
-        int dim = head_dims[i % N_HEAD_DIM], kind = i / N_HEAD_DIM % 6;
-        bool keys = i / N_HEAD_DIM < 6;
-        size_t bytes = keys ? kt__sealed_k_bytes(dim) : kt__sealed_v_bytes(dim);
+    for (int i = 0; i < N_HEAD_DIM * 28; i++) {
+        int dim = head_dims[i % N_HEAD_DIM], kind = i / N_HEAD_DIM % 7;
+        bool keys = i / N_HEAD_DIM / 7 % 2 == 0;
+        kt__kv_form form = i / N_HEAD_DIM < 14 ? KT__KV_Q8 : KT__KV_Q4;
+        size_t bytes = keys ? kt__sealed_k_bytes(form, dim) : kt__sealed_v_bytes(form, dim);
         fill_page(&rng, kind, dim, keys, page);
         memset(want, 0x5a, sizeof want);
-        (keys ? kd_ref()->seal_k : kd_ref()->seal_v)(page, dim, want, scratch.at);
+        (keys ? kd_ref()->seal_k : kd_ref()->seal_v)[form](page, dim, want, scratch.at);
         FOR_TIERS(tier) {
             memset(got, 0x5a, sizeof got);
             memset(scratch.at, 0xff, sizeof scratch.at);
-            (keys ? tier->seal_k : tier->seal_v)(page, dim, got, scratch.at);
+            (keys ? tier->seal_k : tier->seal_v)[form](page, dim, got, scratch.at);
             expect_same(keys ? "seal_k" : "seal_v", tier, dim, want, got, bytes + 64);
         }
     }
@@ -115,8 +117,8 @@ static world *open_world(void) {
     if (posix_memalign(&at, 64, sizeof(world)) != 0) abort();
     world *w = memset(at, 0, sizeof *w);
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        w->sealed_k[p] = kd_guard_open(kt__sealed_k_bytes(MAX_DIM));
-        w->sealed_v[p] = kd_guard_open(kt__sealed_v_bytes(MAX_DIM));
+        w->sealed_k[p] = kd_guard_open(kt__sealed_k_bytes(KT__KV_Q8, MAX_DIM));
+        w->sealed_v[p] = kd_guard_open(kt__sealed_v_bytes(KT__KV_Q8, MAX_DIM));
     }
     return w;
 }
@@ -140,16 +142,25 @@ typedef struct attn_case {
     float softcap;
 } attn_case;
 
+/* What is not read sealed is sealed all the same. */
+static kt__kv_form made_as(kt__kv_form form) {
+    return form == KT__KV_F16 ? KT__KV_Q8 : form;
+}
+
+static uint8_t *room_for(kd_guard *guard, size_t bytes) {
+    return kd_guard_last(guard, (bytes + 3) / 4 * 4);
+}
+
 static void fill_world(world *w, const attn_case *c, kd_rng *rng) {
     w->sealed = (kt__attn_sealed){.k_form = c->k_form, .v_form = c->v_form, .from = c->from};
     w->attn = (kt__attn){.head_dim_k = c->dim_k, .head_dim_v = c->dim_v, .softcap = c->softcap};
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        uint8_t *sk = kd_guard_last(&w->sealed_k[p], kt__sealed_k_bytes(c->dim_k));
-        uint8_t *sv = kd_guard_last(&w->sealed_v[p], (kt__sealed_v_bytes(c->dim_v) + 3) / 4 * 4);
+        uint8_t *sk = room_for(&w->sealed_k[p], kt__sealed_k_bytes(made_as(c->k_form), c->dim_k));
+        uint8_t *sv = room_for(&w->sealed_v[p], kt__sealed_v_bytes(made_as(c->v_form), c->dim_v));
         fill_page(rng, p % 5 == 1, c->dim_k, true, w->k[p]);
         fill_page(rng, p % 5 == 2, c->dim_v, false, w->v[p]);
-        kd_ref()->seal_k(w->k[p], c->dim_k, sk, w->scratch.at);
-        kd_ref()->seal_v(w->v[p], c->dim_v, sv, w->scratch.at);
+        kd_ref()->seal_k[made_as(c->k_form)](w->k[p], c->dim_k, sk, w->scratch.at);
+        kd_ref()->seal_v[made_as(c->v_form)](w->v[p], c->dim_v, sv, w->scratch.at);
         w->attn.k[p] = w->k[p], w->attn.v[p] = w->v[p];
         w->sealed.k[p] = sk, w->sealed.v[p] = sv;
     }
@@ -221,12 +232,16 @@ static void test_every_tier_attends_alike(void **state) {
     (void)state;
     world *w = open_world();
     kd_rng rng = {33};
-    for (int i = 0; i < 700; i++) {
+    static const kt__kv_form forms[][2] = {{KT__KV_Q8, KT__KV_Q8},  {KT__KV_F16, KT__KV_Q8},
+                                           {KT__KV_Q8, KT__KV_F16}, {KT__KV_Q4, KT__KV_Q4},
+                                           {KT__KV_Q8, KT__KV_Q4},  {KT__KV_Q4, KT__KV_F16},
+                                           {KT__KV_Q4, KT__KV_Q8},  {KT__KV_F16, KT__KV_Q4}};
+    for (int i = 0; i < 1400; i++) {
         attn_case c = {.dim_k = head_dims[i % N_HEAD_DIM],
                        .n_q = 1 + i % 31,
                        .group = 1 + i % 7,
-                       .k_form = i % 4 == 1 ? KT__KV_F16 : KT__KV_Q8,
-                       .v_form = i % 4 == 2 ? KT__KV_F16 : KT__KV_Q8,
+                       .k_form = forms[i % 8][0],
+                       .v_form = forms[i % 8][1],
                        .pos = kd_below(&rng, KT__SPLIT_POS - 40),
                        .from = i % 3 == 0,
                        .tail = i % 5 == 0 ? 3 : 0,
@@ -262,9 +277,20 @@ static void attend_in_double(const world *w, int i, double *out) {
     for (int d = 0; d < a->head_dim_v; d++) out[d] /= sum;
 }
 
-/* With 8 bits a number, what comes out is within some thousandths of what goes in. */
-static void test_the_reference_is_right(void **state) {
-    (void)state;
+static void seal_plain_pages(world *w, const attn_case *c, kd_rng *rng) {
+    for (int p = 0; p < KT__SPLIT_PAGES; p++) { /* without outliers */
+        fill_page(rng, 0, c->dim_k, true, w->k[p]);
+        kd_ref()->seal_k[c->k_form](w->k[p], c->dim_k, (uint8_t *)(uintptr_t)w->sealed.k[p],
+                                    w->scratch.at);
+        fill_page(rng, 0, c->dim_v, false, w->v[p]);
+        kd_ref()->seal_v[c->v_form](w->v[p], c->dim_v, (uint8_t *)(uintptr_t)w->sealed.v[p],
+                                    w->scratch.at);
+    }
+}
+
+/* With 8 bits a number, what comes out is within some thousandths of what goes in; with 4 bits, a
+ * tenth. */
+static void expect_near(kt__kv_form form, double bound) {
     world *w = open_world();
     kd_rng rng = {34};
     for (int i = 0; i < N_HEAD_DIM; i++) {
@@ -272,17 +298,12 @@ static void test_the_reference_is_right(void **state) {
                        .dim_v = head_dims[i],
                        .n_q = 4,
                        .group = 1,
-                       .k_form = KT__KV_Q8,
-                       .v_form = KT__KV_Q8,
+                       .k_form = form,
+                       .v_form = form,
                        .pos = 200};
         double want[MAX_DIM], wrong = 0, size = 0;
         fill_world(w, &c, &rng);
-        for (int p = 0; p < KT__SPLIT_PAGES; p++) { /* without outliers */
-            fill_page(&rng, 0, c.dim_k, true, w->k[p]);
-            kd_ref()->seal_k(w->k[p], c.dim_k, (uint8_t *)(uintptr_t)w->sealed.k[p], w->scratch.at);
-            fill_page(&rng, 0, c.dim_v, false, w->v[p]);
-            kd_ref()->seal_v(w->v[p], c.dim_v, (uint8_t *)(uintptr_t)w->sealed.v[p], w->scratch.at);
-        }
+        seal_plain_pages(w, &c, &rng);
         fill_queries(w, &c, &rng);
         w->attn.m = w->m[0], w->attn.l = w->l[0], w->attn.o = w->want_o;
         kd_ref()->attn(&w->attn, w->scratch.at);
@@ -294,10 +315,16 @@ static void test_the_reference_is_right(void **state) {
                 size += want[d] * want[d];
             }
         }
-        if (!(wrong <= 0.03 * 0.03 * size))
+        if (!(wrong <= bound * bound * size))
             fail_msg("head of %d: off by %g of %g", c.dim_k, sqrt(wrong), sqrt(size));
     }
     close_world(w);
+}
+
+static void test_the_reference_is_right(void **state) {
+    (void)state;
+    expect_near(KT__KV_Q8, 0.03);
+    expect_near(KT__KV_Q4, 0.35);
 }
 
 /* A page that another rule made would be another answer: these are the recorded bytes. */
@@ -316,7 +343,7 @@ static void test_golden(void **state) {
     kd_ref()->store_k(alternate, 8, 2, page);
     for (int d = 0; d < 8; d++) x[d] = -x[d];
     kd_ref()->store_k(x, 8, 3, page);
-    kd_ref()->seal_k(page, 8, k, scratch.at);
+    kd_ref()->seal_k[KT__KV_Q8](page, 8, k, scratch.at);
     assert_memory_equal(k, first, sizeof first);
     /* sums 36, -4, -8, 0, -16, 0, 0, 0 over 36 / 127; all equal; the second alone; the first's */
     const int8_t codes[2][16] = {
@@ -331,6 +358,15 @@ static void test_golden(void **state) {
     memcpy(&sum, q + 12, sizeof sum);
     assert_true(scale == 36.0f / 127.0f / 8.0f);
     assert_int_equal(sum, -127 + 14 + 28 + 56);
+    /* scales 36, 4 and 16 over -8 * 8, and -36 over 8 * -8: codes -8, 1, 2, 0, 4, 0, 0, 0 and so on,
+     * each 8 more, the fifth dimension's beside the first's */
+    uint8_t k4[32 + 64];
+    kd_ref()->seal_k[KT__KV_Q4](page, 8, k4, scratch.at);
+    const kt__f16 scales[4] = {0xb880, 0xac00, 0xb400, 0x3880};
+    const uint8_t halves[16] = {0xc0, 0x89, 0x8a, 0x88, 0x00, 0x00, 0x00, 0x00,
+                                0x88, 0x80, 0x88, 0x88, 0xc0, 0x89, 0x8a, 0x88};
+    assert_memory_equal(k4, scales, sizeof scales);
+    assert_memory_equal(k4 + 32, halves, sizeof halves);
 }
 
 int main(void) {

@@ -123,6 +123,76 @@ static void test_young_forms_follow_their_pages(void **state) {
     kt__kv_destroy(kv);
 }
 
+/* With a tail, what ended is gone on from as long as nobody needs the room of its young forms. */
+static void test_ends_stay_while_there_is_room(void **state) {
+    (void)state;
+    kt__kv_shape with_tail = q8_shape;
+    kt__kv_room room = {6, 4, 0};
+    kt__kv *kv = NULL;
+    kt__kv_table a, b, c;
+    kt_error err;
+    with_tail.n_tail = 2;
+    assert_int_equal(kt__kv_create_with(&with_tail, 20, room, &kv, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&a, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&b, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&c, 128, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 64, KT__GROW_STAGED, NULL), KT_OK);
+    kt__kv_table_settle(kv, &a, 64);
+    for (int i = 0; i < 4; i++) assert_int_equal(kt__kv_page_is_young(kv, a.pages[i]), i >= 2);
+    kt__kv_table_rest(kv, &a);
+    kt__kv_table_share(kv, &a, 64, &b);
+    assert_int_equal(kt__kv_table_own_end(kv, &b, 64), 64);
+    /* held forms are nobody else's */
+    assert_int_equal(kt__kv_table_grow(kv, &c, 0, 80, &err), KT_E_NOMEM);
+    assert_int_equal(kt__kv_table_own_end(kv, &a, 64), 64);
+    kt__kv_table_rest(kv, &a);
+    kt__kv_table_truncate(kv, &b, 0);
+    assert_int_equal(kt__kv_table_grow(kv, &c, 0, 80, &err), KT_OK);
+    assert_int_equal(kt__kv_table_own_end(kv, &a, 64), 0); /* one of both is gone */
+    assert_int_equal(a.n_pages, 0);
+    kt__kv_table_free(kv, &a);
+    kt__kv_table_free(kv, &b);
+    kt__kv_table_free(kv, &c);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
+/* Where others will go on, forms outlive those who pass; and a page that is known already gets the
+ * form that it has lost. */
+static void test_cuts_and_adopted_pages(void **state) {
+    (void)state;
+    kt__kv_shape with_tail = q8_shape;
+    kt__kv_room room = {12, 8, 0};
+    kt__kv *kv = NULL;
+    kt__kv_table a, b;
+    with_tail.n_tail = 1;
+    with_tail.first_young = true;
+    assert_int_equal(kt__kv_create_with(&with_tail, 20, room, &kv, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&a, 160, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&b, 160, NULL), KT_OK);
+    kt__kv_table_cut(&a, 50);
+    assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 96, KT__GROW_STAGED, NULL), KT_OK);
+    kt__kv_table_settle(kv, &a, 96);
+    const bool young[6] = {true, false, true, false, false, true}; /* the first, cut's, the last */
+    for (int i = 0; i < 6; i++) assert_int_equal(kt__kv_page_is_young(kv, a.pages[i]), young[i]);
+    kt__kv_table_share(kv, &a, 48, &b);
+    assert_int_equal(kt__kv_table_own_end(kv, &b, 48), 48);
+    kt__kv_table_truncate(kv, &b, 32);
+    assert_int_equal(kt__kv_table_own_end(kv, &b, 32), 16);
+    assert_int_equal(kt__kv_table_grow(kv, &b, 16, 33, NULL), KT_OK);
+    kt__kv_k(kv, b.pages[1], 1, 2)[5] = 77;
+    int32_t own = b.pages[1];
+    kt__kv_table_adopt(kv, &b, 1, a.pages[1]);
+    assert_int_not_equal(b.pages[1], own);
+    assert_int_equal(b.pages[1], a.pages[1]);
+    assert_true(kt__kv_page_is_young(kv, a.pages[1]));
+    assert_int_equal(kt__kv_k(kv, a.pages[1], 1, 2)[5], 77);
+    kt__kv_table_free(kv, &a);
+    kt__kv_table_free(kv, &b);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
 static void test_a_lost_batch_gives_its_room_back(void **state) {
     (void)state;
     kt__kv *kv = create_young(8, 2, 2);
@@ -226,6 +296,8 @@ int main(void) {
         cmocka_unit_test(test_sharing_copies_on_write),
         cmocka_unit_test(test_random_schedule_leaks_nothing),
         cmocka_unit_test(test_young_forms_follow_their_pages),
+        cmocka_unit_test(test_ends_stay_while_there_is_room),
+        cmocka_unit_test(test_cuts_and_adopted_pages),
         cmocka_unit_test(test_a_lost_batch_gives_its_room_back),
         cmocka_unit_test(test_random_schedule_keeps_ends_young),
     };

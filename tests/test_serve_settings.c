@@ -176,8 +176,11 @@ static void test_refusals(void **state) {
     expect_refused("[[models]]\nname = \"a\"\nthreads = -1\n", "f.toml:3: threads: expected");
     expect_refused("[[models]]\nname = \"a\"\nthreds = 1\n", "did you mean \"threads\"");
     expect_refused("[[models]]\nname = \"a\"\npreset = \"fast\"\n", "none, potato or extreme");
-    expect_refused("[[models]]\nname = \"a\"\nkv_type = \"q9\"\n", "f16, q8_0 (q8), or");
-    expect_refused("kv_type = \"q8/q9\"\n", "f16, q8_0 (q8), or");
+    expect_refused("[[models]]\nname = \"a\"\nkv_type = \"q9\"\n",
+                   "f16, q8_0 (q8), q4_0 (q4), k8v4");
+    expect_refused("kv_type = \"code/q4\"\n", "KEYS/VALUES of these types");
+    expect_refused("kv_tail = -2\n", "kv_tail");
+    expect_refused("kv_type = \"q8/q9\"\n", "f16, q8_0 (q8), q4_0 (q4), k8v4");
     expect_refused("rope_scaling = \"ntk\"\n", "model, none, linear or yarn");
     expect_refused("contexts = 65\n", "contexts");
     expect_refused("[optimizer]\ntarget_latency_ms = 0\n", "target_latency_ms");
@@ -189,7 +192,7 @@ static void test_round_trip(void **state) {
     static const char toml[] =
         "threads = 3\n[[models]]\nname = \"a\"\ncpus = \"0-1\"\nblas = true\n"
         "rope_freq_scale = 0.5\n[models.cache]\ndir = \"/tmp/c\"\nmax = \"2G\"\n"
-        "[[models]]\nname = \"b\"\npreset = \"potato\"\nkv_type = \"q8\"\n";
+        "[[models]]\nname = \"b\"\npreset = \"potato\"\nkv_type = \"q8\"\nkv_tail = 64\n";
     kt__config *c;
     kt_error err;
     char text[2][65536];
@@ -210,6 +213,8 @@ static void test_round_trip(void **state) {
         assert_int_equal(c->models[1].own->threads, 3);
         assert_int_equal(c->ctx, 0);
         assert_string_equal(c->models[1].own->kv_type, "q8");
+        assert_int_equal(c->models[1].own->kv_tail, 64);
+        assert_int_equal(c->models[0].own->kv_tail, -1);
         assert_true(!c->models[0].own->kv_type || !*c->models[0].own->kv_type);
         kt__config_print(c, &out);
         snprintf(text[i], sizeof text[i], "%s", out.data);

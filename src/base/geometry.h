@@ -14,30 +14,44 @@ enum {
 };
 
 /* What keys or values are held as. A page is young, f16 [head_dim][16] (K) or [16][head_dim] (V),
- * until it is sealed; in the form f16 it stays young. Sealed, by head, 64-byte aligned:
+ * until it is sealed; in the form f16 it stays young. Sealed, by head:
  *   K q8: f32 scale[16 positions], i8 code[dims / 4][16 positions][4], dims a multiple of 4
  *   V q8: f32 scale[16 positions], i8 code[16 positions][head_dim]
+ *   K q4: f16 scale[16 positions], code[dims / 8][16 positions][4], dims a multiple of 8: in a byte's
+ *         low half that of dimension 8 i + j, in its high half that of 8 i + 4 + j, each 8 too much
+ *   V q4: f16 scale[16 positions], code[8][head_dim]: low halves positions 0-7, high ones 8-15
  * NUMERICS.md, section 8, has the rules. */
-typedef enum kt__kv_form { KT__KV_F16, KT__KV_Q8, KT__KV_FORMS } kt__kv_form;
+typedef enum kt__kv_form { KT__KV_F16, KT__KV_Q8, KT__KV_Q4, KT__KV_FORMS } kt__kv_form;
 
-enum { KT__SEALED_CODES = KT__PAGE_POS * 4 }; /* where a sealed page's codes begin */
+enum { KT__Q4_ZERO = 8 }; /* what a code of 4 bits is stored too high by */
+
+/* Where a sealed page's codes begin. */
+static inline size_t kt__sealed_codes(kt__kv_form form) {
+    return form == KT__KV_Q4 ? KT__PAGE_POS * 2 : KT__PAGE_POS * 4;
+}
 
 /* Dimensions of a key's codes: those beyond the head's are zero. */
-static inline int kt__code_dims(int head_dim) {
-    return (head_dim + 3) / 4 * 4;
+static inline int kt__code_dims(kt__kv_form form, int head_dim) {
+    return form == KT__KV_Q4 ? (head_dim + 7) / 8 * 8 : (head_dim + 3) / 4 * 4;
 }
 
-static inline size_t kt__sealed_k_bytes(int head_dim) {
-    return KT__SEALED_CODES + (size_t)kt__code_dims(head_dim) * KT__PAGE_POS;
+static inline size_t kt__sealed_k_bytes(kt__kv_form form, int head_dim) {
+    size_t codes = (size_t)kt__code_dims(form, head_dim) * KT__PAGE_POS;
+    return kt__sealed_codes(form) + (form == KT__KV_Q4 ? codes / 2 : codes);
 }
 
-static inline size_t kt__sealed_v_bytes(int head_dim) {
-    return KT__SEALED_CODES + (size_t)head_dim * KT__PAGE_POS;
+static inline size_t kt__sealed_v_bytes(kt__kv_form form, int head_dim) {
+    size_t codes = (size_t)head_dim * KT__PAGE_POS;
+    return kt__sealed_codes(form) + (form == KT__KV_Q4 ? codes / 2 : codes);
 }
 
-/* A query's codes: i8 [dims], f32 scale, i32 sum of the codes. */
+/* A query's codes serve keys of every form: i8 [dims], f32 scale, i32 sum of the codes. */
+static inline int kt__query_dims(int head_dim) {
+    return (head_dim + 7) / 8 * 8;
+}
+
 static inline size_t kt__query_code_bytes(int head_dim) {
-    return ((size_t)kt__code_dims(head_dim) + 8 + 15) / 16 * 16;
+    return ((size_t)kt__query_dims(head_dim) + 8 + 15) / 16 * 16;
 }
 
 #endif

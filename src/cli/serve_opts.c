@@ -93,20 +93,27 @@ static const kt__opt model_table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(kv),
      .arg = "TYPE",
-     .help = "what keys and values are held as: f16, or q8 for half the memory and slightly other "
-             "answers (default f16)"},
+     .help = "what keys and values are held as: f16, q8 or q4 for half or a quarter of the memory "
+             "and slightly other answers, k8v4, or a preset: chat-short, chat-long, document-qa, "
+             "code, cpu (default f16)"},
     {.name = "cache-type-k",
      .brief = "ctk",
      .kind = KT__OPT_TEXT,
      .at = AT(kv_keys),
      .arg = "TYPE",
-     .help = "keys alone: f16 or q8_0 (default: as --kv)"},
+     .help = "keys alone: f16, q8_0 or q4_0 (default: as --kv)"},
     {.name = "cache-type-v",
      .brief = "ctv",
      .kind = KT__OPT_TEXT,
      .at = AT(kv_values),
      .arg = "TYPE",
      .help = "values alone (default: as --kv)"},
+    {.name = "kv-tail",
+     .kind = KT__OPT_TEXT,
+     .at = AT(kv_tail),
+     .arg = "N",
+     .help = "the last positions, at least so many, are read as f16 all the same (default 256 with "
+             "4 bits, else 0)"},
 };
 
 #define TEXT(option, second, letters, member, called, said)                                       \
@@ -346,7 +353,8 @@ static kt_status set_computing(const kt__serve_opts *o, kt__config *c, kt_error 
 static kt_status set_kv_type(const kt__serve_opts *o, kt__config *c, kt_error *err) {
     char both[64];
     const char *plain = o->kv ? o->kv : "f16";
-    if (!o->kv && !o->kv_keys && !o->kv_values) return KT_OK;
+    if (!o->kv_keys && !o->kv_values)
+        return o->kv ? kt__config_set(c, "kv_type", o->kv, "--kv", err) : KT_OK;
     snprintf(both, sizeof both, "%.30s/%.30s", o->kv_keys ? o->kv_keys : plain,
              o->kv_values ? o->kv_values : plain);
     return kt__config_set(c, "kv_type", both, "--kv", err);
@@ -364,6 +372,7 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
                 {o->ctx, "ctx", "--ctx"},
                 {o->mem, "mem", "--mem"},
                 {o->parallel, "parallel", "--parallel"},
+                {o->kv_tail, "kv_tail", "--kv-tail"},
                 {o->learn ? "true" : NULL, "learning.enabled", "--learn"}};
     kt_status status = o->model ? kt__config_set_model(c, o->model, err) : KT_OK;
     for (size_t i = 0; i < KT__COUNT(rows) && status == KT_OK; i++) {

@@ -19,7 +19,7 @@ typedef struct kt__serve_opts {
     const char *cache, *cache_max;
     const char *rope[8]; /* --rope-scaling to --yarn-beta-slow */
     bool no_mmap, mlock, blas;
-    const char *kv, *kv_keys, *kv_values;
+    const char *kv, *kv_keys, *kv_values, *kv_tail;
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
     kt__opt_texts set, lora;
 } kt__serve_opts;

@@ -327,7 +327,11 @@ static void print_kv(const kt_engine_info *e) {
         fprintf(stderr, ", keys in %s, values in %s", kt_kv_type_name(e->kv_keys),
                 kt_kv_type_name(e->kv_values));
     }
-    fprintf(stderr, ", %s in f16 while it is written", bytes_text(e->kv_young_bytes).text);
+    if (e->n_f16_layers)
+        fprintf(stderr, " (f16 keys in %d layers, whose bias is an outlier)", e->n_f16_layers);
+    if (e->kv_tail) fprintf(stderr, ", the last %d positions in f16", e->kv_tail);
+    fprintf(stderr, ", %s in f16 while it is %s", bytes_text(e->kv_young_bytes).text,
+            e->kv_tail ? "written or recent" : "written");
 }
 
 void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {

@@ -33,7 +33,7 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     fwd.on_hidden = kt__runner_on_hidden;
     fwd.on_hidden_user = engine;
     engine->n_out_max = plan->n_out_max;
-    kt__kv_room room = kt__plan_kv_room(p);
+    kt__kv_room room = kt__plan_kv_room(&shape, p);
     room.n_states = plan->n_states;
     KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
     kt__kv_spread(engine->kv, &model->ctx->affinity);
@@ -137,6 +137,8 @@ void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
         .kv_values = p->kv_values,
         .kv_young_bytes = engine->plan.kv_young_bytes,
         .state_bytes = engine->plan.state_bytes,
+        .kv_tail = p->kv_tail,
+        .n_f16_layers = engine->plan.n_f16_layers,
     };
 }
 

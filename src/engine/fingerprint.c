@@ -143,10 +143,13 @@ static void put_f32(uint8_t **at, float x) {
     binding_put(at, bits, 4);
 }
 
-/* What keys and values are held as, with the version of these forms' rules. */
+/* What keys and values are held as and how many pages before its own a query reads as f16, with the
+ * version of these forms' rules. */
 static uint64_t kv_type_id(const kt_engine_params *p) {
     if (p->kv_keys == KT_KV_F16 && p->kv_values == KT_KV_F16) return KV_BOTH_F16;
-    return 1u << 16 | (unsigned)p->kv_keys << 8 | (unsigned)p->kv_values << 4 | KV_BOTH_F16;
+    unsigned tail = ((unsigned)p->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    return 1u << 16 | tail << 17 | (unsigned)p->kv_keys << 8 | (unsigned)p->kv_values << 4 |
+           KV_BOTH_F16;
 }
 
 kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,

@@ -8,6 +8,7 @@
 #include "calls/prompt.h"
 #include "engine/demo.h"
 #include "engine/fingerprint.h"
+#include "model/key_bias.h"
 #include "sample/held_vocab.h"
 
 kt_model_params kt_model_params_default(void) {
@@ -304,10 +305,14 @@ kt__kv_shape kt__model_kv_shape(const kt_model *model) {
 
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {
     static const kt__kv_form forms[KT_KV_TYPES] = {
-        [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8};
+        [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8, [KT_KV_Q4_0] = KT__KV_Q4};
     kt__kv_shape shape = kt__model_kv_shape(model);
     shape.k_form = forms[params->kv_keys];
     shape.v_form = forms[params->kv_values];
+    if (!kt__kv_is_sealing(&shape)) return shape;
+    shape.n_tail = params->kv_tail > 0 ? (params->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS : 0;
+    shape.first_young = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
+    if (shape.k_form == KT__KV_Q4) kt__key_bias_outliers(model->net, shape.f16_keys);
     return shape;
 }
 

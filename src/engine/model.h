@@ -11,7 +11,7 @@
 kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
 /* The shape of its K/V; it has a network. */
 kt__kv_shape kt__model_kv_shape(const kt_model *model);
-/* With the forms of resolved or checked parameters. */
+/* With the forms of checked parameters, and the tail of resolved ones. */
 kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params);
 /* KT_E_UNSUPPORTED: it is an encoder, which makes embeddings. */
 kt_status kt__model_generates(const kt_model *model, kt_error *err) KT_CHECKED;

@@ -17,6 +17,8 @@ enum {
     DEFAULT_QUEUE = 256,
     DEFAULT_GAP_MS = 200,
     DEFAULT_DRAFT = 8,
+    DEFAULT_TAIL = 256,
+    MOST_TAIL = 1 << 18,
     MAX_SEQS = 4096,
     LEAST_CTX = 512, /* defaults shrink to these where memory is short */
     LEAST_UBATCH = 64,
@@ -70,6 +72,7 @@ static kt_status check_params(const kt_engine_params *p, kt_error *err) {
     KT__TRY(check_range("n_draft", p->n_draft + (p->n_draft == -1), KT_DRAFT_MAX, err));
     KT__TRY(check_range("kv_keys", p->kv_keys, KT_KV_TYPES - 1, err));
     KT__TRY(check_range("kv_values", p->kv_values, KT_KV_TYPES - 1, err));
+    KT__TRY(check_range("kv_tail", p->kv_tail + (p->kv_tail == -1), MOST_TAIL, err));
 out:
     return status;
 }
@@ -98,6 +101,15 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
     p->n_draft = 0;
     p->draft = NULL;
     p->kv_keys = p->kv_values = KT_KV_F16;
+    p->kv_tail = 0;
+}
+
+/* How many positions; more than the context would be as good as all. */
+static int32_t tail_of(const kt_engine_params *p) {
+    bool sealing = p->kv_keys != KT_KV_F16 || p->kv_values != KT_KV_F16;
+    bool four = p->kv_keys == KT_KV_Q4_0 || p->kv_values == KT_KV_Q4_0;
+    if (!sealing || p->kv_tail < 0) return 0;
+    return p->kv_tail || !four ? p->kv_tail : DEFAULT_TAIL;
 }
 
 static size_t page_bytes_of(const kt_model *model, const kt_engine_params *p) {
@@ -146,6 +158,7 @@ static kt_engine_params with_defaults(const kt_model *model, const kt_engine_par
     p.n_draft = p.n_draft < 0 ? 0 : first_set(p.n_draft, DEFAULT_DRAFT);
     if (state_bytes_of(model) > SMALL_STATE) spare_states(given, &p);
     if (p.n_draft == 0) p.draft = NULL;
+    p.kv_tail = tail_of(&p);
     hold_whole_texts(model, given, &p);
     if (p.n_threads > n_pool) p.n_threads = n_pool;
     if (p.n_threads_batch > n_pool) p.n_threads_batch = n_pool;
@@ -174,17 +187,22 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .exact = model->params.exact};
 }
 
-/* An answer writes one page, and proposals reach into further ones; so does what a sequence or its
- * copy has at its end. A prompts' batch fills the others in one layer at a time. */
-kt__kv_room kt__plan_kv_room(const kt_engine_params *p) {
-    int lane = 2 + (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
-    return (kt__kv_room){.n_kept = p->n_parallel * lane + p->n_seq_max + 2,
-                         .n_staged = p->n_ubatch / KT__PAGE_POS + 1};
+/* An answer writes one page behind its tail, and proposals reach into further ones; so does what a
+ * sequence or its copy has at its end. A prompts' batch fills the others in one layer at a time, but
+ * those that become a tail. What ended stays in what others do not need of that. */
+kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *p) {
+    int batch = p->n_ubatch / KT__PAGE_POS + 1;
+    int end = shape->n_tail + shape->first_young;
+    int lane = end + 2 + (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    int idle = p->n_seq_max * (1 + shape->first_young) + 2;
+    int tails = p->n_parallel * (shape->n_tail + 1);
+    if (shape->n_tail) idle += batch < tails ? batch : tails;
+    return (kt__kv_room){.n_kept = p->n_parallel * lane + idle, .n_staged = batch};
 }
 
 static uint64_t young_bytes(const kt_model *model, const kt_engine_params *p) {
     kt__kv_shape shape = kt__engine_kv_shape(model, p);
-    kt__kv_room room = kt__plan_kv_room(p);
+    kt__kv_room room = kt__plan_kv_room(&shape, p);
     if (!kt__kv_is_sealing(&shape)) return 0;
     return (uint64_t)room.n_kept * kt__young_kept_bytes(&shape) +
            (uint64_t)room.n_staged * kt__young_staged_bytes(&shape);
@@ -376,12 +394,36 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     m->n_seq_max = p->n_seq_max;
     m->kv_keys = p->kv_keys;
     m->kv_values = p->kv_values;
+    m->kv_tail = p->kv_tail;
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    for (int i = 0; i < shape.n_layer; i++)
+        m->n_f16_layers += shape.k_form != kt__kv_k_form(&shape, i);
+}
+
+static kt_status fail_tail(const kt__plan *plan, kt_error *err) {
+    return kt__fail(err, KT_E_ARG,
+                    "a tail of %d positions in f16 (--kv-tail) is longer than the context of %d: "
+                    "ask for at most that, or for a longer context (-c)",
+                    plan->params.kv_tail, plan->params.n_ctx);
+}
+
+/* A state and a window of young pages would both have to be there where a prompt goes on. */
+static kt_status check_states(const kt_model *model, const kt_engine_params *given, kt_error *err) {
+    kt_engine_params p = *given;
+    p.kv_tail = tail_of(given);
+    kt__kv_shape shape = kt__engine_kv_shape(model, &p);
+    if (!shape.state_bytes || !kt__kv_reads_young_ends(&shape)) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s has recurrent layers (architecture %s), with which keys and values in 4 "
+                    "bits or a tail in f16 are not supported: use f16, or q8 without a tail",
+                    model->info.path, model->info.arch);
 }
 
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
                         kt_error *err) {
     *out = (kt__plan){0};
     kt_status status = check_params(given, err);
+    if (status == KT_OK) status = check_states(model, given, err);
     if (status == KT_OK && given->draft) status = kt__draft_check(model, given->draft, err);
     if (status != KT_OK) return status;
     uint64_t left = left_for(model, &out->mem);
@@ -395,6 +437,7 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     }
     out->n_out_max = out_rows(&out->params);
     out->constraint_bytes = constraint_bytes(model, left);
+    if (given->kv_tail > out->params.n_ctx && out->params.kv_tail) return fail_tail(out, err);
     if (!fits) return fail_plan(out, left, err);
     fill_sums(model, out);
     return KT_OK;

@@ -29,7 +29,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
                                    int n_out_max);
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *resolved);
 /* Of the K/V store, for resolved parameters; its states are the plan's. */
-kt__kv_room kt__plan_kv_room(const kt_engine_params *resolved);
+kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *resolved);
 /* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
  * gives them back. */
 kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) KT_CHECKED;

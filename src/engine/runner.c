@@ -142,10 +142,14 @@ static bool uses_cache(const kt__work *w) {
     return w->task.kind == KT__TASK_ANSWER && !w->no_cache;
 }
 
-/* What is there of a page that is sealed, or that cannot become the task's own, or that no state leads
- * to, is computed again. */
+/* Where young forms are gone that rows behind n_done read, or no state leads there, positions are
+ * computed again from where they are there; for those who come after, they are kept then where this
+ * prompt departs from an earlier one, and where it ends. */
 static void own_end(kt__runner *r, kt__task *task) {
-    kt__kv_table *table = &kt__work_of(task)->state->table;
+    kt__work *w = kt__work_of(task);
+    kt__kv_table *table = &w->state->table;
+    kt__kv_table_cut(table, (int64_t)n_findable(task));
+    kt__kv_table_cut(table, task->n_done);
     task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
 }
 
@@ -181,15 +185,23 @@ static void take_first(kt__work *w) {
         (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
 }
 
+/* The index is told of blocks from n_done on, which is before the cursor where they are computed
+ * again. */
+static void move_cursor_back(kt__work *w) {
+    int32_t n_block = w->task.n_done / KT__PAGE_POS;
+    if (n_block < w->cursor.n_block)
+        w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, n_block);
+}
+
 static void op_start(void *user, kt__task *task) {
     kt__runner *r = user;
     kt__work *w = kt__work_of(task);
     if (!task->started) w->ops->started(w);
     bool asked = task->n_done == 0 && uses_cache(w);
     if (asked) ask_index(r, w);
-    if (kt__kv_has_states(r->engine->kv)) own_end(r, task);
-    if (!w->is_counted) count_found(r, w, asked);
     own_end(r, task);
+    if (!w->is_counted) count_found(r, w, asked);
+    move_cursor_back(w);
     take_first(w);
 }
 
@@ -215,6 +227,7 @@ static void op_fork(void *user, const kt__task *src, kt__task *dst) {
     kt__kv_table_share(r->engine->kv, &kt__work_of(src)->state->table, dst->n_done,
                        &kt__work_of(dst)->state->table);
     own_end(r, dst);
+    move_cursor_back(kt__work_of(dst));
 }
 
 static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
@@ -738,8 +751,9 @@ static void fail_pages(kt__work *w) {
 
 static void op_end(void *user, kt__task *task) {
     kt__work *w = kt__work_of(task);
-    (void)user;
+    kt__runner *r = user;
     if (task->finish == KT_FINISH_ERROR && w->error.code == KT_OK) fail_pages(w);
+    kt__kv_table_rest(r->engine->kv, &w->state->table);
     w->ops->end(w);
 }
 

@@ -148,6 +148,7 @@ void kt__seq_keep_logits(kt_seq *seq, const float *logits, size_t n_pos) {
 void kt__seq_set_end(kt_seq *seq, size_t n_pos) {
     kt__seq_state *state = &seq->state;
     kt__kv_table_truncate(seq->engine->kv, &state->table, (int64_t)n_pos);
+    kt__kv_table_rest(seq->engine->kv, &state->table);
     kt__speculator_trim(seq->engine->speculator, &state->draft, (int64_t)n_pos);
     seq->n_pos = n_pos;
     if (state->n_logits > n_pos) state->n_logits = 0;

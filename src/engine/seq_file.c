@@ -32,6 +32,7 @@ static kt_status snapshot_take(const kt_seq *seq, snapshot *out, kt_error *err) 
     if (logits && !out->logits) return kt__fail_nomem(err, "a session's logits", bytes);
     kt__ticket_lock(&engine->turn);
     kt__kv_table_share(engine->kv, &seq->state.table, (int64_t)seq->n_pos, &out->table);
+    (void)kt__kv_table_hold_end(engine->kv, &out->table, (int64_t)seq->n_pos);
     kt__ticket_unlock(&engine->turn);
     if (logits) memcpy(out->logits, logits, bytes);
 out:
@@ -91,8 +92,9 @@ static kt_status check_binding(const kt_seq *seq, const kt__kv_image *image, con
                            "is numerics %d",
                            KENTANG_NUMERICS);
     }
-    return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
-                       "the session was computed with other options (adapters, RoPE, exact)");
+    return kt__fail_at(
+        err, KT_E_STATE, path, UINT64_MAX,
+        "the session was computed with other options (adapters, RoPE, exact, --kv-tail)");
 }
 
 /* Two models may agree in all that the fingerprint looks at. */
@@ -161,6 +163,7 @@ static void swap_in(kt_seq *seq, restored *r, size_t n_pos) {
     kt__kv_table table = state->table;
     int32_t *tokens = state->tokens;
     kt__ticket_lock(&seq->engine->turn);
+    kt__kv_table_rest(seq->engine->kv, &r->table);
     state->table = r->table;
     state->tokens = r->ids;
     seq->n_pos = n_pos;

@@ -122,6 +122,9 @@ typedef struct kt__attn_sealed {
 /* scratch: 64-byte aligned, at least attn_scratch_bytes(n_q, head_dim_k, head_dim_v) */
 typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
 
+/* scratch: 64-byte aligned, kt__seal_scratch_bytes */
+typedef void kt__seal_fn(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
+
 /* ---- recurrent layers ---- */
 
 /* out[i] = fma chain over j from +0 of w[j * ld_w + i] * x[j][i], for i < n; with silu, silu of that */
@@ -190,9 +193,8 @@ typedef struct kt__kernels {
      * clamped to +-65504 */
     void (*store_k)(const float *k, int head_dim, int slot, kt__f16 *page);
     void (*store_v)(const float *v, int head_dim, int slot, kt__f16 *page);
-    /* A whole young page to a sealed one. scratch: 64-byte aligned, kt__seal_scratch_bytes */
-    void (*seal_k)(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
-    void (*seal_v)(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
+    /* A whole young page to a sealed one of a form other than f16 */
+    kt__seal_fn *seal_k[KT__KV_FORMS], *seal_v[KT__KV_FORMS];
     /* A query, already scaled, to the codes that scores with sealed keys take */
     void (*code_query)(const float *q, int head_dim, uint8_t *codes, void *scratch);
 

@@ -45,30 +45,92 @@ static void rotate_blocks(float *x, int n, int block) {
     }
 }
 
-void kt__ref_seal_k(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
+static void load_key(const kt__f16 *page, int head_dim, int slot, float *x) {
+    for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[d * KT__PAGE_POS + slot]);
+    rotate_blocks(x, head_dim, kt__rotation_block(head_dim));
+}
+
+void kt__ref_seal_k8(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
     float *x = scratch, *scale = (float *)(void *)sealed;
-    int8_t *code = (int8_t *)sealed + KT__SEALED_CODES, *q = (int8_t *)(x + head_dim);
-    memset(code, 0, (size_t)kt__code_dims(head_dim) * KT__PAGE_POS);
+    int8_t *code = (int8_t *)sealed + kt__sealed_codes(KT__KV_Q8), *q = (int8_t *)(x + head_dim);
+    memset(code, 0, (size_t)kt__code_dims(KT__KV_Q8, head_dim) * KT__PAGE_POS);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
-        for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[d * KT__PAGE_POS + slot]);
-        rotate_blocks(x, head_dim, kt__rotation_block(head_dim));
+        load_key(page, head_dim, slot, x);
         scale[slot] = kt__ref_quantize_block(x, head_dim, q);
         for (int d = 0; d < head_dim; d++) code[(d / 4 * KT__PAGE_POS + slot) * 4 + d % 4] = q[d];
     }
 }
 
-void kt__ref_seal_v(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
+void kt__ref_seal_v8(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
     float *x = scratch, *scale = (float *)(void *)sealed;
-    int8_t *code = (int8_t *)sealed + KT__SEALED_CODES;
+    int8_t *code = (int8_t *)sealed + kt__sealed_codes(KT__KV_Q8);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
         for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
         scale[slot] = kt__ref_quantize_block(x, head_dim, code + slot * head_dim);
     }
 }
 
+/* ---- 4 bits ---- */
+
+/* q[n], -8 to 7: x ~ scale * unit * q. The number of the greatest magnitude, of equal ones that
+ * above zero, is about -8. */
+static kt__f16 quantize_block_4(const float *x, int n, float unit, int8_t *q) {
+    float high = 0, low = 0;
+    bool finite = true;
+    for (int i = 0; i < n; i++) {
+        if (!(fabsf(x[i]) <= FLT_MAX)) finite = false;
+        if (x[i] > high) high = x[i];
+        if (x[i] < low) low = x[i];
+    }
+    float most = finite ? high >= -low ? high : low : kt__f32_from_bits(0x7fc00000u);
+    kt__f16 scale = kt__f16_from_f32(most * (-0.125f / unit));
+    float d = kt__f16_to_f32(scale) * unit;
+    for (int i = 0; i < n; i++) {
+        float v = finite && d != 0 ? x[i] * (1.0f / d) : 0.0f;
+        v = v > 7.0f ? 7.0f : v < -8.0f ? -8.0f : v;
+        q[i] = (int8_t)round_even(v);
+    }
+    return scale;
+}
+
+static void put_half(uint8_t *byte, bool high, int code) {
+    *byte = (uint8_t)(*byte | (unsigned)(code + KT__Q4_ZERO) << (high ? 4 : 0));
+}
+
+void kt__ref_seal_k4(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
+    float *x = scratch;
+    int dims = kt__code_dims(KT__KV_Q4, head_dim);
+    int8_t *q = (int8_t *)(x + head_dim);
+    kt__f16 *scale = (kt__f16 *)(void *)sealed;
+    memset(sealed, 0, kt__sealed_k_bytes(KT__KV_Q4, head_dim));
+    memset(q, 0, (size_t)dims);
+    for (int slot = 0; slot < KT__PAGE_POS; slot++) {
+        load_key(page, head_dim, slot, x);
+        scale[slot] = quantize_block_4(x, head_dim, (float)kt__rotation_block(head_dim), q);
+        for (int d = 0; d < dims; d++) {
+            uint8_t *four = sealed + kt__sealed_codes(KT__KV_Q4) +
+                            (d / 8 * KT__PAGE_POS + slot) * 4;
+            put_half(four + d % 4, d & 4, q[d]);
+        }
+    }
+}
+
+void kt__ref_seal_v4(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
+    float *x = scratch;
+    int8_t *q = (int8_t *)(x + head_dim);
+    kt__f16 *scale = (kt__f16 *)(void *)sealed;
+    memset(sealed, 0, kt__sealed_v_bytes(KT__KV_Q4, head_dim));
+    for (int slot = 0; slot < KT__PAGE_POS; slot++) {
+        uint8_t *row = sealed + kt__sealed_codes(KT__KV_Q4) + slot % 8 * head_dim;
+        for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
+        scale[slot] = quantize_block_4(x, head_dim, 1.0f, q);
+        for (int d = 0; d < head_dim; d++) put_half(row + d, slot >= 8, q[d]);
+    }
+}
+
 void kt__ref_code_query(const float *q, int head_dim, uint8_t *codes, void *scratch) {
     float *x = scratch;
-    int dims = kt__code_dims(head_dim), block = kt__rotation_block(head_dim);
+    int dims = kt__query_dims(head_dim), block = kt__rotation_block(head_dim);
     int32_t sum = 0;
     memcpy(x, q, (size_t)head_dim * sizeof *x);
     rotate_blocks(x, head_dim, block);

@@ -10,8 +10,7 @@
 /* q[n] and the return value d: x ~ d * q. A block below 2^-100 is zero, one with a non-finite value
  * is NaN. */
 float kt__ref_quantize_block(const float *x, int n, int8_t *q);
-void kt__ref_seal_k(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
-void kt__ref_seal_v(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
+kt__seal_fn kt__ref_seal_k8, kt__ref_seal_v8, kt__ref_seal_k4, kt__ref_seal_v4;
 void kt__ref_code_query(const float *q, int head_dim, uint8_t *codes, void *scratch);
 
 #endif

@@ -51,4 +51,9 @@ KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
     return vi_dot16(a, vi_pairs_wide(w, x), _mm256_set1_epi16(1));
 }
 
+/* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */
+KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {
+    return vi_add(a, vi_quads2(low, x0, high, x1));
+}
+
 #endif

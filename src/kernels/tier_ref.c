@@ -288,16 +288,40 @@ static float young_score(const kt__attn *attn, int i, int slot) {
     return s;
 }
 
-static float sealed_score(const kt__attn *attn, int i, int slot) {
+/* The page's scale of a slot. */
+static float sealed_scale(const uint8_t *page, kt__kv_form form, int slot) {
+    float scale;
+    if (form == KT__KV_Q4) return kt__f16_to_f32(((const kt__f16 *)(const void *)page)[slot]);
+    memcpy(&scale, page + (size_t)slot * sizeof scale, sizeof scale);
+    return scale;
+}
+
+static int half_of(uint8_t byte, bool high) {
+    return (high ? byte >> 4 : byte & 15) - KT__Q4_ZERO;
+}
+
+static int key_code(const uint8_t *page, kt__kv_form form, int slot, int d) {
+    const uint8_t *codes = page + kt__sealed_codes(form);
+    if (form == KT__KV_Q4) return half_of(codes[(d / 8 * KT__PAGE_POS + slot) * 4 + d % 4], d & 4);
+    return (int8_t)codes[(d / 4 * KT__PAGE_POS + slot) * 4 + d % 4];
+}
+
+static int value_code(const uint8_t *page, kt__kv_form form, int slot, int head_dim, int d) {
+    const uint8_t *codes = page + kt__sealed_codes(form);
+    if (form == KT__KV_Q4) return half_of(codes[slot % 8 * head_dim + d], slot >= 8);
+    return (int8_t)codes[slot * head_dim + d];
+}
+
+static float sealed_score(const kt__attn *attn, int i, int at) {
+    kt__kv_form form = attn->sealed->k_form;
     const uint8_t *q = attn->sealed->q + (size_t)i * attn->sealed->ld_q;
-    const uint8_t *page = attn->sealed->k[slot / KT__PAGE_POS];
-    const int8_t *code = (const int8_t *)page + KT__SEALED_CODES + slot % KT__PAGE_POS * 4;
-    int dims = kt__code_dims(attn->head_dim_k);
-    float q_scale, k_scale;
+    const uint8_t *page = attn->sealed->k[at / KT__PAGE_POS];
+    int hd = attn->head_dim_k, slot = at % KT__PAGE_POS;
+    float q_scale, k_scale = sealed_scale(page, form, slot);
     int32_t sum = 0;
-    memcpy(&q_scale, q + dims, sizeof q_scale);
-    memcpy(&k_scale, page + (size_t)(slot % KT__PAGE_POS) * sizeof k_scale, sizeof k_scale);
-    for (int d = 0; d < dims; d++) sum += (int8_t)q[d] * code[d / 4 * 4 * KT__PAGE_POS + d % 4];
+    memcpy(&q_scale, q + kt__query_dims(hd), sizeof q_scale);
+    if (form == KT__KV_Q4) k_scale = k_scale * (float)kt__rotation_block(hd);
+    for (int d = 0; d < hd; d++) sum += (int8_t)q[d] * key_code(page, form, slot, d);
     return (float)sum * (q_scale * k_scale);
 }
 
@@ -313,11 +337,11 @@ static void add_value(const kt__attn *attn, int i, int slot, float p) {
     int page = slot / KT__PAGE_POS, hd = attn->head_dim_v;
     if (reads_sealed(attn, i, page) && attn->sealed->v_form != KT__KV_F16) {
         const uint8_t *sealed = attn->sealed->v[page];
-        const int8_t *code = (const int8_t *)sealed + KT__SEALED_CODES + slot % KT__PAGE_POS * hd;
-        float scale;
-        memcpy(&scale, sealed + (size_t)(slot % KT__PAGE_POS) * sizeof scale, sizeof scale);
-        p = p * scale;
-        for (int d = 0; d < hd; d++) o[d] = fmaf(p, (float)code[d], o[d]);
+        kt__kv_form form = attn->sealed->v_form;
+        int in_page = slot % KT__PAGE_POS;
+        p = p * sealed_scale(sealed, form, in_page);
+        for (int d = 0; d < hd; d++)
+            o[d] = fmaf(p, (float)value_code(sealed, form, in_page, hd, d), o[d]);
         return;
     }
     const kt__f16 *v = attn->v[page] + slot % KT__PAGE_POS * hd;
@@ -430,8 +454,8 @@ const kt__kernels kt__kernels_ref = {
     .rope_norm = rope_norm,
     .store_k = store_k,
     .store_v = store_v,
-    .seal_k = kt__ref_seal_k,
-    .seal_v = kt__ref_seal_v,
+    .seal_k = {NULL, kt__ref_seal_k8, kt__ref_seal_k4},
+    .seal_v = {NULL, kt__ref_seal_v8, kt__ref_seal_v4},
     .code_query = kt__ref_code_query,
     .attn = ref_attention,
     .attn_scratch_bytes = attn_scratch_bytes,

@@ -40,9 +40,11 @@ enum {
     AT_SECTIONS = AT_FILE_BYTES + 8, /* 3 x (offset, bytes, digest) */
     SECTION_BYTES = 48,
     AT_FULL_HASH = AT_SECTIONS + 3 * SECTION_BYTES, /* zeros in files of before there was one */
-    AT_FORMS = AT_FULL_HASH + KT__KV_IMAGE_HASH,    /* 2 x u32: of keys, of values */
-    AT_YOUNG = AT_FORMS + 8,                        /* a section, of sealed pages only */
-    AT_STATE = AT_YOUNG + SECTION_BYTES - 8,        /* a section without an offset, at + 8 */
+    /* 2 x u32: of keys and, from bit 8 on, the pages of the tail; of values */
+    AT_FORMS = AT_FULL_HASH + KT__KV_IMAGE_HASH,
+    FORM_BITS = 8,
+    AT_YOUNG = AT_FORMS + 8,                 /* a section, of sealed pages only */
+    AT_STATE = AT_YOUNG + SECTION_BYTES - 8, /* a section without an offset, at + 8 */
     AT_DIGEST = HEADER_BYTES - 32
 };
 
@@ -78,7 +80,7 @@ static uint64_t n_pages_of(int64_t n_pos) {
 
 /* What a file may have or not. */
 typedef struct extras {
-    bool young; /* the last page's young form */
+    bool young; /* the last pages' young forms */
     bool state;
 } extras;
 
@@ -98,7 +100,10 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
     s[PAGES].offset = (end + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
     s[PAGES].bytes = pages;
     if (__builtin_add_overflow(s[PAGES].offset, pages, &end)) return false;
-    if (has.young) s[YOUNG] = (section){.offset = end, .bytes = kt__kv_young_bytes(shape)};
+    if (has.young)
+        s[YOUNG] = (section){.offset = end,
+                             .bytes = (uint64_t)kt__kv_n_end_pages(shape, n_pos) *
+                                      kt__kv_young_bytes(shape)};
     if (__builtin_add_overflow(end, s[YOUNG].bytes, &end)) return false;
     if (has.state) s[STATE] = (section){.offset = end, .bytes = shape->state_bytes};
     return !__builtin_add_overflow(end, s[STATE].bytes, &out->file_bytes) &&
@@ -127,19 +132,20 @@ static uint8_t *clear_sealed(uint8_t *at, size_t bytes) {
 void kt__kv_block_clear_tail(const kt__kv_shape *s, void *block, int n_used) {
     uint8_t *at = block;
     for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
-        at = s->k_form == KT__KV_F16
-                 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, s->head_dim_k, n_used)
-                 : clear_sealed(at, kt__sealed_k_bytes(s->head_dim_k));
+        kt__kv_form k_form = kt__kv_k_form(s, i / s->n_head_kv);
+        at = k_form == KT__KV_F16 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, s->head_dim_k, n_used)
+                                  : clear_sealed(at, kt__sealed_k_bytes(k_form, s->head_dim_k));
         at = s->v_form == KT__KV_F16
                  ? (uint8_t *)clear_v((kt__f16 *)(void *)at, s->head_dim_v, n_used)
-                 : clear_sealed(at, kt__sealed_v_bytes(s->head_dim_v));
+                 : clear_sealed(at, kt__sealed_v_bytes(s->v_form, s->head_dim_v));
     }
 }
 
 static void clear_young_tail(const kt__kv_shape *s, void *young, int n_used) {
     kt__f16 *at = young;
     for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
-        if (s->k_form != KT__KV_F16) at = clear_k(at, s->head_dim_k, n_used);
+        if (kt__kv_k_form(s, i / s->n_head_kv) != KT__KV_F16)
+            at = clear_k(at, s->head_dim_k, n_used);
         if (s->v_form != KT__KV_F16) at = clear_v(at, s->head_dim_v, n_used);
     }
 }
@@ -171,7 +177,7 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
         kt__digest_bytes(l->sections[i].digest, at + 16);
     }
     memcpy(out + AT_FULL_HASH, image->full_hash, sizeof image->full_hash);
-    kt__le_put(out + AT_FORMS, (uint64_t)shape->k_form, 4);
+    kt__le_put(out + AT_FORMS, (uint64_t)shape->k_form | (uint64_t)shape->n_tail << FORM_BITS, 4);
     kt__le_put(out + AT_FORMS + 4, (uint64_t)shape->v_form, 4);
     kt__digest_bytes(kt__hash_bytes(SEED, out, AT_DIGEST), out + AT_DIGEST);
 }
@@ -198,25 +204,30 @@ static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
     return true;
 }
 
-static int used_of_last(int64_t n_pos) {
-    return (int)(n_pos % KT__PAGE_POS);
-}
-
-/* Whether the last page is partly filled and its young form there. */
+/* Whether there are young forms to be saved. */
 static bool has_young(const kt__kv_image *image, const kt__kv *kv, const kt__kv_table *table) {
-    uint64_t n = n_pages_of(image->n_pos);
-    return used_of_last(image->n_pos) && n <= (uint64_t)table->n_pages &&
-           kt__kv_page_is_young(kv, table->pages[n - 1]);
+    return kt__kv_n_end_pages(kt__kv_get_shape(kv), image->n_pos) > 0 &&
+           kt__kv_table_holds_end(kv, table, image->n_pos);
 }
 
 static bool write_young(int fd, const kt__kv_image *image, const kt__kv *kv,
                         const kt__kv_table *table, void *young, layout *l) {
     section *s = &l->sections[YOUNG];
+    const kt__kv_shape *shape = kt__kv_get_shape(kv);
+    size_t bytes = kt__kv_young_bytes(shape);
+    kt__hash h;
     if (!s->bytes) return true;
-    kt__kv_young_read(kv, table->pages[n_pages_of(image->n_pos) - 1], young);
-    clear_young_tail(kt__kv_get_shape(kv), young, used_of_last(image->n_pos));
-    s->digest = kt__hash_bytes(SEED + YOUNG, young, (size_t)s->bytes);
-    return kt__fd_write_at(fd, young, (size_t)s->bytes, s->offset);
+    kt__hash_init(&h, SEED + YOUNG);
+    for (int32_t i = 0; i < kt__kv_n_end_pages(shape, image->n_pos); i++) {
+        int32_t index = kt__kv_end_page(shape, image->n_pos, i);
+        int64_t used = image->n_pos - (int64_t)index * KT__PAGE_POS;
+        kt__kv_young_read(kv, table->pages[index], young);
+        if (used < KT__PAGE_POS) clear_young_tail(shape, young, (int)used);
+        kt__hash_add(&h, young, bytes);
+        if (!kt__fd_write_at(fd, young, bytes, s->offset + (uint64_t)i * bytes)) return false;
+    }
+    s->digest = kt__hash_end(&h);
+    return true;
 }
 
 static bool has_state(const kt__kv_image *image, const kt__kv_table *table) {
@@ -350,13 +361,21 @@ static kt_status check_shape(const kt__kv_image_file *f, const uint8_t *h, kt_er
 }
 
 static const char *form_name(uint64_t form) {
-    static const char *const names[KT__KV_FORMS] = {[KT__KV_F16] = "f16", [KT__KV_Q8] = "q8_0"};
+    static const char *const names[KT__KV_FORMS] = {
+        [KT__KV_F16] = "f16", [KT__KV_Q8] = "q8_0", [KT__KV_Q4] = "q4_0"};
     return form < KT__KV_FORMS ? names[form] : "of a type that is not known";
 }
 
 static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_error *err) {
-    uint64_t k = kt__le_get(h + AT_FORMS, 4), v = kt__le_get(h + AT_FORMS + 4, 4);
-    if (k == (uint64_t)f->shape.k_form && v == (uint64_t)f->shape.v_form) return KT_OK;
+    uint64_t word = kt__le_get(h + AT_FORMS, 4), v = kt__le_get(h + AT_FORMS + 4, 4);
+    uint64_t k = word & ((1 << FORM_BITS) - 1), tail = word >> FORM_BITS;
+    bool same = k == (uint64_t)f->shape.k_form && v == (uint64_t)f->shape.v_form;
+    if (same && tail == (uint64_t)f->shape.n_tail) return KT_OK;
+    if (same)
+        return kt__fail_at(err, KT_E_STATE, f->path, AT_FORMS,
+                           "the session was computed with a tail of %" PRIu64
+                           " positions; here it is %d: ask for the same (--kv-tail)",
+                           tail * KT__PAGE_POS, f->shape.n_tail * KT__PAGE_POS);
     return kt__fail_at(err, KT_E_STATE, f->path, AT_FORMS,
                        "the session's keys are %s and its values %s; here they are %s and %s: ask "
                        "for the same (-ctk, -ctv)",
@@ -371,7 +390,8 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
     extras has = {kt__le_get(h + AT_YOUNG + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0};
     if (has.state && !f->shape.state_bytes)
         return damaged(f, AT_STATE, "its model has no recurrent layers", err);
-    if (has.young && (n_pos % KT__PAGE_POS == 0 || !kt__kv_is_sealing(&f->shape)))
+    if (has.young && (n_pos > INT32_MAX || !kt__kv_is_sealing(&f->shape) ||
+                      !kt__kv_n_end_pages(&f->shape, (int64_t)n_pos)))
         return damaged(f, AT_YOUNG, "it has no page that could be young", err);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
         !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, has, &f->layout)) {
@@ -495,19 +515,36 @@ out:
     return status;
 }
 
-/* Where the file has no young form, what the last page holds has to be computed again. */
+static kt_status load_young_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
+                                  void *young, kt_error *err) {
+    const section *s = &f->layout.sections[YOUNG];
+    size_t bytes = kt__kv_young_bytes(&f->shape);
+    kt__hash h;
+    kt__hash_init(&h, SEED + YOUNG);
+    for (int32_t i = 0; i < kt__kv_n_end_pages(&f->shape, f->info.n_pos); i++) {
+        int32_t page = table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)];
+        if (!kt__fd_read_at(f->fd, young, bytes, s->offset + (uint64_t)i * bytes))
+            return fail_section(f, YOUNG, false, err);
+        kt__hash_add(&h, young, bytes);
+        kt__kv_young_write(kv, page, young);
+    }
+    kt__digest d = kt__hash_end(&h);
+    return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, YOUNG, true, err) : KT_OK;
+}
+
+/* Where the file has no young forms, what they would hold has to be computed again. */
 static kt_status load_young(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
                             kt_error *err) {
-    const section *s = &f->layout.sections[YOUNG];
-    int32_t last = table->pages[n_pages_of(f->info.n_pos) - 1];
-    if (!s->bytes) {
-        kt__kv_young_drop(kv, last);
+    size_t bytes = kt__kv_young_bytes(&f->shape);
+    int32_t n = kt__kv_is_sealing(&f->shape) ? kt__kv_n_end_pages(&f->shape, f->info.n_pos) : 0;
+    if (!f->layout.sections[YOUNG].bytes) {
+        for (int32_t i = 0; i < n; i++)
+            kt__kv_young_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
         return KT_OK;
     }
-    void *young = kt__malloc((size_t)s->bytes);
-    if (!young) return kt__fail_nomem(err, "a session's last page", (size_t)s->bytes);
-    kt_status status = load_small(f, YOUNG, young, err);
-    if (status == KT_OK) kt__kv_young_write(kv, last, young);
+    void *young = kt__malloc(bytes);
+    if (!young) return kt__fail_nomem(err, "a session's last page", bytes);
+    kt_status status = load_young_pages(f, kv, table, young, err);
     kt__free(young);
     return status;
 }

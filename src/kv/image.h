@@ -9,9 +9,10 @@
  * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
  * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
  * beyond n_pos. Where keys or values are sealed, the header names their forms, a last page that is
- * not full is zeros, and its young form follows, as kt__kv_young_read gives it, if it was there. With recurrent layers the state after n_pos follows, if it
- * is known: f32. No size that a file states is used before it was found equal to the one that
- * follows from its shape and n_pos. */
+ * not full is zeros, and the young forms that a query behind the last position reads follow
+ * (kt__kv_end_page), as kt__kv_young_read gives them, if all were there. With recurrent layers the
+ * state after n_pos follows, if it is known: f32. No size that a file states is used before it was
+ * found equal to the one that follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
 
@@ -26,7 +27,8 @@ typedef struct kt__kv_image {
     uint8_t full_hash[KT__KV_IMAGE_HASH];  /* of the model's files; zeros: was not known */
 } kt__kv_image;
 
-/* ids[n_pos], logits[n_logits]. On an error path holds what it held before. */
+/* ids[n_pos], logits[n_logits]. The table holds its end (kt__kv_table_hold_end), or else what its
+ * last positions are is not saved but computed again. On an error path holds what it held before. */
 kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const int32_t *ids,
                             const float *logits, const kt__kv *kv, const kt__kv_table *table,
                             kt_error *err) KT_CHECKED;

@@ -18,7 +18,8 @@ enum {
 
 struct kt__kv {
     kt__kv_shape shape;
-    size_t k_head_bytes, v_head_bytes; /* one head's part of a page */
+    size_t *layer_at;    /* [n_layer] where a layer begins, of the page's bytes */
+    size_t v_head_bytes; /* one head's values of a page */
     size_t page_bytes;
     int slab_shift; /* log2 of the pages of a slab */
     uint8_t *base;
@@ -36,26 +37,38 @@ struct kt__kv {
 };
 
 /* One head's part of a page, without padding. */
-static size_t k_plain_bytes(const kt__kv_shape *s) {
-    if (s->k_form != KT__KV_F16) return kt__sealed_k_bytes(s->head_dim_k);
+static size_t k_plain_bytes(const kt__kv_shape *s, int layer) {
+    kt__kv_form form = kt__kv_k_form(s, layer);
+    if (form != KT__KV_F16) return kt__sealed_k_bytes(form, s->head_dim_k);
     return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
 }
 
 static size_t v_plain_bytes(const kt__kv_shape *s) {
-    if (s->v_form != KT__KV_F16) return kt__sealed_v_bytes(s->head_dim_v);
+    if (s->v_form != KT__KV_F16) return kt__sealed_v_bytes(s->v_form, s->head_dim_v);
     return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
 }
 
-static size_t k_head_bytes(const kt__kv_shape *s) {
-    return kt__align_up(k_plain_bytes(s), CACHE_LINE);
+/* Whole cache lines, but halves of them in 4 bits, where a head's scales take half a line. */
+static size_t pad_part(kt__kv_form form, size_t bytes) {
+    return kt__align_up(bytes, form == KT__KV_Q4 ? CACHE_LINE / 2 : CACHE_LINE);
+}
+
+static size_t k_head_bytes(const kt__kv_shape *s, int layer) {
+    return pad_part(kt__kv_k_form(s, layer), k_plain_bytes(s, layer));
 }
 
 static size_t v_head_bytes(const kt__kv_shape *s) {
-    return kt__align_up(v_plain_bytes(s), CACHE_LINE);
+    return pad_part(s->v_form, v_plain_bytes(s));
+}
+
+static size_t layer_bytes(const kt__kv_shape *s, int layer) {
+    return (k_head_bytes(s, layer) + v_head_bytes(s)) * (size_t)s->n_head_kv;
 }
 
 size_t kt__kv_page_bytes(const kt__kv_shape *s) {
-    return (k_head_bytes(s) + v_head_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
+    size_t bytes = 0;
+    for (int layer = 0; layer < s->n_layer; layer++) bytes += layer_bytes(s, layer);
+    return bytes;
 }
 
 /* The largest slab within SLAB_BYTES, but one attention split at least. */
@@ -99,7 +112,6 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     kt__kv *kv = kt__calloc(1, sizeof *kv);
     if (!kv) return kt__fail_nomem(err, "the K/V store", sizeof *kv);
     kv->shape = *shape;
-    kv->k_head_bytes = k_head_bytes(shape);
     kv->v_head_bytes = v_head_bytes(shape);
     kv->page_bytes = kt__kv_page_bytes(shape);
     kv->slab_shift = slab_shift_for(kv->page_bytes);
@@ -107,11 +119,14 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     kv->refs = kt__calloc((size_t)n_pages, sizeof *kv->refs);
     kv->free_ids = kt__calloc((size_t)n_pages, sizeof *kv->free_ids);
     kv->kept = kt__calloc((size_t)n_pages, sizeof *kv->kept);
-    if (!kv->refs || !kv->free_ids || !kv->kept) {
+    kv->layer_at = kt__calloc((size_t)shape->n_layer, sizeof *kv->layer_at);
+    if (!kv->refs || !kv->free_ids || !kv->kept || !kv->layer_at) {
         status = kt__fail_nomem(err, "the K/V page lists", (size_t)n_pages * 2 * sizeof(int32_t));
         goto out;
     }
     for (int64_t i = 0; i < n_pages; i++) kv->free_ids[i] = (int32_t)(n_pages - 1 - i);
+    for (int i = 1; i < shape->n_layer; i++)
+        kv->layer_at[i] = kv->layer_at[i - 1] + layer_bytes(shape, i - 1);
     KT__TRY(map_pages(kv, err));
     if (kt__kv_is_sealing(shape)) KT__TRY(kt__young_create(shape, n_pages, room, &kv->young, err));
     if (shape->state_bytes)
@@ -131,6 +146,7 @@ void kt__kv_destroy(kt__kv *kv) {
     kt__free(kv->refs);
     kt__free(kv->free_ids);
     kt__free(kv->kept);
+    kt__free(kv->layer_at);
     kt__free(kv);
 }
 
@@ -145,30 +161,27 @@ int64_t kt__kv_n_used(const kt__kv *kv) {
     return kv->n_used;
 }
 
-/* Where the K of a layer and head begins in a page's slab; the page's number in the slab in *index.
- */
-static uint8_t *head_base(const kt__kv *kv, int32_t page, int layer, int head, size_t *index) {
+/* The page's own parts, whatever their form. Where the layer and head begin in the page's slab, the
+ * keys of all its pages lie first. */
+static uint8_t *own_part(const kt__kv *kv, int32_t page, int layer, int head, bool values) {
     size_t slab = (size_t)page >> kv->slab_shift, n = (size_t)1 << kv->slab_shift;
-    size_t row = (size_t)layer * (size_t)kv->shape.n_head_kv + (size_t)head;
-    *index = (size_t)page & (n - 1);
-    return kv->base + (slab * kv->page_bytes + row * (kv->k_head_bytes + kv->v_head_bytes)) * n;
+    size_t index = (size_t)page & (n - 1), k_bytes = k_head_bytes(&kv->shape, layer);
+    size_t at = kv->layer_at[layer] + (size_t)head * (k_bytes + kv->v_head_bytes);
+    uint8_t *base = kv->base + (slab * kv->page_bytes + at) * n;
+    return values ? base + k_bytes * n + index * kv->v_head_bytes : base + index * k_bytes;
 }
 
-/* The page's own parts, whatever their form. */
 static uint8_t *k_part(const kt__kv *kv, int32_t page, int layer, int head) {
-    size_t index;
-    uint8_t *base = head_base(kv, page, layer, head, &index);
-    return base + index * kv->k_head_bytes;
+    return own_part(kv, page, layer, head, false);
 }
 
 static uint8_t *v_part(const kt__kv *kv, int32_t page, int layer, int head) {
-    size_t index;
-    uint8_t *base = head_base(kv, page, layer, head, &index);
-    return base + (kv->k_head_bytes << kv->slab_shift) + index * kv->v_head_bytes;
+    return own_part(kv, page, layer, head, true);
 }
 
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    if (kv->shape.k_form != KT__KV_F16) return kt__young_k(kv->young, page, layer, head);
+    if (kt__kv_k_form(&kv->shape, layer) != KT__KV_F16)
+        return kt__young_k(kv->young, page, layer, head);
     return (kt__f16 *)(void *)k_part(kv, page, layer, head);
 }
 
@@ -178,7 +191,8 @@ kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
 }
 
 uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    return kv->shape.k_form == KT__KV_F16 ? NULL : k_part(kv, page, layer, head);
+    if (kt__kv_k_form(&kv->shape, layer) == KT__KV_F16) return NULL;
+    return k_part(kv, page, layer, head);
 }
 
 uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head) {
@@ -192,35 +206,37 @@ const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv) {
 }
 
 size_t kt__kv_block_bytes(const kt__kv_shape *s) {
-    return (k_plain_bytes(s) + v_plain_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
+    size_t bytes = 0;
+    for (int layer = 0; layer < s->n_layer; layer++)
+        bytes += (k_plain_bytes(s, layer) + v_plain_bytes(s)) * (size_t)s->n_head_kv;
+    return bytes;
+}
+
+/* Between the page's own parts and a block. */
+static void block_copy(const kt__kv *kv, int32_t page, uint8_t *at, bool out) {
+    size_t v_bytes = v_plain_bytes(&kv->shape);
+    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        size_t k_bytes = k_plain_bytes(&kv->shape, layer);
+        for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
+            void *k = k_part(kv, page, layer, head), *v = v_part(kv, page, layer, head);
+            memcpy(out ? at : k, out ? k : at, k_bytes);
+            memcpy(out ? at + k_bytes : v, out ? v : at + k_bytes, v_bytes);
+        }
+    }
 }
 
 void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out) {
-    uint8_t *at = out;
-    size_t k_bytes = k_plain_bytes(&kv->shape), v_bytes = v_plain_bytes(&kv->shape);
-    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
-            memcpy(at, k_part(kv, page, layer, head), k_bytes);
-            memcpy(at + k_bytes, v_part(kv, page, layer, head), v_bytes);
-        }
-    }
+    block_copy(kv, page, out, true);
 }
 
 void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block) {
-    const uint8_t *at = block;
-    size_t k_bytes = k_plain_bytes(&kv->shape), v_bytes = v_plain_bytes(&kv->shape);
-    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
-            memcpy(k_part(kv, page, layer, head), at, k_bytes);
-            memcpy(v_part(kv, page, layer, head), at + k_bytes, v_bytes);
-        }
-    }
+    block_copy(kv, page, (uint8_t *)(uintptr_t)block, false);
 }
 
 /* ---- young forms ---- */
 
-static size_t young_k_bytes(const kt__kv_shape *s) {
-    if (s->k_form == KT__KV_F16) return 0;
+static size_t young_k_bytes(const kt__kv_shape *s, int layer) {
+    if (kt__kv_k_form(s, layer) == KT__KV_F16) return 0;
     return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
 }
 
@@ -230,7 +246,10 @@ static size_t young_v_bytes(const kt__kv_shape *s) {
 }
 
 size_t kt__kv_young_bytes(const kt__kv_shape *s) {
-    return (young_k_bytes(s) + young_v_bytes(s)) * (size_t)s->n_head_kv * (size_t)s->n_layer;
+    size_t bytes = 0;
+    for (int layer = 0; layer < s->n_layer; layer++)
+        bytes += (young_k_bytes(s, layer) + young_v_bytes(s)) * (size_t)s->n_head_kv;
+    return bytes;
 }
 
 bool kt__kv_page_is_young(const kt__kv *kv, int32_t page) {
@@ -243,8 +262,9 @@ void kt__kv_young_drop(kt__kv *kv, int32_t page) {
 
 /* Between the page's young form and one piece; the page is young. */
 static void young_copy(const kt__kv *kv, int32_t page, uint8_t *piece, bool out) {
-    size_t k_bytes = young_k_bytes(&kv->shape), v_bytes = young_v_bytes(&kv->shape);
+    size_t v_bytes = young_v_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        size_t k_bytes = young_k_bytes(&kv->shape, layer);
         for (int head = 0; head < kv->shape.n_head_kv; head++, piece += k_bytes + v_bytes) {
             void *k = kt__young_k(kv->young, page, layer, head);
             void *v = kt__young_v(kv->young, page, layer, head);
@@ -334,13 +354,81 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
     *table = (kt__kv_table){0};
 }
 
+/* ---- the young forms that a table holds ---- */
+
+/* The pages from..to-1, which may be none, and page 0 if it is read young, instead of those so far.
+ */
+static void hold_young(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to) {
+    if (!kv->young) return;
+    bool first = kv->shape.first_young && from > 0;
+    for (int32_t i = from; i < to; i++) kt__young_hold(kv->young, table->pages[i]);
+    if (first) kt__young_hold(kv->young, table->pages[0]);
+    for (int32_t i = table->young_from; i < table->young_to; i++)
+        kt__young_let_go(kv->young, table->pages[i]);
+    if (table->holds_first) kt__young_let_go(kv->young, table->pages[0]);
+    table->young_from = from;
+    table->young_to = to;
+    table->holds_first = first;
+}
+
+static int32_t pages_of(int64_t n_pos) {
+    return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
+}
+
+static bool is_there_young(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
+    return index < table->n_pages && kt__kv_page_is_young(kv, table->pages[index]);
+}
+
+/* Of the first n_pos positions, the last page that a query behind them reads young and that is not;
+ * -1: there is none. */
+static int32_t last_not_young(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    for (int32_t i = kt__kv_n_end_pages(&kv->shape, n_pos) - 1; i >= 0; i--) {
+        int32_t index = kt__kv_end_page(&kv->shape, n_pos, i);
+        if (!is_there_young(kv, table, index)) return index;
+    }
+    return -1;
+}
+
+bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    bool ready = kv->young && last_not_young(kv, table, n_pos) < 0;
+    if (ready) hold_young(kv, table, kt__kv_tail_from(&kv->shape, n_pos), pages_of(n_pos));
+    return ready;
+}
+
+bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    return kv->young && table->young_from <= kt__kv_tail_from(&kv->shape, n_pos) &&
+           table->young_to >= pages_of(n_pos) && last_not_young(kv, table, n_pos) < 0;
+}
+
+void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table) {
+    hold_young(kv, table, 0, 0);
+}
+
+void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos) {
+    int32_t page = (int32_t)(n_pos / KT__PAGE_POS);
+    if (table->cuts[0] == page || table->cuts[1] == page) return;
+    table->cuts[1] = table->cuts[0];
+    table->cuts[0] = page;
+}
+
+/* Whether somebody who goes on at one of the table's cuts will read the page young. */
+static bool is_before_cut(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
+    if (kv->shape.first_young && index == 0) return true;
+    for (int i = 0; i < 2; i++) {
+        if (index < table->cuts[i] && index >= table->cuts[i] - kv->shape.n_tail) return true;
+    }
+    return false;
+}
+
 /* Everything of a page, with its young form where both have one. */
 static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
     bool young = kt__kv_page_is_young(kv, from);
-    size_t k_bytes = young_k_bytes(&kv->shape), v_bytes = young_v_bytes(&kv->shape);
+    size_t v_bytes = young_v_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
+        size_t k_bytes = young_k_bytes(&kv->shape, layer);
+        size_t own_bytes = k_plain_bytes(&kv->shape, layer);
         for (int head = 0; head < kv->shape.n_head_kv; head++) {
-            memcpy(k_part(kv, to, layer, head), k_part(kv, from, layer, head), kv->k_head_bytes);
+            memcpy(k_part(kv, to, layer, head), k_part(kv, from, layer, head), own_bytes);
             memcpy(v_part(kv, to, layer, head), v_part(kv, from, layer, head), kv->v_head_bytes);
             if (young && k_bytes)
                 memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head), k_bytes);
@@ -356,15 +444,22 @@ static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t own = page_take(kv);
     if (kt__kv_page_is_young(kv, old)) kt__young_take(kv->young, own, KT__YOUTH_KEPT);
     page_copy(kv, old, own);
+    if (table->young_from <= index && index < table->young_to) {
+        kt__young_hold(kv->young, own);
+        kt__young_let_go(kv->young, old);
+    }
     table->pages[index] = own;
     kt__kv_page_drop(kv, old);
 }
 
 /* What the index-th page needs for positions n_old..n_new-1. */
-static kt__youth youth_for(kt__kv_growth how, int32_t index, int64_t n_old, int64_t n_new) {
+static kt__youth youth_for(const kt__kv *kv, const kt__kv_table *table, kt__kv_growth how,
+                           int32_t index, int64_t n_old, int64_t n_new) {
     int64_t begin = (int64_t)index * KT__PAGE_POS;
     bool filled = n_old <= begin && begin + KT__PAGE_POS <= n_new;
     if (how == KT__GROW_KEPT || !filled) return KT__YOUTH_KEPT;
+    if (index >= kt__kv_tail_from(&kv->shape, n_new) || is_before_cut(kv, table, index))
+        return KT__YOUTH_KEPT;
     return how == KT__GROW_STAGED ? KT__YOUTH_STAGED : KT__YOUTH_NONE;
 }
 
@@ -377,7 +472,7 @@ static bool have_young(const kt__kv *kv, const kt__kv_table *table, int64_t n_ol
                        kt__kv_growth how, bool copy) {
     int32_t kept = copy ? 1 : 0, staged = 0, first = (int32_t)(n_old / KT__PAGE_POS);
     for (int32_t i = first; (int64_t)i * KT__PAGE_POS < n_new; i++) {
-        kt__youth has = youth_at(kv, table, i), wants = youth_for(how, i, n_old, n_new);
+        kt__youth has = youth_at(kv, table, i), wants = youth_for(kv, table, how, i, n_old, n_new);
         kept += wants == KT__YOUTH_KEPT && has != KT__YOUTH_KEPT;
         staged += wants == KT__YOUTH_STAGED && has == KT__YOUTH_NONE;
     }
@@ -386,15 +481,17 @@ static bool have_young(const kt__kv *kv, const kt__kv_table *table, int64_t n_ol
 }
 
 /* The table has its pages. A kept form serves where a staged one would. */
-static void give_young(kt__kv *kv, const kt__kv_table *table, int64_t n_old, int64_t n_new,
+static void give_young(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                        kt__kv_growth how) {
     for (int32_t i = (int32_t)(n_old / KT__PAGE_POS); (int64_t)i * KT__PAGE_POS < n_new; i++) {
         int32_t page = table->pages[i];
-        kt__youth has = kt__young_of(kv->young, page), wants = youth_for(how, i, n_old, n_new);
+        kt__youth has = kt__young_of(kv->young, page),
+                  wants = youth_for(kv, table, how, i, n_old, n_new);
         if (has >= wants) continue;
         kt__young_drop(kv->young, page);
         kt__young_take(kv->young, page, wants);
     }
+    hold_young(kv, table, kt__kv_tail_from(&kv->shape, n_old), pages_of(n_new));
 }
 
 static kt_status fail_full(const kt__kv *kv, kt_error *err) {
@@ -431,12 +528,15 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     bool within = n_new > n_old && n_old % KT__PAGE_POS != 0;
     bool copy = within && kv->refs[table->pages[last]] > 1;
     int64_t take = (need > table->n_pages ? need - table->n_pages : 0) + (copy ? 1 : 0);
-    if (kv->young && within && youth_at(kv, table, last) != KT__YOUTH_KEPT)
-        return kt__fail(err, KT_E_STATE, "position %lld is within a sealed page of K/V",
+    if (kv->young && n_new > n_old && !kt__kv_table_hold_end(kv, table, n_old))
+        return kt__fail(err, KT_E_STATE, "position %lld is within or too near sealed pages of K/V",
                         (long long)n_old);
     if (!have_pages(kv, take)) return fail_full(kv, err);
     if (kv->states && n_new > n_old && !take_next(kv, table)) return fail_states(err);
-    if (kv->young && !have_young(kv, table, n_old, n_new, how, copy)) return fail_young(kv, err);
+    if (kv->young && !have_young(kv, table, n_old, n_new, how, copy)) {
+        table->cuts[0] = table->cuts[1] = 0; /* those are for others */
+        if (!have_young(kv, table, n_old, n_new, how, copy)) return fail_young(kv, err);
+    }
     if (copy) unshare_last(kv, table, last);
     while (table->n_pages < need) table->pages[table->n_pages++] = page_take(kv);
     if (kv->young) give_young(kv, table, n_old, n_new, how);
@@ -448,11 +548,22 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
     return kt__kv_table_grow_as(kv, table, n_old, n_new, KT__GROW_KEPT, err);
 }
 
-void kt__kv_table_settle(kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+/* Whether other tables may go on behind the page. */
+static bool is_wanted_young(const kt__kv *kv, int32_t page) {
+    return kt__young_is_held(kv->young, page) || kv->refs[page] - kv->kept[page] > 1;
+}
+
+void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    int32_t from = table->young_from, keep = kt__kv_tail_from(&kv->shape, n_pos);
     if (!kv->young) return;
-    for (int64_t i = n_pos / KT__PAGE_POS - 1; i >= 0; i--) {
-        if (kt__young_of(kv->young, table->pages[i]) == KT__YOUTH_NONE) return;
-        kt__young_drop(kv->young, table->pages[i]);
+    if (keep > table->young_to) keep = table->young_to;
+    if (keep < from) keep = from;
+    hold_young(kv, table, keep, table->young_to);
+    for (int32_t i = from; i < (int32_t)(n_pos / KT__PAGE_POS); i++) {
+        int32_t page = table->pages[i];
+        bool staged = kt__young_of(kv->young, page) == KT__YOUTH_STAGED;
+        bool passed = i < keep && !is_wanted_young(kv, page) && !is_before_cut(kv, table, i);
+        if (staged || passed) kt__young_drop(kv->young, page);
     }
 }
 
@@ -465,19 +576,23 @@ void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table) {
 
 /* Where young forms allow to go on. */
 static int64_t own_young_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
-    int32_t last = (int32_t)(n_pos / KT__PAGE_POS);
-    if (!kv->young || n_pos % KT__PAGE_POS == 0) return n_pos;
-    if (last >= table->n_pages) return (int64_t)table->n_pages * KT__PAGE_POS;
-    int32_t page = table->pages[last];
-    bool own = kv->refs[page] == 1;
-    if (kt__kv_page_is_young(kv, page) &&
-        (own || (have_pages(kv, 1) && kt__young_n_free(kv->young, KT__YOUTH_KEPT) > 0))) {
-        if (!own) unshare_last(kv, table, last);
-        return n_pos;
+    int64_t end = (int64_t)table->n_pages * KT__PAGE_POS;
+    if (!kv->young) return n_pos;
+    if (end > n_pos) end = n_pos;
+    for (int32_t at; (at = last_not_young(kv, table, end)) >= 0;) end = (int64_t)at * KT__PAGE_POS;
+    (void)kt__kv_table_hold_end(kv, table, end);
+    int32_t last = (int32_t)(end / KT__PAGE_POS);
+    if (end % KT__PAGE_POS != 0 && kv->refs[table->pages[last]] > 1) {
+        if (have_pages(kv, 1) && kt__young_n_free(kv->young, KT__YOUTH_KEPT) > 0) {
+            unshare_last(kv, table, last);
+        } else {
+            end = (int64_t)last * KT__PAGE_POS;
+        }
     }
-    n_pos = (int64_t)last * KT__PAGE_POS;
-    kt__kv_table_truncate(kv, table, n_pos);
-    return n_pos;
+    if (end == n_pos) return n_pos;
+    kt__kv_table_truncate(kv, table, end);
+    (void)kt__kv_table_hold_end(kv, table, end);
+    return end;
 }
 
 /* Where a state allows to go on: the table's own, or the last snapshot of a page up to there. */
@@ -519,8 +634,29 @@ static void drop_states(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
 
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     if (kv->states) drop_states(kv, table, n_pos);
-    int32_t keep = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
+    int32_t keep = pages_of(n_pos);
+    bool some = table->young_from < keep;
+    if (keep < table->young_to)
+        hold_young(kv, table, some ? table->young_from : 0, some ? keep : 0);
+    if (keep == 0) table->cuts[0] = table->cuts[1] = 0;
     while (table->n_pages > keep) kt__kv_page_drop(kv, table->pages[--table->n_pages]);
+}
+
+void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page) {
+    int32_t own = table->pages[index];
+    bool moves = is_there_young(kv, table, index) && !kt__kv_page_is_young(kv, page);
+    bool held = kv->young && table->young_from <= index && index < table->young_to;
+    held |= table->holds_first && index == 0;
+    if (moves && kv->refs[own] > 1) return;
+    if (moves) {
+        kt__young_drop(kv->young, page);
+        kt__young_move(kv->young, own, page);
+    }
+    if (held) {
+        kt__young_hold(kv->young, page);
+        kt__young_let_go(kv->young, own);
+    }
+    kt__kv_table_set(kv, table, index, page);
 }
 
 void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page) {

@@ -83,6 +83,9 @@ void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
 typedef struct kt__kv_table {
     int32_t *pages;
     int32_t n_pages, cap;
+    int32_t young_from, young_to; /* pages whose young forms it holds: nobody may take them */
+    bool holds_first;             /* and page 0's */
+    int32_t cuts[2];              /* see kt__kv_table_cut */
     /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
     int32_t
         state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
@@ -104,24 +107,39 @@ typedef enum kt__kv_growth {
     KT__GROW_STAGED, /* those that are filled: in the layer at hand alone, for a batch that stays */
     KT__GROW_SEALED  /* those that are filled: none, since blocks will be written there */
 } kt__kv_growth;
-/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where n_old is within a page that has no
- * young form: see kt__kv_table_own_end. */
+/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where a page that a query at n_old reads young
+ * is not: see kt__kv_table_own_end. The table holds what such queries read, and what it grows by. */
 kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                                kt__kv_growth how, kt_error *err) KT_CHECKED;
-/* The first n_pos positions stay: drops the young forms of the pages that these fill. */
-void kt__kv_table_settle(kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
+/* The first n_pos positions stay: drops the young forms that no query behind them reads, but those
+ * before its cuts, which it only holds no longer. */
+void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
+/* Others will go on behind these positions: the young forms that they read will be kept where there
+ * is room. Of the last two such cuts. */
+void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos);
+/* Nothing is appended for now: young forms stay where there is room. */
+void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table);
+/* Whether all that a query behind the first n_pos positions reads young is there; the table holds it
+ * then. */
+bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
+bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 /* The batch is lost: drops the young forms of one layer. */
 void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table);
-/* Where positions can be appended to the first n_pos: there, or, where the young form of their last
- * page is gone (or cannot be copied from who shares it), at the page's begin; with recurrent layers,
- * where the last state up to there is known. The table ends there then. From then on nobody else holds that page. A caller that goes on counting those
- * positions may share such a table and save it: they are computed again by whoever appends. */
+/* Where positions can be appended to the first n_pos: there, or, where a young form that a query
+ * there reads is gone (or that of the last page cannot be copied from who shares it), at the next
+ * page's begin before it where all is there; with recurrent layers, where the last state up to
+ * there is known, too. The table ends there then. From then on nobody else holds the last page, and
+ * the table holds what is read. A caller that goes on counting those positions may share such a
+ * table and save it: they are computed again by whoever appends. */
 int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Returns the pages beyond those that hold the first n_pos positions, and a state beyond them. */
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Puts page in place of table's index-th, or after its last one; the table holds a reference of its
  * own. */
 void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page);
+/* The same of a page that holds what table's has there. It gets the young form if it has none; where
+ * others need that, the table keeps its page. */
+void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page);
 /* dst (initialised, empty) shares the pages of src's first n_pos positions, and their state. */
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst);
 

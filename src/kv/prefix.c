@@ -355,7 +355,7 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
         if (e != NONE && p->entries[e].page != NONE) {
             if (p->entries[e].page != page) {
                 kt__kv_snapshot_move(p->kv, page, p->entries[e].page);
-                kt__kv_table_set(p->kv, table, cursor->n_block, p->entries[e].page);
+                kt__kv_table_adopt(p->kv, table, cursor->n_block, p->entries[e].page);
             }
         } else {
             e = remember(p, &block, page);

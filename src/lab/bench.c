@@ -37,8 +37,8 @@ typedef struct list {
 typedef struct bench_opts {
     kt__model_opts model;
     kt__lora_opts lora;
-    const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads;
-    int32_t n_runs, n_batch, n_ubatch;
+    const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads, *ubatches, *kv_modes;
+    int32_t n_runs, n_batch;
     kt__kv_opts kv;
     int format;
     bool no_limits;
@@ -83,15 +83,14 @@ static const kt__opt table[] = {
      .max = KT_BATCH_MAX,
      .arg = "N",
      .help = "prompt tokens taken at a time (default 2048)"},
-    {.name = "ubatch-size",
-     .brief = "ub",
-     .kind = KT__OPT_INT,
-     .at = AT(n_ubatch),
-     .min = 1,
-     .max = KT_UBATCH_MAX,
-     .arg = "N",
-     .help = "prompt tokens computed together (default 512)"},
-    KT__KV_OPT_ROWS(bench_opts, kv),
+    LIST("ubatch-size", "ub", ubatches, "prompt tokens computed together (default 512)"),
+    {.name = "kv",
+     .kind = KT__OPT_TEXT,
+     .at = AT(kv_modes),
+     .arg = "TYPE[,TYPE...]",
+     .help = "keys and values of the text so far: f16, q8, q4, k8v4, or a preset: chat-short, "
+             "chat-long, document-qa, code, cpu (default f16)"},
+    KT__KV_TYPE_ROWS(bench_opts, kv),
     {.name = "output",
      .brief = "o",
      .kind = KT__OPT_ENUM,
@@ -130,8 +129,27 @@ static kt_status get_list(const char *option, const char *text, int low, int hig
 }
 
 typedef struct grid {
-    list prompts, gens, depths, streams, threads;
+    list prompts, gens, depths, streams, threads, ubatches;
+    char kv_modes[MAX_LIST][16];
+    int n_kv;
 } grid;
+
+static kt_status read_kv_modes(const char *text, grid *g, kt_error *err) {
+    for (;;) {
+        kt_engine_params params = {0};
+        size_t n = strcspn(text, ",");
+        if (g->n_kv == MAX_LIST) return kt__fail(err, KT_E_ARG, "--kv: more than %d", MAX_LIST);
+        char *mode = g->kv_modes[g->n_kv++];
+        snprintf(mode, sizeof g->kv_modes[0], "%.*s", (int)n, text);
+        if (n >= sizeof g->kv_modes[0] || !kt_kv_named(mode, &params))
+            return kt__fail(err, KT_E_ARG,
+                            "--kv: \"%.*s\", expected f16, q8, q4, k8v4, chat-short, chat-long, "
+                            "document-qa, code or cpu, with commas between",
+                            (int)(n < 40 ? n : 40), text);
+        if (!text[n]) return KT_OK;
+        text += n + 1;
+    }
+}
 
 static kt_status read_grid(const bench_opts *o, grid *g, kt_error *err) {
     kt_status status;
@@ -139,6 +157,11 @@ static kt_status read_grid(const bench_opts *o, grid *g, kt_error *err) {
     KT__TRY(get_list("-n", o->gens, 0, MAX_TOKENS, &g->gens, err));
     KT__TRY(get_list("-d", o->depths, 0, MAX_TOKENS, &g->depths, err));
     KT__TRY(get_list("-b", o->streams, 1, MAX_STREAMS, &g->streams, err));
+    if (o->ubatches)
+        KT__TRY(get_list("-ub", o->ubatches, 1, KT_UBATCH_MAX, &g->ubatches, err));
+    else
+        g->ubatches.n = 1;
+    KT__TRY(read_kv_modes(o->kv_modes, g, err));
     if (o->threads) KT__TRY(get_list("-t", o->threads, 1, KT__POOL_MAX_THREADS, &g->threads, err));
 out:
     return status;
@@ -169,27 +192,39 @@ static bool add_test(tests *all, kt__bench_test test) {
     return true;
 }
 
-/* By threads, streams and depth, so that neighbours share an engine. A prompt is one stream's, and
- * is measured beside the first number of streams only. */
+/* By streams and depth, so that neighbours share an engine. A prompt is one stream's, and is
+ * measured beside the first number of streams only. */
+static bool list_tests_of(const grid *g, const kt__bench_test *common, tests *all) {
+    bool ok = true;
+    for (int b = 0; b < g->streams.n; b++)
+        for (int d = 0; d < g->depths.n; d++) {
+            kt__bench_test base = *common;
+            base.n_depth = g->depths.items[d];
+            base.n_streams = g->streams.items[b];
+            for (int i = 0; b == 0 && i < g->prompts.n; i++) {
+                kt__bench_test test = base;
+                test.n_streams = 1;
+                test.n_prompt = g->prompts.items[i];
+                ok = ok && add_test(all, test);
+            }
+            for (int i = 0; i < g->gens.n; i++) {
+                kt__bench_test test = base;
+                test.n_gen = g->gens.items[i];
+                ok = ok && add_test(all, test);
+            }
+        }
+    return ok;
+}
+
 static bool list_tests(const grid *g, tests *all) {
     bool ok = true;
     for (int t = 0; t < g->threads.n; t++)
-        for (int b = 0; b < g->streams.n; b++)
-            for (int d = 0; d < g->depths.n; d++) {
-                kt__bench_test base = {.n_depth = g->depths.items[d],
-                                       .n_streams = g->streams.items[b],
-                                       .n_threads = g->threads.items[t]};
-                for (int i = 0; b == 0 && i < g->prompts.n; i++) {
-                    kt__bench_test test = base;
-                    test.n_streams = 1;
-                    test.n_prompt = g->prompts.items[i];
-                    ok = ok && add_test(all, test);
-                }
-                for (int i = 0; i < g->gens.n; i++) {
-                    kt__bench_test test = base;
-                    test.n_gen = g->gens.items[i];
-                    ok = ok && add_test(all, test);
-                }
+        for (int u = 0; u < g->ubatches.n; u++)
+            for (int k = 0; k < g->n_kv; k++) {
+                kt__bench_test common = {.n_threads = g->threads.items[t],
+                                         .n_ubatch = g->ubatches.items[u]};
+                memcpy(common.kv_mode, g->kv_modes[k], sizeof common.kv_mode);
+                ok = ok && list_tests_of(g, &common, all);
             }
     return ok;
 }
@@ -298,22 +333,27 @@ typedef struct bench {
     const subject *subject;
     int n_ctx;
     kt__bench_streams streams;
-    int n_threads, n_streams;
+    kt__bench_test test; /* the last one that it was prepared for */
 } bench;
 
+static bool share_engine(const kt__bench_test *a, const kt__bench_test *b) {
+    return a->n_threads == b->n_threads && a->n_streams == b->n_streams &&
+           a->n_ubatch == b->n_ubatch && !strcmp(a->kv_mode, b->kv_mode);
+}
+
 static kt_status prepare_engine(bench *b, const kt__bench_test *test, kt_error *err) {
-    if (b->streams.engine && b->n_threads == test->n_threads && b->n_streams == test->n_streams)
-        return KT_OK;
+    if (b->streams.engine && share_engine(&b->test, test)) return KT_OK;
     kt__bench_streams_close(&b->streams);
     kt_engine_params params = kt_engine_params_default();
     params.n_ctx = b->n_ctx;
     params.n_batch = b->opts->n_batch;
-    params.n_ubatch = b->opts->n_ubatch;
+    params.n_ubatch = test->n_ubatch;
+    (void)kt_kv_named(test->kv_mode, &params); /* (the context is longer than a preset's) */
     kt__kv_opts_set(&b->opts->kv, &params);
+    if (params.kv_tail > params.n_ctx) params.kv_tail = params.n_ctx;
     params.n_seq_max = test->n_streams;
     params.n_threads = params.n_threads_batch = test->n_threads;
-    b->n_threads = test->n_threads;
-    b->n_streams = test->n_streams;
+    b->test = *test;
     return kt__bench_streams_open(b->subject->model, &params, &b->subject->lora, &b->streams, err);
 }
 
@@ -369,10 +409,11 @@ static kt_status measure_rows(const bench_opts *o, const subject *s, const machi
                 row->test.n_threads);
         KT__TRY(measure_row(&b, row, err));
         row->limits = m->by_threads[row->test.n_threads];
-        report->n_batch = b.streams.info.n_batch;
-        report->n_ubatch = b.streams.info.n_ubatch;
-        report->kv_keys = b.streams.info.kv_keys;
-        report->kv_values = b.streams.info.kv_values;
+        row->n_batch = b.streams.info.n_batch;
+        row->n_ubatch = b.streams.info.n_ubatch;
+        row->kv_keys = b.streams.info.kv_keys;
+        row->kv_values = b.streams.info.kv_values;
+        row->kv_tail = b.streams.info.kv_tail;
         kt__bench_set_limit(s->model, &b.streams.info, row);
     }
 out:
@@ -450,6 +491,7 @@ int kt__cmd_bench(int argc, char **argv) {
                        .gens = "128",
                        .depths = "0",
                        .streams = "1",
+                       .kv_modes = "f16",
                        .kv = kt__kv_opts_default(),
                        .n_runs = 5};
     const kt__opt_group groups[] = {
@@ -475,6 +517,7 @@ int kt__cmd_bench(int argc, char **argv) {
             "Examples:\n"
             "  kentang bench -m model.gguf -t 1,2\n"
             "  kentang bench -m model.gguf -p 0 -n 64 -b 1,8,16 -d 0,4096\n"
+            "  kentang bench -m model.gguf -p 512 -n 64 -d 0,16384 --kv f16,q8,q4\n"
             "  kentang bench --preset llama-3.2-3b --quant q4_k_m     before a download\n"
             "  kentang bench --server http://127.0.0.1:8000 --rate 2  load on a running server\n"
             "                                      (kentang bench --server URL --help)",

@@ -14,6 +14,8 @@ enum { KT__BENCH_MAX_RUNS = 100 };
 /* One test: prefill (n_prompt > 0) or decode (n_gen > 0) after n_depth positions. */
 typedef struct kt__bench_test {
     int n_prompt, n_gen, n_depth, n_streams, n_threads;
+    int n_ubatch;     /* 0: the default */
+    char kv_mode[16]; /* as --kv; empty: f16 */
 } kt__bench_test;
 
 /* "pp512", "tg128", "tg128@d4096", "tg128x8" (8 streams decoded together) */
@@ -27,6 +29,9 @@ typedef struct kt__bench_limits {
 
 typedef struct kt__bench_row {
     kt__bench_test test;
+    int32_t n_batch, n_ubatch; /* that the engine had */
+    kt_kv_type kv_keys, kv_values;
+    int32_t kv_tail;
     double tok_s[KT__BENCH_MAX_RUNS]; /* ascending */
     int n_runs;
     double median, spread; /* spread: half of fastest minus slowest */
@@ -43,8 +48,6 @@ typedef struct kt__bench_report {
     kt_model_info info;
     char isa[16], processor[64];
     bool blas;
-    int32_t n_batch, n_ubatch;
-    kt_kv_type kv_keys, kv_values;
     kt__bench_row *rows; /* [n_rows], heap */
     int n_rows;
 } kt__bench_report;

@@ -11,33 +11,33 @@ static double share_of_limit(const kt__bench_row *row) {
 }
 
 static void print_md(const kt__bench_report *r) {
-    printf("| %-30s | %10s | %8s | %-12s | %7s | %12s | %18s | %14s |\n", "model", "size", "params",
-           "backend", "threads", "test", "t/s", "share of limit");
-    printf("| %s | %s: | %s: | %s | %s: | %s: | %s: | %s: |\n", "------------------------------",
-           "---------", "-------", "------------", "------", "-----------", "-----------------",
-           "-------------");
+    printf("| %-30s | %10s | %8s | %-12s | %7s | %5s | %9s | %12s | %18s | %14s |\n", "model",
+           "size", "params", "backend", "threads", "ub", "K/V", "test", "t/s", "share of limit");
+    printf("| %s | %s: | %s: | %s | %s: | %s: | %s: | %s: | %s: | %s: |\n",
+           "------------------------------", "---------", "-------", "------------", "------",
+           "----", "--------", "-----------", "-----------------", "-------------");
     for (int i = 0; i < r->n_rows; i++) {
         const kt__bench_row *row = &r->rows[i];
-        char name[80], backend[32], speed[48], part[32] = "-", test[64];
+        char name[80], backend[32], speed[48], part[32] = "-", test[64], kv[24];
+        snprintf(kv, sizeof kv, "%s/%s", kt_kv_type_name(row->kv_keys),
+                 kt_kv_type_name(row->kv_values));
         snprintf(name, sizeof name, "%.50s %.12s", r->model, r->info.quant);
         snprintf(backend, sizeof backend, "CPU %s%s", r->isa, r->blas ? "+blas" : "");
         kt__bench_test_name(&row->test, test, sizeof test);
         snprintf(speed, sizeof speed, "%.2f \u00b1 %.2f", row->median, row->spread);
         if (row->bound)
             snprintf(part, sizeof part, "%.0f%% %s", 100 * share_of_limit(row), row->bound);
-        printf("| %-30s | %6.2f MiB | %6.2f M | %-12s | %7d | %12s | %19s | %14s |\n", name,
-               (double)r->info.weight_bytes / (1 << 20), (double)r->info.n_params * 1e-6, backend,
-               row->test.n_threads, test, speed, part);
+        printf("| %-30s | %6.2f MiB | %6.2f M | %-12s | %7d | %5d | %9s | %12s | %19s | %14s |\n",
+               name, (double)r->info.weight_bytes / (1 << 20), (double)r->info.n_params * 1e-6,
+               backend, row->test.n_threads, row->n_ubatch, kv, test, speed, part);
     }
 }
 
 /* The limits once for each number of threads. */
 static void print_limits(const kt__bench_report *r) {
-    printf("\n%s, kentang " KT_VERSION
-           ", median \u00b1 half the range of %d runs, batch %d/%d, K/V "
-           "%s/%s\n",
-           r->processor[0] ? r->processor : "unknown processor", r->rows[0].n_runs, r->n_batch,
-           r->n_ubatch, kt_kv_type_name(r->kv_keys), kt_kv_type_name(r->kv_values));
+    printf("\n%s, kentang " KT_VERSION ", median \u00b1 half the range of %d runs, batch %d\n",
+           r->processor[0] ? r->processor : "unknown processor", r->rows[0].n_runs,
+           r->rows[0].n_batch);
     for (int i = 0; i < r->n_rows; i++) {
         const kt__bench_row *row = &r->rows[i];
         if (i && row[-1].test.n_threads == row->test.n_threads) continue;
@@ -60,13 +60,15 @@ static json_t *row_json(const kt__bench_report *r, const kt__bench_row *row) {
                             "tok_s_runs", runs, "limit_tok_s", kt__json_positive(row->limit_tok_s),
                             "bound", row->bound);
     json_t *more = json_pack(
-        "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b, s:s, s:s}",
+        "{s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:i, s:s, s:b, s:s, s:s, "
+        "s:i}",
         "n_prompt", row->test.n_prompt, "n_gen", row->test.n_gen, "n_depth", row->test.n_depth,
         "n_streams", row->test.n_streams, "model", r->model, "arch", r->info.arch, "quant",
         r->info.quant, "size_bytes", (json_int_t)r->info.weight_bytes, "n_params",
         (json_int_t)r->info.n_params, "isa", r->isa, "processor", r->processor, "n_batch",
-        (int)r->n_batch, "n_ubatch", (int)r->n_ubatch, "version", KT_VERSION, "blas", r->blas,
-        "kv_keys", kt_kv_type_name(r->kv_keys), "kv_values", kt_kv_type_name(r->kv_values));
+        (int)row->n_batch, "n_ubatch", (int)row->n_ubatch, "version", KT_VERSION, "blas", r->blas,
+        "kv_keys", kt_kv_type_name(row->kv_keys), "kv_values", kt_kv_type_name(row->kv_values),
+        "kv_tail", (int)row->kv_tail);
     json_t *state = json_pack(
         "{s:o, s:o, s:b, s:o, s:o, s:f, s:I, s:o, s:I}", "read_bytes_per_s",
         kt__json_positive(row->limits.read_bytes_per_s), "i8_mac_per_s",
@@ -111,7 +113,8 @@ static void csv_text(const char *text) {
 
 static void print_csv(const kt__bench_report *r) {
     puts("model,quant,size_bytes,n_params,isa,threads,test,tok_s,tok_s_spread,limit_tok_s,"
-         "share_of_limit,bound,n_prompt,n_gen,n_depth,n_streams,noisy");
+         "share_of_limit,bound,n_prompt,n_gen,n_depth,n_streams,noisy,n_ubatch,kv_keys,kv_values,"
+         "kv_tail");
     for (int i = 0; i < r->n_rows; i++) {
         const kt__bench_row *row = &r->rows[i];
         char test[64];
@@ -121,10 +124,11 @@ static void print_csv(const kt__bench_report *r) {
         printf("%llu,%llu,", (unsigned long long)r->info.weight_bytes,
                (unsigned long long)r->info.n_params);
         csv_text(r->isa);
-        printf("%d,%s,%.4f,%.4f,%.4f,%.4f,%s,%d,%d,%d,%d,%d\n", row->test.n_threads, test,
-               row->median, row->spread, row->limit_tok_s, share_of_limit(row),
+        printf("%d,%s,%.4f,%.4f,%.4f,%.4f,%s,%d,%d,%d,%d,%d,%d,%s,%s,%d\n", row->test.n_threads,
+               test, row->median, row->spread, row->limit_tok_s, share_of_limit(row),
                row->bound ? row->bound : "", row->test.n_prompt, row->test.n_gen, row->test.n_depth,
-               row->test.n_streams, row->noise.noisy);
+               row->test.n_streams, row->noise.noisy, row->n_ubatch, kt_kv_type_name(row->kv_keys),
+               kt_kv_type_name(row->kv_values), row->kv_tail);
     }
 }
 

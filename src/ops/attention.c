@@ -66,7 +66,8 @@ static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split,
     }
 }
 
-/* Every page before a query's own is read sealed; what is in own is theirs, of the split. */
+/* Every page before a query's own and the tail is read sealed, but page 0 where it stays young; what
+ * is in own is theirs, of the split. */
 static void set_sealed(const attn_job *job, const attn_tile *tile, int64_t split, int first,
                        int n_tok, int16_t *own, kt__attn_sealed *x) {
     const kt__attention *d = job->d;
@@ -75,7 +76,10 @@ static void set_sealed(const attn_job *job, const attn_tile *tile, int64_t split
     size_t bytes = kt__query_code_bytes(d->head_dim_k);
     size_t row = (size_t)tile->head * (size_t)d->n_tok +
                  (size_t)(tile->seg->row0 + tile->tok0 + first);
-    *x = (kt__attn_sealed){.k_form = shape->k_form, .v_form = shape->v_form, .own = own};
+    *x = (kt__attn_sealed){.k_form = kt__kv_k_form(shape, d->layer),
+                           .v_form = shape->v_form,
+                           .from = shape->first_young && split == 0,
+                           .own = own};
     if (d->q_codes) x->q = d->q_codes + row * (size_t)job->group * bytes;
     x->ld_q = bytes;
     for (int i = 0; i < KT__SPLIT_PAGES; i++) {
@@ -86,8 +90,8 @@ static void set_sealed(const attn_job *job, const attn_tile *tile, int64_t split
     }
     for (int i = 0; i < n_tok * job->group; i++) {
         int64_t pos = tile->seg->pos0 + tile->tok0 + first + i / job->group;
-        int64_t page = pos / KT__PAGE_POS - split * KT__SPLIT_PAGES;
-        own[i] = (int16_t)(page < KT__SPLIT_PAGES ? page : KT__SPLIT_PAGES);
+        int64_t page = kt__kv_tail_from(shape, pos) - split * KT__SPLIT_PAGES;
+        own[i] = (int16_t)(page < 0 ? 0 : page < KT__SPLIT_PAGES ? page : KT__SPLIT_PAGES);
     }
 }
 

@@ -72,7 +72,8 @@ static void seal_head(const qkv_job *job, int head, bool key, int worker) {
     const kt__kernels *k = job->dev->kernels;
     const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
     void *scratch = kt__dev_kernel_scratch(job->dev, worker);
-    if ((key ? shape->k_form : shape->v_form) == KT__KV_F16) return;
+    kt__kv_form form = key ? kt__kv_k_form(shape, d->layer) : shape->v_form;
+    if (form == KT__KV_F16) return;
     for (int s = 0; s < d->n_seg; s++) {
         const kt__seg *seg = &d->segs[s];
         int64_t end = (seg->pos0 + seg->n_tok) / KT__PAGE_POS;
@@ -80,11 +81,11 @@ static void seal_head(const qkv_job *job, int head, bool key, int worker) {
         for (int64_t i = seg->pos0 / KT__PAGE_POS; i < end; i++) {
             int32_t page = seg->table->pages[i];
             if (key) {
-                k->seal_k(kt__kv_k(d->kv, page, d->layer, head), d->head_dim_k,
-                          kt__kv_sealed_k(d->kv, page, d->layer, head), scratch);
+                k->seal_k[form](kt__kv_k(d->kv, page, d->layer, head), d->head_dim_k,
+                                kt__kv_sealed_k(d->kv, page, d->layer, head), scratch);
             } else {
-                k->seal_v(kt__kv_v(d->kv, page, d->layer, head), d->head_dim_v,
-                          kt__kv_sealed_v(d->kv, page, d->layer, head), scratch);
+                k->seal_v[form](kt__kv_v(d->kv, page, d->layer, head), d->head_dim_v,
+                                kt__kv_sealed_v(d->kv, page, d->layer, head), scratch);
             }
         }
     }

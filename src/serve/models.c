@@ -294,6 +294,8 @@ static void tell_plan(kt__served *s) {
                                      {"states", NULL, (double)p->state_bytes},
                                      {"kv_keys", kt_kv_type_name(p->kv_keys), 0},
                                      {"kv_values", kt_kv_type_name(p->kv_values), 0},
+                                     {"kv_tail", NULL, (double)p->kv_tail},
+                                     {"kv_f16_layers", NULL, (double)p->n_f16_layers},
                                      {"scratch", NULL, (double)p->scratch_bytes},
                                      {"tables", NULL, (double)p->tables_bytes},
                                      {"draft", NULL, (double)p->draft_bytes},

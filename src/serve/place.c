@@ -20,6 +20,7 @@ kt_engine_params kt__place_engine_params(const kt__config *c) {
     p.n_threads = (int32_t)c->threads;
     p.n_threads_batch = (int32_t)c->threads_batch;
     p.kv_bytes = c->kv;
+    p.kv_tail = c->kv_tail ? c->kv_tail < 0 ? 0 : (int32_t)c->kv_tail : -1;
     p.n_parallel = (int32_t)c->parallel;
     p.n_queue_max = (int32_t)c->queue;
     p.gap_ms = (int32_t)c->gap_ms;

@@ -14,24 +14,25 @@ import tempfile
 
 from quality import ROOT, demo_texts, run
 
-TYPES = [("q8_0", "q8_0"), ("q8_0", "f16"), ("f16", "q8_0")]
+TYPES = [("q8_0", "q8_0", 0), ("q8_0", "f16", 0), ("f16", "q8_0", 0), ("q8_0", "q4_0", 0), ("q8_0", "q4_0", 256), ("q4_0", "q4_0", 0), ("q4_0", "q4_0", 64),
+         ("q4_0", "q4_0", 256), ("q4_0", "f16", 0), ("f16", "q4_0", 0)]
 
 
-def figures(o, model, text, keys, values, special, *how):
+def figures(o, model, text, keys, values, tail, special, *how):
     chunks = ["--chunks", str(o.chunks)] if o.chunks else []
     return json.loads(run(o.kentang, "perplexity", "-m", model, "--kl", model, "-f", text, "--context", str(o.context), "-ctk", keys,
-                          "-ctv", values, "--json", *how, *chunks, *(["--parse-special"] if special else [])))
+                          "-ctv", values, "--kv-tail", str(tail), "--json", *how, *chunks, *(["--parse-special"] if special else [])))
 
 
 def table(o, name, model, text, special):
-    for i, (keys, values) in enumerate(TYPES):
-        f = figures(o, model, text, keys, values, special, "--exact")
-        own = figures(o, model, text, keys, values, special)
+    for i, (keys, values, tail) in enumerate(TYPES):
+        f = figures(o, model, text, keys, values, tail, special, "--exact")
+        own = figures(o, model, text, keys, values, tail, special)
         if i == 0:
             print(f"### {name}: {f['tokens']} tokens judged at a context of {o.context}, perplexity with f16 {f['base_perplexity']:.4f}\n")
-            print("| keys | values | KL mean | KL 99% | same token | perplexity | over f16's | KL mean, activations in 8 bits | same token |")
-            print("|---|---|---|---|---|---|---|---|---|")
-        print(f"| {keys} | {values} | {f['kl']:.6f} | {f['kl_99']:.5f} | {100 * f['same_token']:.2f}% | {f['perplexity']:.4f} | "
+            print("| keys | values | tail | KL mean | KL 99% | same token | perplexity | over f16's | KL mean, activations in 8 bits | same token |")
+            print("|---|---|---|---|---|---|---|---|---|---|")
+        print(f"| {keys} | {values} | {tail} | {f['kl']:.6f} | {f['kl_99']:.5f} | {100 * f['same_token']:.2f}% | {f['perplexity']:.4f} | "
               f"{100 * (f['perplexity'] / f['base_perplexity'] - 1):+.3f}% | {own['kl']:.6f} | {100 * own['same_token']:.2f}% |", flush=True)
     print()
 
