@@ -15,9 +15,9 @@ static inline json_t *body_of(const reply *r) {
 }
 
 static inline const json_t *at(const json_t *v, const char *path) {
-    char copy[256];
+    char copy[256], *rest; /* tests ask on several threads */
     snprintf(copy, sizeof copy, "%s", path);
-    for (char *part = strtok(copy, "."); part && v; part = strtok(NULL, "."))
+    for (char *part = strtok_r(copy, ".", &rest); part && v; part = strtok_r(NULL, ".", &rest))
         v = json_is_array(v) ? json_array_get(v, (size_t)atoi(part)) : json_object_get(v, part);
     return v;
 }

@@ -283,7 +283,8 @@ static void test_leaves_no_trace(void **state) {
     size_t after = pages_in_cache(names[1], &n_all);
     print_message("%zu of %zu pages before, %zu after; %ld more resident\n", before, n_all, after,
                   resident);
-    assert_true(after >= before && after <= before + 8);
+    assert_true(after <= before + 8);
+    assert_true(after >= before - before / 4); /* the system may take back a few in this time */
     if (PLAIN_BUILD) assert_true(resident <= 128);
     world_close(&w);
     close(fd);
