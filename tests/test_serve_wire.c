@@ -257,6 +257,8 @@ static void test_prompts(void **state) {
     refused(KT__WIRE_TEXT, "{\"prompt\":[-1]}", KT_E_ARG, "prompt[0]");
     refused(KT__WIRE_TEXT, "{\"prompt\":[]}", KT_E_ARG, "prompt");
     refused(KT__WIRE_NATIVE, "{\"prompt\":\"a\"," HELLO "}", KT_E_ARG, "prompt");
+    refused(KT__WIRE_TEXT, "{\"prompt\":\"a\"," HELLO "}", KT_E_ARG, "prompt");
+    refused(KT__WIRE_TEXT, "{" HELLO "}", KT_E_ARG, "messages");
     refused(KT__WIRE_NATIVE, "{}", KT_E_ARG, "prompt");
     refused(KT__WIRE_CHAT, "{\"prompt\":\"a\"}", KT_E_ARG, "messages");
 }

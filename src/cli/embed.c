@@ -3,8 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/embed_out.h"
@@ -75,7 +77,30 @@ typedef struct embedder {
     size_t cap, first, n;
     size_t n_dimensions;
     long line;
+    uint64_t n_done;
+    int64_t begin_us, shown_us;
+    bool show; /* how far it is, on a terminal that the vectors do not go to */
 } embedder;
+
+/* ---- progress ---- */
+
+static void show_progress(embedder *e) {
+    int64_t t_us = kt__now_us();
+    if (!e->show || t_us - e->shown_us < 500000) return;
+    e->shown_us = t_us;
+    fprintf(stderr, "\r\033[Kkentang: %llu texts, %.1f texts/s", (unsigned long long)e->n_done,
+            (double)e->n_done / ((double)(t_us - e->begin_us) * 1e-6));
+    fflush(stderr);
+}
+
+static void begin_progress(embedder *e) {
+    e->begin_us = e->shown_us = kt__now_us();
+    e->show = isatty(STDERR_FILENO) && (e->opts->out || !isatty(STDOUT_FILENO));
+}
+
+static void end_progress(const embedder *e) {
+    if (e->shown_us != e->begin_us) fputs("\r\033[K", stderr);
+}
 
 /* ---- out ---- */
 
@@ -108,6 +133,8 @@ static kt_status take_oldest(embedder *e, kt_error *err) {
     }
     if (event.embedding) {
         status = write_vector(e, event.embedding, err);
+        e->n_done++;
+        show_progress(e);
     } else if (event.error) {
         *err = *event.error;
         status = err->code;
@@ -233,7 +260,9 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
     if (status == KT_OK)
         status = kt__embed_out_open(opts->out, (kt__embed_format)opts->format, n_dimensions, &e.out,
                                     &err);
+    begin_progress(&e);
     if (status == KT_OK) status = embed_lines(&e, &err);
+    end_progress(&e);
     close_waiting(&e);
     if (status == KT_OK) status = kt__embed_out_finish(e.out, &err);
     kt__embed_out_free(e.out);

@@ -299,9 +299,12 @@ static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body
                  *prompt = kt__wire_member(body, "prompt");
     const json_t *system = form == KT__WIRE_SYSTEM ? kt__wire_member(body, "system") : NULL;
     bool chat = form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM;
-    if (form == KT__WIRE_TEXT) messages = NULL;
     if (prompt && messages) {
         return kt__wire_fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
+    }
+    if (messages && form == KT__WIRE_TEXT) {
+        return kt__wire_fail_at(r, KT_E_ARG, &messages_at,
+                                "a conversation is for /v1/chat/completions");
     }
     if (messages) {
         kt_status status = read_shorten(r, body);

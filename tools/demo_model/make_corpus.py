@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""make_corpus.py OUT_DIR [--train N] [--held N] [--seed N]: writes train.jsonl and held.jsonl.
+"""make_corpus.py OUT_DIR [--train N] [--held N] [--seed N] [--drill N]: writes train.jsonl and held.jsonl, and drill.jsonl.
 
 A line is {"cat": NAME, "messages": [[ROLE, TEXT], ...]}. Same seed, same bytes. The held-out side
-uses fillings (nouns, names, wordings, sums) that the training side never sees; see corpus/pick.py.
+uses fillings (nouns, names, wordings, sums) that the training side never sees; see corpus/pick.py. The drill is mostly copying, calls and
+forms: a training that begins with it learns to copy early.
 """
 
 import argparse
@@ -19,6 +20,8 @@ KINDS = {"story": (0.15, 2), "talk": (0.09, 4), "sums": (0.20, 8), "kentang": (0
 
 # The share of words in tools' definitions and in forms that are in no list, so that copying is learnt and not recall.
 MADE_UP = 0.5
+
+DRILL = {"copies": 0.5, "forms": 0.18, "calls": 0.18, "sums": 0.06, "kentang": 0.04, "talk": 0.04}
 
 SYSTEM = ["You are a helpful assistant.", "You are kentang, a small demo model.", "You are a friendly assistant. Answer briefly.",
           "You are kentang.", "Answer the user's questions.", "Be kind and helpful.", "Kamu adalah asisten yang membantu.",
@@ -131,8 +134,8 @@ NAMES = {}
 
 
 def write(path, n, p, shares):
-    kinds = list(KINDS)
-    weights = shares and [shares[k] for k in kinds]
+    kinds = list(shares or KINDS)
+    weights = shares and list(shares.values())
     with open(path, "w", encoding="utf-8") as out:
         for _ in range(n):
             kind = p.rng.choices(kinds, weights)[0]
@@ -144,11 +147,14 @@ def main():
     a.add_argument("out")
     a.add_argument("--train", type=int, default=180000)
     a.add_argument("--held", type=int, default=1800)
+    a.add_argument("--drill", type=int, default=0)
     a.add_argument("--seed", type=int, default=1)
     a = a.parse_args()
     os.makedirs(a.out, exist_ok=True)
     write(os.path.join(a.out, "train.jsonl"), a.train, Pick(a.seed, "train", MADE_UP), {k: v[0] for k, v in KINDS.items()})
     write(os.path.join(a.out, "held.jsonl"), a.held, Pick(a.seed, "held"), None)
+    if a.drill:
+        write(os.path.join(a.out, "drill.jsonl"), a.drill, Pick(a.seed + 1, "train", MADE_UP), DRILL)
 
 
 if __name__ == "__main__":
