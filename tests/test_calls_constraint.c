@@ -97,6 +97,12 @@ typedef struct taken_case {
 static const taken_case taken[] = {
     {"\"required\"", "", CALL_OF("{\"item\": \"x\", \"count\": 1}"), false, true},
     {"\"required\"", "", CALL_OF("{\"item\": \"x\", \"count\": 0}"), false, false},
+    {"\"required\"", "", CALL_OF("{\"item\":\"x\",\"tags\":[\"a\", \"b\"], \"count\": 1}"), false,
+     true},
+    {"\"required\"", "", CALL_OF("{\"item\":  \"x\", \"count\": 1}"), false, false},
+    {"\"required\"", "", CALL_OF("{ \"item\": \"x\", \"count\": 1}"), false, false},
+    {"\"required\"", "", CALL_OF("{\"item\": \"x\" , \"count\": 1}"), false, false},
+    {"\"required\"", "", CALL_OF("{\"item\":\n\"x\", \"count\": 1}"), false, false},
     {"\"required\"", "", CALL_OF("{\"item\": \"x\"}"), false, false},
     {"\"required\"", "", CALL_OF("{\"item\": \"x\", \"count\": 1, \"more\": 1}"), false, false},
     {"\"required\"", "", STOP_CALL "\n" STOP_CALL, false, true},

@@ -6,8 +6,8 @@
  * used, up to what was reserved when it was compiled; nothing is allocated afterwards.
  *
  * JSON texts: at each place where white space may be, at most one space, or one line end with at
- * most 20 blanks, or none at all where the source says compact; none after the end. Members' names are unique, in any order, and at most 1024
- * bytes; numbers have at most 40 characters, 34 where something is asked of them, and compact ones with a
+ * most 20 blanks, or none at all where the source says compact (in pieces: one space behind a colon or a comma); none after the end. Members' names
+ * are unique, in any order, and at most 1024 bytes; numbers have at most 40 characters, 34 where something is asked of them, and compact ones with a
  * fraction 15 digits, or as many as their limits need; nesting is at most 128. Where the content of a string
  * is limited, characters that can stand for themselves are not written as \u escapes.
  *
@@ -27,7 +27,7 @@ typedef struct kt__grammar_source {
     /* Bytes that stand around it, any ones. A body that is no JSON text goes as far as it can before
      * `after` begins. */
     kt__gtext before, after;
-    /* of JSON: no white space between its parts, and whole numbers without a fraction where the
+    /* of JSON: no white space between its parts (in pieces at most one space behind a colon or a comma), and whole numbers without a fraction where the
      * schema asks for integers; members in the order of the schema */
     bool compact, ordered;
     kt__gmark mark; /* of KT__GRAMMAR_PIECES */

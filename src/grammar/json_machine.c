@@ -318,6 +318,14 @@ static bool take_blank(kt__gstate *s, uint8_t b) {
     return s->blanks >= LINE && b != '\n' && b != '\r' && s->blanks++ < LINE + KT__GRAMMAR_BLANKS;
 }
 
+/* Compact: none, but in calls one space behind a colon or a comma, as most models were taught to write them; without it a
+ * small model meets tokens that it never saw there. */
+static bool may_take_blank(const kt__grammar *g, const kt__gstate *s, uint8_t b) {
+    if (!g->compact) return s->mode != KT__M_END;
+    bool behind = s->mode == KT__M_VALUE || s->mode == KT__M_KEY;
+    return g->is_pieces && s->frame && behind && b == ' ' && s->blanks == 0;
+}
+
 static bool after_value(kt__grammar *g, kt__gstate *s, uint8_t b) {
     bool is_array = frame_has(g, s, KT__FM_ARRAY);
     if (b == ',') return is_array ? next_item(g, s) : next_member(g, s);
@@ -326,7 +334,7 @@ static bool after_value(kt__grammar *g, kt__gstate *s, uint8_t b) {
 
 static bool between(kt__grammar *g, kt__gstate *s, uint8_t b) {
     if (b == ' ' || b == '\n' || b == '\t' || b == '\r')
-        return s->mode != KT__M_END && !g->compact && take_blank(s, b);
+        return may_take_blank(g, s, b) && take_blank(s, b);
     s->blanks = 0;
     switch (s->mode) {
     case KT__M_VALUE: return begin_value(g, s, b);

@@ -3,12 +3,25 @@
 import random
 import zlib
 
+from corpus import words
+
 HELD_ONE_IN = 12
+
+# What made-up words are made of: syllables that are easily said, syllables as English and Indonesian have them, and parts of known words.
+PLAIN_ONSETS = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "z", "bl", "tr", "ch"]
+PLAIN_CODAS = ["", "", "n", "r", "l", "s", "m", "k", "t"]
+ONSETS = PLAIN_ONSETS + ["", "", "h", "w", "v", "j", "y", "c", "pr", "br", "gr", "cr", "dr", "fl", "pl", "sh", "th", "st", "sp", "sk", "qu", "ng", "ny", "wh", "x"]
+VOWELS = list("aeiou") * 3 + ["ai", "ea", "oo", "ue", "ie", "au", "ee", "y"]
+CODAS = PLAIN_CODAS + ["", "nd", "ng", "ck", "ll", "tt", "rn", "st", "gue", "x", "sh", "th", "h", "d", "g", "p", "b", "ver", "zel", "ps", "te", "ne", "rt"]
 
 
 def held(text):
     """Whether a filling (a noun, a name, a phrasing, a sum) belongs to the held-out side."""
     return zlib.crc32(text.encode()) % HELD_ONE_IN == 0
+
+
+FRAGMENTS = [w.lower() for name in sorted(vars(words)) if name.isupper() for w in vars(words)[name]
+             if isinstance(w, str) and len(w) > 3 and w.isalpha() and not held(w)]
 
 
 class Pick:
@@ -48,8 +61,14 @@ class Pick:
         return self.made_up() if self.made_up_share and self.chance(self.made_up_share) else self.key(items)
 
     def made_up(self):
-        """A pronounceable word that is in no list, so that copying is learnt, not recall."""
-        onset = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "z", "bl", "tr", "ch"]
-        coda = ["", "", "n", "r", "l", "s", "m", "k", "t"]
-        return "".join(self.any(onset) + self.any("aeiou") + self.any(coda)
-                       for _ in range(self.between(2, 3)))
+        """A word that is in no list, so that copying is learnt, not recall."""
+        r = self.rng.random()
+        if r < 0.3:
+            return self.syllables(PLAIN_ONSETS, "aeiou", PLAIN_CODAS)
+        if r < 0.65:
+            return self.syllables(ONSETS, VOWELS, CODAS)
+        a, b = self.any(FRAGMENTS), self.any(FRAGMENTS)
+        return a[:self.between(1, len(a) - 1)] + b[self.between(1, len(b) - 1):]
+
+    def syllables(self, onsets, vowels, codas):
+        return "".join(self.any(onsets) + self.any(vowels) + self.any(codas) for _ in range(self.between(1 if onsets is ONSETS else 2, 3)))
