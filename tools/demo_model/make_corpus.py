@@ -15,7 +15,7 @@ from corpus import words as W
 from corpus.pick import Pick
 
 # name: (share of the dialogues, how many exchanges at most)
-KINDS = {"story": (0.15, 2), "talk": (0.09, 4), "sums": (0.20, 8), "kentang": (0.16, 4), "other": (0.05, 2), "mixed": (0.03, 8), "calls": (0.17, 2), "forms": (0.09, 3),
+KINDS = {"story": (0.20, 2), "talk": (0.09, 4), "sums": (0.20, 8), "kentang": (0.16, 4), "other": (0.05, 2), "mixed": (0.03, 8), "calls": (0.17, 2), "forms": (0.09, 3),
          "copies": (0.05, 1), "learned": (0.01, 1)}
 
 # The share of words in tools' definitions and in forms that are in no list, so that copying is learnt and not recall.
