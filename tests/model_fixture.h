@@ -22,6 +22,12 @@ typedef struct fixture_spec {
     bool fused_experts;                         /* gate and up of an expert in one tensor */
     int conv_width, attention_every; /* recurrent layers, all but every so many-th; 0: none */
     int n_state_key, n_state_value, state_dim; /* of delta nets; 0: short convolutions */
+    int state_rows;                            /* of Mamba-2; 0: there is none */
+    bool both, delta_grouped, relu2;
+    int ff_every; /* Nemotron H: every so many-th layer is a feed-forward part alone; 0: none */
+    int q_rank, kv_rank, head_dim_v; /* latent attention; kv_rank 0: none. n_rot of head_dim */
+    int gating, dense_lead, n_group, n_group_used; /* 0: no key */
+    bool pick_bias, shared_whole, shares_normed;
     int n_pattern;     /* elements of the window's pattern: every other layer is local */
     float temperature; /* with an original context of 16; 0: no key */
     bool qkv_bias, qk_norm, post_norm, fused, fused_glu, tied, no_rope, no_pre_norm, qk_norm_rows,
@@ -64,7 +70,10 @@ static inline void fixture_add_experts(const fixture_spec *s, fixture_tensor *li
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, n, name, cols, rows, false), list[*n - 1].ne[2] = (uint64_t)(depth))
     ADD("ffn_gate_inp.weight", d, s->n_expert, 1);
-    if (s->fused_experts) {
+    if (s->pick_bias) ADD("exp_probs_b.bias", s->n_expert, 1, 1);
+    if (s->relu2) {
+        ADD("ffn_up_exps.weight", d, ff, s->n_expert);
+    } else if (s->fused_experts) {
         ADD("ffn_gate_up_exps.weight", d, 2 * ff, s->n_expert);
     } else {
         ADD("ffn_gate_exps.weight", d, ff, s->n_expert);
@@ -78,22 +87,32 @@ static inline void fixture_add_experts(const fixture_spec *s, fixture_tensor *li
         ADD("ffn_down_exps.bias", d, s->n_expert, 1);
     }
     if (!ff_shared) return;
-    ADD("ffn_gate_inp_shexp.weight", d, 1, 1);
-    ADD("ffn_gate_shexp.weight", d, ff_shared, 1);
+    if (!s->shared_whole) ADD("ffn_gate_inp_shexp.weight", d, 1, 1);
+    if (!s->relu2) ADD("ffn_gate_shexp.weight", d, ff_shared, 1);
     ADD("ffn_up_shexp.weight", d, ff_shared, 1);
     ADD("ffn_down_shexp.weight", ff_shared, d, 1);
 #undef ADD
 }
 
+static inline bool fixture_is_ff(const fixture_spec *s, int layer) {
+    return s->ff_every && (layer + 1) % s->ff_every == 0;
+}
+
+static inline bool fixture_has_experts(const fixture_spec *s, int layer) {
+    return s->n_expert && layer >= s->dense_lead;
+}
+
 static inline bool fixture_is_recurrent(const fixture_spec *s, int layer) {
+    if (fixture_is_ff(s, layer)) return false;
     return s->attention_every && (layer + 1) % s->attention_every != 0;
 }
 
 static inline void fixture_add_recurrent(const fixture_spec *s, fixture_tensor *list, int *n,
                                          int i) {
     char name[48];
-    int d = s->d_model, dim = s->state_dim, heads = s->n_state_value, inner = heads * dim;
-    int channels = 2 * s->n_state_key * dim + inner;
+    int d = s->d_model, dim = s->state_dim, heads = s->n_state_value;
+    int groups = s->n_state_key, inner = heads * (s->state_rows ? s->state_rows : dim);
+    int channels = 2 * groups * dim + inner;
 #define ADD(suffix, cols, rows, norm)                     \
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, n, name, cols, rows, norm))
@@ -103,10 +122,25 @@ static inline void fixture_add_recurrent(const fixture_spec *s, fixture_tensor *
         ADD("shortconv.out_proj.weight", d, d, false);
         return;
     }
+    if (s->state_rows) {
+        ADD("ssm_in.weight", d, inner + channels + heads, false);
+        ADD("ssm_conv1d.weight", s->conv_width, channels, false);
+        ADD("ssm_conv1d.bias", channels, 1, false);
+        ADD("ssm_dt.bias", heads, 1, false);
+        ADD("ssm_a", 1, heads, false);
+        ADD("ssm_d", 1, heads, false);
+        if (!s->both) ADD("ssm_norm.weight", inner / groups, groups, true);
+        ADD("ssm_out.weight", inner, d, false);
+        return;
+    }
     ADD("attn_qkv.weight", d, channels, false);
     ADD("attn_gate.weight", d, inner, false);
-    ADD("ssm_alpha.weight", d, heads, false);
-    ADD("ssm_beta.weight", d, heads, false);
+    if (s->delta_grouped) {
+        ADD("ssm_ba.weight", d, 2 * heads, false);
+    } else {
+        ADD("ssm_alpha.weight", d, heads, false);
+        ADD("ssm_beta.weight", d, heads, false);
+    }
     ADD("ssm_conv1d.weight", s->conv_width, channels, false);
     ADD("ssm_a", heads, 1, false);
     ADD("ssm_dt.bias", heads, 1, false);
@@ -115,12 +149,33 @@ static inline void fixture_add_recurrent(const fixture_spec *s, fixture_tensor *
 #undef ADD
 }
 
+static inline void fixture_add_latent(const fixture_spec *s, fixture_tensor *list, int *n, int i) {
+    char name[48];
+    int d = s->d_model, q = s->n_head * s->head_dim, plain = s->head_dim - s->n_rot;
+#define ADD(suffix, cols, rows, norm)                     \
+    (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
+     fixture_add(list, n, name, cols, rows, norm))
+    if (s->q_rank) {
+        ADD("attn_q_a.weight", d, s->q_rank, false);
+        ADD("attn_q_a_norm.weight", s->q_rank, 1, true);
+    }
+    ADD(s->q_rank ? "attn_q_b.weight" : "attn_q.weight", s->q_rank ? s->q_rank : d, q, false);
+    ADD("attn_kv_a_mqa.weight", d, s->kv_rank + s->n_rot, false);
+    ADD("attn_kv_a_norm.weight", s->kv_rank, 1, true);
+    ADD("attn_k_b.weight", plain, s->kv_rank, false);
+    list[*n - 1].ne[2] = (uint64_t)s->n_head;
+    ADD("attn_v_b.weight", s->kv_rank, s->head_dim_v, false);
+    list[*n - 1].ne[2] = (uint64_t)s->n_head;
+    ADD("attn_output.weight", s->n_head * s->head_dim_v, d, false);
+#undef ADD
+}
+
 static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     int n = 0, q = s->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
     fixture_add(list, &n, "token_embd.weight", s->d_model, s->n_vocab, false);
     if (!s->tied) fixture_add(list, &n, "output.weight", s->d_model, s->n_vocab, false);
     if (s->all_bias) fixture_add(list, &n, "output.bias", s->n_vocab, 1, false);
-    bool conv = s->conv_width && !s->state_dim, gated = s->state_dim;
+    bool conv = s->conv_width && !s->state_dim, gated = s->state_dim && !s->state_rows;
     fixture_add(list, &n, conv ? "token_embd_norm.weight" : "output_norm.weight", s->d_model, 1,
                 true);
     for (int i = 0; i < s->n_layer; i++) {
@@ -129,8 +184,11 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     (snprintf(name, sizeof name, "blk.%d.%s", i, suffix), \
      fixture_add(list, &n, name, cols, rows, norm))
         if (!s->no_pre_norm) ADD("attn_norm.weight", s->d_model, 1, true);
-        if (fixture_is_recurrent(s, i)) {
-            fixture_add_recurrent(s, list, &n, i);
+        if (fixture_is_ff(s, i)) goto feed_forward;
+        if (s->both || fixture_is_recurrent(s, i)) fixture_add_recurrent(s, list, &n, i);
+        if (fixture_is_recurrent(s, i)) goto feed_forward;
+        if (s->kv_rank) {
+            fixture_add_latent(s, list, &n, i);
             goto feed_forward;
         }
         if (s->fused) {
@@ -161,14 +219,16 @@ static inline int fixture_tensors(const fixture_spec *s, fixture_tensor *list) {
     feed_forward:
         if (s->oai || gated) ADD("post_attention_norm.weight", s->d_model, 1, true);
         if (s->post_norm) ADD("post_attention_norm.weight", s->d_model, 1, true);
-        if (!s->no_pre_norm && !s->parallel && !s->oai && !gated)
+        if (s->ff_every && !fixture_is_ff(s, i)) continue;
+        if (s->both) ADD("ffn_norm", s->d_model, 1, true);
+        if (!s->no_pre_norm && !s->parallel && !s->oai && !gated && !s->both && !s->ff_every)
             ADD("ffn_norm.weight", s->d_model, 1, true);
-        if (s->n_expert) {
+        if (fixture_has_experts(s, i)) {
             fixture_add_experts(s, list, &n, i);
             continue;
         }
         bool fused = s->fused || s->fused_glu;
-        if (!fused) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
+        if (!fused && !s->relu2) ADD("ffn_gate.weight", s->d_model, s->d_ff, false);
         ADD("ffn_up.weight", s->d_model, fused ? 2 * s->d_ff : s->d_ff, false);
         ADD("ffn_down.weight", s->d_ff, s->d_model, false);
         if (s->all_bias) {
@@ -198,15 +258,24 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     PUT("block_count", s->n_layer);
     PUT("context_length", 1024);
     PUT("embedding_length", s->d_model);
-    PUT("feed_forward_length", s->d_ff);
+    int32_t n_kv[8], n_ff[8];
+    for (int i = 0; i < 8; i++) {
+        n_kv[i] = fixture_is_recurrent(s, i) || fixture_is_ff(s, i) ? 0 : s->n_head_kv;
+        n_ff[i] = fixture_is_ff(s, i) ? s->d_ff : 0;
+    }
+    snprintf(key, sizeof key, "%s.feed_forward_length", s->arch);
+    if (s->ff_every) {
+        kt__gguf_put_i32s(w, key, n_ff, (uint64_t)s->n_layer);
+    } else {
+        PUT("feed_forward_length", s->d_ff);
+    }
     PUT("attention.head_count", s->n_head);
-    if (s->conv_width && !s->state_dim) {
-        int32_t n_kv[8];
-        for (int i = 0; i < 8; i++) n_kv[i] = fixture_is_recurrent(s, i) ? 0 : s->n_head_kv;
+    bool told = s->conv_width && (!s->state_dim || s->state_rows) && !s->both;
+    if (told && !fixture_is(s->key, "attention.head_count_kv")) {
         snprintf(key, sizeof key, "%s.attention.head_count_kv", s->arch);
         kt__gguf_put_i32s(w, key, n_kv, (uint64_t)s->n_layer);
-        PUT_UNLESS_GIVEN("shortconv.l_cache", s->conv_width);
-    } else {
+        if (!s->state_dim) PUT_UNLESS_GIVEN("shortconv.l_cache", s->conv_width);
+    } else if (!told) {
         PUT("attention.head_count_kv", s->n_head_kv);
     }
     if (s->state_dim) {
@@ -214,11 +283,18 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
         PUT_UNLESS_GIVEN("ssm.state_size", s->state_dim);
         PUT_UNLESS_GIVEN("ssm.group_count", s->n_state_key);
         PUT_UNLESS_GIVEN("ssm.time_step_rank", s->n_state_value);
-        PUT_UNLESS_GIVEN("ssm.inner_size", s->n_state_value * s->state_dim);
-        PUT_UNLESS_GIVEN("full_attention_interval", s->attention_every);
+        PUT_UNLESS_GIVEN("ssm.inner_size",
+                         s->n_state_value * (s->state_rows ? s->state_rows : s->state_dim));
+        if (!s->state_rows) PUT_UNLESS_GIVEN("full_attention_interval", s->attention_every);
     }
-    PUT("attention.key_length", s->head_dim);
-    PUT("attention.value_length", s->head_dim);
+    if (s->kv_rank) {
+        if (s->q_rank) PUT("attention.q_lora_rank", s->q_rank);
+        PUT_UNLESS_GIVEN("attention.kv_lora_rank", s->kv_rank);
+        PUT_UNLESS_GIVEN("attention.key_length_mla", s->head_dim);
+        PUT_UNLESS_GIVEN("attention.value_length_mla", s->head_dim_v);
+    }
+    PUT("attention.key_length", s->kv_rank ? s->kv_rank + s->n_rot : s->head_dim);
+    PUT("attention.value_length", s->kv_rank ? s->kv_rank : s->head_dim);
     PUT("vocab_size", s->n_vocab);
     if (s->n_rot) PUT("rope.dimension_count", s->n_rot);
     if (s->temperature != 0.0f) PUT("rope.scaling.original_context_length", 16);
@@ -226,6 +302,10 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     if (s->n_expert) PUT("expert_used_count", s->n_used);
     if (s->n_expert) PUT("expert_feed_forward_length", s->ff_expert);
     if (s->ff_shared) PUT("expert_shared_feed_forward_length", s->ff_shared);
+    if (s->gating) PUT_UNLESS_GIVEN("expert_gating_func", s->gating);
+    if (s->dense_lead) PUT("leading_dense_block_count", s->dense_lead);
+    if (s->n_group) PUT_UNLESS_GIVEN("expert_group_count", s->n_group);
+    if (s->n_group) PUT_UNLESS_GIVEN("expert_group_used_count", s->n_group_used);
     if (s->key) PUT(s->key, s->key_value ? s->key_value : 1);
     if (s->window) PUT("attention.sliding_window", s->window);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", s->arch,
@@ -233,6 +313,8 @@ static inline void fixture_header(const fixture_spec *s, kt__gguf_writer *w) {
     kt__gguf_put_f32(w, key, 1e-5f);
 #undef PUT_UNLESS_GIVEN
 #undef PUT
+    snprintf(key, sizeof key, "%s.expert_weights_norm", s->arch);
+    if (s->shares_normed) kt__gguf_put_bool(w, key, true);
     snprintf(key, sizeof key, "%s.rope.scaling.finetuned", s->arch);
     if (s->no_rope) kt__gguf_put_bool(w, key, false);
     snprintf(key, sizeof key, "%s.attention.temperature_scale", s->arch);

@@ -133,7 +133,8 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
     const double *wv = fused ? fused + (nq + nkv) * s->d_model : weights(p, layer, "attn_v.weight");
     double *k = k_cache[layer][pos], *v = v_cache[layer][pos];
     const double *bias = weights(p, layer, "attn_qkv.bias");
-    if (s->state_dim) {
+    bool gated = s->state_dim && !s->state_rows;
+    if (gated) {
         plain_gated_queries(p, layer, h, q);
     } else {
         multiply(wq, bias ? bias : weights(p, layer, "attn_q.bias"), nq, s->d_model, h, q);
@@ -145,9 +146,11 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
         norm(k, weights(p, layer, "attn_k_norm.weight"), nkv, k);
     }
     bool neox = !is_arch(s, "llama", "madeup") && !is_arch(s, "smollm3", "ernie4_5") &&
-                !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2");
+                !is_arch(s, "glm4", "granite") && !is_arch(s, "mistral3", "cohere2") &&
+                !is_arch(s, "granitemoe", "ernie4_5-moe") &&
+                !is_arch(s, "granitehybrid", "deepseek2");
     bool rotated = !is_arch(s, "smollm3", "smollm3") || layer % 4 != 3;
-    rotated &= !s->no_rope;
+    rotated &= !s->no_rope && !s->ff_every;
     if (is_arch(s, "exaone4", "cohere2") && s->window) rotated = is_local(s, layer);
     for (int i = 0; i < s->n_head + s->n_head_kv; i++) {
         double *head = i < s->n_head ? q + i * hd : k + (i - s->n_head) * hd;
@@ -176,8 +179,50 @@ static inline void plain_attention(const plain *p, int layer, int pos, const dou
         for (int d = 0; d < hd; d++) {
             double o = 0;
             for (int t = first; t <= pos; t++) o += score[t] / sum * v_cache[layer][t][kv + d];
-            if (s->state_dim) o /= 1.0 + exp(-plain_gates[i * hd + d]);
+            if (gated) o /= 1.0 + exp(-plain_gates[i * hd + d]);
             out[i * hd + d] = o;
+        }
+    }
+}
+
+/* Keys and values of every head made of the latent row: not as the library does it. */
+static inline void plain_latent(const plain *p, int layer, int pos, const double *h, double *out) {
+    const fixture_spec *s = p->s;
+    int d = s->d_model, hd = s->head_dim, rot = s->n_rot, np = hd - rot, r = s->kv_rank;
+    double q[MAX_DIM], a[MAX_DIM], c[MAX_DIM];
+    if (s->q_rank) {
+        multiply(weights(p, layer, "attn_q_a.weight"), NULL, s->q_rank, d, h, a);
+        norm(a, weights(p, layer, "attn_q_a_norm.weight"), s->q_rank, a);
+        multiply(weights(p, layer, "attn_q_b.weight"), NULL, s->n_head * hd, s->q_rank, a, q);
+    } else {
+        multiply(weights(p, layer, "attn_q.weight"), NULL, s->n_head * hd, d, h, q);
+    }
+    multiply(weights(p, layer, "attn_kv_a_mqa.weight"), NULL, r + rot, d, h, c);
+    norm(c, weights(p, layer, "attn_kv_a_norm.weight"), r, c);
+    rotate(c + r, rot, pos, 10000.0, false);
+    for (int i = 0; i < s->n_head; i++) {
+        const double *kb = weights(p, layer, "attn_k_b.weight") + i * np * r;
+        const double *vb = weights(p, layer, "attn_v_b.weight") + i * s->head_dim_v * r;
+        double *k = k_cache[layer][pos] + i * hd, *v = v_cache[layer][pos] + i * s->head_dim_v;
+        double score[PLAIN_TOK], sum = 0;
+        for (int j = 0; j < np; j++) {
+            k[j] = 0;
+            for (int n = 0; n < r; n++) k[j] += kb[n * np + j] * c[n];
+        }
+        memcpy(k + np, c + r, (size_t)rot * sizeof *k);
+        multiply(vb, NULL, s->head_dim_v, r, c, v);
+        rotate(q + i * hd + np, rot, pos, 10000.0, false);
+        for (int t = 0; t <= pos; t++) {
+            score[t] = 0;
+            for (int j = 0; j < hd; j++)
+                score[t] += q[i * hd + j] * k_cache[layer][t][i * hd + j] / sqrt(hd);
+            sum += score[t] = exp(score[t]);
+        }
+        for (int j = 0; j < s->head_dim_v; j++) {
+            double o = 0;
+            for (int t = 0; t <= pos; t++)
+                o += score[t] / sum * v_cache[layer][t][i * s->head_dim_v + j];
+            out[i * s->head_dim_v + j] = o;
         }
     }
 }
@@ -243,8 +288,18 @@ static inline void plain_delta_net(const plain *p, int layer, int pos, const dou
     double in[MAX_DIM], x[MAX_DIM], z[MAX_DIM], alpha[8], beta[8], out[MAX_DIM];
     multiply(weights(p, layer, "attn_qkv.weight"), NULL, (2 * nk + nv) * dim, d, h, in);
     multiply(weights(p, layer, "attn_gate.weight"), NULL, nv * dim, d, h, z);
-    multiply(weights(p, layer, "ssm_alpha.weight"), NULL, nv, d, h, alpha);
-    multiply(weights(p, layer, "ssm_beta.weight"), NULL, nv, d, h, beta);
+    if (s->delta_grouped) {
+        double both[16];
+        int in_group = nv / nk;
+        multiply(weights(p, layer, "ssm_ba.weight"), NULL, 2 * nv, d, h, both);
+        for (int i = 0; i < nv; i++) {
+            beta[i] = both[i / in_group * 2 * in_group + i % in_group];
+            alpha[i] = both[(i / in_group * 2 + 1) * in_group + i % in_group];
+        }
+    } else {
+        multiply(weights(p, layer, "ssm_alpha.weight"), NULL, nv, d, h, alpha);
+        multiply(weights(p, layer, "ssm_beta.weight"), NULL, nv, d, h, beta);
+    }
     plain_conv(p, layer, pos, "ssm_conv1d.weight", (2 * nk + nv) * dim, in, x);
     for (int i = 0; i < (2 * nk + nv) * dim; i++) x[i] = silu(x[i]);
     for (int i = 0; i < 2 * nk; i++) plain_unit(x + i * dim, dim);
@@ -253,12 +308,52 @@ static inline void plain_delta_net(const plain *p, int layer, int pos, const dou
         double softplus = log(1.0 + exp(alpha[i] + weights(p, layer, "ssm_dt.bias")[i]));
         double decay = exp(weights(p, layer, "ssm_a")[i] * softplus);
         double *o = out + i * dim;
-        plain_delta(state_cache[layer][i], dim, x + i % nk * dim, x + (nk + i % nk) * dim,
+        int key = s->delta_grouped ? i / (nv / nk) : i % nk;
+        plain_delta(state_cache[layer][i], dim, x + key * dim, x + (nk + key) * dim,
                     x + (2 * nk + i) * dim, decay, 1.0 / (1.0 + exp(-beta[i])), o);
         norm(o, weights(p, layer, "ssm_norm.weight"), dim, o);
         for (int r = 0; r < dim; r++) o[r] *= silu(z[i * dim + r]);
     }
     multiply(weights(p, layer, "ssm_out.weight"), NULL, d, nv * dim, out, y);
+}
+
+static inline void plain_mamba(const plain *p, int layer, int pos, const double *h, double *y) {
+    const fixture_spec *s = p->s;
+    int dim = s->state_dim, heads = s->n_state_value, rows = s->state_rows, groups = s->n_state_key;
+    int inner = heads * rows, channels = inner + 2 * groups * dim;
+    double in[3 * MAX_DIM], x[MAX_DIM], out[MAX_DIM];
+    multiply(weights(p, layer, "ssm_in.weight"), NULL, inner + channels + heads, s->d_model, h, in);
+    plain_conv(p, layer, pos, "ssm_conv1d.weight", channels, in + inner, x);
+    for (int i = 0; i < channels; i++) x[i] = silu(x[i] + weights(p, layer, "ssm_conv1d.bias")[i]);
+    if (pos == 0) memset(state_cache[layer], 0, sizeof state_cache[layer]);
+    for (int i = 0; i < inner; i++) {
+        int head = i / rows, group = head / (heads / groups);
+        double dt = in[inner + channels + head] + weights(p, layer, "ssm_dt.bias")[head];
+        double step = log(1.0 + exp(dt)), *state = state_cache[layer][head][i % rows];
+        double decay = exp(step * weights(p, layer, "ssm_a")[head]);
+        out[i] = weights(p, layer, "ssm_d")[head] * x[i];
+        for (int j = 0; j < dim; j++) {
+            state[j] = decay * state[j] + step * x[i] * x[inner + group * dim + j];
+            out[i] += state[j] * x[inner + (groups + group) * dim + j];
+        }
+        out[i] *= silu(in[i]);
+    }
+    for (int g = 0; !s->both && g < groups; g++)
+        norm(out + g * (inner / groups),
+             weights(p, layer, "ssm_norm.weight") + g * (inner / groups), inner / groups,
+             out + g * (inner / groups));
+    multiply(weights(p, layer, "ssm_out.weight"), NULL, s->d_model, inner, out, y);
+}
+
+static inline double plain_clamped(double g, double u) {
+    g = fmin(g, 7.0);
+    return g / (1.0 + exp(-1.702 * g)) * (fmax(-7.0, fmin(u, 7.0)) + 1.0);
+}
+
+/* What becomes of a gate and its up. */
+static inline double plain_gate(const fixture_spec *s, double g, double u) {
+    if (s->relu2) return fmax(g, 0.0) * fmax(g, 0.0);
+    return s->oai ? plain_clamped(g, u) : gate(s, g) * u;
 }
 
 static inline void plain_feed_forward(const plain *p, int layer, const double *h, double *y) {
@@ -268,14 +363,14 @@ static inline void plain_feed_forward(const plain *p, int layer, const double *h
     const double *up = weights(p, layer, "ffn_up.weight"),
                  *up_bias = weights(p, layer, "ffn_up.bias");
     bool fused = s->fused || s->fused_glu;
-    const double *w = fused ? up : weights(p, layer, "ffn_gate.weight");
+    const double *w = fused || s->relu2 ? up : weights(p, layer, "ffn_gate.weight");
     multiply(w, fused ? up_bias : weights(p, layer, "ffn_gate.bias"), s->d_ff, d, h, g);
     if (fused) {
         up += s->d_ff * d;
         up_bias += up_bias ? s->d_ff : 0;
     }
     multiply(up, up_bias, s->d_ff, d, h, u);
-    for (int i = 0; i < s->d_ff; i++) g[i] = gate(s, g[i]) * u[i];
+    for (int i = 0; i < s->d_ff; i++) g[i] = plain_gate(s, g[i], u[i]);
     multiply(weights(p, layer, "ffn_down.weight"), weights(p, layer, "ffn_down.bias"), d, s->d_ff,
              g, y);
 }
@@ -286,27 +381,50 @@ typedef struct plain_expert {
     int ff;
 } plain_expert;
 
-static inline double plain_clamped(double g, double u) {
-    g = fmin(g, 7.0);
-    return g / (1.0 + exp(-1.702 * g)) * (fmax(-7.0, fmin(u, 7.0)) + 1.0);
-}
-
 static inline void plain_glu(const fixture_spec *s, const plain_expert *e, const double *h,
                              double share, double *y) {
     double a[MAX_DIM], b[MAX_DIM], out[MAX_DIM];
-    multiply(e->w[0], e->bias[0], e->ff, s->d_model, h, a);
+    multiply(e->w[s->relu2 ? 1 : 0], e->bias[0], e->ff, s->d_model, h, a);
     multiply(e->w[1], e->bias[1], e->ff, s->d_model, h, b);
-    for (int i = 0; i < e->ff; i++)
-        a[i] = s->oai ? plain_clamped(a[i], b[i]) : gate(s, a[i]) * b[i];
+    for (int i = 0; i < e->ff; i++) a[i] = plain_gate(s, a[i], b[i]);
     multiply(e->w[2], e->bias[2], s->d_model, e->ff, a, out);
     for (int i = 0; i < s->d_model; i++) y[i] += share * out[i];
+}
+
+/* What an expert counts before shares are divided by a sum, and what it is chosen by. */
+static inline void plain_scores(const plain *p, int layer, const double *logit, double *score,
+                                double *pick) {
+    const fixture_spec *s = p->s;
+    const double *bias = weights(p, layer, "exp_probs_b.bias");
+    double all = 0;
+    for (int e = 0; e < s->n_expert; e++) all += exp(logit[e]);
+    for (int e = 0; e < s->n_expert; e++) {
+        score[e] = s->gating == 2 ? 1.0 / (1.0 + exp(-logit[e])) : exp(logit[e]) / all;
+        pick[e] = score[e] + (bias ? bias[e] : 0.0);
+    }
+    if (!s->n_group) return;
+    int in_group = s->n_expert / s->n_group;
+    double sums[16];
+    for (int g = 0; g < s->n_group; g++) {
+        double best = -1e30, second = -1e30;
+        for (int e = g * in_group; e < (g + 1) * in_group; e++) {
+            second = fmax(second, fmin(best, pick[e]));
+            best = fmax(best, pick[e]);
+        }
+        sums[g] = best + second;
+    }
+    for (int e = 0; e < s->n_expert; e++) {
+        int better = 0;
+        for (int g = 0; g < s->n_group; g++) better += sums[g] > sums[e / in_group];
+        if (better >= s->n_group_used) pick[e] = -1e30;
+    }
 }
 
 /* y: the chosen experts' outputs by their shares, in the order of choice. */
 static inline void plain_experts(const plain *p, int layer, const double *h, double *y) {
     const fixture_spec *s = p->s;
     int d = s->d_model, ff = s->ff_expert, step = ff * d;
-    double logit[16], sum = 0, all = 0;
+    double logit[16], score[16], pick[16], sum = 0;
     const double *down = weights(p, layer, "ffn_down_exps.weight");
     const double *g = weights(p, layer, "ffn_gate_exps.weight"),
                  *u = weights(p, layer, "ffn_up_exps.weight");
@@ -318,15 +436,17 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
     }
     bool taken[16] = {false};
     int order[16];
-    for (int e = 0; e < s->n_expert; e++) all += exp(logit[e]);
+    plain_scores(p, layer, logit, score, pick);
     for (int k = 0; k < s->n_used; k++) {
         int best = -1;
         for (int e = 0; e < s->n_expert; e++)
-            if (!taken[e] && (best < 0 || logit[e] > logit[best])) best = e;
+            if (!taken[e] && (best < 0 || pick[e] > pick[best])) best = e;
         taken[order[k] = best] = true;
-        sum += exp(logit[best]);
+        sum += score[best];
     }
-    if (!is_arch(s, "qwen3moe", "gpt-oss") && !s->state_dim) sum = all;
+    bool unnormed = is_arch(s, "qwen2moe", "olmoe") ||
+                    (is_arch(s, "deepseek2", "nemotron_h_moe") && !s->shares_normed);
+    if (unnormed) sum = 1.0;
     for (int i = 0; i < d; i++) y[i] = 0;
     for (int k = 0; k < s->n_used; k++) {
         int n = order[k], at = n * step * (s->fused_experts ? 2 : 1);
@@ -336,11 +456,12 @@ static inline void plain_experts(const plain *p, int layer, const double *h, dou
             e.bias[1] = weights(p, layer, "ffn_up_exps.bias") + n * ff;
             e.bias[2] = weights(p, layer, "ffn_down_exps.bias") + n * d;
         }
-        plain_glu(s, &e, h, exp(logit[n]) / sum, y);
+        plain_glu(s, &e, h, score[n] / sum, y);
     }
     if (!s->ff_shared) return;
-    double share;
-    multiply(weights(p, layer, "ffn_gate_inp_shexp.weight"), NULL, 1, d, h, &share);
+    double share = 1e9;
+    if (!s->shared_whole)
+        multiply(weights(p, layer, "ffn_gate_inp_shexp.weight"), NULL, 1, d, h, &share);
     const plain_expert e = {{weights(p, layer, "ffn_gate_shexp.weight"),
                              weights(p, layer, "ffn_up_shexp.weight"),
                              weights(p, layer, "ffn_down_shexp.weight")},
@@ -363,19 +484,28 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
     }
     for (int layer = 0; layer < s->n_layer; layer++) {
         norm_or_copy(s, x, weights(p, layer, "attn_norm.weight"), d, h);
-        if (fixture_is_recurrent(s, layer)) {
-            (s->state_dim ? plain_delta_net : plain_short_conv)(p, layer, pos, h, y);
+        if (fixture_is_ff(s, layer)) {
+            (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
+        } else if (fixture_is_recurrent(s, layer)) {
+            (s->state_rows  ? plain_mamba
+             : s->state_dim ? plain_delta_net
+                            : plain_short_conv)(p, layer, pos, h, y);
         } else {
-            plain_attention(p, layer, pos, h, a);
+            (s->kv_rank ? plain_latent : plain_attention)(p, layer, pos, h, a);
             multiply(weights(p, layer, "attn_output.weight"), weights(p, layer, "attn_output.bias"),
-                     d, s->n_head * s->head_dim, a, y);
+                     d, s->n_head * (s->kv_rank ? s->head_dim_v : s->head_dim), a, y);
         }
+        if (s->both) plain_mamba(p, layer, pos, h, a);
+        for (int i = 0; s->both && i < d; i++) y[i] += a[i];
         if (s->post_norm) norm(y, weights(p, layer, "post_attention_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
-        const char *ffn_norm = s->oai || s->state_dim ? "post_attention_norm.weight"
-                                                      : "ffn_norm.weight";
+        if (s->ff_every) continue;
+        bool renamed = s->oai || (s->state_dim && !s->state_rows);
+        const char *ffn_norm = s->both   ? "ffn_norm"
+                               : renamed ? "post_attention_norm.weight"
+                                         : "ffn_norm.weight";
         if (!s->parallel) norm_or_copy(s, x, weights(p, layer, ffn_norm), d, h);
-        (s->n_expert ? plain_experts : plain_feed_forward)(p, layer, h, y);
+        (fixture_has_experts(s, layer) ? plain_experts : plain_feed_forward)(p, layer, h, y);
         if (s->post_norm) norm(y, weights(p, layer, "post_ffw_norm.weight"), d, y);
         for (int i = 0; i < d; i++) x[i] += y[i] * scale_of(s, 1);
     }
@@ -387,7 +517,9 @@ static inline void plain_token(const plain *p, int id, int pos, double *logits) 
     }
     multiply(weights(p, -1, s->tied ? "token_embd.weight" : "output.weight"),
              weights(p, -1, "output.bias"), s->n_vocab, d, x, logits);
-    for (int i = 0; is_arch(s, "granite", "granite") && i < s->n_vocab; i++)
+    for (int i = 0;
+         (is_arch(s, "granite", "granitemoe") || is_arch(s, "granitehybrid", "")) && i < s->n_vocab;
+         i++)
         logits[i] /= scale_of(s, 3);
     for (int i = 0; is_arch(s, "cohere2", "cohere2") && i < s->n_vocab; i++)
         logits[i] *= scale_of(s, 3);

@@ -64,6 +64,17 @@ static const fixture fixtures[] = {
     {"tiny-qwen35", "q4_k_m"},
     {"tiny-qwen35", "q8_0"},
     {"tiny-qwen35moe", "q4_k_m"},
+    {"tiny-qwen3next", "q4_k_m"},
+    {"tiny-lfm2moe", "q4_k_m"},
+    {"tiny-granitemoe", "q4_k_m"},
+    {"tiny-ernie45moe", "q4_k_m"},
+    {"tiny-granitehybrid", "q4_k_m"},
+    {"tiny-granitehybrid-dense", "f16"},
+    {"tiny-nemotronh", "q4_k_m"},
+    {"tiny-nemotronhmoe", "q8_0"},
+    {"tiny-falconh1", "q4_k_m"},
+    {"tiny-deepseek2", "q4_k_m"},
+    {"tiny-deepseek2-lite", "q8_0"},
 };
 
 static char model_path[256];

@@ -217,7 +217,7 @@ static void test_recurrent(void **state) {
         gates[1][t] = 0.3f + 0.2f * (float)t;
     }
     for (int silu = 0; silu < 2; silu++) {
-        const kt__conv conv = {rows, taps, N, 4, N, silu != 0, out[silu]};
+        const kt__conv conv = {rows, taps, N, NULL, 4, N, silu != 0, out[silu]};
         kd_ref()->conv(&conv);
     }
     kd_ref()->sigmoid_mul(x[0], x[1], N, out[2]);
@@ -225,6 +225,7 @@ static void test_recurrent(void **state) {
                              STATE_ROWS,
                              DIM,
                              TOKS,
+                             false,
                              qkv[0],
                              qkv[0] + DIM,
                              2 * DIM + STATE_ROWS,

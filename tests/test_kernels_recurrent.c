@@ -33,10 +33,10 @@ static void test_conv_and_gate(void **state) {
             fill(&rng, x[j], MAX_N, c % 7 == 0 ? 40.0f : 1.0f);
         }
         fill(&rng, w, 16 * MAX_N, 1.0f);
-        kt__conv conv = {rows, w, MAX_N, width, n, c % 2 == 1, want};
+        kt__conv conv = {rows, w, MAX_N, c % 3 ? NULL : x[15], width, n, c % 2 == 1, want};
         reference()->conv(&conv);
         for (int i = 0; i < n; i++) {
-            double y = 0;
+            double y = conv.bias ? (double)conv.bias[i] : 0.0;
             for (int j = 0; j < width; j++) y += (double)w[j * MAX_N + i] * (double)x[j][i];
             if (conv.silu) y = y / (1.0 + exp(-y));
             if (fabs(y - (double)want[i]) > 1e-3 + 1e-5 * fabs(y)) fail_msg("case %d, %d", c, i);
@@ -105,7 +105,8 @@ static void expect_right(const world *w, const kt__delta *d) {
             const float *k = w->k + t * MAX_DIM, *q = w->q + t * MAX_DIM;
             double known = 0, out = 0;
             for (int i = 0; i < d->dim; i++) known += (s[i] *= (double)w->decay[t]) * (double)k[i];
-            double change = (double)w->beta[t] * ((double)w->v[t * MAX_ROWS + r] - known);
+            double change = (double)w->beta[t] *
+                            ((double)w->v[t * MAX_ROWS + r] - (d->adds ? 0.0 : known));
             for (int i = 0; i < d->dim; i++) out += (s[i] += (double)k[i] * change) * (double)q[i];
             if (fabs(out - (double)d->out[t * MAX_ROWS + r]) > 1e-4) fail_msg("row %d, %d", r, t);
         }
@@ -122,10 +123,12 @@ static void test_delta(void **state) {
         make_world(&rng, &w, dim);
         memset(out, 0, sizeof out);
         kt__delta d = delta_of(&w, dim, n_row, n_tok, s[0], out[0]);
+        d.adds = c % 2;
         reference()->delta(&d);
         expect_right(&w, &d);
         for (const kt__kernels **at = kd_tiers(); *at; at++) {
             kt__delta e = delta_of(&w, dim, n_row, n_tok, s[1], out[1]);
+            e.adds = d.adds;
             (*at)->delta(&e);
             if (memcmp(s[0], s[1], (size_t)(n_row * dim) * sizeof **s) != 0 ||
                 memcmp(out[0], out[1], sizeof *out) != 0)

@@ -124,7 +124,10 @@ static void test_choice(void **state) {
         for (int i = 0; i < 10; i++) {
             int n_tok = counts[i / 2];
             make_logits(n_tok);
-            kt__route route = {.logits = logits, .n_tok = n_tok, .of_all = i % 2, .scale = 2.5f};
+            kt__route route = {.logits = logits,
+                               .n_tok = n_tok,
+                               .shares = i % 2 ? KT__SHARES_OF_ALL : KT__SHARES_OF_CHOSEN,
+                               .scale = 2.5f};
             assert_true(ops->route(dev, &route, &routing));
             for (int t = 0; t < n_tok; t++) check_token(t, i % 2);
             check_slots(n_tok);

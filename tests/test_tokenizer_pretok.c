@@ -288,11 +288,11 @@ static void test_worst_cases(void **state) {
 static void test_names(void **state) {
     (void)state;
     static const char *const names[] = {
-        "llama-bpe", "falcon3",     "lfm2",   "pixtral",          "dbrx",      "smaug-bpe",
-        "glm4",      "chatglm-bpe", "qwen2",  "deepseek-r1-qwen", "stablelm2", "hunyuan",
-        "qwen35",    "gpt-2",       "phi-2",  "exaone4",          "mpt",       "olmo",
-        "smollm",    "starcoder",   "refact", "command-r",        "gpt-4o",    "llama4",
-        "tekken",    "deepseek-v3"};
+        "llama-bpe", "falcon3", "falcon-h1",   "lfm2",   "pixtral",          "dbrx",
+        "smaug-bpe", "glm4",    "chatglm-bpe", "qwen2",  "deepseek-r1-qwen", "stablelm2",
+        "hunyuan",   "qwen35",  "gpt-2",       "phi-2",  "exaone4",          "mpt",
+        "olmo",      "smollm",  "starcoder",   "refact", "command-r",        "gpt-4o",
+        "llama4",    "tekken",  "deepseek-v3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_non_null(kt__pretok_find(names[i], strlen(names[i])));
     assert_null(kt__pretok_find("qwen", 4));

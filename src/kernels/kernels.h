@@ -127,11 +127,12 @@ typedef void kt__seal_fn(const kt__f16 *page, int head_dim, uint8_t *sealed, voi
 
 /* ---- recurrent layers ---- */
 
-/* out[i] = fma chain over j from +0 of w[j * ld_w + i] * x[j][i], for i < n; with silu, silu of that */
+/* out[i] = fma chain over j from bias[i] (NULL: from +0) of w[j * ld_w + i] * x[j][i], for i < n; with silu, silu of that */
 typedef struct kt__conv {
     const float *const *x; /* [width] the channels' inputs, of the token itself last */
     const float *w;
     size_t ld_w;
+    const float *bias;
     int width, n;
     bool silu;
     float *out;
@@ -142,6 +143,7 @@ typedef struct kt__conv {
 typedef struct kt__delta {
     float *s; /* [n_row][dim], read and written; dim a multiple of 16 */
     int n_row, dim, n_tok;
+    bool adds;          /* change = beta * v */
     const float *q, *k; /* [dim] of token t at t * ld_qk */
     size_t ld_qk;
     const float *v; /* [n_row] at t * ld_v */

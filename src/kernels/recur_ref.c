@@ -6,7 +6,7 @@
 
 void kt__ref_conv(const kt__conv *c) {
     for (size_t i = 0; i < (size_t)c->n; i++) {
-        float y = 0;
+        float y = c->bias ? c->bias[i] : 0;
         for (size_t j = 0; j < (size_t)c->width; j++)
             y = fmaf(c->w[j * c->ld_w + i], c->x[j][i], y);
         c->out[i] = c->silu ? y / (1.0f + kt__expf(-y)) : y;
@@ -22,7 +22,7 @@ static float delta_step(const kt__delta *d, float *s, size_t t, float v) {
         s[i] = decay * s[i];
         known[i % KT__REF_LANES] = fmaf(s[i], k[i], known[i % KT__REF_LANES]);
     }
-    float change = beta * (v - kt__ref_tree_sum(known));
+    float change = beta * (d->adds ? v : v - kt__ref_tree_sum(known));
     for (int i = 0; i < d->dim; i++) {
         s[i] = fmaf(k[i], change, s[i]);
         out[i % KT__REF_LANES] = fmaf(s[i], q[i], out[i % KT__REF_LANES]);

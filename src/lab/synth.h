@@ -25,9 +25,18 @@ typedef struct kt__synth_preset {
         fused_glu, no_pre_norm, qk_norm_rows, parallel, layer_norm, longrope,
         oai; /* gpt-oss: biases everywhere, sinks, the feed-forward's norm by its other name */
     int conv_width;
-    unsigned attention_layers; /* LFM2: bits of the layers that are no short convolutions */
+    uint64_t attention_layers; /* LFM2, Mamba-2: bits of the layers that are not recurrent */
     int n_state_key, n_state_value, state_dim, attention_every; /* Qwen 3.5: delta nets */
-    int n_expert, n_expert_used, ff_expert, ff_shared;          /* 0: none */
+    bool delta_grouped;                                         /* Qwen3-Next's form of them */
+    int state_rows;     /* Mamba-2: of a head's state; 0: there is none */
+    bool both, nope;    /* Mamba-2 beside attention in every layer; nothing is rotated */
+    uint64_t ff_layers; /* Nemotron H: bits of the layers that are a feed-forward part alone */
+    bool relu2;
+    int q_rank, kv_rank, head_dim_v; /* DeepSeek: head_dim is a key's before, n_rot of it rotated */
+    int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
+    int gating, dense_lead;                            /* 0: no key */
+    bool pick_bias, shared_whole, shares_normed;
+    float expert_scale;
     int window;
     float attn_cap, final_cap;
     float embedding_scale, residual_scale, attention_scale, logit_scale; /* 0: no key */

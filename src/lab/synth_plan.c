@@ -134,7 +134,12 @@ static void add_matrix(planner *p, kt__tensor_role role, int layer, const char *
     add_tensor(p, t);
 }
 
+static bool is_ff_alone(const kt__synth_preset *ps, int i) {
+    return ps->ff_layers >> i & 1;
+}
+
 static bool is_recurrent(const kt__synth_preset *ps, int i) {
+    if (is_ff_alone(ps, i)) return false;
     if (ps->attention_layers) return !(ps->attention_layers >> i & 1);
     return ps->attention_every && (i + 1) % ps->attention_every != 0;
 }
@@ -165,13 +170,85 @@ static void add_delta_net(planner *p, int i) {
     int64_t channels = 2 * ps->n_state_key * dim + inner;
     add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, channels, 1.0f);
     add_matrix(p, KT__TENSOR_GATE, i, "attn_gate.weight", d, inner, 1.0f);
-    add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_alpha.weight", d, ps->n_state_value, 1.0f);
-    add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_beta.weight", d, ps->n_state_value, 1.0f);
+    if (ps->delta_grouped) {
+        add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_ba.weight", d, 2 * ps->n_state_value, 1.0f);
+    } else {
+        add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_alpha.weight", d, ps->n_state_value, 1.0f);
+        add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_beta.weight", d, ps->n_state_value, 1.0f);
+    }
     add_taps(p, i, "ssm_conv1d.weight", channels);
     add_vector(p, i, "ssm_a", ps->n_state_value, -0.5f, 0.1f);
     add_vector(p, i, "ssm_dt.bias", ps->n_state_value, -1.0f, 0.5f);
     add_norm(p, i, "ssm_norm.weight", dim, 1.0f);
     add_matrix(p, KT__TENSOR_ATTN_OUT, i, "ssm_out.weight", inner, d, 1.0f);
+}
+
+/* A table of f32 numbers. */
+static void add_numbers(planner *p, int i, const char *name, int64_t n_cols, int64_t n_rows,
+                        float mean, float std) {
+    kt__synth_tensor t = {.type = KT__TYPE_F32,
+                          .n_dims = 2,
+                          .n_cols = n_cols,
+                          .n_rows = n_rows,
+                          .mean = mean,
+                          .std = std};
+    set_name(&t, i, name);
+    add_tensor(p, t);
+}
+
+static void add_mamba(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model, heads = ps->n_state_value, inner = heads * ps->state_rows;
+    int64_t groups = ps->n_state_key, channels = inner + 2 * groups * ps->state_dim;
+    add_matrix(p, KT__TENSOR_QKV, i, "ssm_in.weight", d, inner + channels + heads, 1.0f);
+    add_taps(p, i, "ssm_conv1d.weight", channels);
+    add_vector(p, i, "ssm_conv1d.bias", channels, 0.0f, 0.1f);
+    add_vector(p, i, "ssm_dt.bias", heads, -1.0f, 0.5f);
+    add_numbers(p, i, "ssm_a", 1, heads, -0.5f, 0.1f);
+    add_numbers(p, i, "ssm_d", 1, heads, 1.0f, 0.2f);
+    if (!ps->both) add_numbers(p, i, "ssm_norm.weight", inner / groups, groups, 1.0f, 0.1f);
+    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "ssm_out.weight", inner, d, ps->both ? 0.3f : 1.0f);
+}
+
+static void add_recurrent(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    if (ps->state_rows)
+        add_mamba(p, i);
+    else if (ps->attention_every)
+        add_delta_net(p, i);
+    else
+        add_short_conv(p, i);
+}
+
+/* A matrix of each head. */
+static void add_heads(planner *p, int i, const char *name, int64_t n_cols, int64_t n_rows) {
+    int n_head = p->plan->preset->n_head;
+    kt__synth_tensor t = {.type = recipe_type(p->plan, KT__TENSOR_K, i, n_cols),
+                          .n_dims = 3,
+                          .n_cols = n_cols,
+                          .n_rows = n_rows * n_head,
+                          .n_expert = n_head,
+                          .std = 1.0f / sqrtf((float)n_cols)};
+    set_name(&t, i, name);
+    add_tensor(p, t);
+}
+
+static void add_latent(planner *p, int i) {
+    const kt__synth_preset *ps = p->plan->preset;
+    int64_t d = ps->d_model, heads = ps->n_head, plain = ps->head_dim - ps->n_rot;
+    if (ps->q_rank) {
+        add_matrix(p, KT__TENSOR_Q, i, "attn_q_a.weight", d, ps->q_rank, 1.0f);
+        add_norm(p, i, "attn_q_a_norm.weight", ps->q_rank, 1.0f);
+        add_matrix(p, KT__TENSOR_Q, i, "attn_q_b.weight", ps->q_rank, heads * ps->head_dim,
+                   QK_GAIN);
+    } else {
+        add_matrix(p, KT__TENSOR_Q, i, "attn_q.weight", d, heads * ps->head_dim, QK_GAIN);
+    }
+    add_matrix(p, KT__TENSOR_K, i, "attn_kv_a_mqa.weight", d, ps->kv_rank + ps->n_rot, 1.0f);
+    add_norm(p, i, "attn_kv_a_norm.weight", ps->kv_rank, 1.0f);
+    add_heads(p, i, "attn_k_b.weight", plain, ps->kv_rank);
+    add_heads(p, i, "attn_v_b.weight", ps->kv_rank, ps->head_dim_v);
+    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", heads * ps->head_dim_v, d, 1.0f);
 }
 
 static void add_attention(planner *p, int i) {
@@ -180,13 +257,10 @@ static void add_attention(planner *p, int i) {
             kv = (int64_t)ps->n_head_kv * ps->head_dim;
     float qk_gain = ps->qk_norm || ps->qk_norm_rows ? 1.0f : QK_GAIN;
     if (!ps->no_pre_norm) add_norm(p, i, "attn_norm.weight", d, 1.0f);
-    if (is_recurrent(ps, i)) {
-        if (ps->attention_every)
-            add_delta_net(p, i);
-        else
-            add_short_conv(p, i);
-        return;
-    }
+    if (ps->kv_rank) add_latent(p, i);
+    if (is_ff_alone(ps, i) || ps->kv_rank) return;
+    if (ps->both || is_recurrent(ps, i)) add_recurrent(p, i);
+    if (is_recurrent(ps, i)) return;
     if (ps->attention_every) q *= 2; /* with gates */
     if (ps->fused) {
         add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
@@ -243,16 +317,21 @@ static void add_biases(planner *p, int layer, const char *name, int64_t n) {
 /* Choices that tell experts apart: the softmax of logits as wide as this is far from flat. */
 #define ROUTER_GAIN 2.0f
 
+/* A name of NULL: there is none. */
 static const char *ff_norm(const kt__synth_preset *ps) {
+    if (ps->ff_layers) return NULL;
+    if (ps->both) return "ffn_norm";
     return ps->oai || ps->attention_every ? "post_attention_norm.weight" : "ffn_norm.weight";
 }
 
 static void add_experts(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->ff_expert, shared = ps->ff_shared;
-    add_norm(p, i, ff_norm(ps), d, 1.0f);
+    if (ff_norm(ps)) add_norm(p, i, ff_norm(ps), d, 1.0f);
     add_matrix(p, KT__TENSOR_VECTOR, i, "ffn_gate_inp.weight", d, ps->n_expert, ROUTER_GAIN);
-    add_matrices(p, KT__TENSOR_EXPERTS_GATE, i, "ffn_gate_exps.weight", d, ff, 1.0f);
+    if (ps->pick_bias) add_vector(p, i, "exp_probs_b.bias", ps->n_expert, 0.0f, 0.1f);
+    if (!ps->relu2)
+        add_matrices(p, KT__TENSOR_EXPERTS_GATE, i, "ffn_gate_exps.weight", d, ff, 1.0f);
     add_matrices(p, KT__TENSOR_EXPERTS_UP, i, "ffn_up_exps.weight", d, ff, 1.0f);
     add_matrices(p, KT__TENSOR_EXPERTS_DOWN, i, "ffn_down_exps.weight", ff, d, 1.0f);
     if (ps->oai) {
@@ -262,8 +341,9 @@ static void add_experts(planner *p, int i) {
         add_biases(p, i, "ffn_down_exps.bias", d);
     }
     if (!shared) return;
-    add_vector(p, i, "ffn_gate_inp_shexp.weight", d, 0.0f, 1.0f / sqrtf((float)d));
-    add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate_shexp.weight", d, shared, 1.0f);
+    if (!ps->shared_whole)
+        add_vector(p, i, "ffn_gate_inp_shexp.weight", d, 0.0f, 1.0f / sqrtf((float)d));
+    if (!ps->relu2) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate_shexp.weight", d, shared, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up_shexp.weight", d, shared, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down_shexp.weight", shared, d, 1.0f);
 }
@@ -272,8 +352,9 @@ static void add_feed_forward(planner *p, int i) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model, ff = ps->d_ff;
     bool fused = (ps->fused && !ps->layer_norms) || ps->fused_glu;
-    if (!ps->no_pre_norm && !ps->parallel) add_norm(p, i, ff_norm(ps), d, 1.0f);
-    if (!fused && !ps->plain_ff) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
+    if (!ps->no_pre_norm && !ps->parallel && ff_norm(ps)) add_norm(p, i, ff_norm(ps), d, 1.0f);
+    if (!fused && !ps->plain_ff && !ps->relu2)
+        add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
     add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
     add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
     if (ps->out_bias) {
@@ -343,7 +424,8 @@ static void add_all(planner *p) {
     for (int i = 0; i < ps->n_layer; i++) {
         add_attention(p, i);
         if (ps->layer_norms) add_layer_norm(p, i, "attn_output_norm");
-        if (ps->n_expert)
+        if (ps->ff_layers && !is_ff_alone(ps, i)) continue;
+        if (ps->n_expert && i >= ps->dense_lead)
             add_experts(p, i);
         else
             add_feed_forward(p, i);
@@ -351,8 +433,9 @@ static void add_all(planner *p) {
     }
     add_pool_head(p);
     if (ps->layer_norms) return; /* and no head */
-    add_norm(p, -1, ps->attention_layers ? "token_embd_norm.weight" : "output_norm.weight",
-             ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
+    bool lfm2 = ps->attention_layers && !ps->state_rows;
+    add_norm(p, -1, lfm2 ? "token_embd_norm.weight" : "output_norm.weight", ps->d_model,
+             ps->tied ? LOGIT_STD / embed_gain : 1.0f);
     if (!ps->tied)
         add_matrix(p, KT__TENSOR_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
                    LOGIT_STD);
@@ -412,6 +495,7 @@ static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
 static void put_rope(keys *k, const kt__synth_preset *ps) {
     bool is_llama = strcmp(ps->arch, "llama") == 0;
     if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
+    if (ps->nope) kt__gguf_put_bool(k->w, key(k, "rope.scaling.finetuned"), false);
     if (ps->rope_alpha > 0) put_f32(k, "rope.scaling.alpha", ps->rope_alpha);
     if (is_llama || ps->fused || ps->n_rot)
         put_u32(k, "rope.dimension_count", ps->n_rot ? ps->n_rot : ps->head_dim);
@@ -447,32 +531,66 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
     if (!ps->n_expert) return;
     put_u32(k, "expert_count", ps->n_expert);
     put_u32(k, "expert_used_count", ps->n_expert_used);
-    if (ps->ff_expert != ps->d_ff || ps->oai)
+    if (ps->ff_expert != ps->d_ff || ps->oai || ps->ff_layers)
         put_u32(k, "expert_feed_forward_length", ps->ff_expert);
     if (ps->ff_shared) put_u32(k, "expert_shared_feed_forward_length", ps->ff_shared);
+    if (ps->ff_shared && ps->shared_whole)
+        put_u32(k, "expert_shared_count", (ps->ff_shared + ps->ff_expert - 1) / ps->ff_expert);
+    if (ps->gating) put_u32(k, "expert_gating_func", ps->gating);
+    if (ps->dense_lead) put_u32(k, "leading_dense_block_count", ps->dense_lead);
+    if (ps->shares_normed) kt__gguf_put_bool(k->w, key(k, "expert_weights_norm"), true);
+    if (ps->expert_scale > 0) put_f32(k, "expert_weights_scale", ps->expert_scale);
+    if (strcmp(ps->arch, "ernie4_5-moe") == 0) put_u32(k, "interleave_moe_layer_step", 1);
 }
 
-/* Heads of keys, and what recurrent layers have. */
-static void put_recurrent(keys *k, const kt__synth_preset *ps) {
-    enum { MAX_LAYER = 32 }; /* a bit each */
-    int32_t n_kv[MAX_LAYER];
-    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
-        n_kv[i] = is_recurrent(ps, i) ? 0 : ps->n_head_kv;
-    if (ps->attention_layers) {
-        kt__gguf_put_i32s(k->w, key(k, "attention.head_count_kv"), n_kv, (uint64_t)ps->n_layer);
-        put_u32(k, "shortconv.l_cache", ps->conv_width);
-        return;
-    }
-    put_u32(k, "attention.head_count_kv", ps->n_head_kv);
-    if (!ps->attention_every) return;
-    int half = ps->n_rot / 2;
-    const int32_t sections[] = {(half + 2) / 3, (half + 1) / 3, half / 3, 0};
-    kt__gguf_put_i32s(k->w, key(k, "rope.dimension_sections"), sections, 4);
+static void put_states(keys *k, const kt__synth_preset *ps, int n_row) {
     put_u32(k, "ssm.conv_kernel", ps->conv_width);
     put_u32(k, "ssm.state_size", ps->state_dim);
     put_u32(k, "ssm.group_count", ps->n_state_key);
     put_u32(k, "ssm.time_step_rank", ps->n_state_value);
-    put_u32(k, "ssm.inner_size", ps->n_state_value * ps->state_dim);
+    put_u32(k, "ssm.inner_size", ps->n_state_value * n_row);
+}
+
+static void put_latent(keys *k, const kt__synth_preset *ps) {
+    if (ps->q_rank) put_u32(k, "attention.q_lora_rank", ps->q_rank);
+    put_u32(k, "attention.kv_lora_rank", ps->kv_rank);
+    put_u32(k, "attention.key_length", ps->kv_rank + ps->n_rot);
+    put_u32(k, "attention.value_length", ps->kv_rank);
+    put_u32(k, "attention.key_length_mla", ps->head_dim);
+    put_u32(k, "attention.value_length_mla", ps->head_dim_v);
+    if (ps->yarn_factor) put_f32(k, "rope.scaling.yarn_log_multiplier", 0.0707f);
+}
+
+static void put_ff_widths(keys *k, const kt__synth_preset *ps) {
+    enum { MAX_LAYER = 64 };
+    int32_t n_ff[MAX_LAYER];
+    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
+        n_ff[i] = is_ff_alone(ps, i) ? ps->d_ff : 0;
+    if (ps->ff_layers) {
+        kt__gguf_put_i32s(k->w, key(k, "feed_forward_length"), n_ff, (uint64_t)ps->n_layer);
+    } else {
+        put_u32(k, "feed_forward_length", ps->d_ff);
+    }
+}
+
+/* Heads of keys, and what recurrent layers have. */
+static void put_recurrent(keys *k, const kt__synth_preset *ps) {
+    enum { MAX_LAYER = 64 }; /* a bit each */
+    int32_t n_kv[MAX_LAYER];
+    for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
+        n_kv[i] = is_recurrent(ps, i) || is_ff_alone(ps, i) ? 0 : ps->n_head_kv;
+    if (ps->attention_layers) {
+        kt__gguf_put_i32s(k->w, key(k, "attention.head_count_kv"), n_kv, (uint64_t)ps->n_layer);
+    } else {
+        put_u32(k, "attention.head_count_kv", ps->n_head_kv);
+    }
+    if (ps->state_rows) put_states(k, ps, ps->state_rows);
+    if (ps->attention_layers && !ps->state_rows) put_u32(k, "shortconv.l_cache", ps->conv_width);
+    if (!ps->attention_every) return;
+    int half = ps->n_rot / 2;
+    const int32_t sections[] = {(half + 2) / 3, (half + 1) / 3, half / 3, 0};
+    kt__gguf_put_i32s(k->w, key(k, "rope.dimension_sections"), sections, 4);
+    put_states(k, ps, ps->state_dim);
     put_u32(k, "full_attention_interval", ps->attention_every);
 }
 
@@ -483,13 +601,15 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_u32(&k, "block_count", ps->n_layer);
     put_u32(&k, "context_length", ps->n_ctx);
     put_u32(&k, "embedding_length", ps->d_model);
-    put_u32(&k, "feed_forward_length", ps->d_ff);
+    put_ff_widths(&k, ps);
     put_u32(&k, "attention.head_count", ps->n_head);
     put_recurrent(&k, ps);
     put_f32(&k,
             ps->layer_norm || ps->layer_norms ? "attention.layer_norm_epsilon"
                                               : "attention.layer_norm_rms_epsilon",
             ps->eps);
+    if (ps->ff_layers) put_f32(&k, "attention.layer_norm_epsilon", ps->eps); /* besides */
+    if (ps->kv_rank) put_latent(&k, ps);
     if (ps->head_keys) {
         put_u32(&k, "attention.key_length", ps->head_dim);
         put_u32(&k, "attention.value_length", ps->head_dim);

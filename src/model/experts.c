@@ -89,6 +89,12 @@ void kt__experts_destroy(kt__experts *experts) {
     kt__free(experts);
 }
 
+kt__glu_kind kt__glu_kind_of(kt__features features) {
+    if (features & KT__F_CLAMPED) return KT__GLU_CLAMPED;
+    if (features & KT__F_RELU2) return KT__GLU_RELU2;
+    return features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU;
+}
+
 int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT_READERS]) {
     int n = 0;
     const kt__weight *all[KT__EXPERT_READERS] = {
@@ -113,7 +119,11 @@ static bool choose_experts(kt__experts *e, const kt__layer *layer, const kt__act
     }
     const kt__route route = {.logits = logits,
                              .n_tok = acts->n_tok,
-                             .of_all = hp->features & KT__F_SHARES_OF_ALL,
+                             .shares = hp->shares,
+                             .normed = hp->shares_normed,
+                             .pick_bias = layer->t[KT__SLOT_PICK_BIAS].v,
+                             .n_group = hp->n_expert_group,
+                             .n_group_used = hp->n_group_used,
                              .scale = hp->expert_scale,
                              .shared_gate = shared};
     return ops->route(e->dev, &route, &e->routing);
@@ -135,7 +145,7 @@ bool kt__experts_choose(kt__experts *e, const kt__layer *layer, const kt__acts *
         .routing = &e->routing,
         .gate = layer->gate_exps,
         .up = layer->up_exps,
-        .kind = e->net->hp.features & KT__F_CLAMPED ? KT__GLU_CLAMPED : KT__GLU_SILU,
+        .kind = kt__glu_kind_of(e->net->hp.features),
         .rows = e->buf[BUF_ROWS],
     };
     kt__acts out = slot_acts(e, layer);

@@ -17,6 +17,8 @@ kt_status kt__experts_create(const kt__net *net, kt__dev *dev, int n_tok, kt__ex
                              kt_error *err) KT_CHECKED;
 void kt__experts_destroy(kt__experts *experts);
 
+/* What the architecture's features make of gate and up. */
+kt__glu_kind kt__glu_kind_of(kt__features features);
 /* The matrices that read the feed-forward's input: router, experts, shared expert. */
 enum { KT__EXPERT_READERS = 6 };
 int kt__experts_readers(const kt__layer *layer, const kt__weight *out[KT__EXPERT_READERS]);

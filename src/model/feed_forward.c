@@ -23,7 +23,7 @@ void kt__ff_gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .up = layer->up,
         .gate_bias = layer->gate_bias,
         .up_bias = layer->up_bias,
-        .kind = fwd->net->hp.features & KT__F_GELU ? KT__GLU_GELU : KT__GLU_SILU,
+        .kind = kt__glu_kind_of(fwd->net->hp.features & ~KT__F_CLAMPED),
         .rows = kt__fwd_f32(fwd, KT__BUF_FF),
         .lora = kt__fwd_lora(fwd, KT__INPUT_FFN, acts),
     };
@@ -41,7 +41,7 @@ static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error
         return kt__fwd_fail(fwd, "the experts", err);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_FFN, &acts);
-    if (layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
+    if (layer->gate.data || layer->up.data) kt__ff_gate_and_up(fwd, layer, &acts);
     if (!kt__experts_choose(fwd->experts, layer, &acts))
         return kt__fwd_fail(fwd, "the choice of experts", err);
     kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
@@ -62,7 +62,8 @@ static kt_status experts_down_part(kt__fwd *fwd, const kt__layer *layer) {
 
 static kt_status glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__hparams *hp = &fwd->net->hp;
-    const kt__weight *users[] = {layer->gate.data ? &layer->gate : &layer->up, &layer->up};
+    const kt__weight *users[] = {layer->gate.data ? &layer->gate : &layer->up,
+                                 layer->up.data ? &layer->up : &layer->gate};
     if (hp->features & KT__F_PARALLEL) return KT_OK; /* made with the projections */
     kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, hp->d_model, users, 2);
     kt__fwd_lora_input(fwd, KT__INPUT_FFN, KT__BUF_ACT0, &acts);
@@ -87,9 +88,11 @@ static kt_status down_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) 
 }
 
 kt_status kt__ff_up(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    if (fwd->net->hp.no_ff[fwd->layer]) return KT_OK; /* a mixer alone */
     return layer->down_exps.w.data ? experts_glu_part(fwd, layer, err) : glu_part(fwd, layer, err);
 }
 
 kt_status kt__ff_down(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    if (fwd->net->hp.no_ff[fwd->layer]) return KT_OK;
     return layer->down_exps.w.data ? experts_down_part(fwd, layer) : down_part(fwd, layer, err);
 }

@@ -20,33 +20,68 @@ static int whole_blocks(int n) {
     return (n + 255) / 256 * 256;
 }
 
-/* Columns of the feed-forward that all tokens have: with experts, of the shared one. */
+/* Columns of the feed-forward that all tokens have: with experts, of the shared one and of layers without. */
 static int ff_cols(const kt__hparams *hp) {
-    return hp->n_expert ? hp->d_ff_shared : hp->d_ff;
+    int dense = hp->n_expert ? 0 : hp->d_ff;
+    for (int i = 0; i < hp->n_layer; i++)
+        if (hp->dense[i]) dense = hp->d_ff;
+    return max_int(dense, hp->d_ff_shared);
+}
+
+/* Of what a layer's products read but down. */
+static int longest_input(const kt__hparams *hp) {
+    return whole_blocks(max_int(hp->d_model, max_int(hp->q_rank, kt__hparams_mixed(hp))));
 }
 
 static int longest_row(const kt__hparams *hp) {
     int ff = max_int(ff_cols(hp), hp->d_ff_expert);
-    return whole_blocks(max_int(hp->d_model, max_int(ff, kt__hparams_mixed(hp))));
+    return max_int(longest_input(hp), whole_blocks(ff));
 }
 
 static void plan_recurrent(const kt__net *net, size_t n, size_t *bytes) {
     const kt__hparams *hp = &net->hp;
     bool delta = hp->features & KT__F_DELTA, conv = hp->features & KT__F_SHORT_CONV;
+    bool mamba = hp->features & KT__F_MAMBA;
     size_t row = n * sizeof(float), channels = (size_t)kt__hparams_channels(hp);
     size_t queries = (size_t)(2 * hp->n_head * hp->head_dim_k);
     bytes[KT__BUF_MIX_IN] = conv ? 3 * channels * row : 0;
     if (delta) bytes[KT__BUF_MIX_IN] = (channels > queries ? channels : queries) * row;
-    bytes[KT__BUF_MIX] = delta || conv ? channels * row : 0;
-    bytes[KT__BUF_GATE] = delta ? (size_t)kt__hparams_mixed(hp) * row : 0;
+    if (mamba)
+        bytes[KT__BUF_MIX_IN] = ((size_t)kt__hparams_inner(hp) + channels +
+                                 (size_t)hp->n_state_value) *
+                                row;
+    bytes[KT__BUF_MIX] = delta || conv || mamba ? channels * row : 0;
+    bytes[KT__BUF_GATE] = delta || mamba ? (size_t)kt__hparams_mixed(hp) * row : 0;
     bytes[KT__BUF_DECAY] = bytes[KT__BUF_BETA] = (size_t)hp->n_state_value * row;
+}
+
+static void plan_latent(const kt__hparams *hp, size_t n, size_t *bytes) {
+    size_t heads = (size_t)hp->n_head, row = n * sizeof(float);
+    size_t v = heads * (size_t)hp->head_dim_v_full, q = heads * (size_t)hp->head_dim_k_full;
+    size_t mix = q > v ? q : v;
+    if (!(hp->features & KT__F_LATENT)) return;
+    bytes[KT__BUF_MIX_IN] = q * row;
+    bytes[KT__BUF_MIX] = (mix > (size_t)hp->q_rank ? mix : (size_t)hp->q_rank) * row;
+    bytes[KT__BUF_Q_ROWS] = bytes[KT__BUF_Q];
+    bytes[KT__BUF_K_ROWS] = bytes[KT__BUF_LATENT] = (size_t)hp->head_dim_k * row;
+    bytes[KT__BUF_V_ROWS] = (size_t)hp->kv_rank * row;
+}
+
+/* Rows of activations that stand for one token's: with KT__F_LATENT, one for each head. */
+static size_t act_bytes(const kt__hparams *hp, kt__act_kind kind, int model) {
+    size_t whole = kt__act_layout_of(kind, model).row_bytes;
+    if (!(hp->features & KT__F_LATENT)) return whole;
+    size_t k = kt__act_layout_of(kind, hp->head_dim_k_full).row_bytes;
+    size_t v = kt__act_layout_of(kind, hp->kv_rank).row_bytes;
+    size_t heads = (size_t)hp->n_head * (k > v ? k : v);
+    return heads > whole ? heads : whole;
 }
 
 /* Bytes of every buffer; returns the sum. */
 static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t *bytes) {
     const kt__hparams *hp = &net->hp;
     size_t n = (size_t)p->n_tok_max, f = sizeof(float);
-    int model = whole_blocks(max_int(hp->d_model, kt__hparams_mixed(hp)));
+    int model = longest_input(hp);
     int ff = whole_blocks(ff_cols(hp));
     bytes[KT__BUF_X] = n * (size_t)hp->d_model * f;
     bytes[KT__BUF_TMP] = bytes[KT__BUF_X];
@@ -63,12 +98,14 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bool rows = hp->features & KT__F_QK_NORM_ROWS;
     bytes[KT__BUF_Q_ROWS] = rows || hp->features & KT__F_DELTA ? bytes[KT__BUF_Q] : 0;
     bytes[KT__BUF_K_ROWS] = rows ? n * (size_t)hp->n_head_kv * (size_t)hp->head_dim_k * f : 0;
+    bytes[KT__BUF_V_ROWS] = bytes[KT__BUF_LATENT] = 0;
     plan_recurrent(net, n, bytes);
+    plan_latent(hp, n, bytes);
     bytes[KT__BUF_LORA_U] = n * KT__LORA_U_MAX * f;
     bytes[KT__BUF_LOGITS] = (size_t)p->n_out_max * (size_t)hp->n_vocab * f;
     uint64_t sum = 0;
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
-        bytes[KT__BUF_ACT0 + kind] = n * kt__act_layout_of((kt__act_kind)kind, model).row_bytes;
+        bytes[KT__BUF_ACT0 + kind] = n * act_bytes(hp, (kt__act_kind)kind, model);
         bytes[KT__BUF_FF_ACT0 + kind] = n * kt__act_layout_of((kt__act_kind)kind, ff).row_bytes;
     }
     for (int i = 0; i < KT__BUF_COUNT; i++) sum += bytes[i];

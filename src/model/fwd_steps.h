@@ -24,6 +24,8 @@ typedef enum kt__fwd_buf {
     KT__BUF_Q_SCALE, /* with KT__F_TEMPERATURE */
     KT__BUF_Q_ROWS,  /* with KT__F_QK_NORM_ROWS */
     KT__BUF_K_ROWS,
+    KT__BUF_V_ROWS, /* with KT__F_LATENT */
+    KT__BUF_LATENT, /* what keys and values come out of */
     KT__BUF_MIX_IN, /* recurrent layers: what is projected for the mixer; queries with their gates, */
     KT__BUF_MIX,    /* its convolution's result, */
     KT__BUF_GATE,   /* gates of what comes out, of attention with gates too, */

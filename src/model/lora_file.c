@@ -11,13 +11,13 @@ static const struct site_name {
     bool in_layer;
     kt__lora_site site;
     int n_sites;
-    unsigned only, unless; /* features */
+    kt__features only, unless;
 } site_names[] = {
-    {"attn_q.weight", true, KT__SITE_Q, 1, 0, KT__F_FUSED_QKV},
+    {"attn_q.weight", true, KT__SITE_Q, 1, 0, KT__F_FUSED_QKV | KT__F_LATENT},
     {"attn_k.weight", true, KT__SITE_K, 1, 0, KT__F_FUSED_QKV},
     {"attn_v.weight", true, KT__SITE_V, 1, 0, KT__F_FUSED_QKV},
     {"attn_qkv.weight", true, KT__SITE_Q, 3, KT__F_FUSED_QKV, 0},
-    {"attn_output.weight", true, KT__SITE_ATTN_OUT, 1, 0, 0},
+    {"attn_output.weight", true, KT__SITE_ATTN_OUT, 1, 0, KT__F_LATENT},
     {"ffn_gate.weight", true, KT__SITE_GATE, 1, 0, KT__F_FUSED_GLU | KT__F_EXPERTS},
     {"ffn_up.weight", true, KT__SITE_UP, 1, 0, KT__F_FUSED_GLU | KT__F_EXPERTS},
     {"ffn_up.weight", true, KT__SITE_GATE, 2, KT__F_FUSED_GLU, 0},
@@ -28,7 +28,7 @@ static const struct site_name {
 enum { N_SITE_NAMES = sizeof site_names / sizeof *site_names };
 
 static bool has_site(const kt__net *net, const struct site_name *row) {
-    unsigned features = net->hp.features;
+    kt__features features = net->hp.features;
     return (features & row->only) == row->only && !(features & row->unless);
 }
 

@@ -7,19 +7,37 @@ static void project(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt_
                      (size_t)w->n_row);
 }
 
+/* Alpha and beta, of two products or of one. */
+static void project_gates(kt__fwd *fwd, const kt__layer *layer, const kt__acts *acts) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__bound *t = layer->t;
+    if (!(hp->features & KT__F_DELTA_GROUPED)) {
+        project(fwd, &t[KT__SLOT_DELTA_ALPHA].w, acts, KT__BUF_DECAY);
+        project(fwd, &t[KT__SLOT_DELTA_BETA].w, acts, KT__BUF_BETA);
+        return;
+    }
+    project(fwd, &t[KT__SLOT_DELTA_BETA_ALPHA].w, acts, KT__BUF_MIX);
+    fwd->ops->unweave(fwd->dev, kt__fwd_f32(fwd, KT__BUF_MIX), acts->n_tok, hp->n_state_key,
+                      hp->n_state_value, kt__fwd_f32(fwd, KT__BUF_BETA),
+                      kt__fwd_f32(fwd, KT__BUF_DECAY));
+}
+
 static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__bound *t = layer->t;
+    bool grouped = fwd->net->hp.features & KT__F_DELTA_GROUPED;
     const kt__weight *users[] = {&t[KT__SLOT_DELTA_QKV].w, &t[KT__SLOT_DELTA_GATE].w,
-                                 &t[KT__SLOT_DELTA_ALPHA].w, &t[KT__SLOT_DELTA_BETA].w};
-    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users, 4);
+                                 grouped ? &t[KT__SLOT_DELTA_BETA_ALPHA].w
+                                         : &t[KT__SLOT_DELTA_ALPHA].w,
+                                 &t[KT__SLOT_DELTA_BETA].w};
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, users,
+                                 grouped ? 3 : 4);
     if (!kt__fwd_block_input(fwd, t[KT__SLOT_ATTN_NORM].v, &acts))
         return kt__fwd_fail(fwd, "the delta net", err);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
     project(fwd, users[0], &acts, KT__BUF_MIX_IN);
     project(fwd, users[1], &acts, KT__BUF_GATE);
-    project(fwd, users[2], &acts, KT__BUF_DECAY);
-    project(fwd, users[3], &acts, KT__BUF_BETA);
+    project_gates(fwd, layer, &acts);
     kt__fwd_lap(fwd, KT_PROFILE_QKV);
     return KT_OK;
 }
@@ -51,12 +69,13 @@ static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
                                .a = layer->t[KT__SLOT_DELTA_A].v,
                                .dt = layer->t[KT__SLOT_DELTA_DT].v,
                                .z = kt__fwd_f32(fwd, KT__BUF_GATE),
-                               .norm = layer->t[KT__SLOT_DELTA_NORM].v,
-                               .eps = hp->norm_eps,
+                               .norm = layer->state_norm,
+                               .eps = hp->state_eps,
                                .n_key = hp->n_state_key,
                                .n_value = hp->n_state_value,
                                .dim_k = hp->state_dim,
-                               .dim_v = hp->state_dim,
+                               .dim_v = hp->state_rows,
+                               .grouped = hp->features & KT__F_DELTA_GROUPED,
                                .kv = fwd->kv,
                                .state_at = layer->state_at + inputs,
                                .segs = fwd->batch.segs,

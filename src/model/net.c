@@ -24,6 +24,13 @@ typedef enum dim_id {
     DIM_EXPERT_FF, /* rows of each expert, as the next two */
     DIM_EXPERT_FF2,
     DIM_EXPERT_MODEL,
+    DIM_HEAD_RANK, /* rows of each head, as the next one */
+    DIM_HEAD_V,
+    DIM_Q_FULL,
+    DIM_Q_RANK,
+    DIM_KV_A,
+    DIM_KV_RANK,
+    DIM_NOPE,
     DIM_BIASES,
     DIM_Q2,
     DIM_MODEL3,
@@ -33,13 +40,19 @@ typedef enum dim_id {
     DIM_CHANNELS,
     DIM_INNER,
     DIM_STATE_HEADS,
-    DIM_STATE_DIM
+    DIM_STATE_HEADS2,
+    DIM_STATE_DIM,
+    DIM_MAMBA_IN,
+    DIM_GROUP_INNER,
+    DIM_UNIT,
+    DIM_SCALARS, /* rows of f32 tables, as the next one */
+    DIM_GROUPS
 } dim_id;
 
 static const struct slot_row {
     const char *name;
     dim_id rows, cols;
-    unsigned only, unless, needs;
+    kt__features only, unless, needs;
     kt__mixer_kind mixer;
 } slots[] = {
 #define X(slot, name, rows, cols, only, unless, needs, mixer) \
@@ -57,7 +70,15 @@ static int dim_of(const kt__hparams *hp, dim_id dim) {
     case DIM_V: return hp->n_head_kv * hp->head_dim_v;
     case DIM_QKV:
         return (hp->n_head + hp->n_head_kv) * hp->head_dim_k + hp->n_head_kv * hp->head_dim_v;
-    case DIM_O: return hp->n_head * hp->head_dim_v;
+    case DIM_O:
+        return hp->n_head * (hp->features & KT__F_LATENT ? hp->head_dim_v_full : hp->head_dim_v);
+    case DIM_HEAD_RANK:
+    case DIM_KV_RANK: return hp->kv_rank;
+    case DIM_HEAD_V: return hp->head_dim_v_full;
+    case DIM_Q_FULL: return hp->n_head * hp->head_dim_k_full;
+    case DIM_Q_RANK: return hp->q_rank;
+    case DIM_KV_A: return hp->head_dim_k;
+    case DIM_NOPE: return hp->head_dim_k_full - (hp->head_dim_k - hp->kv_rank);
     case DIM_HEAD: return hp->head_dim_k;
     case DIM_HEADS: return hp->n_head;
     case DIM_FF: return hp->d_ff;
@@ -75,8 +96,14 @@ static int dim_of(const kt__hparams *hp, dim_id dim) {
     case DIM_TAPS_MODEL: return hp->d_model;
     case DIM_TAPS_CHANNELS:
     case DIM_CHANNELS: return kt__hparams_channels(hp);
-    case DIM_INNER: return hp->n_state_value * hp->state_dim;
+    case DIM_INNER: return kt__hparams_inner(hp);
+    case DIM_SCALARS:
     case DIM_STATE_HEADS: return hp->n_state_value;
+    case DIM_STATE_HEADS2: return 2 * hp->n_state_value;
+    case DIM_MAMBA_IN: return kt__hparams_inner(hp) + kt__hparams_channels(hp) + hp->n_state_value;
+    case DIM_GROUP_INNER: return kt__hparams_inner(hp) / hp->n_state_key;
+    case DIM_UNIT: return 1;
+    case DIM_GROUPS: return hp->n_state_key;
     case DIM_STATE_DIM: return hp->state_dim;
     }
     return 0;
@@ -170,14 +197,26 @@ static kt_status bind_vector(const binder *b, const char *name, int n, bool requ
 }
 
 static kt__mixer_kind mixer_of(const kt__hparams *hp, int layer) {
+    if (hp->no_mixer[layer]) return KT__MIX_NONE;
+    if (hp->features & KT__F_BOTH) return KT__MIX_BOTH;
+    if (hp->features & KT__F_LATENT) return KT__MIX_LATENT;
     if (!hp->recurrent[layer]) return KT__MIX_ATTENTION;
+    if (hp->features & KT__F_MAMBA) return KT__MIX_MAMBA;
     return hp->features & KT__F_DELTA ? KT__MIX_DELTA : KT__MIX_CONV;
+}
+
+static bool has_part(const kt__hparams *hp, int layer, kt__mixer_kind part) {
+    kt__mixer_kind mixer = mixer_of(hp, layer);
+    if (part == KT__MIX_FF) return !hp->no_ff[layer];
+    if (mixer == KT__MIX_BOTH && (part == KT__MIX_ATTENTION || part == KT__MIX_MAMBA)) return true;
+    return part == KT__MIX_ANY || part == mixer;
 }
 
 /* Whether the layer program has a place for the slot's tensor. */
 static bool has_place(const kt__hparams *hp, int layer, const struct slot_row *row) {
-    if (row->mixer != KT__MIX_ANY && row->mixer != mixer_of(hp, layer)) return false;
-    return (hp->features & row->only) == row->only && !(hp->features & row->unless);
+    kt__features features = kt__hparams_features_of(hp, layer);
+    return has_part(hp, layer, row->mixer) && (features & row->only) == row->only &&
+           !(features & row->unless);
 }
 
 static kt_status bind_slot(const binder *b, int layer, int slot) {
@@ -189,11 +228,13 @@ static kt_status bind_slot(const binder *b, int layer, int slot) {
     bool required = (hp->features & row->needs) == row->needs;
     snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
     int cols = dim_of(hp, row->cols), rows = dim_of(hp, row->rows);
-    bool taps = row->rows == DIM_TAPS_MODEL || row->rows == DIM_TAPS_CHANNELS;
-    if (row->rows == DIM_ONE || row->rows == DIM_BIASES || taps)
+    bool table = row->rows == DIM_TAPS_MODEL || row->rows == DIM_TAPS_CHANNELS ||
+                 row->rows == DIM_SCALARS || row->rows == DIM_GROUPS;
+    if (row->rows == DIM_ONE || row->rows == DIM_BIASES || table)
         return bind_vectors(b, name, rows, cols, required, &bound->v);
     bool of_experts = row->rows >= DIM_EXPERT_FF && row->rows <= DIM_EXPERT_MODEL;
-    shape want = {cols, rows, of_experts ? hp->n_expert : 1};
+    bool of_heads = row->rows == DIM_HEAD_RANK || row->rows == DIM_HEAD_V;
+    shape want = {cols, rows, of_experts ? hp->n_expert : of_heads ? hp->n_head : 1};
     return bind_matrices(b, name, want, required, &bound->w);
 }
 
@@ -241,8 +282,11 @@ static void split_glu(const kt__hparams *hp, kt__layer *layer) {
 /* Tokens by channels: a channel's taps lie apart, since channels are computed side by side. */
 static kt_status turn_taps(const binder *b, kt__layer *layer) {
     const kt__hparams *hp = &b->net->hp;
-    bool delta = layer->mixer == KT__MIX_DELTA;
-    const float *taps = layer->t[delta ? KT__SLOT_DELTA_TAPS : KT__SLOT_CONV_TAPS].v;
+    const float *taps = layer
+                            ->t[layer->mixer == KT__MIX_DELTA  ? KT__SLOT_DELTA_TAPS
+                                : layer->mixer == KT__MIX_CONV ? KT__SLOT_CONV_TAPS
+                                                               : KT__SLOT_MAMBA_TAPS]
+                            .v;
     size_t n = (size_t)kt__hparams_channels(hp), width = (size_t)hp->conv_width;
     float *turned = kt__arena_calloc(&b->net->arena, n * width, sizeof *turned);
     if (!turned) return kt__fail_nomem(b->err, "a convolution", n * width * sizeof *turned);
@@ -257,14 +301,22 @@ static kt_status place_layer(const binder *b, int i) {
     const kt__hparams *hp = &net->hp;
     kt__layer *layer = &net->layers[i];
     size_t inputs = (size_t)(hp->conv_width - 1) * (size_t)kt__hparams_channels(hp);
-    if (layer->mixer == KT__MIX_ATTENTION) {
-        layer->kv_layer = net->n_kv_layer++;
-        return KT_OK;
-    }
+    bool both = layer->mixer == KT__MIX_BOTH;
+    bool attends = layer->mixer == KT__MIX_ATTENTION || layer->mixer == KT__MIX_LATENT;
+    if (both || attends) layer->kv_layer = net->n_kv_layer++;
+    if (attends || layer->mixer == KT__MIX_NONE) return KT_OK;
     layer->state_at = net->state_floats;
-    net->state_floats += inputs +
-                         (size_t)hp->n_state_value * (size_t)(hp->state_dim * hp->state_dim);
+    net->state_floats += inputs + (size_t)kt__hparams_inner(hp) * (size_t)hp->state_dim;
     return turn_taps(b, layer);
+}
+
+/* Where there is no gate, what is squared takes its place. */
+static void place_alone(const kt__hparams *hp, kt__layer *layer) {
+    if (!(hp->features & KT__F_RELU2)) return;
+    layer->gate = layer->up;
+    layer->gate_bias = layer->up_bias;
+    layer->up = (kt__weight){0};
+    layer->up_bias = NULL;
 }
 
 static void find_ends(kt__layer *layer) {
@@ -280,8 +332,15 @@ static void split_rest(kt__layer *layer) {
     bool shared = t[KT__SLOT_SHARED_DOWN].w.data;
     layer->down = t[shared ? KT__SLOT_SHARED_DOWN : KT__SLOT_FFN_DOWN].w;
     layer->down_bias = t[KT__SLOT_FFN_DOWN_BIAS].v;
-    bool renamed = t[KT__SLOT_FFN_NORM_POST].v;
-    layer->ffn_norm = t[renamed ? KT__SLOT_FFN_NORM_POST : KT__SLOT_FFN_NORM].v;
+    static const kt__slot norms[] = {KT__SLOT_FFN_NORM, KT__SLOT_FFN_NORM_POST,
+                                     KT__SLOT_FFN_NORM_BARE};
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        if (t[norms[i]].v) layer->ffn_norm = t[norms[i]].v;
+    if (layer->mixer == KT__MIX_NONE) layer->ffn_norm = t[KT__SLOT_ATTN_NORM].v;
+    static const kt__slot state_norms[] = {KT__SLOT_DELTA_NORM, KT__SLOT_MAMBA_NORM,
+                                           KT__SLOT_MAMBA_NORM_BOTH};
+    for (size_t i = 0; i < sizeof state_norms / sizeof *state_norms; i++)
+        if (t[state_norms[i]].v) layer->state_norm = t[state_norms[i]].v;
     if (!shared) return;
     layer->gate = t[KT__SLOT_SHARED_GATE].w;
     layer->up = t[KT__SLOT_SHARED_UP].w;
@@ -309,10 +368,13 @@ static kt_status split_experts(const binder *b, int i) {
     kt__layer *layer = &b->net->layers[i];
     const kt__bound *t = layer->t, *fused = &t[KT__SLOT_GATE_UP_EXPS];
     int ff = hp->d_ff_expert;
-    if (hp->n_expert == 0) return KT_OK;
+    bool alone = hp->features & KT__F_RELU2; /* without a gate: what is squared takes its place */
+    if (!has_place(hp, i, &slots[KT__SLOT_DOWN_EXPS])) return KT_OK;
     layer->down_exps = expert_rows(&t[KT__SLOT_DOWN_EXPS], t[KT__SLOT_DOWN_EXPS_BIAS].v, 0,
                                    hp->d_model);
-    if (fused->w.data) {
+    if (alone) {
+        layer->gate_exps = expert_rows(&t[KT__SLOT_UP_EXPS], t[KT__SLOT_UP_EXPS_BIAS].v, 0, ff);
+    } else if (fused->w.data) {
         const float *bias = t[KT__SLOT_GATE_UP_EXPS_BIAS].v;
         layer->gate_exps = expert_rows(fused, bias, 0, ff);
         layer->up_exps = expert_rows(fused, bias, ff, ff);
@@ -322,6 +384,10 @@ static kt_status split_experts(const binder *b, int i) {
     }
     bool both = t[KT__SLOT_GATE_EXPS].w.data && t[KT__SLOT_UP_EXPS].w.data;
     bool none = !t[KT__SLOT_GATE_EXPS].w.data && !t[KT__SLOT_UP_EXPS].w.data;
+    if (alone && t[KT__SLOT_UP_EXPS].w.data) return KT_OK;
+    if (alone)
+        return kt__fail(b->err, KT_E_FORMAT, "%s: tensor 'blk.%d.ffn_up_exps.weight' is missing",
+                        kt__gguf_path(b->gguf), i);
     if (fused->w.data ? none : both) return KT_OK;
     return kt__fail(b->err, KT_E_FORMAT,
                     "%s: blk.%d needs either the tensors 'ffn_gate_exps.weight' and "
@@ -347,6 +413,7 @@ static kt_status bind_layers(const binder *b) {
         split_glu(&net->hp, &net->layers[i]);
         find_ends(&net->layers[i]);
         split_rest(&net->layers[i]);
+        place_alone(&net->hp, &net->layers[i]);
         kt_status experts = split_experts(b, i);
         if (experts == KT_OK) experts = place_layer(b, i);
         if (experts != KT_OK) return experts;
@@ -442,7 +509,7 @@ static const char *const known_globals[] = {
 };
 /* The same with one of these features, */
 static const struct {
-    unsigned features;
+    kt__features features;
     const char *name;
 } more_globals[] = {
     {KT__F_POSITIONS, "position_embd.weight"},

@@ -11,8 +11,6 @@
 #include "model/hparams.h"
 #include "ops/ops.h"
 
-#define KT__F_NEVER (1u << 31) /* no architecture requires the tensor */
-
 typedef enum kt__slot {
 #define X(slot, name, rows, cols, only, unless, needs, mixer) KT__SLOT_##slot,
 #include "model/weights.def"
@@ -25,7 +23,8 @@ typedef enum kt__mixer_kind {
 #define X(kind, row) KT__MIX_##kind,
 #include "model/mixers.def"
 #undef X
-    KT__MIX_ANY
+    KT__MIX_ANY,
+    KT__MIX_FF /* of weights.def alone */
 } kt__mixer_kind;
 
 /* A matrix has w.data, a vector has v; an absent one has neither. */
@@ -50,6 +49,7 @@ typedef struct kt__layer {
     int kv_layer;                       /* with attention: of the store of keys and values */
     size_t state_at;                    /* else: floats of a state before this layer's */
     const float *taps; /* [hp.conv_width][channels] of its convolution, the token's own last */
+    const float *state_norm; /* of what a delta net or Mamba-2 makes of a token; or NULL */
 } kt__layer;
 
 typedef struct kt__net {

@@ -83,6 +83,15 @@ static inline const uint8_t *kt__row_of(const kt__weight *w, int row) {
     return row < w->n_row ? w->data + (size_t)row * w->row_bytes : NULL;
 }
 
+/* A layer's part of the state that a segment begins with; NULL: zeros. */
+static inline const float *kt__state_before(const kt__kv *kv, const kt__seg *seg, size_t at) {
+    return seg->table->state ? kt__kv_state_data(kv, seg->table->state) + at : NULL;
+}
+
+static inline float *kt__state_after(const kt__kv *kv, const kt__seg *seg, int mark, size_t at) {
+    return kt__kv_state_data(kv, seg->states[mark].piece) + at;
+}
+
 /* ---- one file each ---- */
 /* fn over rows; few of them run on the caller. */
 void kt__dev_run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg);
@@ -155,6 +164,11 @@ void kt__cpu_split(kt__dev *dev, const float *x, int n_tok, int n_head, int n, f
 void kt__cpu_sigmoid_mul(kt__dev *dev, const float *gate, int n_tok, int n, float *io);
 void kt__cpu_short_conv(kt__dev *dev, const kt__short_conv *desc);
 void kt__cpu_delta_net(kt__dev *dev, const kt__delta_net *desc);
+void kt__cpu_latent(kt__dev *dev, const kt__latent *desc);
+void kt__cpu_heads(kt__dev *dev, const kt__acts *acts, const kt__heads *desc);
+void kt__cpu_mamba(kt__dev *dev, const kt__mamba *desc);
+void kt__cpu_unweave(kt__dev *dev, const float *x, int n_tok, int n_group, int n, float *beta,
+                     float *alpha);
 void kt__cpu_scale(kt__dev *dev, float *x, int64_t n, float factor);
 void kt__cpu_softcap(kt__dev *dev, float *x, int64_t n, float cap);
 bool kt__cpu_finite(kt__dev *dev, const float *x, int n_row, int n);

@@ -34,8 +34,8 @@ static kt__acts gather(const experts_job *job, const kt__expert_piece *piece, in
     int n = piece->n_tok;
     kt__acts acts = *job->acts;
     acts.n_tok = n;
-    acts.kinds = 1u << kt__dev_act_kind(job->dev, &job->d->gate.w) |
-                 1u << kt__dev_act_kind(job->dev, &job->d->up.w);
+    acts.kinds = 1u << kt__dev_act_kind(job->dev, &job->d->gate.w);
+    if (job->d->up.w.data) acts.kinds |= 1u << kt__dev_act_kind(job->dev, &job->d->up.w);
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         size_t row = acts.layout[kind].row_bytes;
         const uint8_t *from = job->acts->data[kind];
@@ -56,7 +56,7 @@ static kt__glu glu_of(const experts_job *job, const kt__expert_piece *piece) {
     const kt__experts_glu *d = job->d;
     return (kt__glu){
         .gate = weights_of(&d->gate, piece->expert),
-        .up = weights_of(&d->up, piece->expert),
+        .up = d->up.w.data ? weights_of(&d->up, piece->expert) : d->up.w,
         .gate_bias = bias_of(&d->gate, piece->expert),
         .up_bias = bias_of(&d->up, piece->expert),
         .kind = d->kind,

@@ -28,6 +28,14 @@ static void activate_clamped(const kt__kernels *k, float *up, int n, float *gate
     k->silu_mul(gate, up, n, gate);
 }
 
+/* relu(x)^2 */
+static void square_positives(float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        float positive = x[i] > 0.0f ? x[i] : 0.0f;
+        x[i] = positive * positive;
+    }
+}
+
 static void activate(const glu_job *job, float *up, int n, float *gate) {
     const kt__kernels *k = job->dev->kernels;
     if (job->d->kind == KT__GLU_CLAMPED) {
@@ -39,10 +47,25 @@ static void activate(const glu_job *job, float *up, int n, float *gate) {
 
 /* ---- few tokens ---- */
 
+/* Where there is no up. */
+static void few_alone(const glu_job *job, int row0, int n_row, int worker) {
+    const kt__weight *gate = &job->d->gate;
+    size_t ld = (size_t)gate->n_row;
+    bool more = row0 + n_row < gate->n_row;
+    kt__dev_mm(job->dev, gate, row0, n_row, job->acts, job->d->gate_bias, NULL,
+               more ? kt__row_of(gate, row0 + n_row) : NULL, job->d->rows + row0, ld, worker);
+    for (int t = 0; t < job->acts->n_tok; t++)
+        square_positives(job->d->rows + (size_t)t * ld + row0, n_row);
+}
+
 /* last: of the worker's chunk */
 static void few_block(const glu_job *job, int row0, int n_row, bool last, int worker) {
     float *tile = kt__dev_tile(job->dev, worker);
     size_t ld = (size_t)job->d->gate.n_row;
+    if (job->d->kind == KT__GLU_RELU2) {
+        few_alone(job, row0, n_row, worker);
+        return;
+    }
     kt__dev_mm(job->dev, &job->d->gate, row0, n_row, job->acts, job->d->gate_bias, NULL,
                kt__row_of(&job->d->up, row0), job->d->rows + row0, ld, worker);
     if (last) {
@@ -140,8 +163,9 @@ static void prefetch_columns(kt__act_kind kind, const kt__acts *acts, const uint
 /* The rows of w from row0 on, n of them, for the acts; a panel at a time. */
 static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
                       float *tile, int worker) {
+    bool alone = job->d->kind == KT__GLU_RELU2;
     kt__dev_mm(job->dev, &job->d->gate, row0, n, acts, job->d->gate_bias, NULL,
-               kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
+               alone ? NULL : kt__row_of(&job->d->up, row0), tile, KT__GLU_ROWS, worker);
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n, tok0, acts->n_tok, tile,
                      KT__GLU_ROWS);
 }
@@ -149,6 +173,10 @@ static void unit_gate(const glu_job *job, const kt__acts *acts, int tok0, int ro
 static void unit_up(const glu_job *job, const kt__acts *acts, int tok0, int row0, int n,
                     float *gate, int worker) {
     float *up = gate + (size_t)acts->n_tok * KT__GLU_ROWS;
+    if (job->d->kind == KT__GLU_RELU2) {
+        for (int t = 0; t < acts->n_tok; t++) square_positives(gate + (size_t)t * KT__GLU_ROWS, n);
+        return;
+    }
     int step = kt__glu_up_rows(kt__dev_uses_blas(job->dev, &job->d->up, acts->n_tok));
     for (int r = 0; r < n; r += step) {
         int m = n - r < step ? n - r : step;

@@ -60,7 +60,8 @@ typedef struct kt__qkv {
     kt__weight wq, wk, wv;
     const float *bq, *bk, *bv; /* or NULL */
     const float *q_rows,
-        *k_rows; /* [n_tok][heads * head_dim_k]: those products, made before, or NULL */
+        *k_rows;         /* [n_tok][heads * head_dim_k]: those products, made before, or NULL */
+    const float *v_rows; /* [n_tok][n_head_kv * head_dim_v] likewise */
     const float *q_norm, *k_norm; /* [head_dim_k] RMS norm of each head, or NULL */
     bool norm_rotated;            /* those norms come after the rotation */
     float norm_eps;
@@ -99,7 +100,13 @@ typedef struct kt__attention {
 } kt__attention;
 
 /* CLAMPED: min(gate, 7) through x * sigmoid(1.702 x), times (up held to +-7) + 1 */
-typedef enum kt__glu_kind { KT__GLU_SILU, KT__GLU_GELU, KT__GLU_CLAMPED } kt__glu_kind;
+/* RELU2: relu(gate)^2, and there is no up */
+typedef enum kt__glu_kind {
+    KT__GLU_SILU,
+    KT__GLU_GELU,
+    KT__GLU_CLAMPED,
+    KT__GLU_RELU2
+} kt__glu_kind;
 /* Up to so many tokens, whole rows are computed before they are quantised. */
 enum { KT__GLU_ROWWISE = 63 };
 
@@ -149,11 +156,22 @@ typedef struct kt__routing {
 size_t kt__routing_bytes(int n_tok, int n_expert, int n_used);
 void kt__routing_place(kt__routing *routing, int n_tok, int n_expert, int n_used, void *memory);
 
+/* What an expert's share is, before it is scaled. */
+typedef enum kt__share_kind {
+    KT__SHARES_OF_CHOSEN, /* of the softmax over the chosen */
+    KT__SHARES_OF_ALL,    /* of the softmax over all */
+    KT__SHARES_SIGMOID    /* of its own logit */
+} kt__share_kind;
+
 typedef struct kt__route {
     const float *logits; /* [n_tok][n_expert] */
     int n_tok;
-    bool of_all; /* shares are of the softmax over all experts; else over those that are chosen */
-    float scale; /* of the shares */
+    kt__share_kind shares;
+    bool normed;            /* shares are divided by their sum */
+    const float *pick_bias; /* [n_expert] added for the choice alone, or NULL */
+    int n_group,
+        n_group_used;   /* experts are chosen from the groups whose best two are the largest */
+    float scale;        /* of the shares */
     float *shared_gate; /* [n_tok] in: logits, out: their sigmoid; or NULL */
 } kt__route;
 
@@ -185,7 +203,8 @@ enum {
 typedef struct kt__short_conv {
     const float *x; /* [n_tok][ld_x] */
     size_t ld_x;
-    const float *w; /* [width][n_ch] */
+    const float *w;    /* [width][n_ch] */
+    const float *bias; /* [n_ch] or NULL */
     int width, n_ch;
     bool silu; /* of what comes out */
     const kt__kv *kv;
@@ -206,12 +225,57 @@ typedef struct kt__delta_net {
     const float *norm;   /* [dim_v] */
     float eps;
     int n_key, n_value, dim_k, dim_v;
+    bool grouped; /* value heads side by side share a key head; else those n_key apart */
     const kt__kv *kv;
     size_t state_at;
     const kt__seg *segs;
     int n_seg, n_tok;
     float *out; /* [n_tok][n_value dim_v] */
 } kt__delta_net;
+
+/* A Mamba-2 layer between its convolution and its last product. Its part of a state: for each head,
+ * [n_row][dim]. */
+typedef struct kt__mamba {
+    const float *in; /* [n_tok][ld_in]: gates of the result, n_head n_row of a token */
+    const float *dt; /* [n_tok][ld_in]: steps, n_head of a token */
+    size_t ld_in;
+    const float *x;      /* [n_tok][n_head n_row + 2 n_group dim]: inputs, B and C of each group */
+    float *decay, *step; /* [n_tok][n_head] of room */
+    const float *a, *dt_bias, *d; /* [n_head] */
+    const float *norm;            /* [n_head n_row], for each group's share of them, or NULL */
+    float eps;
+    int n_group, n_head, n_row, dim;
+    const kt__kv *kv;
+    size_t state_at;
+    const kt__seg *segs;
+    int n_seg, n_tok;
+    float *out; /* [n_tok][n_head n_row] */
+} kt__mamba;
+
+/* ---- latent attention ---- */
+
+/* Between the first products and those of each head. A head's query is n_rot numbers to rotate, then
+ * n_latent; a key is the same of the latent row, whose normed part is the value as well. */
+typedef struct kt__latent {
+    const float *q;    /* [n_tok][n_head][n_plain + n_rot] */
+    const float *c;    /* [n_tok][n_latent + n_rot] */
+    const float *norm; /* [n_latent] */
+    float eps;
+    int n_tok, n_head, n_plain, n_rot, n_latent;
+    float *plain;  /* [n_tok][n_head][n_plain] */
+    float *q_rows; /* [n_tok][n_head][n_rot + n_latent]; n_rot of each are written */
+    float *k_rows; /* [n_tok][n_rot + n_latent] */
+    float *v_rows; /* [n_tok][n_latent] */
+} kt__latent;
+
+/* A product of each head's own matrix with its own rows. */
+typedef struct kt__heads {
+    kt__weight w;  /* of head 0 */
+    size_t stride; /* bytes from one head's to the next one's */
+    int n_head;
+    float *out; /* out[t * ld_out + h * step + r] */
+    size_t ld_out, step;
+} kt__heads;
 
 typedef struct kt__dev kt__dev;
 
@@ -272,6 +336,13 @@ typedef struct kt__ops {
     void (*sigmoid_mul)(kt__dev *dev, const float *gate, int n_tok, int n, float *io);
     void (*short_conv)(kt__dev *dev, const kt__short_conv *desc);
     void (*delta_net)(kt__dev *dev, const kt__delta_net *desc);
+    void (*mamba)(kt__dev *dev, const kt__mamba *desc);
+    void (*latent)(kt__dev *dev, const kt__latent *desc);
+    /* acts: row t * n_head + h is token t's for head h */
+    void (*heads)(kt__dev *dev, const kt__acts *acts, const kt__heads *desc);
+    /* x[n_tok][2 n] of groups of pairs: beta, then alpha of the value heads of each of n_group key heads */
+    void (*unweave)(kt__dev *dev, const float *x, int n_tok, int n_group, int n, float *beta,
+                    float *alpha);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);
     void (*softcap)(kt__dev *dev, float *x, int64_t n, float cap);
     /* false: a number of x[n_row][n] is not finite */

@@ -25,14 +25,15 @@ static const uint8_t *head_rows(const kt__qkv *d, int64_t item) {
     if (d->q_rows && head < d->n_head + d->n_head_kv) return NULL;
     if (head < d->n_head) return kt__row_of(&d->wq, head * d->head_dim_k);
     head -= d->n_head;
+    if (d->v_rows) return NULL;
     if (head < d->n_head_kv) return kt__row_of(&d->wk, head * d->head_dim_k);
     return kt__row_of(&d->wv, (head - d->n_head_kv) * d->head_dim_v);
 }
 
 /* A head's part of rows that were made before. */
-static void copy_head(const float *rows, int n_head, int head, const qkv_job *job, float *out,
-                      size_t ld_out) {
-    size_t hd = (size_t)job->d->head_dim_k, ld = (size_t)n_head * hd;
+static void copy_head(const float *rows, int dim, int n_head, int head, const qkv_job *job,
+                      float *out, size_t ld_out) {
+    size_t hd = (size_t)dim, ld = (size_t)n_head * hd;
     for (int t = 0; t < job->acts->n_tok; t++)
         memcpy(out + (size_t)t * ld_out, rows + (size_t)t * ld + (size_t)head * hd,
                hd * sizeof *out);
@@ -46,7 +47,7 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     size_t at = kv_head * n_tok * group + member;
     float *out = d->q_out + at * hd;
     if (d->q_rows) {
-        copy_head(d->q_rows, d->n_head, head, job, out, group * hd);
+        copy_head(d->q_rows, d->head_dim_k, d->n_head, head, job, out, group * hd);
     } else {
         kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL,
                    next, out, group * hd, worker);
@@ -115,7 +116,7 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
     if (d->k_rows) {
-        copy_head(d->k_rows, d->n_head_kv, head, job, tile, (size_t)d->head_dim_k);
+        copy_head(d->k_rows, d->head_dim_k, d->n_head_kv, head, job, tile, (size_t)d->head_dim_k);
     } else {
         kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL,
                    next, tile, (size_t)d->head_dim_k, worker);
@@ -132,10 +133,14 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
 static void value_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
     const kt__qkv *d = job->d;
     float *tile = kt__dev_tile(job->dev, worker);
-    kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL, next,
-               tile, (size_t)d->head_dim_v, worker);
-    kt__dev_lora_add(job->dev, d->lora, KT__SITE_V, head * d->head_dim_v, d->head_dim_v, 0,
-                     job->acts->n_tok, tile, (size_t)d->head_dim_v);
+    if (d->v_rows) {
+        copy_head(d->v_rows, d->head_dim_v, d->n_head_kv, head, job, tile, (size_t)d->head_dim_v);
+    } else {
+        kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL,
+                   next, tile, (size_t)d->head_dim_v, worker);
+        kt__dev_lora_add(job->dev, d->lora, KT__SITE_V, head * d->head_dim_v, d->head_dim_v, 0,
+                         job->acts->n_tok, tile, (size_t)d->head_dim_v);
+    }
     store_head(job, head, false, tile, d->head_dim_v);
     seal_head(job, head, false, worker);
 }

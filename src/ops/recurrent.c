@@ -58,6 +58,29 @@ void kt__cpu_split(kt__dev *dev, const float *x, int n_tok, int n_head, int n, f
     kt__dev_run_rows(dev, n_tok, split_rows, &job);
 }
 
+typedef struct unweave_job {
+    const float *x;
+    int n_group, n;
+    float *beta, *alpha;
+} unweave_job;
+
+static void unweave_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const unweave_job *job = arg;
+    size_t in_group = (size_t)(job->n / job->n_group), bytes = in_group * sizeof(float);
+    (void)worker;
+    for (size_t g = (size_t)begin * (size_t)job->n_group; g < (size_t)end * (size_t)job->n_group;
+         g++) {
+        memcpy(job->beta + g * in_group, job->x + 2 * g * in_group, bytes);
+        memcpy(job->alpha + g * in_group, job->x + (2 * g + 1) * in_group, bytes);
+    }
+}
+
+void kt__cpu_unweave(kt__dev *dev, const float *x, int n_tok, int n_group, int n, float *beta,
+                     float *alpha) {
+    unweave_job job = {x, n_group, n, beta, alpha};
+    kt__dev_run_rows(dev, n_tok, unweave_rows, &job);
+}
+
 typedef struct sigmoid_job {
     const kt__kernels *kernels;
     const float *gate;
@@ -80,15 +103,6 @@ void kt__cpu_sigmoid_mul(kt__dev *dev, const float *gate, int n_tok, int n, floa
 }
 
 /* ---- states ---- */
-
-/* The layer's part of the state that a segment begins with; NULL: zeros. */
-static const float *state_before(const kt__kv *kv, const kt__seg *seg, size_t at) {
-    return seg->table->state ? kt__kv_state_data(kv, seg->table->state) + at : NULL;
-}
-
-static float *state_after(const kt__kv *kv, const kt__seg *seg, int mark, size_t at) {
-    return kt__kv_state_data(kv, seg->states[mark].piece) + at;
-}
 
 /* ---- short convolutions ---- */
 
@@ -115,7 +129,7 @@ static const float *input_at(const kt__short_conv *d, const channels *c, int t) 
 }
 
 static void write_inputs(const kt__short_conv *d, const channels *c, int mark) {
-    float *to = state_after(d->kv, c->seg, mark, d->state_at) + c->first;
+    float *to = kt__state_after(d->kv, c->seg, mark, d->state_at) + c->first;
     int n_tok = c->seg->states[mark].n_tok;
     for (int j = 0; j < d->width - 1; j++, to += d->n_ch)
         memcpy(to, input_at(d, c, n_tok - d->width + 1 + j), (size_t)c->n * sizeof *to);
@@ -131,11 +145,18 @@ static void conv_items(void *arg, int64_t begin, int64_t end, int worker) {
         c.first = (size_t)(item % job->n_chunk) * CHANNELS;
         c.n = d->n_ch - (int)c.first < CHANNELS ? d->n_ch - (int)c.first : CHANNELS;
         if (c.seg->n_tok == 0) continue;
-        c.before = state_before(d->kv, c.seg, d->state_at);
+        c.before = kt__state_before(d->kv, c.seg, d->state_at);
         for (int t = 0; t < c.seg->n_tok; t++) {
             for (int j = 0; j < d->width; j++) x[j] = input_at(d, &c, t - d->width + 1 + j);
             float *out = d->out + (size_t)(c.seg->row0 + t) * d->ld_out + c.first;
-            const kt__conv conv = {x, d->w + c.first, (size_t)d->n_ch, d->width, c.n, d->silu, out};
+            const kt__conv conv = {x,
+                                   d->w + c.first,
+                                   (size_t)d->n_ch,
+                                   d->bias ? d->bias + c.first : NULL,
+                                   d->width,
+                                   c.n,
+                                   d->silu,
+                                   out};
             job->kernels->conv(&conv);
         }
         for (int m = 0; m < c.seg->n_states; m++) write_inputs(d, &c, m);
@@ -200,9 +221,9 @@ static void delta_rows(const delta_job *job, const kt__seg *seg, int head, int r
     const kt__delta_net *d = job->d;
     size_t n = (size_t)n_row * (size_t)d->dim_k, ld = row_floats(d);
     size_t at = d->state_at + ((size_t)head * (size_t)d->dim_v + (size_t)row0) * (size_t)d->dim_k;
-    size_t key = (size_t)(head % d->n_key) * (size_t)d->dim_k,
-           queries = (size_t)(d->n_key * d->dim_k);
-    const float *before = state_before(d->kv, seg, at);
+    int key_head = d->grouped ? head / (d->n_value / d->n_key) : head % d->n_key;
+    size_t key = (size_t)key_head * (size_t)d->dim_k, queries = (size_t)(d->n_key * d->dim_k);
+    const float *before = kt__state_before(d->kv, seg, at);
     if (before) {
         memcpy(s, before, n * sizeof *s);
     } else {
@@ -227,7 +248,7 @@ static void delta_rows(const delta_job *job, const kt__seg *seg, int head, int r
                                 .out = d->out + t * (size_t)(d->n_value * d->dim_v) + value,
                                 .ld_out = (size_t)(d->n_value * d->dim_v)};
         job->dev->kernels->delta(&part);
-        if (m < seg->n_states) memcpy(state_after(d->kv, seg, m, at), s, n * sizeof *s);
+        if (m < seg->n_states) memcpy(kt__state_after(d->kv, seg, m, at), s, n * sizeof *s);
         done = end;
     }
 }

@@ -42,7 +42,7 @@ typedef struct route_job {
 /* The n_used largest, marked; the lowest number wins on ties. Returns the largest logit. */
 static float mark_largest(const float *logits, int n_expert, int n_used, bool *taken) {
     float top = 0;
-    memset(taken, 0, (size_t)n_expert);
+    for (int e = 0; e < n_expert; e++) taken[e] = false;
     for (int k = 0; k < n_used; k++) {
         int best = -1;
         for (int e = 0; e < n_expert; e++)
@@ -54,7 +54,7 @@ static float mark_largest(const float *logits, int n_expert, int n_used, bool *t
 }
 
 /* Shares as NUMERICS.md, section 10 has them. */
-static void choose(const route_job *job, int64_t t) {
+static bool choose(const route_job *job, int64_t t) {
     const kt__routing *r = job->routing;
     const float *logits = job->d->logits + t * r->n_expert;
     int32_t *chosen = r->chosen + t * r->n_used;
@@ -62,8 +62,9 @@ static void choose(const route_job *job, int64_t t) {
     bool taken[KT__MAX_EXPERTS];
     float top = mark_largest(logits, r->n_expert, r->n_used, taken);
     int n = 0;
+    bool of_all = job->d->shares == KT__SHARES_OF_ALL;
     for (int e = 0; e < r->n_expert; e++) {
-        if (!taken[e] && !job->d->of_all) continue;
+        if (!taken[e] && !of_all) continue;
         float weight = kt__expf(logits[e] - top);
         sum += weight;
         if (!taken[e]) continue;
@@ -71,6 +72,75 @@ static void choose(const route_job *job, int64_t t) {
         share[n++] = weight;
     }
     for (int k = 0; k < n; k++) share[k] = share[k] / sum * job->d->scale;
+    return true;
+}
+
+/* Each expert's own score, before the choice. */
+static void score(const kt__route *d, const float *logits, int n_expert, float *scores) {
+    float top = logits[0], sum = 0;
+    for (int e = 1; e < n_expert; e++)
+        if (logits[e] > top) top = logits[e];
+    for (int e = 0; e < n_expert; e++) {
+        bool sigmoid = d->shares == KT__SHARES_SIGMOID;
+        scores[e] = sigmoid ? 1.0f / (1.0f + kt__expf(-logits[e])) : kt__expf(logits[e] - top);
+        sum += scores[e];
+    }
+    for (int e = 0; d->shares != KT__SHARES_SIGMOID && e < n_expert; e++) scores[e] /= sum;
+}
+
+/* Experts outside of the best groups are out: -infinity. */
+static void keep_groups(const kt__route *d, int n_expert, float *picks) {
+    int in_group = n_expert / d->n_group;
+    float sums[KT__MAX_EXPERTS];
+    bool kept[KT__MAX_EXPERTS];
+    for (int g = 0; g < d->n_group; g++) {
+        const float *p = picks + g * in_group;
+        float best = p[0] > p[1] ? p[0] : p[1], second = p[0] > p[1] ? p[1] : p[0];
+        for (int e = 2; e < in_group; e++) {
+            if (p[e] > best) {
+                second = best;
+                best = p[e];
+            } else if (p[e] > second) {
+                second = p[e];
+            }
+        }
+        sums[g] = best + second;
+    }
+    (void)mark_largest(sums, d->n_group, d->n_group_used, kept);
+    for (int e = 0; e < n_expert; e++)
+        if (!kept[e / in_group]) picks[e] = -INFINITY;
+}
+
+/* By scores with a bias; shares are of the scores alone. false: the bias is not finite. */
+static bool choose_by_scores(const route_job *job, int64_t t) {
+    const float LEAST_SUM = 0x1p-14f; /* of shares, as converters' models were made with f16 */
+    const kt__routing *r = job->routing;
+    const kt__route *d = job->d;
+    float scores[KT__MAX_EXPERTS], picks[KT__MAX_EXPERTS], sum = 0;
+    bool taken[KT__MAX_EXPERTS], finite = true;
+    int32_t *chosen = r->chosen + t * r->n_used;
+    float *share = r->share + t * r->n_used;
+    int n = 0;
+    score(d, d->logits + t * r->n_expert, r->n_expert, scores);
+    for (int e = 0; e < r->n_expert; e++)
+        picks[e] = d->pick_bias ? scores[e] + d->pick_bias[e] : scores[e];
+    (void)job->dev->kernels->argmax(picks, r->n_expert, &finite);
+    if (!finite) return false;
+    if (d->n_group > 1) keep_groups(d, r->n_expert, picks);
+    (void)mark_largest(picks, r->n_expert, r->n_used, taken);
+    for (int e = 0; e < r->n_expert; e++) {
+        if (!taken[e]) continue;
+        chosen[n] = e;
+        sum += share[n++] = scores[e];
+    }
+    if (!(sum > LEAST_SUM)) sum = LEAST_SUM;
+    for (int k = 0; k < n; k++) share[k] = (d->normed ? share[k] / sum : share[k]) * d->scale;
+    return true;
+}
+
+/* Whether the logits alone say which experts are the best. */
+static bool is_by_logits(const kt__route *d) {
+    return d->shares != KT__SHARES_SIGMOID && !d->normed && !d->pick_bias && d->n_group <= 1;
 }
 
 static void route_rows(void *arg, int64_t begin, int64_t end, int worker) {
@@ -80,8 +150,8 @@ static void route_rows(void *arg, int64_t begin, int64_t end, int worker) {
     for (int64_t t = begin; t < end; t++) {
         bool finite = true;
         (void)job->dev->kernels->argmax(job->d->logits + t * n_expert, n_expert, &finite);
+        if (finite) finite = (is_by_logits(job->d) ? choose : choose_by_scores)(job, t);
         if (!finite) atomic_store_explicit(&job->bad, true, memory_order_relaxed);
-        if (finite) choose(job, t);
         float *gate = job->d->shared_gate;
         if (gate) gate[t] = 1.0f / (1.0f + kt__expf(-gate[t]));
     }

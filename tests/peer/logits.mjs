@@ -79,7 +79,9 @@ function sequences(vocab) {
 
 // Two experts whose logits are nearly the same change places by either engine's rounding, and a sequence where that
 // happens is as far off as one expert's output: of models with experts, half of the sequences are held to the bound.
-const routed = ["tiny-qwen3moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss", "tiny-qwen35moe"];
+const routed = ["tiny-qwen3moe", "tiny-qwen2moe", "tiny-olmoe", "tiny-gpt-oss", "tiny-qwen35moe",
+    "tiny-lfm2moe", "tiny-granitemoe", "tiny-ernie45moe", "tiny-qwen3next", "tiny-granitehybrid", "tiny-nemotronhmoe",
+    "tiny-deepseek2", "tiny-deepseek2-lite"];
 
 // bound: of the mean absolute difference of the logits, in logits
 function compareLogits(name, model, bound, vocab) {
@@ -156,9 +158,12 @@ const presets = {"tiny-llama": 512, "tiny-llama3": 2000, "tiny-qwen2": 2000, "ti
     "tiny-mistral3": 2000, "tiny-exaone4": 2000, "tiny-exaone4-windows": 2000, "tiny-olmo2": 2000,
     "tiny-olmo3": 2000, "tiny-cohere2": 2000, "tiny-phi4": 2000,
     "tiny-qwen3moe": 600, "tiny-qwen2moe": 2000, "tiny-olmoe": 2000, "tiny-gpt-oss": 2000,
-    "tiny-lfm2": 2000, "tiny-qwen35": 2000, "tiny-qwen35moe": 2000};
-// Of 64 layers, since llama.cpp knows its windows by that: each engine's rounding adds up beyond the bound.
-const deep = ["tiny-exaone4-windows"];
+    "tiny-lfm2": 2000, "tiny-qwen35": 2000, "tiny-qwen35moe": 2000,
+    "tiny-lfm2moe": 2000, "tiny-granitemoe": 2000, "tiny-ernie45moe": 512, "tiny-qwen3next": 2000,
+    "tiny-granitehybrid": 2000, "tiny-granitehybrid-dense": 2000, "tiny-nemotronh": 2000, "tiny-nemotronhmoe": 2000,
+    "tiny-falconh1": 2000, "tiny-deepseek2": 2000, "tiny-deepseek2-lite": 2000};
+// Of 64 and of 27 layers, since llama.cpp knows their kind by that: each engine's rounding adds up beyond the bound.
+const deep = ["tiny-exaone4-windows", "tiny-deepseek2-lite"];
 const usual = ["f32", "f16", "q8_0", "q4_k_m", "q4_0", "iq4_xs", "mxfp4_moe"];
 for (const [preset, vocab] of Object.entries(presets)) {
     for (const [recipe, bound] of Object.entries(recipes)) {

@@ -1,0 +1,19 @@
+/* Reading of hyper-parameters, part by part (hparams.c calls them in this order).
+ *
+ * Owns: which keys belong to experts, to recurrent layers and to attention over latent vectors. */
+#ifndef KT_MODEL_HPARAMS_PARTS_H
+#define KT_MODEL_HPARAMS_PARTS_H
+
+#include "model/hparams_types.h"
+#include "model/key_reader.h"
+
+/* The feed-forward's width and the heads of keys, which say of each layer what it is made of: needs
+ * n_layer and n_head. */
+void kt__hparams_read_layers(kt__key_reader *r, kt__hparams *hp);
+void kt__hparams_read_experts(kt__key_reader *r, kt__hparams *hp);
+void kt__hparams_read_latent(kt__key_reader *r, kt__hparams *hp);
+/* The factor of queries, once it is known how far their rotation is stretched. */
+void kt__hparams_scale_latent(kt__key_reader *r, kt__hparams *hp);
+void kt__hparams_read_recurrent(kt__key_reader *r, kt__hparams *hp);
+
+#endif

@@ -1,0 +1,83 @@
+/* The Mamba-2 mixer (Dao and Gu 2024): a convolution over inputs, B and C, a state of each head that every
+ * token decays, adds to and reads, a gate, and a norm of each group. */
+#include "model/mixers.h"
+
+/* Of a token's product: gates, then the convolution's channels, then steps. */
+static size_t row_floats(const kt__hparams *hp) {
+    return (size_t)(kt__hparams_inner(hp) + kt__hparams_channels(hp) + hp->n_state_value);
+}
+
+static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__weight *in = &layer->t[KT__SLOT_MAMBA_IN].w;
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, &in, 1);
+    if (!kt__fwd_block_input(fwd, layer->t[KT__SLOT_ATTN_NORM].v, &acts))
+        return kt__fwd_fail(fwd, "the Mamba-2 part", err);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
+    fwd->ops->matmul(fwd->dev, in, &acts, NULL, NULL, NULL, KT__SITE_Q,
+                     kt__fwd_f32(fwd, KT__BUF_MIX_IN), (size_t)in->n_row);
+    kt__fwd_lap(fwd, KT_PROFILE_QKV);
+    return KT_OK;
+}
+
+static void convolve(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__hparams *hp = &fwd->net->hp;
+    int channels = kt__hparams_channels(hp);
+    const kt__short_conv conv = {.x = kt__fwd_f32(fwd, KT__BUF_MIX_IN) + kt__hparams_inner(hp),
+                                 .ld_x = row_floats(hp),
+                                 .w = layer->taps,
+                                 .bias = layer->t[KT__SLOT_MAMBA_TAPS_BIAS].v,
+                                 .width = hp->conv_width,
+                                 .n_ch = channels,
+                                 .silu = true,
+                                 .kv = fwd->kv,
+                                 .state_at = layer->state_at,
+                                 .segs = fwd->batch.segs,
+                                 .n_seg = fwd->batch.n_seg,
+                                 .out = kt__fwd_f32(fwd, KT__BUF_MIX),
+                                 .ld_out = (size_t)channels};
+    fwd->ops->short_conv(fwd->dev, &conv);
+}
+
+static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
+    const kt__hparams *hp = &fwd->net->hp;
+    size_t channels = (size_t)kt__hparams_channels(hp), inner = (size_t)kt__hparams_inner(hp);
+    const float *in = kt__fwd_f32(fwd, KT__BUF_MIX_IN);
+    const kt__mamba mamba = {.in = in,
+                             .dt = in + inner + channels,
+                             .ld_in = row_floats(hp),
+                             .x = kt__fwd_f32(fwd, KT__BUF_MIX),
+                             .decay = kt__fwd_f32(fwd, KT__BUF_DECAY),
+                             .step = kt__fwd_f32(fwd, KT__BUF_BETA),
+                             .a = layer->t[KT__SLOT_MAMBA_A].v,
+                             .dt_bias = layer->t[KT__SLOT_MAMBA_DT].v,
+                             .d = layer->t[KT__SLOT_MAMBA_D].v,
+                             .norm = layer->state_norm,
+                             .eps = hp->state_eps,
+                             .n_group = hp->n_state_key,
+                             .n_head = hp->n_state_value,
+                             .n_row = hp->state_rows,
+                             .dim = hp->state_dim,
+                             .kv = fwd->kv,
+                             .state_at = layer->state_at + (size_t)(hp->conv_width - 1) * channels,
+                             .segs = fwd->batch.segs,
+                             .n_seg = fwd->batch.n_seg,
+                             .n_tok = fwd->batch.n_tok,
+                             .out = kt__fwd_f32(fwd, KT__BUF_GATE)};
+    convolve(fwd, layer);
+    fwd->ops->mamba(fwd->dev, &mamba);
+    kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
+}
+
+static kt_status out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
+    const kt__weight *out = &layer->t[KT__SLOT_MAMBA_OUT].w;
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, out->n_col, &out, 1);
+    fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_GATE), fwd->batch.n_tok, &acts);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
+    if (!kt__fwd_add_block(fwd, out, &acts, NULL, NULL, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT))
+        return kt__fwd_fail(fwd, "the Mamba-2 part's norm", err);
+    return KT_OK;
+}
+
+const kt__mixer kt__mix_mamba = {input_part, mix_part, out_part};
