@@ -71,9 +71,8 @@ static void plan_latent(const kt__hparams *hp, size_t n, size_t *bytes) {
 static size_t act_bytes(const kt__hparams *hp, kt__act_kind kind, int model) {
     size_t whole = kt__act_layout_of(kind, model).row_bytes;
     if (!(hp->features & KT__F_LATENT)) return whole;
-    size_t k = kt__act_layout_of(kind, hp->head_dim_k_full).row_bytes;
-    size_t v = kt__act_layout_of(kind, hp->kv_rank).row_bytes;
-    size_t heads = (size_t)hp->n_head * (k > v ? k : v);
+    int longest = whole_blocks(max_int(hp->head_dim_k_full, hp->kv_rank));
+    size_t heads = (size_t)hp->n_head * kt__act_layout_of(kind, longest).row_bytes;
     return heads > whole ? heads : whole;
 }
 

@@ -1,0 +1,152 @@
+/* libFuzzer: an architecture and keys of any values, as one file's metadata; what is vouched for holds, and
+ * no size that follows from it is out of bounds. The first byte names the architecture; then a key takes
+ * four: which one, of which kind, and 16 bits of its value. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/net.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Every key that some architecture reads. */
+static const char *const keys[] = {
+    "block_count",
+    "embedding_length",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "context_length",
+    "attention.layer_norm_epsilon",
+    "attention.layer_norm_rms_epsilon",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.scale",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.causal",
+    "attention.temperature_scale",
+    "attention.recurrent_layers",
+    "attention.q_lora_rank",
+    "attention.kv_lora_rank",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scaling.factor",
+    "rope.scaling.attn_factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.yarn_log_multiplier",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.finetuned",
+    "rope.scaling.alpha",
+    "rope.scale_linear",
+    "rope.dimension_sections",
+    "expert_count",
+    "expert_used_count",
+    "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+    "expert_shared_count",
+    "expert_gating_func",
+    "expert_group_count",
+    "expert_group_used_count",
+    "expert_weights_norm",
+    "expert_weights_scale",
+    "leading_dense_block_count",
+    "interleave_moe_layer_step",
+    "nextn_predict_layers",
+    "shortconv.l_cache",
+    "ssm.conv_kernel",
+    "ssm.state_size",
+    "ssm.group_count",
+    "ssm.time_step_rank",
+    "ssm.inner_size",
+    "full_attention_interval",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "pooling_type",
+    "vocab_size",
+};
+enum { N_KEYS = sizeof keys / sizeof *keys, MOST_GIVEN = 64, ARRAY = 8 };
+
+static volatile unsigned sink;
+
+/* The n-th name of the list, round and round. */
+static void pick_arch(unsigned n, char *out, size_t size) {
+    const char *list = kt__arch_list(), *at = list;
+    for (; n > 0; n--) {
+        const char *comma = strchr(at, ',');
+        at = comma ? comma + 2 : list;
+    }
+    snprintf(out, size, "%.*s", (int)strcspn(at, ","), at);
+}
+
+static void put_key(kt__gguf_writer *w, const char *key, const uint8_t d[4]) {
+    uint32_t value = (uint32_t)d[2] | (uint32_t)d[3] << 8;
+    int32_t array[ARRAY];
+    for (int i = 0; i < ARRAY; i++) array[i] = d[1] >> i & 1 ? (int32_t)value : 0;
+    switch (d[1] & 7) {
+    case 0: kt__gguf_put_f32(w, key, (float)value * 0.01f - 1.0f); break;
+    case 1: kt__gguf_put_bool(w, key, value & 1); break;
+    case 2: kt__gguf_put_i32s(w, key, array, ARRAY); break;
+    case 3: kt__gguf_put_f32(w, key, 1e-5f * (float)(1 + value % 64)); break;
+    case 4: kt__gguf_put_u32(w, key, value << 16 | value); break;
+    default: kt__gguf_put_u32(w, key, value & 0xff); break;
+    }
+}
+
+/* What the rest of the program relies on. */
+static void check(const kt__hparams *hp) {
+    bool ok = hp->n_layer >= 1 && hp->n_layer + hp->n_extra <= KT__MAX_LAYERS &&
+              hp->n_head % hp->n_head_kv == 0 && hp->n_expert_used <= hp->n_expert &&
+              (int64_t)hp->n_head * hp->head_dim_k <= KT__MAX_COL &&
+              kt__hparams_mixed(hp) <= KT__MAX_COL && kt__hparams_channels(hp) <= KT__MAX_COL &&
+              hp->rope.n_rot <= hp->head_dim_k && hp->state_dim <= KT__MAX_STATE_DIM;
+    if (hp->n_expert && hp->n_expert_group > 1)
+        ok &= hp->n_expert % hp->n_expert_group == 0 && hp->n_group_used <= hp->n_expert_group;
+    if (!ok) abort();
+    for (int i = 0; i < hp->n_layer; i++)
+        sink += kt__hparams_is_local(hp, i) + kt__hparams_is_rotated(hp, i) +
+                (unsigned)kt__hparams_features_of(hp, i);
+}
+
+static void read_back(const char *bytes, size_t n) {
+    kt__gguf *gguf = NULL;
+    kt__net *net = NULL;
+    kt__hparams *hp = kt__calloc(1, sizeof *hp);
+    kt_error err;
+    if (hp && kt__gguf_open_memory(bytes, n, false, &gguf, &err) == KT_OK) {
+        if (kt__hparams_read(gguf, NULL, hp, &err) == KT_OK) check(hp);
+        if (kt__net_bind(gguf, NULL, &net, &err) == KT_OK) abort(); /* there are no tensors */
+    }
+    kt__gguf_close(gguf);
+    kt__free(hp);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char arch[64], key[128], *head = NULL;
+    bool given[N_KEYS] = {false};
+    size_t bytes = 0;
+    uint64_t data_bytes = 0;
+    kt__gguf_writer *w = NULL;
+    kt_error err;
+    if (size < 1 || kt__gguf_writer_open_memory(&w, &err) != KT_OK) return 0;
+    pick_arch(data[0], arch, sizeof arch);
+    kt__gguf_put_str(w, "general.architecture", arch);
+    for (size_t at = 1; at + 4 <= size && at < 4 * MOST_GIVEN; at += 4) {
+        unsigned n = data[at] % N_KEYS;
+        if (given[n]) continue;
+        given[n] = true;
+        snprintf(key, sizeof key, "%s.%s", arch, keys[n]);
+        put_key(w, key, data + at);
+    }
+    if (kt__gguf_writer_take_header(w, &head, &bytes, &data_bytes, &err) == KT_OK)
+        read_back(head, bytes);
+    kt__free(head);
+    return 0;
+}
