@@ -676,7 +676,8 @@ static void test_spoilt_models_are_refused_by_name(void **state) {
     } cases[] = {
         {"rope.dimension_sections", 5, KT_E_UNSUPPORTED, "by sections"},
         {"attention.sliding_window_pattern", 6, KT_E_FORMAT, "has 1 elements"},
-        {"mamba2", 7, KT_E_UNSUPPORTED, "it needs Mamba-2 layers with state; supported are: llama"},
+        {"mamba2", 7, KT_E_UNSUPPORTED,
+         "it needs a program of Mamba-2 layers without any attention; supported are: llama"},
         {"bitnet", 7, KT_E_UNSUPPORTED, "it needs norms within blocks"},
         {"blk.1.attn_k.weight", 0, KT_E_FORMAT, "missing"},
         {"output_norm.weight", 0, KT_E_FORMAT, "missing"},

@@ -146,9 +146,12 @@ static kt_status find_tensor(const binder *b, const char *name, shape want, bool
     }
     *type = kt__type_from_ggml(t->type);
     if (*type == KT__TYPE_COUNT || !t->data) {
-        return kt__fail_at(b->err, KT_E_UNSUPPORTED, name, t->file_offset,
-                           "%s: tensor '%s' has type %s (number %u), which is not supported", path,
-                           name, kt__gguf_tensor_type_name(t->type), t->type);
+        return kt__fail_at(
+            b->err, KT_E_UNSUPPORTED, name, t->file_offset,
+            "%s: tensor '%s' has type %s (number %u), which is not supported: it "
+            "needs a codec and products of that type, or the model's file in another "
+            "one, such as Q4_K or Q8_0",
+            path, name, kt__gguf_tensor_type_name(t->type), t->type);
     }
     bool shape_ok = t->ne[0] == (uint64_t)want.cols && t->ne[1] == (uint64_t)want.rows &&
                     t->ne[2] == (uint64_t)want.depth && t->ne[3] == 1;
