@@ -1,0 +1,273 @@
+// docs/MODELS.md: what runs, how near llama.cpp's answers it is, and what it keeps in memory.
+//
+//   KT_PEER_DIR=DIR node tests/peer/models.mjs [--build build] [--only ARCH]            the table, measured anew
+//   KT_PEER_DIR=DIR node tests/peer/models.mjs --speed [--build build] [--only ARCH] [--threads N]   speed, kept beside it
+//
+// DIR: an installed copy of ../shared/peer. Each architecture's tiny model (`kentang synth`) is given 16 sequences of 1
+// to 300 tokens; KL is the mean divergence of kentang's distribution after them from llama.cpp's on the same file, top-1
+// how often both choose the same token where llama.cpp's best two logits are more than 0.5 apart. In F32 both compute
+// the same program; in Q8_0 each rounds in its own way, and "own" is kentang's divergence from --exact. --speed asks for
+// a quiet machine: for each architecture with a geometry that fits, prompts of 512 tokens and 64 generated ones, in
+// turns, medians; the figures are kept in tests/peer/models_speed.json, which the table reads. --only changes one row.
+import {execFileSync} from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {fileURLToPath} from "node:url";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const opt = {build: path.join(root, "build"), only: "", speed: false, threads: 2};
+const args = process.argv.slice(2);
+for (let i = 0; i < args.length; i++) {
+    if (args[i] === "--build") opt.build = path.resolve(args[++i]);
+    else if (args[i] === "--only") opt.only = args[++i];
+    else if (args[i] === "--threads") opt.threads = Number(args[++i]);
+    else if (args[i] === "--speed") opt.speed = true;
+    else {
+        console.error(`models.mjs: unknown option ${args[i]}; see the head of the file`);
+        process.exit(2);
+    }
+}
+const peer = process.env.KT_PEER_DIR;
+if (!peer || !fs.existsSync(path.join(peer, "oracle.mjs"))) {
+    console.error("models.mjs: KT_PEER_DIR must name an installed copy of ../shared/peer");
+    process.exit(2);
+}
+const kentang = path.join(opt.build, "kentang");
+const work = fs.mkdtempSync(path.join(os.tmpdir(), "kentang-models-"));
+process.on("exit", () => fs.rmSync(work, {recursive: true, force: true}));
+
+// Architecture: examples, tiny preset, preset of a real geometry, form of tool calls (docs/TOOLS.md; "-": none is trained).
+const models = {
+    llama: ["Llama 3.x, SmolLM2, Mistral 7B", "tiny-llama3", "llama-3.2-1b", "JSON"],
+    qwen2: ["Qwen2.5", "tiny-qwen2", "qwen2.5-0.5b", "JSON in tags"],
+    qwen3: ["Qwen3 0.6B to 32B", "tiny-qwen3", "qwen3-0.6b", "JSON in tags"],
+    gemma2: ["Gemma 2", "tiny-gemma2", "gemma-2-2b", "-"],
+    gemma3: ["Gemma 3", "tiny-gemma3", "gemma-3-1b", "-"],
+    phi3: ["Phi-3.5-mini, Phi-4-mini", "tiny-phi4", "phi-4-mini", "JSON"],
+    ernie4_5: ["ERNIE 4.5 0.3B", "tiny-ernie45", "ernie-4.5-0.3b", "-"],
+    glm4: ["GLM-4 9B", "tiny-glm4", "glm-4-9b", "tags"],
+    granite: ["Granite 3.x", "tiny-granite", "granite-3.3-2b", "JSON list"],
+    "hunyuan-dense": ["Hunyuan 0.5B to 7B", "tiny-hunyuan-dense", "hunyuan-1.8b", "JSON in tags"],
+    mistral3: ["Ministral 3", "tiny-mistral3", "ministral-3-3b", "[TOOL_CALLS]"],
+    exaone4: ["EXAONE 4.0", "tiny-exaone4", "exaone-4-1.2b", "JSON in tags"],
+    olmo2: ["OLMo 2, OLMo 3", "tiny-olmo3", "olmo-2-1b", "-"],
+    cohere2: ["Command R7B, Aya", "tiny-cohere2", "command-r7b", "JSON list"],
+    smollm3: ["SmolLM3 3B", "tiny-smollm3", "smollm3-3b", "JSON in tags"],
+    qwen2moe: ["Qwen1.5-MoE, Qwen2-57B", "tiny-qwen2moe", "qwen1.5-moe-a2.7b", "JSON in tags"],
+    qwen3moe: ["Qwen3-30B-A3B, Coder-30B", "tiny-qwen3moe", "qwen3-30b-a3b", "JSON or XML in tags"],
+    olmoe: ["OLMoE 1B-7B", "tiny-olmoe", "olmoe-1b-7b", "-"],
+    "gpt-oss": ["gpt-oss 20B", "tiny-gpt-oss", "gpt-oss-20b", "harmony"],
+    granitemoe: ["Granite 3.x MoE", "tiny-granitemoe", "granite-3.1-1b-a400m", "JSON list"],
+    "ernie4_5-moe": ["ERNIE 4.5 21B-A3B", "tiny-ernie45moe", "ernie-4.5-21b-a3b", "-"],
+    deepseek2: ["GLM-4.7-Flash", "tiny-deepseek2", "glm-4.7-flash", "tags"],
+    lfm2: ["LFM2 and LFM2.5", "tiny-lfm2", "lfm2-1.2b", "Python calls"],
+    lfm2moe: ["LFM2 8B-A1B, 24B-A2B", "tiny-lfm2moe", "lfm2-8b-a1b", "Python calls"],
+    qwen35: ["Qwen3.5, 3.6 dense", "tiny-qwen35", "qwen3.5-0.8b", "XML in tags"],
+    qwen35moe: ["Qwen3.5 35B-A3B", "tiny-qwen35moe", "", "XML in tags"],
+    qwen3next: ["Qwen3-Next 80B-A3B", "tiny-qwen3next", "qwen3-next-80b-a3b", "JSON in tags"],
+    granitehybrid: ["Granite 4.x H", "tiny-granitehybrid", "granite-4.0-h-tiny", "JSON in tags"],
+    nemotron_h: ["Nemotron Nano 9B v2", "tiny-nemotronh", "nemotron-nano-9b-v2", "JSON list"],
+    nemotron_h_moe: ["Nemotron 3 Nano 30B-A3B", "tiny-nemotronhmoe", "nemotron-3-nano-30b-a3b", "XML in tags"],
+    "falcon-h1": ["Falcon H1", "tiny-falconh1", "falcon-h1-0.5b", "JSON in tags"],
+};
+// Geometries of more than about 5 GiB at Q4_K_M, which --speed leaves out.
+const large = ["glm-4-9b", "command-r7b", "qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "gpt-oss-20b", "ernie-4.5-21b-a3b", "glm-4.7-flash",
+    "qwen3-next-80b-a3b", "nemotron-nano-9b-v2", "nemotron-3-nano-30b-a3b"];
+
+const encoders = [
+    ["bert", "all-MiniLM, bge, e5, mxbai; rerankers"],
+    ["nomic-bert", "nomic-embed-text v1.5"],
+    ["gemma-embedding", "EmbeddingGemma 300M"],
+];
+
+// The rows of synth_presets.def as objects of numbers.
+const presets = Object.fromEntries(fs.readFileSync(path.join(root, "src/lab/synth_presets.def"), "utf8").split("\nX(").slice(1)
+    .map((row) => [/\.name = "([^"]+)"/.exec(row)[1], Object.fromEntries([...row.matchAll(/\.(\w+) = (0x[0-9a-f]+|[\d.e+-]+f?|true|"[^"]*")/g)]
+        .map(([, key, value]) => [key, value === "true" ? 1 : value[0] === '"' ? value.slice(1, -1) : value.startsWith("0x") ? BigInt(value) : parseFloat(value)]))]));
+
+// Layers with keys and values, and the others' part of a state in floats.
+function layersOf(p) {
+    const bit = (bits, i) => bits !== undefined && (BigInt(bits) >> BigInt(i)) & 1n;
+    let kv = 0, recurrent = 0;
+    for (let i = 0; i < p.n_layer; i++) {
+        if (bit(p.ff_layers, i)) continue;
+        const isRecurrent = p.attention_layers !== undefined ? !bit(p.attention_layers, i)
+            : p.attention_every ? (i + 1) % p.attention_every !== 0 : false;
+        if (isRecurrent || p.both) recurrent++;
+        if (!isRecurrent) kv++;
+    }
+    const rows = p.state_rows ?? p.state_dim ?? 0, inner = (p.n_state_value ?? 0) * rows;
+    const channels = p.state_dim ? 2 * p.n_state_key * p.state_dim + inner : p.d_model;
+    return {kv, floats: recurrent * (((p.conv_width ?? 1) - 1) * channels + inner * (p.state_dim ?? 0))};
+}
+
+function sizeText(bytes) {
+    if (bytes === 0) return "-";
+    return bytes >= 1 << 20 ? `${(bytes / (1 << 20)).toFixed(1)} MiB` : `${Math.round(bytes / 1024)} KiB`;
+}
+
+function memoryOf(name) {
+    const p = presets[name];
+    if (!p) return {kv: "", state: ""};
+    const {kv, floats} = layersOf(p);
+    const numbers = p.kv_rank ? 2 * p.kv_rank + p.n_rot : 2 * p.n_head_kv * p.head_dim;
+    return {kv: `${(kv * numbers * 2 / 1024).toFixed(0)} KiB`, state: sizeText(4 * floats)};
+}
+
+// Answers through a file: the oracle ends without draining a pipe.
+function ask(program, argv, cwd, lines) {
+    const file = path.join(work, "answers"), out = fs.openSync(file, "w");
+    execFileSync(program, argv, {cwd, input: lines.map((line) => JSON.stringify(line) + "\n").join(""),
+        stdio: ["pipe", out, "ignore"]});
+    fs.closeSync(out);
+    return fs.readFileSync(file, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+}
+const ours = (model, flags, lines) => ask(kentang, ["logits", model, ...flags], root, lines).map((a) => a.logits);
+const theirs = (model, lines) =>
+    ask("node", ["oracle.mjs", "logits", model, "--threads", "1", "--no-flash"], peer, lines).map((a) => a.logits);
+
+function sequences(vocab) {
+    let seed = 5;
+    const random = () => {
+        seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+        return (seed >>> 8) % vocab;
+    };
+    return [1, 2, 7, 15, 16, 17, 31, 33, 48, 64, 66, 100, 130, 200, 257, 300].map((n) => Array.from({length: n}, random));
+}
+
+function logSum(x) {
+    const top = Math.max(...x);
+    return top + Math.log(x.reduce((sum, v) => sum + Math.exp(v - top), 0));
+}
+
+function divergence(want, got) {
+    const a = logSum(want), b = logSum(got);
+    return Math.max(0, want.reduce((kl, v, i) => kl + Math.exp(v - a) * (v - a - (got[i] - b)), 0));
+}
+
+function best(x) {
+    const order = x.map((v, i) => [v, i]).sort((a, b) => b[0] - a[0]);
+    return {id: order[0][1], margin: order[0][0] - order[1][0]};
+}
+
+const mean = (x) => x.reduce((a, b) => a + b, 0) / x.length;
+const medianOf = (x) => [...x].sort((a, b) => a - b)[x.length >> 1];
+const sci = (x) => (x < 1e-9 ? "0" : x.toExponential(1));
+
+function measure(tiny, recipe) {
+    const model = path.join(work, "model.gguf"), lines = sequences(presets[tiny].n_vocab);
+    execFileSync(kentang, ["synth", "--preset", tiny, "--quant", recipe, model], {stdio: "ignore"});
+    const want = theirs(model, lines), got = ours(model, [], lines), exact = ours(model, ["--exact"], lines);
+    let clear = 0, same = 0;
+    want.forEach((row, i) => {
+        const top = best(row);
+        if (top.margin <= 0.5) return;
+        clear++;
+        if (best(got[i]).id === top.id) same++;
+    });
+    const all = want.map((row, i) => divergence(row, got[i]));
+    return {kl: mean(all), middle: medianOf(all), own: mean(exact.map((row, i) => divergence(row, got[i]))), top: `${same}/${clear}`};
+}
+
+// ---- speed ----
+
+const speedFile = path.join(root, "tests/peer/models_speed.json");
+const speeds = fs.existsSync(speedFile) ? JSON.parse(fs.readFileSync(speedFile, "utf8")) : {};
+
+function speedOf(preset) {
+    const model = path.join(work, "speed.gguf"), turns = [];
+    execFileSync(kentang, ["synth", "--preset", preset, "--quant", "q4_k_m", model], {stdio: "ignore"});
+    for (let turn = 0; turn < 3; turn++) {
+        const us = JSON.parse(execFileSync(kentang, ["bench", "-m", model, "-p", "512", "-n", "64", "-r", "3", "-t",
+            String(opt.threads), "--no-limits", "-o", "json"], {encoding: "utf8", stdio: ["ignore", "pipe", "ignore"]}));
+        const [them] = ask("node", ["oracle.mjs", "bench", model, "--threads", String(opt.threads), "--pp", "512", "--tg", "64"], peer, []);
+        turns.push({us, them});
+    }
+    fs.rmSync(model);
+    return turns;
+}
+
+function runSpeed() {
+    for (const [arch, [, , preset]] of Object.entries(models)) {
+        if (!preset || large.includes(preset) || (opt.only && arch !== opt.only)) continue;
+        const turns = speedOf(preset);
+        const test = (turn, kind) => turn.us.find((t) => t.test.startsWith(kind)).tok_s;
+        speeds[arch] = {preset, threads: opt.threads,
+            pp: [medianOf(turns.map((t) => test(t, "pp"))), medianOf(turns.map((t) => t.them.pp))],
+            tg: [medianOf(turns.map((t) => test(t, "tg"))), medianOf(turns.map((t) => t.them.tg))]};
+        fs.writeFileSync(speedFile, JSON.stringify(speeds, null, 1) + "\n");
+        console.log(arch, JSON.stringify(speeds[arch]));
+    }
+}
+
+function speedText(arch) {
+    const s = speeds[arch];
+    if (!s) return "";
+    const pair = ([us, them]) => `${us.toFixed(1)} / ${them.toFixed(1)}`;
+    return `${s.preset}: ${pair(s.pp)}, ${pair(s.tg)}`;
+}
+
+// ---- the table ----
+
+const file = path.join(root, "docs/MODELS.md");
+const old = fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "";
+
+function rowOf(arch) {
+    const [examples, tiny, preset, tools] = models[arch];
+    if (opt.only && arch !== opt.only) return old.split("\n").find((line) => line.startsWith(`| ${arch} |`));
+    const f32 = measure(tiny, "f32"), q8 = measure(tiny, "q8_0"), memory = memoryOf(preset);
+    const reuse = memory.state && memory.state !== "-" || presets[tiny].attention_every ? "snapshots" : "pages";
+    const row = `| ${arch} | ${examples} | ${sci(f32.kl)} | ${sci(q8.middle)} | ${sci(q8.own)} | ${f32.top}, ${q8.top} | ${tools} | ` +
+        `${memory.kv} | ${memory.state} | ${reuse} | ${speedText(arch)} |`;
+    console.log(row);
+    return row;
+}
+
+const missing = [...fs.readFileSync(path.join(root, "src/model/arch_missing.def"), "utf8").matchAll(/^X\(([^,]+), "([^"]+)"\)/gm)];
+
+function page() {
+    return `# What runs
+
+Made by \`tests/peer/models.mjs\`, beside llama.cpp on the same files. An architecture stands for its models: any GGUF file that says it (\`general.architecture\`)
+is checked key by key and tensor by tensor, and refused by the name of what does not fit. \`kentang inspect FILE\` says it of one file.
+
+- **KL F32**: the mean divergence of kentang's distributions from llama.cpp's on a small model of the architecture with random weights, 16 sequences of 1 to 300
+  tokens, in F32, where both compute the same program. **KL Q8_0**: the median in Q8_0, where each rounds activations in its own way and, with experts, may choose another
+  one of two that are as good. **own**: the mean of kentang's from \`--exact\` in Q8_0. **top-1**: same best token, in F32 and in Q8_0, of the
+  cases where llama.cpp's best two logits are more than 0.5 apart.
+- **K/V** of a position in f16, **state** of a sequence: of the example's first real geometry that \`kentang synth --help\` lists.
+- **reuse** of prefixes: *pages* of 16 positions, from any of them on; *snapshots*: as pages, from those that keep a state (end of the system prompt, of turns, and
+  every so often in a long prompt; [MEMORY.md](MEMORY.md)).
+- **tools**: the form of calls that is parsed and constrained ([TOOLS.md](TOOLS.md)); chat templates are the file's own.
+- **speed**: kentang / llama.cpp in tokens a second with 512 tokens of a prompt, then generating, Q4_K_M, ${opt.threads} threads; empty: not measured.
+  \`node tests/peer/models.mjs --speed\` fills it on a quiet machine.
+
+Types: F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS and MXFP4 run in all of them; \`tests/peer/logits.mjs --all\` compares each architecture in each recipe.
+
+| architecture | for example | KL F32 | KL Q8_0 | own | top-1 | tools | K/V | state | reuse | speed |
+|---|---|---|---|---|---|---|---|---|---|---|
+${Object.keys(models).map(rowOf).filter(Boolean).join("\n")}
+
+Encoders (\`kentang embed\`, /v1/embeddings, /v1/rerank); \`tests/peer/embed.mjs\` compares them:
+
+| architecture | for example |
+|---|---|
+${encoders.map(([arch, examples]) => `| ${arch} | ${examples} |`).join("\n")}
+
+## What does not run
+
+These are refused by name, with what they would need:
+
+| architecture | needs |
+|---|---|
+${missing.map(([, arch, needs]) => `| ${arch} | ${needs} |`).join("\n")}
+
+Also refused: files of deepseek2 made before April 2025 (one tensor attn_kv_b), Hadamard-rotated weights (\`prism.hadamard.*\`), experts behind a latent projection
+(\`ffn_latent_*\`), Qwen3-Next files with one tensor ssm_in, pre-tokenizers that are not known
+(DeepSeek-V2-Lite's and Moonlight's among them), and every tensor type that the list above lacks, by its number.
+`;
+}
+
+if (opt.speed) runSpeed();
+else fs.writeFileSync(file, page());
