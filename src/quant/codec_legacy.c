@@ -112,8 +112,8 @@ static void q8_0_set_levels(const int8_t *q, void *block) {
 }
 
 const kt__codec kt__codec_Q4_0 = {
-    .kind = KT__FIT_BLOCK_SCALED,
-    .form = {.group = 32, .lo = -8, .hi = 7, .step = 0.1f},
+    .kind = KT__FIT_BLOCK_GROUPS,
+    .form = {.group = 32, .lo = -8, .hi = 7, .step = 0.2f, .tries = 8},
     .begin = scale_begin,
     .set_levels = q4_0_set_levels,
     .unpack32 = q4_0_unpack,
@@ -126,8 +126,8 @@ const kt__codec kt__codec_Q4_1 = {
     .unpack32 = q4_1_unpack,
 };
 const kt__codec kt__codec_Q5_0 = {
-    .kind = KT__FIT_BLOCK_SCALED,
-    .form = {.group = 32, .lo = -16, .hi = 15, .step = 0.1f},
+    .kind = KT__FIT_BLOCK_GROUPS,
+    .form = {.group = 32, .lo = -16, .hi = 15, .step = 0.2f, .tries = 8},
     .begin = scale_begin,
     .set_levels = q5_0_set_levels,
     .unpack32 = q5_0_unpack,

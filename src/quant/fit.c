@@ -81,6 +81,10 @@ KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
 KT_INLINE void v16_to_i8(int8_t *q, v16 x) { /* whole numbers */
     EACH_LANE q[l] = (int8_t)x.v[l];
 }
+KT_INLINE void v16_zip(v16 even, v16 odd, v16 *a, v16 *b) {
+    EACH_LANE a->v[l] = l % 2 ? odd.v[l / 2] : even.v[l / 2];
+    EACH_LANE b->v[l] = l % 2 ? odd.v[8 + l / 2] : even.v[8 + l / 2];
+}
 KT_INLINE float v16_tree(v16 x) {
     for (int half = 8; half > 0; half /= 2)
         for (int l = 0; l < half; l++) x.v[l] += x.v[l + half];

@@ -29,13 +29,17 @@ typedef struct kt__fit_form {
     int lo, hi;
     int scale_lo, scale_hi; /* of a superblock's integer scales; of minima 0 to scale_hi */
     float step;             /* how far apart, in levels, the search tries ends of the range */
-    bool signed_min;        /* a block's own minimum, of either sign */
+    /* of kinds with groups in the lanes: ends that are tried near either end of the levels; integer
+     * scales, `stride` apart, that are tried either side of the first */
+    int tries, reach, stride;
+    bool signed_min; /* a block's own minimum, of either sign */
 } kt__fit_form;
 
 /* 256 weights: x ~ d * scale[g] * q - dmin * min[g]. 32 weights: x ~ d * q - dmin, with d and dmin in
  * f16 and no integer scales. Without minima dmin is 0. */
 typedef struct kt__fit {
     kt__f16 d, dmin;
+    kt__f16 d_of[8]; /* of eight blocks of 32 that are fitted together */
     int scale[16], min[16];
     int8_t q[256];
 } kt__fit;
@@ -44,11 +48,14 @@ typedef struct kt__fit {
 typedef void kt__fit_fn(const kt__fit_form *form, kt__effort effort, const float *x, const float *w,
                         kt__fit *out);
 
-/* Which fit a type takes; ROUND: of 32, one scale from the largest weight, no search. */
+/* Which fit a type takes. GROUPS: with a group in each lane; of 32, eight blocks at a time. ROUND: of
+ * 32, one scale from the largest weight, no search. */
 typedef enum kt__fit_kind {
     KT__FIT_SUPER_SCALED,
     KT__FIT_SUPER_AFFINE,
+    KT__FIT_SUPER_GROUPS,
     KT__FIT_BLOCK_SCALED,
+    KT__FIT_BLOCK_GROUPS,
     KT__FIT_BLOCK_AFFINE,
     KT__FIT_BLOCK_ROUND,
     KT__FIT_KINDS

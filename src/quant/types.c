@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 #include <strings.h>
 
 #include "quant/codec.h"
@@ -93,56 +94,112 @@ void kt__dequantize_row(kt__type type, const void *src, int64_t n, float *dst) {
 
 /* ---- encoding ---- */
 
-/* What the squared errors of n weights count: the importance times sqrt(2 mean x^2 + x^2), since a
- * measured importance is only a mean; without one, large weights count more: mean + x^2, or for types
- * with minima rms + |x|. All are relative to the largest weight, so that nothing overflows. */
-static void error_weights(const kt__codec *codec, const float *x, const float *importance, int n,
-                          int group, float *w) {
-    bool affine = codec->kind == KT__FIT_SUPER_AFFINE || codec->kind == KT__FIT_BLOCK_AFFINE;
-    float top = 0, square[256], heaviest = 0;
-    for (int i = 0; i < n; i++) top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
-    float inverse = top > 0x1p-100f ? 1.0f / top : 0;
-    for (int i = 0; i < n; i++) {
-        square[i] = (x[i] * inverse) * (x[i] * inverse);
-        heaviest = importance && importance[i] > heaviest ? importance[i] : heaviest;
+enum { SPAN = 1024 }; /* weights at a time: a whole number of blocks of any type */
+
+static float largest_of(const float *x, int n) {
+    float lane[16] = {0}, most = 0;
+    for (int i = 0; i < n; i += 16)
+        for (int l = 0; l < 16; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (int l = 0; l < 16; l++) most = lane[l] > most ? lane[l] : most;
+    return most;
+}
+
+/* Sums of groups, each in the order of its weights; four beside each other, since one alone would
+ * wait for every addition. */
+static void sum_groups(const float *x, int n, int group, float *sums) {
+    int n_group = n / group, g = 0;
+    for (; g + 4 <= n_group; g += 4) {
+        const float *a = x + g * group, *b = a + group, *c = b + group, *d = c + group;
+        float sa = 0, sb = 0, sc = 0, sd = 0;
+        for (int i = 0; i < group; i++) sa += a[i], sb += b[i], sc += c[i], sd += d[i];
+        sums[g] = sa, sums[g + 1] = sb, sums[g + 2] = sc, sums[g + 3] = sd;
     }
-    for (int at = 0; at < n; at += group) {
-        float sum = 0;
-        for (int i = at; i < at + group; i++) sum += square[i];
-        float mean = sum / (float)group, rms = sqrtf(mean);
-        for (int i = at; i < at + group; i++) {
-            if (heaviest > 0)
-                w[i] = importance[i] / heaviest * sqrtf(2.0f * mean + square[i]);
-            else
-                w[i] = affine ? rms + sqrtf(square[i]) : mean + square[i];
-        }
+    for (; g < n_group; g++) {
+        sums[g] = 0;
+        for (int i = 0; i < group; i++) sums[g] += x[g * group + i];
     }
 }
 
-static void encode_block(kt__type type, const kt__encoding *how, const float *x,
-                         const float *importance, void *block) {
+/* What the squared errors of n weights count: the importance times sqrt(2 mean x^2 + x^2), since a
+ * measured importance is only a mean; without one, large weights count more: mean + x^2, or for types
+ * with minima rms + |x|. All are relative to the largest weight of a block, so that nothing
+ * overflows. */
+static void error_weights(const kt__codec *codec, const float *x, const float *importance, int n,
+                          int n_block, float *w) {
+    bool affine = codec->kind == KT__FIT_SUPER_AFFINE || codec->kind == KT__FIT_BLOCK_AFFINE;
+    int group = importance ? n_block : codec->form.group;
+    float size[256], square[SPAN], sums[SPAN / 16], heaviest = 0;
+    for (int at = 0; at < n; at += n_block) {
+        for (int i = 0; i < n_block; i++) size[i] = fabsf(x[at + i]);
+        float top = largest_of(size, n_block), inverse = top > 0x1p-100f ? 1.0f / top : 0;
+        for (int i = at; i < at + n_block; i++) square[i] = (x[i] * inverse) * (x[i] * inverse);
+    }
+    sum_groups(square, n, group, sums);
+    for (int at = 0; at < n; at += group) {
+        float mean = sums[at / group] / (float)group, rms = sqrtf(mean);
+        if (importance) heaviest = largest_of(importance + at, group);
+        if (heaviest > 0)
+            for (int i = at; i < at + group; i++)
+                w[i] = importance[i] / heaviest * sqrtf(2.0f * mean + square[i]);
+        else
+            for (int i = at; i < at + group; i++)
+                w[i] = affine ? rms + sqrtf(square[i]) : mean + square[i];
+    }
+}
+
+/* Up to 8 blocks of 32, which a fit takes together; what is short of them is nought. */
+static int encode_eight(const kt__codec *codec, const kt__encoding *how, const kt__fitter *fitter,
+                        const float *x, const float *w, int n, int block_bytes, uint8_t *block) {
+    float full_x[256] = {0}, full_w[256] = {0};
+    kt__fit fit;
+    n = n < 256 ? n : 256;
+    memcpy(full_x, x, (size_t)n * sizeof *x);
+    memcpy(full_w, w, (size_t)n * sizeof *w);
+    fitter->fit[codec->kind](&codec->form, how->effort, full_x, full_w, &fit);
+    for (int b = 0; b < n / 32; b++, block += block_bytes) {
+        fit.d = fit.d_of[b];
+        codec->begin(&fit, block);
+        codec->set_levels(fit.q + 32 * b, block);
+    }
+    return n;
+}
+
+/* n <= SPAN weights. */
+static void encode_span(kt__type type, const kt__encoding *how, const float *x,
+                        const float *importance, int n, uint8_t *block) {
     const kt__codec *codec = codecs[type];
     const kt__fitter *fitter = how->fitter ? how->fitter : &kt__fitter_plain;
-    int n = infos[type].block_elems;
-    float w[256];
+    const kt__type_info *info = &infos[type];
+    float w[SPAN];
     kt__fit fit;
-    error_weights(codec, x, importance, n, importance ? n : codec->form.group, w);
-    fitter->fit[codec->kind](&codec->form, how->effort, x, w, &fit);
-    codec->begin(&fit, block);
-    codec->set_levels(fit.q, block);
+    error_weights(codec, x, importance, n, info->block_elems, w);
+    for (int at = 0, taken; at < n;
+         at += taken, block += taken / info->block_elems * info->block_bytes) {
+        taken = info->block_elems;
+        if (codec->kind == KT__FIT_BLOCK_GROUPS) {
+            taken = encode_eight(codec, how, fitter, x + at, w + at, n - at, info->block_bytes,
+                                 block);
+            continue;
+        }
+        fitter->fit[codec->kind](&codec->form, how->effort, x + at, w + at, &fit);
+        codec->begin(&fit, block);
+        codec->set_levels(fit.q, block);
+    }
 }
 
 void kt__quantize_row_by(kt__type type, const kt__encoding *how, const float *src, int64_t n,
                          void *dst) {
-    const kt__type_info *info = kt__type_get(type);
     uint8_t *block = dst;
-    assert(n % info->block_elems == 0);
+    assert(n % kt__type_get(type)->block_elems == 0);
     if (codecs[type]->encode_row) {
         codecs[type]->encode_row(src, n, dst);
         return;
     }
-    for (int64_t i = 0; i < n; i += info->block_elems, block += info->block_bytes)
-        encode_block(type, how, src + i, how->importance ? how->importance + i : NULL, block);
+    for (int64_t i = 0; i < n; i += SPAN) {
+        int here = n - i < SPAN ? (int)(n - i) : SPAN;
+        encode_span(type, how, src + i, how->importance ? how->importance + i : NULL, here, block);
+        block += kt__type_row_bytes(type, here);
+    }
 }
 
 void kt__quantize_row(kt__type type, const float *src, int64_t n, void *dst) {
