@@ -67,6 +67,9 @@ enum { MAY = 0, MUST = 1 };
 #define QWEN2MOE KT__HF_QWEN2MOE
 #define QWEN3MOE KT__HF_QWEN3MOE
 #define EXPERTS KT__HF_EXPERTS
+#define LFM2 KT__HF_LFM2
+#define QWEN35MOE KT__HF_QWEN35MOE
+#define QWEN35S KT__HF_QWEN35S
 #define INT(field, archs, key, names, need, min, max) \
     {offsetof(kt__hf_config, field), archs, key, names, need, min, max},
 #define NUM(field, archs, key, names, need)
@@ -191,7 +194,10 @@ static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
 static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
     static const struct {
         const char *whole, *text;
-    } presets[] = {{"gemma3", "gemma3_text"}, {"mistral3", "mistral"}};
+    } presets[] = {{"gemma3", "gemma3_text"},
+                   {"mistral3", "mistral"},
+                   {"qwen3_5", "qwen3_5_text"},
+                   {"qwen3_5_moe", "qwen3_5_moe_text"}};
     const char *type = json_string_value(json_object_get(text, "model_type"));
     for (size_t i = 0; i < sizeof presets / sizeof *presets && !type; i++)
         if (strcmp(presets[i].whole, c->model_type) == 0) type = presets[i].text;
@@ -261,13 +267,13 @@ static kt_status check_clamp(const kt__hf_config *c, kt_error *err) {
 
 /* The formats imply whose softmax an expert's share is of, and that every layer has experts. */
 static kt_status check_experts(const kt__hf_config *c, kt_error *err) {
-    bool of_chosen = c->arch == KT__HF_QWEN3MOE;
+    bool of_chosen = c->arch & (KT__HF_QWEN3MOE | KT__HF_QWEN35MOE);
     json_t *step = json_object_get(c->text, "decoder_sparse_step");
     json_t *clip = json_object_get(c->text, "clip_qkv");
     if (c->n_expert_used > c->n_expert)
         return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
     if (c->arch == KT__HF_GPTOSS) return check_clamp(c, err);
-    if (kt__hf_flag(c, "norm_topk_prob", false) != of_chosen)
+    if (kt__hf_flag(c, "norm_topk_prob", c->arch == KT__HF_QWEN35MOE) != of_chosen)
         return kt__hf_refuse(c, "norm_topk_prob",
                              of_chosen ? "the format implies that a token's shares sum to 1"
                                        : "the format implies that shares are of all experts",
@@ -332,7 +338,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     KT__TRY(check_directions(c, err));
     if (!(c->arch & KT__HF_PART_ROTATED) && !isnan(c->rotary_share) && c->rotary_share != 1.0)
         return kt__hf_refuse(c, "partial_rotary_factor",
-                             "only phi3 and glm4 models rotate a part of a head", err);
+                             "only phi3, glm4 and qwen35 models rotate a part of a head", err);
     KT__TRY(check_activation(c, err));
     if (c->arch & KT__HF_EXPERTS) KT__TRY(check_experts(c, err));
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
@@ -358,6 +364,7 @@ static kt_status derive(kt__hf_config *c, kt_error *err) {
         c->n_rot % 2 != 0)
         return kt__hf_refuse(c, "head_dim", "heads and their rotated part need an even size", err);
     c->tied = kt__hf_flag(c, "tie_word_embeddings", true);
+    if (c->arch == KT__HF_LFM2) return kt__hf_fit_width(c, err);
     if (c->arch != KT__HF_XLMR) return KT_OK;
     c->n_ctx -= KT__HF_XLMR_FIRST; /* its first positions belong to no text */
     return c->n_ctx > 0 ? KT_OK

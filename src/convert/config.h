@@ -39,9 +39,16 @@ enum {
     KT__HF_BERT = 1 << 20,
     KT__HF_XLMR = 1 << 21, /* BERT's layers; positions begin at 2 */
     KT__HF_NOMIC = 1 << 22,
-    KT__HF_EXPERTS = KT__HF_QWEN2MOE | KT__HF_QWEN3MOE | KT__HF_OLMOE | KT__HF_GPTOSS,
+    KT__HF_LFM2 = 1 << 23,
+    KT__HF_QWEN35 = 1 << 24,
+    KT__HF_QWEN35MOE = 1 << 25,
+    KT__HF_QWEN35S = KT__HF_QWEN35 | KT__HF_QWEN35MOE,
+    /* layers with a state beside those with attention */
+    KT__HF_RECURRENT = KT__HF_LFM2 | KT__HF_QWEN35S,
+    KT__HF_EXPERTS = KT__HF_QWEN2MOE | KT__HF_QWEN3MOE | KT__HF_OLMOE | KT__HF_GPTOSS |
+                     KT__HF_QWEN35MOE,
     /* an expert's matrices in tensors of their own */
-    KT__HF_EXPERT_EACH = KT__HF_EXPERTS ^ KT__HF_GPTOSS,
+    KT__HF_EXPERT_EACH = KT__HF_EXPERTS ^ (KT__HF_GPTOSS | KT__HF_QWEN35MOE),
     /* layer norms with biases, no head: none of what the others share */
     KT__HF_BERTS = KT__HF_BERT | KT__HF_XLMR,
     KT__HF_ENCODERS = KT__HF_BERTS | KT__HF_NOMIC,
@@ -55,8 +62,8 @@ enum {
     /* gate and up in one tensor */
     KT__HF_FUSED_GLU = KT__HF_PHI3 | KT__HF_GLM4,
     /* a part of each head is rotated, and the file says how much */
-    KT__HF_PART_ROTATED = KT__HF_PHI3 | KT__HF_GLM4,
-    KT__HF_ALL = 32767 | KT__HF_EXPERTS | KT__HF_GEMMA_EMB
+    KT__HF_PART_ROTATED = KT__HF_PHI3 | KT__HF_GLM4 | KT__HF_QWEN35S,
+    KT__HF_ALL = 32767 | KT__HF_EXPERTS | KT__HF_GEMMA_EMB | KT__HF_RECURRENT
 };
 enum { KT__HF_XLMR_FIRST = 2 }; /* of XLM-R's table of positions */
 /* Values of the key pooling_type. */
@@ -91,16 +98,18 @@ typedef struct kt__hf_config {
     const char *class_name, *arch_name;
     unsigned arch;
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
-        window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types;
+        window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types,
+        conv_width, n_state_key, n_state_value, state_dim, state_value_dim, attention_every;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale;
     int64_t n_rot;
-    bool tied;                     /* tie_word_embeddings */
-    bool ranks;                    /* a classifier is its head */
-    int pooling;                   /* KT__HF_POOL_* of a text's states, or KT__HF_NONE */
-    bool has_head_keys;            /* head_dim is not d_model / n_head */
-    bool has_locals;               /* the file gets a flag for each layer: */
-    bool local[KT__HF_MAX_LAYERS]; /* it attends through the sliding window */
+    bool tied;                         /* tie_word_embeddings */
+    bool ranks;                        /* a classifier is its head */
+    int pooling;                       /* KT__HF_POOL_* of a text's states, or KT__HF_NONE */
+    bool has_head_keys;                /* head_dim is not d_model / n_head */
+    bool has_locals;                   /* the file gets a flag for each layer: */
+    bool local[KT__HF_MAX_LAYERS];     /* it attends through the sliding window */
+    bool recurrent[KT__HF_MAX_LAYERS]; /* it has a state and no attention */
     kt__hf_rope rope;
 } kt__hf_config;
 
@@ -123,6 +132,13 @@ kt_status kt__hf_refuse(const kt__hf_config *config, const char *name, const cha
                         kt_error *err) KT_CHECKED;
 /* What the class means where the file is silent; NULL: nothing. */
 const double *kt__hf_default(const kt__hf_config *config, const char *name);
+
+/* config_recurrent.c: models that have layers with a state. */
+/* The width that a class makes of what config.json says. */
+kt_status kt__hf_fit_width(kt__hf_config *config, kt_error *err) KT_CHECKED;
+/* Which layers have a state; refuses what the formats imply otherwise. */
+kt_status kt__hf_recurrent_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_recurrent_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_layers.c: which layers have the sliding window, and which are rotated. Refuses what the
  * format implies otherwise. */

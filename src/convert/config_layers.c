@@ -99,6 +99,7 @@ kt_status kt__hf_layers_read(kt__hf_config *c, const kt__convert_notes *notes, k
                          "the sliding window of %" PRId64
                          " positions is not part of the %s format: answers beyond it differ",
                          c->window, c->arch_name);
+    if (c->arch & KT__HF_RECURRENT) return kt__hf_recurrent_read(c, err);
     if (c->arch == KT__HF_SMOLLM3) return check_rotated_layers(c, err);
     if (c->arch == KT__HF_COHERE2 && c->window <= 0)
         return kt__hf_refuse(c, "sliding_window", "the cohere2 format has one", err);
@@ -109,6 +110,7 @@ kt_status kt__hf_layers_read(kt__hf_config *c, const kt__convert_notes *notes, k
 
 void kt__hf_layers_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
+    if (c->arch & KT__HF_RECURRENT) kt__hf_recurrent_put(c, w);
     bool has_key = c->arch & (KT__HF_WINDOWED | KT__HF_COHERE2); /* phi3 without a window says 0 */
     snprintf(key, sizeof key, "%s.attention.sliding_window", c->arch_name);
     if (has_key || c->has_locals) kt__gguf_put_u32(w, key, c->window > 0 ? (uint32_t)c->window : 0);

@@ -186,6 +186,9 @@ static kt_status map_module(const peft_reader *r, const kt__shard *shard, const 
         return bad_peft_tensor(r, shard, t, KT_E_UNSUPPORTED,
                                "adapters of the embedding are not supported; train it without "
                                "embed_tokens");
+    if (pair->change == KT__CHANGE_TILED || pair->change == KT__CHANGE_TILED_COLS)
+        return bad_peft_tensor(r, shard, t, KT_E_UNSUPPORTED,
+                               "adapters of linear_attn are not supported; train it without");
     return KT_OK;
 }
 

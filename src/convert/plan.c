@@ -29,7 +29,14 @@ typedef enum plan_dim {
     DIM_CTX,
     DIM_TYPES,
     DIM_LABELS,
-    DIM_ONE_ROW
+    DIM_ONE_ROW,
+    DIM_MODEL3,
+    DIM_Q2,
+    DIM_TAPS,
+    DIM_STATE,
+    DIM_STATE_HEADS,
+    DIM_STATE_QKV,
+    DIM_INNER
 } plan_dim;
 
 typedef struct map_row {
@@ -68,6 +75,10 @@ enum { MAY = 0, MUST = 1 };
 #define QWEN3MOE KT__HF_QWEN3MOE
 #define OLMOE KT__HF_OLMOE
 #define EXPERTS KT__HF_EXPERTS
+#define LFM2 KT__HF_LFM2
+#define QWEN35MOE KT__HF_QWEN35MOE
+#define QWEN35S KT__HF_QWEN35S
+#define RECURRENT KT__HF_RECURRENT
 static const map_row map[] = {
 #define X(from, to, archs, rows, cols, role, change, need) \
     {from, to, archs, DIM_##rows, DIM_##cols, KT__TENSOR_##role, KT__CHANGE_##change, need},
@@ -87,8 +98,8 @@ static const char *const prefixes[] = {"model.language_model.",
 enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 
 /* The parts of a model that sees or hears, and buffers that old writers stored. */
-static const char *const other_parts[] = {"vision_tower.", "multi_modal_projector.",
-                                          "vision_model.", "audio_tower."};
+static const char *const other_parts[] = {
+    "vision_tower.", "multi_modal_projector.", "vision_model.", "audio_tower.", "visual.", "mtp."};
 static const char *const buffers[] = {".rotary_emb.inv_freq", ".attention.bias",
                                       ".attention.masked_bias", "embeddings.position_ids"};
 enum {
@@ -126,6 +137,13 @@ static int64_t dim_of(const planner *p, plan_dim dim) {
     case DIM_CTX: return c->n_ctx;
     case DIM_TYPES: return c->n_types;
     case DIM_LABELS: return p->n_labels;
+    case DIM_MODEL3: return 3 * c->d_model;
+    case DIM_Q2: return 2 * c->n_head * c->head_dim;
+    case DIM_TAPS: return c->conv_width;
+    case DIM_STATE: return c->state_dim;
+    case DIM_STATE_HEADS: return c->n_state_value;
+    case DIM_STATE_QKV: return (2 * c->n_state_key + c->n_state_value) * c->state_dim;
+    case DIM_INNER: return c->n_state_value * c->state_dim;
     default: return 1;
     }
 }
@@ -160,28 +178,12 @@ static void without_layer(const char *name, char *out, size_t size, int *layer) 
         snprintf(out, size, "%s", name);
 }
 
-/* Matrices of layers that no folder is converted to yet. */
-static const struct {
-    const char *name;
-    kt__tensor_role role;
-} more_roles[] = {
-    {"blk.shortconv.in_proj.weight", KT__TENSOR_QKV},
-    {"blk.shortconv.out_proj.weight", KT__TENSOR_ATTN_OUT},
-    {"blk.attn_gate.weight", KT__TENSOR_GATE},
-    {"blk.ssm_out.weight", KT__TENSOR_ATTN_OUT},
-};
-
 bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer) {
     char bare[KT__GGUF_MAX_NAME_BYTES + 1];
     without_layer(name, bare, sizeof bare, layer);
     for (int i = 0; i < N_MAP; i++) {
         if (strcmp(map[i].to, bare) != 0) continue;
         *role = map[i].role;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof more_roles / sizeof *more_roles; i++) {
-        if (strcmp(more_roles[i].name, bare) != 0) continue;
-        *role = more_roles[i].role;
         return true;
     }
     return false;
@@ -363,6 +365,68 @@ static kt_status add_each(planner *p, const map_row *row, int64_t layer) {
     return status;
 }
 
+/* ---- all experts in one tensor ---- */
+
+static bool is_stacked(kt__change change) {
+    return change == KT__CHANGE_WHOLE || change == KT__CHANGE_LOW || change == KT__CHANGE_HIGH;
+}
+
+/* Each expert's rows, or half of them, as a part. */
+static void cut_parts(const kt__st_tensor *source, const kt__shard *shard, kt__planned *t) {
+    uint64_t rows = (uint64_t)t->part_rows, step = t->change == KT__CHANGE_WHOLE ? rows : 2 * rows;
+    size_t row = kt__type_row_bytes(source->type, t->n_cols);
+    uint64_t skip = t->change == KT__CHANGE_HIGH ? rows : 0;
+    for (uint64_t e = 0; e < t->ne[2]; e++) {
+        t->parts[e] = source_of(source, shard);
+        t->parts[e].begin += (e * step + skip) * row;
+    }
+    t->source = t->parts[0];
+}
+
+static kt_status check_stack(const planner *p, const kt__st_tensor *source, const kt__shard *shard,
+                             const kt__planned *t) {
+    uint64_t rows = t->ne[1] * (t->change == KT__CHANGE_WHOLE ? 1 : 2);
+    char got[120];
+    if (source->n_dims == 3 && source->shape[0] == t->ne[2] && source->shape[1] == rows &&
+        source->shape[2] == t->ne[0])
+        return check_dtype(p, source, shard);
+    show_shape(source, got);
+    return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
+                       "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRIu64
+                       ", %" PRIu64 ", %" PRIu64 "]",
+                       source->name, got, t->ne[2], rows, t->ne[0]);
+}
+
+static kt_status add_stacked(planner *p, const map_row *row, int64_t layer) {
+    char from[MAX_NAME];
+    int64_t n = p->config->n_expert;
+    const kt__st_tensor *source;
+    const kt__shard *shard;
+    kt_status status;
+    kt__planned t = {
+        .n_dims = 3,
+        .n_rows = n * dim_of(p, row->rows),
+        .n_cols = dim_of(p, row->cols),
+        .part_rows = dim_of(p, row->rows),
+        .ne = {(uint64_t)dim_of(p, row->cols), (uint64_t)dim_of(p, row->rows), (uint64_t)n, 1},
+        .change = row->change};
+    with_layer(row->from, layer, from, sizeof from);
+    with_layer(row->to, layer, t.name, sizeof t.name);
+    KT__TRY(find_source(p, from, &source, &shard));
+    if (!source)
+        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                           "tensor '%s' is missing", from);
+    KT__TRY(check_stack(p, source, shard, &t));
+    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
+    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
+    cut_parts(source, shard, &t);
+    t.type = type_of(p, row, layer, t.n_cols);
+    status = kt__weight_plan_add(p->plan, &t, p->err);
+    if (status != KT_OK) kt__free(t.parts);
+out:
+    return status;
+}
+
 /* ---- MXFP4 blocks ---- */
 
 static bool is_mxfp4(kt__change change) {
@@ -451,6 +515,25 @@ static bool is_absent(const planner *p, const map_row *row) {
            (row->rows == DIM_TYPES && p->config->n_types == 0);
 }
 
+/* Layers with a state have no attention, and the other way round. */
+static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
+    const kt__hf_config *c = p->config;
+    if (!(c->arch & KT__HF_RECURRENT)) return false;
+    if (begins_with(row->from, "layers.self_attn.")) return c->recurrent[layer];
+    return !c->recurrent[layer] && (begins_with(row->from, "layers.linear_attn.") ||
+                                    begins_with(row->from, "layers.conv."));
+}
+
+/* Where the value heads begin among the rows, and how many rows one has. */
+static void set_tiles(const planner *p, const map_row *row, kt__planned *t) {
+    const kt__hf_config *c = p->config;
+    bool heads = row->rows == DIM_STATE_HEADS || row->cols == DIM_STATE_HEADS;
+    t->n_heads = c->n_state_key;
+    t->n_tiles = c->n_state_value / c->n_state_key;
+    t->head_rows = heads ? 1 : c->state_dim;
+    t->tiled_from = row->rows == DIM_STATE_QKV ? 2 * c->n_state_key * c->state_dim : 0;
+}
+
 /* What the folder's tensor has more than the one in GGUF: rows before it, or elements between. */
 static kt_status check_source(const planner *p, const map_row *row, const kt__st_tensor *source,
                               const kt__shard *shard, kt__planned *t) {
@@ -458,8 +541,13 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
     kt_status status;
     if (row->change == KT__CHANGE_FROM_2) rows += KT__HF_XLMR_FIRST;
     if (is_halved(row->change)) cols *= 2;
+    kt__st_tensor flat = *source; /* a convolution's taps stand behind a dimension of one */
+    if (row->cols == DIM_TAPS && flat.n_dims == 3 && flat.shape[1] == 1) {
+        flat.shape[1] = flat.shape[2];
+        flat.n_dims = 2;
+    }
     KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, source, shard, rows, cols, row->rows == DIM_ONE));
+    KT__TRY(check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE));
     t->source = source_of(source, shard);
     if (row->change == KT__CHANGE_FROM_2) {
         t->source.begin += KT__HF_XLMR_FIRST * kt__type_row_bytes(source->type, t->n_cols);
@@ -476,15 +564,17 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     const kt__shard *shard;
     bool vector = row->rows == DIM_ONE;
     kt_status status;
-    if (is_absent(p, row)) return KT_OK;
+    if (is_absent(p, row) || is_of_other_layers(p, row, layer)) return KT_OK;
     if (row->change == KT__CHANGE_EACH) return add_each(p, row, layer);
     if (is_mxfp4(row->change)) return add_blocks(p, row, layer);
+    if (is_stacked(row->change)) return add_stacked(p, row, layer);
     kt__planned t = {.n_dims = vector || row->rows == DIM_ONE_ROW ? 1 : 2,
                      .n_rows = dim_of(p, row->rows),
                      .n_cols = dim_of(p, row->cols),
                      .change = row->change,
                      .n_heads = row->change == KT__CHANGE_PERM_Q ? c->n_head : c->n_head_kv,
                      .head_rows = c->head_dim};
+    if (c->arch & KT__HF_QWEN35S) set_tiles(p, row, &t);
     with_layer(row->from, layer, from, sizeof from);
     with_layer(row->to, layer, t.name, sizeof t.name);
     KT__TRY(find_source(p, from, &source, &shard));
@@ -747,7 +837,9 @@ static kt_status check_left(const planner *p, const kt__convert_notes *notes) {
     for (size_t s = 0; s < p->folder->n_shards && status == KT_OK; s++)
         status = check_shard(p, &p->folder->shards[s], &placed, &n_parts);
     if (n_parts)
-        kt__convert_note(notes, "%zu tensors of the vision or audio part are left out", n_parts);
+        kt__convert_note(
+            notes, "%zu tensors of parts that see, hear or predict further tokens are left out",
+            n_parts);
     kt__strmap_free(&placed);
     return status;
 }

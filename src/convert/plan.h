@@ -22,7 +22,13 @@ typedef enum kt__change {
     KT__CHANGE_ODD,
     KT__CHANGE_MXFP4,
     KT__CHANGE_MXFP4_EVEN,
-    KT__CHANGE_MXFP4_ODD
+    KT__CHANGE_MXFP4_ODD,
+    KT__CHANGE_TILED,
+    KT__CHANGE_TILED_COLS,
+    KT__CHANGE_DECAY,
+    KT__CHANGE_WHOLE,
+    KT__CHANGE_LOW,
+    KT__CHANGE_HIGH
 } kt__change;
 
 /* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
@@ -54,7 +60,8 @@ typedef struct kt__planned {
     uint64_t ne[KT__GGUF_MAX_DIMS]; /* as the file lists them */
     int64_t n_rows, n_cols;         /* n_rows = 1 for a vector */
     kt__change change;
-    int64_t n_heads, head_rows; /* of a permutation */
+    int64_t n_heads, head_rows;  /* of a permutation */
+    int64_t tiled_from, n_tiles; /* of TILED: the first row that moves; value heads of a key head */
     kt__weight_source source;
     kt__weight_source *
         parts; /* of several tensors, owned by the plan: one each part_rows rows; source is the first */

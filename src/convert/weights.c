@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "host/pool.h"
 
 enum {
@@ -45,8 +46,25 @@ static void fail_once(weights_state *s, const kt_error *err) {
 
 /* ---- a piece ---- */
 
+static bool is_tiled(kt__change change) {
+    return change == KT__CHANGE_TILED || change == KT__CHANGE_DECAY;
+}
+
+/* Value heads, of all key heads in turns in GGUF, of one key head behind one another in the folder. */
+static int64_t tiled_row(const kt__planned *t, int64_t r) {
+    if (r < t->tiled_from) return r;
+    int64_t head = (r - t->tiled_from) / t->head_rows, in_head = (r - t->tiled_from) % t->head_rows;
+    int64_t from = head % t->n_heads * t->n_tiles + head / t->n_heads;
+    return t->tiled_from + from * t->head_rows + in_head;
+}
+
+static bool moves_rows(const kt__planned *t) {
+    return t->change == KT__CHANGE_PERM_Q || t->change == KT__CHANGE_PERM_K || is_tiled(t->change);
+}
+
 /* The row of the source that row r becomes: within a head, adjacent pairs come from the two halves. */
 static int64_t source_row(const kt__planned *t, int64_t r) {
+    if (is_tiled(t->change)) return tiled_row(t, r);
     if (t->change != KT__CHANGE_PERM_Q && t->change != KT__CHANGE_PERM_K) return r;
     int64_t head = r / t->head_rows, in_head = r % t->head_rows;
     return head * t->head_rows + in_head % 2 * (t->head_rows / 2) + in_head / 2;
@@ -54,7 +72,7 @@ static int64_t source_row(const kt__planned *t, int64_t r) {
 
 /* Elements of a permuted vector are its rows. */
 static bool permutes_vector(const kt__planned *t) {
-    return t->n_dims == 1 && (t->change == KT__CHANGE_PERM_Q || t->change == KT__CHANGE_PERM_K);
+    return t->n_dims == 1 && moves_rows(t);
 }
 
 static void permute_vector(const kt__planned *t, const float *from, float *to) {
@@ -135,7 +153,7 @@ static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, voi
     if (t->scales.name) return read_blocks(t, begin, end, raw, err);
     if (t->change == KT__CHANGE_EVEN || t->change == KT__CHANGE_ODD)
         return read_halves(t, begin, end, raw, err);
-    bool straight = t->n_dims == 1 || source_row(t, 1) == 1;
+    bool straight = t->n_dims == 1 || !moves_rows(t);
     if (straight)
         return kt__weight_read(&t->source, (uint64_t)begin * row, raw, (size_t)(end - begin) * row,
                                err);
@@ -180,6 +198,14 @@ static void fit_f16(weights_state *s, float *values, size_t n) {
     if (under) atomic_fetch_add(&s->underflows, under);
 }
 
+/* n values in whole rows, whose columns are those of value heads; `room` takes a row. */
+static void tile_columns(const kt__planned *t, int64_t n, float *room, float *values) {
+    for (int64_t at = 0; at < n; at += t->n_cols) {
+        memcpy(room, values + at, (size_t)t->n_cols * sizeof *room);
+        for (int64_t i = 0; i < t->n_cols; i++) values[at + i] = room[tiled_row(t, i)];
+    }
+}
+
 /* Rows [begin, end) as f32 into w->values. */
 static kt_status load_values(const weights_state *s, worker_space *w, int64_t begin, int64_t end,
                              kt_error *err) {
@@ -197,6 +223,9 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
         permute_vector(t, w->raw, w->values);
     }
     status = check_finite(t, begin, w->values, (size_t)n, err);
+    if (t->change == KT__CHANGE_TILED_COLS) tile_columns(t, n, w->raw, w->values);
+    if (t->change == KT__CHANGE_DECAY)
+        for (int64_t i = 0; i < n; i++) w->values[i] = (float)-kt__exp((double)w->values[i]);
     if (t->change == KT__CHANGE_PLUS_1)
         for (int64_t i = 0; i < n; i++) w->values[i] += 1.0f;
     if (t->row_change && status == KT_OK)

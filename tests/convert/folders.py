@@ -151,6 +151,7 @@ PRETOKENIZERS = {
     "llama-bpe": ([split(cl100k(r"\p{L}", r"\p{L}", r"\p{N}{1,3}")), byte_level(False)], None, True),
     "dbrx": ([split(cl100k(r"\p{L}", r"\p{L}", r"\p{N}{1,3}"), behavior="Removed", invert=True), byte_level(False)],
              None, False),
+    "qwen35": ([split(cl100k(r"[\p{L}\p{M}]", r"\p{L}\p{M}", r"\p{N}")), byte_level(False)], NFC, False),
     "qwen2": ([split(cl100k(r"\p{L}", r"\p{L}", r"\p{N}")), byte_level(False)], NFC, False),
     "qwen35": ([split(cl100k(r"[\p{L}\p{M}]", r"\p{L}\p{M}", r"\p{N}")), byte_level(False)], NFC, False),
     "gpt-2": ([byte_level(True)], None, False),

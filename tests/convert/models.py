@@ -109,6 +109,30 @@ MODELS = {
                     theta=50000.0, drop=["rms_norm_eps", "tie_word_embeddings"], logit_scale=0.25,
                     config={"sliding_window": 32, "logit_scale": 0.25, "layer_norm_eps": 1e-5}),
 }
+QWEN35 = {"head_dim": 64, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 32, "linear_value_head_dim": 32,
+          "linear_num_key_heads": 2, "linear_num_value_heads": 6, "full_attention_interval": 3, "attn_output_gate": True,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.25,
+                              "mrope_interleaved": True, "mrope_section": [3, 3, 2]}}
+QWEN35_LAYERS = {"layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"]}
+QWEN35_MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 96}
+MODELS |= {
+    "lfm2": spec("Lfm2ForCausalLM", "lfm2", layers=4, tied=True, theta=1e6, eps=1e-5, pre="llama-bpe", ff=768, attends=[2],
+                 drop=["rms_norm_eps", "intermediate_size"],
+                 config={"norm_eps": 1e-5, "conv_L_cache": 3, "conv_bias": False, "block_ff_dim": 1000,
+                         "block_multiple_of": 256, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": True,
+                         "layer_types": ["conv", "conv", "full_attention", "conv"]}),
+    "lfm2-idxs": spec("Lfm2ForCausalLM", "lfm2", layers=3, tied=True, theta=1e6, eps=1e-5, pre="llama-bpe", ff=FF, attends=[1],
+                      config={"norm_eps": 1e-5, "block_auto_adjust_ff_dim": False, "full_attn_idxs": [1]}),
+    "qwen35": spec("Qwen3_5ForCausalLM", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e6, pre="qwen35", attends=[2],
+                   drop=["rope_theta"], config=QWEN35),
+    "qwen35-vision": spec("Qwen3_5ForConditionalGeneration", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e6, tied=True,
+                          pre="qwen35", attends=[2], files=2, rename=("model.", "model.language_model."),
+                          nested=("qwen3_5", "qwen3_5_text"), drop=["rope_theta"], config={**QWEN35, **QWEN35_LAYERS}),
+    "qwen35moe": spec("Qwen3_5MoeForConditionalGeneration", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e6, pre="qwen35",
+                      attends=[2], experts=(6, 2), ff=64, shared=96, stacked=True, rename=("model.", "model.language_model."),
+                      nested=("qwen3_5_moe", "qwen3_5_moe_text"), drop=["rope_theta", "intermediate_size"],
+                      config={**QWEN35, **QWEN35_MOE, **QWEN35_LAYERS}),
+}
 ADJACENT = ("ernie", "glm4", "cohere2")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -122,6 +146,50 @@ def oss_experts(m, w, p, rng, matrix, vector):
         w[p + f"mlp.experts.{name}_proj_blocks"] = rng.integers(0, 256, (n, rows, cols // 32, 16)).astype(np.uint8)
         w[p + f"mlp.experts.{name}_proj_scales"] = rng.integers(119, 122, (n, rows, cols // 32)).astype(np.uint8)
         w[p + f"mlp.experts.{name}_proj_bias"] = vector(n * rows).reshape(n, rows)
+
+
+def state_weights(m, w, p, i, matrix, vector):
+    """What layers with a state have in place of attention."""
+    if m["kind"] == "lfm2":
+        w[p + "conv.in_proj.weight"] = matrix(3 * D, D, 1.4)
+        w[p + "conv.conv.weight"] = matrix(D, 3).reshape(D, 1, 3)
+        w[p + "conv.out_proj.weight"] = matrix(D, D)
+        return
+    c, p = m["config"], p + "linear_attn."
+    hk, hv, d = c["linear_num_key_heads"], c["linear_num_value_heads"], c["linear_key_head_dim"]
+    n = (2 * hk + hv) * d
+    w[p + "in_proj_qkv.weight"], w[p + "in_proj_z.weight"] = matrix(n, D, 1.4), matrix(hv * d, D)
+    w[p + "in_proj_a.weight"], w[p + "in_proj_b.weight"] = matrix(hv, D), matrix(hv, D)
+    w[p + "conv1d.weight"] = matrix(n, 4).reshape(n, 1, 4)
+    w[p + "A_log"], w[p + "dt_bias"] = vector(hv, 0.5, 0.5), vector(hv, -1.0, 0.5)
+    w[p + "norm.weight"], w[p + "out_proj.weight"] = vector(d, 1.0), matrix(D, hv * d)
+
+
+def hybrid_weights(m, w, i, matrix, vector):
+    """A layer of the kinds that have states in most of them."""
+    p, lfm2, hd = f"model.layers.{i}.", m["kind"] == "lfm2", m["hd"]
+    mean = 1.0 if lfm2 else 0.0
+    w[p + ("operator_norm" if lfm2 else "input_layernorm") + ".weight"] = vector(D, mean)
+    w[p + ("ffn_norm" if lfm2 else "post_attention_layernorm") + ".weight"] = vector(D, mean)
+    if i not in m["attends"]:
+        state_weights(m, w, p, i, matrix, vector)
+    else:
+        for name, n in (("q", m["heads"] * hd * (1 if lfm2 else 2)), ("k", m["kv"] * hd), ("v", m["kv"] * hd)):
+            w[p + f"self_attn.{name}_proj.weight"] = matrix(n, D, 1.4)
+        w[p + "self_attn.q_" + ("layernorm" if lfm2 else "norm") + ".weight"] = vector(hd, mean)
+        w[p + "self_attn.k_" + ("layernorm" if lfm2 else "norm") + ".weight"] = vector(hd, mean)
+        w[p + "self_attn." + ("out_proj" if lfm2 else "o_proj") + ".weight"] = matrix(D, m["heads"] * hd)
+    if m.get("stacked"):
+        n, ff = m["experts"][0], m["ff"]
+        w[p + "mlp.gate.weight"] = matrix(n, D, 2.0)
+        w[p + "mlp.experts.gate_up_proj"] = matrix(n * 2 * ff, D).reshape(n, 2 * ff, D)
+        w[p + "mlp.experts.down_proj"] = matrix(n * D, ff).reshape(n, D, ff)
+        w[p + "mlp.shared_expert_gate.weight"] = matrix(1, D)
+    names = ("feed_forward.w1", "feed_forward.w3", "feed_forward.w2") if lfm2 else tuple(
+        ("mlp.shared_expert." if m.get("stacked") else "mlp.") + n for n in ("gate_proj", "up_proj", "down_proj"))
+    ff = m.get("shared") or m.get("ff", FF)
+    for name, (rows, cols) in zip(names, ((ff, D), (ff, D), (D, ff))):
+        w[p + name + ".weight"] = matrix(rows, cols)
 
 
 def weights(m, seed):
@@ -142,6 +210,9 @@ def weights(m, seed):
     w = {"model.embed_tokens.weight": matrix(rows, D, 2.0)}
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
+        if "attends" in m:
+            hybrid_weights(m, w, i, matrix, vector)
+            continue
         if not post_only:
             w[p + "input_layernorm.weight"] = norm(D)
         if m["kind"] in ("phi3", "glm4"):
@@ -190,7 +261,10 @@ def weights(m, seed):
             w[p + f"mlp.{part}gate_proj.weight"] = matrix(n, D)
             w[p + f"mlp.{part}up_proj.weight"] = matrix(n, D)
             w[p + f"mlp.{part}down_proj.weight"] = matrix(D, n)
-    w["model.norm.weight"] = norm(D)
+    if m["kind"] == "lfm2":
+        w["model.embedding_norm.weight"] = norm(D)
+    else:
+        w["model.norm.weight"] = vector(D) if m["kind"] == "qwen35" else norm(D)
     if not m["tied"]:
         w["lm_head.weight"] = matrix(rows, D, 3.0)
     elif m.get("stored_head"):
@@ -206,7 +280,8 @@ def config(m, n_tokens):
              "GraniteForCausalLM": "granite", "Ernie4_5ForCausalLM": "ernie4_5", "Glm4ForCausalLM": "glm4",
              "HunYuanDenseV1ForCausalLM": "hunyuan_v1_dense", "Mistral3ForConditionalGeneration": "mistral3",
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
-             "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
+             "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
+             "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
@@ -233,6 +308,10 @@ def write(m, folder, seed=1):
         n = folders.write_spm(folder, *m["spm"], rstrip=m["kind"] == "phi3")
     w = weights(m, seed)
     stored = {m.get("wrap", "") + name: a for name, a in w.items()}
+    if m.get("rename"):
+        stored = {name.replace(*m["rename"], 1): a for name, a in stored.items()}
+        stored["model.visual.patch.weight"] = np.zeros((3, 5), np.float32)
+        stored["mtp.fc.weight"] = np.zeros((3, 5), np.float32)
     if m.get("wrap"):
         stored["vision_tower.layer.weight"] = np.zeros((3, 5), np.float32)
         stored["multi_modal_projector.norm"] = np.zeros(4, np.float32)
@@ -407,6 +486,86 @@ def oss_feed_forward(m, w, p, x):
     return y
 
 
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def over_time(x, taps):
+    """Each channel's last inputs, weighted: the last tap is the position's own."""
+    y = np.zeros_like(x)
+    for back in range(taps.shape[-1]):
+        y[back:] += x[:len(x) - back] * taps[:, 0, -1 - back].astype(np.float64)
+    return y
+
+
+def short_convolution(m, w, p, x):
+    b, c, u = np.split(x @ w[p + "conv.in_proj.weight"].astype(np.float64).T, 3, -1)
+    return (c * over_time(b * u, w[p + "conv.conv.weight"])) @ w[p + "conv.out_proj.weight"].astype(np.float64).T
+
+
+def delta_net(m, w, p, x):
+    """The gated delta rule, position by position, in the folder's order of heads."""
+    c, p = m["config"], p + "linear_attn."
+    hk, hv, d = c["linear_num_key_heads"], c["linear_num_value_heads"], c["linear_key_head_dim"]
+    qkv, z, a, b = (x @ w[p + f"in_proj_{name}.weight"].astype(np.float64).T for name in ("qkv", "z", "a", "b"))
+    q, k, v = np.split(silu(over_time(qkv, w[p + "conv1d.weight"])), [hk * d, 2 * hk * d], -1)
+    n = len(x)
+    q, k, v = (np.repeat(y.reshape(n, -1, d), hv // h, 1) for y, h in ((q, hk), (k, hk), (v, hv)))
+    q = q / np.maximum(np.sqrt((q * q).sum(-1, keepdims=True)), m["eps"]) / math.sqrt(d)
+    k = k / np.maximum(np.sqrt((k * k).sum(-1, keepdims=True)), m["eps"])
+    decay = np.exp(-np.exp(w[p + "A_log"].astype(np.float64)) * np.log1p(np.exp(a + w[p + "dt_bias"])))
+    state, y = np.zeros((hv, d, d)), np.zeros((n, hv, d))
+    for t in range(n):
+        state *= decay[t][:, None, None]
+        miss = v[t] - np.einsum("hkv,hk->hv", state, k[t])
+        state += np.einsum("hk,hv->hkv", k[t], miss / (1 + np.exp(-b[t]))[:, None])
+        y[t] = np.einsum("hkv,hk->hv", state, q[t])
+    y = rms(y, w[p + "norm.weight"], m["eps"]) * silu(z.reshape(n, hv, d))
+    return y.reshape(n, hv * d) @ w[p + "out_proj.weight"].astype(np.float64).T
+
+
+def hybrid_attention(m, w, p, x):
+    n, heads, kv, hd, lfm2 = len(x), m["heads"], m["kv"], m["hd"], m["kind"] == "lfm2"
+    q, k, v = (x @ w[p + f"self_attn.{name}_proj.weight"].astype(np.float64).T for name in "qkv")
+    k, v = k.reshape(n, kv, hd), v.reshape(n, kv, hd)
+    q, gate = (q.reshape(n, heads, hd), None) if lfm2 else np.split(q.reshape(n, heads, 2 * hd), 2, -1)
+    name, kind = ("layernorm", "") if lfm2 else ("norm", "gemma")  # stored as w - 1
+    q = rotate(rms(q, w[p + f"self_attn.q_{name}.weight"], m["eps"], kind), m, False)
+    k = f16(rotate(rms(k, w[p + f"self_attn.k_{name}.weight"], m["eps"], kind), m, False))
+    k, v = np.repeat(k, heads // kv, 1), np.repeat(f16(v), heads // kv, 1)
+    score = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(hd)
+    score = np.where(np.arange(n)[None, :] > np.arange(n)[:, None], -np.inf, score)
+    prob = np.exp(score - score.max(-1, keepdims=True))
+    y = np.einsum("hqk,khd->qhd", prob / prob.sum(-1, keepdims=True), v)
+    y = (y if lfm2 else y / (1 + np.exp(-gate))).reshape(n, heads * hd)
+    return y @ w[p + "self_attn." + ("out_proj" if lfm2 else "o_proj") + ".weight"].astype(np.float64).T
+
+
+def stacked_experts(m, w, p, x):
+    """As experts(), with an expert's matrices cut from the tensors of all."""
+    parts = {}
+    for e in range(m["experts"][0]):
+        gate, up = np.split(w[p + "mlp.experts.gate_up_proj"][e], 2)
+        for name, a in (("gate", gate), ("up", up), ("down", w[p + "mlp.experts.down_proj"][e])):
+            parts[p + f"mlp.experts.{e}.{name}_proj.weight"] = a
+    return experts({**m, "config": {"norm_topk_prob": True}}, {**w, **parts}, p, x)
+
+
+def hybrid_layer(m, w, i, h):
+    p, lfm2 = f"model.layers.{i}.", m["kind"] == "lfm2"
+    first, second, kind = ("operator_norm", "ffn_norm", "") if lfm2 else ("input_layernorm", "post_attention_layernorm", "gemma")
+    x = rms(h, w[p + first + ".weight"], m["eps"], kind)
+    mixer = hybrid_attention if i in m["attends"] else short_convolution if lfm2 else delta_net
+    h = h + mixer(m, w, p, x)
+    x = rms(h, w[p + second + ".weight"], m["eps"], kind)
+    if m.get("stacked"):
+        return h + stacked_experts(m, w, p, x)
+    if not lfm2:
+        return h + glu(w, p + "mlp.", x)
+    gate, up, down = (w[p + f"feed_forward.w{k}.weight"].astype(np.float64).T for k in (1, 3, 2))
+    return h + (silu(x @ gate) * (x @ up)) @ down
+
+
 def feed_forward(m, w, p, x):
     if m["kind"] == "gpt-oss":
         return oss_feed_forward(m, w, p, x)
@@ -433,6 +592,9 @@ def states(m, w, ids, both=False):
     h = h * embedding
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
+        if "attends" in m:
+            h = hybrid_layer(m, w, i, h)
+            continue
 
         def norm(x, name):
             return rms(x, w[p + name + ".weight"], eps, kind)
@@ -453,7 +615,9 @@ def states(m, w, ids, both=False):
         else:
             h = h + residual * y
             h = h + residual * feed_forward(m, w, p, norm(h, "post_attention_layernorm"))
-    return rms(h, w["model.norm.weight"], eps, kind)
+    if kind == "lfm2":
+        return rms(h, w["model.embedding_norm.weight"], eps)
+    return rms(h, w["model.norm.weight"], eps, "gemma" if kind == "qwen35" else kind)
 
 
 def logits(m, w, ids):
