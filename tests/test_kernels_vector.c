@@ -215,6 +215,47 @@ static void test_low_rank(void **state) {
     }
 }
 
+/* Any shape, a as rows or as columns, nothing beyond the operands read or written. */
+static void check_outer_mm(kd_rng *rng, int n_row, int n_step, int n_col, bool turned, bool add) {
+    size_t pad = (size_t)kd_below(rng, 5), n_out = (size_t)n_row * ((size_t)n_col + pad);
+    size_t ld_b = (size_t)n_col + pad, n_b = (size_t)(n_step - 1) * ld_b + (size_t)n_col;
+    kd_guard guard_a = kd_guard_open((size_t)(n_row * n_step) * sizeof(float));
+    kd_guard guard_b = kd_guard_open(n_b * sizeof(float));
+    float *a = kd_guard_last(&guard_a, (size_t)(n_row * n_step) * sizeof *a);
+    float *b = kd_guard_last(&guard_b, n_b * sizeof *b);
+    float *out = malloc(n_out * sizeof *out), *want = malloc(n_out * sizeof *want);
+    float *got = malloc(n_out * sizeof *got);
+    fill_values(0, rng, n_row * n_step, a);
+    fill_values(kd_below(rng, 2), rng, (int)n_b, b);
+    fill_values(0, rng, (int)n_out, out);
+    kt__outer_mm mm = {.a = a, .b = b, .ld_b = ld_b, .ld_out = (size_t)n_col + pad, .add = add};
+    mm.n_row = n_row, mm.n_step = n_step, mm.n_col = n_col;
+    mm.a_row = turned ? 1 : (size_t)n_step, mm.a_step = turned ? (size_t)n_row : 1;
+    memcpy(want, out, n_out * sizeof *out);
+    mm.out = want;
+    kd_ref()->outer_mm(&mm, NULL);
+    FOR_TIERS(tier) {
+        void *scratch = aligned_alloc(64, tier->mm_scratch_bytes);
+        memcpy(got, out, n_out * sizeof *out);
+        mm.out = got;
+        tier->outer_mm(&mm, scratch);
+        expect_same("outer_mm", tier, (int)n_out, want, got);
+        free(scratch);
+    }
+    kd_guard_close(&guard_a), kd_guard_close(&guard_b);
+    free(out), free(want), free(got);
+}
+
+static void test_outer_mm(void **state) {
+    (void)state;
+    kd_rng rng = {22};
+    for (int step = 0; step < 400; step++) {
+        int n_row = 1 + kd_below(&rng, 60), n_col = 1 + kd_below(&rng, 110);
+        check_outer_mm(&rng, n_row, 1 + kd_below(&rng, step % 9 ? 50 : 600), n_col, step % 2 == 0,
+                       step % 4 < 2);
+    }
+}
+
 static void test_scale_and_softcap(void **state) {
     (void)state;
     vectors v = vectors_open();
@@ -620,6 +661,7 @@ int main(void) {
         cmocka_unit_test(test_rmsnorm),
         cmocka_unit_test(test_binary),
         cmocka_unit_test(test_low_rank),
+        cmocka_unit_test(test_outer_mm),
         cmocka_unit_test(test_scale_and_softcap),
         cmocka_unit_test(test_fma),
         cmocka_unit_test(test_rope),

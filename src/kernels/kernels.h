@@ -86,6 +86,20 @@ typedef struct kt__low_rank {
     size_t ld_out;
 } kt__low_rank;
 
+/* ---- products of f32 matrices ----
+ *
+ * For training, whose matrices are used in both directions: no operand need be turned round. */
+
+/* out[i][j] = the fma chain over ascending k of a[i][k] * b[k][j], from +0 or, add, from what is
+ * there. a[i][k] stands at a[i * a_row + k * a_step]; rows of b and out lie ld_b and ld_out apart. */
+typedef struct kt__outer_mm {
+    const float *a, *b;
+    size_t a_row, a_step, ld_b, ld_out;
+    int n_row, n_step, n_col; /* i < n_row, k < n_step, j < n_col; at least 1 */
+    bool add;
+    float *out; /* neither a nor b */
+} kt__outer_mm;
+
 /* ---- attention ----
  *
  * One split of one kv head: positions [256 s, 256 s + 255] in pages of 16. A page of K is f16
@@ -162,7 +176,8 @@ typedef struct kt__kernels {
     const kt__mm_kernels *const *mm;
     /* dequantises rows and multiplies f32 activations: the --exact path. act is of kind F32. */
     kt__mm_fn *exact;
-    /* of one worker, for any mm and exact call with n_col <= KT__MAX_COL */
+    void (*outer_mm)(const kt__outer_mm *mm, void *scratch); /* scratch: as of kt__mm_fn */
+    /* of one worker, for any mm, exact and outer_mm call with n_col <= KT__MAX_COL */
     size_t mm_scratch_bytes;
 
     /* x[n_col] f32 -> one activation row of the kind at dst. Non-finite input: that block's d is

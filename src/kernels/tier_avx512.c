@@ -22,6 +22,10 @@
 #define FLOAT_TILE_TOKENS 3
 #define FLOAT_GEMM_FROM 12
 #include "kernels/float_gemm.inc"
+#define OUTER_GROUPS 3
+#define OUTER_ROWS 4
+#define OUTER_VECS 2
+#include "kernels/outer.inc"
 
 #include "kernels/fit_avx512.h"
 #include "kernels/tier.inc"

@@ -186,6 +186,19 @@ static void mm_product(const kt__mm *mm, void *scratch) {
     }
 }
 
+static void ref_outer_mm(const kt__outer_mm *mm, void *scratch) {
+    (void)scratch;
+    for (int i = 0; i < mm->n_row; i++) {
+        for (int j = 0; j < mm->n_col; j++) {
+            float *out = &mm->out[(size_t)i * mm->ld_out + (size_t)j], sum = mm->add ? *out : 0.0f;
+            for (int k = 0; k < mm->n_step; k++)
+                sum = fmaf(mm->a[(size_t)i * mm->a_row + (size_t)k * mm->a_step],
+                           mm->b[(size_t)k * mm->ld_b + (size_t)j], sum);
+            *out = sum;
+        }
+    }
+}
+
 /* ---- norms and elementwise ---- */
 
 static float ref_rmsnorm(const float *x, const float *w, int n, float eps, float *out) {
@@ -438,6 +451,7 @@ const kt__kernels kt__kernels_ref = {
     .name = "ref",
     .mm = mm_of_type,
     .exact = mm_exact,
+    .outer_mm = ref_outer_mm,
     .mm_scratch_bytes = 64,
     .quantize = {quantize_f32, quantize_q32, quantize_q256},
     .rmsnorm = ref_rmsnorm,

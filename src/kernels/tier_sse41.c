@@ -24,6 +24,10 @@
 #define FLOAT_TILE_TOKENS 3
 #define FLOAT_GEMM_FROM 6
 #include "kernels/float_gemm.inc"
+#define OUTER_GROUPS 1
+#define OUTER_ROWS 2
+#define OUTER_VECS 2
+#include "kernels/outer.inc"
 
 #include "kernels/tier.inc"
 

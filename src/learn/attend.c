@@ -5,10 +5,14 @@
 #include "base/alloc.h"
 #include "base/math.h"
 
-/* One worker's room for a head of a sequence: L = kt__pad(len_max) rows of each. */
+/* Rows whose products end at the last position that one of them sees. */
+enum { CAUSAL_ROWS = 48 };
+
+/* One worker's room for a head of a sequence, L = kt__pad(len_max). */
 typedef struct head_room {
-    float *p, *ds, *turned; /* [len][L] */
-    float *q, *o, *t;       /* [len][kt__pad(dim)], and turned [dim][L] */
+    float *p, *ds, *raw; /* [len][L] */
+    float *q;            /* [len][kt__pad(dim)] scaled queries */
+    float *k, *v;        /* [dim][L] keys and values turned round */
 } head_room;
 
 typedef struct attend_job {
@@ -61,16 +65,6 @@ static const float *head_rows(const float *all, size_t ld, const head_at *at, in
     return all + (size_t)at->row0 * ld + (size_t)(head * dim);
 }
 
-/* Rows of a head, times a factor, with zeros behind them. */
-static void gather(const float *from, size_t ld, int len, int dim, float *to) {
-    size_t ld_to = kt__pad(dim);
-    for (int i = 0; i < len; i++) {
-        float *row = to + (size_t)i * ld_to;
-        memcpy(row, from + (size_t)i * ld, (size_t)dim * sizeof *row);
-        memset(row + dim, 0, (ld_to - (size_t)dim) * sizeof *row);
-    }
-}
-
 /* to[d][i] = from[i][d], kt__pad(len) apart. */
 static void turn(const float *from, size_t ld, int len, int dim, float *to) {
     size_t ld_to = kt__pad(len);
@@ -86,10 +80,11 @@ static float query_scale(const kt__attend *a, int row) {
 /* room->q: the head's queries, scaled. */
 static void gather_queries(const kt__attend *a, const head_at *at, head_room *room) {
     size_t ld = ld_of(a->n_head, a->head_dim_k), ld_q = kt__pad(a->head_dim_k);
-    gather(head_rows(a->q, ld, at, at->head, a->head_dim_k), ld, at->len, a->head_dim_k, room->q);
+    const float *q = head_rows(a->q, ld, at, at->head, a->head_dim_k);
     for (int i = 0; i < at->len; i++) {
         float scale = query_scale(a, at->row0 + i);
-        for (int d = 0; d < a->head_dim_k; d++) room->q[(size_t)i * ld_q + (size_t)d] *= scale;
+        for (int d = 0; d < a->head_dim_k; d++)
+            room->q[(size_t)i * ld_q + (size_t)d] = q[(size_t)i * ld + (size_t)d] * scale;
     }
 }
 
@@ -113,25 +108,82 @@ static void softmax_row(const kt__attend *a, int i, size_t ld, float *s) {
     memset(s + end, 0, (ld - (size_t)end) * sizeof *s);
 }
 
-/* room->p: the head's probabilities. raw: where scores are kept as they are (soft-cap's gradient),
- * or NULL. */
+/* Which way a square matrix of scores takes part, what lies behind its diagonal being zero, or not
+ * wanted. */
+typedef enum square_part {
+    SQUARE_OUT,   /* out[i][j], j <= i */
+    SQUARE_ROWS,  /* a[i][k], k <= i */
+    SQUARE_TURNED /* a[i][k] of column i, k >= i */
+} square_part;
+
+/* The product mm, some rows at a time, without steps and columns that the mask leaves out. */
+static void causal_product(const attend_job *job, const kt__outer_mm *mm, square_part part,
+                           int worker) {
+    for (int i = 0; i < mm->n_row; i += CAUSAL_ROWS) {
+        kt__outer_mm some = *mm;
+        size_t skipped = part == SQUARE_TURNED ? (size_t)i : 0;
+        int end = mm->n_row - i < CAUSAL_ROWS ? mm->n_row : i + CAUSAL_ROWS;
+        some.n_row = end - i;
+        some.a += (size_t)i * mm->a_row + skipped * mm->a_step;
+        some.b += skipped * mm->ld_b;
+        some.out += (size_t)i * mm->ld_out;
+        if (part == SQUARE_OUT) some.n_col = end;
+        if (part != SQUARE_OUT) some.n_step = part == SQUARE_ROWS ? end : mm->n_step - i;
+        kt__panels_outer(job->panels, &some, worker);
+    }
+}
+
+/* out[i][j] = sum_d x[i][d] turned[d][j], j <= i: of all pairs of positions. */
+static void pair_product(const attend_job *job, const head_at *at, const float *x, size_t ld_x,
+                         int dim, const float *turned, float *out, int worker) {
+    const kt__outer_mm mm = {.a = x,
+                             .b = turned,
+                             .a_row = ld_x,
+                             .a_step = 1,
+                             .ld_b = at->ld_s,
+                             .ld_out = at->ld_s,
+                             .n_row = at->len,
+                             .n_step = dim,
+                             .n_col = at->len,
+                             .out = out};
+    causal_product(job, &mm, SQUARE_OUT, worker);
+}
+
+/* A product of a square with rows of a head, [len][dim]; is_turned: of its columns. */
+static void square_product(const attend_job *job, const head_at *at, const float *square,
+                           bool is_turned, const float *rows, size_t ld_rows, int dim, bool add,
+                           float *out, size_t ld_out, int worker) {
+    const kt__outer_mm mm = {.a = square,
+                             .b = rows,
+                             .a_row = is_turned ? 1 : at->ld_s,
+                             .a_step = is_turned ? at->ld_s : 1,
+                             .ld_b = ld_rows,
+                             .ld_out = ld_out,
+                             .n_row = at->len,
+                             .n_step = at->len,
+                             .n_col = dim,
+                             .add = add,
+                             .out = out};
+    causal_product(job, &mm, is_turned ? SQUARE_TURNED : SQUARE_ROWS, worker);
+}
+
+/* room->p: the head's probabilities, of its turned keys. raw: where scores are kept as they are
+ * (soft-cap's gradient), or NULL. */
 static void probabilities(const attend_job *job, const head_at *at, head_room *room, float *raw,
                           int worker) {
     const kt__attend *a = job->a;
-    size_t ld_k = ld_of(a->n_head_kv, a->head_dim_k);
     gather_queries(a, at, room);
-    const kt__panel_mm mm = {.w = head_rows(a->k, ld_k, at, at->kv_head, a->head_dim_k),
-                             .x = room->q,
-                             .ld_w = ld_k,
-                             .ld_x = kt__pad(a->head_dim_k),
-                             .ld_out = at->ld_s,
-                             .n_row = at->len,
-                             .n_col = a->head_dim_k,
-                             .n_tok = at->len,
-                             .out = room->p};
-    kt__panels_mm(job->panels, &mm, worker);
-    if (raw) memcpy(raw, room->p, (size_t)at->len * at->ld_s * sizeof *raw);
-    for (int i = 0; i < at->len; i++) softmax_row(a, i, at->ld_s, room->p + (size_t)i * at->ld_s);
+    pair_product(job, at, room->q, kt__pad(a->head_dim_k), a->head_dim_k, room->k, room->p, worker);
+    for (int i = 0; i < at->len; i++) {
+        float *row = room->p + (size_t)i * at->ld_s;
+        if (raw) memcpy(raw + (size_t)i * at->ld_s, row, (size_t)(i + 1) * sizeof *raw);
+        softmax_row(a, i, at->ld_s, row);
+    }
+}
+
+static void turn_keys(const kt__attend *a, const head_at *at, head_room *room) {
+    size_t ld = ld_of(a->n_head_kv, a->head_dim_k);
+    turn(head_rows(a->k, ld, at, at->kv_head, a->head_dim_k), ld, at->len, a->head_dim_k, room->k);
 }
 
 static head_at item_of(const kt__attend *a, int64_t item) {
@@ -148,21 +200,14 @@ static void forward_heads(void *arg, int64_t begin, int64_t end, int worker) {
     size_t ld_v = ld_of(a->n_head_kv, dv), ld_out = ld_of(a->n_head, dv);
     for (int64_t item = begin; item < end; item++) {
         head_at at = item_of(a, item);
-        turn(head_rows(a->v, ld_v, &at, at.kv_head, dv), ld_v, at.len, dv, room.t);
+        const float *v = head_rows(a->v, ld_v, &at, at.kv_head, dv);
+        turn_keys(a, &at, &room);
         for (int h = 0; h < group; h++) {
             at.head = at.kv_head * group + h;
             probabilities(job, &at, &room, NULL, worker);
-            const kt__panel_mm mm = {.w = room.t,
-                                     .x = room.p,
-                                     .ld_w = at.ld_s,
-                                     .ld_x = at.ld_s,
-                                     .ld_out = ld_out,
-                                     .n_row = dv,
-                                     .n_col = at.len,
-                                     .n_tok = at.len,
-                                     .out = job->out + (size_t)at.row0 * ld_out +
-                                            (size_t)(at.head * dv)};
-            kt__panels_mm(job->panels, &mm, worker);
+            square_product(job, &at, room.p, false, v, ld_v, dv, false,
+                           job->out + (size_t)at.row0 * ld_out + (size_t)(at.head * dv), ld_out,
+                           worker);
         }
     }
 }
@@ -190,29 +235,6 @@ static void scores_back(const kt__attend *a, const head_at *at, head_room *room,
     }
 }
 
-/* to[i][d] (+)= sum_j x[i][j] w[d][j]: x and w of at->len columns, at->ld_s apart. */
-static void square_product(const attend_job *job, const head_at *at, const float *x, const float *w,
-                           int dim, bool add, float *to, size_t ld_to, int worker) {
-    const kt__panel_mm mm = {.w = w,
-                             .x = x,
-                             .ld_w = at->ld_s,
-                             .ld_x = at->ld_s,
-                             .ld_out = ld_to,
-                             .n_row = dim,
-                             .n_col = at->len,
-                             .n_tok = at->len,
-                             .add = add,
-                             .out = to};
-    kt__panels_mm(job->panels, &mm, worker);
-}
-
-/* Square matrices are turned with zeros behind their columns. */
-static void turn_square(const float *from, const head_at *at, float *to) {
-    turn(from, at->ld_s, at->len, at->len, to);
-    for (int i = 0; i < at->len; i++)
-        memset(to + (size_t)i * at->ld_s + at->len, 0, (at->ld_s - (size_t)at->len) * sizeof *to);
-}
-
 /* dv += P^T dO, and room->ds = dO V^T. */
 static void values_back(const attend_job *job, const head_at *at, head_room *room, bool add,
                         int worker) {
@@ -220,21 +242,9 @@ static void values_back(const attend_job *job, const head_at *at, head_room *roo
     int dv = a->head_dim_v;
     size_t ld_v = ld_of(a->n_head_kv, dv), ld_o = ld_of(a->n_head, dv);
     const float *dout = head_rows(job->dout, ld_o, at, at->head, dv);
-    gather(dout, ld_o, at->len, dv, room->o);
-    turn(dout, ld_o, at->len, dv, room->t);
-    turn_square(room->p, at, room->turned);
-    square_product(job, at, room->turned, room->t, dv, add,
+    square_product(job, at, room->p, true, dout, ld_o, dv, add,
                    job->dv + (size_t)at->row0 * ld_v + (size_t)(at->kv_head * dv), ld_v, worker);
-    const kt__panel_mm mm = {.w = head_rows(a->v, ld_v, at, at->kv_head, dv),
-                             .x = room->o,
-                             .ld_w = ld_v,
-                             .ld_x = kt__pad(dv),
-                             .ld_out = at->ld_s,
-                             .n_row = at->len,
-                             .n_col = dv,
-                             .n_tok = at->len,
-                             .out = room->ds};
-    kt__panels_mm(job->panels, &mm, worker);
+    pair_product(job, at, dout, ld_o, dv, room->v, room->ds, worker);
 }
 
 /* dq = s dS K, dk += dS^T (s q) */
@@ -244,15 +254,13 @@ static void keys_back(const attend_job *job, const head_at *at, head_room *room,
     int dk = a->head_dim_k;
     size_t ld_k = ld_of(a->n_head_kv, dk), ld_q = ld_of(a->n_head, dk);
     float *dq = job->dq + (size_t)at->row0 * ld_q + (size_t)(at->head * dk);
-    turn(head_rows(a->k, ld_k, at, at->kv_head, dk), ld_k, at->len, dk, room->t);
-    square_product(job, at, room->ds, room->t, dk, false, dq, ld_q, worker);
+    square_product(job, at, room->ds, false, head_rows(a->k, ld_k, at, at->kv_head, dk), ld_k, dk,
+                   false, dq, ld_q, worker);
     for (int i = 0; i < at->len; i++) {
         float scale = query_scale(a, at->row0 + i);
         for (int d = 0; d < dk; d++) dq[(size_t)i * ld_q + (size_t)d] *= scale;
     }
-    turn(room->q, kt__pad(dk), at->len, dk, room->t);
-    turn_square(room->ds, at, room->turned);
-    square_product(job, at, room->turned, room->t, dk, add,
+    square_product(job, at, room->ds, true, room->q, kt__pad(dk), dk, add,
                    job->dk + (size_t)at->row0 * ld_k + (size_t)(at->kv_head * dk), ld_k, worker);
 }
 
@@ -261,14 +269,17 @@ static void backward_heads(void *arg, int64_t begin, int64_t end, int worker) {
     const kt__attend *a = job->a;
     head_room room = room_of(a, worker);
     int group = a->n_head / a->n_head_kv;
+    size_t ld_v = ld_of(a->n_head_kv, a->head_dim_v);
     for (int64_t item = begin; item < end; item++) {
         head_at at = item_of(a, item);
+        turn_keys(a, &at, &room);
+        turn(head_rows(a->v, ld_v, &at, at.kv_head, a->head_dim_v), ld_v, at.len, a->head_dim_v,
+             room.v);
         for (int h = 0; h < group; h++) {
             at.head = at.kv_head * group + h;
-            probabilities(job, &at, &room, NULL, worker);
+            probabilities(job, &at, &room, a->softcap > 0.0f ? room.raw : NULL, worker);
             values_back(job, &at, &room, h > 0, worker);
-            if (a->softcap > 0.0f) probabilities(job, &at, &room, room.turned, worker); /* again */
-            scores_back(a, &at, &room, room.turned);
+            scores_back(a, &at, &room, room.raw);
             keys_back(job, &at, &room, h > 0, worker);
         }
     }

@@ -7,9 +7,10 @@
 #include "host/pages.h"
 
 enum {
-    ITEM_ROWS = 64,          /* of a matrix, or columns, that one worker takes at a time */
-    ITEM_TOK = 64,           /* tokens, where rows are few */
-    STRETCH_FLOATS = 4 << 20 /* of a matrix turned round at a time */
+    ITEM_ROWS = 16,          /* of a matrix, that one worker dequantises at a time */
+    ITEM_COLS = 64,          /* of a gradient */
+    ITEM_TOK = 96,           /* whose activations stay in the second cache */
+    STRETCH_FLOATS = 4 << 20 /* of a matrix dequantised at a time */
 };
 
 struct kt__panels {
@@ -18,23 +19,24 @@ struct kt__panels {
     kt__panels_limits limits;
     int n_worker;
     uint8_t *scratch; /* [n_worker] of the kernels, */
-    float *rows;      /* and [n_worker][ITEM_ROWS][kt__pad(n_col_max)] */
-    float *turned;    /* a stretch of a matrix, columns as rows */
-    size_t turned_floats, scratch_bytes;
-    float *u, *du;   /* [n_tok_max][kt__pad(rank_max)] */
-    float *b_turned; /* [rank_max][n_row_max] */
+    float *rows;      /* and [n_worker] of rows_floats: rows, and their part of B */
+    float *stretch;   /* rows of a matrix, or columns as rows */
+    size_t stretch_floats, scratch_bytes;
+    float *u, *du; /* [n_tok_max][kt__pad(rank_max)] */
+    float *narrow; /* [rank_max][kt__pad(n_row_max)]: B, or its gradient, turned round */
 };
 
 /* ---- memory ---- */
 
 static size_t rows_floats(const kt__panels_limits *l) {
-    return ITEM_ROWS * kt__pad(l->n_col_max);
+    return ITEM_ROWS * (kt__pad(l->n_col_max) + kt__pad(l->rank_max));
 }
 
-static size_t turned_floats(const kt__panels_limits *l) {
-    size_t least = kt__pad(l->n_col_max) * 16, all = (size_t)l->n_col_max * kt__pad(l->n_row_max);
+static size_t stretch_floats(const kt__panels_limits *l) {
+    int n = l->n_col_max > l->n_row_max ? l->n_col_max : l->n_row_max;
+    size_t least = kt__pad(n) * 16, all = kt__pad(l->n_col_max) * kt__pad(l->n_row_max);
     size_t most = least > STRETCH_FLOATS ? least : STRETCH_FLOATS;
-    return all < most ? all + 16 : most;
+    return all < most ? all : most;
 }
 
 static size_t u_floats(const kt__panels_limits *l) {
@@ -48,7 +50,7 @@ static size_t scratch_of_worker(const kt__kernels *kernels) {
 uint64_t kt__panels_bytes(const kt__kernels *kernels, int n_worker,
                           const kt__panels_limits *limits) {
     size_t n = (size_t)n_worker;
-    size_t floats = n * rows_floats(limits) + turned_floats(limits) + 2 * u_floats(limits) +
+    size_t floats = n * rows_floats(limits) + stretch_floats(limits) + 2 * u_floats(limits) +
                     kt__pad(limits->rank_max) * kt__pad(limits->n_row_max);
     return (uint64_t)n * scratch_of_worker(kernels) + floats * sizeof(float);
 }
@@ -76,12 +78,12 @@ kt_status kt__panels_create(kt__pool *pool, const kt__kernels *kernels,
         return kt__fail_nomem(err, "a training's products", 0);
     }
     float *at = (float *)(void *)(p->scratch + scratch);
-    p->turned_floats = turned_floats(limits);
+    p->stretch_floats = stretch_floats(limits);
     p->rows = take_floats(&at, (size_t)p->n_worker * rows_floats(limits));
-    p->turned = take_floats(&at, p->turned_floats);
+    p->stretch = take_floats(&at, p->stretch_floats);
     p->u = take_floats(&at, u_floats(limits));
     p->du = take_floats(&at, u_floats(limits));
-    p->b_turned = take_floats(&at, (size_t)limits->rank_max * kt__pad(limits->n_row_max));
+    p->narrow = take_floats(&at, (size_t)limits->rank_max * kt__pad(limits->n_row_max));
     *out = p;
     return KT_OK;
 }
@@ -100,144 +102,153 @@ const kt__kernels *kt__panels_kernels(const kt__panels *p) {
     return p->kernels;
 }
 
-/* ---- a product ---- */
-
-void kt__panels_mm(kt__panels *p, const kt__panel_mm *mm, int worker) {
-    const kt__mm_kernels *k = p->kernels->mm[KT__TYPE_F32];
-    kt__mm desc = {.type = KT__TYPE_F32,
-                   .w = (const uint8_t *)mm->w,
-                   .w_row_bytes = mm->ld_w * sizeof(float),
-                   .n_row = mm->n_row,
-                   .n_col = mm->n_col,
-                   .act = (const uint8_t *)mm->x,
-                   .act_row_bytes = mm->ld_x * sizeof(float),
-                   .n_tok = mm->n_tok,
-                   .out = mm->out,
-                   .ld_out = mm->ld_out,
-                   .residual = mm->add ? mm->out : NULL,
-                   .ld_residual = mm->ld_out};
-    void *scratch = p->scratch + (size_t)worker * scratch_of_worker(p->kernels);
-    if (mm->n_tok >= k->gemm_min_tok)
-        k->gemm(&desc, scratch);
-    else
-        k->rowdot(&desc, scratch);
+void kt__panels_outer(kt__panels *p, const kt__outer_mm *mm, int worker) {
+    p->kernels->outer_mm(mm, p->scratch + (size_t)worker * scratch_of_worker(p->kernels));
 }
 
-static void add_scaled(float *to, const float *x, float f, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] += f * x[i];
-}
+/* ---- a stretch of a matrix with its adapter ---- */
 
-/* A row of the matrix with its adapter. */
-static void merged_row(const kt__merged *m, int r, float *out) {
-    size_t n = (size_t)m->w.n_col;
-    kt__dequantize_row(m->w.type, m->w.data + (size_t)r * m->w.row_bytes, m->w.n_col, out);
-    for (int j = 0; j < m->rank; j++) {
-        float f = m->scale * m->b[(size_t)r * (size_t)m->rank + (size_t)j];
-        if (f != 0.0f) add_scaled(out, m->a + (size_t)j * n, f, n);
-    }
-}
-
-/* ---- forward ---- */
-
-typedef struct forward_job {
+typedef struct stretch {
     kt__panels *p;
     const kt__merged *m;
-    const float *x, *bias;
-    float *y;
-    int n_tok;
-} forward_job;
-
-static void forward_items(void *arg, int64_t begin, int64_t end, int worker) {
-    const forward_job *job = arg;
-    int n_col = job->m->w.n_col, n_row = job->m->w.n_row;
-    size_t ld = kt__pad(n_col), ld_y = kt__pad(n_row);
-    float *rows = job->p->rows + (size_t)worker * rows_floats(&job->p->limits);
-    for (int64_t i = begin; i < end; i++) {
-        int r0 = (int)i * ITEM_ROWS, n = n_row - r0 < ITEM_ROWS ? n_row - r0 : ITEM_ROWS;
-        for (int r = 0; r < n; r++) merged_row(job->m, r0 + r, rows + (size_t)r * ld);
-        const kt__panel_mm mm = {.w = rows,
-                                 .x = job->x,
-                                 .ld_w = ld,
-                                 .ld_x = ld,
-                                 .ld_out = ld_y,
-                                 .n_row = n,
-                                 .n_col = n_col,
-                                 .n_tok = job->n_tok,
-                                 .out = job->y + r0};
-        kt__panels_mm(job->p, &mm, worker);
-        for (int t = 0; job->bias && t < job->n_tok; t++)
-            for (int r = 0; r < n; r++)
-                job->y[(size_t)t * ld_y + (size_t)(r0 + r)] += job->bias[r0 + r];
-    }
-}
+    int r0, n_row; /* its rows of the matrix */
+} stretch;
 
 static int64_t items_of(int n, int item) {
     return ((int64_t)n + item - 1) / item;
 }
 
-void kt__panels_forward(kt__panels *p, const kt__merged *m, const float *x, int n_tok,
-                        const float *bias, float *y) {
-    forward_job job = {p, m, x, bias, y, n_tok};
-    kt__pool_run(p->pool, items_of(m->w.n_row, ITEM_ROWS), 1, forward_items, &job);
+static int next_item(int64_t i, int item, int n, int *begin) {
+    *begin = (int)i * item;
+    return n - *begin < item ? n - *begin : item;
 }
 
-/* ---- back to the input ---- */
+/* rows[n][ld] += scale B A of the matrix's rows from r0 on; b: room for them. */
+static void add_adapter(const stretch *s, int r0, int n, size_t ld, float *rows, float *b,
+                        int worker) {
+    const kt__merged *m = s->m;
+    size_t rank = (size_t)m->rank;
+    if (rank == 0) return;
+    for (size_t i = 0; i < (size_t)n * rank; i++) b[i] = m->scale * m->b[(size_t)r0 * rank + i];
+    const kt__outer_mm mm = {.a = b,
+                             .b = m->a,
+                             .a_row = rank,
+                             .a_step = 1,
+                             .ld_b = (size_t)m->w.n_col,
+                             .ld_out = ld,
+                             .n_row = n,
+                             .n_step = m->rank,
+                             .n_col = m->w.n_col,
+                             .add = true,
+                             .out = rows};
+    kt__panels_outer(s->p, &mm, worker);
+}
 
-typedef struct backward_job {
-    kt__panels *p;
-    const kt__merged *m;
-    const float *dy;
-    float *dx;
-    int r0, n_row; /* the stretch */
-    int n_tok;
-    bool add;
-} backward_job;
+static void merge_rows(const stretch *s, int r0, int n, float *rows, float *b, int worker) {
+    const kt__weight *w = &s->m->w;
+    size_t ld = kt__pad(w->n_col);
+    for (int r = 0; r < n; r++)
+        kt__dequantize_row(w->type, w->data + (size_t)(r0 + r) * w->row_bytes, w->n_col,
+                           rows + (size_t)r * ld);
+    add_adapter(s, r0, n, ld, rows, b, worker);
+}
 
-/* Rows of the stretch as columns. */
-static void turn_items(void *arg, int64_t begin, int64_t end, int worker) {
-    const backward_job *job = arg;
-    enum { ROWS = 16 };
-    int n_col = job->m->w.n_col;
-    size_t ld = kt__pad(n_col), ld_turned = kt__pad(job->n_row);
-    float *rows = job->p->rows + (size_t)worker * rows_floats(&job->p->limits);
+/* The stretch as it stands: [n_row][kt__pad(n_col)]. */
+static void fill_rows(void *arg, int64_t begin, int64_t end, int worker) {
+    const stretch *s = arg;
+    const kt__panels_limits *l = &s->p->limits;
+    float *b = s->p->rows + (size_t)worker * rows_floats(l) + ITEM_ROWS * kt__pad(l->n_col_max);
     for (int64_t i = begin; i < end; i++) {
-        int r0 = (int)i * ROWS, n = job->n_row - r0 < ROWS ? job->n_row - r0 : ROWS;
-        for (int r = 0; r < n; r++) merged_row(job->m, job->r0 + r0 + r, rows + (size_t)r * ld);
+        int at, n = next_item(i, ITEM_ROWS, s->n_row, &at);
+        float *to = s->p->stretch + (size_t)at * kt__pad(s->m->w.n_col);
+        merge_rows(s, s->r0 + at, n, to, b, worker);
+    }
+}
+
+/* The stretch turned round: [n_col][kt__pad(n_row)]. */
+static void fill_columns(void *arg, int64_t begin, int64_t end, int worker) {
+    const stretch *s = arg;
+    const kt__panels_limits *l = &s->p->limits;
+    int n_col = s->m->w.n_col;
+    size_t ld = kt__pad(n_col), ld_to = kt__pad(s->n_row);
+    float *rows = s->p->rows + (size_t)worker * rows_floats(l);
+    for (int64_t i = begin; i < end; i++) {
+        int at, n = next_item(i, ITEM_ROWS, s->n_row, &at);
+        merge_rows(s, s->r0 + at, n, rows, rows + ITEM_ROWS * kt__pad(l->n_col_max), worker);
         for (int c = 0; c < n_col; c++) {
-            float *to = job->p->turned + (size_t)c * ld_turned + (size_t)r0;
+            float *to = s->p->stretch + (size_t)c * ld_to + (size_t)at;
             for (int r = 0; r < n; r++) to[r] = rows[(size_t)r * ld + (size_t)c];
         }
     }
 }
 
-static void backward_items(void *arg, int64_t begin, int64_t end, int worker) {
-    const backward_job *job = arg;
-    int n_col = job->m->w.n_col;
-    size_t ld_turned = kt__pad(job->n_row);
+/* ---- forward, and back to the input ---- */
+
+typedef struct product_job {
+    kt__panels *p;
+    kt__outer_mm mm; /* of all tokens; */
+    const float *bias;
+} product_job;
+
+static void product_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const product_job *job = arg;
     for (int64_t i = begin; i < end; i++) {
-        int c0 = (int)i * ITEM_ROWS, n = n_col - c0 < ITEM_ROWS ? n_col - c0 : ITEM_ROWS;
-        const kt__panel_mm mm = {.w = job->p->turned + (size_t)c0 * ld_turned,
-                                 .x = job->dy + job->r0,
-                                 .ld_w = ld_turned,
-                                 .ld_x = kt__pad(job->m->w.n_row),
-                                 .ld_out = kt__pad(n_col),
-                                 .n_row = n,
-                                 .n_col = job->n_row,
-                                 .n_tok = job->n_tok,
-                                 .add = job->add || job->r0 > 0,
-                                 .out = job->dx + c0};
-        kt__panels_mm(job->p, &mm, worker);
+        kt__outer_mm mm = job->mm;
+        int t0;
+        mm.n_row = next_item(i, ITEM_TOK, job->mm.n_row, &t0);
+        mm.a += (size_t)t0 * mm.a_row;
+        mm.out += (size_t)t0 * mm.ld_out;
+        kt__panels_outer(job->p, &mm, worker);
+        for (int t = 0; job->bias && t < mm.n_row; t++)
+            for (int r = 0; r < mm.n_col; r++)
+                mm.out[(size_t)t * mm.ld_out + (size_t)r] += job->bias[r];
+    }
+}
+
+static void run_product(kt__panels *p, const kt__outer_mm *mm, const float *bias) {
+    product_job job = {p, *mm, bias};
+    kt__pool_run(p->pool, items_of(mm->n_row, ITEM_TOK), 1, product_items, &job);
+}
+
+void kt__panels_forward(kt__panels *p, const kt__merged *m, const float *x, int n_tok,
+                        const float *bias, float *y) {
+    int most = (int)(p->stretch_floats / (size_t)m->w.n_col / 16 * 16);
+    for (int r0 = 0; r0 < m->w.n_row; r0 += most) {
+        stretch s = {p, m, r0, m->w.n_row - r0 < most ? m->w.n_row - r0 : most};
+        kt__pool_run(p->pool, items_of(s.n_row, ITEM_ROWS), 1, fill_columns, &s);
+        const kt__outer_mm mm = {.a = x,
+                                 .b = p->stretch,
+                                 .a_row = kt__pad(m->w.n_col),
+                                 .a_step = 1,
+                                 .ld_b = kt__pad(s.n_row),
+                                 .ld_out = kt__pad(m->w.n_row),
+                                 .n_row = n_tok,
+                                 .n_step = m->w.n_col,
+                                 .n_col = s.n_row,
+                                 .out = y + r0};
+        run_product(p, &mm, bias ? bias + r0 : NULL);
     }
 }
 
 void kt__panels_backward(kt__panels *p, const kt__merged *m, const float *dy, int n_tok, bool add,
                          float *dx) {
-    int stretch = (int)(p->turned_floats / (size_t)m->w.n_col / 16 * 16);
-    for (int r0 = 0; r0 < m->w.n_row; r0 += stretch) {
-        int n_row = m->w.n_row - r0 < stretch ? m->w.n_row - r0 : stretch;
-        backward_job job = {p, m, dy, dx, r0, n_row, n_tok, add};
-        kt__pool_run(p->pool, items_of(n_row, 16), 1, turn_items, &job);
-        kt__pool_run(p->pool, items_of(m->w.n_col, ITEM_ROWS), 1, backward_items, &job);
+    size_t ld = kt__pad(m->w.n_col);
+    int most = (int)(p->stretch_floats / ld);
+    for (int r0 = 0; r0 < m->w.n_row; r0 += most) {
+        stretch s = {p, m, r0, m->w.n_row - r0 < most ? m->w.n_row - r0 : most};
+        kt__pool_run(p->pool, items_of(s.n_row, ITEM_ROWS), 1, fill_rows, &s);
+        const kt__outer_mm mm = {.a = dy + r0,
+                                 .b = p->stretch,
+                                 .a_row = kt__pad(m->w.n_row),
+                                 .a_step = 1,
+                                 .ld_b = ld,
+                                 .ld_out = ld,
+                                 .n_row = n_tok,
+                                 .n_step = s.n_row,
+                                 .n_col = m->w.n_col,
+                                 .add = add || r0 > 0,
+                                 .out = dx};
+        run_product(p, &mm, NULL);
     }
 }
 
@@ -248,86 +259,91 @@ typedef struct narrow_job {
     const float *w, *x; /* w[rank][n_col] */
     size_t ld_w;
     int rank, n_col, n_tok;
-    float *out; /* [n_tok][kt__pad(rank)] */
+    float scale, *out; /* [n_tok][kt__pad(rank)] */
 } narrow_job;
 
 static void narrow_items(void *arg, int64_t begin, int64_t end, int worker) {
     const narrow_job *job = arg;
+    const kt__kernels *kernels = job->p->kernels;
+    const kt__mm_kernels *k = kernels->mm[KT__TYPE_F32];
     size_t ld_x = kt__pad(job->n_col), ld_out = kt__pad(job->rank);
     for (int64_t i = begin; i < end; i++) {
-        int t0 = (int)i * ITEM_TOK, n = job->n_tok - t0 < ITEM_TOK ? job->n_tok - t0 : ITEM_TOK;
-        const kt__panel_mm mm = {.w = job->w,
-                                 .x = job->x + (size_t)t0 * ld_x,
-                                 .ld_w = job->ld_w,
-                                 .ld_x = ld_x,
-                                 .ld_out = ld_out,
-                                 .n_row = job->rank,
-                                 .n_col = job->n_col,
-                                 .n_tok = n,
-                                 .out = job->out + (size_t)t0 * ld_out};
-        kt__panels_mm(job->p, &mm, worker);
+        int t0, n = next_item(i, ITEM_TOK, job->n_tok, &t0);
+        float *out = job->out + (size_t)t0 * ld_out;
+        kt__mm mm = {.type = KT__TYPE_F32,
+                     .w = (const uint8_t *)job->w,
+                     .w_row_bytes = job->ld_w * sizeof(float),
+                     .n_row = job->rank,
+                     .n_col = job->n_col,
+                     .act = (const uint8_t *)(job->x + (size_t)t0 * ld_x),
+                     .act_row_bytes = ld_x * sizeof(float),
+                     .n_tok = n,
+                     .out = out,
+                     .ld_out = ld_out};
+        (n >= k->gemm_min_tok ? k->gemm : k->rowdot)(
+            &mm, job->p->scratch + (size_t)worker * scratch_of_worker(kernels));
+        for (size_t t = 0; t < (size_t)n * ld_out; t++) out[t] *= job->scale;
     }
 }
 
-/* out[t][j] = w[j] . x[t] for the rank's few rows w. */
+/* out[t][j] = scale w[j] . x[t] for the rank's few rows w: sums in lanes, since the outputs of a token
+ * would not fill a vector. */
 static void narrow_product(kt__panels *p, const float *w, size_t ld_w, int rank, const float *x,
-                           int n_col, int n_tok, float *out) {
-    narrow_job job = {p, w, x, ld_w, rank, n_col, n_tok, out};
+                           int n_col, int n_tok, float scale, float *out) {
+    narrow_job job = {p, w, x, ld_w, rank, n_col, n_tok, scale, out};
     kt__pool_run(p->pool, items_of(n_tok, ITEM_TOK), 1, narrow_items, &job);
 }
 
-typedef struct outer_job {
-    const float *u, *x; /* u[t][rank], x[t][n_col] */
-    int rank, n_col, n_tok;
-    float scale;
-    float *g;       /* [rank][n_col] or, */
-    bool is_turned; /* [n_col][rank] */
-} outer_job;
+typedef struct gradient_job {
+    kt__panels *p;
+    kt__outer_mm mm; /* of all columns */
+    float *turned;   /* where its columns are added as rows, or NULL */
+} gradient_job;
 
-enum { OUTER_RANKS = 16 };
-
-/* g of ranks [j0, j0 + n_j) and columns [c0, c0 + n). */
-static void outer_tile(const outer_job *job, int c0, int n, int j0, int n_j) {
-    float sum[OUTER_RANKS][ITEM_ROWS];
-    size_t ld_x = kt__pad(job->n_col), ld_u = kt__pad(job->rank);
-    memset(sum, 0, sizeof sum);
-    for (int t = 0; t < job->n_tok; t++) {
-        const float *x = job->x + (size_t)t * ld_x + c0, *u = job->u + (size_t)t * ld_u + j0;
-        for (int j = 0; j < n_j; j++) add_scaled(sum[j], x, u[j], (size_t)n);
-    }
-    for (int j = 0; j < n_j; j++) {
-        for (int c = 0; c < n; c++) {
-            size_t row = (size_t)(j0 + j), col = (size_t)(c0 + c);
-            size_t at = job->is_turned ? col * (size_t)job->rank + row
-                                       : row * (size_t)job->n_col + col;
-            job->g[at] += job->scale * sum[j][c];
-        }
+static void gradient_items(void *arg, int64_t begin, int64_t end, int worker) {
+    const gradient_job *job = arg;
+    for (int64_t i = begin; i < end; i++) {
+        kt__outer_mm mm = job->mm;
+        int c0;
+        mm.n_col = next_item(i, ITEM_COLS, job->mm.n_col, &c0);
+        mm.b += c0;
+        mm.out += c0;
+        kt__panels_outer(job->p, &mm, worker);
+        for (int c = 0; job->turned && c < mm.n_col; c++)
+            for (int j = 0; j < mm.n_row; j++)
+                job->turned[(size_t)(c0 + c) * (size_t)mm.n_row + (size_t)j] +=
+                    mm.out[(size_t)j * mm.ld_out + (size_t)c];
     }
 }
 
-static void outer_items(void *arg, int64_t begin, int64_t end, int worker) {
-    const outer_job *job = arg;
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int c0 = (int)i * ITEM_ROWS, n = job->n_col - c0 < ITEM_ROWS ? job->n_col - c0 : ITEM_ROWS;
-        for (int j0 = 0; j0 < job->rank; j0 += OUTER_RANKS) {
-            int n_j = job->rank - j0 < OUTER_RANKS ? job->rank - j0 : OUTER_RANKS;
-            outer_tile(job, c0, n, j0, n_j);
-        }
-    }
+/* g[j][c] (+)= sum_t u[t][j] x[t][c]; turned: see gradient_job. */
+static void gradient_of(kt__panels *p, const float *u, int rank, const float *x, int n_col,
+                        int n_tok, float *g, size_t ld_g, float *turned) {
+    gradient_job job = {.p = p,
+                        .mm = {.a = u,
+                               .b = x,
+                               .a_row = 1,
+                               .a_step = kt__pad(rank),
+                               .ld_b = kt__pad(n_col),
+                               .ld_out = ld_g,
+                               .n_row = rank,
+                               .n_step = n_tok,
+                               .n_col = n_col,
+                               .add = !turned,
+                               .out = g},
+                        .turned = turned};
+    kt__pool_run(p->pool, items_of(n_col, ITEM_COLS), 1, gradient_items, &job);
 }
 
 void kt__panels_gradient(kt__panels *p, const kt__merged *m, const float *x, const float *dy,
                          int n_tok, float *ga, float *gb) {
     int n_row = m->w.n_row, n_col = m->w.n_col, rank = m->rank;
-    size_t ld_b = kt__pad(n_row);
+    size_t ld = kt__pad(n_row);
     for (int r = 0; r < n_row; r++)
         for (int j = 0; j < rank; j++)
-            p->b_turned[(size_t)j * ld_b + (size_t)r] = m->b[(size_t)r * (size_t)rank + (size_t)j];
-    narrow_product(p, m->a, (size_t)n_col, rank, x, n_col, n_tok, p->u);
-    narrow_product(p, p->b_turned, ld_b, rank, dy, n_row, n_tok, p->du);
-    outer_job b = {p->u, dy, rank, n_row, n_tok, m->scale, gb, true};
-    kt__pool_run(p->pool, items_of(n_row, ITEM_ROWS), 1, outer_items, &b);
-    outer_job a = {p->du, x, rank, n_col, n_tok, m->scale, ga, false};
-    kt__pool_run(p->pool, items_of(n_col, ITEM_ROWS), 1, outer_items, &a);
+            p->narrow[(size_t)j * ld + (size_t)r] = m->b[(size_t)r * (size_t)rank + (size_t)j];
+    narrow_product(p, p->narrow, ld, rank, dy, n_row, n_tok, m->scale, p->du);
+    narrow_product(p, m->a, (size_t)n_col, rank, x, n_col, n_tok, m->scale, p->u);
+    gradient_of(p, p->u, rank, dy, n_row, n_tok, p->narrow, ld, gb);
+    gradient_of(p, p->du, rank, x, n_col, n_tok, ga, (size_t)n_col, NULL);
 }

@@ -1,6 +1,6 @@
 /* Products in f32 with the matrices of a network as they are with an adapter: W + s B A.
  *
- * Owns: dequantising rows and adding the adapter into them, a stretch at a time, and the products
+ * Owns: dequantising rows and adding the adapter into them, 16 MiB at a time, and the products
  * that a training needs: forward, back to the input, and the gradients of A and B. No matrix is
  * ever held whole, and no gradient of one is formed. Activations are rows of whole 64 bytes
  * (kt__pad), zero behind their columns, 64-byte aligned. Threads: as learn.h says; bytes depend on
@@ -47,16 +47,8 @@ void kt__panels_backward(kt__panels *p, const kt__merged *m, const float *dy, in
 /* Adds the gradients of A and B to ga and gb (as m->a and m->b lie), of y = (W + s B A) x. */
 void kt__panels_gradient(kt__panels *p, const kt__merged *m, const float *x, const float *dy,
                          int n_tok, float *ga, float *gb);
-/* One product on the calling worker: out[t][r] = w[r] . x[t] (+ what is there), n_row x n_col,
- * rows of w ld_w floats apart, of x ld_x (a multiple of 16, padded with zeros), of out ld_out. */
-typedef struct kt__panel_mm {
-    const float *w, *x;
-    size_t ld_w, ld_x, ld_out;
-    int n_row, n_col, n_tok;
-    bool add;
-    float *out;
-} kt__panel_mm;
-void kt__panels_mm(kt__panels *p, const kt__panel_mm *mm, int worker);
+/* One product on the calling worker. */
+void kt__panels_outer(kt__panels *p, const kt__outer_mm *mm, int worker);
 kt__pool *kt__panels_pool(const kt__panels *p);
 const kt__kernels *kt__panels_kernels(const kt__panels *p);
 
