@@ -36,13 +36,19 @@ static int by_group_and_order(const void *a, const void *b) {
     return order ? order : x->order < y->order ? -1 : x->order > y->order;
 }
 
+typedef enum held_part {
+    HELD_NOT,
+    HELD_GATE,
+    HELD_SHARE /* replay by which the share is chosen: not the gate's, that would judge its own choice */
+} held_part;
+
 typedef struct splitter {
     const kt__sample *samples;
     size_t n;
     const kt__learn_settings *settings;
     group_of *groups; /* of one class, [n_group] */
     size_t n_group;
-    uint8_t *held; /* [n] */
+    uint8_t *held; /* [n] a held_part */
     uint8_t *done; /* [n] its conversation is decided */
 } splitter;
 
@@ -66,17 +72,21 @@ static void list_groups(splitter *p, int class) {
     p->n_group = m;
 }
 
-/* The first conversations by a random order are held out, to the share that is wanted. */
-static void decide_groups(splitter *p) {
+/* The first conversations by a random order are held out, to the part that is wanted; of replay as
+ * many again, or half of what is left. */
+static void decide_groups(splitter *p, int class) {
     size_t n_held = (size_t)((double)p->n_group * p->settings->held_out + 0.5);
     if (n_held == 0) n_held = p->n_group > 1 && p->settings->held_out > 0.0;
-    for (size_t g = 0; g < p->n_group; g++) p->groups[g].order = g < n_held ? 1.0 : 0.0;
+    size_t n_share = class != 1 ? 0 : (p->n_group - n_held) / 2;
+    if (n_share > n_held) n_share = n_held;
+    for (size_t g = 0; g < p->n_group; g++)
+        p->groups[g].order = g < n_held ? HELD_GATE : g < n_held + n_share ? HELD_SHARE : HELD_NOT;
     qsort(p->groups, p->n_group, sizeof *p->groups, by_group);
     for (size_t i = 0; i < p->n; i++) {
         const group_of key = {.group = p->samples[i].group};
         const group_of *g = bsearch(&key, p->groups, p->n_group, sizeof key, by_group);
         if (p->done[i] || !g) continue;
-        p->held[i] = g->order > 0.5;
+        p->held[i] = (uint8_t)g->order;
         p->done[i] = 1;
     }
 }
@@ -87,7 +97,8 @@ static void fill_split(const splitter *p, kt__split *out) {
         int class = class_of(s);
         if (!p->held[i]) out->train[out->n_train++] = i;
         if (p->held[i] && class == 0) out->held[out->n_held++] = i;
-        if (p->held[i] && class == 1) out->anchor[out->n_anchor++] = i;
+        if (p->held[i] == HELD_GATE && class == 1) out->anchor[out->n_anchor++] = i;
+        if (p->held[i] == HELD_SHARE && class == 1) out->share[out->n_share++] = i;
         if (p->held[i] && class == 2) out->neighbour[out->n_neighbour++] = i;
         if (s->earlier && s->kind == KT__SAMPLE_CORRECTION) out->earlier[out->n_earlier++] = i;
     }
@@ -97,8 +108,8 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
                          kt__split *out, kt_error *err) {
     kt_status status = KT_OK;
     splitter p = {.samples = samples, .n = n, .settings = settings};
-    size_t **const lists[] = {&out->train, &out->held, &out->anchor, &out->neighbour,
-                              &out->earlier};
+    size_t **const lists[] = {&out->train,     &out->held,    &out->anchor,
+                              &out->neighbour, &out->earlier, &out->share};
     *out = (kt__split){0};
     p.groups = kt__calloc(n + 1, sizeof *p.groups);
     p.held = kt__calloc(n + 1, 1);
@@ -113,7 +124,7 @@ kt_status kt__split_make(const kt__sample *samples, size_t n, const kt__learn_se
     }
     for (int class = 0; class < 3; class ++) {
         list_groups(&p, class);
-        decide_groups(&p);
+        decide_groups(&p, class);
     }
     fill_split(&p, out);
 out:
@@ -129,6 +140,7 @@ void kt__split_free(kt__split *s) {
     kt__free(s->anchor);
     kt__free(s->neighbour);
     kt__free(s->earlier);
+    kt__free(s->share);
     *s = (kt__split){0};
 }
 

@@ -9,8 +9,8 @@
 
 #include "learn/gate.h"
 
-/* Scales the candidate by report->share, 0 < share <= 1, measured on the gate's anchor: one number is
- * chosen by it, none is trained. KT_E_CANCELLED, KT_E_NOMEM. */
+/* Scales the candidate by report->share, 0 < share <= 1, measured on replay that is neither trained
+ * nor looked at by the gate: half of the rise that the gate allows. KT_E_CANCELLED, KT_E_NOMEM. */
 kt_status kt__shrink(kt__learner *learner, const kt__split *split,
                      const kt__learn_settings *settings, kt__factors *candidate,
                      kt__learn_report *report, kt_error *err) KT_CHECKED;
