@@ -201,6 +201,46 @@ static void test_thumbs_down_stay_bounded(void **state) {
     close_world(&w);
 }
 
+/* A thousand thumbs on a few answers, at random or all of them down: what they make is refused, or raises
+ * the perplexity of everything else by no more than the gate allows; and what the gate is given, by
+ * no more than a twentieth. */
+static void expect_harmless(world *w, int n_down_of_8) {
+    enum { N_THUMB = 1000 };
+    static kt__sample samples[N_THUMB + 2 * N_KEPT];
+    kt_error err;
+    kt__learn_report r;
+    kt__factors *f = NULL;
+    for (int i = 0; i < N_THUMB; i++) {
+        samples[i] = w->samples[i % (N_FACT * N_WORDING)];
+        samples[i].kind = random_id(w, 0, 8) < n_down_of_8 ? KT__SAMPLE_DOWN : KT__SAMPLE_UP;
+    }
+    memcpy(samples + N_THUMB, w->samples + N_FACT * N_WORDING, 2 * N_KEPT * sizeof *samples);
+    for (int i = 0; i < N_THUMB + 2 * N_KEPT; i++) samples[i].group = (uint64_t)i;
+    kt_status status = kt__learn(&w->on, samples, N_THUMB + 2 * N_KEPT, &w->settings, NULL, &f, &r,
+                                 &err);
+    if (status != KT_OK) fail_msg("%s", err.message);
+    double rise = exp(r.anchor.after - r.anchor.before) - 1.0;
+    print_message("%d of 8 down: perplexity %+.2f%%, share %.3f: %s\n", n_down_of_8, 100.0 * rise,
+                  r.share, r.publish ? "published" : r.why);
+    assert_true(!r.publish || rise <= w->settings.anchor_max);
+    assert_true(rise <= 0.05);
+    kt__factors_free(f);
+}
+
+static void test_a_thousand_thumbs_are_bounded(void **state) {
+    (void)state;
+    world w;
+    open_world(&w, 2, NULL);
+    make_samples(&w);
+    /* the replay that the share is chosen by is like the gate's, though not the same samples */
+    for (int i = N_FACT * N_WORDING + 2; i < N_SAMPLE; i++)
+        memcpy(w.ids[i], w.ids[i - 2], sizeof w.ids[i]);
+    w.settings.shrink = true;
+    expect_harmless(&w, 4);
+    expect_harmless(&w, 8);
+    close_world(&w);
+}
+
 /* What is written is the likeliest token behind each before it. */
 static void test_written_answers_are_greedy(void **state) {
     (void)state;
@@ -683,6 +723,7 @@ int main(void) {
         cmocka_unit_test(test_samples_are_learned),
         cmocka_unit_test(test_training_has_one_answer),
         cmocka_unit_test(test_thumbs_down_stay_bounded),
+        cmocka_unit_test(test_a_thousand_thumbs_are_bounded),
         cmocka_unit_test(test_written_answers_are_greedy),
         cmocka_unit_test(test_shrunk),
         cmocka_unit_test(test_limits),
