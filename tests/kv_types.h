@@ -38,6 +38,12 @@ static inline int32_t kv_found_least(int32_t n) {
     return params.kv_keys == KT_KV_F16 && params.kv_values == KT_KV_F16 ? n : n / 16 * 16;
 }
 
+static inline bool kv_is_f16(void) {
+    kt_engine_params params = {0};
+    kv_types_of_test(&params);
+    return params.kv_keys == KT_KV_F16 && params.kv_values == KT_KV_F16;
+}
+
 /* Whether what is sealed is not enough to go on from. */
 static inline bool kv_needs_ends(void) {
     kt_engine_params params = {0};

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/model.h"
+#include "engine/plan.h"
 #include "kentang.h"
 #include "support.h"
 
@@ -22,10 +23,11 @@ typedef struct kv_types {
     int32_t tail;
 } kv_types;
 
-static const kv_types types[] = {
-    {KT_KV_F16, KT_KV_F16, 0},    {KT_KV_Q8_0, KT_KV_Q8_0, 0},   {KT_KV_Q8_0, KT_KV_F16, 0},
-    {KT_KV_F16, KT_KV_Q8_0, 0},   {KT_KV_Q4_0, KT_KV_Q4_0, -1},  {KT_KV_Q4_0, KT_KV_Q4_0, 64},
-    {KT_KV_Q8_0, KT_KV_Q4_0, 10}, {KT_KV_Q8_0, KT_KV_Q8_0, 128}, {KT_KV_Q4_0, KT_KV_Q4_0, 0}};
+static const kv_types types[] = {{KT_KV_F16, KT_KV_F16, 0},    {KT_KV_Q8_0, KT_KV_Q8_0, 0},
+                                 {KT_KV_Q8_0, KT_KV_F16, 0},   {KT_KV_F16, KT_KV_Q8_0, 0},
+                                 {KT_KV_Q4_0, KT_KV_Q4_0, -1}, {KT_KV_Q4_0, KT_KV_Q4_0, 64},
+                                 {KT_KV_Q8_0, KT_KV_Q4_0, 10}, {KT_KV_Q8_0, KT_KV_Q8_0, 128},
+                                 {KT_KV_Q4_0, KT_KV_Q4_0, 0},  {KT_KV_F16, KT_KV_Q4_0, 96}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
 static kt_model *open_demo(kt_ctx **ctx, uint64_t mem_bytes) {
@@ -258,6 +260,31 @@ static void test_the_plan_counts_both(void **state) {
     kt_ctx_close(ctx);
 }
 
+/* One answer at full length, in Qwen2.5's geometries. */
+static void test_memory_of_tails(void **state) {
+    (void)state;
+    static const struct {
+        int n_head_kv, n_ctx, n_tail;
+        uint64_t most;
+    } rows[] = {{4, 4096, 16, 77000000}, {2, 16384, 32, 143000000}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        kt__kv_shape shape = {.n_layer = 28,
+                              .n_head_kv = rows[i].n_head_kv,
+                              .head_dim_k = 128,
+                              .head_dim_v = 128,
+                              .k_form = KT__KV_Q4,
+                              .v_form = KT__KV_Q4,
+                              .n_tail = rows[i].n_tail,
+                              .first_young = true};
+        kt_engine_params p = {.n_ctx = rows[i].n_ctx, .n_ubatch = 64, .n_parallel = 1};
+        p.n_seq_max = 1;
+        p.n_draft = 8;
+        uint64_t places = (uint64_t)kt__plan_places(&shape, rows[i].n_ctx);
+        assert_true(places * kt__kv_page_bytes(&shape) + kt__plan_young_bytes(&shape, &p) <=
+                    rows[i].most);
+    }
+}
+
 static void test_presets(void **state) {
     (void)state;
     static const struct {
@@ -362,6 +389,7 @@ int main(void) {
         cmocka_unit_test(test_a_tail_longer_than_the_context),
         cmocka_unit_test(test_other_types_are_refused),
         cmocka_unit_test(test_the_plan_counts_both),
+        cmocka_unit_test(test_memory_of_tails),
         cmocka_unit_test(test_answers_differ_behind_the_first_page),
         cmocka_unit_test(test_outlier_biases_stay_f16),
         cmocka_unit_test(test_random_schedule),

@@ -193,6 +193,44 @@ static void test_cuts_and_adopted_pages(void **state) {
     kt__kv_destroy(kv);
 }
 
+/* Pages of a tail have no place until they leave it, in groups of four, some layers at a time. */
+static void test_pages_leave_a_tail_in_groups(void **state) {
+    (void)state;
+    enum { TAIL = 8, END = 320 };
+    kt__kv_shape with_tail = q8_shape;
+    kt__kv_room room = {TAIL + 2, 8, 0};
+    kt__kv *kv = NULL;
+    kt__kv_table t;
+    int n_due[END / 16] = {0};
+    with_tail.n_tail = TAIL;
+    with_tail.n_layer = 32;
+    assert_int_equal(kt__kv_create_with(&with_tail, 40, room, &kv, NULL), KT_OK);
+    assert_int_equal(kt__kv_table_init(&t, END, NULL), KT_OK);
+    for (int64_t pos = 0; pos < END; pos++) {
+        assert_int_equal(kt__kv_table_grow(kv, &t, pos, pos + 1, NULL), KT_OK);
+        int n = 0;
+        for (int32_t i = t.seal_from; i < t.seal_to; i++)
+            for (int layer = 0; layer < 32; layer++) {
+                if (!kt__kv_is_due(kv, &t, i, layer)) continue;
+                assert_non_null(kt__kv_sealed_k(kv, t.pages[i], layer, 1));
+                n_due[i]++;
+                n++;
+            }
+        assert_true(n <= 4); /* 4 pages of 32 layers in 64 steps, not 32 layers in one */
+        kt__kv_table_settle(kv, &t, pos + 1);
+    }
+    for (int i = 0; i < t.n_pages; i++) {
+        bool sealed = i < 20 - TAIL, young = i >= 20 - TAIL;
+        if (sealed) assert_int_equal(n_due[i], 32);
+        assert_int_equal(kt__kv_page_is_young(kv, t.pages[i]), young);
+        if (i >= 16) assert_false(kt__kv_page_has_place(kv, t.pages[i]));
+    }
+    assert_true(kt__kv_n_used(kv) <= 20 - TAIL + 4);
+    kt__kv_table_free(kv, &t);
+    assert_int_equal(kt__kv_n_used(kv), 0);
+    kt__kv_destroy(kv);
+}
+
 static void test_a_lost_batch_gives_its_room_back(void **state) {
     (void)state;
     kt__kv *kv = create_young(8, 2, 2);
@@ -298,6 +336,7 @@ int main(void) {
         cmocka_unit_test(test_young_forms_follow_their_pages),
         cmocka_unit_test(test_ends_stay_while_there_is_room),
         cmocka_unit_test(test_cuts_and_adopted_pages),
+        cmocka_unit_test(test_pages_leave_a_tail_in_groups),
         cmocka_unit_test(test_a_lost_batch_gives_its_room_back),
         cmocka_unit_test(test_random_schedule_keeps_ends_young),
     };

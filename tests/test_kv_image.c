@@ -129,7 +129,7 @@ static kt__kv_table second_table(world *w) {
     kt_error err;
     kt__kv_table table;
     ok(kt__kv_table_init(&table, N_PAGES * KT__PAGE_POS, &err), &err);
-    ok(kt__kv_table_grow(w->kv, &table, 0, N_POS, &err), &err);
+    ok(kt__kv_table_grow_as(w->kv, &table, 0, N_POS, KT__GROW_SEALED, &err), &err);
     return table;
 }
 
@@ -204,8 +204,9 @@ static void test_round_trip(void **state) {
         kt__kv_block_read(w->kv, w->table.pages[i], a);
         kt__kv_block_read(w->kv, table.pages[i], b);
         if (i + 1 == table.n_pages) {
-            /* what lay in unused slots was somebody else's */
-            assert_memory_not_equal(a, b, bytes);
+            /* what lay in unused slots was somebody else's; where all is sealed, there is none yet */
+            if (shape.k_form == KT__KV_F16 || shape.v_form == KT__KV_F16)
+                assert_memory_not_equal(a, b, bytes);
             kt__kv_block_clear_tail(&shape, a, N_POS % KT__PAGE_POS);
         }
         assert_memory_equal(a, b, bytes);

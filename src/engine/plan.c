@@ -187,25 +187,37 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
                             .exact = model->params.exact};
 }
 
-/* An answer writes one page behind its tail, and proposals reach into further ones; so does what a
- * sequence or its copy has at its end. A prompts' batch fills the others in one layer at a time, but
- * those that become a tail. What ended stays in what others do not need of that. */
+/* An answer reads its page, the tail and page 0 young. Beside that, proposals reach into further
+ * pages, or, of one answer, a prompt's batch makes a new tail while it reads the old one; of several
+ * answers, each may have one page more. Without a tail a sequence or its copy has one page at its
+ * end. What ended stays in what others do not need. A prompts' batch fills the other pages in one
+ * layer at a time. */
 kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *p) {
-    int batch = p->n_ubatch / KT__PAGE_POS + 1;
-    int end = shape->n_tail + shape->first_young;
-    int lane = end + 2 + (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
-    int idle = p->n_seq_max * (1 + shape->first_young) + 2;
-    int tails = p->n_parallel * (shape->n_tail + 1);
-    if (shape->n_tail) idle += batch < tails ? batch : tails;
-    return (kt__kv_room){.n_kept = p->n_parallel * lane + idle, .n_staged = batch};
+    int batch = p->n_ubatch / KT__PAGE_POS, drafts = (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
+    int end = shape->n_tail + 1 + shape->first_young, lanes = p->n_parallel;
+    int tails = batch < lanes * (shape->n_tail + 1) ? batch : lanes * (shape->n_tail + 1);
+    int more = (lanes - 1) * (drafts > 1 ? drafts : 1) + (tails > drafts ? tails : drafts);
+    int idle = kt__kv_reads_young_ends(shape) ? 0 : p->n_seq_max + 2;
+    return (kt__kv_room){.n_kept = lanes * end + more + idle,
+                         .n_staged = batch >= shape->n_tail ? batch + 1 - shape->n_tail : 0};
 }
 
-static uint64_t young_bytes(const kt_model *model, const kt_engine_params *p) {
-    kt__kv_shape shape = kt__engine_kv_shape(model, p);
-    kt__kv_room room = kt__plan_kv_room(&shape, p);
-    if (!kt__kv_is_sealing(&shape)) return 0;
-    return (uint64_t)room.n_kept * kt__young_kept_bytes(&shape) +
-           (uint64_t)room.n_staged * kt__young_staged_bytes(&shape);
+/* Of an answer at full length, pages that lie nowhere but in their young form. */
+static int64_t placeless_pages(const kt__kv_shape *shape) {
+    return kt__kv_reads_young_ends(shape) ? shape->n_tail + shape->first_young : 0;
+}
+
+int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos) {
+    int64_t n = (n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS, without = placeless_pages(shape);
+    if (without == 0) return n + 1;
+    return n > without ? n - without : 1;
+}
+
+uint64_t kt__plan_young_bytes(const kt__kv_shape *shape, const kt_engine_params *p) {
+    kt__kv_room room = kt__plan_kv_room(shape, p);
+    if (!kt__kv_is_sealing(shape)) return 0;
+    return (uint64_t)room.n_kept * kt__young_kept_bytes(shape) +
+           (uint64_t)room.n_staged * kt__young_staged_bytes(shape);
 }
 
 /* An answer's state and the one that is being written; a sequence's; those behind proposals, which may
@@ -218,10 +230,6 @@ static int32_t n_states_for(const kt_model *model, const kt_engine_params *p, ui
     if (kept > MOST_SNAPSHOTS) kept = MOST_SNAPSHOTS;
     int32_t proposed = kt__plan_step_fwd(model, p).n_tok_max - p->n_parallel;
     return 2 * p->n_parallel + p->n_seq_max + proposed + (int32_t)kept;
-}
-
-static int64_t pages_per_seq(const kt_engine_params *p) {
-    return (p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS + 1; /* one to copy on write */
 }
 
 /* The device's own: a tile a worker, with the ends of what is not shared, and split attention's
@@ -287,24 +295,24 @@ static uint64_t fixed_bytes(const kt_mem_plan *m) {
 /* Fills in what depends on the parameters; true if a whole sequence, at least, fits. */
 static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_t left,
                        kt__plan *out) {
-    size_t page = page_bytes_of(model, p);
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    size_t page = kt__kv_page_bytes(&shape);
     kt_mem_plan *m = &out->mem;
     m->scratch_bytes = scratch_bytes(model, p);
     /* a default budget is what is free now: the process is there already */
     m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + constraint_bytes(model, left)
                                             : 0;
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
-    m->kv_young_bytes = young_bytes(model, p);
+    m->kv_young_bytes = kt__plan_young_bytes(&shape, p);
     out->n_states = n_states_for(model, p, left);
     m->state_bytes = (uint64_t)out->n_states * state_bytes_of(model);
     uint64_t fixed = fixed_bytes(m);
     uint64_t room = left > fixed ? left - fixed : 0;
     int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
-    int64_t least = pages_per_seq(p), lanes = p->n_parallel;
+    int64_t least = kt__plan_places(&shape, p->n_ctx), lanes = p->n_parallel;
     if (p->n_seq_max > lanes) lanes = p->n_seq_max;
     /* a long context of one is room enough for usual ones of all */
-    int64_t usual = (p->n_ctx < DEFAULT_CTX ? p->n_ctx : DEFAULT_CTX);
-    usual = (usual + KT__PAGE_POS - 1) / KT__PAGE_POS + 1;
+    int64_t usual = kt__plan_places(&shape, p->n_ctx < DEFAULT_CTX ? p->n_ctx : DEFAULT_CTX);
     int64_t want = usual * lanes > least ? usual * lanes : least;
     if (model->ctx->mem_given) {
         want *= 4; /* what is left keeps earlier prompts */
@@ -340,14 +348,20 @@ static bool shrink(const kt_engine_params *given, kt_engine_params *p) {
     return true;
 }
 
+/* Positions that so many places, and the tails of answers at work, come to. */
+static int64_t n_positions(const kt_model *model, const kt_engine_params *p, int64_t n_pages) {
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    return (n_pages + placeless_pages(&shape) * p->n_parallel) * KT__PAGE_POS;
+}
+
 /* No more than a quarter of what is left for batches, and room for a usual answer in each lane:
  * what breaks that shrinks. */
-static bool rebalance(const kt_engine_params *given, kt_engine_params *p, uint64_t left,
-                      const kt__plan *plan) {
+static bool rebalance(const kt_model *model, const kt_engine_params *given, kt_engine_params *p,
+                      uint64_t left, const kt__plan *plan) {
     int64_t usual = p->n_ctx < USUAL_POS ? p->n_ctx : USUAL_POS;
     bool heavy = plan->mem.scratch_bytes > left / 4;
     bool stateful = plan->mem.state_bytes > left / 4;
-    bool crowded = plan->n_pages * KT__PAGE_POS < usual * p->n_parallel;
+    bool crowded = n_positions(model, p, plan->n_pages) < usual * p->n_parallel;
     if (heavy && !given->n_ubatch && p->n_ubatch > LEAST_UBATCH) {
         p->n_ubatch /= 2;
     } else if (stateful && !given->n_parallel && !given->n_seq_max && p->n_parallel > 1) {
@@ -383,7 +397,7 @@ static void fill_sums(const kt_model *model, kt__plan *out) {
     const kt_engine_params *p = &out->params;
     m->kv_bytes = (uint64_t)out->n_pages * page_bytes_of(model, p);
     m->tables_bytes += (uint64_t)out->n_pages * INDEX_ENTRY_BYTES;
-    m->kv_positions = out->n_pages * KT__PAGE_POS;
+    m->kv_positions = n_positions(model, p, out->n_pages);
     m->total_bytes = m->kv_bytes + m->scratch_bytes + m->tables_bytes + m->draft_bytes +
                      m->kv_young_bytes + m->state_bytes +
                      (m->weights_counted ? m->weights_bytes : 0);
@@ -431,7 +445,8 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     bool fits = try_params(model, &out->params, left, out);
     kt_engine_params fixed = *given;
     if (is_encoder(model)) fixed.n_ubatch = out->params.n_ubatch; /* follows the context */
-    while (fits ? rebalance(&fixed, &out->params, left, out) : shrink(&fixed, &out->params)) {
+    while (fits ? rebalance(model, &fixed, &out->params, left, out)
+                : shrink(&fixed, &out->params)) {
         hold_whole_texts(model, given, &out->params);
         fits = try_params(model, &out->params, left, out);
     }

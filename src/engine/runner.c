@@ -239,11 +239,11 @@ static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
 
 static int64_t op_pages_left(void *user) {
     const kt__kv *kv = ((kt__runner *)user)->engine->kv;
-    return kt__kv_n_pages(kv) - kt__kv_n_used(kv) + kt__kv_n_kept(kv);
+    return kt__kv_n_pages_most(kv) - kt__kv_n_used(kv) + kt__kv_n_kept(kv);
 }
 
 static int64_t op_pages_most(void *user) {
-    return kt__kv_n_pages(((kt__runner *)user)->engine->kv);
+    return kt__kv_n_pages_most(((kt__runner *)user)->engine->kv);
 }
 
 static void op_drop(void *user, kt__task *task) {

@@ -76,7 +76,7 @@ out:
 /* The prompt behind n_pos positions. */
 static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, kt_error *err) {
     size_t n_ctx = (size_t)engine->params.n_ctx;
-    int64_t n_store = kt__kv_n_pages(engine->kv) * KT__PAGE_POS;
+    int64_t n_store = kt__kv_n_pages_most(engine->kv) * KT__PAGE_POS;
     if (n > n_ctx - n_pos) {
         char after[48] = "";
         if (n_pos) snprintf(after, sizeof after, " after %zu", n_pos);

@@ -533,13 +533,14 @@ static kt_status load_young_pages(const kt__kv_image_file *f, kt__kv *kv, const 
 }
 
 /* Where the file has no young forms, what they would hold has to be computed again. */
-static kt_status load_young(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
+static kt_status load_young(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table,
                             kt_error *err) {
     size_t bytes = kt__kv_young_bytes(&f->shape);
     int32_t n = kt__kv_is_sealing(&f->shape) ? kt__kv_n_end_pages(&f->shape, f->info.n_pos) : 0;
     if (!f->layout.sections[YOUNG].bytes) {
         for (int32_t i = 0; i < n; i++)
             kt__kv_young_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
+        if (kt__kv_reads_young_ends(&f->shape)) kt__kv_table_truncate(kv, table, 0);
         return KT_OK;
     }
     void *young = kt__malloc(bytes);

@@ -11,6 +11,7 @@
 #include "kv/young.h"
 
 enum {
+    NO_PLACE = -1,
     CACHE_LINE = 64,
     SLAB_PAGES_MAX = 64,   /* 1024 positions */
     SLAB_BYTES = 16u << 20 /* slabs are smaller where a page is large, but hold a split */
@@ -24,13 +25,19 @@ struct kt__kv {
     int slab_shift; /* log2 of the pages of a slab */
     uint8_t *base;
     size_t mapped_bytes;
-    int64_t n_pages;
-    _Atomic int64_t n_used; /* read from any thread, at any time */
-    int32_t *refs;          /* [n_pages] holders of the page */
-    bool *kept;             /* [n_pages] reclaim can give it back */
-    int64_t n_kept;         /* such pages with no other holder */
-    int32_t *free_ids;      /* stack of free pages; the lowest numbers on top */
+    int64_t n_pages;        /* places for pages' own parts; as many pages, where they are f16 */
+    _Atomic int64_t n_used; /* such places; read from any thread, at any time */
+    int64_t n_ids;          /* pages there may be: more than places, if young ones need none */
+    int64_t n_taken;
+    int32_t *refs;        /* [n_ids] holders of the page */
+    bool *kept;           /* [n_ids] reclaim can give it back */
+    int64_t n_kept;       /* such pages with a place and no other holder */
+    int32_t *free_ids;    /* stack of free pages; the lowest numbers on top */
+    int32_t *place_of;    /* [n_ids] where the page's own parts lie, or NO_PLACE; NULL: by number */
+    int32_t *free_places; /* stack, likewise */
+    uint16_t *sealed;     /* [n_ids] layers, from the first on, that are sealed */
     kt__kv_reclaim_fn *reclaim;
+    kt__kv_lost_fn *lost;
     void *reclaim_user;
     kt__young *young;   /* NULL: keys and values are f16 */
     kt__states *states; /* NULL: no layer is recurrent */
@@ -95,6 +102,32 @@ static kt_status map_pages(kt__kv *kv, kt_error *err) {
     return KT_OK;
 }
 
+static int32_t *number_stack(int64_t n) {
+    int32_t *ids = kt__calloc((size_t)n, sizeof *ids);
+    for (int64_t i = 0; ids && i < n; i++) ids[i] = (int32_t)(n - 1 - i);
+    return ids;
+}
+
+/* The lists by page. A page whose positions are young has no place for its sealed form; one that was
+ * neither sealed nor kept young is still in the tables of those who will compute it again. */
+static kt_status make_lists(kt__kv *kv, kt__kv_room room, kt_error *err) {
+    bool sealing = kt__kv_is_sealing(&kv->shape);
+    kv->n_ids = sealing ? 2 * (kv->n_pages + room.n_kept) : kv->n_pages;
+    size_t n = (size_t)kv->n_ids;
+    kv->refs = kt__calloc(n, sizeof *kv->refs);
+    kv->kept = kt__calloc(n, sizeof *kv->kept);
+    kv->free_ids = number_stack(kv->n_ids);
+    bool ok = kv->refs && kv->free_ids && kv->kept;
+    if (sealing) {
+        kv->place_of = kt__malloc(n * sizeof *kv->place_of);
+        kv->free_places = number_stack(kv->n_pages);
+        kv->sealed = kt__calloc(n, sizeof *kv->sealed);
+        ok = ok && kv->place_of && kv->free_places && kv->sealed;
+        for (size_t i = 0; ok && i < n; i++) kv->place_of[i] = NO_PLACE;
+    }
+    return ok ? KT_OK : kt__fail_nomem(err, "the K/V page lists", n * 2 * sizeof(int32_t));
+}
+
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out, kt_error *err) {
     int32_t n = (int32_t)(n_pages & INT32_MAX);
     kt__kv_room all = {n, 0, n};
@@ -116,21 +149,19 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     kv->page_bytes = kt__kv_page_bytes(shape);
     kv->slab_shift = slab_shift_for(kv->page_bytes);
     kv->n_pages = n_pages;
-    kv->refs = kt__calloc((size_t)n_pages, sizeof *kv->refs);
-    kv->free_ids = kt__calloc((size_t)n_pages, sizeof *kv->free_ids);
-    kv->kept = kt__calloc((size_t)n_pages, sizeof *kv->kept);
+    KT__TRY(make_lists(kv, room, err));
     kv->layer_at = kt__calloc((size_t)shape->n_layer, sizeof *kv->layer_at);
-    if (!kv->refs || !kv->free_ids || !kv->kept || !kv->layer_at) {
-        status = kt__fail_nomem(err, "the K/V page lists", (size_t)n_pages * 2 * sizeof(int32_t));
+    if (!kv->layer_at) {
+        status = kt__fail_nomem(err, "the K/V layers' places", (size_t)shape->n_layer);
         goto out;
     }
-    for (int64_t i = 0; i < n_pages; i++) kv->free_ids[i] = (int32_t)(n_pages - 1 - i);
     for (int i = 1; i < shape->n_layer; i++)
         kv->layer_at[i] = kv->layer_at[i - 1] + layer_bytes(shape, i - 1);
     KT__TRY(map_pages(kv, err));
-    if (kt__kv_is_sealing(shape)) KT__TRY(kt__young_create(shape, n_pages, room, &kv->young, err));
+    if (kt__kv_is_sealing(shape))
+        KT__TRY(kt__young_create(shape, kv->n_ids, room, &kv->young, err));
     if (shape->state_bytes)
-        KT__TRY(kt__states_create(shape->state_bytes, n_pages, room.n_states, &kv->states, err));
+        KT__TRY(kt__states_create(shape->state_bytes, kv->n_ids, room.n_states, &kv->states, err));
     *out = kv;
     kv = NULL;
 out:
@@ -145,6 +176,9 @@ void kt__kv_destroy(kt__kv *kv) {
     kt__states_destroy(kv->states);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
+    kt__free(kv->place_of);
+    kt__free(kv->free_places);
+    kt__free(kv->sealed);
     kt__free(kv->kept);
     kt__free(kv->layer_at);
     kt__free(kv);
@@ -161,11 +195,26 @@ int64_t kt__kv_n_used(const kt__kv *kv) {
     return kv->n_used;
 }
 
+int64_t kt__kv_n_pages_most(const kt__kv *kv) {
+    if (!kt__kv_reads_young_ends(&kv->shape)) return kv->n_pages;
+    return kv->n_pages + kv->shape.n_tail + kv->shape.first_young;
+}
+
+static int32_t place_of(const kt__kv *kv, int32_t page) {
+    return kv->place_of ? kv->place_of[page] : page;
+}
+
+static bool is_sealed(const kt__kv *kv, int32_t page) {
+    return !kv->young || kv->sealed[page] == kv->shape.n_layer;
+}
+
 /* The page's own parts, whatever their form. Where the layer and head begin in the page's slab, the
  * keys of all its pages lie first. */
 static uint8_t *own_part(const kt__kv *kv, int32_t page, int layer, int head, bool values) {
-    size_t slab = (size_t)page >> kv->slab_shift, n = (size_t)1 << kv->slab_shift;
-    size_t index = (size_t)page & (n - 1), k_bytes = k_head_bytes(&kv->shape, layer);
+    if (place_of(kv, page) == NO_PLACE) return NULL;
+    size_t place = (size_t)place_of(kv, page);
+    size_t slab = place >> kv->slab_shift, n = (size_t)1 << kv->slab_shift;
+    size_t index = place & (n - 1), k_bytes = k_head_bytes(&kv->shape, layer);
     size_t at = kv->layer_at[layer] + (size_t)head * (k_bytes + kv->v_head_bytes);
     uint8_t *base = kv->base + (slab * kv->page_bytes + at) * n;
     return values ? base + k_bytes * n + index * kv->v_head_bytes : base + index * k_bytes;
@@ -179,24 +228,36 @@ static uint8_t *v_part(const kt__kv *kv, int32_t page, int layer, int head) {
     return own_part(kv, page, layer, head, true);
 }
 
+/* What is f16 in every form lies in the young form while there is one in all layers. */
+static bool is_written_young(const kt__kv *kv, int32_t page, kt__kv_form form) {
+    if (!kv->young) return false;
+    return form != KT__KV_F16 || kt__young_of(kv->young, page) == KT__YOUTH_KEPT;
+}
+
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    if (kt__kv_k_form(&kv->shape, layer) != KT__KV_F16)
+    if (is_written_young(kv, page, kt__kv_k_form(&kv->shape, layer)))
         return kt__young_k(kv->young, page, layer, head);
     return (kt__f16 *)(void *)k_part(kv, page, layer, head);
 }
 
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    if (kv->shape.v_form != KT__KV_F16) return kt__young_v(kv->young, page, layer, head);
+    if (is_written_young(kv, page, kv->shape.v_form))
+        return kt__young_v(kv->young, page, layer, head);
     return (kt__f16 *)(void *)v_part(kv, page, layer, head);
 }
 
 uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    if (kt__kv_k_form(&kv->shape, layer) == KT__KV_F16) return NULL;
-    return k_part(kv, page, layer, head);
+    return kv->young ? k_part(kv, page, layer, head) : NULL;
 }
 
 uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    return kv->shape.v_form == KT__KV_F16 ? NULL : v_part(kv, page, layer, head);
+    return kv->young ? v_part(kv, page, layer, head) : NULL;
+}
+
+bool kt__kv_is_due(const kt__kv *kv, const kt__kv_table *table, int32_t index, int layer) {
+    int most = index < table->seal_due ? kv->shape.n_layer : table->seal_layers;
+    return index >= table->seal_from && index < table->seal_to && layer < most &&
+           layer >= kv->sealed[table->pages[index]] && !(kv->shape.first_young && index == 0);
 }
 
 /* ---- a page as one block ---- */
@@ -212,15 +273,26 @@ size_t kt__kv_block_bytes(const kt__kv_shape *s) {
     return bytes;
 }
 
-/* Between the page's own parts and a block. */
+/* n bytes between a page's part, which may be nowhere, and a block. */
+static void part_copy(void *part, void *block, size_t n, bool out) {
+    if (!part && out) memset(block, 0, n);
+    if (part) memcpy(out ? block : part, out ? part : block, n);
+}
+
+/* Between the page and a block: its own parts, or the young form of what is f16 anyway. */
 static void block_copy(const kt__kv *kv, int32_t page, uint8_t *at, bool out) {
-    size_t v_bytes = v_plain_bytes(&kv->shape);
-    for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        size_t k_bytes = k_plain_bytes(&kv->shape, layer);
-        for (int head = 0; head < kv->shape.n_head_kv; head++, at += k_bytes + v_bytes) {
-            void *k = k_part(kv, page, layer, head), *v = v_part(kv, page, layer, head);
-            memcpy(out ? at : k, out ? k : at, k_bytes);
-            memcpy(out ? at + k_bytes : v, out ? v : at + k_bytes, v_bytes);
+    const kt__kv_shape *s = &kv->shape;
+    size_t v_bytes = v_plain_bytes(s);
+    for (int layer = 0; layer < s->n_layer; layer++) {
+        size_t k_bytes = k_plain_bytes(s, layer);
+        bool k_f16 = kt__kv_k_form(s, layer) == KT__KV_F16, v_f16 = s->v_form == KT__KV_F16;
+        for (int head = 0; head < s->n_head_kv; head++, at += k_bytes + v_bytes) {
+            part_copy(k_f16 ? (void *)kt__kv_k(kv, page, layer, head)
+                            : k_part(kv, page, layer, head),
+                      at, k_bytes, out);
+            part_copy(v_f16 ? (void *)kt__kv_v(kv, page, layer, head)
+                            : v_part(kv, page, layer, head),
+                      at + k_bytes, v_bytes, out);
         }
     }
 }
@@ -231,6 +303,8 @@ void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out) {
 
 void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block) {
     block_copy(kv, page, (uint8_t *)(uintptr_t)block, false);
+    if (kv->young && place_of(kv, page) != NO_PLACE && !kt__kv_page_is_young(kv, page))
+        kv->sealed[page] = (uint16_t)kv->shape.n_layer;
 }
 
 /* ---- young forms ---- */
@@ -250,6 +324,14 @@ size_t kt__kv_young_bytes(const kt__kv_shape *s) {
     for (int layer = 0; layer < s->n_layer; layer++)
         bytes += (young_k_bytes(s, layer) + young_v_bytes(s)) * (size_t)s->n_head_kv;
     return bytes;
+}
+
+bool kt__kv_page_is_there(const kt__kv *kv, int32_t page) {
+    return is_sealed(kv, page) || kt__kv_page_is_young(kv, page);
+}
+
+bool kt__kv_page_has_place(const kt__kv *kv, int32_t page) {
+    return place_of(kv, page) != NO_PLACE;
 }
 
 bool kt__kv_page_is_young(const kt__kv *kv, int32_t page) {
@@ -289,27 +371,73 @@ void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user) {
     kv->reclaim_user = user;
 }
 
-/* Whether n pages are free, after asking for them if they are not. */
-static bool have_pages(kt__kv *kv, int64_t n) {
+void kt__kv_set_lost(kt__kv *kv, kt__kv_lost_fn *lost) {
+    kv->lost = lost;
+}
+
+/* Whether n places are free, after asking for them if they are not. */
+static bool have_places(kt__kv *kv, int64_t n) {
     int64_t short_by = n - (kv->n_pages - kv->n_used);
     if (short_by > 0 && kv->reclaim) kv->reclaim(kv->reclaim_user, short_by);
     return n <= kv->n_pages - kv->n_used;
 }
 
+/* A page, without a place but in the form f16. */
 static int32_t page_take(kt__kv *kv) {
-    assert(kv->n_used < kv->n_pages);
-    int32_t page = kv->free_ids[kv->n_pages - 1 - kv->n_used++];
+    assert(kv->n_taken < kv->n_ids);
+    int32_t page = kv->free_ids[kv->n_ids - 1 - kv->n_taken++];
     kv->refs[page] = 1;
+    if (!kv->young) kv->n_used++;
     return page;
 }
 
+static bool is_only_kept(const kt__kv *kv, int32_t page) {
+    return kv->kept[page] && kv->refs[page] == 1 && place_of(kv, page) != NO_PLACE;
+}
+
+static void give_place(kt__kv *kv, int32_t page) {
+    if (kv->place_of[page] != NO_PLACE) return;
+    kv->place_of[page] = kv->free_places[kv->n_pages - 1 - kv->n_used++];
+    kv->n_kept += is_only_kept(kv, page);
+}
+
+static void take_place_back(kt__kv *kv, int32_t page) {
+    kv->sealed[page] = 0;
+    if (kv->place_of[page] == NO_PLACE) return;
+    kv->n_kept -= is_only_kept(kv, page);
+    kv->free_places[kv->n_pages - 1 - --kv->n_used] = kv->place_of[page];
+    kv->place_of[page] = NO_PLACE;
+}
+
+/* What is sealed of one page becomes another's. */
+static void move_place(kt__kv *kv, int32_t from, int32_t to) {
+    uint16_t sealed = kv->sealed[from];
+    take_place_back(kv, to);
+    kv->n_kept -= is_only_kept(kv, from);
+    kv->place_of[to] = kv->place_of[from];
+    kv->sealed[to] = sealed;
+    kv->place_of[from] = NO_PLACE;
+    kv->sealed[from] = 0;
+    kv->n_kept += is_only_kept(kv, to);
+}
+
 int32_t kt__kv_page_take(kt__kv *kv) {
-    return have_pages(kv, 1) ? page_take(kv) : -1;
+    if (!have_places(kv, 1) || kv->n_taken == kv->n_ids) return -1;
+    int32_t page = page_take(kv);
+    if (kv->young) give_place(kv, page);
+    return page;
+}
+
+/* A young form for the page; another one may lose its own, and with it what was not sealed. */
+static void take_young(kt__kv *kv, int32_t page, kt__youth kind) {
+    int32_t loser = kt__young_take(kv->young, page, kind);
+    if (loser >= 0 && !is_sealed(kv, loser) && kv->lost) kv->lost(kv->reclaim_user, loser);
 }
 
 void kt__kv_page_ref(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
-    if (kv->refs[page]++ == 1 && kv->kept[page]) kv->n_kept--;
+    kv->n_kept -= is_only_kept(kv, page);
+    kv->refs[page]++;
 }
 
 int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page) {
@@ -318,18 +446,24 @@ int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page) {
 
 void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     assert(kv->refs[page] > 0);
+    kv->n_kept -= is_only_kept(kv, page);
     kv->refs[page]--;
-    if (kv->refs[page] == 1 && kv->kept[page]) kv->n_kept++;
+    kv->n_kept += is_only_kept(kv, page);
     if (kv->refs[page] > 0) return;
-    kt__kv_young_drop(kv, page);
+    if (kv->young) {
+        kt__young_drop(kv->young, page);
+        take_place_back(kv, page);
+    } else {
+        kv->n_used--;
+    }
     if (kv->states) kt__states_forget(kv->states, page);
-    kv->free_ids[kv->n_pages - 1 - --kv->n_used] = page;
+    kv->free_ids[kv->n_ids - 1 - --kv->n_taken] = page;
 }
 
 void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept) {
-    if (kv->kept[page] == kept) return;
+    kv->n_kept -= is_only_kept(kv, page);
     kv->kept[page] = kept;
-    if (kv->refs[page] == 1) kv->n_kept += kept ? 1 : -1;
+    kv->n_kept += is_only_kept(kv, page);
 }
 
 int64_t kt__kv_n_kept(const kt__kv *kv) {
@@ -420,20 +554,15 @@ static bool is_before_cut(const kt__kv *kv, const kt__kv_table *table, int32_t i
     return false;
 }
 
-/* Everything of a page, with its young form where both have one. */
+/* Everything of a page that is written: its young form, or its own parts in f16. */
 static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
-    bool young = kt__kv_page_is_young(kv, from);
-    size_t v_bytes = young_v_bytes(&kv->shape);
+    size_t page_f16 = KT__PAGE_POS * sizeof(kt__f16);
+    size_t k_bytes = (size_t)kv->shape.head_dim_k * page_f16;
+    size_t v_bytes = (size_t)kv->shape.head_dim_v * page_f16;
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        size_t k_bytes = young_k_bytes(&kv->shape, layer);
-        size_t own_bytes = k_plain_bytes(&kv->shape, layer);
         for (int head = 0; head < kv->shape.n_head_kv; head++) {
-            memcpy(k_part(kv, to, layer, head), k_part(kv, from, layer, head), own_bytes);
-            memcpy(v_part(kv, to, layer, head), v_part(kv, from, layer, head), kv->v_head_bytes);
-            if (young && k_bytes)
-                memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head), k_bytes);
-            if (young && v_bytes)
-                memcpy(kt__kv_v(kv, to, layer, head), kt__kv_v(kv, from, layer, head), v_bytes);
+            memcpy(kt__kv_k(kv, to, layer, head), kt__kv_k(kv, from, layer, head), k_bytes);
+            memcpy(kt__kv_v(kv, to, layer, head), kt__kv_v(kv, from, layer, head), v_bytes);
         }
     }
 }
@@ -442,7 +571,7 @@ static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
 static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t old = table->pages[index];
     int32_t own = page_take(kv);
-    if (kt__kv_page_is_young(kv, old)) kt__young_take(kv->young, own, KT__YOUTH_KEPT);
+    if (kv->young) take_young(kv, own, KT__YOUTH_KEPT);
     page_copy(kv, old, own);
     if (table->young_from <= index && index < table->young_to) {
         kt__young_hold(kv->young, own);
@@ -450,6 +579,74 @@ static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     }
     table->pages[index] = own;
     kt__kv_page_drop(kv, old);
+}
+
+/* ---- what a table's batches seal ---- */
+
+static bool has_place_at(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
+    return index < table->n_pages && place_of(kv, table->pages[index]) != NO_PLACE;
+}
+
+/* Places that the pages from..to-1 do not have yet. */
+static int64_t places_missing(const kt__kv *kv, const kt__kv_table *table, int32_t from,
+                              int32_t to) {
+    int64_t n = 0;
+    for (int32_t i = from; i < to; i++)
+        n += !has_place_at(kv, table, i) && !(kv->shape.first_young && i == 0);
+    return n;
+}
+
+static void give_places(kt__kv *kv, const kt__kv_table *table, int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; i++) {
+        if (!(kv->shape.first_young && i == 0)) give_place(kv, table->pages[i]);
+    }
+}
+
+/* Beside what has to be sealed, pages that will be read sealed soon: with a tail they are sealed in
+ * groups, each some layers at a time while the positions before that are computed, so that no step
+ * takes noticeably longer than others. Where no place is left for that, they are sealed when they
+ * have to be. */
+static void seal_ahead(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new) {
+    int32_t group = kv->shape.n_tail > KT__MIGRATION_PAGES + 2 ? KT__MIGRATION_PAGES : 1;
+    int32_t begin = (table->seal_due + group - 1) / group * group, end = begin + group;
+    int64_t steps = (int64_t)group * KT__PAGE_POS;
+    int64_t done = n_new + steps - (int64_t)(begin + kv->shape.n_tail + 1) * KT__PAGE_POS;
+    table->seal_layers = 0;
+    table->seal_to = table->seal_due;
+    if (kv->shape.n_tail == 0 || (int64_t)begin * KT__PAGE_POS > n_old) return;
+    if (!have_places(kv, places_missing(kv, table, table->seal_due, begin))) return;
+    give_places(kv, table, table->seal_due, begin);
+    table->seal_to = table->seal_due = begin;
+    if (done <= 0 || (int64_t)end * KT__PAGE_POS > n_old) return;
+    if (!have_places(kv, places_missing(kv, table, begin, end))) return;
+    give_places(kv, table, begin, end);
+    table->seal_to = end;
+    table->seal_layers = (int32_t)(done * kv->shape.n_layer / steps);
+}
+
+/* Positions from n_old on are written: what was sealed of their pages is so no longer. */
+static void plan_sealing(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                         kt__kv_growth how) {
+    int32_t from = kt__kv_tail_from(&kv->shape, n_old), to = kt__kv_tail_from(&kv->shape, n_new);
+    for (int32_t i = (int32_t)(n_old / KT__PAGE_POS); i < table->n_pages; i++)
+        kv->sealed[table->pages[i]] = 0;
+    give_places(kv, table, from, to);
+    table->seal_from = table->seal_due = table->seal_to = 0;
+    if (how == KT__GROW_SEALED) return;
+    table->seal_from = from;
+    table->seal_due = to;
+    seal_ahead(kv, table, n_old, n_new);
+}
+
+/* The batch is over, and the first n_pos positions stay. */
+static void note_sealed(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    int32_t n = (int32_t)(n_pos / KT__PAGE_POS);
+    for (int32_t i = table->seal_from; i < table->seal_to && i < n && i < table->n_pages; i++) {
+        uint16_t *sealed = &kv->sealed[table->pages[i]];
+        int32_t now = i < table->seal_due ? kv->shape.n_layer : table->seal_layers;
+        if (now > *sealed && !(kv->shape.first_young && i == 0)) *sealed = (uint16_t)now;
+    }
+    if (table->seal_to > table->seal_due) table->seal_to = table->seal_due;
 }
 
 /* What the index-th page needs for positions n_old..n_new-1. */
@@ -489,7 +686,7 @@ static void give_young(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n
                   wants = youth_for(kv, table, how, i, n_old, n_new);
         if (has >= wants) continue;
         kt__young_drop(kv->young, page);
-        kt__young_take(kv->young, page, wants);
+        take_young(kv, page, wants);
     }
     hold_young(kv, table, kt__kv_tail_from(&kv->shape, n_old), pages_of(n_new));
 }
@@ -528,10 +725,14 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     bool within = n_new > n_old && n_old % KT__PAGE_POS != 0;
     bool copy = within && kv->refs[table->pages[last]] > 1;
     int64_t take = (need > table->n_pages ? need - table->n_pages : 0) + (copy ? 1 : 0);
+    int64_t places = take;
+    if (kv->young)
+        places = places_missing(kv, table, kt__kv_tail_from(&kv->shape, n_old),
+                                kt__kv_tail_from(&kv->shape, n_new));
     if (kv->young && n_new > n_old && !kt__kv_table_hold_end(kv, table, n_old))
         return kt__fail(err, KT_E_STATE, "position %lld is within or too near sealed pages of K/V",
                         (long long)n_old);
-    if (!have_pages(kv, take)) return fail_full(kv, err);
+    if (!have_places(kv, places) || take > kv->n_ids - kv->n_taken) return fail_full(kv, err);
     if (kv->states && n_new > n_old && !take_next(kv, table)) return fail_states(err);
     if (kv->young && !have_young(kv, table, n_old, n_new, how, copy)) {
         table->cuts[0] = table->cuts[1] = 0; /* those are for others */
@@ -539,7 +740,9 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     }
     if (copy) unshare_last(kv, table, last);
     while (table->n_pages < need) table->pages[table->n_pages++] = page_take(kv);
-    if (kv->young) give_young(kv, table, n_old, n_new, how);
+    if (!kv->young) return KT_OK;
+    give_young(kv, table, n_old, n_new, how);
+    plan_sealing(kv, table, n_old, n_new, how);
     return KT_OK;
 }
 
@@ -556,6 +759,7 @@ static bool is_wanted_young(const kt__kv *kv, int32_t page) {
 void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int32_t from = table->young_from, keep = kt__kv_tail_from(&kv->shape, n_pos);
     if (!kv->young) return;
+    note_sealed(kv, table, n_pos);
     if (keep > table->young_to) keep = table->young_to;
     if (keep < from) keep = from;
     hold_young(kv, table, keep, table->young_to);
@@ -567,11 +771,23 @@ void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     }
 }
 
-void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table) {
+void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table) {
+    table->seal_from = table->seal_due = table->seal_to = 0;
     for (int32_t i = 0; kv->young && i < table->n_pages; i++) {
         if (kt__young_of(kv->young, table->pages[i]) == KT__YOUTH_STAGED)
             kt__young_drop(kv->young, table->pages[i]);
     }
+}
+
+/* Of the first n_pos positions, the last page that a query behind them reads sealed and that is not,
+ * or the last that it reads young and that is not; -1: there is none. */
+static int32_t last_gone(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+    int32_t young = last_not_young(kv, table, n_pos);
+    for (int32_t i = kt__kv_tail_from(&kv->shape, n_pos) - 1; i > young; i--) {
+        if (kv->shape.first_young && i == 0) break;
+        if (i < table->n_pages && !is_sealed(kv, table->pages[i])) return i;
+    }
+    return young;
 }
 
 /* Where young forms allow to go on. */
@@ -579,11 +795,11 @@ static int64_t own_young_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int64_t end = (int64_t)table->n_pages * KT__PAGE_POS;
     if (!kv->young) return n_pos;
     if (end > n_pos) end = n_pos;
-    for (int32_t at; (at = last_not_young(kv, table, end)) >= 0;) end = (int64_t)at * KT__PAGE_POS;
+    for (int32_t at; (at = last_gone(kv, table, end)) >= 0;) end = (int64_t)at * KT__PAGE_POS;
     (void)kt__kv_table_hold_end(kv, table, end);
     int32_t last = (int32_t)(end / KT__PAGE_POS);
     if (end % KT__PAGE_POS != 0 && kv->refs[table->pages[last]] > 1) {
-        if (have_pages(kv, 1) && kt__young_n_free(kv->young, KT__YOUTH_KEPT) > 0) {
+        if (kv->n_taken < kv->n_ids && kt__young_n_free(kv->young, KT__YOUTH_KEPT) > 0) {
             unshare_last(kv, table, last);
         } else {
             end = (int64_t)last * KT__PAGE_POS;
@@ -645,9 +861,11 @@ void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
 void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page) {
     int32_t own = table->pages[index];
     bool moves = is_there_young(kv, table, index) && !kt__kv_page_is_young(kv, page);
+    bool seals = kv->young && is_sealed(kv, own) && !is_sealed(kv, page);
     bool held = kv->young && table->young_from <= index && index < table->young_to;
     held |= table->holds_first && index == 0;
-    if (moves && kv->refs[own] > 1) return;
+    if ((moves || seals) && kv->refs[own] > 1) return;
+    if (seals) move_place(kv, own, page);
     if (moves) {
         kt__young_drop(kv->young, page);
         kt__young_move(kv->young, own, page);

@@ -8,8 +8,9 @@
  * of pages that no other table shares.
  *
  * Keys and values have a form each. In the form f16 a page is written and read in its place. In
- * another one the page is sealed (base/geometry.h has the layout), and has a young form beside it
- * while positions of it are written, or may be written again.
+ * another one the page is sealed (base/geometry.h has the layout) when queries come that read it so;
+ * before that it has a young form, which a page keeps while positions of it are written, or may be
+ * written again. Its own parts have a place only once it is sealed, or begins to be.
  *
  * Layout: pages lie in slabs of a power of two of them, at least one attention split's. In a slab,
  * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or sealed, then V, f16
@@ -29,7 +30,8 @@
 
 typedef struct kt__kv kt__kv;
 
-/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be young, and as many states. */
+/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be young, and as many states. In
+ * forms other than f16 it is places for sealed ones, and young ones are beside them. */
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out,
                         kt_error *err) KT_CHECKED;
 /* The same with room for so many young pages (no matter in the form f16) and so many states (no
@@ -44,17 +46,24 @@ void kt__kv_spread(kt__kv *kv, const kt__affinity *place);
 size_t kt__kv_page_bytes(const kt__kv_shape *shape);
 int64_t kt__kv_n_pages(const kt__kv *kv);
 int64_t kt__kv_n_used(const kt__kv *kv);
+/* Pages that one sequence may have at most: those of its tail need no place. */
+int64_t kt__kv_n_pages_most(const kt__kv *kv);
 
 /* One head's part of a page in a layer, as it is written: f16. NULL: the page has no young form. */
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head);
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
-/* The same, sealed; NULL in the form f16. */
+/* The same in its place, sealed, or where a layer's keys are f16, as it is; NULL where all is f16,
+ * and where the page has no place yet. */
 uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head);
 uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head);
+/* Whether a table's batch has to seal its index-th page in the layer, before anybody reads it so. */
+struct kt__kv_table;
+bool kt__kv_is_due(const kt__kv *kv, const struct kt__kv_table *table, int32_t index, int layer);
 
 /* A block: one page's content in one piece, for files, without its young form. For each layer and
  * head: K, f16 [head_dim_k][16 positions] or sealed, then V, f16 [16 positions][head_dim_v] or
- * sealed, little-endian, without padding. */
+ * sealed (zeros, where the page has no place), little-endian, without padding. A page that is not
+ * young is sealed once its block is written. */
 const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv);
 size_t kt__kv_block_bytes(const kt__kv_shape *shape);
 void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out);
@@ -62,22 +71,28 @@ void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
 /* A page's young form likewise, of what is not f16 anyway. */
 size_t kt__kv_young_bytes(const kt__kv_shape *shape);
 bool kt__kv_page_is_young(const kt__kv *kv, int32_t page);
+/* Sealed, young, or both: otherwise its positions have to be computed again. */
+bool kt__kv_page_is_there(const kt__kv *kv, int32_t page);
+bool kt__kv_page_has_place(const kt__kv *kv, int32_t page);
 void kt__kv_young_read(const kt__kv *kv, int32_t page, void *out);
 void kt__kv_young_write(kt__kv *kv, int32_t page, const void *young);
 void kt__kv_young_drop(kt__kv *kv, int32_t page);
 
 /* ---- pages, for those who keep them outside tables ---- */
-int32_t kt__kv_page_take(kt__kv *kv); /* -1: none left; one reference */
+int32_t kt__kv_page_take(kt__kv *kv); /* with a place; -1: none left; one reference */
 void kt__kv_page_ref(kt__kv *kv, int32_t page);
 void kt__kv_page_drop(kt__kv *kv, int32_t page);
 int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page);
 /* A page marked as kept is one that reclaim may give back when it has no other holder. */
 void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept);
-int64_t kt__kv_n_kept(const kt__kv *kv); /* of these, now */
-/* Called when n more pages are needed than are free, before anything is refused: gives back what it
+int64_t kt__kv_n_kept(const kt__kv *kv); /* of these with a place, now */
+/* Called when n more places are needed than are free, before anything is refused: gives back what it
  * can. */
 typedef void kt__kv_reclaim_fn(void *user, int64_t n_pages);
 void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
+/* Called, with reclaim's user, when a page lost its young form that was not sealed. */
+typedef void kt__kv_lost_fn(void *user, int32_t page);
+void kt__kv_set_lost(kt__kv *kv, kt__kv_lost_fn *lost);
 
 /* ---- block tables: position p lies in pages[p / 16], slot p % 16 ---- */
 typedef struct kt__kv_table {
@@ -86,6 +101,9 @@ typedef struct kt__kv_table {
     int32_t young_from, young_to; /* pages whose young forms it holds: nobody may take them */
     bool holds_first;             /* and page 0's */
     int32_t cuts[2];              /* see kt__kv_table_cut */
+    /* the batch at hand seals pages seal_from..seal_due-1, and seal_layers layers of those up to
+     * seal_to */
+    int32_t seal_from, seal_due, seal_to, seal_layers;
     /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
     int32_t
         state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
@@ -124,7 +142,7 @@ void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table);
 bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 /* The batch is lost: drops the young forms of one layer. */
-void kt__kv_table_unstage(kt__kv *kv, const kt__kv_table *table);
+void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table);
 /* Where positions can be appended to the first n_pos: there, or, where a young form that a query
  * there reads is gone (or that of the last page cannot be copied from who shares it), at the next
  * page's begin before it where all is there; with recurrent layers, where the last state up to

@@ -160,12 +160,21 @@ static void reclaim(void *user, int64_t n_pages) {
     int32_t e = p->held.oldest;
     while (n_pages > 0 && e != NONE) {
         int32_t newer = p->entries[e].newer;
-        if (kt__kv_page_refs(p->kv, p->entries[e].page) == 1) {
+        int32_t page = p->entries[e].page;
+        if (kt__kv_page_refs(p->kv, page) == 1 && kt__kv_page_has_place(p->kv, page)) {
             give_up(p, e);
             n_pages--;
         }
         e = newer;
     }
+}
+
+/* The page is nowhere any more. */
+static void forget_lost(void *user, int32_t page) {
+    kt__prefix *p = user;
+    int32_t e = p->held.oldest;
+    while (e != NONE && p->entries[e].page != page) e = p->entries[e].newer;
+    if (e != NONE) give_up(p, e);
 }
 
 /* An entry to fill: a free one, that of the oldest block without a page, or of the oldest block. */
@@ -239,6 +248,7 @@ kt_status kt__prefix_create(kt__kv *kv, size_t max_blocks, kt__prefix **out, kt_
         return status;
     }
     kt__kv_set_reclaim(kv, reclaim, p);
+    kt__kv_set_lost(kv, forget_lost);
     *out = p;
     return KT_OK;
 }
@@ -249,6 +259,7 @@ void kt__prefix_destroy(kt__prefix *p) {
         kt__kv_page_set_kept(p->kv, p->entries[e].page, false);
         kt__kv_page_drop(p->kv, p->entries[e].page);
     }
+    kt__kv_set_lost(p->kv, NULL);
     kt__kv_set_reclaim(p->kv, NULL, NULL);
     kt__free(p->entries);
     kt__free(p->buckets);

@@ -9,7 +9,10 @@
 
 #include "base/geometry.h"
 
-enum { KT__KV_LAYERS_MAX = 1024 };
+enum {
+    KT__KV_LAYERS_MAX = 1024,
+    KT__MIGRATION_PAGES = 4 /* that leave a tail together: 64 positions */
+};
 
 typedef struct kt__kv_shape {
     int n_layer, n_head_kv, head_dim_k, head_dim_v;

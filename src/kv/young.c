@@ -27,14 +27,12 @@ struct kt__young {
     int32_t n_loose; /* kept pieces of pages that nobody holds */
 };
 
-static size_t part_bytes(kt__kv_form form, int head_dim) {
-    if (form == KT__KV_F16) return 0;
+static size_t part_bytes(int head_dim) {
     return kt__align_up((size_t)head_dim * KT__PAGE_POS * sizeof(kt__f16), CACHE_LINE);
 }
 
 size_t kt__young_staged_bytes(const kt__kv_shape *s) {
-    return (part_bytes(s->k_form, s->head_dim_k) + part_bytes(s->v_form, s->head_dim_v)) *
-           (size_t)s->n_head_kv;
+    return (part_bytes(s->head_dim_k) + part_bytes(s->head_dim_v)) * (size_t)s->n_head_kv;
 }
 
 size_t kt__young_kept_bytes(const kt__kv_shape *s) {
@@ -63,8 +61,8 @@ kt_status kt__young_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv_ro
     kt__young *y = kt__calloc(1, sizeof *y);
     if (!y) return kt__fail_nomem(err, "the young pages", sizeof *y);
     y->shape = *shape;
-    y->k_bytes = part_bytes(shape->k_form, shape->head_dim_k);
-    y->v_bytes = part_bytes(shape->v_form, shape->head_dim_v);
+    y->k_bytes = part_bytes(shape->head_dim_k);
+    y->v_bytes = part_bytes(shape->head_dim_v);
     y->layer_bytes = kt__young_staged_bytes(shape);
     y->room = room;
     y->piece_of = kt__malloc((size_t)n_pages * sizeof *y->piece_of);
@@ -118,13 +116,15 @@ static bool is_loose(const kt__young *y, int32_t page) {
 }
 
 /* Gives back the piece that is unused the longest. */
-static void drop_oldest(kt__young *y) {
+static int32_t drop_oldest(kt__young *y) {
     int32_t oldest = NONE;
     for (int32_t i = 0; i < y->room.n_kept; i++) {
         if (y->page_of[i] == NONE || !is_loose(y, y->page_of[i])) continue;
         if (oldest == NONE || y->used_at[i] < y->used_at[oldest]) oldest = i;
     }
-    kt__young_drop(y, y->page_of[oldest]);
+    int32_t page = y->page_of[oldest];
+    kt__young_drop(y, page);
+    return page;
 }
 
 static void give_kept(kt__young *y, int32_t page, int32_t piece) {
@@ -134,14 +134,16 @@ static void give_kept(kt__young *y, int32_t page, int32_t piece) {
     y->n_loose += y->n_holders[page] == 0;
 }
 
-void kt__young_take(kt__young *y, int32_t page, kt__youth kind) {
+int32_t kt__young_take(kt__young *y, int32_t page, kt__youth kind) {
+    int32_t loser = NONE;
     assert(y->piece_of[page] == NONE && kt__young_n_free(y, kind) > 0);
     if (kind == KT__YOUTH_STAGED) {
         y->piece_of[page] = y->room.n_kept + y->free_staged[--y->n_free_staged];
-        return;
+        return loser;
     }
-    if (y->n_free_kept == 0) drop_oldest(y);
+    if (y->n_free_kept == 0) loser = drop_oldest(y);
     give_kept(y, page, y->free_kept[--y->n_free_kept]);
+    return loser;
 }
 
 void kt__young_drop(kt__young *y, int32_t page) {
@@ -194,10 +196,10 @@ static uint8_t *head_base(const kt__young *y, int32_t page, int layer, int head)
 
 kt__f16 *kt__young_k(const kt__young *y, int32_t page, int layer, int head) {
     uint8_t *base = head_base(y, page, layer, head);
-    return base && y->k_bytes ? (kt__f16 *)(void *)base : NULL;
+    return (kt__f16 *)(void *)base;
 }
 
 kt__f16 *kt__young_v(const kt__young *y, int32_t page, int layer, int head) {
     uint8_t *base = head_base(y, page, layer, head);
-    return base && y->v_bytes ? (kt__f16 *)(void *)(base + y->k_bytes) : NULL;
+    return base ? (kt__f16 *)(void *)(base + y->k_bytes) : NULL;
 }

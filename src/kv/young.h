@@ -2,7 +2,8 @@
  *
  * Owns: the memory for them, and which page has which piece of it. A piece is of all layers (kept),
  * or of one, and used for each layer in turn (staged). A kept one that nobody holds stays with its
- * page until another page needs it, the longest unused first. Holds only what is not f16 anyway.
+ * page until another page needs it, the longest unused first. A kept piece is the whole page; a
+ * staged one is used for what is not f16 anyway.
  * Threads as kv/kv.h, its user. */
 #ifndef KT_KV_YOUNG_H
 #define KT_KV_YOUNG_H
@@ -25,8 +26,9 @@ typedef enum kt__youth { KT__YOUTH_NONE, KT__YOUTH_STAGED, KT__YOUTH_KEPT } kt__
 kt__youth kt__young_of(const kt__young *young, int32_t page);
 /* Pieces that may be taken: of the kept ones those that nobody holds, too. */
 int32_t kt__young_n_free(const kt__young *young, kt__youth kind);
-/* There is a piece left of the kind, and the page has none. */
-void kt__young_take(kt__young *young, int32_t page, kt__youth kind);
+/* There is a piece left of the kind, and the page has none. Returns the page that lost its own for
+ * that, or -1. */
+int32_t kt__young_take(kt__young *young, int32_t page, kt__youth kind);
 void kt__young_drop(kt__young *young, int32_t page); /* if it has one */
 /* The page's kept piece becomes that of another page, which has none. */
 void kt__young_move(kt__young *young, int32_t from, int32_t to);
@@ -35,7 +37,7 @@ void kt__young_hold(kt__young *young, int32_t page);
 void kt__young_let_go(kt__young *young, int32_t page);
 bool kt__young_is_held(const kt__young *young, int32_t page);
 
-/* NULL: it has none, or the form is f16. */
+/* NULL: it has none. */
 kt__f16 *kt__young_k(const kt__young *young, int32_t page, int layer, int head);
 kt__f16 *kt__young_v(const kt__young *young, int32_t page, int layer, int head);
 

@@ -67,27 +67,33 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     }
 }
 
-/* The pages that the batch has filled, to their sealed form where they have one. */
-static void seal_head(const qkv_job *job, int head, bool key, int worker) {
+/* One head's part of a page, from its young form to its place. */
+static void seal_part(const qkv_job *job, int32_t page, int head, bool key, void *scratch) {
     const kt__qkv *d = job->d;
     const kt__kernels *k = job->dev->kernels;
     const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
-    void *scratch = kt__dev_kernel_scratch(job->dev, worker);
     kt__kv_form form = key ? kt__kv_k_form(shape, d->layer) : shape->v_form;
-    if (form == KT__KV_F16) return;
+    int dim = key ? d->head_dim_k : d->head_dim_v;
+    const kt__f16 *young = (key ? kt__kv_k : kt__kv_v)(d->kv, page, d->layer, head);
+    uint8_t *place = (key ? kt__kv_sealed_k : kt__kv_sealed_v)(d->kv, page, d->layer, head);
+    if (form != KT__KV_F16) {
+        (key ? k->seal_k : k->seal_v)[form](young, dim, place, scratch);
+    } else if ((const uint8_t *)young != place) {
+        memcpy(place, young, (size_t)dim * KT__PAGE_POS * sizeof *young);
+    }
+}
+
+/* The pages that queries of this batch, or soon, read sealed. */
+static void seal_head(const qkv_job *job, int head, bool key, int worker) {
+    const kt__qkv *d = job->d;
+    void *scratch = kt__dev_kernel_scratch(job->dev, worker);
+    if (!kt__kv_is_sealing(kt__kv_get_shape(d->kv))) return;
     for (int s = 0; s < d->n_seg; s++) {
-        const kt__seg *seg = &d->segs[s];
-        int64_t end = (seg->pos0 + seg->n_tok) / KT__PAGE_POS;
-        if (seg->n_tok == 0) continue;
-        for (int64_t i = seg->pos0 / KT__PAGE_POS; i < end; i++) {
-            int32_t page = seg->table->pages[i];
-            if (key) {
-                k->seal_k[form](kt__kv_k(d->kv, page, d->layer, head), d->head_dim_k,
-                                kt__kv_sealed_k(d->kv, page, d->layer, head), scratch);
-            } else {
-                k->seal_v[form](kt__kv_v(d->kv, page, d->layer, head), d->head_dim_v,
-                                kt__kv_sealed_v(d->kv, page, d->layer, head), scratch);
-            }
+        const kt__kv_table *table = d->segs[s].table;
+        if (d->segs[s].n_tok == 0) continue;
+        for (int32_t i = table->seal_from; i < table->seal_to; i++) {
+            if (kt__kv_is_due(d->kv, table, i, d->layer))
+                seal_part(job, table->pages[i], head, key, scratch);
         }
     }
 }
