@@ -46,6 +46,28 @@ static void test_rows_of_the_grid(void **state) {
     json_decref(rows);
 }
 
+static void test_tiers_and_models(void **state) {
+    (void)state;
+    json_t *rows = bench_json("--preset tiny-llama -p 8 -n 0 -t 1 -r 2 --isa ref,ref --no-limits "
+                              "-o json");
+    assert_int_equal(json_array_size(rows), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(rows, i);
+        expect_row(rows, i, "pp8", 1);
+        assert_string_equal(json_string_value(json_object_get(row, "isa")), "ref");
+    }
+    json_decref(rows);
+    process p = bench_ok("-m demo,demo -p 0 -n 2 -t 1 -r 2 --no-limits -o csv");
+    int lines = 0;
+    for (const char *at = p.out; *at; at++) lines += *at == '\n';
+    assert_int_equal(lines, 3);
+    cli_free(&p);
+    p = cli_run("bench -p 8 -n 0 -r 2 --no-limits --isa ref,no-such-tier", NULL);
+    assert_int_not_equal(p.code, 0);
+    assert_non_null(strstr(p.err, "no-such-tier"));
+    cli_free(&p);
+}
+
 static void test_share_of_the_limit(void **state) {
     (void)state;
     json_t *rows = bench_json("--preset tiny-llama --quant q8_0 -p 8 -n 4 -t 1 -r 2 -o json");
@@ -138,6 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help_names_a_preset),
         cmocka_unit_test(test_rows_of_the_grid),
+        cmocka_unit_test(test_tiers_and_models),
         cmocka_unit_test(test_share_of_the_limit),
         cmocka_unit_test(test_float_weights_have_no_integer_limit),
         cmocka_unit_test(test_lists_of_batches_and_forms),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -428,9 +429,16 @@ static const char *base_name(const char *path) {
 
 static void describe_subject(const bench_opts *o, const subject *s, const machine *m,
                              kt__bench_report *report) {
-    kt_model_get_info(s->model, &report->info);
-    const kt_model_info *info = &report->info;
-    report->model = o->preset ? o->preset : info->name[0] ? info->name : base_name(info->path);
+    kt_model_info info;
+    kt_model_get_info(s->model, &info);
+    snprintf(report->model, sizeof report->model, "%s",
+             o->preset      ? o->preset
+             : info.name[0] ? info.name
+                            : base_name(info.path));
+    snprintf(report->arch, sizeof report->arch, "%s", info.arch);
+    snprintf(report->quant, sizeof report->quant, "%s", info.quant);
+    report->weight_bytes = info.weight_bytes;
+    report->n_params = info.n_params;
     snprintf(report->isa, sizeof report->isa, "%s", kt_ctx_isa(s->ctx));
     report->blas = o->model.params.blas;
     snprintf(report->processor, sizeof report->processor, "%s", m->cpu.brand);
@@ -448,38 +456,101 @@ static kt_status choose_threads(const bench_opts *o, list *threads, kt__affinity
     return KT_OK;
 }
 
+/* One model with one tier, as the options say. */
+static kt_status bench_subject(const bench_opts *o, const grid *given, kt__bench_report *report,
+                               kt_error *err) {
+    kt_status status;
+    bench_opts with = *o;
+    grid g = *given;
+    tests all = {0};
+    subject s = {0};
+    machine *m = kt__calloc(1, sizeof *m);
+    if (!m) return kt__fail_nomem(err, "limits", sizeof *m);
+    kt__cpu_detect(&m->cpu);
+    KT__TRY(choose_threads(o, &g.threads, &m->affinity, err));
+    bool listed = list_tests(&g, &all);
+    report->rows = all.rows;
+    report->n_rows = all.n;
+    if (!listed) status = kt__fail_nomem(err, "the tests", 0);
+    if (!all.n && status == KT_OK) status = kt__fail(err, KT_E_ARG, "nothing to do: -p 0 -n 0");
+    if (status != KT_OK) goto out;
+    if (!o->no_limits) KT__TRY(measure_machine(o->model.isa, o->model.model, &g.threads, m, err));
+    with.model.n_threads = largest_item(&g.threads);
+    KT__TRY(subject_open(&with, &s, err));
+    describe_subject(o, &s, m, report);
+    int longest = largest_item(&g.prompts) > largest_item(&g.gens) ? largest_item(&g.prompts)
+                                                                   : largest_item(&g.gens);
+    KT__TRY(measure_rows(&with, &s, m, largest_item(&g.depths) + longest, report, err));
+out:
+    subject_close(&s);
+    kt__free(m);
+    return status;
+}
+
+/* Words with commas between; NULL is one that was not given. */
+typedef struct words {
+    char *text;
+    const char *items[MAX_LIST];
+    int n;
+} words;
+
+static kt_status split_words(const char *option, const char *given, words *out, kt_error *err) {
+    *out = (words){.n = 1};
+    if (!given) return KT_OK;
+    out->text = kt__strdup(given);
+    if (!out->text) return kt__fail_nomem(err, "a list", strlen(given));
+    out->n = 0;
+    for (char *at = out->text, *comma = at; comma; at = comma + 1) {
+        if (out->n == MAX_LIST)
+            return kt__fail(err, KT_E_ARG, "%s: more than %d", option, MAX_LIST);
+        out->items[out->n++] = at;
+        comma = strchr(at, ',');
+        if (!comma) break;
+        *comma = '\0';
+    }
+    return KT_OK;
+}
+
+/* A file whose name has a comma is one model. */
+static kt_status split_models(const char *given, words *out, kt_error *err) {
+    if (!given || access(given, F_OK) != 0) return split_words("-m", given, out, err);
+    *out = (words){.items = {given}, .n = 1};
+    return KT_OK;
+}
+
+static kt_status bench_each(bench_opts *o, const grid *g, const words *models, const words *tiers,
+                            kt__bench_report *reports, int *n, kt_error *err) {
+    kt_status status = KT_OK;
+    for (int i = 0; i < models->n; i++)
+        for (int k = 0; k < tiers->n; k++) {
+            o->model.model = models->items[i];
+            o->model.isa = tiers->items[k];
+            KT__TRY(bench_subject(o, g, &reports[(*n)++], err));
+        }
+out:
+    return status;
+}
+
 static int bench_all(bench_opts *o) {
     kt_status status;
     kt_error err = {0};
     grid g = {0};
-    tests all = {0};
-    subject s = {0};
-    kt__bench_report report = {0};
-    machine *m = kt__calloc(1, sizeof *m);
-    int code = 0;
-    status = m ? KT_OK : kt__fail_nomem(&err, "limits", sizeof *m);
-    if (status != KT_OK) goto out;
-    kt__cpu_detect(&m->cpu);
+    words models = {0}, tiers = {0};
+    kt__bench_report *reports = NULL;
+    int code = 0, n = 0;
     KT__TRY(read_grid(o, &g, &err));
-    KT__TRY(choose_threads(o, &g.threads, &m->affinity, &err));
-    if (!list_tests(&g, &all)) status = kt__fail_nomem(&err, "the tests", 0);
-    if (!all.n && status == KT_OK) status = kt__fail(&err, KT_E_ARG, "nothing to do: -p 0 -n 0");
-    if (status != KT_OK) goto out;
-    if (!o->no_limits) KT__TRY(measure_machine(o->model.isa, o->model.model, &g.threads, m, &err));
-    o->model.n_threads = largest_item(&g.threads);
-    KT__TRY(subject_open(o, &s, &err));
-    report.rows = all.rows;
-    report.n_rows = all.n;
-    describe_subject(o, &s, m, &report);
-    int longest = largest_item(&g.prompts) > largest_item(&g.gens) ? largest_item(&g.prompts)
-                                                                   : largest_item(&g.gens);
-    KT__TRY(measure_rows(o, &s, m, largest_item(&g.depths) + longest, &report, &err));
-    code = kt__bench_print(&report, (kt__bench_format)o->format);
+    KT__TRY(split_models(o->model.model, &models, &err));
+    KT__TRY(split_words("--isa", o->model.isa, &tiers, &err));
+    reports = kt__calloc((size_t)(models.n * tiers.n), sizeof *reports);
+    if (!reports) status = kt__fail_nomem(&err, "the reports", sizeof *reports);
+    if (status == KT_OK) status = bench_each(o, &g, &models, &tiers, reports, &n, &err);
+    if (status == KT_OK) code = kt__bench_print(reports, n, (kt__bench_format)o->format);
 out:
     if (status != KT_OK) code = kt__cli_fail("bench", &err);
-    subject_close(&s);
-    kt__free(all.rows);
-    kt__free(m);
+    for (int i = 0; i < n; i++) kt__free(reports[i].rows);
+    kt__free(reports);
+    kt__free(models.text);
+    kt__free(tiers.text);
     return code;
 }
 
@@ -518,6 +589,7 @@ int kt__cmd_bench(int argc, char **argv) {
             "  kentang bench -m model.gguf -t 1,2\n"
             "  kentang bench -m model.gguf -p 0 -n 64 -b 1,8,16 -d 0,4096\n"
             "  kentang bench -m model.gguf -p 512 -n 64 -d 0,16384 --kv f16,q8,q4\n"
+            "  kentang bench -m a.gguf,b.gguf --isa sse41,avx2        several models and tiers\n"
             "  kentang bench --preset llama-3.2-3b --quant q4_k_m     before a download\n"
             "  kentang bench --server http://127.0.0.1:8000 --rate 2  load on a running server\n"
             "                                      (kentang bench --server URL --help)",

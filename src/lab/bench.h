@@ -43,9 +43,11 @@ typedef struct kt__bench_row {
     uint64_t major_faults; /* pages read from disk while measuring */
 } kt__bench_row;
 
+/* A model with a tier. */
 typedef struct kt__bench_report {
-    const char *model; /* name or file */
-    kt_model_info info;
+    char model[128]; /* name or file */
+    char arch[32], quant[24];
+    uint64_t weight_bytes, n_params;
     char isa[16], processor[64];
     bool blas;
     kt__bench_row *rows; /* [n_rows], heap */
@@ -57,7 +59,7 @@ typedef struct kt__bench_report {
 void kt__bench_set_limit(const kt_model *model, const kt_engine_info *engine, kt__bench_row *row);
 
 typedef enum kt__bench_format { KT__BENCH_MD, KT__BENCH_JSON, KT__BENCH_CSV } kt__bench_format;
-/* The table on stdout, warnings on stderr; the exit code. */
-int kt__bench_print(const kt__bench_report *report, kt__bench_format format);
+/* One table of n reports on stdout, warnings on stderr; the exit code. */
+int kt__bench_print(const kt__bench_report *reports, int n, kt__bench_format format);
 
 #endif
