@@ -30,6 +30,13 @@ static void sign(uint8_t *header) {
     kt__digest_bytes(d, header + HEADER - 32);
 }
 
+/* What was read can be gone on from, wherever that is. */
+static void go_on(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+    int64_t end = kt__kv_table_own_end(kv, table, n_pos);
+    if (end < 0 || end > n_pos) abort();
+    if (end < MAX_POS && kt__kv_table_grow(kv, table, end, end + 1, NULL) != KT_OK) abort();
+}
+
 static void try_file(const kt__kv_shape *shape, const char *path) {
     kt_error err;
     kt__kv_image_file *file;
@@ -47,9 +54,10 @@ static void try_file(const kt__kv_shape *shape, const char *path) {
     if (info->n_pos <= MAX_POS && info->n_logits <= MAX_LOGITS &&
         kt__kv_create(shape, MAX_POS / KT__PAGE_POS, &kv, &err) == KT_OK) {
         if (kt__kv_table_init(&table, MAX_POS, &err) == KT_OK) {
-            if (kt__kv_table_grow(kv, &table, 0, info->n_pos, &err) == KT_OK) {
+            if (kt__kv_table_grow_as(kv, &table, 0, info->n_pos, KT__GROW_SEALED, &err) == KT_OK) {
                 status = kt__kv_image_load(file, ids, logits, kv, &table, &err);
                 if (status != KT_OK && !err.message[0]) abort();
+                if (status == KT_OK) go_on(kv, &table, info->n_pos);
             }
             kt__kv_table_free(kv, &table);
         }
@@ -95,9 +103,13 @@ static void sign_sections(size_t size) {
     }
 }
 
+static int form_of(int flags) {
+    return (flags >> 4 & 15) % N_SHAPES;
+}
+
 /* Changes of three bytes each: where, and by what. */
 static size_t change_good(const uint8_t *data, size_t size, int flags) {
-    int form = (flags >> 4 & 15) % N_SHAPES;
+    int form = form_of(flags);
     size_t good_size = good_sizes[form], n = good_size;
     memcpy(file, goods[form], good_size);
     for (; size >= 3; data += 3, size -= 3) {
@@ -123,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!out) return 0;
     fwrite(file, 1, n, out);
     fclose(out);
-    try_file(&shapes[data[0] >> 4 & 3], path);
+    try_file(&shapes[form_of(data[0])], path);
     unlink(path);
     return 0;
 }
