@@ -106,7 +106,7 @@ refused_keeps
 again
 
 # what goes wrong on the way and is put right
-for mode in drop redirect norange weak nosum; do
+for mode in drop redirect norange weak nosum pages; do
     pull $mode Owner/Repo-GGUF:f32 || fail "$mode"
     cmp -s "$big" "$f32" || fail "$mode: other bytes"
     [ $mode != nosum ] || grep -q 'no checksum' "$dir/err" || fail "no checksum is said"
@@ -119,6 +119,8 @@ refused 'changed while it was fetched' change Owner/Repo-GGUF:f32
 refused 'checksum .* expected' silent Owner/Repo-GGUF:f32
 refused 'checksum .* expected' wrongsum Owner/Repo-GGUF:f32
 refused 'redirections' loop Owner/Repo-GGUF:f32
+refused 'more than 100 pages' pagesloop Owner/Repo-GGUF:f32
+refused 'address that is not followed' pagesaway Owner/Repo-GGUF:f32
 refused 'not followed' downgrade Owner/Repo-GGUF:f32
 refused 'the connection' dead Owner/Repo-GGUF:f32
 refused '500' broken Owner/Repo-GGUF:f32

@@ -191,6 +191,7 @@ static size_t on_header(char *line, size_t one, size_t len, void *user) {
     } else if (!take_header(line, len, "etag", r->etag, sizeof r->etag) &&
                !take_header(line, len, "last-modified", h->modified, sizeof h->modified) &&
                !take_header(line, len, "x-linked-etag", r->linked_etag, sizeof r->linked_etag) &&
+               !take_header(line, len, "link", r->link, sizeof r->link) &&
                !take_header(line, len, "x-repo-commit", r->commit, sizeof r->commit)) {
         (void)take_header(line, len, "location", h->location, sizeof h->location);
     }
@@ -275,7 +276,7 @@ static kt_status fetch_hop(kt__fetch *h, const char *url, kt_error *err) {
               add_header(c, &headers, "If-Range", h->request->if_range) &&
               add_header(c, &headers, "Accept", h->request->accept);
     h->reply->length = h->reply->first = h->reply->total = UINT64_MAX;
-    h->reply->etag[0] = h->location[0] = h->modified[0] = h->problem[0] = '\0';
+    h->reply->link[0] = h->reply->etag[0] = h->location[0] = h->modified[0] = h->problem[0] = '\0';
     h->discarded = 0;
     h->stopped = false;
     c->easy_setopt(h->easy, CURLOPT_URL, url);
@@ -323,6 +324,38 @@ static kt_status follow_location(kt__fetch *h, char url[KT__FETCH_URL], kt_error
                            "the server sends us on to an address that is not followed: \"%.100s\"",
                            h->location);
     return KT_OK;
+}
+
+/* <address>; rel="next", among others that commas part */
+static bool find_next(const char *link, char out[KT__FETCH_URL]) {
+    for (const char *at = strchr(link, '<'); at; at = strchr(at, '<')) {
+        size_t n = strcspn(++at, ">");
+        const char *after = at + n;
+        size_t end = strcspn(after, "<");
+        const char *rel = strstr(after, "rel=\"next\"");
+        if (!rel) rel = strstr(after, "rel=next");
+        if (*after && rel && rel < after + end && n < KT__FETCH_URL) {
+            snprintf(out, KT__FETCH_URL, "%.*s", (int)n, at);
+            return true;
+        }
+        at = after;
+    }
+    return false;
+}
+
+kt_status kt__fetch_next(const kt__fetch *h, const kt__fetch_reply *reply, char url[KT__FETCH_URL],
+                         kt_error *err) {
+    const kt__curl *c = &h->access->curl;
+    char next[KT__FETCH_URL], here[KT__FETCH_URL], there[KT__FETCH_URL];
+    url[0] = '\0';
+    if (!find_next(reply->link, next)) return KT_OK;
+    snprintf(url, KT__FETCH_URL, "%s", reply->url);
+    if (url_origin(c, url, here, sizeof here) && url_follow(c, url, next) &&
+        url_origin(c, url, there, sizeof there) && strcmp(here, there) == 0)
+        return KT_OK;
+    return kt__fail_at(err, KT_E_IO, reply->url, UINT64_MAX,
+                       "the list of files goes on at an address that is not followed: \"%.100s\"",
+                       next);
 }
 
 kt_status kt__fetch_url(kt__fetch *h, const kt__fetch_request *request, kt__fetch_reply *reply,

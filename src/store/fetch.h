@@ -32,6 +32,7 @@ typedef struct kt__fetch_reply {
     char etag[KT__FETCH_TAG];
     char linked_etag[KT__FETCH_TAG]; /* a hub's own, beside its redirection: the SHA-256 */
     char commit[KT__FETCH_TAG];      /* likewise */
+    char link[KT__FETCH_URL];        /* the Link header, whose "next" continues a list */
     uint64_t length;                 /* Content-Length; UINT64_MAX: not said */
     uint64_t first, total; /* Content-Range of a 206: first byte and whole; else UINT64_MAX */
     bool may_retry;        /* after a failure: trying again may help */
@@ -64,6 +65,10 @@ kt_status kt__fetch_url(kt__fetch *fetch, const kt__fetch_request *request, kt__
 /* The body into out, whose cap is an error; again up to three times where that may help. */
 kt_status kt__fetch_text(kt__fetch *fetch, const char *url, const char *accept, kt__buf *out,
                          kt__fetch_reply *reply, kt_error *err) KT_CHECKED;
+/* Where a list that came in pages goes on, by its Link header; "" at its end. Another host than the one
+ * that answered is an error. */
+kt_status kt__fetch_next(const kt__fetch *fetch, const kt__fetch_reply *reply,
+                         char url[KT__FETCH_URL], kt_error *err) KT_CHECKED;
 /* Appends text with what is not letter, digit or -._~/ as %XX. */
 bool kt__url_append(kt__buf *url, const char *text);
 

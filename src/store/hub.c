@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { MAX_ANSWER = 8 << 20 };
+enum { MAX_ANSWER = 8 << 20, MAX_PAGES = 100 };
 
 /* ---- names ---- */
 
@@ -111,6 +111,26 @@ static void take_commit(const question *q, char out[KT__FETCH_TAG]) {
     if (n == 40) snprintf(out, KT__FETCH_TAG, "%.40s", at);
 }
 
+/* The list that was answered and, of one that comes in pages, what follows. */
+static kt_status read_pages(question *q, const char *files_url) {
+    char next[KT__FETCH_URL];
+    kt_status status;
+    for (int page = 1;; page++) {
+        KT__TRY(kt__hub_read_tree(q->text.data ? q->text.data : "", q->text.len, files_url,
+                                  q->offer, q->err));
+        KT__TRY(kt__fetch_next(q->fetch, &q->reply, next, q->err));
+        if (!next[0]) break;
+        if (page == MAX_PAGES)
+            return kt__fail_at(q->err, KT_E_LIMIT, next, UINT64_MAX,
+                               "the list of files has more than %d pages", MAX_PAGES);
+        kt__buf_clear(&q->url);
+        (void)kt__buf_puts(&q->url, next);
+        KT__TRY(ask_url(q, "application/json"));
+    }
+out:
+    return status;
+}
+
 /* The commit is found first, so that all files are of one. */
 static kt_status ask_hub(question *q) {
     const kt__hub_name *name = q->name;
@@ -133,7 +153,7 @@ static kt_status ask_hub(question *q) {
     snprintf(url, sizeof url, "%s", q->url.data);
     snprintf(offer->dir, sizeof offer->dir, "%s", name->repo);
     snprintf(offer->source, sizeof offer->source, "%s/%s", q->access->base, name->repo);
-    KT__TRY(kt__hub_read_tree(q->text.data ? q->text.data : "", q->text.len, url, offer, q->err));
+    KT__TRY(read_pages(q, url));
 out:
     return status;
 }

@@ -11,6 +11,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import socketserver
 import sys
 import threading
@@ -95,7 +96,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         tree.append({"type": "file", "path": "../../escape.gguf", "size": 10, "oid": "0" * 40})
         tree.append({"type": "file", "path": "/etc/escape.gguf", "size": 10, "oid": "0" * 40})
         tree.append({"type": "directory", "path": "folder"})
-        self.answer(200, json.dumps(tree).encode())
+        if not self.mode.startswith("pages"):
+            return self.answer(200, json.dumps(tree).encode())
+        self.page(tree)
+
+    def page(self, tree):
+        """One entry a page; some modes point in a circle or to another host."""
+        at = int((re.search(r"cursor=(\d+)", self.path) or [0, 0])[1])
+        path = self.path.partition("?")[0]
+        following = {"pages": f"<{path}?recursive=true&cursor={at + 1}>", "pagesloop": f"<{path}?recursive=true&cursor=0>",
+                     "pagesaway": "<http://localhost.invalid/evil>"}[self.mode]
+        last = self.mode == "pages" and at + 1 >= len(tree)
+        link = () if last else (("Link", f'<{path}?cursor=0>; rel="first", {following}; rel="next"'),)
+        self.answer(200, json.dumps(tree[at:at + 1]).encode(), link)
 
     def registry(self, parts):
         known = json.load(open(os.path.join(ROOT, "registry.json")))
