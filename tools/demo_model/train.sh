@@ -54,8 +54,8 @@ leg() { # CORPUS FROM TO OPTION...
 } | tee "$build/train.log"
 
 # The best that fits into 5 MB: six bits where an error costs most, five elsewhere.
-python3 export.py "$build/model.f32" "$build/vocab.json" "$build/kentang-demo"
-"$kentang" convert "$build/kentang-demo" "$build/demo-f32.gguf"
+python3 export.py "$build/model.f32" "$build/vocab.json" "$build/kentang demo"
+"$kentang" convert "$build/kentang demo" "$build/demo-f32.gguf"
 "$kentang" quantize "$build/demo-f32.gguf" "$build/demo-f16.gguf" f16
 "$kentang" quantize "$build/demo-f32.gguf" "$root/models/demo.gguf" q5_k_m --keep 'token_embd.weight=q6_k' \
     --keep 'blk.*.attn_[kv].weight=q6_k' --keep 'blk.*.ffn_down.weight=q6_k' \
