@@ -11,11 +11,11 @@ same() { cmp -s "$1" "$2" || fail "$3"; }
 
 # ---- gathering ----
 "$kentang" imatrix -m "$demo" --chunks 1 -o "$work/a" 2>"$work/err" || fail "$(cat "$work/err")"
-grep -q '42 matrices, 1 chunks of 512 tokens' "$work/err" || fail "said $(cat "$work/err")"
+grep -q '49 matrices, 1 chunks of 512 tokens' "$work/err" || fail "said $(cat "$work/err")"
 "$kentang" imatrix -m "$demo" --chunks 1 -t 1 --isa ref -o "$work/b" 2>/dev/null
 same "$work/a" "$work/b" "another importance matrix on the reference tier with one thread"
 "$kentang" imatrix "$work/a" "$work/b" -o "$work/sum" 2>"$work/err"
-grep -q '42 matrices, 2 chunks' "$work/err" || fail "added up: $(cat "$work/err")"
+grep -q '49 matrices, 2 chunks' "$work/err" || fail "added up: $(cat "$work/err")"
 
 "$kentang" synth --preset tiny-qwen3moe --quant q8_0 "$work/experts.gguf" >/dev/null 2>&1
 "$kentang" imatrix -m "$work/experts.gguf" --chunks 1 -o "$work/none" 2>"$work/err" && fail "a matrix of experts"

@@ -4,8 +4,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include <kentang.h>
 
@@ -108,7 +110,7 @@ static void test_plain_answers_are_content(void **state) {
     "[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":" \
     "\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}}}},{\"name\":\"now\"}]"
 
-/* The demo model's template knows no tools: calls have the generic form. */
+/* As the demo model's template has them. */
 #define CALLS                                                             \
     "So: <tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": " \
     "\"Rome\"}}\n</tool_call>\n"                                          \
@@ -213,10 +215,36 @@ static void test_notes(void **state) {
     assert_string_equal(kt_request_notes(req), "");
     assert_true(kt_request_n_prompt(req) > 5);
     kt_request_close(req);
-    r.tools = PICKY; /* which this model's template does not know */
+    r.tools = PICKY;
     assert_int_equal(kt_engine_submit(engine, &r, &req, &err), KT_OK);
-    assert_true(strlen(kt_request_notes(req)) > 10);
+    assert_string_equal(kt_request_notes(req), "");
     kt_request_close(req);
+}
+
+/* A template that knows no tools: the request says so, and is held to the generic form. */
+static void test_note_of_no_tools(void **state) {
+    (void)state;
+    char path[256], command[1024];
+    kt_error err;
+    kt_model *plain;
+    kt_engine *plain_engine;
+    kt_request *req;
+    kt_request_params r = asked();
+    kt_engine_params ep = kt_engine_params_default();
+    snprintf(path, sizeof path, "%s/parts-%d.gguf", KT_BINARY_DIR, (int)getpid());
+    snprintf(command, sizeof command, "'%s/kentang' synth --preset tiny-llama '%s' >/dev/null 2>&1",
+             KT_BINARY_DIR, path);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(kt_model_open(ctx, path, NULL, &plain, &err), KT_OK);
+    ep.n_ctx = 1024;
+    assert_int_equal(kt_engine_open(plain, &ep, &plain_engine, &err), KT_OK);
+    r.tools = PICKY;
+    assert_int_equal(kt_engine_submit(plain_engine, &r, &req, &err), KT_OK);
+    assert_non_null(strstr(kt_request_notes(req), "knows no tools"));
+    kt_request_close(req);
+    kt_engine_close(plain_engine);
+    kt_model_close(plain);
+    unlink(path);
 }
 
 /* ---- refusals ---- */
@@ -283,6 +311,7 @@ int main(void) {
         cmocka_unit_test(test_forced_calls),
         cmocka_unit_test(test_calls_that_may_come),
         cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_note_of_no_tools),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_loops_end),
     };

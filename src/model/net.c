@@ -403,6 +403,11 @@ static kt_status split_experts(const binder *b, int i) {
 
 static kt_status bind_layers(const binder *b) {
     kt__net *net = b->net;
+    size_t n_tensors = kt__gguf_n_tensors(b->gguf);
+    if ((size_t)net->hp.n_layer >
+        n_tensors) /* nothing is reserved for layers that cannot be there */
+        return kt__fail(b->err, KT_E_FORMAT, "%s: block_count is %d, and there are %zu tensors",
+                        kt__gguf_path(b->gguf), net->hp.n_layer, n_tensors);
     net->layers = kt__arena_calloc(&net->arena, (size_t)net->hp.n_layer, sizeof *net->layers);
     if (!net->layers)
         return kt__fail_nomem(b->err, "the layers", (size_t)net->hp.n_layer * sizeof *net->layers);

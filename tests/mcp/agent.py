@@ -1,9 +1,10 @@
-"""kentang agent over a model that calls what test_agent_turn.c has written, and over the demo model, which knows no tools.
+"""kentang agent over a model that calls what test_agent_turn.c has written, and over the demo model, which was taught to call a clock.
 python3 agent.py KENTANG SOURCE MODEL
 """
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -69,9 +70,11 @@ def test_run_has_tools():
 
 
 def test_demo_model():
-    """It was never taught to call, and answers."""
-    out, err = run("agent", "--tools", "clock", "-p", "What time is it?", "--seed", "1", "-t", "1", "-c", "1024")
-    assert out.strip() and "the model's template knows no tools" in err, (out, err)
+    """It calls the clock and tells what it said; and a calculator, whose result it could not know."""
+    out, err = run("agent", "--tools", "clock", "-p", "What time is it?", "--temp", "0", "-t", "1", "-c", "1024")
+    assert re.fullmatch(r"It is \d\d:\d\d\.\n", out) and "-> clock" in err, (out, err)
+    out, err = run("agent", "--tools", "clock,calculator", "-p", "What is 1234 times 56?", "--temp", "0", "-c", "1024")
+    assert "69104" in out and "-> calculator" in err, (out, err)
 
 
 def test_nobody_to_ask():
