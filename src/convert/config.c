@@ -11,29 +11,31 @@
 
 /* ---- the tables ---- */
 
+static const char *const arch_names[] = {
+#define ARCH(name, arch_name) [KT__HF_AT_##name] = arch_name,
+#include "convert/archs.def"
+};
+
 typedef struct arch_class {
     const char *class_name, *model_type;
-    unsigned arch;
-    const char *arch_name;
+    int at; /* of archs.def */
 } arch_class;
 
 static const arch_class classes[] = {
-#define X(class_name, model_type, arch, arch_name) \
-    {class_name, model_type, KT__HF_##arch, arch_name},
+#define CLASS(class_name, model_type, arch) {class_name, model_type, KT__HF_AT_##arch},
 #include "convert/archs.def"
-#undef X
 };
 enum { N_CLASSES = sizeof classes / sizeof *classes };
 
-unsigned kt__hf_arch_of(const char *arch_name) {
-    for (int i = 0; i < N_CLASSES; i++)
-        if (!strcmp(classes[i].arch_name, arch_name)) return classes[i].arch;
+kt__hf_archs kt__hf_arch_of(const char *arch_name) {
+    for (int i = 0; i < KT__HF_N_ARCHS; i++)
+        if (!strcmp(arch_names[i], arch_name)) return (kt__hf_archs)1 << i;
     return 0;
 }
 
 typedef struct int_key {
     size_t at; /* in kt__hf_config */
-    unsigned archs;
+    kt__hf_archs archs;
     const char *key, *names;
     bool must;
     int64_t min, max;
@@ -41,35 +43,18 @@ typedef struct int_key {
 
 typedef struct num_key {
     size_t at;
-    unsigned archs;
+    kt__hf_archs archs;
     const char *key, *names;
     bool must;
 } num_key;
 
 enum { MAY = 0, MUST = 1 };
-#define ALL KT__HF_ALL
-#define LLAMA KT__HF_LLAMA
-#define GRANITE KT__HF_GRANITE
-#define QWEN2 KT__HF_QWEN2
-#define PHI3 KT__HF_PHI3
-#define WINDOWED KT__HF_WINDOWED
-#define MISTRAL3 KT__HF_MISTRAL3
-#define EXAONE4 KT__HF_EXAONE4
-#define OLMO2 KT__HF_OLMO2
-#define COHERE2 KT__HF_COHERE2
-#define GEMMA KT__HF_GEMMA
-#define GEMMA3S KT__HF_GEMMA3S
-#define GPTOSS KT__HF_GPTOSS
-#define NOMIC KT__HF_NOMIC
-#define BERTS KT__HF_BERTS
-#define ENCODERS KT__HF_ENCODERS
-#define EVERY (KT__HF_ALL | KT__HF_ENCODERS)
-#define QWEN2MOE KT__HF_QWEN2MOE
-#define QWEN3MOE KT__HF_QWEN3MOE
-#define EXPERTS KT__HF_EXPERTS
-#define LFM2 KT__HF_LFM2
-#define QWEN35MOE KT__HF_QWEN35MOE
-#define QWEN35S KT__HF_QWEN35S
+/* In the table, NAME for KT__HF_NAME. */
+__extension__ enum {
+#define ARCH(name, arch_name) name = KT__HF_##name,
+#define GROUP(name, set) name = KT__HF_##name,
+#include "convert/archs.def"
+};
 #define INT(field, archs, key, names, need, min, max) \
     {offsetof(kt__hf_config, field), archs, key, names, need, min, max},
 #define NUM(field, archs, key, names, need)
@@ -190,6 +175,12 @@ static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
                        other_part ? ", which has a vision or audio part," : "", list);
 }
 
+static void take_class(kt__hf_config *c, const arch_class *class) {
+    c->arch = (kt__hf_archs)1 << class->at;
+    c->arch_name = arch_names[class->at];
+    c->model_type = class->model_type;
+}
+
 /* A model that sees as well holds a language model, whose model_type decides. */
 static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
     static const struct {
@@ -203,9 +194,7 @@ static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
         if (strcmp(presets[i].whole, c->model_type) == 0) type = presets[i].text;
     for (int i = 0; i < N_CLASSES && type; i++) {
         if (strcmp(classes[i].model_type, type) != 0) continue;
-        c->arch = classes[i].arch;
-        c->arch_name = classes[i].arch_name;
-        c->model_type = classes[i].model_type;
+        take_class(c, &classes[i]);
         return KT_OK;
     }
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
@@ -217,10 +206,8 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
     const arch_class *found = find_class(c->root);
     json_t *text = json_object_get(c->root, "text_config");
     if (!found) return unknown_class(c, err);
-    c->arch = found->arch;
     c->class_name = found->class_name;
-    c->arch_name = found->arch_name;
-    c->model_type = found->model_type;
+    take_class(c, found);
     c->ranks = strstr(found->class_name, "ForSequenceClassification") != NULL;
     c->pooling = c->ranks ? KT__HF_POOL_RANK : KT__HF_NONE;
     c->text = json_is_object(text) ? text : c->root;

@@ -15,55 +15,21 @@
 #include "convert/notes.h"
 #include "gguf/gguf.h"
 
+/* A set of architectures: the KT__HF_NAME of archs.def, joined by |. */
+typedef uint64_t kt__hf_archs;
+
+/* Bits by the order of the rows. */
 enum {
-    KT__HF_LLAMA = 1,
-    KT__HF_QWEN2 = 2,
-    KT__HF_QWEN3 = 4,
-    KT__HF_GEMMA2 = 8,
-    KT__HF_GEMMA3 = 16,
-    KT__HF_PHI3 = 32,
-    KT__HF_SMOLLM3 = 64,
-    KT__HF_GRANITE = 128,
-    KT__HF_ERNIE = 256,
-    KT__HF_GLM4 = 512,
-    KT__HF_HUNYUAN = 1024,
-    KT__HF_MISTRAL3 = 2048,
-    KT__HF_EXAONE4 = 4096,
-    KT__HF_OLMO2 = 8192, /* OLMo 3 too */
-    KT__HF_COHERE2 = 16384,
-    KT__HF_QWEN2MOE = 1 << 15,
-    KT__HF_QWEN3MOE = 1 << 16,
-    KT__HF_OLMOE = 1 << 17,
-    KT__HF_GPTOSS = 1 << 18,
-    KT__HF_GEMMA_EMB = 1 << 19,
-    KT__HF_BERT = 1 << 20,
-    KT__HF_XLMR = 1 << 21, /* BERT's layers; positions begin at 2 */
-    KT__HF_NOMIC = 1 << 22,
-    KT__HF_LFM2 = 1 << 23,
-    KT__HF_QWEN35 = 1 << 24,
-    KT__HF_QWEN35MOE = 1 << 25,
-    KT__HF_QWEN35S = KT__HF_QWEN35 | KT__HF_QWEN35MOE,
-    /* layers with a state beside those with attention */
-    KT__HF_RECURRENT = KT__HF_LFM2 | KT__HF_QWEN35S,
-    KT__HF_EXPERTS = KT__HF_QWEN2MOE | KT__HF_QWEN3MOE | KT__HF_OLMOE | KT__HF_GPTOSS |
-                     KT__HF_QWEN35MOE,
-    /* an expert's matrices in tensors of their own */
-    KT__HF_EXPERT_EACH = KT__HF_EXPERTS ^ (KT__HF_GPTOSS | KT__HF_QWEN35MOE),
-    /* layer norms with biases, no head: none of what the others share */
-    KT__HF_BERTS = KT__HF_BERT | KT__HF_XLMR,
-    KT__HF_ENCODERS = KT__HF_BERTS | KT__HF_NOMIC,
-    /* adjacent rotary pairs in GGUF, halves in the folder */
-    KT__HF_PERMUTED = KT__HF_LLAMA | KT__HF_SMOLLM3 | KT__HF_GRANITE | KT__HF_MISTRAL3,
-    KT__HF_GEMMA3S = KT__HF_GEMMA3 | KT__HF_GEMMA_EMB,
-    KT__HF_GEMMA = KT__HF_GEMMA2 | KT__HF_GEMMA3S,
-    KT__HF_WINDOWED = KT__HF_GEMMA | KT__HF_PHI3 | KT__HF_GPTOSS,
-    /* norms behind attention and feed-forward only */
-    KT__HF_POST_ONLY = KT__HF_EXAONE4 | KT__HF_OLMO2,
-    /* gate and up in one tensor */
-    KT__HF_FUSED_GLU = KT__HF_PHI3 | KT__HF_GLM4,
-    /* a part of each head is rotated, and the file says how much */
-    KT__HF_PART_ROTATED = KT__HF_PHI3 | KT__HF_GLM4 | KT__HF_QWEN35S,
-    KT__HF_ALL = 32767 | KT__HF_EXPERTS | KT__HF_GEMMA_EMB | KT__HF_RECURRENT
+#define ARCH(name, arch_name) KT__HF_AT_##name,
+#include "convert/archs.def"
+    KT__HF_N_ARCHS
+};
+_Static_assert(KT__HF_N_ARCHS <= 64, "a kt__hf_archs has no bit for the last rows of archs.def");
+/* Constants wider than an int: C23, and an extension of the compilers before it. */
+__extension__ enum {
+#define ARCH(name, arch_name) KT__HF_##name = (kt__hf_archs)1 << KT__HF_AT_##name,
+#define GROUP(name, set) KT__HF_##name = (set),
+#include "convert/archs.def"
 };
 enum { KT__HF_XLMR_FIRST = 2 }; /* of XLM-R's table of positions */
 /* Values of the key pooling_type. */
@@ -96,7 +62,7 @@ typedef struct kt__hf_config {
     json_t *text;           /* of root: the language model's part */
     const char *model_type; /* of that part: whose defaults count */
     const char *class_name, *arch_name;
-    unsigned arch;
+    kt__hf_archs arch; /* one */
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
         window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types,
         conv_width, n_state_key, n_state_value, state_dim, state_value_dim, attention_every;
@@ -117,8 +83,8 @@ typedef struct kt__hf_config {
 kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_notes *notes,
                              kt__hf_config *out, kt_error *err) KT_CHECKED;
 void kt__hf_config_free(kt__hf_config *config);
-/* KT__HF_* of a general.architecture; 0: none that can be converted. */
-unsigned kt__hf_arch_of(const char *arch_name);
+/* The first row of a general.architecture in archs.def; 0: none that can be converted. */
+kt__hf_archs kt__hf_arch_of(const char *arch_name);
 /* The architecture's keys. n_vocab: the rows of the embedding. */
 void kt__hf_config_put(const kt__hf_config *config, int64_t n_vocab, kt__gguf_writer *w);
 

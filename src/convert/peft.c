@@ -27,7 +27,7 @@ typedef struct peft_pair {
 
 typedef struct peft_reader {
     const kt__peft_model *model;
-    unsigned arch;
+    kt__hf_archs arch;
     char *config_path;
     json_t *config;
     kt__folder folder;

@@ -41,7 +41,7 @@ typedef enum plan_dim {
 
 typedef struct map_row {
     const char *from, *to;
-    unsigned archs;
+    kt__hf_archs archs;
     plan_dim rows, cols;
     kt__tensor_role role;
     kt__change change;
@@ -49,36 +49,12 @@ typedef struct map_row {
 } map_row;
 
 enum { MAY = 0, MUST = 1 };
-#define ALL KT__HF_ALL
-#define LLAMA KT__HF_LLAMA
-#define PERMUTED KT__HF_PERMUTED
-#define QWEN2 KT__HF_QWEN2
-#define QWEN3 KT__HF_QWEN3
-#define GEMMA KT__HF_GEMMA
-#define GEMMA3S KT__HF_GEMMA3S
-#define GPTOSS KT__HF_GPTOSS
-#define BERT KT__HF_BERT
-#define XLMR KT__HF_XLMR
-#define BERTS KT__HF_BERTS
-#define NOMIC KT__HF_NOMIC
-#define ENCODERS KT__HF_ENCODERS
-#define EXPERT_EACH KT__HF_EXPERT_EACH
-#define PHI3 KT__HF_PHI3
-#define FUSED_GLU KT__HF_FUSED_GLU
-#define POST_ONLY KT__HF_POST_ONLY
-#define GLM4 KT__HF_GLM4
-#define HUNYUAN KT__HF_HUNYUAN
-#define EXAONE4 KT__HF_EXAONE4
-#define OLMO2 KT__HF_OLMO2
-#define COHERE2 KT__HF_COHERE2
-#define QWEN2MOE KT__HF_QWEN2MOE
-#define QWEN3MOE KT__HF_QWEN3MOE
-#define OLMOE KT__HF_OLMOE
-#define EXPERTS KT__HF_EXPERTS
-#define LFM2 KT__HF_LFM2
-#define QWEN35MOE KT__HF_QWEN35MOE
-#define QWEN35S KT__HF_QWEN35S
-#define RECURRENT KT__HF_RECURRENT
+/* In the table, NAME for KT__HF_NAME. */
+__extension__ enum {
+#define ARCH(name, arch_name) name = KT__HF_##name,
+#define GROUP(name, set) name = KT__HF_##name,
+#include "convert/archs.def"
+};
 static const map_row map[] = {
 #define X(from, to, archs, rows, cols, role, change, need) \
     {from, to, archs, DIM_##rows, DIM_##cols, KT__TENSOR_##role, KT__CHANGE_##change, need},
@@ -199,7 +175,7 @@ static void without_folder_layer(const char *name, char *out, size_t size, int *
         snprintf(out, size, "%s", name);
 }
 
-bool kt__tensor_name_find(const char *name, unsigned arch, char *to, size_t size,
+bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t size,
                           kt__change *change) {
     char bare[MAX_NAME];
     int layer, k = 0;

@@ -92,7 +92,7 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
 bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer);
 /* The tensor in GGUF, and its change, of a folder's (with any prefix) in a model of this
  * architecture (KT__HF_*); to[size]. false: none that the table has. */
-bool kt__tensor_name_find(const char *name, unsigned arch, char *to, size_t size,
+bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t size,
                           kt__change *change);
 /* Takes a tensor up; its type, shape and source are set. */
 kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor,
