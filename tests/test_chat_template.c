@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,8 @@ static void expect_origin(const char *source, const char *json, const char *want
     kt__chat_out_free(&out);
 }
 
-#define ONE "[{\"role\": \"user\", \"content\": \"<|x|> Hi, you\"}]"
+/* not a user's, whose text must show */
+#define ONE "[{\"role\": \"tool\", \"content\": \"<|x|> Hi, you\"}]"
 
 static void test_origin(void **state) {
     (void)state;
@@ -66,7 +68,7 @@ static void test_origin(void **state) {
     } rows[] = {
         {"a{{ c }}b", "a[<|x|> Hi, you]b"},
         {"{{ '<|a|>' + c + '<|b|>' }}", "<|a|>[<|x|> Hi, you]<|b|>"},
-        {"{{ '<|' ~ messages[0].role ~ '|>' ~ c }}", "<|user|>[<|x|> Hi, you]"},
+        {"{{ '<|' ~ messages[0].role ~ '|>' ~ c }}", "<|tool|>[<|x|> Hi, you]"},
         {"{{ bos_token }}{{ c }}{{ eos_token }}", "<s>[<|x|> Hi, you]</s>"},
         {"{{ ('  ' ~ c ~ '  x')|trim|upper }}", "[<|X|> HI, YOU]  X"},
         {"{{ c.split(' ')[1] }}{{ c[:5] }}", "[Hi,<|x|>]"},
@@ -120,6 +122,17 @@ static void test_origin(void **state) {
     "\"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yo\"}, {\"role\": \"user\", \"content\": " \
     "\"Ok\"}]"
 
+#define EACH "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
+#define REFUSES_SECOND                                                                             \
+    "{% for m in messages %}{% if m.role == 'system' and loop.index0 %}{{ raise_exception('once')" \
+    " }}{% endif %}{% endfor %}" EACH
+#define FIRST_ONLY                                                                             \
+    "{% if messages[0].role == 'system' %}S:{{ messages[0].content }};{% endif %}{% for m in " \
+    "messages if m.role == 'user' %}{{ m.content }};{% endfor %}"
+#define TWO_SYSTEMS                                                                             \
+    "[{\"role\": \"system\", \"content\": \"A\"}, {\"role\": \"system\", \"content\": \"B\"}, " \
+    "{\"role\": \"user\", \"content\": \"Hi\"}]"
+
 static void expect_merge(const char *source, const char *json, const char *want, bool merged) {
     kt__chat_out out = {0};
     render_json(source, json, &out);
@@ -147,6 +160,11 @@ static void test_system_is_merged(void **state) {
         USERS_ONLY,
         "[{\"role\": \"system\", \"content\": \"\"}, {\"role\": \"user\", \"content\": \"Hi\"}]",
         "<u>Hi", false);
+    /* several: as they are, else as one, else in the user's */
+    expect_merge(EACH, TWO_SYSTEMS, "system:A;system:B;user:Hi;", false);
+    expect_merge(REFUSES_SECOND, TWO_SYSTEMS, "system:A\nB;user:Hi;", false);
+    expect_merge(FIRST_ONLY, TWO_SYSTEMS, "S:A\nB;Hi;", false);
+    expect_merge(REFUSES, TWO_SYSTEMS, "<u>A\nB\nHi", true);
     /* several at the start; contents in parts */
     expect_merge(USERS_ONLY,
                  "[{\"role\": \"system\", \"content\": \"one\"}, {\"role\": \"system\", "
@@ -159,6 +177,50 @@ static void test_system_is_merged(void **state) {
                  "[{\"type\":"
                  "\"text\", \"text\": \"two\"}]}]",
                  "one\n|two|", true);
+}
+
+/* ---- contents in parts ---- */
+
+static kt_status render_status(const char *source, const char *json, char *text, size_t size) {
+    kt__chat_template *tmpl = parse(source);
+    kt__chat_out out = {0};
+    kt_error err = {0};
+    kt_status status = kt__chat_render_json(tmpl, json, strlen(json), &params, &out, &err);
+    snprintf(text, size, "%s", status == KT_OK ? out.text : err.message);
+    kt__chat_out_free(&out);
+    kt__chat_template_free(tmpl);
+    return status;
+}
+
+#define PARTS_ONLY                                                                               \
+    "{% for m in messages %}{{ m.role }}{% if m.content[0].type == 'image' %}:{% else %}: "      \
+    "{% endif %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% elif p.type == " \
+    "'image' %}<image>{% endif %}{% endfor %};{% endfor %}"
+
+static void test_parts_only(void **state) {
+    (void)state;
+    char text[600];
+    assert_int_equal(render_status(PARTS_ONLY, CHAT, text, sizeof text), KT_OK);
+    assert_string_equal(text, "system: Be brief.;user: Hi;assistant: Yo;user: Ok;");
+    expect_origin(PARTS_ONLY, "[{\"role\": \"user\", \"content\": \"Hi\"}]", "user: [Hi];");
+    const char *parts = "[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}, "
+                        "{\"type\": \"text\", \"text\": \"Hi\"}]}]";
+    assert_int_equal(render_status(PARTS_ONLY, parts, text, sizeof text), KT_OK);
+    assert_string_equal(text, "user:<image>Hi;");
+}
+
+/* What the user says is never left out without a word. */
+static void test_lost_text(void **state) {
+    (void)state;
+    char text[600];
+    const char *never = "{% for m in messages %}{{ m.role }};{% endfor %}";
+    const char *with_more = "{% for d in more %}{{ messages[-1].content }}{% endfor %}";
+    assert_int_equal(render_status(never, CHAT, text, sizeof text), KT_E_TEMPLATE);
+    assert_non_null(strstr(text, "leaves out what the user says"));
+    assert_int_equal(
+        render_status(with_more, "{\"messages\": " CHAT ", \"more\": [1]}", text, sizeof text),
+        KT_OK);
+    assert_string_equal(text, "Ok");
 }
 
 static void test_refusals_stay(void **state) {
@@ -267,6 +329,7 @@ static void test_allocation_failures(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_origin),        cmocka_unit_test(test_system_is_merged),
+        cmocka_unit_test(test_parts_only),    cmocka_unit_test(test_lost_text),
         cmocka_unit_test(test_refusals_stay), cmocka_unit_test(test_messages),
         cmocka_unit_test(test_json_requests), cmocka_unit_test(test_allocation_failures),
     };

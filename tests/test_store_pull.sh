@@ -17,7 +17,7 @@ fail() {
     [ ! -f "$dir/err" ] || cat "$dir/err" >&2
     exit 1
 }
-unset KENTANG_HUB KENTANG_OFFLINE KENTANG_MODELS_DIR KENTANG_MODEL http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
+unset HF_TOKEN HF_TOKEN_PATH HF_HOME HF_ENDPOINT XDG_CACHE_HOME KENTANG_HUB KENTANG_OFFLINE KENTANG_MODELS_DIR KENTANG_MODEL http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
 export KENTANG_CONFIG= HOME="$dir/home" XDG_CONFIG_HOME="$dir/config" XDG_DATA_HOME="$dir/data" NO_PROXY=127.0.0.1
 models=$dir/data/kentang/models
 
@@ -51,9 +51,35 @@ for repo, end in (("Folder", 4), ("Damaged", 400)):
     for name in ("config.json", "tokenizer.json", "train.py"):
         with open(f"{hub}/Owner/{repo}/{name}", "w") as f:
             f.write("{}")
+# an encoder with the folders that its modules.json names, one that has lost one of them, and one without the list
+for repo in ("Encoder", "Lost", "Listless"):
+    def put(name, text):
+        path = f"{hub}/Owner/{repo}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "wb").write(text)
+    head = json.dumps({"linear.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]}}).encode()
+    weights = struct.pack("<Q", len(head)) + head + bytes(4)
+    for name in ("model.safetensors", "2_Dense/model.safetensors", "onnx/model.safetensors"):
+        put(name, weights)
+    for name in ("config.json", "tokenizer.json", "config_sentence_transformers.json", "onnx/config.json", "openvino/x.json"):
+        put(name, b"{}")
+    put("2_Dense/config.json", b'{"activation_function": "torch.nn.modules.linear.Identity"}')
+    put("2_Dense/pytorch_model.bin", b"no")
+    put("added_tokens.json", b"")
+    put("additional_chat_templates/tool.jinja", b"{{ messages }}")
+    put("additional_chat_templates/README.md", b"no")
+    if repo != "Lost":
+        put("1_Pooling/config.json", b'{"pooling_mode_cls_token": true}')
+    if repo != "Listless":
+        put("modules.json", json.dumps([{"type": f"sentence_transformers.models.{t}", "path": p} for t, p in (
+            ("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"))]).encode())
 PY
+mkdir "$dir/hub/Owner/Weighed"
+cp "$source/models/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-Q8_0.gguf"
+cp "$source/models/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-imatrix.gguf"
+cp "$source/models/demo.gguf" "$dir/hub/Owner/Weighed/imatrix_other.gguf"
 echo notes >"$dir/hub/Owner/Repo-GGUF/README.md"
-echo '{"library/tale:1b": "Owner/Repo-GGUF/Tale-Q4_K_M.gguf"}' >"$dir/hub/registry.json"
+echo '{"library/tale:1b": "Owner/Repo-GGUF/Tale-Q4_K_M.gguf", "library/pieces:latest": "tensors"}' >"$dir/hub/registry.json"
 mkfifo "$dir/stdin"
 python3 "$source/tests/store/hub_server.py" "$dir/hub" "$dir/log" <"$dir/stdin" >"$dir/ports" 2>"$dir/hub.err" &
 hub=$!
@@ -151,6 +177,32 @@ refused 'model.safetensors|tensor' good Owner/Damaged
 [ ! -e "$models/Owner/Damaged" ] || fail "a damaged folder is there"
 again
 
+# what Hugging Face's hub, a proxy and a mirror answer: empty files, small files without a length, long signed addresses, other names
+encoder_is_whole() {
+    (cd "$models/Owner/$1" && find . -type f ! -name '.*' | LC_ALL=C sort | tr '\n' ' ') >"$dir/files"
+    [ "$(cat "$dir/files")" = "./1_Pooling/config.json ./2_Dense/config.json ./2_Dense/model.safetensors ./added_tokens.json \
+./additional_chat_templates/tool.jinja ./config.json ./config_sentence_transformers.json ./model.safetensors ./modules.json ./tokenizer.json " ] ||
+        fail "$1, $2: $(cat "$dir/files")"
+    [ ! -s "$models/Owner/$1/added_tokens.json" ] || fail "$1, $2: an empty file"
+    cmp -s "$dir/hub/Owner/Encoder/2_Dense/model.safetensors" "$models/Owner/$1/2_Dense/model.safetensors" || fail "$1, $2: other bytes"
+    again
+}
+for mode in good hf longurl chunked norange pages; do
+    pull $mode Owner/Encoder || fail "an encoder, $mode"
+    encoder_is_whole Encoder $mode
+done
+pull hf Owner/Renamed || fail "a repository that was renamed"
+encoder_is_whole Renamed hf
+refused 'refuses \(401\): it is private, gated or not there' hf Owner/Nothing
+refused 'cannot read.*1_Pooling/config.json' good Owner/Lost
+refused 'the file is missing.*modules.json' good Owner/Listless
+[ ! -e "$models/Owner/Lost" ] && [ ! -e "$models/Owner/Listless" ] || fail "a folder that is not whole is there"
+again
+pull good Owner/Weighed || fail "an importance matrix beside the model"
+[ -f "$models/Owner/Weighed/Tiny-Q8_0.gguf" ] && [ ! -e "$models/Owner/Weighed/Tiny-imatrix.gguf" ] || fail "the model, not the matrix"
+pull good Owner/Weighed/Tiny-imatrix.gguf || fail "an importance matrix by its name"
+again
+
 # killed in the middle, resumed: what is good stays
 "$kentang" pull --hub "$base/slow" -j 2 Owner/Repo-GGUF:f32 >"$dir/out" 2>"$dir/err" &
 puller=$!
@@ -198,6 +250,30 @@ again
 if grep -q Bearer "$dir/log"; then fail "an address of another host saw the token"; fi
 rm "$token"
 again
+# what Hugging Face's own tools are told, after what is told us, and for their hub alone
+hf() { # NAME...
+    "$kentang" pull "$@" >"$dir/out" 2>"$dir/err"
+}
+if HF_ENDPOINT=$base/gated hf Owner/Repo-GGUF:f32; then fail "gated, without a token"; fi
+HF_ENDPOINT=$base/gated/ HF_TOKEN=hub-token-for-tests hf Owner/Repo-GGUF:f32 || fail "HF_TOKEN"
+again
+mkdir -p "$HOME/.cache/huggingface" "$dir/hfhome"
+echo hub-token-for-tests >"$HOME/.cache/huggingface/token"
+HF_ENDPOINT=$base/gated hf Owner/Repo-GGUF:f32 || fail "the file that the hub's login leaves"
+again
+if HF_HOME=$dir/hfhome HF_ENDPOINT=$base/gated hf Owner/Repo-GGUF:f32; then fail "HF_HOME is another place"; fi
+mv "$HOME/.cache/huggingface/token" "$dir/hfhome/token"
+HF_HOME=$dir/hfhome HF_ENDPOINT=$base/gated hf Owner/Repo-GGUF:f32 || fail "HF_HOME"
+again
+if KENTANG_HUB=$base/gated HF_TOKEN=hub-token-for-tests hf Owner/Repo-GGUF:f32; then fail "HF_TOKEN went to a hub of our own"; fi
+echo other >"$token" && chmod 600 "$token"
+if HF_ENDPOINT=$base/gated HF_TOKEN=hub-token-for-tests hf Owner/Repo-GGUF:f32; then fail "hub-token comes first"; fi
+grep -q 'the token is not good for it' "$dir/err" || fail "hub-token comes first: said"
+HF_ENDPOINT=$base/broken hf --hub "$base/good" Owner/Repo-GGUF:q4_k_m || fail "--hub comes before HF_ENDPOINT"
+rm "$token"
+if HF_ENDPOINT=$base/gated HF_TOKEN='two words' hf Owner/Repo-GGUF; then fail "no token"; fi
+grep -q 'one word.*HF_TOKEN' "$dir/err" || fail "no token: said"
+again
 
 # the other kinds of hubs
 pull listing plain || fail "a list of links"
@@ -205,6 +281,8 @@ pull listing plain || fail "a list of links"
 pull listing Owner/Repo-GGUF:q4_k_m || fail "a list of links, with a tag"
 pull registry tale:1b || fail "a registry"
 cmp -s "$source/models/demo.gguf" "$models/tale/1b.gguf" || fail "a registry: other bytes"
+
+refused 'single tensors in Ollama' registry pieces
 
 # names: list, show, rm, run, serve's configuration
 pull registry tale:1b --as story || fail "--as"

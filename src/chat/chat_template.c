@@ -1,5 +1,6 @@
 #include "chat/chat_template.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,8 +11,16 @@
 #include "jinja/jinja_eval.h"
 #include "jinja/json.h"
 
+/* What a template makes of a user's text. */
+typedef enum content_form {
+    CONTENT_TEXT,  /* it shows as it is, or the probe said nothing */
+    CONTENT_PARTS, /* only as [{"type": "text", "text": ...}] */
+    CONTENT_LOST   /* in neither form */
+} content_form;
+
 struct kt__chat_template {
     kt__jinja *jinja;
+    content_form form;
 };
 
 /* What is to be rendered: an array of messages, or JSON. */
@@ -26,26 +35,16 @@ typedef struct request {
 /* How the system messages at the start of the conversation are handled. */
 typedef enum system_mode {
     SYSTEM_AS_IS,
-    SYSTEM_PROBE, /* their text replaced by a mark, to see whether the template uses it */
-    SYSTEM_MERGED /* put in front of the first user message */
+    SYSTEM_PROBE,  /* the text of each replaced by a mark, to see whether the template uses it */
+    SYSTEM_JOINED, /* several as one */
+    SYSTEM_MERGED  /* put in front of the first user message */
 } system_mode;
 
-static const char probe_mark[] = "kentang:system-message-probe";
+/* No template writes these of itself. The second is a character of a private area: one character
+ * survives what a template does to a text. */
+static const char probe_mark[] = "kentang:system-message-probe", user_mark[] = "\xef\xa3\xa7";
 
 /* ---- the template ---- */
-
-kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_template **out,
-                                  kt_error *err) {
-    kt__chat_template *tmpl = kt__calloc(1, sizeof *tmpl);
-    if (!tmpl) return kt__fail_nomem(err, "a chat template", sizeof *tmpl);
-    kt_status status = kt__jinja_parse(source, len, &tmpl->jinja, err);
-    if (status != KT_OK) {
-        kt__free(tmpl);
-        return status;
-    }
-    *out = tmpl;
-    return KT_OK;
-}
 
 void kt__chat_template_free(kt__chat_template *tmpl) {
     if (!tmpl) return;
@@ -233,6 +232,15 @@ static kt_status prepend_part(kt__jx *x, kt__jv message, kt__jv text, const kt__
     return set_content(x, message, kt__j_list(all));
 }
 
+/* The n system messages become the first of them, with all their texts. */
+static kt_status join_system(kt__jx *x, kt__jlist *messages, size_t n, kt__jv text) {
+    if (n < 2) return KT_OK;
+    KT__JTRY(set_content(x, messages->items[0], text));
+    memmove(messages->items + 1, messages->items + n, (messages->n - n) * sizeof *messages->items);
+    messages->n -= n - 1;
+    return KT_OK;
+}
+
 /* Takes the n system messages away and puts their text before the first user message's. *done is
  * false where there is none. */
 static kt_status merge_system(kt__jx *x, kt__jlist *messages, size_t n, bool *done) {
@@ -257,11 +265,31 @@ static kt_status merge_system(kt__jx *x, kt__jlist *messages, size_t n, bool *do
     return KT_OK;
 }
 
+/* "kentang:system-message-probe-3;" */
+static size_t name_mark(size_t i, char out[sizeof probe_mark + 24]) {
+    return (size_t)snprintf(out, sizeof probe_mark + 24, "%s-%zu;", probe_mark, i);
+}
+
 static kt_status mark_system(kt__jx *x, kt__jlist *messages, size_t n) {
     for (size_t i = 0; i < n; i++) {
+        char text[sizeof probe_mark + 24];
         kt__jv mark;
-        KT__JTRY(text_value(x, probe_mark, sizeof probe_mark - 1, false, &mark));
+        const char *kept = kt__arena_strndup(&x->arena, text, name_mark(i, text));
+        if (!kept) return kt__jx_nomem(x);
+        KT__JTRY(text_value(x, kept, strlen(kept), false, &mark));
         KT__JTRY(set_content(x, messages->items[i], mark));
+    }
+    return KT_OK;
+}
+
+/* ---- contents in parts ---- */
+
+static kt_status contents_to_parts(kt__jx *x, kt__jlist *messages) {
+    static const kt__jlist none = {0};
+    for (size_t i = 0; i < messages->n; i++) {
+        const kt__jv *content = kt__jdict_find(messages->items[i].u.d, "content");
+        if (!content || content->type != KT__J_STR) continue;
+        KT__JTRY(prepend_part(x, messages->items[i], *content, &none));
     }
     return KT_OK;
 }
@@ -274,6 +302,7 @@ typedef struct attempt {
     kt__jv system; /* the system messages' text */
     bool merged;   /* SYSTEM_MERGED found a user message */
     kt__jv last;   /* the content that the answer goes on from */
+    kt__jlist *messages;
     const kt__jstr *text;
 } attempt;
 
@@ -309,7 +338,7 @@ static kt_status set_token(kt__jx *x, const char *name, const char *token) {
     return KT_OK;
 }
 
-static kt_status set_variables(attempt *a, const request *req, system_mode mode) {
+static kt_status set_variables(attempt *a, const request *req, system_mode mode, bool parts) {
     kt__jx *x = &a->x;
     kt__jlist *messages;
     kt__jx_set(x, "tools", 5, kt__j_none());
@@ -323,6 +352,9 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode)
     KT__JTRY(system_text(x, messages, a->n_system, &a->system));
     if (mode == SYSTEM_MERGED) KT__JTRY(merge_system(x, messages, a->n_system, &a->merged));
     if (mode == SYSTEM_PROBE) KT__JTRY(mark_system(x, messages, a->n_system));
+    if (mode == SYSTEM_JOINED) KT__JTRY(join_system(x, messages, a->n_system, a->system));
+    if (parts) KT__JTRY(contents_to_parts(x, messages));
+    a->messages = messages;
     kt__jx_set(x, "messages", 8, kt__j_list(messages));
     KT__JTRY(set_token(x, "bos_token", req->params->bos_token));
     return set_token(x, "eos_token", req->params->eos_token);
@@ -333,31 +365,48 @@ static kt_status render_once(attempt *a, const kt__chat_template *tmpl, const re
                              system_mode mode, kt_error *err) {
     *a = (attempt){0};
     KT__JTRY(kt__jx_init(&a->x, tmpl->jinja, req->params->now_local_s, err));
-    KT__JTRY(set_variables(a, req, mode));
+    KT__JTRY(set_variables(a, req, mode, tmpl->form == CONTENT_PARTS));
     if (mode == SYSTEM_MERGED && !a->merged) return KT_E_TEMPLATE;
     KT__JTRY(kt__jx_render(&a->x, &a->text));
     return req->params->continue_last ? append_last(a) : KT_OK;
 }
 
-/* Whether the trimmed text of the system messages is in the output, or there is none. */
-static bool system_shows(const attempt *a) {
-    const kt__jstr *s = a->system.u.s;
+/* Whether a text without the spaces around it is in the output, or there is none. */
+static bool text_shows(const attempt *a, const kt__jstr *s) {
     size_t from = 0, to = s->len;
     while (from < to && strchr(" \t\r\n", s->data[from])) from++;
     while (from < to && strchr(" \t\r\n", s->data[to - 1])) to--;
     return from == to || kt__jstr_find(a->text, s->data + from, to - from, 0) != SIZE_MAX;
 }
 
-/* The text was not found as it is. The template may have changed it (taken a switch out of it):
- * what counts is whether a plain word in its place is rendered. */
+/* The text was not found as it is. The template may have changed it (taken a switch out of it), or
+ * put something between two messages: what counts is whether plain words in their places are
+ * rendered. */
 static bool template_drops_system(const kt__chat_template *tmpl, const request *req) {
     attempt probe;
     kt_error ignored;
+    bool drops = false;
     kt_status status = render_once(&probe, tmpl, req, SYSTEM_PROBE, &ignored);
-    bool drops = status == KT_OK &&
-                 kt__jstr_find(probe.text, probe_mark, sizeof probe_mark - 1, 0) == SIZE_MAX;
+    for (size_t i = 0; status == KT_OK && i < probe.n_system; i++) {
+        char mark[sizeof probe_mark + 24];
+        size_t len = name_mark(i, mark);
+        drops = drops || kt__jstr_find(probe.text, mark, len, 0) == SIZE_MAX;
+    }
     kt__jx_free(&probe.x);
     return drops;
+}
+
+/* Of a template that lost the probe's text: this conversation's last text of a user is there? */
+static kt_status check_user(const kt__chat_template *tmpl, const attempt *a, kt_error *err) {
+    size_t user = a->messages->n;
+    if (tmpl->form != CONTENT_LOST) return KT_OK;
+    while (user > 0 && !has_role(&a->messages->items[user - 1], "user")) user--;
+    const kt__jv *content = user ? kt__jdict_find(a->messages->items[user - 1].u.d, "content")
+                                 : NULL;
+    if (!content || content->type != KT__J_STR || text_shows(a, content->u.s)) return KT_OK;
+    return kt__fail(err, KT_E_TEMPLATE,
+                    "the chat template leaves out what the user says, given as text and in parts: "
+                    "it needs a conversation of another form, or variables of its own");
 }
 
 static kt_status copy_out(const kt__jstr *text, kt__chat_out *out, kt_error *err) {
@@ -379,30 +428,50 @@ static kt_status copy_out(const kt__jstr *text, kt__chat_out *out, kt_error *err
     return KT_OK;
 }
 
+static kt_status give_out(const kt__chat_template *tmpl, const attempt *a, kt__chat_out *out,
+                          kt_error *err) {
+    kt_status status = check_user(tmpl, a, err);
+    return status == KT_OK ? copy_out(a->text, out, err) : status;
+}
+
+/* The system messages in another place than theirs. KT_E_TEMPLATE, and err as it was: the template
+ * has no use for them there either. */
+static kt_status render_moved(const kt__chat_template *tmpl, const request *req, system_mode mode,
+                              kt__chat_out *out, kt_error *err) {
+    attempt moved;
+    kt_error why = {0};
+    kt_status status = render_once(&moved, tmpl, req, mode, &why);
+    if (status == KT_OK && mode == SYSTEM_JOINED && !text_shows(&moved, moved.system.u.s))
+        status = KT_E_TEMPLATE;
+    if (status == KT_OK) {
+        status = give_out(tmpl, &moved, out, err);
+        if (status == KT_OK) out->system_merged = mode == SYSTEM_MERGED;
+    } else if (status == KT_E_NOMEM) { /* not the template's error for this conversation */
+        if (err) *err = why;
+    } else {
+        status = KT_E_TEMPLATE;
+    }
+    kt__jx_free(&moved.x);
+    return status;
+}
+
+/* As they are; where the template refuses or drops them, several as one; else in the user's. */
 static kt_status render_merging(const kt__chat_template *tmpl, const request *req,
                                 kt__chat_out *out, kt_error *err) {
-    attempt plain, merged = {0};
-    kt_error merge_err = {0};
-    kt_status status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
+    attempt plain;
+    kt_status moved = KT_E_TEMPLATE, status = render_once(&plain, tmpl, req, SYSTEM_AS_IS, err);
     bool refused = status == KT_E_TEMPLATE && plain.x.raised && plain.n_system > 0;
-    bool dropped = status == KT_OK && !system_shows(&plain) && template_drops_system(tmpl, req);
-    if (refused || dropped) {
-        kt_status second = render_once(&merged, tmpl, req, SYSTEM_MERGED, &merge_err);
-        if (second == KT_OK) {
-            status = copy_out(merged.text, out, err);
-            if (status == KT_OK) out->system_merged = true;
-            goto out;
-        }
-        if (second == KT_E_NOMEM) { /* not the template's error for the merged conversation */
-            status = second;
-            if (err) *err = merge_err;
-            goto out;
-        }
-    }
-    if (status == KT_OK) status = copy_out(plain.text, out, err);
-out:
+    bool dropped = status == KT_OK && !text_shows(&plain, plain.system.u.s) &&
+                   template_drops_system(tmpl, req);
+    if ((refused || dropped) && plain.n_system > 1)
+        moved = render_moved(tmpl, req, SYSTEM_JOINED, out, err);
+    if ((refused || dropped) && moved == KT_E_TEMPLATE)
+        moved = render_moved(tmpl, req, SYSTEM_MERGED, out, err);
+    if (moved != KT_E_TEMPLATE)
+        status = moved;
+    else if (status == KT_OK)
+        status = give_out(tmpl, &plain, out, err);
     kt__jx_free(&plain.x);
-    kt__jx_free(&merged.x);
     return status;
 }
 
@@ -416,6 +485,54 @@ kt_status kt__chat_render_json(const kt__chat_template *tmpl, const char *json, 
                                const kt__chat_params *params, kt__chat_out *out, kt_error *err) {
     const request req = {.json = json, .json_len = json_len, .params = params};
     return render_merging(tmpl, &req, out, err);
+}
+
+/* ---- the probe, and the whole ---- */
+
+static bool mentions(const kt__jstr *text, const char *what) {
+    return kt__jstr_find(text, what, strlen(what), 0) != SIZE_MAX;
+}
+
+/* Whether a user's text shows in this form; *known is false where the template takes none alone. */
+static kt_status probe_form(kt__chat_template *tmpl, content_form form, bool *known, bool *shows,
+                            kt_error *err) {
+    const kt_message message = {"user", user_mark};
+    const kt__chat_params params = {
+        .bos_token = "", .eos_token = "", .add_generation_prompt = true};
+    const request req = {.messages = &message, .n = 1, .params = &params};
+    attempt probe;
+    kt_error why = {0};
+    tmpl->form = form;
+    kt_status status = render_once(&probe, tmpl, &req, SYSTEM_AS_IS, &why);
+    *known = status == KT_OK;
+    *shows = *known && mentions(probe.text, user_mark) && !mentions(probe.text, "'type': 'text'") &&
+             !mentions(probe.text, "\"type\": \"text\""); /* a list written as it is */
+    kt__jx_free(&probe.x);
+    if (status == KT_E_NOMEM && err) *err = why;
+    return status == KT_E_NOMEM ? status : KT_OK;
+}
+
+static kt_status find_form(kt__chat_template *tmpl, kt_error *err) {
+    bool known, shows;
+    KT__JTRY(probe_form(tmpl, CONTENT_TEXT, &known, &shows, err));
+    if (!known || shows) return KT_OK;
+    KT__JTRY(probe_form(tmpl, CONTENT_PARTS, &known, &shows, err));
+    if (!shows) tmpl->form = CONTENT_LOST;
+    return KT_OK;
+}
+
+kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_template **out,
+                                  kt_error *err) {
+    kt__chat_template *tmpl = kt__calloc(1, sizeof *tmpl);
+    if (!tmpl) return kt__fail_nomem(err, "a chat template", sizeof *tmpl);
+    kt_status status = kt__jinja_parse(source, len, &tmpl->jinja, err);
+    if (status == KT_OK) status = find_form(tmpl, err);
+    if (status != KT_OK) {
+        kt__chat_template_free(tmpl);
+        return status;
+    }
+    *out = tmpl;
+    return KT_OK;
 }
 
 void kt__chat_out_free(kt__chat_out *out) {

@@ -1,7 +1,8 @@
 /* Chat templates: messages in, the prompt a model was trained on out.
  *
- * Owns: a parsed template (Jinja, as transformers configures it), rendering it over messages, and
- * the rule for system messages that a template refuses or drops. Does not know tokens: it says
+ * Owns: a parsed template (Jinja, as transformers configures it), rendering it over messages, the
+ * rule for system messages that a template refuses or drops, and the form of contents (a text, or
+ * parts with a type) that a template reads. Does not know tokens: it says
  * which bytes of the prompt the template wrote, so that the encoder recognises control tokens there
  * and nowhere else. A template is immutable once parsed and may be rendered from any thread, by
  * several at once. */
@@ -31,7 +32,7 @@ typedef struct kt__chat_out {
     size_t len;
     kt__chat_seg *segs;
     size_t n_segs;
-    bool system_merged; /* the system message was merged into the first user message */
+    bool system_merged; /* the system messages were merged into the first user message */
 } kt__chat_out;
 
 typedef struct kt__chat_params {
@@ -47,14 +48,14 @@ typedef struct kt__chat_params {
     const char *vars;
 } kt__chat_params;
 
-/* Parses source[len] (copied). KT_E_TEMPLATE with a line number where it is not a template this
+/* Parses source[len] (copied), and renders it once or twice to see which form of contents it reads. KT_E_TEMPLATE with a line number where it is not a template this
  * interpreter knows; KT_E_LIMIT where it is over a stated limit. */
 kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_template **out,
                                   kt_error *err) KT_CHECKED;
 void kt__chat_template_free(kt__chat_template *tmpl); /* NULL is allowed */
 
 /* Renders messages[n]; contents and roles must be UTF-8. `tools` and `documents` are none, as in
- * transformers. *out is filled on KT_OK only, and released with kt__chat_out_free. */
+ * transformers. KT_E_TEMPLATE also where the template leaves out what the user says. *out is filled on KT_OK only, and released with kt__chat_out_free. */
 kt_status kt__chat_render(const kt__chat_template *tmpl, const kt_message *messages, size_t n,
                           const kt__chat_params *params, kt__chat_out *out,
                           kt_error *err) KT_CHECKED;

@@ -53,7 +53,11 @@ static bool is_text_of(const kt__vocab *v, int64_t id, const char *text) {
 
 static kt_status read_vocab(conversion *c) {
     const kt__sentence *s = &c->sentence;
-    kt_status status = kt__vocab_read(c->source, &c->config, &c->output->notes, &c->vocab, c->err);
+    size_t n_rows;
+    kt_status status = kt__weight_plan_rows(&c->folder, &c->config, &n_rows, c->err);
+    if (status == KT_OK)
+        status = kt__vocab_read(c->source, &c->config, n_rows, &c->output->notes, &c->vocab,
+                                c->err);
     if (status == KT_OK && s->compares && c->config.arch == KT__HF_QWEN3 &&
         is_text_of(&c->vocab, s->yes_id, "yes") && is_text_of(&c->vocab, s->no_id, "no"))
         kt__vocab_add_rerank_template(&c->vocab);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd_io.h"
+#include "convert/json_numbers.h"
 
 char *kt__folder_path(const char *dir, const char *name) {
     size_t dir_len = strlen(dir), name_len = strlen(name);
@@ -66,17 +67,60 @@ out:
     return status;
 }
 
-kt_status kt__folder_parse_json(const char *text, size_t len, const char *path, json_t **out,
-                                kt_error *err) {
-    json_error_t at;
-    *out = json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
-    if (!*out)
-        return kt__fail_at(err, KT_E_FORMAT, path, at.position >= 0 ? (uint64_t)at.position : 0,
-                           "not valid JSON: %s", at.text);
+static kt_status not_json(const char *path, const json_error_t *why, size_t at, kt_error *err) {
+    return kt__fail_at(err, KT_E_FORMAT, path, at, "not valid JSON: %s", why->text);
+}
+
+/* As Python reads it: of two equal keys the last counts. */
+static kt_status parse_as_python(const char *text, size_t len, const char *path, json_t **out,
+                                 kt_error *err) {
+    json_error_t why;
+    char *plain;
+    size_t plain_len;
+    kt_status status = kt__json_numbers_plain(text, len, path, &plain, &plain_len, err);
+    if (status != KT_OK) return status;
+    *out = plain ? json_loadb(plain, plain_len, 0, &why) : json_loadb(text, len, 0, &why);
+    kt__free(plain);
+    if (*out) return KT_OK;
+    size_t at = why.position >= 0 ? (size_t)why.position : 0;
+    return not_json(path, &why, kt__json_numbers_origin(text, len, at), err);
+}
+
+static kt_status need_object(const char *path, json_t **out, kt_error *err) {
     if (json_is_object(*out)) return KT_OK;
     json_decref(*out);
     *out = NULL;
     return kt__fail_at(err, KT_E_FORMAT, path, 0, "a JSON object is expected");
+}
+
+kt_status kt__folder_parse_json(const char *text, size_t len, const char *path, json_t **out,
+                                kt_error *err) {
+    *out = NULL;
+    kt_status status = parse_as_python(text, len, path, out, err);
+    return status == KT_OK ? need_object(path, out, err) : status;
+}
+
+kt_status kt__folder_parse_strict(const char *text, size_t len, const char *path, json_t **out,
+                                  kt_error *err) {
+    json_error_t why;
+    *out = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (*out) return need_object(path, out, err);
+    return not_json(path, &why, why.position >= 0 ? (size_t)why.position : 0, err);
+}
+
+kt_status kt__folder_read_list(const char *path, size_t max, size_t max_items, json_t **out,
+                               kt_error *err) {
+    char *text;
+    size_t len;
+    *out = NULL;
+    kt_status status = kt__folder_read_file(path, max, false, &text, &len, err);
+    if (status == KT_OK && text) status = parse_as_python(text, len, path, out, err);
+    kt__free(text);
+    if (!*out || (json_is_array(*out) && json_array_size(*out) <= max_items)) return status;
+    json_decref(*out);
+    *out = NULL;
+    return kt__fail_at(err, KT_E_FORMAT, path, 0, "a list of at most %zu modules is expected",
+                       max_items);
 }
 
 kt_status kt__folder_read_json(const char *path, size_t max, bool required, json_t **out,

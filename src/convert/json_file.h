@@ -1,7 +1,7 @@
 /* JSON files of a model folder.
  *
- * Owns: reading a small file whole, parsing it with jansson (duplicate keys refused), and the
- * errors that name file and byte. Knows no key. Any thread; what it returns belongs to the caller
+ * Owns: reading a small file whole, parsing it as Python does (json_numbers.h; of equal keys the
+ * last counts), and the errors that name file and byte. Knows no key. Any thread; what it returns belongs to the caller
  * (json_decref, kt__free). */
 #ifndef KT_CONVERT_JSON_FILE_H
 #define KT_CONVERT_JSON_FILE_H
@@ -21,6 +21,12 @@ kt_status kt__folder_read_json(const char *path, size_t max, bool required, json
 /* A JSON object from memory; path is for messages. */
 kt_status kt__folder_parse_json(const char *text, size_t len, const char *path, json_t **out,
                                 kt_error *err) KT_CHECKED;
+/* The same of JSON as jansson reads it, without two equal keys. */
+kt_status kt__folder_parse_strict(const char *text, size_t len, const char *path, json_t **out,
+                                  kt_error *err) KT_CHECKED;
+/* The file as a list of at most max_items modules; *out is NULL where it is absent. */
+kt_status kt__folder_read_list(const char *path, size_t max, size_t max_items, json_t **out,
+                               kt_error *err) KT_CHECKED;
 /* "DIR/NAME" in a heap string for kt__free; NULL: no memory. */
 char *kt__folder_path(const char *dir, const char *name);
 

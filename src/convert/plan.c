@@ -76,8 +76,9 @@ enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
 /* The parts of a model that sees or hears, and buffers that old writers stored. */
 static const char *const other_parts[] = {
     "vision_tower.", "multi_modal_projector.", "vision_model.", "audio_tower.", "visual.", "mtp."};
-static const char *const buffers[] = {".rotary_emb.inv_freq", ".attention.bias",
-                                      ".attention.masked_bias", "embeddings.position_ids"};
+static const char *const buffers[] = {"inv_freq",     "original_inv_freq", "cos_cached",
+                                      "sin_cached",   "attention.bias",    "masked_bias",
+                                      "position_ids", "token_type_ids",    "_extra_state"};
 enum {
     N_PARTS = sizeof other_parts / sizeof *other_parts,
     N_BUFFERS = sizeof buffers / sizeof *buffers
@@ -750,13 +751,16 @@ static bool is_other_part(const char *name) {
     return false;
 }
 
-static bool is_buffer(const char *name) {
-    size_t len = strlen(name);
+/* By the last parts of its name, or since no weight is of its type. */
+static bool is_buffer(const kt__st_tensor *t) {
+    size_t len = strlen(t->name);
     for (int i = 0; i < N_BUFFERS; i++) {
         size_t tail = strlen(buffers[i]);
-        if (len > tail && strcmp(name + len - tail, buffers[i]) == 0) return true;
+        const char *at = t->name + len - tail;
+        if (len >= tail && strcmp(at, buffers[i]) == 0 && (len == tail || at[-1] == '.'))
+            return true;
     }
-    return false;
+    return strcmp(t->dtype, "I64") == 0 || strcmp(t->dtype, "BOOL") == 0;
 }
 
 static bool is_tied_head(const planner *p, const char *name) {
@@ -778,8 +782,7 @@ static kt_status check_shard(const planner *p, const kt__shard *shard, const kt_
     for (size_t i = 0; i < shard->st.n; i++) {
         const kt__st_tensor *t = &shard->st.tensors[i];
         if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
-        if (is_buffer(t->name) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name))
-            continue;
+        if (is_buffer(t) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name)) continue;
         if (!is_other_part(t->name))
             return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
                                "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
@@ -826,18 +829,34 @@ static const kt__recipe *recipe_of_source(kt__type type) {
     return kt__recipe_find(type == KT__TYPE_BF16 ? "bf16" : type == KT__TYPE_F16 ? "f16" : "f32");
 }
 
+static kt_status find_embedding(const planner *p, const kt__st_tensor **out,
+                                const kt__shard **shard) {
+    const char *name = p->config->arch & KT__HF_ENCODERS ? "embeddings.word_embeddings.weight"
+                                                         : "embed_tokens.weight";
+    kt_status status = find_source(p, name, out, shard);
+    if (status != KT_OK || (*out && (*out)->n_dims == 2)) return status;
+    return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                       "there is no matrix '%s'", name);
+}
+
+kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *config, size_t *out,
+                               kt_error *err) {
+    const planner p = {.folder = folder, .config = config, .err = err};
+    const kt__st_tensor *embed;
+    const kt__shard *shard;
+    *out = 0;
+    kt_status status = find_embedding(&p, &embed, &shard);
+    if (status == KT_OK) *out = (size_t)embed->shape[0];
+    return status;
+}
+
 /* Rows of the embedding: at least one a token. Gemma 3 keeps rows for images behind the tokens;
  * others pad for speed, and the vocabulary is padded up to them. */
 static kt_status size_vocab(planner *p, int64_t n_tokens) {
     const kt__st_tensor *embed;
     const kt__shard *shard;
-    const char *name = p->config->arch & KT__HF_ENCODERS ? "embeddings.word_embeddings.weight"
-                                                         : "embed_tokens.weight";
-    kt_status status = find_source(p, name, &embed, &shard);
+    kt_status status = find_embedding(p, &embed, &shard);
     if (status != KT_OK) return status;
-    if (!embed || embed->n_dims != 2)
-        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
-                           "there is no matrix '%s'", name);
     if (embed->shape[0] < (uint64_t)n_tokens || embed->shape[0] > 1 << 22)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, embed->begin,
                            "tensor '%.100s' has %" PRIu64 " rows, the tokenizer %" PRId64

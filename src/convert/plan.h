@@ -87,6 +87,9 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
                                const kt__sentence *sentence, int64_t n_tokens,
                                const kt__recipe *recipe, const kt__convert_notes *notes,
                                kt__weight_plan *out, kt_error *err) KT_CHECKED;
+/* Rows of the embedding. */
+kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *config, size_t *out,
+                               kt_error *err) KT_CHECKED;
 /* The role and layer (0 outside the layers) of a tensor by its name in GGUF; false: none that the
  * table has. */
 bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer);

@@ -187,7 +187,7 @@ kt_status kt__safetensors_parse(const char *header, size_t header_bytes, uint64_
         return kt__fail_at(err, KT_E_FORMAT, path, 8, "the header does not begin with '{'");
     st_reader r = {path, 8 + header_bytes, file_bytes - 8 - header_bytes, err};
     while (header[header_bytes - 1] == ' ') header_bytes--;
-    KT__TRY(kt__folder_parse_json(header, header_bytes, path, &root, err));
+    KT__TRY(kt__folder_parse_strict(header, header_bytes, path, &root, err));
     KT__TRY(read_tensors(&r, root, out));
 out:
     json_decref(root);

@@ -1,6 +1,7 @@
 #include "convert/sentence.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -147,23 +148,15 @@ static kt_status read_module(const char *dir, const json_t *entry, kt__sentence 
                        type ? type : "(none named)");
 }
 
-static kt_status read_list(const char *path, json_t **out, kt_error *err) {
-    char *text;
-    size_t len;
-    json_error_t at;
-    *out = NULL;
-    kt_status status = kt__folder_read_file(path, MAX_FILE, false, &text, &len, err);
-    if (status != KT_OK || !text) return status;
-    *out = json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
-    kt__free(text);
-    if (!*out)
-        return kt__fail_at(err, KT_E_FORMAT, path, at.position >= 0 ? (uint64_t)at.position : 0,
-                           "not valid JSON: %s", at.text);
-    if (json_is_array(*out) && json_array_size(*out) <= MAX_MODULES) return KT_OK;
-    json_decref(*out);
-    *out = NULL;
-    return kt__fail_at(err, KT_E_FORMAT, path, 0, "a list of at most %d modules is expected",
-                       MAX_MODULES);
+/* A folder of sentence-transformers without its list of modules has lost how texts are pooled. */
+static kt_status check_list(const char *dir, const char *path, const json_t *list, kt_error *err) {
+    char *sign = list ? NULL : kt__folder_path(dir, "config_sentence_transformers.json");
+    bool lost = sign && access(sign, F_OK) == 0;
+    kt__free(sign);
+    if (!lost) return KT_OK;
+    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX,
+                       "the file is missing, and config_sentence_transformers.json is there: get "
+                       "the whole folder again, with what modules.json names");
 }
 
 kt_status kt__sentence_open(const char *dir, kt__sentence *out, kt_error *err) {
@@ -171,7 +164,8 @@ kt_status kt__sentence_open(const char *dir, kt__sentence *out, kt_error *err) {
     json_t *list = NULL;
     kt_status status = path ? KT_OK : kt__fail_nomem(err, "a path", strlen(dir));
     *out = (kt__sentence){.pooling = KT__HF_NONE};
-    if (status == KT_OK) status = read_list(path, &list, err);
+    if (status == KT_OK) status = kt__folder_read_list(path, MAX_FILE, MAX_MODULES, &list, err);
+    if (status == KT_OK) status = check_list(dir, path, list, err);
     for (size_t i = 0; status == KT_OK && i < json_array_size(list); i++)
         status = read_module(dir, json_array_get(list, i), out, err);
     json_decref(list);

@@ -92,6 +92,7 @@ kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char 
         KT__TRY(read_json_kind(v, json_path, err));
     else
         KT__TRY(read_model_kind(v, json_path, model_path, notes, err));
+    kt__vocab_cut(v, notes);
     KT__TRY(kt__vocab_index(v, err));
     KT__TRY(kt__vocab_find_special(v, config, err));
     if (v->tokenizer) KT__TRY(kt__vocab_check(v, json_path, notes, err));
@@ -136,12 +137,13 @@ void kt__vocab_init(kt__vocab *v, const char *dir) {
     for (int role = 0; role < KT__ROLE_COUNT; role++) v->role_ids[role] = -1;
 }
 
-kt_status kt__vocab_read(const char *dir, const kt__hf_config *config,
+kt_status kt__vocab_read(const char *dir, const kt__hf_config *config, size_t n_rows,
                          const kt__convert_notes *notes, kt__vocab *out, kt_error *err) {
     char *json_path = kt__folder_path(dir, "tokenizer.json");
     char *model_path = kt__folder_path(dir, "tokenizer.model");
     kt_status status;
     kt__vocab_init(out, dir);
+    out->n_rows = n_rows;
     if (!json_path || !model_path) {
         status = kt__fail_nomem(err, "a path", strlen(dir));
         goto out;

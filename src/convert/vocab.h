@@ -46,7 +46,9 @@ typedef struct kt__vocab {
     kt__str *merges, *merge_parts; /* "left right"; [2 n_merges] left, right */
     size_t n_tokens, cap_tokens, n_merges;
     const char *pre;
-    kt__strmap ids; /* text to id */
+    bool other_whole; /* pre's habit of whole words (ignore_merges) is not the file's */
+    size_t n_rows;    /* of the embedding; 0: not known */
+    kt__strmap ids;   /* text to id */
     int32_t role_ids[KT__ROLE_COUNT];
     int32_t eos_ids[KT__VOCAB_MAX_EOS];
     size_t n_eos;
@@ -58,9 +60,9 @@ typedef struct kt__vocab {
     size_t n_templates;
 } kt__vocab;
 
-/* Reads all of the folder's tokenizer files. Freed with kt__vocab_free, also after failure. dir
- * must outlive it. */
-kt_status kt__vocab_read(const char *dir, const kt__hf_config *config,
+/* Reads all of the folder's tokenizer files. n_rows: of the embedding; added tokens beyond them are
+ * left out. Freed with kt__vocab_free, also after failure. dir must outlive it. */
+kt_status kt__vocab_read(const char *dir, const kt__hf_config *config, size_t n_rows,
                          const kt__convert_notes *notes, kt__vocab *out, kt_error *err) KT_CHECKED;
 void kt__vocab_free(kt__vocab *vocab);
 /* The tokenizer.* keys. Tokens that fill the vocabulary up to n_rows mean nothing. */
@@ -96,6 +98,9 @@ kt_status kt__vocab_add_tokens(kt__vocab *vocab, const char *path, kt_error *err
 kt_status kt__vocab_reserve(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
 /* Ids below n without a token become tokens that mean nothing. */
 kt_status kt__vocab_fill(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
+/* Added tokens that have no row in the embedding go; a vocabulary that has other tokens there stays
+ * as it is. */
+void kt__vocab_cut(kt__vocab *vocab, const kt__convert_notes *notes);
 /* Fills the holes and makes vocab->ids. */
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_pretok.c: normaliser and pre-tokenizer by structure. */

@@ -1,4 +1,5 @@
 /* Added tokens, from wherever a folder names them, and the map from texts to ids. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,4 +169,21 @@ kt_status kt__vocab_add_tokens(kt__vocab *v, const char *path, kt_error *err) {
     if (v->tokenizer) return add_listed(v, path, err);
     if (json_object_get(v->settings, "added_tokens_decoder")) return add_decoded(v, err);
     return add_mapped_texts(v, err);
+}
+
+void kt__vocab_cut(kt__vocab *v, const kt__convert_notes *notes) {
+    size_t first = SIZE_MAX, n = 0;
+    if (v->n_rows == 0) return;
+    for (size_t i = v->n_rows; i < v->n_tokens; i++) {
+        if (!v->tokens[i].s) continue;
+        if (v->types[i] != KT__TOK_CONTROL && v->types[i] != KT__TOK_USER_DEFINED) return;
+        if (first == SIZE_MAX) first = i;
+        n++;
+    }
+    if (n == 0) return;
+    kt__convert_note(notes,
+                     "%zu added tokens have no row in the embedding and are left out, first "
+                     "'%.60s' (%zu)",
+                     n, v->tokens[first].s, first);
+    v->n_tokens = v->n_rows;
 }

@@ -79,6 +79,41 @@ out:
     return status;
 }
 
+/* ---- whole words ---- */
+
+/* Work that the merging of all tokens may take: the sum of their squared lengths. */
+enum { MAX_MERGE_WORK = 1 << 28 };
+
+static kt_status refuse_whole(const kt__vocab *v, const char *path, size_t i, kt_error *err) {
+    return kt__fail_at(
+        err, KT_E_UNSUPPORTED, path, UINT64_MAX,
+        "model.ignore_merges is %s, GGUF's '%s' has it the other way, and merges do "
+        "not make token %zu, '%.60s'",
+        json_is_true(json_object_get(json_object_get(v->tokenizer, "model"), "ignore_merges"))
+            ? "true"
+            : "false",
+        v->pre, i, v->tokens[i].s);
+}
+
+/* Whether a word that is a token stays whole makes no difference where merges make each token. */
+static kt_status check_whole(kt__vocab_reader *r, const char *path, kt_error *err) {
+    const kt__vocab *v = r->v;
+    uint64_t work = 0;
+    kt_status status = KT_OK;
+    for (size_t i = 0; v->other_whole && i < v->n_tokens; i++) {
+        bool reached;
+        if (v->types[i] != KT__TOK_NORMAL) continue;
+        work += v->tokens[i].len * v->tokens[i].len;
+        if (work > MAX_MERGE_WORK) return refuse_whole(v, path, i, err);
+        KT__TRY(kt__vocab_reader_reached(r, (int32_t)i, &reached));
+        if (!reached) return refuse_whole(v, path, i, err);
+    }
+out:
+    return status;
+}
+
+/* ---- the judgement ---- */
+
 /* A wrong cut or order of byte-level BPE or of WordPiece is refused; a SentencePiece vocabulary has
  * rules that tokenizer.json need not follow, and says so. */
 static kt_status judge(const comparison *c, const char *path, const kt__convert_notes *notes,
@@ -138,6 +173,7 @@ kt_status kt__vocab_check(const kt__vocab *v, const char *path, const kt__conver
     kt_status status;
     kt__ids_init(&c.ids, 1 << 20);
     KT__TRY(kt__vocab_reader_open(&r, v, err));
+    KT__TRY(check_whole(&r, path, err));
     KT__TRY(kt__tokenizer_new(&view, &c.tok, err));
     for (int i = 0; i < N_LINES; i++) KT__TRY(compare_line(&c, lines[i], strlen(lines[i]), err));
     KT__TRY(compare_tokens(&c, err));

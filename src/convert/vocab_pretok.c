@@ -143,11 +143,16 @@ static const char *name_of(kt__pretok_family family, unsigned habits) {
     return NULL;
 }
 
+/* Where GGUF names the expression only with the other habit of whole words, that name is taken, and
+ * vocab_check.c proves that the habit changes nothing. */
 static kt_status name_shape(kt__vocab *v, const pretok_shape *p, bool whole) {
+    unsigned habits = (whole ? WHOLE : 0u) | (p->nfc ? NFC : 0u);
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         if (!stages_match(p, patterns[i].stages)) continue;
         v->family = patterns[i].family;
-        v->pre = name_of(v->family, (whole ? WHOLE : 0u) | (p->nfc ? NFC : 0u));
+        v->pre = name_of(v->family, habits);
+        v->other_whole = !v->pre;
+        if (!v->pre) v->pre = name_of(v->family, habits ^ WHOLE);
         if (v->pre) return KT_OK;
         return refuse_shape(p, "the combination of normalizer, expression and ignore_merges",
                             p->stages[0]);

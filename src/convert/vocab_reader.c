@@ -57,10 +57,11 @@ static kt_status collect_added(kt__vocab_reader *r) {
     if (!r->added || !r->added_ids) return kt__fail_nomem(r->err, "added tokens", n);
     json_array_foreach(list, i, token) {
         const json_t *content = json_object_get(token, "content");
-        r->added[i] = (kt__str){json_string_value(content), json_string_length(content)};
-        r->added_ids[i] = (int32_t)json_integer_value(json_object_get(token, "id"));
+        int64_t id = json_integer_value(json_object_get(token, "id"));
+        if (id < 0 || (uint64_t)id >= r->v->n_tokens) continue; /* it has no row */
+        r->added[r->n_added] = (kt__str){json_string_value(content), json_string_length(content)};
+        r->added_ids[r->n_added++] = (int32_t)id;
     }
-    r->n_added = n;
     return KT_OK;
 }
 
@@ -239,6 +240,17 @@ kt_status kt__vocab_reader_line(kt__vocab_reader *r, const char *s, size_t len) 
     }
     KT__TRY(read_stretch(r, s + begin, len - begin));
 out:
+    return status;
+}
+
+kt_status kt__vocab_reader_reached(kt__vocab_reader *r, int32_t id, bool *reached) {
+    bool whole_words = r->whole_words;
+    kt__arena_reset(&r->arena);
+    r->ids.len = 0;
+    r->whole_words = false;
+    kt_status status = read_word(r, r->v->tokens[id]);
+    r->whole_words = whole_words;
+    *reached = r->ids.len == 1 && r->ids.data[0] == id;
     return status;
 }
 

@@ -36,6 +36,8 @@ kt_status kt__vocab_reader_open(kt__vocab_reader *reader, const kt__vocab *vocab
 void kt__vocab_reader_close(kt__vocab_reader *reader);
 /* s[len], valid UTF-8, to reader->ids; no special tokens are put around it. */
 kt_status kt__vocab_reader_line(kt__vocab_reader *reader, const char *s, size_t len) KT_CHECKED;
+/* Whether the merges make this token of its letters; of a BPE. */
+kt_status kt__vocab_reader_reached(kt__vocab_reader *reader, int32_t id, bool *reached) KT_CHECKED;
 
 /* ---- inside: vocab_reader_pieces.c ---- */
 

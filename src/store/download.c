@@ -16,6 +16,7 @@
 
 enum {
     CHUNK_BYTES = 4 << 20,
+    STACK_BYTES = 1 << 20, /* addresses are long */
     HASH_BYTES = 1 << 20,
     MAX_CONNECTIONS = 16,
     TRIES_WITHOUT_PROGRESS = 5,
@@ -54,8 +55,10 @@ static void take_sha(const char *etag, char sha[KT__SHA_HEX]) {
 }
 
 static kt_status check_probe(kt__remote *r, const kt__fetch_reply *reply, kt_error *err) {
-    uint64_t bytes = reply->code == 206 ? reply->total : reply->length;
-    if (bytes == UINT64_MAX || bytes == 0)
+    uint64_t bytes = reply->code == 200 ? reply->length : reply->total;
+    if (bytes == UINT64_MAX)
+        bytes = r->bytes; /* the hub's list said it, where the server does not */
+    if (bytes == UINT64_MAX)
         return kt__fail_at(err, KT_E_IO, reply->url, UINT64_MAX,
                            "the server does not say how long \"%.100s\" is", r->name);
     if (reply->code == 206 && reply->first != 0)
@@ -72,6 +75,7 @@ static kt_status check_probe(kt__remote *r, const kt__fetch_reply *reply, kt_err
 }
 
 kt_status kt__remote_probe(kt__fetch *fetch, kt__remote *remote, kt_error *err) {
+    if (remote->bytes == 0) return KT_OK; /* there is nothing to ask for */
     size_t seen = 0;
     const kt__fetch_request request = {
         .url = remote->url, .range = "0-0", .sink = stop_at_once, .user = &seen};
@@ -83,6 +87,7 @@ kt_status kt__remote_probe(kt__fetch *fetch, kt__remote *remote, kt_error *err) 
         if (status == KT_OK || !reply.may_retry) break;
         (void)nanosleep(&pause, NULL);
     }
+    if (reply.code == 416 && reply.total == 0) status = KT_OK; /* no byte is there to be sent */
     if (status == KT_OK) status = check_probe(remote, &reply, err);
     if (status != KT_OK) return status;
     memcpy(remote->etag, reply.etag, sizeof remote->etag);
@@ -157,7 +162,8 @@ static bool download_failed(download *d) {
 }
 
 /* url: where the last answer came from; signed addresses expire, and the first one is asked again. */
-static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_URL], kt_error *err) {
+static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_ADDRESS],
+                             kt_error *err) {
     const kt__remote *r = p->d->remote;
     kt__fetch_reply reply;
     char range[64];
@@ -176,7 +182,7 @@ static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_URL]
         return p->status;
     }
     bool was_first = !strcmp(url, r->url);
-    snprintf(url, KT__FETCH_URL, "%s", status == KT_OK ? reply.url : r->url);
+    snprintf(url, KT__FETCH_ADDRESS, "%s", status == KT_OK ? reply.url : r->url);
     if (p->at == p->end) return KT_OK;
     if (status == KT_OK || reply.may_retry || !was_first || p->at > from)
         return kt__fail_at(err, KT_E_BUSY, r->url, p->at,
@@ -187,8 +193,8 @@ static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_URL]
 }
 
 /* Goes on where it stopped until no progress is made for several tries. */
-static kt_status fetch_chunk(download *d, kt__fetch *fetch, size_t chunk, char url[KT__FETCH_URL],
-                             kt_error *err) {
+static kt_status fetch_chunk(download *d, kt__fetch *fetch, size_t chunk,
+                             char url[KT__FETCH_ADDRESS], kt_error *err) {
     uint64_t whole = d->remote->bytes, step = d->remote->ranged ? CHUNK_BYTES : whole;
     piece p = {.d = d, .at = chunk * step};
     p.end = whole - p.at < step ? whole : p.at + step;
@@ -230,7 +236,7 @@ static void *run_connection(void *arg) {
     kt__fetch *fetch;
     kt_error err;
     size_t chunk;
-    char url[KT__FETCH_URL];
+    char url[KT__FETCH_ADDRESS];
     snprintf(url, sizeof url, "%s", d->remote->url);
     kt_status status = kt__fetch_open(d->access, &fetch, &err);
     if (status != KT_OK) note_chunk(d, 0, status, &err);
@@ -317,8 +323,8 @@ static void start_connections(download *d) {
     if ((size_t)wanted > left) wanted = (int)left;
     for (int i = 0; i < wanted; i++) {
         pthread_mutex_lock(&d->lock);
-        bool started = kt__thread_start(&d->threads[d->n_threads], "kt-fetch", 0, run_connection,
-                                        d) == 0;
+        bool started = kt__thread_start(&d->threads[d->n_threads], "kt-fetch", STACK_BYTES,
+                                        run_connection, d) == 0;
         d->n_working += started;
         d->n_threads += started;
         if (!started && !d->n_working) d->status = kt__fail_nomem(&d->error, "a thread", 0);
@@ -353,13 +359,13 @@ static kt_status download_open(download *d, follower *f, const char *target, kt_
     const kt__remote *r = d->remote;
     kt_status status = kt__part_open(target, r->bytes, identity_of(r), &d->part, err);
     if (status != KT_OK) return status;
-    uint64_t step = r->ranged ? CHUNK_BYTES : r->bytes;
+    uint64_t step = r->ranged || r->bytes == 0 ? CHUNK_BYTES : r->bytes;
     d->n_chunks = (size_t)((r->bytes + step - 1) / step);
     d->n_prefix = (size_t)(d->part.good / step);
     if (d->part.good == r->bytes) d->n_prefix = d->n_chunks;
     d->next_chunk = d->n_prefix;
     atomic_store(&d->received, prefix_bytes(d));
-    d->chunk_done = kt__calloc(d->n_chunks, sizeof *d->chunk_done);
+    d->chunk_done = kt__calloc(d->n_chunks + 1, sizeof *d->chunk_done);
     f->bytes = kt__malloc(HASH_BYTES);
     if (!d->chunk_done || !f->bytes) return kt__fail_nomem(err, "a download", d->n_chunks);
     if (strlen(r->sha) == 40)

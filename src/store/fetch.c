@@ -20,10 +20,10 @@ struct kt__fetch {
     CURL *easy;
     const kt__fetch_request *request;
     kt__fetch_reply *reply;
-    char location[KT__FETCH_URL]; /* of a redirection, as the server wrote it */
-    char modified[KT__FETCH_TAG]; /* stands for an ETag where there is none */
-    size_t discarded;             /* of the text of an error */
-    bool stopped;                 /* by the sink, or for that text's length */
+    char location[KT__FETCH_ADDRESS]; /* of a redirection, as the server wrote it */
+    char modified[KT__FETCH_TAG];     /* stands for an ETag where there is none */
+    size_t discarded;                 /* of the text of an error */
+    bool stopped;                     /* by the sink, or for that text's length */
     char problem[CURL_ERROR_SIZE];
 };
 
@@ -66,8 +66,8 @@ static bool url_origin(const kt__curl *c, const char *text, char *out, size_t si
 }
 
 /* Where a redirection from url leads. */
-static bool url_follow(const kt__curl *c, char url[KT__FETCH_URL], const char *location) {
-    char next[KT__FETCH_URL];
+static bool url_follow(const kt__curl *c, char url[KT__FETCH_ADDRESS], const char *location) {
+    char next[KT__FETCH_ADDRESS];
     CURLU *u = c->url();
     bool ok = u && c->url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
               c->url_set(u, CURLUPART_URL, location, CURLU_DISALLOW_USER) == CURLUE_OK &&
@@ -92,7 +92,7 @@ static kt_status parse_token(const char *text, const char *path, kt__access *a, 
         if (text[begin + i] <= ' ' || text[begin + i] > '~') len = 0;
     if (!len || text[begin + len + strspn(text + begin + len, " \t\r\n")])
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                           "the file of the hub's token must hold one word and nothing else");
+                           "a hub's token must be one word and nothing else");
     memcpy(a->token, text + begin, len);
     return KT_OK;
 }
@@ -117,6 +117,12 @@ static kt_status read_token(const char *path, kt__access *a, kt_error *err) {
     return status;
 }
 
+/* No token goes in the clear over a network. */
+static void keep_in_the_dark(kt__access *a) {
+    if (!strncmp(a->origin, "http:", 5) && !is_loopback(a->origin))
+        explicit_bzero(a->token, sizeof a->token);
+}
+
 kt_status kt__access_open(const char *base, const char *token_file, kt__access *out,
                           kt_error *err) {
     size_t len = strlen(base);
@@ -134,9 +140,17 @@ kt_status kt__access_open(const char *base, const char *token_file, kt__access *
     if (!token_file) return KT_OK;
     snprintf(out->token_file, sizeof out->token_file, "%s", token_file);
     status = read_token(token_file, out, err);
-    if (status == KT_OK && out->token[0] && !strncmp(out->origin, "http:", 5) &&
-        !is_loopback(out->origin))
-        explicit_bzero(out->token, sizeof out->token); /* not in the clear over a network */
+    keep_in_the_dark(out);
+    return status;
+}
+
+kt_status kt__access_add_token(kt__access *access, const char *text, const char *path,
+                               kt_error *err) {
+    if (access->token[0]) return KT_OK;
+    if (strlen(text) >= sizeof access->token)
+        return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "this is no token: it is too long");
+    kt_status status = parse_token(text, path, access, err);
+    keep_in_the_dark(access);
     return status;
 }
 
@@ -168,9 +182,10 @@ static uint64_t number_at(const char *text, const char **end) {
     return p == text ? UINT64_MAX : n;
 }
 
-/* "bytes 100-199/1000" */
+/* "bytes 100-199/1000", or, of a part that is not there, a star and "/1000" */
 static void take_range(kt__fetch_reply *reply, const char *text) {
     const char *p = text + (strncasecmp(text, "bytes ", 6) == 0 ? 6 : 0);
+    if (p[0] == '*' && p[1] == '/') reply->total = number_at(p + 2, &p);
     uint64_t first = number_at(p, &p);
     if (first == UINT64_MAX || *p != '-') return;
     if (number_at(p + 1, &p) == UINT64_MAX || *p != '/') return;
@@ -314,7 +329,7 @@ static bool is_redirection(const kt__fetch *h) {
     return code == 301 || code == 302 || code == 303 || code == 307 || code == 308;
 }
 
-static kt_status follow_location(kt__fetch *h, char url[KT__FETCH_URL], kt_error *err) {
+static kt_status follow_location(kt__fetch *h, char url[KT__FETCH_ADDRESS], kt_error *err) {
     char origin[KT__FETCH_URL];
     bool secure = !strncmp(url, "https:", 6);
     if (!h->location[0] || !url_follow(&h->access->curl, url, h->location) ||
@@ -343,13 +358,13 @@ static bool find_next(const char *link, char out[KT__FETCH_URL]) {
     return false;
 }
 
-kt_status kt__fetch_next(const kt__fetch *h, const kt__fetch_reply *reply, char url[KT__FETCH_URL],
-                         kt_error *err) {
+kt_status kt__fetch_next(const kt__fetch *h, const kt__fetch_reply *reply,
+                         char url[KT__FETCH_ADDRESS], kt_error *err) {
     const kt__curl *c = &h->access->curl;
     char next[KT__FETCH_URL], here[KT__FETCH_URL], there[KT__FETCH_URL];
     url[0] = '\0';
     if (!find_next(reply->link, next)) return KT_OK;
-    snprintf(url, KT__FETCH_URL, "%s", reply->url);
+    snprintf(url, KT__FETCH_ADDRESS, "%s", reply->url);
     if (url_origin(c, url, here, sizeof here) && url_follow(c, url, next) &&
         url_origin(c, url, there, sizeof there) && strcmp(here, there) == 0)
         return KT_OK;

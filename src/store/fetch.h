@@ -15,7 +15,8 @@
 #include "base/buf.h"
 #include "curl/curl_lib.h"
 
-enum { KT__FETCH_URL = 4096, KT__FETCH_TAG = 256 };
+/* An address of a hub or a file; one that a redirection leads to, which may be signed; a header. */
+enum { KT__FETCH_URL = 4096, KT__FETCH_ADDRESS = 16384 + 8, KT__FETCH_TAG = 256 };
 
 /* Where requests go and what they may show. */
 typedef struct kt__access {
@@ -28,13 +29,13 @@ typedef struct kt__access {
 
 typedef struct kt__fetch_reply {
     long code;
-    char url[KT__FETCH_URL]; /* that answered, after all redirections */
+    char url[KT__FETCH_ADDRESS]; /* that answered, after all redirections */
     char etag[KT__FETCH_TAG];
     char linked_etag[KT__FETCH_TAG]; /* a hub's own, beside its redirection: the SHA-256 */
     char commit[KT__FETCH_TAG];      /* likewise */
     char link[KT__FETCH_URL];        /* the Link header, whose "next" continues a list */
     uint64_t length;                 /* Content-Length; UINT64_MAX: not said */
-    uint64_t first, total; /* Content-Range of a 206: first byte and whole; else UINT64_MAX */
+    uint64_t first, total; /* Content-Range: first byte of a 206, and whole; else UINT64_MAX */
     bool may_retry;        /* after a failure: trying again may help */
 } kt__fetch_reply;
 
@@ -55,6 +56,9 @@ typedef struct kt__fetch kt__fetch;
 /* base: the hub; token_file: NULL: none. A token file that others may read is refused. */
 kt_status kt__access_open(const char *base, const char *token_file, kt__access *out,
                           kt_error *err) KT_CHECKED;
+/* A token where none was found so far; path: where it came from, for messages. */
+kt_status kt__access_add_token(kt__access *access, const char *text, const char *path,
+                               kt_error *err) KT_CHECKED;
 void kt__access_close(kt__access *access); /* forgets the token; also of a zeroed one */
 
 kt_status kt__fetch_open(const kt__access *access, kt__fetch **out, kt_error *err) KT_CHECKED;
@@ -68,7 +72,7 @@ kt_status kt__fetch_text(kt__fetch *fetch, const char *url, const char *accept, 
 /* Where a list that came in pages goes on, by its Link header; "" at its end. Another host than the one
  * that answered is an error. */
 kt_status kt__fetch_next(const kt__fetch *fetch, const kt__fetch_reply *reply,
-                         char url[KT__FETCH_URL], kt_error *err) KT_CHECKED;
+                         char url[KT__FETCH_ADDRESS], kt_error *err) KT_CHECKED;
 /* Appends text with what is not letter, digit or -._~/ as %XX. */
 bool kt__url_append(kt__buf *url, const char *text);
 

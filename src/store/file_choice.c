@@ -75,10 +75,16 @@ static bool same_model(const char *a, const char *b) {
            n_a == n_b && stem_a == stem_b && !strncmp(a, b, stem_a);
 }
 
-/* A language model and not the picture part beside it. */
+/* "imatrix_unsloth.gguf", "Model-imatrix.gguf": what the columns weigh. Models that were quantised with
+ * one have the word in the middle of their name, if at all. */
+static bool is_importance(const char *name) {
+    return strncasecmp(name, "imatrix", 7) == 0 || ends_with(name, "imatrix.gguf");
+}
+
+/* A language model and not the picture part or the importance matrix beside it. */
 static bool is_model_file(const char *name) {
-    const char *slash = strrchr(name, '/');
-    return kt__name_is_gguf(name) && !strcasestr(slash ? slash : name, "mmproj");
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    return kt__name_is_gguf(name) && !strcasestr(base, "mmproj") && !is_importance(base);
 }
 
 static kt_status choose_model(const char *const *names, size_t n, const char *first,
@@ -137,8 +143,15 @@ static kt_status choose_tagged(const char *const *names, size_t n, const kt__wis
 
 /* ---- folders ---- */
 
+/* "1_Pooling/config.json", "2_Dense/model.safetensors": the folders that modules.json names. */
+static bool is_module_file(const char *name, const char *slash) {
+    return name[0] >= '0' && name[0] <= '9' &&
+           (strcmp(slash, "/config.json") == 0 || strcmp(slash, "/model.safetensors") == 0);
+}
+
 /* What `kentang convert` reads. */
-static bool is_folder_file(const char *name) {
+static bool is_folder_file(const char *name, bool has_modules) {
+    static const char templates[] = "additional_chat_templates/";
     static const char *const known[] = {"config.json",
                                         "generation_config.json",
                                         "model.safetensors.index.json",
@@ -146,12 +159,18 @@ static bool is_folder_file(const char *name) {
                                         "tokenizer_config.json",
                                         "tokenizer.model",
                                         "vocab.json",
+                                        "vocab.txt",
+                                        "modules.json",
+                                        "config_sentence_transformers.json",
                                         "merges.txt",
                                         "added_tokens.json",
                                         "chat_template.json",
                                         "special_tokens_map.json",
                                         "chat_template.jinja"};
-    if (strchr(name, '/')) return false;
+    const char *slash = strchr(name, '/');
+    if (slash && strncmp(name, templates, sizeof templates - 1) == 0)
+        return !strchr(slash + 1, '/') && ends_with(name, ".jinja");
+    if (slash) return has_modules && is_module_file(name, slash);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(name, known[i])) return true;
     /* consolidated: the same weights once more, in their makers' own layout */
@@ -160,11 +179,12 @@ static bool is_folder_file(const char *name) {
 
 static kt_status choose_folder(const char *const *names, size_t n, const kt__wish *wish,
                                bool *chosen, kt_error *err) {
-    bool has_config = false, has_weights = false;
+    bool has_config = false, has_weights = false, has_modules = false;
+    for (size_t i = 0; i < n; i++) has_modules |= !strcmp(names[i], "modules.json");
     for (size_t i = 0; i < n; i++) {
-        chosen[i] = is_folder_file(names[i]);
+        chosen[i] = is_folder_file(names[i], has_modules);
         has_config |= !strcmp(names[i], "config.json");
-        has_weights |= chosen[i] && ends_with(names[i], ".safetensors");
+        has_weights |= chosen[i] && !strchr(names[i], '/') && ends_with(names[i], ".safetensors");
     }
     if (has_config && has_weights) return KT_OK;
     return kt__fail(err, KT_E_ARG,

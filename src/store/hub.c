@@ -113,7 +113,7 @@ static void take_commit(const question *q, char out[KT__FETCH_TAG]) {
 
 /* The list that was answered and, of one that comes in pages, what follows. */
 static kt_status read_pages(question *q, const char *files_url) {
-    char next[KT__FETCH_URL];
+    char next[KT__FETCH_ADDRESS];
     kt_status status;
     for (int page = 1;; page++) {
         KT__TRY(kt__hub_read_tree(q->text.data ? q->text.data : "", q->text.len, files_url,
@@ -191,7 +191,7 @@ static kt_status ask_page(question *q, const char *url) {
     if (status != KT_OK) return status;
     snprintf(q->offer->dir, sizeof q->offer->dir, "%s", q->name->repo);
     snprintf(q->offer->source, sizeof q->offer->source, "%s", q->url.data);
-    char from[KT__FETCH_URL]; /* after a redirection, links are relative to where it led */
+    char from[KT__FETCH_ADDRESS]; /* after a redirection, links are relative to where it led */
     snprintf(from, sizeof from, "%s", q->reply.url);
     char *slash = strrchr(from, '/');
     if (slash) slash[1] = '\0';
@@ -275,7 +275,7 @@ kt_status kt__hub_ask(const kt__access *access, const kt__hub_name *name, const 
     question q = {.access = access, .name = name, .offer = out, .err = err};
     kt_status status;
     *out = (kt__offer){0};
-    kt__buf_init(&q.url, KT__FETCH_URL - 1);
+    kt__buf_init(&q.url, KT__FETCH_ADDRESS - 1);
     kt__buf_init(&q.text, MAX_ANSWER);
     KT__TRY(kt__fetch_open(access, &q.fetch, err));
     KT__TRY(ask_kinds(&q));

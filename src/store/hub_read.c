@@ -48,7 +48,7 @@ static kt_status parse_json(const char *text, size_t len, const char *url, json_
 static uint64_t size_of(const json_t *object) {
     const json_t *size = json_object_get(object, "size");
     json_int_t n = json_integer_value(size);
-    return json_is_integer(size) && n > 0 ? (uint64_t)n : UINT64_MAX;
+    return json_is_integer(size) && n >= 0 ? (uint64_t)n : UINT64_MAX;
 }
 
 kt_status kt__hub_read_tree(const char *text, size_t len, const char *url, kt__offer *out,
@@ -69,6 +69,21 @@ kt_status kt__hub_read_tree(const char *text, size_t len, const char *url, kt__o
     }
     json_decref(root);
     return status;
+}
+
+/* Where the registry has the tensors one by one, which is no GGUF file. */
+static kt_status no_model(const json_t *layers, const char *url, kt_error *err) {
+    json_t *layer;
+    size_t i;
+    json_array_foreach(layers, i, layer) {
+        const char *type = json_string_value(json_object_get(layer, "mediaType"));
+        if (type && strcmp(type, "application/vnd.ollama.image.tensor") == 0)
+            return kt__fail_at(err, KT_E_UNSUPPORTED, url, UINT64_MAX,
+                               "the registry has this model as single tensors in Ollama's own "
+                               "form, and not as a GGUF file: take another tag, or the model from "
+                               "another hub");
+    }
+    return kt__fail_at(err, KT_E_FORMAT, url, UINT64_MAX, "the manifest names no model");
 }
 
 kt_status kt__hub_read_manifest(const char *text, size_t len, const char *url, const char *name,
@@ -99,9 +114,8 @@ kt_status kt__hub_read_manifest(const char *text, size_t len, const char *url, c
             if (!blob) status = kt__fail_nomem(err, "an address", at);
         }
     }
+    if (status == KT_OK && !out->n) status = no_model(json_object_get(root, "layers"), url, err);
     json_decref(root);
-    if (status == KT_OK && !out->n)
-        return kt__fail_at(err, KT_E_FORMAT, url, UINT64_MAX, "the manifest names no model");
     return status;
 }
 

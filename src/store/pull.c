@@ -21,7 +21,9 @@
 #include "base/json_out.h"
 #include "convert/folder.h"
 #include "convert/json_file.h"
+#include "convert/sentence.h"
 #include "gguf/gguf.h"
+#include "store/hf_settings.h"
 #include "store/hub.h"
 
 enum { MAX_PATH = 4096, SPARE_BYTES = 64 << 20, MAX_CONFIG = 16 << 20, STAGING_SEED = 0x70756c6d };
@@ -92,11 +94,13 @@ static kt_status ask_offer(pull *p) {
     if (!token_file &&
         home_path("XDG_CONFIG_HOME", ".config", "kentang/hub-token", token, sizeof token))
         token_file = token;
-    bool bare = !name.url[0] && !strchr(name.repo, '/');
-    const char *hub = s->hub ? s->hub : bare ? KT__STORE_REGISTRY : KT__STORE_HUB;
-    status = kt__access_open(hub, token_file, &p->access, p->err);
-    if (status != KT_OK) return status;
-    return kt__hub_ask(&p->access, &name, p->params->name, &p->offer, p->err);
+    bool bare = !name.url[0] && !strchr(name.repo, '/'), own = s->hub || bare;
+    const char *hub = s->hub ? s->hub : bare ? KT__STORE_REGISTRY : kt__hf_endpoint();
+    KT__TRY(kt__access_open(hub ? hub : KT__STORE_HUB, token_file, &p->access, p->err));
+    if (!own) KT__TRY(kt__hf_token(&p->access, p->err));
+    status = kt__hub_ask(&p->access, &name, p->params->name, &p->offer, p->err);
+out:
+    return status;
 }
 
 static void find_key(pull *p) {
@@ -337,13 +341,17 @@ out:
 
 static kt_status check_folder(const pull *p) {
     kt__folder folder = {0};
+    kt__sentence sentence = {0};
     json_t *config = NULL;
     char path[MAX_PATH];
     kt_status status;
     (void)staged_path(p, p->key, path);
     KT__TRY(kt__folder_read_json(path, MAX_CONFIG, true, &config, p->err));
     KT__TRY(kt__folder_open(p->staging, &folder, p->err));
+    status = kt__sentence_open(p->staging, &sentence, p->err);
+    if (status == KT_E_UNSUPPORTED) status = KT_OK; /* convert says so, and more than that */
 out:
+    kt__sentence_close(&sentence);
     kt__folder_close(&folder);
     json_decref(config);
     return status;

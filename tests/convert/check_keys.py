@@ -70,6 +70,34 @@ check("names of templates", k["tokenizer.chat_templates"], ["tool_use"])
 check("sampling", (round(k["general.sampling.temp"], 6), k["general.sampling.top_k"]), (0.7, 20))
 check("rope base", k["qwen2.rope.freq_base"], 1e6)
 
+# what transformers writes: numbers beyond 64 bits, no numbers, keys twice
+folder, n = fresh("qwen2")
+edit(folder, "tokenizer_config.json", lambda c: c.update(model_max_length=1000000000000000019884624838656, x=float("nan")))
+edit(folder, "config.json", lambda c: c.update(time_step_limit=[0.0, float("inf")]))
+with open(os.path.join(folder, "config.json"), encoding="utf-8") as f:
+    text = f.read()
+with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+    f.write('{"rms_norm_eps": 1.0,' + text[1:])
+check("numbers as Python reads them", round(convert(folder).keys["qwen2.attention.layer_norm_rms_epsilon"], 9), 1e-6)
+
+# whole words where GGUF's name has none, and the other way round: the name is taken, since merges make each token
+for pre in ("gpt-4o", "tekken"):
+    steps, normalizer, whole = folders.PRETOKENIZERS[pre]
+    folders.PRETOKENIZERS[pre] = steps, normalizer, not whole
+    folders.write_bpe(folder, pre, 512)
+    folders.PRETOKENIZERS[pre] = steps, normalizer, whole
+    check(f"pre {pre}, ignore_merges {not whole}", convert(folder).keys["tokenizer.ggml.pre"], pre)
+
+# added tokens beyond the embedding's rows are left out; buffers are no weights
+folder, n = fresh("qwen2")
+edit(folder, "tokenizer.json", lambda t: t["added_tokens"].extend([folders.added(512, "<image>"), folders.added(600, "<pad>")]))
+edit(folder, "tokenizer_config.json", lambda c: c.update(pad_token="<pad>"))
+k = convert(folder).keys
+check("tokens without a row", (len(k["tokenizer.ggml.tokens"]), "<image>" in k["tokenizer.ggml.tokens"],
+                               "tokenizer.ggml.padding_token_id" in k), (512, False, False))
+done = subprocess.run([kentang, "convert", folder, os.path.join(work, "keys.gguf")], capture_output=True, text=True)
+check("a note of them", "2 added tokens have no row in the embedding and are left out, first '<image>' (512)" in done.stderr, True)
+
 # a SentencePiece vocabulary, from both sources: the same scores' order, the same flags
 for name, files in (("model", {"model"}), ("json", {"json"}), ("both", {"model", "json"})):
     folder, n = fresh("gemma2")
@@ -144,6 +172,11 @@ for name, how in (("json", {}), ("model", {"files": {"model"}}), ("joined", {"sp
                                     k["tokenizer.ggml.add_bos_token"], k["tokenizer.ggml.add_eos_token"]), (0, 2, True, True))
     compiled = b"" if name == "no map" else folders.charsmap(folders.CHARS)
     check(f"unigram {name}: map", bytes(k.get("tokenizer.ggml.precompiled_charsmap", b"")), compiled)
+folder, n = encoder("bert")
+for name, dtype, blob in (("embeddings.position_ids", "I64", bytes(64)), ("rotary_emb.inv_freq", "F32", bytes(32)),
+                          ("embeddings.token_type_ids", "I64", bytes(64)), ("encoder.mask", "BOOL", bytes(8))):
+    folders.add_tensor(os.path.join(folder, "model.safetensors"), name, dtype, blob, [8])
+check("buffers", convert(folder).keys["general.architecture"], "bert")
 check("positions of XLM-R", k["bert.context_length"], 128)
 
 # a reranker by two tokens, and one dense layer more than GGUF has room for

@@ -80,14 +80,7 @@ def rewrite(name, change, file="model.safetensors"):
 
 
 def add_tensor(name, dtype, blob, shape, file="model.safetensors"):
-    """One tensor more at the end of the single file."""
-    with open(path(file), "rb") as f:
-        n = struct.unpack("<Q", f.read(8))[0]
-        header, data = json.loads(f.read(n)), f.read()
-    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(blob)]}
-    text = json.dumps(header).encode()
-    with open(path(file), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data + blob)
+    folders.add_tensor(path(file), name, dtype, blob, shape)
 
 
 def append(name, more):
@@ -128,13 +121,16 @@ nan = np.full(256, np.nan, np.float16).tobytes()
 refused("not a number", "element 0 is not a finite", lambda: rewrite(NORM, lambda d, b, s: (d, nan, s)))
 refused("infinity", "element 255 is not a finite",
         lambda: rewrite(NORM, lambda d, b, s: (d, b[:-2] + b"\x00\x7c", s)))
-refused("fewer rows than tokens", "do not belong together", lambda: rewrite(
+refused("fewer rows than tokens of the model", "do not belong together", lambda: rewrite(
     "model.embed_tokens.weight", lambda d, b, s: (d, b[:2 * 256 * 100], [100, 256])))
 
 refused("no class", "'GPT2LMHeadModel' is not supported; supported are the classes of: llama, mistral", lambda: edit(
     "config.json", architectures=["GPT2LMHeadModel"]))
 refused("broken JSON", "not valid JSON", lambda: append("config.json", b"}"))
-refused("a key twice", "duplicate", lambda: open(path("config.json"), "w").write('{"a": 1, "a": 2}'))
+refused("a number of 10,000 digits", "a number of 10000 digits; 4300 are the most (", lambda: open(path("config.json"), "w").write(
+    '{"a": ' + "1" * 10000 + "}"))
+refused("an infinite size", "is 1.797", lambda: edit("config.json", hidden_size=float("inf")))
+refused("depth", "not valid JSON: maximum parsing depth", lambda: open(path("config.json"), "w").write('{"a":' * 100000))
 refused("a number that is none", "\"hidden_size\" is not a number", lambda: edit("config.json", hidden_size="256"))
 refused("out of range", "from 1 to 1024", lambda: edit("config.json", num_hidden_layers=100000))
 refused("heads that do not divide", "does not divide", lambda: edit("config.json", num_key_value_heads=3))
@@ -168,6 +164,20 @@ refused("an unknown expression", "pre_tokenizer: foo+",
 refused("a normaliser", "normalizer: Lowercase", lambda: edit("tokenizer.json", normalizer={"type": "Lowercase"}))
 refused("a space before", "add_prefix_space", lambda: edit("tokenizer.json", pre_tokenizer={
     "type": "ByteLevel", "add_prefix_space": True, "use_regex": True}))
+O200K = folders.PRETOKENIZERS["gpt-4o"][0]
+
+
+def whole_words(vocab, merges):
+    edit("tokenizer.json", pre_tokenizer={"type": "Sequence", "pretokenizers": O200K}, normalizer=None, model__ignore_merges=True,
+         model__vocab=vocab, model__merges=merges, added_tokens=[])
+    edit("tokenizer_config.json", eos_token=None, pad_token=None)
+    edit("generation_config.json", eos_token_id=None)
+
+
+LETTERS = {c: i for i, c in enumerate(folders.alphabet().values())}
+refused("a whole word that merges do not make", "merges do not make token 257, 'xyz'", lambda: whole_words(
+    {**LETTERS, "xy": 256, "xyz": 257}, ["x y"]))
+refused("tokens of very many letters", "merges do not make token 256", lambda: whole_words({**LETTERS, "x" * 60000: 256}, ["x y"]))
 refused("an id twice", "the same id", lambda: edit("tokenizer.json", model__vocab={"a": 1, "b": 1}))
 refused("an id too large", "not a number from 0", lambda: edit("tokenizer.json", model__vocab={"a": 1 << 40}))
 refused("a merge of one", "model.merges[0]", lambda: edit("tokenizer.json", model__merges=["ab"]))
@@ -234,6 +244,9 @@ refused("a module outside", "which is not below", lambda: open(path("modules.jso
 refused("pooling by the maximum", "pooling_mode_max_tokens", lambda: edit(
     "1_Pooling/config.json", pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True))
 refused("two poolings at once", "by mean, by the first", lambda: edit("1_Pooling/config.json", pooling_mode_cls_token=True))
+refused("modules without their list", "the file is missing, and config_sentence", lambda: [
+    os.rename(path("modules.json"), path("config_sentence_transformers.json"))])
+refused("a module's folder is missing", "1_Pooling/config.json)", lambda: shutil.rmtree(path("1_Pooling")))
 refused("a token type too many", "by config.json it is [3, 256]", lambda: edit("config.json", type_vocab_size=3))
 
 fresh(encoders.write, encoders.MODELS["xlm-roberta"])

@@ -52,6 +52,17 @@ def write_safetensors(path, tensors, dtypes, pad=True):
         f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 
+def add_tensor(path, name, dtype, blob, shape):
+    """One tensor more at the end of a file."""
+    with open(path, "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        header, data = json.loads(f.read(n)), f.read()
+    header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(blob)]}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data + blob)
+
+
 def write_weights(folder, tensors, dtype, n_files=1, pad=True):
     dtypes = {name: "U8" if a.dtype == np.uint8 else dtype for name, a in tensors.items()}
     if n_files == 1:

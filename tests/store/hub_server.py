@@ -55,6 +55,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
         mode, _, rest = path.lstrip("/").partition("/")
         self.mode = mode
+        if mode in ("hf", "longurl") and self.as_published(rest):
+            return None
         if mode == "gated" and self.headers.get("Authorization") != TOKEN:
             return self.answer(401, b"no")
         if mode == "broken":
@@ -71,6 +73,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
             owner_repo, _, file = rest.partition("/resolve/")
             return self.file(owner_repo + "/" + file.partition("/")[2])
         return self.plain(rest)
+
+    def send_on(self, code, where, headers=()):
+        self.answer(code, b"Temporary Redirect. Redirecting", (("Location", where), *headers))
+        return True
+
+    def as_published(self, rest):
+        """What Hugging Face's hub does beside the plain answers: renamed and missing repositories, a signed address on another host
+        for large files, a cache of its own for small ones, 416 for the first byte of an empty file."""
+        if "Owner/Renamed" in rest:
+            return self.send_on(307, self.path.replace("Owner/Renamed", "Owner/Encoder"))
+        if rest.startswith("api/resolve-cache/"):
+            owner_repo, _, file = rest.removeprefix("api/resolve-cache/").partition("/resolve/")
+            self.file(owner_repo + "/" + file.partition("/")[2])
+            return True
+        if rest.startswith("api/models/") and not os.path.isdir(os.path.join(ROOT, *rest.split("/")[2:4])):
+            self.answer(401, b'{"error":"Invalid username or password."}', (("X-Error-Code", "RepoNotFound"),))
+            return True
+        if self.server.name == "B" or "/resolve/" not in rest:
+            return False
+        owner_repo, _, file = rest.partition("/resolve/")
+        data = open(os.path.join(ROOT, owner_repo, file.partition("/")[2]), "rb").read()
+        if not file.endswith((".gguf", ".safetensors")):
+            return self.send_on(307, f"/{self.mode}/api/resolve-cache/{rest}?x=%2F")
+        sign = "&Policy=" + "a1b2c3d4" * (1000 if self.mode == "longurl" else 300)
+        return self.send_on(302, f"http://127.0.0.1:{self.server.other}/good/{owner_repo}/{file.partition('/')[2]}?Expires=1{sign}", (
+            ("X-Linked-Etag", '"' + hashlib.sha256(data).hexdigest() + '"'), ("X-Linked-Size", str(len(data))),
+            ("X-Repo-Commit", "%040x" % 0xabc)))
 
     def interface(self, parts):
         repo, kind, revision = "/".join(parts[:2]), parts[2], parts[3]
@@ -117,6 +146,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             file = known.get("/".join(parts[:at]) + ":" + parts[at + 1])
             if not file:
                 return self.answer(404, b'{"errors":[{"code":"MANIFEST_UNKNOWN"}]}')
+            if file == "tensors":
+                layers = [{"mediaType": "application/vnd.ollama.image.tensor", "digest": "sha256:" + c * 64, "size": 3,
+                           "name": "model.norm.weight"} for c in "12"]
+                return self.answer(200, json.dumps({"schemaVersion": 2, "layers": layers}).encode())
             data = open(os.path.join(ROOT, file), "rb").read()
             layers = [{"mediaType": "application/vnd.ollama.image.license", "digest": "sha256:" + "1" * 64, "size": 3},
                       {"mediaType": "application/vnd.ollama.image.model", "size": len(data),
@@ -156,6 +189,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         first, last, code = 0, len(data) - 1, 200
         asked = self.headers.get("Range", "")
         same = self.headers.get("If-Range", etag) == etag
+        if asked and not data and mode != "norange":
+            return self.answer(416, b"", [("Content-Range", "bytes */0")])
+        if mode == "chunked" and not rest.endswith((".gguf", ".safetensors")):
+            return self.chunked(data)
         if asked.startswith("bytes=") and mode != "norange" and same:
             a, _, b = asked[6:].partition("-")
             first, last, code = int(a), min(int(b or last), last), 206
@@ -175,6 +212,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(length))
         self.end_headers()
         self.send_body(mode, body, n)
+
+    def chunked(self, data):
+        """As proxies pass a small file on: whole, in pieces, and without its length."""
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for at in range(0, len(data), 5):
+            piece = data[at:at + 5]
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        self.wfile.write(b"0\r\n\r\n")
 
     def send_body(self, mode, body, n):
         if mode == "drop" and len(body) > 1:
