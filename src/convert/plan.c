@@ -13,31 +13,22 @@
 /* ---- the table ---- */
 
 typedef enum plan_dim {
-    DIM_ONE,
-    DIM_VOCAB,
-    DIM_MODEL,
-    DIM_Q,
-    DIM_K,
-    DIM_QKV,
-    DIM_FF,
-    DIM_FF2,
-    DIM_HEAD,
-    DIM_EXPERTS,
-    DIM_FF_EXPERT,
-    DIM_FF_SHARED,
-    DIM_HEADS,
+#define X(name, value, form) DIM_##name,
+#include "model/dims.def"
+#undef X
+    DIM_VOCAB, /* of the file alone */
     DIM_CTX,
     DIM_TYPES,
     DIM_LABELS,
-    DIM_ONE_ROW,
-    DIM_MODEL3,
-    DIM_Q2,
-    DIM_TAPS,
-    DIM_STATE,
-    DIM_STATE_HEADS,
-    DIM_STATE_QKV,
-    DIM_INNER
+    DIM_ONE_ROW
 } plan_dim;
+
+/* A config's numbers by the names that dims.def has for them. */
+typedef struct plan_sizes {
+    int64_t d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_expert, d_ff_expert,
+        d_ff_shared, conv_width, n_state_key, n_state_value, state_dim, state_rows;
+    int64_t q_rank, kv_rank, head_dim_k_full, head_dim_v_full; /* 0: of no class yet */
+} plan_sizes;
 
 typedef struct map_row {
     const char *from, *to;
@@ -89,6 +80,7 @@ typedef struct planner {
     const kt__hf_config *config;
     const kt__recipe *recipe;
     kt__weight_plan *plan;
+    plan_sizes sizes;
     bool has_head;  /* a head of its own */
     bool as_source; /* no recipe was asked for */
     const kt__sentence *sentence;
@@ -96,33 +88,38 @@ typedef struct planner {
     kt_error *err;
 } planner;
 
+static plan_sizes sizes_of(const kt__hf_config *c) {
+    return (plan_sizes){.d_model = c->d_model,
+                        .d_ff = c->d_ff,
+                        .n_head = c->n_head,
+                        .n_head_kv = c->n_head_kv,
+                        .head_dim_k = c->head_dim,
+                        .head_dim_v = c->head_dim,
+                        .n_expert = c->n_expert,
+                        .d_ff_expert = c->d_ff_expert == KT__HF_NONE ? c->d_ff : c->d_ff_expert,
+                        .d_ff_shared = c->d_ff_shared,
+                        .conv_width = c->conv_width,
+                        .n_state_key = c->n_state_key,
+                        .n_state_value = c->n_state_value,
+                        .state_dim = c->state_dim,
+                        .state_rows = c->state_dim};
+}
+
 static int64_t dim_of(const planner *p, plan_dim dim) {
-    const kt__hf_config *c = p->config;
+    const plan_sizes *hp = &p->sizes;
     switch (dim) {
+#define X(name, value, form) \
+    case DIM_##name:         \
+        return value;
+#include "model/dims.def"
+#undef X
     case DIM_VOCAB: return p->plan->n_vocab;
-    case DIM_MODEL: return c->d_model;
-    case DIM_Q: return c->n_head * c->head_dim;
-    case DIM_K: return c->n_head_kv * c->head_dim;
-    case DIM_QKV: return (c->n_head + 2 * c->n_head_kv) * c->head_dim;
-    case DIM_FF: return c->d_ff;
-    case DIM_FF2: return 2 * c->d_ff;
-    case DIM_HEAD: return c->head_dim;
-    case DIM_EXPERTS: return c->n_expert;
-    case DIM_FF_EXPERT: return c->d_ff_expert == KT__HF_NONE ? c->d_ff : c->d_ff_expert;
-    case DIM_FF_SHARED: return c->d_ff_shared;
-    case DIM_HEADS: return c->n_head;
-    case DIM_CTX: return c->n_ctx;
-    case DIM_TYPES: return c->n_types;
+    case DIM_CTX: return p->config->n_ctx;
+    case DIM_TYPES: return p->config->n_types;
     case DIM_LABELS: return p->n_labels;
-    case DIM_MODEL3: return 3 * c->d_model;
-    case DIM_Q2: return 2 * c->n_head * c->head_dim;
-    case DIM_TAPS: return c->conv_width;
-    case DIM_STATE: return c->state_dim;
-    case DIM_STATE_HEADS: return c->n_state_value;
-    case DIM_STATE_QKV: return (2 * c->n_state_key + c->n_state_value) * c->state_dim;
-    case DIM_INNER: return c->n_state_value * c->state_dim;
-    default: return 1;
+    case DIM_ONE_ROW: return 1;
     }
+    return 1;
 }
 
 /* ---- finding ---- */
@@ -508,7 +505,7 @@ static void set_tiles(const planner *p, const map_row *row, kt__planned *t) {
     t->n_heads = c->n_state_key;
     t->n_tiles = c->n_state_value / c->n_state_key;
     t->head_rows = heads ? 1 : c->state_dim;
-    t->tiled_from = row->rows == DIM_STATE_QKV ? 2 * c->n_state_key * c->state_dim : 0;
+    t->tiled_from = row->rows == DIM_CHANNELS ? 2 * c->n_state_key * c->state_dim : 0;
 }
 
 /* What the folder's tensor has more than the one in GGUF: rows before it, or elements between. */
@@ -892,7 +889,12 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
                                const kt__sentence *sentence, int64_t n_tokens,
                                const kt__recipe *recipe, const kt__convert_notes *notes,
                                kt__weight_plan *out, kt_error *err) {
-    planner p = {.folder = folder, .config = config, .recipe = recipe, .plan = out, .err = err};
+    planner p = {.folder = folder,
+                 .config = config,
+                 .recipe = recipe,
+                 .plan = out,
+                 .sizes = sizes_of(config),
+                 .err = err};
     p.as_source = !recipe;
     p.sentence = sentence;
     kt_status status;

@@ -7,47 +7,18 @@
 #include "base/error.h"
 
 typedef enum dim_id {
-    DIM_ONE,
-    DIM_MODEL,
-    DIM_Q,
-    DIM_K,
-    DIM_V,
-    DIM_QKV,
-    DIM_O,
-    DIM_HEAD,
-    DIM_HEADS,
-    DIM_FF,
-    DIM_FF2,
-    DIM_FF_EXPERT,
-    DIM_FF_SHARED,
-    DIM_EXPERTS,
-    DIM_EXPERT_FF, /* rows of each expert, as the next two */
-    DIM_EXPERT_FF2,
-    DIM_EXPERT_MODEL,
-    DIM_HEAD_RANK, /* rows of each head, as the next one */
-    DIM_HEAD_V,
-    DIM_Q_FULL,
-    DIM_Q_RANK,
-    DIM_KV_A,
-    DIM_KV_RANK,
-    DIM_NOPE,
-    DIM_BIASES,
-    DIM_Q2,
-    DIM_MODEL3,
-    DIM_TAPS,
-    DIM_TAPS_MODEL, /* rows of f32 tables, as the next one */
-    DIM_TAPS_CHANNELS,
-    DIM_CHANNELS,
-    DIM_INNER,
-    DIM_STATE_HEADS,
-    DIM_STATE_HEADS2,
-    DIM_STATE_DIM,
-    DIM_MAMBA_IN,
-    DIM_GROUP_INNER,
-    DIM_UNIT,
-    DIM_SCALARS, /* rows of f32 tables, as the next one */
-    DIM_GROUPS
+#define X(name, value, form) DIM_##name,
+#include "model/dims.def"
+#undef X
 } dim_id;
+
+typedef enum dim_form { FORM_MATRIX, FORM_FLOATS, FORM_EXPERTS, FORM_HEADS } dim_form;
+
+static const dim_form forms[] = {
+#define X(name, value, form) [DIM_##name] = FORM_##form,
+#include "model/dims.def"
+#undef X
+};
 
 static const struct slot_row {
     const char *name;
@@ -63,48 +34,11 @@ static const struct slot_row {
 
 static int dim_of(const kt__hparams *hp, dim_id dim) {
     switch (dim) {
-    case DIM_ONE: return 1;
-    case DIM_MODEL: return hp->d_model;
-    case DIM_Q: return hp->n_head * hp->head_dim_k;
-    case DIM_K: return hp->n_head_kv * hp->head_dim_k;
-    case DIM_V: return hp->n_head_kv * hp->head_dim_v;
-    case DIM_QKV:
-        return (hp->n_head + hp->n_head_kv) * hp->head_dim_k + hp->n_head_kv * hp->head_dim_v;
-    case DIM_O:
-        return hp->n_head * (hp->features & KT__F_LATENT ? hp->head_dim_v_full : hp->head_dim_v);
-    case DIM_HEAD_RANK:
-    case DIM_KV_RANK: return hp->kv_rank;
-    case DIM_HEAD_V: return hp->head_dim_v_full;
-    case DIM_Q_FULL: return hp->n_head * hp->head_dim_k_full;
-    case DIM_Q_RANK: return hp->q_rank;
-    case DIM_KV_A: return hp->head_dim_k;
-    case DIM_NOPE: return hp->head_dim_k_full - (hp->head_dim_k - hp->kv_rank);
-    case DIM_HEAD: return hp->head_dim_k;
-    case DIM_HEADS: return hp->n_head;
-    case DIM_FF: return hp->d_ff;
-    case DIM_FF2: return 2 * hp->d_ff;
-    case DIM_EXPERTS:
-    case DIM_BIASES: return hp->n_expert;
-    case DIM_EXPERT_FF:
-    case DIM_FF_EXPERT: return hp->d_ff_expert;
-    case DIM_EXPERT_FF2: return 2 * hp->d_ff_expert;
-    case DIM_EXPERT_MODEL: return hp->d_model;
-    case DIM_FF_SHARED: return hp->d_ff_shared;
-    case DIM_Q2: return 2 * hp->n_head * hp->head_dim_k;
-    case DIM_MODEL3: return 3 * hp->d_model;
-    case DIM_TAPS: return hp->conv_width;
-    case DIM_TAPS_MODEL: return hp->d_model;
-    case DIM_TAPS_CHANNELS:
-    case DIM_CHANNELS: return kt__hparams_channels(hp);
-    case DIM_INNER: return kt__hparams_inner(hp);
-    case DIM_SCALARS:
-    case DIM_STATE_HEADS: return hp->n_state_value;
-    case DIM_STATE_HEADS2: return 2 * hp->n_state_value;
-    case DIM_MAMBA_IN: return kt__hparams_inner(hp) + kt__hparams_channels(hp) + hp->n_state_value;
-    case DIM_GROUP_INNER: return kt__hparams_inner(hp) / hp->n_state_key;
-    case DIM_UNIT: return 1;
-    case DIM_GROUPS: return hp->n_state_key;
-    case DIM_STATE_DIM: return hp->state_dim;
+#define X(name, value, form) \
+    case DIM_##name:         \
+        return value;
+#include "model/dims.def"
+#undef X
     }
     return 0;
 }
@@ -231,13 +165,12 @@ static kt_status bind_slot(const binder *b, int layer, int slot) {
     bool required = (hp->features & row->needs) == row->needs;
     snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
     int cols = dim_of(hp, row->cols), rows = dim_of(hp, row->rows);
-    bool table = row->rows == DIM_TAPS_MODEL || row->rows == DIM_TAPS_CHANNELS ||
-                 row->rows == DIM_SCALARS || row->rows == DIM_GROUPS;
-    if (row->rows == DIM_ONE || row->rows == DIM_BIASES || table)
-        return bind_vectors(b, name, rows, cols, required, &bound->v);
-    bool of_experts = row->rows >= DIM_EXPERT_FF && row->rows <= DIM_EXPERT_MODEL;
-    bool of_heads = row->rows == DIM_HEAD_RANK || row->rows == DIM_HEAD_V;
-    shape want = {cols, rows, of_experts ? hp->n_expert : of_heads ? hp->n_head : 1};
+    dim_form form = forms[row->rows];
+    if (form == FORM_FLOATS) return bind_vectors(b, name, rows, cols, required, &bound->v);
+    shape want = {cols, rows,
+                  form == FORM_EXPERTS ? hp->n_expert
+                  : form == FORM_HEADS ? hp->n_head
+                                       : 1};
     return bind_matrices(b, name, want, required, &bound->w);
 }
 
