@@ -21,21 +21,17 @@ typedef struct kt__synth_preset {
     int n_rot; /* 0: head_dim */
     int n_vocab, n_ctx;
     float eps, rope_base, rope_alpha;
-    bool head_keys, tied, qkv_bias, out_bias, head_bias, qk_norm, post_norm, embed_scale, fused,
-        fused_glu, no_pre_norm, qk_norm_rows, parallel, layer_norm, longrope,
-        oai; /* gpt-oss: biases everywhere, sinks, the feed-forward's norm by its other name */
+    bool head_keys, tied, biases, head_bias, longrope;
     int conv_width;
     uint64_t attention_layers; /* LFM2, Mamba-2: bits of the layers that are not recurrent */
     int n_state_key, n_state_value, state_dim, attention_every; /* Qwen 3.5: delta nets */
-    bool delta_grouped;                                         /* Qwen3-Next's form of them */
     int state_rows;     /* Mamba-2: of a head's state; 0: there is none */
-    bool both, nope;    /* Mamba-2 beside attention in every layer; nothing is rotated */
+    bool nope;          /* nothing is rotated */
     uint64_t ff_layers; /* Nemotron H: bits of the layers that are a feed-forward part alone */
-    bool relu2;
     int q_rank, kv_rank, head_dim_v; /* DeepSeek: head_dim is a key's before, n_rot of it rotated */
     int n_expert, n_expert_used, ff_expert, ff_shared; /* 0: none */
     int gating, dense_lead;                            /* 0: no key */
-    bool pick_bias, shared_whole, shares_normed;
+    bool pick_bias, shares_normed;
     float expert_scale;
     int window;
     float attn_cap, final_cap;
@@ -43,7 +39,7 @@ typedef struct kt__synth_preset {
     float temperature;
     int llama3_factor, linear_factor, yarn_factor, orig_ctx;
     /* encoders */
-    bool layer_norms, plain_ff, positions, wordpiece, dense;
+    bool wordpiece, dense;
     int pooling;  /* 0: no key */
     int n_labels; /* of a reranker's head; 0: none */
 } kt__synth_preset;

@@ -1,5 +1,6 @@
-/* Presets, the list of tensors with their statistics, and the metadata. Names and keys are those
- * that the converters of llama.cpp write for each architecture. */
+/* Presets, their metadata, and the list of tensors with their statistics. A preset's numbers become
+ * the keys that the converters of llama.cpp write; what a model reads in them says, by
+ * model/weights.def, which tensors it has. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/nearest.h"
 #include "cli/options.h"
 #include "lab/synth.h"
+#include "model/net.h"
 
 static const kt__synth_preset presets[] = {
 #define X(...) {__VA_ARGS__},
@@ -94,15 +96,15 @@ static void set_name(kt__synth_tensor *t, int layer, const char *name) {
     }
 }
 
-static void add_vector(planner *p, int layer, const char *name, int64_t n, float mean, float std) {
+static void add_vector(planner *p, const char *name, int64_t n, float mean, float std) {
     kt__synth_tensor t = {
         .type = KT__TYPE_F32, .n_dims = 1, .n_cols = n, .n_rows = 1, .mean = mean, .std = std};
-    set_name(&t, layer, name);
+    set_name(&t, -1, name);
     add_tensor(p, t);
 }
 
-static void add_norm(planner *p, int layer, const char *name, int64_t n, float mean) {
-    add_vector(p, layer, name, n, mean, 0.1f * mean);
+static void add_norm(planner *p, const char *name, int64_t n, float mean) {
+    add_vector(p, name, n, mean, 0.1f * mean);
 }
 
 static void add_factors(planner *p, const char *name, kt__synth_content content) {
@@ -122,257 +124,115 @@ static kt__type recipe_type(const kt__synth_plan *plan, kt__tensor_role role, in
 }
 
 /* gain: the RMS of the product's result for inputs of RMS 1 */
-static void add_matrix(planner *p, kt__tensor_role role, int layer, const char *name,
-                       int64_t n_cols, int64_t n_rows, float gain) {
+static void add_matrix(planner *p, kt__tensor_role role, const char *name, int64_t n_cols,
+                       int64_t n_rows, float gain) {
     const kt__synth_plan *plan = p->plan;
-    kt__synth_tensor t = {.type = recipe_type(plan, role, layer, n_cols),
+    kt__synth_tensor t = {.type = recipe_type(plan, role, -1, n_cols),
                           .n_dims = 2,
                           .n_cols = n_cols,
                           .n_rows = n_rows,
                           .std = gain / sqrtf((float)n_cols)};
-    set_name(&t, layer, name);
+    set_name(&t, -1, name);
     add_tensor(p, t);
 }
 
-static bool is_ff_alone(const kt__synth_preset *ps, int i) {
-    return ps->ff_layers >> i & 1;
-}
-
-static bool is_recurrent(const kt__synth_preset *ps, int i) {
-    if (is_ff_alone(ps, i)) return false;
-    if (ps->attention_layers) return !(ps->attention_layers >> i & 1);
-    return ps->attention_every && (i + 1) % ps->attention_every != 0;
-}
-
-/* Channels' taps: the token's own counts as much as those before it. */
-static void add_taps(planner *p, int i, const char *name, int64_t n_channels) {
-    int width = p->plan->preset->conv_width;
-    kt__synth_tensor t = {.type = KT__TYPE_F32,
-                          .n_dims = 2,
-                          .n_cols = width,
-                          .n_rows = n_channels,
-                          .std = 1.0f / sqrtf((float)width)};
-    set_name(&t, i, name);
-    add_tensor(p, t);
-}
-
-static void add_short_conv(planner *p, int i) {
-    int64_t d = p->plan->preset->d_model;
-    add_matrix(p, KT__TENSOR_QKV, i, "shortconv.in_proj.weight", d, 3 * d, 1.0f);
-    add_taps(p, i, "shortconv.conv.weight", d);
-    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "shortconv.out_proj.weight", d, d, 1.0f);
-}
-
-/* Decays between a half and one, as trained ones are. */
-static void add_delta_net(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    int64_t d = ps->d_model, dim = ps->state_dim, inner = ps->n_state_value * dim;
-    int64_t channels = 2 * ps->n_state_key * dim + inner;
-    add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, channels, 1.0f);
-    add_matrix(p, KT__TENSOR_GATE, i, "attn_gate.weight", d, inner, 1.0f);
-    if (ps->delta_grouped) {
-        add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_ba.weight", d, 2 * ps->n_state_value, 1.0f);
-    } else {
-        add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_alpha.weight", d, ps->n_state_value, 1.0f);
-        add_matrix(p, KT__TENSOR_VECTOR, i, "ssm_beta.weight", d, ps->n_state_value, 1.0f);
-    }
-    add_taps(p, i, "ssm_conv1d.weight", channels);
-    add_vector(p, i, "ssm_a", ps->n_state_value, -0.5f, 0.1f);
-    add_vector(p, i, "ssm_dt.bias", ps->n_state_value, -1.0f, 0.5f);
-    add_norm(p, i, "ssm_norm.weight", dim, 1.0f);
-    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "ssm_out.weight", inner, d, 1.0f);
-}
-
-/* A table of f32 numbers. */
-static void add_numbers(planner *p, int i, const char *name, int64_t n_cols, int64_t n_rows,
-                        float mean, float std) {
-    kt__synth_tensor t = {.type = KT__TYPE_F32,
-                          .n_dims = 2,
-                          .n_cols = n_cols,
-                          .n_rows = n_rows,
-                          .mean = mean,
-                          .std = std};
-    set_name(&t, i, name);
-    add_tensor(p, t);
-}
-
-static void add_mamba(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    int64_t d = ps->d_model, heads = ps->n_state_value, inner = heads * ps->state_rows;
-    int64_t groups = ps->n_state_key, channels = inner + 2 * groups * ps->state_dim;
-    add_matrix(p, KT__TENSOR_QKV, i, "ssm_in.weight", d, inner + channels + heads, 1.0f);
-    add_taps(p, i, "ssm_conv1d.weight", channels);
-    add_vector(p, i, "ssm_conv1d.bias", channels, 0.0f, 0.1f);
-    add_vector(p, i, "ssm_dt.bias", heads, -1.0f, 0.5f);
-    add_numbers(p, i, "ssm_a", 1, heads, -0.5f, 0.1f);
-    add_numbers(p, i, "ssm_d", 1, heads, 1.0f, 0.2f);
-    if (!ps->both) add_numbers(p, i, "ssm_norm.weight", inner / groups, groups, 1.0f, 0.1f);
-    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "ssm_out.weight", inner, d, ps->both ? 0.3f : 1.0f);
-}
-
-static void add_recurrent(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    if (ps->state_rows)
-        add_mamba(p, i);
-    else if (ps->attention_every)
-        add_delta_net(p, i);
-    else
-        add_short_conv(p, i);
-}
-
-/* A matrix of each head. */
-static void add_heads(planner *p, int i, const char *name, int64_t n_cols, int64_t n_rows) {
-    int n_head = p->plan->preset->n_head;
-    kt__synth_tensor t = {.type = recipe_type(p->plan, KT__TENSOR_K, i, n_cols),
-                          .n_dims = 3,
-                          .n_cols = n_cols,
-                          .n_rows = n_rows * n_head,
-                          .n_expert = n_head,
-                          .std = 1.0f / sqrtf((float)n_cols)};
-    set_name(&t, i, name);
-    add_tensor(p, t);
-}
-
-static void add_latent(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    int64_t d = ps->d_model, heads = ps->n_head, plain = ps->head_dim - ps->n_rot;
-    if (ps->q_rank) {
-        add_matrix(p, KT__TENSOR_Q, i, "attn_q_a.weight", d, ps->q_rank, 1.0f);
-        add_norm(p, i, "attn_q_a_norm.weight", ps->q_rank, 1.0f);
-        add_matrix(p, KT__TENSOR_Q, i, "attn_q_b.weight", ps->q_rank, heads * ps->head_dim,
-                   QK_GAIN);
-    } else {
-        add_matrix(p, KT__TENSOR_Q, i, "attn_q.weight", d, heads * ps->head_dim, QK_GAIN);
-    }
-    add_matrix(p, KT__TENSOR_K, i, "attn_kv_a_mqa.weight", d, ps->kv_rank + ps->n_rot, 1.0f);
-    add_norm(p, i, "attn_kv_a_norm.weight", ps->kv_rank, 1.0f);
-    add_heads(p, i, "attn_k_b.weight", plain, ps->kv_rank);
-    add_heads(p, i, "attn_v_b.weight", ps->kv_rank, ps->head_dim_v);
-    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", heads * ps->head_dim_v, d, 1.0f);
-}
-
-static void add_attention(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    int64_t d = ps->d_model, q = (int64_t)ps->n_head * ps->head_dim,
-            kv = (int64_t)ps->n_head_kv * ps->head_dim;
-    float qk_gain = ps->qk_norm || ps->qk_norm_rows ? 1.0f : QK_GAIN;
-    if (!ps->no_pre_norm) add_norm(p, i, "attn_norm.weight", d, 1.0f);
-    if (ps->kv_rank) add_latent(p, i);
-    if (is_ff_alone(ps, i) || ps->kv_rank) return;
-    if (ps->both || is_recurrent(ps, i)) add_recurrent(p, i);
-    if (is_recurrent(ps, i)) return;
-    if (ps->attention_every) q *= 2; /* with gates */
-    if (ps->fused) {
-        add_matrix(p, KT__TENSOR_QKV, i, "attn_qkv.weight", d, q + 2 * kv, 1.2f);
-    } else {
-        add_matrix(p, KT__TENSOR_Q, i, "attn_q.weight", d, q, qk_gain);
-        add_matrix(p, KT__TENSOR_K, i, "attn_k.weight", d, kv, qk_gain);
-        add_matrix(p, KT__TENSOR_V, i, "attn_v.weight", d, kv, 1.0f);
-    }
-    if (ps->attention_every) q /= 2;
-    if (ps->qkv_bias) {
-        add_vector(p, i, "attn_q.bias", q, 0.0f, 0.5f);
-        add_vector(p, i, "attn_k.bias", kv, 0.0f, 0.5f);
-        add_vector(p, i, "attn_v.bias", kv, 0.0f, 0.1f);
-    }
-    if (ps->qk_norm) {
-        add_norm(p, i, "attn_q_norm.weight", ps->head_dim, QK_GAIN);
-        add_norm(p, i, "attn_k_norm.weight", ps->head_dim, QK_GAIN);
-    }
-    if (ps->qk_norm_rows) {
-        add_norm(p, i, "attn_q_norm.weight", q, QK_GAIN);
-        add_norm(p, i, "attn_k_norm.weight", kv, QK_GAIN);
-    }
-    add_matrix(p, KT__TENSOR_ATTN_OUT, i, "attn_output.weight", q, d, 1.0f);
-    if (ps->out_bias) add_vector(p, i, "attn_output.bias", d, 0.0f, 0.2f);
-    if (ps->oai) add_vector(p, i, "attn_sinks.weight", ps->n_head, 1.0f, 1.0f);
-    if (ps->post_norm) add_norm(p, i, "post_attention_norm.weight", d, 1.0f);
-}
-
-/* One matrix for each expert. */
-static void add_matrices(planner *p, kt__tensor_role role, int layer, const char *name,
-                         int64_t n_cols, int64_t n_rows, float gain) {
-    int n_expert = p->plan->preset->n_expert;
-    kt__synth_tensor t = {.type = recipe_type(p->plan, role, layer, n_cols),
-                          .n_dims = 3,
-                          .n_cols = n_cols,
-                          .n_rows = n_rows * n_expert,
-                          .n_expert = n_expert,
-                          .std = gain / sqrtf((float)n_cols)};
-    set_name(&t, layer, name);
-    add_tensor(p, t);
-}
-
-/* One vector for each expert. */
-static void add_biases(planner *p, int layer, const char *name, int64_t n) {
-    kt__synth_tensor t = {.type = KT__TYPE_F32,
-                          .n_dims = 2,
-                          .n_cols = n,
-                          .n_rows = p->plan->preset->n_expert,
-                          .std = 0.2f};
-    set_name(&t, layer, name);
-    add_tensor(p, t);
-}
+/* ---- tensors of a layer ---- */
 
 /* Choices that tell experts apart: the softmax of logits as wide as this is far from flat. */
 #define ROUTER_GAIN 2.0f
 
-/* A name of NULL: there is none. */
-static const char *ff_norm(const kt__synth_preset *ps) {
-    if (ps->ff_layers) return NULL;
-    if (ps->both) return "ffn_norm";
-    return ps->oai || ps->attention_every ? "post_attention_norm.weight" : "ffn_norm.weight";
+/* What a slot's random numbers are: of a matrix, by the RMS of its product's result for inputs of
+ * RMS 1 (gain); of others, around a mean. */
+typedef struct slot_stats {
+    float gain, mean, std;
+} slot_stats;
+
+/* Else a matrix has the gain 1, and f32 values are a norm around 1. */
+static const slot_stats known_stats[KT__SLOT_COUNT] = {
+    [KT__SLOT_ATTN_Q] = {.gain = QK_GAIN},
+    [KT__SLOT_ATTN_Q_GATE] = {.gain = QK_GAIN},
+    [KT__SLOT_ATTN_K] = {.gain = QK_GAIN},
+    [KT__SLOT_LATENT_Q] = {.gain = QK_GAIN},
+    [KT__SLOT_LATENT_Q_B] = {.gain = QK_GAIN},
+    [KT__SLOT_ATTN_QKV] = {.gain = 1.2f},
+    [KT__SLOT_ROUTER] = {.gain = ROUTER_GAIN},
+    [KT__SLOT_SHARED_SHARE] = {.gain = 1.0f},
+    /* the token's own tap counts as much as those before it */
+    [KT__SLOT_CONV_TAPS] = {.gain = 1.0f},
+    [KT__SLOT_DELTA_TAPS] = {.gain = 1.0f},
+    [KT__SLOT_MAMBA_TAPS] = {.gain = 1.0f},
+    [KT__SLOT_ATTN_Q_NORM] = {.mean = QK_GAIN, .std = 0.1f * QK_GAIN},
+    [KT__SLOT_ATTN_K_NORM] = {.mean = QK_GAIN, .std = 0.1f * QK_GAIN},
+    [KT__SLOT_ATTN_Q_NORM_ROW] = {.mean = QK_GAIN, .std = 0.1f * QK_GAIN},
+    [KT__SLOT_ATTN_K_NORM_ROW] = {.mean = QK_GAIN, .std = 0.1f * QK_GAIN},
+    [KT__SLOT_ATTN_Q_BIAS] = {.std = 0.5f},
+    [KT__SLOT_ATTN_K_BIAS] = {.std = 0.5f},
+    [KT__SLOT_ATTN_V_BIAS] = {.std = 0.1f},
+    [KT__SLOT_ATTN_QKV_BIAS] = {.std = 0.1f},
+    [KT__SLOT_ATTN_OUT_BIAS] = {.std = 0.2f},
+    [KT__SLOT_ATTN_SINKS] = {.mean = 1.0f, .std = 1.0f},
+    [KT__SLOT_ATTN_OUT_NORM_BIAS] = {.std = 0.1f},
+    [KT__SLOT_LAYER_OUT_NORM_BIAS] = {.std = 0.1f},
+    [KT__SLOT_FFN_GATE_BIAS] = {.std = 0.3f},
+    [KT__SLOT_FFN_UP_BIAS] = {.std = 0.3f},
+    [KT__SLOT_FFN_GATE_UP_BIAS] = {.std = 0.3f},
+    [KT__SLOT_FFN_DOWN_BIAS] = {.std = 0.2f},
+    [KT__SLOT_PICK_BIAS] = {.std = 0.1f},
+    [KT__SLOT_ROUTER_BIAS] = {.std = 0.5f},
+    [KT__SLOT_GATE_EXPS_BIAS] = {.std = 0.2f},
+    [KT__SLOT_UP_EXPS_BIAS] = {.std = 0.2f},
+    [KT__SLOT_DOWN_EXPS_BIAS] = {.std = 0.2f},
+    /* decays between a half and one, as trained ones are */
+    [KT__SLOT_DELTA_A] = {.mean = -0.5f, .std = 0.1f},
+    [KT__SLOT_DELTA_DT] = {.mean = -1.0f, .std = 0.5f},
+    [KT__SLOT_MAMBA_A] = {.mean = -0.5f, .std = 0.1f},
+    [KT__SLOT_MAMBA_DT] = {.mean = -1.0f, .std = 0.5f},
+    [KT__SLOT_MAMBA_D] = {.mean = 1.0f, .std = 0.2f},
+    [KT__SLOT_MAMBA_TAPS_BIAS] = {.std = 0.1f},
+};
+
+static slot_stats stats_of(const kt__hparams *hp, kt__slot slot, const kt__slot_shape *shape) {
+    slot_stats s = known_stats[slot];
+    bool normed = hp->features & (KT__F_QK_NORM | KT__F_QK_NORM_ROWS);
+    bool of_qk = shape->role == KT__TENSOR_Q || shape->role == KT__TENSOR_K;
+    if (s.gain == 0.0f && s.std == 0.0f)
+        s = shape->floats ? (slot_stats){.mean = 1.0f, .std = 0.1f} : (slot_stats){.gain = 1.0f};
+    if (of_qk && normed) s.gain = 1.0f;
+    if (slot == KT__SLOT_MAMBA_OUT && hp->features & KT__F_BOTH) s.gain = 0.3f;
+    return s;
 }
 
-static void add_experts(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    int64_t d = ps->d_model, ff = ps->ff_expert, shared = ps->ff_shared;
-    if (ff_norm(ps)) add_norm(p, i, ff_norm(ps), d, 1.0f);
-    add_matrix(p, KT__TENSOR_VECTOR, i, "ffn_gate_inp.weight", d, ps->n_expert, ROUTER_GAIN);
-    if (ps->pick_bias) add_vector(p, i, "exp_probs_b.bias", ps->n_expert, 0.0f, 0.1f);
-    if (!ps->relu2)
-        add_matrices(p, KT__TENSOR_EXPERTS_GATE, i, "ffn_gate_exps.weight", d, ff, 1.0f);
-    add_matrices(p, KT__TENSOR_EXPERTS_UP, i, "ffn_up_exps.weight", d, ff, 1.0f);
-    add_matrices(p, KT__TENSOR_EXPERTS_DOWN, i, "ffn_down_exps.weight", ff, d, 1.0f);
-    if (ps->oai) {
-        add_vector(p, i, "ffn_gate_inp.bias", ps->n_expert, 0.0f, 0.5f);
-        add_biases(p, i, "ffn_gate_exps.bias", ff);
-        add_biases(p, i, "ffn_up_exps.bias", ff);
-        add_biases(p, i, "ffn_down_exps.bias", d);
+/* Tensors that a file may have or not. */
+static bool has_optional(const kt__synth_preset *ps, kt__slot slot) {
+    switch (slot) {
+    case KT__SLOT_PICK_BIAS: return ps->pick_bias;
+    case KT__SLOT_GATE_EXPS:
+    case KT__SLOT_UP_EXPS:
+    case KT__SLOT_MAMBA_TAPS_BIAS: return true;
+    case KT__SLOT_GATE_UP_EXPS:
+    case KT__SLOT_GATE_UP_EXPS_BIAS:
+    case KT__SLOT_MAMBA_NORM_BOTH: return false;
+    default: return ps->biases;
     }
-    if (!shared) return;
-    if (!ps->shared_whole)
-        add_vector(p, i, "ffn_gate_inp_shexp.weight", d, 0.0f, 1.0f / sqrtf((float)d));
-    if (!ps->relu2) add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate_shexp.weight", d, shared, 1.0f);
-    add_matrix(p, KT__TENSOR_UP, i, "ffn_up_shexp.weight", d, shared, 1.0f);
-    add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down_shexp.weight", shared, d, 1.0f);
 }
 
-static void add_feed_forward(planner *p, int i) {
-    const kt__synth_preset *ps = p->plan->preset;
-    int64_t d = ps->d_model, ff = ps->d_ff;
-    bool fused = (ps->fused && !ps->layer_norms) || ps->fused_glu;
-    if (!ps->no_pre_norm && !ps->parallel && ff_norm(ps)) add_norm(p, i, ff_norm(ps), d, 1.0f);
-    if (!fused && !ps->plain_ff && !ps->relu2)
-        add_matrix(p, KT__TENSOR_GATE, i, "ffn_gate.weight", d, ff, 1.0f);
-    add_matrix(p, KT__TENSOR_UP, i, "ffn_up.weight", d, fused ? 2 * ff : ff, 1.0f);
-    add_matrix(p, KT__TENSOR_DOWN, i, "ffn_down.weight", ff, d, 1.0f);
-    if (ps->out_bias) {
-        if (!ps->plain_ff) add_vector(p, i, "ffn_gate.bias", ff, 0.0f, 0.3f);
-        add_vector(p, i, "ffn_up.bias", ff, 0.0f, 0.3f);
-        add_vector(p, i, "ffn_down.bias", d, 0.0f, 0.2f);
-    }
-    if (ps->post_norm) add_norm(p, i, "post_ffw_norm.weight", d, 1.0f);
+static void add_slot(planner *p, const kt__hparams *hp, int layer, kt__slot slot) {
+    kt__slot_shape shape;
+    if (!kt__slot_shape_of(hp, layer, slot, &shape)) return;
+    if (!shape.required && !has_optional(p->plan->preset, slot)) return;
+    slot_stats s = stats_of(hp, slot, &shape);
+    kt__synth_tensor t = {.type = recipe_type(p->plan, shape.role, layer, shape.n_cols),
+                          .n_dims = (uint32_t)shape.n_dims,
+                          .n_cols = shape.n_cols,
+                          .n_rows = shape.n_rows * shape.n_in,
+                          .n_expert = shape.n_dims == 3 ? (int)shape.n_in : 0,
+                          .mean = s.mean,
+                          .std = s.gain > 0.0f ? s.gain / sqrtf((float)shape.n_cols) : s.std};
+    set_name(&t, layer, shape.name);
+    add_tensor(p, t);
 }
 
-static void add_layer_norm(planner *p, int layer, const char *name) {
-    char full[40];
-    int64_t d = p->plan->preset->d_model;
-    snprintf(full, sizeof full, "%s.weight", name);
-    add_norm(p, layer, full, d, 1.0f);
-    snprintf(full, sizeof full, "%s.bias", name);
-    add_vector(p, layer, full, d, 0.0f, 0.1f);
-}
+/* ---- tensors besides the layers ---- */
 
 /* A table that no recipe quantises. */
 static void add_table(planner *p, const char *name, int64_t n_rows) {
@@ -386,76 +246,57 @@ static void add_table(planner *p, const char *name, int64_t n_rows) {
     add_tensor(p, t);
 }
 
-static void add_input_tables(planner *p) {
+static void add_input_tables(planner *p, kt__features features) {
     const kt__synth_preset *ps = p->plan->preset;
-    if (ps->positions) add_table(p, "position_embd.weight", ps->n_ctx);
-    if (ps->layer_norms) add_table(p, "token_types.weight", 2);
-    if (ps->layer_norms) add_layer_norm(p, -1, "token_embd_norm");
+    if (features & KT__F_POSITIONS) add_table(p, "position_embd.weight", ps->n_ctx);
+    if (!(features & KT__F_LAYER_NORMS)) return;
+    add_table(p, "token_types.weight", 2);
+    add_norm(p, "token_embd_norm.weight", ps->d_model, 1.0f);
+    add_vector(p, "token_embd_norm.bias", ps->d_model, 0.0f, 0.1f);
 }
 
-/* What stands behind the pooled state. */
-static void add_pool_head(planner *p) {
+/* What comes after the pooled state. */
+static void add_pool_head(planner *p, kt__features features) {
     const kt__synth_preset *ps = p->plan->preset;
     int64_t d = ps->d_model;
+    bool hidden = features & KT__F_LAYER_NORMS;
     if (ps->dense) {
-        add_matrix(p, KT__TENSOR_UP, -1, "dense_2.weight", d, 4 * d, 1.0f);
-        add_matrix(p, KT__TENSOR_UP, -1, "dense_3.weight", 4 * d, d, 1.0f);
+        add_matrix(p, KT__TENSOR_UP, "dense_2.weight", d, 4 * d, 1.0f);
+        add_matrix(p, KT__TENSOR_UP, "dense_3.weight", 4 * d, d, 1.0f);
     }
     if (!ps->n_labels) return;
-    if (ps->layer_norms) {
-        add_matrix(p, KT__TENSOR_UP, -1, "cls.weight", d, d, 1.0f);
-        add_vector(p, -1, "cls.bias", d, 0.0f, 0.1f);
+    if (hidden) {
+        add_matrix(p, KT__TENSOR_UP, "cls.weight", d, d, 1.0f);
+        add_vector(p, "cls.bias", d, 0.0f, 0.1f);
     }
-    add_matrix(p, KT__TENSOR_UP, -1, "cls.output.weight", d, ps->n_labels, LOGIT_STD);
-    if (ps->layer_norms) add_vector(p, -1, "cls.output.bias", ps->n_labels, 0.0f, 0.1f);
+    add_matrix(p, KT__TENSOR_UP, "cls.output.weight", d, ps->n_labels, LOGIT_STD);
+    if (hidden) add_vector(p, "cls.output.bias", ps->n_labels, 0.0f, 0.1f);
 }
 
-static void add_all(planner *p) {
+static void add_head(planner *p, kt__features features, float embed_gain) {
     const kt__synth_preset *ps = p->plan->preset;
-    float embed_gain = ps->embed_scale ? 0.25f : 1.0f;
-    add_matrix(p, KT__TENSOR_EMBD, -1, "token_embd.weight", ps->d_model, p->plan->n_vocab,
-               embed_gain);
+    if (features & KT__F_LAYER_NORMS) return; /* and no head */
+    add_norm(p, features & KT__F_SHORT_CONV ? "token_embd_norm.weight" : "output_norm.weight",
+             ps->d_model, ps->tied ? LOGIT_STD / embed_gain : 1.0f);
+    if (!ps->tied)
+        add_matrix(p, KT__TENSOR_OUTPUT, "output.weight", ps->d_model, p->plan->n_vocab, LOGIT_STD);
+    if (ps->head_bias) add_vector(p, "output.bias", p->plan->n_vocab, 0.0f, 0.5f);
+}
+
+static void add_all(planner *p, const kt__hparams *hp) {
+    const kt__synth_preset *ps = p->plan->preset;
+    float embed_gain = hp->features & KT__F_EMBED_SCALE ? 0.25f : 1.0f;
+    add_matrix(p, KT__TENSOR_EMBD, "token_embd.weight", ps->d_model, p->plan->n_vocab, embed_gain);
     if (ps->llama3_factor) add_factors(p, "rope_freqs.weight", KT__CONTENT_LLAMA3_FREQS);
     if (ps->longrope) {
         add_factors(p, "rope_factors_long.weight", KT__CONTENT_LONG_FACTORS);
         add_factors(p, "rope_factors_short.weight", KT__CONTENT_SHORT_FACTORS);
     }
-    add_input_tables(p);
-    for (int i = 0; i < ps->n_layer; i++) {
-        add_attention(p, i);
-        if (ps->layer_norms) add_layer_norm(p, i, "attn_output_norm");
-        if (ps->ff_layers && !is_ff_alone(ps, i)) continue;
-        if (ps->n_expert && i >= ps->dense_lead)
-            add_experts(p, i);
-        else
-            add_feed_forward(p, i);
-        if (ps->layer_norms) add_layer_norm(p, i, "layer_output_norm");
-    }
-    add_pool_head(p);
-    if (ps->layer_norms) return; /* and no head */
-    bool lfm2 = ps->attention_layers && !ps->state_rows;
-    add_norm(p, -1, lfm2 ? "token_embd_norm.weight" : "output_norm.weight", ps->d_model,
-             ps->tied ? LOGIT_STD / embed_gain : 1.0f);
-    if (!ps->tied)
-        add_matrix(p, KT__TENSOR_OUTPUT, -1, "output.weight", ps->d_model, p->plan->n_vocab,
-                   LOGIT_STD);
-    if (ps->head_bias) add_vector(p, -1, "output.bias", p->plan->n_vocab, 0.0f, 0.5f);
-}
-
-kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__recipe *recipe,
-                              uint64_t seed, int n_vocab, kt__synth_plan *out, kt_error *err) {
-    *out = (kt__synth_plan){.preset = preset,
-                            .recipe = recipe,
-                            .seed = seed,
-                            .n_vocab = n_vocab ? n_vocab : preset->n_vocab};
-    planner p = {.plan = out};
-    add_all(&p);
-    return p.failed ? kt__fail_nomem(err, "a model's plan", p.cap * sizeof *out->tensors) : KT_OK;
-}
-
-void kt__synth_plan_free(kt__synth_plan *plan) {
-    kt__free(plan->tensors);
-    *plan = (kt__synth_plan){0};
+    add_input_tables(p, hp->features);
+    for (int i = 0; i < hp->n_layer; i++)
+        for (int slot = 0; slot < KT__SLOT_COUNT; slot++) add_slot(p, hp, i, (kt__slot)slot);
+    add_pool_head(p, hp->features);
+    add_head(p, hp->features, embed_gain);
 }
 
 /* ---- metadata ---- */
@@ -463,6 +304,7 @@ void kt__synth_plan_free(kt__synth_plan *plan) {
 typedef struct keys {
     kt__gguf_writer *w;
     const char *arch;
+    kt__features features;
     char key[96];
 } keys;
 
@@ -497,7 +339,7 @@ static void put_rope(keys *k, const kt__synth_preset *ps) {
     if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
     if (ps->nope) kt__gguf_put_bool(k->w, key(k, "rope.scaling.finetuned"), false);
     if (ps->rope_alpha > 0) put_f32(k, "rope.scaling.alpha", ps->rope_alpha);
-    if (is_llama || ps->fused || ps->n_rot)
+    if (is_llama || k->features & KT__F_FUSED_QKV || ps->n_rot)
         put_u32(k, "rope.dimension_count", ps->n_rot ? ps->n_rot : ps->head_dim);
     if (ps->linear_factor) {
         kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "linear");
@@ -531,10 +373,10 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
     if (!ps->n_expert) return;
     put_u32(k, "expert_count", ps->n_expert);
     put_u32(k, "expert_used_count", ps->n_expert_used);
-    if (ps->ff_expert != ps->d_ff || ps->oai || ps->ff_layers)
+    if (ps->ff_expert != ps->d_ff || k->features & KT__F_CLAMPED || ps->ff_layers)
         put_u32(k, "expert_feed_forward_length", ps->ff_expert);
     if (ps->ff_shared) put_u32(k, "expert_shared_feed_forward_length", ps->ff_shared);
-    if (ps->ff_shared && ps->shared_whole)
+    if (ps->ff_shared && k->features & KT__F_SHARED_WHOLE)
         put_u32(k, "expert_shared_count", (ps->ff_shared + ps->ff_expert - 1) / ps->ff_expert);
     if (ps->gating) put_u32(k, "expert_gating_func", ps->gating);
     if (ps->dense_lead) put_u32(k, "leading_dense_block_count", ps->dense_lead);
@@ -561,6 +403,10 @@ static void put_latent(keys *k, const kt__synth_preset *ps) {
     if (ps->yarn_factor) put_f32(k, "rope.scaling.yarn_log_multiplier", 0.0707f);
 }
 
+static bool is_ff_alone(const kt__synth_preset *ps, int i) {
+    return ps->ff_layers >> i & 1;
+}
+
 static void put_ff_widths(keys *k, const kt__synth_preset *ps) {
     enum { MAX_LAYER = 64 };
     int32_t n_ff[MAX_LAYER];
@@ -578,7 +424,7 @@ static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     enum { MAX_LAYER = 64 }; /* a bit each */
     int32_t n_kv[MAX_LAYER];
     for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
-        n_kv[i] = is_recurrent(ps, i) || is_ff_alone(ps, i) ? 0 : ps->n_head_kv;
+        n_kv[i] = ps->attention_layers >> i & 1 ? ps->n_head_kv : 0;
     if (ps->attention_layers) {
         kt__gguf_put_i32s(k->w, key(k, "attention.head_count_kv"), n_kv, (uint64_t)ps->n_layer);
     } else {
@@ -594,9 +440,10 @@ static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     put_u32(k, "full_attention_interval", ps->attention_every);
 }
 
-void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
+/* All but the size of the vocabulary, which most files have in the list of tokens. */
+static void put_keys(const kt__synth_plan *plan, kt__gguf_writer *w) {
     const kt__synth_preset *ps = plan->preset;
-    keys k = {.w = w, .arch = ps->arch};
+    keys k = {.w = w, .arch = ps->arch, .features = kt__arch_features(ps->arch)};
     put_general(plan, w);
     put_u32(&k, "block_count", ps->n_layer);
     put_u32(&k, "context_length", ps->n_ctx);
@@ -605,8 +452,8 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_u32(&k, "attention.head_count", ps->n_head);
     put_recurrent(&k, ps);
     put_f32(&k,
-            ps->layer_norm || ps->layer_norms ? "attention.layer_norm_epsilon"
-                                              : "attention.layer_norm_rms_epsilon",
+            k.features & (KT__F_CENTRED | KT__F_LAYER_NORMS) ? "attention.layer_norm_epsilon"
+                                                             : "attention.layer_norm_rms_epsilon",
             ps->eps);
     if (ps->ff_layers) put_f32(&k, "attention.layer_norm_epsilon", ps->eps); /* besides */
     if (ps->kv_rank) put_latent(&k, ps);
@@ -617,7 +464,7 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_rope(&k, ps);
     put_experts(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);
-    if (ps->layer_norms || ps->dense) kt__gguf_put_bool(w, key(&k, "attention.causal"), false);
+    if (k.features & KT__F_ENCODER) kt__gguf_put_bool(w, key(&k, "attention.causal"), false);
     if (ps->pooling) put_u32(&k, "pooling_type", ps->pooling);
     if (ps->dense) {
         put_u32(&k, "dense_2_feat_in", ps->d_model);
@@ -628,5 +475,55 @@ void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_scales(&k, ps);
     if (ps->attn_cap > 0) put_f32(&k, "attn_logit_softcapping", ps->attn_cap);
     if (ps->final_cap > 0) put_f32(&k, "final_logit_softcapping", ps->final_cap);
-    if (strcmp(ps->arch, "llama") == 0) put_u32(&k, "vocab_size", plan->n_vocab);
+}
+
+static void put_vocab_size(const kt__synth_plan *plan, kt__gguf_writer *w) {
+    keys k = {.w = w, .arch = plan->preset->arch};
+    put_u32(&k, "vocab_size", plan->n_vocab);
+}
+
+void kt__synth_put_meta(const kt__synth_plan *plan, kt__gguf_writer *w) {
+    put_keys(plan, w);
+    if (strcmp(plan->preset->arch, "llama") == 0) put_vocab_size(plan, w);
+}
+
+/* ---- the plan ---- */
+
+/* What a model reads in the plan's keys. */
+static kt_status read_hparams(const kt__synth_plan *plan, kt__hparams *out, kt_error *err) {
+    kt_status status;
+    kt__gguf_writer *w = NULL;
+    kt__gguf *gguf = NULL;
+    char *head = NULL;
+    size_t head_bytes = 0;
+    uint64_t data_bytes = 0;
+    KT__TRY(kt__gguf_writer_open_memory(&w, err));
+    put_keys(plan, w);
+    put_vocab_size(plan, w);
+    KT__TRY(kt__gguf_writer_take_header(w, &head, &head_bytes, &data_bytes, err));
+    KT__TRY(kt__gguf_open_memory(head, head_bytes, true, &gguf, err));
+    KT__TRY(kt__hparams_read(gguf, NULL, out, err));
+out:
+    kt__gguf_close(gguf);
+    kt__free(head);
+    return status;
+}
+
+kt_status kt__synth_plan_make(const kt__synth_preset *preset, const kt__recipe *recipe,
+                              uint64_t seed, int n_vocab, kt__synth_plan *out, kt_error *err) {
+    kt__hparams hp;
+    *out = (kt__synth_plan){.preset = preset,
+                            .recipe = recipe,
+                            .seed = seed,
+                            .n_vocab = n_vocab ? n_vocab : preset->n_vocab};
+    planner p = {.plan = out};
+    kt_status status = read_hparams(out, &hp, err);
+    if (status != KT_OK) return status;
+    add_all(&p, &hp);
+    return p.failed ? kt__fail_nomem(err, "a model's plan", p.cap * sizeof *out->tensors) : KT_OK;
+}
+
+void kt__synth_plan_free(kt__synth_plan *plan) {
+    kt__free(plan->tensors);
+    *plan = (kt__synth_plan){0};
 }

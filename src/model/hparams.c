@@ -31,6 +31,12 @@ const char *kt__arch_list(void) {
     return list + 2; /* behind the first comma */
 }
 
+kt__features kt__arch_features(const char *arch) {
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        if (strcmp(archs[i].name, arch) == 0) return archs[i].features;
+    return 0;
+}
+
 static const struct missing_arch {
     const char *name, *needs;
 } missing_archs[] = {

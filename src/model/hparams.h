@@ -21,6 +21,8 @@ kt__features kt__hparams_features_of(const kt__hparams *hp, int layer);
 bool kt__hparams_is_local(const kt__hparams *hp, int layer);
 /* Whether a layer's queries and keys are rotated. */
 bool kt__hparams_is_rotated(const kt__hparams *hp, int layer);
+/* What arch.def says of an architecture, without what a file adds; 0 for one that it does not have. */
+kt__features kt__arch_features(const char *arch);
 /* A comma-separated list of the architectures, for messages. */
 const char *kt__arch_list(void);
 

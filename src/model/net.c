@@ -23,11 +23,12 @@ static const dim_form forms[] = {
 static const struct slot_row {
     const char *name;
     dim_id rows, cols;
+    kt__tensor_role role;
     kt__features only, unless, needs;
     kt__mixer_kind mixer;
 } slots[] = {
-#define X(slot, name, rows, cols, only, unless, needs, mixer) \
-    {name, DIM_##rows, DIM_##cols, only, unless, needs, KT__MIX_##mixer},
+#define X(slot, name, rows, cols, role, only, unless, needs, mixer) \
+    {name, DIM_##rows, DIM_##cols, KT__TENSOR_##role, only, unless, needs, KT__MIX_##mixer},
 #include "model/weights.def"
 #undef X
 };
@@ -156,22 +157,35 @@ static bool has_place(const kt__hparams *hp, int layer, const struct slot_row *r
            !(features & row->unless);
 }
 
-static kt_status bind_slot(const binder *b, int layer, int slot) {
-    const kt__hparams *hp = &b->net->hp;
+bool kt__slot_shape_of(const kt__hparams *hp, int layer, kt__slot slot, kt__slot_shape *out) {
     const struct slot_row *row = &slots[slot];
-    kt__bound *bound = &b->net->layers[layer].t[slot];
-    char name[64];
-    if (!has_place(hp, layer, row)) return KT_OK;
-    bool required = (hp->features & row->needs) == row->needs;
-    snprintf(name, sizeof name, "blk.%d.%s", layer, row->name);
-    int cols = dim_of(hp, row->cols), rows = dim_of(hp, row->rows);
     dim_form form = forms[row->rows];
-    if (form == FORM_FLOATS) return bind_vectors(b, name, rows, cols, required, &bound->v);
-    shape want = {cols, rows,
-                  form == FORM_EXPERTS ? hp->n_expert
-                  : form == FORM_HEADS ? hp->n_head
-                                       : 1};
-    return bind_matrices(b, name, want, required, &bound->w);
+    bool several = form == FORM_EXPERTS || form == FORM_HEADS;
+    if (!has_place(hp, layer, row)) return false;
+    *out = (kt__slot_shape){.name = row->name,
+                            .role = row->role,
+                            .n_dims = row->rows == DIM_ONE ? 1
+                                      : several            ? 3
+                                                           : 2,
+                            .n_cols = dim_of(hp, row->cols),
+                            .n_rows = dim_of(hp, row->rows),
+                            .n_in = !several               ? 1
+                                    : form == FORM_EXPERTS ? hp->n_expert
+                                                           : hp->n_head,
+                            .floats = form == FORM_FLOATS,
+                            .required = (hp->features & row->needs) == row->needs};
+    return true;
+}
+
+static kt_status bind_slot(const binder *b, int layer, kt__slot slot) {
+    kt__bound *bound = &b->net->layers[layer].t[slot];
+    kt__slot_shape s;
+    char name[64];
+    if (!kt__slot_shape_of(&b->net->hp, layer, slot, &s)) return KT_OK;
+    snprintf(name, sizeof name, "blk.%d.%s", layer, s.name);
+    shape want = {(int)s.n_cols, (int)s.n_rows, (int)s.n_in};
+    if (s.floats) return bind_vectors(b, name, want.rows, want.cols, s.required, &bound->v);
+    return bind_matrices(b, name, want, s.required, &bound->w);
 }
 
 static const float *floats_from(const float *v, int at) {
@@ -347,7 +361,7 @@ static kt_status bind_layers(const binder *b) {
     for (int i = 0; i < net->hp.n_layer; i++) {
         net->layers[i].mixer = mixer_of(&net->hp, i);
         for (int slot = 0; slot < KT__SLOT_COUNT; slot++) {
-            kt_status status = bind_slot(b, i, slot);
+            kt_status status = bind_slot(b, i, (kt__slot)slot);
             if (status != KT_OK) return status;
         }
         split_qkv(&net->hp, &net->layers[i]);

@@ -10,9 +10,10 @@
 #include "model/encoder.h"
 #include "model/hparams.h"
 #include "ops/ops.h"
+#include "quant/recipe.h"
 
 typedef enum kt__slot {
-#define X(slot, name, rows, cols, only, unless, needs, mixer) KT__SLOT_##slot,
+#define X(slot, name, rows, cols, role, only, unless, needs, mixer) KT__SLOT_##slot,
 #include "model/weights.def"
 #undef X
     KT__SLOT_COUNT
@@ -67,6 +68,18 @@ typedef struct kt__net {
     size_t state_floats;   /* of the others, together; 0: there are none */
     kt__arena arena;
 } kt__net;
+
+/* What a layer's slot holds in a model of given hyper-parameters. */
+typedef struct kt__slot_shape {
+    const char *name; /* after blk.N. */
+    kt__tensor_role role;
+    int n_dims;                   /* 1: a vector, 2: a matrix or a table, 3: several matrices */
+    int64_t n_cols, n_rows, n_in; /* n_in of n_rows rows each; else 1 */
+    bool floats;                  /* f32 values, whatever the file has */
+    bool required;
+} kt__slot_shape;
+/* false: the layer program has no place for it. */
+bool kt__slot_shape_of(const kt__hparams *hp, int layer, kt__slot slot, kt__slot_shape *out);
 
 kt_status kt__net_bind(const kt__gguf *gguf, const kt_model_params *params, kt__net **out,
                        kt_error *err) KT_CHECKED;
