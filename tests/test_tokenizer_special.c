@@ -212,6 +212,32 @@ static void test_rstrip(void **state) {
     kt__tokenizer_free(tok);
 }
 
+/* Tokens of any vocabulary take the white space before or after them where the file says so. */
+static void test_strips(void **state) {
+    (void)state;
+    uint8_t strips[1024] = {0};
+    bpe_vocab(&sv, "gpt-2", 10);
+    int32_t left = vocab_add_plain(&sv, "<|l|>", KT__TOK_CONTROL);
+    int32_t right = vocab_add_plain(&sv, "<|r|>", KT__TOK_USER_DEFINED);
+    int32_t plain = vocab_add_plain(&sv, "<|p|>", KT__TOK_CONTROL);
+    int32_t a = vocab_id(&sv, "a"), nl = vocab_id(&sv, "\xc4\x8a");
+    assert_true(sv.v.n_tokens <= sizeof strips);
+    strips[left] = KT__TOK_LSTRIP;
+    strips[right] = KT__TOK_RSTRIP;
+    sv.v.strips = strips;
+    kt__tokenizer *tok = tok_open(&sv);
+    ENCODES(tok, "a \n\xe3\x80\x80<|l|>\na", KT_TOK_PARSE_SPECIAL, a, left, nl, a);
+    ENCODES(tok, "<|r|> \xe3\x80\x80\na<|p|>\n<|l|>", KT_TOK_PARSE_SPECIAL, right, a, plain, left);
+    ENCODES(tok, "<|r|> \n<|l|>", KT_TOK_PARSE_SPECIAL, right, left);
+    ENCODES(tok, "  <|l|> ", KT_TOK_PARSE_SPECIAL, left, vocab_id(&sv, "\xc4\xa0"));
+    strips[left] = KT__TOK_LSTRIP | KT__TOK_RSTRIP;
+    kt__tokenizer_free(tok);
+    tok = tok_open(&sv);
+    ENCODES(tok, "a \t<|l|>\n \n", KT_TOK_PARSE_SPECIAL, a, left);
+    assert_int_equal(kt__tokenizer_bytes_per_id(tok), 0);
+    kt__tokenizer_free(tok);
+}
+
 static void test_asking(void **state) {
     (void)state;
     bpe_vocab(&sv, "gpt-2", 10);
@@ -251,7 +277,7 @@ int main(void) {
         cmocka_unit_test(test_segments),    cmocka_unit_test(test_segments_are_one_text),
         cmocka_unit_test(test_bos_eos),     cmocka_unit_test(test_roles_by_text),
         cmocka_unit_test(test_channels),    cmocka_unit_test(test_rstrip),
-        cmocka_unit_test(test_asking),
+        cmocka_unit_test(test_strips),      cmocka_unit_test(test_asking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

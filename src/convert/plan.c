@@ -590,6 +590,23 @@ out:
 
 /* ---- what sentence-transformers puts behind a model ---- */
 
+static kt_status add_dense_bias(planner *p, size_t i, int64_t n) {
+    const kt__st_tensor *b = p->sentence->dense_bias[i];
+    const kt__shard *shard = &p->sentence->dense[i].shards[0];
+    kt__planned t = {
+        .n_dims = 1, .n_rows = 1, .n_cols = n, .type = KT__TYPE_F32, .change = KT__CHANGE_COPY};
+    kt_status status = KT_OK;
+    if (!b) return KT_OK;
+    snprintf(t.name, sizeof t.name, "dense_%zu.bias", i + 2);
+    KT__TRY(check_dtype(p, b, shard));
+    KT__TRY(check_shape(p, b, shard, 1, n, true));
+    t.source = source_of(b, shard);
+    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
+out:
+    return status;
+}
+
+/* One layer, or two with another width between them. */
 static kt_status add_dense(planner *p, size_t i) {
     const kt__sentence *s = p->sentence;
     const kt__st_tensor *w = s->dense_weight[i];
@@ -604,7 +621,12 @@ static kt_status add_dense(planner *p, size_t i) {
     if (inner < 1 || inner > 1 << 20)
         return kt__fail_at(p->err, KT_E_LIMIT, shard->path, w->begin,
                            "a dense layer of %" PRId64 " features", inner);
-    t.n_rows = i == 0 ? inner : d;
+    if (s->n_dense == 1 && inner != d)
+        return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, w->begin,
+                           "one dense layer behind the pooling leads to %" PRId64
+                           " features, and embeddings have the model's %" PRId64,
+                           inner, d);
+    t.n_rows = i == 0 && s->n_dense > 1 ? inner : d;
     t.n_cols = i == 0 ? d : inner;
     snprintf(t.name, sizeof t.name, "dense_%zu.weight", i + 2);
     KT__TRY(check_dtype(p, w, shard));
@@ -614,6 +636,7 @@ static kt_status add_dense(planner *p, size_t i) {
                                     (int)p->config->n_head_kv, true};
     t.type = kt__recipe_type(p->recipe, &model, KT__TENSOR_UP, 0, t.n_cols);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
+    KT__TRY(add_dense_bias(p, i, t.n_rows));
 out:
     return status;
 }
@@ -657,13 +680,9 @@ out:
     return status;
 }
 
-/* Two dense layers, or none: readers of GGUF know no other number. */
 static kt_status add_behind(planner *p) {
     const kt__sentence *s = p->sentence;
     kt_status status = KT_OK;
-    if (s->n_dense == 1)
-        return kt__fail_at(p->err, KT_E_UNSUPPORTED, s->dense[0].shards[0].path, UINT64_MAX,
-                           "one dense layer behind the pooling: GGUF has room for two, or none");
     for (size_t i = 0; i < s->n_dense; i++) KT__TRY(add_dense(p, i));
     if (s->compares) KT__TRY(add_comparison(p));
 out:

@@ -65,8 +65,6 @@ static kt_status read_dense(module_reader *r) {
     const kt__shard *shard;
     kt_status status;
     size_t i = r->out->n_dense;
-    if (json_is_true(json_object_get(r->config, "bias")))
-        return refuse_module(r, "bias", "GGUF has no bias for a dense layer behind the pooling");
     if (!function || !is_identity(function))
         return refuse_module(r, "activation_function", "GGUF has no function behind a dense layer");
     if (i == KT__SENTENCE_MAX_DENSE)
@@ -74,10 +72,11 @@ static kt_status read_dense(module_reader *r) {
     KT__TRY(kt__folder_open(r->folder, &r->out->dense[i], r->err));
     r->out->n_dense++;
     r->out->dense_weight[i] = kt__folder_find(&r->out->dense[i], "linear.weight", &shard);
+    r->out->dense_bias[i] = kt__folder_find(&r->out->dense[i], "linear.bias", &shard);
     if (!r->out->dense_weight[i] || r->out->dense_weight[i]->n_dims != 2 ||
-        r->out->dense[i].n_tensors != 1)
+        r->out->dense[i].n_tensors != (r->out->dense_bias[i] ? 2 : 1))
         return kt__fail_at(r->err, KT_E_FORMAT, r->out->dense[i].shards[0].path, UINT64_MAX,
-                           "one matrix, 'linear.weight', is expected");
+                           "one matrix, 'linear.weight', is expected, and at most a 'linear.bias'");
 out:
     return status;
 }

@@ -15,6 +15,7 @@ typedef struct kt__sentence {
     size_t n_dense;
     kt__folder dense[KT__SENTENCE_MAX_DENSE];
     const kt__st_tensor *dense_weight[KT__SENTENCE_MAX_DENSE]; /* [out, in] */
+    const kt__st_tensor *dense_bias[KT__SENTENCE_MAX_DENSE];   /* [out], or NULL */
     bool compares;         /* logit(yes) - logit(no) at the last token is the answer */
     int64_t yes_id, no_id; /* no_id -1: logit(yes) alone */
 } kt__sentence;

@@ -105,14 +105,15 @@ static kt_status no_tokenizer(const kt__vocab *v, kt_error *err) {
     bool has_tekken = tekken && access(tekken, F_OK) == 0;
     kt__free(tekken);
     return kt__fail_at(err, has_tekken ? KT_E_UNSUPPORTED : KT_E_IO, v->dir, UINT64_MAX,
-                       "the folder has neither tokenizer.json nor tokenizer.model%s",
+                       "the folder has neither tokenizer.json nor tokenizer.model, and no "
+                       "vocab.json with merges.txt or vocab.txt%s",
                        has_tekken ? " (tekken.json, Mistral's own form, is not read: take the "
                                     "tokenizer.json of a repository in Hugging Face's form)"
                                   : "");
 }
 
-static kt_status load_files(kt__vocab *v, const char *json_path, const char *model_path,
-                            kt_error *err) {
+static kt_status load_files(kt__vocab *v, const kt__hf_config *config, const char *json_path,
+                            const char *model_path, kt_error *err) {
     kt_status status;
     KT__TRY(read_side_file(v, "tokenizer_config.json", &v->settings, err));
     KT__TRY(read_side_file(v, "generation_config.json", &v->generation, err));
@@ -122,6 +123,7 @@ static kt_status load_files(kt__vocab *v, const char *json_path, const char *mod
     if (v->tokenizer && !is_spm_json(v->tokenizer)) return KT_OK;
     KT__TRY(kt__folder_read_file(model_path, MAX_TOKENIZER, false, &v->model_file, &v->model_bytes,
                                  err));
+    if (!v->tokenizer && !v->model_file) KT__TRY(kt__vocab_read_files(v, config, err));
     if (!v->tokenizer && !v->model_file) status = no_tokenizer(v, err);
 out:
     return status;
@@ -148,7 +150,7 @@ kt_status kt__vocab_read(const char *dir, const kt__hf_config *config, size_t n_
         status = kt__fail_nomem(err, "a path", strlen(dir));
         goto out;
     }
-    KT__TRY(load_files(out, json_path, model_path, err));
+    KT__TRY(load_files(out, config, json_path, model_path, err));
     KT__TRY(kt__vocab_build(out, config, json_path, model_path, notes, err));
     KT__TRY(kt__vocab_read_templates(out, err));
 out:
@@ -168,6 +170,7 @@ void kt__vocab_free(kt__vocab *v) {
     kt__free(v->tokens);
     kt__free(v->scores);
     kt__free(v->types);
+    kt__free(v->strips);
     kt__strmap_free(&v->ids);
     kt__arena_free(&v->arena);
     *v = (kt__vocab){0};
@@ -207,6 +210,21 @@ static void put_flags(const kt__vocab *v, kt__gguf_writer *w) {
     kt__gguf_put_bool(w, "tokenizer.ggml.normalizer.strip_accents", v->strip_accents);
 }
 
+/* Ids of the tokens that take the white space on one side. */
+static kt_status put_strips(kt__vocab *v, uint8_t flag, const char *key, kt__gguf_writer *w,
+                            kt_error *err) {
+    size_t n = 0;
+    for (size_t i = 0; i < v->n_tokens; i++) n += (v->strips[i] & flag) != 0;
+    if (n == 0) return KT_OK;
+    int32_t *ids = kt__arena_calloc(&v->arena, n, sizeof *ids);
+    if (!ids) return kt__fail_nomem(err, "ids", n);
+    n = 0;
+    for (size_t i = 0; i < v->n_tokens; i++)
+        if (v->strips[i] & flag) ids[n++] = (int32_t)i;
+    kt__gguf_put_i32s(w, key, ids, n);
+    return KT_OK;
+}
+
 static void put_templates(const kt__vocab *v, kt__gguf_writer *w) {
     kt__str names[KT__VOCAB_MAX_TEMPLATES];
     size_t n = 0;
@@ -233,6 +251,9 @@ kt_status kt__vocab_put(kt__vocab *v, int64_t n_rows, kt__gguf_writer *w, kt_err
     if (!v->spm) kt__gguf_put_strs(w, "tokenizer.ggml.merges", v->merges, v->n_merges);
     put_roles(v, w);
     put_flags(v, w);
+    KT__TRY(put_strips(v, KT__TOK_LSTRIP, "kentang.lstrip_ids", w, err));
+    KT__TRY(put_strips(v, KT__TOK_RSTRIP, "kentang.rstrip_ids", w, err));
     put_templates(v, w);
-    return KT_OK;
+out:
+    return status;
 }

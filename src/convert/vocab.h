@@ -43,6 +43,8 @@ typedef struct kt__vocab {
     kt__str *tokens;
     float *scores;
     int32_t *types;
+    uint8_t *strips; /* of added tokens: KT__TOK_LSTRIP, KT__TOK_RSTRIP */
+    bool has_strips;
     kt__str *merges, *merge_parts; /* "left right"; [2 n_merges] left, right */
     size_t n_tokens, cap_tokens, n_merges;
     const char *pre;
@@ -105,6 +107,10 @@ void kt__vocab_cut(kt__vocab *vocab, const kt__convert_notes *notes);
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_pretok.c: normaliser and pre-tokenizer by structure. */
 kt_status kt__vocab_find_pretok(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
+/* vocab_files.c: vocab->tokenizer from vocab.json and merges.txt, or vocab.txt; it stays NULL where
+ * they are not there. */
+kt_status kt__vocab_read_files(kt__vocab *vocab, const kt__hf_config *config,
+                               kt_error *err) KT_CHECKED;
 /* vocab_special.c: special ids, end-of-turn ids, BOS and EOS rules. */
 kt_status kt__vocab_find_special(kt__vocab *vocab, const kt__hf_config *config,
                                  kt_error *err) KT_CHECKED;

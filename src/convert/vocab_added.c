@@ -18,12 +18,15 @@ kt_status kt__vocab_reserve(kt__vocab *v, size_t n, kt_error *err) {
         if (scores) v->scores = scores;
         int32_t *types = kt__realloc_array(v->types, cap, sizeof *types);
         if (types) v->types = types;
-        if (!tokens || !scores || !types) return kt__fail_nomem(err, "tokens", cap);
+        uint8_t *strips = kt__realloc_array(v->strips, cap, sizeof *strips);
+        if (strips) v->strips = strips;
+        if (!tokens || !scores || !types || !strips) return kt__fail_nomem(err, "tokens", cap);
         v->cap_tokens = cap;
     }
     memset(v->tokens + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->tokens);
     memset(v->scores + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->scores);
     memset(v->types + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->types);
+    memset(v->strips + v->n_tokens, 0, (n - v->n_tokens) * sizeof *v->strips);
     v->n_tokens = n;
     return KT_OK;
 }
@@ -106,10 +109,19 @@ out:
     return status;
 }
 
-static kt_status add_token(kt__vocab *v, int64_t id, const json_t *content, bool special,
-                           const char *path, kt_error *err) {
+/* {"content", "special", "lstrip", "rstrip", ...} */
+static kt_status add_token(kt__vocab *v, int64_t id, const json_t *token, const char *path,
+                           kt_error *err) {
+    const json_t *content = json_object_get(token, "content");
     kt__str text = {json_string_value(content), json_string_length(content)};
-    return add_text(v, id, text, special, path, err);
+    bool special = json_is_true(json_object_get(token, "special"));
+    kt_status status = add_text(v, id, text, special, path, err);
+    if (status != KT_OK) return status;
+    bool left = json_is_true(json_object_get(token, "lstrip"));
+    bool right = json_is_true(json_object_get(token, "rstrip"));
+    v->strips[id] = (uint8_t)((left ? KT__TOK_LSTRIP : 0) | (right ? KT__TOK_RSTRIP : 0));
+    v->has_strips = v->has_strips || left || right;
+    return KT_OK;
 }
 
 /* added_tokens of tokenizer.json: [{"id", "content", "special", ...}] */
@@ -119,9 +131,7 @@ static kt_status add_listed(kt__vocab *v, const char *path, kt_error *err) {
     kt_status status = KT_OK;
     json_array_foreach(list, i, token) {
         json_t *id = json_object_get(token, "id");
-        KT__TRY(add_token(v, json_is_integer(id) ? json_integer_value(id) : -1,
-                          json_object_get(token, "content"),
-                          json_is_true(json_object_get(token, "special")), path, err));
+        KT__TRY(add_token(v, json_is_integer(id) ? json_integer_value(id) : -1, token, path, err));
     }
 out:
     return status;
@@ -135,9 +145,7 @@ static kt_status add_decoded(kt__vocab *v, kt_error *err) {
     json_object_foreach(tokens, key, token) {
         char *end;
         long long id = strtoll(key, &end, 10);
-        KT__TRY(add_token(v, *end || !key[0] ? -1 : id, json_object_get(token, "content"),
-                          json_is_true(json_object_get(token, "special")), "tokenizer_config.json",
-                          err));
+        KT__TRY(add_token(v, *end || !key[0] ? -1 : id, token, "tokenizer_config.json", err));
     }
 out:
     return status;

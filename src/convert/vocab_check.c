@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "convert/vocab_reader.h"
 
-enum { MAX_LINE = 256, SAMPLED_TOKENS = 1500 };
+enum { MAX_LINE = 256, SAMPLED_TOKENS = 1500, MAX_STRIPS = 256 };
 
 /* What tokenizers disagree on: contractions, digits, spaces, line ends, cases, marks, scripts. */
 static const char *const lines[] = {
@@ -74,6 +74,24 @@ static kt_status compare_tokens(comparison *c, kt_error *err) {
         if (n < MAX_LINE / 2) continue;
         KT__TRY(compare_line(c, line, n, err));
         n = 0;
+    }
+out:
+    return status;
+}
+
+/* Added tokens that take white space, with some of it on both sides. */
+static kt_status compare_strips(comparison *c, kt_error *err) {
+    const kt__vocab *v = c->reader->v;
+    size_t n = 0;
+    char line[MAX_LINE];
+    kt_status status = KT_OK;
+    for (size_t i = 0; v->has_strips && i < v->n_tokens && n < MAX_STRIPS; i++) {
+        kt__str t = v->tokens[i];
+        if (!v->strips[i] || t.len > MAX_LINE / 4) continue;
+        int len = snprintf(line, sizeof line, "Halo \n%.*s \n dunia%.*s\n\n%.*s ya", (int)t.len,
+                           t.s, (int)t.len, t.s, (int)t.len, t.s);
+        KT__TRY(compare_line(c, line, (size_t)len, err));
+        n++;
     }
 out:
     return status;
@@ -152,6 +170,7 @@ kt__tok_vocab kt__vocab_view(const kt__vocab *v) {
     view.n_tokens = v->n_tokens;
     view.scores = v->spm ? v->scores : NULL;
     view.types = v->types;
+    view.strips = v->has_strips ? v->strips : NULL;
     view.merges = v->spm ? NULL : v->merges;
     view.n_merges = v->spm ? 0 : v->n_merges;
     memcpy(view.role_ids, v->role_ids, sizeof view.role_ids);
@@ -177,6 +196,7 @@ kt_status kt__vocab_check(const kt__vocab *v, const char *path, const kt__conver
     KT__TRY(kt__tokenizer_new(&view, &c.tok, err));
     for (int i = 0; i < N_LINES; i++) KT__TRY(compare_line(&c, lines[i], strlen(lines[i]), err));
     KT__TRY(compare_tokens(&c, err));
+    KT__TRY(compare_strips(&c, err));
     KT__TRY(judge(&c, path, notes, err));
 out:
     kt__tokenizer_free(c.tok);

@@ -223,6 +223,19 @@ static size_t added_at(const kt__vocab_reader *r, const char *s, size_t len) {
     return best;
 }
 
+static bool is_blank(const char *s, size_t len, size_t *n) {
+    uint32_t cp;
+    return kt__unicode_next(s, len, n, &cp) & KT__UC_SPACE;
+}
+
+/* Where the white space at the end of s[begin..end) begins. */
+static size_t trim_end(const char *s, size_t begin, size_t end) {
+    size_t last = begin, n;
+    for (size_t i = begin; i < end; i += n)
+        if (!is_blank(s + i, end - i, &n)) last = i + n;
+    return last;
+}
+
 kt_status kt__vocab_reader_line(kt__vocab_reader *r, const char *s, size_t len) {
     size_t begin = 0;
     kt_status status = KT_OK;
@@ -234,9 +247,13 @@ kt_status kt__vocab_reader_line(kt__vocab_reader *r, const char *s, size_t len) 
             i++;
             continue;
         }
-        KT__TRY(read_stretch(r, s + begin, i - begin));
-        KT__TRY(push_id(r, r->added_ids[token]));
-        begin = i += r->added[token].len;
+        int32_t id = r->added_ids[token];
+        size_t n, end = r->v->strips[id] & KT__TOK_LSTRIP ? trim_end(s, begin, i) : i;
+        KT__TRY(read_stretch(r, s + begin, end - begin));
+        KT__TRY(push_id(r, id));
+        i += r->added[token].len;
+        while (r->v->strips[id] & KT__TOK_RSTRIP && i < len && is_blank(s + i, len - i, &n)) i += n;
+        begin = i;
     }
     KT__TRY(read_stretch(r, s + begin, len - begin));
 out:

@@ -80,7 +80,7 @@ void kt__pool_project(const kt__pool_head *head, int d_model, float *x, float *s
     for (int i = 0; i < KT__POOL_DENSE; i++) {
         if (!head->dense[i].data) continue;
         float *to = scratch + (size_t)(i + 1) * longest;
-        multiply(&head->dense[i], NULL, from, scratch, to);
+        multiply(&head->dense[i], head->dense_bias[i], from, scratch, to);
         from = to;
         n = head->dense[i].n_row;
     }

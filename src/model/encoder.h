@@ -37,8 +37,9 @@ void kt__encoder_up(kt__dev *dev, const kt__weight *up, const float *bias, const
 enum { KT__POOL_DENSE = 2, KT__POOL_MAX_LABELS = 256 };
 
 typedef struct kt__pool_head {
-    kt__weight dense[KT__POOL_DENSE]; /* one after the other; absent without data */
-    kt__weight hidden, labels;        /* of a reranker: tanh(hidden . x + bias), then the labels */
+    kt__weight dense[KT__POOL_DENSE];        /* one after the other; absent without data */
+    const float *dense_bias[KT__POOL_DENSE]; /* or NULL */
+    kt__weight hidden, labels; /* of a reranker: tanh(hidden . x + bias), then the labels */
     const float *hidden_bias, *labels_bias; /* or NULL */
 } kt__pool_head;
 

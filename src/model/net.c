@@ -402,7 +402,8 @@ out:
     return status;
 }
 
-/* What leads from the pooled state to the embedding must end at the model's width. */
+/* What leads from the pooled state to the embedding, in one step or two, must end at the model's
+ * width. */
 static kt_status bind_dense(const binder *b) {
     kt_status status = KT_OK;
     kt__pool_head *pool = &b->net->pool;
@@ -410,8 +411,10 @@ static kt_status bind_dense(const binder *b) {
     int inner = rows_in_file(b, "dense_2.weight", KT__MAX_COL);
     if (!(hp->features & KT__F_ENCODER)) return KT_OK;
     KT__TRY(bind_matrix(b, "dense_2.weight", inner, hp->d_model, false, &pool->dense[0]));
-    KT__TRY(bind_matrix(b, "dense_3.weight", hp->d_model, inner, pool->dense[0].data != NULL,
-                        &pool->dense[1]));
+    bool more = pool->dense[0].data && inner != hp->d_model;
+    KT__TRY(bind_matrix(b, "dense_3.weight", hp->d_model, inner, more, &pool->dense[1]));
+    KT__TRY(bind_vector(b, "dense_2.bias", inner, false, &pool->dense_bias[0]));
+    KT__TRY(bind_vector(b, "dense_3.bias", hp->d_model, false, &pool->dense_bias[1]));
 out:
     return status;
 }
@@ -473,6 +476,8 @@ static const struct {
     {KT__F_LAYER_NORMS, "token_embd_norm.bias"},
     {KT__F_ENCODER, "dense_2.weight"},
     {KT__F_ENCODER, "dense_3.weight"},
+    {KT__F_ENCODER, "dense_2.bias"},
+    {KT__F_ENCODER, "dense_3.bias"},
 };
 /* and in a reranker. */
 static const char *const ranker_globals[] = {"cls.weight", "cls.bias", "cls.output.weight",

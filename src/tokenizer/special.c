@@ -122,7 +122,7 @@ bool kt__special_find(const kt__special *special, const char *s, size_t len, siz
         const kt__special_item *item = longest_at(special, s + i, len - i,
                                                   inside ? ranges[*range].end - i : 0);
         if (item) {
-            *out = (kt__special_match){i, i + item->len, item->id, item->always};
+            *out = (kt__special_match){i, i + item->len, item->id, item->always, item->strips};
             return true;
         }
     }

@@ -19,13 +19,15 @@ typedef struct kt__special_item {
     const char *s; /* copied; not empty */
     size_t len;    /* <= KT__SPECIAL_MAX_BYTES */
     int32_t id;
-    bool always; /* recognised without parse_special */
+    bool always;    /* recognised without parse_special */
+    uint8_t strips; /* passed on in matches */
 } kt__special_item;
 
 typedef struct kt__special_match {
     size_t begin, end;
     int32_t id;
     bool always;
+    uint8_t strips;
 } kt__special_match;
 
 /* Of items with equal text the last counts. Reorders items. */

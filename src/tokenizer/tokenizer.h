@@ -57,6 +57,9 @@ typedef enum kt__tok_attr {
     KT__TOK_BYTE          /* "<0xXX>" */
 } kt__tok_attr;
 
+/* White space before or after a special token in a text that belongs to it. */
+enum { KT__TOK_LSTRIP = 1, KT__TOK_RSTRIP = 2 };
+
 typedef enum kt__tok_role {
     KT__ROLE_BOS,
     KT__ROLE_EOS,
@@ -86,6 +89,7 @@ typedef struct kt__tok_vocab {
     size_t n_tokens;
     const float *scores;   /* [n_tokens] or NULL */
     const int32_t *types;  /* [n_tokens] or NULL: all normal */
+    const uint8_t *strips; /* [n_tokens] of KT__TOK_LSTRIP and KT__TOK_RSTRIP, or NULL: none */
     const kt__str *merges; /* [n_merges] "left right" */
     size_t n_merges;
     int32_t role_ids[KT__ROLE_COUNT];       /* -1: none */

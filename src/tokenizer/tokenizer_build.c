@@ -430,7 +430,7 @@ static size_t longest_text_of_a_byte(const kt__tokenizer *tok) {
 
 static size_t count_bytes_per_id(const kt__tokenizer *tok) {
     size_t most = 0;
-    if (tok->rstrip_special) return 0; /* any number of blanks goes with a control token */
+    if (tok->has_strips) return 0; /* any number of blanks goes with a special token */
     if (tok->method != KT__TOK_MERGES) return 0; /* so does what normalisation drops */
     for (int i = 0; i < 256; i++) {
         if (tok->byte_id[i] < 0) return 0; /* bytes without a token are dropped */
@@ -497,12 +497,58 @@ out:
     return status;
 }
 
+/* ---- special tokens ---- */
+
+bool kt__tok_is_phi3(const kt__tokenizer *tok, const kt__tok_source *src) {
+    return tok->spm && kt__tok_equals(src->arch, "phi3");
+}
+
+/* Phi-3's chat tokens take the white space that follows them, which files of other converters do not
+ * say. */
+static void strip_as_phi3(const kt__tokenizer *tok, const kt__tok_source *src, uint8_t *strips) {
+    static const char *const not_those[] = {"<|endoftext|>", "<s>", "<unk>"};
+    if (!kt__tok_is_phi3(tok, src) || src->rstrip_kv || src->strips) return;
+    for (size_t i = 0; i < tok->n_vocab; i++) {
+        bool other = false;
+        for (size_t k = 0; k < sizeof not_those / sizeof *not_those; k++)
+            other = other || kt__tok_equals(kt__tok_source_token(src, i), not_those[k]);
+        if (!other) strips[i] |= KT__TOK_RSTRIP;
+    }
+}
+
+static kt_status add_strips(const kt__tokenizer *tok, const kt__tok_source *src,
+                            const kt__gguf_kv *kv, uint8_t flag, uint8_t *strips, kt_error *err) {
+    for (size_t i = 0; kv && i < kv->count; i++) {
+        int64_t id = kt__gguf_array_i64(kv, i);
+        if (id < 0 || (uint64_t)id >= tok->n_vocab)
+            return kt__fail_at(err, KT_E_FORMAT, src->path, kv->file_offset,
+                               "kentang.%sstrip_ids[%zu] is %lld, which is no id of the %zu tokens",
+                               flag == KT__TOK_LSTRIP ? "l" : "r", i, (long long)id, tok->n_vocab);
+        strips[id] |= flag;
+    }
+    return KT_OK;
+}
+
+/* strips[n_vocab], zeroed */
+static kt_status find_strips(const kt__tokenizer *tok, const kt__tok_source *src, uint8_t *strips,
+                             kt_error *err) {
+    kt_status status;
+    if (src->strips) memcpy(strips, src->strips, tok->n_vocab);
+    strip_as_phi3(tok, src, strips);
+    KT__TRY(add_strips(tok, src, src->lstrip_kv, KT__TOK_LSTRIP, strips, err));
+    KT__TRY(add_strips(tok, src, src->rstrip_kv, KT__TOK_RSTRIP, strips, err));
+out:
+    return status;
+}
+
 kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src, kt_error *err) {
     kt_status status = KT_OK;
     size_t n = 0;
     for (size_t i = 0; i < tok->n_vocab; i++) n += kt__tok_is_special(tok, i);
     kt__special_item *items = kt__calloc(n, sizeof *items);
-    if (!items) return kt__fail_nomem(err, "special tokens", n * sizeof *items);
+    uint8_t *strips = kt__calloc(tok->n_vocab, 1);
+    if (!items || !strips) status = kt__fail_nomem(err, "special tokens", n * sizeof *items);
+    if (status == KT_OK) status = find_strips(tok, src, strips, err);
     n = 0;
     for (size_t i = 0; i < tok->n_vocab && status == KT_OK; i++) {
         kt__str text = kt__tok_source_token(src, i);
@@ -513,9 +559,10 @@ kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src, k
                                  "most %d are supported",
                                  i, text.len, KT__SPECIAL_MAX_BYTES);
         items[n++] = (kt__special_item){text.s, text.len, (int32_t)i,
-                                        kt__tok_attr_of(tok, i) == KT__TOK_USER_DEFINED};
+                                        kt__tok_attr_of(tok, i) == KT__TOK_USER_DEFINED, strips[i]};
     }
     if (status == KT_OK) status = kt__special_new(items, n, &tok->special, err);
     kt__free(items);
+    kt__free(strips);
     return status;
 }

@@ -21,19 +21,26 @@ static kt_status encode_stretch(kt__encoder *enc, const char *s, size_t len) {
     }
 }
 
-/* Phi-3: its chat tokens take the whitespace that follows them (rstrip, which GGUF does not store).
- */
-static size_t after_special(const kt__tokenizer *tok, const char *s, size_t len, size_t at,
-                            int32_t id) {
+/* Where the white space from `at` on ends. */
+static size_t skip_spaces(const char *s, size_t len, size_t at) {
     size_t n;
     uint32_t cp;
-    if (!tok->rstrip_special) return at;
-    kt__str text = kt__tok_text(tok, (size_t)id);
-    bool strips = !kt__tok_equals(text, "<|endoftext|>") && !kt__tok_equals(text, "<s>") &&
-                  !kt__tok_equals(text, "<unk>");
-    while (strips && at < len && (kt__unicode_next(s + at, len - at, &n, &cp) & KT__UC_SPACE))
-        at += n;
+    while (at < len && (kt__unicode_next(s + at, len - at, &n, &cp) & KT__UC_SPACE)) at += n;
     return at;
+}
+
+/* Where the white space before `end` begins, from `at` on. */
+static size_t spaces_before(const char *s, size_t at, size_t end) {
+    size_t begin = end;
+    while (begin > at) {
+        size_t n, back = begin - 1;
+        uint32_t cp;
+        while (back > at && begin - back < 4 && ((unsigned char)s[back] & 0xc0) == 0x80) back--;
+        bool space = kt__unicode_next(s + back, begin - back, &n, &cp) & KT__UC_SPACE;
+        if (!space || n != begin - back) break;
+        begin = back;
+    }
+    return begin;
 }
 
 /* A text and where control tokens are recognised in it. */
@@ -52,10 +59,12 @@ static kt_status encode_parts(kt__encoder *enc, const input *in) {
     for (size_t at = 0; at < in->len;) {
         bool found = kt__special_find(enc->tok->special, in->s, in->len, at, in->ranges,
                                       in->n_ranges, &range, &match);
-        KT__TRY(encode_stretch(enc, in->s + at, (found ? match.begin : in->len) - at));
+        size_t end = found ? match.begin : in->len;
+        if (found && match.strips & KT__TOK_LSTRIP) end = spaces_before(in->s, at, end);
+        KT__TRY(encode_stretch(enc, in->s + at, end - at));
         if (!found) break;
         KT__TRY(kt__ids_push(enc->ids, match.id, enc->err));
-        at = after_special(enc->tok, in->s, in->len, match.end, match.id);
+        at = match.strips & KT__TOK_RSTRIP ? skip_spaces(in->s, in->len, match.end) : match.end;
     }
 out:
     return status;

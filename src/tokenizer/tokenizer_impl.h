@@ -81,7 +81,7 @@ struct kt__tokenizer {
     double unknown_score;     /* unigram: of a character without a piece */
 
     kt__special *special;
-    bool rstrip_special; /* whitespace after a control token belongs to it */
+    bool has_strips; /* white space around some special tokens belongs to them */
     int32_t role_ids[KT__ROLE_COUNT];
     int32_t *eog;
     size_t n_eog;

@@ -15,6 +15,8 @@ typedef struct kt__tok_source {
     kt__str model, pre, arch; /* s NULL: absent */
     const kt__gguf_kv *tokens_kv, *scores_kv, *types_kv, *merges_kv;
     const kt__gguf_kv *eos_ids_kv; /* kentang.eos_ids: all ends of a generation; NULL: absent */
+    const kt__gguf_kv *lstrip_kv, *rstrip_kv; /* kentang.lstrip_ids, kentang.rstrip_ids; or NULL */
+    const uint8_t *strips;                    /* [n_tokens] or NULL */
     const kt__str *tokens, *merges;
     const float *scores;
     const int32_t *types;
@@ -38,6 +40,8 @@ kt_status kt__tok_build(kt__tokenizer *tok, const kt__tok_source *src, kt_error 
  * well-known texts to control, so it comes before the trie. */
 kt_status kt__tok_find_roles(kt__tokenizer *tok, const kt__tok_source *src,
                              kt_error *err) KT_CHECKED;
+/* Phi-3's vocabulary, the one whose habits other converters imply by the architecture. */
+bool kt__tok_is_phi3(const kt__tokenizer *tok, const kt__tok_source *src);
 kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src,
                                 kt_error *err) KT_CHECKED;
 

@@ -46,6 +46,7 @@ static kt_status load_source(const kt__tok_source *src, kt__tokenizer **out, kt_
     tok->tokens_mem = src->tokens;
     tok->seed = kt__tok_mix((uint64_t)kt__now_ns() ^ (uintptr_t)tok, 0x9e3779b97f4a7c15u);
     KT__TRY(choose_model(tok, src, err));
+    tok->has_strips = src->lstrip_kv || src->rstrip_kv || src->strips || kt__tok_is_phi3(tok, src);
     KT__TRY(kt__tok_build(tok, src, err));
     KT__TRY(kt__tok_find_roles(tok, src, err));
     KT__TRY(kt__tok_build_special(tok, src, err));
@@ -53,7 +54,6 @@ static kt_status load_source(const kt__tok_source *src, kt__tokenizer **out, kt_
     tok->remove_extra_spaces = src->remove_extra_spaces > 0;
     tok->lowercase = src->lowercase != 0;
     tok->strip_accents = src->strip_accents >= 0 ? src->strip_accents != 0 : tok->lowercase;
-    tok->rstrip_special = tok->spm && kt__tok_equals(src->arch, "phi3");
 out:
     if (status != KT_OK) {
         kt__tokenizer_free(tok);

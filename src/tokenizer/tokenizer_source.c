@@ -115,19 +115,28 @@ static kt_status read_charsmap(kt__tok_source *src, const kt__gguf *gguf, kt_err
     return KT_OK;
 }
 
-/* The format has room for one eos and one eot; our own key holds all ends of the model. */
-static kt_status read_eos_ids(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
-    kt_status status = kt__gguf_get_array(gguf, "kentang.eos_ids", false, KT__GGUF_TYPE_COUNT,
-                                          &src->eos_ids_kv, err);
-    const kt__gguf_kv *kv = src->eos_ids_kv;
+/* A key of our own: a list of ids. */
+static kt_status read_id_list(const kt__tok_source *src, const kt__gguf *gguf, const char *key,
+                              uint64_t max, const kt__gguf_kv **out, kt_error *err) {
+    kt_status status = kt__gguf_get_array(gguf, key, false, KT__GGUF_TYPE_COUNT, out, err);
+    const kt__gguf_kv *kv = *out;
     if (status != KT_OK || !kv) return status;
-    if (!is_integer(kv->elem_type) || kv->count > KT__TOK_MAX_EOS)
+    if (!is_integer(kv->elem_type) || kv->count > max)
         return kt__fail_at(err, KT_E_FORMAT, src->path, kv->file_offset,
-                           "key kentang.eos_ids is an array of %llu %s; at most %d integers are "
-                           "expected",
+                           "key %s is an array of %llu %s; at most %llu integers are expected", key,
                            (unsigned long long)kv->count, kt__gguf_type_name(kv->elem_type),
-                           KT__TOK_MAX_EOS);
+                           (unsigned long long)max);
     return KT_OK;
+}
+
+/* The format has room for one eos and one eot, and for no white space that belongs to a token. */
+static kt_status read_own_lists(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
+    kt_status status;
+    KT__TRY(read_id_list(src, gguf, "kentang.eos_ids", KT__TOK_MAX_EOS, &src->eos_ids_kv, err));
+    KT__TRY(read_id_list(src, gguf, "kentang.lstrip_ids", src->n_tokens, &src->lstrip_kv, err));
+    KT__TRY(read_id_list(src, gguf, "kentang.rstrip_ids", src->n_tokens, &src->rstrip_kv, err));
+out:
+    return status;
 }
 
 static kt_status read_arrays(kt__tok_source *src, const kt__gguf *gguf, kt_error *err) {
@@ -156,7 +165,7 @@ kt_status kt__tok_source_gguf(kt__tok_source *src, const kt__gguf *gguf, kt_erro
     KT__TRY(kt__gguf_get_str(gguf, KEY("pre"), false, &src->pre, err));
     KT__TRY(kt__gguf_get_str(gguf, "general.architecture", false, &src->arch, err));
     KT__TRY(read_arrays(src, gguf, err));
-    KT__TRY(read_eos_ids(src, gguf, err));
+    KT__TRY(read_own_lists(src, gguf, err));
     for (int role = 0; role < KT__ROLE_COUNT; role++)
         KT__TRY(read_role(gguf, role_keys[role], &src->role_ids[role], err));
     KT__TRY(read_flag(gguf, KEY("add_bos_token"), &src->add_bos, err));
@@ -193,6 +202,7 @@ kt_status kt__tok_source_mem(kt__tok_source *src, const kt__tok_vocab *vocab, kt
                             .merges = vocab->merges,
                             .scores = vocab->scores,
                             .types = vocab->types,
+                            .strips = vocab->strips,
                             .n_tokens = vocab->n_tokens,
                             .n_merges = vocab->merges ? vocab->n_merges : 0,
                             .add_bos = vocab->add_bos,

@@ -98,6 +98,51 @@ check("tokens without a row", (len(k["tokenizer.ggml.tokens"]), "<image>" in k["
 done = subprocess.run([kentang, "convert", folder, os.path.join(work, "keys.gguf")], capture_output=True, text=True)
 check("a note of them", "2 added tokens have no row in the embedding and are left out, first '<image>' (512)" in done.stderr, True)
 
+# white space that belongs to added tokens
+folder, n = fresh("qwen2")
+edit(folder, "tokenizer.json", lambda t: [t["added_tokens"][1].update(rstrip=True), t["added_tokens"][2].update(rstrip=True),
+                                          t["added_tokens"][3].update(lstrip=True)])
+k = convert(folder).keys
+check("strips", (k["kentang.rstrip_ids"], k["kentang.lstrip_ids"]), ([n - 3, n - 2], [n - 1]))
+ids = json.loads(subprocess.run([kentang, "tokenize", "-m", os.path.join(work, "keys.gguf"), "-p",
+                                 "<|im_start|> \n<tool_call>\n<tool_call><|im_end|>\n"], capture_output=True, text=True).stdout or "[]")
+check("strips: ids", ids, [n - 3, n - 1, n - 1, n - 2])
+
+# folders of older tokenizers: vocab.json with merges.txt, and vocab.txt, give the same keys as their tokenizer.json
+def as_files(folder, **settings):
+    with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as f:
+        t = json.load(f)
+    os.remove(os.path.join(folder, "tokenizer.json"))
+    vocab = t["model"]["vocab"]
+    if "merges" in t["model"]:
+        folders.write_json(folder, "vocab.json", vocab)
+        with open(os.path.join(folder, "merges.txt"), "w", encoding="utf-8") as f:
+            f.write("#version: 0.2\n" + "".join((m if isinstance(m, str) else " ".join(m)) + "\n" for m in t["model"]["merges"]))
+    else:
+        with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8", newline="") as f:
+            f.write("".join(w + "\r\n" for w in sorted(vocab, key=vocab.get)))
+    edit(folder, "tokenizer_config.json", lambda c: c.update(settings))
+    return t
+
+
+def tokenizer_keys(folder):
+    return {k: v for k, v in convert(folder).keys.items() if k.startswith(("tokenizer.", "kentang."))}
+
+
+folder, n = fresh("qwen2")
+want = tokenizer_keys(folder)
+t = as_files(folder, tokenizer_class="Qwen2Tokenizer")
+edit(folder, "tokenizer_config.json", lambda c: c.update(added_tokens_decoder={str(a["id"]): a for a in t["added_tokens"]}))
+check("vocab.json and merges.txt", tokenizer_keys(folder), want)
+edit(folder, "tokenizer_config.json", lambda c: [c.pop("tokenizer_class"), c.pop("added_tokens_decoder")])
+folders.write_json(folder, "added_tokens.json", {a["content"]: a["id"] for a in t["added_tokens"]})
+folders.write_json(folder, "special_tokens_map.json", {"a": "<|im_start|>"})
+k = tokenizer_keys(folder)
+check("the class by the model's, and added_tokens.json", (k["tokenizer.ggml.pre"], k["tokenizer.ggml.tokens"], k["kentang.eos_ids"]),
+      (want["tokenizer.ggml.pre"], want["tokenizer.ggml.tokens"], want["kentang.eos_ids"]))
+edit(folder, "tokenizer_config.json", lambda c: c.update(tokenizer_class="GPT2TokenizerFast"))
+check("another class", tokenizer_keys(folder)["tokenizer.ggml.pre"], "gpt-2")
+
 # a SentencePiece vocabulary, from both sources: the same scores' order, the same flags
 for name, files in (("model", {"model"}), ("json", {"json"}), ("both", {"model", "json"})):
     folder, n = fresh("gemma2")
@@ -156,6 +201,11 @@ for lowercase, accents in ((True, None), (True, False), (False, None), (False, T
                  k["tokenizer.ggml.normalizer.strip_accents"]), ("bert", lowercase, lowercase if accents is None else accents))
     check(name + ": roles", [k[f"tokenizer.ggml.{r}_token_id"] for r in (
         "padding", "unknown", "cls", "seperator", "mask", "bos", "eos")], [0, 2, 3, 4, 5, 3, 4])
+for lowercase in (True, False):
+    folder, n = encoder("bert", lowercase=lowercase)
+    want = tokenizer_keys(folder)
+    as_files(folder, do_lower_case=lowercase, tokenizer_class="BertTokenizer")
+    check(f"vocab.txt, lowercase {lowercase}", tokenizer_keys(folder), want)
 check("WordPiece: spelling", [t in k["tokenizer.ggml.tokens"] for t in ("[CLS]", "▁a", "a", "##a")], [True, True, True, False])
 check("encoder: keys", (k["bert.attention.causal"], k["bert.pooling_type"], k["tokenizer.ggml.token_type_count"],
                         k["bert.attention.layer_norm_epsilon"] < 1e-11), (False, 1, 2, True))

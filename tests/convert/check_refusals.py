@@ -151,6 +151,11 @@ refused("a window of qwen2", "use_sliding_window",
         lambda: edit("config.json", use_sliding_window=True, sliding_window=32))
 
 refused("no tokenizer", "neither tokenizer.json", lambda: os.remove(path("tokenizer.json")))
+refused("a class of tokenizers that is not known", "the rules of the class 'XTokenizer' are not known", lambda: [
+    os.remove(path("tokenizer.json")), open(path("vocab.txt"), "w").write("a\n"), edit("tokenizer_config.json", tokenizer_class="XTokenizer")])
+refused("merges that are no text", "line 2 is not UTF-8", lambda: [
+    os.remove(path("tokenizer.json")), open(path("vocab.json"), "w").write('{"a": 0}'),
+    open(path("merges.txt"), "wb").write(b"#version: 0.2\n\xff a\n"), edit("tokenizer_config.json", tokenizer_class="Qwen2Tokenizer")])
 refused("Mistral's own tokenizer", "tekken.json, Mistral's own form",
         lambda: os.rename(path("tokenizer.json"), path("tekken.json")))
 refused("Mistral's own weights", "consolidated.safetensors, Mistral's own form",
@@ -265,8 +270,7 @@ fresh(encoders.write_decoder, encoders.DECODERS["gemma-embedding"])
 refused("gemma's class without a head", "use_bidirectional_attention", lambda: edit("config.json", use_bidirectional_attention=False))
 refused("a function behind a dense layer", "activation_function", lambda: edit(
     "2_Dense/config.json", activation_function="torch.nn.modules.activation.Tanh"))
-refused("a dense layer with a bias", "no bias", lambda: edit("2_Dense/config.json", bias=True))
-refused("one dense layer", "room for two", lambda: open(path("modules.json"), "w").write(
+refused("one dense layer of another width", "leads to 1024 features", lambda: open(path("modules.json"), "w").write(
     '[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]'))
 refused("dense layers in another order", "3_Dense/model.safetensors", lambda: open(path("modules.json"), "w").write(
     '[{"path": "3_Dense", "type": "a.Dense"}, {"path": "2_Dense", "type": "a.Dense"}]'))

@@ -21,6 +21,7 @@ MODELS = {
                  drop=["type_vocab_size"]),
     "bert-cls": spec("BertModel", "bert", pooling="cls", prefix="bert.", dtype="F16", drop=["layer_norm_eps"], pooler=True,
                      tokenizer={"lowercase": False, "bert": True}),
+    "bert-dense": spec("BertModel", "bert", pooling="cls", dense="one", dtype="F32", pooler=True),
     "cross-encoder": spec("BertForSequenceClassification", "bert", prefix="bert.", pooling=None, labels=1, pooler=True,
                           config={"id2label": {"0": "LABEL_0"}}),
     "xlm-roberta": spec("XLMRobertaModel", "xlmr", types=1, pooler=True, tokenizer={"split": True}),
@@ -108,9 +109,11 @@ def write_modules(folder, m):
     made = {}
     if m.get("dense"):
         rng = np.random.default_rng(3)
-        for i, (rows, cols) in enumerate([(4 * D, D), (D, 4 * D)]):
-            made[f"{i + 2}_Dense"] = (rng.standard_normal((rows, cols)) / math.sqrt(cols)).astype(np.float32)
-            kinds.append((f"{i + 2}_Dense", "Dense", {"in_features": cols, "out_features": rows, "bias": False,
+        for i, (rows, cols) in enumerate([(D, D)] if m["dense"] == "one" else [(4 * D, D), (D, 4 * D)]):
+            made[f"{i + 2}_Dense"] = {"linear.weight": (rng.standard_normal((rows, cols)) / math.sqrt(cols)).astype(np.float32)}
+            if m["dense"] == "one":
+                made[f"{i + 2}_Dense"]["linear.bias"] = rng.standard_normal(rows).astype(np.float32)
+            kinds.append((f"{i + 2}_Dense", "Dense", {"in_features": cols, "out_features": rows, "bias": m["dense"] == "one",
                                                      "activation_function": "torch.nn.modules.linear.Identity"}))
         kinds.append(("4_Normalize", "Normalize", {}))
     folders.write_json(folder, "modules.json", [
@@ -120,7 +123,7 @@ def write_modules(folder, m):
         os.makedirs(os.path.join(folder, path), exist_ok=True)
         folders.write_json(os.path.join(folder, path), "config.json", config)
         if path in made:
-            folders.write_weights(os.path.join(folder, path), {"linear.weight": made[path]}, "F32")
+            folders.write_weights(os.path.join(folder, path), made[path], "F32")
     return made
 
 
@@ -228,5 +231,5 @@ def embedding(m, w, made, ids):
     h = decoder_states(m, w, ids) if m["cls"][0] in "QG" else states(m, w, ids, np.zeros(len(ids), int))
     x = pooled(m, h)
     for name in sorted(made):
-        x = made[name].astype(np.float64) @ x
+        x = made[name]["linear.weight"].astype(np.float64) @ x + made[name].get("linear.bias", 0.0)
     return x / np.linalg.norm(x)
