@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "convert/role.h"
 #include "gguf/gguf.h"
 /* the program is no library: its planning is compiled into this test */
 #include "lab/synth_fill.c"
@@ -86,6 +87,106 @@ static void test_every_preset_and_recipe_plans(void **state) {
                 const kt__synth_tensor *t = &plan.tensors[i];
                 assert_int_equal(t->n_cols % kt__type_get(t->type)->block_elems, 0);
                 assert_true(t->n_rows >= 1 && strlen(t->name) < sizeof t->name - 1);
+            }
+            kt__synth_plan_free(&plan);
+        }
+    }
+}
+
+static uint64_t digest_plan(const kt__synth_plan *plan) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        const kt__synth_tensor *t = &plan->tensors[i];
+        char shape[160];
+        snprintf(shape, sizeof shape, "%s %s %u %lld %lld %d %d %a %a", t->name,
+                 kt__type_get(t->type)->name, t->n_dims, (long long)t->n_cols, (long long)t->n_rows,
+                 t->n_expert, (int)t->content, (double)t->mean, (double)t->std);
+        for (const char *c = shape; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    }
+    return h;
+}
+
+/* A synthetic model's bytes follow from its plan, and measurements refer to them. */
+static void test_plans_stay_as_they_were(void **state) {
+    (void)state;
+    static const struct {
+        const char *preset;
+        uint64_t digest;
+    } cases[] = {
+        {"tiny-llama", 0x3d6e4afd773e1db2},
+        {"tiny-llama3", 0x8b00daefd56749e0},
+        {"tiny-qwen2", 0x84c267e4127b07c7},
+        {"tiny-llama-bias", 0xf142b53e5be7a330},
+        {"tiny-qwen2-bias", 0xbdd79b2351ad0bee},
+        {"tiny-qwen3", 0xcdfc423468afd2cc},
+        {"tiny-gemma2", 0x0c12270ce53e3897},
+        {"tiny-gemma3", 0x913a71f022a83225},
+        {"tiny-phi3", 0x742e3d664a688374},
+        {"tiny-smollm3", 0xd90c3205fbf221e1},
+        {"tiny-ernie45", 0x8d066d9833dfd747},
+        {"tiny-glm4", 0x37af802837f11ea2},
+        {"tiny-granite", 0xa4426d99799fbc66},
+        {"tiny-hunyuan-dense", 0x65807311b477b3dd},
+        {"tiny-mistral3", 0x66ccece6c831d738},
+        {"tiny-exaone4", 0x39414082712d2b71},
+        {"tiny-exaone4-windows", 0xa2f2207a3408e6d9},
+        {"tiny-olmo2", 0x39df4a4fd32a15bb},
+        {"tiny-olmo3", 0x6c5830487b247da9},
+        {"tiny-cohere2", 0xef18f5c4aafedc95},
+        {"tiny-phi4", 0xbd04971f9ce34277},
+        {"tiny-bert", 0x53b9005551540556},
+        {"tiny-bert-reranker", 0xabc6cfa45f5458e1},
+        {"tiny-nomic-bert", 0x0c089d7d1999991b},
+        {"tiny-gemma-embedding", 0x161998fd4bbd6260},
+        {"tiny-qwen3-embedding", 0xcdfc423468afd2cc},
+        {"tiny-qwen3-reranker", 0x4490c495f50317fb},
+        {"tiny-qwen3moe", 0x5ef3fc3085c608bf},
+        {"tiny-qwen2moe", 0xb5e575e0bb628de2},
+        {"tiny-olmoe", 0xa5d5747de676a243},
+        {"tiny-gpt-oss", 0x29af95321635c4b0},
+        {"tiny-lfm2", 0xd66212516a3bfc31},
+        {"tiny-qwen35", 0xed81ad9c1b7cce20},
+        {"tiny-qwen35moe", 0x33bb64378e7445b1},
+        {"tiny-lfm2moe", 0x8bb33d8e79dcaa1a},
+        {"tiny-granitemoe", 0xbcde2a8930823e8e},
+        {"tiny-ernie45moe", 0xec589b008a4e9028},
+        {"tiny-qwen3next", 0x100d6182c28f1f13},
+        {"tiny-granitehybrid", 0xe1d99a1d5c0b7122},
+        {"tiny-granitehybrid-dense", 0x90f634fd0d7d9251},
+        {"tiny-nemotronh", 0x032056e79596e36f},
+        {"tiny-nemotronhmoe", 0x60124826f8fbbaf2},
+        {"tiny-falconh1", 0xa8ef9e20e6259408},
+        {"tiny-deepseek2", 0xab8196543b3acf99},
+        {"tiny-deepseek2-lite", 0xdafe69b23ea96449},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kt__synth_plan plan = plan_of(cases[i].preset, "q4_k_m");
+        if (digest_plan(&plan) != cases[i].digest)
+            fail_msg("%s: another plan, %016llx", cases[i].preset,
+                     (unsigned long long)digest_plan(&plan));
+        kt__synth_plan_free(&plan);
+    }
+}
+
+static bool is_of_head(const char *name) {
+    return strncmp(name, "cls.", 4) == 0 || strncmp(name, "dense_", 6) == 0;
+}
+
+/* `quantize` gives every matrix of a layer the type that a recipe has for it. */
+static void test_roles_by_name_give_the_planned_types(void **state) {
+    (void)state;
+    for (size_t p = 0; p < kt__synth_n_presets(); p++) {
+        const kt__synth_preset *ps = kt__synth_preset_at(p);
+        const kt__recipe_model model = {ps->n_layer, ps->n_head, ps->n_head_kv, ps->tied};
+        for (size_t r = 0; r < kt__recipe_count(); r++) {
+            kt__synth_plan plan = plan_of(ps->name, kt__recipe_at(r)->name);
+            for (size_t i = 0; i < plan.n_tensors; i++) {
+                const kt__synth_tensor *t = &plan.tensors[i];
+                int layer;
+                kt__tensor_role role = kt__tensor_role_of(t->name, &layer);
+                if (is_of_head(t->name)) continue;
+                assert_int_equal(kt__recipe_type(kt__recipe_at(r), &model, role, layer, t->n_cols),
+                                 t->type);
             }
             kt__synth_plan_free(&plan);
         }
@@ -276,6 +377,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_equal_published_models),
         cmocka_unit_test(test_every_preset_and_recipe_plans),
+        cmocka_unit_test(test_plans_stay_as_they_were),
+        cmocka_unit_test(test_roles_by_name_give_the_planned_types),
         cmocka_unit_test(test_statistics_of_every_type),
         cmocka_unit_test(test_rows_do_not_depend_on_chunks),
         cmocka_unit_test(test_rope_factors),

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fd_io.h"
 #include "convert/prequantised.h"
+#include "convert/role.h"
 
 /* ---- the table ---- */
 
@@ -34,7 +35,6 @@ typedef struct map_row {
     const char *from, *to;
     kt__hf_archs archs;
     plan_dim rows, cols;
-    kt__tensor_role role;
     kt__change change;
     bool must;
 } map_row;
@@ -47,8 +47,8 @@ __extension__ enum {
 #include "convert/archs.def"
 };
 static const map_row map[] = {
-#define X(from, to, archs, rows, cols, role, change, need) \
-    {from, to, archs, DIM_##rows, DIM_##cols, KT__TENSOR_##role, KT__CHANGE_##change, need},
+#define X(from, to, archs, rows, cols, change, need) \
+    {from, to, archs, DIM_##rows, DIM_##cols, KT__CHANGE_##change, need},
 #include "convert/tensors.def"
 #undef X
 };
@@ -140,27 +140,6 @@ static void with_layer(const char *name, int64_t layer, char *out, size_t size) 
         return;
     }
     snprintf(out, size, "%s", name);
-}
-
-/* "blk.3.attn_q.weight" to "blk.attn_q.weight" and 3; a name without a layer stays. */
-static void without_layer(const char *name, char *out, size_t size, int *layer) {
-    int n = 0;
-    *layer = 0;
-    if (sscanf(name, "blk.%9d.%n", layer, &n) == 1 && n > 0)
-        snprintf(out, size, "blk.%s", name + n);
-    else
-        snprintf(out, size, "%s", name);
-}
-
-bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer) {
-    char bare[KT__GGUF_MAX_NAME_BYTES + 1];
-    without_layer(name, bare, sizeof bare, layer);
-    for (int i = 0; i < N_MAP; i++) {
-        if (strcmp(map[i].to, bare) != 0) continue;
-        *role = map[i].role;
-        return true;
-    }
-    return false;
 }
 
 /* "layers.3.x" to "layers.x" and 3; a name without a layer stays. */
@@ -283,11 +262,13 @@ static int64_t source_rows(const map_row *row, const kt__st_tensor *t, int64_t n
     return cut ? (int64_t)t->shape[0] : n_rows;
 }
 
-static kt__type type_of(const planner *p, const map_row *row, int64_t layer, int64_t n_cols) {
+static kt__type type_of(const planner *p, const kt__planned *t) {
     const kt__hf_config *c = p->config;
     const kt__recipe_model model = {(int)c->n_layer, (int)c->n_head, (int)c->n_head_kv,
                                     !p->has_head};
-    return kt__recipe_type(p->recipe, &model, row->role, (int)layer, n_cols);
+    int layer;
+    kt__tensor_role role = kt__tensor_role_of(t->name, &layer);
+    return kt__recipe_type(p->recipe, &model, role, layer, t->n_cols);
 }
 
 /* The tensor of one expert, whose number stands for the * of the name. */
@@ -333,7 +314,7 @@ static kt_status add_each(planner *p, const map_row *row, int64_t layer) {
     if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
     for (int64_t e = 0; e < n && status == KT_OK; e++) status = find_part(p, from, e, &t);
     t.source = t.parts[0];
-    t.type = type_of(p, row, layer, t.n_cols);
+    t.type = type_of(p, &t);
     if (status == KT_OK) status = kt__weight_plan_add(p->plan, &t, p->err);
     if (status != KT_OK) kt__free(t.parts);
     return status;
@@ -394,7 +375,7 @@ static kt_status add_stacked(planner *p, const map_row *row, int64_t layer) {
     t.parts = kt__calloc((size_t)n, sizeof *t.parts);
     if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
     cut_parts(source, shard, &t);
-    t.type = type_of(p, row, layer, t.n_cols);
+    t.type = type_of(p, &t);
     status = kt__weight_plan_add(p->plan, &t, p->err);
     if (status != KT_OK) kt__free(t.parts);
 out:
@@ -446,14 +427,13 @@ out:
 
 /* A recipe of floats is taken at its word; a type that is not smaller than the blocks would only
  * lose. */
-static kt__type type_of_blocks(const planner *p, const map_row *row, int64_t layer,
-                               int64_t n_cols) {
-    kt__type type = type_of(p, row, layer, n_cols);
+static kt__type type_of_blocks(const planner *p, const kt__planned *t) {
+    kt__type type = type_of(p, t);
     bool is_float = kt__type_get(type)->block_elems == 1 &&
                     kt__type_get(p->recipe->base)->block_elems == 1;
     if (is_float && !p->as_source) return type;
-    size_t kept = kt__type_row_bytes(KT__TYPE_MXFP4, n_cols);
-    return is_float || kt__type_row_bytes(type, n_cols) >= kept ? KT__TYPE_MXFP4 : type;
+    size_t kept = kt__type_row_bytes(KT__TYPE_MXFP4, t->n_cols);
+    return is_float || kt__type_row_bytes(type, t->n_cols) >= kept ? KT__TYPE_MXFP4 : type;
 }
 
 static kt_status add_blocks(planner *p, const map_row *row, int64_t layer) {
@@ -475,7 +455,7 @@ static kt_status add_blocks(planner *p, const map_row *row, int64_t layer) {
     snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(from) + 1 - sizeof tail), from);
     KT__TRY(find_bytes(p, from, &t, true, &t.source));
     KT__TRY(find_bytes(p, scales, &t, false, &t.scales));
-    t.type = type_of_blocks(p, row, layer, t.n_cols);
+    t.type = type_of_blocks(p, &t);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
     return status;
@@ -557,9 +537,9 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
                            "tensor '%s' is missing", from);
     }
-    if (row->role == KT__TENSOR_OUTPUT && !p->has_head) return KT_OK;
+    if (strcmp(row->to, "output.weight") == 0 && !p->has_head) return KT_OK;
     KT__TRY(check_source(p, row, source, shard, &t));
-    t.type = type_of(p, row, layer, t.n_cols);
+    t.type = type_of(p, &t);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
     return status;
@@ -689,20 +669,32 @@ out:
     return status;
 }
 
-/* Rows of the table before the layers, in them and after them, as they stand. */
-static kt_status add_all(planner *p) {
-    int first = 0, last = N_MAP - 1;
+static bool is_of_layers(const map_row *row) {
+    return begins_with(row->to, "blk.");
+}
+
+/* Rows of the table outside the layers: those before the first of a layer, or those after it. */
+static kt_status add_outside(planner *p, bool before) {
     kt_status status = KT_OK;
-    while (strncmp(map[first].to, "blk.", 4) != 0) first++;
-    while (strncmp(map[last].to, "blk.", 4) != 0) last--;
-    for (int i = 0; i < first; i++)
+    bool is_before = true;
+    for (int i = 0; i < N_MAP; i++) {
+        if (is_of_layers(&map[i])) is_before = false;
+        if (is_of_layers(&map[i]) || is_before != before) continue;
         if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], 0));
+    }
+out:
+    return status;
+}
+
+static kt_status add_all(planner *p) {
+    kt_status status = KT_OK;
+    KT__TRY(add_outside(p, true));
     KT__TRY(add_rope_factors(p));
     for (int64_t layer = 0; layer < p->config->n_layer; layer++)
-        for (int i = first; i <= last; i++)
-            if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], layer));
-    for (int i = last + 1; i < N_MAP; i++)
-        if (map[i].archs & p->config->arch) KT__TRY(add_mapped(p, &map[i], 0));
+        for (int i = 0; i < N_MAP; i++)
+            if (is_of_layers(&map[i]) && map[i].archs & p->config->arch)
+                KT__TRY(add_mapped(p, &map[i], layer));
+    KT__TRY(add_outside(p, false));
     KT__TRY(add_behind(p));
 out:
     return status;

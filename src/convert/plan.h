@@ -90,9 +90,6 @@ kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *co
 /* Rows of the embedding. */
 kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *config, size_t *out,
                                kt_error *err) KT_CHECKED;
-/* The role and layer (0 outside the layers) of a tensor by its name in GGUF; false: none that the
- * table has. */
-bool kt__tensor_role_find(const char *name, kt__tensor_role *role, int *layer);
 /* The tensor in GGUF, and its change, of a folder's (with any prefix) in a model of this
  * architecture (KT__HF_*); to[size]. false: none that the table has. */
 bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t size,

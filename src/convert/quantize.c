@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "convert/convert.h"
+#include "convert/role.h"
 #include "host/filemap.h"
 
 typedef struct requantizer {
@@ -73,8 +74,8 @@ static const kt__type_rule *find_rule(const requantizer *q, const char *name) {
 
 /* A matrix whose role is not known, and everything that is no matrix, stays as it is. */
 static kt_status choose_type(const requantizer *q, const kt__recipe *recipe, kt__planned *t) {
-    kt__tensor_role role;
     int layer;
+    kt__tensor_role role = kt__tensor_role_of(t->name, &layer);
     const kt__type_rule *rule = find_rule(q, t->name);
     t->type = t->source.type;
     if (rule) {
@@ -84,8 +85,7 @@ static kt_status choose_type(const requantizer *q, const kt__recipe *recipe, kt_
                                "rows of %" PRId64 " weights cannot be %s, whose blocks have %d",
                                t->n_cols, kt__type_get(rule->type)->name, block);
         t->type = rule->type;
-    } else if (t->n_dims > 1 && kt__tensor_role_find(t->name, &role, &layer) &&
-               role != KT__TENSOR_VECTOR) {
+    } else if (t->n_dims > 1 && role != KT__TENSOR_VECTOR) {
         t->type = kt__recipe_type(recipe, &q->model, role, layer, t->n_cols);
     }
     return KT_OK;

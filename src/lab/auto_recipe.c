@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/session.h"
+#include "convert/role.h"
 #include "engine/types.h"
 #include "lab/calibration_text.h"
 #include "lab/text_score.h"
@@ -92,12 +93,11 @@ static kt_status measure_errors(auto_matrix *m, kt_error *err) {
 /* ---- matrices and groups ---- */
 
 static bool take_matrix(const auto_plan *p, const kt__gguf_tensor *t, auto_matrix *m) {
-    kt__tensor_role role;
-    int layer, n_layer = p->session.model->net->hp.n_layer;
+    int layer;
+    kt__tensor_role role = kt__tensor_role_of(t->name.s, &layer);
+    int n_layer = p->session.model->net->hp.n_layer;
     kt__type source = kt__type_from_ggml(t->type);
-    if (t->n_dims != 2 || source == KT__TYPE_COUNT ||
-        !kt__tensor_role_find(t->name.s, &role, &layer) || role == KT__TENSOR_VECTOR)
-        return false;
+    if (t->n_dims != 2 || source == KT__TYPE_COUNT || role == KT__TENSOR_VECTOR) return false;
     bool outside = role == KT__TENSOR_EMBD || role == KT__TENSOR_OUTPUT;
     int third = outside || layer >= n_layer ? 0 : layer * THIRDS / n_layer;
     *m = (auto_matrix){.tensor = t,

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/model_opts.h"
+#include "convert/role.h"
 #include "lab/calibration.h"
 #include "lab/calibration_text.h"
 #include "lab/hessian.h"
@@ -61,6 +62,7 @@ static kt__net_input input_of(kt__tensor_role role) {
     case KT__TENSOR_Q:
     case KT__TENSOR_K:
     case KT__TENSOR_V:
+    case KT__TENSOR_MIX_GATE:
     case KT__TENSOR_QKV: return KT__INPUT_ATTN;
     case KT__TENSOR_ATTN_OUT: return KT__INPUT_ATTN_OUT;
     case KT__TENSOR_GATE:
@@ -81,11 +83,9 @@ static void finish_input(kt__feedback_maker *m, input_moments *in) {
 static kt_status find_feedback(void *user, const char *name, int64_t n_cols,
                                const kt__feedback **out, kt_error *err) {
     kt__feedback_maker *m = user;
-    kt__tensor_role role;
     int layer;
+    kt__net_input input = input_of(kt__tensor_role_of(name, &layer));
     *out = NULL;
-    if (!kt__tensor_role_find(name, &role, &layer)) return KT_OK;
-    kt__net_input input = input_of(role);
     if (input == KT__INPUTS || layer >= m->model->net->hp.n_layer) return KT_OK;
     kt_status status = reach_layer(m, layer, err);
     if (status != KT_OK) return status;

@@ -30,7 +30,9 @@ typedef enum kt__tensor_role {
     KT__TENSOR_EXPERTS_GATE, /* of all experts in one tensor */
     KT__TENSOR_EXPERTS_UP,
     KT__TENSOR_EXPERTS_DOWN,
-    KT__TENSOR_VECTOR /* norms, biases, factors: always f32 */
+    KT__TENSOR_MIX_GATE, /* of a mixer: of the same input as queries */
+    KT__TENSOR_LATENT,   /* of what another matrix of the mixer made */
+    KT__TENSOR_VECTOR    /* norms, biases, factors: always f32 */
 } kt__tensor_role;
 
 /* What a recipe looks at beside the tensor itself. */
