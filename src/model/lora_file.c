@@ -6,43 +6,51 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-static const struct site_name {
-    const char *name; /* after blk.N., or whole behind the layers */
-    bool in_layer;
+/* The sites from `site` on that a tensor holds: that of a slot of a layer, or one outside them. */
+static const struct site_row {
+    kt__slot slot;
+    const char *outside; /* its name; else NULL */
     kt__lora_site site;
     int n_sites;
-    kt__features only, unless;
-} site_names[] = {
-    {"attn_q.weight", true, KT__SITE_Q, 1, 0, KT__F_FUSED_QKV | KT__F_LATENT},
-    {"attn_k.weight", true, KT__SITE_K, 1, 0, KT__F_FUSED_QKV},
-    {"attn_v.weight", true, KT__SITE_V, 1, 0, KT__F_FUSED_QKV},
-    {"attn_qkv.weight", true, KT__SITE_Q, 3, KT__F_FUSED_QKV, 0},
-    {"attn_output.weight", true, KT__SITE_ATTN_OUT, 1, 0, KT__F_LATENT},
-    {"ffn_gate.weight", true, KT__SITE_GATE, 1, 0, KT__F_FUSED_GLU | KT__F_EXPERTS},
-    {"ffn_up.weight", true, KT__SITE_UP, 1, 0, KT__F_FUSED_GLU | KT__F_EXPERTS},
-    {"ffn_up.weight", true, KT__SITE_GATE, 2, KT__F_FUSED_GLU, 0},
-    {"ffn_down.weight", true, KT__SITE_DOWN, 1, 0, KT__F_EXPERTS},
-    {"final_hidden.weight", false, KT__SITE_HIDDEN, 1, 0, 0},
-    {"output.weight", false, KT__SITE_HEAD, 1, 0, 0},
+} site_rows[] = {
+    {KT__SLOT_ATTN_Q, NULL, KT__SITE_Q, 1},
+    {KT__SLOT_ATTN_K, NULL, KT__SITE_K, 1},
+    {KT__SLOT_ATTN_V, NULL, KT__SITE_V, 1},
+    {KT__SLOT_ATTN_QKV, NULL, KT__SITE_Q, 3},
+    {KT__SLOT_ATTN_OUT, NULL, KT__SITE_ATTN_OUT, 1},
+    {KT__SLOT_FFN_GATE, NULL, KT__SITE_GATE, 1},
+    {KT__SLOT_FFN_UP, NULL, KT__SITE_UP, 1},
+    {KT__SLOT_FFN_GATE_UP, NULL, KT__SITE_GATE, 2},
+    {KT__SLOT_FFN_DOWN, NULL, KT__SITE_DOWN, 1},
+    {KT__SLOT_COUNT, "final_hidden.weight", KT__SITE_HIDDEN, 1},
+    {KT__SLOT_COUNT, "output.weight", KT__SITE_HEAD, 1},
 };
-enum { N_SITE_NAMES = sizeof site_names / sizeof *site_names };
+enum { N_SITE_ROWS = sizeof site_rows / sizeof *site_rows };
 
-static bool has_site(const kt__net *net, const struct site_name *row) {
-    kt__features features = net->hp.features;
-    return (features & row->only) == row->only && !(features & row->unless);
+/* The tensor's name, after blk.N. in a layer; NULL: the block has none, or none that may change. The
+ * dense layers of a model with experts are not adapted either. */
+static const char *name_in_block(const kt__net *net, int block, const struct site_row *row) {
+    kt__slot_shape shape;
+    bool in_layer = block < net->hp.n_layer;
+    bool of_ff = row->site >= KT__SITE_GATE && row->site <= KT__SITE_DOWN;
+    if (in_layer != !row->outside) return NULL;
+    if (!in_layer) return row->outside;
+    if (of_ff && net->hp.features & KT__F_EXPERTS) return NULL;
+    return kt__slot_shape_of(&net->hp, block, row->slot, &shape) ? shape.name : NULL;
 }
 
 void kt__lora_site_tensor(const kt__net *net, int block, kt__lora_site site, char name[64],
                           int *n_sites) {
     *n_sites = 0;
-    for (int i = 0; i < N_SITE_NAMES; i++) {
-        const struct site_name *row = &site_names[i];
+    for (int i = 0; i < N_SITE_ROWS; i++) {
+        const struct site_row *row = &site_rows[i];
+        const char *tensor = name_in_block(net, block, row);
         int first = (int)row->site;
-        if (!has_site(net, row) || (int)site < first || (int)site >= first + row->n_sites) continue;
-        if (row->in_layer)
-            snprintf(name, 64, "blk.%d.%s", block, row->name);
+        if (!tensor || (int)site < first || (int)site >= first + row->n_sites) continue;
+        if (row->outside)
+            snprintf(name, 64, "%s", tensor);
         else
-            snprintf(name, 64, "%s", row->name);
+            snprintf(name, 64, "blk.%d.%s", block, tensor);
         *n_sites = (int)site == first ? row->n_sites : 0;
         return;
     }
@@ -108,7 +116,7 @@ static kt_status refuse_tensor(const lora_reader *r, const char *name, const cha
                        "%s: tensor '%s' cannot be used: %s", kt__gguf_path(r->gguf), name, why);
 }
 
-static const struct site_name *find_site(const lora_reader *r, const char *base, int *block) {
+static const struct site_row *find_site(const lora_reader *r, const char *base, int *block) {
     char prefix[32];
     int layer = -1, at = 0;
     bool in_layer = sscanf(base, "blk.%d.", &layer) == 1 && layer >= 0;
@@ -116,10 +124,9 @@ static const struct site_name *find_site(const lora_reader *r, const char *base,
     if (in_layer && (layer >= r->net->hp.n_layer || strncmp(base, prefix, (size_t)at) != 0))
         return NULL;
     *block = in_layer ? layer : r->net->hp.n_layer;
-    for (int i = 0; i < N_SITE_NAMES; i++) {
-        const struct site_name *row = &site_names[i];
-        if (row->in_layer == in_layer && has_site(r->net, row) && !strcmp(base + at, row->name))
-            return row;
+    for (int i = 0; i < N_SITE_ROWS; i++) {
+        const char *tensor = name_in_block(r->net, *block, &site_rows[i]);
+        if (tensor && strcmp(base + at, tensor) == 0) return &site_rows[i];
     }
     return NULL;
 }
@@ -153,7 +160,7 @@ static kt_status take_pair(lora_reader *r, const kt__gguf_tensor *a, const kt__g
     kt__lora_part *part = &r->parts[r->n];
     kt_status status;
     *part = (kt__lora_part){.name = a->name.s};
-    const struct site_name *row = find_site(r, base, &part->block);
+    const struct site_row *row = find_site(r, base, &part->block);
     if (!row) return refuse_tensor(r, a->name.s, why_not(base));
     part->site = row->site;
     part->n_sites = row->n_sites;
