@@ -48,13 +48,14 @@ static inline void cf_tokenizer(const char *dir) {
     cf_text(dir, "tokenizer.json", text);
 }
 
-static inline void cf_config(const char *dir) {
+/* more: further members, each with a comma after it */
+static inline void cf_config(const char *dir, const char *class_name, const char *more) {
     char text[1024];
     snprintf(text, sizeof text,
-             "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": %d, "
+             "{\"architectures\": [\"%s\"], %s\"hidden_size\": %d, "
              "\"intermediate_size\": %d, \"num_hidden_layers\": 1, \"num_attention_heads\": %d, "
              "\"num_key_value_heads\": 2, \"tie_word_embeddings\": true, \"eos_token_id\": 258}",
-             CF_MODEL, CF_FF, CF_HEADS);
+             class_name, more, CF_MODEL, CF_FF, CF_HEADS);
     cf_text(dir, "config.json", text);
 }
 
@@ -78,8 +79,14 @@ static inline void cf_add(cf_weights *w, const char *name, int rows, int cols) {
     w->elements += size;
 }
 
-/* n_vocab rows of the embedding: what makes the file large. */
-static inline void cf_weights_file(const char *dir, int n_vocab) {
+/* n_vocab rows of the embedding: what makes the file large. more: vectors of the layer's attention,
+ * with their lengths; the last has none. */
+typedef struct cf_vector {
+    const char *name;
+    int n;
+} cf_vector;
+
+static inline void cf_weights_file(const char *dir, int n_vocab, const cf_vector *more) {
     static cf_weights w;
     const int kv = CF_MODEL / 2;
     w.n = w.elements = 0;
@@ -94,6 +101,11 @@ static inline void cf_weights_file(const char *dir, int n_vocab) {
     cf_add(&w, "model.layers.0.mlp.gate_proj.weight", CF_FF, CF_MODEL);
     cf_add(&w, "model.layers.0.mlp.up_proj.weight", CF_FF, CF_MODEL);
     cf_add(&w, "model.layers.0.mlp.down_proj.weight", CF_MODEL, CF_FF);
+    for (; more && more->n; more++) {
+        char name[128];
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s", more->name);
+        cf_add(&w, name, 0, more->n);
+    }
     w.header[w.n++] = '}';
     uint64_t size = w.n;
     char *file = malloc(8 + w.n + 4 * w.elements);
@@ -110,8 +122,8 @@ static inline void cf_weights_file(const char *dir, int n_vocab) {
 static inline void cf_folder(const char *dir, int n_vocab) {
     mkdir(dir, 0777);
     cf_tokenizer(dir);
-    cf_config(dir);
-    cf_weights_file(dir, n_vocab);
+    cf_config(dir, "LlamaForCausalLM", "");
+    cf_weights_file(dir, n_vocab, NULL);
 }
 
 #endif
