@@ -76,7 +76,7 @@ table { next }
 mode == "calls" {
     text = $0
     gsub(/"([^"\\]|\\.)*"/, "", text)
-    gsub(/\/\*[^*]*\*\//, "", text)
+    gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", text)
     if (in_comment) {
         if (text !~ /\*\//) next
         sub(/^.*\*\//, "", text)

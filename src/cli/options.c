@@ -13,10 +13,6 @@
 
 /* ---- values ---- */
 
-bool kt__opt_takes_value(const kt__opt *opt) {
-    return opt->kind != KT__OPT_ON && opt->kind != KT__OPT_OFF;
-}
-
 static bool fail_expected(char *expected, size_t size, const char *what) {
     snprintf(expected, size, "%s", what);
     return false;

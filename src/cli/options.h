@@ -85,7 +85,9 @@ typedef struct kt__syntax {
 int kt__cli_parse(const kt__syntax *syntax, int argc, char **argv, const char **words,
                   size_t *n_words);
 void kt__cli_print_help(const kt__syntax *syntax); /* in help.c */
-bool kt__opt_takes_value(const kt__opt *opt);
+static inline bool kt__opt_takes_value(const kt__opt *opt) {
+    return opt->kind != KT__OPT_ON && opt->kind != KT__OPT_OFF;
+}
 void kt__opt_texts_free(kt__opt_texts *texts);
 
 /* One value of an option as the parser reads it; false: not of that kind or out of range, with what

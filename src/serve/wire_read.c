@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "mcp/json_read.h"
 #include "serve/wire_value.h"
 
 /* "id" of a native body: text, or a whole number as text. */
@@ -62,11 +61,6 @@ void kt__wire_request_free(kt__wire_request *request) {
     if (!request) return;
     kt__arena_free(&request->arena);
     kt__free(request);
-}
-
-kt_status kt__wire_parse(const char *json, size_t len, json_t **out, kt_error *err) {
-    const kt__json_limits limits = {KT__WIRE_MAX_BYTES, KT__WIRE_MAX_DEPTH};
-    return kt__json_read(json, len, &limits, out, err);
 }
 
 kt_status kt__wire_read(kt__wire_form form, const char *json, size_t len,

@@ -6,6 +6,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "mcp/json_read.h"
+
+kt_status kt__wire_parse(const char *json, size_t len, json_t **out, kt_error *err) {
+    const kt__json_limits limits = {KT__WIRE_MAX_BYTES, KT__WIRE_MAX_DEPTH};
+    return kt__json_read(json, len, &limits, out, err);
+}
 
 /* ---- places: a path is built from the stack, and written out only for an error ---- */
 
