@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/recall.h"
+#include "answer/recall.h"
 
 enum { N = 8192, N_CORRECTION = 50, ROUNDS = 200 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/spec.h"
+#include "answer/spec.h"
 #include "kentang.h"
 
 enum { MOST_TOKENS = 8192, MOST_DRAFT = 16 };

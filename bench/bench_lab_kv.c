@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/plan.h"
+#include "requests/plan.h"
 #include "kv/kv.h"
 #include "kv/young.h"
 #include "lab/bench_streams.h"

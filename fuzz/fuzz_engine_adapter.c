@@ -1,8 +1,8 @@
 /* libFuzzer: any bytes as an adapter of the demo model; what is taken is read to its last weight. */
 #include <stdlib.h>
 
-#include "engine/adapter.h"
-#include "engine/demo.h"
+#include "context/adapter.h"
+#include "context/demo.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

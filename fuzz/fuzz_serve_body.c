@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "serve/dialects.h"
+#include "dialects/dialects.h"
 #include "serve/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

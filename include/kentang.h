@@ -310,11 +310,11 @@ KT_API void kt_model_get_info(const kt_model *model, kt_model_info *out);
  *
  * Threads: every call of this section, from any thread. */
 
-/* path: a GGUF file as llama.cpp's converter writes it (general.type "adapter"), or a folder as PEFT
- * saves it (adapter_config.json, adapter_model.safetensors). KT_E_FORMAT: it is
- * damaged, or shaped for another model; KT_E_UNSUPPORTED: made for another architecture, or for a
- * tensor that cannot be adapted (the error names it); KT_E_NOMEM: over the context's budget. Close
- * it before its model; requests and sequences that use it keep what they need. */
+/* path: a GGUF file as llama.cpp's converter writes it (general.type "adapter"); the programs of
+ * kentang read PEFT's folders, too. KT_E_FORMAT: it is damaged, or shaped for another model;
+ * KT_E_UNSUPPORTED: it is a folder, made for another architecture, or for a tensor that cannot be
+ * adapted (the error names it); KT_E_NOMEM: over the context's budget. Close it before its model;
+ * requests and sequences that use it keep what they need. */
 KT_API kt_status KT_CHECKED kt_adapter_open(kt_model *model, const char *path, kt_adapter **out,
                                             kt_error *err);
 /* The same from memory, which may go when the call is over. name: for messages, or NULL. */

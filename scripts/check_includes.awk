@@ -1,5 +1,5 @@
-# The include graph of src/, for scripts/check_includes.sh: reads scripts/rooms.txt, then every source file.
-# -v mode=check|graph|calls, -v prefix= what stands before ROOM/NAME in file names.
+# The include graph of src/, for scripts/check_includes.sh: reads scripts/rooms.txt, then every source file (-v mode=check or
+# graph), or the lines of nm, of objects and their symbols (-v mode=calls).
 
 function fail(message) {
     print message
@@ -8,9 +8,18 @@ function fail(message) {
 
 BEGIN {
     for (i = 2; i < ARGC; i++) {
-        files[++n_files] = substr(ARGV[i], length(prefix) + 1)
+        if (ARGV[i] !~ /^src\//) continue
+        files[++n_files] = name_of(ARGV[i])
         exists[files[n_files]] = 1
+        path_of[files[n_files]] = ARGV[i]
+        half_of[room_of(files[n_files])] = ARGV[i] ~ /^src\/lib\// ? "lib" : "program"
     }
+}
+
+# ROOM/NAME of src/lib/ROOM/NAME and src/program/ROOM/NAME
+function name_of(path) {
+    sub(/^src\/(lib|program)\//, "", path)
+    return path
 }
 
 # -- the table of rooms
@@ -24,9 +33,7 @@ function glob(pattern) {
 
 FNR == 1 {
     table = FILENAME ~ /rooms\.txt$/
-    file = substr(FILENAME, length(prefix) + 1)
-    in_comment = 0
-    defining = ""
+    file = name_of(FILENAME)
 }
 
 table && /^room / {
@@ -40,29 +47,22 @@ table && /^room / {
     is_room[name] = half[2]
 }
 
-table && /^floor / {
-    split($0, half, ":")
-    n = split(half[2], list, " ")
-    n_floor[$2]++
-    for (i = 1; i <= n; i++) {
-        n_pattern++
-        pattern_room[n_pattern] = $2
-        pattern_text[n_pattern] = list[i]
-        pattern_floor[n_pattern] = n_floor[$2]
-    }
-}
-
 table && /^allow / {
     n_allow++
     allow_from[n_allow] = glob($2)
     allow_to[n_allow] = glob($3)
 }
 
+table && /^circle / {
+    n_circle++
+    for (i = 2; i <= NF && $i ~ /\//; i++) in_circle[n_circle, $i] = 1
+}
+
 table { next }
 
 # -- the source files
 
-/^[ \t]*#[ \t]*include[ \t]*"/ {
+mode != "calls" && /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, quoted, "\"")
     to = quoted[2]
     if (to !~ /\//) to = room_of(file) "/" to
@@ -71,39 +71,24 @@ table { next }
     include_line[file, n] = FNR
 }
 
-# The names that begin with kt_ and where functions and tables of these names are defined: only for mode=calls. Comments
-# and strings are left out; definitions begin in the first column, as clang-format writes them.
+# -- objects: "PATH/kt_ROOM.dir/.../NAME.c.o: SYMBOL TYPE ...", as nm -A -P -g writes it
+
 mode == "calls" {
-    text = $0
-    gsub(/"([^"\\]|\\.)*"/, "", text)
-    gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", text)
-    if (in_comment) {
-        if (text !~ /\*\//) next
-        sub(/^.*\*\//, "", text)
-        in_comment = 0
-    }
-    if (text ~ /\/\*/) {
-        in_comment = 1
-        sub(/\/\*.*$/, "", text)
-    }
-    if (text !~ /kt_/ && defining == "") next
-    if (file !~ /\.[hd]/ && text ~ /^[A-Za-z]/ && text !~ /^(static|typedef|extern|goto)/ && match(text, /kt_[a-z0-9_]+(\(|(\[[^\]]*\])* =)/)) {
-        defining = substr(text, RSTART, RLENGTH)
-        sub(/[^a-z0-9_].*$/, "", defining)
-    }
-    if (defining != "" && text ~ /[{;]$/) {
-        if (text ~ /\{$/ && !(defining in defined_in)) defined_in[defining] = file
-        defining = ""
-    }
-    if (file ~ /\.h$/) next
-    n = split(text, word, /[^A-Za-z0-9_]+/)
-    for (i = 1; i <= n; i++)
-        if (word[i] ~ /^kt_/ && !((file, word[i]) in uses)) {
-            uses[file, word[i]] = 1
-            n_use++
-            use_file[n_use] = file
-            use_name[n_use] = word[i]
-        }
+    object = $1
+    sub(/\.[cS]\.o:$/, "", object)
+    room = object
+    sub(/^.*\/kt_/, "", room)
+    sub(/\.dir\/.*$/, "", room)
+    sub(/^.*\//, "", object)
+    if (!(room in is_room)) next # another program of the same objects
+    object = room "/" object
+    if ($3 == "U") {
+        n_use++
+        use_file[n_use] = object
+        use_name[n_use] = $2
+    } else if (!($2 in defined_in))
+        defined_in[$2] = object
+    next
 }
 
 # -- the graph
@@ -117,8 +102,14 @@ function allowed(from, to,    i) {
     return 0
 }
 
+function allowed_circle(from, to,    i) {
+    for (i = 1; i <= n_circle; i++)
+        if ((i, from) in in_circle && (i, to) in in_circle) return 1
+    return 0
+}
+
 function add_arrow(from, to, where) {
-    if (from == to || (from, to) in arrow) return
+    if (from == to || (from, to) in arrow || (mode == "calls" && allowed_circle(from, to))) return
     arrow[from, to] = where
     if (!(from in n_out)) nodes[++n_nodes] = from
     out[from, ++n_out[from]] = to
@@ -129,7 +120,7 @@ function walk(owner, f, all,    i, to, where) {
     for (i = 1; i <= n_include[f]; i++) {
         to = include[f, i]
         if (!(to in exists) || (!all && allowed(f, to))) continue
-        where = prefix f ":" include_line[f, i] ": includes \"" to "\""
+        where = path_of[f] ":" include_line[f, i] ": includes \"" to "\""
         if (to ~ /\.(inc|def)$/) {
             if (!((owner, to) in walked)) {
                 walked[owner, to] = 1
@@ -143,36 +134,25 @@ function walk(owner, f, all,    i, to, where) {
 function check_rooms(f,    i, to, room, other) {
     room = room_of(f)
     if (!(room in is_room)) {
-        fail(prefix f ": room " room " is not in scripts/rooms.txt")
+        fail(path_of[f] ": room " room " is not in scripts/rooms.txt")
         return
     }
     for (i = 1; i <= n_include[f]; i++) {
         to = include[f, i]
         other = room_of(to)
         if (other == room || (room, other) in may || allowed(f, to)) continue
-        fail(prefix f ":" include_line[f, i] ": includes \"" to "\", but " room " may include only:" is_room[room])
+        fail(path_of[f] ":" include_line[f, i] ": includes \"" to "\", but " room " may include only:" is_room[room])
     }
 }
 
-# the floor a module stands on, from 1; a whole name goes before a pattern; 0: none
-function floor_of(m,    i, found, room, name) {
-    room = room_of(m)
-    name = substr(m, length(room) + 2)
-    for (i = 1; i <= n_pattern; i++) {
-        if (pattern_room[i] != room) continue
-        if (pattern_text[i] == name) return pattern_floor[i]
-        if (!found && name ~ glob(pattern_text[i])) found = pattern_floor[i]
+# the library names no room of the program
+function check_halves(    room, i, n, list) {
+    for (room in is_room) {
+        n = split(is_room[room], list, " ")
+        for (i = 1; i <= n; i++)
+            if (half_of[room] == "lib" && half_of[list[i]] == "program")
+                fail("rooms.txt: " room " is of the library, and " list[i] " of the program")
     }
-    return found + 0
-}
-
-function check_floors(from, to,    a, b) {
-    if (room_of(from) != room_of(to) || !n_floor[room_of(from)]) return
-    a = floor_of(from)
-    b = floor_of(to)
-    if (!a) fail(arrow[from, to] ": " from " stands on no floor of scripts/rooms.txt")
-    else if (!b) fail(arrow[from, to] ": " to " stands on no floor of scripts/rooms.txt")
-    else if (a < b) fail(arrow[from, to] ": runs up from floor " a " to floor " b " of " room_of(from))
 }
 
 # Tarjan's strongly connected components
@@ -239,7 +219,7 @@ END {
     if (mode == "calls")
         for (i = 1; i <= n_use; i++) {
             to = defined_in[use_name[i]]
-            if (to != "") add_arrow(module_of(use_file[i]), module_of(to), prefix use_file[i] ": uses " use_name[i] " of " to)
+            if (to != "") add_arrow(use_file[i], to, use_file[i] " uses " use_name[i] " of " to)
         }
     else
         for (i = 1; i <= n_files; i++)
@@ -251,8 +231,7 @@ END {
     }
     if (mode == "check") {
         for (i = 1; i <= n_files; i++) check_rooms(files[i])
-        for (i = 1; i <= n_nodes; i++)
-            for (j = 1; j <= n_out[nodes[i]]; j++) check_floors(nodes[i], out[nodes[i], j])
+        check_halves()
     }
     for (i = 1; i <= n_nodes; i++)
         if (!(nodes[i] in order)) visit(nodes[i])

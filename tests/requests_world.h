@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "engine/model.h"
-#include "engine/types.h"
+#include "context/model.h"
+#include "context/types.h"
 #include "kv_types.h"
 
 enum { MAX_REQUESTS = 16, MAX_TEXT = 8192, MAX_TOKENS = 1024, PROMPTS = 12 };

@@ -1,5 +1,5 @@
 /* A plain second opinion on the sampler chain for the tests: full sorts, double arithmetic, libm.
- * Shares no code with src/sample. A trial whose outcome hangs on rounding is marked unsure. */
+ * Shares no code with src/lib/sample. A trial whose outcome hangs on rounding is marked unsure. */
 #ifndef SAMPLE_REFERENCE_H
 #define SAMPLE_REFERENCE_H
 

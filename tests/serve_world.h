@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "serve/http.h"
+#include "transports/http.h"
 #include "serve/server.h"
-#include "serve/unix.h"
+#include "transports/unix.h"
 
 typedef struct world {
     kt__server *server;

@@ -39,7 +39,7 @@ for command in $commands; do
 done
 
 # every setting
-sed -n 's/^X([^"]*"\([^"]*\)".*/\1/p' "$source/src/serve/settings.def" >"$dir/keys"
+sed -n 's/^X([^"]*"\([^"]*\)".*/\1/p' "$source/src/program/setup/settings.def" >"$dir/keys"
 [ "$(wc -l <"$dir/keys")" -ge 40 ] || fail "the list of settings"
 roff <"$dir/keys" | sed 's/^/.B /' | has "$docs/man/man5/kentang.toml.5"
 for file in bash/kentang zsh/_kentang fish/kentang.fish; do sed 's/$/=/' "$dir/keys" | has "$docs/$file"; done

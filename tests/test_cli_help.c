@@ -11,7 +11,7 @@
 
 static const char *const commands[] = {
 #define X(name, function, summary) #name,
-#include "cli/commands.def"
+#include "term/commands.def"
 #undef X
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "engine/types.h"
+#include "context/types.h"
 #include "kv_types.h"
 #include "support.h"
 

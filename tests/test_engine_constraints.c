@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/constraints.h"
-#include "engine/speculator.h"
+#include "requests/constraints.h"
+#include "requests/speculator.h"
 #include "grammar_fixture.h"
 #include "requests_world.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/types.h"
+#include "context/types.h"
 #include "heap_watch.h"
 #include "model_fixture.h"
 #include "support.h"

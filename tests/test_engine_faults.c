@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <hwloc.h>
 
-#include "engine/types.h"
+#include "context/types.h"
 #include "heap_watch.h"
 
 /* ---- hwloc asserts that its own allocations succeed: they are not failed ---- */

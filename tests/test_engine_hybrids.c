@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "kv_types.h"
-#include "engine/snapshots.h"
-#include "engine/speculator.h"
+#include "context/snapshots.h"
+#include "requests/speculator.h"
 #include "requests_world.h"
 #include "support.h"
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/model.h"
-#include "engine/plan.h"
+#include "context/model.h"
+#include "requests/plan.h"
 #include "kentang.h"
 #include "support.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/ctx.h"
+#include "context/ctx.h"
 #include "support.h"
 
 enum { N_STEPS = 24, N_PROMPT = 40 };

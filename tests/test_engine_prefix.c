@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "engine/scope.h"
+#include "context/scope.h"
 #include "requests_world.h"
 #include "support.h"
 

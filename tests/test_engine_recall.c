@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/recall.h"
+#include "answer/recall.h"
 #include "support.h"
 
 enum { MAX_TEXT = 4096 };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/speculator.h"
+#include "requests/speculator.h"
 #include "model_fixture.h"
 #include "requests_world.h"
 #include "support.h"

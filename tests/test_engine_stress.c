@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "engine/types.h"
+#include "context/types.h"
 #include "kv_types.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__

@@ -4,8 +4,8 @@
 set -eu
 source=$2
 command -v cc >/dev/null 2>&1 || exit 0
-for file in "$source"/src/kernels/tier_avx2.c "$source"/src/kernels/tier_ref.c; do
-    headers=$(cc -MM -D_GNU_SOURCE -I"$source/include" -I"$source/src" "$file")
+for file in "$source"/src/lib/kernels/tier_avx2.c "$source"/src/lib/kernels/tier_ref.c; do
+    headers=$(cc -MM -D_GNU_SOURCE -I"$source/include" -I"$source/src/lib" "$file")
     case "$headers" in
     *kentang.h* | */host/*) echo "failed: $file includes too much: $headers" >&2; exit 1 ;;
     esac

@@ -20,7 +20,7 @@
 #include "fault_io.h"
 
 #define X(name, function, what) int function(int argc, char **argv);
-#include "cli/commands.def"
+#include "term/commands.def"
 #undef X
 
 enum { MAX_ARGS = 16, MAX_SOURCES = 4 };

@@ -8,8 +8,8 @@
 #include <dirent.h>
 #include <sys/wait.h>
 
-#include "serve/batches.h"
-#include "serve/multipart.h"
+#include "dialects/batches.h"
+#include "services/multipart.h"
 #include "serve_reply.h"
 
 static char dir[64], setting[96];

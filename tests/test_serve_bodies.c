@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "serve/dialects.h"
+#include "dialects/dialects.h"
 #include "serve_reply.h"
 
 static world w;

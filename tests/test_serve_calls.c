@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "serve/dialects.h"
+#include "dialects/dialects.h"
 #include "serve_reply.h"
 
 static world w;

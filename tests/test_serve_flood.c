@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "serve/job.h"
+#include "jobs/job.h"
 #include "serve_world.h"
 
 enum { PER_PEER = 64, PLACES = 200, REQUEST_S = 2 };

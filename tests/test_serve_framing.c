@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "serve/job.h"
+#include "jobs/job.h"
 #include "serve_reply.h"
 
 static world w;

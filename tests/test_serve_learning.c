@@ -179,7 +179,7 @@ static json_t *train_as(const char *who, const char *body) {
     return v;
 }
 
-/* Too little was said to judge what comes out; a training that gains is in test_engine_train. */
+/* Too little was said to judge what comes out; a training that gains is in test_tutor_train. */
 static void test_training(void **state) {
     (void)state;
     json_t *asked = ask_as(ANNA, ASKED, "");

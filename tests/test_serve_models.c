@@ -9,8 +9,8 @@
 #include <limits.h>
 #include <math.h>
 
-#include "serve/file_watch.h"
-#include "serve/job.h"
+#include "setup/file_watch.h"
+#include "jobs/job.h"
 #include "serve_reply.h"
 
 static char model_path[128];

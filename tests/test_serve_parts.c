@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "heap_watch.h"
-#include "serve/config.h"
+#include "setup/config.h"
 #include "base/framer.h"
-#include "serve/access.h"
-#include "serve/keys.h"
-#include "serve/toml.h"
+#include "services/access.h"
+#include "services/keys.h"
+#include "setup/toml.h"
 
 /* ---- framer ---- */
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "serve/job.h"
+#include "jobs/job.h"
 #include "serve_reply.h"
 
 static world w;

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "serve/job.h"
+#include "jobs/job.h"
 #include "serve_reply.h"
 
 static world w;

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "sample/sample.h"
-#include "serve/config.h"
-#include "serve/wire.h"
+#include "setup/config.h"
+#include "wire/wire.h"
 
 typedef struct number {
     const char *member, *option, *also, *help;

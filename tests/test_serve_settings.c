@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <sched.h>
 
-#include "serve/step_threads.h"
+#include "setup/step_threads.h"
 #include "serve_reply.h"
 
 #define ASK "{\"prompt\":\"A cat\",\"max_tokens\":8,\"temperature\":0"

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "serve/job.h"
+#include "jobs/job.h"
 #include "serve_reply.h"
 
 static void open_world(world *w, const char *const *settings) {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "serve/web.h"
+#include "services/web.h"
 #include "serve_reply.h"
 
 #define APP "Origin: https://app.example:8080\r\n"
@@ -17,7 +17,7 @@ WORLD_OF_GROUP(w, "http.cors=https://app.example:8080", NULL)
 
 static const char *const names[] = {
 #define X(symbol, name, path, type) name,
-#include "serve/web_files.def"
+#include "services/web_files.def"
 #undef X
 };
 

@@ -9,6 +9,6 @@ data=$root/../shared/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 "$root/tests/peer/calls_check.py" "$build/kentang" --data "$data" --cuts
-(cd "$root" && ${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -g -Isrc -Iinclude -Itests -o "$work/calls" tests/peer/calls.c \
-    src/calls/*.c src/chat/*.c src/grammar/*.c src/jinja/*.c src/base/*.c -lutf8proc -lm -lpthread)
+(cd "$root" && ${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -g -Isrc/lib -Isrc/program -Iinclude -Itests -o "$work/calls" tests/peer/calls.c \
+    src/lib/calls/*.c src/lib/chat/*.c src/lib/grammar/*.c src/lib/jinja/*.c src/lib/base/*.c -lutf8proc -lm -lpthread)
 "$work/calls" "$data/structured/bfcl.jsonl"

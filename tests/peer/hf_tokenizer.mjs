@@ -24,7 +24,7 @@ const families = {
         "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" +
         `| ?[\\p{P}\\p{S}]+[\\r\\n]*${tail}`],
 };
-export const pres = Object.fromEntries([...fs.readFileSync(path.join(root, "src/tokenizer/pretok.def"), "utf8")
+export const pres = Object.fromEntries([...fs.readFileSync(path.join(root, "src/lib/tokenizer/pretok.def"), "utf8")
     .matchAll(/^X\("([^"]+)", (\w+), ([^)]*)\)/gm)].map(([, name, family, flags]) => [name, {family, flags}]));
 
 const addedTokens = (tokens, types) => tokens.flatMap((content, id) => [2, 3, 4].includes(types[id]) && content !== "" ?

@@ -8,6 +8,6 @@ library=$(find "$KT_PEER_DIR/node_modules/@node-llama-cpp" -name libggml-base.so
 [ -n "$library" ] || { echo "quant.sh: no libggml-base.so under $KT_PEER_DIR" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -ffp-contract=off -I"$root/src" -I"$root/include" \
-    -o "$work/quant" "$root/tests/peer/quant.c" "$root"/src/quant/*.c "$root/src/base/f16.c" -lm -ldl
+${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -ffp-contract=off -I"$root/src/lib" -I"$root/src/program" -I"$root/include" \
+    -o "$work/quant" "$root/tests/peer/quant.c" "$root"/src/lib/quant/*.c "$root/src/lib/base/f16.c" -lm -ldl
 "$work/quant" "$library"

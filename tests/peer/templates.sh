@@ -12,8 +12,8 @@ python=${PYTHON:-/usr/bin/python3}
     { echo "templates.sh: $python has no jinja2; remedy: apt-get install python3-jinja2" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-(cd "$root" && ${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -g -Isrc -Iinclude -Itests -o "$work/driver" tests/peer/templates.c \
-    src/jinja/jinja*.c src/jinja/json.c src/chat/chat_template.c src/base/*.c -lutf8proc -ljansson -lm -lpthread)
+(cd "$root" && ${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -g -Isrc/lib -Isrc/program -Iinclude -Itests -o "$work/driver" tests/peer/templates.c \
+    src/lib/jinja/jinja*.c src/lib/jinja/json.c src/lib/chat/chat_template.c src/lib/base/*.c -lutf8proc -ljansson -lm -lpthread)
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONDONTWRITEBYTECODE
 "$python" "$root/tests/peer/templates.py" "$work/driver" "$data"

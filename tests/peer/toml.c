@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/toml.h"
+#include "setup/toml.h"
 
 static void print_text(const char *s) {
     putchar('"');

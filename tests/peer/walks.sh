@@ -5,8 +5,8 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -I"$root/src" -I"$root/include" -o "$work/walk" "$root/tests/peer/schema_walk.c" \
-    "$root"/src/grammar/*.c "$root"/src/base/*.c -lutf8proc -lm -lpthread
+${CC:-cc} -std=c17 -D_GNU_SOURCE -O2 -I"$root/src/lib" -I"$root/src/program" -I"$root/include" -o "$work/walk" "$root/tests/peer/schema_walk.c" \
+    "$root"/src/lib/grammar/*.c "$root"/src/lib/base/*.c -lutf8proc -lm -lpthread
 cases=$1
 shift
 if [ "$cases" = numbers ]; then

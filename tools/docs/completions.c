@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "docs.h"
-#include "serve/config.h"
+#include "setup/config.h"
 
 /* ---- what all three need ---- */
 

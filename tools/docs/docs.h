@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "cli/options.h"
+#include "term/options.h"
 
 enum { MAX_GROUPS = 16, MAX_PAGES = 64 };
 

@@ -1,5 +1,5 @@
 /* kt_docs FOLDER: writes the manual pages and completions of kentang below FOLDER. Each command is
- * run with --help; kt__cli_print_help, which the program has from src/cli/help.c, is here what
+ * run with --help; kt__cli_print_help, which the program has from src/program/term/help.c, is here what
  * takes its tables down. */
 #include "docs.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/cli.h"
+#include "term/cli.h"
 
 static pages all;
 static const char *summary_now; /* of the command that is run */
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     summary_now = text;                   \
     look_at(function, #name, NULL, NULL); \
     if (function == kt__cmd_bench) look_at(function, #name, "--server", "URL");
-#include "cli/commands.def"
+#include "term/commands.def"
 #undef X
     write_man_pages(&all, argv[1]);
     write_completions(&all, argv[1]);

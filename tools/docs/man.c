@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/cli.h"
+#include "term/cli.h"
 #include "docs.h"
-#include "serve/config.h"
+#include "setup/config.h"
 
 /* ---- text ---- */
 

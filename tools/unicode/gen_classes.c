@@ -1,8 +1,8 @@
-/* Writes src/tokenizer/unicode_tables.inc: the character classes that pre-tokenizers and NFC need.
+/* Writes src/lib/tokenizer/unicode_tables.inc: the character classes that pre-tokenizers and NFC need.
  *
  *   cc -std=c17 -O1 -o gen_classes tools/unicode/gen_classes.c $(pkg-config --cflags --libs
  * libutf8proc)
- *   ./gen_classes > src/tokenizer/unicode_tables.inc
+ *   ./gen_classes > src/lib/tokenizer/unicode_tables.inc
  *
  * The source is utf8proc's own data; the Unicode version it follows is written into the file. A
  * two-stage table: stage 1 maps a block of code points to a row, stage 2 holds the rows. */
@@ -14,7 +14,7 @@
 #include <utf8proc.h>
 
 enum { N_CP = 0x110000, SHIFT = 7, BLOCK = 1 << SHIFT, N_BLOCK = N_CP >> SHIFT };
-/* Must agree with src/tokenizer/unicode.h. */
+/* Must agree with src/lib/tokenizer/unicode.h. */
 enum { C_L = 1, C_N = 2, C_M = 4, C_PS = 8, C_SPACE = 16, C_UPPER = 32, C_LOWER = 64, C_NFC = 128 };
 
 static uint8_t class_of[N_CP];

@@ -1,0 +1,234 @@
+#include "answer/answer.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "context/stage.h"
+#include "context/text.h"
+
+enum {
+    MAX_STEP_TEXT = 1 << 20, /* bytes that one token may release */
+    USUAL_STEP_TEXT = 4096
+};
+
+kt_gen_params kt_gen_params_default(void) {
+    return (kt_gen_params){.sampling = kt_sampling_default(), .n_predict = -1};
+}
+
+const char *kt_finish_name(kt_finish finish) {
+    static const char *const names[KT_FINISH_COUNT] = {
+        "none", "eog", "stop", "length", "context", "cancelled", "error", "deadline", "loop"};
+    return (unsigned)finish < KT_FINISH_COUNT ? names[finish] : "error";
+}
+
+static kt_status make_sampler(kt__answer *a, const kt_gen_params *params, uint32_t choice,
+                              kt_error *err) {
+    kt_engine *engine = a->engine;
+    kt__sampler_setup setup = {
+        .n_vocab = engine->model->net->hp.n_vocab,
+        .n_ctx = engine->params.n_ctx,
+        .choice = choice,
+        .scratch = engine->scratch,
+    };
+    kt_status status = kt__text_sampler(engine->model, &params->sampling, &setup, &a->sampler, err);
+    if (status == KT_OK) a->seed = kt__sampler_seed(a->sampler);
+    return status;
+}
+
+kt_status kt__answer_init(kt__answer *a, kt_engine *engine, const kt_gen_params *params,
+                          uint32_t choice, kt_error *err) {
+    kt_status status;
+    *a = (kt__answer){
+        .engine = engine,
+        .n_predict = params->n_predict,
+        .ignore_eog = params->ignore_eog,
+        .stop = -1,
+    };
+    kt__buf_init(&a->piece, MAX_STEP_TEXT);
+    kt__buf_init(&a->text, MAX_STEP_TEXT);
+    if (params->n_predict < -1) {
+        return kt__fail(err, KT_E_ARG, "n_predict is %d, expected -1 (no limit) or more",
+                        params->n_predict);
+    }
+    if (params->loop_tokens && params->loop_tokens < KT__LOOP_LEAST) {
+        return kt__fail_at(err, KT_E_ARG, "loop_tokens", UINT64_MAX,
+                           "loop_tokens: it is %d, expected 0 (off) or at least %d",
+                           params->loop_tokens, KT__LOOP_LEAST);
+    }
+    kt__loop_init(&a->loop, params->loop_tokens);
+    KT__TRY(make_sampler(a, params, choice, err));
+    KT__TRY(kt__stops_create(params->stop, params->n_stop, &a->stops, err));
+    if (engine->model->tok) kt__detok_init(&a->detok, engine->model->tok, 0, false);
+    if (!kt__buf_reserve(&a->text, USUAL_STEP_TEXT) || !kt__buf_reserve(&a->piece, USUAL_STEP_TEXT))
+        status = kt__fail_nomem(err, "the answer's text", USUAL_STEP_TEXT);
+out:
+    return status;
+}
+
+void kt__answer_free(kt__answer *a) {
+    kt__sampler_free(a->sampler);
+    kt__stops_free(a->stops);
+    kt__held_free(a->held);
+    kt__parts_free(a->parts);
+    kt__buf_free(&a->piece);
+    kt__buf_free(&a->text);
+}
+
+kt_status kt__answer_split(kt__answer *a, const kt__conversation *conversation,
+                           const kt_request_params *request, uint64_t id_seed, kt_error *err) {
+    return kt__parts_create(a->engine->model, conversation, request, id_seed, &a->parts, err);
+}
+
+void kt__answer_accept(kt__answer *a, int32_t id) {
+    kt__sampler_accept(a->sampler, id);
+}
+
+/* ---- constraints ---- */
+
+kt_status kt__answer_hold(kt__answer *a, kt__constraint *constraint, bool finish_within,
+                          kt_error *err) {
+    kt_status status = kt__held_create(constraint, &a->held, err);
+    if (status != KT_OK) return status;
+    a->finish_within = finish_within && a->n_predict > 0;
+    if (a->finish_within) a->n_way = kt__held_finish(a->held, -1, a->way, KT__ANSWER_WAY);
+    return KT_OK;
+}
+
+static kt_status sample_masked(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
+                               kt_error *err) {
+    float *masked = a->engine->masked;
+    kt_status status = kt__held_mask(a->held, logits, masked, err);
+    if (status != KT_OK) return status;
+    status = kt__sampler_sample(a->sampler, masked, position, id, err);
+    if (status != KT_E_NUMERIC) return status;
+    return kt__fail(err, KT_E_UNSUPPORTED, "no token of this vocabulary can go on with the text");
+}
+
+static int32_t argmax_of(const kt_engine *engine, const float *logits) {
+    bool finite;
+    return engine->model->ctx->kernels->argmax(logits, engine->model->net->hp.n_vocab, &finite);
+}
+
+/* Where only the greatest logit counts, it may be a token that fits: then nothing need be masked. */
+static kt_status sample_held(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
+                             kt_error *err) {
+    if (kt__sampler_is_argmax(a->sampler)) {
+        *id = argmax_of(a->engine, logits);
+        if (kt__held_takes(a->held, *id)) return KT_OK;
+    }
+    return sample_masked(a, logits, position, id, err);
+}
+
+/* The token that was drawn, if there is time to end the text behind it; else the first of the way
+ * that is known, whose rest is found anew. */
+static int32_t keep_in_time(kt__answer *a, int32_t id) {
+    int32_t way[KT__ANSWER_WAY] = {0};
+    size_t left = (size_t)(a->n_predict - a->n_generated - 1);
+    if (kt_token_is_eog(a->engine->model, id)) return id;
+    size_t n = kt__held_finish(a->held, id, way, KT__ANSWER_WAY);
+    bool known = a->n_way != SIZE_MAX && a->n_way > 0;
+    if (n > left && known && a->n_way <= left + 1) {
+        id = a->way[0];
+        n = kt__held_finish(a->held, id, way, KT__ANSWER_WAY);
+    }
+    a->n_way = n;
+    memcpy(a->way, way, sizeof way);
+    return id;
+}
+
+static bool is_held(const kt__answer *a) {
+    return a->held && !kt__held_is_free(a->held);
+}
+
+kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
+                            kt_error *err) {
+    kt_engine *engine = a->engine;
+    int64_t begin_ns = kt__stage_begin(engine);
+    kt_status status = KT_OK;
+    int32_t forced = a->parts ? kt__parts_forced(a->parts) : -1;
+    if (forced >= 0) {
+        *id = forced;
+    } else if (is_held(a)) {
+        status = sample_held(a, logits, position, id, err);
+        if (status == KT_OK && a->finish_within) *id = keep_in_time(a, *id);
+    } else if (kt__sampler_is_argmax(a->sampler)) {
+        *id = argmax_of(engine, logits);
+    } else {
+        status = kt__sampler_sample(a->sampler, logits, position, id, err);
+    }
+    if (status == KT_OK) kt__sampler_accept(a->sampler, *id);
+    kt__stage_end(engine, KT__STAGE_SAMPLE, begin_ns);
+    return status;
+}
+
+static void release(kt__answer *a, kt__stops_text released) {
+    for (int i = 0; i < 2; i++) (void)kt__buf_append(&a->text, released.part[i], released.len[i]);
+    if (released.stop < 0) return;
+    a->finish = KT_FINISH_STOP;
+    a->stop = released.stop;
+}
+
+static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
+    int64_t begin_ns = kt__stage_begin(a->engine);
+    kt__buf_clear(&a->piece);
+    if (a->parts) a->detok.flags = kt__parts_shows(a->parts, id) ? KT_TOK_RENDER_SPECIAL : 0;
+    kt_status status = kt__detok_push(&a->detok, id, &a->piece, err);
+    if (status == KT_OK && a->piece.len)
+        release(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
+    kt__stage_end(a->engine, KT__STAGE_DETOKENIZE, begin_ns);
+    return status;
+}
+
+kt_status kt__answer_push(kt__answer *a, int32_t id, kt_error *err) {
+    const kt_model *model = a->engine->model;
+    kt_status status = KT_OK;
+    kt__buf_clear(&a->text);
+    a->n_generated++;
+    if ((!a->ignore_eog || a->held) && kt_token_is_eog(model, id)) {
+        a->finish = KT_FINISH_EOG;
+        return a->parts ? kt__parts_push(a->parts, "", 0, false, err) : KT_OK;
+    }
+    if (model->tok) status = push_text(a, id, err);
+    if (status == KT_OK && a->parts)
+        status = kt__parts_push(a->parts, a->text.data, a->text.len, false, err);
+    if (a->held) {
+        kt__held_push(a->held, id);
+        if (kt__held_over(a->held) && a->finish == KT_FINISH_NONE) a->finish = KT_FINISH_EOG;
+    }
+    bool full = a->n_generated == a->n_predict, loops = kt__loop_push(&a->loop, id);
+    if (status == KT_OK && a->finish == KT_FINISH_NONE && loops) a->finish = KT_FINISH_LOOP;
+    if (status == KT_OK && a->finish == KT_FINISH_NONE && full) a->finish = KT_FINISH_LENGTH;
+    return status;
+}
+
+/* What was held back of the text. */
+static kt_status flush_text(kt__answer *a, kt_error *err) {
+    kt__buf_clear(&a->piece);
+    kt_status status = kt__detok_finish(&a->detok, &a->piece, err);
+    if (status != KT_OK) return status;
+    if (a->piece.len) release(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
+    if (a->finish != KT_FINISH_STOP) release(a, kt__stops_flush(a->stops));
+    return KT_OK;
+}
+
+kt_status kt__answer_end(kt__answer *a, kt_finish finish, kt_error *err) {
+    bool stopped = a->finish == KT_FINISH_STOP;
+    kt_status status = KT_OK;
+    kt__buf_clear(&a->text);
+    if (!stopped) a->finish = finish;
+    if (a->engine->model->tok && !stopped) status = flush_text(a, err);
+    if (status == KT_OK && a->parts)
+        status = kt__parts_push(a->parts, a->text.data, a->text.len, true, err);
+    return status;
+}
+
+kt_status kt__answer_text(const kt__answer *a, kt_event *out, kt_error *err) {
+    const kt__buf *text = a->parts ? kt__parts_content(a->parts) : &a->text;
+    out->text = text->data ? text->data : "";
+    out->len = text->len;
+    if (a->parts) out->parts = kt__parts_get(a->parts, &out->n_parts);
+    if (!a->text.failed) return KT_OK;
+    return kt__fail(err, KT_E_LIMIT, "a token released more than %d bytes of text", MAX_STEP_TEXT);
+}

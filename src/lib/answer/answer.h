@@ -1,0 +1,64 @@
+/* An answer in the making: from logits to tokens, and from tokens to text.
+ *
+ * Owns: the sampler, stop strings and detokeniser of one answer, and the text that a token
+ * released. Does not know sequences, pages or batches. One user at a time; sampling uses the
+ * engine's scratch and needs its lock. No allocation for a token, but where it releases more text
+ * than ever before. */
+#ifndef KT_ANSWER_ANSWER_H
+#define KT_ANSWER_ANSWER_H
+
+#include "answer/parts.h"
+#include "context/types.h"
+#include "sample/held.h"
+#include "sample/loop.h"
+#include "sample/stops.h"
+
+enum { KT__ANSWER_WAY = 8 }; /* tokens of the way to the end that are kept */
+
+typedef struct kt__answer {
+    kt_engine *engine;
+    kt__sampler *sampler;
+    kt__stops *stops;
+    kt__detok detok;
+    kt__buf piece; /* what the detokeniser released */
+    kt__buf text;  /* what the last token released */
+    int32_t n_predict, n_generated;
+    bool ignore_eog;
+    kt__held *held; /* NULL: to nothing */
+    /* With finish_within: tokens that end it, were they to come next; n_way SIZE_MAX: unknown */
+    bool finish_within;
+    size_t n_way;
+    int32_t way[KT__ANSWER_WAY];
+    kt__loop loop;
+    kt__parts *parts; /* NULL: the text is not split */
+    kt_finish finish;
+    int32_t stop; /* the stop string that ended it, or -1 */
+    uint64_t seed;
+} kt__answer;
+
+/* choice: index among several answers to a prompt. What params points to is copied. No lock. */
+kt_status kt__answer_init(kt__answer *answer, kt_engine *engine, const kt_gen_params *params,
+                          uint32_t choice, kt_error *err) KT_CHECKED;
+/* Before its first token. The constraint outlives the answer. */
+kt_status kt__answer_hold(kt__answer *answer, kt__constraint *constraint, bool finish_within,
+                          kt_error *err) KT_CHECKED;
+/* From now on its text is split. The conversation outlives it. */
+kt_status kt__answer_split(kt__answer *answer, const kt__conversation *conversation,
+                           const kt_request_params *request, uint64_t id_seed,
+                           kt_error *err) KT_CHECKED;
+void kt__answer_free(kt__answer *answer);
+/* A token of the prompt. */
+void kt__answer_accept(kt__answer *answer, int32_t id);
+/* Draws the token that will take position; it counts as accepted. */
+kt_status kt__answer_sample(kt__answer *answer, const float *logits, uint64_t position, int32_t *id,
+                            kt_error *err) KT_CHECKED;
+/* The token's text into `text`; finish where it ends the answer. */
+kt_status kt__answer_push(kt__answer *answer, int32_t id, kt_error *err) KT_CHECKED;
+/* The answer is over for the given reason (unless what was held back says otherwise): the rest of
+ * its text is appended to `text`. */
+kt_status kt__answer_end(kt__answer *answer, kt_finish finish, kt_error *err) KT_CHECKED;
+/* `text` and its length, or the content and all parts of a split one; KT_E_LIMIT where a token
+ * released too much. */
+kt_status kt__answer_text(const kt__answer *answer, kt_event *out, kt_error *err) KT_CHECKED;
+
+#endif

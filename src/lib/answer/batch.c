@@ -1,0 +1,42 @@
+#include "answer/batch.h"
+
+#include "base/alloc.h"
+#include "context/ctx.h"
+#include "context/stage.h"
+
+static int threads_for(const kt_engine *engine, const kt__batch_run *run, int n_now) {
+    int n = run->decode ? engine->params.n_threads : engine->params.n_threads_batch;
+    return n ? n : n_now;
+}
+
+kt_status kt__engine_run_batch(kt_engine *engine, const kt__batch_run *run, bool *done,
+                               kt_error *err) {
+    kt__stop_at stop = {run->until_us, {&engine->cancel, run->cancel}, run->pause};
+    *done = false;
+    kt_status status = kt__gguf_check(engine->model->gguf, err);
+    if (status != KT_OK) return status;
+    kt__pool *pool = engine->model->ctx->pool;
+    kt__profile *profile = kt__engine_profile_on(engine);
+    kt__profile_batch(profile, run->decode ? KT__PHASE_DECODE : KT__PHASE_PREFILL, run->n_tok);
+    kt__activity_begin(&engine->model->ctx->activity);
+    kt__pool_lock(pool);
+    int n_threads = threads_for(engine, run, kt__ctx_threads_now(engine->model->ctx));
+    kt__profile_pool(profile, pool, n_threads);
+    kt__fwd_set_profile(run->fwd, profile);
+    uint32_t fpenv = kt__fpenv_enter();
+    kt__noalloc_enter();
+    kt__pool_begin(pool, n_threads);
+    if (run->batch) kt__fwd_begin(run->fwd, run->batch, run->kv ? run->kv : engine->kv, n_threads);
+    status = kt__fwd_run(run->fwd, &stop, done, err);
+    kt__pool_end(pool);
+    kt__noalloc_leave();
+    kt__fpenv_leave(fpenv);
+    kt__profile_pool(profile, NULL, 0);
+    kt__pool_unlock(pool);
+    kt__activity_end(&engine->model->ctx->activity);
+    if (status != KT_OK && status != KT_E_NUMERIC) return status;
+    /* pages that the fault guard replaced make wrong numbers, or numbers that are not finite */
+    kt_status file = kt__gguf_check(engine->model->gguf, status == KT_OK ? err : NULL);
+    if (file != KT_OK && status != KT_OK) return kt__gguf_check(engine->model->gguf, err);
+    return status != KT_OK ? status : file;
+}

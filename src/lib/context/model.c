@@ -1,0 +1,343 @@
+/* kt_model: a file opened, its network bound, its vocabulary and template loaded. */
+#include "context/model.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "calls/prompt.h"
+#include "context/demo.h"
+#include "context/fingerprint.h"
+#include "model/key_bias.h"
+#include "sample/held_vocab.h"
+
+kt_model_params kt_model_params_default(void) {
+    return (kt_model_params){
+        .use_mmap = true,
+        .yarn_ext_factor = -1.0f,
+        .yarn_attn_factor = -1.0f,
+        .yarn_beta_fast = -1.0f,
+        .yarn_beta_slow = -1.0f,
+    };
+}
+
+/* Names of general.file_type as converters number them. */
+static const char *quant_name(const kt__gguf *gguf) {
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } names[] = {
+        {0, "F32"},     {1, "F16"},     {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
+        {8, "Q5_0"},    {9, "Q5_1"},    {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
+        {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+        {18, "Q6_K"},   {25, "IQ4_NL"}, {30, "IQ4_XS"}, {32, "BF16"},
+    };
+    uint32_t id = UINT32_MAX;
+    if (kt__gguf_get_u32(gguf, "general.file_type", false, &id, NULL) != KT_OK) return "mixed";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].id == id) return names[i].name;
+    }
+    return "mixed";
+}
+
+static kt_status own_string(kt_model *model, int slot, const char *s, size_t len, const char **out,
+                            kt_error *err) {
+    model->strings[slot] = kt__strndup(s, len);
+    if (!model->strings[slot]) return kt__fail_nomem(err, "the model's names", len);
+    *out = model->strings[slot];
+    return KT_OK;
+}
+
+static kt_status load_strings(kt_model *model, const char *path, kt_error *err) {
+    kt_status status;
+    kt_model_info *info = &model->info;
+    kt__str name = {"", 0}, arch = {"", 0};
+    KT__TRY(kt__gguf_get_str(model->gguf, "general.name", false, &name, err));
+    KT__TRY(kt__gguf_get_str(model->gguf, "general.architecture", false, &arch, err));
+    KT__TRY(own_string(model, 0, path, strlen(path), &info->path, err));
+    KT__TRY(own_string(model, 1, name.s, name.len, &info->name, err));
+    KT__TRY(own_string(model, 2, arch.s, arch.len, &info->arch, err));
+    info->quant = quant_name(model->gguf);
+    info->tokenizer = model->tok ? kt__tokenizer_kind(model->tok) : "none";
+out:
+    return status;
+}
+
+static char *role_text(const kt__tokenizer *tok, kt__tok_role role) {
+    int32_t id = kt__tokenizer_role_id(tok, role);
+    kt__str text = kt__tokenizer_token_text(tok, id);
+    return kt__strndup(text.s, text.len);
+}
+
+static void probe_style(kt_model *model) {
+    const kt__chat_params params = {.bos_token = model->bos_text,
+                                    .eos_token = model->eos_text,
+                                    .now_local_s = kt__chat_now_local()};
+    kt__call_style_probe(model->chat, &params, &model->style);
+}
+
+/* A template that does not parse is no reason to refuse the model: the calls that need it say so.
+ */
+static kt_status load_template(kt_model *model, kt_error *err) {
+    kt__str source = {0};
+    kt_status status = kt__gguf_get_str(model->gguf, "tokenizer.chat_template", false, &source,
+                                        err);
+    if (status != KT_OK || !source.s) return status;
+    model->template_text = kt__strndup(source.s, source.len);
+    if (!model->template_text) return kt__fail_nomem(err, "the chat template", source.len);
+    model->info.template_ = model->template_text;
+    model->style = kt__call_style_of(source.s, source.len);
+    status = kt__chat_template_parse(source.s, source.len, &model->chat, &model->chat_error);
+    if (status == KT_E_NOMEM) {
+        if (err) *err = model->chat_error;
+        return status;
+    }
+    if (status == KT_OK) probe_style(model);
+    if (status != KT_OK) {
+        kt__log_line(&model->ctx->log, KT_LOG_WARN, "the chat template cannot be used: %s",
+                     model->chat_error.message);
+    }
+    return KT_OK;
+}
+
+static kt_status load_text(kt_model *model, kt_error *err) {
+    kt_status status = KT_OK;
+    if (!kt__gguf_find(model->gguf, "tokenizer.ggml.model")) return KT_OK;
+    KT__TRY(kt__tokenizer_load(model->gguf, &model->tok, err));
+    const char *warning = kt__tokenizer_warning(model->tok);
+    if (warning) kt__log_line(&model->ctx->log, KT_LOG_WARN, "%s", warning);
+    model->bos_text = role_text(model->tok, KT__ROLE_BOS);
+    model->eos_text = role_text(model->tok, KT__ROLE_EOS);
+    if (!model->bos_text || !model->eos_text) return kt__fail_nomem(err, "special tokens", 0);
+    KT__TRY(load_template(model, err));
+out:
+    return status;
+}
+
+/* What the file says; a file that says nothing, or that each token has its own. */
+static kt_pooling pooling_of_file(const kt_model *model) {
+    switch (model->net->hp.pooling) {
+    case KT__POOL_CLS: return KT_POOLING_CLS;
+    case KT__POOL_LAST: return KT_POOLING_LAST;
+    case KT__POOL_RANK: return KT_POOLING_RANK;
+    default: return KT_POOLING_MEAN;
+    }
+}
+
+static void fill_info(kt_model *model) {
+    kt_model_info *info = &model->info;
+    info->file_bytes = kt__gguf_file_bytes(model->gguf);
+    info->bos_id = info->eos_id = -1;
+    if (model->tok) {
+        info->n_vocab = kt__tokenizer_n_vocab(model->tok);
+        info->bos_id = kt__tokenizer_role_id(model->tok, KT__ROLE_BOS);
+        info->eos_id = kt__tokenizer_role_id(model->tok, KT__ROLE_EOS);
+        info->add_bos = kt__tokenizer_add_bos(model->tok);
+        info->add_eos = kt__tokenizer_add_eos(model->tok);
+        size_t bytes = kt__tokenizer_bytes_per_id(model->tok);
+        info->bytes_per_token = bytes > INT32_MAX ? 0 : (int32_t)bytes;
+    }
+    if (!model->net) return;
+    const kt__hparams *hp = &model->net->hp;
+    info->n_params = model->net->n_params;
+    info->weight_bytes = model->net->weight_bytes;
+    info->decode_bytes = model->net->decode_bytes;
+    info->n_vocab = hp->n_vocab;
+    info->n_ctx_train = (int32_t)hp->n_ctx_train;
+    info->n_layer = hp->n_layer;
+    info->d_model = hp->d_model;
+    info->d_ff = hp->d_ff;
+    info->n_head = hp->n_head;
+    info->n_head_kv = hp->n_head_kv;
+    info->head_dim = hp->head_dim_k;
+    info->is_encoder = hp->features & KT__F_ENCODER;
+    info->pooling = pooling_of_file(model);
+    info->kv_bytes_per_token = (uint64_t)model->net->n_kv_layer * (uint64_t)hp->n_head_kv *
+                               (uint64_t)(hp->head_dim_k + hp->head_dim_v) * sizeof(kt__f16);
+}
+
+static kt_status open_blas(kt_model *model, kt_error *err) {
+    const kt_model_params *p = &model->params;
+    if (!p->blas || p->vocab_only) return KT_OK;
+    if (p->exact) return kt__fail(err, KT_E_ARG, "exact and blas exclude each other");
+    return kt__blas_open(NULL, &model->blas, err);
+}
+
+/* The layers' matrices alone: the head has few rows, and embeddings are looked up. */
+static void warn_without_use(const kt_model *model) {
+    for (size_t i = 0; i < kt__gguf_n_tensors(model->gguf); i++) {
+        const kt__gguf_tensor *t = kt__gguf_tensor_at(model->gguf, i);
+        if (t->n_dims > 1 && t->name.len > 4 && !memcmp(t->name.s, "blk.", 4) &&
+            kt__blas_takes((kt__type)t->type, KT__BLAS_MIN_TOK))
+            return;
+    }
+    kt__log_line(
+        &model->ctx->log, KT_LOG_WARN,
+        "--blas: no matrix of this model is F32, F16 or BF16, so that OpenBLAS has nothing "
+        "to compute; leave it out");
+}
+
+/* Takes gguf over in any case. */
+static kt_status open_gguf(kt_ctx *ctx, kt__gguf *gguf, const char *path,
+                           const kt_model_params *params, kt_model **out, kt_error *err) {
+    kt_status status;
+    kt_model *model = kt__calloc(1, sizeof *model);
+    if (!model) {
+        kt__gguf_close(gguf);
+        return kt__fail_nomem(err, "the model", sizeof *model);
+    }
+    model->ctx = ctx;
+    model->gguf = gguf;
+    model->params = *params;
+    KT__TRY(kt__fingerprint_create(&model->fingerprint, err));
+    KT__TRY(kt__full_hash_create(gguf, &ctx->activity, &model->full_hash, err));
+    KT__TRY(open_blas(model, err));
+    if (!params->vocab_only) KT__TRY(kt__net_bind(gguf, params, &model->net, err));
+    KT__TRY(load_text(model, err));
+    if (params->vocab_only && !model->tok) {
+        status = kt__fail(err, KT_E_FORMAT, "%s: the file has no vocabulary", path);
+        goto out;
+    }
+    KT__TRY(load_strings(model, path, err));
+    if (model->blas) warn_without_use(model);
+    fill_info(model);
+    *out = model;
+    model = NULL;
+out:
+    kt_model_close(model);
+    return status;
+}
+
+kt_status kt_model_open(kt_ctx *ctx, const char *path, const kt_model_params *params,
+                        kt_model **out, kt_error *err) {
+    kt_model_params p = params ? *params : kt_model_params_default();
+    kt__gguf *gguf = NULL;
+    *out = NULL;
+    kt__error_clear(err);
+    uint64_t used = atomic_load(&ctx->mem_used_bytes);
+    kt__gguf_open_params open = {
+        .use_mmap = p.use_mmap,
+        .use_mlock = p.use_mlock,
+        .vocab_only = p.vocab_only,
+        .copy_max = ctx->mem_bytes > used ? ctx->mem_bytes - used : 1,
+    };
+    kt_status status = kt__gguf_open(path, &open, &gguf, err);
+    return status == KT_OK ? open_gguf(ctx, gguf, path, &p, out, err) : status;
+}
+
+static kt_status open_memory(kt_ctx *ctx, const void *data, size_t size, const char *name,
+                             const kt_model_params *params, kt_model **out, kt_error *err) {
+    kt_model_params p = params ? *params : kt_model_params_default();
+    kt__gguf *gguf = NULL;
+    *out = NULL;
+    kt__error_clear(err);
+    kt_status status = kt__gguf_open_memory(data, size, p.vocab_only, &gguf, err);
+    return status == KT_OK ? open_gguf(ctx, gguf, name, &p, out, err) : status;
+}
+
+kt_status kt_model_open_memory(kt_ctx *ctx, const void *data, size_t size,
+                               const kt_model_params *params, kt_model **out, kt_error *err) {
+    return open_memory(ctx, data, size, "(memory)", params, out, err);
+}
+
+kt_status kt_model_open_demo(kt_ctx *ctx, const kt_model_params *params, kt_model **out,
+                             kt_error *err) {
+    size_t size = 0;
+    const void *data = kt__demo_model(&size);
+    *out = NULL;
+    if (!data) {
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "this library was built without the demo model; open a GGUF file");
+    }
+    return open_memory(ctx, data, size, "(demo)", params, out, err);
+}
+
+void kt_model_close(kt_model *model) {
+    if (!model) return;
+    kt__full_hash_destroy(model->full_hash);
+    kt__fingerprint_free(model->fingerprint);
+    kt__held_vocab_free(atomic_load(&model->held_vocab));
+    kt__chat_template_free(model->chat);
+    kt__tokenizer_free(model->tok);
+    kt__net_free(model->net);
+    kt__blas_close(model->blas);
+    kt__gguf_close(model->gguf);
+    kt__free(model->template_text);
+    kt__free(model->bos_text);
+    kt__free(model->eos_text);
+    for (size_t i = 0; i < sizeof model->strings / sizeof model->strings[0]; i++) {
+        kt__free(model->strings[i]);
+    }
+    kt__free(model);
+}
+
+void kt_model_get_info(const kt_model *model, kt_model_info *out) {
+    *out = model->info;
+}
+
+kt_status kt_model_start_hash(kt_model *model, kt_error *err) {
+    kt__error_clear(err);
+    return kt__full_hash_start(model->full_hash, err);
+}
+
+void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]) {
+    kt_hash_info info;
+    kt__full_hash_get(model->full_hash, &info);
+    memcpy(out, info.hash, sizeof info.hash);
+}
+
+void kt_model_get_hash(const kt_model *model, kt_hash_info *out) {
+    kt__full_hash_get(model->full_hash, out);
+}
+
+kt__kv_shape kt__model_kv_shape(const kt_model *model) {
+    const kt__hparams *hp = &model->net->hp;
+    const kt__net *net = model->net;
+    return (kt__kv_shape){
+        /* an encoder's are of one layer after the other */
+        .n_layer = hp->features & KT__F_ENCODER ? 1 : net->n_kv_layer,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim_k = hp->head_dim_k,
+        .head_dim_v = hp->head_dim_v,
+        .state_bytes = net->state_floats * sizeof(float),
+    };
+}
+
+kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params) {
+    static const kt__kv_form forms[KT_KV_TYPES] = {
+        [KT_KV_F16] = KT__KV_F16, [KT_KV_Q8_0] = KT__KV_Q8, [KT_KV_Q4_0] = KT__KV_Q4};
+    kt__kv_shape shape = kt__model_kv_shape(model);
+    shape.k_form = forms[params->kv_keys];
+    shape.v_form = forms[params->kv_values];
+    if (!kt__kv_is_sealing(&shape)) return shape;
+    shape.n_tail = params->kv_tail > 0 ? (params->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS : 0;
+    shape.first_young = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
+    if (shape.k_form == KT__KV_Q4) kt__key_bias_outliers(model->net, shape.f16_keys);
+    return shape;
+}
+
+kt_status kt__model_generates(const kt_model *model, kt_error *err) {
+    const kt__hparams *hp = &model->net->hp;
+    if (!(hp->features & KT__F_ENCODER)) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s is an encoder (architecture %s), which generates no text: ask it for "
+                    "embeddings%s",
+                    model->info.path, hp->arch,
+                    hp->pooling == KT__POOL_RANK ? " or for a ranking" : "");
+}
+
+kt_status kt__model_pooling(const kt_model *model, kt_pooling asked, kt_pooling *out,
+                            kt_error *err) {
+    kt_pooling file = pooling_of_file(model);
+    *out = asked == KT_POOLING_MODEL ? file : asked;
+    if (asked != KT_POOLING_RANK || file == KT_POOLING_RANK) return KT_OK;
+    return kt__fail(err, KT_E_UNSUPPORTED,
+                    "%s is no reranker: its file does not say pooling_type %d (rank)",
+                    model->info.path, KT__POOL_RANK);
+}
+
+kt_status kt__model_needs_net(const kt_model *model, kt_error *err) {
+    if (model->net) return KT_OK;
+    return kt__fail(err, KT_E_STATE, "%s was opened with vocab_only: open it without to compute",
+                    model->info.path);
+}

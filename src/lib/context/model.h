@@ -1,0 +1,25 @@
+/* What the engine's modules ask of a model. Any thread.
+ *
+ * Owns: kt_model; it is immutable once open, but for its hash and fingerprint, which are made when
+ * they are asked for. */
+#ifndef KT_CONTEXT_MODEL_H
+#define KT_CONTEXT_MODEL_H
+
+#include "context/types.h"
+
+/* KT_E_STATE where the model was opened without its network. */
+kt_status kt__model_needs_net(const kt_model *model, kt_error *err) KT_CHECKED;
+/* The shape of its K/V; it has a network. */
+kt__kv_shape kt__model_kv_shape(const kt_model *model);
+/* With the forms of checked parameters, and the tail of resolved ones. */
+kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *params);
+/* KT_E_UNSUPPORTED: it is an encoder, which makes embeddings. */
+kt_status kt__model_generates(const kt_model *model, kt_error *err) KT_CHECKED;
+/* What pooling comes to for this model: KT_POOLING_MODEL is resolved; KT_E_UNSUPPORTED: RANK of a
+ * model that is no reranker. */
+kt_status kt__model_pooling(const kt_model *model, kt_pooling asked, kt_pooling *out,
+                            kt_error *err) KT_CHECKED;
+/* kt_hash_info.hash, or zeros while it is not known. */
+void kt__model_full_hash(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES]);
+
+#endif

@@ -1,0 +1,150 @@
+/* kt_engine: opening, closing, information, cancelling. The roof: it knows every module below. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "requests/constraints.h"
+#include "requests/inbox.h"
+#include "requests/plan.h"
+#include "requests/runner.h"
+#include "sched/sched.h"
+#include "context/scope.h"
+#include "engine/service.h"
+#include "requests/speculator.h"
+
+static kt__sched_params sched_params(const kt_engine *engine) {
+    const kt_engine_params *p = &engine->params;
+    return (kt__sched_params){
+        .n_parallel = p->n_parallel,
+        .n_rows = p->n_ubatch,
+        .n_out = engine->n_out_max,
+        .page_pos = KT__PAGE_POS,
+        .gap_us = (int64_t)p->gap_ms * 1000,
+        .optimizer = kt__optimizer_params_of(p),
+        .unit_share = 0.5 / (double)kt__engine_hparams(engine)->n_layer, /* gate and up of one */
+    };
+}
+
+static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_error *err) {
+    kt_status status;
+    const kt_model *model = engine->model;
+    const kt_engine_params *p = &engine->params;
+    const kt__hparams *hp = &model->net->hp;
+    kt__kv_shape shape = kt__engine_kv_shape(model, p);
+    kt__fwd_params fwd = kt__plan_prompt_fwd(model, p, plan->n_out_max);
+    fwd.on_hidden = kt__runner_on_hidden;
+    fwd.on_hidden_user = engine;
+    engine->n_out_max = plan->n_out_max;
+    kt__kv_room room = kt__plan_kv_room(&shape, p);
+    room.n_states = plan->n_states;
+    KT__TRY(kt__kv_create_with(&shape, plan->n_pages, room, &engine->kv, err));
+    kt__kv_spread(engine->kv, &model->ctx->affinity);
+    KT__TRY(
+        kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &engine->fwd, err));
+    kt__fwd_params step = kt__plan_step_fwd(model, p);
+    engine->step_rows = step.n_tok_max;
+    KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &step,
+                           &engine->step_fwd, err));
+    KT__TRY(kt__speculator_create(engine, &engine->speculator, err));
+    KT__TRY(kt__sampler_scratch_create(hp->n_vocab, &engine->scratch, err));
+    engine->masked = kt__calloc((size_t)hp->n_vocab, sizeof *engine->masked);
+    if (!engine->masked) {
+        status = kt__fail_nomem(err, "masked logits", 0);
+        goto out;
+    }
+    KT__TRY(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
+    KT__TRY(kt__scope_create(&engine->scope, err));
+    KT__TRY(kt__constraints_create(plan->constraint_bytes, &engine->constraints, err));
+    KT__TRY(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
+    KT__TRY(kt__runner_create(engine, &engine->runner, err));
+    kt__sched_params sched = sched_params(engine);
+    KT__TRY(kt__sched_create(&sched, kt__runner_ops(), engine->runner, &engine->sched, err));
+    kt__service_publish(engine);
+out:
+    return status;
+}
+
+kt_status kt_engine_open(kt_model *model, const kt_engine_params *params, kt_engine **out,
+                         kt_error *err) {
+    kt_status status;
+    kt__plan plan;
+    *out = NULL;
+    kt__error_clear(err);
+    status = kt__model_needs_net(model, err);
+    if (status != KT_OK) return status;
+    kt_engine *engine = kt__calloc(1, sizeof *engine);
+    if (!engine) return kt__fail_nomem(err, "the engine", sizeof *engine);
+    if (!kt__ticket_init(&engine->turn)) {
+        kt__free(engine);
+        return kt__fail_nomem(err, "the engine's lock", 0);
+    }
+    engine->model = model;
+    kt_engine_params given = params ? *params : kt_engine_params_default();
+    KT__TRY(kt__plan_make(model, &given, &plan, err));
+    engine->params = plan.params;
+    engine->plan = plan.mem;
+    KT__TRY(kt__plan_charge(engine, &plan, err));
+    KT__TRY(engine_allocate(engine, &plan, err));
+    *out = engine;
+    engine = NULL;
+out:
+    kt_engine_close(engine);
+    return status;
+}
+
+void kt_engine_close(kt_engine *engine) {
+    if (!engine) return;
+    if (engine->sched) kt_engine_stop(engine, 0);
+    kt__sched_destroy(engine->sched);
+    kt__runner_destroy(engine->runner);
+    kt__inbox_destroy(engine->inbox);
+    kt__constraints_free(engine->constraints);
+    kt__scope_destroy(engine->scope);
+    kt__prefix_destroy(engine->prefix);
+    kt__speculator_destroy(engine->speculator);
+    kt__fwd_destroy(engine->step_fwd);
+    kt__fwd_destroy(engine->fwd);
+    kt__kv_destroy(engine->kv);
+    kt__sampler_scratch_free(engine->scratch);
+    kt__free(engine->masked);
+    kt__plan_discharge(engine);
+    kt__ticket_destroy(&engine->turn);
+    kt__free(engine);
+}
+
+void kt_engine_get_info(const kt_engine *engine, kt_engine_info *out) {
+    const kt_engine_params *p = &engine->params;
+    kt__kv_shape shape = kt__engine_kv_shape(engine->model, p);
+    int n_now = kt_ctx_n_threads(engine->model->ctx);
+    kt_engine_stats stats;
+    kt__inbox_get_stats(engine->inbox, &stats);
+    *out = (kt_engine_info){
+        .n_ctx = p->n_ctx,
+        .n_batch = p->n_batch,
+        .n_ubatch = p->n_ubatch,
+        .n_seq_max = p->n_seq_max,
+        .n_threads = p->n_threads ? p->n_threads : n_now,
+        .n_threads_batch = p->n_threads_batch ? p->n_threads_batch : n_now,
+        .kv_bytes_max = (uint64_t)kt__kv_n_pages(engine->kv) * kt__kv_page_bytes(&shape),
+        .kv_bytes_used = (stats.kv_blocks_used + stats.kv_blocks_cached) *
+                         kt__kv_page_bytes(&shape),
+        .scratch_bytes = engine->plan.scratch_bytes,
+        .n_parallel = p->n_parallel,
+        .n_queue_max = p->n_queue_max,
+        .gap_ms = p->gap_ms,
+        .n_draft = p->n_draft,
+        .mem_budget_bytes = engine->plan.budget_bytes,
+        .mem_planned_bytes = engine->plan.total_bytes,
+        .kv_keys = p->kv_keys,
+        .kv_values = p->kv_values,
+        .kv_young_bytes = engine->plan.kv_young_bytes,
+        .state_bytes = engine->plan.state_bytes,
+        .kv_tail = p->kv_tail,
+        .n_f16_layers = engine->plan.n_f16_layers,
+    };
+}
+
+void kt_engine_cancel(kt_engine *engine) {
+    atomic_store(&engine->cancel, true);
+}
+void kt_engine_resume(kt_engine *engine) {
+    atomic_store(&engine->cancel, false);
+}

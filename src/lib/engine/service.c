@@ -1,0 +1,294 @@
+#include "engine/service.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "requests/events.h"
+#include "requests/inbox.h"
+#include "context/model.h"
+#include "sched/sched.h"
+#include "requests/shorten.h"
+#include "context/stage.h"
+#include "requests/submit.h"
+#include "context/conversation.h"
+#include "context/text.h"
+
+enum {
+    DRIVEN_LOOK_MS = 200, /* how long a reader waits for the driver before it looks again */
+    MOST_MS = 1 << 30     /* longer timeouts are as long as this */
+};
+
+/* ---- submitting ---- */
+
+static kt_status copy_ids(const int32_t *ids, size_t n, int32_t **out, kt_error *err) {
+    *out = kt__calloc(n + 1, sizeof **out);
+    if (!*out) return kt__fail_nomem(err, "the prompt", n * sizeof **out);
+    if (n) memcpy(*out, ids, n * sizeof *ids);
+    return KT_OK;
+}
+
+/* The prompt's ids, for kt__free. */
+static kt_status encode_prompt(const kt_engine *engine, const kt_request_params *r,
+                               kt__conversation *conversation, int32_t **ids, size_t *n,
+                               int64_t *ns, kt_error *err) {
+    int n_given = (r->ids != NULL) + (r->text != NULL) + (r->messages != NULL) +
+                  (r->chat_json != NULL);
+    *ids = NULL;
+    *n = 0;
+    if (n_given == 0 && r->n_ids == 0 && r->seq && r->seq_append)
+        return copy_ids(NULL, 0, ids, err); /* goes on from the sequence's logits */
+    if (n_given != 1) {
+        return kt__fail(err, KT_E_ARG, "%d prompts: give one of ids, text, messages and chat_json",
+                        n_given);
+    }
+    if (r->fim_suffix && !r->text)
+        return kt__fail(err, KT_E_ARG, "fim_suffix goes with a prompt given as text");
+    if (r->ids) {
+        *n = r->n_ids;
+        return copy_ids(r->ids, r->n_ids, ids, err);
+    }
+    size_t most = (size_t)engine->params.n_ctx;
+    if (r->shorten != KT_SHORTEN_NONE) {
+        if (r->shorten != KT_SHORTEN_OLDEST_TURNS)
+            return kt__fail(err, KT_E_ARG, "shorten is %d: there is none such", (int)r->shorten);
+        if (r->seq || !r->messages)
+            return kt__fail_at(err, KT_E_UNSUPPORTED, "shorten", UINT64_MAX,
+                               "shorten: only of messages that are texts, without calls of tools "
+                               "or reasoning in them, and without a sequence");
+        return kt__shorten_encode(engine, r, conversation, ids, n, ns, err);
+    }
+    return kt__text_encode_prompt(engine->model, r, conversation, most, ids, n, ns, err);
+}
+
+/* The prompt's ids and what its conversation says, with the time that it took counted. */
+static kt_status make_prompt(kt_engine *engine, const kt_request_params *r, int32_t **ids,
+                             size_t *n, kt__conversation **conversation, kt_error *err) {
+    int64_t ns[2] = {0}, begin_ns = kt__now_ns();
+    *ids = NULL;
+    kt_status status = kt__conversation_open(r, conversation, err);
+    if (status == KT_OK) status = encode_prompt(engine, r, *conversation, ids, n, ns, err);
+    int64_t all_ns = kt__now_ns() - begin_ns;
+    kt__stage_add_outside(engine, KT__STAGE_TEMPLATE, ns[0]);
+    kt__stage_add_outside(engine, KT__STAGE_TOKENIZE, all_ns - ns[0]);
+    return status;
+}
+
+kt_status kt_engine_submit(kt_engine *engine, const kt_request_params *request, kt_request **out,
+                           kt_error *err) {
+    int64_t begin_us = kt__now_us();
+    kt__submitted *sub = NULL;
+    kt__conversation *conversation = NULL;
+    int32_t *ids;
+    size_t n;
+    *out = NULL;
+    kt__error_clear(err);
+    kt_status status = KT_OK;
+    if (request->pooling == KT_POOLING_NONE) status = kt__model_generates(engine->model, err);
+    if (status == KT_OK) status = make_prompt(engine, request, &ids, &n, &conversation, err);
+    bool made = status == KT_OK;
+    int64_t begin_ns = kt__stage_begin(engine);
+    if (made) status = kt__submit_create(engine, request, ids, n, conversation, &sub, err);
+    kt__stage_end_outside(engine, KT__STAGE_SETUP, begin_ns);
+    if (status != KT_OK) {
+        if (!made) kt__conversation_free(conversation);
+        kt__inbox_note_refused(engine->inbox);
+        return status;
+    }
+    kt_request *req = &sub->req;
+    sub->submitted_us = begin_us;
+    status = kt__submit_enqueue(sub, request->deadline_ms, err);
+    if (status == KT_OK) *out = req;
+    return status;
+}
+
+/* ---- figures ---- */
+
+void kt__service_publish(kt_engine *engine) {
+    const kt__engine_counts *r = &engine->counts;
+    kt__sched_counts c;
+    kt__sched_load load;
+    kt__sched_get_counts(engine->sched, &c);
+    kt__sched_get_load(engine->sched, &load);
+    int64_t kept = kt__kv_n_kept(engine->kv), used = kt__kv_n_used(engine->kv);
+    const kt_engine_params *p = &engine->params;
+    kt_engine_stats stats = {
+        .optimizing = p->optimize,
+        .parallel_now = c.n_lanes,
+        .parallel_most = p->n_parallel,
+        .gap_ms_now = (int32_t)(c.gap_us / 1000),
+        .gap_ms_most = p->gap_ms,
+        .n_preempted = c.n_preempted,
+        .running = c.n_running,
+        .waiting = c.n_waiting,
+        .held = c.n_held,
+        .clients = c.n_clients,
+        .prompt_tokens = r->n_prompt_tok,
+        .cached_tokens = r->n_cached_tok,
+        .queried_tokens = r->n_queried_tok,
+        .disk_tokens = r->n_disk_tok,
+        .prefill_tokens = c.n_prefill_tok,
+        .generated_tokens = r->n_generated,
+        .recomputed_tokens = c.n_recomputed_tok,
+        .drafted_tokens = r->n_drafted,
+        .accepted_tokens = r->n_accepted,
+        .n_prefill_batches = c.n_prefill_batches,
+        .n_decode_batches = c.n_decode_batches,
+        .prefill_us = (uint64_t)c.prefill_us,
+        .decode_us = (uint64_t)(c.decode_us - r->sample_us > 0 ? c.decode_us - r->sample_us : 0),
+        .sample_us = (uint64_t)r->sample_us,
+        .prefill_tok_s = load.prefill_us_tok > 0 ? 1e6 / load.prefill_us_tok : 0,
+        .decode_step_us = load.step_us +
+                          load.step_us_lane * (load.n_decoding ? load.n_decoding : 1),
+        .kv_blocks_used = (uint64_t)(used - kept),
+        .kv_blocks_cached = (uint64_t)kept,
+        .n_evicted_blocks = (uint64_t)kt__prefix_n_evicted(engine->prefix),
+    };
+    memcpy(stats.n_actions, c.n_actions, sizeof stats.n_actions);
+    kt__inbox_publish(engine->inbox, &load, &stats);
+}
+
+void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
+    kt__kv_shape shape = kt__engine_kv_shape(engine->model, &engine->params);
+    kt__inbox_get_stats(engine->inbox, out);
+    out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
+    out->mem_budget_bytes = engine->model->ctx->mem_bytes;
+    out->mem_weights_bytes = engine->model->info.weight_bytes;
+    out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) * kt__kv_page_bytes(&shape);
+    out->mem_scratch_bytes = engine->plan.scratch_bytes;
+}
+
+/* ---- driving ---- */
+
+static void take_submitted(kt_engine *engine) {
+    for (kt__task *t = kt__inbox_take(engine->inbox), *next; t; t = next) {
+        next = t->next;
+        kt__sched_add(engine->sched, t);
+    }
+}
+
+/* One step with the turn; false: nothing could run. */
+static bool drive(kt_engine *engine) {
+    kt__ticket_lock(&engine->turn);
+    int64_t begin_ns = kt__stage_begin(engine);
+    kt__profile_begin(kt__engine_profile_on(engine));
+    take_submitted(engine);
+    atomic_store(&engine->cancel_pending, false);
+    if (atomic_load_explicit(&engine->cancel, memory_order_relaxed))
+        kt__sched_end_all(engine->sched, KT_FINISH_CANCELLED, true);
+    bool ran = kt__sched_step(engine->sched);
+    kt__service_publish(engine);
+    kt__profile_lap(kt__engine_profile_on(engine), KT_PROFILE_BATCH);
+    kt__stage_end(engine, KT__STAGE_TOTAL, begin_ns);
+    kt__ticket_unlock(&engine->turn);
+    return ran;
+}
+
+bool kt__service_help(kt_engine *engine) {
+    return !kt__inbox_is_driven(engine->inbox) && drive(engine);
+}
+
+static void *drive_thread(void *arg) {
+    kt_engine *engine = arg;
+    while (!kt__inbox_is_told_to_quit(engine->inbox)) {
+        if (!drive(engine)) kt__inbox_wait_for_work(engine->inbox);
+    }
+    return NULL;
+}
+
+kt_status kt_engine_start(kt_engine *engine, kt_error *err) {
+    kt__error_clear(err);
+    if (!kt__inbox_begin_driving(engine->inbox))
+        return kt__fail(err, KT_E_STATE, "the engine's thread runs already");
+    int rc = kt__thread_start(&engine->driver, "kt-engine", 0, drive_thread, engine);
+    if (rc == 0) return KT_OK;
+    kt__inbox_end_driving(engine->inbox);
+    return kt__fail(err, KT_E_NOMEM, "cannot start the engine's thread: %s", strerror(rc));
+}
+
+void kt_engine_stop(kt_engine *engine, int64_t drain_ms) {
+    if (kt__inbox_close(engine->inbox, drain_ms)) pthread_join(engine->driver, NULL);
+    kt__ticket_lock(&engine->turn);
+    do {
+        take_submitted(engine);
+        kt__sched_end_all(engine->sched, KT_FINISH_CANCELLED, false);
+    } while (!kt__inbox_is_empty(engine->inbox));
+    kt__service_publish(engine);
+    kt__ticket_unlock(&engine->turn);
+    kt__inbox_end_driving(engine->inbox);
+}
+
+kt_status kt_engine_step(kt_engine *engine, int64_t budget_us, int32_t *n_left, kt_error *err) {
+    int64_t until_us = kt__now_us() + budget_us;
+    kt__error_clear(err);
+    if (n_left) *n_left = 0;
+    if (kt__inbox_is_driven(engine->inbox))
+        return kt__fail(err, KT_E_STATE, "the engine's own thread drives it");
+    while (drive(engine) && kt__now_us() < until_us) {
+    }
+    if (n_left) *n_left = kt__inbox_n_live(engine->inbox);
+    return KT_OK;
+}
+
+/* ---- a request ---- */
+
+/* Milliseconds to wait before looking again: whether a thread drives may change meanwhile. */
+static int64_t wait_ms(bool driven, int64_t timeout_ms, int64_t until_us) {
+    int64_t most = driven ? DRIVEN_LOOK_MS : KT__SERVICE_LOOK_MS;
+    int64_t left = timeout_ms < 0 ? most : (until_us - kt__now_us()) / 1000 + 1;
+    return left < 0 ? 0 : left < most ? left : most;
+}
+
+bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
+    kt__submitted *sub = kt__submitted_of(req);
+    int64_t until_us = kt__now_us() + 1000 * (timeout_ms < MOST_MS ? timeout_ms : MOST_MS);
+    if (sub->on_event) return false;
+    kt__events_drop_read(sub);
+    for (int64_t ms = 0; !kt__events_read(sub, out, ms);) {
+        if (timeout_ms == 0 || kt__events_are_over(sub)) return false;
+        if (timeout_ms > 0 && kt__now_us() >= until_us) return false;
+        bool driven = kt__inbox_is_driven(req->engine->inbox);
+        bool ran = !driven && drive(req->engine);
+        ms = ran ? 0 : wait_ms(driven, timeout_ms, until_us);
+    }
+    return true;
+}
+
+const char *kt_request_notes(const kt_request *req) {
+    const kt__submitted *sub = (const kt__submitted *)(const void *)req;
+    return sub->conversation && sub->conversation->notes.data ? sub->conversation->notes.data : "";
+}
+
+size_t kt_request_n_prompt(const kt_request *req) {
+    return (size_t)((const kt__submitted *)(const void *)req)->n_text;
+}
+
+void kt_request_cancel(kt_request *req) {
+    atomic_store(&req->cancel, true);
+    atomic_store(&req->engine->cancel_pending, true);
+}
+
+/* Its owner may close the sequence next. */
+static void wait_for_seq(kt__submitted *sub) {
+    const struct timespec moment = {0, 1000000};
+    while (atomic_load(&sub->has_seq)) {
+        if (!kt__service_help(sub->req.engine)) nanosleep(&moment, NULL);
+    }
+}
+
+void kt_request_close(kt_request *req) {
+    if (!req) return;
+    kt__submitted *sub = kt__submitted_of(req);
+    kt_engine *engine = req->engine;
+    kt_request_cancel(req);
+    if (atomic_load(&sub->has_seq)) wait_for_seq(sub);
+    bool done = kt__events_detach(sub);
+    if (done) {
+        kt__submitted_free(sub);
+    } else {
+        kt__inbox_wake(engine->inbox);
+    }
+}

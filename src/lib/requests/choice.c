@@ -1,0 +1,300 @@
+#include "requests/choice.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "requests/events.h"
+#include "requests/explain.h"
+#include "requests/inbox.h"
+#include "answer/logprobs.h"
+#include "answer/recall.h"
+#include "requests/seq.h"
+
+/* ---- the beginning ---- */
+
+static void say_started(kt__choice *c) {
+    kt__submitted *sub = c->sub;
+    if (sub->started) return;
+    sub->started = true;
+    kt__inbox_note_started(sub->req.engine->inbox);
+    kt_event event = {.kind = KT_EVENT_STARTED, .id = -1};
+    kt__events_emit(c, &event);
+}
+
+static void choice_started(kt__work *w) {
+    kt__choice *c = kt__choice_of(w);
+    kt__proposals_init(w->engine->speculator, &c->proposals);
+    if (c->sub->seq) kt__seq_set_end(c->sub->seq, (size_t)c->sub->n_kept);
+    say_started(c);
+}
+
+static void choice_looked_up(kt__work *w) {
+    kt__choice *c = kt__choice_of(w);
+    if (c->index == 0) kt__explain_miss(c, kt__inbox_prefill_us_tok(w->engine->inbox));
+}
+
+/* ---- tokens ---- */
+
+static void emit_token(kt__choice *c, int32_t id, const float *logits) {
+    const kt__submitted *sub = c->sub;
+    kt_logprob own[KT_LOGPROBS_MAX + 1];
+    int n = sub->n_logprobs;
+    if (n >= 0) kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), id, own, n);
+    kt__events_emit_text(c, id, n >= 0 ? own : NULL, n);
+}
+
+/* A token that was drawn: its text is out; what follows from it. */
+static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t n_pos) {
+    kt__work *w = &c->work;
+    kt__task *task = &w->task;
+    w->engine->counts.n_generated++;
+    if (c->report.first_token_us == 0)
+        c->report.first_token_us = kt__now_us() - c->sub->submitted_us;
+    emit_token(c, id, logits);
+    if (task->n_tok < w->cap) w->state->tokens[task->n_tok++] = id;
+    if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
+    if (task->finish != KT_FINISH_NONE) return;
+    if (n_pos >= w->engine->params.n_ctx) task->finish = KT_FINISH_CONTEXT;
+    /* by the event: what was proposed behind this token is not wanted */
+    if (atomic_load_explicit(task->cancel, memory_order_relaxed))
+        task->finish = KT_FINISH_CANCELLED;
+}
+
+/* A row before the last: what it says of the prompt's next token. Rows that are computed again after
+ * the task was suspended say the same again; those of the answer's own tokens were told. */
+static void note_prompt_row(kt__choice *c, const float *logits, int32_t n_pos) {
+    const kt__submitted *sub = c->sub;
+    int n = sub->n_logprobs;
+    if (n_pos >= sub->n_text) return;
+    kt_logprob *out = sub->prompt + (size_t)n_pos * ((size_t)n + 1);
+    kt__logprobs(logits, (int32_t)kt__engine_n_vocab(c->work.engine), out[0].id, out, n);
+}
+
+/* What was taught of this state changes its logits, for as long as they are looked at. */
+static kt__recall_change recall_row(kt__choice *c, const kt__row *row) {
+    const kt__recall_change none = {.id = -1};
+    if (!c->key || !row->hidden) return none;
+    kt__recall_key(row->hidden, kt__engine_hparams(c->work.engine)->d_model, c->key);
+    return c->sub->recall ? kt__recall_mix(c->sub->recall, c->key, row->logits) : none;
+}
+
+/* A token is drawn from the state at hand. Without its key, those behind it are not kept, either. */
+static void keep_key(kt__choice *c, const kt__row *row) {
+    size_t d = (size_t)kt__engine_hparams(c->work.engine)->d_model;
+    if (!row->hidden || c->n_kept != (size_t)(c->work.task.n_tok - c->sub->n_text)) return;
+    if (c->n_kept < c->cap_kept) memcpy(c->kept + c->n_kept++ * d, c->key, d);
+}
+
+static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t *id) {
+    kt__work *w = &c->work;
+    kt__task *task = &w->task;
+    const float *logits = row->logits;
+    kt_error err;
+    if (c->sub->n_predict == 0) { /* the prompt's rows were all that was wanted */
+        task->finish = KT_FINISH_LENGTH;
+        return false;
+    }
+    kt__task_charge(task, KT__ACCOUNT_WAIT, kt__now_us());
+    int64_t begin_us = task->since_us;
+    kt__recall_change change = recall_row(c, row);
+    c->n_recalled += change.id >= 0;
+    if (c->kept) keep_key(c, row);
+    kt_status status = kt__answer_sample(&c->answer, logits, (uint64_t)n_pos, id, &err);
+    if (status == KT_OK) status = kt__answer_push(&c->answer, *id, &err);
+    if (c->answer.held)
+        c->proposals.n_forced = (int)kt__held_forced_tokens(c->answer.held, c->proposals.forced,
+                                                            KT__FORCED_MAX);
+    if (status == KT_OK) {
+        append_token(c, *id, logits, n_pos);
+    } else {
+        task->finish = KT_FINISH_ERROR;
+        w->error = err;
+    }
+    kt__recall_undo(change, row->logits);
+    if (task->finish != KT_FINISH_NONE && c->sub->seq)
+        kt__seq_keep_logits(c->sub->seq, logits, (size_t)n_pos);
+    kt__task_charge(task, KT__ACCOUNT_SAMPLE, kt__now_us());
+    w->engine->counts.sample_us += task->since_us - begin_us;
+    return task->finish == KT_FINISH_NONE;
+}
+
+static bool choice_take_logits(kt__work *w, const kt__row *row, int32_t n_pos, int32_t *id) {
+    kt__choice *c = kt__choice_of(w);
+    if (n_pos >= w->task.n_tok) return draw_token(c, row, n_pos, id);
+    kt__recall_change change = recall_row(c, row);
+    note_prompt_row(c, row->logits, n_pos);
+    kt__recall_undo(change, row->logits);
+    return true;
+}
+
+static void choice_take_hidden(kt__work *w, const float *hidden, int32_t position) {
+    const kt__submitted *sub = kt__choice_of(w)->sub;
+    float *sum = sub->embedding;
+    size_t d = (size_t)kt__engine_hparams(w->engine)->d_model, first = sub->keys_first;
+    if (position == 0)
+        memset(sum, 0, d * sizeof *sum); /* also where it was suspended and begins anew */
+    if (sub->keys && (size_t)position >= first)
+        kt__recall_key(hidden, (int32_t)d, sub->keys + ((size_t)position - first) * d);
+    for (size_t k = 0; k < d; k++) sum[k] += hidden[k];
+}
+
+/* ---- the end ---- */
+
+static const char *bottleneck_of(const kt_request_report *r) {
+    const struct {
+        const char *name;
+        int64_t us;
+    } parts[] = {{"queue", r->queue_us},     {"tokenize", r->tokenize_us},
+                 {"prefill", r->prefill_us}, {"decode", r->decode_us},
+                 {"sampling", r->sample_us}, {"other requests", r->wait_us},
+                 {"reader", r->held_us}};
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].us > parts[most].us) most = i;
+    }
+    return parts[most].name;
+}
+
+static void fill_report(kt__choice *c) {
+    kt_request_report *r = &c->report;
+    const kt__task *task = &c->work.task;
+    const int64_t *us = task->us;
+    r->finish = c->answer.finish;
+    r->stop = c->answer.stop;
+    r->n_cached = c->work.n_cached;
+    r->n_generated = c->answer.n_generated;
+    if (c->answer.parts) {
+        r->n_reasoning = kt__parts_n_reasoning(c->answer.parts);
+        r->n_calls = kt__parts_n_calls(c->answer.parts);
+    }
+    r->n_preempted = task->n_preempted;
+    r->n_recomputed = task->n_recomputed;
+    r->n_drafted = (int32_t)c->proposals.spec.n_drafted;
+    r->n_accepted = (int32_t)c->proposals.spec.n_accepted;
+    r->tokenize_us = c->sub->tokenize_us;
+    r->queue_us = us[KT__ACCOUNT_QUEUE];
+    r->prefill_us = us[KT__ACCOUNT_PREFILL];
+    r->decode_us = us[KT__ACCOUNT_DECODE];
+    r->sample_us = us[KT__ACCOUNT_SAMPLE];
+    r->wait_us = us[KT__ACCOUNT_WAIT];
+    r->held_us = us[KT__ACCOUNT_HELD];
+    r->total_us = kt__now_us() - c->sub->submitted_us;
+    r->bottleneck = bottleneck_of(r);
+}
+
+/* Sums to one in the sense asked for; the order of additions is the rows', whatever the batches. */
+static void finish_embedding(kt__submitted *sub) {
+    size_t d = (size_t)sub->req.engine->model->net->hp.d_model;
+    float *e = sub->embedding;
+    if (sub->pooling == KT_POOLING_MEAN) {
+        for (size_t i = 0; i < d; i++) e[i] /= (float)sub->n_text;
+    }
+    const kt__pool_head *head = &sub->req.engine->model->net->pool;
+    if (sub->pooling == KT_POOLING_RANK) {
+        e[0] = kt__pool_relevance(head, (int)d, e, e + d);
+        return;
+    }
+    kt__pool_project(head, (int)d, e, e + d);
+    if (!sub->normalize) return;
+    double sum = 0;
+    for (size_t i = 0; i < d; i++) sum += (double)e[i] * (double)e[i];
+    if (sum <= 0) return;
+    double scale = 1.0 / sqrt(sum); /* both correctly rounded */
+    for (size_t i = 0; i < d; i++) e[i] = (float)((double)e[i] * scale);
+}
+
+/* A sequence whose prompt was not computed to its end is as it was before. */
+static void give_back_seq(kt__choice *c) {
+    kt__submitted *sub = c->sub;
+    int32_t n_done = c->work.task.n_done;
+    if (!sub->seq) return;
+    kt__seq_give_back(sub->seq, (size_t)(n_done < sub->n_text ? sub->n_kept : n_done));
+    atomic_store(&sub->has_seq, false);
+}
+
+static bool released_more(const kt__answer *a) {
+    size_t n = 0;
+    if (a->parts) (void)kt__parts_get(a->parts, &n);
+    return n || a->text.len;
+}
+
+static void choice_end(kt__work *w) {
+    kt__choice *c = kt__choice_of(w);
+    kt_event event = {.kind = KT_EVENT_FINISHED};
+    if (kt__answer_end(&c->answer, w->task.finish, &w->error) != KT_OK) {
+        c->answer.finish = KT_FINISH_ERROR;
+    } else if (released_more(&c->answer)) {
+        kt__events_emit_text(c, -1, NULL, 0);
+    }
+    if (w->task.kind == KT__TASK_EMBED && c->answer.finish == KT_FINISH_LENGTH) {
+        finish_embedding(c->sub);
+        event.embedding = c->sub->embedding;
+        event.n_embedding = c->sub->pooling == KT_POOLING_RANK
+                                ? 1
+                                : (size_t)kt__engine_hparams(w->engine)->d_model;
+    }
+    if (c->sub->prompt && w->task.n_done >= c->sub->n_text) {
+        event.prompt = c->sub->prompt;
+        event.n_prompt = (size_t)c->sub->n_text;
+    }
+    fill_report(c);
+    event.finish = c->answer.finish;
+    event.report = &c->report;
+    event.error = event.finish == KT_FINISH_ERROR ? &w->error : NULL;
+    give_back_seq(c);
+    kt__events_emit(c, &event);
+}
+
+static void give_back_pages(kt__choice *c) {
+    if (c->sub->seq) return;
+    kt__kv_table_truncate(c->work.engine->kv, &c->own.table, 0);
+    kt__speculator_trim(c->work.engine->speculator, &c->own.draft, 0);
+}
+
+static void choice_release(kt__work *w) {
+    kt__choice *c = kt__choice_of(w);
+    kt__submitted *sub = c->sub;
+    kt_engine *engine = w->engine;
+    give_back_pages(c);
+    pthread_mutex_lock(&sub->lock);
+    bool over = ++sub->n_released == sub->n_choices, started = sub->started;
+    if (over) sub->done = true;
+    bool free_now = over && sub->detached;
+    pthread_mutex_unlock(&sub->lock);
+    if (over) kt__inbox_note_over(engine->inbox, started);
+    if (free_now) kt__submitted_free(sub);
+}
+
+const kt__work_ops *kt__choice_ops(void) {
+    static const kt__work_ops ops = {.started = choice_started,
+                                     .looked_up = choice_looked_up,
+                                     .take_logits = choice_take_logits,
+                                     .take_hidden = choice_take_hidden,
+                                     .end = choice_end,
+                                     .release = choice_release};
+    return &ops;
+}
+
+/* ---- what is kept ---- */
+
+bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *out) {
+    kt__submitted *sub = kt__submitted_of((kt_request *)(uintptr_t)req);
+    *out = (kt_kept){0};
+    if (!sub->keep || choice < 0 || choice >= sub->n_choices) return false;
+    const kt__choice *c = &sub->choices[choice];
+    pthread_mutex_lock(&sub->lock);
+    bool over = c->ended;
+    pthread_mutex_unlock(&sub->lock);
+    if (!over || !c->work.state->tokens) return false;
+    size_t n_text = (size_t)sub->n_text, n_tok = (size_t)c->work.task.n_tok;
+    *out = (kt_kept){.prompt = c->work.state->tokens,
+                     .n_prompt = n_text,
+                     .answer = c->work.state->tokens + n_text,
+                     .n_answer = n_tok > n_text ? n_tok - n_text : 0,
+                     .keys = c->kept,
+                     .n_keys = c->n_kept,
+                     .n_recalled = c->n_recalled};
+    return true;
+}

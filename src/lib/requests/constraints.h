@@ -1,0 +1,23 @@
+/* Constraints of requests: made by whoever submits, kept for those that ask for the same.
+ *
+ * Owns: a model's vocabulary for constraints, an engine's account of their memory, and the ones that
+ * nobody uses at present: a request that asks for the same gets one of these, with what it knows of
+ * masks by then. A constraint is lent to one request at a time. Any thread. */
+#ifndef KT_REQUESTS_CONSTRAINTS_H
+#define KT_REQUESTS_CONSTRAINTS_H
+
+#include "context/types.h"
+#include "sample/constraint.h"
+
+typedef struct kt__constraints kt__constraints;
+
+/* bytes: what all of them may take together. */
+kt_status kt__constraints_create(uint64_t bytes, kt__constraints **out, kt_error *err) KT_CHECKED;
+void kt__constraints_free(kt__constraints *all);
+/* *out NULL where nothing is held. KT_E_BUSY: there is no memory while others run; KT_E_NOMEM: nor
+ * would there be without them. */
+kt_status kt__constraints_lend(kt_engine *engine, const kt_constraint *what, kt__constraint **out,
+                               kt_error *err) KT_CHECKED;
+void kt__constraints_give_back(kt_engine *engine, kt__constraint *constraint); /* or NULL */
+
+#endif

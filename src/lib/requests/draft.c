@@ -1,0 +1,322 @@
+#include "requests/draft.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "answer/batch.h"
+#include "context/model.h"
+
+enum {
+    ROWS = 64,       /* of a draft batch: what it follows a step, at most */
+    READY_ROWS = 2,  /* behind an answer: the last step's tokens, part of proposing */
+    REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
+};
+
+/* The share of proposals that may be right, where nothing is known: trying costs little. */
+static const double hopeful = 0.85;
+
+struct kt__draft {
+    kt_engine *engine;
+    const kt_model *model;
+    kt__fwd *fwd;
+    kt__kv *kv;
+    int n_lanes;
+    kt__seg *segs;         /* [n_lanes] */
+    int32_t *ids;          /* [ROWS] */
+    int32_t *out_rows;     /* [n_lanes] */
+    kt__draft_ask **ready; /* [n_lanes] those that have been followed */
+    kt__draft_gate gate;
+    double usual_right; /* of all answers */
+    int resting;
+};
+
+/* ---- life ---- */
+
+kt_status kt__draft_check(const kt_model *model, const kt_model *draft, kt_error *err) {
+    kt_status status = kt__model_needs_net(draft, err);
+    if (status != KT_OK) return status;
+    if (draft->ctx != model->ctx)
+        return kt__fail(err, KT_E_ARG, "the draft model was opened in another context");
+    if (draft->net->state_floats)
+        return kt__fail(err, KT_E_UNSUPPORTED,
+                        "%s has recurrent layers (architecture %s), whose state cannot go back: it "
+                        "cannot be a draft model",
+                        draft->info.path, draft->net->hp.arch);
+    int32_t n = model->net->hp.n_vocab;
+    if (draft->net->hp.n_vocab != n) {
+        return kt__fail(err, KT_E_ARG,
+                        "the draft model has %d tokens and the model %d: they must share the "
+                        "vocabulary",
+                        draft->net->hp.n_vocab, n);
+    }
+    for (int32_t i = 0; model->tok && draft->tok && i < n; i++) {
+        kt__str a = kt__tokenizer_token_text(model->tok, i);
+        kt__str b = kt__tokenizer_token_text(draft->tok, i);
+        if (a.len == b.len && (a.len == 0 || memcmp(a.s, b.s, a.len) == 0)) continue;
+        return kt__fail(err, KT_E_ARG,
+                        "token %d differs between the model and its draft model: they must share "
+                        "the vocabulary",
+                        i);
+    }
+    return KT_OK;
+}
+
+static int64_t n_pages_for(const kt_engine_params *p) {
+    return (int64_t)p->n_parallel * ((p->n_ctx + KT__PAGE_POS - 1) / KT__PAGE_POS);
+}
+
+static kt__fwd_params fwd_params(const kt_model *draft, const kt_engine_params *p) {
+    return (kt__fwd_params){.n_tok_max = ROWS > p->n_parallel ? ROWS : p->n_parallel,
+                            .n_out_max = p->n_parallel,
+                            .n_ctx = p->n_ctx,
+                            .exact = draft->params.exact};
+}
+
+uint64_t kt__draft_plan_bytes(const kt_model *draft, const kt_engine_params *p) {
+    kt__kv_shape shape = kt__model_kv_shape(draft);
+    kt__fwd_params fwd = fwd_params(draft, p);
+    uint64_t weights = draft->ctx->mem_given || !draft->params.use_mmap ? draft->info.weight_bytes
+                                                                        : 0;
+    return weights + (uint64_t)n_pages_for(p) * kt__kv_page_bytes(&shape) +
+           kt__fwd_plan_bytes(draft->net, &fwd);
+}
+
+kt_status kt__draft_create(kt_engine *engine, kt__draft **out, kt_error *err) {
+    kt_status status;
+    const kt_model *model = engine->params.draft;
+    *out = NULL;
+    kt__draft *d = kt__calloc(1, sizeof *d);
+    if (!d) return kt__fail_nomem(err, "the draft model's state", sizeof *d);
+    kt__fwd_params fwd = fwd_params(model, &engine->params);
+    kt__kv_shape shape = kt__model_kv_shape(model);
+    size_t lanes = (size_t)engine->params.n_parallel;
+    d->engine = engine;
+    d->model = model;
+    d->n_lanes = engine->params.n_parallel;
+    d->usual_right = hopeful;
+    kt__draft_gate_init(&d->gate, (double)model->info.decode_bytes /
+                                      (double)engine->model->info.decode_bytes);
+    KT__TRY(kt__kv_create(&shape, n_pages_for(&engine->params), &d->kv, err));
+    kt__kv_spread(d->kv, &model->ctx->affinity);
+    KT__TRY(kt__fwd_create(model->net, model->ctx->pool, model->ctx->kernels, &fwd, &d->fwd, err));
+    d->segs = kt__calloc(lanes, sizeof *d->segs);
+    d->ids = kt__calloc((size_t)fwd.n_tok_max, sizeof *d->ids);
+    d->out_rows = kt__calloc(lanes, sizeof *d->out_rows);
+    d->ready = kt__calloc(lanes, sizeof *d->ready);
+    if (!d->segs || !d->ids || !d->out_rows || !d->ready) {
+        status = kt__fail_nomem(err, "the draft model's lists", 0);
+        goto out;
+    }
+    *out = d;
+    d = NULL;
+out:
+    kt__draft_destroy(d);
+    return status;
+}
+
+void kt__draft_destroy(kt__draft *d) {
+    if (!d) return;
+    kt__fwd_destroy(d->fwd);
+    kt__kv_destroy(d->kv);
+    kt__free(d->segs);
+    kt__free(d->ids);
+    kt__free(d->out_rows);
+    kt__free(d->ready);
+    kt__free(d);
+}
+
+kt_status kt__draft_seq_init(const kt_engine *engine, kt__draft_seq *seq, kt_error *err) {
+    *seq = (kt__draft_seq){0};
+    if (!engine->params.draft) return KT_OK;
+    return kt__kv_table_init(&seq->table, engine->params.n_ctx, err);
+}
+
+void kt__draft_seq_trim(kt__draft *d, kt__draft_seq *seq, int64_t n_keep) {
+    if (!d || !seq->table.pages || seq->n_done <= n_keep) return;
+    if (n_keep < seq->begin) n_keep = seq->begin;
+    kt__kv_table_truncate(d->kv, &seq->table, n_keep - seq->begin);
+    seq->n_done = (int32_t)n_keep;
+    if (seq->n_done == seq->begin) seq->begin = seq->n_done = 0;
+}
+
+/* ---- batches ---- */
+
+static kt__batch empty_batch(const kt__draft *d) {
+    return (kt__batch){.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
+}
+
+/* The tokens behind what was followed of an answer's text, which has room for them now. */
+static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32_t rows,
+                     kt__batch *batch) {
+    int32_t pos = seq->n_done - seq->begin;
+    if (kt__kv_table_grow(d->kv, &seq->table, pos, pos + rows, NULL) != KT_OK) return false;
+    memcpy(d->ids + batch->n_tok, ids, (size_t)rows * sizeof *ids);
+    d->segs[batch->n_seg++] = (kt__seg){
+        .table = &seq->table, .pos0 = pos, .row0 = batch->n_tok, .n_tok = rows};
+    batch->n_tok += rows;
+    seq->n_done += rows;
+    return true;
+}
+
+static bool run(kt__draft *d, const kt__batch *batch) {
+    bool done;
+    kt_error err;
+    kt__batch_run run = {.fwd = d->fwd,
+                         .kv = d->kv,
+                         .batch = batch,
+                         .decode = true,
+                         .n_tok = batch->n_tok,
+                         .until_us = INT64_MAX};
+    return kt__engine_run_batch(d->engine, &run, &done, &err) == KT_OK;
+}
+
+/* Follows the answers that are asked for up to their last token, at most ROWS rows in all; those
+ * that get there get their first proposal. Returns how many. */
+static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
+    kt__batch b = empty_batch(d);
+    int n_ready = 0;
+    for (int i = 0; i < n; i++) {
+        kt__draft_ask *ask = &asks[i];
+        kt__draft_seq *seq = ask->seq;
+        if (!ask->ready) continue;
+        int32_t rows = ask->n_tok - seq->n_done, room = ROWS - b.n_tok;
+        if (rows > room) rows = room;
+        if (rows <= 0) continue;
+        if (!add_rows(d, seq, ask->tokens + seq->n_done, rows, &b)) continue;
+        if (seq->n_done < ask->n_tok) continue;
+        d->out_rows[b.n_out++] = b.n_tok - 1;
+        d->ready[n_ready++] = ask;
+    }
+    if (b.n_tok == 0 || run(d, &b)) return n_ready;
+    for (int i = 0; i < n; i++) {
+        if (asks[i].ready) kt__draft_seq_trim(d, asks[i].seq, 0);
+    }
+    return 0;
+}
+
+static void take_ids(kt__draft *d, int n_ready) {
+    for (int i = 0; i < n_ready; i++) {
+        bool finite;
+        kt__draft_ask *ask = d->ready[i];
+        ask->ids[ask->n++] = d->model->ctx->kernels->argmax(kt__fwd_logits(d->fwd, i),
+                                                            d->model->net->hp.n_vocab, &finite);
+    }
+}
+
+/* One more proposal for each that is ready. */
+static bool step(kt__draft *d, int n_ready) {
+    kt__batch b = empty_batch(d);
+    for (int i = 0; i < n_ready; i++) {
+        const kt__draft_ask *ask = d->ready[i];
+        if (!add_rows(d, ask->seq, &ask->ids[ask->n - 1], 1, &b)) return false;
+        d->out_rows[b.n_out++] = i;
+    }
+    return run(d, &b);
+}
+
+/* k proposals for each that is ready. */
+static void draft(kt__draft *d, kt__draft_ask *asks, int n, int k, const kt__draft_step *verify) {
+    int64_t begin_us = kt__now_us();
+    int n_ready = follow(d, asks, n), steps = 1;
+    if (n_ready > 0) {
+        take_ids(d, n_ready);
+        for (; steps < k && step(d, n_ready); steps++) take_ids(d, n_ready);
+        kt__draft_gate_verify(&d->gate, verify, n_ready * steps);
+    }
+    kt__draft_gate_drafted(&d->gate, steps, (double)(kt__now_us() - begin_us));
+}
+
+/* Some rows of an answer's text, but its last token. */
+static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
+    kt__draft_seq *seq = ask->seq;
+    kt__batch b = empty_batch(d);
+    int64_t begin_us = kt__now_us();
+    if (!add_rows(d, seq, ask->tokens + seq->n_done, rows, &b)) return;
+    if (!run(d, &b)) kt__draft_seq_trim(d, seq, 0);
+    kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
+}
+
+/* Rows to follow of an answer that is behind; 0: none. Where the text is too long for it, it is
+ * begun anew nearer to its end. */
+static int32_t rows_to_follow(kt__draft *d, const kt__draft_ask *ask,
+                              const kt__draft_step *verify) {
+    kt__draft_seq *seq = ask->seq;
+    const kt__draft_lag lag = {.rows = ask->n_tok - 1 - seq->n_done,
+                               .n_got = ask->n_got,
+                               .n_left = ask->n_left,
+                               .most = ask->most,
+                               .right = seq->right};
+    int32_t rows = kt__draft_gate_covers(&d->gate, verify, &lag);
+    if (rows > 0 && rows < lag.rows) {
+        kt__draft_seq_trim(d, seq, 0);
+        seq->begin = seq->n_done = ask->n_tok - 1 - rows;
+    }
+    return rows;
+}
+
+/* The first of the answers behind that is worth it; one a step. */
+static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__draft_step *verify) {
+    for (int i = 0; i < n; i++) {
+        int32_t rows = asks[i].ready ? 0 : rows_to_follow(d, &asks[i], verify);
+        if (rows == 0) continue;
+        int most = rows < ROWS ? rows : ROWS;
+        follow_some(d, &asks[i], kt__draft_gate_slice(&d->gate, verify, most));
+        return;
+    }
+}
+
+/* ---- proposing ---- */
+
+/* It does not pay now: later it is tried again. */
+static void rest(kt__draft *d, const kt__draft_ask *asks, int n) {
+    d->resting = REST_STEPS;
+    for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (hopeful - asks[i].seq->right);
+}
+
+void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft_step *verify,
+                       bool eager) {
+    int most = INT32_MAX, n_ready = 0, k;
+    double right = 0;
+    d->gate.base_us = 0; /* a step that was not computed is not charged */
+    for (int i = 0; i < n; i++) {
+        kt__draft_ask *ask = &asks[i];
+        if (ask->seq->right <= 0) ask->seq->right = d->usual_right;
+        ask->n = 0;
+        ask->ready = eager || ask->n_tok - ask->seq->n_done <= READY_ROWS;
+        if (!ask->ready) continue;
+        n_ready++;
+        right += ask->seq->right;
+        if (ask->most < most) most = ask->most;
+    }
+    if (d->resting > 0 && !eager) {
+        d->resting--;
+        return;
+    }
+    if (n_ready > 0) {
+        right /= n_ready;
+        k = eager ? most : kt__draft_gate_choose(&d->gate, verify, right, n_ready, most);
+        if (k > 0) {
+            draft(d, asks, n, k, verify);
+        } else if (!kt__draft_gate_pays(&d->gate, verify, right, n_ready, most)) {
+            rest(d, asks, n);
+            return;
+        }
+    }
+    if (!eager) catch_up(d, asks, n, verify);
+}
+
+void kt__draft_stepped(kt__draft *d, int64_t us) {
+    kt__draft_gate_stepped(&d->gate, (double)us);
+}
+
+void kt__draft_learn(kt__draft *d, kt__draft_seq *seq, int32_t n_tok, int n_drafted,
+                     int n_accepted) {
+    const double rate = 0.1;
+    kt__draft_gate_accepted(&d->gate, n_accepted);
+    for (int i = 0; i < n_accepted; i++) seq->right += rate * (1 - seq->right);
+    if (n_accepted < n_drafted) seq->right -= rate * seq->right;
+    d->usual_right += 0.05 * (seq->right - d->usual_right);
+    kt__draft_seq_trim(d, seq, n_tok + n_accepted);
+}

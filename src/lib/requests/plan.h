@@ -1,0 +1,42 @@
+/* The memory contract: what an engine will use, decided before anything is allocated.
+ *
+ * Owns: the sizes that follow from a budget (pages of the K/V store, rows of a batch, answers
+ * computed together, the context), and the account of who has how much of a context's budget. Any
+ * thread. */
+#ifndef KT_REQUESTS_PLAN_H
+#define KT_REQUESTS_PLAN_H
+
+#include "context/model.h"
+
+/* In every given budget, for the queue of a disk cache that may come. */
+enum { KT__PLAN_DISK_QUEUE_BYTES = 4 << 20 };
+
+typedef struct kt__plan {
+    kt_engine_params params; /* resolved */
+    kt_mem_plan mem;
+    int64_t n_pages;
+    int32_t n_states; /* of recurrent layers */
+    int n_out_max;    /* rows of a prompts' batch with logits */
+    uint64_t
+        constraint_bytes; /* that constraints may take; of the tables where the budget was given */
+} kt__plan;
+
+/* KT_E_ARG for numbers out of range, KT_E_NOMEM where nothing fits. */
+kt_status kt__plan_make(const kt_model *model, const kt_engine_params *params, kt__plan *out,
+                        kt_error *err) KT_CHECKED;
+/* The sizes of the two forward passes. */
+kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params *resolved,
+                                   int n_out_max);
+kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *resolved);
+/* Of the K/V store, for resolved parameters; its states are the plan's. */
+kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *resolved);
+/* Places for the pages of one sequence: all but those that are young alone, and without a tail one to
+ * copy on write; and the bytes of that room's young forms. */
+int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos);
+uint64_t kt__plan_young_bytes(const kt__kv_shape *shape, const kt_engine_params *resolved);
+/* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
+ * gives them back. */
+kt_status kt__plan_charge(kt_engine *engine, const kt__plan *plan, kt_error *err) KT_CHECKED;
+void kt__plan_discharge(kt_engine *engine);
+
+#endif

@@ -1,0 +1,786 @@
+#include "requests/runner.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "answer/batch.h"
+#include "context/snapshots.h"
+#include "requests/speculator.h"
+#include "context/stage.h"
+#include "answer/state_list.h"
+
+/* Rows of a batch with adapters, and these, held until the batch is over. */
+typedef struct adapted_rows {
+    kt__lora_rows *rows; /* [n_parallel] */
+    kt__adapters **held; /* [n_parallel] */
+    int n;
+} adapted_rows;
+
+struct kt__runner {
+    kt_engine *engine;
+    /* a decode step */
+    kt__seg *segs;     /* [n_parallel] */
+    int32_t *ids;      /* [step_rows] */
+    int32_t *out_rows; /* [step_rows] */
+    bool *listed;      /* [n_parallel] tasks whose rows have their place */
+    adapted_rows step_adapted;
+    kt__state_list step_states; /* [step_rows] */
+    kt__batch step;
+    /* the prompts' batch */
+    kt__slice *slices; /* [n_parallel] */
+    int n_slices;
+    int *pre_outs;         /* [n_parallel] first row of a slice's logits */
+    kt__seg *pre_segs;     /* [n_parallel] */
+    int32_t *pre_ids;      /* [n_ubatch] */
+    int32_t *pre_out_rows; /* [n_ubatch] */
+    adapted_rows pre_adapted;
+    kt__state_list pre_states; /* [n_parallel * (KT__SNAPSHOT_POINTS + 1)] */
+    kt__batch batch;
+    bool begun;
+    kt__draft_slot *slots; /* [n_parallel] */
+    bool no_drafts;        /* in this step */
+    bool stepping;         /* a step has paused */
+    int64_t step_us;       /* that it has taken so far */
+};
+
+static bool init_adapted(adapted_rows *a, size_t lanes) {
+    a->rows = kt__calloc(lanes, sizeof *a->rows);
+    a->held = kt__calloc(lanes, sizeof *a->held);
+    return a->rows && a->held;
+}
+
+static void release_adapted(adapted_rows *a) {
+    for (int i = 0; i < a->n; i++) kt__adapters_release(a->held[i]);
+    a->n = 0;
+}
+
+static void free_adapted(adapted_rows *a) {
+    release_adapted(a);
+    kt__free(a->rows);
+    kt__free(a->held);
+}
+
+/* n rows from row0 on, behind those listed so far. */
+static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
+    if (!list) return;
+    if (a->n > 0 && a->rows[a->n - 1].row0 + a->rows[a->n - 1].n_tok == row0 &&
+        kt__adapters_equal(a->held[a->n - 1], list)) {
+        a->rows[a->n - 1].n_tok += n;
+        return;
+    }
+    a->rows[a->n] = (kt__lora_rows){row0, n, list->uses, list->n};
+    a->held[a->n++] = kt__adapters_hold(list);
+}
+
+kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
+    kt_status status = KT_OK;
+    size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)engine->step_rows;
+    size_t pre_rows = (size_t)engine->params.n_ubatch;
+    *out = NULL;
+    kt__runner *r = kt__calloc(1, sizeof *r);
+    if (!r) return kt__fail_nomem(err, "the batch lists", sizeof *r);
+    r->engine = engine;
+    r->segs = kt__calloc(lanes, sizeof *r->segs);
+    r->ids = kt__calloc(rows, sizeof *r->ids);
+    r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
+    r->slots = kt__calloc(lanes, sizeof *r->slots);
+    r->listed = kt__calloc(lanes, sizeof *r->listed);
+    r->slices = kt__calloc(lanes, sizeof *r->slices);
+    r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
+    r->pre_outs = kt__calloc(lanes, sizeof *r->pre_outs);
+    r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
+    r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
+    bool adapted = init_adapted(&r->step_adapted, lanes) && init_adapted(&r->pre_adapted, lanes);
+    adapted = adapted && kt__state_list_init(&r->step_states, engine->kv, rows) &&
+              kt__state_list_init(&r->pre_states, engine->kv, lanes * (KT__SNAPSHOT_POINTS + 1));
+    if (!adapted || !r->listed || !r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices ||
+        !r->pre_segs || !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
+        status = kt__fail_nomem(err, "the batch lists", 0);
+        goto out;
+    }
+    *out = r;
+    r = NULL;
+out:
+    kt__runner_destroy(r);
+    return status;
+}
+
+void kt__runner_destroy(kt__runner *r) {
+    if (!r) return;
+    free_adapted(&r->step_adapted);
+    free_adapted(&r->pre_adapted);
+    kt__state_list_free(&r->step_states);
+    kt__state_list_free(&r->pre_states);
+    kt__free(r->listed);
+    kt__free(r->slots);
+    kt__free(r->segs);
+    kt__free(r->ids);
+    kt__free(r->out_rows);
+    kt__free(r->slices);
+    kt__free(r->pre_segs);
+    kt__free(r->pre_outs);
+    kt__free(r->pre_ids);
+    kt__free(r->pre_out_rows);
+    kt__free(r);
+}
+
+static int64_t op_now_us(void *user) {
+    (void)user;
+    return kt__now_us();
+}
+
+/* ---- pages ---- */
+
+/* Positions that may be found: at least one is computed, for its logits. */
+static size_t n_findable(const kt__task *task) {
+    return (size_t)task->n_tok - 1;
+}
+
+static bool uses_cache(const kt__work *w) {
+    return w->task.kind == KT__TASK_ANSWER && !w->no_cache;
+}
+
+/* Where young forms are gone that rows behind n_done read, or no state leads there, positions are
+ * computed again from where they are there; for those who come after, they are kept then where this
+ * prompt departs from an earlier one, and where it ends. */
+static void own_end(kt__runner *r, kt__task *task) {
+    kt__work *w = kt__work_of(task);
+    kt__kv_table *table = &w->state->table;
+    kt__kv_table_cut(table, (int64_t)n_findable(task));
+    kt__kv_table_cut(table, task->n_done);
+    task->n_done = (int32_t)kt__kv_table_own_end(r->engine->kv, table, task->n_done);
+}
+
+static void ask_index(kt__runner *r, kt__work *w) {
+    kt__task *task = &w->task;
+    kt__prefix *prefix = r->engine->prefix;
+    w->cursor = (kt__prefix_cursor){w->root, 0};
+    kt__prefix_match(prefix, &w->cursor, w->state->tokens, n_findable(task), &w->state->table);
+    task->n_done = w->cursor.n_block * KT__PAGE_POS;
+    task->loading = kt__prefix_store(prefix) != NULL;
+    if (!kt__kv_has_states(r->engine->kv)) return;
+    own_end(r, task);
+    w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, task->n_done / KT__PAGE_POS);
+    task->loading = false; /* the store has no states */
+}
+
+static void count_found(kt__runner *r, kt__work *w, bool asked) {
+    kt__engine_counts *counts = &r->engine->counts;
+    w->is_counted = true;
+    w->n_cached = w->task.n_done > w->n_base ? w->task.n_done - w->n_base : 0;
+    counts->n_prompt_tok += (uint64_t)w->n_prompt;
+    counts->n_cached_tok += (uint64_t)w->n_cached;
+    if (!uses_cache(w)) return;
+    counts->n_queried_tok += (uint64_t)w->n_prompt;
+    if (asked && !w->task.loading) w->ops->looked_up(w);
+}
+
+/* An answer that goes on where its sequence was evaluated has its first logits already. */
+static void take_first(kt__work *w) {
+    int32_t id;
+    kt__row row = {.logits = w->state->logits};
+    if (w->task.kind == KT__TASK_ANSWER && w->task.n_done == w->task.n_tok)
+        (void)w->ops->take_logits(w, &row, w->task.n_done, &id);
+}
+
+/* The index is told of blocks from n_done on, which is before the cursor where they are computed
+ * again. */
+static void move_cursor_back(kt__work *w) {
+    int32_t n_block = w->task.n_done / KT__PAGE_POS;
+    if (n_block < w->cursor.n_block)
+        w->cursor = kt__prefix_cursor_at(w->root, w->state->tokens, n_block);
+}
+
+static void op_start(void *user, kt__task *task) {
+    kt__runner *r = user;
+    kt__work *w = kt__work_of(task);
+    if (!task->started) w->ops->started(w);
+    bool asked = task->n_done == 0 && uses_cache(w);
+    if (asked) ask_index(r, w);
+    own_end(r, task);
+    if (!w->is_counted) count_found(r, w, asked);
+    move_cursor_back(w);
+    take_first(w);
+}
+
+static void op_load(void *user, kt__task *task, int64_t until_us) {
+    kt__runner *r = user;
+    kt__work *w = kt__work_of(task);
+    while (task->loading && kt__now_us() < until_us) {
+        task->loading = kt__prefix_load(r->engine->prefix, &w->cursor, w->state->tokens,
+                                        n_findable(task), &w->state->table);
+        if (!task->loading) break;
+        task->n_done += KT__PAGE_POS;
+        if (task->n_preempted > 0) continue;
+        w->n_cached += KT__PAGE_POS;
+        r->engine->counts.n_cached_tok += KT__PAGE_POS;
+        r->engine->counts.n_disk_tok += KT__PAGE_POS;
+    }
+    if (!task->loading && task->n_preempted == 0) w->ops->looked_up(w);
+}
+
+static void op_fork(void *user, const kt__task *src, kt__task *dst) {
+    kt__runner *r = user;
+    dst->n_done = dst->n_tok - 1;
+    kt__kv_table_share(r->engine->kv, &kt__work_of(src)->state->table, dst->n_done,
+                       &kt__work_of(dst)->state->table);
+    own_end(r, dst);
+    move_cursor_back(kt__work_of(dst));
+}
+
+static bool op_reserve(void *user, kt__task *task, int32_t n_pos) {
+    kt__runner *r = user;
+    kt__kv_table *table = &kt__work_of(task)->state->table;
+    return kt__kv_table_grow_as(r->engine->kv, table, task->n_done, n_pos, KT__GROW_STAGED, NULL) ==
+           KT_OK;
+}
+
+static int64_t op_pages_left(void *user) {
+    const kt__kv *kv = ((kt__runner *)user)->engine->kv;
+    return kt__kv_n_pages_most(kv) - kt__kv_n_used(kv) + kt__kv_n_kept(kv);
+}
+
+static int64_t op_pages_most(void *user) {
+    return kt__kv_n_pages_most(((kt__runner *)user)->engine->kv);
+}
+
+static void op_drop(void *user, kt__task *task) {
+    kt__runner *r = user;
+    kt__work *w = kt__work_of(task);
+    kt__kv_table_truncate(r->engine->kv, &w->state->table, 0);
+    w->cursor = (kt__prefix_cursor){w->root, 0};
+    task->n_done = 0;
+    kt__speculator_trim(r->engine->speculator, &w->state->draft, 0);
+}
+
+/* What was computed becomes known to the index. */
+static void note_computed(kt__runner *r, kt__work *w, int32_t n) {
+    kt__task *task = &w->task;
+    task->n_done += n;
+    kt__kv_table_settle(r->engine->kv, &w->state->table, task->n_done);
+    if (!uses_cache(w) || task->n_done / KT__PAGE_POS <= w->cursor.n_block) return;
+    kt__prefix_insert(r->engine->prefix, &w->cursor, w->state->tokens, task->n_done,
+                      &w->state->table);
+}
+
+static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
+    if (status == KT_E_CANCELLED) {
+        w->task.finish = KT_FINISH_CANCELLED;
+    } else {
+        w->task.finish = KT_FINISH_ERROR;
+        w->error = *err;
+    }
+}
+
+/* ---- decode steps ---- */
+
+/* Tokens that may come behind the one of this step. */
+static int32_t left_for(const kt__runner *r, const kt__work *w) {
+    const kt__task *task = &w->task;
+    int32_t left = r->engine->params.n_ctx - task->n_done - 1;
+    return w->cap - task->n_tok - 1 < left ? w->cap - task->n_tok - 1 : left;
+}
+
+static void propose(kt__runner *r, kt__task *const *tasks, int n) {
+    int k = 0, room = r->engine->params.n_draft;
+    for (int i = 0; i < n; i++) {
+        kt__work *w = kt__work_of(tasks[i]);
+        if (!w->proposals) continue;
+        int32_t left = left_for(r, w);
+        r->slots[k++] = (kt__draft_slot){.to = w->proposals,
+                                         .draft_seq = &w->state->draft,
+                                         .tokens = w->state->tokens,
+                                         .n_tok = tasks[i]->n_tok,
+                                         .n_left = left,
+                                         .most = room < left ? room : left};
+    }
+    int rows = r->no_drafts ? n : r->engine->step_rows;
+    if (k > 0) kt__speculate(r->engine->speculator, r->slots, k, rows - (n - k));
+}
+
+/* States behind each row that may be the last one, as many as there are pieces for. */
+static int list_step_states(kt__runner *r, kt__seg *seg, kt__kv_table *table, int n) {
+    kt__state_list *s = &r->step_states;
+    kt__state_list_begin(s, seg);
+    if (!kt__kv_has_states(r->engine->kv)) return n;
+    int k = 0;
+    while (k + 1 < n && kt__state_list_add(s, seg, k + 1, kt__kv_state_take(r->engine->kv), false))
+        k++;
+    seg->n_tok = k + 1;
+    kt__state_list_add_last(s, seg, table, false);
+    return k + 1;
+}
+
+/* The row of the known token, and those of the proposals, if there are pages for them. */
+static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
+    const kt__task *task = &w->task;
+    const kt__seq_state *state = w->state;
+    int64_t n_pos = (int64_t)task->n_done + 1;
+    kt__proposals *p = w->proposals;
+    r->ids[rows] = state->tokens[task->n_done];
+    if (!p || p->n == 0) return 1;
+    if (kt__kv_table_grow(r->engine->kv, &w->state->table, task->n_done, n_pos + p->n, NULL) !=
+        KT_OK)
+        p->n = 0;
+    memcpy(r->ids + rows + 1, p->ids, (size_t)p->n * sizeof *r->ids);
+    return 1 + p->n;
+}
+
+static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows) {
+    kt__work *w = kt__work_of(tasks[i]);
+    int own = list_step_rows(r, w, rows);
+    kt__seg *seg = &r->segs[i];
+    *seg = (kt__seg){.table = &w->state->table, .pos0 = tasks[i]->n_done, .row0 = rows};
+    own = seg->n_tok = list_step_states(r, seg, &w->state->table, own);
+    if (w->proposals && w->proposals->n > own - 1) w->proposals->n = own - 1;
+    list_adapted(&r->step_adapted, w->adapters, rows, own);
+    r->listed[i] = true;
+    return rows + own;
+}
+
+/* Rows with the same adapters lie together, so that these are read once. */
+static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
+    int rows = 0;
+    release_adapted(&r->step_adapted);
+    kt__state_list_release(&r->step_states);
+    memset(r->listed, 0, (size_t)n * sizeof *r->listed);
+    for (int i = 0; i < n; i++) {
+        const kt__adapters *list = kt__work_of(tasks[i])->adapters;
+        for (int k = i; k < n; k++) {
+            if (!r->listed[k] && kt__adapters_equal(kt__work_of(tasks[k])->adapters, list))
+                rows = list_step_task(r, tasks, k, rows);
+        }
+    }
+    return rows;
+}
+
+static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
+    propose(r, tasks, n);
+    int rows = list_step(r, tasks, n);
+    for (int i = 0; i < rows; i++) r->out_rows[i] = i;
+    r->step = (kt__batch){.n_tok = rows,
+                          .ids = r->ids,
+                          .segs = r->segs,
+                          .n_seg = n,
+                          .lora = r->step_adapted.rows,
+                          .n_lora = r->step_adapted.n,
+                          .out_rows = r->out_rows,
+                          .n_out = rows};
+    r->step_us = 0;
+}
+
+/* Those that have ended have no pages any more; their rows stay in the batch, and their results are
+ * discarded. Returns how many are left. */
+static int drop_ended(kt__runner *r, kt__task *const *tasks, int n) {
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+        if (!tasks[i]) r->segs[i].n_tok = 0;
+        left += tasks[i] != NULL;
+    }
+    return left;
+}
+
+static void learn(kt__runner *r, kt__work *w, int n_verified, int n_accepted) {
+    if (w->proposals)
+        kt__speculator_learn(r->engine->speculator, w->proposals, &w->state->draft, n_verified,
+                             n_accepted);
+}
+
+/* Begins the step, or goes on with it. pause: or NULL. */
+static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const atomic_bool *pause,
+                          kt_error *err) {
+    if (!r->stepping) begin_step(r, tasks, n);
+    kt__batch_run run = {.fwd = r->engine->step_fwd,
+                         .batch = r->stepping ? NULL : &r->step,
+                         .decode = true,
+                         .n_tok = r->stepping ? 0 : r->step.n_tok,
+                         .until_us = INT64_MAX,
+                         .pause = pause};
+    bool done;
+    int64_t begin_us = kt__now_us();
+    kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
+    r->step_us += kt__now_us() - begin_us;
+    r->stepping = status == KT_OK && !done;
+    if (!r->stepping) release_adapted(&r->step_adapted);
+    if (status == KT_OK && done)
+        kt__speculator_measure(r->engine->speculator, r->step.n_tok, r->step_us);
+    for (int i = 0; status != KT_OK && i < n; i++) {
+        if (tasks[i]) learn(r, kt__work_of(tasks[i]), 0, 0);
+    }
+    return status;
+}
+
+static kt__row row_of(const kt__fwd *fwd, int i) {
+    return (kt__row){kt__fwd_logits(fwd, i), kt__fwd_hidden(fwd, i)};
+}
+
+/* A page that an answer has filled keeps its state until the next one does, or, now and then, for
+ * longer. */
+static kt__snapshot kind_within_answer(int32_t n_done) {
+    if (n_done % KT__PAGE_POS != 0) return KT__SNAPSHOT_NONE;
+    return n_done % KT__SNAPSHOT_EVERY == 0 ? KT__SNAPSHOT_MARK : KT__SNAPSHOT_ROLLING;
+}
+
+static void fail_states(kt__work *w) {
+    kt_error err;
+    (void)kt__fail(&err, KT_E_NOMEM, "no room for a recurrent state: close a sequence");
+    fail_work(w, KT_E_NOMEM, &err);
+}
+
+/* The rows of one task: the one that was due, and after each proposal that was right the next. */
+static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
+    int accepted = 0, n = w->proposals ? w->proposals->n : 0;
+    for (int i = 0;; i++) {
+        int32_t id = -1;
+        if (!kt__state_list_take(&r->step_states, seg, i, &w->state->table,
+                                 kind_within_answer(w->task.n_done + 1))) {
+            fail_states(w);
+            return;
+        }
+        note_computed(r, w, 1);
+        kt__row row = row_of(r->engine->step_fwd, seg->row0 + i);
+        bool more = w->ops->take_logits(w, &row, w->task.n_done, &id);
+        if (i == n || r->ids[seg->row0 + i + 1] != id) break;
+        accepted++;
+        if (!more) break;
+    }
+    learn(r, w, n, accepted);
+    if (n == 0) return;
+    r->engine->counts.n_drafted += (uint64_t)n;
+    r->engine->counts.n_accepted += (uint64_t)accepted;
+    kt__kv_table_truncate(r->engine->kv, &w->state->table, w->task.n_done);
+}
+
+static void charge_step(kt__task *const *tasks, int n) {
+    int64_t t_us = kt__now_us();
+    for (int i = 0; i < n; i++) {
+        if (tasks[i]) kt__task_charge(tasks[i], KT__ACCOUNT_DECODE, t_us);
+    }
+}
+
+/* What comes out of a batch is taken between two laps: sampling and text have their own stages. */
+static void lap_batch(const kt__runner *r) {
+    kt__profile_lap(kt__engine_profile_on(r->engine), KT_PROFILE_BATCH);
+}
+
+static void begin_lap(const kt__runner *r) {
+    kt__profile_begin(kt__engine_profile_on(r->engine));
+}
+
+static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status status,
+                     const kt_error *err) {
+    if (status == KT_OK) charge_step(tasks, n);
+    lap_batch(r);
+    for (int i = 0; i < n; i++) {
+        if (!tasks[i]) continue;
+        if (status == KT_OK) {
+            take_verified(r, kt__work_of(tasks[i]), &r->segs[i]);
+        } else {
+            fail_work(kt__work_of(tasks[i]), status, err);
+        }
+    }
+    kt__state_list_release(&r->step_states);
+    begin_lap(r);
+}
+
+/* Where one row spoils a step, the others' answers must not suffer: each runs alone. */
+static void step_alone(kt__runner *r, kt__task *const *tasks, int n) {
+    kt_error err;
+    r->no_drafts = true;
+    for (int i = 0; i < n; i++) {
+        if (!tasks[i]) continue;
+        kt_status status = run_step(r, &tasks[i], 1, NULL, &err);
+        end_step(r, &tasks[i], 1, status, &err);
+    }
+    r->no_drafts = false;
+}
+
+static bool op_decode(void *user, kt__task *const *tasks, int n) {
+    kt__runner *r = user;
+    kt_error err;
+    if (r->stepping && drop_ended(r, tasks, n) == 0) {
+        r->stepping = false;
+        release_adapted(&r->step_adapted);
+        kt__state_list_release(&r->step_states);
+        return true;
+    }
+    kt_status status = run_step(r, tasks, n, &r->engine->cancel_pending, &err);
+    if (r->stepping) {
+        /* before the flags that it speaks of are read */
+        atomic_store(&r->engine->cancel_pending, false);
+        charge_step(tasks, n);
+        return false;
+    }
+    if (status == KT_E_NUMERIC && r->step.n_tok > 1) {
+        step_alone(r, tasks, n);
+    } else {
+        end_step(r, tasks, n, status, &err);
+    }
+    return true;
+}
+
+/* ---- prompts ---- */
+
+/* Whether the t-th of a slice's n rows has a place in what the batch gives out. */
+static bool is_wanted(const kt__work *w, int32_t pos, bool complete, bool last) {
+    bool ends = complete && last;
+    if (w->task.kind == KT__TASK_EMBED) return w->mean || (w->first ? pos == 0 : ends);
+    return kt__task_wants_all_logits(&w->task) || ends;
+}
+
+/* The states of a slice: where conversations may branch, and its end. */
+static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
+    kt__state_list *s = &r->pre_states;
+    kt_engine *engine = r->engine;
+    const kt__work *w = kt__work_of(task);
+    int32_t points[KT__SNAPSHOT_POINTS], end = task->n_done + seg->n_tok;
+    kt__state_list_begin(s, seg);
+    if (!kt__kv_has_states(engine->kv)) return;
+    int n = kt__snapshot_points(engine->model->tok, w->state->tokens, task->n_tok, task->n_done,
+                                end, points);
+    bool last = n > 0 && points[n - 1] == end;
+    for (int i = 0; i < n - last; i++)
+        (void)kt__state_list_add(s, seg, points[i] - task->n_done, kt__kv_state_take(engine->kv),
+                                 true);
+    kt__state_list_add_last(s, seg, &w->state->table, last);
+}
+
+static void list_rows(kt__runner *r) {
+    kt__batch *b = &r->batch;
+    *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
+    b->no_head = !kt__task_wants_logits(r->slices[0].task);
+    release_adapted(&r->pre_adapted);
+    kt__state_list_release(&r->pre_states);
+    for (int i = 0; i < r->n_slices; i++) {
+        const kt__task *task = r->slices[i].task;
+        const kt__work *w = kt__work_of(task);
+        int32_t n = r->slices[i].n;
+        bool complete = task->n_done + n == task->n_tok;
+        kt__seg *seg = &r->pre_segs[b->n_seg++];
+        *seg = (kt__seg){.table = &w->state->table,
+                         .pos0 = task->n_done,
+                         .row0 = b->n_tok,
+                         .n_tok = n,
+                         .pair_from = w->pair_from};
+        list_states(r, task, seg);
+        memcpy(r->pre_ids + b->n_tok, w->state->tokens + task->n_done,
+               (size_t)n * sizeof *r->pre_ids);
+        list_adapted(&r->pre_adapted, w->adapters, b->n_tok, n);
+        r->pre_outs[i] = b->n_out;
+        for (int32_t t = 0; t < n; t++) {
+            if (is_wanted(w, task->n_done + t, complete, t == n - 1))
+                r->pre_out_rows[b->n_out++] = b->n_tok + t;
+        }
+        b->n_tok += n;
+    }
+    b->lora = r->pre_adapted.rows;
+    b->n_lora = r->pre_adapted.n;
+}
+
+static void op_prefill_begin(void *user, const kt__slice *slices, int n) {
+    kt__runner *r = user;
+    memcpy(r->slices, slices, (size_t)n * sizeof *slices);
+    r->n_slices = n;
+    r->begun = false;
+    list_rows(r);
+}
+
+static void fail_slices(kt__runner *r, kt_status status, const kt_error *err) {
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task) fail_work(kt__work_of(r->slices[i].task), status, err);
+    }
+}
+
+static bool take_states(kt__runner *r, kt__work *w, const kt__seg *seg) {
+    kt__state_list *s = &r->pre_states;
+    if (!kt__kv_has_states(r->engine->kv)) return true;
+    if (seg->n_states == 0 || seg->states[seg->n_states - 1].n_tok != seg->n_tok) return false;
+    for (int i = 0; i < seg->n_states; i++) {
+        bool keep = s->keep[seg->states - s->list + i];
+        (void)kt__state_list_take(s, seg, i, &w->state->table,
+                                  keep ? KT__SNAPSHOT_MARK : KT__SNAPSHOT_NONE);
+    }
+    return true;
+}
+
+/* Its rows' logits, or, of an embedding, nothing but that it is complete. */
+static void complete_slice(kt__runner *r, int index) {
+    kt__task *task = r->slices[index].task;
+    kt__work *w = kt__work_of(task);
+    int32_t id, n = r->slices[index].n, before = task->n_done;
+    bool complete = before + n == task->n_tok;
+    int row = r->pre_outs[index];
+    if (!take_states(r, w, &r->pre_segs[index])) {
+        fail_states(w);
+        return;
+    }
+    note_computed(r, w, n);
+    if (task->kind == KT__TASK_EMBED) {
+        if (complete) task->finish = KT_FINISH_LENGTH;
+        return;
+    }
+    for (int32_t t = 0; t < n; t++) {
+        if (!is_wanted(w, before + t, complete, t == n - 1)) continue;
+        kt__row of = row_of(r->engine->fwd, row++);
+        (void)w->ops->take_logits(w, &of, before + t + 1, &id);
+    }
+}
+
+static void complete_slices(kt__runner *r) {
+    int64_t t_us = kt__now_us();
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task) kt__task_charge(r->slices[i].task, KT__ACCOUNT_PREFILL, t_us);
+    }
+    lap_batch(r);
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task) complete_slice(r, i); /* else it has left */
+    }
+    begin_lap(r);
+}
+
+/* A batch that cannot be computed ends all that are in it, unless one row may be to blame: then
+ * they go on alone, as far as they get. */
+static kt_status run_alone(kt__runner *r, int index, kt_error *err) {
+    kt__slice only = r->slices[index];
+    bool done;
+    r->slices[0] = only;
+    r->n_slices = 1;
+    list_rows(r);
+    kt__batch_run run = {
+        .fwd = r->engine->fwd, .batch = &r->batch, .n_tok = r->batch.n_tok, .until_us = INT64_MAX};
+    return kt__engine_run_batch(r->engine, &run, &done, err);
+}
+
+static void run_each_alone(kt__runner *r) {
+    kt_error err;
+    int n = r->n_slices;
+    for (int i = 0; i < n; i++) {
+        kt__slice first = r->slices[0], mine = r->slices[i];
+        if (!mine.task) continue;
+        kt_status status = run_alone(r, i, &err);
+        if (status == KT_OK) {
+            complete_slices(r);
+        } else {
+            fail_slices(r, status, &err);
+        }
+        r->slices[0] = first;
+    }
+}
+
+static bool op_prefill_run(void *user, int64_t until_us) {
+    kt__runner *r = user;
+    bool done;
+    kt_error err;
+    kt__batch_run run = {.fwd = r->engine->fwd,
+                         .batch = r->begun ? NULL : &r->batch,
+                         .n_tok = r->begun ? 0 : r->batch.n_tok,
+                         .until_us = until_us,
+                         .pause = &r->engine->cancel_pending};
+    kt_status status = kt__engine_run_batch(r->engine, &run, &done, &err);
+    r->begun = true;
+    if (status == KT_OK && !done) return false;
+    if (status == KT_OK) {
+        complete_slices(r);
+    } else if (status == KT_E_NUMERIC && r->n_slices > 1) {
+        run_each_alone(r);
+    } else {
+        fail_slices(r, status, &err);
+    }
+    r->n_slices = 0;
+    release_adapted(&r->pre_adapted);
+    kt__state_list_release(&r->pre_states);
+    return true;
+}
+
+static void op_prefill_abort(void *user) {
+    kt__runner *r = user;
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task)
+            kt__kv_table_unstage(r->engine->kv, &kt__work_of(r->slices[i].task)->state->table);
+    }
+    r->n_slices = 0;
+    release_adapted(&r->pre_adapted);
+    kt__state_list_release(&r->pre_states);
+}
+
+static int64_t op_prefill_unit_us(void *user) {
+    return kt__fwd_longest_us(((kt__runner *)user)->engine->fwd);
+}
+
+/* What it has computed of the batch is lost; its rows stay, and their results are discarded. */
+static void op_prefill_leave(void *user, kt__task *task) {
+    kt__runner *r = user;
+    for (int i = 0; i < r->n_slices; i++) {
+        if (r->slices[i].task != task) continue;
+        kt__kv_table_unstage(r->engine->kv, &kt__work_of(task)->state->table);
+        r->slices[i].task = NULL;
+        r->pre_segs[i].n_tok = 0;
+    }
+}
+
+void kt__runner_on_hidden(void *user, int row, float *hidden) {
+    kt__runner *r = ((kt_engine *)user)->runner;
+    if (!r || r->n_slices == 0 || !r->batch.no_head) return;
+    int i = 0;
+    while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
+    if (!r->slices[i].task) return;
+    kt__work *w = kt__work_of(r->slices[i].task);
+    w->ops->take_hidden(w, hidden, r->slices[i].task->n_done + row - r->pre_segs[i].row0);
+}
+
+/* ---- the controller ---- */
+
+static void op_adjusted(void *user, kt_action action, const kt__optimizer *now) {
+    kt__runner *r = user;
+    kt__log_line(
+        &r->engine->model->ctx->log, KT_LOG_INFO,
+        "optimizer: %s: %d answers at once, at most %.0f ms for prompts between two tokens",
+        kt_action_name(action), now->n_now, (double)now->gap_now_us / 1e3);
+}
+
+/* ---- the end ---- */
+
+/* The scheduler says so by the finish alone. */
+static void fail_pages(kt__work *w) {
+    (void)kt__fail(&w->error, KT_E_NOMEM,
+                   "the K/V store is full, and sequences hold it: close some, or open the engine "
+                   "with a larger kv_bytes");
+}
+
+static void op_end(void *user, kt__task *task) {
+    kt__work *w = kt__work_of(task);
+    kt__runner *r = user;
+    if (task->finish == KT_FINISH_ERROR && w->error.code == KT_OK) fail_pages(w);
+    kt__kv_table_rest(r->engine->kv, &w->state->table);
+    w->ops->end(w);
+}
+
+static void op_release(void *user, kt__task *task) {
+    (void)user;
+    kt__work_of(task)->ops->release(kt__work_of(task));
+}
+
+const kt__sched_ops *kt__runner_ops(void) {
+    static const kt__sched_ops ops = {
+        .now_us = op_now_us,
+        .start = op_start,
+        .load = op_load,
+        .fork = op_fork,
+        .reserve = op_reserve,
+        .pages_left = op_pages_left,
+        .pages_most = op_pages_most,
+        .drop = op_drop,
+        .decode = op_decode,
+        .prefill_begin = op_prefill_begin,
+        .prefill_run = op_prefill_run,
+        .prefill_abort = op_prefill_abort,
+        .prefill_unit_us = op_prefill_unit_us,
+        .prefill_leave = op_prefill_leave,
+        .adjusted = op_adjusted,
+        .end = op_end,
+        .release = op_release,
+    };
+    return &ops;
+}

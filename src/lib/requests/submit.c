@@ -1,0 +1,397 @@
+#include "requests/submit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "context/model.h"
+#include "requests/choice.h"
+#include "requests/events.h"
+#include "requests/hold.h"
+#include "requests/inbox.h"
+#include "answer/recall.h"
+#include "context/scope.h"
+#include "requests/seq.h"
+
+enum {
+    MAX_NAME = 256,
+    LENT_PRIORITY = KT_PRIORITY_MAX + 1 /* a call on a sequence keeps its owner waiting */
+};
+
+kt_request_params kt_request_params_default(void) {
+    return (kt_request_params){
+        .text_flags = KT_TOK_ADD_SPECIAL,
+        .chat_flags = KT_CHAT_GENERATE,
+        .gen = kt_gen_params_default(),
+        .n_choices = 1,
+        .n_logprobs = -1,
+        .normalize = true,
+    };
+}
+
+/* ---- checking ---- */
+
+static kt_status check_int(const char *name, int64_t value, int64_t low, int64_t high,
+                           kt_error *err) {
+    if (value >= low && value <= high) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "%s is %lld, expected %lld to %lld", name, (long long)value,
+                    (long long)low, (long long)high);
+}
+
+static kt_status check_name(const char *name, const char *value, kt_error *err) {
+    if (!value || strlen(value) <= MAX_NAME) return KT_OK;
+    return kt__fail(err, KT_E_LIMIT, "%s is longer than %d bytes", name, MAX_NAME);
+}
+
+static kt_status check_params(const kt_request_params *r, kt_error *err) {
+    kt_status status;
+    KT__TRY(check_int("n_choices", r->n_choices, 1, KT_CHOICES_MAX, err));
+    KT__TRY(check_int("n_logprobs", r->n_logprobs, -1, KT_LOGPROBS_MAX, err));
+    KT__TRY(check_int("priority", r->priority, -KT_PRIORITY_MAX, KT_PRIORITY_MAX, err));
+    KT__TRY(check_int("deadline_ms", r->deadline_ms, 0, INT64_MAX / 2000, err));
+    KT__TRY(check_int("pooling", (int64_t)r->pooling, 0, KT_POOLING_MODEL, err));
+    KT__TRY(check_name("client", r->client, err));
+    KT__TRY(check_name("cache_scope", r->cache_scope, err));
+    if (r->seq && r->n_adapters > 0)
+        return kt__fail(err, KT_E_ARG, "a sequence has adapters of its own: kt_seq_set_adapters");
+    if (r->seq && r->n_choices > 1)
+        return kt__fail(err, KT_E_ARG, "a sequence takes one answer, not %d", r->n_choices);
+    if (r->seq && r->pooling != KT_POOLING_NONE)
+        return kt__fail(err, KT_E_ARG, "an embedding is of a prompt, not of a sequence");
+    if (r->prompt_logprobs && (r->seq || r->pooling != KT_POOLING_NONE || r->n_logprobs < 0))
+        return kt__fail(
+            err, KT_E_ARG,
+            "prompt_logprobs needs n_logprobs, and is not of a sequence or an embedding");
+    if (r->keys && r->pooling != KT_POOLING_MEAN)
+        return kt__fail(err, KT_E_ARG, "keys are of an embedding by the mean");
+    if (r->pooling != KT_POOLING_NONE && r->n_choices > 1)
+        return kt__fail(err, KT_E_ARG, "an embedding has one choice, not %d", r->n_choices);
+out:
+    return status;
+}
+
+/* The prompt behind n_pos positions. */
+static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, kt_error *err) {
+    size_t n_ctx = (size_t)engine->params.n_ctx;
+    int64_t n_store = kt__kv_n_pages_most(engine->kv) * KT__PAGE_POS;
+    if (n > n_ctx - n_pos) {
+        char after[48] = "";
+        if (n_pos) snprintf(after, sizeof after, " after %zu", n_pos);
+        return kt__fail(err, KT_E_CONTEXT_FULL,
+                        "a prompt of %zu tokens%s does not fit the context of %zu: ask for a "
+                        "larger context (-c) or shorten the prompt",
+                        n, after, n_ctx);
+    }
+    if ((int64_t)n > n_store) {
+        return kt__fail(err, KT_E_CONTEXT_FULL,
+                        "a prompt of %zu tokens does not fit the K/V budget of %lld positions: "
+                        "give more memory or shorten the prompt",
+                        n, (long long)n_store);
+    }
+    return KT_OK;
+}
+
+static kt_status check_ids(const kt_engine *engine, const int32_t *ids, size_t n, kt_error *err) {
+    int32_t n_vocab = kt__engine_hparams(engine)->n_vocab;
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] >= 0 && ids[i] < n_vocab) continue;
+        return kt__fail(err, KT_E_ARG, "token %zu is %d, expected 0 to %d", i, ids[i], n_vocab - 1);
+    }
+    return KT_OK;
+}
+
+static kt_status check_recall(const kt_engine *engine, const kt_request_params *r, kt_error *err) {
+    if (!r->recall || kt__recall_is_of(r->recall, engine->model)) return KT_OK;
+    return kt__fail(err, KT_E_ARG, "what is to be recalled is of another model");
+}
+
+static kt_status check_prompt(const kt_engine *engine, const kt_request_params *r,
+                              const int32_t *ids, size_t n, kt_error *err) {
+    const kt_seq *seq = r->seq;
+    bool behind = seq && r->seq_append;
+    size_t n_pos = behind ? kt_seq_len(seq) : 0;
+    if (n == 0 && !(behind && kt_seq_logits(seq))) {
+        return kt__fail(err, KT_E_ARG,
+                        behind ? "no tokens to start from: the sequence was not evaluated before"
+                               : "the prompt has no tokens");
+    }
+    kt_status status = check_length(engine, n_pos, n, err);
+    return status == KT_OK ? check_ids(engine, ids, n, err) : status;
+}
+
+/* ---- making ---- */
+
+static kt_status make_client(kt__task *task, const char *name, kt_error *err) {
+    size_t len = name ? strlen(name) : 0;
+    task->client = kt__calloc(1, sizeof *task->client + len + 1);
+    if (!task->client) return kt__fail_nomem(err, "a client's name", len);
+    if (len) memcpy(task->client->name, name, len);
+    return KT_OK;
+}
+
+static kt_status make_own_state(kt__choice *c, size_t cap, kt_error *err) {
+    kt_status status;
+    kt_engine *engine = c->work.engine;
+    KT__TRY(kt__kv_table_init(&c->own.table, engine->params.n_ctx, err));
+    KT__TRY(kt__draft_seq_init(engine, &c->own.draft, err));
+    c->own.tokens = kt__calloc(cap, sizeof *c->own.tokens);
+    if (!c->own.tokens)
+        return kt__fail_nomem(err, "an answer's tokens", cap * sizeof *c->own.tokens);
+    c->work.state = &c->own;
+out:
+    return status;
+}
+
+static kt__task_kind kind_of(const kt_request_params *request) {
+    return request->pooling == KT_POOLING_NONE ? KT__TASK_ANSWER : KT__TASK_EMBED;
+}
+
+static void fill_task(kt__choice *c, const kt_request_params *request) {
+    kt__submitted *sub = c->sub;
+    kt__task *task = &c->work.task;
+    task->kind = kind_of(request);
+    task->lent = sub->seq != NULL;
+    task->whole = kt__engine_hparams(sub->req.engine)->features & KT__F_ENCODER;
+    task->cancel = &sub->req.cancel;
+    task->priority = task->lent ? LENT_PRIORITY : request->priority;
+    task->n_tok = sub->n_text;
+    task->n_done = sub->n_kept;
+    task->n_predict = task->kind == KT__TASK_ANSWER ? request->gen.n_predict : 0;
+    task->all_logits = request->prompt_logprobs && c->index == 0;
+    if (c->index > 0) task->first = &sub->choices[0].work.task;
+}
+
+/* The tokens that the answer's text may come to: one is drawn from a full context, too. */
+static size_t room_for(const kt_engine *engine, const kt_request_params *request, size_t n_text) {
+    size_t cap = (size_t)engine->params.n_ctx + 1;
+    int32_t n_predict = request->gen.n_predict;
+    return n_predict >= 0 && n_text + (size_t)n_predict < cap ? n_text + (size_t)n_predict : cap;
+}
+
+/* The same answer has the same ids of calls, and the next turn of the conversation others. */
+static uint64_t id_seed(const kt__choice *c) {
+    const uint64_t from[] = {c->answer.seed, (uint64_t)c->sub->n_text, (uint64_t)c->index};
+    return kt__hash_bytes(1, from, sizeof from).w[0];
+}
+
+static kt_status make_answer(kt__choice *c, const kt_request_params *request, const int32_t *ids,
+                             size_t n, kt_error *err) {
+    kt_status status;
+    const kt__work *w = &c->work;
+    KT__TRY(kt__answer_init(&c->answer, w->engine, &request->gen, (uint32_t)c->index, err));
+    if (c->sub->constraint)
+        KT__TRY(kt__answer_hold(&c->answer, c->sub->constraint, request->constraint.finish_within,
+                                err));
+    c->report.seed = c->answer.seed;
+    if (c->sub->conversation)
+        KT__TRY(kt__answer_split(&c->answer, c->sub->conversation, request, id_seed(c), err));
+    if (w->task.kind != KT__TASK_ANSWER) return KT_OK;
+    for (int32_t i = 0; i < c->sub->n_kept; i++) kt__answer_accept(&c->answer, w->state->tokens[i]);
+    for (size_t i = 0; i < n; i++) kt__answer_accept(&c->answer, ids[i]);
+out:
+    return status;
+}
+
+/* Room for the keys of rows: of the one at hand, and of those that are kept. */
+static kt_status make_keys(kt__choice *c, size_t cap, kt_error *err) {
+    size_t d = (size_t)kt__engine_hparams(c->work.engine)->d_model;
+    const kt__submitted *sub = c->sub;
+    if (c->work.task.kind != KT__TASK_ANSWER || !(sub->recall || sub->keep)) return KT_OK;
+    c->key = kt__calloc(d, 1);
+    if (!c->key) return kt__fail_nomem(err, "a state's key", d);
+    if (!sub->keep) return KT_OK;
+    c->cap_kept = cap - (size_t)sub->n_text;
+    if (c->cap_kept > KT_KEPT_MAX) c->cap_kept = KT_KEPT_MAX;
+    c->kept = kt__calloc(c->cap_kept + 1, d);
+    return c->kept ? KT_OK : kt__fail_nomem(err, "an answer's states", c->cap_kept * d);
+}
+
+/* ids[n]: those of the prompt behind the positions that are kept. */
+static kt_status make_choice(kt__submitted *sub, int index, const kt_request_params *request,
+                             const int32_t *ids, size_t n, kt_error *err) {
+    kt_status status;
+    kt__choice *c = &sub->choices[index];
+    kt__work *w = &c->work;
+    const char *scope = request->cache_scope ? request->cache_scope : request->client;
+    size_t cap = room_for(sub->req.engine, request, (size_t)sub->n_text);
+    c->sub = sub;
+    c->index = index;
+    w->ops = kt__choice_ops();
+    w->engine = sub->req.engine;
+    w->cap = (int32_t)cap;
+    w->no_cache = request->no_cache || request->prompt_logprobs;
+    w->mean = sub->pooling == KT_POOLING_MEAN;
+    bool encoder = kt__engine_hparams(w->engine)->features & KT__F_ENCODER;
+    w->first = sub->pooling == KT_POOLING_CLS || (sub->pooling == KT_POOLING_RANK && encoder);
+    w->pair_from = request->pair_from;
+    w->n_base = request->seq && request->seq_append ? sub->n_kept : 0;
+    w->n_prompt = sub->n_text - w->n_base;
+    w->root = kt__scope_root(w->engine->scope, scope ? scope : "", sub->adapters);
+    w->adapters = sub->adapters;
+    w->cursor.key = w->root;
+    c->report.n_prompt = w->n_prompt;
+    fill_task(c, request);
+    KT__TRY(make_client(&w->task, request->client, err));
+    if (sub->seq) {
+        w->state = &sub->seq->state;
+    } else {
+        KT__TRY(make_own_state(c, cap, err));
+        memcpy(w->state->tokens, ids, n * sizeof *ids);
+    }
+    KT__TRY(make_answer(c, request, ids, n, err));
+    KT__TRY(make_keys(c, cap, err));
+    if (w->task.kind == KT__TASK_ANSWER) w->proposals = &c->proposals;
+out:
+    return status;
+}
+
+static kt_status keep_texts(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
+    size_t bytes = 1, at = 0;
+    for (size_t i = 0; i < request->n_messages; i++)
+        bytes += strlen(request->messages[i].content ? request->messages[i].content : "") + 1;
+    if (request->n_messages == 0 || request->n_messages > INT32_MAX) return KT_OK;
+    sub->texts = kt__malloc(bytes);
+    if (!sub->texts) return kt__fail_nomem(err, "a conversation", bytes);
+    for (size_t i = 0; i < request->n_messages; i++) {
+        const char *content = request->messages[i].content ? request->messages[i].content : "";
+        size_t len = strlen(content) + 1;
+        memcpy(sub->texts + at, content, len);
+        at += len;
+    }
+    sub->n_texts = (int32_t)request->n_messages;
+    return KT_OK;
+}
+
+/* The tokens' ids; what belongs to them comes with the rows before them. */
+static kt_status make_prompt_logprobs(kt__submitted *sub, const int32_t *ids, size_t n,
+                                      kt_error *err) {
+    size_t width = (size_t)sub->n_logprobs + 1;
+    sub->prompt = kt__calloc(n * width, sizeof *sub->prompt);
+    if (!sub->prompt)
+        return kt__fail_nomem(err, "a prompt's log-probabilities", n * width * sizeof *sub->prompt);
+    for (size_t i = 0; i < n; i++) sub->prompt[i * width].id = ids[i];
+    for (size_t k = 1; k < width; k++) sub->prompt[k].id = -1;
+    return KT_OK;
+}
+
+static kt_status fill_request(kt__submitted *sub, const kt_request_params *request,
+                              const int32_t *ids, size_t n, kt_error *err) {
+    kt_status status;
+    size_t d_model = (size_t)kt__engine_hparams(sub->req.engine)->d_model;
+    for (int i = 0; i < sub->n_choices; i++) KT__TRY(make_choice(sub, i, request, ids, n, err));
+    KT__TRY(keep_texts(sub, request, err));
+    if (sub->pooling != KT_POOLING_NONE) {
+        /* and room for what is computed with it */
+        size_t n_room = kt__pool_scratch_floats(&sub->req.engine->model->net->pool, (int)d_model);
+        sub->embedding = kt__calloc(d_model + n_room, sizeof *sub->embedding);
+        if (!sub->embedding) return kt__fail_nomem(err, "an embedding", 0);
+    }
+    if (request->prompt_logprobs) KT__TRY(make_prompt_logprobs(sub, ids, n, err));
+    KT__TRY(kt__events_init(sub, err));
+out:
+    return status;
+}
+
+static kt_status copy_params(kt__submitted *sub, const kt_request_params *request, kt_error *err) {
+    sub->seq = request->seq;
+    sub->on_event = request->on_event;
+    sub->on_ready = request->on_ready;
+    sub->user = request->user;
+    sub->n_logprobs = request->n_logprobs;
+    sub->n_predict = request->gen.n_predict;
+    sub->recall = kt_recall_hold(request->recall);
+    sub->keep = request->keep;
+    sub->keys = request->keys;
+    sub->keys_first = request->keys_first;
+    sub->normalize = request->normalize;
+    return kt__model_pooling(sub->req.engine->model, request->pooling, &sub->pooling, err);
+}
+
+static kt_status take_adapters(kt__submitted *sub, const kt_request_params *request,
+                               kt_error *err) {
+    if (sub->seq) {
+        sub->adapters = kt__adapters_hold(sub->seq->adapters);
+        return KT_OK;
+    }
+    return kt__adapters_new(sub->req.engine->model, request->adapters, request->n_adapters,
+                            &sub->adapters, err);
+}
+
+/* With its sequence, if there is one, lent. */
+static kt_status create_lent(kt_engine *engine, const kt_request_params *request,
+                             const int32_t *ids, size_t n, kt__conversation **conversation,
+                             kt__submitted **out, kt_error *err) {
+    kt_status status;
+    kt__submitted *sub = NULL;
+    size_t skip = 0;
+    KT__TRY(check_prompt(engine, request, ids, n, err));
+    KT__TRY(check_recall(engine, request, err));
+    KT__TRY(kt__submitted_new(engine, request->n_choices, &sub, err));
+    KT__TRY(copy_params(sub, request, err));
+    sub->conversation = *conversation;
+    *conversation = NULL;
+    KT__TRY(take_adapters(sub, request, err));
+    if (sub->seq) {
+        if (!request->seq_append) skip = kt__seq_common(sub->seq, ids, n);
+        if (sub->recall && skip == n && n > 0) skip = n - 1; /* the last state is to be seen */
+        sub->n_kept = (int32_t)(request->seq_append ? kt_seq_len(sub->seq) : skip);
+    }
+    atomic_store(&sub->has_seq, sub->seq != NULL);
+    sub->n_text = sub->n_kept + (int32_t)(n - skip);
+    KT__TRY(kt__hold_lend(sub, request, err));
+    KT__TRY(fill_request(sub, request, ids + skip, n - skip, err));
+    if (sub->seq) kt__seq_put_prompt(sub->seq, (size_t)sub->n_kept, ids + skip, n - skip);
+    *out = sub;
+    sub = NULL;
+out:
+    kt__submitted_free(sub);
+    return status;
+}
+
+kt_status kt__submit_create(kt_engine *engine, const kt_request_params *request, int32_t *ids,
+                            size_t n, kt__conversation *conversation, kt__submitted **out,
+                            kt_error *err) {
+    *out = NULL;
+    kt_status status = check_params(request, err);
+    if (status == KT_OK && request->seq) status = kt__seq_lend(request->seq, engine, err);
+    if (status == KT_OK) {
+        status = create_lent(engine, request, ids, n, &conversation, out, err);
+        if (status != KT_OK && request->seq) kt__seq_unlend(request->seq);
+    }
+    kt__conversation_free(conversation);
+    kt__free(ids);
+    return status;
+}
+
+/* ---- handing over ---- */
+
+kt_status kt__submit_enqueue(kt__submitted *sub, int64_t deadline_ms, kt_error *err) {
+    kt__task *first = &sub->choices[0].work.task;
+    int64_t t_us = kt__now_us();
+    sub->tokenize_us = t_us - sub->submitted_us;
+    for (int i = 0; i < sub->n_choices; i++) {
+        kt__task *task = &sub->choices[i].work.task;
+        task->arrival_us = t_us;
+        task->deadline_us = deadline_ms > 0 ? sub->submitted_us + deadline_ms * 1000 : INT64_MAX;
+        task->next = i + 1 < sub->n_choices ? &sub->choices[i + 1].work.task : NULL;
+        if (sub->n_predict == 0 && task->kind == KT__TASK_ANSWER && !sub->prompt)
+            task->finish = KT_FINISH_LENGTH;
+    }
+    const kt__submission submission = {
+        .first = first,
+        .last = &sub->choices[sub->n_choices - 1].work.task,
+        .ask = {first->priority, kt__client_key(first->client->name), sub->n_text - sub->n_kept,
+                (int64_t)sub->n_predict * sub->n_choices},
+        .deadline_ms = deadline_ms,
+    };
+    kt_seq *seq = sub->seq;
+    kt_status status = kt__inbox_submit(sub->req.engine->inbox, &submission, err);
+    if (status != KT_OK) {
+        kt__submitted_free(sub);
+        if (seq) kt__seq_unlend(seq);
+    }
+    return status;
+}

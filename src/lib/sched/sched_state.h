@@ -1,0 +1,53 @@
+/* Inside of the scheduler: the state that its files share.
+ *
+ * Owns: the layout of kt__sched. Which file has what, each on top of those before it:
+ *   task.c           tasks and lists of them
+ *   optimizer.c      how many lanes and how long a gap are allowed
+ *   sched_costs.c    measured times
+ *   sched_clients.c  clients and their shares
+ *   sched_end.c      the end of tasks
+ *   sched_lanes.c    who runs, who waits, who is suspended
+ *   sched_batch.c    prompts' batches and their slices
+ *   sched.c          decode steps, and the step as a whole
+ * sched_forecast.c stands beside them. The rest of the engine sees sched.h only.
+ * One thread at a time. */
+#ifndef KT_SCHED_SCHED_STATE_H
+#define KT_SCHED_SCHED_STATE_H
+
+#include "sched/sched_ops.h"
+
+typedef struct kt__sched kt__sched;
+struct kt__sched {
+    kt__sched_params p;
+    kt__sched_ops ops;
+    void *user;
+    kt__task_list waiting; /* SIBLING, WAITING, PARKED */
+    kt__task_list running; /* RUNNING */
+    kt__client *clients;
+    int n_clients;
+    kt__slice *batch; /* [n_parallel] */
+    int n_batch;
+    bool in_flight;
+    int32_t batch_rows;
+    int64_t batch_us;
+    kt__task **step; /* [n_parallel] of the step at hand; NULL: ended in the midst of it */
+    int n_step;
+    kt__task **order; /* [n_parallel] scratch */
+    uint64_t serial;
+    double prefill_us_tok, unit_us_tok; /* unit: what a batch cannot stop for; 0: not measured */
+    /* decode steps: time over the speed that the processor has now, as a line over the number of
+     * lanes, by exponentially forgotten sums */
+    double step_speed, sum_w, sum_n, sum_nn, sum_t, sum_nt;
+    kt__sched_counts counts;
+    kt__optimizer optimizer; /* how many lanes and how long a gap are allowed now */
+};
+
+static inline int64_t kt__sched_now(const kt__sched *s) {
+    return s->ops.now_us(s->user);
+}
+
+static inline int kt__sched_lanes_used(const kt__sched *s) {
+    return s->running.n;
+}
+
+#endif

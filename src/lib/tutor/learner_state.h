@@ -1,0 +1,27 @@
+/* The inside of a learner.
+ *
+ * Owns: its layout, and how what is served follows from its store. learner.c takes feedback in and
+ * answers questions, learner_train.c trains. */
+#ifndef KT_TUTOR_LEARNER_STATE_H
+#define KT_TUTOR_LEARNER_STATE_H
+
+#include "context/types.h"
+#include "feedback/store.h"
+
+struct kt_learner {
+    kt_engine *engine;
+    kt_learner_params params; /* dir: ours */
+    char *dir;
+    kt__feedback *store;
+    pthread_mutex_t changing; /* one change of the store and of what is served at a time */
+    pthread_mutex_t training; /* one training at a time */
+    pthread_mutex_t lock;     /* what is served, and the next member; a leaf */
+    kt_learned served;
+    /* The last feedback that a training saw, and a deep one; 0: none since the learner was opened. */
+    uint64_t tried, tried_deep;
+};
+
+/* Serves the store's current version: one pointer swap, what runs keeps its own. With `changing`. */
+kt_status kt__learned_serve(kt_learner *learner, kt_error *err) KT_CHECKED;
+
+#endif

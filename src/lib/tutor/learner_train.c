@@ -1,0 +1,458 @@
+/* kt_learner_train: what a learner was told becomes an adapter, aside, and is served where it passes the
+ * gate.
+ *
+ * The samples are the feedbacks of the version that is served, the model's own conversations as replay,
+ * and questions close to corrected ones. All is computed on a thread and a pool of its own; what is
+ * served changes by one pointer, at the end, if what it was trained from is still there. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/thread.h"
+#include "tutor/learner_state.h"
+#include "tutor/near.h"
+#include "tutor/own_replay.h"
+#include "feedback/audit.h"
+#include "feedback/files.h"
+#include "host/affinity.h"
+#include "learn/learn.h"
+#include "learn/learner.h"
+
+enum {
+    OWN_BY_DEFAULT = 800,
+    NEAR_EACH = 2,
+    NEAR_MOST = 160,
+    STACK_BYTES = 4 << 20,
+    GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
+    ITEM_MAX = 64 << 20,
+    BUSY_US = 50000, /* answers were computed so lately */
+    PAUSE_US = 5000, /* at a time */
+    PAUSE_MOST_US = 2000000
+};
+
+typedef struct training_run {
+    kt_learner *learner;
+    const kt_train_params *p;
+    kt__feedback_info info; /* of the store when it began */
+    kt__learn_settings settings;
+    kt__learn_on on;
+    kt__lesson lesson;
+    uint64_t *used;  /* [n_used] feedbacks among the samples, */
+    uint64_t *chain; /* [n_chain] and those that made the version that was served */
+    size_t n_used, n_chain;
+    kt__pool *pool;      /* its own, in the background, or the context's, locked */
+    kt__factors *prior;  /* served, and of the matrices that are trained; or NULL */
+    kt__factors *before; /* served, of others; or NULL */
+    kt__factors *candidate;
+    kt__learn_report report;
+    uint64_t charged;
+    int64_t worked_since_us;
+    kt_train_result *out;
+    kt_status status;
+    kt_error *err;
+} training_run;
+
+/* ---- giving way ---- */
+
+static bool is_busy(const kt_ctx *ctx) {
+    const kt__activity *a = &ctx->activity;
+    return atomic_load(&a->n_now) > 0 || kt__now_us() - atomic_load(&a->ended_us) < BUSY_US;
+}
+
+/* Asked between layers: while answers are computed it rests four times as long as it worked. */
+static bool go_on(void *user) {
+    training_run *r = user;
+    const kt_ctx *ctx = r->learner->engine->model->ctx;
+    if (r->p->go_on && !r->p->go_on(r->p->user)) return false;
+    if (!r->p->background) return true;
+    int64_t rest_us = 4 * (kt__now_us() - r->worked_since_us);
+    if (rest_us > PAUSE_MOST_US) rest_us = PAUSE_MOST_US;
+    for (; rest_us > 0 && is_busy(ctx); rest_us -= PAUSE_US) {
+        if (r->p->go_on && !r->p->go_on(r->p->user)) return false;
+        usleep(PAUSE_US);
+    }
+    r->worked_since_us = kt__now_us();
+    return true;
+}
+
+/* Between requests of its own there is nothing to give way to: they are of the lowest priority. */
+static bool not_cancelled(void *user) {
+    const training_run *r = user;
+    return !r->p->go_on || r->p->go_on(r->p->user);
+}
+
+/* ---- samples ---- */
+
+static int by_id(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* ids ascend */
+static bool is_among(const uint64_t *ids, size_t n, uint64_t id) {
+    return n > 0 && bsearch(&id, ids, n, sizeof *ids, by_id) != NULL;
+}
+
+static kt__sample sample_like(const training_run *r, const kt__feedback_item *item) {
+    bool scored = item->kind == KT__FEEDBACK_SCORE;
+    bool good = item->score >= r->learner->params.quality_threshold;
+    return (kt__sample){
+        .kind = !scored ? KT__SAMPLE_CORRECTION
+                : good  ? KT__SAMPLE_UP
+                        : KT__SAMPLE_DOWN,
+        .weight = !scored ? 1.0f
+                  : good  ? item->score
+                          : 1.0f - item->score,
+        .group =
+            kt__hash_bytes(GROUP_SEED, item->prompt, item->n_prompt * sizeof *item->prompt).w[0] |
+            1ull << 63,
+        .earlier = item->id <= r->info.adapter_id};
+}
+
+/* Too long a one, and one without an answer, teach nothing. */
+static kt_status add_item(training_run *r, const kt__feedback_item *item) {
+    bool scored = item->kind == KT__FEEDBACK_SCORE;
+    const int32_t *answer = scored ? item->answer : item->right;
+    size_t n = scored ? item->n_answer : item->n_right;
+    const kt__sample like = sample_like(r, item);
+    int most = kt__learn_len_max(r->on.net);
+    if (n == 0 || item->n_prompt == 0 || item->n_prompt + n > (size_t)most) return KT_OK;
+    kt_status status = kt__lesson_add_tokens(&r->lesson, item->prompt, item->n_prompt, answer, n,
+                                             &like, r->err);
+    if (status == KT_OK) r->used[r->n_used++] = item->id;
+    return status;
+}
+
+/* Those that are part of what is served, and those that were only noted. */
+static kt_status add_feedback(training_run *r) {
+    kt_status status;
+    kt__feedback *store = r->learner->store;
+    kt__feedback_item item;
+    uint64_t *ids = NULL;
+    size_t n = 0;
+    kt__buf buf;
+    kt__buf_init(&buf, ITEM_MAX);
+    KT__TRY(kt__feedback_list(store, &ids, &n, r->err));
+    KT__TRY(kt__feedback_chain(store, r->info.version, &r->chain, &r->n_chain, r->err));
+    r->used = kt__calloc(n + 1, sizeof *r->used);
+    if (!r->used) {
+        status = kt__fail_nomem(r->err, "a training", n * sizeof *r->used);
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        KT__TRY(kt__feedback_get(store, ids[i], &item, &buf, r->err));
+        if (item.keys.n == 0 || is_among(r->chain, r->n_chain, ids[i])) KT__TRY(add_item(r, &item));
+    }
+    if (r->n_used == 0)
+        status = kt__fail(r->err, KT_E_STATE,
+                          "nothing was said yet that could be learned: give feedback first");
+out:
+    kt__buf_free(&buf);
+    kt__free(ids);
+    return status;
+}
+
+static kt_status add_rest(training_run *r) {
+    const kt_train_params *p = r->p;
+    kt__lesson_own own = {.n = p->n_own > 0 ? p->n_own : OWN_BY_DEFAULT,
+                          .seed = r->settings.seed,
+                          .priority = -1,
+                          .go_on = not_cancelled,
+                          .go_on_user = r};
+    const char *dir = p->own_dir ? p->own_dir : r->learner->params.dir;
+    kt_engine *engine = r->learner->engine;
+    kt_status status = kt__own_replay_add(&r->lesson, engine, dir, &own, r->err);
+    own.n = NEAR_MOST;
+    return status == KT_OK ? kt__near_add(&r->lesson, engine, NEAR_EACH, &own, r->err) : status;
+}
+
+/* All that it was trained from, and no other version served than one on top of where it began. */
+static kt_status check_still_there(const training_run *r) {
+    kt__feedback *store = r->learner->store;
+    kt__feedback_info now;
+    uint64_t *chain = NULL;
+    size_t n = 0;
+    kt__feedback_get_info(store, &now);
+    if (now.frozen)
+        return kt__fail(r->err, KT_E_STATE, "the namespace was frozen during the training");
+    kt_status status = kt__feedback_chain(store, now.version, &chain, &n, r->err);
+    bool same = now.adapter == r->info.adapter;
+    for (size_t i = 0; same && i < r->n_used; i++) same = kt__feedback_has(store, r->used[i]);
+    for (size_t i = 0; same && i < r->n_chain; i++) same = is_among(chain, n, r->chain[i]);
+    kt__free(chain);
+    if (status != KT_OK || same) return status;
+    return kt__fail(r->err, KT_E_STATE,
+                    "what was learned was rolled back, or feedback deleted, during the training: "
+                    "its result is dropped");
+}
+
+/* ---- what it goes on from ---- */
+
+/* NULL where the file is of other matrices, rank or scale. */
+static kt_status read_factors(training_run *r, const kt__gguf *gguf, kt__learn_where where,
+                              kt__factors **out) {
+    const kt__learn_settings *s = &r->settings;
+    kt_status status = kt__factors_make(r->on.net, where, s->rank, s->alpha, s->seed, out, r->err);
+    if (status == KT_OK) status = kt__factors_read(*out, gguf, r->err);
+    if (status == KT_OK) return KT_OK;
+    kt__factors_free(*out);
+    *out = NULL;
+    return status == KT_E_FORMAT ? KT_OK : status;
+}
+
+static kt_status read_served(training_run *r) {
+    const kt__gguf_open_params params = {.use_mmap = true};
+    kt__learn_where where = r->settings.where;
+    kt__learn_where other = where == KT__LEARN_ALL ? KT__LEARN_LAST : KT__LEARN_ALL;
+    char path[KT__FEEDBACK_PATH_MAX];
+    kt__gguf *gguf = NULL;
+    kt_status status;
+    if (!r->info.adapter) return KT_OK;
+    KT__TRY(kt__feedback_adapter_path(r->learner->store, r->info.adapter, false, path, sizeof path,
+                                      r->err));
+    KT__TRY(kt__gguf_open(path, &params, &gguf, r->err));
+    KT__TRY(read_factors(r, gguf, where, &r->prior));
+    if (!r->prior) KT__TRY(read_factors(r, gguf, other, &r->before));
+out:
+    kt__gguf_close(gguf);
+    return status;
+}
+
+/* ---- the training ---- */
+
+static kt__learn_settings settings_of(const training_run *r) {
+    const kt_train_params *p = r->p;
+    kt__learn_settings s;
+    kt__learn_defaults(&s);
+    s.where = p->deep ? KT__LEARN_ALL : KT__LEARN_LAST;
+    if (p->n_step > 0) s.n_step = p->n_step;
+    if (p->batch > 0) s.batch = p->batch;
+    if (p->rank > 0) s.rank = p->rank, s.alpha = 2.0f * (float)p->rank;
+    if (p->seed) s.seed = p->seed;
+    s.ewc_lambda = p->ewc_lambda;
+    s.bytes_max = p->bytes_max ? p->bytes_max : (uint64_t)512 << 20;
+    s.cpu_ms_max = p->cpu_ms_max;
+    return s;
+}
+
+/* One anew, or one that goes on. */
+static kt_status train_one(training_run *r, const kt__factors *prior, kt__factors **out) {
+    const kt__factors *served = r->prior ? r->prior : r->before;
+    const kt__learn_from from = {.prior = prior, .before = served};
+    return kt__learn(&r->on, r->lesson.samples, r->lesson.n, &r->settings, &from, out, &r->report,
+                     r->err);
+}
+
+static kt_status consolidate(training_run *r, kt__consolidate what, kt__factors **out) {
+    return kt__learn_consolidate(&r->on, &what, r->lesson.samples, r->lesson.n, &r->settings, out,
+                                 &r->report, r->err);
+}
+
+static kt_status make_candidate(training_run *r) {
+    kt_consolidation how = r->p->consolidation;
+    kt__factors *one = NULL;
+    kt_status status;
+    if (!r->prior) return train_one(r, NULL, &r->candidate);
+    if (how == KT_CONSOLIDATE_EWC_MERGE && r->settings.ewc_lambda > 0.0f)
+        return consolidate(r,
+                           (kt__consolidate){.how = KT__CONSOLIDATE_EWC_MERGE, .prior = r->prior},
+                           &r->candidate);
+    if (how == KT_CONSOLIDATE_EWC_MERGE) return train_one(r, r->prior, &r->candidate);
+    bool average = how == KT_CONSOLIDATE_AVERAGE;
+    KT__TRY(train_one(r, average ? NULL : r->prior, &one));
+    const kt__factors *both[] = {r->prior, one};
+    kt__learn_report trained = r->report;
+    KT__TRY(consolidate(
+        r,
+        (kt__consolidate){.how = average ? KT__CONSOLIDATE_AVERAGE : KT__CONSOLIDATE_BEST_ONLY,
+                          .prior = r->prior,
+                          .candidates = both,
+                          .n_candidate = 2},
+        &r->candidate));
+    kt__learn_report_add_training(&r->report, &trained);
+out:
+    kt__factors_free(one);
+    return status;
+}
+
+/* ---- what is made of it ---- */
+
+/* With `changing`. What a crash leaves in the folder of versions goes when it is opened again. */
+static kt_status publish_candidate(training_run *r, const kt__buf *report) {
+    kt_learner *l = r->learner;
+    char versions[KT__FEEDBACK_PATH_MAX], dir[KT__FEEDBACK_PATH_MAX], path[KT__FEEDBACK_PATH_MAX];
+    uint32_t version;
+    kt_error ignored;
+    kt_status status;
+    KT__TRY(check_still_there(r));
+    KT__TRY(kt__feedback_path(versions, l->params.dir, "versions", r->err));
+    KT__TRY(kt__feedback_path(dir, versions, "training", r->err));
+    KT__TRY(kt__feedback_make_dir(dir, r->err));
+    KT__TRY(kt__feedback_path(path, dir, "adapter.gguf", r->err));
+    status = kt__factors_write(r->candidate, r->on.net->hp.arch, NULL, path, r->err);
+    if (status == KT_OK)
+        status = kt__feedback_publish(l->store, path, report->data, report->len,
+                                      r->report.quality_delta, &version, r->err);
+    if (kt__feedback_remove_tree(dir, &ignored) != KT_OK && status == KT_OK) status = KT_OK;
+    KT__TRY(status);
+    KT__TRY(kt__learned_serve(l, r->err));
+    r->out->published = true;
+out:
+    return status;
+}
+
+static kt_status conclude(training_run *r) {
+    kt_learner *l = r->learner;
+    kt__feedback_info now;
+    kt_status status = KT_OK;
+    kt__buf report;
+    kt__buf_init(&report, 1 << 16);
+    kt__learn_report_json(&r->report, &report);
+    if (report.failed) {
+        status = kt__fail_nomem(r->err, "the report", 0);
+        goto out;
+    }
+    pthread_mutex_lock(&l->changing);
+    if (r->report.publish)
+        status = publish_candidate(r, &report);
+    else
+        kt__feedback_audit(l->params.dir, "refused", 0, r->info.version);
+    pthread_mutex_unlock(&l->changing);
+    if (status != KT_OK) goto out;
+    kt__feedback_get_info(l->store, &now);
+    r->out->version = now.version;
+    r->out->report = kt__strdup(report.data);
+    if (!r->out->report) status = kt__fail_nomem(r->err, "the report", report.len);
+out:
+    kt__buf_free(&report);
+    return status;
+}
+
+static kt_status charge(training_run *r, uint64_t bytes) {
+    kt_ctx *ctx = r->learner->engine->model->ctx;
+    uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
+    if (before + bytes <= ctx->mem_bytes) {
+        r->charged += bytes;
+        return KT_OK;
+    }
+    atomic_fetch_sub(&ctx->mem_used_bytes, bytes);
+    return kt__fail(r->err, KT_E_NOMEM,
+                    "a training of %.0f MiB exceeds the memory budget of %.0f MiB, of which %.0f "
+                    "MiB are taken",
+                    (double)bytes / (1 << 20), (double)ctx->mem_bytes / (1 << 20),
+                    (double)before / (1 << 20));
+}
+
+/* Beside the activations: the base's states of what shall stay, and five numbers for each value of the
+ * adapter: itself, where it is scaled, its gradient, and Adam's two. */
+static kt_status charge_rest(training_run *r) {
+    const kt__learn_settings *s = &r->settings;
+    uint64_t n_kept = 0, state = (uint64_t)r->on.net->hp.d_model * sizeof(float);
+    kt__factors *f;
+    kt_status status = kt__factors_make(r->on.net, s->where, s->rank, s->alpha, s->seed, &f,
+                                        r->err);
+    if (status != KT_OK) return status;
+    for (size_t i = 0; i < r->lesson.n; i++) {
+        const kt__sample *sample = &r->lesson.samples[i];
+        if (kt__sample_is_kept(sample)) n_kept += (uint64_t)kt__sample_n_masked(sample);
+    }
+    status = charge(r, n_kept * state + 5 * (uint64_t)f->n_value * sizeof(float));
+    kt__factors_free(f);
+    return status;
+}
+
+static kt_status take_pool(training_run *r) {
+    const kt_ctx *ctx = r->learner->engine->model->ctx;
+    const kt__affinity low = {
+        .pinned = ctx->affinity.pinned, .cpus = ctx->affinity.cpus, .priority = KT__PRIORITY_LOW};
+    int n = r->p->background      ? 1
+            : r->p->n_threads > 0 ? r->p->n_threads
+                                  : atomic_load(&ctx->n_threads);
+    return kt__pool_create_at(n, r->p->background ? &low : &ctx->affinity, &r->pool, r->err);
+}
+
+static kt_status run_training(training_run *r) {
+    const kt_engine *engine = r->learner->engine;
+    kt_status status;
+    r->settings = settings_of(r);
+    r->on = (kt__learn_on){engine->model->net, NULL, engine->model->ctx->kernels,
+                           kt__lesson_end_token(engine->model)};
+    KT__TRY(kt__factors_supported(r->on.net, r->err));
+    KT__TRY(kt__learn_check(&r->settings, r->err));
+    KT__TRY(charge(r, r->settings.bytes_max));
+    KT__TRY(add_feedback(r));
+    KT__TRY(add_rest(r));
+    KT__TRY(check_still_there(r)); /* writing took a while */
+    KT__TRY(charge_rest(r));
+    KT__TRY(take_pool(r));
+    r->on.pool = r->pool;
+    r->settings.go_on = go_on;
+    r->settings.go_on_user = r;
+    r->worked_since_us = kt__now_us();
+    KT__TRY(read_served(r));
+    KT__TRY(make_candidate(r));
+    KT__TRY(conclude(r));
+out:
+    return status;
+}
+
+static void *training_main(void *arg) {
+    training_run *r = arg;
+    uint32_t fpenv = kt__fpenv_enter();
+    if (r->p->background) kt__priority_lower(KT__PRIORITY_LOW);
+    r->status = run_training(r);
+    kt__fpenv_leave(fpenv);
+    return NULL;
+}
+
+static void free_run(training_run *r) {
+    kt__pool_destroy(r->pool);
+    kt__factors_free(r->prior);
+    kt__factors_free(r->before);
+    kt__factors_free(r->candidate);
+    kt__lesson_free(&r->lesson);
+    kt__free(r->used);
+    kt__free(r->chain);
+    atomic_fetch_sub(&r->learner->engine->model->ctx->mem_used_bytes, r->charged);
+}
+
+/* A thread of its own: in the background its priority is lowered for good. */
+static kt_status train_aside(training_run *r) {
+    pthread_t thread;
+    int rc = kt__thread_start(&thread, "kentang-train", STACK_BYTES, training_main, r);
+    if (rc != 0) return kt__fail(r->err, KT_E_LIMIT, "cannot start a thread: %s", strerror(rc));
+    pthread_join(thread, NULL);
+    free_run(r);
+    return r->status;
+}
+
+static void note_tried(kt_learner *l, uint64_t id, bool deep) {
+    pthread_mutex_lock(&l->lock);
+    l->tried = id;
+    if (deep) l->tried_deep = id;
+    pthread_mutex_unlock(&l->lock);
+}
+
+kt_status kt_learner_train(kt_learner *l, const kt_train_params *params, kt_train_result *out,
+                           kt_error *err) {
+    static const kt_train_params by_default = {0};
+    training_run r = {.learner = l, .p = params ? params : &by_default, .out = out, .err = err};
+    *out = (kt_train_result){0};
+    kt__error_clear(err);
+    if (l->params.read_only) return kt__fail(err, KT_E_STATE, "the learner was opened for reading");
+    kt__feedback_get_info(l->store, &r.info);
+    if (r.info.frozen)
+        return kt__fail_at(err, KT_E_STATE, "namespace", UINT64_MAX,
+                           "the namespace is frozen: nothing is trained");
+    if (pthread_mutex_trylock(&l->training) != 0)
+        return kt__fail(err, KT_E_BUSY, "a training is running already");
+    kt__feedback_get_info(l->store, &r.info);
+    kt_status status = train_aside(&r);
+    if (status != KT_E_CANCELLED) note_tried(l, r.info.last_id, r.p->deep);
+    pthread_mutex_unlock(&l->training);
+    return status;
+}

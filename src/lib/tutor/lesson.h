@@ -1,0 +1,54 @@
+/* Lessons: conversations as the samples that learning takes.
+ *
+ * Owns: a growing list of samples with their tokens; what the chat template makes of a conversation
+ * (which tokens are an answer, up to the one that ends it; of a model without a template: the texts
+ * as they are); and what the model itself writes for its lessons: its own answers to questions that
+ * it shall answer as before, and conversations of its own for replay. One thread a lesson; beside
+ * others that use the engine, or driving it where no thread does. */
+#ifndef KT_TUTOR_LESSON_H
+#define KT_TUTOR_LESSON_H
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "context/types.h"
+#include "learn/sample.h"
+
+enum { KT__LESSON_MESSAGES_MAX = 256 };
+
+typedef struct kt__lesson {
+    kt__sample *samples;
+    size_t n, cap;
+    uint64_t next_group; /* of a sample without a name for its conversation */
+} kt__lesson;
+
+void kt__lesson_free(kt__lesson *lesson);
+size_t kt__lesson_count(const kt__lesson *lesson, kt__sample_kind kind);
+/* prompt[n_prompt] and its answer[n_answer], copied; like: all but its tokens. */
+kt_status kt__lesson_add_tokens(kt__lesson *lesson, const int32_t *prompt, size_t n_prompt,
+                                const int32_t *answer, size_t n_answer, const kt__sample *like,
+                                kt_error *err) KT_CHECKED;
+/* An answer to messages[n]. Of replay, the answers among the messages count as well. KT_E_LIMIT,
+ * KT_E_UNSUPPORTED: a conversation for a model without a chat template. */
+kt_status kt__lesson_add_answer(kt__lesson *lesson, const kt_model *model,
+                                const kt_message *messages, size_t n, const char *answer,
+                                const kt__sample *like, kt_error *err) KT_CHECKED;
+/* What the model answers, the likeliest tokens; "" where it says nothing. */
+kt_status kt__lesson_write_answer(kt_engine *engine, const kt_message *messages, size_t n,
+                                  kt__buf *out, kt_error *err) KT_CHECKED;
+
+/* How conversations of its own are written. */
+typedef struct kt__lesson_own {
+    int n;
+    uint64_t seed;
+    int32_t priority;          /* of the requests: below 0 they wait for all others */
+    bool (*go_on)(void *user); /* asked between rounds; false: KT_E_CANCELLED; NULL: always */
+    void *go_on_user;
+} kt__lesson_own;
+/* Conversations that the model itself writes, question and answer, at random by the seed. */
+kt_status kt__lesson_write_own(kt__lesson *lesson, kt_engine *engine, const kt__lesson_own *own,
+                               kt_error *err) KT_CHECKED;
+/* The token that ends an answer in the model's template, or -1. */
+int32_t kt__lesson_end_token(const kt_model *model);
+
+#endif

@@ -1,0 +1,346 @@
+/* kentang batch: a file of requests to a file of results, many at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/batch_job.h"
+#include "cli/batch_output.h"
+#include "setup/cache_opts.h"
+#include "term/cli.h"
+#include "setup/sampling_opts.h"
+#include "setup/session.h"
+#include "term/foreign_opts.h"
+#include "term/interrupt.h"
+
+typedef struct batch_opts {
+    const char *out;
+    bool quiet, retry_failed, strict;
+} batch_opts;
+
+#define AT(member) offsetof(batch_opts, member)
+
+static const kt__opt files_table[] = {
+    {.name = "out",
+     .brief = "o",
+     .kind = KT__OPT_TEXT,
+     .at = AT(out),
+     .arg = "FILE",
+     .help =
+         "append the results to FILE (default: standard output); those that it holds already are "
+         "not computed again"},
+    {.name = "retry-failed",
+     .kind = KT__OPT_ON,
+     .at = AT(retry_failed),
+     .help = "compute those again whose result in FILE is an error; the new result is appended, "
+             "and of two with one id the last counts"},
+    {.name = "strict",
+     .kind = KT__OPT_ON,
+     .at = AT(strict),
+     .help =
+         "end with 1 where a result of this run is an error (default: 0, they are in the file)"},
+    {.name = "quiet",
+     .brief = "q",
+     .kind = KT__OPT_ON,
+     .at = AT(quiet),
+     .help = "no progress line"},
+};
+
+typedef struct batch {
+    const batch_opts *opts;
+    kt__session session;
+    kt_cache *cache;
+    kt__batch_input in;
+    kt__batch_output out;
+    kt__batch_sink sink;
+    kt__batch_line held; /* refused by a full queue, to be submitted again */
+    kt__id_set seen;     /* ids of this run */
+    kt_request_params defaults;
+    int32_t n_live, n_live_max;
+    bool stopping;
+    kt_error failure; /* the first that ends the batch: of the output, or of memory */
+
+    uint64_t n_done, n_errors, n_skipped;
+    int64_t n_prompt, n_cached, n_generated, n_drafted, n_accepted;
+    int64_t begin_us, shown_us;
+    bool show;
+} batch;
+
+/* ---- progress ---- */
+
+static double seconds(const batch *b) {
+    return (double)(kt__now_us() - b->begin_us) * 1e-6;
+}
+
+static void show_progress(batch *b, bool now) {
+    int64_t t_us = kt__now_us();
+    if (!b->show || (!now && t_us - b->shown_us < 500000)) return;
+    b->shown_us = t_us;
+    fprintf(stderr, "\r\033[Kkentang: %llu done", (unsigned long long)b->n_done);
+    if (b->n_errors) fprintf(stderr, " (%llu errors)", (unsigned long long)b->n_errors);
+    kt_engine_stats stats;
+    kt_engine_get_stats(b->session.engine, &stats);
+    fprintf(stderr, ", %d running, %d waiting, %.1f tok/s", stats.running, stats.waiting,
+            (double)stats.generated_tokens / seconds(b));
+    if (b->in.size)
+        fprintf(stderr, ", %.0f%% of the requests read",
+                100.0 * (double)b->in.n_bytes / (double)b->in.size);
+    fflush(stderr);
+}
+
+static void show_end(batch *b) {
+    if (b->show) fputs("\r\033[K", stderr);
+    fprintf(stderr, "kentang: %llu results", (unsigned long long)b->n_done);
+    if (b->n_errors) fprintf(stderr, ", %llu of them errors", (unsigned long long)b->n_errors);
+    if (b->n_skipped)
+        fprintf(stderr, ", %llu were there already", (unsigned long long)b->n_skipped);
+    fprintf(stderr, " | prompts %lld tokens (%lld cached) | generated %lld tokens, %.1f tok/s",
+            (long long)b->n_prompt, (long long)b->n_cached, (long long)b->n_generated,
+            (double)b->n_generated / seconds(b));
+    if (b->n_drafted)
+        fprintf(stderr, ", %lld of %lld proposed tokens right", (long long)b->n_accepted,
+                (long long)b->n_drafted);
+    fprintf(stderr, " | %.1f s\n", seconds(b));
+    kt__cache_opts_warn(b->cache);
+}
+
+/* ---- results ---- */
+
+static void fail(batch *b, const kt_error *err) {
+    if (b->failure.code == KT_OK) b->failure = *err;
+    b->stopping = true;
+}
+
+static void on_done(void *user, kt__buf *line, bool failed, const kt_request_report *report) {
+    batch *b = user;
+    kt_error err;
+    if (report) b->n_live--;
+    /* unfinished, by Ctrl-C or an error of the output: for when the batch is gone on with */
+    if (b->stopping || (report && report->finish == KT_FINISH_CANCELLED)) return;
+    b->n_done++;
+    b->n_errors += failed;
+    if (report) {
+        b->n_prompt += report->n_prompt;
+        b->n_cached += report->n_cached;
+        b->n_generated += report->n_generated;
+        b->n_drafted += report->n_drafted;
+        b->n_accepted += report->n_accepted;
+    }
+    if (kt__batch_output_write(&b->out, line, &err) != KT_OK) fail(b, &err);
+}
+
+/* ---- requests ---- */
+
+/* An id for the second time is an error. Its result bears the line's number: under the id it could
+ * not be told from the first one's. */
+static kt_status refuse_twice(batch *b, kt__batch_line *line, kt_error *err) {
+    bool was_there;
+    char number[32];
+    if (!line->id || !kt__id_set_add(&b->seen, line->id, &was_there))
+        return kt__fail_nomem(err, "the ids of requests", b->seen.n);
+    if (!was_there) return KT_OK;
+    kt__wire_request_free(line->request);
+    line->request = NULL;
+    (void)kt__fail_at(&line->err, KT_E_ARG, line->openai ? "custom_id" : "id", UINT64_MAX,
+                      "%s: \"%.80s\" was used before", line->openai ? "custom_id" : "id", line->id);
+    kt__free(line->id);
+    snprintf(number, sizeof number, "line-%llu", (unsigned long long)b->in.n_lines);
+    line->id = kt__strdup(number);
+    return line->id ? KT_OK : kt__fail_nomem(err, "an id", sizeof number);
+}
+
+/* Submits what is held. KT_E_BUSY: not now. */
+static kt_status submit_held(batch *b, kt_error *err) {
+    bool request = b->held.request != NULL;
+    uint64_t n_done = b->n_done;
+    kt_status status = kt__batch_job_submit(b->session.engine, &b->held, &b->sink, err);
+    if (status == KT_OK && request && b->n_done == n_done && !b->stopping) b->n_live++;
+    return status;
+}
+
+static kt_status take_line(batch *b, kt__batch_read got, const char *line, size_t len,
+                           kt_error *err) {
+    if (got == KT__BATCH_TOO_LONG) line = "", len = 0;
+    kt__batch_line_parse(line, len, b->in.n_lines, &b->defaults, &b->held);
+    if (got == KT__BATCH_TOO_LONG) {
+        (void)kt__fail(&b->held.err, KT_E_LIMIT, "a line of more than %d bytes",
+                       KT__WIRE_MAX_BYTES);
+    }
+    kt_status status = refuse_twice(b, &b->held, err);
+    if (status != KT_OK) return status;
+    if (!kt__id_set_has(&b->out.finished, b->held.id)) return submit_held(b, err);
+    b->n_skipped++;
+    kt__batch_line_free(&b->held);
+    return KT_OK;
+}
+
+/* Takes requests while there are some and room for them. false: there will be no more. */
+static bool take_requests(batch *b) {
+    kt_error err;
+    kt_status status = KT_OK;
+    if (b->held.id) status = submit_held(b, &err);
+    while (status == KT_OK && b->n_live < b->n_live_max && !b->stopping) {
+        const char *line;
+        size_t len;
+        kt__batch_read got = kt__batch_input_next(&b->in, b->n_live == 0, &line, &len, &err);
+        if (got == KT__BATCH_EOF) return false;
+        if (got == KT__BATCH_FAILED) status = err.code;
+        if (got == KT__BATCH_WAIT) break;
+        if (status == KT_OK) status = take_line(b, got, line, len, &err);
+        show_progress(b, false);
+    }
+    if (status != KT_OK && status != KT_E_BUSY) fail(b, &err);
+    return true;
+}
+
+static void run_all(batch *b) {
+    bool more = true;
+    kt__interrupt_watch(b->session.engine);
+    while (!b->stopping && (more || b->n_live)) {
+        kt_error err;
+        int32_t left;
+        if (more) more = take_requests(b);
+        kt_status status = KT_OK;
+        if (b->n_live) status = kt_engine_step(b->session.engine, 20000, &left, &err);
+        if (kt__interrupted())
+            status = kt__fail(&err, KT_E_CANCELLED, "interrupted; the results so far are kept");
+        if (status != KT_OK) fail(b, &err);
+        show_progress(b, false);
+    }
+    b->stopping = true;
+    kt_engine_stop(b->session.engine, 0);
+    kt__interrupt_unwatch();
+}
+
+/* ---- the command ---- */
+
+static kt_status open_input(const char *word, int *fd, kt_error *err) {
+    *fd = STDIN_FILENO;
+    if (!word || !strcmp(word, "-")) return KT_OK;
+    *fd = open(word, O_RDONLY | O_CLOEXEC);
+    if (*fd >= 0) return KT_OK;
+    return kt__fail_at(err, KT_E_IO, word, UINT64_MAX, "cannot open: %s", strerror(errno));
+}
+
+static void set_up(batch *b, const kt_gen_params *gen) {
+    const kt_model_info *info = &b->session.info;
+    b->defaults = kt_request_params_default();
+    b->defaults.gen = *gen;
+    b->defaults.adapters = b->session.lora.uses;
+    b->defaults.n_adapters = b->session.lora.n;
+    b->sink = (kt__batch_sink){on_done, b, b->session.model,
+                               info->name[0] ? info->name : info->path, &b->session.lora};
+    kt_engine_info engine;
+    kt_engine_get_info(b->session.engine, &engine);
+    b->n_live_max = engine.n_parallel * 2 + 8; /* the next ones wait in the queue */
+    if (b->n_live_max > engine.n_queue_max) b->n_live_max = engine.n_queue_max;
+    b->show = !b->opts->quiet && isatty(STDERR_FILENO);
+    b->begin_us = kt__now_us();
+    if (b->out.n_cut) {
+        fprintf(stderr, "kentang: an unfinished last line of %llu bytes was cut off %s\n",
+                (unsigned long long)b->out.n_cut, b->out.path);
+    }
+}
+
+static int run_batch(const batch_opts *opts, kt__session_opts *session, const kt__cache_opts *cache,
+                     kt__sampling_opts *sampling, const char *word) {
+    batch b = {.opts = opts, .in = {.fd = -1}, .out = {.fd = -1}};
+    kt_error err = {0};
+    kt_status status;
+    int code = 0, fd = -1;
+    session->many = true;
+    KT__TRY(kt__sampling_opts_finish(sampling, &err));
+    if (opts->retry_failed && !opts->out) {
+        status = kt__fail(&err, KT_E_ARG, "--retry-failed needs the file of results: --out FILE");
+        goto out;
+    }
+    KT__TRY(open_input(word, &fd, &err));
+    kt__batch_input_open(&b.in, fd);
+    KT__TRY(kt__batch_output_open(opts->out, opts->retry_failed, &b.out, &err));
+    KT__TRY(kt__session_open(session, NULL, &b.session, &err));
+    KT__TRY(kt__cache_opts_open(cache, b.session.engine, &b.cache, &err));
+    kt__session_print_plan(&b.session, session);
+    set_up(&b, &sampling->params);
+    run_all(&b);
+    show_end(&b);
+    if (b.failure.code != KT_OK) {
+        err = b.failure;
+        status = err.code;
+    }
+out:
+    kt__batch_line_free(&b.held);
+    kt_cache_close(b.cache);
+    if (b.session.ctx) kt__session_close(&b.session);
+    kt__batch_input_close(&b.in);
+    kt__id_set_free(&b.seen);
+    kt_error close_err;
+    kt_status closed = kt__batch_output_close(&b.out, &close_err);
+    if (status == KT_OK && closed != KT_OK) {
+        err = close_err;
+        status = closed;
+    }
+    if (fd > STDIN_FILENO) close(fd);
+    if (status != KT_OK) code = kt__cli_fail("batch", &err);
+    return status == KT_OK && opts->strict && b.n_errors ? 1 : code;
+}
+
+int kt__cmd_batch(int argc, char **argv) {
+    batch_opts opts = {0};
+    kt__cache_opts cache = {0};
+    kt__session_opts session = kt__session_opts_default();
+    kt__sampling_opts sampling = kt__sampling_opts_default();
+    kt__foreign_opts foreign = {0};
+    const kt__opt_group groups[] = {
+        {"Results", files_table, KT__COUNT(files_table), &opts},
+        kt__session_opts_many_group("Many at once", &session),
+        kt__cache_opts_group(&cache),
+        kt__sampling_opts_length_group(&sampling),
+        kt__session_opts_group(&session),
+        kt__session_opts_draft_group(&session),
+        kt__lora_opts_group(&session.lora),
+        kt__model_opts_place_group(&session.model),
+        kt__model_opts_group(&session.model),
+        kt__sampling_opts_group(&sampling),
+        kt__foreign_opts_group(&foreign),
+    };
+    const kt__syntax syntax = {
+        .command = "batch",
+        .usage = "[-m MODEL] [REQUESTS.jsonl | -] [OPTIONS] > RESULTS.jsonl",
+        .about =
+            "Answers a file of requests, one JSON object a line, many at once; a line with the "
+            "result\n"
+            "of each is written as soon as it is there. A line is one of OpenAI's batch files\n"
+            "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", "
+            "\"body\": {...}}\n"
+            "or kentang's own, with the same fields as the body\n"
+            "  {\"id\": \"a\", \"prompt\": \"Once\", \"max_tokens\": 50}   or   {\"id\": \"b\", "
+            "\"messages\": [...]}\n"
+            "What a request does not say comes from the options. An answer does not depend on the "
+            "others,\n"
+            "nor on the order in which they end. A line that is wrong gets an error as its "
+            "result.",
+        .groups = groups,
+        .n_groups = KT__COUNT(groups),
+        .max_words = 1,
+        .word = "FILE",
+        .notes = "After a stop of any kind the same command with the same --out goes on: results "
+                 "that are\n"
+                 "in the file, errors too, are not computed again (--retry-failed: errors are). A "
+                 "result is\n"
+                 "known by its id alone: for changed requests or another model give another "
+                 "--out.\n\n"
+                 "Example:\n"
+                 "  kentang batch -m model.gguf requests.jsonl --out results.jsonl",
+    };
+    const char *word = NULL;
+    size_t n_words = 0;
+    int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
+    if (code < 0) kt__foreign_opts_note(&foreign);
+    if (code < 0) code = run_batch(&opts, &session, &cache, &sampling, n_words ? word : NULL);
+    kt__sampling_opts_free(&sampling);
+    kt__lora_opts_free(&session.lora);
+    return code;
+}

@@ -1,0 +1,119 @@
+#include "cli/batch_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd_io.h"
+#include "term/cli.h"
+
+enum { MAX_RESULT_BYTES = 1 << 30 };
+
+static kt_status fail_io(const kt__batch_output *out, const char *what, kt_error *err) {
+    return kt__fail_at(err, KT_E_IO, out->path ? out->path : "standard output", UINT64_MAX,
+                       "%s: %s", what, strerror(errno));
+}
+
+/* {"error": {...}}, or, of OpenAI's, {"response": {"status_code": not 200}}. */
+static bool is_error(const json_t *object) {
+    const json_t *response = json_object_get(object, "response");
+    if (json_is_object(json_object_get(object, "error"))) return true;
+    return response && json_integer_value(json_object_get(response, "status_code")) != 200;
+}
+
+/* A request has an id as well: a file of requests is not to be taken for results. */
+static bool is_request(const json_t *object) {
+    return json_object_get(object, "body") || json_object_get(object, "prompt") ||
+           json_object_get(object, "messages");
+}
+
+static kt_status note_result(kt__batch_output *out, const char *line, size_t len, uint64_t number,
+                             kt_error *err) {
+    json_t *object = json_loadb(line, len, 0, NULL);
+    const char *id = json_string_value(json_object_get(object, "custom_id"));
+    if (!id) id = json_string_value(json_object_get(object, "id"));
+    kt_status status = KT_OK;
+    if (!id) {
+        status = kt__fail_at(err, KT_E_FORMAT, out->path, UINT64_MAX,
+                             "line %llu is no result of a batch: give another --out, or remove it",
+                             (unsigned long long)number);
+    } else if (is_request(object)) {
+        status = kt__fail_at(err, KT_E_FORMAT, out->path, UINT64_MAX,
+                             "line %llu is a request, not a result: give --out another file",
+                             (unsigned long long)number);
+    } else if (out->retry_failed && is_error(object)) {
+        out->n_found--; /* its new result follows, and is the one that counts */
+    } else if (!kt__id_set_add(&out->finished, id, NULL)) {
+        status = kt__fail_nomem(err, "the ids of results", out->finished.n);
+    }
+    json_decref(object);
+    out->n_found++;
+    return status;
+}
+
+/* Reads the results that are there, and cuts off a last line that was not finished. */
+static kt_status read_results(kt__batch_output *out, FILE *in, kt_error *err) {
+    kt_status status = KT_OK;
+    off_t good = 0;
+    for (uint64_t number = 1; status == KT_OK; number++) {
+        char *line = NULL;
+        size_t len = 0;
+        int got = kt__cli_read_line(in, MAX_RESULT_BYTES, &line, &len, err);
+        if (got < 0) status = err->code;
+        if (got <= 0) break;
+        bool whole = !feof(in); /* a newline ended it */
+        if (whole && len) status = note_result(out, line, len, number, err);
+        kt__free(line);
+        if (!whole) out->n_cut = len;
+        if (!whole) break;
+        good = ftello(in);
+    }
+    if (status == KT_OK && out->n_cut && ftruncate(out->fd, good) != 0)
+        status = fail_io(out, "cannot cut off the unfinished last line", err);
+    return status;
+}
+
+kt_status kt__batch_output_open(const char *path, bool retry_failed, kt__batch_output *out,
+                                kt_error *err) {
+    struct stat st;
+    *out = (kt__batch_output){.fd = STDOUT_FILENO, .path = path, .retry_failed = retry_failed};
+    if (!path) return KT_OK;
+    out->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (out->fd < 0) return fail_io(out, "cannot open", err);
+    if (fstat(out->fd, &st) == 0 && !S_ISREG(st.st_mode)) return KT_OK; /* /dev/null, a pipe */
+    if (flock(out->fd, LOCK_EX | LOCK_NB) != 0) {
+        return kt__fail_at(err, KT_E_STATE, path, UINT64_MAX,
+                           "another batch is writing to this file");
+    }
+    int fd = dup(out->fd);
+    FILE *in = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!in && fd >= 0) close(fd);
+    if (!in) return fail_io(out, "cannot read", err);
+    kt_status status = read_results(out, in, err);
+    fclose(in);
+    return status;
+}
+
+kt_status kt__batch_output_write(kt__batch_output *out, kt__buf *line, kt_error *err) {
+    if (!kt__buf_putc(line, '\n') || line->failed)
+        return kt__fail_nomem(err, "a result", line->len);
+    /* one call: a kill leaves the line whole, or torn at the end of the file */
+    if (kt__fd_write(out->fd, line->data, line->len)) return KT_OK;
+    return fail_io(out, "cannot write a result", err);
+}
+
+kt_status kt__batch_output_close(kt__batch_output *out, kt_error *err) {
+    kt_status status = KT_OK;
+    kt__id_set_free(&out->finished);
+    if (!out->path || out->fd < 0) return KT_OK;
+    if (fsync(out->fd) != 0 && errno != EINVAL) status = fail_io(out, "cannot write", err);
+    if (close(out->fd) != 0 && status == KT_OK) status = fail_io(out, "cannot write", err);
+    out->fd = -1;
+    return status;
+}

@@ -1,0 +1,221 @@
+/* kentang learned: what a model has learned from feedback, on this machine. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "term/cli.h"
+#include "setup/learn_opts.h"
+#include "setup/session.h"
+
+typedef struct learned_opts {
+    bool all, deep;
+    int32_t n_step, n_own;
+    kt__learn_opts learn;
+    kt__session_opts session;
+} learned_opts;
+
+/* What is done to a learner; word: what follows the action, or NULL. */
+typedef kt_status action_fn(kt_learner **learner, const learned_opts *opts, const char *word,
+                            kt_error *err);
+
+static const kt__opt table[] = {
+    {.name = "all",
+     .kind = KT__OPT_ON,
+     .at = offsetof(learned_opts, all),
+     .help = "of delete: all that was ever learned there"},
+    {.name = "deep",
+     .kind = KT__OPT_ON,
+     .at = offsetof(learned_opts, deep),
+     .help = "of train: every matrix of every layer, else the last layer's behind its keys and "
+             "values, and the final hidden state"},
+    {.name = "steps",
+     .kind = KT__OPT_INT,
+     .at = offsetof(learned_opts, n_step),
+     .min = 1,
+     .max = 1000000,
+     .arg = "N",
+     .help = "of train: updates"},
+    {.name = "own",
+     .kind = KT__OPT_INT,
+     .at = offsetof(learned_opts, n_own),
+     .min = 1,
+     .max = 100000,
+     .arg = "N",
+     .help = "of train: conversations that the model writes itself, to stay as they are (800)"},
+};
+
+static kt_status show_status(kt_learner **learner, const learned_opts *opts, const char *word,
+                             kt_error *err) {
+    kt_learner_info i;
+    (void)opts, (void)word, (void)err;
+    kt_learner_get_info(*learner, &i);
+    printf("feedback    %" PRIu64 " (%" PRIu64 " corrections, %" PRIu64 " scores), %" PRIu64
+           " deleted\n",
+           i.n_feedback, i.n_corrections, i.n_scores, i.n_deleted);
+    printf("version     %" PRId64 " of %" PRId64 "%s\n", i.version, i.last_version,
+           i.frozen ? ", frozen" : "");
+    printf("recalled    %d tokens of %d feedbacks, %.1f KiB in memory\n", (int)i.recall.n,
+           (int)i.recall.n_source, (double)i.recall.bytes / 1024);
+    if (i.adapter)
+        printf("adapter     version %" PRId64 ", quality %+.3f\n", i.adapter, i.quality_delta);
+    printf("pending     %" PRIu64 " feedbacks that no training has seen\n", i.n_pending);
+    printf("on disk     %.1f KiB\n", (double)i.bytes / 1024);
+    return KT_OK;
+}
+
+static bool print_line(void *user, const char *json, size_t len) {
+    (void)user;
+    return fwrite(json, 1, len, stdout) == len && putchar('\n') != EOF;
+}
+
+static kt_status export_all(kt_learner **learner, const learned_opts *opts, const char *word,
+                            kt_error *err) {
+    (void)opts, (void)word;
+    return kt_learner_export(*learner, print_line, NULL, err);
+}
+
+static kt_status list_versions(kt_learner **learner, const learned_opts *opts, const char *word,
+                               kt_error *err) {
+    kt_learner_info info;
+    kt_learned_version *versions;
+    size_t n;
+    (void)opts, (void)word;
+    kt_learner_get_info(*learner, &info);
+    kt_status status = kt_learner_versions(*learner, &versions, &n, err);
+    if (status != KT_OK) return status;
+    printf("  %8s %8s  %s\n", "VERSION", "ON TOP OF", "BY");
+    for (size_t i = 0; i < n; i++) {
+        const kt_learned_version *v = &versions[i];
+        char by[64];
+        if (v->feedback)
+            snprintf(by, sizeof by, "feedback fb_%" PRIu64, v->feedback);
+        else
+            snprintf(by, sizeof by, "training, quality %+.3f", v->quality_delta);
+        printf("%c %8" PRId64 " %8" PRId64 "   %s%s\n", v->version == info.version ? '*' : ' ',
+               v->version, v->parent, by, v->withdrawn ? " (deleted)" : "");
+    }
+    kt_free(versions);
+    return KT_OK;
+}
+
+/* "7", "fb_7" */
+static kt_status read_number(const char *word, const char *prefix, const char *what, uint64_t *out,
+                             kt_error *err) {
+    size_t n = strlen(prefix);
+    char *end = NULL;
+    if (word && n && !strncmp(word, prefix, n)) word += n;
+    if (word && *word >= '0' && *word <= '9') *out = strtoull(word, &end, 10);
+    return end && !*end ? KT_OK : kt__fail(err, KT_E_ARG, "%s is needed", what);
+}
+
+static kt_status roll_back(kt_learner **learner, const learned_opts *opts, const char *word,
+                           kt_error *err) {
+    uint64_t version = 0;
+    (void)opts;
+    kt_status status = read_number(word, "", "a version's number", &version, err);
+    if (status == KT_OK && version > INT64_MAX) status = kt__fail(err, KT_E_ARG, "no such version");
+    return status == KT_OK ? kt_learner_rollback(*learner, (int64_t)version, err) : status;
+}
+
+static kt_status delete_some(kt_learner **learner, const learned_opts *opts, const char *word,
+                             kt_error *err) {
+    uint64_t id = 0;
+    if (opts->all && !word) {
+        kt_learner *erased = *learner;
+        *learner = NULL;
+        return kt_learner_erase(erased, err);
+    }
+    kt_status status = read_number(word, "fb_", "a feedback's id, or --all", &id, err);
+    return status == KT_OK ? kt_learner_forget(*learner, id, err) : status;
+}
+
+/* With all threads, at the command's own priority. */
+static kt_status train(kt_learner **learner, const learned_opts *opts, const char *word,
+                       kt_error *err) {
+    const kt_train_params params = {
+        .deep = opts->deep, .n_step = opts->n_step, .n_own = opts->n_own};
+    kt_train_result result;
+    (void)word;
+    kt_status status = kt_learner_train(*learner, &params, &result, err);
+    if (status != KT_OK) return status;
+    printf("%s, version %" PRId64 "\n%s\n", result.published ? "published" : "refused",
+           result.version, result.report);
+    kt_free(result.report);
+    return KT_OK;
+}
+
+static kt_status freeze(kt_learner **learner, const learned_opts *opts, const char *word,
+                        kt_error *err) {
+    (void)opts, (void)word;
+    return kt_learner_freeze(*learner, true, err);
+}
+
+static kt_status thaw(kt_learner **learner, const learned_opts *opts, const char *word,
+                      kt_error *err) {
+    (void)opts, (void)word;
+    return kt_learner_freeze(*learner, false, err);
+}
+
+static const struct {
+    const char *name;
+    bool changes;
+    action_fn *run;
+} actions[] = {{"status", false, show_status}, {"list", false, list_versions},
+               {"export", false, export_all},  {"rollback", true, roll_back},
+               {"train", true, train},         {"freeze", true, freeze},
+               {"thaw", true, thaw},           {"delete", true, delete_some}};
+
+static int act(const learned_opts *opts, const char *const *words, size_t n_words) {
+    kt_error err = {0};
+    kt__session session = {0};
+    kt_learner *learner = NULL;
+    size_t i = 0;
+    while (i < KT__COUNT(actions) && strcmp(actions[i].name, words[0]) != 0) i++;
+    if (i == KT__COUNT(actions))
+        return kt__cli_usage_error(
+            "learned",
+            "\"%.40s\" is none of status, list, export, train, rollback, freeze, "
+            "thaw and delete",
+            words[0]);
+    kt_status status = kt__session_open(&opts->session, NULL, &session, &err);
+    if (status == KT_OK)
+        status = kt__learn_opts_open(&opts->learn, opts->session.model.model, session.engine,
+                                     !actions[i].changes, &learner, &err);
+    if (status == KT_OK)
+        status = actions[i].run(&learner, opts, n_words > 1 ? words[1] : NULL, &err);
+    kt_learner_close(learner);
+    kt__session_close(&session);
+    return status == KT_OK ? 0 : kt__cli_fail("learned", &err);
+}
+
+int kt__cmd_learned(int argc, char **argv) {
+    learned_opts opts = {.session = kt__session_opts_default()};
+    opts.session.many = true;
+    opts.session.n_parallel = 1;
+    const kt__opt_group groups[] = {
+        {"Options", table, KT__COUNT(table), &opts},
+        kt__learn_opts_group(&opts.learn),
+        kt__model_opts_group(&opts.session.model),
+    };
+    const kt__syntax syntax = {
+        .command = "learned",
+        .usage = "status|list|export|train|rollback VERSION|freeze|thaw|delete ID|--all [OPTIONS]",
+        .about =
+            "What a model has learned from feedback: how much, in which versions; all of it as "
+            "lines of JSON;\nan adapter trained from it, and served where it passes the gate; an "
+            "earlier "
+            "version served again\n(0: the model alone); no more feedback taken, or taken again; "
+            "feedback deleted without a trace.\n`kentang learn status` and so on mean the same. "
+            "What changes something needs a server that learns\nthere to be stopped, or asked: "
+            "POST /v1/adapters/train, /v1/adapters/rollback, DELETE\n/v1/feedback/ID.",
+        .groups = groups,
+        .n_groups = KT__COUNT(groups),
+        .min_words = 1,
+        .max_words = 2,
+        .word = "ACTION"};
+    const char *words[2] = {NULL};
+    size_t n_words = 0;
+    int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
+    return code >= 0 ? code : act(&opts, words, n_words);
+}

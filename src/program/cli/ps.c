@@ -1,0 +1,118 @@
+/* kentang ps: what a running server serves and does. */
+#include <jansson.h>
+#include <unistd.h>
+
+#include "term/cli.h"
+#include "term/options.h"
+#include "cli/socket_client.h"
+
+typedef struct ps_opts {
+    bool json;
+    kt__client_opts client;
+} ps_opts;
+
+static const kt__opt table[] = {
+    {.name = "json",
+     .kind = KT__OPT_ON,
+     .at = offsetof(ps_opts, json),
+     .help = "the server's figures as JSON"},
+};
+
+static const char *text_at(const json_t *v, const char *key) {
+    const char *text = json_string_value(json_object_get(v, key));
+    return text ? text : "-";
+}
+
+static long long whole_at(const json_t *v, const char *key) {
+    return (long long)json_integer_value(json_object_get(v, key));
+}
+
+static double megabytes(const json_t *v, const char *key) {
+    return (double)whole_at(v, key) / 1e6;
+}
+
+static void print_models(const json_t *models) {
+    size_t i;
+    json_t *m;
+    printf("%-28s %-8s %-8s %8s %8s %8s %10s %10s %10s\n", "MODEL", "ARCH", "QUANT", "RUNNING",
+           "WAITING", "CONTEXT", "WEIGHTS MB", "K/V MB", "TOKENS");
+    json_array_foreach(models, i, m) {
+        bool loaded = json_is_true(json_object_get(m, "loaded"));
+        printf("%-28s %-8s %-8s %8lld %8lld %8lld %10.0f %10.0f %10lld\n", text_at(m, "name"),
+               loaded ? text_at(m, "arch") : "-", loaded ? text_at(m, "quant") : "(unloaded)",
+               whole_at(m, "running"), whole_at(m, "waiting"), whole_at(m, "context"),
+               megabytes(m, "weight_bytes"), megabytes(m, "kv_bytes"),
+               whole_at(m, "generated_tokens"));
+    }
+}
+
+/* Where a controller is at work. */
+static void print_optimizers(const json_t *models) {
+    size_t i;
+    json_t *m;
+    json_array_foreach(models, i, m) {
+        const json_t *o = json_object_get(m, "optimizer"), *n;
+        const char *key;
+        if (!json_is_true(json_object_get(o, "enabled"))) continue;
+        printf(
+            "\n%s: %lld of %lld answers at once, %lld of %lld ms for prompts between two tokens;",
+            text_at(m, "name"), whole_at(o, "parallel"), whole_at(o, "parallel_most"),
+            whole_at(o, "gap_ms"), whole_at(o, "gap_ms_most"));
+        json_object_foreach(json_object_get(o, "actions"), key, n) if (json_integer_value(n))
+            printf(" %s %lld", key, (long long)json_integer_value(n));
+        printf("\n");
+    }
+}
+
+static void print_requests(const json_t *requests) {
+    size_t i;
+    json_t *r;
+    if (!json_array_size(requests)) return;
+    printf("\n%-36s %-22s %-16s %-8s %10s %8s\n", "REQUEST", "ROUTE", "CLIENT", "STATE", "AGE s",
+           "UNREAD");
+    json_array_foreach(requests, i, r) {
+        printf("%-36s %-22s %-16s %-8s %10.1f %8lld\n", text_at(r, "id"), text_at(r, "route"),
+               text_at(r, "client"), text_at(r, "state"), (double)whole_at(r, "age_ms") / 1e3,
+               whole_at(r, "unread_bytes"));
+    }
+}
+
+static void print_stats(const json_t *stats) {
+    printf("kentang %s, pid %lld, up %lld s, %s\n\n", text_at(stats, "version"),
+           whole_at(stats, "pid"), whole_at(stats, "uptime_s"), text_at(stats, "isa"));
+    print_models(json_object_get(stats, "models"));
+    print_optimizers(json_object_get(stats, "models"));
+    print_requests(json_object_get(stats, "requests"));
+}
+
+int kt__cmd_ps(int argc, char **argv) {
+    ps_opts opts = {0};
+    const kt__opt_group groups[] = {kt__client_opts_group(&opts.client),
+                                    {"Options", table, KT__COUNT(table), &opts}};
+    const kt__syntax syntax = {.command = "ps",
+                               .usage = "[--socket PATH] [--json]",
+                               .about = "What a running server serves and does.",
+                               .groups = groups,
+                               .n_groups = KT__COUNT(groups)};
+    kt_error err;
+    json_t *answer = NULL;
+    int fd, code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
+    if (code >= 0) return code;
+    kt_status status = kt__client_connect(opts.client.socket, &fd, &err);
+    if (status == KT_OK) status = kt__client_ask(fd, "{\"op\":\"stats\"}", &answer, &err);
+    if (status != KT_OK) {
+        code = kt__cli_fail("ps", &err);
+    } else {
+        const json_t *stats = json_object_get(answer, "stats");
+        if (opts.json) {
+            json_dumpf(stats, stdout, JSON_INDENT(2));
+            putchar('\n');
+        } else {
+            print_stats(stats);
+        }
+        code = 0;
+    }
+    json_decref(answer);
+    if (fd >= 0) close(fd);
+    return code;
+}

@@ -1,0 +1,100 @@
+/* What several dialects share. */
+#include "dialects/dialects.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_out.h"
+#include "base/vec.h"
+
+void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
+    kt__wire_write_error_as(out, status, err);
+}
+
+void kt__dialect_whole_error(kt__job *job, const kt_error *err) {
+    kt__buf_clear(&job->out);
+    job->dialect->error_body(&job->out, job->status, err);
+}
+
+/* A token's own bytes; in the arena. Control tokens have their name. */
+static void write_token_text(kt__job *job, int32_t id, kt__wire_token *out) {
+    char text[512];
+    size_t len = 0;
+    kt_status status = kt_detokenize(job->engine_model, &id, 1, KT_TOK_RENDER_SPECIAL, text,
+                                     sizeof text, &len, NULL);
+    if (status != KT_OK) len = 0;
+    out->id = id;
+    out->text = kt__arena_strndup(&job->arena, text, len);
+    out->len = out->text ? len : 0;
+    if (!out->text) out->text = "";
+}
+
+kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const kt_logprob *top,
+                                     size_t n_top) {
+    kt__wire_token *token = kt__arena_calloc(&job->arena, 1, sizeof *token);
+    kt__wire_token *others = kt__arena_calloc(&job->arena, n_top + 1, sizeof *others);
+    if (!token || !others) return NULL;
+    write_token_text(job, own->id, token);
+    token->logprob = own->logprob;
+    for (size_t i = 0; i < n_top && top[i].id >= 0; i++) {
+        write_token_text(job, top[i].id, &others[token->n_top]);
+        others[token->n_top++].logprob = top[i].logprob;
+    }
+    token->top = others;
+    return token;
+}
+
+const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
+    const kt_logprob own = {event->id, event->logprob};
+    if (job->wire->req.n_logprobs < 0 || job->wire->hide_logprobs || event->id < 0) return NULL;
+    return kt__dialect_logprobs(job, &own, event->top, event->n_top);
+}
+
+void kt__dialect_gather_part(kt__job *job, int32_t choice, const kt_part *part) {
+    if (!kt__wire_blocks_add(&job->choices[choice].said, part)) job->out.failed = true;
+}
+
+void kt__dialect_write_object(kt__buf *out, const char *json, size_t len) {
+    json_t *v = json_loadb(json, len, 0, NULL);
+    char *object = json_is_object(v) ? json_dumps(v, JSON_COMPACT) : NULL;
+    (void)kt__buf_puts(out, object ? object : "{}");
+    free(object);
+    json_decref(v);
+}
+
+void kt__dialect_gather_token(kt__job *job, const kt_event *event) {
+    kt__job_choice *c = &job->choices[event->choice];
+    const kt__wire_token *token = kt__dialect_token(job, event);
+    if (!token) return;
+    if (!kt__vec_reserve(c->tokens, c->cap_tokens, c->n_tokens + 1)) {
+        job->out.failed = true;
+        return;
+    }
+    c->tokens[c->n_tokens++] = *token;
+}
+
+static void add_score(kt__job_choice *c, const kt_event *event) {
+    if (event->id < 0) return;
+    c->logprob += (double)event->logprob;
+    c->n_scored++;
+}
+
+void kt__dialect_gather(kt__job *job, const kt_event *event) {
+    if (job->wire->n_best) add_score(&job->choices[event->choice], event);
+    if (!kt__wire_blocks_add_event(&job->choices[event->choice].said, event))
+        job->out.failed = true;
+    kt__dialect_gather_token(job, event);
+}
+
+void kt__dialect_write_notes(kt__job *job) {
+    const char *learned = job->learned_json;
+    if (!job->notes && !learned[0]) return;
+    (void)kt__buf_puts(&job->out, ",\"kentang\":{");
+    if (job->notes) {
+        (void)kt__buf_puts(&job->out, "\"notes\":");
+        kt__wire_write_lines(&job->out, job->notes);
+    }
+    if (learned[0]) (void)kt__buf_puts(&job->out, job->notes ? learned : learned + 1);
+    (void)kt__buf_putc(&job->out, '}');
+}

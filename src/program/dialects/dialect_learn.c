@@ -1,0 +1,414 @@
+#include "dialects/dialect_learn.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "dialects/dialects.h"
+#include "jobs/trainer.h"
+
+/* ---- members ---- */
+
+static kt_status fail_field(const char *name, const char *expected, kt_error *err) {
+    return kt__fail_at(err, KT_E_ARG, name, UINT64_MAX, "%s: expected %s", name, expected);
+}
+
+/* NULL where it is absent or null. */
+static kt_status text_field(const kt__job *job, const char *name, const char **out, size_t *len,
+                            kt_error *err) {
+    const json_t *v = json_object_get(job->json, name);
+    *out = NULL;
+    if (!v || json_is_null(v)) return KT_OK;
+    *out = json_string_value(v);
+    if (!*out) return fail_field(name, "a text", err);
+    if (len) *len = json_string_length(v);
+    if (!len && strlen(*out) != json_string_length(v))
+        return fail_field(name, "a text without NUL", err);
+    return KT_OK;
+}
+
+static kt_status whole_field(const kt__job *job, const char *name, int64_t low, int64_t high,
+                             int64_t *out, kt_error *err) {
+    const json_t *v = json_object_get(job->json, name);
+    if (!v || json_is_null(v)) return KT_OK;
+    *out = json_is_integer(v) ? json_integer_value(v) : low - 1;
+    return *out >= low && *out <= high ? KT_OK : fail_field(name, "a whole number in range", err);
+}
+
+static kt_status check_learning(kt__job *job, kt_error *err) {
+    if (job->shared->kept) return KT_OK;
+    job->error_status = 404;
+    return kt__fail(err, KT_E_STATE,
+                    "learning is off here: start the server with --learn, or set learning.enabled");
+}
+
+/* Paths and what is wrong with the disk are the server's own; the log has them. */
+static kt_status hide_place(kt__job *job, kt_status status, kt_error *err) {
+    if (status == KT_E_STATE) job->error_status = 409;
+    if (status != KT_E_IO && status != KT_E_FORMAT && status != KT_E_STATE) return status;
+    kt__slog_line(&job->shared->log, KT_LOG_ERROR, "learning: %s (%s)", err->message, err->where);
+    err->where[0] = '\0';
+    return status;
+}
+
+/* ---- the namespace ---- */
+
+/* Of a client, as it named it or NULL; the model of the request is in use then. */
+static kt_status learner_of(kt__job *job, const char *name, bool make, kt_learner **out,
+                            kt_error *err) {
+    kt_status status = kt__served_learner(job->model, job->settings->config, name, make, out, err);
+    if (status != KT_OK || *out) return hide_place(job, status, err);
+    job->error_status = 404;
+    return kt__fail_at(err, KT_E_ARG, "namespace", UINT64_MAX,
+                       "nothing was learned under \"%.80s\"", name);
+}
+
+static kt_status named_learner(kt__job *job, bool make, char name[KT__NAMESPACE_BYTES],
+                               kt_learner **out, kt_error *err) {
+    kt_status status;
+    const char *given, *model;
+    KT__TRY(check_learning(job, err));
+    KT__TRY(kt__job_parse(job, err));
+    KT__TRY(text_field(job, "namespace", &given, NULL, err));
+    KT__TRY(text_field(job, "model", &model, NULL, err));
+    KT__TRY(kt__job_use_model(job, model, err));
+    KT__TRY(kt__namespace_of(job->settings->config, job->client, given, name, err));
+    KT__TRY(learner_of(job, name, make, out, err));
+out:
+    return status;
+}
+
+static void begin_reply(kt__job *job, const char *object, const char *name) {
+    (void)kt__buf_putc(&job->out, '{');
+    kt__json_member(&job->out, "object", object);
+    kt__json_member(&job->out, "namespace", name);
+}
+
+/* ---- feedback ---- */
+
+static kt_status read_rating(const kt__job *job, kt_feedback_params *p, bool *rated,
+                             kt_error *err) {
+    const char *rating;
+    const json_t *score = json_object_get(job->json, "score");
+    kt_status status = text_field(job, "rating", &rating, NULL, err);
+    if (status != KT_OK) return status;
+    *rated = true;
+    if (rating && !strcmp(rating, "up"))
+        p->score = 1;
+    else if (rating && !strcmp(rating, "down"))
+        p->score = 0;
+    else if (rating)
+        return fail_field("rating", "\"up\" or \"down\"", err);
+    else if (json_is_number(score))
+        p->score = (float)json_number_value(score);
+    else if (score && !json_is_null(score))
+        return fail_field("score", "a number, 0 to 1", err);
+    else
+        *rated = false;
+    if (*rated && !(p->score >= 0 && p->score <= 1))
+        return fail_field("score", "a number, 0 to 1", err);
+    return KT_OK;
+}
+
+static kt_status read_feedback(const kt__job *job, kt_feedback_params *p, kt_error *err) {
+    bool rated;
+    kt_status status = read_rating(job, p, &rated, err);
+    if (status == KT_OK)
+        status = text_field(job, "correction", &p->correction, &p->n_correction, err);
+    if (status != KT_OK || p->correction || rated) return status;
+    return kt__fail_at(err, KT_E_ARG, "rating", UINT64_MAX,
+                       "rating: one of rating, score and correction is needed");
+}
+
+/* Whose answer it is is known by its client alone: another's is as one that never was. */
+static kt_status find_answer(kt__job *job, kt__kept_answer **out, kt_error *err) {
+    const char *id;
+    int64_t choice = 0;
+    kt_status status = text_field(job, "response_id", &id, NULL, err);
+    if (status == KT_OK) status = whole_field(job, "choice", 0, INT32_MAX, &choice, err);
+    if (status != KT_OK) return status;
+    if (!id) return fail_field("response_id", "the id of an answer", err);
+    *out = kt__kept_answers_find(job->shared->kept, job->client, id, (int32_t)choice);
+    if (*out) return KT_OK;
+    job->error_status = 404;
+    return kt__fail_at(err, KT_E_ARG, "response_id", UINT64_MAX,
+                       "response_id: no answer of yours of the last %lld s has the id \"%.60s\"",
+                       (long long)job->settings->config->learn_keep_s, id);
+}
+
+static void write_feedback(kt__job *job, const char *name, const kt_feedback_result *r) {
+    begin_reply(job, "feedback", name);
+    (void)kt__buf_printf(&job->out,
+                         ",\"id\":\"fb_%" PRIu64 "\",\"version\":%" PRId64
+                         ",\"tokens\":%d,\"keys_ms\":%.3f,\"update_ms\":%.3f}",
+                         r->id, r->version, (int)r->n_pairs, (double)r->keys_us / 1e3,
+                         (double)r->update_us / 1e3);
+}
+
+static kt_status take_feedback(kt__job *job, kt__kept_answer *answer, kt_error *err) {
+    kt_status status;
+    kt_learner *learner;
+    kt_feedback_params p = {.kept = &answer->kept, .about = answer->id};
+    kt_feedback_result result = {0};
+    char name[KT__NAMESPACE_BYTES];
+    const char *given;
+    KT__TRY(read_feedback(job, &p, err));
+    KT__TRY(text_field(job, "namespace", &given, NULL, err));
+    KT__TRY(kt__namespace_of(job->settings->config, job->client, given, name, err));
+    KT__TRY(kt__job_use_model(job, answer->model, err));
+    KT__TRY(learner_of(job, name, true, &learner, err));
+    status = kt_feedback(learner, &p, &result, err);
+    kt__learner_table_count(kt__served_learners(job->model), status, &result);
+    KT__TRY(hide_place(job, status, err));
+    write_feedback(job, name, &result);
+out:
+    return status;
+}
+
+static kt_status run_feedback(kt__job *job, kt_error *err) {
+    kt_status status;
+    kt__kept_answer *answer = NULL;
+    KT__TRY(check_learning(job, err));
+    KT__TRY(kt__job_parse(job, err));
+    KT__TRY(find_answer(job, &answer, err));
+    KT__TRY(take_feedback(job, answer, err));
+out:
+    kt__kept_answer_release(answer);
+    return status;
+}
+
+/* ---- versions ---- */
+
+static kt_status run_rollback(kt__job *job, kt_error *err) {
+    kt_status status;
+    kt_learner *learner;
+    char name[KT__NAMESPACE_BYTES];
+    int64_t version = -1;
+    KT__TRY(named_learner(job, false, name, &learner, err));
+    KT__TRY(whole_field(job, "version", 0, UINT32_MAX, &version, err));
+    if (version < 0) {
+        status = fail_field("version", "a whole number", err);
+        goto out;
+    }
+    status = kt_learner_rollback(learner, version, err);
+    KT__TRY(hide_place(job, status, err));
+    begin_reply(job, "rollback", name);
+    (void)kt__buf_printf(&job->out, ",\"version\":%" PRId64 "}", version);
+out:
+    return status;
+}
+
+/* ---- training ---- */
+
+/* For the thread of trainings; in the arena. */
+typedef struct train_order {
+    kt_learner *learner;
+    char name[KT__NAMESPACE_BYTES];
+    bool deep;
+} train_order;
+
+static kt_status flag_field(const kt__job *job, const char *name, bool by_default, bool *out,
+                            kt_error *err) {
+    const json_t *v = json_object_get(job->json, name);
+    *out = by_default;
+    if (!v || json_is_null(v)) return KT_OK;
+    *out = json_is_true(v);
+    return json_is_boolean(v) ? KT_OK : fail_field(name, "true or false", err);
+}
+
+static kt_status train_now(kt__job *job, kt_error *err) {
+    const train_order *order = job->extra;
+    kt_train_result result = {0};
+    kt_status status = kt__trainer_train(job->shared->trainer, job->model, order->learner,
+                                         order->name, order->deep, &result, err);
+    if (status == KT_OK) {
+        begin_reply(job, "training", order->name);
+        (void)kt__buf_printf(&job->out, ",\"published\":%s,\"version\":%" PRId64 ",\"report\":%s}",
+                             result.published ? "true" : "false", result.version, result.report);
+    }
+    kt_free(result.report);
+    return hide_place(job, status, err);
+}
+
+/* On the thread of trainings. */
+static void train_in_turn(kt__work_item *item) {
+    kt__job *job = KT__JOB_OF(item, item);
+    kt_error err = {0};
+    kt_status status = train_now(job, &err);
+    if (status == KT_OK && job->dialect->finish_run) status = job->dialect->finish_run(job, &err);
+    kt__job_hand_back(job, status, &err);
+    kt__job_release(job);
+}
+
+static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *name, bool deep,
+                               kt_error *err) {
+    train_order *order = kt__arena_calloc(&job->arena, 1, sizeof *order);
+    if (!order) return kt__fail_nomem(err, "a training", sizeof *order);
+    *order = (train_order){.learner = learner, .deep = deep};
+    memcpy(order->name, name, sizeof order->name);
+    job->extra = order;
+    job->item.run = train_in_turn;
+    job->handed_on = true;
+    kt__job_ref(job); /* the other thread's */
+    if (kt__trainer_add(job->shared->trainer, &job->item)) return KT_OK;
+    kt__job_release(job);
+    job->handed_on = false;
+    kt_status status = kt__fail(err, KT_E_BUSY, "too many trainings wait");
+    err->retry_ms = 60000;
+    return status;
+}
+
+static kt_status run_train(kt__job *job, kt_error *err) {
+    char name[KT__NAMESPACE_BYTES];
+    kt_learner *learner;
+    bool deep, wait;
+    kt_status status;
+    KT__TRY(named_learner(job, false, name, &learner, err));
+    KT__TRY(flag_field(job, "deep", false, &deep, err));
+    KT__TRY(flag_field(job, "wait", true, &wait, err));
+    if (wait) return wait_for_turn(job, learner, name, deep, err);
+    KT__TRY(kt__trainer_queue(job->shared->trainer, job->model, name, deep, err));
+    begin_reply(job, "training", name);
+    (void)kt__buf_puts(&job->out, ",\"queued\":true}");
+out:
+    return status;
+}
+
+/* ---- deletion ---- */
+
+/* What the path says; in the arena. */
+typedef struct forgetting {
+    const char *id, *name;
+} forgetting;
+
+kt_status kt__dialect_forget_begin(kt__job *job, const char *id, const char *name, kt_error *err) {
+    forgetting *f = kt__arena_calloc(&job->arena, 1, sizeof *f);
+    if (f) f->id = kt__arena_strndup(&job->arena, id, strlen(id));
+    if (f && name) f->name = kt__arena_strndup(&job->arena, name, strlen(name));
+    job->extra = f;
+    return f && f->id && (!name || f->name) ? KT_OK : kt__fail_nomem(err, "a request", 0);
+}
+
+static kt_status run_forget(kt__job *job, kt_error *err) {
+    kt_status status;
+    const forgetting *f = job->extra;
+    kt_learner *learner;
+    char name[KT__NAMESPACE_BYTES], *end = NULL;
+    unsigned long long id = 0;
+    KT__TRY(check_learning(job, err));
+    if (!strncmp(f->id, "fb_", 3) && f->id[3] >= '0' && f->id[3] <= '9')
+        id = strtoull(f->id + 3, &end, 10);
+    KT__TRY(end && !*end ? KT_OK : fail_field("id", "one as POST /v1/feedback gave it", err));
+    KT__TRY(kt__namespace_of(job->settings->config, job->client, f->name, name, err));
+    KT__TRY(kt__job_use_model(job, NULL, err));
+    KT__TRY(learner_of(job, name, false, &learner, err));
+    status = kt_learner_forget(learner, id, err);
+    if (status == KT_E_ARG) job->error_status = 404;
+    KT__TRY(hide_place(job, status, err));
+    begin_reply(job, "feedback.deleted", name);
+    kt__json_member(&job->out, "id", f->id);
+    (void)kt__buf_puts(&job->out, ",\"deleted\":true}");
+out:
+    return status;
+}
+
+/* ---- the list ---- */
+
+/* Its own, those it named, and what all share. */
+static bool may_see(const char *name, const char *client) {
+    size_t len = strlen(client);
+    return name[0] == '@' || (!strncmp(name, client, len) && (!name[len] || name[len] == '/'));
+}
+
+static void write_learner(kt__buf *out, const char *name, const char *model,
+                          const kt_learner_info *info) {
+    (void)kt__buf_puts(out, "{\"namespace\":");
+    kt__json_text(out, name);
+    kt__json_member(out, "model", model);
+    (void)kt__buf_printf(out,
+                         ",\"version\":%" PRId64 ",\"last_version\":%" PRId64
+                         ",\"adapter\":%" PRId64 ",\"quality_delta\":%.3f,\"feedback\":%" PRIu64
+                         ",\"corrections\":%" PRIu64 ",\"scores\":%" PRIu64
+                         ",\"tokens\":%d,\"bytes\":%" PRIu64 ",\"pending\":%" PRIu64
+                         ",\"frozen\":%s}",
+                         info->version, info->last_version, info->adapter, info->quality_delta,
+                         info->n_feedback, info->n_corrections, info->n_scores, (int)info->recall.n,
+                         info->bytes, info->n_pending, info->frozen ? "true" : "false");
+}
+
+void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf *out) {
+    kt_learner_info info;
+    char name[KT__NAMESPACE_BYTES];
+    bool any = false;
+    if (!shared->kept) return;
+    (void)kt__buf_puts(out, ",\"learned\":[");
+    for (size_t m = 0; m < kt__models_count(shared->models); m++) {
+        kt__served *served = kt__models_at(shared->models, m);
+        kt__learner_table *table = kt__served_learners(served);
+        for (size_t i = 0; kt__learner_table_at(table, i, name, sizeof name, &info); i++) {
+            if (!may_see(name, client)) continue;
+            if (any) (void)kt__buf_putc(out, ',');
+            write_learner(out, name, kt__served_name(served), &info);
+            any = true;
+        }
+    }
+    (void)kt__buf_putc(out, ']');
+}
+
+/* ---- the socket ---- */
+
+/* {"id":"...","done":true,"feedback":{...}} */
+static kt_status wrap_line(kt__job *job, const char *what, kt_error *err) {
+    char *whole = kt__arena_strndup(&job->arena, job->out.data, job->out.len);
+    if (!whole) return kt__fail_nomem(err, "an answer", job->out.len);
+    kt__buf_clear(&job->out);
+    (void)kt__buf_puts(&job->out, "{\"id\":");
+    kt__json_text(&job->out, job->name[0] ? job->name : job->id);
+    (void)kt__buf_printf(&job->out, ",\"done\":true,\"%s\":%s}\n", what, whole);
+    return KT_OK;
+}
+
+static kt_status line_feedback(kt__job *job, kt_error *err) {
+    kt_status status = run_feedback(job, err);
+    return status == KT_OK ? wrap_line(job, "feedback", err) : status;
+}
+
+static kt_status finish_line_train(kt__job *job, kt_error *err) {
+    return wrap_line(job, "training", err);
+}
+
+static kt_status line_train(kt__job *job, kt_error *err) {
+    kt_status status = run_train(job, err);
+    return status == KT_OK && !job->handed_on ? finish_line_train(job, err) : status;
+}
+
+static void line_error(kt__job *job, const kt_error *err) {
+    kt__buf_clear(&job->out);
+    kt__dialect_native.error(job, err);
+}
+
+#define WAITING(name, path, call, write_error) \
+    const kt__dialect name = {                 \
+        .route = path,                         \
+        .error_body = kt__openai_error_body,   \
+        .run = call,                           \
+        .waits = true,                         \
+        .error = write_error,                  \
+    }
+
+WAITING(kt__dialect_feedback, "/v1/feedback", run_feedback, kt__dialect_whole_error);
+WAITING(kt__dialect_forget, "/v1/feedback/*", run_forget, kt__dialect_whole_error);
+WAITING(kt__dialect_rollback, "/v1/adapters/rollback", run_rollback, kt__dialect_whole_error);
+WAITING(kt__dialect_train, "/v1/adapters/train", run_train, kt__dialect_whole_error);
+WAITING(kt__dialect_line_feedback, "socket", line_feedback, line_error);
+const kt__dialect kt__dialect_line_train = {
+    .route = "socket",
+    .error_body = kt__openai_error_body,
+    .run = line_train,
+    .finish_run = finish_line_train,
+    .waits = true,
+    .error = line_error,
+};

@@ -1,0 +1,271 @@
+/* OpenAI's chat and text completions: JSON, or server-sent events. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "dialects/dialects.h"
+
+/* ---- the parts of an answer ---- */
+
+static kt__wire_answer answer_of(const kt__job *job) {
+    return (kt__wire_answer){
+        .form = job->wire->form,
+        .id = job->id,
+        .model = kt__served_name(job->model),
+        .created_s = job->created_s,
+        .seed = job->report.seed,
+        .notes = job->notes,
+        .learned = job->learned_json[0] ? job->learned_json : NULL,
+    };
+}
+
+/* report: of a choice's last chunk, else NULL */
+static void write_chunk(kt__job *job, const kt__wire_choice *choice, const kt__wire_usage *usage,
+                        const kt_request_report *report, bool first) {
+    kt__wire_answer a = answer_of(job);
+    a.report = report;
+    a.choices = choice;
+    a.n_choices = choice ? 1 : 0;
+    a.usage = usage;
+    (void)kt__buf_puts(&job->out, "data: ");
+    kt__wire_write_chunk(&job->out, &a, first);
+    (void)kt__buf_puts(&job->out, "\n\n");
+}
+
+/* Chat begins with each choice's role, so that clients see life before the first token. */
+static void openai_begin(kt__job *job) {
+    if (!job->stream || job->wire->form != KT__WIRE_CHAT) return;
+    for (int32_t i = 0; i < job->n_choices; i++) {
+        const kt__wire_choice choice = {.index = i, .text = ""};
+        write_chunk(job, &choice, NULL, NULL, true);
+    }
+}
+
+static kt__wire_choice choice_of_part(const kt_part *part, kt__wire_call *call) {
+    kt__wire_choice choice = {.text = ""};
+    if (part->kind == KT_PART_CONTENT) {
+        choice.text = part->text;
+        choice.len = part->len;
+    } else if (part->kind == KT_PART_REASONING) {
+        choice.reasoning = part->text;
+        choice.reasoning_len = part->len;
+    } else {
+        *call = (kt__wire_call){part->call, part->id, part->name, part->text, part->len};
+        choice.calls = call;
+        choice.n_calls = 1;
+    }
+    return choice;
+}
+
+/* A chunk for each part that the token released; its log probabilities are with the first. */
+static void openai_token(kt__job *job, const kt_event *event) {
+    kt_part one;
+    kt__wire_call call;
+    size_t n;
+    if (!job->stream) {
+        kt__dialect_gather(job, event);
+        return;
+    }
+    const kt__wire_token *t = kt__dialect_token(job, event);
+    const kt_part *parts = kt__wire_parts(event, &one, &n);
+    for (size_t i = 0; i < n || (!i && t);
+         i++) { /* else held back: part of a character or the like */
+        kt__wire_choice choice = i < n ? choice_of_part(&parts[i], &call)
+                                       : (kt__wire_choice){.text = ""};
+        choice.index = event->choice;
+        choice.tokens = i ? NULL : t;
+        choice.n_tokens = choice.tokens ? 1 : 0;
+        write_chunk(job, &choice, NULL, NULL, false);
+    }
+    kt__arena_reset(&job->arena);
+}
+
+/* ---- echo: the prompt before its answer ---- */
+
+static void append_ids(kt__job *job, const int32_t *ids, size_t n, kt__buf *out) {
+    size_t len = 0;
+    kt_status status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0,
+                                     &len, NULL);
+    if (status == KT_E_LIMIT && kt__buf_reserve(out, len))
+        status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL,
+                               out->data + out->len, len, &len, NULL);
+    if (status != KT_OK) {
+        out->failed = true;
+        return;
+    }
+    out->len += len;
+}
+
+static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
+    kt__buf whole;
+    kt_request_params asked = job->wire->req;
+    kt__wire_set_prompt(job->wire, prompt, &asked);
+    kt__buf_init(&whole, c->said.text.max);
+    if (asked.text) {
+        (void)kt__buf_append(&whole, asked.text, asked.text_len);
+    } else if (asked.n_ids) {
+        append_ids(job, asked.ids, asked.n_ids, &whole);
+    }
+    (void)kt__buf_append(&whole, c->said.text.data ? c->said.text.data : "", c->said.text.len);
+    if (whole.failed) job->out.failed = true;
+    kt__buf_free(&c->said.text);
+    c->said.text = whole;
+}
+
+static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) {
+    size_t width = (size_t)job->wire->req.n_logprobs + 1, n = event->n_prompt;
+    kt__wire_token *tokens = kt__calloc(n + c->n_tokens, sizeof *tokens);
+    bool made = tokens != NULL;
+    for (size_t i = 0; i < n && made; i++) {
+        const kt_logprob *row = &event->prompt[i * width];
+        const kt__wire_token *token = kt__dialect_logprobs(job, row, row + 1, i ? width - 1 : 0);
+        made = token != NULL;
+        if (made) tokens[i] = *token;
+    }
+    if (!made) {
+        job->out.failed = true;
+        kt__free(tokens);
+        return;
+    }
+    tokens[0].logprob = NAN; /* nothing stands before it */
+    if (c->n_tokens) memcpy(tokens + n, c->tokens, c->n_tokens * sizeof *tokens);
+    kt__free(c->tokens);
+    c->tokens = tokens;
+    c->n_tokens = c->cap_tokens = n + c->n_tokens;
+}
+
+static void echo_prompt(kt__job *job, const kt_event *event) {
+    kt__job_choice *c = &job->choices[event->choice];
+    echo_text(job, c, (size_t)(event->choice / job->wire->req.n_choices));
+    if (event->prompt) echo_tokens(job, c, event);
+}
+
+static void openai_finish(kt__job *job, const kt_event *event) {
+    if (!job->stream) {
+        if (job->wire->echo) echo_prompt(job, event);
+        return;
+    }
+    const kt__wire_choice choice = {.index = event->choice,
+                                    .text = "",
+                                    .finish = event->finish,
+                                    .called = event->report->n_calls > 0};
+    write_chunk(job, &choice, NULL, event->report, false);
+}
+
+/* false: no memory */
+static bool fill_choice(kt__job *job, int32_t i, kt__wire_choice *out) {
+    const kt__job_choice *c = &job->choices[i];
+    size_t n_calls = kt__wire_blocks_calls(&c->said, NULL);
+    kt__wire_call *calls = kt__arena_calloc(&job->arena, n_calls + 1, sizeof *calls);
+    if (!calls) return false;
+    *out = (kt__wire_choice){
+        .index = i, .finish = c->finish, .tokens = c->tokens, .n_tokens = c->n_tokens};
+    kt__wire_blocks_fill(&c->said, calls, out);
+    return true;
+}
+
+/* The mean over its tokens: a long answer is no worse than a short one. */
+static double score_of(const kt__job_choice *c) {
+    return c->n_scored ? c->logprob / c->n_scored : -INFINITY;
+}
+
+/* Of the answers to a prompt, choices begin to begin + n - 1, the one before which `rank` others are
+ * more probable, or as probable and earlier. */
+static int32_t ranked_choice(const kt__job *job, int32_t begin, int32_t n, int32_t rank) {
+    for (int32_t i = begin; i < begin + n; i++) {
+        double own = score_of(&job->choices[i]);
+        int32_t before = 0;
+        for (int32_t k = begin; k < begin + n; k++) {
+            double other = score_of(&job->choices[k]);
+            before += other > own || (k < i && !(other < own));
+        }
+        if (before == rank) return i;
+    }
+    return begin;
+}
+
+/* All choices, or of each prompt's the best_of's most probable. NULL: no memory */
+static kt__wire_choice *fill_choices(kt__job *job, size_t *n) {
+    int32_t each = job->wire->req.n_choices, kept = job->wire->n_best ? job->wire->n_best : each;
+    int32_t n_prompts = job->n_choices / each;
+    kt__wire_choice *choices = kt__calloc((size_t)job->n_choices, sizeof *choices);
+    bool made = choices != NULL;
+    *n = (size_t)(n_prompts * kept);
+    for (int32_t i = 0; i < n_prompts * kept && made; i++) {
+        int32_t begin = i / kept * each;
+        int32_t from = kept == each ? i : ranked_choice(job, begin, each, i % kept);
+        made = fill_choice(job, from, &choices[i]);
+        choices[i].index = i;
+    }
+    if (made) return choices;
+    kt__free(choices);
+    return NULL;
+}
+
+static void write_whole(kt__job *job) {
+    kt__wire_answer a = answer_of(job);
+    kt__wire_choice *choices = fill_choices(job, &a.n_choices);
+    a.choices = choices;
+    a.usage = &job->usage;
+    a.report = &job->report;
+    if (choices) {
+        kt__wire_write_answer(&job->out, &a);
+    } else {
+        job->out.failed = true;
+    }
+    kt__free(choices);
+}
+
+static void openai_end(kt__job *job) {
+    if (!job->stream) {
+        write_whole(job);
+        return;
+    }
+    if (job->wire->include_usage) write_chunk(job, NULL, &job->usage, NULL, false);
+    (void)kt__buf_puts(&job->out, "data: [DONE]\n\n");
+}
+
+static void openai_error(kt__job *job, const kt_error *err) {
+    if (!job->stream) {
+        kt__dialect_whole_error(job, err);
+        return;
+    }
+    (void)kt__buf_puts(&job->out, "data: ");
+    kt__openai_error_body(&job->out, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->out, "\n\ndata: [DONE]\n\n");
+}
+
+static kt_status read_chat(kt__job *job, kt_error *err) {
+    return kt__job_read_wire(job, KT__WIRE_CHAT, err);
+}
+
+static kt_status read_completion(kt__job *job, kt_error *err) {
+    return kt__job_read_wire(job, KT__WIRE_TEXT, err);
+}
+
+/* Asked as a completion with a `suffix`, answered as a chat is. */
+static kt_status read_fim(kt__job *job, kt_error *err) {
+    kt_status status = kt__job_read_wire(job, KT__WIRE_TEXT, err);
+    if (status == KT_OK && !job->wire->req.fim_suffix) job->wire->req.fim_suffix = "";
+    if (status == KT_OK) job->wire->form = KT__WIRE_CHAT;
+    return status;
+}
+
+#define OPENAI(name, path, read_body)        \
+    const kt__dialect name = {               \
+        .route = path,                       \
+        .stream_type = "text/event-stream",  \
+        .stream_filler = ":\n\n",            \
+        .error_body = kt__openai_error_body, \
+        .read = read_body,                   \
+        .begin = openai_begin,               \
+        .token = openai_token,               \
+        .finish = openai_finish,             \
+        .end = openai_end,                   \
+        .error = openai_error,               \
+    }
+
+OPENAI(kt__dialect_chat, "/v1/chat/completions", read_chat);
+OPENAI(kt__dialect_completion, "/v1/completions", read_completion);
+OPENAI(kt__dialect_fim, "/v1/fim/completions", read_fim);

@@ -1,0 +1,350 @@
+/* OpenAI's /v1/responses: one object, or named server-sent events. Each block of the answer is an
+ * item of its output. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "dialects/dialect_responses.h"
+
+/* ---- items ---- */
+
+typedef enum item_state { ITEM_BEGUN, ITEM_DONE, ITEM_CUT } item_state;
+
+/* The answer's own id and the item's number, behind what tells the kind. */
+static void write_item_id(kt__buf *out, const kt__job *job, kt_part_kind kind, size_t index) {
+    const char *own = strchr(job->id, '_');
+    (void)kt__buf_printf(out, "\"%s_%s%02zx\"",
+                         kind == KT_PART_CALL        ? "fc"
+                         : kind == KT_PART_REASONING ? "rs"
+                                                     : "msg",
+                         own ? own + 1 : job->id, index);
+}
+
+/* {"type":"output_text",...}: what a message's content is made of */
+static void write_text_part(kt__buf *out, const kt__job_choice *c, const char *text, size_t len,
+                            bool logprobs) {
+    (void)kt__buf_puts(out, "{\"type\":\"output_text\",\"text\":");
+    kt__json_string(out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(out, ",\"annotations\":[],\"logprobs\":");
+    kt__wire_write_logprobs(out, c->tokens, logprobs ? c->n_tokens : 0);
+    (void)kt__buf_putc(out, '}');
+}
+
+static void write_reasoning_part(kt__buf *out, bool summary, const char *text, size_t len) {
+    (void)kt__buf_printf(out,
+                         "{\"type\":\"%s\",\"text\":", summary ? "summary_text" : "reasoning_text");
+    kt__json_string(out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_putc(out, '}');
+}
+
+static void write_reasoning_members(kt__job *job, const char *text, size_t len, item_state state) {
+    const kt__responses_asked *asked = job->extra;
+    kt__buf *out = &job->out;
+    bool done = state != ITEM_BEGUN;
+    (void)kt__buf_puts(out, ",\"summary\":[");
+    if (done && asked->summary) write_reasoning_part(out, true, text, len);
+    (void)kt__buf_putc(out, ']');
+    if (!asked->summary) (void)kt__buf_puts(out, ",\"content\":[");
+    if (done && !asked->summary) write_reasoning_part(out, false, text, len);
+    if (!asked->summary) (void)kt__buf_putc(out, ']');
+    if (!done || !asked->encrypted) return;
+    (void)kt__buf_puts(out, ",\"encrypted_content\":\"" KT__RESPONSES_SEALED);
+    kt__json_chars(out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_putc(out, '"');
+}
+
+static void write_call_members(kt__buf *out, const kt__job_choice *c, const kt__wire_block *b,
+                               bool done) {
+    kt__json_member(out, "call_id", c->said.names.data + b->id);
+    kt__json_member(out, "name", c->said.names.data + b->name);
+    (void)kt__buf_puts(out, ",\"arguments\":");
+    kt__json_string(out, kt__wire_block_text(&c->said, b), done ? b->len : 0, KT__JSON_PLAIN);
+}
+
+static void write_item(kt__job *job, const kt__job_choice *c, size_t index, item_state state) {
+    static const char *const states[] = {"in_progress", "completed", "incomplete"};
+    const kt__wire_block *b = &c->said.list[index];
+    const char *text = kt__wire_block_text(&c->said, b);
+    kt__buf *out = &job->out;
+    (void)kt__buf_puts(out, "{\"id\":");
+    write_item_id(out, job, b->kind, index);
+    kt__json_member(out, "type",
+                    b->kind == KT_PART_CALL        ? "function_call"
+                    : b->kind == KT_PART_REASONING ? "reasoning"
+                                                   : "message");
+    kt__json_member(out, "status", states[state]);
+    if (b->kind == KT_PART_CALL) {
+        write_call_members(out, c, b, state != ITEM_BEGUN);
+    } else if (b->kind == KT_PART_REASONING) {
+        write_reasoning_members(job, text, b->len, state);
+    } else {
+        (void)kt__buf_puts(out, ",\"role\":\"assistant\",\"content\":[");
+        if (state != ITEM_BEGUN) write_text_part(out, c, text, b->len, true);
+        (void)kt__buf_putc(out, ']');
+    }
+    (void)kt__buf_putc(out, '}');
+}
+
+/* ---- the response ---- */
+
+static void write_response_usage(kt__buf *out, const kt__wire_usage *u) {
+    (void)kt__buf_printf(out,
+                         ",\"usage\":{\"input_tokens\":%lld,\"input_tokens_details\":{"
+                         "\"cached_tokens\":%lld},\"output_tokens\":%lld,"
+                         "\"output_tokens_details\":{\"reasoning_tokens\":%lld},"
+                         "\"total_tokens\":%lld}",
+                         (long long)u->n_prompt, (long long)u->n_cached, (long long)u->n_generated,
+                         (long long)u->n_reasoning, (long long)(u->n_prompt + u->n_generated));
+}
+
+/* Those of the reading and those of the engine, as one list. */
+static void write_notes(kt__buf *out, const char *first, const char *second) {
+    kt__buf lines;
+    kt__buf_init(&lines, 1 << 20);
+    if (first) (void)kt__buf_puts(&lines, first);
+    if (first && second) (void)kt__buf_putc(&lines, '\n');
+    if (second) (void)kt__buf_puts(&lines, second);
+    kt__wire_write_lines(out, lines.data);
+    kt__buf_free(&lines);
+}
+
+/* What is known at the end: the finish in kentang's own word, and what was left aside. */
+static void write_response_end(kt__job *job, const kt__job_choice *c) {
+    const kt__responses_asked *asked = job->extra;
+    kt__buf *out = &job->out;
+    write_response_usage(out, &job->usage);
+    (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d,\"finish\":\"%s\"",
+                         (unsigned long long)job->report.seed, KENTANG_NUMERICS,
+                         kt_finish_name(c->finish));
+    if (asked->notes || job->notes) {
+        (void)kt__buf_puts(out, ",\"notes\":");
+        write_notes(out, asked->notes, job->notes);
+    }
+    (void)kt__buf_putc(out, '}');
+    kt__wire_write_timings(out, &job->report);
+}
+
+/* err: what it failed of, or NULL; over: with its output, as far as that came */
+static void write_response(kt__job *job, const char *status, const kt_error *err, bool over) {
+    const kt__responses_asked *asked = job->extra;
+    const kt__job_choice *c = &job->choices[0];
+    kt__buf *out = &job->out;
+    bool cut = over && !err && !kt__wire_is_whole(c->finish);
+    (void)kt__buf_puts(out, "{\"id\":");
+    kt__json_text(out, job->id);
+    (void)kt__buf_printf(out, ",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\"",
+                         (long long)job->created_s, status);
+    kt__json_member(out, "model", kt__served_name(job->model));
+    (void)kt__buf_printf(out, ",\"incomplete_details\":%s,\"error\":",
+                         cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
+    if (err) {
+        (void)kt__buf_puts(out, "{\"code\":\"server_error\",\"message\":");
+        kt__json_text(out, err->message[0] ? err->message : kt_status_message(err->code));
+        (void)kt__buf_putc(out, '}');
+    } else {
+        (void)kt__buf_puts(out, "null");
+    }
+    (void)kt__buf_puts(out, ",\"output\":[");
+    for (size_t i = 0; over && i < c->said.n; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        write_item(job, c, i, (cut || err) && i + 1 == c->said.n ? ITEM_CUT : ITEM_DONE);
+    }
+    (void)kt__buf_putc(out, ']');
+    (void)kt__buf_puts(out, asked->echo);
+    if (over && !err) {
+        write_response_end(job, c);
+    } else {
+        (void)kt__buf_puts(out, ",\"usage\":null");
+    }
+    (void)kt__buf_putc(out, '}');
+}
+
+/* ---- events ---- */
+
+static void begin_named_event(kt__job *job, const char *type) {
+    kt__responses_asked *asked = job->extra;
+    (void)kt__buf_printf(&job->out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%lld",
+                         type, type, (long long)asked->sequence++);
+}
+
+static void end_named_event(kt__job *job) {
+    (void)kt__buf_puts(&job->out, "}\n\n");
+}
+
+static void write_response_event(kt__job *job, const char *type, const char *status,
+                                 const kt_error *err, bool over) {
+    begin_named_event(job, type);
+    (void)kt__buf_puts(&job->out, ",\"response\":");
+    write_response(job, status, err, over);
+    end_named_event(job);
+}
+
+static void write_item_event(kt__job *job, const char *type, size_t index, item_state state) {
+    begin_named_event(job, type);
+    (void)kt__buf_printf(&job->out, ",\"output_index\":%zu,\"item\":", index);
+    write_item(job, &job->choices[0], index, state);
+    end_named_event(job);
+}
+
+/* Where in the answer an event belongs; a call has no parts, a summary its own numbers. */
+static void begin_part_event(kt__job *job, const char *type, size_t index) {
+    const kt__responses_asked *asked = job->extra;
+    const kt__wire_block *b = &job->choices[0].said.list[index];
+    begin_named_event(job, type);
+    (void)kt__buf_puts(&job->out, ",\"item_id\":");
+    write_item_id(&job->out, job, b->kind, index);
+    (void)kt__buf_printf(&job->out, ",\"output_index\":%zu", index);
+    if (b->kind == KT_PART_CALL) return;
+    bool summary = b->kind == KT_PART_REASONING && asked->summary;
+    (void)kt__buf_printf(&job->out, ",\"%s\":0", summary ? "summary_index" : "content_index");
+}
+
+/* The event's names of a block's kind: "response.output_text" and its like. */
+static const char *name_of_text(const kt__job *job, kt_part_kind kind) {
+    const kt__responses_asked *asked = job->extra;
+    if (kind == KT_PART_CALL) return "response.function_call_arguments";
+    if (kind == KT_PART_CONTENT) return "response.output_text";
+    return asked->summary ? "response.reasoning_summary_text" : "response.reasoning_text";
+}
+
+static void write_part_event(kt__job *job, bool added, size_t index) {
+    const kt__responses_asked *asked = job->extra;
+    const kt__job_choice *c = &job->choices[0];
+    const kt__wire_block *b = &c->said.list[index];
+    const char *text = kt__wire_block_text(&c->said, b);
+    bool summary = b->kind == KT_PART_REASONING && asked->summary;
+    char type[64];
+    if (b->kind == KT_PART_CALL) return;
+    snprintf(type, sizeof type, "response.%s.%s",
+             summary ? "reasoning_summary_part" : "content_part", added ? "added" : "done");
+    begin_part_event(job, type, index);
+    (void)kt__buf_puts(&job->out, ",\"part\":");
+    if (b->kind == KT_PART_CONTENT) {
+        write_text_part(&job->out, c, text, added ? 0 : b->len, !added);
+    } else {
+        write_reasoning_part(&job->out, summary, text, added ? 0 : b->len);
+    }
+    end_named_event(job);
+}
+
+static void write_text_done(kt__job *job, size_t index) {
+    const kt__job_choice *c = &job->choices[0];
+    const kt__wire_block *b = &c->said.list[index];
+    bool call = b->kind == KT_PART_CALL;
+    char type[64];
+    snprintf(type, sizeof type, "%s.done", name_of_text(job, b->kind));
+    begin_part_event(job, type, index);
+    if (call) kt__json_member(&job->out, "name", c->said.names.data + b->name);
+    kt__json_key(&job->out, call ? "arguments" : "text");
+    kt__json_string(&job->out, kt__wire_block_text(&c->said, b), b->len, KT__JSON_PLAIN);
+    if (b->kind == KT_PART_CONTENT) {
+        (void)kt__buf_puts(&job->out, ",\"logprobs\":");
+        kt__wire_write_logprobs(&job->out, c->tokens, c->n_tokens);
+    }
+    end_named_event(job);
+}
+
+static void write_text_delta(kt__job *job, const kt_part *part, size_t index) {
+    kt__responses_asked *asked = job->extra;
+    const kt__job_choice *c = &job->choices[0];
+    char type[64];
+    snprintf(type, sizeof type, "%s.delta", name_of_text(job, part->kind));
+    begin_part_event(job, type, index);
+    (void)kt__buf_puts(&job->out, ",\"delta\":");
+    kt__json_string(&job->out, part->text, part->len, KT__JSON_PLAIN);
+    if (part->kind == KT_PART_CONTENT) {
+        (void)kt__buf_puts(&job->out, ",\"logprobs\":");
+        kt__wire_write_logprobs(&job->out, c->tokens + asked->n_logprobs,
+                                c->n_tokens - asked->n_logprobs);
+        asked->n_logprobs = c->n_tokens;
+    }
+    end_named_event(job);
+}
+
+static void open_item(kt__job *job, size_t index) {
+    write_item_event(job, "response.output_item.added", index, ITEM_BEGUN);
+    write_part_event(job, true, index);
+}
+
+static void close_item(kt__job *job, size_t index, item_state state) {
+    write_text_done(job, index);
+    write_part_event(job, false, index);
+    write_item_event(job, "response.output_item.done", index, state);
+}
+
+/* ---- the dialect ---- */
+
+static void responses_begin(kt__job *job) {
+    if (!job->stream) return;
+    write_response_event(job, "response.created", "in_progress", NULL, false);
+    write_response_event(job, "response.in_progress", "in_progress", NULL, false);
+}
+
+static void take_part(kt__job *job, const kt_part *part) {
+    const kt__job_choice *c = &job->choices[0];
+    size_t n = c->said.n;
+    kt__dialect_gather_part(job, 0, part);
+    if (!job->stream || job->out.failed) return;
+    if (c->said.n > n && n) close_item(job, n - 1, ITEM_DONE);
+    if (c->said.n > n) open_item(job, n);
+    if (part->len) write_text_delta(job, part, c->said.n - 1);
+}
+
+static void responses_token(kt__job *job, const kt_event *event) {
+    kt_part one;
+    size_t n;
+    const kt_part *parts = kt__wire_parts(event, &one, &n);
+    kt__dialect_gather_token(job, event);
+    for (size_t i = 0; i < n; i++) take_part(job, &parts[i]);
+}
+
+/* An answer of nothing is an empty message. */
+static void responses_finish(kt__job *job, const kt_event *event) {
+    const kt__job_choice *c = &job->choices[0];
+    bool whole = kt__wire_is_whole(event->finish);
+    if (!c->said.n) take_part(job, &(kt_part){.kind = KT_PART_CONTENT, .text = ""});
+    if (job->out.failed) return;
+    if (!job->stream) {
+        write_response(job, whole ? "completed" : "incomplete", NULL, true);
+        return;
+    }
+    close_item(job, c->said.n - 1, whole ? ITEM_DONE : ITEM_CUT);
+    write_response_event(job, whole ? "response.completed" : "response.incomplete",
+                         whole ? "completed" : "incomplete", NULL, true);
+}
+
+/* What the reader of events looks for, and what makes OpenAI's client throw. */
+static void responses_error(kt__job *job, const kt_error *err) {
+    kt__buf body;
+    if (!job->stream) {
+        kt__dialect_whole_error(job, err);
+        return;
+    }
+    write_response_event(job, "response.failed", "failed", err, true);
+    begin_named_event(job, "error");
+    kt__json_member(&job->out, "code", kt_status_name(err->code));
+    kt__json_member(&job->out, "message",
+                    err->message[0] ? err->message : kt_status_message(err->code));
+    kt__buf_init(&body, 4096);
+    kt__openai_error_body(&body, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->out, ",\"param\":null");
+    if (body.len > 2) { /* "error": {...}, without the braces around */
+        (void)kt__buf_putc(&job->out, ',');
+        (void)kt__buf_append(&job->out, body.data + 1, body.len - 2);
+    }
+    kt__buf_free(&body);
+    end_named_event(job);
+}
+
+const kt__dialect kt__dialect_responses = {
+    .route = "/v1/responses",
+    .stream_type = "text/event-stream",
+    .stream_filler = ":\n\n",
+    .error_body = kt__openai_error_body,
+    .read = kt__responses_read,
+    .begin = responses_begin,
+    .token = responses_token,
+    .finish = responses_finish,
+    .error = responses_error,
+};

@@ -1,0 +1,25 @@
+/* OpenAI's /v1/responses: what its reading and its answering share.
+ *
+ * Owns: the layout of what a job remembers of such a request. dialect_responses.c (answers) and
+ * dialect_responses_read.c (the body in the words of wire.h) alone; threads as of job.h. */
+#ifndef KT_DIALECTS_DIALECT_RESPONSES_H
+#define KT_DIALECTS_DIALECT_RESPONSES_H
+
+#include "dialects/dialects.h"
+
+/* Begins what we give as "encrypted_content", which clients send back as it is; plain text follows. */
+#define KT__RESPONSES_SEALED "kt1:"
+
+typedef struct kt__responses_asked {
+    const char *echo;  /* members of the answer that repeat the request, each with a comma before */
+    const char *notes; /* what of the request is left aside, a line each; or NULL */
+    bool summary;      /* reasoning is wanted as a summary */
+    bool encrypted;    /* and once more as "encrypted_content" */
+    int64_t sequence;  /* of the next event */
+    size_t n_logprobs; /* tokens whose log probabilities were written to the stream */
+} kt__responses_asked;
+
+/* job->body into job->wire, and job->extra. On a worker. */
+kt_status KT_CHECKED kt__responses_read(kt__job *job, kt_error *err);
+
+#endif

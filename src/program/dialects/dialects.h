@@ -1,0 +1,57 @@
+/* The ways in which requests and answers are written: a constant each.
+ *
+ * Owns: nothing; each lives in its dialect_NAME.c, and is called as job.h says. What they share is
+ * in dialect.c. */
+#ifndef KT_DIALECTS_DIALECTS_H
+#define KT_DIALECTS_DIALECTS_H
+
+#include "jobs/job.h"
+
+extern const kt__dialect kt__dialect_chat;       /* OpenAI's /v1/chat/completions */
+extern const kt__dialect kt__dialect_completion; /* OpenAI's /v1/completions */
+extern const kt__dialect kt__dialect_fim;        /* Mistral's /v1/fim/completions */
+extern const kt__dialect kt__dialect_infill;     /* llama-server's /infill */
+extern const kt__dialect kt__dialect_responses;  /* OpenAI's /v1/responses */
+extern const kt__dialect kt__dialect_embeddings; /* OpenAI's /v1/embeddings */
+extern const kt__dialect kt__dialect_rerank;     /* Cohere's and Jina's /v1/rerank */
+extern const kt__dialect kt__dialect_native;     /* lines on the socket */
+extern const kt__dialect kt__dialect_messages;   /* Anthropic's /v1/messages */
+extern const kt__dialect kt__dialect_ollama_chat, kt__dialect_ollama_generate,
+    kt__dialect_ollama_embed, kt__dialect_ollama_embeddings;
+/* At once: */
+extern const kt__dialect kt__dialect_count_tokens; /* Anthropic's */
+extern const kt__dialect kt__dialect_tokenize, kt__dialect_detokenize, kt__dialect_template,
+    kt__dialect_tokenizer_info;
+extern const kt__dialect kt__dialect_line_tokenize, kt__dialect_line_detokenize;
+
+/* Anthropic's bodies: dialect_messages_read.c */
+kt_status KT_CHECKED kt__messages_read(kt__job *job, kt_error *err);
+kt_status KT_CHECKED kt__messages_count(kt__job *job, kt_error *err);
+
+/* Errors as whole bodies. */
+kt__error_body_fn kt__openai_error_body, kt__messages_error_body, kt__ollama_error_body;
+
+/* ---- dialect.c ---- */
+
+/* A dialect's `error` where nothing is streamed: what was written so far is not part of it. */
+void kt__dialect_whole_error(kt__job *job, const kt_error *err);
+/* A token of an event with its text and alternatives; in the job's arena. NULL: no logprobs. */
+const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event);
+/* The same of a token and its n_top alternatives, as far as there are so many; NULL: no memory. */
+kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const kt_logprob *top,
+                                     size_t n_top);
+/* Adds a part to what the choice said. */
+void kt__dialect_gather_part(kt__job *job, int32_t choice, const kt_part *part);
+/* json[len] if it is a JSON object, on one line; else {}. */
+void kt__dialect_write_object(kt__buf *out, const char *json, size_t len);
+/* Adds a token's log probabilities to its choice. */
+void kt__dialect_gather_token(kt__job *job, const kt_event *event);
+/* Both, of a token with all its parts. */
+void kt__dialect_gather(kt__job *job, const kt_event *event);
+/* ,"kentang":{"notes":[...],"adapter":{...}} where there is something to say */
+void kt__dialect_write_notes(kt__job *job);
+
+/* Such a name in job->json as Ollama's clients use becomes the model's own. */
+kt_status KT_CHECKED kt__ollama_rename(kt__job *job, kt_error *err);
+
+#endif

@@ -1,0 +1,211 @@
+#include "jobs/job.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/vec.h"
+
+enum { MAX_OUT_BYTES = 1 << 30, MAX_ARENA_BYTES = 256 << 20, COMPACT_BYTES = 64 << 10 };
+
+/* ---- life ---- */
+
+void kt__job_make_id(char *out, size_t size, const char *prefix) {
+    unsigned char bytes[12] = {0};
+    ssize_t n = getrandom(bytes, sizeof bytes, 0);
+    (void)n; /* 12 bytes never come short once the system is up */
+    size_t len = (size_t)snprintf(out, size, "%s", prefix);
+    for (size_t i = 0; i < sizeof bytes && len + 3 <= size; i++, len += 2)
+        snprintf(out + len, size - len, "%02x", bytes[i]);
+}
+
+kt_status kt__job_create(kt__shared *shared, const kt__dialect *dialect, const char *id_prefix,
+                         const char *client, kt__job **out, kt_error *err) {
+    *out = NULL;
+    kt__job *job = kt__calloc(1, sizeof *job);
+    if (!job) return kt__fail_nomem(err, "a request", sizeof *job);
+    atomic_init(&job->refs, 1);
+    pthread_mutex_init(&job->lock, NULL);
+    job->shared = shared;
+    job->settings = kt__shared_settings(shared);
+    job->dialect = dialect;
+    job->created_s = (int64_t)time(NULL);
+    job->begin_us = job->moved_us = kt__now_us();
+    kt__job_make_id(job->id, sizeof job->id, id_prefix);
+    snprintf(job->client, sizeof job->client, "%s", client);
+    snprintf(job->share, sizeof job->share, "%s", client);
+    kt__buf_init(&job->body, KT__WIRE_MAX_BYTES);
+    kt__buf_init(&job->out, MAX_OUT_BYTES);
+    kt__arena_init(&job->arena, 4096, MAX_ARENA_BYTES);
+    *out = job;
+    return KT_OK;
+}
+
+void kt__job_share_by_connection(kt__job *job, uint64_t connection) {
+    snprintf(job->share, sizeof job->share, "%s#%llu", job->client, (unsigned long long)connection);
+}
+
+void kt__job_ref(kt__job *job) {
+    atomic_fetch_add(&job->refs, 1);
+}
+
+void kt__job_release(kt__job *job) {
+    if (!job || atomic_fetch_sub(&job->refs, 1) != 1) return;
+    for (int32_t i = 0; i < job->n_choices; i++) {
+        kt__job_choice *c = &job->choices[i];
+        kt__wire_blocks_free(&c->said);
+        kt__free(c->tokens);
+    }
+    kt__free(job->choices);
+    kt__wire_request_free(job->wire);
+    json_decref(job->json);
+    kt__buf_free(&job->body);
+    kt__buf_free(&job->out);
+    kt__arena_free(&job->arena);
+    kt__shared_let_go(job->shared, job->n_held);
+    kt__settings_drop(job->settings);
+    pthread_mutex_destroy(&job->lock);
+    kt__free(job);
+}
+
+/* The loop's queue holds a reference. */
+void kt__job_post(kt__job *job) {
+    kt__job_ref(job);
+    if (!kt__event_loop_post(job->shared->loop, &job->task)) atomic_fetch_sub(&job->refs, 1);
+}
+
+/* ---- those that have not ended ---- */
+
+bool kt__job_register(kt__job *job) {
+    kt__shared *s = job->shared;
+    pthread_mutex_lock(&s->lock);
+    bool added = kt__vec_reserve(s->jobs, s->cap_jobs, s->n_jobs + 1);
+    if (added) {
+        kt__job_ref(job);
+        s->jobs[s->n_jobs++] = job;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return added;
+}
+
+void kt__job_unregister(kt__job *job) {
+    kt__shared *s = job->shared;
+    bool found = false;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_jobs && !found; i++) {
+        if (s->jobs[i] != job) continue;
+        s->jobs[i] = s->jobs[--s->n_jobs];
+        found = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (found) atomic_fetch_sub(&job->refs, 1);
+}
+
+size_t kt__jobs_count(kt__shared *s) {
+    pthread_mutex_lock(&s->lock);
+    size_t n = s->n_jobs;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+kt__job *kt__jobs_at(kt__shared *s, size_t n) {
+    pthread_mutex_lock(&s->lock);
+    kt__job *job = n < s->n_jobs ? s->jobs[n] : NULL;
+    if (job) kt__job_ref(job);
+    pthread_mutex_unlock(&s->lock);
+    return job;
+}
+
+static kt__job *job_of_client(kt__shared *s, const char *id, const char *client) {
+    kt__job *found = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_jobs && !found; i++) {
+        kt__job *job = s->jobs[i];
+        if (!strcmp(job->id, id) && !strcmp(job->client, client)) found = job;
+    }
+    if (found) kt__job_ref(found);
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* ---- from outside ---- */
+
+void kt__job_cancel_parts(kt__job *job) {
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
+        if (job->parts[i].req) kt_request_cancel(job->parts[i].req);
+    }
+}
+
+void kt__job_cancel(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    job->cancelled = true;
+    kt__job_cancel_parts(job);
+    pthread_mutex_unlock(&job->lock);
+}
+
+bool kt__jobs_cancel(kt__shared *s, const char *id, const char *client) {
+    kt__job *job = job_of_client(s, id, client);
+    if (!job) return false;
+    kt__job_cancel(job);
+    kt__job_release(job);
+    return true;
+}
+
+void kt__jobs_cancel_named(kt__shared *s, const char *name, const char *client) {
+    kt__job *job;
+    for (size_t i = 0; (job = kt__jobs_at(s, i)) != NULL; i++) {
+        pthread_mutex_lock(&job->lock);
+        bool same = !strcmp(job->name, name) && !strcmp(job->client, client);
+        pthread_mutex_unlock(&job->lock);
+        if (same) kt__job_cancel(job);
+        kt__job_release(job);
+    }
+}
+
+void kt__job_abandon(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    job->abandoned = job->cancelled = true;
+    kt__job_cancel_parts(job);
+    pthread_mutex_unlock(&job->lock);
+    kt__job_post(job); /* it may have waited for its reader */
+}
+
+void kt__job_retry(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    bool again = job->queue_full;
+    job->queue_full = false;
+    pthread_mutex_unlock(&job->lock);
+    if (again) kt__job_post(job);
+}
+
+void kt__job_ping(kt__job *job, int64_t ping_s) {
+    const char *filler = job->dialect->stream_filler;
+    int64_t before_us = kt__now_us() - ping_s * 1000000;
+    pthread_mutex_lock(&job->lock);
+    bool silent = job->state == KT__JOB_ANSWERING && job->out.len == job->out_at &&
+                  job->moved_us <= before_us;
+    bool due = ping_s > 0 && filler && job->stream && silent && !job->abandoned;
+    if (due) (void)kt__buf_puts(&job->out, filler);
+    pthread_mutex_unlock(&job->lock);
+    if (due) kt__job_post(job);
+}
+
+void kt__job_taken(kt__job *job, size_t n) {
+    size_t most = (size_t)job->settings->config->output;
+    job->out_at += n;
+    job->moved_us = kt__now_us();
+    if (job->out_at == job->out.len) {
+        kt__buf_clear(&job->out);
+        job->out_at = 0;
+    } else if (job->out_at > COMPACT_BYTES) {
+        memmove(job->out.data, job->out.data + job->out_at, job->out.len - job->out_at + 1);
+        job->out.len -= job->out_at;
+        job->out_at = 0;
+    }
+    if (job->paused && job->out.len - job->out_at <= most / 2) kt__job_post(job);
+}

@@ -1,0 +1,157 @@
+/* A job and what its client has taught: the version that its answer is made with, and the answer itself,
+ * kept for feedback. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "jobs/job.h"
+
+/* The one text that "adapter" is, where that is no adapter of the configuration; else NULL. */
+static const char *named_namespace(const kt__job *job) {
+    const kt__wire_request *w = job->wire;
+    const kt__config *config = job->settings->config;
+    kt__adapter_entry entry;
+    if (w->n_adapters != 1 || w->adapters[0].scale != 1.0f) return NULL;
+    for (size_t i = 0; i < config->adapters.n; i++) {
+        if (kt__adapter_entry_read(config, i, &entry) && !strcmp(entry.name, w->adapters[0].name))
+            return NULL;
+    }
+    return w->adapters[0].name;
+}
+
+/* For the answer; nothing, where the model answers alone. The lock is held. */
+static void tell_learned(kt__job *job) {
+    kt__buf json;
+    job->learned_version = job->learned.version;
+    if (!job->learned.version) return;
+    kt__buf_init(&json, sizeof job->learned_json - 1);
+    (void)kt__buf_puts(&json, ",\"adapter\":{\"namespace\":");
+    kt__json_text(&json, job->taught_by);
+    (void)kt__buf_printf(&json, ",\"version\":%" PRId64 "}", job->learned.version);
+    if (!json.failed) snprintf(job->learned_json, sizeof job->learned_json, "%s", json.data);
+    kt__buf_free(&json);
+}
+
+static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_t version,
+                             kt_error *err) {
+    kt_learner *learner;
+    kt_learned learned = {0};
+    kt_status status = kt__served_learner(job->model, job->settings->config, name, false, &learner,
+                                          err);
+    if (status != KT_OK && !wanted) {
+        kt__slog_line(&job->shared->log, KT_LOG_WARN, "answered without what was learned: %s",
+                      err->message);
+        return KT_OK;
+    }
+    if (status != KT_OK) return status;
+    if (!learner && wanted)
+        return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
+                           "adapter: nothing was learned under \"%.80s\"", name);
+    if (learner) status = kt_learner_get(learner, version, &learned, err);
+    if (status != KT_OK) return status;
+    pthread_mutex_lock(&job->lock);
+    job->learned = learned;
+    snprintf(job->taught_by, sizeof job->taught_by, "%s", name);
+    tell_learned(job);
+    job->wire->req.recall = learned.recall;
+    if (learned.adapter) {
+        job->adapters[0] = (kt_adapter_use){kt_adapter_hold(learned.adapter), 1.0f};
+        job->n_adapters = 1;
+        job->wire->req.adapters = job->adapters;
+        job->wire->req.n_adapters = 1;
+    }
+    pthread_mutex_unlock(&job->lock);
+    return KT_OK;
+}
+
+/* "Learning: 12 corrections, version 3, quality +0.041." */
+static void status_line(kt_learner *learner, char *out, size_t size) {
+    kt_learner_info i = {0};
+    if (learner) kt_learner_get_info(learner, &i);
+    if (!i.version)
+        snprintf(out, size, "Learning: %" PRIu64 " corrections, nothing published.",
+                 i.n_corrections);
+    else
+        snprintf(out, size,
+                 "Learning: %" PRIu64 " corrections, version %" PRId64 ", quality %+.3f.",
+                 i.n_corrections, i.version, i.quality_delta);
+}
+
+/* The system message with a line more, or one of that line. Conversations with more than texts stay as
+ * they are. */
+static kt_status add_to_system(kt__wire_request *w, const char *line, kt_error *err) {
+    kt_request_params *r = &w->req;
+    bool has = r->n_messages > 0 && !strcmp(r->messages[0].role, "system");
+    const char *before = has && r->messages[0].content ? r->messages[0].content : "";
+    size_t len = strlen(before) + strlen(line) + 2, from = has ? 1 : 0;
+    if (r->n_messages == 0) return KT_OK;
+    kt_message *m = kt__arena_calloc(&w->arena, r->n_messages + 1, sizeof *m);
+    char *text = kt__arena_calloc(&w->arena, len, 1);
+    if (!m || !text) return kt__fail_nomem(err, "a system message", len);
+    snprintf(text, len, "%s%s%s", before, *before ? "\n" : "", line);
+    m[0] = (kt_message){"system", text};
+    memcpy(m + 1, r->messages + from, (r->n_messages - from) * sizeof *m);
+    r->messages = m;
+    r->n_messages = r->n_messages - from + 1;
+    return KT_OK;
+}
+
+/* Where the settings ask for it, the model can say what it has learned. */
+static kt_status tell_model(kt__job *job, const char *name, kt_error *err) {
+    char line[128];
+    kt_learner *learner;
+    if (!job->settings->config->learn_status) return KT_OK;
+    kt_status status = kt__served_learner(job->model, job->settings->config, name, false, &learner,
+                                          err);
+    if (status != KT_OK) learner = NULL;
+    status_line(learner, line, sizeof line);
+    return add_to_system(job->wire, line, err);
+}
+
+static kt_status refuse_version(const kt__job *job, kt_error *err) {
+    if (!job->wire->version_given) return KT_OK;
+    return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
+                       "adapter: expected a name or an object with one, got a number: learning is "
+                       "off here");
+}
+
+/* What nothing was learned for stays as it is without learning, the configuration's adapters
+ * included. */
+kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
+    const kt__wire_request *w = job->wire;
+    const kt__config *config = job->settings->config;
+    char name[KT__NAMESPACE_BYTES];
+    const char *given = named_namespace(job);
+    bool numbered = w->version_given;
+    *named = false;
+    if (!job->shared->kept) return refuse_version(job, err);
+    if (w->req.pooling != KT_POOLING_NONE) return refuse_version(job, err);
+    job->wire->req.keep = true;
+    kt_status status = kt__namespace_of(config, job->client, NULL, name, err);
+    if (status != KT_OK) return status;
+    snprintf(job->taught_by, sizeof job->taught_by, "%s", name);
+    if (w->adapters_given && !numbered && !given) return KT_OK; /* "none", or the configuration's */
+    if (given) status = kt__namespace_of(config, job->client, given, name, err);
+    if (status == KT_OK)
+        status = use_version(job, name, given || numbered,
+                             numbered ? w->learned_version : KT_VERSION_SERVED, err);
+    if (status == KT_OK) status = tell_model(job, name, err);
+    *named = status == KT_OK && (given || numbered || job->n_adapters > 0);
+    return status;
+}
+
+/* base: the number of the request's first choice among the job's. */
+void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t base) {
+    kt__kept_answer answer = {.model = kt__served_name(job->model), .choice = base + choice};
+    kt_model_info info;
+    if (!kt_request_get_kept(req, choice, &answer.kept)) return;
+    kt_model_get_info(job->engine_model, &info);
+    snprintf(answer.id, sizeof answer.id, "%s", job->id);
+    snprintf(answer.name, sizeof answer.name, "%s", job->name);
+    snprintf(answer.client, sizeof answer.client, "%s", job->client);
+    snprintf(answer.taught_by, sizeof answer.taught_by, "%s", job->taught_by);
+    kt__kept_answers_add(job->shared->kept, &answer, (size_t)info.d_model,
+                         job->settings->config->learn_keep_s);
+}

@@ -1,0 +1,153 @@
+#include "jobs/stats.h"
+
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json_out.h"
+#include "setup/adapters.h"
+#include "jobs/job.h"
+
+/* What was planned when the model was loaded. */
+static void write_plan(kt__buf *out, const kt__served_info *info) {
+    const kt_mem_plan *p = &info->plan;
+    (void)kt__buf_printf(
+        out,
+        ",\"plan\":{\"weights_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu,"
+        "\"tables_bytes\":%llu,\"draft_bytes\":%llu,\"total_bytes\":%llu,\"others_bytes\":%llu,"
+        "\"budget_bytes\":%llu,\"weights_counted\":%s,\"kv_positions\":%lld,"
+        "\"kv_young_bytes\":%llu,\"state_bytes\":%llu,\"kv_keys\":\"%s\",\"kv_values\":\"%s\","
+        "\"kv_tail\":%d,\"kv_f16_layers\":%d}",
+        (unsigned long long)p->weights_bytes, (unsigned long long)p->kv_bytes,
+        (unsigned long long)p->scratch_bytes, (unsigned long long)p->tables_bytes,
+        (unsigned long long)p->draft_bytes, (unsigned long long)p->total_bytes,
+        (unsigned long long)p->others_bytes, (unsigned long long)p->budget_bytes,
+        p->weights_counted ? "true" : "false", (long long)p->kv_positions,
+        (unsigned long long)p->kv_young_bytes, (unsigned long long)p->state_bytes,
+        kt_kv_type_name(p->kv_keys), kt_kv_type_name(p->kv_values), p->kv_tail, p->n_f16_layers);
+    kt__json_member(out, "tuned", info->tuned);
+}
+
+/* Of the whole file, in the background. */
+static void write_hash(kt__buf *out, const kt_hash_info *h) {
+    static const char *const states[] = {[KT_HASH_NONE] = "none",
+                                         [KT_HASH_RUNNING] = "running",
+                                         [KT_HASH_KNOWN] = "known",
+                                         [KT_HASH_FAILED] = "failed"};
+    (void)kt__buf_printf(out, ",\"full_hash\":{\"state\":\"%s\"", states[h->state]);
+    if (h->state != KT_HASH_NONE) {
+        (void)kt__buf_printf(out, ",\"bytes_done\":%llu,\"bytes_all\":%llu",
+                             (unsigned long long)h->bytes_done, (unsigned long long)h->bytes_all);
+    }
+    if (h->state == KT_HASH_KNOWN) {
+        (void)kt__buf_puts(out, ",\"hash\":\"");
+        for (size_t i = 0; i < sizeof h->hash; i++) (void)kt__buf_printf(out, "%02x", h->hash[i]);
+        (void)kt__buf_putc(out, '"');
+    }
+    (void)kt__buf_putc(out, '}');
+}
+
+/* What the controller allows now and did, and what is recommended. */
+static void write_optimizer(kt__buf *out, const kt_engine_stats *st,
+                            const kt_engine_params *targets) {
+    kt_recommendation list[KT_ACTION_COUNT];
+    size_t n = kt_optimizer_recommend(st, targets, list, KT_ACTION_COUNT);
+    (void)kt__buf_printf(out,
+                         ",\"optimizer\":{\"enabled\":%s,\"parallel\":%d,\"parallel_most\":%d,"
+                         "\"gap_ms\":%d,\"gap_ms_most\":%d,\"actions\":{",
+                         st->optimizing ? "true" : "false", (int)st->parallel_now,
+                         (int)st->parallel_most, (int)st->gap_ms_now, (int)st->gap_ms_most);
+    for (int i = 0; i < KT_ACTION_COUNT; i++)
+        (void)kt__buf_printf(out, "%s\"%s\":%llu", i ? "," : "", kt_action_name((kt_action)i),
+                             (unsigned long long)st->n_actions[i]);
+    (void)kt__buf_puts(out, "},\"recommended\":[");
+    for (size_t i = 0; i < n && i < KT_ACTION_COUNT; i++)
+        (void)kt__buf_printf(out, "%s\"%s\"", i ? "," : "", kt_action_name(list[i].action));
+    (void)kt__buf_puts(out, "]}");
+}
+
+/* The store of keys and values: blocks in use, blocks kept for later prompts, and how much of the
+ * prompts was found in them, or read from disk. */
+static void write_kv(kt__buf *out, const kt_engine_stats *st) {
+    (void)kt__buf_printf(
+        out,
+        ",\"kv\":{\"blocks\":%llu,\"used\":%llu,\"kept\":%llu,\"evicted\":%llu,"
+        "\"looked_for_tokens\":%llu,\"found_tokens\":%llu,\"from_disk_tokens\":%llu}",
+        (unsigned long long)st->kv_blocks, (unsigned long long)st->kv_blocks_used,
+        (unsigned long long)st->kv_blocks_cached, (unsigned long long)st->n_evicted_blocks,
+        (unsigned long long)st->queried_tokens, (unsigned long long)st->cached_tokens,
+        (unsigned long long)st->disk_tokens);
+}
+
+static void write_model_stats(kt__buf *out, kt__served *served, const kt__config *config) {
+    kt__served_info info;
+    kt_engine_stats st;
+    kt__served_get_info(served, &info);
+    kt__served_get_stats(served, &st);
+    (void)kt__buf_putc(out, '{');
+    kt__json_member(out, "name", info.name);
+    (void)kt__buf_printf(out, ",\"loaded\":%s", info.loaded ? "true" : "false");
+    kt__adapters_write_names(out, config, info.name);
+    if (info.loaded) {
+        kt__json_member(out, "arch", info.arch);
+        kt__json_member(out, "quant", info.quant);
+        (void)kt__buf_printf(
+            out,
+            ",\"contexts\":%d,\"context\":%d,\"parallel\":%d,\"threads\":%d,\"parameters\":%llu,"
+            "\"file_bytes\":%llu,\"weight_bytes\":%llu,\"kv_bytes\":%llu,\"scratch_bytes\":%llu",
+            (int)info.contexts, (int)info.engine.n_ctx, (int)info.engine.n_parallel,
+            (int)info.engine.n_threads, (unsigned long long)info.model.n_params,
+            (unsigned long long)info.model.file_bytes, (unsigned long long)st.mem_weights_bytes,
+            (unsigned long long)st.mem_kv_bytes, (unsigned long long)st.mem_scratch_bytes);
+        write_plan(out, &info);
+        write_hash(out, &info.hash);
+        write_optimizer(out, &st, &info.targets);
+        write_kv(out, &st);
+    }
+    (void)kt__buf_printf(
+        out,
+        ",\"running\":%d,\"waiting\":%d,\"held\":%d,\"prompt_tokens\":%llu,\"cached_tokens\":%llu,"
+        "\"generated_tokens\":%llu,\"prefill_tokens_per_second\":%.1f,\"decode_step_ms\":%.3f,"
+        "\"predicted_wait_ms\":%lld}",
+        st.running, st.waiting, st.held, (unsigned long long)st.prompt_tokens,
+        (unsigned long long)st.cached_tokens, (unsigned long long)st.generated_tokens,
+        st.prefill_tok_s, st.decode_step_us / 1e3, (long long)st.predicted_wait_ms);
+}
+
+static const char *state_of(const kt__job *job) {
+    if (job->paused) return "held";
+    return job->state >= KT__JOB_ANSWERING ? "running" : "waiting";
+}
+
+static void write_job_stats(kt__buf *out, kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    (void)kt__buf_putc(out, '{');
+    kt__json_member(out, "id", job->id);
+    kt__json_member(out, "route", job->dialect->route);
+    kt__json_member(out, "client", job->client);
+    (void)kt__buf_printf(out, ",\"age_ms\":%lld,\"state\":\"%s\",\"unread_bytes\":%zu}",
+                         (long long)((kt__now_us() - job->begin_us) / 1000), state_of(job),
+                         job->out.len - job->out_at);
+    pthread_mutex_unlock(&job->lock);
+}
+
+void kt__stats_write(kt__shared *s, kt__buf *out) {
+    (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%d,\"uptime_s\":%lld",
+                         kt_version(), KENTANG_NUMERICS, (int)getpid(),
+                         (long long)((kt__now_us() - s->start_us) / 1000000));
+    kt__json_member(out, "isa", kt_ctx_isa(kt__models_ctx(s->models)));
+    (void)kt__buf_puts(out, ",\"models\":[");
+    kt__settings *settings = kt__shared_settings(s);
+    for (size_t i = 0; i < kt__models_count(s->models); i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        write_model_stats(out, kt__models_at(s->models, i), settings->config);
+    }
+    kt__settings_drop(settings);
+    (void)kt__buf_puts(out, "],\"requests\":[");
+    kt__job *job;
+    for (size_t i = 0; (job = kt__jobs_at(s, i)) != NULL; i++) {
+        if (i) (void)kt__buf_putc(out, ',');
+        write_job_stats(out, job);
+        kt__job_release(job);
+    }
+    (void)kt__buf_puts(out, "]}");
+}

@@ -1,0 +1,32 @@
+/* Trainings of what clients have said: one at a time, at a low priority, beside the answers.
+ *
+ * Owns: the thread that they run on, who is next, and what a training is told by the settings. One
+ * begins because a client asks for it, or, in the background, because a namespace has enough feedback
+ * that none has seen. Any thread. */
+#ifndef KT_JOBS_TRAINER_H
+#define KT_JOBS_TRAINER_H
+
+#include "services/shared.h"
+
+typedef struct kt__trainer kt__trainer;
+
+kt_status KT_CHECKED kt__trainer_create(kt__shared *shared, kt__trainer **out, kt_error *err);
+/* What runs is cancelled, what is queued is not begun; shared->stopping is set. NULL is allowed. */
+void kt__trainer_stop(kt__trainer *trainer);
+void kt__trainer_free(kt__trainer *trainer);
+
+/* Runs item on the training thread, in turn: for a caller who waits; it calls kt__trainer_train.
+ * false: too many wait. */
+bool kt__trainer_add(kt__trainer *trainer, kt__work_item *item);
+/* One training, on the training thread; served is in use, the learner its. name: for the log. */
+kt_status KT_CHECKED kt__trainer_train(kt__trainer *trainer, kt__served *served,
+                                       kt_learner *learner, const char *name, bool deep,
+                                       kt_train_result *out, kt_error *err);
+/* The same in turn, for nobody who waits. name: of the namespace, as kt__namespace_of made it.
+ * KT_E_BUSY: too many wait. */
+kt_status KT_CHECKED kt__trainer_queue(kt__trainer *trainer, kt__served *served, const char *name,
+                                       bool deep, kt_error *err);
+/* Called about ten times a second: looks, on the training thread, whether a namespace is due. */
+void kt__trainer_tick(kt__trainer *trainer);
+
+#endif

@@ -1,0 +1,362 @@
+#include "dialects/batches.h"
+#include "serve/server.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "transports/http.h"
+#include "transports/http_listen.h"
+#include "jobs/job.h"
+#include "services/sd.h"
+#include "jobs/trainer.h"
+#include "transports/unix.h"
+
+enum { N_WORKERS = 2, TICKS_A_SECOND = 10 };
+
+/* ---- the clock ---- */
+
+/* On a worker: looking at files and models_busy may take a while. */
+static void look_after_models(kt__work_item *item) {
+    kt__server *s = (kt__server *)(void *)((char *)item - offsetof(kt__server, models_item));
+    kt__models_tick(s->shared.models, kt__shared_limits(&s->shared).idle_unload_s);
+    atomic_store(&s->models_busy, false);
+}
+
+static void send_for_models(kt__server *s) {
+    if (atomic_load(&s->shared.stopping) || atomic_exchange(&s->models_busy, true)) return;
+    s->models_item.run = look_after_models;
+    if (!kt__workers_add(s->shared.workers, &s->models_item)) atomic_store(&s->models_busy, false);
+}
+
+/* Answers whose reader has taken nothing for too long; prompts that wait for room in the queue;
+ * streams that were silent. */
+static void look_after_jobs(kt__server *s, const kt__limits *limits) {
+    int64_t before_us = kt__now_us() - limits->stall_s * 1000000;
+    kt__job *job;
+    for (size_t i = 0; (job = kt__jobs_at(&s->shared, i)) != NULL; i++) {
+        pthread_mutex_lock(&job->lock);
+        bool stuck = job->paused && job->moved_us < before_us && !job->abandoned;
+        pthread_mutex_unlock(&job->lock);
+        if (stuck) {
+            kt__slog_line(&s->shared.log, KT_LOG_WARN, "%s: its client reads nothing: let go",
+                          job->id);
+            kt__job_abandon(job);
+        }
+        kt__job_retry(job);
+        kt__job_ping(job, limits->ping_s);
+        kt__job_release(job);
+    }
+}
+
+static void server_tick(void *user) {
+    kt__server *s = user;
+    kt__http_tick(s->http);
+    kt__trainer_tick(s->shared.trainer);
+    if (++s->ticks % TICKS_A_SECOND != 0) return;
+    const kt__limits limits = kt__shared_limits(&s->shared);
+    kt__unix_tick(s->unix_socket);
+    look_after_jobs(s, &limits);
+    send_for_models(s);
+}
+
+/* ---- starting ---- */
+
+static kt_status read_keys(const kt__config *config, kt__keys **out, kt_error *err) {
+    *out = NULL;
+    return config->keys ? kt__keys_read(config->keys, out, err) : KT_OK;
+}
+
+static kt_status preload_first(kt__shared *shared, kt_error *err) {
+    kt_model *model;
+    kt_engine *engine;
+    kt__served *first = kt__models_at(shared->models, 0);
+    if (!shared->start->preload) return KT_OK;
+    kt_status status = kt__served_use(first, NULL, &model, &engine, err);
+    if (status == KT_OK) kt__served_done(first, engine);
+    return status;
+}
+
+static kt_status check_file(const kt__config *config, const char *path, kt_error *err) {
+    char *found = NULL;
+    if (!path || access(path, R_OK) == 0) return KT_OK;
+    if (config->find_model) {
+        kt_status status = config->find_model(config, path, NULL, false, &found, err);
+        kt__free(found);
+        return status;
+    }
+    return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read the model %s: %s", path,
+                       strerror(errno));
+}
+
+kt_status kt__server_check(const kt__config *config, kt_error *err) {
+    kt__keys *keys;
+    kt_status status = read_keys(config, &keys, err);
+    if (status == KT_OK) kt__keys_free(keys);
+    for (size_t i = 0; i < config->n_models && status == KT_OK; i++) {
+        status = check_file(config, config->models[i].path, err);
+        if (status == KT_OK) status = check_file(config, config->models[i].draft_path, err);
+    }
+    return status == KT_OK ? kt__http_check(config, err) : status;
+}
+
+/* One that waits for a correction's states is enough: the next ones queue. */
+static kt_status open_learning(kt__shared *shared, kt_error *err) {
+    const kt__config *c = shared->start;
+    kt_status status = kt__kept_answers_create(c->learn_keep, &shared->kept, err);
+    if (status != KT_OK) return status;
+    kt__metrics_show_learning(shared->metrics);
+    status = kt__workers_create(1, (int)c->queue + 16, &shared->learners, err);
+    return status == KT_OK ? kt__trainer_create(shared, &shared->trainer, err) : status;
+}
+
+static kt_status open_services(kt__server *s, kt_error *err) {
+    kt__shared *shared = &s->shared;
+    kt__config *c = shared->start;
+    kt_status status;
+    kt__keys *keys;
+    KT__TRY(read_keys(c, &keys, err));
+    KT__TRY(kt__shared_set_settings(shared, c, keys, err));
+    KT__TRY(kt__models_create(c, &shared->log, &shared->models, err));
+    KT__TRY(kt__metrics_create(shared->models, &shared->metrics, err));
+    KT__TRY(kt__event_loop_create(server_tick, s, &shared->loop, err));
+    if (c->learn) KT__TRY(open_learning(shared, err));
+    status = kt__workers_create(N_WORKERS, (int)c->queue + 16, &shared->workers, err);
+out:
+    return status;
+}
+
+static kt_status open_transports(kt__server *s, int lines, kt_error *err) {
+    const kt__config *c = s->shared.start;
+    kt_status status = KT_OK;
+    if (c->socket || lines >= 0)
+        KT__TRY(kt__unix_open(&s->shared, c->socket, (mode_t)c->socket_mode, lines, &s->unix_socket,
+                              err));
+    if (s->http) KT__TRY(kt__http_start(s->http, err));
+    if (!s->unix_socket && s->http && c->no_run_dir)
+        kt__slog_line(
+            &s->shared.log, KT_LOG_WARN,
+            "no socket, since XDG_RUNTIME_DIR is not set: `kentang ps` and `kentang stop` "
+            "need --socket PATH; GET /props and a signal do the same");
+    if (!s->unix_socket && !s->http && !c->other_transport)
+        return kt__fail(err, KT_E_ARG,
+                        "nothing to listen on: give --listen ADDRESS:PORT or --socket PATH");
+out:
+    return status;
+}
+
+static kt_status open_all(kt__server *s, kt_error *err) {
+    int lines, http;
+    kt_status status;
+    KT__TRY(kt__server_check(s->shared.start, err));
+    kt__sd_sockets(&lines, &http);
+    KT__TRY(open_services(s, err));
+    /* the address is taken before a model is loaded, which may take minutes for nothing */
+    if (s->shared.start->listen || http >= 0)
+        KT__TRY(kt__http_open(&s->shared, s->shared.start->listen, http, &s->http, err));
+    KT__TRY(preload_first(&s->shared, err));
+    KT__TRY(open_transports(s, lines, err));
+    KT__TRY(kt__event_loop_start(s->shared.loop, err));
+    if (s->shared.start->batches_dir)
+        status = kt__batches_open(&s->shared, s->shared.start->batches_dir, &s->shared.batches,
+                                  err);
+out:
+    return status;
+}
+
+kt_status kt__server_start(kt__config *config, kt__server **out, kt_error *err) {
+    *out = NULL;
+    kt__server *s = kt__calloc(1, sizeof *s);
+    if (!s) {
+        kt__config_free(config);
+        return kt__fail_nomem(err, "the server", sizeof *s);
+    }
+    kt_status status = kt__shared_init(&s->shared, config, err);
+    if (status == KT_OK) status = open_all(s, err);
+    if (status != KT_OK) {
+        kt__server_stop(s);
+        return status;
+    }
+    *out = s;
+    return KT_OK;
+}
+
+/* ---- running ---- */
+
+bool kt__server_wait(kt__server *s) {
+    return kt__shared_wait(&s->shared);
+}
+
+void kt__server_wake(kt__server *s) {
+    kt__shared_wake(&s->shared);
+}
+
+/* "sampling.top_k: 40 -> 20" */
+static void tell_change(kt__server *s, const kt__config *now, const kt__config *next,
+                        const kt__setting *setting) {
+    kt__buf was, is;
+    kt__buf_init(&was, 400);
+    kt__buf_init(&is, 400);
+    kt__config_print_value(now, setting, &was);
+    kt__config_print_value(next, setting, &is);
+    bool live = setting->live;
+    kt__slog_line(&s->shared.log, live ? KT_LOG_INFO : KT_LOG_WARN, "reload: %s: %s -> %s%s",
+                  setting->key, was.failed ? "..." : was.data, is.failed ? "..." : is.data,
+                  live ? "" : " needs a restart: not changed");
+    kt__buf_free(&was);
+    kt__buf_free(&is);
+}
+
+static bool same_name(const char *a, const char *b) {
+    return !strcmp(a ? a : "", b ? b : "");
+}
+
+static bool same_models(const kt__config *a, const kt__config *b) {
+    bool same = a->n_models == b->n_models;
+    for (size_t i = 0; same && i < a->n_models; i++) {
+        const kt__model_config *x = &a->models[i], *y = &b->models[i];
+        same = same_name(x->name, y->name) && same_name(x->path, y->path) &&
+               same_name(x->draft_path, y->draft_path) && same_name(x->load_in, y->load_in);
+    }
+    return same;
+}
+
+/* Says what is different; settings that a reload cannot change keep the values that are in force,
+ * whose texts live in the start-up configuration. */
+static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
+    static const size_t sizes[] = {sizeof(bool),      sizeof(int64_t), sizeof(double),
+                                   sizeof(uint64_t),  sizeof(char *),  sizeof(char *),
+                                   sizeof(kt__texts), sizeof(int64_t)};
+    _Static_assert(sizeof sizes / sizeof *sizes == KT__SET_MODE + 1, "a size for each kind");
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        const kt__setting *setting = &settings[i];
+        if (!kt__config_same(now, next, setting)) tell_change(s, now, next, setting);
+        if (setting->live) continue;
+        memcpy((char *)next + setting->at, (const char *)now + setting->at, sizes[setting->kind]);
+    }
+    if (next->queue > s->shared.start->queue)
+        kt__slog_line(&s->shared.log, KT_LOG_WARN,
+                      "reload: limits.queue: more than the %lld of the start needs a restart",
+                      (long long)s->shared.start->queue);
+    if (!same_models(now, next))
+        kt__slog_line(&s->shared.log, KT_LOG_WARN,
+                      "reload: the list of models needs a restart: not changed");
+    next->models = now->models;
+    next->n_models = now->n_models;
+}
+
+/* Keys that cannot be read, or that are gone, leave everything as it was. */
+static kt_status read_new_keys(const kt__settings *now, const kt__config *next, kt__keys **keys,
+                               kt_error *err) {
+    kt_status status = read_keys(next, keys, err);
+    if (status != KT_OK || *keys || !now->keys) return status;
+    return kt__fail(err, KT_E_ARG, "keys cannot be taken away without a restart");
+}
+
+static void tell_reloaded(kt__server *s, const kt__config *next) {
+    kt__slog *log = &s->shared.log;
+    if (next->keys) kt__slog_line(log, KT_LOG_INFO, "reload: keys read from %s", next->keys);
+    if (next->tls_cert)
+        kt__slog_line(log, KT_LOG_INFO,
+                      "reload: certificate and key are read at start; a new one needs a restart");
+    atomic_store(&log->level, (int)kt__slog_level(next->log_level));
+    kt__slog_line(log, KT_LOG_INFO, "configuration reloaded%s%s", next->file ? " from " : "",
+                  next->file ? next->file : "");
+}
+
+void kt__server_reload(kt__server *s, kt__config *next) {
+    kt__settings *now = kt__shared_settings(&s->shared);
+    kt_error err;
+    kt__keys *keys;
+    kt_status status = read_new_keys(now, next, &keys, &err);
+    if (status == KT_OK) {
+        keep_fixed(s, now->config, next);
+        status = kt__shared_set_settings(&s->shared, next, keys, &err);
+    } else {
+        kt__config_free(next);
+    }
+    kt__settings_drop(now);
+    if (status == KT_OK) {
+        kt__models_renew_adapters(s->shared.models, next);
+        tell_reloaded(s, next);
+    } else {
+        kt__slog_line(&s->shared.log, KT_LOG_ERROR, "reload refused, all is as before: %s",
+                      err.message);
+    }
+}
+
+/* ---- stopping ---- */
+
+static bool jobs_are_left(kt__server *s) {
+    return kt__jobs_count(&s->shared) > 0;
+}
+
+static void wait_for_jobs(kt__server *s, int64_t ms, bool heeds_hurry) {
+    int64_t until_us = kt__now_us() + ms * 1000;
+    while (jobs_are_left(s) && kt__now_us() < until_us &&
+           !(heeds_hurry && atomic_load(&s->shared.hurry)))
+        usleep(10000);
+}
+
+/* Answers whose readers are behind would wait for them. */
+static void abandon_jobs(kt__server *s) {
+    for (int tries = 0; tries < 100 && jobs_are_left(s); tries++) {
+        kt__job *job;
+        for (size_t i = 0; (job = kt__jobs_at(&s->shared, i)) != NULL; i++) {
+            kt__job_abandon(job);
+            kt__job_release(job);
+        }
+        usleep(10000);
+    }
+}
+
+/* Answers that are finished still want to be sent. */
+static void wait_for_clients(kt__server *s) {
+    for (int i = 0; i < 20 && kt__unix_n_clients(s->unix_socket) > 0; i++) usleep(10000);
+}
+
+void kt__server_hurry(kt__server *s) {
+    atomic_store(&s->shared.hurry, true);
+}
+
+void kt__server_drain(kt__server *s) {
+    kt__shared *shared = &s->shared;
+    if (shared->loop && !s->drained) kt__batches_stop(shared->batches);
+    atomic_store(&shared->stopping, true);
+    if (s->drained || !shared->loop || !shared->workers || !shared->metrics) return;
+    s->drained = true;
+    kt__unix_stop_accepting(s->unix_socket);
+    kt__http_stop_accepting(s->http);
+    wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true);
+    if (jobs_are_left(s))
+        kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
+                      kt__jobs_count(shared));
+    kt__workers_stop(shared->workers);
+    kt__workers_stop(shared->learners);
+    kt__trainer_stop(shared->trainer);
+    kt__models_drain(shared->models, 0);
+    wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
+    abandon_jobs(s);
+    wait_for_clients(s);
+}
+
+void kt__server_stop(kt__server *s) {
+    if (!s) return;
+    kt__shared *shared = &s->shared;
+    kt__server_drain(s);
+    kt__http_close(s->http);
+    kt__event_loop_stop(shared->loop);
+    kt__unix_close(s->unix_socket);
+    kt__http_free(s->http);
+    kt__batches_close(shared->batches);
+    kt__trainer_free(shared->trainer);
+    if (shared->loop) kt__event_loop_run_posted(shared->loop);
+    kt__slog_line(&shared->log, KT_LOG_INFO, "stopped");
+    kt__shared_free(shared);
+    kt__free(s);
+}

@@ -1,0 +1,46 @@
+/* The learners of a model that is served.
+ *
+ * Owns: those that were asked for so far, by namespace, each opened once; and counts of what they were
+ * told. A learner stays open until the table is cleared, before its engine is closed. A table from any
+ * thread; opening one reads its folder. */
+#ifndef KT_SERVICES_LEARNERS_H
+#define KT_SERVICES_LEARNERS_H
+
+#include <kentang.h>
+
+#include "setup/config.h"
+
+typedef struct kt__learner_table kt__learner_table;
+
+typedef struct kt__learner_counts {
+    uint64_t n_taken, n_refused, n_pairs;
+    uint64_t keys_us, update_us;
+    uint64_t n_published, n_not_published, n_failed; /* trainings */
+    uint64_t train_us;
+    int32_t n_training; /* running now */
+} kt__learner_counts;
+
+kt_status KT_CHECKED kt__learner_table_create(kt__learner_table **out, kt_error *err);
+void kt__learner_table_free(kt__learner_table *table);
+/* Before the engine is closed; nobody uses one any more. Counts stay. */
+void kt__learner_table_clear(kt__learner_table *table);
+/* *out NULL: nothing was ever taught there, and make is false. Valid while the engine is in use. */
+kt_status KT_CHECKED kt__learner_table_get(kt__learner_table *table, const kt__config *config,
+                                           const char *model_name, kt_engine *engine,
+                                           const char *name, bool make, kt_learner **out,
+                                           kt_error *err);
+/* Adds to the counts; status: how the feedback ended. */
+void kt__learner_table_count(kt__learner_table *table, kt_status status,
+                             const kt_feedback_result *result);
+void kt__learner_table_begin_training(kt__learner_table *table);
+/* status: how it ended, after us of wall time. */
+void kt__learner_table_count_training(kt__learner_table *table, kt_status status,
+                                      const kt_train_result *result, int64_t us);
+/* Feedbacks that no training has seen, of all that are open. */
+uint64_t kt__learner_table_pending(kt__learner_table *table);
+void kt__learner_table_counts(kt__learner_table *table, kt__learner_counts *out);
+/* The index-th that is open; false: there are fewer. name: out[size] */
+bool kt__learner_table_at(kt__learner_table *table, size_t index, char *name, size_t size,
+                          kt_learner_info *out);
+
+#endif

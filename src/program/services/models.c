@@ -1,0 +1,649 @@
+#include "services/models.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "setup/place.h"
+
+enum { MAX_PLACES = 64 };
+
+struct kt__served {
+    kt__models *models;
+    const kt__config *config; /* the settings as they hold for it */
+    const char *name, *path;  /* path NULL: the demo model */
+    const char *draft_path;   /* or NULL */
+    const char *load_in;      /* or NULL */
+    char *found[2];           /* the files that these are, as of the last load */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool busy; /* being loaded or unloaded, without the lock */
+    kt__place places[MAX_PLACES];
+    int n_places;     /* 0: not loaded */
+    kt_mem_plan plan; /* of all places together */
+    kt__learner_table *learners;
+    kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
+    kt__file_change changes[2]; /* that were told */
+    int64_t used_us, loaded_s;
+    kt_engine_stats past; /* of engines that were closed */
+};
+
+struct kt__models {
+    kt_ctx *ctx;
+    kt__slog *log;
+    const kt__config *config;
+    size_t n;
+    kt__served list[];
+};
+
+/* ---- life ---- */
+
+/* What tune found may be more threads than are chosen by default; those that no model uses sleep.
+ */
+static int threads_max(const kt__config *c) {
+    bool tuned = c->use_tuned && c->find_tuned && !c->threads && !c->threads_batch;
+    long n = tuned ? sysconf(_SC_NPROCESSORS_ONLN) : c->threads_batch;
+    return n > 256 ? 256 : n > 0 ? (int)n : 0; /* 256: a pool's most */
+}
+
+static kt_status open_shared_ctx(kt__models *m, const kt__config *config, kt_error *err) {
+    kt_ctx_params params = kt_ctx_params_default();
+    params.isa = config->isa;
+    params.cpus = config->cpus;
+    params.priority = (int)config->priority;
+    params.n_threads = (int)config->threads;
+    params.n_threads_max = threads_max(config);
+    params.mem_bytes = config->mem;
+    params.log = kt__slog_library;
+    params.log_user = m->log;
+    params.log_level = KT_LOG_INFO;
+    return kt_ctx_open(&params, &m->ctx, err);
+}
+
+kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
+                            kt_error *err) {
+    *out = NULL;
+    kt__models *m = kt__calloc(1, sizeof *m + config->n_models * sizeof m->list[0]);
+    if (!m) return kt__fail_nomem(err, "the list of models", 0);
+    m->log = log;
+    m->config = config;
+    kt_status status = open_shared_ctx(m, config, err);
+    if (status != KT_OK) {
+        kt__free(m);
+        return status;
+    }
+    for (m->n = 0; m->n < config->n_models; m->n++) {
+        const kt__model_config *from = &config->models[m->n];
+        kt__served *s = &m->list[m->n];
+        status = kt__learner_table_create(&s->learners, err);
+        if (status != KT_OK) {
+            kt__models_free(m);
+            return status;
+        }
+        s->models = m;
+        s->config = from->own;
+        s->name = from->name;
+        s->path = from->path;
+        s->draft_path = from->draft_path;
+        s->load_in = from->load_in;
+        pthread_mutex_init(&s->lock, NULL);
+        pthread_cond_init(&s->changed, NULL);
+    }
+    *out = m;
+    return KT_OK;
+}
+
+kt_ctx *kt__models_ctx(const kt__models *models) {
+    return models->ctx;
+}
+
+size_t kt__models_count(const kt__models *models) {
+    return models->n;
+}
+
+kt__served *kt__models_at(kt__models *models, size_t index) {
+    return &models->list[index];
+}
+
+const char *kt__served_name(const kt__served *served) {
+    return served->name;
+}
+
+static kt__served *find_named(kt__models *m, const char *name) {
+    for (size_t i = 0; i < m->n; i++) {
+        if (!strcmp(m->list[i].name, name)) return &m->list[i];
+    }
+    return NULL;
+}
+
+/* By the configuration's further names; NULL: none of them fits. */
+static kt__served *find_alias(kt__models *m, const char *name) {
+    const kt__texts *aliases = &m->config->aliases;
+    for (size_t i = 0; i < aliases->n; i++) {
+        const char *alias = aliases->items[i] ? aliases->items[i] : "";
+        size_t len = strcspn(alias, "=");
+        bool fits = (len == 1 && alias[0] == '*') ||
+                    (strlen(name) == len && !strncmp(alias, name, len));
+        if (fits) return alias[len] ? find_named(m, alias + len + 1) : &m->list[0];
+    }
+    return NULL;
+}
+
+kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_error *err) {
+    char names[256] = "";
+    size_t len = 0;
+    *out = &m->list[0];
+    if (!name || !*name) return KT_OK;
+    *out = find_named(m, name);
+    if (!*out) *out = find_alias(m, name);
+    if (*out) return KT_OK;
+    for (size_t i = 0; i < m->n && len < sizeof names; i++) {
+        int n = snprintf(names + len, sizeof names - len, "%s%s", i ? ", " : "", m->list[i].name);
+        len += n > 0 ? (size_t)n : 0;
+    }
+    return kt__fail_at(err, KT_E_ARG, "model", UINT64_MAX,
+                       "the model \"%.80s\" does not exist here; there is: %s", name, names);
+}
+
+/* "demo" of "demo:latest"; false: it has no such end, or is too long. */
+static bool without_tag(const char *name, char *out, size_t size) {
+    static const char tag[] = ":latest";
+    size_t len = strlen(name), tag_len = sizeof tag - 1;
+    if (len <= tag_len || len - tag_len >= size || strcmp(name + len - tag_len, tag) != 0)
+        return false;
+    memcpy(out, name, len - tag_len);
+    out[len - tag_len] = '\0';
+    return true;
+}
+
+kt_status kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
+                                 kt_error *err) {
+    char shorter[256];
+    bool tagged = !find_named(models, name) && without_tag(name, shorter, sizeof shorter);
+    /* an alias that fits everything comes last */
+    if (tagged && (find_named(models, shorter) || !find_alias(models, name))) name = shorter;
+    return kt__models_find(models, name, out, err);
+}
+
+/* ---- loading ---- */
+
+/* A name may come to mean another file, so it is looked up at every load. */
+static kt_status find_file(kt__served *s, int which, kt_error *err) {
+    const kt__config *config = s->models->config;
+    const char *name = which ? s->draft_path : s->path;
+    kt__free(s->found[which]);
+    s->found[which] = NULL;
+    if (!name) return KT_OK;
+    if (config->find_model)
+        return config->find_model(config, name, which ? NULL : s->load_in, true, &s->found[which],
+                                  err);
+    s->found[which] = kt__strdup(name);
+    return s->found[which] ? KT_OK : kt__fail_nomem(err, "a path", strlen(name));
+}
+
+/* Before it is read: what changes from then on is seen. Of what is in memory nothing matters. */
+static kt_status find_and_stamp(kt__served *s, int which, kt_error *err) {
+    kt_status status = find_file(s, which, err);
+    s->stamps[which] = kt__file_stamp_of(s->config->use_mmap ? s->found[which] : NULL);
+    s->changes[which] = KT__FILE_SAME;
+    return status;
+}
+
+static kt__place_asked asked_of(const kt__served *s, int index, int n) {
+    return (kt__place_asked){.config = s->config,
+                             .name = s->name,
+                             .path = s->found[0],
+                             .draft_path = s->found[1],
+                             .shared = s->models->ctx,
+                             .log = s->models->log,
+                             .index = index,
+                             .n = n};
+}
+
+/* As many as are set, or as tune found. Those that there are no cores for are refused by the first. */
+static kt_status count_places(kt__served *s, int *n, kt_error *err) {
+    kt__place_asked asked = asked_of(s, 0, 1);
+    kt_status status = KT_OK;
+    *n = (int)s->config->contexts;
+    if (s->config->learn && *n > 1)
+        return kt__fail(err, KT_E_ARG,
+                        "%s: what is learned holds for one context: set contexts = 1, or "
+                        "learning.enabled = false",
+                        s->name);
+    if (!*n && !s->config->learn) status = kt__place_tuned_contexts(&asked, n, err);
+    if (*n < 1) *n = 1;
+    if (*n > MAX_PLACES) *n = MAX_PLACES;
+    return status;
+}
+
+static void add_plan(kt_mem_plan *to, const kt_mem_plan *from, bool first) {
+    if (first) *to = *from;
+    if (first) return;
+    to->kv_bytes += from->kv_bytes;
+    to->scratch_bytes += from->scratch_bytes;
+    to->draft_bytes += from->draft_bytes;
+    to->kv_young_bytes += from->kv_young_bytes;
+    to->state_bytes += from->state_bytes;
+    to->tables_bytes += from->tables_bytes;
+    to->total_bytes += from->total_bytes;
+    to->kv_positions += from->kv_positions;
+}
+
+static void close_places(kt__served *s, int n) {
+    kt__learner_table_clear(s->learners); /* before their engine */
+    for (int i = 0; i < n; i++) kt__place_close(&s->places[i]);
+}
+
+static kt_status open_places(kt__served *s, int *n, kt_error *err) {
+    kt_status status = find_and_stamp(s, 0, err);
+    *n = 0;
+    if (status == KT_OK && s->draft_path) status = find_and_stamp(s, 1, err);
+    if (status == KT_OK) status = count_places(s, n, err);
+    bool own = kt__place_is_own(s->config, s->models->config, *n);
+    for (int i = 0; i < *n && status == KT_OK; i++) {
+        kt__place_asked asked = asked_of(s, i, *n);
+        status = kt__place_open(&asked, own, &s->places[i], err);
+        if (status == KT_OK) add_plan(&s->plan, &s->places[i].plan, i == 0);
+        if (status != KT_OK) close_places(s, i);
+    }
+    return status;
+}
+
+static void tell_loaded(const kt__served *s, const kt__place *p, int64_t ms) {
+    kt_ctx *ctx = kt__place_ctx(p, s->models->ctx);
+    kt_engine_info info;
+    kt_model_info of;
+    kt_engine_get_info(p->engine, &info);
+    kt_model_get_info(p->model, &of);
+    const char *why = p->why[0] ? p->why : p->tuned[0] ? "tuned" : kt_ctx_n_threads_why(ctx);
+    const kt__slog_field fields[] = {{"model", s->name, 0},
+                                     {"ms", NULL, (double)ms},
+                                     {"arch", of.arch, 0},
+                                     {"quant", of.quant, 0},
+                                     {"isa", kt_ctx_isa(ctx), 0},
+                                     {"threads", NULL, (double)info.n_threads},
+                                     {"threads_batch", NULL, (double)info.n_threads_batch},
+                                     {"why", why, 0},
+                                     {"context", NULL, (double)info.n_ctx},
+                                     {"batch", NULL, (double)info.n_batch},
+                                     {"ubatch", NULL, (double)info.n_ubatch},
+                                     {"parallel", NULL, (double)info.n_parallel},
+                                     {"draft_model", s->draft_path ? s->draft_path : "none", 0}};
+    kt__slog_write(s->models->log, KT_LOG_INFO, "model loaded", fields,
+                   sizeof fields / sizeof fields[0]);
+}
+
+static uint64_t beside_weights(const kt_mem_plan *p) {
+    return p->kv_bytes + p->kv_young_bytes + p->state_bytes + p->scratch_bytes + p->draft_bytes;
+}
+
+/* The same figures as /props and /metrics have. */
+static void tell_plan(kt__served *s) {
+    const kt_mem_plan *p = &s->plan;
+    const kt__slog_field fields[] = {{"model", s->name, 0},
+                                     {"weights", NULL, (double)p->weights_bytes},
+                                     {"kv", NULL, (double)p->kv_bytes},
+                                     {"kv_young", NULL, (double)p->kv_young_bytes},
+                                     {"states", NULL, (double)p->state_bytes},
+                                     {"kv_keys", kt_kv_type_name(p->kv_keys), 0},
+                                     {"kv_values", kt_kv_type_name(p->kv_values), 0},
+                                     {"kv_tail", NULL, (double)p->kv_tail},
+                                     {"kv_f16_layers", NULL, (double)p->n_f16_layers},
+                                     {"scratch", NULL, (double)p->scratch_bytes},
+                                     {"tables", NULL, (double)p->tables_bytes},
+                                     {"draft", NULL, (double)p->draft_bytes},
+                                     {"total", NULL, (double)p->total_bytes},
+                                     {"others", NULL, (double)p->others_bytes},
+                                     {"budget", NULL, (double)p->budget_bytes},
+                                     {"weights_counted", p->weights_counted ? "yes" : "no", 0},
+                                     {"kv_positions", NULL, (double)p->kv_positions}};
+    kt__slog_write(s->models->log, KT_LOG_INFO, "memory plan, bytes", fields,
+                   sizeof fields / sizeof fields[0]);
+    if (kt__plan_exceeds_memory(p))
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
+                      "MB: weights will be read from disk again and again; take a smaller model or "
+                      "quantisation, less kv, or raise the limit (memory.max)",
+                      s->name, (double)p->weights_bytes / 1e6, (double)beside_weights(p) / 1e6,
+                      (double)p->budget_bytes / 1e6);
+}
+
+bool kt__plan_exceeds_memory(const kt_mem_plan *p) {
+    return !p->weights_counted && p->budget_bytes &&
+           p->weights_bytes + beside_weights(p) > p->budget_bytes;
+}
+
+/* The lock is held, and let go meanwhile. */
+static kt_status load_model(kt__served *s, kt_error *err) {
+    int64_t begin_us = kt__now_us();
+    int n;
+    s->busy = true;
+    pthread_mutex_unlock(&s->lock);
+    kt_status status = open_places(s, &n, err);
+    if (status == KT_OK) {
+        int64_t ms = (kt__now_us() - begin_us) / 1000;
+        for (int i = 0; i < n; i++) tell_loaded(s, &s->places[i], ms);
+        tell_plan(s);
+    } else {
+        kt__slog_line(s->models->log, KT_LOG_ERROR, "cannot load %s: %s", s->name, err->message);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->busy = false;
+    if (status == KT_OK) {
+        s->n_places = n;
+        s->loaded_s = (int64_t)time(NULL);
+    }
+    pthread_cond_broadcast(&s->changed);
+    return status;
+}
+
+/* The place with the fewest requests; among such, who comes again finds what was kept of its prompts.
+ */
+static kt__place *choose_place(kt__served *s, const char *who) {
+    size_t first = who ? (size_t)kt__hash_bytes(1, who, strlen(who)).w[0] % (size_t)s->n_places : 0;
+    kt__place *best = &s->places[first];
+    for (int i = 0; i < s->n_places; i++) {
+        if (s->places[i].users < best->users) best = &s->places[i];
+    }
+    return best;
+}
+
+kt_status kt__served_use(kt__served *s, const char *who, kt_model **model, kt_engine **engine,
+                         kt_error *err) {
+    kt_error ignored;
+    kt_status status = KT_OK;
+    if (!err) err = &ignored;
+    pthread_mutex_lock(&s->lock);
+    while (s->busy) pthread_cond_wait(&s->changed, &s->lock);
+    if (!s->n_places) status = load_model(s, err);
+    if (status == KT_OK) {
+        kt__place *p = choose_place(s, who);
+        p->users++;
+        *model = p->model;
+        *engine = p->engine;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* Of a place that somebody uses, and that stays therefore. */
+static kt__place *place_of(kt__served *s, const kt_engine *engine) {
+    kt__place *found = &s->places[0];
+    for (int i = 1; i < s->n_places; i++) {
+        if (s->places[i].engine == engine) found = &s->places[i];
+    }
+    return found;
+}
+
+void kt__served_done(kt__served *s, const kt_engine *engine) {
+    pthread_mutex_lock(&s->lock);
+    place_of(s, engine)->users--;
+    s->used_us = kt__now_us();
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int32_t users_of(const kt__served *s) {
+    int32_t n = 0;
+    for (int i = 0; i < s->n_places; i++) n += s->places[i].users;
+    return n;
+}
+
+/* ---- adapters ---- */
+
+kt_status kt__served_adapters(kt__served *s, const kt_engine *engine, const kt__config *config,
+                              const kt__adapter_named *named, size_t n, kt_adapter_use *uses,
+                              kt_error *err) {
+    pthread_mutex_lock(&s->lock);
+    kt__place *p = place_of(s, engine);
+    pthread_mutex_unlock(&s->lock);
+    return kt__adapter_table_get(p->adapters, config, s->name, p->model, named, n, uses, err);
+}
+
+/* ---- learners ---- */
+
+kt_status kt__served_learner(kt__served *s, const kt__config *config, const char *name, bool make,
+                             kt_learner **out, kt_error *err) {
+    return kt__learner_table_get(s->learners, config, s->name, s->places[0].engine, name, make, out,
+                                 err);
+}
+
+kt__learner_table *kt__served_learners(kt__served *s) {
+    return s->learners;
+}
+
+bool kt__served_adapter_info(kt__served *s, const char *name, kt_adapter_info *out) {
+    bool found = false;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->n_places && !found; i++)
+        found = kt__adapter_table_info(s->places[i].adapters, name, out);
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+void kt__models_renew_adapters(kt__models *m, const kt__config *config) {
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        pthread_mutex_lock(&s->lock);
+        for (int k = 0; k < s->n_places; k++)
+            kt__adapter_table_renew(s->places[k].adapters, config, s->name);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* ---- files that change below us ---- */
+
+static const char *trouble_of(kt__file_change change) {
+    switch (change) {
+    case KT__FILE_TRUNCATED: return "the file was truncated while it is served";
+    case KT__FILE_WRITTEN: return "the file was written to while it is served";
+    default: return NULL;
+    }
+}
+
+static void tell_change(const kt__served *s, kt__file_change change) {
+    const char *trouble = trouble_of(change);
+    const char *kept = change == KT__FILE_GONE ? "was removed" : "was replaced";
+    if (trouble) {
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: %s: its answers are wrong or errors until the server is restarted",
+                      s->name, trouble);
+    } else if (change != KT__FILE_SAME) {
+        kt__slog_line(s->models->log, KT_LOG_WARN,
+                      "%s: the file %s: the loaded one is served on, the next load takes what is "
+                      "there then",
+                      s->name, kept);
+    }
+}
+
+/* The lock is held. */
+static void check_files(kt__served *s) {
+    const char *const paths[] = {s->found[0], s->found[1]};
+    for (int i = 0; i < 2 && s->n_places; i++) {
+        kt__file_change change = kt__file_changed(paths[i], &s->stamps[i]);
+        if (change != s->changes[i]) tell_change(s, change);
+        s->changes[i] = change;
+    }
+}
+
+/* ---- figures ---- */
+
+static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
+#define ADD(member) to->member += from->member
+    ADD(n_submitted);
+    ADD(n_refused_busy);
+    ADD(n_refused_deadline);
+    ADD(n_refused_other);
+    for (int i = 0; i < KT_FINISH_COUNT; i++) ADD(n_finished[i]);
+    ADD(n_preempted);
+    ADD(prompt_tokens);
+    ADD(cached_tokens);
+    ADD(queried_tokens);
+    ADD(disk_tokens);
+    ADD(prefill_tokens);
+    ADD(generated_tokens);
+    ADD(recomputed_tokens);
+    ADD(drafted_tokens);
+    ADD(accepted_tokens);
+    ADD(n_prefill_batches);
+    ADD(n_decode_batches);
+    ADD(prefill_us);
+    ADD(decode_us);
+    ADD(sample_us);
+    ADD(n_evicted_blocks);
+    for (int i = 0; i < KT_ACTION_COUNT; i++) ADD(n_actions[i]);
+#undef ADD
+}
+
+/* How things stand at several places, as one. */
+static void add_state(kt_engine_stats *to, const kt_engine_stats *from) {
+    to->running += from->running;
+    to->waiting += from->waiting;
+    to->held += from->held;
+    to->clients += from->clients;
+    to->kv_blocks += from->kv_blocks;
+    to->kv_blocks_used += from->kv_blocks_used;
+    to->kv_blocks_cached += from->kv_blocks_cached;
+    to->mem_kv_bytes += from->mem_kv_bytes;
+    to->mem_scratch_bytes += from->mem_scratch_bytes;
+    to->parallel_now += from->parallel_now;
+    to->parallel_most += from->parallel_most;
+    to->prefill_tok_s += from->prefill_tok_s;
+    if (from->predicted_wait_ms < to->predicted_wait_ms)
+        to->predicted_wait_ms = from->predicted_wait_ms;
+    if (from->decode_step_us > to->decode_step_us) to->decode_step_us = from->decode_step_us;
+    if (from->gap_ms_now > to->gap_ms_now) to->gap_ms_now = from->gap_ms_now;
+}
+
+/* The lock is held. */
+static void get_live_stats(const kt__served *s, kt_engine_stats *out) {
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < s->n_places; i++) {
+        kt_engine_stats one;
+        kt_engine_get_stats(s->places[i].engine, i ? &one : out);
+        if (!i) continue;
+        add_counts(out, &one);
+        add_state(out, &one);
+    }
+}
+
+void kt__served_get_stats(kt__served *s, kt_engine_stats *out) {
+    pthread_mutex_lock(&s->lock);
+    get_live_stats(s, out);
+    add_counts(out, &s->past);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The lock is held; it is loaded. */
+static void get_loaded_info(const kt__served *s, kt__served_info *out) {
+    const kt__place *p = &s->places[0];
+    out->loaded = true;
+    out->contexts = s->n_places;
+    out->loaded_s = s->loaded_s;
+    out->plan = s->plan;
+    out->trouble = trouble_of(s->changes[0]);
+    if (!out->trouble) out->trouble = trouble_of(s->changes[1]);
+    snprintf(out->tuned, sizeof out->tuned, "%s", p->tuned);
+    kt_model_get_info(p->model, &out->model);
+    kt_model_get_hash(p->model, &out->hash);
+    kt_engine_get_info(p->engine, &out->engine);
+    snprintf(out->arch, sizeof out->arch, "%s", out->model.arch);
+    snprintf(out->quant, sizeof out->quant, "%s", out->model.quant);
+    snprintf(out->general_name, sizeof out->general_name, "%s", out->model.name);
+    out->model.path = out->model.name = out->model.arch = out->model.quant = NULL;
+    out->model.tokenizer = out->model.template_ = NULL;
+}
+
+void kt__served_get_info(kt__served *s, kt__served_info *out) {
+    memset(out, 0, sizeof *out);
+    out->name = s->name;
+    out->targets = kt__place_engine_params(s->config);
+    pthread_mutex_lock(&s->lock);
+    out->users = users_of(s);
+    if (s->n_places) get_loaded_info(s, out);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- unloading ---- */
+
+/* All at once take no more, each for as long as is left. */
+static void stop_engines(kt_engine *const *engines, int n, int64_t drain_ms) {
+    int64_t until_us = kt__now_us() + drain_ms * 1000;
+    for (int i = 0; i < n; i++) {
+        int64_t left_ms = (until_us - kt__now_us()) / 1000;
+        kt_engine_stop(engines[i], left_ms > 0 ? left_ms : 0);
+    }
+}
+
+/* The lock is held; returns how many. */
+static int engines_of(const kt__served *s, kt_engine *engines[MAX_PLACES]) {
+    for (int i = 0; i < s->n_places; i++) engines[i] = s->places[i].engine;
+    return s->n_places;
+}
+
+/* The lock is held, and let go meanwhile. */
+static void unload_model(kt__served *s, int64_t drain_ms) {
+    kt_engine *engines[MAX_PLACES];
+    kt_engine_stats stats;
+    int n = engines_of(s, engines);
+    get_live_stats(s, &stats);
+    add_counts(&s->past, &stats);
+    s->busy = true;
+    s->n_places = 0;
+    s->loaded_s = 0;
+    pthread_mutex_unlock(&s->lock);
+    stop_engines(engines, n, drain_ms);
+    close_places(s, n);
+    kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded", s->name);
+    pthread_mutex_lock(&s->lock);
+    s->busy = false;
+    pthread_cond_broadcast(&s->changed);
+}
+
+void kt__models_tick(kt__models *m, int64_t idle_s) {
+    bool done = false;
+    for (size_t i = 0; i < m->n && !done; i++) {
+        kt__served *s = &m->list[i];
+        pthread_mutex_lock(&s->lock);
+        bool idle = kt__now_us() - s->used_us > idle_s * 1000000;
+        check_files(s);
+        if (idle_s > 0 && s->n_places && !users_of(s) && !s->busy && idle) {
+            unload_model(s, 0);
+            done = true;
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void kt__models_drain(kt__models *m, int64_t drain_ms) {
+    int64_t until_us = kt__now_us() + drain_ms * 1000;
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        kt_engine *engines[MAX_PLACES];
+        pthread_mutex_lock(&s->lock);
+        int n = engines_of(s, engines);
+        pthread_mutex_unlock(&s->lock);
+        stop_engines(engines, n, (until_us - kt__now_us()) / 1000);
+    }
+}
+
+void kt__models_free(kt__models *m) {
+    if (!m) return;
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        close_places(s, s->n_places);
+        kt__free(s->found[0]);
+        kt__free(s->found[1]);
+        kt__learner_table_free(s->learners);
+        pthread_cond_destroy(&s->changed);
+        pthread_mutex_destroy(&s->lock);
+    }
+    kt_ctx_close(m->ctx);
+    kt__free(m);
+}

@@ -1,0 +1,86 @@
+/* The models that are served.
+ *
+ * Owns: the context, and for each configured model its file, engine and engine thread: opened with
+ * its first request, closed after it was idle for long enough. Requests name a model by its
+ * configured name only; no file name ever comes from a client. Any thread; loading blocks the
+ * caller. */
+#ifndef KT_SERVICES_MODELS_H
+#define KT_SERVICES_MODELS_H
+
+#include <kentang.h>
+
+#include "setup/adapters.h"
+#include "setup/config.h"
+#include "setup/file_watch.h"
+#include "services/learners.h"
+#include "setup/slog.h"
+
+typedef struct kt__models kt__models;
+typedef struct kt__served kt__served;
+
+typedef struct kt__served_info {
+    const char *name;
+    bool loaded;
+    int64_t loaded_s;    /* Unix time; 0: not loaded */
+    int32_t users;       /* requests that hold it */
+    int32_t contexts;    /* engines on cores of their own; 1: one for all */
+    kt_model_info model; /* strings are NULL where it is not loaded; the others are copies */
+    kt_engine_info engine;
+    kt_engine_params targets; /* of the controller; the other members are not for use */
+    kt_mem_plan plan;         /* as it was when the model was loaded */
+    kt_hash_info hash;
+    char tuned[16]; /* when what `kentang tune` found and is used was found, or "" */
+    char arch[64], quant[32], general_name[128];
+    const char *trouble; /* why its answers cannot be relied on: a constant; NULL: they can */
+} kt__served_info;
+
+kt_status KT_CHECKED kt__models_create(const kt__config *config, kt__slog *log, kt__models **out,
+                                       kt_error *err);
+/* Gives running requests drain_ms to end, then closes everything. */
+void kt__models_drain(kt__models *models, int64_t drain_ms);
+void kt__models_free(kt__models *models);
+kt_ctx *kt__models_ctx(const kt__models *models);
+
+/* NULL or "": the first. KT_E_ARG with the names that there are. */
+kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__served **out,
+                                     kt_error *err);
+/* The same for the names that Ollama's clients use: "demo:latest" is "demo", where no model is named
+ * so. */
+kt_status KT_CHECKED kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
+                                            kt_error *err);
+size_t kt__models_count(const kt__models *models);
+kt__served *kt__models_at(kt__models *models, size_t index);
+const char *kt__served_name(const kt__served *served);
+
+/* Loads it where it is not; stays loaded until kt__served_done with the same engine. With several
+ * contexts it is the one with the fewest requests; among such, always the same for one `who` (NULL:
+ * nobody). */
+kt_status KT_CHECKED kt__served_use(kt__served *served, const char *who, kt_model **model,
+                                    kt_engine **engine, kt_error *err);
+void kt__served_done(kt__served *served, const kt_engine *engine);
+/* Those that a request names, for a model that is in use; uses[n], each to be closed before
+ * kt__served_done. */
+kt_status KT_CHECKED kt__served_adapters(kt__served *served, const kt_engine *engine,
+                                         const kt__config *config, const kt__adapter_named *named,
+                                         size_t n, kt_adapter_use *uses, kt_error *err);
+/* false: it is not open. */
+bool kt__served_adapter_info(kt__served *served, const char *name, kt_adapter_info *out);
+/* The learner of a namespace, for a model that is in use; *out NULL: there is none, and make is
+ * false. Valid until kt__served_done. */
+kt_status KT_CHECKED kt__served_learner(kt__served *served, const kt__config *config,
+                                        const char *name, bool make, kt_learner **out,
+                                        kt_error *err);
+kt__learner_table *kt__served_learners(kt__served *served);
+/* After a reload. */
+void kt__models_renew_adapters(kt__models *models, const kt__config *config);
+/* Neither waits for loading nor for a computation. */
+void kt__served_get_info(kt__served *served, kt__served_info *out);
+/* Counts go on over unloading and loading again. */
+void kt__served_get_stats(kt__served *served, kt_engine_stats *out);
+/* Looks at the files, and unloads what is idle for idle_s (0: nothing); one model a call. */
+void kt__models_tick(kt__models *models, int64_t idle_s);
+/* Weights that are mapped and, with the rest of the plan, more than there is memory for: they are
+ * read from disk again and again. */
+bool kt__plan_exceeds_memory(const kt_mem_plan *plan);
+
+#endif

@@ -1,0 +1,89 @@
+/* What all parts of the server share: the services that stand below jobs and transports.
+ *
+ * Owns: the settings in force and the keys, the log, metrics, models, event loop and workers, the
+ * place of the list of running jobs (job.h has its calls), and the request to stop. Knows no transport
+ * and no job. Made and freed by server.h on one thread; everything else from any thread. */
+#ifndef KT_SERVICES_SHARED_H
+#define KT_SERVICES_SHARED_H
+
+#include <kentang.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "setup/config.h"
+#include "services/event_loop.h"
+#include "services/kept_answers.h"
+#include "services/keys.h"
+#include "services/metrics.h"
+#include "services/models.h"
+#include "setup/slog.h"
+#include "services/workers.h"
+
+struct kt__job;
+
+/* A configuration with its keys. Replaced as a whole on reload; a request keeps the one that was in
+ * force when it came, and the last user frees it. */
+typedef struct kt__settings {
+    atomic_int refs;
+    const kt__config *config;
+    kt__config *owned; /* config, where a reload brought it; NULL: it is the start-up one */
+    kt__keys *keys;    /* NULL: none are asked for */
+} kt__settings;
+
+/* The live settings that are plain numbers, for whoever needs one for a moment. */
+typedef struct kt__limits {
+    int64_t max_body, bodies, output, requests_per_connection, request_s, stall_s, ping_s,
+        idle_unload_s, drain_s, queue;
+} kt__limits;
+
+typedef struct kt__shared {
+    /* Of the start. A reload changes only settings marked live; the rest keep these values, and
+     * their texts live here. */
+    kt__config *start;
+    kt__slog log;
+    kt__slog_gate wrong_keys;
+    kt__metrics *metrics;
+    kt__models *models;
+    kt__event_loop *loop;
+    kt__workers *workers;
+    kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */
+    kt__kept_answers *kept; /* likewise */
+    struct kt__trainer *trainer; /* trainer.c's; likewise */
+    int64_t start_s, start_us;
+    atomic_bool stopping;       /* new requests are refused */
+    atomic_bool stop_requested; /* by a client */
+    atomic_bool hurry;          /* what still runs is cut short */
+    atomic_int_fast64_t n_held; /* bytes of requests, see kt__shared_hold */
+    int wake;                   /* eventfd: kt__shared_wait looks again */
+    pthread_mutex_t lock;       /* settings and jobs; a leaf */
+    kt__settings *settings;
+    struct kt__batches *batches; /* batches.c's; NULL: off */
+    struct kt__job **jobs;       /* job.c's: those that have not ended */
+    size_t n_jobs, cap_jobs;
+} kt__shared;
+
+/* Takes config over, also on failure; zeroes the rest. */
+kt_status KT_CHECKED kt__shared_init(kt__shared *shared, kt__config *config, kt_error *err);
+void kt__shared_free(kt__shared *shared); /* no job is left */
+
+/* The settings in force, to be dropped; they stay as they are meanwhile. */
+kt__settings *kt__shared_settings(kt__shared *shared);
+void kt__settings_drop(kt__settings *settings);
+kt__limits kt__shared_limits(kt__shared *shared);
+/* Takes both over, also on failure. */
+kt_status KT_CHECKED kt__shared_set_settings(kt__shared *shared, kt__config *config, kt__keys *keys,
+                                             kt_error *err);
+
+/* Counts n bytes of a request that is being read or waits; false: with them there would be more than
+ * limits.bodies, and nothing was counted. */
+bool kt__shared_hold(kt__shared *shared, size_t n);
+void kt__shared_let_go(kt__shared *shared, size_t n);
+
+/* Waits for kt__shared_wake; true: a client asked for the end. */
+bool kt__shared_wait(kt__shared *shared);
+void kt__shared_wake(kt__shared *shared); /* async-signal-safe */
+void kt__shared_request_stop(kt__shared *shared);
+/* NULL: it takes requests, and its first model is loaded and sound; else why not, a constant. */
+const char *kt__shared_why_not_ready(kt__shared *shared);
+
+#endif

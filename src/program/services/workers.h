@@ -1,0 +1,25 @@
+/* A few threads for what takes a while: reading requests, encoding prompts, loading models.
+ *
+ * Owns: the threads and a bounded queue. The event loop and HTTP's thread never wait for them. */
+#ifndef KT_SERVICES_WORKERS_H
+#define KT_SERVICES_WORKERS_H
+
+#include <kentang.h>
+
+typedef struct kt__workers kt__workers;
+
+typedef struct kt__work_item kt__work_item;
+struct kt__work_item {
+    void (*run)(kt__work_item *item);
+    kt__work_item *next;
+};
+
+kt_status KT_CHECKED kt__workers_create(int n_threads, int queue_max, kt__workers **out,
+                                        kt_error *err);
+/* false: the queue is full, or the workers is being freed. Any thread. */
+bool kt__workers_add(kt__workers *workers, kt__work_item *item);
+/* Runs what is queued, then ends the threads; nothing is taken any more. */
+void kt__workers_stop(kt__workers *workers);
+void kt__workers_free(kt__workers *workers);
+
+#endif

@@ -1,0 +1,232 @@
+/* A configuration from a TOML file, a .env file and the environment. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "setup/config_file.h"
+#include "setup/config_set.h"
+#include "setup/toml.h"
+
+enum { MAX_FILE_BYTES = KT__TOML_MAX_BYTES };
+
+/* ---- TOML ---- */
+
+/* Members of a table; prefix "" or "http." */
+static kt_status read_table(kt__config *c, const kt__toml *table, const char *prefix,
+                            const char *name, kt_error *err) {
+    kt_status status = KT_OK;
+    for (const kt__toml *v = table->first; v && status == KT_OK; v = v->next) {
+        char key[128], from[256];
+        snprintf(from, sizeof from, "%s:%d", name, v->line);
+        snprintf(key, sizeof key, "%s%s", prefix, v->key);
+        if (!*prefix && !strcmp(key, "models")) {
+            status = kt__config_read_models(c, v, name, err);
+        } else if (v->kind == KT__TOML_TABLE && !*prefix) {
+            snprintf(key, sizeof key, "%s.", v->key);
+            status = read_table(c, v, key, name, err);
+        } else {
+            const kt__setting *s = kt__config_find_key(key);
+            status = s ? kt__config_set_toml(c, s, v, from, err)
+                       : kt__config_unknown_key(key, from, err);
+        }
+    }
+    return status;
+}
+
+kt_status kt__config_read_toml(kt__config *config, const char *text, size_t len, const char *name,
+                               kt_error *err) {
+    kt__arena arena;
+    kt__toml *root;
+    kt__arena_init(&arena, 4096, 64 << 20);
+    kt_status status = kt__toml_parse(text, len, name, &arena, &root, err);
+    if (status == KT_OK) status = read_table(config, root, "", name, err);
+    kt__arena_free(&arena);
+    return status;
+}
+
+/* ---- files ---- */
+
+kt_status kt__config_read_file(kt__config *config, const char *path, kt_error *err) {
+    kt__buf text;
+    kt_status status = kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err);
+    if (status == KT_OK)
+        status = kt__config_copy_text(config, path, strlen(path), &config->file, err);
+    if (status == KT_OK)
+        status = kt__config_read_toml(config, text.data ? text.data : "", text.len, path, err);
+    kt__buf_free(&text);
+    return status;
+}
+
+bool kt__config_find_file(char *path, size_t size) {
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg) {
+        snprintf(path, size, "%s/kentang/kentang.toml", xdg);
+        if (access(path, F_OK) == 0) return true;
+    } else if (home && *home) {
+        snprintf(path, size, "%s/.config/kentang/kentang.toml", home);
+        if (access(path, F_OK) == 0) return true;
+    }
+    snprintf(path, size, "/etc/kentang/kentang.toml");
+    return access(path, F_OK) == 0;
+}
+
+/* ---- environment ---- */
+
+/* "KENTANG_HTTP_LISTEN" of "http.listen" */
+static void environment_name(const char *key, char *out, size_t size) {
+    size_t n = (size_t)snprintf(out, size, "KENTANG_%s", key);
+    for (size_t i = 0; i < n && i < size; i++) {
+        if (out[i] == '.') out[i] = '_';
+        if (out[i] >= 'a' && out[i] <= 'z') out[i] = (char)(out[i] - 32);
+    }
+}
+
+static const kt__setting *find_environment(const char *name, size_t len) {
+    char known[128];
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        environment_name(settings[i].key, known, sizeof known);
+        if (strlen(known) == len && !memcmp(known, name, len)) return &settings[i];
+    }
+    if (len == 22 && !memcmp(name, "DEFAULT_MAX_NEW_TOKENS", len))
+        return kt__config_find_key("default_max_new_tokens");
+    return NULL;
+}
+
+/* LOAD_IN_4BIT=true and LOAD_IN_8BIT=true, as other servers have them; the former counts where both
+ * are. *taken: it was one of them. */
+static kt_status read_load_in_bits(kt__config *c, const char *name, const char *value, bool *taken,
+                                   kt_error *err) {
+    static const char *const yes[] = {"true", "True", "TRUE", "1", "yes", "on"};
+    bool four = !strcmp(name, "LOAD_IN_4BIT");
+    *taken = four || !strcmp(name, "LOAD_IN_8BIT");
+    for (size_t i = 0; *taken && i < sizeof yes / sizeof *yes; i++) {
+        if (strcmp(value, yes[i]) != 0) continue;
+        if (!four && c->load_in && !strcmp(c->load_in, "4bit")) return KT_OK;
+        return kt__config_set(c, "load_in", four ? "4bit" : "8bit", name, err);
+    }
+    return KT_OK;
+}
+
+/* Names that other servers read from a .env file, and what stands for them here. */
+static const struct {
+    const char *name, *instead;
+    bool anywhere; /* not only in a .env file, where it can be meant for nobody else */
+} foreign[] = {
+    {"USE_FLASH_ATTENTION", "attention is always computed that way", true},
+    {"DEVICE", "all is computed by the processor", false},
+    {"DEVICE_MAP", "all is computed by the processor", false},
+    {"TORCH_DTYPE", "KENTANG_LOAD_IN says how weights are kept", false},
+    {"MODEL_NAME", "KENTANG_MODEL", false},
+    {"MODEL_ID", "KENTANG_MODEL", false},
+    {"MODEL_PATH", "KENTANG_MODEL", false},
+    {"HOST", "KENTANG_HTTP_LISTEN", false},
+    {"PORT", "KENTANG_HTTP_LISTEN", false},
+    {"LOG_LEVEL", "KENTANG_LOG_LEVEL", false},
+    {"MAX_NEW_TOKENS", "DEFAULT_MAX_NEW_TOKENS, or KENTANG_LIMITS_MAX_NEW_TOKENS", false},
+    {"TEMPERATURE", "KENTANG_SAMPLING_TEMPERATURE", false},
+    {"TOP_P", "KENTANG_SAMPLING_TOP_P", false},
+    {"TOP_K", "KENTANG_SAMPLING_TOP_K", false},
+    {"API_KEY", "KENTANG_HTTP_KEYS, a file", false},
+};
+
+/* The name and what holds instead; the value may be a secret, and is not told. */
+static void tell_foreign(const char *name, const char *from, bool dotenv, kt__buf *strange) {
+    for (size_t i = 0; strange && i < sizeof foreign / sizeof foreign[0]; i++) {
+        if (strcmp(foreign[i].name, name) != 0 || !(dotenv || foreign[i].anywhere)) continue;
+        (void)kt__buf_printf(strange, "%s: %s has no effect here: %s\n", from, name,
+                             foreign[i].instead);
+    }
+}
+
+static kt_status unknown_environment(const char *name, const char *from, kt_error *err) {
+    char text[KT__N_SETTINGS][64];
+    const char *names[KT__N_SETTINGS];
+    size_t n;
+    const kt__setting *settings = kt__config_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        environment_name(settings[i].key, text[i], sizeof text[i]);
+        names[i] = text[i];
+    }
+    return kt__config_unknown(name, names, n, from, err);
+}
+
+/* KENTANG_CONFIG names the file; it is read before. */
+static bool is_ours(const char *name, size_t len) {
+    return len > 8 && !memcmp(name, "KENTANG_", 8) &&
+           !(len == 14 && !memcmp(name, "KENTANG_CONFIG", 14));
+}
+
+kt_status kt__config_read_environment(kt__config *config, char *const *environment,
+                                      kt__buf *strange, kt_error *err) {
+    for (; *environment; environment++) {
+        const char *equals = strchr(*environment, '=');
+        size_t len = equals ? (size_t)(equals - *environment) : 0;
+        char name[160];
+        if (!len || len >= sizeof name) continue;
+        memcpy(name, *environment, len);
+        name[len] = '\0';
+        const kt__setting *s = find_environment(name, len);
+        bool taken;
+        kt_status bits = read_load_in_bits(config, name, equals + 1, &taken, err);
+        if (bits != KT_OK) return bits;
+        if (!taken) tell_foreign(name, "environment", false, strange);
+        if (s) {
+            kt_status status = kt__config_set_text(config, s, equals + 1, name, err);
+            if (status != KT_OK) return status;
+        } else if (is_ours(name, len) && strange) {
+            kt_error what;
+            (void)unknown_environment(name, "environment", &what);
+            (void)kt__buf_printf(strange, "%s\n", what.message);
+        }
+    }
+    return KT_OK;
+}
+
+/* NAME=VALUE, NAME="VALUE", 'VALUE', export NAME=VALUE, # comment */
+static kt_status read_dotenv_line(kt__config *c, char *line, const char *from, kt__buf *strange,
+                                  kt_error *err) {
+    while (*line == ' ' || *line == '\t') line++;
+    if (!strncmp(line, "export ", 7)) line += 7;
+    if (!*line || *line == '#') return KT_OK;
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return kt__fail_at(err, KT_E_FORMAT, from, UINT64_MAX, "%s: expected NAME=VALUE", from);
+    *equals = '\0';
+    char *value = equals + 1, *end = value + strlen(value);
+    for (size_t n = strlen(line); n && (line[n - 1] == ' ' || line[n - 1] == '\t'); n--)
+        line[n - 1] = '\0';
+    while (*value == ' ' || *value == '\t') value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) *--end = '\0';
+    if (end - value >= 2 && (*value == '"' || *value == '\'') && end[-1] == *value) {
+        *--end = '\0';
+        value++;
+    }
+    const kt__setting *s = find_environment(line, strlen(line));
+    bool taken;
+    kt_status bits = read_load_in_bits(c, line, value, &taken, err);
+    if (taken) return bits;
+    tell_foreign(line, from, true, strange);
+    if (s) return kt__config_set_text(c, s, value, from, err);
+    return is_ours(line, strlen(line)) ? unknown_environment(line, from, err) : KT_OK;
+}
+
+kt_status kt__config_read_dotenv(kt__config *config, const char *path, kt__buf *strange,
+                                 kt_error *err) {
+    kt__buf text;
+    char from[256];
+    kt_status status = kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err);
+    char *line = text.data, *save = NULL;
+    for (int n = 1; status == KT_OK && line && *line; n++, line = save) {
+        save = strchr(line, '\n');
+        if (save) *save++ = '\0';
+        snprintf(from, sizeof from, "%s:%d", path, n);
+        status = read_dotenv_line(config, line, from, strange, err);
+        if (!save) break;
+    }
+    kt__buf_free(&text);
+    return status;
+}

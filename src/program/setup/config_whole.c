@@ -1,0 +1,234 @@
+#include "setup/adapters.h"
+#include "setup/namespaces.h"
+#include "setup/config_set.h"
+#include "setup/learn_config.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- life ---- */
+
+kt_status kt__config_create(kt__config **out, kt_error *err) {
+    const kt__config defaults = {
+#define X(member, kind, key, value, low, high, live, help) .member = value,
+#include "setup/settings.def"
+#undef X
+    };
+    *out = kt__malloc(sizeof **out);
+    if (!*out) return kt__fail_nomem(err, "the configuration", sizeof **out);
+    memcpy(*out, &defaults, sizeof defaults);
+    kt__arena_init(&(*out)->arena, 4096, 64 << 20);
+    return KT_OK;
+}
+
+void kt__config_free(kt__config *config) {
+    if (!config) return;
+    kt__arena_free(&config->arena);
+    kt__free(config);
+}
+
+/* ---- the whole ---- */
+
+kt_status kt__config_set_model(kt__config *config, const char *path, kt_error *err) {
+    config->n_models = 0;
+    return kt__config_copy_path(config, path, &config->model, "--model", err);
+}
+
+/* "qwen2.5-1.5b-q4_k_m" of "/models/qwen2.5-1.5b-q4_k_m.gguf" */
+static kt_status name_of_file(kt__config *c, const char *path, const char **out, kt_error *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t len = strlen(name);
+    if (len > 5 && !strcmp(name + len - 5, ".gguf")) len -= 5;
+    return kt__config_copy_text(c, name, len, out, err);
+}
+
+static kt_status finish_models(kt__config *c, kt_error *err) {
+    kt_status status = KT_OK;
+    if (!c->n_models) {
+        c->models = kt__arena_calloc(&c->arena, 1, sizeof *c->models);
+        if (!c->models) return kt__fail_nomem(err, "the configuration", sizeof *c->models);
+        c->models[c->n_models++] = (kt__model_config){
+            .name = c->alias, .path = c->model, .draft_path = c->draft_model};
+    } else if (c->model) {
+        return kt__fail(err, KT_E_ARG, "`model` and [[models]] are given: choose one");
+    } else if (c->draft_model) {
+        return kt__fail(err, KT_E_ARG,
+                        "with [[models]], give draft_model in the table of its model");
+    }
+    for (size_t i = 0; i < c->n_models && status == KT_OK; i++) {
+        kt__model_config *m = &c->models[i];
+        if (!m->path && m->name == NULL) m->name = "demo";
+        if (!m->name) status = name_of_file(c, m->path, &m->name, err);
+        for (size_t k = 0; k < i && status == KT_OK; k++) {
+            if (!strcmp(c->models[k].name, m->name))
+                status = kt__fail(err, KT_E_ARG, "two models are named \"%.80s\"", m->name);
+        }
+    }
+    return status;
+}
+
+static const kt__model_config *find_named_model(const kt__config *c, const char *name) {
+    for (size_t i = 0; i < c->n_models; i++)
+        if (!strcmp(c->models[i].name, name)) return &c->models[i];
+    return NULL;
+}
+
+const kt__model_config *kt__config_find_model(const kt__config *c, const char *name) {
+    const kt__model_config *found = find_named_model(c, name);
+    for (size_t i = 0; i < c->aliases.n && !found; i++) {
+        const char *alias = c->aliases.items[i] ? c->aliases.items[i] : "";
+        size_t len = strcspn(alias, "=");
+        if (strlen(name) != len || strncmp(alias, name, len) != 0 || !strcmp(name, "*")) continue;
+        found = alias[len] ? find_named_model(c, alias + len + 1) : &c->models[0];
+    }
+    return found;
+}
+
+static kt_status check_aliases(const kt__config *c, kt_error *err) {
+    for (size_t i = 0; i < c->aliases.n; i++) {
+        const char *alias = c->aliases.items[i] ? c->aliases.items[i] : "";
+        const char *target = strchr(alias, '=');
+        bool found = !target && *alias;
+        for (size_t k = 0; target && k < c->n_models && !found; k++)
+            found = !strcmp(c->models[k].name, target + 1);
+        if (!found)
+            return kt__config_expected(NULL, "aliases",
+                                       "NAME or NAME=MODEL, of a model that is there", alias, err);
+    }
+    return KT_OK;
+}
+
+static kt_status finish_socket(kt__config *c, kt_error *err) {
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    char path[512];
+    if (c->socket && !strcmp(c->socket, "none")) {
+        c->socket = NULL;
+    } else if (!c->socket && dir && *dir) {
+        snprintf(path, sizeof path, "%s/kentang.sock", dir);
+        return kt__config_copy_text(c, path, strlen(path), &c->socket, err);
+    } else if (!c->socket) {
+        c->no_run_dir = true;
+    }
+    if (c->socket && strlen(c->socket) > 100)
+        return kt__fail(err, KT_E_ARG, "socket.path is longer than 100 bytes: %.60s...", c->socket);
+    return KT_OK;
+}
+
+/* "unix:~/kentang.sock" */
+static kt_status finish_listen(kt__config *c, kt_error *err) {
+    const char *path;
+    char whole[512];
+    if (c->listen && !strcmp(c->listen, "none")) c->listen = NULL;
+    if (!c->listen || strncmp(c->listen, "unix:~", 6) != 0) return KT_OK;
+    kt_status status = kt__config_copy_path(c, c->listen + 5, &path, "http.listen", err);
+    if (status != KT_OK) return status;
+    snprintf(whole, sizeof whole, "unix:%.400s", path);
+    return kt__config_copy_text(c, whole, strlen(whole), &c->listen, err);
+}
+
+static bool one_of(const char *text, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!strcmp(text, names[i])) return true;
+    }
+    return false;
+}
+
+/* A name or address as a Host header carries it, less the port: what has a scheme, a port or a path
+ * would never match. */
+static kt_status check_hosts(const kt__texts *hosts, kt_error *err) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-._";
+    for (size_t i = 0; i < hosts->n; i++) {
+        const char *host = hosts->items[i] ? hosts->items[i] : "";
+        const char *rest = host + strspn(host, letters), *colon = strchr(host, ':');
+        if (colon && strchr(colon + 1, ':')) rest = host + strspn(host, "0123456789abcdefABCDEF:.");
+        if (!*host || (*rest && strcmp(host, "*") != 0))
+            return kt__config_expected(NULL, "http.hosts",
+                                       "a name such as \"box.lan\", without scheme, port, "
+                                       "brackets or path",
+                                       host, err);
+    }
+    return KT_OK;
+}
+
+/* As browsers send them: no path, and no star, which would let any page in. */
+static kt_status check_origins(const kt__texts *origins, kt_error *err) {
+    for (size_t i = 0; i < origins->n; i++) {
+        const char *origin = origins->items[i] ? origins->items[i] : "";
+        const char *host = !strncmp(origin, "http://", 7)    ? origin + 7
+                           : !strncmp(origin, "https://", 8) ? origin + 8
+                                                             : "";
+        if (!*host || strpbrk(host, "/*?#@ "))
+            return kt__config_expected(NULL, "http.cors",
+                                       "an origin such as https://app.example:8080, without path",
+                                       origin, err);
+    }
+    return KT_OK;
+}
+
+/* Where it is on, its folder is known. */
+static kt_status finish_learning(kt__config *c, kt_error *err) {
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char path[512];
+    for (size_t i = 0; i < c->learn_namespaces.n; i++) {
+        const char *name = c->learn_namespaces.items[i] ? c->learn_namespaces.items[i] : "";
+        if (!kt__namespace_is_name(name))
+            return kt__config_expected(NULL, "learning.namespaces",
+                                       "1 to 48 letters, digits, '.', '-' and '_'", name, err);
+    }
+    kt_status status = kt__learn_config_check(c, err);
+    if (status != KT_OK || !c->learn || c->learn_dir) return status;
+    if ((!data || !*data) && (!home || !*home))
+        return kt__fail(err, KT_E_ARG, "learning.dir: neither XDG_DATA_HOME nor HOME says where");
+    snprintf(path, sizeof path, "%.400s/kentang/learned", data && *data ? data : home);
+    if (!data || !*data) snprintf(path, sizeof path, "%.400s/.local/share/kentang/learned", home);
+    return kt__config_copy_text(c, path, strlen(path), &c->learn_dir, err);
+}
+
+kt_status kt__config_finish(kt__config *c, kt_error *err) {
+    static const char *const formats[] = {"human", "json"};
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    kt_status status;
+    KT__TRY(finish_models(c, err));
+    KT__TRY(check_aliases(c, err));
+    KT__TRY(kt__adapters_check(c, err));
+    KT__TRY(finish_socket(c, err));
+    KT__TRY(check_hosts(&c->hosts, err));
+    KT__TRY(check_origins(&c->cors, err));
+    KT__TRY(finish_listen(c, err));
+    KT__TRY(finish_learning(c, err));
+    if (!c->log_format) c->log_format = "human";
+    if (!c->log_level) c->log_level = "info";
+    if (!one_of(c->log_format, formats, 2))
+        return kt__config_expected(NULL, "log.format", "human or json", c->log_format, err);
+    if (!one_of(c->log_level, levels, 4))
+        return kt__config_expected(NULL, "log.level", "error, warn, info or debug", c->log_level,
+                                   err);
+    if (c->bodies < c->max_body)
+        return kt__fail_at(err, KT_E_ARG, "limits.bodies", UINT64_MAX,
+                           "limits.bodies: less than limits.body, so that a request of that length "
+                           "could never be taken");
+    if (!c->tls_cert != !c->tls_key)
+        return kt__fail(err, KT_E_ARG, "http.tls_cert and http.tls_key belong together");
+    KT__TRY(kt__config_finish_models(c, err));
+out:
+    return status;
+}
+
+kt_request_params kt__config_request(const kt__config *c) {
+    kt_request_params r = kt_request_params_default();
+    kt_sampling *s = &r.gen.sampling;
+    r.gen.n_predict = (int32_t)c->default_max_new_tokens;
+    s->temperature = (float)c->temperature;
+    s->top_k = (int32_t)c->top_k;
+    s->top_p = (float)c->top_p;
+    s->min_p = (float)c->min_p;
+    s->repeat_penalty = (float)c->repeat_penalty;
+    s->repeat_last_n = (int32_t)c->repeat_last_n;
+    return r;
+}

@@ -1,0 +1,89 @@
+#include "setup/learn_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "setup/config_set.h"
+
+enum { DAY = 24 * 60 };
+
+/* 0, -1, NULL: it says nothing of it. */
+typedef struct preset {
+    const char *name;
+    double threshold;
+    int64_t interval_ms, min_samples;
+    const char *consolidation;
+} preset;
+
+static const preset presets[] = {
+    {"high-variance", 0.7, -1, 0, NULL}, {"stable", 0.3, -1, 0, NULL},
+    {"personal", 0.5, -1, 0, NULL},      {"latency", 0, 200, 20, "Average"},
+    {"quality", 0, 50, 5, "EwcMerge"},   {"memory", 0, 100, 50, "BestOnly"},
+};
+static const preset by_default = {"", 0.5, 100, 10, "EwcMerge"};
+
+static const char *const consolidations[] = {[KT_CONSOLIDATE_EWC_MERGE] = "EwcMerge",
+                                             [KT_CONSOLIDATE_AVERAGE] = "Average",
+                                             [KT_CONSOLIDATE_BEST_ONLY] = "BestOnly"};
+enum { N_CONSOLIDATION = sizeof consolidations / sizeof consolidations[0] };
+
+static const preset *find_preset(const char *name) {
+    for (size_t i = 0; name && i < sizeof presets / sizeof presets[0]; i++)
+        if (!strcmp(presets[i].name, name)) return &presets[i];
+    return name ? NULL : &by_default;
+}
+
+/* N_CONSOLIDATION: it is none. */
+static int read_consolidation(const char *name) {
+    int i = 0;
+    while (i < N_CONSOLIDATION && strcmp(consolidations[i], name) != 0) i++;
+    return i;
+}
+
+kt__learn_plan kt__learn_plan_of(const kt__config *c) {
+    const preset *p = find_preset(c->learn_preset), *d = &by_default;
+    if (!p) p = d;
+    double threshold = p->threshold > 0 ? p->threshold : d->threshold;
+    int64_t interval = p->interval_ms >= 0 ? p->interval_ms : d->interval_ms;
+    int64_t samples = p->min_samples > 0 ? p->min_samples : d->min_samples;
+    const char *how = c->learn_consolidation ? c->learn_consolidation
+                      : p->consolidation     ? p->consolidation
+                                             : d->consolidation;
+    return (kt__learn_plan){
+        .quality_threshold = (float)(c->learn_threshold > 0 ? c->learn_threshold : threshold),
+        .interval_ms = c->learn_interval_ms >= 0 ? c->learn_interval_ms : interval,
+        .min_samples = c->learn_min_samples > 0 ? c->learn_min_samples : samples,
+        .consolidation = (kt_consolidation)read_consolidation(how)};
+}
+
+/* "22:00-06:00" as minutes of the day. */
+static bool read_hours(const char *text, int *from, int *to) {
+    int h0, m0, h1, m1, end = 0;
+    if (sscanf(text, "%2d:%2d-%2d:%2d%n", &h0, &m0, &h1, &m1, &end) != 4 || text[end]) return false;
+    if (h0 < 0 || h0 > 24 || m0 < 0 || m0 > 59 || h1 < 0 || h1 > 24 || m1 < 0 || m1 > 59)
+        return false;
+    *from = h0 * 60 + m0;
+    *to = h1 * 60 + m1;
+    return *from <= DAY && *to <= DAY && *from != *to;
+}
+
+kt_status kt__learn_config_check(const kt__config *c, kt_error *err) {
+    int from, to;
+    if (!find_preset(c->learn_preset))
+        return kt__config_expected(NULL, "learning.preset",
+                                   "high-variance, stable, personal, latency, quality or memory",
+                                   c->learn_preset, err);
+    if (c->learn_consolidation && read_consolidation(c->learn_consolidation) == N_CONSOLIDATION)
+        return kt__config_expected(NULL, "learning.consolidation", "EwcMerge, Average or BestOnly",
+                                   c->learn_consolidation, err);
+    if (c->learn_schedule && !read_hours(c->learn_schedule, &from, &to))
+        return kt__config_expected(NULL, "learning.schedule", "two times of day, as 22:00-06:00",
+                                   c->learn_schedule, err);
+    return KT_OK;
+}
+
+bool kt__learn_config_in_hours(const kt__config *c, int minute) {
+    int from, to;
+    if (!c->learn_schedule || !read_hours(c->learn_schedule, &from, &to)) return true;
+    return from < to ? minute >= from && minute < to : minute >= from || minute < to;
+}

@@ -1,0 +1,22 @@
+/* The settings of learning's loops, read.
+ *
+ * Owns: presets, and what the words of [learning] mean. No state; any thread. */
+#ifndef KT_SETUP_LEARN_CONFIG_H
+#define KT_SETUP_LEARN_CONFIG_H
+
+#include "setup/config.h"
+
+/* What the settings, else the preset, else the defaults say. */
+typedef struct kt__learn_plan {
+    float quality_threshold;
+    int64_t interval_ms, min_samples;
+    kt_consolidation consolidation;
+} kt__learn_plan;
+
+kt__learn_plan kt__learn_plan_of(const kt__config *config); /* one that was checked */
+/* KT_E_ARG: a word of [learning] that is none. */
+kt_status KT_CHECKED kt__learn_config_check(const kt__config *config, kt_error *err);
+/* Whether trainings begin by themselves at this minute of the day. */
+bool kt__learn_config_in_hours(const kt__config *config, int minute);
+
+#endif

@@ -1,0 +1,27 @@
+/* Options of commands that learn from feedback, or show what was learned.
+ *
+ * Owns: their table, and which folder they mean: the one that `kentang serve` keeps for this user on
+ * its socket. One thread. */
+#ifndef KT_SETUP_LEARN_OPTS_H
+#define KT_SETUP_LEARN_OPTS_H
+
+#include <kentang.h>
+
+#include "term/options.h"
+
+typedef struct kt__learn_opts {
+    bool on;          /* --learn, of commands that answer */
+    const char *dir;  /* NULL: as the server's default */
+    const char *name; /* a namespace as GET /v1/adapters shows it; NULL: this user's */
+} kt__learn_opts;
+
+/* --learn-dir, --namespace */
+kt__opt_group kt__learn_opts_group(kt__learn_opts *opts);
+/* --learn besides */
+kt__opt_group kt__learn_opts_answer_group(kt__learn_opts *opts);
+/* model: the file or name that was given, or NULL. The learner is closed before the engine. */
+kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const char *model,
+                                         kt_engine *engine, bool read_only, kt_learner **out,
+                                         kt_error *err);
+
+#endif

@@ -1,0 +1,160 @@
+#include "term/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* A format error that names no file is in a person's own text. */
+static const char *remedy_of_format(const char *where) {
+    if (!where || !where[0] || !strcmp(where, "JSON"))
+        return "correct the input at the place named; the command's --help shows its form";
+    return "the file may be damaged or incomplete: fetch or make it again, compare its size, or "
+           "correct "
+           "the place named";
+}
+
+/* What a person can do about an error of this kind when the message itself does not say. */
+static const char *remedy_of(kt_status code, const char *where) {
+    switch (code) {
+    case KT_E_NOMEM:
+        return "use a smaller context (-c), a smaller batch (-b, -ub) or a smaller quantisation";
+    case KT_E_IO: /* what names no file says itself what to do */
+        return where && where[0]
+                   ? "check that the path exists, that you may read, or write, there, and that "
+                     "the disk has room"
+                   : NULL;
+    case KT_E_FORMAT: return remedy_of_format(where);
+    case KT_E_UNSUPPORTED: /* likewise */
+        return where && where[0] ? "`kentang inspect FILE` shows what the file holds" : NULL;
+    case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";
+    case KT_E_NUMERIC: return "the weights may be damaged; try `--exact`, or another file";
+    case KT_E_TEMPLATE: return "try `--raw`, which does without the chat template";
+    case KT_E_TRUNCATED: return "do not replace a model file in place while it is in use";
+    case KT_E_INTERNAL:
+        return "this is a fault of kentang; please report it with the command you ran";
+    default: return NULL;
+    }
+}
+
+static void print_line(const char *command, const char *message) {
+    fprintf(stderr, "kentang%s%s: error: %s", command ? " " : "", command ? command : "", message);
+}
+
+static void print_remedy(const char *remedy) {
+    if (remedy) fprintf(stderr, "  remedy: %s\n", remedy);
+}
+
+int kt__cli_fail(const char *command, const kt_error *err) {
+    fflush(stdout);
+    print_line(command, err->message[0] ? err->message : kt_status_message(err->code));
+    if (err->where[0] && err->offset != UINT64_MAX) {
+        fprintf(stderr, " (%s, byte %llu)", err->where, (unsigned long long)err->offset);
+    } else if (err->where[0]) {
+        fprintf(stderr, " (%s)", err->where);
+    }
+    fputc('\n', stderr);
+    print_remedy(remedy_of(err->code, err->where));
+    return kt_status_exit_code(err->code);
+}
+
+int kt__cli_error(const char *command, kt_status code, const char *remedy, const char *fmt, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    fflush(stdout);
+    print_line(command, message);
+    fputc('\n', stderr);
+    print_remedy(remedy ? remedy : remedy_of(code, NULL));
+    return kt_status_exit_code(code);
+}
+
+int kt__cli_usage_error(const char *command, const char *fmt, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    fflush(stdout);
+    print_line(command, message);
+    fprintf(stderr, "\n  remedy: see `kentang %s%s--help`\n", command ? command : "",
+            command ? " " : "");
+    return KT__EXIT_USAGE;
+}
+
+void kt__cli_log(void *user, kt_log_level level, const char *line) {
+    (void)user;
+    if (level <= KT_LOG_WARN) fprintf(stderr, "kentang: %s\n", line);
+}
+
+int kt__cli_read_line(FILE *in, size_t max, char **line, size_t *len, kt_error *err) {
+    kt__buf buf;
+    kt__buf_init(&buf, max);
+    int c, result = 1;
+    while ((c = getc(in)) != EOF && c != '\n') {
+        if (!kt__buf_putc(&buf, (char)c)) break;
+    }
+    if (buf.failed) {
+        (void)kt__fail(err, KT_E_LIMIT, "an input line is longer than %zu bytes", max);
+        result = -1;
+    } else if (ferror(in)) {
+        (void)kt__fail(err, KT_E_IO, "reading the input: %s", strerror(errno));
+        result = -1;
+    } else if (c == EOF && !buf.len) {
+        result = 0;
+    }
+    if (result == 1) {
+        *line = kt__buf_take(&buf, len);
+        if (!*line) {
+            (void)kt__fail_nomem(err, "an input line", buf.len);
+            result = -1;
+        }
+    }
+    kt__buf_free(&buf);
+    return result;
+}
+
+static kt_status read_all(FILE *in, const char *path, size_t max, kt__buf *buf, kt_error *err) {
+    char chunk[16384];
+    size_t n;
+    while ((n = fread(chunk, 1, sizeof chunk, in)) > 0) {
+        if (kt__buf_append(buf, chunk, n)) continue;
+        if (buf->len + n > max) {
+            return kt__fail_at(err, KT_E_LIMIT, path, UINT64_MAX, "more than %zu bytes of input",
+                               max);
+        }
+        return kt__fail_nomem(err, "the input", buf->len + n);
+    }
+    if (ferror(in)) {
+        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot read: %s", strerror(errno));
+    }
+    return KT_OK;
+}
+
+kt_status kt__cli_read_file(const char *path, size_t max, char **text, size_t *len, kt_error *err) {
+    bool is_stdin = !strcmp(path, "-");
+    FILE *in = is_stdin ? stdin : fopen(path, "rb");
+    if (!in) {
+        return kt__fail_at(err, KT_E_IO, path, UINT64_MAX, "cannot open: %s", strerror(errno));
+    }
+    kt__buf buf;
+    kt__buf_init(&buf, max);
+    kt_status status = read_all(in, path, max, &buf, err);
+    if (status == KT_OK) {
+        *text = kt__buf_take(&buf, len);
+        if (!*text) status = kt__fail_nomem(err, "the input", buf.len);
+    }
+    kt__buf_free(&buf);
+    if (!is_stdin) fclose(in);
+    return status;
+}
+
+int kt__cli_finish(const char *command, int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    return kt__cli_error(command, KT_E_IO, "check the disk or the program that reads the output",
+                         "cannot write the output");
+}

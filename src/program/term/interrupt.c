@@ -1,0 +1,33 @@
+#include "term/interrupt.h"
+
+#include <signal.h>
+
+/* The one place with process-wide state: a signal handler is given nothing else. */
+static kt_engine *volatile watched;
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+    kt_engine *engine = watched;
+    if (engine) kt_engine_cancel(engine);
+}
+
+void kt__interrupt_watch(kt_engine *engine) {
+    struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: reading a line ends */
+    sigemptyset(&action.sa_mask);
+    watched = engine;
+    sigaction(SIGINT, &action, NULL);
+}
+
+void kt__interrupt_unwatch(void) {
+    if (!watched) return;
+    signal(SIGINT, SIG_DFL);
+    watched = NULL;
+}
+
+bool kt__interrupted(void) {
+    bool was = interrupted != 0;
+    interrupted = 0;
+    return was;
+}

@@ -1,0 +1,20 @@
+/* Strings of unknown origin on a terminal.
+ *
+ * Owns: escaping of what could move the cursor, change colours or reorder text. One thread. */
+#ifndef KT_TERM_SAFE_TEXT_H
+#define KT_TERM_SAFE_TEXT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+
+/* Appends text[len]: valid printable UTF-8 as it is; control characters, DEL, C1, line and
+ * paragraph separators and bidirectional controls as \n, \t, \xNN or \u{NNNN}; bytes that are no
+ * UTF-8 as \xNN; a backslash doubled. After max bytes of the source (0: no limit) it stops at a
+ * character's end and adds "...". */
+void kt__safe_append(kt__buf *out, const char *text, size_t len, size_t max);
+/* The same to a stream. */
+void kt__safe_print(FILE *out, const char *text, size_t len, size_t max);
+
+#endif

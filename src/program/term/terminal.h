@@ -1,0 +1,38 @@
+/* The terminal that a person talks through.
+ *
+ * Owns: its character set, width and whether it shows styles; the keyboard's mode while an answer
+ * comes, and putting that back when the process is stopped or ended. State is the process's, as a
+ * terminal is: signal handlers put it back. One thread. */
+#ifndef KT_TERM_TERMINAL_H
+#define KT_TERM_TERMINAL_H
+
+#include <stdbool.h>
+
+/* Characters are UTF-8 from now on, also where the locale says otherwise or nothing; numbers and
+ * messages stay as in the C locale. */
+void kt__terminal_use_utf8(void);
+/* Cells in a row; 80 where fd does not say. */
+int kt__terminal_width(int fd);
+/* Whether fd is a terminal that shows more than plain lines: TERM is not dumb. */
+bool kt__terminal_can_draw(int fd);
+/* Whether bold and colours are welcome there, too: NO_COLOR is not set. */
+bool kt__terminal_can_style(int fd);
+
+/* Watches changes of size, and stops (Ctrl-Z): before one the keyboard is as kt__terminal_watch
+ * found it, and pasted text comes without marks. */
+void kt__terminal_watch(void);
+void kt__terminal_unwatch(void);
+/* Whether the size has changed, or the process has been continued, since the last call. */
+bool kt__terminal_resized(void);
+bool kt__terminal_continued(void);
+bool kt__terminal_changed(void); /* one of the two; the next call says it again */
+
+/* What is typed is not shown but kept, for who reads next; Ctrl-C loses none of it. Between watch
+ * and unwatch. */
+void kt__terminal_hush(void);
+void kt__terminal_unhush(void);
+
+/* Marks around pasted text (bracketed paste). */
+void kt__terminal_mark_pastes(bool on);
+
+#endif

@@ -1,0 +1,244 @@
+/* The table of paths, and the answers that need no model's work. */
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "setup/adapters.h"
+#include "dialects/dialect_learn.h"
+#include "dialects/dialect_mcp.h"
+#include "transports/http_request.h"
+#include "jobs/stats.h"
+#include "services/web.h"
+
+/* ---- at once ---- */
+
+static int get_health(kt__http_request *r) {
+    (void)kt__buf_puts(&r->reply, "{\"status\":\"ok\"}");
+    return 200;
+}
+
+static int get_ready(kt__http_request *r) {
+    const char *why_not = kt__shared_why_not_ready(r->shared);
+    (void)kt__buf_printf(&r->reply, "{\"status\":\"%s\"", why_not ? "not ready" : "ready");
+    if (why_not) kt__json_member(&r->reply, "reason", why_not);
+    (void)kt__buf_putc(&r->reply, '}');
+    return why_not ? 503 : 200;
+}
+
+static int get_metrics(kt__http_request *r) {
+    kt__metrics_write(r->shared->metrics, &r->reply);
+    return 200;
+}
+
+static int write_web_file(kt__http_request *r, const kt__web_file *file) {
+    (void)kt__buf_append(&r->reply, file->data, (size_t)(file->end - file->data));
+    r->type = file->type;
+    r->page = true;
+    return 200;
+}
+
+/* Browsers say that they want HTML; programs look whether somebody is there. */
+static int get_root(kt__http_request *r) {
+    const char *accept = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Accept");
+    if (r->settings->config->web && accept && strstr(accept, "text/html"))
+        return write_web_file(r, kt__web_page());
+    (void)kt__buf_puts(&r->reply, "kentang is running\n");
+    return 200;
+}
+
+static int get_web(kt__http_request *r) {
+    const kt__web_file *file = r->settings->config->web ? kt__web_find(r->rest) : NULL;
+    if (file) return write_web_file(r, file);
+    kt_error err = {0};
+    (void)kt__fail(&err, KT_E_ARG, "there is nothing at /web/%.80s", r->rest);
+    kt__wire_write_error_as(&r->reply, 404, &err);
+    return 404;
+}
+
+/* In the words of OpenAI's clients and of Anthropic's. */
+static void write_listed_model(kt__http_request *r, const kt__served_info *info) {
+    kt__buf *out = &r->reply;
+    const int64_t start_s = r->shared->start_s;
+    char when[32];
+    time_t start = (time_t)start_s;
+    struct tm utc;
+    gmtime_r(&start, &utc);
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    (void)kt__buf_putc(out, '{');
+    kt__json_member(out, "id", info->name);
+    (void)kt__buf_printf(out,
+                         ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"kentang\","
+                         "\"type\":\"model\",\"created_at\":\"%s\"",
+                         (long long)start_s, when);
+    kt__json_member(out, "display_name", info->general_name[0] ? info->general_name : info->name);
+    (void)kt__buf_printf(out, ",\"loaded\":%s", info->loaded ? "true" : "false");
+    if (info->loaded) (void)kt__buf_printf(out, ",\"context_length\":%d", (int)info->engine.n_ctx);
+    kt__adapters_write_names(out, r->settings->config, info->name);
+    (void)kt__buf_putc(out, '}');
+}
+
+static int get_models(kt__http_request *r) {
+    size_t n = kt__models_count(r->shared->models);
+    (void)kt__buf_puts(&r->reply, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < n; i++) {
+        kt__served_info info;
+        kt__served_get_info(kt__models_at(r->shared->models, i), &info);
+        if (i) (void)kt__buf_putc(&r->reply, ',');
+        write_listed_model(r, &info);
+    }
+    (void)kt__buf_puts(&r->reply, "],\"has_more\":false");
+    kt__json_member(&r->reply, "first_id", kt__served_name(kt__models_at(r->shared->models, 0)));
+    kt__json_member(&r->reply, "last_id", kt__served_name(kt__models_at(r->shared->models, n - 1)));
+    (void)kt__buf_putc(&r->reply, '}');
+    return 200;
+}
+
+/* A model's name may have escapes in the path, unlike the paths themselves. */
+static int get_model(kt__http_request *r) {
+    char name[256];
+    kt__served *found;
+    kt__served_info info;
+    kt_error err = {0};
+    snprintf(name, sizeof name, "%s", r->rest);
+    (void)MHD_http_unescape(name);
+    size_t len = strlen(name);
+    if (len && name[len - 1] == '/') name[len - 1] = '\0';
+    if (!*name) snprintf(name, sizeof name, "?"); /* an empty one would be the first model */
+    if (kt__models_find(r->shared->models, name, &found, &err) != KT_OK) {
+        kt__wire_write_error_as(&r->reply, 404, &err);
+        return 404;
+    }
+    kt__served_get_info(found, &info);
+    write_listed_model(r, &info);
+    return 200;
+}
+
+static int get_props(kt__http_request *r) {
+    kt__stats_write(r->shared, &r->reply);
+    return 200;
+}
+
+static int post_cancel(kt__http_request *r) {
+    json_t *body;
+    kt_error err = {0};
+    kt_status status = kt__wire_parse(r->body.data ? r->body.data : "", r->body.len, &body, &err);
+    const char *id = status == KT_OK ? json_string_value(json_object_get(body, "id")) : NULL;
+    if (status == KT_OK && !id)
+        status = kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "id: expected a text");
+    bool found = id && kt__jobs_cancel(r->shared, id, r->client);
+    if (status == KT_OK && !found)
+        (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "no running request has this id");
+    if (found) {
+        (void)kt__buf_puts(&r->reply, "{\"cancelled\":true}");
+    } else {
+        kt__wire_write_error(&r->reply, &err);
+    }
+    json_decref(body);
+    return found ? 200 : status == KT_OK ? 404 : kt__wire_http_status(status);
+}
+
+/* ---- the table ---- */
+
+#define JOB(path, dialect, id_prefix) \
+    { "POST", path, &(dialect), NULL, NULL, NULL, id_prefix, 0, NULL }
+#define AT_ONCE(method, path, answer, flags) \
+    { method, path, NULL, answer, NULL, NULL, NULL, flags, NULL }
+#define OLLAMA(method, path, answer) \
+    { method, path, NULL, answer, kt__ollama_error_body, NULL, NULL, 0, NULL }
+
+static const kt__route routes[] = {
+    {"GET", "/", NULL, get_root, NULL, "text/plain; charset=utf-8", NULL, KT__ROUTE_OPEN, NULL},
+    AT_ONCE("GET", "/web/*", get_web, KT__ROUTE_OPEN),
+    JOB("/v1/chat/completions", kt__dialect_chat, "chatcmpl-"),
+    JOB("/v1/completions", kt__dialect_completion, "cmpl-"),
+    JOB("/v1/fim/completions", kt__dialect_fim, "fim-"),
+    JOB("/infill", kt__dialect_infill, "fim-"),
+    JOB("/v1/responses", kt__dialect_responses, "resp_"),
+    JOB("/v1/embeddings", kt__dialect_embeddings, "embd-"),
+    JOB("/v1/rerank", kt__dialect_rerank, "rank-"),
+    JOB("/rerank", kt__dialect_rerank, "rank-"),
+    JOB("/v1/messages", kt__dialect_messages, "msg_"),
+    JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
+    AT_ONCE("GET", "/v1/models", get_models, 0),
+    AT_ONCE("GET", "/v1/models/*", get_model, 0),
+    AT_ONCE("GET", "/v1/adapters", kt__http_get_adapters, 0),
+    AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
+    AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),
+    AT_ONCE("GET", "/v1/files/*", kt__http_get_file, 0),
+    AT_ONCE("DELETE", "/v1/files/*", kt__http_delete_file, 0),
+    AT_ONCE("GET", "/v1/batches", kt__http_list_batches, 0),
+    AT_ONCE("POST", "/v1/batches", kt__http_post_batch, 0),
+    AT_ONCE("GET", "/v1/batches/*", kt__http_get_batch, 0),
+    AT_ONCE("POST", "/v1/batches/*", kt__http_cancel_batch, KT__ROUTE_BARE),
+    JOB("/v1/adapters/train", kt__dialect_train, "learn-"),
+    JOB("/v1/adapters/rollback", kt__dialect_rollback, "learn-"),
+    JOB("/v1/feedback", kt__dialect_feedback, "learn-"),
+    {"DELETE", "/v1/feedback/*", &kt__dialect_forget, NULL, NULL, NULL, "learn-", 0,
+     kt__http_take_forget_head},
+    JOB("/tokenize", kt__dialect_tokenize, "tok-"),
+    JOB("/detokenize", kt__dialect_detokenize, "tok-"),
+    {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},
+    {"POST", "/mcp", &kt__dialect_mcp, NULL, NULL, NULL, "mcp-", 0, kt__http_take_mcp_head},
+    JOB("/apply-template", kt__dialect_template, "tpl-"),
+    AT_ONCE("POST", "/cancel", post_cancel, 0),
+    JOB("/api/chat", kt__dialect_ollama_chat, "chat-"),
+    JOB("/api/generate", kt__dialect_ollama_generate, "gen-"),
+    JOB("/api/embed", kt__dialect_ollama_embed, "embd-"),
+    JOB("/api/embeddings", kt__dialect_ollama_embeddings, "embd-"),
+    OLLAMA("POST", "/api/show", kt__ollama_show),
+    OLLAMA("GET", "/api/tags", kt__ollama_tags),
+    OLLAMA("GET", "/api/ps", kt__ollama_ps),
+    OLLAMA("GET", "/api/version", kt__ollama_version),
+    AT_ONCE("GET", "/health", get_health, KT__ROUTE_OPEN),
+    AT_ONCE("GET", "/ready", get_ready, KT__ROUTE_OPEN),
+    {"GET", "/metrics", NULL, get_metrics, NULL, "text/plain; version=0.0.4; charset=utf-8", NULL,
+     KT__ROUTE_METRICS, NULL},
+    AT_ONCE("GET", "/props", get_props, 0),
+};
+
+static bool fits_route(const kt__route *route, const char *path, size_t len, const char **rest) {
+    size_t n = strlen(route->path);
+    bool star = route->path[n - 1] == '*';
+    if (star) n--;
+    if (star ? len <= n : len != n) return false;
+    *rest = path + n;
+    return !strncmp(route->path, path, n);
+}
+
+/* Paths with two methods have both, for a third. */
+static const char *both_methods(const char *a, const char *b) {
+    if (!a) return b;
+    return !strcmp(b, "DELETE") ? "GET, DELETE" : "GET, POST";
+}
+
+/* A path's rows are next to each other, GET before the other. */
+const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed,
+                                     const char **rest) {
+    size_t len = strlen(path);
+    const kt__route *found = NULL;
+    *allowed = *rest = NULL;
+    if (len > 1 && path[len - 1] == '/') len--;
+    if (!strcmp(method, "HEAD")) method = "GET"; /* the daemon leaves the body out */
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (!fits_route(&routes[i], path, len, rest)) continue;
+        found = &routes[i];
+        if (!strcmp(found->method, method)) {
+            *allowed = NULL;
+            return found;
+        }
+        *allowed = both_methods(*allowed, found->method);
+    }
+    if (found) (void)fits_route(found, path, len, rest);
+    return found;
+}
+
+kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path) {
+    if (route && route->dialect) return route->dialect->error_body;
+    if (route && route->error_body) return route->error_body;
+    if (!strncmp(path, "/api/", 5)) return kt__ollama_error_body;
+    return !strncmp(path, "/v1/messages/", 13) ? kt__messages_error_body : kt__openai_error_body;
+}

@@ -1,0 +1,305 @@
+/* What belongs to a conversation beside its texts: tools, calls and their results, reasoning. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/wire_value.h"
+
+/* v as JSON text in the arena. */
+static kt_status keep_json(const kt__wire_reader *r, const json_t *v, const char **out,
+                           size_t *len) {
+    char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+    size_t n = text ? strlen(text) : 0;
+    *out = text ? kt__arena_strndup(r->arena, text, n) : NULL;
+    if (len) *len = n;
+    free(text);
+    return *out ? KT_OK : kt__wire_fail_nomem(r);
+}
+
+/* ---- tools ---- */
+
+/* Which of the shapes a tool may have, and what its schema can say, is the library's to judge. */
+static kt_status read_tools(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "tools"};
+    const json_t *v = kt__wire_member(body, "tools");
+    if (!v) return KT_OK;
+    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
+    if (json_array_size(v) &&
+        (r->request->form == KT__WIRE_TEXT || !kt__wire_member(body, "messages")))
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "only with \"messages\"");
+    return json_array_size(v) ? keep_json(r, v, &r->request->req.tools, NULL) : KT_OK;
+}
+
+/* Without tools only what asks for none is taken. */
+static kt_status read_tool_choice(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "tool_choice"};
+    const json_t *v = kt__wire_member(body, "tool_choice");
+    const char *text = v ? json_string_value(v) : NULL;
+    if (!v) return KT_OK;
+    if (!json_is_string(v) && !json_is_object(v))
+        return kt__wire_fail_type(r, &at, "a string or an object", v);
+    if (r->request->req.tools) return keep_json(r, v, &r->request->req.tool_choice, NULL);
+    if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
+    return kt__wire_fail_at(r, KT_E_ARG, &at, "there are no \"tools\" to choose from");
+}
+
+static kt_status read_parallel(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "parallel_tool_calls"};
+    const json_t *v = kt__wire_member(body, "parallel_tool_calls");
+    bool parallel = true;
+    kt_status status = v ? kt__wire_read_bool(r, &at, v, &parallel) : KT_OK;
+    r->request->req.one_call = !parallel;
+    return status;
+}
+
+/* ---- reasoning: variables that templates know ---- */
+
+static kt_status set_variable(const kt__wire_reader *r, json_t *vars, const char *name, json_t *v) {
+    return json_object_set_new(vars, name, v) == 0 ? KT_OK : kt__wire_fail_nomem(r);
+}
+
+/* By the names of Qwen's and GLM's templates, and of DeepSeek's, Granite's and Kimi's. */
+static kt_status switch_thinking(const kt__wire_reader *r, json_t *vars, bool on) {
+    kt_status status = set_variable(r, vars, "enable_thinking", json_boolean(on));
+    return status == KT_OK ? set_variable(r, vars, "thinking", json_boolean(on)) : status;
+}
+
+/* OpenAI's words; templates know three of them. */
+static kt_status read_effort(const kt__wire_reader *r, const json_t *body, json_t *vars) {
+    static const char *const words[][2] = {
+        {"none", NULL},   {"minimal", "low"}, {"low", "low"}, {"medium", "medium"},
+        {"high", "high"}, {"xhigh", "high"},  {"max", "high"}};
+    kt__wire_place at = {.key = "reasoning_effort"};
+    const json_t *v = kt__wire_member(body, "reasoning_effort");
+    kt_status status;
+    if (!v) return KT_OK;
+    if (!json_is_string(v)) return kt__wire_fail_type(r, &at, "a string", v);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(json_string_value(v), words[i][0]) != 0) continue;
+        status = switch_thinking(r, vars, words[i][1] != NULL);
+        if (status != KT_OK || !words[i][1]) return status;
+        return set_variable(r, vars, "reasoning_effort", json_string(words[i][1]));
+    }
+    return kt__wire_fail_at(
+        r, KT_E_ARG, &at,
+        "\"%.40s\" is not known: expected none, minimal, low, medium, high, xhigh or max",
+        json_string_value(v));
+}
+
+static kt_status read_enable(const kt__wire_reader *r, const json_t *body, json_t *vars) {
+    kt__wire_place at = {.key = "enable_thinking"};
+    const json_t *v = kt__wire_member(body, "enable_thinking");
+    bool on;
+    if (!v) return KT_OK;
+    kt_status status = kt__wire_read_bool(r, &at, v, &on);
+    return status == KT_OK ? switch_thinking(r, vars, on) : status;
+}
+
+/* The template's own variables; not what the request says elsewhere. */
+static kt_status read_kwargs(const kt__wire_reader *r, const json_t *body, json_t *vars) {
+    static const char *const taken[] = {"messages", "tools", "documents", "add_generation_prompt",
+                                        "continue_final_message"};
+    kt__wire_place at = {.key = "chat_template_kwargs"};
+    json_t *v = kt__wire_member(body, "chat_template_kwargs");
+    if (!v) return KT_OK;
+    if (!json_is_object(v)) return kt__wire_fail_type(r, &at, "an object", v);
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        kt__wire_place here = {.up = &at, .key = taken[i]};
+        if (json_object_get(v, taken[i]))
+            return kt__wire_fail_at(r, KT_E_ARG, &here, "is not a variable to be set");
+    }
+    return json_object_update(vars, v) == 0 ? KT_OK : kt__wire_fail_nomem(r);
+}
+
+/* 0: the answer begins at once; -1: no limit. */
+static kt_status read_budget(const kt__wire_reader *r, const json_t *body, json_t *vars) {
+    kt__wire_place at = {.key = "reasoning_budget"};
+    const json_t *v = kt__wire_member(body, "reasoning_budget");
+    int64_t n = -1;
+    if (!v) return KT_OK;
+    kt_status status = kt__wire_read_int(r, &at, v, -1, INT32_MAX, &n);
+    if (status != KT_OK) return status;
+    r->request->req.reasoning_budget = n < 0 ? 0 : n ? (int32_t)n : -1;
+    return n ? KT_OK : switch_thinking(r, vars, false);
+}
+
+static kt_status read_reasoning(const kt__wire_reader *r, const json_t *body) {
+    json_t *vars = json_object();
+    kt_status status = vars ? KT_OK : kt__wire_fail_nomem(r);
+    if (status == KT_OK) status = read_budget(r, body, vars);
+    if (status == KT_OK) status = read_effort(r, body, vars);
+    if (status == KT_OK) status = read_enable(r, body, vars);
+    if (status == KT_OK) status = read_kwargs(r, body, vars);
+    if (status == KT_OK && json_object_size(vars))
+        status = keep_json(r, vars, &r->request->req.template_vars, NULL);
+    json_decref(vars);
+    return status;
+}
+
+kt_status kt__wire_read_calling(const kt__wire_reader *r, const json_t *body) {
+    kt_status status = read_tools(r, body);
+    if (status == KT_OK) status = read_tool_choice(r, body);
+    if (status == KT_OK) status = read_parallel(r, body);
+    return status == KT_OK ? read_reasoning(r, body) : status;
+}
+
+/* ---- messages with more than a text ---- */
+
+/* By one of the names that clients have for it: DeepSeek's, vLLM's, Ollama's. */
+static const char *const reasoning_names[] = {"reasoning_content", "reasoning", "thinking"};
+
+static bool has_more(const json_t *message) {
+    static const char *const names[] = {"tool_calls", "tool_call_id", "tool_name"};
+    bool more = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const json_t *v = kt__wire_member(message, names[i]);
+        more |= v && !kt__wire_is_empty(v);
+        more |= json_is_string(kt__wire_member(message, reasoning_names[i]));
+    }
+    return more;
+}
+
+/* What templates are given is an object; OpenAI's clients send it as text. *out is the caller's. */
+static kt_status read_arguments(const kt__wire_reader *r, const kt__wire_place *up,
+                                const json_t *function, json_t **out) {
+    kt__wire_place at = {.up = up, .key = "arguments"};
+    json_t *v = kt__wire_member(function, "arguments");
+    if (v && !json_is_string(v) && !json_is_object(v))
+        return kt__wire_fail_type(r, &at, "an object, or its JSON as a string", v);
+    if (!v || kt__wire_is_empty(v)) {
+        *out = json_object();
+    } else if (json_is_object(v)) {
+        *out = json_incref(v);
+    } else {
+        kt_error why;
+        kt_status status = kt__wire_parse(json_string_value(v), json_string_length(v), out, &why);
+        if (status == KT_OK && json_is_object(*out)) return KT_OK;
+        json_decref(*out);
+        *out = NULL;
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "the text is not a JSON object");
+    }
+    return *out ? KT_OK : kt__wire_fail_nomem(r);
+}
+
+static kt_status read_name(const kt__wire_reader *r, const kt__wire_place *up,
+                           const json_t *function, json_t **out) {
+    kt__wire_place at = {.up = up, .key = "name"};
+    *out = kt__wire_member(function, "name");
+    if (!*out) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
+    return json_is_string(*out) ? KT_OK : kt__wire_fail_type(r, &at, "a string", *out);
+}
+
+/* {"id", "type": "function", "function": {"name", "arguments"}}; to: an array */
+static kt_status add_call(const kt__wire_reader *r, const kt__wire_place *at, const json_t *call,
+                          size_t index, json_t *to) {
+    kt__wire_place function_at = {.up = at, .key = "function"}, id_at = {.up = at, .key = "id"};
+    const json_t *function = kt__wire_member(call, "function");
+    json_t *name, *arguments = NULL, *id = kt__wire_member(call, "id");
+    char own[32];
+    kt_status status;
+    if (!json_is_object(call)) return kt__wire_fail_type(r, at, "an object", call);
+    if (!function) return kt__wire_fail_at(r, KT_E_ARG, &function_at, "is missing");
+    if (!json_is_object(function))
+        return kt__wire_fail_type(r, &function_at, "an object", function);
+    if (id && !json_is_string(id)) return kt__wire_fail_type(r, &id_at, "a string", id);
+    status = read_name(r, &function_at, function, &name);
+    if (status == KT_OK) status = read_arguments(r, &function_at, function, &arguments);
+    if (status != KT_OK) return status;
+    snprintf(own, sizeof own, "call_%zu", index);
+    json_t *made = json_pack("{s:o,s:s,s:{s:O,s:o}}", "id", id ? json_incref(id) : json_string(own),
+                             "type", "function", "function", "name", name, "arguments", arguments);
+    return json_array_append_new(to, made) == 0 ? KT_OK : kt__wire_fail_nomem(r);
+}
+
+static kt_status add_calls(const kt__wire_reader *r, const kt__wire_place *up, const json_t *from,
+                           json_t *to, json_t **calls) {
+    kt__wire_place at = {.up = up, .key = "tool_calls"};
+    const json_t *v = kt__wire_member(from, "tool_calls");
+    kt_status status = KT_OK;
+    if (!v || kt__wire_is_empty(v)) return KT_OK;
+    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
+    *calls = json_array();
+    if (json_object_set_new(to, "tool_calls", *calls) != 0) return kt__wire_fail_nomem(r);
+    for (size_t i = 0; status == KT_OK && i < json_array_size(v); i++) {
+        kt__wire_place here = {.up = &at, .index = i};
+        status = add_call(r, &here, json_array_get(v, i), i, *calls);
+    }
+    return status;
+}
+
+/* The call that a result answers: by its id, else by its place. calls may be NULL. */
+static const json_t *call_of(const json_t *calls, const char *id, size_t n_answered) {
+    for (size_t i = 0; id && i < json_array_size(calls); i++) {
+        const json_t *call = json_array_get(calls, i);
+        if (!strcmp(json_string_value(json_object_get(call, "id")), id)) return call;
+    }
+    return id ? NULL : json_array_get(calls, n_answered);
+}
+
+/* A result: with the id and the name of its call. */
+static kt_status add_result(const kt__wire_reader *r, const kt__wire_place *up, const json_t *from,
+                            json_t *to, const json_t *calls, size_t n_answered) {
+    kt__wire_place at = {.up = up, .key = "tool_call_id"};
+    json_t *id = kt__wire_member(from, "tool_call_id"), *name = kt__wire_member(from, "tool_name");
+    if (id && !json_is_string(id)) return kt__wire_fail_type(r, &at, "a string", id);
+    const json_t *call = call_of(calls, id ? json_string_value(id) : NULL, n_answered);
+    if (id && calls && !call)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "\"%.40s\" is no call of the message before",
+                                json_string_value(id));
+    if (!json_is_string(name)) name = kt__wire_member(from, "name");
+    if (!json_is_string(name)) name = json_object_get(json_object_get(call, "function"), "name");
+    if (!id) id = json_object_get(call, "id");
+    if ((id && json_object_set(to, "tool_call_id", id) != 0) ||
+        (json_is_string(name) && json_object_set(to, "name", name) != 0))
+        return kt__wire_fail_nomem(r);
+    return KT_OK;
+}
+
+static kt_status add_thoughts(const kt__wire_reader *r, const json_t *from, json_t *to) {
+    for (size_t i = 0; i < sizeof reasoning_names / sizeof reasoning_names[0]; i++) {
+        json_t *v = kt__wire_member(from, reasoning_names[i]);
+        if (!json_is_string(v) || !json_string_length(v)) continue;
+        return json_object_set(to, "reasoning_content", v) == 0 ? KT_OK : kt__wire_fail_nomem(r);
+    }
+    return KT_OK;
+}
+
+/* The calls of the last assistant's message, and how many results came since. */
+typedef struct turns {
+    json_t *list, *calls;
+    size_t n_answered;
+} turns;
+
+static kt_status add_turn(const kt__wire_reader *r, turns *t, const kt_message *message,
+                          const kt__wire_place *at, const json_t *from) {
+    json_t *made = json_pack("{s:s,s:s}", "role", message->role, "content", message->content);
+    if (json_array_append_new(t->list, made) != 0) return kt__wire_fail_nomem(r);
+    if (!strcmp(message->role, "tool"))
+        return add_result(r, at, from, made, t->calls, t->n_answered++);
+    if (strcmp(message->role, "assistant") != 0) return KT_OK;
+    t->calls = NULL;
+    t->n_answered = 0;
+    kt_status status = add_calls(r, at, from, made, &t->calls);
+    return status == KT_OK ? add_thoughts(r, from, made) : status;
+}
+
+kt_status kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at,
+                              const json_t *list) {
+    kt_request_params *req = &r->request->req;
+    size_t n = json_array_size(list), first = req->n_messages - n;
+    bool more = false;
+    for (size_t i = 0; i < n && !more; i++) more = has_more(json_array_get(list, i));
+    if (!more) return KT_OK;
+    turns t = {.list = json_array()};
+    kt_status status = t.list ? KT_OK : kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < req->n_messages && status == KT_OK; i++) {
+        kt__wire_place here = {.up = at, .index = i - first};
+        const json_t *from = i < first ? NULL : json_array_get(list, i - first);
+        status = add_turn(r, &t, &req->messages[i], &here, from);
+    }
+    if (status == KT_OK) status = keep_json(r, t.list, &req->chat_json, &req->chat_json_len);
+    json_decref(t.list);
+    req->messages = NULL;
+    req->n_messages = 0;
+    return status;
+}

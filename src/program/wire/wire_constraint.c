@@ -1,0 +1,126 @@
+/* What an answer is held to: response_format and its like, to a kt_constraint. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "mcp/json_read.h"
+#include "wire/wire_value.h"
+
+enum { MAX_CHOICES = 100000, MAX_FORM_BYTES = 4 << 20 };
+
+/* The form that the answer is held to; a second one is refused. */
+static kt_status set_form(const kt__wire_reader *r, const kt__wire_place *at, const kt_form *form) {
+    kt__wire_request *request = r->request;
+    if (request->req.constraint.n_forms > 0)
+        return kt__wire_fail_at(r, KT_E_ARG, at, "an answer is held to one form, and %s is another",
+                                request->form_at);
+    kt_form *out = kt__arena_calloc(r->arena, 1, sizeof *out);
+    char *path = kt__wire_path(r, at);
+    if (!out || !path) return kt__wire_fail_nomem(r);
+    *out = *form;
+    request->form_at = path;
+    request->req.constraint.forms = out;
+    request->req.constraint.n_forms = 1;
+    return KT_OK;
+}
+
+static kt_status hold_to_schema(const kt__wire_reader *r, const kt__wire_place *at,
+                                const json_t *schema) {
+    kt__buf text;
+    if (!json_is_object(schema) && !json_is_boolean(schema))
+        return kt__wire_fail_type(r, at, "a JSON Schema", schema);
+    kt__buf_init(&text, MAX_FORM_BYTES);
+    kt_form form = {.kind = KT_FORM_JSON_SCHEMA};
+    if (kt__json_write(&text, schema)) {
+        form.text = kt__arena_strndup(r->arena, text.data, text.len);
+        form.len = text.len;
+    }
+    kt__buf_free(&text);
+    if (form.text) return set_form(r, at, &form);
+    return kt__wire_fail_at(r, KT_E_LIMIT, at, "a schema of more than %d bytes",
+                            (int)MAX_FORM_BYTES);
+}
+
+static kt_status hold_to_text(const kt__wire_reader *r, const json_t *body, const char *key,
+                              kt_form_kind kind) {
+    const kt__wire_place at = {.key = key};
+    const json_t *v = kt__wire_member(body, key);
+    kt_form form = {.kind = kind};
+    char *text;
+    if (!v || kt__wire_is_empty(v)) return KT_OK;
+    kt_status status = kt__wire_read_string(r, &at, v, &text, &form.len);
+    form.text = text;
+    return status == KT_OK ? set_form(r, &at, &form) : status;
+}
+
+static kt_status hold_to_choice(const kt__wire_reader *r, const json_t *body) {
+    const kt__wire_place at = {.key = "choice"};
+    const json_t *v = kt__wire_member(body, "choice");
+    kt_form form = {.kind = KT_FORM_CHOICE};
+    if (!v) return KT_OK;
+    kt_status status = kt__wire_read_strings(r, &at, v, MAX_CHOICES, &form.choices,
+                                             &form.n_choices);
+    if (status == KT_OK && form.n_choices == 0)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "a choice of nothing");
+    return status == KT_OK ? set_form(r, &at, &form) : status;
+}
+
+/* {"name", "schema", "strict"}: enforced whatever "strict" says. */
+static kt_status hold_to_named_schema(const kt__wire_reader *r, const kt__wire_place *up,
+                                      const json_t *named) {
+    const kt__wire_place at = {.up = up, .key = "json_schema"},
+                         schema_at = {.up = &at, .key = "schema"},
+                         strict_at = {.up = &at, .key = "strict"};
+    const json_t *schema = kt__wire_member(named, "schema"),
+                 *strict = kt__wire_member(named, "strict");
+    bool unused;
+    if (!json_is_object(named)) return kt__wire_fail_type(r, &at, "an object", named);
+    kt_status status = strict ? kt__wire_read_bool(r, &strict_at, strict, &unused) : KT_OK;
+    if (status != KT_OK) return status;
+    if (!schema) return kt__wire_fail_at(r, KT_E_ARG, &schema_at, "is missing");
+    return hold_to_schema(r, &schema_at, schema);
+}
+
+/* json_schema as OpenAI has it, or with "schema" beside "type", as others have. */
+static kt_status hold_to_response_schema(const kt__wire_reader *r, const kt__wire_place *at,
+                                         const json_t *v) {
+    const kt__wire_place bare_at = {.up = at, .key = "schema"},
+                         named_at = {.up = at, .key = "json_schema"};
+    const json_t *named = kt__wire_member(v, "json_schema"), *bare = kt__wire_member(v, "schema");
+    if (named) return hold_to_named_schema(r, at, named);
+    if (bare) return hold_to_schema(r, &bare_at, bare);
+    return kt__wire_fail_at(r, KT_E_ARG, &named_at, "is missing");
+}
+
+static kt_status read_response_format(const kt__wire_reader *r, const json_t *body) {
+    const kt__wire_place at = {.key = "response_format"}, type_at = {.up = &at, .key = "type"};
+    const json_t *v = kt__wire_member(body, "response_format");
+    if (!v) return KT_OK;
+    if (!json_is_object(v)) return kt__wire_fail_type(r, &at, "an object", v);
+    const json_t *type = kt__wire_member(v, "type");
+    if (!type) return kt__wire_fail_at(r, KT_E_ARG, &type_at, "is missing");
+    if (!json_is_string(type)) return kt__wire_fail_type(r, &type_at, "a string", type);
+    const char *name = json_string_value(type);
+    if (!strcmp(name, "text")) return KT_OK;
+    if (!strcmp(name, "json_schema")) return hold_to_response_schema(r, &at, v);
+    if (!strcmp(name, "json_object")) {
+        if (kt__wire_member(v, "schema")) return hold_to_response_schema(r, &at, v);
+        return set_form(r, &at, &(kt_form){.kind = KT_FORM_JSON_OBJECT});
+    }
+    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
+                            "\"%.40s\" is none of \"text\", \"json_object\" and \"json_schema\"",
+                            name);
+}
+
+kt_status kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body) {
+    const kt__wire_place at = {.key = "json_schema"};
+    const json_t *schema = kt__wire_member(body, "json_schema");
+    kt_status status;
+    KT__TRY(read_response_format(r, body));
+    if (schema) KT__TRY(hold_to_schema(r, &at, schema));
+    KT__TRY(hold_to_text(r, body, "grammar", KT_FORM_GRAMMAR));
+    KT__TRY(hold_to_text(r, body, "regex", KT_FORM_REGEX));
+    status = hold_to_choice(r, body);
+out:
+    return status;
+}

@@ -1,0 +1,71 @@
+/* What kentang does not do is refused, never ignored. */
+#include <string.h>
+
+#include "wire/wire_value.h"
+
+static bool asks_for_something(const json_t *v) {
+    bool zero = json_is_number(v) && json_number_value(v) == 0;
+    return v && !zero && !kt__wire_is_empty(v);
+}
+
+static kt_status refuse_if_given(const kt__wire_reader *r, const json_t *body, const char *key,
+                                 const char *why) {
+    kt__wire_place at = {.key = key};
+    const json_t *v = kt__wire_member(body, key);
+    if (!asks_for_something(v)) return KT_OK;
+    return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &at, "not supported%s%s", why ? ": " : "",
+                            why ? why : "");
+}
+
+/* "auto" and "none" hold of a request without functions as well. */
+static kt_status refuse_function_call(const kt__wire_reader *r, const json_t *body) {
+    const json_t *v = kt__wire_member(body, "function_call");
+    const char *text = v ? json_string_value(v) : NULL;
+    if (text && (!strcmp(text, "auto") || !strcmp(text, "none"))) return KT_OK;
+    return refuse_if_given(r, body, "function_call", "give \"tool_choice\"");
+}
+
+static kt_status refuse_modalities(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "modalities"};
+    const json_t *v = kt__wire_member(body, "modalities"), *item;
+    size_t i;
+    if (!v) return KT_OK;
+    if (!json_is_array(v)) return kt__wire_fail_type(r, &at, "an array", v);
+    json_array_foreach(v, i, item) {
+        kt__wire_place here = {.up = &at, .index = i};
+        if (json_is_string(item) && !strcmp(json_string_value(item), "text")) continue;
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &here, "only \"text\" is supported");
+    }
+    return KT_OK;
+}
+
+kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body) {
+    static const struct {
+        const char *key, *why;
+    } refused[] = {
+        {"functions", "give \"tools\""},
+        {"guided_json", "see \"response_format\""},
+        {"guided_regex", "see \"regex\""},
+        {"guided_choice", "see \"choice\""},
+        {"guided_grammar", "see \"grammar\""},
+        {"structured_outputs", "see \"response_format\", \"grammar\", \"regex\" and \"choice\""},
+        {"min_tokens", "an answer ends where the model ends it, or see ignore_eos"},
+        {"stop_token_ids", "give \"stop\" texts"},
+        {"bad_words", "see \"logit_bias\""},
+        {"allowed_token_ids", "see \"logit_bias\""},
+        {"use_beam_search", NULL},
+        {"truncate_prompt_tokens", "a prompt is never cut"},
+        {"chat_template", "the model's own is used; see /tokenize and \"prompt\" for others"},
+        {"audio", NULL},
+        {"web_search_options", NULL},
+        {"image_data", "kentang sees no images"},
+        {"lora", NULL},
+    };
+    kt_status status = KT_OK;
+    for (size_t i = 0; status == KT_OK && i < sizeof refused / sizeof refused[0]; i++) {
+        status = refuse_if_given(r, body, refused[i].key, refused[i].why);
+    }
+    if (status == KT_OK) status = refuse_function_call(r, body);
+    if (status == KT_OK) status = refuse_modalities(r, body);
+    return status;
+}

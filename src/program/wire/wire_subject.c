@@ -1,0 +1,330 @@
+/* What a request asks to be continued: a conversation, or prompts. */
+#include <string.h>
+
+#include "wire/wire_value.h"
+
+/* ---- messages ---- */
+
+static kt_status read_role(const kt__wire_reader *r, const kt__wire_place *up,
+                           const json_t *message, const char **out) {
+    static const char *const roles[] = {"system", "user", "assistant", "tool", "developer"};
+    kt__wire_place at = {.up = up, .key = "role"};
+    const json_t *v = kt__wire_member(message, "role");
+    if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
+    if (!json_is_string(v)) return kt__wire_fail_type(r, &at, "a string", v);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        if (strcmp(json_string_value(v), roles[i]) != 0) continue;
+        *out = roles[i < 4 ? i : 0]; /* "developer" is the later name of "system" */
+        return KT_OK;
+    }
+    return kt__wire_fail_at(
+        r, KT_E_ARG, &at,
+        "\"%.40s\" is not known: expected system, developer, user, assistant or tool",
+        json_string_value(v));
+}
+
+/* The text of one element of a content array. */
+static kt_status part_text(const kt__wire_reader *r, const kt__wire_place *at, const json_t *part,
+                           const json_t **text) {
+    kt__wire_place type_at = {.up = at, .key = "type"}, text_at = {.up = at, .key = "text"};
+    if (!json_is_object(part)) return kt__wire_fail_type(r, at, "an object", part);
+    const json_t *type = kt__wire_member(part, "type");
+    if (!type || !json_is_string(type))
+        return kt__wire_fail_at(r, KT_E_ARG, &type_at, "expected a string");
+    if (strcmp(json_string_value(type), "text") != 0) {
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
+                                "\"%.40s\" is not supported, only \"text\"",
+                                json_string_value(type));
+    }
+    *text = json_object_get(part, "text");
+    if (!*text) return kt__wire_fail_at(r, KT_E_ARG, &text_at, "is missing");
+    return json_is_string(*text) ? KT_OK : kt__wire_fail_type(r, &text_at, "a string", *text);
+}
+
+/* Parts are joined by newlines. */
+static kt_status join_parts(const kt__wire_reader *r, const kt__wire_place *at, const json_t *parts,
+                            const char **out) {
+    size_t n = json_array_size(parts), bytes = 1;
+    const json_t *text = NULL;
+    for (size_t i = 0; i < n; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        kt_status status = part_text(r, &here, json_array_get(parts, i), &text);
+        if (status != KT_OK) return status;
+        bytes += json_string_length(text) + 1;
+    }
+    char *joined = kt__arena_calloc(r->arena, bytes, 1), *end = joined;
+    if (!joined) return kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n; i++) {
+        text = json_object_get(json_array_get(parts, i), "text");
+        if (i) *end++ = '\n';
+        memcpy(end, json_string_value(text), json_string_length(text));
+        end += json_string_length(text);
+    }
+    *out = joined;
+    return KT_OK;
+}
+
+static kt_status read_text_or_parts(const kt__wire_reader *r, const kt__wire_place *at,
+                                    const json_t *v, const char **out) {
+    char *text;
+    if (json_is_array(v)) return join_parts(r, at, v, out);
+    if (!json_is_string(v)) return kt__wire_fail_type(r, at, "a string or an array of parts", v);
+    kt_status status = kt__wire_read_string(r, at, v, &text, NULL);
+    if (status == KT_OK) *out = text;
+    return status;
+}
+
+static kt_status read_content(const kt__wire_reader *r, const kt__wire_place *up,
+                              const json_t *message, kt_message *out) {
+    kt__wire_place at = {.up = up, .key = "content"};
+    const json_t *v = kt__wire_member(message, "content");
+    if (!v && !strcmp(out->role, "assistant")) {
+        out->content = "";
+        return KT_OK;
+    }
+    if (!v) return kt__wire_fail_at(r, KT_E_ARG, &at, "is missing");
+    return read_text_or_parts(r, &at, v, &out->content);
+}
+
+static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at,
+                              const json_t *message, kt_message *out) {
+    kt__wire_place images_at = {.up = at, .key = "images"};
+    if (!json_is_object(message)) return kt__wire_fail_type(r, at, "an object", message);
+    const json_t *images = kt__wire_member(message, "images"); /* Ollama's */
+    if (images && !kt__wire_is_empty(images))
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &images_at,
+                                "not supported: kentang sees no images");
+    kt_status status = read_role(r, at, message, &out->role);
+    return status == KT_OK ? read_content(r, at, message, out) : status;
+}
+
+/* A conversation's first message, where the body has it beside the others. */
+static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_message *out) {
+    kt__wire_place at = {.key = "system"};
+    *out = (kt_message){.role = "system"};
+    return read_text_or_parts(r, &at, v, &out->content);
+}
+
+/* Whether the template begins an answer behind the messages, or the last one is its beginning:
+ * vLLM's and llama.cpp's words for it, and Mistral's `prefix` in the message. */
+static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, const json_t *last) {
+    kt__wire_place go_on_at = {.key = "continue_final_message"},
+                   begin_at = {.key = "add_generation_prompt"};
+    const json_t *go_on = kt__wire_member(body, go_on_at.key),
+                 *begin = kt__wire_member(body, begin_at.key);
+    const char *role = json_string_value(kt__wire_member(last, "role"));
+    bool goes_on = json_is_true(kt__wire_member(last, "prefix")), begins = true;
+    kt_status status = KT_OK;
+    if (go_on) status = kt__wire_read_bool(r, &go_on_at, go_on, &goes_on);
+    if (begin && status == KT_OK) status = kt__wire_read_bool(r, &begin_at, begin, &begins);
+    if (status == KT_OK && goes_on && (!role || strcmp(role, "assistant") != 0))
+        return kt__wire_fail_at(r, KT_E_ARG, &go_on_at, "the last message is not an assistant's");
+    r->request->req.chat_flags = goes_on ? KT_CHAT_CONTINUE : begins ? KT_CHAT_GENERATE : 0;
+    return status;
+}
+
+static kt_status read_messages(const kt__wire_reader *r, const kt__wire_place *at, const json_t *v,
+                               const json_t *system) {
+    if (!json_is_array(v)) return kt__wire_fail_type(r, at, "an array", v);
+    size_t n = json_array_size(v), first = system ? 1 : 0;
+    kt_status status = KT_OK;
+    if (!n) return kt__wire_fail_at(r, KT_E_ARG, at, "is empty");
+    if (n > KT__WIRE_MAX_MESSAGES) {
+        return kt__wire_fail_at(r, KT_E_LIMIT, at, "%zu messages; at most %d are allowed", n,
+                                KT__WIRE_MAX_MESSAGES);
+    }
+    kt_message *messages = kt__arena_calloc(r->arena, n + first, sizeof *messages);
+    if (!messages) return kt__wire_fail_nomem(r);
+    if (system) status = read_system(r, system, &messages[0]);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        status = read_message(r, &here, json_array_get(v, i), &messages[first + i]);
+    }
+    if (status != KT_OK) return status;
+    r->request->req.messages = messages;
+    r->request->req.n_messages = n + first;
+    return KT_OK;
+}
+
+/* What becomes of a conversation that is too long. */
+static kt_status read_shorten(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "shorten"};
+    const json_t *v = kt__wire_member(body, "shorten");
+    const char *word = json_string_value(v);
+    if (!v) return KT_OK;
+    if (word && !strcmp(word, "none")) return KT_OK;
+    if (!word || strcmp(word, "oldest_turns") != 0)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "expected \"oldest_turns\" or \"none\"");
+    r->request->req.shorten = KT_SHORTEN_OLDEST_TURNS;
+    return KT_OK;
+}
+
+/* One, with its turns and its end; into r->request->req. */
+static kt_status read_conversation(const kt__wire_reader *r, const kt__wire_place *at,
+                                   const json_t *body, const json_t *messages,
+                                   const json_t *system) {
+    kt_status status = read_messages(r, at, messages, system);
+    size_t n = json_array_size(messages);
+    if (status == KT_OK) status = kt__wire_read_turns(r, at, messages);
+    return status == KT_OK ? read_chat_end(r, body, json_array_get(messages, n - 1)) : status;
+}
+
+/* [[messages], [messages], ...]: each is answered as it would be alone. */
+static kt_status read_conversations(const kt__wire_reader *r, const kt__wire_place *at,
+                                    const json_t *body, const json_t *list) {
+    kt_request_params *req = &r->request->req;
+    size_t n = json_array_size(list);
+    if (r->request->form != KT__WIRE_CHAT)
+        return kt__wire_fail_at(r, KT_E_UNSUPPORTED, at,
+                                "several conversations in one request are not supported here: send "
+                                "one each, or all to /v1/chat/completions");
+    if (n > KT__WIRE_MAX_PROMPTS)
+        return kt__wire_fail_at(r, KT_E_LIMIT, at, "%zu conversations; at most %d are allowed", n,
+                                KT__WIRE_MAX_PROMPTS);
+    kt__wire_prompt *prompts = kt__arena_calloc(r->arena, n, sizeof *prompts);
+    kt_status status = prompts ? KT_OK : kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        req->chat_json = NULL;
+        req->chat_json_len = 0;
+        status = read_conversation(r, &here, body, json_array_get(list, i), NULL);
+        prompts[i] = (kt__wire_prompt){.messages = req->messages,
+                                       .n_messages = req->n_messages,
+                                       .chat_json = req->chat_json,
+                                       .chat_json_len = req->chat_json_len,
+                                       .chat_flags = req->chat_flags};
+    }
+    if (status != KT_OK) return status;
+    r->request->prompts = prompts;
+    r->request->n_prompts = n;
+    kt__wire_set_prompt(r->request, 0, req);
+    return KT_OK;
+}
+
+/* ---- prompts that are no conversation ---- */
+
+static kt_status read_prompt_ids(const kt__wire_reader *r, const kt__wire_place *at,
+                                 const json_t *v, kt__wire_prompt *out) {
+    size_t n = json_array_size(v);
+    if (!n) return kt__wire_fail_at(r, KT_E_ARG, at, "is empty");
+    int32_t *ids = kt__arena_calloc(r->arena, n, sizeof *ids);
+    if (!ids) return kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n; i++) {
+        kt__wire_place here = {.up = at, .index = i};
+        int64_t id;
+        kt_status status = kt__wire_read_int(r, &here, json_array_get(v, i), 0, INT32_MAX, &id);
+        if (status != KT_OK) return status;
+        ids[i] = (int32_t)id;
+    }
+    out->ids = ids;
+    out->n_ids = n;
+    return KT_OK;
+}
+
+/* "text" or [ids] */
+static kt_status read_prompt(const kt__wire_reader *r, const kt__wire_place *at, const json_t *v,
+                             kt__wire_prompt *out) {
+    char *text;
+    if (json_is_array(v)) return read_prompt_ids(r, at, v, out);
+    if (!json_is_string(v))
+        return kt__wire_fail_type(r, at, "a string or an array of token ids", v);
+    kt_status status = kt__wire_read_string(r, at, v, &text, &out->len);
+    if (status == KT_OK) out->text = text;
+    return status;
+}
+
+/* Either of the two, or an array of them. */
+static kt_status read_prompts(const kt__wire_reader *r, const json_t *v) {
+    kt__wire_place at = {.key = "prompt"};
+    const json_t *first = json_is_array(v) ? json_array_get(v, 0) : NULL;
+    bool list = first && !json_is_number(first);
+    size_t n = list ? json_array_size(v) : 1;
+    if (n > KT__WIRE_MAX_PROMPTS)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "%zu prompts; at most %d are allowed", n,
+                                KT__WIRE_MAX_PROMPTS);
+    if (n > 1 && r->request->form != KT__WIRE_TEXT)
+        return kt__wire_fail_at(
+            r, KT_E_UNSUPPORTED, &at,
+            "several prompts in one request are not supported here: send one each");
+    kt__wire_prompt *prompts = kt__arena_calloc(r->arena, n, sizeof *prompts);
+    kt_status status = prompts ? KT_OK : kt__wire_fail_nomem(r);
+    for (size_t i = 0; i < n && status == KT_OK; i++) {
+        kt__wire_place here = {.up = &at, .index = i};
+        status = read_prompt(r, list ? &here : &at, list ? json_array_get(v, i) : v, &prompts[i]);
+    }
+    if (status != KT_OK) return status;
+    r->request->prompts = prompts;
+    r->request->n_prompts = n;
+    kt__wire_set_prompt(r->request, 0, &r->request->req);
+    return KT_OK;
+}
+
+void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_request_params *to) {
+    if (!request->prompts) return;
+    const kt__wire_prompt *p = &request->prompts[index];
+    to->text = p->text;
+    to->text_len = p->len;
+    to->ids = p->ids;
+    to->n_ids = p->n_ids;
+    to->messages = p->messages;
+    to->n_messages = p->n_messages;
+    to->chat_json = p->chat_json;
+    to->chat_json_len = p->chat_json_len;
+    if (p->messages || p->chat_json) to->chat_flags = p->chat_flags;
+    to->pair_from = p->pair_from;
+}
+
+/* What stands behind a gap that the answer fills in. */
+static kt_status read_suffix(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place at = {.key = "suffix"};
+    json_t *v = kt__wire_member(body, "suffix");
+    kt__wire_form form = r->request->form;
+    char *text;
+    size_t len;
+    if (!v || json_is_null(v)) return KT_OK;
+    kt_status status = kt__wire_read_string(r, &at, v, &text, &len);
+    if (status != KT_OK) return status;
+    if (form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM || !r->request->prompts ||
+        !r->request->prompts[0].text)
+        return kt__wire_fail_at(r, KT_E_ARG, &at, "goes with a \"prompt\" that is a text");
+    r->request->req.fim_suffix = text;
+    r->request->req.fim_suffix_len = len;
+    return KT_OK;
+}
+
+static kt_status read_whole_subject(const kt__wire_reader *r, const json_t *body) {
+    kt__wire_place prompt_at = {.key = "prompt"}, messages_at = {.key = "messages"};
+    kt__wire_form form = r->request->form;
+    const json_t *messages = kt__wire_member(body, "messages"),
+                 *prompt = kt__wire_member(body, "prompt");
+    const json_t *system = form == KT__WIRE_SYSTEM ? kt__wire_member(body, "system") : NULL;
+    bool chat = form == KT__WIRE_CHAT || form == KT__WIRE_SYSTEM;
+    if (prompt && messages) {
+        return kt__wire_fail_at(r, KT_E_ARG, &prompt_at, "give either \"prompt\" or \"messages\"");
+    }
+    if (messages && form == KT__WIRE_TEXT) {
+        return kt__wire_fail_at(r, KT_E_ARG, &messages_at,
+                                "a conversation is for /v1/chat/completions");
+    }
+    if (messages) {
+        kt_status status = read_shorten(r, body);
+        if (status != KT_OK) return status;
+        r->request->req.split = true;
+        if (json_is_array(json_array_get(messages, 0)))
+            return read_conversations(r, &messages_at, body, messages);
+        return read_conversation(r, &messages_at, body, messages,
+                                 system && !kt__wire_is_empty(system) ? system : NULL);
+    }
+    if (prompt && !chat) return read_prompts(r, prompt);
+    if (form == KT__WIRE_TEXT) { /* as empty as "" */
+        r->request->req.text = "";
+        return KT_OK;
+    }
+    return kt__wire_fail_at(r, KT_E_ARG, chat ? &messages_at : &prompt_at, "is missing%s",
+                            form == KT__WIRE_NATIVE ? ": give \"prompt\" or \"messages\"" : "");
+}
+
+kt_status kt__wire_read_subject(const kt__wire_reader *r, const json_t *body) {
+    kt_status status = read_whole_subject(r, body);
+    return status == KT_OK ? read_suffix(r, body) : status;
+}

@@ -1,0 +1,297 @@
+/* kt_learner_train, on the demo model: what was said becomes an adapter that is served where it gains;
+ * versions, rollback and deletion; what is refused, and that nothing is left of what was broken off. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tutor/own_replay.h"
+#include "feedback/files.h"
+#include "support.h"
+
+enum { N_QUESTION = 30, N_STEP = 10, N_OWN = 24 };
+
+static kt_ctx *ctx;
+static kt_model *model;
+static kt_engine *engine;
+static char root[] = "/tmp/kentang-train-XXXXXX";
+
+static int open_world(void **state) {
+    kt_error err;
+    kt_engine_params ep = kt_engine_params_default();
+    (void)state;
+    if (!mkdtemp(root)) return 1;
+    ep.n_ctx = 1024;
+    die_on(kt_ctx_open(NULL, &ctx, &err), &err);
+    die_on(kt_model_open_demo(ctx, NULL, &model, &err), &err);
+    die_on(kt_engine_open(model, &ep, &engine, &err), &err);
+    return 0;
+}
+
+static int close_world(void **state) {
+    kt_error err;
+    (void)state;
+    kt_engine_close(engine);
+    kt_model_close(model);
+    kt_ctx_close(ctx);
+    return kt__feedback_remove_tree(root, &err) != KT_OK;
+}
+
+static kt_learner *open_learner(const char *name) {
+    char dir[256];
+    kt_error err;
+    kt_learner *l;
+    snprintf(dir, sizeof dir, "%s/%s", root, name);
+    const kt_learner_params params = {.dir = dir};
+    die_on(kt_learner_open(engine, &params, &l, &err), &err);
+    return l;
+}
+
+/* The same answer to many questions was liked. */
+static void like(kt_learner *l, int n) {
+    static const char *const things[] = {"cat",  "boat", "tree", "moon", "fish",
+                                         "book", "hill", "rain", "door", "song"};
+    static const char *const asks[] = {"Where is", "What is", "Who has"};
+    static const char answer[] = "Ask the cook about it.";
+    for (int i = 0; i < n; i++) {
+        char text[64];
+        int32_t said[64], *prompt;
+        kt_kept kept = {0};
+        kt_feedback_result result;
+        kt_error err;
+        snprintf(text, sizeof text, "%s the %s?", asks[i % 3], things[i % 10]);
+        const kt_message message = {"user", text};
+        die_on(kt_chat_encode(model, &message, 1, KT_CHAT_GENERATE, &prompt, &kept.n_prompt, &err),
+               &err);
+        die_on(kt_tokenize(model, answer, strlen(answer), 0, said, 60, &kept.n_answer, &err), &err);
+        said[kept.n_answer++] = kt__lesson_end_token(model);
+        kept.prompt = prompt;
+        kept.answer = said;
+        const kt_feedback_params p = {.kept = &kept, .score = 1};
+        die_on(kt_feedback(l, &p, &result, &err), &err);
+        kt_free(prompt);
+    }
+}
+
+static kt_train_params quick_params(void) {
+    return (kt_train_params){.n_step = N_STEP, .n_own = N_OWN, .own_dir = root};
+}
+
+static void say(kt_adapter *adapter, char *out, size_t size) {
+    const kt_message message = {"user", "Where is the lamp?"};
+    const kt_adapter_use use = {adapter, 1.0f};
+    kt_request_params r = kt_request_params_default();
+    kt_request *req;
+    kt_event e;
+    kt_error err;
+    r.messages = &message;
+    r.n_messages = 1;
+    r.gen.sampling.temperature = 0;
+    r.gen.n_predict = 40;
+    r.adapters = &use;
+    r.n_adapters = adapter ? 1 : 0;
+    out[0] = '\0';
+    die_on(kt_engine_submit(engine, &r, &req, &err), &err);
+    while (kt_request_next_event(req, &e, -1))
+        if (e.len) strncat(out, e.text, size - strlen(out) - 1);
+    kt_request_close(req);
+}
+
+static void test_published(void **state) {
+    (void)state;
+    kt_error err;
+    kt_train_result result;
+    kt_learned before, after, back;
+    kt_learner_info info;
+    char base[512], plain[512], taught[512];
+    kt_learner *l = open_learner("a");
+    kt_train_params p = quick_params();
+    like(l, N_QUESTION);
+    kt_learner_get_info(l, &info);
+    assert_int_equal(info.n_pending, N_QUESTION);
+    say(NULL, base, sizeof base);
+    die_on(kt_learner_get(l, KT_VERSION_SERVED, &before, &err), &err);
+    die_on(kt_learner_train(l, &p, &result, &err), &err);
+    if (!result.published) fail_msg("%s", result.report);
+    assert_non_null(strstr(result.report, "\"publish\":true"));
+    assert_int_equal(result.version, N_QUESTION + 1);
+    kt_free(result.report);
+    kt_learner_get_info(l, &info);
+    assert_int_equal(info.adapter, N_QUESTION + 1);
+    assert_true(info.quality_delta > 0 && info.n_pending == 0 && !info.deep);
+    die_on(kt_learner_get(l, KT_VERSION_SERVED, &after, &err), &err);
+    assert_null(before.adapter); /* who began before goes on without it */
+    assert_non_null(after.adapter);
+    say(after.adapter, taught, sizeof taught);
+    say(NULL, plain, sizeof plain);
+    assert_string_equal(plain, base);
+    print_message("base \"%s\", taught \"%s\"\n", base, taught);
+    /* read again, rolled back */
+    kt_learner_close(l);
+    l = open_learner("a");
+    kt_learner_get_info(l, &info);
+    assert_int_equal(info.adapter, N_QUESTION + 1);
+    die_on(kt_learner_rollback(l, N_QUESTION, &err), &err);
+    die_on(kt_learner_get(l, KT_VERSION_SERVED, &back, &err), &err);
+    assert_null(back.adapter);
+    kt_learned_close(&back);
+    die_on(kt_learner_rollback(l, N_QUESTION + 1, &err), &err);
+    /* what was trained from a feedback goes with it */
+    die_on(kt_learner_forget(l, 3, &err), &err);
+    die_on(kt_learner_get(l, KT_VERSION_SERVED, &back, &err), &err);
+    assert_null(back.adapter);
+    kt_learned_close(&back);
+    kt_learned_close(&before);
+    kt_learned_close(&after);
+    kt_learner_close(l);
+}
+
+/* ---- broken off ---- */
+
+typedef struct meddler {
+    kt_learner *learner;
+    int n_asked, at; /* it acts when it is asked so often */
+    enum { CANCEL, TRAIN, FORGET, ROLL_BACK, FREEZE } how;
+    kt_status status;
+} meddler;
+
+static bool meddle(void *user) {
+    meddler *m = user;
+    kt_error err;
+    kt_train_result result;
+    if (m->n_asked++ != m->at && !(m->how == CANCEL && m->n_asked > m->at)) return true;
+    switch (m->how) {
+    case CANCEL: return false;
+    case TRAIN: m->status = kt_learner_train(m->learner, NULL, &result, &err); break;
+    case FORGET: m->status = kt_learner_forget(m->learner, 2, &err); break;
+    case ROLL_BACK: m->status = kt_learner_rollback(m->learner, 1, &err); break;
+    case FREEZE: m->status = kt_learner_freeze(m->learner, true, &err); break;
+    }
+    return true;
+}
+
+static void expect_broken(kt_learner *l, int how, kt_status wanted, kt_status meddled) {
+    kt_error err;
+    kt_train_result result;
+    kt_learner_info before, after;
+    meddler m = {.learner = l, .at = 2}; /* while the model writes its replay */
+    m.how = how;
+    kt_train_params p = quick_params();
+    p.n_step = 4;
+    p.n_own = N_OWN + 1 + how; /* other ones than those that are kept */
+    p.go_on = meddle;
+    p.user = &m;
+    kt_learner_get_info(l, &before);
+    assert_int_equal(kt_learner_train(l, &p, &result, &err), wanted);
+    assert_int_equal(m.status, meddled);
+    assert_null(result.report);
+    kt_learner_get_info(l, &after);
+    assert_int_equal(after.last_version, before.last_version); /* nothing was published */
+    assert_int_equal(after.adapter, 0);
+}
+
+static void test_broken_off(void **state) {
+    (void)state;
+    kt_error err;
+    char path[300];
+    kt_learner *l = open_learner("b");
+    like(l, N_QUESTION);
+    expect_broken(l, CANCEL, KT_E_CANCELLED, KT_OK);
+    expect_broken(l, FORGET, KT_E_STATE, KT_OK);
+    expect_broken(l, ROLL_BACK, KT_E_STATE, KT_OK);
+    die_on(kt_learner_rollback(l, N_QUESTION, &err), &err);
+    expect_broken(l, FREEZE, KT_E_STATE, KT_OK);
+    die_on(kt_learner_freeze(l, false, &err), &err);
+    snprintf(path, sizeof path, "%s/b/versions/training", root);
+    assert_int_not_equal(access(path, F_OK), 0);
+    kt_learner_close(l);
+}
+
+static void test_one_at_a_time(void **state) {
+    (void)state;
+    kt_error err;
+    kt_train_result result;
+    kt_learner *l = open_learner("c");
+    meddler m = {.learner = l, .at = 3, .how = TRAIN};
+    kt_train_params p = quick_params();
+    like(l, 3);
+    p.n_step = 1;
+    p.go_on = meddle;
+    p.user = &m;
+    die_on(kt_learner_train(l, &p, &result, &err), &err);
+    assert_int_equal(m.status, KT_E_BUSY);
+    assert_false(result.published); /* too little to judge */
+    assert_non_null(strstr(result.report, "too few"));
+    assert_int_equal(result.version, 3);
+    kt_free(result.report);
+    kt_learner_close(l);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    kt_error err;
+    char dir[256];
+    kt_train_result result;
+    kt_learner *l = open_learner("d"), *reader;
+    assert_int_equal(kt_learner_train(l, NULL, &result, &err), KT_E_STATE); /* nothing was said */
+    die_on(kt_learner_freeze(l, true, &err), &err);
+    assert_int_equal(kt_learner_train(l, NULL, &result, &err), KT_E_STATE);
+    snprintf(dir, sizeof dir, "%s/d", root);
+    const kt_learner_params params = {.dir = dir, .read_only = true};
+    die_on(kt_learner_open(engine, &params, &reader, &err), &err);
+    assert_int_equal(kt_learner_train(reader, NULL, &result, &err), KT_E_STATE);
+    kt_learner_close(reader);
+    die_on(kt_learner_freeze(l, false, &err), &err);
+    like(l, 2);
+    const kt_train_params huge = {.bytes_max = (uint64_t)1 << 60};
+    assert_int_equal(kt_learner_train(l, &huge, &result, &err), KT_E_NOMEM);
+    const kt_train_params wide = {.rank = 1 << 20};
+    assert_int_equal(kt_learner_train(l, &wide, &result, &err), KT_E_ARG);
+    kt_learner_close(l);
+}
+
+/* ---- what the model wrote ---- */
+
+static void test_replay_is_kept(void **state) {
+    (void)state;
+    kt_error err;
+    char dir[256], path[300];
+    struct stat first, second;
+    kt__lesson a = {0}, b = {0}, c = {0};
+    const kt__lesson_own own = {.n = 5, .seed = 3};
+    snprintf(dir, sizeof dir, "%s/own", root);
+    snprintf(path, sizeof path, "%s/replay", dir);
+    die_on(kt__own_replay_add(&a, engine, dir, &own, &err), &err);
+    assert_true(a.n > 0);
+    assert_int_equal(stat(path, &first), 0);
+    die_on(kt__own_replay_add(&b, engine, dir, &own, &err), &err);
+    assert_int_equal(stat(path, &second), 0);
+    assert_int_equal(first.st_ino, second.st_ino); /* read, and not written again */
+    FILE *f = fopen(path, "r+");
+    fseek(f, -3, SEEK_END);
+    fputc('x', f);
+    fclose(f);
+    die_on(kt__own_replay_add(&c, engine, dir, &own, &err), &err); /* damaged: written anew */
+    assert_int_equal(stat(path, &second), 0);
+    assert_int_not_equal(first.st_ino, second.st_ino);
+    assert_int_equal(a.n, b.n);
+    assert_int_equal(a.n, c.n);
+    for (size_t i = 0; i < a.n; i++) {
+        assert_int_equal(a.samples[i].n, b.samples[i].n);
+        assert_memory_equal(a.samples[i].ids, b.samples[i].ids, 4 * (size_t)a.samples[i].n);
+        assert_memory_equal(a.samples[i].mask, b.samples[i].mask, (size_t)a.samples[i].n);
+        assert_memory_equal(a.samples[i].ids, c.samples[i].ids, 4 * (size_t)a.samples[i].n);
+    }
+    kt__lesson_free(&a);
+    kt__lesson_free(&b);
+    kt__lesson_free(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_published),      cmocka_unit_test(test_broken_off),
+        cmocka_unit_test(test_one_at_a_time),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_replay_is_kept),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
