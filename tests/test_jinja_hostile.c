@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 #include "jinja_render.h"
@@ -88,10 +88,12 @@ static const char *const templates[] = {
         "{% set x = n.j|from_json %}"),
 };
 
+/* The interpreter's own time: what the kernel takes for fresh pages differs by a factor between machines, and is bounded by
+ * KT__JX_MAX_MEMORY. */
 static int64_t cpu_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    struct rusage used;
+    getrusage(RUSAGE_THREAD, &used);
+    return (int64_t)used.ru_utime.tv_sec * 1000 + used.ru_utime.tv_usec / 1000;
 }
 
 static void expect_quick(const char *source, size_t len) {

@@ -418,6 +418,8 @@ kt_status kt__jf_unique(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
 
 /* ---- the table ---- */
 
+enum { FILTER_STEPS = 4 }; /* what a call and a small result take */
+
 kt_status kt__jx_filter(kt__jx *x, uint16_t id, kt__jv v, const kt__jargs *args, kt__jv *out) {
 #define F(name, function) function,
     static kt__jfn *const functions[] = {
@@ -425,5 +427,6 @@ kt_status kt__jx_filter(kt__jx *x, uint16_t id, kt__jv v, const kt__jargs *args,
     };
 #undef F
     if (id >= sizeof functions / sizeof *functions) return kt__jx_fail(x, "an unknown filter");
+    KT__JTRY(kt__jx_step(x, FILTER_STEPS));
     return functions[id](x, v, args, out);
 }

@@ -16,7 +16,7 @@
 #define KT__JX_MAX_STEPS UINT64_C(4000000)
 #define KT__JX_STEPS_PER_BYTE 16 /* more, of what the template is given: see kt__jx_allow */
 #define KT__JX_MAX_TEXT ((size_t)64 << 20)    /* bytes of output, and of any one string */
-#define KT__JX_MAX_MEMORY ((size_t)512 << 20) /* bytes of the arena */
+#define KT__JX_MAX_MEMORY ((size_t)256 << 20) /* bytes of the arena */
 enum { KT__JX_MAX_DEPTH = 600 };              /* nesting of evaluation, macro calls included */
 enum { KT__JX_MAX_RANGE = 100000 };           /* items of range(), as in Jinja's sandbox */
 
