@@ -67,6 +67,17 @@ bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, 
     return finite;
 }
 
+kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from, const char *where,
+                            kt_error *err) {
+    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, w->n_col, &w, 1);
+    fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, from), fwd->batch.n_tok, &acts);
+    kt__fwd_lap(fwd, KT_PROFILE_NORM);
+    kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
+    if (!kt__fwd_add_block(fwd, w, &acts, NULL, NULL, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT))
+        return kt__fwd_fail(fwd, where, err);
+    return KT_OK;
+}
+
 bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm) {
     const kt__hparams *hp = &fwd->net->hp;
     if (!norm->w) return true;

@@ -115,6 +115,9 @@ void kt__fwd_show_input(const kt__fwd *fwd, kt__net_input input, const kt__acts 
  * not finite. */
 bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
                        const float *post_norm, kt__lora_site site, kt_profile_part part);
+/* The same of a mixer whose last product reads the rows of a buffer. `where` as of kt__fwd_fail. */
+kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from, const char *where,
+                            kt_error *err);
 /* The layer norm behind a block, where the architecture has one; false: not finite. */
 bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm);
 /* KT_E_NUMERIC before `where` of the layer at hand. */

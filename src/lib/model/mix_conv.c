@@ -40,14 +40,8 @@ static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
 }
 
 static kt_status out_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
-    const kt__weight *out = &layer->t[KT__SLOT_CONV_OUT].w;
-    kt__acts acts = kt__fwd_acts(fwd, fwd->batch.n_tok, fwd->net->hp.d_model, &out, 1);
-    fwd->ops->quantize(fwd->dev, kt__fwd_f32(fwd, KT__BUF_MIX), fwd->batch.n_tok, &acts);
-    kt__fwd_lap(fwd, KT_PROFILE_NORM);
-    kt__fwd_show_input(fwd, KT__INPUT_ATTN_OUT, &acts);
-    if (!kt__fwd_add_block(fwd, out, &acts, NULL, NULL, KT__SITE_ATTN_OUT, KT_PROFILE_ATTN_OUT))
-        return kt__fwd_fail(fwd, "the convolution's norm", err);
-    return KT_OK;
+    return kt__fwd_add_mixed(fwd, &layer->t[KT__SLOT_CONV_OUT].w, KT__BUF_MIX,
+                             "the convolution's norm", err);
 }
 
 const kt__mixer kt__mix_conv = {input_part, mix_part, out_part};

@@ -92,6 +92,23 @@ static inline float *kt__state_after(const kt__kv *kv, const kt__seg *seg, int m
     return kt__kv_state_data(kv, seg->states[mark].piece) + at;
 }
 
+/* ---- states.c ---- */
+
+/* Heads whose states go through the segments' tokens. */
+typedef struct kt__state_walk {
+    int n_head, n_row; /* of each */
+    const kt__kv *kv;
+    size_t state_at;
+    const kt__seg *segs;
+    int n_seg;
+    /* What the kernel is given for a head's rows from row0 on, at the batch's first token; all but
+     * its s, n_row and n_tok. */
+    kt__delta (*rows)(const void *desc, int head, int row0);
+    const void *desc;
+} kt__state_walk;
+
+void kt__cpu_walk_states(kt__dev *dev, const kt__state_walk *desc);
+
 /* ---- one file each ---- */
 /* fn over rows; few of them run on the caller. */
 void kt__dev_run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg);

@@ -1,14 +1,10 @@
-/* Mamba-2's part with a state. As in delta nets, every row of a head's state goes through its segment's
- * tokens in order. */
-#include <string.h>
-
+/* Mamba-2's part with a state. */
 #include "base/math.h"
 #include "ops/dev.h"
 
 typedef struct mamba_job {
     kt__dev *dev;
     const kt__mamba *d;
-    int per_head; /* items */
 } mamba_job;
 
 static size_t inner_of(const kt__mamba *d) {
@@ -35,57 +31,22 @@ static void prepare_rows(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Rows [row0, row0 + n_row) of a head's state through the segment's tokens. */
-static void state_rows(const mamba_job *job, const kt__seg *seg, int head, int row0, int n_row,
-                       float *s) {
-    const kt__mamba *d = job->d;
-    size_t n = (size_t)n_row * (size_t)d->dim, ld = row_floats(d), inner = inner_of(d);
-    size_t value = (size_t)head * (size_t)d->n_row + (size_t)row0;
-    size_t at = d->state_at + value * (size_t)d->dim;
+static kt__delta mamba_rows(const void *desc, int head, int row0) {
+    const kt__mamba *d = desc;
+    size_t inner = inner_of(d), value = (size_t)head * (size_t)d->n_row + (size_t)row0;
     size_t group = (size_t)(head / (d->n_head / d->n_group)) * (size_t)d->dim;
-    const float *before = kt__state_before(d->kv, seg, at);
-    if (before) {
-        memcpy(s, before, n * sizeof *s);
-    } else {
-        memset(s, 0, n * sizeof *s);
-    }
-    for (int m = 0, done = 0; done < seg->n_tok; m++) {
-        int end = m < seg->n_states ? seg->states[m].n_tok : seg->n_tok;
-        size_t t = (size_t)(seg->row0 + done), heads = (size_t)d->n_head;
-        const float *row = d->x + t * ld;
-        const kt__delta part = {.s = s,
-                                .n_row = n_row,
-                                .dim = d->dim,
-                                .n_tok = end - done,
-                                .adds = true,
-                                .q = row + inner + (size_t)(d->n_group * d->dim) + group,
-                                .k = row + inner + group,
-                                .ld_qk = ld,
-                                .v = row + value,
-                                .ld_v = ld,
-                                .decay = d->decay + t * heads + (size_t)head,
-                                .beta = d->step + t * heads + (size_t)head,
-                                .ld_g = heads,
-                                .out = d->out + t * inner + value,
-                                .ld_out = inner};
-        job->dev->kernels->delta(&part);
-        if (m < seg->n_states) memcpy(kt__state_after(d->kv, seg, m, at), s, n * sizeof *s);
-        done = end;
-    }
-}
-
-static void state_items(void *arg, int64_t begin, int64_t end, int worker) {
-    const mamba_job *job = arg;
-    const kt__mamba *d = job->d;
-    int per_seg = job->per_head * d->n_head;
-    for (int64_t item = begin; item < end; item++) {
-        const kt__seg *seg = &d->segs[item / per_seg];
-        int in_seg = (int)(item % per_seg), row0 = in_seg % job->per_head * KT__STATE_ROWS;
-        int n_row = d->n_row - row0 < KT__STATE_ROWS ? d->n_row - row0 : KT__STATE_ROWS;
-        if (seg->n_tok == 0) continue;
-        state_rows(job, seg, in_seg / job->per_head, row0, n_row,
-                   kt__dev_kernel_scratch(job->dev, worker));
-    }
+    return (kt__delta){.dim = d->dim,
+                       .adds = true,
+                       .q = d->x + inner + (size_t)(d->n_group * d->dim) + group,
+                       .k = d->x + inner + group,
+                       .ld_qk = row_floats(d),
+                       .v = d->x + value,
+                       .ld_v = row_floats(d),
+                       .decay = d->decay + head,
+                       .beta = d->step + head,
+                       .ld_g = (size_t)d->n_head,
+                       .out = d->out + value,
+                       .ld_out = inner};
 }
 
 /* y = o + d x, times silu(gate), then each group's norm. */
@@ -107,9 +68,16 @@ static void finish_rows(void *arg, int64_t begin, int64_t end, int worker) {
 }
 
 void kt__cpu_mamba(kt__dev *dev, const kt__mamba *desc) {
-    mamba_job job = {dev, desc, (desc->n_row + KT__STATE_ROWS - 1) / KT__STATE_ROWS};
-    int64_t items = (int64_t)desc->n_seg * desc->n_head * job.per_head;
+    mamba_job job = {dev, desc};
+    const kt__state_walk walk = {.n_head = desc->n_head,
+                                 .n_row = desc->n_row,
+                                 .kv = desc->kv,
+                                 .state_at = desc->state_at,
+                                 .segs = desc->segs,
+                                 .n_seg = desc->n_seg,
+                                 .rows = mamba_rows,
+                                 .desc = desc};
     kt__dev_run_rows(dev, desc->n_tok, prepare_rows, &job);
-    kt__pool_run(dev->pool, items, 1, state_items, &job);
+    kt__cpu_walk_states(dev, &walk);
     kt__dev_run_rows(dev, desc->n_tok, finish_rows, &job);
 }

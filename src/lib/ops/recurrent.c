@@ -102,8 +102,6 @@ void kt__cpu_sigmoid_mul(kt__dev *dev, const float *gate, int n_tok, int n, floa
     kt__dev_run_rows(dev, n_tok, sigmoid_rows, &job);
 }
 
-/* ---- states ---- */
-
 /* ---- short convolutions ---- */
 
 typedef struct conv_job {
@@ -173,7 +171,6 @@ void kt__cpu_short_conv(kt__dev *dev, const kt__short_conv *desc) {
 typedef struct delta_job {
     kt__dev *dev;
     const kt__delta_net *d;
-    int per_head; /* items */
 } delta_job;
 
 static size_t row_floats(const kt__delta_net *d) {
@@ -215,56 +212,22 @@ static void prepare_rows(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Rows [row0, row0 + n_row) of a head's state through the segment's tokens. */
-static void delta_rows(const delta_job *job, const kt__seg *seg, int head, int row0, int n_row,
-                       float *s) {
-    const kt__delta_net *d = job->d;
-    size_t n = (size_t)n_row * (size_t)d->dim_k, ld = row_floats(d);
-    size_t at = d->state_at + ((size_t)head * (size_t)d->dim_v + (size_t)row0) * (size_t)d->dim_k;
+static kt__delta delta_rows(const void *desc, int head, int row0) {
+    const kt__delta_net *d = desc;
     int key_head = d->grouped ? head / (d->n_value / d->n_key) : head % d->n_key;
     size_t key = (size_t)key_head * (size_t)d->dim_k, queries = (size_t)(d->n_key * d->dim_k);
-    const float *before = kt__state_before(d->kv, seg, at);
-    if (before) {
-        memcpy(s, before, n * sizeof *s);
-    } else {
-        memset(s, 0, n * sizeof *s);
-    }
-    for (int m = 0, done = 0; done < seg->n_tok; m++) {
-        int end = m < seg->n_states ? seg->states[m].n_tok : seg->n_tok;
-        size_t t = (size_t)(seg->row0 + done), value = (size_t)(head * d->dim_v + row0);
-        const float *row = d->qkv + t * ld;
-        const kt__delta part = {.s = s,
-                                .n_row = n_row,
-                                .dim = d->dim_k,
-                                .n_tok = end - done,
-                                .q = row + key,
-                                .k = row + queries + key,
-                                .ld_qk = ld,
-                                .v = row + 2 * queries + value,
-                                .ld_v = ld,
-                                .decay = d->decay + t * (size_t)d->n_value + (size_t)head,
-                                .beta = d->beta + t * (size_t)d->n_value + (size_t)head,
-                                .ld_g = (size_t)d->n_value,
-                                .out = d->out + t * (size_t)(d->n_value * d->dim_v) + value,
-                                .ld_out = (size_t)(d->n_value * d->dim_v)};
-        job->dev->kernels->delta(&part);
-        if (m < seg->n_states) memcpy(kt__state_after(d->kv, seg, m, at), s, n * sizeof *s);
-        done = end;
-    }
-}
-
-static void delta_items(void *arg, int64_t begin, int64_t end, int worker) {
-    const delta_job *job = arg;
-    const kt__delta_net *d = job->d;
-    int per_seg = job->per_head * d->n_value;
-    for (int64_t item = begin; item < end; item++) {
-        const kt__seg *seg = &d->segs[item / per_seg];
-        int in_seg = (int)(item % per_seg), row0 = in_seg % job->per_head * KT__STATE_ROWS;
-        int n_row = d->dim_v - row0 < KT__STATE_ROWS ? d->dim_v - row0 : KT__STATE_ROWS;
-        if (seg->n_tok == 0) continue;
-        delta_rows(job, seg, in_seg / job->per_head, row0, n_row,
-                   kt__dev_kernel_scratch(job->dev, worker));
-    }
+    size_t value = (size_t)(head * d->dim_v + row0), inner = (size_t)(d->n_value * d->dim_v);
+    return (kt__delta){.dim = d->dim_k,
+                       .q = d->qkv + key,
+                       .k = d->qkv + queries + key,
+                       .ld_qk = row_floats(d),
+                       .v = d->qkv + 2 * queries + value,
+                       .ld_v = row_floats(d),
+                       .decay = d->decay + head,
+                       .beta = d->beta + head,
+                       .ld_g = (size_t)d->n_value,
+                       .out = d->out + value,
+                       .ld_out = inner};
 }
 
 /* Each head's norm, times silu(z). */
@@ -282,9 +245,16 @@ static void finish_rows(void *arg, int64_t begin, int64_t end, int worker) {
 }
 
 void kt__cpu_delta_net(kt__dev *dev, const kt__delta_net *desc) {
-    delta_job job = {dev, desc, (desc->dim_v + KT__STATE_ROWS - 1) / KT__STATE_ROWS};
-    int64_t items = (int64_t)desc->n_seg * desc->n_value * job.per_head;
+    delta_job job = {dev, desc};
+    const kt__state_walk walk = {.n_head = desc->n_value,
+                                 .n_row = desc->dim_v,
+                                 .kv = desc->kv,
+                                 .state_at = desc->state_at,
+                                 .segs = desc->segs,
+                                 .n_seg = desc->n_seg,
+                                 .rows = delta_rows,
+                                 .desc = desc};
     kt__dev_run_rows(dev, desc->n_tok, prepare_rows, &job);
-    kt__pool_run(dev->pool, items, 1, delta_items, &job);
+    kt__cpu_walk_states(dev, &walk);
     kt__dev_run_rows(dev, desc->n_tok, finish_rows, &job);
 }
