@@ -2,9 +2,7 @@
 
 #include "kernels/kernels.h"
 
-static size_t align64(size_t n) {
-    return (n + 63) & ~(size_t)63;
-}
+static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
 kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col) {
     kt__act_layout layout = {0};

@@ -27,11 +27,9 @@
 #define NEEDS_i8mm "NEON, dot products and I8MM"
 #define HAS_i8mm(cpu) (HAS_dotprod(cpu) && (cpu)->i8mm)
 
-#define T(name)                                        \
-    extern const kt__kernels kt__kernels_##name;       \
-    static bool name##_supported(const kt__cpu *cpu) { \
-        return HAS_##name(cpu);                        \
-    }
+#define T(name)                                  \
+    extern const kt__kernels kt__kernels_##name; \
+    static bool name##_supported(const kt__cpu *cpu) { return HAS_##name(cpu); }
 KT_TIERS
 #undef T
 

@@ -241,9 +241,7 @@ static inline size_t kt__seal_scratch_bytes(int head_dim) {
 }
 
 /* Heads are rotated in blocks of the largest power of two that divides their dimension. */
-static inline int kt__rotation_block(int head_dim) {
-    return head_dim & -head_dim;
-}
+static inline int kt__rotation_block(int head_dim) { return head_dim & -head_dim; }
 
 /* The reference's products, of any type. */
 extern const kt__mm_kernels kt__mm_ref;

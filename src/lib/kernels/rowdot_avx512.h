@@ -12,9 +12,7 @@
  * others take pairs of products times i16 scales. */
 enum { BLOCK_VECS = 2 /* vectors of block sums a superblock */ };
 
-KT_INLINE bool by_blocks(kt__type type) {
-    return block_bytes(type) < 40 || is_wide(type);
-}
+KT_INLINE bool by_blocks(kt__type type) { return block_bytes(type) < 40 || is_wide(type); }
 
 KT_INLINE int block_at(kt__type type, int vec, int lane) {
     (void)type;
@@ -105,11 +103,9 @@ KT_INLINE void quants_q3_k(const kt__q3_k *b, vi q[4]) {
 typedef struct word_map {
     int16_t qs[32], qh[32], heads[8];
 } word_map;
-#define WORD_MAP(pitch, qs_at, qh_at)                   \
-    {                                                   \
-        {EACH8(pitch, qs_at)}, {EACH8(pitch, qh_at)}, { \
-            EACH1(pitch, 0), EACH1(pitch, 2)            \
-        }                                               \
+#define WORD_MAP(pitch, qs_at, qh_at)                                                      \
+    {                                                                                      \
+        {EACH8(pitch, qs_at)}, {EACH8(pitch, qh_at)}, { EACH1(pitch, 0), EACH1(pitch, 2) } \
     }
 static const word_map map_18 = WORD_MAP(18, 2, 0), map_20 = WORD_MAP(20, 4, 0),
                       map_22 = WORD_MAP(22, 6, 2), map_24 = WORD_MAP(24, 8, 4);

@@ -9,9 +9,7 @@
  * pairwise and then multiplied by their scales. */
 enum { BLOCK_VECS = 4 /* vectors of block sums a group */ };
 
-KT_INLINE bool by_blocks(kt__type type) {
-    return block_bytes(type) < 40;
-}
+KT_INLINE bool by_blocks(kt__type type) { return block_bytes(type) < 40; }
 
 KT_INLINE int block_at(kt__type type, int vec, int lane) {
     (void)type;
@@ -123,9 +121,7 @@ KT_INLINE vi scales8(const int32_t *scale, int i) {
 KT_INLINE int32x4_t dot_half(int32x4_t q, int32x4_t x) {
     return quads(vdupq_n_s32(0), S8(q), S8(x));
 }
-KT_INLINE int32x4_t dot_both(vi q, vi x) {
-    return quads(dot_half(q.a, x.a), S8(q.b), S8(x.b));
-}
+KT_INLINE int32x4_t dot_both(vi q, vi x) { return quads(dot_half(q.a, x.a), S8(q.b), S8(x.b)); }
 
 /* lanes whose sum is the superblock's sum of scale * weight * activation */
 KT_INLINE vi dot_coarse(const vi q[8], vi scale, const int8_t *x) {

@@ -9,9 +9,7 @@
  * scales. */
 enum { BLOCK_VECS = 8 /* vectors of block sums a group */ };
 
-KT_INLINE bool by_blocks(kt__type type) {
-    return block_bytes(type) < 40;
-}
+KT_INLINE bool by_blocks(kt__type type) { return block_bytes(type) < 40; }
 
 KT_INLINE int block_at(kt__type type, int vec, int lane) {
     (void)type, (void)lane;

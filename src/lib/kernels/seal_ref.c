@@ -6,9 +6,7 @@
 
 #include "base/math.h"
 
-static float round_even(float v) {
-    return (v + 0x1.8p23f) - 0x1.8p23f; /* |v| < 2^22 */
-}
+static float round_even(float v) { return (v + 0x1.8p23f) - 0x1.8p23f; /* |v| < 2^22 */ }
 
 float kt__ref_quantize_block(const float *x, int n, int8_t *q) {
     float amax = 0;

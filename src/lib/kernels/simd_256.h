@@ -7,139 +7,65 @@
 #define KT_KERNELS_SIMD_256_H
 
 #include <immintrin.h>
-#include <stdint.h>
-#include <string.h>
 
-#include "base/f16.h"
-#include "base/math_const.h"
-
-#define KT_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define KT_UNROLL _Pragma("unroll")
-#define KT_ROLLED _Pragma("nounroll")
-#else
-#define KT_UNROLL _Pragma("GCC unroll 16")
-#define KT_ROLLED _Pragma("GCC unroll 1")
-#endif
+#include "kernels/simd.h"
 
 enum { LANES = 8 };
 typedef __m256i vi;
 typedef __m256 vf;
 
 /* ---- integers ---- */
-KT_INLINE vi vi_zero(void) {
-    return _mm256_setzero_si256();
-}
-KT_INLINE vi vi_set1(int32_t x) {
-    return _mm256_set1_epi32(x);
-}
-KT_INLINE vi vi_bytes(int x) {
-    return _mm256_set1_epi8((char)x);
-}
-KT_INLINE vi vi_load(const void *p) {
-    return _mm256_loadu_si256(p);
-}
-KT_INLINE void vi_store(void *p, vi x) {
-    _mm256_storeu_si256(p, x);
-}
-KT_INLINE vi vi_and(vi a, vi b) {
-    return _mm256_and_si256(a, b);
-}
-KT_INLINE vi vi_or(vi a, vi b) {
-    return _mm256_or_si256(a, b);
-}
-KT_INLINE vi vi_xor(vi a, vi b) {
-    return _mm256_xor_si256(a, b);
-}
-KT_INLINE vi vi_add(vi a, vi b) {
-    return _mm256_add_epi32(a, b);
-}
+KT_INLINE vi vi_zero(void) { return _mm256_setzero_si256(); }
+KT_INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
+KT_INLINE vi vi_bytes(int x) { return _mm256_set1_epi8((char)x); }
+KT_INLINE vi vi_load(const void *p) { return _mm256_loadu_si256(p); }
+KT_INLINE void vi_store(void *p, vi x) { _mm256_storeu_si256(p, x); }
+KT_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+KT_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+KT_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+KT_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 /* The sum is pinned: compilers that reassociate such chains run out of registers. */
 KT_INLINE vi vi_add16(vi a, vi b) {
     a = _mm256_add_epi16(a, b);
     __asm__("" : "+x"(a));
     return a;
 }
-KT_INLINE vi vi_sub(vi a, vi b) {
-    return _mm256_sub_epi32(a, b);
-}
-KT_INLINE vi vi_sub8(vi a, vi b) {
-    return _mm256_sub_epi8(a, b);
-}
-KT_INLINE vi vi_mul(vi a, vi b) {
-    return _mm256_mullo_epi32(a, b);
-}
+KT_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+KT_INLINE vi vi_sub8(vi a, vi b) { return _mm256_sub_epi8(a, b); }
+KT_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 /* by the same count everywhere: an immediate where n is a constant */
 typedef int32_t vi_s32 __attribute__((vector_size(32)));
 typedef uint32_t vi_u32 __attribute__((vector_size(32)));
 typedef int16_t vi_s16 __attribute__((vector_size(32)));
-KT_INLINE vi vi_shl(vi x, int n) {
-    return (vi)((vi_u32)x << n);
-}
-KT_INLINE vi vi_shr(vi x, int n) {
-    return (vi)((vi_u32)x >> n);
-}
-KT_INLINE vi vi_sar(vi x, int n) {
-    return (vi)((vi_s32)x >> n);
-}
-KT_INLINE vi vi_sar16(vi x, int n) {
-    return (vi)((vi_s16)x >> n);
-}
+KT_INLINE vi vi_shl(vi x, int n) { return (vi)((vi_u32)x << n); }
+KT_INLINE vi vi_shr(vi x, int n) { return (vi)((vi_u32)x >> n); }
+KT_INLINE vi vi_sar(vi x, int n) { return (vi)((vi_s32)x >> n); }
+KT_INLINE vi vi_sar16(vi x, int n) { return (vi)((vi_s16)x >> n); }
 /* within each 16 bytes: out byte i = x byte idx[i], or 0 where idx[i] is negative */
-KT_INLINE vi vi_shuffle8(vi x, vi idx) {
-    return _mm256_shuffle_epi8(x, idx);
-}
+KT_INLINE vi vi_shuffle8(vi x, vi idx) { return _mm256_shuffle_epi8(x, idx); }
 /* 16 bytes in every 128-bit lane */
-KT_INLINE vi vi_dup128(__m128i x) {
-    return _mm256_broadcastsi128_si256(x);
-}
+KT_INLINE vi vi_dup128(__m128i x) { return _mm256_broadcastsi128_si256(x); }
 KT_INLINE vi vi_bcast(const void *p) {
     int32_t x;
     memcpy(&x, p, sizeof x);
     return _mm256_set1_epi32(x);
 }
 /* out lane i = x lane idx[i] */
-KT_INLINE vi vi_pick(vi x, vi idx) {
-    return _mm256_permutevar8x32_epi32(x, idx);
-}
-KT_INLINE vi vi_iota(void) {
-    return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-}
-KT_INLINE vi vi_below(int n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), vi_iota());
-}
+KT_INLINE vi vi_pick(vi x, vi idx) { return _mm256_permutevar8x32_epi32(x, idx); }
+KT_INLINE vi vi_iota(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+KT_INLINE vi vi_below(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), vi_iota()); }
 
 /* ---- LANES floats ---- */
-KT_INLINE vf vf_zero(void) {
-    return _mm256_setzero_ps();
-}
-KT_INLINE vf vf_load(const float *p) {
-    return _mm256_loadu_ps(p);
-}
-KT_INLINE void vf_store(float *p, vf x) {
-    _mm256_storeu_ps(p, x);
-}
-KT_INLINE vf vf_bcast(const float *p) {
-    return _mm256_broadcast_ss(p);
-}
-KT_INLINE vf vf_add(vf a, vf b) {
-    return _mm256_add_ps(a, b);
-}
-KT_INLINE vf vf_mul(vf a, vf b) {
-    return _mm256_mul_ps(a, b);
-}
-KT_INLINE vf vf_fma(vf a, vf b, vf c) {
-    return _mm256_fmadd_ps(a, b, c);
-}
-KT_INLINE vf vf_fnma(vf a, vf b, vf c) {
-    return _mm256_fnmadd_ps(a, b, c);
-}
-KT_INLINE vf vf_cvt(vi x) {
-    return _mm256_cvtepi32_ps(x);
-}
-KT_INLINE vf vf_pick(vf x, vi idx) {
-    return _mm256_permutevar8x32_ps(x, idx);
-}
+KT_INLINE vf vf_zero(void) { return _mm256_setzero_ps(); }
+KT_INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+KT_INLINE void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+KT_INLINE vf vf_bcast(const float *p) { return _mm256_broadcast_ss(p); }
+KT_INLINE vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+KT_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+KT_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+KT_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+KT_INLINE vf vf_cvt(vi x) { return _mm256_cvtepi32_ps(x); }
+KT_INLINE vf vf_pick(vf x, vi idx) { return _mm256_permutevar8x32_ps(x, idx); }
 KT_INLINE vf vf_load_n(const float *p, int n) { /* lanes from n on are 0 and not read */
     return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, vi_below(n));
 }
@@ -161,23 +87,15 @@ KT_INLINE vf vf_from_f16_low(vi x) {
 
 /* ---- up to 4 floats, n a constant 1, 2 or 4; the others are zero ---- */
 typedef __m128 v4;
-KT_INLINE v4 v4_zero(void) {
-    return _mm_setzero_ps();
-}
+KT_INLINE v4 v4_zero(void) { return _mm_setzero_ps(); }
 KT_INLINE v4 v4_load(const float *p, int n) {
     if (n == 4) return _mm_loadu_ps(p);
     if (n == 2) return _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(const void *)p));
     return _mm_load_ss(p);
 }
-KT_INLINE void v4_store(float *p, v4 x) {
-    _mm_storeu_ps(p, x);
-}
-KT_INLINE v4 v4_add(v4 a, v4 b) {
-    return _mm_add_ps(a, b);
-}
-KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) {
-    return _mm_fmadd_ps(a, b, c);
-}
+KT_INLINE void v4_store(float *p, v4 x) { _mm_storeu_ps(p, x); }
+KT_INLINE v4 v4_add(v4 a, v4 b) { return _mm_add_ps(a, b); }
+KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) { return _mm_fmadd_ps(a, b, c); }
 
 /* ---- transposes ---- */
 
@@ -210,9 +128,7 @@ KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8
 }
 
 /* 16 bytes, and 16 more `stride` on */
-KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) {
-    return vi_cat2(p, p + stride);
-}
+KT_INLINE vi vi_load_pieces16(const uint8_t *p, size_t stride) { return vi_cat2(p, p + stride); }
 
 /* in each 128-bit lane: dword i = the sum of that lane of x[i] */
 KT_INLINE vi vi_quad(const vi *x) {
@@ -244,15 +160,9 @@ typedef struct m16 {
 } m16;
 
 #define V16(low, high) ((v16){(low), (high)})
-KT_INLINE v16 v16_zero(void) {
-    return V16(_mm256_setzero_ps(), _mm256_setzero_ps());
-}
-KT_INLINE v16 v16_set1(float x) {
-    return V16(_mm256_set1_ps(x), _mm256_set1_ps(x));
-}
-KT_INLINE v16 v16_load(const float *p) {
-    return V16(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
-}
+KT_INLINE v16 v16_zero(void) { return V16(_mm256_setzero_ps(), _mm256_setzero_ps()); }
+KT_INLINE v16 v16_set1(float x) { return V16(_mm256_set1_ps(x), _mm256_set1_ps(x)); }
+KT_INLINE v16 v16_load(const float *p) { return V16(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)); }
 KT_INLINE v16 v16_load_n(const float *p, int n) {
     if (n >= 16) return v16_load(p);
     return V16(_mm256_maskload_ps(p, vi_below(n)), _mm256_maskload_ps(p + 8, vi_below(n - 8)));
@@ -296,9 +206,7 @@ KT_INLINE v16 v16_and(v16 x, v16 y) {
 KT_INLINE v16 v16_andnot(v16 x, v16 y) {
     return V16(_mm256_andnot_ps(x.a, y.a), _mm256_andnot_ps(x.b, y.b));
 }
-KT_INLINE v16 v16_abs(v16 x) {
-    return v16_andnot(v16_set1(-0.0f), x);
-}
+KT_INLINE v16 v16_abs(v16 x) { return v16_andnot(v16_set1(-0.0f), x); }
 /* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
 KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
     v16 a = v16_abs(x);
@@ -316,18 +224,10 @@ KT_INLINE v16 v16_copysign(v16 magnitude, v16 sign) {
 }
 #define M16_CMP(x, y, how) \
     ((m16){_mm256_cmp_ps((x).a, (y).a, how), _mm256_cmp_ps((x).b, (y).b, how)})
-KT_INLINE m16 m16_lt(v16 x, v16 y) {
-    return M16_CMP(x, y, _CMP_LT_OQ);
-}
-KT_INLINE m16 m16_le(v16 x, v16 y) {
-    return M16_CMP(x, y, _CMP_LE_OQ);
-}
-KT_INLINE m16 m16_eq(v16 x, v16 y) {
-    return M16_CMP(x, y, _CMP_EQ_OQ);
-}
-KT_INLINE m16 m16_unordered(v16 x) {
-    return M16_CMP(x, x, _CMP_UNORD_Q);
-}
+KT_INLINE m16 m16_lt(v16 x, v16 y) { return M16_CMP(x, y, _CMP_LT_OQ); }
+KT_INLINE m16 m16_le(v16 x, v16 y) { return M16_CMP(x, y, _CMP_LE_OQ); }
+KT_INLINE m16 m16_eq(v16 x, v16 y) { return M16_CMP(x, y, _CMP_EQ_OQ); }
+KT_INLINE m16 m16_unordered(v16 x) { return M16_CMP(x, x, _CMP_UNORD_Q); }
 KT_INLINE m16 m16_range(int lo, int hi) { /* lanes lo..hi-1 */
     return (m16){_mm256_castsi256_ps(_mm256_andnot_si256(vi_below(lo), vi_below(hi))),
                  _mm256_castsi256_ps(_mm256_andnot_si256(vi_below(lo - 8), vi_below(hi - 8)))};
@@ -371,9 +271,7 @@ KT_INLINE float v16_hmax(v16 x) {
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-KT_INLINE v16 v16_from_f16(const kt__f16 *p) {
-    return V16(vf_from_f16(p), vf_from_f16(p + 8));
-}
+KT_INLINE v16 v16_from_f16(const kt__f16 *p) { return V16(vf_from_f16(p), vf_from_f16(p + 8)); }
 KT_INLINE v16 v16_from_f16_n(const kt__f16 *p, int n) {
     kt__f16 h[16] = {0};
     memcpy(h, p, (size_t)n * sizeof *h);
@@ -391,9 +289,7 @@ KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
     __m128i h = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
-KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
-    return V16(vf_from_bf16(p), vf_from_bf16(p + 8));
-}
+KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) { return V16(vf_from_bf16(p), vf_from_bf16(p + 8)); }
 KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     kt__bf16 h[16] = {0};
     memcpy(h, p, (size_t)n * sizeof *h);
@@ -444,9 +340,7 @@ KT_INLINE vf vf_from_i8(const int8_t *p) {
     __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)p);
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
 }
-KT_INLINE v16 v16_from_i8(const int8_t *p) {
-    return V16(vf_from_i8(p), vf_from_i8(p + 8));
-}
+KT_INLINE v16 v16_from_i8(const int8_t *p) { return V16(vf_from_i8(p), vf_from_i8(p + 8)); }
 
 /* of 16 bytes the low or the high half, less 8, as floats */
 KT_INLINE v16 v16_from_u4(const uint8_t *p, bool high) {

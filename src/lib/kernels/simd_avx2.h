@@ -18,9 +18,7 @@ KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
     return a;
 }
 /* pairs of u8 * i8 products, as i16 */
-KT_INLINE vi vi_pairs(vi u, vi s) {
-    return _mm256_maddubs_epi16(u, s);
-}
+KT_INLINE vi vi_pairs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
 /* the same for i8 weights w; no activation is -128 */
 KT_INLINE vi vi_pairs_wide(vi w, vi x) {
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));

@@ -7,20 +7,9 @@
 #define KT_KERNELS_SIMD_AVX512_H
 
 #include <immintrin.h>
-#include <stdint.h>
-#include <string.h>
 
-#include "base/f16.h"
-#include "base/math_const.h"
+#include "kernels/simd.h"
 
-#define KT_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define KT_UNROLL _Pragma("unroll")
-#define KT_ROLLED _Pragma("nounroll")
-#else
-#define KT_UNROLL _Pragma("GCC unroll 16")
-#define KT_ROLLED _Pragma("GCC unroll 1")
-#endif
 #define KT_TIER(name) kt__avx512_##name
 
 enum { LANES = 16, WIDE_BIAS = 128 /* added to weights of the full signed range */ };
@@ -28,154 +17,76 @@ typedef __m512i vi;
 typedef __m512 vf;
 
 /* ---- integers ---- */
-KT_INLINE vi vi_zero(void) {
-    return _mm512_setzero_si512();
-}
-KT_INLINE vi vi_set1(int32_t x) {
-    return _mm512_set1_epi32(x);
-}
-KT_INLINE vi vi_bytes(int x) {
-    return _mm512_set1_epi8((char)x);
-}
-KT_INLINE vi vi_load(const void *p) {
-    return _mm512_loadu_si512(p);
-}
-KT_INLINE void vi_store(void *p, vi x) {
-    _mm512_storeu_si512(p, x);
-}
-KT_INLINE vi vi_and(vi a, vi b) {
-    return _mm512_and_si512(a, b);
-}
-KT_INLINE vi vi_or(vi a, vi b) {
-    return _mm512_or_si512(a, b);
-}
-KT_INLINE vi vi_xor(vi a, vi b) {
-    return _mm512_xor_si512(a, b);
-}
-KT_INLINE vi vi_add(vi a, vi b) {
-    return _mm512_add_epi32(a, b);
-}
-KT_INLINE vi vi_sub(vi a, vi b) {
-    return _mm512_sub_epi32(a, b);
-}
-KT_INLINE vi vi_sub8(vi a, vi b) {
-    return _mm512_sub_epi8(a, b);
-}
-KT_INLINE vi vi_mul(vi a, vi b) {
-    return _mm512_mullo_epi32(a, b);
-}
+KT_INLINE vi vi_zero(void) { return _mm512_setzero_si512(); }
+KT_INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
+KT_INLINE vi vi_bytes(int x) { return _mm512_set1_epi8((char)x); }
+KT_INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+KT_INLINE void vi_store(void *p, vi x) { _mm512_storeu_si512(p, x); }
+KT_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+KT_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+KT_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+KT_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+KT_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+KT_INLINE vi vi_sub8(vi a, vi b) { return _mm512_sub_epi8(a, b); }
+KT_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 /* by the same count everywhere: an immediate where n is a constant */
 typedef int32_t vi_s32 __attribute__((vector_size(64)));
 typedef uint32_t vi_u32 __attribute__((vector_size(64)));
 typedef int16_t vi_s16 __attribute__((vector_size(64)));
-KT_INLINE vi vi_shl(vi x, int n) {
-    return (vi)((vi_u32)x << n);
-}
-KT_INLINE vi vi_shr(vi x, int n) {
-    return (vi)((vi_u32)x >> n);
-}
-KT_INLINE vi vi_sar(vi x, int n) {
-    return (vi)((vi_s32)x >> n);
-}
-KT_INLINE vi vi_sar16(vi x, int n) {
-    return (vi)((vi_s16)x >> n);
-}
+KT_INLINE vi vi_shl(vi x, int n) { return (vi)((vi_u32)x << n); }
+KT_INLINE vi vi_shr(vi x, int n) { return (vi)((vi_u32)x >> n); }
+KT_INLINE vi vi_sar(vi x, int n) { return (vi)((vi_s32)x >> n); }
+KT_INLINE vi vi_sar16(vi x, int n) { return (vi)((vi_s16)x >> n); }
 /* within each 16 bytes: out byte i = x byte idx[i], or 0 where idx[i] is negative */
-KT_INLINE vi vi_shuffle8(vi x, vi idx) {
-    return _mm512_shuffle_epi8(x, idx);
-}
+KT_INLINE vi vi_shuffle8(vi x, vi idx) { return _mm512_shuffle_epi8(x, idx); }
 /* 16 bytes in every 128-bit lane */
-KT_INLINE vi vi_dup128(__m128i x) {
-    return _mm512_broadcast_i32x4(x);
-}
+KT_INLINE vi vi_dup128(__m128i x) { return _mm512_broadcast_i32x4(x); }
 /* a + pairs of i16 products */
-KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
-    return _mm512_dpwssd_epi32(a, b, c);
-}
+KT_INLINE vi vi_dot16(vi a, vi b, vi c) { return _mm512_dpwssd_epi32(a, b, c); }
 /* a + quadruples of u8 * i8 products */
-KT_INLINE vi vi_dot8(vi a, vi u, vi s) {
-    return _mm512_dpbusd_epi32(a, u, s);
-}
+KT_INLINE vi vi_dot8(vi a, vi u, vi s) { return _mm512_dpbusd_epi32(a, u, s); }
 KT_INLINE vi vi_bcast(const void *p) {
     int32_t x;
     memcpy(&x, p, sizeof x);
     return _mm512_set1_epi32(x);
 }
 /* out lane i = x lane idx[i] */
-KT_INLINE vi vi_pick(vi x, vi idx) {
-    return _mm512_permutexvar_epi32(idx, x);
-}
+KT_INLINE vi vi_pick(vi x, vi idx) { return _mm512_permutexvar_epi32(idx, x); }
 KT_INLINE vi vi_iota(void) {
     return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
 /* ---- LANES floats ---- */
-KT_INLINE vf vf_zero(void) {
-    return _mm512_setzero_ps();
-}
-KT_INLINE vf vf_load(const float *p) {
-    return _mm512_loadu_ps(p);
-}
-KT_INLINE void vf_store(float *p, vf x) {
-    _mm512_storeu_ps(p, x);
-}
-KT_INLINE vf vf_bcast(const float *p) {
-    return _mm512_set1_ps(*p);
-}
-KT_INLINE vf vf_add(vf a, vf b) {
-    return _mm512_add_ps(a, b);
-}
-KT_INLINE vf vf_mul(vf a, vf b) {
-    return _mm512_mul_ps(a, b);
-}
-KT_INLINE vf vf_fma(vf a, vf b, vf c) {
-    return _mm512_fmadd_ps(a, b, c);
-}
-KT_INLINE vf vf_fnma(vf a, vf b, vf c) {
-    return _mm512_fnmadd_ps(a, b, c);
-}
-KT_INLINE vf vf_cvt(vi x) {
-    return _mm512_cvtepi32_ps(x);
-}
-KT_INLINE vf vf_pick(vf x, vi idx) {
-    return _mm512_permutexvar_ps(idx, x);
-}
-KT_INLINE __mmask16 vf_mask(int n) {
-    return (__mmask16)((1u << n) - 1u);
-}
-KT_INLINE vf vf_load_n(const float *p, int n) {
-    return _mm512_maskz_loadu_ps(vf_mask(n), p);
-}
-KT_INLINE void vf_store_n(float *p, vf x, int n) {
-    _mm512_mask_storeu_ps(p, vf_mask(n), x);
-}
+KT_INLINE vf vf_zero(void) { return _mm512_setzero_ps(); }
+KT_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+KT_INLINE void vf_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
+KT_INLINE vf vf_bcast(const float *p) { return _mm512_set1_ps(*p); }
+KT_INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+KT_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+KT_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+KT_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+KT_INLINE vf vf_cvt(vi x) { return _mm512_cvtepi32_ps(x); }
+KT_INLINE vf vf_pick(vf x, vi idx) { return _mm512_permutexvar_ps(idx, x); }
+KT_INLINE __mmask16 vf_mask(int n) { return (__mmask16)((1u << n) - 1u); }
+KT_INLINE vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vf_mask(n), p); }
+KT_INLINE void vf_store_n(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, vf_mask(n), x); }
 KT_INLINE vf vf_from_f16(const kt__f16 *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 /* the low half of each dword is an f16 */
-KT_INLINE vf vf_from_f16_low(vi x) {
-    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
-}
+KT_INLINE vf vf_from_f16_low(vi x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); }
 
 /* ---- up to 4 floats, n a constant 1, 2 or 4; the others are zero ---- */
 typedef __m128 v4;
-KT_INLINE v4 v4_zero(void) {
-    return _mm_setzero_ps();
-}
+KT_INLINE v4 v4_zero(void) { return _mm_setzero_ps(); }
 KT_INLINE v4 v4_load(const float *p, int n) {
     if (n == 4) return _mm_loadu_ps(p);
     if (n == 2) return _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(const void *)p));
     return _mm_load_ss(p);
 }
-KT_INLINE void v4_store(float *p, v4 x) {
-    _mm_storeu_ps(p, x);
-}
-KT_INLINE v4 v4_add(v4 a, v4 b) {
-    return _mm_add_ps(a, b);
-}
-KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) {
-    return _mm_fmadd_ps(a, b, c);
-}
+KT_INLINE void v4_store(float *p, v4 x) { _mm_storeu_ps(p, x); }
+KT_INLINE v4 v4_add(v4 a, v4 b) { return _mm_add_ps(a, b); }
+KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) { return _mm_fmadd_ps(a, b, c); }
 
 /* ---- transposes ---- */
 
@@ -227,9 +138,7 @@ KT_INLINE void vi_load_rows32(const uint8_t *const *row, size_t offset, vi out[8
 }
 
 /* 32 bytes, and 32 more `stride` on */
-KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) {
-    return vi_cat2(p, p + stride);
-}
+KT_INLINE vi vi_load_pieces32(const uint8_t *p, size_t stride) { return vi_cat2(p, p + stride); }
 
 /* in each 128-bit lane: dword i = the sum of that lane of x[i] */
 KT_INLINE vi vi_quad(const vi *x) {
@@ -264,84 +173,40 @@ KT_INLINE void vi_reduce_lanes(const vi *x, vi out[4]) {
 typedef __m512 v16;
 typedef __mmask16 m16;
 
-KT_INLINE v16 v16_zero(void) {
-    return _mm512_setzero_ps();
-}
-KT_INLINE v16 v16_set1(float x) {
-    return _mm512_set1_ps(x);
-}
-KT_INLINE v16 v16_load(const float *p) {
-    return _mm512_loadu_ps(p);
-}
-KT_INLINE v16 v16_load_n(const float *p, int n) {
-    return _mm512_maskz_loadu_ps(vf_mask(n), p);
-}
-KT_INLINE void v16_store(float *p, v16 x) {
-    _mm512_storeu_ps(p, x);
-}
-KT_INLINE void v16_store_n(float *p, v16 x, int n) {
-    _mm512_mask_storeu_ps(p, vf_mask(n), x);
-}
-KT_INLINE v16 v16_add(v16 a, v16 b) {
-    return _mm512_add_ps(a, b);
-}
-KT_INLINE v16 v16_sub(v16 a, v16 b) {
-    return _mm512_sub_ps(a, b);
-}
-KT_INLINE v16 v16_mul(v16 a, v16 b) {
-    return _mm512_mul_ps(a, b);
-}
-KT_INLINE v16 v16_div(v16 a, v16 b) {
-    return _mm512_div_ps(a, b);
-}
-KT_INLINE v16 v16_fma(v16 a, v16 b, v16 c) {
-    return _mm512_fmadd_ps(a, b, c);
-}
-KT_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) {
-    return _mm512_fnmadd_ps(a, b, c);
-}
-KT_INLINE v16 v16_max(v16 a, v16 b) {
-    return _mm512_max_ps(a, b);
-}
-KT_INLINE v16 v16_min(v16 a, v16 b) {
-    return _mm512_min_ps(a, b);
-}
-KT_INLINE v16 v16_abs(v16 x) {
-    return _mm512_abs_ps(x);
-}
+KT_INLINE v16 v16_zero(void) { return _mm512_setzero_ps(); }
+KT_INLINE v16 v16_set1(float x) { return _mm512_set1_ps(x); }
+KT_INLINE v16 v16_load(const float *p) { return _mm512_loadu_ps(p); }
+KT_INLINE v16 v16_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vf_mask(n), p); }
+KT_INLINE void v16_store(float *p, v16 x) { _mm512_storeu_ps(p, x); }
+KT_INLINE void v16_store_n(float *p, v16 x, int n) { _mm512_mask_storeu_ps(p, vf_mask(n), x); }
+KT_INLINE v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
+KT_INLINE v16 v16_sub(v16 a, v16 b) { return _mm512_sub_ps(a, b); }
+KT_INLINE v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
+KT_INLINE v16 v16_div(v16 a, v16 b) { return _mm512_div_ps(a, b); }
+KT_INLINE v16 v16_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
+KT_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) { return _mm512_fnmadd_ps(a, b, c); }
+KT_INLINE v16 v16_max(v16 a, v16 b) { return _mm512_max_ps(a, b); }
+KT_INLINE v16 v16_min(v16 a, v16 b) { return _mm512_min_ps(a, b); }
+KT_INLINE v16 v16_abs(v16 x) { return _mm512_abs_ps(x); }
 /* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
 KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
     vi a = _mm512_castps_si512(v16_abs(x));
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(top), a));
 }
-KT_INLINE v16 v16_neg(v16 x) {
-    return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
-}
+KT_INLINE v16 v16_neg(v16 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
 KT_INLINE v16 v16_copysign(v16 magnitude, v16 sign) {
     v16 bit = _mm512_set1_ps(-0.0f);
     return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
 }
-KT_INLINE m16 m16_lt(v16 a, v16 b) {
-    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
-}
-KT_INLINE m16 m16_le(v16 a, v16 b) {
-    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
-}
-KT_INLINE m16 m16_eq(v16 a, v16 b) {
-    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
-}
-KT_INLINE m16 m16_unordered(v16 a) {
-    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-}
+KT_INLINE m16 m16_lt(v16 a, v16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+KT_INLINE m16 m16_le(v16 a, v16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+KT_INLINE m16 m16_eq(v16 a, v16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+KT_INLINE m16 m16_unordered(v16 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 KT_INLINE m16 m16_range(int lo, int hi) { /* lanes lo..hi-1 */
     return (m16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
 }
-KT_INLINE unsigned m16_bits(m16 m) {
-    return m;
-}
-KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
-    return _mm512_mask_blend_ps(m, no, yes);
-}
+KT_INLINE unsigned m16_bits(m16 m) { return m; }
+KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) { return _mm512_mask_blend_ps(m, no, yes); }
 /* x * 2^n for a product that is normal, or infinity with x a power of 2: n, the integer that the
  * shift trick left in the low bits of `shifted`, is added to x's exponent */
 KT_INLINE v16 v16_exponent_add(v16 x, v16 shifted) {
@@ -365,13 +230,9 @@ KT_INLINE v4 v16_trees(const v16 x[4]) {
     _MM_TRANSPOSE4_PS(y[0], y[1], y[2], y[3]);
     return _mm_add_ps(_mm_add_ps(y[0], y[2]), _mm_add_ps(y[1], y[3]));
 }
-KT_INLINE float v16_hmax(v16 x) {
-    return _mm512_reduce_max_ps(x);
-}
+KT_INLINE float v16_hmax(v16 x) { return _mm512_reduce_max_ps(x); }
 
-KT_INLINE v16 v16_from_f16(const kt__f16 *p) {
-    return vf_from_f16(p);
-}
+KT_INLINE v16 v16_from_f16(const kt__f16 *p) { return vf_from_f16(p); }
 KT_INLINE v16 v16_from_f16_n(const kt__f16 *p, int n) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vf_mask(n), p));
 }
@@ -383,9 +244,7 @@ KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
     __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
-KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) {
-    return vf_from_bf16(p);
-}
+KT_INLINE v16 v16_from_bf16(const kt__bf16 *p) { return vf_from_bf16(p); }
 KT_INLINE v16 v16_from_bf16_n(const kt__bf16 *p, int n) {
     __m256i h = _mm256_maskz_loadu_epi16(vf_mask(n), p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
@@ -427,9 +286,7 @@ KT_INLINE v16 v16_from_i8(const int8_t *p) {
 /* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
  * query's sum is too much */
 enum { KEY_BIAS = 128 };
-KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
-    return vi_dot8(a, vi_xor(w, vi_bytes(0x80)), x);
-}
+KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) { return vi_dot8(a, vi_xor(w, vi_bytes(0x80)), x); }
 
 /* a + quadruples of products of codes of 4 bits, 0 to 15, and a query's: of both registers */
 KT_INLINE vi vi_dot_halves(vi a, vi low, vi x0, vi high, vi x1) {

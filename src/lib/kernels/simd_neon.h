@@ -8,20 +8,8 @@
 #define KT_KERNELS_SIMD_NEON_H
 
 #include <arm_neon.h>
-#include <stdint.h>
-#include <string.h>
 
-#include "base/f16.h"
-#include "base/math_const.h"
-
-#define KT_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define KT_UNROLL _Pragma("unroll")
-#define KT_ROLLED _Pragma("nounroll")
-#else
-#define KT_UNROLL _Pragma("GCC unroll 16")
-#define KT_ROLLED _Pragma("GCC unroll 1")
-#endif
+#include "kernels/simd.h"
 
 enum { LANES = 8, WIDE_BIAS = 0 /* products are of signed bytes */ };
 typedef struct vi {
@@ -44,47 +32,27 @@ typedef struct vf {
 #define S32(x) vreinterpretq_s32_s8(x)
 
 /* ---- integers ---- */
-KT_INLINE vi vi_set1(int32_t x) {
-    return VI(vdupq_n_s32(x), vdupq_n_s32(x));
-}
-KT_INLINE vi vi_zero(void) {
-    return vi_set1(0);
-}
+KT_INLINE vi vi_set1(int32_t x) { return VI(vdupq_n_s32(x), vdupq_n_s32(x)); }
+KT_INLINE vi vi_zero(void) { return vi_set1(0); }
 KT_INLINE vi vi_bytes(int x) {
     int32x4_t bytes = S32(vdupq_n_s8((int8_t)x));
     return VI(bytes, bytes);
 }
-KT_INLINE int32x4_t load128(const void *p) {
-    return S32(vld1q_s8(p));
-}
-KT_INLINE vi vi_load(const void *p) {
-    return VI(load128(p), load128((const uint8_t *)p + 16));
-}
+KT_INLINE int32x4_t load128(const void *p) { return S32(vld1q_s8(p)); }
+KT_INLINE vi vi_load(const void *p) { return VI(load128(p), load128((const uint8_t *)p + 16)); }
 KT_INLINE void vi_store(void *p, vi x) {
     vst1q_s8(p, S8(x.a));
     vst1q_s8((int8_t *)p + 16, S8(x.b));
 }
-KT_INLINE vi vi_and(vi a, vi b) {
-    return BOTH_2(VI, vandq_s32, a, b);
-}
-KT_INLINE vi vi_or(vi a, vi b) {
-    return BOTH_2(VI, vorrq_s32, a, b);
-}
-KT_INLINE vi vi_xor(vi a, vi b) {
-    return BOTH_2(VI, veorq_s32, a, b);
-}
-KT_INLINE vi vi_add(vi a, vi b) {
-    return BOTH_2(VI, vaddq_s32, a, b);
-}
-KT_INLINE vi vi_sub(vi a, vi b) {
-    return BOTH_2(VI, vsubq_s32, a, b);
-}
+KT_INLINE vi vi_and(vi a, vi b) { return BOTH_2(VI, vandq_s32, a, b); }
+KT_INLINE vi vi_or(vi a, vi b) { return BOTH_2(VI, vorrq_s32, a, b); }
+KT_INLINE vi vi_xor(vi a, vi b) { return BOTH_2(VI, veorq_s32, a, b); }
+KT_INLINE vi vi_add(vi a, vi b) { return BOTH_2(VI, vaddq_s32, a, b); }
+KT_INLINE vi vi_sub(vi a, vi b) { return BOTH_2(VI, vsubq_s32, a, b); }
 KT_INLINE vi vi_sub8(vi a, vi b) {
     return VI(S32(vsubq_s8(S8(a.a), S8(b.a))), S32(vsubq_s8(S8(a.b), S8(b.b))));
 }
-KT_INLINE vi vi_mul(vi a, vi b) {
-    return BOTH_2(VI, vmulq_s32, a, b);
-}
+KT_INLINE vi vi_mul(vi a, vi b) { return BOTH_2(VI, vmulq_s32, a, b); }
 /* by the same count everywhere: an immediate where n is a constant */
 KT_INLINE vi vi_shl(vi x, int n) {
     return VI((int32x4_t)((uint32x4_t)x.a << n), (int32x4_t)((uint32x4_t)x.b << n));
@@ -92,9 +60,7 @@ KT_INLINE vi vi_shl(vi x, int n) {
 KT_INLINE vi vi_shr(vi x, int n) {
     return VI((int32x4_t)((uint32x4_t)x.a >> n), (int32x4_t)((uint32x4_t)x.b >> n));
 }
-KT_INLINE vi vi_sar(vi x, int n) {
-    return VI(x.a >> n, x.b >> n);
-}
+KT_INLINE vi vi_sar(vi x, int n) { return VI(x.a >> n, x.b >> n); }
 KT_INLINE vi vi_shl8(vi x, int n) {
     return VI((int32x4_t)((uint8x16_t)x.a << n), (int32x4_t)((uint8x16_t)x.b << n));
 }
@@ -130,34 +96,18 @@ KT_INLINE vi vi_pick(vi x, vi idx) {
 }
 
 /* ---- LANES floats ---- */
-KT_INLINE vf vf_bcast(const float *p) {
-    return VF(vdupq_n_f32(*p), vdupq_n_f32(*p));
-}
-KT_INLINE vf vf_zero(void) {
-    return VF(vdupq_n_f32(0), vdupq_n_f32(0));
-}
-KT_INLINE vf vf_load(const float *p) {
-    return VF(vld1q_f32(p), vld1q_f32(p + 4));
-}
+KT_INLINE vf vf_bcast(const float *p) { return VF(vdupq_n_f32(*p), vdupq_n_f32(*p)); }
+KT_INLINE vf vf_zero(void) { return VF(vdupq_n_f32(0), vdupq_n_f32(0)); }
+KT_INLINE vf vf_load(const float *p) { return VF(vld1q_f32(p), vld1q_f32(p + 4)); }
 KT_INLINE void vf_store(float *p, vf x) {
     vst1q_f32(p, x.a);
     vst1q_f32(p + 4, x.b);
 }
-KT_INLINE vf vf_add(vf a, vf b) {
-    return BOTH_2(VF, vaddq_f32, a, b);
-}
-KT_INLINE vf vf_mul(vf a, vf b) {
-    return BOTH_2(VF, vmulq_f32, a, b);
-}
-KT_INLINE vf vf_fma(vf a, vf b, vf c) {
-    return BOTH_3(VF, vfmaq_f32, c, a, b);
-}
-KT_INLINE vf vf_fnma(vf a, vf b, vf c) {
-    return BOTH_3(VF, vfmsq_f32, c, a, b);
-}
-KT_INLINE vf vf_cvt(vi x) {
-    return BOTH_1(VF, vcvtq_f32_s32, x);
-}
+KT_INLINE vf vf_add(vf a, vf b) { return BOTH_2(VF, vaddq_f32, a, b); }
+KT_INLINE vf vf_mul(vf a, vf b) { return BOTH_2(VF, vmulq_f32, a, b); }
+KT_INLINE vf vf_fma(vf a, vf b, vf c) { return BOTH_3(VF, vfmaq_f32, c, a, b); }
+KT_INLINE vf vf_fnma(vf a, vf b, vf c) { return BOTH_3(VF, vfmsq_f32, c, a, b); }
+KT_INLINE vf vf_cvt(vi x) { return BOTH_1(VF, vcvtq_f32_s32, x); }
 KT_INLINE vf vf_pick(vf x, vi idx) {
     vi y = vi_pick(BOTH_1(VI, vreinterpretq_s32_f32, x), idx);
     return BOTH_1(VF, vreinterpretq_f32_s32, y);
@@ -190,29 +140,19 @@ KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
     return VF(vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16)),
               vreinterpretq_f32_u32(vshll_high_n_u16(h, 16)));
 }
-KT_INLINE vf vf_from_f16_low(vi x) {
-    return BOTH_1(VF, from_f16_low, x);
-}
+KT_INLINE vf vf_from_f16_low(vi x) { return BOTH_1(VF, from_f16_low, x); }
 
 /* ---- up to 4 floats, n a constant 1, 2 or 4; the others are zero ---- */
 typedef float32x4_t v4;
-KT_INLINE v4 v4_zero(void) {
-    return vdupq_n_f32(0);
-}
+KT_INLINE v4 v4_zero(void) { return vdupq_n_f32(0); }
 KT_INLINE v4 v4_load(const float *p, int n) {
     if (n == 4) return vld1q_f32(p);
     if (n == 2) return vcombine_f32(vld1_f32(p), vdup_n_f32(0));
     return vld1q_lane_f32(p, vdupq_n_f32(0), 0);
 }
-KT_INLINE void v4_store(float *p, v4 x) {
-    vst1q_f32(p, x);
-}
-KT_INLINE v4 v4_add(v4 a, v4 b) {
-    return vaddq_f32(a, b);
-}
-KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) {
-    return vfmaq_f32(c, a, b);
-}
+KT_INLINE void v4_store(float *p, v4 x) { vst1q_f32(p, x); }
+KT_INLINE v4 v4_add(v4 a, v4 b) { return vaddq_f32(a, b); }
+KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) { return vfmaq_f32(c, a, b); }
 
 /* ---- transposes ---- */
 
@@ -330,9 +270,7 @@ KT_INLINE v16 v16_set1(float x) {
     float32x4_t q = vdupq_n_f32(x);
     return V16(q, q, q, q);
 }
-KT_INLINE v16 v16_zero(void) {
-    return v16_set1(0);
-}
+KT_INLINE v16 v16_zero(void) { return v16_set1(0); }
 KT_INLINE v16 v16_load(const float *p) {
     return V16(vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12));
 }
@@ -357,58 +295,30 @@ KT_INLINE void v16_store_n(float *p, v16 x, int n) {
     v16_store(part, x);
     memcpy(p, part, (size_t)n * sizeof *part);
 }
-KT_INLINE v16 v16_add(v16 x, v16 y) {
-    return ALL_2(V16, vaddq_f32, x, y);
-}
-KT_INLINE v16 v16_sub(v16 x, v16 y) {
-    return ALL_2(V16, vsubq_f32, x, y);
-}
-KT_INLINE v16 v16_mul(v16 x, v16 y) {
-    return ALL_2(V16, vmulq_f32, x, y);
-}
-KT_INLINE v16 v16_div(v16 x, v16 y) {
-    return ALL_2(V16, vdivq_f32, x, y);
-}
-KT_INLINE v16 v16_fma(v16 x, v16 y, v16 z) {
-    return ALL_3(V16, vfmaq_f32, z, x, y);
-}
-KT_INLINE m16 m16_lt(v16 x, v16 y) {
-    return ALL_2(M16, vcltq_f32, x, y);
-}
-KT_INLINE m16 m16_le(v16 x, v16 y) {
-    return ALL_2(M16, vcleq_f32, x, y);
-}
-KT_INLINE m16 m16_eq(v16 x, v16 y) {
-    return ALL_2(M16, vceqq_f32, x, y);
-}
+KT_INLINE v16 v16_add(v16 x, v16 y) { return ALL_2(V16, vaddq_f32, x, y); }
+KT_INLINE v16 v16_sub(v16 x, v16 y) { return ALL_2(V16, vsubq_f32, x, y); }
+KT_INLINE v16 v16_mul(v16 x, v16 y) { return ALL_2(V16, vmulq_f32, x, y); }
+KT_INLINE v16 v16_div(v16 x, v16 y) { return ALL_2(V16, vdivq_f32, x, y); }
+KT_INLINE v16 v16_fma(v16 x, v16 y, v16 z) { return ALL_3(V16, vfmaq_f32, z, x, y); }
+KT_INLINE m16 m16_lt(v16 x, v16 y) { return ALL_2(M16, vcltq_f32, x, y); }
+KT_INLINE m16 m16_le(v16 x, v16 y) { return ALL_2(M16, vcleq_f32, x, y); }
+KT_INLINE m16 m16_eq(v16 x, v16 y) { return ALL_2(M16, vceqq_f32, x, y); }
 KT_INLINE m16 m16_unordered(v16 x) {
     m16 ordered = m16_eq(x, x);
     return ALL_1(M16, vmvnq_u32, ordered);
 }
-KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
-    return ALL_3(V16, vbslq_f32, m, yes, no);
-}
+KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) { return ALL_3(V16, vbslq_f32, m, yes, no); }
 /* the bodies want the second operand where they are equal or one is NaN, which FMAX does not give
  */
-KT_INLINE v16 v16_max(v16 x, v16 y) {
-    return v16_select(m16_lt(y, x), x, y);
-}
-KT_INLINE v16 v16_min(v16 x, v16 y) {
-    return v16_select(m16_lt(x, y), x, y);
-}
-KT_INLINE v16 v16_abs(v16 x) {
-    return ALL_1(V16, vabsq_f32, x);
-}
+KT_INLINE v16 v16_max(v16 x, v16 y) { return v16_select(m16_lt(y, x), x, y); }
+KT_INLINE v16 v16_min(v16 x, v16 y) { return v16_select(m16_lt(x, y), x, y); }
+KT_INLINE v16 v16_abs(v16 x) { return ALL_1(V16, vabsq_f32, x); }
 /* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
 KT_INLINE float32x4_t f32_max_bits(float32x4_t a, float32x4_t b) {
     return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
 }
-KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
-    return ALL_2(V16, f32_max_bits, top, v16_abs(x));
-}
-KT_INLINE v16 v16_neg(v16 x) {
-    return ALL_1(V16, vnegq_f32, x);
-}
+KT_INLINE v16 v16_max_abs(v16 top, v16 x) { return ALL_2(V16, f32_max_bits, top, v16_abs(x)); }
+KT_INLINE v16 v16_neg(v16 x) { return ALL_1(V16, vnegq_f32, x); }
 KT_INLINE v16 v16_copysign(v16 magnitude, v16 sign) {
     uint32x4_t bit = vdupq_n_u32(0x80000000u);
     return v16_select(M16(bit, bit, bit, bit), sign, magnitude);

@@ -8,9 +8,7 @@
 #include "kernels/simd_neon.h"
 
 /* a + quadruples of products */
-KT_INLINE int32x4_t quads(int32x4_t a, int8x16_t w, int8x16_t x) {
-    return vdotq_s32(a, w, x);
-}
+KT_INLINE int32x4_t quads(int32x4_t a, int8x16_t w, int8x16_t x) { return vdotq_s32(a, w, x); }
 
 /* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
  * query's sum is too much */

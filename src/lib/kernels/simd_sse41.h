@@ -8,102 +8,52 @@
 #define KT_KERNELS_SIMD_SSE41_H
 
 #include <smmintrin.h>
-#include <stdint.h>
-#include <string.h>
 #include <tmmintrin.h>
 
-#include "base/f16.h"
-#include "base/math_const.h"
+#include "kernels/simd.h"
 
 #define KT_TIER(name) kt__sse41_##name
-
-#define KT_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define KT_UNROLL _Pragma("unroll")
-#define KT_ROLLED _Pragma("nounroll")
-#else
-#define KT_UNROLL _Pragma("GCC unroll 16")
-#define KT_ROLLED _Pragma("GCC unroll 1")
-#endif
 
 enum { LANES = 4, WIDE_BIAS = 0 /* added to weights of the full signed range */ };
 typedef __m128i vi;
 typedef __m128 vf;
 
 /* ---- integers ---- */
-KT_INLINE vi vi_zero(void) {
-    return _mm_setzero_si128();
-}
-KT_INLINE vi vi_set1(int32_t x) {
-    return _mm_set1_epi32(x);
-}
-KT_INLINE vi vi_bytes(int x) {
-    return _mm_set1_epi8((char)x);
-}
-KT_INLINE vi vi_load(const void *p) {
-    return _mm_loadu_si128(p);
-}
-KT_INLINE void vi_store(void *p, vi x) {
-    _mm_storeu_si128(p, x);
-}
-KT_INLINE vi vi_and(vi a, vi b) {
-    return _mm_and_si128(a, b);
-}
-KT_INLINE vi vi_or(vi a, vi b) {
-    return _mm_or_si128(a, b);
-}
-KT_INLINE vi vi_xor(vi a, vi b) {
-    return _mm_xor_si128(a, b);
-}
-KT_INLINE vi vi_add(vi a, vi b) {
-    return _mm_add_epi32(a, b);
-}
+KT_INLINE vi vi_zero(void) { return _mm_setzero_si128(); }
+KT_INLINE vi vi_set1(int32_t x) { return _mm_set1_epi32(x); }
+KT_INLINE vi vi_bytes(int x) { return _mm_set1_epi8((char)x); }
+KT_INLINE vi vi_load(const void *p) { return _mm_loadu_si128(p); }
+KT_INLINE void vi_store(void *p, vi x) { _mm_storeu_si128(p, x); }
+KT_INLINE vi vi_and(vi a, vi b) { return _mm_and_si128(a, b); }
+KT_INLINE vi vi_or(vi a, vi b) { return _mm_or_si128(a, b); }
+KT_INLINE vi vi_xor(vi a, vi b) { return _mm_xor_si128(a, b); }
+KT_INLINE vi vi_add(vi a, vi b) { return _mm_add_epi32(a, b); }
 /* The sum is pinned: compilers that reassociate such chains run out of registers. */
 KT_INLINE vi vi_add16(vi a, vi b) {
     a = _mm_add_epi16(a, b);
     __asm__("" : "+x"(a));
     return a;
 }
-KT_INLINE vi vi_sub(vi a, vi b) {
-    return _mm_sub_epi32(a, b);
-}
-KT_INLINE vi vi_sub8(vi a, vi b) {
-    return _mm_sub_epi8(a, b);
-}
-KT_INLINE vi vi_mul(vi a, vi b) {
-    return _mm_mullo_epi32(a, b);
-}
+KT_INLINE vi vi_sub(vi a, vi b) { return _mm_sub_epi32(a, b); }
+KT_INLINE vi vi_sub8(vi a, vi b) { return _mm_sub_epi8(a, b); }
+KT_INLINE vi vi_mul(vi a, vi b) { return _mm_mullo_epi32(a, b); }
 /* by the same count everywhere: an immediate where n is a constant */
 typedef int32_t vi_s32 __attribute__((vector_size(16)));
 typedef uint32_t vi_u32 __attribute__((vector_size(16)));
 typedef int16_t vi_s16 __attribute__((vector_size(16)));
-KT_INLINE vi vi_shl(vi x, int n) {
-    return (vi)((vi_u32)x << n);
-}
-KT_INLINE vi vi_shr(vi x, int n) {
-    return (vi)((vi_u32)x >> n);
-}
-KT_INLINE vi vi_sar(vi x, int n) {
-    return (vi)((vi_s32)x >> n);
-}
-KT_INLINE vi vi_sar16(vi x, int n) {
-    return (vi)((vi_s16)x >> n);
-}
+KT_INLINE vi vi_shl(vi x, int n) { return (vi)((vi_u32)x << n); }
+KT_INLINE vi vi_shr(vi x, int n) { return (vi)((vi_u32)x >> n); }
+KT_INLINE vi vi_sar(vi x, int n) { return (vi)((vi_s32)x >> n); }
+KT_INLINE vi vi_sar16(vi x, int n) { return (vi)((vi_s16)x >> n); }
 /* out byte i = x byte idx[i], or 0 where idx[i] is negative */
-KT_INLINE vi vi_shuffle8(vi x, vi idx) {
-    return _mm_shuffle_epi8(x, idx);
-}
-KT_INLINE vi vi_dup128(__m128i x) {
-    return x;
-}
+KT_INLINE vi vi_shuffle8(vi x, vi idx) { return _mm_shuffle_epi8(x, idx); }
+KT_INLINE vi vi_dup128(__m128i x) { return x; }
 KT_INLINE vi vi_bcast(const void *p) {
     int32_t x;
     memcpy(&x, p, sizeof x);
     return _mm_set1_epi32(x);
 }
-KT_INLINE vi vi_iota(void) {
-    return _mm_setr_epi32(0, 1, 2, 3);
-}
+KT_INLINE vi vi_iota(void) { return _mm_setr_epi32(0, 1, 2, 3); }
 /* out lane i = x lane idx[i] */
 KT_INLINE vi vi_pick(vi x, vi idx) {
     vi first = vi_mul(idx, vi_set1(0x04040404));
@@ -119,9 +69,7 @@ KT_INLINE vi vi_dot16(vi a, vi b, vi c) {
     return a;
 }
 /* pairs of u8 * i8 products, as i16 */
-KT_INLINE vi vi_pairs(vi u, vi s) {
-    return _mm_maddubs_epi16(u, s);
-}
+KT_INLINE vi vi_pairs(vi u, vi s) { return _mm_maddubs_epi16(u, s); }
 /* the same for i8 weights w; no activation is -128 */
 KT_INLINE vi vi_pairs_wide(vi w, vi x) {
     return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(x, w));
@@ -136,12 +84,8 @@ KT_INLINE vi vi_pairs_wide(vi w, vi x) {
  * tie has the 29 lowest bits 100...0. Those of subnormal results stand elsewhere: each of them, and
  * 2^-126, which is rounded up to, counts as a tie. A result of zero is never wrong.) */
 
-KT_INLINE __m128d f64_low(__m128 x) {
-    return _mm_cvtps_pd(x);
-}
-KT_INLINE __m128d f64_high(__m128 x) {
-    return _mm_cvtps_pd(_mm_movehl_ps(x, x));
-}
+KT_INLINE __m128d f64_low(__m128 x) { return _mm_cvtps_pd(x); }
+KT_INLINE __m128d f64_high(__m128 x) { return _mm_cvtps_pd(_mm_movehl_ps(x, x)); }
 
 /* p + c rounded to odd: truncated, and the last bit set if anything was cut off */
 KT_INLINE __m128d f64_add_odd(__m128d p, __m128d c) {
@@ -174,43 +118,23 @@ KT_INLINE vf fma_twice(vf a, vf b, vf c, vi *doubt) {
     *doubt = vi_or(tie, _mm_cmpgt_epi32(vi_set1(INT32_MIN + (1 << 24)), shifted));
     return r;
 }
-KT_INLINE bool any_lane(vi mask) {
-    return __builtin_expect(_mm_movemask_epi8(mask), 0);
-}
+KT_INLINE bool any_lane(vi mask) { return __builtin_expect(_mm_movemask_epi8(mask), 0); }
 
 /* ---- LANES floats ---- */
-KT_INLINE vf vf_zero(void) {
-    return _mm_setzero_ps();
-}
-KT_INLINE vf vf_load(const float *p) {
-    return _mm_loadu_ps(p);
-}
-KT_INLINE void vf_store(float *p, vf x) {
-    _mm_storeu_ps(p, x);
-}
-KT_INLINE vf vf_bcast(const float *p) {
-    return _mm_set1_ps(*p);
-}
-KT_INLINE vf vf_add(vf a, vf b) {
-    return _mm_add_ps(a, b);
-}
-KT_INLINE vf vf_mul(vf a, vf b) {
-    return _mm_mul_ps(a, b);
-}
+KT_INLINE vf vf_zero(void) { return _mm_setzero_ps(); }
+KT_INLINE vf vf_load(const float *p) { return _mm_loadu_ps(p); }
+KT_INLINE void vf_store(float *p, vf x) { _mm_storeu_ps(p, x); }
+KT_INLINE vf vf_bcast(const float *p) { return _mm_set1_ps(*p); }
+KT_INLINE vf vf_add(vf a, vf b) { return _mm_add_ps(a, b); }
+KT_INLINE vf vf_mul(vf a, vf b) { return _mm_mul_ps(a, b); }
 KT_INLINE vf vf_fma(vf a, vf b, vf c) {
     vi doubt;
     vf r = fma_twice(a, b, c, &doubt);
     return any_lane(doubt) ? fma_exact(a, b, c) : r;
 }
-KT_INLINE vf vf_fnma(vf a, vf b, vf c) {
-    return vf_fma(_mm_xor_ps(a, _mm_set1_ps(-0.0f)), b, c);
-}
-KT_INLINE vf vf_cvt(vi x) {
-    return _mm_cvtepi32_ps(x);
-}
-KT_INLINE vf vf_pick(vf x, vi idx) {
-    return _mm_castsi128_ps(vi_pick(_mm_castps_si128(x), idx));
-}
+KT_INLINE vf vf_fnma(vf a, vf b, vf c) { return vf_fma(_mm_xor_ps(a, _mm_set1_ps(-0.0f)), b, c); }
+KT_INLINE vf vf_cvt(vi x) { return _mm_cvtepi32_ps(x); }
+KT_INLINE vf vf_pick(vf x, vi idx) { return _mm_castsi128_ps(vi_pick(_mm_castps_si128(x), idx)); }
 KT_INLINE vf vf_load_n(const float *p, int n) { /* lanes from n on are 0 and not read */
     float part[4] = {0};
     if (n >= 4) return vf_load(p);
@@ -238,35 +162,21 @@ KT_INLINE vf vf_from_f16_low(vi x) {
     vf y = _mm_blendv_ps(_mm_castsi128_ps(normal), subnormal, is_subnormal);
     return _mm_or_ps(y, _mm_castsi128_ps(sign));
 }
-KT_INLINE vi words4(const void *p) {
-    return _mm_cvtepu16_epi32(_mm_loadl_epi64(p));
-}
-KT_INLINE vf vf_from_f16(const kt__f16 *p) {
-    return vf_from_f16_low(words4(p));
-}
-KT_INLINE vf vf_from_bf16(const kt__bf16 *p) {
-    return _mm_castsi128_ps(vi_shl(words4(p), 16));
-}
+KT_INLINE vi words4(const void *p) { return _mm_cvtepu16_epi32(_mm_loadl_epi64(p)); }
+KT_INLINE vf vf_from_f16(const kt__f16 *p) { return vf_from_f16_low(words4(p)); }
+KT_INLINE vf vf_from_bf16(const kt__bf16 *p) { return _mm_castsi128_ps(vi_shl(words4(p), 16)); }
 
 /* ---- up to 4 floats, n a constant 1, 2 or 4; the others are zero ---- */
 typedef __m128 v4;
-KT_INLINE v4 v4_zero(void) {
-    return _mm_setzero_ps();
-}
+KT_INLINE v4 v4_zero(void) { return _mm_setzero_ps(); }
 KT_INLINE v4 v4_load(const float *p, int n) {
     if (n == 4) return _mm_loadu_ps(p);
     if (n == 2) return _mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(const void *)p));
     return _mm_load_ss(p);
 }
-KT_INLINE void v4_store(float *p, v4 x) {
-    _mm_storeu_ps(p, x);
-}
-KT_INLINE v4 v4_add(v4 a, v4 b) {
-    return _mm_add_ps(a, b);
-}
-KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) {
-    return vf_fma(a, b, c);
-}
+KT_INLINE void v4_store(float *p, v4 x) { _mm_storeu_ps(p, x); }
+KT_INLINE v4 v4_add(v4 a, v4 b) { return _mm_add_ps(a, b); }
+KT_INLINE v4 v4_fma(v4 a, v4 b, v4 c) { return vf_fma(a, b, c); }
 
 /* ---- transposes ---- */
 
@@ -299,9 +209,7 @@ KT_INLINE vi vi_reduce(const vi *x) {
     return vi_add(_mm_unpacklo_epi64(a, b), _mm_unpackhi_epi64(a, b));
 }
 /* the same: a vector is one lane of 128 bits */
-KT_INLINE void vi_reduce_lanes(const vi *x, vi out[1]) {
-    out[0] = vi_reduce(x);
-}
+KT_INLINE void vi_reduce_lanes(const vi *x, vi out[1]) { out[0] = vi_reduce(x); }
 
 /* ---- the contract's 16 lanes ---- */
 typedef struct v16 {
@@ -323,9 +231,7 @@ KT_INLINE v16 v16_set1(float x) {
     __m128 q = _mm_set1_ps(x);
     return V16(q, q, q, q);
 }
-KT_INLINE v16 v16_zero(void) {
-    return v16_set1(0);
-}
+KT_INLINE v16 v16_zero(void) { return v16_set1(0); }
 KT_INLINE v16 v16_load(const float *p) {
     return V16(_mm_loadu_ps(p), _mm_loadu_ps(p + 4), _mm_loadu_ps(p + 8), _mm_loadu_ps(p + 12));
 }
@@ -350,65 +256,35 @@ KT_INLINE void v16_store_n(float *p, v16 x, int n) {
     v16_store(part, x);
     memcpy(p, part, n > 0 ? (size_t)n * sizeof *part : 0);
 }
-KT_INLINE v16 v16_add(v16 x, v16 y) {
-    return ALL_2(V16, _mm_add_ps, x, y);
-}
-KT_INLINE v16 v16_sub(v16 x, v16 y) {
-    return ALL_2(V16, _mm_sub_ps, x, y);
-}
-KT_INLINE v16 v16_mul(v16 x, v16 y) {
-    return ALL_2(V16, _mm_mul_ps, x, y);
-}
-KT_INLINE v16 v16_div(v16 x, v16 y) {
-    return ALL_2(V16, _mm_div_ps, x, y);
-}
+KT_INLINE v16 v16_add(v16 x, v16 y) { return ALL_2(V16, _mm_add_ps, x, y); }
+KT_INLINE v16 v16_sub(v16 x, v16 y) { return ALL_2(V16, _mm_sub_ps, x, y); }
+KT_INLINE v16 v16_mul(v16 x, v16 y) { return ALL_2(V16, _mm_mul_ps, x, y); }
+KT_INLINE v16 v16_div(v16 x, v16 y) { return ALL_2(V16, _mm_div_ps, x, y); }
 KT_INLINE v16 v16_fma(v16 x, v16 y, v16 z) {
     vi a, b, c, d;
     v16 r = V16(fma_twice(x.a, y.a, z.a, &a), fma_twice(x.b, y.b, z.b, &b),
                 fma_twice(x.c, y.c, z.c, &c), fma_twice(x.d, y.d, z.d, &d));
     return any_lane(vi_or(vi_or(a, b), vi_or(c, d))) ? ALL_3(V16, fma_exact, x, y, z) : r;
 }
-KT_INLINE v16 v16_max(v16 x, v16 y) {
-    return ALL_2(V16, _mm_max_ps, x, y);
-}
-KT_INLINE v16 v16_min(v16 x, v16 y) {
-    return ALL_2(V16, _mm_min_ps, x, y);
-}
-KT_INLINE v16 v16_and(v16 x, v16 y) {
-    return ALL_2(V16, _mm_and_ps, x, y);
-}
-KT_INLINE v16 v16_andnot(v16 x, v16 y) {
-    return ALL_2(V16, _mm_andnot_ps, x, y);
-}
-KT_INLINE v16 v16_abs(v16 x) {
-    return v16_andnot(v16_set1(-0.0f), x);
-}
+KT_INLINE v16 v16_max(v16 x, v16 y) { return ALL_2(V16, _mm_max_ps, x, y); }
+KT_INLINE v16 v16_min(v16 x, v16 y) { return ALL_2(V16, _mm_min_ps, x, y); }
+KT_INLINE v16 v16_and(v16 x, v16 y) { return ALL_2(V16, _mm_and_ps, x, y); }
+KT_INLINE v16 v16_andnot(v16 x, v16 y) { return ALL_2(V16, _mm_andnot_ps, x, y); }
+KT_INLINE v16 v16_abs(v16 x) { return v16_andnot(v16_set1(-0.0f), x); }
 /* the greater of top and |x|, compared as integers: a NaN is the greatest; top has no sign */
 KT_INLINE __m128 max_bits(__m128 a, __m128 b) {
     return _mm_castsi128_ps(_mm_max_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
 }
-KT_INLINE v16 v16_max_abs(v16 top, v16 x) {
-    return ALL_2(V16, max_bits, top, v16_abs(x));
-}
-KT_INLINE v16 v16_neg(v16 x) {
-    return ALL_2(V16, _mm_xor_ps, x, v16_set1(-0.0f));
-}
+KT_INLINE v16 v16_max_abs(v16 top, v16 x) { return ALL_2(V16, max_bits, top, v16_abs(x)); }
+KT_INLINE v16 v16_neg(v16 x) { return ALL_2(V16, _mm_xor_ps, x, v16_set1(-0.0f)); }
 KT_INLINE v16 v16_copysign(v16 magnitude, v16 sign) {
     v16 bit = v16_set1(-0.0f);
     return ALL_2(V16, _mm_or_ps, v16_andnot(bit, magnitude), v16_and(bit, sign));
 }
-KT_INLINE m16 m16_lt(v16 x, v16 y) {
-    return ALL_2(M16, _mm_cmplt_ps, x, y);
-}
-KT_INLINE m16 m16_le(v16 x, v16 y) {
-    return ALL_2(M16, _mm_cmple_ps, x, y);
-}
-KT_INLINE m16 m16_eq(v16 x, v16 y) {
-    return ALL_2(M16, _mm_cmpeq_ps, x, y);
-}
-KT_INLINE m16 m16_unordered(v16 x) {
-    return ALL_2(M16, _mm_cmpunord_ps, x, x);
-}
+KT_INLINE m16 m16_lt(v16 x, v16 y) { return ALL_2(M16, _mm_cmplt_ps, x, y); }
+KT_INLINE m16 m16_le(v16 x, v16 y) { return ALL_2(M16, _mm_cmple_ps, x, y); }
+KT_INLINE m16 m16_eq(v16 x, v16 y) { return ALL_2(M16, _mm_cmpeq_ps, x, y); }
+KT_INLINE m16 m16_unordered(v16 x) { return ALL_2(M16, _mm_cmpunord_ps, x, x); }
 KT_INLINE __m128 range_part(int lo, int hi) {
     vi below_hi = _mm_cmpgt_epi32(vi_set1(hi), vi_iota());
     return _mm_castsi128_ps(_mm_andnot_si128(_mm_cmpgt_epi32(vi_set1(lo), vi_iota()), below_hi));
@@ -421,12 +297,8 @@ KT_INLINE unsigned m16_bits(m16 m) {
     return (unsigned)_mm_movemask_ps(m.a) | (unsigned)_mm_movemask_ps(m.b) << 4 |
            (unsigned)_mm_movemask_ps(m.c) << 8 | (unsigned)_mm_movemask_ps(m.d) << 12;
 }
-KT_INLINE __m128 select_part(__m128 m, __m128 yes, __m128 no) {
-    return _mm_blendv_ps(no, yes, m);
-}
-KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) {
-    return ALL_3(V16, select_part, m, yes, no);
-}
+KT_INLINE __m128 select_part(__m128 m, __m128 yes, __m128 no) { return _mm_blendv_ps(no, yes, m); }
+KT_INLINE v16 v16_select(m16 m, v16 yes, v16 no) { return ALL_3(V16, select_part, m, yes, no); }
 KT_INLINE __m128 exponent_add_part(__m128 x, __m128 shifted) {
     vi n = vi_shl(_mm_castps_si128(shifted), 23);
     return _mm_castsi128_ps(vi_add(_mm_castps_si128(x), n));
@@ -504,12 +376,8 @@ KT_INLINE void i8_sums(const int8_t *q, int16_t *s16, int16_t *s32) {
     vi_store(s32, _mm_hadd_epi16(low, high));
 }
 /* even and odd elements of 32 floats, and back */
-KT_INLINE __m128 even_part(__m128 x, __m128 y) {
-    return _mm_shuffle_ps(x, y, 0x88);
-}
-KT_INLINE __m128 odd_part(__m128 x, __m128 y) {
-    return _mm_shuffle_ps(x, y, 0xdd);
-}
+KT_INLINE __m128 even_part(__m128 x, __m128 y) { return _mm_shuffle_ps(x, y, 0x88); }
+KT_INLINE __m128 odd_part(__m128 x, __m128 y) { return _mm_shuffle_ps(x, y, 0xdd); }
 KT_INLINE void v16_unzip(v16 x, v16 y, v16 *even, v16 *odd) {
     *even = V16(even_part(x.a, x.b), even_part(x.c, x.d), even_part(y.a, y.b), even_part(y.c, y.d));
     *odd = V16(odd_part(x.a, x.b), odd_part(x.c, x.d), odd_part(y.a, y.b), odd_part(y.c, y.d));

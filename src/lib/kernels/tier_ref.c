@@ -245,9 +245,7 @@ static void gelu_mul(const float *gate, const float *up, int n, float *out) {
     for (int i = 0; i < n; i++) out[i] = kt__gelu_tanhf(gate[i]) * up[i];
 }
 
-static float softcap_one(float x, float cap) {
-    return cap * kt__tanhf(x / cap);
-}
+static float softcap_one(float x, float cap) { return cap * kt__tanhf(x / cap); }
 
 static void ref_softcap(float *x, int n, float cap) {
     for (int i = 0; i < n; i++) x[i] = softcap_one(x[i], cap);
@@ -309,9 +307,7 @@ static float sealed_scale(const uint8_t *page, kt__kv_form form, int slot) {
     return scale;
 }
 
-static int half_of(uint8_t byte, bool high) {
-    return (high ? byte >> 4 : byte & 15) - KT__Q4_ZERO;
-}
+static int half_of(uint8_t byte, bool high) { return (high ? byte >> 4 : byte & 15) - KT__Q4_ZERO; }
 
 static int key_code(const uint8_t *page, kt__kv_form form, int slot, int d) {
     const uint8_t *codes = page + kt__sealed_codes(form);

@@ -1,0 +1,22 @@
+/* What the primitives of every tier (simd_*.h) are written with.
+ *
+ * Owns: inlining and unrolling as both compilers spell them. For the tiers' own files only. */
+#ifndef KT_KERNELS_SIMD_H
+#define KT_KERNELS_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/f16.h"
+#include "base/math_const.h"
+
+#define KT_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define KT_UNROLL _Pragma("unroll")
+#define KT_ROLLED _Pragma("nounroll")
+#else
+#define KT_UNROLL _Pragma("GCC unroll 16")
+#define KT_ROLLED _Pragma("GCC unroll 1")
+#endif
+
+#endif
