@@ -18,26 +18,25 @@ typedef struct adapted_rows {
     int n;
 } adapted_rows;
 
+/* A batch and the lists that it points to. */
+typedef struct batch_lists {
+    kt__seg *segs;           /* [n_parallel] */
+    int32_t *ids, *out_rows; /* [rows] */
+    adapted_rows adapted;
+    kt__state_list states;
+    kt__batch batch;
+} batch_lists;
+
 struct kt__runner {
     kt_engine *engine;
     /* a decode step */
-    kt__seg *segs;     /* [n_parallel] */
-    int32_t *ids;      /* [step_rows] */
-    int32_t *out_rows; /* [step_rows] */
-    bool *listed;      /* [n_parallel] tasks whose rows have their place */
-    adapted_rows step_adapted;
-    kt__state_list step_states; /* [step_rows] */
-    kt__batch step;
+    batch_lists step; /* of step_rows */
+    bool *listed;     /* [n_parallel] tasks whose rows have their place */
     /* the prompts' batch */
-    kt__slice *slices; /* [n_parallel] */
+    batch_lists prompts; /* of n_ubatch rows */
+    kt__slice *slices;   /* [n_parallel] */
     int n_slices;
-    int *pre_outs;         /* [n_parallel] first row of a slice's logits */
-    kt__seg *pre_segs;     /* [n_parallel] */
-    int32_t *pre_ids;      /* [n_ubatch] */
-    int32_t *pre_out_rows; /* [n_ubatch] */
-    adapted_rows pre_adapted;
-    kt__state_list pre_states; /* [n_parallel * (KT__SNAPSHOT_POINTS + 1)] */
-    kt__batch batch;
+    int *prompt_outs; /* [n_parallel] first row of a slice's logits */
     bool begun;
     kt__draft_slot *slots; /* [n_parallel] */
     bool no_drafts;        /* in this step */
@@ -74,29 +73,45 @@ static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
     a->held[a->n++] = kt__adapters_hold(list);
 }
 
+static bool init_lists(batch_lists *l, const kt_engine *engine, size_t rows, size_t n_states) {
+    size_t lanes = (size_t)engine->params.n_parallel;
+    l->segs = kt__calloc(lanes, sizeof *l->segs);
+    l->ids = kt__calloc(rows, sizeof *l->ids);
+    l->out_rows = kt__calloc(rows, sizeof *l->out_rows);
+    return init_adapted(&l->adapted, lanes) &&
+           kt__state_list_init(&l->states, engine->kv, n_states) && l->segs && l->ids &&
+           l->out_rows;
+}
+
+/* What was held for a batch that is over. */
+static void release_lists(batch_lists *l) {
+    release_adapted(&l->adapted);
+    kt__state_list_release(&l->states);
+}
+
+static void free_lists(batch_lists *l) {
+    free_adapted(&l->adapted);
+    kt__state_list_free(&l->states);
+    kt__free(l->segs);
+    kt__free(l->ids);
+    kt__free(l->out_rows);
+}
+
 kt_status kt__runner_create(kt_engine *engine, kt__runner **out, kt_error *err) {
     kt_status status = KT_OK;
     size_t lanes = (size_t)engine->params.n_parallel, rows = (size_t)engine->step_rows;
-    size_t pre_rows = (size_t)engine->params.n_ubatch;
     *out = NULL;
     kt__runner *r = kt__calloc(1, sizeof *r);
     if (!r) return kt__fail_nomem(err, "the batch lists", sizeof *r);
     r->engine = engine;
-    r->segs = kt__calloc(lanes, sizeof *r->segs);
-    r->ids = kt__calloc(rows, sizeof *r->ids);
-    r->out_rows = kt__calloc(rows, sizeof *r->out_rows);
     r->slots = kt__calloc(lanes, sizeof *r->slots);
     r->listed = kt__calloc(lanes, sizeof *r->listed);
     r->slices = kt__calloc(lanes, sizeof *r->slices);
-    r->pre_segs = kt__calloc(lanes, sizeof *r->pre_segs);
-    r->pre_outs = kt__calloc(lanes, sizeof *r->pre_outs);
-    r->pre_ids = kt__calloc(pre_rows, sizeof *r->pre_ids);
-    r->pre_out_rows = kt__calloc(pre_rows, sizeof *r->pre_out_rows);
-    bool adapted = init_adapted(&r->step_adapted, lanes) && init_adapted(&r->pre_adapted, lanes);
-    adapted = adapted && kt__state_list_init(&r->step_states, engine->kv, rows) &&
-              kt__state_list_init(&r->pre_states, engine->kv, lanes * (KT__SNAPSHOT_POINTS + 1));
-    if (!adapted || !r->listed || !r->slots || !r->segs || !r->ids || !r->out_rows || !r->slices ||
-        !r->pre_segs || !r->pre_outs || !r->pre_ids || !r->pre_out_rows) {
+    r->prompt_outs = kt__calloc(lanes, sizeof *r->prompt_outs);
+    if (!init_lists(&r->step, engine, rows, rows) ||
+        !init_lists(&r->prompts, engine, (size_t)engine->params.n_ubatch,
+                    lanes * (KT__SNAPSHOT_POINTS + 1)) ||
+        !r->listed || !r->slots || !r->slices || !r->prompt_outs) {
         status = kt__fail_nomem(err, "the batch lists", 0);
         goto out;
     }
@@ -109,20 +124,12 @@ out:
 
 void kt__runner_destroy(kt__runner *r) {
     if (!r) return;
-    free_adapted(&r->step_adapted);
-    free_adapted(&r->pre_adapted);
-    kt__state_list_free(&r->step_states);
-    kt__state_list_free(&r->pre_states);
+    free_lists(&r->step);
+    free_lists(&r->prompts);
     kt__free(r->listed);
     kt__free(r->slots);
-    kt__free(r->segs);
-    kt__free(r->ids);
-    kt__free(r->out_rows);
     kt__free(r->slices);
-    kt__free(r->pre_segs);
-    kt__free(r->pre_outs);
-    kt__free(r->pre_ids);
-    kt__free(r->pre_out_rows);
+    kt__free(r->prompt_outs);
     kt__free(r);
 }
 
@@ -302,7 +309,7 @@ static void propose(kt__runner *r, kt__task *const *tasks, int n) {
 
 /* States behind each row that may be the last one, as many as there are pieces for. */
 static int list_step_states(kt__runner *r, kt__seg *seg, kt__kv_table *table, int n) {
-    kt__state_list *s = &r->step_states;
+    kt__state_list *s = &r->step.states;
     kt__state_list_begin(s, seg);
     if (!kt__kv_has_states(r->engine->kv)) return n;
     int k = 0;
@@ -319,23 +326,23 @@ static int list_step_rows(kt__runner *r, kt__work *w, int rows) {
     const kt__seq_state *state = w->state;
     int64_t n_pos = (int64_t)task->n_done + 1;
     kt__proposals *p = w->proposals;
-    r->ids[rows] = state->tokens[task->n_done];
+    r->step.ids[rows] = state->tokens[task->n_done];
     if (!p || p->n == 0) return 1;
     if (kt__kv_table_grow(r->engine->kv, &w->state->table, task->n_done, n_pos + p->n, NULL) !=
         KT_OK)
         p->n = 0;
-    memcpy(r->ids + rows + 1, p->ids, (size_t)p->n * sizeof *r->ids);
+    memcpy(r->step.ids + rows + 1, p->ids, (size_t)p->n * sizeof *r->step.ids);
     return 1 + p->n;
 }
 
 static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows) {
     kt__work *w = kt__work_of(tasks[i]);
     int own = list_step_rows(r, w, rows);
-    kt__seg *seg = &r->segs[i];
+    kt__seg *seg = &r->step.segs[i];
     *seg = (kt__seg){.table = &w->state->table, .pos0 = tasks[i]->n_done, .row0 = rows};
     own = seg->n_tok = list_step_states(r, seg, &w->state->table, own);
     if (w->proposals && w->proposals->n > own - 1) w->proposals->n = own - 1;
-    list_adapted(&r->step_adapted, w->adapters, rows, own);
+    list_adapted(&r->step.adapted, w->adapters, rows, own);
     r->listed[i] = true;
     return rows + own;
 }
@@ -343,8 +350,7 @@ static int list_step_task(kt__runner *r, kt__task *const *tasks, int i, int rows
 /* Rows with the same adapters lie together, so that these are read once. */
 static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
     int rows = 0;
-    release_adapted(&r->step_adapted);
-    kt__state_list_release(&r->step_states);
+    release_lists(&r->step);
     memset(r->listed, 0, (size_t)n * sizeof *r->listed);
     for (int i = 0; i < n; i++) {
         const kt__adapters *list = kt__work_of(tasks[i])->adapters;
@@ -359,15 +365,15 @@ static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
 static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
     propose(r, tasks, n);
     int rows = list_step(r, tasks, n);
-    for (int i = 0; i < rows; i++) r->out_rows[i] = i;
-    r->step = (kt__batch){.n_tok = rows,
-                          .ids = r->ids,
-                          .segs = r->segs,
-                          .n_seg = n,
-                          .lora = r->step_adapted.rows,
-                          .n_lora = r->step_adapted.n,
-                          .out_rows = r->out_rows,
-                          .n_out = rows};
+    for (int i = 0; i < rows; i++) r->step.out_rows[i] = i;
+    r->step.batch = (kt__batch){.n_tok = rows,
+                                .ids = r->step.ids,
+                                .segs = r->step.segs,
+                                .n_seg = n,
+                                .lora = r->step.adapted.rows,
+                                .n_lora = r->step.adapted.n,
+                                .out_rows = r->step.out_rows,
+                                .n_out = rows};
     r->step_us = 0;
 }
 
@@ -376,7 +382,7 @@ static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
 static int drop_ended(kt__runner *r, kt__task *const *tasks, int n) {
     int left = 0;
     for (int i = 0; i < n; i++) {
-        if (!tasks[i]) r->segs[i].n_tok = 0;
+        if (!tasks[i]) r->step.segs[i].n_tok = 0;
         left += tasks[i] != NULL;
     }
     return left;
@@ -393,9 +399,9 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
                           kt_error *err) {
     if (!r->stepping) begin_step(r, tasks, n);
     kt__batch_run run = {.fwd = r->engine->step_fwd,
-                         .batch = r->stepping ? NULL : &r->step,
+                         .batch = r->stepping ? NULL : &r->step.batch,
                          .decode = true,
-                         .n_tok = r->stepping ? 0 : r->step.n_tok,
+                         .n_tok = r->stepping ? 0 : r->step.batch.n_tok,
                          .until_us = INT64_MAX,
                          .pause = pause};
     bool done;
@@ -403,9 +409,9 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, err);
     r->step_us += kt__now_us() - begin_us;
     r->stepping = status == KT_OK && !done;
-    if (!r->stepping) release_adapted(&r->step_adapted);
+    if (!r->stepping) release_adapted(&r->step.adapted);
     if (status == KT_OK && done)
-        kt__speculator_measure(r->engine->speculator, r->step.n_tok, r->step_us);
+        kt__speculator_measure(r->engine->speculator, r->step.batch.n_tok, r->step_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
         if (tasks[i]) learn(r, kt__work_of(tasks[i]), 0, 0);
     }
@@ -434,7 +440,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
     int accepted = 0, n = w->proposals ? w->proposals->n : 0;
     for (int i = 0;; i++) {
         int32_t id = -1;
-        if (!kt__state_list_take(&r->step_states, seg, i, &w->state->table,
+        if (!kt__state_list_take(&r->step.states, seg, i, &w->state->table,
                                  kind_within_answer(w->task.n_done + 1))) {
             fail_states(w);
             return;
@@ -442,7 +448,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
         note_computed(r, w, 1);
         kt__row row = row_of(r->engine->step_fwd, seg->row0 + i);
         bool more = w->ops->take_logits(w, &row, w->task.n_done, &id);
-        if (i == n || r->ids[seg->row0 + i + 1] != id) break;
+        if (i == n || r->step.ids[seg->row0 + i + 1] != id) break;
         accepted++;
         if (!more) break;
     }
@@ -476,12 +482,12 @@ static void end_step(kt__runner *r, kt__task *const *tasks, int n, kt_status sta
     for (int i = 0; i < n; i++) {
         if (!tasks[i]) continue;
         if (status == KT_OK) {
-            take_verified(r, kt__work_of(tasks[i]), &r->segs[i]);
+            take_verified(r, kt__work_of(tasks[i]), &r->step.segs[i]);
         } else {
             fail_work(kt__work_of(tasks[i]), status, err);
         }
     }
-    kt__state_list_release(&r->step_states);
+    kt__state_list_release(&r->step.states);
     begin_lap(r);
 }
 
@@ -502,8 +508,7 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
     kt_error err;
     if (r->stepping && drop_ended(r, tasks, n) == 0) {
         r->stepping = false;
-        release_adapted(&r->step_adapted);
-        kt__state_list_release(&r->step_states);
+        release_lists(&r->step);
         return true;
     }
     kt_status status = run_step(r, tasks, n, &r->engine->cancel_pending, &err);
@@ -513,7 +518,7 @@ static bool op_decode(void *user, kt__task *const *tasks, int n) {
         charge_step(tasks, n);
         return false;
     }
-    if (status == KT_E_NUMERIC && r->step.n_tok > 1) {
+    if (status == KT_E_NUMERIC && r->step.batch.n_tok > 1) {
         step_alone(r, tasks, n);
     } else {
         end_step(r, tasks, n, status, &err);
@@ -532,7 +537,7 @@ static bool is_wanted(const kt__work *w, int32_t pos, bool complete, bool last) 
 
 /* The states of a slice: where conversations may branch, and its end. */
 static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
-    kt__state_list *s = &r->pre_states;
+    kt__state_list *s = &r->prompts.states;
     kt_engine *engine = r->engine;
     const kt__work *w = kt__work_of(task);
     int32_t points[KT__SNAPSHOT_POINTS], end = task->n_done + seg->n_tok;
@@ -548,35 +553,35 @@ static void list_states(kt__runner *r, const kt__task *task, kt__seg *seg) {
 }
 
 static void list_rows(kt__runner *r) {
-    kt__batch *b = &r->batch;
-    *b = (kt__batch){.ids = r->pre_ids, .segs = r->pre_segs, .out_rows = r->pre_out_rows};
+    kt__batch *b = &r->prompts.batch;
+    *b = (kt__batch){
+        .ids = r->prompts.ids, .segs = r->prompts.segs, .out_rows = r->prompts.out_rows};
     b->no_head = !kt__task_wants_logits(r->slices[0].task);
-    release_adapted(&r->pre_adapted);
-    kt__state_list_release(&r->pre_states);
+    release_lists(&r->prompts);
     for (int i = 0; i < r->n_slices; i++) {
         const kt__task *task = r->slices[i].task;
         const kt__work *w = kt__work_of(task);
         int32_t n = r->slices[i].n;
         bool complete = task->n_done + n == task->n_tok;
-        kt__seg *seg = &r->pre_segs[b->n_seg++];
+        kt__seg *seg = &r->prompts.segs[b->n_seg++];
         *seg = (kt__seg){.table = &w->state->table,
                          .pos0 = task->n_done,
                          .row0 = b->n_tok,
                          .n_tok = n,
                          .pair_from = w->pair_from};
         list_states(r, task, seg);
-        memcpy(r->pre_ids + b->n_tok, w->state->tokens + task->n_done,
-               (size_t)n * sizeof *r->pre_ids);
-        list_adapted(&r->pre_adapted, w->adapters, b->n_tok, n);
-        r->pre_outs[i] = b->n_out;
+        memcpy(r->prompts.ids + b->n_tok, w->state->tokens + task->n_done,
+               (size_t)n * sizeof *r->prompts.ids);
+        list_adapted(&r->prompts.adapted, w->adapters, b->n_tok, n);
+        r->prompt_outs[i] = b->n_out;
         for (int32_t t = 0; t < n; t++) {
             if (is_wanted(w, task->n_done + t, complete, t == n - 1))
-                r->pre_out_rows[b->n_out++] = b->n_tok + t;
+                r->prompts.out_rows[b->n_out++] = b->n_tok + t;
         }
         b->n_tok += n;
     }
-    b->lora = r->pre_adapted.rows;
-    b->n_lora = r->pre_adapted.n;
+    b->lora = r->prompts.adapted.rows;
+    b->n_lora = r->prompts.adapted.n;
 }
 
 static void op_prefill_begin(void *user, const kt__slice *slices, int n) {
@@ -594,7 +599,7 @@ static void fail_slices(kt__runner *r, kt_status status, const kt_error *err) {
 }
 
 static bool take_states(kt__runner *r, kt__work *w, const kt__seg *seg) {
-    kt__state_list *s = &r->pre_states;
+    kt__state_list *s = &r->prompts.states;
     if (!kt__kv_has_states(r->engine->kv)) return true;
     if (seg->n_states == 0 || seg->states[seg->n_states - 1].n_tok != seg->n_tok) return false;
     for (int i = 0; i < seg->n_states; i++) {
@@ -611,8 +616,8 @@ static void complete_slice(kt__runner *r, int index) {
     kt__work *w = kt__work_of(task);
     int32_t id, n = r->slices[index].n, before = task->n_done;
     bool complete = before + n == task->n_tok;
-    int row = r->pre_outs[index];
-    if (!take_states(r, w, &r->pre_segs[index])) {
+    int row = r->prompt_outs[index];
+    if (!take_states(r, w, &r->prompts.segs[index])) {
         fail_states(w);
         return;
     }
@@ -648,8 +653,10 @@ static kt_status run_alone(kt__runner *r, int index, kt_error *err) {
     r->slices[0] = only;
     r->n_slices = 1;
     list_rows(r);
-    kt__batch_run run = {
-        .fwd = r->engine->fwd, .batch = &r->batch, .n_tok = r->batch.n_tok, .until_us = INT64_MAX};
+    kt__batch_run run = {.fwd = r->engine->fwd,
+                         .batch = &r->prompts.batch,
+                         .n_tok = r->prompts.batch.n_tok,
+                         .until_us = INT64_MAX};
     return kt__engine_run_batch(r->engine, &run, &done, err);
 }
 
@@ -674,8 +681,8 @@ static bool op_prefill_run(void *user, int64_t until_us) {
     bool done;
     kt_error err;
     kt__batch_run run = {.fwd = r->engine->fwd,
-                         .batch = r->begun ? NULL : &r->batch,
-                         .n_tok = r->begun ? 0 : r->batch.n_tok,
+                         .batch = r->begun ? NULL : &r->prompts.batch,
+                         .n_tok = r->begun ? 0 : r->prompts.batch.n_tok,
                          .until_us = until_us,
                          .pause = &r->engine->cancel_pending};
     kt_status status = kt__engine_run_batch(r->engine, &run, &done, &err);
@@ -689,8 +696,7 @@ static bool op_prefill_run(void *user, int64_t until_us) {
         fail_slices(r, status, &err);
     }
     r->n_slices = 0;
-    release_adapted(&r->pre_adapted);
-    kt__state_list_release(&r->pre_states);
+    release_lists(&r->prompts);
     return true;
 }
 
@@ -701,8 +707,7 @@ static void op_prefill_abort(void *user) {
             kt__kv_table_unstage(r->engine->kv, &kt__work_of(r->slices[i].task)->state->table);
     }
     r->n_slices = 0;
-    release_adapted(&r->pre_adapted);
-    kt__state_list_release(&r->pre_states);
+    release_lists(&r->prompts);
 }
 
 static int64_t op_prefill_unit_us(void *user) {
@@ -716,18 +721,18 @@ static void op_prefill_leave(void *user, kt__task *task) {
         if (r->slices[i].task != task) continue;
         kt__kv_table_unstage(r->engine->kv, &kt__work_of(task)->state->table);
         r->slices[i].task = NULL;
-        r->pre_segs[i].n_tok = 0;
+        r->prompts.segs[i].n_tok = 0;
     }
 }
 
 void kt__runner_on_hidden(void *user, int row, float *hidden) {
     kt__runner *r = ((kt_engine *)user)->runner;
-    if (!r || r->n_slices == 0 || !r->batch.no_head) return;
+    if (!r || r->n_slices == 0 || !r->prompts.batch.no_head) return;
     int i = 0;
-    while (i + 1 < r->n_slices && row >= r->pre_segs[i + 1].row0) i++;
+    while (i + 1 < r->n_slices && row >= r->prompts.segs[i + 1].row0) i++;
     if (!r->slices[i].task) return;
     kt__work *w = kt__work_of(r->slices[i].task);
-    w->ops->take_hidden(w, hidden, r->slices[i].task->n_done + row - r->pre_segs[i].row0);
+    w->ops->take_hidden(w, hidden, r->slices[i].task->n_done + row - r->prompts.segs[i].row0);
 }
 
 /* ---- the controller ---- */
