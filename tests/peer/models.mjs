@@ -255,7 +255,7 @@ Encoders (\`kentang embed\`, /v1/embeddings, /v1/rerank); \`tests/peer/embed.mjs
 |---|---|
 ${encoders.map(([arch, examples]) => `| ${arch} | ${examples} |`).join("\n")}
 
-## What does not run
+${old.match(/## Published folders\n[^]*?(?=## What does not run\n)/)?.[0] ?? ""}## What does not run
 
 These are refused by name, with what they would need:
 

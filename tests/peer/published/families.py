@@ -1,0 +1,83 @@
+"""Families of published models for published.py: which class and shape a folder has, whose tokenizer, which template and ends.
+
+A row: title, the tiny model of tests/convert/models.py (or encoders.py) that has the class's tensors, the npm package's name of the
+tokenizer, whether that is the family's own, and what else the folder says. Configurations are written after the published ones, with
+sizes reduced; weights are random.
+  config     members of config.json over those of the tiny model
+  ends       texts of the tokens that end an answer: eos_token_id of generation_config.json and config.json
+  template   a file of ../shared/data/templates/jinja, where the tokenizer's own settings have none
+  settings   members of tokenizer_config.json over the published ones
+  added      further added tokens, (text, special, {flags}), behind the tokenizer's own
+  rows       of the embedding, where it is not the next multiple of 64
+  oracle     why llama.cpp's logits are not compared
+"""
+
+
+def family(title, model, tokenizer, own, **more):
+    return {"title": title, "model": model, "tokenizer": tokenizer, "own": own, "config": {}, "ends": [], "template": None,
+            "settings": {}, "added": [], "rows": None, "oracle": "", **more}
+
+
+LLAMA3 = {"attention_bias": False, "attention_dropout": 0.0, "hidden_act": "silu", "initializer_range": 0.02, "mlp_bias": False,
+          "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "transformers_version": "4.43.0.dev0", "use_cache": True}
+ROPE3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"}
+QWEN = {"attention_bias": False, "attention_dropout": 0.0, "hidden_act": "silu", "initializer_range": 0.02, "max_window_layers": 28,
+        "rope_scaling": None, "sliding_window": None, "transformers_version": "4.51.0", "use_cache": True, "use_sliding_window": False}
+GEMMA = {"attention_bias": False, "attention_dropout": 0.0, "hidden_activation": "gelu_pytorch_tanh", "initializer_range": 0.02,
+         "use_cache": True}
+CHATML = [("<|im_start|>", True, {}), ("<|im_end|>", True, {})]
+PHI = [(t, True, {"rstrip": True}) for t in ("<|assistant|>", "<|end|>", "<|user|>", "<|system|>", "<|tool|>", "<|/tool|>", "<|tool_call|>",
+                                             "<|/tool_call|>", "<|tool_response|>")]
+
+FAMILIES = [
+    family("Llama 2", "mistral", "llama2", True, ends=["</s>"], config={
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "pretraining_tp": 1, "rope_scaling": None, "rms_norm_eps": 1e-05,
+        "max_position_embeddings": 4096, "bos_token_id": 1}),
+    family("Llama 3", "llama3", "llama3", True, ends=["<|end_of_text|>", "<|eot_id|>"], config={**LLAMA3, "rope_scaling": None}),
+    family("Llama 3.1, 3.3", "llama3", "llama3_1", True, ends=["<|end_of_text|>", "<|eot_id|>"],
+           config={**LLAMA3, "rope_scaling": ROPE3, "max_position_embeddings": 131072}),
+    family("Llama 3.2", "llama3", "llama3_1", True, template="meta-llama-Llama-3.2-3B-Instruct.jinja",
+           ends=["<|end_of_text|>", "<|eot_id|>"], tied=True, config={
+               **LLAMA3, "rope_scaling": {**ROPE3, "factor": 32.0}, "tie_word_embeddings": True}),
+    family("Mistral 7B", "mistral", "llama2", False, ends=["</s>"], config={"sliding_window": None, "rope_theta": 1000000.0}),
+    family("Qwen2.5", "qwen2", "qwen3", False, template="Qwen-Qwen2.5-7B-Instruct.jinja", ends=["<|im_end|>", "<|endoftext|>"],
+           config={**QWEN, "sliding_window": 131072}, rows=151936),
+    family("Qwen2 MoE", "qwen2moe", "qwen3", False, ends=["<|im_end|>", "<|endoftext|>"], config={**QWEN, "router_aux_loss_coef": 0.001}),
+    family("Qwen3", "qwen3", "qwen3", True, ends=["<|im_end|>", "<|endoftext|>"], config=QWEN, rows=151936),
+    family("Qwen3 MoE", "qwen3moe", "qwen3", True, ends=["<|im_end|>", "<|endoftext|>"], config={**QWEN, "mlp_only_layers": []}),
+    family("Qwen3.5", "qwen35", "qwen3", False, template="Qwen3.5-4B.jinja", ends=["<|im_end|>", "<|endoftext|>"],
+           config={"max_position_embeddings": 262144, "mtp_num_hidden_layers": 1}),
+    family("DeepSeek R1 Distill Qwen", "qwen2", "qwen3", False, template="deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja",
+           ends=["<|endoftext|>"], config={**QWEN, "sliding_window": 131072}, settings={"add_bos_token": True, "bos_token": "<|endoftext|>"}),
+    family("DeepSeek R1 Distill Llama", "llama3", "llama3_1", False, template="deepseek-ai-DeepSeek-R1-Distill-Llama-8B.jinja",
+           ends=["<|end_of_text|>"], config={**LLAMA3, "rope_scaling": ROPE3}),
+    family("Gemma 2", "gemma2", "gemini", True, ends=["<eos>", "<end_of_turn>"], config={**GEMMA, "cache_implementation": "hybrid"}),
+    family("Gemma 3 1B, 270M", "gemma3", "gemma3", True, ends=["<eos>", "<end_of_turn>"], rows=262144, config=GEMMA),
+    family("Gemma 3 4B and above", "gemma3-vision", "gemma3", True, ends=["<eos>", "<end_of_turn>"], rows=262208,
+           config={"boi_token_index": 255999, "image_token_index": 262144, "mm_tokens_per_image": 256}),
+    family("gpt-oss", "gpt-oss", "gptoss", True, template="openai-gpt-oss-120b.jinja", ends=["<|return|>", "<|endoftext|>", "<|call|>"],
+           rows=201088, config={"experts_per_token": 2, "initial_context_length": 4096, "output_router_logits": False}),
+    family("Phi-3.5-mini", "longrope", "llama2", False, template="microsoft-Phi-3.5-mini-instruct.jinja", ends=["<|end|>", "<|user|>"],
+           added=PHI, oracle="", config={"original_max_position_embeddings": 4096}, settings={"add_bos_token": False}),
+    family("Phi-4-mini", "fused", "gpt4o", False, template=None, ends=["<|end|>", "<|endoftext|>"], added=PHI,
+           oracle="llama.cpp computes phi3 without its window"),
+    family("SmolLM3", "smollm3", "llama3_1", False, template="HuggingFaceTB-SmolLM3-3B.jinja", added=CHATML, ends=["<|im_end|>"]),
+    family("Granite 3", "granite", "gpt35turbo", False, template="ibm-granite-granite-3.3-2B-Instruct.jinja", ends=["<|endoftext|>"]),
+    family("ERNIE 4.5", "ernie", "llama2", False, ends=["</s>"], config={"rope_theta": 500000}),
+    family("GLM-4", "glm4", "gpt35turbo", False, ends=["<|endoftext|>"]),
+    family("Hunyuan", "hunyuan", "deepseek_v3", False, ends=["<｜end▁of▁sentence｜>"]),
+    family("Ministral 3", "mistral3", "llama3", False, template="mistralai-Ministral-3-14B-Reasoning-2512.jinja",
+           ends=["<|end_of_text|>"]),
+    family("EXAONE 4", "exaone4-full", "qwen3", False, ends=["<|im_end|>"]),
+    family("OLMo 2", "olmo2", "gpt35turbo", False, ends=["<|endoftext|>"]),
+    family("OLMo 3", "olmo3", "gpt35turbo", False, ends=["<|endoftext|>"]),
+    family("OLMoE", "olmoe", "gpt35turbo", False, ends=["<|endoftext|>"]),
+    family("Command R7B", "cohere2", "gpt35turbo", False, template="CohereForAI-c4ai-command-r7b-12-2024-tool_use.jinja",
+           ends=["<|endoftext|>"]),
+    family("LFM2", "lfm2", "llama3", False, template="LFM2.5-Instruct.jinja", ends=["<|end_of_text|>"]),
+]
+
+# whole folders of sentence-transformers, whose vectors are compared with the forward pass in numpy
+ENCODERS = [("all-MiniLM, bge, m3e (BERT)", "bert"), ("bge with the first token, cased (BERT)", "bert-cls"), ("one dense layer with a bias (BERT)", "bert-dense"),
+            ("e5, bge-m3 (XLM-R)", "xlm-roberta"), ("nomic-embed-text", "nomic"), ("EmbeddingGemma", "gemma-embedding"),
+            ("Qwen3-Embedding", "qwen3-embedding")]
