@@ -159,6 +159,28 @@ static void test_read_into_memory(void **state) {
     close_served(&f);
 }
 
+/* A client that names the file, or a repository of its name. */
+static void test_named_by_file(void **state) {
+    served_file f = {0};
+    char body[400];
+    (void)state;
+    open_served(&f, NULL);
+    const char *base = strrchr(f.path, '/') + 1;
+    static const struct {
+        const char *before, *after;
+        long status;
+    } cases[] = {{"", "", 200}, {"Owner/", "", 200}, {"no-", "", 404}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"%s%s%s\",\"prompt\":\"Once\",\"max_tokens\":2}",
+                 cases[i].before, base, cases[i].after);
+        reply *r = post(&f.w, "/v1/completions", body);
+        if ((long)r->status != cases[i].status)
+            fail_msg("%s: %d, %s", body, (int)r->status, r->text);
+        free(r);
+    }
+    close_served(&f);
+}
+
 /* The server's fault, and the server's paths. */
 static void test_cannot_be_loaded(void **state) {
     world mine = {0};
@@ -236,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_overwritten),
         cmocka_unit_test(test_removed_or_replaced),
         cmocka_unit_test(test_read_into_memory),
+        cmocka_unit_test(test_named_by_file),
         cmocka_unit_test(test_cannot_be_loaded),
         cmocka_unit_test(test_everything_forbidden),
         cmocka_unit_test(test_weights_beyond_memory),

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "services/asked_name.h"
 #include "setup/place.h"
 
 enum { MAX_PLACES = 64 };
@@ -136,6 +137,17 @@ static kt__served *find_alias(kt__models *m, const char *name) {
     return NULL;
 }
 
+/* By the file's base name or its repository; NULL: none, or several. */
+static kt__served *find_by_file(kt__models *m, const char *name) {
+    kt__served *found = NULL;
+    for (size_t i = 0; i < m->n; i++) {
+        if (!kt__asked_name_fits(name, m->list[i].path)) continue;
+        if (found) return NULL;
+        found = &m->list[i];
+    }
+    return found;
+}
+
 kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_error *err) {
     char names[256] = "";
     size_t len = 0;
@@ -143,6 +155,7 @@ kt_status kt__models_find(kt__models *m, const char *name, kt__served **out, kt_
     if (!name || !*name) return KT_OK;
     *out = find_named(m, name);
     if (!*out) *out = find_alias(m, name);
+    if (!*out) *out = find_by_file(m, name);
     if (*out) return KT_OK;
     for (size_t i = 0; i < m->n && len < sizeof names; i++) {
         int n = snprintf(names + len, sizeof names - len, "%s%s", i ? ", " : "", m->list[i].name);

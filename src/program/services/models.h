@@ -2,7 +2,8 @@
  *
  * Owns: the context, and for each configured model its file, engine and engine thread: opened with
  * its first request, closed after it was idle for long enough. Requests name a model by its
- * configured name only; no file name ever comes from a client. Any thread; loading blocks the
+ * configured name, or by what its file and its repository are called; no path ever comes from a
+ * client. Any thread; loading blocks the
  * caller. */
 #ifndef KT_SERVICES_MODELS_H
 #define KT_SERVICES_MODELS_H
@@ -41,7 +42,8 @@ void kt__models_drain(kt__models *models, int64_t drain_ms);
 void kt__models_free(kt__models *models);
 kt_ctx *kt__models_ctx(const kt__models *models);
 
-/* NULL or "": the first. KT_E_ARG with the names that there are. */
+/* NULL or "": the first. A name that is none, and no alias, may be the base name or the repository of
+ * one model's file. KT_E_ARG with the names that there are. */
 kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__served **out,
                                      kt_error *err);
 /* The same for the names that Ollama's clients use: "demo:latest" is "demo", where no model is named
