@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 import folders
+import mixtures
 
 D, FF, LAYERS = 256, 512, 2
 
@@ -133,7 +134,33 @@ MODELS |= {
                       nested=("qwen3_5_moe", "qwen3_5_moe_text"), drop=["rope_theta", "intermediate_size"],
                       config={**QWEN35, **QWEN35_MOE, **QWEN35_LAYERS}),
 }
-ADJACENT = ("ernie", "glm4", "cohere2")  # rotary pairs 2i, 2i + 1 in the folder, too
+DEEPSEEK = {"qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 24, "kv_lora_rank": 64, "n_shared_experts": 1,
+            "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 64, "first_k_dense_replace": 1}
+V3_YARN = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_fast": 32, "beta_slow": 1}
+MODELS |= {
+    "granitemoe": spec("GraniteMoeForCausalLM", "granitemoe", tied=True, pre="smollm", scales=(0.125, 12.0, 0.22, 8.0), experts=(5, 2),
+                       ff=128, lead=0, config={"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residual_multiplier": 0.22,
+                                               "logits_scaling": 8.0, "num_local_experts": 5, "num_experts_per_tok": 2,
+                                               "intermediate_size": 128}),
+    "erniemoe": spec("Ernie4_5_MoeForCausalLM", "erniemoe", tied=True, theta=500000.0, eps=1e-5, pre="smollm", layers=3, experts=(6, 2),
+                     ff=96, lead=1, n_shared=2, scores="softmax", drop=["rope_theta", "rms_norm_eps"],
+                     config={"moe_num_experts": 6, "moe_k": 2, "moe_intermediate_size": 96, "moe_num_shared_experts": 2,
+                             "moe_layer_start_index": 1, "moe_layer_interval": 1, "use_bias": False}),
+    "lfm2moe": spec("Lfm2MoeForCausalLM", "lfm2", layers=4, tied=True, theta=1e6, eps=1e-5, pre="llama-bpe", ff=96, attends=[2], lead=2,
+                    experts=(6, 2), scores="sigmoid", drop=["rms_norm_eps"],
+                    config={"norm_eps": 1e-5, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 96, "num_dense_layers": 2,
+                            "norm_topk_prob": True, "use_expert_bias": True, "routed_scaling_factor": 1.0, "conv_bias": False,
+                            "layer_types": ["conv", "conv", "full_attention", "conv"]}),
+    "deepseek2": spec("DeepseekV2ForCausalLM", "deepseek", layers=3, heads=4, pre="smollm", experts=(8, 3), ff=64, lead=1, n_shared=2,
+                      scores="softmax", no_bias=True, config={**DEEPSEEK, "n_shared_experts": 2, "q_lora_rank": None, "norm_topk_prob": False,
+                                                              "topk_method": "greedy", "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0,
+                                                              "scoring_func": "softmax"}),
+    "deepseek3": spec("DeepseekV3ForCausalLM", "deepseek", layers=3, heads=4, pre="deepseek-v3", experts=(8, 3), ff=64, lead=1, n_shared=1,
+                      scores="sigmoid", rope=V3_YARN, files=2, config={**DEEPSEEK, "q_lora_rank": 96, "norm_topk_prob": True, "n_group": 4,
+                                                                       "topk_group": 2, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
+                                                                       "topk_method": "noaux_tc", "num_nextn_predict_layers": 1}, next=True),
+}
+ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
 def oss_experts(m, w, p, rng, matrix, vector):
@@ -179,6 +206,8 @@ def hybrid_weights(m, w, i, matrix, vector):
         w[p + "self_attn.q_" + ("layernorm" if lfm2 else "norm") + ".weight"] = vector(hd, mean)
         w[p + "self_attn.k_" + ("layernorm" if lfm2 else "norm") + ".weight"] = vector(hd, mean)
         w[p + "self_attn." + ("out_proj" if lfm2 else "o_proj") + ".weight"] = matrix(D, m["heads"] * hd)
+    if "lead" in m:
+        return mixtures.feed_forward_weights(m, w, i, matrix, vector)
     if m.get("stacked"):
         n, ff = m["experts"][0], m["ff"]
         w[p + "mlp.gate.weight"] = matrix(n, D, 2.0)
@@ -215,6 +244,11 @@ def weights(m, seed):
             continue
         if not post_only:
             w[p + "input_layernorm.weight"] = norm(D)
+        if m["kind"] == "deepseek":
+            w[p + "post_attention_layernorm.weight"] = norm(D)
+            mixtures.latent_weights(m, w, i, matrix, vector)
+            mixtures.feed_forward_weights(m, w, i, matrix, vector)
+            continue
         if m["kind"] in ("phi3", "glm4"):
             w[p + "mlp.gate_up_proj.weight"] = matrix(2 * FF, D)
         elif not m.get("experts"):
@@ -246,6 +280,9 @@ def weights(m, seed):
         if m["kind"] == "glm4":
             w[p + "post_self_attn_layernorm.weight"] = norm(D)
             w[p + "post_mlp_layernorm.weight"] = norm(D)
+        if "lead" in m:
+            mixtures.feed_forward_weights(m, w, i, matrix, vector)
+            continue
         if not m.get("experts"):
             w[p + "mlp.down_proj.weight"] = matrix(D, FF)
             continue
@@ -282,7 +319,8 @@ def config(m, n_tokens):
              "Exaone4ForCausalLM": "exaone4", "Olmo2ForCausalLM": "olmo2", "Olmo3ForCausalLM": "olmo3",
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
              "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
-             "GptOssForCausalLM": "gpt_oss", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
+             "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
+             "Lfm2MoeForCausalLM": "lfm2_moe", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -312,6 +350,8 @@ def write(m, folder, seed=1):
         stored = {name.replace(*m["rename"], 1): a for name, a in stored.items()}
         stored["model.visual.patch.weight"] = np.zeros((3, 5), np.float32)
         stored["mtp.fc.weight"] = np.zeros((3, 5), np.float32)
+    if m.get("next"):
+        stored[f"model.layers.{m['layers']}.eh_proj.weight"] = np.zeros((3, 5), np.float32)
     if m.get("wrap"):
         stored["vision_tower.layer.weight"] = np.zeros((3, 5), np.float32)
         stored["multi_modal_projector.norm"] = np.zeros(4, np.float32)
@@ -560,6 +600,8 @@ def hybrid_layer(m, w, i, h):
     x = rms(h, w[p + second + ".weight"], m["eps"], kind)
     if m.get("stacked"):
         return h + stacked_experts(m, w, p, x)
+    if "lead" in m:
+        return h + mixtures.feed_forward(m, w, i, x)
     if not lfm2:
         return h + glu(w, p + "mlp.", x)
     gate, up, down = (w[p + f"feed_forward.w{k}.weight"].astype(np.float64).T for k in (1, 3, 2))
@@ -600,7 +642,7 @@ def states(m, w, ids, both=False):
             return rms(x, w[p + name + ".weight"], eps, kind)
 
         x = h if kind in ("exaone4", "olmo2") else norm(h, "input_layernorm")
-        y = attention(m, w, p, x, i)
+        y = mixtures.latent_attention(m, w, p, x) if kind == "deepseek" else attention(m, w, p, x, i)
         if gemma:
             h = h + norm(y, "post_attention_layernorm")
             h = h + norm(feed_forward(m, w, p, norm(h, "pre_feedforward_layernorm")), "post_feedforward_layernorm")
@@ -610,6 +652,9 @@ def states(m, w, ids, both=False):
         elif kind in ("exaone4", "olmo2"):
             h = h + norm(y, "post_attention_layernorm")
             h = h + norm(feed_forward(m, w, p, h), "post_feedforward_layernorm")
+        elif "lead" in m:
+            h = h + residual * y
+            h = h + residual * mixtures.feed_forward(m, w, i, norm(h, "post_attention_layernorm"))
         elif kind == "cohere2":
             h = h + y + feed_forward(m, w, p, x)
         else:

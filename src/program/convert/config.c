@@ -241,42 +241,6 @@ static kt_status check_query_scale(const kt__hf_config *c, kt_error *err) {
                        c->arch_name, want);
 }
 
-/* The format implies how gpt-oss's gate is clamped. */
-static kt_status check_clamp(const kt__hf_config *c, kt_error *err) {
-    static const char *const names[] = {"swiglu_limit", "swiglu_alpha"};
-    for (int i = 0; i < 2; i++) {
-        json_t *value = kt__hf_config_get(c, names[i]);
-        if (value && json_number_value(value) != *kt__hf_default(c, names[i]))
-            return kt__hf_refuse(c, names[i], "the format implies another value", err);
-    }
-    return KT_OK;
-}
-
-/* The formats imply whose softmax an expert's share is of, and that every layer has experts. */
-static kt_status check_experts(const kt__hf_config *c, kt_error *err) {
-    bool of_chosen = c->arch & (KT__HF_QWEN3MOE | KT__HF_QWEN35MOE);
-    json_t *step = json_object_get(c->text, "decoder_sparse_step");
-    json_t *clip = json_object_get(c->text, "clip_qkv");
-    if (c->n_expert_used > c->n_expert)
-        return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
-    if (c->arch == KT__HF_GPTOSS) return check_clamp(c, err);
-    if (kt__hf_flag(c, "norm_topk_prob", c->arch == KT__HF_QWEN35MOE) != of_chosen)
-        return kt__hf_refuse(c, "norm_topk_prob",
-                             of_chosen ? "the format implies that a token's shares sum to 1"
-                                       : "the format implies that shares are of all experts",
-                             err);
-    if ((json_is_integer(step) && json_integer_value(step) != 1) ||
-        json_array_size(json_object_get(c->text, "mlp_only_layers")) > 0)
-        return kt__hf_refuse(c, "decoder_sparse_step", "the format implies experts in every layer",
-                             err);
-    if (clip && !json_is_null(clip))
-        return kt__hf_refuse(c, "clip_qkv", "the format does not clip queries, keys and values",
-                             err);
-    if (kt__hf_flag(c, "use_sliding_window", false))
-        return kt__hf_refuse(c, "use_sliding_window", "the format has no sliding window", err);
-    return KT_OK;
-}
-
 /* What a BERT-like class can be told that the formats do not know: {"name", the value it must have}. */
 static kt_status check_encoder(const kt__hf_config *c, kt_error *err) {
     static const char *const off[] = {"is_decoder",   "prenorm",
@@ -327,7 +291,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
         return kt__hf_refuse(c, "partial_rotary_factor",
                              "only phi3, glm4 and qwen35 models rotate a part of a head", err);
     KT__TRY(check_activation(c, err));
-    if (c->arch & KT__HF_EXPERTS) KT__TRY(check_experts(c, err));
+    if (c->arch & KT__HF_EXPERTS) KT__TRY(kt__hf_experts_read(c, err));
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
@@ -338,6 +302,7 @@ out:
 /* ---- reading ---- */
 
 static kt_status derive(kt__hf_config *c, kt_error *err) {
+    if (c->arch == KT__HF_DEEPSEEK) return kt__hf_latent_derive(c, err);
     if (c->n_head_kv == KT__HF_NONE) c->n_head_kv = c->n_head;
     if (c->n_head % c->n_head_kv != 0)
         return kt__hf_refuse(c, "num_key_value_heads", "does not divide the number of heads", err);
@@ -433,6 +398,8 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     }
     if (c->arch & (KT__HF_PERMUTED | KT__HF_PART_ROTATED))
         kt__gguf_put_u32(w, key_name(c, "rope.dimension_count", key), (uint32_t)c->n_rot);
+    if (c->arch & KT__HF_EXPERTS) kt__hf_experts_put(c, w);
+    if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
     kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);
     kt__hf_rope_put(c, w);

@@ -65,9 +65,11 @@ typedef struct kt__hf_config {
     kt__hf_archs arch; /* one */
     int64_t n_layer, n_ctx, d_model, d_ff, n_head, n_head_kv, head_dim, n_vocab, window,
         window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types,
-        conv_width, n_state_key, n_state_value, state_dim, state_value_dim, attention_every;
+        conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
+        rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
+        attention_every;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
-        rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale;
+        rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale;
     int64_t n_rot;
     bool tied;                         /* tie_word_embeddings */
     bool ranks;                        /* a classifier is its head */
@@ -98,6 +100,17 @@ kt_status kt__hf_refuse(const kt__hf_config *config, const char *name, const cha
                         kt_error *err) KT_CHECKED;
 /* What the class means where the file is silent; NULL: nothing. */
 const double *kt__hf_default(const kt__hf_config *config, const char *name);
+
+/* config_experts.c: models with experts. Refuses what the formats imply otherwise. */
+kt_status kt__hf_experts_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_experts_put(const kt__hf_config *config, kt__gguf_writer *w);
+/* A layer with one feed-forward part, in a model that has experts. */
+bool kt__hf_is_dense(const kt__hf_config *config, int64_t layer);
+
+/* config_latent.c: attention over latent vectors. */
+/* Sizes of heads. */
+kt_status kt__hf_latent_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_latent_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_recurrent.c: models that have layers with a state. */
 /* The width that a class makes of what config.json says. */

@@ -11,7 +11,7 @@
 /* ---- which layers ---- */
 
 static kt_status read_types(kt__hf_config *c, const json_t *types, kt_error *err) {
-    const char *other = c->arch == KT__HF_LFM2 ? "conv" : "linear_attention";
+    const char *other = c->arch & KT__HF_LFM2S ? "conv" : "linear_attention";
     if (json_array_size(types) != (size_t)c->n_layer)
         return kt__fail_at(err, KT_E_FORMAT, c->path, UINT64_MAX,
                            "\"layer_types\" has %zu elements for %" PRId64 " layers",
@@ -21,7 +21,7 @@ static kt_status read_types(kt__hf_config *c, const json_t *types, kt_error *err
         c->recurrent[i] = name && strcmp(name, other) == 0;
         if (!c->recurrent[i] && (!name || strcmp(name, "full_attention") != 0))
             return kt__hf_refuse(c, "layer_types",
-                                 c->arch == KT__HF_LFM2
+                                 c->arch & KT__HF_LFM2S
                                      ? "full_attention and conv are expected"
                                      : "full_attention and linear_attention are expected",
                                  err);
@@ -46,8 +46,8 @@ static kt_status read_layers(kt__hf_config *c, kt_error *err) {
     const json_t *types = json_object_get(c->text, "layer_types");
     const json_t *list = json_object_get(c->text, "full_attn_idxs");
     if (json_is_array(types)) return read_types(c, types, err);
-    if (c->arch == KT__HF_LFM2 && json_is_array(list)) return read_indices(c, list, err);
-    if (c->arch == KT__HF_LFM2)
+    if (c->arch & KT__HF_LFM2S && json_is_array(list)) return read_indices(c, list, err);
+    if (c->arch & KT__HF_LFM2S)
         return kt__hf_refuse(c, "layer_types", "is missing: which layers have attention?", err);
     for (int64_t i = 0; i < c->n_layer; i++) c->recurrent[i] = (i + 1) % c->attention_every != 0;
     return KT_OK;
@@ -119,7 +119,7 @@ static void put_sections(const kt__hf_config *c, kt__gguf_writer *w) {
 void kt__hf_recurrent_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
     int32_t n_kv[KT__HF_MAX_LAYERS];
-    if (c->arch == KT__HF_LFM2) {
+    if (c->arch & KT__HF_LFM2S) {
         for (int64_t i = 0; i < c->n_layer; i++)
             n_kv[i] = c->recurrent[i] ? 0 : (int32_t)c->n_head_kv;
         snprintf(key, sizeof key, "%s.attention.head_count_kv", c->arch_name);

@@ -172,6 +172,18 @@ static kt_status read_ministral(kt__hf_config *c, const json_t *rope, kt_error *
     return KT_OK;
 }
 
+/* Attention over latent vectors: what divides the magnitude of the rotation stands in the scale of
+ * queries. */
+static kt_status read_latent(kt__hf_config *c, const json_t *rope, kt_error *err) {
+    double mscale = rope_number(rope, "mscale"), all = rope_number(rope, "mscale_all_dim");
+    if (c->rope.kind != KT__HF_ROPE_YARN) return KT_OK;
+    if (!(all > 0.0) || mscale != all)
+        return refuse_rope(c, err, "mscale_all_dim", "as much as mscale is expected");
+    c->rope.attn_factor = (double)NAN;
+    c->rope.log_multiplier = 0.1 * all;
+    return KT_OK;
+}
+
 kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
     json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten(c);
     bool scaled = c->rope.kind == KT__HF_ROPE_LINEAR || c->rope.kind == KT__HF_ROPE_YARN;
@@ -184,6 +196,7 @@ kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
     }
     if (!isnan(c->rope.stretch) && c->head_dim > 2)
         c->rope_theta *= kt__pow(c->rope.stretch, (double)c->head_dim / (double)(c->head_dim - 2));
+    if (c->arch == KT__HF_DEEPSEEK) return read_latent(c, rope, err);
     if (c->arch == KT__HF_MISTRAL3) return read_ministral(c, rope, err);
     if (c->arch == KT__HF_PHI3 && c->rope.orig_ctx != KT__HF_NONE) c->orig_ctx = c->rope.orig_ctx;
     if (c->rope.kind == KT__HF_ROPE_LONGROPE) return read_longrope(c, rope, err);

@@ -28,7 +28,8 @@ typedef enum plan_dim {
 typedef struct plan_sizes {
     int64_t d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_expert, d_ff_expert,
         d_ff_shared, conv_width, n_state_key, n_state_value, state_dim, state_rows;
-    int64_t q_rank, kv_rank, head_dim_k_full, head_dim_v_full; /* 0: of no class yet */
+    int64_t q_rank, kv_rank, head_dim_k_full,
+        head_dim_v_full; /* of attention over latent vectors */
 } plan_sizes;
 
 typedef struct map_row {
@@ -89,7 +90,11 @@ typedef struct planner {
 } planner;
 
 static plan_sizes sizes_of(const kt__hf_config *c) {
-    return (plan_sizes){.d_model = c->d_model,
+    return (plan_sizes){.q_rank = c->q_rank,
+                        .kv_rank = c->kv_rank,
+                        .head_dim_k_full = c->nope_dim + c->rope_dim,
+                        .head_dim_v_full = c->value_dim,
+                        .d_model = c->d_model,
                         .d_ff = c->d_ff,
                         .n_head = c->n_head,
                         .n_head_kv = c->n_head_kv,
@@ -382,6 +387,47 @@ out:
     return status;
 }
 
+/* ---- heads of keys and values in one matrix ---- */
+
+/* kv_b_proj [heads * (nope + value), rank]: what makes a head's keys is transposed, since queries are
+ * multiplied by it; what makes its values stays. */
+static kt_status add_heads(planner *p, const map_row *row, int64_t layer) {
+    char from[MAX_NAME];
+    const kt__hf_config *c = p->config;
+    const kt__st_tensor *source;
+    const kt__shard *shard;
+    uint64_t n = (uint64_t)c->n_head, nope = (uint64_t)c->nope_dim,
+             head = nope + (uint64_t)c->value_dim;
+    uint64_t skip = row->change == KT__CHANGE_VALUES ? nope : 0;
+    kt_status status;
+    kt__planned t = {.n_dims = 3,
+                     .n_rows = c->n_head * dim_of(p, row->rows),
+                     .n_cols = dim_of(p, row->cols),
+                     .part_rows = dim_of(p, row->rows),
+                     .ne = {(uint64_t)dim_of(p, row->cols), (uint64_t)dim_of(p, row->rows), n, 1},
+                     .change = row->change};
+    with_layer(row->from, layer, from, sizeof from);
+    with_layer(row->to, layer, t.name, sizeof t.name);
+    KT__TRY(find_source(p, from, &source, &shard));
+    if (!source)
+        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                           "tensor '%s' is missing", from);
+    KT__TRY(check_dtype(p, source, shard));
+    KT__TRY(check_shape(p, source, shard, (int64_t)(n * head), c->kv_rank, false));
+    t.parts = kt__calloc(n, sizeof *t.parts);
+    if (!t.parts) return kt__fail_nomem(p->err, "a plan", n * sizeof *t.parts);
+    for (uint64_t h = 0; h < n; h++) {
+        t.parts[h] = source_of(source, shard);
+        t.parts[h].begin += (h * head + skip) * kt__type_row_bytes(source->type, c->kv_rank);
+    }
+    t.source = t.parts[0];
+    t.type = type_of(p, &t);
+    status = kt__weight_plan_add(p->plan, &t, p->err);
+    if (status != KT_OK) kt__free(t.parts);
+out:
+    return status;
+}
+
 /* ---- MXFP4 blocks ---- */
 
 static bool is_mxfp4(kt__change change) {
@@ -463,15 +509,39 @@ out:
 
 /* ---- one tensor ---- */
 
+/* Queries in one step or in two, and shared experts that there are not. */
+static bool is_of_other_form(const planner *p, const map_row *row) {
+    const kt__hf_config *c = p->config;
+    if (strstr(row->to, "_shexp.") && c->arch & KT__HF_SHARED_WHOLE) return c->n_shared <= 0;
+    if (c->arch != KT__HF_DEEPSEEK) return false;
+    if (strcmp(row->to, "blk.attn_q.weight") == 0) return c->q_rank != KT__HF_NONE;
+    return begins_with(row->to, "blk.attn_q_") && c->q_rank == KT__HF_NONE;
+}
+
 /* A head that the class has not, or a table of no rows. */
 static bool is_absent(const planner *p, const map_row *row) {
     return (begins_with(row->to, "cls.") && !p->config->ranks) ||
-           (row->rows == DIM_TYPES && p->config->n_types == 0);
+           (row->rows == DIM_TYPES && p->config->n_types == 0) || is_of_other_form(p, row);
 }
 
-/* Layers with a state have no attention, and the other way round. */
+static bool is_expert_tensor(const map_row *row) {
+    static const char *const parts[] = {"_exps.", "_shexp.", "ffn_gate_inp.", "exp_probs_b."};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(row->to, parts[i])) return true;
+    return false;
+}
+
+static bool is_plain_ff(const map_row *row) {
+    return !strcmp(row->to, "blk.ffn_gate.weight") || !strcmp(row->to, "blk.ffn_up.weight") ||
+           !strcmp(row->to, "blk.ffn_down.weight");
+}
+
+/* Layers with experts have no plain feed-forward part; those with a state have no attention, and the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
     const kt__hf_config *c = p->config;
+    if (c->arch & KT__HF_DENSE_LEAD && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
+        (is_expert_tensor(row) || is_plain_ff(row)))
+        return true;
     if (!(c->arch & KT__HF_RECURRENT)) return false;
     if (begins_with(row->from, "layers.self_attn.")) return c->recurrent[layer];
     return !c->recurrent[layer] && (begins_with(row->from, "layers.linear_attn.") ||
@@ -522,6 +592,8 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     if (row->change == KT__CHANGE_EACH) return add_each(p, row, layer);
     if (is_mxfp4(row->change)) return add_blocks(p, row, layer);
     if (is_stacked(row->change)) return add_stacked(p, row, layer);
+    if (row->change == KT__CHANGE_KEYS || row->change == KT__CHANGE_VALUES)
+        return add_heads(p, row, layer);
     kt__planned t = {.n_dims = vector || row->rows == DIM_ONE_ROW ? 1 : 2,
                      .n_rows = dim_of(p, row->rows),
                      .n_cols = dim_of(p, row->cols),
@@ -752,6 +824,14 @@ out:
 
 /* ---- what is left ---- */
 
+/* Layers after the last, which predict further tokens. */
+static bool is_next_layer(const planner *p, const char *name) {
+    const json_t *n = kt__hf_config_get(p->config, "num_nextn_predict_layers");
+    int64_t layer = 0, more = json_is_integer(n) ? json_integer_value(n) : 0;
+    if (sscanf(name, "model.layers.%" SCNd64 ".", &layer) != 1) return false;
+    return layer >= p->config->n_layer && layer < p->config->n_layer + more;
+}
+
 static bool is_other_part(const char *name) {
     if (begins_with(name, "model.")) name += 6;
     for (int i = 0; i < N_PARTS; i++)
@@ -791,7 +871,7 @@ static kt_status check_shard(const planner *p, const kt__shard *shard, const kt_
         const kt__st_tensor *t = &shard->st.tensors[i];
         if (kt__strmap_get(placed, (kt__str){t->name, strlen(t->name)}) >= 0) continue;
         if (is_buffer(t) || is_tied_head(p, t->name) || is_unused_pooler(p, t->name)) continue;
-        if (!is_other_part(t->name))
+        if (!is_other_part(t->name) && !is_next_layer(p, t->name))
             return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
                                "tensor '%.100s' has no place in a %s model of %" PRId64 " layers",
                                t->name, p->config->arch_name, p->config->n_layer);

@@ -28,7 +28,9 @@ typedef enum kt__change {
     KT__CHANGE_DECAY,
     KT__CHANGE_WHOLE,
     KT__CHANGE_LOW,
-    KT__CHANGE_HIGH
+    KT__CHANGE_HIGH,
+    KT__CHANGE_KEYS,
+    KT__CHANGE_VALUES
 } kt__change;
 
 /* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */

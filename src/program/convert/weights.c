@@ -93,6 +93,25 @@ static kt_status read_parts(const kt__planned *t, int64_t begin, int64_t end, ch
     return status;
 }
 
+/* Rows of transposed parts: part h is [n_cols][part_rows] in the folder. */
+static kt_status read_transposed(const kt__planned *t, int64_t begin, int64_t end, char *raw,
+                                 kt_error *err) {
+    size_t size = kt__type_row_bytes(t->source.type, 1);
+    size_t block = (size_t)t->n_cols * (size_t)t->part_rows * size;
+    char *part = kt__malloc(block);
+    kt_status status = part ? KT_OK : kt__fail_nomem(err, "a part", block);
+    for (int64_t at = begin, n; at < end && status == KT_OK; at += n) {
+        int64_t first = at % t->part_rows;
+        n = t->part_rows - first < end - at ? t->part_rows - first : end - at;
+        status = kt__weight_read(&t->parts[at / t->part_rows], 0, part, block, err);
+        for (int64_t r = first; r < first + n && status == KT_OK; r++)
+            for (int64_t i = 0; i < t->n_cols; i++, raw += size)
+                memcpy(raw, part + (size_t)(i * t->part_rows + r) * size, size);
+    }
+    kt__free(part);
+    return status;
+}
+
 /* Blocks of 32 weights: the folder has weights 2k and 2k + 1 in byte k, GGUF k and k + 16. */
 static void join_blocks(const uint8_t *levels, const uint8_t *scales, int64_t n, uint8_t *out) {
     for (int64_t b = 0; b < n; b++, levels += 16, out += 17) {
@@ -149,6 +168,7 @@ static kt_status read_rows(const kt__planned *t, int64_t begin, int64_t end, voi
                            kt_error *err) {
     size_t row = kt__type_row_bytes(t->source.type, t->n_cols);
     kt_status status = KT_OK;
+    if (t->change == KT__CHANGE_KEYS) return read_transposed(t, begin, end, raw, err);
     if (t->parts) return read_parts(t, begin, end, raw, err);
     if (t->scales.name) return read_blocks(t, begin, end, raw, err);
     if (t->change == KT__CHANGE_EVEN || t->change == KT__CHANGE_ODD)

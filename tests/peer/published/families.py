@@ -74,6 +74,11 @@ FAMILIES = [
     family("OLMoE", "olmoe", "gpt35turbo", False, ends=["<|endoftext|>"]),
     family("Command R7B", "cohere2", "gpt35turbo", False, template="CohereForAI-c4ai-command-r7b-12-2024-tool_use.jinja",
            ends=["<|endoftext|>"]),
+    family("Granite 3 MoE", "granitemoe", "gpt35turbo", False, ends=["<|endoftext|>"]),
+    family("ERNIE 4.5 MoE", "erniemoe", "llama2", False, ends=["</s>"]),
+    family("DeepSeek V2", "deepseek2", "deepseek_v3", False, ends=["<｜end▁of▁sentence｜>"]),
+    family("DeepSeek V3, R1", "deepseek3", "deepseek_v3", True, ends=["<｜end▁of▁sentence｜>"], rows=129280),
+    family("LFM2 MoE", "lfm2moe", "llama3", False, template="LFM2-8B-A1B.jinja", ends=["<|end_of_text|>"]),
     family("LFM2", "lfm2", "llama3", False, template="LFM2.5-Instruct.jinja", ends=["<|end_of_text|>"]),
 ]
 

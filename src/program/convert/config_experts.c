@@ -1,0 +1,122 @@
+/* Models with experts: how a token's experts are chosen, which layers have them, and what the formats
+ * imply of it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "convert/config.h"
+
+/* Values of expert_gating_func. */
+enum { GATING_SOFTMAX = 1, GATING_SIGMOID = 2 };
+
+bool kt__hf_is_dense(const kt__hf_config *c, int64_t layer) {
+    return c->arch & KT__HF_DENSE_LEAD && layer < c->n_dense_lead;
+}
+
+/* ---- what the formats imply ---- */
+
+/* The format implies how gpt-oss's gate is clamped. */
+static kt_status check_clamp(const kt__hf_config *c, kt_error *err) {
+    static const char *const names[] = {"swiglu_limit", "swiglu_alpha"};
+    for (int i = 0; i < 2; i++) {
+        json_t *value = kt__hf_config_get(c, names[i]);
+        if (value && json_number_value(value) != *kt__hf_default(c, names[i]))
+            return kt__hf_refuse(c, names[i], "the format implies another value", err);
+    }
+    return KT_OK;
+}
+
+/* The formats imply whose softmax an expert's share is of, and that every layer has experts. */
+static kt_status check_fixed(const kt__hf_config *c, kt_error *err) {
+    bool of_chosen = c->arch & (KT__HF_QWEN3MOE | KT__HF_QWEN35MOE);
+    json_t *step = json_object_get(c->text, "decoder_sparse_step");
+    json_t *clip = json_object_get(c->text, "clip_qkv");
+    if (kt__hf_flag(c, "norm_topk_prob", c->arch == KT__HF_QWEN35MOE) != of_chosen)
+        return kt__hf_refuse(c, "norm_topk_prob",
+                             of_chosen ? "the format implies that a token's shares sum to 1"
+                                       : "the format implies that shares are of all experts",
+                             err);
+    if ((json_is_integer(step) && json_integer_value(step) != 1) ||
+        json_array_size(json_object_get(c->text, "mlp_only_layers")) > 0)
+        return kt__hf_refuse(c, "decoder_sparse_step", "the format implies experts in every layer",
+                             err);
+    if (clip && !json_is_null(clip))
+        return kt__hf_refuse(c, "clip_qkv", "the format does not clip queries, keys and values",
+                             err);
+    if (kt__hf_flag(c, "use_sliding_window", false))
+        return kt__hf_refuse(c, "use_sliding_window", "the format has no sliding window", err);
+    return KT_OK;
+}
+
+static bool is_one(const json_t *value) {
+    return !json_is_number(value) || json_number_value(value) == 1.0;
+}
+
+/* ERNIE: experts in each layer from the first one on. */
+static kt_status check_ernie(const kt__hf_config *c, kt_error *err) {
+    const json_t *end = kt__hf_config_get(c, "moe_layer_end_index");
+    if (!is_one(kt__hf_config_get(c, "moe_layer_interval")))
+        return kt__hf_refuse(c, "moe_layer_interval", "1 is expected", err);
+    if (json_is_integer(end) && json_integer_value(end) != -1 &&
+        json_integer_value(end) != c->n_layer - 1)
+        return kt__hf_refuse(c, "moe_layer_end_index", "the last layer is expected", err);
+    if (kt__hf_flag(c, "use_bias", false))
+        return kt__hf_refuse(c, "use_bias", "the ernie4_5-moe format has no biases", err);
+    return KT_OK;
+}
+
+/* Which experts a token's groups leave it. */
+static kt_status check_deepseek(const kt__hf_config *c, kt_error *err) {
+    const char *method = json_string_value(kt__hf_config_get(c, "topk_method"));
+    const char *scores = json_string_value(kt__hf_config_get(c, "scoring_func"));
+    if (method && strcmp(method, "group_limited_greedy") == 0 && c->n_group > 1)
+        return kt__hf_refuse(c, "topk_method",
+                             "groups by their best expert; the format has groups by their best "
+                             "two",
+                             err);
+    if (scores && strcmp(scores, "softmax") != 0 && strcmp(scores, "sigmoid") != 0)
+        return kt__hf_refuse(c, "scoring_func", "softmax or sigmoid is expected", err);
+    if (!is_one(kt__hf_config_get(c, "moe_layer_freq")))
+        return kt__hf_refuse(c, "moe_layer_freq", "1 is expected", err);
+    if (kt__hf_flag(c, "attention_bias", false))
+        return kt__hf_refuse(c, "attention_bias", "the deepseek2 format has no such biases", err);
+    return KT_OK;
+}
+
+static kt_status check_free(const kt__hf_config *c, kt_error *err) {
+    if (c->n_dense_lead > c->n_layer)
+        return kt__hf_refuse(c, "first_k_dense_replace", "more than there are layers", err);
+    if (c->arch == KT__HF_ERNIEMOE) return check_ernie(c, err);
+    if (c->arch == KT__HF_DEEPSEEK) return check_deepseek(c, err);
+    if (!kt__hf_flag(c, "use_expert_bias", true))
+        return kt__hf_refuse(c, "use_expert_bias", "the lfm2moe format has this bias", err);
+    return KT_OK;
+}
+
+kt_status kt__hf_experts_read(kt__hf_config *c, kt_error *err) {
+    if (c->n_expert_used > c->n_expert)
+        return kt__hf_refuse(c, "num_experts_per_tok", "more than there are experts", err);
+    if (c->n_shared > 0) c->d_ff_shared = c->n_shared * c->d_ff_expert;
+    if (c->arch & KT__HF_DENSE_LEAD) return check_free(c, err);
+    if (c->arch == KT__HF_GRANITEMOE) return KT_OK; /* its class has shares of the chosen alone */
+    return c->arch == KT__HF_GPTOSS ? check_clamp(c, err) : check_fixed(c, err);
+}
+
+/* ---- writing ---- */
+
+static bool is_sigmoid(const kt__hf_config *c) {
+    const char *scores = json_string_value(kt__hf_config_get(c, "scoring_func"));
+    if (scores) return strcmp(scores, "sigmoid") == 0;
+    return c->arch == KT__HF_LFM2MOE ||
+           (c->arch == KT__HF_DEEPSEEK && strcmp(c->model_type, "deepseek_v2") != 0);
+}
+
+void kt__hf_experts_put(const kt__hf_config *c, kt__gguf_writer *w) {
+    char key[128];
+    if (!(c->arch & KT__HF_DENSE_LEAD)) return;
+    snprintf(key, sizeof key, "%s.expert_gating_func", c->arch_name);
+    kt__gguf_put_u32(w, key, is_sigmoid(c) ? GATING_SIGMOID : GATING_SOFTMAX);
+    snprintf(key, sizeof key, "%s.expert_weights_norm", c->arch_name);
+    kt__gguf_put_bool(w, key, kt__hf_flag(c, "norm_topk_prob", c->arch != KT__HF_DEEPSEEK));
+}
