@@ -459,29 +459,16 @@ out:
 
 /* ---- tensors without a place ---- */
 
-/* What may stand in a file beside the layers, used or not, without changing an answer. */
-static const char *const known_globals[] = {
-    "token_embd.weight",         "output.weight",     "output.bias",
-    "output_norm.weight",        "rope_freqs.weight", "rope_factors_long.weight",
-    "rope_factors_short.weight",
-};
-/* The same with one of these features, */
-static const struct {
-    kt__features features;
+static const struct global_row {
     const char *name;
-} more_globals[] = {
-    {KT__F_POSITIONS, "position_embd.weight"},
-    {KT__F_LAYER_NORMS, "token_types.weight"},
-    {KT__F_LAYER_NORMS | KT__F_SHORT_CONV, "token_embd_norm.weight"},
-    {KT__F_LAYER_NORMS, "token_embd_norm.bias"},
-    {KT__F_ENCODER, "dense_2.weight"},
-    {KT__F_ENCODER, "dense_3.weight"},
-    {KT__F_ENCODER, "dense_2.bias"},
-    {KT__F_ENCODER, "dense_3.bias"},
+    kt__features features; /* one of them; 0: no matter */
+    kt__pool_kind pooling;
+} globals[] = {
+#define X(name, role, features, pooling) {name, features, pooling},
+#include "model/globals.def"
+#undef X
 };
-/* and in a reranker. */
-static const char *const ranker_globals[] = {"cls.weight", "cls.bias", "cls.output.weight",
-                                             "cls.output.bias"};
+
 /* After blk.N.: tables that follow from the hyper-parameters, which old converters wrote. */
 static const char *const harmless_in_layer[] = {"attn_rot_embd.weight", "attn_rot_embd.inv_freq"};
 
@@ -505,12 +492,13 @@ static const char *name_in_layer(const kt__hparams *hp, const char *name, int *l
 }
 
 static bool is_global(const kt__hparams *hp, const char *name) {
-    for (size_t i = 0; i < sizeof more_globals / sizeof *more_globals; i++) {
-        if (hp->features & more_globals[i].features && strcmp(name, more_globals[i].name) == 0)
-            return true;
+    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
+        const struct global_row *row = &globals[i];
+        if (strcmp(name, row->name) != 0) continue;
+        return (!row->features || hp->features & row->features) &&
+               (row->pooling == KT__POOL_UNSAID || hp->pooling == row->pooling);
     }
-    return IS_AMONG(name, known_globals) ||
-           (hp->pooling == KT__POOL_RANK && IS_AMONG(name, ranker_globals));
+    return false;
 }
 
 bool kt__net_has_place(const kt__hparams *hp, kt__str tensor) {

@@ -31,7 +31,7 @@ typedef enum kt__tensor_role {
     KT__TENSOR_EXPERTS_UP,
     KT__TENSOR_EXPERTS_DOWN,
     KT__TENSOR_MIX_GATE, /* of a mixer: of the same input as queries */
-    KT__TENSOR_LATENT,   /* of what another matrix of the mixer made */
+    KT__TENSOR_OTHER,    /* of what another matrix made */
     KT__TENSOR_VECTOR    /* norms, biases, factors: always f32 */
 } kt__tensor_role;
 

@@ -684,9 +684,7 @@ static kt_status add_dense(planner *p, size_t i) {
     KT__TRY(check_dtype(p, w, shard));
     KT__TRY(check_shape(p, w, shard, t.n_rows, t.n_cols, false));
     t.source = source_of(w, shard);
-    const kt__recipe_model model = {(int)p->config->n_layer, (int)p->config->n_head,
-                                    (int)p->config->n_head_kv, true};
-    t.type = kt__recipe_type(p->recipe, &model, KT__TENSOR_UP, 0, t.n_cols);
+    t.type = type_of(p, &t);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
     KT__TRY(add_dense_bias(p, i, t.n_rows));
 out:

@@ -9,8 +9,9 @@ static const struct {
     kt__tensor_role role;
     bool in_layer;
 } roles[] = {
-    {"token_embd.weight", KT__TENSOR_EMBD, false},
-    {"output.weight", KT__TENSOR_OUTPUT, false},
+#define X(name, role, features, pooling) {name, KT__TENSOR_##role, false},
+#include "model/globals.def"
+#undef X
 #define X(slot, name, rows, cols, role, only, unless, needs, mixer) {name, KT__TENSOR_##role, true},
 #include "model/weights.def"
 #undef X

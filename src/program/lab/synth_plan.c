@@ -261,8 +261,8 @@ static void add_pool_head(planner *p, kt__features features) {
     int64_t d = ps->d_model;
     bool hidden = features & KT__F_LAYER_NORMS;
     if (ps->dense) {
-        add_matrix(p, KT__TENSOR_UP, "dense_2.weight", d, 4 * d, 1.0f);
-        add_matrix(p, KT__TENSOR_UP, "dense_3.weight", 4 * d, d, 1.0f);
+        add_matrix(p, KT__TENSOR_OTHER, "dense_2.weight", d, 4 * d, 1.0f);
+        add_matrix(p, KT__TENSOR_OTHER, "dense_3.weight", 4 * d, d, 1.0f);
     }
     if (!ps->n_labels) return;
     if (hidden) {
