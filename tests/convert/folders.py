@@ -176,6 +176,10 @@ PRETOKENIZERS = {
                            "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"), byte_level(False)], None, False),
 }
 
+EAST_ASIAN = split("[一-龥\u0800-一가-\ud7ff]+")
+PRETOKENIZERS["deepseek-coder"] = ([split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), EAST_ASIAN,
+                                    {"type": "Digits", "individual_digits": True}, byte_level(False)], None, False)
+
 CHATML = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 

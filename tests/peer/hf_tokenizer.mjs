@@ -12,7 +12,13 @@ const upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]", lower = "[\\p{Ll}\\p{Lm}\\
 const o200k = (c, digits) => `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${c}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${c}` +
     `|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*${tail}`;
 const gpt2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+// The stages of a family as convert recognises them: the file's strings are JSON's, too.
+const patterns = fs.readFileSync(path.join(root, "src/program/convert/pretok_patterns.def"), "utf8");
+const stagesOf = (family) => [...patterns.split(`X(${family}, `)[1].split(/\nX\(/)[0].replace(/, DIGITS\)/, ', "\\\\p{N}")')
+    .matchAll(/"(?:[^"\\]|\\.)*"/g)].map(([text]) => JSON.parse(text));
 const families = {
+    DEEPSEEK_LLM: stagesOf("DEEPSEEK_LLM"),
+    DEEPSEEK_CODER: stagesOf("DEEPSEEK_CODER"),
     CL100K: [cl100k("\\p{L}", "\\p{L}", "\\p{N}{1,3}")],
     QWEN2: [cl100k("\\p{L}", "\\p{L}", "\\p{N}")],
     QWEN35: [cl100k("[\\p{L}\\p{M}]", "\\p{L}\\p{M}", "\\p{N}")],

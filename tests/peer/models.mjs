@@ -265,7 +265,7 @@ ${missing.map(([, arch, needs]) => `| ${arch} | ${needs} |`).join("\n")}
 
 Also refused: files of deepseek2 made before April 2025 (one tensor attn_kv_b), Hadamard-rotated weights (\`prism.hadamard.*\`), experts behind a latent projection
 (\`ffn_latent_*\`), Qwen3-Next files with one tensor ssm_in, pre-tokenizers that are not known
-(DeepSeek-V2-Lite's and Moonlight's among them), and every tensor type that the list above lacks, by its number.
+(Moonlight's among them), and every tensor type that the list above lacks, by its number.
 `;
 }
 

@@ -243,8 +243,9 @@ void kt__pretok_begin(kt__pretok_iter *it, kt__pretok_family family, const char 
 bool kt__pretok_next(kt__pretok_iter *it, const char **word, size_t *len) {
     const char *s = it->s;
     size_t i = it->pos, end = it->part_end, to;
+    bool staged = it->family == KT__PRETOK_DEEPSEEK_LLM || it->family == KT__PRETOK_DEEPSEEK_CODER;
     if (i == it->len) return false;
-    if (i == end) {
+    if (i == end && !staged) {
         end = it->family == KT__PRETOK_DEEPSEEK3 ? deepseek3_part(s, i, it->len)
                                                  : digits_part(s, i, it->len);
         it->part_end = end;
@@ -256,6 +257,8 @@ bool kt__pretok_next(kt__pretok_iter *it, const char **word, size_t *len) {
     case KT__PRETOK_O200K: to = word_o200k(s, i, end, 3, true); break;
     case KT__PRETOK_TEKKEN: to = word_o200k(s, i, end, 1, false); break;
     case KT__PRETOK_DEEPSEEK3: to = word_deepseek3(s, i, end); break;
+    case KT__PRETOK_DEEPSEEK_LLM:
+    case KT__PRETOK_DEEPSEEK_CODER: to = kt__pretok_staged_word(it); break;
     default: to = word_gpt2(s, i, end); break;
     }
     *word = s + i;

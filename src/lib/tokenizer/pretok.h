@@ -24,7 +24,11 @@
  * DEEPSEEK3    split at each \p{N}{1,3}, then at each run of U+4E00..9FA5, U+3040..309F and
  *              U+30A0..30FF, then
  *              [!-/:-~&&ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
- *              | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+ *              | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * DEEPSEEK_LLM  splits at each [\r\n], then in all pieces at \s?C+ (C: letters with case, as a list),
+ *              \s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+,
+ *              \s+$, [\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+, \p{N}+
+ * DEEPSEEK_CODER  likewise at [\r\n], \s?\p{L}+, \s?\p{P}+, those East Asian characters, \p{N} */
 #ifndef KT_TOKENIZER_PRETOK_H
 #define KT_TOKENIZER_PRETOK_H
 
@@ -40,6 +44,8 @@ typedef enum kt__pretok_family {
     KT__PRETOK_O200K,
     KT__PRETOK_TEKKEN,
     KT__PRETOK_DEEPSEEK3,
+    KT__PRETOK_DEEPSEEK_LLM,
+    KT__PRETOK_DEEPSEEK_CODER,
     KT__PRETOK_FAMILY_COUNT
 } kt__pretok_family;
 
@@ -60,10 +66,14 @@ typedef struct kt__pretok_iter {
     size_t len, pos;
     size_t part_end; /* of the present part of a family that splits in stages */
     kt__pretok_family family;
+    size_t ends[6]; /* of the present piece of each stage, of pretok_staged.c */
 } kt__pretok_iter;
 
 void kt__pretok_begin(kt__pretok_iter *it, kt__pretok_family family, const char *s, size_t len);
 /* The next word: words follow one another without gaps and cover the text. false: at the end. */
 bool kt__pretok_next(kt__pretok_iter *it, const char **word, size_t *len);
+
+/* pretok_staged.c: the end of the next word of a family whose stages go over all pieces; pos < len. */
+size_t kt__pretok_staged_word(kt__pretok_iter *it);
 
 #endif

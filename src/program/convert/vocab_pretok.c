@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "convert/vocab.h"
 
-enum { MAX_STAGES = 4, MAX_PATTERN = 4096 };
+enum { MAX_STAGES = 6, MAX_PATTERN = 4096 };
 
 static const struct {
     kt__pretok_family family;
@@ -74,7 +74,7 @@ out:
 /* Line ends as \r and \n, however the file writes them. */
 static kt_status add_stage(pretok_shape *p, const char *pattern) {
     size_t n = 0;
-    if (p->n_stages == MAX_STAGES) return refuse_shape(p, "pre_tokenizer", "over four stages");
+    if (p->n_stages == MAX_STAGES) return refuse_shape(p, "pre_tokenizer", "over six stages");
     char *out = p->stages[p->n_stages++];
     for (const char *s = pattern; *s; s++) {
         if (n + 3 > MAX_PATTERN) return refuse_shape(p, "pre_tokenizer", "a very long expression");
