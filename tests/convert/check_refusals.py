@@ -289,6 +289,17 @@ refused("blocks of another kind", "quantised already (FP8)", lambda: edit("confi
 refused("infinite blocks", "is not a finite", lambda: rewrite(
     BLOCKS.replace("blocks", "scales"), lambda d, b, s: (d, b"\xff" * len(b), s)))
 
+fresh(models.write, {**models.MODELS["deepseek3"], "files": 1})
+KV_B = "model.layers.1.self_attn.kv_b_proj.weight"
+refused("latent keys of another shape", "by config.json it is [224, 64]", lambda: rewrite(KV_B, lambda d, b, s: (d, b, s[::-1])))
+refused("groups by their best expert", "topk_method", lambda: edit("config.json", topk_method="group_limited_greedy"))
+refused("magnitudes that differ", "mscale_all_dim", lambda: edit("config.json", rope_scaling__mscale=0.7))
+refused("an odd latent vector", "kv_lora_rank", lambda: edit("config.json", kv_lora_rank=91))
+fresh(models.write, models.MODELS["granitehybrid"])
+refused("layers of another kind", "attention and mamba are expected", lambda: edit("config.json", layer_types=["linear_attention"] * 4))
+refused("heads of another width", "mamba_d_head", lambda: edit("config.json", mamba_d_head=32))
+fresh(models.write, models.MODELS["falcon-h1"])
+refused("a gate after the norm", "mamba_norm_before_gate", lambda: edit("config.json", mamba_rms_norm=True, mamba_norm_before_gate=True))
 fresh(models.write, {**models.MODELS["qwen3moe"], "files": 1})
 EXPERT = "model.layers.1.mlp.experts.3.up_proj.weight"
 refused("an expert is missing", "layers.1.mlp.experts.3.up_proj.weight' is missing", lambda: rewrite(EXPERT, lambda d, b, s: None))

@@ -48,6 +48,35 @@ def latent_weights(m, w, i, matrix, vector):
     w[p + "o_proj.weight"] = matrix(models.D, heads * value)
 
 
+def mamba_weights(m, w, i, matrix, vector):
+    """Mamba-2 or attention, then a shared part and, with experts, those."""
+    c, p = m["config"], f"model.layers.{i}."
+    heads, n, groups = c["mamba_n_heads"], c["mamba_d_state"], c["mamba_n_groups"]
+    inner = c.get("mamba_d_ssm") or c["mamba_expand"] * models.D
+    both = m["kind"] == "falconh1"
+    second = "pre_ff_layernorm" if both else "post_attention_layernorm"
+    w[p + "input_layernorm.weight"], w[p + second + ".weight"] = vector(models.D, 1.0), vector(models.D, 1.0)
+    if both or i in m["attends"]:
+        for name, rows in (("q", m["heads"] * m["hd"]), ("k", m["kv"] * m["hd"]), ("v", m["kv"] * m["hd"])):
+            w[p + f"self_attn.{name}_proj.weight"] = matrix(rows, models.D, 1.4)
+        w[p + "self_attn.o_proj.weight"] = matrix(models.D, m["heads"] * m["hd"])
+    if both or i not in m["attends"]:
+        channels = inner + 2 * groups * n
+        w[p + "mamba.in_proj.weight"] = matrix(inner + channels + heads, models.D, 1.4)
+        w[p + "mamba.conv1d.weight"] = matrix(channels, 4).reshape(channels, 1, 4)
+        w[p + "mamba.conv1d.bias"] = vector(channels)
+        w[p + "mamba.A_log"], w[p + "mamba.dt_bias"], w[p + "mamba.D"] = vector(heads, 0.5, 0.5), vector(heads, -1.0, 0.5), vector(heads, 1.0)
+        w[p + "mamba.out_proj.weight"] = matrix(models.D, inner)
+        if not both:
+            w[p + "mamba.norm.weight"] = vector(inner, 1.0)
+    if both:
+        return glu_weights(w, p + "feed_forward.", models.FF, ("gate_proj", "up_proj", "down_proj"), matrix)
+    ff = c["shared_intermediate_size"]
+    w[p + "shared_mlp.input_linear.weight"], w[p + "shared_mlp.output_linear.weight"] = matrix(2 * ff, models.D), matrix(models.D, ff)
+    if m.get("experts"):
+        feed_forward_weights({**m, "kind": "granitemoe"}, w, i, matrix, vector)
+
+
 # ---- the forward pass ----
 
 
@@ -130,3 +159,55 @@ def feed_forward(m, w, i, x):
         for e in chosen:
             y[t] += share[t][e] / whole * m["config"].get("routed_scaling_factor", 1.0) * glu(x[t], w, p + f"experts.{e}.", names)
     return y + glu(x, w, p + "shared_experts.", names) if m.get("n_shared") else y
+
+
+def mamba(m, w, p, x):
+    """Mamba-2 (Dao and Gu 2024), position by position."""
+    c, p, t_max = m["config"], p + "mamba.", len(x)
+    heads, n, groups = c["mamba_n_heads"], c["mamba_d_state"], c["mamba_n_groups"]
+    inner = c.get("mamba_d_ssm") or c["mamba_expand"] * models.D
+    projected = linear(x * c.get("ssm_in_multiplier", 1.0), w, p + "in_proj")
+    sizes = np.cumsum([inner, inner, groups * n, groups * n])
+    parts = np.split(projected, sizes, -1)
+    projected = np.concatenate([part * by for part, by in zip(parts, c.get("ssm_multipliers", [1.0] * 5))], -1)
+    gate, mixed, dt = np.split(projected, [inner, 2 * inner + 2 * groups * n], -1)
+    mixed = models.silu(models.over_time(mixed, w[p + "conv1d.weight"]) + w[p + "conv1d.bias"])
+    u, b, read = np.split(mixed, [inner, inner + groups * n], -1)
+    u = u.reshape(t_max, heads, -1)
+    b, read = (np.repeat(y.reshape(t_max, groups, n), heads // groups, 1) for y in (b, read))
+    dt = np.log1p(np.exp(dt + w[p + "dt_bias"]))
+    decay = np.exp(-dt * np.exp(w[p + "A_log"].astype(np.float64)))
+    state, y = np.zeros((heads, u.shape[-1], n)), np.zeros_like(u)
+    for t in range(t_max):
+        state = state * decay[t][:, None, None] + (dt[t][:, None] * u[t])[..., None] * b[t][:, None, :]
+        y[t] = np.einsum("hpn,hn->hp", state, read[t]) + w[p + "D"].astype(np.float64)[:, None] * u[t]
+    y = (y.reshape(t_max, inner) * models.silu(gate)).reshape(t_max, groups, -1)
+    if p + "norm.weight" not in w:
+        return linear(y.reshape(t_max, inner), w, p + "out_proj") * c["ssm_out_multiplier"]
+    y = y / np.sqrt((y * y).mean(-1, keepdims=True) + m["eps"])
+    return linear(y.reshape(t_max, inner) * w[p + "norm.weight"], w, p + "out_proj")
+
+
+def mamba_layer(m, w, i, h):
+    p, residual = f"model.layers.{i}.", m["scales"][2]
+    x = models.rms(h, w[p + "input_layernorm.weight"], m["eps"])
+    h = h + residual * (models.attention(m, w, p, x, i) if i in m["attends"] else mamba(m, w, p, x))
+    x = models.rms(h, w[p + "post_attention_layernorm.weight"], m["eps"])
+    gate, up = np.split(linear(x, w, p + "shared_mlp.input_linear"), 2, -1)
+    y = linear(models.silu(gate) * up, w, p + "shared_mlp.output_linear")
+    if m.get("experts"):
+        y = y + granite_experts(m, w, p, x)
+    return h + residual * y
+
+
+def falcon_layer(m, w, i, h):
+    """Attention and Mamba-2 beside each other, with a multiplier for each way in and out."""
+    c, p = m["config"], f"model.layers.{i}."
+    x = models.rms(h, w[p + "input_layernorm.weight"], m["eps"])
+    keys = {name: a * (c["key_multiplier"] if name.endswith("k_proj.weight") else 1.0) for name, a in w.items() if name.startswith(p + "self_attn.")}
+    y = models.attention(m, keys, p, x * c["attention_in_multiplier"], i) * c["attention_out_multiplier"]
+    h = h + y + mamba(m, w, p, x)
+    x = models.rms(h, w[p + "pre_ff_layernorm.weight"], m["eps"])
+    p += "feed_forward."
+    gate, down = c["mlp_multipliers"]
+    return h + linear(models.silu(linear(x, w, p + "gate_proj") * gate) * linear(x, w, p + "up_proj"), w, p + "down_proj") * down

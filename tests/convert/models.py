@@ -160,6 +160,26 @@ MODELS |= {
                                                                        "topk_group": 2, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
                                                                        "topk_method": "noaux_tc", "num_nextn_predict_layers": 1}, next=True),
 }
+HYBRID = {"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8.0, "mamba_d_conv": 4,
+          "mamba_d_state": 32, "mamba_n_groups": 2, "mamba_n_heads": 8, "mamba_d_head": 64, "mamba_expand": 2, "mamba_conv_bias": True,
+          "mamba_proj_bias": False, "position_embedding_type": "nope", "layer_types": ["mamba", "mamba", "attention", "mamba"]}
+MODELS |= {
+    "granitehybrid": spec("GraniteMoeHybridForCausalLM", "granitehybrid", layers=4, tied=True, pre="smollm", scales=(0.125, 12.0, 0.22, 8.0),
+                          attends=[2], experts=(5, 2), ff=128, config={**HYBRID, "num_local_experts": 5, "num_experts_per_tok": 2,
+                                                                       "intermediate_size": 128, "shared_intermediate_size": 96}),
+    "granitehybrid-dense": spec("GraniteMoeHybridForCausalLM", "granitehybrid", layers=4, pre="smollm", scales=(0.125, 12.0, 0.22, 8.0),
+                                attends=[2], config={**HYBRID, "num_local_experts": 0, "num_experts_per_tok": 0, "position_embedding_type": "rope",
+                                                     "shared_intermediate_size": 512}),
+}
+FALCON = {"head_dim": 32, "mamba_d_conv": 4, "mamba_d_state": 32, "mamba_n_groups": 1, "mamba_n_heads": 8, "mamba_d_head": 48, "mamba_d_ssm": 384,
+          "mamba_expand": 2, "mamba_conv_bias": True, "mamba_proj_bias": False, "mamba_rms_norm": False, "mamba_norm_before_gate": False,
+          "attention_in_multiplier": 0.75, "attention_out_multiplier": 0.9, "key_multiplier": 0.4, "mlp_multipliers": [0.9, 0.7],
+          "ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.6, "ssm_multipliers": [0.5, 0.7, 0.9, 1.1, 0.35], "embedding_multiplier": 5.5,
+          "lm_head_multiplier": 0.04}
+MODELS |= {
+    "falcon-h1": spec("FalconH1ForCausalLM", "falconh1", layers=3, pre="llama-bpe", theta=1e11, config=FALCON),
+    "falcon-h1-tied": spec("FalconH1ForCausalLM", "falconh1", layers=2, tied=True, pre="llama-bpe", dtype="F32", config=FALCON),
+}
 ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -239,6 +259,9 @@ def weights(m, seed):
     w = {"model.embed_tokens.weight": matrix(rows, D, 2.0)}
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
+        if m["kind"] in ("granitehybrid", "falconh1"):
+            mixtures.mamba_weights(m, w, i, matrix, vector)
+            continue
         if "attends" in m:
             hybrid_weights(m, w, i, matrix, vector)
             continue
@@ -298,8 +321,8 @@ def weights(m, seed):
             w[p + f"mlp.{part}gate_proj.weight"] = matrix(n, D)
             w[p + f"mlp.{part}up_proj.weight"] = matrix(n, D)
             w[p + f"mlp.{part}down_proj.weight"] = matrix(D, n)
-    if m["kind"] == "lfm2":
-        w["model.embedding_norm.weight"] = norm(D)
+    if m["kind"] in ("lfm2", "falconh1"):
+        w["model.embedding_norm.weight" if m["kind"] == "lfm2" else "model.final_layernorm.weight"] = norm(D)
     else:
         w["model.norm.weight"] = vector(D) if m["kind"] == "qwen35" else norm(D)
     if not m["tied"]:
@@ -320,7 +343,7 @@ def config(m, n_tokens):
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
              "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
-             "Lfm2MoeForCausalLM": "lfm2_moe", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
+             "Lfm2MoeForCausalLM": "lfm2_moe", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -433,6 +456,8 @@ def is_local(m, i):
 
 
 def is_rotated(m, i):
+    if m["config"].get("position_embedding_type") == "nope":
+        return False
     if m["kind"] == "smollm3":
         return (i + 1) % 4 != 0
     return is_local(m, i) or not (m["kind"] in ("exaone4", "cohere2") and m["window"])
@@ -631,11 +656,14 @@ def states(m, w, ids, both=False):
     kind, gemma, eps = m["kind"], m["kind"].startswith("gemma"), m["eps"]
     h = w["model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
     _, embedding, residual, _ = m.get("scales", (0, 1.0, 1.0, 1.0))
-    h = h * embedding
+    h = h * embedding * m["config"].get("embedding_multiplier", 1.0) if kind == "falconh1" else h * embedding
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
+        if kind == "falconh1":
+            h = mixtures.falcon_layer(m, w, i, h)
+            continue
         if "attends" in m:
-            h = hybrid_layer(m, w, i, h)
+            h = mixtures.mamba_layer(m, w, i, h) if kind == "granitehybrid" else hybrid_layer(m, w, i, h)
             continue
 
         def norm(x, name):
@@ -660,8 +688,8 @@ def states(m, w, ids, both=False):
         else:
             h = h + residual * y
             h = h + residual * feed_forward(m, w, p, norm(h, "post_attention_layernorm"))
-    if kind == "lfm2":
-        return rms(h, w["model.embedding_norm.weight"], eps)
+    if kind in ("lfm2", "falconh1"):
+        return rms(h, w["model.embedding_norm.weight" if kind == "lfm2" else "model.final_layernorm.weight"], eps)
     return rms(h, w["model.norm.weight"], eps, "gemma" if kind == "qwen35" else kind)
 
 
@@ -669,5 +697,6 @@ def logits(m, w, ids):
     """Of the last token."""
     head = w["model.embed_tokens.weight" if m["tied"] else "lm_head.weight"].astype(np.float64)
     divisor = m.get("scales", (0, 1.0, 1.0, 1.0))[3]
+    divisor = divisor / m["config"].get("lm_head_multiplier", 1.0)
     out = head @ states(m, w, ids)[-1] / divisor * m.get("logit_scale", 1.0)
     return m["caps"][1] * np.tanh(out / m["caps"][1]) if m.get("caps") else out

@@ -294,6 +294,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (c->arch & KT__HF_EXPERTS) KT__TRY(kt__hf_experts_read(c, err));
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
+    if (c->arch == KT__HF_FALCONH1) KT__TRY(kt__hf_mamba_read(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
 out:
     return status;
@@ -400,6 +401,7 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
         kt__gguf_put_u32(w, key_name(c, "rope.dimension_count", key), (uint32_t)c->n_rot);
     if (c->arch & KT__HF_EXPERTS) kt__hf_experts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
+    if (c->arch & KT__HF_MAMBAS) kt__hf_mamba_put(c, w);
     kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);
     kt__hf_rope_put(c, w);

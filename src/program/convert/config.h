@@ -67,7 +67,7 @@ typedef struct kt__hf_config {
         window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types,
         conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
         rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
-        attention_every;
+        attention_every, mamba_expand, mamba_inner;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale;
     int64_t n_rot;
@@ -111,6 +111,24 @@ bool kt__hf_is_dense(const kt__hf_config *config, int64_t layer);
 /* Sizes of heads. */
 kt_status kt__hf_latent_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_latent_put(const kt__hf_config *config, kt__gguf_writer *w);
+
+/* config_mamba.c: Mamba-2. */
+/* Refuses what the formats imply otherwise. */
+kt_status kt__hf_mamba_read(const kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_mamba_put(const kt__hf_config *config, kt__gguf_writer *w);
+/* Rows of a tensor, one stretch after the other, that are multiplied by a number before they are
+ * written. */
+enum { KT__HF_MAX_SCALES = 5 };
+typedef struct kt__hf_scale {
+    int64_t n_rows;
+    float by;
+} kt__hf_scale;
+/* What a model's multipliers make of the tensor of this name in GGUF, without a layer's number
+ * ("blk.attn_q.weight"); 0: nothing. */
+int kt__hf_scales_of(const kt__hf_config *config, const char *name,
+                     kt__hf_scale out[KT__HF_MAX_SCALES]);
+/* Rows of a state's head. */
+int64_t kt__hf_state_rows(const kt__hf_config *config);
 
 /* config_recurrent.c: models that have layers with a state. */
 /* The width that a class makes of what config.json says. */

@@ -9,6 +9,9 @@
 kt_status kt__hf_latent_derive(kt__hf_config *c, kt_error *err) {
     if (c->rope_dim % 2 != 0)
         return kt__hf_refuse(c, "qk_rope_head_dim", "an even size is expected", err);
+    if (c->kv_rank % 2 != 0 || c->kv_rank + c->rope_dim > 1024)
+        return kt__hf_refuse(c, "kv_lora_rank",
+                             "an even size is expected, with qk_rope_head_dim at most 1024", err);
     c->n_head_kv = c->n_head;
     c->has_head_keys = false; /* kt__hf_latent_put writes them */
     c->head_dim = c->kv_rank + c->rope_dim;

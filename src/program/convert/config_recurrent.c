@@ -11,7 +11,9 @@
 /* ---- which layers ---- */
 
 static kt_status read_types(kt__hf_config *c, const json_t *types, kt_error *err) {
-    const char *other = c->arch & KT__HF_LFM2S ? "conv" : "linear_attention";
+    bool mamba = c->arch == KT__HF_GRANITEHYB;
+    const char *other = mamba ? "mamba" : c->arch & KT__HF_LFM2S ? "conv" : "linear_attention";
+    const char *attends = mamba ? "attention" : "full_attention";
     if (json_array_size(types) != (size_t)c->n_layer)
         return kt__fail_at(err, KT_E_FORMAT, c->path, UINT64_MAX,
                            "\"layer_types\" has %zu elements for %" PRId64 " layers",
@@ -19,9 +21,10 @@ static kt_status read_types(kt__hf_config *c, const json_t *types, kt_error *err
     for (int64_t i = 0; i < c->n_layer; i++) {
         const char *name = json_string_value(json_array_get(types, (size_t)i));
         c->recurrent[i] = name && strcmp(name, other) == 0;
-        if (!c->recurrent[i] && (!name || strcmp(name, "full_attention") != 0))
+        if (!c->recurrent[i] && (!name || strcmp(name, attends) != 0))
             return kt__hf_refuse(c, "layer_types",
-                                 c->arch & KT__HF_LFM2S
+                                 mamba ? "attention and mamba are expected"
+                                 : c->arch & KT__HF_LFM2S
                                      ? "full_attention and conv are expected"
                                      : "full_attention and linear_attention are expected",
                                  err);
@@ -47,7 +50,7 @@ static kt_status read_layers(kt__hf_config *c, kt_error *err) {
     const json_t *list = json_object_get(c->text, "full_attn_idxs");
     if (json_is_array(types)) return read_types(c, types, err);
     if (c->arch & KT__HF_LFM2S && json_is_array(list)) return read_indices(c, list, err);
-    if (c->arch & KT__HF_LFM2S)
+    if (!(c->arch & KT__HF_QWEN35S))
         return kt__hf_refuse(c, "layer_types", "is missing: which layers have attention?", err);
     for (int64_t i = 0; i < c->n_layer; i++) c->recurrent[i] = (i + 1) % c->attention_every != 0;
     return KT_OK;
@@ -74,6 +77,7 @@ static kt_status check_delta(const kt__hf_config *c, kt_error *err) {
 kt_status kt__hf_recurrent_read(kt__hf_config *c, kt_error *err) {
     kt_status status = read_layers(c, err);
     if (status == KT_OK && c->arch & KT__HF_QWEN35S) status = check_delta(c, err);
+    if (status == KT_OK && c->arch == KT__HF_GRANITEHYB) status = kt__hf_mamba_read(c, err);
     if (status == KT_OK && kt__hf_flag(c, "conv_bias", false))
         status = kt__hf_refuse(c, "conv_bias", "the lfm2 format has no such biases", err);
     return status;
@@ -116,10 +120,23 @@ static void put_sections(const kt__hf_config *c, kt__gguf_writer *w) {
     kt__gguf_put_i32s(w, key, sections, 4);
 }
 
+/* With experts the shared part is a shared expert, without them it is the feed-forward part. */
+static void put_hybrid(const kt__hf_config *c, kt__gguf_writer *w) {
+    char key[128];
+    const char *positions = json_string_value(kt__hf_config_get(c, "position_embedding_type"));
+    snprintf(key, sizeof key, "%s.feed_forward_length", c->arch_name);
+    kt__gguf_put_u32(w, key, (uint32_t)(c->n_expert > 0 ? c->d_ff : c->d_ff_shared));
+    snprintf(key, sizeof key, "%s.expert_shared_feed_forward_length", c->arch_name);
+    if (c->n_expert > 0) kt__gguf_put_u32(w, key, (uint32_t)c->d_ff_shared);
+    snprintf(key, sizeof key, "%s.rope.scaling.finetuned", c->arch_name);
+    kt__gguf_put_bool(w, key, positions && strcmp(positions, "rope") == 0);
+}
+
 void kt__hf_recurrent_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
     int32_t n_kv[KT__HF_MAX_LAYERS];
-    if (c->arch & KT__HF_LFM2S) {
+    if (c->arch == KT__HF_GRANITEHYB) put_hybrid(c, w);
+    if (!(c->arch & KT__HF_QWEN35S)) {
         for (int64_t i = 0; i < c->n_layer; i++)
             n_kv[i] = c->recurrent[i] ? 0 : (int32_t)c->n_head_kv;
         snprintf(key, sizeof key, "%s.attention.head_count_kv", c->arch_name);

@@ -176,11 +176,13 @@ static kt_status read_ministral(kt__hf_config *c, const json_t *rope, kt_error *
  * queries. */
 static kt_status read_latent(kt__hf_config *c, const json_t *rope, kt_error *err) {
     double mscale = rope_number(rope, "mscale"), all = rope_number(rope, "mscale_all_dim");
-    if (c->rope.kind != KT__HF_ROPE_YARN) return KT_OK;
+    if (c->rope.kind == KT__HF_ROPE_PLAIN) return KT_OK;
+    if (c->rope.kind != KT__HF_ROPE_YARN)
+        return refuse_rope(c, err, "rope_type", "yarn is expected of a deepseek2 model");
     if (!(all > 0.0) || mscale != all)
         return refuse_rope(c, err, "mscale_all_dim", "as much as mscale is expected");
-    c->rope.attn_factor = (double)NAN;
     c->rope.log_multiplier = 0.1 * all;
+    if (c->rope.orig_ctx == KT__HF_NONE) c->rope.orig_ctx = c->n_ctx;
     return KT_OK;
 }
 
@@ -189,6 +191,7 @@ kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
     bool scaled = c->rope.kind == KT__HF_ROPE_LINEAR || c->rope.kind == KT__HF_ROPE_YARN;
     if (scaled && !(c->rope.factor >= 1.0 && c->rope.factor <= 1e6))
         return refuse_rope(c, err, "factor", "a number from 1 to 1000000 is expected");
+    if (c->arch == KT__HF_DEEPSEEK) return read_latent(c, rope, err);
     if (c->rope.kind == KT__HF_ROPE_LLAMA3) fill_llama3(c, rope);
     if (c->rope.kind == KT__HF_ROPE_YARN) {
         c->rope.attn_factor = yarn_attn_factor(rope, c->rope.factor);
@@ -196,7 +199,6 @@ kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
     }
     if (!isnan(c->rope.stretch) && c->head_dim > 2)
         c->rope_theta *= kt__pow(c->rope.stretch, (double)c->head_dim / (double)(c->head_dim - 2));
-    if (c->arch == KT__HF_DEEPSEEK) return read_latent(c, rope, err);
     if (c->arch == KT__HF_MISTRAL3) return read_ministral(c, rope, err);
     if (c->arch == KT__HF_PHI3 && c->rope.orig_ctx != KT__HF_NONE) c->orig_ctx = c->rope.orig_ctx;
     if (c->rope.kind == KT__HF_ROPE_LONGROPE) return read_longrope(c, rope, err);

@@ -107,7 +107,7 @@ static plan_sizes sizes_of(const kt__hf_config *c) {
                         .n_state_key = c->n_state_key,
                         .n_state_value = c->n_state_value,
                         .state_dim = c->state_dim,
-                        .state_rows = c->state_dim};
+                        .state_rows = kt__hf_state_rows(c)};
 }
 
 static int64_t dim_of(const planner *p, plan_dim dim) {
@@ -509,21 +509,6 @@ out:
 
 /* ---- one tensor ---- */
 
-/* Queries in one step or in two, and shared experts that there are not. */
-static bool is_of_other_form(const planner *p, const map_row *row) {
-    const kt__hf_config *c = p->config;
-    if (strstr(row->to, "_shexp.") && c->arch & KT__HF_SHARED_WHOLE) return c->n_shared <= 0;
-    if (c->arch != KT__HF_DEEPSEEK) return false;
-    if (strcmp(row->to, "blk.attn_q.weight") == 0) return c->q_rank != KT__HF_NONE;
-    return begins_with(row->to, "blk.attn_q_") && c->q_rank == KT__HF_NONE;
-}
-
-/* A head that the class has not, or a table of no rows. */
-static bool is_absent(const planner *p, const map_row *row) {
-    return (begins_with(row->to, "cls.") && !p->config->ranks) ||
-           (row->rows == DIM_TYPES && p->config->n_types == 0) || is_of_other_form(p, row);
-}
-
 static bool is_expert_tensor(const map_row *row) {
     static const char *const parts[] = {"_exps.", "_shexp.", "ffn_gate_inp.", "exp_probs_b."};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -536,6 +521,23 @@ static bool is_plain_ff(const map_row *row) {
            !strcmp(row->to, "blk.ffn_down.weight");
 }
 
+/* Queries in one step or in two, and shared experts that there are not. */
+static bool is_of_other_form(const planner *p, const map_row *row) {
+    const kt__hf_config *c = p->config;
+    if (strstr(row->to, "_shexp.") && c->arch & KT__HF_SHARED_WHOLE) return c->n_shared <= 0;
+    if (c->arch == KT__HF_GRANITEHYB && (is_expert_tensor(row) || is_plain_ff(row)))
+        return is_expert_tensor(row) != (c->n_expert > 0);
+    if (c->arch != KT__HF_DEEPSEEK) return false;
+    if (strcmp(row->to, "blk.attn_q.weight") == 0) return c->q_rank != KT__HF_NONE;
+    return begins_with(row->to, "blk.attn_q_") && c->q_rank == KT__HF_NONE;
+}
+
+/* A head that the class has not, or a table of no rows. */
+static bool is_absent(const planner *p, const map_row *row) {
+    return (begins_with(row->to, "cls.") && !p->config->ranks) ||
+           (row->rows == DIM_TYPES && p->config->n_types == 0) || is_of_other_form(p, row);
+}
+
 /* Layers with experts have no plain feed-forward part; those with a state have no attention, and the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
     const kt__hf_config *c = p->config;
@@ -544,8 +546,9 @@ static bool is_of_other_layers(const planner *p, const map_row *row, int64_t lay
         return true;
     if (!(c->arch & KT__HF_RECURRENT)) return false;
     if (begins_with(row->from, "layers.self_attn.")) return c->recurrent[layer];
-    return !c->recurrent[layer] && (begins_with(row->from, "layers.linear_attn.") ||
-                                    begins_with(row->from, "layers.conv."));
+    return !c->recurrent[layer] &&
+           (begins_with(row->from, "layers.linear_attn.") ||
+            begins_with(row->from, "layers.mamba.") || begins_with(row->from, "layers.conv."));
 }
 
 /* Where the value heads begin among the rows, and how many rows one has. */
@@ -558,6 +561,10 @@ static void set_tiles(const planner *p, const map_row *row, kt__planned *t) {
     t->tiled_from = row->rows == DIM_CHANNELS ? 2 * c->n_state_key * c->state_dim : 0;
 }
 
+static bool is_half_of_rows(kt__change change) {
+    return change == KT__CHANGE_TOP || change == KT__CHANGE_BOTTOM;
+}
+
 /* What the folder's tensor has more than the one in GGUF: rows before it, or elements between. */
 static kt_status check_source(const planner *p, const map_row *row, const kt__st_tensor *source,
                               const kt__shard *shard, kt__planned *t) {
@@ -565,14 +572,20 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
     kt_status status;
     if (row->change == KT__CHANGE_FROM_2) rows += KT__HF_XLMR_FIRST;
     if (is_halved(row->change)) cols *= 2;
+    if (is_half_of_rows(row->change)) rows *= 2;
+    bool flat_source = row->change == KT__CHANGE_FLAT || row->change == KT__CHANGE_FLAT_DECAY;
+    if (flat_source) cols *= rows;
     kt__st_tensor flat = *source; /* a convolution's taps stand behind a dimension of one */
     if (row->cols == DIM_TAPS && flat.n_dims == 3 && flat.shape[1] == 1) {
         flat.shape[1] = flat.shape[2];
         flat.n_dims = 2;
     }
     KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE));
+    KT__TRY(check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE || flat_source));
     t->source = source_of(source, shard);
+    if (row->change == KT__CHANGE_BOTTOM)
+        t->source.begin += (uint64_t)t->n_rows * kt__type_row_bytes(source->type, t->n_cols);
+    if (is_half_of_rows(row->change)) t->change = KT__CHANGE_COPY;
     if (row->change == KT__CHANGE_FROM_2) {
         t->source.begin += KT__HF_XLMR_FIRST * kt__type_row_bytes(source->type, t->n_cols);
         t->change = KT__CHANGE_COPY;
@@ -604,12 +617,16 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     with_layer(row->from, layer, from, sizeof from);
     with_layer(row->to, layer, t.name, sizeof t.name);
     KT__TRY(find_source(p, from, &source, &shard));
+    bool is_head = strcmp(row->to, "output.weight") == 0;
+    if (is_head && !source && p->has_head) /* tied, and scaled otherwise */
+        KT__TRY(find_source(p, "embed_tokens.weight", &source, &shard));
     if (!source) {
         if (!row->must) return KT_OK;
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
                            "tensor '%s' is missing", from);
     }
-    if (strcmp(row->to, "output.weight") == 0 && !p->has_head) return KT_OK;
+    if (is_head && !p->has_head) return KT_OK;
+    t.n_scales_by = kt__hf_scales_of(c, row->to, t.scales_by);
     KT__TRY(check_source(p, row, source, shard, &t));
     t.type = type_of(p, &t);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
@@ -814,6 +831,7 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
             kt__convert_note(notes, "tie_word_embeddings is true, but lm_head differs from the "
                                     "embedding: it is kept");
     }
+    if (p->config->arch == KT__HF_FALCONH1) p->has_head = true; /* multipliers of its own */
     if (!head && !p->config->tied && p->config->pooling == KT__HF_NONE)
         kt__convert_note(notes, "there is no lm_head: the embedding is taken for it");
 out:

@@ -30,7 +30,11 @@ typedef enum kt__change {
     KT__CHANGE_LOW,
     KT__CHANGE_HIGH,
     KT__CHANGE_KEYS,
-    KT__CHANGE_VALUES
+    KT__CHANGE_VALUES,
+    KT__CHANGE_TOP,
+    KT__CHANGE_BOTTOM,
+    KT__CHANGE_FLAT,
+    KT__CHANGE_FLAT_DECAY
 } kt__change;
 
 /* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
@@ -69,9 +73,11 @@ typedef struct kt__planned {
         parts; /* of several tensors, owned by the plan: one each part_rows rows; source is the first */
     kt__weight_source scales; /* of KT__CHANGE_MXFP4*, whose source has the blocks' levels */
     int64_t part_rows;
-    const float *made;                /* [n_cols] */
-    const float *importance;          /* [n_cols] of a column's squared errors, or NULL */
-    const kt__row_change *row_change; /* or NULL */
+    kt__hf_scale scales_by[KT__HF_MAX_SCALES]; /* of rows, one stretch after the other */
+    int n_scales_by;                           /* 0: none */
+    const float *made;                         /* [n_cols] */
+    const float *importance;                   /* [n_cols] of a column's squared errors, or NULL */
+    const kt__row_change *row_change;          /* or NULL */
     size_t row_bytes;
 } kt__planned;
 

@@ -226,6 +226,17 @@ static void tile_columns(const kt__planned *t, int64_t n, float *room, float *va
     }
 }
 
+/* Rows that a multiplier is for. */
+static void scale_rows(const kt__planned *t, int64_t begin, int64_t end, float *values) {
+    for (int64_t r = begin; r < end; r++, values += t->n_cols) {
+        int64_t left = r;
+        int k = 0;
+        while (k + 1 < t->n_scales_by && left >= t->scales_by[k].n_rows)
+            left -= t->scales_by[k++].n_rows;
+        for (int64_t i = 0; i < t->n_cols; i++) values[i] *= t->scales_by[k].by;
+    }
+}
+
 /* Rows [begin, end) as f32 into w->values. */
 static kt_status load_values(const weights_state *s, worker_space *w, int64_t begin, int64_t end,
                              kt_error *err) {
@@ -244,17 +255,18 @@ static kt_status load_values(const weights_state *s, worker_space *w, int64_t be
     }
     status = check_finite(t, begin, w->values, (size_t)n, err);
     if (t->change == KT__CHANGE_TILED_COLS) tile_columns(t, n, w->raw, w->values);
-    if (t->change == KT__CHANGE_DECAY)
+    if (t->change == KT__CHANGE_DECAY || t->change == KT__CHANGE_FLAT_DECAY)
         for (int64_t i = 0; i < n; i++) w->values[i] = (float)-kt__exp((double)w->values[i]);
     if (t->change == KT__CHANGE_PLUS_1)
         for (int64_t i = 0; i < n; i++) w->values[i] += 1.0f;
+    if (t->n_scales_by) scale_rows(t, begin, end, w->values);
     if (t->row_change && status == KT_OK)
         t->row_change->apply(t->row_change->user, t->name, begin, end, t->n_cols, w->values);
     return status;
 }
 
 static bool is_kept(const kt__planned *t) {
-    bool straight = t->change == KT__CHANGE_COPY || t->scales.name;
+    bool straight = (t->change == KT__CHANGE_COPY && !t->n_scales_by) || t->scales.name;
     return t->source.fd >= 0 && t->type == t->source.type && straight && !t->row_change;
 }
 

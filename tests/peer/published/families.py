@@ -75,6 +75,8 @@ FAMILIES = [
     family("Command R7B", "cohere2", "gpt35turbo", False, template="CohereForAI-c4ai-command-r7b-12-2024-tool_use.jinja",
            ends=["<|endoftext|>"]),
     family("Granite 3 MoE", "granitemoe", "gpt35turbo", False, ends=["<|endoftext|>"]),
+    family("Granite 4 H", "granitehybrid", "gpt35turbo", False, template="ibm-granite-granite-4.0.jinja", ends=["<|endoftext|>"]),
+    family("Falcon-H1", "falcon-h1", "llama3_1", False, ends=["<|end_of_text|>"]),
     family("ERNIE 4.5 MoE", "erniemoe", "llama2", False, ends=["</s>"]),
     family("DeepSeek V2", "deepseek2", "deepseek_v3", False, ends=["<｜end▁of▁sentence｜>"]),
     family("DeepSeek V3, R1", "deepseek3", "deepseek_v3", True, ends=["<｜end▁of▁sentence｜>"], rows=129280),
