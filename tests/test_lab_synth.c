@@ -220,6 +220,38 @@ static void test_statistics_of_every_type(void **state) {
     }
 }
 
+static void test_rows_stay_as_they_were(void **state) {
+    (void)state;
+    enum { COLS = 512, ROWS = 3 };
+    static const struct {
+        const char *type;
+        uint64_t digest;
+    } cases[] = {
+        {"F32", 0x4f6ab8e867976888},    {"F16", 0x228c9dcf6e53284c},
+        {"BF16", 0xe394df5e85ae9798},   {"Q4_0", 0x3a52e51e798ffa7a},
+        {"Q4_1", 0x41a43b92730174f4},   {"Q5_0", 0x86239055305cc310},
+        {"Q5_1", 0x17f28a626b4cbf6d},   {"Q8_0", 0x9a19cc2cd47b893d},
+        {"IQ4_NL", 0xdb446f53a28705f5}, {"MXFP4", 0x6b38ecac59923ba1},
+        {"Q2_K", 0x76dba4d68518a037},   {"Q3_K", 0xb80c704d75922dd7},
+        {"Q4_K", 0x17900000a6a989d7},   {"Q5_K", 0xf276d847b529ed03},
+        {"Q6_K", 0xe90fd91a28feee3b},   {"IQ4_XS", 0xe9427bccc1c1d015},
+    };
+    static unsigned char data[COLS * sizeof(float) * ROWS];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int type = 0;
+        while (strcmp(kt__type_get((kt__type)type)->name, cases[c].type) != 0) type++;
+        kt__synth_tensor t = {
+            .type = (kt__type)type, .n_dims = 2, .n_cols = COLS, .n_rows = ROWS, .std = 0.03f};
+        const kt__synth_plan plan = {.seed = 7, .tensors = &t, .n_tensors = 1};
+        uint64_t h = 0xcbf29ce484222325u;
+        kt__synth_fill(&plan, 0, 0, ROWS, data);
+        for (size_t i = 0; i < kt__type_row_bytes(t.type, COLS) * ROWS; i++)
+            h = (h ^ data[i]) * 0x100000001b3u;
+        if (h != cases[c].digest)
+            fail_msg("%s: other bytes, %016llx", cases[c].type, (unsigned long long)h);
+    }
+}
+
 static void test_rows_do_not_depend_on_chunks(void **state) {
     (void)state;
     kt__synth_tensor t = {
@@ -378,6 +410,7 @@ int main(void) {
         cmocka_unit_test(test_roles_by_name_give_the_planned_types),
         cmocka_unit_test(test_statistics_of_every_type),
         cmocka_unit_test(test_rows_do_not_depend_on_chunks),
+        cmocka_unit_test(test_rows_stay_as_they_were),
         cmocka_unit_test(test_rope_factors),
         cmocka_unit_test(test_tiny_presets_as_files),
         cmocka_unit_test(test_same_seed_same_bytes),

@@ -175,60 +175,44 @@ static int mxfp4_exponent(const drawer *dr, stream *s) {
     return exponent + 128 - half;
 }
 
+/* What a block has besides its levels; Q8_0 has them whole, the others in 4 bits. */
+static const struct block_parts {
+    bool flipped; /* a scale of either sign */
+    bool min, fifth;
+} parts_of[KT__TYPE_COUNT] = {
+    [KT__TYPE_Q4_0] = {true, false, false},   [KT__TYPE_Q4_1] = {false, true, false},
+    [KT__TYPE_Q5_0] = {true, false, true},    [KT__TYPE_Q5_1] = {false, true, true},
+    [KT__TYPE_IQ4_NL] = {true, false, false},
+};
+
+static uint8_t *put_f16(uint8_t *at, float x) {
+    kt__f16 half = kt__f16_from_f32(x);
+    memcpy(at, &half, sizeof half);
+    return at + sizeof half;
+}
+
+/* Scale, min, fifth bits, levels: the order of all these types. */
 static void block_32(const drawer *dr, kt__type type, stream *s, void *out) {
+    const struct block_parts *parts = &parts_of[type];
+    int offset = dr->l->values ? 0 : -dr->l->lo;
     int8_t q[32];
-    float d = draw_d(dr, s);
-    kt__f16 plain = kt__f16_from_f32(d), either = kt__f16_from_f32(with_sign(d, next(s)));
-    kt__f16 m = kt__f16_from_f32(-(float)dr->l->center * d);
+    uint8_t *at = out;
+    float d = draw_d(dr, s), flipped = with_sign(d, next(s));
     draw_levels(dr, s, q, 32);
-    switch (type) {
-    case KT__TYPE_Q4_0: {
-        kt__q4_0 *b = out;
-        b->d = either;
-        pack_nibbles(q, 8, b->qs);
-        break;
+    if (type == KT__TYPE_MXFP4) {
+        *at++ = (uint8_t)mxfp4_exponent(dr, s);
+    } else {
+        at = put_f16(at, parts->flipped ? flipped : d);
     }
-    case KT__TYPE_Q4_1: {
-        kt__q4_1 *b = out;
-        b->d = plain;
-        b->m = m;
-        pack_nibbles(q, 0, b->qs);
-        break;
+    if (parts->min) at = put_f16(at, -(float)dr->l->center * d);
+    if (parts->fifth) {
+        pack_fifth_bits(q, offset, at);
+        at += 4;
     }
-    case KT__TYPE_Q5_0: {
-        kt__q5_0 *b = out;
-        b->d = either;
-        pack_nibbles(q, 16, b->qs);
-        pack_fifth_bits(q, 16, b->qh);
-        break;
-    }
-    case KT__TYPE_Q5_1: {
-        kt__q5_1 *b = out;
-        b->d = plain;
-        b->m = m;
-        pack_nibbles(q, 0, b->qs);
-        pack_fifth_bits(q, 0, b->qh);
-        break;
-    }
-    case KT__TYPE_IQ4_NL: {
-        kt__iq4_nl *b = out;
-        b->d = either;
-        pack_nibbles(q, 0, b->qs);
-        break;
-    }
-    case KT__TYPE_MXFP4: {
-        kt__mxfp4 *b = out;
-        b->e = (uint8_t)mxfp4_exponent(dr, s);
-        pack_nibbles(q, 0, b->qs);
-        break;
-    }
-    default: {
-        kt__q8_0 *b = out;
-        b->d = plain;
-        memcpy(b->qs, q, 32);
-        break;
-    }
-    }
+    if (type == KT__TYPE_Q8_0)
+        memcpy(at, q, 32);
+    else
+        pack_nibbles(q, offset, at);
 }
 
 /* ---- blocks of 256 ---- */
