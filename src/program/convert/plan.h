@@ -49,6 +49,10 @@ typedef struct kt__weight_source {
 kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
                           kt_error *err) KT_CHECKED;
 
+/* Whether the first size bytes of two tensors are the same; they are read in pieces. */
+kt_status kt__weight_same_bytes(const kt__weight_source *a, const kt__weight_source *b,
+                                uint64_t size, bool *same, kt_error *err) KT_CHECKED;
+
 /* Rows that become others before they are encoded: by whoever merges something into them. */
 typedef struct kt__row_change {
     bool (*has)(void *user, const char *tensor);

@@ -1,0 +1,67 @@
+/* A plan as a list of tensors, and the bytes that they are made from. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd_io.h"
+#include "convert/plan.h"
+
+kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
+                          kt_error *err) {
+    errno = 0;
+    if (kt__fd_read_at(source->fd, out, n, source->begin + at)) return KT_OK;
+    return kt__fail_at(err, errno ? KT_E_IO : KT_E_TRUNCATED, source->path, source->begin + at,
+                       "tensor '%.100s': cannot read: %s", source->name,
+                       errno ? strerror(errno) : "the file became shorter");
+}
+
+kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor, kt_error *err) {
+    if (plan->n == plan->cap) {
+        size_t cap = plan->cap ? 2 * plan->cap : 256;
+        kt__planned *grown = kt__realloc_array(plan->tensors, cap, sizeof *grown);
+        if (!grown) return kt__fail_nomem(err, "a plan", cap * sizeof *grown);
+        plan->tensors = grown;
+        plan->cap = cap;
+    }
+    plan->tensors[plan->n] = *tensor;
+    kt__planned *added = &plan->tensors[plan->n++];
+    if (added->ne[0] == 0) { /* a matrix or a vector */
+        added->ne[0] = (uint64_t)added->n_cols;
+        added->ne[1] = (uint64_t)added->n_rows;
+    }
+    added->row_bytes = kt__type_row_bytes(added->type, added->n_cols);
+    plan->n_params += (uint64_t)(added->n_rows * added->n_cols);
+    plan->data_bytes += added->row_bytes * (uint64_t)added->n_rows;
+    return KT_OK;
+}
+
+kt_status kt__weight_same_bytes(const kt__weight_source *a, const kt__weight_source *b,
+                                uint64_t size, bool *same, kt_error *err) {
+    enum { PIECE = 1 << 20 };
+    char *buffer = kt__malloc(2 * PIECE);
+    kt_status status = buffer ? KT_OK : kt__fail_nomem(err, "a buffer", 2 * PIECE);
+    *same = true;
+    for (uint64_t at = 0; status == KT_OK && *same && at < size; at += PIECE) {
+        size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
+        status = kt__weight_read(a, at, buffer, n, err);
+        if (status == KT_OK) status = kt__weight_read(b, at, buffer + PIECE, n, err);
+        *same = memcmp(buffer, buffer + PIECE, n) == 0;
+    }
+    kt__free(buffer);
+    return status;
+}
+
+void kt__weight_plan_free(kt__weight_plan *plan) {
+    for (size_t i = 0; i < plan->n; i++) kt__free(plan->tensors[i].parts);
+    kt__free(plan->tensors);
+    *plan = (kt__weight_plan){0};
+}
+
+void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w) {
+    for (size_t i = 0; i < plan->n; i++) {
+        const kt__planned *t = &plan->tensors[i];
+        kt__gguf_declare_tensor(w, t->name, kt__type_get(t->type)->ggml_id, t->n_dims, t->ne);
+    }
+}
