@@ -300,6 +300,9 @@ refused("layers of another kind", "attention and mamba are expected", lambda: ed
 refused("heads of another width", "mamba_d_head", lambda: edit("config.json", mamba_d_head=32))
 fresh(models.write, models.MODELS["falcon-h1"])
 refused("a gate after the norm", "mamba_norm_before_gate", lambda: edit("config.json", mamba_rms_norm=True, mamba_norm_before_gate=True))
+fresh(models.write, models.MODELS["nemotron-h"])
+refused("a pattern that is too short", "5 letters for 6 layers", lambda: edit("config.json", hybrid_override_pattern="M-M*-"))
+refused("a part of another kind", "M, * and either", lambda: edit("config.json", hybrid_override_pattern="M-M*-X"))
 fresh(models.write, {**models.MODELS["qwen3moe"], "files": 1})
 EXPERT = "model.layers.1.mlp.experts.3.up_proj.weight"
 refused("an expert is missing", "layers.1.mlp.experts.3.up_proj.weight' is missing", lambda: rewrite(EXPERT, lambda d, b, s: None))

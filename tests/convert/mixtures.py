@@ -77,6 +77,35 @@ def mamba_weights(m, w, i, matrix, vector):
         feed_forward_weights({**m, "kind": "granitemoe"}, w, i, matrix, vector)
 
 
+def nemotron_weights(m, w, i, matrix, vector):
+    """One part a layer, by the pattern's letter, in the names of the class."""
+    c, p, part = m["config"], f"model.layers.{i}.", m["config"]["hybrid_override_pattern"][i]
+    w[p + "norm.weight"] = vector(models.D, 1.0)
+    p += "mixer."
+    if part == "M":
+        heads, n, groups = c["mamba_num_heads"], c["ssm_state_size"], c["n_groups"]
+        inner = heads * c["mamba_head_dim"]
+        channels = inner + 2 * groups * n
+        w[p + "in_proj.weight"] = matrix(inner + channels + heads, models.D, 1.4)
+        w[p + "conv1d.weight"], w[p + "conv1d.bias"] = matrix(channels, 4).reshape(channels, 1, 4), vector(channels)
+        w[p + "A_log"], w[p + "dt_bias"], w[p + "D"] = vector(heads, 0.5, 0.5), vector(heads, -1.0, 0.5), vector(heads, 1.0)
+        w[p + "norm.weight"], w[p + "out_proj.weight"] = vector(inner, 1.0), matrix(models.D, inner)
+    elif part == "*":
+        for name, rows in (("q", m["heads"] * m["hd"]), ("k", m["kv"] * m["hd"]), ("v", m["kv"] * m["hd"])):
+            w[p + f"{name}_proj.weight"] = matrix(rows, models.D, 1.4)
+        w[p + "o_proj.weight"] = matrix(models.D, m["heads"] * m["hd"])
+    elif part == "-":
+        w[p + "up_proj.weight"], w[p + "down_proj.weight"] = matrix(models.FF, models.D), matrix(models.D, models.FF)
+    else:
+        n = c["n_routed_experts"]
+        w[p + "gate.weight"], w[p + "gate.e_score_correction_bias"] = matrix(n, models.D, 2.0), vector(n, 0.0, 0.05)
+        for e in range(n):
+            ff = c["moe_intermediate_size"]
+            w[p + f"experts.{e}.up_proj.weight"], w[p + f"experts.{e}.down_proj.weight"] = matrix(ff, models.D), matrix(models.D, ff)
+        ff = c["moe_shared_expert_intermediate_size"]
+        w[p + "shared_experts.up_proj.weight"], w[p + "shared_experts.down_proj.weight"] = matrix(ff, models.D), matrix(models.D, ff)
+
+
 # ---- the forward pass ----
 
 
@@ -211,3 +240,30 @@ def falcon_layer(m, w, i, h):
     p += "feed_forward."
     gate, down = c["mlp_multipliers"]
     return h + linear(models.silu(linear(x, w, p + "gate_proj") * gate) * linear(x, w, p + "up_proj"), w, p + "down_proj") * down
+
+
+def squared(x, w, p):
+    return linear(np.maximum(linear(x, w, p + "up_proj"), 0.0) ** 2, w, p + "down_proj")
+
+
+def squared_experts(m, w, p, x):
+    share, y = 1 / (1 + np.exp(-linear(x, w, p + "gate"))), squared(x, w, p + "shared_experts.")
+    corrected = share + w[p + "gate.e_score_correction_bias"].astype(np.float64)
+    for t in range(len(x)):
+        chosen = np.argsort(-corrected[t])[:m["config"]["num_experts_per_tok"]]
+        for e in chosen:
+            y[t] += m["config"]["routed_scaling_factor"] * share[t][e] / share[t][chosen].sum() * squared(x[t], w, p + f"experts.{e}.")
+    return y
+
+
+def nemotron_layer(m, w, i, h):
+    c, p, part = m["config"], f"model.layers.{i}.", m["config"]["hybrid_override_pattern"][i]
+    x = models.rms(h, w[p + "norm.weight"], m["eps"])
+    p += "mixer."
+    if part == "*":
+        return h + models.attention(m, {name.replace("mixer.", "self_attn."): a for name, a in w.items()}, p.replace("mixer.", ""), x, i)
+    if part == "M":
+        names = {"mamba_n_heads": c["mamba_num_heads"], "mamba_d_state": c["ssm_state_size"], "mamba_n_groups": c["n_groups"],
+                 "mamba_d_ssm": c["mamba_num_heads"] * c["mamba_head_dim"]}
+        return h + mamba({**m, "config": names}, {name.replace("mixer.", "mamba."): a for name, a in w.items()}, p.replace("mixer.", ""), x)
+    return h + (squared(x, w, p) if part == "-" else squared_experts(m, w, p, x))

@@ -180,6 +180,18 @@ MODELS |= {
     "falcon-h1": spec("FalconH1ForCausalLM", "falconh1", layers=3, pre="llama-bpe", theta=1e11, config=FALCON),
     "falcon-h1-tied": spec("FalconH1ForCausalLM", "falconh1", layers=2, tied=True, pre="llama-bpe", dtype="F32", config=FALCON),
 }
+NEMOTRON = {"head_dim": 32, "mamba_num_heads": 8, "mamba_head_dim": 48, "ssm_state_size": 32, "n_groups": 2, "conv_kernel": 4, "expand": 2,
+            "use_bias": False, "mlp_bias": False, "attention_bias": False, "use_conv_bias": True, "mlp_hidden_act": "relu2",
+            "mamba_hidden_act": "silu", "layer_norm_epsilon": 1e-5, "time_step_limit": [0.0, float("inf")], "position_embedding_type": "nope"}
+MODELS |= {
+    "nemotron-h": spec("NemotronHForCausalLM", "nemotron", layers=6, pre="tekken", eps=1e-5, drop=["rms_norm_eps", "rope_theta"],
+                       rename=("model.", "backbone."), config={**NEMOTRON, "hybrid_override_pattern": "M-M*-M"}),
+    "nemotron-h-moe": spec("NemotronHForCausalLM", "nemotron", layers=5, pre="tekken", eps=1e-5, drop=["rms_norm_eps", "rope_theta"],
+                           rename=("model.", "backbone."), config={
+                               **NEMOTRON, "hybrid_override_pattern": "MEM*E", "n_routed_experts": 6, "num_experts_per_tok": 2,
+                               "moe_intermediate_size": 96, "moe_shared_expert_intermediate_size": 160, "n_shared_experts": 1,
+                               "n_group": 1, "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5}),
+}
 ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -259,6 +271,9 @@ def weights(m, seed):
     w = {"model.embed_tokens.weight": matrix(rows, D, 2.0)}
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
+        if m["kind"] == "nemotron":
+            mixtures.nemotron_weights(m, w, i, matrix, vector)
+            continue
         if m["kind"] in ("granitehybrid", "falconh1"):
             mixtures.mamba_weights(m, w, i, matrix, vector)
             continue
@@ -325,6 +340,8 @@ def weights(m, seed):
         w["model.embedding_norm.weight" if m["kind"] == "lfm2" else "model.final_layernorm.weight"] = norm(D)
     else:
         w["model.norm.weight"] = vector(D) if m["kind"] == "qwen35" else norm(D)
+    if m["kind"] == "nemotron":
+        w["model.embeddings.weight"], w["model.norm_f.weight"] = w.pop("model.embed_tokens.weight"), w.pop("model.norm.weight")
     if not m["tied"]:
         w["lm_head.weight"] = matrix(rows, D, 3.0)
     elif m.get("stored_head"):
@@ -343,7 +360,7 @@ def config(m, n_tokens):
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
              "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
-             "Lfm2MoeForCausalLM": "lfm2_moe", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
+             "Lfm2MoeForCausalLM": "lfm2_moe", "NemotronHForCausalLM": "nemotron_h", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -654,11 +671,14 @@ def states(m, w, ids, both=False):
     """Behind the last norm. both: attention in both directions."""
     m = {**m, "both": both}
     kind, gemma, eps = m["kind"], m["kind"].startswith("gemma"), m["eps"]
-    h = w["model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
+    h = w["model.embeddings.weight" if kind == "nemotron" else "model.embed_tokens.weight"][ids].astype(np.float64) * (math.sqrt(D) if gemma else 1.0)
     _, embedding, residual, _ = m.get("scales", (0, 1.0, 1.0, 1.0))
     h = h * embedding * m["config"].get("embedding_multiplier", 1.0) if kind == "falconh1" else h * embedding
     for i in range(m.get("layers", LAYERS)):
         p = f"model.layers.{i}."
+        if kind == "nemotron":
+            h = mixtures.nemotron_layer(m, w, i, h)
+            continue
         if kind == "falconh1":
             h = mixtures.falcon_layer(m, w, i, h)
             continue
@@ -688,6 +708,8 @@ def states(m, w, ids, both=False):
         else:
             h = h + residual * y
             h = h + residual * feed_forward(m, w, p, norm(h, "post_attention_layernorm"))
+    if kind == "nemotron":
+        return rms(h, w["model.norm_f.weight"], eps)
     if kind in ("lfm2", "falconh1"):
         return rms(h, w["model.embedding_norm.weight" if kind == "lfm2" else "model.final_layernorm.weight"], eps)
     return rms(h, w["model.norm.weight"], eps, "gemma" if kind == "qwen35" else kind)

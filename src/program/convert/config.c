@@ -211,6 +211,7 @@ static kt_status read_class(kt__hf_config *c, kt_error *err) {
     c->ranks = strstr(found->class_name, "ForSequenceClassification") != NULL;
     c->pooling = c->ranks ? KT__HF_POOL_RANK : KT__HF_NONE;
     c->text = json_is_object(text) ? text : c->root;
+    kt__hf_parts_choose(c);
     return c->text == text ? read_text(c, text, err) : KT_OK;
 }
 
@@ -295,6 +296,7 @@ static kt_status check_expressible(kt__hf_config *c, const kt__convert_notes *no
     if (c->arch & KT__HF_ENCODERS) KT__TRY(check_encoder(c, err));
     if (c->arch & KT__HF_GEMMA) KT__TRY(check_query_scale(c, err));
     if (c->arch == KT__HF_FALCONH1) KT__TRY(kt__hf_mamba_read(c, err));
+    if (c->arch & KT__HF_NEMOTRONS) KT__TRY(kt__hf_parts_read(c, err));
     KT__TRY(kt__hf_layers_read(c, notes, err));
 out:
     return status;
@@ -399,9 +401,10 @@ void kt__hf_config_put(const kt__hf_config *c, int64_t n_vocab, kt__gguf_writer 
     }
     if (c->arch & (KT__HF_PERMUTED | KT__HF_PART_ROTATED))
         kt__gguf_put_u32(w, key_name(c, "rope.dimension_count", key), (uint32_t)c->n_rot);
-    if (c->arch & KT__HF_EXPERTS) kt__hf_experts_put(c, w);
+    if (c->arch & (KT__HF_EXPERTS | KT__HF_NEMOTRONM)) kt__hf_experts_put(c, w);
+    if (c->arch & KT__HF_NEMOTRONS) kt__hf_parts_put(c, w);
     if (c->arch == KT__HF_DEEPSEEK) kt__hf_latent_put(c, w);
-    if (c->arch & KT__HF_MAMBAS) kt__hf_mamba_put(c, w);
+    if (c->arch & KT__HF_ALL_MAMBAS) kt__hf_mamba_put(c, w);
     kt__hf_layers_put(c, w);
     kt__gguf_put_u32(w, key_name(c, "vocab_size", key), (uint32_t)n_vocab);
     kt__hf_rope_put(c, w);

@@ -67,7 +67,7 @@ typedef struct kt__hf_config {
         window_pattern, orig_ctx, n_expert, n_expert_used, d_ff_expert, d_ff_shared, n_types,
         conv_width, n_shared, n_dense_lead, n_group, n_group_used, q_rank, kv_rank, nope_dim,
         rope_dim, value_dim, n_state_key, n_state_value, state_dim, state_value_dim,
-        attention_every, mamba_expand, mamba_inner;
+        attention_every, mamba_expand, mamba_inner, mamba_head;
     double eps, layer_eps, rope_theta, rope_theta_local, attn_cap, final_cap, query_scalar,
         rotary_share, attention_scale, embedding_scale, residual_scale, logit_scale, expert_scale;
     int64_t n_rot;
@@ -77,6 +77,7 @@ typedef struct kt__hf_config {
     bool has_head_keys;                /* head_dim is not d_model / n_head */
     bool has_locals;                   /* the file gets a flag for each layer: */
     bool local[KT__HF_MAX_LAYERS];     /* it attends through the sliding window */
+    char parts[KT__HF_MAX_LAYERS];     /* of NEMOTRONS: M, *, - or E */
     bool recurrent[KT__HF_MAX_LAYERS]; /* it has a state and no attention */
     kt__hf_rope rope;
 } kt__hf_config;
@@ -111,6 +112,12 @@ bool kt__hf_is_dense(const kt__hf_config *config, int64_t layer);
 /* Sizes of heads. */
 kt_status kt__hf_latent_derive(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_latent_put(const kt__hf_config *config, kt__gguf_writer *w);
+
+/* config_parts.c: models whose layers have one part each. */
+/* Which of the two architectures; the parts, and what the formats imply of them. */
+void kt__hf_parts_choose(kt__hf_config *config);
+kt_status kt__hf_parts_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
+void kt__hf_parts_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_mamba.c: Mamba-2. */
 /* Refuses what the formats imply otherwise. */

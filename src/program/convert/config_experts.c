@@ -108,13 +108,13 @@ kt_status kt__hf_experts_read(kt__hf_config *c, kt_error *err) {
 static bool is_sigmoid(const kt__hf_config *c) {
     const char *scores = json_string_value(kt__hf_config_get(c, "scoring_func"));
     if (scores) return strcmp(scores, "sigmoid") == 0;
-    return c->arch == KT__HF_LFM2MOE ||
+    return c->arch & (KT__HF_LFM2MOE | KT__HF_NEMOTRONM) ||
            (c->arch == KT__HF_DEEPSEEK && strcmp(c->model_type, "deepseek_v2") != 0);
 }
 
 void kt__hf_experts_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
-    if (!(c->arch & KT__HF_DENSE_LEAD)) return;
+    if (!(c->arch & (KT__HF_DENSE_LEAD | KT__HF_NEMOTRONM))) return;
     snprintf(key, sizeof key, "%s.expert_gating_func", c->arch_name);
     kt__gguf_put_u32(w, key, is_sigmoid(c) ? GATING_SIGMOID : GATING_SOFTMAX);
     snprintf(key, sizeof key, "%s.expert_weights_norm", c->arch_name);

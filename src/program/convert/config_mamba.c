@@ -8,11 +8,12 @@
 /* ---- sizes ---- */
 
 static int64_t inner_width(const kt__hf_config *c) {
+    if (c->arch & KT__HF_NEMOTRONS) return c->n_state_value * c->mamba_head;
     return c->mamba_inner != KT__HF_NONE ? c->mamba_inner : c->mamba_expand * c->d_model;
 }
 
 int64_t kt__hf_state_rows(const kt__hf_config *c) {
-    return c->arch & KT__HF_MAMBAS ? inner_width(c) / c->n_state_value : c->state_dim;
+    return c->arch & KT__HF_ALL_MAMBAS ? inner_width(c) / c->n_state_value : c->state_dim;
 }
 
 /* Falcon-H1 may have its gate after the norm; the format has it before. */

@@ -58,6 +58,7 @@ static const char *const prefixes[] = {"model.language_model.",
                                        "language_model.model.",
                                        "language_model.",
                                        "model.",
+                                       "backbone.",
                                        "bert.",
                                        "roberta.",
                                        ""};
@@ -187,6 +188,11 @@ static kt_status find_source(const planner *p, const char *name, const kt__st_te
         *shard = in;
     }
     return KT_OK;
+}
+
+static const char *embedding_name(const kt__hf_config *c) {
+    if (c->arch & KT__HF_ENCODERS) return "embeddings.word_embeddings.weight";
+    return c->arch & KT__HF_NEMOTRONS ? "embeddings.weight" : "embed_tokens.weight";
 }
 
 /* ---- shapes and types ---- */
@@ -507,12 +513,21 @@ static bool is_absent(const planner *p, const map_row *row) {
            (row->rows == DIM_TYPES && p->config->n_types == 0) || is_of_other_form(p, row);
 }
 
+/* Of layers with one part each: by its letter. */
+static bool is_of_other_part(const map_row *row, char part) {
+    if (begins_with(row->to, "blk.ssm_")) return part != 'M';
+    if (begins_with(row->to, "blk.attn_") && !strstr(row->to, "attn_norm")) return part != '*';
+    if (is_expert_tensor(row)) return part != 'E';
+    return is_plain_ff(row) && part != '-';
+}
+
 /* Layers with experts have no plain feed-forward part; those with a state have no attention, and the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
     const kt__hf_config *c = p->config;
     if (c->arch & KT__HF_DENSE_LEAD && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
         (is_expert_tensor(row) || is_plain_ff(row)))
         return true;
+    if (c->arch & KT__HF_NEMOTRONS) return is_of_other_part(row, c->parts[layer]);
     if (!(c->arch & KT__HF_RECURRENT)) return false;
     if (begins_with(row->from, "layers.self_attn.")) return c->recurrent[layer];
     return !c->recurrent[layer] &&
@@ -698,7 +713,8 @@ static kt_status add_comparison(planner *p) {
                              "modules.json compares tokens, which takes a model "
                              "that answers",
                              p->err);
-    KT__TRY(find_source(p, p->has_head ? "lm_head.weight" : "embed_tokens.weight", &head, &shard));
+    KT__TRY(
+        find_source(p, p->has_head ? "lm_head.weight" : embedding_name(p->config), &head, &shard));
     KT__TRY(check_dtype(p, head, shard));
     if (ids[0] >= p->plan->n_vocab || ids[1] >= p->plan->n_vocab)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, head->begin,
@@ -774,7 +790,7 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     kt_status status;
     if (p->config->arch & KT__HF_ENCODERS) return KT_OK;
     KT__TRY(find_source(p, "lm_head.weight", &head, &in_head));
-    KT__TRY(find_source(p, "embed_tokens.weight", &embed, &in_embed));
+    KT__TRY(find_source(p, embedding_name(p->config), &embed, &in_embed));
     p->has_head = head != NULL;
     if (head && embed && p->config->tied) {
         KT__TRY(same_tensors(p, head, in_head, embed, in_embed, &same));
@@ -887,8 +903,7 @@ static const kt__recipe *recipe_of_source(kt__type type) {
 
 static kt_status find_embedding(const planner *p, const kt__st_tensor **out,
                                 const kt__shard **shard) {
-    const char *name = p->config->arch & KT__HF_ENCODERS ? "embeddings.word_embeddings.weight"
-                                                         : "embed_tokens.weight";
+    const char *name = embedding_name(p->config);
     kt_status status = find_source(p, name, out, shard);
     if (status != KT_OK || (*out && (*out)->n_dims == 2)) return status;
     return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
