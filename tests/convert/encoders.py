@@ -28,6 +28,7 @@ MODELS = {
     "xlm-joined": spec("XLMRobertaModel", "xlmr", types=1, pooling="cls", tokenizer={"split": False}),
     "xlm-reranker": spec("XLMRobertaForSequenceClassification", "xlmr", types=1, prefix="roberta.", pooling=None, labels=3,
                          config={"id2label": {"0": "yes", "1": "no", "2": "maybe"}}, tokenizer={"split": True}),
+    "roberta": spec("RobertaModel", "xlmr", types=1, pooling="mean", bpe=True, dtype="F32", config={"model_type": "roberta"}),
     "nomic": spec("NomicBertModel", "nomic", ctx=256, config={
         "n_embd": D, "n_head": HEADS, "n_layer": LAYERS, "n_inner": FF, "n_positions": 256, "layer_norm_epsilon": 1e-12,
         "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
@@ -130,7 +131,9 @@ def write_modules(folder, m):
 def write(m, folder):
     """An encoder's folder; returns its weights, the number of tokens, and the dense layers."""
     os.makedirs(folder, exist_ok=True)
-    if m["kind"] == "xlmr":
+    if m.get("bpe"):
+        n = folders.write_roberta(folder)
+    elif m["kind"] == "xlmr":
         n = folders.write_unigram(folder, **m["tokenizer"])
     else:
         n = folders.write_wordpiece(folder, **m["tokenizer"])

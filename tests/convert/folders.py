@@ -233,6 +233,21 @@ def around(first, last, ids):
             "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in (first, last)}}
 
 
+def write_roberta(folder):
+    """RoBERTa's byte-level BPE, with a token before and after each text."""
+    n = write_bpe(folder, "gpt-2", 512)
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path, encoding="utf-8") as f:
+        t = json.load(f)
+    t["added_tokens"] += [added(n, "<s>"), added(n + 1, "</s>"), {**added(n + 2, "<mask>"), "lstrip": True}]
+    t["post_processor"] = {"type": "RobertaProcessing", "sep": ["</s>", n + 1], "cls": ["<s>", n], "trim_offsets": True, "add_prefix_space": False}
+    write_json(folder, "tokenizer.json", t)
+    write_json(folder, "tokenizer_config.json", {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>",
+                                                 "mask_token": "<mask>", "add_prefix_space": False})
+    os.remove(os.path.join(folder, "generation_config.json"))
+    return n + 3
+
+
 def write_wordpiece(folder, lowercase=True, accents=None, bert=False):
     """BERT's vocabulary; returns the number of tokens. bert: the older form of the post-processor."""
     words = sorted({w for w in (TEXT.lower() if lowercase else TEXT).replace("\n", " ").split(" ") if w})

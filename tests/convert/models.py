@@ -192,6 +192,12 @@ MODELS |= {
                                "moe_intermediate_size": 96, "moe_shared_expert_intermediate_size": 160, "n_shared_experts": 1,
                                "n_group": 1, "topk_group": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5}),
 }
+MODELS |= {
+    "qwen3next": spec("Qwen3NextForCausalLM", "qwen35", layers=4, heads=4, hd=64, share=0.25, theta=1e7, pre="qwen2", attends=[2], experts=(6, 2),
+                      ff=64, shared=96, grouped=True, config={
+                          **{k: v for k, v in QWEN35.items() if k not in ("rope_parameters", "attn_output_gate")}, **QWEN35_MOE, **QWEN35_LAYERS,
+                          "partial_rotary_factor": 0.25, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}),
+}
 ADJACENT = ("ernie", "glm4", "cohere2", "erniemoe", "deepseek")  # rotary pairs 2i, 2i + 1 in the folder, too
 
 
@@ -217,8 +223,11 @@ def state_weights(m, w, p, i, matrix, vector):
     c, p = m["config"], p + "linear_attn."
     hk, hv, d = c["linear_num_key_heads"], c["linear_num_value_heads"], c["linear_key_head_dim"]
     n = (2 * hk + hv) * d
-    w[p + "in_proj_qkv.weight"], w[p + "in_proj_z.weight"] = matrix(n, D, 1.4), matrix(hv * d, D)
-    w[p + "in_proj_a.weight"], w[p + "in_proj_b.weight"] = matrix(hv, D), matrix(hv, D)
+    if m.get("grouped"):
+        w[p + "in_proj_qkvz.weight"], w[p + "in_proj_ba.weight"] = matrix(n + hv * d, D, 1.4), matrix(2 * hv, D)
+    else:
+        w[p + "in_proj_qkv.weight"], w[p + "in_proj_z.weight"] = matrix(n, D, 1.4), matrix(hv * d, D)
+        w[p + "in_proj_a.weight"], w[p + "in_proj_b.weight"] = matrix(hv, D), matrix(hv, D)
     w[p + "conv1d.weight"] = matrix(n, 4).reshape(n, 1, 4)
     w[p + "A_log"], w[p + "dt_bias"] = vector(hv, 0.5, 0.5), vector(hv, -1.0, 0.5)
     w[p + "norm.weight"], w[p + "out_proj.weight"] = vector(d, 1.0), matrix(D, hv * d)
@@ -240,14 +249,18 @@ def hybrid_weights(m, w, i, matrix, vector):
         w[p + "self_attn." + ("out_proj" if lfm2 else "o_proj") + ".weight"] = matrix(D, m["heads"] * hd)
     if "lead" in m:
         return mixtures.feed_forward_weights(m, w, i, matrix, vector)
-    if m.get("stacked"):
+    if m.get("stacked") or m.get("grouped"):
         n, ff = m["experts"][0], m["ff"]
         w[p + "mlp.gate.weight"] = matrix(n, D, 2.0)
-        w[p + "mlp.experts.gate_up_proj"] = matrix(n * 2 * ff, D).reshape(n, 2 * ff, D)
-        w[p + "mlp.experts.down_proj"] = matrix(n * D, ff).reshape(n, D, ff)
+        if m.get("stacked"):
+            w[p + "mlp.experts.gate_up_proj"] = matrix(n * 2 * ff, D).reshape(n, 2 * ff, D)
+            w[p + "mlp.experts.down_proj"] = matrix(n * D, ff).reshape(n, D, ff)
+        for e in range(n if m.get("grouped") else 0):
+            for name, rows, cols in (("gate", ff, D), ("up", ff, D), ("down", D, ff)):
+                w[p + f"mlp.experts.{e}.{name}_proj.weight"] = matrix(rows, cols)
         w[p + "mlp.shared_expert_gate.weight"] = matrix(1, D)
     names = ("feed_forward.w1", "feed_forward.w3", "feed_forward.w2") if lfm2 else tuple(
-        ("mlp.shared_expert." if m.get("stacked") else "mlp.") + n for n in ("gate_proj", "up_proj", "down_proj"))
+        ("mlp.shared_expert." if m.get("stacked") or m.get("grouped") else "mlp.") + n for n in ("gate_proj", "up_proj", "down_proj"))
     ff = m.get("shared") or m.get("ff", FF)
     for name, (rows, cols) in zip(names, ((ff, D), (ff, D), (D, ff))):
         w[p + name + ".weight"] = matrix(rows, cols)
@@ -360,7 +373,7 @@ def config(m, n_tokens):
              "Lfm2ForCausalLM": "lfm2", "Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5ForConditionalGeneration": "qwen3_5",
              "Qwen3_5MoeForConditionalGeneration": "qwen3_5_moe", "Cohere2ForCausalLM": "cohere2", "Qwen3MoeForCausalLM": "qwen3_moe",
              "GptOssForCausalLM": "gpt_oss", "GraniteMoeForCausalLM": "granitemoe", "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
-             "Lfm2MoeForCausalLM": "lfm2_moe", "NemotronHForCausalLM": "nemotron_h", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
+             "Lfm2MoeForCausalLM": "lfm2_moe", "Qwen3NextForCausalLM": "qwen3_next", "NemotronHForCausalLM": "nemotron_h", "FalconH1ForCausalLM": "falcon_h1", "GraniteMoeHybridForCausalLM": "granitemoehybrid", "DeepseekV2ForCausalLM": "deepseek_v2", "DeepseekV3ForCausalLM": "deepseek_v3", "Qwen2MoeForCausalLM": "qwen2_moe", "OlmoeForCausalLM": "olmoe"}
     c = {"architectures": [m["cls"]], "model_type": types[m["cls"]], "torch_dtype": "bfloat16", "hidden_size": D,
          "intermediate_size": FF, "num_hidden_layers": m.get("layers", LAYERS), "num_attention_heads": m["heads"],
          "num_key_value_heads": m["kv"], "max_position_embeddings": m["ctx"], "rms_norm_eps": m["eps"],
@@ -585,8 +598,19 @@ def short_convolution(m, w, p, x):
     return (c * over_time(b * u, w[p + "conv.conv.weight"])) @ w[p + "conv.out_proj.weight"].astype(np.float64).T
 
 
+def ungrouped(m, w, p):
+    """Queries, keys, values, gates, and steps, of all heads in turn, from those of each key head together."""
+    c, p = m["config"], p + "linear_attn."
+    hk, d, each = c["linear_num_key_heads"], c["linear_key_head_dim"], c["linear_num_value_heads"] // c["linear_num_key_heads"]
+    q, k, v, z = np.split(w[p + "in_proj_qkvz.weight"].reshape(hk, -1, D), [d, 2 * d, (2 + each) * d], 1)
+    b, a = np.split(w[p + "in_proj_ba.weight"].reshape(hk, 2 * each, D), 2, 1)
+    flat = {"qkv": np.concatenate([y.reshape(-1, D) for y in (q, k, v)]), "z": z.reshape(-1, D), "b": b.reshape(-1, D), "a": a.reshape(-1, D)}
+    return {**w, **{p + f"in_proj_{name}.weight": value for name, value in flat.items()}}
+
+
 def delta_net(m, w, p, x):
     """The gated delta rule, position by position, in the folder's order of heads."""
+    w = ungrouped(m, w, p) if m.get("grouped") else w
     c, p = m["config"], p + "linear_attn."
     hk, hv, d = c["linear_num_key_heads"], c["linear_num_value_heads"], c["linear_key_head_dim"]
     qkv, z, a, b = (x @ w[p + f"in_proj_{name}.weight"].astype(np.float64).T for name in ("qkv", "z", "a", "b"))
@@ -642,6 +666,8 @@ def hybrid_layer(m, w, i, h):
     x = rms(h, w[p + second + ".weight"], m["eps"], kind)
     if m.get("stacked"):
         return h + stacked_experts(m, w, p, x)
+    if m.get("grouped"):
+        return h + experts(m, w, p, x)
     if "lead" in m:
         return h + mixtures.feed_forward(m, w, i, x)
     if not lfm2:

@@ -29,10 +29,11 @@ static kt_status check_clamp(const kt__hf_config *c, kt_error *err) {
 
 /* The formats imply whose softmax an expert's share is of, and that every layer has experts. */
 static kt_status check_fixed(const kt__hf_config *c, kt_error *err) {
-    bool of_chosen = c->arch & (KT__HF_QWEN3MOE | KT__HF_QWEN35MOE);
+    bool of_chosen = c->arch & (KT__HF_QWEN3MOE | KT__HF_QWEN35MOE | KT__HF_QWEN3NEXT);
     json_t *step = json_object_get(c->text, "decoder_sparse_step");
     json_t *clip = json_object_get(c->text, "clip_qkv");
-    if (kt__hf_flag(c, "norm_topk_prob", c->arch == KT__HF_QWEN35MOE) != of_chosen)
+    if (kt__hf_flag(c, "norm_topk_prob", (c->arch & (KT__HF_QWEN35MOE | KT__HF_QWEN3NEXT)) != 0) !=
+        of_chosen)
         return kt__hf_refuse(c, "norm_topk_prob",
                              of_chosen ? "the format implies that a token's shares sum to 1"
                                        : "the format implies that shares are of all experts",

@@ -50,7 +50,7 @@ static kt_status read_layers(kt__hf_config *c, kt_error *err) {
     const json_t *list = json_object_get(c->text, "full_attn_idxs");
     if (json_is_array(types)) return read_types(c, types, err);
     if (c->arch & KT__HF_LFM2S && json_is_array(list)) return read_indices(c, list, err);
-    if (!(c->arch & KT__HF_QWEN35S))
+    if (!(c->arch & KT__HF_DELTAS))
         return kt__hf_refuse(c, "layer_types", "is missing: which layers have attention?", err);
     for (int64_t i = 0; i < c->n_layer; i++) c->recurrent[i] = (i + 1) % c->attention_every != 0;
     return KT_OK;
@@ -76,7 +76,7 @@ static kt_status check_delta(const kt__hf_config *c, kt_error *err) {
 
 kt_status kt__hf_recurrent_read(kt__hf_config *c, kt_error *err) {
     kt_status status = read_layers(c, err);
-    if (status == KT_OK && c->arch & KT__HF_QWEN35S) status = check_delta(c, err);
+    if (status == KT_OK && c->arch & KT__HF_DELTAS) status = check_delta(c, err);
     if (status == KT_OK && c->arch == KT__HF_GRANITEHYB) status = kt__hf_mamba_read(c, err);
     if (status == KT_OK && kt__hf_flag(c, "conv_bias", false))
         status = kt__hf_refuse(c, "conv_bias", "the lfm2 format has no such biases", err);
@@ -136,7 +136,7 @@ void kt__hf_recurrent_put(const kt__hf_config *c, kt__gguf_writer *w) {
     char key[128];
     int32_t n_kv[KT__HF_MAX_LAYERS];
     if (c->arch == KT__HF_GRANITEHYB) put_hybrid(c, w);
-    if (!(c->arch & KT__HF_QWEN35S)) {
+    if (!(c->arch & KT__HF_DELTAS)) {
         for (int64_t i = 0; i < c->n_layer; i++)
             n_kv[i] = c->recurrent[i] ? 0 : (int32_t)c->n_head_kv;
         snprintf(key, sizeof key, "%s.attention.head_count_kv", c->arch_name);
@@ -145,5 +145,5 @@ void kt__hf_recurrent_put(const kt__hf_config *c, kt__gguf_writer *w) {
     }
     snprintf(key, sizeof key, "%s.ssm.inner_size", c->arch_name);
     kt__gguf_put_u32(w, key, (uint32_t)(c->n_state_value * c->state_dim));
-    put_sections(c, w);
+    if (c->arch & KT__HF_QWEN35S) put_sections(c, w);
 }

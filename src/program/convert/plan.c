@@ -403,6 +403,58 @@ out:
     return status;
 }
 
+/* ---- queries, keys, values and gates by key head ---- */
+
+/* Where a head of the result begins among the rows: of each key head its query, its key, the values
+ * of its value heads, and their gates. */
+static int64_t grouped_row(const kt__hf_config *c, int64_t head, bool gate) {
+    int64_t n_key = c->n_state_key, each = c->n_state_value / n_key, d = c->state_dim;
+    int64_t group = (2 + 2 * each) * d;
+    if (gate) return head / each * group + (2 + each + head % each) * d;
+    if (head < n_key) return head * group;
+    if (head < 2 * n_key) return (head - n_key) * group + d;
+    head -= 2 * n_key;
+    return head / each * group + (2 + head % each) * d;
+}
+
+static kt_status add_grouped(planner *p, const map_row *row, int64_t layer) {
+    char from[MAX_NAME];
+    const kt__hf_config *c = p->config;
+    const kt__st_tensor *source;
+    const kt__shard *shard;
+    bool gate = row->change == KT__CHANGE_GROUPED_GATE;
+    int64_t n = dim_of(p, row->rows) / c->state_dim;
+    kt_status status;
+    kt__planned t = {.n_dims = 2,
+                     .n_rows = dim_of(p, row->rows),
+                     .n_cols = c->d_model,
+                     .part_rows = c->state_dim,
+                     .change = row->change};
+    with_layer(row->from, layer, from, sizeof from);
+    with_layer(row->to, layer, t.name, sizeof t.name);
+    KT__TRY(find_source(p, from, &source, &shard));
+    if (!source)
+        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
+                           "tensor '%s' is missing", from);
+    KT__TRY(check_dtype(p, source, shard));
+    KT__TRY(check_shape(p, source, shard,
+                        (2 * c->n_state_key + 2 * c->n_state_value) * c->state_dim, c->d_model,
+                        false));
+    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
+    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
+    for (int64_t i = 0; i < n; i++) {
+        t.parts[i] = source_of(source, shard);
+        t.parts[i].begin += (uint64_t)grouped_row(c, i, gate) *
+                            kt__type_row_bytes(source->type, c->d_model);
+    }
+    t.source = t.parts[0];
+    t.type = type_of(p, &t);
+    status = kt__weight_plan_add(p->plan, &t, p->err);
+    if (status != KT_OK) kt__free(t.parts);
+out:
+    return status;
+}
+
 /* ---- MXFP4 blocks ---- */
 
 static bool is_mxfp4(kt__change change) {
@@ -589,6 +641,8 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     if (row->change == KT__CHANGE_EACH) return add_each(p, row, layer);
     if (is_mxfp4(row->change)) return add_blocks(p, row, layer);
     if (is_stacked(row->change)) return add_stacked(p, row, layer);
+    if (row->change == KT__CHANGE_GROUPED_QKV || row->change == KT__CHANGE_GROUPED_GATE)
+        return add_grouped(p, row, layer);
     if (row->change == KT__CHANGE_KEYS || row->change == KT__CHANGE_VALUES)
         return add_heads(p, row, layer);
     kt__planned t = {.n_dims = vector || row->rows == DIM_ONE_ROW ? 1 : 2,

@@ -31,6 +31,8 @@ typedef enum kt__change {
     KT__CHANGE_HIGH,
     KT__CHANGE_KEYS,
     KT__CHANGE_VALUES,
+    KT__CHANGE_GROUPED_QKV,
+    KT__CHANGE_GROUPED_GATE,
     KT__CHANGE_TOP,
     KT__CHANGE_BOTTOM,
     KT__CHANGE_FLAT,

@@ -47,6 +47,7 @@ FAMILIES = [
     family("Qwen3 MoE", "qwen3moe", "qwen3", True, ends=["<|im_end|>", "<|endoftext|>"], config={**QWEN, "mlp_only_layers": []}),
     family("Qwen3.5", "qwen35", "qwen3", False, template="Qwen3.5-4B.jinja", ends=["<|im_end|>", "<|endoftext|>"],
            config={"max_position_embeddings": 262144, "mtp_num_hidden_layers": 1}),
+    family("Qwen3-Next", "qwen3next", "qwen3", False, ends=["<|im_end|>", "<|endoftext|>"], rows=151936),
     family("DeepSeek R1 Distill Qwen", "qwen2", "qwen3", False, template="deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja",
            ends=["<|endoftext|>"], config={**QWEN, "sliding_window": 131072}, settings={"add_bos_token": True, "bos_token": "<|endoftext|>"}),
     family("DeepSeek R1 Distill Llama", "llama3", "llama3_1", False, template="deepseek-ai-DeepSeek-R1-Distill-Llama-8B.jinja",
