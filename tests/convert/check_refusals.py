@@ -130,6 +130,7 @@ refused("broken JSON", "not valid JSON", lambda: append("config.json", b"}"))
 refused("a number of 10,000 digits", "a number of 10000 digits; 4300 are the most (", lambda: open(path("config.json"), "w").write(
     '{"a": ' + "1" * 10000 + "}"))
 refused("an infinite size", "is 1.797", lambda: edit("config.json", hidden_size=float("inf")))
+refused("a very large config.json", "over the limit of", lambda: open(path("config.json"), "w").write("{" + " " * (5 << 20) + "}"))
 refused("depth", "not valid JSON: maximum parsing depth", lambda: open(path("config.json"), "w").write('{"a":' * 100000))
 refused("a number that is none", "\"hidden_size\" is not a number", lambda: edit("config.json", hidden_size="256"))
 refused("out of range", "from 1 to 1024", lambda: edit("config.json", num_hidden_layers=100000))

@@ -9,7 +9,7 @@
 #include "convert/json_file.h"
 #include "convert/vocab.h"
 
-enum { MAX_CONFIG = 16 << 20 };
+enum { MAX_CONFIG = 4 << 20 };
 
 typedef struct conversion {
     const char *source;

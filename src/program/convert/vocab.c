@@ -9,7 +9,7 @@
 #include "convert/json_file.h"
 
 /* Bytes of a tokenizer.json or tokenizer.model, of a smaller side file, and of all strings made. */
-enum { MAX_TOKENIZER = 128 << 20, MAX_SETTINGS = 16 << 20, MAX_ARENA = 512 << 20 };
+enum { MAX_TOKENIZER = 64 << 20, MAX_SETTINGS = 16 << 20, MAX_ARENA = 512 << 20 };
 
 static kt_status read_side_file(const kt__vocab *v, const char *name, json_t **out, kt_error *err) {
     char *path = kt__folder_path(v->dir, name);
@@ -92,7 +92,7 @@ kt_status kt__vocab_build(kt__vocab *v, const kt__hf_config *config, const char 
         KT__TRY(read_json_kind(v, json_path, err));
     else
         KT__TRY(read_model_kind(v, json_path, model_path, notes, err));
-    kt__vocab_cut(v, notes);
+    KT__TRY(kt__vocab_cut(v, json_path, notes, err));
     KT__TRY(kt__vocab_index(v, err));
     KT__TRY(kt__vocab_find_special(v, config, err));
     if (v->tokenizer) KT__TRY(kt__vocab_check(v, json_path, notes, err));

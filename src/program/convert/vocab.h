@@ -100,9 +100,10 @@ kt_status kt__vocab_add_tokens(kt__vocab *vocab, const char *path, kt_error *err
 kt_status kt__vocab_reserve(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
 /* Ids below n without a token become tokens that mean nothing. */
 kt_status kt__vocab_fill(kt__vocab *vocab, size_t n, kt_error *err) KT_CHECKED;
-/* Added tokens that have no row in the embedding go; a vocabulary that has other tokens there stays
- * as it is. */
-void kt__vocab_cut(kt__vocab *vocab, const kt__convert_notes *notes);
+/* Added tokens that have no row in the embedding go; a vocabulary that has other tokens there is
+ * another model's. */
+kt_status kt__vocab_cut(kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
+                        kt_error *err) KT_CHECKED;
 /* Fills the holes and makes vocab->ids. */
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_pretok.c: normaliser and pre-tokenizer by structure. */

@@ -179,19 +179,25 @@ kt_status kt__vocab_add_tokens(kt__vocab *v, const char *path, kt_error *err) {
     return add_mapped_texts(v, err);
 }
 
-void kt__vocab_cut(kt__vocab *v, const kt__convert_notes *notes) {
+kt_status kt__vocab_cut(kt__vocab *v, const char *path, const kt__convert_notes *notes,
+                        kt_error *err) {
     size_t first = SIZE_MAX, n = 0;
-    if (v->n_rows == 0) return;
+    if (v->n_rows == 0) return KT_OK;
     for (size_t i = v->n_rows; i < v->n_tokens; i++) {
         if (!v->tokens[i].s) continue;
-        if (v->types[i] != KT__TOK_CONTROL && v->types[i] != KT__TOK_USER_DEFINED) return;
+        if (v->types[i] != KT__TOK_CONTROL && v->types[i] != KT__TOK_USER_DEFINED)
+            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                               "token %zu, '%.60s', has no row in the embedding, which has %zu: "
+                               "they do not belong together",
+                               i, v->tokens[i].s, v->n_rows);
         if (first == SIZE_MAX) first = i;
         n++;
     }
-    if (n == 0) return;
+    if (n == 0) return KT_OK;
     kt__convert_note(notes,
                      "%zu added tokens have no row in the embedding and are left out, first "
                      "'%.60s' (%zu)",
                      n, v->tokens[first].s, first);
     v->n_tokens = v->n_rows;
+    return KT_OK;
 }

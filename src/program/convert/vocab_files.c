@@ -15,7 +15,7 @@
 #define SPECIALS(bos, eos, unk, pad, cls, sep, mask) \
     { bos, eos, unk, pad, cls, sep, mask }
 
-enum { N_NAMES = 7, MAX_FILE = 128 << 20 };
+enum { N_NAMES = 7, MAX_FILE = 64 << 20 };
 static const char *const special_names[N_NAMES] = {
     "bos_token", "eos_token", "unk_token", "pad_token", "cls_token", "sep_token", "mask_token"};
 
@@ -210,6 +210,9 @@ static kt_status read_token_lines(const char *text, size_t len, const char *path
     kt__str line;
     *out = json_object();
     for (size_t number = 1; next_line(&at, text + len, &line); number++) {
+        if (number > KT__TOK_MAX_VOCAB)
+            return kt__fail_at(err, KT_E_LIMIT, path, (uint64_t)(line.s - text), "over %d tokens",
+                               KT__TOK_MAX_VOCAB);
         char *name = kt__strndup(line.s, line.len);
         if (!name) return kt__fail_nomem(err, path, line.len);
         bool good = strlen(name) == line.len &&
