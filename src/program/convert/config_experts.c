@@ -118,6 +118,11 @@ void kt__hf_experts_put(const kt__hf_config *c, kt__gguf_writer *w) {
     if (!(c->arch & (KT__HF_DENSE_LEAD | KT__HF_NEMOTRONM))) return;
     snprintf(key, sizeof key, "%s.expert_gating_func", c->arch_name);
     kt__gguf_put_u32(w, key, is_sigmoid(c) ? GATING_SIGMOID : GATING_SOFTMAX);
+    snprintf(key, sizeof key, "%s.interleave_moe_layer_step", c->arch_name);
+    if (c->arch == KT__HF_ERNIEMOE) kt__gguf_put_u32(w, key, 1);
+    snprintf(key, sizeof key, "%s.expert_shared_feed_forward_length", c->arch_name);
+    if (c->arch == KT__HF_ERNIEMOE && c->n_shared > 0)
+        kt__gguf_put_u32(w, key, (uint32_t)c->d_ff_shared);
     snprintf(key, sizeof key, "%s.expert_weights_norm", c->arch_name);
     kt__gguf_put_bool(w, key, kt__hf_flag(c, "norm_topk_prob", c->arch != KT__HF_DEEPSEEK));
 }

@@ -61,4 +61,6 @@ void kt__hf_parts_put(const kt__hf_config *c, kt__gguf_writer *w) {
     kt__gguf_put_i32s(w, key, n_kv, (uint64_t)c->n_layer);
     snprintf(key, sizeof key, "%s.feed_forward_length", c->arch_name);
     kt__gguf_put_i32s(w, key, d_ff, (uint64_t)c->n_layer);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_epsilon", c->arch_name); /* some read this */
+    kt__gguf_put_f32(w, key, (float)c->eps);
 }

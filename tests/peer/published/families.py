@@ -82,7 +82,7 @@ FAMILIES = [
     family("Nemotron 3 Nano", "nemotron-h-moe", "llama3", False, template="NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja",
            ends=["<|end_of_text|>"]),
     family("ERNIE 4.5 MoE", "erniemoe", "llama2", False, ends=["</s>"]),
-    family("DeepSeek V2", "deepseek2", "deepseek_v3", False, ends=["<｜end▁of▁sentence｜>"]),
+    family("DeepSeek V2", "deepseek2", "deepseek_v3", False, oracle="llama.cpp knows queries in one step by 27 layers", ends=["<｜end▁of▁sentence｜>"]),
     family("DeepSeek V3, R1", "deepseek3", "deepseek_v3", True, ends=["<｜end▁of▁sentence｜>"], rows=129280),
     family("LFM2 MoE", "lfm2moe", "llama3", False, template="LFM2-8B-A1B.jinja", ends=["<|end_of_text|>"]),
     family("LFM2", "lfm2", "llama3", False, template="LFM2.5-Instruct.jinja", ends=["<|end_of_text|>"]),
