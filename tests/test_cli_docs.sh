@@ -28,7 +28,8 @@ echo "$commands" | sed 's/.*/kentang\\-& (1)/' | has "$docs/man/man1/kentang.1"
 for command in $commands; do
     "$kentang" "$command" --help >"$dir/help"
     [ "$command" != bench ] || "$kentang" bench --server x --help >>"$dir/help"
-    sed -n 's/^  *\(-[a-zA-Z]*, \)\{0,1\}--\([a-z0-9-]*\).*/--\2/p' "$dir/help" | sort -u >"$dir/options"
+    sed 's/--\[no-\]\([a-z-]*\)/--\1\n      --no-\1/' "$dir/help" |
+        sed -n 's/^  *\(-[a-zA-Z]*, \)\{0,1\}--\([a-z0-9-]*\).*/--\2/p' | sort -u >"$dir/options"
     roff <"$dir/options" | sed 's/.*/\\fB&\\fR/' | has "$docs/man/man1/kentang-$command.1"
     grep "^        $command) words=" "$docs/bash/kentang" >"$dir/bash" || fail "bash: no $command"
     sed 's/$/ /' "$dir/options" | has "$dir/bash"
@@ -39,7 +40,7 @@ for command in $commands; do
 done
 
 # every setting
-sed -n 's/^X([^"]*"\([^"]*\)".*/\1/p' "$source/src/program/setup/settings.def" >"$dir/keys"
+sed -n 's/^\(SETTING\|OPTION\)([^"]*"\([^"]*\)".*/\2/p' "$source/src/program/setup/settings.def" >"$dir/keys"
 [ "$(wc -l <"$dir/keys")" -ge 40 ] || fail "the list of settings"
 roff <"$dir/keys" | sed 's/^/.B /' | has "$docs/man/man5/kentang.toml.5"
 for file in bash/kentang zsh/_kentang fish/kentang.fish; do sed 's/$/=/' "$dir/keys" | has "$docs/$file"; done

@@ -124,9 +124,9 @@ static void test_limits_agree(void **state) {
     cli_expect_error("run -p x -tb 257", 2, "option -tb: expected a whole number from 0 to 256");
     cli_expect_error("run -p x -c 16777217", 2, "a whole number from 0 to 16777216");
     cli_expect_error("run -p x -ub 65537", 2, "a whole number from 0 to 65536");
-    cli_expect_error("run -p x --draft 64", 2, "a whole number from 0 to 63");
+    cli_expect_error("run -p x --draft 64", 2, "a whole number from -1 to 63");
     cli_expect_error("serve --no-config --check -t 257", 2,
-                     "threads: expected a whole number from 0 to 256, got \"257\"");
+                     "option -t: expected a whole number from 0 to 256, got \"257\"");
     cli_expect_error("serve --no-config --check -c 16777217", 2, "from 0 to 16777216");
     cli_expect_error("serve --no-config --check --set draft_tokens=64", 2, "from -1 to 63");
     process p = cli_run("run -p x -n 1 -t 0 -tb 0 -b 0 -ub 0 -c 0", NULL);

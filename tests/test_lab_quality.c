@@ -155,10 +155,12 @@ static const char story[] =
     "One day the rain came, and the potato grew, and the children who lived in the house found it.";
 
 static void open_demo(kt__session *s) {
-    kt__session_opts opts = kt__session_opts_default();
+    kt__session_opts opts = {0};
     kt_error err;
-    opts.n_ctx = 64;
+    assert_int_equal(kt__config_create(&opts.config, &err), KT_OK);
+    opts.config->ctx = 64;
     if (kt__session_open(&opts, NULL, s, &err) != KT_OK) fail_msg("%s", err.message);
+    kt__config_free(opts.config);
 }
 
 /* The mean of -log p over the second half of each chunk, token by token. */

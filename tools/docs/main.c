@@ -24,6 +24,26 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
+/* Tables of settings end with their command, so that they are copied; what can be negated has a row of its own for that. */
+static kt__opt_group copy_group(const kt__opt_group *group) {
+    kt__opt_group copy = *group;
+    kt__opt *opts = calloc(2 * group->n_opts + 1, sizeof *opts);
+    if (!opts) die("no memory for", "a table");
+    copy.n_opts = 0;
+    for (size_t i = 0; i < group->n_opts; i++) {
+        kt__opt *opt = &opts[copy.n_opts++];
+        *opt = group->opts[i];
+        if (!kt__opt_negatable(opt)) continue;
+        char name[64], help[80];
+        snprintf(name, sizeof name, "no-%s", opt->name);
+        snprintf(help, sizeof help, "the opposite of --%s", opt->name);
+        opts[copy.n_opts++] = (kt__opt){
+            .name = copy_text(name), .kind = KT__OPT_ON, .help = copy_text(help)};
+    }
+    copy.opts = opts;
+    return copy;
+}
+
 void kt__cli_print_help(const kt__syntax *syntax) {
     if (all.n == MAX_PAGES || syntax->n_groups > MAX_GROUPS) die("too many", "pages or groups");
     page *p = &all.items[all.n++];
@@ -33,7 +53,7 @@ void kt__cli_print_help(const kt__syntax *syntax) {
     p->about = copy_text(syntax->about);
     p->notes = copy_text(syntax->notes);
     p->n_groups = syntax->n_groups;
-    for (size_t i = 0; i < p->n_groups; i++) p->groups[i] = syntax->groups[i];
+    for (size_t i = 0; i < p->n_groups; i++) p->groups[i] = copy_group(&syntax->groups[i]);
 }
 
 const kt__opt *option_at(const page *p, size_t index) {

@@ -7,6 +7,7 @@
 #include "cli/agent_opts.h"
 #include "term/cli.h"
 #include "setup/sampling_opts.h"
+#include "setup/setting_opts.h"
 
 enum { MAX_TASK_BYTES = 16 << 20 };
 
@@ -71,19 +72,21 @@ static int run_agent(agent_cmd *cmd, kt__agent_opts *agent, const kt__session_op
     return code;
 }
 
-int kt__cmd_agent(int argc, char **argv) {
+static int agent_command(int argc, char **argv, kt__config *config) {
     agent_cmd cmd = {0};
     kt__agent_opts agent = kt__agent_opts_default();
-    kt__session_opts session = kt__session_opts_default();
+    kt__session_opts session = {.config = config};
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
         {"Task", task_table, KT__COUNT(task_table), &cmd},
         kt__agent_opts_group(&agent),
         kt__sampling_opts_length_group(&sampling),
-        kt__session_opts_group(&session),
-        kt__session_opts_draft_group(&session),
-        kt__model_opts_place_group(&session.model),
-        kt__model_opts_group(&session.model),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_DRAFT),
+        kt__lora_opts_group(&session.lora),
+        kt__setting_opts(config, KT__OPTIONS_CACHE),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__sampling_opts_group(&sampling),
     };
     const kt__syntax syntax = {
@@ -104,5 +107,10 @@ int kt__cmd_agent(int argc, char **argv) {
     if (code < 0) code = run_agent(&cmd, &agent, &session, &sampling);
     kt__sampling_opts_free(&sampling);
     kt__agent_opts_free(&agent);
+    kt__lora_opts_free(&session.lora);
     return code;
+}
+
+int kt__cmd_agent(int argc, char **argv) {
+    return kt__with_settings(argc, argv, agent_command);
 }

@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "cli/batch_job.h"
 #include "cli/batch_output.h"
-#include "setup/cache_opts.h"
 #include "term/cli.h"
 #include "setup/sampling_opts.h"
 #include "setup/session.h"
 #include "term/foreign_opts.h"
 #include "term/interrupt.h"
+#include "setup/setting_opts.h"
 
 typedef struct batch_opts {
     const char *out;
@@ -52,7 +52,6 @@ static const kt__opt files_table[] = {
 typedef struct batch {
     const batch_opts *opts;
     kt__session session;
-    kt_cache *cache;
     kt__batch_input in;
     kt__batch_output out;
     kt__batch_sink sink;
@@ -104,7 +103,7 @@ static void show_end(batch *b) {
         fprintf(stderr, ", %lld of %lld proposed tokens right", (long long)b->n_accepted,
                 (long long)b->n_drafted);
     fprintf(stderr, " | %.1f s\n", seconds(b));
-    kt__cache_opts_warn(b->cache);
+    kt__session_warn_of_cache(&b->session);
 }
 
 /* ---- results ---- */
@@ -245,8 +244,8 @@ static void set_up(batch *b, const kt_gen_params *gen) {
     }
 }
 
-static int run_batch(const batch_opts *opts, kt__session_opts *session, const kt__cache_opts *cache,
-                     kt__sampling_opts *sampling, const char *word) {
+static int run_batch(const batch_opts *opts, kt__session_opts *session, kt__sampling_opts *sampling,
+                     const char *word) {
     batch b = {.opts = opts, .in = {.fd = -1}, .out = {.fd = -1}};
     kt_error err = {0};
     kt_status status;
@@ -261,7 +260,6 @@ static int run_batch(const batch_opts *opts, kt__session_opts *session, const kt
     kt__batch_input_open(&b.in, fd);
     KT__TRY(kt__batch_output_open(opts->out, opts->retry_failed, &b.out, &err));
     KT__TRY(kt__session_open(session, NULL, &b.session, &err));
-    KT__TRY(kt__cache_opts_open(cache, b.session.engine, &b.cache, &err));
     kt__session_print_plan(&b.session, session);
     set_up(&b, &sampling->params);
     run_all(&b);
@@ -272,7 +270,6 @@ static int run_batch(const batch_opts *opts, kt__session_opts *session, const kt
     }
 out:
     kt__batch_line_free(&b.held);
-    kt_cache_close(b.cache);
     if (b.session.ctx) kt__session_close(&b.session);
     kt__batch_input_close(&b.in);
     kt__id_set_free(&b.seen);
@@ -287,22 +284,21 @@ out:
     return status == KT_OK && opts->strict && b.n_errors ? 1 : code;
 }
 
-int kt__cmd_batch(int argc, char **argv) {
+static int batch_command(int argc, char **argv, kt__config *config) {
     batch_opts opts = {0};
-    kt__cache_opts cache = {0};
-    kt__session_opts session = kt__session_opts_default();
+    kt__session_opts session = {.config = config};
     kt__sampling_opts sampling = kt__sampling_opts_default();
     kt__foreign_opts foreign = {0};
     const kt__opt_group groups[] = {
         {"Results", files_table, KT__COUNT(files_table), &opts},
-        kt__session_opts_many_group("Many at once", &session),
-        kt__cache_opts_group(&cache),
+        kt__setting_opts(config, KT__OPTIONS_MANY),
+        kt__setting_opts(config, KT__OPTIONS_CACHE),
         kt__sampling_opts_length_group(&sampling),
-        kt__session_opts_group(&session),
-        kt__session_opts_draft_group(&session),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_DRAFT),
         kt__lora_opts_group(&session.lora),
-        kt__model_opts_place_group(&session.model),
-        kt__model_opts_group(&session.model),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__sampling_opts_group(&sampling),
         kt__foreign_opts_group(&foreign),
     };
@@ -339,8 +335,12 @@ int kt__cmd_batch(int argc, char **argv) {
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
     if (code < 0) kt__foreign_opts_note(&foreign);
-    if (code < 0) code = run_batch(&opts, &session, &cache, &sampling, n_words ? word : NULL);
+    if (code < 0) code = run_batch(&opts, &session, &sampling, n_words ? word : NULL);
     kt__sampling_opts_free(&sampling);
     kt__lora_opts_free(&session.lora);
     return code;
+}
+
+int kt__cmd_batch(int argc, char **argv) {
+    return kt__with_settings(argc, argv, batch_command);
 }

@@ -11,6 +11,7 @@
 #include "term/cli.h"
 #include "cli/embed_out.h"
 #include "setup/session.h"
+#include "setup/setting_opts.h"
 
 enum { MAX_LINE_BYTES = 64 << 20, PER_LANE = 4 /* texts submitted for each that is computed */ };
 
@@ -269,16 +270,17 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
     return status == KT_OK ? 0 : kt__cli_fail("embed", &err);
 }
 
-int kt__cmd_embed(int argc, char **argv) {
+static int embed_command(int argc, char **argv, kt__config *config) {
     embed_opts opts = {.normalize = true};
-    kt__session_opts session_opts = kt__session_opts_default();
+    kt__session_opts session_opts = {.config = config};
     session_opts.many = true;
     const kt__opt_group groups[] = {
         {"Texts and vectors", table, KT__COUNT(table), &opts},
-        kt__session_opts_many_group("Together", &session_opts),
+        kt__setting_opts(config, KT__OPTIONS_MANY),
         kt__lora_opts_group(&session_opts.lora),
-        kt__session_opts_group(&session_opts),
-        kt__model_opts_group(&session_opts.model),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "embed",
@@ -303,4 +305,8 @@ int kt__cmd_embed(int argc, char **argv) {
     }
     kt__lora_opts_free(&session_opts.lora);
     return kt__cli_finish("embed", code);
+}
+
+int kt__cmd_embed(int argc, char **argv) {
+    return kt__with_settings(argc, argv, embed_command);
 }

@@ -7,6 +7,7 @@
 #include "term/cli.h"
 #include "setup/learn_opts.h"
 #include "setup/session.h"
+#include "setup/setting_opts.h"
 
 typedef struct learned_opts {
     bool all, deep;
@@ -180,7 +181,8 @@ static int act(const learned_opts *opts, const char *const *words, size_t n_word
             words[0]);
     kt_status status = kt__session_open(&opts->session, NULL, &session, &err);
     if (status == KT_OK)
-        status = kt__learn_opts_open(&opts->learn, opts->session.model.model, session.engine,
+        status = kt__learn_opts_open(&opts->learn, opts->session.config,
+                                     opts->session.config->model, session.engine,
                                      !actions[i].changes, &learner, &err);
     if (status == KT_OK)
         status = actions[i].run(&learner, opts, n_words > 1 ? words[1] : NULL, &err);
@@ -189,14 +191,14 @@ static int act(const learned_opts *opts, const char *const *words, size_t n_word
     return status == KT_OK ? 0 : kt__cli_fail("learned", &err);
 }
 
-int kt__cmd_learned(int argc, char **argv) {
-    learned_opts opts = {.session = kt__session_opts_default()};
-    opts.session.many = true;
-    opts.session.n_parallel = 1;
+static int learned_command(int argc, char **argv, kt__config *config) {
+    learned_opts opts = {.session = {.config = config, .many = true}};
+    config->parallel = 1;
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
         kt__learn_opts_group(&opts.learn),
-        kt__model_opts_group(&opts.session.model),
+        kt__setting_opts_one(config, "Its folder", KT__SETTING_learn_dir),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "learned",
@@ -218,4 +220,8 @@ int kt__cmd_learned(int argc, char **argv) {
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     return code >= 0 ? code : act(&opts, words, n_words);
+}
+
+int kt__cmd_learned(int argc, char **argv) {
+    return kt__with_settings(argc, argv, learned_command);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "setup/session.h"
+#include "setup/setting_opts.h"
 
 enum { MAX_LINE_BYTES = 64 << 20, DEFAULT_CTX = 2048, DEFAULT_GREEDY = 32 };
 
@@ -206,16 +207,16 @@ static const kt__opt greedy_table[] = {
      .help = "tokens to generate (default 32), less where the context is full"},
 };
 
-static int probe_main(int argc, char **argv, const char *about, const kt__opt *own, size_t n_own,
-                      probe_fn *probe) {
+static int probe_main(int argc, char **argv, kt__config *config, const char *about,
+                      const kt__opt *own, size_t n_own, probe_fn *probe) {
     probe_opts opts = {0, DEFAULT_GREEDY};
-    kt__session_opts session_opts = kt__session_opts_default();
-    session_opts.n_ctx = DEFAULT_CTX;
+    kt__session_opts session_opts = {.config = config};
+    config->ctx = DEFAULT_CTX;
     const kt__opt_group groups[] = {
         {"Output", own, n_own, &opts},
         kt__lora_opts_group(&session_opts.lora),
-        kt__session_opts_group(&session_opts),
-        kt__model_opts_group(&session_opts.model),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {.command = argv[0],
                                .usage = "[MODEL | -m MODEL] [OPTIONS] < IDS.jsonl",
@@ -239,19 +240,27 @@ static int probe_main(int argc, char **argv, const char *about, const kt__opt *o
     return code;
 }
 
-int kt__cmd_logits(int argc, char **argv) {
+static int logits_command(int argc, char **argv, kt__config *config) {
     return probe_main(
-        argc, argv,
+        argc, argv, config,
         "Reads one JSON array of token ids a line and writes, for each, the logits after its "
         "last\ntoken: {\"n\":ids,\"argmax\":id,\"logits\":[...]}. The context is 2048 unless "
         "-c says otherwise.",
         logits_table, KT__COUNT(logits_table), probe_logits);
 }
 
-int kt__cmd_greedy(int argc, char **argv) {
+static int greedy_command(int argc, char **argv, kt__config *config) {
     return probe_main(
-        argc, argv,
+        argc, argv, config,
         "Reads one JSON array of token ids a line and writes, for each, the array of the most\n"
         "probable tokens that follow: n of them, also past an end-of-generation token.",
         greedy_table, KT__COUNT(greedy_table), probe_greedy);
+}
+
+int kt__cmd_logits(int argc, char **argv) {
+    return kt__with_settings(argc, argv, logits_command);
+}
+
+int kt__cmd_greedy(int argc, char **argv) {
+    return kt__with_settings(argc, argv, greedy_command);
 }

@@ -10,6 +10,7 @@
 #include "setup/serve_opts.h"
 #include "transports/mcp_stdio.h"
 #include "serve/server.h"
+#include "setup/setting_opts.h"
 
 /* A handler is given nothing else. */
 static kt__server *volatile mcp_running;
@@ -70,19 +71,31 @@ static int run_mcp(kt__config *config) {
 
 /* Nothing listens, and only what went wrong is logged unless more is asked for. */
 static kt_status configure_mcp(kt__serve_opts *opts, kt__config **config, kt_error *err) {
-    opts->listen = opts->socket = "none";
+    kt__config *given = opts->given;
+    given->listen = given->socket = "none";
+    given->given[KT__SETTING_listen] = given->given[KT__SETTING_socket] = true;
     opts->log_level = "warn";
     kt_status status = kt__serve_opts_configure(opts, config, NULL, err);
     if (status == KT_OK) (*config)->other_transport = true;
     return status;
 }
 
-int kt__cmd_mcp(int argc, char **argv) {
-    kt__serve_opts opts = {0};
+static int mcp_command(int argc, char **argv, kt__config *given) {
+    kt__serve_opts opts = {.given = given};
     kt__config *config;
     kt_error err;
-    const kt__opt_group groups[] = {kt__serve_opts_model_group(&opts),
-                                    kt__serve_opts_file_group(&opts)};
+    const kt__opt_group groups[] = {
+        kt__setting_opts(given, KT__OPTIONS_SERVER),
+        kt__setting_opts(given, KT__OPTIONS_MANY),
+        kt__setting_opts(given, KT__OPTIONS_SIZES),
+        kt__setting_opts(given, KT__OPTIONS_DRAFT),
+        kt__setting_opts(given, KT__OPTIONS_CACHE),
+        kt__setting_opts(given, KT__OPTIONS_LEARN),
+        kt__lora_opts_group(&opts.lora),
+        kt__setting_opts(given, KT__OPTIONS_CORES),
+        kt__setting_opts(given, KT__OPTIONS_MODEL),
+        kt__serve_opts_file_group(&opts),
+    };
     const kt__syntax syntax = {
         .command = "mcp",
         .usage = "[-m MODEL] [OPTIONS]",
@@ -99,7 +112,10 @@ int kt__cmd_mcp(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code < 0 && configure_mcp(&opts, &config, &err) != KT_OK) code = kt__cli_fail("mcp", &err);
     if (code < 0) code = run_mcp(config);
-    kt__opt_texts_free(&opts.set);
-    kt__opt_texts_free(&opts.lora);
+    kt__serve_opts_free(&opts);
     return code;
+}
+
+int kt__cmd_mcp(int argc, char **argv) {
+    return kt__with_settings(argc, argv, mcp_command);
 }

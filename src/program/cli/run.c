@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/agent_opts.h"
-#include "setup/cache_opts.h"
 #include "cli/chat.h"
 #include "term/cli.h"
 #include "setup/constraint_opts.h"
@@ -25,6 +24,7 @@
 #include "setup/session.h"
 #include "term/text_file.h"
 #include "term/interrupt.h"
+#include "setup/setting_opts.h"
 
 enum { MAX_PROMPT_BYTES = 256 << 20, MAX_WORDS = 2 };
 
@@ -34,7 +34,6 @@ typedef struct run_opts {
     int thoughts;
     kt__foreign_opts foreign;
     kt__prompt_cache prompt_cache;
-    kt__cache_opts disk_cache;
     kt__learn_opts learn;
     kt__agent_opts agent;
     kt__constraint_opts held;
@@ -378,19 +377,15 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
 }
 
 static kt_status open_all(const kt__session_opts *session_opts, const run_opts *opts,
-                          const char *model, kt__session *session, kt_cache **cache,
-                          kt_error *err) {
+                          const char *model, kt__session *session, kt_error *err) {
+    const kt__config *given = session_opts->config;
     kt_status status = kt__session_open(session_opts, model, session, err);
     if (status != KT_OK) return status;
-    status = kt__cache_opts_open(&opts->disk_cache, session->engine, cache, err);
-    if (status == KT_OK) status = kt__prompt_cache_load(&opts->prompt_cache, session->seq, err);
-    if (status == KT_OK && opts->learn.on)
-        status = kt__learn_opts_open(&opts->learn, model ? model : session_opts->model.model,
+    status = kt__prompt_cache_load(&opts->prompt_cache, session->seq, err);
+    if (status == KT_OK && given->learn)
+        status = kt__learn_opts_open(&opts->learn, given, model ? model : given->model,
                                      session->engine, false, &session->learner, err);
-    if (status == KT_OK) return KT_OK;
-    kt_cache_close(*cache);
-    *cache = NULL;
-    kt__session_close(session);
+    if (status != KT_OK) kt__session_close(session);
     return status;
 }
 
@@ -447,26 +442,24 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
                        kt__sampling_opts *sampling, const char *const *words, size_t n_words) {
     kt_error err = {0};
     kt__session session = {0};
-    kt_cache *cache = NULL;
     prompt p = {0};
     int code;
     opts->agent.quiet = opts->quiet;
     kt_status status = kt__sampling_opts_finish(sampling, &err);
     if (status == KT_OK) {
-        status = take_words(words, n_words, session_opts->model.model != NULL, &p, &err);
+        status = take_words(words, n_words, session_opts->config->model != NULL, &p, &err);
     }
     if (status == KT_OK) status = take_gap(opts, &err);
     if (status == KT_OK) status = get_prompt(opts, &p, &err);
     if (status == KT_OK) status = get_system(opts, &p, &err);
     if (status == KT_OK) status = kt__constraint_opts_finish(&opts->held, &opts->constraint, &err);
     if (status == KT_OK) status = check_opts(opts, &p, &err);
-    if (status == KT_OK) status = open_all(session_opts, opts, p.model, &session, &cache, &err);
+    if (status == KT_OK) status = open_all(session_opts, opts, p.model, &session, &err);
     if (status != KT_OK) {
         code = kt__cli_fail("run", &err);
     } else {
         code = run_opened(session_opts, opts, &p, sampling, &session);
-        kt__cache_opts_warn(cache);
-        kt_cache_close(cache);
+        kt__session_warn_of_cache(&session);
         kt_learner_close(session.learner);
         kt__session_close(&session);
     }
@@ -475,22 +468,23 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
     return code;
 }
 
-int kt__cmd_run(int argc, char **argv) {
+static int run_command(int argc, char **argv, kt__config *config) {
     run_opts opts = {.agent = kt__agent_opts_default()};
-    kt__session_opts session = kt__session_opts_default();
+    kt__session_opts session = {.config = config};
     kt__sampling_opts sampling = kt__sampling_opts_default();
     const kt__opt_group groups[] = {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
         kt__sampling_opts_length_group(&sampling),
         kt__agent_opts_group(&opts.agent),
         kt__prompt_cache_group(&opts.prompt_cache),
-        kt__cache_opts_group(&opts.disk_cache),
-        kt__learn_opts_answer_group(&opts.learn),
-        kt__session_opts_group(&session),
-        kt__session_opts_draft_group(&session),
+        kt__setting_opts(config, KT__OPTIONS_CACHE),
+        kt__setting_opts(config, KT__OPTIONS_LEARN),
+        kt__learn_opts_group(&opts.learn),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_DRAFT),
         kt__lora_opts_group(&session.lora),
-        kt__model_opts_place_group(&session.model),
-        kt__model_opts_group(&session.model),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
         kt__sampling_opts_group(&sampling),
         kt__constraint_opts_group(&opts.held),
         kt__foreign_opts_group(&opts.foreign),
@@ -520,4 +514,8 @@ int kt__cmd_run(int argc, char **argv) {
     kt__constraint_opts_free(&opts.held);
     kt__lora_opts_free(&session.lora);
     return code;
+}
+
+int kt__cmd_run(int argc, char **argv) {
+    return kt__with_settings(argc, argv, run_command);
 }

@@ -13,6 +13,7 @@
 #include "transports/http.h"
 #include "services/sd.h"
 #include "serve/server.h"
+#include "setup/setting_opts.h"
 
 /* ---- signals ---- */
 
@@ -130,12 +131,22 @@ static int run_serve(const kt__serve_opts *o) {
     return code;
 }
 
-int kt__cmd_serve(int argc, char **argv) {
-    kt__serve_opts opts = {0};
+static int serve_command(int argc, char **argv, kt__config *config) {
+    kt__serve_opts opts = {.given = config};
     kt__foreign_opts foreign = {0};
     const kt__opt_group groups[] = {
-        kt__serve_opts_model_group(&opts),  kt__serve_opts_compute_group(&opts),
-        kt__serve_opts_listen_group(&opts), kt__serve_opts_file_group(&opts),
+        kt__setting_opts(config, KT__OPTIONS_SERVER),
+        kt__setting_opts(config, KT__OPTIONS_LISTEN),
+        kt__setting_opts(config, KT__OPTIONS_MANY),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_DRAFT),
+        kt__setting_opts(config, KT__OPTIONS_CACHE),
+        kt__setting_opts(config, KT__OPTIONS_LEARN),
+        kt__lora_opts_group(&opts.lora),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
+        kt__serve_opts_file_group(&opts),
+        kt__serve_opts_check_group(&opts),
         kt__foreign_opts_group(&foreign),
     };
     const kt__syntax syntax = {
@@ -157,7 +168,10 @@ int kt__cmd_serve(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code < 0) kt__foreign_opts_note(&foreign);
     if (code < 0) code = run_serve(&opts);
-    kt__opt_texts_free(&opts.set);
-    kt__opt_texts_free(&opts.lora);
+    kt__serve_opts_free(&opts);
     return code;
+}
+
+int kt__cmd_serve(int argc, char **argv) {
+    return kt__with_settings(argc, argv, serve_command);
 }

@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "term/cli.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 
 enum { MAX_LINE_BYTES = 256 << 20 };
 
@@ -221,11 +222,10 @@ static kt_status run_given(const kt_model *model, const text_opts *opts, const t
     return run_line(model, opts, cmd->run_line, opts->ids, strlen(opts->ids), err);
 }
 
-static int text_main(int argc, char **argv, const text_command *cmd) {
+static int text_main(int argc, char **argv, kt__config *config, const text_command *cmd) {
     text_opts opts = {0};
-    kt__model_opts model_opts = kt__model_opts_default();
     const kt__opt_group groups[] = {{"Text", cmd->table, cmd->n_table, &opts},
-                                    kt__model_opts_file_group(&model_opts)};
+                                    kt__setting_opts_one(config, "Model", KT__SETTING_model)};
     const kt__syntax syntax = {.command = argv[0],
                                .usage = "[MODEL | -m MODEL] [OPTIONS] [< LINES.jsonl]",
                                .about = cmd->about,
@@ -240,8 +240,8 @@ static int text_main(int argc, char **argv, const text_command *cmd) {
     kt_ctx *ctx;
     kt_model *model;
     kt_error err = {0};
-    model_opts.n_threads = 1;
-    if (kt__model_opts_open(&model_opts, n_words ? word : NULL, true, &ctx, &model, &err) != KT_OK)
+    config->threads = 1;
+    if (kt__command_open_model(config, n_words ? word : NULL, true, &ctx, &model, &err) != KT_OK)
         return kt__cli_fail(argv[0], &err);
     if (!opts.prompt && !opts.ids)
         code = run_lines(argv[0], cmd->remedy, model, &opts, cmd->run_line);
@@ -252,21 +252,29 @@ static int text_main(int argc, char **argv, const text_command *cmd) {
     return kt__cli_finish(argv[0], code);
 }
 
-int kt__cmd_tokenize(int argc, char **argv) {
+static int tokenize_command(int argc, char **argv, kt__config *config) {
     static const text_command cmd = {
         "Reads one JSON string a line and writes, for each, the JSON array of its token ids.\n"
         "Control tokens written in a text are recognised; BOS and EOS are not added unless asked.",
         "one JSON string a line, such as \"Hello\\n\"; or use -p TEXT", tokenize_table,
         KT__COUNT(tokenize_table), tokenize_line};
-    return text_main(argc, argv, &cmd);
+    return text_main(argc, argv, config, &cmd);
 }
 
-int kt__cmd_detokenize(int argc, char **argv) {
+static int detokenize_command(int argc, char **argv, kt__config *config) {
     static const text_command cmd = {
         "Reads one JSON array of token ids a line and writes, for each, the text as a JSON "
         "string;\n"
         "bytes that are no UTF-8 become U+FFFD.",
         "one JSON array of token ids a line, as `kentang tokenize` writes", detokenize_table,
         KT__COUNT(detokenize_table), detokenize_line};
-    return text_main(argc, argv, &cmd);
+    return text_main(argc, argv, config, &cmd);
+}
+
+int kt__cmd_tokenize(int argc, char **argv) {
+    return kt__with_settings(argc, argv, tokenize_command);
+}
+
+int kt__cmd_detokenize(int argc, char **argv) {
+    return kt__with_settings(argc, argv, detokenize_command);
 }

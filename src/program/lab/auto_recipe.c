@@ -338,22 +338,24 @@ void kt__auto_recipe_free(kt__auto_recipe *r) {
 /* ---- all ---- */
 
 static kt_status open_plan(auto_plan *p, kt_error *err) {
-    kt__session_opts opts = kt__session_opts_default();
+    kt__session_opts opts = {0};
     kt_status status;
+    KT__TRY(kt__config_create(&opts.config, err));
     p->score = (kt__text_score){.n_ctx = 512, .n_chunk_max = TEXT_TOKENS / 512, .base = &p->base};
-    opts.model.model = p->opts->model;
-    opts.model.params.exact = true;
-    opts.n_threads = p->opts->n_threads;
-    opts.n_ctx = kt__text_score_ctx(&p->score);
+    opts.config->model = p->opts->model;
+    opts.config->exact = true;
+    opts.config->threads = p->opts->n_threads;
+    opts.config->ctx = kt__text_score_ctx(&p->score);
     KT__TRY(kt__session_open(&opts, NULL, &p->session, err));
     KT__TRY(kt__session_open(&opts, NULL, &p->base, err));
     KT__TRY(kt__calibration_ids(p->session.model, p->opts->text, p->opts->parse_special,
                                 TEXT_TOKENS, &p->ids, &p->score.n_tokens, err));
     p->score.tokens = p->ids;
     if (!kt__text_score_chunks(&p->score))
-        return kt__fail(err, KT_E_ARG, "the text is %zu tokens, not one chunk of %d",
-                        p->score.n_tokens, kt__text_score_ctx(&p->score));
+        status = kt__fail(err, KT_E_ARG, "the text is %zu tokens, not one chunk of %d",
+                          p->score.n_tokens, kt__text_score_ctx(&p->score));
 out:
+    kt__config_free(opts.config);
     return status;
 }
 

@@ -11,10 +11,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "setup/kv_opts.h"
 #include "lab/measure.h"
 #include "setup/lora_opts.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "lab/bench_streams.h"
 #include "lab/synth.h"
 #include "context/types.h"
@@ -36,11 +36,10 @@ typedef struct list {
 } list;
 
 typedef struct bench_opts {
-    kt__model_opts model;
+    kt__config *config;
     kt__lora_opts lora;
     const char *preset, *quant, *prompts, *gens, *depths, *streams, *threads, *ubatches, *kv_modes;
-    int32_t n_runs, n_batch;
-    kt__kv_opts kv;
+    int32_t n_runs;
     int format;
     bool no_limits;
 } bench_opts;
@@ -77,21 +76,13 @@ static const kt__opt table[] = {
      .max = KT__BENCH_MAX_RUNS,
      .arg = "N",
      .help = "runs of each test, after one to warm up (default 5)"},
-    {.name = "batch-size",
-     .kind = KT__OPT_INT,
-     .at = AT(n_batch),
-     .min = 1,
-     .max = KT_BATCH_MAX,
-     .arg = "N",
-     .help = "prompt tokens taken at a time (default 2048)"},
-    LIST("ubatch-size", "ub", ubatches, "prompt tokens computed together (default 512)"),
+    LIST("ubatch", "ub", ubatches, "prompt tokens computed together (default 512)"),
     {.name = "kv",
      .kind = KT__OPT_TEXT,
      .at = AT(kv_modes),
      .arg = "TYPE[,TYPE...]",
      .help = "keys and values of the text so far: f16, q8, q4, k8v4, or a preset: chat-short, "
              "chat-long, document-qa, code, cpu (default f16)"},
-    KT__KV_TYPE_ROWS(bench_opts, kv),
     {.name = "output",
      .brief = "o",
      .kind = KT__OPT_ENUM,
@@ -304,14 +295,14 @@ static kt_status open_preset(const bench_opts *o, subject *s, kt_error *err) {
     kt_status status;
     const kt__synth_preset *preset;
     const kt__recipe *recipe;
+    const kt_model_params params = kt__place_model_params(o->config);
     KT__TRY(kt__synth_find(o->preset, o->quant, &preset, &recipe, err));
-    KT__TRY(kt__model_opts_open_ctx(&o->model, &s->ctx, err));
+    KT__TRY(kt__command_open_ctx(o->config, 0, &s->ctx, err));
     KT__TRY(kt__synth_plan_make(preset, recipe, 1, 0, &s->plan, err));
     fprintf(stderr, "kentang bench: making %.0f MB of random weights\n",
             (double)s->plan.bytes * 1e-6);
     KT__TRY(kt__synth_image_make(&s->plan, kt_ctx_n_threads(s->ctx), &s->image, err));
-    KT__TRY(kt_model_open_memory(s->ctx, s->image.data, s->image.size, &o->model.params, &s->model,
-                                 err));
+    KT__TRY(kt_model_open_memory(s->ctx, s->image.data, s->image.size, &params, &s->model, err));
 out:
     return status;
 }
@@ -322,7 +313,7 @@ static kt_status subject_open(const bench_opts *o, subject *s, kt_error *err) {
     if (o->preset)
         status = open_preset(o, s, err);
     else
-        status = kt__model_opts_open(&o->model, NULL, false, &s->ctx, &s->model, err);
+        status = kt__command_open_model(o->config, NULL, false, &s->ctx, &s->model, err);
     return status == KT_OK ? kt__lora_set_open(&o->lora, s->model, &s->lora, err) : status;
 }
 
@@ -347,10 +338,12 @@ static kt_status prepare_engine(bench *b, const kt__bench_test *test, kt_error *
     kt__bench_streams_close(&b->streams);
     kt_engine_params params = kt_engine_params_default();
     params.n_ctx = b->n_ctx;
-    params.n_batch = b->opts->n_batch;
+    params.n_batch = (int32_t)b->opts->config->batch;
     params.n_ubatch = test->n_ubatch;
-    (void)kt_kv_named(test->kv_mode, &params); /* (the context is longer than a preset's) */
-    kt__kv_opts_set(&b->opts->kv, &params);
+    kt__config kv = *b->opts->config; /* its texts are borrowed */
+    kv.kv_type = test->kv_mode;       /* (the context is longer than a preset's) */
+    kt_status status = kt__place_kv_params(&kv, &params, err);
+    if (status != KT_OK) return status;
     if (params.kv_tail > params.n_ctx) params.kv_tail = params.n_ctx;
     params.n_seq_max = test->n_streams;
     params.n_threads = params.n_threads_batch = test->n_threads;
@@ -440,7 +433,7 @@ static void describe_subject(const bench_opts *o, const subject *s, const machin
     report->weight_bytes = info.weight_bytes;
     report->n_params = info.n_params;
     snprintf(report->isa, sizeof report->isa, "%s", kt_ctx_isa(s->ctx));
-    report->blas = o->model.params.blas;
+    report->blas = o->config->blas;
     snprintf(report->processor, sizeof report->processor, "%s", m->cpu.brand);
 }
 
@@ -448,7 +441,7 @@ static void describe_subject(const bench_opts *o, const subject *s, const machin
 static kt_status choose_threads(const bench_opts *o, list *threads, kt__affinity *affinity,
                                 kt_error *err) {
     kt_ctx *ctx;
-    kt_status status = kt__model_opts_open_ctx(&o->model, &ctx, err);
+    kt_status status = kt__command_open_ctx(o->config, 0, &ctx, err);
     if (status != KT_OK) return status;
     if (!threads->n) threads->items[threads->n++] = kt_ctx_n_threads(ctx);
     *affinity = ctx->affinity;
@@ -474,8 +467,11 @@ static kt_status bench_subject(const bench_opts *o, const grid *given, kt__bench
     if (!listed) status = kt__fail_nomem(err, "the tests", 0);
     if (!all.n && status == KT_OK) status = kt__fail(err, KT_E_ARG, "nothing to do: -p 0 -n 0");
     if (status != KT_OK) goto out;
-    if (!o->no_limits) KT__TRY(measure_machine(o->model.isa, o->model.model, &g.threads, m, err));
-    with.model.n_threads = largest_item(&g.threads);
+    if (!o->no_limits)
+        KT__TRY(measure_machine(o->config->isa, o->config->model, &g.threads, m, err));
+    kt__config config = *o->config; /* its texts are borrowed */
+    config.threads = largest_item(&g.threads);
+    with.config = &config;
     KT__TRY(subject_open(&with, &s, err));
     describe_subject(o, &s, m, report);
     int longest = largest_item(&g.prompts) > largest_item(&g.gens) ? largest_item(&g.prompts)
@@ -523,8 +519,8 @@ static kt_status bench_each(bench_opts *o, const grid *g, const words *models, c
     kt_status status = KT_OK;
     for (int i = 0; i < models->n; i++)
         for (int k = 0; k < tiers->n; k++) {
-            o->model.model = models->items[i];
-            o->model.isa = tiers->items[k];
+            o->config->model = models->items[i];
+            o->config->isa = tiers->items[k];
             KT__TRY(bench_subject(o, g, &reports[(*n)++], err));
         }
 out:
@@ -539,8 +535,8 @@ static int bench_all(bench_opts *o) {
     kt__bench_report *reports = NULL;
     int code = 0, n = 0;
     KT__TRY(read_grid(o, &g, &err));
-    KT__TRY(split_models(o->model.model, &models, &err));
-    KT__TRY(split_words("--isa", o->model.isa, &tiers, &err));
+    KT__TRY(split_models(o->config->model, &models, &err));
+    KT__TRY(split_words("--isa", o->config->isa, &tiers, &err));
     reports = kt__calloc((size_t)(models.n * tiers.n), sizeof *reports);
     if (!reports) status = kt__fail_nomem(&err, "the reports", sizeof *reports);
     if (status == KT_OK) status = bench_each(o, &g, &models, &tiers, reports, &n, &err);
@@ -554,22 +550,25 @@ out:
     return code;
 }
 
-int kt__cmd_bench(int argc, char **argv) {
-    if (kt__bench_wants_server(argc, argv)) return kt__bench_server(argc, argv);
-    bench_opts opts = {.model = kt__model_opts_default(),
+static int bench_command(int argc, char **argv, kt__config *config) {
+    if (kt__bench_wants_server(argc, argv)) return kt__bench_server(argc, argv, config);
+    bench_opts opts = {.config = config,
                        .quant = "q4_k_m",
                        .prompts = "512",
                        .gens = "128",
                        .depths = "0",
                        .streams = "1",
                        .kv_modes = "f16",
-                       .kv = kt__kv_opts_default(),
                        .n_runs = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
         kt__lora_opts_group(&opts.lora),
-        kt__model_opts_place_group(&opts.model),
-        kt__model_opts_group(&opts.model),
+        kt__setting_opts_one(config, "Slices of prompts", KT__SETTING_batch),
+        kt__setting_opts_one(config, "Keys alone", KT__SETTING_kv_keys),
+        kt__setting_opts_one(config, "Values alone", KT__SETTING_kv_values),
+        kt__setting_opts_one(config, "Their tail", KT__SETTING_kv_tail),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "bench",
@@ -596,10 +595,14 @@ int kt__cmd_bench(int argc, char **argv) {
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
-    if (opts.preset && opts.model.model)
+    if (opts.preset && config->model)
         code = kt__cli_usage_error("bench", "two models: --preset and -m");
     else
         code = bench_all(&opts);
     kt__lora_opts_free(&opts.lora);
     return code;
+}
+
+int kt__cmd_bench(int argc, char **argv) {
+    return kt__with_settings(argc, argv, bench_command);
 }

@@ -17,6 +17,7 @@
 #include "term/cli.h"
 #include "term/options.h"
 #include "setup/session.h"
+#include "setup/setting_opts.h"
 
 enum { MAX_REQUESTS = 65536, MAX_CLIENTS = 1024, STACK_BYTES = 256 << 10 };
 
@@ -320,17 +321,17 @@ static const kt__opt table[] = {
     {.name = "json", .kind = KT__OPT_ON, .at = AT(json), .help = "one JSON object"},
 };
 
-int kt__bench_server(int argc, char **argv) {
+int kt__bench_server(int argc, char **argv, kt__config *config) {
     load l = {.opts = {.prompt = "Tell me a story about a cat.",
                        .rate = 2,
                        .n_requests = 50,
                        .n_predict = 64},
-              .session_opts = kt__session_opts_default()};
+              .session_opts = {.config = config}};
     const kt__opt_group groups[] = {
         {"Load", table, KT__COUNT(table), &l.opts},
-        kt__session_opts_many_group("Engine of --server none", &l.session_opts),
-        kt__session_opts_group(&l.session_opts),
-        kt__model_opts_group(&l.session_opts.model),
+        kt__setting_opts(config, KT__OPTIONS_MANY),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "bench",

@@ -6,9 +6,11 @@
 #ifndef KT_LAB_BENCH_SERVER_H
 #define KT_LAB_BENCH_SERVER_H
 
+#include "setup/config.h"
+
 #include <stdbool.h>
 
 bool kt__bench_wants_server(int argc, char **argv); /* --server is among the options */
-int kt__bench_server(int argc, char **argv);
+int kt__bench_server(int argc, char **argv, kt__config *config);
 
 #endif

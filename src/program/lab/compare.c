@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "lab/judge.h"
+#include "setup/setting_opts.h"
 
 enum { DECODE_TOKENS = 64, DECODE_PROMPT = 16 };
 
@@ -157,8 +158,9 @@ static kt_status compare_open(comparison *m, const kt__judge_opts *o, kt__sessio
                               kt_error *err) {
     char *text = NULL;
     size_t len = 0;
-    opts->n_ctx = kt__text_score_ctx(&m->t);
-    if (opts->n_ctx < DECODE_PROMPT + DECODE_TOKENS) opts->n_ctx = DECODE_PROMPT + DECODE_TOKENS;
+    kt__config *c = opts->config;
+    c->ctx = kt__text_score_ctx(&m->t);
+    if (c->ctx < DECODE_PROMPT + DECODE_TOKENS) c->ctx = DECODE_PROMPT + DECODE_TOKENS;
     kt_status status = kt__judge_read_text(o, &text, &len, err);
     if (status == KT_OK) status = contender_open(&m->a, o, opts, text, len, err);
     if (status == KT_OK) status = contender_open(&m->b, o, opts, text, len, err);
@@ -166,13 +168,13 @@ static kt_status compare_open(comparison *m, const kt__judge_opts *o, kt__sessio
     return status;
 }
 
-int kt__cmd_compare(int argc, char **argv) {
+static int compare_command(int argc, char **argv, kt__config *config) {
     kt__judge_opts o = kt__judge_opts_default();
-    kt__session_opts opts = kt__session_opts_default();
+    kt__session_opts opts = {.config = config};
     const kt__opt_group groups[] = {
         kt__judge_opts_group(&o),
-        kt__session_opts_group(&opts),
-        kt__model_opts_group(&opts.model),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "compare",
@@ -191,7 +193,7 @@ int kt__cmd_compare(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     if (code >= 0) return code;
     if (!o.text) return kt__cli_usage_error("compare", "-f TEXT is missing");
-    if (opts.n_ctx) o.n_ctx = opts.n_ctx;
+    if (config->ctx) o.n_ctx = (int32_t)config->ctx;
     comparison m = {.a.path = words[0], .b.path = words[1], .t = kt__judge_score(&o, "compare")};
     kt_status status = compare_open(&m, &o, &opts, &err);
     if (status == KT_OK) status = compare_run(&m, &err);
@@ -205,4 +207,8 @@ int kt__cmd_compare(int argc, char **argv) {
     contender_close(&m.a);
     contender_close(&m.b);
     return kt__cli_finish("compare", status == KT_OK ? 0 : kt__cli_fail("compare", &err));
+}
+
+int kt__cmd_compare(int argc, char **argv) {
+    return kt__with_settings(argc, argv, compare_command);
 }

@@ -2,7 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "convert/role.h"
 #include "lab/calibration.h"
 #include "lab/calibration_text.h"
@@ -97,7 +98,7 @@ static kt_status find_feedback(void *user, const char *name, int64_t n_cols,
 
 kt_status kt__feedback_maker_open(const kt__feedback_opts *opts, kt__feedback_maker **out,
                                   kt_error *err) {
-    kt__model_opts model_opts = kt__model_opts_default();
+    kt__config *config = NULL;
     int32_t *ids = NULL;
     size_t n = 0, most = opts->n_tok ? (size_t)opts->n_tok : DEFAULT_TOKENS;
     kt_status status;
@@ -107,9 +108,10 @@ kt_status kt__feedback_maker_open(const kt__feedback_opts *opts, kt__feedback_ma
     m->layer = -1;
     m->source.find = find_feedback;
     m->source.user = m;
-    model_opts.model = opts->model;
-    model_opts.n_threads = opts->n_threads;
-    KT__TRY(kt__model_opts_open(&model_opts, NULL, false, &m->ctx, &m->model, err));
+    KT__TRY(kt__config_create(&config, err));
+    config->model = opts->model;
+    config->threads = opts->n_threads;
+    KT__TRY(kt__command_open_model(config, NULL, false, &m->ctx, &m->model, err));
     KT__TRY(kt__calibration_ids(m->model, opts->text, opts->parse_special, most, &ids, &n, err));
     KT__TRY(kt__calibration_open(m->model, ids, n, &m->calibration, err));
     m->source.identity = kt__hash_bytes(SEED_CALIBRATION, ids, n * sizeof *ids);
@@ -117,6 +119,7 @@ kt_status kt__feedback_maker_open(const kt__feedback_opts *opts, kt__feedback_ma
     m = NULL;
 out:
     kt__free(ids);
+    kt__config_free(config);
     kt__feedback_maker_close(m);
     return status;
 }

@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "term/terminal.h"
 #include "lab/calibration.h"
 #include "lab/calibration_text.h"
@@ -135,7 +136,7 @@ static kt_status refuse_experts(const kt_model *model, kt_error *err) {
         model->net->hp.arch);
 }
 
-static kt_status gather_model(const imatrix_opts *o, kt__model_opts *model_opts, kt__imatrix *m,
+static kt_status gather_model(const imatrix_opts *o, kt__config *model_opts, kt__imatrix *m,
                               kt_error *err) {
     kt_ctx *ctx = NULL;
     kt_model *model = NULL;
@@ -143,8 +144,8 @@ static kt_status gather_model(const imatrix_opts *o, kt__model_opts *model_opts,
     int32_t *ids = NULL;
     size_t n = 0;
     kt_status status;
-    model_opts->n_threads = o->n_threads;
-    KT__TRY(kt__model_opts_open(model_opts, NULL, false, &ctx, &model, err));
+    model_opts->threads = o->n_threads;
+    KT__TRY(kt__command_open_model(model_opts, NULL, false, &ctx, &model, err));
     KT__TRY(refuse_experts(model, err));
     KT__TRY(kt__calibration_ids(model, o->text, o->parse_special,
                                 (size_t)o->n_chunks * KT__CALIBRATION_CHUNK, &ids, &n, err));
@@ -161,7 +162,7 @@ out:
     return status;
 }
 
-static kt_status make_imatrix(const imatrix_opts *o, kt__model_opts *model_opts,
+static kt_status make_imatrix(const imatrix_opts *o, kt__config *model_opts,
                               const char *const *files, size_t n_files, kt_error *err) {
     kt__imatrix m = {0};
     kt_status status = kt__lab_check_target(o->out, model_opts->model, err);
@@ -180,11 +181,10 @@ static kt_status make_imatrix(const imatrix_opts *o, kt__model_opts *model_opts,
     return status;
 }
 
-int kt__cmd_imatrix(int argc, char **argv) {
+static int imatrix_command(int argc, char **argv, kt__config *config) {
     imatrix_opts o = {0};
-    kt__model_opts model_opts = kt__model_opts_default();
     const kt__opt_group groups[] = {{"Options", imatrix_table, KT__COUNT(imatrix_table), &o},
-                                    kt__model_opts_group(&model_opts)};
+                                    kt__setting_opts(config, KT__OPTIONS_MODEL)};
     const kt__syntax syntax = {
         .command = "imatrix",
         .usage = "-m MODEL [-f TEXT] -o FILE [OTHER...]",
@@ -202,6 +202,10 @@ int kt__cmd_imatrix(int argc, char **argv) {
     int code = kt__cli_parse(&syntax, argc, argv, files, &n_files);
     if (code >= 0) return code;
     if (!o.out) return kt__cli_usage_error("imatrix", "-o FILE is missing");
-    kt_status status = make_imatrix(&o, &model_opts, files, n_files, &err);
+    kt_status status = make_imatrix(&o, config, files, n_files, &err);
     return kt__cli_finish("imatrix", status == KT_OK ? 0 : kt__cli_fail("imatrix", &err));
+}
+
+int kt__cmd_imatrix(int argc, char **argv) {
+    return kt__with_settings(argc, argv, imatrix_command);
 }

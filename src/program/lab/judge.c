@@ -82,11 +82,12 @@ kt_status kt__judge_check_length(const kt__text_score *t, kt_error *err) {
 
 kt_status kt__judge_open_other(const kt__session_opts *opts, const char *path, kt__session *out,
                                kt_error *err) {
-    kt__session_opts other = *opts;
-    other.model.model = path;
-    other.model.load_in = "as-is";    /* the base is what others are measured by */
-    other.lora = (kt__lora_opts){0};  /* they are the other one's */
-    other.kv = kt__kv_opts_default(); /* likewise */
+    kt__config config = *opts->config; /* its texts are borrowed */
+    const kt__session_opts other = {.config = &config, .many = opts->many};
+    config.model = path;
+    config.load_in = "as-is"; /* the base is what others are measured by */
+    config.kv_type = config.kv_keys = config.kv_values = NULL;
+    config.kv_tail = -1;
     return kt__session_open(&other, NULL, out, err);
 }
 

@@ -9,6 +9,7 @@
 #include "setup/session.h"
 #include "lab/lesson_file.h"
 #include "learn/learn.h"
+#include "setup/setting_opts.h"
 
 typedef struct learn_opts {
     const char *target, *measure, *from;
@@ -306,15 +307,15 @@ out:
     return status;
 }
 
-int kt__cmd_learn(int argc, char **argv) {
+static int learn_command(int argc, char **argv, kt__config *config) {
     learn_opts o = default_opts();
-    kt__session_opts session_opts = kt__session_opts_default();
+    kt__session_opts session_opts = {.config = config};
     session_opts.many = true; /* what the model writes itself is written at the same time */
     const kt__opt_group groups[] = {
         {"Options", learn_table, KT__COUNT(learn_table), &o},
         {"Training", training_table, KT__COUNT(training_table), &o},
-        kt__session_opts_group(&session_opts),
-        kt__model_opts_group(&session_opts.model),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "learn",
@@ -341,4 +342,8 @@ int kt__cmd_learn(int argc, char **argv) {
     code = status != KT_OK ? kt__cli_fail("learn", &err) : l.report.publish ? 0 : 3;
     close_learning(&l);
     return kt__cli_finish("learn", code);
+}
+
+int kt__cmd_learn(int argc, char **argv) {
+    return kt__with_settings(argc, argv, learn_command);
 }

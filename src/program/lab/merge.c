@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "term/cli.h"
 #include "setup/lora_opts.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "term/options.h"
 #include "convert/quantize.h"
 #include "context/adapter.h"
@@ -194,16 +195,15 @@ static int merge_opened(const struct merge_opts *o, kt_model *model, merger *m) 
     return kt__lab_end("merge", o->target, &progress, status, &report, &err);
 }
 
-static int merge_with(const struct merge_opts *o) {
-    kt__model_opts opts = kt__model_opts_default();
+static int merge_with(const struct merge_opts *o, kt__config *config) {
     kt_ctx *ctx;
     kt_model *model;
     kt_error err;
     merger m = {0};
     if (!o->model || !o->target || !o->lora.files.n)
         return kt__cli_usage_error("merge", "-m, --lora and -o are needed");
-    opts.model = o->model;
-    if (kt__model_opts_open(&opts, NULL, false, &ctx, &model, &err) != KT_OK)
+    config->model = o->model;
+    if (kt__command_open_model(config, NULL, false, &ctx, &model, &err) != KT_OK)
         return kt__cli_fail("merge", &err);
     int code = merge_opened(o, model, &m);
     kt__lora_set_close(&m.set);
@@ -213,7 +213,7 @@ static int merge_with(const struct merge_opts *o) {
     return code;
 }
 
-int kt__cmd_merge(int argc, char **argv) {
+static int merge_command(int argc, char **argv, kt__config *config) {
     struct merge_opts opts = {0};
     const kt__opt_group groups[] = {{"Options", merge_table, KT__COUNT(merge_table), &opts},
                                     kt__lora_opts_group(&opts.lora),
@@ -230,7 +230,11 @@ int kt__cmd_merge(int argc, char **argv) {
         .notes = "Example: kentang merge -m model-f16.gguf --lora style.gguf -o merged.gguf --type "
                  "q4_k_m\n"};
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
-    if (code < 0) code = merge_with(&opts);
+    if (code < 0) code = merge_with(&opts, config);
     kt__lora_opts_free(&opts.lora);
     return code;
+}
+
+int kt__cmd_merge(int argc, char **argv) {
+    return kt__with_settings(argc, argv, merge_command);
 }

@@ -12,7 +12,8 @@
 #include "calls/prompt.h"
 #include "chat/chat_template.h"
 #include "term/cli.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 
 enum { PARSE_MAX_LINE = 64 << 20, PARSE_MAX_TEMPLATE = 4 << 20 };
 
@@ -269,12 +270,12 @@ static int parse_with_file(const char *file) {
     return code;
 }
 
-static int parse_with_model(const kt__model_opts *opts) {
+static int parse_with_model(const kt__config *opts) {
     kt_error err = {0};
     kt_ctx *ctx;
     kt_model *model;
     kt_model_info info;
-    if (kt__model_opts_open(opts, NULL, true, &ctx, &model, &err) != KT_OK)
+    if (kt__command_open_model(opts, NULL, true, &ctx, &model, &err) != KT_OK)
         return kt__cli_fail("parse", &err);
     kt_model_get_info(model, &info);
     int code = info.template_ ? parse_with(info.template_, strlen(info.template_))
@@ -285,11 +286,10 @@ static int parse_with_model(const kt__model_opts *opts) {
     return code;
 }
 
-int kt__cmd_parse(int argc, char **argv) {
+static int parse_command(int argc, char **argv, kt__config *config) {
     parse_opts opts = {0};
-    kt__model_opts model = kt__model_opts_default();
     const kt__opt_group groups[] = {{"Parse", table, KT__COUNT(table), &opts},
-                                    kt__model_opts_file_group(&model)};
+                                    kt__setting_opts_one(config, "Model", KT__SETTING_model)};
     const kt__syntax syntax = {
         .command = "parse",
         .usage = "[OPTIONS]",
@@ -314,7 +314,11 @@ int kt__cmd_parse(int argc, char **argv) {
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, NULL, &n_words);
     if (code >= 0) return code;
-    if (opts.file && model.model) return kt__cli_usage_error("parse", "give -m or --template");
-    code = opts.file ? parse_with_file(opts.file) : parse_with_model(&model);
+    if (opts.file && config->model) return kt__cli_usage_error("parse", "give -m or --template");
+    code = opts.file ? parse_with_file(opts.file) : parse_with_model(config);
     return kt__cli_finish("parse", code);
+}
+
+int kt__cmd_parse(int argc, char **argv) {
+    return kt__with_settings(argc, argv, parse_command);
 }

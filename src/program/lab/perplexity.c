@@ -9,6 +9,7 @@
 #include "lab/choices.h"
 #include "lab/judge.h"
 #include "term/interrupt.h"
+#include "setup/setting_opts.h"
 
 typedef struct perplexity_opts {
     kt__judge_opts judge;
@@ -99,7 +100,7 @@ static kt_status open_all(const perplexity_opts *o, kt__session_opts *session_op
                           kt__text_score *t, kt_error *err) {
     kt_status status = KT_OK;
     if (o->base && !is_gguf(o->base)) KT__TRY(open_base_file(o, j, t, err));
-    session_opts->n_ctx = kt__text_score_ctx(t);
+    session_opts->config->ctx = kt__text_score_ctx(t);
     KT__TRY(kt__session_open(session_opts, NULL, &j->session, err));
     if (t->base_file) {
         KT__TRY(same_vocabulary(o, j->base_file.n_vocab, j->session.info.n_vocab, err));
@@ -143,7 +144,7 @@ static kt_status judge_choices(const perplexity_opts *o, kt__session_opts *sessi
     kt__choice_tasks tasks;
     size_t n_right = 0, i = 0;
     double low, high;
-    if (!session_opts->n_ctx) session_opts->n_ctx = 2048;
+    if (!session_opts->config->ctx) session_opts->config->ctx = 2048;
     kt_status status = kt__choice_tasks_read(o->choices, &tasks, err);
     if (status == KT_OK) status = kt__session_open(session_opts, NULL, &j->session, err);
     if (status == KT_OK) kt__interrupt_watch(j->session.engine);
@@ -165,15 +166,15 @@ static kt_status judge_choices(const perplexity_opts *o, kt__session_opts *sessi
 
 /* ---- the command ---- */
 
-int kt__cmd_perplexity(int argc, char **argv) {
+static int perplexity_command(int argc, char **argv, kt__config *config) {
     perplexity_opts o = {.judge = kt__judge_opts_default()};
-    kt__session_opts session_opts = kt__session_opts_default();
+    kt__session_opts session_opts = {.config = config};
     const kt__opt_group groups[] = {
         kt__judge_opts_group(&o.judge),
         {"Beside another model", perplexity_table, KT__COUNT(perplexity_table), &o},
         kt__lora_opts_group(&session_opts.lora),
-        kt__session_opts_group(&session_opts),
-        kt__model_opts_group(&session_opts.model),
+        kt__setting_opts(config, KT__OPTIONS_SIZES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "perplexity",
@@ -192,10 +193,14 @@ int kt__cmd_perplexity(int argc, char **argv) {
         return kt__cli_usage_error("perplexity", "-f TEXT is missing");
     if (o.save && o.judge.stride)
         return kt__cli_usage_error("perplexity", "--kl-save takes no --stride: its file has none");
-    if (session_opts.n_ctx) o.judge.n_ctx = session_opts.n_ctx;
+    if (config->ctx) o.judge.n_ctx = (int32_t)config->ctx;
     kt_status status = o.choices ? judge_choices(&o, &session_opts, &j, &err)
                                  : judge_text(&o, &session_opts, &j, &err);
     judged_close(&j);
     kt__lora_opts_free(&session_opts.lora);
     return kt__cli_finish("perplexity", status == KT_OK ? 0 : kt__cli_fail("perplexity", &err));
+}
+
+int kt__cmd_perplexity(int argc, char **argv) {
+    return kt__with_settings(argc, argv, perplexity_command);
 }

@@ -8,7 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "grammar/grammar.h" /* the constraint itself: kentang.h has it for answers only */
 #include "grammar/mask.h"
 
@@ -252,11 +253,10 @@ static int check_all(checker *c, const schema_opts *opts, const char *file) {
     return code;
 }
 
-int kt__cmd_schema(int argc, char **argv) {
+static int schema_command(int argc, char **argv, kt__config *config) {
     schema_opts opts = {0};
-    kt__model_opts model_opts = kt__model_opts_default();
     const kt__opt_group groups[] = {{"Schema", table, KT__COUNT(table), &opts},
-                                    kt__model_opts_file_group(&model_opts)};
+                                    kt__setting_opts_one(config, "Model", KT__SETTING_model)};
     const kt__syntax syntax = {
         .command = "schema",
         .usage = "FILE [OPTIONS] < LINES.jsonl",
@@ -283,9 +283,9 @@ int kt__cmd_schema(int argc, char **argv) {
     kt_ctx *ctx = NULL;
     kt_model *model = NULL;
     kt_error err = {0};
-    model_opts.n_threads = 1;
+    config->threads = 1;
     kt_status status = KT_OK;
-    if (model_opts.model) status = kt__model_opts_open(&model_opts, NULL, true, &ctx, &model, &err);
+    if (config->model) status = kt__command_open_model(config, NULL, true, &ctx, &model, &err);
     c.model = model;
     if (status == KT_OK && model) status = prepare_vocab(&c, &err);
     code = status == KT_OK ? check_all(&c, &opts, file) : kt__cli_fail("schema", &err);
@@ -295,4 +295,8 @@ int kt__cmd_schema(int argc, char **argv) {
     kt_model_close(model);
     kt_ctx_close(ctx);
     return kt__cli_finish("schema", code);
+}
+
+int kt__cmd_schema(int argc, char **argv) {
+    return kt__with_settings(argc, argv, schema_command);
 }

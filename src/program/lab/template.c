@@ -5,7 +5,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "chat/chat_template.h" /* for --template and --builtin: a template without a model */
 
 enum { MAX_TEMPLATE_BYTES = 4 << 20, MAX_MESSAGES_BYTES = 64 << 20 };
@@ -17,14 +18,26 @@ typedef struct template_opts {
 #define AT(member) offsetof(template_opts, member)
 
 static const kt__opt table[] = {
-    {"template", NULL, NULL, KT__OPT_TEXT, AT(file), 0, 0, 0, NULL, "FILE",
-     "render this Jinja file instead of the model's template"},
-    {"builtin", NULL, NULL, KT__OPT_TEXT, AT(builtin), 0, 0, 0, NULL, "NAME",
-     "render a template of kentang's own: chatml"},
-    {"bos", NULL, NULL, KT__OPT_TEXT, AT(bos), 0, 0, 0, NULL, "TEXT",
-     "bos_token for --template and --builtin (default: undefined)"},
-    {"eos", NULL, NULL, KT__OPT_TEXT, AT(eos), 0, 0, 0, NULL, "TEXT",
-     "eos_token for --template and --builtin (default: undefined)"},
+    {.name = "template",
+     .kind = KT__OPT_TEXT,
+     .at = AT(file),
+     .arg = "FILE",
+     .help = "render this Jinja file instead of the model's template"},
+    {.name = "builtin",
+     .kind = KT__OPT_TEXT,
+     .at = AT(builtin),
+     .arg = "NAME",
+     .help = "render a template of kentang's own: chatml"},
+    {.name = "bos",
+     .kind = KT__OPT_TEXT,
+     .at = AT(bos),
+     .arg = "TEXT",
+     .help = "bos_token for --template and --builtin (default: undefined)"},
+    {.name = "eos",
+     .kind = KT__OPT_TEXT,
+     .at = AT(eos),
+     .arg = "TEXT",
+     .help = "eos_token for --template and --builtin (default: undefined)"},
 };
 
 typedef struct prompt {
@@ -70,11 +83,11 @@ static kt_status render_builtin(const template_opts *opts, const char *json, siz
     return render_source(opts, source, strlen(source), json, json_len, out, err);
 }
 
-static kt_status render_model(const kt__model_opts *opts, const char *json, size_t json_len,
+static kt_status render_model(const kt__config *opts, const char *json, size_t json_len,
                               prompt *out, kt_error *err) {
     kt_ctx *ctx;
     kt_model *model;
-    kt_status status = kt__model_opts_open(opts, NULL, true, &ctx, &model, err);
+    kt_status status = kt__command_open_model(opts, NULL, true, &ctx, &model, err);
     if (status != KT_OK) return status;
     status = kt_chat_render_json(model, json, json_len, &out->text, &out->len, err);
     kt_model_close(model);
@@ -91,11 +104,10 @@ static int failure(const kt_error *err) {
                          (unsigned long long)err->offset);
 }
 
-int kt__cmd_template(int argc, char **argv) {
+static int template_command(int argc, char **argv, kt__config *config) {
     template_opts opts = {0};
-    kt__model_opts model = kt__model_opts_default();
     const kt__opt_group groups[] = {{"Template", table, KT__COUNT(table), &opts},
-                                    kt__model_opts_file_group(&model)};
+                                    kt__setting_opts_one(config, "Model", KT__SETTING_model)};
     const kt__syntax syntax = {
         .command = "template",
         .usage = "[OPTIONS] [FILE]",
@@ -117,7 +129,7 @@ int kt__cmd_template(int argc, char **argv) {
     size_t n_words = 0, len;
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
     if (code >= 0) return code;
-    if ((opts.file != NULL) + (opts.builtin != NULL) + (model.model != NULL) > 1)
+    if ((opts.file != NULL) + (opts.builtin != NULL) + (config->model != NULL) > 1)
         return kt__cli_usage_error("template", "give one of -m, --template and --builtin");
     kt_error err = {0};
     char *json;
@@ -127,10 +139,14 @@ int kt__cmd_template(int argc, char **argv) {
     if (status != KT_OK) return kt__cli_fail("template", &err);
     status = opts.file      ? render_file(&opts, json, len, &out, &err)
              : opts.builtin ? render_builtin(&opts, json, len, &out, &err)
-                            : render_model(&model, json, len, &out, &err);
+                            : render_model(config, json, len, &out, &err);
     kt__free(json);
     if (status != KT_OK) return failure(&err);
     fwrite(out.text, 1, out.len, stdout);
     kt_free(out.text);
     return kt__cli_finish("template", 0);
+}
+
+int kt__cmd_template(int argc, char **argv) {
+    return kt__with_settings(argc, argv, template_command);
 }

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "term/cli.h"
-#include "setup/kv_opts.h"
-#include "setup/model_opts.h"
+#include "setup/command_model.h"
+#include "setup/setting_opts.h"
 #include "lab/bench_streams.h"
 #include "setup/tuned.h"
 #include "sched/sched.h"
@@ -26,8 +26,7 @@ enum {
 };
 
 typedef struct tune_opts {
-    kt__model_opts model;
-    kt__kv_opts kv;
+    kt__config *config;
     int32_t n_rounds;
     bool dry_run;
 } tune_opts;
@@ -35,7 +34,6 @@ typedef struct tune_opts {
 #define AT(member) offsetof(tune_opts, member)
 
 static const kt__opt table[] = {
-    KT__KV_OPT_ROWS(tune_opts, kv),
     {.name = "rounds",
      .brief = "r",
      .kind = KT__OPT_INT,
@@ -166,7 +164,7 @@ static kt_status search(tuner *t, kt_error *err) {
     params.n_ctx = DEPTH + MAX_PROMPT;
     params.n_ubatch = MAX_PROMPT;
     params.n_seq_max = 1;
-    kt__kv_opts_set(&t->opts->kv, &params);
+    KT__TRY(kt__place_kv_params(t->opts->config, &params, err));
     KT__TRY(kt__bench_streams_open(t->model, &params, NULL, &t->streams, err));
     kt__sched_set_rows(t->streams.engine->sched, DEFAULT_UBATCH);
     KT__TRY(choose_prompt(t, err));
@@ -174,7 +172,7 @@ static kt_status search(tuner *t, kt_error *err) {
     KT__TRY(search_threads(t, err));
     KT__TRY(search_ubatch(t, err));
     kt__bench_streams_close(&t->streams);
-    KT__TRY(kt__tune_contexts(t->file, t->opts->model.isa, t->n_steps, t->opts->n_rounds,
+    KT__TRY(kt__tune_contexts(t->file, t->opts->config->isa, t->n_steps, t->opts->n_rounds,
                               &t->contexts, err));
 out:
     return status;
@@ -251,9 +249,9 @@ static int tune(tune_opts *opts) {
     t.opts = opts;
     kt__noise_read(&before);
     kt__topology_detect(&topology); /* threads beyond the cores are tried, too */
-    opts->model.n_threads_max = topology.n_logical < KT__POOL_MAX_THREADS ? topology.n_logical
-                                                                          : KT__POOL_MAX_THREADS;
-    KT__TRY(kt__model_opts_open(&opts->model, NULL, false, &t.ctx, &t.model, &err));
+    opts->config->threads_batch = topology.n_logical < KT__POOL_MAX_THREADS ? topology.n_logical
+                                                                            : KT__POOL_MAX_THREADS;
+    KT__TRY(kt__command_open_model(opts->config, NULL, false, &t.ctx, &t.model, &err));
     kt_model_get_info(t.model, &info);
     t.file = strcmp(info.path, "(demo)") ? info.path : NULL;
     if (!opts->dry_run) KT__TRY(kt__tuned_check(&info, &err));
@@ -269,13 +267,16 @@ out:
     return kt_status_exit_code(status);
 }
 
-int kt__cmd_tune(int argc, char **argv) {
-    tune_opts opts = {
-        .model = kt__model_opts_default(), .kv = kt__kv_opts_default(), .n_rounds = 5};
+static int tune_command(int argc, char **argv, kt__config *config) {
+    tune_opts opts = {.config = config, .n_rounds = 5};
     const kt__opt_group groups[] = {
         {"Options", table, KT__COUNT(table), &opts},
-        kt__model_opts_place_group(&opts.model),
-        kt__model_opts_group(&opts.model),
+        kt__setting_opts_one(config, "Keys and values", KT__SETTING_kv_type),
+        kt__setting_opts_one(config, "Keys alone", KT__SETTING_kv_keys),
+        kt__setting_opts_one(config, "Values alone", KT__SETTING_kv_values),
+        kt__setting_opts_one(config, "Their tail", KT__SETTING_kv_tail),
+        kt__setting_opts(config, KT__OPTIONS_CORES),
+        kt__setting_opts(config, KT__OPTIONS_MODEL),
     };
     const kt__syntax syntax = {
         .command = "tune",
@@ -293,4 +294,8 @@ int kt__cmd_tune(int argc, char **argv) {
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     return code >= 0 ? code : tune(&opts);
+}
+
+int kt__cmd_tune(int argc, char **argv) {
+    return kt__with_settings(argc, argv, tune_command);
 }

@@ -49,7 +49,7 @@ struct kt__models {
 /* What tune found may be more threads than are chosen by default; those that no model uses sleep.
  */
 static int threads_max(const kt__config *c) {
-    bool tuned = c->use_tuned && c->find_tuned && !c->threads && !c->threads_batch;
+    bool tuned = c->use_tuned && !c->threads && !c->threads_batch;
     long n = tuned ? sysconf(_SC_NPROCESSORS_ONLN) : c->threads_batch;
     return n > 256 ? 256 : n > 0 ? (int)n : 0; /* 256: a pool's most */
 }
@@ -215,7 +215,9 @@ static kt__place_asked asked_of(const kt__served *s, int index, int n) {
                              .path = s->found[0],
                              .draft_path = s->found[1],
                              .shared = s->models->ctx,
-                             .log = s->models->log,
+                             .log = kt__slog_library,
+                             .log_user = s->models->log,
+                             .log_level = KT_LOG_INFO,
                              .index = index,
                              .n = n};
 }

@@ -23,6 +23,28 @@ typedef enum kt__setting_kind {
     KT__SET_MODE   /* int64_t: octal, as text "0600" or number */
 } kt__setting_kind;
 
+/* A number of each setting, in the order of settings.def. */
+enum {
+#define SETTING(member, kind, key, value, low, high, live, help) KT__SETTING_##member,
+#include "setup/settings.def"
+#undef SETTING
+    KT__N_SETTINGS
+};
+
+/* Which commands take its option: setting_opts.h. */
+typedef enum kt__option_group {
+    KT__OPTIONS_NONE,
+    KT__OPTIONS_MODEL,
+    KT__OPTIONS_SIZES,
+    KT__OPTIONS_CORES,
+    KT__OPTIONS_DRAFT,
+    KT__OPTIONS_CACHE,
+    KT__OPTIONS_MANY,
+    KT__OPTIONS_LEARN,
+    KT__OPTIONS_SERVER,
+    KT__OPTIONS_LISTEN
+} kt__option_group;
+
 typedef struct kt__texts {
     const char **items;
     size_t n;
@@ -40,12 +62,6 @@ typedef struct kt__model_config {
     const kt__config *own;   /* all settings as they hold for it, after kt__config_finish */
 } kt__model_config;
 
-/* What `kentang tune` found for a model: fills in members of params that are 0, and `date` of the
- * finding, and *n_contexts, engines on cores of their own that are best for several answers (0: not
- * measured); false: nothing. Whoever starts the server lends it; the files are not this room's. */
-typedef bool kt__tuned_fn(const kt_model_info *info, const char *isa, int n_threads_auto,
-                          kt_engine_params *params, int *n_contexts, char *date, size_t date_size);
-
 /* From a file or a name that a person wrote to the path that is opened (for kt__free), for a program
  * that keeps models by name and quantises what it loads. load_in: as the setting, or NULL. prepare:
  * it may take long, and get or make a file; without, one that is still to come gives NULL. */
@@ -61,9 +77,9 @@ struct kt__config {
 #define SET_PATH(name) const char *name;
 #define SET_TEXTS(name) kt__texts name;
 #define SET_MODE(name) int64_t name;
-#define X(member, kind, key, value, low, high, live, help) SET_##kind(member)
+#define SETTING(member, kind, key, value, low, high, live, help) SET_##kind(member)
 #include "setup/settings.def"
-#undef X
+#undef SETTING
 #undef SET_BOOL
 #undef SET_INT
 #undef SET_FLOAT
@@ -74,12 +90,12 @@ struct kt__config {
 #undef SET_MODE
     kt__model_config *models;
     size_t n_models;               /* at least 1 after kt__config_finish */
-    kt__tuned_fn *find_tuned;      /* or NULL */
     kt__find_model_fn *find_model; /* or NULL */
     bool other_transport;          /* requests come another way: it need not listen */
     bool no_run_dir;               /* a socket was not refused, but nothing says where */
     kt__arena arena;
-    const char *file; /* that was read, or NULL */
+    const char *file;           /* that was read, or NULL */
+    bool given[KT__N_SETTINGS]; /* by an option */
 };
 
 typedef struct kt__setting {
@@ -89,6 +105,8 @@ typedef struct kt__setting {
     double low, high;
     bool live; /* a reload applies it */
     const char *help;
+    kt__option_group group;
+    const char *option, *also, *brief, *argument; /* NULL: none */
 } kt__setting;
 
 /* Every setting, in the order of settings.def. */
@@ -121,6 +139,8 @@ kt_status KT_CHECKED kt__config_set_model(kt__config *config, const char *path, 
 /* Fills what follows from the rest (the socket's path, the models' names) and checks what belongs
  * together. */
 kt_status KT_CHECKED kt__config_finish(kt__config *config, kt_error *err);
+/* The settings of one model: words are checked, and what its preset says is filled in. */
+kt_status KT_CHECKED kt__config_finish_own(kt__config *own, kt_error *err);
 /* The model that a person's name means: by the names and aliases of the configuration, less "*".
  * NULL: none of them. */
 const kt__model_config *kt__config_find_model(const kt__config *config, const char *name);

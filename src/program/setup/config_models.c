@@ -21,7 +21,10 @@ static const char *const of_models[] = {"isa",
                                         "ubatch",
                                         "kv",
                                         "kv_type",
+                                        "kv_keys",
+                                        "kv_values",
                                         "kv_tail",
+                                        "exact",
                                         "parallel",
                                         "gap_ms",
                                         "tuned",
@@ -147,7 +150,6 @@ static void apply_preset(kt__config *own) {
     const char *preset = own->preset ? own->preset : "";
     if (!strcmp(preset, "potato")) {
         if (!own->threads) own->threads = 2;
-        if (!own->ctx) own->ctx = 2048;
         if (!own->batch) own->batch = 1024;
         if (!own->ubatch) own->ubatch = 256;
     } else if (!strcmp(preset, "extreme")) {
@@ -167,12 +169,23 @@ static kt_status check_word(const char *value, const char *const *words, const c
 static kt_status check_own(const kt__config *own, kt_error *err) {
     static const char *const presets[] = {"none", "potato", "extreme", NULL};
     static const char *const scalings[] = {"model", "none", "linear", "yarn", NULL};
+    static const char *const types[] = {"f16", "q8_0", "q4_0", NULL};
     kt_status status = check_word(own->preset, presets, "preset", "none, potato or extreme", err);
     kt_engine_params params = {0};
     if (status == KT_OK)
         status = check_word(own->rope_scaling, scalings, "rope_scaling",
                             "model, none, linear or yarn", err);
+    if (status == KT_OK)
+        status = check_word(own->kv_keys, types, "kv_keys", "f16, q8_0 or q4_0", err);
+    if (status == KT_OK)
+        status = check_word(own->kv_values, types, "kv_values", "f16, q8_0 or q4_0", err);
     return status == KT_OK ? kt__kv_types_read(own->kv_type, &params, err) : status;
+}
+
+kt_status kt__config_finish_own(kt__config *own, kt_error *err) {
+    kt_status status = check_own(own, err);
+    if (status == KT_OK) apply_preset(own);
+    return status;
 }
 
 kt_status kt__config_finish_models(kt__config *c, kt_error *err) {
@@ -183,9 +196,8 @@ kt_status kt__config_finish_models(kt__config *c, kt_error *err) {
         memcpy(own, c, sizeof *own);
         for (const kt__override *o = m->overrides; o; o = o->next)
             memcpy((char *)own + o->setting->at, o->value, kt__setting_size(o->setting->kind));
-        kt_status status = check_own(own, err);
+        kt_status status = kt__config_finish_own(own, err);
         if (status != KT_OK) return status;
-        apply_preset(own);
         m->own = own;
     }
     return KT_OK;

@@ -10,10 +10,23 @@
 #include "base/nearest.h"
 
 static const kt__setting settings[] = {
-#define X(member, kind, key, value, low, high, live, help) \
-    {key, KT__SET_##kind, offsetof(kt__config, member), low, (double)(high), live, help},
+#define COMMON(member, type, name, least, most, is_live, text)                             \
+    .key = name, .kind = KT__SET_##type, .at = offsetof(kt__config, member), .low = least, \
+    .high = (double)(most), .live = is_live, .help = text
+#define SETTING(member, type, name, value, least, most, is_live, text) \
+    {COMMON(member, type, name, least, most, is_live, text)},
+#define OPTION(member, type, name, value, least, most, is_live, of, word, second, letters, called, \
+               text)                                                                               \
+    {COMMON(member, type, name, least, most, is_live, text),                                       \
+     .group = KT__OPTIONS_##of,                                                                    \
+     .option = word,                                                                               \
+     .also = second,                                                                               \
+     .brief = letters,                                                                             \
+     .argument = called},
 #include "setup/settings.def"
-#undef X
+#undef SETTING
+#undef OPTION
+#undef COMMON
 };
 _Static_assert(sizeof settings / sizeof settings[0] == KT__N_SETTINGS, "a name for each setting");
 
@@ -47,9 +60,28 @@ static void *slot_of(kt__config *config, const kt__setting *s) {
 
 /* ---- errors ---- */
 
+static bool same_but_dots(const char *a, const char *b) {
+    for (; *a && *b; a++, b++)
+        if ((*a == '.' ? '_' : *a) != (*b == '.' ? '_' : *b)) return false;
+    return *a == *b;
+}
+
+/* "socket.path" for socket_path, "model" for model_path, else what is spelled nearly so. */
+static const char *near_name(const char *key, const char *const *names, size_t n) {
+    const char *begins = NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(names[i]);
+        if (same_but_dots(key, names[i])) return names[i];
+        bool is_longer = !strncmp(key, names[i], len) && (key[len] == '_' || key[len] == '.');
+        if (is_longer && (!begins || len > strlen(begins))) begins = names[i];
+    }
+    const char *near = kt__nearest_name(key, strlen(key), names, n);
+    return near ? near : begins;
+}
+
 kt_status kt__config_unknown(const char *key, const char *const *names, size_t n, const char *from,
                              kt_error *err) {
-    const char *near = kt__nearest_name(key, strlen(key), names, n);
+    const char *near = near_name(key, names, n);
     return kt__fail_at(err, KT_E_ARG, from, UINT64_MAX, "%s: unknown setting \"%.80s\"%s%s%s", from,
                        key, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
@@ -60,9 +92,10 @@ kt_status kt__config_unknown_key(const char *key, const char *from, kt_error *er
     return kt__config_unknown(key, names, KT__N_SETTINGS, from, err);
 }
 
-/* "f.toml:3: limits.queue"; a variable's name says which setting it is. */
+/* "f.toml:3: limits.queue"; the name of a variable or an option says which setting it is. */
 static void name_place(const kt__setting *s, const char *from, char *out, size_t size) {
-    bool named = !s || !strncmp(from, "KENTANG_", 8);
+    bool is_option = s && s->option && !strncmp(from, "--", 2) && !strcmp(from + 2, s->option);
+    bool named = !s || !strncmp(from, "KENTANG_", 8) || is_option;
     snprintf(out, size, "%s%s%s", from, named ? "" : ": ", named ? "" : s->key);
 }
 

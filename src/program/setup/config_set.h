@@ -9,13 +9,6 @@
 #include "setup/config.h"
 #include "setup/toml.h"
 
-enum {
-#define X(member, kind, key, value, low, high, live, help) KT__SETTING_##member,
-#include "setup/settings.def"
-#undef X
-    KT__N_SETTINGS
-};
-
 const kt__setting *kt__config_find_key(const char *key); /* NULL: there is none */
 /* Into the configuration's arena; *out is NULL where len is 0. */
 kt_status KT_CHECKED kt__config_copy_text(kt__config *config, const char *text, size_t len,

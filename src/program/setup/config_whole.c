@@ -15,9 +15,9 @@
 
 kt_status kt__config_create(kt__config **out, kt_error *err) {
     const kt__config defaults = {
-#define X(member, kind, key, value, low, high, live, help) .member = value,
+#define SETTING(member, kind, key, value, low, high, live, help) .member = value,
 #include "setup/settings.def"
-#undef X
+#undef SETTING
     };
     *out = kt__malloc(sizeof **out);
     if (!*out) return kt__fail_nomem(err, "the configuration", sizeof **out);

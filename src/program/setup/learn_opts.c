@@ -10,17 +10,7 @@
 
 #define AT(member) offsetof(kt__learn_opts, member)
 
-/* --learn is the first: commands that only look have the rest */
 static const kt__opt table[] = {
-    {.name = "learn",
-     .kind = KT__OPT_ON,
-     .at = AT(on),
-     .help = "recall what was taught before, and take /good, /bad and /fix in a conversation"},
-    {.name = "learn-dir",
-     .kind = KT__OPT_TEXT,
-     .at = AT(dir),
-     .arg = "DIR",
-     .help = "folder of what was learned (default: the server's, learning.dir)"},
     {.name = "namespace",
      .kind = KT__OPT_TEXT,
      .at = AT(name),
@@ -30,21 +20,18 @@ static const kt__opt table[] = {
 };
 
 kt__opt_group kt__learn_opts_group(kt__learn_opts *opts) {
-    return (kt__opt_group){"What was learned", table + 1, KT__COUNT(table) - 1, opts};
+    return (kt__opt_group){"What was learned", table, KT__COUNT(table), opts};
 }
 
-kt__opt_group kt__learn_opts_answer_group(kt__learn_opts *opts) {
-    return (kt__opt_group){"Learning from feedback", table, KT__COUNT(table), opts};
-}
-
-static kt_status find_folder(const kt__learn_opts *opts, const char *model, kt__config *c,
-                             char *folder, size_t size, kt_error *err) {
+static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given, const char *model,
+                             kt__config *c, char *folder, size_t size, kt_error *err) {
     kt_status status;
     char own[32];
     snprintf(own, sizeof own, "uid:%u", (unsigned)getuid());
     if (model) KT__TRY(kt__config_set_model(c, model, err));
     KT__TRY(kt__config_set(c, "learning.enabled", "true", "--learn", err));
-    if (opts->dir) KT__TRY(kt__config_set(c, "learning.dir", opts->dir, "--learn-dir", err));
+    if (given->learn_dir)
+        KT__TRY(kt__config_set(c, "learning.dir", given->learn_dir, "--learn-dir", err));
     KT__TRY(kt__config_finish(c, err));
     KT__TRY(kt__namespace_folder(c, c->models[0].name, opts->name ? opts->name : own, folder, size,
                                  err));
@@ -52,14 +39,15 @@ out:
     return status;
 }
 
-kt_status kt__learn_opts_open(const kt__learn_opts *opts, const char *model, kt_engine *engine,
-                              bool read_only, kt_learner **out, kt_error *err) {
+kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
+                              const char *model, kt_engine *engine, bool read_only,
+                              kt_learner **out, kt_error *err) {
     char folder[4096];
     kt__config *c;
     kt_status status = kt__config_create(&c, err);
     *out = NULL;
     if (status != KT_OK) return status;
-    status = find_folder(opts, model, c, folder, sizeof folder, err);
+    status = find_folder(opts, given, model, c, folder, sizeof folder, err);
     const kt_learner_params params = {.dir = folder,
                                       .max_entries = (uint64_t)c->learn_entries,
                                       .max_bytes = c->learn_bytes,

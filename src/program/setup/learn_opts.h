@@ -7,21 +7,19 @@
 
 #include <kentang.h>
 
+#include "setup/config.h"
 #include "term/options.h"
 
 typedef struct kt__learn_opts {
-    bool on;          /* --learn, of commands that answer */
-    const char *dir;  /* NULL: as the server's default */
     const char *name; /* a namespace as GET /v1/adapters shows it; NULL: this user's */
 } kt__learn_opts;
 
-/* --learn-dir, --namespace */
+/* --namespace; --learn and --learn-dir are settings */
 kt__opt_group kt__learn_opts_group(kt__learn_opts *opts);
-/* --learn besides */
-kt__opt_group kt__learn_opts_answer_group(kt__learn_opts *opts);
-/* model: the file or name that was given, or NULL. The learner is closed before the engine. */
-kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const char *model,
-                                         kt_engine *engine, bool read_only, kt_learner **out,
-                                         kt_error *err);
+/* given: what options said of learning; model: the file or name that was given, or NULL. The learner
+ * is closed before the engine. */
+kt_status KT_CHECKED kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
+                                         const char *model, kt_engine *engine, bool read_only,
+                                         kt_learner **out, kt_error *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "setup/kv_types.h"
 #include "setup/step_threads.h"
+#include "setup/tuned.h"
 
 enum { LIST_BYTES = 4096 };
 
@@ -20,16 +21,23 @@ kt_engine_params kt__place_engine_params(const kt__config *c) {
     p.n_threads = (int32_t)c->threads;
     p.n_threads_batch = (int32_t)c->threads_batch;
     p.kv_bytes = c->kv;
-    p.kv_tail = c->kv_tail ? c->kv_tail < 0 ? 0 : (int32_t)c->kv_tail : -1;
     p.n_parallel = (int32_t)c->parallel;
     p.n_queue_max = (int32_t)c->queue;
     p.gap_ms = (int32_t)c->gap_ms;
-    p.n_draft = (int32_t)c->draft;
+    p.n_draft = c->draft > 0 ? (int32_t)c->draft : -1;
     p.optimize = c->optimize;
     p.target_latency_ms = (int32_t)c->target_latency_ms;
     p.min_throughput = c->min_throughput;
     p.memory_threshold = c->memory_threshold;
     return p;
+}
+
+kt_status kt__place_kv_params(const kt__config *c, kt_engine_params *params, kt_error *err) {
+    if (c->kv_tail >= 0) params->kv_tail = c->kv_tail ? (int32_t)c->kv_tail : -1;
+    kt_status status = kt__kv_types_read(c->kv_type, params, err);
+    if (status == KT_OK && c->kv_keys) params->kv_keys = kt_kv_type_named(c->kv_keys);
+    if (status == KT_OK && c->kv_values) params->kv_values = kt_kv_type_named(c->kv_values);
+    return status;
 }
 
 static kt_rope_scaling rope_scaling_of(const char *word) {
@@ -45,6 +53,7 @@ kt_model_params kt__place_model_params(const kt__config *c) {
     p.use_mmap = c->use_mmap;
     p.use_mlock = c->use_mlock;
     p.blas = c->blas;
+    p.exact = c->exact;
     p.rope_scaling = rope_scaling_of(c->rope_scaling);
     p.rope_freq_base = (float)c->rope_freq_base;
     p.rope_freq_scale = (float)c->rope_freq_scale;
@@ -56,8 +65,12 @@ kt_model_params kt__place_model_params(const kt__config *c) {
     return p;
 }
 
+static bool is_preset(const kt__config *c, const char *name) {
+    return c->preset && !strcmp(c->preset, name);
+}
+
 static bool is_extreme(const kt__config *c) {
-    return c->preset && !strcmp(c->preset, "extreme");
+    return is_preset(c, "extreme");
 }
 
 static bool differs(const char *a, const char *b) {
@@ -77,7 +90,8 @@ kt_ctx *kt__place_ctx(const kt__place *place, kt_ctx *shared) {
 /* ---- opening ---- */
 
 /* Its share of the cores and, where the memory is given, of that. */
-static kt_status open_own_ctx(const kt__place_asked *asked, kt_ctx **out, kt_error *err) {
+kt_status kt__place_open_ctx(const kt__place_asked *asked, int n_threads_max, kt_ctx **out,
+                             kt_error *err) {
     const kt__config *c = asked->config;
     kt_ctx_params params = kt_ctx_params_default();
     char cpus[LIST_BYTES];
@@ -85,12 +99,13 @@ static kt_status open_own_ctx(const kt__place_asked *asked, kt_ctx **out, kt_err
     params.cpus = c->cpus;
     params.priority = (int)c->priority;
     params.n_threads = asked->n > 1 ? 0 : (int)c->threads;
-    params.n_threads_max = asked->n > 1 ? 0 : (int)c->threads_batch;
+    params.n_threads_max = asked->n > 1 ? 0 : n_threads_max;
     params.mem_bytes = c->mem / (uint64_t)asked->n;
-    params.log = kt__slog_library;
-    params.log_user = asked->log;
-    params.log_level = KT_LOG_INFO;
-    if (asked->n > 1 || is_extreme(c)) {
+    params.log = asked->log;
+    params.log_user = asked->log_user;
+    params.log_level = asked->log_level;
+    /* one processor of each core, where they are not given */
+    if (asked->n > 1 || (is_extreme(c) && !c->cpus)) {
         kt_status status = kt_cpus_split(c->cpus, asked->n, asked->index, is_extreme(c), cpus,
                                          sizeof cpus, err);
         if (status != KT_OK) return status;
@@ -99,13 +114,21 @@ static kt_status open_own_ctx(const kt__place_asked *asked, kt_ctx **out, kt_err
     return kt_ctx_open(&params, out, err);
 }
 
-static kt_status open_model(const kt__place_asked *asked, kt_ctx *ctx, const char *path,
-                            kt_model **out, kt_error *err) {
-    kt_model_params params = kt__place_model_params(asked->config);
+kt_status kt__place_open_model(const kt__config *c, kt_ctx *ctx, const char *path, bool vocab_only,
+                               kt_model **out, kt_error *err) {
+    kt_model_params params = kt__place_model_params(c);
+    params.vocab_only = vocab_only;
     /* read by OpenBLAS when it is loaded: it then starts no threads that would only sleep */
     if (params.blas) (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
     return path ? kt_model_open(ctx, path, &params, out, err)
                 : kt_model_open_demo(ctx, &params, out, err);
+}
+
+static kt_status open_own(const kt__place_asked *asked, int n_threads_max, kt__place *p,
+                          kt_error *err) {
+    kt_status status = kt__place_open_ctx(asked, n_threads_max, &p->ctx, err);
+    if (status != KT_OK) return status;
+    return kt__place_open_model(asked->config, p->ctx, asked->path, false, &p->model, err);
 }
 
 /* A draft model is not stretched, and never worth OpenBLAS. */
@@ -114,41 +137,67 @@ static kt_status open_draft(const kt__place_asked *asked, kt_ctx *ctx, kt_model 
     kt_model_params params = kt_model_params_default();
     params.use_mmap = asked->config->use_mmap;
     params.use_mlock = asked->config->use_mlock;
-    return kt_model_open(ctx, asked->draft_path, &params, out, err);
+    return asked->draft_path[0] ? kt_model_open(ctx, asked->draft_path, &params, out, err)
+                                : kt_model_open_demo(ctx, &params, out, err);
 }
 
 /* A cache that cannot be used is no reason not to serve. */
-static void open_cache(const kt__place_asked *asked, kt__place *p) {
+static kt_status open_cache(const kt__place_asked *asked, kt__place *p, kt_error *err) {
     const kt__config *c = asked->config;
     const kt_cache_params params = {.dir = c->cache_dir, .max_bytes = c->cache_bytes};
-    kt_error err;
-    if (!c->cache_dir) return;
-    if (kt_cache_open(p->engine, &params, &p->cache, &err) == KT_OK) return;
+    char line[1200];
+    if (!c->cache_dir) return KT_OK;
+    kt_status status = kt_cache_open(p->engine, &params, &p->cache, err);
+    if (status == KT_OK || asked->is_driven) return status;
     p->cache = NULL;
-    kt__slog_line(asked->log, KT_LOG_WARN, "%s: no disk cache: %s", asked->name, err.message);
+    snprintf(line, sizeof line, "%s: no disk cache: %s", asked->name, err->message);
+    if (asked->log) asked->log(asked->log_user, KT_LOG_WARN, line);
+    return KT_OK;
 }
 
-/* What was set wins over what tune found, and that over what is chosen. Threads that were found for
- * the whole machine say nothing of a part of it. */
+/* What was set wins over what tune found, and that over what is chosen. A number of threads that is
+ * the automatic one anyway stays automatic, and so follows quota and affinity; threads that were
+ * found for the whole machine say nothing of a part of it. Returns the number of places that is best
+ * for several answers; 0: it was not measured. */
 static int use_tuned(const kt__place_asked *asked, kt__place *p, kt_ctx *ctx,
                      kt_engine_params *params) {
-    const kt__config *c = asked->config;
     kt_model_info info;
-    kt_engine_params found = *params;
-    int n_contexts = 0;
-    if (!c->use_tuned || !c->find_tuned) return 0;
+    kt__tuned tuned;
+    int automatic = kt_ctx_n_threads(ctx);
+    if (!asked->config->use_tuned) return 0;
     kt_model_get_info(p->model, &info);
-    if (!c->find_tuned(&info, kt_ctx_isa(ctx), kt_ctx_n_threads(ctx), &found, &n_contexts, p->tuned,
-                       sizeof p->tuned)) {
-        p->tuned[0] = '\0';
-        return 0;
+    if (!kt__tuned_load(&info, kt_ctx_isa(ctx), &tuned)) return 0;
+    if (asked->n == 1 && !params->n_threads && !params->n_threads_batch) {
+        if (tuned.n_threads != automatic) params->n_threads = tuned.n_threads;
+        if (tuned.n_threads_batch != automatic) params->n_threads_batch = tuned.n_threads_batch;
     }
-    if (asked->n > 1) {
-        found.n_threads = params->n_threads;
-        found.n_threads_batch = params->n_threads_batch;
-    }
-    *params = found;
-    return n_contexts;
+    if (!params->n_batch) params->n_batch = tuned.n_batch;
+    if (!params->n_ubatch) params->n_ubatch = tuned.n_ubatch;
+    snprintf(p->tuned, sizeof p->tuned, "%s", tuned.date);
+    return tuned.n_contexts;
+}
+
+/* Again, with a pool for the threads that tune found best. */
+static kt_status grow_pool(const kt__place_asked *asked, const kt_engine_params *params,
+                           kt__place *p, kt_error *err) {
+    int most = params->n_threads > params->n_threads_batch ? params->n_threads
+                                                           : params->n_threads_batch;
+    if (!p->ctx || !p->tuned[0] || most <= kt_ctx_n_threads(p->ctx)) return KT_OK;
+    kt_model_close(p->model);
+    kt_ctx_close(p->ctx);
+    p->model = NULL;
+    p->ctx = NULL;
+    return open_own(asked, most, p, err);
+}
+
+/* What depends on the model: potato's context is no longer than it was trained for. */
+static void use_potato(const kt__place_asked *asked, const kt__place *p, kt_engine_params *params) {
+    enum { POTATO_CTX = 2048 };
+    kt_model_info info;
+    if (!is_preset(asked->config, "potato") || params->n_ctx) return;
+    kt_model_get_info(p->model, &info);
+    params->n_ctx = info.n_ctx_train > 0 && info.n_ctx_train < POTATO_CTX ? info.n_ctx_train
+                                                                          : POTATO_CTX;
 }
 
 /* Prompts on all cores, generation on as many as are fastest. */
@@ -170,10 +219,31 @@ kt_status kt__place_tuned_contexts(const kt__place_asked *asked, int *out, kt_er
     kt__place p = {0};
     kt_engine_params params = kt__place_engine_params(asked->config);
     *out = 0;
-    if (!asked->config->use_tuned || !asked->config->find_tuned) return KT_OK;
-    kt_status status = open_model(asked, asked->shared, asked->path, &p.model, err);
+    if (!asked->config->use_tuned) return KT_OK;
+    kt_status status = kt__place_open_model(asked->config, asked->shared, asked->path, false,
+                                            &p.model, err);
     if (status == KT_OK) *out = use_tuned(asked, &p, asked->shared, &params);
     kt_model_close(p.model);
+    return status;
+}
+
+static kt_status open_engine(const kt__place_asked *asked, kt__place *p, kt_engine_params *params,
+                             kt_error *err) {
+    kt_ctx *ctx = kt__place_ctx(p, asked->shared);
+    kt_status status = KT_OK;
+    use_potato(asked, p, params);
+    KT__TRY(kt__place_kv_params(asked->config, params, err));
+    if (asked->draft_path && asked->config->draft > 0) KT__TRY(open_draft(asked, ctx, &p->draft, err));
+    params->draft = p->draft;
+    if (asked->is_single) {
+        params->n_seq_max = 1;
+        params->n_parallel = 0;
+    }
+    KT__TRY(kt_engine_plan(p->model, params, &p->plan, err));
+    KT__TRY(kt_engine_open(p->model, params, &p->engine, err));
+    KT__TRY(open_cache(asked, p, err));
+    if (!asked->is_driven) KT__TRY(kt_engine_start(p->engine, err));
+out:
     return status;
 }
 
@@ -182,27 +252,30 @@ kt_status kt__place_open(const kt__place_asked *asked, bool own, kt__place *p, k
     kt_engine_params params = kt__place_engine_params(asked->config);
     *p = (kt__place){0};
     if (asked->n > 1) params.n_threads = params.n_threads_batch = 0; /* all of its part */
-    KT__TRY(kt__kv_types_read(asked->config->kv_type, &params, err));
     KT__TRY(kt__adapter_table_create(&p->adapters, err));
-    if (own) KT__TRY(open_own_ctx(asked, &p->ctx, err));
-    kt_ctx *ctx = kt__place_ctx(p, asked->shared);
-    KT__TRY(open_model(asked, ctx, asked->path, &p->model, err));
-    if (asked->draft_path) KT__TRY(open_draft(asked, ctx, &p->draft, err));
-    params.draft = p->draft;
-    (void)use_tuned(asked, p, ctx, &params);
-    KT__TRY(use_extreme(asked, p, ctx, &params, err));
-    KT__TRY(kt_engine_plan(p->model, &params, &p->plan, err));
-    KT__TRY(kt_engine_open(p->model, &params, &p->engine, err));
-    open_cache(asked, p);
-    KT__TRY(kt_engine_start(p->engine, err));
+    if (own)
+        KT__TRY(open_own(asked, (int)asked->config->threads_batch, p, err));
+    else
+        KT__TRY(
+            kt__place_open_model(asked->config, asked->shared, asked->path, false, &p->model, err));
+    (void)use_tuned(asked, p, kt__place_ctx(p, asked->shared), &params);
+    KT__TRY(grow_pool(asked, &params, p, err));
+    KT__TRY(use_extreme(asked, p, kt__place_ctx(p, asked->shared), &params, err));
+    KT__TRY(open_engine(asked, p, &params, err));
 out:
     if (status != KT_OK) kt__place_close(p);
     return status;
 }
 
-void kt__place_close(kt__place *p) {
+void kt__place_close_engine(kt__place *p) {
     kt_cache_close(p->cache);
     kt_engine_close(p->engine);
+    p->cache = NULL;
+    p->engine = NULL;
+}
+
+void kt__place_close(kt__place *p) {
+    kt__place_close_engine(p);
     kt_model_close(p->draft);
     if (p->adapters) kt__adapter_table_clear(p->adapters);
     kt__adapter_table_free(p->adapters);

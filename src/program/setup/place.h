@@ -1,8 +1,10 @@
-/* A model opened at one place: on the context that all share, or on cores of its own.
+/* From settings to an engine: the one way in which commands and the server bring up a context, a
+ * model, a draft model and an engine.
  *
  * Owns: context (where it is its own), model, draft model, engine, disk cache and adapters of one
- * place. Knows no names of models and no requests. Made and closed by models.c, which keeps others
- * off meanwhile; used from any thread. */
+ * place, and what presets and `kentang tune` say where a setting does not. Knows no names of models
+ * and no requests. Who made a place keeps others off while it is opened and closed; it is used from
+ * any thread. */
 #ifndef KT_SETUP_PLACE_H
 #define KT_SETUP_PLACE_H
 
@@ -10,7 +12,6 @@
 
 #include "setup/adapters.h"
 #include "setup/config.h"
-#include "setup/slog.h"
 
 typedef struct kt__place {
     kt_ctx *ctx; /* its own; NULL: the shared one */
@@ -21,16 +22,23 @@ typedef struct kt__place {
     kt_mem_plan plan;
     int32_t users;  /* requests that hold it */
     char tuned[16]; /* when what tune found was found, or "" */
-    char why[48];   /* where the number of threads comes from, or "": the context's reason */
+    char why[48];   /* the preset that was followed, and where its threads come from; or "" */
 } kt__place;
 
-/* What to open: settings of the model, its files (NULL: the demo model, no draft model). */
+/* What to open: settings of the model, its files (path NULL, draft_path "": the demo model;
+ * draft_path NULL: no draft model). */
 typedef struct kt__place_asked {
     const kt__config *config;
     const char *name, *path, *draft_path;
-    kt_ctx *shared;
-    kt__slog *log;
+    kt_ctx *shared; /* NULL: it has a context of its own */
+    kt_log_fn *log;
+    void *log_user;
+    kt_log_level log_level;
     int index, n; /* of n places */
+    bool
+        is_driven; /* whoever opens it drives the engine, which is not started, and wants to know where the
+                       disk cache cannot be opened */
+    bool is_single; /* one sequence, and no requests besides */
 } kt__place_asked;
 
 /* Whether the settings ask for a context of the model's own. base: those of the server. */
@@ -40,10 +48,19 @@ kt_status KT_CHECKED kt__place_tuned_contexts(const kt__place_asked *asked, int 
                                               kt_error *err);
 kt_status KT_CHECKED kt__place_open(const kt__place_asked *asked, bool own, kt__place *out,
                                     kt_error *err);
+/* The cache and the engine alone, before what requests used is closed. */
+void kt__place_close_engine(kt__place *place);
 void kt__place_close(kt__place *place); /* one that was not opened is allowed */
-/* The parameters of engines and of models as the settings have them. */
-kt_engine_params kt__place_engine_params(const kt__config *config);
+/* A context, and a model in it, as the settings say; path NULL: the demo model. */
+kt_status KT_CHECKED kt__place_open_ctx(const kt__place_asked *asked, int n_threads_max,
+                                        kt_ctx **out, kt_error *err);
+kt_status KT_CHECKED kt__place_open_model(const kt__config *config, kt_ctx *ctx, const char *path,
+                                          bool vocab_only, kt_model **out, kt_error *err);
 kt_model_params kt__place_model_params(const kt__config *config);
+/* The parameters of an engine as the settings have them; the types of keys and values are checked. */
+kt_engine_params kt__place_engine_params(const kt__config *config);
+kt_status KT_CHECKED kt__place_kv_params(const kt__config *config, kt_engine_params *params,
+                                         kt_error *err);
 kt_ctx *kt__place_ctx(const kt__place *place, kt_ctx *shared);
 
 #endif

@@ -8,27 +8,22 @@
 #include "base/buf.h"
 #include "term/options.h"
 #include "setup/config.h"
+#include "setup/lora_opts.h"
 
 typedef struct kt__serve_opts {
-    bool check, no_config, no_env, learn;
+    kt__config *given; /* by options that are settings: setting_opts.h; the command's */
+    bool check, no_config, no_env;
     const char *config, *env_file;
-    const char *model, *alias, *draft_model, *listen, *socket, *keys;
-    const char *threads, *ctx, *mem, *parallel;
-    const char *threads_batch, *batch, *ubatch, *preset, *contexts, *cpu_mask, *cpu_range,
-        *priority;
-    const char *cache, *cache_max;
-    const char *rope[8]; /* --rope-scaling to --yarn-beta-slow */
-    bool no_mmap, mlock, blas;
-    const char *kv, *kv_keys, *kv_values, *kv_tail;
     const char *log_level; /* no option: before those of the file; NULL: the usual one */
-    kt__opt_texts set, lora;
+    kt__opt_texts set;
+    kt__lora_opts lora;
 } kt__serve_opts;
 
-/* The groups; where it listens is only asked of a server that does. */
-kt__opt_group kt__serve_opts_model_group(kt__serve_opts *opts);
-kt__opt_group kt__serve_opts_compute_group(kt__serve_opts *opts);
-kt__opt_group kt__serve_opts_listen_group(kt__serve_opts *opts);
+void kt__serve_opts_free(kt__serve_opts *opts);
+/* --config, --no-config, --env-file, --no-env, --set; and --check of a server that listens. The rest is
+ * in the groups of setting_opts.h over `given`, and in kt__lora_opts_group. */
 kt__opt_group kt__serve_opts_file_group(kt__serve_opts *opts);
+kt__opt_group kt__serve_opts_check_group(kt__serve_opts *opts);
 
 /* strange: what the environment has that is no setting; may be NULL. */
 kt_status KT_CHECKED kt__serve_opts_configure(const kt__serve_opts *opts, kt__config **out,

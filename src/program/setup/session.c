@@ -6,236 +6,61 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "setup/command_model.h"
 #include "setup/model_name.h"
-#include "setup/tuned.h"
-#include "setup/step_threads.h"
 #include "term/interrupt.h"
-
-/* ---- options ---- */
-
-#define AT(member) offsetof(kt__session_opts, member)
-#define WHOLE(option, other, short_name, member, low, high, text)                                  \
-    {                                                                                              \
-        .name = option, .also = other, .brief = short_name, .kind = KT__OPT_INT, .at = AT(member), \
-        .min = low, .max = high, .arg = "N", .help = text                                          \
-    }
-
-static const kt__opt table[] = {
-    WHOLE("ctx", "ctx-size", "c", n_ctx, 0, KT_CTX_MAX,
-          "positions of the context: prompt and answer (default 0: the model's, at most 4096, or "
-          "up to 32768 where memory allows)"),
-    WHOLE("batch", "batch-size", "b", n_batch, 0, KT_BATCH_MAX,
-          "prompt tokens taken at a time (default 2048)"),
-    WHOLE("ubatch", "ubatch-size", "ub", n_ubatch, 0, KT_UBATCH_MAX,
-          "prompt tokens computed together (default 512)"),
-    WHOLE("threads", NULL, "t", n_threads, 0, KT_THREADS_MAX,
-          "threads while generating (default 0: by cores, affinity and quota)"),
-    WHOLE("threads-batch", NULL, "tb", n_threads_batch, 0, KT_THREADS_MAX,
-          "threads for the prompt (default 0: as --threads)"),
-    KT__KV_OPT_ROWS(kt__session_opts, kv),
-    {.name = "preset",
-     .kind = KT__OPT_ENUM,
-     .at = AT(preset),
-     .choices = "none|potato|extreme",
-     .help =
-         "potato: 2 threads, context at most 2048, batch 1024/256, no mlock; extreme: the "
-         "prompt on all cores, generation on as many as tune or a short measurement found best, "
-         "one processor a core, batch 2048/512; options given beside it win"},
-    {.name = "no-tuned",
-     .kind = KT__OPT_ON,
-     .at = AT(no_tuned),
-     .help = "do not use what `kentang tune` found for this model"},
-};
-
-static const kt__opt draft_table[] = {
-    {.name = "draft-model",
-     .also = "model-draft",
-     .brief = "md",
-     .kind = KT__OPT_TEXT,
-     .at = AT(draft_model),
-     .arg = "FILE",
-     .help = "a smaller model with the same vocabulary: it proposes tokens, which the model checks "
-             "several at a time; the answer stays the same"},
-    {.name = "draft-max",
-     .also = "draft",
-     .kind = KT__OPT_INT,
-     .at = AT(n_draft),
-     .min = 0,
-     .max = KT_DRAFT_MAX,
-     .arg = "N",
-     .help = "tokens proposed at once, at most, where measurements say that it pays: from the "
-             "text so far, else by the draft model (default 8; 0: no speculation)"},
-};
-
-enum { PRESET_NONE, PRESET_POTATO, PRESET_EXTREME };
-enum { POTATO_CTX = 2048 };
-
-kt__session_opts kt__session_opts_default(void) {
-    return (kt__session_opts){
-        .model = kt__model_opts_default(), .kv = kt__kv_opts_default(), .n_draft = -1};
-}
-
-kt__opt_group kt__session_opts_group(kt__session_opts *opts) {
-    return (kt__opt_group){"Size and threads", table, KT__COUNT(table), opts};
-}
-
-static const kt__opt many_table[] = {
-    {.name = "parallel",
-     .brief = "np",
-     .kind = KT__OPT_INT,
-     .at = AT(n_parallel),
-     .min = 0,
-     .max = KT_PARALLEL_MAX,
-     .arg = "N",
-     .help = "answers computed together (default 0: as many as memory allows, at most 16)"},
-};
-
-kt__opt_group kt__session_opts_many_group(const char *title, kt__session_opts *opts) {
-    return (kt__opt_group){title, many_table, KT__COUNT(many_table), opts};
-}
-
-kt__opt_group kt__session_opts_draft_group(kt__session_opts *opts) {
-    return (kt__opt_group){"Speculation", draft_table, KT__COUNT(draft_table), opts};
-}
-
-static int32_t first_set(int32_t given, int32_t otherwise) {
-    return given ? given : otherwise;
-}
-
-static int32_t least_set(int32_t wanted, int32_t limit) {
-    return limit > 0 && limit < wanted ? limit : wanted;
-}
-
-/* The options with the preset's values where nothing was given; the context follows when the model
- * is known. */
-static kt__session_opts with_preset(const kt__session_opts *given) {
-    kt__session_opts opts = *given;
-    if (opts.preset == PRESET_POTATO) {
-        opts.n_threads = first_set(opts.n_threads, 2);
-        opts.n_batch = first_set(opts.n_batch, 1024);
-        opts.n_ubatch = first_set(opts.n_ubatch, 256);
-    } else if (opts.preset == PRESET_EXTREME) {
-        opts.n_batch = first_set(opts.n_batch, 2048);
-        opts.n_ubatch = first_set(opts.n_ubatch, 512);
-    }
-    opts.n_threads_batch = first_set(opts.n_threads_batch, opts.n_threads);
-    return opts;
-}
 
 /* ---- opening ---- */
 
-/* As the model is opened, but without what would change its numbers for their own sake. */
-static kt_status open_draft(const kt__session_opts *opts, kt__session *s, kt_error *err) {
-    kt_model_params params = kt_model_params_default();
-    if (!opts->draft_model || opts->n_draft == 0) return KT_OK;
-    params.use_mmap = opts->model.params.use_mmap;
-    params.use_mlock = opts->model.params.use_mlock;
-    char *file;
-    kt_status status = kt__model_name_find(opts->draft_model, NULL, &file, err);
-    if (status != KT_OK) return status;
-    status = file ? kt_model_open(s->ctx, file, &params, &s->draft, err)
-                  : kt_model_open_demo(s->ctx, &params, &s->draft, err);
-    kt__free(file);
+/* The files that are meant; *draft is "" for the demo model, NULL for none. */
+static kt_status find_files(const kt__session_opts *opts, const char *word, char **path,
+                            char **draft, kt_error *err) {
+    const kt__config *c = opts->config;
+    *draft = NULL;
+    kt_status status = kt__command_find_model(c, word, path, err);
+    if (status != KT_OK || !c->draft_model || c->draft <= 0) return status;
+    status = kt__model_name_find(c->draft_model, NULL, draft, err);
+    if (status != KT_OK || *draft) return status;
+    *draft = kt__strdup("");
+    return *draft ? KT_OK : kt__fail_nomem(err, "a path", 1);
+}
+
+static kt_status open_place(const kt__session_opts *opts, const char *word, kt__session *s,
+                            kt_error *err) {
+    kt__place_asked asked = kt__command_asks(opts->config);
+    char *path = NULL, *draft = NULL;
+    kt_status status;
+    KT__TRY(kt__config_finish_own(opts->config, err));
+    KT__TRY(find_files(opts, word, &path, &draft, err));
+    asked.path = path;
+    asked.draft_path = draft;
+    asked.is_single = !opts->many;
+    KT__TRY(kt__place_open(&asked, true, &s->place, err));
+    s->ctx = s->place.ctx;
+    s->model = s->place.model;
+    s->draft = s->place.draft;
+    s->engine = s->place.engine;
+    kt_model_get_info(s->model, &s->info);
+    kt_engine_get_info(s->engine, &s->engine_info);
+out:
+    kt__free(path);
+    kt__free(draft);
     return status;
 }
 
-static kt_status open_engine(const kt__session_opts *opts, kt__session *s, kt_error *err) {
-    kt_engine_params params = kt_engine_params_default();
-    params.n_ctx = opts->n_ctx;
-    if (!opts->n_ctx && opts->preset == PRESET_POTATO)
-        params.n_ctx = least_set(POTATO_CTX, s->info.n_ctx_train);
-    params.n_batch = opts->n_batch;
-    params.n_ubatch = opts->n_ubatch;
-    params.n_seq_max = opts->many ? 0 : 1;
-    params.n_parallel = opts->many ? opts->n_parallel : 0;
-    params.n_threads = opts->n_threads;
-    params.n_threads_batch = opts->n_threads_batch;
-    kt__kv_opts_set(&opts->kv, &params);
-    params.n_draft = opts->n_draft == 0 ? -1 : opts->n_draft > 0 ? opts->n_draft : 0;
-    kt_status status = open_draft(opts, s, err);
-    params.draft = s->draft;
-    if (status == KT_OK) status = kt_engine_open(s->model, &params, &s->engine, err);
-    if (status == KT_OK && !opts->many) status = kt_seq_open(s->engine, &s->seq, err);
-    if (status == KT_OK) kt_engine_get_info(s->engine, &s->engine_info);
-    if (status == KT_OK) status = kt__lora_set_open(&opts->lora, s->model, &s->lora, err);
-    if (status == KT_OK && s->seq)
-        status = kt_seq_set_adapters(s->seq, s->lora.uses, s->lora.n, err);
-    return status;
-}
-
-/* What tune found, where no option and no preset says otherwise. A number of threads that is the
- * automatic one anyway stays automatic, and so follows quota and affinity. */
-static void use_tuned(kt__session_opts *opts, kt__session *s) {
-    kt__tuned tuned;
-    if (opts->no_tuned || opts->preset == PRESET_POTATO) return;
-    if (!kt__tuned_load(&s->info, kt_ctx_isa(s->ctx), &tuned)) return;
-    int automatic = kt_ctx_n_threads(s->ctx);
-    if (!opts->n_threads && !opts->n_threads_batch) {
-        if (tuned.n_threads != automatic) opts->n_threads = tuned.n_threads;
-        if (tuned.n_threads_batch != automatic) opts->n_threads_batch = tuned.n_threads_batch;
-    }
-    opts->n_batch = first_set(opts->n_batch, tuned.n_batch);
-    opts->n_ubatch = first_set(opts->n_ubatch, tuned.n_ubatch);
-    snprintf(s->tuned, sizeof s->tuned, "%s", tuned.date);
-}
-
-/* One processor of each core, unless the processors are given. */
-static void use_whole_cores(kt__session_opts *opts, char *cpus, size_t size) {
-    kt_error ignored;
-    if (opts->preset != PRESET_EXTREME || opts->model.cpu_mask || opts->model.cpu_range) return;
-    if (kt_cpus_split(NULL, 1, 0, true, cpus, size, &ignored) == KT_OK)
-        opts->model.cpu_range = cpus;
-}
-
-/* The prompt on all cores; generation on as many as are fastest, which is measured where neither an
- * option nor tune says it. */
-static kt_status use_extreme(kt__session_opts *opts, kt__session *s, kt_error *err) {
-    int n_cores = kt_ctx_n_threads(s->ctx), n_best;
-    if (opts->preset != PRESET_EXTREME) return KT_OK;
-    opts->n_threads_batch = first_set(opts->n_threads_batch, n_cores);
-    snprintf(s->preset, sizeof s->preset, "extreme%s",
-             !opts->n_threads ? ", generation threads measured" : "");
-    if (opts->n_threads) return KT_OK;
-    kt_status status = kt__step_threads_find(s->model, n_cores, &n_best, err);
-    if (status == KT_OK) opts->n_threads = n_best;
-    return status;
-}
-
-/* Again, with a pool for the threads that tune found best. */
-static kt_status reopen_with_threads(kt__session_opts *opts, const char *word, kt__session *s,
-                                     kt_error *err) {
-    int most = opts->n_threads > opts->n_threads_batch ? opts->n_threads : opts->n_threads_batch;
-    if (most <= kt_ctx_n_threads(s->ctx)) return KT_OK;
-    kt_model_close(s->model);
-    kt_ctx_close(s->ctx);
-    opts->model.n_threads_max = most;
-    kt_status status = kt__model_opts_open(&opts->model, word, false, &s->ctx, &s->model, err);
-    if (status == KT_OK) kt_model_get_info(s->model, &s->info);
-    return status;
-}
-
-kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__session *out,
+kt_status kt__session_open(const kt__session_opts *opts, const char *word, kt__session *out,
                            kt_error *err) {
-    kt__session_opts opts = with_preset(given);
-    char cpus[2048];
+    kt_status status;
     memset(out, 0, sizeof *out);
-    use_whole_cores(&opts, cpus, sizeof cpus);
-    /* the pool is large enough for both; what was not asked for is chosen, and follows the limits
-     */
-    opts.model.n_threads = opts.n_threads;
-    opts.model.n_threads_max = opts.n_threads_batch;
-    kt_status status = kt__model_opts_open(&opts.model, word, false, &out->ctx, &out->model, err);
-    if (status != KT_OK) return status;
-    kt_model_get_info(out->model, &out->info);
-    use_tuned(&opts, out);
-    if (out->tuned[0]) status = reopen_with_threads(&opts, word, out, err);
-    if (status == KT_OK) status = use_extreme(&opts, out, err);
-    if (status != KT_OK) {
-        kt__session_close(out);
-        return status;
-    }
-    out->reproducible = !opts.model.params.blas;
-    status = open_engine(&opts, out, err);
+    /* this program owns its process: a model file truncated in use becomes an error, not a SIGBUS */
+    KT__TRY(kt_install_fault_guard(err));
+    KT__TRY(open_place(opts, word, out, err));
+    out->reproducible = !opts->config->blas;
+    KT__TRY(kt__command_set_priority(opts->config, err));
+    if (!opts->many) KT__TRY(kt_seq_open(out->engine, &out->seq, err));
+    KT__TRY(kt__lora_set_open(&opts->lora, out->model, &out->lora, err));
+    if (out->seq) KT__TRY(kt_seq_set_adapters(out->seq, out->lora.uses, out->lora.n, err));
+out:
     if (status != KT_OK) kt__session_close(out);
     return status;
 }
@@ -243,12 +68,26 @@ kt_status kt__session_open(const kt__session_opts *given, const char *word, kt__
 void kt__session_close(kt__session *s) {
     kt__interrupt_unwatch();
     kt_seq_close(s->seq);
-    kt_engine_close(s->engine);
+    kt__place_close_engine(&s->place);
     kt__lora_set_close(&s->lora);
-    kt_model_close(s->draft);
-    kt_model_close(s->model);
-    kt_ctx_close(s->ctx);
+    kt__place_close(&s->place);
     memset(s, 0, sizeof *s);
+}
+
+void kt__session_warn_of_cache(const kt__session *session) {
+    kt_cache *cache = session->place.cache;
+    kt_cache_stats s;
+    if (!cache) return;
+    kt_cache_get_stats(cache, &s);
+    if (s.n_damaged) {
+        fprintf(stderr, "kentang: disk cache: %llu damaged files were not used\n",
+                (unsigned long long)s.n_damaged);
+    }
+    if (s.n_dropped + s.n_failed) {
+        fprintf(stderr, "kentang: disk cache: %llu blocks could not be kept (%s)\n",
+                (unsigned long long)(s.n_dropped + s.n_failed),
+                s.n_failed ? "writing failed" : "the disk was too slow");
+    }
 }
 
 /* ---- the plan ---- */
@@ -292,13 +131,9 @@ void kt__memory_used(uint64_t *peak_bytes, uint64_t *anon_bytes) {
 }
 
 /* ", processors 0-3, priority 2": what was asked for beyond the number of threads */
-static void print_place(const kt__model_opts *opts) {
-    if (opts->cpu_mask || opts->cpu_range)
-        fprintf(stderr, ", processors %s%s%s%s", opts->cpu_mask ? "mask " : "",
-                opts->cpu_mask ? opts->cpu_mask : "",
-                opts->cpu_mask && opts->cpu_range ? " and " : "",
-                opts->cpu_range ? opts->cpu_range : "");
-    if (opts->priority) fprintf(stderr, ", priority %d", (int)opts->priority);
+static void print_place(const kt__config *c) {
+    if (c->cpus) fprintf(stderr, ", processors %s", c->cpus);
+    if (c->priority) fprintf(stderr, ", priority %d", (int)c->priority);
 }
 
 static void print_adapters(const kt__lora_set *set) {
@@ -337,8 +172,7 @@ static void print_kv(const kt_engine_info *e) {
 void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) {
     const kt_engine_info *e = &s->engine_info;
     const char *name = s->info.name && s->info.name[0] ? s->info.name : s->info.path;
-    bool embedded = !strcmp(s->info.path, "(demo)"),
-         mapped = opts->model.params.use_mmap && !embedded;
+    bool embedded = !strcmp(s->info.path, "(demo)"), mapped = opts->config->use_mmap && !embedded;
     uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->state_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
     fprintf(stderr, "kentang: %s %s (%s, %s%s)%s | %s, %s | threads %d", name, s->info.quant,
@@ -346,17 +180,17 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
             mapped     ? " mapped"
             : embedded ? " embedded"
                        : " in memory",
-            opts->model.params.exact ? " exact" : "", kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx),
+            opts->config->exact ? " exact" : "", kt_ctx_isa(s->ctx), kt_ctx_isa_why(s->ctx),
             e->n_threads);
     if (e->n_threads_batch != e->n_threads) fprintf(stderr, "/%d", e->n_threads_batch);
     fprintf(stderr, ", %s", kt_ctx_n_threads_why(s->ctx));
-    print_place(&opts->model);
+    print_place(opts->config);
     if (opts->many) fprintf(stderr, " | %d at once", e->n_parallel);
     fprintf(stderr, " | context %d, batch %d/%d | memory %s (", e->n_ctx, e->n_batch, e->n_ubatch,
             bytes_text(anonymous).text);
     print_kv(e);
     fprintf(stderr, ", scratch %s)", bytes_text(e->scratch_bytes).text);
-    if (opts->model.mem_bytes) {
+    if (opts->config->mem) {
         fprintf(stderr, "; planned %s of --mem %s, weights and tables included",
                 bytes_text(e->mem_planned_bytes).text, bytes_text(e->mem_budget_bytes).text);
     } else if (e->mem_budget_bytes) { /* the cgroup's limit counts, too */
@@ -364,15 +198,20 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     }
     if (s->draft) print_draft(s);
     print_adapters(&s->lora);
-    if (s->tuned[0]) fprintf(stderr, " | tuned %s", s->tuned);
-    if (s->preset[0]) fprintf(stderr, " | preset %s", s->preset);
+    if (s->place.tuned[0]) fprintf(stderr, " | tuned %s", s->place.tuned);
+    if (s->place.why[0]) fprintf(stderr, " | %s", s->place.why);
     if (!s->reproducible) fputs(" | OpenBLAS: answers not reproducible", stderr);
     fputc('\n', stderr);
 }
 
+static bool stretches(const kt__config *c) {
+    return c->rope_scaling &&
+           (!strcmp(c->rope_scaling, "linear") || !strcmp(c->rope_scaling, "yarn"));
+}
+
 void kt__session_warn(const kt__session *s, const kt__session_opts *opts) {
     int32_t n_ctx = s->engine_info.n_ctx, trained = s->info.n_ctx_train;
-    if (trained <= 0 || n_ctx <= trained || opts->model.rope_scaling > 1) return;
+    if (trained <= 0 || n_ctx <= trained || stretches(opts->config)) return;
     fprintf(stderr,
             "kentang: warning: a context of %d is more than the %d positions that the model was "
             "trained for; what is said beyond them may make no sense (--rope-scaling yarn "

@@ -8,25 +8,19 @@
 
 #include <kentang.h>
 
-#include "setup/kv_opts.h"
 #include "setup/lora_opts.h"
-#include "setup/model_opts.h"
+#include "setup/place.h"
+#include "setup/setting_opts.h"
 
+/* Made of the groups of setting_opts.h over `config`, and of kt__lora_opts_group. */
 typedef struct kt__session_opts {
-    kt__model_opts model;
-    int preset;                       /* 0: none, 1: potato, 2: extreme */
-    int32_t n_ctx, n_batch, n_ubatch; /* 0: the preset's or the default */
-    int32_t n_threads, n_threads_batch;
-    kt__kv_opts kv;
-    bool no_tuned;
-    bool many;               /* set by a command that submits requests: no sequence is opened */
-    int32_t n_parallel;      /* with it: answers computed together; 0: chosen */
-    const char *draft_model; /* NULL: none */
-    int32_t n_draft;         /* -1: chosen, 0: no speculation */
-    kt__lora_opts lora;      /* of commands that have its group; the command frees it */
+    kt__config *config;
+    bool many;          /* set by a command that submits requests: no sequence is opened */
+    kt__lora_opts lora; /* of commands that have its group, which free it */
 } kt__session_opts;
 
 typedef struct kt__session {
+    kt__place place; /* owns the four below and the disk cache */
     kt_ctx *ctx;
     kt_model *model;
     kt_model *draft; /* or NULL */
@@ -37,24 +31,14 @@ typedef struct kt__session {
     kt_engine_info engine_info;
     kt_learner *learner; /* the command's; NULL: it does not learn */
     bool reproducible;   /* the same bytes on every machine: not with --blas */
-    char tuned[16]; /* when what `kentang tune` found and is used here was found; "" if it is not */
-    char preset[48]; /* "extreme", with what it measured, or "" */
 } kt__session;
-
-kt__session_opts kt__session_opts_default(void);
-/* -c, -b, -ub, -t, -tb, --kv, -ctk, -ctv, --preset */
-kt__opt_group kt__session_opts_group(kt__session_opts *opts);
-
-/* --parallel, for commands that submit requests */
-kt__opt_group kt__session_opts_many_group(const char *title, kt__session_opts *opts);
-
-/* --draft-model, --draft-max */
-kt__opt_group kt__session_opts_draft_group(kt__session_opts *opts);
 
 /* word: a model named without -m, or NULL. On failure everything is closed. */
 kt_status KT_CHECKED kt__session_open(const kt__session_opts *opts, const char *word,
                                       kt__session *out, kt_error *err);
 void kt__session_close(kt__session *session);
+/* On stderr, where something went wrong with the disk cache. */
+void kt__session_warn_of_cache(const kt__session *session);
 /* "kentang: MODEL | tier | threads | context | memory" on stderr */
 void kt__session_print_plan(const kt__session *session, const kt__session_opts *opts);
 /* What the session's learner has for a request on its sequence: recalled, and computed with; *learned is

@@ -21,10 +21,6 @@ static const kt__opt table[] = {
        "attention is always computed so; on, off or auto may follow"),
     ON("jinja", NULL, NULL, jinja, NULL, "chat templates are always interpreted"),
     ON("no-warmup", NULL, NULL, no_warmup, NULL, "there is no warm-up"),
-    ON("mmap", NULL, NULL, mmap, NULL,
-       "files are mapped anyway, where --no-mmap does not say else"),
-    ON("no-mlock", NULL, NULL, no_mlock, NULL,
-       "weights are only kept in memory where --mlock asks for it"),
     ON("cont-batching", "cb", NULL, cont_batching, NULL, "answers are always computed together"),
 };
 
@@ -40,8 +36,6 @@ void kt__foreign_opts_note(const kt__foreign_opts *o) {
                 {o->flash_attention, "-fa"},
                 {o->jinja, "--jinja"},
                 {o->no_warmup, "--no-warmup"},
-                {o->mmap, "--mmap"},
-                {o->no_mlock, "--no-mlock"},
                 {o->cont_batching, "--cont-batching"}};
     bool any = false;
     for (size_t i = 0; i < KT__COUNT(rows); i++) {

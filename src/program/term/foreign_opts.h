@@ -9,7 +9,7 @@
 
 typedef struct kt__foreign_opts {
     const char *gpu_layers;
-    bool flash_attention, jinja, no_warmup, mmap, no_mlock, cont_batching;
+    bool flash_attention, jinja, no_warmup, cont_batching;
 } kt__foreign_opts;
 
 kt__opt_group kt__foreign_opts_group(kt__foreign_opts *opts);

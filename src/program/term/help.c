@@ -29,8 +29,9 @@ static void print_wrapped(const char *text, int at) {
 
 static void print_option(const kt__opt *opt) {
     char left[160];
-    int len = snprintf(left, sizeof left, "  %s%s%s--%s", opt->brief ? "-" : "    ",
-                       opt->brief ? opt->brief : "", opt->brief ? ", " : "", opt->name);
+    int len = snprintf(left, sizeof left, "  %s%s%s--%s%s", opt->brief ? "-" : "    ",
+                       opt->brief ? opt->brief : "", opt->brief ? ", " : "",
+                       kt__opt_negatable(opt) ? "[no-]" : "", opt->name);
     if (kt__opt_takes_value(opt)) {
         const char *arg = opt->arg ? opt->arg : opt->choices ? opt->choices : "VALUE";
         len += snprintf(left + len, sizeof left - (size_t)len, " %s", arg);

@@ -117,8 +117,28 @@ void kt__opt_texts_free(kt__opt_texts *texts) {
     texts->n = 0;
 }
 
+/* Whether it is of the option's kind, without a place for it. */
+static bool check_value(const kt__opt *opt, const char *value, char *expected, size_t size) {
+    union {
+        int32_t whole;
+        float real;
+        uint64_t bytes;
+        int choice;
+    } unused;
+    switch (opt->kind) {
+    case KT__OPT_INT: return set_int(opt, &unused.whole, value, expected, size);
+    case KT__OPT_FLOAT: return set_float(opt, &unused.real, value, expected, size);
+    case KT__OPT_SIZE: return set_size(&unused.bytes, value, expected, size);
+    case KT__OPT_ENUM: return set_enum(opt, &unused.choice, value, expected, size);
+    default: return true;
+    }
+}
+
 bool kt__opt_set(const kt__opt *opt, void *base, const char *value, char *expected, size_t size) {
     char *bytes = base;
+    if (opt->keep)
+        return check_value(opt, value, expected, size) &&
+               opt->keep(base, opt, value ? value : "true", expected, size);
     void *at = bytes + opt->at;
     bool ok = true;
     switch (opt->kind) {
@@ -141,10 +161,16 @@ bool kt__opt_set(const kt__opt *opt, void *base, const char *value, char *expect
 typedef struct found {
     const kt__opt *opt;
     void *base;
+    bool negated; /* --no-NAME */
 } found;
 
 static bool name_equals(const char *name, const char *s, size_t len) {
     return name && strlen(name) == len && !memcmp(name, s, len);
+}
+
+static bool is_negated(const kt__opt *opt, const char *name, size_t len) {
+    return kt__opt_negatable(opt) && len > 3 && !memcmp(name, "no-", 3) &&
+           name_equals(opt->name, name + 3, len - 3);
 }
 
 /* word[len] with its dashes, without a value */
@@ -159,10 +185,11 @@ static found find_option(const kt__syntax *syntax, const char *word, size_t len)
             bool match = is_long ? name_equals(opt->name, name, name_len) ||
                                        name_equals(opt->also, name, name_len)
                                  : name_equals(opt->brief, name, name_len);
-            if (match) return (found){opt, group->base};
+            bool negated = !match && is_long && is_negated(opt, name, name_len);
+            if (match || negated) return (found){opt, group->base, negated};
         }
     }
-    return (found){NULL, NULL};
+    return (found){NULL, NULL, false};
 }
 
 static size_t option_len(const char *word) {
@@ -229,6 +256,7 @@ static int take_option(const kt__syntax *syntax, int argc, char **argv, int *i) 
             return kt__cli_usage_error(syntax->command, "option %.*s takes no value", (int)len,
                                        word);
         }
+        if (it.negated) value = "false";
     } else if (!value) {
         const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
         if (!next || (is_option(next) && find_option(syntax, next, option_len(next)).opt)) {

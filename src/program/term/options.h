@@ -45,7 +45,8 @@ typedef struct kt__opt_texts {
     size_t n;
 } kt__opt_texts;
 
-typedef struct kt__opt {
+typedef struct kt__opt kt__opt;
+struct kt__opt {
     const char *name;  /* long name without dashes; required */
     const char *brief; /* short name without dash, one or two letters; or NULL */
     const char *also;  /* a second long name, or NULL */
@@ -56,7 +57,10 @@ typedef struct kt__opt {
     const char *choices; /* ENUM, ON: "none|linear|yarn" */
     const char *arg;     /* how the value is called in --help: "N" */
     const char *help;    /* one sentence; the default in it */
-} kt__opt;
+    /* Takes the checked text ("true" or "false" of ON) instead of `at`, which is the row's own number then; false: it
+     * cannot, why is in expected[]. ON may be negated: --no-NAME. */
+    bool (*keep)(void *base, const kt__opt *opt, const char *value, char *expected, size_t size);
+};
 
 /* A given flag may not be the struct's first member: its offset would read as "none". */
 #define KT__GIVEN(type, member) (offsetof(type, member))
@@ -87,6 +91,9 @@ int kt__cli_parse(const kt__syntax *syntax, int argc, char **argv, const char **
 void kt__cli_print_help(const kt__syntax *syntax); /* in help.c */
 static inline bool kt__opt_takes_value(const kt__opt *opt) {
     return opt->kind != KT__OPT_ON && opt->kind != KT__OPT_OFF;
+}
+static inline bool kt__opt_negatable(const kt__opt *opt) { /* --no-NAME is its opposite */
+    return opt->kind == KT__OPT_ON && opt->keep;
 }
 void kt__opt_texts_free(kt__opt_texts *texts);
 

@@ -1,0 +1,81 @@
+#!/bin/sh
+# One word for one thing: an option of a model or an engine that one command takes is taken by all, with the same help text, and it is
+# the setting of kentang.toml and the environment as well.
+# usage: test_cli_options.sh BUILD_DIR SOURCE_DIR
+set -eu
+build=$1 source=$2
+kentang=$build/kentang
+
+fail() { echo "failed: $*" >&2; exit 1; }
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_CONFIG_HOME=$dir XDG_DATA_HOME=$dir XDG_CACHE_HOME=$dir HOME=$dir
+cd "$dir"
+cp "$source/models/demo.gguf" draft.gguf
+
+# options GROUP: their names
+options() {
+    sed -n "s/^OPTION(.* $1, \"\([a-z-]*\)\", .*/\1/p" "$source/src/program/setup/settings.def"
+}
+[ "$(options MODEL | wc -l)" -ge 15 ] && [ "$(options SIZES | wc -l)" -ge 9 ] || fail "the list of options"
+
+# help COMMAND: its options with their help, a line each
+help() {
+    "$kentang" "$1" --help | awk '/^  +(-[a-zA-Z]+, )?--/ { if (line) print line; line = $0; next }
+        /^ {30}/ { line = line " " $0; next } { if (line) print line; line = "" } END { if (line) print line }' |
+        sed 's/  */ /g; s/^ *\(-[a-zA-Z]*, \)\{0,1\}//' >"$dir/$1"
+}
+for command in run serve batch embed agent mcp bench; do help $command; done
+
+# takes COMMAND GROUP... [except NAME...]
+takes() {
+    command=$1 but=
+    shift
+    groups=
+    while [ $# -gt 0 ] && [ "$1" != except ]; do groups="$groups $1"; shift; done
+    [ $# -eq 0 ] || { shift; but=" $* "; }
+    for group in $groups; do
+        for name in $(options "$group"); do
+            case "$but" in *" $name "*) continue ;; esac
+            line=$(grep -E "^--(\[no-\])?$name( |$)" "$dir/$command") || fail "$command refuses --$name, which others take"
+            same=$(grep -E "^--(\[no-\])?$name( |$)" "$dir/serve")
+            [ "$line" = "$same" ] || fail "$command has another help of --$name: $line"
+        done
+    done
+}
+for command in run batch agent serve mcp; do takes $command MODEL SIZES CORES DRAFT CACHE; done
+takes embed MODEL SIZES CORES
+# bench has lists of these, makes its contexts itself, and would measure what tune or a preset chose
+takes bench MODEL CORES SIZES except threads threads-batch ubatch kv ctx preset tuned
+for name in threads ubatch kv; do grep -q "^--$name " "$dir/bench" || fail "bench: no --$name"; done
+
+# what they are called elsewhere is taken, too, and the opposite
+"$kentang" run -q --ctx-size 128 --batch-size 64 --ubatch-size 32 --no-mlock --mmap --no-tuned --draft 0 -n 1 -p Hi >/dev/null ||
+    fail "second names in run"
+"$kentang" serve --check --no-env --socket none --ctx-size 128 --batch-size 64 -np 3 -md "$dir/draft.gguf" --no-mmap -ctk q8_0 >"$dir/toml" ||
+    fail "second names in serve"
+for line in "ctx = 128" "batch = 64" "parallel = 3" "draft_model = \"$dir/draft.gguf\"" "mmap = false" 'kv_keys = "q8_0"'; do
+    grep -qxF "$line" "$dir/toml" || fail "serve --check lacks: $line"
+done
+
+# a mask and a range make one list; options go before the environment, and that before the file
+mkdir kentang
+printf 'threads = 1\nubatch = 64\n' >kentang/kentang.toml
+KENTANG_THREADS=2 KENTANG_BATCH=128 "$kentang" serve --check --socket none -C 1 -Cr 0-0 -b 256 >"$dir/toml" || fail "three sources"
+for line in "threads = 2" "ubatch = 64" "batch = 256" 'cpus = "0x1,0-0"'; do
+    grep -qxF "$line" "$dir/toml" || fail "three sources: --check lacks: $line"
+done
+
+# near misses are named
+for pair in model_path:model socket_path:socket.path ctx_size:ctx; do
+    echo "${pair%:*} = 1" >wrong.toml
+    "$kentang" serve --check --no-env --config wrong.toml >/dev/null 2>"$dir/said" && fail "${pair%:*} is taken"
+    grep -q "did you mean \"${pair#*:}\"" "$dir/said" || fail "${pair%:*}: $(cat "$dir/said")"
+done
+
+# a wrong value is named with its option, in every command the same
+for command in run serve; do
+    "$kentang" $command --threads many </dev/null >/dev/null 2>"$dir/said" && fail "$command --threads many"
+    grep -q -- "option --threads: expected a whole number from 0 to" "$dir/said" || fail "$command: $(cat "$dir/said")"
+done
