@@ -276,7 +276,7 @@ static void test_texts(void **state) {
     expect_refused(w, 1, ROW("{", " ", "\"", "name", "\"", ":", " "), 7, false);
     expect_refused(w, 1, ROW("{", "\"", "n", "\""), 3, false); /* in the order of the schema */
     expect_refused(w, 2, ROW("x=", "-", "42", "<t>"), 4, true);
-    expect_refused(w, 2, ROW("x=", "42", "<eos>"), 2, false); /* what stands behind it is missing */
+    expect_refused(w, 2, ROW("x=", "42", "<eos>"), 2, false); /* the text after it is missing */
     expect_refused(w, 5, ROW("a", "b", "<eos>"), 3, false);
     expect_refused(w, 5, ROW("c", "c"), 1, true);
     /* free until the trigger, whatever comes; then the form, and the end */

@@ -103,7 +103,7 @@ static kt_status sample_masked(kt__answer *a, const float *logits, uint64_t posi
     if (status != KT_OK) return status;
     status = kt__sampler_sample(a->sampler, masked, position, id, err);
     if (status != KT_E_NUMERIC) return status;
-    return kt__fail(err, KT_E_UNSUPPORTED, "no token of this vocabulary can go on with the text");
+    return kt__fail(err, KT_E_UNSUPPORTED, "no token of this vocabulary can continue the text");
 }
 
 static int32_t argmax_of(const kt_engine *engine, const float *logits) {

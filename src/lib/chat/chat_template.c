@@ -310,7 +310,7 @@ static kt_status take_last(attempt *a, kt__jlist *messages) {
     size_t n = messages->n;
     if (n < 2 || !has_role(&messages->items[n - 1], "assistant"))
         return kt__fail(a->x.err, KT_E_ARG,
-                        "the answer is to go on from the last message: it must be an assistant's, "
+                        "the answer is to continue the last message: it must be an assistant's, "
                         "with others before it");
     const kt__jv *content = kt__jdict_find(messages->items[n - 1].u.d, "content");
     if (content) a->last = *content;

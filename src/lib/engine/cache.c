@@ -73,7 +73,7 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
         return kt__fail(
             err, KT_E_ARG,
             "a disk cache holds what is sealed alone, which answers with 4 bits or a tail "
-            "in f16 cannot go on from: use f16, or q8 without a tail");
+            "in f16 cannot continue from: use f16, or q8 without a tail");
     kt_cache *cache = kt__calloc(1, sizeof *cache);
     if (!cache) return kt__fail_nomem(err, "the disk cache", sizeof *cache);
     KT__TRY(kt__engine_kv_binding(engine, NULL, binding, err));

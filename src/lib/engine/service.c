@@ -54,7 +54,7 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
     size_t most = (size_t)engine->params.n_ctx;
     if (r->shorten != KT_SHORTEN_NONE) {
         if (r->shorten != KT_SHORTEN_OLDEST_TURNS)
-            return kt__fail(err, KT_E_ARG, "shorten is %d: there is none such", (int)r->shorten);
+            return kt__fail(err, KT_E_ARG, "shorten: %d is not a known value", (int)r->shorten);
         if (r->seq || !r->messages)
             return kt__fail_at(err, KT_E_UNSUPPORTED, "shorten", UINT64_MAX,
                                "shorten: only of messages that are texts, without calls of tools "
@@ -273,9 +273,9 @@ void kt_request_cancel(kt_request *req) {
 
 /* Its owner may close the sequence next. */
 static void wait_for_seq(kt__submitted *sub) {
-    const struct timespec moment = {0, 1000000};
+    enum { AGAIN_MS = 100 }; /* the thread that drives may stop driving */
     while (atomic_load(&sub->has_seq)) {
-        if (!kt__service_help(sub->req.engine)) nanosleep(&moment, NULL);
+        if (!kt__service_help(sub->req.engine)) (void)kt__events_wait_for_seq(sub, AGAIN_MS);
     }
 }
 

@@ -111,7 +111,7 @@ static kt_status show_records(kt__journal *j, const uint8_t *bytes, uint64_t n, 
     if (at == n || !any_record_behind(bytes, n, at + 1, serial)) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, j->path, at,
                        "the feedback journal is damaged at byte %" PRIu64
-                       ", with good records behind it: restore it, or remove it with `kentang "
+                       ", with good records after it: restore it, or remove it with `kentang "
                        "learn delete`",
                        at);
 }

@@ -34,7 +34,7 @@ static kt_status read_schema(kt__grammar *g, const char *text, size_t len, kt__r
 static kt_status read_pieces(kt__grammar *g, const kt__grammar_source *source, kt__refusal *why,
                              kt_error *err) {
     if (source->after.len > 0)
-        return kt__fail(err, KT_E_ARG, "a text of pieces has nothing behind it");
+        return kt__fail(err, KT_E_ARG, "a text of pieces has nothing after it");
     kt_status status = read_schema(g, source->text, source->len, why, err);
     g->is_pieces = true;
     return status == KT_OK ? kt__pieces_read(g, &source->mark, &g->root, err) : status;

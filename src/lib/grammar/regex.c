@@ -461,7 +461,7 @@ static kt__gid build_repeated(parser *p, const piece *x, kt__gid rest, place whe
 }
 
 static kt__gid build_begin(parser *p, kt__gid rest, place where) {
-    if (where == MAYBE_BEGIN) regex_fail(p, KT_E_UNSUPPORTED, "a ^ behind what may be empty");
+    if (where == MAYBE_BEGIN) regex_fail(p, KT_E_UNSUPPORTED, "a ^ after what may be empty");
     return where == AT_BEGIN ? rest : EMPTY;
 }
 

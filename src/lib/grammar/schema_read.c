@@ -296,7 +296,7 @@ static void key_dependencies(reading *x, kt__jnode *value) {
     if (!names || !schemas) return;
     if (n->dep_required || n->dep_schemas) {
         kt__sreader_fail(x->r, KT_E_UNSUPPORTED, value, NULL,
-                         "beside dependentRequired or dependentSchemas");
+                         "together with dependentRequired or dependentSchemas");
         return;
     }
     for (kt__jnode *kid = value->first; kid && x->r->status == KT_OK; kid = kid->next) {
@@ -433,7 +433,7 @@ static void read_keywords(reading *x) {
         const keyword *k = keyword_named(kid);
         if (!k) continue;
         if (hides && strcmp(k->name, "$ref") != 0)
-            kt__sreader_note(x->r, x->json, k->name, "beside $ref: without effect in this draft");
+            kt__sreader_note(x->r, x->json, k->name, "next to $ref: without effect in this draft");
         else if (x->r->draft > 0 && x->r->draft < k->since)
             kt__sreader_note(x->r, x->json, k->name, "newer than the draft the schema names");
         else

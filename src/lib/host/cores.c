@@ -65,8 +65,7 @@ kt_status kt_cpus_split(const char *among, int n, int i, bool one_a_core, char *
     kt__affinity affinity;
     cpu_set_t share;
     kt__error_clear(err);
-    if (n < 1 || i < 0 || i >= n)
-        return kt__fail(err, KT_E_ARG, "part %d of %d: there is none such", i, n);
+    if (n < 1 || i < 0 || i >= n) return kt__fail(err, KT_E_ARG, "there is no part %d of %d", i, n);
     kt_status status = kt__affinity_parse(among, 0, &affinity, err);
     if (status != KT_OK) return status;
     if (!affinity.pinned && sched_getaffinity(0, sizeof affinity.cpus, &affinity.cpus) != 0)

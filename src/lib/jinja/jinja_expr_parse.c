@@ -314,7 +314,7 @@ static kt_status item_expr(kt__jparser *p, kt__jnode *node) {
         if ((status = kt__jp_node(p, KT__JN_TUPLE, node->line, &node->b)) != KT_OK) return status;
         for (const kt__jnode *n = args.first; n; n = n->next) {
             if (n->kind == KT__JN_SLICE)
-                return kt__jp_fail(p, "a slice beside another subscript is not supported");
+                return kt__jp_fail(p, "a slice with another subscript is not supported");
         }
         node->b->a = args.first;
         if ((status = kt__jp_close(p, node->b)) != KT_OK) return status;

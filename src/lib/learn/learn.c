@@ -33,7 +33,7 @@ static kt_status first_factors(const kt__learn_on *on, const kt__learn_settings 
     for (int i = 0; i < 2 && status == KT_OK; i++)
         if (given[i] && !kt__factors_alike(given[i], *out))
             status = kt__fail(err, KT_E_ARG,
-                              "learning goes on from an adapter of other matrices, "
+                              "learning continues from an adapter of other matrices, "
                               "rank or scale than the settings name");
     if (status == KT_OK && given[0]) {
         kt__factors_free(*out);

@@ -76,7 +76,7 @@ static kt_status check_sample(const kt__sample *s, size_t i, int n_vocab, int n_
         masked += t > 0 && s->mask[t];
     }
     if (masked == 0 || s->mask[0])
-        return kt__fail(err, KT_E_ARG, "sample %zu has no tokens to learn behind its first", i);
+        return kt__fail(err, KT_E_ARG, "sample %zu has no tokens to learn after its first", i);
     return KT_OK;
 }
 

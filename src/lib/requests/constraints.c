@@ -161,7 +161,7 @@ static kt_status put_new(kt__constraints *all, entry *e, kt_error *err) {
     if (fits) return KT_OK;
     kt_status status = kt__fail(
         err, others ? KT_E_BUSY : KT_E_NOMEM,
-        "a constraint of %.1f MiB, beside %.1f in use, is over the %.1f that this engine has for "
+        "a constraint of %.1f MiB, with %.1f in use, is over the %.1f that this engine has for "
         "constraints: give more memory (--mem), or try again when others have ended",
         (double)e->bytes / mib, (double)others / mib, (double)all->most / mib);
     if (others && err) err->retry_ms = RETRY_MS;

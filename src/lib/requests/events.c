@@ -154,6 +154,17 @@ bool kt__events_read(kt__submitted *sub, kt_event *out, int64_t timeout_ms) {
     return found;
 }
 
+/* The event that follows the giving back wakes it. */
+bool kt__events_wait_for_seq(kt__submitted *sub, int64_t timeout_ms) {
+    const struct timespec until = kt__time_in_ms(timeout_ms);
+    int rc = 0;
+    pthread_mutex_lock(&sub->lock);
+    while (atomic_load(&sub->has_seq) && rc == 0)
+        rc = pthread_cond_timedwait(&sub->changed, &sub->lock, &until);
+    pthread_mutex_unlock(&sub->lock);
+    return !atomic_load(&sub->has_seq);
+}
+
 bool kt__events_are_over(kt__submitted *sub) {
     pthread_mutex_lock(&sub->lock);
     bool over = sub->ring_n == 0 && sub->n_open == 0;

@@ -25,6 +25,8 @@ void kt__events_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logp
 void kt__events_drop_read(kt__submitted *sub);
 /* The oldest event, waited for at most timeout_ms (-1: as long as it takes). */
 bool kt__events_read(kt__submitted *sub, kt_event *out, int64_t timeout_ms);
+/* Waits until its sequence is given back; false: it is not, after timeout_ms. */
+bool kt__events_wait_for_seq(kt__submitted *sub, int64_t timeout_ms);
 bool kt__events_are_over(kt__submitted *sub); /* none waits, and none will come */
 /* No event comes any more. Waits for a callback that runs on another thread. Returns whether
  * nothing of the request runs, so that it is the caller's to free. */

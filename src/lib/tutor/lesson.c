@@ -273,7 +273,7 @@ static kt_status user_prefix(const kt_model *model, int32_t **ids, size_t *n, kt
                              err);
     if (status == KT_OK && *n == 0)
         status = kt__fail(err, KT_E_UNSUPPORTED,
-                          "nothing stands ahead of a question in the model's prompts, so the model "
+                          "nothing comes before a question in the model's prompts, so the model "
                           "cannot write one: give replay with lines of \"keep\"");
     kt_free(text);
     return status;

@@ -100,7 +100,7 @@ static bool read_part(int fd, int64_t offset, kt__buf *text) {
     if (n < 0) return false;
     (void)kt__buf_append(text, data, (size_t)n);
     if (offset + n < st.st_size)
-        (void)kt__buf_printf(text, "\n[%lld of %lld bytes; go on with offset %lld]",
+        (void)kt__buf_printf(text, "\n[%lld of %lld bytes; continue with offset %lld]",
                              (long long)(offset + n), (long long)st.st_size,
                              (long long)(offset + n));
     return true;

@@ -214,7 +214,7 @@ static bool is_repeated(kt__agent *a, const char *tool, const json_t *args, outc
     a->last_call = text;
     if (a->n_same < SAME_TOLD) return false;
     tell_outcome(o, false,
-                 "this call was made before with the same arguments, and its result stands above: "
+                 "this call was made before with the same arguments, and its result is above: "
                  "use it, or answer");
     return true;
 }

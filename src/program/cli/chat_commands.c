@@ -125,7 +125,7 @@ static void cmd_load(kt__chat *c, const char *text) {
     char *path = file_name("/load", text);
     if (!path) return;
     if (kt__messages_load(&c->messages, path, &err) == KT_OK)
-        fprintf(stderr, "(%zu messages are loaded; the conversation goes on from there)\n",
+        fprintf(stderr, "(%zu messages are loaded; the conversation continues from there)\n",
                 c->messages.n);
     else
         kt__chat_show_error(c, &err);
@@ -258,7 +258,7 @@ static const struct {
     {"/drop", "", "forget the oldest question and its answer: room in the context", cmd_drop},
     {"/read", " FILE", "put a text file before the next message", cmd_read},
     {"/save", " FILE", "write the messages as JSON", cmd_save},
-    {"/load", " FILE", "go on with messages that /save wrote", cmd_load},
+    {"/load", " FILE", "continue with messages that /save wrote", cmd_load},
     {"/image", "", NULL, cmd_image},
     {"/stats", "", "speed, memory and context so far", cmd_stats},
     {"/quit", "", "end (also /exit, /bye, Ctrl-D)", cmd_quit},
@@ -276,7 +276,7 @@ static void cmd_help(kt__chat *c, const char *text) {
     }
     fputs(
         "  A pasted text is one message. \"\"\" begins and ends one of several lines; a line that\n"
-        "  ends with \\ goes on in the next. // begins a message with a slash.\n"
+        "  ends with \\ continues on the next. // begins a message with a slash.\n"
         "  Ctrl-C stops an answer, what it said stays; at the prompt it drops the line, twice\n"
         "  ends. Up and Ctrl-R find earlier entries, Tab completes a command.\n",
         stderr);

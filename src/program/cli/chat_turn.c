@@ -146,7 +146,7 @@ static bool make_room(kt__chat *c) {
     if (!n_dropped) return false;
     snprintf(question, sizeof question,
              "The context is full: the conversation has %zu tokens, the context %d.\n"
-             "Forget the oldest %zu question%s and go on?\n",
+             "Forget the oldest %zu question%s and continue?\n",
              n_tokens, (int)c->session->engine_info.n_ctx, n_dropped, n_dropped == 1 ? "" : "s");
     if (!ask_yes(c, question)) return false;
     while (n_dropped--) (void)kt__messages_drop_oldest(&c->messages);

@@ -28,7 +28,7 @@ static const kt__opt table[] = {
     {.name = "deep",
      .kind = KT__OPT_ON,
      .at = offsetof(learned_opts, deep),
-     .help = "of train: every matrix of every layer, else the last layer's behind its keys and "
+     .help = "of train: every matrix of every layer, else the last layer's after its keys and "
              "values, and the final hidden state"},
     {.name = "steps",
      .kind = KT__OPT_INT,
@@ -176,7 +176,7 @@ static int act(const learned_opts *opts, const char *const *words, size_t n_word
     if (i == KT__COUNT(actions))
         return kt__cli_usage_error(
             "learned",
-            "\"%.40s\" is none of status, list, export, train, rollback, freeze, "
+            "\"%.40s\" is not one of status, list, export, train, rollback, freeze, "
             "thaw and delete",
             words[0]);
     kt_status status = kt__session_open(&opts->session, NULL, &session, &err);

@@ -140,10 +140,9 @@ static void list_as_table(const cabinet *c, kt_ctx *ctx) {
     uint64_t unfinished = kt__pull_unfinished(c->dir, false);
     size_text(unfinished, size);
     if (unfinished)
-        printf(
-            "unfinished downloads: %s; pull goes on with them, `kentang rm --unfinished` removes "
-            "them\n",
-            size);
+        printf("unfinished downloads: %s; pull continues them, `kentang rm --unfinished` removes "
+               "them\n",
+               size);
 }
 
 typedef struct list_opts {

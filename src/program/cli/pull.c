@@ -20,7 +20,7 @@ static const kt__opt table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(as),
      .arg = "NAME",
-     .help = "another name for it beside its own, for -m, serve and the rest"},
+     .help = "another name for it besides its own, for -m, serve and the rest"},
     {.name = "hub",
      .kind = KT__OPT_TEXT,
      .at = AT(hub),
@@ -33,7 +33,7 @@ static const kt__opt table[] = {
      .at = AT(token_file),
      .arg = "FILE",
      .help = "the hub's token for gated models; only you may be able to read it (default: "
-             "`hub_token`, else hub-token beside kentang.toml)"},
+             "`hub_token`, else hub-token next to kentang.toml)"},
     {.name = "offline",
      .kind = KT__OPT_ON,
      .at = AT(offline),

@@ -82,13 +82,12 @@ static const kt__opt prompt_table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(fim_prefix),
      .arg = "TEXT",
-     .help =
-         "fill in the middle: what stands before the gap (or -p, -f); for models made for code"},
+     .help = "fill in the middle: the text before the gap (or -p, -f); for models made for code"},
     {.name = "fim-suffix",
      .kind = KT__OPT_TEXT,
      .at = AT(fim_suffix),
      .arg = "TEXT",
-     .help = "what stands behind it"},
+     .help = "the text after it"},
     {.name = "interactive",
      .brief = "i",
      .kind = KT__OPT_ON,
@@ -359,9 +358,10 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
         return kt__cli_usage_error("run", "a form of the answer needs a prompt: -p, -f or -");
     if (opts->raw || opts->json || !s->info.template_) {
         return kt__cli_usage_error("run", "a conversation needs %s; give a prompt with -p, -f or -",
-                                   opts->raw    ? "the chat template and not --raw"
-                                   : opts->json ? "text output and not --json"
-                                                : "a chat template, which this model has not");
+                                   opts->raw ? "the chat template and not --raw"
+                                   : opts->json
+                                       ? "text output and not --json"
+                                       : "a chat template, which this model does not have");
     }
     kt__chat_setup setup = {opts->system, first,       sampling,
                             opts->plain,  opts->quiet, (kt__thoughts)opts->thoughts};
@@ -399,8 +399,7 @@ static bool has_tools(const run_opts *opts) {
 static kt_status take_gap(run_opts *opts, kt_error *err) {
     if (!opts->fim_prefix && !opts->fim_suffix) return KT_OK;
     if (opts->fim_prefix && (opts->prompt || opts->file))
-        return kt__fail(err, KT_E_ARG,
-                        "give what stands before the gap once: --fim-prefix, -p or -f");
+        return kt__fail(err, KT_E_ARG, "give the text before the gap once: --fim-prefix, -p or -f");
     if (opts->system || opts->system_file || opts->interactive)
         return kt__fail(err, KT_E_ARG,
                         "filling in the middle needs no system message and no conversation");

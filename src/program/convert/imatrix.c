@@ -104,7 +104,7 @@ static kt_status read_entry(const char *path, const kt__gguf *g, const kt__gguf_
     snprintf(name, sizeof name, "%.*s", (int)(sums->name.len - strlen(sum_suffix)), sums->name.s);
     snprintf(counts_name, sizeof counts_name, "%s%s", name, count_suffix);
     const kt__gguf_tensor *counts = kt__gguf_find_tensor(g, counts_name);
-    if (!counts) return refuse_entry(path, sums->name, "has no counts beside it", err);
+    if (!counts) return refuse_entry(path, sums->name, "has no counts with it", err);
     kt_status status = check_numbers(path, sums, err);
     if (status == KT_OK) status = check_numbers(path, counts, err);
     if (status != KT_OK) return status;

@@ -723,14 +723,14 @@ static kt_status add_dense(planner *p, size_t i) {
     kt_status status;
     if (!(p->config->arch & (KT__HF_ENCODERS | KT__HF_GEMMA_EMB)))
         return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, UINT64_MAX,
-                           "a dense layer behind the pooling is part of no %s model",
+                           "a dense layer after the pooling is part of no %s model",
                            p->config->arch_name);
     if (inner < 1 || inner > 1 << 20)
         return kt__fail_at(p->err, KT_E_LIMIT, shard->path, w->begin,
                            "a dense layer of %" PRId64 " features", inner);
     if (s->n_dense == 1 && inner != d)
         return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, w->begin,
-                           "one dense layer behind the pooling leads to %" PRId64
+                           "one dense layer after the pooling leads to %" PRId64
                            " features, and embeddings have the model's %" PRId64,
                            inner, d);
     t.n_rows = i == 0 && s->n_dense > 1 ? inner : d;
@@ -772,7 +772,8 @@ static kt_status add_comparison(planner *p) {
     KT__TRY(check_dtype(p, head, shard));
     if (ids[0] >= p->plan->n_vocab || ids[1] >= p->plan->n_vocab)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, head->begin,
-                           "modules.json compares tokens that tensor '%.100s' has not", head->name);
+                           "modules.json compares tokens that tensor '%.100s' does not have",
+                           head->name);
     t.parts = kt__calloc((size_t)n, sizeof *t.parts);
     if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
     for (int64_t i = 0; i < n; i++) {

@@ -66,7 +66,7 @@ static kt_status read_dense(module_reader *r) {
     kt_status status;
     size_t i = r->out->n_dense;
     if (!function || !is_identity(function))
-        return refuse_module(r, "activation_function", "GGUF has no function behind a dense layer");
+        return refuse_module(r, "activation_function", "GGUF has no function after a dense layer");
     if (i == KT__SENTENCE_MAX_DENSE)
         return refuse_module(r, "in_features", "a third dense layer, of which GGUF has two");
     KT__TRY(kt__folder_open(r->folder, &r->out->dense[i], r->err));

@@ -77,7 +77,7 @@ kt_status kt__vocab_read_wordpiece(kt__vocab *v, const char *path, kt_error *err
     KT__TRY(kt__vocab_read_ids(v, ids, path, err));
     if (!json_is_integer(unk_id))
         return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                           "model.unk_token is none of model.vocab");
+                           "model.unk_token is not in model.vocab");
     v->role_ids[KT__ROLE_UNK] = (int32_t)json_integer_value(unk_id);
     for (size_t i = 0; i < v->n_tokens; i++) {
         if (v->types[i] == KT__TOK_BYTE) v->types[i] = KT__TOK_NORMAL;

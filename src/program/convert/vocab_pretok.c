@@ -40,7 +40,7 @@ typedef struct pretok_shape {
 
 static kt_status refuse_shape(const pretok_shape *p, const char *what, const char *detail) {
     return kt__fail_at(p->err, KT_E_UNSUPPORTED, p->path, UINT64_MAX,
-                       "%s: %.300s is none that GGUF names", what, detail);
+                       "%s: %.300s has no name in GGUF", what, detail);
 }
 
 static const char *type_of(const json_t *node) {

@@ -75,7 +75,7 @@ static kt_status read_step(steps_reader *r, const json_t *node) {
     if (strcmp(type, "WhitespaceSplit") == 0)
         return add_step(r, (kt__vocab_step){.kind = KT__STEP_SPLIT_SPACES});
     if (strcmp(type, "Metaspace") == 0) return read_metaspace(r, node);
-    return refuse_step(r, type, "is none that GGUF can express");
+    return refuse_step(r, type, "cannot be expressed in GGUF");
 }
 
 /* A step, or a sequence of them; null is none. */

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd_io.h"
@@ -268,6 +269,14 @@ static bool is_no_result(const kt__job *job) {
     return job->abandoned || job->error.code == KT_E_BUSY || job->error.code == KT_E_STATE;
 }
 
+/* The queue is full with others' requests: a moment, less where the batch is to stop. */
+static void pause_batch(kt__batches *b) {
+    const struct timespec until = kt__time_in_ms(BUSY_MS);
+    pthread_mutex_lock(&b->lock);
+    if (!b->quit && !b->cancel) (void)pthread_cond_timedwait(&b->changed, &b->lock, &until);
+    pthread_mutex_unlock(&b->lock);
+}
+
 static bool take_ended(run *r, batch_item *item) {
     bool good = true;
     r->n_flying--;
@@ -275,18 +284,16 @@ static bool take_ended(run *r, batch_item *item) {
         good = record_result(r, item);
     } else if (!item->job->abandoned) {
         json_array_append(r->lines, item->line);
-        usleep(BUSY_MS * 1000);
+        pause_batch(r->b);
     }
     free_item(item);
     return good;
 }
 
 static void abandon_flying(run *r) {
-    kt__job *job;
-    for (size_t i = 0; (job = kt__jobs_at(r->b->shared, i)) != NULL; i++) {
+    kt__shared *shared = r->b->shared;
+    for (kt__job *job = kt__jobs_next(shared, NULL); job; job = kt__jobs_next(shared, job))
         if (job->on_output == on_item_output) kt__job_abandon(job);
-        kt__job_release(job);
-    }
 }
 
 /* Waits for what ended; NULL: there is nothing to wait for. */
@@ -489,7 +496,7 @@ kt_status kt__batches_open(kt__shared *shared, const char *dir, kt__batches **ou
     if (!b) return kt__fail_nomem(err, "batches", sizeof *b);
     b->shared = shared;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->changed, NULL);
+    (void)kt__cond_init(&b->changed);
     kt_status status = kt__batch_store_open(dir, &b->store, err);
     if (status == KT_OK && kt__thread_start(&b->thread, "kentang-batches", 0, run_batches, b) != 0)
         status = kt__fail_nomem(err, "a thread", 0);

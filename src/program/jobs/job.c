@@ -87,20 +87,34 @@ bool kt__job_register(kt__job *job) {
     bool added = kt__vec_reserve(s->jobs, s->cap_jobs, s->n_jobs + 1);
     if (added) {
         kt__job_ref(job);
+        job->serial = ++s->n_jobs_ever;
         s->jobs[s->n_jobs++] = job;
     }
     pthread_mutex_unlock(&s->lock);
     return added;
 }
 
+/* The index of the first job with a serial above this one; the lock is held. */
+static size_t first_after(const kt__shared *s, uint64_t serial) {
+    size_t low = 0, high = s->n_jobs;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->jobs[middle]->serial > serial)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 void kt__job_unregister(kt__job *job) {
     kt__shared *s = job->shared;
-    bool found = false;
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->n_jobs && !found; i++) {
-        if (s->jobs[i] != job) continue;
-        s->jobs[i] = s->jobs[--s->n_jobs];
-        found = true;
+    size_t at = first_after(s, job->serial - 1);
+    bool found = job->serial && at < s->n_jobs && s->jobs[at] == job;
+    if (found) {
+        memmove(&s->jobs[at], &s->jobs[at + 1], (--s->n_jobs - at) * sizeof(kt__job *));
+        pthread_cond_broadcast(&s->job_ended);
     }
     pthread_mutex_unlock(&s->lock);
     if (found) atomic_fetch_sub(&job->refs, 1);
@@ -113,12 +127,24 @@ size_t kt__jobs_count(kt__shared *s) {
     return n;
 }
 
-kt__job *kt__jobs_at(kt__shared *s, size_t n) {
+kt__job *kt__jobs_next(kt__shared *s, kt__job *job) {
     pthread_mutex_lock(&s->lock);
-    kt__job *job = n < s->n_jobs ? s->jobs[n] : NULL;
-    if (job) kt__job_ref(job);
+    size_t at = first_after(s, job ? job->serial : 0);
+    kt__job *next = at < s->n_jobs ? s->jobs[at] : NULL;
+    if (next) kt__job_ref(next);
     pthread_mutex_unlock(&s->lock);
-    return job;
+    if (job) kt__job_release(job);
+    return next;
+}
+
+bool kt__jobs_wait(kt__shared *s, int64_t ms) {
+    const struct timespec until = kt__time_in_ms(ms);
+    int rc = 0;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_jobs && rc == 0) rc = pthread_cond_timedwait(&s->job_ended, &s->lock, &until);
+    bool none = s->n_jobs == 0;
+    pthread_mutex_unlock(&s->lock);
+    return none;
 }
 
 static kt__job *job_of_client(kt__shared *s, const char *id, const char *client) {
@@ -157,13 +183,11 @@ bool kt__jobs_cancel(kt__shared *s, const char *id, const char *client) {
 }
 
 void kt__jobs_cancel_named(kt__shared *s, const char *name, const char *client) {
-    kt__job *job;
-    for (size_t i = 0; (job = kt__jobs_at(s, i)) != NULL; i++) {
+    for (kt__job *job = kt__jobs_next(s, NULL); job; job = kt__jobs_next(s, job)) {
         pthread_mutex_lock(&job->lock);
         bool same = !strcmp(job->name, name) && !strcmp(job->client, client);
         pthread_mutex_unlock(&job->lock);
         if (same) kt__job_cancel(job);
-        kt__job_release(job);
     }
 }
 

@@ -93,6 +93,7 @@ struct kt__job {
     struct json_t *json; /* or the request as it was parsed already */
     int64_t created_s, begin_us;
     /* the transport's */
+    uint64_t serial;                 /* its place among all that came; 0: not registered */
     void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it ended; no lock */
     void *owner;
     bool connection_waits; /* HTTP: suspended until on_output; lines: its end was not seen */
@@ -154,8 +155,12 @@ bool kt__job_register(kt__job *job); /* false: no memory */
 /* Called with the job's lock held, by a caller with a reference of its own. */
 void kt__job_unregister(kt__job *job);
 size_t kt__jobs_count(kt__shared *shared);
-/* The n-th with a reference; NULL: there are fewer. */
-kt__job *kt__jobs_at(kt__shared *shared, size_t n);
+/* Walks those that have not ended, in the order in which they came: the one after `job`, whose reference it
+ * takes over, with a reference of its own; NULL: the first, and there are no more. One that ends meanwhile
+ * hides no other. */
+kt__job *kt__jobs_next(kt__shared *shared, kt__job *job);
+/* Waits until none is left; false: some are, after ms. */
+bool kt__jobs_wait(kt__shared *shared, int64_t ms);
 void kt__job_cancel_parts(kt__job *job); /* what the engine has of it; the lock is held */
 /* The answer still comes, with finish_reason "cancelled". */
 void kt__job_cancel(kt__job *job);

@@ -143,11 +143,11 @@ void kt__stats_write(kt__shared *s, kt__buf *out) {
     }
     kt__settings_drop(settings);
     (void)kt__buf_puts(out, "],\"requests\":[");
-    kt__job *job;
-    for (size_t i = 0; (job = kt__jobs_at(s, i)) != NULL; i++) {
-        if (i) (void)kt__buf_putc(out, ',');
+    const char *comma = "";
+    for (kt__job *job = kt__jobs_next(s, NULL); job; job = kt__jobs_next(s, job)) {
+        (void)kt__buf_puts(out, comma);
         write_job_stats(out, job);
-        kt__job_release(job);
+        comma = ",";
     }
     (void)kt__buf_puts(out, "]}");
 }

@@ -122,7 +122,7 @@ static void print_table(const comparison *m) {
     print_contender(&m->a);
     print_contender(&m->b);
     if (m->alike) {
-        printf("the second beside the first: KL mean %.6f +- %.6f, median %.6f, 99%% %.6f; "
+        printf("the second against the first: KL mean %.6f +- %.6f, median %.6f, 99%% %.6f; "
                "same token %.3f%%; perplexity x %.6f\n",
                f->kl, f->kl_error, f->kl_median, f->kl_99, f->same * 100.0, f->ppl / f->base_ppl);
     } else {

@@ -37,10 +37,11 @@ int kt__cmd_convert(int argc, char **argv) {
     char notes[1024];
     size_t used = kt__lab_list_names(notes, sizeof notes, "Types", kt__recipe_count(),
                                      kt__lab_recipe_name);
-    snprintf(notes + used, sizeof notes - used,
-             "\nA run that was killed goes on where it was when it is started again: the work is "
-             "in OUT.gguf.part.\n"
-             "Example: kentang convert ./Qwen2.5-1.5B-Instruct qwen.gguf --type q4_k_m\n");
+    snprintf(
+        notes + used, sizeof notes - used,
+        "\nA run that was killed resumes where it stopped when it is started again: the work is "
+        "in OUT.gguf.part.\n"
+        "Example: kentang convert ./Qwen2.5-1.5B-Instruct qwen.gguf --type q4_k_m\n");
     const kt__syntax syntax = {
         .command = "convert",
         .usage = "[OPTIONS] FOLDER OUT.gguf",

@@ -32,11 +32,11 @@ static const kt__opt learn_table[] = {
      .kind = KT__OPT_TEXT,
      .at = AT(from),
      .arg = "FILE",
-     .help = "go on from an adapter that this command wrote, with the same rank and --deep"},
+     .help = "continue from an adapter that this command wrote, with the same rank and --deep"},
     {.name = "deep",
      .kind = KT__OPT_ON,
      .at = AT(deep),
-     .help = "every matrix of every layer; else the last layer's behind its keys and values, and "
+     .help = "every matrix of every layer; else the last layer's after its keys and values, and "
              "the final hidden state: what was computed of prompts stays valid, and less can be "
              "learned"},
     {.name = "json", .kind = KT__OPT_ON, .at = AT(json), .help = "the report as a JSON object"},

@@ -62,7 +62,7 @@ static kt_status take_answer(const line_reader *r, const json_t *line, kt_messag
     if (rating && strcmp(rating, "up") && strcmp(rating, "down"))
         return bad_line(r, "\"rating\" is neither \"up\" nor \"down\"");
     if (keep && (correction || rating))
-        return bad_line(r, "\"keep\" beside a correction or a rating");
+        return bad_line(r, "\"keep\" together with a correction or a rating");
     if (rating && !*answer) return bad_line(r, "a rating without the answer that it rates");
     if (*answer && !**answer) return bad_line(r, "an empty answer");
     like->kind = !*answer           ? KT__SAMPLE_NEIGHBOUR

@@ -73,7 +73,7 @@ static const kt__opt table[] = {
      .kind = KT__OPT_ENUM,
      .at = offsetof(struct synth_opts, lora_kind),
      .choices = "all|last|hidden",
-     .help = "with --lora: every matrix (default), the last layer's behind its keys and values, or "
+     .help = "with --lora: every matrix (default), the last layer's after its keys and values, or "
              "the final hidden state"},
 };
 

@@ -93,7 +93,7 @@ kt_status kt__landlock_rules(const kt__mcp_sandbox *s, const char *cwd, int *fd,
         return kt__fail(
             err, KT_E_UNSUPPORTED,
             "sandbox: this kernel has no Landlock: take it out of the file to start the "
-            "server all the same");
+            "server anyway");
     if (!s->net && version < 4)
         return kt__fail(err, KT_E_UNSUPPORTED,
                         "sandbox: this kernel's Landlock cannot hold the network: allow it with "

@@ -26,7 +26,7 @@
 static const char generate_input[] =
     "{\"type\":\"object\",\"properties\":{"
     "\"prompt\":{\"type\":\"string\",\"description\":\"What to say to the model.\"},"
-    "\"system\":{\"type\":\"string\",\"description\":\"What the model is told before.\"},"
+    "\"system\":{\"type\":\"string\",\"description\":\"Instructions for the model.\"},"
     "\"messages\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
     "\"role\":{\"type\":\"string\",\"enum\":[\"system\",\"user\",\"assistant\"]},"
     "\"content\":{\"type\":\"string\"}},\"required\":[\"role\",\"content\"]},"
@@ -81,7 +81,7 @@ static const char list_output[] =
 
 static const kt__mcp_tool server_tools[] = {
     {KT__MCP_GENERATES, "generate", "Generate text",
-     "Answers a prompt or goes on with a conversation, by a language model that runs on this "
+     "Answers a prompt or continues a conversation, by a language model that runs on this "
      "machine.",
      generate_input, generate_output},
     {KT__MCP_EXTRACTS, "extract", "Extract data",
@@ -184,7 +184,7 @@ static kt_status check_subject(const kt__mcp_tool *tool, const json_t *args, kt_
                            "prompt: give either prompt or messages");
     if (tool->does == KT__MCP_GENERATES && messages && json_object_get(args, "system"))
         return kt__fail_at(err, KT_E_ARG, "system", UINT64_MAX,
-                           "system: beside messages it is one of them");
+                           "system: with messages it is one of them");
     if (tool->does != KT__MCP_EMBEDS) return KT_OK;
     if (json_is_array(input) ? !json_array_size(input) : !json_string_length(input))
         return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX, "input: it is empty");

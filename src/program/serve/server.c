@@ -36,8 +36,8 @@ static void send_for_models(kt__server *s) {
  * streams that were silent. */
 static void look_after_jobs(kt__server *s, const kt__limits *limits) {
     int64_t before_us = kt__now_us() - limits->stall_s * 1000000;
-    kt__job *job;
-    for (size_t i = 0; (job = kt__jobs_at(&s->shared, i)) != NULL; i++) {
+    kt__shared *shared = &s->shared;
+    for (kt__job *job = kt__jobs_next(shared, NULL); job; job = kt__jobs_next(shared, job)) {
         pthread_mutex_lock(&job->lock);
         bool stuck = job->paused && job->moved_us < before_us && !job->abandoned;
         pthread_mutex_unlock(&job->lock);
@@ -48,7 +48,6 @@ static void look_after_jobs(kt__server *s, const kt__limits *limits) {
         }
         kt__job_retry(job);
         kt__job_ping(job, limits->ping_s);
-        kt__job_release(job);
     }
 }
 
@@ -292,26 +291,27 @@ void kt__server_reload(kt__server *s, kt__config *next) {
 
 /* ---- stopping ---- */
 
-static bool jobs_are_left(kt__server *s) {
-    return kt__jobs_count(&s->shared) > 0;
-}
+enum { HURRY_MS = 100 }; /* a signal handler asks for it, and can only leave a flag */
 
-static void wait_for_jobs(kt__server *s, int64_t ms, bool heeds_hurry) {
+/* false: some are left. */
+static bool wait_for_jobs(kt__server *s, int64_t ms, bool heeds_hurry) {
     int64_t until_us = kt__now_us() + ms * 1000;
-    while (jobs_are_left(s) && kt__now_us() < until_us &&
-           !(heeds_hurry && atomic_load(&s->shared.hurry)))
-        usleep(10000);
+    bool ended = kt__jobs_wait(&s->shared, 0);
+    for (int64_t left_ms = ms; !ended && left_ms > 0;) {
+        if (heeds_hurry && atomic_load(&s->shared.hurry)) break;
+        ended = kt__jobs_wait(&s->shared, left_ms < HURRY_MS ? left_ms : HURRY_MS);
+        left_ms = (until_us - kt__now_us()) / 1000;
+    }
+    return ended;
 }
 
 /* Answers whose readers are behind would wait for them. */
 static void abandon_jobs(kt__server *s) {
-    for (int tries = 0; tries < 100 && jobs_are_left(s); tries++) {
-        kt__job *job;
-        for (size_t i = 0; (job = kt__jobs_at(&s->shared, i)) != NULL; i++) {
+    kt__shared *shared = &s->shared;
+    for (int tries = 0; tries < 10; tries++) { /* what was on its way meanwhile is abandoned, too */
+        for (kt__job *job = kt__jobs_next(shared, NULL); job; job = kt__jobs_next(shared, job))
             kt__job_abandon(job);
-            kt__job_release(job);
-        }
-        usleep(10000);
+        if (kt__jobs_wait(shared, HURRY_MS)) return;
     }
 }
 
@@ -332,15 +332,14 @@ void kt__server_drain(kt__server *s) {
     s->drained = true;
     kt__unix_stop_accepting(s->unix_socket);
     kt__http_stop_accepting(s->http);
-    wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true);
-    if (jobs_are_left(s))
+    if (!wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true))
         kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
                       kt__jobs_count(shared));
     kt__workers_stop(shared->workers);
     kt__workers_stop(shared->learners);
     kt__trainer_stop(shared->trainer);
     kt__models_drain(shared->models, 0);
-    wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
+    (void)wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
     abandon_jobs(s);
     wait_for_clients(s);
 }

@@ -323,7 +323,7 @@ static void tell_plan(kt__served *s) {
                    sizeof fields / sizeof fields[0]);
     if (kt__plan_exceeds_memory(p))
         kt__slog_line(s->models->log, KT_LOG_WARN,
-                      "%s: %.0f MB of mapped weights and %.0f MB beside them, but memory for %.0f "
+                      "%s: %.0f MB of mapped weights and %.0f MB besides, but memory for %.0f "
                       "MB: weights will be read from disk again and again; take a smaller model or "
                       "quantisation, less kv, or raise the limit (memory.max)",
                       s->name, (double)p->weights_bytes / 1e6, (double)beside_weights(p) / 1e6,

@@ -86,6 +86,7 @@ kt_status kt__shared_init(kt__shared *shared, kt__config *config, kt_error *err)
     shared->start = config;
     shared->start_s = (int64_t)time(NULL);
     shared->start_us = kt__now_us();
+    (void)kt__cond_init(&shared->job_ended);
     pthread_mutex_init(&shared->lock, NULL);
     kt__slog_init(&shared->log, STDERR_FILENO, !strcmp(config->log_format, "json"),
                   kt__slog_level(config->log_level));
@@ -105,6 +106,7 @@ void kt__shared_free(kt__shared *shared) {
     kt__config_free(shared->start);
     if (shared->wake >= 0) close(shared->wake);
     kt__free(shared->jobs);
+    pthread_cond_destroy(&shared->job_ended);
     pthread_mutex_destroy(&shared->lock);
     kt__slog_free(&shared->log);
 }

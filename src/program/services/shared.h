@@ -58,8 +58,10 @@ typedef struct kt__shared {
     pthread_mutex_t lock;       /* settings and jobs; a leaf */
     kt__settings *settings;
     struct kt__batches *batches; /* batches.c's; NULL: off */
-    struct kt__job **jobs;       /* job.c's: those that have not ended */
+    struct kt__job **jobs; /* job.c's: those that have not ended, in the order in which they came */
     size_t n_jobs, cap_jobs;
+    uint64_t n_jobs_ever;
+    pthread_cond_t job_ended; /* with lock */
 } kt__shared;
 
 /* Takes config over, also on failure; zeroes the rest. */

@@ -57,7 +57,7 @@ static const kt__opt table[] = {
     {.name = "ignore-eos",
      .kind = KT__OPT_ON,
      .at = offsetof(kt__sampling_opts, params.ignore_eog),
-     .help = "go on past the end of the model's turn"},
+     .help = "continue past the end of the model's turn"},
 };
 
 kt__sampling_opts kt__sampling_opts_default(void) {

@@ -369,7 +369,7 @@ kt_status kt__fetch_next(const kt__fetch *h, const kt__fetch_reply *reply,
         url_origin(c, url, there, sizeof there) && strcmp(here, there) == 0)
         return KT_OK;
     return kt__fail_at(err, KT_E_IO, reply->url, UINT64_MAX,
-                       "the list of files goes on at an address that is not followed: \"%.100s\"",
+                       "the list of files continues at an address that is not followed: \"%.100s\"",
                        next);
 }
 

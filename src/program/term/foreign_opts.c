@@ -6,7 +6,7 @@
     {                                                                         \
         .name = option, .brief = letters, .also = second, .kind = KT__OPT_ON, \
         .at = offsetof(kt__foreign_opts, member), .choices = words,           \
-        .help = "taken and without effect: " why                              \
+        .help = "accepted, but has no effect: " why                           \
     }
 
 static const kt__opt table[] = {
@@ -16,7 +16,7 @@ static const kt__opt table[] = {
      .kind = KT__OPT_TEXT,
      .at = offsetof(kt__foreign_opts, gpu_layers),
      .arg = "N",
-     .help = "taken and without effect: all is computed by the processor"},
+     .help = "accepted, but has no effect: all is computed by the processor"},
     ON("flash-attn", "fa", NULL, flash_attention, "on|off|auto",
        "attention is always computed so; on, off or auto may follow"),
     ON("jinja", NULL, NULL, jinja, NULL, "chat templates are always interpreted"),

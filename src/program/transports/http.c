@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "transports/http_answer.h"
@@ -25,7 +26,9 @@ struct kt__http {
     char complaint[256]; /* the daemon's last */
     kt__http_peers peers;
     char *cert, *key;
-    atomic_int n_requests;
+    pthread_mutex_t lock; /* a leaf */
+    pthread_cond_t idle;  /* n_requests has become 0 */
+    int n_requests;
 };
 
 int kt__http_port(const kt__http *http) {
@@ -160,11 +163,27 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     return NULL;
 }
 
+static void count_request(kt__http *http, int change) {
+    pthread_mutex_lock(&http->lock);
+    http->n_requests += change;
+    if (http->n_requests == 0) pthread_cond_broadcast(&http->idle);
+    pthread_mutex_unlock(&http->lock);
+}
+
+static void wait_until_idle(kt__http *http, int64_t ms) {
+    const struct timespec until = kt__time_in_ms(ms);
+    int rc = 0;
+    pthread_mutex_lock(&http->lock);
+    while (http->n_requests && rc == 0)
+        rc = pthread_cond_timedwait(&http->idle, &http->lock, &until);
+    pthread_mutex_unlock(&http->lock);
+}
+
 static kt__http_request *new_request(kt__http *http, struct MHD_Connection *connection) {
     kt__http_peer *peer = kt__http_peer_of(connection);
     kt__http_request *r = peer ? kt__calloc(1, sizeof *r) : NULL;
     if (!r) return NULL;
-    atomic_fetch_add(&http->n_requests, 1);
+    count_request(http, 1);
     r->shared = http->shared;
     r->settings = kt__shared_settings(http->shared);
     r->connection = connection;
@@ -259,7 +278,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     kt__buf_free(&r->reply);
     kt__settings_drop(r->settings);
     kt__free(r);
-    atomic_fetch_sub(&http->n_requests, 1);
+    count_request(http, -1);
 }
 
 static void on_daemon_log(void *user, const char *fmt, va_list args) {
@@ -305,6 +324,8 @@ kt_status kt__http_open(kt__shared *shared, const char *listen_at, int fd, kt__h
     kt__http *http = kt__calloc(1, sizeof *http);
     if (!http) return kt__fail_nomem(err, "the HTTP server", sizeof *http);
     http->shared = shared;
+    pthread_mutex_init(&http->lock, NULL);
+    (void)kt__cond_init(&http->idle);
     http->at = KT__HTTP_NO_SOCKET;
     http->at.fd = fd; /* ours from here on, also on failure */
     kt__http_peers_init(&http->peers, shared, config->tls_cert != NULL);
@@ -336,9 +357,9 @@ void kt__http_close(kt__http *http) {
     if (!http) return;
     if (http->daemon) {
         /* answers that are finished still want to be sent */
-        for (int i = 0; i < 100 && atomic_load(&http->n_requests); i++) usleep(10000);
+        wait_until_idle(http, 1000);
         kt__http_peers_abandon(&http->peers);
-        for (int i = 0; i < 200 && atomic_load(&http->n_requests); i++) usleep(10000);
+        wait_until_idle(http, 2000);
         http->quiet = true;
         MHD_stop_daemon(http->daemon);
     } else if (http->at.fd >= 0) {
@@ -356,5 +377,7 @@ void kt__http_free(kt__http *http) {
     if (http->key) explicit_bzero(http->key, KT__HTTP_MAX_PEM);
     kt__free(http->key);
     kt__free(http->cert);
+    pthread_cond_destroy(&http->idle);
+    pthread_mutex_destroy(&http->lock);
     kt__free(http);
 }

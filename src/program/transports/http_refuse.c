@@ -72,7 +72,7 @@ static int check_framing(kt__http_request *r, refusal *why) {
         return say_why(why, 400, "a request has one Host header, not %d", f.n_host);
     if (f.n_length > 1) return say_why(why, 400, "more than one Content-Length");
     if (f.n_coding && (f.n_length || f.n_coding > 1 || r->old_version))
-        return say_why(why, 400, "Transfer-Encoding beside another length of the body");
+        return say_why(why, 400, "Transfer-Encoding together with another length of the body");
     if (f.coding && strcasecmp(f.coding, "chunked") != 0)
         return say_why(why, 501, "Transfer-Encoding: only chunked is known here");
     r->close = false;

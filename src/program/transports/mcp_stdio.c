@@ -156,7 +156,7 @@ void kt__mcp_stdio_run(kt__mcp_stdio *s, const volatile int *stop) {
     while (!*stop && !kt__mcp_stdio_is_broken(s)) {
         if (poll(&input, 1, POLL_MS) > 0 && !read_mcp_lines(s)) break;
     }
-    while (!*stop && !kt__mcp_stdio_is_broken(s) && kt__jobs_count(s->shared)) usleep(10000);
+    while (!*stop && !kt__mcp_stdio_is_broken(s) && !kt__jobs_wait(s->shared, POLL_MS)) continue;
 }
 
 void kt__mcp_stdio_close(kt__mcp_stdio *s) {

@@ -108,7 +108,7 @@ static kt_status read_response_format(const kt__wire_reader *r, const json_t *bo
         return set_form(r, &at, &(kt_form){.kind = KT_FORM_JSON_OBJECT});
     }
     return kt__wire_fail_at(r, KT_E_UNSUPPORTED, &type_at,
-                            "\"%.40s\" is none of \"text\", \"json_object\" and \"json_schema\"",
+                            "\"%.40s\" is not one of \"text\", \"json_object\" and \"json_schema\"",
                             name);
 }
 
