@@ -6,37 +6,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "convert/plan_parts.h"
 #include "convert/prequantised.h"
 #include "convert/role.h"
 
 /* ---- the table ---- */
-
-typedef enum plan_dim {
-#define X(name, value, form) DIM_##name,
-#include "model/dims.def"
-#undef X
-    DIM_VOCAB, /* of the file alone */
-    DIM_CTX,
-    DIM_TYPES,
-    DIM_LABELS,
-    DIM_ONE_ROW
-} plan_dim;
-
-/* A config's numbers by the names that dims.def has for them. */
-typedef struct plan_sizes {
-    int64_t d_model, d_ff, n_head, n_head_kv, head_dim_k, head_dim_v, n_expert, d_ff_expert,
-        d_ff_shared, conv_width, n_state_key, n_state_value, state_dim, state_rows;
-    int64_t q_rank, kv_rank, head_dim_k_full,
-        head_dim_v_full; /* of attention over latent vectors */
-} plan_sizes;
-
-typedef struct map_row {
-    const char *from, *to;
-    kt__hf_archs archs;
-    plan_dim rows, cols;
-    kt__change change;
-    bool must;
-} map_row;
 
 enum { MAY = 0, MUST = 1 };
 /* In the table, NAME for KT__HF_NAME. */
@@ -51,18 +25,7 @@ static const map_row map[] = {
 #include "convert/tensors.def"
 #undef X
 };
-enum { N_MAP = sizeof map / sizeof *map, MAX_NAME = KT__ST_MAX_NAME + 32 };
-
-/* Before the names of the table; the longest first. */
-static const char *const prefixes[] = {"model.language_model.",
-                                       "language_model.model.",
-                                       "language_model.",
-                                       "model.",
-                                       "backbone.",
-                                       "bert.",
-                                       "roberta.",
-                                       ""};
-enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
+enum { N_MAP = sizeof map / sizeof *map };
 
 /* The parts of a model that sees or hears, and buffers that old writers stored. */
 static const char *const other_parts[] = {
@@ -74,19 +37,6 @@ enum {
     N_PARTS = sizeof other_parts / sizeof *other_parts,
     N_BUFFERS = sizeof buffers / sizeof *buffers
 };
-
-typedef struct planner {
-    const kt__folder *folder;
-    const kt__hf_config *config;
-    const kt__recipe *recipe;
-    kt__weight_plan *plan;
-    plan_sizes sizes;
-    bool has_head;  /* a head of its own */
-    bool as_source; /* no recipe was asked for */
-    const kt__sentence *sentence;
-    int64_t n_labels; /* of a classifier */
-    kt_error *err;
-} planner;
 
 static plan_sizes sizes_of(const kt__hf_config *c) {
     return (plan_sizes){.q_rank = c->q_rank,
@@ -109,41 +59,10 @@ static plan_sizes sizes_of(const kt__hf_config *c) {
                         .state_rows = kt__hf_state_rows(c)};
 }
 
-static int64_t dim_of(const planner *p, plan_dim dim) {
-    const plan_sizes *hp = &p->sizes;
-    switch (dim) {
-#define X(name, value, form) \
-    case DIM_##name:         \
-        return value;
-#include "model/dims.def"
-#undef X
-    case DIM_VOCAB: return p->plan->n_vocab;
-    case DIM_CTX: return p->config->n_ctx;
-    case DIM_TYPES: return p->config->n_types;
-    case DIM_LABELS: return p->n_labels;
-    case DIM_ONE_ROW: return 1;
-    }
-    return 1;
-}
-
 /* ---- finding ---- */
 
 static bool begins_with(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
-}
-
-/* Behind which a layer's number stands. */
-static const char *const numbered[] = {"layers.", "blk.", "encoder.layer.", "encoder.layers."};
-
-/* "layers.x" of layer 3 is "layers.3.x", "blk.x" is "blk.3.x". */
-static void with_layer(const char *name, int64_t layer, char *out, size_t size) {
-    for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++) {
-        size_t n = strlen(numbered[i]);
-        if (!begins_with(name, numbered[i])) continue;
-        snprintf(out, size, "%s%" PRId64 ".%s", numbered[i], layer, name + n);
-        return;
-    }
-    snprintf(out, size, "%s", name);
 }
 
 /* "layers.3.x" to "layers.x" and 3; a name without a layer stays. */
@@ -159,35 +78,15 @@ static void without_folder_layer(const char *name, char *out, size_t size, int *
 bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t size,
                           kt__change *change) {
     char bare[MAX_NAME];
-    int layer, k = 0;
-    while (strncmp(name, prefixes[k], strlen(prefixes[k])) != 0) k++; /* the last is empty */
-    without_folder_layer(name + strlen(prefixes[k]), bare, sizeof bare, &layer);
+    int layer;
+    without_folder_layer(name + kt__plan_prefix_len(name), bare, sizeof bare, &layer);
     for (int i = 0; i < N_MAP; i++) {
         if (!(map[i].archs & arch) || strcmp(map[i].from, bare) != 0) continue;
-        with_layer(map[i].to, layer, to, size);
+        kt__plan_with_layer(map[i].to, layer, to, size);
         *change = map[i].change;
         return true;
     }
     return false;
-}
-
-/* Under any of the prefixes; two spellings of one tensor are refused. */
-static kt_status find_source(const planner *p, const char *name, const kt__st_tensor **out,
-                             const kt__shard **shard) {
-    *out = NULL;
-    for (int i = 0; i < N_PREFIXES; i++) {
-        char full[MAX_NAME];
-        const kt__shard *in;
-        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
-        const kt__st_tensor *t = kt__folder_find(p->folder, full, &in);
-        if (!t) continue;
-        if (*out)
-            return kt__fail_at(p->err, KT_E_FORMAT, in->path, t->begin,
-                               "tensor '%.100s' is the same as '%.100s'", t->name, (*out)->name);
-        *out = t;
-        *shard = in;
-    }
-    return KT_OK;
 }
 
 static const char *embedding_name(const kt__hf_config *c) {
@@ -195,343 +94,12 @@ static const char *embedding_name(const kt__hf_config *c) {
     return c->arch & KT__HF_NEMOTRONS ? "embeddings.weight" : "embed_tokens.weight";
 }
 
-/* ---- shapes and types ---- */
-
-static void show_shape(const kt__st_tensor *t, char got[120]) {
-    size_t at = 0;
-    got[0] = '\0';
-    for (uint32_t d = 0; d < t->n_dims && at < 120; d++)
-        at += (size_t)snprintf(got + at, 120 - at, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
-}
-
-static kt_status check_shape(const planner *p, const kt__st_tensor *t, const kt__shard *shard,
-                             int64_t rows, int64_t cols, bool vector) {
-    bool good = vector ? t->n_dims == 1 && t->shape[0] == (uint64_t)cols
-                       : t->n_dims == 2 && t->shape[0] == (uint64_t)rows &&
-                             t->shape[1] == (uint64_t)cols;
-    if (good) return KT_OK;
-    char got[120];
-    show_shape(t, got);
-    if (vector)
-        return kt__fail_at(p->err, KT_E_FORMAT, shard->path, t->begin,
-                           "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRId64 "]",
-                           t->name, got, cols);
-    return kt__fail_at(p->err, KT_E_FORMAT, shard->path, t->begin,
-                       "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRId64
-                       ", %" PRId64 "]",
-                       t->name, got, rows, cols);
-}
-
-static kt_status check_dtype(const planner *p, const kt__st_tensor *t, const kt__shard *shard) {
-    if (t->type != KT__TYPE_COUNT) return KT_OK;
-    return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, t->begin,
-                       "tensor '%.100s' is of type %s; BF16, F16 and F32 can be converted: take "
-                       "the model's original weights",
-                       t->name, t->dtype);
-}
-
 /* ---- adding ---- */
-
-static kt__weight_source source_of(const kt__st_tensor *t, const kt__shard *shard) {
-    return (kt__weight_source){shard->path, t->name, shard->fd, t->begin, t->type};
-}
 
 /* More rows of the embedding than there are tokens are not written. */
 static int64_t source_rows(const map_row *row, const kt__st_tensor *t, int64_t n_rows) {
     bool cut = row->rows == DIM_VOCAB && t->n_dims == 2 && t->shape[0] > (uint64_t)n_rows;
     return cut ? (int64_t)t->shape[0] : n_rows;
-}
-
-static kt__type type_of(const planner *p, const kt__planned *t) {
-    const kt__hf_config *c = p->config;
-    const kt__recipe_model model = {(int)c->n_layer, (int)c->n_head, (int)c->n_head_kv,
-                                    !p->has_head};
-    int layer;
-    kt__tensor_role role = kt__tensor_role_of(t->name, &layer);
-    return kt__recipe_type(p->recipe, &model, role, layer, t->n_cols);
-}
-
-/* The tensor of one expert, whose number stands for the * of the name. */
-static kt_status find_part(const planner *p, const char *name, int64_t expert, kt__planned *t) {
-    char from[MAX_NAME];
-    const kt__st_tensor *source;
-    const kt__shard *shard;
-    const char *star = strchr(name, '*');
-    kt_status status;
-    snprintf(from, sizeof from, "%.*s%" PRId64 "%s", (int)(star - name), name, expert, star + 1);
-    KT__TRY(find_source(p, from, &source, &shard));
-    if (!source)
-        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
-                           "tensor '%s' is missing", from);
-    KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, source, shard, t->part_rows, t->n_cols, false));
-    if (expert > 0 && source->type != t->parts[0].type)
-        return kt__fail_at(p->err, KT_E_UNSUPPORTED, shard->path, source->begin,
-                           "tensor '%.100s' is of another type than that of expert 0",
-                           source->name);
-    t->parts[expert] = source_of(source, shard);
-out:
-    return status;
-}
-
-/* One tensor of those of all experts. */
-static kt_status add_each(planner *p, const map_row *row, int64_t layer) {
-    char from[MAX_NAME];
-    int64_t n = p->config->n_expert;
-    kt_status status = KT_OK;
-    kt__planned t = {.n_dims = 3,
-                     .n_rows = n * dim_of(p, row->rows),
-                     .n_cols = dim_of(p, row->cols),
-                     .part_rows = dim_of(p, row->rows),
-                     .change = row->change};
-    with_layer(row->from, layer, from, sizeof from);
-    with_layer(row->to, layer, t.name, sizeof t.name);
-    for (int d = 0; d < KT__GGUF_MAX_DIMS; d++) t.ne[d] = 1;
-    t.ne[0] = (uint64_t)t.n_cols;
-    t.ne[1] = (uint64_t)t.part_rows;
-    t.ne[2] = (uint64_t)n;
-    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
-    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
-    for (int64_t e = 0; e < n && status == KT_OK; e++) status = find_part(p, from, e, &t);
-    t.source = t.parts[0];
-    t.type = type_of(p, &t);
-    if (status == KT_OK) status = kt__weight_plan_add(p->plan, &t, p->err);
-    if (status != KT_OK) kt__free(t.parts);
-    return status;
-}
-
-/* ---- all experts in one tensor ---- */
-
-static bool is_stacked(kt__change change) {
-    return change == KT__CHANGE_WHOLE || change == KT__CHANGE_LOW || change == KT__CHANGE_HIGH;
-}
-
-/* Each expert's rows, or half of them, as a part. */
-static void cut_parts(const kt__st_tensor *source, const kt__shard *shard, kt__planned *t) {
-    uint64_t rows = (uint64_t)t->part_rows, step = t->change == KT__CHANGE_WHOLE ? rows : 2 * rows;
-    size_t row = kt__type_row_bytes(source->type, t->n_cols);
-    uint64_t skip = t->change == KT__CHANGE_HIGH ? rows : 0;
-    for (uint64_t e = 0; e < t->ne[2]; e++) {
-        t->parts[e] = source_of(source, shard);
-        t->parts[e].begin += (e * step + skip) * row;
-    }
-    t->source = t->parts[0];
-}
-
-static kt_status check_stack(const planner *p, const kt__st_tensor *source, const kt__shard *shard,
-                             const kt__planned *t) {
-    uint64_t rows = t->ne[1] * (t->change == KT__CHANGE_WHOLE ? 1 : 2);
-    char got[120];
-    if (source->n_dims == 3 && source->shape[0] == t->ne[2] && source->shape[1] == rows &&
-        source->shape[2] == t->ne[0])
-        return check_dtype(p, source, shard);
-    show_shape(source, got);
-    return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
-                       "tensor '%.100s' is of shape [%s]; by config.json it is [%" PRIu64
-                       ", %" PRIu64 ", %" PRIu64 "]",
-                       source->name, got, t->ne[2], rows, t->ne[0]);
-}
-
-static kt_status add_stacked(planner *p, const map_row *row, int64_t layer) {
-    char from[MAX_NAME];
-    int64_t n = p->config->n_expert;
-    const kt__st_tensor *source;
-    const kt__shard *shard;
-    kt_status status;
-    kt__planned t = {
-        .n_dims = 3,
-        .n_rows = n * dim_of(p, row->rows),
-        .n_cols = dim_of(p, row->cols),
-        .part_rows = dim_of(p, row->rows),
-        .ne = {(uint64_t)dim_of(p, row->cols), (uint64_t)dim_of(p, row->rows), (uint64_t)n, 1},
-        .change = row->change};
-    with_layer(row->from, layer, from, sizeof from);
-    with_layer(row->to, layer, t.name, sizeof t.name);
-    KT__TRY(find_source(p, from, &source, &shard));
-    if (!source)
-        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
-                           "tensor '%s' is missing", from);
-    KT__TRY(check_stack(p, source, shard, &t));
-    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
-    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
-    cut_parts(source, shard, &t);
-    t.type = type_of(p, &t);
-    status = kt__weight_plan_add(p->plan, &t, p->err);
-    if (status != KT_OK) kt__free(t.parts);
-out:
-    return status;
-}
-
-/* ---- heads of keys and values in one matrix ---- */
-
-/* kv_b_proj [heads * (nope + value), rank]: what makes a head's keys is transposed, since queries are
- * multiplied by it; what makes its values stays. */
-static kt_status add_heads(planner *p, const map_row *row, int64_t layer) {
-    char from[MAX_NAME];
-    const kt__hf_config *c = p->config;
-    const kt__st_tensor *source;
-    const kt__shard *shard;
-    uint64_t n = (uint64_t)c->n_head, nope = (uint64_t)c->nope_dim,
-             head = nope + (uint64_t)c->value_dim;
-    uint64_t skip = row->change == KT__CHANGE_VALUES ? nope : 0;
-    kt_status status;
-    kt__planned t = {.n_dims = 3,
-                     .n_rows = c->n_head * dim_of(p, row->rows),
-                     .n_cols = dim_of(p, row->cols),
-                     .part_rows = dim_of(p, row->rows),
-                     .ne = {(uint64_t)dim_of(p, row->cols), (uint64_t)dim_of(p, row->rows), n, 1},
-                     .change = row->change};
-    with_layer(row->from, layer, from, sizeof from);
-    with_layer(row->to, layer, t.name, sizeof t.name);
-    KT__TRY(find_source(p, from, &source, &shard));
-    if (!source)
-        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
-                           "tensor '%s' is missing", from);
-    KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, source, shard, (int64_t)(n * head), c->kv_rank, false));
-    t.parts = kt__calloc(n, sizeof *t.parts);
-    if (!t.parts) return kt__fail_nomem(p->err, "a plan", n * sizeof *t.parts);
-    for (uint64_t h = 0; h < n; h++) {
-        t.parts[h] = source_of(source, shard);
-        t.parts[h].begin += (h * head + skip) * kt__type_row_bytes(source->type, c->kv_rank);
-    }
-    t.source = t.parts[0];
-    t.type = type_of(p, &t);
-    status = kt__weight_plan_add(p->plan, &t, p->err);
-    if (status != KT_OK) kt__free(t.parts);
-out:
-    return status;
-}
-
-/* ---- queries, keys, values and gates by key head ---- */
-
-/* Where a head of the result begins among the rows: of each key head its query, its key, the values
- * of its value heads, and their gates. */
-static int64_t grouped_row(const kt__hf_config *c, int64_t head, bool gate) {
-    int64_t n_key = c->n_state_key, each = c->n_state_value / n_key, d = c->state_dim;
-    int64_t group = (2 + 2 * each) * d;
-    if (gate) return head / each * group + (2 + each + head % each) * d;
-    if (head < n_key) return head * group;
-    if (head < 2 * n_key) return (head - n_key) * group + d;
-    head -= 2 * n_key;
-    return head / each * group + (2 + head % each) * d;
-}
-
-static kt_status add_grouped(planner *p, const map_row *row, int64_t layer) {
-    char from[MAX_NAME];
-    const kt__hf_config *c = p->config;
-    const kt__st_tensor *source;
-    const kt__shard *shard;
-    bool gate = row->change == KT__CHANGE_GROUPED_GATE;
-    int64_t n = dim_of(p, row->rows) / c->state_dim;
-    kt_status status;
-    kt__planned t = {.n_dims = 2,
-                     .n_rows = dim_of(p, row->rows),
-                     .n_cols = c->d_model,
-                     .part_rows = c->state_dim,
-                     .change = row->change};
-    with_layer(row->from, layer, from, sizeof from);
-    with_layer(row->to, layer, t.name, sizeof t.name);
-    KT__TRY(find_source(p, from, &source, &shard));
-    if (!source)
-        return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
-                           "tensor '%s' is missing", from);
-    KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, source, shard,
-                        (2 * c->n_state_key + 2 * c->n_state_value) * c->state_dim, c->d_model,
-                        false));
-    t.parts = kt__calloc((size_t)n, sizeof *t.parts);
-    if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
-    for (int64_t i = 0; i < n; i++) {
-        t.parts[i] = source_of(source, shard);
-        t.parts[i].begin += (uint64_t)grouped_row(c, i, gate) *
-                            kt__type_row_bytes(source->type, c->d_model);
-    }
-    t.source = t.parts[0];
-    t.type = type_of(p, &t);
-    status = kt__weight_plan_add(p->plan, &t, p->err);
-    if (status != KT_OK) kt__free(t.parts);
-out:
-    return status;
-}
-
-/* ---- MXFP4 blocks ---- */
-
-static bool is_mxfp4(kt__change change) {
-    return change == KT__CHANGE_MXFP4 || change == KT__CHANGE_MXFP4_EVEN ||
-           change == KT__CHANGE_MXFP4_ODD;
-}
-
-static bool is_halved(kt__change change) {
-    return change == KT__CHANGE_EVEN || change == KT__CHANGE_ODD ||
-           change == KT__CHANGE_MXFP4_EVEN || change == KT__CHANGE_MXFP4_ODD;
-}
-
-/* U8 of the shape [experts, rows, columns / 32] with, of levels, 16 behind it. */
-static kt_status find_bytes(const planner *p, const char *name, const kt__planned *t, bool levels,
-                            kt__weight_source *out) {
-    const kt__st_tensor *source;
-    const kt__shard *shard;
-    uint64_t rows = (uint64_t)t->part_rows * (is_halved(t->change) ? 2 : 1);
-    const uint64_t shape[4] = {t->ne[2], rows, (uint64_t)t->n_cols / 32, 16};
-    uint32_t n_dims = levels ? 4 : 3;
-    kt_status status;
-    KT__TRY(find_source(p, name, &source, &shard));
-    if (!source)
-        return kt__fail_at(p->err, KT_E_UNSUPPORTED, p->folder->shards[0].path, UINT64_MAX,
-                           "tensor '%s' is missing: gpt-oss is converted from its MXFP4 blocks, "
-                           "in which it is published",
-                           name);
-    if (strcmp(source->dtype, "U8") != 0 || source->n_dims != n_dims ||
-        memcmp(source->shape, shape, n_dims * sizeof *shape) != 0) {
-        char got[120];
-        show_shape(source, got);
-        return kt__fail_at(p->err, KT_E_FORMAT, shard->path, source->begin,
-                           "tensor '%.100s' is %s of shape [%s]; U8 of shape [%" PRIu64 ", %" PRIu64
-                           ", %" PRIu64 "%s] is expected",
-                           source->name, source->dtype, got, shape[0], shape[1], shape[2],
-                           levels ? ", 16" : "");
-    }
-    *out = source_of(source, shard);
-    out->type = KT__TYPE_MXFP4;
-out:
-    return status;
-}
-
-/* A recipe of floats is taken at its word; a type that is not smaller than the blocks would only
- * lose. */
-static kt__type type_of_blocks(const planner *p, const kt__planned *t) {
-    kt__type type = type_of(p, t);
-    bool is_float = kt__type_get(type)->block_elems == 1 &&
-                    kt__type_get(p->recipe->base)->block_elems == 1;
-    if (is_float && !p->as_source) return type;
-    size_t kept = kt__type_row_bytes(KT__TYPE_MXFP4, t->n_cols);
-    return is_float || kt__type_row_bytes(type, t->n_cols) >= kept ? KT__TYPE_MXFP4 : type;
-}
-
-static kt_status add_blocks(planner *p, const map_row *row, int64_t layer) {
-    static const char tail[] = "_blocks";
-    char from[MAX_NAME], scales[MAX_NAME];
-    int64_t n = p->config->n_expert;
-    kt_status status;
-    kt__planned t = {
-        .n_dims = 3,
-        .n_rows = n * dim_of(p, row->rows),
-        .n_cols = dim_of(p, row->cols),
-        .part_rows = dim_of(p, row->rows),
-        .ne = {(uint64_t)dim_of(p, row->cols), (uint64_t)dim_of(p, row->rows), (uint64_t)n, 1},
-        .change = row->change};
-    if (t.n_cols % 32 != 0)
-        return kt__hf_refuse(p->config, "hidden_size", "MXFP4 has blocks of 32", p->err);
-    with_layer(row->from, layer, from, sizeof from);
-    with_layer(row->to, layer, t.name, sizeof t.name);
-    snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(from) + 1 - sizeof tail), from);
-    KT__TRY(find_bytes(p, from, &t, true, &t.source));
-    KT__TRY(find_bytes(p, scales, &t, false, &t.scales));
-    t.type = type_of_blocks(p, &t);
-    KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
-out:
-    return status;
 }
 
 /* ---- one tensor ---- */
@@ -607,7 +175,7 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
     int64_t rows = source_rows(row, source, t->n_rows), cols = t->n_cols;
     kt_status status;
     if (row->change == KT__CHANGE_FROM_2) rows += KT__HF_XLMR_FIRST;
-    if (is_halved(row->change)) cols *= 2;
+    if (kt__plan_is_halved(row->change)) cols *= 2;
     if (is_half_of_rows(row->change)) rows *= 2;
     bool flat_source = row->change == KT__CHANGE_FLAT || row->change == KT__CHANGE_FLAT_DECAY;
     if (flat_source) cols *= rows;
@@ -616,9 +184,9 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
         flat.shape[1] = flat.shape[2];
         flat.n_dims = 2;
     }
-    KT__TRY(check_dtype(p, source, shard));
-    KT__TRY(check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE || flat_source));
-    t->source = source_of(source, shard);
+    KT__TRY(kt__plan_check_dtype(p, source, shard));
+    KT__TRY(kt__plan_check_shape(p, &flat, shard, rows, cols, row->rows == DIM_ONE || flat_source));
+    t->source = kt__plan_source_of(source, shard);
     if (row->change == KT__CHANGE_BOTTOM)
         t->source.begin += (uint64_t)t->n_rows * kt__type_row_bytes(source->type, t->n_cols);
     if (is_half_of_rows(row->change)) t->change = KT__CHANGE_COPY;
@@ -638,26 +206,26 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     bool vector = row->rows == DIM_ONE;
     kt_status status;
     if (is_absent(p, row) || is_of_other_layers(p, row, layer)) return KT_OK;
-    if (row->change == KT__CHANGE_EACH) return add_each(p, row, layer);
-    if (is_mxfp4(row->change)) return add_blocks(p, row, layer);
-    if (is_stacked(row->change)) return add_stacked(p, row, layer);
+    if (row->change == KT__CHANGE_EACH) return kt__plan_add_each(p, row, layer);
+    if (kt__plan_is_mxfp4(row->change)) return kt__plan_add_blocks(p, row, layer);
+    if (kt__plan_is_stacked(row->change)) return kt__plan_add_stacked(p, row, layer);
     if (row->change == KT__CHANGE_GROUPED_QKV || row->change == KT__CHANGE_GROUPED_GATE)
-        return add_grouped(p, row, layer);
+        return kt__plan_add_grouped(p, row, layer);
     if (row->change == KT__CHANGE_KEYS || row->change == KT__CHANGE_VALUES)
-        return add_heads(p, row, layer);
+        return kt__plan_add_heads(p, row, layer);
     kt__planned t = {.n_dims = vector || row->rows == DIM_ONE_ROW ? 1 : 2,
-                     .n_rows = dim_of(p, row->rows),
-                     .n_cols = dim_of(p, row->cols),
+                     .n_rows = kt__plan_dim_of(p, row->rows),
+                     .n_cols = kt__plan_dim_of(p, row->cols),
                      .change = row->change,
                      .n_heads = row->change == KT__CHANGE_PERM_Q ? c->n_head : c->n_head_kv,
                      .head_rows = c->head_dim};
     if (c->arch & KT__HF_QWEN35S) set_tiles(p, row, &t);
-    with_layer(row->from, layer, from, sizeof from);
-    with_layer(row->to, layer, t.name, sizeof t.name);
-    KT__TRY(find_source(p, from, &source, &shard));
+    kt__plan_with_layer(row->from, layer, from, sizeof from);
+    kt__plan_with_layer(row->to, layer, t.name, sizeof t.name);
+    KT__TRY(kt__plan_find_source(p, from, &source, &shard));
     bool is_head = strcmp(row->to, "output.weight") == 0;
     if (is_head && !source && p->has_head) /* tied, and scaled otherwise */
-        KT__TRY(find_source(p, "embed_tokens.weight", &source, &shard));
+        KT__TRY(kt__plan_find_source(p, "embed_tokens.weight", &source, &shard));
     if (!source) {
         if (!row->must) return KT_OK;
         return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
@@ -666,7 +234,7 @@ static kt_status add_mapped(planner *p, const map_row *row, int64_t layer) {
     if (is_head && !p->has_head) return KT_OK;
     t.n_scales_by = kt__hf_scales_of(c, row->to, t.scales_by);
     KT__TRY(check_source(p, row, source, shard, &t));
-    t.type = type_of(p, &t);
+    t.type = kt__plan_type_of(p, &t);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
     return status;
@@ -705,9 +273,9 @@ static kt_status add_dense_bias(planner *p, size_t i, int64_t n) {
     kt_status status = KT_OK;
     if (!b) return KT_OK;
     snprintf(t.name, sizeof t.name, "dense_%zu.bias", i + 2);
-    KT__TRY(check_dtype(p, b, shard));
-    KT__TRY(check_shape(p, b, shard, 1, n, true));
-    t.source = source_of(b, shard);
+    KT__TRY(kt__plan_check_dtype(p, b, shard));
+    KT__TRY(kt__plan_check_shape(p, b, shard, 1, n, true));
+    t.source = kt__plan_source_of(b, shard);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
 out:
     return status;
@@ -736,10 +304,10 @@ static kt_status add_dense(planner *p, size_t i) {
     t.n_rows = i == 0 && s->n_dense > 1 ? inner : d;
     t.n_cols = i == 0 ? d : inner;
     snprintf(t.name, sizeof t.name, "dense_%zu.weight", i + 2);
-    KT__TRY(check_dtype(p, w, shard));
-    KT__TRY(check_shape(p, w, shard, t.n_rows, t.n_cols, false));
-    t.source = source_of(w, shard);
-    t.type = type_of(p, &t);
+    KT__TRY(kt__plan_check_dtype(p, w, shard));
+    KT__TRY(kt__plan_check_shape(p, w, shard, t.n_rows, t.n_cols, false));
+    t.source = kt__plan_source_of(w, shard);
+    t.type = kt__plan_type_of(p, &t);
     KT__TRY(kt__weight_plan_add(p->plan, &t, p->err));
     KT__TRY(add_dense_bias(p, i, t.n_rows));
 out:
@@ -767,9 +335,9 @@ static kt_status add_comparison(planner *p) {
                              "modules.json compares tokens, which takes a model "
                              "that answers",
                              p->err);
-    KT__TRY(
-        find_source(p, p->has_head ? "lm_head.weight" : embedding_name(p->config), &head, &shard));
-    KT__TRY(check_dtype(p, head, shard));
+    KT__TRY(kt__plan_find_source(p, p->has_head ? "lm_head.weight" : embedding_name(p->config),
+                                 &head, &shard));
+    KT__TRY(kt__plan_check_dtype(p, head, shard));
     if (ids[0] >= p->plan->n_vocab || ids[1] >= p->plan->n_vocab)
         return kt__fail_at(p->err, KT_E_FORMAT, shard->path, head->begin,
                            "modules.json compares tokens that tensor '%.100s' does not have",
@@ -777,7 +345,7 @@ static kt_status add_comparison(planner *p) {
     t.parts = kt__calloc((size_t)n, sizeof *t.parts);
     if (!t.parts) return kt__fail_nomem(p->err, "a plan", (size_t)n * sizeof *t.parts);
     for (int64_t i = 0; i < n; i++) {
-        t.parts[i] = source_of(head, shard);
+        t.parts[i] = kt__plan_source_of(head, shard);
         t.parts[i].begin += (uint64_t)ids[i] * kt__type_row_bytes(head->type, t.n_cols);
     }
     t.source = t.parts[0];
@@ -831,7 +399,7 @@ out:
 
 static kt_status same_tensors(const planner *p, const kt__st_tensor *a, const kt__shard *in_a,
                               const kt__st_tensor *b, const kt__shard *in_b, bool *same) {
-    const kt__weight_source x = source_of(a, in_a), y = source_of(b, in_b);
+    const kt__weight_source x = kt__plan_source_of(a, in_a), y = kt__plan_source_of(b, in_b);
     *same = a->type == b->type && a->end - a->begin == b->end - b->begin;
     return *same ? kt__weight_same_bytes(&x, &y, a->end - a->begin, same, p->err) : KT_OK;
 }
@@ -844,8 +412,8 @@ static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     bool same = false;
     kt_status status;
     if (p->config->arch & KT__HF_ENCODERS) return KT_OK;
-    KT__TRY(find_source(p, "lm_head.weight", &head, &in_head));
-    KT__TRY(find_source(p, embedding_name(p->config), &embed, &in_embed));
+    KT__TRY(kt__plan_find_source(p, "lm_head.weight", &head, &in_head));
+    KT__TRY(kt__plan_find_source(p, embedding_name(p->config), &embed, &in_embed));
     p->has_head = head != NULL;
     if (head && embed && p->config->tied) {
         KT__TRY(same_tensors(p, head, in_head, embed, in_embed, &same));
@@ -959,7 +527,7 @@ static const kt__recipe *recipe_of_source(kt__type type) {
 static kt_status find_embedding(const planner *p, const kt__st_tensor **out,
                                 const kt__shard **shard) {
     const char *name = embedding_name(p->config);
-    kt_status status = find_source(p, name, out, shard);
+    kt_status status = kt__plan_find_source(p, name, out, shard);
     if (status != KT_OK || (*out && (*out)->n_dims == 2)) return status;
     return kt__fail_at(p->err, KT_E_FORMAT, p->folder->shards[0].path, UINT64_MAX,
                        "there is no matrix '%s'", name);
@@ -1002,7 +570,7 @@ static kt_status count_labels(planner *p) {
     const kt__shard *shard;
     kt_status status = KT_OK;
     for (size_t i = 0; p->config->ranks && i < sizeof names / sizeof *names; i++) {
-        KT__TRY(find_source(p, names[i], &t, &shard));
+        KT__TRY(kt__plan_find_source(p, names[i], &t, &shard));
         if (!t || t->n_dims != 2) continue;
         if (t->shape[0] < 1 || t->shape[0] > 256)
             return kt__fail_at(p->err, KT_E_LIMIT, shard->path, t->begin,

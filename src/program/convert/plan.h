@@ -1,99 +1,15 @@
 /* The plan of a conversion: which tensors the GGUF file gets, of which type, made from what.
  *
- * Owns: the mapping of tensor names (tensors.def), shape checks, what is dropped, and the question
- * of tied heads. Reads no weights but to compare two heads. Immutable once made; any thread. */
+ * Owns: the mapping of tensor names (tensors.def), what is dropped, and the question of tied heads.
+ * Reads no weights but to compare two heads. Immutable once made; any thread. */
 #ifndef KT_CONVERT_PLAN_H
 #define KT_CONVERT_PLAN_H
 
 #include "convert/config.h"
-#include "base/hash.h"
 #include "convert/folder.h"
+#include "convert/planned.h"
 #include "convert/sentence.h"
 #include "quant/recipe.h"
-
-typedef enum kt__change {
-    KT__CHANGE_COPY,
-    KT__CHANGE_PERM_Q,
-    KT__CHANGE_PERM_K,
-    KT__CHANGE_PLUS_1,
-    KT__CHANGE_EACH,
-    KT__CHANGE_FROM_2,
-    KT__CHANGE_EVEN,
-    KT__CHANGE_ODD,
-    KT__CHANGE_MXFP4,
-    KT__CHANGE_MXFP4_EVEN,
-    KT__CHANGE_MXFP4_ODD,
-    KT__CHANGE_TILED,
-    KT__CHANGE_TILED_COLS,
-    KT__CHANGE_DECAY,
-    KT__CHANGE_WHOLE,
-    KT__CHANGE_LOW,
-    KT__CHANGE_HIGH,
-    KT__CHANGE_KEYS,
-    KT__CHANGE_VALUES,
-    KT__CHANGE_GROUPED_QKV,
-    KT__CHANGE_GROUPED_GATE,
-    KT__CHANGE_TOP,
-    KT__CHANGE_BOTTOM,
-    KT__CHANGE_FLAT,
-    KT__CHANGE_FLAT_DECAY
-} kt__change;
-
-/* Where a tensor's bytes lie: a shard, or a GGUF file. fd -1: it is made, not read. */
-typedef struct kt__weight_source {
-    const char *path, *name;
-    int fd;
-    uint64_t begin;
-    kt__type type;
-} kt__weight_source;
-
-/* Bytes [at, at + n) of a tensor, which must lie inside it. Any thread. */
-kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
-                          kt_error *err) KT_CHECKED;
-
-/* Whether the first size bytes of two tensors are the same; they are read in pieces. */
-kt_status kt__weight_same_bytes(const kt__weight_source *a, const kt__weight_source *b,
-                                uint64_t size, bool *same, kt_error *err) KT_CHECKED;
-
-/* Rows that become others before they are encoded: by whoever merges something into them. */
-typedef struct kt__row_change {
-    bool (*has)(void *user, const char *tensor);
-    /* values: rows [begin, end) of n_cols; any thread */
-    void (*apply)(void *user, const char *tensor, int64_t begin, int64_t end, int64_t n_cols,
-                  float *values);
-    void *user;
-    kt__hash identity; /* of what is changed how */
-} kt__row_change;
-
-typedef struct kt__planned {
-    char name[KT__GGUF_MAX_NAME_BYTES + 1];
-    kt__type type;
-    uint32_t n_dims;
-    uint64_t ne[KT__GGUF_MAX_DIMS]; /* as the file lists them */
-    int64_t n_rows, n_cols;         /* n_rows = 1 for a vector */
-    kt__change change;
-    int64_t n_heads, head_rows;  /* of a permutation */
-    int64_t tiled_from, n_tiles; /* of TILED: the first row that moves; value heads of a key head */
-    kt__weight_source source;
-    kt__weight_source *
-        parts; /* of several tensors, owned by the plan: one each part_rows rows; source is the first */
-    kt__weight_source scales; /* of KT__CHANGE_MXFP4*, whose source has the blocks' levels */
-    int64_t part_rows;
-    kt__hf_scale scales_by[KT__HF_MAX_SCALES]; /* of rows, one stretch after the other */
-    int n_scales_by;                           /* 0: none */
-    const float *made;                         /* [n_cols] */
-    const float *importance;                   /* [n_cols] of a column's squared errors, or NULL */
-    const kt__row_change *row_change;          /* or NULL */
-    size_t row_bytes;
-} kt__planned;
-
-typedef struct kt__weight_plan {
-    kt__planned *tensors; /* in the order of the file */
-    size_t n, cap;
-    int64_t n_vocab;          /* rows of the embedding in the file */
-    const kt__recipe *recipe; /* the caller's, or the one of the source's type */
-    uint64_t n_params, data_bytes;
-} kt__weight_plan;
 
 /* recipe NULL: as the source. n_tokens: of the tokenizer; the embedding may have more rows. sentence:
  * what sentence-transformers put behind the model; it must outlive the plan. */
@@ -108,10 +24,5 @@ kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *co
  * architecture (KT__HF_*); to[size]. false: none that the table has. */
 bool kt__tensor_name_find(const char *name, kt__hf_archs arch, char *to, size_t size,
                           kt__change *change);
-/* Takes a tensor up; its type, shape and source are set. */
-kt_status kt__weight_plan_add(kt__weight_plan *plan, const kt__planned *tensor,
-                              kt_error *err) KT_CHECKED;
-void kt__weight_plan_free(kt__weight_plan *plan);
-void kt__weight_plan_declare(const kt__weight_plan *plan, kt__gguf_writer *w);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd_io.h"
-#include "convert/plan.h"
+#include "convert/planned.h"
 
 kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *out, size_t n,
                           kt_error *err) {
