@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "jobs/job.h"
 #include "serve_reply.h"
@@ -198,9 +199,39 @@ static void test_refill_by_the_clock(void **state) {
     world_close(&mine);
 }
 
+static long switches(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+/* How often a thread was woken or left its processor for a request of n prompts. */
+static long switches_of(int n) {
+    char body[4096];
+    size_t len = (size_t)snprintf(body, sizeof body, "{\"prompt\":[\"Once\"");
+    for (int i = 1; i < n; i++) len += (size_t)snprintf(body + len, sizeof body - len, ",\"Once\"");
+    snprintf(body + len, sizeof body - len, "],\"max_tokens\":60,\"ignore_eos\":true}");
+    long before = switches();
+    reply *r = post(&w, "/v1/completions", body);
+    assert_int_equal(r->status, 200);
+    free(r);
+    return switches() - before;
+}
+
+/* More prompts than a request may have in the engine at once: the rest waits without waking anybody. */
+static void test_waiting_prompts_sleep(void **state) {
+    (void)state;
+    (void)switches_of(KT__JOB_AT_ONCE);
+    long few = switches_of(KT__JOB_AT_ONCE), many = switches_of(3 * KT__JOB_AT_ONCE);
+    if (many > 6 * few + 500)
+        fail_msg("%ld switches for %d prompts, %ld for %d", few, KT__JOB_AT_ONCE, many,
+                 3 * KT__JOB_AT_ONCE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_waiting_prompts_sleep),
         cmocka_unit_test(test_more_prompts_than_places),
         cmocka_unit_test(test_refill_by_the_clock),
     };

@@ -23,8 +23,6 @@ uint32_t kt__tools_count(const kt__tools *tools); /* NULL: 0 */
 const char *kt__tools_name(const kt__tools *tools, uint32_t i);
 /* Its index, or UINT32_MAX. */
 uint32_t kt__tools_find(const kt__tools *tools, const char *name, size_t len);
-/* The tools as OpenAI's interface writes them: what templates are given. NUL-terminated. */
-const char *kt__tools_json(const kt__tools *tools, size_t *len);
 
 typedef enum kt__tool_mode {
     KT__TOOL_AUTO,    /* as the model likes */

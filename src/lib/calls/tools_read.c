@@ -269,8 +269,3 @@ uint32_t kt__tools_find(const kt__tools *tools, const char *name, size_t len) {
             return i;
     return UINT32_MAX;
 }
-
-const char *kt__tools_json(const kt__tools *tools, size_t *len) {
-    *len = tools->json_len;
-    return tools->json;
-}

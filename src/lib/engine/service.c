@@ -152,12 +152,12 @@ void kt__service_publish(kt_engine *engine) {
 }
 
 void kt_engine_get_stats(const kt_engine *engine, kt_engine_stats *out) {
-    kt__kv_shape shape = kt__engine_kv_shape(engine->model, &engine->params);
     kt__inbox_get_stats(engine->inbox, out);
     out->kv_blocks = (uint64_t)kt__kv_n_pages(engine->kv);
     out->mem_budget_bytes = engine->model->ctx->mem_bytes;
     out->mem_weights_bytes = engine->model->info.weight_bytes;
-    out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) * kt__kv_page_bytes(&shape);
+    out->mem_kv_bytes = (out->kv_blocks_used + out->kv_blocks_cached) *
+                        kt__kv_page_bytes(kt__kv_get_shape(engine->kv));
     out->mem_scratch_bytes = engine->plan.scratch_bytes;
 }
 

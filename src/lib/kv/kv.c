@@ -326,10 +326,6 @@ size_t kt__kv_young_bytes(const kt__kv_shape *s) {
     return bytes;
 }
 
-bool kt__kv_page_is_there(const kt__kv *kv, int32_t page) {
-    return is_sealed(kv, page) || kt__kv_page_is_young(kv, page);
-}
-
 bool kt__kv_page_has_place(const kt__kv *kv, int32_t page) {
     return place_of(kv, page) != NO_PLACE;
 }
@@ -939,8 +935,4 @@ void kt__kv_table_keep(kt__kv *kv, const kt__kv_table *table, int32_t piece, int
 
 void kt__kv_snapshot_move(kt__kv *kv, int32_t from, int32_t to) {
     if (kv->states) kt__states_move(kv->states, from, to);
-}
-
-int32_t kt__kv_n_states_left(const kt__kv *kv) {
-    return kv->states ? kt__states_n_free(kv->states) : 0;
 }

@@ -71,8 +71,6 @@ void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
 /* A page's young form likewise, of what is not f16 anyway. */
 size_t kt__kv_young_bytes(const kt__kv_shape *shape);
 bool kt__kv_page_is_young(const kt__kv *kv, int32_t page);
-/* Sealed, young, or both: otherwise its positions have to be computed again. */
-bool kt__kv_page_is_there(const kt__kv *kv, int32_t page);
 bool kt__kv_page_has_place(const kt__kv *kv, int32_t page);
 void kt__kv_young_read(const kt__kv *kv, int32_t page, void *out);
 void kt__kv_young_write(kt__kv *kv, int32_t page, const void *young);
@@ -176,6 +174,5 @@ void kt__kv_table_keep(kt__kv *kv, const kt__kv_table *table, int32_t piece, int
                        kt__snapshot kind);
 /* The page that takes another's place takes its snapshot, too, if it has none. */
 void kt__kv_snapshot_move(kt__kv *kv, int32_t from, int32_t to);
-int32_t kt__kv_n_states_left(const kt__kv *kv);
 
 #endif

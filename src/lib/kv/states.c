@@ -111,13 +111,6 @@ void kt__states_drop(kt__states *s, int32_t id) {
     if (--s->pieces[id].refs == 0) s->free_ids[s->n_free++] = id;
 }
 
-int32_t kt__states_n_free(const kt__states *s) {
-    int32_t n = s->n_free;
-    for (int32_t i = 1; i <= s->n_pieces; i++)
-        n += s->pieces[i].refs > 0 && is_only_snapshot(&s->pieces[i]);
-    return n;
-}
-
 /* ---- snapshots ---- */
 
 kt__snapshot kt__states_kind(const kt__states *s, int32_t page) {

@@ -23,7 +23,6 @@ int32_t kt__states_take(kt__states *states);
 void kt__states_ref(kt__states *states, int32_t piece);
 void kt__states_drop(kt__states *states, int32_t piece); /* KT__NO_STATE allowed */
 float *kt__states_data(const kt__states *states, int32_t piece);
-int32_t kt__states_n_free(const kt__states *states); /* and snapshots that can be given up */
 
 /* ---- snapshots ---- */
 typedef enum kt__snapshot {

@@ -38,7 +38,6 @@ typedef struct kt__ids {
 /* max: ids at most (SIZE_MAX: no cap); an encode that needs more fails with KT_E_LIMIT. */
 void kt__ids_init(kt__ids *ids, size_t max);
 void kt__ids_free(kt__ids *ids);
-void kt__ids_clear(kt__ids *ids); /* keeps the memory */
 kt_status kt__ids_push(kt__ids *ids, int32_t id, kt_error *err) KT_CHECKED;
 /* The content as a heap array for kt__free (also when empty); ids is empty afterwards. NULL: no
  * memory. */

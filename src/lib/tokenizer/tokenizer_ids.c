@@ -10,10 +10,6 @@ void kt__ids_free(kt__ids *ids) {
     *ids = (kt__ids){.max = ids->max};
 }
 
-void kt__ids_clear(kt__ids *ids) {
-    ids->len = 0;
-}
-
 kt_status kt__ids_reserve(kt__ids *ids, size_t n, kt_error *err) {
     if (n <= ids->cap - ids->len) return KT_OK;
     if (n > ids->max - ids->len) return kt__fail(err, KT_E_LIMIT, "more than %zu tokens", ids->max);

@@ -92,10 +92,6 @@ int32_t kt__agent_n_calls(const kt__agent *a) {
     return a->n_calls;
 }
 
-const kt_request_report *kt__agent_report(const kt__agent *a) {
-    return &a->report;
-}
-
 /* ---- the model's turn ---- */
 
 /* The oldest result that is still there gives way. false: there is none. */

@@ -42,8 +42,7 @@ void kt__agent_free(kt__agent *agent);
  * KT_E_CANCELLED; KT_E_STATE: a transcript is played and goes another way. */
 kt_status KT_CHECKED kt__agent_run(kt__agent *agent, const char *task, char **answer,
                                    kt_error *err);
-/* Calls so far, and the figures of the last answer of the model. */
+/* Calls so far. */
 int32_t kt__agent_n_calls(const kt__agent *agent);
-const kt_request_report *kt__agent_report(const kt__agent *agent);
 
 #endif

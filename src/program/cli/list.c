@@ -9,6 +9,7 @@
 #include "term/cli.h"
 #include "setup/model_name.h"
 #include "term/options.h"
+#include "term/safe_text.h"
 
 enum { MAX_PATH = 4096 };
 
@@ -97,13 +98,22 @@ static bool is_default(const cabinet *c, const kt__shelf_model *m) {
     return path && kt__shelf_find(&c->shelf, path, &found, &ignored) == KT_OK && found == m;
 }
 
+static void print_name(const char *name, int width) {
+    kt__buf safe;
+    kt__buf_init(&safe, 1 << 20);
+    kt__safe_append(&safe, name, strlen(name), 0);
+    printf("%-*s", width, safe.data ? safe.data : "");
+    kt__buf_free(&safe);
+}
+
 static void print_row(const cabinet *c, const kt__shelf_model *m, kt_ctx *ctx, int width) {
     char size[32], used[32];
     model_facts facts;
     read_facts(m, ctx, &facts);
     size_text(m->bytes, size);
     day_text(m->used_s, used);
-    printf("%-*s %9s  %-12s %-10s %-16s%s%s\n", width, m->name, size, facts.arch, facts.quant, used,
+    print_name(m->name, width);
+    printf(" %9s  %-12s %-10s %-16s%s%s\n", size, facts.arch, facts.quant, used,
            m->is_link ? "  further name" : "", is_default(c, m) ? "  default" : "");
 }
 
@@ -212,8 +222,11 @@ static void show_model(const cabinet *c, const kt__shelf_model *m, kt_ctx *ctx) 
     read_facts(m, ctx, &facts);
     size_text(m->bytes, size);
     day_text(m->used_s, used);
-    printf("name       %s%s\n", m->name, is_default(c, m) ? " (default)" : "");
-    printf("path       %s%s\n", m->path, m->is_link ? " (a further name)" : "");
+    fputs("name       ", stdout);
+    kt__safe_line(stdout, m->name);
+    fputs(is_default(c, m) ? " (default)\npath       " : "\npath       ", stdout);
+    kt__safe_line(stdout, m->path);
+    puts(m->is_link ? " (a further name)" : "");
     printf("size       %s in %d file%s\n", size, m->n_files, m->n_files > 1 ? "s" : "");
     printf("is         %s %s\n", facts.arch, facts.quant);
     printf("last used  %s\n", used);

@@ -156,7 +156,8 @@ static void replace_escapes(char *text, size_t *len) {
         text[to++] = at ? bytes[at - names] : text[i];
         i += at != NULL;
     }
-    text[ *len = to] = '\0';
+    *len = to;
+    text[to] = '\0';
 }
 
 static kt_status copy_prompt(const char *text, bool escapes, prompt *p, kt_error *err) {

@@ -94,7 +94,10 @@ static char *read_all(kt__batch_store *store, const char *id, size_t *len) {
         kt__free(text);
         text = NULL;
     }
-    if (text) text[ *len = (size_t)st.st_size] = '\0';
+    if (text) {
+        *len = (size_t)st.st_size;
+        text[*len] = '\0';
+    }
     if (fd >= 0) close(fd);
     return text;
 }

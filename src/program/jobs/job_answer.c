@@ -215,6 +215,13 @@ static void finish_the_rest(kt__job *job) {
     }
 }
 
+/* Without one, a worker could only hand the job back, and be given it again. */
+static bool has_free_part(const kt__job *job) {
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++)
+        if (!job->parts[i].req) return true;
+    return false;
+}
+
 /* ---- the states ---- */
 
 static void begin_answer(kt__job *job) {
@@ -247,7 +254,7 @@ static void advance_prompts(kt__job *job) {
     drop_unfitting(job);
 
     bool more = !all_submitted(job) && !is_cut_short(job);
-    if (more && !job->with_worker && !job->queue_full) submit_more(job);
+    if (more && !job->with_worker && !job->queue_full && has_free_part(job)) submit_more(job);
     if (!more && !job->with_worker && !any_part(job)) end_answer(job);
 }
 

@@ -20,6 +20,7 @@
 #include "context/types.h"
 #include "kernels/dispatch.h"
 #include "lab/percentile.h"
+#include "term/safe_text.h"
 
 enum {
     MAX_LIST = 32,
@@ -424,10 +425,12 @@ static void describe_subject(const bench_opts *o, const subject *s, const machin
                              kt__bench_report *report) {
     kt_model_info info;
     kt_model_get_info(s->model, &info);
-    snprintf(report->model, sizeof report->model, "%s",
-             o->preset      ? o->preset
-             : info.name[0] ? info.name
-                            : base_name(info.path));
+    const char *name = o->preset ? o->preset : info.name[0] ? info.name : base_name(info.path);
+    kt__buf safe;
+    kt__buf_init(&safe, 1 << 20);
+    kt__safe_append(&safe, name, strlen(name), 0);
+    snprintf(report->model, sizeof report->model, "%s", safe.data ? safe.data : "");
+    kt__buf_free(&safe);
     snprintf(report->arch, sizeof report->arch, "%s", info.arch);
     snprintf(report->quant, sizeof report->quant, "%s", info.quant);
     report->weight_bytes = info.weight_bytes;

@@ -265,10 +265,6 @@ void kt__mcp_client_close(kt__mcp_client *c) {
     kt__free(c);
 }
 
-const char *kt__mcp_client_version(const kt__mcp_client *c) {
-    return c->version;
-}
-
 bool kt__mcp_client_is_stale(const kt__mcp_client *c) {
     return c->list_changed || (c->fresh_until_us && kt__now_us() > c->fresh_until_us);
 }

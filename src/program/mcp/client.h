@@ -16,8 +16,6 @@ enum { KT__MCP_MAX_TOOLS = 512 };
 kt_status KT_CHECKED kt__mcp_client_open(const kt__mcp_server_config *config, kt__mcp_stop_fn *stop,
                                          void *user, kt__mcp_client **out, kt_error *err);
 void kt__mcp_client_close(kt__mcp_client *client); /* NULL is allowed */
-/* "2025-11-25" */
-const char *kt__mcp_client_version(const kt__mcp_client *client);
 /* All its tools, of all pages: an array, for json_decref. Elements without a text "name" and an object
  * "inputSchema" are left out. */
 kt_status KT_CHECKED kt__mcp_client_tools(kt__mcp_client *client, json_t **tools, kt_error *err);

@@ -1,4 +1,3 @@
-#include "dialects/batches.h"
 #include "serve/server.h"
 
 #include <errno.h>
@@ -8,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "dialects/batches.h"
+#include "setup/config_set.h"
 #include "transports/http.h"
 #include "transports/http_listen.h"
 #include "jobs/job.h"
@@ -19,7 +20,7 @@ enum { N_WORKERS = 2, TICKS_A_SECOND = 10 };
 
 /* ---- the clock ---- */
 
-/* On a worker: looking at files and models_busy may take a while. */
+/* On a worker: looking at files and loading may take a while. */
 static void look_after_models(kt__work_item *item) {
     kt__server *s = (kt__server *)(void *)((char *)item - offsetof(kt__server, models_item));
     kt__models_tick(s->shared.models, kt__shared_limits(&s->shared).idle_unload_s);
@@ -226,17 +227,14 @@ static bool same_models(const kt__config *a, const kt__config *b) {
 /* Says what is different; settings that a reload cannot change keep the values that are in force,
  * whose texts live in the start-up configuration. */
 static void keep_fixed(kt__server *s, const kt__config *now, kt__config *next) {
-    static const size_t sizes[] = {sizeof(bool),      sizeof(int64_t), sizeof(double),
-                                   sizeof(uint64_t),  sizeof(char *),  sizeof(char *),
-                                   sizeof(kt__texts), sizeof(int64_t)};
-    _Static_assert(sizeof sizes / sizeof *sizes == KT__SET_MODE + 1, "a size for each kind");
     size_t n;
     const kt__setting *settings = kt__config_settings(&n);
     for (size_t i = 0; i < n; i++) {
         const kt__setting *setting = &settings[i];
         if (!kt__config_same(now, next, setting)) tell_change(s, now, next, setting);
         if (setting->live) continue;
-        memcpy((char *)next + setting->at, (const char *)now + setting->at, sizes[setting->kind]);
+        memcpy((char *)next + setting->at, (const char *)now + setting->at,
+               kt__setting_size(setting->kind));
     }
     if (next->queue > s->shared.start->queue)
         kt__slog_line(&s->shared.log, KT_LOG_WARN,

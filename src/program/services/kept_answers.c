@@ -116,11 +116,3 @@ kt__kept_answer *kt__kept_answers_find(kt__kept_answers *k, const char *client, 
     pthread_mutex_unlock(&k->lock);
     return found ? &found->answer : NULL;
 }
-
-void kt__kept_answers_count(kt__kept_answers *k, uint64_t *n, uint64_t *bytes) {
-    pthread_mutex_lock(&k->lock);
-    drop_old(k, 0);
-    *n = k->n;
-    *bytes = k->bytes;
-    pthread_mutex_unlock(&k->lock);
-}

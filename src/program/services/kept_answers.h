@@ -31,6 +31,5 @@ void kt__kept_answers_add(kt__kept_answers *kept, const kt__kept_answer *answer,
 kt__kept_answer *kt__kept_answers_find(kt__kept_answers *kept, const char *client, const char *id,
                                        int32_t choice);
 void kt__kept_answer_release(kt__kept_answer *answer); /* NULL is allowed */
-void kt__kept_answers_count(kt__kept_answers *kept, uint64_t *n, uint64_t *bytes);
 
 #endif

@@ -1,7 +1,4 @@
-#include "setup/adapters.h"
-#include "setup/namespaces.h"
-#include "setup/config_set.h"
-#include "setup/learn_config.h"
+#include "setup/config.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -10,6 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "setup/adapters.h"
+#include "setup/config_set.h"
+#include "setup/learn_config.h"
+#include "setup/namespaces.h"
 
 /* ---- life ---- */
 

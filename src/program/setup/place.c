@@ -233,7 +233,8 @@ static kt_status open_engine(const kt__place_asked *asked, kt__place *p, kt_engi
     kt_status status = KT_OK;
     use_potato(asked, p, params);
     KT__TRY(kt__place_kv_params(asked->config, params, err));
-    if (asked->draft_path && asked->config->draft > 0) KT__TRY(open_draft(asked, ctx, &p->draft, err));
+    if (asked->draft_path && asked->config->draft > 0)
+        KT__TRY(open_draft(asked, ctx, &p->draft, err));
     params->draft = p->draft;
     if (asked->is_single) {
         params->n_seq_max = 1;

@@ -9,6 +9,7 @@
 #include "setup/command_model.h"
 #include "setup/model_name.h"
 #include "term/interrupt.h"
+#include "term/safe_text.h"
 
 /* ---- opening ---- */
 
@@ -140,7 +141,8 @@ static void print_adapters(const kt__lora_set *set) {
     for (size_t i = 0; i < set->n; i++) {
         kt_adapter_info info;
         kt_adapter_get_info(set->uses[i].adapter, &info);
-        fprintf(stderr, " | adapter %s", info.name);
+        fputs(" | adapter ", stderr);
+        kt__safe_line(stderr, info.name);
         if (set->uses[i].scale != 1.0f) fprintf(stderr, " x %g", (double)set->uses[i].scale);
     }
 }
@@ -148,7 +150,9 @@ static void print_adapters(const kt__lora_set *set) {
 static void print_draft(const kt__session *s) {
     kt_model_info info;
     kt_model_get_info(s->draft, &info);
-    fprintf(stderr, " | draft model %s %s", info.name[0] ? info.name : info.path, info.quant);
+    fputs(" | draft model ", stderr);
+    kt__safe_line(stderr, info.name[0] ? info.name : info.path);
+    fprintf(stderr, " %s", info.quant);
 }
 
 /* "K/V 20 MB", and what it is held as where that is not f16 */
@@ -175,8 +179,10 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     bool embedded = !strcmp(s->info.path, "(demo)"), mapped = opts->config->use_mmap && !embedded;
     uint64_t anonymous = e->kv_bytes_max + e->kv_young_bytes + e->state_bytes + e->scratch_bytes;
     if (!mapped && !embedded) anonymous += s->info.weight_bytes;
-    fprintf(stderr, "kentang: %s %s (%s, %s%s)%s | %s, %s | threads %d", name, s->info.quant,
-            s->info.arch, bytes_text(s->info.file_bytes).text,
+    fputs("kentang: ", stderr);
+    kt__safe_line(stderr, name);
+    fprintf(stderr, " %s (%s, %s%s)%s | %s, %s | threads %d", s->info.quant, s->info.arch,
+            bytes_text(s->info.file_bytes).text,
             mapped     ? " mapped"
             : embedded ? " embedded"
                        : " in memory",

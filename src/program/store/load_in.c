@@ -43,10 +43,6 @@ static bool is_as_is(const char *form) {
     return !strcasecmp(form, "as-is");
 }
 
-bool kt__load_in_known(const char *form) {
-    return is_as_is(form) || recipe_of(form);
-}
-
 /* ---- what a copy is made of ---- */
 
 typedef struct loading {

@@ -30,8 +30,6 @@ typedef struct kt__load_in_report {
     int64_t ms;
 } kt__load_in_report;
 
-/* "4bit", "8bit", "as-is", or a recipe's name. */
-bool kt__load_in_known(const char *form);
 kt_status kt__load_in_prepare(const kt__load_in *load, kt__load_in_report *report,
                               kt_error *err) KT_CHECKED;
 

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "term/safe_text.h"
 
 /* A format error that names no file is in a person's own text. */
 static const char *remedy_of_format(const char *where) {
@@ -40,7 +41,8 @@ static const char *remedy_of(kt_status code, const char *where) {
 }
 
 static void print_line(const char *command, const char *message) {
-    fprintf(stderr, "kentang%s%s: error: %s", command ? " " : "", command ? command : "", message);
+    fprintf(stderr, "kentang%s%s: error: ", command ? " " : "", command ? command : "");
+    kt__safe_line(stderr, message);
 }
 
 static void print_remedy(const char *remedy) {
@@ -51,9 +53,13 @@ int kt__cli_fail(const char *command, const kt_error *err) {
     fflush(stdout);
     print_line(command, err->message[0] ? err->message : kt_status_message(err->code));
     if (err->where[0] && err->offset != UINT64_MAX) {
-        fprintf(stderr, " (%s, byte %llu)", err->where, (unsigned long long)err->offset);
+        fputs(" (", stderr);
+        kt__safe_line(stderr, err->where);
+        fprintf(stderr, ", byte %llu)", (unsigned long long)err->offset);
     } else if (err->where[0]) {
-        fprintf(stderr, " (%s)", err->where);
+        fputs(" (", stderr);
+        kt__safe_line(stderr, err->where);
+        fputc(')', stderr);
     }
     fputc('\n', stderr);
     print_remedy(remedy_of(err->code, err->where));
@@ -88,7 +94,10 @@ int kt__cli_usage_error(const char *command, const char *fmt, ...) {
 
 void kt__cli_log(void *user, kt_log_level level, const char *line) {
     (void)user;
-    if (level <= KT_LOG_WARN) fprintf(stderr, "kentang: %s\n", line);
+    if (level > KT_LOG_WARN) return;
+    fputs("kentang: ", stderr);
+    kt__safe_line(stderr, line);
+    fputc('\n', stderr);
 }
 
 int kt__cli_read_line(FILE *in, size_t max, char **line, size_t *len, kt_error *err) {

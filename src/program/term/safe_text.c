@@ -1,6 +1,8 @@
 #include "term/safe_text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/utf8.h"
 
@@ -18,7 +20,7 @@ static void append_escape(kt__buf *out, uint32_t cp) {
     }
 }
 
-void kt__safe_append(kt__buf *out, const char *text, size_t len, size_t max) {
+static void append_safe(kt__buf *out, const char *text, size_t len, size_t max, bool doubles) {
     for (size_t i = 0; i < len;) {
         uint32_t cp = 0;
         size_t n = kt__utf8_decode(text + i, len - i, &cp);
@@ -30,13 +32,25 @@ void kt__safe_append(kt__buf *out, const char *text, size_t len, size_t max) {
             kt__buf_printf(out, "\\x%02x", (unsigned char)text[i]);
         } else if (kt__utf8_steers_terminal(cp)) {
             append_escape(out, cp);
-        } else if (cp == '\\') {
+        } else if (cp == '\\' && doubles) {
             kt__buf_puts(out, "\\\\");
         } else {
             kt__buf_append(out, text + i, n);
         }
         i += n ? n : 1;
     }
+}
+
+void kt__safe_append(kt__buf *out, const char *text, size_t len, size_t max) {
+    append_safe(out, text, len, max, true);
+}
+
+void kt__safe_line(FILE *out, const char *line) {
+    kt__buf buf;
+    kt__buf_init(&buf, SIZE_MAX / 2);
+    append_safe(&buf, line, strlen(line), 0, false);
+    if (buf.len) fwrite(buf.data, 1, buf.len, out);
+    kt__buf_free(&buf);
 }
 
 void kt__safe_print(FILE *out, const char *text, size_t len, size_t max) {

@@ -14,7 +14,9 @@
  * UTF-8 as \xNN; a backslash doubled. After max bytes of the source (0: no limit) it stops at a
  * character's end and adds "...". */
 void kt__safe_append(kt__buf *out, const char *text, size_t len, size_t max);
-/* The same to a stream. */
+/* A line of our own with names of unknown origin in it: its backslashes stay as they are. */
+void kt__safe_line(FILE *out, const char *line);
+/* As kt__safe_append, to a stream. */
 void kt__safe_print(FILE *out, const char *text, size_t len, size_t max);
 
 #endif
