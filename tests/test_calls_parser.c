@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "calls/format.h"
 #include "calls_answer.h"
 
 static const char tool_list[] =
@@ -56,6 +57,20 @@ static void test_cases(void **state) {
         for (size_t cut = 0; cut < strlen(c->text) + 2; cut++) check_cut(&style, &options, c, cut);
     }
     kt__tools_free(tools);
+}
+
+/* A row of formats.def or of reasoning.def that no case reads would be found wrong by users only. */
+static void test_every_row_has_cases(void **state) {
+    (void)state;
+    const size_t n = sizeof cases / sizeof *cases;
+    for (size_t i = 0, k; i < kt__n_call_formats; i++) {
+        for (k = 0; k < n && strcmp(cases[k].calls, kt__call_formats[i].name) != 0;) k++;
+        if (k == n) fail_msg("no case of the calls %s", kt__call_formats[i].name);
+    }
+    for (size_t i = 0, k; i < kt__n_reason_formats; i++) {
+        for (k = 0; k < n && strcmp(cases[k].reasoning, kt__reason_formats[i].name) != 0;) k++;
+        if (k == n) fail_msg("no case of the reasoning %s", kt__reason_formats[i].name);
+    }
 }
 
 /* ---- hostile answers: they end, in time that grows with their length ---- */
@@ -123,6 +138,7 @@ static void test_hostile(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_every_row_has_cases),
         cmocka_unit_test(test_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
