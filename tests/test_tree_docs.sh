@@ -1,6 +1,6 @@
 #!/bin/sh
 # The documentation points at what is there: relative links and their anchors, the tests that docs/NUMERICS.md names,
-# each decision in the index of docs/DECISIONS.md, and each room of scripts/rooms.txt in docs/DESIGN.md.
+# each page of decisions in docs/DECISIONS.md, each decision with a date, and each room of scripts/rooms.txt in docs/DESIGN.md.
 # usage: test_tree_docs.sh BUILD_DIR SOURCE_DIR
 set -eu
 cd "$2"
@@ -8,7 +8,7 @@ python3 - <<'PYTHON'
 import pathlib, re, sys
 
 bad = []
-pages = [p for pattern in ("*.md", "docs/*.md") for p in sorted(pathlib.Path().glob(pattern))]
+pages = [p for pattern in ("*.md", "docs/*.md", "docs/decisions/*.md") for p in sorted(pathlib.Path().glob(pattern))]
 
 
 def anchors(text):
@@ -47,12 +47,12 @@ for row in re.findall(r"^\|[^|]*\|([^|]*tests/[^|]*)\|([^|]*)\|$", pathlib.Path(
 if rules < 10:
     bad.append(f"docs/NUMERICS.md: only {rules} rows that name tests")
 
-decisions = pathlib.Path("docs/DECISIONS.md").read_text()
-for head, date in re.findall(r"^### (.*) \((\d{4}-\d\d-\d\d)\)$", decisions, re.M):
-    if f"- {date} [{head}](" not in decisions:
-        bad.append(f"docs/DECISIONS.md: not in the index: {head}")
-for head in re.findall(r"^### (?!.*\(\d{4}-\d\d-\d\d\)$).*$", decisions, re.M):
-    bad.append(f"docs/DECISIONS.md: without a date: {head}")
+index = pathlib.Path("docs/DECISIONS.md").read_text()
+for page in sorted(pathlib.Path("docs/decisions").glob("*.md")):
+    if f"(decisions/{page.name})" not in index:
+        bad.append(f"docs/DECISIONS.md: does not name {page}")
+    for head in re.findall(r"^## (?!.*\(\d{4}-\d\d-\d\d\)$).*$", page.read_text(), re.M):
+        bad.append(f"{page}: without a date: {head}")
 
 design = pathlib.Path("docs/DESIGN.md").read_text()
 for room in re.findall(r"^room (\w+):", pathlib.Path("scripts/rooms.txt").read_text(), re.M):

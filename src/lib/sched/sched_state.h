@@ -1,15 +1,11 @@
 /* Inside of the scheduler: the state that its files share.
  *
- * Owns: the layout of kt__sched. Which file has what, each on top of those before it:
- *   task.c           tasks and lists of them
- *   optimizer.c      how many lanes and how long a gap are allowed
- *   sched_costs.c    measured times
- *   sched_clients.c  clients and their shares
- *   sched_end.c      the end of tasks
- *   sched_lanes.c    who runs, who waits, who is suspended
- *   sched_batch.c    prompts' batches and their slices
- *   sched.c          decode steps, and the step as a whole
- * sched_forecast.c stands beside them. The rest of the engine sees sched.h only.
+ * Owns: the layout of kt__sched. Which file has what:
+ *   task.c            tasks and lists of them
+ *   optimizer.c       how many lanes and how long a gap are allowed
+ *   sched.c           the policy: clients, costs, lanes, prefill batches, decode steps, the step as a whole
+ *   sched_forecast.c  when a request would end, from a copy of the figures
+ * The rest of the engine sees sched.h only.
  * One thread at a time. */
 #ifndef KT_SCHED_SCHED_STATE_H
 #define KT_SCHED_SCHED_STATE_H

@@ -75,7 +75,7 @@ ODD = ["", " ", "  I'm  here\n\n12345 ok", "naïve 😀 你好 'S it'S", "a  b  
 def texts(added):
     """Odd ones, lines of this repository, and special tokens with white space around."""
     out = list(ODD)
-    for name in ("README.md", "docs/DESIGN.md", "docs/DECISIONS.md", "CHANGELOG.md", "src/lib/tokenizer/bpe.c", "tests/convert/folders.py", "docs/BENCHMARKS.md"):
+    for name in ("README.md", "docs/DESIGN.md", "docs/decisions/kernels.md", "CHANGELOG.md", "src/lib/tokenizer/bpe.c", "tests/convert/folders.py", "docs/BENCHMARKS.md"):
         with open(os.path.join(ROOT, name), encoding="utf-8") as f:
             lines = [line.rstrip("\n") for line in f if line.strip()]
         out += [line[:300] for line in lines[:: max(1, len(lines) // 40)][:40]]
