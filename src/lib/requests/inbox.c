@@ -12,7 +12,8 @@ struct kt__inbox {
     int n_queue_max;
     pthread_mutex_t lock;
     pthread_cond_t work; /* something to do for the driver */
-    pthread_cond_t idle; /* no request is left, or a task of a call is over */
+    pthread_cond_t
+        idle; /* no request is left, a task of a call is over, or a full queue has room */
     /* under the lock */
     kt__task *first, *last;
     int n_waiting; /* requests not started */
@@ -130,6 +131,11 @@ kt_status kt__inbox_submit(kt__inbox *in, const kt__submission *sub, kt_error *e
     return status;
 }
 
+/* Wakes those that wait for a place where the queue was full. */
+static void leave_queue_locked(kt__inbox *in) {
+    if (in->n_waiting-- >= in->n_queue_max) pthread_cond_broadcast(&in->idle);
+}
+
 void kt__inbox_call(kt__inbox *in, kt__task *first, kt__task *last, int n) {
     pthread_mutex_lock(&in->lock);
     enqueue_locked(in, first, last);
@@ -173,7 +179,16 @@ bool kt__inbox_is_empty(kt__inbox *in) {
 
 void kt__inbox_note_started(kt__inbox *in) {
     pthread_mutex_lock(&in->lock);
-    in->n_waiting--;
+    leave_queue_locked(in);
+    pthread_mutex_unlock(&in->lock);
+}
+
+void kt__inbox_wait_for_room(kt__inbox *in, int64_t ms) {
+    const struct timespec until = kt__time_in_ms(ms);
+    int rc = 0;
+    pthread_mutex_lock(&in->lock);
+    while (in->n_waiting >= in->n_queue_max && rc == 0)
+        rc = pthread_cond_timedwait(&in->idle, &in->lock, &until);
     pthread_mutex_unlock(&in->lock);
 }
 
@@ -185,7 +200,7 @@ void kt__inbox_note_finished(kt__inbox *in, kt_finish finish) {
 
 void kt__inbox_note_over(kt__inbox *in, bool started) {
     pthread_mutex_lock(&in->lock);
-    if (!started) in->n_waiting--;
+    if (!started) leave_queue_locked(in);
     if (--in->n_live == 0) pthread_cond_broadcast(&in->idle);
     pthread_mutex_unlock(&in->lock);
 }

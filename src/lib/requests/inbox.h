@@ -72,6 +72,8 @@ void kt__inbox_wake(kt__inbox *inbox);
 
 /* ---- figures ---- */
 
+/* Until the queue takes another request, or ms have passed. */
+void kt__inbox_wait_for_room(kt__inbox *inbox, int64_t ms);
 int32_t kt__inbox_n_live(kt__inbox *inbox); /* requests that are not over */
 void kt__inbox_get_stats(kt__inbox *inbox, kt_engine_stats *out);
 /* As measured when the driver published last; 0: not measured. */

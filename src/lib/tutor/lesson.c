@@ -1,17 +1,17 @@
 #include "tutor/lesson.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
+#include "requests/inbox.h"
 
 enum {
     OWN_AT_A_TIME = 16,
     MAX_WRITTEN = 256, /* tokens of an answer or question that the model writes */
     MAX_TEXT = 1 << 20,
-    RETRY_US = 20000 /* where the engine's queue is full */
+    RETRY_MS = 200 /* where the engine's queue is full */
 };
 
 void kt__lesson_free(kt__lesson *l) {
@@ -213,7 +213,7 @@ static kt_status submit_one(const writer *w, kt_request_params *request, own_tex
         status = check_go_on(w);
         if (status != KT_OK) return status;
         status = kt_engine_submit(w->engine, request, &out->request, w->err);
-        if (status == KT_E_BUSY) usleep(RETRY_US);
+        if (status == KT_E_BUSY) kt__inbox_wait_for_room(w->engine->inbox, RETRY_MS);
     }
     return status;
 }

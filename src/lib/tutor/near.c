@@ -1,12 +1,12 @@
 #include "tutor/near.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "requests/inbox.h"
 
-enum { MAX_QUESTION = 96, MAX_ANSWER = 160, RETRY_US = 20000 };
+enum { MAX_QUESTION = 96, MAX_ANSWER = 160, RETRY_MS = 200 };
 
 /* What the template writes ahead of a first question, and behind it up to the answer. */
 typedef struct frame {
@@ -89,7 +89,7 @@ static kt_status write_ids(const near_writer *w, const int32_t *ids, size_t n, f
         if (w->own->go_on && !w->own->go_on(w->own->go_on_user))
             return kt__fail(w->err, KT_E_CANCELLED, "the training was cancelled");
         status = kt_engine_submit(w->engine, &request, &r, w->err);
-        if (status == KT_E_BUSY) usleep(RETRY_US);
+        if (status == KT_E_BUSY) kt__inbox_wait_for_room(w->engine->inbox, RETRY_MS);
     }
     if (status != KT_OK) return status;
     while (kt_request_next_event(r, &event, -1)) {
