@@ -26,6 +26,10 @@ void kt__interrupt_unwatch(void) {
     watched = NULL;
 }
 
+bool kt__interrupt_is_pending(void) {
+    return interrupted != 0;
+}
+
 bool kt__interrupted(void) {
     bool was = interrupted != 0;
     interrupted = 0;

@@ -11,6 +11,7 @@
 /* From now on Ctrl-C cancels what the engine computes, or, at a prompt, only raises a flag. */
 void kt__interrupt_watch(kt_engine *engine);
 void kt__interrupt_unwatch(void);
-bool kt__interrupted(void); /* whether Ctrl-C came since the last call */
+bool kt__interrupt_is_pending(void); /* whether kt__interrupted would say so */
+bool kt__interrupted(void);          /* whether Ctrl-C came since the last call */
 
 #endif

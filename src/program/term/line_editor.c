@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <histedit.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +34,7 @@ struct kt__line_editor {
     const char *const *words;
     size_t n_words;
     char prompt[64];
+    int width;                /* of the terminal, as the entry is drawn */
     char *pastes[MAX_PASTES]; /* of this entry: what "[pasted text 1: 200 lines]" stands for */
     size_t n_pastes;
 };
@@ -63,9 +66,22 @@ static int rows_above_cursor(EditLine *edit, int width) {
     return rows;
 }
 
+/* The system may send the signal of a new size a moment before the size can be read. */
+static int new_width(kt__line_editor *editor) {
+    enum { TRIES = 10, TRY_MS = 2 };
+    int width = kt__terminal_width(STDOUT_FILENO);
+    for (int i = 0; i < TRIES && width == editor->width; i++) {
+        (void)poll(NULL, 0, TRY_MS);
+        width = kt__terminal_width(STDOUT_FILENO);
+    }
+    editor->width = width;
+    return width;
+}
+
 /* The entry once more, after the size has changed or other programs have used the terminal. */
 static void draw_again(EditLine *edit, bool continued) {
-    int rows = rows_above_cursor(edit, kt__terminal_width(STDOUT_FILENO));
+    kt__line_editor *editor = editor_of(edit);
+    int rows = rows_above_cursor(edit, continued ? editor->width : new_width(editor));
     if (continued) {
         el_set(edit, EL_PREP_TERM, 0);
         el_set(edit, EL_PREP_TERM, 1);
@@ -78,19 +94,33 @@ static void draw_again(EditLine *edit, bool continued) {
     el_set(edit, EL_REFRESH);
 }
 
+/* Waits for the keyboard; false: a signal came. Signals are let in only while it waits, so that one that comes
+ * just before is not overlooked until the next key. */
+static bool wait_for_key(void) {
+    struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t flagged, before;
+    sigemptyset(&flagged);
+    sigaddset(&flagged, SIGINT);
+    sigaddset(&flagged, SIGCONT);
+    sigaddset(&flagged, SIGWINCH);
+    pthread_sigmask(SIG_BLOCK, &flagged, &before);
+    bool flag = kt__terminal_changed() || kt__interrupt_is_pending();
+    bool key = !flag && ppoll(&wait, 1, NULL, &before) > 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return key;
+}
+
 /* One byte of the keyboard: 1; 0: its end; -1: interrupted, or an error. */
 static int read_byte(EditLine *edit, char *out) {
     for (;;) {
         bool continued = kt__terminal_continued(), resized = kt__terminal_resized();
         if (continued || resized) draw_again(edit, continued);
+        if (kt__interrupt_is_pending()) return -1;
+        if (!wait_for_key()) continue;
         ssize_t n = read(STDIN_FILENO, out, 1);
         if (n >= 0) return (int)n;
-        if (errno == EAGAIN) { /* another program left the terminal so */
-            struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
-            (void)poll(&wait, 1, 1000);
-        } else if (errno != EINTR || !kt__terminal_changed()) {
-            return -1;
-        }
+        /* EAGAIN: another program left the terminal so */
+        if (errno != EAGAIN && errno != EINTR) return -1;
     }
 }
 
@@ -306,6 +336,7 @@ int kt__line_editor_read(kt__line_editor *editor, const char *prompt, bool keep,
     (void)kt__terminal_continued();
     kt__terminal_mark_pastes(true);
     if (kt__terminal_resized()) el_resize(editor->edit);
+    editor->width = kt__terminal_width(STDOUT_FILENO);
     const char *got = el_gets(editor->edit, &n);
     if (!got || n <= 0) {
         if (!kt__interrupted()) return 0;
