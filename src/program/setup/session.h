@@ -1,8 +1,7 @@
-/* One model made ready to answer: context, model, engine and sequence behind one set of options,
- * the plan and figures lines, and Ctrl-C.
+/* One model made ready to answer for a command: a place with its sequence and adapters, and the plan and
+ * figures lines.
  *
- * Owns: opening and closing in the right order, presets, and the process's SIGINT handler while a
- * session is open (at most one). One thread; the handler only raises a flag and cancels. */
+ * Owns: opening and closing in the right order. One thread. */
 #ifndef KT_SETUP_SESSION_H
 #define KT_SETUP_SESSION_H
 
