@@ -99,7 +99,6 @@ static void draw_again(EditLine *edit, bool continued) {
 static bool wait_for_key(void) {
     struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
     sigset_t flagged, before;
-    if (poll(&wait, 1, 0) > 0) return true; /* a pasted text comes a byte at a time */
     sigemptyset(&flagged);
     sigaddset(&flagged, SIGINT);
     sigaddset(&flagged, SIGCONT);
