@@ -66,9 +66,9 @@ static void expect_json(const kt__buf *out) {
 }
 
 static void look_at(const kt__job *job) {
-    const kt__wire_request *wire = job->wire;
-    if (!job->engine) __builtin_trap();
-    if (!wire) return; /* embeddings have none */
+    const kt__wire_request *wire = job->request.wire;
+    if (!job->model.engine) __builtin_trap();
+    if (!wire) __builtin_trap();
     if (wire->req.n_choices < 1 || wire->req.n_choices > KT_CHOICES_MAX) __builtin_trap();
     for (size_t i = 0; i < wire->req.gen.n_stop; i++) {
         if (!wire->req.gen.stop[i]) __builtin_trap();
@@ -86,18 +86,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) return 0;
     const kt__dialect *dialect = dialects[data[0] % (sizeof dialects / sizeof *dialects)];
     if (kt__job_create(&server->shared, dialect, "fuzz-", "fuzz", &job, &err) != KT_OK) return 0;
-    if (kt__buf_append(&job->body, (const char *)data + 1, size - 1)) {
+    if (kt__buf_append(&job->request.body, (const char *)data + 1, size - 1)) {
         kt_status status = dialect->run ? dialect->run(job, &err) : dialect->read(job, &err);
         if (status == KT_OK) {
             look_at(job);
         } else {
             if (err.code != status || !err.message[0]) __builtin_trap();
             dialect->error(job, &err);
-            if (!job->out.len && !job->out.failed) __builtin_trap();
+            if (!job->answer.out.len && !job->answer.out.failed) __builtin_trap();
         }
-        expect_json(&job->out);
+        expect_json(&job->answer.out);
     }
-    if (job->engine) kt__served_done(job->model);
+    if (job->model.engine) kt__served_done(job->model.served);
     kt__job_release(job);
     return 0;
 }

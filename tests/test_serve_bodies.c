@@ -156,8 +156,8 @@ static void run_once(const kt__dialect *dialect, bool left) {
     kt__job *job;
     kt_error err;
     assert_int_equal(kt__job_create(&w.server->shared, dialect, "t-", "test", &job, &err), KT_OK);
-    job->on_output = ignore_output;
-    job->abandoned = left;
+    job->transport.on_output = ignore_output;
+    if (left) job->interest = KT__JOB_ABANDONED;
     kt__job_start(job);
     kt__job_release(job);
     for (int i = 0; i < 500 && kt__jobs_count(&w.server->shared); i++) usleep(10000);

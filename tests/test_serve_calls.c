@@ -38,17 +38,17 @@ static kt__job *open_job(const kt__dialect *dialect, const char *body) {
     kt__job *job;
     assert_int_equal(kt__job_create(&w.server->shared, dialect, "resp_", "test", &job, &err),
                      KT_OK);
-    assert_true(kt__buf_append(&job->body, body, strlen(body)));
+    assert_true(kt__buf_append(&job->request.body, body, strlen(body)));
     if (dialect->read(job, &err) != KT_OK) fail_msg("%s: %s", body, err.message);
-    job->choices = kt__calloc(1, sizeof *job->choices);
-    assert_non_null(job->choices);
-    kt__wire_blocks_init(&job->choices[0].said, 1 << 20);
-    job->n_choices = 1;
+    job->answer.choices = kt__calloc(1, sizeof *job->answer.choices);
+    assert_non_null(job->answer.choices);
+    kt__wire_blocks_init(&job->answer.choices[0].said, 1 << 20);
+    job->answer.n_choices = 1;
     return job;
 }
 
 static void close_job(kt__job *job) {
-    if (job->engine) kt__served_done(job->model, job->engine);
+    if (job->model.engine) kt__served_done(job->model.served, job->model.engine);
     kt__job_release(job);
 }
 
@@ -80,13 +80,13 @@ static void play_script(kt__job *job, size_t piece, size_t together) {
                                       .n_reasoning = 5,
                                       .n_calls = 2,
                                       .stop = -1};
-    job->report = report;
-    job->usage = (kt__wire_usage){10, 0, 20, 5};
-    job->choices[0].finish = KT_FINISH_EOG;
+    job->answer.report = report;
+    job->answer.usage = (kt__wire_usage){10, 0, 20, 5};
+    job->answer.choices[0].finish = KT_FINISH_EOG;
     const kt_event end = {.kind = KT_EVENT_FINISHED, .finish = KT_FINISH_EOG, .report = &report};
     job->dialect->finish(job, &end);
     if (job->dialect->end) job->dialect->end(job);
-    assert_false(job->out.failed);
+    assert_false(job->answer.out.failed);
 }
 
 static void same_json(const json_t *found, const char *expected) {
@@ -107,7 +107,7 @@ static void same_arguments(const char *text, const char *expected) {
 /* The data of events, or lines of JSON, in order; for json_decref. */
 static json_t *items_of(const kt__job *job) {
     json_t *list = json_array();
-    const char *text = job->out.data, *end = text + job->out.len;
+    const char *text = job->answer.out.data, *end = text + job->answer.out.len;
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t len = newline ? (size_t)(newline - text) : (size_t)(end - text);
@@ -127,7 +127,7 @@ static void test_chat_whole(void **state) {
     (void)state;
     kt__job *job = open_job(&kt__dialect_chat, ASK "}");
     play_script(job, 3, 1);
-    json_t *v = json_loadb(job->out.data, job->out.len, 0, NULL);
+    json_t *v = json_loadb(job->answer.out.data, job->answer.out.len, 0, NULL);
     assert_string_equal(text_at(v, "choices.0.message.content"), SAID);
     assert_string_equal(text_at(v, "choices.0.message.reasoning_content"), THOUGHT);
     assert_string_equal(text_at(v, "choices.0.message.tool_calls.0.id"), "call_1");
@@ -153,7 +153,7 @@ static void test_chat_chunks(void **state) {
     for (size_t piece = 1; piece < 60; piece += 3) {
         char content[1024] = "", thought[1024] = "", arguments[2][1024] = {"", ""};
         kt__job *job = open_job(&kt__dialect_chat, ASK ",\"stream\":true}");
-        job->stream = true;
+        job->answer.stream = true;
         play_script(job, piece, 1 + piece % 4);
         json_t *list = items_of(job);
         size_t i, n_named = 0;
@@ -194,7 +194,7 @@ static void test_messages_whole(void **state) {
     (void)state;
     kt__job *job = open_job(&kt__dialect_messages, MESSAGES "}");
     play_script(job, 4, 3);
-    json_t *v = json_loadb(job->out.data, job->out.len, 0, NULL);
+    json_t *v = json_loadb(job->answer.out.data, job->answer.out.len, 0, NULL);
     same_json(at(v, "content"), BLOCKS);
     assert_string_equal(text_at(v, "stop_reason"), "tool_use");
     json_decref(v);
@@ -241,7 +241,7 @@ static void test_messages_events(void **state) {
     (void)state;
     for (size_t piece = 1; piece < 60; piece += 3) {
         kt__job *job = open_job(&kt__dialect_messages, MESSAGES ",\"stream\":true}");
-        job->stream = true;
+        job->answer.stream = true;
         play_script(job, piece, 1 + piece % 5);
         json_t *list = items_of(job), *blocks = put_together(list);
         same_json(blocks, BLOCKS);
@@ -268,7 +268,7 @@ static void test_ollama_calls(void **state) {
         char content[1024] = "", thought[1024] = "";
         kt__job *job = open_job(&kt__dialect_ollama_chat,
                                 streams ? "{" STORY "}" : "{" STORY ",\"stream\":false}");
-        job->stream = streams;
+        job->answer.stream = streams;
         play_script(job, piece, 1 + piece % 5);
         json_t *list = items_of(job), *calls = json_array();
         size_t i;
@@ -295,7 +295,7 @@ static void test_responses_items(void **state) {
         bool streams = piece > 1;
         kt__job *job = open_job(&kt__dialect_responses,
                                 "{\"input\":\"x\",\"include\":[\"reasoning.encrypted_content\"]}");
-        job->stream = streams;
+        job->answer.stream = streams;
         play_script(job, piece, 1 + piece % 5);
         json_t *list = items_of(job);
         const json_t *v = json_array_get(list, json_array_size(list) - 1);
@@ -324,7 +324,7 @@ static void test_responses_events(void **state) {
     char texts[4][1024] = {"", "", "", ""};
     kt__job *job = open_job(&kt__dialect_responses,
                             "{\"input\":\"x\",\"reasoning\":{\"summary\":\"auto\"}}");
-    job->stream = true;
+    job->answer.stream = true;
     play_script(job, 2, 3);
     json_t *list = items_of(job);
     size_t i, n_added = 0, n_done = 0;
@@ -355,7 +355,7 @@ static void test_lines(void **state) {
     for (int streams = 0; streams < 2; streams++) {
         char content[1024] = "", thought[1024] = "", arguments[2][1024] = {"", ""};
         kt__job *job = open_job(&kt__dialect_native, "{" STORY "}");
-        job->stream = streams;
+        job->answer.stream = streams;
         play_script(job, 5, 3);
         json_t *list = items_of(job);
         size_t i, k;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
+#include "dialects/dialects.h"
 #include "jobs/job.h"
 #include "serve_reply.h"
 
@@ -129,8 +130,8 @@ static bool one_waits_for_the_clock(world *mine) {
     pthread_mutex_unlock(&mine->server->shared.lock);
     if (!job) return false;
     pthread_mutex_lock(&job->lock);
-    found = job->queue_full && !job->with_worker && job->n_submitted < N_PROMPTS;
-    for (int i = 0; i < KT__JOB_AT_ONCE; i++) found = found && !job->parts[i].req;
+    found = job->state == KT__JOB_CROWDED && job->answer.n_submitted < N_PROMPTS;
+    for (int i = 0; i < KT__JOB_AT_ONCE; i++) found = found && !job->answer.parts[i].req;
     pthread_mutex_unlock(&job->lock);
     kt__job_release(job);
     return found;
@@ -228,12 +229,102 @@ static void test_waiting_prompts_sleep(void **state) {
                  3 * KT__JOB_AT_ONCE);
 }
 
+/* ---- the states ---- */
+
+static void drop_job(kt__task_item *item) {
+    kt__job_release(KT__JOB_OF(item, task));
+}
+
+/* A job of the dialect as it is while a worker submits its next prompts. */
+static kt__job *submitting_job(void) {
+    kt__job *job;
+    kt_error err;
+    assert_int_equal(kt__job_create(&w.server->shared, &kt__dialect_chat, "t-", "test", &job, &err),
+                     KT_OK);
+    job->task.run = drop_job;
+    kt__job_move(job, KT__JOB_READ);
+    kt__job_move(job, KT__JOB_ANSWERING);
+    kt__job_move(job, KT__JOB_SUBMITTING);
+    job->answer.n_submitted = 1;
+    return job;
+}
+
+/* A job is with one thread at a time: what a worker or another thread has is not ended, and what has ended
+ * or failed does not answer again. */
+static void test_moves(void **state) {
+    static const kt__job_state away[] = {KT__JOB_READING, KT__JOB_ELSEWHERE, KT__JOB_SUBMITTING,
+                                         KT__JOB_FAILING};
+    (void)state;
+    for (int from = 0; from < KT__JOB_STATES; from++) {
+        assert_false(kt__job_may_move(KT__JOB_ENDED, (kt__job_state)from));
+        assert_false(kt__job_may_move((kt__job_state)from, (kt__job_state)from));
+        assert_int_equal(kt__job_may_move(KT__JOB_FAILED, (kt__job_state)from),
+                         from == KT__JOB_ENDED);
+    }
+    for (size_t i = 0; i < sizeof away / sizeof away[0]; i++)
+        assert_false(kt__job_may_move(away[i], KT__JOB_ENDED));
+}
+
+/* A full queue after the first prompts is no error; the clock lets it try again. */
+static void test_crowded_job(void **state) {
+    (void)state;
+    kt_error err = {.code = KT_E_BUSY};
+    kt__job *job = submitting_job();
+    kt__job_hand_back(job, KT_E_BUSY, &err);
+    assert_int_equal(job->state, KT__JOB_CROWDED);
+    assert_int_equal(job->answer.error.code, KT_OK);
+    kt__job_retry(job);
+    assert_int_equal(job->state, KT__JOB_ANSWERING);
+    kt__job_release(job);
+}
+
+/* A prompt fails while a worker submits others, which fail, too: the first error is the answer, and the job
+ * waits for the worker. */
+static void test_fails_with_a_worker(void **state) {
+    (void)state;
+    kt_error first = {.code = KT_E_STATE, .message = "the first"};
+    kt_error second = {.code = KT_E_ARG, .message = "the second"};
+    kt__job *job = submitting_job();
+    job->answer.stream = true;
+    pthread_mutex_lock(&job->lock);
+    kt__job_fail(job, &first);
+    pthread_mutex_unlock(&job->lock);
+    assert_int_equal(job->state, KT__JOB_FAILING);
+    assert_true(kt__job_is_away(job));
+    size_t len = job->answer.out.len;
+    assert_true(len > 0);
+    kt__job_hand_back(job, KT_E_ARG, &second);
+    assert_int_equal(job->state, KT__JOB_FAILED);
+    pthread_mutex_lock(&job->lock);
+    kt__job_fail(job, &second);
+    pthread_mutex_unlock(&job->lock);
+    assert_int_equal(job->answer.out.len, len);
+    assert_string_equal(job->answer.error.message, "the first");
+    kt__job_release(job);
+}
+
+/* A client that is gone does not come back by a cancel. */
+static void test_interest_only_falls(void **state) {
+    (void)state;
+    kt__job *job = submitting_job();
+    kt__job_cancel(job);
+    assert_int_equal(job->interest, KT__JOB_CANCELLED);
+    kt__job_abandon(job);
+    kt__job_cancel(job);
+    assert_int_equal(job->interest, KT__JOB_ABANDONED);
+    kt__job_release(job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_waiting_prompts_sleep),
         cmocka_unit_test(test_more_prompts_than_places),
         cmocka_unit_test(test_refill_by_the_clock),
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_crowded_job),
+        cmocka_unit_test(test_fails_with_a_worker),
+        cmocka_unit_test(test_interest_only_falls),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }

@@ -182,8 +182,8 @@ static size_t read_done(kt__batch_store *store, const char *id, int fd, json_t *
 /* Loop, once and again: when the job has nothing more to say, its item is the batch's. */
 static void on_item_output(kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    batch_item *item = job->state == KT__JOB_ENDED ? job->owner : NULL;
-    if (item) job->owner = NULL;
+    batch_item *item = job->state == KT__JOB_ENDED ? job->transport.owner : NULL;
+    if (item) job->transport.owner = NULL;
     pthread_mutex_unlock(&job->lock);
     if (!item) return;
     kt__batches *b = item->batches;
@@ -213,9 +213,9 @@ static bool send_item(run *r, json_t *line) {
         return false;
     }
     *item = (batch_item){.batches = r->b, .job = job, .line = json_incref(line)};
-    job->json = body_of_line(line);
-    job->owner = item;
-    job->on_output = on_item_output;
+    job->request.json = body_of_line(line);
+    job->transport.owner = item;
+    job->transport.on_output = on_item_output;
     r->n_flying++;
     kt__job_start(job);
     return true;
@@ -248,10 +248,12 @@ static bool record_result(run *r, const batch_item *item) {
     static const char streams[] = "{\"error\":{\"message\":\"stream: a batch has whole answers\","
                                   "\"type\":\"invalid_request_error\",\"param\":\"stream\","
                                   "\"code\":\"KT_E_ARG\"}}";
-    int status = job->stream ? 400 : job->status;
-    const char *body = job->stream ? streams : job->out.len ? job->out.data : "null";
-    size_t len = job->stream ? sizeof streams - 1 : strlen(body);
-    if (body == job->out.data) len = job->out.len;
+    int status = job->answer.stream ? 400 : job->answer.status;
+    const char *body = job->answer.stream    ? streams
+                       : job->answer.out.len ? job->answer.out.data
+                                             : "null";
+    size_t len = job->answer.stream ? sizeof streams - 1 : strlen(body);
+    if (body == job->answer.out.data) len = job->answer.out.len;
     while (len && body[len - 1] == '\n') len--;
     kt__buf line;
     kt__buf_init(&line, (size_t)1 << 30);
@@ -269,7 +271,8 @@ static bool record_result(run *r, const batch_item *item) {
 /* What was broken off, or found no room, is no result: it is sent again, now or by the next
  * process. */
 static bool is_no_result(const kt__job *job) {
-    return job->abandoned || job->error.code == KT_E_BUSY || job->error.code == KT_E_STATE;
+    return job->interest == KT__JOB_ABANDONED || job->answer.error.code == KT_E_BUSY ||
+           job->answer.error.code == KT_E_STATE;
 }
 
 /* The queue is full with others' requests: a moment, less where the batch is to stop. */
@@ -285,7 +288,7 @@ static bool take_ended(run *r, batch_item *item) {
     r->n_flying--;
     if (!is_no_result(item->job)) {
         good = record_result(r, item);
-    } else if (!item->job->abandoned) {
+    } else if (item->job->interest < KT__JOB_ABANDONED) {
         json_array_append(r->lines, item->line);
         pause_batch(r->b);
     }
@@ -296,7 +299,7 @@ static bool take_ended(run *r, batch_item *item) {
 static void abandon_flying(run *r) {
     kt__shared *shared = r->b->shared;
     for (kt__job *job = kt__jobs_next(shared, NULL); job; job = kt__jobs_next(shared, job))
-        if (job->on_output == on_item_output) kt__job_abandon(job);
+        if (job->transport.on_output == on_item_output) kt__job_abandon(job);
 }
 
 /* Waits for what ended; NULL: there is nothing to wait for. */

@@ -13,15 +13,15 @@ void kt__openai_error_body(kt__buf *out, int status, const kt_error *err) {
 }
 
 void kt__dialect_whole_error(kt__job *job, const kt_error *err) {
-    kt__buf_clear(&job->out);
-    job->dialect->error_body(&job->out, job->status, err);
+    kt__buf_clear(&job->answer.out);
+    job->dialect->error_body(&job->answer.out, job->answer.status, err);
 }
 
 /* A token's own bytes; in the arena. Control tokens have their name. */
 static void write_token_text(kt__job *job, int32_t id, kt__wire_token *out) {
     char text[512];
     size_t len = 0;
-    kt_status status = kt_detokenize(job->engine_model, &id, 1, KT_TOK_RENDER_SPECIAL, text,
+    kt_status status = kt_detokenize(job->model.loaded, &id, 1, KT_TOK_RENDER_SPECIAL, text,
                                      sizeof text, &len, NULL);
     if (status != KT_OK) len = 0;
     out->id = id;
@@ -47,12 +47,14 @@ kt__wire_token *kt__dialect_logprobs(kt__job *job, const kt_logprob *own, const 
 
 const kt__wire_token *kt__dialect_token(kt__job *job, const kt_event *event) {
     const kt_logprob own = {event->id, event->logprob};
-    if (job->wire->req.n_logprobs < 0 || job->wire->hide_logprobs || event->id < 0) return NULL;
+    if (job->request.wire->req.n_logprobs < 0 || job->request.wire->hide_logprobs || event->id < 0)
+        return NULL;
     return kt__dialect_logprobs(job, &own, event->top, event->n_top);
 }
 
 void kt__dialect_gather_part(kt__job *job, int32_t choice, const kt_part *part) {
-    if (!kt__wire_blocks_add(&job->choices[choice].said, part)) job->out.failed = true;
+    if (!kt__wire_blocks_add(&job->answer.choices[choice].said, part))
+        job->answer.out.failed = true;
 }
 
 void kt__dialect_write_object(kt__buf *out, const char *json, size_t len) {
@@ -64,11 +66,11 @@ void kt__dialect_write_object(kt__buf *out, const char *json, size_t len) {
 }
 
 void kt__dialect_gather_token(kt__job *job, const kt_event *event) {
-    kt__job_choice *c = &job->choices[event->choice];
+    kt__job_choice *c = &job->answer.choices[event->choice];
     const kt__wire_token *token = kt__dialect_token(job, event);
     if (!token) return;
     if (!kt__vec_reserve(c->tokens, c->cap_tokens, c->n_tokens + 1)) {
-        job->out.failed = true;
+        job->answer.out.failed = true;
         return;
     }
     c->tokens[c->n_tokens++] = *token;
@@ -81,20 +83,20 @@ static void add_score(kt__job_choice *c, const kt_event *event) {
 }
 
 void kt__dialect_gather(kt__job *job, const kt_event *event) {
-    if (job->wire->n_best) add_score(&job->choices[event->choice], event);
-    if (!kt__wire_blocks_add_event(&job->choices[event->choice].said, event))
-        job->out.failed = true;
+    if (job->request.wire->n_best) add_score(&job->answer.choices[event->choice], event);
+    if (!kt__wire_blocks_add_event(&job->answer.choices[event->choice].said, event))
+        job->answer.out.failed = true;
     kt__dialect_gather_token(job, event);
 }
 
 void kt__dialect_write_notes(kt__job *job) {
-    const char *learned = job->learned_json;
-    if (!job->notes && !learned[0]) return;
-    (void)kt__buf_puts(&job->out, ",\"kentang\":{");
-    if (job->notes) {
-        (void)kt__buf_puts(&job->out, "\"notes\":");
-        kt__wire_write_lines(&job->out, job->notes);
+    const char *learned = job->model.learned_json;
+    if (!job->answer.notes && !learned[0]) return;
+    (void)kt__buf_puts(&job->answer.out, ",\"kentang\":{");
+    if (job->answer.notes) {
+        (void)kt__buf_puts(&job->answer.out, "\"notes\":");
+        kt__wire_write_lines(&job->answer.out, job->answer.notes);
     }
-    if (learned[0]) (void)kt__buf_puts(&job->out, job->notes ? learned : learned + 1);
-    (void)kt__buf_putc(&job->out, '}');
+    if (learned[0]) (void)kt__buf_puts(&job->answer.out, job->answer.notes ? learned : learned + 1);
+    (void)kt__buf_putc(&job->answer.out, '}');
 }

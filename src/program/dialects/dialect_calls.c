@@ -10,7 +10,7 @@
 
 static kt_status text_of(kt__job *job, const char *key, const char **text, size_t *len,
                          kt_error *err) {
-    const json_t *v = json_object_get(job->json, key);
+    const json_t *v = json_object_get(job->request.json, key);
     *text = json_string_value(v);
     *len = *text ? json_string_length(v) : 0;
     if (*text) return KT_OK;
@@ -20,30 +20,31 @@ static kt_status text_of(kt__job *job, const char *key, const char **text, size_
 /* By one of the names that servers have for it. */
 static const char *key_of(const kt__job *job, const char *const *keys, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        if (json_object_get(job->json, keys[i])) return keys[i];
+        if (json_object_get(job->request.json, keys[i])) return keys[i];
     }
     return keys[0];
 }
 
 static bool flag_of(const kt__job *job, const char *key, bool otherwise) {
-    const json_t *v = json_object_get(job->json, key);
+    const json_t *v = json_object_get(job->request.json, key);
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
 static kt_status open_body(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
     if (status != KT_OK) return status;
-    return kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err);
+    return kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
+                             err);
 }
 
 /* A line of the socket is a final object: {"id":"...","done":true, */
 static void begin_object(kt__job *job) {
     bool line = job->dialect == &kt__dialect_line_tokenize ||
                 job->dialect == &kt__dialect_line_detokenize;
-    (void)kt__buf_putc(&job->out, '{');
+    (void)kt__buf_putc(&job->answer.out, '{');
     if (!line) return;
-    kt__json_member(&job->out, "id", job->name[0] ? job->name : job->id);
-    (void)kt__buf_puts(&job->out, ",\"done\":true,");
+    kt__json_member(&job->answer.out, "id", job->request.name[0] ? job->request.name : job->id);
+    (void)kt__buf_puts(&job->answer.out, ",\"done\":true,");
 }
 
 static bool is_text(const char *s, size_t len) {
@@ -59,33 +60,33 @@ static bool is_text(const char *s, size_t len) {
 static void write_piece(kt__job *job, int32_t id) {
     char text[512];
     size_t len = 0;
-    if (kt_detokenize(job->engine_model, &id, 1, KT_TOK_RENDER_SPECIAL, text, sizeof text, &len,
+    if (kt_detokenize(job->model.loaded, &id, 1, KT_TOK_RENDER_SPECIAL, text, sizeof text, &len,
                       NULL) != KT_OK)
         len = 0;
-    (void)kt__buf_printf(&job->out, "{\"id\":%d,\"piece\":", (int)id);
+    (void)kt__buf_printf(&job->answer.out, "{\"id\":%d,\"piece\":", (int)id);
     if (is_text(text, len)) {
-        kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
+        kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);
     } else {
         for (size_t i = 0; i < len; i++)
-            (void)kt__buf_printf(&job->out, "%c%d", i ? ',' : '[', (unsigned char)text[i]);
-        (void)kt__buf_putc(&job->out, ']');
+            (void)kt__buf_printf(&job->answer.out, "%c%d", i ? ',' : '[', (unsigned char)text[i]);
+        (void)kt__buf_putc(&job->answer.out, ']');
     }
-    (void)kt__buf_putc(&job->out, '}');
+    (void)kt__buf_putc(&job->answer.out, '}');
 }
 
 static void write_tokens(kt__job *job, const int32_t *ids, size_t n) {
     bool pieces = flag_of(job, "with_pieces", false);
     begin_object(job);
-    (void)kt__buf_puts(&job->out, "\"tokens\":[");
+    (void)kt__buf_puts(&job->answer.out, "\"tokens\":[");
     for (size_t i = 0; i < n; i++) {
-        if (i) (void)kt__buf_putc(&job->out, ',');
+        if (i) (void)kt__buf_putc(&job->answer.out, ',');
         if (pieces) {
             write_piece(job, ids[i]);
         } else {
-            (void)kt__buf_printf(&job->out, "%d", (int)ids[i]);
+            (void)kt__buf_printf(&job->answer.out, "%d", (int)ids[i]);
         }
     }
-    (void)kt__buf_printf(&job->out, "],\"count\":%zu}", n);
+    (void)kt__buf_printf(&job->answer.out, "],\"count\":%zu}", n);
 }
 
 /* llama-server's {"content", "add_special", "parse_special", "with_pieces"}, or vLLM's {"prompt",
@@ -104,7 +105,7 @@ static kt_status run_tokenize(kt__job *job, kt_error *err) {
     size_t cap = len + 16;
     ids = kt__calloc(cap, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "token ids", cap * sizeof *ids);
-    KT__TRY(kt_tokenize(job->engine_model, text, len, flags, ids, cap, &n, err));
+    KT__TRY(kt_tokenize(job->model.loaded, text, len, flags, ids, cap, &n, err));
     write_tokens(job, ids, n);
 out:
     kt__free(ids);
@@ -112,7 +113,7 @@ out:
 }
 
 static kt_status read_ids(kt__job *job, int32_t **ids, size_t *n, kt_error *err) {
-    const json_t *list = json_object_get(job->json, "tokens"), *v;
+    const json_t *list = json_object_get(job->request.json, "tokens"), *v;
     size_t i;
     if (!json_is_array(list))
         return kt__fail_at(err, KT_E_ARG, "tokens", UINT64_MAX, "tokens: expected an array");
@@ -137,20 +138,20 @@ static kt_status run_detokenize(kt__job *job, kt_error *err) {
     kt_status status;
     KT__TRY(open_body(job, err));
     KT__TRY(read_ids(job, &ids, &n, err));
-    status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0, &len, err);
+    status = kt_detokenize(job->model.loaded, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0, &len, err);
     if (status != KT_OK && status != KT_E_LIMIT) goto out;
     text = kt__malloc(len + 1);
     if (!text) {
         status = kt__fail_nomem(err, "text", len);
         goto out;
     }
-    KT__TRY(kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, text, len, &len, err));
+    KT__TRY(kt_detokenize(job->model.loaded, ids, n, KT_TOK_RENDER_SPECIAL, text, len, &len, err));
     begin_object(job);
-    (void)kt__buf_puts(&job->out, "\"content\":");
-    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
-    (void)kt__buf_puts(&job->out, ",\"prompt\":");
-    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
-    (void)kt__buf_putc(&job->out, '}');
+    (void)kt__buf_puts(&job->answer.out, "\"content\":");
+    kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(&job->answer.out, ",\"prompt\":");
+    kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_putc(&job->answer.out, '}');
 out:
     kt__free(text);
     kt__free(ids);
@@ -159,13 +160,13 @@ out:
 
 static kt_status line_tokenize(kt__job *job, kt_error *err) {
     kt_status status = run_tokenize(job, err);
-    if (status == KT_OK) (void)kt__buf_putc(&job->out, '\n');
+    if (status == KT_OK) (void)kt__buf_putc(&job->answer.out, '\n');
     return status;
 }
 
 static kt_status line_detokenize(kt__job *job, kt_error *err) {
     kt_status status = run_detokenize(job, err);
-    if (status == KT_OK) (void)kt__buf_putc(&job->out, '\n');
+    if (status == KT_OK) (void)kt__buf_putc(&job->answer.out, '\n');
     return status;
 }
 
@@ -175,10 +176,10 @@ static kt_status apply_template(kt__job *job, kt_error *err) {
     size_t len = 0;
     kt_status status;
     KT__TRY(kt__job_read_wire(job, KT__WIRE_CHAT, err));
-    KT__TRY(kt_request_render(job->engine_model, &job->wire->req, &prompt, &len, err));
-    (void)kt__buf_puts(&job->out, "{\"prompt\":");
-    kt__json_string(&job->out, prompt, len, KT__JSON_PLAIN);
-    (void)kt__buf_putc(&job->out, '}');
+    KT__TRY(kt_request_render(job->model.loaded, &job->request.wire->req, &prompt, &len, err));
+    (void)kt__buf_puts(&job->answer.out, "{\"prompt\":");
+    kt__json_string(&job->answer.out, prompt, len, KT__JSON_PLAIN);
+    (void)kt__buf_putc(&job->answer.out, '}');
 out:
     kt_free(prompt);
     return status;
@@ -188,11 +189,11 @@ out:
 static void write_role(kt__job *job, const char *key, int32_t id) {
     char text[512];
     size_t len = 0;
-    if (id < 0 || kt_detokenize(job->engine_model, &id, 1, KT_TOK_RENDER_SPECIAL, text, sizeof text,
+    if (id < 0 || kt_detokenize(job->model.loaded, &id, 1, KT_TOK_RENDER_SPECIAL, text, sizeof text,
                                 &len, NULL) != KT_OK)
         return;
-    (void)kt__buf_printf(&job->out, ",\"%s\":", key);
-    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_printf(&job->answer.out, ",\"%s\":", key);
+    kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);
 }
 
 /* vLLM's GET /tokenizer_info, of the first model */
@@ -200,18 +201,18 @@ static kt_status tokenizer_info(kt__job *job, kt_error *err) {
     kt_model_info info;
     kt_status status = kt__job_use_model(job, NULL, err);
     if (status != KT_OK) return status;
-    kt_model_get_info(job->engine_model, &info);
-    (void)kt__buf_puts(&job->out, "{\"tokenizer_class\":");
-    kt__json_text(&job->out, info.tokenizer ? info.tokenizer : "");
+    kt_model_get_info(job->model.loaded, &info);
+    (void)kt__buf_puts(&job->answer.out, "{\"tokenizer_class\":");
+    kt__json_text(&job->answer.out, info.tokenizer ? info.tokenizer : "");
     write_role(job, "eos_token", info.eos_id);
     write_role(job, "bos_token", info.bos_id);
-    if (info.template_) kt__json_member(&job->out, "chat_template", info.template_);
-    (void)kt__buf_putc(&job->out, '}');
+    if (info.template_) kt__json_member(&job->answer.out, "chat_template", info.template_);
+    (void)kt__buf_putc(&job->answer.out, '}');
     return KT_OK;
 }
 
 static void line_error(kt__job *job, const kt_error *err) {
-    kt__buf_clear(&job->out);
+    kt__buf_clear(&job->answer.out);
     kt__dialect_native.error(job, err);
 }
 

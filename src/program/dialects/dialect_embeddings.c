@@ -20,7 +20,7 @@ static kt_status read_ids(kt__job *job, json_t *list, size_t at, kt__wire_prompt
                           kt_error *err) {
     size_t i, n = json_array_size(list);
     json_t *v;
-    int32_t *ids = kt__arena_calloc(&job->wire->arena, n + 1, sizeof *ids);
+    int32_t *ids = kt__arena_calloc(&job->request.wire->arena, n + 1, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "token ids", n);
     json_array_foreach(list, i, v) {
         json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
@@ -40,14 +40,14 @@ static kt_status read_input(kt__job *job, json_t *v, size_t at, kt__wire_prompt 
     if (!json_is_string(v) || !json_string_length(v))
         return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
                            "input[%zu]: expected a text that is not empty", at);
-    out->text = json_string_value(v); /* job->json lives as long as the job */
+    out->text = json_string_value(v); /* job->request.json lives as long as the job */
     out->len = json_string_length(v);
     return KT_OK;
 }
 
 /* Any of the shapes that OpenAI has: "text", ["text"], [ids], [[ids]]. */
 static kt_status read_inputs(kt__job *job, kt_error *err) {
-    json_t *v = json_object_get(job->json, "input");
+    json_t *v = json_object_get(job->request.json, "input");
     bool list = json_is_array(v) && json_array_size(v) > 0;
     bool one = !list || json_is_number(json_array_get(v, 0));
     size_t n = one ? 1 : json_array_size(v);
@@ -57,12 +57,12 @@ static kt_status read_inputs(kt__job *job, kt_error *err) {
     if (n > KT__WIRE_MAX_PROMPTS)
         return kt__fail_at(err, KT_E_LIMIT, "input", UINT64_MAX, "input: at most %d texts",
                            (int)KT__WIRE_MAX_PROMPTS);
-    kt__wire_prompt *prompts = kt__arena_calloc(&job->wire->arena, n, sizeof *prompts);
+    kt__wire_prompt *prompts = kt__arena_calloc(&job->request.wire->arena, n, sizeof *prompts);
     kt_status status = prompts ? KT_OK : kt__fail_nomem(err, "a request", n);
     for (size_t i = 0; i < n && status == KT_OK; i++)
         status = read_input(job, one ? v : json_array_get(v, i), i, &prompts[i], err);
-    job->wire->prompts = prompts;
-    job->wire->n_prompts = n;
+    job->request.wire->prompts = prompts;
+    job->request.wire->n_prompts = n;
     return status;
 }
 
@@ -85,25 +85,26 @@ static bool read_pooling(const char *name, kt_pooling *out) {
 /* A reranker's own pooling gives one number for a pair. The model must be in use. */
 static kt_status refuse_reranker(const kt__job *job, kt_error *err) {
     kt_model_info info;
-    kt_model_get_info(job->engine_model, &info);
-    if (job->wire->req.pooling != KT_POOLING_MODEL || info.pooling != KT_POOLING_RANK) return KT_OK;
+    kt_model_get_info(job->model.loaded, &info);
+    if (job->request.wire->req.pooling != KT_POOLING_MODEL || info.pooling != KT_POOLING_RANK)
+        return KT_OK;
     return kt__fail_at(err, KT_E_UNSUPPORTED, "model", UINT64_MAX,
                        "the model %s is a reranker: ask it at /v1/rerank, or say which pooling the "
                        "embedding shall have",
-                       kt__served_name(job->model));
+                       kt__served_name(job->model.served));
 }
 
 static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
-    const char *format = json_string_value(json_object_get(job->json, "encoding_format"));
-    const char *pooling = json_string_value(json_object_get(job->json, "pooling"));
+    const char *format = json_string_value(json_object_get(job->request.json, "encoding_format"));
+    const char *pooling = json_string_value(json_object_get(job->request.json, "pooling"));
     if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
         return kt__fail_at(err, KT_E_ARG, "encoding_format", UINT64_MAX,
                            "encoding_format: expected float or base64");
-    if (!read_pooling(pooling, &job->wire->req.pooling))
+    if (!read_pooling(pooling, &job->request.wire->req.pooling))
         return kt__fail_at(err, KT_E_ARG, "pooling", UINT64_MAX,
                            "pooling: expected model, mean, last or cls");
-    const kt__wire_reader reader = {job->wire, &job->wire->arena, NULL, err};
-    kt_status status = kt__wire_read_adapters(&reader, job->json);
+    const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err};
+    kt_status status = kt__wire_read_adapters(&reader, job->request.json);
     if (status != KT_OK) return status;
     in->base64 = format && !strcmp(format, "base64");
     return KT_OK;
@@ -111,11 +112,11 @@ static kt_status read_options(kt__job *job, inputs *in, kt_error *err) {
 
 /* The model must be in use. */
 static kt_status read_dimensions(kt__job *job, kt_error *err) {
-    const json_t *v = json_object_get(job->json, "dimensions");
+    const json_t *v = json_object_get(job->request.json, "dimensions");
     inputs *in = job->extra;
     kt_model_info info;
     if (!v || json_is_null(v)) return KT_OK;
-    kt_model_get_info(job->engine_model, &info);
+    kt_model_get_info(job->model.loaded, &info);
     json_int_t n = json_is_integer(v) ? json_integer_value(v) : 0;
     if (n < 1 || n > info.d_model)
         return kt__fail_at(err, KT_E_ARG, "dimensions", UINT64_MAX,
@@ -127,11 +128,11 @@ static kt_status read_dimensions(kt__job *job, kt_error *err) {
 static kt_status read_body(kt__job *job, kt_error *err) {
     kt_status status;
     inputs *in = kt__arena_calloc(&job->arena, 1, sizeof *in);
-    job->wire = kt__calloc(1, sizeof *job->wire);
-    if (!in || !job->wire) return kt__fail_nomem(err, "a request", sizeof *in);
-    kt__arena_init(&job->wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
-    job->wire->req = kt__config_request(job->settings->config);
-    job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
+    job->request.wire = kt__calloc(1, sizeof *job->request.wire);
+    if (!in || !job->request.wire) return kt__fail_nomem(err, "a request", sizeof *in);
+    kt__arena_init(&job->request.wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
+    job->request.wire->req = kt__config_request(job->request.settings->config);
+    job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
     KT__TRY(read_inputs(job, err));
     status = read_options(job, in, err);
@@ -142,7 +143,8 @@ out:
 static kt_status read_embedding_job(kt__job *job, kt_error *err) {
     kt_status status;
     KT__TRY(read_body(job, err));
-    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err));
+    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
+                              err));
     KT__TRY(kt__job_use_adapters(job, err));
     KT__TRY(refuse_reranker(job, err));
     status = read_dimensions(job, err);
@@ -197,7 +199,7 @@ static void write_numbers(kt__buf *out, const float *e, size_t n, bool base64) {
 /* Kept with its choice: the list is written in the order of the inputs, not of their ends. */
 static void embedding_finish(kt__job *job, const kt_event *event) {
     inputs *in = job->extra;
-    kt__buf *out = &job->choices[event->choice].said.text;
+    kt__buf *out = &job->answer.choices[event->choice].said.text;
     if (!event->embedding) {
         kt_error err;
         (void)kt__fail(&err, KT_E_CANCELLED, "%s", kt_finish_name(event->finish));
@@ -215,29 +217,31 @@ static void embedding_finish(kt__job *job, const kt_event *event) {
     } else {
         out->failed = true;
     }
-    if (out->failed) job->out.failed = true;
+    if (out->failed) job->answer.out.failed = true;
 }
 
 /* [0.1, ...] or "...", of input i; it is not needed again. */
 static void write_embedding(kt__job *job, int32_t i) {
-    kt__buf *text = &job->choices[i].said.text;
-    (void)kt__buf_append(&job->out, text->data, text->len);
+    kt__buf *text = &job->answer.choices[i].said.text;
+    (void)kt__buf_append(&job->answer.out, text->data, text->len);
     kt__buf_free(text);
 }
 
 static void openai_list_end(kt__job *job) {
     const inputs *in = job->extra;
-    const char *name = kt__served_name(job->model);
-    (void)kt__buf_puts(&job->out, "{\"object\":\"list\",\"data\":[");
-    for (int32_t i = 0; i < job->n_choices; i++) {
-        (void)kt__buf_printf(&job->out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":",
-                             i ? "," : "", (int)i);
+    const char *name = kt__served_name(job->model.served);
+    (void)kt__buf_puts(&job->answer.out, "{\"object\":\"list\",\"data\":[");
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
+        (void)kt__buf_printf(
+            &job->answer.out,
+            "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", (int)i);
         write_embedding(job, i);
-        (void)kt__buf_putc(&job->out, '}');
+        (void)kt__buf_putc(&job->answer.out, '}');
     }
-    (void)kt__buf_puts(&job->out, "],\"model\":");
-    kt__json_text(&job->out, name);
-    (void)kt__buf_printf(&job->out, ",\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}",
+    (void)kt__buf_puts(&job->answer.out, "],\"model\":");
+    kt__json_text(&job->answer.out, name);
+    (void)kt__buf_printf(&job->answer.out,
+                         ",\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}",
                          (long long)in->n_tokens, (long long)in->n_tokens);
 }
 
@@ -258,15 +262,15 @@ static kt_status cut_to_context(kt__job *job, kt__wire_prompt *p, kt_error *err)
     kt_model_info info;
     kt_engine_info of;
     size_t n = 0;
-    kt_model_get_info(job->engine_model, &info);
-    kt_engine_get_info(job->engine, &of);
+    kt_model_get_info(job->model.loaded, &info);
+    kt_engine_get_info(job->model.engine, &of);
     size_t n_ctx = (size_t)of.n_ctx, len = p->len;
     if (info.bytes_per_token > 0 && len / (size_t)info.bytes_per_token > 2 * n_ctx)
         len = 2 * n_ctx * (size_t)info.bytes_per_token; /* more cannot matter */
     if (!p->text || p->len < n_ctx) return KT_OK;
-    int32_t *ids = kt__arena_calloc(&job->wire->arena, n_ctx, sizeof *ids);
+    int32_t *ids = kt__arena_calloc(&job->request.wire->arena, n_ctx, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "token ids", n_ctx);
-    kt_status status = kt_tokenize(job->engine_model, p->text, len, KT_TOK_ADD_SPECIAL, ids, n_ctx,
+    kt_status status = kt_tokenize(job->model.loaded, p->text, len, KT_TOK_ADD_SPECIAL, ids, n_ctx,
                                    &n, err);
     if (status != KT_E_LIMIT) return status;
     if (info.add_eos && info.eos_id >= 0) ids[n_ctx - 1] = info.eos_id;
@@ -276,11 +280,12 @@ static kt_status cut_to_context(kt__job *job, kt__wire_prompt *p, kt_error *err)
 
 static kt_status read_ollama_body(kt__job *job, kt_error *err) {
     kt_status status;
-    const json_t *truncate = json_object_get(job->json, "truncate");
+    const json_t *truncate = json_object_get(job->request.json, "truncate");
     KT__TRY(kt__ollama_rename(job, err));
     KT__TRY(read_embedding_job(job, err));
-    kt__wire_prompt *prompts = (kt__wire_prompt *)(uintptr_t)job->wire->prompts; /* made here */
-    for (size_t i = 0; i < job->wire->n_prompts && !json_is_false(truncate); i++)
+    kt__wire_prompt *prompts = (kt__wire_prompt *)(uintptr_t)
+                                   job->request.wire->prompts; /* made here */
+    for (size_t i = 0; i < job->request.wire->n_prompts && !json_is_false(truncate); i++)
         KT__TRY(cut_to_context(job, &prompts[i], err));
 out:
     return status;
@@ -293,17 +298,18 @@ static kt_status read_ollama_embed(kt__job *job, kt_error *err) {
 
 static void ollama_list_end(kt__job *job) {
     const inputs *in = job->extra;
-    const char *name = kt__served_name(job->model);
-    (void)kt__buf_puts(&job->out, "{\"model\":");
-    kt__json_text(&job->out, name);
-    (void)kt__buf_puts(&job->out, ",\"embeddings\":[");
-    for (int32_t i = 0; i < job->n_choices; i++) {
-        if (i) (void)kt__buf_putc(&job->out, ',');
+    const char *name = kt__served_name(job->model.served);
+    (void)kt__buf_puts(&job->answer.out, "{\"model\":");
+    kt__json_text(&job->answer.out, name);
+    (void)kt__buf_puts(&job->answer.out, ",\"embeddings\":[");
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
+        if (i) (void)kt__buf_putc(&job->answer.out, ',');
         write_embedding(job, i);
     }
     (void)kt__buf_printf(
-        &job->out, "],\"total_duration\":%lld,\"load_duration\":0,\"prompt_eval_count\":%lld}",
-        (long long)(kt__now_us() - job->begin_us) * 1000, (long long)in->n_tokens);
+        &job->answer.out,
+        "],\"total_duration\":%lld,\"load_duration\":0,\"prompt_eval_count\":%lld}",
+        (long long)(kt__now_us() - job->request.begin_us) * 1000, (long long)in->n_tokens);
 }
 
 const kt__dialect kt__dialect_ollama_embed = {
@@ -322,20 +328,20 @@ static kt_status read_ollama_embeddings(kt__job *job, kt_error *err) {
     static const kt__wire_name client_names[] = {{"input", "prompt"}, {NULL, NULL}};
     kt_status status = kt__job_parse(job, err);
     if (status != KT_OK) return status;
-    json_t *prompt = json_object_get(job->json, "prompt");
-    job->names = client_names;
+    json_t *prompt = json_object_get(job->request.json, "prompt");
+    job->request.names = client_names;
     if (!json_is_string(prompt) || !json_string_length(prompt))
         return kt__fail_at(err, KT_E_ARG, "input", UINT64_MAX,
                            "input: expected a text that is not empty");
-    if (json_object_set(job->json, "input", prompt) != 0)
+    if (json_object_set(job->request.json, "input", prompt) != 0)
         return kt__fail_nomem(err, "a request", 0);
     return read_ollama_body(job, err);
 }
 
 static void ollama_one_end(kt__job *job) {
-    (void)kt__buf_puts(&job->out, "{\"embedding\":");
+    (void)kt__buf_puts(&job->answer.out, "{\"embedding\":");
     write_embedding(job, 0);
-    (void)kt__buf_putc(&job->out, '}');
+    (void)kt__buf_putc(&job->answer.out, '}');
 }
 
 const kt__dialect kt__dialect_ollama_embeddings = {

@@ -23,56 +23,58 @@ static kt_status read_infill(kt__job *job, kt_error *err) {
     const char *before, *line, *after;
     kt_status status;
     KT__TRY(kt__job_parse(job, err));
-    KT__TRY(need_text(job->json, "input_prefix", &before, err));
-    KT__TRY(need_text(job->json, "prompt", &line, err));
-    KT__TRY(need_text(job->json, "input_suffix", &after, err));
+    KT__TRY(need_text(job->request.json, "input_prefix", &before, err));
+    KT__TRY(need_text(job->request.json, "prompt", &line, err));
+    KT__TRY(need_text(job->request.json, "input_suffix", &after, err));
     json_t *text = json_sprintf("%s%s", before, line), *rest = json_string(after);
-    if (json_object_set_new(job->json, "prompt", text) != 0 ||
-        json_object_set_new(job->json, "suffix", rest) != 0)
+    if (json_object_set_new(job->request.json, "prompt", text) != 0 ||
+        json_object_set_new(job->request.json, "suffix", rest) != 0)
         return kt__fail_nomem(err, "a request", 0);
-    job->names = infill_names;
+    job->request.names = infill_names;
     return kt__job_read_wire(job, KT__WIRE_NATIVE, err);
 out:
     return status;
 }
 
 static void write_content(kt__job *job, const char *text, size_t len, bool stop) {
-    (void)kt__buf_puts(&job->out, job->stream ? "data: {\"content\":" : "{\"content\":");
-    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
-    (void)kt__buf_printf(&job->out, ",\"stop\":%s", stop ? "true" : "false");
+    (void)kt__buf_puts(&job->answer.out,
+                       job->answer.stream ? "data: {\"content\":" : "{\"content\":");
+    kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_printf(&job->answer.out, ",\"stop\":%s", stop ? "true" : "false");
 }
 
 static void infill_token(kt__job *job, const kt_event *event) {
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_gather(job, event);
     } else if (event->len) {
         write_content(job, event->text, event->len, false);
-        (void)kt__buf_puts(&job->out, "}\n\n");
+        (void)kt__buf_puts(&job->answer.out, "}\n\n");
     }
 }
 
 static void infill_finish(kt__job *job, const kt_event *event) {
-    const kt__job_choice *c = &job->choices[event->choice];
+    const kt__job_choice *c = &job->answer.choices[event->choice];
     const kt_request_report *r = event->report;
     const char *reason = kt__wire_finish_reason(event->finish);
     write_content(job, c->said.text.data ? c->said.text.data : "", c->said.text.len, true);
-    kt__json_member(&job->out, "model", kt__served_name(job->model));
-    kt__json_member(&job->out, "stop_type", reason && !strcmp(reason, "stop") ? "eos" : "limit");
-    (void)kt__buf_printf(&job->out,
+    kt__json_member(&job->answer.out, "model", kt__served_name(job->model.served));
+    kt__json_member(&job->answer.out, "stop_type",
+                    reason && !strcmp(reason, "stop") ? "eos" : "limit");
+    (void)kt__buf_printf(&job->answer.out,
                          ",\"tokens_predicted\":%d,\"tokens_evaluated\":%d,\"tokens_cached\":%d,"
                          "\"truncated\":false}%s",
                          (int)r->n_generated, (int)r->n_prompt, (int)r->n_cached,
-                         job->stream ? "\n\n" : "");
+                         job->answer.stream ? "\n\n" : "");
 }
 
 static void infill_error(kt__job *job, const kt_error *err) {
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_whole_error(job, err);
         return;
     }
-    (void)kt__buf_puts(&job->out, "data: ");
-    kt__openai_error_body(&job->out, kt__wire_http_status(err->code), err);
-    (void)kt__buf_puts(&job->out, "\n\n");
+    (void)kt__buf_puts(&job->answer.out, "data: ");
+    kt__openai_error_body(&job->answer.out, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->answer.out, "\n\n");
 }
 
 const kt__dialect kt__dialect_infill = {

@@ -19,7 +19,7 @@ static kt_status fail_field(const char *name, const char *expected, kt_error *er
 /* NULL where it is absent or null. */
 static kt_status text_field(const kt__job *job, const char *name, const char **out, size_t *len,
                             kt_error *err) {
-    const json_t *v = json_object_get(job->json, name);
+    const json_t *v = json_object_get(job->request.json, name);
     *out = NULL;
     if (!v || json_is_null(v)) return KT_OK;
     *out = json_string_value(v);
@@ -32,7 +32,7 @@ static kt_status text_field(const kt__job *job, const char *name, const char **o
 
 static kt_status whole_field(const kt__job *job, const char *name, int64_t low, int64_t high,
                              int64_t *out, kt_error *err) {
-    const json_t *v = json_object_get(job->json, name);
+    const json_t *v = json_object_get(job->request.json, name);
     if (!v || json_is_null(v)) return KT_OK;
     *out = json_is_integer(v) ? json_integer_value(v) : low - 1;
     return *out >= low && *out <= high ? KT_OK : fail_field(name, "a whole number in range", err);
@@ -40,14 +40,14 @@ static kt_status whole_field(const kt__job *job, const char *name, int64_t low, 
 
 static kt_status check_learning(kt__job *job, kt_error *err) {
     if (job->shared->kept) return KT_OK;
-    job->error_status = 404;
+    job->answer.error_status = 404;
     return kt__fail(err, KT_E_STATE,
                     "learning is off here: start the server with --learn, or set learning.enabled");
 }
 
 /* Paths and what is wrong with the disk are the server's own; the log has them. */
 static kt_status hide_place(kt__job *job, kt_status status, kt_error *err) {
-    if (status == KT_E_STATE) job->error_status = 409;
+    if (status == KT_E_STATE) job->answer.error_status = 409;
     if (status != KT_E_IO && status != KT_E_FORMAT && status != KT_E_STATE) return status;
     kt__slog_line(&job->shared->log, KT_LOG_ERROR, "learning: %s (%s)", err->message, err->where);
     err->where[0] = '\0';
@@ -59,9 +59,10 @@ static kt_status hide_place(kt__job *job, kt_status status, kt_error *err) {
 /* Of a client, as it named it or NULL; the model of the request is in use then. */
 static kt_status learner_of(kt__job *job, const char *name, bool make, kt_learner **out,
                             kt_error *err) {
-    kt_status status = kt__served_learner(job->model, job->settings->config, name, make, out, err);
+    kt_status status = kt__served_learner(job->model.served, job->request.settings->config, name,
+                                          make, out, err);
     if (status != KT_OK || *out) return hide_place(job, status, err);
-    job->error_status = 404;
+    job->answer.error_status = 404;
     return kt__fail_at(err, KT_E_ARG, "namespace", UINT64_MAX,
                        "nothing was learned under \"%.80s\"", name);
 }
@@ -75,16 +76,16 @@ static kt_status named_learner(kt__job *job, bool make, char name[KT__NAMESPACE_
     KT__TRY(text_field(job, "namespace", &given, NULL, err));
     KT__TRY(text_field(job, "model", &model, NULL, err));
     KT__TRY(kt__job_use_model(job, model, err));
-    KT__TRY(kt__namespace_of(job->settings->config, job->client, given, name, err));
+    KT__TRY(kt__namespace_of(job->request.settings->config, job->request.client, given, name, err));
     KT__TRY(learner_of(job, name, make, out, err));
 out:
     return status;
 }
 
 static void begin_reply(kt__job *job, const char *object, const char *name) {
-    (void)kt__buf_putc(&job->out, '{');
-    kt__json_member(&job->out, "object", object);
-    kt__json_member(&job->out, "namespace", name);
+    (void)kt__buf_putc(&job->answer.out, '{');
+    kt__json_member(&job->answer.out, "object", object);
+    kt__json_member(&job->answer.out, "namespace", name);
 }
 
 /* ---- feedback ---- */
@@ -92,7 +93,7 @@ static void begin_reply(kt__job *job, const char *object, const char *name) {
 static kt_status read_rating(const kt__job *job, kt_feedback_params *p, bool *rated,
                              kt_error *err) {
     const char *rating;
-    const json_t *score = json_object_get(job->json, "score");
+    const json_t *score = json_object_get(job->request.json, "score");
     kt_status status = text_field(job, "rating", &rating, NULL, err);
     if (status != KT_OK) return status;
     *rated = true;
@@ -131,17 +132,17 @@ static kt_status find_answer(kt__job *job, kt__kept_answer **out, kt_error *err)
     if (status == KT_OK) status = whole_field(job, "choice", 0, INT32_MAX, &choice, err);
     if (status != KT_OK) return status;
     if (!id) return fail_field("response_id", "the id of an answer", err);
-    *out = kt__kept_answers_find(job->shared->kept, job->client, id, (int32_t)choice);
+    *out = kt__kept_answers_find(job->shared->kept, job->request.client, id, (int32_t)choice);
     if (*out) return KT_OK;
-    job->error_status = 404;
+    job->answer.error_status = 404;
     return kt__fail_at(err, KT_E_ARG, "response_id", UINT64_MAX,
                        "response_id: no answer of yours of the last %lld s has the id \"%.60s\"",
-                       (long long)job->settings->config->learn_keep_s, id);
+                       (long long)job->request.settings->config->learn_keep_s, id);
 }
 
 static void write_feedback(kt__job *job, const char *name, const kt_feedback_result *r) {
     begin_reply(job, "feedback", name);
-    (void)kt__buf_printf(&job->out,
+    (void)kt__buf_printf(&job->answer.out,
                          ",\"id\":\"fb_%" PRIu64 "\",\"version\":%" PRId64
                          ",\"tokens\":%d,\"keys_ms\":%.3f,\"update_ms\":%.3f}",
                          r->id, r->version, (int)r->n_pairs, (double)r->keys_us / 1e3,
@@ -157,11 +158,11 @@ static kt_status take_feedback(kt__job *job, kt__kept_answer *answer, kt_error *
     const char *given;
     KT__TRY(read_feedback(job, &p, err));
     KT__TRY(text_field(job, "namespace", &given, NULL, err));
-    KT__TRY(kt__namespace_of(job->settings->config, job->client, given, name, err));
+    KT__TRY(kt__namespace_of(job->request.settings->config, job->request.client, given, name, err));
     KT__TRY(kt__job_use_model(job, answer->model, err));
     KT__TRY(learner_of(job, name, true, &learner, err));
     status = kt_feedback(learner, &p, &result, err);
-    kt__learner_table_count(kt__served_learners(job->model), status, &result);
+    kt__learner_table_count(kt__served_learners(job->model.served), status, &result);
     KT__TRY(hide_place(job, status, err));
     write_feedback(job, name, &result);
 out:
@@ -196,7 +197,7 @@ static kt_status run_rollback(kt__job *job, kt_error *err) {
     status = kt_learner_rollback(learner, version, err);
     KT__TRY(hide_place(job, status, err));
     begin_reply(job, "rollback", name);
-    (void)kt__buf_printf(&job->out, ",\"version\":%" PRId64 "}", version);
+    (void)kt__buf_printf(&job->answer.out, ",\"version\":%" PRId64 "}", version);
 out:
     return status;
 }
@@ -212,7 +213,7 @@ typedef struct train_order {
 
 static kt_status flag_field(const kt__job *job, const char *name, bool by_default, bool *out,
                             kt_error *err) {
-    const json_t *v = json_object_get(job->json, name);
+    const json_t *v = json_object_get(job->request.json, name);
     *out = by_default;
     if (!v || json_is_null(v)) return KT_OK;
     *out = json_is_true(v);
@@ -222,11 +223,12 @@ static kt_status flag_field(const kt__job *job, const char *name, bool by_defaul
 static kt_status train_now(kt__job *job, kt_error *err) {
     const train_order *order = job->extra;
     kt_train_result result = {0};
-    kt_status status = kt__trainer_train(job->shared->trainer, job->model, order->learner,
+    kt_status status = kt__trainer_train(job->shared->trainer, job->model.served, order->learner,
                                          order->name, order->deep, &result, err);
     if (status == KT_OK) {
         begin_reply(job, "training", order->name);
-        (void)kt__buf_printf(&job->out, ",\"published\":%s,\"version\":%" PRId64 ",\"report\":%s}",
+        (void)kt__buf_printf(&job->answer.out,
+                             ",\"published\":%s,\"version\":%" PRId64 ",\"report\":%s}",
                              result.published ? "true" : "false", result.version, result.report);
     }
     kt_free(result.report);
@@ -243,6 +245,12 @@ static void train_in_turn(kt__work_item *item) {
     kt__job_release(job);
 }
 
+static void hand_job(kt__job *job, kt__job_state to) {
+    pthread_mutex_lock(&job->lock);
+    kt__job_move(job, to);
+    pthread_mutex_unlock(&job->lock);
+}
+
 static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *name, bool deep,
                                kt_error *err) {
     train_order *order = kt__arena_calloc(&job->arena, 1, sizeof *order);
@@ -251,11 +259,11 @@ static kt_status wait_for_turn(kt__job *job, kt_learner *learner, const char *na
     memcpy(order->name, name, sizeof order->name);
     job->extra = order;
     job->item.run = train_in_turn;
-    job->handed_on = true;
+    hand_job(job, KT__JOB_ELSEWHERE);
     kt__job_ref(job); /* the other thread's */
     if (kt__trainer_add(job->shared->trainer, &job->item)) return KT_OK;
     kt__job_release(job);
-    job->handed_on = false;
+    hand_job(job, KT__JOB_READING);
     kt_status status = kt__fail(err, KT_E_BUSY, "too many trainings wait");
     err->retry_ms = 60000;
     return status;
@@ -270,9 +278,9 @@ static kt_status run_train(kt__job *job, kt_error *err) {
     KT__TRY(flag_field(job, "deep", false, &deep, err));
     KT__TRY(flag_field(job, "wait", true, &wait, err));
     if (wait) return wait_for_turn(job, learner, name, deep, err);
-    KT__TRY(kt__trainer_queue(job->shared->trainer, job->model, name, deep, err));
+    KT__TRY(kt__trainer_queue(job->shared->trainer, job->model.served, name, deep, err));
     begin_reply(job, "training", name);
-    (void)kt__buf_puts(&job->out, ",\"queued\":true}");
+    (void)kt__buf_puts(&job->answer.out, ",\"queued\":true}");
 out:
     return status;
 }
@@ -302,15 +310,16 @@ static kt_status run_forget(kt__job *job, kt_error *err) {
     if (!strncmp(f->id, "fb_", 3) && f->id[3] >= '0' && f->id[3] <= '9')
         id = strtoull(f->id + 3, &end, 10);
     KT__TRY(end && !*end ? KT_OK : fail_field("id", "one as POST /v1/feedback gave it", err));
-    KT__TRY(kt__namespace_of(job->settings->config, job->client, f->name, name, err));
+    KT__TRY(
+        kt__namespace_of(job->request.settings->config, job->request.client, f->name, name, err));
     KT__TRY(kt__job_use_model(job, NULL, err));
     KT__TRY(learner_of(job, name, false, &learner, err));
     status = kt_learner_forget(learner, id, err);
-    if (status == KT_E_ARG) job->error_status = 404;
+    if (status == KT_E_ARG) job->answer.error_status = 404;
     KT__TRY(hide_place(job, status, err));
     begin_reply(job, "feedback.deleted", name);
-    kt__json_member(&job->out, "id", f->id);
-    (void)kt__buf_puts(&job->out, ",\"deleted\":true}");
+    kt__json_member(&job->answer.out, "id", f->id);
+    (void)kt__buf_puts(&job->answer.out, ",\"deleted\":true}");
 out:
     return status;
 }
@@ -362,12 +371,12 @@ void kt__dialect_write_learners(kt__shared *shared, const char *client, kt__buf 
 
 /* {"id":"...","done":true,"feedback":{...}} */
 static kt_status wrap_line(kt__job *job, const char *what, kt_error *err) {
-    char *whole = kt__arena_strndup(&job->arena, job->out.data, job->out.len);
-    if (!whole) return kt__fail_nomem(err, "an answer", job->out.len);
-    kt__buf_clear(&job->out);
-    (void)kt__buf_puts(&job->out, "{\"id\":");
-    kt__json_text(&job->out, job->name[0] ? job->name : job->id);
-    (void)kt__buf_printf(&job->out, ",\"done\":true,\"%s\":%s}\n", what, whole);
+    char *whole = kt__arena_strndup(&job->arena, job->answer.out.data, job->answer.out.len);
+    if (!whole) return kt__fail_nomem(err, "an answer", job->answer.out.len);
+    kt__buf_clear(&job->answer.out);
+    (void)kt__buf_puts(&job->answer.out, "{\"id\":");
+    kt__json_text(&job->answer.out, job->request.name[0] ? job->request.name : job->id);
+    (void)kt__buf_printf(&job->answer.out, ",\"done\":true,\"%s\":%s}\n", what, whole);
     return KT_OK;
 }
 
@@ -382,11 +391,11 @@ static kt_status finish_line_train(kt__job *job, kt_error *err) {
 
 static kt_status line_train(kt__job *job, kt_error *err) {
     kt_status status = run_train(job, err);
-    return status == KT_OK && !job->handed_on ? finish_line_train(job, err) : status;
+    return status == KT_OK && kt__job_is_reading(job) ? finish_line_train(job, err) : status;
 }
 
 static void line_error(kt__job *job, const kt_error *err) {
-    kt__buf_clear(&job->out);
+    kt__buf_clear(&job->answer.out);
     kt__dialect_native.error(job, err);
 }
 

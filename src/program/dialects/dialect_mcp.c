@@ -27,15 +27,16 @@ typedef struct mcp_job {
 
 static void begin_frame(kt__job *job) {
     const mcp_job *m = job->extra;
-    if (job->stream && !m->lines) (void)kt__buf_puts(&job->out, "event: message\ndata: ");
+    if (job->answer.stream && !m->lines)
+        (void)kt__buf_puts(&job->answer.out, "event: message\ndata: ");
 }
 
 static void end_frame(kt__job *job) {
     const mcp_job *m = job->extra;
     if (m->lines) {
-        (void)kt__buf_putc(&job->out, '\n');
-    } else if (job->stream) {
-        (void)kt__buf_puts(&job->out, "\n\n");
+        (void)kt__buf_putc(&job->answer.out, '\n');
+    } else if (job->answer.stream) {
+        (void)kt__buf_puts(&job->answer.out, "\n\n");
     }
 }
 
@@ -43,15 +44,14 @@ static void end_frame(kt__job *job) {
 static void frame_whole(kt__job *job, kt__buf *said) {
     const char *end = said->data ? memchr(said->data, '\n', said->len) : NULL;
     pthread_mutex_lock(&job->lock);
-    job->stream = end != NULL;
-    job->whole = true;
+    job->answer.stream = end != NULL;
     for (const char *at = said->data; at && *at; at = end ? end + 1 : NULL) {
         end = strchr(at, '\n');
         begin_frame(job);
-        (void)kt__buf_append(&job->out, at, end ? (size_t)(end - at) : strlen(at));
+        (void)kt__buf_append(&job->answer.out, at, end ? (size_t)(end - at) : strlen(at));
         end_frame(job);
     }
-    if (said->failed) job->out.failed = true;
+    if (said->failed) job->answer.out.failed = true;
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -79,7 +79,7 @@ static void list_models(kt__job *job) {
         (void)kt__buf_printf(&text, ",\"loaded\":%s", info.loaded ? "true" : "false");
         if (info.loaded)
             (void)kt__buf_printf(&text, ",\"context_length\":%d", (int)info.engine.n_ctx);
-        kt__adapters_write_names(&text, job->settings->config, info.name);
+        kt__adapters_write_names(&text, job->request.settings->config, info.name);
         (void)kt__buf_putc(&text, '}');
     }
     (void)kt__buf_puts(&text, "]}");
@@ -94,12 +94,12 @@ static kt_status count_tokens(kt__job *job, const json_t *args, kt_error *err) {
     kt_status status = kt__job_use_model(job, json_string_value(json_object_get(args, "model")),
                                          err);
     if (status == KT_OK)
-        status = kt_tokenize(job->engine_model, json_string_value(text), json_string_length(text),
+        status = kt_tokenize(job->model.loaded, json_string_value(text), json_string_length(text),
                              0, NULL, 0, &n, err);
     if (status != KT_OK && status != KT_E_LIMIT) return status;
     kt__buf_init(&said, 4096);
     (void)kt__buf_printf(&said, "{\"tokens\":%zu", n);
-    kt__json_member(&said, "model", kt__served_name(job->model));
+    kt__json_member(&said, "model", kt__served_name(job->model.served));
     (void)kt__buf_putc(&said, '}');
     answer_whole(job, said.data);
     kt__buf_free(&said);
@@ -113,26 +113,26 @@ static kt_status read_embedding_inputs(kt__job *job, const json_t *input, kt_err
     if (n > KT__WIRE_MAX_PROMPTS)
         return kt__fail_at(err, KT_E_LIMIT, "input", UINT64_MAX, "input: at most %d texts",
                            (int)KT__WIRE_MAX_PROMPTS);
-    kt__wire_prompt *prompts = kt__arena_calloc(&job->wire->arena, n, sizeof *prompts);
+    kt__wire_prompt *prompts = kt__arena_calloc(&job->request.wire->arena, n, sizeof *prompts);
     if (!prompts) return kt__fail_nomem(err, "a request", n * sizeof *prompts);
-    for (size_t i = 0; i < n; i++) { /* job->json, whose texts these are, lives as long */
+    for (size_t i = 0; i < n; i++) { /* job->request.json, whose texts these are, lives as long */
         const json_t *v = json_is_array(input) ? json_array_get(input, i) : input;
         prompts[i].text = json_string_value(v);
         prompts[i].len = json_string_length(v);
     }
-    job->wire->prompts = prompts;
-    job->wire->n_prompts = n;
+    job->request.wire->prompts = prompts;
+    job->request.wire->n_prompts = n;
     return KT_OK;
 }
 
 static kt_status read_embed(kt__job *job, const json_t *args, kt_error *err) {
-    job->wire = kt__calloc(1, sizeof *job->wire);
-    if (!job->wire) return kt__fail_nomem(err, "a request", sizeof *job->wire);
-    kt__arena_init(&job->wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
-    job->wire->req = kt__config_request(job->settings->config);
-    job->wire->req.text_flags = KT_TOK_ADD_SPECIAL;
-    job->wire->req.pooling = KT_POOLING_MODEL;
-    const kt__wire_reader reader = {job->wire, &job->wire->arena, NULL, err};
+    job->request.wire = kt__calloc(1, sizeof *job->request.wire);
+    if (!job->request.wire) return kt__fail_nomem(err, "a request", sizeof *job->request.wire);
+    kt__arena_init(&job->request.wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
+    job->request.wire->req = kt__config_request(job->request.settings->config);
+    job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
+    job->request.wire->req.pooling = KT_POOLING_MODEL;
+    const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err};
     kt_status status;
     KT__TRY(read_embedding_inputs(job, json_object_get(args, "input"), err));
     KT__TRY(kt__wire_read_adapters(&reader, args));
@@ -149,12 +149,12 @@ static bool wants_progress(const mcp_job *m) {
 
 /* The answer is a value of the schema. */
 static kt_status hold_to_schema(kt__job *job, const json_t *schema, kt_error *err) {
-    kt__arena *arena = &job->wire->arena;
+    kt__arena *arena = &job->request.wire->arena;
     kt_form *form = kt__arena_calloc(arena, 1, sizeof *form);
     const char *text = kt__mcp_text_of(arena, schema);
     if (!form || !text) return kt__fail_nomem(err, "a schema", 0);
     *form = (kt_form){.kind = KT_FORM_JSON_SCHEMA, .text = text, .len = strlen(text)};
-    job->wire->req.constraint = (kt_constraint){.forms = form, .n_forms = 1};
+    job->request.wire->req.constraint = (kt_constraint){.forms = form, .n_forms = 1};
     return KT_OK;
 }
 
@@ -165,8 +165,8 @@ static kt_status read_generation(kt__job *job, const json_t *args, kt_error *err
                          : NULL;
     json_t *body = kt__mcp_tool_request(m->turn.tool, args);
     bool made = body && json_object_set_new(body, "stream", json_boolean(wants_progress(m))) == 0;
-    json_decref(job->json); /* with args */
-    job->json = body;
+    json_decref(job->request.json); /* with args */
+    job->request.json = body;
     m->turn.args = NULL;
     kt_status status = made ? kt__job_read_wire(job, KT__WIRE_CHAT, err)
                             : kt__fail_nomem(err, "a request", 0);
@@ -206,16 +206,16 @@ static void name_call(const mcp_job *m, const char *id, char *name, size_t size)
 
 static void cancel_call(kt__job *job) {
     const mcp_job *m = job->extra;
-    char name[sizeof job->name];
+    char name[sizeof job->request.name];
     name_call(m, m->turn.cancel, name, sizeof name);
-    if (*name) kt__jobs_cancel_named(job->shared, name, job->client);
+    if (*name) kt__jobs_cancel_named(job->shared, name, job->request.client);
 }
 
 static void note_name(kt__job *job) {
     const mcp_job *m = job->extra;
     if (m->lines) return; /* it has one */
     pthread_mutex_lock(&job->lock);
-    name_call(m, m->turn.id, job->name, sizeof job->name);
+    name_call(m, m->turn.id, job->request.name, sizeof job->request.name);
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -223,16 +223,16 @@ static kt_status take_message(kt__job *job, kt_error *err) {
     mcp_job *m = job->extra;
     kt__buf said;
     kt__buf_init(&said, KT__WIRE_MAX_BYTES);
-    kt_status status = kt__mcp_take(job->json, m->lines ? NULL : &m->head, &job->arena, &said,
-                                    &m->turn, err);
+    kt_status status = kt__mcp_take(job->request.json, m->lines ? NULL : &m->head, &job->arena,
+                                    &said, &m->turn, err);
     if (status == KT_OK && m->turn.step == KT__MCP_CALL) {
         note_name(job);
         status = call_tool(job, err);
     } else if (status == KT_OK) {
         if (m->turn.step == KT__MCP_CANCEL) cancel_call(job);
         if (m->turn.begins_session && !m->lines)
-            kt__job_make_id(job->session, sizeof job->session, "mcp-");
-        job->status = m->turn.http_status;
+            kt__job_make_id(job->answer.session, sizeof job->answer.session, "mcp-");
+        job->answer.status = m->turn.http_status;
         frame_whole(job, &said);
     }
     kt__buf_free(&said);
@@ -249,10 +249,11 @@ static kt_status mcp_read(kt__job *job, kt_error *err) {
 static void tell_progress(kt__job *job) {
     mcp_job *m = job->extra;
     int64_t now_us = kt__now_us();
-    if (!job->stream || now_us - m->told_us < PROGRESS_US) return;
+    if (!job->answer.stream || now_us - m->told_us < PROGRESS_US) return;
     m->told_us = now_us;
     begin_frame(job);
-    kt__mcp_write_progress(&job->out, &m->turn, m->n_tokens, job->wire->req.gen.n_predict);
+    kt__mcp_write_progress(&job->answer.out, &m->turn, m->n_tokens,
+                           job->request.wire->req.gen.n_predict);
     end_frame(job);
 }
 
@@ -265,17 +266,18 @@ static void mcp_token(kt__job *job, const kt_event *event) {
 }
 
 static void mcp_finish(kt__job *job, const kt_event *event) {
-    kt__buf *text = &job->choices[event->choice].said.text;
+    kt__buf *text = &job->answer.choices[event->choice].said.text;
     for (size_t i = 0; event->embedding && i < event->n_embedding; i++)
         (void)kt__buf_printf(text, "%s%.9g", i ? "," : "[", (double)event->embedding[i]);
     if (event->embedding) (void)kt__buf_putc(text, ']');
-    if (text->failed) job->out.failed = true;
+    if (text->failed) job->answer.out.failed = true;
 }
 
 static void write_account(kt__job *job, kt__buf *out) {
-    kt__json_member(out, "model", kt__served_name(job->model));
+    kt__json_member(out, "model", kt__served_name(job->model.served));
     (void)kt__buf_printf(out, ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld}}",
-                         (long long)job->usage.n_prompt, (long long)job->usage.n_generated);
+                         (long long)job->answer.usage.n_prompt,
+                         (long long)job->answer.usage.n_generated);
 }
 
 static const char *finish_word(kt_finish finish) {
@@ -284,18 +286,18 @@ static const char *finish_word(kt_finish finish) {
 }
 
 static void write_generated(kt__job *job, kt__buf *out) {
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     (void)kt__buf_puts(out, "{\"text\":");
     kt__json_string(out, c->said.text.data ? c->said.text.data : "", c->said.text.len,
                     KT__JSON_PLAIN);
     kt__json_member(out, "finish", finish_word(c->finish));
-    (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)job->report.seed);
+    (void)kt__buf_printf(out, ",\"seed\":%llu", (unsigned long long)job->answer.report.seed);
     write_account(job, out);
 }
 
 /* false: it was cut off, or is no JSON for another reason. */
 static bool write_extracted(kt__job *job, kt__buf *out) {
-    const kt__buf *text = &job->choices[0].said.text;
+    const kt__buf *text = &job->answer.choices[0].said.text;
     json_t *value = json_loadb(text->data ? text->data : "", text->len, JSON_DECODE_ANY, NULL);
     if (!value) return false;
     json_decref(value);
@@ -307,9 +309,10 @@ static bool write_extracted(kt__job *job, kt__buf *out) {
 
 static void write_embeddings(kt__job *job, kt__buf *out) {
     (void)kt__buf_puts(out, "{\"embeddings\":[");
-    for (int32_t i = 0; i < job->n_choices; i++) {
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
         if (i) (void)kt__buf_putc(out, ',');
-        (void)kt__buf_append(out, job->choices[i].said.text.data, job->choices[i].said.text.len);
+        (void)kt__buf_append(out, job->answer.choices[i].said.text.data,
+                             job->answer.choices[i].said.text.len);
     }
     (void)kt__buf_putc(out, ']');
     write_account(job, out);
@@ -325,10 +328,10 @@ static bool write_structured(kt__job *job, kt__buf *out) {
 }
 
 static bool any_cancelled(const kt__job *job) {
-    for (int32_t i = 0; i < job->n_choices; i++) {
-        if (job->choices[i].finish == KT_FINISH_CANCELLED) return true;
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
+        if (job->answer.choices[i].finish == KT_FINISH_CANCELLED) return true;
     }
-    return job->cancelled && !job->n_choices;
+    return job->interest > KT__JOB_WANTED && !job->answer.n_choices;
 }
 
 /* Nothing is said about a call that was cancelled. */
@@ -337,14 +340,14 @@ static void mcp_end(kt__job *job) {
     bool generates = m->turn.tool->does == KT__MCP_GENERATES;
     kt__buf structured;
     if (any_cancelled(job)) return;
-    kt__buf_init(&structured, job->out.max);
+    kt__buf_init(&structured, job->answer.out.max);
     begin_frame(job);
     if (write_structured(job, &structured) && !structured.failed) {
-        const char *text = job->choices[0].said.text.data;
-        kt__mcp_write_result(&job->out, &m->turn, structured.data,
+        const char *text = job->answer.choices[0].said.text.data;
+        kt__mcp_write_result(&job->answer.out, &m->turn, structured.data,
                              generates ? text ? text : "" : NULL);
     } else {
-        kt__mcp_write_failure(&job->out, &m->turn,
+        kt__mcp_write_failure(&job->answer.out, &m->turn,
                               "the value was cut off before its end: raise max_tokens");
     }
     end_frame(job);
@@ -366,20 +369,21 @@ static void mcp_error_body(kt__buf *out, int status, const kt_error *err) {
 /* The id of a line that was not taken, from its name; NULL: it has none. */
 static const char *id_of_line(const kt__job *job) {
     const mcp_job *m = job->extra;
-    bool is_id = job->name[0] == '"' || job->name[0] == '-' || isdigit((unsigned char)job->name[0]);
-    return m->lines && is_id ? job->name : NULL;
+    bool is_id = job->request.name[0] == '"' || job->request.name[0] == '-' ||
+                 isdigit((unsigned char)job->request.name[0]);
+    return m->lines && is_id ? job->request.name : NULL;
 }
 
 /* A call's failure is its result, for the model to read; what was no call is refused. */
 static void mcp_error(kt__job *job, const kt_error *err) {
     const mcp_job *m = job->extra;
-    if (!job->stream) kt__buf_clear(&job->out);
+    if (!job->answer.stream) kt__buf_clear(&job->answer.out);
     begin_frame(job);
     if (m->turn.step == KT__MCP_CALL) {
-        kt__mcp_write_failure(&job->out, &m->turn, err->message);
-        if (!job->stream) job->status = 200;
+        kt__mcp_write_failure(&job->answer.out, &m->turn, err->message);
+        if (!job->answer.stream) job->answer.status = 200;
     } else {
-        write_refusal(&job->out, id_of_line(job), job->status, err);
+        write_refusal(&job->answer.out, id_of_line(job), job->answer.status, err);
     }
     end_frame(job);
 }

@@ -16,19 +16,19 @@ static const char *stop_reason(const kt_event *event) {
 
 /* {"id":...,"role":"assistant","model":... */
 static void write_message_head(kt__job *job) {
-    (void)kt__buf_puts(&job->out, "{\"id\":");
-    kt__json_text(&job->out, job->id);
-    (void)kt__buf_puts(&job->out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-    kt__json_text(&job->out, kt__served_name(job->model));
+    (void)kt__buf_puts(&job->answer.out, "{\"id\":");
+    kt__json_text(&job->answer.out, job->id);
+    (void)kt__buf_puts(&job->answer.out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
+    kt__json_text(&job->answer.out, kt__served_name(job->model.served));
 }
 
 static void messages_begin(kt__job *job) {
-    size_t n_prompt = job->parts[0].req ? kt_request_n_prompt(job->parts[0].req) : 0;
-    if (!job->stream) return;
-    (void)kt__buf_puts(&job->out, "event: message_start\ndata: {\"type\":\"message_start\","
-                                  "\"message\":");
+    size_t n_prompt = job->answer.parts[0].req ? kt_request_n_prompt(job->answer.parts[0].req) : 0;
+    if (!job->answer.stream) return;
+    (void)kt__buf_puts(&job->answer.out, "event: message_start\ndata: {\"type\":\"message_start\","
+                                         "\"message\":");
     write_message_head(job);
-    (void)kt__buf_printf(&job->out,
+    (void)kt__buf_printf(&job->answer.out,
                          ",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{"
                          "\"input_tokens\":%zu,\"output_tokens\":0,\"cache_read_input_tokens\":0,"
                          "\"cache_creation_input_tokens\":0}}}\n\n"
@@ -62,23 +62,23 @@ static void write_block(kt__buf *out, const kt__job_choice *c, const kt__wire_bl
 
 /* event: NAME, with what belongs to block `index` behind it, but for the braces' end */
 static void begin_block_event(kt__job *job, const char *name, size_t index) {
-    (void)kt__buf_printf(&job->out, "event: %s\ndata: {\"type\":\"%s\",\"index\":%zu", name, name,
-                         index);
+    (void)kt__buf_printf(&job->answer.out, "event: %s\ndata: {\"type\":\"%s\",\"index\":%zu", name,
+                         name, index);
 }
 
 static void write_block_delta(kt__job *job, size_t index, const char *type, const char *member,
                               const char *text, size_t len) {
     begin_block_event(job, "content_block_delta", index);
-    (void)kt__buf_printf(&job->out, ",\"delta\":{\"type\":\"%s\",\"%s\":", type, member);
-    kt__json_string(&job->out, text, len, KT__JSON_PLAIN);
-    (void)kt__buf_puts(&job->out, "}}\n\n");
+    (void)kt__buf_printf(&job->answer.out, ",\"delta\":{\"type\":\"%s\",\"%s\":", type, member);
+    kt__json_string(&job->answer.out, text, len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(&job->answer.out, "}}\n\n");
 }
 
 static void open_block(kt__job *job, const kt__job_choice *c, size_t index) {
     begin_block_event(job, "content_block_start", index);
-    (void)kt__buf_puts(&job->out, ",\"content_block\":");
-    write_block(&job->out, c, &c->said.list[index], "", 0);
-    (void)kt__buf_puts(&job->out, "}\n\n");
+    (void)kt__buf_puts(&job->answer.out, ",\"content_block\":");
+    write_block(&job->answer.out, c, &c->said.list[index], "", 0);
+    (void)kt__buf_puts(&job->answer.out, "}\n\n");
 }
 
 static void close_block(kt__job *job, const kt__job_choice *c, size_t index) {
@@ -86,7 +86,7 @@ static void close_block(kt__job *job, const kt__job_choice *c, size_t index) {
         write_block_delta(job, index, "signature_delta", "signature", signature,
                           sizeof signature - 1);
     begin_block_event(job, "content_block_stop", index);
-    (void)kt__buf_puts(&job->out, "}\n\n");
+    (void)kt__buf_puts(&job->answer.out, "}\n\n");
 }
 
 static void take_part(kt__job *job, const kt_part *p) {
@@ -95,10 +95,10 @@ static void take_part(kt__job *job, const kt_part *p) {
     } deltas[] = {[KT_PART_CONTENT] = {"text_delta", "text"},
                   [KT_PART_REASONING] = {"thinking_delta", "thinking"},
                   [KT_PART_CALL] = {"input_json_delta", "partial_json"}};
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     size_t n = c->said.n;
     kt__dialect_gather_part(job, 0, p);
-    if (!job->stream || job->out.failed) return;
+    if (!job->answer.stream || job->answer.out.failed) return;
     if (c->said.n > n && n) close_block(job, c, n - 1);
     if (c->said.n > n) open_block(job, c, n);
     if (p->len)
@@ -123,22 +123,22 @@ static void write_message_usage(kt__buf *out, const kt_request_report *r) {
 /* "stop_reason":"stop_sequence","stop_sequence":"END" */
 static void write_stop_reason(kt__job *job, const kt_event *event) {
     int32_t stop = event->report->stop;
-    (void)kt__buf_printf(&job->out,
+    (void)kt__buf_printf(&job->answer.out,
                          "\"stop_reason\":\"%s\",\"stop_sequence\":", stop_reason(event));
     if (stop >= 0) {
-        kt__json_text(&job->out, job->wire->req.gen.stop[stop]);
+        kt__json_text(&job->answer.out, job->request.wire->req.gen.stop[stop]);
     } else {
-        (void)kt__buf_puts(&job->out, "null");
+        (void)kt__buf_puts(&job->answer.out, "null");
     }
 }
 
 /* An answer of nothing is an empty text. */
 static void messages_finish(kt__job *job, const kt_event *event) {
-    kt__buf *out = &job->out;
-    const kt__job_choice *c = &job->choices[0];
+    kt__buf *out = &job->answer.out;
+    const kt__job_choice *c = &job->answer.choices[0];
     if (!c->said.n) take_part(job, &(kt_part){.kind = KT_PART_CONTENT, .text = ""});
     if (out->failed) return;
-    if (job->stream) {
+    if (job->answer.stream) {
         close_block(job, c, c->said.n - 1);
         (void)kt__buf_puts(out,
                            "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
@@ -182,13 +182,13 @@ void kt__messages_error_body(kt__buf *out, int status, const kt_error *err) {
 }
 
 static void messages_error(kt__job *job, const kt_error *err) {
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_whole_error(job, err);
         return;
     }
-    (void)kt__buf_puts(&job->out, "event: error\ndata: ");
-    kt__messages_error_body(&job->out, kt__wire_http_status(err->code), err);
-    (void)kt__buf_puts(&job->out, "\n\n");
+    (void)kt__buf_puts(&job->answer.out, "event: error\ndata: ");
+    kt__messages_error_body(&job->answer.out, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->answer.out, "\n\n");
 }
 
 const kt__dialect kt__dialect_messages = {

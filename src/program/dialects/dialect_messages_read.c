@@ -311,10 +311,10 @@ static kt_status read_conversation(kt__job *job, kt_error *err) {
     json_t *body = json_object();
     kt_status status;
     if (!body) return kt__fail_nomem(err, "a request", 0);
-    job->names = client_names;
-    KT__TRY(to_chat(&r, job->json, body));
-    json_decref(job->json);
-    job->json = body;
+    job->request.names = client_names;
+    KT__TRY(to_chat(&r, job->request.json, body));
+    json_decref(job->request.json);
+    job->request.json = body;
     body = NULL;
     status = kt__job_read_wire(job, KT__WIRE_SYSTEM, err);
 out:
@@ -325,7 +325,7 @@ out:
 kt_status kt__messages_read(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
     if (status != KT_OK) return status;
-    if (!json_is_number(json_object_get(job->json, "max_tokens")))
+    if (!json_is_number(json_object_get(job->request.json, "max_tokens")))
         return kt__fail_at(err, KT_E_ARG, "max_tokens", UINT64_MAX,
                            "max_tokens: a number is needed");
     return read_conversation(job, err);
@@ -339,8 +339,8 @@ kt_status kt__messages_count(kt__job *job, kt_error *err) {
     kt_status status = kt__job_parse(job, err);
     if (status == KT_OK) status = read_conversation(job, err);
     if (status == KT_OK)
-        status = kt_request_encode(job->engine_model, &job->wire->req, &ids, &n, err);
+        status = kt_request_encode(job->model.loaded, &job->request.wire->req, &ids, &n, err);
     kt_free(ids);
-    if (status == KT_OK) (void)kt__buf_printf(&job->out, "{\"input_tokens\":%zu}", n);
+    if (status == KT_OK) (void)kt__buf_printf(&job->answer.out, "{\"input_tokens\":%zu}", n);
     return status;
 }

@@ -119,12 +119,12 @@ static kt_status refuse_unsupported(const json_t *from, kt_error *err) {
 }
 
 kt_status kt__ollama_rename(kt__job *job, kt_error *err) {
-    const char *name = json_string_value(json_object_get(job->json, "model"));
+    const char *name = json_string_value(json_object_get(job->request.json, "model"));
     kt__served *found;
     kt_error ignored;
     if (!name || !*name) return KT_OK;
     if (kt__models_find_tagged(job->shared->models, name, &found, &ignored) != KT_OK) return KT_OK;
-    if (json_object_set_new(job->json, "model", json_string(kt__served_name(found))) == 0)
+    if (json_object_set_new(job->request.json, "model", json_string(kt__served_name(found))) == 0)
         return KT_OK;
     return kt__fail_nomem(err, "a request", strlen(name));
 }
@@ -160,9 +160,9 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     json_t *body = json_object();
     kt_status status;
     KT__TRY(kt__job_parse(job, err));
-    const json_t *from = job->json;
+    const json_t *from = job->request.json;
     if (!body) return kt__fail_nomem(err, "a request", 0);
-    job->names = client_names;
+    job->request.names = client_names;
     KT__TRY(kt__ollama_rename(job, err));
     KT__TRY(refuse_unsupported(from, err));
     KT__TRY(check_keep_alive(json_object_get(from, "keep_alive"), err));
@@ -184,14 +184,14 @@ static kt_status read_ollama(kt__job *job, bool chat, kt_error *err) {
     KT__TRY(read_format(body, json_object_get(from, "format"), err));
     KT__TRY(read_think(body, json_object_get(from, "think"), err));
     KT__TRY(read_options(body, json_object_get(from, "options"), err));
-    json_decref(job->json);
-    job->json = body;
+    json_decref(job->request.json);
+    job->request.json = body;
     body = NULL;
     KT__TRY(kt__job_read_wire(job, form, err));
-    if (job->wire->n_prompts > 1)
+    if (job->request.wire->n_prompts > 1)
         status = kt__fail_at(err, KT_E_UNSUPPORTED, "messages", UINT64_MAX,
                              "messages: one conversation a request here");
-    if (loads) job->wire->n_prompts = 0;
+    if (loads) job->request.wire->n_prompts = 0;
 out:
     json_decref(body);
     return status;
@@ -220,7 +220,7 @@ static void write_ollama_calls(kt__job *job, const ollama_piece *p) {
     kt__wire_call *calls = kt__arena_calloc(&job->arena, p->call + p->n_calls + 1, sizeof *calls);
     bool any = false;
     if (!calls) {
-        job->out.failed = true;
+        job->answer.out.failed = true;
         return;
     }
     (void)kt__wire_blocks_calls(&p->calls_of->said, calls);
@@ -230,17 +230,17 @@ static void write_ollama_calls(kt__job *job, const ollama_piece *p) {
         char *object = json_is_object(v) ? json_dumps(v, JSON_COMPACT) : NULL;
         json_decref(v);
         if (!object) continue;
-        (void)kt__buf_puts(&job->out, any ? ",{\"id\":" : ",\"tool_calls\":[{\"id\":");
-        kt__json_text(&job->out, c->id);
-        (void)kt__buf_printf(&job->out, ",\"function\":{\"index\":%zu", i);
-        kt__json_member(&job->out, "name", c->name);
-        (void)kt__buf_puts(&job->out, ",\"arguments\":");
-        (void)kt__buf_puts(&job->out, object);
-        (void)kt__buf_puts(&job->out, "}}");
+        (void)kt__buf_puts(&job->answer.out, any ? ",{\"id\":" : ",\"tool_calls\":[{\"id\":");
+        kt__json_text(&job->answer.out, c->id);
+        (void)kt__buf_printf(&job->answer.out, ",\"function\":{\"index\":%zu", i);
+        kt__json_member(&job->answer.out, "name", c->name);
+        (void)kt__buf_puts(&job->answer.out, ",\"arguments\":");
+        (void)kt__buf_puts(&job->answer.out, object);
+        (void)kt__buf_puts(&job->answer.out, "}}");
         free(object);
         any = true;
     }
-    if (any) (void)kt__buf_putc(&job->out, ']');
+    if (any) (void)kt__buf_putc(&job->answer.out, ']');
 }
 
 static void write_ollama_line(kt__job *job, const ollama_piece *p, bool done) {
@@ -252,24 +252,25 @@ static void write_ollama_line(kt__job *job, const ollama_piece *p, bool done) {
     gmtime_r(&now.tv_sec, &utc);
     size_t n = strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
     snprintf(when + n, sizeof when - n, ".%06ldZ", now.tv_nsec / 1000);
-    const char *model = kt__served_name(job->model);
-    (void)kt__buf_puts(&job->out, "{\"model\":");
-    kt__json_text(&job->out, model);
-    (void)kt__buf_printf(&job->out, ",\"created_at\":\"%s\",%s", when,
+    const char *model = kt__served_name(job->model.served);
+    (void)kt__buf_puts(&job->answer.out, "{\"model\":");
+    kt__json_text(&job->answer.out, model);
+    (void)kt__buf_printf(&job->answer.out, ",\"created_at\":\"%s\",%s", when,
                          chat ? "\"message\":{\"role\":\"assistant\",\"content\":"
                               : "\"response\":");
-    kt__json_string(&job->out, p->text ? p->text : "", p->len, KT__JSON_PLAIN);
+    kt__json_string(&job->answer.out, p->text ? p->text : "", p->len, KT__JSON_PLAIN);
     if (p->thinking_len) {
-        (void)kt__buf_puts(&job->out, ",\"thinking\":");
-        kt__json_string(&job->out, p->thinking, p->thinking_len, KT__JSON_PLAIN);
+        (void)kt__buf_puts(&job->answer.out, ",\"thinking\":");
+        kt__json_string(&job->answer.out, p->thinking, p->thinking_len, KT__JSON_PLAIN);
     }
     if (p->n_calls) write_ollama_calls(job, p);
-    (void)kt__buf_printf(&job->out, "%s,\"done\":%s", chat ? "}" : "", done ? "true" : "false");
+    (void)kt__buf_printf(&job->answer.out, "%s,\"done\":%s", chat ? "}" : "",
+                         done ? "true" : "false");
 }
 
 static void write_ollama_piece(kt__job *job, const ollama_piece *p) {
     write_ollama_line(job, p, false);
-    (void)kt__buf_puts(&job->out, "}\n");
+    (void)kt__buf_puts(&job->answer.out, "}\n");
 }
 
 /* A call that is over: it goes out whole. */
@@ -280,15 +281,15 @@ static void write_last_call(kt__job *job, const kt__job_choice *c) {
 }
 
 static void ollama_token(kt__job *job, const kt_event *event) {
-    const kt__job_choice *c = &job->choices[event->choice];
+    const kt__job_choice *c = &job->answer.choices[event->choice];
     kt_part one;
     size_t n;
     const kt_part *parts = kt__wire_parts(event, &one, &n);
     for (size_t i = 0; i < n; i++) {
         const kt_part *p = &parts[i];
-        if (job->stream && kt__wire_blocks_begins(&c->said, p)) write_last_call(job, c);
+        if (job->answer.stream && kt__wire_blocks_begins(&c->said, p)) write_last_call(job, c);
         kt__dialect_gather_part(job, event->choice, p);
-        if (!job->stream || p->kind == KT_PART_CALL) continue;
+        if (!job->answer.stream || p->kind == KT_PART_CALL) continue;
         bool thought = p->kind == KT_PART_REASONING;
         write_ollama_piece(job, thought
                                     ? &(ollama_piece){.thinking = p->text, .thinking_len = p->len}
@@ -298,16 +299,16 @@ static void ollama_token(kt__job *job, const kt_event *event) {
 
 static void ollama_finish(kt__job *job, const kt_event *event) {
     const kt_request_report *r = event->report;
-    const kt__job_choice *c = &job->choices[event->choice];
+    const kt__job_choice *c = &job->answer.choices[event->choice];
     const ollama_piece whole = {.text = c->said.text.data,
                                 .len = c->said.text.len,
                                 .thinking = c->said.reasoning.data,
                                 .thinking_len = c->said.reasoning.len,
                                 .calls_of = c,
                                 .n_calls = kt__wire_blocks_calls(&c->said, NULL)};
-    if (job->stream) write_last_call(job, c);
-    write_ollama_line(job, job->stream ? &(ollama_piece){0} : &whole, true);
-    (void)kt__buf_printf(&job->out,
+    if (job->answer.stream) write_last_call(job, c);
+    write_ollama_line(job, job->answer.stream ? &(ollama_piece){0} : &whole, true);
+    (void)kt__buf_printf(&job->answer.out,
                          ",\"done_reason\":\"%s\",\"total_duration\":%lld,\"load_duration\":0,"
                          "\"prompt_eval_count\":%d,\"prompt_eval_duration\":%lld,\"eval_count\":%d,"
                          "\"eval_duration\":%lld",
@@ -315,15 +316,15 @@ static void ollama_finish(kt__job *job, const kt_event *event) {
                          (int)r->n_prompt, (long long)r->prefill_us * 1000, (int)r->n_generated,
                          (long long)(r->decode_us + r->sample_us) * 1000);
     kt__dialect_write_notes(job);
-    kt__wire_write_timings(&job->out, r);
-    (void)kt__buf_puts(&job->out, "}\n");
+    kt__wire_write_timings(&job->answer.out, r);
+    (void)kt__buf_puts(&job->answer.out, "}\n");
 }
 
 /* A request without a prompt has had no choice that finished. */
 static void ollama_end(kt__job *job) {
-    if (job->n_choices) return;
+    if (job->answer.n_choices) return;
     write_ollama_line(job, &(ollama_piece){0}, true);
-    (void)kt__buf_puts(&job->out, ",\"done_reason\":\"load\"}\n");
+    (void)kt__buf_puts(&job->answer.out, ",\"done_reason\":\"load\"}\n");
 }
 
 void kt__ollama_error_body(kt__buf *out, int status, const kt_error *err) {
@@ -335,10 +336,10 @@ void kt__ollama_error_body(kt__buf *out, int status, const kt_error *err) {
 }
 
 static void ollama_error(kt__job *job, const kt_error *err) {
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_whole_error(job, err);
     } else {
-        kt__ollama_error_body(&job->out, job->status, err);
+        kt__ollama_error_body(&job->answer.out, job->answer.status, err);
     }
 }
 

@@ -10,13 +10,13 @@
 
 static kt__wire_answer answer_of(const kt__job *job) {
     return (kt__wire_answer){
-        .form = job->wire->form,
+        .form = job->request.wire->form,
         .id = job->id,
-        .model = kt__served_name(job->model),
-        .created_s = job->created_s,
-        .seed = job->report.seed,
-        .notes = job->notes,
-        .learned = job->learned_json[0] ? job->learned_json : NULL,
+        .model = kt__served_name(job->model.served),
+        .created_s = job->request.created_s,
+        .seed = job->answer.report.seed,
+        .notes = job->answer.notes,
+        .learned = job->model.learned_json[0] ? job->model.learned_json : NULL,
     };
 }
 
@@ -28,15 +28,15 @@ static void write_chunk(kt__job *job, const kt__wire_choice *choice, const kt__w
     a.choices = choice;
     a.n_choices = choice ? 1 : 0;
     a.usage = usage;
-    (void)kt__buf_puts(&job->out, "data: ");
-    kt__wire_write_chunk(&job->out, &a, first);
-    (void)kt__buf_puts(&job->out, "\n\n");
+    (void)kt__buf_puts(&job->answer.out, "data: ");
+    kt__wire_write_chunk(&job->answer.out, &a, first);
+    (void)kt__buf_puts(&job->answer.out, "\n\n");
 }
 
 /* Chat begins with each choice's role, so that clients see life before the first token. */
 static void openai_begin(kt__job *job) {
-    if (!job->stream || job->wire->form != KT__WIRE_CHAT) return;
-    for (int32_t i = 0; i < job->n_choices; i++) {
+    if (!job->answer.stream || job->request.wire->form != KT__WIRE_CHAT) return;
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
         const kt__wire_choice choice = {.index = i, .text = ""};
         write_chunk(job, &choice, NULL, NULL, true);
     }
@@ -63,7 +63,7 @@ static void openai_token(kt__job *job, const kt_event *event) {
     kt_part one;
     kt__wire_call call;
     size_t n;
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_gather(job, event);
         return;
     }
@@ -85,10 +85,10 @@ static void openai_token(kt__job *job, const kt_event *event) {
 
 static void append_ids(kt__job *job, const int32_t *ids, size_t n, kt__buf *out) {
     size_t len = 0;
-    kt_status status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0,
+    kt_status status = kt_detokenize(job->model.loaded, ids, n, KT_TOK_RENDER_SPECIAL, NULL, 0,
                                      &len, NULL);
     if (status == KT_E_LIMIT && kt__buf_reserve(out, len))
-        status = kt_detokenize(job->engine_model, ids, n, KT_TOK_RENDER_SPECIAL,
+        status = kt_detokenize(job->model.loaded, ids, n, KT_TOK_RENDER_SPECIAL,
                                out->data + out->len, len, &len, NULL);
     if (status != KT_OK) {
         out->failed = true;
@@ -99,8 +99,8 @@ static void append_ids(kt__job *job, const int32_t *ids, size_t n, kt__buf *out)
 
 static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
     kt__buf whole;
-    kt_request_params asked = job->wire->req;
-    kt__wire_set_prompt(job->wire, prompt, &asked);
+    kt_request_params asked = job->request.wire->req;
+    kt__wire_set_prompt(job->request.wire, prompt, &asked);
     kt__buf_init(&whole, c->said.text.max);
     if (asked.text) {
         (void)kt__buf_append(&whole, asked.text, asked.text_len);
@@ -108,13 +108,13 @@ static void echo_text(kt__job *job, kt__job_choice *c, size_t prompt) {
         append_ids(job, asked.ids, asked.n_ids, &whole);
     }
     (void)kt__buf_append(&whole, c->said.text.data ? c->said.text.data : "", c->said.text.len);
-    if (whole.failed) job->out.failed = true;
+    if (whole.failed) job->answer.out.failed = true;
     kt__buf_free(&c->said.text);
     c->said.text = whole;
 }
 
 static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) {
-    size_t width = (size_t)job->wire->req.n_logprobs + 1, n = event->n_prompt;
+    size_t width = (size_t)job->request.wire->req.n_logprobs + 1, n = event->n_prompt;
     kt__wire_token *tokens = kt__calloc(n + c->n_tokens, sizeof *tokens);
     bool made = tokens != NULL;
     for (size_t i = 0; i < n && made; i++) {
@@ -124,7 +124,7 @@ static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) 
         if (made) tokens[i] = *token;
     }
     if (!made) {
-        job->out.failed = true;
+        job->answer.out.failed = true;
         kt__free(tokens);
         return;
     }
@@ -136,14 +136,14 @@ static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) 
 }
 
 static void echo_prompt(kt__job *job, const kt_event *event) {
-    kt__job_choice *c = &job->choices[event->choice];
-    echo_text(job, c, (size_t)(event->choice / job->wire->req.n_choices));
+    kt__job_choice *c = &job->answer.choices[event->choice];
+    echo_text(job, c, (size_t)(event->choice / job->request.wire->req.n_choices));
     if (event->prompt) echo_tokens(job, c, event);
 }
 
 static void openai_finish(kt__job *job, const kt_event *event) {
-    if (!job->stream) {
-        if (job->wire->echo) echo_prompt(job, event);
+    if (!job->answer.stream) {
+        if (job->request.wire->echo) echo_prompt(job, event);
         return;
     }
     const kt__wire_choice choice = {.index = event->choice,
@@ -155,7 +155,7 @@ static void openai_finish(kt__job *job, const kt_event *event) {
 
 /* false: no memory */
 static bool fill_choice(kt__job *job, int32_t i, kt__wire_choice *out) {
-    const kt__job_choice *c = &job->choices[i];
+    const kt__job_choice *c = &job->answer.choices[i];
     size_t n_calls = kt__wire_blocks_calls(&c->said, NULL);
     kt__wire_call *calls = kt__arena_calloc(&job->arena, n_calls + 1, sizeof *calls);
     if (!calls) return false;
@@ -174,10 +174,10 @@ static double score_of(const kt__job_choice *c) {
  * more probable, or as probable and earlier. */
 static int32_t ranked_choice(const kt__job *job, int32_t begin, int32_t n, int32_t rank) {
     for (int32_t i = begin; i < begin + n; i++) {
-        double own = score_of(&job->choices[i]);
+        double own = score_of(&job->answer.choices[i]);
         int32_t before = 0;
         for (int32_t k = begin; k < begin + n; k++) {
-            double other = score_of(&job->choices[k]);
+            double other = score_of(&job->answer.choices[k]);
             before += other > own || (k < i && !(other < own));
         }
         if (before == rank) return i;
@@ -187,9 +187,10 @@ static int32_t ranked_choice(const kt__job *job, int32_t begin, int32_t n, int32
 
 /* All choices, or of each prompt's the best_of's most probable. NULL: no memory */
 static kt__wire_choice *fill_choices(kt__job *job, size_t *n) {
-    int32_t each = job->wire->req.n_choices, kept = job->wire->n_best ? job->wire->n_best : each;
-    int32_t n_prompts = job->n_choices / each;
-    kt__wire_choice *choices = kt__calloc((size_t)job->n_choices, sizeof *choices);
+    int32_t each = job->request.wire->req.n_choices,
+            kept = job->request.wire->n_best ? job->request.wire->n_best : each;
+    int32_t n_prompts = job->answer.n_choices / each;
+    kt__wire_choice *choices = kt__calloc((size_t)job->answer.n_choices, sizeof *choices);
     bool made = choices != NULL;
     *n = (size_t)(n_prompts * kept);
     for (int32_t i = 0; i < n_prompts * kept && made; i++) {
@@ -207,33 +208,33 @@ static void write_whole(kt__job *job) {
     kt__wire_answer a = answer_of(job);
     kt__wire_choice *choices = fill_choices(job, &a.n_choices);
     a.choices = choices;
-    a.usage = &job->usage;
-    a.report = &job->report;
+    a.usage = &job->answer.usage;
+    a.report = &job->answer.report;
     if (choices) {
-        kt__wire_write_answer(&job->out, &a);
+        kt__wire_write_answer(&job->answer.out, &a);
     } else {
-        job->out.failed = true;
+        job->answer.out.failed = true;
     }
     kt__free(choices);
 }
 
 static void openai_end(kt__job *job) {
-    if (!job->stream) {
+    if (!job->answer.stream) {
         write_whole(job);
         return;
     }
-    if (job->wire->include_usage) write_chunk(job, NULL, &job->usage, NULL, false);
-    (void)kt__buf_puts(&job->out, "data: [DONE]\n\n");
+    if (job->request.wire->include_usage) write_chunk(job, NULL, &job->answer.usage, NULL, false);
+    (void)kt__buf_puts(&job->answer.out, "data: [DONE]\n\n");
 }
 
 static void openai_error(kt__job *job, const kt_error *err) {
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_whole_error(job, err);
         return;
     }
-    (void)kt__buf_puts(&job->out, "data: ");
-    kt__openai_error_body(&job->out, kt__wire_http_status(err->code), err);
-    (void)kt__buf_puts(&job->out, "\n\ndata: [DONE]\n\n");
+    (void)kt__buf_puts(&job->answer.out, "data: ");
+    kt__openai_error_body(&job->answer.out, kt__wire_http_status(err->code), err);
+    (void)kt__buf_puts(&job->answer.out, "\n\ndata: [DONE]\n\n");
 }
 
 static kt_status read_chat(kt__job *job, kt_error *err) {
@@ -247,8 +248,9 @@ static kt_status read_completion(kt__job *job, kt_error *err) {
 /* Asked as a completion with a `suffix`, answered as a chat is. */
 static kt_status read_fim(kt__job *job, kt_error *err) {
     kt_status status = kt__job_read_wire(job, KT__WIRE_TEXT, err);
-    if (status == KT_OK && !job->wire->req.fim_suffix) job->wire->req.fim_suffix = "";
-    if (status == KT_OK) job->wire->form = KT__WIRE_CHAT;
+    if (status == KT_OK && !job->request.wire->req.fim_suffix)
+        job->request.wire->req.fim_suffix = "";
+    if (status == KT_OK) job->request.wire->form = KT__WIRE_CHAT;
     return status;
 }
 

@@ -30,7 +30,7 @@ static const json_t *text_of(const json_t *document) {
 }
 
 static kt_status read_documents(kt__job *job, ranking *r, kt_error *err) {
-    json_t *list = json_object_get(job->json, "documents"), *v;
+    json_t *list = json_object_get(job->request.json, "documents"), *v;
     size_t i, n = json_array_size(list);
     if (!n)
         return kt__fail_at(err, KT_E_ARG, "documents", UINT64_MAX,
@@ -53,8 +53,8 @@ static kt_status read_documents(kt__job *job, ranking *r, kt_error *err) {
 }
 
 static kt_status read_options(kt__job *job, ranking *r, kt_error *err) {
-    const json_t *top = json_object_get(job->json, "top_n");
-    const json_t *with = json_object_get(job->json, "return_documents");
+    const json_t *top = json_object_get(job->request.json, "top_n");
+    const json_t *with = json_object_get(job->request.json, "return_documents");
     if (top && !json_is_null(top)) {
         json_int_t n = json_is_integer(top) ? json_integer_value(top) : 0;
         if (n < 1)
@@ -72,12 +72,12 @@ static kt_status read_options(kt__job *job, ranking *r, kt_error *err) {
 static kt_status read_body(kt__job *job, kt_error *err) {
     kt_status status;
     ranking *r = kt__arena_calloc(&job->arena, 1, sizeof *r);
-    const json_t *query = json_object_get(job->json, "query");
-    job->wire = kt__calloc(1, sizeof *job->wire);
-    if (!r || !job->wire) return kt__fail_nomem(err, "a request", sizeof *r);
-    kt__arena_init(&job->wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
-    job->wire->req = kt__config_request(job->settings->config);
-    job->wire->req.pooling = KT_POOLING_RANK;
+    const json_t *query = json_object_get(job->request.json, "query");
+    job->request.wire = kt__calloc(1, sizeof *job->request.wire);
+    if (!r || !job->request.wire) return kt__fail_nomem(err, "a request", sizeof *r);
+    kt__arena_init(&job->request.wire->arena, 4096, (size_t)KT__WIRE_MAX_BYTES * 8);
+    job->request.wire->req = kt__config_request(job->request.settings->config);
+    job->request.wire->req.pooling = KT_POOLING_RANK;
     job->extra = r;
     if (!json_is_string(query) || !json_string_length(query))
         return kt__fail_at(err, KT_E_ARG, "query", UINT64_MAX,
@@ -92,14 +92,14 @@ out:
 
 static kt_status make_pair(kt__job *job, const json_t *document, kt__wire_prompt *out,
                            kt_error *err) {
-    const json_t *query = json_object_get(job->json, "query");
+    const json_t *query = json_object_get(job->request.json, "query");
     int32_t *ids = NULL;
     size_t n = 0;
     kt_status status = kt_tokenize_pair(
-        job->engine_model, json_string_value(query), json_string_length(query),
+        job->model.loaded, json_string_value(query), json_string_length(query),
         json_string_value(document), json_string_length(document), &ids, &n, &out->pair_from, err);
     if (status != KT_OK) return status;
-    int32_t *copy = kt__arena_calloc(&job->wire->arena, n + 1, sizeof *copy);
+    int32_t *copy = kt__arena_calloc(&job->request.wire->arena, n + 1, sizeof *copy);
     if (copy) memcpy(copy, ids, n * sizeof *copy);
     kt_free(ids);
     if (!copy) return kt__fail_nomem(err, "token ids", n * sizeof *copy);
@@ -112,13 +112,14 @@ static kt_status read_rerank(kt__job *job, kt_error *err) {
     kt_status status;
     KT__TRY(kt__job_parse(job, err));
     KT__TRY(read_body(job, err));
-    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->json, "model")), err));
+    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
+                              err));
     ranking *r = job->extra;
-    kt__wire_prompt *prompts = kt__arena_calloc(&job->wire->arena, r->n, sizeof *prompts);
+    kt__wire_prompt *prompts = kt__arena_calloc(&job->request.wire->arena, r->n, sizeof *prompts);
     if (!prompts) return kt__fail_nomem(err, "a request", r->n);
     for (size_t i = 0; i < r->n; i++) KT__TRY(make_pair(job, r->documents[i], &prompts[i], err));
-    job->wire->prompts = prompts;
-    job->wire->n_prompts = r->n;
+    job->request.wire->prompts = prompts;
+    job->request.wire->n_prompts = r->n;
 out:
     return status;
 }
@@ -150,26 +151,27 @@ static int better_first(const void *a, const void *b) {
 
 static void write_result(kt__job *job, const ranking *r, size_t i) {
     const ranked *one = &r->found[i];
-    (void)kt__buf_printf(&job->out, "%s{\"index\":%zu,\"relevance_score\":%.9g", i ? "," : "",
-                         one->index, (double)one->score);
+    (void)kt__buf_printf(&job->answer.out, "%s{\"index\":%zu,\"relevance_score\":%.9g",
+                         i ? "," : "", one->index, (double)one->score);
     if (r->with_documents) {
-        (void)kt__buf_puts(&job->out, ",\"document\":{\"text\":");
+        (void)kt__buf_puts(&job->answer.out, ",\"document\":{\"text\":");
         const json_t *text = r->documents[one->index];
-        kt__json_string(&job->out, json_string_value(text), json_string_length(text),
+        kt__json_string(&job->answer.out, json_string_value(text), json_string_length(text),
                         KT__JSON_PLAIN);
-        (void)kt__buf_putc(&job->out, '}');
+        (void)kt__buf_putc(&job->answer.out, '}');
     }
-    (void)kt__buf_putc(&job->out, '}');
+    (void)kt__buf_putc(&job->answer.out, '}');
 }
 
 static void write_ranking(kt__job *job) {
     ranking *r = job->extra;
     qsort(r->found, r->n, sizeof *r->found, better_first);
-    (void)kt__buf_puts(&job->out, "{\"object\":\"list\",\"model\":");
-    kt__json_text(&job->out, kt__served_name(job->model));
-    (void)kt__buf_puts(&job->out, ",\"results\":[");
+    (void)kt__buf_puts(&job->answer.out, "{\"object\":\"list\",\"model\":");
+    kt__json_text(&job->answer.out, kt__served_name(job->model.served));
+    (void)kt__buf_puts(&job->answer.out, ",\"results\":[");
     for (size_t i = 0; i < r->top_n; i++) write_result(job, r, i);
-    (void)kt__buf_printf(&job->out, "],\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}",
+    (void)kt__buf_printf(&job->answer.out,
+                         "],\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}",
                          (long long)r->n_tokens, (long long)r->n_tokens);
 }
 

@@ -40,7 +40,7 @@ static void write_reasoning_part(kt__buf *out, bool summary, const char *text, s
 
 static void write_reasoning_members(kt__job *job, const char *text, size_t len, item_state state) {
     const kt__responses_asked *asked = job->extra;
-    kt__buf *out = &job->out;
+    kt__buf *out = &job->answer.out;
     bool done = state != ITEM_BEGUN;
     (void)kt__buf_puts(out, ",\"summary\":[");
     if (done && asked->summary) write_reasoning_part(out, true, text, len);
@@ -66,7 +66,7 @@ static void write_item(kt__job *job, const kt__job_choice *c, size_t index, item
     static const char *const states[] = {"in_progress", "completed", "incomplete"};
     const kt__wire_block *b = &c->said.list[index];
     const char *text = kt__wire_block_text(&c->said, b);
-    kt__buf *out = &job->out;
+    kt__buf *out = &job->answer.out;
     (void)kt__buf_puts(out, "{\"id\":");
     write_item_id(out, job, b->kind, index);
     kt__json_member(out, "type",
@@ -112,30 +112,30 @@ static void write_notes(kt__buf *out, const char *first, const char *second) {
 /* What is known at the end: the finish in kentang's own word, and what was left aside. */
 static void write_response_end(kt__job *job, const kt__job_choice *c) {
     const kt__responses_asked *asked = job->extra;
-    kt__buf *out = &job->out;
-    write_response_usage(out, &job->usage);
+    kt__buf *out = &job->answer.out;
+    write_response_usage(out, &job->answer.usage);
     (void)kt__buf_printf(out, ",\"kentang\":{\"seed\":%llu,\"numerics\":%d,\"finish\":\"%s\"",
-                         (unsigned long long)job->report.seed, KENTANG_NUMERICS,
+                         (unsigned long long)job->answer.report.seed, KENTANG_NUMERICS,
                          kt_finish_name(c->finish));
-    if (asked->notes || job->notes) {
+    if (asked->notes || job->answer.notes) {
         (void)kt__buf_puts(out, ",\"notes\":");
-        write_notes(out, asked->notes, job->notes);
+        write_notes(out, asked->notes, job->answer.notes);
     }
     (void)kt__buf_putc(out, '}');
-    kt__wire_write_timings(out, &job->report);
+    kt__wire_write_timings(out, &job->answer.report);
 }
 
 /* err: what it failed of, or NULL; over: with its output, as far as that came */
 static void write_response(kt__job *job, const char *status, const kt_error *err, bool over) {
     const kt__responses_asked *asked = job->extra;
-    const kt__job_choice *c = &job->choices[0];
-    kt__buf *out = &job->out;
+    const kt__job_choice *c = &job->answer.choices[0];
+    kt__buf *out = &job->answer.out;
     bool cut = over && !err && !kt__wire_is_whole(c->finish);
     (void)kt__buf_puts(out, "{\"id\":");
     kt__json_text(out, job->id);
     (void)kt__buf_printf(out, ",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\"",
-                         (long long)job->created_s, status);
-    kt__json_member(out, "model", kt__served_name(job->model));
+                         (long long)job->request.created_s, status);
+    kt__json_member(out, "model", kt__served_name(job->model.served));
     (void)kt__buf_printf(out, ",\"incomplete_details\":%s,\"error\":",
                          cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
     if (err) {
@@ -164,40 +164,42 @@ static void write_response(kt__job *job, const char *status, const kt_error *err
 
 static void begin_named_event(kt__job *job, const char *type) {
     kt__responses_asked *asked = job->extra;
-    (void)kt__buf_printf(&job->out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%lld",
-                         type, type, (long long)asked->sequence++);
+    (void)kt__buf_printf(&job->answer.out,
+                         "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%lld", type, type,
+                         (long long)asked->sequence++);
 }
 
 static void end_named_event(kt__job *job) {
-    (void)kt__buf_puts(&job->out, "}\n\n");
+    (void)kt__buf_puts(&job->answer.out, "}\n\n");
 }
 
 static void write_response_event(kt__job *job, const char *type, const char *status,
                                  const kt_error *err, bool over) {
     begin_named_event(job, type);
-    (void)kt__buf_puts(&job->out, ",\"response\":");
+    (void)kt__buf_puts(&job->answer.out, ",\"response\":");
     write_response(job, status, err, over);
     end_named_event(job);
 }
 
 static void write_item_event(kt__job *job, const char *type, size_t index, item_state state) {
     begin_named_event(job, type);
-    (void)kt__buf_printf(&job->out, ",\"output_index\":%zu,\"item\":", index);
-    write_item(job, &job->choices[0], index, state);
+    (void)kt__buf_printf(&job->answer.out, ",\"output_index\":%zu,\"item\":", index);
+    write_item(job, &job->answer.choices[0], index, state);
     end_named_event(job);
 }
 
 /* Where in the answer an event belongs; a call has no parts, a summary its own numbers. */
 static void begin_part_event(kt__job *job, const char *type, size_t index) {
     const kt__responses_asked *asked = job->extra;
-    const kt__wire_block *b = &job->choices[0].said.list[index];
+    const kt__wire_block *b = &job->answer.choices[0].said.list[index];
     begin_named_event(job, type);
-    (void)kt__buf_puts(&job->out, ",\"item_id\":");
-    write_item_id(&job->out, job, b->kind, index);
-    (void)kt__buf_printf(&job->out, ",\"output_index\":%zu", index);
+    (void)kt__buf_puts(&job->answer.out, ",\"item_id\":");
+    write_item_id(&job->answer.out, job, b->kind, index);
+    (void)kt__buf_printf(&job->answer.out, ",\"output_index\":%zu", index);
     if (b->kind == KT_PART_CALL) return;
     bool summary = b->kind == KT_PART_REASONING && asked->summary;
-    (void)kt__buf_printf(&job->out, ",\"%s\":0", summary ? "summary_index" : "content_index");
+    (void)kt__buf_printf(&job->answer.out, ",\"%s\":0",
+                         summary ? "summary_index" : "content_index");
 }
 
 /* The event's names of a block's kind: "response.output_text" and its like. */
@@ -210,7 +212,7 @@ static const char *name_of_text(const kt__job *job, kt_part_kind kind) {
 
 static void write_part_event(kt__job *job, bool added, size_t index) {
     const kt__responses_asked *asked = job->extra;
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     const kt__wire_block *b = &c->said.list[index];
     const char *text = kt__wire_block_text(&c->said, b);
     bool summary = b->kind == KT_PART_REASONING && asked->summary;
@@ -219,43 +221,43 @@ static void write_part_event(kt__job *job, bool added, size_t index) {
     snprintf(type, sizeof type, "response.%s.%s",
              summary ? "reasoning_summary_part" : "content_part", added ? "added" : "done");
     begin_part_event(job, type, index);
-    (void)kt__buf_puts(&job->out, ",\"part\":");
+    (void)kt__buf_puts(&job->answer.out, ",\"part\":");
     if (b->kind == KT_PART_CONTENT) {
-        write_text_part(&job->out, c, text, added ? 0 : b->len, !added);
+        write_text_part(&job->answer.out, c, text, added ? 0 : b->len, !added);
     } else {
-        write_reasoning_part(&job->out, summary, text, added ? 0 : b->len);
+        write_reasoning_part(&job->answer.out, summary, text, added ? 0 : b->len);
     }
     end_named_event(job);
 }
 
 static void write_text_done(kt__job *job, size_t index) {
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     const kt__wire_block *b = &c->said.list[index];
     bool call = b->kind == KT_PART_CALL;
     char type[64];
     snprintf(type, sizeof type, "%s.done", name_of_text(job, b->kind));
     begin_part_event(job, type, index);
-    if (call) kt__json_member(&job->out, "name", c->said.names.data + b->name);
-    kt__json_key(&job->out, call ? "arguments" : "text");
-    kt__json_string(&job->out, kt__wire_block_text(&c->said, b), b->len, KT__JSON_PLAIN);
+    if (call) kt__json_member(&job->answer.out, "name", c->said.names.data + b->name);
+    kt__json_key(&job->answer.out, call ? "arguments" : "text");
+    kt__json_string(&job->answer.out, kt__wire_block_text(&c->said, b), b->len, KT__JSON_PLAIN);
     if (b->kind == KT_PART_CONTENT) {
-        (void)kt__buf_puts(&job->out, ",\"logprobs\":");
-        kt__wire_write_logprobs(&job->out, c->tokens, c->n_tokens);
+        (void)kt__buf_puts(&job->answer.out, ",\"logprobs\":");
+        kt__wire_write_logprobs(&job->answer.out, c->tokens, c->n_tokens);
     }
     end_named_event(job);
 }
 
 static void write_text_delta(kt__job *job, const kt_part *part, size_t index) {
     kt__responses_asked *asked = job->extra;
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     char type[64];
     snprintf(type, sizeof type, "%s.delta", name_of_text(job, part->kind));
     begin_part_event(job, type, index);
-    (void)kt__buf_puts(&job->out, ",\"delta\":");
-    kt__json_string(&job->out, part->text, part->len, KT__JSON_PLAIN);
+    (void)kt__buf_puts(&job->answer.out, ",\"delta\":");
+    kt__json_string(&job->answer.out, part->text, part->len, KT__JSON_PLAIN);
     if (part->kind == KT_PART_CONTENT) {
-        (void)kt__buf_puts(&job->out, ",\"logprobs\":");
-        kt__wire_write_logprobs(&job->out, c->tokens + asked->n_logprobs,
+        (void)kt__buf_puts(&job->answer.out, ",\"logprobs\":");
+        kt__wire_write_logprobs(&job->answer.out, c->tokens + asked->n_logprobs,
                                 c->n_tokens - asked->n_logprobs);
         asked->n_logprobs = c->n_tokens;
     }
@@ -276,16 +278,16 @@ static void close_item(kt__job *job, size_t index, item_state state) {
 /* ---- the dialect ---- */
 
 static void responses_begin(kt__job *job) {
-    if (!job->stream) return;
+    if (!job->answer.stream) return;
     write_response_event(job, "response.created", "in_progress", NULL, false);
     write_response_event(job, "response.in_progress", "in_progress", NULL, false);
 }
 
 static void take_part(kt__job *job, const kt_part *part) {
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     size_t n = c->said.n;
     kt__dialect_gather_part(job, 0, part);
-    if (!job->stream || job->out.failed) return;
+    if (!job->answer.stream || job->answer.out.failed) return;
     if (c->said.n > n && n) close_item(job, n - 1, ITEM_DONE);
     if (c->said.n > n) open_item(job, n);
     if (part->len) write_text_delta(job, part, c->said.n - 1);
@@ -301,11 +303,11 @@ static void responses_token(kt__job *job, const kt_event *event) {
 
 /* An answer of nothing is an empty message. */
 static void responses_finish(kt__job *job, const kt_event *event) {
-    const kt__job_choice *c = &job->choices[0];
+    const kt__job_choice *c = &job->answer.choices[0];
     bool whole = kt__wire_is_whole(event->finish);
     if (!c->said.n) take_part(job, &(kt_part){.kind = KT_PART_CONTENT, .text = ""});
-    if (job->out.failed) return;
-    if (!job->stream) {
+    if (job->answer.out.failed) return;
+    if (!job->answer.stream) {
         write_response(job, whole ? "completed" : "incomplete", NULL, true);
         return;
     }
@@ -317,21 +319,21 @@ static void responses_finish(kt__job *job, const kt_event *event) {
 /* What the reader of events looks for, and what makes OpenAI's client throw. */
 static void responses_error(kt__job *job, const kt_error *err) {
     kt__buf body;
-    if (!job->stream) {
+    if (!job->answer.stream) {
         kt__dialect_whole_error(job, err);
         return;
     }
     write_response_event(job, "response.failed", "failed", err, true);
     begin_named_event(job, "error");
-    kt__json_member(&job->out, "code", kt_status_name(err->code));
-    kt__json_member(&job->out, "message",
+    kt__json_member(&job->answer.out, "code", kt_status_name(err->code));
+    kt__json_member(&job->answer.out, "message",
                     err->message[0] ? err->message : kt_status_message(err->code));
     kt__buf_init(&body, 4096);
     kt__openai_error_body(&body, kt__wire_http_status(err->code), err);
-    (void)kt__buf_puts(&job->out, ",\"param\":null");
+    (void)kt__buf_puts(&job->answer.out, ",\"param\":null");
     if (body.len > 2) { /* "error": {...}, without the braces around */
-        (void)kt__buf_putc(&job->out, ',');
-        (void)kt__buf_append(&job->out, body.data + 1, body.len - 2);
+        (void)kt__buf_putc(&job->answer.out, ',');
+        (void)kt__buf_append(&job->answer.out, body.data + 1, body.len - 2);
     }
     kt__buf_free(&body);
     end_named_event(job);

@@ -19,7 +19,7 @@ typedef struct kt__responses_asked {
     size_t n_logprobs; /* tokens whose log probabilities were written to the stream */
 } kt__responses_asked;
 
-/* job->body into job->wire, and job->extra. On a worker. */
+/* The body into request.wire, and job->extra. On a worker. */
 kt_status KT_CHECKED kt__responses_read(kt__job *job, kt_error *err);
 
 #endif

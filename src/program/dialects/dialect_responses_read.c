@@ -434,11 +434,11 @@ kt_status kt__responses_read(kt__job *job, kt_error *err) {
     kt_status status;
     if (!asked) return kt__fail_nomem(err, "a request", sizeof *asked);
     KT__TRY(kt__job_parse(job, err));
-    KT__TRY(to_chat(&r, job->json, asked, &body));
-    KT__TRY(make_echo(job, job->json, asked, err));
-    job->names = client_names;
-    json_decref(job->json);
-    job->json = body;
+    KT__TRY(to_chat(&r, job->request.json, asked, &body));
+    KT__TRY(make_echo(job, job->request.json, asked, err));
+    job->request.names = client_names;
+    json_decref(job->request.json);
+    job->request.json = body;
     status = kt__job_read_wire(job, KT__WIRE_CHAT, err);
     job->extra = asked;
 out:

@@ -51,7 +51,7 @@ void kt__dialect_gather(kt__job *job, const kt_event *event);
 /* ,"kentang":{"notes":[...],"adapter":{...}} where there is something to say */
 void kt__dialect_write_notes(kt__job *job);
 
-/* Such a name in job->json as Ollama's clients use becomes the model's own. */
+/* Such a name in request.json as Ollama's clients use becomes the model's own. */
 kt_status KT_CHECKED kt__ollama_rename(kt__job *job, kt_error *err);
 
 #endif

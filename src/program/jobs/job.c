@@ -1,5 +1,6 @@
 #include "jobs/job.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,22 +33,23 @@ kt_status kt__job_create(kt__shared *shared, const kt__dialect *dialect, const c
     atomic_init(&job->refs, 1);
     pthread_mutex_init(&job->lock, NULL);
     job->shared = shared;
-    job->settings = kt__shared_settings(shared);
+    job->request.settings = kt__shared_settings(shared);
     job->dialect = dialect;
-    job->created_s = (int64_t)time(NULL);
-    job->begin_us = job->moved_us = kt__now_us();
+    job->request.created_s = (int64_t)time(NULL);
+    job->request.begin_us = job->answer.moved_us = kt__now_us();
     kt__job_make_id(job->id, sizeof job->id, id_prefix);
-    snprintf(job->client, sizeof job->client, "%s", client);
-    snprintf(job->share, sizeof job->share, "%s", client);
-    kt__buf_init(&job->body, KT__WIRE_MAX_BYTES);
-    kt__buf_init(&job->out, MAX_OUT_BYTES);
+    snprintf(job->request.client, sizeof job->request.client, "%s", client);
+    snprintf(job->request.share, sizeof job->request.share, "%s", client);
+    kt__buf_init(&job->request.body, KT__WIRE_MAX_BYTES);
+    kt__buf_init(&job->answer.out, MAX_OUT_BYTES);
     kt__arena_init(&job->arena, 4096, MAX_ARENA_BYTES);
     *out = job;
     return KT_OK;
 }
 
 void kt__job_share_by_connection(kt__job *job, uint64_t connection) {
-    snprintf(job->share, sizeof job->share, "%s#%llu", job->client, (unsigned long long)connection);
+    snprintf(job->request.share, sizeof job->request.share, "%s#%llu", job->request.client,
+             (unsigned long long)connection);
 }
 
 void kt__job_ref(kt__job *job) {
@@ -56,19 +58,19 @@ void kt__job_ref(kt__job *job) {
 
 void kt__job_release(kt__job *job) {
     if (!job || atomic_fetch_sub(&job->refs, 1) != 1) return;
-    for (int32_t i = 0; i < job->n_choices; i++) {
-        kt__job_choice *c = &job->choices[i];
+    for (int32_t i = 0; i < job->answer.n_choices; i++) {
+        kt__job_choice *c = &job->answer.choices[i];
         kt__wire_blocks_free(&c->said);
         kt__free(c->tokens);
     }
-    kt__free(job->choices);
-    kt__wire_request_free(job->wire);
-    json_decref(job->json);
-    kt__buf_free(&job->body);
-    kt__buf_free(&job->out);
+    kt__free(job->answer.choices);
+    kt__wire_request_free(job->request.wire);
+    json_decref(job->request.json);
+    kt__buf_free(&job->request.body);
+    kt__buf_free(&job->answer.out);
     kt__arena_free(&job->arena);
-    kt__shared_let_go(job->shared, job->n_held);
-    kt__settings_drop(job->settings);
+    kt__shared_let_go(job->shared, job->request.n_held);
+    kt__settings_drop(job->request.settings);
     pthread_mutex_destroy(&job->lock);
     kt__free(job);
 }
@@ -152,26 +154,59 @@ static kt__job *job_of_client(kt__shared *s, const char *id, const char *client)
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_jobs && !found; i++) {
         kt__job *job = s->jobs[i];
-        if (!strcmp(job->id, id) && !strcmp(job->client, client)) found = job;
+        if (!strcmp(job->id, id) && !strcmp(job->request.client, client)) found = job;
     }
     if (found) kt__job_ref(found);
     pthread_mutex_unlock(&s->lock);
     return found;
 }
 
+/* ---- the states ---- */
+
+#define BIT(state) (1u << (state))
+
+static const unsigned may_follow[KT__JOB_STATES] = {
+    [KT__JOB_READING] = BIT(KT__JOB_ELSEWHERE) | BIT(KT__JOB_READ),
+    [KT__JOB_ELSEWHERE] = BIT(KT__JOB_READING) | BIT(KT__JOB_READ), /* it was not taken; it was */
+    [KT__JOB_READ] = BIT(KT__JOB_ANSWERING) | BIT(KT__JOB_FAILED) | BIT(KT__JOB_ENDED),
+    [KT__JOB_ANSWERING] = BIT(KT__JOB_SUBMITTING) | BIT(KT__JOB_FAILED) | BIT(KT__JOB_ENDED),
+    [KT__JOB_SUBMITTING] = BIT(KT__JOB_ANSWERING) | BIT(KT__JOB_CROWDED) | BIT(KT__JOB_FAILING),
+    [KT__JOB_CROWDED] = BIT(KT__JOB_ANSWERING) | BIT(KT__JOB_FAILED) | BIT(KT__JOB_ENDED),
+    [KT__JOB_FAILING] = BIT(KT__JOB_FAILED),
+    [KT__JOB_FAILED] = BIT(KT__JOB_ENDED),
+};
+
+bool kt__job_may_move(kt__job_state from, kt__job_state to) {
+    return from < KT__JOB_STATES && (may_follow[from] & BIT(to)) != 0;
+}
+
+void kt__job_move(kt__job *job, kt__job_state to) {
+    assert(kt__job_may_move(job->state, to));
+    job->state = to;
+}
+
+bool kt__job_is_away(const kt__job *job) {
+    return job->state == KT__JOB_READING || job->state == KT__JOB_ELSEWHERE ||
+           job->state == KT__JOB_SUBMITTING || job->state == KT__JOB_FAILING;
+}
+
 /* ---- from outside ---- */
 
 void kt__job_cancel_parts(kt__job *job) {
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-        if (job->parts[i].req) kt_request_cancel(job->parts[i].req);
+        if (job->answer.parts[i].req) kt_request_cancel(job->answer.parts[i].req);
     }
 }
 
-void kt__job_cancel(kt__job *job) {
+static void lose_interest(kt__job *job, kt__job_interest left) {
     pthread_mutex_lock(&job->lock);
-    job->cancelled = true;
+    if (job->interest < left) job->interest = left;
     kt__job_cancel_parts(job);
     pthread_mutex_unlock(&job->lock);
+}
+
+void kt__job_cancel(kt__job *job) {
+    lose_interest(job, KT__JOB_CANCELLED);
 }
 
 bool kt__jobs_cancel(kt__shared *s, const char *id, const char *client) {
@@ -185,24 +220,21 @@ bool kt__jobs_cancel(kt__shared *s, const char *id, const char *client) {
 void kt__jobs_cancel_named(kt__shared *s, const char *name, const char *client) {
     for (kt__job *job = kt__jobs_next(s, NULL); job; job = kt__jobs_next(s, job)) {
         pthread_mutex_lock(&job->lock);
-        bool same = !strcmp(job->name, name) && !strcmp(job->client, client);
+        bool same = !strcmp(job->request.name, name) && !strcmp(job->request.client, client);
         pthread_mutex_unlock(&job->lock);
         if (same) kt__job_cancel(job);
     }
 }
 
 void kt__job_abandon(kt__job *job) {
-    pthread_mutex_lock(&job->lock);
-    job->abandoned = job->cancelled = true;
-    kt__job_cancel_parts(job);
-    pthread_mutex_unlock(&job->lock);
+    lose_interest(job, KT__JOB_ABANDONED);
     kt__job_post(job); /* it may have waited for its reader */
 }
 
 void kt__job_retry(kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    bool again = job->queue_full;
-    job->queue_full = false;
+    bool again = job->state == KT__JOB_CROWDED;
+    if (again) kt__job_move(job, KT__JOB_ANSWERING);
     pthread_mutex_unlock(&job->lock);
     if (again) kt__job_post(job);
 }
@@ -211,25 +243,28 @@ void kt__job_ping(kt__job *job, int64_t ping_s) {
     const char *filler = job->dialect->stream_filler;
     int64_t before_us = kt__now_us() - ping_s * 1000000;
     pthread_mutex_lock(&job->lock);
-    bool silent = job->state == KT__JOB_ANSWERING && job->out.len == job->out_at &&
-                  job->moved_us <= before_us;
-    bool due = ping_s > 0 && filler && job->stream && silent && !job->abandoned;
-    if (due) (void)kt__buf_puts(&job->out, filler);
+    bool silent = kt__job_is_answering(job) && job->answer.out.len == job->answer.out_at &&
+                  job->answer.moved_us <= before_us;
+    bool due = ping_s > 0 && filler && job->answer.stream && silent &&
+               job->interest < KT__JOB_ABANDONED;
+    if (due) (void)kt__buf_puts(&job->answer.out, filler);
     pthread_mutex_unlock(&job->lock);
     if (due) kt__job_post(job);
 }
 
 void kt__job_taken(kt__job *job, size_t n) {
-    size_t most = (size_t)job->settings->config->output;
-    job->out_at += n;
-    job->moved_us = kt__now_us();
-    if (job->out_at == job->out.len) {
-        kt__buf_clear(&job->out);
-        job->out_at = 0;
-    } else if (job->out_at > COMPACT_BYTES) {
-        memmove(job->out.data, job->out.data + job->out_at, job->out.len - job->out_at + 1);
-        job->out.len -= job->out_at;
-        job->out_at = 0;
+    size_t most = (size_t)job->request.settings->config->output;
+    job->answer.out_at += n;
+    job->answer.moved_us = kt__now_us();
+    if (job->answer.out_at == job->answer.out.len) {
+        kt__buf_clear(&job->answer.out);
+        job->answer.out_at = 0;
+    } else if (job->answer.out_at > COMPACT_BYTES) {
+        memmove(job->answer.out.data, job->answer.out.data + job->answer.out_at,
+                job->answer.out.len - job->answer.out_at + 1);
+        job->answer.out.len -= job->answer.out_at;
+        job->answer.out_at = 0;
     }
-    if (job->paused && job->out.len - job->out_at <= most / 2) kt__job_post(job);
+    if (job->answer.paused && job->answer.out.len - job->answer.out_at <= most / 2)
+        kt__job_post(job);
 }

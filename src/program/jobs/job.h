@@ -3,7 +3,8 @@
  * Owns: everything between a transport (HTTP, the Unix socket) and kt_engine_submit: limits of the
  * configuration, the model's use, events into bytes of the request's dialect, backpressure, cancel,
  * figures, the log line, and the list of jobs that have not ended. Knows neither sockets nor HTTP;
- * a dialect knows the bytes. job.c has its life and that list; job_submit.c, above it, the reading;
+ * a dialect knows the bytes. A job is three things with one state: the request, the model that serves it,
+ * and the answer. job.c has its life, its states and that list; job_submit.c, above it, the reading;
  * job_answer.c, above it, the answer.
  *
  * Threads: created and released by a transport; read on a worker's thread; events are taken on the
@@ -22,14 +23,15 @@ typedef struct kt__job kt__job;
 /* An error as a whole body of JSON; status is HTTP's. */
 typedef void kt__error_body_fn(kt__buf *out, int status, const kt_error *err);
 
-/* How a kind of request is read and answered. All write to job->out. The calls are made with the
+/* How a kind of request is read and answered. All write to job->answer.out. The calls are made with the
  * job's lock held, except read and run. */
 typedef struct kt__dialect {
     const char *route;         /* for metrics and the log: a constant */
     const char *stream_type;   /* Content-Type of its streams; NULL: it has none */
     const char *stream_filler; /* bytes of a stream that say nothing */
     kt__error_body_fn *error_body;
-    /* On a worker: job->body into job->wire, or for `run` whatever it needs. */
+    /* On a worker: job->request.body into job->request.wire, NULL where it wrote
+     * the whole answer; or for `run` whatever it needs. */
     kt_status (*read)(kt__job *job, kt_error *err);
     /* On a worker: the whole answer at once; there is no generation then. */
     kt_status (*run)(kt__job *job, kt_error *err);
@@ -42,19 +44,33 @@ typedef struct kt__dialect {
     void (*token)(kt__job *job, const kt_event *event);  /* each token */
     void (*finish)(kt__job *job, const kt_event *event); /* of a choice */
     void (*end)(kt__job *job); /* after the last choice; NULL: nothing is written */
-    /* Instead of all that follows; job->status is set. Where job->stream holds, the answer's head
+    /* Instead of all that follows; the answer's status is set. Where it is a stream, the answer's head
      * is out already. */
     void (*error)(kt__job *job, const kt_error *err);
 } kt__dialect;
 
 enum { KT__JOB_AT_ONCE = 8 };
 
+/* Whose turn it is. kt__job_move has which state may follow which. */
 typedef enum kt__job_state {
-    KT__JOB_READING,   /* waits for a worker, or a worker reads and submits it */
-    KT__JOB_QUEUED,    /* the worker is done; nothing of the answer is written */
-    KT__JOB_ANSWERING, /* the dialect began the answer: status and kind of body are fixed */
-    KT__JOB_ENDED      /* nothing more will be written */
+    KT__JOB_READING,    /* waits for a worker, or a worker reads it and submits its first prompts */
+    KT__JOB_ELSEWHERE,  /* `run` handed it on to another thread, which hands it back */
+    KT__JOB_READ,       /* the worker is done; the loop has not looked at it since */
+    KT__JOB_ANSWERING,  /* the dialect began the answer: status and kind of body are fixed */
+    KT__JOB_SUBMITTING, /* the same, and a worker submits its next prompts */
+    KT__JOB_CROWDED,    /* the same, and the next prompt waits for room in the engine's queue */
+    KT__JOB_FAILING,    /* the error is in out, nothing follows it; a worker still has the job */
+    KT__JOB_FAILED,     /* the same, and what the engine has of it is waited for */
+    KT__JOB_ENDED,      /* nothing more will be written */
+    KT__JOB_STATES
 } kt__job_state;
+
+/* Who wants the answer. It only ever grows. */
+typedef enum kt__job_interest {
+    KT__JOB_WANTED,
+    KT__JOB_CANCELLED, /* the answer is cut short, and still read */
+    KT__JOB_ABANDONED  /* the client is gone, or cannot have the whole: nobody reads it */
+} kt__job_interest;
 
 /* A prompt that is being answered. Requests with several prompts have some at once in the engine,
  * and the next as these end. */
@@ -75,65 +91,77 @@ typedef struct kt__job_choice {
     int32_t n_scored;
 } kt__job_choice;
 
-struct kt__job {
-    atomic_int refs;
-    pthread_mutex_t lock;
-    kt__shared *shared;
+/* The transport's, which has set it before kt__job_start. */
+typedef struct kt__job_transport {
+    void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it ended; no lock */
+    void *owner;
+    bool waits; /* HTTP: suspended until on_output; lines: its end was not seen. Under the lock */
+} kt__job_transport;
+
+/* What was asked, and by whom. The worker's; constant once the job is READ, but for `name`. */
+typedef struct kt__job_request {
     kt__settings *settings; /* in force when it came */
-    const kt__dialect *dialect;
-    kt__task_item task;  /* for the loop */
-    kt__work_item item;  /* for the workers */
-    char id[48];         /* our name for it */
-    char name[128];      /* the client's, "" if it gave none */
-    char session[40];    /* that the answer's head tells the client, or "" */
+    int64_t created_s, begin_us;
     char client[80];     /* who asks */
     char share[112];     /* who gets an equal share: the client, or one connection of it */
+    char name[128];      /* the client's name for it, "" if it gave none; under the lock */
     size_t n_held;       /* bytes of its body, held (kt__shared_hold) as long as the job is there */
     kt__buf body;        /* the request's bytes, until it is read; */
     struct json_t *json; /* or the request as it was parsed already */
-    int64_t created_s, begin_us;
-    /* the transport's */
-    uint64_t serial;                 /* its place among all that came; 0: not registered */
-    void (*on_output)(kt__job *job); /* loop: there are new bytes in out, or it ended; no lock */
-    void *owner;
-    bool connection_waits; /* HTTP: suspended until on_output; lines: its end was not seen */
-    /* under the lock */
-    kt__wire_request *wire;
+    kt__wire_request *wire;     /* NULL: there is nothing to submit */
     const kt__wire_name *names; /* the client's, of fields, for errors; a constant, or NULL */
-    kt__arena arena;            /* texts that live as long as the job */
-    kt__served *model;
-    kt_model *engine_model;
+} kt__job_request;
+
+/* What it is answered with, held until the answer ends. Under the lock, as the answer is. */
+typedef struct kt__job_model {
+    kt__served *served;
+    kt_model *loaded;
     kt_engine *engine;
-    kt_adapter_use adapters[KT_ADAPTERS_MAX]; /* of its requests, held */
+    kt_adapter_use adapters[KT_ADAPTERS_MAX]; /* of its requests */
     size_t n_adapters;
-    kt_learned learned;      /* what its client has taught, held */
+    kt_learned learned;      /* what its client has taught */
     char taught_by[128];     /* the namespace of that, or "": nothing is learned from this answer */
     int64_t learned_version; /* 0: the model alone */
     char learned_json[320];  /* ,"adapter":{"namespace":NAME,"version":N} where it is used, or "" */
-    kt__job_part parts[KT__JOB_AT_ONCE];
-    size_t n_submitted; /* prompts */
-    kt__job_state state;
-    bool stream;        /* bytes go out as they come; a refusal is whole all the same */
-    bool with_worker;   /* a worker has it, or will: for reading, later for its next prompts */
-    bool queue_full;    /* the next prompt waits for room in the engine's queue */
-    bool handed_on;     /* `run` gave it to another thread, which hands it back */
-    bool paused;        /* its reader is behind: no events are taken */
-    bool cancelled;     /* the answer is cut short, and still read */
-    bool abandoned;     /* the client is gone; it is cancelled, too */
-    bool whole;         /* the reading wrote the whole answer: there is nothing to submit */
-    bool error_written; /* the error is in out: nothing follows it */
-    kt_error error;     /* KT_OK: none so far */
-    int error_status;   /* HTTP's, where the code alone does not say it; else 0 */
-    int status;         /* HTTP's, once it answers or ended */
+} kt__job_model;
+
+/* What is being written. */
+typedef struct kt__job_answer {
+    bool stream;      /* bytes go out as they come; a refusal is whole anyway */
+    bool paused;      /* its reader takes too little: no events are taken */
+    int status;       /* HTTP's, once it answers or ended */
+    kt_error error;   /* KT_OK: none so far */
+    int error_status; /* HTTP's, where the code alone does not say it; else 0 */
     kt__buf out;
     size_t out_at;    /* bytes of out that the transport has taken */
     int64_t moved_us; /* when it last took some, or had none to take */
+    kt__job_part parts[KT__JOB_AT_ONCE];
+    size_t n_submitted; /* prompts */
     kt__job_choice *choices;
     int32_t n_choices, n_finished;
     kt__wire_usage usage;
     kt_request_report report; /* of the first choice that finished; figures of the log line */
     const char *notes;        /* kt_request_notes of the first prompt */
-    void *extra;              /* the dialect's, in the arena */
+    char session[40];         /* that the head tells the client, or "" */
+} kt__job_answer;
+
+struct kt__job {
+    atomic_int refs;
+    pthread_mutex_t lock;
+    kt__shared *shared;
+    const kt__dialect *dialect;
+    kt__task_item task;  /* for the loop */
+    kt__work_item item;  /* for the workers */
+    char id[48];         /* our name for it */
+    uint64_t serial;     /* its place among all that came; 0: not registered */
+    kt__arena arena;     /* texts that live as long as the job; under the lock */
+    void *extra;         /* the dialect's, in the arena */
+    kt__job_state state; /* under the lock, as interest is */
+    kt__job_interest interest;
+    kt__job_transport transport;
+    kt__job_request request;
+    kt__job_model model;
+    kt__job_answer answer;
 };
 
 /* ---- job.c: life, and the list of those that have not ended ---- */
@@ -161,12 +189,30 @@ size_t kt__jobs_count(kt__shared *shared);
 kt__job *kt__jobs_next(kt__shared *shared, kt__job *job);
 /* Waits until none is left; false: some are, after ms. */
 bool kt__jobs_wait(kt__shared *shared, int64_t ms);
+/* ---- job.c: the states; the lock is held ---- */
+
+/* Whether a job of that state may be moved to this one. */
+bool kt__job_may_move(kt__job_state from, kt__job_state to);
+void kt__job_move(kt__job *job, kt__job_state to); /* such a one: an assertion */
+/* Its answer has begun and has not ended. */
+static inline bool kt__job_is_answering(const kt__job *job) {
+    return job->state >= KT__JOB_ANSWERING && job->state < KT__JOB_ENDED;
+}
+/* A worker, or another thread, has it: it may not be ended. */
+bool kt__job_is_away(const kt__job *job);
+/* Its error was written, or is being. */
+static inline bool kt__job_is_failed(const kt__job *job) {
+    return job->state == KT__JOB_FAILING || job->state == KT__JOB_FAILED;
+}
+
+/* ---- job.c: from outside ---- */
+
 void kt__job_cancel_parts(kt__job *job); /* what the engine has of it; the lock is held */
 /* The answer still comes, with finish_reason "cancelled". */
 void kt__job_cancel(kt__job *job);
 /* Cancels the job of that id and client. */
 bool kt__jobs_cancel(kt__shared *shared, const char *id, const char *client);
-/* Cancels the jobs of that name (job->name) and client. */
+/* Cancels the jobs of that name (request.name) and client. */
 void kt__jobs_cancel_named(kt__shared *shared, const char *name, const char *client);
 /* Nobody reads the answer any more: it is cancelled, and dropped. on_output is not called again
  * after this returns, when called on the loop's thread. */
@@ -175,7 +221,7 @@ void kt__job_abandon(kt__job *job);
 void kt__job_ping(kt__job *job, int64_t ping_s);
 /* Tries again to submit prompts that found the queue full. Any thread. */
 void kt__job_retry(kt__job *job);
-/* Bytes of out up to out_at were taken: goes on where it waited for that. The lock is held. */
+/* Bytes of out up to out_at were taken: continues where it waited for that. The lock is held. */
 void kt__job_taken(kt__job *job, size_t n);
 
 #define KT__JOB_OF(member_pointer, member) \
@@ -184,9 +230,11 @@ void kt__job_taken(kt__job *job, size_t n);
 /* ---- job_submit.c: reading, on a worker ---- */
 
 void kt__job_read_and_submit(kt__work_item *item); /* of a job */
-/* Ends the worker's part: the loop goes on with it. */
+/* No other thread has it, and it was not handed back. */
+bool kt__job_is_reading(kt__job *job);
+/* Ends the worker's part, or that of the thread that has it ELSEWHERE: the loop continues with it. */
 void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err);
-/* Reads job->body, or job->json, with the server's defaults and limits. */
+/* Reads the request's body, or its json, with the server's defaults and limits. */
 kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
 /* The request as parsed JSON; the job's. */
 kt_status KT_CHECKED kt__job_parse(kt__job *job, kt_error *err);

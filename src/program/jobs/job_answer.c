@@ -8,8 +8,9 @@
 /* ---- the account ---- */
 
 static bool is_fault_of_ours(const kt__job *job) {
-    if (job->error.code == KT_OK || job->error.code == KT_E_STATE) return false;
-    int status = job->error_status ? job->error_status : kt__wire_http_status(job->error.code);
+    if (job->answer.error.code == KT_OK || job->answer.error.code == KT_E_STATE) return false;
+    int status = job->answer.error_status ? job->answer.error_status
+                                          : kt__wire_http_status(job->answer.error.code);
     return status >= 500;
 }
 
@@ -19,17 +20,17 @@ static double ms_of(int64_t us) {
 
 /* Of the first choice that ended: the parts from queue_ms to held_ms sum to total_ms. */
 static void log_answer(kt__job *job) {
-    const kt_request_report *r = &job->report;
+    const kt_request_report *r = &job->answer.report;
     const kt__slog_field fields[] = {
         {"id", job->id, 0},
         {"route", job->dialect->route, 0},
-        {"client", job->client, 0},
-        {"status", NULL, (double)job->status},
-        {"ms", NULL, (double)((kt__now_us() - job->begin_us) / 1000)},
-        {"model", job->model ? kt__served_name(job->model) : "", 0},
-        {"prompt", NULL, (double)job->usage.n_prompt},
-        {"cached", NULL, (double)job->usage.n_cached},
-        {"generated", NULL, (double)job->usage.n_generated},
+        {"client", job->request.client, 0},
+        {"status", NULL, (double)job->answer.status},
+        {"ms", NULL, (double)((kt__now_us() - job->request.begin_us) / 1000)},
+        {"model", job->model.served ? kt__served_name(job->model.served) : "", 0},
+        {"prompt", NULL, (double)job->answer.usage.n_prompt},
+        {"cached", NULL, (double)job->answer.usage.n_cached},
+        {"generated", NULL, (double)job->answer.usage.n_generated},
         {"finish", kt_finish_name(r->finish), 0},
         {"first_ms", NULL, (double)(r->first_token_us / 1000)},
         {"bottleneck", r->bottleneck ? r->bottleneck : "", 0},
@@ -51,11 +52,11 @@ static void log_end(kt__job *job) {
     const kt__slog_field fields[] = {
         {"id", job->id, 0},
         {"route", job->dialect->route, 0},
-        {"client", job->client, 0},
-        {"status", NULL, (double)job->status},
-        {"ms", NULL, (double)((kt__now_us() - job->begin_us) / 1000)},
+        {"client", job->request.client, 0},
+        {"status", NULL, (double)job->answer.status},
+        {"ms", NULL, (double)((kt__now_us() - job->request.begin_us) / 1000)},
     };
-    if (job->n_finished > 0) {
+    if (job->answer.n_finished > 0) {
         log_answer(job);
     } else {
         kt__slog_write(&job->shared->log, KT_LOG_INFO, "request", fields,
@@ -63,23 +64,24 @@ static void log_end(kt__job *job) {
     }
     if (is_fault_of_ours(job))
         kt__slog_line(&job->shared->log, KT_LOG_ERROR, "request %s failed: %s", job->id,
-                      job->error.message);
+                      job->answer.error.message);
 }
 
 /* Nothing more will be written. The lock is held. */
 static void conclude_job(kt__job *job) {
-    job->state = KT__JOB_ENDED;
+    kt__job_move(job, KT__JOB_ENDED);
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-        kt_request_close(job->parts[i].req);
-        job->parts[i].req = NULL;
+        kt_request_close(job->answer.parts[i].req);
+        job->answer.parts[i].req = NULL;
     }
-    for (size_t i = 0; i < job->n_adapters; i++) kt_adapter_close(job->adapters[i].adapter);
-    job->n_adapters = 0;
-    kt_learned_close(&job->learned);
-    if (job->engine) kt__served_done(job->model, job->engine);
-    job->engine = NULL;
+    for (size_t i = 0; i < job->model.n_adapters; i++)
+        kt_adapter_close(job->model.adapters[i].adapter);
+    job->model.n_adapters = 0;
+    kt_learned_close(&job->model.learned);
+    if (job->model.engine) kt__served_done(job->model.served, job->model.engine);
+    job->model.engine = NULL;
     kt__metrics_answer(job->shared->metrics, job->dialect->route,
-                       job->abandoned ? 499 : job->status);
+                       job->interest == KT__JOB_ABANDONED ? 499 : job->answer.status);
     log_end(job);
     kt__job_unregister(job);
 }
@@ -87,49 +89,50 @@ static void conclude_job(kt__job *job) {
 /* ---- errors ---- */
 
 static bool has_failed(const kt__job *job) {
-    return job->error.code != KT_OK;
+    return job->answer.error.code != KT_OK;
 }
 
 /* What fails before its answer began is refused as a whole body, with a status of its own. */
 void kt__job_fail(kt__job *job, const kt_error *err) {
-    kt_error copy = *err; /* may be job->error itself */
-    if (job->error_written) return;
-    job->error_written = true;
-    job->error = copy;
-    if (job->state < KT__JOB_ANSWERING) job->stream = false;
-    if (!job->stream)
-        job->status = job->error_status ? job->error_status : kt__wire_http_status(copy.code);
-    if (!job->abandoned) job->dialect->error(job, &copy);
+    kt_error copy = *err; /* may be job->answer.error itself */
+    if (kt__job_is_failed(job)) return;
+    if (!kt__job_is_answering(job)) job->answer.stream = false;
+    kt__job_move(job, job->state == KT__JOB_SUBMITTING ? KT__JOB_FAILING : KT__JOB_FAILED);
+    job->answer.error = copy;
+    if (!job->answer.stream)
+        job->answer.status = job->answer.error_status ? job->answer.error_status
+                                                      : kt__wire_http_status(copy.code);
+    if (job->interest < KT__JOB_ABANDONED) job->dialect->error(job, &copy);
     kt__job_cancel_parts(job);
 }
 
 /* ---- events ---- */
 
 static bool is_read(const kt__job *job) {
-    return !job->abandoned && !has_failed(job);
+    return job->interest < KT__JOB_ABANDONED && !has_failed(job);
 }
 
 static void count_gap(kt__job *job, const kt_event *event) {
-    kt__job_choice *c = &job->choices[event->choice];
+    kt__job_choice *c = &job->answer.choices[event->choice];
     if (event->id < 0) return;
     if (c->last_token_us)
-        kt__metrics_observe(job->shared->metrics, job->model, KT__HIST_GAP,
+        kt__metrics_observe(job->shared->metrics, job->model.served, KT__HIST_GAP,
                             (double)(event->t_us - c->last_token_us) * 1e-6);
     c->last_token_us = event->t_us;
 }
 
 static void take_finish(kt__job *job, kt__job_part *part, const kt_event *event) {
     const kt_request_report *r = event->report;
-    kt__metrics_finished(job->shared->metrics, job->model, r);
-    if (!job->n_finished++) job->report = *r;
+    kt__metrics_finished(job->shared->metrics, job->model.served, r);
+    if (!job->answer.n_finished++) job->answer.report = *r;
     if (!part->counted) {
-        job->usage.n_prompt += r->n_prompt;
-        job->usage.n_cached += r->n_cached;
+        job->answer.usage.n_prompt += r->n_prompt;
+        job->answer.usage.n_cached += r->n_cached;
         part->counted = true;
     }
-    job->usage.n_generated += r->n_generated;
-    job->usage.n_reasoning += r->n_reasoning;
-    job->choices[event->choice].finish = event->finish;
+    job->answer.usage.n_generated += r->n_generated;
+    job->answer.usage.n_reasoning += r->n_reasoning;
+    job->answer.choices[event->choice].finish = event->finish;
     if (event->finish == KT_FINISH_ERROR && event->error) {
         kt__job_fail(job, event->error);
     } else if (is_read(job)) {
@@ -145,18 +148,19 @@ static void take_event(kt__job *job, kt__job_part *part, const kt_event *from) {
         count_gap(job, &event);
         if (is_read(job)) job->dialect->token(job, &event);
     } else if (event.kind == KT_EVENT_FINISHED) {
-        if (job->taught_by[0]) kt__job_keep(job, part->req, from->choice, part->base);
+        if (job->model.taught_by[0]) kt__job_keep(job, part->req, from->choice, part->base);
         take_finish(job, part, &event);
         if (!event.last) return;
         kt_request_close(part->req);
         part->req = NULL;
-        job->queue_full = false;
+        if (job->state == KT__JOB_CROWDED) kt__job_move(job, KT__JOB_ANSWERING);
     }
 }
 
 static bool reader_is_behind(const kt__job *job) {
-    size_t most = (size_t)job->settings->config->output;
-    return job->stream && !job->abandoned && job->out.len - job->out_at > most;
+    size_t most = (size_t)job->request.settings->config->output;
+    return job->answer.stream && job->interest < KT__JOB_ABANDONED &&
+           job->answer.out.len - job->answer.out_at > most;
 }
 
 /* What the engine has for it, as far as its reader keeps up. The lock is held. */
@@ -165,9 +169,9 @@ static void take_events(kt__job *job) {
     for (bool more = true; more;) {
         more = false;
         for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-            kt__job_part *part = &job->parts[i];
-            job->paused = reader_is_behind(job);
-            if (job->paused) return;
+            kt__job_part *part = &job->answer.parts[i];
+            job->answer.paused = reader_is_behind(job);
+            if (job->answer.paused) return;
             if (!part->req || !kt_request_next_event(part->req, &event, 0)) continue;
             take_event(job, part, &event);
             more = true;
@@ -179,38 +183,37 @@ static void take_events(kt__job *job) {
 
 static bool any_part(const kt__job *job) {
     for (int i = 0; i < KT__JOB_AT_ONCE; i++) {
-        if (job->parts[i].req) return true;
+        if (job->answer.parts[i].req) return true;
     }
     return false;
 }
 
 static bool all_submitted(const kt__job *job) {
-    return !job->wire || job->n_submitted == job->wire->n_prompts;
+    return !job->request.wire || job->answer.n_submitted == job->request.wire->n_prompts;
 }
 
 /* No prompt that is left is worth submitting. */
 static bool is_cut_short(const kt__job *job) {
-    return has_failed(job) || job->cancelled || job->abandoned;
+    return has_failed(job) || job->interest > KT__JOB_WANTED;
 }
 
 /* Hands it to the workers for its next prompts. The lock is held. */
 static void submit_more(kt__job *job) {
-    job->with_worker = true;
+    kt__job_move(job, KT__JOB_SUBMITTING);
     kt__job_ref(job);
     if (kt__workers_add(job->shared->workers, &job->item)) return;
     atomic_fetch_sub(&job->refs, 1);
-    job->with_worker = false;
-    job->queue_full = true;
+    kt__job_move(job, KT__JOB_CROWDED);
 }
 
 /* Prompts that were not begun when it was cancelled. */
 static void finish_the_rest(kt__job *job) {
     const kt_request_report none = {.finish = KT_FINISH_CANCELLED, .stop = -1};
-    for (int32_t i = 0; i < job->n_choices && !has_failed(job); i++) {
-        if (job->choices[i].finish != KT_FINISH_NONE) continue;
+    for (int32_t i = 0; i < job->answer.n_choices && !has_failed(job); i++) {
+        if (job->answer.choices[i].finish != KT_FINISH_NONE) continue;
         const kt_event event = {
             .kind = KT_EVENT_FINISHED, .choice = i, .finish = KT_FINISH_CANCELLED, .report = &none};
-        job->choices[i].finish = KT_FINISH_CANCELLED;
+        job->answer.choices[i].finish = KT_FINISH_CANCELLED;
         job->dialect->finish(job, &event);
     }
 }
@@ -218,16 +221,16 @@ static void finish_the_rest(kt__job *job) {
 /* Without one, a worker could only hand the job back, and be given it again. */
 static bool has_free_part(const kt__job *job) {
     for (int i = 0; i < KT__JOB_AT_ONCE; i++)
-        if (!job->parts[i].req) return true;
+        if (!job->answer.parts[i].req) return true;
     return false;
 }
 
-/* ---- the states ---- */
+/* ---- from state to state ---- */
 
 static void begin_answer(kt__job *job) {
-    job->status = 200;
-    job->state = KT__JOB_ANSWERING;
-    if (!job->abandoned && job->dialect->begin) job->dialect->begin(job);
+    job->answer.status = 200;
+    kt__job_move(job, KT__JOB_ANSWERING);
+    if (job->interest < KT__JOB_ABANDONED && job->dialect->begin) job->dialect->begin(job);
 }
 
 static void end_answer(kt__job *job) {
@@ -238,44 +241,47 @@ static void end_answer(kt__job *job) {
 
 /* The answer does not fit into memory: what is there is not the whole. */
 static void drop_unfitting(kt__job *job) {
-    if (!job->out.failed || job->abandoned) return;
-    job->abandoned = true;
+    if (!job->answer.out.failed || job->interest == KT__JOB_ABANDONED) return;
+    job->interest = KT__JOB_ABANDONED;
     kt__job_cancel_parts(job);
 }
 
-/* QUEUED or ANSWERING. The lock is held. */
+/* From READ to FAILED. The lock is held. */
 static void advance_prompts(kt__job *job) {
     if (has_failed(job)) {
-        kt__job_fail(job, &job->error);
-    } else if (job->state == KT__JOB_QUEUED) {
+        kt__job_fail(job, &job->answer.error);
+    } else if (job->state == KT__JOB_READ) {
         begin_answer(job);
     }
     take_events(job);
     drop_unfitting(job);
 
     bool more = !all_submitted(job) && !is_cut_short(job);
-    if (more && !job->with_worker && !job->queue_full && has_free_part(job)) submit_more(job);
-    if (!more && !job->with_worker && !any_part(job)) end_answer(job);
+    if (more && job->state == KT__JOB_ANSWERING && has_free_part(job)) submit_more(job);
+    if (!more && !kt__job_is_away(job) && !any_part(job)) end_answer(job);
 }
 
 /* The worker wrote the whole answer, or none. The lock is held. */
 static void advance_at_once(kt__job *job) {
-    if (has_failed(job)) kt__job_fail(job, &job->error);
-    if (!job->status) job->status = 200;
+    if (has_failed(job)) kt__job_fail(job, &job->answer.error);
+    if (!job->answer.status) job->answer.status = 200;
     conclude_job(job);
+}
+
+static bool is_without_prompts(const kt__job *job) {
+    return job->dialect->run || !job->request.wire;
 }
 
 static void pump_job(kt__task_item *item) {
     kt__job *job = KT__JOB_OF(item, task);
     pthread_mutex_lock(&job->lock);
-    bool ours = job->state == KT__JOB_QUEUED || job->state == KT__JOB_ANSWERING;
-    if (ours && (job->dialect->run || job->whole)) {
+    if (job->state == KT__JOB_READ && is_without_prompts(job)) {
         advance_at_once(job);
-    } else if (ours) {
+    } else if (job->state == KT__JOB_READ || kt__job_is_answering(job)) {
         advance_prompts(job);
     }
     pthread_mutex_unlock(&job->lock);
-    job->on_output(job);
+    job->transport.on_output(job);
     kt__job_release(job);
 }
 
@@ -296,7 +302,6 @@ void kt__job_start(kt__job *job) {
     kt_error err;
     job->task.run = pump_job;
     job->item.run = kt__job_read_and_submit;
-    job->with_worker = true;
     kt_status status = hand_to_workers(job, &err);
     if (status != KT_OK) kt__job_hand_back(job, status, &err);
 }

@@ -10,8 +10,8 @@
 
 /* The one text that "adapter" is, where that is no adapter of the configuration; else NULL. */
 static const char *named_namespace(const kt__job *job) {
-    const kt__wire_request *w = job->wire;
-    const kt__config *config = job->settings->config;
+    const kt__wire_request *w = job->request.wire;
+    const kt__config *config = job->request.settings->config;
     kt__adapter_entry entry;
     if (w->n_adapters != 1 || w->adapters[0].scale != 1.0f) return NULL;
     for (size_t i = 0; i < config->adapters.n; i++) {
@@ -24,13 +24,14 @@ static const char *named_namespace(const kt__job *job) {
 /* For the answer; nothing, where the model answers alone. The lock is held. */
 static void tell_learned(kt__job *job) {
     kt__buf json;
-    job->learned_version = job->learned.version;
-    if (!job->learned.version) return;
-    kt__buf_init(&json, sizeof job->learned_json - 1);
+    job->model.learned_version = job->model.learned.version;
+    if (!job->model.learned.version) return;
+    kt__buf_init(&json, sizeof job->model.learned_json - 1);
     (void)kt__buf_puts(&json, ",\"adapter\":{\"namespace\":");
-    kt__json_text(&json, job->taught_by);
-    (void)kt__buf_printf(&json, ",\"version\":%" PRId64 "}", job->learned.version);
-    if (!json.failed) snprintf(job->learned_json, sizeof job->learned_json, "%s", json.data);
+    kt__json_text(&json, job->model.taught_by);
+    (void)kt__buf_printf(&json, ",\"version\":%" PRId64 "}", job->model.learned.version);
+    if (!json.failed)
+        snprintf(job->model.learned_json, sizeof job->model.learned_json, "%s", json.data);
     kt__buf_free(&json);
 }
 
@@ -38,8 +39,8 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
                              kt_error *err) {
     kt_learner *learner;
     kt_learned learned = {0};
-    kt_status status = kt__served_learner(job->model, job->settings->config, name, false, &learner,
-                                          err);
+    kt_status status = kt__served_learner(job->model.served, job->request.settings->config, name,
+                                          false, &learner, err);
     if (status != KT_OK && !wanted) {
         kt__slog_line(&job->shared->log, KT_LOG_WARN, "answered without what was learned: %s",
                       err->message);
@@ -52,15 +53,15 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
     if (learner) status = kt_learner_get(learner, version, &learned, err);
     if (status != KT_OK) return status;
     pthread_mutex_lock(&job->lock);
-    job->learned = learned;
-    snprintf(job->taught_by, sizeof job->taught_by, "%s", name);
+    job->model.learned = learned;
+    snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     tell_learned(job);
-    job->wire->req.recall = learned.recall;
+    job->request.wire->req.recall = learned.recall;
     if (learned.adapter) {
-        job->adapters[0] = (kt_adapter_use){kt_adapter_hold(learned.adapter), 1.0f};
-        job->n_adapters = 1;
-        job->wire->req.adapters = job->adapters;
-        job->wire->req.n_adapters = 1;
+        job->model.adapters[0] = (kt_adapter_use){kt_adapter_hold(learned.adapter), 1.0f};
+        job->model.n_adapters = 1;
+        job->request.wire->req.adapters = job->model.adapters;
+        job->request.wire->req.n_adapters = 1;
     }
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
@@ -102,16 +103,16 @@ static kt_status add_to_system(kt__wire_request *w, const char *line, kt_error *
 static kt_status tell_model(kt__job *job, const char *name, kt_error *err) {
     char line[128];
     kt_learner *learner;
-    if (!job->settings->config->learn_status) return KT_OK;
-    kt_status status = kt__served_learner(job->model, job->settings->config, name, false, &learner,
-                                          err);
+    if (!job->request.settings->config->learn_status) return KT_OK;
+    kt_status status = kt__served_learner(job->model.served, job->request.settings->config, name,
+                                          false, &learner, err);
     if (status != KT_OK) learner = NULL;
     status_line(learner, line, sizeof line);
-    return add_to_system(job->wire, line, err);
+    return add_to_system(job->request.wire, line, err);
 }
 
 static kt_status refuse_version(const kt__job *job, kt_error *err) {
-    if (!job->wire->version_given) return KT_OK;
+    if (!job->request.wire->version_given) return KT_OK;
     return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
                        "adapter: expected a name or an object with one, got a number: learning is "
                        "off here");
@@ -120,38 +121,38 @@ static kt_status refuse_version(const kt__job *job, kt_error *err) {
 /* What nothing was learned for stays as it is without learning, the configuration's adapters
  * included. */
 kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
-    const kt__wire_request *w = job->wire;
-    const kt__config *config = job->settings->config;
+    const kt__wire_request *w = job->request.wire;
+    const kt__config *config = job->request.settings->config;
     char name[KT__NAMESPACE_BYTES];
     const char *given = named_namespace(job);
     bool numbered = w->version_given;
     *named = false;
     if (!job->shared->kept) return refuse_version(job, err);
     if (w->req.pooling != KT_POOLING_NONE) return refuse_version(job, err);
-    job->wire->req.keep = true;
-    kt_status status = kt__namespace_of(config, job->client, NULL, name, err);
+    job->request.wire->req.keep = true;
+    kt_status status = kt__namespace_of(config, job->request.client, NULL, name, err);
     if (status != KT_OK) return status;
-    snprintf(job->taught_by, sizeof job->taught_by, "%s", name);
+    snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     if (w->adapters_given && !numbered && !given) return KT_OK; /* "none", or the configuration's */
-    if (given) status = kt__namespace_of(config, job->client, given, name, err);
+    if (given) status = kt__namespace_of(config, job->request.client, given, name, err);
     if (status == KT_OK)
         status = use_version(job, name, given || numbered,
                              numbered ? w->learned_version : KT_VERSION_SERVED, err);
     if (status == KT_OK) status = tell_model(job, name, err);
-    *named = status == KT_OK && (given || numbered || job->n_adapters > 0);
+    *named = status == KT_OK && (given || numbered || job->model.n_adapters > 0);
     return status;
 }
 
 /* base: the number of the request's first choice among the job's. */
 void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t base) {
-    kt__kept_answer answer = {.model = kt__served_name(job->model), .choice = base + choice};
+    kt__kept_answer answer = {.model = kt__served_name(job->model.served), .choice = base + choice};
     kt_model_info info;
     if (!kt_request_get_kept(req, choice, &answer.kept)) return;
-    kt_model_get_info(job->engine_model, &info);
+    kt_model_get_info(job->model.loaded, &info);
     snprintf(answer.id, sizeof answer.id, "%s", job->id);
-    snprintf(answer.name, sizeof answer.name, "%s", job->name);
-    snprintf(answer.client, sizeof answer.client, "%s", job->client);
-    snprintf(answer.taught_by, sizeof answer.taught_by, "%s", job->taught_by);
+    snprintf(answer.name, sizeof answer.name, "%s", job->request.name);
+    snprintf(answer.client, sizeof answer.client, "%s", job->request.client);
+    snprintf(answer.taught_by, sizeof answer.taught_by, "%s", job->model.taught_by);
     kt__kept_answers_add(job->shared->kept, &answer, (size_t)info.d_model,
-                         job->settings->config->learn_keep_s);
+                         job->request.settings->config->learn_keep_s);
 }

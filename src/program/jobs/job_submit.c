@@ -11,17 +11,29 @@
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
 
+/* The first one is the answer's. The lock is held. */
+static void note_error(kt__job *job, kt_status status, const kt_error *err) {
+    if (job->answer.error.code != KT_OK) return;
+    job->answer.error = *err;
+    job->answer.error.code = status;
+    /* of a deadline it is the predicted time: trying again does not help */
+    if (status == KT_E_DEADLINE) job->answer.error.retry_ms = 0;
+}
+
+static kt__job_state state_after_worker(const kt__job *job, bool crowded) {
+    if (job->state == KT__JOB_FAILING) return KT__JOB_FAILED;
+    if (job->state != KT__JOB_SUBMITTING) return KT__JOB_READ;
+    return crowded ? KT__JOB_CROWDED : KT__JOB_ANSWERING;
+}
+
+/* A full queue is no error once prompts of this request were taken: the next ones wait until one of
+ * them ends, or for kt__job_retry. */
 void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err) {
-    if (status != KT_OK) kt__wire_rename_error(job->names, err);
+    if (status != KT_OK) kt__wire_rename_error(job->request.names, err);
     pthread_mutex_lock(&job->lock);
-    job->with_worker = false;
-    if (job->state == KT__JOB_READING) job->state = KT__JOB_QUEUED;
-    if (status != KT_OK) {
-        job->error = *err;
-        job->error.code = status;
-        /* of a deadline it is the predicted time: trying again does not help */
-        if (status == KT_E_DEADLINE) job->error.retry_ms = 0;
-    }
+    bool crowded = status == KT_E_BUSY && job->answer.n_submitted > 0;
+    if (status != KT_OK && !crowded) note_error(job, status, err);
+    kt__job_move(job, state_after_worker(job, crowded));
     pthread_mutex_unlock(&job->lock);
     kt__job_post(job);
 }
@@ -36,13 +48,15 @@ static void fix_seed(kt_sampling *sampling) {
 }
 
 static kt_status make_choices(kt__job *job, kt_error *err) {
-    size_t n = job->wire->n_prompts * (size_t)job->wire->req.n_choices;
-    if (job->choices || !n) return KT_OK;
-    job->choices = kt__calloc(n, sizeof *job->choices);
-    if (!job->choices) return kt__fail_nomem(err, "a request", n * sizeof *job->choices);
-    for (size_t i = 0; i < n; i++) kt__wire_blocks_init(&job->choices[i].said, MAX_TEXT_BYTES);
-    job->n_choices = (int32_t)n;
-    if (job->wire->n_prompts > 1) fix_seed(&job->wire->req.gen.sampling);
+    size_t n = job->request.wire->n_prompts * (size_t)job->request.wire->req.n_choices;
+    if (job->answer.choices || !n) return KT_OK;
+    job->answer.choices = kt__calloc(n, sizeof *job->answer.choices);
+    if (!job->answer.choices)
+        return kt__fail_nomem(err, "a request", n * sizeof *job->answer.choices);
+    for (size_t i = 0; i < n; i++)
+        kt__wire_blocks_init(&job->answer.choices[i].said, MAX_TEXT_BYTES);
+    job->answer.n_choices = (int32_t)n;
+    if (job->request.wire->n_prompts > 1) fix_seed(&job->request.wire->req.gen.sampling);
     return KT_OK;
 }
 
@@ -55,7 +69,7 @@ static kt_status check_queue(kt__job *job, kt_error *err) {
     int64_t most = kt__shared_limits(job->shared).queue;
     kt_engine_stats st;
     if (most >= job->shared->start->queue) return KT_OK;
-    kt_engine_get_stats(job->engine, &st);
+    kt_engine_get_stats(job->model.engine, &st);
     if (st.waiting < most) return KT_OK;
     (void)kt__fail(err, KT_E_BUSY, "%d requests are waiting already: try again in about %.1f s",
                    (int)st.waiting, (double)st.predicted_wait_ms / 1e3 + 0.1);
@@ -66,8 +80,8 @@ static kt_status check_queue(kt__job *job, kt_error *err) {
 /* A completion of nothing begins with the model's first token, as OpenAI's does. */
 static void begin_with_first_token(const kt__job *job, kt_request_params *r, int32_t *id) {
     kt_model_info info;
-    if (job->wire->form != KT__WIRE_TEXT || !r->text || r->text_len) return;
-    kt_model_get_info(job->engine_model, &info);
+    if (job->request.wire->form != KT__WIRE_TEXT || !r->text || r->text_len) return;
+    kt_model_get_info(job->model.loaded, &info);
     *id = info.bos_id >= 0 ? info.bos_id : info.eos_id;
     if (*id < 0) return; /* there is none: refused as empty */
     r->text = NULL;
@@ -76,52 +90,43 @@ static void begin_with_first_token(const kt__job *job, kt_request_params *r, int
 }
 
 static kt_status submit_prompt(kt__job *job, kt__job_part *part, kt_error *err) {
-    kt_request_params r = job->wire->req;
+    kt_request_params r = job->request.wire->req;
     kt_request *req;
     int32_t first;
-    r.client = job->share;
-    r.cache_scope = job->client;
+    r.client = job->request.share;
+    r.cache_scope = job->request.client;
     r.on_event = NULL;
     r.on_ready = on_events_ready;
     r.user = job;
-    kt__wire_set_prompt(job->wire, job->n_submitted, &r);
+    kt__wire_set_prompt(job->request.wire, job->answer.n_submitted, &r);
     begin_with_first_token(job, &r, &first);
     kt_status status = check_queue(job, err);
     if (status != KT_OK) return status;
-    status = kt_engine_submit(job->engine, &r, &req, err);
-    if (status != KT_OK) kt__wire_place_error(job->wire, err);
+    status = kt_engine_submit(job->model.engine, &r, &req, err);
+    if (status != KT_OK) kt__wire_place_error(job->request.wire, err);
     if (status != KT_OK) return status;
     const char *notes = kt_request_notes(req);
     pthread_mutex_lock(&job->lock);
-    if (!job->n_submitted && *notes)
-        job->notes = kt__arena_strndup(&job->wire->arena, notes, strlen(notes));
-    *part = (kt__job_part){.req = req, .base = (int32_t)job->n_submitted * r.n_choices};
-    job->n_submitted++;
-    if (job->cancelled || job->abandoned) kt_request_cancel(req);
+    if (!job->answer.n_submitted && *notes)
+        job->answer.notes = kt__arena_strndup(&job->request.wire->arena, notes, strlen(notes));
+    *part = (kt__job_part){.req = req, .base = (int32_t)job->answer.n_submitted * r.n_choices};
+    job->answer.n_submitted++;
+    if (job->interest > KT__JOB_WANTED) kt_request_cancel(req);
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
 }
 
-/* A free place for the next prompt; NULL: all are in use, there is none, or the job was abandoned. */
+/* A free place for the next prompt; NULL: all are in use, there is none, or it is not wanted. */
 static kt__job_part *next_part(kt__job *job) {
     kt__job_part *found = NULL;
     pthread_mutex_lock(&job->lock);
-    bool wanted = !job->cancelled && !job->abandoned && job->n_submitted < job->wire->n_prompts;
+    bool wanted = job->interest == KT__JOB_WANTED &&
+                  job->answer.n_submitted < job->request.wire->n_prompts;
     for (int i = 0; i < KT__JOB_AT_ONCE && wanted && !found; i++) {
-        if (!job->parts[i].req) found = &job->parts[i];
+        if (!job->answer.parts[i].req) found = &job->answer.parts[i];
     }
     pthread_mutex_unlock(&job->lock);
     return found;
-}
-
-/* A full queue is no error once prompts of this request were taken: the next ones wait until one of
- * them ends, or for kt__job_retry. */
-static bool waits_for_room(kt__job *job) {
-    pthread_mutex_lock(&job->lock);
-    job->queue_full = job->n_submitted > 0;
-    bool waits = job->queue_full;
-    pthread_mutex_unlock(&job->lock);
-    return waits;
 }
 
 static kt_status submit_prompts(kt__job *job, kt_error *err) {
@@ -129,35 +134,42 @@ static kt_status submit_prompts(kt__job *job, kt_error *err) {
     kt_status status = make_choices(job, err);
     while (status == KT_OK && (part = next_part(job)) != NULL)
         status = submit_prompt(job, part, err);
-    return status == KT_E_BUSY && waits_for_room(job) ? KT_OK : status;
+    return status;
 }
 
 /* Its client left while it waited for a worker. */
 static bool nobody_reads(kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    bool left = job->abandoned;
+    bool left = job->interest == KT__JOB_ABANDONED;
     pthread_mutex_unlock(&job->lock);
     return left;
+}
+
+bool kt__job_is_reading(kt__job *job) {
+    pthread_mutex_lock(&job->lock);
+    bool reading = job->state == KT__JOB_READING;
+    pthread_mutex_unlock(&job->lock);
+    return reading;
 }
 
 void kt__job_read_and_submit(kt__work_item *item) {
     kt__job *job = KT__JOB_OF(item, item);
     kt_error err = {0};
     kt_status status;
-    if (atomic_load(&job->shared->stopping) && !job->wire) {
+    if (atomic_load(&job->shared->stopping) && !job->request.wire) {
         status = kt__fail(&err, KT_E_STATE, "the server is being stopped");
     } else if (nobody_reads(job)) {
         status = kt__fail(&err, KT_E_CANCELLED, "cancelled");
     } else if (job->dialect->run) {
         status = job->dialect->run(job, &err);
-        if (status == KT_OK && job->handed_on) {
+        if (status == KT_OK && !kt__job_is_reading(job)) { /* another thread hands it back */
             kt__job_release(job);
             return;
         }
     } else {
-        status = job->wire ? KT_OK : job->dialect->read(job, &err);
-        kt__buf_free(&job->body);
-        if (status == KT_OK && !job->whole) status = submit_prompts(job, &err);
+        status = job->request.wire ? KT_OK : job->dialect->read(job, &err);
+        kt__buf_free(&job->request.body);
+        if (status == KT_OK && job->request.wire) status = submit_prompts(job, &err);
     }
     kt__job_hand_back(job, status, &err);
     kt__job_release(job);
@@ -165,27 +177,27 @@ void kt__job_read_and_submit(kt__work_item *item) {
 
 /* The fault of the server, whatever the code, and its paths are its own; the log has them. */
 static kt_status fail_load(kt__job *job, kt_status status, kt_error *err) {
-    const char *name = kt__served_name(job->model);
-    job->error_status = status == KT_E_NOMEM ? 503 : 500;
+    const char *name = kt__served_name(job->model.served);
+    job->answer.error_status = status == KT_E_NOMEM ? 503 : 500;
     if (status == KT_E_NOMEM || status == KT_E_BUSY) return status;
     return kt__fail(err, status, "the model \"%.80s\" cannot be loaded: %s", name,
                     kt_status_message(status));
 }
 
 kt_status kt__job_use_model(kt__job *job, const char *name, kt_error *err) {
-    if (job->engine) return KT_OK;
-    kt_status status = kt__models_find(job->shared->models, name, &job->model, err);
+    if (job->model.engine) return KT_OK;
+    kt_status status = kt__models_find(job->shared->models, name, &job->model.served, err);
     if (status != KT_OK) {
-        job->error_status = 404;
+        job->answer.error_status = 404;
         return status;
     }
     kt_model *model;
     kt_engine *engine;
-    status = kt__served_use(job->model, job->share, &model, &engine, err);
+    status = kt__served_use(job->model.served, job->request.share, &model, &engine, err);
     if (status != KT_OK) return fail_load(job, status, err);
     pthread_mutex_lock(&job->lock);
-    job->engine_model = model;
-    job->engine = engine;
+    job->model.loaded = model;
+    job->model.engine = engine;
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
 }
@@ -195,42 +207,43 @@ static kt_status fail_adapter(kt__job *job, kt_status status, kt_error *err) {
     if (status == KT_E_ARG || status == KT_E_LIMIT || status == KT_E_NOMEM) return status;
     kt__slog_line(&job->shared->log, KT_LOG_ERROR, "cannot load an adapter: %s (%s)", err->message,
                   err->where);
-    job->error_status = 500;
+    job->answer.error_status = 500;
     return kt__fail(err, status, "an adapter of the model \"%.80s\" cannot be loaded: %s",
-                    kt__served_name(job->model), kt_status_message(status));
+                    kt__served_name(job->model.served), kt_status_message(status));
 }
 
 kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
     kt__adapter_named own[KT_ADAPTERS_MAX];
     char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1];
-    const kt__config *config = job->settings->config;
-    const kt__wire_request *wire = job->wire;
+    const kt__config *config = job->request.settings->config;
+    const kt__wire_request *wire = job->request.wire;
     const kt__adapter_named *named = wire->adapters;
     size_t n = wire->n_adapters;
     bool learned;
     kt_status status = kt__job_use_learned(job, &learned, err);
     if (status != KT_OK || learned) return status;
-    if (!wire->adapters_given && job->model == kt__models_at(job->shared->models, 0)) {
+    if (!wire->adapters_given && job->model.served == kt__models_at(job->shared->models, 0)) {
         n = kt__adapters_default(config, own, names);
         named = own;
     }
     if (n == 0) return KT_OK;
-    status = kt__served_adapters(job->model, job->engine, config, named, n, job->adapters, err);
+    status = kt__served_adapters(job->model.served, job->model.engine, config, named, n,
+                                 job->model.adapters, err);
     if (status != KT_OK) return fail_adapter(job, status, err);
     pthread_mutex_lock(&job->lock);
-    job->n_adapters = n;
-    job->wire->req.adapters = job->adapters;
-    job->wire->req.n_adapters = n;
+    job->model.n_adapters = n;
+    job->request.wire->req.adapters = job->model.adapters;
+    job->request.wire->req.n_adapters = n;
     pthread_mutex_unlock(&job->lock);
     return KT_OK;
 }
 
 /* The configuration's limits on what a request may ask for. */
 static kt_status apply_limits(kt__job *job, kt_error *err) {
-    const kt__config *config = job->settings->config;
-    kt_request_params *r = &job->wire->req;
+    const kt__config *config = job->request.settings->config;
+    kt_request_params *r = &job->request.wire->req;
     int32_t most = (int32_t)config->max_new_tokens;
-    const char *name_of_n = job->wire->n_best ? "best_of" : "n";
+    const char *name_of_n = job->request.wire->n_best ? "best_of" : "n";
     if (r->n_choices > config->max_choices)
         return kt__fail_at(err, KT_E_ARG, name_of_n, UINT64_MAX, "%s: at most %lld here", name_of_n,
                            (long long)config->max_choices);
@@ -241,9 +254,9 @@ static kt_status apply_limits(kt__job *job, kt_error *err) {
 
 /* Forbidding every token leaves nothing to answer with; it is found before anything is computed. */
 static kt_status check_bias(const kt__job *job, kt_error *err) {
-    const kt_sampling *s = &job->wire->req.gen.sampling;
+    const kt_sampling *s = &job->request.wire->req.gen.sampling;
     kt_model_info info;
-    kt_model_get_info(job->engine_model, &info);
+    kt_model_get_info(job->model.loaded, &info);
     size_t n_vocab = (size_t)info.n_vocab, n_forbidden = 0;
     if (s->n_logit_bias < n_vocab) return KT_OK;
     unsigned char *forbidden = kt__calloc(n_vocab, 1);
@@ -262,29 +275,31 @@ static kt_status check_bias(const kt__job *job, kt_error *err) {
 }
 
 kt_status kt__job_parse(kt__job *job, kt_error *err) {
-    if (job->json) return KT_OK;
-    kt_status status = kt__wire_parse(job->body.data ? job->body.data : "", job->body.len,
-                                      &job->json, err);
-    kt__buf_free(&job->body);
-    if (status == KT_OK && !json_is_object(job->json))
+    if (job->request.json) return KT_OK;
+    kt_status status = kt__wire_parse(job->request.body.data ? job->request.body.data : "",
+                                      job->request.body.len, &job->request.json, err);
+    kt__buf_free(&job->request.body);
+    if (status == KT_OK && !json_is_object(job->request.json))
         return kt__fail(err, KT_E_ARG, "expected a JSON object");
     return status;
 }
 
 kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
-    kt_request_params defaults = kt__config_request(job->settings->config);
+    kt_request_params defaults = kt__config_request(job->request.settings->config);
     kt_status status = kt__job_parse(job, err);
     if (status == KT_OK)
-        status = kt__wire_read_value(form, job->json, NULL, &defaults, &job->wire, err);
+        status = kt__wire_read_value(form, job->request.json, NULL, &defaults, &job->request.wire,
+                                     err);
     if (status == KT_OK) status = apply_limits(job, err);
     if (status != KT_OK) return status;
-    json_decref(job->json);
-    job->json = NULL;
+    json_decref(job->request.json);
+    job->request.json = NULL;
     pthread_mutex_lock(&job->lock);
-    job->stream = job->wire->stream;
+    job->answer.stream = job->request.wire->stream;
     pthread_mutex_unlock(&job->lock);
-    if (job->wire->id && !job->name[0]) snprintf(job->name, sizeof job->name, "%s", job->wire->id);
-    status = kt__job_use_model(job, job->wire->model, err);
+    if (job->request.wire->id && !job->request.name[0])
+        snprintf(job->request.name, sizeof job->request.name, "%s", job->request.wire->id);
+    status = kt__job_use_model(job, job->request.wire->model, err);
     if (status == KT_OK) status = kt__job_use_adapters(job, err);
     return status == KT_OK ? check_bias(job, err) : status;
 }

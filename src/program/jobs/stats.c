@@ -114,7 +114,7 @@ static void write_model_stats(kt__buf *out, kt__served *served, const kt__config
 }
 
 static const char *state_of(const kt__job *job) {
-    if (job->paused) return "held";
+    if (job->answer.paused) return "held";
     return job->state >= KT__JOB_ANSWERING ? "running" : "waiting";
 }
 
@@ -123,10 +123,10 @@ static void write_job_stats(kt__buf *out, kt__job *job) {
     (void)kt__buf_putc(out, '{');
     kt__json_member(out, "id", job->id);
     kt__json_member(out, "route", job->dialect->route);
-    kt__json_member(out, "client", job->client);
+    kt__json_member(out, "client", job->request.client);
     (void)kt__buf_printf(out, ",\"age_ms\":%lld,\"state\":\"%s\",\"unread_bytes\":%zu}",
-                         (long long)((kt__now_us() - job->begin_us) / 1000), state_of(job),
-                         job->out.len - job->out_at);
+                         (long long)((kt__now_us() - job->request.begin_us) / 1000), state_of(job),
+                         job->answer.out.len - job->answer.out_at);
     pthread_mutex_unlock(&job->lock);
 }
 

@@ -40,7 +40,8 @@ static void look_after_jobs(kt__server *s, const kt__limits *limits) {
     kt__shared *shared = &s->shared;
     for (kt__job *job = kt__jobs_next(shared, NULL); job; job = kt__jobs_next(shared, job)) {
         pthread_mutex_lock(&job->lock);
-        bool stuck = job->paused && job->moved_us < before_us && !job->abandoned;
+        bool stuck = job->answer.paused && job->answer.moved_us < before_us &&
+                     job->interest < KT__JOB_ABANDONED;
         pthread_mutex_unlock(&job->lock);
         if (stuck) {
             kt__slog_line(&s->shared.log, KT_LOG_WARN, "%s: its client reads nothing: let go",

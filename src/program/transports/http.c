@@ -44,16 +44,16 @@ void kt__http_tick(kt__http *http) {
 /* Loop: there is something, or the end. */
 static void wake_connection(kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    bool wake = job->connection_waits;
-    job->connection_waits = false;
-    struct MHD_Connection *connection = job->owner;
+    bool wake = job->transport.waits;
+    job->transport.waits = false;
+    struct MHD_Connection *connection = job->transport.owner;
     if (wake) MHD_resume_connection(connection);
     pthread_mutex_unlock(&job->lock);
 }
 
 /* The lock of the job is held. */
 static void suspend_connection(kt__http_request *r) {
-    r->job->connection_waits = true;
+    r->job->transport.waits = true;
     MHD_suspend_connection(r->connection);
 }
 
@@ -64,12 +64,12 @@ static ssize_t read_stream(void *user, uint64_t pos, char *out, size_t most) {
     ssize_t n;
     (void)pos;
     pthread_mutex_lock(&job->lock);
-    size_t there = job->out.len - job->out_at;
+    size_t there = job->answer.out.len - job->answer.out_at;
     if (there) {
         n = (ssize_t)(there < most ? there : most);
-        memcpy(out, job->out.data + job->out_at, (size_t)n);
+        memcpy(out, job->answer.out.data + job->answer.out_at, (size_t)n);
         kt__job_taken(job, (size_t)n);
-    } else if (job->abandoned) {
+    } else if (job->interest == KT__JOB_ABANDONED) {
         n = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (job->state == KT__JOB_ENDED) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
@@ -85,10 +85,10 @@ static ssize_t read_stream(void *user, uint64_t pos, char *out, size_t most) {
 static enum MHD_Result answer_job(kt__http_request *r) {
     kt__job *job = r->job;
     pthread_mutex_lock(&job->lock);
-    bool stream = job->stream && job->state >= KT__JOB_ANSWERING;
-    bool ended = job->state == KT__JOB_ENDED, abandoned = job->abandoned;
-    int status = job->status;
-    r->retry_ms = job->error.retry_ms;
+    bool stream = job->answer.stream && job->state >= KT__JOB_ANSWERING;
+    bool ended = job->state == KT__JOB_ENDED, abandoned = job->interest == KT__JOB_ABANDONED;
+    int status = job->answer.status;
+    r->retry_ms = job->answer.error.retry_ms;
     if (!stream && !ended) suspend_connection(r);
     pthread_mutex_unlock(&job->lock);
     if (abandoned) return MHD_NO;
@@ -99,10 +99,11 @@ static enum MHD_Result answer_job(kt__http_request *r) {
         return kt__http_queue(r, response, status, job->dialect->stream_type);
     }
     if (!ended) return MHD_YES;
-    if (job->out.failed)
+    if (job->answer.out.failed)
         return kt__http_answer_error(r, 500, NULL, "the answer did not fit into memory");
-    if (!job->out.len && status != 202) return kt__http_answer_error(r, 499, NULL, "cancelled");
-    return kt__http_answer_bytes(r, status, NULL, job->out.data, job->out.len);
+    if (!job->answer.out.len && status != 202)
+        return kt__http_answer_error(r, 499, NULL, "cancelled");
+    return kt__http_answer_bytes(r, status, NULL, job->answer.out.data, job->answer.out.len);
 }
 
 static enum MHD_Result start_job(kt__http_request *r) {
@@ -110,12 +111,12 @@ static enum MHD_Result start_job(kt__http_request *r) {
     kt_status status = kt__job_create(r->shared, r->route->dialect, r->route->id_prefix, r->client,
                                       &r->job, &err);
     if (status != KT_OK) return kt__http_answer_error(r, 503, NULL, "%s", err.message);
-    r->job->body = r->body;
-    r->job->n_held = r->n_held;
+    r->job->request.body = r->body;
+    r->job->request.n_held = r->n_held;
     kt__buf_init(&r->body, 0);
     r->n_held = 0;
-    r->job->owner = r->connection;
-    r->job->on_output = wake_connection;
+    r->job->transport.owner = r->connection;
+    r->job->transport.on_output = wake_connection;
     if (r->route->take_head) status = r->route->take_head(r, &err);
     if (status != KT_OK) return kt__http_answer_error(r, 503, NULL, "%s", err.message);
     uint64_t share = r->has_key ? 0 : kt__http_peer_share(kt__http_peer_of(r->connection));

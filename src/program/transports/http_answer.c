@@ -21,12 +21,13 @@ enum MHD_Result kt__http_queue(kt__http_request *r, struct MHD_Response *respons
         kt__http_add_header(response, "X-Request-Id", r->job->id);
         /* where Anthropic's clients look */
         kt__http_add_header(response, "Request-Id", r->job->id);
-        if (r->job->learned_version) {
+        if (r->job->model.learned_version) {
             char version[32];
-            snprintf(version, sizeof version, "%lld", (long long)r->job->learned_version);
+            snprintf(version, sizeof version, "%lld", (long long)r->job->model.learned_version);
             kt__http_add_header(response, "X-Kentang-Adapter", version);
         }
-        if (r->job->session[0]) kt__http_add_header(response, "Mcp-Session-Id", r->job->session);
+        if (r->job->answer.session[0])
+            kt__http_add_header(response, "Mcp-Session-Id", r->job->answer.session);
     }
     if (status == 429 && r->retry_ms <= 0) {
         /* a deadline that cannot be met: clients try a 429 again unless they are told */

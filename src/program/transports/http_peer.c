@@ -50,11 +50,11 @@ static void free_peer(kt__task_item *item) {
  * cannot be told now. The job's lock is held. */
 static bool send_probe(const kt__http_peer *p, kt__job *job) {
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (job->stream && job->state == KT__JOB_ANSWERING) {
-        (void)kt__buf_puts(&job->out, job->dialect->stream_filler);
+    if (job->answer.stream && kt__job_is_answering(job)) {
+        (void)kt__buf_puts(&job->answer.out, job->dialect->stream_filler);
         return true;
     }
-    if (!job->connection_waits) return false; /* the daemon may be writing */
+    if (!job->transport.waits) return false; /* the daemon may be writing */
     ssize_t n = send(p->watch.fd, interim, sizeof interim - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     return n == sizeof interim - 1;
 }

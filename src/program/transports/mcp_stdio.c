@@ -48,15 +48,15 @@ static void write_lines(kt__mcp_stdio *s, const char *data, size_t len) {
 
 /* Loop: a job writes whole lines. */
 static void write_job_output(kt__job *job) {
-    kt__mcp_stdio *s = job->owner;
+    kt__mcp_stdio *s = job->transport.owner;
     pthread_mutex_lock(&job->lock);
-    size_t n = job->out.len - job->out_at;
-    bool ended = job->state == KT__JOB_ENDED && job->connection_waits;
+    size_t n = job->answer.out.len - job->answer.out_at;
+    bool ended = job->state == KT__JOB_ENDED && job->transport.waits;
     if (n) {
-        write_lines(s, job->out.data + job->out_at, n);
+        write_lines(s, job->answer.out.data + job->answer.out_at, n);
         kt__job_taken(job, n);
     }
-    if (ended) job->connection_waits = false;
+    if (ended) job->transport.waits = false;
     pthread_mutex_unlock(&job->lock);
     if (ended) kt__job_release(job); /* the transport's reference */
 }
@@ -73,8 +73,9 @@ static void refuse_line(kt__mcp_stdio *s, int code, const char *why) {
 
 /* The request's id is the job's name before anything else is read: what cancels it finds it. */
 static void name_by_id(kt__job *job) {
-    char *id = json_dumps(json_object_get(job->json, "id"), JSON_COMPACT | JSON_ENCODE_ANY);
-    if (id && strlen(id) < sizeof job->name) snprintf(job->name, sizeof job->name, "%s", id);
+    char *id = json_dumps(json_object_get(job->request.json, "id"), JSON_COMPACT | JSON_ENCODE_ANY);
+    if (id && strlen(id) < sizeof job->request.name)
+        snprintf(job->request.name, sizeof job->request.name, "%s", id);
     free(id);
 }
 
@@ -83,16 +84,16 @@ static kt_status start_line(kt__mcp_stdio *s, json_t *message, kt_error *err) {
     kt_status status = kt__job_create(s->shared, &kt__dialect_mcp_lines, "mcp-", "stdio", &job,
                                       err);
     if (status != KT_OK) return status;
-    job->json = json_incref(message);
+    job->request.json = json_incref(message);
     status = kt__dialect_mcp_begin(job, NULL, err);
     if (status != KT_OK) {
         kt__job_release(job);
         return status;
     }
     name_by_id(job);
-    job->owner = s;
-    job->on_output = write_job_output;
-    job->connection_waits = true; /* its end has not been seen */
+    job->transport.owner = s;
+    job->transport.on_output = write_job_output;
+    job->transport.waits = true; /* its end has not been seen */
     kt__job_start(job);
     return KT_OK;
 }

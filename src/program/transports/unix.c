@@ -49,9 +49,9 @@ static void flush_out(kt__unix_client *c) {
 /* What a job has written so far, whole lines. true: the job is over and empty. */
 static bool move_from(kt__unix_client *c, kt__job *job) {
     pthread_mutex_lock(&job->lock);
-    size_t n = job->out.len - job->out_at;
+    size_t n = job->answer.out.len - job->answer.out_at;
     if (n) {
-        (void)kt__buf_append(&c->out, job->out.data + job->out_at, n);
+        (void)kt__buf_append(&c->out, job->answer.out.data + job->answer.out_at, n);
         kt__job_taken(job, n);
     }
     bool over = job->state == KT__JOB_ENDED;
@@ -61,7 +61,7 @@ static bool move_from(kt__unix_client *c, kt__job *job) {
 
 static void drop_job(kt__unix_client *c, size_t i) {
     kt__job *job = c->jobs[i];
-    job->owner = NULL;
+    job->transport.owner = NULL;
     c->jobs[i] = c->jobs[--c->n_jobs];
     kt__job_release(job);
 }
@@ -84,7 +84,7 @@ static void pump_out(kt__unix_client *c) {
 }
 
 static void take_job_output(kt__job *job) {
-    kt__unix_client *c = job->owner;
+    kt__unix_client *c = job->transport.owner;
     if (!c) return;
     pump_out(c);
     settle_client(c);

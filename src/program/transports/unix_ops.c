@@ -61,7 +61,7 @@ const kt_error *kt__unix_crowded(kt_error *err) {
 
 static kt__job *find_job(const kt__unix_client *c, const char *id) {
     for (size_t i = 0; i < c->n_jobs; i++) {
-        if (!strcmp(c->jobs[i]->name, id)) return c->jobs[i];
+        if (!strcmp(c->jobs[i]->request.name, id)) return c->jobs[i];
     }
     return NULL;
 }
@@ -85,25 +85,25 @@ static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char
     }
     if (status == KT_OK) status = kt__job_create(shared, dialect, "req-", c->name, &job, &err);
     if (status == KT_OK && kt__shared_hold(shared, len)) {
-        job->n_held = len;
+        job->request.n_held = len;
     } else if (status == KT_OK) {
         status = kt__unix_crowded(&err)->code;
     }
-    if (status == KT_OK && !json && !kt__buf_append(&job->body, line, len))
+    if (status == KT_OK && !json && !kt__buf_append(&job->request.body, line, len))
         status = kt__fail_nomem(&err, "a request", len);
     if (status != KT_OK) {
         kt__job_release(job);
         kt__unix_say_error(c, id, &err);
         return;
     }
-    snprintf(job->name, sizeof job->name, "%s", id ? id : "");
+    snprintf(job->request.name, sizeof job->request.name, "%s", id ? id : "");
     if (json) {
-        job->json = *json;
+        job->request.json = *json;
         *json = NULL; /* with it, id: another thread has them from here on */
     }
     kt__job_share_by_connection(job, c->serial);
-    job->on_output = c->home->on_output;
-    job->owner = c;
+    job->transport.on_output = c->home->on_output;
+    job->transport.owner = c;
     c->jobs[c->n_jobs++] = job;
     kt__job_start(job);
 }
@@ -205,7 +205,7 @@ void kt__unix_take_line(kt__unix_client *c, const char *line, size_t len) {
     if (id_value && !json_is_null(id_value)) {
         id = json_string_value(id_value);
         size_t id_len = id ? json_string_length(id_value) : 0;
-        if (!id || !id_len || id_len >= sizeof((kt__job *)0)->name) {
+        if (!id || !id_len || id_len >= sizeof((kt__job *)0)->request.name) {
             status = kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX,
                                  "id: expected a text of 1 to 127 bytes");
             id = NULL;
