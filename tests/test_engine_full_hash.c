@@ -189,6 +189,20 @@ static void test_gives_way(void **state) {
     world_close(&w);
 }
 
+/* How long it is certain that somebody computes, or has just done so. */
+static void test_busy_for(void **state) {
+    (void)state;
+    kt__activity a = {0};
+    int64_t now_us = kt__now_us();
+    assert_true(kt__activity_busy_us(&a, 1000, 0) <= 0);
+    assert_true(kt__activity_busy_us(&a, 60000000, now_us) > 30000000);
+    kt__activity_begin(&a);
+    assert_int_equal(kt__activity_busy_us(&a, 1000, 0), 1000);
+    kt__activity_end(&a);
+    int64_t left_us = kt__activity_busy_us(&a, 60000000, 0);
+    assert_true(left_us > 30000000 && left_us <= 60000000);
+}
+
 static void test_stops_at_any_time(void **state) {
     (void)state;
     kt_error err;
@@ -375,10 +389,15 @@ static void test_the_disk_cache(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_of_all_bytes),      cmocka_unit_test(test_gives_way),
-        cmocka_unit_test(test_stops_at_any_time), cmocka_unit_test(test_beside_a_computation),
-        cmocka_unit_test(test_a_file_cut_short),  cmocka_unit_test(test_leaves_no_trace),
-        cmocka_unit_test(test_sessions),          cmocka_unit_test(test_the_disk_cache),
+        cmocka_unit_test(test_of_all_bytes),
+        cmocka_unit_test(test_gives_way),
+        cmocka_unit_test(test_busy_for),
+        cmocka_unit_test(test_stops_at_any_time),
+        cmocka_unit_test(test_beside_a_computation),
+        cmocka_unit_test(test_a_file_cut_short),
+        cmocka_unit_test(test_leaves_no_trace),
+        cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_the_disk_cache),
     };
     return cmocka_run_group_tests(tests, make_models, remove_models);
 }

@@ -8,6 +8,7 @@
 
 #include "jobs/job.h"
 #include "serve_reply.h"
+#include "transports/unix.h"
 
 static void open_world(world *w, const char *const *settings) {
     kt_error err;
@@ -156,10 +157,38 @@ static void test_taken_port_is_found_first(void **state) {
     unlink(path);
 }
 
+static void *close_late(void *fd) {
+    usleep(100000);
+    close(*(int *)fd);
+    return NULL;
+}
+
+/* A client of the socket that is still there is waited for until it leaves, and no longer. */
+static void test_clients_are_waited_for(void **state) {
+    world mine = {0};
+    pthread_t thread;
+    char text[256] = "";
+    static const char ping[] = "{\"op\":\"ping\"}\n";
+    (void)state;
+    open_world(&mine, NULL);
+    assert_true(kt__unix_wait(mine.server->unix_socket, 0));
+    int fd = connect_socket(&mine);
+    assert_true(send_all(fd, ping, sizeof ping - 1));
+    assert_true(receive_until(fd, text, sizeof text, "pong"));
+    assert_false(kt__unix_wait(mine.server->unix_socket, 20));
+    assert_int_equal(pthread_create(&thread, NULL, close_late, &fd), 0);
+    int64_t begin_us = kt__now_us();
+    assert_true(kt__unix_wait(mine.server->unix_socket, 60000));
+    assert_true(kt__now_us() - begin_us < 30000000);
+    pthread_join(thread, NULL);
+    world_close(&mine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_new_requests_hear_of_the_stop),
         cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_clients_are_waited_for),
         cmocka_unit_test(test_prompts_to_come_are_answered),
         cmocka_unit_test(test_nothing_is_left_behind),
         cmocka_unit_test(test_taken_port_is_found_first),

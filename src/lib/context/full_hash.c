@@ -42,6 +42,12 @@ void kt__activity_end(kt__activity *a) {
     atomic_fetch_sub(&a->n_now, 1);
 }
 
+int64_t kt__activity_busy_us(const kt__activity *a, int64_t idle_us, int64_t since_us) {
+    if (atomic_load(&a->n_now) > 0) return idle_us;
+    int64_t ended_us = atomic_load(&a->ended_us);
+    return (ended_us > since_us ? ended_us : since_us) + idle_us - kt__now_us();
+}
+
 /* ---- life ---- */
 
 static bool init_locks(kt__full_hash *h) {
@@ -93,10 +99,7 @@ void kt__full_hash_get(kt__full_hash *h, kt_hash_info *out) {
 
 /* Microseconds until it may be read on, if nothing begins before. */
 static int64_t busy_for(const kt__full_hash *h) {
-    if (atomic_load(&h->activity->n_now) > 0) return KT__HASH_IDLE_US;
-    int64_t since_us = atomic_load(&h->activity->ended_us);
-    if (since_us < h->started_us) since_us = h->started_us;
-    return since_us + KT__HASH_IDLE_US - kt__now_us();
+    return kt__activity_busy_us(h->activity, KT__HASH_IDLE_US, h->started_us);
 }
 
 /* false: to be destroyed */

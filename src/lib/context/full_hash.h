@@ -18,6 +18,9 @@ typedef struct kt__activity {
 
 void kt__activity_begin(kt__activity *activity);
 void kt__activity_end(kt__activity *activity);
+/* Microseconds until nothing was computed for idle_us, if nothing begins before; since_us counts as an end.
+ * 0 or less: so it is. */
+int64_t kt__activity_busy_us(const kt__activity *activity, int64_t idle_us, int64_t since_us);
 
 enum { KT__HASH_IDLE_US = 250000 }; /* so long nothing was computed before it is read on */
 

@@ -4,9 +4,10 @@
  * The samples are the feedbacks of the version that is served, the model's own conversations as replay,
  * and questions close to corrected ones. All is computed on a thread and a pool of its own; what is
  * served changes by one pointer, at the end, if what it was trained from is still there. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -30,8 +31,7 @@ enum {
     GROUP_SEED = 0x71, /* of questions: one is never trained and measured as well */
     ITEM_MAX = 64 << 20,
     BUSY_US = 50000, /* answers were computed so lately */
-    PAUSE_US = 5000, /* at a time */
-    PAUSE_MOST_US = 2000000
+    REST_MOST_US = 2000000
 };
 
 typedef struct training_run {
@@ -58,31 +58,33 @@ typedef struct training_run {
 
 /* ---- giving way ---- */
 
-static bool is_busy(const kt_ctx *ctx) {
-    const kt__activity *a = &ctx->activity;
-    return atomic_load(&a->n_now) > 0 || kt__now_us() - atomic_load(&a->ended_us) < BUSY_US;
+/* Between requests of its own there is nothing to give way to: they are of the lowest priority. */
+static bool not_cancelled(void *user) {
+    const training_run *r = user;
+    return !r->p->go_on || r->p->go_on(r->p->user);
+}
+
+/* Until the answers of now may be over: there is nothing to look at before, but whether it is cancelled. */
+static void rest_until(int64_t at_us) {
+    const struct timespec at = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) continue;
 }
 
 /* Asked between layers: while answers are computed it rests four times as long as it worked. */
 static bool go_on(void *user) {
     training_run *r = user;
     const kt_ctx *ctx = r->learner->engine->model->ctx;
-    if (r->p->go_on && !r->p->go_on(r->p->user)) return false;
+    if (!not_cancelled(r)) return false;
     if (!r->p->background) return true;
-    int64_t rest_us = 4 * (kt__now_us() - r->worked_since_us);
-    if (rest_us > PAUSE_MOST_US) rest_us = PAUSE_MOST_US;
-    for (; rest_us > 0 && is_busy(ctx); rest_us -= PAUSE_US) {
-        if (r->p->go_on && !r->p->go_on(r->p->user)) return false;
-        usleep(PAUSE_US);
+    int64_t now_us = kt__now_us(), rest_us = 4 * (now_us - r->worked_since_us), busy_us;
+    int64_t end_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
+    while (now_us < end_us && (busy_us = kt__activity_busy_us(&ctx->activity, BUSY_US, 0)) > 0) {
+        if (!not_cancelled(r)) return false;
+        rest_until(now_us + busy_us < end_us ? now_us + busy_us : end_us);
+        now_us = kt__now_us();
     }
-    r->worked_since_us = kt__now_us();
+    r->worked_since_us = now_us;
     return true;
-}
-
-/* Between requests of its own there is nothing to give way to: they are of the lowest priority. */
-static bool not_cancelled(void *user) {
-    const training_run *r = user;
-    return !r->p->go_on || r->p->go_on(r->p->user);
 }
 
 /* ---- samples ---- */

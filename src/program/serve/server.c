@@ -290,7 +290,10 @@ void kt__server_reload(kt__server *s, kt__config *next) {
 
 /* ---- stopping ---- */
 
-enum { HURRY_MS = 100 }; /* a signal handler asks for it, and can only leave a flag */
+enum {
+    HURRY_MS = 100, /* a signal handler asks for it, and can only leave a flag */
+    SEND_MS = 200   /* for answers that are finished and not yet sent */
+};
 
 /* false: some are left. */
 static bool wait_for_jobs(kt__server *s, int64_t ms, bool heeds_hurry) {
@@ -314,11 +317,6 @@ static void abandon_jobs(kt__server *s) {
     }
 }
 
-/* Answers that are finished still want to be sent. */
-static void wait_for_clients(kt__server *s) {
-    for (int i = 0; i < 20 && kt__unix_n_clients(s->unix_socket) > 0; i++) usleep(10000);
-}
-
 void kt__server_hurry(kt__server *s) {
     atomic_store(&s->shared.hurry, true);
 }
@@ -340,7 +338,7 @@ void kt__server_drain(kt__server *s) {
     kt__models_drain(shared->models, 0);
     (void)wait_for_jobs(s, atomic_load(&shared->hurry) ? 500 : 3000, false);
     abandon_jobs(s);
-    wait_for_clients(s);
+    (void)kt__unix_wait(s->unix_socket, SEND_MS);
 }
 
 void kt__server_stop(kt__server *s) {

@@ -146,6 +146,14 @@ static void read_some(kt__unix_client *c) {
 
 /* ---- clients ---- */
 
+static void count_client(kt__unix *u, int change) {
+    pthread_mutex_lock(&u->lock);
+    u->n_clients += change;
+    if (u->n_clients == 0) pthread_cond_broadcast(&u->empty);
+    pthread_mutex_unlock(&u->lock);
+    kt__metrics_connection(u->shared->metrics, true, change);
+}
+
 static void free_client(kt__unix_client *c) {
     while (c->n_jobs) {
         kt__job_abandon(c->jobs[c->n_jobs - 1]);
@@ -155,8 +163,7 @@ static void free_client(kt__unix_client *c) {
     close(c->watch.fd);
     *c->link = c->next;
     if (c->next) c->next->link = c->link;
-    atomic_fetch_sub(&c->home->n_clients, 1);
-    kt__metrics_connection(c->home->shared->metrics, true, -1);
+    count_client(c->home, -1);
     kt__framer_free(&c->framer);
     kt__shared_let_go(c->home->shared, c->n_held);
     kt__buf_free(&c->out);
@@ -202,7 +209,7 @@ static bool is_welcome(kt__unix *u, int fd, struct ucred *who) {
         kt__slog_line(&u->shared->log, KT_LOG_WARN, "socket: user %d refused", (int)who->uid);
         return false;
     }
-    return atomic_load(&u->n_clients) < config->connections &&
+    return u->n_clients < config->connections &&
            count_of(u, who->uid) < config->connections_per_peer;
 }
 
@@ -231,8 +238,7 @@ static void add_client(kt__unix *u, int fd, const struct ucred *who) {
     c->link = &u->clients;
     if (c->next) c->next->link = &c->next;
     u->clients = c;
-    atomic_fetch_add(&u->n_clients, 1);
-    kt__metrics_connection(u->shared->metrics, true, 1);
+    count_client(u, 1);
 }
 
 static void refuse_client(kt__unix *u, int fd) {
@@ -292,6 +298,8 @@ kt_status kt__unix_open(kt__shared *shared, const char *path, mode_t mode, int f
     kt__unix *u = kt__calloc(1, sizeof *u);
     if (!u) return kt__fail_nomem(err, "the socket", sizeof *u);
     u->shared = shared;
+    pthread_mutex_init(&u->lock, NULL);
+    (void)kt__cond_init(&u->empty);
     u->on_output = take_job_output;
     u->own = fd < 0;
     u->open_to_others = (mode & 077) != 0;
@@ -331,13 +339,22 @@ void kt__unix_tick(kt__unix *u) {
     }
 }
 
-int kt__unix_n_clients(const kt__unix *u) {
-    return u ? atomic_load(&u->n_clients) : 0;
+bool kt__unix_wait(kt__unix *u, int64_t ms) {
+    const struct timespec until = kt__time_in_ms(ms);
+    int rc = 0;
+    if (!u) return true;
+    pthread_mutex_lock(&u->lock);
+    while (u->n_clients && rc == 0) rc = pthread_cond_timedwait(&u->empty, &u->lock, &until);
+    bool none = u->n_clients == 0;
+    pthread_mutex_unlock(&u->lock);
+    return none;
 }
 
 void kt__unix_close(kt__unix *u) {
     if (!u) return;
     while (u->clients) free_client(u->clients);
     kt__listener_close(&u->listener);
+    pthread_cond_destroy(&u->empty);
+    pthread_mutex_destroy(&u->lock);
     kt__free(u);
 }

@@ -17,7 +17,8 @@ kt_status KT_CHECKED kt__unix_open(kt__shared *shared, const char *path, mode_t 
                                    kt__unix **out, kt_error *err);
 void kt__unix_stop_accepting(kt__unix *u);
 void kt__unix_tick(kt__unix *u); /* loop: lets go of clients that read nothing */
-int kt__unix_n_clients(const kt__unix *u);
+/* Waits until there is no client; false: some are left, after ms. Not on the loop. */
+bool kt__unix_wait(kt__unix *u, int64_t ms);
 void kt__unix_close(kt__unix *u); /* after the loop has ended */
 
 #endif

@@ -38,9 +38,11 @@ struct kt__unix {
     bool open_to_others;
     int64_t rest_until_us; /* no descriptor was left to accept with; 0: it listens */
     kt__slog_gate short_of_fds, crowd;
-    atomic_int n_clients;
     uint64_t n_accepted;
     kt__unix_client *clients;
+    pthread_mutex_t lock; /* a leaf: of n_clients, which the loop changes and others wait for */
+    pthread_cond_t empty; /* n_clients has become 0 */
+    int n_clients;
     void (*on_output)(kt__job *job); /* of the clients' jobs; a client may be freed by it */
 };
 
