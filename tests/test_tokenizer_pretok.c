@@ -56,42 +56,62 @@
     "\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}\\x{ff21}-\\x{ff3a}"         \
     "\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}"   \
     "\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}"
+#define NO_HAN(class) "(?:(?!\\p{sc:Han})" class ")"
+#define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 #define EAST_ASIAN "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
 
 typedef struct family {
     kt__pretok_family id;
     const char *stages[6]; /* successive isolated splits */
+    size_t n_text;         /* of them over characters, the rest over bytes; 0: all */
 } family;
 
 static const family families[] = {
-    {KT__PRETOK_CL100K, {CL100K("\\p{L}", "\\p{L}", "\\p{N}{1,3}")}},
-    {KT__PRETOK_QWEN2, {CL100K("\\p{L}", "\\p{L}", "\\p{N}")}},
-    {KT__PRETOK_QWEN35, {CL100K("[\\p{L}\\p{M}]", "\\p{L}\\p{M}", "\\p{N}")}},
-    {KT__PRETOK_GPT2, {GPT2}},
-    {KT__PRETOK_DIGITS_GPT2, {"\\p{N}", GPT2}},
-    {KT__PRETOK_O200K, {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}},
-    {KT__PRETOK_TEKKEN, {O200K("", "\\p{N}")}},
-    {KT__PRETOK_DEEPSEEK3,
-     {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
-      "[!\"#$%&'()*+,\\-./"
-      ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
-      "| ?[\\p{P}\\p{S}]+[\\r\\n]*" END}},
-    {KT__PRETOK_DEEPSEEK_LLM,
-     {"[\\r\\n]", S "?[" CASED "]+",
-      S "?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+",
-      S "+\\z", EAST_ASIAN, "\\p{N}+"}},
-    {KT__PRETOK_DEEPSEEK_CODER, {"[\\r\\n]", S "?\\p{L}+", S "?\\p{P}+", EAST_ASIAN, "\\p{N}"}},
+    {.id = KT__PRETOK_CL100K, .stages = {CL100K("\\p{L}", "\\p{L}", "\\p{N}{1,3}")}},
+    {.id = KT__PRETOK_QWEN2, .stages = {CL100K("\\p{L}", "\\p{L}", "\\p{N}")}},
+    {.id = KT__PRETOK_QWEN35, .stages = {CL100K("[\\p{L}\\p{M}]", "\\p{L}\\p{M}", "\\p{N}")}},
+    {.id = KT__PRETOK_GPT2, .stages = {GPT2}},
+    {.id = KT__PRETOK_DIGITS_GPT2, .stages = {"\\p{N}", GPT2}},
+    {.id = KT__PRETOK_O200K, .stages = {O200K("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")}},
+    {.id = KT__PRETOK_TEKKEN, .stages = {O200K("", "\\p{N}")}},
+    {.id = KT__PRETOK_KIMI,
+     .stages = {"\\p{sc:Han}+|" PREFIX NO_HAN(UP) "*" NO_HAN(LOW) "+" CONTRACTION "|" PREFIX NO_HAN(
+         UP) "+" NO_HAN(LOW) "*" CONTRACTION "|\\p{N}{1,3}| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*" END}},
+    {.id = KT__PRETOK_FALCON,
+     .stages = {"[\\p{P}$+<=>^`|~]+", GPT2, "[0-9\\xb2\\xb3\\xb9\\xbc-\\xbe]+", "[0-9][0-9][0-9]"},
+     .n_text = 2},
+    {.id = KT__PRETOK_DEEPSEEK3,
+     .stages = {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
+                "[!\"#$%&'()*+,\\-./"
+                ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+                "| ?[\\p{P}\\p{S}]+[\\r\\n]*" END}},
+    {.id = KT__PRETOK_DEEPSEEK_LLM,
+     .stages =
+         {"[\\r\\n]", S "?[" CASED "]+",
+          S
+          "?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+",
+          S "+\\z", EAST_ASIAN, "\\p{N}+"}},
+    {.id = KT__PRETOK_DEEPSEEK_CODER,
+     .stages = {"[\\r\\n]", S "?\\p{L}+", S "?\\p{P}+", EAST_ASIAN, "\\p{N}"}},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families, MAX_STAGES = 6 };
 
-static pcre2_code *compile(const char *pattern) {
+static pcre2_code *compile_as(const char *pattern, uint32_t options) {
     int error;
     PCRE2_SIZE offset;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                     PCRE2_UTF | PCRE2_UCP, &error, &offset, NULL);
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &error,
+                                     &offset, NULL);
     if (!code) fail_msg("pattern does not compile at %zu: %s", (size_t)offset, pattern);
     (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
     return code;
+}
+
+static pcre2_code *compile(const char *pattern) {
+    return compile_as(pattern, PCRE2_UTF | PCRE2_UCP);
+}
+
+static pcre2_code *compile_stage(const family *f, size_t i) {
+    return f->n_text && i >= f->n_text ? compile_as(f->stages[i], 0) : compile(f->stages[i]);
 }
 
 /* ---- the oracle: ends of words ---- */
@@ -138,14 +158,14 @@ static uint32_t rng(uint32_t below) {
 
 /* A few of each kind that some pattern tells apart. */
 static const uint32_t chosen[] = {
-    ' ',    ' ',    ' ',    '\n',   '\n',   '\r',   '\t',    0x0b,    0x85,    0xa0,
-    0x1680, 0x2028, 0x3000, '\'',   '\'',   '\'',   's',     'S',     't',     'r',
-    'e',    'v',    'L',    'l',    'm',    'D',    'a',     'A',     'B',     'z',
-    '0',    '1',    '9',    '/',    '.',    '!',    '-',     '_',     '<',     '$',
-    0x17f,  0x212a, 0xe9,   0xc9,   0x1c5,  0x2b0,  0x4e2d,  0x3042,  0x30fc,  0x30fb,
-    0x3099, 0x3040, 0x0e01, 0x0e34, 0x0939, 0x093f, 0x0301,  0x0903,  0x20dd,  0xbd,
-    0x2167, 0x0663, 0x2014, 0xab,   0x20ac, 0x5e,   0x1f600, 0x1f3fd, 0x200d,  0xfeff,
-    0x01,   0xe000, 0x180e, 0x9fa5, 0x9fa6, 0x200b, 0x1d400, 0x7f,    0x10fffd};
+    ' ',     ' ',      ' ',    '\n',   '\n',   '\r',    '\t',   0x0b,    0x85,   0xa0,   0x1680,
+    0x2028,  0x3000,   '\'',   '\'',   '\'',   's',     'S',    't',     'r',    'e',    'v',
+    'L',     'l',      'm',    'D',    'a',    'A',     'B',    'z',     '0',    '1',    '9',
+    '/',     '.',      '!',    '-',    '_',    '<',     '$',    0x17f,   0x212a, 0xe9,   0xc9,
+    0x1c5,   0x2b0,    0x4e2d, 0x3042, 0x30fc, 0x30fb,  0x3099, 0x3040,  0x0e01, 0x0e34, 0x0939,
+    0x093f,  0x0301,   0x0903, 0x20dd, 0xbd,   0x2167,  0x0663, 0x2014,  0xab,   0x20ac, 0x5e,
+    0x1f600, 0x1f3fd,  0x200d, 0xfeff, 0x01,   0xe000,  0x180e, 0x9fa5,  0x9fa6, 0x200b, 0x1d400,
+    0x7f,    0x10fffd, 0x3005, 0x2e80, 0x3007, 0x16ff0, 0xfa0e, 0x20000, 0xbc,   0xb2,   0x130bc};
 
 static uint32_t random_char(pcre2_code *unassigned) {
     if (rng(100) < 88) return chosen[rng(sizeof chosen / sizeof *chosen)];
@@ -197,7 +217,7 @@ static void test_against_pcre2(void **state) {
     for (int k = 0; k < N_FAMILIES; k++) {
         const family *f = &families[k];
         pcre2_code *stages[MAX_STAGES + 1] = {NULL};
-        for (int i = 0; i < MAX_STAGES && f->stages[i]; i++) stages[i] = compile(f->stages[i]);
+        for (size_t i = 0; i < MAX_STAGES && f->stages[i]; i++) stages[i] = compile_stage(f, i);
         rng_state = 0x9e3779b97f4a7c15u + (uint64_t)k;
         for (int t = 0; t < N_TEXTS; t++) {
             char s[MAX_BYTES];
@@ -313,12 +333,35 @@ static void test_worst_cases(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    static const char *const names[] = {
-        "llama-bpe", "falcon3", "falcon-h1",   "lfm2",   "pixtral",          "dbrx",
-        "smaug-bpe", "glm4",    "chatglm-bpe", "qwen2",  "deepseek-r1-qwen", "stablelm2",
-        "hunyuan",   "qwen35",  "gpt-2",       "phi-2",  "exaone4",          "mpt",
-        "olmo",      "smollm",  "starcoder",   "refact", "command-r",        "gpt-4o",
-        "llama4",    "tekken",  "deepseek-v3"};
+    static const char *const names[] = {"llama-bpe",
+                                        "falcon3",
+                                        "falcon-h1",
+                                        "lfm2",
+                                        "pixtral",
+                                        "dbrx",
+                                        "smaug-bpe",
+                                        "glm4",
+                                        "chatglm-bpe",
+                                        "qwen2",
+                                        "deepseek-r1-qwen",
+                                        "stablelm2",
+                                        "hunyuan",
+                                        "qwen35",
+                                        "gpt-2",
+                                        "phi-2",
+                                        "exaone4",
+                                        "mpt",
+                                        "olmo",
+                                        "smollm",
+                                        "starcoder",
+                                        "refact",
+                                        "command-r",
+                                        "gpt-4o",
+                                        "llama4",
+                                        "tekken",
+                                        "deepseek-v3",
+                                        "kimi-k2",
+                                        "falcon"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_non_null(kt__pretok_find(names[i], strlen(names[i])));
     assert_null(kt__pretok_find("qwen", 4));

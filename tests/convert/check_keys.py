@@ -1,5 +1,6 @@
 """What a converted file says beside its weights: keys of the configuration, pre-tokenizer names of every family, special
 ids, end-of-turn ids, templates, types of tokens. Usage: check_keys.py KENTANG WORK_FOLDER"""
+import base64
 import json
 import os
 import shutil
@@ -142,6 +143,25 @@ check("the class by the model's, and added_tokens.json", (k["tokenizer.ggml.pre"
       (want["tokenizer.ggml.pre"], want["tokenizer.ggml.tokens"], want["kentang.eos_ids"]))
 edit(folder, "tokenizer_config.json", lambda c: c.update(tokenizer_class="GPT2TokenizerFast"))
 check("another class", tokenizer_keys(folder)["tokenizer.ggml.pre"], "gpt-2")
+
+# tiktoken.model: ranks, the special tokens after them, and the merges of the ranks
+folder, n = fresh("qwen2")
+os.remove(os.path.join(folder, "tokenizer.json"))
+ranks = [bytes([b]) for b in range(256)] + [b"he", b"ll", b"lo", b"hell", b"llo", b"hello", b" hello"]
+with open(os.path.join(folder, "tiktoken.model"), "wb") as f:
+    f.write(b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(ranks)))
+edit(folder, "tokenizer_config.json", lambda c: c.update(tokenizer_class="TikTokenTokenizer", eos_token="[EOS]", pad_token=None, added_tokens_decoder={
+    str(len(ranks) + 1): {"content": "[EOS]", "special": True}, str(len(ranks) + 2): {"content": "<think>", "special": False}}))
+edit(folder, "generation_config.json", lambda c: c.update(eos_token_id=len(ranks) + 1))
+k = tokenizer_keys(folder)
+check("tiktoken: pre", k["tokenizer.ggml.pre"], "kimi-k2")
+check("tiktoken: special tokens", k["tokenizer.ggml.tokens"][len(ranks):len(ranks) + 4],
+      [f"<|reserved_token_{len(ranks)}|>", "[EOS]", "<think>", f"<|reserved_token_{len(ranks) + 3}|>"])
+check("tiktoken: kinds", k["tokenizer.ggml.token_type"][len(ranks):len(ranks) + 4], [3, 3, 4, 3])
+check("tiktoken: merges", k["tokenizer.ggml.merges"], ["h e", "l l", "l o", "he ll", "ll o", "l lo", "hell o", "he llo", "\u0120 hello"])
+ids = json.loads(subprocess.run([kentang, "tokenize", "-m", os.path.join(work, "keys.gguf"), "-p", " hello你helloo[EOS]"],
+                                capture_output=True, text=True).stdout or "[]")
+check("tiktoken: ids", ids, [262, *"你".encode(), 261, ord("o"), len(ranks) + 1])
 
 # a SentencePiece vocabulary, from both sources: the same scores' order, the same flags
 for name, files in (("model", {"model"}), ("json", {"json"}), ("both", {"model", "json"})):

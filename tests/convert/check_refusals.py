@@ -157,6 +157,14 @@ refused("a class of tokenizers that is not known", "the rules of the class 'XTok
 refused("merges that are no text", "line 2 is not UTF-8", lambda: [
     os.remove(path("tokenizer.json")), open(path("vocab.json"), "w").write('{"a": 0}'),
     open(path("merges.txt"), "wb").write(b"#version: 0.2\n\xff a\n"), edit("tokenizer_config.json", tokenizer_class="Qwen2Tokenizer")])
+for what, lines, say in (("no rank", b"aGU=\n", "line 1: a token in base64, a space and its rank"), ("no base64", b"aGU= 0\n!! 1\n", "line 2: the token is not base64"),
+                         ("a rank out of order", b"aGU= 1\n", "line 1: the rank is not the number of tokens before it"),
+                         ("a token twice", b"aGU= 0\naGU= 1\n", "line 2: a token that came before"), ("a very long token", b"A" * 4000 + b" 0\n", "of 1 to 256 bytes"),
+                         ("no token", b"", "model.vocab is missing or empty")):
+    refused(f"tiktoken.model: {what}", say, lambda: [os.remove(path("tokenizer.json")), open(path("tiktoken.model"), "wb").write(lines),
+                                                     edit("tokenizer_config.json", tokenizer_class="TikTokenTokenizer")])
+refused("tiktoken.model of another class", "the rules of the class 'QWenTokenizer' are not known", lambda: [
+    os.remove(path("tokenizer.json")), open(path("tiktoken.model"), "w").write("aGU= 0"), edit("tokenizer_config.json", tokenizer_class="QWenTokenizer")])
 refused("Mistral's own tokenizer", "tekken.json, Mistral's own form",
         lambda: os.rename(path("tokenizer.json"), path("tekken.json")))
 refused("Mistral's own weights", "consolidated.safetensors, Mistral's own form",

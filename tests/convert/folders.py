@@ -176,6 +176,11 @@ PRETOKENIZERS = {
                            "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"), byte_level(False)], None, False),
 }
 
+NO_HAN = r"&&[^\p{Han}]]"
+PRETOKENIZERS["kimi-k2"] = ([split(r"[\p{Han}]+|" + o200k(CONTRACTIONS + "?", r"\p{N}{1,3}").replace("\\p{M}]", "\\p{M}" + NO_HAN).replace(r"\n/]", r"\n]")),
+                             byte_level(False)], None, True)
+PRETOKENIZERS["falcon"] = ([{"type": "Punctuation", "behavior": "Contiguous"}, byte_level(True), {"type": "Digits", "individual_digits": False},
+                            split("[0-9][0-9][0-9]")], None, False)
 EAST_ASIAN = split("[一-龥\u0800-一가-\ud7ff]+")
 PRETOKENIZERS["deepseek-coder"] = ([split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), EAST_ASIAN,
                                     {"type": "Digits", "individual_digits": True}, byte_level(False)], None, False)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "tokenizer/unicode.h"
 
 static const kt__pretok table[] = {
@@ -117,52 +119,91 @@ INLINE size_t word_gpt2(const char *s, size_t i, size_t end) {
     return spaces(s, i, end, false);
 }
 
+/* ---- letters with case; han says whether \p{Han} is left out of U and W ---- */
+
+static const struct {
+    uint32_t first, last;
+} han_ranges[] = {{0x2e80, 0x2e99},   {0x2e9b, 0x2ef3},   {0x2f00, 0x2fd5},   {0x3005, 0x3005},
+                  {0x3007, 0x3007},   {0x3021, 0x3029},   {0x3038, 0x303b},   {0x3400, 0x4dbf},
+                  {0x4e00, 0x9fff},   {0xf900, 0xfa6d},   {0xfa70, 0xfad9},   {0x16fe2, 0x16fe3},
+                  {0x16ff0, 0x16ff1}, {0x20000, 0x2a6df}, {0x2a700, 0x2b739}, {0x2b740, 0x2b81d},
+                  {0x2b820, 0x2cea1}, {0x2ceb0, 0x2ebe0}, {0x2ebf0, 0x2ee5d}, {0x2f800, 0x2fa1d},
+                  {0x30000, 0x3134a}, {0x31350, 0x323af}};
+
+/* The script of Chinese characters, Unicode 16. */
+static bool is_han(uint32_t cp) {
+    if (cp < han_ranges[0].first || cp == UINT32_MAX) return false;
+    for (size_t i = 0; i < sizeof han_ranges / sizeof *han_ranges && cp >= han_ranges[i].first; i++)
+        if (cp <= han_ranges[i].last) return true;
+    return false;
+}
+
+static size_t han_run(const char *s, size_t i, size_t end) {
+    uint32_t cp;
+    size_t n;
+    while (i < end && (kt__unicode_next(s + i, end - i, &n, &cp), is_han(cp))) i += n;
+    return i;
+}
+
+INLINE unsigned case_at(const char *s, size_t i, size_t end, size_t *n, bool han) {
+    uint32_t cp;
+    unsigned cls = kt__unicode_next(s + i, end - i, n, &cp);
+    return han && is_han(cp) ? cls & ~(unsigned)(KT__UC_UPPER | KT__UC_LOWER) : cls;
+}
+
 /* U*W+ at s[i]: its end, or 0; *upper_end is the end of U* in any case. U* is greedy: where no
  * character outside U follows that W takes, it gives back up to the last character that is in W
  * too. */
-static size_t mixed_case(const char *s, size_t i, size_t end, size_t *upper_end) {
+INLINE size_t mixed_case(const char *s, size_t i, size_t end, size_t *upper_end, bool han) {
     size_t n, both_end = 0;
     unsigned cls = 0;
     for (; i < end; i += n) {
-        cls = class_at(s, i, end, &n);
+        cls = case_at(s, i, end, &n, han);
         if (!(cls & KT__UC_UPPER)) break;
         if (cls & KT__UC_LOWER) both_end = i + n;
     }
     *upper_end = i;
-    if (i < end && (cls & KT__UC_LOWER)) return run_with(s, i, end, KT__UC_LOWER);
-    return both_end;
+    if (i == end || !(cls & KT__UC_LOWER)) return both_end;
+    while (i < end && (case_at(s, i, end, &n, han) & KT__UC_LOWER)) i += n;
+    return i;
 }
 
 /* The two word alternatives of O200K at s[i], whose class is cls and length n; 0: neither matches.
  */
-static size_t cased_word(const char *s, size_t i, size_t end, unsigned cls, size_t n) {
+INLINE size_t cased_word(const char *s, size_t i, size_t end, unsigned cls, size_t n, bool han) {
     size_t upper_end, at;
     if (cls & KT__UC_L) {
-        at = mixed_case(s, i, end, &upper_end);
+        at = mixed_case(s, i, end, &upper_end, han);
         return at ? at : upper_end;
     }
     if ((cls & KT__UC_N) || is_newline(s[i])) return 0;
-    at = mixed_case(s, i + n, end, &upper_end);
+    at = mixed_case(s, i + n, end, &upper_end, han);
     if (at) return at;
     /* A mark may lead as the prefix or belong to U and W: alone it is a whole U*W+. */
     if (cls & KT__UC_M) return i + n;
     return upper_end > i + n ? upper_end : 0;
 }
 
-INLINE size_t word_o200k(const char *s, size_t i, size_t end, int max_digits, bool contractions) {
+INLINE size_t word_o200k(const char *s, size_t i, size_t end, int max_digits, bool contractions,
+                         bool han) {
     const unsigned no_punct = KT__UC_SPACE | KT__UC_L | KT__UC_N;
     size_t n;
     unsigned cls = class_at(s, i, end, &n);
     if (cls & KT__UC_N) return scan_digits(s, i, end, max_digits);
-    size_t at = cased_word(s, i, end, cls, n);
+    size_t at = cased_word(s, i, end, cls, n, han);
     if (at) return contractions ? contraction(s, at, end, true) : at;
     at = s[i] == ' ' ? i + 1 : i;
     if (at < end && !(class_at(s, at, end, &n) & no_punct)) {
         at = run_without(s, at + n, end, no_punct);
-        while (at < end && (is_newline(s[at]) || s[at] == '/')) at++;
+        while (at < end && (is_newline(s[at]) || (!han && s[at] == '/'))) at++;
         return at;
     }
     return spaces(s, i, end, true);
+}
+
+static size_t word_kimi(const char *s, size_t i, size_t end) {
+    size_t at = han_run(s, i, end);
+    return at > i ? at : word_o200k(s, i, end, 3, true, true);
 }
 
 INLINE bool is_ascii_letter(char c) {
@@ -172,6 +213,15 @@ INLINE bool is_ascii_letter(char c) {
 INLINE bool is_ascii_punct(char c) {
     return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
            (c >= '{' && c <= '~');
+}
+
+/* \p{P} and the other punctuation of ASCII */
+INLINE bool punct_at(const char *s, size_t i, size_t end, size_t *n) {
+    uint32_t cp;
+    if (!(kt__unicode_next(s + i, end - i, n, &cp) & KT__UC_PS)) return false;
+    if (cp < 0x80) return true;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)cp);
+    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
 /* What no alternative matches, up to where one does: characters that are neither letter, mark,
@@ -233,11 +283,54 @@ static size_t digits_part(const char *s, size_t i, size_t end) {
     return run_without(s, i + n, end, KT__UC_N);
 }
 
+/* A run of punctuation, or what lies up to the next. */
+static size_t falcon_part(const char *s, size_t i, size_t end) {
+    size_t n;
+    bool punct = punct_at(s, i, end, &n);
+    for (i += n; i < end && punct_at(s, i, end, &n) == punct; i += n) {
+    }
+    return i;
+}
+
+/* Falcon counts digits after each byte has become a character of its own: those of ², ³, ¹, ¼, ½
+ * and ¾ in Latin 1 are numbers, wherever they occur. */
+INLINE bool is_number_byte(char c) {
+    unsigned char b = (unsigned char)c;
+    return (b >= '0' && b <= '9') || b == 0xb2 || b == 0xb3 || b == 0xb9 ||
+           (b >= 0xbc && b <= 0xbe);
+}
+
+/* Where a piece of a word of GPT2 ends: numbers or others, and of the numbers each three ASCII digits. */
+static size_t falcon_piece(const char *s, size_t i, size_t end) {
+    bool number = is_number_byte(s[i]);
+    size_t digits = 0, at = i;
+    for (; at < end && is_number_byte(s[at]) == number; at++) {
+        digits = number && s[at] >= '0' && s[at] <= '9' ? digits + 1 : 0;
+        if (digits == 3) return at - 2 > i ? at - 2 : at + 1;
+    }
+    return at;
+}
+
 /* ---- the walk ---- */
 
 void kt__pretok_begin(kt__pretok_iter *it, kt__pretok_family family, const char *s, size_t len) {
-    bool staged = family == KT__PRETOK_DIGITS_GPT2 || family == KT__PRETOK_DEEPSEEK3;
+    bool staged = family == KT__PRETOK_DIGITS_GPT2 || family == KT__PRETOK_DEEPSEEK3 ||
+                  family == KT__PRETOK_FALCON;
     *it = (kt__pretok_iter){.s = s, .len = len, .part_end = staged ? 0 : len, .family = family};
+}
+
+/* The end of the part of a family in stages that begins at the place reached. */
+static size_t part_at(const kt__pretok_iter *it) {
+    switch (it->family) {
+    case KT__PRETOK_DEEPSEEK3: return deepseek3_part(it->s, it->pos, it->len);
+    case KT__PRETOK_FALCON: return falcon_part(it->s, it->pos, it->len);
+    default: return digits_part(it->s, it->pos, it->len);
+    }
+}
+
+static size_t falcon_word(kt__pretok_iter *it) {
+    if (it->ends[0] <= it->pos) it->ends[0] = word_gpt2(it->s, it->pos, it->part_end);
+    return falcon_piece(it->s, it->pos, it->ends[0]);
 }
 
 bool kt__pretok_next(kt__pretok_iter *it, const char **word, size_t *len) {
@@ -245,18 +338,16 @@ bool kt__pretok_next(kt__pretok_iter *it, const char **word, size_t *len) {
     size_t i = it->pos, end = it->part_end, to;
     bool staged = it->family == KT__PRETOK_DEEPSEEK_LLM || it->family == KT__PRETOK_DEEPSEEK_CODER;
     if (i == it->len) return false;
-    if (i == end && !staged) {
-        end = it->family == KT__PRETOK_DEEPSEEK3 ? deepseek3_part(s, i, it->len)
-                                                 : digits_part(s, i, it->len);
-        it->part_end = end;
-    }
+    if (i == end && !staged) end = it->part_end = part_at(it);
     switch (it->family) {
     case KT__PRETOK_CL100K: to = word_cl100k(s, i, end, 3, KT__UC_L); break;
     case KT__PRETOK_QWEN2: to = word_cl100k(s, i, end, 1, KT__UC_L); break;
     case KT__PRETOK_QWEN35: to = word_cl100k(s, i, end, 1, KT__UC_L | KT__UC_M); break;
-    case KT__PRETOK_O200K: to = word_o200k(s, i, end, 3, true); break;
-    case KT__PRETOK_TEKKEN: to = word_o200k(s, i, end, 1, false); break;
+    case KT__PRETOK_O200K: to = word_o200k(s, i, end, 3, true, false); break;
+    case KT__PRETOK_TEKKEN: to = word_o200k(s, i, end, 1, false, false); break;
+    case KT__PRETOK_KIMI: to = word_kimi(s, i, end); break;
     case KT__PRETOK_DEEPSEEK3: to = word_deepseek3(s, i, end); break;
+    case KT__PRETOK_FALCON: to = falcon_word(it); break;
     case KT__PRETOK_DEEPSEEK_LLM:
     case KT__PRETOK_DEEPSEEK_CODER: to = kt__pretok_staged_word(it); break;
     default: to = word_gpt2(s, i, end); break;

@@ -21,6 +21,9 @@
  *              [^\r\n\p{L}\p{N}]?U*W+C|[^\r\n\p{L}\p{N}]?U+W*C|\p{N}{1,3}
  *              | ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * TEKKEN       O200K without C and with \p{N} for \p{N}{1,3}
+ * KIMI         \p{Han}+, else O200K with U and W without \p{Han}, and with [\r\n]* for [\r\n/]*
+ * FALCON       split at each run of \p{P} and [$+<=>^`|~], then GPT2, then at each run of the bytes of
+ *              0-9, \xb2, \xb3, \xb9 and \xbc-\xbe, then at each [0-9][0-9][0-9]
  * DEEPSEEK3    split at each \p{N}{1,3}, then at each run of U+4E00..9FA5, U+3040..309F and
  *              U+30A0..30FF, then
  *              [!-/:-~&&ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
@@ -43,6 +46,8 @@ typedef enum kt__pretok_family {
     KT__PRETOK_DIGITS_GPT2,
     KT__PRETOK_O200K,
     KT__PRETOK_TEKKEN,
+    KT__PRETOK_KIMI,
+    KT__PRETOK_FALCON,
     KT__PRETOK_DEEPSEEK3,
     KT__PRETOK_DEEPSEEK_LLM,
     KT__PRETOK_DEEPSEEK_CODER,

@@ -106,7 +106,7 @@ static kt_status no_tokenizer(const kt__vocab *v, kt_error *err) {
     kt__free(tekken);
     return kt__fail_at(err, has_tekken ? KT_E_UNSUPPORTED : KT_E_IO, v->dir, UINT64_MAX,
                        "the folder has neither tokenizer.json nor tokenizer.model, and no "
-                       "vocab.json with merges.txt or vocab.txt%s",
+                       "vocab.json with merges.txt, vocab.txt or tiktoken.model%s",
                        has_tekken ? " (tekken.json, Mistral's own form, is not read: take the "
                                     "tokenizer.json of a repository in Hugging Face's form)"
                                   : "");

@@ -108,10 +108,19 @@ kt_status kt__vocab_cut(kt__vocab *vocab, const char *path, const kt__convert_no
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_pretok.c: normaliser and pre-tokenizer by structure. */
 kt_status kt__vocab_find_pretok(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
-/* vocab_files.c: vocab->tokenizer from vocab.json and merges.txt, or vocab.txt; it stays NULL where
- * they are not there. */
+/* vocab_files.c: vocab->tokenizer from vocab.json and merges.txt, vocab.txt or tiktoken.model; it stays NULL
+ * where they are not there. */
 kt_status kt__vocab_read_files(kt__vocab *vocab, const kt__hf_config *config,
                                kt_error *err) KT_CHECKED;
+/* vocab_tiktoken.c: ids and merges as tokenizer.json has them; both stay NULL where there is no tiktoken.model. */
+kt_status kt__vocab_read_tiktoken(kt__vocab *vocab, json_t **ids, json_t **merges,
+                                  kt_error *err) KT_CHECKED;
+/* vocab_bpe.c: GPT-2's alphabet of bytes: printable Latin-1 as itself, the others from U+0100 up. */
+typedef struct kt__vocab_letter {
+    char utf8[4];
+    uint8_t n;
+} kt__vocab_letter;
+void kt__vocab_letters(kt__vocab_letter letters[256]);
 /* vocab_special.c: special ids, end-of-turn ids, BOS and EOS rules. */
 kt_status kt__vocab_find_special(kt__vocab *vocab, const kt__hf_config *config,
                                  kt_error *err) KT_CHECKED;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "convert/vocab.h"
 
 static const uint64_t max_merges = 2 << 20; /* published ones have half a million */
@@ -14,6 +15,14 @@ static kt__str json_text(const json_t *value) {
 }
 
 /* ---- the vocabulary ---- */
+
+void kt__vocab_letters(kt__vocab_letter letters[256]) {
+    uint32_t next = 256;
+    for (unsigned b = 0; b < 256; b++) {
+        bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+        letters[b].n = (uint8_t)kt__utf8_encode(printable ? b : next++, letters[b].utf8);
+    }
+}
 
 bool kt__vocab_is_byte(kt__str s) {
     return s.len == 6 && memcmp(s.s, "<0x", 3) == 0 && s.s[5] == '>';

@@ -1,20 +1,23 @@
-/* The files of tokenizers that have no tokenizer.json: vocab.json with merges.txt, or vocab.txt. They
+/* The files of tokenizers that have no tokenizer.json: vocab.json with merges.txt, vocab.txt, or tiktoken.model. They
  * become the tokenizer.json that transformers would write for the class, whose rules are not in the
  * files. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "convert/json_file.h"
 #include "convert/vocab.h"
 
-#define QWEN2_WORDS                                                                           \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+" \
-    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define X(...)
+#include "convert/pretok_patterns.def" /* QWEN2_WORDS, KIMI_WORDS */
+#undef X
 #define SPECIALS(bos, eos, unk, pad, cls, sep, mask) \
     { bos, eos, unk, pad, cls, sep, mask }
 
+/* Ids after the ranks of a tiktoken.model are special tokens, named or not. */
+enum { N_RESERVED = 256 };
 enum { N_NAMES = 7, MAX_FILE = 64 << 20 };
 static const char *const special_names[N_NAMES] = {
     "bos_token", "eos_token", "unk_token", "pad_token", "cls_token", "sep_token", "mask_token"};
@@ -22,23 +25,29 @@ static const char *const special_names[N_NAMES] = {
 /* A class of transformers' that is not "fast": what its files do not say. */
 typedef struct file_class {
     const char *name, *model_types; /* "|bert|" of config.json, where no class is named */
-    bool pieces;                    /* WordPiece; else byte-level BPE */
-    bool around;                    /* cls and sep stand around a text */
+    enum {
+        WORDS,
+        PIECES,
+        RANKS
+    } form;      /* byte-level BPE, WordPiece, or BPE by the ranks of tiktoken.model */
+    bool around; /* cls and sep are put around a text */
     const char *normalizer, *words; /* of BPE: a normaliser's type, a Split's expression */
     const char *specials[N_NAMES];
 } file_class;
 
 static const file_class classes[] = {
-    {"BertTokenizer", "|bert|nomic_bert|", true, true, NULL, NULL,
+    {"BertTokenizer", "|bert|nomic_bert|", PIECES, true, NULL, NULL,
      SPECIALS(NULL, NULL, "[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]")},
-    {"Qwen2Tokenizer", "|qwen2|qwen2_moe|qwen3|qwen3_moe|", false, false, "NFC", QWEN2_WORDS,
+    {"Qwen2Tokenizer", "|qwen2|qwen2_moe|qwen3|qwen3_moe|", WORDS, false, "NFC", QWEN2_WORDS,
      SPECIALS(NULL, "<|endoftext|>", NULL, "<|endoftext|>", NULL, NULL, NULL)},
-    {"GPT2Tokenizer", "|gpt2|exaone4|", false, false, NULL, NULL,
+    {"GPT2Tokenizer", "|gpt2|exaone4|", WORDS, false, NULL, NULL,
      SPECIALS("<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, NULL, NULL, NULL)},
-    {"CodeGenTokenizer", "|codegen|", false, false, NULL, NULL,
+    {"CodeGenTokenizer", "|codegen|", WORDS, false, NULL, NULL,
      SPECIALS("<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, NULL, NULL, NULL)},
-    {"RobertaTokenizer", "|roberta|", false, true, NULL, NULL,
+    {"RobertaTokenizer", "|roberta|", WORDS, true, NULL, NULL,
      SPECIALS("<s>", "</s>", "<unk>", "<pad>", "<s>", "</s>", "<mask>")},
+    {"TikTokenTokenizer", "|kimi_k2|", RANKS, false, NULL, KIMI_WORDS,
+     SPECIALS(NULL, NULL, NULL, NULL, NULL, NULL, NULL)},
 };
 enum { N_FILE_CLASSES = sizeof classes / sizeof *classes };
 
@@ -93,6 +102,22 @@ static void add_decoder(const kt__vocab *v, json_t *list) {
         (void)sscanf(key, "%lld", &id);
         (void)json_object_set_new(copy, "id", json_integer(id));
         (void)json_array_append_new(list, copy);
+    }
+}
+
+static void add_reserved(json_t *list, json_int_t first) {
+    bool named[N_RESERVED] = {false};
+    char text[40];
+    json_t *token;
+    size_t i;
+    json_array_foreach(list, i, token) {
+        json_int_t id = json_integer_value(json_object_get(token, "id"));
+        if (id >= first && id < first + N_RESERVED) named[id - first] = true;
+    }
+    for (int k = 0; k < N_RESERVED; k++) {
+        if (named[k]) continue;
+        snprintf(text, sizeof text, "<|reserved_token_%lld|>", (long long)(first + k));
+        (void)json_array_append_new(list, added_token(first + k, text, true));
     }
 }
 
@@ -151,8 +176,10 @@ static json_t *make_tokenizer(const kt__vocab *v, const file_class *c, json_t *i
                               json_t *merges) {
     json_t *root = json_object(), *model;
     const char *unk = special_text(v, "unk_token");
-    (void)json_object_set_new(root, "added_tokens", list_added(v, ids));
-    if (c->pieces) {
+    json_t *tokens = list_added(v, ids);
+    if (c->form == RANKS) add_reserved(tokens, (json_int_t)json_object_size(ids));
+    (void)json_object_set_new(root, "added_tokens", tokens);
+    if (c->form == PIECES) {
         model = json_pack("{s:s, s:s*, s:s, s:i, s:o}", "type", "WordPiece", "unk_token", unk,
                           "continuing_subword_prefix", "##", "max_input_chars_per_word", 100,
                           "vocab", ids);
@@ -160,7 +187,8 @@ static json_t *make_tokenizer(const kt__vocab *v, const file_class *c, json_t *i
         (void)json_object_set_new(root, "pre_tokenizer",
                                   json_pack("{s:s}", "type", "BertPreTokenizer"));
     } else {
-        model = json_pack("{s:s, s:o, s:o}", "type", "BPE", "vocab", ids, "merges", merges);
+        model = json_pack("{s:s, s:b, s:o, s:o}", "type", "BPE", "ignore_merges", c->form == RANKS,
+                          "vocab", ids, "merges", merges);
         if (c->normalizer)
             (void)json_object_set_new(root, "normalizer",
                                       json_pack("{s:s}", "type", c->normalizer));
@@ -243,12 +271,13 @@ static kt_status read_lines(const char *dir, const char *name, read_lines_fn *re
 
 static kt_status unknown_file_class(const kt__vocab *v, kt_error *err) {
     const char *name = json_string_value(json_object_get(v->settings, "tokenizer_class"));
-    return kt__fail_at(err, KT_E_UNSUPPORTED, v->dir, UINT64_MAX,
-                       "there is no tokenizer.json, and the rules of the class '%.60s' are not "
-                       "known (known: BertTokenizer, Qwen2Tokenizer, GPT2Tokenizer, "
-                       "CodeGenTokenizer, RobertaTokenizer): save it with transformers' "
-                       "AutoTokenizer, which writes tokenizer.json",
-                       name ? name : "(none named)");
+    return kt__fail_at(
+        err, KT_E_UNSUPPORTED, v->dir, UINT64_MAX,
+        "there is no tokenizer.json, and the rules of the class '%.60s' are not "
+        "known (known: BertTokenizer, Qwen2Tokenizer, GPT2Tokenizer, "
+        "CodeGenTokenizer, RobertaTokenizer, TikTokenTokenizer): save it with transformers' "
+        "AutoTokenizer, which writes tokenizer.json",
+        name ? name : "(none named)");
 }
 
 static kt_status read_ids(const kt__vocab *v, bool pieces, json_t **out, kt_error *err) {
@@ -260,21 +289,32 @@ static kt_status read_ids(const kt__vocab *v, bool pieces, json_t **out, kt_erro
     return status;
 }
 
+static bool has_ranks(const kt__vocab *v) {
+    char *path = kt__folder_path(v->dir, "tiktoken.model");
+    bool there = path && access(path, F_OK) == 0;
+    kt__free(path);
+    return there;
+}
+
 kt_status kt__vocab_read_files(kt__vocab *v, const kt__hf_config *config, kt_error *err) {
     const file_class *c = find_file_class(v, config);
     json_t *ids = NULL, *merges = NULL, *pieces = NULL;
+    bool ranks = c && c->form == RANKS;
     kt_status status;
-    KT__TRY(read_ids(v, false, &ids, err));
-    KT__TRY(read_ids(v, true, &pieces, err));
-    KT__TRY(read_lines(v->dir, "merges.txt", read_merge_lines, &merges, err));
-    if (!pieces && !(ids && merges)) goto out;
+    if (ranks) KT__TRY(kt__vocab_read_tiktoken(v, &ids, &merges, err));
+    if (ranks && !ids) goto out;
+    if (!ranks) KT__TRY(read_ids(v, false, &ids, err));
+    if (!ranks) KT__TRY(read_ids(v, true, &pieces, err));
+    if (!ranks) KT__TRY(read_lines(v->dir, "merges.txt", read_merge_lines, &merges, err));
+    if (!pieces && !(ids && merges) && !has_ranks(v)) goto out;
     if (!c) {
         status = unknown_file_class(v, err);
         goto out;
     }
-    if (c->pieces ? !pieces : !ids || !merges) goto out;
+    if (c->form == PIECES ? !pieces : !ids || !merges) goto out;
     complete_specials(v, c);
-    v->tokenizer = make_tokenizer(v, c, json_incref(c->pieces ? pieces : ids), json_incref(merges));
+    v->tokenizer = make_tokenizer(v, c, json_incref(c->form == PIECES ? pieces : ids),
+                                  json_incref(merges));
 out:
     json_decref(ids);
     json_decref(merges);

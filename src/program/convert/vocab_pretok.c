@@ -99,13 +99,24 @@ static kt_status read_split(pretok_shape *p, const json_t *node) {
     return add_stage(p, regex);
 }
 
-static const char byte_level[] = BYTELEVEL, each_digit[] = DIGITS;
+static const char byte_level[] = BYTELEVEL, each_digit[] = DIGITS, digit_runs[] = DIGIT_RUNS,
+                  punctuation[] = PUNCTUATION;
+
+static kt_status read_punctuation(pretok_shape *p, const json_t *node) {
+    const char *behavior = json_string_value(json_object_get(node, "behavior"));
+    if (!behavior || strcmp(behavior, "Contiguous") != 0)
+        return refuse_shape(p, "pre_tokenizer: the behavior of Punctuation",
+                            behavior ? behavior : "Isolated");
+    return add_stage(p, punctuation);
+}
 
 static kt_status read_step(pretok_shape *p, const json_t *node) {
     const char *type = type_of(node);
     if (strcmp(type, "Split") == 0) return read_split(p, node);
-    if (strcmp(type, "Digits") == 0 && json_is_true(json_object_get(node, "individual_digits")))
-        return add_stage(p, each_digit);
+    if (strcmp(type, "Digits") == 0)
+        return add_stage(p, json_is_true(json_object_get(node, "individual_digits")) ? each_digit
+                                                                                     : digit_runs);
+    if (strcmp(type, "Punctuation") == 0) return read_punctuation(p, node);
     if (strcmp(type, "ByteLevel") == 0) {
         if (json_is_true(json_object_get(node, "add_prefix_space")))
             return refuse_shape(p, "pre_tokenizer", "ByteLevel with add_prefix_space");

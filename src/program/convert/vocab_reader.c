@@ -9,16 +9,13 @@
 
 /* ---- setting up ---- */
 
-/* GPT-2's alphabet: printable Latin-1 as itself, the other bytes from U+0100 up. */
 static kt_status make_alphabet(kt__vocab_reader *r) {
-    uint32_t next = 256;
+    kt__vocab_letter letters[256];
+    kt__vocab_letters(letters);
     for (unsigned b = 0; b < 256; b++) {
-        bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-        char utf8[4];
-        size_t n = kt__utf8_encode(printable ? b : next++, utf8);
-        char *copy = kt__arena_strndup(&r->kept, utf8, n);
+        char *copy = kt__arena_strndup(&r->kept, letters[b].utf8, letters[b].n);
         if (!copy) return kt__fail_nomem(r->err, "an alphabet", 4);
-        r->alphabet[b] = (kt__str){copy, n};
+        r->alphabet[b] = (kt__str){copy, letters[b].n};
     }
     return KT_OK;
 }

@@ -158,6 +158,7 @@ static bool is_folder_file(const char *name, bool has_modules) {
                                         "tokenizer.json",
                                         "tokenizer_config.json",
                                         "tokenizer.model",
+                                        "tiktoken.model",
                                         "vocab.json",
                                         "vocab.txt",
                                         "modules.json",

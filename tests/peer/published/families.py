@@ -7,7 +7,9 @@ sizes reduced; weights are random.
   ends       texts of the tokens that end an answer: eos_token_id of generation_config.json and config.json
   template   a file of ../shared/data/templates/jinja, where the tokenizer's own settings have none
   settings   members of tokenizer_config.json over the published ones
-  added      further added tokens, (text, special, {flags}), behind the tokenizer's own
+  added      further added tokens, (text, special, {flags}), after the tokenizer's own
+  pre        the pre-tokenizer (of tests/convert/folders.py) in place of the tokenizer's own
+  tiktoken   the tokenizer is written as tiktoken.model, with 256 special ids after its ranks
   rows       of the embedding, where it is not the next multiple of 64
   oracle     why llama.cpp's logits are not compared
 """
@@ -15,7 +17,8 @@ sizes reduced; weights are random.
 
 def family(title, model, tokenizer, own, **more):
     return {"title": title, "model": model, "tokenizer": tokenizer, "own": own, "config": {}, "ends": [], "template": None,
-            "settings": {}, "added": [], "rows": None, "oracle": "", **more}
+            "settings": {}, "added": [], "rows": None, "oracle": "", "pre": None, "tiktoken": False,
+            **more}
 
 
 LLAMA3 = {"attention_bias": False, "attention_dropout": 0.0, "hidden_act": "silu", "initializer_range": 0.02, "mlp_bias": False,
@@ -84,6 +87,9 @@ FAMILIES = [
     family("ERNIE 4.5 MoE", "erniemoe", "llama2", False, ends=["</s>"]),
     family("DeepSeek V2", "deepseek2", "deepseek_v3", False, oracle="llama.cpp knows queries in one step by 27 layers", ends=["<｜end▁of▁sentence｜>"]),
     family("DeepSeek V3, R1", "deepseek3", "deepseek_v3", True, ends=["<｜end▁of▁sentence｜>"], rows=129280),
+    family("Kimi K2, Moonlight (tiktoken.model)", "deepseek3", "gpt4o", False, pre="kimi-k2", tiktoken=True, ends=["[EOS]", "<|im_end|>"], settings={
+        "tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": "[EOS]"}),
+    family("Falcon 7B (its words, on Llama)", "llama3", "gpt35turbo", False, pre="falcon", ends=["<|endoftext|>"]),
     family("LFM2 MoE", "lfm2moe", "llama3", False, template="LFM2-8B-A1B.jinja", ends=["<|end_of_text|>"]),
     family("LFM2", "lfm2", "llama3", False, template="LFM2.5-Instruct.jinja", ends=["<|end_of_text|>"]),
 ]

@@ -10,6 +10,7 @@ in conversations with jinja2 as transformers configures it; the ends of answers 
 same file (KT_PEER_DIR, a copy of ../shared/peer); vectors of encoders with a forward pass in numpy. --write puts the table into
 docs/MODELS.md. Exit status 1: something differs."""
 import argparse
+import base64
 import json
 import os
 import shutil
@@ -69,12 +70,22 @@ def read_json(path):
 
 ODD = ["", " ", "  I'm  here\n\n12345 ok", "naïve 😀 你好 'S it'S", "a  b   c\t\td\r\ne\n\n\nf", "é \u0301\u200d 한국어 ½ नमस्ते ภาษาไทย", "x = y**2 // 3; \t#include",
        "HTTPServer2024Error camelCase iPhone15 1234567890 3.14", "مرحبا ١٢٣ שלום Привет, мир! Γειά", "👩‍👩‍👧‍👦🇮🇩 ∑∫√ «q» “q” … — –", "ſ K ǅ İi ß ﷺ 𐐀", "(((([[[[{{{{!!!???",
-       "\u00a0nbsp\u3000wide\u2028line", "I'LL we've DON'T it'd", "日本語のテキスト、カタカナ。", "第1章 2024年", "0x1F 1e-9 1,000,000", "a_b-c.d/e\\f@g", "don’t", "   leading", "trailing   "]
+       "\u00a0nbsp\u3000wide\u2028line", "I'LL we've DON'T it'd", "日本語のテキスト、カタカナ。", "a!\n/b", "第1章 2024年", "0x1F 1e-9 1,000,000", "a_b-c.d/e\\f@g", "don’t", "   leading", "trailing   "]
+
+
+PARTS = ["你好", "世界", "今天天气很好", "一", "々", "〇", "中国人民", "hello", "World", "don't", "I'LL", "OK", "iPhone", "ひらがな", "カタカナ", "한국어", "é", "Ñandú",
+         "1", "23", "456", "2024年", "½", "²", "³x", "，", "。", "！", ".", ",", "--", "$", "+", "(", ")", "「", "」", "/", "\\n", "\n", "\n\n", " ", " ", "  ", "\u3000", "\t", "'", "😀"]
+
+
+def mixed(n):
+    """Chinese among other scripts, digits, punctuation and white space."""
+    rng = np.random.default_rng(11)
+    return ["".join(PARTS[i] for i in rng.integers(0, len(PARTS), k)) for k in rng.integers(2, 24, n)]
 
 
 def texts(added):
-    """Odd ones, lines of this repository, and special tokens with white space around."""
-    out = list(ODD)
+    """Odd ones, mixed ones, lines of this repository, and special tokens with white space around."""
+    out = list(ODD) + mixed(80)
     for name in ("README.md", "docs/DESIGN.md", "docs/decisions/kernels.md", "CHANGELOG.md", "src/lib/tokenizer/bpe.c", "tests/convert/folders.py", "docs/BENCHMARKS.md"):
         with open(os.path.join(ROOT, name), encoding="utf-8") as f:
             lines = [line.rstrip("\n") for line in f if line.strip()]
@@ -101,11 +112,19 @@ def write_folder(f, folder):
         with open(os.path.join(jinja, f["template"]), encoding="utf-8") as file:
             settings["chat_template"] = file.read()
     os.makedirs(folder)
-    if f["added"]:
+    if f["pre"]:
+        steps, tokenizer["normalizer"], tokenizer["model"]["ignore_merges"] = folders.PRETOKENIZERS[f["pre"]]
+        tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    reference = os.path.join(folder, "tokenizer.json")
+    if f["tiktoken"]:
+        reference = os.path.join(os.path.dirname(folder), "reference.json")
+        ids, settings = write_tiktoken(folder, tokenizer, settings, f["ends"])
+        folders.write_json(os.path.dirname(folder), "reference.json", tokenizer)
+    elif f["added"] or f["pre"]:
         folders.write_json(folder, "tokenizer.json", tokenizer)
     else:
         shutil.copy(os.path.join(source, "tokenizer.json"), folder)
-    if f["settings"] or f["template"]:
+    if f["settings"] or f["template"] or f["tiktoken"]:
         folders.write_json(folder, "tokenizer_config.json", settings)
     else:
         shutil.copy(os.path.join(source, "tokenizer_config.json"), folder)
@@ -113,7 +132,28 @@ def write_folder(f, folder):
     m = {**models.MODELS[f["model"]], "rows": f["rows"] or (n + 63) // 64 * 64, "spm": None}
     m["tied"] = f.get("tied", m["tied"])
     write_weights(f, m, folder, [ids[t] for t in f["ends"]], n)
-    return {"settings": settings, "ids": ids, "ends": {ids[t] for t in f["ends"]}, "added": [a["content"] for a in tokenizer["added_tokens"]]}
+    return {"settings": settings, "ids": ids, "ends": {ids[t] for t in f["ends"]}, "added": [a["content"] for a in tokenizer["added_tokens"]],
+            "reference": reference}
+
+
+def write_tiktoken(folder, tokenizer, settings, ends):
+    """tiktoken.model of the vocabulary; the special tokens are the next 256 ids, a few with names. The same in tokenizer."""
+    byte = {c: b for b, c in folders.alphabet().items()}
+    vocab = tokenizer["model"]["vocab"]
+    for t in [a["content"] for a in tokenizer["added_tokens"]]:
+        vocab.pop(t, None)
+    order = sorted(vocab, key=vocab.get)
+    with open(os.path.join(folder, "tiktoken.model"), "wb") as out:
+        for rank, t in enumerate(order):
+            out.write(base64.b64encode(bytes(byte[c] for c in t)) + b" %d\n" % rank)
+    n = len(order)
+    tokenizer["model"]["vocab"] = {t: i for i, t in enumerate(order)}
+    names = ["[BOS]", *ends, "<|im_user|>"]
+    names = names + [f"<|reserved_token_{i}|>" for i in range(n + len(names), n + 256)]
+    tokenizer["added_tokens"] = [folders.added(n + i, t) for i, t in enumerate(names)]
+    tokenizer["post_processor"] = folders.byte_level(False)
+    settings = {**settings, "added_tokens_decoder": {str(n + i): {"content": t, "special": True} for i, t in enumerate(names[:len(ends) + 2])}}
+    return {**tokenizer["model"]["vocab"], **{t: n + i for i, t in enumerate(names)}}, settings
 
 
 def write_weights(f, m, folder, ends, n):
@@ -137,7 +177,7 @@ def token_text(value):
 
 def compare_ids(f, folder, model, facts):
     lines = texts(facts["added"])
-    want = run(["node", os.path.join(HERE, "ids.mjs"), os.path.join(folder, "tokenizer.json")], lines_of(lines))
+    want = run(["node", os.path.join(HERE, "ids.mjs"), facts["reference"]], lines_of(lines))
     if want.returncode:
         return problem(f["title"], f"Hugging Face's tokenizers: {want.stderr[-300:]}")
     want = [json.loads(line) for line in want.stdout.splitlines()]

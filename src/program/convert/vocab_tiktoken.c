@@ -1,0 +1,181 @@
+/* tiktoken.model, as Kimi's folders have it: a token in base64 and its rank a line. A pair merges where the
+ * joined bytes are a token, the lowest rank first, so that each way to cut a token into two others is a merge. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "convert/json_file.h"
+#include "convert/vocab.h"
+
+enum { MAX_FILE = 16 << 20, MAX_TOKEN = 256, MAX_TOKENS = 1 << 20, MAX_MERGES = 2 << 20 };
+
+typedef struct rank_file {
+    kt__vocab *v;
+    const char *path, *at, *end;
+    size_t line; /* from 1 */
+    kt__str *tokens;
+    size_t n;
+    kt__strmap ids;
+    kt__vocab_letter letters[256];
+    json_t *vocab, *merges;
+    kt_error *err;
+} rank_file;
+
+static kt_status bad_rank_line(const rank_file *r, const char *what) {
+    return kt__fail_at(r->err, KT_E_FORMAT, r->path, UINT64_MAX, "line %zu: %s", r->line, what);
+}
+
+/* ---- base64 ---- */
+
+static int base64_digit(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* To at most MAX_TOKEN bytes; 0: not base64, empty or longer. */
+static size_t decode_base64(kt__str s, char *out) {
+    unsigned bits = 0;
+    int n_bits = 0;
+    size_t n = 0;
+    while (s.len && s.s[s.len - 1] == '=') s.len--;
+    for (size_t i = 0; i < s.len; i++) {
+        int digit = base64_digit(s.s[i]);
+        if (digit < 0 || n == MAX_TOKEN) return 0;
+        bits = bits << 6 | (unsigned)digit;
+        n_bits += 6;
+        if (n_bits < 8) continue;
+        n_bits -= 8;
+        out[n++] = (char)(bits >> n_bits & 255);
+    }
+    return n;
+}
+
+/* ---- lines ---- */
+
+static bool read_rank(kt__str s, size_t expected) {
+    char text[24];
+    int n = snprintf(text, sizeof text, "%zu", expected);
+    return s.len == (size_t)n && memcmp(s.s, text, s.len) == 0;
+}
+
+static kt_status read_rank_line(rank_file *r, kt__str line) {
+    char bytes[MAX_TOKEN];
+    const char *space = memchr(line.s, ' ', line.len);
+    if (!space) return bad_rank_line(r, "a token in base64, a space and its rank are expected");
+    size_t n = decode_base64((kt__str){line.s, (size_t)(space - line.s)}, bytes);
+    if (n == 0) return bad_rank_line(r, "the token is not base64 of 1 to 256 bytes");
+    if (!read_rank((kt__str){space + 1, line.len - (size_t)(space + 1 - line.s)}, r->n))
+        return bad_rank_line(r, "the rank is not the number of tokens before it");
+    char *copy = kt__arena_strndup(&r->v->arena, bytes, n);
+    if (!copy) return kt__fail_nomem(r->err, r->path, n);
+    r->tokens[r->n] = (kt__str){copy, n};
+    if (!kt__strmap_put(&r->ids, r->tokens[r->n], (int64_t)r->n))
+        return bad_rank_line(r, "a token that came before");
+    r->n++;
+    return KT_OK;
+}
+
+static kt_status read_rank_lines(rank_file *r) {
+    kt_status status = KT_OK;
+    while (status == KT_OK && r->at < r->end) {
+        const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
+        kt__str line = {r->at, (size_t)((stop ? stop : r->end) - r->at)};
+        r->at = stop ? stop + 1 : r->end;
+        r->line++;
+        if (line.len && line.s[line.len - 1] == '\r') line.len--;
+        if (line.len) status = read_rank_line(r, line);
+    }
+    return status;
+}
+
+/* ---- as tokenizer.json has them ---- */
+
+static size_t write_letters(const rank_file *r, kt__str bytes, char *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < bytes.len; i++) {
+        const kt__vocab_letter *letter = &r->letters[(unsigned char)bytes.s[i]];
+        memcpy(out + n, letter->utf8, letter->n);
+        n += letter->n;
+    }
+    return n;
+}
+
+/* Each cut of a token into two others, the longest left part first. */
+static kt_status add_cuts(rank_file *r, kt__str token) {
+    char text[2 * MAX_TOKEN + 2];
+    for (size_t cut = token.len - 1; cut > 0; cut--) {
+        kt__str left = {token.s, cut}, right = {token.s + cut, token.len - cut};
+        if (kt__strmap_get(&r->ids, right) < 0 || kt__strmap_get(&r->ids, left) < 0) continue;
+        size_t n = write_letters(r, left, text);
+        text[n++] = ' ';
+        n += write_letters(r, right, text + n);
+        if (json_array_size(r->merges) == MAX_MERGES)
+            return kt__fail_at(r->err, KT_E_LIMIT, r->path, UINT64_MAX, "over %d merges",
+                               MAX_MERGES);
+        if (json_array_append_new(r->merges, json_stringn_nocheck(text, n)) != 0)
+            return kt__fail_nomem(r->err, r->path, n);
+    }
+    return KT_OK;
+}
+
+static kt_status list_ranks(rank_file *r) {
+    char text[2 * MAX_TOKEN + 1];
+    kt_status status = KT_OK;
+    kt__vocab_letters(r->letters);
+    for (size_t i = 0; i < r->n; i++) {
+        text[write_letters(r, r->tokens[i], text)] = '\0';
+        if (json_object_set_new_nocheck(r->vocab, text, json_integer((json_int_t)i)) != 0)
+            return kt__fail_nomem(r->err, r->path, r->n);
+        KT__TRY(add_cuts(r, r->tokens[i]));
+    }
+out:
+    return status;
+}
+
+static size_t count_lines(const char *text, size_t len) {
+    size_t n = 1;
+    for (const char *at = text; (at = memchr(at, '\n', (size_t)(text + len - at))) != NULL; at++)
+        n++;
+    return n;
+}
+
+static kt_status read_ranks(rank_file *r, const char *text, size_t len) {
+    size_t n = count_lines(text, len);
+    kt_status status = KT_OK;
+    r->at = text;
+    r->end = text + len;
+    if (n > MAX_TOKENS)
+        return kt__fail_at(r->err, KT_E_LIMIT, r->path, UINT64_MAX, "over %d lines", MAX_TOKENS);
+    r->tokens = kt__arena_calloc(&r->v->arena, n, sizeof *r->tokens);
+    if (!r->tokens || !kt__strmap_init(&r->ids, n)) return kt__fail_nomem(r->err, r->path, n);
+    r->vocab = json_object();
+    r->merges = json_array();
+    KT__TRY(read_rank_lines(r));
+    KT__TRY(list_ranks(r));
+out:
+    return status;
+}
+
+kt_status kt__vocab_read_tiktoken(kt__vocab *v, json_t **ids, json_t **merges, kt_error *err) {
+    char *path = kt__folder_path(v->dir, "tiktoken.model"), *text = NULL;
+    size_t len = 0;
+    rank_file *r = kt__calloc(1, sizeof *r);
+    kt_status status = path && r ? KT_OK : kt__fail_nomem(err, "tiktoken.model", sizeof *r);
+    if (status == KT_OK) status = kt__folder_read_file(path, MAX_FILE, false, &text, &len, err);
+    if (status == KT_OK && text) {
+        r->v = v;
+        r->path = path;
+        r->err = err;
+        status = read_ranks(r, text, len);
+        *ids = r->vocab;
+        *merges = r->merges;
+        kt__strmap_free(&r->ids);
+    }
+    kt__free(text);
+    kt__free(path);
+    kt__free(r);
+    return status;
+}
