@@ -108,24 +108,10 @@ static inline uint32_t kt__gframe_word(const kt__grammar *g, kt__gid frame, kt__
     return kt__g_arg(&g->t.pool, frame, (uint32_t)word);
 }
 
-/* json_string.c: a byte that is not the quote at the end */
+/* A byte of a string or a name that is not the quote at its end. */
 bool kt__json_string_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 /* A byte of UTF-8, where lex and hex say what may come. */
 bool kt__utf8_step(kt__gstate *s, uint8_t byte);
-/* json_items.c: the hashes of the items so far; 0: none, or they may be equal */
-kt__gid kt__json_items_used(kt__grammar *g, const kt__gstate *s);
-/* json_unique.c: what is left of a string's term, whether null, false or true is, and whether any
- * item of this formula is, where items must differ */
-enum { KT__STRING_HASH = 3, KT__LITERAL_HASH = 13 };
-kt__gid kt__json_strings_left(kt__grammar *g, const kt__gstate *s, kt__gid term);
-bool kt__json_literal_left(kt__grammar *g, const kt__gstate *s, uint32_t which);
-bool kt__json_item_left(kt__grammar *g, const kt__gstate *s, kt__gid inner);
-/* json_number.c */
-bool kt__json_number_step(kt__grammar *g, kt__gstate *s, uint8_t byte, bool *ended);
-kt__gid kt__json_number_end(kt__grammar *g, const kt__gstate *s);
-uint64_t kt__json_number_hash(const kt__gstate *s);
-/* A number of the formula that no item before has, where items must differ. */
-bool kt__json_number_left(kt__grammar *g, const kt__gstate *s, kt__gid formula);
 
 /* KT__G_HASHSET */
 bool kt__hashes_have(const kt__gpool *p, kt__gid set, uint64_t hash);
