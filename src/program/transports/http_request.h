@@ -65,13 +65,6 @@ const kt__route *kt__http_find_route(const char *method, const char *path, const
 /* In the words of those to whom the path belongs, be it there or not. */
 kt__error_body_fn *kt__http_error_body(const kt__route *route, const char *path);
 
-/* http_mcp.c: the head of a message of the Model Context Protocol. */
-kt_status KT_CHECKED kt__http_take_mcp_head(kt__http_request *request, kt_error *err);
-
-/* http_learn.c: the path and the query of a deletion. */
-kt_status KT_CHECKED kt__http_take_forget_head(kt__http_request *request, kt_error *err);
-
-int kt__http_get_adapters(kt__http_request *request); /* http_adapters.c */
 /* http_batches.c */
 int kt__http_post_file(kt__http_request *request);
 int kt__http_list_files(kt__http_request *request);

@@ -1,4 +1,4 @@
-/* The table of paths, and the answers that need no model's work. */
+/* The table of paths, what it asks of a request's head, and the answers that need no model's work. */
 #include <jansson.h>
 #include <microhttpd.h>
 #include <stdio.h>
@@ -141,6 +141,90 @@ static int post_cancel(kt__http_request *r) {
     return found ? 200 : status == KT_OK ? 404 : kt__wire_http_status(status);
 }
 
+/* ---- GET /v1/adapters: what requests may name in `adapter` ---- */
+
+static float default_scale(const kt__config *config, const kt__adapter_entry *entry, bool *is) {
+    kt__adapter_named named[KT_ADAPTERS_MAX];
+    char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1];
+    size_t n = kt__adapters_default(config, named, names);
+    *is = false;
+    if (strcmp(entry->model, config->models[0].name) != 0) return 0.0f;
+    for (size_t i = 0; i < n && !*is; i++) {
+        *is = !strcmp(named[i].name, entry->name);
+        if (*is) return named[i].scale;
+    }
+    return 0.0f;
+}
+
+static void write_opened(kt__buf *out, const kt_adapter_info *info) {
+    (void)kt__buf_printf(out,
+                         ",\"bytes\":%llu,\"matrices\":%d,\"rank\":%d,\"keeps_kv\":%s,\"hash\":\"",
+                         (unsigned long long)info->bytes, (int)info->n_matrices,
+                         (int)info->rank_max, info->keeps_kv ? "true" : "false");
+    for (size_t i = 0; i < sizeof info->id; i++) (void)kt__buf_printf(out, "%02x", info->id[i]);
+    (void)kt__buf_putc(out, '"');
+}
+
+static void write_adapter(kt__http_request *r, const kt__config *config,
+                          const kt__adapter_entry *entry) {
+    kt_adapter_info info;
+    kt__served *served;
+    kt_error err;
+    bool is_default, loaded = false;
+    float scale = default_scale(config, entry, &is_default);
+    (void)kt__buf_puts(&r->reply, "{\"object\":\"adapter\"");
+    kt__json_member(&r->reply, "id", entry->name);
+    kt__json_member(&r->reply, "model", entry->model);
+    if (is_default) (void)kt__buf_printf(&r->reply, ",\"default_scale\":%g", (double)scale);
+    if (kt__models_find(r->shared->models, entry->model, &served, &err) == KT_OK)
+        loaded = kt__served_adapter_info(served, entry->name, &info);
+    (void)kt__buf_printf(&r->reply, ",\"loaded\":%s", loaded ? "true" : "false");
+    if (loaded) write_opened(&r->reply, &info);
+    (void)kt__buf_putc(&r->reply, '}');
+}
+
+static int get_adapters(kt__http_request *r) {
+    const kt__config *config = r->settings->config;
+    kt__adapter_entry entry;
+    bool any = false;
+    (void)kt__buf_puts(&r->reply, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < config->adapters.n; i++) {
+        if (!kt__adapter_entry_read(config, i, &entry)) continue;
+        if (any) (void)kt__buf_putc(&r->reply, ',');
+        write_adapter(r, config, &entry);
+        any = true;
+    }
+    (void)kt__buf_putc(&r->reply, ']');
+    kt__dialect_write_learners(r->shared, r->client, &r->reply);
+    (void)kt__buf_putc(&r->reply, '}');
+    return 200;
+}
+
+/* ---- what a dialect reads in the head of its request ---- */
+
+static const char *mcp_header(const kt__http_request *r, const char *name) {
+    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+static kt_status take_mcp_head(kt__http_request *r, kt_error *err) {
+    const char *accept = mcp_header(r, "Accept");
+    const kt__mcp_head head = {
+        .version = mcp_header(r, "MCP-Protocol-Version"),
+        .method = mcp_header(r, "Mcp-Method"),
+        .name = mcp_header(r, "Mcp-Name"),
+        .session = mcp_header(r, "Mcp-Session-Id"),
+        .takes_stream = accept && strstr(accept, "text/event-stream"),
+    };
+    return kt__dialect_mcp_begin(r->job, &head, err);
+}
+
+/* /v1/feedback/ID?namespace=NAME */
+static kt_status take_forget_head(kt__http_request *r, kt_error *err) {
+    const char *name = MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND,
+                                                   "namespace");
+    return kt__dialect_forget_begin(r->job, r->rest, name, err);
+}
+
 /* ---- the table ---- */
 
 #define JOB(path, dialect, id_prefix) \
@@ -165,7 +249,7 @@ static const kt__route routes[] = {
     JOB("/v1/messages/count_tokens", kt__dialect_count_tokens, "tok_"),
     AT_ONCE("GET", "/v1/models", get_models, 0),
     AT_ONCE("GET", "/v1/models/*", get_model, 0),
-    AT_ONCE("GET", "/v1/adapters", kt__http_get_adapters, 0),
+    AT_ONCE("GET", "/v1/adapters", get_adapters, 0),
     AT_ONCE("GET", "/v1/files", kt__http_list_files, 0),
     AT_ONCE("POST", "/v1/files", kt__http_post_file, KT__ROUTE_FORM),
     AT_ONCE("GET", "/v1/files/*", kt__http_get_file, 0),
@@ -178,11 +262,11 @@ static const kt__route routes[] = {
     JOB("/v1/adapters/rollback", kt__dialect_rollback, "learn-"),
     JOB("/v1/feedback", kt__dialect_feedback, "learn-"),
     {"DELETE", "/v1/feedback/*", &kt__dialect_forget, NULL, NULL, NULL, "learn-", 0,
-     kt__http_take_forget_head},
+     take_forget_head},
     JOB("/tokenize", kt__dialect_tokenize, "tok-"),
     JOB("/detokenize", kt__dialect_detokenize, "tok-"),
     {"GET", "/tokenizer_info", &kt__dialect_tokenizer_info, NULL, NULL, NULL, "tok-", 0, NULL},
-    {"POST", "/mcp", &kt__dialect_mcp, NULL, NULL, NULL, "mcp-", 0, kt__http_take_mcp_head},
+    {"POST", "/mcp", &kt__dialect_mcp, NULL, NULL, NULL, "mcp-", 0, take_mcp_head},
     JOB("/apply-template", kt__dialect_template, "tpl-"),
     AT_ONCE("POST", "/cancel", post_cancel, 0),
     JOB("/api/chat", kt__dialect_ollama_chat, "chat-"),
