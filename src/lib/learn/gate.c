@@ -7,10 +7,84 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "learn/swap.h"
 #include "sample/rng.h"
+#include "learn/learner.h"
 
 enum { GROUPS_LEAST = 5, RESAMPLES = 2000, STREAM_SPLIT = 90, STREAM_BOOT = 91 };
+
+/* ---- answers given to other questions: does an adapter know which one belongs to which? ----
+ *
+ * An adapter that was trained on answers without a bearing on their questions predicts either as well. */
+
+enum { STREAM_SWAP = 92 };
+
+static int first_masked(const kt__sample *s) {
+    int t = 1;
+    while (t < s->n && !s->mask[t]) t++;
+    return t;
+}
+
+static bool same_answer(const kt__sample *a, const kt__sample *b) {
+    int at = first_masked(a), bt = first_masked(b), n = a->n - at;
+    return n == b->n - bt && !memcmp(a->ids + at, b->ids + bt, (size_t)n * sizeof *a->ids);
+}
+
+/* Another sample with another answer that fits after the question; NULL: none. */
+static const kt__sample *choose_other(const kt__sample *samples, const size_t *list, size_t n,
+                                      size_t i, uint64_t seed, int len_max) {
+    const kt__sample *own = &samples[list[i]];
+    size_t first = (size_t)(kt__rng_uniform(seed, STREAM_SWAP, i, 0) * (double)n);
+    for (size_t k = 0; k < n; k++) {
+        const kt__sample *s = &samples[list[(first + k) % n]];
+        if (s->kind == KT__SAMPLE_DOWN || same_answer(own, s)) continue;
+        if (first_masked(own) + s->n - first_masked(s) <= len_max) return s;
+    }
+    return NULL;
+}
+
+/* The question of one and the answer of another, in ids and mask of len_max. */
+static kt__sample swapped_sample(const kt__sample *question, const kt__sample *answer, int32_t *ids,
+                                 uint8_t *mask) {
+    int n_question = first_masked(question), at = first_masked(answer), n = answer->n - at;
+    memcpy(ids, question->ids, (size_t)n_question * sizeof *ids);
+    memcpy(ids + n_question, answer->ids + at, (size_t)n * sizeof *ids);
+    memset(mask, 0, (size_t)n_question);
+    memcpy(mask + n_question, answer->mask + at, (size_t)n);
+    return (kt__sample){.kind = KT__SAMPLE_CORRECTION,
+                        .ids = ids,
+                        .mask = mask,
+                        .n = n_question + n,
+                        .weight = 1.0f};
+}
+
+/* Of n samples list[n] that shall be likely: gain[i] = loss of another's answer - loss of its own, and n_tok[i]
+ * tokens of each, next to one another for *n_pair pairs; 0 where all answers are the same. seed: which
+ * others. scores: of their own answers, as kt__learner_score. */
+static kt_status measure_swapped(kt__learner *learner, const kt__factors *factors,
+                                 const kt__sample *samples, const size_t *list, size_t n,
+                                 uint64_t seed, const kt__sample_score *scores, double *gain,
+                                 double *n_tok, size_t *n_pair, kt_error *err) {
+    int len_max = kt__learner_len_max(learner);
+    int32_t *ids = kt__calloc((size_t)len_max, sizeof *ids);
+    uint8_t *mask = kt__calloc((size_t)len_max, 1);
+    kt_status status = KT_OK;
+    *n_pair = 0;
+    if (!ids || !mask) status = kt__fail_nomem(err, "a swapped answer", (size_t)len_max);
+    for (size_t i = 0; status == KT_OK && i < n; i++) {
+        const kt__sample *own = &samples[list[i]], *other;
+        kt__sample_score score;
+        if (own->kind == KT__SAMPLE_DOWN) continue;
+        other = choose_other(samples, list, n, i, seed, len_max);
+        if (!other) continue;
+        kt__sample with = swapped_sample(own, other, ids, mask);
+        status = kt__learner_score_others(learner, factors, &with, 1, &score, err);
+        gain[*n_pair] = score.loss / score.n_tok - scores[i].loss / scores[i].n_tok;
+        n_tok[(*n_pair)++] = 1.0;
+    }
+    kt__free(ids);
+    kt__free(mask);
+    return status;
+}
 
 /* ---- which samples are only measured ---- */
 
@@ -230,8 +304,8 @@ static kt_status measure_held(gate *g, size_t *n_group) {
     r->quality_delta = r->held.before - r->held.after;
     *n_group = gather_groups(g, s->held, s->n_held);
     r->gain_low = kt__bootstrap_low(g->gain, g->n_tok, *n_group, g->settings->seed);
-    KT__TRY(kt__swap_measure(g->learner, g->candidate, g->samples, s->held, s->n_held,
-                             g->settings->seed, g->after, g->gain, g->n_tok, &n_pair, g->err));
+    KT__TRY(measure_swapped(g->learner, g->candidate, g->samples, s->held, s->n_held,
+                            g->settings->seed, g->after, g->gain, g->n_tok, &n_pair, g->err));
     r->n_pair = (int)n_pair;
     r->pair_low = kt__bootstrap_low(g->gain, g->n_tok, n_pair, g->settings->seed);
 out:

@@ -1,7 +1,7 @@
 /* A submitted request: what its tasks, its events and its owner share.
  *
  * Owns: the layout of a request and of its choices, and their memory. submit.c makes them, choice.c
- * turns logits into answers, events.c hands events out, explain.c says why a prompt was not found.
+ * turns logits into answers and says why a prompt was not found, events.c hands events out.
  *
  * Threads: made by whoever submits; computed on by whoever drives the engine, with its turn; events
  * are read and the request closed from other threads. What they share is under a lock of the
