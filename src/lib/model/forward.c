@@ -8,8 +8,88 @@
 #include "host/pages.h"
 #include "model/encoder.h"
 #include "model/feed_forward.h"
-#include "model/head.h"
 #include "model/mixers.h"
+#include "model/fwd_steps.h"
+
+/* ---- the end of a pass: logits of the rows that want them ---- */
+
+/* The batch's rows with adapters, as rows of those that are wanted. */
+static kt__lora_terms lora_of_head(kt__fwd *fwd) {
+    const kt__batch *b = &fwd->batch;
+    kt__lora_terms terms = {.rows = fwd->head_lora,
+                            .block = fwd->net->hp.n_layer,
+                            .u = kt__fwd_f32(fwd, KT__BUF_LORA_U)};
+    int at = 0;
+    for (int g = 0; g < b->n_lora; g++) {
+        kt__lora_rows rows = b->lora[g];
+        int end = rows.row0 + rows.n_tok;
+        while (at < b->n_out && b->out_rows[at] < rows.row0) at++;
+        rows.row0 = at;
+        while (at < b->n_out && b->out_rows[at] < end) at++;
+        rows.n_tok = at - rows.row0;
+        if (rows.n_tok > 0) fwd->head_lora[terms.n_rows++] = rows;
+    }
+    return terms;
+}
+
+/* What adapters add to the normed hidden state itself. */
+static void adapt_hidden(kt__fwd *fwd, const kt__lora_terms *lora, float *rows) {
+    int n_out = fwd->batch.n_out, d_model = fwd->net->hp.d_model;
+    if (!kt__lora_has_input(lora, KT__INPUT_HIDDEN)) return;
+    kt__acts acts = {.n_tok = n_out, .n_col = d_model};
+    kt__fwd_want_f32(&acts, fwd, KT__BUF_ACT0);
+    fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
+    fwd->ops->lora_down(fwd->dev, &acts, lora, KT__INPUT_HIDDEN);
+    fwd->ops->lora_up(fwd->dev, lora, KT__SITE_HIDDEN, d_model, n_out, rows);
+}
+
+/* rows[n_out] against the head. */
+static void head_product(kt__fwd *fwd, kt__lora_terms *lora, const float *rows) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__weight *head = &fwd->net->head;
+    int n_out = fwd->batch.n_out;
+    bool adapted = kt__lora_has_input(lora, KT__INPUT_HEAD);
+    kt__acts acts = kt__fwd_acts(fwd, n_out, hp->d_model, &head, 1);
+    if (adapted) kt__fwd_want_f32(&acts, fwd, KT__BUF_ACT0);
+    fwd->ops->quantize(fwd->dev, rows, n_out, &acts);
+    lora->acts = &acts;
+    fwd->ops->matmul(fwd->dev, head, &acts, fwd->net->head_bias, NULL, adapted ? lora : NULL,
+                     KT__SITE_HEAD, kt__fwd_f32(fwd, KT__BUF_LOGITS), (size_t)hp->n_vocab);
+}
+
+/* Logits of the wanted rows: their hidden states are gathered, normed, shown to the hook, and
+ * multiplied. */
+static kt_status run_head(kt__fwd *fwd, kt_error *err) {
+    const kt__hparams *hp = &fwd->net->hp;
+    const kt__batch *b = &fwd->batch;
+    size_t d = (size_t)hp->d_model;
+    float *x = kt__fwd_f32(fwd, KT__BUF_X), *rows = kt__fwd_f32(fwd, KT__BUF_TMP),
+          *logits = kt__fwd_f32(fwd, KT__BUF_LOGITS);
+    if (b->n_out == 0) return KT_OK;
+    for (int i = 0; i < b->n_out; i++) {
+        memmove(rows + (size_t)i * d, x + (size_t)b->out_rows[i] * d, d * sizeof *x);
+    }
+    if (hp->features & KT__F_CENTRED) fwd->ops->centre(fwd->dev, rows, b->n_out, hp->d_model);
+    bool finite = fwd->net->out_norm ? fwd->ops->norm_f32(fwd->dev, rows, fwd->net->out_norm,
+                                                          hp->norm_eps, b->n_out, hp->d_model, rows)
+                                     : fwd->ops->finite(fwd->dev, rows, b->n_out, hp->d_model);
+    if (!finite) {
+        return kt__fwd_fail(fwd, "the head, after the last", err);
+    }
+    kt__lora_terms lora = lora_of_head(fwd);
+    adapt_hidden(fwd, &lora, rows);
+    for (int i = 0; fwd->params.on_hidden && i < b->n_out; i++) {
+        fwd->params.on_hidden(fwd->params.on_hidden_user, b->out_rows[i], rows + (size_t)i * d);
+    }
+    if (b->no_head) return KT_OK;
+    head_product(fwd, &lora, rows);
+    int64_t n_logits = (int64_t)b->n_out * hp->n_vocab;
+    if (hp->logit_scale != 1.0f) fwd->ops->scale(fwd->dev, logits, n_logits, hp->logit_scale);
+    if (hp->final_softcap > 0.0f) fwd->ops->softcap(fwd->dev, logits, n_logits, hp->final_softcap);
+    if (!fwd->ops->finite(fwd->dev, logits, b->n_out, hp->n_vocab))
+        return kt__fwd_fail(fwd, "the logits, after the last", err);
+    return KT_OK;
+}
 
 static int max_int(int a, int b) {
     return a > b ? a : b;
@@ -257,7 +337,7 @@ static kt_status run_next_part(kt__fwd *fwd, kt_error *err) {
         return KT_OK;
     }
     if (fwd->layer == fwd->net->hp.n_layer) {
-        kt_status done = kt__head_run(fwd, err);
+        kt_status done = run_head(fwd, err);
         kt__fwd_lap(fwd, KT_PROFILE_HEAD);
         fwd->layer++;
         return done;

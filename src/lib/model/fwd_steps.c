@@ -78,6 +78,26 @@ kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from,
     return KT_OK;
 }
 
+void kt__fwd_convolve(kt__fwd *fwd, const kt__layer *layer, const float *x, size_t ld_x,
+                      const float *bias) {
+    const kt__hparams *hp = &fwd->net->hp;
+    int channels = kt__hparams_channels(hp);
+    const kt__short_conv conv = {.x = x,
+                                 .ld_x = ld_x,
+                                 .w = layer->taps,
+                                 .bias = bias,
+                                 .width = hp->conv_width,
+                                 .n_ch = channels,
+                                 .silu = true,
+                                 .kv = fwd->kv,
+                                 .state_at = layer->state_at,
+                                 .segs = fwd->batch.segs,
+                                 .n_seg = fwd->batch.n_seg,
+                                 .out = kt__fwd_f32(fwd, KT__BUF_MIX),
+                                 .ld_out = (size_t)channels};
+    fwd->ops->short_conv(fwd->dev, &conv);
+}
+
 bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm) {
     const kt__hparams *hp = &fwd->net->hp;
     if (!norm->w) return true;

@@ -118,6 +118,10 @@ bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, 
 /* The same of a mixer whose last product reads the rows of a buffer. `where` as of kt__fwd_fail. */
 kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from, const char *where,
                             kt_error *err);
+/* The short convolution of a layer's channels, before their state: x, rows of ld_x floats, to KT__BUF_MIX. bias may
+ * be NULL. */
+void kt__fwd_convolve(kt__fwd *fwd, const kt__layer *layer, const float *x, size_t ld_x,
+                      const float *bias);
 /* The layer norm behind a block, where the architecture has one; false: not finite. */
 bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm);
 /* KT_E_NUMERIC before `where` of the layer at hand. */

@@ -42,24 +42,6 @@ static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err)
     return KT_OK;
 }
 
-static void convolve(kt__fwd *fwd, const kt__layer *layer) {
-    const kt__hparams *hp = &fwd->net->hp;
-    size_t channels = (size_t)kt__hparams_channels(hp);
-    const kt__short_conv conv = {.x = kt__fwd_f32(fwd, KT__BUF_MIX_IN),
-                                 .ld_x = channels,
-                                 .w = layer->taps,
-                                 .width = hp->conv_width,
-                                 .n_ch = (int)channels,
-                                 .silu = true,
-                                 .kv = fwd->kv,
-                                 .state_at = layer->state_at,
-                                 .segs = fwd->batch.segs,
-                                 .n_seg = fwd->batch.n_seg,
-                                 .out = kt__fwd_f32(fwd, KT__BUF_MIX),
-                                 .ld_out = channels};
-    fwd->ops->short_conv(fwd->dev, &conv);
-}
-
 static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
     const kt__hparams *hp = &fwd->net->hp;
     size_t inputs = (size_t)(hp->conv_width - 1) * (size_t)kt__hparams_channels(hp);
@@ -82,7 +64,8 @@ static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
                                .n_seg = fwd->batch.n_seg,
                                .n_tok = fwd->batch.n_tok,
                                .out = kt__fwd_f32(fwd, KT__BUF_ATTN)};
-    convolve(fwd, layer);
+    kt__fwd_convolve(fwd, layer, kt__fwd_f32(fwd, KT__BUF_MIX_IN), (size_t)kt__hparams_channels(hp),
+                     NULL);
     fwd->ops->delta_net(fwd->dev, &net);
     kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
 }

@@ -20,25 +20,6 @@ static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err)
     return KT_OK;
 }
 
-static void convolve(kt__fwd *fwd, const kt__layer *layer) {
-    const kt__hparams *hp = &fwd->net->hp;
-    int channels = kt__hparams_channels(hp);
-    const kt__short_conv conv = {.x = kt__fwd_f32(fwd, KT__BUF_MIX_IN) + kt__hparams_inner(hp),
-                                 .ld_x = row_floats(hp),
-                                 .w = layer->taps,
-                                 .bias = layer->t[KT__SLOT_MAMBA_TAPS_BIAS].v,
-                                 .width = hp->conv_width,
-                                 .n_ch = channels,
-                                 .silu = true,
-                                 .kv = fwd->kv,
-                                 .state_at = layer->state_at,
-                                 .segs = fwd->batch.segs,
-                                 .n_seg = fwd->batch.n_seg,
-                                 .out = kt__fwd_f32(fwd, KT__BUF_MIX),
-                                 .ld_out = (size_t)channels};
-    fwd->ops->short_conv(fwd->dev, &conv);
-}
-
 static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
     const kt__hparams *hp = &fwd->net->hp;
     size_t channels = (size_t)kt__hparams_channels(hp), inner = (size_t)kt__hparams_inner(hp);
@@ -64,7 +45,7 @@ static void mix_part(kt__fwd *fwd, const kt__layer *layer) {
                              .n_seg = fwd->batch.n_seg,
                              .n_tok = fwd->batch.n_tok,
                              .out = kt__fwd_f32(fwd, KT__BUF_GATE)};
-    convolve(fwd, layer);
+    kt__fwd_convolve(fwd, layer, in + inner, row_floats(hp), layer->t[KT__SLOT_MAMBA_TAPS_BIAS].v);
     fwd->ops->mamba(fwd->dev, &mamba);
     kt__fwd_lap(fwd, KT_PROFILE_ATTENTION);
 }
