@@ -1,17 +1,103 @@
 /* kentang embed: texts to vectors, a line each. */
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <kentang.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "term/cli.h"
-#include "cli/embed_out.h"
 #include "setup/session.h"
 #include "setup/setting_opts.h"
+
+/* ---- vectors as a file: JSON lines, a NumPy array, or bare floats ---- */
+
+typedef enum vector_format { FORMAT_JSON, FORMAT_NPY, FORMAT_F32 } vector_format;
+
+typedef struct vector_output {
+    FILE *file;
+    const char *path; /* NULL: standard output */
+    vector_format format;
+    size_t n_cols, n_rows;
+    long begin; /* of the file, for NPY */
+} vector_output;
+
+static kt_status fail_write(const vector_output *out, kt_error *err) {
+    return kt__fail(err, KT_E_IO, "cannot write %s: %s", out->path ? out->path : "standard output",
+                    strerror(errno));
+}
+
+/* NumPy's format 1.0: a text of fixed length, so that the number of rows can be written again. */
+static bool write_npy_header(vector_output *out) {
+    enum { HEADER = 128, PREFIX = 10 };
+    char header[HEADER + 1];
+    memset(header, ' ', HEADER);
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", PREFIX); /* 118 bytes follow */
+    int n = snprintf(header + PREFIX, HEADER - PREFIX,
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", out->n_rows,
+                     out->n_cols);
+    header[PREFIX + n] = ' ';
+    header[HEADER - 1] = '\n';
+    return fwrite(header, 1, HEADER, out->file) == HEADER;
+}
+
+static kt_status begin_npy(vector_output *out, kt_error *err) {
+    out->begin = ftell(out->file);
+    if (out->begin < 0 || fseek(out->file, out->begin, SEEK_SET) != 0)
+        return kt__fail(err, KT_E_ARG,
+                        "a NumPy array says at its begin how many rows it has, which is known at "
+                        "the end: write it to a file (--output FILE)");
+    return write_npy_header(out) ? KT_OK : fail_write(out, err);
+}
+
+static kt_status open_output(const char *path, vector_format format, size_t n_cols,
+                             vector_output **result, kt_error *err) {
+    kt_status status = KT_OK;
+    vector_output *out = kt__calloc(1, sizeof *out);
+    *result = out;
+    if (!out) return kt__fail_nomem(err, "the output", sizeof *out);
+    *out = (vector_output){.path = path, .format = format, .n_cols = n_cols};
+    out->file = path ? fopen(path, "wb") : stdout;
+    if (!out->file) return kt__fail(err, KT_E_IO, "cannot open %s: %s", path, strerror(errno));
+    if (format == FORMAT_NPY) status = begin_npy(out, err);
+    return status;
+}
+
+/* As many digits as it takes to read the same float back. */
+static bool write_json(vector_output *out, const float *row) {
+    fputc('[', out->file);
+    for (size_t i = 0; i < out->n_cols; i++)
+        fprintf(out->file, "%s%.9g", i ? "," : "", (double)row[i]);
+    fputs("]\n", out->file);
+    return !ferror(out->file);
+}
+
+static kt_status append_vector(vector_output *out, const float *row, kt_error *err) {
+    out->n_rows++;
+    bool done = out->format == FORMAT_JSON
+                    ? write_json(out, row)
+                    : fwrite(row, sizeof *row, out->n_cols, out->file) == out->n_cols;
+    return done ? KT_OK : fail_write(out, err);
+}
+
+static kt_status finish_output(vector_output *out, kt_error *err) {
+    bool ok = true;
+    if (out->format == FORMAT_NPY)
+        ok = fseek(out->file, out->begin, SEEK_SET) == 0 && write_npy_header(out) &&
+             fseek(out->file, 0, SEEK_END) == 0;
+    return ok && fflush(out->file) == 0 ? KT_OK : fail_write(out, err);
+}
+
+static void close_output(vector_output *out) {
+    if (!out) return;
+    if (out->file && out->path) fclose(out->file);
+    kt__free(out);
+}
 
 enum { MAX_LINE_BYTES = 64 << 20, PER_LANE = 4 /* texts submitted for each that is computed */ };
 
@@ -73,7 +159,7 @@ static const kt__opt table[] = {
 typedef struct embedder {
     const embed_opts *opts;
     kt__session *session;
-    kt__embed_out *out;
+    vector_output *out;
     kt_request **waiting; /* a ring of [cap] */
     size_t cap, first, n;
     size_t n_dimensions;
@@ -119,7 +205,7 @@ static kt_status write_vector(const embedder *e, const float *embedding, kt_erro
     memcpy(x, embedding, n * sizeof *x);
     bool cut = n < (size_t)e->session->info.d_model;
     if (cut && e->opts->normalize) normalize(x, n);
-    kt_status status = kt__embed_out_row(e->out, x, err);
+    kt_status status = append_vector(e->out, x, err);
     kt__free(x);
     return status;
 }
@@ -259,14 +345,13 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
         if (!e.waiting) status = kt__fail_nomem(&err, "requests", e.cap * sizeof *e.waiting);
     }
     if (status == KT_OK)
-        status = kt__embed_out_open(opts->out, (kt__embed_format)opts->format, n_dimensions, &e.out,
-                                    &err);
+        status = open_output(opts->out, (vector_format)opts->format, n_dimensions, &e.out, &err);
     begin_progress(&e);
     if (status == KT_OK) status = embed_lines(&e, &err);
     end_progress(&e);
     close_waiting(&e);
-    if (status == KT_OK) status = kt__embed_out_finish(e.out, &err);
-    kt__embed_out_free(e.out);
+    if (status == KT_OK) status = finish_output(e.out, &err);
+    close_output(e.out);
     return status == KT_OK ? 0 : kt__cli_fail("embed", &err);
 }
 

@@ -1,9 +1,11 @@
 /* kentang run: one prompt and its answer, or, on a terminal without a prompt, a conversation. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <kentang.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -16,7 +18,6 @@
 #include "setup/model_name.h"
 #include "cli/profile_report.h"
 #include "setup/learn_opts.h"
-#include "cli/prompt_cache.h"
 #include "term/foreign_opts.h"
 #include "term/progress.h"
 #include "setup/sampling_opts.h"
@@ -25,6 +26,54 @@
 #include "term/text_file.h"
 #include "term/interrupt.h"
 #include "setup/setting_opts.h"
+#include "term/options.h"
+
+/* ---- what is kept between two runs: a session file ---- */
+
+typedef struct prompt_cache {
+    const char *file; /* NULL: none */
+    bool read_only;
+} prompt_cache;
+
+static const kt__opt cache_table[] = {
+    {.name = "prompt-cache",
+     .kind = KT__OPT_TEXT,
+     .at = offsetof(prompt_cache, file),
+     .arg = "FILE",
+     .help = "begin with what FILE holds of the prompt, and keep prompt and answer there for the "
+             "next run; it belongs to one model and its options"},
+    {.name = "prompt-cache-ro",
+     .kind = KT__OPT_ON,
+     .at = offsetof(prompt_cache, read_only),
+     .help = "only read the file of --prompt-cache"},
+};
+
+static kt__opt_group prompt_cache_group(prompt_cache *cache) {
+    return (kt__opt_group){"Session file", cache_table, KT__COUNT(cache_table), cache};
+}
+
+/* A file that cannot be used is an error, not a miss: it would be overwritten. */
+static kt_status load_prompt_cache(const prompt_cache *cache, kt_seq *seq, kt_error *err) {
+    if (!cache->file) {
+        if (!cache->read_only) return KT_OK;
+        return kt__fail(err, KT_E_ARG, "--prompt-cache-ro needs --prompt-cache FILE");
+    }
+    if (access(cache->file, F_OK) != 0 && errno == ENOENT) return KT_OK;
+    kt_error why;
+    kt_status status = kt_seq_restore(seq, cache->file, &why);
+    if (status == KT_E_FORMAT || status == KT_E_STATE) {
+        return kt__fail_at(err, status, why.where, why.offset,
+                           "%s; remove it, or give another --prompt-cache, to begin anew",
+                           why.message);
+    }
+    *err = why;
+    return status;
+}
+
+static kt_status keep_prompt_cache(const prompt_cache *cache, kt_seq *seq, kt_error *err) {
+    if (!cache->file || cache->read_only || !kt_seq_len(seq)) return KT_OK;
+    return kt_seq_save(seq, cache->file, err);
+}
 
 enum { MAX_PROMPT_BYTES = 256 << 20, MAX_WORDS = 2 };
 
@@ -33,7 +82,7 @@ typedef struct run_opts {
     bool raw, json, interactive, profile, escapes, quiet, plain;
     int thoughts;
     kt__foreign_opts foreign;
-    kt__prompt_cache prompt_cache;
+    prompt_cache kept;
     kt__learn_opts learn;
     kt__agent_opts agent;
     kt__constraint_opts held;
@@ -330,7 +379,7 @@ static int run_once(kt__session *s, const run_opts *opts, const char *text, size
     double wall_ms = (double)(kt__now_ns() - start_ns) * 1e-6;
     kt__interrupt_unwatch();
     int code = 0;
-    if (status == KT_OK) status = kt__prompt_cache_keep(&opts->prompt_cache, s->seq, &err);
+    if (status == KT_OK) status = keep_prompt_cache(&opts->kept, s->seq, &err);
     kt__profile_report profile = get_profile(s, wall_ms);
     if (status == KT_OK) {
         kt__figures_add(&figures, &result);
@@ -372,7 +421,7 @@ static int run_chat(kt__session *s, const run_opts *opts, const char *first,
     kt__profile_report profile = get_profile(s, -1);
     if (opts->profile) kt__profile_print(&profile);
     kt_error err;
-    if (kt__prompt_cache_keep(&opts->prompt_cache, s->seq, &err) != KT_OK && code == 0)
+    if (keep_prompt_cache(&opts->kept, s->seq, &err) != KT_OK && code == 0)
         code = kt__cli_fail("run", &err);
     return code;
 }
@@ -382,7 +431,7 @@ static kt_status open_all(const kt__session_opts *session_opts, const run_opts *
     const kt__config *given = session_opts->config;
     kt_status status = kt__session_open(session_opts, model, session, err);
     if (status != KT_OK) return status;
-    status = kt__prompt_cache_load(&opts->prompt_cache, session->seq, err);
+    status = load_prompt_cache(&opts->kept, session->seq, err);
     if (status == KT_OK && given->learn)
         status = kt__learn_opts_open(&opts->learn, given, model ? model : given->model,
                                      session->engine, false, &session->learner, err);
@@ -476,7 +525,7 @@ static int run_command(int argc, char **argv, kt__config *config) {
         {"Prompt", prompt_table, KT__COUNT(prompt_table), &opts},
         kt__sampling_opts_length_group(&sampling),
         kt__agent_opts_group(&opts.agent),
-        kt__prompt_cache_group(&opts.prompt_cache),
+        prompt_cache_group(&opts.kept),
         kt__setting_opts(config, KT__OPTIONS_CACHE),
         kt__setting_opts(config, KT__OPTIONS_LEARN),
         kt__learn_opts_group(&opts.learn),

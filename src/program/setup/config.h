@@ -141,6 +141,8 @@ kt_status KT_CHECKED kt__config_set_model(kt__config *config, const char *path, 
 kt_status KT_CHECKED kt__config_finish(kt__config *config, kt_error *err);
 /* The settings of one model: words are checked, and what its preset says is filled in. */
 kt_status KT_CHECKED kt__config_finish_own(kt__config *own, kt_error *err);
+/* kv_type: "TYPE", or "KEYS/VALUES"; NULL or "" changes nothing. KT_E_ARG names what is wrong. */
+kt_status KT_CHECKED kt__kv_types_read(const char *text, kt_engine_params *params, kt_error *err);
 /* The model that a person's name means: by the names and aliases of the configuration, less "*".
  * NULL: none of them. */
 const kt__model_config *kt__config_find_model(const kt__config *config, const char *name);
