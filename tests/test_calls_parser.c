@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "calls/format.h"
+#include "calls/scan.h"
 #include "calls_answer.h"
 
 static const char tool_list[] =
@@ -55,6 +56,61 @@ static void test_cases(void **state) {
             .tools = tools, .prompt_tail = c->tail, .prompt_tail_len = strlen(c->tail)};
         assert_true(kt__call_style_named(c->calls, c->reasoning, &style));
         for (size_t cut = 0; cut < strlen(c->text) + 2; cut++) check_cut(&style, &options, c, cut);
+    }
+    kt__tools_free(tools);
+}
+
+/* ---- answers that are cut off ---- */
+
+static const char *trimmed(const char *s) {
+    while (s && kt__is_blank(*s)) s++;
+    return s;
+}
+
+/* Whether the text holds a whole marker and something after it. */
+static bool holds_marker(const char *text, const char *marker) {
+    size_t n = marker ? strlen(marker) : 0;
+    while (n > 0 && kt__is_blank(marker[n - 1])) n--;
+    if (n < 3) return false; /* a bracket may be text */
+    for (const char *at = text; (at = strchr(at, marker[0])) != NULL; at++)
+        if (strncmp(at, marker, n) == 0 && *trimmed(at + n)) return true;
+    return false;
+}
+
+/* The first len bytes of a case's text: what is left of a call is no content. */
+static void check_cut_off(const kt__call_style *style, const kt__call_options *options,
+                          const answer_case *c, size_t len, const ca_answer *whole) {
+    ca_answer a;
+    assert_int_equal(ca_parse(style, options, c->text, len, 1, true, &a), KT_OK);
+    const char *content = a.content.data ? a.content.data : "";
+    const char *full = whole->content.data ? whole->content.data : "";
+    size_t n = strlen(content);
+    while (n > 0 && kt__is_blank(content[n - 1])) n--;
+    bool wrong = a.n_calls > 0 && strncmp(content, full, n) != 0;
+    const char *marks[] = {trimmed(style->calls->section_open), trimmed(style->calls->open)};
+    for (int i = 0; i < 2; i++) /* what is no call may hold one */
+        wrong = wrong || (holds_marker(content, marks[i]) && !holds_marker(full, marks[i]));
+    if (wrong) fail_msg("%s: %.*s: content[%s]", c->calls, (int)len, c->text, content);
+    ca_free(&a);
+}
+
+static void test_cut_off(void **state) {
+    (void)state;
+    kt__tools *tools;
+    assert_int_equal(kt__tools_read(tool_list, sizeof tool_list - 1, &tools, NULL), KT_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const answer_case *c = &cases[i];
+        kt__call_style style;
+        const kt__call_options options = {
+            .tools = tools, .prompt_tail = c->tail, .prompt_tail_len = strlen(c->tail)};
+        ca_answer whole;
+        assert_true(kt__call_style_named(c->calls, c->reasoning, &style));
+        if (strstr(c->want, "...") || strstr(c->want, "gone")) continue;
+        assert_int_equal(ca_parse(&style, &options, c->text, strlen(c->text), 0, true, &whole),
+                         KT_OK);
+        for (size_t len = 0; len < strlen(c->text) && whole.n_calls > 0; len++)
+            check_cut_off(&style, &options, c, len, &whole);
+        ca_free(&whole);
     }
     kt__tools_free(tools);
 }
@@ -138,6 +194,7 @@ static void test_hostile(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_cut_off),
         cmocka_unit_test(test_every_row_has_cases),
         cmocka_unit_test(test_hostile),
     };

@@ -23,7 +23,7 @@ typedef enum kt__call_id_rule {
     KT__ID_FUNCTIONS /* functions.NAME:N */
 } kt__call_id_rule;
 
-enum { KT__FORMAT_SIGNS = 3, KT__REASON_DROPS = 4 };
+enum { KT__FORMAT_SIGNS = 3, KT__REASON_DROPS = 4, KT__REASON_ENDS = 2 };
 
 struct kt__call_format {
     const char *name;
@@ -36,6 +36,8 @@ struct kt__call_format {
     const char *open, *name_end, *close;      /* of a call; NULL: nothing */
     const char *id_open; /* NAMED: before an id, which stands between the name and name_end */
     const char *id_head; /* NAMED: after an id, which stands between open and the name */
+    const char
+        *answer_name;    /* NAMED: in a name's place, before text of the answer; byte for byte */
     const char *between; /* calls */
     const char *lead;    /* between content and the first call */
     const char *name_key, *args_key, *id_key; /* OBJECT; without name_key the name is the key */
@@ -63,6 +65,7 @@ struct kt__reason_format {
     bool anywhere;                      /* it may come after content, too */
     bool blind;                         /* a call within it is no call */
     bool blanks_after;                  /* white space after close belongs to it */
+    const char *ends[KT__REASON_ENDS];  /* markers of the answer itself, where close was left out */
     const char *drop[KT__REASON_DROPS]; /* markers of the answer itself, left out */
 };
 

@@ -93,6 +93,13 @@ static bool skip_ends(kt__call_parser *p, const kt__span *span) {
     return false;
 }
 
+bool kt__p_header_cut(const kt__call_parser *p) {
+    const kt__span span = kt__p_span(p);
+    bool marked = span.n > 1 && span.s[0] == '<' && span.s[1] == '|';
+    kt__scan r = span.n > 0 ? header_begins(&span) : KT__SCAN_NO;
+    return r == KT__SCAN_YES ? marked : r == KT__SCAN_MORE && p->n_calls > 0;
+}
+
 kt__scan kt__p_header_step(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t n = span.n < MAX_HEADER ? span.n : MAX_HEADER;

@@ -239,16 +239,24 @@ static kt__scan section_head(const kt__call_parser *p, const kt__span *span, siz
         r = kt__scan_literal(span, f->section_open, at);
         if (r == KT__SCAN_MORE) return r;
         head->section = r == KT__SCAN_YES;
+        if (head->section) head->marked = *at;
         if (r == KT__SCAN_NO && !f->section_loose) return r;
     }
     if (f->start_tag) {
         r = kt__scan_literal(span, f->start_tag, at);
         if (r == KT__SCAN_MORE) return r;
         head->tagged = r == KT__SCAN_YES;
+        if (head->tagged) head->marked = *at;
     }
     if (!f->array && f->kind != KT__CALLS_PYTHON) return KT__SCAN_YES;
     head->list = true;
     return scan_char(span, at, '[');
+}
+
+/* Whether more than white space follows the markers, which any text may end with. */
+static bool is_opened(const kt__span *span, size_t marked) {
+    while (marked > 0 && marked < span->n && kt__is_blank(span->s[marked])) marked++;
+    return marked > 0 && marked < span->n;
 }
 
 /* open, which the prompt may have written already. */
@@ -264,8 +272,11 @@ kt__scan kt__p_head(const kt__call_parser *p, const kt__span *span, size_t at,
     const size_t from = at;
     *head = (kt__call_head){0};
     kt__scan r = section_head(p, span, &at, head);
+    const size_t open_from = at;
     if (r == KT__SCAN_YES) r = open_head(p, span, &at);
+    if (p->f->open && at > open_from && !head->marked) head->marked = at;
     if (r == KT__SCAN_YES) r = kind_head(p, span, &at, head);
+    head->opened = is_opened(span, head->marked);
     head->used = at;
     if (r == KT__SCAN_MORE && span->n - from > KT__CALL_HEAD_BYTES) return KT__SCAN_NO;
     return r == KT__SCAN_YES && at - from > KT__CALL_HEAD_BYTES ? KT__SCAN_NO : r;

@@ -62,6 +62,20 @@ static kt__scan stray_close(const kt__call_parser *p, const kt__span *span, size
     return KT__SCAN_NO;
 }
 
+/* What names the answer itself where a call's name could be. */
+static kt__scan answer_name(const kt__call_parser *p, const kt__span *span, size_t at,
+                            answer_marker *out) {
+    bool given = p->open_given && p->n_calls == 0 && !p->seen_text && at == 0;
+    size_t end = at;
+    if (!p->f->answer_name) return KT__SCAN_NO;
+    kt__scan r = kt__scan_exact(span, p->f->open, &end);
+    if (r == KT__SCAN_NO && given) r = KT__SCAN_YES;
+    if (r == KT__SCAN_YES) r = kt__scan_exact(span, p->f->answer_name, &end);
+    if (r == KT__SCAN_YES) r = kt__scan_exact(span, p->f->name_end, &end);
+    if (r == KT__SCAN_YES) *out = (answer_marker){.kind = MARKER_DROP, .used = end - at};
+    return r;
+}
+
 /* Reasoning's markers, where the content begins or anywhere. */
 static kt__scan reason_marker(const kt__call_parser *p, const kt__span *span, size_t at, bool start,
                               answer_marker *out) {
@@ -84,6 +98,7 @@ static kt__scan content_marker(const kt__call_parser *p, const kt__span *span, s
         out->used = out->head.used;
     }
     if (r == KT__SCAN_NO) r = reason_marker(p, span, at, start, out);
+    if (r == KT__SCAN_NO) r = answer_name(p, span, at, out);
     for (int i = 0; r == KT__SCAN_NO && i < KT__REASON_DROPS && p->r->drop[i]; i++)
         r = one_marker(span, at, p->r->drop[i], MARKER_DROP, out);
     if (r == KT__SCAN_NO && p->n_calls > 0) r = stray_close(p, span, at, out);
@@ -170,6 +185,8 @@ static kt__scan content_step(kt__call_parser *p) {
 static kt__scan reasoning_marker(const kt__call_parser *p, const kt__span *span, size_t at,
                                  answer_marker *out) {
     kt__scan r = one_marker(span, at, p->r->close, MARKER_DROP, out);
+    for (int i = 0; r == KT__SCAN_NO && i < KT__REASON_ENDS; i++)
+        r = one_marker(span, at, p->r->ends[i], MARKER_DROP, out);
     if (r == KT__SCAN_NO && !p->reasoned && !keeps_reasoning(p) && at == p->blanks &&
         !p->r->open_is_text)
         r = one_marker(span, at, p->r->open, MARKER_OPEN, out);
@@ -256,6 +273,32 @@ kt_status kt__call_feed(kt__call_parser *p, const char *bytes, size_t len, kt_er
     return run_parser(p, err);
 }
 
+/* ---- the end ---- */
+
+/* Whether the text at `at` is a part of a call that nothing can complete any more: its marker is whole, or a
+ * marker begins right after a call. */
+static bool is_cut_call(const kt__call_parser *p, const kt__span *span, size_t at) {
+    answer_marker m = {0};
+    bool content = p->state == KT__P_CONTENT;
+    if ((content ? content_marker : reasoning_marker)(p, span, at, &m) != KT__SCAN_MORE)
+        return false;
+    return m.head.opened || (content && p->n_calls > 0 && !p->seen_text);
+}
+
+/* What a call's text leaves where the answer is cut off is no text of the answer. The span is that of an answer
+ * which continues: what may still become a call is found as such. */
+static void drop_cut_call(kt__call_parser *p) {
+    const kt__span span = kt__p_span(p);
+    size_t at = p->scanned;
+    if (at >= span.n || !is_cut_call(p, &span, at)) return;
+    if (p->state == KT__P_CONTENT) {
+        content_before_call(p, span.s, at);
+        kt__p_consume(p, at);
+        at = 0;
+    }
+    p->text.len = p->at + at;
+}
+
 /* What is left where the answer ended within something. */
 static void flush_parser(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
@@ -266,10 +309,22 @@ static void flush_parser(kt__call_parser *p) {
     kt__p_content_end(p);
 }
 
+/* The call under way ends; what is left of its text is dropped. */
+static kt_status end_cut_call(kt__call_parser *p, kt_error *err) {
+    while (p->state >= KT__P_JSON && p->state <= KT__P_BETWEEN && !p->no_memory &&
+           parser_step(p) == KT__SCAN_YES)
+        continue;
+    p->text.len = p->at;
+    return p->no_memory ? kt__fail_nomem(err, "an answer's calls", p->text.len) : KT_OK;
+}
+
 kt_status kt__call_finish(kt__call_parser *p, kt_error *err) {
+    bool in_call = p->state >= KT__P_JSON && p->state <= KT__P_BETWEEN;
     if (p->ended) return KT_OK;
+    if (p->state == KT__P_CONTENT || p->state == KT__P_REASONING) drop_cut_call(p);
+    if (p->state == KT__P_HEADER && kt__p_header_cut(p)) p->text.len = p->at;
     p->ended = true;
-    kt_status status = run_parser(p, err);
+    kt_status status = in_call ? end_cut_call(p, err) : run_parser(p, err);
     if (status == KT_OK) flush_parser(p);
     return status;
 }

@@ -113,9 +113,11 @@ typedef struct kt__call_head {
     kt__parse_state next;
     bool section, list; /* the call is in one */
     bool tagged;        /* the format's start_tag came */
+    size_t marked;      /* after the first whole marker; 0: there is none */
+    bool opened;        /* a marker of the call is whole, and more than white space follows it */
 } kt__call_head;
 
-/* Whether a call begins at `at`, up to what makes certain that it is one. */
+/* Whether a call begins at `at` (head->opened is set with MORE, too), up to what makes certain that it is one. */
 kt__scan kt__p_head(const kt__call_parser *p, const kt__span *span, size_t at, kt__call_head *head);
 /* The call of this head begins; what came before it is read already. */
 void kt__p_begin(kt__call_parser *p, const kt__span *span, const kt__call_head *head);
@@ -145,6 +147,8 @@ bool kt__elements_json(const kt__call_format *f, const kt__jnode *root, const kt
 /* ---- harmony.c ---- */
 
 kt__scan kt__p_header_step(kt__call_parser *p);
+/* Whether the unread text, after which the answer ends, is a part of a header. */
+bool kt__p_header_cut(const kt__call_parser *p);
 kt__scan kt__p_message_step(kt__call_parser *p);
 void kt__p_message_end(kt__call_parser *p);
 
