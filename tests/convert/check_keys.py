@@ -258,6 +258,7 @@ edit(folder, "tokenizer.json", lambda t: t["added_tokens"].extend([folders.added
 edit(os.path.join(folder, "1_LogitScore"), "config.json", lambda c: c.update(true_token_id=n, false_token_id=n + 1))
 k = convert(folder).keys
 check("a reranker's prompt", ("{query}" in k["tokenizer.chat_template.rerank"], k["qwen3.pooling_type"]), (True, 4))
+check("a reranker's two rows", k["qwen3.classifier.output_labels"], ["yes", "no"])
 folder = os.path.join(work, "keys", "embedding")
 encoders.write_decoder(encoders.DECODERS["qwen3-embedding"], folder)
 edit(folder, "tokenizer.json", lambda t: t.update(post_processor={

@@ -379,6 +379,9 @@ static void put_pooling(const kt__hf_config *c, kt__gguf_writer *w) {
     if (c->pooling != KT__HF_NONE)
         kt__gguf_put_u32(w, key_name(c, "pooling_type", key), (uint32_t)c->pooling);
     if (c->ranks) put_labels(c, w);
+    if (c->pooling == KT__HF_POOL_RANK && !c->ranks) /* the logits of two tokens are compared */
+        kt__gguf_put_strs(w, key_name(c, "classifier.output_labels", key),
+                          (const kt__str[]){{"yes", 3}, {"no", 2}}, 2);
     if (c->n_types != KT__HF_NONE)
         kt__gguf_put_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)c->n_types);
 }

