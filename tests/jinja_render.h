@@ -18,7 +18,7 @@ static inline kt_status jinja_set_text(kt__jx *x, const char *name, const char *
 
 static inline kt_status jinja_set_json(kt__jx *x, const char *json, size_t len) {
     kt__jv root;
-    KT__JTRY(kt__json_parse(&x->arena, json, len, &root, x->err));
+    KT__STEP(kt__json_parse(&x->arena, json, len, &root, x->err));
     for (size_t i = 0; i < root.u.d->n; i++) {
         const kt__jstr *name = root.u.d->items[i].key.u.s;
         kt__jx_set(x, name->data, name->len, root.u.d->items[i].val);
@@ -30,14 +30,14 @@ static inline kt_status jinja_set_json(kt__jx *x, const char *json, size_t len) 
 static inline kt_status jinja_render(kt__jx *x, const kt__jinja *tmpl, const char *json, size_t len,
                                      const char *bos, const char *eos, int64_t now_local_s,
                                      const kt__jstr **out, kt_error *err) {
-    KT__JTRY(kt__jx_init(x, tmpl, now_local_s, err));
+    KT__STEP(kt__jx_init(x, tmpl, now_local_s, err));
     kt__jx_set(x, "tools", 5, kt__j_none());
     kt__jx_set(x, "documents", 9, kt__j_none());
     kt__jx_set(x, "add_generation_prompt", 21, kt__j_bool(false));
     kt__jx_allow(x, len);
-    KT__JTRY(jinja_set_json(x, json, len));
-    KT__JTRY(jinja_set_text(x, "bos_token", bos));
-    KT__JTRY(jinja_set_text(x, "eos_token", eos));
+    KT__STEP(jinja_set_json(x, json, len));
+    KT__STEP(jinja_set_text(x, "bos_token", bos));
+    KT__STEP(jinja_set_text(x, "eos_token", eos));
     return kt__jx_render(x, out);
 }
 

@@ -182,10 +182,10 @@ kt_status kt__parts_push(kt__parts *p, const char *text, size_t len, bool last, 
     p->n_pending = 0;
     kt__buf_clear(&p->text);
     kt__buf_clear(&p->content);
-    if (len) status = kt__call_feed(p->parser, text, len, err);
-    if (status == KT_OK && last) status = kt__call_finish(p->parser, err);
-    if (status == KT_OK && (p->failed || !list_parts(p)))
-        status = kt__fail_nomem(err, "an answer's parts", len);
+    if (len) KT__TRY(kt__call_feed(p->parser, text, len, err));
+    if (last) KT__TRY(kt__call_finish(p->parser, err));
+    if (p->failed || !list_parts(p)) status = kt__fail_nomem(err, "an answer's parts", len);
+out:
     if (!last) count_reasoning(p, before);
     return status;
 }

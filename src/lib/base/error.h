@@ -19,7 +19,14 @@ kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes);
 /* Clears err to KT_OK. */
 void kt__error_clear(kt_error *err);
 
-/* status = call; on failure leave through the function's one `out:` label. */
+/* A step that may fail, in a function that has nothing to release: a failure is returned at once. */
+#define KT__STEP(call)                                \
+    do {                                              \
+        kt_status step_status = (call);               \
+        if (step_status != KT_OK) return step_status; \
+    } while (0)
+/* The same in one that has: status = call, and a failure leaves through the function's one `out:` label, which
+ * releases and returns status. */
 #define KT__TRY(call)                  \
     do {                               \
         status = (call);               \

@@ -86,10 +86,12 @@ kt_status kt__tool_choice_read(const kt__tools *tools, const char *json, size_t 
     *out = (kt__tool_choice){.mode = KT__TOOL_AUTO};
     if (len == 0) return KT_OK;
     kt__arena_init(&arena, 4096, 64 << 20);
-    kt_status status = kt__jdoc_parse(&arena, json, len, &root, err);
-    if (status == KT_OK) status = read_choice(tools, root, out, err);
-    if (status == KT_OK && out->mode == KT__TOOL_REQUIRED && kt__tools_count(tools) == 0)
+    kt_status status;
+    KT__TRY(kt__jdoc_parse(&arena, json, len, &root, err));
+    KT__TRY(read_choice(tools, root, out, err));
+    if (out->mode == KT__TOOL_REQUIRED && kt__tools_count(tools) == 0)
         status = kt__fail(err, KT_E_ARG, "tool_choice asks for a call, and there are no tools");
+out:
     kt__arena_free(&arena);
     return status;
 }

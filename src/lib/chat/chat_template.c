@@ -89,13 +89,13 @@ static kt_status text_value(kt__jx *x, const char *text, size_t len, bool from_t
 
 static kt_status put_text(kt__jx *x, kt__jdict *dict, const char *key, const char *text) {
     kt__jv k, v;
-    KT__JTRY(text_value(x, key, strlen(key), false, &k));
-    KT__JTRY(text_value(x, text, strlen(text), false, &v));
+    KT__STEP(text_value(x, key, strlen(key), false, &k));
+    KT__STEP(text_value(x, text, strlen(text), false, &v));
     return kt__jx_put(x, dict, k, v);
 }
 
 static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) {
-    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
+    KT__STEP(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
     for (size_t i = 0; i < req->n; i++) {
         const kt_message *m = &req->messages[i];
         if (!m->role || !m->content)
@@ -104,10 +104,10 @@ static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) 
             return kt__fail(x->err, KT_E_ARG, "message %zu is not UTF-8", i);
         kt__jdict *dict = kt__jdict_new(&x->arena);
         if (!dict) return kt__jx_nomem(x);
-        KT__JTRY(put_text(x, dict, "role", m->role));
-        KT__JTRY(put_text(x, dict, "content", m->content));
+        KT__STEP(put_text(x, dict, "role", m->role));
+        KT__STEP(put_text(x, dict, "content", m->content));
         kt__jx_allow(x, strlen(m->role) + strlen(m->content));
-        KT__JTRY(kt__jx_push(x, *out, kt__j_dict(dict)));
+        KT__STEP(kt__jx_push(x, *out, kt__j_dict(dict)));
     }
     return KT_OK;
 }
@@ -116,7 +116,7 @@ static kt_status message_values(kt__jx *x, const request *req, kt__jlist **out) 
 static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     kt__jv root;
     kt__jx_allow(x, req->json_len);
-    KT__JTRY(kt__json_parse(&x->arena, req->json, req->json_len, &root, x->err));
+    KT__STEP(kt__json_parse(&x->arena, req->json, req->json_len, &root, x->err));
     const kt__jv *messages = &root;
     if (root.type == KT__J_DICT) {
         messages = kt__jdict_find(root.u.d, "messages");
@@ -143,7 +143,7 @@ static kt_status extra_variables(kt__jx *x, const char *json) {
     size_t len = json ? strlen(json) : 0;
     if (!json) return KT_OK;
     kt__jx_allow(x, len);
-    KT__JTRY(kt__json_parse(&x->arena, json, len, &root, x->err));
+    KT__STEP(kt__json_parse(&x->arena, json, len, &root, x->err));
     if (root.type != KT__J_DICT)
         return kt__fail_at(x->err, KT_E_ARG, "template_vars", UINT64_MAX,
                            "template_vars: expected a JSON object");
@@ -165,9 +165,9 @@ static kt_status trust_roles(kt__jx *x, kt__jlist *messages) {
         for (size_t k = 0; role && k < sizeof known / sizeof *known; k++) {
             kt__jv key, trusted;
             if (role->type != KT__J_STR || !kt__jstr_is(role->u.s, known[k])) continue;
-            KT__JTRY(text_value(x, "role", 4, false, &key));
-            KT__JTRY(text_value(x, known[k], strlen(known[k]), true, &trusted));
-            KT__JTRY(kt__jx_put(x, m, key, trusted));
+            KT__STEP(text_value(x, "role", 4, false, &key));
+            KT__STEP(text_value(x, known[k], strlen(known[k]), true, &trusted));
+            KT__STEP(kt__jx_put(x, m, key, trusted));
             break;
         }
     }
@@ -213,7 +213,7 @@ static kt_status system_text(kt__jx *x, const kt__jlist *messages, size_t n, kt_
 
 static kt_status set_content(kt__jx *x, kt__jv message, kt__jv content) {
     kt__jv key;
-    KT__JTRY(text_value(x, "content", 7, false, &key));
+    KT__STEP(text_value(x, "content", 7, false, &key));
     return kt__jx_put(x, message.u.d, key, content);
 }
 
@@ -223,19 +223,19 @@ static kt_status prepend_part(kt__jx *x, kt__jv message, kt__jv text, const kt__
     kt__jlist *all;
     kt__jdict *part = kt__jdict_new(&x->arena);
     if (!part) return kt__jx_nomem(x);
-    KT__JTRY(put_text(x, part, "type", "text"));
-    KT__JTRY(text_value(x, "text", 4, false, &key));
-    KT__JTRY(kt__jx_put(x, part, key, text));
-    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, &all));
-    KT__JTRY(kt__jx_push(x, all, kt__j_dict(part)));
-    for (size_t i = 0; i < parts->n; i++) KT__JTRY(kt__jx_push(x, all, parts->items[i]));
+    KT__STEP(put_text(x, part, "type", "text"));
+    KT__STEP(text_value(x, "text", 4, false, &key));
+    KT__STEP(kt__jx_put(x, part, key, text));
+    KT__STEP(kt__jx_list(x, KT__JL_LIST, NULL, 0, &all));
+    KT__STEP(kt__jx_push(x, all, kt__j_dict(part)));
+    for (size_t i = 0; i < parts->n; i++) KT__STEP(kt__jx_push(x, all, parts->items[i]));
     return set_content(x, message, kt__j_list(all));
 }
 
 /* The n system messages become the first of them, with all their texts. */
 static kt_status join_system(kt__jx *x, kt__jlist *messages, size_t n, kt__jv text) {
     if (n < 2) return KT_OK;
-    KT__JTRY(set_content(x, messages->items[0], text));
+    KT__STEP(set_content(x, messages->items[0], text));
     memmove(messages->items + 1, messages->items + n, (messages->n - n) * sizeof *messages->items);
     messages->n -= n - 1;
     return KT_OK;
@@ -251,14 +251,14 @@ static kt_status merge_system(kt__jx *x, kt__jlist *messages, size_t n, bool *do
     *done = user < messages->n;
     if (!*done) return KT_OK;
     const kt__jv *old = kt__jdict_find(messages->items[user].u.d, "content");
-    KT__JTRY(system_text(x, messages, n, &text));
+    KT__STEP(system_text(x, messages, n, &text));
     kt__jx_sink(x, &merged);
     kt__jsb_add_str(&merged, text.u.s);
     kt__jsb_add(&merged, "\n", 1, false);
     bool parts = old && old->type == KT__J_LIST;
     if (!parts) add_content(&merged, old);
-    KT__JTRY(kt__jx_sink_done(x, &merged, &content));
-    KT__JTRY(parts ? prepend_part(x, messages->items[user], content, old->u.l)
+    KT__STEP(kt__jx_sink_done(x, &merged, &content));
+    KT__STEP(parts ? prepend_part(x, messages->items[user], content, old->u.l)
                    : set_content(x, messages->items[user], content));
     memmove(messages->items, messages->items + n, (messages->n - n) * sizeof *messages->items);
     messages->n -= n;
@@ -276,8 +276,8 @@ static kt_status mark_system(kt__jx *x, kt__jlist *messages, size_t n) {
         kt__jv mark;
         const char *kept = kt__arena_strndup(&x->arena, text, name_mark(i, text));
         if (!kept) return kt__jx_nomem(x);
-        KT__JTRY(text_value(x, kept, strlen(kept), false, &mark));
-        KT__JTRY(set_content(x, messages->items[i], mark));
+        KT__STEP(text_value(x, kept, strlen(kept), false, &mark));
+        KT__STEP(set_content(x, messages->items[i], mark));
     }
     return KT_OK;
 }
@@ -289,7 +289,7 @@ static kt_status contents_to_parts(kt__jx *x, kt__jlist *messages) {
     for (size_t i = 0; i < messages->n; i++) {
         const kt__jv *content = kt__jdict_find(messages->items[i].u.d, "content");
         if (!content || content->type != KT__J_STR) continue;
-        KT__JTRY(prepend_part(x, messages->items[i], *content, &none));
+        KT__STEP(prepend_part(x, messages->items[i], *content, &none));
     }
     return KT_OK;
 }
@@ -324,7 +324,7 @@ static kt_status append_last(attempt *a) {
     kt__jx_sink(&a->x, &text);
     kt__jsb_add_str(&text, a->text);
     add_content(&text, &a->last);
-    KT__JTRY(kt__jx_sink_done(&a->x, &text, &joined));
+    KT__STEP(kt__jx_sink_done(&a->x, &text, &joined));
     a->text = joined.u.s;
     return KT_OK;
 }
@@ -333,7 +333,7 @@ static kt_status set_token(kt__jx *x, const char *name, const char *token) {
     kt__jv v;
     if (!token) return KT_OK;
     if (!is_utf8(token, strlen(token))) return kt__fail(x->err, KT_E_ARG, "%s is not UTF-8", name);
-    KT__JTRY(text_value(x, token, strlen(token), true, &v));
+    KT__STEP(text_value(x, token, strlen(token), true, &v));
     kt__jx_set(x, name, strlen(name), v);
     return KT_OK;
 }
@@ -344,19 +344,19 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode,
     kt__jx_set(x, "tools", 5, kt__j_none());
     kt__jx_set(x, "documents", 9, kt__j_none());
     kt__jx_set(x, "add_generation_prompt", 21, kt__j_bool(req->params->add_generation_prompt));
-    KT__JTRY(extra_variables(x, req->params->vars));
-    KT__JTRY(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
-    if (req->params->continue_last) KT__JTRY(take_last(a, messages));
-    KT__JTRY(trust_roles(x, messages));
+    KT__STEP(extra_variables(x, req->params->vars));
+    KT__STEP(req->json ? json_values(x, req, &messages) : message_values(x, req, &messages));
+    if (req->params->continue_last) KT__STEP(take_last(a, messages));
+    KT__STEP(trust_roles(x, messages));
     a->n_system = count_system(messages);
-    KT__JTRY(system_text(x, messages, a->n_system, &a->system));
-    if (mode == SYSTEM_MERGED) KT__JTRY(merge_system(x, messages, a->n_system, &a->merged));
-    if (mode == SYSTEM_PROBE) KT__JTRY(mark_system(x, messages, a->n_system));
-    if (mode == SYSTEM_JOINED) KT__JTRY(join_system(x, messages, a->n_system, a->system));
-    if (parts) KT__JTRY(contents_to_parts(x, messages));
+    KT__STEP(system_text(x, messages, a->n_system, &a->system));
+    if (mode == SYSTEM_MERGED) KT__STEP(merge_system(x, messages, a->n_system, &a->merged));
+    if (mode == SYSTEM_PROBE) KT__STEP(mark_system(x, messages, a->n_system));
+    if (mode == SYSTEM_JOINED) KT__STEP(join_system(x, messages, a->n_system, a->system));
+    if (parts) KT__STEP(contents_to_parts(x, messages));
     a->messages = messages;
     kt__jx_set(x, "messages", 8, kt__j_list(messages));
-    KT__JTRY(set_token(x, "bos_token", req->params->bos_token));
+    KT__STEP(set_token(x, "bos_token", req->params->bos_token));
     return set_token(x, "eos_token", req->params->eos_token);
 }
 
@@ -364,10 +364,10 @@ static kt_status set_variables(attempt *a, const request *req, system_mode mode,
 static kt_status render_once(attempt *a, const kt__chat_template *tmpl, const request *req,
                              system_mode mode, kt_error *err) {
     *a = (attempt){0};
-    KT__JTRY(kt__jx_init(&a->x, tmpl->jinja, req->params->now_local_s, err));
-    KT__JTRY(set_variables(a, req, mode, tmpl->form == CONTENT_PARTS));
+    KT__STEP(kt__jx_init(&a->x, tmpl->jinja, req->params->now_local_s, err));
+    KT__STEP(set_variables(a, req, mode, tmpl->form == CONTENT_PARTS));
     if (mode == SYSTEM_MERGED && !a->merged) return KT_E_TEMPLATE;
-    KT__JTRY(kt__jx_render(&a->x, &a->text));
+    KT__STEP(kt__jx_render(&a->x, &a->text));
     return req->params->continue_last ? append_last(a) : KT_OK;
 }
 
@@ -514,9 +514,9 @@ static kt_status probe_form(kt__chat_template *tmpl, content_form form, bool *kn
 
 static kt_status find_form(kt__chat_template *tmpl, kt_error *err) {
     bool known, shows;
-    KT__JTRY(probe_form(tmpl, CONTENT_TEXT, &known, &shows, err));
+    KT__STEP(probe_form(tmpl, CONTENT_TEXT, &known, &shows, err));
     if (!known || shows) return KT_OK;
-    KT__JTRY(probe_form(tmpl, CONTENT_PARTS, &known, &shows, err));
+    KT__STEP(probe_form(tmpl, CONTENT_PARTS, &known, &shows, err));
     if (!shows) tmpl->form = CONTENT_LOST;
     return KT_OK;
 }

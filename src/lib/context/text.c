@@ -245,14 +245,12 @@ static kt_status render_calling(const kt_model *model, const kt_request_params *
         json = messages.data;
         len = messages.len;
     }
-    kt_status status = messages.failed ? kt__fail_nomem(err, "a conversation", messages.len)
-                                       : KT_OK;
-    if (status == KT_OK)
-        status = kt__call_prompt_json(&model->style, json, len, tools, KT__REASON_DEFAULT, &fitted,
-                                      err);
-    if (status == KT_OK)
-        status = render_json(model, fitted.data, fitted.len, r->chat_flags, r->template_vars, out,
-                             err);
+    kt_status status;
+    if (messages.failed) KT__TRY(kt__fail_nomem(err, "a conversation", messages.len));
+    KT__TRY(
+        kt__call_prompt_json(&model->style, json, len, tools, KT__REASON_DEFAULT, &fitted, err));
+    KT__TRY(render_json(model, fitted.data, fitted.len, r->chat_flags, r->template_vars, out, err));
+out:
     kt__buf_free(&messages);
     kt__buf_free(&fitted);
     return status;

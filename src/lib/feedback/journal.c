@@ -337,11 +337,11 @@ static kt_status open_fresh(const kt__journal *from, kt__journal **out, kt_error
 kt_status kt__journal_rewrite(kt__journal **journal, kt__journal_change_fn *change,
                               kt__journal_fn *moved, void *user, kt_error *err) {
     rewriting w = {.from = *journal, .change = change, .user = user};
-    kt_status status = check_writable(w.from, 0, err);
+    kt_status status;
     kt_error ignored;
     kt__buf_init(&w.body, KT__JOURNAL_BODY_MAX);
-    if (status == KT_OK) status = open_fresh(w.from, &w.to, err);
-    if (status != KT_OK) goto out;
+    KT__TRY(check_writable(w.from, 0, err));
+    KT__TRY(open_fresh(w.from, &w.to, err));
     char *path = kt__strdup(w.from->path);
     status = path ? each_record(w.from, rewrite_record, &w, err)
                   : kt__fail_nomem(err, "a path", strlen(w.from->path));
@@ -360,7 +360,7 @@ kt_status kt__journal_rewrite(kt__journal **journal, kt__journal_change_fn *chan
     w.to->path = path;
     *journal = w.to;
     kt_status shown = each_record(w.to, moved, user, status == KT_OK ? err : NULL);
-    if (status == KT_OK) status = shown;
+    status = status == KT_OK ? shown : status;
 out:
     kt__buf_free(&w.body);
     return status;

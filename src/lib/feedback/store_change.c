@@ -117,17 +117,17 @@ static kt_status write_current(const kt__feedback *s, uint32_t version, bool fro
 }
 
 kt_status kt__feedback_rollback(kt__feedback *s, uint32_t version, kt_error *err) {
+    kt_status status;
     pthread_mutex_lock(&s->lock);
-    kt_status status = check_open(s, false, err);
-    if (status == KT_OK && version > s->n_versions)
-        status = kt__fail_at(err, KT_E_ARG, "version", UINT64_MAX,
-                             "there is no version %" PRIu32 ", the last one is %zu", version,
-                             s->n_versions);
-    if (status == KT_OK) status = write_current(s, version, s->frozen, err);
-    if (status == KT_OK) {
-        s->current = version;
-        kt__feedback_audit(s->dir, "rollback", 0, version);
-    }
+    KT__TRY(check_open(s, false, err));
+    if (version > s->n_versions)
+        KT__TRY(kt__fail_at(err, KT_E_ARG, "version", UINT64_MAX,
+                            "there is no version %" PRIu32 ", the last one is %zu", version,
+                            s->n_versions));
+    KT__TRY(write_current(s, version, s->frozen, err));
+    s->current = version;
+    kt__feedback_audit(s->dir, "rollback", 0, version);
+out:
     pthread_mutex_unlock(&s->lock);
     return status;
 }

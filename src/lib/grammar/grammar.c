@@ -148,17 +148,16 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
     g->compact = source->compact;
     g->ordered = source->ordered;
     size_t bytes = POOL_BYTES + 16 * source->len;
-    kt_status status = kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err);
-    if (status == KT_OK) {
-        g->t.pool.steps = COMPILE_STEPS;
-        status = compile(g, source, reason, err);
-    }
-    if (status == KT_OK) status = check_first_byte(g, reason, err);
-    if (status == KT_OK) status = keep_around(g, source, err);
-    if (status == KT_OK)
-        *out = g;
-    else
-        kt__grammar_free(g);
+    kt_status status;
+    KT__TRY(kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err));
+    g->t.pool.steps = COMPILE_STEPS;
+    KT__TRY(compile(g, source, reason, err));
+    KT__TRY(check_first_byte(g, reason, err));
+    KT__TRY(keep_around(g, source, err));
+    *out = g;
+    g = NULL;
+out:
+    kt__grammar_free(g);
     return status;
 }
 

@@ -311,20 +311,20 @@ kt_status kt__gvocab_create(const kt__gvocab_source *source, kt__gvocab **out, k
     if (!v) return kt__fail_nomem(err, "a vocabulary", sizeof *v);
     v->n_vocab = source->n_vocab;
     v->n_words = ((uint32_t)source->n_vocab + 63) / 64;
-    kt_status status = copy_bytes(v, source, err);
+    kt_status status;
     size_t n = (size_t)v->n_vocab;
+    KT__TRY(copy_bytes(v, source, err));
     v->free_ = kt__calloc(v->n_words, sizeof *v->free_);
     v->quoted = kt__calloc(v->n_words, sizeof *v->quoted);
     v->n_chars = kt__calloc(n, 1);
     v->hard = kt__calloc(n, sizeof *v->hard);
     v->long_ = kt__calloc(n, sizeof *v->long_);
     bool room = v->free_ && v->quoted && v->n_chars && v->hard && v->long_;
-    if (status == KT_OK && (!room || !build_all(v)))
-        status = kt__fail_nomem(err, "a vocabulary for masks", n * 45);
-    if (status == KT_OK)
-        *out = v;
-    else
-        kt__gvocab_free(v);
+    if (!room || !build_all(v)) KT__TRY(kt__fail_nomem(err, "a vocabulary for masks", n * 45));
+    *out = v;
+    v = NULL;
+out:
+    kt__gvocab_free(v);
     return status;
 }
 

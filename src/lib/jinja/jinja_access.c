@@ -22,7 +22,7 @@ static kt_status sequence_item(kt__jx *x, kt__jv obj, kt__jv key, bool *found, k
     int64_t n, i = key.type == KT__J_BOOL ? key.u.b : key.u.i;
     *found = false;
     if (obj.type == KT__J_LIST && obj.u.l->kind > KT__JL_RANGE) return KT_OK;
-    KT__JTRY(kt__jx_length(x, obj, &n));
+    KT__STEP(kt__jx_length(x, obj, &n));
     if (i < 0) i += n;
     if (i < 0 || i >= n) return KT_OK;
     *found = true;
@@ -32,7 +32,7 @@ static kt_status sequence_item(kt__jx *x, kt__jv obj, kt__jv key, bool *found, k
     }
     const kt__jstr *s = obj.u.s;
     size_t from = kt__jstr_offset(s, (size_t)i), to = from + 1;
-    if (s->n_cp != s->len) KT__JTRY(kt__jx_step(x, from / 64));
+    if (s->n_cp != s->len) KT__STEP(kt__jx_step(x, from / 64));
     while (to < s->len && ((unsigned char)s->data[to] & 0xC0) == 0x80) to++;
     return kt__jx_sub(x, s, from, to, out);
 }
@@ -64,15 +64,15 @@ static kt_status plain_attr(kt__jx *x, kt__jv obj, const kt__jstr *name, bool *f
 kt_status kt__jx_getattr(kt__jx *x, kt__jv obj, const kt__jstr *name, kt__jv *out) {
     bool found;
     if (obj.type == KT__J_UNDEF) return kt__jx_undefined(x, obj);
-    KT__JTRY(plain_attr(x, obj, name, &found, out));
-    if (!found) KT__JTRY(plain_item(x, obj, kt__j_str(name), &found, out));
+    KT__STEP(plain_attr(x, obj, name, &found, out));
+    if (!found) KT__STEP(plain_item(x, obj, kt__j_str(name), &found, out));
     return found ? KT_OK : undefined_attr(kt__j_str(name), out);
 }
 
 kt_status kt__jx_getitem(kt__jx *x, kt__jv obj, kt__jv key, kt__jv *out) {
     bool found;
     if (obj.type == KT__J_UNDEF) return kt__jx_undefined(x, obj);
-    KT__JTRY(plain_item(x, obj, key, &found, out));
-    if (!found && key.type == KT__J_STR) KT__JTRY(plain_attr(x, obj, key.u.s, &found, out));
+    KT__STEP(plain_item(x, obj, key, &found, out));
+    if (!found && key.type == KT__J_STR) KT__STEP(plain_attr(x, obj, key.u.s, &found, out));
     return found ? KT_OK : undefined_attr(key, out);
 }

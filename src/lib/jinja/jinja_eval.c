@@ -21,11 +21,11 @@ static kt_status bind_params(kt__jx *x, const kt__jnode *def, const kt__jargs *a
                              kt__jframe *frame) {
     size_t i = 0;
     for (const kt__jnode *p = def->a; p; p = p->next, i++) {
-        KT__JTRY(kt__jx_step(x, args->n_kw / 16));
+        KT__STEP(kt__jx_step(x, args->n_kw / 16));
         kt__jv val = i < args->n_pos ? args->pos[i] : take_kwarg(args, taken, p->value.u.s);
-        if (val.type == KT__J_MISSING && p->a) KT__JTRY(kt__jx_eval(x, p->a, frame, &val));
+        if (val.type == KT__J_MISSING && p->a) KT__STEP(kt__jx_eval(x, p->a, frame, &val));
         if (val.type == KT__J_MISSING) val = kt__j_undef(p->value.u.s);
-        KT__JTRY(kt__jx_bind_name(x, frame, p->name, val));
+        KT__STEP(kt__jx_bind_name(x, frame, p->name, val));
     }
     return KT_OK;
 }
@@ -50,10 +50,10 @@ static kt_status call_macro(kt__jx *x, const kt__jmacro *macro, const kt__jargs 
     kt__jframe *frame = kt__jx_frame(x, macro->closure);
     bool *taken = kt__arena_calloc(&x->arena, args->n_kw + 1, sizeof *taken);
     if (!frame || !taken) return kt__jx_nomem(x);
-    KT__JTRY(bind_params(x, macro->def, args, taken, frame));
-    KT__JTRY(check_rest(x, macro->def, args, taken));
+    KT__STEP(bind_params(x, macro->def, args, taken, frame));
+    KT__STEP(check_rest(x, macro->def, args, taken));
     kt__jx_sink(x, &text);
-    KT__JTRY(exec_list(x, macro->def->body, frame, &text));
+    KT__STEP(exec_list(x, macro->def->body, frame, &text));
     if (x->flow != KT__JFLOW_NONE) return kt__jx_fail(x, "break or continue outside of a loop");
     x->line = line;
     return kt__jx_sink_done(x, &text, out);
@@ -63,7 +63,7 @@ static kt_status call_macro(kt__jx *x, const kt__jmacro *macro, const kt__jargs 
 
 static kt_status exec_print(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jsb *sink) {
     kt__jv v;
-    KT__JTRY(kt__jx_eval(x, node->a, frame, &v));
+    KT__STEP(kt__jx_eval(x, node->a, frame, &v));
     x->line = node->line;
     return kt__jx_add_str(x, sink, v);
 }
@@ -71,7 +71,7 @@ static kt_status exec_print(kt__jx *x, const kt__jnode *node, kt__jframe *frame,
 static kt_status exec_if(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt__jsb *sink) {
     for (; node; node = node->orelse) {
         kt__jv test = kt__j_bool(true);
-        if (node->kind == KT__JN_IF) KT__JTRY(kt__jx_eval(x, node->a, frame, &test));
+        if (node->kind == KT__JN_IF) KT__STEP(kt__jx_eval(x, node->a, frame, &test));
         if (kt__j_truth(test)) return exec_list(x, node->body, frame, sink);
     }
     return KT_OK;
@@ -79,7 +79,7 @@ static kt_status exec_if(kt__jx *x, const kt__jnode *node, kt__jframe *frame, kt
 
 static kt_status exec_set(kt__jx *x, const kt__jnode *node, kt__jframe *frame) {
     kt__jv val;
-    KT__JTRY(kt__jx_eval(x, node->b, frame, &val));
+    KT__STEP(kt__jx_eval(x, node->b, frame, &val));
     x->line = node->line;
     return kt__jx_assign(x, node->a, frame, val);
 }
@@ -91,15 +91,15 @@ static kt_status capture_block(kt__jx *x, const kt__jnode *body, kt__jframe *fra
     kt__jx_sink(x, &text);
     *inner = kt__jx_frame(x, frame);
     if (!*inner) return kt__jx_nomem(x);
-    KT__JTRY(exec_list(x, body, *inner, &text));
+    KT__STEP(exec_list(x, body, *inner, &text));
     return kt__jx_sink_done(x, &text, out);
 }
 
 static kt_status exec_setblock(kt__jx *x, const kt__jnode *node, kt__jframe *frame) {
     kt__jframe *inner;
     kt__jv val;
-    KT__JTRY(capture_block(x, node->body, frame, &inner, &val));
-    if (node->b) KT__JTRY(kt__jx_eval_filters(x, node->b, inner, val, &val));
+    KT__STEP(capture_block(x, node->body, frame, &inner, &val));
+    if (node->b) KT__STEP(kt__jx_eval_filters(x, node->b, inner, val, &val));
     return kt__jx_assign(x, node->a, frame, val);
 }
 
@@ -107,8 +107,8 @@ static kt_status exec_filterblock(kt__jx *x, const kt__jnode *node, kt__jframe *
                                   kt__jsb *sink) {
     kt__jframe *inner;
     kt__jv val;
-    KT__JTRY(capture_block(x, node->body, frame, &inner, &val));
-    KT__JTRY(kt__jx_eval_filters(x, node->b, inner, val, &val));
+    KT__STEP(capture_block(x, node->body, frame, &inner, &val));
+    KT__STEP(kt__jx_eval_filters(x, node->b, inner, val, &val));
     x->line = node->line;
     if (val.type != KT__J_STR) return kt__jx_fail(x, "a filter block must give text");
     return kt__jx_add_str(x, sink, val);
@@ -128,8 +128,8 @@ static kt_status exec_with(kt__jx *x, const kt__jnode *node, kt__jframe *frame, 
     if (!inner) return kt__jx_nomem(x);
     for (const kt__jnode *set = node->a; set; set = set->next) {
         kt__jv val;
-        KT__JTRY(kt__jx_eval(x, set->b, frame, &val)); /* values see the scope outside */
-        KT__JTRY(kt__jx_assign(x, set->a, inner, val));
+        KT__STEP(kt__jx_eval(x, set->b, frame, &val)); /* values see the scope outside */
+        KT__STEP(kt__jx_assign(x, set->a, inner, val));
     }
     return exec_list(x, node->body, inner, sink);
 }
@@ -145,9 +145,9 @@ static kt_status exec_loop_body(kt__jx *x, const kt__jnode *node, kt__jloop *loo
     if (!*inner) return kt__jx_nomem(x);
     (*inner)->n = 0;
     kt__jv self = {.type = KT__J_LOOP, .u.loop = loop};
-    KT__JTRY(kt__jx_bind_name(x, *inner, KT__JNAME_LOOP, self));
-    KT__JTRY(kt__jx_assign(x, node->a, *inner, loop->cur));
-    KT__JTRY(exec_list(x, node->body, *inner, sink));
+    KT__STEP(kt__jx_bind_name(x, *inner, KT__JNAME_LOOP, self));
+    KT__STEP(kt__jx_assign(x, node->a, *inner, loop->cur));
+    KT__STEP(exec_list(x, node->body, *inner, sink));
     return KT_OK;
 }
 
@@ -155,14 +155,14 @@ static kt_status exec_for(kt__jx *x, const kt__jnode *node, kt__jframe *frame, k
     kt__jv source;
     kt__jframe *inner = NULL;
     bool more = true;
-    KT__JTRY(kt__jx_eval(x, node->b, frame, &source));
+    KT__STEP(kt__jx_eval(x, node->b, frame, &source));
     x->line = node->line;
     kt__jloop *loop;
-    KT__JTRY(kt__jx_loop_begin(x, node, frame, source, &loop));
+    KT__STEP(kt__jx_loop_begin(x, node, frame, source, &loop));
     while (more) {
-        KT__JTRY(kt__jx_loop_next(x, loop, &more));
+        KT__STEP(kt__jx_loop_next(x, loop, &more));
         if (!more) break;
-        KT__JTRY(exec_loop_body(x, node, loop, &inner, sink));
+        KT__STEP(exec_loop_body(x, node, loop, &inner, sink));
         bool stop = x->flow == KT__JFLOW_BREAK;
         x->flow = KT__JFLOW_NONE;
         if (stop) break;
@@ -191,11 +191,11 @@ static kt_status exec_one(kt__jx *x, const kt__jnode *node, kt__jframe *frame, k
 }
 
 static kt_status exec_list(kt__jx *x, const kt__jnode *body, kt__jframe *frame, kt__jsb *sink) {
-    KT__JTRY(kt__jx_enter(x));
+    KT__STEP(kt__jx_enter(x));
     for (; body && x->flow == KT__JFLOW_NONE; body = body->next) {
         x->line = body->line;
-        KT__JTRY(kt__jx_step(x, 1));
-        KT__JTRY(exec_one(x, body, frame, sink));
+        KT__STEP(kt__jx_step(x, 1));
+        KT__STEP(exec_one(x, body, frame, sink));
     }
     x->depth--;
     return KT_OK;
@@ -235,9 +235,9 @@ kt_status kt__jx_render(kt__jx *x, const kt__jstr **out) {
     kt__jsb text;
     kt__jv v;
     kt__jx_sink(x, &text);
-    KT__JTRY(exec_list(x, x->tmpl->body, &x->root, &text));
+    KT__STEP(exec_list(x, x->tmpl->body, &x->root, &text));
     if (x->flow != KT__JFLOW_NONE) return kt__jx_fail(x, "break or continue outside of a loop");
-    KT__JTRY(kt__jx_sink_done(x, &text, &v));
+    KT__STEP(kt__jx_sink_done(x, &text, &v));
     *out = v.u.s;
     return KT_OK;
 }

@@ -162,11 +162,11 @@ static kt_status list_expr(kt__jparser *p, kt__jnode *node) {
 }
 
 static kt_status dict_pair(kt__jparser *p, kt__jnode **out) {
-    kt_status status = kt__jp_node(p, KT__JN_PAIR, p->tok->line, out);
-    if (status == KT_OK) status = kt__jp_expr(p, &(*out)->a);
-    if (status == KT_OK) status = kt__jp_expect_op(p, ":");
-    if (status == KT_OK) status = kt__jp_expr(p, &(*out)->b);
-    return status == KT_OK ? kt__jp_close(p, *out) : status;
+    KT__STEP(kt__jp_node(p, KT__JN_PAIR, p->tok->line, out));
+    KT__STEP(kt__jp_expr(p, &(*out)->a));
+    KT__STEP(kt__jp_expect_op(p, ":"));
+    KT__STEP(kt__jp_expr(p, &(*out)->b));
+    return kt__jp_close(p, *out);
 }
 
 static kt_status dict_expr(kt__jparser *p, kt__jnode *node) {
@@ -412,16 +412,15 @@ static kt_status test_expr(kt__jparser *p, kt__jnode **node) {
     kt__jnode *test, *outer;
     uint32_t line = p->tok++->line;
     bool negated = kt__jp_skip_name(p, "not");
-    kt_status status = kt__jp_node(p, KT__JN_TEST, line, &test);
-    if (status == KT_OK) status = dotted_name(p, test);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__jp_node(p, KT__JN_TEST, line, &test));
+    KT__STEP(dotted_name(p, test));
     test->op = kt__j_find_test(test->value.u.s->data, test->value.u.s->len);
     test->a = *node;
     *node = test;
-    status = test_args(p, test);
-    if (status == KT_OK) status = kt__jp_close(p, test);
-    if (status != KT_OK || !negated) return status;
-    if ((status = kt__jp_node(p, KT__JN_NOT, line, &outer)) != KT_OK) return status;
+    KT__STEP(test_args(p, test));
+    KT__STEP(kt__jp_close(p, test));
+    if (!negated) return KT_OK;
+    KT__STEP(kt__jp_node(p, KT__JN_NOT, line, &outer));
     outer->a = test;
     *node = outer;
     return kt__jp_close(p, outer);
@@ -444,20 +443,24 @@ static kt_status filters_and_tests(kt__jparser *p, kt__jnode **node) {
 
 /* ---- operators ---- */
 
-static kt_status unary_expr(kt__jparser *p, bool with_filter, kt__jnode **out) {
-    kt_status status = kt__jp_enter(p);
-    if (status != KT_OK) return status;
+static kt_status unary_expr(kt__jparser *p, bool with_filter, kt__jnode **out);
+
+static kt_status signed_or_primary(kt__jparser *p, kt__jnode **out) {
     bool neg = kt__jp_is_op(p->tok, "-");
-    if (neg || kt__jp_is_op(p->tok, "+")) {
-        status = kt__jp_node(p, neg ? KT__JN_NEG : KT__JN_POS, p->tok->line, out);
-        p->tok++;
-        if (status == KT_OK) status = unary_expr(p, false, &(*out)->a);
-        if (status == KT_OK) status = kt__jp_close(p, *out);
-    } else {
-        status = kt__jp_primary(p, out);
-    }
-    if (status == KT_OK) status = postfix_expr(p, out);
-    if (status == KT_OK && with_filter) status = filters_and_tests(p, out);
+    if (!neg && !kt__jp_is_op(p->tok, "+")) return kt__jp_primary(p, out);
+    KT__STEP(kt__jp_node(p, neg ? KT__JN_NEG : KT__JN_POS, p->tok->line, out));
+    p->tok++;
+    KT__STEP(unary_expr(p, false, &(*out)->a));
+    return kt__jp_close(p, *out);
+}
+
+static kt_status unary_expr(kt__jparser *p, bool with_filter, kt__jnode **out) {
+    kt_status status;
+    KT__STEP(kt__jp_enter(p));
+    KT__TRY(signed_or_primary(p, out));
+    KT__TRY(postfix_expr(p, out));
+    if (with_filter) KT__TRY(filters_and_tests(p, out));
+out:
     p->nest--;
     return status;
 }
@@ -597,18 +600,18 @@ static kt_status or_expr(kt__jparser *p, kt__jnode **out) {
 }
 
 static kt_status cond_expr(kt__jparser *p, kt__jnode **out) {
-    kt_status status = or_expr(p, out);
-    while (status == KT_OK && kt__jp_is_name(p->tok, "if")) {
+    KT__STEP(or_expr(p, out));
+    while (kt__jp_is_name(p->tok, "if")) {
         kt__jnode *node;
-        if ((status = kt__jp_node(p, KT__JN_COND, p->tok->line, &node)) != KT_OK) break;
+        KT__STEP(kt__jp_node(p, KT__JN_COND, p->tok->line, &node));
         p->tok++;
         node->b = *out;
         *out = node;
-        status = or_expr(p, &node->a);
-        if (status == KT_OK && kt__jp_skip_name(p, "else")) status = kt__jp_expr(p, &node->c);
-        if (status == KT_OK) status = kt__jp_close(p, node);
+        KT__STEP(or_expr(p, &node->a));
+        if (kt__jp_skip_name(p, "else")) KT__STEP(kt__jp_expr(p, &node->c));
+        KT__STEP(kt__jp_close(p, node));
     }
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__jp_expr(kt__jparser *p, kt__jnode **out) {

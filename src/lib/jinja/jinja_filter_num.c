@@ -14,7 +14,7 @@ static int64_t as_int(kt__jv v) {
 }
 
 kt_status kt__jf_abs(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
-    KT__JTRY(kt__jx_no_args(x, "abs", args));
+    KT__STEP(kt__jx_no_args(x, "abs", args));
     *out = kt__j_float(fabs(v.u.f));
     if (v.type == KT__J_FLOAT) return KT_OK;
     *out = kt__j_int(as_int(v));
@@ -73,7 +73,7 @@ kt_status kt__jf_int(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     kt__jv slot, otherwise = kt__j_int(0);
     int64_t i;
     double f;
-    KT__JTRY(kt__jx_bind(x, "int", args, names, 1, 0, &slot));
+    KT__STEP(kt__jx_bind(x, "int", args, names, 1, 0, &slot));
     if (slot.type != KT__J_MISSING) otherwise = slot;
     *out = otherwise;
     switch (v.type) {
@@ -96,7 +96,7 @@ kt_status kt__jf_float(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) 
     static const char *const names[] = {"default"};
     kt__jv slot;
     double f;
-    KT__JTRY(kt__jx_bind(x, "float", args, names, 1, 0, &slot));
+    KT__STEP(kt__jx_bind(x, "float", args, names, 1, 0, &slot));
     *out = slot.type == KT__J_MISSING ? kt__j_float(0) : slot;
     if (v.type == KT__J_UNDEF) return kt__jx_undefined(x, v);
     if (v.type == KT__J_FLOAT) *out = v;

@@ -9,8 +9,8 @@
 static kt_status map_case(kt__jx *x, kt__jv v, const kt__jargs *args, const char *what,
                           kt__jcase mode, kt__jv *out) {
     const kt__jstr *s;
-    KT__JTRY(kt__jx_no_args(x, what, args));
-    KT__JTRY(kt__jx_str(x, v, &s));
+    KT__STEP(kt__jx_no_args(x, what, args));
+    KT__STEP(kt__jx_str(x, v, &s));
     return kt__js_case(x, s, mode, out);
 }
 
@@ -32,8 +32,8 @@ kt_status kt__jf_capitalize(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *
 
 kt_status kt__jf_string(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     const kt__jstr *s;
-    KT__JTRY(kt__jx_no_args(x, "string", args));
-    KT__JTRY(kt__jx_str(x, v, &s));
+    KT__STEP(kt__jx_no_args(x, "string", args));
+    KT__STEP(kt__jx_str(x, v, &s));
     *out = kt__j_str(s);
     return KT_OK;
 }
@@ -41,9 +41,9 @@ kt_status kt__jf_string(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
 /* What '+' does not escape: see kt__jstr.markup. */
 kt_status kt__jf_safe(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     const kt__jstr *s;
-    KT__JTRY(kt__jx_no_args(x, "safe", args));
-    KT__JTRY(kt__jx_str(x, v, &s));
-    KT__JTRY(kt__jx_sub(x, s, 0, s->len, out));
+    KT__STEP(kt__jx_no_args(x, "safe", args));
+    KT__STEP(kt__jx_str(x, v, &s));
+    KT__STEP(kt__jx_sub(x, s, 0, s->len, out));
     ((kt__jstr *)(uintptr_t)out->u.s)->markup = true; /* made here, not yet shared */
     return KT_OK;
 }
@@ -52,10 +52,10 @@ kt_status kt__jf_trim(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     static const char *const names[] = {"chars"};
     const kt__jstr *s, *chars = NULL;
     kt__jv slot;
-    KT__JTRY(kt__jx_bind(x, "trim", args, names, 1, 0, &slot));
-    KT__JTRY(kt__jx_str(x, v, &s));
+    KT__STEP(kt__jx_bind(x, "trim", args, names, 1, 0, &slot));
+    KT__STEP(kt__jx_str(x, v, &s));
     if (slot.type != KT__J_MISSING && slot.type != KT__J_NONE)
-        KT__JTRY(kt__jx_text(x, "trim", slot, &chars));
+        KT__STEP(kt__jx_text(x, "trim", slot, &chars));
     return kt__js_strip(x, s, chars, true, true, out);
 }
 
@@ -64,12 +64,12 @@ kt_status kt__jf_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out
     const kt__jstr *s, *old, *with;
     kt__jv slots[3];
     int64_t count;
-    KT__JTRY(kt__jx_bind(x, "replace", args, names, 3, 2, slots));
+    KT__STEP(kt__jx_bind(x, "replace", args, names, 3, 2, slots));
     if (slots[2].type == KT__J_NONE) slots[2].type = KT__J_MISSING;
-    KT__JTRY(kt__jx_int(x, "replace", slots[2], -1, &count));
-    KT__JTRY(kt__jx_str(x, v, &s));
-    KT__JTRY(kt__jx_str(x, slots[0], &old));
-    KT__JTRY(kt__jx_str(x, slots[1], &with));
+    KT__STEP(kt__jx_int(x, "replace", slots[2], -1, &count));
+    KT__STEP(kt__jx_str(x, v, &s));
+    KT__STEP(kt__jx_str(x, slots[0], &old));
+    KT__STEP(kt__jx_str(x, slots[1], &with));
     return kt__js_replace(x, s, old, with, count, out);
 }
 
@@ -83,8 +83,8 @@ static kt_status indentation(kt__jx *x, kt__jv width, const kt__jstr **out) {
         *out = width.u.s;
         return KT_OK;
     }
-    KT__JTRY(kt__jx_int(x, "indent", width, 4, &n));
-    KT__JTRY(kt__jx_binary(x, KT__JOP_MUL, kt__j_str(&space), kt__j_int(n), &made));
+    KT__STEP(kt__jx_int(x, "indent", width, 4, &n));
+    KT__STEP(kt__jx_binary(x, KT__JOP_MUL, kt__j_str(&space), kt__j_int(n), &made));
     *out = made.u.s;
     return KT_OK;
 }
@@ -95,10 +95,10 @@ kt_status kt__jf_indent(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     kt__jv slots[3];
     kt__jlist *lines;
     kt__jsb text;
-    KT__JTRY(kt__jx_bind(x, "indent", args, names, 3, 0, slots));
-    KT__JTRY(kt__jx_text(x, "indent", v, &s));
-    KT__JTRY(indentation(x, slots[0], &by));
-    KT__JTRY(kt__js_lines(x, s, false, &lines));
+    KT__STEP(kt__jx_bind(x, "indent", args, names, 3, 0, slots));
+    KT__STEP(kt__jx_text(x, "indent", v, &s));
+    KT__STEP(indentation(x, slots[0], &by));
+    KT__STEP(kt__js_lines(x, s, false, &lines));
     bool first = kt__j_truth(slots[1]), blank = kt__j_truth(slots[2]);
     kt__jx_sink(x, &text);
     if (first) kt__jsb_add_str(&text, by);
@@ -132,9 +132,9 @@ static kt_status dump_separators(kt__jx *x, kt__jv v, kt__jdump *opt) {
     const kt__jv *items;
     size_t n;
     if (v.type == KT__J_MISSING || v.type == KT__J_NONE) return KT_OK;
-    KT__JTRY(kt__jx_items(x, v, &items, &n));
+    KT__STEP(kt__jx_items(x, v, &items, &n));
     if (n != 2) return kt__jx_fail(x, "tojson: separators are two strings");
-    KT__JTRY(kt__jx_text(x, "tojson", items[0], &opt->item_sep));
+    KT__STEP(kt__jx_text(x, "tojson", items[0], &opt->item_sep));
     return kt__jx_text(x, "tojson", items[1], &opt->key_sep);
 }
 
@@ -144,12 +144,12 @@ kt_status kt__jf_tojson(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     kt__jv slots[4];
     kt__jdump opt = {0};
     const kt__jstr *s;
-    KT__JTRY(kt__jx_bind(x, "tojson", args, names, 4, 0, slots));
+    KT__STEP(kt__jx_bind(x, "tojson", args, names, 4, 0, slots));
     opt.ascii = kt__j_truth(slots[0]);
     opt.sort_keys = kt__j_truth(slots[3]);
-    KT__JTRY(dump_indent(x, slots[1], &opt.indent));
-    KT__JTRY(dump_separators(x, slots[2], &opt));
-    KT__JTRY(kt__jx_dump(x, v, &opt, &s));
+    KT__STEP(dump_indent(x, slots[1], &opt.indent));
+    KT__STEP(dump_separators(x, slots[2], &opt));
+    KT__STEP(kt__jx_dump(x, v, &opt, &s));
     *out = kt__j_str(s);
     return KT_OK;
 }
@@ -157,9 +157,9 @@ kt_status kt__jf_tojson(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
 kt_status kt__jf_from_json(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     const kt__jstr *s;
     kt_error inner;
-    KT__JTRY(kt__jx_no_args(x, "from_json", args));
-    KT__JTRY(kt__jx_text(x, "from_json", v, &s));
-    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
+    KT__STEP(kt__jx_no_args(x, "from_json", args));
+    KT__STEP(kt__jx_text(x, "from_json", v, &s));
+    KT__STEP(kt__jx_step(x, s->len / 8 + 1));
     kt_status status = kt__json_parse(&x->arena, s->data, s->len, out, &inner);
     if (status == KT_E_NOMEM) return kt__jx_nomem(x);
     return status == KT_OK ? KT_OK : kt__jx_fail(x, "from_json: %s", inner.message);

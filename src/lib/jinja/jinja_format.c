@@ -43,7 +43,7 @@ static kt_status format_field(formatter *f, const kt__jstr *fmt, size_t from, si
     kt__jv v;
     size_t index = f->next;
     if (from < to && !is_number(fmt, from, to, &index)) {
-        KT__JTRY(named_value(f, fmt, from, to, &v));
+        KT__STEP(named_value(f, fmt, from, to, &v));
         return kt__jx_add_str(f->x, sink, v);
     }
     f->next += from == to;
@@ -60,7 +60,7 @@ kt_status kt__jx_format(kt__jx *x, const kt__jstr *fmt, const kt__jargs *args, k
         while (end < fmt->len && fmt->data[end] != '{' && fmt->data[end] != '}') end++;
         kt__jsb_add_sub(&sink, fmt, at, end);
         if (end == fmt->len) break;
-        KT__JTRY(kt__jx_step(x, args->n_kw / 16 + 1));
+        KT__STEP(kt__jx_step(x, args->n_kw / 16 + 1));
         if (end + 1 < fmt->len && fmt->data[end + 1] == fmt->data[end]) {
             kt__jsb_add_sub(&sink, fmt, end, end + 1);
             at = end + 2;
@@ -68,7 +68,7 @@ kt_status kt__jx_format(kt__jx *x, const kt__jstr *fmt, const kt__jargs *args, k
         }
         size_t close = fmt->data[end] == '{' ? kt__jstr_find(fmt, "}", 1, end) : SIZE_MAX;
         if (close == SIZE_MAX) return kt__jx_fail(x, "a single brace in a format");
-        KT__JTRY(format_field(&f, fmt, end + 1, close, &sink));
+        KT__STEP(format_field(&f, fmt, end + 1, close, &sink));
         at = close + 1;
     }
     return kt__jx_sink_done(x, &sink, out);

@@ -11,17 +11,17 @@ static kt_status global_range(kt__jx *x, const kt__jargs *args, kt__jv *out) {
     if (args->n_kw || args->n_pos < 1 || args->n_pos > 3)
         return kt__jx_fail(x, "range takes 1 to 3 integers");
     for (size_t i = 0; i < args->n_pos; i++)
-        KT__JTRY(kt__jx_int(x, "range", args->pos[i], 0, &bounds[i]));
+        KT__STEP(kt__jx_int(x, "range", args->pos[i], 0, &bounds[i]));
     if (args->n_pos == 1) bounds[1] = bounds[0], bounds[0] = 0;
     int64_t start = bounds[0], stop = bounds[1], step = bounds[2];
     if (step == 0) return kt__jx_fail(x, "range: the step is zero");
     kt__jlist *list;
-    KT__JTRY(kt__jx_list(x, KT__JL_RANGE, NULL, 0, &list));
+    KT__STEP(kt__jx_list(x, KT__JL_RANGE, NULL, 0, &list));
     for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
         if (list->n == KT__JX_MAX_RANGE)
             return kt__jx_fail(x, "range: more than %d items", KT__JX_MAX_RANGE);
-        KT__JTRY(kt__jx_step(x, list->n % 8 == 0));
-        KT__JTRY(kt__jx_push(x, list, kt__j_int(i)));
+        KT__STEP(kt__jx_step(x, list->n % 8 == 0));
+        KT__STEP(kt__jx_push(x, list, kt__j_int(i)));
         if (__builtin_add_overflow(i, step, &i)) break;
     }
     *out = kt__j_list(list);
@@ -37,26 +37,26 @@ static kt_status make_dict(kt__jx *x, const kt__jargs *args, kt__jdict **out) {
     if (args->n_pos > 1) return kt__jx_fail(x, "dict takes one mapping");
     if (args->n_pos && args->pos[0].type == KT__J_DICT) {
         const kt__jdict *from = args->pos[0].u.d;
-        KT__JTRY(kt__jx_step(x, from->n));
+        KT__STEP(kt__jx_step(x, from->n));
         for (size_t i = 0; i < from->n; i++)
-            KT__JTRY(kt__jx_put(x, dict, from->items[i].key, from->items[i].val));
+            KT__STEP(kt__jx_put(x, dict, from->items[i].key, from->items[i].val));
     } else if (args->n_pos) {
-        KT__JTRY(kt__jx_items(x, args->pos[0], &items, &n));
+        KT__STEP(kt__jx_items(x, args->pos[0], &items, &n));
         for (size_t i = 0; i < n; i++) {
-            KT__JTRY(kt__jx_items(x, items[i], &pair, &n_pair));
+            KT__STEP(kt__jx_items(x, items[i], &pair, &n_pair));
             if (n_pair != 2) return kt__jx_fail(x, "dict: expected pairs");
-            KT__JTRY(kt__jx_put(x, dict, pair[0], pair[1]));
+            KT__STEP(kt__jx_put(x, dict, pair[0], pair[1]));
         }
     }
     for (size_t i = 0; i < args->n_kw; i++)
-        KT__JTRY(kt__jx_put(x, dict, kt__j_str(args->kw[i].name), args->kw[i].val));
+        KT__STEP(kt__jx_put(x, dict, kt__j_str(args->kw[i].name), args->kw[i].val));
     return KT_OK;
 }
 
 static kt_status global_raise(kt__jx *x, const kt__jargs *args) {
     const kt__jstr *s;
     if (args->n_pos != 1 || args->n_kw) return kt__jx_fail(x, "raise_exception takes a message");
-    KT__JTRY(kt__jx_str(x, args->pos[0], &s));
+    KT__STEP(kt__jx_str(x, args->pos[0], &s));
     x->raised = true;
     return kt__jx_fail(x, "%.*s", (int)(s->len < 350 ? s->len : 350), s->data);
 }
@@ -96,8 +96,8 @@ static kt_status global_strftime(kt__jx *x, const kt__jargs *args, kt__jv *out) 
     struct tm tm = {.tm_isdst = -1};
     int64_t limit = INT64_C(200000000000), now = x->now_local_s; /* some thousand years */
     if (args->n_pos != 1 || args->n_kw) return kt__jx_fail(x, "strftime_now takes a format");
-    KT__JTRY(kt__jx_step(x, TIME_STEPS));
-    KT__JTRY(kt__jx_text(x, "strftime_now", args->pos[0], &fmt));
+    KT__STEP(kt__jx_step(x, TIME_STEPS));
+    KT__STEP(kt__jx_text(x, "strftime_now", args->pos[0], &fmt));
     if (fmt->len >= sizeof format - 1 || memchr(fmt->data, '\0', fmt->len))
         return kt__jx_fail(x, "strftime_now: the format is too long");
     now = now > limit ? limit : now < -limit / 4 ? -limit / 4 : now;
@@ -125,7 +125,7 @@ kt_status kt__jx_global(kt__jx *x, int64_t id, const kt__jargs *args, kt__jv *ou
     case KT__JG_strftime_now: return global_strftime(x, args, out);
     case KT__JG_dict:
     case KT__JG_namespace:
-        KT__JTRY(make_dict(x, args, &dict));
+        KT__STEP(make_dict(x, args, &dict));
         *out = kt__j_dict(dict);
         if (id == KT__JG_namespace) out->type = KT__J_NAMESPACE;
         return KT_OK;

@@ -14,8 +14,8 @@ static kt_status item_passes(kt__jx *x, const kt__jloop *loop, kt__jv item, bool
     kt__jv test;
     kt__jframe *frame = kt__jx_frame(x, loop->frame);
     if (!frame) return kt__jx_nomem(x);
-    KT__JTRY(kt__jx_assign(x, loop->node->a, frame, item));
-    KT__JTRY(kt__jx_eval(x, loop->node->c, frame, &test));
+    KT__STEP(kt__jx_assign(x, loop->node->a, frame, item));
+    KT__STEP(kt__jx_eval(x, loop->node->c, frame, &test));
     *out = kt__j_truth(test);
     return KT_OK;
 }
@@ -24,9 +24,9 @@ static kt_status item_passes(kt__jx *x, const kt__jloop *loop, kt__jv item, bool
 static kt_status take_item(kt__jx *x, kt__jloop *loop, kt__jv *out) {
     bool ok = false;
     while (!ok && pull_item(loop, out)) {
-        KT__JTRY(kt__jx_step(x, 1));
+        KT__STEP(kt__jx_step(x, 1));
         ok = true;
-        if (loop->node->c) KT__JTRY(item_passes(x, loop, *out, &ok));
+        if (loop->node->c) KT__STEP(item_passes(x, loop, *out, &ok));
     }
     if (!ok) out->type = KT__J_MISSING;
     return KT_OK;
@@ -34,7 +34,7 @@ static kt_status take_item(kt__jx *x, kt__jloop *loop, kt__jv *out) {
 
 kt_status kt__jx_loop_next(kt__jx *x, kt__jloop *loop, bool *more) {
     kt__jv next = loop->ahead;
-    if (!loop->has_ahead || next.type == KT__J_MISSING) KT__JTRY(take_item(x, loop, &next));
+    if (!loop->has_ahead || next.type == KT__J_MISSING) KT__STEP(take_item(x, loop, &next));
     loop->has_ahead = false;
     *more = next.type != KT__J_MISSING;
     if (!*more) return KT_OK;
@@ -46,7 +46,7 @@ kt_status kt__jx_loop_next(kt__jx *x, kt__jloop *loop, bool *more) {
 
 static kt_status look_ahead(kt__jx *x, kt__jloop *loop) {
     if (loop->has_ahead && loop->ahead.type != KT__J_MISSING) return KT_OK;
-    KT__JTRY(take_item(x, loop, &loop->ahead));
+    KT__STEP(take_item(x, loop, &loop->ahead));
     loop->has_ahead = true;
     return KT_OK;
 }
@@ -54,12 +54,12 @@ static kt_status look_ahead(kt__jx *x, kt__jloop *loop) {
 /* Takes all that is left, to count it. */
 static kt_status drain_loop(kt__jx *x, kt__jloop *loop) {
     kt__jlist *rest;
-    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, &rest));
+    KT__STEP(kt__jx_list(x, KT__JL_LIST, NULL, 0, &rest));
     for (;;) {
         kt__jv item;
-        KT__JTRY(take_item(x, loop, &item));
+        KT__STEP(take_item(x, loop, &item));
         if (item.type == KT__J_MISSING) break;
-        KT__JTRY(kt__jx_push(x, rest, item));
+        KT__STEP(kt__jx_push(x, rest, item));
     }
     kt__jnode *plain = kt__arena_alloc(&x->arena, sizeof *plain);
     if (!plain) return kt__jx_nomem(x);
@@ -76,7 +76,7 @@ static kt_status drain_loop(kt__jx *x, kt__jloop *loop) {
 static kt_status loop_length(kt__jx *x, kt__jloop *loop, int64_t *out) {
     if (loop->length < 0) {
         if (loop->node->c || loop->list->kind == KT__JL_ITER)
-            KT__JTRY(drain_loop(x, loop));
+            KT__STEP(drain_loop(x, loop));
         else
             loop->length = (int64_t)loop->list->n;
     }
@@ -87,7 +87,7 @@ static kt_status loop_length(kt__jx *x, kt__jloop *loop, int64_t *out) {
 /* ---- the variable `loop` ---- */
 
 static kt_status loop_neighbour(kt__jx *x, kt__jloop *loop, bool next, kt__jv *out) {
-    if (next) KT__JTRY(look_ahead(x, loop));
+    if (next) KT__STEP(look_ahead(x, loop));
     *out = next ? loop->ahead : loop->prev;
     if (out->type == KT__J_MISSING) *out = kt__j_undef(NULL);
     return KT_OK;
@@ -102,15 +102,15 @@ static kt_status loop_attr(kt__jx *x, kt__jloop *loop, const kt__jstr *name, kt_
     } else if (kt__jstr_is(name, "first")) {
         *out = kt__j_bool(loop->index0 == 0);
     } else if (kt__jstr_is(name, "last")) {
-        KT__JTRY(look_ahead(x, loop));
+        KT__STEP(look_ahead(x, loop));
         *out = kt__j_bool(loop->ahead.type == KT__J_MISSING);
     } else if (kt__jstr_is(name, "length") || kt__jstr_is(name, "revindex") ||
                kt__jstr_is(name, "revindex0")) {
-        KT__JTRY(loop_length(x, loop, &n));
+        KT__STEP(loop_length(x, loop, &n));
         bool rev0 = kt__jstr_is(name, "revindex0"), rev = kt__jstr_is(name, "revindex");
         *out = kt__j_int(n - (rev ? loop->index0 : rev0 ? loop->index0 + 1 : 0));
     } else if (kt__jstr_is(name, "previtem") || kt__jstr_is(name, "nextitem")) {
-        KT__JTRY(loop_neighbour(x, loop, kt__jstr_is(name, "nextitem"), out));
+        KT__STEP(loop_neighbour(x, loop, kt__jstr_is(name, "nextitem"), out));
     } else {
         *out = kt__j_undef(name);
     }
@@ -127,7 +127,7 @@ static kt_status loop_list(kt__jx *x, kt__jv v, kt__jlist **out) {
         *out = v.u.l;
         return KT_OK;
     }
-    KT__JTRY(kt__jx_items(x, v, &items, &n));
+    KT__STEP(kt__jx_items(x, v, &items, &n));
     return kt__jx_list(x, KT__JL_LIST, items, n, out);
 }
 

@@ -15,7 +15,7 @@ typedef struct method_row {
 
 #define CASE_METHOD(name, mode)                                                            \
     static kt_status str_##name(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) { \
-        KT__JTRY(kt__jx_no_args(x, #name, args));                                          \
+        KT__STEP(kt__jx_no_args(x, #name, args));                                          \
         return kt__js_case(x, v.u.s, mode, out);                                           \
     }
 CASE_METHOD(upper, KT__JCASE_UPPER)
@@ -31,9 +31,9 @@ static kt_status strip_sides(kt__jx *x, kt__jv v, const kt__jargs *args, bool le
     const kt__jstr *chars = NULL;
     kt__jv slot;
     if (args->n_kw) return kt__jx_fail(x, "strip takes no named arguments");
-    KT__JTRY(kt__jx_bind(x, "strip", args, names, 1, 0, &slot));
+    KT__STEP(kt__jx_bind(x, "strip", args, names, 1, 0, &slot));
     if (slot.type != KT__J_MISSING && slot.type != KT__J_NONE)
-        KT__JTRY(kt__jx_text(x, "strip", slot, &chars));
+        KT__STEP(kt__jx_text(x, "strip", slot, &chars));
     return kt__js_strip(x, v.u.s, chars, left, right, out);
 }
 
@@ -55,10 +55,10 @@ static kt_status str_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv 
     kt__jv slots[3];
     int64_t count;
     if (args->n_kw) return kt__jx_fail(x, "replace takes no named arguments");
-    KT__JTRY(kt__jx_bind(x, "replace", args, names, 3, 2, slots));
-    KT__JTRY(kt__jx_text(x, "replace", slots[0], &old));
-    KT__JTRY(kt__jx_text(x, "replace", slots[1], &with));
-    KT__JTRY(kt__jx_int(x, "replace", slots[2], -1, &count));
+    KT__STEP(kt__jx_bind(x, "replace", args, names, 3, 2, slots));
+    KT__STEP(kt__jx_text(x, "replace", slots[0], &old));
+    KT__STEP(kt__jx_text(x, "replace", slots[1], &with));
+    KT__STEP(kt__jx_int(x, "replace", slots[2], -1, &count));
     return kt__js_replace(x, v.u.s, old, with, count, out);
 }
 
@@ -69,11 +69,11 @@ static kt_status split_text(kt__jx *x, kt__jv v, const kt__jargs *args, bool fro
     kt__jv slots[2];
     kt__jlist *list;
     int64_t max;
-    KT__JTRY(kt__jx_bind(x, "split", args, names, 2, 0, slots));
+    KT__STEP(kt__jx_bind(x, "split", args, names, 2, 0, slots));
     if (slots[0].type != KT__J_MISSING && slots[0].type != KT__J_NONE)
-        KT__JTRY(kt__jx_text(x, "split", slots[0], &sep));
-    KT__JTRY(kt__jx_int(x, "split", slots[1], -1, &max));
-    KT__JTRY(kt__js_split(x, v.u.s, sep, max < 0 ? -1 : max, from_right, &list));
+        KT__STEP(kt__jx_text(x, "split", slots[0], &sep));
+    KT__STEP(kt__jx_int(x, "split", slots[1], -1, &max));
+    KT__STEP(kt__js_split(x, v.u.s, sep, max < 0 ? -1 : max, from_right, &list));
     *out = kt__j_list(list);
     return KT_OK;
 }
@@ -90,8 +90,8 @@ static kt_status str_splitlines(kt__jx *x, kt__jv v, const kt__jargs *args, kt__
     static const char *const names[] = {"keepends"};
     kt__jv slot;
     kt__jlist *list;
-    KT__JTRY(kt__jx_bind(x, "splitlines", args, names, 1, 0, &slot));
-    KT__JTRY(kt__js_lines(x, v.u.s, kt__j_truth(slot), &list));
+    KT__STEP(kt__jx_bind(x, "splitlines", args, names, 1, 0, &slot));
+    KT__STEP(kt__js_lines(x, v.u.s, kt__j_truth(slot), &list));
     *out = kt__j_list(list);
     return KT_OK;
 }
@@ -102,13 +102,13 @@ static kt_status str_join(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *ou
     size_t n;
     kt__jv slot;
     kt__jsb text;
-    KT__JTRY(kt__jx_bind(x, "join", args, names, 1, 1, &slot));
-    KT__JTRY(kt__jx_items(x, slot, &items, &n));
+    KT__STEP(kt__jx_bind(x, "join", args, names, 1, 1, &slot));
+    KT__STEP(kt__jx_items(x, slot, &items, &n));
     kt__jx_sink(x, &text);
     for (size_t i = 0; i < n; i++) {
         const kt__jstr *part;
-        KT__JTRY(kt__jx_text(x, "join", items[i], &part));
-        KT__JTRY(kt__jx_step(x, 1));
+        KT__STEP(kt__jx_text(x, "join", items[i], &part));
+        KT__STEP(kt__jx_step(x, 1));
         if (i) kt__jsb_add_str(&text, v.u.s);
         kt__jsb_add_str(&text, part);
     }
@@ -127,12 +127,12 @@ static kt_status range_args(kt__jx *x, const kt__jstr *s, kt__jv start, kt__jv e
     int64_t n = (int64_t)s->n_cp, a, b;
     if (start.type == KT__J_NONE) start.type = KT__J_MISSING;
     if (end.type == KT__J_NONE) end.type = KT__J_MISSING;
-    KT__JTRY(kt__jx_int(x, "start", start, 0, &a));
-    KT__JTRY(kt__jx_int(x, "end", end, n, &b));
+    KT__STEP(kt__jx_int(x, "start", start, 0, &a));
+    KT__STEP(kt__jx_int(x, "end", end, n, &b));
     if (a < 0) a = a < -n ? 0 : a + n;
     if (b < 0) b = b < -n ? 0 : b + n;
     if (b > n) b = n;
-    if (s->n_cp != s->len) KT__JTRY(kt__jx_step(x, s->len / 32));
+    if (s->n_cp != s->len) KT__STEP(kt__jx_step(x, s->len / 32));
     *empty = a > b; /* not even the empty string is found there */
     *from = kt__jstr_offset(s, (size_t)(a > n ? n : a));
     *to = kt__jstr_offset(s, (size_t)b);
@@ -151,11 +151,11 @@ static kt_status search_args(kt__jx *x, const char *what, kt__jv v, const kt__ja
     static const char *const names[] = {"sub", "start", "end"};
     kt__jv slots[3];
     if (args->n_kw) return kt__jx_fail(x, "%s takes no named arguments", what);
-    KT__JTRY(kt__jx_bind(x, what, args, names, 3, 1, slots));
+    KT__STEP(kt__jx_bind(x, what, args, names, 3, 1, slots));
     bool tuple = slots[0].type == KT__J_LIST && slots[0].u.l->kind == KT__JL_TUPLE;
     out->needles = slots[0];
     out->needle = NULL;
-    if (!tuples || !tuple) KT__JTRY(kt__jx_text(x, what, slots[0], &out->needle));
+    if (!tuples || !tuple) KT__STEP(kt__jx_text(x, what, slots[0], &out->needle));
     return range_args(x, v.u.s, slots[1], slots[2], &out->from, &out->to, &out->empty);
 }
 
@@ -167,13 +167,13 @@ static bool affix_fits(const kt__jstr *s, const search *a, const kt__jstr *affix
 
 static kt_status has_affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool at_end, kt__jv *out) {
     search a;
-    KT__JTRY(search_args(x, at_end ? "endswith" : "startswith", v, args, true, &a));
-    KT__JTRY(kt__jx_step(x, a.needle ? a.needle->len / 64 : 0));
+    KT__STEP(search_args(x, at_end ? "endswith" : "startswith", v, args, true, &a));
+    KT__STEP(kt__jx_step(x, a.needle ? a.needle->len / 64 : 0));
     bool fits = a.needle && affix_fits(v.u.s, &a, a.needle, at_end);
     for (size_t i = 0; !a.needle && i < a.needles.u.l->n && !fits; i++) {
         const kt__jstr *one;
-        KT__JTRY(kt__jx_text(x, "startswith", a.needles.u.l->items[i], &one));
-        KT__JTRY(kt__jx_step(x, one->len / 64 + 1));
+        KT__STEP(kt__jx_text(x, "startswith", a.needles.u.l->items[i], &one));
+        KT__STEP(kt__jx_step(x, one->len / 64 + 1));
         fits = affix_fits(v.u.s, &a, one, at_end);
     }
     *out = kt__j_bool(fits);
@@ -193,8 +193,8 @@ static kt_status find_text(kt__jx *x, const char *what, kt__jv v, const kt__jarg
                            int64_t *out) {
     const kt__jstr *s = v.u.s;
     search a;
-    KT__JTRY(search_args(x, what, v, args, false, &a));
-    KT__JTRY(kt__jx_step(x, s->len / 32 + 1));
+    KT__STEP(search_args(x, what, v, args, false, &a));
+    KT__STEP(kt__jx_step(x, s->len / 32 + 1));
     size_t at = last ? kt__jstr_rfind(s, a.needle->data, a.needle->len, a.to, &x->steps)
                      : kt__jstr_find(s, a.needle->data, a.needle->len, a.from);
     *out = -1;
@@ -208,14 +208,14 @@ static kt_status find_text(kt__jx *x, const char *what, kt__jv v, const kt__jarg
 
 static kt_status str_find(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     int64_t at;
-    KT__JTRY(find_text(x, "find", v, args, false, &at));
+    KT__STEP(find_text(x, "find", v, args, false, &at));
     *out = kt__j_int(at);
     return KT_OK;
 }
 
 static kt_status str_rfind(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     int64_t at;
-    KT__JTRY(find_text(x, "rfind", v, args, true, &at));
+    KT__STEP(find_text(x, "rfind", v, args, true, &at));
     *out = kt__j_int(at);
     return KT_OK;
 }
@@ -223,8 +223,8 @@ static kt_status str_rfind(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *o
 static kt_status str_count(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out) {
     search a;
     int64_t n = 0;
-    KT__JTRY(search_args(x, "count", v, args, false, &a));
-    KT__JTRY(kt__jx_step(x, v.u.s->len / 32 + 1));
+    KT__STEP(search_args(x, "count", v, args, false, &a));
+    KT__STEP(kt__jx_step(x, v.u.s->len / 32 + 1));
     size_t at = a.from, len = a.needle->len;
     if (a.empty) {
         *out = kt__j_int(0);
@@ -235,7 +235,7 @@ static kt_status str_count(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *o
     } else {
         while ((at = kt__jstr_find(v.u.s, a.needle->data, len, at)) != SIZE_MAX &&
                at + len <= a.to) {
-            KT__JTRY(kt__jx_step(x, 1));
+            KT__STEP(kt__jx_step(x, 1));
             n++;
             at += len;
         }
@@ -249,8 +249,8 @@ static kt_status remove_affix(kt__jx *x, kt__jv v, const kt__jargs *args, bool a
     static const char *const names[] = {"affix"};
     const kt__jstr *s = v.u.s, *cut;
     kt__jv slot;
-    KT__JTRY(kt__jx_bind(x, "removeprefix", args, names, 1, 1, &slot));
-    KT__JTRY(kt__jx_text(x, "removeprefix", slot, &cut));
+    KT__STEP(kt__jx_bind(x, "removeprefix", args, names, 1, 1, &slot));
+    KT__STEP(kt__jx_text(x, "removeprefix", slot, &cut));
     const search whole = {.from = 0, .to = s->len};
     size_t n = affix_fits(s, &whole, cut, at_end) ? cut->len : 0;
     return kt__jx_sub(x, s, at_end ? 0 : n, at_end ? s->len - n : s->len, out);
@@ -281,8 +281,8 @@ static kt_status all_of(kt__jx *x, kt__jv v, const kt__jargs *args, bool (*in_cl
                         kt__jv *out) {
     const kt__jstr *s = v.u.s;
     bool all = s->len > 0;
-    KT__JTRY(kt__jx_no_args(x, "this method", args));
-    KT__JTRY(kt__jx_step(x, s->len / 8 + 1));
+    KT__STEP(kt__jx_no_args(x, "this method", args));
+    KT__STEP(kt__jx_step(x, s->len / 8 + 1));
     for (size_t at = 0, n; at < s->len && all; at += n) {
         uint32_t cp = 0;
         n = kt__utf8_decode(s->data + at, s->len - at, &cp);

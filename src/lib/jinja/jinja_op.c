@@ -112,22 +112,22 @@ kt_status kt__jx_negate(kt__jx *x, kt__jv v, bool minus, kt__jv *out) {
 static kt_status add_strings(kt__jx *x, const kt__jstr *a, const kt__jstr *b, kt__jv *out) {
     kt__jsb text;
     bool markup = a->markup || b->markup;
-    if (markup) KT__JTRY(kt__jx_escape(x, a, &a));
-    if (markup) KT__JTRY(kt__jx_escape(x, b, &b));
+    if (markup) KT__STEP(kt__jx_escape(x, a, &a));
+    if (markup) KT__STEP(kt__jx_escape(x, b, &b));
     kt__jx_sink(x, &text);
     kt__jsb_reserve(&text, a->len + b->len);
     kt__jsb_add_str(&text, a);
     kt__jsb_add_str(&text, b);
-    KT__JTRY(kt__jx_sink_done(x, &text, out));
+    KT__STEP(kt__jx_sink_done(x, &text, out));
     ((kt__jstr *)(uintptr_t)out->u.s)->markup = markup; /* made here, not yet shared */
     return KT_OK;
 }
 
 static kt_status add_lists(kt__jx *x, const kt__jlist *a, const kt__jlist *b, kt__jv *out) {
     kt__jlist *sum;
-    KT__JTRY(kt__jx_step(x, (a->n + b->n) / 8));
-    KT__JTRY(kt__jx_list(x, a->kind, a->items, a->n, &sum));
-    for (size_t i = 0; i < b->n; i++) KT__JTRY(kt__jx_push(x, sum, b->items[i]));
+    KT__STEP(kt__jx_step(x, (a->n + b->n) / 8));
+    KT__STEP(kt__jx_list(x, a->kind, a->items, a->n, &sum));
+    for (size_t i = 0; i < b->n; i++) KT__STEP(kt__jx_push(x, sum, b->items[i]));
     *out = kt__j_list(sum);
     return KT_OK;
 }
@@ -139,8 +139,8 @@ static kt_status repeat_string(kt__jx *x, const kt__jstr *s, int64_t times, kt__
     if (times <= 0 || s->len == 0) return kt__jx_sink_done(x, &text, out);
     (void)kt__mul_size((size_t)times, s->len, &bytes);
     kt__jsb_reserve(&text, bytes);
-    KT__JTRY(kt__jx_sink_check(x, &text));
-    if (s->n_runs) KT__JTRY(kt__jx_step(x, (uint64_t)times * s->n_runs / 8));
+    KT__STEP(kt__jx_sink_check(x, &text));
+    if (s->n_runs) KT__STEP(kt__jx_step(x, (uint64_t)times * s->n_runs / 8));
     for (int64_t i = 0; i < (s->n_runs ? times : 1); i++) kt__jsb_add_str(&text, s);
     while (text.len < bytes && !text.failed) { /* of one origin: what is there is doubled */
         size_t n = text.len < bytes - text.len ? text.len : bytes - text.len;
@@ -151,11 +151,11 @@ static kt_status repeat_string(kt__jx *x, const kt__jstr *s, int64_t times, kt__
 
 static kt_status repeat_list(kt__jx *x, const kt__jlist *list, int64_t times, kt__jv *out) {
     kt__jlist *all;
-    KT__JTRY(kt__jx_list(x, list->kind, NULL, 0, &all));
+    KT__STEP(kt__jx_list(x, list->kind, NULL, 0, &all));
     size_t n = list->n; /* `all` is another list, but steps are counted an item */
     for (int64_t t = 0; t < times && n; t++) {
-        KT__JTRY(kt__jx_step(x, n));
-        for (size_t i = 0; i < n; i++) KT__JTRY(kt__jx_push(x, all, list->items[i]));
+        KT__STEP(kt__jx_step(x, n));
+        for (size_t i = 0; i < n; i++) KT__STEP(kt__jx_push(x, all, list->items[i]));
     }
     *out = kt__j_list(all);
     return KT_OK;
@@ -208,7 +208,7 @@ static kt_status contains_item(kt__jx *x, kt__jlist *list, kt__jv item, bool *ou
         kt__jdict_get(&nothing, item, &ignored, &x->steps) == KT__JKEY_BAD)
         return kt__jx_bad_key(x, item);
     while (!*out && *at < list->n) {
-        KT__JTRY(kt__jx_step(x, 1));
+        KT__STEP(kt__jx_step(x, 1));
         *out = kt__j_equal(list->items[(*at)++], item, &x->steps);
     }
     return KT_OK;
@@ -228,7 +228,7 @@ static kt_status value_contains(kt__jx *x, kt__jv item, kt__jv in, bool *out) {
     }
     case KT__J_STR:
         if (item.type != KT__J_STR) return type_error(x, KT__JOP_IN, item, in);
-        KT__JTRY(kt__jx_step(x, in.u.s->len / 64));
+        KT__STEP(kt__jx_step(x, in.u.s->len / 64));
         *out = kt__jstr_find(in.u.s, item.u.s->data, item.u.s->len, 0) != SIZE_MAX;
         return KT_OK;
     default: return type_error(x, KT__JOP_IN, item, in);
@@ -250,9 +250,9 @@ kt_status kt__jx_compare(kt__jx *x, kt__jop op, kt__jv a, kt__jv b, bool *out) {
     switch (op) {
     case KT__JOP_EQ: *out = kt__j_equal(a, b, &x->steps); break;
     case KT__JOP_NE: *out = !kt__j_equal(a, b, &x->steps); break;
-    case KT__JOP_IN: KT__JTRY(value_contains(x, a, b, out)); break;
+    case KT__JOP_IN: KT__STEP(value_contains(x, a, b, out)); break;
     case KT__JOP_NOT_IN:
-        KT__JTRY(value_contains(x, a, b, out));
+        KT__STEP(value_contains(x, a, b, out));
         *out = !*out;
         break;
     default:
@@ -274,7 +274,7 @@ static kt_status merge_runs(kt__jx *x, const kt__jv *keys, bool reverse, const u
         bool take_right = a == mid;
         if (a < mid && b < hi) {
             kt__jv left = keys[order[a]], right = keys[order[b]];
-            KT__JTRY(
+            KT__STEP(
                 kt__jx_compare(x, reverse ? KT__JOP_GT : KT__JOP_LT, right, left, &take_right));
         }
         to[k] = take_right ? order[b++] : order[a++];
@@ -290,7 +290,7 @@ kt_status kt__jx_sort(kt__jx *x, const kt__jv *keys, size_t n, bool reverse, uin
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
             size_t mid = lo + width < n ? lo + width : n, hi = mid + width < n ? mid + width : n;
-            KT__JTRY(merge_runs(x, keys, reverse, order, lo, mid, hi, to));
+            KT__STEP(merge_runs(x, keys, reverse, order, lo, mid, hi, to));
         }
         uint32_t *swap = order;
         order = to;
@@ -329,8 +329,8 @@ static kt_status resolve_slice(kt__jx *x, int64_t length, kt__jv start, kt__jv s
     if (s < -length - 1) s = -length - 1; /* takes one item, as any longer step does */
     if (s > length + 1) s = length + 1;
     int64_t low = s < 0 ? -1 : 0, high = s < 0 ? length - 1 : length;
-    KT__JTRY(slice_bound(x, start, s < 0 ? high : low, length, low, high, &out->start));
-    KT__JTRY(slice_bound(x, stop, s < 0 ? low : high, length, low, high, &end));
+    KT__STEP(slice_bound(x, start, s < 0 ? high : low, length, low, high, &out->start));
+    KT__STEP(slice_bound(x, stop, s < 0 ? low : high, length, low, high, &end));
     int64_t span = s < 0 ? out->start - end : end - out->start, stride = s < 0 ? -s : s;
     out->step = s;
     out->n = span > 0 ? (span + stride - 1) / stride : 0;
@@ -342,13 +342,13 @@ static kt_status slice_string(kt__jx *x, const kt__jstr *s, const slice *sl, kt_
     if (sl->step == 1) {
         size_t from = kt__jstr_offset(s, (size_t)sl->start);
         size_t to = kt__jstr_offset(s, (size_t)(sl->start + sl->n));
-        if (s->n_cp != s->len) KT__JTRY(kt__jx_step(x, to / 64));
+        if (s->n_cp != s->len) KT__STEP(kt__jx_step(x, to / 64));
         return kt__jx_sub(x, s, from, to, out);
     }
     const kt__jv *chars;
     size_t n;
     kt__jsb text;
-    KT__JTRY(kt__jx_items(x, kt__j_str(s), &chars, &n));
+    KT__STEP(kt__jx_items(x, kt__j_str(s), &chars, &n));
     kt__jx_sink(x, &text);
     for (int64_t i = 0; i < sl->n; i++) kt__jsb_add_str(&text, chars[sl->start + i * sl->step].u.s);
     return kt__jx_sink_done(x, &text, out);
@@ -362,13 +362,13 @@ kt_status kt__jx_slice(kt__jx *x, kt__jv obj, kt__jv start, kt__jv stop, kt__jv 
     bool is_list = obj.type == KT__J_LIST && obj.u.l->kind <= KT__JL_RANGE;
     if (!is_list && obj.type != KT__J_STR)
         return kt__jx_fail(x, "a value of type %s cannot be sliced", kt__j_type_name(obj));
-    KT__JTRY(kt__jx_length(x, obj, &length));
-    KT__JTRY(resolve_slice(x, length, start, stop, step, &sl));
+    KT__STEP(kt__jx_length(x, obj, &length));
+    KT__STEP(resolve_slice(x, length, start, stop, step, &sl));
     if (!is_list) return slice_string(x, obj.u.s, &sl, out);
-    KT__JTRY(kt__jx_step(x, (uint64_t)sl.n / 8));
-    KT__JTRY(kt__jx_list(x, obj.u.l->kind, NULL, 0, &list));
+    KT__STEP(kt__jx_step(x, (uint64_t)sl.n / 8));
+    KT__STEP(kt__jx_list(x, obj.u.l->kind, NULL, 0, &list));
     for (int64_t i = 0; i < sl.n; i++)
-        KT__JTRY(kt__jx_push(x, list, obj.u.l->items[sl.start + i * sl.step]));
+        KT__STEP(kt__jx_push(x, list, obj.u.l->items[sl.start + i * sl.step]));
     *out = kt__j_list(list);
     return KT_OK;
 }

@@ -26,12 +26,11 @@ static kt_status parse_target(kt__jparser *p, kt__jnode **out) {
 /* NAME.ATTR */
 static kt_status parse_nsref(kt__jparser *p, kt__jnode **out) {
     const kt__jtok *name = p->tok, *attr = p->tok + 2;
-    kt_status status = kt__jp_node(p, KT__JN_NSREF, name->line, out);
-    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_NAME);
-    if (status == KT_OK) status = kt__jp_expect_op(p, ".");
-    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_NAME);
-    if (status == KT_OK) status = kt__jp_intern(p, name->text, name->len, &(*out)->name);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__jp_node(p, KT__JN_NSREF, name->line, out));
+    KT__STEP(kt__jp_expect(p, KT__JT_NAME));
+    KT__STEP(kt__jp_expect_op(p, "."));
+    KT__STEP(kt__jp_expect(p, KT__JT_NAME));
+    KT__STEP(kt__jp_intern(p, name->text, name->len, &(*out)->name));
     kt__jstr *s = kt__jstr_new(&p->tmpl->arena, attr->text, attr->len, true);
     if (!s) return kt__jp_nomem(p);
     (*out)->value = kt__j_str(s);
@@ -53,27 +52,25 @@ static kt_status parse_block(kt__jparser *p, const char *end, kt__jnode **body) 
 
 static kt_status parse_if(kt__jparser *p, kt__jnode *node) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    const char *found;
+    const char *found = NULL;
     kt__jnode *branch = node;
     for (;;) {
-        kt_status status = kt__jp_tuple(p, false, false, false, &branch->a);
+        KT__STEP(kt__jp_tuple(p, false, false, false, &branch->a));
         kt__jp_skip_op(p, ":");
-        if (status == KT_OK) status = kt__jp_expect(p, KT__JT_BLOCK_END);
-        if (status == KT_OK) status = parse_body(p, ends, &branch->body, &found);
-        if (status == KT_OK) status = kt__jp_close(p, branch);
-        if (status != KT_OK) return status;
+        KT__STEP(kt__jp_expect(p, KT__JT_BLOCK_END));
+        KT__STEP(parse_body(p, ends, &branch->body, &found));
+        KT__STEP(kt__jp_close(p, branch));
         /* branches hang in a chain that is walked, not entered: only their own depth counts */
         if (branch->depth > node->depth) node->depth = branch->depth;
         if (strcmp(found, "endif") == 0) return KT_OK;
         bool is_else = strcmp(found, "else") == 0;
-        status = kt__jp_node(p, is_else ? KT__JN_SCOPE : KT__JN_IF, p->tok->line, &branch->orelse);
-        if (status != KT_OK) return status;
+        KT__STEP(kt__jp_node(p, is_else ? KT__JN_SCOPE : KT__JN_IF, p->tok->line, &branch->orelse));
         branch = branch->orelse;
         if (is_else) {
-            status = parse_block(p, "endif", &branch->body);
-            if (status == KT_OK) status = kt__jp_close(p, branch);
+            KT__STEP(parse_block(p, "endif", &branch->body));
+            KT__STEP(kt__jp_close(p, branch));
             if (branch->depth > node->depth) node->depth = branch->depth;
-            return status;
+            return KT_OK;
         }
     }
 }
@@ -82,18 +79,16 @@ static kt_status parse_for(kt__jparser *p, kt__jnode *node) {
     static const char *const ends[] = {"endfor", "else", NULL};
     const char *found = NULL;
     node->kind = KT__JN_FOR;
-    kt_status status = parse_target(p, &node->a);
-    if (status == KT_OK) status = kt__jp_expect_name(p, "in");
-    if (status == KT_OK) status = kt__jp_tuple(p, false, false, false, &node->b);
-    if (status == KT_OK && kt__jp_skip_name(p, "if")) status = kt__jp_expr(p, &node->c);
-    if (status == KT_OK && kt__jp_is_name(p->tok, "recursive"))
+    KT__STEP(parse_target(p, &node->a));
+    KT__STEP(kt__jp_expect_name(p, "in"));
+    KT__STEP(kt__jp_tuple(p, false, false, false, &node->b));
+    if (kt__jp_skip_name(p, "if")) KT__STEP(kt__jp_expr(p, &node->c));
+    if (kt__jp_is_name(p->tok, "recursive"))
         return kt__jp_fail(p, "recursive loops are not supported");
     kt__jp_skip_op(p, ":");
-    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_BLOCK_END);
-    if (status == KT_OK) status = parse_body(p, ends, &node->body, &found);
-    if (status == KT_OK && strcmp(found, "else") == 0)
-        status = parse_block(p, "endfor", &node->orelse);
-    return status;
+    KT__STEP(kt__jp_expect(p, KT__JT_BLOCK_END));
+    KT__STEP(parse_body(p, ends, &node->body, &found));
+    return strcmp(found, "else") == 0 ? parse_block(p, "endfor", &node->orelse) : KT_OK;
 }
 
 static kt_status parse_set(kt__jparser *p, kt__jnode *node) {
@@ -111,18 +106,17 @@ static kt_status parse_set(kt__jparser *p, kt__jnode *node) {
 
 static kt_status parse_param(kt__jparser *p, bool *had_default, kt__jnode **out) {
     const kt__jtok *tok = p->tok;
-    kt_status status = kt__jp_node(p, KT__JN_PARAM, tok->line, out);
-    if (status == KT_OK) status = kt__jp_expect(p, KT__JT_NAME);
-    if (status == KT_OK) status = kt__jp_intern(p, tok->text, tok->len, &(*out)->name);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__jp_node(p, KT__JN_PARAM, tok->line, out));
+    KT__STEP(kt__jp_expect(p, KT__JT_NAME));
+    KT__STEP(kt__jp_intern(p, tok->text, tok->len, &(*out)->name));
     (*out)->value = kt__j_str(p->tmpl->names[(*out)->name]);
     if (kt__jp_skip_op(p, "=")) {
         *had_default = true;
-        status = kt__jp_expr(p, &(*out)->a);
+        KT__STEP(kt__jp_expr(p, &(*out)->a));
     } else if (*had_default) {
         return kt__jp_fail(p, "a parameter without a default after one with");
     }
-    return status == KT_OK ? kt__jp_close(p, *out) : status;
+    return kt__jp_close(p, *out);
 }
 
 static kt_status parse_params(kt__jparser *p, kt__jnode **out) {
@@ -142,10 +136,10 @@ static kt_status parse_params(kt__jparser *p, kt__jnode **out) {
 static kt_status parse_macro(kt__jparser *p, kt__jnode *node) {
     const kt__jtok *tok = p->tok;
     node->kind = KT__JN_MACRO;
-    kt_status status = kt__jp_expect(p, KT__JT_NAME);
-    if (status == KT_OK) status = kt__jp_intern(p, tok->text, tok->len, &node->name);
-    if (status == KT_OK) status = parse_params(p, &node->a);
-    return status == KT_OK ? parse_block(p, "endmacro", &node->body) : status;
+    KT__STEP(kt__jp_expect(p, KT__JT_NAME));
+    KT__STEP(kt__jp_intern(p, tok->text, tok->len, &node->name));
+    KT__STEP(parse_params(p, &node->a));
+    return parse_block(p, "endmacro", &node->body);
 }
 
 static kt_status parse_filter_block(kt__jparser *p, kt__jnode *node) {
@@ -159,14 +153,13 @@ static kt_status parse_with(kt__jparser *p, kt__jnode *node) {
     node->kind = KT__JN_WITH;
     while (p->tok->kind != KT__JT_BLOCK_END) {
         kt__jnode *set;
-        kt_status status = sets.first ? kt__jp_expect_op(p, ",") : KT_OK;
-        if (status == KT_OK) status = kt__jp_node(p, KT__JN_SET, p->tok->line, &set);
-        if (status == KT_OK) status = kt__jp_primary(p, &set->a);
-        if (status == KT_OK) status = check_target(p, set->a);
-        if (status == KT_OK) status = kt__jp_expect_op(p, "=");
-        if (status == KT_OK) status = kt__jp_expr(p, &set->b);
-        if (status == KT_OK) status = kt__jp_close(p, set);
-        if (status != KT_OK) return status;
+        if (sets.first) KT__STEP(kt__jp_expect_op(p, ","));
+        KT__STEP(kt__jp_node(p, KT__JN_SET, p->tok->line, &set));
+        KT__STEP(kt__jp_primary(p, &set->a));
+        KT__STEP(check_target(p, set->a));
+        KT__STEP(kt__jp_expect_op(p, "="));
+        KT__STEP(kt__jp_expr(p, &set->b));
+        KT__STEP(kt__jp_close(p, set));
         kt__jchain_add(&sets, set);
     }
     node->a = sets.first;
@@ -208,13 +201,13 @@ static kt_status parse_statement(kt__jparser *p, kt__jnode **out) {
     const kt__jtok *tok = p->tok;
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         if (!kt__jp_skip_name(p, statements[i].name)) continue;
-        kt_status status = kt__jp_node(p, KT__JN_IF, tok->line, out);
-        if (status == KT_OK) status = kt__jp_enter(p);
-        if (status != KT_OK) return status;
-        status = statements[i].parse(p, *out);
+        KT__STEP(kt__jp_node(p, KT__JN_IF, tok->line, out));
+        KT__STEP(kt__jp_enter(p));
+        kt_status status = statements[i].parse(p, *out);
         p->nest--;
-        if (status == KT_OK && (*out)->kind != KT__JN_IF) status = kt__jp_close(p, *out);
-        return status == KT_OK ? kt__jp_expect(p, KT__JT_BLOCK_END) : status;
+        if (status != KT_OK) return status;
+        if ((*out)->kind != KT__JN_IF) KT__STEP(kt__jp_close(p, *out));
+        return kt__jp_expect(p, KT__JT_BLOCK_END);
     }
     return kt__jp_fail(p, "unknown or unsupported tag %s", kt__jp_describe(tok, buf));
 }
@@ -231,14 +224,14 @@ static kt_status parse_text(kt__jparser *p, kt__jnode **out) {
 
 static kt_status parse_print(kt__jparser *p, kt__jnode **out) {
     char buf[64];
-    kt_status status = kt__jp_node(p, KT__JN_PRINT, p->tok->line, out);
+    KT__STEP(kt__jp_node(p, KT__JN_PRINT, p->tok->line, out));
     p->tok++;
-    if (status == KT_OK) status = kt__jp_tuple(p, true, false, false, &(*out)->a);
-    if (status == KT_OK && p->tok->kind != KT__JT_VAR_END)
+    KT__STEP(kt__jp_tuple(p, true, false, false, &(*out)->a));
+    if (p->tok->kind != KT__JT_VAR_END)
         return kt__jp_fail(p, "expected the end of the expression, found %s",
                            kt__jp_describe(p->tok, buf));
-    if (status == KT_OK) p->tok++;
-    return status == KT_OK ? kt__jp_close(p, *out) : status;
+    p->tok++;
+    return kt__jp_close(p, *out);
 }
 
 static const char *end_word(const kt__jtok *tok, const char *const *ends) {

@@ -51,8 +51,8 @@ kt_status kt__jx_sink_check(kt__jx *x, const kt__jsb *sink) {
 }
 
 kt_status kt__jx_sink_done(kt__jx *x, kt__jsb *sink, kt__jv *out) {
-    KT__JTRY(kt__jx_sink_check(x, sink));
-    KT__JTRY(kt__jx_step(x, sink->len / 64 + 1));
+    KT__STEP(kt__jx_sink_check(x, sink));
+    KT__STEP(kt__jx_step(x, sink->len / 64 + 1));
     const kt__jstr *s = kt__jsb_finish(sink);
     if (!s) return kt__jx_nomem(x);
     *out = kt__j_str(s);
@@ -67,7 +67,7 @@ kt_status kt__jx_push(kt__jx *x, kt__jlist *list, kt__jv v) {
 
 kt_status kt__jx_list(kt__jx *x, kt__jlist_kind kind, const kt__jv *items, size_t n,
                       kt__jlist **out) {
-    KT__JTRY(kt__jx_step(x, n / 8));
+    KT__STEP(kt__jx_step(x, n / 8));
     *out = kt__jlist_new(&x->arena, kind, n);
     if (!*out) return kt__jx_nomem(x);
     if (n) memcpy((*out)->items, items, n * sizeof *items);
@@ -76,7 +76,7 @@ kt_status kt__jx_list(kt__jx *x, kt__jlist_kind kind, const kt__jv *items, size_
 }
 
 kt_status kt__jx_bad_key(kt__jx *x, kt__jv key) {
-    KT__JTRY(kt__jx_step(x, 1)); /* hashing stops where the steps end */
+    KT__STEP(kt__jx_step(x, 1)); /* hashing stops where the steps end */
     return kt__jx_fail(x, "a %s cannot be a key", kt__j_type_name(key));
 }
 
@@ -89,7 +89,7 @@ kt_status kt__jx_put(kt__jx *x, kt__jdict *dict, kt__jv key, kt__jv val) {
 }
 
 kt_status kt__jx_sub(kt__jx *x, const kt__jstr *s, size_t from, size_t to, kt__jv *out) {
-    KT__JTRY(kt__jx_step(x, (to - from) / 64 + 1));
+    KT__STEP(kt__jx_step(x, (to - from) / 64 + 1));
     const kt__jstr *sub = kt__jstr_sub(&x->arena, s, from, to);
     if (!sub) return kt__jx_nomem(x);
     *out = kt__j_str(sub);
@@ -116,13 +116,13 @@ bool kt__jx_is_iterable(kt__jv v) {
 }
 
 static kt_status characters(kt__jx *x, const kt__jstr *s, const kt__jv **items) {
-    KT__JTRY(kt__jx_step(x, s->n_cp));
+    KT__STEP(kt__jx_step(x, s->n_cp));
     kt__jv *chars = kt__arena_calloc(&x->arena, s->n_cp + 1, sizeof *chars);
     if (!chars) return kt__jx_nomem(x);
     for (size_t i = 0, at = 0; i < s->n_cp; i++) {
         size_t end = at + 1;
         while (end < s->len && ((unsigned char)s->data[end] & 0xC0) == 0x80) end++;
-        KT__JTRY(kt__jx_sub(x, s, at, end, &chars[i]));
+        KT__STEP(kt__jx_sub(x, s, at, end, &chars[i]));
         at = end;
     }
     *items = chars;
@@ -130,7 +130,7 @@ static kt_status characters(kt__jx *x, const kt__jstr *s, const kt__jv **items) 
 }
 
 static kt_status dict_keys(kt__jx *x, const kt__jdict *dict, const kt__jv **items) {
-    KT__JTRY(kt__jx_step(x, dict->n));
+    KT__STEP(kt__jx_step(x, dict->n));
     kt__jv *keys = kt__arena_calloc(&x->arena, dict->n + 1, sizeof *keys);
     if (!keys) return kt__jx_nomem(x);
     for (size_t i = 0; i < dict->n; i++) keys[i] = dict->items[i].key;

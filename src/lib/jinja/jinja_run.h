@@ -7,6 +7,7 @@
 #ifndef KT_JINJA_JINJA_RUN_H
 #define KT_JINJA_JINJA_RUN_H
 
+#include "base/error.h"
 #include "jinja/jinja_ast.h"
 
 /* Stated limits of one rendering. A step is a node evaluated, an item walked, or as many bytes of text
@@ -52,12 +53,6 @@ typedef struct kt__jx {
 /* ---- between the interpreter's files; all fill x->err ---- */
 
 /* Nothing is held outside the arena, so a failure may leave at once. */
-#define KT__JTRY(call)                              \
-    do {                                            \
-        kt_status try_status = (call);              \
-        if (try_status != KT_OK) return try_status; \
-    } while (0)
-
 typedef struct kt__jkwarg {
     const kt__jstr *name;
     kt__jv val;

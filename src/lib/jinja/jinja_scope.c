@@ -15,7 +15,7 @@ kt_status kt__jx_bind_name(kt__jx *x, kt__jframe *frame, uint32_t name, kt__jv v
         frame->slots[name].val = val;
         return KT_OK;
     }
-    KT__JTRY(kt__jx_step(x, frame->n / 16));
+    KT__STEP(kt__jx_step(x, frame->n / 16));
     for (uint32_t i = 0; i < frame->n; i++) {
         if (frame->slots[i].name != name) continue;
         frame->slots[i].val = val;
@@ -53,10 +53,10 @@ static kt_status assign_unpacked(kt__jx *x, const kt__jnode *target, kt__jframe 
                                  kt__jv val) {
     const kt__jv *items;
     size_t n, i = 0;
-    KT__JTRY(kt__jx_items(x, val, &items, &n));
+    KT__STEP(kt__jx_items(x, val, &items, &n));
     for (const kt__jnode *part = target->a; part; part = part->next, i++) {
         if (i >= n) break;
-        KT__JTRY(kt__jx_assign(x, part, frame, items[i]));
+        KT__STEP(kt__jx_assign(x, part, frame, items[i]));
         if (!part->next && i + 1 == n) return KT_OK;
     }
     if (n == 0 && !target->a) return KT_OK;

@@ -77,7 +77,7 @@ kt_status kt__js_case(kt__jx *x, const kt__jstr *s, kt__jcase mode, kt__jv *out)
     kt__jsb text;
     uint32_t before = 0, cp, mapped[3];
     size_t run = 0, word = 0;
-    KT__JTRY(kt__jx_step(x, s->len / 2 + 1));
+    KT__STEP(kt__jx_step(x, s->len / 2 + 1));
     kt__jx_sink(x, &text);
     for (size_t at = 0, n; at < s->len; at += n) {
         n = char_at(s, at, &cp);
@@ -117,7 +117,7 @@ kt_status kt__js_strip(kt__jx *x, const kt__jstr *s, const kt__jstr *chars, bool
     while (left && (n = strippable_char(s, chars, from, to, true)) > 0) from += n;
     while (right && (n = strippable_char(s, chars, from, to, false)) > 0) to -= n;
     uint64_t work = (uint64_t)(s->len - (to - from)) * (chars ? chars->len / 64 + 1 : 1);
-    KT__JTRY(kt__jx_step(x, work / 8 + 1));
+    KT__STEP(kt__jx_step(x, work / 8 + 1));
     return kt__jx_sub(x, s, from, to, out);
 }
 
@@ -126,7 +126,7 @@ static kt_status replace_empty(kt__jx *x, const kt__jstr *s, const kt__jstr *wit
                                kt__jv *out) {
     kt__jsb text;
     size_t at = 0;
-    KT__JTRY(kt__jx_step(x, s->n_cp / 4 + 1));
+    KT__STEP(kt__jx_step(x, s->n_cp / 4 + 1));
     kt__jx_sink(x, &text);
     while (count != 0) {
         if (!kt__jsb_add_str(&text, with) && (text.failed || text.too_long)) break;
@@ -146,12 +146,12 @@ kt_status kt__js_replace(kt__jx *x, const kt__jstr *s, const kt__jstr *old, cons
     kt__jsb text;
     size_t at = 0;
     if (old->len == 0) return replace_empty(x, s, with, count, out);
-    KT__JTRY(kt__jx_step(x, s->len / 64 + 1));
+    KT__STEP(kt__jx_step(x, s->len / 64 + 1));
     kt__jx_sink(x, &text);
     for (; count != 0 && !text.failed && !text.too_long; count--) {
         size_t hit = kt__jstr_find(s, old->data, old->len, at);
         if (hit == SIZE_MAX) break;
-        KT__JTRY(kt__jx_step(x, 1));
+        KT__STEP(kt__jx_step(x, 1));
         kt__jsb_add_sub(&text, s, at, hit);
         kt__jsb_add_str(&text, with);
         at = hit + old->len;
@@ -164,7 +164,7 @@ kt_status kt__js_replace(kt__jx *x, const kt__jstr *s, const kt__jstr *old, cons
 
 static kt_status push_sub(kt__jx *x, kt__jlist *list, const kt__jstr *s, size_t from, size_t to) {
     kt__jv part;
-    KT__JTRY(kt__jx_sub(x, s, from, to, &part));
+    KT__STEP(kt__jx_sub(x, s, from, to, &part));
     return kt__jx_push(x, list, part);
 }
 
@@ -172,7 +172,7 @@ static kt_status split_at(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int
                           kt__jlist *out) {
     size_t at = 0, hit;
     while (max-- != 0 && (hit = kt__jstr_find(s, sep->data, sep->len, at)) != SIZE_MAX) {
-        KT__JTRY(push_sub(x, out, s, at, hit));
+        KT__STEP(push_sub(x, out, s, at, hit));
         at = hit + sep->len;
     }
     return push_sub(x, out, s, at, s->len);
@@ -206,7 +206,7 @@ static kt_status split_space(kt__jx *x, const kt__jstr *s, int64_t max, kt__jlis
     size_t at = skip_space(s, 0, true);
     while (at < s->len && max-- != 0) {
         size_t end = skip_space(s, at, false);
-        KT__JTRY(push_sub(x, out, s, at, end));
+        KT__STEP(push_sub(x, out, s, at, end));
         at = skip_space(s, end, true);
     }
     return at < s->len ? push_sub(x, out, s, at, s->len)
@@ -217,7 +217,7 @@ static kt_status split_space_right(kt__jx *x, const kt__jstr *s, int64_t max, kt
     size_t to = skip_space_back(s, s->len, true);
     while (to > 0 && max-- != 0) {
         size_t from = skip_space_back(s, to, false);
-        KT__JTRY(push_sub(x, out, s, from, to));
+        KT__STEP(push_sub(x, out, s, from, to));
         to = skip_space_back(s, from, true);
     }
     return to > 0 ? push_sub(x, out, s, 0, to) : KT_OK;
@@ -228,7 +228,7 @@ static kt_status split_right(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, 
     size_t to = s->len, hit;
     while (max-- != 0 &&
            (hit = kt__jstr_rfind(s, sep->data, sep->len, to, &x->steps)) != SIZE_MAX) {
-        KT__JTRY(push_sub(x, out, s, hit + sep->len, to));
+        KT__STEP(push_sub(x, out, s, hit + sep->len, to));
         to = hit;
     }
     return push_sub(x, out, s, 0, to);
@@ -237,10 +237,10 @@ static kt_status split_right(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, 
 kt_status kt__js_split(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int64_t max,
                        bool from_right, kt__jlist **out) {
     if (sep && sep->len == 0) return kt__jx_fail(x, "split: the separator is empty");
-    KT__JTRY(kt__jx_step(x, s->len / 16 + 1));
-    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
+    KT__STEP(kt__jx_step(x, s->len / 16 + 1));
+    KT__STEP(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
     if (!from_right) return sep ? split_at(x, s, sep, max, *out) : split_space(x, s, max, *out);
-    KT__JTRY(sep ? split_right(x, s, sep, max, *out) : split_space_right(x, s, max, *out));
+    KT__STEP(sep ? split_right(x, s, sep, max, *out) : split_space_right(x, s, max, *out));
     kt__jv *items = (*out)->items;
     for (size_t i = 0, n = (*out)->n; i < n / 2; i++) {
         kt__jv swap = items[i];
@@ -252,13 +252,13 @@ kt_status kt__js_split(kt__jx *x, const kt__jstr *s, const kt__jstr *sep, int64_
 
 kt_status kt__js_lines(kt__jx *x, const kt__jstr *s, bool keep_ends, kt__jlist **out) {
     size_t from = 0;
-    KT__JTRY(kt__jx_step(x, s->len / 16 + 1));
-    KT__JTRY(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
+    KT__STEP(kt__jx_step(x, s->len / 16 + 1));
+    KT__STEP(kt__jx_list(x, KT__JL_LIST, NULL, 0, out));
     for (size_t at = 0, n; at < s->len;) {
         uint32_t cp;
         n = kt__jstr_line_end(s->data + at, s->len - at);
         if (n) {
-            KT__JTRY(push_sub(x, *out, s, from, keep_ends ? at + n : at));
+            KT__STEP(push_sub(x, *out, s, from, keep_ends ? at + n : at));
             from = at + n;
         }
         at += n ? n : char_at(s, at, &cp);
@@ -275,7 +275,7 @@ kt_status kt__jx_escape(kt__jx *x, const kt__jstr *s, const kt__jstr **out) {
     kt__jv made;
     *out = s;
     if (s->markup) return KT_OK;
-    KT__JTRY(kt__jx_step(x, s->len / 8));
+    KT__STEP(kt__jx_step(x, s->len / 8));
     kt__jx_sink(x, &text);
     for (size_t i = 0, from = 0; i <= s->len; i++) {
         const char *hit = i < s->len && s->data[i] ? strchr(special, s->data[i]) : NULL;
@@ -286,7 +286,7 @@ kt_status kt__jx_escape(kt__jx *x, const kt__jstr *s, const kt__jstr **out) {
             kt__jsb_add(&text, names[hit - special], strlen(names[hit - special]),
                         kt__jstr_all_from_template(s));
     }
-    KT__JTRY(kt__jx_sink_done(x, &text, &made));
+    KT__STEP(kt__jx_sink_done(x, &text, &made));
     ((kt__jstr *)(uintptr_t)made.u.s)->markup = true; /* made here, not yet shared */
     *out = made.u.s;
     return KT_OK;

@@ -4,7 +4,7 @@
 
 static kt_status remainder_is(kt__jx *x, kt__jv v, kt__jv divisor, int64_t wanted, bool *out) {
     kt__jv rest;
-    KT__JTRY(kt__jx_binary(x, KT__JOP_MOD, v, divisor, &rest));
+    KT__STEP(kt__jx_binary(x, KT__JOP_MOD, v, divisor, &rest));
     *out = kt__j_equal(rest, kt__j_int(wanted), &x->steps);
     return KT_OK;
 }
@@ -83,7 +83,7 @@ static bool comparison_of(uint16_t id, kt__jop *op) {
 kt_status kt__jx_test(kt__jx *x, uint16_t id, kt__jv v, const kt__jargs *args, bool *out) {
     kt__jop op;
     size_t n = args->n_pos + args->n_kw;
-    KT__JTRY(kt__jx_step(x, 1));
+    KT__STEP(kt__jx_step(x, 1));
     if (n == 0) return plain_test(x, id, v, out);
     if (n == 1) {
         kt__jv arg = args->n_pos ? args->pos[0] : args->kw[0].val;

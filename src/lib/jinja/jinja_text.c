@@ -76,7 +76,7 @@ static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth);
 static kt_status repr_items(kt__jx *x, kt__jsb *sink, const kt__jlist *list, int depth) {
     for (size_t i = 0; i < list->n; i++) {
         if (i) add_text(sink, ", ", false);
-        KT__JTRY(repr_value(x, sink, list->items[i], depth + 1));
+        KT__STEP(repr_value(x, sink, list->items[i], depth + 1));
     }
     return KT_OK;
 }
@@ -105,7 +105,7 @@ static kt_status repr_list(kt__jx *x, kt__jsb *sink, const kt__jlist *list, int 
         return KT_OK;
     }
     add_text(sink, opens[list->kind], false);
-    KT__JTRY(repr_items(x, sink, list, depth));
+    KT__STEP(repr_items(x, sink, list, depth));
     if (list->kind == KT__JL_TUPLE && list->n == 1) add_text(sink, ",", false);
     add_text(sink, closes[list->kind], false);
     return KT_OK;
@@ -116,9 +116,9 @@ static kt_status repr_dict(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
     add_text(sink, v.type == KT__J_NAMESPACE ? "<Namespace {" : "{", false);
     for (size_t i = 0; i < dict->n; i++) {
         if (i) add_text(sink, ", ", false);
-        KT__JTRY(repr_value(x, sink, dict->items[i].key, depth + 1));
+        KT__STEP(repr_value(x, sink, dict->items[i].key, depth + 1));
         add_text(sink, ": ", false);
-        KT__JTRY(repr_value(x, sink, dict->items[i].val, depth + 1));
+        KT__STEP(repr_value(x, sink, dict->items[i].val, depth + 1));
     }
     add_text(sink, v.type == KT__J_NAMESPACE ? "}>" : "}", false);
     return KT_OK;
@@ -129,8 +129,8 @@ static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
     char buf[64];
     if (depth > KT__J_MAX_NEST)
         return kt__jx_fail(x, "a value nested deeper than %d", KT__J_MAX_NEST);
-    KT__JTRY(kt__jx_step(x, text_steps(v)));
-    KT__JTRY(kt__jx_sink_check(x, sink));
+    KT__STEP(kt__jx_step(x, text_steps(v)));
+    KT__STEP(kt__jx_sink_check(x, sink));
     if (add_scalar(sink, v, false)) return KT_OK;
     switch (v.type) {
     case KT__J_STR: repr_string(sink, v.u.s); return KT_OK;
@@ -146,11 +146,11 @@ static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
 }
 
 kt_status kt__jx_add_str(kt__jx *x, kt__jsb *sink, kt__jv v) {
-    if (v.type == KT__J_FLOAT) KT__JTRY(kt__jx_step(x, text_steps(v)));
+    if (v.type == KT__J_FLOAT) KT__STEP(kt__jx_step(x, text_steps(v)));
     if (v.type == KT__J_STR)
         kt__jsb_add_str(sink, v.u.s);
     else if (v.type != KT__J_UNDEF && !add_scalar(sink, v, true))
-        KT__JTRY(repr_value(x, sink, v, 0));
+        KT__STEP(repr_value(x, sink, v, 0));
     return kt__jx_sink_check(x, sink);
 }
 
@@ -159,8 +159,8 @@ kt_status kt__jx_str(kt__jx *x, kt__jv v, const kt__jstr **out) {
     kt__jv made = v;
     if (v.type != KT__J_STR) {
         kt__jx_sink(x, &text);
-        KT__JTRY(kt__jx_add_str(x, &text, v));
-        KT__JTRY(kt__jx_sink_done(x, &text, &made));
+        KT__STEP(kt__jx_add_str(x, &text, v));
+        KT__STEP(kt__jx_sink_done(x, &text, &made));
     }
     *out = made.u.s;
     return KT_OK;
@@ -235,7 +235,7 @@ static kt_status dump_list(dumper *d, const kt__jlist *list, int depth) {
     for (size_t i = 0; i < list->n; i++) {
         if (i) dump_separator(d, d->opt->item_sep, d->opt->indent ? "," : ", ");
         dump_break(d, depth + 1);
-        KT__JTRY(dump_value(d, list->items[i], depth + 1));
+        KT__STEP(dump_value(d, list->items[i], depth + 1));
     }
     if (list->n) dump_break(d, depth);
     add_text(&d->sink, "]", false);
@@ -262,7 +262,7 @@ static kt_status sorted_members(dumper *d, const kt__jdict *dict, const kt__jpai
     uint32_t *order;
     if (!members || !keys) return kt__jx_nomem(x);
     for (size_t i = 0; i < n; i++) keys[i] = dict->items[i].key;
-    KT__JTRY(kt__jx_sort(x, keys, n, false, &order));
+    KT__STEP(kt__jx_sort(x, keys, n, false, &order));
     for (size_t i = 0; i < n; i++) members[i] = dict->items[order[i]];
     *out = members;
     return KT_OK;
@@ -270,14 +270,14 @@ static kt_status sorted_members(dumper *d, const kt__jdict *dict, const kt__jpai
 
 static kt_status dump_dict(dumper *d, const kt__jdict *dict, int depth) {
     const kt__jpair *items = dict->items;
-    if (d->opt->sort_keys) KT__JTRY(sorted_members(d, dict, &items));
+    if (d->opt->sort_keys) KT__STEP(sorted_members(d, dict, &items));
     add_text(&d->sink, "{", false);
     for (size_t i = 0; i < dict->n; i++) {
         if (i) dump_separator(d, d->opt->item_sep, d->opt->indent ? "," : ", ");
         dump_break(d, depth + 1);
-        KT__JTRY(dump_key(d, items[i].key));
+        KT__STEP(dump_key(d, items[i].key));
         dump_separator(d, d->opt->key_sep, ": ");
-        KT__JTRY(dump_value(d, items[i].val, depth + 1));
+        KT__STEP(dump_value(d, items[i].val, depth + 1));
     }
     if (dict->n) dump_break(d, depth);
     add_text(&d->sink, "}", false);
@@ -287,8 +287,8 @@ static kt_status dump_dict(dumper *d, const kt__jdict *dict, int depth) {
 static kt_status dump_value(dumper *d, kt__jv v, int depth) {
     if (depth > KT__J_MAX_NEST)
         return kt__jx_fail(d->x, "a value nested deeper than %d", KT__J_MAX_NEST);
-    KT__JTRY(kt__jx_step(d->x, text_steps(v)));
-    KT__JTRY(kt__jx_sink_check(d->x, &d->sink));
+    KT__STEP(kt__jx_step(d->x, text_steps(v)));
+    KT__STEP(kt__jx_sink_check(d->x, &d->sink));
     if (dump_scalar(d, v)) return KT_OK;
     if (v.type == KT__J_STR) {
         dump_string(d, v.u.s);
@@ -304,8 +304,8 @@ kt_status kt__jx_dump(kt__jx *x, kt__jv v, const kt__jdump *opt, const kt__jstr 
     dumper d = {.x = x, .opt = opt};
     kt__jv made;
     kt__jx_sink(x, &d.sink);
-    KT__JTRY(dump_value(&d, v, 0));
-    KT__JTRY(kt__jx_sink_done(x, &d.sink, &made));
+    KT__STEP(dump_value(&d, v, 0));
+    KT__STEP(kt__jx_sink_done(x, &d.sink, &made));
     *out = made.u.s;
     return KT_OK;
 }

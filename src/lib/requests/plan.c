@@ -436,10 +436,9 @@ static kt_status check_states(const kt_model *model, const kt_engine_params *giv
 kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt__plan *out,
                         kt_error *err) {
     *out = (kt__plan){0};
-    kt_status status = check_params(given, err);
-    if (status == KT_OK) status = check_states(model, given, err);
-    if (status == KT_OK && given->draft) status = kt__draft_check(model, given->draft, err);
-    if (status != KT_OK) return status;
+    KT__STEP(check_params(given, err));
+    KT__STEP(check_states(model, given, err));
+    if (given->draft) KT__STEP(kt__draft_check(model, given->draft, err));
     uint64_t left = left_for(model, &out->mem);
     out->params = with_defaults(model, given, left);
     bool fits = try_params(model, &out->params, left, out);

@@ -189,13 +189,14 @@ kt_status kt__constraint_create(const kt_constraint *what, const kt__held_vocab 
     c->repeat = what->repeat;
     c->set = kt__malloc(bytes);
     c->one = kt__malloc(bytes);
-    kt_status status = c->set && c->one ? KT_OK : kt__fail_nomem(err, "a constraint", 2 * bytes);
-    if (status == KT_OK) status = add_forms(c, what, err);
-    if (status == KT_OK) status = add_triggers(c, what, err);
-    if (status == KT_OK)
-        *out = c;
-    else
-        kt__constraint_free(c);
+    kt_status status;
+    if (!c->set || !c->one) KT__TRY(kt__fail_nomem(err, "a constraint", 2 * bytes));
+    KT__TRY(add_forms(c, what, err));
+    KT__TRY(add_triggers(c, what, err));
+    *out = c;
+    c = NULL;
+out:
+    kt__constraint_free(c);
     return status;
 }
 

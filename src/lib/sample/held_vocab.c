@@ -64,18 +64,17 @@ kt_status kt__held_vocab_create(const kt__held_vocab_source *source, kt__held_vo
     *out = NULL;
     kt__held_vocab *v = kt__calloc(1, sizeof *v);
     marked *m = kt__calloc(1, sizeof *m);
-    kt_status status = v && m ? KT_OK : kt__fail_nomem(err, "a vocabulary", sizeof *v);
-    if (status == KT_OK) {
-        m->source = source;
-        const kt__gvocab_source all = {marked_bytes, m, source->n_vocab};
-        status = kt__gvocab_create(&all, &v->tokens, err);
-    }
-    if (status == KT_OK) status = list_controls(v, source, err);
+    const kt__gvocab_source all = {marked_bytes, m, source->n_vocab};
+    kt_status status;
+    if (!v || !m) KT__TRY(kt__fail_nomem(err, "a vocabulary", sizeof *v));
+    m->source = source;
+    KT__TRY(kt__gvocab_create(&all, &v->tokens, err));
+    KT__TRY(list_controls(v, source, err));
+    *out = v;
+    v = NULL;
+out:
     kt__free(m);
-    if (status == KT_OK)
-        *out = v;
-    else
-        kt__held_vocab_free(v);
+    kt__held_vocab_free(v);
     return status;
 }
 

@@ -143,9 +143,8 @@ kt_status kt__sampling_check(const kt_sampling *params, int32_t n_vocab, kt_erro
     kt__step_kind kinds[KT__MAX_STEPS];
     int n;
     if (n_vocab < 1) return kt__fail(err, KT_E_ARG, "a vocabulary of %d tokens", (int)n_vocab);
-    kt_status status = check_numbers(params, err);
-    if (status == KT_OK) status = check_bias(params, n_vocab, err);
-    if (status == KT_OK) status = check_breakers(params, err);
-    if (status == KT_OK) status = kt__chain_parse(params->chain, kinds, &n, err);
-    return status;
+    KT__STEP(check_numbers(params, err));
+    KT__STEP(check_bias(params, n_vocab, err));
+    KT__STEP(check_breakers(params, err));
+    return kt__chain_parse(params->chain, kinds, &n, err);
 }

@@ -73,14 +73,12 @@ static kt_status fill_sampler(kt__sampler *s, const kt_sampling *params,
     s->choice = setup->choice;
     if (setup->vocab) s->vocab = *setup->vocab;
     kt__sampler_reset(s);
-    kt_status status = KT_OK;
-    if (s->params.seed == KT_SEED_RANDOM) status = kt__rng_seed(&s->params.seed, err);
-    if (status == KT_OK) status = set_steps(s, params->chain, err);
-    if (status == KT_OK) status = set_breakers(s, params, err);
-    if (status == KT_OK) status = set_bias(s, params, err);
-    if (status == KT_OK) status = set_scratch(s, setup, err);
-    if (status == KT_OK) status = kt__history_create(s, err);
-    return status;
+    if (s->params.seed == KT_SEED_RANDOM) KT__STEP(kt__rng_seed(&s->params.seed, err));
+    KT__STEP(set_steps(s, params->chain, err));
+    KT__STEP(set_breakers(s, params, err));
+    KT__STEP(set_bias(s, params, err));
+    KT__STEP(set_scratch(s, setup, err));
+    return kt__history_create(s, err);
 }
 
 kt_status kt__sampler_create(const kt_sampling *params, const kt__sampler_setup *setup,

@@ -547,21 +547,22 @@ kt_status kt__tok_build_special(kt__tokenizer *tok, const kt__tok_source *src, k
     for (size_t i = 0; i < tok->n_vocab; i++) n += kt__tok_is_special(tok, i);
     kt__special_item *items = kt__calloc(n, sizeof *items);
     uint8_t *strips = kt__calloc(tok->n_vocab, 1);
-    if (!items || !strips) status = kt__fail_nomem(err, "special tokens", n * sizeof *items);
-    if (status == KT_OK) status = find_strips(tok, src, strips, err);
+    if (!items || !strips) KT__TRY(kt__fail_nomem(err, "special tokens", n * sizeof *items));
+    KT__TRY(find_strips(tok, src, strips, err));
     n = 0;
-    for (size_t i = 0; i < tok->n_vocab && status == KT_OK; i++) {
+    for (size_t i = 0; i < tok->n_vocab; i++) {
         kt__str text = kt__tok_source_token(src, i);
         if (!kt__tok_is_special(tok, i) || text.len == 0) continue;
         if (text.len > KT__SPECIAL_MAX_BYTES)
-            status = kt__fail_at(err, KT_E_LIMIT, src->path, UINT64_MAX,
-                                 "tokenizer.ggml.tokens[%zu] is a special token of %zu bytes; at "
-                                 "most %d are supported",
-                                 i, text.len, KT__SPECIAL_MAX_BYTES);
+            KT__TRY(kt__fail_at(err, KT_E_LIMIT, src->path, UINT64_MAX,
+                                "tokenizer.ggml.tokens[%zu] is a special token of %zu bytes; at "
+                                "most %d are supported",
+                                i, text.len, KT__SPECIAL_MAX_BYTES));
         items[n++] = (kt__special_item){text.s, text.len, (int32_t)i,
                                         kt__tok_attr_of(tok, i) == KT__TOK_USER_DEFINED, strips[i]};
     }
-    if (status == KT_OK) status = kt__special_new(items, n, &tok->special, err);
+    status = kt__special_new(items, n, &tok->special, err);
+out:
     kt__free(items);
     kt__free(strips);
     return status;

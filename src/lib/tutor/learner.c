@@ -68,11 +68,13 @@ static kt_status build_version(kt_learner *l, uint32_t version, kt_learned *out,
     char path[4096];
     uint32_t number = kt__feedback_adapter(l->store, version);
     *out = (kt_learned){.version = version};
-    kt_status status = build_recall(l, version, &out->recall, err);
-    if (status == KT_OK && number)
-        status = kt__feedback_adapter_path(l->store, number, false, path, sizeof path, err);
-    if (status == KT_OK && number)
-        status = kt_adapter_open(l->engine->model, path, &out->adapter, err);
+    kt_status status;
+    KT__TRY(build_recall(l, version, &out->recall, err));
+    if (number) {
+        KT__TRY(kt__feedback_adapter_path(l->store, number, false, path, sizeof path, err));
+        KT__TRY(kt_adapter_open(l->engine->model, path, &out->adapter, err));
+    }
+out:
     if (status != KT_OK) kt_learned_close(out);
     return status;
 }
@@ -319,24 +321,22 @@ static kt_status add_to_served(kt_learner *l, const taught *t, kt_feedback_resul
                                kt_error *err) {
     uint32_t version;
     kt_recall *base = NULL, *recall = NULL;
-    kt_status status = KT_OK;
+    kt_status status;
     if (t->item.keys.n > 0 && !l->served.recall)
-        status = kt_recall_open(l->engine->model, &l->params.recall, &base, err);
+        KT__TRY(kt_recall_open(l->engine->model, &l->params.recall, &base, err));
     const kt_recall_pairs pairs = {t->item.keys.keys, t->item.keys.ids, t->item.keys.n,
                                    kt__feedback_next_id(l->store)};
-    if (status == KT_OK && pairs.n > 0)
-        status = kt_recall_add(base ? base : l->served.recall, &pairs, &recall, err);
-    if (status == KT_OK) status = kt__feedback_add(l->store, &t->item, &out->id, &version, err);
-    if (status == KT_OK) {
-        kt_learned next = hold_learned(&l->served);
-        next.version = out->version = version;
-        if (recall) {
-            kt_recall_close(next.recall);
-            next.recall = kt_recall_hold(recall);
-        }
-        serve_learned(l, next);
-        out->n_pairs = (int32_t)pairs.n;
+    if (pairs.n > 0) KT__TRY(kt_recall_add(base ? base : l->served.recall, &pairs, &recall, err));
+    KT__TRY(kt__feedback_add(l->store, &t->item, &out->id, &version, err));
+    kt_learned next = hold_learned(&l->served);
+    next.version = out->version = version;
+    if (recall) {
+        kt_recall_close(next.recall);
+        next.recall = kt_recall_hold(recall);
     }
+    serve_learned(l, next);
+    out->n_pairs = (int32_t)pairs.n;
+out:
     kt_recall_close(base);
     kt_recall_close(recall);
     return status;

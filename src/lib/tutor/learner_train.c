@@ -379,27 +379,24 @@ static kt_status take_pool(training_run *r) {
 
 static kt_status run_training(training_run *r) {
     const kt_engine *engine = r->learner->engine;
-    kt_status status;
     r->settings = settings_of(r);
     r->on = (kt__learn_on){engine->model->net, NULL, engine->model->ctx->kernels,
                            kt__lesson_end_token(engine->model)};
-    KT__TRY(kt__factors_supported(r->on.net, r->err));
-    KT__TRY(kt__learn_check(&r->settings, r->err));
-    KT__TRY(charge(r, r->settings.bytes_max));
-    KT__TRY(add_feedback(r));
-    KT__TRY(add_rest(r));
-    KT__TRY(check_still_there(r)); /* writing took a while */
-    KT__TRY(charge_rest(r));
-    KT__TRY(take_pool(r));
+    KT__STEP(kt__factors_supported(r->on.net, r->err));
+    KT__STEP(kt__learn_check(&r->settings, r->err));
+    KT__STEP(charge(r, r->settings.bytes_max));
+    KT__STEP(add_feedback(r));
+    KT__STEP(add_rest(r));
+    KT__STEP(check_still_there(r)); /* writing took a while */
+    KT__STEP(charge_rest(r));
+    KT__STEP(take_pool(r));
     r->on.pool = r->pool;
     r->settings.go_on = go_on;
     r->settings.go_on_user = r;
     r->worked_since_us = kt__now_us();
-    KT__TRY(read_served(r));
-    KT__TRY(make_candidate(r));
-    KT__TRY(conclude(r));
-out:
-    return status;
+    KT__STEP(read_served(r));
+    KT__STEP(make_candidate(r));
+    return conclude(r);
 }
 
 static void *training_main(void *arg) {

@@ -102,12 +102,11 @@ static kt_status encode_plain(const kt_model *model, const kt_message *messages,
 static kt_status encode_turns(const kt_model *model, const kt_message *messages, size_t n,
                               const char *answer, turns *t, kt_error *err) {
     kt_message all[KT__LESSON_MESSAGES_MAX + 1];
-    kt_status status;
     if (!model->template_text) return encode_plain(model, messages, n, answer, t, err);
     memcpy(all, messages, n * sizeof *all);
     all[n] = (kt_message){"assistant", answer};
-    KT__TRY(kt_chat_encode(model, messages, n, KT_CHAT_GENERATE, &t->prompt, &t->n_prompt, err));
-    KT__TRY(kt_chat_encode(model, all, n + 1, 0, &t->all, &t->n_all, err));
+    KT__STEP(kt_chat_encode(model, messages, n, KT_CHAT_GENERATE, &t->prompt, &t->n_prompt, err));
+    KT__STEP(kt_chat_encode(model, all, n + 1, 0, &t->all, &t->n_all, err));
     size_t end = t->n_prompt;
     bool same = t->n_all > end && !memcmp(t->all, t->prompt, end * sizeof *t->all);
     while (same && end < t->n_all && !kt_token_is_eog(model, t->all[end])) end++;
@@ -115,9 +114,7 @@ static kt_status encode_turns(const kt_model *model, const kt_message *messages,
         t->n_all = end + 1;
         return KT_OK;
     }
-    status = append_text(model, answer, t, err);
-out:
-    return status;
+    return append_text(model, answer, t, err);
 }
 
 /* Marks the answer messages[i], where the template writes it at this place of the sample as well. */
@@ -261,20 +258,20 @@ static kt_status user_prefix(const kt_model *model, int32_t **ids, size_t *n, kt
     bool plain = !model->template_text;
     char *text = NULL;
     size_t len = 0;
-    kt_status status = plain ? KT_OK : kt_chat_render(model, &message, 1, 0, &text, &len, err);
-    if (status != KT_OK) return status;
+    kt_status status;
+    if (!plain) KT__TRY(kt_chat_render(model, &message, 1, 0, &text, &len, err));
     char *at = text ? strstr(text, mark) : NULL;
     size_t prefix = at ? (size_t)(at - text) : 0;
     *ids = kt__calloc(prefix + 8, sizeof **ids);
-    if (!*ids) status = kt__fail_nomem(err, "a prompt's tokens", prefix);
-    if (status == KT_OK)
-        status = kt_tokenize(model, plain ? "" : text, prefix,
-                             plain ? KT_TOK_ADD_SPECIAL : KT_TOK_PARSE_SPECIAL, *ids, prefix + 7, n,
-                             err);
-    if (status == KT_OK && *n == 0)
+    if (!*ids) KT__TRY(kt__fail_nomem(err, "a prompt's tokens", prefix));
+    KT__TRY(kt_tokenize(model, plain ? "" : text, prefix,
+                        plain ? KT_TOK_ADD_SPECIAL : KT_TOK_PARSE_SPECIAL, *ids, prefix + 7, n,
+                        err));
+    if (*n == 0)
         status = kt__fail(err, KT_E_UNSUPPORTED,
                           "nothing comes before a question in the model's prompts, so the model "
                           "cannot write one: give replay with lines of \"keep\"");
+out:
     kt_free(text);
     return status;
 }
@@ -307,19 +304,17 @@ static kt_status add_own(kt__lesson *l, const writer *w, const own_text *questio
 /* n conversations, or texts. */
 static kt_status write_some(kt__lesson *l, writer *w, const kt_request_params *ask, size_t n,
                             uint64_t seed) {
-    kt_status status;
     bool plain = !w->engine->model->template_text;
-    KT__TRY(write_round(w, *ask, NULL, w->questions, n, seed));
+    KT__STEP(write_round(w, *ask, NULL, w->questions, n, seed));
     if (!plain)
-        KT__TRY(write_round(w, kt_request_params_default(), w->questions, w->answers, n, seed));
+        KT__STEP(write_round(w, kt_request_params_default(), w->questions, w->answers, n, seed));
     for (size_t k = 0; k < n; k++) {
         if (plain)
-            KT__TRY(add_own_text(l, w, ask, &w->questions[k]));
+            KT__STEP(add_own_text(l, w, ask, &w->questions[k]));
         else
-            KT__TRY(add_own(l, w, &w->questions[k], &w->answers[k]));
+            KT__STEP(add_own(l, w, &w->questions[k], &w->answers[k]));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__lesson_write_own(kt__lesson *l, kt_engine *engine, const kt__lesson_own *own,

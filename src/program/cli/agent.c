@@ -55,18 +55,19 @@ static int run_agent(agent_cmd *cmd, kt__agent_opts *agent, const kt__session_op
     kt__session session = {0};
     char *text = NULL;
     kt_error err = {0};
+    kt_status status;
+    int code = 0;
     agent->quiet = cmd->quiet;
-    kt_status status = kt__sampling_opts_finish(sampling, &err);
-    if (status == KT_OK) status = read_task(cmd, &text, &err);
-    if (status == KT_OK) status = kt__session_open(session_opts, NULL, &session, &err);
-    if (status == KT_OK && !session.info.template_)
-        status = kt__fail(&err, KT_E_UNSUPPORTED,
-                          "this model has no chat template: an agent needs a model that talks");
-    int code = status == KT_OK ? 0 : kt__cli_fail("agent", &err);
-    if (status == KT_OK) {
-        if (!cmd->quiet) kt__session_print_plan(&session, session_opts);
-        code = kt__agent_work("agent", &session, agent, &sampling->params, cmd->system, cmd->task);
-    }
+    KT__TRY(kt__sampling_opts_finish(sampling, &err));
+    KT__TRY(read_task(cmd, &text, &err));
+    KT__TRY(kt__session_open(session_opts, NULL, &session, &err));
+    if (!session.info.template_)
+        KT__TRY(kt__fail(&err, KT_E_UNSUPPORTED,
+                         "this model has no chat template: an agent needs a model that talks"));
+    if (!cmd->quiet) kt__session_print_plan(&session, session_opts);
+    code = kt__agent_work("agent", &session, agent, &sampling->params, cmd->system, cmd->task);
+out:
+    if (status != KT_OK) code = kt__cli_fail("agent", &err);
     kt__session_close(&session);
     kt__free(text);
     return code;

@@ -339,18 +339,17 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
                   .session = session,
                   .cap = (size_t)session->engine_info.n_parallel * PER_LANE,
                   .n_dimensions = n_dimensions};
-    kt_status status = check(opts, session, &err);
-    if (status == KT_OK) {
-        e.waiting = kt__calloc(e.cap, sizeof(kt_request *));
-        if (!e.waiting) status = kt__fail_nomem(&err, "requests", e.cap * sizeof *e.waiting);
-    }
-    if (status == KT_OK)
-        status = open_output(opts->out, (vector_format)opts->format, n_dimensions, &e.out, &err);
+    kt_status status;
+    KT__TRY(check(opts, session, &err));
+    e.waiting = kt__calloc(e.cap, sizeof(kt_request *));
+    if (!e.waiting) KT__TRY(kt__fail_nomem(&err, "requests", e.cap * sizeof *e.waiting));
+    KT__TRY(open_output(opts->out, (vector_format)opts->format, n_dimensions, &e.out, &err));
     begin_progress(&e);
-    if (status == KT_OK) status = embed_lines(&e, &err);
+    status = embed_lines(&e, &err);
     end_progress(&e);
-    close_waiting(&e);
     if (status == KT_OK) status = finish_output(e.out, &err);
+out:
+    close_waiting(&e);
     close_output(e.out);
     return status == KT_OK ? 0 : kt__cli_fail("embed", &err);
 }

@@ -179,13 +179,12 @@ static int act(const learned_opts *opts, const char *const *words, size_t n_word
             "\"%.40s\" is not one of status, list, export, train, rollback, freeze, "
             "thaw and delete",
             words[0]);
-    kt_status status = kt__session_open(&opts->session, NULL, &session, &err);
-    if (status == KT_OK)
-        status = kt__learn_opts_open(&opts->learn, opts->session.config,
-                                     opts->session.config->model, session.engine,
-                                     !actions[i].changes, &learner, &err);
-    if (status == KT_OK)
-        status = actions[i].run(&learner, opts, n_words > 1 ? words[1] : NULL, &err);
+    kt_status status;
+    KT__TRY(kt__session_open(&opts->session, NULL, &session, &err));
+    KT__TRY(kt__learn_opts_open(&opts->learn, opts->session.config, opts->session.config->model,
+                                session.engine, !actions[i].changes, &learner, &err));
+    KT__TRY(actions[i].run(&learner, opts, n_words > 1 ? words[1] : NULL, &err));
+out:
     kt_learner_close(learner);
     kt__session_close(&session);
     return status == KT_OK ? 0 : kt__cli_fail("learned", &err);

@@ -245,15 +245,17 @@ int kt__cmd_show(int argc, char **argv) {
     cabinet c;
     kt_ctx *ctx = NULL;
     kt_error err;
+    kt_status status;
     const kt__shelf_model *m;
     const char *word = NULL;
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, &word, &n_words);
     if (code >= 0) return code;
-    kt_status status = cabinet_open(&c, &err);
-    if (status == KT_OK) status = find_required(&c, word, &m, &err);
-    if (status == KT_OK) status = open_reader(&ctx, &err);
-    if (status == KT_OK) show_model(&c, m, ctx);
+    KT__TRY(cabinet_open(&c, &err));
+    KT__TRY(find_required(&c, word, &m, &err));
+    KT__TRY(open_reader(&ctx, &err));
+    show_model(&c, m, ctx);
+out:
     kt_ctx_close(ctx);
     cabinet_close(&c);
     return status == KT_OK ? 0 : kt__cli_fail("show", &err);

@@ -51,10 +51,12 @@ static kt_status probe_line(kt__session *s, const probe_opts *opts, probe_fn *pr
         return kt__fail(err, KT_E_FORMAT, "not JSON: %.200s (column %d)", json_error.text,
                         json_error.column);
     }
-    kt_status status = ids_from(list, &ids, &n, err);
+    kt_status status;
+    KT__TRY(ids_from(list, &ids, &n, err));
+    KT__TRY(kt_seq_truncate(s->seq, 0, err));
+    KT__TRY(probe(s, opts, ids, n, err));
+out:
     json_decref(list);
-    if (status == KT_OK) status = kt_seq_truncate(s->seq, 0, err);
-    if (status == KT_OK) status = probe(s, opts, ids, n, err);
     kt__free(ids);
     return status;
 }

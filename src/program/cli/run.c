@@ -492,26 +492,23 @@ static int run_prompts(const kt__session_opts *session_opts, run_opts *opts,
     kt_error err = {0};
     kt__session session = {0};
     prompt p = {0};
-    int code;
+    kt_status status;
+    int code = 0;
     opts->agent.quiet = opts->quiet;
-    kt_status status = kt__sampling_opts_finish(sampling, &err);
-    if (status == KT_OK) {
-        status = take_words(words, n_words, session_opts->config->model != NULL, &p, &err);
-    }
-    if (status == KT_OK) status = take_gap(opts, &err);
-    if (status == KT_OK) status = get_prompt(opts, &p, &err);
-    if (status == KT_OK) status = get_system(opts, &p, &err);
-    if (status == KT_OK) status = kt__constraint_opts_finish(&opts->held, &opts->constraint, &err);
-    if (status == KT_OK) status = check_opts(opts, &p, &err);
-    if (status == KT_OK) status = open_all(session_opts, opts, p.model, &session, &err);
-    if (status != KT_OK) {
-        code = kt__cli_fail("run", &err);
-    } else {
-        code = run_opened(session_opts, opts, &p, sampling, &session);
-        kt__session_warn_of_cache(&session);
-        kt_learner_close(session.learner);
-        kt__session_close(&session);
-    }
+    KT__TRY(kt__sampling_opts_finish(sampling, &err));
+    KT__TRY(take_words(words, n_words, session_opts->config->model != NULL, &p, &err));
+    KT__TRY(take_gap(opts, &err));
+    KT__TRY(get_prompt(opts, &p, &err));
+    KT__TRY(get_system(opts, &p, &err));
+    KT__TRY(kt__constraint_opts_finish(&opts->held, &opts->constraint, &err));
+    KT__TRY(check_opts(opts, &p, &err));
+    KT__TRY(open_all(session_opts, opts, p.model, &session, &err));
+    code = run_opened(session_opts, opts, &p, sampling, &session);
+    kt__session_warn_of_cache(&session);
+    kt_learner_close(session.learner);
+    kt__session_close(&session);
+out:
+    if (status != KT_OK) code = kt__cli_fail("run", &err);
     kt__free(p.text);
     kt__free(p.system);
     return code;

@@ -48,12 +48,14 @@ int kt__cmd_stop(int argc, char **argv) {
         .groups = groups,
         .n_groups = KT__COUNT(groups)};
     kt_error err;
+    kt_status status;
     json_t *answer = NULL;
-    int fd, code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
+    int fd = -1, code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
-    kt_status status = kt__client_connect(opts.client.socket, &fd, &err);
-    if (status == KT_OK) status = kt__client_ask(fd, "{\"op\":\"stop\"}", &answer, &err);
-    if (status == KT_OK) status = wait_for_end(fd, opts.wait_s, &err);
+    KT__TRY(kt__client_connect(opts.client.socket, &fd, &err));
+    KT__TRY(kt__client_ask(fd, "{\"op\":\"stop\"}", &answer, &err));
+    KT__TRY(wait_for_end(fd, opts.wait_s, &err));
+out:
     json_decref(answer);
     if (fd >= 0) close(fd);
     return status == KT_OK ? 0 : kt__cli_fail("stop", &err);

@@ -75,12 +75,11 @@ static kt_status check_delta(const kt__hf_config *c, kt_error *err) {
 }
 
 kt_status kt__hf_recurrent_read(kt__hf_config *c, kt_error *err) {
-    kt_status status = read_layers(c, err);
-    if (status == KT_OK && c->arch & KT__HF_DELTAS) status = check_delta(c, err);
-    if (status == KT_OK && c->arch == KT__HF_GRANITEHYB) status = kt__hf_mamba_read(c, err);
-    if (status == KT_OK && kt__hf_flag(c, "conv_bias", false))
-        status = kt__hf_refuse(c, "conv_bias", "the lfm2 format has no such biases", err);
-    return status;
+    KT__STEP(read_layers(c, err));
+    if (c->arch & KT__HF_DELTAS) KT__STEP(check_delta(c, err));
+    if (c->arch == KT__HF_GRANITEHYB) KT__STEP(kt__hf_mamba_read(c, err));
+    if (!kt__hf_flag(c, "conv_bias", false)) return KT_OK;
+    return kt__hf_refuse(c, "conv_bias", "the lfm2 format has no such biases", err);
 }
 
 /* ---- widths ---- */

@@ -161,12 +161,14 @@ static kt_status check_list(const char *dir, const char *path, const json_t *lis
 kt_status kt__sentence_open(const char *dir, kt__sentence *out, kt_error *err) {
     char *path = kt__folder_path(dir, "modules.json");
     json_t *list = NULL;
-    kt_status status = path ? KT_OK : kt__fail_nomem(err, "a path", strlen(dir));
+    kt_status status;
     *out = (kt__sentence){.pooling = KT__HF_NONE};
-    if (status == KT_OK) status = kt__folder_read_list(path, MAX_FILE, MAX_MODULES, &list, err);
-    if (status == KT_OK) status = check_list(dir, path, list, err);
-    for (size_t i = 0; status == KT_OK && i < json_array_size(list); i++)
-        status = read_module(dir, json_array_get(list, i), out, err);
+    KT__TRY(path ? KT_OK : kt__fail_nomem(err, "a path", strlen(dir)));
+    KT__TRY(kt__folder_read_list(path, MAX_FILE, MAX_MODULES, &list, err));
+    KT__TRY(check_list(dir, path, list, err));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        KT__TRY(read_module(dir, json_array_get(list, i), out, err));
+out:
     json_decref(list);
     kt__free(path);
     return status;

@@ -126,7 +126,6 @@ static kt_status read_dimensions(kt__job *job, kt_error *err) {
 }
 
 static kt_status read_body(kt__job *job, kt_error *err) {
-    kt_status status;
     inputs *in = kt__arena_calloc(&job->arena, 1, sizeof *in);
     job->request.wire = kt__calloc(1, sizeof *job->request.wire);
     if (!in || !job->request.wire) return kt__fail_nomem(err, "a request", sizeof *in);
@@ -134,22 +133,17 @@ static kt_status read_body(kt__job *job, kt_error *err) {
     job->request.wire->req = kt__config_request(job->request.settings->config);
     job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->extra = in;
-    KT__TRY(read_inputs(job, err));
-    status = read_options(job, in, err);
-out:
-    return status;
+    KT__STEP(read_inputs(job, err));
+    return read_options(job, in, err);
 }
 
 static kt_status read_embedding_job(kt__job *job, kt_error *err) {
-    kt_status status;
-    KT__TRY(read_body(job, err));
-    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
-                              err));
-    KT__TRY(kt__job_use_adapters(job, err));
-    KT__TRY(refuse_reranker(job, err));
-    status = read_dimensions(job, err);
-out:
-    return status;
+    KT__STEP(read_body(job, err));
+    KT__STEP(kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
+                               err));
+    KT__STEP(kt__job_use_adapters(job, err));
+    KT__STEP(refuse_reranker(job, err));
+    return read_dimensions(job, err);
 }
 
 static kt_status read_embeddings(kt__job *job, kt_error *err) {
@@ -279,16 +273,14 @@ static kt_status cut_to_context(kt__job *job, kt__wire_prompt *p, kt_error *err)
 }
 
 static kt_status read_ollama_body(kt__job *job, kt_error *err) {
-    kt_status status;
     const json_t *truncate = json_object_get(job->request.json, "truncate");
-    KT__TRY(kt__ollama_rename(job, err));
-    KT__TRY(read_embedding_job(job, err));
+    KT__STEP(kt__ollama_rename(job, err));
+    KT__STEP(read_embedding_job(job, err));
     kt__wire_prompt *prompts = (kt__wire_prompt *)(uintptr_t)
                                    job->request.wire->prompts; /* made here */
     for (size_t i = 0; i < job->request.wire->n_prompts && !json_is_false(truncate); i++)
-        KT__TRY(cut_to_context(job, &prompts[i], err));
-out:
-    return status;
+        KT__STEP(cut_to_context(job, &prompts[i], err));
+    return KT_OK;
 }
 
 static kt_status read_ollama_embed(kt__job *job, kt_error *err) {

@@ -21,19 +21,17 @@ static kt_status need_text(const json_t *from, const char *key, const char **out
 /* `prompt` is what stands in the line of the gap already: the end of what stands before it. */
 static kt_status read_infill(kt__job *job, kt_error *err) {
     const char *before, *line, *after;
-    kt_status status;
-    KT__TRY(kt__job_parse(job, err));
-    KT__TRY(need_text(job->request.json, "input_prefix", &before, err));
-    KT__TRY(need_text(job->request.json, "prompt", &line, err));
-    KT__TRY(need_text(job->request.json, "input_suffix", &after, err));
+    KT__STEP(kt__job_parse(job, err));
+    KT__STEP(need_text(job->request.json, "input_prefix", &before, err));
+    KT__STEP(need_text(job->request.json, "prompt", &line, err));
+    KT__STEP(need_text(job->request.json, "input_suffix", &after, err));
     json_t *text = json_sprintf("%s%s", before, line), *rest = json_string(after);
     if (json_object_set_new(job->request.json, "prompt", text) != 0 ||
         json_object_set_new(job->request.json, "suffix", rest) != 0)
         return kt__fail_nomem(err, "a request", 0);
     job->request.names = infill_names;
     return kt__job_read_wire(job, KT__WIRE_NATIVE, err);
-out:
-    return status;
+    return KT_OK;
 }
 
 static void write_content(kt__job *job, const char *text, size_t len, bool stop) {

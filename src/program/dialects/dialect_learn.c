@@ -69,17 +69,15 @@ static kt_status learner_of(kt__job *job, const char *name, bool make, kt_learne
 
 static kt_status named_learner(kt__job *job, bool make, char name[KT__NAMESPACE_BYTES],
                                kt_learner **out, kt_error *err) {
-    kt_status status;
     const char *given, *model;
-    KT__TRY(check_learning(job, err));
-    KT__TRY(kt__job_parse(job, err));
-    KT__TRY(text_field(job, "namespace", &given, NULL, err));
-    KT__TRY(text_field(job, "model", &model, NULL, err));
-    KT__TRY(kt__job_use_model(job, model, err));
-    KT__TRY(kt__namespace_of(job->request.settings->config, job->request.client, given, name, err));
-    KT__TRY(learner_of(job, name, make, out, err));
-out:
-    return status;
+    KT__STEP(check_learning(job, err));
+    KT__STEP(kt__job_parse(job, err));
+    KT__STEP(text_field(job, "namespace", &given, NULL, err));
+    KT__STEP(text_field(job, "model", &model, NULL, err));
+    KT__STEP(kt__job_use_model(job, model, err));
+    KT__STEP(
+        kt__namespace_of(job->request.settings->config, job->request.client, given, name, err));
+    return learner_of(job, name, make, out, err);
 }
 
 static void begin_reply(kt__job *job, const char *object, const char *name) {
@@ -273,16 +271,14 @@ static kt_status run_train(kt__job *job, kt_error *err) {
     char name[KT__NAMESPACE_BYTES];
     kt_learner *learner;
     bool deep, wait;
-    kt_status status;
-    KT__TRY(named_learner(job, false, name, &learner, err));
-    KT__TRY(flag_field(job, "deep", false, &deep, err));
-    KT__TRY(flag_field(job, "wait", true, &wait, err));
+    KT__STEP(named_learner(job, false, name, &learner, err));
+    KT__STEP(flag_field(job, "deep", false, &deep, err));
+    KT__STEP(flag_field(job, "wait", true, &wait, err));
     if (wait) return wait_for_turn(job, learner, name, deep, err);
-    KT__TRY(kt__trainer_queue(job->shared->trainer, job->model.served, name, deep, err));
+    KT__STEP(kt__trainer_queue(job->shared->trainer, job->model.served, name, deep, err));
     begin_reply(job, "training", name);
     (void)kt__buf_puts(&job->answer.out, ",\"queued\":true}");
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- deletion ---- */

@@ -133,13 +133,10 @@ static kt_status read_embed(kt__job *job, const json_t *args, kt_error *err) {
     job->request.wire->req.text_flags = KT_TOK_ADD_SPECIAL;
     job->request.wire->req.pooling = KT_POOLING_MODEL;
     const kt__wire_reader reader = {job->request.wire, &job->request.wire->arena, NULL, err};
-    kt_status status;
-    KT__TRY(read_embedding_inputs(job, json_object_get(args, "input"), err));
-    KT__TRY(kt__wire_read_adapters(&reader, args));
-    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(args, "model")), err));
-    status = kt__job_use_adapters(job, err);
-out:
-    return status;
+    KT__STEP(read_embedding_inputs(job, json_object_get(args, "input"), err));
+    KT__STEP(kt__wire_read_adapters(&reader, args));
+    KT__STEP(kt__job_use_model(job, json_string_value(json_object_get(args, "model")), err));
+    return kt__job_use_adapters(job, err);
 }
 
 /* Progress is wanted, and there is a way for it. */

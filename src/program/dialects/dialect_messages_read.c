@@ -116,11 +116,9 @@ static kt_status mark_failed(const blocks *t, json_t **content) {
 /* A message of its own, in the order of the blocks. */
 static kt_status add_result_block(blocks *t, const kt__wire_place *at, json_t *block) {
     json_t *id, *content = NULL;
-    kt_status status = need_block_text(t, at, block, "tool_use_id", &id);
-    if (status == KT_OK) status = read_result_content(t, at, block, &content);
-    if (status == KT_OK && json_is_true(json_object_get(block, "is_error")))
-        status = mark_failed(t, &content);
-    if (status != KT_OK) return status;
+    KT__STEP(need_block_text(t, at, block, "tool_use_id", &id));
+    KT__STEP(read_result_content(t, at, block, &content));
+    if (json_is_true(json_object_get(block, "is_error"))) KT__STEP(mark_failed(t, &content));
     t->message = NULL;
     return add_to_list(
         t, t->messages,
@@ -186,15 +184,15 @@ static kt_status read_turns(const kt__wire_reader *r, const json_t *from, json_t
     kt__wire_place at = {.key = "messages"};
     json_t *list = kt__wire_member(from, "messages");
     blocks t = {.r = r, .messages = json_array()};
-    kt_status status = t.messages ? KT_OK : kt__wire_fail_nomem(r);
-    if (status == KT_OK && list && !json_is_array(list))
-        status = kt__wire_fail_type(r, &at, "an array", list);
-    for (size_t i = 0; status == KT_OK && i < json_array_size(list); i++) {
+    kt_status status;
+    KT__TRY(t.messages ? KT_OK : kt__wire_fail_nomem(r));
+    if (list && !json_is_array(list)) KT__TRY(kt__wire_fail_type(r, &at, "an array", list));
+    for (size_t i = 0; i < json_array_size(list); i++) {
         kt__wire_place here = {.up = &at, .index = i};
-        status = add_turn(&t, &here, json_array_get(list, i));
+        KT__TRY(add_turn(&t, &here, json_array_get(list, i)));
     }
-    if (status == KT_OK && list && json_object_set(body, "messages", t.messages) != 0)
-        status = kt__wire_fail_nomem(r);
+    if (list && json_object_set(body, "messages", t.messages) != 0) status = kt__wire_fail_nomem(r);
+out:
     json_decref(t.messages);
     return status;
 }
@@ -336,11 +334,12 @@ kt_status kt__messages_read(kt__job *job, kt_error *err) {
 kt_status kt__messages_count(kt__job *job, kt_error *err) {
     int32_t *ids = NULL;
     size_t n = 0;
-    kt_status status = kt__job_parse(job, err);
-    if (status == KT_OK) status = read_conversation(job, err);
-    if (status == KT_OK)
-        status = kt_request_encode(job->model.loaded, &job->request.wire->req, &ids, &n, err);
+    kt_status status;
+    KT__TRY(kt__job_parse(job, err));
+    KT__TRY(read_conversation(job, err));
+    KT__TRY(kt_request_encode(job->model.loaded, &job->request.wire->req, &ids, &n, err));
+    (void)kt__buf_printf(&job->answer.out, "{\"input_tokens\":%zu}", n);
+out:
     kt_free(ids);
-    if (status == KT_OK) (void)kt__buf_printf(&job->answer.out, "{\"input_tokens\":%zu}", n);
     return status;
 }

@@ -70,7 +70,6 @@ static kt_status read_options(kt__job *job, ranking *r, kt_error *err) {
 }
 
 static kt_status read_body(kt__job *job, kt_error *err) {
-    kt_status status;
     ranking *r = kt__arena_calloc(&job->arena, 1, sizeof *r);
     const json_t *query = json_object_get(job->request.json, "query");
     job->request.wire = kt__calloc(1, sizeof *job->request.wire);
@@ -82,10 +81,8 @@ static kt_status read_body(kt__job *job, kt_error *err) {
     if (!json_is_string(query) || !json_string_length(query))
         return kt__fail_at(err, KT_E_ARG, "query", UINT64_MAX,
                            "query: expected a text that is not empty");
-    KT__TRY(read_documents(job, r, err));
-    status = read_options(job, r, err);
-out:
-    return status;
+    KT__STEP(read_documents(job, r, err));
+    return read_options(job, r, err);
 }
 
 /* ---- pairs ---- */
@@ -109,19 +106,17 @@ static kt_status make_pair(kt__job *job, const json_t *document, kt__wire_prompt
 }
 
 static kt_status read_rerank(kt__job *job, kt_error *err) {
-    kt_status status;
-    KT__TRY(kt__job_parse(job, err));
-    KT__TRY(read_body(job, err));
-    KT__TRY(kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
-                              err));
+    KT__STEP(kt__job_parse(job, err));
+    KT__STEP(read_body(job, err));
+    KT__STEP(kt__job_use_model(job, json_string_value(json_object_get(job->request.json, "model")),
+                               err));
     ranking *r = job->extra;
     kt__wire_prompt *prompts = kt__arena_calloc(&job->request.wire->arena, r->n, sizeof *prompts);
     if (!prompts) return kt__fail_nomem(err, "a request", r->n);
-    for (size_t i = 0; i < r->n; i++) KT__TRY(make_pair(job, r->documents[i], &prompts[i], err));
+    for (size_t i = 0; i < r->n; i++) KT__STEP(make_pair(job, r->documents[i], &prompts[i], err));
     job->request.wire->prompts = prompts;
     job->request.wire->n_prompts = r->n;
-out:
-    return status;
+    return KT_OK;
 }
 
 /* ---- the answer ---- */

@@ -96,9 +96,8 @@ static kt_status add_message_item(transcript *t, const kt__wire_place *at, json_
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
     kt__wire_place role_at = {.up = at, .key = "role"};
     json_t *role, *content = NULL;
-    kt_status status;
     bool known = false;
-    KT__TRY(need_text(t, at, item, "role", &role));
+    KT__STEP(need_text(t, at, item, "role", &role));
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         known |= !strcmp(json_string_value(role), roles[i]);
     if (!known)
@@ -106,11 +105,9 @@ static kt_status add_message_item(transcript *t, const kt__wire_place *at, json_
                                 "\"%.40s\" is not known: expected user, assistant, system or "
                                 "developer",
                                 json_string_value(role));
-    KT__TRY(read_item_text(t, at, item, "content", &content));
+    KT__STEP(read_item_text(t, at, item, "content", &content));
     json_t *message = json_pack("{s:O,s:o}", "role", role, "content", content);
-    status = add_to_transcript(t, message, !strcmp(json_string_value(role), "assistant"));
-out:
-    return status;
+    return add_to_transcript(t, message, !strcmp(json_string_value(role), "assistant"));
 }
 
 /* The JSON of an object, as a text. */
@@ -150,14 +147,11 @@ out:
 
 static kt_status add_output_item(transcript *t, const kt__wire_place *at, json_t *item) {
     json_t *id, *content = NULL;
-    kt_status status;
-    KT__TRY(need_text(t, at, item, "call_id", &id));
-    KT__TRY(read_item_text(t, at, item, "output", &content));
-    status = add_to_transcript(
+    KT__STEP(need_text(t, at, item, "call_id", &id));
+    KT__STEP(read_item_text(t, at, item, "output", &content));
+    return add_to_transcript(
         t, json_pack("{s:s,s:O,s:o}", "role", "tool", "tool_call_id", id, "content", content),
         false);
-out:
-    return status;
 }
 
 /* The first text of a list of parts; NULL: there is none. */

@@ -135,10 +135,11 @@ kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     if (w->adapters_given && !numbered && !given) return KT_OK; /* "none", or the configuration's */
     if (given) status = kt__namespace_of(config, job->request.client, given, name, err);
-    if (status == KT_OK)
-        status = use_version(job, name, given || numbered,
-                             numbered ? w->learned_version : KT_VERSION_SERVED, err);
-    if (status == KT_OK) status = tell_model(job, name, err);
+    if (status != KT_OK) return status;
+    status = use_version(job, name, given || numbered,
+                         numbered ? w->learned_version : KT_VERSION_SERVED, err);
+    if (status != KT_OK) return status;
+    status = tell_model(job, name, err);
     *named = status == KT_OK && (given || numbered || job->model.n_adapters > 0);
     return status;
 }

@@ -284,14 +284,17 @@ kt_status kt__job_parse(kt__job *job, kt_error *err) {
     return status;
 }
 
-kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
+/* The wire request's own; the model is not needed yet. */
+static kt_status read_fields(kt__job *job, kt__wire_form form, kt_error *err) {
     kt_request_params defaults = kt__config_request(job->request.settings->config);
-    kt_status status = kt__job_parse(job, err);
-    if (status == KT_OK)
-        status = kt__wire_read_value(form, job->request.json, NULL, &defaults, &job->request.wire,
-                                     err);
-    if (status == KT_OK) status = apply_limits(job, err);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__job_parse(job, err));
+    KT__STEP(
+        kt__wire_read_value(form, job->request.json, NULL, &defaults, &job->request.wire, err));
+    return apply_limits(job, err);
+}
+
+kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
+    KT__STEP(read_fields(job, form, err));
     json_decref(job->request.json);
     job->request.json = NULL;
     pthread_mutex_lock(&job->lock);
@@ -299,7 +302,7 @@ kt_status kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err) {
     pthread_mutex_unlock(&job->lock);
     if (job->request.wire->id && !job->request.name[0])
         snprintf(job->request.name, sizeof job->request.name, "%s", job->request.wire->id);
-    status = kt__job_use_model(job, job->request.wire->model, err);
-    if (status == KT_OK) status = kt__job_use_adapters(job, err);
-    return status == KT_OK ? check_bias(job, err) : status;
+    KT__STEP(kt__job_use_model(job, job->request.wire->model, err));
+    KT__STEP(kt__job_use_adapters(job, err));
+    return check_bias(job, err);
 }

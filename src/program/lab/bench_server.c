@@ -342,14 +342,15 @@ int kt__bench_server(int argc, char **argv, kt__config *config) {
         .groups = groups,
         .n_groups = KT__COUNT(groups)};
     kt_error err;
+    kt_status status;
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
     if (code >= 0) return code;
-    kt_status status = make_shots(&l, &err);
-    if (status == KT_OK) status = open_target(&l, &err);
-    if (status == KT_OK) warm_up(&l);
-    if (status == KT_OK) status = run_load(&l, &err);
-    if (status == KT_OK && !print_load(&l))
-        status = kt__fail(&err, KT_E_IO, "%s answered nothing", l.opts.server);
+    KT__TRY(make_shots(&l, &err));
+    KT__TRY(open_target(&l, &err));
+    warm_up(&l);
+    KT__TRY(run_load(&l, &err));
+    if (!print_load(&l)) status = kt__fail(&err, KT_E_IO, "%s answered nothing", l.opts.server);
+out:
     kt__session_close(&l.session);
     kt__free(l.scratch);
     kt__free(l.gaps_ms);

@@ -144,12 +144,13 @@ kt_status kt__choice_tasks_read(const char *path, kt__choice_tasks *out, kt_erro
     char *text = NULL, **lines = NULL;
     size_t len = 0, n = 0;
     *out = (kt__choice_tasks){0};
-    kt_status status = kt__cli_read_file(path, MAX_FILE_BYTES, &text, &len, err);
-    if (status == KT_OK) status = cut_lines(text, &lines, &n, err);
-    if (status == KT_OK && !n) status = kt__fail(err, KT_E_FORMAT, "it holds no task");
-    if (status == KT_OK)
-        status = lines[0][0] == '{' ? tasks_of_json(lines, n, out, err)
-                                    : tasks_of_lines(lines, n, out, err);
+    kt_status status;
+    KT__TRY(kt__cli_read_file(path, MAX_FILE_BYTES, &text, &len, err));
+    KT__TRY(cut_lines(text, &lines, &n, err));
+    if (!n) KT__TRY(kt__fail(err, KT_E_FORMAT, "it holds no task"));
+    status = lines[0][0] == '{' ? tasks_of_json(lines, n, out, err)
+                                : tasks_of_lines(lines, n, out, err);
+out:
     if (status != KT_OK && err && !err->where[0])
         snprintf(err->where, sizeof err->where, "%s", path);
     kt__free(lines);
@@ -207,15 +208,15 @@ static kt_status best_ending(kt__session *s, int32_t *const *ids, const size_t *
     size_t common = common_ids(ids, n_ids, n);
     double best_score = 0.0;
     if (!common) return kt__fail(err, KT_E_ARG, "the endings have no context in common");
-    kt_status status = kt_seq_truncate(s->seq, 0, err);
-    if (status == KT_OK && common > 1) status = kt_seq_eval(s->seq, ids[0], common - 1, err);
-    for (size_t i = 0; i < n && status == KT_OK; i++) {
+    KT__STEP(kt_seq_truncate(s->seq, 0, err));
+    if (common > 1) KT__STEP(kt_seq_eval(s->seq, ids[0], common - 1, err));
+    for (size_t i = 0; i < n; i++) {
         double score = 0.0;
-        status = kt_seq_truncate(s->seq, common - 1, err);
-        if (status == KT_OK) status = ending_score(s, ids[i], common, n_ids[i], &score, err);
+        KT__STEP(kt_seq_truncate(s->seq, common - 1, err));
+        KT__STEP(ending_score(s, ids[i], common, n_ids[i], &score, err));
         if (i == 0 || score > best_score) *best = i, best_score = score;
     }
-    return status;
+    return KT_OK;
 }
 
 kt_status kt__choice_score(const kt__choice_task *task, kt__session *session, bool *right,

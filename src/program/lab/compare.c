@@ -161,9 +161,11 @@ static kt_status compare_open(comparison *m, const kt__judge_opts *o, kt__sessio
     kt__config *c = opts->config;
     c->ctx = kt__text_score_ctx(&m->t);
     if (c->ctx < DECODE_PROMPT + DECODE_TOKENS) c->ctx = DECODE_PROMPT + DECODE_TOKENS;
-    kt_status status = kt__judge_read_text(o, &text, &len, err);
-    if (status == KT_OK) status = contender_open(&m->a, o, opts, text, len, err);
-    if (status == KT_OK) status = contender_open(&m->b, o, opts, text, len, err);
+    kt_status status;
+    KT__TRY(kt__judge_read_text(o, &text, &len, err));
+    KT__TRY(contender_open(&m->a, o, opts, text, len, err));
+    KT__TRY(contender_open(&m->b, o, opts, text, len, err));
+out:
     kt__free(text);
     return status;
 }

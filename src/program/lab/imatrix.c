@@ -165,18 +165,16 @@ out:
 static kt_status make_imatrix(const imatrix_opts *o, kt__config *model_opts,
                               const char *const *files, size_t n_files, kt_error *err) {
     kt__imatrix m = {0};
-    kt_status status = kt__lab_check_target(o->out, model_opts->model, err);
-    if (status == KT_OK) status = kt__lab_check_target(o->out, o->text, err);
-    for (size_t i = 0; i < n_files && status == KT_OK; i++)
-        status = kt__lab_check_target(o->out, files[i], err);
-    for (size_t i = 0; i < n_files && status == KT_OK; i++)
-        status = kt__imatrix_merge_file(&m, files[i], err);
-    if (status == KT_OK && (model_opts->model || n_files == 0))
-        status = gather_model(o, model_opts, &m, err);
-    if (status == KT_OK) status = kt__imatrix_write(&m, o->out, err);
-    if (status == KT_OK)
-        fprintf(stderr, "%s: %zu matrices, %u chunks of %u tokens\n", o->out, m.n, m.n_chunks,
-                m.chunk_size);
+    kt_status status;
+    KT__TRY(kt__lab_check_target(o->out, model_opts->model, err));
+    KT__TRY(kt__lab_check_target(o->out, o->text, err));
+    for (size_t i = 0; i < n_files; i++) KT__TRY(kt__lab_check_target(o->out, files[i], err));
+    for (size_t i = 0; i < n_files; i++) KT__TRY(kt__imatrix_merge_file(&m, files[i], err));
+    if (model_opts->model || n_files == 0) KT__TRY(gather_model(o, model_opts, &m, err));
+    KT__TRY(kt__imatrix_write(&m, o->out, err));
+    fprintf(stderr, "%s: %zu matrices, %u chunks of %u tokens\n", o->out, m.n, m.n_chunks,
+            m.chunk_size);
+out:
     kt__imatrix_free(&m);
     return status;
 }

@@ -172,6 +172,13 @@ static const char *default_type(const kt_model *model) {
                                                         : "f16";
 }
 
+static kt_status prepare_merge(const struct merge_opts *o, kt_model *model, merger *m,
+                               kt_error *err) {
+    KT__STEP(check_target(o, err));
+    KT__STEP(kt__lora_set_open(&o->lora, model, &m->set, err));
+    return list_sites(m, err);
+}
+
 static int merge_opened(const struct merge_opts *o, kt_model *model, merger *m) {
     kt__byte_progress progress = {0};
     kt__convert_report report = {.recipe = ""};
@@ -181,17 +188,14 @@ static int merge_opened(const struct merge_opts *o, kt_model *model, merger *m) 
     m->net = model->net;
     params.recipe = kt__recipe_find(o->type ? o->type : default_type(model));
     if (!params.recipe) return kt__lab_unknown_recipe("merge", o->type);
-    kt_status status = check_target(o, &err);
-    if (status == KT_OK) status = kt__lora_set_open(&o->lora, model, &m->set, &err);
-    if (status == KT_OK) status = list_sites(m, &err);
-    if (status != KT_OK) return kt__cli_fail("merge", &err);
+    if (prepare_merge(o, model, m, &err) != KT_OK) return kt__cli_fail("merge", &err);
     kt__hash_init(&change.identity, 1);
     for (size_t i = 0; i < m->set.n; i++) {
         kt__hash_add(&change.identity, &m->set.uses[i].adapter->pack.digest, sizeof(kt__digest));
         kt__hash_add(&change.identity, &m->set.uses[i].scale, sizeof m->set.uses[i].scale);
     }
     const kt__convert_output output = kt__lab_output("merge", o->target, &o->write, &progress);
-    status = kt__quantize_file(&params, &output, &report, &err);
+    kt_status status = kt__quantize_file(&params, &output, &report, &err);
     return kt__lab_end("merge", o->target, &progress, status, &report, &err);
 }
 

@@ -160,11 +160,10 @@ static kt_status feed_parser(kt__call_parser *parser, const json_t *options, con
                              size_t n, kt_error *err) {
     json_int_t cut = json_integer_value(json_object_get(options, "cut"));
     size_t first = cut > 0 && (size_t)cut < n ? (size_t)cut : n;
-    kt_status status = kt__call_feed(parser, s, first, err);
-    if (status == KT_OK) status = kt__call_feed(parser, s + first, n - first, err);
-    if (status == KT_OK && !json_is_true(json_object_get(options, "is_partial")))
-        status = kt__call_finish(parser, err);
-    return status;
+    KT__STEP(kt__call_feed(parser, s, first, err));
+    KT__STEP(kt__call_feed(parser, s + first, n - first, err));
+    if (json_is_true(json_object_get(options, "is_partial"))) return KT_OK;
+    return kt__call_finish(parser, err);
 }
 
 static kt_status parse_text(const parse_job *job, const json_t *options, const json_t *text,
@@ -209,13 +208,13 @@ static kt_status parse_line(const parse_job *job, const char *line, size_t len, 
     kt__tools *tools = NULL;
     parsed out;
     init_parsed(&out);
-    kt_status status = KT_OK;
+    kt_status status;
     if (!json_is_string(text))
-        status = kt__fail(err, KT_E_FORMAT, "expected an object with \"text\"");
-    if (status == KT_OK) status = tools_of(root, &tools, err);
-    if (status == KT_OK)
-        status = parse_text(job, json_object_get(root, "options"), text, tools, &out, err);
-    if (status == KT_OK) status = print_parsed(&out, err);
+        KT__TRY(kt__fail(err, KT_E_FORMAT, "expected an object with \"text\""));
+    KT__TRY(tools_of(root, &tools, err));
+    KT__TRY(parse_text(job, json_object_get(root, "options"), text, tools, &out, err));
+    KT__TRY(print_parsed(&out, err));
+out:
     free_parsed(&out);
     kt__tools_free(tools);
     json_decref(root);

@@ -154,21 +154,19 @@ static kt_status check_line(checker *c, const char *line, size_t len, kt_error *
     kt_status status = KT_OK;
     json_t *root = json_loadb(line, len, JSON_ALLOW_NUL, &bad);
     const json_t *text = json_object_get(root, "text");
-    if (!json_is_string(text)) {
-        json_decref(root);
-        return kt__fail(err, KT_E_FORMAT, "expected an object with \"text\"");
-    }
+    if (!json_is_string(text))
+        KT__TRY(kt__fail(err, KT_E_FORMAT, "expected an object with \"text\""));
     const char *s = json_string_value(text);
     size_t n = json_string_length(text);
     if (c->vocab)
-        status = check_tokens(c, s, n, &accepted, &at, err);
+        KT__TRY(check_tokens(c, s, n, &accepted, &at, err));
     else
         accepted = check_bytes(c, s, n, &at);
+    if (kt__grammar_status(c->grammar) != KT_OK)
+        KT__TRY(kt__fail(err, KT_E_LIMIT, "the constraint is out of memory or steps"));
+    printf("{\"accepted\": %s, \"at\": %zu}\n", accepted ? "true" : "false", at);
+out:
     json_decref(root);
-    if (status == KT_OK && kt__grammar_status(c->grammar) != KT_OK)
-        status = kt__fail(err, KT_E_LIMIT, "the constraint is out of memory or steps");
-    if (status == KT_OK)
-        printf("{\"accepted\": %s, \"at\": %zu}\n", accepted ? "true" : "false", at);
     return status;
 }
 

@@ -91,11 +91,9 @@ static kt_status score_beside(scoring *s, const kt__log_row *row, size_t i, int3
 /* Row i of the logits at hand, after which `id` came. */
 static kt_status score_row(scoring *s, size_t i, int32_t id, kt_error *err) {
     kt__log_row row;
-    kt_status status = kt__log_row_make(s->own.logits + i * s->n_vocab, s->n_vocab, s->weights,
-                                        &row, err);
-    if (status == KT_OK && s->t->save) status = kt__kld_put(s->t->save, &row, err);
-    if (status == KT_OK) status = scored_bytes(s, id, err);
-    if (status != KT_OK) return status;
+    KT__STEP(kt__log_row_make(s->own.logits + i * s->n_vocab, s->n_vocab, s->weights, &row, err));
+    if (s->t->save) KT__STEP(kt__kld_put(s->t->save, &row, err));
+    KT__STEP(scored_bytes(s, id, err));
     if (s->base.session || s->t->base_file) return score_beside(s, &row, i, id, err);
     return kt__quality_add(s->out, &row, id, err);
 }
@@ -122,17 +120,15 @@ static kt_status judge_begin(judge *j, int32_t *ids, size_t n, kt_error *err) {
 
 static kt_status score_chunk(scoring *s, kt_error *err) {
     size_t n_ctx = (size_t)kt__text_score_ctx(s->t), before = first_scored(s->t);
-    kt_status status = judge_begin(&s->own, s->ids, before, err);
-    if (status == KT_OK && s->base.session) status = judge_begin(&s->base, s->ids, before, err);
-    for (size_t i = before; i < n_ctx - 1 && status == KT_OK; i += ROWS) {
+    KT__STEP(judge_begin(&s->own, s->ids, before, err));
+    if (s->base.session) KT__STEP(judge_begin(&s->base, s->ids, before, err));
+    for (size_t i = before; i < n_ctx - 1; i += ROWS) {
         size_t n = n_ctx - 1 - i < ROWS ? n_ctx - 1 - i : ROWS;
-        status = judge_eval(&s->own, s->ids + i, n, true, err);
-        if (status == KT_OK && s->base.session)
-            status = judge_eval(&s->base, s->ids + i, n, true, err);
-        for (size_t r = 0; r < n && status == KT_OK; r++)
-            status = score_row(s, r, s->ids[i + r + 1], err);
+        KT__STEP(judge_eval(&s->own, s->ids + i, n, true, err));
+        if (s->base.session) KT__STEP(judge_eval(&s->base, s->ids + i, n, true, err));
+        for (size_t r = 0; r < n; r++) KT__STEP(score_row(s, r, s->ids[i + r + 1], err));
     }
-    return status;
+    return KT_OK;
 }
 
 /* ---- the whole text ---- */

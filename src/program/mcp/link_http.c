@@ -337,14 +337,13 @@ kt_status kt__mcp_link_http(const kt__mcp_server_config *config, kt__mcp_link **
     kt__buf_init(&h->data, KT__MCP_MAX_MESSAGE);
     kt__framer_init(&h->lines, KT__MCP_MAX_MESSAGE);
     h->waiting = json_array();
-    kt_status status = kt__curl_open("a server with a url", &h->curl, err);
-    if (status == KT_OK) status = check_url(h, err);
-    if (status == KT_OK) h->easy = h->curl.easy_init();
-    if (status == KT_OK && (!h->easy || !h->waiting)) status = kt__fail_nomem(err, "a server", 0);
-    if (status == KT_OK) {
-        *out = &h->link;
-    } else {
-        http_close(&h->link);
-    }
+    kt_status status;
+    KT__TRY(kt__curl_open("a server with a url", &h->curl, err));
+    KT__TRY(check_url(h, err));
+    h->easy = h->curl.easy_init();
+    if (!h->easy || !h->waiting) KT__TRY(kt__fail_nomem(err, "a server", 0));
+    *out = &h->link;
+out:
+    if (status != KT_OK) http_close(&h->link);
     return status;
 }

@@ -117,17 +117,14 @@ static kt_status open_learning(kt__shared *shared, kt_error *err) {
 static kt_status open_services(kt__server *s, kt_error *err) {
     kt__shared *shared = &s->shared;
     kt__config *c = shared->start;
-    kt_status status;
     kt__keys *keys;
-    KT__TRY(read_keys(c, &keys, err));
-    KT__TRY(kt__shared_set_settings(shared, c, keys, err));
-    KT__TRY(kt__models_create(c, &shared->log, &shared->models, err));
-    KT__TRY(kt__metrics_create(shared->models, &shared->metrics, err));
-    KT__TRY(kt__event_loop_create(server_tick, s, &shared->loop, err));
-    if (c->learn) KT__TRY(open_learning(shared, err));
-    status = kt__workers_create(N_WORKERS, (int)c->queue + 16, &shared->workers, err);
-out:
-    return status;
+    KT__STEP(read_keys(c, &keys, err));
+    KT__STEP(kt__shared_set_settings(shared, c, keys, err));
+    KT__STEP(kt__models_create(c, &shared->log, &shared->models, err));
+    KT__STEP(kt__metrics_create(shared->models, &shared->metrics, err));
+    KT__STEP(kt__event_loop_create(server_tick, s, &shared->loop, err));
+    if (c->learn) KT__STEP(open_learning(shared, err));
+    return kt__workers_create(N_WORKERS, (int)c->queue + 16, &shared->workers, err);
 }
 
 static kt_status open_transports(kt__server *s, int lines, kt_error *err) {

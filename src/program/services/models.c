@@ -257,17 +257,20 @@ static void close_places(kt__served *s, int n) {
 }
 
 static kt_status open_places(kt__served *s, int *n, kt_error *err) {
-    kt_status status = find_and_stamp(s, 0, err);
+    kt_status status;
+    int n_open = 0;
     *n = 0;
-    if (status == KT_OK && s->draft_path) status = find_and_stamp(s, 1, err);
-    if (status == KT_OK) status = count_places(s, n, err);
+    KT__TRY(find_and_stamp(s, 0, err));
+    if (s->draft_path) KT__TRY(find_and_stamp(s, 1, err));
+    KT__TRY(count_places(s, n, err));
     bool own = kt__place_is_own(s->config, s->models->config, *n);
-    for (int i = 0; i < *n && status == KT_OK; i++) {
-        kt__place_asked asked = asked_of(s, i, *n);
-        status = kt__place_open(&asked, own, &s->places[i], err);
-        if (status == KT_OK) add_plan(&s->plan, &s->places[i].plan, i == 0);
-        if (status != KT_OK) close_places(s, i);
+    for (; n_open < *n; n_open++) {
+        kt__place_asked asked = asked_of(s, n_open, *n);
+        KT__TRY(kt__place_open(&asked, own, &s->places[n_open], err));
+        add_plan(&s->plan, &s->places[n_open].plan, n_open == 0);
     }
+out:
+    if (status != KT_OK) close_places(s, n_open);
     return status;
 }
 

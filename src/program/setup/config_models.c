@@ -185,16 +185,13 @@ static kt_status check_own(const kt__config *own, kt_error *err) {
     static const char *const presets[] = {"none", "potato", "extreme", NULL};
     static const char *const scalings[] = {"model", "none", "linear", "yarn", NULL};
     static const char *const types[] = {"f16", "q8_0", "q4_0", NULL};
-    kt_status status = check_word(own->preset, presets, "preset", "none, potato or extreme", err);
     kt_engine_params params = {0};
-    if (status == KT_OK)
-        status = check_word(own->rope_scaling, scalings, "rope_scaling",
-                            "model, none, linear or yarn", err);
-    if (status == KT_OK)
-        status = check_word(own->kv_keys, types, "kv_keys", "f16, q8_0 or q4_0", err);
-    if (status == KT_OK)
-        status = check_word(own->kv_values, types, "kv_values", "f16, q8_0 or q4_0", err);
-    return status == KT_OK ? kt__kv_types_read(own->kv_type, &params, err) : status;
+    KT__STEP(check_word(own->preset, presets, "preset", "none, potato or extreme", err));
+    KT__STEP(check_word(own->rope_scaling, scalings, "rope_scaling", "model, none, linear or yarn",
+                        err));
+    KT__STEP(check_word(own->kv_keys, types, "kv_keys", "f16, q8_0 or q4_0", err));
+    KT__STEP(check_word(own->kv_values, types, "kv_values", "f16, q8_0 or q4_0", err));
+    return kt__kv_types_read(own->kv_type, &params, err);
 }
 
 kt_status kt__config_finish_own(kt__config *own, kt_error *err) {

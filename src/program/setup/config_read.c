@@ -50,11 +50,11 @@ kt_status kt__config_read_toml(kt__config *config, const char *text, size_t len,
 
 kt_status kt__config_read_file(kt__config *config, const char *path, kt_error *err) {
     kt__buf text;
-    kt_status status = kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err);
-    if (status == KT_OK)
-        status = kt__config_copy_text(config, path, strlen(path), &config->file, err);
-    if (status == KT_OK)
-        status = kt__config_read_toml(config, text.data ? text.data : "", text.len, path, err);
+    kt_status status;
+    KT__TRY(kt__config_file_read(path, "the settings", MAX_FILE_BYTES, &text, NULL, err));
+    KT__TRY(kt__config_copy_text(config, path, strlen(path), &config->file, err));
+    KT__TRY(kt__config_read_toml(config, text.data ? text.data : "", text.len, path, err));
+out:
     kt__buf_free(&text);
     return status;
 }

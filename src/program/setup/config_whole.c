@@ -194,15 +194,14 @@ static kt_status finish_learning(kt__config *c, kt_error *err) {
 kt_status kt__config_finish(kt__config *c, kt_error *err) {
     static const char *const formats[] = {"human", "json"};
     static const char *const levels[] = {"error", "warn", "info", "debug"};
-    kt_status status;
-    KT__TRY(finish_models(c, err));
-    KT__TRY(check_aliases(c, err));
-    KT__TRY(kt__adapters_check(c, err));
-    KT__TRY(finish_socket(c, err));
-    KT__TRY(check_hosts(&c->hosts, err));
-    KT__TRY(check_origins(&c->cors, err));
-    KT__TRY(finish_listen(c, err));
-    KT__TRY(finish_learning(c, err));
+    KT__STEP(finish_models(c, err));
+    KT__STEP(check_aliases(c, err));
+    KT__STEP(kt__adapters_check(c, err));
+    KT__STEP(finish_socket(c, err));
+    KT__STEP(check_hosts(&c->hosts, err));
+    KT__STEP(check_origins(&c->cors, err));
+    KT__STEP(finish_listen(c, err));
+    KT__STEP(finish_learning(c, err));
     if (!c->log_format) c->log_format = "human";
     if (!c->log_level) c->log_level = "info";
     if (!one_of(c->log_format, formats, 2))
@@ -216,9 +215,7 @@ kt_status kt__config_finish(kt__config *c, kt_error *err) {
                            "could never be taken");
     if (!c->tls_cert != !c->tls_key)
         return kt__fail(err, KT_E_ARG, "http.tls_cert and http.tls_key belong together");
-    KT__TRY(kt__config_finish_models(c, err));
-out:
-    return status;
+    return kt__config_finish_models(c, err);
 }
 
 kt_request_params kt__config_request(const kt__config *c) {

@@ -25,38 +25,36 @@ kt__opt_group kt__learn_opts_group(kt__learn_opts *opts) {
 
 static kt_status find_folder(const kt__learn_opts *opts, const kt__config *given, const char *model,
                              kt__config *c, char *folder, size_t size, kt_error *err) {
-    kt_status status;
     char own[32];
     snprintf(own, sizeof own, "uid:%u", (unsigned)getuid());
-    if (model) KT__TRY(kt__config_set_model(c, model, err));
-    KT__TRY(kt__config_set(c, "learning.enabled", "true", "--learn", err));
+    if (model) KT__STEP(kt__config_set_model(c, model, err));
+    KT__STEP(kt__config_set(c, "learning.enabled", "true", "--learn", err));
     if (given->learn_dir)
-        KT__TRY(kt__config_set(c, "learning.dir", given->learn_dir, "--learn-dir", err));
-    KT__TRY(kt__config_finish(c, err));
-    KT__TRY(kt__namespace_folder(c, c->models[0].name, opts->name ? opts->name : own, folder, size,
-                                 err));
-out:
-    return status;
+        KT__STEP(kt__config_set(c, "learning.dir", given->learn_dir, "--learn-dir", err));
+    KT__STEP(kt__config_finish(c, err));
+    return kt__namespace_folder(c, c->models[0].name, opts->name ? opts->name : own, folder, size,
+                                err);
 }
 
 kt_status kt__learn_opts_open(const kt__learn_opts *opts, const kt__config *given,
                               const char *model, kt_engine *engine, bool read_only,
                               kt_learner **out, kt_error *err) {
     char folder[4096];
-    kt__config *c;
-    kt_status status = kt__config_create(&c, err);
+    kt__config *c = NULL;
+    kt_status status;
     *out = NULL;
-    if (status != KT_OK) return status;
-    status = find_folder(opts, given, model, c, folder, sizeof folder, err);
+    KT__TRY(kt__config_create(&c, err));
+    KT__TRY(find_folder(opts, given, model, c, folder, sizeof folder, err));
     const kt_learner_params params = {.dir = folder,
                                       .max_entries = (uint64_t)c->learn_entries,
                                       .max_bytes = c->learn_bytes,
                                       .quality_threshold = kt__learn_plan_of(c).quality_threshold,
                                       .recall = {.n_max = (int32_t)c->learn_recall},
                                       .read_only = read_only};
-    if (status == KT_OK && read_only && access(folder, F_OK) != 0)
-        status = kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "nothing was learned there");
-    if (status == KT_OK) status = kt_learner_open(engine, &params, out, err);
+    if (read_only && access(folder, F_OK) != 0)
+        KT__TRY(kt__fail_at(err, KT_E_IO, folder, UINT64_MAX, "nothing was learned there"));
+    KT__TRY(kt_learner_open(engine, &params, out, err));
+out:
     kt__config_free(c);
     return status;
 }

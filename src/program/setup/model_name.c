@@ -20,18 +20,18 @@ enum { MAX_PATH = 4096 };
 kt_status kt__model_name_config(kt__config **out, kt_error *err) {
     char found[MAX_PATH];
     const char *path = getenv("KENTANG_CONFIG");
-    kt__config *config;
-    kt_status status = kt__config_create(&config, err);
+    kt__config *config = NULL;
+    kt_status status;
     *out = NULL;
-    if (status != KT_OK) return status;
+    KT__TRY(kt__config_create(&config, err));
     if (!path && kt__config_find_file(found, sizeof found)) path = found;
-    if (path && *path) status = kt__config_read_file(config, path, err);
-    if (status == KT_OK) status = kt__config_read_environment(config, environ, NULL, err);
-    if (status == KT_OK) status = kt__config_finish(config, err);
-    if (status == KT_OK)
-        *out = config;
-    else
-        kt__config_free(config);
+    if (path && *path) KT__TRY(kt__config_read_file(config, path, err));
+    KT__TRY(kt__config_read_environment(config, environ, NULL, err));
+    KT__TRY(kt__config_finish(config, err));
+    *out = config;
+    config = NULL;
+out:
+    kt__config_free(config);
     return status;
 }
 

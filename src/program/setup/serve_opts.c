@@ -115,11 +115,10 @@ static kt_status set_adapters(const kt__serve_opts *o, kt__config *c, kt_error *
     if (!o->lora.files.n) return KT_OK;
     kt__buf_init(&files, 1 << 20);
     kt__buf_init(&used, 1 << 20);
-    for (size_t i = 0; i < o->lora.files.n && status == KT_OK; i++) {
+    for (size_t i = 0; i < o->lora.files.n; i++) {
         char path[4096], name[256];
         float scale;
-        status = kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err);
-        if (status != KT_OK) break;
+        KT__TRY(kt__lora_split(o->lora.files.items[i], path, sizeof path, &scale, err));
         name_of_adapter(path, name, sizeof name);
         put_pair(&files, i == 0, name, path);
         snprintf(path, sizeof path, "%.9g", (double)scale);
@@ -127,8 +126,9 @@ static kt_status set_adapters(const kt__serve_opts *o, kt__config *c, kt_error *
     }
     (void)kt__buf_putc(&files, ']');
     (void)kt__buf_putc(&used, ']');
-    if (status == KT_OK) status = kt__config_set(c, "adapters", files.data, "--lora", err);
-    if (status == KT_OK) status = kt__config_set(c, "adapter", used.data, "--lora", err);
+    KT__TRY(kt__config_set(c, "adapters", files.data, "--lora", err));
+    KT__TRY(kt__config_set(c, "adapter", used.data, "--lora", err));
+out:
     kt__buf_free(&files);
     kt__buf_free(&used);
     return status;
@@ -144,19 +144,18 @@ static kt_status read_options(const kt__serve_opts *o, kt__config *c, kt_error *
 
 kt_status kt__serve_opts_configure(const kt__serve_opts *o, kt__config **out, kt__buf *strange,
                                    kt_error *err) {
-    kt__config *c;
-    kt_status status = kt__config_create(&c, err);
+    kt__config *c = NULL;
+    kt_status status;
     *out = NULL;
-    if (status != KT_OK) return status;
+    KT__TRY(kt__config_create(&c, err));
     c->find_model = kt__model_name_file;
-    if (o->log_level) status = kt__config_set(c, "log.level", o->log_level, "the command", err);
-    if (status == KT_OK) status = read_files(o, c, strange, err);
-    if (status == KT_OK) status = read_options(o, c, err);
-    if (status == KT_OK) status = kt__config_finish(c, err);
-    if (status == KT_OK) {
-        *out = c;
-    } else {
-        kt__config_free(c);
-    }
+    if (o->log_level) KT__TRY(kt__config_set(c, "log.level", o->log_level, "the command", err));
+    KT__TRY(read_files(o, c, strange, err));
+    KT__TRY(read_options(o, c, err));
+    KT__TRY(kt__config_finish(c, err));
+    *out = c;
+    c = NULL;
+out:
+    kt__config_free(c);
     return status;
 }

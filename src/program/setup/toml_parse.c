@@ -59,25 +59,23 @@ static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth);
 
 /* Elements become known to their array only when they are whole; v is the array. */
 static kt_status take_array(kt__toml_parser *p, kt__toml *v, int depth) {
-    kt_status status;
     v->kind = KT__TOML_ARRAY;
     v->state = MADE_CLOSED;
     p->at++;
     for (;;) {
-        KT__TRY(kt__toml_skip_space(p));
+        KT__STEP(kt__toml_skip_space(p));
         if (kt__toml_peek(p, 0) == ']') break;
         kt__toml *item = add_member(p, v, KT__TOML_INT, NULL);
         if (!item) return kt__toml_fail_nomem(p);
-        KT__TRY(take_value(p, item, depth + 1));
-        KT__TRY(kt__toml_skip_space(p));
+        KT__STEP(take_value(p, item, depth + 1));
+        KT__STEP(kt__toml_skip_space(p));
         if (kt__toml_peek(p, 0) == ']') break;
         if (kt__toml_peek(p, 0) != ',')
             return kt__toml_fail(p, "expected a comma or the array's end");
         p->at++;
     }
     p->at++;
-out:
-    return status;
+    return KT_OK;
 }
 
 static void close_table(kt__toml *table) {
@@ -125,9 +123,8 @@ static kt_status take_value(kt__toml_parser *p, kt__toml *v, int depth) {
 static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth) {
     const char *key;
     size_t len;
-    kt_status status;
     for (int level = 0;; level++) {
-        KT__TRY(kt__toml_take_key_part(p, &key, &len));
+        KT__STEP(kt__toml_take_key_part(p, &key, &len));
         kt__toml *found = (kt__toml *)(uintptr_t)find_member(table, key, len);
         if (!kt__toml_take_dot(p)) {
             if (found) return kt__toml_fail(p, "this key was given before");
@@ -152,9 +149,7 @@ static kt_status take_pair(kt__toml_parser *p, kt__toml *table, int depth) {
     kt__toml_skip_blanks(p);
     kt__toml *v = add_member(p, table, KT__TOML_INT, key);
     if (!v) return kt__toml_fail_nomem(p);
-    status = take_value(p, v, depth);
-out:
-    return status;
+    return take_value(p, v, depth);
 }
 
 /* ---- headers ---- */
@@ -200,24 +195,21 @@ static kt_status open_table(kt__toml_parser *p, kt__toml *parent, const char *ke
 static kt_status take_header(kt__toml_parser *p, kt__toml *root, kt__toml **out) {
     const char *key;
     size_t len;
-    kt_status status;
     bool array = kt__toml_peek(p, 1) == '[';
     kt__toml *table = root;
     p->at += array ? 2 : 1;
     kt__toml_skip_blanks(p);
     for (int level = 0;; level++) {
         if (level >= KT__TOML_MAX_DEPTH) return kt__toml_fail(p, "nested too deeply");
-        KT__TRY(kt__toml_take_key_part(p, &key, &len));
+        KT__STEP(kt__toml_take_key_part(p, &key, &len));
         if (!kt__toml_take_dot(p)) break;
-        KT__TRY(step_into(p, &table, key, len));
+        KT__STEP(step_into(p, &table, key, len));
     }
     kt__toml_skip_blanks(p);
     if (!kt__toml_looking_at(p, array ? "]]" : "]"))
         return kt__toml_fail(p, "expected the header's end");
     p->at += array ? 2 : 1;
-    status = open_table(p, table, key, len, array, out);
-out:
-    return status;
+    return open_table(p, table, key, len, array, out);
 }
 
 static kt_status end_of_line(kt__toml_parser *p) {
@@ -232,7 +224,6 @@ static kt_status end_of_line(kt__toml_parser *p) {
 kt_status kt__toml_parse(const char *text, size_t len, const char *name, kt__arena *arena,
                          kt__toml **out, kt_error *err) {
     kt__toml_parser p = {text, text + len, text, 1, 0, name, arena, err};
-    kt_status status;
     *out = NULL;
     kt__error_clear(err);
     if (len > KT__TOML_MAX_BYTES)
@@ -242,16 +233,15 @@ kt_status kt__toml_parse(const char *text, size_t len, const char *name, kt__are
     if (!root) return kt__toml_fail_nomem(&p);
     root->state = MADE_HEADER;
     for (;;) {
-        KT__TRY(kt__toml_skip_space(&p));
+        KT__STEP(kt__toml_skip_space(&p));
         if (p.at >= p.end) break;
         if (kt__toml_peek(&p, 0) == '[') {
-            KT__TRY(take_header(&p, root, &table));
+            KT__STEP(take_header(&p, root, &table));
         } else {
-            KT__TRY(take_pair(&p, table, 0));
+            KT__STEP(take_pair(&p, table, 0));
         }
-        KT__TRY(end_of_line(&p));
+        KT__STEP(end_of_line(&p));
     }
     *out = root;
-out:
-    return status;
+    return KT_OK;
 }

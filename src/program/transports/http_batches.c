@@ -151,17 +151,23 @@ int kt__http_delete_file(kt__http_request *r) {
 
 /* ---- batches ---- */
 
+static kt_status create_batch(kt__http_request *r, char id[KT__BATCH_ID], kt_error *err) {
+    json_t *body = NULL;
+    kt_status status;
+    KT__TRY(kt__wire_parse(r->body.data ? r->body.data : "", r->body.len, &body, err));
+    if (!json_is_object(body)) KT__TRY(kt__fail(err, KT_E_ARG, "expected a JSON object"));
+    KT__TRY(kt__batches_create(r->shared->batches, r->client, body, id, err));
+out:
+    json_decref(body);
+    return status;
+}
+
 int kt__http_post_batch(kt__http_request *r) {
     char id[KT__BATCH_ID];
     kt_error err = {0};
-    json_t *body;
     int off = say_off(r);
     if (off) return off;
-    kt_status status = kt__wire_parse(r->body.data ? r->body.data : "", r->body.len, &body, &err);
-    if (status == KT_OK && !json_is_object(body))
-        status = kt__fail(&err, KT_E_ARG, "expected a JSON object");
-    if (status == KT_OK) status = kt__batches_create(r->shared->batches, r->client, body, id, &err);
-    json_decref(body);
+    kt_status status = create_batch(r, id, &err);
     if (status != KT_OK) return say_status(r, status, &err);
     return write_record(r, kt__batches_get(r->shared->batches, r->client, id), "batch");
 }

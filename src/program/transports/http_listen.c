@@ -155,14 +155,15 @@ kt_status kt__http_socket_open(const kt__config *config, const char *listen_at, 
 
 kt_status kt__http_read_pem(const char *path, char **out, kt_error *err) {
     kt__buf text;
+    kt_status status;
     *out = NULL;
-    kt_status status = kt__config_file_read(path, "a certificate or key", KT__HTTP_MAX_PEM - 1,
-                                            &text, NULL, err);
-    if (status == KT_OK && !text.len)
-        status = kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "nothing in %s", path);
-    if (status == KT_OK && !(*out = kt__calloc(1, KT__HTTP_MAX_PEM)))
-        status = kt__fail_nomem(err, path, KT__HTTP_MAX_PEM);
-    if (status == KT_OK) memcpy(*out, text.data, text.len);
+    KT__TRY(
+        kt__config_file_read(path, "a certificate or key", KT__HTTP_MAX_PEM - 1, &text, NULL, err));
+    if (!text.len) KT__TRY(kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX, "nothing in %s", path));
+    *out = kt__calloc(1, KT__HTTP_MAX_PEM);
+    if (!*out) KT__TRY(kt__fail_nomem(err, path, KT__HTTP_MAX_PEM));
+    memcpy(*out, text.data, text.len);
+out:
     kt__config_file_forget(&text);
     return status;
 }

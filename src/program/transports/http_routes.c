@@ -122,22 +122,31 @@ static int get_props(kt__http_request *r) {
     return 200;
 }
 
+/* *found: there was such a request, and it is cancelled; else err says why not. */
+static kt_status cancel_named(kt__http_request *r, bool *found, kt_error *err) {
+    json_t *body = NULL;
+    kt_status status;
+    *found = false;
+    KT__TRY(kt__wire_parse(r->body.data ? r->body.data : "", r->body.len, &body, err));
+    const char *id = json_string_value(json_object_get(body, "id"));
+    if (!id) KT__TRY(kt__fail_at(err, KT_E_ARG, "id", UINT64_MAX, "id: expected a text"));
+    *found = kt__jobs_cancel(r->shared, id, r->client);
+    if (!*found)
+        (void)kt__fail_at(err, KT_E_ARG, "id", UINT64_MAX, "no running request has this id");
+out:
+    json_decref(body);
+    return status;
+}
+
 static int post_cancel(kt__http_request *r) {
-    json_t *body;
     kt_error err = {0};
-    kt_status status = kt__wire_parse(r->body.data ? r->body.data : "", r->body.len, &body, &err);
-    const char *id = status == KT_OK ? json_string_value(json_object_get(body, "id")) : NULL;
-    if (status == KT_OK && !id)
-        status = kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "id: expected a text");
-    bool found = id && kt__jobs_cancel(r->shared, id, r->client);
-    if (status == KT_OK && !found)
-        (void)kt__fail_at(&err, KT_E_ARG, "id", UINT64_MAX, "no running request has this id");
+    bool found;
+    kt_status status = cancel_named(r, &found, &err);
     if (found) {
         (void)kt__buf_puts(&r->reply, "{\"cancelled\":true}");
     } else {
         kt__wire_write_error(&r->reply, &err);
     }
-    json_decref(body);
     return found ? 200 : status == KT_OK ? 404 : kt__wire_http_status(status);
 }
 

@@ -66,33 +66,43 @@ static kt__job *find_job(const kt__unix_client *c, const char *id) {
     return NULL;
 }
 
+static kt_status check_room(kt__unix_client *c, kt_error *err) {
+    if ((int64_t)c->n_jobs >= kt__shared_limits(c->home->shared).requests_per_connection) {
+        (void)kt__fail(err, KT_E_BUSY, "%zu requests of this connection are not finished",
+                       c->n_jobs);
+        err->retry_ms = 100;
+        return KT_E_BUSY;
+    }
+    bool room = kt__vec_reserve(c->jobs, c->cap_jobs, c->n_jobs + 1);
+    return room ? KT_OK : kt__fail_nomem(err, "a request", 0);
+}
+
+/* With the bytes of its line[len] counted, and kept, unless line is NULL. */
+static kt_status make_job(kt__unix_client *c, const kt__dialect *dialect, const char *line,
+                          size_t len, kt__job **out, kt_error *err) {
+    kt__shared *shared = c->home->shared;
+    kt__job *job = NULL;
+    kt_status status;
+    KT__TRY(check_room(c, err));
+    KT__TRY(kt__job_create(shared, dialect, "req-", c->name, &job, err));
+    if (!kt__shared_hold(shared, len)) KT__TRY(kt__unix_crowded(err)->code);
+    job->request.n_held = len;
+    if (line && !kt__buf_append(&job->request.body, line, len))
+        KT__TRY(kt__fail_nomem(err, "a request", len));
+    *out = job;
+    job = NULL;
+out:
+    kt__job_release(job);
+    return status;
+}
+
 /* A job of its own for the workers, of *json, which it takes over, or, where json is NULL, of line;
- * len: the line's.
- */
+ * len: the line's. */
 static void start_job(kt__unix_client *c, const kt__dialect *dialect, const char *id, json_t **json,
                       const char *line, size_t len) {
-    kt__shared *shared = c->home->shared;
     kt_error err;
-    kt__job *job = NULL;
-    kt_status status = KT_OK;
-    int64_t most = kt__shared_limits(shared).requests_per_connection;
-    if ((int64_t)c->n_jobs >= most) {
-        status = kt__fail(&err, KT_E_BUSY, "%zu requests of this connection are not finished",
-                          c->n_jobs);
-        err.retry_ms = 100;
-    } else if (!kt__vec_reserve(c->jobs, c->cap_jobs, c->n_jobs + 1)) {
-        status = kt__fail_nomem(&err, "a request", 0);
-    }
-    if (status == KT_OK) status = kt__job_create(shared, dialect, "req-", c->name, &job, &err);
-    if (status == KT_OK && kt__shared_hold(shared, len)) {
-        job->request.n_held = len;
-    } else if (status == KT_OK) {
-        status = kt__unix_crowded(&err)->code;
-    }
-    if (status == KT_OK && !json && !kt__buf_append(&job->request.body, line, len))
-        status = kt__fail_nomem(&err, "a request", len);
-    if (status != KT_OK) {
-        kt__job_release(job);
+    kt__job *job;
+    if (make_job(c, dialect, json ? NULL : line, len, &job, &err) != KT_OK) {
         kt__unix_say_error(c, id, &err);
         return;
     }

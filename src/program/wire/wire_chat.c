@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "wire/wire_value.h"
 
 /* v as JSON text in the arena. */
@@ -125,22 +126,23 @@ static kt_status read_budget(const kt__wire_reader *r, const json_t *body, json_
 
 static kt_status read_reasoning(const kt__wire_reader *r, const json_t *body) {
     json_t *vars = json_object();
-    kt_status status = vars ? KT_OK : kt__wire_fail_nomem(r);
-    if (status == KT_OK) status = read_budget(r, body, vars);
-    if (status == KT_OK) status = read_effort(r, body, vars);
-    if (status == KT_OK) status = read_enable(r, body, vars);
-    if (status == KT_OK) status = read_kwargs(r, body, vars);
-    if (status == KT_OK && json_object_size(vars))
-        status = keep_json(r, vars, &r->request->req.template_vars, NULL);
+    kt_status status;
+    KT__TRY(vars ? KT_OK : kt__wire_fail_nomem(r));
+    KT__TRY(read_budget(r, body, vars));
+    KT__TRY(read_effort(r, body, vars));
+    KT__TRY(read_enable(r, body, vars));
+    KT__TRY(read_kwargs(r, body, vars));
+    if (json_object_size(vars)) KT__TRY(keep_json(r, vars, &r->request->req.template_vars, NULL));
+out:
     json_decref(vars);
     return status;
 }
 
 kt_status kt__wire_read_calling(const kt__wire_reader *r, const json_t *body) {
-    kt_status status = read_tools(r, body);
-    if (status == KT_OK) status = read_tool_choice(r, body);
-    if (status == KT_OK) status = read_parallel(r, body);
-    return status == KT_OK ? read_reasoning(r, body) : status;
+    KT__STEP(read_tools(r, body));
+    KT__STEP(read_tool_choice(r, body));
+    KT__STEP(read_parallel(r, body));
+    return read_reasoning(r, body);
 }
 
 /* ---- messages with more than a text ---- */

@@ -115,12 +115,9 @@ static kt_status read_response_format(const kt__wire_reader *r, const json_t *bo
 kt_status kt__wire_read_constraint(const kt__wire_reader *r, const json_t *body) {
     const kt__wire_place at = {.key = "json_schema"};
     const json_t *schema = kt__wire_member(body, "json_schema");
-    kt_status status;
-    KT__TRY(read_response_format(r, body));
-    if (schema) KT__TRY(hold_to_schema(r, &at, schema));
-    KT__TRY(hold_to_text(r, body, "grammar", KT_FORM_GRAMMAR));
-    KT__TRY(hold_to_text(r, body, "regex", KT_FORM_REGEX));
-    status = hold_to_choice(r, body);
-out:
-    return status;
+    KT__STEP(read_response_format(r, body));
+    if (schema) KT__STEP(hold_to_schema(r, &at, schema));
+    KT__STEP(hold_to_text(r, body, "grammar", KT_FORM_GRAMMAR));
+    KT__STEP(hold_to_text(r, body, "regex", KT_FORM_REGEX));
+    return hold_to_choice(r, body);
 }

@@ -336,20 +336,17 @@ static kt_status read_stream_options(const kt__wire_reader *r, const json_t *bod
 }
 
 kt_status kt__wire_read_fields(const kt__wire_reader *r, const json_t *body) {
-    kt_status status;
-    KT__TRY(read_rows(r, body));
-    KT__TRY(read_seed(r, body));
-    KT__TRY(read_deadline(r, body));
-    KT__TRY(read_cache_prompt(r, body));
-    KT__TRY(read_stops(r, body));
-    KT__TRY(read_breakers(r, body));
-    KT__TRY(read_samplers(r, body));
-    KT__TRY(read_logit_bias(r, body));
-    KT__TRY(read_logprobs(r, body));
-    KT__TRY(read_echo(r, body));
-    KT__TRY(read_best_of(r, body));
-    KT__TRY(kt__wire_read_adapters(r, body));
-    status = read_stream_options(r, body);
-out:
-    return status;
+    KT__STEP(read_rows(r, body));
+    KT__STEP(read_seed(r, body));
+    KT__STEP(read_deadline(r, body));
+    KT__STEP(read_cache_prompt(r, body));
+    KT__STEP(read_stops(r, body));
+    KT__STEP(read_breakers(r, body));
+    KT__STEP(read_samplers(r, body));
+    KT__STEP(read_logit_bias(r, body));
+    KT__STEP(read_logprobs(r, body));
+    KT__STEP(read_echo(r, body));
+    KT__STEP(read_best_of(r, body));
+    KT__STEP(kt__wire_read_adapters(r, body));
+    return read_stream_options(r, body);
 }

@@ -18,17 +18,14 @@ static kt_status read_id(const kt__wire_reader *r, const json_t *body) {
 }
 
 static kt_status read_body(const kt__wire_reader *r, const json_t *body) {
-    kt_status status;
-    KT__TRY(kt__wire_read_fields(r, body));
-    KT__TRY(kt__wire_read_text(r, body, "model", &r->request->model));
-    KT__TRY(kt__wire_read_text(r, body, "user", &r->request->user));
-    if (r->request->form == KT__WIRE_NATIVE) KT__TRY(read_id(r, body));
-    KT__TRY(kt__wire_read_constraint(r, body));
-    KT__TRY(kt__wire_read_calling(r, body));
-    KT__TRY(kt__wire_refuse_the_rest(r, body));
-    KT__TRY(kt__wire_read_subject(r, body));
-out:
-    return status;
+    KT__STEP(kt__wire_read_fields(r, body));
+    KT__STEP(kt__wire_read_text(r, body, "model", &r->request->model));
+    KT__STEP(kt__wire_read_text(r, body, "user", &r->request->user));
+    if (r->request->form == KT__WIRE_NATIVE) KT__STEP(read_id(r, body));
+    KT__STEP(kt__wire_read_constraint(r, body));
+    KT__STEP(kt__wire_read_calling(r, body));
+    KT__STEP(kt__wire_refuse_the_rest(r, body));
+    return kt__wire_read_subject(r, body);
 }
 
 kt_status kt__wire_read_value(kt__wire_form form, const json_t *body, const char *prefix,

@@ -1,6 +1,7 @@
 /* What kentang does not do is refused, never ignored. */
 #include <string.h>
 
+#include "base/error.h"
 #include "wire/wire_value.h"
 
 static bool asks_for_something(const json_t *v) {
@@ -61,11 +62,8 @@ kt_status kt__wire_refuse_the_rest(const kt__wire_reader *r, const json_t *body)
         {"image_data", "kentang sees no images"},
         {"lora", NULL},
     };
-    kt_status status = KT_OK;
-    for (size_t i = 0; status == KT_OK && i < sizeof refused / sizeof refused[0]; i++) {
-        status = refuse_if_given(r, body, refused[i].key, refused[i].why);
-    }
-    if (status == KT_OK) status = refuse_function_call(r, body);
-    if (status == KT_OK) status = refuse_modalities(r, body);
-    return status;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        KT__STEP(refuse_if_given(r, body, refused[i].key, refused[i].why));
+    KT__STEP(refuse_function_call(r, body));
+    return refuse_modalities(r, body);
 }
