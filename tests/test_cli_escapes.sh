@@ -15,7 +15,7 @@ export XDG_CONFIG_HOME=$dir XDG_DATA_HOME=$dir XDG_CACHE_HOME=$dir HOME=$dir
 cd "$dir"
 
 # the demo model with another name of the same length, and with a damaged tensor's name
-python3 - "$source/models/demo.gguf" <<'PYTHON'
+python3 - "$source/src/lib/context/demo.gguf" <<'PYTHON'
 import sys
 data = open(sys.argv[1], "rb").read()
 key = b"general.name"

@@ -3,7 +3,7 @@
 # less loss the more is known of the model's activations, and refusals.
 set -eu
 kentang=$1/kentang
-demo=$2/models/demo.gguf
+demo=$2/src/lib/context/demo.gguf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "test_cli_imatrix: $*" >&2; exit 1; }

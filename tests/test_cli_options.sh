@@ -12,7 +12,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_CONFIG_HOME=$dir XDG_DATA_HOME=$dir XDG_CACHE_HOME=$dir HOME=$dir
 cd "$dir"
-cp "$source/models/demo.gguf" draft.gguf
+cp "$source/src/lib/context/demo.gguf" draft.gguf
 
 # options GROUP: their names
 options() {

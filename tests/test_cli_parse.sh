@@ -29,7 +29,7 @@ expect "by a template" '{"content":"Halo","reasoning_content":"","tool_calls":[]
 {"content":"<think>\nHm.</think>Yes","reasoning_content":"","tool_calls":[]}' "$work/lines.out"
 expect "the format" "format: hermes, reasoning: think" "$work/err"
 
-echo '{"text": "Halo <think>"}' | "$kentang" parse -m "$2/models/demo.gguf" >"$work/out" 2>"$work/err"
+echo '{"text": "Halo <think>"}' | "$kentang" parse -m "$2/src/lib/context/demo.gguf" >"$work/out" 2>"$work/err"
 expect "by a model" '{"content":"Halo <think>","reasoning_content":"","tool_calls":[]}' "$work/out"
 
 for bad in '{' '{"text": 1}' '{"text": "a", "tools": [{"name": ""}]}' '{"text": "a", "tools": {}}'; do

@@ -12,7 +12,7 @@ while [ $i -lt 40 ]; do
     echo "Once upon a time, on day $i, there was a small potato. It was happy because the rain came to the garden."
     i=$((i + 1))
 done >"$work/text"
-demo=$2/models/demo.gguf
+demo=$2/src/lib/context/demo.gguf
 
 # without the line's speed, the same bytes everywhere
 figures() { "$kentang" perplexity -m "$demo" -f "$work/text" --context 64 --json "$@" | sed 's/,"tok_s":[^,}]*//'; }

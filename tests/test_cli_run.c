@@ -73,8 +73,9 @@ static void test_json(void **state) {
 
 static void test_speculation_changes_nothing(void **state) {
     (void)state;
-    static const char *const how[] = {
-        "", "--draft-max 3", "--draft-model '" KT_SOURCE_DIR "/models/demo.gguf' --draft-max 5"};
+    static const char *const how[] = {"", "--draft-max 3",
+                                      "--draft-model '" KT_SOURCE_DIR
+                                      "/src/lib/context/demo.gguf' --draft-max 5"};
     static const char *const sampling[] = {"--temp 0", "--seed 5"};
     for (int k = 0; k < 2; k++) {
         char arguments[512];
@@ -205,8 +206,8 @@ static void test_prompts_from_everywhere_are_the_same(void **state) {
 static void test_words_of_other_programs(void **state) {
     (void)state;
     static const char *const same[] = {
-        "run --temp 0 -q '" KT_SOURCE_DIR "/models/demo.gguf' 'Hello\nthere'",
-        "run --temp 0 -q -m '" KT_SOURCE_DIR "/models/demo.gguf' 'Hello\nthere'",
+        "run --temp 0 -q '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' 'Hello\nthere'",
+        "run --temp 0 -q -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' 'Hello\nthere'",
         "run --temp 0 -q -p 'Hello\\nthere' -e",
         "run --temp 0 -q -ngl 99 -fa on --jinja --no-warmup -p 'Hello\nthere'",
         "run --temp 0 -q -fa -p 'Hello\nthere'"};
@@ -222,7 +223,8 @@ static void test_words_of_other_programs(void **state) {
     cli_free(&p);
     cli_free(&first);
     cli_expect_error("run 'Why is the sky blue?'", 2, "a prompt follows -p");
-    cli_expect_error("run -m '" KT_SOURCE_DIR "/models/demo.gguf' a b", 2, "put quotes around");
+    cli_expect_error("run -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf' a b", 2,
+                     "put quotes around");
 }
 
 static void test_files_of_text(void **state) {
@@ -280,8 +282,8 @@ static void test_stops_and_limits(void **state) {
     json_decref(all);
     cli_expect_error("run -c 8 -p 'This is a prompt that does not fit into eight positions at all'",
                      10, "remedy: raise the context");
-    cli_expect_error("run -p x --no-mmap --mem 2M -m '" KT_SOURCE_DIR "/models/demo.gguf'", 3,
-                     "a copy of the model takes");
+    cli_expect_error("run -p x --no-mmap --mem 2M -m '" KT_SOURCE_DIR "/src/lib/context/demo.gguf'",
+                     3, "a copy of the model takes");
     cli_expect_error("run -p x --stop ''", 2, "stop string 0 is empty");
     cli_expect_error("run -p x --samplers topk", 2, "did you mean \"top_k\"");
     cli_expect_error("run -p x --logit-bias 99999999+1", 2, "not in the vocabulary");

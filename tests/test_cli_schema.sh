@@ -3,7 +3,7 @@
 #   tests/test_cli_schema.sh RUN_DIR SOURCE_DIR
 set -eu
 kentang=$1/kentang
-demo=$2/models/demo.gguf
+demo=$2/src/lib/context/demo.gguf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

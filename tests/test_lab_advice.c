@@ -11,7 +11,7 @@
 #include "convert/quantize.h"
 #include "lab/advice.h"
 
-static const char demo[] = KT_SOURCE_DIR "/models/demo.gguf";
+static const char demo[] = KT_SOURCE_DIR "/src/lib/context/demo.gguf";
 
 static const char *advised(uint64_t memory, double read) {
     static kt__advice advice;

@@ -94,7 +94,7 @@ static void test_advice(void **state) {
     (void)state;
     json_error_t error;
     assert_null(strstr(run(""), "recommended"));
-    process p = cli_run("inspect --json " KT_SOURCE_DIR "/models/demo.gguf", NULL);
+    process p = cli_run("inspect --json " KT_SOURCE_DIR "/src/lib/context/demo.gguf", NULL);
     assert_int_equal(p.code, 0);
     json_t *root = json_loads(p.out, 0, &error);
     if (!root) fail_msg("%s", error.text);
@@ -104,7 +104,7 @@ static void test_advice(void **state) {
     assert_true(json_array_size(json_object_get(advice, "recipes")) == 8);
     json_decref(root);
     cli_free(&p);
-    p = cli_run("inspect " KT_SOURCE_DIR "/models/demo.gguf", NULL);
+    p = cli_run("inspect " KT_SOURCE_DIR "/src/lib/context/demo.gguf", NULL);
     assert_non_null(strstr(p.out, "recommended: q8_0: the nearest to the original, and it fits"));
     assert_non_null(strstr(p.out, "this file is quantised already"));
     cli_free(&p);

@@ -6,7 +6,7 @@ set -eu
 command -v curl >/dev/null && command -v python3 >/dev/null || exit 77
 unset XDG_RUNTIME_DIR
 cd "$dir"
-base=$2/models/demo.gguf
+base=$2/src/lib/context/demo.gguf
 [ -s "$base" ] || exit 77
 
 adapter() { # NAME RANK SEED KIND

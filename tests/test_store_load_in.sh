@@ -21,7 +21,7 @@ unset KENTANG_LOAD_IN LOAD_IN_4BIT LOAD_IN_8BIT KENTANG_MODEL XDG_DATA_HOME
 export PYTHONDONTWRITEBYTECODE=1 KENTANG_CONFIG= HOME="$dir/home" XDG_CACHE_HOME="$dir/cache"
 copies=$dir/cache/kentang/load-in
 (cd "$source/tests/convert" && "$python" -c 'import sys, models; models.write(models.MODELS["qwen2"], sys.argv[1])' "$dir/folder")
-"$kentang" quantize -q "$source/models/demo.gguf" "$dir/f16.gguf" f16 2>/dev/null
+"$kentang" quantize -q "$source/src/lib/context/demo.gguf" "$dir/f16.gguf" f16 2>/dev/null
 
 count() {
     find "$copies" -name '*.gguf' 2>/dev/null | wc -l
@@ -40,7 +40,7 @@ for pair in 4bit:iq4_xs 8bit:q8_0 q4_k_m:q4_k_m; do
 done
 [ "$(count)" = 3 ] || fail "three copies"
 # what is quantised already stays; as-is is the file itself
-"$kentang" run -q -m "$source/models/demo.gguf" --load-in 4bit -n 2 -p Once >/dev/null 2>"$dir/err" || fail "a quantised file"
+"$kentang" run -q -m "$source/src/lib/context/demo.gguf" --load-in 4bit -n 2 -p Once >/dev/null 2>"$dir/err" || fail "a quantised file"
 "$kentang" run -q -m "$dir/f16.gguf" --load-in as-is -n 2 -p Once >/dev/null 2>"$dir/err" || fail "as-is"
 "$kentang" run -q -m "$dir/f16.gguf" -n 2 -p Once >/dev/null 2>"$dir/err" || fail "a file without words"
 [ "$(count)" = 3 ] || fail "copies of what needs none"

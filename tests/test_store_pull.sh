@@ -23,9 +23,9 @@ models=$dir/data/kentang/models
 
 # what the hub has
 mkdir -p "$dir/hub/Owner/Repo-GGUF/big" "$dir/hub/Owner/Garbage" "$dir/hub/plain" "$dir/config/kentang"
-"$kentang" quantize -q "$source/models/demo.gguf" "$dir/hub/Owner/Repo-GGUF/Tale-F32.gguf" f32 2>/dev/null
-cp "$source/models/demo.gguf" "$dir/hub/Owner/Repo-GGUF/Tale-Q4_K_M.gguf"
-cp "$source/models/demo.gguf" "$dir/hub/plain/a model.gguf"
+"$kentang" quantize -q "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Repo-GGUF/Tale-F32.gguf" f32 2>/dev/null
+cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Repo-GGUF/Tale-Q4_K_M.gguf"
+cp "$source/src/lib/context/demo.gguf" "$dir/hub/plain/a model.gguf"
 head -c 300000 /dev/urandom >"$dir/hub/Owner/Garbage/garbage.gguf"
 python3 - "$dir/hub" "$source" <<'PY'
 import json, os, struct, sys
@@ -75,9 +75,9 @@ for repo in ("Encoder", "Lost", "Listless"):
             ("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"))]).encode())
 PY
 mkdir "$dir/hub/Owner/Weighed"
-cp "$source/models/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-Q8_0.gguf"
-cp "$source/models/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-imatrix.gguf"
-cp "$source/models/demo.gguf" "$dir/hub/Owner/Weighed/imatrix_other.gguf"
+cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-Q8_0.gguf"
+cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Weighed/Tiny-imatrix.gguf"
+cp "$source/src/lib/context/demo.gguf" "$dir/hub/Owner/Weighed/imatrix_other.gguf"
 echo notes >"$dir/hub/Owner/Repo-GGUF/README.md"
 echo '{"library/tale:1b": "Owner/Repo-GGUF/Tale-Q4_K_M.gguf", "library/pieces:latest": "tensors"}' >"$dir/hub/registry.json"
 mkfifo "$dir/stdin"
@@ -280,7 +280,7 @@ pull listing plain || fail "a list of links"
 [ -f "$models/plain/a model.gguf" ] || fail "a name with a blank"
 pull listing Owner/Repo-GGUF:q4_k_m || fail "a list of links, with a tag"
 pull registry tale:1b || fail "a registry"
-cmp -s "$source/models/demo.gguf" "$models/tale/1b.gguf" || fail "a registry: other bytes"
+cmp -s "$source/src/lib/context/demo.gguf" "$models/tale/1b.gguf" || fail "a registry: other bytes"
 
 refused 'single tensors in Ollama' registry pieces
 

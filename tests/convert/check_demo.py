@@ -10,7 +10,7 @@ import gguf
 
 kentang, work = sys.argv[1:3]
 root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-demo, tools = os.path.join(root, "models", "demo.gguf"), os.path.join(root, "tools", "demo_model")
+demo, tools = os.path.join(root, "src", "lib", "context", "demo.gguf"), os.path.join(root, "tools", "demo_model")
 failed = 0
 
 
@@ -73,7 +73,7 @@ for key, value in committed.keys.items():
 check("all ends", new.keys["kentang.eos_ids"] == [k["tokenizer.ggml.eos_token_id"]])
 
 with open(os.path.join(tools, "train.sh")) as f:  # the types that train.sh asks for
-    script = f.read().split('models/demo.gguf" q5_k_m', 1)[1].split('\n"$kentang"', 1)[0]
+    script = f.read().split('src/lib/context/demo.gguf" q5_k_m', 1)[1].split('\n"$kentang"', 1)[0]
 keep = [word for part in script.split("--keep '")[1:] for word in ("--keep", part.split("'")[0])]
 run(kentang, "quantize", at("new-f32.gguf"), at("new-demo.gguf"), "q5_k_m", "-q", *keep)
 made = gguf.Reader(at("new-demo.gguf"))

@@ -259,7 +259,7 @@ cells(["model", "type", "n", "kentang", "llama.cpp", "..flash", "ratio", "90 %",
 if (opt.models.length) {
     for (const file of opt.models) await compareTypes(path.basename(file), file, [...types32, ...types256, ...floats], true);
 } else {
-    const demo = path.join(root, "models/demo.gguf"), stories = path.join(root, "../shared/data/models/stories260K.gguf");
+    const demo = path.join(root, "src/lib/context/demo.gguf"), stories = path.join(root, "../shared/data/models/stories260K.gguf");
     if ("demo".includes(opt.only)) await compareTypes("demo", demo, [...types32, ...types256, ...floats], true);
     if (fs.existsSync(stories) && "stories260K".includes(opt.only)) await compareTypes("stories260K", stories, [...types32, ...floats], true);
     if (opt.synth) await compareSynthetic();

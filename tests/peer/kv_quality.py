@@ -45,7 +45,7 @@ def main():
     a.add_argument("--chunks", type=int, default=0)
     o = a.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as work:
-        table(o, "the demo model", os.path.join(ROOT, "models/demo.gguf"), demo_texts(work)[1], True)
+        table(o, "the demo model", os.path.join(ROOT, "src/lib/context/demo.gguf"), demo_texts(work)[1], True)
     for model, text in zip(*[iter(o.files)] * 2):
         table(o, os.path.basename(model), model, text, False)
 

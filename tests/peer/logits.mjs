@@ -129,7 +129,7 @@ function compareGreedy(name, model, prompts, length) {
 // ---- trained models ----
 
 const stories = path.join(root, "../shared/data/models/stories260K.gguf");
-const demo = path.join(root, "models/demo.gguf");
+const demo = path.join(root, "src/lib/context/demo.gguf");
 const starts = Array.from({length: 12}, (_, i) => [1, ...sequences(500)[5].slice(i, i + (i % 4))]);
 
 if (fs.existsSync(stories) && "stories260K".includes(opt.only)) {

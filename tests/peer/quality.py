@@ -118,7 +118,7 @@ def main():
         names[:] = [n for n in names if not o.names or n in o.names.split(",")]
     with tempfile.TemporaryDirectory() as work:
         demo = os.path.join(work, "demo-f32.gguf")
-        run(o.kentang, "quantize", os.path.join(ROOT, "models/demo.gguf"), demo, "f32", "-q")
+        run(o.kentang, "quantize", os.path.join(ROOT, "src/lib/context/demo.gguf"), demo, "f32", "-q")
         models = [("the demo model", demo, *demo_texts(work), True, 256)]
         models = [] if o.no_demo else models
         models += [(os.path.basename(m), m, c, h, False, 32) for m, c, h in zip(*[iter(o.files)] * 3)]

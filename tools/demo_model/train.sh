@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes models/demo.gguf: corpus, vocabulary, training (about 70 minutes on two free cores), export. It goes on from the file of
+# Makes src/lib/context/demo.gguf: corpus, vocabulary, training (about 70 minutes on two free cores), export. It continues from the file of
 # version 0.1 (commit 0dfe5a2 of this repository), which knew no tools and no forms.
 # Usage: tools/demo_model/train.sh [BUILD_DIR]      environment: THREADS (2), KENTANG (build/kentang)
 set -eu
@@ -57,11 +57,11 @@ leg() { # CORPUS FROM TO OPTION...
 python3 export.py "$build/model.f32" "$build/vocab.json" "$build/kentang demo"
 "$kentang" convert "$build/kentang demo" "$build/demo-f32.gguf"
 "$kentang" quantize "$build/demo-f32.gguf" "$build/demo-f16.gguf" f16
-"$kentang" quantize "$build/demo-f32.gguf" "$root/models/demo.gguf" q5_k_m --keep 'token_embd.weight=q6_k' \
+"$kentang" quantize "$build/demo-f32.gguf" "$root/src/lib/context/demo.gguf" q5_k_m --keep 'token_embd.weight=q6_k' \
     --keep 'blk.*.attn_[kv].weight=q6_k' --keep 'blk.*.ffn_down.weight=q6_k' \
     --keep 'blk.*.attn_[qo]*.weight=q5_k' --keep 'blk.*.ffn_[gu]*.weight=q5_k'
-"$kentang" quantize "$root/models/demo.gguf" "$build/back.gguf" f32
+"$kentang" quantize "$root/src/lib/context/demo.gguf" "$build/back.gguf" f32
 python3 checkpoint.py "$build/model.f32" "$build/back.gguf" "$build/back.f32"
 echo "held out, as the quantised file decodes:"
 "$build/train" "$build/train.bin" "$build/held.bin" "$build/none.f32" --steps 0 --init "$build/back.f32"
-ls -l "$root/models/demo.gguf"
+ls -l "$root/src/lib/context/demo.gguf"
