@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cli/batch_input.h"
+#include "cli/batch_job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
