@@ -79,7 +79,7 @@ static void bench_memory(void) {
     };
     static const int32_t ubatches[] = {64, 256, 512};
     printf(
-        "| geometry | positions | form | tail | -ub | sealed MB | young MB | together MB | f16 MB "
+        "| geometry | positions | form | tail | -ub | quantised MB | f16 copies MB | together MB | f16 MB "
         "|\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < sizeof ubatches / sizeof *ubatches; k++)

@@ -181,7 +181,7 @@ KT_API void kt_ctx_close(kt_ctx *ctx);
 KT_API const char *kt_ctx_isa(const kt_ctx *ctx);
 KT_API const char *kt_ctx_isa_why(const kt_ctx *ctx);
 /* Threads at this moment, for engines that leave the choice to the context; and in one phrase why
- * it was so many when the context was opened. */
+ * that number was chosen when the context was opened. */
 KT_API int kt_ctx_n_threads(const kt_ctx *ctx);
 KT_API const char *kt_ctx_n_threads_why(const kt_ctx *ctx);
 
@@ -192,7 +192,8 @@ KT_API const char *kt_ctx_n_threads_why(const kt_ctx *ctx);
 KT_API kt_status KT_CHECKED kt_cpus_split(const char *among, int n, int i, bool one_a_core,
                                           char *out, size_t size, kt_error *err);
 
-/* The processors now. What this machine does not tell is 0: few virtual machines tell any of it. */
+/* The processors now. What this machine does not report is 0: few virtual machines report
+ * any of it. */
 typedef struct kt_heat {
     double mhz;           /* the processors' frequency, in the mean */
     double mhz_max;       /* the highest that one of them is made for */
@@ -248,7 +249,7 @@ typedef enum kt_pooling {
     KT_POOLING_LAST, /* the last token's */
     KT_POOLING_CLS,  /* the first token's */
     /* A reranker's one number: how relevant the second text of a pair is to the first, from 0 to 1.
-     * KT_E_UNSUPPORTED: the model is none. */
+     * KT_E_UNSUPPORTED: the model is not a reranker. */
     KT_POOLING_RANK,
     KT_POOLING_MODEL /* as the model's file says; MEAN where it says nothing */
 } kt_pooling;
@@ -303,10 +304,10 @@ KT_API void kt_model_get_info(const kt_model *model, kt_model_info *out);
 
 /* ---- adapters --------------------------------------------------------------------------------
  *
- * Low-rank adapters (LoRA, Hu et al. 2021) beside a model whose weights stay as they are: to each
+ * Low-rank adapters (LoRA, Hu et al. 2021) for a model whose weights do not change: to each
  * product y = W x that one names it adds scale * alpha / rank * B (A x). A request or a sequence
  * says which it is computed with; requests with different ones are computed together. Answers with
- * the same list of adapters and scales are the same bytes, whatever runs beside them.
+ * the same list of adapters and scales are the same bytes, whatever else is computed meanwhile.
  *
  * Threads: every call of this section, from any thread. */
 
@@ -333,8 +334,8 @@ typedef struct kt_adapter_info {
     uint64_t bytes;   /* in memory */
     int32_t n_matrices; /* that it changes */
     int32_t rank_max;
-    /* It acts behind the last layer's keys and values only: what was kept of prompts without it is
-     * used with it, and the other way round. */
+    /* It acts after the last layer's keys and values only: what was cached of prompts without it is
+     * used with it, and the reverse. */
     bool keeps_kv;
 } kt_adapter_info;
 KT_API void kt_adapter_get_info(const kt_adapter *adapter, kt_adapter_info *out);
@@ -347,8 +348,8 @@ typedef struct kt_adapter_use {
 
 /* ---- recall ----------------------------------------------------------------------------------
  *
- * An exact memory beside a model whose weights stay as they are: pairs of a hidden state and the
- * token that is right behind it. Where an answer comes to a state that is nearly one of these, its
+ * An exact memory for a model whose weights do not change: pairs of a hidden state and the token
+ * that follows it. Where an answer comes to a state that is nearly one of these, its
  * token becomes almost certain: with c the cosine of the nearest, the probabilities are mixed,
  *     p' = (1 - w) p + w [token],   w = 0.98 min(1, max(0, (c - cos_from) / (cos_full - cos_from)))
  * Of equally near ones the one that was added last counts. A state is kept as a key: the normed state
@@ -393,8 +394,8 @@ KT_API kt_status KT_CHECKED kt_recall_drop(const kt_recall *recall, uint64_t sou
 KT_API kt_recall *kt_recall_hold(kt_recall *recall);
 KT_API void kt_recall_close(kt_recall *recall);
 KT_API void kt_recall_get_info(const kt_recall *recall, kt_recall_info *out);
-/* Computes ids[n] and writes keys[n - first][d_model]: the first is of the state behind ids[first].
- * adapters: that it is computed with. */
+/* Computes ids[n] and writes keys[n - first][d_model]: the first is of the state after ids[first].
+ * adapters: those that it is computed with. */
 KT_API kt_status KT_CHECKED kt_recall_keys(kt_engine *engine, const int32_t *ids, size_t n,
                                            size_t first, const kt_adapter_use *adapters,
                                            size_t n_adapters, int8_t *keys, kt_error *err);
@@ -439,8 +440,8 @@ typedef struct kt_message {
 /* How a rendered conversation ends; of kt_chat_render, kt_chat_encode and kt_request_params. */
 enum {
     KT_CHAT_GENERATE = 1, /* with what begins the assistant's turn */
-    /* The last message, an assistant's, is how the answer begins: it stands behind that beginning,
-     * with no end, and what is generated goes on from it. */
+    /* The last message, an assistant's, is how the answer begins: it follows what begins the turn,
+     * without an end, and generation continues from it. */
     KT_CHAT_CONTINUE = 2
 };
 
@@ -449,7 +450,7 @@ enum {
  * is merged into the first user message. KT_E_UNSUPPORTED: the model has no template;
  * KT_E_TEMPLATE: the template failed, or refuses these messages; KT_E_LIMIT: it exceeded a limit of
  * the interpreter; KT_E_ARG: a message is not UTF-8, or KT_CHAT_CONTINUE has no assistant's message
- * behind others to go on from. */
+ * after others to continue from. */
 KT_API kt_status KT_CHECKED kt_chat_render(const kt_model *model, const kt_message *messages,
                                            size_t n, unsigned flags, char **out, size_t *len,
                                            kt_error *err);
@@ -481,15 +482,15 @@ KT_API void kt_free(void *data);
  * kt_engine_cancel and kt_engine_resume from any thread, at any time; kt_engine_cancel also from a
  * signal handler; kt_engine_close as any close. */
 
-/* What keys or values are held as. A query reads the page that it stands in (16 positions) as f16,
+/* How keys or values are held. A query reads the page that it is in (16 positions) as f16,
  * and those of the tail before it (kv_tail); in another form than f16, it reads all earlier pages in
  * that form, but with 4 bits the first one, and answers are others than with f16, the same wherever
  * and however they are computed. Numbers are part of files. */
 typedef enum kt_kv_type {
     KT_KV_F16,  /* as computed */
     KT_KV_Q8_0, /* 8 bits and a scale for a head's numbers at a position: a little over half */
-    /* 4 bits likewise: a little over a quarter. Keys of layers with a key bias far beyond the others'
-     * (of Qwen2 and 2.5) stay f16. */
+    /* 4 bits and a scale, in the same way: a little over a quarter. Keys of layers with a
+     * key bias far beyond the others' (of Qwen2 and 2.5) stay f16. */
     KT_KV_Q4_0,
     KT_KV_TYPES
 } kt_kv_type;
@@ -723,9 +724,9 @@ typedef struct kt_gen_params {
     int32_t n_predict;       /* tokens at most; -1: until the end of turn or the context */
     const char *const *stop; /* [n_stop] strings that end the text and are not part of it */
     size_t n_stop;
-    bool ignore_eog;         /* go on past the end of turn (benchmarks) */
-    /* 0: off; else 16 or more: the answer ends where its last so many tokens are at least four times
-     * the same, of at most 256 tokens. */
+    bool ignore_eog;         /* continue past the end of turn (benchmarks) */
+    /* 0: off; else 16 or more: the answer ends where its last loop_tokens tokens are one run of at
+     * most 256 tokens, repeated at least four times. */
     int32_t loop_tokens;
 } kt_gen_params;
 
@@ -748,7 +749,7 @@ typedef struct kt_request_report {
     int32_t n_cached;              /* of these, found in the sequence or left by earlier prompts */
     int32_t n_generated;           /* sampled tokens, the end-of-turn token included */
     int32_t n_reasoning;           /* of these, before the reasoning was over, where the answer is split */
-    int32_t n_calls;               /* of tools, likewise */
+    int32_t n_calls;               /* calls of tools, where the answer is split */
     int32_t n_preempted;           /* times it was suspended */
     int32_t n_recomputed;          /* tokens computed again after that */
     int32_t n_drafted, n_accepted; /* tokens proposed by speculation; those that were right */
@@ -812,8 +813,8 @@ typedef enum kt_form_kind {
     KT_FORM_REGEX,       /* what the regular expression `text` takes as a whole */
     KT_FORM_CHOICE,      /* one of choices[n_choices] */
     KT_FORM_PIECES       /* fixed texts, JSON values and characters up to a mark, as the JSON object `text`
-                          * describes them (docs/TOOLS.md); a control token's name in a fixed text stands
-                          * for the token */
+                          * describes them (docs/TOOLS.md); a control token's name in a fixed text means
+                          * the token */
 } kt_form_kind;
 
 typedef struct kt_form {
@@ -825,23 +826,23 @@ typedef struct kt_form {
     bool blanks;    /* false; JSON may have white space between its parts: a space, or a line end
                      * with at most 20 blanks; and integers a fraction of zeros */
     bool any_order; /* false: an object's properties come in the order of its schema */
-    /* What stands before and after it, NULL: nothing. A control token's name stands for the token.
-     * Before `after`, a body that is no JSON goes as far as it can. */
+    /* The texts before and after it, NULL: none. A control token's name means the token.
+     * Before `after`, a body that is not JSON extends as far as it can. */
     const char *before, *after;
 } kt_form;
 
 /* Holds an answer to one of its forms, and ends the answer with it; all zeros: not held. With
  * triggers the text is free at first, and one of the forms must follow as soon as one of the
- * triggers has been written, by whatever tokens (a control token's name stands for the token). With
- * repeat the answer goes on behind a form: free again until the next trigger, or, without triggers,
+ * triggers has been written, by whatever tokens (a control token's name means the token). With
+ * repeat the answer continues after a form: free again until the next trigger, or, without triggers,
  * with another form or the end. So { a schema } alone is an answer in JSON; { a schema, trigger
- * "</think>" } the same behind a text that ends so; { forms, trigger "<tool_call>", repeat } calls
+ * "</think>" } the same after a text that ends so; { forms, trigger "<tool_call>", repeat } calls
  * among free text; { forms, repeat } calls and nothing else.
  *
  * Forms are compiled by the call that submits the request. KT_E_FORMAT: one is malformed;
  * KT_E_UNSUPPORTED: it cannot be enforced exactly, and nothing was computed; KT_E_LIMIT: it is over a
  * limit of its size, or of the memory and steps of compiling. The error's place is "constraint.forms[0]"
- * with a JSON pointer into the schema behind it, and its message begins with the keyword. An answer ends with KT_FINISH_ERROR where its
+ * followed by a JSON pointer into the schema, and its message begins with the keyword. An answer ends with KT_FINISH_ERROR where its
  * constraint runs out of memory or steps later on. At most 256 forms and 64 triggers. */
 typedef struct kt_constraint {
     const kt_form *forms;
@@ -860,7 +861,7 @@ enum {
     KT_PRIORITY_MAX = 100, /* and its negative */
 };
 
-/* What a piece of an answer's text is. */
+/* What a part of an answer's text is. */
 typedef enum kt_part_kind {
     KT_PART_CONTENT,
     KT_PART_REASONING, /* what the model thinks before it answers */
@@ -887,7 +888,7 @@ typedef struct kt_event kt_event;
 typedef void kt_event_fn(void *user, const kt_event *event);
 /* For readers that wait for many requests at once: called for each event that kt_request_next_event
  * will give, by the thread that made it. It must not block and call nothing of this library; set a
- * flag and wake whoever reads. None comes after kt_request_close has returned. */
+ * flag and wake the reader. None comes after kt_request_close has returned. */
 typedef void kt_ready_fn(void *user);
 
 /* What becomes of a conversation that does not fit n_ctx with room for an answer. */
@@ -908,7 +909,7 @@ struct kt_request_params {
     const char *text;           /* raw */
     size_t text_len;
     unsigned text_flags;        /* KT_TOK_ADD_SPECIAL (default) | KT_TOK_PARSE_SPECIAL */
-    /* NULL, or what follows a gap behind text: the answer fills it in. text_flags do not count.
+    /* NULL, or what follows a gap after text: the answer fills it in. text_flags do not count.
      * KT_E_UNSUPPORTED: the vocabulary has no tokens for that. */
     const char *fim_suffix;
     size_t fim_suffix_len;
@@ -920,7 +921,7 @@ struct kt_request_params {
 
     /* Of a conversation (messages, chat_json), all NUL-terminated JSON or NULL. Tools that the answer
      * may call, in the words of OpenAI's, Responses' or Anthropic's interface: an array. Which of them
-     * may or must be called, likewise: "auto" (NULL), "none", "required", an object with a name ... And
+     * may or must be called, in the same words: "auto" (NULL), "none", "required", an object with a name ... And
      * an object of further variables for the template: {"enable_thinking": false}. */
     const char *tools;
     const char *tool_choice;
@@ -934,10 +935,10 @@ struct kt_request_params {
      * -1: at once. */
     int32_t reasoning_budget;
 
-    /* NULL, or the sequence that the answer goes on in: its tokens and the prompt's stay there, as
+    /* NULL, or the sequence that the answer continues: its tokens and the prompt's stay there, as
      * kt_generate says. What it holds of the prompt is kept, the rest goes (also where the request
-     * is refused for its deadline); with seq_append the prompt goes behind all that it holds, and
-     * may be missing if it has logits. The sequence is the request's until FINISHED: calls on it
+     * is refused for its deadline); with seq_append the prompt is appended to all that it holds,
+     * and may be missing if it has logits. The sequence is the request's until FINISHED: calls on it
      * are refused with KT_E_STATE. Such a request is not refused for others that wait, and goes
      * before them; one choice, no pooling. */
     kt_seq *seq;
@@ -947,7 +948,7 @@ struct kt_request_params {
      * with a sequence, whose own count (kt_seq_set_adapters). */
     const kt_adapter_use *adapters;
     size_t n_adapters;
-    /* NULL, or what the answer recalls, held until the end. On a sequence that goes on where it was
+    /* NULL, or what the answer recalls, held until the end. On a sequence that continues where it was
      * evaluated (seq_append without a prompt) the first token is the model's own. */
     kt_recall *recall;
     /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn from. */
@@ -964,8 +965,8 @@ struct kt_request_params {
     kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
     bool normalize;          /* true; the embedding has length 1 */
     int32_t pair_from;       /* tokens of the first text, where ids are a pair; see kt_tokenize_pair */
-    /* With KT_POOLING_MEAN: gets the keys of the states behind each token from keys_first on, as
-     * kt_recall_keys has them; NULL: nobody does. It outlives the request. */
+    /* With KT_POOLING_MEAN: gets the keys of the states after each token from keys_first on, as
+     * kt_recall_keys writes them; NULL: they are not wanted. It outlives the request. */
     int8_t *keys;
     size_t keys_first;
 
@@ -1018,7 +1019,7 @@ struct kt_event {
     const kt_logprob
         *prompt; /* [n_prompt][1 + n_logprobs] where prompt_logprobs was asked for: each
                                  token after those before it, then the most probable ones (id -1:
-                                 there are not so many); of the first one only the id means
+                                 there are fewer); of the first one only the id means
                                  something. Valid until the request is closed; NULL: not complete */
     size_t n_prompt;
     const float *embedding; /* [d_model] where pooling was asked for; else NULL */
@@ -1057,7 +1058,7 @@ KT_API bool kt_request_get_kept(const kt_request *req, int32_t choice, kt_kept *
  * 0: not at all); where no thread drives the engine, it is driven meanwhile, and the wait may be
  * longer by a step. false: nothing came, or the last event was delivered before. What it points to
  * is valid until the next call on req. An answer whose reader lets 64 events lie pauses until they
- * are read; others go on. One reader at a time. */
+ * are read; others continue. One reader at a time. */
 KT_API bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms);
 /* Ends a request with KT_FINISH_CANCELLED within a tenth of a second. Async-signal-safe. */
 KT_API void kt_request_cancel(kt_request *req);
@@ -1130,7 +1131,7 @@ typedef struct kt_recommendation {
     double target;   /* and what it should be: ms, tokens a second, or a share */
 } kt_recommendation;
 
-/* Counts since the engine was opened (n_, _tokens, _us), and how things stand (others). */
+/* Counts since the engine was opened (n_, _tokens, _us), and the present state (others). */
 typedef struct kt_engine_stats {
     /* requests */
     uint64_t n_submitted, n_refused_busy, n_refused_deadline, n_refused_other;
@@ -1233,7 +1234,7 @@ KT_API const char *kt_profile_part_name(kt_profile_part part);
  *
  * What users say of answers, kept in a folder, and versions of what follows from it: a recall of what
  * was corrected or praised, and adapters that were trained and published. A learner is one user's or one
- * group's: what it is told changes no byte of others' answers, nor of those that do not ask for it.
+ * group's: its feedback changes no byte of others' answers, nor of those that do not ask for it.
  * Nothing is learned without feedback. A version is immutable: a request that got one keeps it.
  *
  * What kt_feedback acknowledges is on disk, and survives a process that is killed. No byte of a
@@ -1318,7 +1319,7 @@ KT_API void kt_learned_close(kt_learned *learned);
 /* versions[*n] in their order, for kt_free. */
 KT_API kt_status KT_CHECKED kt_learner_versions(kt_learner *learner, kt_learned_version **versions,
                                                 size_t *n, kt_error *err);
-/* Serves another version; 0: the model alone. What runs goes on with its own. */
+/* Serves another version; 0: the model alone. Running answers keep theirs. */
 KT_API kt_status KT_CHECKED kt_learner_rollback(kt_learner *learner, int64_t version,
                                                 kt_error *err);
 
@@ -1333,7 +1334,7 @@ typedef enum kt_consolidation {
 
 typedef struct kt_train_params {
     bool deep;       /* every matrix of every layer; else those that change no key and no value: the
-                        last layer's behind its keys, and the final hidden state */
+                        last layer's after its keys, and the final hidden state */
     bool background; /* one thread of low priority (nice 10), which rests while answers are computed;
                         n_threads does not count */
     int32_t n_threads; /* 0: the context's */
@@ -1355,7 +1356,7 @@ typedef struct kt_train_result {
     char *report;    /* a JSON object, for kt_free: what was measured, and why it was refused */
 } kt_train_result;
 
-/* Trains an adapter from what a learner was told, aside, and serves it where it passes the gate
+/* Trains an adapter from a learner's feedback, aside, and serves it where it passes the gate
  * (docs/LEARNING.md). Answers run on, each with the version that it began with. What was said against
  * the version that is served (feedbacks behind a rollback) is left out. Waits for its end. KT_E_BUSY:
  * one is running; KT_E_STATE: frozen, nothing was said yet, or what it was trained from was deleted or
@@ -1381,7 +1382,7 @@ KT_API kt_status KT_CHECKED kt_learner_export(kt_learner *learner, kt_json_fn *o
  * any thread; kt_seq_save, kt_seq_restore, kt_cache_open and kt_cache_close as calls on the engine
  * (a cache is opened and closed by one thread at a time). */
 
-/* What identifies a model: of the metadata, the tensor table, the sizes and a piece of each tensor.
+/* What identifies a model: of the metadata, the tensor table, the sizes and a part of each tensor.
  * The same file gives the same, whatever its name. It is not proof against forgery. Reads one page
  * of each tensor. KT_E_TRUNCATED: the file has become shorter. */
 enum { KT_FINGERPRINT_BYTES = 32 };
@@ -1414,12 +1415,12 @@ KT_API kt_status KT_CHECKED kt_model_start_hash(kt_model *model, kt_error *err);
 KT_API void kt_model_get_hash(const kt_model *model, kt_hash_info *out);
 
 /* Writes seq's tokens, K/V and logits to a file that kt_seq_restore takes back: into a temporary
- * file beside it, synced, then renamed, so that path holds the old session or the new one, whole.
- * Other sequences and requests go on meanwhile. KT_E_IO: it cannot be written; KT_E_ARG: seq is
+ * file in the same folder, synced, then renamed, so that path holds the old session or the new one, whole.
+ * Other sequences and requests continue meanwhile. KT_E_IO: it cannot be written; KT_E_ARG: seq is
  * empty. */
 KT_API kt_status KT_CHECKED kt_seq_save(kt_seq *seq, const char *path, kt_error *err);
 /* Replaces what seq holds by a session that was saved with the same model, RoPE options and
- * numerics; it goes on with the same bytes as the sequence that was saved. Everything is checked
+ * numerics; it continues with the same bytes as the sequence that was saved. Everything is checked
  * before any of it is used. KT_E_IO: no such file, or it cannot be read; KT_E_FORMAT: it is damaged
  * or no session; KT_E_STATE: it belongs to another model, to other options or to another version;
  * KT_E_CONTEXT_FULL: it is longer than n_ctx. */
