@@ -1,7 +1,7 @@
 /* Memory and time of keys and values in all forms. By hand:
  *
  *     bench_lab_kv memory                       the table of docs/MEMORY.md: K/V of one answer
- *     bench_lab_kv steps MODEL [DEPTH [STEPS]]  times of decode steps: f16, in which nothing is sealed,
+ *     bench_lab_kv steps MODEL [DEPTH [STEPS]]  times of decode steps: f16, in which nothing is quantised,
  *                                           and forms in which something is, in turns
  *
  * MODEL is a file, "-" (the embedded one), or a preset of `kentang synth`, made in memory. */
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "requests/plan.h"
 #include "kv/kv.h"
-#include "kv/young.h"
+#include "kv/f16_copies.h"
 #include "lab/bench_streams.h"
 #include "lab/percentile.h"
 #include "lab/synth.h"
@@ -47,7 +47,7 @@ static kt__kv_shape shape_of(const sized *s) {
                           .k_form = s->keys,
                           .v_form = s->values,
                           .n_tail = s->tail / KT__PAGE_POS,
-                          .first_young = s->keys == KT__KV_Q4 || s->values == KT__KV_Q4};
+                          .first_f16 = s->keys == KT__KV_Q4 || s->values == KT__KV_Q4};
     for (int i = 0; i < s->n_f16_keys; i++) shape.f16_keys[0] |= (uint64_t)1 << i;
     return shape;
 }
@@ -60,10 +60,10 @@ static void print_memory(const sized *s, int32_t n_ubatch) {
     kt_engine_params p = {
         .n_ctx = s->n_ctx, .n_ubatch = n_ubatch, .n_parallel = 1, .n_seq_max = 1, .n_draft = 8};
     int64_t pages = kt__plan_places(&shape, s->n_ctx), all = s->n_ctx / KT__PAGE_POS;
-    double sealed = (double)pages * (double)kt__kv_page_bytes(&shape) * mb;
-    double young = (double)kt__plan_young_bytes(&shape, &p) * mb;
+    double quantised = (double)pages * (double)kt__kv_page_bytes(&shape) * mb;
+    double f16 = (double)kt__plan_f16_copy_bytes(&shape, &p) * mb;
     printf("| %s | %d | %s | %d | %d | %.1f | %.1f | %.1f | %.1f |\n", s->preset, s->n_ctx, s->name,
-           s->tail, n_ubatch, sealed, young, sealed + young,
+           s->tail, n_ubatch, quantised, f16, quantised + f16,
            (double)all * (double)kt__kv_page_bytes(&plain) * mb);
 }
 

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SHAPE(k, v, tail, first)                                                              \
     {                                                                                         \
         .n_layer = 1, .n_head_kv = 1, .head_dim_k = 2, .head_dim_v = 2, .k_form = KT__KV_##k, \
-        .v_form = KT__KV_##v, .n_tail = tail, .first_young = first                            \
+        .v_form = KT__KV_##v, .n_tail = tail, .first_f16 = first                              \
     }
 static const kt__kv_shape shapes[] = {SHAPE(F16, F16, 0, false), SHAPE(Q8, Q8, 0, false),
                                       SHAPE(Q8, F16, 0, false),  SHAPE(F16, Q8, 0, false),
@@ -54,7 +54,8 @@ static void try_file(const kt__kv_shape *shape, const char *path) {
     if (info->n_pos <= MAX_POS && info->n_logits <= MAX_LOGITS &&
         kt__kv_create(shape, MAX_POS / KT__PAGE_POS, &kv, &err) == KT_OK) {
         if (kt__kv_table_init(&table, MAX_POS, &err) == KT_OK) {
-            if (kt__kv_table_grow_as(kv, &table, 0, info->n_pos, KT__GROW_SEALED, &err) == KT_OK) {
+            if (kt__kv_table_grow_as(kv, &table, 0, info->n_pos, KT__GROW_QUANTISED, &err) ==
+                KT_OK) {
                 status = kt__kv_image_load(file, ids, logits, kv, &table, &err);
                 if (status != KT_OK && !err.message[0]) abort();
                 if (status == KT_OK) go_on(kv, &table, info->n_pos);

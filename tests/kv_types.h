@@ -29,7 +29,7 @@ static inline void kv_types_of_test(kt_engine_params *params) {
     if (params->n_ctx && params->kv_tail > params->n_ctx) params->kv_tail = params->n_ctx;
 }
 
-/* How much of n positions may be found at least: of sealed pages whole ones, and with a tail nothing
+/* How much of n positions may be found at least: of quantised pages whole ones, and with a tail nothing
  * where nobody went on before. */
 static inline int32_t kv_found_least(int32_t n) {
     kt_engine_params params = {0};
@@ -44,7 +44,7 @@ static inline bool kv_is_f16(void) {
     return params.kv_keys == KT_KV_F16 && params.kv_values == KT_KV_F16;
 }
 
-/* Whether what is sealed is not enough to go on from. */
+/* Whether what is quantised is not enough to continue from. */
 static inline bool kv_needs_ends(void) {
     kt_engine_params params = {0};
     kv_types_of_test(&params);

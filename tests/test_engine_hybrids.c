@@ -315,7 +315,7 @@ static void suspension(world *w) {
     kt__kv_shape shape = kt__engine_kv_shape(w->model, &types);
     uint64_t pages = kv_is_f16()
                          ? 20
-                         : 16; /* those that are written need none where others are sealed */
+                         : 16; /* those that are written need none where others are quantised */
     for (int i = 0; i < N; i++) {
         kt_engine_params ep = {.n_parallel = 1, .n_ctx = 512};
         talk t = repetitive(w, i);
@@ -406,7 +406,7 @@ static void expect_refused(const world *w, const kt_engine_params *ep) {
     assert_non_null(strstr(err.message, "use f16, or q8 without a tail"));
 }
 
-/* What reads more than a page's own end young does not go with states. */
+/* What reads more than a page's own end f16 does not go with states. */
 static void test_which_keys_and_values_go_with_states(void **state) {
     (void)state;
     kt_error err;

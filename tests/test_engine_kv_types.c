@@ -139,7 +139,7 @@ static bool keys_in_4(int t) {
     return types[t].keys == KT_KV_Q4_0;
 }
 
-/* Within the first page nothing is sealed; behind it, or behind the tail, something is. */
+/* Within the first page nothing is quantised; after it, or after the tail, something is. */
 static void test_answers_differ_behind_the_first_page(void **state) {
     (void)state;
     kt_ctx *ctx;
@@ -275,12 +275,12 @@ static void test_memory_of_tails(void **state) {
                               .k_form = KT__KV_Q4,
                               .v_form = KT__KV_Q4,
                               .n_tail = rows[i].n_tail,
-                              .first_young = true};
+                              .first_f16 = true};
         kt_engine_params p = {.n_ctx = rows[i].n_ctx, .n_ubatch = 64, .n_parallel = 1};
         p.n_seq_max = 1;
         p.n_draft = 8;
         uint64_t places = (uint64_t)kt__plan_places(&shape, rows[i].n_ctx);
-        assert_true(places * kt__kv_page_bytes(&shape) + kt__plan_young_bytes(&shape, &p) <=
+        assert_true(places * kt__kv_page_bytes(&shape) + kt__plan_f16_copy_bytes(&shape, &p) <=
                     rows[i].most);
     }
 }

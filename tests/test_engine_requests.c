@@ -439,7 +439,7 @@ static void test_cancel_in_a_shared_batch_frees_its_blocks(void **state) {
         r.on_event = pause_when_started;
         r.user = both[i];
         r.cache_scope = i ? "b" : "a";
-        /* of sealed pages, full ones */
+        /* of quantised pages, full ones */
         blocks[i] = (r.n_ids + (kv_is_f16() ? KT__PAGE_POS - 1 : 0)) / KT__PAGE_POS;
         MUST(kt_engine_submit(w->engine, &r, &both[i]->req, &err));
         w->open[w->n_open++] = both[i]->req;

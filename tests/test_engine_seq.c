@@ -222,7 +222,7 @@ static void test_budgets_refuse_with_a_remedy(void **state) {
     world w = world_open(&ep);
     int32_t ids[20] = {0};
     ok(kt_seq_eval(w.seq, ids, 16, &err), &err);
-    size_t n = 16; /* beside sealed pages, as many as may be young */
+    size_t n = 16; /* besides quantised pages, as many as may be f16 */
     while (!kv_is_f16() && n < 800 && kt_seq_eval(w.seq, ids, 1, &err) == KT_OK) n++;
     assert_int_equal(kt_seq_eval(w.seq, ids, 1, &err), KT_E_NOMEM);
     assert_int_equal(kt_seq_len(w.seq), n);
@@ -418,7 +418,7 @@ static void test_evaluations_share_lanes_and_pages(void **state) {
     ok(kt_engine_eval(w.engine, items, 3, &err), &err);
     for (int i = 0; i < 3; i++) assert_int_equal(kt_seq_len(seqs[i]), 5);
     for (int i = 0; i < 3; i++) items[i].n = i ? 30 : 3;
-    if (!kv_needs_ends()) { /* else all of it is young */
+    if (!kv_needs_ends()) { /* else all of it has its f16 copy */
         assert_int_equal(kt_engine_eval(w.engine, items, 3, &err), KT_E_NOMEM);
         for (int i = 0; i < 3; i++) assert_int_equal(kt_seq_len(seqs[i]), 5);
     }

@@ -68,7 +68,7 @@ static void test_sharing_copies_on_write(void **state) {
     kt__kv_destroy(kv);
 }
 
-/* ---- young forms ---- */
+/* ---- f16 copies ---- */
 
 static const kt__kv_shape q8_shape = {.n_layer = 2,
                                       .n_head_kv = 3,
@@ -77,16 +77,16 @@ static const kt__kv_shape q8_shape = {.n_layer = 2,
                                       .k_form = KT__KV_Q8,
                                       .v_form = KT__KV_Q8};
 
-static kt__kv *create_young(int64_t n_pages, int n_kept, int n_staged) {
+static kt__kv *create_f16(int64_t n_pages, int n_kept, int n_staged) {
     kt__kv *kv = NULL;
     kt__kv_room room = {n_kept, n_staged, 0};
     assert_int_equal(kt__kv_create_with(&q8_shape, n_pages, room, &kv, NULL), KT_OK);
     return kv;
 }
 
-static void test_young_forms_follow_their_pages(void **state) {
+static void test_f16_copies_follow_their_pages(void **state) {
     (void)state;
-    kt__kv *kv = create_young(8, 2, 2);
+    kt__kv *kv = create_f16(8, 2, 2);
     kt__kv_table a, b;
     assert_int_equal(kt__kv_table_init(&a, 128, NULL), KT_OK);
     assert_int_equal(kt__kv_table_init(&b, 128, NULL), KT_OK);
@@ -95,8 +95,8 @@ static void test_young_forms_follow_their_pages(void **state) {
     assert_ptr_equal(kt__kv_k(kv, a.pages[0], 0, 1), kt__kv_k(kv, a.pages[0], 1, 1));
     assert_ptr_not_equal(kt__kv_k(kv, a.pages[0], 0, 1), kt__kv_k(kv, a.pages[1], 0, 1));
     assert_ptr_not_equal(kt__kv_v(kv, a.pages[2], 0, 1), kt__kv_v(kv, a.pages[2], 1, 1));
-    assert_false(kt__kv_page_is_young(kv, a.pages[0]));
-    assert_true(kt__kv_page_is_young(kv, a.pages[2]));
+    assert_false(kt__kv_page_has_f16(kv, a.pages[0]));
+    assert_true(kt__kv_page_has_f16(kv, a.pages[2]));
     kt__kv_table_settle(kv, &a, 40);
     assert_null(kt__kv_k(kv, a.pages[0], 0, 1));
     assert_null(kt__kv_v(kv, a.pages[1], 1, 2));
@@ -111,7 +111,7 @@ static void test_young_forms_follow_their_pages(void **state) {
     assert_int_equal(kt__kv_table_grow(kv, &b, 40, 50, &err), KT_E_NOMEM);
     assert_non_null(strstr(err.message, "written at once"));
     assert_int_equal(b.n_pages, 3);
-    /* within what is sealed nothing can be appended, and the end goes back to its page's begin */
+    /* within what is quantised nothing can be appended, and the end goes back to its page's begin */
     kt__kv_table_truncate(kv, &b, 20);
     assert_int_equal(kt__kv_table_grow(kv, &b, 20, 21, &err), KT_E_STATE);
     assert_int_equal(kt__kv_table_own_end(kv, &b, 20), 16);
@@ -123,7 +123,7 @@ static void test_young_forms_follow_their_pages(void **state) {
     kt__kv_destroy(kv);
 }
 
-/* With a tail, what ended is gone on from as long as nobody needs the room of its young forms. */
+/* With a tail, what ended is gone on from as long as nobody needs the room of its f16 copies. */
 static void test_ends_stay_while_there_is_room(void **state) {
     (void)state;
     kt__kv_shape with_tail = q8_shape;
@@ -138,7 +138,7 @@ static void test_ends_stay_while_there_is_room(void **state) {
     assert_int_equal(kt__kv_table_init(&c, 128, NULL), KT_OK);
     assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 64, KT__GROW_STAGED, NULL), KT_OK);
     kt__kv_table_settle(kv, &a, 64);
-    for (int i = 0; i < 4; i++) assert_int_equal(kt__kv_page_is_young(kv, a.pages[i]), i >= 2);
+    for (int i = 0; i < 4; i++) assert_int_equal(kt__kv_page_has_f16(kv, a.pages[i]), i >= 2);
     kt__kv_table_rest(kv, &a);
     kt__kv_table_share(kv, &a, 64, &b);
     assert_int_equal(kt__kv_table_own_end(kv, &b, 64), 64);
@@ -166,15 +166,15 @@ static void test_cuts_and_adopted_pages(void **state) {
     kt__kv *kv = NULL;
     kt__kv_table a, b;
     with_tail.n_tail = 1;
-    with_tail.first_young = true;
+    with_tail.first_f16 = true;
     assert_int_equal(kt__kv_create_with(&with_tail, 20, room, &kv, NULL), KT_OK);
     assert_int_equal(kt__kv_table_init(&a, 160, NULL), KT_OK);
     assert_int_equal(kt__kv_table_init(&b, 160, NULL), KT_OK);
     kt__kv_table_cut(&a, 50);
     assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 96, KT__GROW_STAGED, NULL), KT_OK);
     kt__kv_table_settle(kv, &a, 96);
-    const bool young[6] = {true, false, true, false, false, true}; /* the first, cut's, the last */
-    for (int i = 0; i < 6; i++) assert_int_equal(kt__kv_page_is_young(kv, a.pages[i]), young[i]);
+    const bool f16[6] = {true, false, true, false, false, true}; /* the first, cut's, the last */
+    for (int i = 0; i < 6; i++) assert_int_equal(kt__kv_page_has_f16(kv, a.pages[i]), f16[i]);
     kt__kv_table_share(kv, &a, 48, &b);
     assert_int_equal(kt__kv_table_own_end(kv, &b, 48), 48);
     kt__kv_table_truncate(kv, &b, 32);
@@ -185,7 +185,7 @@ static void test_cuts_and_adopted_pages(void **state) {
     kt__kv_table_adopt(kv, &b, 1, a.pages[1]);
     assert_int_not_equal(b.pages[1], own);
     assert_int_equal(b.pages[1], a.pages[1]);
-    assert_true(kt__kv_page_is_young(kv, a.pages[1]));
+    assert_true(kt__kv_page_has_f16(kv, a.pages[1]));
     assert_int_equal(kt__kv_k(kv, a.pages[1], 1, 2)[5], 77);
     kt__kv_table_free(kv, &a);
     kt__kv_table_free(kv, &b);
@@ -209,10 +209,10 @@ static void test_pages_leave_a_tail_in_groups(void **state) {
     for (int64_t pos = 0; pos < END; pos++) {
         assert_int_equal(kt__kv_table_grow(kv, &t, pos, pos + 1, NULL), KT_OK);
         int n = 0;
-        for (int32_t i = t.seal_from; i < t.seal_to; i++)
+        for (int32_t i = t.quantise_from; i < t.quantise_to; i++)
             for (int layer = 0; layer < 32; layer++) {
                 if (!kt__kv_is_due(kv, &t, i, layer)) continue;
-                assert_non_null(kt__kv_sealed_k(kv, t.pages[i], layer, 1));
+                assert_non_null(kt__kv_quantised_k(kv, t.pages[i], layer, 1));
                 n_due[i]++;
                 n++;
             }
@@ -220,9 +220,9 @@ static void test_pages_leave_a_tail_in_groups(void **state) {
         kt__kv_table_settle(kv, &t, pos + 1);
     }
     for (int i = 0; i < t.n_pages; i++) {
-        bool sealed = i < 20 - TAIL, young = i >= 20 - TAIL;
-        if (sealed) assert_int_equal(n_due[i], 32);
-        assert_int_equal(kt__kv_page_is_young(kv, t.pages[i]), young);
+        bool quantised = i < 20 - TAIL, f16 = i >= 20 - TAIL;
+        if (quantised) assert_int_equal(n_due[i], 32);
+        assert_int_equal(kt__kv_page_has_f16(kv, t.pages[i]), f16);
         if (i >= 16) assert_false(kt__kv_page_has_place(kv, t.pages[i]));
     }
     assert_true(kt__kv_n_used(kv) <= 20 - TAIL + 4);
@@ -233,7 +233,7 @@ static void test_pages_leave_a_tail_in_groups(void **state) {
 
 static void test_a_lost_batch_gives_its_room_back(void **state) {
     (void)state;
-    kt__kv *kv = create_young(8, 2, 2);
+    kt__kv *kv = create_f16(8, 2, 2);
     kt__kv_table a, b;
     assert_int_equal(kt__kv_table_init(&a, 128, NULL), KT_OK);
     assert_int_equal(kt__kv_table_init(&b, 128, NULL), KT_OK);
@@ -244,16 +244,16 @@ static void test_a_lost_batch_gives_its_room_back(void **state) {
     kt__kv_table_unstage(kv, &b);
     /* a shorter batch over the same pages: the second is not filled any more */
     assert_int_equal(kt__kv_table_grow_as(kv, &a, 0, 20, KT__GROW_STAGED, NULL), KT_OK);
-    assert_true(kt__kv_page_is_young(kv, a.pages[1]));
+    assert_true(kt__kv_page_has_f16(kv, a.pages[1]));
     kt__kv_table_free(kv, &a);
     kt__kv_table_free(kv, &b);
     kt__kv_destroy(kv);
 }
 
-static void test_random_schedule_keeps_ends_young(void **state) {
+static void test_random_schedule_keeps_ends_f16(void **state) {
     (void)state;
     enum { N = 6, PAGES = 60, MAX_POS = 200 };
-    kt__kv *kv = create_young(PAGES, 10, 8);
+    kt__kv *kv = create_f16(PAGES, 10, 8);
     kt__kv_table t[N];
     int64_t len[N] = {0};
     int n_grown = 0;
@@ -333,12 +333,12 @@ int main(void) {
         cmocka_unit_test(test_parts_of_a_page_do_not_overlap),
         cmocka_unit_test(test_sharing_copies_on_write),
         cmocka_unit_test(test_random_schedule_leaks_nothing),
-        cmocka_unit_test(test_young_forms_follow_their_pages),
+        cmocka_unit_test(test_f16_copies_follow_their_pages),
         cmocka_unit_test(test_ends_stay_while_there_is_room),
         cmocka_unit_test(test_cuts_and_adopted_pages),
         cmocka_unit_test(test_pages_leave_a_tail_in_groups),
         cmocka_unit_test(test_a_lost_batch_gives_its_room_back),
-        cmocka_unit_test(test_random_schedule_keeps_ends_young),
+        cmocka_unit_test(test_random_schedule_keeps_ends_f16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,12 +77,12 @@ static int setup(void **state) {
         kt__kv_block_write(w->kv, w->table.pages[i], block);
     }
     free(block);
-    if (kt__kv_is_sealing(&shape)) {
-        uint8_t young[4096];
-        assert_true(kt__kv_young_bytes(&shape) <= sizeof young);
+    if (kt__kv_is_quantised(&shape)) {
+        uint8_t f16[4096];
+        assert_true(kt__kv_f16_copy_bytes(&shape) <= sizeof f16);
         for (uint32_t i = 0; i < 2; i++) {
-            fill(young, sizeof young, 55 + i);
-            kt__kv_young_write(w->kv, w->table.pages[i], young);
+            fill(f16, sizeof f16, 55 + i);
+            kt__kv_f16_copy_write(w->kv, w->table.pages[i], f16);
         }
     }
     for (int i = 0; i < N_POS; i++) w->ids[i] = i * i;
@@ -129,20 +129,20 @@ static kt__kv_table second_table(world *w) {
     kt_error err;
     kt__kv_table table;
     ok(kt__kv_table_init(&table, N_PAGES * KT__PAGE_POS, &err), &err);
-    ok(kt__kv_table_grow_as(w->kv, &table, 0, N_POS, KT__GROW_SEALED, &err), &err);
+    ok(kt__kv_table_grow_as(w->kv, &table, 0, N_POS, KT__GROW_QUANTISED, &err), &err);
     return table;
 }
 
-/* The used positions of the last page's young form, and what is read young before it. */
-static void expect_same_young(world *w, const kt__kv_table *table) {
+/* The used positions of the last page's f16 copy, and what is read in f16 before it. */
+static void expect_same_f16(world *w, const kt__kv_table *table) {
     int32_t a = w->table.pages[1], b = table->pages[1];
     uint8_t want[4096], got[4096];
-    if (kt__kv_is_sealing(&shape) && kt__kv_n_end_pages(&shape, N_POS) > 1) {
-        kt__kv_young_read(w->kv, w->table.pages[0], want);
-        kt__kv_young_read(w->kv, table->pages[0], got);
-        assert_memory_equal(want, got, kt__kv_young_bytes(&shape));
+    if (kt__kv_is_quantised(&shape) && kt__kv_n_end_pages(&shape, N_POS) > 1) {
+        kt__kv_f16_copy_read(w->kv, w->table.pages[0], want);
+        kt__kv_f16_copy_read(w->kv, table->pages[0], got);
+        assert_memory_equal(want, got, kt__kv_f16_copy_bytes(&shape));
     }
-    for (int layer = 0; kt__kv_is_sealing(&shape) && layer < 2; layer++) {
+    for (int layer = 0; kt__kv_is_quantised(&shape) && layer < 2; layer++) {
         for (int head = 0; head < 2; head++) {
             const kt__f16 *k = kt__kv_k(w->kv, a, layer, head),
                           *v = kt__kv_v(w->kv, a, layer, head);
@@ -154,18 +154,18 @@ static void expect_same_young(world *w, const kt__kv_table *table) {
     }
 }
 
-/* Where the young form is gone, the file says so, and what is read has none. */
-static void test_without_its_young_form(void **state) {
+/* Where the f16 copy is gone, the file says so, and what is read has none. */
+static void test_without_its_f16_copy(void **state) {
     world *w = *state;
     kt_error err;
     int32_t ids[N_POS];
     float logits[N_LOGITS];
     kt__kv_table table = second_table(w);
-    if (kt__kv_is_sealing(&shape)) {
-        kt__kv_young_drop(w->kv, w->table.pages[1]);
+    if (kt__kv_is_quantised(&shape)) {
+        kt__kv_f16_copy_drop(w->kv, w->table.pages[1]);
         ok(kt__kv_image_save(w->path, &w->image, w->ids, w->logits, w->kv, &w->table, &err), &err);
         ok(restore(w, &shape, &table, ids, logits, &err), &err);
-        assert_false(kt__kv_page_is_young(w->kv, table.pages[1]));
+        assert_false(kt__kv_page_has_f16(w->kv, table.pages[1]));
         int64_t from = kt__kv_n_end_pages(&shape, N_POS) > 1 ? 0 : 16;
         assert_int_equal(kt__kv_table_own_end(w->kv, &table, N_POS), from);
     }
@@ -204,7 +204,7 @@ static void test_round_trip(void **state) {
         kt__kv_block_read(w->kv, w->table.pages[i], a);
         kt__kv_block_read(w->kv, table.pages[i], b);
         if (i + 1 == table.n_pages) {
-            /* what lay in unused slots was somebody else's; where all is sealed, there is none yet */
+            /* what lay in unused slots was somebody else's; where all is quantised, there is none yet */
             if (shape.k_form == KT__KV_F16 || shape.v_form == KT__KV_F16)
                 assert_memory_not_equal(a, b, bytes);
             kt__kv_block_clear_tail(&shape, a, N_POS % KT__PAGE_POS);
@@ -213,7 +213,7 @@ static void test_round_trip(void **state) {
     }
     free(a);
     free(b);
-    expect_same_young(w, &table);
+    expect_same_f16(w, &table);
     kt__kv_table_free(w->kv, &table);
 }
 
@@ -334,12 +334,12 @@ static void test_failing_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest of_each_form[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_its_young_form, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_its_f16_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_of_another_form, setup, teardown),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_its_young_form, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_its_f16_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_of_another_form, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cut_at_each_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_bit_of_each_byte, setup, teardown),
@@ -354,7 +354,7 @@ int main(void) {
         shape.k_form = forms[form].k;
         shape.v_form = forms[form].v;
         shape.n_tail = forms[form].n_tail;
-        shape.first_young = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
+        shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
         n_failed += form == 0 || form >= 3 ? cmocka_run_group_tests(tests, NULL, NULL)
                                            : cmocka_run_group_tests(of_each_form, NULL, NULL);
     }

@@ -13,8 +13,8 @@ enum {
     KT__SPLIT_PAGES = KT__SPLIT_POS / KT__PAGE_POS /* pages of one split */
 };
 
-/* What keys or values are held as. A page is young, f16 [head_dim][16] (K) or [16][head_dim] (V),
- * until it is sealed; in the form f16 it stays young. Sealed, by head:
+/* How keys or values are held. A page is written in f16, [head_dim][16] (K) or [16][head_dim] (V),
+ * until it is quantised; in the form f16 it stays f16. Quantised, by head:
  *   K q8: f32 scale[16 positions], i8 code[dims / 4][16 positions][4], dims a multiple of 4
  *   V q8: f32 scale[16 positions], i8 code[16 positions][head_dim]
  *   K q4: f16 scale[16 positions], code[dims / 8][16 positions][4], dims a multiple of 8: in a byte's
@@ -25,8 +25,8 @@ typedef enum kt__kv_form { KT__KV_F16, KT__KV_Q8, KT__KV_Q4, KT__KV_FORMS } kt__
 
 enum { KT__Q4_ZERO = 8 }; /* what a code of 4 bits is stored too high by */
 
-/* Where a sealed page's codes begin. */
-static inline size_t kt__sealed_codes(kt__kv_form form) {
+/* Where a quantised page's codes begin. */
+static inline size_t kt__quantised_codes(kt__kv_form form) {
     return form == KT__KV_Q4 ? KT__PAGE_POS * 2 : KT__PAGE_POS * 4;
 }
 
@@ -35,14 +35,14 @@ static inline int kt__code_dims(kt__kv_form form, int head_dim) {
     return form == KT__KV_Q4 ? (head_dim + 7) / 8 * 8 : (head_dim + 3) / 4 * 4;
 }
 
-static inline size_t kt__sealed_k_bytes(kt__kv_form form, int head_dim) {
+static inline size_t kt__quantised_k_bytes(kt__kv_form form, int head_dim) {
     size_t codes = (size_t)kt__code_dims(form, head_dim) * KT__PAGE_POS;
-    return kt__sealed_codes(form) + (form == KT__KV_Q4 ? codes / 2 : codes);
+    return kt__quantised_codes(form) + (form == KT__KV_Q4 ? codes / 2 : codes);
 }
 
-static inline size_t kt__sealed_v_bytes(kt__kv_form form, int head_dim) {
+static inline size_t kt__quantised_v_bytes(kt__kv_form form, int head_dim) {
     size_t codes = (size_t)head_dim * KT__PAGE_POS;
-    return kt__sealed_codes(form) + (form == KT__KV_Q4 ? codes / 2 : codes);
+    return kt__quantised_codes(form) + (form == KT__KV_Q4 ? codes / 2 : codes);
 }
 
 /* A query's codes serve keys of every form: i8 [dims], f32 scale, i32 sum of the codes. */

@@ -309,9 +309,9 @@ kt__kv_shape kt__engine_kv_shape(const kt_model *model, const kt_engine_params *
     kt__kv_shape shape = kt__model_kv_shape(model);
     shape.k_form = forms[params->kv_keys];
     shape.v_form = forms[params->kv_values];
-    if (!kt__kv_is_sealing(&shape)) return shape;
+    if (!kt__kv_is_quantised(&shape)) return shape;
     shape.n_tail = params->kv_tail > 0 ? (params->kv_tail + KT__PAGE_POS - 1) / KT__PAGE_POS : 0;
-    shape.first_young = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
+    shape.first_f16 = shape.k_form == KT__KV_Q4 || shape.v_form == KT__KV_Q4;
     if (shape.k_form == KT__KV_Q4) kt__key_bias_outliers(model->net, shape.f16_keys);
     return shape;
 }

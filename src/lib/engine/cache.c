@@ -69,10 +69,10 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     kt__error_clear(err);
     if (!params->dir || !params->dir[0]) return kt__fail(err, KT_E_ARG, "no cache directory");
     if (has_store(engine)) return kt__fail(err, KT_E_STATE, "the engine has a cache already");
-    if (kt__kv_reads_young_ends(kt__kv_get_shape(engine->kv)))
+    if (kt__kv_reads_f16_ends(kt__kv_get_shape(engine->kv)))
         return kt__fail(
             err, KT_E_ARG,
-            "a disk cache holds what is sealed alone, which answers with 4 bits or a tail "
+            "a disk cache holds what is quantised alone, which answers with 4 bits or a tail "
             "in f16 cannot continue from: use f16, or q8 without a tail");
     kt_cache *cache = kt__calloc(1, sizeof *cache);
     if (!cache) return kt__fail_nomem(err, "the disk cache", sizeof *cache);

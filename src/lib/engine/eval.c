@@ -26,7 +26,7 @@ static bool eval_take_logits(kt__work *w, const kt__row *row, int32_t n_pos, int
     kt__eval *e = eval_of(w);
     size_t n_vocab = kt__engine_n_vocab(w->engine);
     (void)id;
-    /* (positions before are computed again where their page was sealed) */
+    /* (positions before are computed again where their page was quantised) */
     if (e->all_logits && (size_t)n_pos > e->n_before)
         memcpy(e->all_logits + ((size_t)n_pos - 1 - e->n_before) * n_vocab, logits,
                n_vocab * sizeof *logits);

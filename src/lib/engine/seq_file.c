@@ -144,7 +144,8 @@ static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const ch
         if (!out->logits) return kt__fail_nomem(err, "a session's logits", 0);
     }
     kt__ticket_lock(&engine->turn);
-    status = kt__kv_table_grow_as(engine->kv, &out->table, 0, image->n_pos, KT__GROW_SEALED, err);
+    status = kt__kv_table_grow_as(engine->kv, &out->table, 0, image->n_pos, KT__GROW_QUANTISED,
+                                  err);
     kt__ticket_unlock(&engine->turn);
     if (status != KT_OK) return status;
     KT__TRY(kt__kv_image_load(file, out->ids, out->logits, engine->kv, &out->table, err));

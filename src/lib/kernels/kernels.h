@@ -118,26 +118,27 @@ typedef struct kt__attn {
     float *m, *l;           /* out[n_q]: max (+ 0.0f: never -0) and sum of exponentials */
     float *o;               /* out[i * ld_o + d]: sum of p * v, not normalised */
     size_t ld_o;
-    const struct kt__attn_sealed *sealed; /* or NULL: every page is read young */
+    const struct kt__attn_quantised *quantised; /* or NULL: every page is read in f16 */
 } kt__attn;
 
-/* Which of the split's pages are read sealed (base/geometry.h has their layout), and where these
- * lie. Query i reads the pages from `from` up to own[i] - 1 sealed, the others young. */
-typedef struct kt__attn_sealed {
-    kt__kv_form k_form, v_form; /* KT__KV_F16: those are read young in every page */
+/* Which of the split's pages are read quantised (base/geometry.h has their layout), and where these
+ * lie. Query i reads the pages from `from` up to own[i] - 1 quantised, the others f16. */
+typedef struct kt__attn_quantised {
+    kt__kv_form k_form, v_form; /* KT__KV_F16: those are read in f16 in every page */
     const uint8_t *k[KT__SPLIT_PAGES], *v[KT__SPLIT_PAGES];
     const uint8_t
-        *q; /* q + i * ld_q: codes of the queries, as code_query makes them; K sealed only */
+        *q; /* q + i * ld_q: codes of the queries, as code_query makes them; K quantised only */
     size_t ld_q;
     int from;
     const int16_t *own; /* [n_q], 0 to KT__SPLIT_PAGES */
-} kt__attn_sealed;
+} kt__attn_quantised;
 
 /* scratch: 64-byte aligned, at least attn_scratch_bytes(n_q, head_dim_k, head_dim_v) */
 typedef void kt__attn_fn(const kt__attn *attn, void *scratch);
 
-/* scratch: 64-byte aligned, kt__seal_scratch_bytes */
-typedef void kt__seal_fn(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch);
+/* scratch: 64-byte aligned, kt__quantise_scratch_bytes */
+typedef void kt__quantise_page_fn(const kt__f16 *page, int head_dim, uint8_t *quantised,
+                                  void *scratch);
 
 /* ---- recurrent layers ---- */
 
@@ -210,9 +211,9 @@ typedef struct kt__kernels {
      * clamped to +-65504 */
     void (*store_k)(const float *k, int head_dim, int slot, kt__f16 *page);
     void (*store_v)(const float *v, int head_dim, int slot, kt__f16 *page);
-    /* A whole young page to a sealed one of a form other than f16 */
-    kt__seal_fn *seal_k[KT__KV_FORMS], *seal_v[KT__KV_FORMS];
-    /* A query, already scaled, to the codes that scores with sealed keys take */
+    /* A whole f16 page to a quantised one of a form other than f16 */
+    kt__quantise_page_fn *quantise_k[KT__KV_FORMS], *quantise_v[KT__KV_FORMS];
+    /* A query, already scaled, to the codes that scores with quantised keys take */
     void (*code_query)(const float *q, int head_dim, uint8_t *codes, void *scratch);
 
     kt__attn_fn *attn;
@@ -235,8 +236,8 @@ typedef struct kt__kernels {
     uint64_t (*peak_i8)(uint64_t iterations, int32_t *sink);
 } kt__kernels;
 
-/* Of seal_k, seal_v and code_query. */
-static inline size_t kt__seal_scratch_bytes(int head_dim) {
+/* Of quantise_k, quantise_v and code_query. */
+static inline size_t kt__quantise_scratch_bytes(int head_dim) {
     return ((size_t)head_dim + 32) * KT__PAGE_POS * sizeof(float);
 }
 

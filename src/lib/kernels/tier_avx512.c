@@ -11,8 +11,8 @@
 #define ATTN_VECS_4 4
 #define ATTN_VECS_6 4
 #include "kernels/attn.inc"
-#include "kernels/attn_sealed.inc"
-#include "kernels/seal.inc"
+#include "kernels/attn_quantised.inc"
+#include "kernels/quantise_page.inc"
 #include "kernels/recur.inc"
 
 #define FLOAT_ROWS 6

@@ -9,7 +9,7 @@
 #include "base/math.h"
 #include "kernels/kernels.h"
 #include "kernels/recur_ref.h"
-#include "kernels/seal_ref.h"
+#include "kernels/quantise_page_ref.h"
 #include "quant/fit.h"
 
 enum { LANES = KT__REF_LANES, TOK_TILE = 8 };
@@ -283,13 +283,13 @@ static void store_v(const float *v, int head_dim, int slot, kt__f16 *page) {
     for (int d = 0; d < head_dim; d++) page[slot * head_dim + d] = kv_round(v[d]);
 }
 
-/* Whether query i reads the page sealed. */
-static bool reads_sealed(const kt__attn *attn, int i, int page) {
-    const kt__attn_sealed *x = attn->sealed;
+/* Whether query i reads the page quantised. */
+static bool reads_quantised(const kt__attn *attn, int i, int page) {
+    const kt__attn_quantised *x = attn->quantised;
     return x && page >= x->from && page < x->own[i];
 }
 
-static float young_score(const kt__attn *attn, int i, int slot) {
+static float f16_score(const kt__attn *attn, int i, int slot) {
     const float *q = attn->q + (size_t)i * attn->ld_q;
     const kt__f16 *k = attn->k[slot / KT__PAGE_POS] + slot % KT__PAGE_POS;
     float s = 0;
@@ -300,7 +300,7 @@ static float young_score(const kt__attn *attn, int i, int slot) {
 }
 
 /* The page's scale of a slot. */
-static float sealed_scale(const uint8_t *page, kt__kv_form form, int slot) {
+static float quantised_scale(const uint8_t *page, kt__kv_form form, int slot) {
     float scale;
     if (form == KT__KV_Q4) return kt__f16_to_f32(((const kt__f16 *)(const void *)page)[slot]);
     memcpy(&scale, page + (size_t)slot * sizeof scale, sizeof scale);
@@ -310,23 +310,23 @@ static float sealed_scale(const uint8_t *page, kt__kv_form form, int slot) {
 static int half_of(uint8_t byte, bool high) { return (high ? byte >> 4 : byte & 15) - KT__Q4_ZERO; }
 
 static int key_code(const uint8_t *page, kt__kv_form form, int slot, int d) {
-    const uint8_t *codes = page + kt__sealed_codes(form);
+    const uint8_t *codes = page + kt__quantised_codes(form);
     if (form == KT__KV_Q4) return half_of(codes[(d / 8 * KT__PAGE_POS + slot) * 4 + d % 4], d & 4);
     return (int8_t)codes[(d / 4 * KT__PAGE_POS + slot) * 4 + d % 4];
 }
 
 static int value_code(const uint8_t *page, kt__kv_form form, int slot, int head_dim, int d) {
-    const uint8_t *codes = page + kt__sealed_codes(form);
+    const uint8_t *codes = page + kt__quantised_codes(form);
     if (form == KT__KV_Q4) return half_of(codes[slot % 8 * head_dim + d], slot >= 8);
     return (int8_t)codes[slot * head_dim + d];
 }
 
-static float sealed_score(const kt__attn *attn, int i, int at) {
-    kt__kv_form form = attn->sealed->k_form;
-    const uint8_t *q = attn->sealed->q + (size_t)i * attn->sealed->ld_q;
-    const uint8_t *page = attn->sealed->k[at / KT__PAGE_POS];
+static float quantised_score(const kt__attn *attn, int i, int at) {
+    kt__kv_form form = attn->quantised->k_form;
+    const uint8_t *q = attn->quantised->q + (size_t)i * attn->quantised->ld_q;
+    const uint8_t *page = attn->quantised->k[at / KT__PAGE_POS];
     int hd = attn->head_dim_k, slot = at % KT__PAGE_POS;
-    float q_scale, k_scale = sealed_scale(page, form, slot);
+    float q_scale, k_scale = quantised_scale(page, form, slot);
     int32_t sum = 0;
     memcpy(&q_scale, q + kt__query_dims(hd), sizeof q_scale);
     if (form == KT__KV_Q4) k_scale = k_scale * (float)kt__rotation_block(hd);
@@ -335,8 +335,9 @@ static float sealed_score(const kt__attn *attn, int i, int at) {
 }
 
 static float score_at(const kt__attn *attn, int i, int slot) {
-    bool sealed = reads_sealed(attn, i, slot / KT__PAGE_POS) && attn->sealed->k_form != KT__KV_F16;
-    float s = sealed ? sealed_score(attn, i, slot) : young_score(attn, i, slot);
+    bool quantised = reads_quantised(attn, i, slot / KT__PAGE_POS) &&
+                     attn->quantised->k_form != KT__KV_F16;
+    float s = quantised ? quantised_score(attn, i, slot) : f16_score(attn, i, slot);
     return attn->softcap != 0 ? softcap_one(s, attn->softcap) : s;
 }
 
@@ -344,13 +345,13 @@ static float score_at(const kt__attn *attn, int i, int slot) {
 static void add_value(const kt__attn *attn, int i, int slot, float p) {
     float *o = attn->o + (size_t)i * attn->ld_o;
     int page = slot / KT__PAGE_POS, hd = attn->head_dim_v;
-    if (reads_sealed(attn, i, page) && attn->sealed->v_form != KT__KV_F16) {
-        const uint8_t *sealed = attn->sealed->v[page];
-        kt__kv_form form = attn->sealed->v_form;
+    if (reads_quantised(attn, i, page) && attn->quantised->v_form != KT__KV_F16) {
+        const uint8_t *quantised = attn->quantised->v[page];
+        kt__kv_form form = attn->quantised->v_form;
         int in_page = slot % KT__PAGE_POS;
-        p = p * sealed_scale(sealed, form, in_page);
+        p = p * quantised_scale(quantised, form, in_page);
         for (int d = 0; d < hd; d++)
-            o[d] = fmaf(p, (float)value_code(sealed, form, in_page, hd, d), o[d]);
+            o[d] = fmaf(p, (float)value_code(quantised, form, in_page, hd, d), o[d]);
         return;
     }
     const kt__f16 *v = attn->v[page] + slot % KT__PAGE_POS * hd;
@@ -464,8 +465,8 @@ const kt__kernels kt__kernels_ref = {
     .rope_norm = rope_norm,
     .store_k = store_k,
     .store_v = store_v,
-    .seal_k = {NULL, kt__ref_seal_k8, kt__ref_seal_k4},
-    .seal_v = {NULL, kt__ref_seal_v8, kt__ref_seal_v4},
+    .quantise_k = {NULL, kt__ref_quantise_k8, kt__ref_quantise_k4},
+    .quantise_v = {NULL, kt__ref_quantise_v8, kt__ref_quantise_v4},
     .code_query = kt__ref_code_query,
     .attn = ref_attention,
     .attn_scratch_bytes = attn_scratch_bytes,

@@ -43,8 +43,8 @@ enum {
     /* 2 x u32: of keys and, from bit 8 on, the pages of the tail; of values */
     AT_FORMS = AT_FULL_HASH + KT__KV_IMAGE_HASH,
     FORM_BITS = 8,
-    AT_YOUNG = AT_FORMS + 8,                 /* a section, of sealed pages only */
-    AT_STATE = AT_YOUNG + SECTION_BYTES - 8, /* a section without an offset, at + 8 */
+    AT_F16_COPIES = AT_FORMS + 8,                 /* a section, of quantised pages only */
+    AT_STATE = AT_F16_COPIES + SECTION_BYTES - 8, /* a section without an offset, at + 8 */
     AT_DIGEST = HEADER_BYTES - 32
 };
 
@@ -52,7 +52,7 @@ typedef enum section_kind { TOKENS, LOGITS, PAGES, YOUNG, STATE, N_SECTIONS } se
 static const char *const section_names[] = {"tokens", "logits", "pages", "last positions",
                                             "states"};
 static const int section_at[] = {AT_SECTIONS, AT_SECTIONS + SECTION_BYTES,
-                                 AT_SECTIONS + 2 * SECTION_BYTES, AT_YOUNG, AT_STATE};
+                                 AT_SECTIONS + 2 * SECTION_BYTES, AT_F16_COPIES, AT_STATE};
 _Static_assert(AT_SECTIONS + YOUNG * SECTION_BYTES <= AT_FULL_HASH, "header");
 _Static_assert(AT_STATE + SECTION_BYTES <= AT_DIGEST, "header");
 
@@ -80,7 +80,7 @@ static uint64_t n_pages_of(int64_t n_pos) {
 
 /* What a file may have or not. */
 typedef struct extras {
-    bool young; /* the last pages' young forms */
+    bool f16; /* the last pages' f16 copies */
     bool state;
 } extras;
 
@@ -100,10 +100,10 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
     s[PAGES].offset = (end + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
     s[PAGES].bytes = pages;
     if (__builtin_add_overflow(s[PAGES].offset, pages, &end)) return false;
-    if (has.young)
+    if (has.f16)
         s[YOUNG] = (section){.offset = end,
                              .bytes = (uint64_t)kt__kv_n_end_pages(shape, n_pos) *
-                                      kt__kv_young_bytes(shape)};
+                                      kt__kv_f16_copy_bytes(shape)};
     if (__builtin_add_overflow(end, s[YOUNG].bytes, &end)) return false;
     if (has.state) s[STATE] = (section){.offset = end, .bytes = shape->state_bytes};
     return !__builtin_add_overflow(end, s[STATE].bytes, &out->file_bytes) &&
@@ -124,7 +124,7 @@ static kt__f16 *clear_v(kt__f16 *at, int head_dim, int n_used) {
     return at + KT__PAGE_POS * head_dim;
 }
 
-static uint8_t *clear_sealed(uint8_t *at, size_t bytes) {
+static uint8_t *clear_quantised(uint8_t *at, size_t bytes) {
     memset(at, 0, bytes);
     return at + bytes;
 }
@@ -133,16 +133,17 @@ void kt__kv_block_clear_tail(const kt__kv_shape *s, void *block, int n_used) {
     uint8_t *at = block;
     for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
         kt__kv_form k_form = kt__kv_k_form(s, i / s->n_head_kv);
-        at = k_form == KT__KV_F16 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, s->head_dim_k, n_used)
-                                  : clear_sealed(at, kt__sealed_k_bytes(k_form, s->head_dim_k));
+        at = k_form == KT__KV_F16
+                 ? (uint8_t *)clear_k((kt__f16 *)(void *)at, s->head_dim_k, n_used)
+                 : clear_quantised(at, kt__quantised_k_bytes(k_form, s->head_dim_k));
         at = s->v_form == KT__KV_F16
                  ? (uint8_t *)clear_v((kt__f16 *)(void *)at, s->head_dim_v, n_used)
-                 : clear_sealed(at, kt__sealed_v_bytes(s->v_form, s->head_dim_v));
+                 : clear_quantised(at, kt__quantised_v_bytes(s->v_form, s->head_dim_v));
     }
 }
 
-static void clear_young_tail(const kt__kv_shape *s, void *young, int n_used) {
-    kt__f16 *at = young;
+static void clear_f16_tail(const kt__kv_shape *s, void *f16, int n_used) {
+    kt__f16 *at = f16;
     for (int i = 0; i < s->n_layer * s->n_head_kv; i++) {
         if (kt__kv_k_form(s, i / s->n_head_kv) != KT__KV_F16)
             at = clear_k(at, s->head_dim_k, n_used);
@@ -170,7 +171,7 @@ static void encode_header(const kt__kv_shape *shape, const kt__kv_image *image, 
     kt__le_put(out + AT_FILE_BYTES, l->file_bytes, 8);
     for (int i = 0; i < N_SECTIONS; i++) {
         uint8_t *at = out + section_at[i];
-        if (i == YOUNG && !kt__kv_is_sealing(shape)) continue;
+        if (i == YOUNG && !kt__kv_is_quantised(shape)) continue;
         if (i == STATE && !shape->state_bytes) continue;
         if (i != STATE) kt__le_put(at, l->sections[i].offset, 8);
         kt__le_put(at + 8, l->sections[i].bytes, 8);
@@ -204,27 +205,27 @@ static bool write_pages(int fd, const kt__kv_image *image, const kt__kv *kv,
     return true;
 }
 
-/* Whether there are young forms to be saved. */
-static bool has_young(const kt__kv_image *image, const kt__kv *kv, const kt__kv_table *table) {
+/* Whether there are f16 copies to be saved. */
+static bool has_f16(const kt__kv_image *image, const kt__kv *kv, const kt__kv_table *table) {
     return kt__kv_n_end_pages(kt__kv_get_shape(kv), image->n_pos) > 0 &&
            kt__kv_table_holds_end(kv, table, image->n_pos);
 }
 
-static bool write_young(int fd, const kt__kv_image *image, const kt__kv *kv,
-                        const kt__kv_table *table, void *young, layout *l) {
+static bool write_f16(int fd, const kt__kv_image *image, const kt__kv *kv,
+                      const kt__kv_table *table, void *f16, layout *l) {
     section *s = &l->sections[YOUNG];
     const kt__kv_shape *shape = kt__kv_get_shape(kv);
-    size_t bytes = kt__kv_young_bytes(shape);
+    size_t bytes = kt__kv_f16_copy_bytes(shape);
     kt__hash h;
     if (!s->bytes) return true;
     kt__hash_init(&h, SEED + YOUNG);
     for (int32_t i = 0; i < kt__kv_n_end_pages(shape, image->n_pos); i++) {
         int32_t index = kt__kv_end_page(shape, image->n_pos, i);
         int64_t used = image->n_pos - (int64_t)index * KT__PAGE_POS;
-        kt__kv_young_read(kv, table->pages[index], young);
-        if (used < KT__PAGE_POS) clear_young_tail(shape, young, (int)used);
-        kt__hash_add(&h, young, bytes);
-        if (!kt__fd_write_at(fd, young, bytes, s->offset + (uint64_t)i * bytes)) return false;
+        kt__kv_f16_copy_read(kv, table->pages[index], f16);
+        if (used < KT__PAGE_POS) clear_f16_tail(shape, f16, (int)used);
+        kt__hash_add(&h, f16, bytes);
+        if (!kt__fd_write_at(fd, f16, bytes, s->offset + (uint64_t)i * bytes)) return false;
     }
     s->digest = kt__hash_end(&h);
     return true;
@@ -253,7 +254,7 @@ static bool write_file(int fd, const kt__kv_image *image, const int32_t *ids, co
         if (!kt__fd_write_at(fd, data[i], (size_t)s->bytes, s->offset)) return false;
     }
     if (!write_pages(fd, image, kv, table, block, l) ||
-        !write_young(fd, image, kv, table, block, l) || !write_state(fd, kv, table, l))
+        !write_f16(fd, image, kv, table, block, l) || !write_state(fd, kv, table, l))
         return false;
     encode_header(kt__kv_get_shape(kv), image, l, header);
     return kt__fd_write_at(fd, header, sizeof header, 0) && fsync(fd) == 0;
@@ -293,13 +294,13 @@ kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const i
     char *temp = NULL;
     int fd = -1;
     size_t bytes = kt__kv_block_bytes(kt__kv_get_shape(kv));
-    size_t young = kt__kv_young_bytes(kt__kv_get_shape(kv));
-    extras has = {has_young(image, kv, table), has_state(image, table)};
+    size_t f16 = kt__kv_f16_copy_bytes(kt__kv_get_shape(kv));
+    extras has = {has_f16(image, kv, table), has_state(image, table)};
     if (!lay_out(kt__kv_get_shape(kv), image->n_pos, image->n_logits, has, &l)) {
         return kt__fail(err, KT_E_ARG, "a session of %" PRId64 " positions cannot be saved",
                         image->n_pos);
     }
-    void *block = kt__malloc(bytes > young ? bytes : young);
+    void *block = kt__malloc(bytes > f16 ? bytes : f16);
     if (!block) return kt__fail_nomem(err, "a session's page", bytes);
     fd = open_temporary(path, &temp);
     if (fd < 0 && !temp) {
@@ -387,12 +388,12 @@ static kt_status check_forms(const kt__kv_image_file *f, const uint8_t *h, kt_er
 static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t size,
                               kt_error *err) {
     uint64_t n_pos = kt__le_get(h + AT_N_POS, 8), n_logits = kt__le_get(h + AT_N_LOGITS, 8);
-    extras has = {kt__le_get(h + AT_YOUNG + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0};
+    extras has = {kt__le_get(h + AT_F16_COPIES + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0};
     if (has.state && !f->shape.state_bytes)
         return damaged(f, AT_STATE, "its model has no recurrent layers", err);
-    if (has.young && (n_pos > INT32_MAX || !kt__kv_is_sealing(&f->shape) ||
-                      !kt__kv_n_end_pages(&f->shape, (int64_t)n_pos)))
-        return damaged(f, AT_YOUNG, "it has no page that could be young", err);
+    if (has.f16 && (n_pos > INT32_MAX || !kt__kv_is_quantised(&f->shape) ||
+                    !kt__kv_n_end_pages(&f->shape, (int64_t)n_pos)))
+        return damaged(f, AT_F16_COPIES, "it has no page that could be f16", err);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
         !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, has, &f->layout)) {
         return damaged(f, AT_N_POS, "its number of positions is impossible", err);
@@ -515,38 +516,38 @@ out:
     return status;
 }
 
-static kt_status load_young_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
-                                  void *young, kt_error *err) {
+static kt_status load_f16_pages(const kt__kv_image_file *f, kt__kv *kv, const kt__kv_table *table,
+                                void *f16, kt_error *err) {
     const section *s = &f->layout.sections[YOUNG];
-    size_t bytes = kt__kv_young_bytes(&f->shape);
+    size_t bytes = kt__kv_f16_copy_bytes(&f->shape);
     kt__hash h;
     kt__hash_init(&h, SEED + YOUNG);
     for (int32_t i = 0; i < kt__kv_n_end_pages(&f->shape, f->info.n_pos); i++) {
         int32_t page = table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)];
-        if (!kt__fd_read_at(f->fd, young, bytes, s->offset + (uint64_t)i * bytes))
+        if (!kt__fd_read_at(f->fd, f16, bytes, s->offset + (uint64_t)i * bytes))
             return fail_section(f, YOUNG, false, err);
-        kt__hash_add(&h, young, bytes);
-        kt__kv_young_write(kv, page, young);
+        kt__hash_add(&h, f16, bytes);
+        kt__kv_f16_copy_write(kv, page, f16);
     }
     kt__digest d = kt__hash_end(&h);
     return memcmp(&d, &s->digest, sizeof d) ? fail_section(f, YOUNG, true, err) : KT_OK;
 }
 
-/* Where the file has no young forms, what they would hold has to be computed again. */
-static kt_status load_young(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table,
-                            kt_error *err) {
-    size_t bytes = kt__kv_young_bytes(&f->shape);
-    int32_t n = kt__kv_is_sealing(&f->shape) ? kt__kv_n_end_pages(&f->shape, f->info.n_pos) : 0;
+/* Where the file has no f16 copies, what they would hold has to be computed again. */
+static kt_status load_f16(const kt__kv_image_file *f, kt__kv *kv, kt__kv_table *table,
+                          kt_error *err) {
+    size_t bytes = kt__kv_f16_copy_bytes(&f->shape);
+    int32_t n = kt__kv_is_quantised(&f->shape) ? kt__kv_n_end_pages(&f->shape, f->info.n_pos) : 0;
     if (!f->layout.sections[YOUNG].bytes) {
         for (int32_t i = 0; i < n; i++)
-            kt__kv_young_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
-        if (kt__kv_reads_young_ends(&f->shape)) kt__kv_table_truncate(kv, table, 0);
+            kt__kv_f16_copy_drop(kv, table->pages[kt__kv_end_page(&f->shape, f->info.n_pos, i)]);
+        if (kt__kv_reads_f16_ends(&f->shape)) kt__kv_table_truncate(kv, table, 0);
         return KT_OK;
     }
-    void *young = kt__malloc(bytes);
-    if (!young) return kt__fail_nomem(err, "a session's last page", bytes);
-    kt_status status = load_young_pages(f, kv, table, young, err);
-    kt__free(young);
+    void *f16 = kt__malloc(bytes);
+    if (!f16) return kt__fail_nomem(err, "a session's last page", bytes);
+    kt_status status = load_f16_pages(f, kv, table, f16, err);
+    kt__free(f16);
     return status;
 }
 
@@ -567,7 +568,7 @@ kt_status kt__kv_image_load(const kt__kv_image_file *f, int32_t *ids, float *log
     KT__TRY(load_small(f, TOKENS, ids, err));
     KT__TRY(load_small(f, LOGITS, logits, err));
     KT__TRY(load_pages(f, kv, table, err));
-    KT__TRY(load_young(f, kv, table, err));
+    KT__TRY(load_f16(f, kv, table, err));
     KT__TRY(load_state(f, kv, table, err));
 out:
     return status;

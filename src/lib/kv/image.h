@@ -8,9 +8,9 @@
  * of positions and logits, size of the file; offset, size and digest of each section; hash of the
  * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
  * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
- * beyond n_pos. Where keys or values are sealed, the header names their forms, a last page that is
- * not full is zeros, and the young forms that a query behind the last position reads follow
- * (kt__kv_end_page), as kt__kv_young_read gives them, if all were there. With recurrent layers the
+ * beyond n_pos. Where keys or values are quantised, the header names their forms, a last page that is
+ * not full is zeros, and the f16 copies that a query after the last position reads follow
+ * (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there. With recurrent layers the
  * state after n_pos follows, if it is known: f32. No size that a file states is used before it was
  * found equal to the one that follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
@@ -47,7 +47,7 @@ kt_status kt__kv_image_load(const kt__kv_image_file *file, int32_t *ids, float *
 void kt__kv_image_close(kt__kv_image_file *file);
 
 /* Zeros the slots of a block from n_used on: they hold what an earlier user of the page left. What
- * is sealed of a page that is not full means nothing, and is all zeros. */
+ * is quantised of a page that is not full means nothing, and is all zeros. */
 void kt__kv_block_clear_tail(const kt__kv_shape *shape, void *block, int n_used);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "host/nodes.h"
 #include "host/pages.h"
-#include "kv/young.h"
+#include "kv/f16_copies.h"
 
 enum {
     NO_PLACE = -1,
@@ -27,7 +27,7 @@ struct kt__kv {
     size_t mapped_bytes;
     int64_t n_pages;        /* places for pages' own parts; as many pages, where they are f16 */
     _Atomic int64_t n_used; /* such places; read from any thread, at any time */
-    int64_t n_ids;          /* pages there may be: more than places, if young ones need none */
+    int64_t n_ids;          /* pages there may be: more than places, if f16 ones need none */
     int64_t n_taken;
     int32_t *refs;        /* [n_ids] holders of the page */
     bool *kept;           /* [n_ids] reclaim can give it back */
@@ -35,23 +35,23 @@ struct kt__kv {
     int32_t *free_ids;    /* stack of free pages; the lowest numbers on top */
     int32_t *place_of;    /* [n_ids] where the page's own parts lie, or NO_PLACE; NULL: by number */
     int32_t *free_places; /* stack, likewise */
-    uint16_t *sealed;     /* [n_ids] layers, from the first on, that are sealed */
+    uint16_t *quantised;  /* [n_ids] layers, from the first on, that are quantised */
     kt__kv_reclaim_fn *reclaim;
     kt__kv_lost_fn *lost;
     void *reclaim_user;
-    kt__young *young;   /* NULL: keys and values are f16 */
-    kt__states *states; /* NULL: no layer is recurrent */
+    kt__f16_copies *copies; /* NULL: keys and values are f16 */
+    kt__states *states;     /* NULL: no layer is recurrent */
 };
 
 /* One head's part of a page, without padding. */
 static size_t k_plain_bytes(const kt__kv_shape *s, int layer) {
     kt__kv_form form = kt__kv_k_form(s, layer);
-    if (form != KT__KV_F16) return kt__sealed_k_bytes(form, s->head_dim_k);
+    if (form != KT__KV_F16) return kt__quantised_k_bytes(form, s->head_dim_k);
     return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
 }
 
 static size_t v_plain_bytes(const kt__kv_shape *s) {
-    if (s->v_form != KT__KV_F16) return kt__sealed_v_bytes(s->v_form, s->head_dim_v);
+    if (s->v_form != KT__KV_F16) return kt__quantised_v_bytes(s->v_form, s->head_dim_v);
     return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
 }
 
@@ -108,21 +108,21 @@ static int32_t *number_stack(int64_t n) {
     return ids;
 }
 
-/* The lists by page. A page whose positions are young has no place for its sealed form; one that was
- * neither sealed nor kept young is still in the tables of those who will compute it again. */
+/* The lists by page. A page that has its f16 copy has no place for its quantised form; one that was
+ * neither quantised nor kept in f16 is still in the tables of sequences that will compute it again. */
 static kt_status make_lists(kt__kv *kv, kt__kv_room room, kt_error *err) {
-    bool sealing = kt__kv_is_sealing(&kv->shape);
-    kv->n_ids = sealing ? 2 * (kv->n_pages + room.n_kept) : kv->n_pages;
+    bool quantising = kt__kv_is_quantised(&kv->shape);
+    kv->n_ids = quantising ? 2 * (kv->n_pages + room.n_kept) : kv->n_pages;
     size_t n = (size_t)kv->n_ids;
     kv->refs = kt__calloc(n, sizeof *kv->refs);
     kv->kept = kt__calloc(n, sizeof *kv->kept);
     kv->free_ids = number_stack(kv->n_ids);
     bool ok = kv->refs && kv->free_ids && kv->kept;
-    if (sealing) {
+    if (quantising) {
         kv->place_of = kt__malloc(n * sizeof *kv->place_of);
         kv->free_places = number_stack(kv->n_pages);
-        kv->sealed = kt__calloc(n, sizeof *kv->sealed);
-        ok = ok && kv->place_of && kv->free_places && kv->sealed;
+        kv->quantised = kt__calloc(n, sizeof *kv->quantised);
+        ok = ok && kv->place_of && kv->free_places && kv->quantised;
         for (size_t i = 0; ok && i < n; i++) kv->place_of[i] = NO_PLACE;
     }
     return ok ? KT_OK : kt__fail_nomem(err, "the K/V page lists", n * 2 * sizeof(int32_t));
@@ -158,8 +158,8 @@ kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_
     for (int i = 1; i < shape->n_layer; i++)
         kv->layer_at[i] = kv->layer_at[i - 1] + layer_bytes(shape, i - 1);
     KT__TRY(map_pages(kv, err));
-    if (kt__kv_is_sealing(shape))
-        KT__TRY(kt__young_create(shape, kv->n_ids, room, &kv->young, err));
+    if (kt__kv_is_quantised(shape))
+        KT__TRY(kt__f16_copies_create(shape, kv->n_ids, room, &kv->copies, err));
     if (shape->state_bytes)
         KT__TRY(kt__states_create(shape->state_bytes, kv->n_ids, room.n_states, &kv->states, err));
     *out = kv;
@@ -172,13 +172,13 @@ out:
 void kt__kv_destroy(kt__kv *kv) {
     if (!kv) return;
     kt__pages_free(kv->base, kv->mapped_bytes);
-    kt__young_destroy(kv->young);
+    kt__f16_copies_destroy(kv->copies);
     kt__states_destroy(kv->states);
     kt__free(kv->refs);
     kt__free(kv->free_ids);
     kt__free(kv->place_of);
     kt__free(kv->free_places);
-    kt__free(kv->sealed);
+    kt__free(kv->quantised);
     kt__free(kv->kept);
     kt__free(kv->layer_at);
     kt__free(kv);
@@ -196,16 +196,16 @@ int64_t kt__kv_n_used(const kt__kv *kv) {
 }
 
 int64_t kt__kv_n_pages_most(const kt__kv *kv) {
-    if (!kt__kv_reads_young_ends(&kv->shape)) return kv->n_pages;
-    return kv->n_pages + kv->shape.n_tail + kv->shape.first_young;
+    if (!kt__kv_reads_f16_ends(&kv->shape)) return kv->n_pages;
+    return kv->n_pages + kv->shape.n_tail + kv->shape.first_f16;
 }
 
 static int32_t place_of(const kt__kv *kv, int32_t page) {
     return kv->place_of ? kv->place_of[page] : page;
 }
 
-static bool is_sealed(const kt__kv *kv, int32_t page) {
-    return !kv->young || kv->sealed[page] == kv->shape.n_layer;
+static bool is_quantised(const kt__kv *kv, int32_t page) {
+    return !kv->copies || kv->quantised[page] == kv->shape.n_layer;
 }
 
 /* The page's own parts, whatever their form. Where the layer and head begin in the page's slab, the
@@ -228,36 +228,36 @@ static uint8_t *v_part(const kt__kv *kv, int32_t page, int layer, int head) {
     return own_part(kv, page, layer, head, true);
 }
 
-/* What is f16 in every form lies in the young form while there is one in all layers. */
-static bool is_written_young(const kt__kv *kv, int32_t page, kt__kv_form form) {
-    if (!kv->young) return false;
-    return form != KT__KV_F16 || kt__young_of(kv->young, page) == KT__YOUTH_KEPT;
+/* Parts whose form is f16 lie in the page's f16 copy while it has one in all layers. */
+static bool is_written_f16(const kt__kv *kv, int32_t page, kt__kv_form form) {
+    if (!kv->copies) return false;
+    return form != KT__KV_F16 || kt__f16_copy_of(kv->copies, page) == KT__F16_COPY_KEPT;
 }
 
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    if (is_written_young(kv, page, kt__kv_k_form(&kv->shape, layer)))
-        return kt__young_k(kv->young, page, layer, head);
+    if (is_written_f16(kv, page, kt__kv_k_form(&kv->shape, layer)))
+        return kt__f16_copy_k(kv->copies, page, layer, head);
     return (kt__f16 *)(void *)k_part(kv, page, layer, head);
 }
 
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    if (is_written_young(kv, page, kv->shape.v_form))
-        return kt__young_v(kv->young, page, layer, head);
+    if (is_written_f16(kv, page, kv->shape.v_form))
+        return kt__f16_copy_v(kv->copies, page, layer, head);
     return (kt__f16 *)(void *)v_part(kv, page, layer, head);
 }
 
-uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head) {
-    return kv->young ? k_part(kv, page, layer, head) : NULL;
+uint8_t *kt__kv_quantised_k(const kt__kv *kv, int32_t page, int layer, int head) {
+    return kv->copies ? k_part(kv, page, layer, head) : NULL;
 }
 
-uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head) {
-    return kv->young ? v_part(kv, page, layer, head) : NULL;
+uint8_t *kt__kv_quantised_v(const kt__kv *kv, int32_t page, int layer, int head) {
+    return kv->copies ? v_part(kv, page, layer, head) : NULL;
 }
 
 bool kt__kv_is_due(const kt__kv *kv, const kt__kv_table *table, int32_t index, int layer) {
-    int most = index < table->seal_due ? kv->shape.n_layer : table->seal_layers;
-    return index >= table->seal_from && index < table->seal_to && layer < most &&
-           layer >= kv->sealed[table->pages[index]] && !(kv->shape.first_young && index == 0);
+    int most = index < table->quantise_due ? kv->shape.n_layer : table->quantise_layers;
+    return index >= table->quantise_from && index < table->quantise_to && layer < most &&
+           layer >= kv->quantised[table->pages[index]] && !(kv->shape.first_f16 && index == 0);
 }
 
 /* ---- a page as one block ---- */
@@ -279,7 +279,7 @@ static void part_copy(void *part, void *block, size_t n, bool out) {
     if (part) memcpy(out ? block : part, out ? part : block, n);
 }
 
-/* Between the page and a block: its own parts, or the young form of what is f16 anyway. */
+/* Between the page and a block: its own parts, or the f16 copy of what is f16 anyway. */
 static void block_copy(const kt__kv *kv, int32_t page, uint8_t *at, bool out) {
     const kt__kv_shape *s = &kv->shape;
     size_t v_bytes = v_plain_bytes(s);
@@ -303,26 +303,26 @@ void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out) {
 
 void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block) {
     block_copy(kv, page, (uint8_t *)(uintptr_t)block, false);
-    if (kv->young && place_of(kv, page) != NO_PLACE && !kt__kv_page_is_young(kv, page))
-        kv->sealed[page] = (uint16_t)kv->shape.n_layer;
+    if (kv->copies && place_of(kv, page) != NO_PLACE && !kt__kv_page_has_f16(kv, page))
+        kv->quantised[page] = (uint16_t)kv->shape.n_layer;
 }
 
-/* ---- young forms ---- */
+/* ---- f16 copies ---- */
 
-static size_t young_k_bytes(const kt__kv_shape *s, int layer) {
+static size_t f16_k_bytes(const kt__kv_shape *s, int layer) {
     if (kt__kv_k_form(s, layer) == KT__KV_F16) return 0;
     return (size_t)s->head_dim_k * KT__PAGE_POS * sizeof(kt__f16);
 }
 
-static size_t young_v_bytes(const kt__kv_shape *s) {
+static size_t f16_v_bytes(const kt__kv_shape *s) {
     if (s->v_form == KT__KV_F16) return 0;
     return (size_t)s->head_dim_v * KT__PAGE_POS * sizeof(kt__f16);
 }
 
-size_t kt__kv_young_bytes(const kt__kv_shape *s) {
+size_t kt__kv_f16_copy_bytes(const kt__kv_shape *s) {
     size_t bytes = 0;
     for (int layer = 0; layer < s->n_layer; layer++)
-        bytes += (young_k_bytes(s, layer) + young_v_bytes(s)) * (size_t)s->n_head_kv;
+        bytes += (f16_k_bytes(s, layer) + f16_v_bytes(s)) * (size_t)s->n_head_kv;
     return bytes;
 }
 
@@ -330,34 +330,34 @@ bool kt__kv_page_has_place(const kt__kv *kv, int32_t page) {
     return place_of(kv, page) != NO_PLACE;
 }
 
-bool kt__kv_page_is_young(const kt__kv *kv, int32_t page) {
-    return kv->young && kt__young_of(kv->young, page) == KT__YOUTH_KEPT;
+bool kt__kv_page_has_f16(const kt__kv *kv, int32_t page) {
+    return kv->copies && kt__f16_copy_of(kv->copies, page) == KT__F16_COPY_KEPT;
 }
 
-void kt__kv_young_drop(kt__kv *kv, int32_t page) {
-    if (kv->young) kt__young_drop(kv->young, page);
+void kt__kv_f16_copy_drop(kt__kv *kv, int32_t page) {
+    if (kv->copies) kt__f16_copy_drop(kv->copies, page);
 }
 
-/* Between the page's young form and one piece; the page is young. */
-static void young_copy(const kt__kv *kv, int32_t page, uint8_t *piece, bool out) {
-    size_t v_bytes = young_v_bytes(&kv->shape);
+/* Between the page's f16 copy and one block of memory; the page has one. */
+static void f16_copy(const kt__kv *kv, int32_t page, uint8_t *piece, bool out) {
+    size_t v_bytes = f16_v_bytes(&kv->shape);
     for (int layer = 0; layer < kv->shape.n_layer; layer++) {
-        size_t k_bytes = young_k_bytes(&kv->shape, layer);
+        size_t k_bytes = f16_k_bytes(&kv->shape, layer);
         for (int head = 0; head < kv->shape.n_head_kv; head++, piece += k_bytes + v_bytes) {
-            void *k = kt__young_k(kv->young, page, layer, head);
-            void *v = kt__young_v(kv->young, page, layer, head);
+            void *k = kt__f16_copy_k(kv->copies, page, layer, head);
+            void *v = kt__f16_copy_v(kv->copies, page, layer, head);
             if (k_bytes) memcpy(out ? piece : k, out ? k : piece, k_bytes);
             if (v_bytes) memcpy(out ? piece + k_bytes : v, out ? v : piece + k_bytes, v_bytes);
         }
     }
 }
 
-void kt__kv_young_read(const kt__kv *kv, int32_t page, void *out) {
-    young_copy(kv, page, out, true);
+void kt__kv_f16_copy_read(const kt__kv *kv, int32_t page, void *out) {
+    f16_copy(kv, page, out, true);
 }
 
-void kt__kv_young_write(kt__kv *kv, int32_t page, const void *young) {
-    young_copy(kv, page, (uint8_t *)(uintptr_t)young, false);
+void kt__kv_f16_copy_write(kt__kv *kv, int32_t page, const void *f16) {
+    f16_copy(kv, page, (uint8_t *)(uintptr_t)f16, false);
 }
 
 /* ---- taking and giving back ---- */
@@ -383,7 +383,7 @@ static int32_t page_take(kt__kv *kv) {
     assert(kv->n_taken < kv->n_ids);
     int32_t page = kv->free_ids[kv->n_ids - 1 - kv->n_taken++];
     kv->refs[page] = 1;
-    if (!kv->young) kv->n_used++;
+    if (!kv->copies) kv->n_used++;
     return page;
 }
 
@@ -398,36 +398,36 @@ static void give_place(kt__kv *kv, int32_t page) {
 }
 
 static void take_place_back(kt__kv *kv, int32_t page) {
-    kv->sealed[page] = 0;
+    kv->quantised[page] = 0;
     if (kv->place_of[page] == NO_PLACE) return;
     kv->n_kept -= is_only_kept(kv, page);
     kv->free_places[kv->n_pages - 1 - --kv->n_used] = kv->place_of[page];
     kv->place_of[page] = NO_PLACE;
 }
 
-/* What is sealed of one page becomes another's. */
+/* What is quantised of one page becomes another's. */
 static void move_place(kt__kv *kv, int32_t from, int32_t to) {
-    uint16_t sealed = kv->sealed[from];
+    uint16_t quantised = kv->quantised[from];
     take_place_back(kv, to);
     kv->n_kept -= is_only_kept(kv, from);
     kv->place_of[to] = kv->place_of[from];
-    kv->sealed[to] = sealed;
+    kv->quantised[to] = quantised;
     kv->place_of[from] = NO_PLACE;
-    kv->sealed[from] = 0;
+    kv->quantised[from] = 0;
     kv->n_kept += is_only_kept(kv, to);
 }
 
 int32_t kt__kv_page_take(kt__kv *kv) {
     if (!have_places(kv, 1) || kv->n_taken == kv->n_ids) return -1;
     int32_t page = page_take(kv);
-    if (kv->young) give_place(kv, page);
+    if (kv->copies) give_place(kv, page);
     return page;
 }
 
-/* A young form for the page; another one may lose its own, and with it what was not sealed. */
-static void take_young(kt__kv *kv, int32_t page, kt__youth kind) {
-    int32_t loser = kt__young_take(kv->young, page, kind);
-    if (loser >= 0 && !is_sealed(kv, loser) && kv->lost) kv->lost(kv->reclaim_user, loser);
+/* An f16 copy for the page; another one may lose its own, and with it what was not quantised. */
+static void take_f16(kt__kv *kv, int32_t page, kt__f16_copy_kind kind) {
+    int32_t loser = kt__f16_copy_take(kv->copies, page, kind);
+    if (loser >= 0 && !is_quantised(kv, loser) && kv->lost) kv->lost(kv->reclaim_user, loser);
 }
 
 void kt__kv_page_ref(kt__kv *kv, int32_t page) {
@@ -446,8 +446,8 @@ void kt__kv_page_drop(kt__kv *kv, int32_t page) {
     kv->refs[page]--;
     kv->n_kept += is_only_kept(kv, page);
     if (kv->refs[page] > 0) return;
-    if (kv->young) {
-        kt__young_drop(kv->young, page);
+    if (kv->copies) {
+        kt__f16_copy_drop(kv->copies, page);
         take_place_back(kv, page);
     } else {
         kv->n_used--;
@@ -484,20 +484,20 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
     *table = (kt__kv_table){0};
 }
 
-/* ---- the young forms that a table holds ---- */
+/* ---- the f16 copies that a table holds ---- */
 
-/* The pages from..to-1, which may be none, and page 0 if it is read young, instead of those so far.
+/* The pages from..to-1, which may be none, and page 0 if it is read in f16, instead of those so far.
  */
-static void hold_young(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to) {
-    if (!kv->young) return;
-    bool first = kv->shape.first_young && from > 0;
-    for (int32_t i = from; i < to; i++) kt__young_hold(kv->young, table->pages[i]);
-    if (first) kt__young_hold(kv->young, table->pages[0]);
-    for (int32_t i = table->young_from; i < table->young_to; i++)
-        kt__young_let_go(kv->young, table->pages[i]);
-    if (table->holds_first) kt__young_let_go(kv->young, table->pages[0]);
-    table->young_from = from;
-    table->young_to = to;
+static void hold_f16(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to) {
+    if (!kv->copies) return;
+    bool first = kv->shape.first_f16 && from > 0;
+    for (int32_t i = from; i < to; i++) kt__f16_copy_hold(kv->copies, table->pages[i]);
+    if (first) kt__f16_copy_hold(kv->copies, table->pages[0]);
+    for (int32_t i = table->f16_from; i < table->f16_to; i++)
+        kt__f16_copy_let_go(kv->copies, table->pages[i]);
+    if (table->holds_first) kt__f16_copy_let_go(kv->copies, table->pages[0]);
+    table->f16_from = from;
+    table->f16_to = to;
     table->holds_first = first;
 }
 
@@ -505,33 +505,33 @@ static int32_t pages_of(int64_t n_pos) {
     return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
 }
 
-static bool is_there_young(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
-    return index < table->n_pages && kt__kv_page_is_young(kv, table->pages[index]);
+static bool is_there_f16(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
+    return index < table->n_pages && kt__kv_page_has_f16(kv, table->pages[index]);
 }
 
-/* Of the first n_pos positions, the last page that a query behind them reads young and that is not;
+/* Of the first n_pos positions, the last page that a query after them reads in f16 and that has no copy;
  * -1: there is none. */
-static int32_t last_not_young(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
+static int32_t last_not_f16(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
     for (int32_t i = kt__kv_n_end_pages(&kv->shape, n_pos) - 1; i >= 0; i--) {
         int32_t index = kt__kv_end_page(&kv->shape, n_pos, i);
-        if (!is_there_young(kv, table, index)) return index;
+        if (!is_there_f16(kv, table, index)) return index;
     }
     return -1;
 }
 
 bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
-    bool ready = kv->young && last_not_young(kv, table, n_pos) < 0;
-    if (ready) hold_young(kv, table, kt__kv_tail_from(&kv->shape, n_pos), pages_of(n_pos));
+    bool ready = kv->copies && last_not_f16(kv, table, n_pos) < 0;
+    if (ready) hold_f16(kv, table, kt__kv_tail_from(&kv->shape, n_pos), pages_of(n_pos));
     return ready;
 }
 
 bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
-    return kv->young && table->young_from <= kt__kv_tail_from(&kv->shape, n_pos) &&
-           table->young_to >= pages_of(n_pos) && last_not_young(kv, table, n_pos) < 0;
+    return kv->copies && table->f16_from <= kt__kv_tail_from(&kv->shape, n_pos) &&
+           table->f16_to >= pages_of(n_pos) && last_not_f16(kv, table, n_pos) < 0;
 }
 
 void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table) {
-    hold_young(kv, table, 0, 0);
+    hold_f16(kv, table, 0, 0);
 }
 
 void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos) {
@@ -541,16 +541,16 @@ void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos) {
     table->cuts[0] = page;
 }
 
-/* Whether somebody who goes on at one of the table's cuts will read the page young. */
+/* Whether a sequence that continues at one of the table's cuts will read the page in f16. */
 static bool is_before_cut(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
-    if (kv->shape.first_young && index == 0) return true;
+    if (kv->shape.first_f16 && index == 0) return true;
     for (int i = 0; i < 2; i++) {
         if (index < table->cuts[i] && index >= table->cuts[i] - kv->shape.n_tail) return true;
     }
     return false;
 }
 
-/* Everything of a page that is written: its young form, or its own parts in f16. */
+/* Everything of a page that is written: its f16 copy, or its own parts in f16. */
 static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
     size_t page_f16 = KT__PAGE_POS * sizeof(kt__f16);
     size_t k_bytes = (size_t)kv->shape.head_dim_k * page_f16;
@@ -567,17 +567,17 @@ static void page_copy(kt__kv *kv, int32_t from, int32_t to) {
 static void unshare_last(kt__kv *kv, kt__kv_table *table, int32_t index) {
     int32_t old = table->pages[index];
     int32_t own = page_take(kv);
-    if (kv->young) take_young(kv, own, KT__YOUTH_KEPT);
+    if (kv->copies) take_f16(kv, own, KT__F16_COPY_KEPT);
     page_copy(kv, old, own);
-    if (table->young_from <= index && index < table->young_to) {
-        kt__young_hold(kv->young, own);
-        kt__young_let_go(kv->young, old);
+    if (table->f16_from <= index && index < table->f16_to) {
+        kt__f16_copy_hold(kv->copies, own);
+        kt__f16_copy_let_go(kv->copies, old);
     }
     table->pages[index] = own;
     kt__kv_page_drop(kv, old);
 }
 
-/* ---- what a table's batches seal ---- */
+/* ---- what a table's batches quantise ---- */
 
 static bool has_place_at(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
     return index < table->n_pages && place_of(kv, table->pages[index]) != NO_PLACE;
@@ -588,103 +588,106 @@ static int64_t places_missing(const kt__kv *kv, const kt__kv_table *table, int32
                               int32_t to) {
     int64_t n = 0;
     for (int32_t i = from; i < to; i++)
-        n += !has_place_at(kv, table, i) && !(kv->shape.first_young && i == 0);
+        n += !has_place_at(kv, table, i) && !(kv->shape.first_f16 && i == 0);
     return n;
 }
 
 static void give_places(kt__kv *kv, const kt__kv_table *table, int32_t from, int32_t to) {
     for (int32_t i = from; i < to; i++) {
-        if (!(kv->shape.first_young && i == 0)) give_place(kv, table->pages[i]);
+        if (!(kv->shape.first_f16 && i == 0)) give_place(kv, table->pages[i]);
     }
 }
 
-/* Beside what has to be sealed, pages that will be read sealed soon: with a tail they are sealed in
+/* Besides what has to be quantised, pages that will be read quantised soon: with a tail they are quantised in
  * groups, each some layers at a time while the positions before that are computed, so that no step
- * takes noticeably longer than others. Where no place is left for that, they are sealed when they
+ * takes noticeably longer than others. Where no place is left for that, they are quantised when they
  * have to be. */
-static void seal_ahead(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new) {
+static void quantise_ahead(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new) {
     int32_t group = kv->shape.n_tail > KT__MIGRATION_PAGES + 2 ? KT__MIGRATION_PAGES : 1;
-    int32_t begin = (table->seal_due + group - 1) / group * group, end = begin + group;
+    int32_t begin = (table->quantise_due + group - 1) / group * group, end = begin + group;
     int64_t steps = (int64_t)group * KT__PAGE_POS;
     int64_t done = n_new + steps - (int64_t)(begin + kv->shape.n_tail + 1) * KT__PAGE_POS;
-    table->seal_layers = 0;
-    table->seal_to = table->seal_due;
+    table->quantise_layers = 0;
+    table->quantise_to = table->quantise_due;
     if (kv->shape.n_tail == 0 || (int64_t)begin * KT__PAGE_POS > n_old) return;
-    if (!have_places(kv, places_missing(kv, table, table->seal_due, begin))) return;
-    give_places(kv, table, table->seal_due, begin);
-    table->seal_to = table->seal_due = begin;
+    if (!have_places(kv, places_missing(kv, table, table->quantise_due, begin))) return;
+    give_places(kv, table, table->quantise_due, begin);
+    table->quantise_to = table->quantise_due = begin;
     if (done <= 0 || (int64_t)end * KT__PAGE_POS > n_old) return;
     if (!have_places(kv, places_missing(kv, table, begin, end))) return;
     give_places(kv, table, begin, end);
-    table->seal_to = end;
-    table->seal_layers = (int32_t)(done * kv->shape.n_layer / steps);
+    table->quantise_to = end;
+    table->quantise_layers = (int32_t)(done * kv->shape.n_layer / steps);
 }
 
-/* Positions from n_old on are written: what was sealed of their pages is so no longer. */
-static void plan_sealing(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
-                         kt__kv_growth how) {
+/* Positions from n_old on are written: what was quantised of their pages is so no longer. */
+static void plan_quantising(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                            kt__kv_growth how) {
     int32_t from = kt__kv_tail_from(&kv->shape, n_old), to = kt__kv_tail_from(&kv->shape, n_new);
     for (int32_t i = (int32_t)(n_old / KT__PAGE_POS); i < table->n_pages; i++)
-        kv->sealed[table->pages[i]] = 0;
+        kv->quantised[table->pages[i]] = 0;
     give_places(kv, table, from, to);
-    table->seal_from = table->seal_due = table->seal_to = 0;
-    if (how == KT__GROW_SEALED) return;
-    table->seal_from = from;
-    table->seal_due = to;
-    seal_ahead(kv, table, n_old, n_new);
+    table->quantise_from = table->quantise_due = table->quantise_to = 0;
+    if (how == KT__GROW_QUANTISED) return;
+    table->quantise_from = from;
+    table->quantise_due = to;
+    quantise_ahead(kv, table, n_old, n_new);
 }
 
 /* The batch is over, and the first n_pos positions stay. */
-static void note_sealed(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+static void note_quantised(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int32_t n = (int32_t)(n_pos / KT__PAGE_POS);
-    for (int32_t i = table->seal_from; i < table->seal_to && i < n && i < table->n_pages; i++) {
-        uint16_t *sealed = &kv->sealed[table->pages[i]];
-        int32_t now = i < table->seal_due ? kv->shape.n_layer : table->seal_layers;
-        if (now > *sealed && !(kv->shape.first_young && i == 0)) *sealed = (uint16_t)now;
+    for (int32_t i = table->quantise_from; i < table->quantise_to && i < n && i < table->n_pages;
+         i++) {
+        uint16_t *quantised = &kv->quantised[table->pages[i]];
+        int32_t now = i < table->quantise_due ? kv->shape.n_layer : table->quantise_layers;
+        if (now > *quantised && !(kv->shape.first_f16 && i == 0)) *quantised = (uint16_t)now;
     }
-    if (table->seal_to > table->seal_due) table->seal_to = table->seal_due;
+    if (table->quantise_to > table->quantise_due) table->quantise_to = table->quantise_due;
 }
 
 /* What the index-th page needs for positions n_old..n_new-1. */
-static kt__youth youth_for(const kt__kv *kv, const kt__kv_table *table, kt__kv_growth how,
-                           int32_t index, int64_t n_old, int64_t n_new) {
+static kt__f16_copy_kind copy_for(const kt__kv *kv, const kt__kv_table *table, kt__kv_growth how,
+                                  int32_t index, int64_t n_old, int64_t n_new) {
     int64_t begin = (int64_t)index * KT__PAGE_POS;
     bool filled = n_old <= begin && begin + KT__PAGE_POS <= n_new;
-    if (how == KT__GROW_KEPT || !filled) return KT__YOUTH_KEPT;
+    if (how == KT__GROW_KEPT || !filled) return KT__F16_COPY_KEPT;
     if (index >= kt__kv_tail_from(&kv->shape, n_new) || is_before_cut(kv, table, index))
-        return KT__YOUTH_KEPT;
-    return how == KT__GROW_STAGED ? KT__YOUTH_STAGED : KT__YOUTH_NONE;
+        return KT__F16_COPY_KEPT;
+    return how == KT__GROW_STAGED ? KT__F16_COPY_STAGED : KT__F16_COPY_NONE;
 }
 
-static kt__youth youth_at(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
-    return index < table->n_pages ? kt__young_of(kv->young, table->pages[index]) : KT__YOUTH_NONE;
+static kt__f16_copy_kind copy_at(const kt__kv *kv, const kt__kv_table *table, int32_t index) {
+    return index < table->n_pages ? kt__f16_copy_of(kv->copies, table->pages[index])
+                                  : KT__F16_COPY_NONE;
 }
 
-/* Whether there is room for the young forms of positions n_old..n_new-1. */
-static bool have_young(const kt__kv *kv, const kt__kv_table *table, int64_t n_old, int64_t n_new,
-                       kt__kv_growth how, bool copy) {
+/* Whether there is room for the f16 copies of positions n_old..n_new-1. */
+static bool have_f16(const kt__kv *kv, const kt__kv_table *table, int64_t n_old, int64_t n_new,
+                     kt__kv_growth how, bool copy) {
     int32_t kept = copy ? 1 : 0, staged = 0, first = (int32_t)(n_old / KT__PAGE_POS);
     for (int32_t i = first; (int64_t)i * KT__PAGE_POS < n_new; i++) {
-        kt__youth has = youth_at(kv, table, i), wants = youth_for(kv, table, how, i, n_old, n_new);
-        kept += wants == KT__YOUTH_KEPT && has != KT__YOUTH_KEPT;
-        staged += wants == KT__YOUTH_STAGED && has == KT__YOUTH_NONE;
+        kt__f16_copy_kind has = copy_at(kv, table, i),
+                          wants = copy_for(kv, table, how, i, n_old, n_new);
+        kept += wants == KT__F16_COPY_KEPT && has != KT__F16_COPY_KEPT;
+        staged += wants == KT__F16_COPY_STAGED && has == KT__F16_COPY_NONE;
     }
-    return kept <= kt__young_n_free(kv->young, KT__YOUTH_KEPT) &&
-           staged <= kt__young_n_free(kv->young, KT__YOUTH_STAGED);
+    return kept <= kt__f16_copies_n_free(kv->copies, KT__F16_COPY_KEPT) &&
+           staged <= kt__f16_copies_n_free(kv->copies, KT__F16_COPY_STAGED);
 }
 
 /* The table has its pages. A kept form serves where a staged one would. */
-static void give_young(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
-                       kt__kv_growth how) {
+static void give_f16(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
+                     kt__kv_growth how) {
     for (int32_t i = (int32_t)(n_old / KT__PAGE_POS); (int64_t)i * KT__PAGE_POS < n_new; i++) {
         int32_t page = table->pages[i];
-        kt__youth has = kt__young_of(kv->young, page),
-                  wants = youth_for(kv, table, how, i, n_old, n_new);
+        kt__f16_copy_kind has = kt__f16_copy_of(kv->copies, page),
+                          wants = copy_for(kv, table, how, i, n_old, n_new);
         if (has >= wants) continue;
-        kt__young_drop(kv->young, page);
-        take_young(kv, page, wants);
+        kt__f16_copy_drop(kv->copies, page);
+        take_f16(kv, page, wants);
     }
-    hold_young(kv, table, kt__kv_tail_from(&kv->shape, n_old), pages_of(n_new));
+    hold_f16(kv, table, kt__kv_tail_from(&kv->shape, n_old), pages_of(n_new));
 }
 
 static kt_status fail_full(const kt__kv *kv, kt_error *err) {
@@ -694,12 +697,12 @@ static kt_status fail_full(const kt__kv *kv, kt_error *err) {
                     (long long)kv->n_used, (long long)kv->n_pages, KT__PAGE_POS);
 }
 
-static kt_status fail_young(const kt__kv *kv, kt_error *err) {
+static kt_status fail_f16(const kt__kv *kv, kt_error *err) {
     return kt__fail(err, KT_E_NOMEM,
                     "too many pages of K/V are written at once: %d more may be, %d more for a "
                     "prompt's batch; close a sequence, or use f16",
-                    (int)kt__young_n_free(kv->young, KT__YOUTH_KEPT),
-                    (int)kt__young_n_free(kv->young, KT__YOUTH_STAGED));
+                    (int)kt__f16_copies_n_free(kv->copies, KT__F16_COPY_KEPT),
+                    (int)kt__f16_copies_n_free(kv->copies, KT__F16_COPY_STAGED));
 }
 
 static bool take_next(kt__kv *kv, kt__kv_table *table) {
@@ -722,23 +725,24 @@ kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, i
     bool copy = within && kv->refs[table->pages[last]] > 1;
     int64_t take = (need > table->n_pages ? need - table->n_pages : 0) + (copy ? 1 : 0);
     int64_t places = take;
-    if (kv->young)
+    if (kv->copies)
         places = places_missing(kv, table, kt__kv_tail_from(&kv->shape, n_old),
                                 kt__kv_tail_from(&kv->shape, n_new));
-    if (kv->young && n_new > n_old && !kt__kv_table_hold_end(kv, table, n_old))
-        return kt__fail(err, KT_E_STATE, "position %lld is within or too near sealed pages of K/V",
+    if (kv->copies && n_new > n_old && !kt__kv_table_hold_end(kv, table, n_old))
+        return kt__fail(err, KT_E_STATE,
+                        "position %lld is within or too near quantised pages of K/V",
                         (long long)n_old);
     if (!have_places(kv, places) || take > kv->n_ids - kv->n_taken) return fail_full(kv, err);
     if (kv->states && n_new > n_old && !take_next(kv, table)) return fail_states(err);
-    if (kv->young && !have_young(kv, table, n_old, n_new, how, copy)) {
+    if (kv->copies && !have_f16(kv, table, n_old, n_new, how, copy)) {
         table->cuts[0] = table->cuts[1] = 0; /* those are for others */
-        if (!have_young(kv, table, n_old, n_new, how, copy)) return fail_young(kv, err);
+        if (!have_f16(kv, table, n_old, n_new, how, copy)) return fail_f16(kv, err);
     }
     if (copy) unshare_last(kv, table, last);
     while (table->n_pages < need) table->pages[table->n_pages++] = page_take(kv);
-    if (!kv->young) return KT_OK;
-    give_young(kv, table, n_old, n_new, how);
-    plan_sealing(kv, table, n_old, n_new, how);
+    if (!kv->copies) return KT_OK;
+    give_f16(kv, table, n_old, n_new, how);
+    plan_quantising(kv, table, n_old, n_new, how);
     return KT_OK;
 }
 
@@ -748,54 +752,54 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
 }
 
 /* Whether other tables may go on behind the page. */
-static bool is_wanted_young(const kt__kv *kv, int32_t page) {
-    return kt__young_is_held(kv->young, page) || kv->refs[page] - kv->kept[page] > 1;
+static bool is_wanted_f16(const kt__kv *kv, int32_t page) {
+    return kt__f16_copy_is_held(kv->copies, page) || kv->refs[page] - kv->kept[page] > 1;
 }
 
 void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
-    int32_t from = table->young_from, keep = kt__kv_tail_from(&kv->shape, n_pos);
-    if (!kv->young) return;
-    note_sealed(kv, table, n_pos);
-    if (keep > table->young_to) keep = table->young_to;
+    int32_t from = table->f16_from, keep = kt__kv_tail_from(&kv->shape, n_pos);
+    if (!kv->copies) return;
+    note_quantised(kv, table, n_pos);
+    if (keep > table->f16_to) keep = table->f16_to;
     if (keep < from) keep = from;
-    hold_young(kv, table, keep, table->young_to);
+    hold_f16(kv, table, keep, table->f16_to);
     for (int32_t i = from; i < (int32_t)(n_pos / KT__PAGE_POS); i++) {
         int32_t page = table->pages[i];
-        bool staged = kt__young_of(kv->young, page) == KT__YOUTH_STAGED;
-        bool passed = i < keep && !is_wanted_young(kv, page) && !is_before_cut(kv, table, i);
-        if (staged || passed) kt__young_drop(kv->young, page);
+        bool staged = kt__f16_copy_of(kv->copies, page) == KT__F16_COPY_STAGED;
+        bool passed = i < keep && !is_wanted_f16(kv, page) && !is_before_cut(kv, table, i);
+        if (staged || passed) kt__f16_copy_drop(kv->copies, page);
     }
 }
 
 void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table) {
-    table->seal_from = table->seal_due = table->seal_to = 0;
-    for (int32_t i = 0; kv->young && i < table->n_pages; i++) {
-        if (kt__young_of(kv->young, table->pages[i]) == KT__YOUTH_STAGED)
-            kt__young_drop(kv->young, table->pages[i]);
+    table->quantise_from = table->quantise_due = table->quantise_to = 0;
+    for (int32_t i = 0; kv->copies && i < table->n_pages; i++) {
+        if (kt__f16_copy_of(kv->copies, table->pages[i]) == KT__F16_COPY_STAGED)
+            kt__f16_copy_drop(kv->copies, table->pages[i]);
     }
 }
 
-/* Of the first n_pos positions, the last page that a query behind them reads sealed and that is not,
- * or the last that it reads young and that is not; -1: there is none. */
+/* Of the first n_pos positions, the last page that a query after them reads quantised and that is not,
+ * or the last that it reads in f16 and that has no copy; -1: there is none. */
 static int32_t last_gone(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
-    int32_t young = last_not_young(kv, table, n_pos);
-    for (int32_t i = kt__kv_tail_from(&kv->shape, n_pos) - 1; i > young; i--) {
-        if (kv->shape.first_young && i == 0) break;
-        if (i < table->n_pages && !is_sealed(kv, table->pages[i])) return i;
+    int32_t f16 = last_not_f16(kv, table, n_pos);
+    for (int32_t i = kt__kv_tail_from(&kv->shape, n_pos) - 1; i > f16; i--) {
+        if (kv->shape.first_f16 && i == 0) break;
+        if (i < table->n_pages && !is_quantised(kv, table->pages[i])) return i;
     }
-    return young;
+    return f16;
 }
 
-/* Where young forms allow to go on. */
-static int64_t own_young_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
+/* Where f16 copies allow positions to be appended. */
+static int64_t own_f16_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int64_t end = (int64_t)table->n_pages * KT__PAGE_POS;
-    if (!kv->young) return n_pos;
+    if (!kv->copies) return n_pos;
     if (end > n_pos) end = n_pos;
     for (int32_t at; (at = last_gone(kv, table, end)) >= 0;) end = (int64_t)at * KT__PAGE_POS;
     (void)kt__kv_table_hold_end(kv, table, end);
     int32_t last = (int32_t)(end / KT__PAGE_POS);
     if (end % KT__PAGE_POS != 0 && kv->refs[table->pages[last]] > 1) {
-        if (kv->n_taken < kv->n_ids && kt__young_n_free(kv->young, KT__YOUTH_KEPT) > 0) {
+        if (kv->n_taken < kv->n_ids && kt__f16_copies_n_free(kv->copies, KT__F16_COPY_KEPT) > 0) {
             unshare_last(kv, table, last);
         } else {
             end = (int64_t)last * KT__PAGE_POS;
@@ -830,7 +834,7 @@ static int64_t own_state_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
 int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     for (;;) {
         int64_t end = kv->states ? own_state_end(kv, table, n_pos) : n_pos;
-        n_pos = own_young_end(kv, table, end);
+        n_pos = own_f16_end(kv, table, end);
         if (n_pos == end) return end;
     }
 }
@@ -847,28 +851,27 @@ static void drop_states(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     if (kv->states) drop_states(kv, table, n_pos);
     int32_t keep = pages_of(n_pos);
-    bool some = table->young_from < keep;
-    if (keep < table->young_to)
-        hold_young(kv, table, some ? table->young_from : 0, some ? keep : 0);
+    bool some = table->f16_from < keep;
+    if (keep < table->f16_to) hold_f16(kv, table, some ? table->f16_from : 0, some ? keep : 0);
     if (keep == 0) table->cuts[0] = table->cuts[1] = 0;
     while (table->n_pages > keep) kt__kv_page_drop(kv, table->pages[--table->n_pages]);
 }
 
 void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page) {
     int32_t own = table->pages[index];
-    bool moves = is_there_young(kv, table, index) && !kt__kv_page_is_young(kv, page);
-    bool seals = kv->young && is_sealed(kv, own) && !is_sealed(kv, page);
-    bool held = kv->young && table->young_from <= index && index < table->young_to;
+    bool moves = is_there_f16(kv, table, index) && !kt__kv_page_has_f16(kv, page);
+    bool quantises = kv->copies && is_quantised(kv, own) && !is_quantised(kv, page);
+    bool held = kv->copies && table->f16_from <= index && index < table->f16_to;
     held |= table->holds_first && index == 0;
-    if ((moves || seals) && kv->refs[own] > 1) return;
-    if (seals) move_place(kv, own, page);
+    if ((moves || quantises) && kv->refs[own] > 1) return;
+    if (quantises) move_place(kv, own, page);
     if (moves) {
-        kt__young_drop(kv->young, page);
-        kt__young_move(kv->young, own, page);
+        kt__f16_copy_drop(kv->copies, page);
+        kt__f16_copy_move(kv->copies, own, page);
     }
     if (held) {
-        kt__young_hold(kv->young, page);
-        kt__young_let_go(kv->young, own);
+        kt__f16_copy_hold(kv->copies, page);
+        kt__f16_copy_let_go(kv->copies, own);
     }
     kt__kv_table_set(kv, table, index, page);
 }
@@ -886,7 +889,7 @@ void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t pa
 
 void kt__kv_table_share(kt__kv *kv, const kt__kv_table *src, int64_t n_pos, kt__kv_table *dst) {
     int32_t n = (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS);
-    assert(dst->n_pages == 0 && n <= dst->cap && (kv->young || kv->states || n <= src->n_pages));
+    assert(dst->n_pages == 0 && n <= dst->cap && (kv->copies || kv->states || n <= src->n_pages));
     if (n > src->n_pages) n = src->n_pages; /* what is computed again before it is read */
     for (int32_t i = 0; i < n; i++) {
         dst->pages[i] = src->pages[i];

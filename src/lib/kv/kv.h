@@ -1,20 +1,20 @@
 /* The paged key/value store.
  *
- * Owns: pages of 16 positions (all layers of these positions), their reference counts, the young
- * forms of those that are written (kv/young.h), and block tables that grow, shrink, share and copy
+ * Owns: pages of 16 positions (all layers of these positions), their reference counts, the f16
+ * forms of those that are written (kv/f16_copies.h), and block tables that grow, shrink, share and copy
  * on write; with recurrent layers, each table's state and the snapshots that pages have
  * (kv/states.h). Knows layers, heads and positions only. Not
  * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts
  * of pages that no other table shares.
  *
  * Keys and values have a form each. In the form f16 a page is written and read in its place. In
- * another one the page is sealed (base/geometry.h has the layout) when queries come that read it so;
- * before that it has a young form, which a page keeps while positions of it are written, or may be
- * written again. Its own parts have a place only once it is sealed, or begins to be.
+ * another one the page is quantised (base/geometry.h has the layout) when queries come that read it so;
+ * before that it has an f16 copy, which a page keeps while positions of it are written, or may be
+ * written again. Its own parts have a place only once it is quantised, or begins to be.
  *
  * Layout: pages lie in slabs of a power of two of them, at least one attention split's. In a slab,
- * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or sealed, then V, f16
- * [page][16][head_dim_v] or sealed, each page's part 64-byte aligned. A sequence that grows undisturbed takes
+ * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or quantised, then V, f16
+ * [page][16][head_dim_v] or quantised, each page's part 64-byte aligned. A sequence that grows undisturbed takes
  * consecutive pages, so that a split's keys are one linear stream, and its values another. Memory
  * is reserved as address space and touched as pages are used. */
 #ifndef KT_KV_KV_H
@@ -30,11 +30,11 @@
 
 typedef struct kt__kv kt__kv;
 
-/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be young, and as many states. In
- * forms other than f16 it is places for sealed ones, and young ones are beside them. */
+/* n_pages pages at most (1 <= n_pages <= 2^30), of which all may be f16, and as many states. In
+ * forms other than f16 it is places for quantised ones, and the f16 copies are apart. */
 kt_status kt__kv_create(const kt__kv_shape *shape, int64_t n_pages, kt__kv **out,
                         kt_error *err) KT_CHECKED;
-/* The same with room for so many young pages (no matter in the form f16) and so many states (no
+/* The same with room for so many f16 pages (no matter in the form f16) and so many states (no
  * matter without recurrent layers). */
 kt_status kt__kv_create_with(const kt__kv_shape *shape, int64_t n_pages, kt__kv_room room,
                              kt__kv **out, kt_error *err) KT_CHECKED;
@@ -49,32 +49,32 @@ int64_t kt__kv_n_used(const kt__kv *kv);
 /* Pages that one sequence may have at most: those of its tail need no place. */
 int64_t kt__kv_n_pages_most(const kt__kv *kv);
 
-/* One head's part of a page in a layer, as it is written: f16. NULL: the page has no young form. */
+/* One head's part of a page in a layer, as it is written: f16. NULL: the page has no f16 copy. */
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head);
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
-/* The same in its place, sealed, or where a layer's keys are f16, as it is; NULL where all is f16,
+/* The same in its place, quantised, or where a layer's keys are f16, as it is; NULL where all is f16,
  * and where the page has no place yet. */
-uint8_t *kt__kv_sealed_k(const kt__kv *kv, int32_t page, int layer, int head);
-uint8_t *kt__kv_sealed_v(const kt__kv *kv, int32_t page, int layer, int head);
-/* Whether a table's batch has to seal its index-th page in the layer, before anybody reads it so. */
+uint8_t *kt__kv_quantised_k(const kt__kv *kv, int32_t page, int layer, int head);
+uint8_t *kt__kv_quantised_v(const kt__kv *kv, int32_t page, int layer, int head);
+/* Whether a table's batch has to quantise its index-th page in the layer, before anybody reads it so. */
 struct kt__kv_table;
 bool kt__kv_is_due(const kt__kv *kv, const struct kt__kv_table *table, int32_t index, int layer);
 
-/* A block: one page's content in one piece, for files, without its young form. For each layer and
- * head: K, f16 [head_dim_k][16 positions] or sealed, then V, f16 [16 positions][head_dim_v] or
- * sealed (zeros, where the page has no place), little-endian, without padding. A page that is not
- * young is sealed once its block is written. */
+/* A block: one page's content in one piece, for files, without its f16 copy. For each layer and
+ * head: K, f16 [head_dim_k][16 positions] or quantised, then V, f16 [16 positions][head_dim_v] or
+ * quantised (zeros, where the page has no place), little-endian, without padding. A page that is not
+ * f16 is quantised once its block is written. */
 const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv);
 size_t kt__kv_block_bytes(const kt__kv_shape *shape);
 void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out);
 void kt__kv_block_write(kt__kv *kv, int32_t page, const void *block);
-/* A page's young form likewise, of what is not f16 anyway. */
-size_t kt__kv_young_bytes(const kt__kv_shape *shape);
-bool kt__kv_page_is_young(const kt__kv *kv, int32_t page);
+/* A page's f16 copy as a block, of what is not f16 anyway. */
+size_t kt__kv_f16_copy_bytes(const kt__kv_shape *shape);
+bool kt__kv_page_has_f16(const kt__kv *kv, int32_t page);
 bool kt__kv_page_has_place(const kt__kv *kv, int32_t page);
-void kt__kv_young_read(const kt__kv *kv, int32_t page, void *out);
-void kt__kv_young_write(kt__kv *kv, int32_t page, const void *young);
-void kt__kv_young_drop(kt__kv *kv, int32_t page);
+void kt__kv_f16_copy_read(const kt__kv *kv, int32_t page, void *out);
+void kt__kv_f16_copy_write(kt__kv *kv, int32_t page, const void *f16);
+void kt__kv_f16_copy_drop(kt__kv *kv, int32_t page);
 
 /* ---- pages, for those who keep them outside tables ---- */
 int32_t kt__kv_page_take(kt__kv *kv); /* with a place; -1: none left; one reference */
@@ -88,7 +88,7 @@ int64_t kt__kv_n_kept(const kt__kv *kv); /* of these with a place, now */
  * can. */
 typedef void kt__kv_reclaim_fn(void *user, int64_t n_pages);
 void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
-/* Called, with reclaim's user, when a page lost its young form that was not sealed. */
+/* Called, with reclaim's user, when a page lost its f16 copy that was not quantised. */
 typedef void kt__kv_lost_fn(void *user, int32_t page);
 void kt__kv_set_lost(kt__kv *kv, kt__kv_lost_fn *lost);
 
@@ -96,12 +96,12 @@ void kt__kv_set_lost(kt__kv *kv, kt__kv_lost_fn *lost);
 typedef struct kt__kv_table {
     int32_t *pages;
     int32_t n_pages, cap;
-    int32_t young_from, young_to; /* pages whose young forms it holds: nobody may take them */
-    bool holds_first;             /* and page 0's */
-    int32_t cuts[2];              /* see kt__kv_table_cut */
-    /* the batch at hand seals pages seal_from..seal_due-1, and seal_layers layers of those up to
-     * seal_to */
-    int32_t seal_from, seal_due, seal_to, seal_layers;
+    int32_t f16_from, f16_to; /* pages whose f16 copies it holds: nobody may take them */
+    bool holds_first;         /* and page 0's */
+    int32_t cuts[2];          /* see kt__kv_table_cut */
+    /* the batch at hand quantises pages quantise_from..quantise_due-1, and quantise_layers layers of those up to
+     * quantise_to */
+    int32_t quantise_from, quantise_due, quantise_to, quantise_layers;
     /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
     int32_t
         state; /* after n_state positions; KT__NO_STATE: none is there, or needed at position 0 */
@@ -119,29 +119,29 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
                             kt_error *err) KT_CHECKED;
 /* What the pages of new positions are given beside their place, where they are not f16. */
 typedef enum kt__kv_growth {
-    KT__GROW_KEPT,   /* young forms in all layers: positions may be taken back */
+    KT__GROW_KEPT,   /* f16 copies in all layers: positions may be taken back */
     KT__GROW_STAGED, /* those that are filled: in the layer at hand alone, for a batch that stays */
-    KT__GROW_SEALED  /* those that are filled: none, since blocks will be written there */
+    KT__GROW_QUANTISED /* those that are filled: none, since blocks will be written there */
 } kt__kv_growth;
-/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where a page that a query at n_old reads young
+/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where a page that a query at n_old reads in f16
  * is not: see kt__kv_table_own_end. The table holds what such queries read, and what it grows by. */
 kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                                kt__kv_growth how, kt_error *err) KT_CHECKED;
-/* The first n_pos positions stay: drops the young forms that no query behind them reads, but those
+/* The first n_pos positions stay: drops the f16 copies that no query after them reads, but those
  * before its cuts, which it only holds no longer. */
 void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
-/* Others will go on behind these positions: the young forms that they read will be kept where there
+/* Others will continue after these positions: the f16 copies that they read will be kept where there
  * is room. Of the last two such cuts. */
 void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos);
-/* Nothing is appended for now: young forms stay where there is room. */
+/* Nothing is appended for now: f16 copies stay where there is room. */
 void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table);
-/* Whether all that a query behind the first n_pos positions reads young is there; the table holds it
+/* Whether all that a query after the first n_pos positions reads in f16 is there; the table holds it
  * then. */
 bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
-/* The batch is lost: drops the young forms of one layer. */
+/* The batch is lost: drops the f16 copies of one layer. */
 void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table);
-/* Where positions can be appended to the first n_pos: there, or, where a young form that a query
+/* Where positions can be appended to the first n_pos: there, or, where an f16 copy that a query
  * there reads is gone (or that of the last page cannot be copied from who shares it), at the next
  * page's begin before it where all is there; with recurrent layers, where the last state up to
  * there is known, too. The table ends there then. From then on nobody else holds the last page, and
@@ -153,7 +153,7 @@ void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Puts page in place of table's index-th, or after its last one; the table holds a reference of its
  * own. */
 void kt__kv_table_set(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page);
-/* The same of a page that holds what table's has there. It gets the young form if it has none; where
+/* The same of a page that holds what table's has there. It gets the f16 copy if it has none; where
  * others need that, the table keeps its page. */
 void kt__kv_table_adopt(kt__kv *kv, kt__kv_table *table, int32_t index, int32_t page);
 /* dst (initialised, empty) shares the pages of src's first n_pos positions, and their state. */

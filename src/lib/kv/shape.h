@@ -1,6 +1,6 @@
 /* What a store of keys and values is made for.
  *
- * Owns: its numbers, and which pages a query reads young. Any thread. */
+ * Owns: its numbers, and which pages a query reads in f16. Any thread. */
 #ifndef KT_KV_SHAPE_H
 #define KT_KV_SHAPE_H
 
@@ -17,13 +17,13 @@ enum {
 typedef struct kt__kv_shape {
     int n_layer, n_head_kv, head_dim_k, head_dim_v;
     kt__kv_form k_form, v_form;
-    int n_tail;       /* pages before a query's own that it reads young as well */
-    bool first_young; /* and page 0, always */
+    int n_tail;     /* pages before a query's own that it reads in f16 as well */
+    bool first_f16; /* and page 0, always */
     uint64_t f16_keys[KT__KV_LAYERS_MAX / 64]; /* bits of layers whose keys are f16 all the same */
     size_t state_bytes; /* of a sequence's recurrent layers; 0: there are none */
 } kt__kv_shape;
 
-static inline bool kt__kv_is_sealing(const kt__kv_shape *shape) {
+static inline bool kt__kv_is_quantised(const kt__kv_shape *shape) {
     return shape->k_form != KT__KV_F16 || shape->v_form != KT__KV_F16;
 }
 
@@ -32,32 +32,32 @@ static inline kt__kv_form kt__kv_k_form(const kt__kv_shape *shape, int layer) {
     return is_f16 ? KT__KV_F16 : shape->k_form;
 }
 
-/* The first page, page 0 aside, that a query at pos reads young; the last one is its own. */
+/* The first page, page 0 aside, that a query at pos reads in f16; the last one is its own. */
 static inline int32_t kt__kv_tail_from(const kt__kv_shape *shape, int64_t pos) {
     int64_t own = pos / KT__PAGE_POS;
     return own > shape->n_tail ? (int32_t)(own - shape->n_tail) : 0;
 }
 
-/* Whether who goes on behind a full page needs more of it than what is sealed. */
-static inline bool kt__kv_reads_young_ends(const kt__kv_shape *shape) {
-    return shape->first_young || shape->n_tail > 0;
+/* Whether a sequence that continues after a full page needs more of it than its quantised form. */
+static inline bool kt__kv_reads_f16_ends(const kt__kv_shape *shape) {
+    return shape->first_f16 || shape->n_tail > 0;
 }
 
-/* Of the pages of the first n_pos positions, how many a query behind them reads young, and which the
+/* Of the pages of the first n_pos positions, how many a query after them reads in f16, and which the
  * i-th is. */
 static inline int32_t kt__kv_n_end_pages(const kt__kv_shape *shape, int64_t n_pos) {
     int32_t from = kt__kv_tail_from(shape, n_pos);
     return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS) - from +
-           (shape->first_young && from > 0);
+           (shape->first_f16 && from > 0);
 }
 
 static inline int32_t kt__kv_end_page(const kt__kv_shape *shape, int64_t n_pos, int32_t i) {
     int32_t from = kt__kv_tail_from(shape, n_pos);
-    bool first = shape->first_young && from > 0;
+    bool first = shape->first_f16 && from > 0;
     return first && i == 0 ? 0 : from + i - first;
 }
 
-/* How many pages may be young at once: in all layers, and while they pass one layer; and how many
+/* How many pages may be f16 at once: in all layers, and while they pass one layer; and how many
  * states there may be. */
 typedef struct kt__kv_room {
     int32_t n_kept, n_staged, n_states;

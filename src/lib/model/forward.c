@@ -165,7 +165,7 @@ static uint64_t plan_buffers(const kt__net *net, const kt__fwd_params *p, size_t
     bytes[KT__BUF_X] = n * (size_t)hp->d_model * f;
     bytes[KT__BUF_TMP] = bytes[KT__BUF_X];
     bytes[KT__BUF_Q] = n * (size_t)hp->n_head * (size_t)hp->head_dim_k * f;
-    bytes[KT__BUF_Q_CODES] = p->keys_sealed
+    bytes[KT__BUF_Q_CODES] = p->keys_quantised
                                  ? n * (size_t)hp->n_head * kt__query_code_bytes(hp->head_dim_k)
                                  : 0;
     bytes[KT__BUF_ATTN] = n * (size_t)kt__hparams_mixed(hp) * f;

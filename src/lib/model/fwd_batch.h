@@ -10,10 +10,10 @@
 enum { KT__LAYER_INPUTS = KT__INPUT_DOWN + 1 };
 
 typedef struct kt__fwd_params {
-    int n_tok_max;    /* rows of a batch */
-    int n_out_max;    /* rows of a batch whose logits are wanted */
-    int64_t n_ctx;    /* positions of a sequence */
-    bool keys_sealed; /* of the store that batches will use */
+    int n_tok_max;       /* rows of a batch */
+    int n_out_max;       /* rows of a batch whose logits are wanted */
+    int64_t n_ctx;       /* positions of a sequence */
+    bool keys_quantised; /* of the store that batches will use */
     bool exact;
     const kt__blas *blas; /* or NULL; outlives the pass */
     /* Sees the final normed hidden state of each wanted row, f32 [d_model], before the head, and

@@ -15,7 +15,7 @@
 typedef enum kt__fwd_buf {
     KT__BUF_X,
     KT__BUF_Q,
-    KT__BUF_Q_CODES, /* where keys are sealed */
+    KT__BUF_Q_CODES, /* where keys are quantised */
     KT__BUF_ATTN,
     KT__BUF_FF,
     KT__BUF_TMP,

@@ -66,27 +66,27 @@ static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split,
     }
 }
 
-/* Every page before a query's own and the tail is read sealed, but page 0 where it stays young; what
+/* Every page before a query's own and the tail is read quantised, but page 0 where it stays f16; what
  * is in own is theirs, of the split. */
-static void set_sealed(const attn_job *job, const attn_tile *tile, int64_t split, int first,
-                       int n_tok, int16_t *own, kt__attn_sealed *x) {
+static void set_quantised(const attn_job *job, const attn_tile *tile, int64_t split, int first,
+                          int n_tok, int16_t *own, kt__attn_quantised *x) {
     const kt__attention *d = job->d;
     const kt__kv_table *table = tile->seg->table;
     const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
     size_t bytes = kt__query_code_bytes(d->head_dim_k);
     size_t row = (size_t)tile->head * (size_t)d->n_tok +
                  (size_t)(tile->seg->row0 + tile->tok0 + first);
-    *x = (kt__attn_sealed){.k_form = kt__kv_k_form(shape, d->layer),
-                           .v_form = shape->v_form,
-                           .from = shape->first_young && split == 0,
-                           .own = own};
+    *x = (kt__attn_quantised){.k_form = kt__kv_k_form(shape, d->layer),
+                              .v_form = shape->v_form,
+                              .from = shape->first_f16 && split == 0,
+                              .own = own};
     if (d->q_codes) x->q = d->q_codes + row * (size_t)job->group * bytes;
     x->ld_q = bytes;
     for (int i = 0; i < KT__SPLIT_PAGES; i++) {
         int64_t index = split * KT__SPLIT_PAGES + i;
         if (index >= table->n_pages) continue;
-        x->k[i] = kt__kv_sealed_k(d->kv, table->pages[index], d->layer, tile->head);
-        x->v[i] = kt__kv_sealed_v(d->kv, table->pages[index], d->layer, tile->head);
+        x->k[i] = kt__kv_quantised_k(d->kv, table->pages[index], d->layer, tile->head);
+        x->v[i] = kt__kv_quantised_v(d->kv, table->pages[index], d->layer, tile->head);
     }
     for (int i = 0; i < n_tok * job->group; i++) {
         int64_t pos = tile->seg->pos0 + tile->tok0 + first + i / job->group;
@@ -144,10 +144,10 @@ static int run_split(const attn_job *job, const attn_tile *tile, int64_t split, 
         .ld_o = (size_t)d->head_dim_v,
     };
     set_pages(job, tile, split, &a);
-    kt__attn_sealed sealed;
-    if (kt__kv_is_sealing(kt__kv_get_shape(d->kv))) {
-        set_sealed(job, tile, split, first, *n_tok, hi + job->tile_tok * job->group, &sealed);
-        a.sealed = &sealed;
+    kt__attn_quantised quantised;
+    if (kt__kv_is_quantised(kt__kv_get_shape(d->kv))) {
+        set_quantised(job, tile, split, first, *n_tok, hi + job->tile_tok * job->group, &quantised);
+        a.quantised = &quantised;
     }
     job->dev->kernels->attn(&a, kt__dev_kernel_scratch(job->dev, worker));
     return first;

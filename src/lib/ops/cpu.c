@@ -30,7 +30,7 @@ static size_t kernel_scratch(const kt__kernels *k, const kt__dev_limits *lim, bo
                  sizeof(float); /* a norm's output before quantisation */
     size_t most = attn > row ? attn : row;
     int head = lim->head_dim_k > lim->head_dim_v ? lim->head_dim_k : lim->head_dim_v;
-    if (most < kt__seal_scratch_bytes(head)) most = kt__seal_scratch_bytes(head);
+    if (most < kt__quantise_scratch_bytes(head)) most = kt__quantise_scratch_bytes(head);
     size_t state = (size_t)KT__STATE_ROWS * (size_t)lim->state_dim * sizeof(float);
     if (most < state) most = state;
     size_t panel = blas ? (size_t)KT__BLAS_ROWS * (size_t)lim->n_col * sizeof(float) : 0;

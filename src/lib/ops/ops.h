@@ -72,7 +72,8 @@ typedef struct kt__qkv {
     float q_scale;
     const float *q_row_scale; /* [n_tok] factors beside q_scale, or NULL */
     float *q_out;             /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
-    uint8_t *q_codes; /* the same, coded, of kt__query_code_bytes each; NULL: keys are not sealed */
+    uint8_t
+        *q_codes; /* the same, coded, of kt__query_code_bytes each; NULL: keys are not quantised */
     const kt__kv *kv;
     int layer;
     const kt__seg *segs;

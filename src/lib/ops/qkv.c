@@ -67,33 +67,33 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     }
 }
 
-/* One head's part of a page, from its young form to its place. */
-static void seal_part(const qkv_job *job, int32_t page, int head, bool key, void *scratch) {
+/* One head's part of a page, from its f16 copy to its place. */
+static void quantise_part(const qkv_job *job, int32_t page, int head, bool key, void *scratch) {
     const kt__qkv *d = job->d;
     const kt__kernels *k = job->dev->kernels;
     const kt__kv_shape *shape = kt__kv_get_shape(d->kv);
     kt__kv_form form = key ? kt__kv_k_form(shape, d->layer) : shape->v_form;
     int dim = key ? d->head_dim_k : d->head_dim_v;
-    const kt__f16 *young = (key ? kt__kv_k : kt__kv_v)(d->kv, page, d->layer, head);
-    uint8_t *place = (key ? kt__kv_sealed_k : kt__kv_sealed_v)(d->kv, page, d->layer, head);
+    const kt__f16 *f16 = (key ? kt__kv_k : kt__kv_v)(d->kv, page, d->layer, head);
+    uint8_t *place = (key ? kt__kv_quantised_k : kt__kv_quantised_v)(d->kv, page, d->layer, head);
     if (form != KT__KV_F16) {
-        (key ? k->seal_k : k->seal_v)[form](young, dim, place, scratch);
-    } else if ((const uint8_t *)young != place) {
-        memcpy(place, young, (size_t)dim * KT__PAGE_POS * sizeof *young);
+        (key ? k->quantise_k : k->quantise_v)[form](f16, dim, place, scratch);
+    } else if ((const uint8_t *)f16 != place) {
+        memcpy(place, f16, (size_t)dim * KT__PAGE_POS * sizeof *f16);
     }
 }
 
-/* The pages that queries of this batch, or soon, read sealed. */
-static void seal_head(const qkv_job *job, int head, bool key, int worker) {
+/* The pages that queries of this batch, or soon, read quantised. */
+static void quantise_head(const qkv_job *job, int head, bool key, int worker) {
     const kt__qkv *d = job->d;
     void *scratch = kt__dev_kernel_scratch(job->dev, worker);
-    if (!kt__kv_is_sealing(kt__kv_get_shape(d->kv))) return;
+    if (!kt__kv_is_quantised(kt__kv_get_shape(d->kv))) return;
     for (int s = 0; s < d->n_seg; s++) {
         const kt__kv_table *table = d->segs[s].table;
         if (d->segs[s].n_tok == 0) continue;
-        for (int32_t i = table->seal_from; i < table->seal_to; i++) {
+        for (int32_t i = table->quantise_from; i < table->quantise_to; i++) {
             if (kt__kv_is_due(d->kv, table, i, d->layer))
-                seal_part(job, table->pages[i], head, key, scratch);
+                quantise_part(job, table->pages[i], head, key, scratch);
         }
     }
 }
@@ -133,7 +133,7 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
         rotate(job, tile + (size_t)t * (size_t)d->head_dim_k, d->k_norm, t);
     }
     store_head(job, head, true, tile, d->head_dim_k);
-    seal_head(job, head, true, worker);
+    quantise_head(job, head, true, worker);
 }
 
 static void value_head(const qkv_job *job, int head, const uint8_t *next, int worker) {
@@ -148,7 +148,7 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
                          job->acts->n_tok, tile, (size_t)d->head_dim_v);
     }
     store_head(job, head, false, tile, d->head_dim_v);
-    seal_head(job, head, false, worker);
+    quantise_head(job, head, false, worker);
 }
 
 static void heads(void *arg, int64_t begin, int64_t end, int worker) {

@@ -4,7 +4,7 @@
 #include "requests/draft.h"
 #include "sched/sched.h"
 #include "host/pages.h"
-#include "kv/young.h"
+#include "kv/f16_copies.h"
 
 enum {
     DEFAULT_CTX = 4096, /* and more, where an eighth of what is free holds its K/V: */
@@ -106,9 +106,9 @@ static void hold_whole_texts(const kt_model *model, const kt_engine_params *give
 
 /* How many positions; more than the context would be as good as all. */
 static int32_t tail_of(const kt_engine_params *p) {
-    bool sealing = p->kv_keys != KT_KV_F16 || p->kv_values != KT_KV_F16;
+    bool quantising = p->kv_keys != KT_KV_F16 || p->kv_values != KT_KV_F16;
     bool four = p->kv_keys == KT_KV_Q4_0 || p->kv_values == KT_KV_Q4_0;
-    if (!sealing || p->kv_tail < 0) return 0;
+    if (!quantising || p->kv_tail < 0) return 0;
     return p->kv_tail || !four ? p->kv_tail : DEFAULT_TAIL;
 }
 
@@ -172,7 +172,7 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
     return (kt__fwd_params){.n_tok_max = p->n_ubatch,
                             .n_out_max = n_out_max,
                             .n_ctx = p->n_ctx,
-                            .keys_sealed = p->kv_keys != KT_KV_F16,
+                            .keys_quantised = p->kv_keys != KT_KV_F16,
                             .exact = model->params.exact,
                             .blas = model->blas};
 }
@@ -183,28 +183,28 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
     return (kt__fwd_params){.n_tok_max = rows,
                             .n_out_max = rows,
                             .n_ctx = p->n_ctx,
-                            .keys_sealed = p->kv_keys != KT_KV_F16,
+                            .keys_quantised = p->kv_keys != KT_KV_F16,
                             .exact = model->params.exact};
 }
 
-/* An answer reads its page, the tail and page 0 young. Beside that, proposals reach into further
+/* An answer reads its page, the tail and page 0 in f16. Besides that, proposals reach into further
  * pages, or, of one answer, a prompt's batch makes a new tail while it reads the old one; of several
  * answers, each may have one page more. Without a tail a sequence or its copy has one page at its
  * end. What ended stays in what others do not need. A prompts' batch fills the other pages in one
  * layer at a time. */
 kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *p) {
     int batch = p->n_ubatch / KT__PAGE_POS, drafts = (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
-    int end = shape->n_tail + 1 + shape->first_young, lanes = p->n_parallel;
+    int end = shape->n_tail + 1 + shape->first_f16, lanes = p->n_parallel;
     int tails = batch < lanes * (shape->n_tail + 1) ? batch : lanes * (shape->n_tail + 1);
     int more = (lanes - 1) * (drafts > 1 ? drafts : 1) + (tails > drafts ? tails : drafts);
-    int idle = kt__kv_reads_young_ends(shape) ? 0 : p->n_seq_max + 2;
+    int idle = kt__kv_reads_f16_ends(shape) ? 0 : p->n_seq_max + 2;
     return (kt__kv_room){.n_kept = lanes * end + more + idle,
                          .n_staged = batch >= shape->n_tail ? batch + 1 - shape->n_tail : 0};
 }
 
-/* Of an answer at full length, pages that lie nowhere but in their young form. */
+/* Of an answer at full length, pages that lie nowhere but in their f16 copy. */
 static int64_t placeless_pages(const kt__kv_shape *shape) {
-    return kt__kv_reads_young_ends(shape) ? shape->n_tail + shape->first_young : 0;
+    return kt__kv_reads_f16_ends(shape) ? shape->n_tail + shape->first_f16 : 0;
 }
 
 int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos) {
@@ -213,11 +213,11 @@ int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos) {
     return n > without ? n - without : 1;
 }
 
-uint64_t kt__plan_young_bytes(const kt__kv_shape *shape, const kt_engine_params *p) {
+uint64_t kt__plan_f16_copy_bytes(const kt__kv_shape *shape, const kt_engine_params *p) {
     kt__kv_room room = kt__plan_kv_room(shape, p);
-    if (!kt__kv_is_sealing(shape)) return 0;
-    return (uint64_t)room.n_kept * kt__young_kept_bytes(shape) +
-           (uint64_t)room.n_staged * kt__young_staged_bytes(shape);
+    if (!kt__kv_is_quantised(shape)) return 0;
+    return (uint64_t)room.n_kept * kt__f16_copies_kept_bytes(shape) +
+           (uint64_t)room.n_staged * kt__f16_copies_staged_bytes(shape);
 }
 
 /* An answer's state and the one that is being written; a sequence's; those behind proposals, which may
@@ -303,7 +303,7 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + constraint_bytes(model, left)
                                             : 0;
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
-    m->kv_young_bytes = kt__plan_young_bytes(&shape, p);
+    m->kv_young_bytes = kt__plan_f16_copy_bytes(&shape, p);
     out->n_states = n_states_for(model, p, left);
     m->state_bytes = (uint64_t)out->n_states * state_bytes_of(model);
     uint64_t fixed = fixed_bytes(m);
@@ -421,12 +421,12 @@ static kt_status fail_tail(const kt__plan *plan, kt_error *err) {
                     plan->params.kv_tail, plan->params.n_ctx);
 }
 
-/* A state and a window of young pages would both have to be there where a prompt goes on. */
+/* A state and a window of f16 pages would both have to be there where a prompt continues. */
 static kt_status check_states(const kt_model *model, const kt_engine_params *given, kt_error *err) {
     kt_engine_params p = *given;
     p.kv_tail = tail_of(given);
     kt__kv_shape shape = kt__engine_kv_shape(model, &p);
-    if (!shape.state_bytes || !kt__kv_reads_young_ends(&shape)) return KT_OK;
+    if (!shape.state_bytes || !kt__kv_reads_f16_ends(&shape)) return KT_OK;
     return kt__fail(err, KT_E_UNSUPPORTED,
                     "%s has recurrent layers (architecture %s), with which keys and values in 4 "
                     "bits or a tail in f16 are not supported: use f16, or q8 without a tail",

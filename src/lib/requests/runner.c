@@ -149,7 +149,7 @@ static bool uses_cache(const kt__work *w) {
     return w->task.kind == KT__TASK_ANSWER && !w->no_cache;
 }
 
-/* Where young forms are gone that rows behind n_done read, or no state leads there, positions are
+/* Where f16 copies are gone that rows after n_done read, or no state leads there, positions are
  * computed again from where they are there; for those who come after, they are kept then where this
  * prompt departs from an earlier one, and where it ends. */
 static void own_end(kt__runner *r, kt__task *task) {

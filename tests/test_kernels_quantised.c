@@ -1,4 +1,4 @@
-/* Sealed pages of keys and values: the reference against double, and every tier against the
+/* Quantised pages of keys and values: the reference against double, and every tier against the
  * reference, byte for byte. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void expect_same(const char *what, const kt__kernels *tier, int dim, cons
     }
 }
 
-/* A young page of keys or values; kind chooses what is in it. */
+/* A f16 page of keys or values; kind chooses what is in it. */
 static void fill_page(kd_rng *rng, int kind, int dim, bool keys, kt__f16 *page) {
     float x[MAX_DIM];
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
@@ -53,7 +53,7 @@ static void fill_page(kd_rng *rng, int kind, int dim, bool keys, kt__f16 *page) 
     }
 }
 
-static void test_every_tier_seals_alike(void **state) {
+static void test_every_tier_quantises_alike(void **state) {
     (void)state;
     static kt__f16 page[PAGE_F16];
     static uint8_t want[128 + PAGE_F16], got[128 + PAGE_F16];
@@ -63,15 +63,15 @@ static void test_every_tier_seals_alike(void **state) {
         int dim = head_dims[i % N_HEAD_DIM], kind = i / N_HEAD_DIM % 7;
         bool keys = i / N_HEAD_DIM / 7 % 2 == 0;
         kt__kv_form form = i / N_HEAD_DIM < 14 ? KT__KV_Q8 : KT__KV_Q4;
-        size_t bytes = keys ? kt__sealed_k_bytes(form, dim) : kt__sealed_v_bytes(form, dim);
+        size_t bytes = keys ? kt__quantised_k_bytes(form, dim) : kt__quantised_v_bytes(form, dim);
         fill_page(&rng, kind, dim, keys, page);
         memset(want, 0x5a, sizeof want);
-        (keys ? kd_ref()->seal_k : kd_ref()->seal_v)[form](page, dim, want, scratch.at);
+        (keys ? kd_ref()->quantise_k : kd_ref()->quantise_v)[form](page, dim, want, scratch.at);
         FOR_TIERS(tier) {
             memset(got, 0x5a, sizeof got);
             memset(scratch.at, 0xff, sizeof scratch.at);
-            (keys ? tier->seal_k : tier->seal_v)[form](page, dim, got, scratch.at);
-            expect_same(keys ? "seal_k" : "seal_v", tier, dim, want, got, bytes + 64);
+            (keys ? tier->quantise_k : tier->quantise_v)[form](page, dim, got, scratch.at);
+            expect_same(keys ? "quantise_k" : "quantise_v", tier, dim, want, got, bytes + 64);
         }
     }
 }
@@ -102,14 +102,14 @@ static void test_every_tier_codes_queries_alike(void **state) {
 
 typedef struct world {
     kt__f16 k[KT__SPLIT_PAGES][PAGE_F16], v[KT__SPLIT_PAGES][PAGE_F16];
-    kd_guard sealed_k[KT__SPLIT_PAGES], sealed_v[KT__SPLIT_PAGES];
+    kd_guard quantised_k[KT__SPLIT_PAGES], quantised_v[KT__SPLIT_PAGES];
     float q[MAX_Q * MAX_DIM], want_o[MAX_Q * MAX_DIM], got_o[MAX_Q * MAX_DIM];
     float m[2][MAX_Q], l[2][MAX_Q];
     uint8_t codes[MAX_Q * 2 * MAX_DIM];
     int16_t lo[MAX_Q], hi[MAX_Q], own[MAX_Q];
     scratch_room scratch;
     kt__attn attn;
-    kt__attn_sealed sealed;
+    kt__attn_quantised quantised;
 } world;
 
 static world *open_world(void) {
@@ -117,16 +117,16 @@ static world *open_world(void) {
     if (posix_memalign(&at, 64, sizeof(world)) != 0) abort();
     world *w = memset(at, 0, sizeof *w);
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        w->sealed_k[p] = kd_guard_open(kt__sealed_k_bytes(KT__KV_Q8, MAX_DIM));
-        w->sealed_v[p] = kd_guard_open(kt__sealed_v_bytes(KT__KV_Q8, MAX_DIM));
+        w->quantised_k[p] = kd_guard_open(kt__quantised_k_bytes(KT__KV_Q8, MAX_DIM));
+        w->quantised_v[p] = kd_guard_open(kt__quantised_v_bytes(KT__KV_Q8, MAX_DIM));
     }
     return w;
 }
 
 static void close_world(world *w) {
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        kd_guard_close(&w->sealed_k[p]);
-        kd_guard_close(&w->sealed_v[p]);
+        kd_guard_close(&w->quantised_k[p]);
+        kd_guard_close(&w->quantised_v[p]);
     }
     free(w);
 }
@@ -136,13 +136,13 @@ typedef struct attn_case {
     int dim_k, dim_v, n_q, group;
     kt__kv_form k_form, v_form;
     int pos;  /* the first query's slot in the split; one split further on where it is beyond */
-    int from; /* the first page that is sealed */
-    int tail; /* pages before a query's own that are young as well */
+    int from; /* the first page that is quantised */
+    int tail; /* pages before a query's own that have their f16 copies as well */
     int window;
     float softcap;
 } attn_case;
 
-/* What is not read sealed is sealed all the same. */
+/* What is not read quantised is quantised anyway. */
 static kt__kv_form made_as(kt__kv_form form) {
     return form == KT__KV_F16 ? KT__KV_Q8 : form;
 }
@@ -152,17 +152,19 @@ static uint8_t *room_for(kd_guard *guard, size_t bytes) {
 }
 
 static void fill_world(world *w, const attn_case *c, kd_rng *rng) {
-    w->sealed = (kt__attn_sealed){.k_form = c->k_form, .v_form = c->v_form, .from = c->from};
+    w->quantised = (kt__attn_quantised){.k_form = c->k_form, .v_form = c->v_form, .from = c->from};
     w->attn = (kt__attn){.head_dim_k = c->dim_k, .head_dim_v = c->dim_v, .softcap = c->softcap};
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        uint8_t *sk = room_for(&w->sealed_k[p], kt__sealed_k_bytes(made_as(c->k_form), c->dim_k));
-        uint8_t *sv = room_for(&w->sealed_v[p], kt__sealed_v_bytes(made_as(c->v_form), c->dim_v));
+        uint8_t *sk = room_for(&w->quantised_k[p],
+                               kt__quantised_k_bytes(made_as(c->k_form), c->dim_k));
+        uint8_t *sv = room_for(&w->quantised_v[p],
+                               kt__quantised_v_bytes(made_as(c->v_form), c->dim_v));
         fill_page(rng, p % 5 == 1, c->dim_k, true, w->k[p]);
         fill_page(rng, p % 5 == 2, c->dim_v, false, w->v[p]);
-        kd_ref()->seal_k[made_as(c->k_form)](w->k[p], c->dim_k, sk, w->scratch.at);
-        kd_ref()->seal_v[made_as(c->v_form)](w->v[p], c->dim_v, sv, w->scratch.at);
+        kd_ref()->quantise_k[made_as(c->k_form)](w->k[p], c->dim_k, sk, w->scratch.at);
+        kd_ref()->quantise_v[made_as(c->v_form)](w->v[p], c->dim_v, sv, w->scratch.at);
         w->attn.k[p] = w->k[p], w->attn.v[p] = w->v[p];
-        w->sealed.k[p] = sk, w->sealed.v[p] = sv;
+        w->quantised.k[p] = sk, w->quantised.v[p] = sv;
     }
 }
 
@@ -178,35 +180,35 @@ static void fill_queries(world *w, const attn_case *c, kd_rng *rng) {
         w->lo[i] = (int16_t)(c->window && end > c->window ? end - c->window : 0);
         w->own[i] = (int16_t)(own < 0 ? 0 : own < KT__SPLIT_PAGES ? own : KT__SPLIT_PAGES);
     }
-    w->sealed.q = w->codes, w->sealed.ld_q = code_bytes, w->sealed.own = w->own;
+    w->quantised.q = w->codes, w->quantised.ld_q = code_bytes, w->quantised.own = w->own;
     w->attn.q = w->q, w->attn.ld_q = (size_t)c->dim_k, w->attn.n_q = c->n_q;
-    w->attn.lo = w->lo, w->attn.hi = w->hi, w->attn.sealed = &w->sealed;
+    w->attn.lo = w->lo, w->attn.hi = w->hi, w->attn.quantised = &w->quantised;
     w->attn.ld_o = (size_t)c->dim_v;
 }
 
-static bool any_reads_young(const world *w, int page, kt__kv_form form) {
-    if (form == KT__KV_F16 || page < w->sealed.from) return true;
+static bool any_reads_f16(const world *w, int page, kt__kv_form form) {
+    if (form == KT__KV_F16 || page < w->quantised.from) return true;
     for (int i = 0; i < w->attn.n_q; i++) {
         if (page >= w->own[i] && page * KT__PAGE_POS < w->hi[i]) return true;
     }
     return false;
 }
 
-static bool any_reads_sealed(const world *w, int page, kt__kv_form form) {
-    if (form == KT__KV_F16 || page < w->sealed.from) return false;
+static bool any_reads_quantised(const world *w, int page, kt__kv_form form) {
+    if (form == KT__KV_F16 || page < w->quantised.from) return false;
     for (int i = 0; i < w->attn.n_q; i++) {
         if (page < w->own[i]) return true;
     }
     return false;
 }
 
-/* What nobody reads is not there: with a tail of 0, young pages are few. */
+/* What nobody reads is not there: with a tail of 0, f16 pages are few. */
 static void take_away_unread(world *w) {
     for (int p = 0; p < KT__SPLIT_PAGES; p++) {
-        if (!any_reads_young(w, p, w->sealed.k_form)) w->attn.k[p] = NULL;
-        if (!any_reads_young(w, p, w->sealed.v_form)) w->attn.v[p] = NULL;
-        if (!any_reads_sealed(w, p, w->sealed.k_form)) w->sealed.k[p] = NULL;
-        if (!any_reads_sealed(w, p, w->sealed.v_form)) w->sealed.v[p] = NULL;
+        if (!any_reads_f16(w, p, w->quantised.k_form)) w->attn.k[p] = NULL;
+        if (!any_reads_f16(w, p, w->quantised.v_form)) w->attn.v[p] = NULL;
+        if (!any_reads_quantised(w, p, w->quantised.k_form)) w->quantised.k[p] = NULL;
+        if (!any_reads_quantised(w, p, w->quantised.v_form)) w->quantised.v[p] = NULL;
     }
 }
 
@@ -256,7 +258,7 @@ static void test_every_tier_attends_alike(void **state) {
 
 /* ---- the reference ---- */
 
-/* The output of one query over the whole split in double, of young pages. */
+/* The output of one query over the whole split in double, of f16 pages. */
 static void attend_in_double(const world *w, int i, double *out) {
     const kt__attn *a = &w->attn;
     double s[KT__SPLIT_POS], top = -INFINITY, sum = 0;
@@ -277,14 +279,14 @@ static void attend_in_double(const world *w, int i, double *out) {
     for (int d = 0; d < a->head_dim_v; d++) out[d] /= sum;
 }
 
-static void seal_plain_pages(world *w, const attn_case *c, kd_rng *rng) {
+static void quantise_plain_pages(world *w, const attn_case *c, kd_rng *rng) {
     for (int p = 0; p < KT__SPLIT_PAGES; p++) { /* without outliers */
         fill_page(rng, 0, c->dim_k, true, w->k[p]);
-        kd_ref()->seal_k[c->k_form](w->k[p], c->dim_k, (uint8_t *)(uintptr_t)w->sealed.k[p],
-                                    w->scratch.at);
+        kd_ref()->quantise_k[c->k_form](w->k[p], c->dim_k, (uint8_t *)(uintptr_t)w->quantised.k[p],
+                                        w->scratch.at);
         fill_page(rng, 0, c->dim_v, false, w->v[p]);
-        kd_ref()->seal_v[c->v_form](w->v[p], c->dim_v, (uint8_t *)(uintptr_t)w->sealed.v[p],
-                                    w->scratch.at);
+        kd_ref()->quantise_v[c->v_form](w->v[p], c->dim_v, (uint8_t *)(uintptr_t)w->quantised.v[p],
+                                        w->scratch.at);
     }
 }
 
@@ -303,7 +305,7 @@ static void expect_near(kt__kv_form form, double bound) {
                        .pos = 200};
         double want[MAX_DIM], wrong = 0, size = 0;
         fill_world(w, &c, &rng);
-        seal_plain_pages(w, &c, &rng);
+        quantise_plain_pages(w, &c, &rng);
         fill_queries(w, &c, &rng);
         w->attn.m = w->m[0], w->attn.l = w->l[0], w->attn.o = w->want_o;
         kd_ref()->attn(&w->attn, w->scratch.at);
@@ -343,7 +345,7 @@ static void test_golden(void **state) {
     kd_ref()->store_k(alternate, 8, 2, page);
     for (int d = 0; d < 8; d++) x[d] = -x[d];
     kd_ref()->store_k(x, 8, 3, page);
-    kd_ref()->seal_k[KT__KV_Q8](page, 8, k, scratch.at);
+    kd_ref()->quantise_k[KT__KV_Q8](page, 8, k, scratch.at);
     assert_memory_equal(k, first, sizeof first);
     /* sums 36, -4, -8, 0, -16, 0, 0, 0 over 36 / 127; all equal; the second alone; the first's */
     const int8_t codes[2][16] = {
@@ -361,7 +363,7 @@ static void test_golden(void **state) {
     /* scales 36, 4 and 16 over -8 * 8, and -36 over 8 * -8: codes -8, 1, 2, 0, 4, 0, 0, 0 and so on,
      * each 8 more, the fifth dimension's beside the first's */
     uint8_t k4[32 + 64];
-    kd_ref()->seal_k[KT__KV_Q4](page, 8, k4, scratch.at);
+    kd_ref()->quantise_k[KT__KV_Q4](page, 8, k4, scratch.at);
     const kt__f16 scales[4] = {0xb880, 0xac00, 0xb400, 0x3880};
     const uint8_t halves[16] = {0xc0, 0x89, 0x8a, 0x88, 0x00, 0x00, 0x00, 0x00,
                                 0x88, 0x80, 0x88, 0x88, 0xc0, 0x89, 0x8a, 0x88};
@@ -373,7 +375,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_the_reference_is_right),
-        cmocka_unit_test(test_every_tier_seals_alike),
+        cmocka_unit_test(test_every_tier_quantises_alike),
         cmocka_unit_test(test_every_tier_codes_queries_alike),
         cmocka_unit_test(test_every_tier_attends_alike),
     };

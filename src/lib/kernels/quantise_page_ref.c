@@ -1,4 +1,4 @@
-#include "kernels/seal_ref.h"
+#include "kernels/quantise_page_ref.h"
 
 #include <float.h>
 #include <math.h>
@@ -48,9 +48,10 @@ static void load_key(const kt__f16 *page, int head_dim, int slot, float *x) {
     rotate_blocks(x, head_dim, kt__rotation_block(head_dim));
 }
 
-void kt__ref_seal_k8(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
-    float *x = scratch, *scale = (float *)(void *)sealed;
-    int8_t *code = (int8_t *)sealed + kt__sealed_codes(KT__KV_Q8), *q = (int8_t *)(x + head_dim);
+void kt__ref_quantise_k8(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
+    float *x = scratch, *scale = (float *)(void *)quantised;
+    int8_t *code = (int8_t *)quantised + kt__quantised_codes(KT__KV_Q8),
+           *q = (int8_t *)(x + head_dim);
     memset(code, 0, (size_t)kt__code_dims(KT__KV_Q8, head_dim) * KT__PAGE_POS);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
         load_key(page, head_dim, slot, x);
@@ -59,9 +60,9 @@ void kt__ref_seal_k8(const kt__f16 *page, int head_dim, uint8_t *sealed, void *s
     }
 }
 
-void kt__ref_seal_v8(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
-    float *x = scratch, *scale = (float *)(void *)sealed;
-    int8_t *code = (int8_t *)sealed + kt__sealed_codes(KT__KV_Q8);
+void kt__ref_quantise_v8(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
+    float *x = scratch, *scale = (float *)(void *)quantised;
+    int8_t *code = (int8_t *)quantised + kt__quantised_codes(KT__KV_Q8);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
         for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
         scale[slot] = kt__ref_quantize_block(x, head_dim, code + slot * head_dim);
@@ -95,31 +96,31 @@ static void put_half(uint8_t *byte, bool high, int code) {
     *byte = (uint8_t)(*byte | (unsigned)(code + KT__Q4_ZERO) << (high ? 4 : 0));
 }
 
-void kt__ref_seal_k4(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
+void kt__ref_quantise_k4(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
     float *x = scratch;
     int dims = kt__code_dims(KT__KV_Q4, head_dim);
     int8_t *q = (int8_t *)(x + head_dim);
-    kt__f16 *scale = (kt__f16 *)(void *)sealed;
-    memset(sealed, 0, kt__sealed_k_bytes(KT__KV_Q4, head_dim));
+    kt__f16 *scale = (kt__f16 *)(void *)quantised;
+    memset(quantised, 0, kt__quantised_k_bytes(KT__KV_Q4, head_dim));
     memset(q, 0, (size_t)dims);
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
         load_key(page, head_dim, slot, x);
         scale[slot] = quantize_block_4(x, head_dim, (float)kt__rotation_block(head_dim), q);
         for (int d = 0; d < dims; d++) {
-            uint8_t *four = sealed + kt__sealed_codes(KT__KV_Q4) +
+            uint8_t *four = quantised + kt__quantised_codes(KT__KV_Q4) +
                             (d / 8 * KT__PAGE_POS + slot) * 4;
             put_half(four + d % 4, d & 4, q[d]);
         }
     }
 }
 
-void kt__ref_seal_v4(const kt__f16 *page, int head_dim, uint8_t *sealed, void *scratch) {
+void kt__ref_quantise_v4(const kt__f16 *page, int head_dim, uint8_t *quantised, void *scratch) {
     float *x = scratch;
     int8_t *q = (int8_t *)(x + head_dim);
-    kt__f16 *scale = (kt__f16 *)(void *)sealed;
-    memset(sealed, 0, kt__sealed_v_bytes(KT__KV_Q4, head_dim));
+    kt__f16 *scale = (kt__f16 *)(void *)quantised;
+    memset(quantised, 0, kt__quantised_v_bytes(KT__KV_Q4, head_dim));
     for (int slot = 0; slot < KT__PAGE_POS; slot++) {
-        uint8_t *row = sealed + kt__sealed_codes(KT__KV_Q4) + slot % 8 * head_dim;
+        uint8_t *row = quantised + kt__quantised_codes(KT__KV_Q4) + slot % 8 * head_dim;
         for (int d = 0; d < head_dim; d++) x[d] = kt__f16_to_f32(page[slot * head_dim + d]);
         scale[slot] = quantize_block_4(x, head_dim, 1.0f, q);
         for (int d = 0; d < head_dim; d++) put_half(row + d, slot >= 8, q[d]);
