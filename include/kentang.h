@@ -352,9 +352,10 @@ typedef struct kt_adapter_use {
  * that follows it. Where an answer comes to a state that is nearly one of these, its
  * token becomes almost certain: with c the cosine of the nearest, the probabilities are mixed,
  *     p' = (1 - w) p + w [token],   w = 0.98 min(1, max(0, (c - cos_from) / (cos_full - cos_from)))
- * Of equally near ones the one that was added last counts. A state is kept as a key: the normed state
- * before the vocabulary's matrix in d_model bytes, each rounded to 1/127 of the largest. Products of
- * keys are whole numbers, so the same recall gives the same answer everywhere; K/V do not change.
+ * Of equally near ones the one that was added last counts. A state is kept as a key: the normed
+ * state before the vocabulary's matrix in d_model bytes, each rounded to 1/127 of the largest.
+ * Products of keys are whole numbers, so the same recall gives the same answer everywhere; K/V do
+ * not change.
  *
  * A kt_recall is immutable: adding makes another one, which shares what it has in common.
  *
@@ -482,8 +483,8 @@ KT_API void kt_free(void *data);
  * kt_engine_cancel and kt_engine_resume from any thread, at any time; kt_engine_cancel also from a
  * signal handler; kt_engine_close as any close. */
 
-/* How keys or values are held. A query reads the page that it is in (16 positions) as f16,
- * and those of the tail before it (kv_tail); in another form than f16, it reads all earlier pages in
+/* How keys or values are held. A query reads the page that it is in (16 positions) as f16, and
+ * those of the tail before it (kv_tail); in another form than f16, it reads all earlier pages in
  * that form, but with 4 bits the first one, and answers are others than with f16, the same wherever
  * and however they are computed. Numbers are part of files. */
 typedef enum kt_kv_type {
@@ -531,8 +532,8 @@ typedef struct kt_engine_params {
     double memory_threshold;   /* share of the K/V store in use by answers; 0: 0.9 */
 
     kt_kv_type kv_keys, kv_values; /* f16; of an encoder f16 whatever is asked */
-    /* Positions before its own page that a query reads as f16, up to a whole page; at most n_ctx. 0:
-     * 256 where keys or values have 4 bits, else none; -1: none. */
+    /* Positions before its own page that a query reads as f16, up to a whole page; at most n_ctx.
+     * 0: 256 where keys or values have 4 bits, else none; -1: none. */
     int32_t kv_tail;
 } kt_engine_params;
 
@@ -575,8 +576,8 @@ typedef struct kt_mem_plan {
 } kt_mem_plan;
 
 KT_API kt_engine_params kt_engine_params_default(void);
-/* Sets the types of keys and values: "f16", "q8", "q4", "k8v4" (keys in 8 bits, values in 4); or, of
- * a preset, "chat-short" (a tail of 128, q8, a context of 2048), "chat-long" (256, q4, 8192),
+/* Sets the types of keys and values: "f16", "q8", "q4", "k8v4" (keys in 8 bits, values in 4); or,
+ * of a preset, "chat-short" (a tail of 128, q8, a context of 2048), "chat-long" (256, q4, 8192),
  * "document-qa" (512, q4, 16384), "code" (128, q8, 4096) or "cpu" (128, q4, 2048), the tail and the
  * context, too, where they are 0. False: no such name; params are as they were. Any thread. */
 KT_API bool kt_kv_named(const char *name, kt_engine_params *params);
@@ -831,19 +832,20 @@ typedef struct kt_form {
     const char *before, *after;
 } kt_form;
 
-/* Holds an answer to one of its forms, and ends the answer with it; all zeros: not held. With
+/* Constrains an answer to one of its forms, and ends the answer with it; all zeros: none. With
  * triggers the text is free at first, and one of the forms must follow as soon as one of the
  * triggers has been written, by whatever tokens (a control token's name means the token). With
- * repeat the answer continues after a form: free again until the next trigger, or, without triggers,
- * with another form or the end. So { a schema } alone is an answer in JSON; { a schema, trigger
- * "</think>" } the same after a text that ends so; { forms, trigger "<tool_call>", repeat } calls
- * among free text; { forms, repeat } calls and nothing else.
+ * repeat the answer continues after a form: free again until the next trigger, or, without
+ * triggers, with another form or the end. So { a schema } alone is an answer in JSON; { a schema,
+ * trigger "</think>" } the same after a text that ends so; { forms, trigger "<tool_call>", repeat }
+ * calls among free text; { forms, repeat } calls and nothing else.
  *
  * Forms are compiled by the call that submits the request. KT_E_FORMAT: one is malformed;
- * KT_E_UNSUPPORTED: it cannot be enforced exactly, and nothing was computed; KT_E_LIMIT: it is over a
- * limit of its size, or of the memory and steps of compiling. The error's place is "constraint.forms[0]"
- * followed by a JSON pointer into the schema, and its message begins with the keyword. An answer ends with KT_FINISH_ERROR where its
- * constraint runs out of memory or steps later on. At most 256 forms and 64 triggers. */
+ * KT_E_UNSUPPORTED: it cannot be enforced exactly, and nothing was computed; KT_E_LIMIT: it is over
+ * a limit of its size, or of the memory and steps of compiling. The error's place is
+ * "constraint.forms[0]" followed by a JSON pointer into the schema, and its message begins with the
+ * keyword. An answer ends with KT_FINISH_ERROR where its constraint runs out of memory or steps
+ * later on. At most 256 forms and 64 triggers. */
 typedef struct kt_constraint {
     const kt_form *forms;
     size_t n_forms;
@@ -851,7 +853,8 @@ typedef struct kt_constraint {
     size_t n_triggers;
     bool repeat;
     /* false; the answer closes before n_predict: a token after which no way to an end were left is
-     * not taken, but the shortest that is known. Where n_predict is too short for any, it is cut. */
+     * not taken, but the shortest that is known. Where n_predict is too short for any, it is
+     * cut. */
     bool finish_within;
 } kt_constraint;
 
@@ -877,7 +880,8 @@ typedef struct kt_part {
     const char *name;
 } kt_part;
 
-/* Receives parts as they are decided, whole UTF-8 characters. Return false to cancel. As kt_text_fn. */
+/* Receives parts as they are decided, whole UTF-8 characters. Return false to cancel. As
+ * kt_text_fn. */
 typedef bool kt_part_fn(void *user, const kt_part *part);
 
 typedef struct kt_event kt_event;
@@ -895,9 +899,9 @@ typedef void kt_ready_fn(void *user);
 typedef enum kt_shorten {
     KT_SHORTEN_NONE, /* it is refused, KT_E_CONTEXT_FULL */
     /* Its oldest messages are left out, whole turns from a user's message to before the next one,
-     * as few as make it fit; system and developer messages and the last turn stay. Kept free is room
-     * for n_predict tokens or, without, a quarter of n_ctx, at most half, as long as there is a turn
-     * to leave out. With split, kt_request_notes says how many went. */
+     * as few as make it fit; system and developer messages and the last turn stay. Kept free is
+     * room for n_predict tokens or, without, a quarter of n_ctx, at most half, as long as there is
+     * a turn to leave out. With split, kt_request_notes says how many went. */
     KT_SHORTEN_OLDEST_TURNS
 } kt_shorten;
 
@@ -919,47 +923,50 @@ struct kt_request_params {
     const char *chat_json;      /* as kt_chat_render_json takes it */
     size_t chat_json_len;
 
-    /* Of a conversation (messages, chat_json), all NUL-terminated JSON or NULL. Tools that the answer
-     * may call, in the words of OpenAI's, Responses' or Anthropic's interface: an array. Which of them
-     * may or must be called, in the same words: "auto" (NULL), "none", "required", an object with a name ... And
-     * an object of further variables for the template: {"enable_thinking": false}. */
+    /* Of a conversation (messages, chat_json), all NUL-terminated JSON or NULL. Tools that the
+     * answer may call, in the words of OpenAI's, Responses' or Anthropic's interface: an array.
+     * Which of them may or must be called, in the same words: "auto" (NULL), "none", "required", an
+     * object with a name ... And an object of further variables for the template:
+     * {"enable_thinking": false}. */
     const char *tools;
     const char *tool_choice;
     const char *template_vars;
     bool one_call;              /* at most one call an answer */
-    /* Events have `parts`: what the model thinks, says and calls apart, and `text` is what it says. */
+    /* Events have `parts`: what the model thinks, says and calls apart, and `text` is what it
+     * says. */
     bool split;
     /* With split, of kt_request_run: gets the parts, and on_text nothing. */
     kt_part_fn *on_part;
-    /* With split: tokens after which reasoning is closed by force, and the answer begins; 0: no limit;
-     * -1: at once. */
+    /* With split: tokens after which reasoning is closed by force, and the answer begins; 0: no
+     * limit; -1: at once. */
     int32_t reasoning_budget;
 
     /* NULL, or the sequence that the answer continues: its tokens and the prompt's stay there, as
      * kt_generate says. What it holds of the prompt is kept, the rest goes (also where the request
      * is refused for its deadline); with seq_append the prompt is appended to all that it holds,
-     * and may be missing if it has logits. The sequence is the request's until FINISHED: calls on it
-     * are refused with KT_E_STATE. Such a request is not refused for others that wait, and goes
+     * and may be missing if it has logits. The sequence is the request's until FINISHED: calls on
+     * it are refused with KT_E_STATE. Such a request is not refused for others that wait, and goes
      * before them; one choice, no pooling. */
     kt_seq *seq;
     bool seq_append;
 
-    /* Computed with these adapters of the model, held until the end. KT_E_ARG: one of another model;
-     * with a sequence, whose own count (kt_seq_set_adapters). */
+    /* Computed with these adapters of the model, held until the end. KT_E_ARG: one of another
+     * model; with a sequence, whose own count (kt_seq_set_adapters). */
     const kt_adapter_use *adapters;
     size_t n_adapters;
-    /* NULL, or what the answer recalls, held until the end. On a sequence that continues where it was
-     * evaluated (seq_append without a prompt) the first token is the model's own. */
+    /* NULL, or what the answer recalls, held until the end. On a sequence that continues where it
+     * was evaluated (seq_append without a prompt) the first token is the model's own. */
     kt_recall *recall;
-    /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn from. */
+    /* What kt_request_get_kept gives is kept: tokens, and keys of the states they were drawn
+     * from. */
     bool keep;
 
     kt_gen_params gen;
     int32_t n_choices;       /* 1; answers to the one prompt, differing by their random numbers */
     int32_t n_logprobs;      /* -1: none; 0: of each token of the answer; n: of the n most probable,
                               * too */
-    /* with n_logprobs: of the prompt's tokens as well, kt_event.prompt. The whole prompt is computed
-     * then; without a sequence, no pooling */
+    /* with n_logprobs: of the prompt's tokens as well, kt_event.prompt. The whole prompt is
+     * computed then; without a sequence, no pooling */
     bool prompt_logprobs;
     kt_constraint constraint; /* of each choice's text */
     kt_pooling pooling;      /* not NONE: no answer but an embedding of the prompt */
@@ -1040,8 +1047,8 @@ KT_API kt_status KT_CHECKED kt_engine_submit(kt_engine *engine, const kt_request
 KT_API const char *kt_request_notes(const kt_request *req);
 /* Tokens of its prompt, those that its sequence held included. Any thread. */
 KT_API size_t kt_request_n_prompt(const kt_request *req);
-/* What a request with `keep` keeps of a choice, once its FINISHED was delivered; of a sequence's, until
- * the next call on that. Pointers are valid until the request is closed. */
+/* What a request with `keep` keeps of a choice, once its FINISHED was delivered; of a sequence's,
+ * until the next call on that. Pointers are valid until the request is closed. */
 typedef struct kt_kept {
     const int32_t *prompt; /* [n_prompt] */
     size_t n_prompt;
@@ -1066,9 +1073,10 @@ KT_API void kt_request_cancel(kt_request *req);
  * sequence is waited for, a tenth of a second, so that the sequence is free then: not from its own
  * callback before FINISHED. */
 KT_API void kt_request_close(kt_request *req);
-/* Submits a request for one answer, hands out its text or its parts (on_text and on_part may be NULL) and waits for its end;
- * on_event and on_ready are not used. KT_OK with report->finish KT_FINISH_CANCELLED where it was
- * cancelled; with KT_FINISH_ERROR the error is this call's. report may be NULL. Any thread. */
+/* Submits a request for one answer, hands out its text or its parts (on_text and on_part may be
+ * NULL) and waits for its end; on_event and on_ready are not used. KT_OK with report->finish
+ * KT_FINISH_CANCELLED where it was cancelled; with KT_FINISH_ERROR the error is this call's. report
+ * may be NULL. Any thread. */
 KT_API kt_status KT_CHECKED kt_request_run(kt_engine *engine, const kt_request_params *request,
                                            kt_text_fn *on_text, void *user,
                                            kt_request_report *report, kt_error *err);
@@ -1232,10 +1240,11 @@ KT_API const char *kt_profile_part_name(kt_profile_part part);
 
 /* ---- learning from feedback ------------------------------------------------------------------
  *
- * What users say of answers, kept in a folder, and versions of what follows from it: a recall of what
- * was corrected or praised, and adapters that were trained and published. A learner is one user's or one
- * group's: its feedback changes no byte of others' answers, nor of those that do not ask for it.
- * Nothing is learned without feedback. A version is immutable: a request that got one keeps it.
+ * What users say of answers, kept in a folder, and versions of what follows from it: a recall of
+ * what was corrected or praised, and adapters that were trained and published. A learner is one
+ * user's or one group's: its feedback changes no byte of others' answers, nor of those that do not
+ * ask for it. Nothing is learned without feedback. A version is immutable: a request that got one
+ * keeps it.
  *
  * What kt_feedback acknowledges is on disk, and survives a process that is killed. No byte of a
  * deleted feedback stays in the folder.
@@ -1357,12 +1366,12 @@ typedef struct kt_train_result {
 } kt_train_result;
 
 /* Trains an adapter from a learner's feedback, aside, and serves it where it passes the gate
- * (docs/LEARNING.md). Answers run on, each with the version that it began with. What was said against
- * the version that is served (feedbacks behind a rollback) is left out. Waits for its end. KT_E_BUSY:
- * one is running; KT_E_STATE: frozen, nothing was said yet, or what it was trained from was deleted or
- * rolled back meanwhile; KT_E_CANCELLED; KT_E_LIMIT: the result does not fit into max_bytes;
- * KT_E_UNSUPPORTED: an architecture that cannot be trained; KT_E_NOMEM, KT_E_IO. After an error all is
- * as before. */
+ * (docs/LEARNING.md). Answers run on, each with the version that it began with. What was said
+ * against the version that is served (feedback later than a rollback) is left out. Waits for its end.
+ * KT_E_BUSY: one is running; KT_E_STATE: frozen, nothing was said yet, or what it was trained from
+ * was deleted or rolled back meanwhile; KT_E_CANCELLED; KT_E_LIMIT: the result does not fit into
+ * max_bytes; KT_E_UNSUPPORTED: an architecture that cannot be trained; KT_E_NOMEM, KT_E_IO. After
+ * an error all is as before. */
 KT_API kt_status KT_CHECKED kt_learner_train(kt_learner *learner, const kt_train_params *params,
                                              kt_train_result *out, kt_error *err);
 /* Deletes a feedback, and adapters that were trained with it. KT_E_ARG: there is no such one. */
@@ -1415,9 +1424,9 @@ KT_API kt_status KT_CHECKED kt_model_start_hash(kt_model *model, kt_error *err);
 KT_API void kt_model_get_hash(const kt_model *model, kt_hash_info *out);
 
 /* Writes seq's tokens, K/V and logits to a file that kt_seq_restore takes back: into a temporary
- * file in the same folder, synced, then renamed, so that path holds the old session or the new one, whole.
- * Other sequences and requests continue meanwhile. KT_E_IO: it cannot be written; KT_E_ARG: seq is
- * empty. */
+ * file in the same folder, synced, then renamed, so that path holds the old session or the new one,
+ * whole. Other sequences and requests continue meanwhile. KT_E_IO: it cannot be written; KT_E_ARG:
+ * seq is empty. */
 KT_API kt_status KT_CHECKED kt_seq_save(kt_seq *seq, const char *path, kt_error *err);
 /* Replaces what seq holds by a session that was saved with the same model, RoPE options and
  * numerics; it continues with the same bytes as the sequence that was saved. Everything is checked
@@ -1466,7 +1475,8 @@ KT_API void kt_cache_get_stats(kt_cache *cache, kt_cache_stats *out);
 
 /* ---- header and library -----------------------------------------------------------------------
  *
- * Structures are passed and returned as they are, and grow from version to version. Threads: any. */
+ * Structures are passed and returned as they are, and grow from version to version. Threads:
+ * any. */
 
 /* All of them. */
 #define KT_STRUCT_LIST(X) \

@@ -1,5 +1,5 @@
-/* What keys and values are held as in a test that is run once for each: KT_TEST_KV names both, as in
- * "q8_0,f16", and maybe kv_tail, as in "q4_0,q4_0,64"; without it, f16. */
+/* What keys and values are held as in a test that is run once for each: KT_TEST_KV names both, as
+ * in "q8_0,f16", and maybe kv_tail, as in "q4_0,q4_0,64"; without it, f16. */
 #ifndef KT_TESTS_KV_TYPES_H
 #define KT_TESTS_KV_TYPES_H
 
@@ -29,8 +29,8 @@ static inline void kv_types_of_test(kt_engine_params *params) {
     if (params->n_ctx && params->kv_tail > params->n_ctx) params->kv_tail = params->n_ctx;
 }
 
-/* How much of n positions may be found at least: of quantised pages whole ones, and with a tail nothing
- * where nobody went on before. */
+/* How much of n positions may be found at least: of quantised pages whole ones, and with a tail
+ * nothing where nobody went on before. */
 static inline int32_t kv_found_least(int32_t n) {
     kt_engine_params params = {0};
     kv_types_of_test(&params);

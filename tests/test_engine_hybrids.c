@@ -1,6 +1,6 @@
 /* Models with recurrent layers: their state is found again where conversations go on or branch, and
- * nothing that happens to it (snapshots, truncation, copies, sessions, rejected proposals, suspension)
- * changes a byte. */
+ * nothing that happens to it (snapshots, truncation, copies, sessions, rejected proposals,
+ * suspension) changes a byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

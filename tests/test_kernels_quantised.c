@@ -360,8 +360,8 @@ static void test_golden(void **state) {
     memcpy(&sum, q + 12, sizeof sum);
     assert_true(scale == 36.0f / 127.0f / 8.0f);
     assert_int_equal(sum, -127 + 14 + 28 + 56);
-    /* scales 36, 4 and 16 over -8 * 8, and -36 over 8 * -8: codes -8, 1, 2, 0, 4, 0, 0, 0 and so on,
-     * each 8 more, the fifth dimension's beside the first's */
+    /* scales 36, 4 and 16 over -8 * 8, and -36 over 8 * -8: codes -8, 1, 2, 0, 4, 0, 0, 0 and so
+     * on, each 8 more, the fifth dimension's next to the first's */
     uint8_t k4[32 + 64];
     kd_ref()->quantise_k[KT__KV_Q4](page, 8, k4, scratch.at);
     const kt__f16 scales[4] = {0xb880, 0xac00, 0xb400, 0x3880};

@@ -111,7 +111,8 @@ static void test_f16_copies_follow_their_pages(void **state) {
     assert_int_equal(kt__kv_table_grow(kv, &b, 40, 50, &err), KT_E_NOMEM);
     assert_non_null(strstr(err.message, "written at once"));
     assert_int_equal(b.n_pages, 3);
-    /* within what is quantised nothing can be appended, and the end goes back to its page's begin */
+    /* within what is quantised nothing can be appended, and the end goes back to its page's
+     * begin */
     kt__kv_table_truncate(kv, &b, 20);
     assert_int_equal(kt__kv_table_grow(kv, &b, 20, 21, &err), KT_E_STATE);
     assert_int_equal(kt__kv_table_own_end(kv, &b, 20), 16);

@@ -204,7 +204,8 @@ static void test_round_trip(void **state) {
         kt__kv_block_read(w->kv, w->table.pages[i], a);
         kt__kv_block_read(w->kv, table.pages[i], b);
         if (i + 1 == table.n_pages) {
-            /* what lay in unused slots was somebody else's; where all is quantised, there is none yet */
+            /* what lay in unused slots was somebody else's; where all is quantised, there is none
+             * yet */
             if (shape.k_form == KT__KV_F16 || shape.v_form == KT__KV_F16)
                 assert_memory_not_equal(a, b, bytes);
             kt__kv_block_clear_tail(&shape, a, N_POS % KT__PAGE_POS);

@@ -68,8 +68,8 @@ typedef struct kt__mm_kernels {
 
 /* ---- low-rank terms ----
  *
- * What an adapter adds to a product, B u with u = f (A x): A x is a product with F16 weights, B lies
- * in panels of KT__PANEL_ROWS outputs, [panel][rank][KT__PANEL_ROWS], the last one padded with
+ * What an adapter adds to a product, B u with u = f (A x): A x is a product with F16 weights, B
+ * lies in panels of KT__PANEL_ROWS outputs, [panel][rank][KT__PANEL_ROWS], the last one padded with
  * zeros, so that one stretch of bytes is read for neighbouring outputs. */
 enum { KT__PANEL_ROWS = 16 };
 
@@ -91,7 +91,8 @@ typedef struct kt__low_rank {
  * For training, whose matrices are used in both directions: no operand need be turned round. */
 
 /* out[i][j] = the fma chain over ascending k of a[i][k] * b[k][j], from +0 or, add, from what is
- * there. a[i][k] stands at a[i * a_row + k * a_step]; rows of b and out lie ld_b and ld_out apart. */
+ * there. a[i][k] is at a[i * a_row + k * a_step]; rows of b and out lie ld_b and ld_out
+ * apart. */
 typedef struct kt__outer_mm {
     const float *a, *b;
     size_t a_row, a_step, ld_b, ld_out;
@@ -142,7 +143,8 @@ typedef void kt__quantise_page_fn(const kt__f16 *page, int head_dim, uint8_t *qu
 
 /* ---- recurrent layers ---- */
 
-/* out[i] = fma chain over j from bias[i] (NULL: from +0) of w[j * ld_w + i] * x[j][i], for i < n; with silu, silu of that */
+/* out[i] = fma chain over j from bias[i] (NULL: from +0) of w[j * ld_w + i] * x[j][i], for i < n;
+ * with silu, silu of that */
 typedef struct kt__conv {
     const float *const *x; /* [width] the channels' inputs, of the token itself last */
     const float *w;
@@ -153,8 +155,8 @@ typedef struct kt__conv {
     float *out;
 } kt__conv;
 
-/* Rows of one head's state through tokens in order: for each, s = decay * s; change = beta * (v - s . k);
- * s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. */
+/* Rows of one head's state through tokens in order: for each, s = decay * s; change = beta * (v - s
+ * . k); s = fma(k, change, s); out = s . q; the sums in 16 lanes by fma and the tree. */
 typedef struct kt__delta {
     float *s; /* [n_row][dim], read and written; dim a multiple of 16 */
     int n_row, dim, n_tok;

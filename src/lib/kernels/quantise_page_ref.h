@@ -1,7 +1,7 @@
 /* Quantised pages in plain C: the executable form of docs/NUMERICS.md, section 8.
  *
- * Owns: the reference of quantise_k, quantise_v and code_query (kernels.h), and of quantising one block. For
- * tier_ref alone; any thread. */
+ * Owns: the reference of quantise_k, quantise_v and code_query (kernels.h), and of quantising one
+ * block. For tier_ref alone; any thread. */
 #ifndef KT_KERNELS_QUANTISE_PAGE_REF_H
 #define KT_KERNELS_QUANTISE_PAGE_REF_H
 

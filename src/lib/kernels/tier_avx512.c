@@ -1,4 +1,5 @@
-/* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Its quantised products are parts of their own (mm_avx512.inc). */
+/* The avx512 tier: AVX-512 F, BW, VL, DQ and VNNI. Its quantised products are parts of their own
+ * (mm_avx512.inc). */
 #include "kernels/kernels.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/lanes.inc"

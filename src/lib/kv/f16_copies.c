@@ -85,7 +85,7 @@ kt_status kt__f16_copies_create(const kt__kv_shape *shape, int64_t n_pages, kt__
     KT__TRY(
         map_slots(copies->layer_bytes, room.n_staged, &copies->staged, &copies->staged_bytes, err));
     *out = copies;
-    y = NULL;
+    copies = NULL;
 out:
     kt__f16_copies_destroy(copies);
     return status;

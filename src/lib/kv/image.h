@@ -8,11 +8,11 @@
  * of positions and logits, size of the file; offset, size and digest of each section; hash of the
  * model's files or zeros; digest of all that), tokens i32 [n_pos], logits f32 [n_logits], and from
  * a multiple of 4096 on the pages in order, as kt__kv_block_read gives them, with zeros in slots
- * beyond n_pos. Where keys or values are quantised, the header names their forms, a last page that is
- * not full is zeros, and the f16 copies that a query after the last position reads follow
- * (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there. With recurrent layers the
- * state after n_pos follows, if it is known: f32. No size that a file states is used before it was
- * found equal to the one that follows from its shape and n_pos. */
+ * beyond n_pos. Where keys or values are quantised, the header names their forms, a last page that
+ * is not full is zeros, and the f16 copies that a query after the last position reads follow
+ * (kt__kv_end_page), as kt__kv_f16_copy_read gives them, if all were there. With recurrent layers
+ * the state after n_pos follows, if it is known: f32. No size that a file states is used before it
+ * was found equal to the one that follows from its shape and n_pos. */
 #ifndef KT_KV_IMAGE_H
 #define KT_KV_IMAGE_H
 
@@ -28,7 +28,8 @@ typedef struct kt__kv_image {
 } kt__kv_image;
 
 /* ids[n_pos], logits[n_logits]. The table holds its end (kt__kv_table_hold_end), or else what its
- * last positions are is not saved but computed again. On an error path holds what it held before. */
+ * last positions are is not saved but computed again. On an error path holds what it held
+ * before. */
 kt_status kt__kv_image_save(const char *path, const kt__kv_image *image, const int32_t *ids,
                             const float *logits, const kt__kv *kv, const kt__kv_table *table,
                             kt_error *err) KT_CHECKED;
@@ -40,8 +41,8 @@ typedef struct kt__kv_image_file kt__kv_image_file;
 kt_status kt__kv_image_open(const char *path, const kt__kv_shape *shape, kt__kv_image_file **out,
                             kt_error *err) KT_CHECKED;
 const kt__kv_image *kt__kv_image_info(const kt__kv_image_file *file);
-/* Reads and checks the sections. table has pages for n_pos, and gets the state; what is in ids, logits and the pages
- * after a failure means nothing. */
+/* Reads and checks the sections. table has pages for n_pos, and gets the state; what is in ids,
+ * logits and the pages after a failure means nothing. */
 kt_status kt__kv_image_load(const kt__kv_image_file *file, int32_t *ids, float *logits, kt__kv *kv,
                             kt__kv_table *table, kt_error *err) KT_CHECKED;
 void kt__kv_image_close(kt__kv_image_file *file);

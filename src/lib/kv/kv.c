@@ -109,7 +109,8 @@ static int32_t *number_stack(int64_t n) {
 }
 
 /* The lists by page. A page that has its f16 copy has no place for its quantised form; one that was
- * neither quantised nor kept in f16 is still in the tables of sequences that will compute it again. */
+ * neither quantised nor kept in f16 is still in the tables of sequences that will compute it
+ * again. */
 static kt_status make_lists(kt__kv *kv, kt__kv_room room, kt_error *err) {
     bool quantising = kt__kv_is_quantised(&kv->shape);
     kv->n_ids = quantising ? 2 * (kv->n_pages + room.n_kept) : kv->n_pages;
@@ -486,8 +487,8 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table) {
 
 /* ---- the f16 copies that a table holds ---- */
 
-/* The pages from..to-1, which may be none, and page 0 if it is read in f16, instead of those so far.
- */
+/* The pages from..to-1, which may be none, and page 0 if it is read in f16, instead of those so
+ * far. / */
 static void hold_f16(kt__kv *kv, kt__kv_table *table, int32_t from, int32_t to) {
     if (!kv->copies) return;
     bool first = kv->shape.first_f16 && from > 0;
@@ -509,8 +510,8 @@ static bool is_there_f16(const kt__kv *kv, const kt__kv_table *table, int32_t in
     return index < table->n_pages && kt__kv_page_has_f16(kv, table->pages[index]);
 }
 
-/* Of the first n_pos positions, the last page that a query after them reads in f16 and that has no copy;
- * -1: there is none. */
+/* Of the first n_pos positions, the last page that a query after them reads in f16 and that has no
+ * copy; -1: there is none. */
 static int32_t last_not_f16(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
     for (int32_t i = kt__kv_n_end_pages(&kv->shape, n_pos) - 1; i >= 0; i--) {
         int32_t index = kt__kv_end_page(&kv->shape, n_pos, i);
@@ -598,10 +599,10 @@ static void give_places(kt__kv *kv, const kt__kv_table *table, int32_t from, int
     }
 }
 
-/* Besides what has to be quantised, pages that will be read quantised soon: with a tail they are quantised in
- * groups, each some layers at a time while the positions before that are computed, so that no step
- * takes noticeably longer than others. Where no place is left for that, they are quantised when they
- * have to be. */
+/* Besides what has to be quantised, pages that will be read quantised soon: with a tail they are
+ * quantised in groups, each some layers at a time while the positions before that are computed, so
+ * that no step takes noticeably longer than others. Where no place is left for that, they are
+ * quantised when they have to be. */
 static void quantise_ahead(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new) {
     int32_t group = kv->shape.n_tail > KT__MIGRATION_PAGES + 2 ? KT__MIGRATION_PAGES : 1;
     int32_t begin = (table->quantise_due + group - 1) / group * group, end = begin + group;
@@ -779,8 +780,8 @@ void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table) {
     }
 }
 
-/* Of the first n_pos positions, the last page that a query after them reads quantised and that is not,
- * or the last that it reads in f16 and that has no copy; -1: there is none. */
+/* Of the first n_pos positions, the last page that a query after them reads quantised and that is
+ * not, or the last that it reads in f16 and that has no copy; -1: there is none. */
 static int32_t last_gone(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos) {
     int32_t f16 = last_not_f16(kv, table, n_pos);
     for (int32_t i = kt__kv_tail_from(&kv->shape, n_pos) - 1; i > f16; i--) {

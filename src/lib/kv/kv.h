@@ -1,22 +1,21 @@
 /* The paged key/value store.
  *
  * Owns: pages of 16 positions (all layers of these positions), their reference counts, the f16
- * forms of those that are written (kv/f16_copies.h), and block tables that grow, shrink, share and copy
- * on write; with recurrent layers, each table's state and the snapshots that pages have
- * (kv/states.h). Knows layers, heads and positions only. Not
- * thread-safe: the engine that owns it serialises; while a batch runs, kernels write disjoint parts
- * of pages that no other table shares.
+ * forms of those that are written (kv/f16_copies.h), and block tables that grow, shrink, share and
+ * copy on write; with recurrent layers, each table's state and the snapshots that pages have
+ * (kv/states.h). Knows layers, heads and positions only. Not thread-safe: the engine that owns it
+ * serialises; while a batch runs, kernels write disjoint parts of pages that no other table shares.
  *
  * Keys and values have a form each. In the form f16 a page is written and read in its place. In
- * another one the page is quantised (base/geometry.h has the layout) when queries come that read it so;
- * before that it has an f16 copy, which a page keeps while positions of it are written, or may be
- * written again. Its own parts have a place only once it is quantised, or begins to be.
+ * another one the page is quantised (base/geometry.h has the layout) when queries come that read it
+ * so; before that it has an f16 copy, which a page keeps while positions of it are written, or may
+ * be written again. Its own parts have a place only once it is quantised, or begins to be.
  *
  * Layout: pages lie in slabs of a power of two of them, at least one attention split's. In a slab,
  * for each layer and head: K of all its pages, f16 [page][head_dim_k][16] or quantised, then V, f16
- * [page][16][head_dim_v] or quantised, each page's part 64-byte aligned. A sequence that grows undisturbed takes
- * consecutive pages, so that a split's keys are one linear stream, and its values another. Memory
- * is reserved as address space and touched as pages are used. */
+ * [page][16][head_dim_v] or quantised, each page's part 64-byte aligned. A sequence that grows
+ * undisturbed takes consecutive pages, so that a split's keys are one linear stream, and its values
+ * another. Memory is reserved as address space and touched as pages are used. */
 #ifndef KT_KV_KV_H
 #define KT_KV_KV_H
 
@@ -52,18 +51,19 @@ int64_t kt__kv_n_pages_most(const kt__kv *kv);
 /* One head's part of a page in a layer, as it is written: f16. NULL: the page has no f16 copy. */
 kt__f16 *kt__kv_k(const kt__kv *kv, int32_t page, int layer, int head);
 kt__f16 *kt__kv_v(const kt__kv *kv, int32_t page, int layer, int head);
-/* The same in its place, quantised, or where a layer's keys are f16, as it is; NULL where all is f16,
- * and where the page has no place yet. */
+/* The same in its place, quantised, or where a layer's keys are f16, as it is; NULL where all is
+ * f16, and where the page has no place yet. */
 uint8_t *kt__kv_quantised_k(const kt__kv *kv, int32_t page, int layer, int head);
 uint8_t *kt__kv_quantised_v(const kt__kv *kv, int32_t page, int layer, int head);
-/* Whether a table's batch has to quantise its index-th page in the layer, before anybody reads it so. */
+/* Whether a table's batch has to quantise its index-th page in the layer, before anybody reads it
+ * so. */
 struct kt__kv_table;
 bool kt__kv_is_due(const kt__kv *kv, const struct kt__kv_table *table, int32_t index, int layer);
 
 /* A block: one page's content in one piece, for files, without its f16 copy. For each layer and
  * head: K, f16 [head_dim_k][16 positions] or quantised, then V, f16 [16 positions][head_dim_v] or
- * quantised (zeros, where the page has no place), little-endian, without padding. A page that is not
- * f16 is quantised once its block is written. */
+ * quantised (zeros, where the page has no place), little-endian, without padding. A page that is
+ * not f16 is quantised once its block is written. */
 const kt__kv_shape *kt__kv_get_shape(const kt__kv *kv);
 size_t kt__kv_block_bytes(const kt__kv_shape *shape);
 void kt__kv_block_read(const kt__kv *kv, int32_t page, void *out);
@@ -84,8 +84,8 @@ int32_t kt__kv_page_refs(const kt__kv *kv, int32_t page);
 /* A page marked as kept is one that reclaim may give back when it has no other holder. */
 void kt__kv_page_set_kept(kt__kv *kv, int32_t page, bool kept);
 int64_t kt__kv_n_kept(const kt__kv *kv); /* of these with a place, now */
-/* Called when n more places are needed than are free, before anything is refused: gives back what it
- * can. */
+/* Called when n more places are needed than are free, before anything is refused: gives back what
+ * it can. */
 typedef void kt__kv_reclaim_fn(void *user, int64_t n_pages);
 void kt__kv_set_reclaim(kt__kv *kv, kt__kv_reclaim_fn *reclaim, void *user);
 /* Called, with reclaim's user, when a page lost its f16 copy that was not quantised. */
@@ -99,8 +99,8 @@ typedef struct kt__kv_table {
     int32_t f16_from, f16_to; /* pages whose f16 copies it holds: nobody may take them */
     bool holds_first;         /* and page 0's */
     int32_t cuts[2];          /* see kt__kv_table_cut */
-    /* the batch at hand quantises pages quantise_from..quantise_due-1, and quantise_layers layers of those up to
-     * quantise_to */
+    /* the batch at hand quantises pages quantise_from..quantise_due-1, and quantise_layers layers
+     * of those up to quantise_to */
     int32_t quantise_from, quantise_due, quantise_to, quantise_layers;
     /* with recurrent layers: pieces of kv/states.h, each a reference of the table's own */
     int32_t
@@ -112,9 +112,9 @@ typedef struct kt__kv_table {
 /* Room for at most max_pos positions; no page is taken yet. */
 kt_status kt__kv_table_init(kt__kv_table *table, int64_t max_pos, kt_error *err) KT_CHECKED;
 void kt__kv_table_free(kt__kv *kv, kt__kv_table *table);
-/* Makes positions [n_old, n_new) writable: takes pages, copies the one that holds n_old - 1 if it is
- * shared, and takes the piece that their state goes into. KT_E_NOMEM when no page or piece is left:
- * the table is then as it was. No heap allocation. */
+/* Makes positions [n_old, n_new) writable: takes pages, copies the one that holds n_old - 1 if it
+ * is shared, and takes the piece that their state goes into. KT_E_NOMEM when no page or piece is
+ * left: the table is then as it was. No heap allocation. */
 kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                             kt_error *err) KT_CHECKED;
 /* What the pages of new positions are given beside their place, where they are not f16. */
@@ -123,20 +123,21 @@ typedef enum kt__kv_growth {
     KT__GROW_STAGED, /* those that are filled: in the layer at hand alone, for a batch that stays */
     KT__GROW_QUANTISED /* those that are filled: none, since blocks will be written there */
 } kt__kv_growth;
-/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where a page that a query at n_old reads in f16
- * is not: see kt__kv_table_own_end. The table holds what such queries read, and what it grows by. */
+/* kt__kv_table_grow is with KT__GROW_KEPT. KT_E_STATE where a page that a query at n_old reads in
+ * f16 is not: see kt__kv_table_own_end. The table holds what such queries read, and what it grows
+ * by. */
 kt_status kt__kv_table_grow_as(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                                kt__kv_growth how, kt_error *err) KT_CHECKED;
 /* The first n_pos positions stay: drops the f16 copies that no query after them reads, but those
  * before its cuts, which it only holds no longer. */
 void kt__kv_table_settle(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
-/* Others will continue after these positions: the f16 copies that they read will be kept where there
- * is room. Of the last two such cuts. */
+/* Others will continue after these positions: the f16 copies that they read will be kept where
+ * there is room. Of the last two such cuts. */
 void kt__kv_table_cut(kt__kv_table *table, int64_t n_pos);
 /* Nothing is appended for now: f16 copies stay where there is room. */
 void kt__kv_table_rest(kt__kv *kv, kt__kv_table *table);
-/* Whether all that a query after the first n_pos positions reads in f16 is there; the table holds it
- * then. */
+/* Whether all that a query after the first n_pos positions reads in f16 is there; the table holds
+ * it then. */
 bool kt__kv_table_hold_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 bool kt__kv_table_holds_end(const kt__kv *kv, const kt__kv_table *table, int64_t n_pos);
 /* The batch is lost: drops the f16 copies of one layer. */

@@ -43,8 +43,8 @@ static inline bool kt__kv_reads_f16_ends(const kt__kv_shape *shape) {
     return shape->first_f16 || shape->n_tail > 0;
 }
 
-/* Of the pages of the first n_pos positions, how many a query after them reads in f16, and which the
- * i-th is. */
+/* Of the pages of the first n_pos positions, how many a query after them reads in f16, and which
+ * the i-th is. */
 static inline int32_t kt__kv_n_end_pages(const kt__kv_shape *shape, int64_t n_pos) {
     int32_t from = kt__kv_tail_from(shape, n_pos);
     return (int32_t)((n_pos + KT__PAGE_POS - 1) / KT__PAGE_POS) - from +

@@ -100,7 +100,8 @@ static int whole_blocks(int n) {
     return (n + 255) / 256 * 256;
 }
 
-/* Columns of the feed-forward that all tokens have: with experts, of the shared one and of layers without. */
+/* Columns of the feed-forward that all tokens have: with experts, of the shared one and of layers
+ * without. */
 static int ff_cols(const kt__hparams *hp) {
     int dense = hp->n_expert ? 0 : hp->d_ff;
     for (int i = 0; i < hp->n_layer; i++)

@@ -26,9 +26,9 @@ typedef struct kt__fwd_params {
 } kt__fwd_params;
 
 /* A batch: all arrays stay the caller's and unchanged until it is done. Segments cover rows
- * 0..n_tok-1, each once, in any order; their tables have pages for every position up to the last. Between two runs
- * a segment's n_tok may be set to 0: its pages are not touched from then on, and its rows are
- * undefined; other segments are not affected. */
+ * 0..n_tok-1, each once, in any order; their tables have pages for every position up to the last.
+ * Between two runs a segment's n_tok may be set to 0: its pages are not touched from then on, and
+ * its rows are undefined; other segments are not affected. */
 typedef struct kt__batch {
     int n_tok;
     const int32_t *ids; /* [n_tok], in range */

@@ -111,15 +111,15 @@ const kt__lora_terms *kt__fwd_lora(kt__fwd *fwd, kt__net_input input, const kt__
 bool kt__fwd_block_input(kt__fwd *fwd, const float *norm, kt__acts *acts);
 /* Shows them to who wants to see them. */
 void kt__fwd_show_input(const kt__fwd *fwd, kt__net_input input, const kt__acts *acts);
-/* x += projection of the block's output, through the post-norm where the architecture has one; false:
- * not finite. */
+/* x += projection of the block's output, through the post-norm where the architecture has one;
+ * false: not finite. */
 bool kt__fwd_add_block(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, const float *bias,
                        const float *post_norm, kt__lora_site site, kt_profile_part part);
 /* The same of a mixer whose last product reads the rows of a buffer. `where` as of kt__fwd_fail. */
 kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from, const char *where,
                             kt_error *err);
-/* The short convolution of a layer's channels, before their state: x, rows of ld_x floats, to KT__BUF_MIX. bias may
- * be NULL. */
+/* The short convolution of a layer's channels, before their state: x, rows of ld_x floats, to
+ * KT__BUF_MIX. bias may be NULL. */
 void kt__fwd_convolve(kt__fwd *fwd, const kt__layer *layer, const float *x, size_t ld_x,
                       const float *bias);
 /* The layer norm behind a block, where the architecture has one; false: not finite. */

@@ -66,8 +66,8 @@ static void set_pages(const attn_job *job, const attn_tile *tile, int64_t split,
     }
 }
 
-/* Every page before a query's own and the tail is read quantised, but page 0 where it stays f16; what
- * is in own is theirs, of the split. */
+/* Every page before a query's own and the tail is read quantised, but page 0 where it stays f16;
+ * what is in own is theirs, of the split. */
 static void set_quantised(const attn_job *job, const attn_tile *tile, int64_t split, int first,
                           int n_tok, int16_t *own, kt__attn_quantised *x) {
     const kt__attention *d = job->d;

@@ -90,8 +90,8 @@ typedef struct kt__attention {
     int n_tok;
     const kt__seg *segs;
     int n_seg;
-    /* A query at p sees positions above p - window, 0: all; with both_ways, those at most window / 2
-     * away, and each segment is a whole sequence. */
+    /* A query at p sees positions above p - window, 0: all; with both_ways, those at most window /
+     * 2 away, and each segment is a whole sequence. */
     int64_t window;
     bool both_ways;
     float softcap;
@@ -199,8 +199,8 @@ enum {
     KT__MAX_STATE_DIM = 256 /* of a delta net's keys */
 };
 
-/* Each channel's last `width` inputs by its weights. Its part of a state: the inputs of the last width -
- * 1 tokens, [width - 1][n_ch], the oldest first; zeros before position 0. */
+/* Each channel's last `width` inputs by its weights. Its part of a state: the inputs of the last
+ * width - 1 tokens, [width - 1][n_ch], the oldest first; zeros before position 0. */
 typedef struct kt__short_conv {
     const float *x; /* [n_tok][ld_x] */
     size_t ld_x;
@@ -216,8 +216,8 @@ typedef struct kt__short_conv {
     size_t ld_out;
 } kt__short_conv;
 
-/* A gated delta net between its convolution and its last product. Its part of a state: for each value
- * head, [dim_v][dim_k]. */
+/* A gated delta net between its convolution and its last product. Its part of a state: for each
+ * value head, [dim_v][dim_k]. */
 typedef struct kt__delta_net {
     float *qkv; /* [n_tok][2 n_key dim_k + n_value dim_v], changed: queries, keys, values */
     float *decay, *beta; /* [n_tok][n_value], in: the products, out: what they stand for */
@@ -255,8 +255,8 @@ typedef struct kt__mamba {
 
 /* ---- latent attention ---- */
 
-/* Between the first products and those of each head. A head's query is n_rot numbers to rotate, then
- * n_latent; a key is the same of the latent row, whose normed part is the value as well. */
+/* Between the first products and those of each head. A head's query is n_rot numbers to rotate,
+ * then n_latent; a key is the same of the latent row, whose normed part is the value as well. */
 typedef struct kt__latent {
     const float *q;    /* [n_tok][n_head][n_plain + n_rot] */
     const float *c;    /* [n_tok][n_latent + n_rot] */
@@ -300,8 +300,8 @@ typedef struct kt__ops {
                      float *io);
     void (*qkv)(kt__dev *dev, const kt__acts *acts, const kt__qkv *desc);
     void (*attention)(kt__dev *dev, const kt__attention *desc);
-    /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out), + what lora
-     * adds at the site (NULL: nothing) */
+    /* out[t][r] = w . act + bias, + residual[t][r] (same leading dimension; may be out), + what
+     * lora adds at the site (NULL: nothing) */
     void (*matmul)(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                    const float *residual, const kt__lora_terms *lora, kt__lora_site site,
                    float *out, size_t ld_out);
@@ -318,14 +318,14 @@ typedef struct kt__ops {
     void (*add)(kt__dev *dev, const float *y, int ld, int n_tok, int n, float *io);
     /* x[i] = gelu(x[i]), the tanh form */
     void (*gelu)(kt__dev *dev, float *x, int64_t n);
-    /* The n_used experts with the largest logits (the lowest numbers on ties) and their shares; false:
-     * a logit is not finite */
+    /* The n_used experts with the largest logits (the lowest numbers on ties) and their shares;
+     * false: a logit is not finite */
     bool (*route)(kt__dev *dev, const kt__route *desc, kt__routing *routing);
     /* glu of each slot by its expert: as activation rows of slots */
     void (*experts_glu)(kt__dev *dev, const kt__acts *acts, const kt__experts_glu *desc,
                         kt__acts *out);
-    /* x[t] += the sum over t's experts, by ascending number, of share * (down . act + bias); acts: of
-     * slots */
+    /* x[t] += the sum over t's experts, by ascending number, of share * (down . act + bias); acts:
+     * of slots */
     void (*experts_down)(kt__dev *dev, const kt__acts *acts, const kt__experts_down *desc);
     /* io[t * ld_io + i] *= y[t * ld_y + i] */
     void (*mul)(kt__dev *dev, const float *y, size_t ld_y, int n_tok, int n, float *io,
@@ -341,7 +341,8 @@ typedef struct kt__ops {
     void (*latent)(kt__dev *dev, const kt__latent *desc);
     /* acts: row t * n_head + h is token t's for head h */
     void (*heads)(kt__dev *dev, const kt__acts *acts, const kt__heads *desc);
-    /* x[n_tok][2 n] of groups of pairs: beta, then alpha of the value heads of each of n_group key heads */
+    /* x[n_tok][2 n] of groups of pairs: beta, then alpha of the value heads of each of n_group key
+     * heads */
     void (*unweave)(kt__dev *dev, const float *x, int n_tok, int n_group, int n, float *beta,
                     float *alpha);
     void (*scale)(kt__dev *dev, float *x, int64_t n, float factor);

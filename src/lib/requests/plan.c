@@ -85,8 +85,8 @@ static bool is_encoder(const kt_model *model) {
     return model->net->hp.features & KT__F_ENCODER;
 }
 
-/* An encoder computes a text in one piece: a batch has rows for the longest. Nothing is drafted, and
- * keys and values, which are read both ways and by one layer alone, stay as computed. */
+/* An encoder computes a text in one piece: a batch has rows for the longest. Nothing is drafted,
+ * and keys and values, which are read both ways and by one layer alone, stay as computed. */
 static void hold_whole_texts(const kt_model *model, const kt_engine_params *given,
                              kt_engine_params *p) {
     const kt__hparams *hp = &model->net->hp;
@@ -117,8 +117,8 @@ static size_t page_bytes_of(const kt_model *model, const kt_engine_params *p) {
     return kt__kv_page_bytes(&shape);
 }
 
-/* As long as the model was trained for, as far as the K/V of one such sequence takes no more than its
- * share of what is left. */
+/* As long as the model was trained for, as far as the K/V of one such sequence takes no more than
+ * its share of what is left. */
 static int32_t default_ctx(const kt_model *model, const kt_engine_params *p, uint64_t left) {
     uint64_t pages = left / DEFAULT_CTX_SHARE / page_bytes_of(model, p);
     int64_t n_train = model->net->hp.n_ctx_train, n = DEFAULT_CTX;
@@ -188,10 +188,10 @@ kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *
 }
 
 /* An answer reads its page, the tail and page 0 in f16. Besides that, proposals reach into further
- * pages, or, of one answer, a prompt's batch makes a new tail while it reads the old one; of several
- * answers, each may have one page more. Without a tail a sequence or its copy has one page at its
- * end. What ended stays in what others do not need. A prompts' batch fills the other pages in one
- * layer at a time. */
+ * pages, or, of one answer, a prompt's batch makes a new tail while it reads the old one; of
+ * several answers, each may have one page more. Without a tail a sequence or its copy has one page
+ * at its end. What ended stays in what others do not need. A prompts' batch fills the other pages
+ * in one layer at a time. */
 kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *p) {
     int batch = p->n_ubatch / KT__PAGE_POS, drafts = (p->n_draft + KT__PAGE_POS - 1) / KT__PAGE_POS;
     int end = shape->n_tail + 1 + shape->first_f16, lanes = p->n_parallel;
@@ -220,8 +220,8 @@ uint64_t kt__plan_f16_copy_bytes(const kt__kv_shape *shape, const kt_engine_para
            (uint64_t)room.n_staged * kt__f16_copies_staged_bytes(shape);
 }
 
-/* An answer's state and the one that is being written; a sequence's; those behind proposals, which may
- * all be right; and snapshots, for a share of what is left. */
+/* An answer's state and the one that is being written; a sequence's; those after proposals, which
+ * may all be right; and snapshots, for a share of what is left. */
 static int32_t n_states_for(const kt_model *model, const kt_engine_params *p, uint64_t left) {
     uint64_t bytes = state_bytes_of(model);
     if (bytes == 0) return 0;

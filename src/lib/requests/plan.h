@@ -30,8 +30,8 @@ kt__fwd_params kt__plan_prompt_fwd(const kt_model *model, const kt_engine_params
 kt__fwd_params kt__plan_step_fwd(const kt_model *model, const kt_engine_params *resolved);
 /* Of the K/V store, for resolved parameters; its states are the plan's. */
 kt__kv_room kt__plan_kv_room(const kt__kv_shape *shape, const kt_engine_params *resolved);
-/* Places for the pages of one sequence: all but those that have their f16 copies alone, and without a tail one to
- * copy on write; and the bytes of that room's f16 copies. */
+/* Places for the pages of one sequence: all but those that have their f16 copies alone, and without
+ * a tail one to copy on write; and the bytes of that room's f16 copies. */
 int64_t kt__plan_places(const kt__kv_shape *shape, int64_t n_pos);
 uint64_t kt__plan_f16_copy_bytes(const kt__kv_shape *shape, const kt_engine_params *resolved);
 /* Takes the plan's bytes from the context's budget (the model's weights with its first engine), and
