@@ -144,6 +144,23 @@ check("the class by the model's, and added_tokens.json", (k["tokenizer.ggml.pre"
 edit(folder, "tokenizer_config.json", lambda c: c.update(tokenizer_class="GPT2TokenizerFast"))
 check("another class", tokenizer_keys(folder)["tokenizer.ggml.pre"], "gpt-2")
 
+# links: within the folder, and from a snapshot of the hub's cache to its blobs
+folder, n = fresh("qwen2")
+want = convert(folder).keys
+os.rename(os.path.join(folder, "tokenizer.json"), os.path.join(folder, "t.json"))
+os.symlink("t.json", os.path.join(folder, "tokenizer.json"))
+check("a link within the folder", convert(folder).keys, want)
+snapshot, blobs = (os.path.join(work, "keys/hub/models--o--m", p) for p in ("snapshots/0123", "blobs"))
+os.makedirs(snapshot)
+os.makedirs(blobs)
+for i, name in enumerate(os.listdir(folder)):
+    os.rename(os.path.join(folder, name), os.path.join(blobs, f"{i:040x}"))
+    os.symlink(os.path.join("../../blobs", f"{i:040x}"), os.path.join(snapshot, name))
+os.remove(os.path.join(snapshot, "tokenizer.json"))
+os.rename(os.path.join(snapshot, "t.json"), os.path.join(snapshot, "tokenizer.json"))
+k = convert(snapshot).keys
+check("a snapshot of the hub's cache", {a: b for a, b in k.items() if a != "general.name"}, {a: b for a, b in want.items() if a != "general.name"})
+
 # tiktoken.model: ranks, the special tokens after them, and the merges of the ranks
 folder, n = fresh("qwen2")
 os.remove(os.path.join(folder, "tokenizer.json"))

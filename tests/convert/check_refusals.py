@@ -130,8 +130,23 @@ refused("broken JSON", "not valid JSON", lambda: append("config.json", b"}"))
 refused("a number of 10,000 digits", "a number of 10000 digits; 4300 are the most (", lambda: open(path("config.json"), "w").write(
     '{"a": ' + "1" * 10000 + "}"))
 refused("an infinite size", "is 1.797", lambda: edit("config.json", hidden_size=float("inf")))
+refused("many objects", "over 349525 values", lambda: open(path("config.json"), "w").write('{"x":[' + "{}," * 50000 + "1]}"))
+refused("many keys", "where a key counts as 4", lambda: open(path("config.json"), "w").write("{" + ",".join(f'"{i}":1' for i in range(80000)) + "}"))
+refused("a number of very many digits", "a number of 10000 digits", lambda: open(path("config.json"), "w").write('{"x":' + "1" * 10000 + "}"))
+
+
+def links_out(name):
+    outside = os.path.join(work, "outside")
+    os.makedirs(outside, exist_ok=True)
+    shutil.copy(path(name), outside)
+    os.remove(path(name))
+    os.symlink(os.path.join("../outside", name), path(name))
+
+
+for name in ("config.json", "tokenizer.json", "model.safetensors"):
+    refused(f"a link out of the folder: {name}", f"outside/{name}, which is neither in the model's folder", lambda: links_out(name))
 refused("a very large config.json", "over the limit of", lambda: open(path("config.json"), "w").write("{" + " " * (5 << 20) + "}"))
-refused("depth", "not valid JSON: maximum parsing depth", lambda: open(path("config.json"), "w").write('{"a":' * 100000))
+refused("depth", "not valid JSON: maximum parsing depth", lambda: open(path("config.json"), "w").write('{"a":' * 20000))
 refused("a number that is none", "\"hidden_size\" is not a number", lambda: edit("config.json", hidden_size="256"))
 refused("out of range", "from 1 to 1024", lambda: edit("config.json", num_hidden_layers=100000))
 refused("heads that do not divide", "does not divide", lambda: edit("config.json", num_key_value_heads=3))

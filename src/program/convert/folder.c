@@ -14,7 +14,7 @@
 
 #define SINGLE_NAME "model.safetensors"
 #define INDEX_NAME "model.safetensors.index.json"
-enum { MAX_INDEX = 64 << 20 };
+enum { MAX_INDEX = 32 << 20 };
 
 /* ---- one file ---- */
 
@@ -43,6 +43,8 @@ out:
 /* shard->path is set. */
 static kt_status open_shard(kt__shard *shard, kt_error *err) {
     struct stat st;
+    kt_status status = kt__folder_check_link(shard->path, err);
+    if (status != KT_OK) return status;
     shard->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (shard->fd < 0 || fstat(shard->fd, &st) != 0)
         return kt__fail_at(err, KT_E_IO, shard->path, UINT64_MAX, "cannot open: %s",

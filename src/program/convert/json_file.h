@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A link that leads out of its folder is refused, but for one into the blobs of the hub cache that the folder is a
+ * snapshot of. */
+kt_status kt__folder_check_link(const char *path, kt_error *err) KT_CHECKED;
 /* A regular file of at most max bytes, NUL-terminated, for kt__free. An absent file that is not
  * required gives NULL and KT_OK. */
 kt_status kt__folder_read_file(const char *path, size_t max, bool required, char **text,

@@ -121,6 +121,7 @@ static kt_status open_module(module_reader *r, module_fn *read) {
     r->folder = kt__folder_path(r->dir, r->path);
     r->config_path = r->folder ? kt__folder_path(r->folder, "config.json") : NULL;
     if (!r->config_path) return kt__fail_nomem(r->err, "a path", strlen(r->path));
+    KT__TRY(kt__folder_check_link(r->folder, r->err));
     KT__TRY(kt__folder_read_json(r->config_path, MAX_FILE, true, &r->config, r->err));
     status = read(r);
 out:

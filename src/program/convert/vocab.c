@@ -9,7 +9,7 @@
 #include "convert/json_file.h"
 
 /* Bytes of a tokenizer.json or tokenizer.model, of a smaller side file, and of all strings made. */
-enum { MAX_TOKENIZER = 64 << 20, MAX_SETTINGS = 16 << 20, MAX_ARENA = 512 << 20 };
+enum { MAX_TOKENIZER = 48 << 20, MAX_SETTINGS = 16 << 20, MAX_ARENA = 512 << 20 };
 
 static kt_status read_side_file(const kt__vocab *v, const char *name, json_t **out, kt_error *err) {
     char *path = kt__folder_path(v->dir, name);

@@ -18,7 +18,7 @@
 
 /* Ids after the ranks of a tiktoken.model are special tokens, named or not. */
 enum { N_RESERVED = 256 };
-enum { N_NAMES = 7, MAX_FILE = 64 << 20 };
+enum { N_NAMES = 7, MAX_FILE = 16 << 20 };
 static const char *const special_names[N_NAMES] = {
     "bos_token", "eos_token", "unk_token", "pad_token", "cls_token", "sep_token", "mask_token"};
 

@@ -67,9 +67,9 @@ static kt_status add_file(kt__vocab *v, const char *file, const char *name, size
 static kt_status add_more_files(kt__vocab *v, kt_error *err) {
     static const char folder[] = "additional_chat_templates", tail[] = ".jinja";
     char *path = kt__folder_path(v->dir, folder);
-    kt_status status = KT_OK;
-    if (!path) return kt__fail_nomem(err, "a path", sizeof folder);
-    DIR *dir = opendir(path);
+    kt_status status = path ? kt__folder_check_link(path, err)
+                            : kt__fail_nomem(err, "a path", sizeof folder);
+    DIR *dir = status == KT_OK ? opendir(path) : NULL;
     for (struct dirent *e; dir && status == KT_OK && (e = readdir(dir));) {
         char file[sizeof folder + MAX_NAME + sizeof tail + 2];
         size_t len = strlen(e->d_name), n_tail = sizeof tail - 1;
