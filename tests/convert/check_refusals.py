@@ -258,6 +258,11 @@ def fresh(write, m):
 
 
 fresh(encoders.write, encoders.MODELS["bert"])
+for name in ("ModernBertModel", "ModernBertForSequenceClassification", "MPNetModel", "NewModel", "NewForSequenceClassification"):
+    refused(name, f"the encoder class '{name}' is not supported", lambda: edit("config.json", architectures=[name], model_type="x"))
+refused("an encoder: what is possible", "of the class BertModel, RobertaModel", lambda: edit("config.json", architectures=["MPNetModel"]))
+refused("nomic with experts", "'NomicBertModel' is not supported (it has a router and experts", lambda: edit(
+    "config.json", architectures=["NomicBertModel"], moe_every_n_layers=2, num_experts=8))
 refused("a normaliser that keeps control characters", "a BertNormalizer", lambda: edit("tokenizer.json", normalizer__clean_text=False))
 refused("another pre-tokenizer", "a BertPreTokenizer", lambda: edit("tokenizer.json", pre_tokenizer__type="Whitespace"))
 refused("long words", "100 is expected", lambda: edit("tokenizer.json", model__max_input_chars_per_word=50))

@@ -157,6 +157,34 @@ static const arch_class *find_class(const json_t *root) {
     return NULL;
 }
 
+/* Encoders that people look for and that are not run, by what their classes' names begin with. */
+static const struct {
+    const char *prefix, *why;
+} other_encoders[] = {
+    {"ModernBert", "its first layer has no norm, and its layers attend near and far in turn"},
+    {"MPNet", "its attention adds a bias by distance"},
+    {"NewModel", "gte's own class, with gated products and rotated positions"},
+    {"NewFor", "gte's own class, with gated products and rotated positions"}};
+
+static kt_status refuse_encoder(const kt__hf_config *c, const char *name, const char *why,
+                                kt_error *err) {
+    return kt__fail_at(
+        err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
+        "the encoder class '%.60s' is not supported (%s); take an embedding model or reranker of the "
+        "class BertModel, RobertaModel, XLMRobertaModel, NomicBertModel without experts, "
+        "Gemma3TextModel or Qwen3Model",
+        name, why);
+}
+
+static const char *why_no_encoder(const kt__hf_config *c, const char *name) {
+    const json_t *every = json_object_get(c->root, "moe_every_n_layers");
+    for (size_t i = 0; i < sizeof other_encoders / sizeof *other_encoders; i++)
+        if (strncmp(name, other_encoders[i].prefix, strlen(other_encoders[i].prefix)) == 0)
+            return other_encoders[i].why;
+    bool experts = strncmp(name, "NomicBert", 9) == 0 && json_integer_value(every) > 0;
+    return experts ? "it has a router and experts, moe_every_n_layers" : NULL;
+}
+
 static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
     char list[400] = "";
     size_t at = 0;
@@ -165,9 +193,12 @@ static kt_status unknown_class(const kt__hf_config *c, kt_error *err) {
     bool other_part = json_object_get(c->root, "vision_config") ||
                       json_object_get(c->root, "audio_config");
     if (!name) name = json_string_value(json_object_get(c->root, "model_type"));
+    const char *why = name ? why_no_encoder(c, name) : NULL;
+    if (why) return refuse_encoder(c, name, why, err);
     for (int i = 0; i < N_CLASSES && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "",
-                               classes[i].model_type);
+        if (i == 0 || strcmp(classes[i].model_type, classes[i - 1].model_type) != 0)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "",
+                                   classes[i].model_type);
     return kt__fail_at(err, KT_E_UNSUPPORTED, c->path, UINT64_MAX,
                        "the model class '%.60s'%s is not supported; supported are the classes of: "
                        "%s",
@@ -205,7 +236,7 @@ static kt_status read_text(kt__hf_config *c, json_t *text, kt_error *err) {
 static kt_status read_class(kt__hf_config *c, kt_error *err) {
     const arch_class *found = find_class(c->root);
     json_t *text = json_object_get(c->root, "text_config");
-    if (!found) return unknown_class(c, err);
+    if (!found || why_no_encoder(c, found->class_name)) return unknown_class(c, err);
     c->class_name = found->class_name;
     take_class(c, found);
     c->ranks = strstr(found->class_name, "ForSequenceClassification") != NULL;
