@@ -133,7 +133,7 @@ def write_folder(f, folder):
     n = max(ids.values()) + 1
     m = {**models.MODELS[f["model"]], "rows": f["rows"] or (n + 63) // 64 * 64, "spm": None}
     m["tied"] = f.get("tied", m["tied"])
-    m["layers"] = f.get("layers", m["layers"])
+    m.update({"layers": f["layers"]} if "layers" in f else {})
     write_weights(f, m, folder, [ids[t] for t in f["ends"]], n)
     return {"settings": settings, "ids": ids, "ends": {ids[t] for t in f["ends"]}, "added": [a["content"] for a in tokenizer["added_tokens"]],
             "reference": reference}
