@@ -252,6 +252,70 @@ static void test_weights_beyond_memory(void **state) {
     assert_false(kt__plan_exceeds_memory(&plan));
 }
 
+/* ---- models that memory does not hold together ---- */
+
+#define TWO_MODELS "toml=mem = 66000000\n[[models]]\nname = 'a'\n[[models]]\nname = 'b'\n"
+
+static int status_of(const world *w, const char *model) {
+    char body[200];
+    snprintf(body, sizeof body, "{\"model\":\"%s\",\"prompt\":\"Once\",\"max_tokens\":2}", model);
+    reply *r = post(w, "/v1/completions", body);
+    int status = r->status;
+    free(r);
+    return status;
+}
+
+static void test_idle_makes_room(void **state) {
+    world mine = {0};
+    kt_error err;
+    const char *const settings[] = {TWO_MODELS, NULL};
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(status_of(&mine, "a"), 200);
+        assert_int_equal(status_of(&mine, "b"), 200);
+    }
+    world_close(&mine);
+}
+
+/* An answer of the other model ends first, whole. */
+static void test_answers_end_first(void **state) {
+    world mine = {0};
+    kt_error err;
+    char text[1 << 16] = "";
+    const char *const settings[] = {TWO_MODELS, NULL};
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    int fd = begin_stream(&mine, "long", 300, text, sizeof text);
+    assert_true(fd >= 0);
+    assert_int_equal(status_of(&mine, "b"), 200);
+    assert_true(receive_until(fd, text, sizeof text, "\"finish\":\"length\""));
+    close(fd);
+    assert_int_equal(status_of(&mine, "a"), 200);
+    world_close(&mine);
+}
+
+/* One that does not fit alone turns nobody out but the first time. */
+static void test_too_large_alone(void **state) {
+    world mine = {0};
+    kt_error err;
+    kt__served_info info;
+    const char *const settings[] = {
+        "toml=mem = 66000000\n[[models]]\nname = 'a'\n[[models]]\nname = 'b'\nkv = 50000000\n",
+        NULL};
+    (void)state;
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    world_log_to(&mine, -1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(status_of(&mine, "a"), 200);
+        assert_int_equal(status_of(&mine, "b"), 503);
+    }
+    kt__served_get_info(kt__models_at(mine.server->shared.models, 0), &info);
+    assert_true(info.loaded);
+    world_log_to(&mine, STDERR_FILENO);
+    world_close(&mine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_truncated),
@@ -262,6 +326,9 @@ int main(void) {
         cmocka_unit_test(test_cannot_be_loaded),
         cmocka_unit_test(test_everything_forbidden),
         cmocka_unit_test(test_weights_beyond_memory),
+        cmocka_unit_test(test_idle_makes_room),
+        cmocka_unit_test(test_answers_end_first),
+        cmocka_unit_test(test_too_large_alone),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

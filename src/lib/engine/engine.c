@@ -52,7 +52,10 @@ static kt_status engine_allocate(kt_engine *engine, const kt__plan *plan, kt_err
     }
     KT__TRY(kt__prefix_create(engine->kv, 0, &engine->prefix, err));
     KT__TRY(kt__scope_create(&engine->scope, err));
-    KT__TRY(kt__constraints_create(plan->constraint_bytes, &engine->constraints, err));
+    kt__constraints_budget budget = {.most = plan->constraint_bytes,
+                                     .planned = plan->constraints_planned,
+                                     .ctx = model->ctx->mem_given ? model->ctx : NULL};
+    KT__TRY(kt__constraints_create(&budget, &engine->constraints, err));
     KT__TRY(kt__inbox_create(p->n_queue_max, &engine->inbox, err));
     KT__TRY(kt__runner_create(engine, &engine->runner, err));
     kt__sched_params sched = sched_params(engine);

@@ -24,20 +24,21 @@ typedef struct entry {
 
 struct kt__constraints {
     pthread_mutex_t lock;
-    uint64_t most;
+    kt__constraints_budget budget;
     /* under the lock */
-    uint64_t bytes;
+    uint64_t bytes, charged;
     entry *entries; /* the one used last first */
 };
 
-kt_status kt__constraints_create(uint64_t bytes, kt__constraints **out, kt_error *err) {
+kt_status kt__constraints_create(const kt__constraints_budget *budget, kt__constraints **out,
+                                 kt_error *err) {
     *out = NULL;
     kt__constraints *all = kt__calloc(1, sizeof *all);
     if (!all || pthread_mutex_init(&all->lock, NULL) != 0) {
         kt__free(all);
         return kt__fail_nomem(err, "constraints", sizeof *all);
     }
-    all->most = bytes;
+    all->budget = *budget;
     *out = all;
     return KT_OK;
 }
@@ -49,8 +50,27 @@ static void free_entry(entry *e) {
     kt__free(e);
 }
 
+/* The context's account follows what all of them come to. false: it has no room for that. */
+static bool charge_for(kt__constraints *all, uint64_t bytes) {
+    const kt__constraints_budget *b = &all->budget;
+    uint64_t wanted = bytes > b->planned ? bytes - b->planned : 0;
+    if (!b->ctx || wanted == all->charged) return true;
+    if (wanted < all->charged) {
+        atomic_fetch_sub(&b->ctx->mem_used_bytes, all->charged - wanted);
+    } else {
+        uint64_t more = wanted - all->charged;
+        if (atomic_fetch_add(&b->ctx->mem_used_bytes, more) + more > b->ctx->mem_bytes) {
+            atomic_fetch_sub(&b->ctx->mem_used_bytes, more);
+            return false;
+        }
+    }
+    all->charged = wanted;
+    return true;
+}
+
 void kt__constraints_free(kt__constraints *all) {
     if (!all) return;
+    (void)charge_for(all, 0);
     for (entry *e = all->entries, *next; e; e = next) {
         next = e->next;
         free_entry(e);
@@ -125,11 +145,14 @@ static entry *oldest_idle(kt__constraints *all, int *n) {
     return found;
 }
 
-/* Drops idle ones until `bytes` more fit, and MAX_IDLE are left at most. */
-static void drop_idle(kt__constraints *all, uint64_t bytes) {
+/* Drops idle ones until `bytes` more fit, which are charged then, and MAX_IDLE are left at most.
+ * false: they do not fit. */
+static bool make_room(kt__constraints *all, uint64_t bytes) {
     int n;
-    for (entry *e; (e = oldest_idle(all, &n));) {
-        if (all->bytes + bytes <= all->most && n <= MAX_IDLE) return;
+    for (;;) {
+        entry *e = oldest_idle(all, &n);
+        bool fits = all->bytes + bytes <= all->budget.most && charge_for(all, all->bytes + bytes);
+        if (!e || (fits && n <= MAX_IDLE)) return fits;
         unlink_entry(all, e);
         free_entry(e);
     }
@@ -153,9 +176,8 @@ static entry *take_same(kt__constraints *all, const entry *like) {
 static kt_status put_new(kt__constraints *all, entry *e, kt_error *err) {
     const double mib = 1048576.0;
     pthread_mutex_lock(&all->lock);
-    drop_idle(all, e->bytes);
+    bool fits = make_room(all, e->bytes);
     uint64_t others = all->bytes;
-    bool fits = others + e->bytes <= all->most;
     if (fits) link_entry(all, e);
     pthread_mutex_unlock(&all->lock);
     if (fits) return KT_OK;
@@ -163,7 +185,7 @@ static kt_status put_new(kt__constraints *all, entry *e, kt_error *err) {
         err, others ? KT_E_BUSY : KT_E_NOMEM,
         "a constraint of %.1f MiB, with %.1f in use, is over the %.1f that this engine has for "
         "constraints: give more memory (--mem), or try again when others have ended",
-        (double)e->bytes / mib, (double)others / mib, (double)all->most / mib);
+        (double)e->bytes / mib, (double)others / mib, (double)all->budget.most / mib);
     if (others && err) err->retry_ms = RETRY_MS;
     return status;
 }
@@ -259,6 +281,6 @@ void kt__constraints_give_back(kt_engine *engine, kt__constraint *constraint) {
         unlink_entry(all, e);
         free_entry(e);
     }
-    drop_idle(all, 0);
+    (void)make_room(all, 0);
     pthread_mutex_unlock(&all->lock);
 }

@@ -11,8 +11,15 @@
 
 typedef struct kt__constraints kt__constraints;
 
-/* bytes: what all of them may take together. */
-kt_status kt__constraints_create(uint64_t bytes, kt__constraints **out, kt_error *err) KT_CHECKED;
+/* What all of them may take together. */
+typedef struct kt__constraints_budget {
+    uint64_t most,
+        planned; /* bytes; what is more than planned is charged to ctx while it is there */
+    kt_ctx *ctx; /* NULL: nothing is charged */
+} kt__constraints_budget;
+
+kt_status kt__constraints_create(const kt__constraints_budget *budget, kt__constraints **out,
+                                 kt_error *err) KT_CHECKED;
 void kt__constraints_free(kt__constraints *all);
 /* *out NULL where nothing is held. KT_E_BUSY: there is no memory while others run; KT_E_NOMEM: nor
  * would there be without them. */

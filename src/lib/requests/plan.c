@@ -264,9 +264,14 @@ static uint64_t tables_bytes(const kt_model *model, const kt_engine_params *p) {
            n_req * (REQUEST_BYTES + n_ctx * sizeof(int32_t));
 }
 
-/* Constraints of answers: one always has room, and more with a larger budget. */
+/* Constraints of answers: one always has room, ... */
+static uint64_t least_constraints(const kt_model *model) {
+    return LEAST_CONSTRAINTS + (uint64_t)model->net->hp.n_vocab * MASK_ENTRY_BYTES;
+}
+
+/* ... and more with a larger budget: pages leave that free, and it is charged as it is used. */
 static uint64_t constraint_bytes(const kt_model *model, uint64_t left) {
-    uint64_t least = LEAST_CONSTRAINTS + (uint64_t)model->net->hp.n_vocab * MASK_ENTRY_BYTES;
+    uint64_t least = least_constraints(model);
     uint64_t bytes = left / 16 > least ? left / 16 : least;
     return bytes < MOST_CONSTRAINTS ? bytes : MOST_CONSTRAINTS;
 }
@@ -300,13 +305,14 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
     kt_mem_plan *m = &out->mem;
     m->scratch_bytes = scratch_bytes(model, p);
     /* a default budget is what is free now: the process is there already */
-    m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + constraint_bytes(model, left)
-                                            : 0;
+    m->tables_bytes = model->ctx->mem_given ? tables_bytes(model, p) + least_constraints(model) : 0;
+    out->constraint_bytes = constraint_bytes(model, left);
     m->draft_bytes = p->draft ? kt__draft_plan_bytes(p->draft, p) : 0;
     m->kv_young_bytes = kt__plan_f16_copy_bytes(&shape, p);
     out->n_states = n_states_for(model, p, left);
     m->state_bytes = (uint64_t)out->n_states * state_bytes_of(model);
-    uint64_t fixed = fixed_bytes(m);
+    uint64_t kept = model->ctx->mem_given ? out->constraint_bytes - least_constraints(model) : 0;
+    uint64_t fixed = fixed_bytes(m) + kept;
     uint64_t room = left > fixed ? left - fixed : 0;
     int64_t most = (int64_t)(room / (page + INDEX_ENTRY_BYTES));
     int64_t least = kt__plan_places(&shape, p->n_ctx), lanes = p->n_parallel;
@@ -450,7 +456,7 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
         fits = try_params(model, &out->params, left, out);
     }
     out->n_out_max = out_rows(&out->params);
-    out->constraint_bytes = constraint_bytes(model, left);
+    out->constraints_planned = least_constraints(model);
     if (given->kv_tail > out->params.n_ctx && out->params.kv_tail) return fail_tail(out, err);
     if (!fits) return fail_plan(out, left, err);
     fill_sums(model, out);

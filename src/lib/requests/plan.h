@@ -15,10 +15,10 @@ typedef struct kt__plan {
     kt_engine_params params; /* resolved */
     kt_mem_plan mem;
     int64_t n_pages;
-    int32_t n_states; /* of recurrent layers */
-    int n_out_max;    /* rows of a prompts' batch with logits */
-    uint64_t
-        constraint_bytes; /* that constraints may take; of the tables where the budget was given */
+    int32_t n_states;             /* of recurrent layers */
+    int n_out_max;                /* rows of a prompts' batch with logits */
+    uint64_t constraint_bytes;    /* that constraints may take; where the budget was given, */
+    uint64_t constraints_planned; /* of which these are among the plan's tables */
 } kt__plan;
 
 /* KT_E_ARG for numbers out of range, KT_E_NOMEM where nothing fits. */

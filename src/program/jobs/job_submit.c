@@ -178,7 +178,7 @@ void kt__job_read_and_submit(kt__work_item *item) {
 /* The fault of the server, whatever the code, and its paths are its own; the log has them. */
 static kt_status fail_load(kt__job *job, kt_status status, kt_error *err) {
     const char *name = kt__served_name(job->model.served);
-    job->answer.error_status = status == KT_E_NOMEM ? 503 : 500;
+    job->answer.error_status = status == KT_E_NOMEM || status == KT_E_BUSY ? 503 : 500;
     if (status == KT_E_NOMEM || status == KT_E_BUSY) return status;
     return kt__fail(err, status, "the model \"%.80s\" cannot be loaded: %s", name,
                     kt_status_message(status));

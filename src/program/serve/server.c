@@ -329,6 +329,7 @@ void kt__server_drain(kt__server *s) {
     if (!wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true))
         kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
                       kt__jobs_count(shared));
+    kt__models_stop_waiting(shared->models);
     kt__workers_stop(shared->workers);
     kt__workers_stop(shared->learners);
     kt__trainer_stop(shared->trainer);

@@ -14,7 +14,11 @@
 #include "services/asked_name.h"
 #include "setup/place.h"
 
-enum { MAX_PLACES = 64 };
+enum {
+    MAX_PLACES = 64,
+    ROOM_WAIT_MS = 30000, /* for answers of other models to end */
+    ROOM_RETRY_MS = 5000
+};
 
 struct kt__served {
     kt__models *models;
@@ -28,6 +32,8 @@ struct kt__served {
     bool busy; /* being loaded or unloaded, without the lock */
     kt__place places[MAX_PLACES];
     int n_places;     /* 0: not loaded */
+    bool own_ctx;     /* of each place, as of the last load */
+    bool fits_not;    /* not even where nothing else was loaded */
     kt_mem_plan plan; /* of all places together */
     kt__learner_table *learners;
     kt__file_stamp stamps[2];   /* of path and draft_path as they were loaded */
@@ -40,6 +46,10 @@ struct kt__models {
     kt_ctx *ctx;
     kt__slog *log;
     const kt__config *config;
+    pthread_mutex_t room_lock; /* after a model's own */
+    pthread_cond_t room;       /* something ended that may have held memory */
+    uint64_t n_ended;
+    bool waiting, stopping; /* one waits for room; none is to wait any longer */
     size_t n;
     kt__served list[];
 };
@@ -75,9 +85,11 @@ kt_status kt__models_create(const kt__config *config, kt__slog *log, kt__models 
     if (!m) return kt__fail_nomem(err, "the list of models", 0);
     m->log = log;
     m->config = config;
+    pthread_mutex_init(&m->room_lock, NULL);
+    (void)kt__cond_init(&m->room);
     kt_status status = open_shared_ctx(m, config, err);
     if (status != KT_OK) {
-        kt__free(m);
+        kt__models_free(m);
         return status;
     }
     for (m->n = 0; m->n < config->n_models; m->n++) {
@@ -264,6 +276,7 @@ static kt_status open_places(kt__served *s, int *n, kt_error *err) {
     if (s->draft_path) KT__TRY(find_and_stamp(s, 1, err));
     KT__TRY(count_places(s, n, err));
     bool own = kt__place_is_own(s->config, s->models->config, *n);
+    s->own_ctx = own;
     for (; n_open < *n; n_open++) {
         kt__place_asked asked = asked_of(s, n_open, *n);
         KT__TRY(kt__place_open(&asked, own, &s->places[n_open], err));
@@ -349,18 +362,234 @@ static kt_status load_model(kt__served *s, kt_error *err) {
         int64_t ms = (kt__now_us() - begin_us) / 1000;
         for (int i = 0; i < n; i++) tell_loaded(s, &s->places[i], ms);
         tell_plan(s);
-    } else {
-        kt__slog_line(s->models->log, KT_LOG_ERROR, "cannot load %s: %s", s->name, err->message);
     }
     pthread_mutex_lock(&s->lock);
     s->busy = false;
     if (status == KT_OK) {
         s->n_places = n;
+        s->fits_not = false;
         s->loaded_s = (int64_t)time(NULL);
+        s->used_us = kt__now_us();
     }
     pthread_cond_broadcast(&s->changed);
     return status;
 }
+
+/* ---- counts ---- */
+
+static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
+#define ADD(member) to->member += from->member
+    ADD(n_submitted);
+    ADD(n_refused_busy);
+    ADD(n_refused_deadline);
+    ADD(n_refused_other);
+    for (int i = 0; i < KT_FINISH_COUNT; i++) ADD(n_finished[i]);
+    ADD(n_preempted);
+    ADD(prompt_tokens);
+    ADD(cached_tokens);
+    ADD(queried_tokens);
+    ADD(disk_tokens);
+    ADD(prefill_tokens);
+    ADD(generated_tokens);
+    ADD(recomputed_tokens);
+    ADD(drafted_tokens);
+    ADD(accepted_tokens);
+    ADD(n_prefill_batches);
+    ADD(n_decode_batches);
+    ADD(prefill_us);
+    ADD(decode_us);
+    ADD(sample_us);
+    ADD(n_evicted_blocks);
+    for (int i = 0; i < KT_ACTION_COUNT; i++) ADD(n_actions[i]);
+#undef ADD
+}
+
+/* The states of several places, as one. */
+static void add_state(kt_engine_stats *to, const kt_engine_stats *from) {
+    to->running += from->running;
+    to->waiting += from->waiting;
+    to->held += from->held;
+    to->clients += from->clients;
+    to->kv_blocks += from->kv_blocks;
+    to->kv_blocks_used += from->kv_blocks_used;
+    to->kv_blocks_cached += from->kv_blocks_cached;
+    to->mem_kv_bytes += from->mem_kv_bytes;
+    to->mem_scratch_bytes += from->mem_scratch_bytes;
+    to->parallel_now += from->parallel_now;
+    to->parallel_most += from->parallel_most;
+    to->prefill_tok_s += from->prefill_tok_s;
+    if (from->predicted_wait_ms < to->predicted_wait_ms)
+        to->predicted_wait_ms = from->predicted_wait_ms;
+    if (from->decode_step_us > to->decode_step_us) to->decode_step_us = from->decode_step_us;
+    if (from->gap_ms_now > to->gap_ms_now) to->gap_ms_now = from->gap_ms_now;
+}
+
+/* The lock is held. */
+static void get_live_stats(const kt__served *s, kt_engine_stats *out) {
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < s->n_places; i++) {
+        kt_engine_stats one;
+        kt_engine_get_stats(s->places[i].engine, i ? &one : out);
+        if (!i) continue;
+        add_counts(out, &one);
+        add_state(out, &one);
+    }
+}
+
+/* ---- unloading ---- */
+
+/* All at once take no more, each for as long as is left. */
+static void stop_engines(kt_engine *const *engines, int n, int64_t drain_ms) {
+    int64_t until_us = kt__now_us() + drain_ms * 1000;
+    for (int i = 0; i < n; i++) {
+        int64_t left_ms = (until_us - kt__now_us()) / 1000;
+        kt_engine_stop(engines[i], left_ms > 0 ? left_ms : 0);
+    }
+}
+
+/* The lock is held; returns how many. */
+static int engines_of(const kt__served *s, kt_engine *engines[MAX_PLACES]) {
+    for (int i = 0; i < s->n_places; i++) engines[i] = s->places[i].engine;
+    return s->n_places;
+}
+
+/* The lock is held, and let go meanwhile. */
+static void unload_model(kt__served *s, int64_t drain_ms, const char *why) {
+    kt_engine *engines[MAX_PLACES];
+    kt_engine_stats stats;
+    int n = engines_of(s, engines);
+    get_live_stats(s, &stats);
+    add_counts(&s->past, &stats);
+    s->busy = true;
+    s->n_places = 0;
+    s->loaded_s = 0;
+    pthread_mutex_unlock(&s->lock);
+    stop_engines(engines, n, drain_ms);
+    close_places(s, n);
+    kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded%s", s->name, why);
+    pthread_mutex_lock(&s->lock);
+    s->busy = false;
+    pthread_cond_broadcast(&s->changed);
+}
+
+static int32_t users_of(const kt__served *s) {
+    int32_t n = 0;
+    for (int i = 0; i < s->n_places; i++) n += s->places[i].users;
+    return n;
+}
+
+/* ---- room for another one ---- */
+
+static void tell_ended(kt__models *m) {
+    pthread_mutex_lock(&m->room_lock);
+    m->n_ended++;
+    pthread_cond_broadcast(&m->room);
+    pthread_mutex_unlock(&m->room_lock);
+}
+
+/* The one of the others, loaded in the shared context without a request, that was used longest ago.
+ * *any: there is another one, in use or on its way. */
+static kt__served *longest_idle(kt__models *m, const kt__served *but, bool *any) {
+    kt__served *found = NULL;
+    int64_t found_us = 0;
+    *any = false;
+    for (size_t i = 0; i < m->n; i++) {
+        kt__served *s = &m->list[i];
+        if (s == but) continue;
+        pthread_mutex_lock(&s->lock);
+        bool there = (s->n_places || s->busy) && !s->own_ctx;
+        if (there) *any = true;
+        if (there && !s->busy && !users_of(s) && (!found || s->used_us < found_us)) {
+            found = s;
+            found_us = s->used_us;
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+    return found;
+}
+
+/* false: somebody was faster, and it is in use again. */
+static bool unload_idle(kt__served *s, const char *why) {
+    pthread_mutex_lock(&s->lock);
+    bool idle = s->n_places && !s->busy && !users_of(s);
+    if (idle) unload_model(s, 0, why);
+    pthread_mutex_unlock(&s->lock);
+    return idle;
+}
+
+/* Until something ended after *seen; one at a time, since a waiting one keeps a worker from answers
+ * that are to end. */
+static bool wait_for_end(kt__models *m, uint64_t seen, int64_t until_us) {
+    bool ended = false;
+    struct timespec until = kt__time_in_ms((until_us - kt__now_us()) / 1000);
+    pthread_mutex_lock(&m->room_lock);
+    if (!m->waiting) {
+        m->waiting = true;
+        while (m->n_ended == seen && !m->stopping && kt__now_us() < until_us)
+            (void)pthread_cond_timedwait(&m->room, &m->room_lock, &until);
+        ended = m->n_ended != seen && !m->stopping;
+        m->waiting = false;
+    }
+    pthread_mutex_unlock(&m->room_lock);
+    return ended;
+}
+
+static kt_status fail_room(const kt__served *s, kt_error *err) {
+    kt_status status = kt__fail(
+        err, KT_E_BUSY, "there is no memory for the model \"%.80s\" while others answer", s->name);
+    err->retry_ms = ROOM_RETRY_MS;
+    return status;
+}
+
+/* Unloads one that is idle, or waits for one to become so. KT_OK: it is worth trying again. No lock
+ * is held. */
+static kt_status make_room(kt__served *s, int64_t until_us, kt_error *err) {
+    kt__models *m = s->models;
+    bool any;
+    char why[160];
+    pthread_mutex_lock(&m->room_lock);
+    uint64_t seen = m->n_ended;
+    pthread_mutex_unlock(&m->room_lock);
+    kt__served *idle = longest_idle(m, s, &any);
+    snprintf(why, sizeof why, ": its memory is needed for %.100s", s->name);
+    if (idle) {
+        (void)unload_idle(idle, why);
+        return KT_OK;
+    }
+    if (!any) return KT_E_NOMEM; /* as err has it */
+    return wait_for_end(m, seen, until_us) ? KT_OK : fail_room(s, err);
+}
+
+/* Others that are idle make room; what did not fit alone is tried without that. The lock is held,
+ * and let go meanwhile. */
+static kt_status load_with_room(kt__served *s, kt_error *err) {
+    int64_t until_us = kt__now_us() + ROOM_WAIT_MS * 1000;
+    kt_status status = load_model(s, err);
+    while (status == KT_E_NOMEM && !s->own_ctx && !s->fits_not) {
+        pthread_mutex_unlock(&s->lock);
+        kt_status room = make_room(s, until_us, err);
+        pthread_mutex_lock(&s->lock);
+        if (room == KT_E_NOMEM) s->fits_not = true;
+        if (room != KT_OK) {
+            status = room;
+            break;
+        }
+        while (s->busy) pthread_cond_wait(&s->changed, &s->lock);
+        status = s->n_places ? KT_OK : load_model(s, err);
+    }
+    if (status != KT_OK)
+        kt__slog_line(s->models->log, KT_LOG_ERROR, "cannot load %s: %s", s->name, err->message);
+    return status;
+}
+
+void kt__models_stop_waiting(kt__models *m) {
+    pthread_mutex_lock(&m->room_lock);
+    m->stopping = true;
+    pthread_cond_broadcast(&m->room);
+    pthread_mutex_unlock(&m->room_lock);
+}
+
+/* ---- use ---- */
 
 /* The place with the fewest requests; among such, who comes again finds what was kept of its prompts.
  */
@@ -380,7 +609,7 @@ kt_status kt__served_use(kt__served *s, const char *who, kt_model **model, kt_en
     if (!err) err = &ignored;
     pthread_mutex_lock(&s->lock);
     while (s->busy) pthread_cond_wait(&s->changed, &s->lock);
-    if (!s->n_places) status = load_model(s, err);
+    if (!s->n_places) status = load_with_room(s, err);
     if (status == KT_OK) {
         kt__place *p = choose_place(s, who);
         p->users++;
@@ -405,12 +634,7 @@ void kt__served_done(kt__served *s, const kt_engine *engine) {
     place_of(s, engine)->users--;
     s->used_us = kt__now_us();
     pthread_mutex_unlock(&s->lock);
-}
-
-static int32_t users_of(const kt__served *s) {
-    int32_t n = 0;
-    for (int i = 0; i < s->n_places; i++) n += s->places[i].users;
-    return n;
+    tell_ended(s->models);
 }
 
 /* ---- adapters ---- */
@@ -492,65 +716,6 @@ static void check_files(kt__served *s) {
 
 /* ---- figures ---- */
 
-static void add_counts(kt_engine_stats *to, const kt_engine_stats *from) {
-#define ADD(member) to->member += from->member
-    ADD(n_submitted);
-    ADD(n_refused_busy);
-    ADD(n_refused_deadline);
-    ADD(n_refused_other);
-    for (int i = 0; i < KT_FINISH_COUNT; i++) ADD(n_finished[i]);
-    ADD(n_preempted);
-    ADD(prompt_tokens);
-    ADD(cached_tokens);
-    ADD(queried_tokens);
-    ADD(disk_tokens);
-    ADD(prefill_tokens);
-    ADD(generated_tokens);
-    ADD(recomputed_tokens);
-    ADD(drafted_tokens);
-    ADD(accepted_tokens);
-    ADD(n_prefill_batches);
-    ADD(n_decode_batches);
-    ADD(prefill_us);
-    ADD(decode_us);
-    ADD(sample_us);
-    ADD(n_evicted_blocks);
-    for (int i = 0; i < KT_ACTION_COUNT; i++) ADD(n_actions[i]);
-#undef ADD
-}
-
-/* How things stand at several places, as one. */
-static void add_state(kt_engine_stats *to, const kt_engine_stats *from) {
-    to->running += from->running;
-    to->waiting += from->waiting;
-    to->held += from->held;
-    to->clients += from->clients;
-    to->kv_blocks += from->kv_blocks;
-    to->kv_blocks_used += from->kv_blocks_used;
-    to->kv_blocks_cached += from->kv_blocks_cached;
-    to->mem_kv_bytes += from->mem_kv_bytes;
-    to->mem_scratch_bytes += from->mem_scratch_bytes;
-    to->parallel_now += from->parallel_now;
-    to->parallel_most += from->parallel_most;
-    to->prefill_tok_s += from->prefill_tok_s;
-    if (from->predicted_wait_ms < to->predicted_wait_ms)
-        to->predicted_wait_ms = from->predicted_wait_ms;
-    if (from->decode_step_us > to->decode_step_us) to->decode_step_us = from->decode_step_us;
-    if (from->gap_ms_now > to->gap_ms_now) to->gap_ms_now = from->gap_ms_now;
-}
-
-/* The lock is held. */
-static void get_live_stats(const kt__served *s, kt_engine_stats *out) {
-    memset(out, 0, sizeof *out);
-    for (int i = 0; i < s->n_places; i++) {
-        kt_engine_stats one;
-        kt_engine_get_stats(s->places[i].engine, i ? &one : out);
-        if (!i) continue;
-        add_counts(out, &one);
-        add_state(out, &one);
-    }
-}
-
 void kt__served_get_stats(kt__served *s, kt_engine_stats *out) {
     pthread_mutex_lock(&s->lock);
     get_live_stats(s, out);
@@ -588,41 +753,7 @@ void kt__served_get_info(kt__served *s, kt__served_info *out) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- unloading ---- */
-
-/* All at once take no more, each for as long as is left. */
-static void stop_engines(kt_engine *const *engines, int n, int64_t drain_ms) {
-    int64_t until_us = kt__now_us() + drain_ms * 1000;
-    for (int i = 0; i < n; i++) {
-        int64_t left_ms = (until_us - kt__now_us()) / 1000;
-        kt_engine_stop(engines[i], left_ms > 0 ? left_ms : 0);
-    }
-}
-
-/* The lock is held; returns how many. */
-static int engines_of(const kt__served *s, kt_engine *engines[MAX_PLACES]) {
-    for (int i = 0; i < s->n_places; i++) engines[i] = s->places[i].engine;
-    return s->n_places;
-}
-
-/* The lock is held, and let go meanwhile. */
-static void unload_model(kt__served *s, int64_t drain_ms) {
-    kt_engine *engines[MAX_PLACES];
-    kt_engine_stats stats;
-    int n = engines_of(s, engines);
-    get_live_stats(s, &stats);
-    add_counts(&s->past, &stats);
-    s->busy = true;
-    s->n_places = 0;
-    s->loaded_s = 0;
-    pthread_mutex_unlock(&s->lock);
-    stop_engines(engines, n, drain_ms);
-    close_places(s, n);
-    kt__slog_line(s->models->log, KT_LOG_INFO, "model %s unloaded", s->name);
-    pthread_mutex_lock(&s->lock);
-    s->busy = false;
-    pthread_cond_broadcast(&s->changed);
-}
+/* ---- by the clock, and at the end ---- */
 
 void kt__models_tick(kt__models *m, int64_t idle_s) {
     bool done = false;
@@ -632,7 +763,7 @@ void kt__models_tick(kt__models *m, int64_t idle_s) {
         bool idle = kt__now_us() - s->used_us > idle_s * 1000000;
         check_files(s);
         if (idle_s > 0 && s->n_places && !users_of(s) && !s->busy && idle) {
-            unload_model(s, 0);
+            unload_model(s, 0, "");
             done = true;
         }
         pthread_mutex_unlock(&s->lock);
@@ -662,6 +793,8 @@ void kt__models_free(kt__models *m) {
         pthread_cond_destroy(&s->changed);
         pthread_mutex_destroy(&s->lock);
     }
-    kt_ctx_close(m->ctx);
+    if (m->ctx) kt_ctx_close(m->ctx);
+    pthread_cond_destroy(&m->room);
+    pthread_mutex_destroy(&m->room_lock);
     kt__free(m);
 }

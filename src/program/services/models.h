@@ -1,7 +1,8 @@
 /* The models that are served.
  *
  * Owns: the context, and for each configured model its file, engine and engine thread: opened with
- * its first request, closed after it was idle for long enough. Requests name a model by its
+ * its first request, closed after it was idle for long enough, or where it is idle and another one
+ * needs its memory. Requests name a model by its
  * configured name, or by what its file and its repository are called; no path ever comes from a
  * client. Any thread; loading blocks the
  * caller. */
@@ -40,6 +41,8 @@ kt_status KT_CHECKED kt__models_create(const kt__config *config, kt__slog *log, 
 /* Gives running requests drain_ms to end, then closes everything. */
 void kt__models_drain(kt__models *models, int64_t drain_ms);
 void kt__models_free(kt__models *models);
+/* Who waits for other models' answers to end gives up: before the workers are joined. */
+void kt__models_stop_waiting(kt__models *models);
 kt_ctx *kt__models_ctx(const kt__models *models);
 
 /* NULL or "": the first. A name that is none, and no alias, may be the base name or the repository of
@@ -54,7 +57,8 @@ size_t kt__models_count(const kt__models *models);
 kt__served *kt__models_at(kt__models *models, size_t index);
 const char *kt__served_name(const kt__served *served);
 
-/* Loads it where it is not; stays loaded until kt__served_done with the same engine. With several
+/* Loads it where it is not, for which idle models are unloaded where the memory does not hold both
+ * (KT_E_BUSY where others answer, for longer than it waits for them); stays loaded until kt__served_done with the same engine. With several
  * contexts it is the one with the fewest requests; among such, always the same for one `who` (NULL:
  * nobody). */
 kt_status KT_CHECKED kt__served_use(kt__served *served, const char *who, kt_model **model,
