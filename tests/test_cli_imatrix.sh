@@ -34,18 +34,19 @@ quantise doubled --imatrix "$work/sum"
 same "$work/careful" "$work/doubled" "the scale of an importance matrix matters"
 quantise fast --imatrix "$work/a" --fit fast
 quantise feedback --fit feedback --calib-tokens 2048
+quantise short --fit feedback --calib-tokens 512
 export KENTANG_ISA=ref
 quantise careful2 --imatrix "$work/a" -t 1
 same "$work/careful" "$work/careful2" "another careful file on the reference tier with one thread"
 quantise fast2 --imatrix "$work/a" --fit fast -t 3
 same "$work/fast" "$work/fast2" "another fast file on the reference tier with three threads"
-quantise feedback2 --fit feedback --calib-tokens 2048 -t 1
-same "$work/feedback" "$work/feedback2" "another feedback file on the reference tier with one thread"
+quantise short2 --fit feedback --calib-tokens 512 -t 1
+same "$work/short" "$work/short2" "another feedback file on the reference tier with one thread"
 unset KENTANG_ISA
 
 # ---- what it is good for ----
 i=0
-while [ $i -lt 12 ]; do
+while [ $i -lt 10 ]; do
     echo "Once upon a time, on day $i, there was a little robot called Tom. He lived in a house by the sea and had a friend."
     echo "Dahulu ada seekor kucing yang tinggal di toko tua. Ia menunggu $i hari, lalu seorang anak membawanya pulang."
     i=$((i + 1))

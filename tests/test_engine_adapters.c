@@ -18,7 +18,7 @@
 #include "kv_types.h"
 #include "support.h"
 
-enum { N_TOK = 130, MAX_VOCAB = 4096, N_FILES = 4 };
+enum { N_TOK = 70, MAX_VOCAB = 4096, N_FILES = 4 };
 
 typedef struct fixture {
     const char *preset, *quant;
@@ -197,7 +197,7 @@ static void test_one_answer(void **state) {
     }
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
         const setup variants[] = {
-            {tiers[t], 2, 512, N_TOK}, {tiers[t], 3, 33, 100}, {tiers[t], 2, 512, 1}};
+            {tiers[t], 2, 512, N_TOK}, {tiers[t], 3, 33, 40}, {tiers[t], 2, 512, 1}};
         if (!have_tier(tiers[t], NULL)) continue;
         for (int v = 0; v < 6; v++) {
             int list = (int)(t + (size_t)v) % LISTS;
