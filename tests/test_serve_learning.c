@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "feedback/files.h"
 #include "serve_reply.h"
@@ -470,6 +472,60 @@ static void test_off(void **state) {
     w = on;
 }
 
+/* ---- many names ---- */
+
+static int count_descriptors(void) {
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n;
+}
+
+static json_t *tell_under(int name, const char *id, int status) {
+    char more[128];
+    snprintf(more, sizeof more, "%s,\"namespace\":\"n%d\"", CORRECTION, name);
+    return tell(BERT, id, more, status);
+}
+
+/* The soft limit becomes the hard one, and connections leave descriptors to the rest. */
+static void test_descriptors(void **state) {
+    struct rlimit limit, low;
+    world mine = {0};
+    kt_error err;
+    const char *const settings[] = {"limits.connections=65536", NULL};
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = 512;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    if (world_open(&mine, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &low), 0);
+    assert_true(low.rlim_cur == limit.rlim_max);
+    if (low.rlim_cur < 100000)
+        assert_true(mine.server->shared.connections < (int64_t)low.rlim_cur / 2);
+    world_close(&mine);
+}
+
+/* What was taught under a name stays, its descriptors do not; and names have an end. */
+static void test_many_names(void **state) {
+    (void)state;
+    json_t *first = ask_as(BERT, ASKED, ",\"adapter\":\"none\"");
+    int before = count_descriptors();
+    for (int i = 0; i < 100; i++) json_decref(tell_under(i, text_at(first, "id"), 200));
+    int more = count_descriptors() - before;
+    if (more > 80) fail_msg("%d descriptors more", more);
+    json_t *refused = tell_under(100, text_at(first, "id"), 413);
+    assert_non_null(strstr(text_at(refused, "error.message"), "learning.max_names"));
+    json_t *again = ask_as(BERT, ASKED, ",\"adapter\":\"n0\"");
+    assert_string_equal(said(again), RIGHT);
+    json_t *known = tell_under(1, text_at(first, "id"), 200);
+    json_t *list = call("GET", "/v1/adapters", BERT, "", 200);
+    assert_true(json_array_size(at(list, "learned")) >= 100);
+    json_t *all[] = {first, refused, again, known, list};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_correction_holds_for_its_client),
@@ -479,6 +535,8 @@ int main(void) {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_socket),
+        cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_nothing_is_lost_under_load),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_status_line),

@@ -56,11 +56,13 @@ static kt_status hide_place(kt__job *job, kt_status status, kt_error *err) {
 
 /* ---- the namespace ---- */
 
-/* Of a client, as it named it or NULL; the model of the request is in use then. */
+/* Of a client, as it named it or NULL; the model of the request is in use then, and the learner is the
+ * job's until it ends. */
 static kt_status learner_of(kt__job *job, const char *name, bool make, kt_learner **out,
                             kt_error *err) {
     kt_status status = kt__served_learner(job->model.served, job->request.settings->config, name,
                                           make, out, err);
+    job->model.learner = *out;
     if (status != KT_OK || *out) return hide_place(job, status, err);
     job->answer.error_status = 404;
     return kt__fail_at(err, KT_E_ARG, "namespace", UINT64_MAX,

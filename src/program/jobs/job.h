@@ -119,6 +119,7 @@ typedef struct kt__job_model {
     kt_engine *engine;
     kt_adapter_use adapters[KT_ADAPTERS_MAX]; /* of its requests */
     size_t n_adapters;
+    kt_learner *learner;     /* that it asks or changes, or NULL */
     kt_learned learned;      /* what its client has taught */
     char taught_by[128];     /* the namespace of that, or "": nothing is learned from this answer */
     int64_t learned_version; /* 0: the model alone */

@@ -78,6 +78,8 @@ static void conclude_job(kt__job *job) {
         kt_adapter_close(job->model.adapters[i].adapter);
     job->model.n_adapters = 0;
     kt_learned_close(&job->model.learned);
+    if (job->model.learner) kt__served_learner_done(job->model.served, job->model.learner);
+    job->model.learner = NULL;
     if (job->model.engine) kt__served_done(job->model.served, job->model.engine);
     job->model.engine = NULL;
     kt__metrics_answer(job->shared->metrics, job->dialect->route,

@@ -51,6 +51,7 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
         return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
                            "adapter: nothing was learned under \"%.80s\"", name);
     if (learner) status = kt_learner_get(learner, version, &learned, err);
+    kt__served_learner_done(job->model.served, learner);
     if (status != KT_OK) return status;
     pthread_mutex_lock(&job->lock);
     job->model.learned = learned;
@@ -108,6 +109,7 @@ static kt_status tell_model(kt__job *job, const char *name, kt_error *err) {
                                           false, &learner, err);
     if (status != KT_OK) learner = NULL;
     status_line(learner, line, sizeof line);
+    kt__served_learner_done(job->model.served, learner);
     return add_to_system(job->request.wire, line, err);
 }
 

@@ -113,6 +113,7 @@ static void run_order(kt__work_item *item) {
         status = kt__trainer_train(o->trainer, o->served, learner, o->name, o->deep, &result, &err);
     kt_free(result.report);
     kt__settings_drop(settings);
+    kt__served_learner_done(o->served, learner);
     kt__served_done(o->served, o->engine);
     kt__free(o);
 }

@@ -1,7 +1,9 @@
 #include "serve/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -11,12 +13,18 @@
 #include "setup/config_set.h"
 #include "transports/http.h"
 #include "transports/http_listen.h"
+#include "transports/http_peer.h"
 #include "jobs/job.h"
 #include "services/sd.h"
 #include "jobs/trainer.h"
 #include "transports/unix.h"
 
-enum { N_WORKERS = 2, TICKS_A_SECOND = 10 };
+enum {
+    N_WORKERS = 2,
+    TICKS_A_SECOND = 10,
+    OWN_DESCRIPTORS = 384, /* models, learners, files, the loop */
+    LEAST_CONNECTIONS = 16
+};
 
 /* ---- the clock ---- */
 
@@ -53,6 +61,22 @@ static void look_after_jobs(kt__server *s, const kt__limits *limits) {
     }
 }
 
+/* What needs a descriptor then cannot say why it fails. */
+static void look_after_descriptors(kt__server *s) {
+    unsigned n_kept;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return;
+    }
+    if ((errno != EMFILE && errno != ENFILE) || !kt__slog_may(&s->descriptors, 60000000, &n_kept))
+        return;
+    kt__slog_line(&s->shared.log, KT_LOG_WARN,
+                  "no file descriptor is left: %s: new connections wait, and files cannot be "
+                  "opened; raise the limit (ulimit -n, LimitNOFILE) or lower limits.connections",
+                  strerror(errno));
+}
+
 static void server_tick(void *user) {
     kt__server *s = user;
     kt__http_tick(s->http);
@@ -60,6 +84,7 @@ static void server_tick(void *user) {
     if (++s->ticks % TICKS_A_SECOND != 0) return;
     const kt__limits limits = kt__shared_limits(&s->shared);
     kt__unix_tick(s->unix_socket);
+    look_after_descriptors(s);
     look_after_jobs(s, &limits);
     send_for_models(s);
 }
@@ -165,6 +190,25 @@ out:
     return status;
 }
 
+/* As many as this process may have, and no more connections than these are enough for: so that
+ * neither listener ever finds none, and /health is answered. */
+static void provide_descriptors(kt__shared *shared) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (before != limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = before;
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT32_MAX) return;
+    int64_t most = ((int64_t)limit.rlim_cur - OWN_DESCRIPTORS) / 2 - KT__HTTP_SPARE_CONNECTIONS;
+    if (most < LEAST_CONNECTIONS) most = LEAST_CONNECTIONS;
+    if (shared->connections <= most) return;
+    kt__slog_line(&shared->log, KT_LOG_WARN,
+                  "%lld connections at once, not the %lld of limits.connections: this process may "
+                  "have %lld descriptors: raise that limit (ulimit -Hn, LimitNOFILE)",
+                  (long long)most, (long long)shared->connections, (long long)limit.rlim_cur);
+    shared->connections = most;
+}
+
 kt_status kt__server_start(kt__config *config, kt__server **out, kt_error *err) {
     *out = NULL;
     kt__server *s = kt__calloc(1, sizeof *s);
@@ -173,6 +217,7 @@ kt_status kt__server_start(kt__config *config, kt__server **out, kt_error *err) 
         return kt__fail_nomem(err, "the server", sizeof *s);
     }
     kt_status status = kt__shared_init(&s->shared, config, err);
+    if (status == KT_OK) provide_descriptors(&s->shared);
     if (status == KT_OK) status = open_all(s, err);
     if (status != KT_OK) {
         kt__server_stop(s);

@@ -15,6 +15,7 @@ struct kt__server {
     struct kt__unix *unix_socket;
     struct kt__http *http;
     int ticks;
+    kt__slog_gate descriptors; /* for the log: none are left */
     kt__work_item models_item;
     atomic_bool models_busy; /* a worker has models_item */
     bool drained;

@@ -10,15 +10,21 @@
 #include "setup/learn_config.h"
 #include "setup/namespaces.h"
 
+enum { MOST_IDLE = 32 }; /* learners that stay open, with two descriptors each */
+
 typedef struct opened_learner {
     struct opened_learner *next;
     char *name;
-    kt_learner *learner;
+    kt_learner *learner;  /* NULL: closed, since it was idle */
+    kt_learner_info info; /* as it was then */
+    int n_users;
+    uint64_t used; /* of the table's counter */
 } opened_learner;
 
 struct kt__learner_table {
     pthread_mutex_t lock; /* also while one is opened: others wait for it */
     opened_learner *first;
+    uint64_t n_used;
     kt__learner_counts counts;
 };
 
@@ -52,29 +58,60 @@ void kt__learner_table_free(kt__learner_table *table) {
     kt__free(table);
 }
 
-static kt_status open_learner(kt__learner_table *table, const kt__config *config, kt_engine *engine,
-                              const char *name, const char *folder, kt_learner **out,
-                              kt_error *err) {
+static kt_status open_learner(opened_learner *o, const kt__config *config, kt_engine *engine,
+                              const char *folder, kt_error *err) {
     const kt_learner_params params = {
         .dir = folder,
         .max_entries = (uint64_t)config->learn_entries,
         .max_bytes = config->learn_bytes,
         .quality_threshold = kt__learn_plan_of(config).quality_threshold,
         .recall = {.n_max = (int32_t)config->learn_recall}};
+    return kt_learner_open(engine, &params, &o->learner, err);
+}
+
+static kt_status open_first(kt__learner_table *table, const kt__config *config, kt_engine *engine,
+                            const char *name, const char *folder, opened_learner **out,
+                            kt_error *err) {
     opened_learner *o = kt__calloc(1, sizeof *o);
-    kt_status status = o ? KT_OK : kt__fail_nomem(err, "a learner", sizeof *o);
-    if (status != KT_OK) return status;
+    if (!o) return kt__fail_nomem(err, "a learner", sizeof *o);
     o->name = kt__strdup(name);
-    status = o->name ? kt_learner_open(engine, &params, &o->learner, err)
-                     : kt__fail_nomem(err, "a learner", 0);
+    kt_status status = o->name ? open_learner(o, config, engine, folder, err)
+                               : kt__fail_nomem(err, "a learner", 0);
     if (status != KT_OK) {
         free_opened(o);
         return status;
     }
     o->next = table->first;
     table->first = o;
-    *out = o->learner;
+    *out = o;
     return KT_OK;
+}
+
+/* The one used longest ago of those that nobody uses, where there are more of them than may be. */
+static opened_learner *one_too_many(const kt__learner_table *table) {
+    opened_learner *oldest = NULL;
+    int n = 0;
+    for (opened_learner *o = table->first; o; o = o->next) {
+        if (!o->learner || o->n_users) continue;
+        if (!oldest || o->used < oldest->used) oldest = o;
+        n++;
+    }
+    return n > MOST_IDLE ? oldest : NULL;
+}
+
+static void close_idle(kt__learner_table *table) {
+    for (opened_learner *o; (o = one_too_many(table)) != NULL;) {
+        kt_learner_get_info(o->learner, &o->info);
+        kt_learner_close(o->learner);
+        o->learner = NULL;
+    }
+}
+
+static void get_info(const opened_learner *o, kt_learner_info *out) {
+    if (o->learner)
+        kt_learner_get_info(o->learner, out);
+    else
+        *out = o->info;
 }
 
 kt_status kt__learner_table_get(kt__learner_table *table, const kt__config *config,
@@ -87,12 +124,32 @@ kt_status kt__learner_table_get(kt__learner_table *table, const kt__config *conf
     pthread_mutex_lock(&table->lock);
     opened_learner *o = table->first;
     while (o && strcmp(o->name, name) != 0) o = o->next;
-    if (o)
+    bool there = o || access(folder, F_OK) == 0;
+    if (!there && make) KT__TRY(kt__namespace_check_new(config, model_name, name, err));
+    if (o && !o->learner)
+        KT__TRY(open_learner(o, config, engine, folder, err));
+    else if (!o && (there || make))
+        KT__TRY(open_first(table, config, engine, name, folder, &o, err));
+    if (o) {
+        o->n_users++;
         *out = o->learner;
-    else if (make || access(folder, F_OK) == 0)
-        status = open_learner(table, config, engine, name, folder, out, err);
+    }
+out:
     pthread_mutex_unlock(&table->lock);
     return status;
+}
+
+void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner) {
+    if (!learner) return;
+    pthread_mutex_lock(&table->lock);
+    opened_learner *o = table->first;
+    while (o && o->learner != learner) o = o->next;
+    if (o) {
+        o->n_users--;
+        o->used = ++table->n_used;
+    }
+    close_idle(table);
+    pthread_mutex_unlock(&table->lock);
 }
 
 void kt__learner_table_count(kt__learner_table *table, kt_status status,
@@ -130,7 +187,7 @@ uint64_t kt__learner_table_pending(kt__learner_table *table) {
     uint64_t n = 0;
     pthread_mutex_lock(&table->lock);
     for (opened_learner *o = table->first; o; o = o->next) {
-        kt_learner_get_info(o->learner, &info);
+        get_info(o, &info);
         n += info.n_pending;
     }
     pthread_mutex_unlock(&table->lock);
@@ -150,7 +207,7 @@ bool kt__learner_table_at(kt__learner_table *table, size_t index, char *name, si
     for (size_t i = 0; o && i < index; i++) o = o->next;
     if (o) {
         snprintf(name, size, "%s", o->name);
-        kt_learner_get_info(o->learner, out);
+        get_info(o, out);
     }
     pthread_mutex_unlock(&table->lock);
     return o != NULL;

@@ -1,8 +1,9 @@
 /* The learners of a model that is served.
  *
- * Owns: those that were asked for so far, by namespace, each opened once; and counts of what they were
- * told. A learner stays open until the table is cleared, before its engine is closed. A table from any
- * thread; opening one reads its folder. */
+ * Owns: those that were asked for so far, by namespace, each opened once; and counts of the feedback
+ * they took. A learner stays open while it is used; of those that are not, the ones used last do, until
+ * the table is cleared, before its engine is closed. A table from any thread; opening one reads its
+ * folder. */
 #ifndef KT_SERVICES_LEARNERS_H
 #define KT_SERVICES_LEARNERS_H
 
@@ -24,11 +25,13 @@ kt_status KT_CHECKED kt__learner_table_create(kt__learner_table **out, kt_error 
 void kt__learner_table_free(kt__learner_table *table);
 /* Before the engine is closed; nobody uses one any more. Counts stay. */
 void kt__learner_table_clear(kt__learner_table *table);
-/* *out NULL: nothing was ever taught there, and make is false. Valid while the engine is in use. */
+/* *out NULL: nothing was ever taught there, and make is false. Valid until it is done with, the engine
+ * being in use. KT_E_LIMIT: a client's names are as many as they may be. */
 kt_status KT_CHECKED kt__learner_table_get(kt__learner_table *table, const kt__config *config,
                                            const char *model_name, kt_engine *engine,
                                            const char *name, bool make, kt_learner **out,
                                            kt_error *err);
+void kt__learner_table_done(kt__learner_table *table, const kt_learner *learner); /* or NULL */
 /* Adds to the counts; status: how the feedback ended. */
 void kt__learner_table_count(kt__learner_table *table, kt_status status,
                              const kt_feedback_result *result);
@@ -36,10 +39,10 @@ void kt__learner_table_begin_training(kt__learner_table *table);
 /* status: how it ended, after us of wall time. */
 void kt__learner_table_count_training(kt__learner_table *table, kt_status status,
                                       const kt_train_result *result, int64_t us);
-/* Feedbacks that no training has seen, of all that are open. */
+/* Feedbacks that no training has seen, of all that were asked for. */
 uint64_t kt__learner_table_pending(kt__learner_table *table);
 void kt__learner_table_counts(kt__learner_table *table, kt__learner_counts *out);
-/* The index-th that is open; false: there are fewer. name: out[size] */
+/* The index-th that was asked for; false: there are fewer. name: out[size] */
 bool kt__learner_table_at(kt__learner_table *table, size_t index, char *name, size_t size,
                           kt_learner_info *out);
 

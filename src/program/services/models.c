@@ -656,6 +656,10 @@ kt_status kt__served_learner(kt__served *s, const kt__config *config, const char
                                  err);
 }
 
+void kt__served_learner_done(kt__served *s, const kt_learner *learner) {
+    kt__learner_table_done(s->learners, learner);
+}
+
 kt__learner_table *kt__served_learners(kt__served *s) {
     return s->learners;
 }

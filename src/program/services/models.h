@@ -72,10 +72,11 @@ kt_status KT_CHECKED kt__served_adapters(kt__served *served, const kt_engine *en
 /* false: it is not open. */
 bool kt__served_adapter_info(kt__served *served, const char *name, kt_adapter_info *out);
 /* The learner of a namespace, for a model that is in use; *out NULL: there is none, and make is
- * false. Valid until kt__served_done. */
+ * false. Valid until it is done with, before kt__served_done. */
 kt_status KT_CHECKED kt__served_learner(kt__served *served, const kt__config *config,
                                         const char *name, bool make, kt_learner **out,
                                         kt_error *err);
+void kt__served_learner_done(kt__served *served, const kt_learner *learner); /* or NULL */
 kt__learner_table *kt__served_learners(kt__served *served);
 /* After a reload. */
 void kt__models_renew_adapters(kt__models *models, const kt__config *config);

@@ -84,6 +84,7 @@ void kt__shared_let_go(kt__shared *shared, size_t n) {
 kt_status kt__shared_init(kt__shared *shared, kt__config *config, kt_error *err) {
     memset(shared, 0, sizeof *shared);
     shared->start = config;
+    shared->connections = config->connections;
     shared->start_s = (int64_t)time(NULL);
     shared->start_us = kt__now_us();
     (void)kt__cond_init(&shared->job_ended);

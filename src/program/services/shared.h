@@ -49,6 +49,7 @@ typedef struct kt__shared {
     kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */
     kt__kept_answers *kept; /* likewise */
     struct kt__trainer *trainer; /* trainer.c's; likewise */
+    int64_t connections;         /* of each listener, as far as there are descriptors for them */
     int64_t start_s, start_us;
     atomic_bool stopping;       /* new requests are refused */
     atomic_bool stop_requested; /* by a client */

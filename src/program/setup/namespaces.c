@@ -1,5 +1,6 @@
 #include "setup/namespaces.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,4 +75,29 @@ kt_status kt__namespace_folder(const kt__config *config, const char *model, cons
     if (!escape_name(name, of_name)) return fail_long(err);
     int n = snprintf(out, size, "%s/%s", of_model, of_name);
     return n > 0 && (size_t)n < size ? KT_OK : fail_long(err);
+}
+
+/* Folders of the model whose names begin with prefix. */
+static int64_t count_folders(const char *of_model, const char *prefix) {
+    int64_t n = 0;
+    DIR *d = opendir(of_model);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        n += !strncmp(e->d_name, prefix, strlen(prefix));
+    if (d) closedir(d);
+    return n;
+}
+
+kt_status kt__namespace_check_new(const kt__config *config, const char *model, const char *name,
+                                  kt_error *err) {
+    char of_model[4096], of_client[KT__NAMESPACE_BYTES], prefix[KT__NAMESPACE_FOLDER_BYTES];
+    const char *slash = strrchr(name, '/');
+    if (!slash || name[0] == '@') return KT_OK; /* its only one, or the configuration's */
+    KT__STEP(kt__namespace_model_folder(config, model, of_model, sizeof of_model, err));
+    snprintf(of_client, sizeof of_client, "%.*s", (int)(slash + 1 - name), name);
+    if (!escape_name(of_client, prefix)) return fail_long(err);
+    if (count_folders(of_model, prefix) < config->learn_names) return KT_OK;
+    return kt__fail_at(err, KT_E_LIMIT, "namespace", UINT64_MAX,
+                       "namespace: this client has %lld names already, the most that "
+                       "learning.max_names allows: use one of them",
+                       (long long)config->learn_names);
 }

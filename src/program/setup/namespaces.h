@@ -20,6 +20,10 @@ kt_status KT_CHECKED kt__namespace_folder(const kt__config *config, const char *
 /* DIR/MODEL: what all of a model's namespaces share. */
 kt_status KT_CHECKED kt__namespace_model_folder(const kt__config *config, const char *model,
                                                 char *out, size_t size, kt_error *err);
+/* Whether a client may have one name more, where name has no folder yet; KT_E_LIMIT: it has as many as
+ * it may. */
+kt_status KT_CHECKED kt__namespace_check_new(const kt__config *config, const char *model,
+                                             const char *name, kt_error *err);
 /* Letters, digits, '.', '-' and '_', 1 to 48. */
 bool kt__namespace_is_name(const char *given);
 

@@ -306,10 +306,10 @@ static kt_status start_daemon(kt__http *http, kt_error *err) {
         MHD_OPTION_LISTEN_SOCKET, http->at.fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, kt__http_peers_notify, &http->peers,
         MHD_OPTION_URI_LOG_CALLBACK, on_uri, http, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)c->connections + KT__HTTP_SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)c->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)c->max_header + 4096,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_ARRAY,
-        http->cert ? tls : &tls[2], MHD_OPTION_END);
+        (unsigned)http->shared->connections + KT__HTTP_SPARE_CONNECTIONS,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)c->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)c->max_header + 4096, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+        MHD_OPTION_ARRAY, http->cert ? tls : &tls[2], MHD_OPTION_END);
     kt__sched_latency_end(latency);
     if (http->daemon) return KT_OK;
     const char *why = http->complaint[0] ? http->complaint : strerror(errno);

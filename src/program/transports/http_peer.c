@@ -128,7 +128,7 @@ static bool has_room(kt__http_peers *peers, const kt__http_peer *fresh) {
     const kt__config *config = peers->shared->start;
     if (!fresh->loopback && count_of_address(peers, fresh->address) >= config->connections_per_peer)
         return false;
-    return peers->n < config->connections || shut_idlest(peers);
+    return peers->n < peers->shared->connections || shut_idlest(peers);
 }
 
 static void tell_crowd(kt__http_peers *peers, const kt__http_peer *p) {
@@ -174,7 +174,7 @@ static void open_peer(kt__http_peers *peers, struct MHD_Connection *connection, 
     p->deadline_us = p->idle_us + kt__shared_limits(peers->shared).request_s * 1000000;
     name_peer(p, connection);
     pthread_mutex_lock(&peers->lock);
-    bool crowded = peers->n >= peers->shared->start->connections;
+    bool crowded = peers->n >= peers->shared->connections;
     p->surplus = !has_room(peers, p);
     peers->n++;
     p->serial = ++peers->n_opened;

@@ -209,7 +209,7 @@ static bool is_welcome(kt__unix *u, int fd, struct ucred *who) {
         kt__slog_line(&u->shared->log, KT_LOG_WARN, "socket: user %d refused", (int)who->uid);
         return false;
     }
-    return u->n_clients < config->connections &&
+    return u->n_clients < u->shared->connections &&
            count_of(u, who->uid) < config->connections_per_peer;
 }
 
