@@ -282,12 +282,56 @@ static void test_torn_and_damaged(void **state) {
     assert_non_null(strstr(err.message, "damaged"));
 }
 
+static void append_bytes(const char *path, const void *bytes, size_t n) {
+    int fd = open(path, O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, bytes, n), n);
+    close(fd);
+}
+
+/* What is not the one record that a crash cuts off is kept aside, and said. */
+static void test_damaged_end(void **state) {
+    (void)state;
+    const char *dir = fresh_dir();
+    char path[256], aside[300];
+    struct stat st, whole;
+    kt__feedback_info info;
+    snprintf(path, sizeof path, "%s/journal", dir);
+    snprintf(aside, sizeof aside, "%s.damaged", path);
+    kt__feedback *s = open_store(dir);
+    for (uint32_t i = 1; i <= 10; i++) add(s, "text", 1, i);
+    kt__feedback_close(s);
+    assert_int_equal(stat(path, &whole), 0);
+    append_bytes(path, "some bytes that are no record of this journal", 40);
+    s = open_store(dir);
+    kt__feedback_get_info(s, &info);
+    assert_true(info.damaged);
+    assert_int_equal(info.n_cut, 40);
+    assert_int_equal(info.cut_at, whole.st_size);
+    assert_int_equal(info.n_entries, 10);
+    kt__feedback_close(s);
+    assert_int_equal(stat(aside, &st), 0);
+    assert_int_equal(st.st_size, 40);
+    s = open_store(dir); /* once is enough */
+    kt__feedback_get_info(s, &info);
+    assert_false(info.damaged);
+    kt__feedback_close(s);
+    assert_int_equal(truncate(path, whole.st_size / 2), 0); /* half of what was acknowledged */
+    s = open_store(dir);
+    kt__feedback_get_info(s, &info);
+    assert_true(info.damaged);
+    assert_true(info.n_entries < 10);
+    kt__feedback_close(s);
+    s = open_store(dir);
+    kt__feedback_get_info(s, &info);
+    assert_false(info.damaged);
+    kt__feedback_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept_over_restarts),
-        cmocka_unit_test(test_deleted_without_a_trace),
-        cmocka_unit_test(test_quotas_and_refusals),
-        cmocka_unit_test(test_torn_and_damaged),
+        cmocka_unit_test(test_kept_over_restarts),  cmocka_unit_test(test_deleted_without_a_trace),
+        cmocka_unit_test(test_quotas_and_refusals), cmocka_unit_test(test_torn_and_damaged),
+        cmocka_unit_test(test_damaged_end),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,5 +11,8 @@ int64_t kt__feedback_now_us(void); /* Unix time */
 /* Appends a line; what cannot be written is not reported: the journal is what counts. id 0: of no
  * feedback. */
 void kt__feedback_audit(const char *dir, const char *event, uint64_t id, uint32_t version);
+/* The highest id that the last lines of the log name; 0: none. The journal has its record: a line is
+ * written after it. */
+uint64_t kt__feedback_audited(const char *dir);
 
 #endif

@@ -32,7 +32,8 @@ struct kt__journal {
     int fd;
     char *path;
     uint8_t binding[KT__JOURNAL_BINDING];
-    uint64_t end; /* of the last whole record */
+    uint64_t end;  /* of the last whole record */
+    uint64_t last; /* its serial, as the file was read */
     bool read_only, broken;
 };
 
@@ -108,6 +109,7 @@ static kt_status show_records(kt__journal *j, const uint8_t *bytes, uint64_t n, 
         at += KT__JOURNAL_RECORD_BYTES + r.n_body;
     }
     j->end = at;
+    j->last = serial;
     if (at == n || !any_record_behind(bytes, n, at + 1, serial)) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, j->path, at,
                        "the feedback journal is damaged at byte %" PRIu64
@@ -155,32 +157,72 @@ static kt_status read_all(const kt__journal *j, uint8_t **out, uint64_t *n, kt_e
     return fail_io(j, "read", err);
 }
 
-/* A new file's head may have been cut off, too. */
-static kt_status take_in(kt__journal *j, kt__journal_fn *fn, void *user, uint64_t *n_cut,
-                         kt_error *err) {
-    uint8_t *bytes;
-    uint64_t n = 0;
-    kt_status status = read_all(j, &bytes, &n, err);
-    if (status == KT_OK && n < KT__JOURNAL_HEAD_BYTES) {
-        *n_cut = n;
-        if (!j->read_only) status = write_head(j, err);
-    } else if (status == KT_OK) {
-        status = check_head(j, bytes, j->binding, err);
-        if (status == KT_OK) status = show_records(j, bytes, n, fn, user, err);
-        *n_cut = n - j->end;
-    }
-    kt__free(bytes);
-    if (status != KT_OK || j->read_only || n < KT__JOURNAL_HEAD_BYTES || *n_cut == 0) return status;
+/* Whether bytes[n] are what a crash leaves of the record after `last`: no more than that, and where
+ * its front is whole, a front. Blocks that were not written yet are zeros. */
+static bool is_torn(const uint8_t *bytes, uint64_t n, uint64_t last) {
+    uint8_t mark[4];
+    kt__le_put(mark, MARK, 4);
+    bool zeros = true;
+    for (uint64_t i = 0; i < n && zeros; i++) zeros = bytes[i] == 0;
+    if (zeros) return n <= KT__JOURNAL_BODY_MAX + KT__JOURNAL_RECORD_BYTES;
+    if (memcmp(bytes, mark, n < sizeof mark ? (size_t)n : sizeof mark) != 0) return false;
+    if (n < FRONT_BYTES) return true;
+    uint64_t body = kt__le_get64(bytes + 16);
+    return kt__le_get64(bytes + 8) == last + 1 && body <= KT__JOURNAL_BODY_MAX &&
+           n <= body + KT__JOURNAL_RECORD_BYTES;
+}
+
+static kt_status keep_aside(const kt__journal *j, const uint8_t *bytes, uint64_t n, kt_error *err) {
+    char path[KT__FEEDBACK_PATH_MAX];
+    if (snprintf(path, sizeof path, "%s.damaged", j->path) >= (int)sizeof path)
+        return kt__fail(err, KT_E_LIMIT, "the journal's path is too long");
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool kept = fd >= 0 && kt__fd_write(fd, bytes, (size_t)n) && fsync(fd) == 0;
+    kt_status status = kept ? KT_OK : fail_io(j, "keep the damaged end of", err);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+/* What is no record at the end is cut. */
+static kt_status cut_tail(kt__journal *j, const uint8_t *bytes, kt__journal_tail *tail,
+                          kt_error *err) {
+    const uint8_t *from = bytes + tail->at;
+    tail->damaged = tail->acknowledged > j->last ||
+                    (tail->n > 0 && !is_torn(from, tail->n, j->last));
+    if (j->read_only || tail->n == 0) return KT_OK;
+    if (tail->damaged) KT__STEP(keep_aside(j, from, tail->n, err));
     if (ftruncate(j->fd, (off_t)j->end) == 0 && fsync(j->fd) == 0) return KT_OK;
     return fail_io(j, "cut the end of", err);
 }
 
+/* A new file's head may have been cut off, too. */
+static kt_status take_in(kt__journal *j, kt__journal_fn *fn, void *user, kt__journal_tail *tail,
+                         kt_error *err) {
+    kt_status status;
+    uint8_t *bytes;
+    uint64_t n = 0;
+    KT__TRY(read_all(j, &bytes, &n, err));
+    if (n < KT__JOURNAL_HEAD_BYTES) {
+        tail->n = n;
+        tail->damaged = tail->acknowledged > 0;
+        if (!j->read_only) status = write_head(j, err);
+        goto out;
+    }
+    KT__TRY(check_head(j, bytes, j->binding, err));
+    KT__TRY(show_records(j, bytes, n, fn, user, err));
+    tail->at = j->end;
+    tail->n = n - j->end;
+    status = cut_tail(j, bytes, tail, err);
+out:
+    kt__free(bytes);
+    return status;
+}
+
 kt_status kt__journal_open(const char *path, const uint8_t binding[KT__JOURNAL_BINDING],
                            bool read_only, kt__journal_fn *fn, void *user, kt__journal **out,
-                           uint64_t *n_cut, kt_error *err) {
+                           kt__journal_tail *tail, kt_error *err) {
     kt_status status;
     *out = NULL;
-    *n_cut = 0;
     kt__journal *j = kt__calloc(1, sizeof *j);
     if (!j) return kt__fail_nomem(err, "a feedback journal", sizeof *j);
     j->fd = -1;
@@ -193,7 +235,7 @@ kt_status kt__journal_open(const char *path, const uint8_t binding[KT__JOURNAL_B
     }
     j->fd = open(path, (read_only ? O_RDONLY : O_RDWR | O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
     KT__TRY(j->fd < 0 ? fail_io(j, "open", err) : KT_OK);
-    KT__TRY(take_in(j, fn, user, n_cut, err));
+    KT__TRY(take_in(j, fn, user, tail, err));
     *out = j;
     j = NULL;
 out:
@@ -327,11 +369,11 @@ static kt_status sync_folder_of(const char *path, kt_error *err) {
 
 static kt_status open_fresh(const kt__journal *from, kt__journal **out, kt_error *err) {
     char path[KT__FEEDBACK_PATH_MAX];
-    uint64_t n_cut;
+    kt__journal_tail none = {0};
     if (snprintf(path, sizeof path, "%s.new", from->path) >= (int)sizeof path)
         return kt__fail(err, KT_E_LIMIT, "the journal's path is too long");
     if (unlink(path) != 0 && errno != ENOENT) return fail_io(from, "rewrite", err);
-    return kt__journal_open(path, from->binding, false, NULL, NULL, out, &n_cut, err);
+    return kt__journal_open(path, from->binding, false, NULL, NULL, out, &none, err);
 }
 
 kt_status kt__journal_rewrite(kt__journal **journal, kt__journal_change_fn *change,

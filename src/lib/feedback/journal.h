@@ -2,8 +2,9 @@
  *
  * Owns: the file's form: a head that names what it belongs to, then records with a serial number, a
  * kind, a body and a checksum. An append is on disk when it returns. A record that was cut off at the
- * end, by a crash, is dropped when the file is opened again: nobody was told that it was there. A
- * damaged one with good records behind it is an error, so that nothing that was told is dropped.
+ * end, by a crash, is dropped when the file is opened again: it was acknowledged to nobody. Any other
+ * end that is no record, or lacks an acknowledged one, is damage: its bytes are kept in FILE.damaged
+ * before they are cut. A damaged record with good ones after it is an error.
  * Knows nothing of what records say. One thread at a time, one writer of a file. */
 #ifndef KT_FEEDBACK_JOURNAL_H
 #define KT_FEEDBACK_JOURNAL_H
@@ -29,15 +30,22 @@ typedef struct kt__journal_record {
     uint64_t at;         /* of the body in the file */
 } kt__journal_record;
 
+/* What a file ends with that is no whole record. */
+typedef struct kt__journal_tail {
+    uint64_t acknowledged; /* in: a serial that is known to have been written; 0: none */
+    uint64_t at, n;        /* bytes */
+    bool damaged;          /* not what a crash leaves, or acknowledged records are missing */
+} kt__journal_tail;
+
 /* Sees each record in its order; an error ends the reading with it. */
 typedef kt_status kt__journal_fn(void *user, const kt__journal_record *record, kt_error *err);
 
 /* Opens or makes path and shows its records. binding: what the file belongs to; KT_E_STATE: the file
- * has another one. read_only: nothing is made, cut or appended. *n_cut: bytes at the end that were
- * no whole record. KT_E_FORMAT: it is no journal, or damaged before its end; KT_E_IO. */
+ * has another one. read_only: nothing is made, cut or appended. KT_E_FORMAT: it is no journal, or
+ * damaged before its end; KT_E_IO. */
 kt_status kt__journal_open(const char *path, const uint8_t binding[KT__JOURNAL_BINDING],
                            bool read_only, kt__journal_fn *fn, void *user, kt__journal **out,
-                           uint64_t *n_cut, kt_error *err) KT_CHECKED;
+                           kt__journal_tail *tail, kt_error *err) KT_CHECKED;
 void kt__journal_close(kt__journal *journal);
 uint64_t kt__journal_bytes(const kt__journal *journal);
 /* On disk when it returns; *at: of the body. On an error the file is as before; where it cannot be

@@ -124,15 +124,18 @@ static kt_status open_files(kt__feedback *s, kt_error *err) {
     if (writes) KT__TRY(lock_folder(s, err));
     KT__TRY(kt__feedback_path(path, s->dir, "journal", err));
     bind_to(&s->params, binding);
+    s->tail.acknowledged = kt__feedback_audited(s->dir);
     KT__TRY(kt__journal_open(path, binding, !writes, kt__feedback_take_record, s, &s->journal,
-                             &s->n_cut, err));
+                             &s->tail, err));
     KT__TRY(read_current(s, &serial, err));
     follow_journal(s, serial);
     if (writes) KT__TRY(remove_file(s, "journal.new", err));
     if (writes) KT__TRY(remove_file(s, "CURRENT.new", err));
     if (writes) KT__TRY(sweep_versions(s, err));
     if (writes) KT__TRY(kt__feedback_sync_dir(s->dir, err));
-    if (writes && s->n_cut) kt__feedback_audit(s->dir, "recovered", 0, s->current);
+    uint64_t last = s->n_entries ? s->entries[s->n_entries - 1].id : 0;
+    if (writes && (s->tail.n || s->tail.damaged))
+        kt__feedback_audit(s->dir, s->tail.damaged ? "damaged" : "recovered", last, s->current);
 out:
     return status;
 }
@@ -210,7 +213,9 @@ void kt__feedback_get_info(kt__feedback *s, kt__feedback_info *out) {
                                .adapter = adapter_of(s, s->current),
                                .bytes = kt__feedback_bytes(s),
                                .frozen = s->frozen,
-                               .n_cut = s->n_cut};
+                               .n_cut = s->tail.n,
+                               .cut_at = s->tail.at,
+                               .damaged = s->tail.damaged};
     count_entries(s, out);
     if (out->adapter) out->quality = entry_of(s, out->adapter)->published.quality;
     if (out->adapter) out->adapter_id = entry_of(s, out->adapter)->id;
@@ -264,6 +269,32 @@ kt_status kt__feedback_list(kt__feedback *s, uint64_t **ids, size_t *n, kt_error
     if (!*ids) status = kt__fail_nomem(err, "the list of feedbacks", s->n_entries);
     for (size_t i = 0; status == KT_OK && i < s->n_entries; i++) {
         if (s->entries[i].record == KT__RECORD_ITEM) (*ids)[(*n)++] = s->entries[i].id;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* The text of a correction is in the journal alone: two of them are never taken for the same. */
+static bool says_same(const kt__feedback_entry *e, const kt__feedback_item *next) {
+    return e->kind == KT__FEEDBACK_SCORE && next->kind == KT__FEEDBACK_SCORE &&
+           e->score == next->score;
+}
+
+kt_status kt__feedback_replaced(kt__feedback *s, const kt__feedback_item *next, float least,
+                                uint64_t **ids, size_t *n, bool *same, kt_error *err) {
+    kt_status status = KT_OK;
+    uint64_t about = kt__feedback_about_hash(next->about);
+    bool low = next->kind == KT__FEEDBACK_SCORE && next->score < least;
+    *n = 0;
+    *same = false;
+    pthread_mutex_lock(&s->lock);
+    *ids = kt__calloc(s->n_entries + 1, sizeof **ids);
+    if (!*ids) status = kt__fail_nomem(err, "the list of feedbacks", s->n_entries);
+    for (size_t i = 0; status == KT_OK && about && i < s->n_entries; i++) {
+        const kt__feedback_entry *e = &s->entries[i];
+        if (e->record != KT__RECORD_ITEM || e->about != about) continue;
+        *same = says_same(e, next);
+        if (!low || e->kind == KT__FEEDBACK_SCORE) (*ids)[(*n)++] = e->id;
     }
     pthread_mutex_unlock(&s->lock);
     return status;

@@ -31,7 +31,9 @@ typedef struct kt__feedback_info {
     uint64_t last_id; /* of all records; 0: none */
     uint32_t n_acting; /* feedbacks in `version` with keys */
     bool frozen;
-    uint64_t n_cut; /* bytes of a record that a crash had cut off */
+    uint64_t n_cut;  /* bytes at the end that were no record */
+    uint64_t cut_at; /* where they were in the journal */
+    bool damaged;    /* they were more than a crash leaves, and are in journal.damaged */
 } kt__feedback_info;
 
 typedef struct kt__feedback_version {
@@ -60,6 +62,10 @@ kt_status kt__feedback_get(kt__feedback *store, uint64_t id, kt__feedback_item *
 /* ids[*n] of those that there are, in their order; for kt__free. */
 kt_status kt__feedback_list(kt__feedback *store, uint64_t **ids, size_t *n,
                             kt_error *err) KT_CHECKED;
+/* ids[*n] of earlier feedbacks on the same answer, which next replaces, oldest first; for kt__free. A low
+ * score (below `least`) does not replace a correction. *same: the last of them says what next says. */
+kt_status kt__feedback_replaced(kt__feedback *store, const kt__feedback_item *next, float least,
+                                uint64_t **ids, size_t *n, bool *same, kt_error *err) KT_CHECKED;
 /* Feedbacks in the version that is served, or without keys, behind record `id`. */
 uint64_t kt__feedback_count_after(kt__feedback *store, uint64_t id);
 /* Whether there is such a feedback still. */

@@ -1,14 +1,20 @@
 #include "feedback/store_state.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/vec.h"
 
 static kt_status fail_record(const kt__journal_record *r, kt_error *err) {
     return kt__fail_at(err, KT_E_FORMAT, "journal", r->at,
                        "record %" PRIu64 " of the feedback journal does not fit those before it",
                        r->serial);
+}
+
+uint64_t kt__feedback_about_hash(const char *about) {
+    return *about ? kt__hash_bytes(1, about, strlen(about)).w[0] | 1 : 0;
 }
 
 static bool read_entry(const kt__feedback *s, const kt__journal_record *r,
@@ -22,6 +28,8 @@ static bool read_entry(const kt__feedback *s, const kt__journal_record *r,
         if (!kt__record_get_item(r->body, r->n_body, s->params.d_model, s->params.n_vocab, &item))
             return false;
         out->kind = item.kind;
+        out->about = kt__feedback_about_hash(item.about);
+        out->score = item.score;
         out->n_keys = (uint32_t)item.keys.n;
         return (out->head.version != 0) == (out->n_keys > 0);
     case KT__RECORD_PUBLISHED:

@@ -15,6 +15,8 @@ typedef struct kt__feedback_entry {
     kt__feedback_record record;
     kt__feedback_kind kind; /* of an item */
     kt__record_head head;
+    uint64_t about; /* a hash of what it is about; 0: of no answer */
+    float score;
     uint32_t n_keys;
     uint64_t at; /* of its body */
     size_t n_body;
@@ -33,13 +35,14 @@ struct kt__feedback {
     size_t n_versions, cap_versions;
     uint32_t current;
     bool frozen;
-    uint64_t n_cut;
+    kt__journal_tail tail; /* as it was when the journal was opened */
 };
 
 /* Takes a record in; KT_E_FORMAT where it does not follow from those before. For kt__journal_open
  * and kt__journal_rewrite. */
 kt_status kt__feedback_take_record(void *store, const kt__journal_record *record,
                                    kt_error *err) KT_CHECKED;
+uint64_t kt__feedback_about_hash(const char *about);
 /* NULL: no such id, or another record than an item. */
 const kt__feedback_entry *kt__feedback_find(const kt__feedback *store, uint64_t id);
 uint64_t kt__feedback_bytes(const kt__feedback *store);

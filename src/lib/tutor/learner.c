@@ -112,6 +112,18 @@ kt_status kt_learner_get(kt_learner *l, int64_t version, kt_learned *out, kt_err
 
 /* ---- life ---- */
 
+/* What a crash cut off was acknowledged to nobody; all else is said. */
+static void tell_damage(const kt_learner *l) {
+    kt__feedback_info info;
+    kt__feedback_get_info(l->store, &info);
+    if (!info.damaged) return;
+    kt__log_line(&l->engine->model->ctx->log, KT_LOG_WARN,
+                 "%s/journal is damaged from byte %llu on: %llu bytes are no feedback and are kept "
+                 "in journal.damaged; feedback that was acknowledged after number %llu is lost",
+                 l->dir, (unsigned long long)info.cut_at, (unsigned long long)info.n_cut,
+                 (unsigned long long)info.last_id);
+}
+
 static kt_status open_store(kt_learner *l, kt_error *err) {
     const kt_model *model = l->engine->model;
     kt__feedback_params p = {.dir = l->params.dir,
@@ -120,8 +132,10 @@ static kt_status open_store(kt_learner *l, kt_error *err) {
                              .max_entries = l->params.max_entries,
                              .max_bytes = l->params.max_bytes,
                              .read_only = l->params.read_only};
-    kt_status status = kt_model_fingerprint(model, p.base, err);
-    return status == KT_OK ? kt__feedback_open(&p, &l->store, err) : status;
+    KT__STEP(kt_model_fingerprint(model, p.base, err));
+    KT__STEP(kt__feedback_open(&p, &l->store, err));
+    tell_damage(l);
+    return KT_OK;
 }
 
 kt_status kt_learner_open(kt_engine *engine, const kt_learner_params *params, kt_learner **out,
@@ -342,6 +356,40 @@ out:
     return status;
 }
 
+/* Those that the new word of a client on an answer replaces go, then what is left is served. With
+ * `changing`. */
+static kt_status drop_replaced(kt_learner *l, const uint64_t *ids, size_t n, kt_error *err) {
+    for (size_t i = 0; i < n; i++) KT__STEP(kt__feedback_delete(l->store, ids[i], err));
+    return n > 0 ? kt__learned_serve(l, err) : KT_OK;
+}
+
+/* The last word on an answer counts, and counts once: it is added first, so that a crash leaves both,
+ * but where a quota is full. With `changing`. */
+static kt_status take_word(kt_learner *l, const taught *t, kt_feedback_result *out, kt_error *err) {
+    uint64_t *ids = NULL;
+    size_t n;
+    bool same;
+    kt_status status;
+    KT__TRY(kt__feedback_replaced(l->store, &t->item, l->params.quality_threshold, &ids, &n, &same,
+                                  err));
+    if (same && n > 0) { /* nothing new */
+        out->id = ids[n - 1];
+        out->version = l->served.version;
+        goto out;
+    }
+    status = add_to_served(l, t, out, err);
+    if (status == KT_E_LIMIT && n > 0) {
+        KT__TRY(drop_replaced(l, ids, n, err));
+        n = 0;
+        status = add_to_served(l, t, out, err);
+    }
+    if (status == KT_OK) status = drop_replaced(l, ids, n, err);
+    out->version = l->served.version;
+out:
+    kt__free(ids);
+    return status;
+}
+
 kt_status kt_feedback(kt_learner *l, const kt_feedback_params *p, kt_feedback_result *out,
                       kt_error *err) {
     taught t = {.item = {.about = p->about ? p->about : ""}};
@@ -361,7 +409,7 @@ kt_status kt_feedback(kt_learner *l, const kt_feedback_params *p, kt_feedback_re
     out->keys_us = kt__now_us() - begin_us;
     if (status == KT_OK) {
         pthread_mutex_lock(&l->changing);
-        status = add_to_served(l, &t, out, err);
+        status = take_word(l, &t, out, err);
         pthread_mutex_unlock(&l->changing);
     }
     out->update_us = kt__now_us() - begin_us - out->keys_us;

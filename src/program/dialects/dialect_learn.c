@@ -149,13 +149,23 @@ static void write_feedback(kt__job *job, const char *name, const kt_feedback_res
                          (double)r->update_us / 1e3);
 }
 
+/* Each choice of a request is an answer of its own. */
+static void name_answer(const kt__kept_answer *answer, char *out, size_t size) {
+    if (answer->choice)
+        snprintf(out, size, "%s:%d", answer->id, (int)answer->choice);
+    else
+        snprintf(out, size, "%s", answer->id);
+}
+
 static kt_status take_feedback(kt__job *job, kt__kept_answer *answer, kt_error *err) {
     kt_status status;
     kt_learner *learner;
-    kt_feedback_params p = {.kept = &answer->kept, .about = answer->id};
+    char about[sizeof answer->id + 16];
+    kt_feedback_params p = {.kept = &answer->kept, .about = about};
     kt_feedback_result result = {0};
     char name[KT__NAMESPACE_BYTES];
     const char *given;
+    name_answer(answer, about, sizeof about);
     KT__TRY(read_feedback(job, &p, err));
     KT__TRY(text_field(job, "namespace", &given, NULL, err));
     KT__TRY(kt__namespace_of(job->request.settings->config, job->request.client, given, name, err));
