@@ -111,7 +111,8 @@ static int32_t argmax_of(const kt_engine *engine, const float *logits) {
     return engine->model->ctx->kernels->argmax(logits, engine->model->net->hp.n_vocab, &finite);
 }
 
-/* Where only the greatest logit counts, it may be a token that fits: then nothing need be masked. */
+/* Where only the greatest logit counts, it may be a token that fits: then nothing need be
+ * masked. */
 static kt_status sample_held(kt__answer *a, const float *logits, uint64_t position, int32_t *id,
                              kt_error *err) {
     if (kt__sampler_is_argmax(a->sampler)) {
@@ -121,7 +122,7 @@ static kt_status sample_held(kt__answer *a, const float *logits, uint64_t positi
     return sample_masked(a, logits, position, id, err);
 }
 
-/* The token that was drawn, if there is time to end the text behind it; else the first of the way
+/* The token that was drawn, if there is time to end the text after it; else the first of the way
  * that is known, whose rest is found anew. */
 static int32_t keep_in_time(kt__answer *a, int32_t id) {
     int32_t way[KT__ANSWER_WAY] = {0};

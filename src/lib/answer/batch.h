@@ -11,7 +11,7 @@
 typedef struct kt__batch_run {
     kt__fwd *fwd;
     const kt__kv *kv;       /* of its tables; NULL: the engine's */
-    const kt__batch *batch; /* to begin with; NULL: go on */
+    const kt__batch *batch; /* to begin with; NULL: continue */
     bool decode;            /* counts as decoding, with its number of threads */
     int n_tok;
     int64_t until_us; /* INT64_MAX: done */

@@ -83,7 +83,7 @@ int32_t kt__draft_gate_covers(const kt__draft_gate *g, const kt__draft_step *ste
     double worth_us = best.saved_us / (1 + best.extra) * to_come;
     double rows = (worth_us < g->credit_us ? worth_us : g->credit_us) / row;
     if (rows >= lag->rows) return lag->rows;
-    int32_t tail = (int32_t)(rows * 0.75); /* the answer goes on meanwhile */
+    int32_t tail = (int32_t)(rows * 0.75); /* the answer continues meanwhile */
     return tail < LEAST_TAIL ? 0 : tail;
 }
 

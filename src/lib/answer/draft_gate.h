@@ -7,9 +7,10 @@
  * model is good for. So drafting can lose a hundredth of the time and those steps at most, whatever
  * prompts and answers are like.
  *
- * Nobody knows how long an answer will be. It is taken to go on for as long as it has been going on
- * (at most for what is left to it), and only as much of its text is followed, from its end, as that
- * and the account are worth: a draft model that knows the last hundred tokens is often right, too.
+ * Nobody knows how long an answer will be. It is taken to continue for as long as it has been
+ * running (at most for what is left to it), and only as much of its text is followed, from its end,
+ * as that and the account are worth: a draft model that knows the last hundred tokens is often
+ * right, too.
  *
  * Pure; no clock, no allocation. One user at a time. */
 #ifndef KT_ANSWER_DRAFT_GATE_H

@@ -1,7 +1,7 @@
 /* An answer in parts: what the model thinks, says and calls.
  *
- * Owns: the parser of one answer, the parts that a token released, and the closing of reasoning that
- * goes on for too long. Does not know logits. One user at a time. */
+ * Owns: the parser of one answer, the parts that a token released, and the closing of reasoning
+ * that continues for too long. Does not know logits. One user at a time. */
 #ifndef KT_ANSWER_PARTS_H
 #define KT_ANSWER_PARTS_H
 

@@ -22,7 +22,7 @@ typedef struct recall_block {
     size_t n;
     int32_t *ids;    /* [n] */
     double *lengths; /* [n] of the keys, and ... */
-    double *rests;   /* ... of what is behind their first part */
+    double *rests;   /* ... of what is after their first part */
     int8_t *keys;    /* [n][d] */
 } recall_block;
 
@@ -253,7 +253,7 @@ bool kt__recall_is_of(const kt_recall *r, const kt_model *model) {
 
 typedef struct recall_query {
     const int8_t *key;
-    double length, rest; /* of the key, of what is behind its first part */
+    double length, rest; /* of the key, of what is after its first part */
     double best;         /* cosine, at least params.cos_from */
     int32_t id;          /* -1: none so far */
 } recall_query;

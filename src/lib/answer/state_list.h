@@ -1,7 +1,7 @@
 /* The states that a batch writes, of recurrent layers.
  *
  * Owns: their pieces (kv/states.h) from the moment a batch is listed until each is a table's or
- * given back, and which of them the pages behind them keep. With the engine's turn; no allocation
+ * given back, and which of them the pages after them keep. With the engine's turn; no allocation
  * after init. */
 #ifndef KT_ANSWER_STATE_LIST_H
 #define KT_ANSWER_STATE_LIST_H
@@ -23,10 +23,10 @@ void kt__state_list_release(kt__state_list *list);
 
 /* A segment's states follow. */
 void kt__state_list_begin(const kt__state_list *list, kt__seg *seg);
-/* The state behind the segment's first n_tok rows goes into piece, which is the list's; false: there
+/* The state after the segment's first n_tok rows goes into piece, which is the list's; false: there
  * is none, or no place. */
 bool kt__state_list_add(kt__state_list *list, kt__seg *seg, int n_tok, int32_t piece, bool keep);
-/* That behind its last row goes into the piece that was taken with the table's pages. */
+/* That after its last row goes into the piece that was taken with the table's pages. */
 void kt__state_list_add_last(kt__state_list *list, kt__seg *seg, kt__kv_table *table, bool keep);
 /* The i-th of the segment's states becomes the table's, and is kept as a snapshot unless kind is
  * NONE; false: there is none. */

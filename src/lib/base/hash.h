@@ -3,7 +3,7 @@
  * Owns: one function of bytes, the same on every machine. Eight lanes take eight bytes each a
  * round, and a lane's step is a bijection of both its state and its input, so that a change within
  * one word always shows; the lanes are mixed at the end. It does not withstand an attacker who
- * looks for collisions: whoever can write one of our files can write its checksum too. Any
+ * looks for collisions: a person who can write one of our files can write its checksum too. Any
  * thread. */
 #ifndef KT_BASE_HASH_H
 #define KT_BASE_HASH_H

@@ -46,7 +46,7 @@ static bool read_hex4(const char *s, size_t len, uint32_t *out) {
     return true;
 }
 
-/* "\uD83D\uDE00": s begins behind the first "\u". Returns the bytes of it that were read, 0 where
+/* "\uD83D\uDE00": s begins after the first "\u". Returns the bytes of it that were read, 0 where
  * they name no character. */
 static size_t read_utf16(const char *s, size_t len, uint32_t *cp) {
     uint32_t low;
@@ -60,7 +60,7 @@ static size_t read_utf16(const char *s, size_t len, uint32_t *cp) {
 
 static const char escape_names[] = "\"\\/bfnrt", escape_bytes[] = "\"\\/\b\f\n\r\t";
 
-/* Behind the backslash. */
+/* After the backslash. */
 static bool check_escape(kt__json_in *in) {
     uint32_t cp;
     char c = kt__json_in_peek(in);

@@ -1,8 +1,8 @@
 /* JSON, read: the words of the language (RFC 8259), for readers that make values of their own.
  *
- * Owns: white space, strings with their escapes, numbers and names as they are written, strictly, and
- * what is wrong at which byte. Knows no values, no nesting, no memory. Any thread; one text, one
- * thread. */
+ * Owns: white space, strings with their escapes, numbers and names as they are written, strictly,
+ * and what is wrong at which byte. Knows no values, no nesting, no memory. Any thread; one text,
+ * one thread. */
 #ifndef KT_BASE_JSON_IN_H
 #define KT_BASE_JSON_IN_H
 
@@ -28,7 +28,7 @@ void kt__json_in_blanks(kt__json_in *in);
 char kt__json_in_peek(const kt__json_in *in);
 bool kt__json_in_take(kt__json_in *in, char c);
 bool kt__json_in_word(kt__json_in *in, const char *word);
-/* Behind the opening quote, past the closing one. */
+/* After the opening quote, past the closing one. */
 bool kt__json_in_string(kt__json_in *in, kt__json_raw *out);
 /* Past a number's digits, which begin where it began. */
 bool kt__json_in_number(kt__json_in *in, bool *is_float);

@@ -17,7 +17,7 @@ size_t kt__json_escape(char out[16], uint32_t cp, kt__json_style style) {
                             0xdc00 + (unsigned)((cp - 0x10000) & 0x3ff));
 }
 
-/* Bytes of s[len], which begins no valid character, that one U+FFFD stands for: as much as begins
+/* Bytes of s[len], which begins no valid character, that one U+FFFD means: as much as begins
  * one, else one byte. */
 static size_t broken_length(const char *s, size_t len) {
     for (size_t n = len < 3 ? len : 3; n > 1; n--)

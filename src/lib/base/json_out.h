@@ -11,14 +11,14 @@
 #include "base/buf.h"
 
 /* How strings are written. KT__JSON_PLAIN is what JSON.stringify writes: quotes, backslashes and
- * controls below U+0020 are escaped, all else stands as it is. */
+ * controls below U+0020 are escaped, all else is kept. */
 typedef enum kt__json_style {
     KT__JSON_PLAIN = 0,
     KT__JSON_ASCII = 1,   /* everything above U+007E escaped, beyond U+FFFF as a surrogate pair */
     KT__JSON_TERMINAL = 2 /* also what kt__utf8_steers_terminal names */
 } kt__json_style;
 
-/* The escape of one character, NUL-terminated, into out; its length, or 0 where the character stands
+/* The escape of one character, NUL-terminated, into out; its length, or 0 where the character is
  * for itself. */
 size_t kt__json_escape(char out[16], uint32_t cp, kt__json_style style);
 

@@ -15,7 +15,7 @@ static kt__scan need_more(kt__call_parser *p) {
     return p->ended ? call_broken(p) : KT__SCAN_MORE;
 }
 
-/* White space that belongs to nothing: *at is behind it. MORE: so far there is nothing else. */
+/* White space that belongs to nothing: *at is after it. MORE: so far there is nothing else. */
 static kt__scan skip_blanks(kt__call_parser *p, const kt__span *span, size_t *at) {
     kt__scan r = kt__scan_blanks(span, at);
     if (r == KT__SCAN_MORE) kt__p_consume(p, *at);
@@ -154,7 +154,7 @@ static kt__scan close_step(kt__call_parser *p) {
     return KT__SCAN_YES;
 }
 
-/* The list or the section ends here, or goes on. YES: read. */
+/* The list or the section ends here, or continues. YES: read. */
 static kt__scan section_step(kt__call_parser *p, const kt__span *span, size_t *at) {
     if (p->in_list) {
         if (*at < span->n && span->s[*at] == ']') {

@@ -13,8 +13,8 @@ enum { KT__CALL_TRIGGER_BYTES = 128 };
 typedef struct kt__call_constraint {
     /* Source of KT__GRAMMAR_PIECES; empty: nothing is to be enforced. */
     kt__buf text;
-    /* "": the text is the whole answer. Else it is what follows this; free text may stand before it and
-     * behind the calls, and so may further ones. */
+    /* "": the text is the whole answer. Else it is what follows this; free text may be before it
+     * and after the calls, and so may further ones. */
     char trigger[KT__CALL_TRIGGER_BYTES];
     kt__buf notes; /* what is not enforced, a line each */
 } kt__call_constraint;
@@ -28,9 +28,9 @@ typedef struct kt__call_rules {
     size_t prompt_tail_len;
 } kt__call_rules;
 
-/* With KT__TOOL_NONE it is any text without what opens a call. A tool whose schema cannot be enforced takes any object, which notes say; if it is strict:
- * KT_E_UNSUPPORTED with the place in the list of tools. Released with kt__call_constraint_free in
- * any case. */
+/* With KT__TOOL_NONE it is any text without what opens a call. A tool whose schema cannot be
+ * enforced takes any object, which notes say; if it is strict: KT_E_UNSUPPORTED with the place in
+ * the list of tools. Released with kt__call_constraint_free in any case. */
 kt_status KT_CHECKED kt__call_constraint_make(const kt__call_style *style,
                                               const kt__call_rules *rules, kt__call_constraint *out,
                                               kt_error *err);

@@ -1,7 +1,7 @@
 /* What the files that describe calls share.
  *
- * Owns: the description under way. piece.c writes pieces and schemas, params.c arguments that are no
- * JSON, constraint_make.c the calls and the answer. One user at a time. */
+ * Owns: the description under way. piece.c writes pieces and schemas, params.c arguments that are
+ * no JSON, constraint_make.c the calls and the answer. One user at a time. */
 #ifndef KT_CALLS_CONSTRAINT_IMPL_H
 #define KT_CALLS_CONSTRAINT_IMPL_H
 
@@ -32,7 +32,7 @@ void kt__piece_tool_schema(kt__call_writer *w, uint32_t tool);
 /* The number of a schema: of a node within a tool's. */
 uint32_t kt__piece_schema(kt__call_writer *w, uint32_t tool, const kt__jnode *node);
 
-/* params.c: the arguments of a call, as a list of pieces, with what stands between and after them */
+/* params.c: the arguments of a call, as a list of pieces, with what is between and after them */
 void kt__piece_tagged(kt__call_writer *w, uint32_t tool);
 void kt__piece_python(kt__call_writer *w, uint32_t tool);
 void kt__piece_bare(kt__call_writer *w, uint32_t tool);

@@ -161,7 +161,7 @@ static void write_open(kt__call_writer *w, bool section, size_t skip) {
     kt__buf_free(&text);
 }
 
-/* Further calls: each with what stands between, and its section where it has one of its own. */
+/* Further calls: each with what is between, and its section where it has one of its own. */
 static void write_more_calls(kt__call_writer *w) {
     if (w->f->single || w->rules->one_call) return;
     kt__piece_next(&w->pieces);
@@ -279,7 +279,8 @@ static void write_head(kt__call_writer *w, const char *tag, uint32_t tool) {
     kt__buf_free(&head);
 }
 
-/* Where calls have no mark, but are the whole answer: calls, or any text that does not begin as one. */
+/* Where calls have no mark, but are the whole answer: calls, or any text that does not begin as
+ * one. */
 static void write_calls_or_text(kt__call_writer *w) {
     const char *tag = w->f->start_tag;
     kt__buf_puts(&w->pieces, "{\"any\":[[");
@@ -328,7 +329,7 @@ static kt_status describe_answer(kt__call_writer *w, const kt__call_style *style
     return KT_OK;
 }
 
-/* Where no call may be made: any text without what opens one, behind reasoning; where an answer has
+/* Where no call may be made: any text without what opens one, after reasoning; where an answer has
  * other marks among its text, in all of it. Nothing for formats whose calls have no mark. */
 static kt_status describe_silence(kt__call_writer *w, const kt__reason_format *r,
                                   kt__call_constraint *out, kt_error *err) {
@@ -353,7 +354,7 @@ static kt_status describe_silence(kt__call_writer *w, const kt__reason_format *r
 
 /* ---- tools that cannot be enforced ---- */
 
-/* The tool that a refusal is about: its schema's number stands in the pointer. */
+/* The tool that a refusal is about: its schema's number is in the pointer. */
 static bool refused_tool(const kt__call_writer *w, const kt__refusal *why, uint32_t *tool) {
     static const char start[] = "/prefixItems/";
     if (strncmp(why->pointer, start, sizeof start - 1) != 0) return false;

@@ -1,7 +1,7 @@
 /* The descriptors of call formats and reasoning markers.
  *
  * Owns: the rows' members. Literals are the text that the format's template writes; when an answer
- * is read, a blank in one stands for any white space or none. Read-only: any thread. */
+ * is read, a blank in one means any white space or none. Read-only: any thread. */
 #ifndef KT_CALLS_FORMAT_H
 #define KT_CALLS_FORMAT_H
 
@@ -32,10 +32,10 @@ struct kt__call_format {
     const char *section_open, *section_close; /* around the calls; NULL: none */
     bool section_each;                        /* each call in one of its own */
     bool section_loose;                       /* models leave section_open out */
-    bool array;                               /* the calls stand in a JSON array */
+    bool array;                               /* the calls are in a JSON array */
     const char *open, *name_end, *close;      /* of a call; NULL: nothing */
-    const char *id_open; /* NAMED: before an id, which stands between the name and name_end */
-    const char *id_head; /* NAMED: after an id, which stands between open and the name */
+    const char *id_open; /* NAMED: before an id, which is between the name and name_end */
+    const char *id_head; /* NAMED: after an id, which is between open and the name */
     const char
         *answer_name;    /* NAMED: in a name's place, before text of the answer; byte for byte */
     const char *between; /* calls */
@@ -51,7 +51,7 @@ struct kt__call_format {
     const char *quote;       /* BARE: around a string */
     bool at_start;           /* a call is all of the answer or nothing */
     const char *start_tag;   /* at_start: may come before it */
-    const char *tagged_call; /* between a name behind start_tag and arguments as Python has them */
+    const char *tagged_call; /* between a name after start_tag and arguments as Python has them */
     bool single;             /* one call an answer */
     kt__call_id_rule id_rule;
     bool shows_tools; /* false: the template does not; they are written into the system message */
@@ -69,7 +69,8 @@ struct kt__reason_format {
     const char *drop[KT__REASON_DROPS]; /* markers of the answer itself, left out */
 };
 
-/* Whether the text of a control token is part of a marker of the style: a parser needs to see it. */
+/* Whether the text of a control token is part of a marker of the style: a parser needs to see
+ * it. */
 bool kt__call_style_marks(const kt__call_style *style, const char *text, size_t len);
 
 extern const kt__call_format kt__call_formats[];

@@ -82,7 +82,7 @@ static void begin_message(kt__call_parser *p, const kt__span *span, size_t heade
     kt__p_go(p, KT__P_MESSAGE);
 }
 
-/* An end that stands where a header could begin. */
+/* An end that is where a header could begin. */
 static bool skip_ends(kt__call_parser *p, const kt__span *span) {
     for (int i = 0; i < N_ENDS - 1; i++) {
         size_t at = 0;

@@ -144,7 +144,7 @@ static kt__scan object_head(const kt__call_parser *p, const kt__span *span, size
     return r;
 }
 
-/* A name, what stands behind it, and then arguments as Python has them. */
+/* A name, what is after it, and then arguments as Python has them. */
 static kt__scan tagged_head(const kt__call_parser *p, const kt__span *span, size_t *at,
                             kt__call_head *head) {
     const char *call = p->f->tagged_call;
@@ -225,7 +225,7 @@ static kt__scan kind_head(const kt__call_parser *p, const kt__span *span, size_t
     }
 }
 
-/* ---- what stands before ---- */
+/* ---- what is before ---- */
 
 /* Section and list, as far as the parser is not in them yet. */
 static kt__scan section_head(const kt__call_parser *p, const kt__span *span, size_t *at,

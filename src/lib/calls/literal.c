@@ -95,7 +95,7 @@ static void put_code(kt__buf *out, uint32_t code) {
     kt__json_chars(out, utf8, kt__utf8_encode(code, utf8), KT__JSON_PLAIN);
 }
 
-/* \xHH, \uHHHH, \UHHHHHHHH: surrogates go on as they are. */
+/* \xHH, \uHHHH, \UHHHHHHHH: surrogates continue as they are. */
 static kt__scan coded_escape(const kt__span *span, size_t *at, char kind, kt__buf *out) {
     int digits = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
     uint32_t code;

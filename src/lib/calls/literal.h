@@ -29,8 +29,8 @@ typedef struct kt__literal {
 } kt__literal;
 
 void kt__literal_start(kt__literal *lit, kt__lit_mode mode, const char *quote, kt__buf *out);
-/* Reads on from *at and appends JSON to out. YES: it is whole, *at is behind it; MORE: as far as the
- * text goes; NO: it cannot go on at *at. */
+/* Reads on from *at and appends JSON to out. YES: it is whole, *at is after it; MORE: as far as the
+ * text goes; NO: it cannot continue at *at. */
 kt__scan kt__literal_read(kt__literal *lit, const kt__span *span, size_t *at, kt__buf *out);
 
 #endif

@@ -105,7 +105,7 @@ static kt__scan content_marker(const kt__call_parser *p, const kt__span *span, s
     return r;
 }
 
-/* Blanks at the end of content that may stand before a call. */
+/* Blanks at the end of content that may be before a call. */
 static size_t held_blanks(const kt__call_parser *p, const char *s, size_t n) {
     size_t blanks = 0, lead = p->f->lead ? strlen(p->f->lead) : 0;
     if (p->ended) return 0;
@@ -149,8 +149,8 @@ static void count_blanks(kt__call_parser *p, const kt__span *span) {
 typedef kt__scan marker_fn(const kt__call_parser *p, const kt__span *span, size_t at,
                            answer_marker *out);
 
-/* From *at on: YES: a marker stands there; else there is none before *at, where one may begin. *solid:
- * behind the last byte that is neither white space nor a marker's. */
+/* From *at on: YES: a marker is there; else there is none before *at, where one may begin. *solid:
+ * after the last byte that is neither white space nor a marker's. */
 static kt__scan find_marker(const kt__call_parser *p, const kt__span *span, marker_fn *marker,
                             size_t *at, size_t *solid, answer_marker *out) {
     for (; *at < span->n; ++*at) {
@@ -275,8 +275,8 @@ kt_status kt__call_feed(kt__call_parser *p, const char *bytes, size_t len, kt_er
 
 /* ---- the end ---- */
 
-/* Whether the text at `at` is a part of a call that nothing can complete any more: its marker is whole, or a
- * marker begins right after a call. */
+/* Whether the text at `at` is a part of a call that nothing can complete any more: its marker is
+ * whole, or a marker begins right after a call. */
 static bool is_cut_call(const kt__call_parser *p, const kt__span *span, size_t at) {
     answer_marker m = {0};
     bool content = p->state == KT__P_CONTENT;
@@ -285,8 +285,8 @@ static bool is_cut_call(const kt__call_parser *p, const kt__span *span, size_t a
     return m.head.opened || (content && p->n_calls > 0 && !p->seen_text);
 }
 
-/* What a call's text leaves where the answer is cut off is no text of the answer. The span is that of an answer
- * which continues: what may still become a call is found as such. */
+/* What a call's text leaves where the answer is cut off is no text of the answer. The span is that
+ * of an answer which continues: what may still become a call is found as such. */
 static void drop_cut_call(kt__call_parser *p) {
     const kt__span span = kt__p_span(p);
     size_t at = p->scanned;
@@ -340,7 +340,7 @@ bool kt__call_in_reasoning(const kt__call_parser *p) {
 
 /* ---- where the prompt left off ---- */
 
-/* Behind the last occurrence of a marker, blanks at its end left out; 0: none. */
+/* After the last occurrence of a marker, blanks at its end left out; 0: none. */
 static size_t last_marker(const char *s, size_t n, const char *marker, size_t *from) {
     size_t len = marker ? strlen(marker) : 0;
     while (len > 0 && kt__is_blank(marker[len - 1])) len--;

@@ -1,9 +1,9 @@
 /* The parser of answers as its files see it.
  *
- * Owns: the parser's state. emit.c has the events, parser.c content and reasoning, head.c the beginning of a call, body.c
- * its arguments and its end, tagged.c parameters between tags, harmony.c that format. Each step
- * looks at the unread text, and reads some of it or says that it needs more; what it decides must not
- * depend on where the text was cut. One user at a time. */
+ * Owns: the parser's state. emit.c has the events, parser.c content and reasoning, head.c the
+ * beginning of a call, body.c its arguments and its end, tagged.c parameters between tags,
+ * harmony.c that format. Each step looks at the unread text, and reads some of it or says that it
+ * needs more; what it decides must not depend on where the text was cut. One user at a time. */
 #ifndef KT_CALLS_PARSER_IMPL_H
 #define KT_CALLS_PARSER_IMPL_H
 
@@ -51,7 +51,7 @@ struct kt__call_parser {
     size_t at;
     size_t scanned; /* of the unread text: nothing begins before it */
     size_t blanks;  /* at its beginning, as far as they were counted */
-    size_t solid;   /* behind its last character that is not blank, as far as it was scanned */
+    size_t solid;   /* after its last character that is not blank, as far as it was scanned */
     bool ended, no_memory;
     kt__parse_state state;
     bool seen_text;  /* content that is not blank came after the last call or reasoning */
@@ -117,7 +117,8 @@ typedef struct kt__call_head {
     bool opened;        /* a marker of the call is whole, and more than white space follows it */
 } kt__call_head;
 
-/* Whether a call begins at `at` (head->opened is set with MORE, too), up to what makes certain that it is one. */
+/* Whether a call begins at `at` (head->opened is set with MORE, too), up to what makes certain that
+ * it is one. */
 kt__scan kt__p_head(const kt__call_parser *p, const kt__span *span, size_t at, kt__call_head *head);
 /* The call of this head begins; what came before it is read already. */
 void kt__p_begin(kt__call_parser *p, const kt__span *span, const kt__call_head *head);

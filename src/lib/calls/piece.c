@@ -28,7 +28,7 @@ static bool is_named(const kt__jnode *member, const char *name) {
            memcmp(name, member->key, member->key_len) == 0;
 }
 
-/* A reference within the tool's schema, from where that stands now. */
+/* A reference within the tool's schema, from where that is now. */
 static void write_ref(kt__buf *out, const kt__jnode *ref, uint32_t tool) {
     kt__buf text;
     kt__buf_init(&text, ref->n + 64u);

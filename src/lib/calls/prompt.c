@@ -18,7 +18,7 @@ typedef struct prompt_writer {
     const kt__jnode *messages;
     kt__arena *arena;
     kt__buf *out;
-    bool described; /* the tools stand in a system message */
+    bool described; /* the tools are in a system message */
     kt_error *err;
 } prompt_writer;
 

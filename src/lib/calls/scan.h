@@ -1,6 +1,6 @@
 /* Looking at text that has not all arrived.
  *
- * Owns: matching a literal whose blanks stand for any white space, and following a JSON text byte by
+ * Owns: matching a literal whose blanks mean any white space, and following a JSON text byte by
  * byte to its end. Any thread. */
 #ifndef KT_CALLS_SCAN_H
 #define KT_CALLS_SCAN_H
@@ -33,7 +33,7 @@ static inline size_t kt__blanks_at_end(const char *s, size_t n) {
     while (i > 0 && kt__is_blank(s[i - 1])) i--;
     return n - i;
 }
-/* literal (NULL: nothing) at *at, which is moved behind it. */
+/* literal (NULL: nothing) at *at, which is moved after it. */
 kt__scan kt__scan_literal(const kt__span *span, const char *literal, size_t *at);
 /* The same, byte for byte. */
 kt__scan kt__scan_exact(const kt__span *span, const char *literal, size_t *at);
@@ -50,11 +50,11 @@ typedef struct kt__jscan {
 } kt__jscan;
 
 void kt__jscan_start(kt__jscan *scan);
-/* MORE: the byte belongs to the value. YES: the value is whole with it. NO: it may not stand here;
+/* MORE: the byte belongs to the value. YES: the value is whole with it. NO: it may not be here;
  * for a number, the value may have been whole before it: kt__jscan_whole. */
 kt__scan kt__jscan_byte(kt__jscan *scan, char c);
 bool kt__jscan_whole(const kt__jscan *scan);
-/* A whole value at *at, which is moved behind it. */
+/* A whole value at *at, which is moved after it. */
 kt__scan kt__jscan_value(const kt__span *span, size_t *at);
 
 #endif

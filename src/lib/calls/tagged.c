@@ -194,7 +194,7 @@ kt__scan kt__p_value_step(kt__call_parser *p) {
     return p->ended ? params_broken(p, false) : KT__SCAN_MORE;
 }
 
-/* ---- what a text stands for ---- */
+/* ---- what a text means ---- */
 
 static uint32_t json_type_bit(char c) {
     switch (c) {

@@ -137,7 +137,7 @@ static kt_status json_values(kt__jx *x, const request *req, kt__jlist **out) {
     return KT_OK;
 }
 
-/* Variables beside the conversation. */
+/* Variables besides the conversation. */
 static kt_status extra_variables(kt__jx *x, const char *json) {
     kt__jv root;
     size_t len = json ? strlen(json) : 0;
@@ -301,7 +301,7 @@ typedef struct attempt {
     size_t n_system;
     kt__jv system; /* the system messages' text */
     bool merged;   /* SYSTEM_MERGED found a user message */
-    kt__jv last;   /* the content that the answer goes on from */
+    kt__jv last;   /* the content that the answer continues from */
     kt__jlist *messages;
     const kt__jstr *text;
 } attempt;

@@ -41,21 +41,23 @@ typedef struct kt__chat_params {
     /* for strftime_now: seconds since 1970 in local time; kt__chat_now_local() */
     int64_t now_local_s;
     bool add_generation_prompt;
-    /* The last message, an assistant's behind others, is how the answer begins: it is not rendered,
-     * and its content stands behind the generation prompt, as data. KT_E_ARG: it is none. */
+    /* The last message, an assistant's after others, is how the answer begins: it is not rendered,
+     * and its content is after the generation prompt, as data. KT_E_ARG: it is not. */
     bool continue_last;
     /* A JSON object of further variables, NUL-terminated; NULL: none. KT_E_FORMAT, KT_E_ARG. */
     const char *vars;
 } kt__chat_params;
 
-/* Parses source[len] (copied), and renders it once or twice to see which form of contents it reads. KT_E_TEMPLATE with a line number where it is not a template this
- * interpreter knows; KT_E_LIMIT where it is over a stated limit. */
+/* Parses source[len] (copied), and renders it once or twice to see which form of contents it reads.
+ * KT_E_TEMPLATE with a line number where it is not a template this interpreter knows; KT_E_LIMIT
+ * where it is over a stated limit. */
 kt_status kt__chat_template_parse(const char *source, size_t len, kt__chat_template **out,
                                   kt_error *err) KT_CHECKED;
 void kt__chat_template_free(kt__chat_template *tmpl); /* NULL is allowed */
 
 /* Renders messages[n]; contents and roles must be UTF-8. `tools` and `documents` are none, as in
- * transformers. KT_E_TEMPLATE also where the template leaves out what the user says. *out is filled on KT_OK only, and released with kt__chat_out_free. */
+ * transformers. KT_E_TEMPLATE also where the template leaves out what the user says. *out is filled
+ * on KT_OK only, and released with kt__chat_out_free. */
 kt_status kt__chat_render(const kt__chat_template *tmpl, const kt_message *messages, size_t n,
                           const kt__chat_params *params, kt__chat_out *out,
                           kt_error *err) KT_CHECKED;

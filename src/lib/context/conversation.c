@@ -10,7 +10,7 @@
 
 enum { MAX_NOTES = 64 << 10 };
 
-/* "/0/function/name" behind `field` as requests name it: "tools[0].function.name" */
+/* "/0/function/name" after `field` as requests name it: "tools[0].function.name" */
 static void name_place(const char *field, const char *pointer, char *out, size_t size) {
     size_t len = (size_t)snprintf(out, size, "%s", field);
     while (*pointer == '/' && len + 3 < size) {

@@ -1,7 +1,8 @@
 /* What a request's conversation says of its answer.
  *
  * Owns: the tools that the answer may call, and where the prompt left off, which tells a parser
- * whether the answer begins inside reasoning. Immutable once the prompt was rendered. Any thread. */
+ * whether the answer begins inside reasoning. Immutable once the prompt was rendered. Any
+ * thread. */
 #ifndef KT_CONTEXT_CONVERSATION_H
 #define KT_CONTEXT_CONVERSATION_H
 
@@ -11,7 +12,7 @@
 typedef struct kt__conversation {
     kt__tools *tools; /* NULL: none */
     kt__tool_choice choice;
-    char *tail; /* what the template wrote behind the messages, NUL-terminated */
+    char *tail; /* what the template wrote after the messages, NUL-terminated */
     size_t tail_len;
     bool thinks;   /* the answer begins inside reasoning */
     kt__buf notes; /* a line each */

@@ -17,9 +17,9 @@ void kt__fingerprint_free(kt__fingerprint *fingerprint);
  * opened. */
 kt_status kt__model_fingerprint(const kt_model *model, uint8_t out[KT_FINGERPRINT_BYTES],
                                 kt_error *err) KT_CHECKED;
-/* The bytes that the K/V of this engine depends on beside the tokens: kt_model_fingerprint, RoPE
+/* The bytes that the K/V of this engine depends on besides the tokens: kt_model_fingerprint, RoPE
  * options, K/V type and shape, KENTANG_NUMERICS, exactness, and the adapters (or NULL) that it is
- * computed with. For kt__kv_key_root (with a scope behind it) and for files. */
+ * computed with. For kt__kv_key_root (with a scope after it) and for files. */
 enum { KT__KV_BINDING_BYTES = 128 };
 kt_status kt__engine_kv_binding(const kt_engine *engine, const kt__adapters *adapters,
                                 uint8_t out[KT__KV_BINDING_BYTES], kt_error *err) KT_CHECKED;

@@ -121,7 +121,7 @@ static bool has_to_stop(const kt__full_hash *h) {
 /* ---- reading ---- */
 
 /* Reads of a piece until its end or until there is something better to do; returns the place from
- * which to go on. false in *ok: it cannot be read. */
+ * which to continue. false in *ok: it cannot be read. */
 static uint64_t read_piece(kt__full_hash *h, kt__cold_reader *reader, uint64_t at, uint64_t end,
                            kt__hash *hash, bool *ok) {
     size_t n = end - at < KT__COLD_READ_BYTES ? (size_t)(end - at) : KT__COLD_READ_BYTES;
@@ -168,7 +168,7 @@ static bool hash_memory(kt__full_hash *h, const uint8_t *data, uint64_t size, kt
     return true;
 }
 
-/* The parts in order, each behind its size. */
+/* The parts in order, each after its size. */
 static bool hash_parts(kt__full_hash *h, kt__hash *hash) {
     for (int i = 0; i < kt__gguf_n_parts(h->gguf); i++) {
         const uint8_t *data;

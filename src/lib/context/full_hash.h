@@ -1,8 +1,8 @@
 /* A hash of every byte of a model's files, made in the background.
  *
  * Owns: one thread of the lowest priority that reads while nothing is computed in the context, and
- * what it found. Reads files beside their mapping (host/cold_reader.h): neither resident memory nor
- * the page cache grows. What the hash is used for is others' business. Any thread. */
+ * what it found. Reads files next to their mapping (host/cold_reader.h): neither resident memory
+ * nor the page cache grows. What the hash is used for is others' business. Any thread. */
 #ifndef KT_CONTEXT_FULL_HASH_H
 #define KT_CONTEXT_FULL_HASH_H
 
@@ -18,8 +18,8 @@ typedef struct kt__activity {
 
 void kt__activity_begin(kt__activity *activity);
 void kt__activity_end(kt__activity *activity);
-/* Microseconds until nothing was computed for idle_us, if nothing begins before; since_us counts as an end.
- * 0 or less: so it is. */
+/* Microseconds until nothing was computed for idle_us, if nothing begins before; since_us counts as
+ * an end. 0 or less: so it is. */
 int64_t kt__activity_busy_us(const kt__activity *activity, int64_t idle_us, int64_t since_us);
 
 enum { KT__HASH_IDLE_US = 250000 }; /* so long nothing was computed before it is read on */

@@ -26,7 +26,7 @@ static bool is_control(const kt__tokenizer *tok, int32_t id) {
     return kt__tokenizer_token_attr(tok, id) == KT__TOK_CONTROL;
 }
 
-/* Templates mark messages by control tokens: the first one behind text ends the first message. */
+/* Templates mark messages by control tokens: the first one after text ends the first message. */
 static void add_borders(points *p, const kt__tokenizer *tok, const int32_t *tokens, int32_t n_tok) {
     int n = 0;
     for (int32_t i = n_tok - 1; i > p->from && n < LAST_BORDERS; i--) {

@@ -148,7 +148,7 @@ kt_status kt_chat_render_json(const kt_model *model, const char *json, size_t js
 
 /* ---- prompts as ids ---- */
 
-/* No token stands for more bytes than the tokenizer says. */
+/* No token means more bytes than the tokenizer says. */
 static kt_status check_bytes(const kt_model *model, size_t len, size_t most, kt_error *err) {
     size_t bytes = kt__tokenizer_bytes_per_id(model->tok);
     if (!bytes || len / bytes <= most) return KT_OK;

@@ -118,7 +118,7 @@ struct kt_engine {
     struct kt__constraints *constraints;
     pthread_t driver;   /* while there is one */
     int n_out_max;      /* rows of a prompts' batch with logits */
-    uint64_t mem_bytes; /* charged to the context, beside the model's weights */
+    uint64_t mem_bytes; /* charged to the context, besides the model's weights */
     uint64_t mem_weights_bytes;
     kt_mem_plan plan;
     atomic_bool cancel;

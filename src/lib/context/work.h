@@ -25,14 +25,14 @@ typedef struct kt__row {
     const float *hidden; /* [d_model]: the normed state before the head; NULL: not known */
 } kt__row;
 
-/* Called by whoever drives, with the engine's turn. */
+/* Called by the thread that drives, with the engine's turn. */
 typedef struct kt__work_ops {
     void (*started)(kt__work *work); /* it leaves the queue; once */
-    /* The prefix index was asked, and what is behind it: n_cached is final. */
+    /* The prefix index was asked, and what is after it: n_cached is final. */
     void (*looked_up)(kt__work *work);
-    /* Logits after n_pos positions: before the last known token, where the task wants all of them, they
-     * are noted. Behind it an answer draws *id and appends it; finish is set where it ends
-     * with that. false: no further row is wanted. */
+    /* Logits after n_pos positions: before the last known token, where the task wants all of them,
+     * they are noted. After it an answer draws *id and appends it; finish is set where it ends with
+     * that. false: no further row is wanted. */
     bool (*take_logits)(kt__work *work, const kt__row *row, int32_t n_pos, int32_t *id);
     void (*take_hidden)(kt__work *work, const float *hidden, int32_t position);
     void (*end)(kt__work *work);     /* task.finish says how; error, with KT_FINISH_ERROR, why */

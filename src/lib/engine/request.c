@@ -79,7 +79,7 @@ static kt_status listen_to_end(listener *l, kt_error *err) {
     return kt__fail(err, KT_E_INTERNAL, "a request ended without its last event");
 }
 
-/* Where the caller had enough, what was computed behind that token goes: the sequence is what it
+/* Where the caller had enough, what was computed after that token goes: the sequence is what it
  * would be if each step had brought one token. */
 static kt_status drop_surplus(const listener *l, kt_seq *seq, size_t n_text, kt_error *err) {
     size_t n_keep = n_text + l->n_tokens - 1;

@@ -15,7 +15,8 @@ _Static_assert((int)KT__KV_BINDING_BYTES == (int)KT__KV_IMAGE_BINDING, "binding"
 _Static_assert((int)KT_FINGERPRINT_BYTES == (int)KT__KV_IMAGE_HASH, "hash");
 
 /* A sequence as it was at one moment. A table of its own holds the pages while they are written, so
- * that whoever appends to seq or to a copy of it writes elsewhere; batches may overwrite logits. */
+ * that the caller that appends to seq or to a copy of it writes elsewhere; batches may overwrite
+ * logits. */
 typedef struct snapshot {
     kt__kv_table table;
     float *logits; /* [n_vocab] or NULL */

@@ -40,7 +40,7 @@ static kt_status encode_prompt(const kt_engine *engine, const kt_request_params 
     *ids = NULL;
     *n = 0;
     if (n_given == 0 && r->n_ids == 0 && r->seq && r->seq_append)
-        return copy_ids(NULL, 0, ids, err); /* goes on from the sequence's logits */
+        return copy_ids(NULL, 0, ids, err); /* continues from the sequence's logits */
     if (n_given != 1) {
         return kt__fail(err, KT_E_ARG, "%d prompts: give one of ids, text, messages and chat_json",
                         n_given);

@@ -53,7 +53,7 @@ static void encode_head(const uint8_t *binding, uint8_t out[KT__JOURNAL_HEAD_BYT
     kt__digest_bytes(kt__hash_bytes(SEED, out, AT_SUM), out + AT_SUM);
 }
 
-/* The checksum behind a body: of the front and the body. */
+/* The checksum after a body: of the front and the body. */
 static void sum_record(const uint8_t *front, const void *body, size_t n, uint8_t out[SUM_BYTES]) {
     uint8_t digest[32];
     kt__hash h;
@@ -329,7 +329,7 @@ static kt_status rewrite_record(void *user, const kt__journal_record *r, kt_erro
     return KT_OK;
 }
 
-/* The old file has no name any more; what was changed is overwritten in it all the same. */
+/* The old file has no name any more; what was changed is overwritten in it anyway. */
 static kt_status blot_record(void *user, const kt__journal_record *r, kt_error *err) {
     static const uint8_t zeros[4096];
     rewriting *w = user;

@@ -1,11 +1,11 @@
 /* An append-only file of records.
  *
  * Owns: the file's form: a head that names what it belongs to, then records with a serial number, a
- * kind, a body and a checksum. An append is on disk when it returns. A record that was cut off at the
- * end, by a crash, is dropped when the file is opened again: it was acknowledged to nobody. Any other
- * end that is no record, or lacks an acknowledged one, is damage: its bytes are kept in FILE.damaged
- * before they are cut. A damaged record with good ones after it is an error.
- * Knows nothing of what records say. One thread at a time, one writer of a file. */
+ * kind, a body and a checksum. An append is on disk when it returns. A record that was cut off at
+ * the end, by a crash, is dropped when the file is opened again: it was acknowledged to nobody. Any
+ * other end that is no record, or lacks an acknowledged one, is damage: its bytes are kept in
+ * FILE.damaged before they are cut. A damaged record with good ones after it is an error. Knows
+ * nothing of what records say. One thread at a time, one writer of a file. */
 #ifndef KT_FEEDBACK_JOURNAL_H
 #define KT_FEEDBACK_JOURNAL_H
 
@@ -16,7 +16,7 @@
 enum {
     KT__JOURNAL_BINDING = 64,
     KT__JOURNAL_HEAD_BYTES = 128,
-    KT__JOURNAL_RECORD_BYTES = 40, /* of a record, beside its body */
+    KT__JOURNAL_RECORD_BYTES = 40, /* of a record, besides its body */
     KT__JOURNAL_BODY_MAX = 32 << 20
 };
 
@@ -40,9 +40,9 @@ typedef struct kt__journal_tail {
 /* Sees each record in its order; an error ends the reading with it. */
 typedef kt_status kt__journal_fn(void *user, const kt__journal_record *record, kt_error *err);
 
-/* Opens or makes path and shows its records. binding: what the file belongs to; KT_E_STATE: the file
- * has another one. read_only: nothing is made, cut or appended. KT_E_FORMAT: it is no journal, or
- * damaged before its end; KT_E_IO. */
+/* Opens or makes path and shows its records. binding: what the file belongs to; KT_E_STATE: the
+ * file has another one. read_only: nothing is made, cut or appended. KT_E_FORMAT: it is no journal,
+ * or damaged before its end; KT_E_IO. */
 kt_status kt__journal_open(const char *path, const uint8_t binding[KT__JOURNAL_BINDING],
                            bool read_only, kt__journal_fn *fn, void *user, kt__journal **out,
                            kt__journal_tail *tail, kt_error *err) KT_CHECKED;
@@ -61,9 +61,9 @@ typedef enum kt__journal_fate { KT__JOURNAL_KEEP, KT__JOURNAL_CHANGE } kt__journ
 /* CHANGE: the record becomes *kind with the bytes that are put into body. */
 typedef kt__journal_fate kt__journal_change_fn(void *user, const kt__journal_record *record,
                                                uint32_t *kind, kt__buf *body);
-/* Writes the file anew without the bodies that are changed, replaces it, then overwrites these in the
- * old file. *journal is another one afterwards, and records lie elsewhere: moved sees them (NULL:
- * nobody does). After an error either all is as it was, or *journal is the new one. */
+/* Writes the file anew without the bodies that are changed, replaces it, then overwrites these in
+ * the old file. *journal is another one afterwards, and records lie elsewhere: moved sees them
+ * (NULL: nobody does). After an error either all is as it was, or *journal is the new one. */
 kt_status kt__journal_rewrite(kt__journal **journal, kt__journal_change_fn *change,
                               kt__journal_fn *moved, void *user, kt_error *err) KT_CHECKED;
 

@@ -62,15 +62,17 @@ kt_status kt__feedback_get(kt__feedback *store, uint64_t id, kt__feedback_item *
 /* ids[*n] of those that there are, in their order; for kt__free. */
 kt_status kt__feedback_list(kt__feedback *store, uint64_t **ids, size_t *n,
                             kt_error *err) KT_CHECKED;
-/* ids[*n] of earlier feedbacks on the same answer, which next replaces, oldest first; for kt__free. A low
- * score (below `least`) does not replace a correction. *same: the last of them says what next says. */
+/* ids[*n] of earlier feedbacks on the same answer, which next replaces, oldest first; for kt__free.
+ * A low score (below `least`) does not replace a correction. *same: the last of them says what next
+ * says. */
 kt_status kt__feedback_replaced(kt__feedback *store, const kt__feedback_item *next, float least,
                                 uint64_t **ids, size_t *n, bool *same, kt_error *err) KT_CHECKED;
-/* Feedbacks in the version that is served, or without keys, behind record `id`. */
+/* Feedbacks in the version that is served, or without keys, after record `id`. */
 uint64_t kt__feedback_count_after(kt__feedback *store, uint64_t id);
 /* Whether there is such a feedback still. */
 bool kt__feedback_has(kt__feedback *store, uint64_t id);
-/* The feedbacks with keys in a version, the oldest first; for kt__free. KT_E_ARG: no such version. */
+/* The feedbacks with keys in a version, the oldest first; for kt__free. KT_E_ARG: no such
+ * version. */
 kt_status kt__feedback_chain(kt__feedback *store, uint32_t version, uint64_t **ids, size_t *n,
                              kt_error *err) KT_CHECKED;
 /* versions[*n] in their order; for kt__free. */
@@ -91,8 +93,8 @@ kt_status kt__feedback_publish(kt__feedback *store, const char *adapter, const c
 kt_status kt__feedback_rollback(kt__feedback *store, uint32_t version, kt_error *err) KT_CHECKED;
 /* While frozen nothing is taken in. */
 kt_status kt__feedback_freeze(kt__feedback *store, bool frozen, kt_error *err) KT_CHECKED;
-/* No byte of it stays in the folder: the journal is written anew, and adapters that were trained with
- * it are removed. KT_E_ARG: there is no such feedback. */
+/* No byte of it stays in the folder: the journal is written anew, and adapters that were trained
+ * with it are removed. KT_E_ARG: there is no such feedback. */
 kt_status kt__feedback_delete(kt__feedback *store, uint64_t id, kt_error *err) KT_CHECKED;
 /* All that a namespace ever had; it is closed, also on an error. */
 kt_status kt__feedback_erase(kt__feedback *store, kt_error *err) KT_CHECKED;

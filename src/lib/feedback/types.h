@@ -1,6 +1,6 @@
 /* A feedback, and what a store of them is opened with.
  *
- * Owns: layouts, no behaviour. What they point to belongs to whoever made them. */
+ * Owns: layouts, no behaviour. What they point to belongs to their maker. */
 #ifndef KT_FEEDBACK_TYPES_H
 #define KT_FEEDBACK_TYPES_H
 

@@ -212,7 +212,7 @@ static kt_status fail_io(const kt__gguf_writer *w, kt_error *err) {
     return kt__fail_at(err, KT_E_IO, w->path, UINT64_MAX, "cannot write: %s", strerror(errno));
 }
 
-/* The file to be replaced: behind a symbolic link, what it names. Renaming over a device, a pipe or
+/* The file to be replaced: after a symbolic link, what it names. Renaming over a device, a pipe or
  * the link itself would destroy it. */
 static kt_status find_target(kt__gguf_writer *w, const char *path, kt_error *err) {
     struct stat st;

@@ -187,8 +187,9 @@ static int range_coverage(const kt__charset *set, uint32_t low, uint32_t high) {
     return set->ranges[2 * a] <= low && set->ranges[2 * a + 1] >= high ? 2 : 1;
 }
 
-/* The same of what UTF-8 has with so many bytes. The rest of a block does not matter, since who follows a
- * text takes UTF-8 only; but a block that has nothing else is empty, so that no byte leads there. */
+/* The same of what UTF-8 has with so many bytes. The rest of a block does not matter, since who
+ * follows a text takes UTF-8 only; but a block that has nothing else is empty, so that no byte
+ * leads there. */
 static int coverage(const encoder *e, uint32_t low, uint32_t high) {
     if (low < e->least) low = e->least;
     if (high > MAX_CHAR) high = MAX_CHAR;
@@ -209,7 +210,7 @@ static kt__gid any_continuation(kt__terms *t, unsigned n_bytes) {
 
 static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift);
 
-/* Bytes first.. of n blocks of 2^shift characters from low on; blocks that go on alike share. */
+/* Bytes first.. of n blocks of 2^shift characters from low on; blocks that continue alike share. */
 static kt__gid encode_lead(const encoder *e, uint32_t low, unsigned first, unsigned n,
                            unsigned shift) {
     kt__gpool *p = &e->t->pool;

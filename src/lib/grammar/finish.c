@@ -6,7 +6,7 @@
 
 enum { STEPS = 400000 };
 
-/* Bytes to try first where a text stands between the parts of JSON or in a number: what ends
+/* Bytes to try first where a text is between the parts of JSON or in a number: what ends
  * something, then short values. */
 static const char *first_tries(const kt__gstate *s) {
     switch (s->mode) {

@@ -68,7 +68,7 @@ static bool take_byte(gbnf *g, char c) {
     return true;
 }
 
-/* Blanks and comments; line ends only where a rule may go on after them. */
+/* Blanks and comments; line ends only where a rule may continue after them. */
 static void skip_space(gbnf *g, bool lines) {
     while (g->at < g->len) {
         char c = g->s[g->at];

@@ -1,15 +1,17 @@
 /* Constraints: which texts an answer may be.
  *
  * Owns: compiling a constraint (JSON Schema, a GBNF grammar, a regular expression, a list of texts,
- * any JSON object, a text of pieces: pieces.h) and following a text through it byte by byte. A state is plain data: copying it
- * forks it, assigning an older copy takes bytes back. A constraint owns tables that grow while it is
- * used, up to what was reserved when it was compiled; nothing is allocated afterwards.
+ * any JSON object, a text of pieces: pieces.h) and following a text through it byte by byte. A
+ * state is plain data: copying it forks it, assigning an older copy takes bytes back. A constraint
+ * owns tables that grow while it is used, up to what was reserved when it was compiled; nothing is
+ * allocated afterwards.
  *
  * JSON texts: at each place where white space may be, at most one space, or one line end with at
- * most 20 blanks, or none at all where the source says compact (in pieces: one space behind a colon or a comma); none after the end. Members' names
- * are unique, in any order, and at most 1024 bytes; numbers have at most 40 characters, 34 where something is asked of them, and compact ones with a
- * fraction 15 digits, or as many as their limits need; nesting is at most 128. Where the content of a string
- * is limited, characters that can stand for themselves are not written as \u escapes.
+ * most 20 blanks, or none at all where the source says compact (in pieces: one space after a colon
+ * or a comma); none after the end. Members' names are unique, in any order, and at most 1024 bytes;
+ * numbers have at most 40 characters, 34 where something is asked of them, and compact ones with a
+ * fraction 15 digits, or as many as their limits need; nesting is at most 128. Where the content of
+ * a string is limited, characters that can mean themselves are not written as \u escapes.
  *
  * A constraint and its states have one user at a time. */
 #ifndef KT_GRAMMAR_GRAMMAR_H
@@ -24,21 +26,24 @@ typedef struct kt__grammar_source {
     size_t len;
     const kt__gtext *texts; /* of KT__GRAMMAR_CHOICE */
     size_t n_texts;
-    /* Bytes that stand around it, any ones. A body that is no JSON text goes as far as it can before
+    /* Bytes that are around it, any ones. A body that is no JSON text goes as far as it can before
      * `after` begins. */
     kt__gtext before, after;
-    /* of JSON: no white space between its parts (in pieces at most one space behind a colon or a comma), and whole numbers without a fraction where the
-     * schema asks for integers; members in the order of the schema */
+    /* of JSON: no white space between its parts (in pieces at most one space after a colon or a
+     * comma), and whole numbers without a fraction where the schema asks for integers; members in
+     * the order of the schema */
     bool compact, ordered;
     kt__gmark mark; /* of KT__GRAMMAR_PIECES */
 } kt__grammar_source;
 
-/* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly; KT_E_LIMIT:
- * it is over a stated limit; KT_E_NOMEM. why (may be NULL) has the place within a schema. */
+/* KT_E_FORMAT: the source is malformed; KT_E_UNSUPPORTED: it cannot be enforced exactly;
+ * KT_E_LIMIT: it is over a stated limit; KT_E_NOMEM. why (may be NULL) has the place within a
+ * schema. */
 kt_status KT_CHECKED kt__grammar_create(const kt__grammar_source *source, kt__grammar **out,
                                         kt__refusal *why, kt_error *err);
 void kt__grammar_free(kt__grammar *grammar);
-/* From now on it takes at most so many bytes more than it has by now, of those that are reserved. */
+/* From now on it takes at most so many bytes more than it has by now, of those that are
+ * reserved. */
 void kt__grammar_limit(kt__grammar *grammar, size_t bytes);
 size_t kt__grammar_room(const kt__grammar *grammar); /* what is left of them; 0: it has failed */
 /* Bytes reserved for it, all in all; and written so far. */
@@ -48,13 +53,13 @@ size_t kt__grammar_bytes_used(const kt__grammar *grammar);
 const char *kt__grammar_notes(const kt__grammar *grammar);
 
 void kt__grammar_start(kt__grammar *grammar, kt__gstate *state);
-/* False: the text may not go on so; *n is then the number of bytes that it took. The state is of no
- * use any more. */
+/* False: the text may not continue so; *n is then the number of bytes that it took. The state is of
+ * no use any more. */
 bool kt__grammar_feed(kt__grammar *grammar, kt__gstate *state, const char *bytes, size_t *n);
 bool kt__grammar_accepts(kt__grammar *grammar, const kt__gstate *state); /* the text may end */
 bool kt__grammar_ended(kt__grammar *grammar, const kt__gstate *state);   /* nothing may follow */
 /* The bytes that every continuation begins with, as far as they fit out[cap]; characters of a
- * string are taken to stand for themselves. */
+ * string are taken to mean themselves. */
 size_t kt__grammar_forced(kt__grammar *grammar, const kt__gstate *state, char *out, size_t cap);
 /* Bytes after which the text may end: not always the fewest, but nothing that can be left out is
  * begun. False: none were found that fit out[cap]. */

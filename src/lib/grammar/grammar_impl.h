@@ -22,7 +22,7 @@ struct kt__grammar {
     kt__grammar_kind kind;
     bool is_json, compact, ordered;
     bool is_pieces; /* JSON values among other texts; is_json is true, too */
-    char *around;   /* what stands before the body, then what stands after it */
+    char *around;   /* what is before the body, then what is after it */
     size_t n_before, n_after;
     kt__terms t;
     kt__schema schema;
@@ -47,11 +47,11 @@ typedef enum kt__gmode {
     KT__M_NAME,    /* term, name, used, patterns; text and chunk: what was read */
     KT__M_NUMBER,  /* value; text: what was read, two characters a byte */
     KT__M_LITERAL, /* value: the outcome; hex: which; lex: how far */
-    KT__M_BEFORE,  /* hex: bytes read of what stands before the body */
-    KT__M_BEHIND   /* hex: likewise of what stands after it */
+    KT__M_BEFORE,  /* hex: bytes read of what is before the body */
+    KT__M_BEHIND   /* hex: in the same way of what is after it */
 } kt__gmode;
 
-/* Where a string stands. */
+/* Where a string is. */
 typedef enum kt__glex {
     KT__L_PLAIN,  /* between two characters */
     KT__L_CONT_1, /* so many continuation bytes come; hex: the least and greatest of the next */
@@ -87,7 +87,7 @@ enum {
 
 bool kt__json_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 bool kt__text_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
-/* A byte of what stands around the body. */
+/* A byte of what is around the body. */
 bool kt__around_step(kt__grammar *g, kt__gstate *s, uint8_t byte);
 bool kt__json_accepts(kt__grammar *g, const kt__gstate *s);
 /* Ends the string that is being read, as the quote does. */

@@ -37,7 +37,7 @@ typedef struct kt__gstate {
     uint64_t hash;
     uint8_t mode, lex, blanks, n_text;
     uint32_t value, term, frame, name, used, patterns, chunk, hex;
-    /* Of a text of pieces: what follows the value that is being read; what may stand in its place. */
+    /* Of a text of pieces: what follows the value that is being read; what may be in its place. */
     uint32_t rest, other;
     uint8_t text[20];
 } kt__gstate;

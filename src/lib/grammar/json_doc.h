@@ -1,7 +1,8 @@
 /* JSON text as a tree, with the way back from each value to its place.
  *
- * Owns: the tree a strict reader makes (RFC 8259, by base/json_in.h; unique member names; numbers keep their digits) within stated
- * limits, members by name, JSON pointers both ways. Does not write JSON. One user at a time. */
+ * Owns: the tree a strict reader makes (RFC 8259, by base/json_in.h; unique member names; numbers
+ * keep their digits) within stated limits, members by name, JSON pointers both ways. Does not write
+ * JSON. One user at a time. */
 #ifndef KT_GRAMMAR_JSON_DOC_H
 #define KT_GRAMMAR_JSON_DOC_H
 
@@ -24,7 +25,7 @@ typedef enum kt__jtype {
 typedef struct kt__jnode {
     kt__jtype type;
     uint32_t index;  /* among its siblings */
-    uint32_t schema; /* of whoever compiles it; 0 at first */
+    uint32_t schema; /* of the compiler that reads it; 0 at first */
     uint32_t n;      /* kids; bytes of a string (decoded) or a number (as written) */
     const char *s;
     const char *key; /* NULL in an array */

@@ -1,5 +1,5 @@
-/* JSON texts, byte by byte: numbers, strings and names as they are written, structure, and what the schema
- * makes of it all. */
+/* JSON texts, byte by byte: numbers, strings and names as they are written, structure, and what the
+ * schema makes of it all. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -16,7 +16,8 @@ enum {
 
 static const char *const literals[] = {"null", "false", "true"};
 
-/* ---- items that must differ: the hashes of those so far; 0: there are none, or they may be equal ---- */
+/* ---- items that must differ: the hashes of those so far; 0: there are none, or they may be equal
+ * ---- */
 
 static kt__gid items_used(kt__grammar *g, const kt__gstate *s) {
     if (!s->frame || !(kt__gframe_word(g, s->frame, KT__F_META) & KT__FM_UNIQUE)) return 0;
@@ -109,8 +110,8 @@ static bool is_odd_integer(phase to) {
     return to == AFTER_DOT || to == AFTER_E;
 }
 
-/* The fraction of a compact number ends with an enum's longest; else with LONG_NUMBER digits, or a digit
- * after the limits' own. */
+/* The fraction of a compact number ends with an enum's longest; else with LONG_NUMBER digits, or a
+ * digit after the limits' own. */
 static bool fraction_ends(kt__grammar *g, const kt__gstate *s, phase to) {
     char text[KT__GRAMMAR_NUMBER_CHARS] = "";
     size_t n = unpack_number(s, text), begin = text[0] == '-', whole = 0;
@@ -121,8 +122,8 @@ static bool fraction_ends(kt__grammar *g, const kt__gstate *s, phase to) {
     return (int32_t)(n - begin - whole - 1) >= most;
 }
 
-/* The character's place, and what is known of the number without looking for one. Only a number that
- * nothing else is asked of has an exponent: with one, a bound could not be kept in sight. */
+/* The character's place, and what is known of the number without looking for one. Only a number
+ * that nothing else is asked of has an exponent: with one, a bound could not be kept in sight. */
 static bool append_if_fit(kt__grammar *g, kt__gstate *s, phase to, uint8_t b) {
     bool free = kt__svalue_must(&g->v, s->value) == ANY;
     char text[KT__GRAMMAR_NUMBER_CHARS];
@@ -156,9 +157,9 @@ static bool is_one(kt__grammar *g, const kt__gstate *s, kt__gid used) {
     return !used || !kt__hashes_have(&g->t.pool, used, number_hash(s));
 }
 
-/* Whether some number begins so, of those that are not used: looked for digit by digit, since a range
- * may have none that can be written, or none that is left. One that is not found within MAX_TRIES does
- * not count: so whatever is offered has a way to its end. */
+/* Whether some number begins so, of those that are not used: looked for digit by digit, since a
+ * range may have none that can be written, or none that is left. One that is not found within
+ * MAX_TRIES does not count: so whatever is offered has a way to its end. */
 static bool has_number(kt__grammar *g, const kt__gstate *s, kt__gid used, int *tries) {
     if (is_one(g, s, used)) return true;
     for (const char *b = "0123456789.-"; *b; b++) {
@@ -202,8 +203,9 @@ static kt__gid number_outcome(kt__grammar *g, const kt__gstate *s) {
 
 /* ---- what is left for an item that must differ ----
  *
- * Of what items can be, what was used is taken away before one begins, where that is a list of strings, null,
- * false or true; of numbers, whether one is left is looked for. Others are found equal at their end. */
+ * Of what items can be, what was used is taken away before one begins, where that is a list of
+ * strings, null, false or true; of numbers, whether one is left is looked for. Others are found
+ * equal at their end. */
 
 static kt__gid without_used(kt__grammar *g, kt__gid term, kt__gid used, uint64_t hash, int depth);
 
@@ -719,7 +721,7 @@ static bool next_member(kt__grammar *g, kt__gstate *s) {
     return set_frame(g, s, words);
 }
 
-/* The patterns that the name fits, behind the name's index. */
+/* The patterns that the name fits, after the name's index. */
 kt__gid kt__json_name_key(kt__grammar *g, const kt__gstate *s, uint32_t name) {
     kt__gpool *p = &g->t.pool;
     uint32_t from = p->n_scratch;
@@ -798,8 +800,8 @@ static bool take_blank(kt__gstate *s, uint8_t b) {
     return s->blanks >= LINE && b != '\n' && b != '\r' && s->blanks++ < LINE + KT__GRAMMAR_BLANKS;
 }
 
-/* Compact: none, but in calls one space behind a colon or a comma, as most models were taught to write them; without it a
- * small model meets tokens that it never saw there. */
+/* Compact: none, but in calls one space after a colon or a comma, as most models were taught to
+ * write them; without it a small model meets tokens that it never saw there. */
 static bool may_take_blank(const kt__grammar *g, const kt__gstate *s, uint8_t b) {
     if (!g->compact) return s->mode != KT__M_END;
     bool behind = s->mode == KT__M_VALUE || s->mode == KT__M_KEY;

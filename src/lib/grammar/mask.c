@@ -135,7 +135,7 @@ static void set_list(const walk *w, int32_t list) {
     }
 }
 
-/* Where a text stands between values, few bytes may come. */
+/* Where a text is between values, few bytes may come. */
 static const char *bytes_of_mode(const kt__gstate *s) {
     switch (s->mode) {
     case KT__M_VALUE:
@@ -237,8 +237,8 @@ static uint64_t *ends_of(walk *w, kept *into, kt__gid patterns, kt__gid frame) {
     return into->ends[into->n_keys++];
 }
 
-/* Every character whose UTF-8 begins so, white space aside, leads back to the term. `more` bytes are
- * still to come; seen: where such a beginning was found to lead back from, besides. */
+/* Every character whose UTF-8 begins so, white space aside, leads back to the term. `more` bytes
+ * are still to come; seen: where such a beginning was found to lead back from, besides. */
 static bool chars_loop(kt__terms *t, kt__gid term, kt__gid at, uint32_t begin, uint32_t more,
                        kt__gid seen[3]) {
     bool has_blanks = begin == 0xc2 || begin == 0xe1 || begin == 0xe19a || begin == 0xe2 ||
@@ -289,9 +289,9 @@ static uint64_t least_chars(walk *w, kt__gid term) {
     return l->chars;
 }
 
-/* Nothing below a node changes what is read: all its tokens fit, those of more than NEAR bytes aside
- * where the number of characters is bounded. Within a character, what it was read from counts, to which
- * every character that loops leads back. */
+/* Nothing below a node changes what is read: all its tokens fit, those of more than NEAR bytes
+ * aside where the number of characters is bounded. Within a character, what it was read from
+ * counts, to which every character that loops leads back. */
 static bool all_below_fit(walk *w, const reading *r, uint32_t i) {
     const kt__gvnode *n = &w->vocab->nodes[i];
     if (r->lex > KT__L_CONT_3 || n->end - i < 4) return false;
@@ -318,7 +318,8 @@ static bool reading_terms(walk *w, reading *r, uint8_t b, bool begins) {
            kt__bounded_live(t, &r->text, r->lex, least_chars(w, r->text.term));
 }
 
-/* A byte of an escape, which may be a character beside the bound only where the joined term takes it. */
+/* A byte of an escape, which may be a character besides the bound only where the joined term takes
+ * it. */
 static bool escape_byte(walk *w, reading *r, uint8_t b) {
     kt__gstate s = {.mode = KT__M_STRING, .lex = (uint8_t)r->lex, .hex = r->hex};
     bool bounded = is_bounded(&r->text);
@@ -385,8 +386,8 @@ static void walk_tokens(walk *w, const kt__gstate *from) {
     }
 }
 
-/* A byte that is a character by itself and stands so, of a string that nothing but its term bounds: what
- * most nodes are. */
+/* A byte that is a character by itself and is so, of a string that nothing but its term bounds:
+ * what most nodes are. */
 static bool is_simple(const reading *before, uint8_t b) {
     return before->lex == KT__L_PLAIN && !before->patterns && !is_bounded(&before->text) &&
            b >= 0x20 && b < 0x80 && b != '\\';
@@ -481,9 +482,9 @@ static kt__gid clip(kt__grammar *g, kt__gid term, uint32_t limit, int depth) {
     return kind == KT__G_OR ? kt__term_or(&g->t, from) : kt__term_vec(&g->t, from);
 }
 
-/* What a string's term comes to for tokens of at most NEAR bytes. A bound on the characters makes no
- * difference where every text has room to end behind such a token; otherwise it is counted beside the
- * term, so that the same place in a pattern is the same term wherever the string stands. */
+/* What a string's term comes to for tokens of at most NEAR bytes. A bound on the characters makes
+ * no difference where every text has room to end after such a token; otherwise it is counted
+ * next to the term, so that the same place in a pattern is the same term wherever the string is. */
 static kt__bounded near_text(kt__grammar *g, kt__gid term) {
     kt__bounded text;
     if (!kt__bounded_split(&g->t, term, &text))
@@ -521,8 +522,8 @@ static kept *kept_term(walk *w, const kt__bounded *text, kt__gid patterns, kt__g
     return slot;
 }
 
-/* The string part for a term; scratch may be filled with it. *clipped: long tokens may be in it that
- * do not fit. */
+/* The string part for a term; scratch may be filled with it. *clipped: long tokens may be in it
+ * that do not fit. */
 static const uint64_t *string_part(walk *w, kt__gid term, uint64_t *scratch, bool *clipped) {
     const kt__gpool *p = &w->g->t.pool;
     *clipped = false;
@@ -558,7 +559,7 @@ static void try_long(walk *w, const kt__gstate *s) {
     }
 }
 
-/* Tokens that end the string and go on: those of `set`, after the term at its end. */
+/* Tokens that end the string and continue: those of `set`, after the term at its end. */
 static void end_together(walk *w, const kt__gstate *s, kt__gid term, uint64_t *set) {
     kt__gstate after = *s;
     after.term = term;
@@ -601,8 +602,9 @@ static void end_run(walk *w, const kt__gstate *s, const uint64_t *part, uint32_t
     for (uint32_t i = from; i < to; i++) set[ids[i] / 64] = 0;
 }
 
-/* Where what was read decides over what may follow the string: tokens after which it is the same follow the
- * same text. They stand by their number of characters, so where lengths decide, they stand together. */
+/* Where what was read decides over what may follow the string: tokens after which it is the same
+ * follow the same text. They are by their number of characters, so where lengths decide, they are
+ * together. */
 static void end_by_runs(walk *w, const kt__gstate *s, const uint64_t *part) {
     const kt__gvocab *v = w->vocab;
     uint32_t from = v->n_quoted_by[1], end = v->n_quoted_by[256];
@@ -619,8 +621,8 @@ static void end_by_runs(walk *w, const kt__gstate *s, const uint64_t *part) {
     end_run(w, s, part, from, end, term);
 }
 
-/* Tokens that begin with the quote all follow the same text; unless the string's hash matters, others go
- * by runs. */
+/* Tokens that begin with the quote all follow the same text; unless the string's hash matters,
+ * others go by runs. */
 static void end_by_trial(walk *w, const kt__gstate *s, const uint64_t *part) {
     const kt__gvocab *v = w->vocab;
     uint64_t *first = w->c->begin_quoted;
@@ -658,7 +660,7 @@ static void fill_string(walk *w, const kt__gstate *s) {
 
 /* ---- names ---- */
 
-/* Names of the schema, and those that were used, go on in their own way. */
+/* Names of the schema, and those that were used, continue in their own way. */
 static void walk_known_names(walk *w, const kt__gstate *from) {
     const kt__gvnode *nodes = w->vocab->nodes;
     kt__gstate *way = w->c->way;

@@ -48,8 +48,8 @@ static kt__gid free_text(kt__terms *t) {
     return kt__term_star(t, kt__term_or2(t, t->any_char, control));
 }
 
-/* Any characters without the mark in them; free_: any control tokens as well, as far as the mark has
- * none of them. */
+/* Any characters without the mark in them; free_: any control tokens as well, as far as the mark
+ * has none of them. */
 static kt__gid without_mark(piece_reader *r, const kt__jnode *mark, bool free_) {
     kt__terms *t = &r->g->t;
     kt__gid with = kt__term_cat(t, ANY, kt__term_literal(t, mark->s, mark->n, ANY));
@@ -292,7 +292,7 @@ static bool piece_text_step(kt__grammar *g, kt__gstate *s, uint8_t b) {
     return true;
 }
 
-/* A number ends where the text goes on otherwise. */
+/* A number ends where the text continues otherwise. */
 static bool number_or_rest(kt__grammar *g, kt__gstate *s, uint8_t b) {
     const kt__gstate at = *s;
     if (kt__json_step(g, s, b)) return true;
@@ -301,7 +301,7 @@ static bool number_or_rest(kt__grammar *g, kt__gstate *s, uint8_t b) {
     return kt__pieces_step(g, s, b);
 }
 
-/* A value begins, or what may stand in its place. */
+/* A value begins, or what may be in its place. */
 static bool value_or_other(kt__grammar *g, kt__gstate *s, uint8_t b) {
     const kt__gstate at = *s;
     if (kt__json_step(g, s, b)) return true;

@@ -9,7 +9,7 @@
  *   {"each": [PIECE...], "must": [N...], "with": T}  each at most once, in any order, those of "must"
  *                                                    in any case, T between them
  *   {"some": PIECE, "min": N, "max": N, "with": T}   so many times (no "max": any number)
- * Where a JSON value may stand, nothing else may begin as it does, and no other JSON value. One user
+ * Where a JSON value may be, nothing else may begin as it does, and no other JSON value. One user
  * at a time. */
 #ifndef KT_GRAMMAR_PIECES_H
 #define KT_GRAMMAR_PIECES_H

@@ -404,7 +404,7 @@ static uint32_t parse_alternatives(parser *p) {
 
 typedef enum place { AT_BEGIN, MAYBE_BEGIN, NOT_BEGIN } place;
 
-/* The texts that match the piece and go on with rest. */
+/* The texts that match the piece and continue with rest. */
 static kt__gid build(parser *p, uint32_t id, kt__gid rest, place where);
 
 static place place_after(parser *p, uint32_t id, place where) {

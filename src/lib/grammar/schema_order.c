@@ -1,4 +1,4 @@
-/* Members in the order of the schema: what a name may be, behind those that were used. */
+/* Members in the order of the schema: what a name may be, after those that were used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,8 +77,8 @@ static bool has_conditions(const kt__gpool *p, kt__gid must) {
     return false;
 }
 
-/* Names of the properties at places from..to; loose: those whose place does not hold, wherever they are
- * and as far as they are not used, else without them. */
+/* Names of the properties at places from..to; loose: those whose place does not hold, wherever they
+ * are and as far as they are not used, else without them. */
 static kt__gid names_between(kt__svalue_ctx *v, const order *o, uint32_t from, uint32_t to,
                              bool loose) {
     const kt__gpool *p = &v->t->pool;
@@ -95,7 +95,7 @@ static kt__gid names_between(kt__svalue_ctx *v, const order *o, uint32_t from, u
     return kt__term_one_of(v->t, v->texts, n_texts);
 }
 
-/* Until the next required property none behind it may come; without one, any but those that are
+/* Until the next required property none after it may come; without one, any but those that are
  * past. */
 static kt__gid names_behind(kt__svalue_ctx *v, const order *o) {
     const kt__gpool *p = &v->t->pool;

@@ -422,7 +422,7 @@ static const keyword *keyword_named(const kt__jnode *member) {
 
 /* ---- nodes ---- */
 
-/* Up to draft 7 nothing else counts beside $ref. */
+/* Up to draft 7 nothing else counts besides $ref. */
 static bool ref_hides(const kt__sreader *r, const kt__jnode *json) {
     return r->draft > 0 && r->draft <= 7 && kt__jdoc_member(json, "$ref", 4);
 }

@@ -104,7 +104,7 @@ static void add_resource(kt__sreader *r, kt__jnode *node, const char *base, cons
     if (copy) r->resources[r->n_resources++] = (kt__sresource){copy, node};
 }
 
-/* Where subschemas stand: S one, L a list of them, M members of an object; I one or a list. */
+/* Where subschemas are: S one, L a list of them, M members of an object; I one or a list. */
 static char subschema_kind(const kt__jnode *member) {
     static const char *const names[] = {"S additionalProperties",
                                         "S additionalItems",

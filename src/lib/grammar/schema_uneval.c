@@ -1,5 +1,5 @@
 /* unevaluatedProperties and unevaluatedItems, where what is evaluated does not depend on the value:
- * beside $ref and allOf. They are then additionalProperties and items of one more schema. */
+ * besides $ref and allOf. They are then additionalProperties and items of one more schema. */
 #include <string.h>
 
 #include "grammar/schema_reader.h"

@@ -38,7 +38,7 @@ kt__gid kt__svalue_node(kt__svalue_ctx *v, kt__snode_id id); /* of a value that 
 bool kt__svalue_possible(kt__svalue_ctx *v, kt__gid formula);
 
 /* An item or a member comes: what is left of the container's formula, what the value inside is read
- * under, and the KT__G_SUB atoms (a VEC behind KT__GPOOL_ANY; 0: none) whose outcome it waits for,
+ * under, and the KT__G_SUB atoms (a VEC after KT__GPOOL_ANY; 0: none) whose outcome it waits for,
  * in the order of the inner vector. */
 typedef struct kt__svalue_step {
     kt__gid outer, inner, subs;
@@ -57,11 +57,11 @@ bool kt__svalue_wants_unique(kt__svalue_ctx *v, kt__gid formula);
 kt__gid kt__svalue_names(kt__svalue_ctx *v, kt__gid formula, kt__gid used);
 /* The same, but properties come in the order of the schema, where one schema alone has them. */
 kt__gid kt__svalue_names_in_order(kt__svalue_ctx *v, kt__gid formula, kt__gid used);
-/* Names that members may be wanted for, as indices of the schema's, onto the scratch stack: those that
- * some condition still asks for, then properties. */
+/* Names that members may be wanted for, as indices of the schema's, onto the scratch stack: those
+ * that some condition still asks for, then properties. */
 void kt__svalue_wanted(kt__svalue_ctx *v, kt__gid formula);
 bool kt__svalue_is_integer(const kt__svalue_ctx *v, kt__gid formula); /* a number must be one */
-/* The patterns whose match with a member's name matters: a VEC behind ANY, or 0. */
+/* The patterns whose match with a member's name matters: a VEC after ANY, or 0. */
 kt__gid kt__svalue_patterns(kt__svalue_ctx *v, kt__gid formula);
 
 /* svalue_number.c: text is what was read of a number. */
@@ -69,8 +69,8 @@ bool kt__svalue_number_live(const kt__svalue_ctx *v, kt__gid formula, const char
 /* ANY, EMPTY or a VEC of them. */
 /* The whole text is a number that the formula takes. */
 bool kt__svalue_number_fits(const kt__svalue_ctx *v, kt__gid formula, const char *text, size_t len);
-/* The digits of a fraction after which more make no difference: most, or more where the formula's own
- * numbers have more; those of its values where it has nothing but values. */
+/* The digits of a fraction after which more make no difference: most, or more where the formula's
+ * own numbers have more; those of its values where it has nothing but values. */
 int32_t kt__svalue_number_digits(const kt__svalue_ctx *v, kt__gid formula, int32_t most);
 kt__gid kt__svalue_number_end(kt__svalue_ctx *v, kt__gid formula, const char *text, size_t len);
 

@@ -398,7 +398,7 @@ static void merge_bytes(kt__terms *t, uint32_t from) {
     flatten(t, from, KT__G_OR);
 }
 
-/* The empty text need not be named beside what takes it. */
+/* The empty text need not be named besides what takes it. */
 static void drop_eps(kt__terms *t, uint32_t from) {
     kt__gpool *p = &t->pool;
     if (t->rules && !t->rule_nullable) return; /* a grammar is being read */

@@ -1,11 +1,11 @@
-/* Terms: sets of texts, and how they go on after a byte.
+/* Terms: sets of texts, and how they continue after a byte.
  *
  * Owns: building and simplifying terms (regular expressions with intersection, complement, counted
  * repetition and calls of rules), whether a term takes the empty text, its derivative by a byte
  * (Brzozowski 1964), and whether any text fits at all. The Boolean combinations serve formulas over
- * other atoms as well (schema_value.h). A derivative is computed when it is first asked for and kept
- * in rows of 256 ids for the terms that were used last. Bytes of a text are UTF-8 when they come
- * here; who feeds them has checked that. One user at a time. */
+ * other atoms as well (schema_value.h). A derivative is computed when it is first asked for and
+ * kept in rows of 256 ids for the terms that were used last. Bytes of a text are UTF-8 when they
+ * come here; who feeds them has checked that. One user at a time. */
 #ifndef KT_GRAMMAR_TERM_H
 #define KT_GRAMMAR_TERM_H
 
@@ -38,7 +38,7 @@ kt__gid kt__term_star(kt__terms *t, kt__gid kid);
 /* max UINT32_MAX: no bound */
 kt__gid kt__term_rep(kt__terms *t, kt__gid kid, uint32_t min, uint32_t max);
 kt__gid kt__term_call(kt__terms *t, uint32_t rule);
-/* A JSON value: it has no derivative, whoever follows a text reads it otherwise. */
+/* A JSON value: it has no derivative, a reader of the text follows it otherwise. */
 kt__gid kt__term_json(kt__terms *t, uint32_t schema_node);
 /* The words of a KT__G_EACH on the scratch stack from `from` on; they are taken off. */
 kt__gid kt__term_each(kt__terms *t, uint32_t from);
@@ -75,17 +75,17 @@ static inline bool kt__term_is_length(const kt__terms *t, kt__gid id) {
 
 /* A lower bound on the characters of a text that fits. */
 uint64_t kt__term_min_chars(const kt__terms *t, kt__gid id);
-/* After some characters of a text that fits, so many more at most are needed to end it: an upper bound,
- * KT__TERM_UNBOUNDED where none is known. */
+/* After some characters of a text that fits, so many more at most are needed to end it: an upper
+ * bound, KT__TERM_UNBOUNDED where none is known. */
 enum { KT__TERM_UNBOUNDED = 1 << 30 };
 uint64_t kt__term_way_out(const kt__terms *t, kt__gid id);
-/* Whether an AND of a bound on the number of characters and one term without Boolean parts can be met;
- * -1: it is something else. */
+/* Whether an AND of a bound on the number of characters and one term without Boolean parts can be
+ * met; -1: it is something else. */
 int kt__term_live_by_length(const kt__terms *t, kt__gid id);
 
 /* ---- term_bounded.c ---- */
 
-/* Such an AND in its parts: min to max characters (UINT32_MAX: no bound) beside the term. */
+/* Such an AND in its parts: min to max characters (UINT32_MAX: no bound) next to the term. */
 typedef struct kt__bounded {
     kt__gid term;
     uint32_t min, max;

@@ -1,4 +1,4 @@
-/* A term beside a bound on its characters. */
+/* A term with a bound on its characters. */
 #include "grammar/term.h"
 
 enum { EMPTY = KT__GPOOL_EMPTY, EPS = KT__GPOOL_EPS };
@@ -18,7 +18,7 @@ kt__gid kt__bounded_join(kt__terms *t, const kt__bounded *b) {
     return kt__term_and2(t, b->term, kt__term_rep(t, t->any_char, b->min, b->max));
 }
 
-/* Behind n_cont continuation bytes. */
+/* After n_cont continuation bytes. */
 static kt__gid join_behind(kt__terms *t, const kt__bounded *b, uint32_t n_cont) {
     kt__gid rest = kt__term_rep(t, t->any_char, b->min, b->max);
     while (n_cont-- > 0) rest = kt__term_cat(t, t->cont, rest);

@@ -23,7 +23,7 @@ static bool derive_enter(kt__terms *t) {
 
 /* ---- derivatives ---- */
 
-/* A sequence goes on with what follows as long as its beginnings may be empty. */
+/* A sequence continues with what follows as long as its beginnings may be empty. */
 static kt__gid derive_cat(kt__terms *t, kt__gid id, uint8_t b) {
     uint32_t from = t->pool.n_scratch;
     for (;;) {
@@ -109,7 +109,8 @@ static kt__gid derive_kind(kt__terms *t, kt__gid id, uint8_t b) {
     }
 }
 
-/* What a row knows is not looked for again: the head of an unanchored pattern is part of every state. */
+/* What a row knows is not looked for again: the head of an unanchored pattern is part of every
+ * state. */
 kt__gid kt__term_derive(kt__terms *t, kt__gid id, uint8_t b) {
     uint32_t row = *kt__g_row(&t->pool, id);
     kt__gid known = row ? t->rows[(size_t)(row - 1) * 256 + b] : 0;
@@ -128,7 +129,7 @@ typedef enum record { TERM, BEFORE, NEXT_CLASS, RECORD_WORDS } record;
 
 typedef struct search {
     kt__terms *t;
-    uint32_t from, top; /* top: the record to go on with */
+    uint32_t from, top; /* top: the record to continue with */
     uint32_t steps;     /* taken */
 } search;
 

@@ -100,7 +100,7 @@ uint64_t kt__term_way_out(const kt__terms *t, kt__gid id) {
     return of_text(t, id, 0).way;
 }
 
-/* ---- beside a bound ---- */
+/* ---- with a bound ---- */
 
 /* The shortest texts decide. */
 int kt__term_live_by_length(const kt__terms *t, kt__gid id) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    LINE_BYTES = 8192, /* longer lines are cut: the fields used stand at the front */
+    LINE_BYTES = 8192, /* longer lines are cut: the fields used are at the front */
     NAME_BYTES = 1024,
     MAX_MOUNTS = 4096
 };

@@ -1,4 +1,4 @@
-/* Where this process stands in the cgroup hierarchies.
+/* Where this process is in the cgroup hierarchies.
  *
  * Owns: /proc/self/cgroup, /proc/self/mountinfo, and the walk over a group and its ancestors,
  * versions 1 and 2. Knows nothing of what the groups' files say. Any thread. */

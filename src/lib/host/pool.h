@@ -1,7 +1,7 @@
 /* The thread pool.
  *
  * Owns: worker threads, dynamic chunks and waiting (a short spin, then a futex; the spin budget
- * adapts to how long waits turn out to be, so that beside a busy neighbour our share of the
+ * adapts to how long waits turn out to be, so that next to a busy neighbour our share of the
  * processor is not burnt by spinning). Knows nothing of models.
  *
  * Threads: one run at a time. The owner of a run (an engine's step) serialises runs with

@@ -74,7 +74,7 @@ typedef enum kt__jnode_kind {
     KT__JN_SLICE,   /* a, b, c: start, stop, step, each may be NULL */
     KT__JN_CALL,    /* a: callee, b: arguments */
     KT__JN_KWARG,   /* value: its name, a: expression */
-    KT__JN_SPREAD,  /* a: what *a stands for, one argument an item */
+    KT__JN_SPREAD,  /* a: what *a means, one argument an item */
     KT__JN_FILTER,  /* a: input or NULL (what a block wrote), b: arguments, value: name, op: number
                      */
     KT__JN_TEST,    /* a: input, b: arguments, value: name, op: number */

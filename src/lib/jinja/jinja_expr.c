@@ -3,7 +3,7 @@
 
 #include "jinja/jinja_run.h"
 
-/* The positional arguments, of which there were room for `room`, and the items of *a behind them. */
+/* The positional arguments, of which there were room for `room`, and the items of *a after them. */
 static kt_status add_spread(kt__jx *x, const kt__jnode *a, size_t room, kt__jframe *frame,
                             kt__jv **pos, size_t *n_pos) {
     kt__jv items;

@@ -47,7 +47,7 @@ static size_t unicode_escape(const char *s, size_t len, uint32_t *cp) {
     return 0;
 }
 
-/* The escape s[len] after a backslash, as Python reads it; an unknown one stands for itself.
+/* The escape s[len] after a backslash, as Python reads it; an unknown one means itself.
  * Returns the bytes used, 0 where it is not valid. */
 static size_t decode_escape(const char *s, size_t len, char **to) {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";

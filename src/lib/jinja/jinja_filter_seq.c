@@ -114,7 +114,7 @@ static kt_status path_step(kt__jx *x, kt__jv item, const kt__jstr *part, kt__jv 
 }
 
 /* item at a path such as "function.name" or an integer; a missing path is the item itself.
- * `otherwise` stands in for undefined where it is neither missing nor none. */
+ * `otherwise` is in for undefined where it is neither missing nor none. */
 static kt_status item_attr(kt__jx *x, kt__jv item, kt__jv path, kt__jv otherwise, kt__jv *out) {
     static const kt__jstr dot = {.data = ".", .len = 1, .n_cp = 1};
     kt__jlist *parts;

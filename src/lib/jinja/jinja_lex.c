@@ -113,7 +113,7 @@ static bool is_sign(char c) {
     return c == '-' || c == '+';
 }
 
-/* After "{%" and a sign: whether `word` stands alone there up to its end tag; the end, or 0. */
+/* After "{%" and a sign: whether `word` is alone there up to its end tag; the end, or 0. */
 static size_t word_tag(const lexer *lx, size_t at, const char *word, bool trims) {
     at = skip_space(lx, at);
     if (!looking_at(lx, at, word)) return 0;

@@ -1,6 +1,6 @@
 /* The names the interpreter knows: filters, tests, methods, global functions.
  *
- * Owns: name to number. The functions behind the numbers are in jinja_eval's tables, in the same
+ * Owns: name to number. The functions of the numbers are in jinja_eval's tables, in the same
  * order. Any thread. */
 #ifndef KT_JINJA_JINJA_NAMES_H
 #define KT_JINJA_JINJA_NAMES_H

@@ -64,7 +64,7 @@ static size_t special_text(double f, char *out) {
 }
 
 /* The fewest significant digits that read back as f, as "d.ddde[+-]dd", zeros at their end aside.
- * Fifteen digits stand for themselves in every float that is not subnormal. */
+ * Fifteen digits mean themselves in every float that is not subnormal. */
 static void shortest_digits(double f, char *buf, size_t size) {
     c_locale l = enter_c_locale();
     for (int digits = fabs(f) >= DBL_MIN ? 15 : 1; digits <= 17; digits++) {

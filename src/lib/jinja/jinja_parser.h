@@ -1,4 +1,4 @@
-/* The parser's state, and what its two halves stand on: jinja_expr_parse.c reads expressions,
+/* The parser's state, and what its two halves are on: jinja_expr_parse.c reads expressions,
  * jinja_parse.c above it statements.
  *
  * Owns: one parse. Nothing here outlives it; nodes go to the template's arena. One thread. */

@@ -1,19 +1,19 @@
 /* What the interpreter's files share: one rendering's state, and the calls between them.
  *
  * Owns: the limits on steps, depth, text and memory, errors with their line, and the helpers that
- * every operation needs. Everything a rendering makes lives in its arena; the parsed template is only
- * read. Lowest of the interpreter's files: scopes, expressions and statements stand above it. One
- * thread a rendering; any number of renderings of one template at once. */
+ * every operation needs. Everything a rendering makes lives in its arena; the parsed template is
+ * only read. Lowest of the interpreter's files: scopes, expressions and statements are above it.
+ * One thread a rendering; any number of renderings of one template at once. */
 #ifndef KT_JINJA_JINJA_RUN_H
 #define KT_JINJA_JINJA_RUN_H
 
 #include "base/error.h"
 #include "jinja/jinja_ast.h"
 
-/* Stated limits of one rendering. A step is a node evaluated, an item walked, or as many bytes of text
- * as take about the time of these: 64 that are searched or copied, fewer where each character is
- * looked at. Together the limits end a hostile template within half a second. Within the limits on
- * depth (this one and KT__J_MAX_DEPTH) 256 KiB of stack were enough when measured. */
+/* Stated limits of one rendering. A step is a node evaluated, an item walked, or as many bytes of
+ * text as take about the time of these: 64 that are searched or copied, fewer where each character
+ * is looked at. Together the limits end a hostile template within half a second. Within the limits
+ * on depth (this one and KT__J_MAX_DEPTH) 256 KiB of stack were enough when measured. */
 #define KT__JX_MAX_STEPS UINT64_C(4000000)
 #define KT__JX_STEPS_PER_BYTE 16 /* more, of what the template is given: see kt__jx_allow */
 #define KT__JX_MAX_TEXT ((size_t)64 << 20)    /* bytes of output, and of any one string */

@@ -124,7 +124,7 @@ static kt_status repr_dict(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
     return KT_OK;
 }
 
-/* Everything inside a list or a dictionary is data, whoever wrote it. */
+/* Everything inside a list or a dictionary is data, no matter who wrote it. */
 static kt_status repr_value(kt__jx *x, kt__jsb *sink, kt__jv v, int depth) {
     char buf[64];
     if (depth > KT__J_MAX_NEST)

@@ -194,7 +194,7 @@ const kt__jv *kt__jdict_find(const kt__jdict *dict, const char *key);
 bool kt__j_truth(kt__jv v);
 bool kt__j_is_number(kt__jv v); /* int, float, bool or big */
 /* Python's ==. Values nested over KT__J_MAX_NEST compare unequal. *steps goes down by the work
- * done, since lists that share parts can stand for more than memory holds; at 0 the answer is
+ * done, since lists that share parts can mean more than memory holds; at 0 the answer is
  * false, and the caller that finds 0 ends with its step limit. */
 bool kt__j_equal(kt__jv a, kt__jv b, uint64_t *steps);
 /* Python's < on a pair of numbers, strings or sequences: -1, 0, 1; 2: not ordered (NaN); false: the

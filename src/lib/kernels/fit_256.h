@@ -1,18 +1,19 @@
 /* What the searches for scales (quant/fit_lanes.inc) have of their own in the 256-bit tiers.
  *
- * Owns: finding a level in a table by permutations. Knows no formats. For the tier's own file only; any
- * thread. */
+ * Owns: finding a level in a table by permutations. Knows no formats. For the tier's own file only;
+ * any thread. */
 #ifndef KT_KERNELS_FIT_256_H
 #define KT_KERNELS_FIT_256_H
 
 #include "kernels/simd_256.h"
 
-/* -k for the number k of thresholds passed so far, doubled, and one more where t passes the next. */
+/* -k for the number k of thresholds passed so far, doubled, and one more where t passes the
+ * next. */
 KT_INLINE vi rung_down(vi minus, __m256 next, __m256 t) {
     return vi_add(vi_add(minus, minus), _mm256_castps_si256(_mm256_cmp_ps(next, t, _CMP_LE_OQ)));
 }
 KT_INLINE __m256 rung_half(const float half[20], const float level[16], __m256 t) {
-    /* at the place of -k in 3 bits: what stands at k */
+    /* at the place of -k in 3 bits: what is at k */
     const __m256 quarter = _mm256_setr_ps(half[1], 0, 0, 0, 0, half[13], half[9], half[5]);
     const __m256 eighth = _mm256_setr_ps(half[0], half[14], half[12], half[10], half[8], half[6],
                                          half[4], half[2]);

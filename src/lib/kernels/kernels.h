@@ -26,13 +26,13 @@
  *   Q32:  i8 q[n_col], f32 d[n_col/32], i16 s32[n_col/32]      (s32: sum of q over 32)
  *   Q256: i8 q[n_col], f32 d[n_col/256], i16 s16[n_col/16], i16 s32[n_col/32]
  * F32 rows are zero-padded to a multiple of 16 floats; a float product takes its row of weights as
- * padded with +0 likewise (and multiplies the padding). Padding elsewhere is zero too.
+ * padded with +0 in the same way (and multiplies the padding). Padding elsewhere is zero too.
  *
  * quantize: d = amax/127.0f, q = round-to-even(x * (127.0f/amax)) held to +-127; amax < 2^-100
  * gives d = 0 and zeros; a non-finite x gives d = NaN (0x7fc00000) and zeros. */
 typedef struct kt__act_layout {
     size_t row_bytes;   /* multiple of 64 */
-    size_t d, s16, s32; /* byte offsets in the row; q or x stands at 0 */
+    size_t d, s16, s32; /* byte offsets in the row; q or x is at 0 */
 } kt__act_layout;
 kt__act_layout kt__act_layout_of(kt__act_kind kind, int n_col);
 

@@ -98,7 +98,7 @@ KT_INLINE void quants_two(kt__type type, const uint8_t *block, vi q[2]) {
         q[1] = vi_xor(vi_load_pieces16(block + qs + 16, pitch), bias);
         return;
     }
-    bool fifth = type == KT__TYPE_Q5_0 || type == KT__TYPE_Q5_1; /* they stand before the nibbles */
+    bool fifth = type == KT__TYPE_Q5_0 || type == KT__TYPE_Q5_1; /* they are before the nibbles */
     const vi bit_of = _mm256_set1_epi64x((long long)0x8040201008040201);
     vi x = vi_load_pieces16(block + qs, pitch),
        high = fifth ? vi_load_pieces16(block + qs - 4, pitch) : x;

@@ -220,7 +220,7 @@ KT_INLINE vi scales16(kt__type type, const int32_t *scale, int j) {
                        halves16((short)(0xff00 | g), (short)(0xff02 | g)));
 }
 
-/* Q6_K's stand in the block, in order */
+/* Q6_K's are in the block, in order */
 KT_INLINE void scales_q6_k(const kt__q6_k *b, vi s[4]) {
     const long long each = 0x0001000100010001;
     vi all = _mm512_castsi256_si512(

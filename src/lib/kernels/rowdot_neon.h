@@ -103,7 +103,7 @@ KT_INLINE vi quants_q32(kt__type type, const uint8_t *block) {
     if (type == KT__TYPE_Q8_0) return vi_load(qs);
     vi q = quants_piece(qs);
     if (type == KT__TYPE_IQ4_NL || type == KT__TYPE_MXFP4) return of_nibbles(type, q);
-    bool fifth = type == KT__TYPE_Q5_0 || type == KT__TYPE_Q5_1; /* they stand before the nibbles */
+    bool fifth = type == KT__TYPE_Q5_0 || type == KT__TYPE_Q5_1; /* they are before the nibbles */
     return fifth ? vi_or(q, quants_fifth(qs - 4)) : q;
 }
 

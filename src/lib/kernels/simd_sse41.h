@@ -78,10 +78,10 @@ KT_INLINE vi vi_pairs_wide(vi w, vi x) {
 /* ---- fma ----
  *
  * The product of two f32 is exact in f64. s, its sum with the addend, is rounded once there, and
- * rounding it again to f32 gives the fma, unless s stands halfway between two f32: what the first
+ * rounding it again to f32 gives the fma, unless s is halfway between two f32: what the first
  * rounding cut off decides then. So where a lane of s may be such a tie, all lanes are computed
  * again with s rounded to odd, which makes the second rounding right always. (For normal results a
- * tie has the 29 lowest bits 100...0. Those of subnormal results stand elsewhere: each of them, and
+ * tie has the 29 lowest bits 100...0. Those of subnormal results are elsewhere: each of them, and
  * 2^-126, which is rounded up to, counts as a tie. A result of zero is never wrong.) */
 
 KT_INLINE __m128d f64_low(__m128 x) { return _mm_cvtps_pd(x); }
@@ -399,8 +399,8 @@ KT_INLINE v16 v16_from_i8(const int8_t *p) {
     return V16(f4_from_i8(p), f4_from_i8(p + 4), f4_from_i8(p + 8), f4_from_i8(p + 12));
 }
 
-/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times the
- * query's sum is too much */
+/* a + quadruples of products of keys' codes w and a query's x, both within +-127; KEY_BIAS times
+ * the query's sum is too much */
 enum { KEY_BIAS = 0 };
 KT_INLINE vi vi_dot_keys(vi a, vi w, vi x) {
     return vi_dot16(a, vi_pairs_wide(w, x), _mm_set1_epi16(1));

@@ -33,7 +33,7 @@ typedef struct kt__disk_params {
     const char *dir;
     uint64_t max_bytes;   /* of all files in dir; 0: 8 GiB */
     uint64_t queue_bytes; /* 0: 32 MiB, but 40 blocks at least */
-    const void *binding;  /* what every block depends on beside its key */
+    const void *binding;  /* what every block depends on besides its key */
     size_t n_binding;
     /* The hash of the model's files, or zeros while it is not known; called by any thread, with no
      * lock held. NULL: never known. */

@@ -110,7 +110,7 @@ static bool lay_out(const kt__kv_shape *shape, int64_t n_pos, int64_t n_logits, 
            out->file_bytes <= INT64_MAX;
 }
 
-/* K of a head, f16, behind its first n_used positions; returns where it ends. */
+/* K of a head, f16, after its first n_used positions; returns where it ends. */
 static kt__f16 *clear_k(kt__f16 *at, int head_dim, int n_used) {
     size_t unused = (size_t)(KT__PAGE_POS - n_used);
     for (int d = 0; d < head_dim; d++, at += KT__PAGE_POS)

@@ -1,6 +1,6 @@
 /* Session files: the tokens, pages and logits of one sequence.
  *
- * Owns: the format, its checks, and how a file comes to be (a temporary file beside it, synced,
+ * Owns: the format, its checks, and how a file comes to be (a temporary file next to it, synced,
  * renamed). Does not know what the binding's bytes say, nor requests. No lock: while a file is
  * written the table's pages must not change, and while one is loaded they must not be shared.
  *
@@ -21,7 +21,7 @@
 enum { KT__KV_IMAGE_BINDING = 128, KT__KV_IMAGE_HASH = 32 };
 
 typedef struct kt__kv_image {
-    uint8_t binding[KT__KV_IMAGE_BINDING]; /* what the K/V depends on beside the tokens */
+    uint8_t binding[KT__KV_IMAGE_BINDING]; /* what the K/V depends on besides the tokens */
     int64_t n_pos;                         /* at least 1 */
     int64_t n_logits;                      /* 0: none */
     uint8_t full_hash[KT__KV_IMAGE_HASH];  /* of the model's files; zeros: was not known */

@@ -34,7 +34,7 @@ struct kt__kv {
     int64_t n_kept;       /* such pages with a place and no other holder */
     int32_t *free_ids;    /* stack of free pages; the lowest numbers on top */
     int32_t *place_of;    /* [n_ids] where the page's own parts lie, or NO_PLACE; NULL: by number */
-    int32_t *free_places; /* stack, likewise */
+    int32_t *free_places; /* stack; the same way */
     uint16_t *quantised;  /* [n_ids] layers, from the first on, that are quantised */
     kt__kv_reclaim_fn *reclaim;
     kt__kv_lost_fn *lost;
@@ -752,7 +752,7 @@ kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int6
     return kt__kv_table_grow_as(kv, table, n_old, n_new, KT__GROW_KEPT, err);
 }
 
-/* Whether other tables may go on behind the page. */
+/* Whether other tables may continue after the page. */
 static bool is_wanted_f16(const kt__kv *kv, int32_t page) {
     return kt__f16_copy_is_held(kv->copies, page) || kv->refs[page] - kv->kept[page] > 1;
 }
@@ -812,7 +812,7 @@ static int64_t own_f16_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     return end;
 }
 
-/* Where a state allows to go on: the table's own, or the last snapshot of a page up to there. */
+/* Where a state allows to continue: the table's own, or the last snapshot of a page up to there. */
 static int64_t own_state_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos) {
     int64_t n = n_pos / KT__PAGE_POS, own = table->state == KT__NO_STATE ? 0 : table->n_state;
     int32_t piece = KT__NO_STATE;

@@ -117,7 +117,7 @@ void kt__kv_table_free(kt__kv *kv, kt__kv_table *table);
  * left: the table is then as it was. No heap allocation. */
 kt_status kt__kv_table_grow(kt__kv *kv, kt__kv_table *table, int64_t n_old, int64_t n_new,
                             kt_error *err) KT_CHECKED;
-/* What the pages of new positions are given beside their place, where they are not f16. */
+/* What the pages of new positions are given besides their place, where they are not f16. */
 typedef enum kt__kv_growth {
     KT__GROW_KEPT,   /* f16 copies in all layers: positions may be taken back */
     KT__GROW_STAGED, /* those that are filled: in the layer at hand alone, for a batch that stays */
@@ -146,8 +146,8 @@ void kt__kv_table_unstage(kt__kv *kv, kt__kv_table *table);
  * there reads is gone (or that of the last page cannot be copied from who shares it), at the next
  * page's begin before it where all is there; with recurrent layers, where the last state up to
  * there is known, too. The table ends there then. From then on nobody else holds the last page, and
- * the table holds what is read. A caller that goes on counting those positions may share such a
- * table and save it: they are computed again by whoever appends. */
+ * the table holds what is read. A caller that continues counting those positions may share such a
+ * table and save it: they are computed again by the thread that appends. */
 int64_t kt__kv_table_own_end(kt__kv *kv, kt__kv_table *table, int64_t n_pos);
 /* Returns the pages beyond those that hold the first n_pos positions, and a state beyond them. */
 void kt__kv_table_truncate(kt__kv *kv, kt__kv_table *table, int64_t n_pos);

@@ -3,8 +3,8 @@
  * Owns: which pages hold which 16 tokens after which prefix; pages kept after their sequences end,
  * given up least recently used first when the store needs room; and, for explanations, the tokens
  * of blocks given up. A block is one full page. Its key is a hash chain: root (everything the
- * numbers depend on beside the tokens, and the scope), then 16 tokens a link. Tokens and parent are
- * compared at each link from the root on, so that a collision is a miss.
+ * numbers depend on besides the tokens, and the scope), then 16 tokens a link. Tokens and parent
+ * are compared at each link from the root on, so that a collision is a miss.
  *
  * Does not know what goes into a root, nor requests. Not thread-safe: the engine that owns it
  * serialises. No allocation after creation.
@@ -64,7 +64,7 @@ void kt__prefix_destroy(kt__prefix *prefix);
 void kt__prefix_set_store(kt__prefix *prefix, const kt__kv_store *store);
 const kt__kv_store *kt__prefix_store(const kt__prefix *prefix); /* or NULL */
 
-/* Where a sequence stands in the index. */
+/* Where a sequence is in the index. */
 typedef struct kt__prefix_cursor {
     kt__kv_key key;  /* of the last block, or the root */
     int32_t n_block; /* blocks up to here */

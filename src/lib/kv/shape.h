@@ -19,7 +19,7 @@ typedef struct kt__kv_shape {
     kt__kv_form k_form, v_form;
     int n_tail;     /* pages before a query's own that it reads in f16 as well */
     bool first_f16; /* and page 0, always */
-    uint64_t f16_keys[KT__KV_LAYERS_MAX / 64]; /* bits of layers whose keys are f16 all the same */
+    uint64_t f16_keys[KT__KV_LAYERS_MAX / 64]; /* bits of layers whose keys are f16 anyway */
     size_t state_bytes; /* of a sequence's recurrent layers; 0: there are none */
 } kt__kv_shape;
 

@@ -1,10 +1,10 @@
-/* States of recurrent layers: what a sequence has beside keys and values, and cannot be cut.
+/* States of recurrent layers: what a sequence has besides keys and values, and cannot be cut.
  *
  * Owns: pieces of memory of one size, each the state after a number of positions, their reference
- * counts, and which pages of K/V have one (a snapshot: the state behind the page's last position).
- * A piece is written once, by the batch that computes its positions, and only read from then on, so
- * that whoever goes on from it shares it. Where no piece is free, the snapshot that was used least
- * recently and has no other holder is given up. Threads as kv/kv.h, its user. */
+ * counts, and which pages of K/V have one (a snapshot: the state after the page's last position). A
+ * piece is written once, by the batch that computes its positions, and only read from then on, so
+ * that the caller that continues from it shares it. Where no piece is free, the snapshot that was
+ * used least recently and has no other holder is given up. Threads as kv/kv.h, its user. */
 #ifndef KT_KV_STATES_H
 #define KT_KV_STATES_H
 
@@ -27,7 +27,7 @@ float *kt__states_data(const kt__states *states, int32_t piece);
 /* ---- snapshots ---- */
 typedef enum kt__snapshot {
     KT__SNAPSHOT_NONE,
-    KT__SNAPSHOT_ROLLING, /* the last one of an answer that goes on */
+    KT__SNAPSHOT_ROLLING, /* the last one of an answer that continues */
     KT__SNAPSHOT_MARK     /* where conversations branch */
 } kt__snapshot;
 

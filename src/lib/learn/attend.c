@@ -108,7 +108,7 @@ static void softmax_row(const kt__attend *a, int i, size_t ld, float *s) {
     memset(s + end, 0, (ld - (size_t)end) * sizeof *s);
 }
 
-/* Which way a square matrix of scores takes part, what lies behind its diagonal being zero, or not
+/* Which way a square matrix of scores takes part, what lies after its diagonal being zero, or not
  * wanted. */
 typedef enum square_part {
     SQUARE_OUT,   /* out[i][j], j <= i */

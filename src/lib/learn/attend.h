@@ -14,7 +14,7 @@ typedef struct kt__attend {
     int n_seq;
     int n_head, n_head_kv, head_dim_k, head_dim_v;
     float q_scale;
-    const float *q_row_scale; /* [row] beside q_scale, or NULL */
+    const float *q_row_scale; /* [row] besides q_scale, or NULL */
     int64_t window;           /* 0: none */
     float softcap;            /* 0: none */
     const float *q, *k, *v;   /* rows of all heads, kt__pad apart; normed and rotated */

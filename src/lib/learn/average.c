@@ -1,5 +1,5 @@
 /* The mean of several adapters' products B A, as matrices of their rank again: the best ones, by
- * subspace iteration on the matrices that lie beside one another (Halko et al. 2011, section 4.5),
+ * subspace iteration on the matrices that lie side by side (Halko et al. 2011, section 4.5),
  * in double. */
 #include <math.h>
 #include <string.h>

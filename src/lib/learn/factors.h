@@ -1,8 +1,8 @@
 /* An adapter while it is trained: every pair A, B in f32.
  *
- * Owns: where the matrices of a network lie in one flat array, their first values, and the ways out:
- * as parts that kt__lora_pack_make takes, and as a GGUF file that kt__lora_file_read and llama.cpp
- * read. Knows no gradients. One user at a time. */
+ * Owns: where the matrices of a network lie in one flat array, their first values, and the ways
+ * out: as parts that kt__lora_pack_make takes, and as a GGUF file that kt__lora_file_read and
+ * llama.cpp read. Knows no gradients. One user at a time. */
 #ifndef KT_LEARN_FACTORS_H
 #define KT_LEARN_FACTORS_H
 
@@ -49,7 +49,7 @@ const kt__factor *kt__factors_find(const kt__factors *factors, int block, kt__lo
  * (final_hidden.weight). name: general.name, or NULL. */
 kt_status kt__factors_write(const kt__factors *factors, const char *arch, const char *name,
                             const char *path, kt_error *err) KT_CHECKED;
-/* The values of a file that kt__factors_write wrote, for a training that goes on from it.
+/* The values of a file that kt__factors_write wrote, for a training that continues from it.
  * KT_E_FORMAT: another model's, rank or scale. */
 kt_status kt__factors_read(kt__factors *factors, const kt__gguf *gguf, kt_error *err) KT_CHECKED;
 

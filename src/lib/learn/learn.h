@@ -3,10 +3,10 @@
  * Owns: the division of samples into those that are trained and those that are only measured, the
  * training, and the gate that says whether its result may be published. Knows no files but the
  * adapter's, no texts, no users, no engine: it computes in f32 through the dequantised weights of a
- * bound network, beside which an engine may run.
+ * bound network, next to which an engine may run.
  *
  * Threads: a call computes on the calling thread and the pool's; the pool is the caller's alone
- * while it lasts (a private one, of low priority, beside an engine; or the context's with its lock
+ * while it lasts (a private one, of low priority, next to an engine; or the context's with its lock
  * held). Bytes that come out depend on samples, settings and network, not on threads, tiers or
  * speed; but where cpu_ms_max or go_on ends a training, which is reported. */
 #ifndef KT_LEARN_LEARN_H

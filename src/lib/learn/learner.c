@@ -258,7 +258,7 @@ kt_status kt__learner_step(kt__learner *l, const kt__factors *factors, const siz
 /* ---- writing ----
  *
  * Without a store of keys and values every pass computes whole sequences; so all of an answer is
- * guessed at once, each pass replaces every guess by the likeliest token behind those before it, and
+ * guessed at once, each pass replaces every guess by the likeliest token after those before it, and
  * what no longer changes is what would have been written token by token (Santilli et al. 2023,
  * parallel Jacobi decoding): at least one more token is right after each pass. */
 
@@ -300,7 +300,8 @@ static bool take_guess(const kt__learner *l, const kt__loss_row *rows, kt__writt
     return same;
 }
 
-/* One pass over the samples open[0..n), whose guesses are out[open[i]]; *n_open of them go on. */
+/* One pass over the samples open[0..n), whose guesses are out[open[i]]; *n_open of them
+ * continue. */
 static kt_status guess_again(kt__learner *l, const kt__factors *factors, const size_t *list,
                              size_t *open, size_t n, kt__written *out, size_t *n_open,
                              kt_error *err) {
@@ -345,7 +346,7 @@ kt_status kt__learner_write(kt__learner *l, const kt__factors *factors, const si
         size_t left = 0;
         for (size_t i = 0, m; status == KT_OK && i < n_open; i += m) {
             m = count_guesses(l, list, open, i, n_open);
-            /* those that go on move to the front, behind which nothing is read again */
+            /* those that continue move to the front, after which nothing is read again */
             size_t more = 0;
             status = guess_again(l, factors, list, open + i, m, out, &more, err);
             memmove(open + left, open + i, more * sizeof *open);

@@ -30,8 +30,8 @@ typedef struct kt__losses kt__losses;
 kt_status kt__losses_create(const kt__net *net, kt__panels *panels, int n_row_max, kt__losses **out,
                             kt_error *err) KT_CHECKED;
 void kt__losses_destroy(kt__losses *losses); /* NULL allowed */
-/* rows[n] of hidden[n][kt__pad(d_model)]; rows of kind KL are the last n_kl, with base[n_kl] beside
- * them. d_hidden[n] is written; NULL: losses alone. */
+/* rows[n] of hidden[n][kt__pad(d_model)]; rows of kind KL are the last n_kl, with base[n_kl]
+ * besides them. d_hidden[n] is written; NULL: losses alone. */
 void kt__losses_run(kt__losses *losses, const float *hidden, const float *base, int n, int n_kl,
                     kt__loss_row *rows, float *d_hidden);
 

@@ -153,7 +153,7 @@ static void merge_rows(const stretch *s, int r0, int n, float *rows, float *b, i
     add_adapter(s, r0, n, ld, rows, b, worker);
 }
 
-/* The stretch as it stands: [n_row][kt__pad(n_col)]. */
+/* The stretch as it is: [n_row][kt__pad(n_col)]. */
 static void fill_rows(void *arg, int64_t begin, int64_t end, int worker) {
     const stretch *s = arg;
     const kt__panels_limits *l = &s->p->limits;
@@ -286,8 +286,8 @@ static void narrow_items(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* out[t][j] = scale w[j] . x[t] for the rank's few rows w: sums in lanes, since the outputs of a token
- * would not fill a vector. */
+/* out[t][j] = scale w[j] . x[t] for the rank's few rows w: sums in lanes, since the outputs of a
+ * token would not fill a vector. */
 static void narrow_product(kt__panels *p, const float *w, size_t ld_w, int rank, const float *x,
                            int n_col, int n_tok, float scale, float *out) {
     narrow_job job = {p, w, x, ld_w, rank, n_col, n_tok, scale, out};

@@ -3,7 +3,7 @@
  * Owns: dequantising rows and adding the adapter into them, 16 MiB at a time, and the products
  * that a training needs: forward, back to the input, and the gradients of A and B. No matrix is
  * ever held whole, and no gradient of one is formed. Activations are rows of whole 64 bytes
- * (kt__pad), zero behind their columns, 64-byte aligned. Threads: as learn.h says; bytes depend on
+ * (kt__pad), zero after their columns, 64-byte aligned. Threads: as learn.h says; bytes depend on
  * the operands alone. */
 #ifndef KT_LEARN_PANEL_H
 #define KT_LEARN_PANEL_H

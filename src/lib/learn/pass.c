@@ -615,7 +615,7 @@ const float *kt__pass_forward(kt__pass *p, const kt__factors *factors, const kt_
 
 /* ---- back ---- */
 
-/* dx: of the layer's output; what of it goes through the block stands in *d (dx itself without a
+/* dx: of the layer's output; what of it goes through the block is in *d (dx itself without a
  * post-norm). */
 static const float *output_back(const kt__pass *p, const float *y, const float *post, int n_tok) {
     if (!(p->net->hp.features & KT__F_POST_NORM)) return p->dx;
@@ -706,7 +706,7 @@ static void hidden_back(const kt__pass *p, const kt__factors *f, int n_out, floa
     }
 }
 
-/* p->dx of the stream behind the last layer. */
+/* p->dx of the stream after the last layer. */
 static void stream_back(const kt__pass *p, const kt__pass_batch *b, const float *d_rows) {
     size_t ld = kt__pad(p->net->hp.d_model);
     rows_job job = {.w = p->net->out_norm, .width = p->net->hp.d_model, .eps = p->net->hp.norm_eps};

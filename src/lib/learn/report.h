@@ -1,4 +1,4 @@
-/* What learning is given beside samples and settings, and what was measured of it.
+/* What learning is given besides samples and settings, and what was measured of it.
  *
  * Owns: these types, and the report as JSON. Any thread. */
 #ifndef KT_LEARN_REPORT_H
@@ -15,7 +15,7 @@ typedef struct kt__learn_on {
     int eot; /* the token that ends an answer, or -1: where the gate lets the model write */
 } kt__learn_on;
 
-/* What learning goes on from. */
+/* What learning continues from. */
 typedef struct kt__learn_from {
     const kt__factors *prior;  /* the version so far, or NULL: the base */
     const kt__factors *before; /* that the result shall be better than; NULL: prior */
@@ -42,7 +42,7 @@ typedef struct kt__learn_report {
     kt__learn_loss held, anchor;
     double quality_delta; /* held.before - held.after; up is better */
     double gain_low;      /* the lower bound of it, bootstrap over conversations, 95% */
-    /* Held-out answers beside those of other questions: by how much their own is likelier, nats a
+    /* Held-out answers compared with those of other questions: by how much their own is likelier, nats a
      * token, at least (bootstrap as above); pairs. */
     double pair_low;
     int n_pair;

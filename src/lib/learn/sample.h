@@ -1,7 +1,7 @@
 /* What is learned from: examples as token ids, and what the training of them is told.
  *
  * Owns: the plain types that a training is called with. Knows neither texts nor where examples come
- * from: whoever has feedback makes them. No state; any thread. */
+ * from: the caller that has feedback makes them. No state; any thread. */
 #ifndef KT_LEARN_SAMPLE_H
 #define KT_LEARN_SAMPLE_H
 
@@ -27,7 +27,7 @@ typedef struct kt__sample {
     const int32_t *ids;
     const uint8_t *mask;
     int n;
-    float weight;   /* 0..1, of its tokens beside those of other samples of its kind */
+    float weight;   /* 0..1, of its tokens, compared with those of other samples of its kind */
     uint64_t group; /* its conversation: never divided between training and measurement */
     bool earlier;   /* a correction that an earlier version learned: recalled still? */
 } kt__sample;
@@ -35,7 +35,7 @@ typedef struct kt__sample {
 /* Which matrices are trained. The first two change no key and no value of any position. */
 typedef enum kt__learn_where {
     KT__LEARN_HIDDEN, /* the final hidden state */
-    KT__LEARN_LAST,   /* the last layer behind its keys and values, and the final hidden state */
+    KT__LEARN_LAST,   /* the last layer after its keys and values, and the final hidden state */
     KT__LEARN_ALL     /* every matrix of every layer */
 } kt__learn_where;
 
@@ -46,7 +46,7 @@ typedef struct kt__learn_settings {
     int n_step;
     float rate;                               /* Adam's, at the highest; it falls to 0 in the end */
     int batch, batch_replay, batch_neighbour; /* samples a step */
-    /* Of KL beside the rest: of replay (0: no replay, neither of the two), and of neighbours. */
+    /* Of KL, compared with the rest: of replay (0: no replay, neither of the two), and of neighbours. */
     float replay_weight, neighbour_weight;
     float ewc_lambda; /* of the penalty, where a consolidation is given */
     uint64_t seed;
@@ -58,8 +58,8 @@ typedef struct kt__learn_settings {
     int64_t cpu_ms_max; /* processor time of the process while it trains; 0: no limit */
     uint64_t bytes_max; /* of activations and scratch; 0: 512 MiB. Less may mean smaller
                                              batches, and then other bytes */
-    /* Asked many times a second on the calling thread, which waits meanwhile; false: the training is
-     * cancelled. Or NULL. */
+    /* Asked many times a second on the calling thread, which waits meanwhile; false: the training
+     * is cancelled. Or NULL. */
     bool (*go_on)(void *user);
     void *go_on_user;
     void (*progress)(void *user, int step, double loss); /* or NULL */

@@ -49,7 +49,7 @@ void kt__encoder_up(kt__dev *dev, const kt__weight *up, const float *bias, const
     ops->quantize(dev, rows, acts->n_tok, out);
 }
 
-/* ---- behind the last layer ---- */
+/* ---- after the last layer ---- */
 
 static int widest(const kt__pool_head *head) {
     int n = head->hidden.n_row > head->labels.n_row ? head->hidden.n_row : head->labels.n_row;
@@ -97,7 +97,7 @@ float kt__pool_relevance(const kt__pool_head *head, int d_model, const float *x,
         from = hidden;
     }
     multiply(&head->labels, head->labels_bias, from, scratch, labels);
-    double most = 0.0, sum = 0.0; /* one label is beside a second one of 0 */
+    double most = 0.0, sum = 0.0; /* one label is next to a second one of 0 */
     int n = head->labels.n_row;
     for (int i = 0; i < n; i++)
         if (n > 1 && (i == 0 || (double)labels[i] > most)) most = (double)labels[i];

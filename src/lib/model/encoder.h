@@ -1,10 +1,11 @@
 /* What encoders compute beyond the layer program of decoders, and what becomes of their hidden
  * states.
  *
- * Owns: tables of positions and token types, layer norms with a bias behind each block, a
- * feed-forward part without a gate, and the matrices behind the pooled state (dense layers, a
+ * Owns: tables of positions and token types, layer norms with a bias after each block, a
+ * feed-forward part without a gate, and the matrices after the pooled state (dense layers, a
  * reranker's head) with their binding. Knows rows and weights; not sequences' tables or requests.
- * Parts that run in a batch belong to its forward pass; kt__pool_* may be called from any thread. */
+ * Parts that run in a batch belong to its forward pass; kt__pool_* may be called from any
+ * thread. */
 #ifndef KT_MODEL_ENCODER_H
 #define KT_MODEL_ENCODER_H
 
@@ -15,7 +16,7 @@ typedef struct kt__layer_norm {
     const float *w, *b; /* NULL: there is none */
 } kt__layer_norm;
 
-/* The tables beside the embedding of tokens. */
+/* The tables next to the embedding of tokens. */
 typedef struct kt__input_tables {
     kt__weight positions, types; /* absent without data */
     kt__layer_norm norm;
@@ -32,7 +33,7 @@ bool kt__encoder_norm(kt__dev *dev, const kt__layer_norm *norm, float eps, int n
 void kt__encoder_up(kt__dev *dev, const kt__weight *up, const float *bias, const kt__acts *acts,
                     const kt__lora_terms *lora, float *rows, kt__acts *out);
 
-/* ---- behind the last layer ---- */
+/* ---- after the last layer ---- */
 
 enum { KT__POOL_DENSE = 2, KT__POOL_MAX_LABELS = 256 };
 

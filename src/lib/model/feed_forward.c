@@ -32,7 +32,7 @@ void kt__ff_gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
     kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
 }
 
-/* The experts' gate and up, beside those of the shared one. */
+/* The experts' gate and up, besides those of the shared one. */
 static kt_status experts_glu_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err) {
     const kt__weight *users[KT__EXPERT_READERS];
     int n = kt__experts_readers(layer, users);

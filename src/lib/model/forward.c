@@ -148,7 +148,7 @@ static void plan_latent(const kt__hparams *hp, size_t n, size_t *bytes) {
     bytes[KT__BUF_V_ROWS] = (size_t)hp->kv_rank * row;
 }
 
-/* Rows of activations that stand for one token's: with KT__F_LATENT, one for each head. */
+/* Rows of activations that mean one token's: with KT__F_LATENT, one for each head. */
 static size_t act_bytes(const kt__hparams *hp, kt__act_kind kind, int model) {
     size_t whole = kt__act_layout_of(kind, model).row_bytes;
     if (!(hp->features & KT__F_LATENT)) return whole;
@@ -266,7 +266,7 @@ float *kt__fwd_logits(const kt__fwd *fwd, int i) {
     return kt__fwd_f32(fwd, KT__BUF_LOGITS) + (size_t)i * (size_t)fwd->net->hp.n_vocab;
 }
 
-/* The head's rows stay where it took them from: nothing behind it uses that buffer. */
+/* The head's rows stay where it took them from: nothing after it uses that buffer. */
 const float *kt__fwd_hidden(const kt__fwd *fwd, int i) {
     return kt__fwd_f32(fwd, KT__BUF_TMP) + (size_t)i * (size_t)fwd->net->hp.d_model;
 }

@@ -1,6 +1,6 @@
 /* Inside of the forward pass: its state, and the steps that the parts of a layer share.
  *
- * Owns: the layout of kt__fwd; a block's input (norm and activations), its sum behind it, adapters'
+ * Owns: the layout of kt__fwd; a block's input (norm and activations), its sum after it, adapters'
  * terms and errors. Knows no mixer. The files of the pass (forward.c, mix_*.c, feed_forward.c,
  * head.c) work on it; the rest of the program sees forward.h only. One batch at a time. */
 #ifndef KT_MODEL_FWD_STEPS_H
@@ -122,7 +122,7 @@ kt_status kt__fwd_add_mixed(kt__fwd *fwd, const kt__weight *w, kt__fwd_buf from,
  * KT__BUF_MIX. bias may be NULL. */
 void kt__fwd_convolve(kt__fwd *fwd, const kt__layer *layer, const float *x, size_t ld_x,
                       const float *bias);
-/* The layer norm behind a block, where the architecture has one; false: not finite. */
+/* The layer norm after a block, where the architecture has one; false: not finite. */
 bool kt__fwd_end_block(kt__fwd *fwd, const kt__layer_norm *norm);
 /* KT_E_NUMERIC before `where` of the layer at hand. */
 kt_status kt__fwd_fail(const kt__fwd *fwd, const char *where, kt_error *err);

@@ -28,7 +28,7 @@ const char *kt__arch_list(void) {
 #include "model/arch.def"
         ;
 #undef X
-    return list + 2; /* behind the first comma */
+    return list + 2; /* after the first comma */
 }
 
 kt__features kt__arch_features(const char *arch) {
@@ -284,8 +284,8 @@ static void read_attention(kt__key_reader *r, const arch_row *arch, kt__hparams 
     }
 }
 
-/* Granite's factors. A block's output times r before it is added to x is the same as x in units of r: the embedding
- * over r, the blocks' outputs as they are, and the norms' epsilon over r * r. */
+/* Granite's factors. A block's output times r before it is added to x is the same as x in units of
+ * r: the embedding over r, the blocks' outputs as they are, and the norms' epsilon over r * r. */
 static void read_scales(kt__key_reader *r, kt__hparams *hp) {
     hp->embed_scale = hp->features & KT__F_EMBED_SCALE ? sqrtf((float)hp->d_model) : 1.0f;
     hp->logit_scale = 1.0f;

@@ -4,7 +4,7 @@
 /* Values of expert_gating_func. */
 enum { GATING_UNSAID, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_OF_CHOSEN };
 
-/* Widths of the experts and of the shared one; where a file has no key, the feed-forward's stands for
+/* Widths of the experts and of the shared one; where a file has no key, the feed-forward's means
  * them as the converters wrote it. */
 static void read_widths(kt__key_reader *r, kt__hparams *hp) {
     bool split = hp->features & KT__F_SHARED_EXPERT, parts = hp->features & KT__F_SHARED_WHOLE;
@@ -53,8 +53,8 @@ static void read_groups(kt__key_reader *r, kt__hparams *hp) {
         kt__key_fail(r, "expert_group_used_count", "leaves fewer experts than expert_used_count");
 }
 
-/* DeepSeek's files of 2024 say nothing of the gating, which was a softmax; GLM-4.7-Flash's say nothing
- * either, and it is a sigmoid: its layers and its vocabulary tell it apart. */
+/* DeepSeek's files of 2024 say nothing of the gating, which was a softmax; GLM-4.7-Flash's say
+ * nothing either, and it is a sigmoid: its layers and its vocabulary tell it apart. */
 static int64_t unsaid_gating(const kt__key_reader *r, const kt__hparams *hp) {
     const kt__gguf_kv *tokens = kt__gguf_find(r->gguf, "tokenizer.ggml.tokens");
     bool glm = hp->features & KT__F_LATENT && (hp->n_layer == 47 || hp->n_layer == 48) && tokens &&

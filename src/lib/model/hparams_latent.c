@@ -45,7 +45,7 @@ void kt__hparams_read_latent(kt__key_reader *r, kt__hparams *hp) {
     check_sizes(r, hp, n_rot);
 }
 
-/* YaRN's magnitude stands in the factor of queries alone, squared, and not in the rotation. */
+/* YaRN's magnitude is in the factor of queries alone, squared, and not in the rotation. */
 void kt__hparams_scale_latent(kt__key_reader *r, kt__hparams *hp) {
     kt__rope_params *rope = &hp->rope;
     if (!(hp->features & KT__F_LATENT) || r->status != KT_OK) return;

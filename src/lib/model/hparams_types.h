@@ -40,7 +40,7 @@ typedef uint64_t kt__features;
 #define KT__F_SHARES_OF_ALL \
     (UINT64_C(1) << 20) /* an expert's share is of the softmax over all; else over the chosen */
 #define KT__F_SHARED_EXPERT \
-    (UINT64_C(1) << 21) /* beside them one that every token has, weighed by a gate */
+    (UINT64_C(1) << 21) /* next to them one that every token has, weighed by a gate */
 #define KT__F_SINKS (UINT64_C(1) << 22)   /* a logit of each head that takes weight from the keys */
 #define KT__F_CLAMPED (UINT64_C(1) << 23) /* gpt-oss's gate */
 #define KT__F_FFN_NORM_POST \
@@ -49,7 +49,7 @@ typedef uint64_t kt__features;
     (UINT64_C(1) << 25) /* layers without keys and values are short convolutions */
 #define KT__F_ENCODER (UINT64_C(1) << 26) /* attention in both directions; no logits */
 #define KT__F_LAYER_NORMS \
-    (UINT64_C(1) << 27) /* layer norms with biases behind each block, none before the head */
+    (UINT64_C(1) << 27) /* layer norms with biases after each block, none before the head */
 #define KT__F_PLAIN_FF (UINT64_C(1) << 28)  /* a feed-forward part without a gate */
 #define KT__F_POSITIONS (UINT64_C(1) << 29) /* a table of positions; no RoPE */
 #define KT__F_DELTA \
@@ -126,7 +126,7 @@ typedef struct kt__hparams {
     bool no_mixer[KT__MAX_LAYERS];    /* and a feed-forward part alone */
     int64_t n_ctx_train;
     float norm_eps;
-    float state_eps;   /* of norms behind a recurrent layer's state, which do not read x */
+    float state_eps;   /* of norms after a recurrent layer's state, which do not read x */
     float embed_scale; /* of the embeddings */
     float q_scale;
     float logit_scale;
@@ -148,7 +148,7 @@ typedef struct kt__hparams {
     int n_state_key, n_state_value; /* heads of a delta net; groups and heads of Mamba-2 */
     int state_dim;                  /* of its keys */
     int state_rows;                 /* of its values: rows of a head's state */
-    int n_extra;                    /* blocks of the file behind the layers, which are not used */
+    int n_extra;                    /* blocks of the file after the layers, which are not used */
     kt__rope_params rope;
 } kt__hparams;
 

@@ -27,8 +27,8 @@ static const struct site_row {
 };
 enum { N_SITE_ROWS = sizeof site_rows / sizeof *site_rows };
 
-/* The tensor's name, after blk.N. in a layer; NULL: the block has none, or none that may change. The
- * dense layers of a model with experts are not adapted either. */
+/* The tensor's name, after blk.N. in a layer; NULL: the block has none, or none that may change.
+ * The dense layers of a model with experts are not adapted either. */
 static const char *name_in_block(const kt__net *net, int block, const struct site_row *row) {
     kt__slot_shape shape;
     bool in_layer = block < net->hp.n_layer;
@@ -77,7 +77,7 @@ static kt_status check_text(const kt__gguf *gguf, const char *key, const char *e
                        expected);
 }
 
-/* alpha as the file has it; 0 stands for the rank, which makes the scale 1. */
+/* alpha as the file has it; 0 means the rank, which makes the scale 1. */
 static kt_status read_alpha(const kt__gguf *gguf, const kt__net *net, float *alpha, kt_error *err) {
     const char *path = kt__gguf_path(gguf);
     kt_status status;

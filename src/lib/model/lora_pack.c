@@ -117,7 +117,7 @@ static void *take_bytes(packer *p, size_t bytes) {
     return at;
 }
 
-/* A's rows go behind those of the input's other parts. */
+/* A's rows go after those of the input's other parts. */
 static kt_status pack_a(const packer *p, const kt__lora_part *part, kt__lora_a *to, float *row,
                         int *exponent) {
     const kt__weight *a = &part->a;

@@ -1,10 +1,10 @@
 /* An adapter's matrices as the forward pass wants them.
  *
- * Owns: the memory of a kt__lora: every A as f16 rows, every B as f16 panels, each divided by a power
- * of two so that its largest weight is between 1 and 2 (nothing of a file in f16 is lost so, and of
- * one in f32 what f16 rounds); and what follows from where they act: from which layer on keys and
- * values differ, and a digest of all that answers depend on. Made from parts, whoever has them: a
- * file (lora_file.h), or one who trains. Immutable once packed; any thread. */
+ * Owns: the memory of a kt__lora: every A as f16 rows, every B as f16 panels, each divided by a
+ * power of two so that its largest weight is between 1 and 2 (nothing of a file in f16 is lost so,
+ * and of one in f32 what f16 rounds); and what follows from where they act: from which layer on
+ * keys and values differ, and a digest of all that answers depend on. Made from parts, the caller
+ * that has them: a file (lora_file.h), or one who trains. Immutable once packed; any thread. */
 #ifndef KT_MODEL_LORA_PACK_H
 #define KT_MODEL_LORA_PACK_H
 

@@ -2,7 +2,7 @@
 #include "model/feed_forward.h"
 #include "model/mixers.h"
 
-/* Where a layer's keys and values go: nothing reads an encoder's behind the layer. */
+/* Where a layer's keys and values go: nothing reads an encoder's after the layer. */
 static int kv_layer(const kt__fwd *fwd, const kt__layer *layer) {
     return kt__fwd_is_encoder(fwd) ? 0 : layer->kv_layer;
 }

@@ -1,4 +1,5 @@
-/* The short convolution's mixer (LFM2): gates before and behind a convolution over the last tokens. */
+/* The short convolution's mixer (LFM2): gates before and after a convolution over the last
+ * tokens. */
 #include "model/mixers.h"
 
 /* b, c and x of one product; u = b * x goes into b's place. */

@@ -94,7 +94,7 @@ static kt_status find_tensor(const binder *b, const char *name, shape want, bool
     return KT_OK;
 }
 
-/* Of several matrices, one behind the other, out is the first. */
+/* Of several matrices, one after the other, out is the first. */
 static kt_status bind_matrices(const binder *b, const char *name, shape want, bool required,
                                kt__weight *out) {
     const kt__gguf_tensor *t = NULL;

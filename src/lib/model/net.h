@@ -2,7 +2,8 @@
  *
  * Owns: which tensor is which (weights.def), shape and type checks with errors that name the
  * tensor, the refusal of tensors that the layer program has no place for, and the f32 copies of
- * vectors that a file holds in another type. Weights themselves stay in the file. Knows no tokens' texts and no requests. Immutable once bound; any thread. */
+ * vectors that a file holds in another type. Weights themselves stay in the file. Knows no tokens'
+ * texts and no requests. Immutable once bound; any thread. */
 #ifndef KT_MODEL_NET_H
 #define KT_MODEL_NET_H
 
@@ -59,7 +60,7 @@ typedef struct kt__net {
     kt__weight embed, head;
     const float *out_norm, *head_bias;   /* or NULL; head_bias: [n_vocab] */
     kt__input_tables tables;             /* with KT__F_LAYER_NORMS */
-    kt__pool_head pool;                  /* behind what is pooled */
+    kt__pool_head pool;                  /* after what is pooled */
     const float *rope_factors;           /* [n_rot/2] or NULL: Llama 3 */
     const float *rope_long, *rope_short; /* [n_rot/2] or NULL: longrope */
     uint64_t n_params, weight_bytes, decode_bytes;

@@ -1,8 +1,8 @@
 /* Rotary position embedding tables.
  *
  * Owns: the inverse frequencies under every scaling rule, and cosines and sines of a position
- * (docs/NUMERICS.md section 7: angle = pos * inv_freq in double, evaluated by base/math, rounded once).
- * Any thread; immutable. */
+ * (docs/NUMERICS.md section 7: angle = pos * inv_freq in double, evaluated by base/math, rounded
+ * once). Any thread; immutable. */
 #ifndef KT_MODEL_ROPE_H
 #define KT_MODEL_ROPE_H
 
@@ -19,7 +19,8 @@ typedef struct kt__rope {
  * factors. Memory is taken from arena. */
 kt_status kt__rope_init(const kt__net *net, bool local, int64_t n_ctx, kt__arena *arena,
                         kt__rope *out, kt_error *err) KT_CHECKED;
-/* What a query at pos is multiplied by beside q_scale: 1 + temperature * ln(1 + floor(pos / orig_ctx)). */
+/* What a query at pos is multiplied by besides q_scale: 1 + temperature * ln(1 + floor(pos /
+ * orig_ctx)). */
 float kt__rope_query_scale(const kt__hparams *hp, int64_t pos);
 /* cs[n_rot]: cosines of the n_rot/2 pairs, then sines. */
 void kt__rope_fill(const kt__rope *rope, int64_t pos, float *cs);

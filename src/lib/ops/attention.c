@@ -27,7 +27,7 @@ static int64_t first_visible(const kt__attention *d, int64_t pos) {
     return d->window > 0 && pos > back ? pos - back : 0;
 }
 
-/* Behind the last position that a query at pos sees. */
+/* After the last position that a query at pos sees. */
 static int64_t end_visible(const kt__attention *d, const kt__seg *seg, int64_t pos) {
     if (!d->both_ways) return pos + 1;
     int64_t end = seg->pos0 + seg->n_tok;

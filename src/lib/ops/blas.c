@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Of CBLAS (the reference interface of netlib.org/blas) and of OpenBLAS beside it. */
+/* Of CBLAS (the reference interface of netlib.org/blas) and of OpenBLAS next to it. */
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 typedef void sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,

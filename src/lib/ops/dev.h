@@ -1,7 +1,7 @@
 /* The CPU device's inside.
  *
- * Owns: the device's fields, the sizes of work items, and the operations as the files of ops/ define
- * them. For ops/ alone; threads as ops/ops.h says. */
+ * Owns: the device's fields, the sizes of work items, and the operations as the files of ops/
+ * define them. For ops/ alone; threads as ops/ops.h says. */
 #ifndef KT_OPS_DEV_H
 #define KT_OPS_DEV_H
 
@@ -26,11 +26,11 @@ struct kt__dev {
     const kt__blas *blas; /* or NULL */
     int n_threads;
     kt__dev_limits limits;
-    /* [pool size][scratch_stride]: kernels' part, then a tile of floats, then gathered activation rows;
-     * untouched until its worker writes there, since that decides on which node it lies */
+    /* [pool size][scratch_stride]: kernels' part, then a tile of floats, then gathered activation
+     * rows; untouched until its worker writes there, since that decides on which node it lies */
     uint8_t *scratch;
     size_t scratch_stride, kernel_bytes, tile_bytes, scratch_bytes;
-    /* A x of the product that runs, whose items stand before the product's own; n_down 0: none */
+    /* A x of the product that runs, whose items are before the product's own; n_down 0: none */
     const kt__lora_terms *down;
     kt__net_input down_input;
     int64_t n_down;
@@ -137,8 +137,8 @@ bool kt__dev_down_items(kt__dev *dev, int64_t *begin, int64_t *end, int worker);
 /* kt__pool_peek in the product's items. */
 int64_t kt__dev_peek(const kt__dev *dev);
 
-/* Adds what terms (or NULL) have at the site to outputs [row0, row0 + n_row) of tokens [tok0, tok0 +
- * n_tok); out: of the first of both. */
+/* Adds what terms (or NULL) have at the site to outputs [row0, row0 + n_row) of tokens [tok0, tok0
+ * + n_tok); out: of the first of both. */
 void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
                       int n_row, int tok0, int n_tok, float *out, size_t ld_out);
 

@@ -2,7 +2,8 @@
  *
  * Gate and up: items are rows of one piece, so that an expert with many tokens is several items.
  * Down: items are output rows of all experts, since a token's sum runs over its experts in
- * ascending order, whoever computes it. Weights of experts that no token chose are not read. */
+ * ascending order, no matter which thread computes it. Weights of experts that no token chose are not
+ * read. */
 #include <string.h>
 
 #include "ops/dev.h"
@@ -27,7 +28,8 @@ typedef struct experts_job {
     int per_piece; /* items */
 } experts_job;
 
-/* The piece's rows of the kinds that gate and up read: in place where they are neighbours, else copied. */
+/* The piece's rows of the kinds that gate and up read: in place where they are neighbours, else
+ * copied. */
 static kt__acts gather(const experts_job *job, const kt__expert_piece *piece, int worker) {
     const int32_t *tok = job->d->routing->slot_tok + piece->slot0;
     uint8_t *room = kt__dev_gather_room(job->dev, worker);

@@ -46,7 +46,7 @@ typedef struct heads_job {
     int per_head; /* items of KT__ROWS_ITEM rows */
 } heads_job;
 
-/* One head's rows of all tokens: each lies n_head rows behind the last. */
+/* One head's rows of all tokens: each lies n_head rows after the last. */
 static kt__acts acts_of(const heads_job *job, int head) {
     kt__acts acts = *job->acts;
     acts.n_tok /= job->d->n_head;

@@ -1,7 +1,7 @@
 /* Low-rank terms: what adapters add to products, y = W x + B u with u = f (A x).
  *
  * Owns: how a layer's matrices A and B of one adapter are held, which rows of a batch they act on,
- * and the two operations: A x ahead of a product, B u behind it. The f32 rows before quantisation
+ * and the two operations: A x ahead of a product, B u after it. The f32 rows before quantisation
  * are what A sees. Knows neither files nor requests. Bytes depend on a row and its adapters alone;
  * rows without one are not touched. Threads as ops.h says. */
 #ifndef KT_OPS_LOW_RANK_H
@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 
 /* The products that an adapter may add to, and what their inputs are. The last block of a network,
- * behind its layers, has HIDDEN (added to the normed hidden state itself) and HEAD. */
+ * after its layers, has HIDDEN (added to the normed hidden state itself) and HEAD. */
 typedef enum kt__lora_site {
     KT__SITE_Q,
     KT__SITE_K,
@@ -59,7 +59,7 @@ typedef struct kt__lora_b {
     float factor;  /* alpha / rank, times the powers of two that A and B were divided by */
 } kt__lora_b;
 
-/* The matrices A of one input, one behind the other. */
+/* The matrices A of one input, one after the other. */
 typedef struct kt__lora_a {
     const kt__f16 *rows; /* [rank][n_col] */
     int rank;            /* of all together; 0: none */
@@ -95,7 +95,8 @@ typedef struct kt__lora_terms {
     int n_rows;
     int block;
     float *u; /* [n_tok][KT__LORA_U_MAX], made for one input at a time */
-    /* The input's f32 rows, where u is made by the operation that adds with it; NULL: it is there. */
+    /* The input's f32 rows, where u is made by the operation that adds with it; NULL: it is
+     * there. */
     const struct kt__acts *acts;
 } kt__lora_terms;
 

@@ -51,7 +51,7 @@ typedef struct kt__seg {
     int row0, n_tok;
     int32_t pair_from; /* encoders: from this position on the second text of a pair; 0: one text */
     /* recurrent layers begin with the table's state, which is that at pos0 */
-    const kt__seg_state *states; /* [n_states] ascending; what is behind the last one is lost */
+    const kt__seg_state *states; /* [n_states] ascending; what is after the last one is lost */
     int n_states;
 } kt__seg;
 
@@ -61,7 +61,7 @@ typedef struct kt__qkv {
     const float *bq, *bk, *bv; /* or NULL */
     const float *q_rows,
         *k_rows;         /* [n_tok][heads * head_dim_k]: those products, made before, or NULL */
-    const float *v_rows; /* [n_tok][n_head_kv * head_dim_v] likewise */
+    const float *v_rows; /* [n_tok][n_head_kv * head_dim_v] in the same way */
     const float *q_norm, *k_norm; /* [head_dim_k] RMS norm of each head, or NULL */
     bool norm_rotated;            /* those norms come after the rotation */
     float norm_eps;
@@ -70,7 +70,7 @@ typedef struct kt__qkv {
     int n_rot;       /* 0: no rotation */
     bool neox;
     float q_scale;
-    const float *q_row_scale; /* [n_tok] factors beside q_scale, or NULL */
+    const float *q_row_scale; /* [n_tok] factors besides q_scale, or NULL */
     float *q_out;             /* [n_head_kv][n_tok][n_head / n_head_kv][head_dim_k] */
     uint8_t
         *q_codes; /* the same, coded, of kt__query_code_bytes each; NULL: keys are not quantised */
@@ -96,7 +96,7 @@ typedef struct kt__attention {
     bool both_ways;
     float softcap;
     const float *
-        sinks; /* [n_head] a logit of each head beside those of keys, without a value; NULL: none */
+        sinks; /* [n_head] a logit of each head besides those of keys, without a value; NULL: none */
     float *out; /* [n_tok][n_head * head_dim_v] */
 } kt__attention;
 
@@ -220,7 +220,7 @@ typedef struct kt__short_conv {
  * value head, [dim_v][dim_k]. */
 typedef struct kt__delta_net {
     float *qkv; /* [n_tok][2 n_key dim_k + n_value dim_v], changed: queries, keys, values */
-    float *decay, *beta; /* [n_tok][n_value], in: the products, out: what they stand for */
+    float *decay, *beta; /* [n_tok][n_value], in: the products, out: what they mean */
     const float *a, *dt; /* [n_value] of the decay */
     const float *z;      /* [n_tok][n_value dim_v] gates of the result */
     const float *norm;   /* [dim_v] */

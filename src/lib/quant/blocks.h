@@ -1,6 +1,6 @@
 /* Byte layout of every block type, as GGUF files hold it.
  *
- * Owns: structs only. They are packed: a block may stand at any address. Multi-byte fields are
+ * Owns: structs only. They are packed: a block may be at any address. Multi-byte fields are
  * little-endian, as the machines are that we run on. Any thread. */
 #ifndef KT_QUANT_BLOCKS_H
 #define KT_QUANT_BLOCKS_H

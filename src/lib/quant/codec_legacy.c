@@ -76,7 +76,7 @@ static void pack_fifths(const int8_t *q, int offset, uint8_t qh[4]) {
     }
 }
 
-/* All these begin with d; the types with a minimum have m behind it, as what is added. */
+/* All these begin with d; the types with a minimum have m after it, as what is added. */
 static void scale_begin(const kt__fit *fit, void *block) {
     ((kt__q4_0 *)block)->d = fit->d;
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEP = 16 }; /* columns whose errors go on together */
+enum { STEP = 16 }; /* columns whose errors continue together */
 
 typedef struct rounder {
     kt__type type;

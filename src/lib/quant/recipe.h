@@ -35,7 +35,7 @@ typedef enum kt__tensor_role {
     KT__TENSOR_VECTOR    /* norms, biases, factors: always f32 */
 } kt__tensor_role;
 
-/* What a recipe looks at beside the tensor itself. */
+/* What a recipe looks at besides the tensor itself. */
 typedef struct kt__recipe_model {
     int n_layer, n_head, n_head_kv;
     bool tied; /* the embedding is the output matrix, too */

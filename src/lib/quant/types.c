@@ -104,7 +104,7 @@ static float largest_of(const float *x, int n) {
     return most;
 }
 
-/* Sums of groups, each in the order of its weights; four beside each other, since one alone would
+/* Sums of groups, each in the order of its weights; four side by side, since one alone would
  * wait for every addition. */
 static void sum_groups(const float *x, int n, int group, float *sums) {
     int n_group = n / group, g = 0;
@@ -121,8 +121,8 @@ static void sum_groups(const float *x, int n, int group, float *sums) {
 }
 
 /* What the squared errors of n weights count: the importance times sqrt(2 mean x^2 + x^2), since a
- * measured importance is only a mean; without one, large weights count more: mean + x^2, or for types
- * with minima rms + |x|. All are relative to the largest weight of a block, so that nothing
+ * measured importance is only a mean; without one, large weights count more: mean + x^2, or for
+ * types with minima rms + |x|. All are relative to the largest weight of a block, so that nothing
  * overflows. */
 static void error_weights(const kt__codec *codec, const float *x, const float *importance, int n,
                           int n_block, float *w) {

@@ -130,13 +130,14 @@ static void append_token(kt__choice *c, int32_t id, const float *logits, int32_t
     if (task->finish == KT_FINISH_NONE) task->finish = c->answer.finish;
     if (task->finish != KT_FINISH_NONE) return;
     if (n_pos >= w->engine->params.n_ctx) task->finish = KT_FINISH_CONTEXT;
-    /* by the event: what was proposed behind this token is not wanted */
+    /* by the event: what was proposed after this token is not wanted */
     if (atomic_load_explicit(task->cancel, memory_order_relaxed))
         task->finish = KT_FINISH_CANCELLED;
 }
 
-/* A row before the last: what it says of the prompt's next token. Rows that are computed again after
- * the task was suspended say the same again; those of the answer's own tokens were told. */
+/* A row before the last: what it says of the prompt's next token. Rows that are computed again
+ * after the task was suspended say the same again; those of the answer's own tokens were
+ * reported. */
 static void note_prompt_row(kt__choice *c, const float *logits, int32_t n_pos) {
     const kt__submitted *sub = c->sub;
     int n = sub->n_logprobs;
@@ -153,7 +154,7 @@ static kt__recall_change recall_row(kt__choice *c, const kt__row *row) {
     return c->sub->recall ? kt__recall_mix(c->sub->recall, c->key, row->logits) : none;
 }
 
-/* A token is drawn from the state at hand. Without its key, those behind it are not kept, either. */
+/* A token is drawn from the state at hand. Without its key, those after it are not kept, either. */
 static void keep_key(kt__choice *c, const kt__row *row) {
     size_t d = (size_t)kt__engine_hparams(c->work.engine)->d_model;
     if (!row->hidden || c->n_kept != (size_t)(c->work.task.n_tok - c->sub->n_text)) return;

@@ -1,8 +1,8 @@
-/* Constraints of requests: made by whoever submits, kept for those that ask for the same.
+/* Constraints of requests: made by the thread that submits, kept for those that ask for the same.
  *
- * Owns: a model's vocabulary for constraints, an engine's account of their memory, and the ones that
- * nobody uses at present: a request that asks for the same gets one of these, with what it knows of
- * masks by then. A constraint is lent to one request at a time. Any thread. */
+ * Owns: a model's vocabulary for constraints, an engine's account of their memory, and the ones
+ * that nobody uses at present: a request that asks for the same gets one of these, with what it
+ * knows of masks by then. A constraint is lent to one request at a time. Any thread. */
 #ifndef KT_REQUESTS_CONSTRAINTS_H
 #define KT_REQUESTS_CONSTRAINTS_H
 

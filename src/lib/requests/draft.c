@@ -10,7 +10,7 @@
 
 enum {
     ROWS = 64,       /* of a draft batch: what it follows a step, at most */
-    READY_ROWS = 2,  /* behind an answer: the last step's tokens, part of proposing */
+    READY_ROWS = 2,  /* after an answer: the last step's tokens, part of proposing */
     REST_STEPS = 200 /* without asking, after it did not pay; then it is tried again */
 };
 
@@ -147,7 +147,7 @@ static kt__batch empty_batch(const kt__draft *d) {
     return (kt__batch){.ids = d->ids, .segs = d->segs, .out_rows = d->out_rows};
 }
 
-/* The tokens behind what was followed of an answer's text, which has room for them now. */
+/* The tokens after what was followed of an answer's text, which has room for them now. */
 static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32_t rows,
                      kt__batch *batch) {
     int32_t pos = seq->n_done - seq->begin;
@@ -238,7 +238,7 @@ static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
     kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
 }
 
-/* Rows to follow of an answer that is behind; 0: none. Where the text is too long for it, it is
+/* Rows to follow of an answer that is after; 0: none. Where the text is too long for it, it is
  * begun anew nearer to its end. */
 static int32_t rows_to_follow(kt__draft *d, const kt__draft_ask *ask,
                               const kt__draft_step *verify) {
@@ -256,7 +256,7 @@ static int32_t rows_to_follow(kt__draft *d, const kt__draft_ask *ask,
     return rows;
 }
 
-/* The first of the answers behind that is worth it; one a step. */
+/* The first of the answers after that is worth it; one a step. */
 static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__draft_step *verify) {
     for (int i = 0; i < n; i++) {
         int32_t rows = asks[i].ready ? 0 : rows_to_follow(d, &asks[i], verify);

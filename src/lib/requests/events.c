@@ -119,7 +119,7 @@ void kt__events_emit_text(kt__choice *choice, int32_t id, const kt_logprob *logp
 
 /* ---- by other threads ---- */
 
-/* The lock is held. Returns whether the answer, which had paused, goes on. */
+/* The lock is held. Returns whether the answer, which had paused, continues. */
 static bool drop_read(kt__submitted *sub) {
     if (!sub->ring_busy) return false;
     sub->ring_busy = false;

@@ -37,9 +37,9 @@ static kt_status describe_calls(kt__submitted *sub, const kt_request_params *r,
     return KT_OK;
 }
 
-/* Calls that must come are the whole answer, reasoning included; so is text without calls, and what is
- * either, but these two only where the request holds the answer to nothing else. Calls that may come
- * behind a mark follow it: among free text, or instead of what the request asks for. */
+/* Calls that must come are the whole answer, reasoning included; so is text without calls, and what
+ * is either, but these two only where the request holds the answer to nothing else. Calls that may
+ * come after a mark follow it: among free text, or instead of what the request asks for. */
 static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_params *r,
                            kt_error *err) {
     bool beside = r->constraint.n_forms == 1 && !r->constraint.n_triggers;
@@ -70,7 +70,7 @@ static kt_status add_calls(holding *h, kt__submitted *sub, const kt_request_para
     return KT_OK;
 }
 
-/* Where the answer begins inside reasoning, a form comes behind that. */
+/* Where the answer begins inside reasoning, a form comes after that. */
 static void wait_for_answer(holding *h, const kt__submitted *sub) {
     bool thinks = sub->conversation && sub->conversation->thinks;
     h->trigger = thinks ? kt__conversation_closing(sub->req.engine->model) : NULL;

@@ -1,7 +1,7 @@
 /* What the answers of a request are held to.
  *
  * Owns: putting together what the request asks for, the calls that its tools allow, and reasoning,
- * behind which both come. Any thread. */
+ * after which both come. Any thread. */
 #ifndef KT_REQUESTS_HOLD_H
 #define KT_REQUESTS_HOLD_H
 

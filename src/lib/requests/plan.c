@@ -32,7 +32,7 @@ enum {
     STEP_ROWS = 32,              /* of decode steps with speculation */
     PROCESS_BYTES = 20 << 20,    /* code, libraries, stacks, what tables do not say */
     VOCAB_ENTRY_BYTES = 240,     /* tokenizer, sampler scratch, constraints' tries */
-    REQUEST_BYTES = 48 << 10,    /* buffers of a request, beside its tokens */
+    REQUEST_BYTES = 48 << 10,    /* buffers of a request, besides its tokens */
     INDEX_ENTRY_BYTES = 3 * 144, /* prefix index, per page */
     LEAST_CONSTRAINTS = 8 << 20, /* with the masks: room for one */
     MASK_ENTRY_BYTES = 9,

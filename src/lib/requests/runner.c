@@ -61,7 +61,7 @@ static void free_adapted(adapted_rows *a) {
     kt__free(a->held);
 }
 
-/* n rows from row0 on, behind those listed so far. */
+/* n rows from row0 on, after those listed so far. */
 static void list_adapted(adapted_rows *a, kt__adapters *list, int row0, int n) {
     if (!list) return;
     if (a->n > 0 && a->rows[a->n - 1].row0 + a->rows[a->n - 1].n_tok == row0 &&
@@ -184,7 +184,7 @@ static void count_found(kt__runner *r, kt__work *w, bool asked) {
     if (asked && !w->task.loading) w->ops->looked_up(w);
 }
 
-/* An answer that goes on where its sequence was evaluated has its first logits already. */
+/* An answer that continues where its sequence was evaluated has its first logits already. */
 static void take_first(kt__work *w) {
     int32_t id;
     kt__row row = {.logits = w->state->logits};
@@ -283,7 +283,7 @@ static void fail_work(kt__work *w, kt_status status, const kt_error *err) {
 
 /* ---- decode steps ---- */
 
-/* Tokens that may come behind the one of this step. */
+/* Tokens that may come after the one of this step. */
 static int32_t left_for(const kt__runner *r, const kt__work *w) {
     const kt__task *task = &w->task;
     int32_t left = r->engine->params.n_ctx - task->n_done - 1;
@@ -307,7 +307,7 @@ static void propose(kt__runner *r, kt__task *const *tasks, int n) {
     if (k > 0) kt__speculate(r->engine->speculator, r->slots, k, rows - (n - k));
 }
 
-/* States behind each row that may be the last one, as many as there are pieces for. */
+/* States after each row that may be the last one, as many as there are pieces for. */
 static int list_step_states(kt__runner *r, kt__seg *seg, kt__kv_table *table, int n) {
     kt__state_list *s = &r->step.states;
     kt__state_list_begin(s, seg);
@@ -394,7 +394,7 @@ static void learn(kt__runner *r, kt__work *w, int n_verified, int n_accepted) {
                              n_accepted);
 }
 
-/* Begins the step, or goes on with it. pause: or NULL. */
+/* Begins the step, or continues with it. pause: or NULL. */
 static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const atomic_bool *pause,
                           kt_error *err) {
     if (!r->stepping) begin_step(r, tasks, n);
@@ -646,7 +646,7 @@ static void complete_slices(kt__runner *r) {
 }
 
 /* A batch that cannot be computed ends all that are in it, unless one row may be to blame: then
- * they go on alone, as far as they get. */
+ * they continue alone, as far as they get. */
 static kt_status run_alone(kt__runner *r, int index, kt_error *err) {
     kt__slice only = r->slices[index];
     bool done;

@@ -27,7 +27,7 @@ void kt__seq_unlend(kt_seq *seq);
 /* How much of ids[n] seq holds, one short of all at most, so that there is something to compute
  * logits from. Any thread. */
 size_t kt__seq_common(const kt_seq *seq, const int32_t *ids, size_t n);
-/* The first n_keep positions are kept, and ids[n] will be computed behind them. Pages follow with
+/* The first n_keep positions are kept, and ids[n] will be computed after them. Pages follow with
  * kt__seq_set_end, before anything is computed. Any thread. */
 void kt__seq_put_prompt(kt_seq *seq, size_t n_keep, const int32_t *ids, size_t n);
 /* With the engine's turn: the logits after n_pos positions; its tokens and pages end there. */

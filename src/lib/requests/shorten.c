@@ -26,7 +26,7 @@ static bool is_of_system(const kt_message *m) {
     return is_role(m, "system") || is_role(m, "developer");
 }
 
-/* A turn begins with a user's message; what stands before the first one is of the first. */
+/* A turn begins with a user's message; what is before the first one is of the first. */
 static size_t count_turns(const kt_message *messages, size_t n) {
     size_t turns = 0;
     for (size_t i = 0; i < n; i++) turns += is_role(&messages[i], "user");

@@ -73,7 +73,7 @@ out:
     return status;
 }
 
-/* The prompt behind n_pos positions. */
+/* The prompt after n_pos positions. */
 static kt_status check_length(const kt_engine *engine, size_t n_pos, size_t n, kt_error *err) {
     size_t n_ctx = (size_t)engine->params.n_ctx;
     int64_t n_store = kt__kv_n_pages_most(engine->kv) * KT__PAGE_POS;
@@ -209,7 +209,7 @@ static kt_status make_keys(kt__choice *c, size_t cap, kt_error *err) {
     return c->kept ? KT_OK : kt__fail_nomem(err, "an answer's states", c->cap_kept * d);
 }
 
-/* ids[n]: those of the prompt behind the positions that are kept. */
+/* ids[n]: those of the prompt after the positions that are kept. */
 static kt_status make_choice(kt__submitted *sub, int index, const kt_request_params *request,
                              const int32_t *ids, size_t n, kt_error *err) {
     kt_status status;

@@ -3,9 +3,10 @@
  * Owns: the layout of a request and of its choices, and their memory. submit.c makes them, choice.c
  * turns logits into answers and says why a prompt was not found, events.c hands events out.
  *
- * Threads: made by whoever submits; computed on by whoever drives the engine, with its turn; events
- * are read and the request closed from other threads. What they share is under a lock of the
- * request's own, which is held for moments only, and under which no other lock is taken. */
+ * Threads: made by the thread that submits; computed on by the thread that drives the engine, with
+ * its turn; events are read and the request closed from other threads. What they share is under a
+ * lock of the request's own, which is held for moments only, and under which no other lock is
+ * taken. */
 #ifndef KT_REQUESTS_SUBMITTED_H
 #define KT_REQUESTS_SUBMITTED_H
 
@@ -48,7 +49,7 @@ struct kt__submitted {
     bool keep;
     int8_t *keys; /* the caller's, of an embedding; or NULL */
     size_t keys_first;
-    kt_seq *seq;         /* that the answer goes on in; NULL: none */
+    kt_seq *seq;         /* that the answer continues in; NULL: none */
     atomic_bool has_seq; /* it is lent to this request */
     kt_event_fn *on_event;
     kt_ready_fn *on_ready;

@@ -11,7 +11,7 @@
 enum {
     MAX_CHOICES = 100000,
     MAX_TEXT = 4 << 20,    /* bytes of a form, and of all its choices */
-    MAX_AROUND = 64 << 10, /* of what stands around it, with marks */
+    MAX_AROUND = 64 << 10, /* of what is around it, with marks */
     GROWTH = 4 << 20       /* that a form's tables may take while answers are made, all in all */
 };
 

@@ -17,7 +17,7 @@ typedef struct kt__constraint {
     uint32_t n_forms;
     kt__match *triggers; /* NULL: there are none */
     bool repeat;
-    int32_t *reaching; /* [n_reaching] tokens that end a trigger and go on behind it */
+    int32_t *reaching; /* [n_reaching] tokens that end a trigger and continue after it */
     uint32_t n_reaching;
     uint64_t *set, *one; /* scratch of a mask: sets of tokens */
 } kt__constraint;

@@ -13,7 +13,7 @@ enum {
     MAX_FINISH = 4096
 };
 
-/* Where a text stands. */
+/* Where a text is. */
 typedef struct standing {
     bool free;      /* before a trigger */
     bool between;   /* a form has ended, another one may come */
@@ -134,7 +134,7 @@ static void try_below(kt__held *h, uint32_t node) {
         for (int32_t id = v->nodes[i].token; id >= 0; id = v->same[id]) try_token(h, id);
 }
 
-/* Tokens that end a trigger that has begun, and go on. */
+/* Tokens that end a trigger that has begun, and continue. */
 static void try_begun(kt__held *h) {
     const kt__gvocab *v = h->c->vocab->tokens;
     const kt__match *triggers = h->c->triggers;

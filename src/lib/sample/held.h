@@ -1,10 +1,10 @@
-/* An answer held to a constraint: where its text stands, and which tokens may come next.
+/* An answer held to a constraint: where its text is, and which tokens may come next.
  *
  * Owns: the state of one answer. It begins with one of the constraint's forms, or, where there are
  * triggers, in free text: any token may come until a trigger has been written, and then only what
- * some form takes. The forms are read side by side until one is left; at its end the answer is over,
- * or goes on as it began. A token that reaches beyond a form's end is not taken; one that ends a
- * trigger and goes on is, where a form takes the rest.
+ * some form takes. The forms are read side by side until one is left; at its end the answer is
+ * over, or continues as it began. A token that reaches beyond a form's end is not taken; one that
+ * ends a trigger and continues is, where a form takes the rest.
  *
  * Answers under one constraint have one user at a time. No allocation once made. */
 #ifndef KT_SAMPLE_HELD_H

@@ -90,7 +90,7 @@ size_t kt__held_vocab_bytes(const kt__held_vocab *v) {
     return sizeof *v + kt__gvocab_bytes(v->tokens) + v->tokens->n_words * 8u + v->n_controls * 4u;
 }
 
-/* Length of the name that stands at text, without its mark; 0: none. */
+/* Length of the name that is at text, without its mark; 0: none. */
 static size_t name_at(const kt__held_vocab *v, const char *text, size_t len) {
     for (uint32_t i = 0; i < v->n_controls; i++) {
         size_t n;

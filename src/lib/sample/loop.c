@@ -7,7 +7,7 @@ void kt__loop_init(kt__loop *loop, int32_t limit) {
     loop->limit = limit;
 }
 
-/* same tokens that repeat, behind the p of the first time */
+/* same tokens that repeat, after the p of the first time */
 static bool is_loop(const kt__loop *loop, int32_t p) {
     int64_t same = loop->same[p];
     return same + p >= loop->limit && same >= (int64_t)(KT__LOOP_TIMES - 1) * p;

@@ -1,8 +1,8 @@
 /* Endless repetition: an answer that says the same over and over.
  *
- * Owns: how many tokens at the end of an answer repeat what stood one period before, for each period
- * up to KT__LOOP_PERIOD. By the tokens alone, so that it says the same of the same answer however it
- * was computed. Knows no text. One user at a time; no allocation. */
+ * Owns: how many tokens at the end of an answer repeat what stood one period before, for each
+ * period up to KT__LOOP_PERIOD. By the tokens alone, so that it says the same of the same answer
+ * however it was computed. Knows no text. One user at a time; no allocation. */
 #ifndef KT_SAMPLE_LOOP_H
 #define KT_SAMPLE_LOOP_H
 
@@ -11,7 +11,7 @@
 
 enum {
     KT__LOOP_PERIOD = 256, /* tokens that repeat, at most */
-    KT__LOOP_TIMES = 4,    /* that they stand behind each other, at least */
+    KT__LOOP_TIMES = 4,    /* that they are after each other, at least */
     KT__LOOP_LEAST = 16    /* the smallest limit that tells a loop from a list */
 };
 

@@ -27,7 +27,7 @@
 typedef struct kt__sampler kt__sampler;
 typedef struct kt__sampler_scratch kt__sampler_scratch;
 
-/* The bytes a token stands for, for DRY's sequence breakers; NULL or *len = 0 for tokens without
+/* The bytes a token means, for DRY's sequence breakers; NULL or *len = 0 for tokens without
  * text. The result is read before the next call. */
 typedef struct kt__sampler_vocab {
     const char *(*bytes)(void *ctx, int32_t id, size_t *len);

@@ -1,7 +1,7 @@
 /* The greatest of many floats without sorting them.
  *
  * Owns: block maxima, a heap for the greatest few, a radix search for the threshold of many.
- * -infinity stands for an absent entry and is never chosen; NaN is not checked for. Among equal
+ * -infinity means an absent entry and is never chosen; NaN is not checked for. Among equal
  * keys the lowest index is greater. Any thread. */
 #ifndef KT_SAMPLE_SELECT_H
 #define KT_SAMPLE_SELECT_H

@@ -323,7 +323,7 @@ static bool take_pages_for(kt__sched *s, const kt__task *task) {
     return true;
 }
 
-/* Only what is held outside the scheduler's reach keeps the task from going on. */
+/* Only what is held outside the scheduler's reach keeps the task from running. */
 static bool is_alone(const kt__sched *s, const kt__task *task) {
     for (const kt__task *t = s->running.head; t; t = t->next) {
         if (t != task) return false;

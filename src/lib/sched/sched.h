@@ -3,8 +3,8 @@
  *
  * Owns: the order of tasks (task.h), clients and their shares, lanes, and the prompts' batch in
  * flight. Knows positions and times only: what a token is, where K/V pages lie and how a batch is
- * run is behind kt__sched_ops, so that tests drive it with a clock and a model of their own.
- * sched_state.h says which file has what.
+ * run is reached through kt__sched_ops, so that tests drive it with a clock and a model of their
+ * own. sched_state.h says which file has what.
  *
  * Order: priority; then the client that was served least, in tokens (virtual token counters, Sheng
  * et al. 2024, "Fairness in serving large language models"); then arrival.

@@ -28,7 +28,7 @@ double kt__sched_slice_between(double gap_us, double busy_us) {
     return slice < MIN_SLICE_US ? MIN_SLICE_US : slice;
 }
 
-/* Weighted tokens that a client was served; one that comes begins beside the least served. */
+/* Weighted tokens that a client was served; one that comes begins next to the least served. */
 static uint64_t served_of(const kt__sched_load *load, uint64_t client) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < load->n_groups; i++) {

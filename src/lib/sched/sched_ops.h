@@ -39,7 +39,7 @@ typedef struct kt__sched_ops {
     void (*prefill_abort)(void *user);
     /* The longest time that the batch that was run last could not stop for; 0: not known. */
     int64_t (*prefill_unit_us)(void *user);
-    /* The task leaves the batch in flight, which goes on without touching its pages. */
+    /* The task leaves the batch in flight, which continues without touching its pages. */
     void (*prefill_leave)(void *user, kt__task *task);
     /* The controller did something; NULL: nobody wants to know. */
     void (*adjusted)(void *user, kt_action action, const kt__optimizer *now);

@@ -4,9 +4,9 @@
  * lists of tasks, and clients with what they were served. Decides nothing (sched.h), computes
  * nothing (runner.h).
  *
- * Threads: whoever makes a task fills in the owner's members before it is submitted; everything
- * else belongs to the thread that drives the engine, but `held` and what `cancel` points to, which
- * any thread may set. No allocation. */
+ * Threads: the caller that makes a task fills in the owner's members before it is submitted;
+ * everything else belongs to the thread that drives the engine, but `held` and what `cancel` points
+ * to, which any thread may set. No allocation. */
 #ifndef KT_SCHED_TASK_H
 #define KT_SCHED_TASK_H
 
@@ -23,7 +23,7 @@ typedef enum kt__task_state {
 } kt__task_state;
 
 typedef enum kt__task_kind {
-    KT__TASK_ANSWER,  /* gets a token when all is computed, and goes on with that */
+    KT__TASK_ANSWER,  /* gets a token when all is computed, and continues with that */
     KT__TASK_EMBED,   /* ends when all is computed; without logits, so in batches of its own */
     KT__TASK_EVAL,    /* ends when all is computed; wants the last position's logits */
     KT__TASK_EVAL_ALL /* the same, and wants the logits of each position */

@@ -28,7 +28,7 @@ typedef struct kt__piece_walk {
     size_t low, high, depth;
 } kt__piece_walk;
 
-/* False when no piece goes on with this byte; the walk is over then. */
+/* False when no piece continues with this byte; the walk is over then. */
 bool kt__piece_index_step(kt__piece_walk *walk, unsigned char byte);
 /* The piece that is the bytes walked so far; -1: none is. */
 int32_t kt__piece_index_at(const kt__piece_walk *walk);

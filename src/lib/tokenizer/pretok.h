@@ -6,9 +6,9 @@
  * text whatever it holds: no backtracking engine, no recursion, no allocation. Does not know
  * vocabularies. Any thread.
  *
- * The patterns (a line begins with the bar of its first alternative); \s is the property White_Space,
- * invalid bytes count as characters of no class, and what no alternative matches is a word of its
- * own up to the next match:
+ * The patterns (a line begins with the bar of its first alternative); \s is the property
+ * White_Space, invalid bytes count as characters of no class, and what no alternative matches is a
+ * word of its own up to the next match:
  *
  * CL100K       (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
  *              | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -20,18 +20,20 @@
  *              C = (?i:'s|'t|'re|'ve|'m|'ll|'d)?:
  *              [^\r\n\p{L}\p{N}]?U*W+C|[^\r\n\p{L}\p{N}]?U+W*C|\p{N}{1,3}
  *              | ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
- * TEKKEN       O200K without C and with \p{N} for \p{N}{1,3}
- * KIMI         \p{Han}+, else O200K with U and W without \p{Han}, and with [\r\n]* for [\r\n/]*
- * FALCON       split at each run of \p{P} and [$+<=>^`|~], then GPT2, then at each run of the bytes of
+ * TEKKEN       O200K without C and with \p{N} for \p{N}{1,3} KIMI         \p{Han}+, else O200K with
+ * U and W without \p{Han}, and with [\r\n]* for [\r\n/]* FALCON       split at each run of \p{P}
+ * and [$+<=>^`|~], then GPT2, then at each run of the bytes of
  *              0-9, \xb2, \xb3, \xb9 and \xbc-\xbe, then at each [0-9][0-9][0-9]
  * DEEPSEEK3    split at each \p{N}{1,3}, then at each run of U+4E00..9FA5, U+3040..309F and
  *              U+30A0..30FF, then
  *              [!-/:-~&&ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
  *              | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
- * DEEPSEEK_LLM  splits at each [\r\n], then in all pieces at \s?C+ (C: letters with case, as a list),
+ * DEEPSEEK_LLM  splits at each [\r\n], then in all pieces at \s?C+ (C: letters with case, as a
+ * list),
  *              \s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+,
  *              \s+$, [\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+, \p{N}+
- * DEEPSEEK_CODER  likewise at [\r\n], \s?\p{L}+, \s?\p{P}+, those East Asian characters, \p{N} */
+ * DEEPSEEK_CODER  in the same way at [\r\n], \s?\p{L}+, \s?\p{P}+, those East Asian characters,
+ * \p{N} */
 #ifndef KT_TOKENIZER_PRETOK_H
 #define KT_TOKENIZER_PRETOK_H
 
@@ -78,7 +80,8 @@ void kt__pretok_begin(kt__pretok_iter *it, kt__pretok_family family, const char 
 /* The next word: words follow one another without gaps and cover the text. false: at the end. */
 bool kt__pretok_next(kt__pretok_iter *it, const char **word, size_t *len);
 
-/* pretok_staged.c: the end of the next word of a family whose stages go over all pieces; pos < len. */
+/* pretok_staged.c: the end of the next word of a family whose stages go over all pieces; pos <
+ * len. */
 size_t kt__pretok_staged_word(kt__pretok_iter *it);
 
 #endif

@@ -1,6 +1,6 @@
 /* SentencePiece-type vocabularies ("llama"): the best score first, over whole stretches of text.
  *
- * Texts are handled with plain spaces: U+2581 stands for a space in the vocabulary and was turned
+ * Texts are handled with plain spaces: U+2581 means a space in the vocabulary and was turned
  * into one at load; in a text it means a space, too. */
 #include "tokenizer/tokenizer_impl.h"
 

@@ -2,8 +2,8 @@
  *
  * Owns: the vocabulary (token texts, attributes, special ids), byte-level BPE ("gpt2") with its
  * pre-tokenizers, SentencePiece-type merging ("llama"), unigram ("t5"), WordPiece ("bert"),
- * recognition of special tokens, decoding and the streaming detokeniser. Knows nothing of chat templates (they hand over segments), of stop
- * strings or of tensors.
+ * recognition of special tokens, decoding and the streaming detokeniser. Knows nothing of chat
+ * templates (they hand over segments), of stop strings or of tensors.
  *
  * Threads: a kt__tokenizer is immutable once loaded; any number of threads may use it at once (what
  * it learns lazily is kept in atomics). kt__ids and kt__detok belong to one user at a time.
@@ -114,7 +114,7 @@ int32_t kt__tokenizer_n_vocab(const kt__tokenizer *tok);
 int32_t kt__tokenizer_role_id(const kt__tokenizer *tok, kt__tok_role role); /* -1: none */
 bool kt__tokenizer_add_bos(const kt__tokenizer *tok);
 bool kt__tokenizer_add_eos(const kt__tokenizer *tok);
-/* Bytes of text that one id stands for at most: a text has at least len divided by this many
+/* Bytes of text that one id means at most: a text has at least len divided by this many
  * tokens, which is known before it is encoded. 0: there is no bound, since bytes may be dropped. */
 size_t kt__tokenizer_bytes_per_id(const kt__tokenizer *tok);
 

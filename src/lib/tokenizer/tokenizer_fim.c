@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "tokenizer/tokenizer_impl.h"
 
-/* Codestral reads the part behind the gap first, and no token marks the gap. */
+/* Codestral reads the part after the gap first, and no token marks the gap. */
 static bool reads_suffix_first(const kt__tokenizer *tok, int32_t suffix_id) {
     kt__str text = kt__tokenizer_token_text(tok, suffix_id);
     return text.len == strlen("[SUFFIX]") && !memcmp(text.s, "[SUFFIX]", text.len);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 typedef struct known_text {
-    kt__tok_role role; /* it may stand for; KT__ROLE_COUNT: none */
+    kt__tok_role role; /* it may mean; KT__ROLE_COUNT: none */
     const char *text;
     bool eog; /* ends a generation */
 } known_text;

@@ -330,7 +330,7 @@ static kt_status check_feedback(const kt_feedback_params *p, kt_error *err) {
 }
 
 /* What is served with a feedback more. With `changing`; before the store has it, so that an error
- * leaves nothing behind: its id is known by then. */
+ * leaves nothing after: its id is known by then. */
 static kt_status add_to_served(kt_learner *l, const taught *t, kt_feedback_result *out,
                                kt_error *err) {
     uint32_t version;

@@ -1,9 +1,9 @@
-/* kt_learner_train: what a learner was told becomes an adapter, aside, and is served where it passes the
- * gate.
+/* kt_learner_train: a learner's feedback becomes an adapter, aside, and is served where it
+ * passes the gate.
  *
- * The samples are the feedbacks of the version that is served, the model's own conversations as replay,
- * and questions close to corrected ones. All is computed on a thread and a pool of its own; what is
- * served changes by one pointer, at the end, if what it was trained from is still there. */
+ * The samples are the feedbacks of the version that is served, the model's own conversations as
+ * replay, and questions close to corrected ones. All is computed on a thread and a pool of its own;
+ * what is served changes by one pointer, at the end, if what it was trained from is still there. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,8 @@ static bool not_cancelled(void *user) {
     return !r->p->go_on || r->p->go_on(r->p->user);
 }
 
-/* Until the answers of now may be over: there is nothing to look at before, but whether it is cancelled. */
+/* Until the answers of now may be over: there is nothing to look at before, but whether it is
+ * cancelled. */
 static void rest_until(int64_t at_us) {
     const struct timespec at = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) continue;
@@ -192,7 +193,7 @@ static kt_status check_still_there(const training_run *r) {
                     "its result is dropped");
 }
 
-/* ---- what it goes on from ---- */
+/* ---- what it continues from ---- */
 
 /* NULL where the file is of other matrices, rank or scale. */
 static kt_status read_factors(training_run *r, const kt__gguf *gguf, kt__learn_where where,
@@ -241,7 +242,7 @@ static kt__learn_settings settings_of(const training_run *r) {
     return s;
 }
 
-/* One anew, or one that goes on. */
+/* One anew, or one that continues. */
 static kt_status train_one(training_run *r, const kt__factors *prior, kt__factors **out) {
     const kt__factors *served = r->prior ? r->prior : r->before;
     const kt__learn_from from = {.prior = prior, .before = served};
@@ -349,8 +350,8 @@ static kt_status charge(training_run *r, uint64_t bytes) {
                     (double)before / (1 << 20));
 }
 
-/* Beside the activations: the base's states of what shall stay, and five numbers for each value of the
- * adapter: itself, where it is scaled, its gradient, and Adam's two. */
+/* Besides the activations: the base's states of what shall stay, and five numbers for each value of
+ * the adapter: itself, where it is scaled, its gradient, and Adam's two. */
 static kt_status charge_rest(training_run *r) {
     const kt__learn_settings *s = &r->settings;
     uint64_t n_kept = 0, state = (uint64_t)r->on.net->hp.d_model * sizeof(float);

@@ -36,7 +36,7 @@ kt_status kt__lesson_add_tokens(kt__lesson *l, const int32_t *prompt, size_t n_p
         return kt__fail(err, KT_E_ARG, "a question or an answer has no tokens");
     if (n > INT32_MAX / 8 || !kt__vec_reserve(l->samples, l->cap, l->n + 1))
         return kt__fail_nomem(err, "a sample", ids_bytes);
-    int32_t *ids = kt__malloc(ids_bytes + n); /* and the mask behind them */
+    int32_t *ids = kt__malloc(ids_bytes + n); /* and the mask after them */
     if (!ids) return kt__fail_nomem(err, "a sample", ids_bytes + n);
     uint8_t *mask = (uint8_t *)ids + ids_bytes;
     memcpy(ids, prompt, n_prompt * sizeof *ids);
@@ -97,7 +97,7 @@ static kt_status encode_plain(const kt_model *model, const kt_message *messages,
     return status == KT_OK ? append_text(model, answer, t, err) : status;
 }
 
-/* Where the template writes the answer behind the same prompt, these are its tokens, through the
+/* Where the template writes the answer after the same prompt, these are its tokens, through the
  * one that ends it; else those of the text, and the end of turn. */
 static kt_status encode_turns(const kt_model *model, const kt_message *messages, size_t n,
                               const char *answer, turns *t, kt_error *err) {
@@ -117,7 +117,8 @@ static kt_status encode_turns(const kt_model *model, const kt_message *messages,
     return append_text(model, answer, t, err);
 }
 
-/* Marks the answer messages[i], where the template writes it at this place of the sample as well. */
+/* Marks the answer messages[i], where the template writes it at this place of the sample as
+ * well. */
 static kt_status mark_earlier(const kt_model *model, const kt_message *messages, size_t i,
                               kt__sample *s, kt_error *err) {
     turns t = {0};
@@ -250,8 +251,8 @@ static kt_status write_round(const writer *w, kt_request_params request, const o
     return status;
 }
 
-/* What stands before a user's words where a conversation begins; of a model without a template what
- * stands before a text. */
+/* What is before a user's words where a conversation begins; of a model without a template what
+ * is before a text. */
 static kt_status user_prefix(const kt_model *model, int32_t **ids, size_t *n, kt_error *err) {
     static const char mark[] = "kentang-marks-this";
     const kt_message message = {"user", mark};
@@ -276,7 +277,7 @@ out:
     return status;
 }
 
-/* A text of a model without a template: all behind the beginning is its own. */
+/* A text of a model without a template: all after the beginning is its own. */
 static kt_status add_own_text(kt__lesson *l, const writer *w, const kt_request_params *ask,
                               const own_text *text) {
     kt_status status;

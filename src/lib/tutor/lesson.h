@@ -3,7 +3,7 @@
  * Owns: a growing list of samples with their tokens; what the chat template makes of a conversation
  * (which tokens are an answer, up to the one that ends it; of a model without a template: the texts
  * as they are); and what the model itself writes for its lessons: its own answers to questions that
- * it shall answer as before, and conversations of its own for replay. One thread a lesson; beside
+ * it shall answer as before, and conversations of its own for replay. One thread a lesson; besides
  * others that use the engine, or driving it where no thread does. */
 #ifndef KT_TUTOR_LESSON_H
 #define KT_TUTOR_LESSON_H

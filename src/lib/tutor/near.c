@@ -8,7 +8,7 @@
 
 enum { MAX_QUESTION = 96, MAX_ANSWER = 160, RETRY_MS = 200 };
 
-/* What the template writes ahead of a first question, and behind it up to the answer. */
+/* What the template writes ahead of a first question, and after it up to the answer. */
 typedef struct frame {
     int32_t *ahead, *behind;
     size_t n_ahead, n_behind;
@@ -44,7 +44,7 @@ static kt_status find_frame(const kt_model *model, frame *f, kt_error *err) {
     return status;
 }
 
-/* Where the question stands in a sample's prompt; false: it is not the first one of a conversation. */
+/* Where the question is in a sample's prompt; false: it is not the first one of a conversation. */
 static bool question_of(const kt_model *model, const frame *f, const kt__sample *s, size_t *begin,
                         size_t *end) {
     size_t n = 0;
@@ -116,7 +116,7 @@ static bool is_taught(const near_writer *w, const int32_t *question, size_t n) {
     return false;
 }
 
-/* The question in prompt, behind the frame's beginning, is answered, and added. */
+/* The question in prompt, after the frame's beginning, is answered, and added. */
 static kt_status add_near(const near_writer *w, int32_t *prompt, size_t n_question) {
     const frame *f = &w->frame;
     int32_t answer[MAX_ANSWER + 1], end = kt__lesson_end_token(w->engine->model);

@@ -28,7 +28,7 @@ static kt_status bind_to(const kt_engine *engine, const kt__lesson_own *own, uin
 
 /* ---- reading ---- */
 
-/* One conversation at `at`, which is moved behind it; false: there is none. */
+/* One conversation at `at`, which is moved after it; false: there is none. */
 static bool take_one(kt__lesson *l, const uint8_t **at, const uint8_t *end, uint32_t n_vocab) {
     kt_error ignored;
     if (end - *at < 8) return false;

@@ -196,8 +196,8 @@ static bool hint_of(const kt__agent_tool *t, const char *hint, bool otherwise) {
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
-/* One tool that reads here and another that reaches outside, both without being asked about: what the
- * first reads, a text in between can send away with the second. */
+/* One tool that reads here and another that reaches outside, both without being asked about: what
+ * the first reads, a text in between can send away with the second. */
 static void warn_of_leaks(const kt__toolbox *box) {
     const kt__agent_tool *reads = NULL, *sends = NULL;
     for (size_t i = 0; i < box->n_tools; i++) {
@@ -339,7 +339,7 @@ void kt__toolbox_allow(kt__toolbox *box, const char *name) {
 static bool call_server(kt__toolbox *box, const kt__agent_tool *tool, const json_t *args,
                         kt__buf *text, bool *cancelled) {
     box_server *s = &box->servers[tool->server_at];
-    char own_name[512]; /* a restart lists the tools anew: tool is not to be looked at behind it */
+    char own_name[512]; /* a restart lists the tools anew: tool is not to be looked at after it */
     json_t *result = NULL, *schema = json_incref(json_object_get(tool->spec, "inputSchema"));
     kt_error err;
     snprintf(own_name, sizeof own_name, "%s", tool->own_name);

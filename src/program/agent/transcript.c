@@ -71,7 +71,7 @@ void kt__transcript_close(kt__transcript *t) {
     memset(t, 0, sizeof *t);
 }
 
-/* Each line is out before what it tells of goes on. */
+/* Each line is out before what it tells of continues. */
 void kt__transcript_add(kt__transcript *t, const char *event, json_t *fields) {
     json_t *line = t->out ? json_pack("{s:I,s:s}", "ms",
                                       (json_int_t)((kt__now_us() - t->begin_us) / 1000), "event",

@@ -1,7 +1,8 @@
 /* What an agent did, a line of JSON each: written as it happens, and played again.
  *
- * Owns: the file and the form of its lines: {"ms", "event", ...}. A transcript that is played gives the
- * tools and the results of the calls in their order, so that no server is needed. One thread. */
+ * Owns: the file and the form of its lines: {"ms", "event", ...}. A transcript that is played gives
+ * the tools and the results of the calls in their order, so that no server is needed. One
+ * thread. */
 #ifndef KT_AGENT_TRANSCRIPT_H
 #define KT_AGENT_TRANSCRIPT_H
 
@@ -13,7 +14,7 @@ typedef struct kt__transcript {
     FILE *out; /* or NULL */
     int64_t begin_us;
     json_t *recorded; /* events that are played, or NULL */
-    size_t at;        /* behind the last result that was given */
+    size_t at;        /* after the last result that was given */
 } kt__transcript;
 
 /* path: where to write, or NULL; replay: what to play, or NULL. KT_E_IO, KT_E_FORMAT. */

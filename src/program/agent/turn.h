@@ -1,8 +1,8 @@
 /* One answer of the model: a text for the user, or calls of tools.
  *
- * Owns: how a request for an answer is made of the conversation and the tools, and what came back: text,
- * reasoning and calls, apart, and the message that they become. The model's own format of calls is the
- * library's matter. One thread. */
+ * Owns: how a request for an answer is made of the conversation and the tools, and what came back:
+ * text, reasoning and calls, apart, and the message that they become. The model's own format of
+ * calls is the library's matter. One thread. */
 #ifndef KT_AGENT_TURN_H
 #define KT_AGENT_TURN_H
 
@@ -15,7 +15,7 @@ typedef struct kt__turn_call {
 } kt__turn_call;
 
 typedef struct kt__turn {
-    kt__buf text;      /* for the user; beside calls: what the model says of them */
+    kt__buf text;      /* for the user; besides calls: what the model says of them */
     kt__buf reasoning; /* what it thought */
     kt__turn_call *calls;
     size_t n_calls, cap_calls;
@@ -31,11 +31,11 @@ typedef struct kt__turn_opts {
     bool one_call; /* at most one */
 } kt__turn_opts;
 
-/* The system message, behind what the user has set (or NULL); a heap string for kt__free. NULL: no
+/* The system message, after what the user has set (or NULL); a heap string for kt__free. NULL: no
  * memory. */
 char *kt__turn_system(const char *system);
-/* messages as OpenAI's interface has them. KT_E_CANCELLED; KT_E_CONTEXT_FULL: the conversation does not
- * fit; KT_E_LIMIT: the answer was cut off. */
+/* messages as OpenAI's interface has them. KT_E_CANCELLED; KT_E_CONTEXT_FULL: the conversation does
+ * not fit; KT_E_LIMIT: the answer was cut off. */
 kt_status KT_CHECKED kt__turn_take(const kt__turn_opts *opts, const json_t *messages,
                                    const kt__toolbox *box, kt__turn *out, kt_error *err);
 void kt__turn_free(kt__turn *turn);

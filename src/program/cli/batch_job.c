@@ -12,7 +12,7 @@
 
 enum { MAX_TEXT_BYTES = 1 << 30 };
 
-/* A token with log probabilities; its texts lie in the choice's `bytes`, its alternatives behind it
+/* A token with log probabilities; its texts lie in the choice's `bytes`, its alternatives after it
  * in `tokens`. */
 typedef struct choice {
     kt__wire_blocks said;

@@ -60,7 +60,7 @@ typedef struct model_facts {
     bool readable;
 } model_facts;
 
-/* Opened for its metadata only; a file that cannot be opened is listed all the same. */
+/* Opened for its metadata only; a file that cannot be opened is listed anyway. */
 static void read_facts(const kt__shelf_model *m, kt_ctx *ctx, model_facts *out) {
     kt_model_params params = kt_model_params_default();
     kt_model_info info;

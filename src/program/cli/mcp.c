@@ -19,7 +19,7 @@ static volatile int mcp_stop;
 static void on_mcp_signal(int number) {
     int saved = errno;
     mcp_stop = mcp_stop + 1;
-    if (mcp_stop > 2) _exit(128 + number); /* whoever asks three times means now */
+    if (mcp_stop > 2) _exit(128 + number); /* a user who asks three times means now */
     kt__server *server = mcp_running;
     if (server) kt__server_hurry(server);
     errno = saved;
@@ -33,7 +33,8 @@ static void watch_mcp_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* The client's pipe, out of reach of anything that prints: the protocol wants nothing else in it. */
+/* The client's pipe, out of reach of anything that prints: the protocol wants nothing else in
+ * it. */
 static int take_stdout(void) {
     int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (fd >= 0) (void)dup2(STDERR_FILENO, STDOUT_FILENO);

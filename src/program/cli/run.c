@@ -350,7 +350,7 @@ static kt_status print_answer_json(const kt__session *s, const output *out, cons
     return KT_OK;
 }
 
-/* Whether what goes to stdout and what goes to stderr stand in one text. */
+/* Whether what goes to stdout and what goes to stderr are in one text. */
 static bool outputs_meet(void) {
     struct stat out, err;
     return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&

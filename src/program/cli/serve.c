@@ -28,7 +28,7 @@ static void on_signal(int number) {
     } else {
         want_stop = want_stop + 1;
     }
-    if (want_stop > 2) _exit(128 + number); /* whoever asks three times means now */
+    if (want_stop > 2) _exit(128 + number); /* a user who asks three times means now */
     kt__server *server = running;
     if (server && want_stop > 1) kt__server_hurry(server);
     if (server) kt__server_wake(server);

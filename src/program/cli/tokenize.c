@@ -114,7 +114,7 @@ out:
 static kt_status tokenize_text(const kt_model *model, const text_opts *opts, const char *text,
                                size_t len, kt_error *err) {
     kt_status status;
-    /* Most tokens stand for a byte at least; BOS, EOS, a prefix space. Normalisation may write more. */
+    /* Most tokens mean a byte at least; BOS, EOS, a prefix space. Normalisation may write more. */
     size_t n = 0, cap = len + 8;
     int32_t *ids = kt__calloc(cap, sizeof *ids);
     if (!ids) return kt__fail_nomem(err, "token ids", cap * sizeof *ids);

@@ -151,7 +151,7 @@ kt_status kt__hf_layers_read(kt__hf_config *config, const kt__convert_notes *not
 void kt__hf_layers_put(const kt__hf_config *config, kt__gguf_writer *w);
 
 /* config_rope.c */
-/* First the kind and what stands under other names; once the numbers are read, the factors. */
+/* First the kind and what is under other names; once the numbers are read, the factors. */
 kt_status kt__hf_rope_read(kt__hf_config *config, kt_error *err) KT_CHECKED;
 kt_status kt__hf_rope_finish(kt__hf_config *config, kt_error *err) KT_CHECKED;
 void kt__hf_rope_put(const kt__hf_config *config, kt__gguf_writer *w);

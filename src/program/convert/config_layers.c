@@ -1,5 +1,5 @@
 /* Which layers attend through the sliding window, and which are rotated: config.json's layer_types,
- * sliding_window_pattern and no_rope_layers, beside what the GGUF architecture implies. */
+ * sliding_window_pattern and no_rope_layers, besides what the GGUF architecture implies. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Mamba-2 (Dao and Gu 2024) in layers of its own or beside attention, and Falcon-H1's multipliers. */
+/* Mamba-2 (Dao and Gu 2024) in layers of its own or besides attention, and Falcon-H1's
+ * multipliers. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Models with layers that have a state beside layers with attention: LFM2's short convolutions,
+/* Models with layers that have a state besides layers with attention: LFM2's short convolutions,
  * Qwen3.5's delta nets. Which layers are which, and what the formats say of them. */
 #include <inttypes.h>
 #include <math.h>

@@ -172,7 +172,7 @@ static kt_status read_ministral(kt__hf_config *c, const json_t *rope, kt_error *
     return KT_OK;
 }
 
-/* Attention over latent vectors: what divides the magnitude of the rotation stands in the scale of
+/* Attention over latent vectors: what divides the magnitude of the rotation is in the scale of
  * queries. */
 static kt_status read_latent(kt__hf_config *c, const json_t *rope, kt_error *err) {
     double mscale = rope_number(rope, "mscale"), all = rope_number(rope, "mscale_all_dim");

@@ -1,7 +1,7 @@
 /* From a Hugging Face folder to a GGUF file.
  *
  * Owns: the order of the steps and the general.* keys. Reads the folder's files
- * only, holds some megabytes a thread beside the tokenizer, and needs no network. One call at a
+ * only, holds some megabytes a thread besides the tokenizer, and needs no network. One call at a
  * time for one target (a lock sees to it); otherwise any thread. */
 #ifndef KT_CONVERT_CONVERT_H
 #define KT_CONVERT_CONVERT_H

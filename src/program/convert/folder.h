@@ -28,7 +28,7 @@ typedef struct kt__folder {
 
 /* Freed with kt__folder_close, also after failure. */
 kt_status kt__folder_open(const char *dir, kt__folder *out, kt_error *err) KT_CHECKED;
-/* One safetensors file of the folder in place of its model's; likewise. */
+/* One safetensors file of the folder in place of its model's; the same way. */
 kt_status kt__folder_open_file(const char *dir, const char *name, kt__folder *out,
                                kt_error *err) KT_CHECKED;
 void kt__folder_close(kt__folder *folder); /* also of a zeroed one */

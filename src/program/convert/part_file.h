@@ -1,9 +1,9 @@
 /* The output of a long conversion: a file that appears whole, and work that survives a kill.
  *
- * Owns: OUT.part beside the target, its lock, and the record of how far it is good. Bytes may be
+ * Owns: OUT.part next to the target, its lock, and the record of how far it is good. Bytes may be
  * written in any order up to a checkpoint; a checkpoint makes everything before a place durable
  * first and records it then, so that after a kill or a power cut the next run with the same
- * identity goes on there. The record lies behind the last byte and is cut off at the end. The
+ * identity continues there. The record lies after the last byte and is cut off at the end. The
  * target's name is touched once, by rename. kt__part_write from any thread, the rest from one. */
 #ifndef KT_CONVERT_PART_FILE_H
 #define KT_CONVERT_PART_FILE_H
@@ -22,7 +22,7 @@ typedef struct kt__part {
     unsigned turn; /* of the two places for the record */
 } kt__part;
 
-/* identity: what the bytes will be, so that only the same conversion goes on. Space for all bytes
+/* identity: what the bytes will be, so that only the same conversion continues. Space for all bytes
  * is reserved at once, where the file system can: a full disk shows now. Freed with kt__part_close,
  * also after failure. */
 kt_status kt__part_open(const char *target, uint64_t bytes, kt__digest identity, kt__part *out,

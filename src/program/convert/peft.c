@@ -131,7 +131,7 @@ static kt_status read_peft_config(peft_reader *r, const char *folder) {
     KT__TRY(kt__folder_read_json(r->config_path, MAX_CONFIG, true, &r->config, r->err));
     KT__TRY(check_methods(r));
     KT__TRY(read_positive(r, json_object_get(r->config, "lora_alpha"), "lora_alpha", &r->alpha));
-    if (r->alpha == 0.0) r->alpha = 1.0; /* in GGUF 0 stands for the rank; folded into B */
+    if (r->alpha == 0.0) r->alpha = 1.0; /* in GGUF 0 means the rank; folded into B */
 out:
     return status;
 }

@@ -141,7 +141,8 @@ static bool is_of_other_part(const map_row *row, char part) {
     return is_plain_ff(row) && part != '-';
 }
 
-/* Layers with experts have no plain feed-forward part; those with a state have no attention, and the other way round. */
+/* Layers with experts have no plain feed-forward part; those with a state have no attention, and
+ * the other way round. */
 static bool is_of_other_layers(const planner *p, const map_row *row, int64_t layer) {
     const kt__hf_config *c = p->config;
     if (c->arch & KT__HF_DENSE_LEAD && is_expert_tensor(row) == kt__hf_is_dense(c, layer) &&
@@ -179,7 +180,7 @@ static kt_status check_source(const planner *p, const map_row *row, const kt__st
     if (is_half_of_rows(row->change)) rows *= 2;
     bool flat_source = row->change == KT__CHANGE_FLAT || row->change == KT__CHANGE_FLAT_DECAY;
     if (flat_source) cols *= rows;
-    kt__st_tensor flat = *source; /* a convolution's taps stand behind a dimension of one */
+    kt__st_tensor flat = *source; /* a convolution's taps are after a dimension of one */
     if (row->cols == DIM_TAPS && flat.n_dims == 3 && flat.shape[1] == 1) {
         flat.shape[1] = flat.shape[2];
         flat.n_dims = 2;
@@ -263,7 +264,7 @@ out:
     return status;
 }
 
-/* ---- what sentence-transformers puts behind a model ---- */
+/* ---- what sentence-transformers puts after a model ---- */
 
 static kt_status add_dense_bias(planner *p, size_t i, int64_t n) {
     const kt__st_tensor *b = p->sentence->dense_bias[i];
@@ -404,7 +405,7 @@ static kt_status same_tensors(const planner *p, const kt__st_tensor *a, const kt
     return *same ? kt__weight_same_bytes(&x, &y, a->end - a->begin, same, p->err) : KT_OK;
 }
 
-/* A tied model's head is its embedding. Some folders store it all the same, or a finetune has
+/* A tied model's head is its embedding. Some folders store it anyway, or a finetune has
  * untied it without saying so. */
 static kt_status look_at_head(planner *p, const kt__convert_notes *notes) {
     const kt__st_tensor *head, *embed;
@@ -544,7 +545,7 @@ kt_status kt__weight_plan_rows(const kt__folder *folder, const kt__hf_config *co
     return status;
 }
 
-/* Rows of the embedding: at least one a token. Gemma 3 keeps rows for images behind the tokens;
+/* Rows of the embedding: at least one a token. Gemma 3 keeps rows for images after the tokens;
  * others pad for speed, and the vocabulary is padded up to them. */
 static kt_status size_vocab(planner *p, int64_t n_tokens) {
     const kt__st_tensor *embed;

@@ -11,8 +11,8 @@
 #include "convert/sentence.h"
 #include "quant/recipe.h"
 
-/* recipe NULL: as the source. n_tokens: of the tokenizer; the embedding may have more rows. sentence:
- * what sentence-transformers put behind the model; it must outlive the plan. */
+/* recipe NULL: as the source. n_tokens: of the tokenizer; the embedding may have more rows.
+ * sentence: what sentence-transformers put after the model; it must outlive the plan. */
 kt_status kt__weight_plan_make(const kt__folder *folder, const kt__hf_config *config,
                                const kt__sentence *sentence, int64_t n_tokens,
                                const kt__recipe *recipe, const kt__convert_notes *notes,

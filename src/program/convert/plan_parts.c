@@ -38,7 +38,7 @@ int64_t kt__plan_dim_of(const planner *p, plan_dim dim) {
     return 1;
 }
 
-/* Behind which a layer's number stands. */
+/* After which a layer's number is. */
 static const char *const numbered[] = {"layers.", "blk.", "encoder.layer.", "encoder.layers."};
 
 void kt__plan_with_layer(const char *name, int64_t layer, char *out, size_t size) {
@@ -125,7 +125,7 @@ kt__type kt__plan_type_of(const planner *p, const kt__planned *t) {
 
 /* ---- several ---- */
 
-/* The tensor of one expert, whose number stands for the * of the name. */
+/* The tensor of one expert, whose number means the * of the name. */
 static kt_status find_part(const planner *p, const char *name, int64_t expert, kt__planned *t) {
     char from[MAX_NAME];
     const kt__st_tensor *source;
@@ -238,8 +238,8 @@ out:
 
 /* ---- heads of keys and values in one matrix ---- */
 
-/* kv_b_proj [heads * (nope + value), rank]: what makes a head's keys is transposed, since queries are
- * multiplied by it; what makes its values stays. */
+/* kv_b_proj [heads * (nope + value), rank]: what makes a head's keys is transposed, since queries
+ * are multiplied by it; what makes its values stays. */
 kt_status kt__plan_add_heads(planner *p, const map_row *row, int64_t layer) {
     char from[MAX_NAME];
     const kt__hf_config *c = p->config;
@@ -342,7 +342,7 @@ bool kt__plan_is_halved(kt__change change) {
            change == KT__CHANGE_MXFP4_EVEN || change == KT__CHANGE_MXFP4_ODD;
 }
 
-/* U8 of the shape [experts, rows, columns / 32] with, of levels, 16 behind it. */
+/* U8 of the shape [experts, rows, columns / 32] with, of levels, 16 after it. */
 static kt_status find_bytes(const planner *p, const char *name, const kt__planned *t, bool levels,
                             kt__weight_source *out) {
     const kt__st_tensor *source;

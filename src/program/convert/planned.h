@@ -1,4 +1,4 @@
-/* A plan as a list of tensors, of which type and made from what, and the bytes behind them.
+/* A plan as a list of tensors, of which type and made from what, and the bytes after them.
  *
  * Owns: the plan's memory; not which tensors it has (plan.h). */
 #ifndef KT_CONVERT_PLANNED_H
@@ -53,7 +53,8 @@ kt_status kt__weight_read(const kt__weight_source *source, uint64_t at, void *ou
 kt_status kt__weight_same_bytes(const kt__weight_source *a, const kt__weight_source *b,
                                 uint64_t size, bool *same, kt_error *err) KT_CHECKED;
 
-/* Rows that become others before they are encoded: by whoever merges something into them. */
+/* Rows that become others before they are encoded: by the caller that merges something into
+ * them. */
 typedef struct kt__row_change {
     bool (*has)(void *user, const char *tensor);
     /* values: rows [begin, end) of n_cols; any thread */

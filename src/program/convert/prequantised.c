@@ -44,7 +44,7 @@ bool kt__prequantised_mxfp4(const json_t *config) {
     return method && strcmp(method, "mxfp4") == 0;
 }
 
-/* What the tools add beside a matrix, or put in its place. */
+/* What the tools add besides a matrix, or put in its place. */
 static const struct {
     const char *tail, *name;
 } signs[] = {{".qweight", "GPTQ or AWQ"},

@@ -1,8 +1,8 @@
-/* What sentence-transformers puts behind a model: modules.json and the folders that it names.
+/* What sentence-transformers puts after a model: modules.json and the folders that it names.
  *
- * Owns: how a text's states are pooled, the dense layers behind the pooled state, and which two tokens
- * a ranking compares. Its files are hostile as config.json is. Knows no GGUF. Immutable once read; any
- * thread. */
+ * Owns: how a text's states are pooled, the dense layers after the pooled state, and which two
+ * tokens a ranking compares. Its files are hostile as config.json is. Knows no GGUF. Immutable once
+ * read; any thread. */
 #ifndef KT_CONVERT_SENTENCE_H
 #define KT_CONVERT_SENTENCE_H
 

@@ -20,7 +20,7 @@ static kt_status read_side_file(const kt__vocab *v, const char *name, json_t **o
 }
 
 /* tokenizer.json decides the kind; where it is absent, tokenizer.model is of the SentencePiece
- * kind. (A tokenizer.model beside a byte-level tokenizer.json is another format: tiktoken's.) */
+ * kind. (A tokenizer.model next to a byte-level tokenizer.json is another format: tiktoken's.) */
 static bool is_spm_json(const json_t *tokenizer) {
     const json_t *model = json_object_get(tokenizer, "model");
     const char *type = json_string_value(json_object_get(model, "type"));

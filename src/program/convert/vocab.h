@@ -108,14 +108,16 @@ kt_status kt__vocab_cut(kt__vocab *vocab, const char *path, const kt__convert_no
 kt_status kt__vocab_index(kt__vocab *vocab, kt_error *err) KT_CHECKED;
 /* vocab_pretok.c: normaliser and pre-tokenizer by structure. */
 kt_status kt__vocab_find_pretok(kt__vocab *vocab, const char *path, kt_error *err) KT_CHECKED;
-/* vocab_files.c: vocab->tokenizer from vocab.json and merges.txt, vocab.txt or tiktoken.model; it stays NULL
- * where they are not there. */
+/* vocab_files.c: vocab->tokenizer from vocab.json and merges.txt, vocab.txt or tiktoken.model; it
+ * stays NULL where they are not there. */
 kt_status kt__vocab_read_files(kt__vocab *vocab, const kt__hf_config *config,
                                kt_error *err) KT_CHECKED;
-/* vocab_tiktoken.c: ids and merges as tokenizer.json has them; both stay NULL where there is no tiktoken.model. */
+/* vocab_tiktoken.c: ids and merges as tokenizer.json has them; both stay NULL where there is no
+ * tiktoken.model. */
 kt_status kt__vocab_read_tiktoken(kt__vocab *vocab, json_t **ids, json_t **merges,
                                   kt_error *err) KT_CHECKED;
-/* vocab_bpe.c: GPT-2's alphabet of bytes: printable Latin-1 as itself, the others from U+0100 up. */
+/* vocab_bpe.c: GPT-2's alphabet of bytes: printable Latin-1 as itself, the others from U+0100
+ * up. */
 typedef struct kt__vocab_letter {
     char utf8[4];
     uint8_t n;
@@ -126,13 +128,13 @@ kt_status kt__vocab_find_special(kt__vocab *vocab, const kt__hf_config *config,
                                  kt_error *err) KT_CHECKED;
 /* vocab_template.c */
 kt_status kt__vocab_read_templates(kt__vocab *vocab, kt_error *err) KT_CHECKED;
-/* The prompt that Qwen3's rerankers were trained with, under the name that readers of GGUF look for;
- * a template of this name in the folder counts before it. */
+/* The prompt that Qwen3's rerankers were trained with, under the name that readers of GGUF look
+ * for; a template of this name in the folder counts before it. */
 void kt__vocab_add_rerank_template(kt__vocab *vocab);
 /* vocab_check.c: encodes a test text as tokenizer.json says and as the result does. */
 kt_status kt__vocab_check(const kt__vocab *vocab, const char *path, const kt__convert_notes *notes,
                           kt_error *err) KT_CHECKED;
-/* Likewise vocab_check.c: tokenizer.ggml.model. */
+/* The same vocab_check.c: tokenizer.ggml.model. */
 const char *kt__vocab_model_name(const kt__vocab *vocab);
 /* The vocabulary as the tokenizer room takes it. */
 kt__tok_vocab kt__vocab_view(const kt__vocab *vocab);

@@ -1,6 +1,6 @@
-/* The files of tokenizers that have no tokenizer.json: vocab.json with merges.txt, vocab.txt, or tiktoken.model. They
- * become the tokenizer.json that transformers would write for the class, whose rules are not in the
- * files. */
+/* The files of tokenizers that have no tokenizer.json: vocab.json with merges.txt, vocab.txt, or
+ * tiktoken.model. They become the tokenizer.json that transformers would write for the class, whose
+ * rules are not in the files. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -216,7 +216,7 @@ static kt_status bad_line(const char *path, size_t number, kt_error *err) {
                        "line %zu is not UTF-8, or holds a NUL byte", number);
 }
 
-/* "left right", a line each, behind "#version: 0.2" */
+/* "left right", a line each, after "#version: 0.2" */
 static kt_status read_merge_lines(const char *text, size_t len, const char *path, json_t **out,
                                   kt_error *err) {
     const char *at = text;

@@ -50,7 +50,8 @@ static bool is_tiled(kt__change change) {
     return change == KT__CHANGE_TILED || change == KT__CHANGE_DECAY;
 }
 
-/* Value heads, of all key heads in turns in GGUF, of one key head behind one another in the folder. */
+/* Value heads, of all key heads in turns in GGUF, of one key head after one another in the
+ * folder. */
 static int64_t tiled_row(const kt__planned *t, int64_t r) {
     if (r < t->tiled_from) return r;
     int64_t head = (r - t->tiled_from) / t->head_rows, in_head = (r - t->tiled_from) % t->head_rows;
@@ -62,7 +63,8 @@ static bool moves_rows(const kt__planned *t) {
     return t->change == KT__CHANGE_PERM_Q || t->change == KT__CHANGE_PERM_K || is_tiled(t->change);
 }
 
-/* The row of the source that row r becomes: within a head, adjacent pairs come from the two halves. */
+/* The row of the source that row r becomes: within a head, adjacent pairs come from the two
+ * halves. */
 static int64_t source_row(const kt__planned *t, int64_t r) {
     if (is_tiled(t->change)) return tiled_row(t, r);
     if (t->change != KT__CHANGE_PERM_Q && t->change != KT__CHANGE_PERM_K) return r;
@@ -133,7 +135,7 @@ static kt_status read_blocks(const kt__planned *t, int64_t begin, int64_t end, c
     int64_t step = odd || t->change == KT__CHANGE_MXFP4_EVEN ? 2 : 1, in_row = t->n_cols / 32;
     kt_status status = KT_OK;
     for (int64_t r = begin; r < end && status == KT_OK; r++) {
-        int64_t first = (r * step + odd) * in_row; /* experts lie behind one another, too */
+        int64_t first = (r * step + odd) * in_row; /* experts lie after one another, too */
         for (int64_t b = 0, n; b < in_row && status == KT_OK; b += n, raw += 17 * n) {
             n = in_row - b < BLOCKS ? in_row - b : BLOCKS;
             status = kt__weight_read(&t->source, 16 * (uint64_t)(first + b), levels, 16 * (size_t)n,

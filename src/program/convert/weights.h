@@ -41,7 +41,7 @@ typedef struct kt__weights_counts {
     uint64_t underflows; /* w != 0 that F16 holds as 0 */
 } kt__weights_counts;
 
-/* Goes on where part->good says. Counts are of this run. */
+/* Continues where part->good says. Counts are of this run. */
 kt_status kt__weights_write(const kt__weights_job *job, kt__weights_counts *counts,
                             kt_error *err) KT_CHECKED;
 

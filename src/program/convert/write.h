@@ -1,6 +1,6 @@
 /* The end of every conversion: a planned file is written, and appears whole.
  *
- * Owns: the identity that a later run must have to go on, the order of writing, and what is left
+ * Owns: the identity that a later run must have to continue, the order of writing, and what is left
  * after a failure (nothing). Does not know where the plan came from. One call at a time for one
  * target (a lock sees to it); otherwise any thread. */
 #ifndef KT_CONVERT_WRITE_H

@@ -13,7 +13,7 @@ static bool find_curl_symbol(void *lib, const char *name, void *function) {
     return symbol != NULL;
 }
 
-/* The kernel loaded no interpreter beside it: nobody is there to load a library. */
+/* The kernel loaded no interpreter next to it: nobody is there to load a library. */
 static bool is_static_program(void) {
     return getauxval(AT_BASE) == 0;
 }

@@ -387,7 +387,7 @@ static void end_batch(run *r, bool good) {
     pthread_mutex_lock(&b->lock);
     bool quit = b->quit && !b->cancel, cancelled = b->cancel;
     pthread_mutex_unlock(&b->lock);
-    if (quit) return; /* the next process goes on */
+    if (quit) return; /* the next process continues */
     (void)fsync(r->out);
     (void)fsync(r->errors);
     announce(r, "kentang_output", "output_file_id", "batch_output.jsonl");

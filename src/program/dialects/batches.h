@@ -1,9 +1,9 @@
 /* Batches of requests in files, as OpenAI's clients ask for them.
  *
- * Owns: a thread that takes the batches of a directory (batch_store.h) one after the other, and sends
- * each line through the same jobs as a request over HTTP, so that an answer is what it would be alone.
- * Results are appended as they come: after any end of the process the next one goes on behind them.
- * Any thread; jobs call back on the loop's. */
+ * Owns: a thread that takes the batches of a directory (batch_store.h) one after the other, and
+ * sends each line through the same jobs as a request over HTTP, so that an answer is what it would
+ * be alone. Results are appended as they come: after any end of the process the next one continues
+ * after them. Any thread; jobs call back on the loop's. */
 #ifndef KT_DIALECTS_BATCHES_H
 #define KT_DIALECTS_BATCHES_H
 
@@ -12,7 +12,7 @@
 
 typedef struct kt__batches kt__batches;
 
-/* Goes on with what was not finished. */
+/* Continues with what was not finished. */
 kt_status KT_CHECKED kt__batches_open(kt__shared *shared, const char *dir, kt__batches **out,
                                       kt_error *err);
 /* What runs is broken off, to be gone on with by the next process. Before the loop ends. NULL is

@@ -18,7 +18,7 @@ static kt_status need_text(const json_t *from, const char *key, const char **out
     return kt__fail_at(err, KT_E_ARG, key, UINT64_MAX, "%s: expected a text", key);
 }
 
-/* `prompt` is what stands in the line of the gap already: the end of what stands before it. */
+/* `prompt` is what is in the line of the gap already: the end of what is before it. */
 static kt_status read_infill(kt__job *job, kt_error *err) {
     const char *before, *line, *after;
     KT__STEP(kt__job_parse(job, err));

@@ -1,5 +1,5 @@
-/* Anthropic's /v1/messages: JSON, or named server-sent events; and its count of tokens. The bodies are
- * read in dialect_messages_read.c. */
+/* Anthropic's /v1/messages: JSON, or named server-sent events; and its count of tokens. The bodies
+ * are read in dialect_messages_read.c. */
 #include "base/error.h"
 #include "base/json_out.h"
 #include "dialects/dialects.h"
@@ -60,7 +60,7 @@ static void write_block(kt__buf *out, const kt__job_choice *c, const kt__wire_bl
     (void)kt__buf_putc(out, '}');
 }
 
-/* event: NAME, with what belongs to block `index` behind it, but for the braces' end */
+/* event: NAME, with what belongs to block `index` after it, but for the braces' end */
 static void begin_block_event(kt__job *job, const char *name, size_t index) {
     (void)kt__buf_printf(&job->answer.out, "event: %s\ndata: {\"type\":\"%s\",\"index\":%zu", name,
                          name, index);

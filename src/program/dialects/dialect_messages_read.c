@@ -250,7 +250,7 @@ static kt_status read_choice(const kt__wire_reader *r, const json_t *from, json_
     return json_object_set(body, "tool_choice", v) == 0 ? KT_OK : kt__wire_fail_nomem(r);
 }
 
-/* {"type": "json_schema", "schema"}: of output_config, or beside it as it was first */
+/* {"type": "json_schema", "schema"}: of output_config, or next to it as it was first */
 static kt_status read_output(const kt__wire_reader *r, const json_t *from, json_t *body) {
     kt__wire_place at = {.key = "output_config"}, old_at = {.key = "output_format"},
                    format_at = {.up = &at, .key = "format"};
@@ -282,7 +282,7 @@ static kt_status to_chat(const kt__wire_reader *r, const json_t *from, json_t *b
     const char *role = json_string_value(json_object_get(last, "role"));
     kt_status status = KT_OK;
     int rc = stop ? json_object_set(body, "stop", stop) : 0;
-    if (role && !strcmp(role, "assistant")) /* the answer goes on from it */
+    if (role && !strcmp(role, "assistant")) /* the answer continues from it */
         rc |= json_object_set_new(body, "continue_final_message", json_true());
     for (size_t i = 0; i < sizeof same / sizeof same[0] && rc == 0; i++) {
         json_t *v = json_object_get(from, same[i]);

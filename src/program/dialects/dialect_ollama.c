@@ -32,7 +32,7 @@ static kt_status read_format(json_t *body, json_t *format, kt_error *err) {
     return KT_OK;
 }
 
-/* Options and the words that the same have in our body: their part behind "options." is the
+/* Options and the words that the same have in our body: their part after "options." is the
  * option's name. */
 static const kt__wire_name client_names[] = {{"temperature", "options.temperature"},
                                              {"top_k", "options.top_k"},

@@ -128,7 +128,7 @@ static void echo_tokens(kt__job *job, kt__job_choice *c, const kt_event *event) 
         kt__free(tokens);
         return;
     }
-    tokens[0].logprob = NAN; /* nothing stands before it */
+    tokens[0].logprob = NAN; /* nothing is before it */
     if (c->n_tokens) memcpy(tokens + n, c->tokens, c->n_tokens * sizeof *tokens);
     kt__free(c->tokens);
     c->tokens = tokens;
@@ -170,8 +170,8 @@ static double score_of(const kt__job_choice *c) {
     return c->n_scored ? c->logprob / c->n_scored : -INFINITY;
 }
 
-/* Of the answers to a prompt, choices begin to begin + n - 1, the one before which `rank` others are
- * more probable, or as probable and earlier. */
+/* Of the answers to a prompt, choices begin to begin + n - 1, the one before which `rank` others
+ * are more probable, or as probable and earlier. */
 static int32_t ranked_choice(const kt__job *job, int32_t begin, int32_t n, int32_t rank) {
     for (int32_t i = begin; i < begin + n; i++) {
         double own = score_of(&job->answer.choices[i]);

@@ -11,7 +11,7 @@
 
 typedef enum item_state { ITEM_BEGUN, ITEM_DONE, ITEM_CUT } item_state;
 
-/* The answer's own id and the item's number, behind what tells the kind. */
+/* The answer's own id and the item's number, after what tells the kind. */
 static void write_item_id(kt__buf *out, const kt__job *job, kt_part_kind kind, size_t index) {
     const char *own = strchr(job->id, '_');
     (void)kt__buf_printf(out, "\"%s_%s%02zx\"",

@@ -3,9 +3,9 @@
  * Owns: everything between a transport (HTTP, the Unix socket) and kt_engine_submit: limits of the
  * configuration, the model's use, events into bytes of the request's dialect, backpressure, cancel,
  * figures, the log line, and the list of jobs that have not ended. Knows neither sockets nor HTTP;
- * a dialect knows the bytes. A job is three things with one state: the request, the model that serves it,
- * and the answer. job.c has its life, its states and that list; job_submit.c, above it, the reading;
- * job_answer.c, above it, the answer.
+ * a dialect knows the bytes. A job is three things with one state: the request, the model that
+ * serves it, and the answer. job.c has its life, its states and that list; job_submit.c, above it,
+ * the reading; job_answer.c, above it, the answer.
  *
  * Threads: created and released by a transport; read on a worker's thread; events are taken on the
  * loop's. What they share is under the job's lock. Lock order: job, then the engine's; the locks of
@@ -23,8 +23,8 @@ typedef struct kt__job kt__job;
 /* An error as a whole body of JSON; status is HTTP's. */
 typedef void kt__error_body_fn(kt__buf *out, int status, const kt_error *err);
 
-/* How a kind of request is read and answered. All write to job->answer.out. The calls are made with the
- * job's lock held, except read and run. */
+/* How a kind of request is read and answered. All write to job->answer.out. The calls are made with
+ * the job's lock held, except read and run. */
 typedef struct kt__dialect {
     const char *route;         /* for metrics and the log: a constant */
     const char *stream_type;   /* Content-Type of its streams; NULL: it has none */
@@ -44,8 +44,8 @@ typedef struct kt__dialect {
     void (*token)(kt__job *job, const kt_event *event);  /* each token */
     void (*finish)(kt__job *job, const kt_event *event); /* of a choice */
     void (*end)(kt__job *job); /* after the last choice; NULL: nothing is written */
-    /* Instead of all that follows; the answer's status is set. Where it is a stream, the answer's head
-     * is out already. */
+    /* Instead of all that follows; the answer's status is set. Where it is a stream, the answer's
+     * head is out already. */
     void (*error)(kt__job *job, const kt_error *err);
 } kt__dialect;
 
@@ -173,7 +173,7 @@ void kt__job_make_id(char *out, size_t size, const char *prefix);
 kt_status KT_CHECKED kt__job_create(kt__shared *shared, const kt__dialect *dialect,
                                     const char *id_prefix, const char *client, kt__job **out,
                                     kt_error *err);
-/* Connections of a client that stands for several programs, such as all of this machine, share as
+/* Connections of a client that means several programs, such as all of this machine, share as
  * clients do. Before kt__job_start. */
 void kt__job_share_by_connection(kt__job *job, uint64_t connection);
 void kt__job_ref(kt__job *job);
@@ -184,9 +184,9 @@ bool kt__job_register(kt__job *job); /* false: no memory */
 /* Called with the job's lock held, by a caller with a reference of its own. */
 void kt__job_unregister(kt__job *job);
 size_t kt__jobs_count(kt__shared *shared);
-/* Walks those that have not ended, in the order in which they came: the one after `job`, whose reference it
- * takes over, with a reference of its own; NULL: the first, and there are no more. One that ends meanwhile
- * hides no other. */
+/* Walks those that have not ended, in the order in which they came: the one after `job`, whose
+ * reference it takes over, with a reference of its own; NULL: the first, and there are no more. One
+ * that ends meanwhile hides no other. */
 kt__job *kt__jobs_next(kt__shared *shared, kt__job *job);
 /* Waits until none is left; false: some are, after ms. */
 bool kt__jobs_wait(kt__shared *shared, int64_t ms);
@@ -233,7 +233,8 @@ void kt__job_taken(kt__job *job, size_t n);
 void kt__job_read_and_submit(kt__work_item *item); /* of a job */
 /* No other thread has it, and it was not handed back. */
 bool kt__job_is_reading(kt__job *job);
-/* Ends the worker's part, or that of the thread that has it ELSEWHERE: the loop continues with it. */
+/* Ends the worker's part, or that of the thread that has it ELSEWHERE: the loop continues with
+ * it. */
 void kt__job_hand_back(kt__job *job, kt_status status, kt_error *err);
 /* Reads the request's body, or its json, with the server's defaults and limits. */
 kt_status KT_CHECKED kt__job_read_wire(kt__job *job, kt__wire_form form, kt_error *err);
@@ -246,8 +247,8 @@ kt_status KT_CHECKED kt__job_use_adapters(kt__job *job, kt_error *err);
 
 /* ---- job_learn.c: what was learned, and what may be learned from ---- */
 
-/* The version that the request names, or its client's, where learning is on; before adapters are used.
- * *named: what it names is such a version, no adapter of the configuration. */
+/* The version that the request names, or its client's, where learning is on; before adapters are
+ * used. *named: what it names is such a version, no adapter of the configuration. */
 kt_status KT_CHECKED kt__job_use_learned(kt__job *job, bool *named, kt_error *err);
 /* A choice has ended: keeps it for feedback. The lock is held. */
 void kt__job_keep(kt__job *job, const kt_request *req, int32_t choice, int32_t base);

@@ -151,7 +151,7 @@ static bool is_due(const kt__config *c, const kt_learner_info *info, bool *deep)
     if (info->frozen || n < kt__learn_plan_of(c).min_samples) return false;
     if (!many && !kt__learn_config_in_hours(c, minute_of_day())) return false;
     bool enough = c->learn_deep > 0 && (double)info->n_pending_deep >= c->learn_deep;
-    *deep = info->deep || enough; /* one that goes on from a deep one is deep */
+    *deep = info->deep || enough; /* one that continues from a deep one is deep */
     return true;
 }
 
@@ -181,7 +181,7 @@ static void look_at_all(kt__work_item *item) {
     atomic_store(&t->looking, false);
 }
 
-/* An order is behind the look on the same thread: what it trains is not looked at before it ends. */
+/* An order is after the look on the same thread: what it trains is not looked at before it ends. */
 void kt__trainer_tick(kt__trainer *t) {
     if (!t || atomic_load(&t->shared->stopping)) return;
     kt__settings *settings = kt__shared_settings(t->shared);

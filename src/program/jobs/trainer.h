@@ -1,8 +1,8 @@
-/* Trainings of what clients have said: one at a time, at a low priority, beside the answers.
+/* Trainings of what clients have said: one at a time, at a low priority, next to the answers.
  *
  * Owns: the thread that they run on, who is next, and what a training is told by the settings. One
- * begins because a client asks for it, or, in the background, because a namespace has enough feedback
- * that none has seen. Any thread. */
+ * begins because a client asks for it, or, in the background, because a namespace has enough
+ * feedback that none has seen. Any thread. */
 #ifndef KT_JOBS_TRAINER_H
 #define KT_JOBS_TRAINER_H
 

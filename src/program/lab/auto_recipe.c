@@ -132,7 +132,7 @@ static kt_status list_matrices(auto_plan *p, kt_error *err) {
 typedef struct stand_in {
     const uint8_t *begin, *end; /* of the tensor in the file */
     size_t row_bytes;
-    uint8_t *data; /* what stands in for it */
+    uint8_t *data; /* what is in for it */
     kt__type type;
 } stand_in;
 

@@ -1,5 +1,5 @@
-/* kentang bench: prefill and decode speed, beside what the machine can do. Internals are included
- * here and in the files beside it: there is no public interface for measuring a machine. */
+/* kentang bench: prefill and decode speed, compared with what the machine can do. Internals are included
+ * here and in the files next to it: there is no public interface for measuring a machine. */
 #include "lab/bench.h"
 #include "lab/bench_server.h"
 
@@ -192,7 +192,7 @@ static bool add_test(tests *all, kt__bench_test test) {
 }
 
 /* By streams and depth, so that neighbours share an engine. A prompt is one stream's, and is
- * measured beside the first number of streams only. */
+ * measured next to the first number of streams only. */
 static bool list_tests_of(const grid *g, const kt__bench_test *common, tests *all) {
     bool ok = true;
     for (int b = 0; b < g->streams.n; b++)

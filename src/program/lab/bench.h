@@ -1,6 +1,6 @@
 /* kentang bench, between its files: what is measured and how it is shown.
  *
- * Owns: the list of tests, a row of results, and the cost model behind "share of the limit". One
+ * Owns: the list of tests, a row of results, and the cost model after "share of the limit". One
  * thread. */
 #ifndef KT_LAB_BENCH_H
 #define KT_LAB_BENCH_H

@@ -1,4 +1,4 @@
-/* What a test costs at least: the bytes and the multiply-adds behind a row's share of the limit. */
+/* What a test costs at least: the bytes and the multiply-adds after a row's share of the limit. */
 #include <math.h>
 #include <stdio.h>
 
@@ -48,8 +48,8 @@ static macs layer_macs(const kt__net *net) {
     return sum;
 }
 
-/* Bytes of weights that a batch of n rows reads: of experts, those that some row chooses. Where choices
- * are spread evenly, a row leaves a share of 1 - used / all of them out. */
+/* Bytes of weights that a batch of n rows reads: of experts, those that some row chooses. Where
+ * choices are spread evenly, a row leaves a share of 1 - used / all of them out. */
 static double weight_bytes(const kt__net *net, double n) {
     const kt__hparams *hp = &net->hp;
     if (hp->n_expert == 0) return (double)net->decode_bytes;

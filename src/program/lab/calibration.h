@@ -1,9 +1,9 @@
 /* A model's activations over a text, layer by layer.
  *
  * Owns: the text's hidden states between layers, and the forward pass of one layer over all its
- * chunks (each begins a sequence of its own). So memory is one row of f32 a token, and whoever looks
- * at activations keeps what one layer needs. The activations are the same on every tier, with any
- * number of threads. One thread. */
+ * chunks (each begins a sequence of its own). So memory is one row of f32 a token, and the caller
+ * that looks at activations keeps what one layer needs. The activations are the same on every tier,
+ * with any number of threads. One thread. */
 #ifndef KT_LAB_CALIBRATION_H
 #define KT_LAB_CALIBRATION_H
 

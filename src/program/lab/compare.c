@@ -25,7 +25,7 @@ typedef struct contender {
 
 typedef struct comparison {
     contender a, b;
-    bool alike; /* the same tokens: b is judged beside a */
+    bool alike; /* the same tokens: b is compared with a */
     kt__text_score t;
 } comparison;
 

@@ -1,7 +1,7 @@
 /* What `kentang perplexity` and `kentang compare` share.
  *
- * Owns: the options that say which text is judged and how, a second model beside the first, and the
- * printing of figures. One thread. */
+ * Owns: the options that say which text is judged and how, a second model next to the first, and
+ * the printing of figures. One thread. */
 #ifndef KT_LAB_JUDGE_H
 #define KT_LAB_JUDGE_H
 
@@ -23,7 +23,8 @@ unsigned kt__judge_text_flags(const kt__judge_opts *opts);
 /* The text of -f, which is in *text for kt__free; its bytes are capped. */
 kt_status kt__judge_read_text(const kt__judge_opts *opts, char **text, size_t *len,
                               kt_error *err) KT_CHECKED;
-/* KT_E_ARG, with the numbers, if not one chunk is there or fewer than two tokens would be scored. */
+/* KT_E_ARG, with the numbers, if not one chunk is there or fewer than two tokens would be
+ * scored. */
 kt_status kt__judge_check_length(const kt__text_score *t, kt_error *err) KT_CHECKED;
 /* Another model, opened with the same options as the first. */
 kt_status kt__judge_open_other(const kt__session_opts *opts, const char *path, kt__session *out,

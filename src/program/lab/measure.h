@@ -2,9 +2,9 @@
  * cannot exceed.
  *
  * Owns: a temporary file of random bytes, a read loop, and the timing of a tier's peak loop. Knows
- * no models. Used by doctor, and by whoever quotes a share of the limit. One thread; it uses the
- * pool given, which must not be in use meanwhile. Each result is the best of several passes:
- * a limit, which a busy neighbour can only hide. */
+ * no models. Used by doctor, and by commands that quote a share of the limit. One thread; it
+ * uses the pool given, which must not be in use meanwhile. Each result is the best of several
+ * passes: a limit, which a busy neighbour can only hide. */
 #ifndef KT_LAB_MEASURE_H
 #define KT_LAB_MEASURE_H
 
@@ -16,7 +16,7 @@
  * processor. 0: unknown. */
 uint64_t kt__cache_believed(const kt__topology *topology);
 
-/* Random bytes in a mapped file that is already unlinked, so that nothing is left behind however
+/* Random bytes in a mapped file that is already unlinked, so that nothing remains however
  * the program ends. */
 typedef struct kt__random_file {
     const uint8_t *data;
@@ -40,8 +40,8 @@ void kt__random_file_close(kt__random_file *file); /* also of a zeroed one */
  * passes). */
 double kt__measure_read(kt__pool *pool, int n_threads, const uint8_t *data, uint64_t size,
                         int64_t limit_us);
-/* u8 x i8 -> i32 multiply-adds per second of this tier, likewise; 0 if the tier has no peak loop.
- */
+/* u8 x i8 -> i32 multiply-adds per second of this tier; the same way; 0 if the tier has no peak
+ * loop. / */
 double kt__measure_i8(kt__pool *pool, int n_threads, const kt__kernels *kernels, int64_t limit_us);
 
 #endif

@@ -65,7 +65,7 @@ static bool is_gguf(const char *path) {
     return n >= 5 && !strcmp(path + n - 5, ".gguf");
 }
 
-/* A file's chunks and tokens stand in for those of a text. */
+/* A file's chunks and tokens are in for those of a text. */
 static kt_status open_base_file(const perplexity_opts *o, judged *j, kt__text_score *t,
                                 kt_error *err) {
     kt_status status = kt__kld_open(o->base, &j->base_file, err);

@@ -1,9 +1,9 @@
 /* How well a model predicts a text, and how far two models are apart on it.
  *
  * Owns: log-probabilities from rows of logits, Kullback-Leibler divergence, and the figures made of
- * many rows: perplexity with its error, means, percentiles, agreement. Sums are taken in the order of
- * ids and tokens with the contract's own exp and log, so that a figure is the same on every tier and
- * with every number of threads. Knows no files and no models. One thread an accumulator. */
+ * many rows: perplexity with its error, means, percentiles, agreement. Sums are taken in the order
+ * of ids and tokens with the contract's own exp and log, so that a figure is the same on every tier
+ * and with every number of threads. Knows no files and no models. One thread an accumulator. */
 #ifndef KT_LAB_QUALITY_H
 #define KT_LAB_QUALITY_H
 
@@ -24,7 +24,7 @@ kt_status kt__log_row_make(const float *logits, size_t n_vocab, float *weights, 
                            kt_error *err) KT_CHECKED;
 double kt__log_row_at(const kt__log_row *row, int32_t id); /* log p(id) */
 
-/* A base's row beside which another is judged, in whatever form it is kept. */
+/* A base's row that another is compared with, in whatever form it is kept. */
 typedef struct kt__base_row {
     double (*log_prob)(const void *row, int32_t id);
     const void *row;
@@ -49,7 +49,7 @@ void kt__quality_free(kt__quality *q);
 /* Adds the token that came after the row. */
 kt_status kt__quality_add(kt__quality *q, const kt__log_row *row, int32_t id,
                           kt_error *err) KT_CHECKED;
-/* The same beside a base. */
+/* The same, compared with a base. */
 kt_status kt__quality_add_beside(kt__quality *q, const kt__log_row *row, int32_t id,
                                  const kt__base_row *base, size_t n_vocab,
                                  kt_error *err) KT_CHECKED;

@@ -1,6 +1,6 @@
 /* A synthetic model in memory. The pages are those of an unnamed file in memory, as small as a
- * mapped file's are: anonymous memory may get huge pages and would flatter whoever measures on it.
- */
+ * mapped file's are: anonymous memory may get huge pages and would flatter the measurement
+ * on it. / */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Synthetic adapters: random matrices of a rank beside every matrix of a model that a kind names, as
- * a GGUF file: for speed measurements and tests.
+/* Synthetic adapters: random matrices of a rank next to every matrix of a model that a kind names,
+ * as a GGUF file: for speed measurements and tests.
  *
  * Owns: which matrices a kind has, and the bytes, which depend on the seed, the matrix and the row
  * alone. One thread. */
@@ -10,7 +10,7 @@
 
 typedef enum kt__synth_lora_kind {
     KT__SYNTH_LORA_ALL,   /* every matrix of every layer */
-    KT__SYNTH_LORA_LAST,  /* the last layer's behind its keys and values */
+    KT__SYNTH_LORA_LAST,  /* the last layer's after its keys and values */
     KT__SYNTH_LORA_HIDDEN /* the final hidden state */
 } kt__synth_lora_kind;
 

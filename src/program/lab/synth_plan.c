@@ -59,7 +59,7 @@ kt_status kt__synth_find(const char *preset, const char *quant, const kt__synth_
 
 /* Statistics that keep activations sane: normed inputs have RMS 1, and a matrix of standard
  * deviation 1/sqrt(columns) keeps it. Queries and keys are larger, so that attention is not flat.
- * Embeddings are small beside what the layers add, or a tied head would only repeat the input; the
+ * Embeddings are small compared with what the layers add, or a tied head would only repeat the input; the
  * final norm makes up for it. */
 #define LOGIT_STD 3.0f
 #define QK_GAIN 1.4f

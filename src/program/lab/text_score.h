@@ -1,10 +1,10 @@
 /* A text judged by a model, as llama-perplexity judges it.
  *
- * Owns: the cut of a text into chunks, which positions of a chunk are scored, and the evaluation that
- * feeds an accumulator (quality.h). Without a stride, chunks do not overlap and the second half of
- * each is scored; with one, chunks begin `stride` tokens apart and the last `stride` tokens of each
- * are scored. Where the model's rule adds BOS, it takes the place of a chunk's first token. One
- * thread. */
+ * Owns: the cut of a text into chunks, which positions of a chunk are scored, and the evaluation
+ * that feeds an accumulator (quality.h). Without a stride, chunks do not overlap and the second
+ * half of each is scored; with one, chunks begin `stride` tokens apart and the last `stride` tokens
+ * of each are scored. Where the model's rule adds BOS, it takes the place of a chunk's first token.
+ * One thread. */
 #ifndef KT_LAB_TEXT_SCORE_H
 #define KT_LAB_TEXT_SCORE_H
 
@@ -16,15 +16,15 @@ typedef struct kt__text_score {
     const int32_t *tokens; /* of the whole text */
     size_t n_tokens;
     size_t n_chunk_max; /* 0: all */
-    /* what it is judged beside: at most one */
+    /* what it is compared with: at most one */
     kt__session *base;
     kt__kld_file *base_file;
     kt__kld_file *save;  /* rows go there as well, or NULL */
     const char *command; /* for the line of progress on stderr; NULL: none */
 } kt__text_score;
 
-/* All ids of a text, by the model's rule for BOS and EOS, and more flags of kt_tokenize; for kt__free.
- */
+/* All ids of a text, by the model's rule for BOS and EOS, and more flags of kt_tokenize; for
+ * kt__free. / */
 kt_status kt__text_ids(const kt_model *model, const char *text, size_t len, unsigned flags,
                        int32_t **ids, size_t *n_ids, kt_error *err) KT_CHECKED;
 /* How many chunks there are. 0: the text is too short. */

@@ -211,7 +211,7 @@ static void close_end(int *fd) {
     *fd = -1;
 }
 
-/* What it started and left behind in its group goes, too, whether it ended by itself or not. */
+/* What it started and left in its group goes, too, whether it ended by itself or not. */
 void kt__child_stop(kt__child *child) {
     close_end(&child->to);
     if (child->pid) {

@@ -179,8 +179,8 @@ static bool is_listed(const json_t *list, const char *version) {
     return false;
 }
 
-/* Whoever answers this, or refuses it in the modern era's words, is modern; all others are asked to
- * initialize. */
+/* The caller that answers this, or refuses it in the modern era's words, is modern; all others are
+ * asked to initialize. */
 static kt_status probe_modern(kt__mcp_client *c, bool *found, kt_error *err) {
     asking a = {.method = "server/discover"};
     json_t *result;

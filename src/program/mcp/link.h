@@ -1,7 +1,7 @@
 /* The way to a server: messages there and back.
  *
- * Owns: the interface, and the two ways: lines over a process (link_lines.c) and HTTP (link_http.c).
- * Knows no method. One user at a time. */
+ * Owns: the interface, and the two ways: lines over a process (link_lines.c) and HTTP
+ * (link_http.c). Knows no method. One user at a time. */
 #ifndef KT_MCP_LINK_H
 #define KT_MCP_LINK_H
 
@@ -11,7 +11,7 @@
 
 enum { KT__MCP_MAX_MESSAGE = 16 << 20, KT__MCP_MAX_DEPTH = 64 };
 
-/* Whoever waits may want to stop; asked a few times a second. */
+/* the thread that waits may want to stop; asked a few times a second. */
 typedef bool kt__mcp_stop_fn(void *user);
 
 typedef struct kt__mcp_wait {

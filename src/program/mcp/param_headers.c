@@ -48,7 +48,7 @@ static void take_reachable(const json_t *schema, int depth, marks *m) {
     }
 }
 
-/* Wherever they stand; a property may have this name, which then is an object. */
+/* Wherever they are; a property may have this name, which then is an object. */
 static size_t count_marks(const json_t *v, int depth) {
     size_t n = json_is_string(json_object_get(v, MARK)), i;
     const char *key;

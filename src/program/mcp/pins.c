@@ -81,7 +81,7 @@ static void make_folders(const char *path) {
     }
 }
 
-/* Beside the file, and in its place when it is whole. */
+/* Besides the file, and in its place when it is whole. */
 static kt_status write_pins(const kt__mcp_pins *pins, const char *text, kt_error *err) {
     char beside[4200];
     snprintf(beside, sizeof beside, "%s.%d", pins->path, (int)getpid());

@@ -1,7 +1,7 @@
 /* JSON-RPC 2.0: one message, read and written.
  *
- * Owns: what a message is (request, notification, response), its parts, the codes of errors, and the
- * words around results. Knows no method and no transport. Any thread. */
+ * Owns: what a message is (request, notification, response), its parts, the codes of errors, and
+ * the words around results. Knows no method and no transport. Any thread. */
 #ifndef KT_MCP_RPC_H
 #define KT_MCP_RPC_H
 
@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 
-/* Of JSON-RPC, and of MCP beside them. */
+/* Of JSON-RPC, and of MCP next to them. */
 enum {
     KT__RPC_PARSE = -32700,
     KT__RPC_INVALID = -32600, /* no request */
@@ -43,7 +43,7 @@ void kt__rpc_write_error(kt__buf *out, const char *id, int code, const char *mes
                          const char *data);
 void kt__rpc_write_request(kt__buf *out, int64_t id, const char *method, const char *params);
 void kt__rpc_write_notification(kt__buf *out, const char *method, const char *params);
-/* What stands before a result's JSON and behind it, for results that are written in place. */
+/* What is before a result's JSON and after it, for results that are written in place. */
 void kt__rpc_begin_result(kt__buf *out, const char *id);
 void kt__rpc_end_result(kt__buf *out);
 /* The code for an error before a request was understood. */

@@ -35,7 +35,7 @@ static kt_status read_one_text(const reading *r, const json_t *from, const char 
     return *out ? KT_OK : kt__fail_nomem(r->err, "the servers", 0);
 }
 
-/* A list of texts, behind `first` where that is not NULL. */
+/* A list of texts, after `first` where that is not NULL. */
 static kt_status read_texts(const reading *r, const json_t *from, const char *key,
                             const char *first, kt__mcp_texts *out) {
     const json_t *list = json_object_get(from, key), *v;

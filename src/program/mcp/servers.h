@@ -1,8 +1,8 @@
 /* The file that names MCP servers: {"mcpServers": {"NAME": {...}}}, as other hosts have it.
  *
- * Owns: the reading of it. A server is a command (stdio) or a url (HTTP); beside the members that others
- * have there are kentang's own: allow, ask, deny, timeout_s, sandbox, limits, private. Made by one
- * thread, constant afterwards. */
+ * Owns: the reading of it. A server is a command (stdio) or a url (HTTP); besides the members that
+ * others have there are kentang's own: allow, ask, deny, timeout_s, sandbox, limits, private. Made
+ * by one thread, constant afterwards. */
 #ifndef KT_MCP_SERVERS_H
 #define KT_MCP_SERVERS_H
 
@@ -24,7 +24,7 @@ typedef struct kt__mcp_sandbox {
 typedef struct kt__mcp_server_config {
     const char *name;
     kt__mcp_texts argv;             /* NULL: an HTTP server */
-    kt__mcp_texts env;              /* "NAME=VALUE", beside the clean ones */
+    kt__mcp_texts env;              /* "NAME=VALUE", besides the clean ones */
     const char *cwd;                /* or NULL */
     const char *url;                /* NULL: a command */
     kt__mcp_texts headers;          /* "Name: value" */

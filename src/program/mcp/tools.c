@@ -221,7 +221,7 @@ static json_t *generate_messages(const json_t *args) {
     return list;
 }
 
-/* The schema stands in the prompt as well: the constraint says what may be written, not what was
+/* The schema is in the prompt as well: the constraint says what may be written, not what was
  * meant. */
 static json_t *extract_messages(const json_t *args) {
     const char *wanted = json_string_value(json_object_get(args, "instructions"));

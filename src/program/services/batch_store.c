@@ -79,7 +79,7 @@ static void record_name(const char *id, char *out, size_t size) {
 
 /* ---- writing ---- */
 
-/* Into a file beside it, synced, then renamed. */
+/* Into a file next to it, synced, then renamed. */
 static kt_status write_whole(kt__batch_store *s, const char *name, const char *data, size_t len,
                              kt_error *err) {
     char temp[80];

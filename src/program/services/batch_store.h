@@ -1,8 +1,8 @@
 /* Files that clients upload, and records of batches, in a directory.
  *
  * Owns: the directory with its lock (one server at a time), names of files, and writing so that
- * after a crash a record is the old one or the new one, whole. A file NAME.json beside NAME says whose
- * it is. Knows nothing of what a batch does. Any thread; records are written by one. */
+ * after a crash a record is the old one or the new one, whole. A file NAME.json next to NAME says
+ * whose it is. Knows nothing of what a batch does. Any thread; records are written by one. */
 #ifndef KT_SERVICES_BATCH_STORE_H
 #define KT_SERVICES_BATCH_STORE_H
 

@@ -10,8 +10,8 @@
 
 typedef struct kt__event_loop kt__event_loop;
 
-/* Part of whoever is called. Tasks posted while a batch of descriptors is handled run after it, so
- * a task may free what a descriptor that was unwatched before pointed to. */
+/* Part of the object that is called. Tasks posted while a batch of descriptors is handled run after
+ * it, so a task may free what a descriptor that was unwatched before pointed to. */
 typedef struct kt__task_item kt__task_item;
 struct kt__task_item {
     void (*run)(kt__task_item *item);

@@ -1,7 +1,7 @@
 /* Answers that feedback may still come for.
  *
- * Owns: their tokens and keys for a while, bounded in bytes (the oldest go first) and time, found by
- * whose they are and the id that their client knows. Any thread. */
+ * Owns: their tokens and keys for a while, bounded in bytes (the oldest go first) and time, found
+ * by whose they are and the id that their client knows. Any thread. */
 #ifndef KT_SERVICES_KEPT_ANSWERS_H
 #define KT_SERVICES_KEPT_ANSWERS_H
 
@@ -18,7 +18,7 @@ typedef struct kt__kept_answer {
     char taught_by[KT__NAMESPACE_BYTES];
     const char *model; /* as it is served; a constant */
     int32_t choice;    /* of the request's */
-    kt_kept kept;      /* points behind this */
+    kt_kept kept;      /* points after this */
 } kt__kept_answer;
 
 kt_status KT_CHECKED kt__kept_answers_create(uint64_t max_bytes, kt__kept_answers **out,

@@ -45,12 +45,12 @@ void kt__models_free(kt__models *models);
 void kt__models_stop_waiting(kt__models *models);
 kt_ctx *kt__models_ctx(const kt__models *models);
 
-/* NULL or "": the first. A name that is none, and no alias, may be the base name or the repository of
- * one model's file. KT_E_ARG with the names that there are. */
+/* NULL or "": the first. A name that is none, and no alias, may be the base name or the repository
+ * of one model's file. KT_E_ARG with the names that there are. */
 kt_status KT_CHECKED kt__models_find(kt__models *models, const char *name, kt__served **out,
                                      kt_error *err);
-/* The same for the names that Ollama's clients use: "demo:latest" is "demo", where no model is named
- * so. */
+/* The same for the names that Ollama's clients use: "demo:latest" is "demo", where no model is
+ * named so. */
 kt_status KT_CHECKED kt__models_find_tagged(kt__models *models, const char *name, kt__served **out,
                                             kt_error *err);
 size_t kt__models_count(const kt__models *models);
@@ -58,9 +58,9 @@ kt__served *kt__models_at(kt__models *models, size_t index);
 const char *kt__served_name(const kt__served *served);
 
 /* Loads it where it is not, for which idle models are unloaded where the memory does not hold both
- * (KT_E_BUSY where others answer, for longer than it waits for them); stays loaded until kt__served_done with the same engine. With several
- * contexts it is the one with the fewest requests; among such, always the same for one `who` (NULL:
- * nobody). */
+ * (KT_E_BUSY where others answer, for longer than it waits for them); stays loaded until
+ * kt__served_done with the same engine. With several contexts it is the one with the fewest
+ * requests; among such, always the same for one `who` (NULL: nobody). */
 kt_status KT_CHECKED kt__served_use(kt__served *served, const char *who, kt_model **model,
                                     kt_engine **engine, kt_error *err);
 void kt__served_done(kt__served *served, const kt_engine *engine);
@@ -82,7 +82,7 @@ kt__learner_table *kt__served_learners(kt__served *served);
 void kt__models_renew_adapters(kt__models *models, const kt__config *config);
 /* Neither waits for loading nor for a computation. */
 void kt__served_get_info(kt__served *served, kt__served_info *out);
-/* Counts go on over unloading and loading again. */
+/* Counts continue over unloading and loading again. */
 void kt__served_get_stats(kt__served *served, kt_engine_stats *out);
 /* Looks at the files, and unloads what is idle for idle_s (0: nothing); one model a call. */
 void kt__models_tick(kt__models *models, int64_t idle_s);

@@ -38,7 +38,7 @@ bool kt__multipart_begin(kt__multipart *form, const char *type, const char *body
     return true;
 }
 
-/* Where the next boundary begins, at or behind `at`; NULL: nowhere. */
+/* Where the next boundary begins, at or after `at`; NULL: nowhere. */
 static const char *find_boundary(const kt__multipart *form, size_t at) {
     return form->len > at
                ? memmem(form->body + at, form->len - at, form->boundary, form->boundary_len)

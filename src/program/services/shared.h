@@ -1,4 +1,4 @@
-/* What all parts of the server share: the services that stand below jobs and transports.
+/* What all parts of the server share: the services that are below jobs and transports.
  *
  * Owns: the settings in force and the keys, the log, metrics, models, event loop and workers, the
  * place of the list of running jobs (job.h has its calls), and the request to stop. Knows no transport
@@ -30,7 +30,7 @@ typedef struct kt__settings {
     kt__keys *keys;    /* NULL: none are asked for */
 } kt__settings;
 
-/* The live settings that are plain numbers, for whoever needs one for a moment. */
+/* The live settings that are plain numbers, for the caller that needs one for a moment. */
 typedef struct kt__limits {
     int64_t max_body, bodies, output, requests_per_connection, request_s, stall_s, ping_s,
         idle_unload_s, drain_s, queue;
@@ -47,8 +47,8 @@ typedef struct kt__shared {
     kt__event_loop *loop;
     kt__workers *workers;
     kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */
-    kt__kept_answers *kept; /* likewise */
-    struct kt__trainer *trainer; /* trainer.c's; likewise */
+    kt__kept_answers *kept; /* the same */
+    struct kt__trainer *trainer; /* trainer.c's; the same way */
     int64_t connections;         /* of each listener, as far as there are descriptors for them */
     int64_t start_s, start_us;
     atomic_bool stopping;       /* new requests are refused */

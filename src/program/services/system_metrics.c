@@ -21,7 +21,7 @@ static bool read_file(const char *path, char *out, size_t size) {
     return n > 0;
 }
 
-/* The number behind "KEY " at the start of a line. */
+/* The number after "KEY " at the start of a line. */
 static bool number_after(const char *text, const char *key, double *out) {
     size_t len = strlen(key);
     for (const char *at = text; at; at = strchr(at, '\n')) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 typedef struct kt__web_file {
-    const char *name; /* behind /web/ */
+    const char *name; /* after /web/ */
     const char *type; /* for Content-Type */
     const unsigned char *data, *end;
 } kt__web_file;

@@ -72,7 +72,7 @@ kt_status kt__config_file_read(const char *path, const char *what, size_t max, k
     kt__buf_init(out, max);
     KT__TRY(open_regular(path, what, &fd, st, err));
     if (st->st_size > 0 && (uint64_t)st->st_size <= max)
-        (void)kt__buf_reserve(out, (size_t)st->st_size); /* one piece: no copies are left behind */
+        (void)kt__buf_reserve(out, (size_t)st->st_size); /* in one block: no copies remain */
     KT__TRY(read_text(fd, path, what, out, err));
     status = check_text(out, path, err);
 out:

@@ -111,7 +111,7 @@ static kt_status read_load_in_bits(kt__config *c, const char *name, const char *
     return KT_OK;
 }
 
-/* Names that other servers read from a .env file, and what stands for them here. */
+/* Names that other servers read from a .env file, and what means them here. */
 static const struct {
     const char *name, *instead;
     bool anywhere; /* not only in a .env file, where it can be meant for nobody else */

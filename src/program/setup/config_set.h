@@ -21,7 +21,7 @@ kt_status KT_CHECKED kt__config_set_text(kt__config *config, const kt__setting *
                                          const char *value, const char *from, kt_error *err);
 kt_status KT_CHECKED kt__config_set_toml(kt__config *config, const kt__setting *setting,
                                          const kt__toml *value, const char *from, kt_error *err);
-/* A member of a [[models]] table beside its name and files. */
+/* A member of a [[models]] table besides its name and files. */
 struct kt__override {
     const kt__setting *setting;
     unsigned char value[sizeof(kt__texts)]; /* as it lies in kt__config */

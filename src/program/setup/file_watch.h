@@ -20,7 +20,7 @@ typedef struct kt__file_stamp {
 typedef enum kt__file_change {
     KT__FILE_SAME,
     KT__FILE_GONE,      /* nothing at its path: what is mapped stays whole */
-    KT__FILE_REPLACED,  /* another file: likewise */
+    KT__FILE_REPLACED,  /* another file: in the same way */
     KT__FILE_TRUNCATED, /* pages of the map are gone */
     KT__FILE_WRITTEN    /* the map shows the new bytes */
 } kt__file_change;

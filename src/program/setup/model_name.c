@@ -105,7 +105,7 @@ static kt_status find_on_shelf(const kt__store *store, const char *name, bool re
     if (status == KT_OK) status = kt__shelf_find(&shelf, name, &model, err);
     if (status == KT_OK && model) {
         char *real = realpath(model->path,
-                              NULL); /* a split set's parts lie beside the file itself */
+                              NULL); /* a split set's parts lie next to the file itself */
         kt__shelf_touch(model->path);
         *path = kt__strdup(real ? real : model->path);
         free(real);

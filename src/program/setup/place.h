@@ -36,7 +36,7 @@ typedef struct kt__place_asked {
     kt_log_level log_level;
     int index, n; /* of n places */
     bool
-        is_driven; /* whoever opens it drives the engine, which is not started, and wants to know where the
+        is_driven; /* the caller that opens it drives the engine, which is not started, and wants to know where the
                        disk cache cannot be opened */
     bool is_single; /* one sequence, and no requests besides */
 } kt__place_asked;
@@ -57,7 +57,8 @@ kt_status KT_CHECKED kt__place_open_ctx(const kt__place_asked *asked, int n_thre
 kt_status KT_CHECKED kt__place_open_model(const kt__config *config, kt_ctx *ctx, const char *path,
                                           bool vocab_only, kt_model **out, kt_error *err);
 kt_model_params kt__place_model_params(const kt__config *config);
-/* The parameters of an engine as the settings have them; the types of keys and values are checked. */
+/* The parameters of an engine as the settings have them; the types of keys and values are
+ * checked. */
 kt_engine_params kt__place_engine_params(const kt__config *config);
 kt_status KT_CHECKED kt__place_kv_params(const kt__config *config, kt_engine_params *params,
                                          kt_error *err);

@@ -53,7 +53,8 @@ kt_status kt__session_open(const kt__session_opts *opts, const char *word, kt__s
                            kt_error *err) {
     kt_status status;
     memset(out, 0, sizeof *out);
-    /* this program owns its process: a model file truncated in use becomes an error, not a SIGBUS */
+    /* this program owns its process: a model file truncated in use becomes an error, not a
+     * SIGBUS */
     KT__TRY(kt_install_fault_guard(err));
     KT__TRY(open_place(opts, word, out, err));
     out->reproducible = !opts->config->blas;
@@ -225,7 +226,7 @@ void kt__session_warn(const kt__session *s, const kt__session_opts *opts) {
             (int)n_ctx, (int)trained);
 }
 
-/* An adapter that was trained comes behind those of --lora. */
+/* An adapter that was trained comes after those of --lora. */
 kt_status kt__session_recall(kt__session *s, kt_request_params *request, kt_learned *learned,
                              kt_error *err) {
     kt_adapter_use uses[KT_ADAPTERS_MAX];

@@ -22,7 +22,7 @@ typedef enum kt__toml_kind {
 typedef struct kt__toml kt__toml;
 struct kt__toml {
     kt__toml_kind kind;
-    int line;        /* where it stands, from 1 */
+    int line;        /* where it is, from 1 */
     const char *key; /* of a table's member, NUL-terminated; else NULL */
     kt__toml *next;  /* the next member or element, in the order of the file */
     kt__toml *first; /* TABLE, ARRAY: the first of them */

@@ -229,7 +229,7 @@ static bool is_digit(int c, int base) {
     return d >= 0 && d < base;
 }
 
-/* Copies digits[len] without underscores, which stand between digits only. */
+/* Copies digits[len] without underscores, which are between digits only. */
 static bool strip(const char *s, size_t len, int base, char *out) {
     for (size_t i = 0; i < len; i++) {
         if (s[i] != '_') {

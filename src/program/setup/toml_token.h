@@ -1,6 +1,6 @@
 /* TOML's characters, strings, keys, numbers and words.
  *
- * Owns: the place in the text, and what stands there. Knows no tables: toml_parse.c puts the pieces
+ * Owns: the place in the text, and what is there. Knows no tables: toml_parse.c puts the pieces
  * together. One user at a time. */
 #ifndef KT_SETUP_TOML_TOKEN_H
 #define KT_SETUP_TOML_TOKEN_H
@@ -20,7 +20,7 @@ typedef struct kt__toml_parser {
 kt_status kt__toml_fail(const kt__toml_parser *p, const char *what);
 kt_status kt__toml_fail_nomem(const kt__toml_parser *p);
 
-int kt__toml_peek(const kt__toml_parser *p, size_t ahead); /* a byte; -1: behind the end */
+int kt__toml_peek(const kt__toml_parser *p, size_t ahead); /* a byte; -1: after the end */
 bool kt__toml_looking_at(const kt__toml_parser *p, const char *s);
 bool kt__toml_at_newline(const kt__toml_parser *p);
 void kt__toml_skip_blanks(kt__toml_parser *p);

@@ -149,7 +149,7 @@ static bool write_lines(FILE *f, const kt_model_info *info, const char *isa,
     return fflush(f) == 0 && !ferror(f);
 }
 
-/* A new file beside path, whose folders are made; NULL: err says why. */
+/* A new file next to path, whose folders are made; NULL: err says why. */
 static FILE *open_temp(const kt_model_info *info, char *path, size_t path_size, char *temp,
                        size_t temp_size, kt_error *err) {
     if (!file_path(info, path, path_size)) {

@@ -161,7 +161,8 @@ static bool download_failed(download *d) {
     return failed;
 }
 
-/* url: where the last answer came from; signed addresses expire, and the first one is asked again. */
+/* url: where the last answer came from; signed addresses expire, and the first one is asked
+ * again. */
 static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_ADDRESS],
                              kt_error *err) {
     const kt__remote *r = p->d->remote;
@@ -192,7 +193,7 @@ static kt_status fetch_piece(kt__fetch *fetch, piece *p, char url[KT__FETCH_ADDR
     return status;
 }
 
-/* Goes on where it stopped until no progress is made for several tries. */
+/* Continues where it stopped until no progress is made for several tries. */
 static kt_status fetch_chunk(download *d, kt__fetch *fetch, size_t chunk,
                              char url[KT__FETCH_ADDRESS], kt_error *err) {
     uint64_t whole = d->remote->bytes, step = d->remote->ranged ? CHUNK_BYTES : whole;

@@ -21,7 +21,7 @@ struct kt__fetch {
     const kt__fetch_request *request;
     kt__fetch_reply *reply;
     char location[KT__FETCH_ADDRESS]; /* of a redirection, as the server wrote it */
-    char modified[KT__FETCH_TAG];     /* stands for an ETag where there is none */
+    char modified[KT__FETCH_TAG];     /* means an ETag where there is none */
     size_t discarded;                 /* of the text of an error */
     bool stopped;                     /* by the sink, or for that text's length */
     char problem[CURL_ERROR_SIZE];

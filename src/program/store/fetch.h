@@ -31,8 +31,8 @@ typedef struct kt__fetch_reply {
     long code;
     char url[KT__FETCH_ADDRESS]; /* that answered, after all redirections */
     char etag[KT__FETCH_TAG];
-    char linked_etag[KT__FETCH_TAG]; /* a hub's own, beside its redirection: the SHA-256 */
-    char commit[KT__FETCH_TAG];      /* likewise */
+    char linked_etag[KT__FETCH_TAG]; /* a hub's own, besides its redirection: the SHA-256 */
+    char commit[KT__FETCH_TAG];      /* the same */
     char link[KT__FETCH_URL];        /* the Link header, whose "next" continues a list */
     uint64_t length;                 /* Content-Length; UINT64_MAX: not said */
     uint64_t first, total; /* Content-Range: first byte of a 206, and whole; else UINT64_MAX */
@@ -69,8 +69,8 @@ kt_status kt__fetch_url(kt__fetch *fetch, const kt__fetch_request *request, kt__
 /* The body into out, whose cap is an error; again up to three times where that may help. */
 kt_status kt__fetch_text(kt__fetch *fetch, const char *url, const char *accept, kt__buf *out,
                          kt__fetch_reply *reply, kt_error *err) KT_CHECKED;
-/* Where a list that came in pages goes on, by its Link header; "" at its end. Another host than the one
- * that answered is an error. */
+/* Where a list that came in pages continues, by its Link header; "" at its end. Another host than
+ * the one that answered is an error. */
 kt_status kt__fetch_next(const kt__fetch *fetch, const kt__fetch_reply *reply,
                          char url[KT__FETCH_ADDRESS], kt_error *err) KT_CHECKED;
 /* Appends text with what is not letter, digit or -._~/ as %XX. */

@@ -75,13 +75,13 @@ static bool same_model(const char *a, const char *b) {
            n_a == n_b && stem_a == stem_b && !strncmp(a, b, stem_a);
 }
 
-/* "imatrix_unsloth.gguf", "Model-imatrix.gguf": what the columns weigh. Models that were quantised with
- * one have the word in the middle of their name, if at all. */
+/* "imatrix_unsloth.gguf", "Model-imatrix.gguf": what the columns weigh. Models that were quantised
+ * with one have the word in the middle of their name, if at all. */
 static bool is_importance(const char *name) {
     return strncasecmp(name, "imatrix", 7) == 0 || ends_with(name, "imatrix.gguf");
 }
 
-/* A language model and not the picture part or the importance matrix beside it. */
+/* A language model and not the picture part or the importance matrix next to it. */
 static bool is_model_file(const char *name) {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     return kt__name_is_gguf(name) && !strcasestr(base, "mmproj") && !is_importance(base);

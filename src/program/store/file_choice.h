@@ -17,7 +17,7 @@ bool kt__name_is_safe(const char *name);
 bool kt__name_is_gguf(const char *name);
 /* The number of a split model's part, from 1, and of how many; false: it is none. */
 bool kt__name_split(const char *name, int *part, int *n_parts, size_t *stem_len);
-/* "q4_k_m" stands in "Model-Q4_K_M.gguf", "q4_k" does not. */
+/* "q4_k_m" is in "Model-Q4_K_M.gguf", "q4_k" does not. */
 bool kt__name_has_tag(const char *name, const char *tag);
 
 typedef struct kt__wish {

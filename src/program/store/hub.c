@@ -17,7 +17,7 @@ static kt_status fail_name(const char *text, kt_error *err) {
                     text);
 }
 
-/* What stands behind the last `mark` of the text, if no slash follows it; the text ends before it. */
+/* What is after the last `mark` of the text, if no slash follows it; the text ends before it. */
 static bool cut_end(char *text, char mark, char *out, size_t size) {
     char *at = strrchr(text, mark);
     out[0] = '\0';
@@ -199,7 +199,7 @@ static kt_status ask_page(question *q, const char *url) {
                                 q->err);
 }
 
-/* One file's address stands for it and, of a split model, for its other parts. */
+/* One file's address means it and, of a split model, for its other parts. */
 static kt_status offer_address(question *q) {
     kt__offer *offer = q->offer;
     int part, n_parts = 1;

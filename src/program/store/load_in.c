@@ -30,7 +30,7 @@ enum { MAX_PATH = 4096, HEAD_BYTES = 1 << 20, LOAD_IN_SEED = 0x6c6f6164 };
 
 /* ---- forms ---- */
 
-/* The recipes that the widespread words stand for. */
+/* The recipes that the widespread words mean. */
 static const struct { const char *form, *recipe; } forms[] = {{"4bit", "iq4_xs"}, {"8bit", "q8_0"}};
 
 static const kt__recipe *recipe_of(const char *form) {
@@ -251,7 +251,7 @@ static size_t list_copies(const loading *l, copy **out) {
 }
 
 /* Removes a copy unless a process is at it; one that is mapped stays whole for
- * whoever has it. */
+ * the caller that has it. */
 static bool remove_copy(const loading *l, const char *name) {
     char path[MAX_PATH], lock_path[MAX_PATH + 8];
     size_t len = strlen(name) - (ends_in(name, ".part") ? strlen(".part") : 0);

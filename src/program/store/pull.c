@@ -141,7 +141,7 @@ static kt_status read_origin(const pull *p, json_t **out) {
     return kt__folder_read_json(path, MAX_CONFIG, false, out, &ignored);
 }
 
-/* The note that pull left beside it names the same version of this file. */
+/* The note that pull left next to it names the same version of this file. */
 static bool same_version(const json_t *origin, const kt__remote *r) {
     const json_t *noted = json_object_get(json_object_get(origin, "files"), r->name);
     const char *sha = json_string_value(json_object_get(noted, "sha"));

@@ -1,9 +1,9 @@
 /* The models that lie in one folder of this machine.
  *
- * Owns: the rule that every GGUF file and every Hugging Face folder below the root is a model, named
- * by its path; how names, parts of names and tags find one; links as further names; and taking one
- * away. There is no list beside the files: what is copied there is there. Reads no weights. A shelf
- * is what lay there when it was opened; one thread. */
+ * Owns: the rule that every GGUF file and every Hugging Face folder below the root is a model,
+ * named by its path; how names, parts of names and tags find one; links as further names; and
+ * taking one away. There is no list next to the files: what is copied there is there. Reads no
+ * weights. A shelf is what lay there when it was opened; one thread. */
 #ifndef KT_STORE_SHELF_H
 #define KT_STORE_SHELF_H
 

@@ -28,7 +28,7 @@ static const char *remedy_of(kt_status code, const char *where) {
                      "the disk has room"
                    : NULL;
     case KT_E_FORMAT: return remedy_of_format(where);
-    case KT_E_UNSUPPORTED: /* likewise */
+    case KT_E_UNSUPPORTED: /* the same */
         return where && where[0] ? "`kentang inspect FILE` shows what the file holds" : NULL;
     case KT_E_CONTEXT_FULL: return "raise the context (-c) or shorten the prompt";
     case KT_E_NUMERIC: return "the weights may be damaged; try `--exact`, or another file";

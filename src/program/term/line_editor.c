@@ -35,7 +35,7 @@ struct kt__line_editor {
     size_t n_words;
     char prompt[64];
     int width;                /* of the terminal, as the entry is drawn */
-    char *pastes[MAX_PASTES]; /* of this entry: what "[pasted text 1: 200 lines]" stands for */
+    char *pastes[MAX_PASTES]; /* of this entry: what "[pasted text 1: 200 lines]" means */
     size_t n_pastes;
 };
 
@@ -94,8 +94,8 @@ static void draw_again(EditLine *edit, bool continued) {
     el_set(edit, EL_REFRESH);
 }
 
-/* Waits for the keyboard; false: a signal came. Signals are let in only while it waits, so that one that comes
- * just before is not overlooked until the next key. */
+/* Waits for the keyboard; false: a signal came. Signals are let in only while it waits, so that one
+ * that comes just before is not overlooked until the next key. */
 static bool wait_for_key(void) {
     struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
     sigset_t flagged, before;
@@ -144,8 +144,8 @@ static int read_character(EditLine *edit, wchar_t *out) {
 
 /* ---- pasted text ---- */
 
-/* What is between the marks; carriage returns, which terminals make of newlines, are newlines again,
- * and controls are dropped. */
+/* What is between the marks; carriage returns, which terminals make of newlines, are newlines
+ * again, and controls are dropped. */
 static void read_paste(EditLine *edit, kt__buf *text) {
     size_t matched = 0;
     char c;

@@ -16,8 +16,8 @@ typedef struct kt__line_editor kt__line_editor;
  * cannot be used, or no memory. */
 kt__line_editor *kt__line_editor_open(const char *const *words, size_t n);
 void kt__line_editor_close(kt__line_editor *editor);
-/* One entry without its newline, for kt__free, behind prompt (ASCII); keep: into the history. 1: *line
- * is set; 0: the end; -1: interrupted. */
+/* One entry without its newline, for kt__free, after prompt (ASCII); keep: into the history. 1:
+ * *line is set; 0: the end; -1: interrupted. */
 int kt__line_editor_read(kt__line_editor *editor, const char *prompt, bool keep, char **line);
 
 #endif

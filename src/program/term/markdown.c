@@ -39,7 +39,7 @@ typedef enum line_kind {
 typedef struct head {
     const char *s;
     size_t len;    /* up to the newline, if it is there */
-    bool complete; /* the line ends behind it */
+    bool complete; /* the line ends after it */
     size_t lead;   /* blanks before the first other character */
 } head;
 
@@ -209,7 +209,7 @@ static bool switch_emphasis(kt__markdown *md, const word *w, size_t at, size_t n
     return true;
 }
 
-/* Likewise for backticks. */
+/* The same for backticks. */
 static bool switch_code(kt__markdown *md, size_t n) {
     if (md->code_ticks && md->code_ticks != n) return false;
     md->code_ticks = md->code_ticks ? 0 : n;

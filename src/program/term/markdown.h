@@ -4,7 +4,7 @@
  * tables, and that nothing of the text reaches the terminal as a control: what could move the
  * cursor, change colours or reorder text is written out as an escape. Takes text in pieces of any
  * size and gives out what is decided; a line's kind is decided by its first characters, a word by
- * the blank behind it, a table by the line behind it. Knows nothing of files: output goes to a
+ * the blank after it, a table by the line after it. Knows nothing of files: output goes to a
  * buffer. One thread; each renderer is independent. */
 #ifndef KT_TERM_MARKDOWN_H
 #define KT_TERM_MARKDOWN_H

@@ -29,7 +29,7 @@
 #define KT__COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 typedef enum kt__opt_kind {
-    KT__OPT_ON,    /* bool: set true; takes no value; a word of choices behind it is skipped */
+    KT__OPT_ON,    /* bool: set true; takes no value; a word of choices after it is skipped */
     KT__OPT_OFF,   /* bool: set false; takes no value */
     KT__OPT_INT,   /* int32_t in [min, max] */
     KT__OPT_FLOAT, /* float in [min, max], finite */
@@ -57,8 +57,8 @@ struct kt__opt {
     const char *choices; /* ENUM, ON: "none|linear|yarn" */
     const char *arg;     /* how the value is called in --help: "N" */
     const char *help;    /* one sentence; the default in it */
-    /* Takes the checked text ("true" or "false" of ON) instead of `at`, which is the row's own number then; false: it
-     * cannot, why is in expected[]. ON may be negated: --no-NAME. */
+    /* Takes the checked text ("true" or "false" of ON) instead of `at`, which is the row's own
+     * number then; false: it cannot, why is in expected[]. ON may be negated: --no-NAME. */
     bool (*keep)(void *base, const kt__opt *opt, const char *value, char *expected, size_t size);
 };
 
@@ -83,9 +83,9 @@ typedef struct kt__syntax {
     const char *notes; /* printed after the options, or NULL: examples, exit codes of its own */
 } kt__syntax;
 
-/* argv[0] is the command's name. Returns -1 to go on; otherwise the exit code: 0 after --help was
- * printed, 2 after an error was. words (NULL if max_words is 0) receives at most max_words words,
- * pointing into argv. */
+/* argv[0] is the command's name. Returns -1 to continue; otherwise the exit code: 0 after --help
+ * was printed, 2 after an error was. words (NULL if max_words is 0) receives at most max_words
+ * words, pointing into argv. */
 int kt__cli_parse(const kt__syntax *syntax, int argc, char **argv, const char **words,
                   size_t *n_words);
 void kt__cli_print_help(const kt__syntax *syntax); /* in help.c */
@@ -98,8 +98,8 @@ static inline bool kt__opt_negatable(const kt__opt *opt) { /* --no-NAME is its o
 void kt__opt_texts_free(kt__opt_texts *texts);
 
 /* One value of an option as the parser reads it; false: not of that kind or out of range, with what
- * was expected in expected[]. Used by the parser and by whoever reads such values from elsewhere.
- */
+ * was expected in expected[]. Used by the parser and by the thread that reads such values from
+ * elsewhere. / */
 bool kt__opt_set(const kt__opt *opt, void *base, const char *value, char *expected,
                  size_t expected_size);
 

@@ -11,7 +11,7 @@
 
 typedef struct kt__progress {
     const kt_engine *engine;
-    kt_engine_stats before; /* counts go on from here */
+    kt_engine_stats before; /* counts continue from here */
     int64_t begin_ns;
     pthread_t thread;
     pthread_mutex_t mutex;

@@ -219,7 +219,7 @@ static void drop_body(kt__http_request *r) {
     r->n_held = 0;
 }
 
-/* A body that cannot be kept is read to its end all the same: the refusal is said then. */
+/* A body that cannot be kept is read to its end anyway: the refusal is said then. */
 static enum MHD_Result take_body(kt__http_request *r, const char *data, size_t *len) {
     size_t n = *len;
     *len = 0;

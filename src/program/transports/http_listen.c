@@ -108,7 +108,7 @@ static kt_status open_unix(kt__http_socket *out, const char *path, mode_t mode, 
     kt_status status = kt__listener_open(path, mode, &out->listener, err);
     if (status != KT_OK) return status;
     out->fd = out->listener.fd;
-    out->listener.fd = -1; /* whoever listens closes it */
+    out->listener.fd = -1; /* the caller that listens closes it */
     return KT_OK;
 }
 

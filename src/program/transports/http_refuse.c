@@ -29,7 +29,8 @@ static int say_why(refusal *why, int status, const char *fmt, ...) {
     return status;
 }
 
-/* ---- framing: where a body ends is said once and clearly, or two programs read two requests ---- */
+/* ---- framing: where a body ends is said once and clearly, or two programs read two requests
+ * ---- */
 
 /* The headers that decide it, counted. */
 typedef struct framing {
@@ -124,7 +125,7 @@ static void tell_wrong_key(kt__http_request *r) {
     kt__slog_write(&r->shared->log, KT_LOG_WARN, "wrong API key", fields, 2);
 }
 
-/* Whoever has a key is known by its name. */
+/* The caller that has a key is known by its name. */
 static int check_key(kt__http_request *r, refusal *why) {
     if (!needs_key(r)) return 0;
     const char *authorization = header_of(r, "Authorization"), *api_key = header_of(r, "X-Api-Key");

@@ -7,13 +7,13 @@
 
 #include "transports/http_answer.h"
 
-/* What the checks look at beside the request. */
+/* What the checks look at besides the request. */
 typedef struct kt__http_head {
     const char *method, *path;
     const char *allowed; /* the path's method, where another one was used; else NULL */
 } kt__http_head;
 
-/* false: go on; r->client is who asks. Else the refusal was queued, with *result. */
+/* false: continue; r->client is who asks. Else the refusal was queued, with *result. */
 bool kt__http_refuse(kt__http_request *r, const kt__http_head *head, enum MHD_Result *result);
 
 #endif

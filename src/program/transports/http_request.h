@@ -38,7 +38,7 @@ struct kt__http_request {
     const kt__route *route; /* NULL: there is nothing at its path */
     kt__job *job;
     kt__buf body, reply;
-    const char *rest; /* of the path, behind what a route with a star has; the daemon's */
+    const char *rest; /* of the path, after what a route with a star has; the daemon's */
     kt__error_body_fn *error_body; /* whose words a refusal has */
     char client[80];
     int file; /* with has_file: what is sent in place of reply; closed then */
@@ -59,7 +59,7 @@ struct kt__http_request {
 };
 
 /* NULL: no such path. *allowed: the method that it has, where it is another one than asked for,
- * else NULL. *rest: the path behind what a route with a star has. A slash at the end is ignored. */
+ * else NULL. *rest: the path after what a route with a star has. A slash at the end is ignored. */
 const kt__route *kt__http_find_route(const char *method, const char *path, const char **allowed,
                                      const char **rest);
 /* In the words of those to whom the path belongs, be it there or not. */

@@ -1,7 +1,7 @@
 /* Listening Unix sockets: made without a moment in which others may connect, taken over when stale,
  * removed at the end.
  *
- * Owns: the descriptor, the path and the lock beside it (PATH.lock, held as long as the socket is
+ * Owns: the descriptor, the path and the lock next to it (PATH.lock, held as long as the socket is
  * served, and removed with it). One thread. */
 #ifndef KT_TRANSPORTS_LISTENER_H
 #define KT_TRANSPORTS_LISTENER_H
@@ -17,8 +17,8 @@ typedef struct kt__listener {
 } kt__listener;
 
 /* Binds a temporary name with mode already set and renames it to path, which replaces a socket that
- * is not served. KT_E_STATE: another process serves it. KT_E_IO: it is no socket, or the directory does
- * not allow it. */
+ * is not served. KT_E_STATE: another process serves it. KT_E_IO: it is no socket, or the directory
+ * does not allow it. */
 kt_status KT_CHECKED kt__listener_open(const char *path, mode_t mode, kt__listener *out,
                                        kt_error *err);
 void kt__listener_close(kt__listener *listener);

@@ -171,7 +171,7 @@ static void free_client(kt__unix_client *c) {
     kt__free(c);
 }
 
-/* Watches what can go on now; frees a client that is done. Nothing may touch it afterwards. */
+/* Watches what can continue now; frees a client that is done. Nothing may touch it afterwards. */
 static void settle_client(kt__unix_client *c) {
     size_t most = (size_t)kt__shared_limits(c->home->shared).output;
     if (c->doomed || (c->eof && !c->n_jobs && !unsent_bytes(c))) {
@@ -188,7 +188,8 @@ static void settle_client(kt__unix_client *c) {
 
 static void on_client(kt__watch *watch, uint32_t events) {
     kt__unix_client *c = (kt__unix_client *)(void *)watch;
-    /* HUP: both directions are closed, so no answer can be read. What was sent before is still read. */
+    /* HUP: both directions are closed, so no answer can be read. What was sent before is still
+     * read. */
     if (events & EPOLLIN) read_some(c);
     if (events & (EPOLLERR | EPOLLHUP)) c->doomed = true;
     if (!c->doomed) pump_out(c);

@@ -25,7 +25,7 @@ typedef enum kt__wire_form {
     KT__WIRE_CHAT,   /* OpenAI's body of /v1/chat/completions */
     KT__WIRE_TEXT,   /* OpenAI's body of /v1/completions */
     KT__WIRE_NATIVE, /* kentang's own, and llama.cpp's /completion: "prompt" or "messages" */
-    KT__WIRE_SYSTEM  /* as CHAT, with "system" beside "messages": Anthropic's and Ollama's */
+    KT__WIRE_SYSTEM  /* as CHAT, with "system" next to "messages": Anthropic's and Ollama's */
 } kt__wire_form;
 
 enum {
@@ -54,12 +54,13 @@ typedef struct kt__wire_prompt {
 typedef struct kt__wire_request {
     kt__wire_form form;
     /* For kt_engine_submit. The prompt is `messages`, `chat_json` (where messages have more than a
-     * text), `text` (no NUL within, control tokens written in it count) or `ids` (not checked against
-     * a vocabulary), exactly one of the four. client,
-     * cache_scope, on_event and user are the caller's to set. */
+     * text), `text` (no NUL within, control tokens written in it count) or `ids` (not checked
+     * against a vocabulary), exactly one of the four. client, cache_scope, on_event and user are
+     * the caller's to set. */
     kt_request_params req;
-    /* OpenAI's completions may have several prompts, chats several conversations, each with n_choices answers; req has the
-     * first. Who answers one only has to refuse where n_prompts is not 1. */
+    /* OpenAI's completions may have several prompts, chats several conversations, each with
+     * n_choices answers; req has the first. Who answers one only has to refuse where n_prompts is
+     * not 1. */
     const kt__wire_prompt *prompts; /* [n_prompts], or NULL: the prompt in req */
     size_t n_prompts;
     bool stream, include_usage;
@@ -78,9 +79,9 @@ typedef struct kt__wire_request {
     kt__arena arena;
 } kt__wire_request;
 
-/* json[len], not NUL-terminated. defaults: what holds for absent fields; NULL: kt_request_params_default.
- * What it points to must outlive the request. Only the shape is checked here; the sampler checks
- * the ranges of its numbers again, the engine the token ids. */
+/* json[len], not NUL-terminated. defaults: what holds for absent fields; NULL:
+ * kt_request_params_default. What it points to must outlive the request. Only the shape is checked
+ * here; the sampler checks the ranges of its numbers again, the engine the token ids. */
 kt_status KT_CHECKED kt__wire_read(kt__wire_form form, const char *json, size_t len,
                                    const kt_request_params *defaults, kt__wire_request **out,
                                    kt_error *err);
@@ -106,7 +107,7 @@ typedef struct kt__wire_name {
 /* An error of the reading or of the engine in the client's words: the field at fault, in `where`
  * and where the message begins with it. The first name that fits; names may be NULL. */
 void kt__wire_rename_error(const kt__wire_name *names, kt_error *err);
-/* Likewise of an error of kt_engine_submit: the place within a form is one within the request. */
+/* The same of an error of kt_engine_submit: the place within a form is one within the request. */
 void kt__wire_place_error(const kt__wire_request *request, kt_error *err);
 
 /* ---- answers: all append to `out` one line without its newline; look at out->failed once ---- */
@@ -132,7 +133,7 @@ typedef struct kt__wire_choice {
     int32_t index;
     const char *text; /* whole, or what is new in a chunk */
     size_t len;
-    const char *reasoning; /* likewise */
+    const char *reasoning; /* the same */
     size_t reasoning_len;
     const kt__wire_call *calls; /* [n_calls] */
     size_t n_calls;
@@ -165,7 +166,8 @@ typedef struct kt__wire_answer {
 void kt__wire_write_answer(kt__buf *out, const kt__wire_answer *answer);
 /* [{"token", "logprob", "id", "bytes", "top_logprobs"}] of n tokens */
 void kt__wire_write_logprobs(kt__buf *out, const kt__wire_token *tokens, size_t n);
-/* [{"id", "type": "function", "function": {"name", "arguments"}}], each with its index in a chunk */
+/* [{"id", "type": "function", "function": {"name", "arguments"}}], each with its index in a
+ * chunk */
 void kt__wire_write_calls(kt__buf *out, const kt__wire_call *calls, size_t n, bool chunk);
 /* One chunk of a stream; `first`: with the role (chat). A chunk without choices and with usage is
  * the usage chunk that include_usage asks for. */

@@ -1,4 +1,4 @@
-/* What belongs to a conversation beside its texts: tools, calls and their results, reasoning. */
+/* What belongs to a conversation besides its texts: tools, calls and their results, reasoning. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -81,7 +81,7 @@ static kt_status hold_to_named_schema(const kt__wire_reader *r, const kt__wire_p
     return hold_to_schema(r, &schema_at, schema);
 }
 
-/* json_schema as OpenAI has it, or with "schema" beside "type", as others have. */
+/* json_schema as OpenAI has it, or with "schema" next to "type", as others have. */
 static kt_status hold_to_response_schema(const kt__wire_reader *r, const kt__wire_place *at,
                                          const json_t *v) {
     const kt__wire_place bare_at = {.up = at, .key = "schema"},

@@ -202,7 +202,7 @@ static kt_status read_logit_bias(const kt__wire_reader *r, const json_t *body) {
     return KT_OK;
 }
 
-/* Chat: a boolean, and top_logprobs beside it. Text: a number. Native: n_probs. */
+/* Chat: a boolean, and top_logprobs next to it. Text: a number. Native: n_probs. */
 static kt_status read_logprobs(const kt__wire_reader *r, const json_t *body) {
     kt__wire_form form = r->request->form;
     kt__wire_place at = {.key = "logprobs"}, top_at = {.key = "top_logprobs"},

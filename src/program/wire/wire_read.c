@@ -73,7 +73,7 @@ kt_status kt__wire_read(kt__wire_form form, const char *json, size_t len,
 
 /* ---- errors in the client's words ---- */
 
-/* The length of path at the beginning of text, if it stands there whole; else 0. */
+/* The length of path at the beginning of text, if it is there whole; else 0. */
 static size_t begins_with(const char *text, const char *path) {
     size_t len = strlen(path);
     if (strncmp(text, path, len) != 0) return 0;

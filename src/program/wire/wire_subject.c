@@ -98,14 +98,14 @@ static kt_status read_message(const kt__wire_reader *r, const kt__wire_place *at
     return status == KT_OK ? read_content(r, at, message, out) : status;
 }
 
-/* A conversation's first message, where the body has it beside the others. */
+/* A conversation's first message, where the body has it next to the others. */
 static kt_status read_system(const kt__wire_reader *r, const json_t *v, kt_message *out) {
     kt__wire_place at = {.key = "system"};
     *out = (kt_message){.role = "system"};
     return read_text_or_parts(r, &at, v, &out->content);
 }
 
-/* Whether the template begins an answer behind the messages, or the last one is its beginning:
+/* Whether the template begins an answer after the messages, or the last one is its beginning:
  * vLLM's and llama.cpp's words for it, and Mistral's `prefix` in the message. */
 static kt_status read_chat_end(const kt__wire_reader *r, const json_t *body, const json_t *last) {
     kt__wire_place go_on_at = {.key = "continue_final_message"},
@@ -274,7 +274,7 @@ void kt__wire_set_prompt(const kt__wire_request *request, size_t index, kt_reque
     to->pair_from = p->pair_from;
 }
 
-/* What stands behind a gap that the answer fills in. */
+/* What is after a gap that the answer fills in. */
 static kt_status read_suffix(const kt__wire_reader *r, const json_t *body) {
     kt__wire_place at = {.key = "suffix"};
     json_t *v = kt__wire_member(body, "suffix");

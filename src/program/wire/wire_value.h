@@ -1,8 +1,8 @@
 /* Values of a request's JSON, each read with its place.
  *
- * Owns: places (where in the body a value stands, for errors), and the reading of single numbers,
- * texts and lists of texts. Knows no field. wire_read.c and its neighbours, and dialects that read a
- * body of their own shape (`request` may be NULL for these functions); the thread that reads the
+ * Owns: places (where in the body a value is, for errors), and the reading of single numbers, texts
+ * and lists of texts. Knows no field. wire_read.c and its neighbours, and dialects that read a body
+ * of their own shape (`request` may be NULL for these functions); the thread that reads the
  * request. */
 #ifndef KT_WIRE_WIRE_VALUE_H
 #define KT_WIRE_WIRE_VALUE_H
@@ -11,7 +11,7 @@
 
 #include "wire/wire.h"
 
-/* On the stack of whoever reads; an object's member or an array's element. */
+/* On the stack of the thread that reads; an object's member or an array's element. */
 typedef struct kt__wire_place {
     const struct kt__wire_place *up; /* NULL: the body itself */
     const char *key;                 /* NULL: an array's element */
@@ -57,7 +57,7 @@ kt_status KT_CHECKED kt__wire_read_strings(const kt__wire_reader *r, const kt__w
 /* The parts of a body, each in a file of its own. */
 kt_status KT_CHECKED kt__wire_read_fields(const kt__wire_reader *r, const json_t *body);
 kt_status KT_CHECKED kt__wire_read_calling(const kt__wire_reader *r, const json_t *body);
-/* Behind req.messages, which were read of list: calls, results and reasoning in them make it
+/* After req.messages, which were read of list: calls, results and reasoning in them make it
  * req.chat_json. */
 kt_status KT_CHECKED kt__wire_read_turns(const kt__wire_reader *r, const kt__wire_place *at,
                                          const json_t *list);

@@ -50,7 +50,7 @@ static void write_exact(kt__buf *out, float logprob) {
     }
 }
 
-/* Tokens that are written alike: the first, which is the most probable, stands for them. */
+/* Tokens that are written alike: the first, which is the most probable, means them. */
 static bool is_repeated(const kt__wire_token *t, size_t k) {
     for (size_t i = 0; i < k; i++) {
         if (t->top[i].len == t->top[k].len &&
@@ -143,7 +143,7 @@ static void write_usage(kt__buf *out, const kt__wire_usage *u) {
                          (long long)u->n_reasoning);
 }
 
-/* OpenAI's clients know no other words for an answer that was cut short; ours stands beside. */
+/* OpenAI's clients know no other words for an answer that was cut short; ours is besides. */
 static void write_finish(kt__buf *out, kt_finish finish, bool called) {
     bool cut = finish == KT_FINISH_CANCELLED || finish == KT_FINISH_DEADLINE;
     const char *reason = cut                                   ? "length"
