@@ -212,14 +212,20 @@ kt_status kt__folder_parse_strict(const char *text, size_t len, const char *path
     return not_json(path, &why, why.position >= 0 ? (size_t)why.position : 0, err);
 }
 
+/* As Python reads it, if it has no more values than max bytes may have. */
+static kt_status parse_bounded(const char *text, size_t len, size_t max, const char *path,
+                               json_t **out, kt_error *err) {
+    KT__STEP(check_values(text, len, max, path, err));
+    return parse_as_python(text, len, path, out, err);
+}
+
 kt_status kt__folder_read_list(const char *path, size_t max, size_t max_items, json_t **out,
                                kt_error *err) {
     char *text;
     size_t len;
     *out = NULL;
     kt_status status = kt__folder_read_file(path, max, false, &text, &len, err);
-    if (status == KT_OK && text) status = check_values(text, len, max, path, err);
-    if (status == KT_OK && text) status = parse_as_python(text, len, path, out, err);
+    if (status == KT_OK && text) status = parse_bounded(text, len, max, path, out, err);
     kt__free(text);
     if (!*out || (json_is_array(*out) && json_array_size(*out) <= max_items)) return status;
     json_decref(*out);
@@ -228,14 +234,19 @@ kt_status kt__folder_read_list(const char *path, size_t max, size_t max_items, j
                        max_items);
 }
 
+static kt_status parse_bounded_object(const char *text, size_t len, size_t max, const char *path,
+                                      json_t **out, kt_error *err) {
+    KT__STEP(check_values(text, len, max, path, err));
+    return kt__folder_parse_json(text, len, path, out, err);
+}
+
 kt_status kt__folder_read_json(const char *path, size_t max, bool required, json_t **out,
                                kt_error *err) {
     char *text;
     size_t len;
     *out = NULL;
     kt_status status = kt__folder_read_file(path, max, required, &text, &len, err);
-    if (status == KT_OK && text) status = check_values(text, len, max, path, err);
-    if (status == KT_OK && text) status = kt__folder_parse_json(text, len, path, out, err);
+    if (status == KT_OK && text) status = parse_bounded_object(text, len, max, path, out, err);
     kt__free(text);
     return status;
 }
