@@ -7,8 +7,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include "feedback/files.h"
@@ -516,6 +518,90 @@ static void test_last_word(void **state) {
     json_decref(now);
 }
 
+/* ---- what is the server's own ---- */
+
+static void expect_no_path(const json_t *v) {
+    char *text = json_dumps(v, 0);
+    if (strstr(text, "/tmp") || strstr(text, learned)) fail_msg("%s", text);
+    free(text);
+}
+
+/* A folder that another process writes, and a journal that cannot be read. */
+static void test_paths_are_hidden(void **state) {
+    (void)state;
+    char dir[300], path[400];
+    json_t *first = ask_as(BERT, ASKED, ",\"adapter\":\"none\"");
+    const char *id = text_at(first, "id");
+    snprintf(dir, sizeof dir, "%s/demo/key%%3Abert%%2Flocked", learned);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/LOCK", dir);
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    world_log_to(&w, -1);
+    json_t *busy = tell(BERT, id, CORRECTION ",\"namespace\":\"locked\"", 503);
+    expect_no_path(busy);
+    assert_string_equal(text_at(busy, "error.type"), "server_error");
+    close(fd);
+    snprintf(path, sizeof path, "%s/journal", dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int i = 0; i < 40; i++) assert_int_equal(write(fd, "no journal", 10), 10);
+    close(fd);
+    json_t *damaged = call("POST", "/v1/chat/completions", BERT,
+                           "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+                           "\"max_tokens\":1,\"adapter\":\"locked\"}",
+                           500);
+    expect_no_path(damaged);
+    world_log_to(&w, STDERR_FILENO);
+    unlink(path);
+    json_t *all[] = {first, busy, damaged};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) json_decref(all[i]);
+}
+
+static void expect_refusal(const char *who, const char *id, const char *more, int status,
+                           const char *param) {
+    json_t *v = tell(who, id, more, status);
+    if (strcmp(text_at(v, "error.param"), param) != 0) fail_msg("%s", text_at(v, "error.message"));
+    json_decref(v);
+}
+
+static void test_refusals_name_the_member(void **state) {
+    (void)state;
+    json_t *first = ask_as(BERT, ASKED, ",\"adapter\":\"none\"");
+    const char *id = text_at(first, "id");
+    expect_refusal(BERT, id, ",\"rating\":\"up\",\"choice\":5", 404, "choice");
+    expect_refusal(BERT, id, ",\"rating\":\"up\",\"score\":0.5", 400, "score");
+    json_t *v = call("POST", "/v1/chat/completions", BERT,
+                     "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+                     "\"max_tokens\":1,\"adapter\":\"../x\"}",
+                     400);
+    assert_string_equal(text_at(v, "error.param"), "adapter");
+    json_decref(v);
+    json_decref(first);
+}
+
+/* Who else asks, and for how long, is nobody's business. */
+static void test_props_of_others(void **state) {
+    (void)state;
+    char text[8192] = "";
+    const char body[] = "{\"prompt\":\"x\",\"ignore_eos\":true,\"max_tokens\":900,\"stream\":true}";
+    char head[512];
+    int n = snprintf(head, sizeof head,
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE ANNA
+                     "Content-Length: %zu\r\n\r\n%s",
+                     sizeof body - 1, body);
+    int fd = connect_http(&w);
+    assert_true(send_all(fd, head, (size_t)n));
+    assert_true(receive_until(fd, text, sizeof text, "data:"));
+    json_t *others = call("GET", "/props", BERT, "", 200);
+    json_t *own = call("GET", "/props", ANNA, "", 200);
+    close(fd);
+    assert_int_equal(json_array_size(at(others, "requests")), 0);
+    if (json_array_size(at(own, "requests")) == 1)
+        assert_int_equal(json_integer_value(at(others, "other_requests")), 1);
+    json_decref(others);
+    json_decref(own);
+}
+
 /* ---- many names ---- */
 
 static int count_descriptors(void) {
@@ -556,10 +642,10 @@ static void test_many_names(void **state) {
     (void)state;
     json_t *first = ask_as(BERT, ASKED, ",\"adapter\":\"none\"");
     int before = count_descriptors();
-    for (int i = 0; i < 99; i++) json_decref(tell_under(i, text_at(first, "id"), 200));
+    for (int i = 0; i < 98; i++) json_decref(tell_under(i, text_at(first, "id"), 200));
     int more = count_descriptors() - before;
     if (more > 80) fail_msg("%d descriptors more", more);
-    json_t *refused = tell_under(99, text_at(first, "id"), 413);
+    json_t *refused = tell_under(98, text_at(first, "id"), 413);
     assert_non_null(strstr(text_at(refused, "error.message"), "learning.max_names"));
     json_t *again = ask_as(BERT, ASKED, ",\"adapter\":\"n0\"");
     assert_string_equal(said(again), RIGHT);
@@ -580,6 +666,9 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_socket),
         cmocka_unit_test(test_last_word),
+        cmocka_unit_test(test_paths_are_hidden),
+        cmocka_unit_test(test_refusals_name_the_member),
+        cmocka_unit_test(test_props_of_others),
         cmocka_unit_test(test_many_names),
         cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_nothing_is_lost_under_load),

@@ -252,6 +252,27 @@ static void test_weights_beyond_memory(void **state) {
     assert_false(kt__plan_exceeds_memory(&plan));
 }
 
+/* A default adapter that is none ends the start; one that breaks later is what /ready says. */
+static void test_default_adapter(void **state) {
+    world mine = {0};
+    kt_error err;
+    char adapters[256];
+    (void)state;
+    snprintf(adapters, sizeof adapters, "adapters=bad=%s", model_path);
+    const char *const settings[] = {adapters, "adapter=bad", NULL};
+    assert_int_not_equal(world_open(&mine, &err, settings), KT_OK);
+    assert_non_null(strstr(err.message, "adapter"));
+    unlink(mine.socket);
+    rmdir(mine.dir);
+    memset(&mine, 0, sizeof mine);
+    if (world_open(&mine, &err, NULL) != KT_OK) fail_msg("%s", err.message);
+    atomic_store(&mine.server->shared.adapter_fails, true);
+    reply *r = ask(&mine, "GET", "/ready", "", "");
+    if (r->status != 503 || !strstr(r->body, "default adapter")) fail_msg("%s", r->text);
+    free(r);
+    world_close(&mine);
+}
+
 /* ---- models that memory does not hold together ---- */
 
 #define TWO_MODELS "toml=mem = 66000000\n[[models]]\nname = 'a'\n[[models]]\nname = 'b'\n"
@@ -326,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_cannot_be_loaded),
         cmocka_unit_test(test_everything_forbidden),
         cmocka_unit_test(test_weights_beyond_memory),
+        cmocka_unit_test(test_default_adapter),
         cmocka_unit_test(test_idle_makes_room),
         cmocka_unit_test(test_answers_end_first),
         cmocka_unit_test(test_too_large_alone),

@@ -45,12 +45,11 @@ static kt_status check_learning(kt__job *job, kt_error *err) {
                     "learning is off here: start the server with --learn, or set learning.enabled");
 }
 
-/* Paths and what is wrong with the disk are the server's own; the log has them. */
-static kt_status hide_place(kt__job *job, kt_status status, kt_error *err) {
+/* A namespace that cannot be used now is no fault of the request. */
+static kt_status blame_place(kt__job *job, kt_status status, const kt_error *err) {
     if (status == KT_E_STATE) job->answer.error_status = 409;
-    if (status != KT_E_IO && status != KT_E_FORMAT && status != KT_E_STATE) return status;
-    kt__slog_line(&job->shared->log, KT_LOG_ERROR, "learning: %s (%s)", err->message, err->where);
-    err->where[0] = '\0';
+    if (status == KT_E_FORMAT) job->answer.error_status = 500;
+    if (status == KT_E_BUSY && err->where[0] == '/') job->answer.error_status = 503;
     return status;
 }
 
@@ -63,7 +62,7 @@ static kt_status learner_of(kt__job *job, const char *name, bool make, kt_learne
     kt_status status = kt__served_learner(job->model.served, job->request.settings->config, name,
                                           make, out, err);
     job->model.learner = *out;
-    if (status != KT_OK || *out) return hide_place(job, status, err);
+    if (status != KT_OK || *out) return blame_place(job, status, err);
     job->answer.error_status = 404;
     return kt__fail_at(err, KT_E_ARG, "namespace", UINT64_MAX,
                        "nothing was learned under \"%.80s\"", name);
@@ -96,6 +95,9 @@ static kt_status read_rating(const kt__job *job, kt_feedback_params *p, bool *ra
     const json_t *score = json_object_get(job->request.json, "score");
     kt_status status = text_field(job, "rating", &rating, NULL, err);
     if (status != KT_OK) return status;
+    if (rating && score && !json_is_null(score))
+        return kt__fail_at(err, KT_E_ARG, "score", UINT64_MAX,
+                           "score: it says the same as rating: give one of them");
     *rated = true;
     if (rating && !strcmp(rating, "up"))
         p->score = 1;
@@ -135,6 +137,10 @@ static kt_status find_answer(kt__job *job, kt__kept_answer **out, kt_error *err)
     *out = kt__kept_answers_find(job->shared->kept, job->request.client, id, (int32_t)choice);
     if (*out) return KT_OK;
     job->answer.error_status = 404;
+    int32_t n = kt__kept_answers_count(job->shared->kept, job->request.client, id);
+    if (n > 0)
+        return kt__fail_at(err, KT_E_ARG, "choice", UINT64_MAX,
+                           "choice: the answer \"%.60s\" has 0 to %d", id, (int)n - 1);
     return kt__fail_at(err, KT_E_ARG, "response_id", UINT64_MAX,
                        "response_id: no answer of yours of the last %lld s has the id \"%.60s\"",
                        (long long)job->request.settings->config->learn_keep_s, id);
@@ -173,7 +179,7 @@ static kt_status take_feedback(kt__job *job, kt__kept_answer *answer, kt_error *
     KT__TRY(learner_of(job, name, true, &learner, err));
     status = kt_feedback(learner, &p, &result, err);
     kt__learner_table_count(kt__served_learners(job->model.served), status, &result);
-    KT__TRY(hide_place(job, status, err));
+    KT__TRY(blame_place(job, status, err));
     write_feedback(job, name, &result);
 out:
     return status;
@@ -205,7 +211,7 @@ static kt_status run_rollback(kt__job *job, kt_error *err) {
         goto out;
     }
     status = kt_learner_rollback(learner, version, err);
-    KT__TRY(hide_place(job, status, err));
+    KT__TRY(blame_place(job, status, err));
     begin_reply(job, "rollback", name);
     (void)kt__buf_printf(&job->answer.out, ",\"version\":%" PRId64 "}", version);
 out:
@@ -242,7 +248,7 @@ static kt_status train_now(kt__job *job, kt_error *err) {
                              result.published ? "true" : "false", result.version, result.report);
     }
     kt_free(result.report);
-    return hide_place(job, status, err);
+    return blame_place(job, status, err);
 }
 
 /* On the thread of trainings. */
@@ -324,7 +330,7 @@ static kt_status run_forget(kt__job *job, kt_error *err) {
     KT__TRY(learner_of(job, name, false, &learner, err));
     status = kt_learner_forget(learner, id, err);
     if (status == KT_E_ARG) job->answer.error_status = 404;
-    KT__TRY(hide_place(job, status, err));
+    KT__TRY(blame_place(job, status, err));
     begin_reply(job, "feedback.deleted", name);
     kt__json_member(&job->answer.out, "id", f->id);
     (void)kt__buf_puts(&job->answer.out, ",\"deleted\":true}");

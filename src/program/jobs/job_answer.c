@@ -1,4 +1,5 @@
 /* A job's second half, on the loop: from the engine's events to the bytes of an answer. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -94,10 +95,40 @@ static bool has_failed(const kt__job *job) {
     return job->answer.error.code != KT_OK;
 }
 
+/* Each `what` in the message becomes `with`, as far as there is room. */
+static void replace_all(kt_error *err, const char *what, const char *with) {
+    char text[sizeof err->message];
+    size_t n = what && !strstr(with, what) ? strlen(what) : 0;
+    for (const char *at; n && (at = strstr(err->message, what)) != NULL;) {
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - err->message), err->message, with,
+                 at + n);
+        memcpy(err->message, text, sizeof text);
+    }
+}
+
+/* Where files of this machine lie is the log's to say, not a client's to know. */
+static void hide_paths(kt__job *job, kt_error *err) {
+    const kt_error whole = *err;
+    const kt__config *config = job->request.settings->config;
+    kt_model_info info = {0};
+    if (job->model.engine) kt_model_get_info(job->model.loaded, &info);
+    if (info.path && info.path[0] == '/')
+        replace_all(err, info.path, kt__served_name(job->model.served));
+    if (config->learn_dir && config->learn_dir[0] == '/')
+        replace_all(err, config->learn_dir, "learned");
+    bool of_files = err->code == KT_E_IO || err->code == KT_E_FORMAT || err->code == KT_E_BUSY ||
+                    err->code == KT_E_STATE;
+    if (err->where[0] == '/' && of_files) err->where[0] = '\0';
+    if (!strcmp(whole.message, err->message) && !strcmp(whole.where, err->where)) return;
+    kt__slog_line(&job->shared->log, KT_LOG_ERROR, "request %s: %s (%s)", job->id, whole.message,
+                  whole.where);
+}
+
 /* What fails before its answer began is refused as a whole body, with a status of its own. */
 void kt__job_fail(kt__job *job, const kt_error *err) {
     kt_error copy = *err; /* may be job->answer.error itself */
     if (kt__job_is_failed(job)) return;
+    hide_paths(job, &copy);
     if (!kt__job_is_answering(job)) job->answer.stream = false;
     kt__job_move(job, job->state == KT__JOB_SUBMITTING ? KT__JOB_FAILING : KT__JOB_FAILED);
     job->answer.error = copy;

@@ -46,6 +46,8 @@ static kt_status use_version(kt__job *job, const char *name, bool wanted, int64_
                       err->message);
         return KT_OK;
     }
+    if (status == KT_E_FORMAT || status == KT_E_BUSY)
+        job->answer.error_status = status == KT_E_BUSY ? 503 : 500;
     if (status != KT_OK) return status;
     if (!learner && wanted)
         return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
@@ -136,6 +138,11 @@ kt_status kt__job_use_learned(kt__job *job, bool *named, kt_error *err) {
     if (status != KT_OK) return status;
     snprintf(job->model.taught_by, sizeof job->model.taught_by, "%s", name);
     if (w->adapters_given && !numbered && !given) return KT_OK; /* "none", or the configuration's */
+    if (given && !kt__namespace_is_name(given))
+        return kt__fail_at(err, KT_E_ARG, "adapter", UINT64_MAX,
+                           "adapter: \"%.80s\" is neither an adapter here nor a namespace (1 to 48 "
+                           "letters, digits, '.', '-' and '_')",
+                           given);
     if (given) status = kt__namespace_of(config, job->request.client, given, name, err);
     if (status != KT_OK) return status;
     status = use_version(job, name, given || numbered,

@@ -229,6 +229,7 @@ kt_status kt__job_use_adapters(kt__job *job, kt_error *err) {
     if (n == 0) return KT_OK;
     status = kt__served_adapters(job->model.served, job->model.engine, config, named, n,
                                  job->model.adapters, err);
+    if (named == own) atomic_store(&job->shared->adapter_fails, status != KT_OK);
     if (status != KT_OK) return fail_adapter(job, status, err);
     pthread_mutex_lock(&job->lock);
     job->model.n_adapters = n;

@@ -1,5 +1,6 @@
 #include "jobs/stats.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -130,7 +131,7 @@ static void write_job_stats(kt__buf *out, kt__job *job) {
     pthread_mutex_unlock(&job->lock);
 }
 
-void kt__stats_write(kt__shared *s, kt__buf *out) {
+void kt__stats_write(kt__shared *s, const char *client, kt__buf *out) {
     (void)kt__buf_printf(out, "{\"version\":\"%s\",\"numerics\":%d,\"pid\":%d,\"uptime_s\":%lld",
                          kt_version(), KENTANG_NUMERICS, (int)getpid(),
                          (long long)((kt__now_us() - s->start_us) / 1000000));
@@ -144,10 +145,15 @@ void kt__stats_write(kt__shared *s, kt__buf *out) {
     kt__settings_drop(settings);
     (void)kt__buf_puts(out, "],\"requests\":[");
     const char *comma = "";
+    int n_others = 0;
     for (kt__job *job = kt__jobs_next(s, NULL); job; job = kt__jobs_next(s, job)) {
+        if (client && strcmp(job->request.client, client) != 0) {
+            n_others++;
+            continue;
+        }
         (void)kt__buf_puts(out, comma);
         write_job_stats(out, job);
         comma = ",";
     }
-    (void)kt__buf_puts(out, "]}");
+    (void)kt__buf_printf(out, "],\"other_requests\":%d}", n_others);
 }

@@ -7,7 +7,8 @@
 #include "base/buf.h"
 #include "services/shared.h"
 
-/* {"version", "uptime_s", "models": [...], "requests": [...]} */
-void kt__stats_write(kt__shared *shared, kt__buf *out);
+/* {"version", "uptime_s", "models": [...], "requests": [...], "other_requests"}: requests are those of
+ * one client, and the others are a number; client NULL: all of them. */
+void kt__stats_write(kt__shared *shared, const char *client, kt__buf *out);
 
 #endif

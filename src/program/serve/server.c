@@ -96,14 +96,43 @@ static kt_status read_keys(const kt__config *config, kt__keys **out, kt_error *e
     return config->keys ? kt__keys_read(config->keys, out, err) : KT_OK;
 }
 
-static kt_status preload_first(kt__shared *shared, kt_error *err) {
+/* Those that answers get unless they say otherwise, of a model that is in use. */
+static kt_status open_default_adapters(kt__shared *shared, const kt__config *config,
+                                       kt__served *first, const kt_engine *engine, kt_error *err) {
+    kt__adapter_named named[KT_ADAPTERS_MAX];
+    char names[KT_ADAPTERS_MAX][KT__ADAPTER_NAME_MAX + 1];
+    kt_adapter_use uses[KT_ADAPTERS_MAX];
+    size_t n = kt__adapters_default(config, named, names);
+    kt_status status = kt__served_adapters(first, engine, config, named, n, uses, err);
+    atomic_store(&shared->adapter_fails, status != KT_OK);
+    for (size_t i = 0; status == KT_OK && i < n; i++) kt_adapter_close(uses[i].adapter);
+    return status;
+}
+
+static kt_status use_first(kt__shared *shared, const kt__config *config, kt_error *err) {
     kt_model *model;
     kt_engine *engine;
     kt__served *first = kt__models_at(shared->models, 0);
-    if (!shared->start->preload) return KT_OK;
     kt_status status = kt__served_use(first, NULL, &model, &engine, err);
-    if (status == KT_OK) kt__served_done(first, engine);
+    if (status != KT_OK) return status;
+    status = open_default_adapters(shared, config, first, engine, err);
+    kt__served_done(first, engine);
     return status;
+}
+
+static kt_status preload_first(kt__shared *shared, kt_error *err) {
+    return shared->start->preload ? use_first(shared, shared->start, err) : KT_OK;
+}
+
+/* After a reload: what is loaded gets the adapters that hold now. */
+static void renew_adapters(kt__shared *shared, const kt__config *config) {
+    kt__served_info info;
+    kt_error err;
+    kt__models_renew_adapters(shared->models, config);
+    kt__served_get_info(kt__models_at(shared->models, 0), &info);
+    if (info.loaded && use_first(shared, config, &err) != KT_OK)
+        kt__slog_line(&shared->log, KT_LOG_ERROR, "a default adapter cannot be loaded: %s",
+                      err.message);
 }
 
 static kt_status check_file(const kt__config *config, const char *path, kt_error *err) {
@@ -322,7 +351,7 @@ void kt__server_reload(kt__server *s, kt__config *next) {
     }
     kt__settings_drop(now);
     if (status == KT_OK) {
-        kt__models_renew_adapters(s->shared.models, next);
+        renew_adapters(&s->shared, next);
         tell_reloaded(s, next);
     } else {
         kt__slog_line(&s->shared.log, KT_LOG_ERROR, "reload refused, all is as before: %s",
@@ -370,10 +399,10 @@ void kt__server_drain(kt__server *s) {
     if (s->drained || !shared->loop || !shared->workers || !shared->metrics) return;
     s->drained = true;
     kt__unix_stop_accepting(s->unix_socket);
-    kt__http_stop_accepting(s->http);
     if (!wait_for_jobs(s, kt__shared_limits(shared).drain_s * 1000, true))
         kt__slog_line(&shared->log, KT_LOG_WARN, "stopping: %zu unfinished answers are cut short",
                       kt__jobs_count(shared));
+    kt__http_stop_accepting(s->http); /* so long /health and /ready say what is going on */
     kt__models_stop_waiting(shared->models);
     kt__workers_stop(shared->workers);
     kt__workers_stop(shared->learners);

@@ -102,6 +102,21 @@ void kt__kept_answers_add(kt__kept_answers *k, const kt__kept_answer *answer, si
     if (!fits) kt__kept_answer_release(&e->answer);
 }
 
+static bool is_answer(const kt__kept_answer *a, const char *client, const char *id) {
+    bool named = !strcmp(a->id, id) || (a->name[0] && !strcmp(a->name, id));
+    return named && !strcmp(a->client, client);
+}
+
+int32_t kt__kept_answers_count(kt__kept_answers *k, const char *client, const char *id) {
+    int32_t n = 0;
+    pthread_mutex_lock(&k->lock);
+    for (const kept_entry *e = k->first; e; e = e->next) {
+        if (is_answer(&e->answer, client, id) && e->answer.choice >= n) n = e->answer.choice + 1;
+    }
+    pthread_mutex_unlock(&k->lock);
+    return n;
+}
+
 kt__kept_answer *kt__kept_answers_find(kt__kept_answers *k, const char *client, const char *id,
                                        int32_t choice) {
     kept_entry *found = NULL;
@@ -109,8 +124,7 @@ kt__kept_answer *kt__kept_answers_find(kt__kept_answers *k, const char *client, 
     drop_old(k, 0);
     for (kept_entry *e = k->first; e; e = e->next) {
         const kt__kept_answer *a = &e->answer;
-        bool named = !strcmp(a->id, id) || (a->name[0] && !strcmp(a->name, id));
-        if (named && a->choice == choice && !strcmp(a->client, client)) found = e;
+        if (is_answer(a, client, id) && a->choice == choice) found = e;
     }
     if (found) atomic_fetch_add(&found->n_holders, 1);
     pthread_mutex_unlock(&k->lock);

@@ -30,6 +30,8 @@ void kt__kept_answers_add(kt__kept_answers *kept, const kt__kept_answer *answer,
 /* The latest such, held for kt__kept_answer_release; NULL: there is none (any more). */
 kt__kept_answer *kt__kept_answers_find(kt__kept_answers *kept, const char *client, const char *id,
                                        int32_t choice);
+/* How many choices it had; 0: there is no such answer (any more). */
+int32_t kt__kept_answers_count(kt__kept_answers *kept, const char *client, const char *id);
 void kt__kept_answer_release(kt__kept_answer *answer); /* NULL is allowed */
 
 #endif

@@ -139,5 +139,6 @@ const char *kt__shared_why_not_ready(kt__shared *shared) {
     if (atomic_load(&shared->stopping)) return "the server is being stopped";
     kt__served_get_info(kt__models_at(shared->models, 0), &info);
     if (!info.loaded && shared->start->preload) return "the model is not loaded";
+    if (atomic_load(&shared->adapter_fails)) return "a default adapter cannot be loaded";
     return info.trouble;
 }

@@ -49,6 +49,7 @@ typedef struct kt__shared {
     kt__workers *learners;  /* of requests that wait for a computation; NULL: learning is off */
     kt__kept_answers *kept; /* the same */
     struct kt__trainer *trainer; /* trainer.c's; the same way */
+    atomic_bool adapter_fails;   /* a default one of the first model, when it was last asked for */
     int64_t connections;         /* of each listener, as far as there are descriptors for them */
     int64_t start_s, start_us;
     atomic_bool stopping;       /* new requests are refused */

@@ -89,6 +89,13 @@ kt_status kt__adapters_check(const kt__config *config, kt_error *err) {
     char name[KT__ADAPTER_NAME_MAX + 1];
     float scale;
     for (size_t i = 0; i < config->adapters.n; i++) {
+        const char *line = config->adapters.items[i];
+        const char *slash = line ? strchr(line, '/') : NULL;
+        if (line && (!strncmp(line, "none=", 5) || (slash && !strncmp(slash, "/none=", 6))))
+            return kt__fail_at(err, KT_E_ARG, "adapters", UINT64_MAX,
+                               "adapters: the name \"none\" is reserved: in a request it means no "
+                               "adapter; give \"%.120s\" another one",
+                               line);
         if (!kt__adapter_entry_read(config, i, &entry))
             return kt__fail_at(err, KT_E_ARG, "adapters", UINT64_MAX,
                                "adapters: expected NAME=FILE or MODEL/NAME=FILE of a model that is "

@@ -100,8 +100,8 @@ static int check_origin(kt__http_request *r, refusal *why) {
     if (!origin || r->cors || kt__access_origin(r->settings->config, r->listens_at, origin))
         return 0;
     return say_why(why, 403,
-                   "requests from pages of other origins are not answered: add the origin's host "
-                   "to http.hosts if they should be");
+                   "requests from pages of other origins are not answered: add the origin to "
+                   "http.cors if they should be");
 }
 
 static int check_method(kt__http_request *r, refusal *why) {

@@ -17,7 +17,8 @@
 /* ---- at once ---- */
 
 static int get_health(kt__http_request *r) {
-    (void)kt__buf_puts(&r->reply, "{\"status\":\"ok\"}");
+    bool draining = atomic_load(&r->shared->stopping);
+    (void)kt__buf_printf(&r->reply, "{\"status\":\"%s\"}", draining ? "draining" : "ok");
     return 200;
 }
 
@@ -118,7 +119,7 @@ static int get_model(kt__http_request *r) {
 }
 
 static int get_props(kt__http_request *r) {
-    kt__stats_write(r->shared, &r->reply);
+    kt__stats_write(r->shared, r->client, &r->reply);
     return 200;
 }
 

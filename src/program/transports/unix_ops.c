@@ -133,7 +133,8 @@ static void do_stats(kt__unix_client *c, const char *id) {
     kt__buf stats;
     kt__buf_init(&stats, 1 << 20);
     (void)kt__buf_puts(&stats, "\"stats\":");
-    kt__stats_write(c->home->shared, &stats);
+    bool is_owner = c->uid == geteuid() || c->uid == 0;
+    kt__stats_write(c->home->shared, is_owner ? NULL : c->name, &stats);
     if (!stats.failed) say_done(c, id, stats.data);
     kt__buf_free(&stats);
 }
