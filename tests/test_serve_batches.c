@@ -374,12 +374,48 @@ static void test_one_server(void **state) {
     world_close(&w);
 }
 
+/* A client has an end of files, and deleting one makes room. */
+static void test_quota(void **state) {
+    world w = {0};
+    kt_error err;
+    char own[80] = "/tmp/kentang-quota-XXXXXX", in[128], command[128];
+    (void)state;
+    assert_non_null(mkdtemp(own));
+    snprintf(in, sizeof in, "batches.dir=%s", own);
+    const char *const settings[] = {in, "batches.max_files=2", "batches.max_bytes=2000", NULL};
+    if (world_open(&w, &err, settings) != KT_OK) fail_msg("%s", err.message);
+    char *first = upload(&w, "a"), *second = upload(&w, "b"), path[80], body[4096], *long_body;
+    const char form[] = "--XX\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+                        "--XX\r\nContent-Disposition: form-data; name=\"file\"; "
+                        "filename=\"in.jsonl\"\r\n\r\n%s\r\n--XX--\r\n";
+    for (int i = 0; i < 2; i++) { /* too many, then too long */
+        char text[2100] = "c";
+        if (i) memset(text, 'x', 2050);
+        snprintf(body, sizeof body, form, text);
+        long_body = body;
+        reply *r = ask(&w, "POST", "/v1/files",
+                       "Content-Type: multipart/form-data; boundary=XX\r\n", long_body);
+        if (r->status != 413 || !strstr(r->text, "batches.max_")) fail_msg("%s", r->text);
+        free(r);
+        snprintf(path, sizeof path, "/v1/files/%s", i ? second : first);
+        r = ask(&w, "DELETE", path, "", "");
+        assert_int_equal(r->status, 200);
+        free(r);
+    }
+    free(upload(&w, "d"));
+    free(first);
+    free(second);
+    world_close(&w);
+    snprintf(command, sizeof command, "rm -rf %s", own);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_survives_a_kill),   cmocka_unit_test(test_answers_and_errors),
         cmocka_unit_test(test_refused_files),     cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel_and_delete), cmocka_unit_test(test_multipart),
-        cmocka_unit_test(test_one_server),
+        cmocka_unit_test(test_one_server),        cmocka_unit_test(test_quota),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -315,9 +315,30 @@ static void test_interest_only_falls(void **state) {
     kt__job_release(job);
 }
 
+/* More answers than the queue holds are refused before anything is computed. */
+static void test_prompts_times_answers(void **state) {
+    (void)state;
+    char body[4096];
+    world mine = {0};
+    kt_error err;
+    if (world_open(&mine, &err, NULL) != KT_OK) fail_msg("%s", err.message);
+    for (int n_prompts = 16; n_prompts <= 17; n_prompts++) {
+        int n = snprintf(body, sizeof body, "{\"n\":16,\"max_tokens\":1,\"prompt\":[\"a\"");
+        for (int i = 1; i < n_prompts; i++)
+            n += snprintf(body + n, sizeof body - (size_t)n, ",\"a\"");
+        snprintf(body + n, sizeof body - (size_t)n, "]}");
+        reply *r = post(&mine, "/v1/completions", body);
+        if (r->status != (n_prompts == 16 ? 200 : 413)) fail_msg("%s", r->text);
+        if (n_prompts == 17) assert_non_null(strstr(r->text, "limits.queue"));
+        free(r);
+    }
+    world_close(&mine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_prompts_times_answers),
         cmocka_unit_test(test_waiting_prompts_sleep),
         cmocka_unit_test(test_more_prompts_than_places),
         cmocka_unit_test(test_refill_by_the_clock),

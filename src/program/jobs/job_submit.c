@@ -248,6 +248,13 @@ static kt_status apply_limits(kt__job *job, kt_error *err) {
     if (r->n_choices > config->max_choices)
         return kt__fail_at(err, KT_E_ARG, name_of_n, UINT64_MAX, "%s: at most %lld here", name_of_n,
                            (long long)config->max_choices);
+    size_t n_prompts = job->request.wire->n_prompts, n_answers = n_prompts * (size_t)r->n_choices;
+    if (n_prompts > 1 && r->n_choices > 1 && n_answers > (size_t)config->queue)
+        return kt__fail_at(err, KT_E_LIMIT, name_of_n, UINT64_MAX,
+                           "%s: %zu prompts with %d answers each are %zu, more than the %lld of "
+                           "limits.queue: send fewer at once",
+                           name_of_n, n_prompts, (int)r->n_choices, n_answers,
+                           (long long)config->queue);
     if (r->priority > config->max_priority) r->priority = (int32_t)config->max_priority;
     if (most >= 0 && (r->gen.n_predict < 0 || r->gen.n_predict > most)) r->gen.n_predict = most;
     return KT_OK;

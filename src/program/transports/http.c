@@ -201,7 +201,7 @@ static kt__http_request *new_request(kt__http *http, struct MHD_Connection *conn
 static enum MHD_Result first_call(kt__http *http, struct MHD_Connection *connection,
                                   const char *method, const char *path, const char *version,
                                   void **context) {
-    kt__http_head head = {.method = method, .path = path};
+    kt__http_head head = {.method = method, .path = path, .version = version};
     enum MHD_Result result;
     kt__http_request *r = new_request(http, connection);
     if (!r) return MHD_NO;

@@ -63,6 +63,25 @@ static void write_list(kt__http_request *r, json_t *list) {
 
 /* ---- files ---- */
 
+/* Whether a client may have a file of so many bytes more. */
+static kt_status check_quota(kt__http_request *r, size_t len, kt_error *err) {
+    const kt__config *config = r->settings->config;
+    json_t *list = kt__batch_store_list(kt__batches_store(r->shared->batches), "file-", r->client);
+    const json_t *record;
+    size_t i, n = json_array_size(list);
+    uint64_t bytes = len;
+    json_array_foreach(list, i, record) {
+        bytes += (uint64_t)json_integer_value(json_object_get(record, "bytes"));
+    }
+    json_decref(list);
+    if (n < (size_t)config->batches_files && bytes <= config->batches_bytes) return KT_OK;
+    return kt__fail_at(err, KT_E_LIMIT, "file", UINT64_MAX,
+                       "file: with it this client had %zu files of %llu bytes, more than "
+                       "batches.max_files (%lld) or batches.max_bytes (%llu): delete some",
+                       n + 1, (unsigned long long)bytes, (long long)config->batches_files,
+                       (unsigned long long)config->batches_bytes);
+}
+
 static kt_status keep_file(kt__http_request *r, char id[KT__BATCH_ID], kt_error *err) {
     const char *type = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Content-Type");
     kt__multipart form;
@@ -80,6 +99,7 @@ static kt_status keep_file(kt__http_request *r, char id[KT__BATCH_ID], kt_error 
     if (strcmp(purpose, "batch") != 0)
         return kt__fail_at(err, KT_E_ARG, "purpose", UINT64_MAX,
                            "purpose: only \"batch\" is known here");
+    KT__STEP(check_quota(r, file.len, err));
     return kt__batch_store_put(kt__batches_store(r->shared->batches), r->client,
                                file.filename[0] ? file.filename : "file.jsonl", purpose, file.data,
                                file.len, id, err);

@@ -36,8 +36,22 @@ static int say_why(refusal *why, int status, const char *fmt, ...) {
 typedef struct framing {
     int n_host, n_length, n_coding;
     const char *coding;
+    const char *end; /* of the line before, where the library's buffer has it */
+    size_t most;     /* bytes of all headers */
     bool malformed;
 } framing;
+
+/* A line of libmicrohttpd 0.9 lies where it was read, and the next one begins two bytes after it: with
+ * one, it ended in a bare LF; with more, it has a NUL, which the library takes for its end. Lines that
+ * lie elsewhere are not judged. */
+static bool follows_badly(const framing *f, const char *next) {
+    uintptr_t gap = (uintptr_t)next - (uintptr_t)f->end;
+    return f->end && gap != 2 && gap > 0 && gap <= f->most;
+}
+
+static bool keeps_lines(void) {
+    return !strncmp(MHD_get_version(), "0.9.", 4);
+}
 
 /* The library takes a blank before the colon into the name, and glues a folded line to it. */
 static bool is_bad_name(const char *name, size_t len) {
@@ -59,14 +73,22 @@ static enum MHD_Result count_header(void *user, enum MHD_ValueKind kind, const c
     f->n_length += !strcasecmp(name, "Content-Length");
     f->n_coding += coding;
     if (coding) f->coding = value ? value : "";
-    f->malformed |= is_bad_name(name, name_len) || (value && memchr(value, '\0', value_len));
+    f->malformed |= is_bad_name(name, name_len) || (value && memchr(value, '\0', value_len)) ||
+                    follows_badly(f, name);
+    f->end = f->end && value ? value + value_len : NULL;
     return MHD_YES;
 }
 
 /* RFC 9112, sections 3.2, 5.1, 6.1 and 6.3. What follows on such a connection is not read. */
 static int check_framing(kt__http_request *r, refusal *why) {
-    framing f = {0};
+    const kt__http_head *head = why->head;
+    framing f = {.most = (size_t)r->shared->start->max_header};
+    if (keeps_lines()) f.end = head->version + strlen(head->version);
     (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, count_header, &f);
+    const union MHD_ConnectionInfo *size = MHD_get_connection_info(
+        r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    /* an empty line comes last */
+    if (size) f.malformed |= follows_badly(&f, head->method + size->header_size - 2);
     r->close = true;
     if (f.malformed) return say_why(why, 400, "malformed header line");
     if (f.n_host > 1 || (!f.n_host && !r->old_version))

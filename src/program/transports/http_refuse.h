@@ -9,7 +9,7 @@
 
 /* What the checks look at besides the request. */
 typedef struct kt__http_head {
-    const char *method, *path;
+    const char *method, *path, *version; /* as the library keeps them */
     const char *allowed; /* the path's method, where another one was used; else NULL */
 } kt__http_head;
 
