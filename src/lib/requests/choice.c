@@ -191,6 +191,7 @@ static bool draw_token(kt__choice *c, const kt__row *row, int32_t n_pos, int32_t
         kt__seq_keep_logits(c->sub->seq, logits, (size_t)n_pos);
     kt__task_charge(task, KT__ACCOUNT_SAMPLE, kt__now_us());
     w->engine->counts.sample_us += task->since_us - begin_us;
+    if (c->answer.held) task->cost_us += task->since_us - begin_us;
     return task->finish == KT_FINISH_NONE;
 }
 

@@ -713,6 +713,59 @@ void kt__sched_end_all(kt__sched *s, kt_finish finish, bool lent_too) {
 
 /* ---- decode steps ---- */
 
+enum {
+    COSTLY_US = 2000, /* work of one answer for a token that others are kept from */
+    FELT_US = 16000,  /* and that may not be in more gaps than one in RARE_STEPS */
+    COSTLY_SHARE = 8, /* times its work that others have in between */
+    RARE_STEPS = 128,
+    PAUSE_MAX_US = 2000000
+};
+
+/* Its own work for a token would be felt by the others of a step. A call's owner waits for nothing
+ * else. */
+static bool is_costly(const kt__task *t) {
+    return !t->lent && t->costly_us + t->cost_us > COSTLY_US;
+}
+
+/* One answer's own work is the gap of all others: among others, one costly answer joins a step at a
+ * time, the one that waited longest, and only where the last one's work has been paid for. */
+static int thin_out(kt__sched *s, int n) {
+    kt__task *turn = NULL;
+    int n_cheap = 0, kept = 0;
+    for (int i = 0; i < n; i++) {
+        kt__task *t = s->step[i];
+        n_cheap += !is_costly(t);
+        if (is_costly(t) && (!turn || t->stepped_us < turn->stepped_us)) turn = t;
+    }
+    if (!turn || n_cheap == 0) return n;
+    if (kt__sched_now(s) < s->costly_from_us) turn = NULL;
+    for (int i = 0; i < n; i++) {
+        kt__task *t = s->step[i];
+        if (!is_costly(t) || t == turn) s->step[kept++] = t;
+    }
+    return kept;
+}
+
+/* A costly answer leaves the most of the time to others: eight times its work, and where that is more
+ * than a gap may grow by, so many steps that a hundredth of the gaps have it. Returns its work. */
+static int64_t note_costs(kt__sched *s, int n, int64_t took_us) {
+    int64_t cost_us = 0, now_us = kt__sched_now(s);
+    for (int i = 0; i < n; i++) {
+        kt__task *t = s->step[i];
+        if (!t) continue;
+        cost_us += t->cost_us;
+        t->costly_us -= t->costly_us / 8;
+        if (t->cost_us > t->costly_us) t->costly_us = t->cost_us;
+        t->cost_us = 0;
+        t->stepped_us = now_us;
+    }
+    if (cost_us <= COSTLY_US) return cost_us;
+    int64_t pause_us = COSTLY_SHARE * cost_us, many_us = RARE_STEPS * (took_us - cost_us);
+    if (cost_us > FELT_US && many_us > pause_us) pause_us = many_us;
+    s->costly_from_us = now_us + (pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US);
+    return cost_us;
+}
+
 /* Those that get a token now, each with the page it needs. */
 static int gather_step(kt__sched *s) {
     int n = 0;
@@ -725,7 +778,7 @@ static int gather_step(kt__sched *s) {
         }
         s->step[n++] = t;
     }
-    return n;
+    return thin_out(s, n);
 }
 
 static int reserve_step(kt__sched *s, int n) {
@@ -761,7 +814,8 @@ static int decode_step(kt__sched *s) {
     s->n_step = n;
     while (!s->ops.decode(s->user, s->step, n)) reap_tasks(s);
     int64_t took_us = kt__sched_now(s) - begin_us;
-    if (!has_left(s)) measure_step(s, n, took_us);
+    int64_t cost_us = note_costs(s, n, took_us);
+    if (!has_left(s)) measure_step(s, n, took_us - cost_us);
     s->n_step = 0;
     s->counts.n_decode_batches++;
     s->counts.decode_us += took_us;

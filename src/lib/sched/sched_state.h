@@ -30,6 +30,7 @@ struct kt__sched {
     int n_step;
     kt__task **order; /* [n_parallel] scratch */
     uint64_t serial;
+    int64_t costly_from_us;             /* before that no costly answer joins others in a step */
     double prefill_us_tok, unit_us_tok; /* unit: what a batch cannot stop for; 0: not measured */
     /* decode steps: time over the speed that the processor has now, as a line over the number of
      * lanes, by exponentially forgotten sums */

@@ -74,14 +74,17 @@ struct kt__task {
     kt_finish finish; /* not NONE: to be ended */
     atomic_bool held; /* its reader does not keep up: no decode step */
     bool loading;     /* kt__sched_ops.load has more to do */
+    int64_t cost_us;  /* added to: what its tokens cost besides the batch (masks of a constraint) */
     /* the scheduler's; next also links what is submitted and not taken yet */
     kt__task *prev, *next;
     kt__task_state state;
     uint64_t serial;
     bool in_batch, started;
     int32_t n_preempted, n_recomputed;
-    int32_t n_lost;   /* positions given back when it was suspended */
-    int64_t since_us; /* of the last charge */
+    int32_t n_lost;     /* positions given back when it was suspended */
+    int64_t costly_us;  /* what a token of it costs besides the batch, lately */
+    int64_t stepped_us; /* when it was in a step last */
+    int64_t since_us;   /* of the last charge */
     int64_t us[KT__ACCOUNTS];
 };
 
