@@ -22,7 +22,7 @@ has() {
 roff() { sed 's/-/\\-/g'; }
 
 # every command and option
-commands=$("$kentang" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | grep -v '^help$')
+commands=$(sed -n 's/^X(\([a-z]*\),.*/\1/p' "$source/src/program/term/commands.def")
 [ "$(echo "$commands" | wc -l)" -ge 15 ] || fail "the list of commands: $commands"
 echo "$commands" | sed 's/.*/kentang\\-& (1)/' | has "$docs/man/man1/kentang.1"
 for command in $commands; do

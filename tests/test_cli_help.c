@@ -10,7 +10,7 @@
 #include <kentang.h>
 
 static const char *const commands[] = {
-#define X(name, function, summary) #name,
+#define X(name, function, group, shown, summary) #name,
 #include "term/commands.def"
 #undef X
 };
@@ -41,17 +41,41 @@ static void test_every_command_has_help(void **state) {
     cli_free(&all);
 }
 
-static void test_exit_codes_are_documented(void **state) {
+/* All commands at once on the smallest terminal, in groups. */
+static void test_help_fits_a_screen(void **state) {
     (void)state;
+    static const char *const groups[] = {"\nTalk", "\nServe", "\nModels", "\nMeasure",
+                                         "\nDevelopers: "};
     process p = cli_run("help", NULL);
     assert_int_equal(p.code, 0);
-    for (int status = 1; status < KT_STATUS_COUNT; status++) {
-        char line[200];
-        snprintf(line, sizeof line, "\n  %-4d%s\n", kt_status_exit_code((kt_status)status),
-                 kt_status_message((kt_status)status));
-        assert_non_null(strstr(p.out, line));
+    size_t n_lines = 0;
+    for (const char *line = p.out; *line; n_lines++) {
+        size_t len = strcspn(line, "\n");
+        if (len > 80) fail_msg("a line of %zu characters: %.*s", len, (int)len, line);
+        line += len + (line[len] == '\n');
+    }
+    if (n_lines > 24) fail_msg("%zu lines", n_lines);
+    const char *at = p.out;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        at = strstr(at, groups[i]);
+        assert_non_null(at);
     }
     cli_free(&p);
+}
+
+static void test_exit_codes_are_documented(void **state) {
+    (void)state;
+    static char page[1 << 16];
+    FILE *f = fopen(KT_BINARY_DIR "/docs/man/man1/kentang.1", "r");
+    if (!f) skip(); /* a build without manual pages */
+    size_t len = fread(page, 1, sizeof page - 1, f);
+    fclose(f);
+    page[len] = '\0';
+    for (int status = 1; status < KT_STATUS_COUNT; status++) {
+        char row[20];
+        snprintf(row, sizeof row, "\n.TP\n%d\n", kt_status_exit_code((kt_status)status));
+        assert_non_null(strstr(page, row));
+    }
 }
 
 static void test_help_lines_fit_a_terminal(void **state) {
@@ -147,6 +171,7 @@ static void test_errors_name_the_remedy(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_command_has_help),
+        cmocka_unit_test(test_help_fits_a_screen),
         cmocka_unit_test(test_exit_codes_are_documented),
         cmocka_unit_test(test_help_lines_fit_a_terminal),
         cmocka_unit_test(test_version),

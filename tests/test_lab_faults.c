@@ -19,7 +19,7 @@
 #include "fault_alloc.h"
 #include "fault_io.h"
 
-#define X(name, function, what) int function(int argc, char **argv);
+#define X(name, function, group, shown, what) int function(int argc, char **argv);
 #include "term/commands.def"
 #undef X
 

@@ -266,7 +266,7 @@ static void write_fish(const pages *all, const char *folder) {
     const page *first;
     fputs("# fish completion for kentang, made from its option tables by tools/docs\n"
           "complete -c kentang -n __fish_use_subcommand -f\n"
-          "complete -c kentang -n __fish_use_subcommand -l help -s h -d 'commands and exit codes'\n"
+          "complete -c kentang -n __fish_use_subcommand -l help -s h -d 'the commands'\n"
           "complete -c kentang -n __fish_use_subcommand -l version -d 'the version'\n"
           "complete -c kentang -n __fish_use_subcommand -a help -d 'the options of a command'\n"
           "complete -c kentang -n '__fish_seen_subcommand_from help' -x -a '",

@@ -114,9 +114,9 @@ int main(int argc, char **argv) {
         fputs("usage: kt_docs FOLDER\n", stderr);
         return 2;
     }
-#define X(name, function, text)           \
-    summary_now = text;                   \
-    look_at(function, #name, NULL, NULL); \
+#define X(name, function, group, shown, text) \
+    summary_now = text;                       \
+    look_at(function, #name, NULL, NULL);     \
     if (function == kt__cmd_bench) look_at(function, #name, "--server", "URL");
 #include "term/commands.def"
 #undef X

@@ -161,10 +161,11 @@ static void put_command_page(const page *const *parts, size_t n, const char *fol
     }
     fputs(".SS Help\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nThe options, shorter.\n", out);
     for (size_t i = 0; i < n; i++) put_block(out, examples[i]);
-    fputs(".SH EXIT STATUS\n0 on success, 2 after wrong usage; the others stand in\n.BR kentang "
-          "(1).\n"
-          ".SH SEE ALSO\n.BR kentang (1)",
-          out);
+    fputs(
+        ".SH EXIT STATUS\n0 on success, 2 after wrong usage; the others are listed in\n.BR kentang "
+        "(1).\n"
+        ".SH SEE ALSO\n.BR kentang (1)",
+        out);
     if (!strcmp(parts[0]->command, "serve")) fputs(",\n.BR kentang.toml (5)", out);
     putc('\n', out);
     close_document(out);
@@ -211,7 +212,7 @@ static void put_main_page(const pages *all, const char *folder) {
         putc('\n', out);
     }
     fputs(".TP\n\\fBkentang help\\fR \\fICOMMAND\\fR\nThe options of a command.\n.SH OPTIONS\n"
-          ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nThe commands and exit codes.\n"
+          ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nThe commands.\n"
           ".TP\n\\fB\\-\\-version\\fR\nThe program\\(aqs version.\n.SH EXIT STATUS\n"
           ".TP\n0\nsuccess\n",
           out);

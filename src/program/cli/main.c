@@ -7,39 +7,55 @@
 #include "term/options.h"
 
 static const struct {
-    const char *name, *summary;
+    const char *name, *group, *summary;
+    bool shown;
     kt__cmd_fn *run;
 } commands[] = {
-#define X(name, function, summary) {#name, summary, function},
+#define X(name, function, group, shown, summary) {#name, group, summary, shown, function},
 #include "term/commands.def"
 #undef X
-    {NULL, NULL, NULL}, /* the list's end, which may be all of it */
+    {NULL, NULL, NULL, false, NULL}, /* the list's end, which may be all of it */
 };
 enum { N_COMMANDS = (int)KT__COUNT(commands) - 1 };
 
-static const struct {
-    int code;
-    const char *text;
-} exit_codes[] = {
-#define X(name, exit_code, text) {exit_code, text},
-    KT_STATUS_LIST(X)
-#undef X
-};
+enum { HELP_WIDTH = 80 };
+
+/* A line of --help: the group's title before its first command, then `left` and `right`. */
+static void print_row(FILE *out, const char *title, const char *left, const char *right) {
+    fprintf(out, "%-8s%-11s%s\n", title, left, right);
+}
+
+/* The names of a group's other commands, on a line of their own. */
+static void print_names(FILE *out, const char *group, bool titled) {
+    char line[HELP_WIDTH] = "";
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].group, group) != 0 || commands[i].shown) continue;
+        size_t len = strlen(line);
+        snprintf(line + len, sizeof line - len, "%s%s", len ? ", " : "", commands[i].name);
+    }
+    if (*line && titled) print_row(out, "", "and also", line);
+    if (*line && !titled) fprintf(out, "%s: %s\n", group, line);
+}
+
+static void print_group(FILE *out, const char *group) {
+    bool titled = false;
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].group, group) != 0 || !commands[i].shown) continue;
+        print_row(out, titled ? "" : group, commands[i].name, commands[i].summary);
+        titled = true;
+    }
+    print_names(out, group, titled);
+}
 
 static void print_help(FILE *out) {
-    fputs("kentang " KT_VERSION ": language models on small computers\n\n"
-          "Usage: kentang COMMAND [OPTIONS]\n\nCommands:\n",
+    fputs("kentang " KT_VERSION ": language models on small computers\n"
+          "Usage: kentang COMMAND [OPTIONS]\n\n",
           out);
     for (int i = 0; i < N_COMMANDS; i++) {
-        fprintf(out, "  %-14s%s\n", commands[i].name, commands[i].summary);
+        if (i == 0 || strcmp(commands[i].group, commands[i - 1].group) != 0)
+            print_group(out, commands[i].group);
     }
-    fputs("  help COMMAND  the options of a command (also: kentang COMMAND --help)\n\n"
-          "Options:\n  -h, --help    this text\n  --version     the program's version\n\n"
-          "Exit codes:\n  0   success\n",
-          out);
-    for (size_t i = 1; i < KT__COUNT(exit_codes); i++) {
-        fprintf(out, "  %-4d%s\n", exit_codes[i].code, exit_codes[i].text);
-    }
+    fputs("Options of a command: kentang help COMMAND    Version: kentang --version\n", out);
 }
 
 static int unknown_command(const char *name) {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 typedef int kt__cmd_fn(int argc, char **argv);
-#define X(name, function, summary) kt__cmd_fn function;
+#define X(name, function, group, shown, summary) kt__cmd_fn function;
 #include "term/commands.def"
 #undef X
 

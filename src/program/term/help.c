@@ -56,5 +56,5 @@ void kt__cli_print_help(const kt__syntax *syntax) {
     }
     printf("%s  -h, --help                  this text\n", syntax->n_groups ? "" : "\nOptions:\n");
     if (syntax->notes) printf("\n%s\n", syntax->notes);
-    printf("\nExit codes: 0 success, 2 wrong usage, others as `kentang --help` lists.\n");
+    printf("\nExit codes: 0 success, 2 wrong usage, others are listed in kentang(1).\n");
 }
