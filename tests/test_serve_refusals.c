@@ -233,15 +233,47 @@ static void test_six(void **state) {
     world_close(&mine);
 }
 
+/* ---- what a refusal says ---- */
+
+static void expect_message(const char *form, const char *message) {
+    char body[800];
+    snprintf(body, sizeof body, "{" STORY ",\"max_tokens\":1,%s}", form);
+    reply *r = post(&w, "/v1/chat/completions", body);
+    json_t *v = body_of(r);
+    if (strcmp(text_at(v, "error.message"), message) != 0) fail_msg("%s", r->text);
+    json_decref(v);
+    free(r);
+}
+
+/* The place once, then what is wrong there; and what is to be done. */
+static void test_messages(void **state) {
+    world none = {0};
+    kt_error err;
+    (void)state;
+    expect_message("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\","
+                   "\"schema\":{\"type\":\"string\",\"pattern\":\"(a)\\\\1\"}}}",
+                   "response_format.json_schema.schema/pattern: a back-reference is not supported "
+                   "(byte 5 of the pattern)");
+    expect_message("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\","
+                   "\"schema\":{\"anyOf\":[7]}}}",
+                   "response_format.json_schema.schema/anyOf/0: expected a schema");
+    reply *r = ask(&w, "POST", "/v1/chat/completions", JSON_TYPE "Origin: http://evil.example\r\n",
+                   "{" STORY "}");
+    assert_non_null(strstr(r->text, "http.cors"));
+    free(r);
+    const char *const settings[] = {"adapters=none=/tmp/x.gguf", NULL};
+    assert_int_equal(world_open(&none, &err, settings), KT_E_ARG);
+    assert_non_null(strstr(err.message, "\"none\" is reserved"));
+    unlink(none.socket);
+    rmdir(none.dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_foreign_pages),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_slow_loris),
-        cmocka_unit_test(test_many_connections),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_beyond_loopback_needs_keys),
+        cmocka_unit_test(test_foreign_pages), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_slow_loris),    cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_garbage),       cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_keys),          cmocka_unit_test(test_beyond_loopback_needs_keys),
         cmocka_unit_test(test_six),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);

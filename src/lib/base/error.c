@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,4 +68,11 @@ kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t
 
 kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes) {
     return kt__fail(err, KT_E_NOMEM, "out of memory: %zu bytes for %s", bytes, what);
+}
+
+const char *kt__error_without_place(const kt_error *err) {
+    const char *last = strrchr(err->where, '/');
+    size_t n = last ? strlen(last + 1) : 0;
+    bool same = n > 0 && !strncmp(err->message, last + 1, n) && !strncmp(err->message + n, ": ", 2);
+    return same ? err->message + n + 2 : err->message;
 }

@@ -16,6 +16,9 @@ kt_status kt__fail(kt_error *err, kt_status code, const char *fmt, ...)
 kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t offset,
                       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 kt_status kt__fail_nomem(kt_error *err, const char *what, size_t bytes);
+/* The message, without the last part of a pointer in `where` that it begins with: for one that is to have
+ * the whole place before it. */
+const char *kt__error_without_place(const kt_error *err);
 /* Clears err to KT_OK. */
 void kt__error_clear(kt_error *err);
 

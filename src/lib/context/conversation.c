@@ -27,7 +27,7 @@ kt_status kt__conversation_fail_in(const char *field, kt_status status, kt_error
     char place[sizeof((kt_error *)0)->where], message[sizeof((kt_error *)0)->message];
     if (!err) return status;
     name_place(field, err->where, place, sizeof place);
-    snprintf(message, sizeof message, "%s", err->message);
+    snprintf(message, sizeof message, "%s", kt__error_without_place(err));
     return kt__fail_at(err, status, place, UINT64_MAX, "%s: %s", place, message);
 }
 

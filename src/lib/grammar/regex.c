@@ -120,10 +120,10 @@ static bool char_escape(parser *p, uint32_t *c) {
     } else if (e == '0' && !(p->at < p->len && p->s[p->at] >= '0' && p->s[p->at] <= '9')) {
         *c = 0;
     } else if (e >= '0' && e <= '9') {
-        return regex_fail(p, KT_E_UNSUPPORTED, "a back-reference");
+        return regex_fail(p, KT_E_UNSUPPORTED, "a back-reference is not supported");
     } else if (letter || (uint8_t)e >= 0x80) {
         return regex_fail(p, e == 'k' ? KT_E_UNSUPPORTED : KT_E_FORMAT,
-                          e == 'k' ? "a back-reference" : "an unknown escape");
+                          e == 'k' ? "a back-reference is not supported" : "an unknown escape");
     } else {
         *c = (uint8_t)e;
     }
@@ -141,7 +141,8 @@ static bool class_escape(parser *p, kt__charset *set) {
     const char *name = p->s + p->at + 2, *end = memchr(name, '}', p->len - p->at - 2);
     p->named->n = 0;
     if (!end || !kt__charset_add_property(p->named, name, (size_t)(end - name)))
-        return regex_fail(p, KT_E_UNSUPPORTED, "a property that is no general category");
+        return regex_fail(p, KT_E_UNSUPPORTED,
+                          "a property that is no general category is not supported");
     if (e == 'P') kt__charset_invert(p->named);
     kt__charset_add_set(set, p->named);
     p->at = (size_t)(end - p->s) + 1;
@@ -239,7 +240,7 @@ static uint32_t escape_piece(parser *p) {
     uint32_t c;
     if (p->at == p->len) return regex_fail(p, KT_E_FORMAT, "a backslash at the end");
     if (at_char(p, 'b') || at_char(p, 'B'))
-        return regex_fail(p, KT_E_UNSUPPORTED, "a word boundary");
+        return regex_fail(p, KT_E_UNSUPPORTED, "a word boundary is not supported");
     p->set->n = 0;
     if (class_escape(p, p->set)) {
         kt__charset_normalize(p->set);
@@ -267,11 +268,12 @@ static uint32_t parse_group(parser *p) {
     } else if (take_text(p, "?!")) {
         ahead = negated = true;
     } else if (take_text(p, "?<=") || take_text(p, "?<!")) {
-        return regex_fail(p, KT_E_UNSUPPORTED, "look-behind");
+        return regex_fail(p, KT_E_UNSUPPORTED, "look-behind is not supported");
     } else if (take_text(p, "?<") || take_text(p, "?P<")) {
         if (!skip_group_name(p)) return 0;
     } else if (!take_text(p, "?:") && at_char(p, '?')) {
-        return regex_fail(p, KT_E_UNSUPPORTED, "flags, or another group that begins with (?");
+        return regex_fail(p, KT_E_UNSUPPORTED,
+                          "flags and other groups that begin with (? are not supported");
     }
     uint32_t kid = parse_alternatives(p);
     if (!kid) return 0;
@@ -441,7 +443,8 @@ static kt__gid build_alternatives(parser *p, uint32_t kid, kt__gid rest, place w
 /* With anchors or look-ahead within, each round needs its own rest. */
 static kt__gid build_rounds(parser *p, const piece *x, kt__gid rest, place where) {
     if (x->max > 16) {
-        regex_fail(p, KT_E_UNSUPPORTED, "an anchor or look-ahead in an unbounded repetition");
+        regex_fail(p, KT_E_UNSUPPORTED,
+                   "an anchor or look-ahead in an unbounded repetition is not supported");
         return EMPTY;
     }
     kt__gid all = x->min == 0 ? rest : EMPTY;
@@ -461,7 +464,8 @@ static kt__gid build_repeated(parser *p, const piece *x, kt__gid rest, place whe
 }
 
 static kt__gid build_begin(parser *p, kt__gid rest, place where) {
-    if (where == MAYBE_BEGIN) regex_fail(p, KT_E_UNSUPPORTED, "a ^ after what may be empty");
+    if (where == MAYBE_BEGIN)
+        regex_fail(p, KT_E_UNSUPPORTED, "a ^ after what may be empty is not supported");
     return where == AT_BEGIN ? rest : EMPTY;
 }
 

@@ -29,7 +29,8 @@ kt_status kt__sreader_fail(kt__sreader *r, kt_status status, const kt__jnode *no
     va_start(args, fmt);
     vsnprintf(w->why, sizeof w->why, fmt, args);
     va_end(args);
-    return kt__fail_at(r->err, status, w->pointer, UINT64_MAX, "%s: %s", w->keyword, w->why);
+    return kt__fail_at(r->err, status, w->pointer, UINT64_MAX, "%s%s%s", w->keyword,
+                       w->keyword[0] ? ": " : "", w->why);
 }
 
 void *kt__sreader_alloc(kt__sreader *r, size_t count, size_t size) {

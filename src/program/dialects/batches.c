@@ -605,7 +605,8 @@ bool kt__batches_cancel(kt__batches *b, const char *client, const char *id) {
 json_t *kt__batches_get(kt__batches *b, const char *client, const char *id) {
     pthread_mutex_lock(&b->lock);
     json_t *record = kt__batch_store_record(b->store, id, client);
-    if (record && !strcmp(b->id, id)) set_counts(b, record);
+    bool counted = b->n_all > 0; /* else what is known of it is as it was saved */
+    if (record && counted && !strcmp(b->id, id)) set_counts(b, record);
     if (record && !strcmp(b->id, id) && b->cancel && is_unfinished(record))
         json_object_set_new(record, "status", json_string("cancelling"));
     pthread_mutex_unlock(&b->lock);
