@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/nearest.h"
 #include "term/cli.h"
 #include "term/safe_text.h"
@@ -55,6 +56,16 @@ static kt_status encode_answer(const kt__session *s, const char *text, int32_t *
     return status;
 }
 
+/* The answer's id, by what was asked and answered: a second word on the same answer replaces the
+ * first. */
+static void name_answer(const kt_kept *kept, char id[32]) {
+    kt__hash h;
+    kt__hash_init(&h, 0);
+    kt__hash_add(&h, kept->prompt, kept->n_prompt * sizeof *kept->prompt);
+    kt__hash_add(&h, kept->answer, kept->n_answer * sizeof *kept->answer);
+    snprintf(id, 32, "run-%016llx", (unsigned long long)kt__hash_end(&h).w[0]);
+}
+
 static kt_status give_feedback(kt__chat *c, float score, const char *correction,
                                kt_feedback_result *result, kt_error *err) {
     kt__session *s = c->session;
@@ -69,8 +80,10 @@ static kt_status give_feedback(kt__chat *c, float score, const char *correction,
                           err));
     kept.prompt = prompt;
     kept.answer = answer;
+    char id[32];
+    name_answer(&kept, id);
     const kt_feedback_params params = {.kept = &kept,
-                                       .about = "run",
+                                       .about = id,
                                        .score = score,
                                        .correction = correction,
                                        .n_correction = correction ? strlen(correction) : 0};
