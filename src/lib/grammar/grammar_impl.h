@@ -48,7 +48,7 @@ typedef enum kt__gmode {
     KT__M_NUMBER,  /* value; text: what was read, two characters a byte */
     KT__M_LITERAL, /* value: the outcome; hex: which; lex: how far */
     KT__M_BEFORE,  /* hex: bytes read of what is before the body */
-    KT__M_BEHIND   /* hex: in the same way of what is after it */
+    KT__M_BEHIND   /* hex: bytes read of what is after it */
 } kt__gmode;
 
 /* Where a string is. */

@@ -16,8 +16,7 @@ enum {
 
 static const char *const literals[] = {"null", "false", "true"};
 
-/* ---- items that must differ: the hashes of those so far; 0: there are none, or they may be equal
- * ---- */
+/* ---- items that must differ: hashes of those so far; 0: none, or they may be equal ---- */
 
 static kt__gid items_used(kt__grammar *g, const kt__gstate *s) {
     if (!s->frame || !(kt__gframe_word(g, s->frame, KT__F_META) & KT__FM_UNIQUE)) return 0;

@@ -238,7 +238,7 @@ static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
     kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
 }
 
-/* Rows to follow of an answer that is after; 0: none. Where the text is too long for it, it is
+/* Rows to follow of an answer that lags; 0: none. Where the text is too long for it, it is
  * begun anew nearer to its end. */
 static int32_t rows_to_follow(kt__draft *d, const kt__draft_ask *ask,
                               const kt__draft_step *verify) {

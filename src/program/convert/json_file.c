@@ -236,8 +236,8 @@ kt_status kt__folder_read_list(const char *path, size_t max, size_t max_items, j
 
 static kt_status parse_bounded_object(const char *text, size_t len, size_t max, const char *path,
                                       json_t **out, kt_error *err) {
-    KT__STEP(check_values(text, len, max, path, err));
-    return kt__folder_parse_json(text, len, path, out, err);
+    KT__STEP(parse_bounded(text, len, max, path, out, err));
+    return need_object(path, out, err);
 }
 
 kt_status kt__folder_read_json(const char *path, size_t max, bool required, json_t **out,

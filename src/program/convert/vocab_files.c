@@ -301,11 +301,14 @@ kt_status kt__vocab_read_files(kt__vocab *v, const kt__hf_config *config, kt_err
     json_t *ids = NULL, *merges = NULL, *pieces = NULL;
     bool ranks = c && c->form == RANKS;
     kt_status status;
-    if (ranks) KT__TRY(kt__vocab_read_tiktoken(v, &ids, &merges, err));
-    if (ranks && !ids) goto out;
-    if (!ranks) KT__TRY(read_ids(v, false, &ids, err));
-    if (!ranks) KT__TRY(read_ids(v, true, &pieces, err));
-    if (!ranks) KT__TRY(read_lines(v->dir, "merges.txt", read_merge_lines, &merges, err));
+    if (ranks) {
+        KT__TRY(kt__vocab_read_tiktoken(v, &ids, &merges, err));
+        if (!ids) goto out;
+    } else {
+        KT__TRY(read_ids(v, false, &ids, err));
+        KT__TRY(read_ids(v, true, &pieces, err));
+        KT__TRY(read_lines(v->dir, "merges.txt", read_merge_lines, &merges, err));
+    }
     if (!pieces && !(ids && merges) && !has_ranks(v)) goto out;
     if (!c) {
         status = unknown_file_class(v, err);

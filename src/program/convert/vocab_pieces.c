@@ -95,23 +95,28 @@ static int digit_of(char c) {
     return at ? (int)(at - digits) : -1;
 }
 
-/* Base64 with or without '=' at its end. */
-static kt_status decode_charsmap(kt__vocab *v, kt__str text, const char *path, kt_error *err) {
-    while (text.len && text.s[text.len - 1] == '=') text.len--;
-    char *out = kt__arena_alloc(&v->arena, text.len / 4 * 3 + 3);
+size_t kt__vocab_base64(kt__str text, char *out, size_t *bad) {
     size_t n = 0;
     uint32_t bits = 0;
-    if (!out) return kt__fail_nomem(err, "a character map", text.len);
-    for (size_t i = 0; i < text.len; i++) {
+    while (text.len && text.s[text.len - 1] == '=') text.len--;
+    *bad = SIZE_MAX;
+    for (size_t i = 0; i < text.len && *bad == SIZE_MAX; i++) {
         int digit = digit_of(text.s[i]);
-        if (digit < 0)
-            return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
-                               "precompiled_charsmap is not base64 at its character %zu", i);
+        if (digit < 0) *bad = i;
         bits = bits << 6 | (uint32_t)digit;
         if (i % 4 != 0) out[n++] = (char)(bits >> (i % 4 == 1 ? 4 : i % 4 == 2 ? 2 : 0) & 0xff);
     }
-    v->charsmap = (kt__str){out, n};
-    return KT_OK;
+    return n;
+}
+
+static kt_status decode_charsmap(kt__vocab *v, kt__str text, const char *path, kt_error *err) {
+    char *out = kt__arena_alloc(&v->arena, text.len / 4 * 3 + 3);
+    size_t bad;
+    if (!out) return kt__fail_nomem(err, "a character map", text.len);
+    v->charsmap = (kt__str){out, kt__vocab_base64(text, out, &bad)};
+    if (bad == SIZE_MAX) return KT_OK;
+    return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
+                       "precompiled_charsmap is not base64 at its character %zu", bad);
 }
 
 static kt_status read_pieces(kt__vocab *v, const json_t *model, const char *path, kt_error *err) {

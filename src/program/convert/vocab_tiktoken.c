@@ -8,7 +8,13 @@
 #include "convert/json_file.h"
 #include "convert/vocab.h"
 
-enum { MAX_FILE = 16 << 20, MAX_TOKEN = 256, MAX_TOKENS = 1 << 20, MAX_MERGES = 2 << 20 };
+enum {
+    MAX_FILE = 16 << 20,
+    MAX_TOKEN = 256,
+    MAX_DIGITS = (MAX_TOKEN * 4 + 2) / 3, /* of these in base64 */
+    MAX_TOKENS = 1 << 20,
+    MAX_MERGES = 2 << 20
+};
 
 typedef struct rank_file {
     kt__vocab *v;
@@ -26,33 +32,6 @@ static kt_status bad_rank_line(const rank_file *r, const char *what) {
     return kt__fail_at(r->err, KT_E_FORMAT, r->path, UINT64_MAX, "line %zu: %s", r->line, what);
 }
 
-/* ---- base64 ---- */
-
-static int base64_digit(char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* To at most MAX_TOKEN bytes; 0: not base64, empty or longer. */
-static size_t decode_base64(kt__str s, char *out) {
-    unsigned bits = 0;
-    int n_bits = 0;
-    size_t n = 0;
-    while (s.len && s.s[s.len - 1] == '=') s.len--;
-    for (size_t i = 0; i < s.len; i++) {
-        int digit = base64_digit(s.s[i]);
-        if (digit < 0 || n == MAX_TOKEN) return 0;
-        bits = bits << 6 | (unsigned)digit;
-        n_bits += 6;
-        if (n_bits < 8) continue;
-        n_bits -= 8;
-        out[n++] = (char)(bits >> n_bits & 255);
-    }
-    return n;
-}
-
 /* ---- lines ---- */
 
 static bool read_rank(kt__str s, size_t expected) {
@@ -61,11 +40,20 @@ static bool read_rank(kt__str s, size_t expected) {
     return s.len == (size_t)n && memcmp(s.s, text, s.len) == 0;
 }
 
+/* To at most MAX_TOKEN bytes; 0: not base64, empty or longer. */
+static size_t read_token(kt__str s, char *out) {
+    size_t bad, n_digits = s.len;
+    while (n_digits && s.s[n_digits - 1] == '=') n_digits--;
+    if (n_digits > MAX_DIGITS) return 0;
+    size_t n = kt__vocab_base64(s, out, &bad);
+    return bad == SIZE_MAX ? n : 0;
+}
+
 static kt_status read_rank_line(rank_file *r, kt__str line) {
     char bytes[MAX_TOKEN];
     const char *space = memchr(line.s, ' ', line.len);
     if (!space) return bad_rank_line(r, "a token in base64, a space and its rank are expected");
-    size_t n = decode_base64((kt__str){line.s, (size_t)(space - line.s)}, bytes);
+    size_t n = read_token((kt__str){line.s, (size_t)(space - line.s)}, bytes);
     if (n == 0) return bad_rank_line(r, "the token is not base64 of 1 to 256 bytes");
     if (!read_rank((kt__str){space + 1, line.len - (size_t)(space + 1 - line.s)}, r->n))
         return bad_rank_line(r, "the rank is not the number of tokens before it");
@@ -79,16 +67,15 @@ static kt_status read_rank_line(rank_file *r, kt__str line) {
 }
 
 static kt_status read_rank_lines(rank_file *r) {
-    kt_status status = KT_OK;
-    while (status == KT_OK && r->at < r->end) {
+    while (r->at < r->end) {
         const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
         kt__str line = {r->at, (size_t)((stop ? stop : r->end) - r->at)};
         r->at = stop ? stop + 1 : r->end;
         r->line++;
         if (line.len && line.s[line.len - 1] == '\r') line.len--;
-        if (line.len) status = read_rank_line(r, line);
+        if (line.len) KT__STEP(read_rank_line(r, line));
     }
-    return status;
+    return KT_OK;
 }
 
 /* ---- as tokenizer.json has them ---- */
@@ -123,16 +110,14 @@ static kt_status add_cuts(rank_file *r, kt__str token) {
 
 static kt_status list_ranks(rank_file *r) {
     char text[2 * MAX_TOKEN + 1];
-    kt_status status = KT_OK;
     kt__vocab_letters(r->letters);
     for (size_t i = 0; i < r->n; i++) {
         text[write_letters(r, r->tokens[i], text)] = '\0';
         if (json_object_set_new_nocheck(r->vocab, text, json_integer((json_int_t)i)) != 0)
             return kt__fail_nomem(r->err, r->path, r->n);
-        KT__TRY(add_cuts(r, r->tokens[i]));
+        KT__STEP(add_cuts(r, r->tokens[i]));
     }
-out:
-    return status;
+    return KT_OK;
 }
 
 static size_t count_lines(const char *text, size_t len) {
@@ -144,7 +129,6 @@ static size_t count_lines(const char *text, size_t len) {
 
 static kt_status read_ranks(rank_file *r, const char *text, size_t len) {
     size_t n = count_lines(text, len);
-    kt_status status = KT_OK;
     r->at = text;
     r->end = text + len;
     if (n > MAX_TOKENS)
@@ -153,10 +137,8 @@ static kt_status read_ranks(rank_file *r, const char *text, size_t len) {
     if (!r->tokens || !kt__strmap_init(&r->ids, n)) return kt__fail_nomem(r->err, r->path, n);
     r->vocab = json_object();
     r->merges = json_array();
-    KT__TRY(read_rank_lines(r));
-    KT__TRY(list_ranks(r));
-out:
-    return status;
+    KT__STEP(read_rank_lines(r));
+    return list_ranks(r);
 }
 
 kt_status kt__vocab_read_tiktoken(kt__vocab *v, json_t **ids, json_t **merges, kt_error *err) {

@@ -173,7 +173,7 @@ void kt__job_make_id(char *out, size_t size, const char *prefix);
 kt_status KT_CHECKED kt__job_create(kt__shared *shared, const kt__dialect *dialect,
                                     const char *id_prefix, const char *client, kt__job **out,
                                     kt_error *err);
-/* Connections of a client that means several programs, such as all of this machine, share as
+/* Connections of a client that is several programs, such as all of this machine, share as
  * clients do. Before kt__job_start. */
 void kt__job_share_by_connection(kt__job *job, uint64_t connection);
 void kt__job_ref(kt__job *job);

@@ -44,7 +44,7 @@ static kt_status add_moments(void *user, kt__net_input input, const float *rows,
     return status;
 }
 
-/* Continues to the layer; back to the beginning where it is after. */
+/* Continues to the layer; back to the beginning where it is past it. */
 static kt_status reach_layer(kt__feedback_maker *m, int layer, kt_error *err) {
     kt_status status = KT_OK;
     if (m->layer == layer) return KT_OK;

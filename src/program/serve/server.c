@@ -378,7 +378,7 @@ static bool wait_for_jobs(kt__server *s, int64_t ms, bool heeds_hurry) {
     return ended;
 }
 
-/* Answers whose readers are after would wait for them. */
+/* Answers whose readers are late would wait for them. */
 static void abandon_jobs(kt__server *s) {
     kt__shared *shared = &s->shared;
     for (int tries = 0; tries < 10; tries++) { /* what was on its way meanwhile is abandoned, too */

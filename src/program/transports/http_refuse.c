@@ -29,8 +29,7 @@ static int say_why(refusal *why, int status, const char *fmt, ...) {
     return status;
 }
 
-/* ---- framing: where a body ends is said once and clearly, or two programs read two requests
- * ---- */
+/* ---- framing: where a body ends is said once, or two programs read two requests ---- */
 
 /* The headers that decide it, counted. */
 typedef struct framing {
