@@ -31,7 +31,7 @@ bool kt__interrupt_is_pending(void) {
 }
 
 bool kt__interrupted(void) {
-    bool was = interrupted != 0;
-    interrupted = 0;
-    return was;
+    if (!interrupted) return false;
+    interrupted = 0; /* only where it was seen: one that comes meanwhile is not lost */
+    return true;
 }

@@ -66,22 +66,11 @@ static int rows_above_cursor(EditLine *edit, int width) {
     return rows;
 }
 
-/* The system may send the signal of a new size a moment before the size can be read. */
-static int new_width(kt__line_editor *editor) {
-    enum { TRIES = 10, TRY_MS = 2 };
-    int width = kt__terminal_width(STDOUT_FILENO);
-    for (int i = 0; i < TRIES && width == editor->width; i++) {
-        (void)poll(NULL, 0, TRY_MS);
-        width = kt__terminal_width(STDOUT_FILENO);
-    }
-    editor->width = width;
-    return width;
-}
-
 /* The entry once more, after the size has changed or other programs have used the terminal. */
 static void draw_again(EditLine *edit, bool continued) {
     kt__line_editor *editor = editor_of(edit);
-    int rows = rows_above_cursor(edit, continued ? editor->width : new_width(editor));
+    if (!continued) editor->width = kt__terminal_width(STDOUT_FILENO);
+    int rows = rows_above_cursor(edit, editor->width);
     if (continued) {
         el_set(edit, EL_PREP_TERM, 0);
         el_set(edit, EL_PREP_TERM, 1);
@@ -337,6 +326,7 @@ int kt__line_editor_read(kt__line_editor *editor, const char *prompt, bool keep,
     kt__terminal_mark_pastes(true);
     if (kt__terminal_resized()) el_resize(editor->edit);
     editor->width = kt__terminal_width(STDOUT_FILENO);
+    el_set(editor->edit, EL_PREP_TERM, 1); /* before the prompt: what is typed at once is edited */
     const char *got = el_gets(editor->edit, &n);
     if (!got || n <= 0) {
         if (!kt__interrupted()) return 0;

@@ -112,16 +112,19 @@ void kt__terminal_unwatch(void) {
     keyboard.watched = false;
 }
 
+/* Cleared only where it was seen: a signal between the look and the clearing is not lost. */
+static bool take_flag(volatile sig_atomic_t *flag) {
+    if (!*flag) return false;
+    *flag = 0;
+    return true;
+}
+
 bool kt__terminal_resized(void) {
-    bool was = keyboard.resized != 0;
-    keyboard.resized = 0;
-    return was;
+    return take_flag(&keyboard.resized);
 }
 
 bool kt__terminal_continued(void) {
-    bool was = keyboard.continued != 0;
-    keyboard.continued = 0;
-    return was;
+    return take_flag(&keyboard.continued);
 }
 
 bool kt__terminal_changed(void) {
