@@ -164,7 +164,7 @@ kt_status kt__answer_sample(kt__answer *a, const float *logits, uint64_t positio
     return status;
 }
 
-static void release(kt__answer *a, kt__stops_text released) {
+static void release_text(kt__answer *a, kt__stops_text released) {
     for (int i = 0; i < 2; i++) (void)kt__buf_append(&a->text, released.part[i], released.len[i]);
     if (released.stop < 0) return;
     a->finish = KT_FINISH_STOP;
@@ -177,7 +177,7 @@ static kt_status push_text(kt__answer *a, int32_t id, kt_error *err) {
     if (a->parts) a->detok.flags = kt__parts_shows(a->parts, id) ? KT_TOK_RENDER_SPECIAL : 0;
     kt_status status = kt__detok_push(&a->detok, id, &a->piece, err);
     if (status == KT_OK && a->piece.len)
-        release(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
+        release_text(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
     kt__stage_end(a->engine, KT__STAGE_DETOKENIZE, begin_ns);
     return status;
 }
@@ -209,8 +209,8 @@ static kt_status flush_text(kt__answer *a, kt_error *err) {
     kt__buf_clear(&a->piece);
     kt_status status = kt__detok_finish(&a->detok, &a->piece, err);
     if (status != KT_OK) return status;
-    if (a->piece.len) release(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
-    if (a->finish != KT_FINISH_STOP) release(a, kt__stops_flush(a->stops));
+    if (a->piece.len) release_text(a, kt__stops_push(a->stops, a->piece.data, a->piece.len));
+    if (a->finish != KT_FINISH_STOP) release_text(a, kt__stops_flush(a->stops));
     return KT_OK;
 }
 

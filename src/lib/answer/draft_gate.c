@@ -29,7 +29,7 @@ static double row_of(const kt__draft_gate *g, const kt__draft_step *step) {
 }
 
 /* Proposals at most: what rows of a step cost is found out by and by, not with many at one go. */
-static int limit(const kt__draft_step *step, int n, int most) {
+static int limit_rows(const kt__draft_step *step, int n, int most) {
     int tried = step->costs->most - step->rows;
     int more = 1 + 2 * (tried > 0 ? tried / n : 0);
     return most < more ? most : more;
@@ -49,7 +49,7 @@ static offer best_offer(const kt__draft_gate *g, const kt__draft_step *step, dou
     double best_rate = base > 0 ? step->tokens / base * least_gain : 0;
     offer best = {0};
     if (base <= 0) return best;
-    most = limit(step, n, most);
+    most = limit_rows(step, n, most);
     for (int k = 1; k <= most; k++) {
         double us = kt__spec_cost(step->costs, step->rows + n * k) + k * step_of(g, step);
         chance *= right;
@@ -97,24 +97,24 @@ int kt__draft_gate_slice(const kt__draft_gate *g, const kt__draft_step *step, in
 
 /* ---- what happened ---- */
 
-static void earn(kt__draft_gate *g, double us) {
+static void earn_time(kt__draft_gate *g, double us) {
     g->credit_us += us;
     if (g->credit_us > most_us) g->credit_us = most_us;
 }
 
-static void measure(double *to, double us) {
+static void average_in(double *to, double us) {
     *to = *to > 0 ? *to + rate * (us - *to) : us;
 }
 
 void kt__draft_gate_followed(kt__draft_gate *g, int rows, double us) {
     g->credit_us -= us;
-    if (rows >= LEAST_ROWS && g->warm_rows) measure(&g->row_us, us / rows);
+    if (rows >= LEAST_ROWS && g->warm_rows) average_in(&g->row_us, us / rows);
     g->warm_rows = true;
 }
 
 void kt__draft_gate_drafted(kt__draft_gate *g, int steps, double us) {
     g->credit_us -= us;
-    if (steps > 0 && g->warm_steps) measure(&g->step_us, us / steps);
+    if (steps > 0 && g->warm_steps) average_in(&g->step_us, us / steps);
     g->warm_steps = true;
 }
 
@@ -125,7 +125,7 @@ void kt__draft_gate_verify(kt__draft_gate *g, const kt__draft_step *step, int n_
 }
 
 void kt__draft_gate_accepted(kt__draft_gate *g, int n) {
-    earn(g, n * g->token_us);
+    earn_time(g, n * g->token_us);
 }
 
 void kt__draft_gate_stepped(kt__draft_gate *g, double us) {
@@ -137,6 +137,6 @@ void kt__draft_gate_stepped(kt__draft_gate *g, double us) {
         g->step_us += fading * (us * g->size - g->step_us);
     }
     g->base_us = 0;
-    earn(g, us * (g->n_steps < GRANT_STEPS ? grant : share));
+    earn_time(g, us * (g->n_steps < GRANT_STEPS ? grant : share));
     g->n_steps += g->n_steps < GRANT_STEPS;
 }

@@ -14,7 +14,7 @@ static int least_measured(const kt__spec_costs *costs) {
 
 /* A plain step: what the next number of rows cost, which is not tried now, may have been a
  * neighbour's doing, and is believed ever less. */
-static void fade(kt__spec_costs *costs, int rows) {
+static void fade_costs(kt__spec_costs *costs, int rows) {
     const double rate = 0.0015;
     int next = rows + 1;
     while (next <= costs->most && costs->us[next] <= 0) next++;
@@ -31,7 +31,7 @@ void kt__spec_measure(kt__spec_costs *costs, int rows, int64_t us) {
     if (*cost > 0 && t > 3 * *cost) t = 3 * *cost;
     *cost = *cost > 0 ? *cost + 0.15 * (t - *cost) : t;
     if (rows > costs->most) costs->most = rows;
-    if (rows == least_measured(costs)) fade(costs, rows);
+    if (rows == least_measured(costs)) fade_costs(costs, rows);
 }
 
 /* Beyond `most`, the most rows that were measured: as rows up to there, if several numbers were. */

@@ -24,17 +24,17 @@ void kt__noalloc_resume(int depth) {
     noalloc_depth = depth;
 }
 
-static void guard(void) {
+static void guard_heap(void) {
     assert(noalloc_depth == 0 && "allocation while a batch runs");
 }
 
 void *kt__malloc(size_t size) {
-    guard();
+    guard_heap();
     return malloc(size ? size : 1);
 }
 
 void *kt__calloc(size_t count, size_t size) {
-    guard();
+    guard_heap();
     return count && size ? calloc(count, size) : calloc(1, 1);
 }
 
@@ -47,14 +47,14 @@ void *kt__calloc_written(size_t count, size_t size) {
 
 void *kt__realloc_array(void *old, size_t count, size_t size) {
     size_t bytes;
-    guard();
+    guard_heap();
     if (!kt__mul_size(count, size, &bytes)) return NULL;
     return realloc(old, bytes ? bytes : 1);
 }
 
 void *kt__aligned_alloc(size_t align, size_t size) {
     void *p = NULL;
-    guard();
+    guard_heap();
     if (size > SIZE_MAX - align) return NULL;
     if (posix_memalign(&p, align, size ? size : align) != 0) return NULL;
     return p;

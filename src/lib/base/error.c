@@ -36,8 +36,8 @@ void kt__error_clear(kt_error *err) {
     err->offset = UINT64_MAX;
 }
 
-static void set(kt_error *err, kt_status code, const char *where, uint64_t offset, const char *fmt,
-                va_list args) {
+static void set_error(kt_error *err, kt_status code, const char *where, uint64_t offset,
+                      const char *fmt, va_list args) {
     kt__error_clear(err);
     err->code = code;
     err->offset = offset;
@@ -49,7 +49,7 @@ kt_status kt__fail(kt_error *err, kt_status code, const char *fmt, ...) {
     if (err) {
         va_list args;
         va_start(args, fmt);
-        set(err, code, NULL, UINT64_MAX, fmt, args);
+        set_error(err, code, NULL, UINT64_MAX, fmt, args);
         va_end(args);
     }
     return code;
@@ -60,7 +60,7 @@ kt_status kt__fail_at(kt_error *err, kt_status code, const char *where, uint64_t
     if (err) {
         va_list args;
         va_start(args, fmt);
-        set(err, code, where, offset, fmt, args);
+        set_error(err, code, where, offset, fmt, args);
         va_end(args);
     }
     return code;

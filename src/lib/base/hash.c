@@ -4,7 +4,7 @@
 
 #include "base/le.h"
 
-static uint64_t rotl(uint64_t x, int n) {
+static uint64_t rotate_left(uint64_t x, int n) {
     return x << n | x >> (64 - n);
 }
 
@@ -22,12 +22,12 @@ void kt__hash_init(kt__hash *h, uint64_t seed) {
 }
 
 /* 64 bytes a round: eight independent chains of xor, multiplication and rotation. */
-static void absorb(uint64_t lane[8], const uint8_t *p, size_t n_round) {
+static void absorb_rounds(uint64_t lane[8], const uint8_t *p, size_t n_round) {
     uint64_t v[8];
     memcpy(v, lane, sizeof v);
     for (; n_round; n_round--, p += 64) {
         for (int i = 0; i < 8; i++)
-            v[i] = rotl((v[i] ^ kt__le_get64(p + 8 * i)) * 0x9fb21c651e98df25u, 32);
+            v[i] = rotate_left((v[i] ^ kt__le_get64(p + 8 * i)) * 0x9fb21c651e98df25u, 32);
     }
     memcpy(lane, v, sizeof v);
 }
@@ -42,10 +42,10 @@ void kt__hash_add(kt__hash *h, const void *data, size_t n) {
         p += take;
         n -= take;
         if (h->n_tail < 64) return;
-        absorb(h->lane, h->tail, 1);
+        absorb_rounds(h->lane, h->tail, 1);
         h->n_tail = 0;
     }
-    absorb(h->lane, p, n / 64);
+    absorb_rounds(h->lane, p, n / 64);
     if (n % 64) memcpy(h->tail, p + n / 64 * 64, n % 64);
     h->n_tail = n % 64;
 }
@@ -55,7 +55,7 @@ kt__digest kt__hash_end(const kt__hash *h) {
     uint8_t last[64] = {0};
     memcpy(v, h->lane, sizeof v);
     memcpy(last, h->tail, h->n_tail);
-    absorb(v, last, 1);
+    absorb_rounds(v, last, 1);
     v[0] ^= h->n_bytes;
     /* each step changes one word by another: nothing is lost, and after three passes every bit of
      * the result depends on every bit of every lane */

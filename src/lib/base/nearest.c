@@ -10,7 +10,7 @@ static size_t min3(size_t a, size_t b, size_t c) {
     return least < c ? least : c;
 }
 
-static int lower(char c) {
+static int lower_case(char c) {
     return tolower((unsigned char)c);
 }
 
@@ -24,10 +24,10 @@ size_t kt__name_distance(const char *a, size_t a_len, const char *b) {
     for (size_t i = 1; i <= a_len; i++) {
         row[0] = i;
         for (size_t j = 1; j <= b_len; j++) {
-            size_t replaced = lower(a[i - 1]) != lower(b[j - 1]);
+            size_t replaced = lower_case(a[i - 1]) != lower_case(b[j - 1]);
             row[j] = min3(last[j] + 1, row[j - 1] + 1, last[j - 1] + replaced);
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-                lower(a[i - 2]) == lower(b[j - 1]) && before[j - 2] + 1 < row[j]) {
+            if (i > 1 && j > 1 && lower_case(a[i - 1]) == lower_case(b[j - 2]) &&
+                lower_case(a[i - 2]) == lower_case(b[j - 1]) && before[j - 2] + 1 < row[j]) {
                 row[j] = before[j - 2] + 1;
             }
         }

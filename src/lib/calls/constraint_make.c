@@ -364,8 +364,8 @@ static bool refused_tool(const kt__call_writer *w, const kt__refusal *why, uint3
     return true;
 }
 
-static kt_status loosen(kt__call_writer *w, const kt__refusal *why, kt__call_constraint *out,
-                        kt_status status, kt_error *err) {
+static kt_status loosen_constraint(kt__call_writer *w, const kt__refusal *why,
+                                   kt__call_constraint *out, kt_status status, kt_error *err) {
     uint32_t tool;
     if (!refused_tool(w, why, &tool) || w->loose[tool]) return status;
     const kt__tool *t = &w->rules->tools->items[tool];
@@ -393,7 +393,7 @@ static kt_status try_description(kt__call_writer *w, kt__call_constraint *out, b
     kt__grammar_free(g);
     if (status == KT_OK) return KT_OK;
     *again = true;
-    return loosen(w, &why, out, status, err);
+    return loosen_constraint(w, &why, out, status, err);
 }
 
 static kt_status make_constraint(kt__call_writer *w, const kt__call_style *style,

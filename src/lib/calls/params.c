@@ -20,7 +20,8 @@ static uint32_t types_of(const kt__call_writer *w, uint32_t tool, const kt__jnod
     return kt__schema_types(w->rules->tools->items[tool].parameters, schema);
 }
 
-static const kt__jnode *resolved(const kt__call_writer *w, uint32_t tool, const kt__jnode *schema) {
+static const kt__jnode *resolve_schema(const kt__call_writer *w, uint32_t tool,
+                                       const kt__jnode *schema) {
     return kt__schema_resolve(w->rules->tools->items[tool].parameters, schema);
 }
 
@@ -182,7 +183,7 @@ static void element_member(kt__call_writer *w, uint32_t tool, const kt__jnode *s
 
 static void element_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema,
                           const char *stop, int depth) {
-    const kt__jnode *s = resolved(w, tool, schema);
+    const kt__jnode *s = resolve_schema(w, tool, schema);
     uint32_t types = types_of(w, tool, schema);
     if (depth > MAX_NEST || w->loose[tool] || !is_simple(s, types)) {
         tagged_value(w, tool, schema, stop);
@@ -240,7 +241,7 @@ static void bare_member(kt__call_writer *w, uint32_t tool, const kt__jnode *sche
                         size_t len, int depth);
 
 static void bare_value(kt__call_writer *w, uint32_t tool, const kt__jnode *schema, int depth) {
-    const kt__jnode *s = resolved(w, tool, schema);
+    const kt__jnode *s = resolve_schema(w, tool, schema);
     uint32_t types = types_of(w, tool, schema);
     if (types == KT__TYPES_STRING) {
         kt__piece_text(&w->pieces, w->f->quote);

@@ -489,7 +489,7 @@ kt_status kt__chat_render_json(const kt__chat_template *tmpl, const char *json, 
 
 /* ---- the probe, and the whole ---- */
 
-static bool mentions(const kt__jstr *text, const char *what) {
+static bool text_mentions(const kt__jstr *text, const char *what) {
     return kt__jstr_find(text, what, strlen(what), 0) != SIZE_MAX;
 }
 
@@ -505,8 +505,9 @@ static kt_status probe_form(kt__chat_template *tmpl, content_form form, bool *kn
     tmpl->form = form;
     kt_status status = render_once(&probe, tmpl, &req, SYSTEM_AS_IS, &why);
     *known = status == KT_OK;
-    *shows = *known && mentions(probe.text, user_mark) && !mentions(probe.text, "'type': 'text'") &&
-             !mentions(probe.text, "\"type\": \"text\""); /* a list written as it is */
+    *shows = *known && text_mentions(probe.text, user_mark) &&
+             !text_mentions(probe.text, "'type': 'text'") &&
+             !text_mentions(probe.text, "\"type\": \"text\""); /* a list written as it is */
     kt__jx_free(&probe.x);
     if (status == KT_E_NOMEM && err) *err = why;
     return status == KT_E_NOMEM ? status : KT_OK;

@@ -14,7 +14,7 @@ static uint64_t charged_bytes(const kt_adapter *adapter) {
     return adapter->pack.memory_bytes;
 }
 
-static kt_status charge(const kt_adapter *adapter, const char *path, kt_error *err) {
+static kt_status charge_adapter(const kt_adapter *adapter, const char *path, kt_error *err) {
     kt_ctx *ctx = adapter->model->ctx;
     uint64_t bytes = charged_bytes(adapter);
     uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
@@ -76,7 +76,7 @@ static kt_status open_adapter(kt_model *model, const kt__gguf *gguf, const char 
         goto out;
     }
     KT__TRY(kt__lora_file_read(gguf, model->net, &adapter->pack, err));
-    status = charge(adapter, path, err);
+    status = charge_adapter(adapter, path, err);
     if (status != KT_OK) kt__lora_pack_free(&adapter->pack);
     KT__TRY(status);
     warn_of_base(adapter, gguf);

@@ -43,7 +43,7 @@ static void look_at_limits(kt_ctx *ctx) {
     ctx->limits_at_us = kt__now_us();
 }
 
-static int clamp(int n, int low, int high) {
+static int clamp_int(int n, int low, int high) {
     return n < low ? low : n > high ? high : n;
 }
 
@@ -70,8 +70,8 @@ static kt_status start_threads(kt_ctx *ctx, const kt_ctx_params *p, kt_error *er
         snprintf(ctx->threads_why, sizeof ctx->threads_why, "as asked");
     }
     if (size < p->n_threads_max) size = p->n_threads_max;
-    size = clamp(size, 1, KT__POOL_MAX_THREADS);
-    atomic_init(&ctx->n_threads, clamp(n, 1, size));
+    size = clamp_int(size, 1, KT__POOL_MAX_THREADS);
+    atomic_init(&ctx->n_threads, clamp_int(n, 1, size));
     KT__TRY(kt__pool_create_at(size, &ctx->affinity, &ctx->pool, err));
 out:
     return status;
@@ -84,7 +84,7 @@ int kt__ctx_threads_now(kt_ctx *ctx) {
     char why[sizeof ctx->threads_why];
     look_at_limits(ctx);
     int n = kt__threads_default(&ctx->topology, &ctx->limits, why, sizeof why);
-    n = clamp(n, 1, kt__pool_size(ctx->pool));
+    n = clamp_int(n, 1, kt__pool_size(ctx->pool));
     if (n == before) return n;
     atomic_store_explicit(&ctx->n_threads, n, memory_order_relaxed);
     kt__log_line(&ctx->log, KT_LOG_INFO, "threads %d -> %d: %s", before, n, why);

@@ -47,7 +47,7 @@ static bool has_store(kt_engine *engine) {
 }
 
 /* Blocks are no use without the states that lead to them, which are not written yet. */
-static void attach(kt_cache *cache) {
+static void attach_cache(kt_cache *cache) {
     kt_engine *engine = cache->engine;
     kt__kv_store store = kt__disk_store(cache->disk);
     if (kt__kv_has_states(engine->kv)) {
@@ -93,7 +93,7 @@ kt_status kt_cache_open(kt_engine *engine, const kt_cache_params *params, kt_cac
     uint64_t planned = planned_bytes(engine->model->ctx);
     cache->mem_bytes = bytes > planned ? bytes - planned : 0;
     atomic_fetch_add(&engine->model->ctx->mem_used_bytes, cache->mem_bytes);
-    attach(cache);
+    attach_cache(cache);
     *out = cache;
     cache = NULL;
 out:

@@ -133,8 +133,8 @@ typedef struct restored {
     float *logits; /* [n_vocab] or NULL */
 } restored;
 
-static kt_status load(kt_engine *engine, const kt__kv_image_file *file, const char *path,
-                      restored *out, kt_error *err) {
+static kt_status load_image(kt_engine *engine, const kt__kv_image_file *file, const char *path,
+                            restored *out, kt_error *err) {
     const kt__kv_image *image = kt__kv_image_info(file);
     kt_status status;
     KT__TRY(kt__kv_table_init(&out->table, engine->params.n_ctx, err));
@@ -186,7 +186,7 @@ static kt_status restore_lent(kt_seq *seq, const char *path, kt_error *err) {
     KT__TRY(check_binding(seq, kt__kv_image_info(file), path, err));
     KT__TRY(check_full_hash(engine, kt__kv_image_info(file), path, err));
     KT__TRY(check_fits(engine, kt__kv_image_info(file), path, err));
-    KT__TRY(load(engine, file, path, &r, err));
+    KT__TRY(load_image(engine, file, path, &r, err));
     swap_in(seq, &r, (size_t)kt__kv_image_info(file)->n_pos);
 out:
     if (r.table.pages) release_pages(engine, &r.table);

@@ -171,7 +171,7 @@ static void take_submitted(kt_engine *engine) {
 }
 
 /* One step with the turn; false: nothing could run. */
-static bool drive(kt_engine *engine) {
+static bool drive_once(kt_engine *engine) {
     kt__ticket_lock(&engine->turn);
     int64_t begin_ns = kt__stage_begin(engine);
     kt__profile_begin(kt__engine_profile_on(engine));
@@ -188,13 +188,13 @@ static bool drive(kt_engine *engine) {
 }
 
 bool kt__service_help(kt_engine *engine) {
-    return !kt__inbox_is_driven(engine->inbox) && drive(engine);
+    return !kt__inbox_is_driven(engine->inbox) && drive_once(engine);
 }
 
 static void *drive_thread(void *arg) {
     kt_engine *engine = arg;
     while (!kt__inbox_is_told_to_quit(engine->inbox)) {
-        if (!drive(engine)) kt__inbox_wait_for_work(engine->inbox);
+        if (!drive_once(engine)) kt__inbox_wait_for_work(engine->inbox);
     }
     return NULL;
 }
@@ -227,7 +227,7 @@ kt_status kt_engine_step(kt_engine *engine, int64_t budget_us, int32_t *n_left, 
     if (n_left) *n_left = 0;
     if (kt__inbox_is_driven(engine->inbox))
         return kt__fail(err, KT_E_STATE, "the engine's own thread drives it");
-    while (drive(engine) && kt__now_us() < until_us) {
+    while (drive_once(engine) && kt__now_us() < until_us) {
     }
     if (n_left) *n_left = kt__inbox_n_live(engine->inbox);
     return KT_OK;
@@ -251,7 +251,7 @@ bool kt_request_next_event(kt_request *req, kt_event *out, int64_t timeout_ms) {
         if (timeout_ms == 0 || kt__events_are_over(sub)) return false;
         if (timeout_ms > 0 && kt__now_us() >= until_us) return false;
         bool driven = kt__inbox_is_driven(req->engine->inbox);
-        bool ran = !driven && drive(req->engine);
+        bool ran = !driven && drive_once(req->engine);
         ms = ran ? 0 : wait_ms(driven, timeout_ms, until_us);
     }
     return true;

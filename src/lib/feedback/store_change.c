@@ -165,8 +165,9 @@ out:
 }
 
 /* With the lock. The journal's record publishes: before it the folder is nobody's. */
-static kt_status publish(kt__feedback *s, const char *adapter, const char *report, size_t n_report,
-                         double quality, uint32_t *version, kt_error *err) {
+static kt_status publish_adapter(kt__feedback *s, const char *adapter, const char *report,
+                                 size_t n_report, double quality, uint32_t *version,
+                                 kt_error *err) {
     kt_status status;
     struct stat st;
     kt__buf body;
@@ -197,7 +198,7 @@ out:
 kt_status kt__feedback_publish(kt__feedback *s, const char *adapter, const char *report,
                                size_t n_report, double quality, uint32_t *version, kt_error *err) {
     pthread_mutex_lock(&s->lock);
-    kt_status status = publish(s, adapter, report, n_report, quality, version, err);
+    kt_status status = publish_adapter(s, adapter, report, n_report, quality, version, err);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

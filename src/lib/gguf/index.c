@@ -14,7 +14,7 @@ static kt__str name_of(const kt__name_index *index, uint32_t item) {
     return name;
 }
 
-static int compare(const kt__name_index *index, uint32_t a, uint32_t b) {
+static int compare_names(const kt__name_index *index, uint32_t a, uint32_t b) {
     return kt__str_compare(name_of(index, a), name_of(index, b));
 }
 
@@ -25,8 +25,8 @@ static void sift_down(const kt__name_index *index, uint32_t at, uint32_t n) {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= n) break;
-        if (child + 1 < n && compare(index, order[child], order[child + 1]) < 0) child++;
-        if (compare(index, item, order[child]) >= 0) break;
+        if (child + 1 < n && compare_names(index, order[child], order[child + 1]) < 0) child++;
+        if (compare_names(index, item, order[child]) >= 0) break;
         order[at] = order[child];
         at = child;
     }
@@ -34,7 +34,7 @@ static void sift_down(const kt__name_index *index, uint32_t at, uint32_t n) {
 }
 
 /* Heap sort: n log n whatever the file holds, in place, without recursion. */
-static void sort(const kt__name_index *index) {
+static void sort_names(const kt__name_index *index) {
     uint32_t *order = index->order;
     for (uint32_t i = 0; i < index->n; i++) order[i] = i;
     for (uint32_t i = index->n / 2; i-- > 0;) sift_down(index, i, index->n);
@@ -49,9 +49,9 @@ static void sort(const kt__name_index *index) {
 bool kt__name_index_build(kt__name_index *index, const void *items, size_t stride, uint32_t n,
                           uint32_t *order, uint32_t dup[2]) {
     *index = (kt__name_index){.items = items, .stride = stride, .n = n, .order = order};
-    sort(index);
+    sort_names(index);
     for (uint32_t i = 1; i < n; i++) {
-        if (compare(index, order[i - 1], order[i]) != 0) continue;
+        if (compare_names(index, order[i - 1], order[i]) != 0) continue;
         dup[0] = order[i - 1] < order[i] ? order[i - 1] : order[i];
         dup[1] = order[i - 1] < order[i] ? order[i] : order[i - 1];
         return false;

@@ -55,7 +55,7 @@ static kt_status take_u64(cursor *c, const char *what, uint64_t *out) {
 }
 
 /* "key general.name": what a message is about. */
-static void show(const char *kind, kt__str name, char out[SHOWN_BYTES]) {
+static void show_name(const char *kind, kt__str name, char out[SHOWN_BYTES]) {
     char text[KT__GGUF_SHOWN_BYTES];
     snprintf(out, SHOWN_BYTES, "%s %s", kind, kt__gguf_show(name, text));
 }
@@ -189,7 +189,7 @@ static kt_status parse_kv(kt__gguf *g, cursor *c, kt__gguf_kv *kv) {
     kt_status status;
     kv->file_offset = c->at;
     KT__TRY(take_name(c, "a metadata key", KT__GGUF_MAX_KEY_BYTES, &kv->key));
-    show("key", kv->key, shown);
+    show_name("key", kv->key, shown);
     at = c->at;
     KT__TRY(take_u32(c, shown, &type));
     if (type >= KT__GGUF_TYPE_COUNT)
@@ -336,7 +336,7 @@ static kt_status parse_tensor(kt__gguf *g, cursor *c, kt__gguf_tensor *t) {
     kt_status status;
     KT__TRY(take_name(c, "a tensor name",
                       g->tolerant ? KT__GGUF_MAX_KEY_BYTES : KT__GGUF_MAX_NAME_BYTES, &name));
-    show("tensor", name, shown);
+    show_name("tensor", name, shown);
     t->name = (kt__str){kt__arena_strndup(&g->arena, name.s, name.len), name.len};
     if (!t->name.s) return kt__fail_nomem(c->err, "a tensor name", name.len + 1);
     if (name.len > KT__GGUF_MAX_NAME_BYTES)
@@ -358,7 +358,7 @@ static kt_status place_tensor(kt__gguf *g, const kt__gguf_part *part, uint64_t d
                               kt__gguf_tensor *t, kt_error *err) {
     char shown[SHOWN_BYTES];
     uint64_t offset = t->file_offset, end;
-    show("tensor", t->name, shown);
+    show_name("tensor", t->name, shown);
     if (__builtin_add_overflow(data_start, offset, &t->file_offset) ||
         __builtin_add_overflow(t->file_offset, t->size, &end)) {
         t->file_offset = 0;

@@ -190,7 +190,7 @@ static int range_coverage(const kt__charset *set, uint32_t low, uint32_t high) {
 /* The same of what UTF-8 has with so many bytes. The rest of a block does not matter, since who
  * follows a text takes UTF-8 only; but a block that has nothing else is empty, so that no byte
  * leads there. */
-static int coverage(const encoder *e, uint32_t low, uint32_t high) {
+static int coverage_below(const encoder *e, uint32_t low, uint32_t high) {
     if (low < e->least) low = e->least;
     if (high > MAX_CHAR) high = MAX_CHAR;
     if (low >= SURROGATE_LOW && low <= SURROGATE_HIGH) low = SURROGATE_HIGH + 1;
@@ -233,7 +233,7 @@ static kt__gid encode_lead(const encoder *e, uint32_t low, unsigned first, unsig
 
 /* What follows the lead byte: continuation bytes for 2^shift characters from low on. */
 static kt__gid encode_block(const encoder *e, uint32_t low, unsigned shift) {
-    int covered = coverage(e, low, low + ((uint32_t)1 << shift) - 1);
+    int covered = coverage_below(e, low, low + ((uint32_t)1 << shift) - 1);
     if (covered == 0) return KT__GPOOL_EMPTY;
     if (shift == 0) return KT__GPOOL_EPS;
     if (covered == 2) return any_continuation(e->t, shift / 6);
@@ -244,9 +244,9 @@ kt__gid kt__charset_term(kt__terms *t, const kt__charset *set) {
     encoder e = {t, set, 0};
     uint32_t from = t->pool.n_scratch;
     uint32_t ascii[8] = {0};
-    if (coverage(&e, 0, MAX_CHAR) == 2) return t->any_char;
+    if (coverage_below(&e, 0, MAX_CHAR) == 2) return t->any_char;
     for (uint32_t c = 0; c < 0x80; c++)
-        if (coverage(&e, c, c)) ascii[c / 32] |= (uint32_t)1 << c % 32;
+        if (coverage_below(&e, c, c)) ascii[c / 32] |= (uint32_t)1 << c % 32;
     kt__gpool_push(&t->pool, kt__term_bytes(t, ascii));
     e.least = 0x80;
     kt__gpool_push(&t->pool, encode_lead(&e, 0x80, 0xc2, 30, 6));

@@ -72,8 +72,8 @@ static kt_status read_choice(kt__grammar *g, const kt__grammar_source *source, k
     return KT_OK;
 }
 
-static kt_status compile(kt__grammar *g, const kt__grammar_source *source, kt__refusal *why,
-                         kt_error *err) {
+static kt_status compile_source(kt__grammar *g, const kt__grammar_source *source, kt__refusal *why,
+                                kt_error *err) {
     static const char any_object[] = "{\"type\":\"object\"}";
     switch (source->kind) {
     case KT__GRAMMAR_SCHEMA: return read_schema(g, source->text, source->len, why, err);
@@ -151,7 +151,7 @@ kt_status kt__grammar_create(const kt__grammar_source *source, kt__grammar **out
     kt_status status;
     KT__TRY(kt__terms_init(&g->t, bytes < MAX_POOL_BYTES ? bytes : MAX_POOL_BYTES, err));
     g->t.pool.steps = COMPILE_STEPS;
-    KT__TRY(compile(g, source, reason, err));
+    KT__TRY(compile_source(g, source, reason, err));
     KT__TRY(check_first_byte(g, reason, err));
     KT__TRY(keep_around(g, source, err));
     *out = g;

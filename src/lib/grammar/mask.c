@@ -110,7 +110,7 @@ kt_status kt__gmask_attach(kt__grammar *g, const kt__gvocab *vocab, kt_error *er
 }
 
 /* The place of what was used longest ago. */
-static kept *oldest(kept *all, size_t n) {
+static kept *oldest_kept(kept *all, size_t n) {
     kept *out = all;
     for (size_t i = 1; i < n; i++)
         if (all[i].used < out->used) out = &all[i];
@@ -466,19 +466,19 @@ static kt__gid clip_count(kt__grammar *g, kt__gid term, uint32_t limit) {
     return kt__term_rep(&g->t, kt__g_arg(p, term, 0), min > limit ? limit + 1 : min, UINT32_MAX);
 }
 
-static kt__gid clip(kt__grammar *g, kt__gid term, uint32_t limit, int depth) {
+static kt__gid clip_term(kt__grammar *g, kt__gid term, uint32_t limit, int depth) {
     kt__gpool *p = &g->t.pool;
     kt__gkind kind = kt__g_kind(p, term);
     if (depth > MAX_CLIP_DEPTH) return term;
     if (kind == KT__G_REP) return clip_count(g, term, limit);
     if (kind == KT__G_CAT) {
-        kt__gid rest = clip(g, kt__g_arg(p, term, 1), limit, depth + 1);
-        return kt__term_cat(&g->t, clip(g, kt__g_arg(p, term, 0), limit, depth + 1), rest);
+        kt__gid rest = clip_term(g, kt__g_arg(p, term, 1), limit, depth + 1);
+        return kt__term_cat(&g->t, clip_term(g, kt__g_arg(p, term, 0), limit, depth + 1), rest);
     }
     if (kind != KT__G_OR && kind != KT__G_VEC) return term;
     uint32_t from = p->n_scratch;
     for (uint32_t i = 0; i < kt__g_n(p, term); i++)
-        kt__gpool_push(p, clip(g, kt__g_arg(p, term, i), limit, depth + 1));
+        kt__gpool_push(p, clip_term(g, kt__g_arg(p, term, i), limit, depth + 1));
     return kind == KT__G_OR ? kt__term_or(&g->t, from) : kt__term_vec(&g->t, from);
 }
 
@@ -488,10 +488,10 @@ static kt__gid clip(kt__grammar *g, kt__gid term, uint32_t limit, int depth) {
 static kt__bounded near_text(kt__grammar *g, kt__gid term) {
     kt__bounded text;
     if (!kt__bounded_split(&g->t, term, &text))
-        return (kt__bounded){clip(g, term, NEAR, 0), 0, UINT32_MAX};
+        return (kt__bounded){clip_term(g, term, NEAR, 0), 0, UINT32_MAX};
     if (text.max >= NEAR + kt__term_way_out(&g->t, text.term)) text.max = UINT32_MAX;
     if (text.max != UINT32_MAX) return text;
-    text.term = clip(g, text.term, NEAR, 0);
+    text.term = clip_term(g, text.term, NEAR, 0);
     if (text.min > NEAR) text.min = NEAR + 1;
     return text;
 }
@@ -510,7 +510,7 @@ static kept *kept_term(walk *w, const kt__bounded *text, kt__gid patterns, kt__g
         k->used = ++c->clock;
         return k;
     }
-    kept *slot = oldest(c->terms, N_TERMS);
+    kept *slot = oldest_kept(c->terms, N_TERMS);
     walk into = {.g = w->g, .c = c, .vocab = w->vocab, .bits = slot->bits};
     memset(slot->bits, 0, w->vocab->n_words * sizeof *slot->bits);
     slot->text = *text;
@@ -542,7 +542,7 @@ static const uint64_t *string_part(walk *w, kt__gid term, uint64_t *scratch, boo
 static const uint64_t *stay_within(walk *w, const uint64_t *part) {
     const kt__gvocab *v = w->vocab;
     if (part == w->bits) {
-        kept *slot = oldest(w->c->states, N_STATES);
+        kept *slot = oldest_kept(w->c->states, N_STATES);
         slot->state.mode = KT__M_END;
         memcpy(slot->bits, part, v->n_words * sizeof *part);
         part = slot->bits;
@@ -702,7 +702,7 @@ static void fill_plain_name(walk *w, const kt__gstate *s) {
 /* False: too many kinds of names. */
 static bool fill_pattern_name(walk *w, const kt__gstate *s) {
     kt__bounded near = near_text(w->g, s->term);
-    kt__gid patterns = clip(w->g, s->patterns, NEAR, 0);
+    kt__gid patterns = clip_term(w->g, s->patterns, NEAR, 0);
     kept *part = kept_term(w, &near, patterns, s->frame);
     if (part->n_keys > MAX_KEYS) return false;
     (void)stay_within(w, part->bits);
@@ -747,7 +747,7 @@ static void fill_other(walk *w, const kt__gstate *s) {
     walk_tokens(w, s);
     try_hard(w, s);
     if (c->n_visited < WORTH_KEEPING) return;
-    kept *slot = oldest(c->states, N_STATES);
+    kept *slot = oldest_kept(c->states, N_STATES);
     memcpy(slot->bits, w->bits, bytes);
     slot->state = *s;
     slot->used = ++c->clock;

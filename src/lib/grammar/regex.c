@@ -407,13 +407,13 @@ static uint32_t parse_alternatives(parser *p) {
 typedef enum place { AT_BEGIN, MAYBE_BEGIN, NOT_BEGIN } place;
 
 /* The texts that match the piece and continue with rest. */
-static kt__gid build(parser *p, uint32_t id, kt__gid rest, place where);
+static kt__gid build_node(parser *p, uint32_t id, kt__gid rest, place where);
 
 static place place_after(parser *p, uint32_t id, place where) {
     const piece *x = &p->pieces[id];
     if (x->zero_width || where == NOT_BEGIN) return where;
     bool empty = true;
-    if (!x->context) empty = kt__term_nullable(p->t, build(p, id, EPS, NOT_BEGIN));
+    if (!x->context) empty = kt__term_nullable(p->t, build_node(p, id, EPS, NOT_BEGIN));
     return empty ? MAYBE_BEGIN : NOT_BEGIN;
 }
 
@@ -429,14 +429,15 @@ static kt__gid build_sequence(parser *p, uint32_t kid, kt__gid rest, place where
     while (p->t->pool.n_scratch > from) {
         p->t->pool.n_scratch -= 2;
         const uint32_t *pair = p->t->pool.scratch + p->t->pool.n_scratch;
-        rest = build(p, pair[0], rest, (place)pair[1]);
+        rest = build_node(p, pair[0], rest, (place)pair[1]);
     }
     return rest;
 }
 
 static kt__gid build_alternatives(parser *p, uint32_t kid, kt__gid rest, place where) {
     uint32_t from = p->t->pool.n_scratch;
-    for (; kid; kid = p->pieces[kid].next) kt__gpool_push(&p->t->pool, build(p, kid, rest, where));
+    for (; kid; kid = p->pieces[kid].next)
+        kt__gpool_push(&p->t->pool, build_node(p, kid, rest, where));
     return kt__term_or(p->t, from);
 }
 
@@ -451,7 +452,7 @@ static kt__gid build_rounds(parser *p, const piece *x, kt__gid rest, place where
     for (uint32_t n = x->min > 0 ? x->min : 1; n <= x->max; n++) {
         kt__gid term = rest;
         for (uint32_t i = n; i > 0; i--)
-            term = build(p, x->kid, term, i > 1 && where == AT_BEGIN ? MAYBE_BEGIN : where);
+            term = build_node(p, x->kid, term, i > 1 && where == AT_BEGIN ? MAYBE_BEGIN : where);
         all = kt__term_or2(p->t, all, term);
     }
     return all;
@@ -459,7 +460,7 @@ static kt__gid build_rounds(parser *p, const piece *x, kt__gid rest, place where
 
 static kt__gid build_repeated(parser *p, const piece *x, kt__gid rest, place where) {
     if (x->context) return build_rounds(p, x, rest, where);
-    kt__gid kid = build(p, x->kid, EPS, where);
+    kt__gid kid = build_node(p, x->kid, EPS, where);
     return kt__term_cat(p->t, kt__term_rep(p->t, kid, x->min, x->max), rest);
 }
 
@@ -470,11 +471,11 @@ static kt__gid build_begin(parser *p, kt__gid rest, place where) {
 }
 
 static kt__gid build_look(parser *p, const piece *x, kt__gid rest, place where) {
-    kt__gid ahead = build(p, x->kid, ANY, where);
+    kt__gid ahead = build_node(p, x->kid, ANY, where);
     return kt__term_and2(p->t, x->negated ? kt__term_not(p->t, ahead) : ahead, rest);
 }
 
-static kt__gid build(parser *p, uint32_t id, kt__gid rest, place where) {
+static kt__gid build_node(parser *p, uint32_t id, kt__gid rest, place where) {
     const piece *x = &p->pieces[id];
     if (p->status != KT_OK || rest == EMPTY || !kt__gpool_step(&p->t->pool)) return EMPTY;
     switch (x->kind) {
@@ -491,9 +492,9 @@ static kt__gid build(parser *p, uint32_t id, kt__gid rest, place where) {
 
 /* Anywhere in a text: from its beginning, or after anything. */
 static kt__gid build_search(parser *p, uint32_t root) {
-    kt__gid later = kt__term_cat(p->t, ANY, build(p, root, ANY, NOT_BEGIN));
+    kt__gid later = kt__term_cat(p->t, ANY, build_node(p, root, ANY, NOT_BEGIN));
     if (!p->pieces[root].has_begin) return later;
-    return kt__term_or2(p->t, build(p, root, ANY, AT_BEGIN), later);
+    return kt__term_or2(p->t, build_node(p, root, ANY, AT_BEGIN), later);
 }
 
 static kt_status parse_regex(parser *p, bool whole, kt__gid *out) {
@@ -502,7 +503,7 @@ static kt_status parse_regex(parser *p, bool whole, kt__gid *out) {
         regex_fail(p, KT_E_FORMAT, "a ) without its beginning");
     if (p->status != KT_OK) return p->status;
     p->t->depth = 0;
-    *out = whole ? build(p, root, EPS, AT_BEGIN) : build_search(p, root);
+    *out = whole ? build_node(p, root, EPS, AT_BEGIN) : build_search(p, root);
     if (p->t->pool.failed) regex_fail(p, KT_E_LIMIT, "too complex a pattern");
     return p->status;
 }

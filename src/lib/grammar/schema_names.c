@@ -42,7 +42,7 @@ kt__gid kt__names_step(const kt__gpool *p, kt__gid at, uint8_t byte) {
 /* ---- what a closed object may still have ---- */
 
 /* A term as kt__term_one_of makes it, without the names at a trie's node. */
-static kt__gid without(kt__svalue_ctx *v, kt__gid term, kt__gid at);
+static kt__gid without_term(kt__svalue_ctx *v, kt__gid term, kt__gid at);
 
 static kt__gid without_byte(kt__svalue_ctx *v, kt__gid term, kt__gid at) {
     const kt__gpool *p = &v->t->pool;
@@ -61,12 +61,12 @@ static kt__gid without_rest(kt__svalue_ctx *v, kt__gid term, kt__gid at) {
     for (kt__gid kid = kt__g_arg(p, at, 2); kid; kid = kt__g_arg(p, kid, 3)) {
         uint32_t b = kt__g_arg(p, kid, 0);
         if (kt__g_kind(p, first) == KT__G_BYTES && kt__g_arg(p, first, b / 32) >> b % 32 & 1)
-            return kt__term_cat(v->t, first, without(v, rest, kid));
+            return kt__term_cat(v->t, first, without_term(v, rest, kid));
     }
     return term;
 }
 
-static kt__gid without(kt__svalue_ctx *v, kt__gid term, kt__gid at) {
+static kt__gid without_term(kt__svalue_ctx *v, kt__gid term, kt__gid at) {
     kt__gpool *p = &v->t->pool;
     switch (kt__g_kind(p, term)) {
     case KT__G_EPS: return kt__g_arg(p, at, 1) ? EMPTY : term;
@@ -75,7 +75,7 @@ static kt__gid without(kt__svalue_ctx *v, kt__gid term, kt__gid at) {
     case KT__G_OR: {
         uint32_t from = p->n_scratch;
         for (uint32_t i = 0; i < kt__g_n(p, term); i++)
-            kt__gpool_push(p, without(v, kt__g_arg(p, term, i), at));
+            kt__gpool_push(p, without_term(v, kt__g_arg(p, term, i), at));
         return kt__term_or(v->t, from);
     }
     default: return term;
@@ -106,7 +106,7 @@ static kt__gid closed_names(kt__svalue_ctx *v, kt__snode_id id, kt__gid used) {
     kt__gid names = v->closed[id] ? v->closed[id] : property_names(v, n);
     if (names < v->keep_below) v->closed[id] = names;
     uint32_t from = v->t->pool.n_scratch;
-    kt__gpool_push(&v->t->pool, used ? without(v, names, used) : names);
+    kt__gpool_push(&v->t->pool, used ? without_term(v, names, used) : names);
     for (uint32_t i = 0; i < n->n_patterns; i++)
         if (kt__svalue_possible(v, kt__svalue_node(v, n->patterns[i].node)))
             kt__gpool_push(&v->t->pool, n->patterns[i].name);

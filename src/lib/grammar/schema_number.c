@@ -15,7 +15,7 @@ typedef struct interval {
 
 /* ---- one number ---- */
 
-static bool holds(const kt__snum *c, kt__num_op op, const kt__decimal *x) {
+static bool is_held(const kt__snum *c, kt__num_op op, const kt__decimal *x) {
     switch (op) {
     case KT__NUM_INT: return kt__decimal_is_integer(x);
     case KT__NUM_GE: return kt__decimal_compare(x, &c->value) >= 0;
@@ -30,24 +30,24 @@ static bool holds(const kt__snum *c, kt__num_op op, const kt__decimal *x) {
 /* ---- an interval ---- */
 
 /* Whether a number over c, or c itself where or_equal, is in the interval. */
-static verdict above(const interval *x, const kt__decimal *c, bool or_equal) {
+static verdict interval_above(const interval *x, const kt__decimal *c, bool or_equal) {
     int low = kt__decimal_compare(&x->low, c), high = kt__decimal_compare(&x->high, c);
     if (low > 0 || (low == 0 && (or_equal || x->low_open))) return YES;
     if (high < 0 || (high == 0 && (!or_equal || x->high_open))) return NO;
     return MAYBE;
 }
 
-static verdict turned(verdict v) {
+static verdict turn_verdict(verdict v) {
     return v == MAYBE ? MAYBE : v == YES ? NO : YES;
 }
 
-static bool contains(const interval *x, const kt__decimal *c) {
+static bool interval_contains(const interval *x, const kt__decimal *c) {
     int low = kt__decimal_compare(&x->low, c), high = kt__decimal_compare(&x->high, c);
     return (low < 0 || (low == 0 && !x->low_open)) && (high > 0 || (high == 0 && !x->high_open));
 }
 
 /* a as a number of units of 10^exp; false: out of range. */
-static bool scaled(const kt__decimal *a, int32_t exp, __int128 *out) {
+static bool scale_decimal(const kt__decimal *a, int32_t exp, __int128 *out) {
     const __int128 limit = (__int128)1 << 120;
     __int128 n = 0;
     if (a->n > 0 && a->exp < exp) return false;
@@ -73,7 +73,7 @@ static verdict has_multiple(const interval *x, uint64_t unit, int32_t exp) {
         if (step > (__int128)1 << 110) return MAYBE;
         step *= 10;
     }
-    if (!scaled(&x->low, e, &low) || !scaled(&x->high, e, &high)) return MAYBE;
+    if (!scale_decimal(&x->low, e, &low) || !scale_decimal(&x->high, e, &high)) return MAYBE;
     if (x->low_open) low++;
     if (x->high_open) high--;
     if (low > high) return NO;
@@ -85,24 +85,24 @@ static verdict has_multiple(const interval *x, uint64_t unit, int32_t exp) {
 static verdict judge_range(const kt__svalue_ctx *v, kt__gid id, const interval *x) {
     kt__num_op op = (kt__num_op)kt__g_arg(&v->t->pool, id, 0);
     const kt__snum *c = &v->s->numbers[kt__g_arg(&v->t->pool, id, 1)];
-    if (kt__decimal_compare(&x->low, &x->high) == 0) return holds(c, op, &x->low) ? YES : NO;
+    if (kt__decimal_compare(&x->low, &x->high) == 0) return is_held(c, op, &x->low) ? YES : NO;
     switch (op) {
     case KT__NUM_INT: return has_multiple(x, 1, 0);
-    case KT__NUM_GE: return above(x, &c->value, true);
-    case KT__NUM_GT: return above(x, &c->value, false);
-    case KT__NUM_LE: return turned(above(x, &c->value, false));
-    case KT__NUM_LT: return turned(above(x, &c->value, true));
-    case KT__NUM_EQ: return contains(x, &c->value) ? MAYBE : NO;
+    case KT__NUM_GE: return interval_above(x, &c->value, true);
+    case KT__NUM_GT: return interval_above(x, &c->value, false);
+    case KT__NUM_LE: return turn_verdict(interval_above(x, &c->value, false));
+    case KT__NUM_LT: return turn_verdict(interval_above(x, &c->value, true));
+    case KT__NUM_EQ: return interval_contains(x, &c->value) ? MAYBE : NO;
     default: return has_multiple(x, c->step.unit, c->step.exp);
     }
 }
 
-static verdict judge(const kt__svalue_ctx *v, kt__gid id, const interval *x);
+static verdict judge_number(const kt__svalue_ctx *v, kt__gid id, const interval *x);
 
 static verdict judge_set(const kt__svalue_ctx *v, kt__gid id, kt__gkind kind, const interval *x) {
     uint32_t yes = 0, maybe = 0, n = kt__g_n(&v->t->pool, id);
     for (uint32_t i = 0; i < n; i++) {
-        verdict one = judge(v, kt__g_arg(&v->t->pool, id, i), x);
+        verdict one = judge_number(v, kt__g_arg(&v->t->pool, id, i), x);
         if (kind == KT__G_AND && one == NO) return NO;
         if (kind == KT__G_OR && one == YES) return YES;
         yes += one == YES;
@@ -114,14 +114,14 @@ static verdict judge_set(const kt__svalue_ctx *v, kt__gid id, kt__gkind kind, co
     return maybe ? MAYBE : yes == 1 ? YES : NO;
 }
 
-static verdict judge(const kt__svalue_ctx *v, kt__gid id, const interval *x) {
+static verdict judge_number(const kt__svalue_ctx *v, kt__gid id, const interval *x) {
     kt__gkind kind = kt__g_kind(&v->t->pool, id);
     switch (kind) {
     case KT__G_ANY: return YES;
     case KT__G_AND:
     case KT__G_OR:
     case KT__G_ONE: return judge_set(v, id, kind, x);
-    case KT__G_NOT: return turned(judge(v, kt__g_arg(&v->t->pool, id, 0), x));
+    case KT__G_NOT: return turn_verdict(judge_number(v, kt__g_arg(&v->t->pool, id, 0), x));
     case KT__G_NUM: return judge_range(v, id, x);
     default: return NO;
     }
@@ -129,7 +129,7 @@ static verdict judge(const kt__svalue_ctx *v, kt__gid id, const interval *x) {
 
 /* The greatest lower and the least upper bound that a conjunction sets narrow the interval, so that
  * "an integer from 3 to 5, a multiple of 10" is seen to be none. */
-static void narrow(const kt__svalue_ctx *v, kt__gid id, interval *x) {
+static void narrow_interval(const kt__svalue_ctx *v, kt__gid id, interval *x) {
     kt__num_op op = (kt__num_op)kt__g_arg(&v->t->pool, id, 0);
     const kt__decimal *c = &v->s->numbers[kt__g_arg(&v->t->pool, id, 1)].value;
     if ((op == KT__NUM_GE || op == KT__NUM_GT) && kt__decimal_compare(&x->low, c) <= 0) {
@@ -144,13 +144,14 @@ static void narrow(const kt__svalue_ctx *v, kt__gid id, interval *x) {
 
 static bool is_possible(const kt__svalue_ctx *v, kt__gid id, interval x) {
     const kt__gpool *p = &v->t->pool;
-    if (judge(v, id, &x) == NO) return false;
+    if (judge_number(v, id, &x) == NO) return false;
     if (kt__g_kind(p, id) != KT__G_AND) return true;
     for (uint32_t i = 0; i < kt__g_n(p, id); i++)
-        if (kt__g_kind(p, kt__g_arg(p, id, i)) == KT__G_NUM) narrow(v, kt__g_arg(p, id, i), &x);
+        if (kt__g_kind(p, kt__g_arg(p, id, i)) == KT__G_NUM)
+            narrow_interval(v, kt__g_arg(p, id, i), &x);
     int c = kt__decimal_compare(&x.low, &x.high);
     if (c > 0 || (c == 0 && (x.low_open || x.high_open))) return false;
-    return judge(v, id, &x) != NO;
+    return judge_number(v, id, &x) != NO;
 }
 
 /* ---- a number's beginning ---- */
@@ -222,7 +223,7 @@ bool kt__svalue_number_live(const kt__svalue_ctx *v, kt__gid formula, const char
 
 static kt__gid outcome_of(const kt__svalue_ctx *v, kt__gid id, const kt__decimal *x) {
     interval point = {.low = *x, .high = *x};
-    return judge(v, id, &point) == YES ? ANY : EMPTY;
+    return judge_number(v, id, &point) == YES ? ANY : EMPTY;
 }
 
 bool kt__svalue_number_fits(const kt__svalue_ctx *v, kt__gid formula, const char *text,

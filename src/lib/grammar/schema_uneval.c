@@ -36,7 +36,7 @@ static void find_closure(closure *c, kt__snode_id id) {
     }
 }
 
-static kt__snode_id anything(kt__sreader *r) {
+static kt__snode_id any_value(kt__sreader *r) {
     return kt__sreader_new_node(r, NULL);
 }
 
@@ -79,7 +79,7 @@ static void collect_properties(closure *c, kt__snode *more, kt__snode_id any) {
 
 static void settle_properties(closure *c, kt__snode_id id) {
     kt__sreader *r = c->r;
-    kt__snode_id rest = r->s->nodes[id].uneval_props, any = anything(r);
+    kt__snode_id rest = r->s->nodes[id].uneval_props, any = any_value(r);
     for (uint32_t i = 0; i < c->n; i++) {
         const kt__snode *n = &r->s->nodes[c->ids[i]];
         if (n->additional || (n->uneval_props && c->ids[i] != id)) return; /* all is evaluated */
@@ -93,7 +93,7 @@ static void settle_properties(closure *c, kt__snode_id id) {
 
 static void settle_items(closure *c, kt__snode_id id) {
     kt__sreader *r = c->r;
-    kt__snode_id rest = r->s->nodes[id].uneval_items, any = anything(r);
+    kt__snode_id rest = r->s->nodes[id].uneval_items, any = any_value(r);
     uint32_t n_prefix = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         const kt__snode *n = &r->s->nodes[c->ids[i]];

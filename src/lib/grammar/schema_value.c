@@ -28,7 +28,7 @@ static kt__gkind kind_at(const kt__svalue_ctx *v, kt__gid id) {
     return kt__g_kind(&v->t->pool, id);
 }
 
-static kt__gid atom(kt__svalue_ctx *v, kt__gkind kind, const uint32_t *data, uint32_t n) {
+static kt__gid make_atom(kt__svalue_ctx *v, kt__gkind kind, const uint32_t *data, uint32_t n) {
     return kt__gpool_intern(&v->t->pool, kind, data, n);
 }
 
@@ -99,68 +99,68 @@ kt__gid kt__svalue_node(kt__svalue_ctx *v, kt__snode_id id) {
     const kt__snode *n = &v->s->nodes[id];
     if (n->never) return EMPTY;
     if (is_trivial(n)) return ANY;
-    return atom(v, KT__G_NODE, &id, 1);
+    return make_atom(v, KT__G_NODE, &id, 1);
 }
 
 static kt__gid expand_node(kt__svalue_ctx *v, kt__snode_id id, kt__vtype type);
 
-static void push(kt__svalue_ctx *v, kt__gid id) {
+static void push_term(kt__svalue_ctx *v, kt__gid id) {
     kt__gpool_push(&v->t->pool, id);
 }
 
 static kt__gid has_name(kt__svalue_ctx *v, uint32_t name) {
-    return atom(v, KT__G_HAS, &name, 1);
+    return make_atom(v, KT__G_HAS, &name, 1);
 }
 
 /* The kids are pushed on the scratch stack: they hold together. */
 static void push_object(kt__svalue_ctx *v, const kt__snode *n, kt__snode_id id) {
-    if (n->n_props || n->n_patterns || n->additional) push(v, atom(v, KT__G_OBJ, &id, 1));
-    for (uint32_t i = 0; i < n->n_required; i++) push(v, has_name(v, n->required[i]));
-    if (n->min_props) push(v, atom(v, KT__G_PROPS_GE, &n->min_props, 1));
-    if (n->max_props != UINT32_MAX) push(v, atom(v, KT__G_PROPS_LE, &n->max_props, 1));
+    if (n->n_props || n->n_patterns || n->additional) push_term(v, make_atom(v, KT__G_OBJ, &id, 1));
+    for (uint32_t i = 0; i < n->n_required; i++) push_term(v, has_name(v, n->required[i]));
+    if (n->min_props) push_term(v, make_atom(v, KT__G_PROPS_GE, &n->min_props, 1));
+    if (n->max_props != UINT32_MAX) push_term(v, make_atom(v, KT__G_PROPS_LE, &n->max_props, 1));
     if (n->property_names) {
         kt__gid term = kt__svalue_expand(v, kt__svalue_node(v, n->property_names), KT__V_STRING);
         if (term == EMPTY)
-            push(v, atom(v, KT__G_PROPS_LE, &(uint32_t){0}, 1));
+            push_term(v, make_atom(v, KT__G_PROPS_LE, &(uint32_t){0}, 1));
         else if (term != ANY)
-            push(v, atom(v, KT__G_PNAMES, &term, 1));
+            push_term(v, make_atom(v, KT__G_PNAMES, &term, 1));
     }
     for (uint32_t i = 0; i < n->n_dep_required; i++) {
         const kt__sdep *dep = &n->dep_required[i];
         uint32_t from = v->t->pool.n_scratch;
-        for (uint32_t k = 0; k < dep->n; k++) push(v, has_name(v, dep->names[k]));
+        for (uint32_t k = 0; k < dep->n; k++) push_term(v, has_name(v, dep->names[k]));
         kt__gid all = kt__term_and(v->t, from);
-        push(v, kt__term_or2(v->t, kt__term_not(v->t, has_name(v, dep->name)), all));
+        push_term(v, kt__term_or2(v->t, kt__term_not(v->t, has_name(v, dep->name)), all));
     }
     for (uint32_t i = 0; i < n->n_dep_schemas; i++) {
         kt__gid then = expand_node(v, n->dep_schemas[i].node, KT__V_OBJECT);
         kt__gid not_there = kt__term_not(v->t, has_name(v, n->dep_schemas[i].name));
-        push(v, kt__term_or2(v->t, not_there, then));
+        push_term(v, kt__term_or2(v->t, not_there, then));
     }
 }
 
 static void push_array(kt__svalue_ctx *v, const kt__snode *n, kt__snode_id id) {
-    if (n->prefix.n || n->items) push(v, atom(v, KT__G_ARR, (uint32_t[]){id, 0}, 2));
-    if (n->min_items) push(v, atom(v, KT__G_ITEMS_GE, &n->min_items, 1));
-    if (n->max_items != UINT32_MAX) push(v, atom(v, KT__G_ITEMS_LE, &n->max_items, 1));
+    if (n->prefix.n || n->items) push_term(v, make_atom(v, KT__G_ARR, (uint32_t[]){id, 0}, 2));
+    if (n->min_items) push_term(v, make_atom(v, KT__G_ITEMS_GE, &n->min_items, 1));
+    if (n->max_items != UINT32_MAX) push_term(v, make_atom(v, KT__G_ITEMS_LE, &n->max_items, 1));
     bool counts = n->min_contains > 0 || n->max_contains != UINT32_MAX;
     if (n->contains && counts)
-        push(v, atom(v, KT__G_CONTAINS, (uint32_t[]){n->contains, n->min_contains, n->max_contains},
-                     3));
-    if (n->unique) push(v, v->track);
+        push_term(v, make_atom(v, KT__G_CONTAINS,
+                               (uint32_t[]){n->contains, n->min_contains, n->max_contains}, 3));
+    if (n->unique) push_term(v, v->track);
 }
 
 static void push_number(kt__svalue_ctx *v, const kt__snode *n) {
-    if (n->integer) push(v, atom(v, KT__G_NUM, (uint32_t[]){KT__NUM_INT, 0}, 2));
+    if (n->integer) push_term(v, make_atom(v, KT__G_NUM, (uint32_t[]){KT__NUM_INT, 0}, 2));
     for (uint32_t i = 0; i < n->n_numbers; i++) {
         uint32_t at = n->numbers[i];
-        push(v, atom(v, KT__G_NUM, (uint32_t[]){v->s->numbers[at].op, at}, 2));
+        push_term(v, make_atom(v, KT__G_NUM, (uint32_t[]){v->s->numbers[at].op, at}, 2));
     }
 }
 
 static kt__gid expand_any(kt__svalue_ctx *v, const kt__slist *list, kt__vtype type) {
     uint32_t from = v->t->pool.n_scratch;
-    for (uint32_t i = 0; i < list->n; i++) push(v, expand_node(v, list->ids[i], type));
+    for (uint32_t i = 0; i < list->n; i++) push_term(v, expand_node(v, list->ids[i], type));
     return kt__term_or(v->t, from);
 }
 
@@ -176,36 +176,37 @@ static kt__gid expand_values(kt__svalue_ctx *v, const kt__svalues *values, kt__v
     }
     uint32_t from = v->t->pool.n_scratch;
     for (uint32_t i = 0; i < values->n_numbers; i++)
-        push(v, atom(v, KT__G_NUM, (uint32_t[]){KT__NUM_EQ, values->numbers[i]}, 2));
+        push_term(v, make_atom(v, KT__G_NUM, (uint32_t[]){KT__NUM_EQ, values->numbers[i]}, 2));
     return kt__term_or(v->t, from);
 }
 
 static void push_applicators(kt__svalue_ctx *v, const kt__snode *n, kt__vtype type) {
     uint32_t from = v->t->pool.n_scratch;
-    if (n->ref) push(v, expand_node(v, n->ref, type));
-    for (uint32_t i = 0; i < n->all_of.n; i++) push(v, expand_node(v, n->all_of.ids[i], type));
-    if (n->any_of.ids) push(v, expand_any(v, &n->any_of, type));
+    if (n->ref) push_term(v, expand_node(v, n->ref, type));
+    for (uint32_t i = 0; i < n->all_of.n; i++) push_term(v, expand_node(v, n->all_of.ids[i], type));
+    if (n->any_of.ids) push_term(v, expand_any(v, &n->any_of, type));
     if (n->one_of.ids) {
         from = v->t->pool.n_scratch;
-        for (uint32_t i = 0; i < n->one_of.n; i++) push(v, expand_node(v, n->one_of.ids[i], type));
-        push(v, kt__term_one(v->t, from));
+        for (uint32_t i = 0; i < n->one_of.n; i++)
+            push_term(v, expand_node(v, n->one_of.ids[i], type));
+        push_term(v, kt__term_one(v->t, from));
     }
-    if (n->not_) push(v, kt__term_not(v->t, expand_node(v, n->not_, type)));
+    if (n->not_) push_term(v, kt__term_not(v->t, expand_node(v, n->not_, type)));
     if (!n->if_ || (!n->then_ && !n->else_)) return;
     kt__gid cond = expand_node(v, n->if_, type);
     kt__gid then = n->then_ ? expand_node(v, n->then_, type) : ANY;
     kt__gid other = n->else_ ? expand_node(v, n->else_, type) : ANY;
     kt__gid yes = kt__term_and2(v->t, cond, then);
-    push(v, kt__term_or2(v->t, yes, kt__term_and2(v->t, kt__term_not(v->t, cond), other)));
+    push_term(v, kt__term_or2(v->t, yes, kt__term_and2(v->t, kt__term_not(v->t, cond), other)));
 }
 
 static kt__gid build_node(kt__svalue_ctx *v, kt__snode_id id, kt__vtype type) {
     const kt__snode *n = &v->s->nodes[id];
     uint32_t from = v->t->pool.n_scratch;
     if (n->never || !(n->types >> type & 1)) return EMPTY;
-    if (n->values) push(v, expand_values(v, n->values, type));
-    if (n->constant) push(v, expand_values(v, n->constant, type));
-    if (type == KT__V_STRING) push(v, n->text);
+    if (n->values) push_term(v, expand_values(v, n->values, type));
+    if (n->constant) push_term(v, expand_values(v, n->constant, type));
+    if (type == KT__V_STRING) push_term(v, n->text);
     if (type == KT__V_NUMBER) push_number(v, n);
     if (type == KT__V_OBJECT) push_object(v, n, id);
     if (type == KT__V_ARRAY) push_array(v, n, id);
@@ -270,7 +271,7 @@ static bool is_pure(const kt__svalue_ctx *v, kt__gid id) {
 }
 
 /* What the value inside has to be for the formula to stay possible, whatever comes later. */
-static kt__gid project(kt__svalue_ctx *v, kt__gid id, bool wanted) {
+static kt__gid project_term(kt__svalue_ctx *v, kt__gid id, bool wanted) {
     kt__gpool *p = &v->t->pool;
     kt__gkind kind = kt__g_kind(p, id);
     bool all = kind == KT__G_AND ? wanted : kind == KT__G_OR && !wanted;
@@ -280,15 +281,15 @@ static kt__gid project(kt__svalue_ctx *v, kt__gid id, bool wanted) {
         kt__gid inner = kt__g_arg(p, id, 0);
         return wanted ? inner : kt__term_not(v->t, inner);
     }
-    if (kind == KT__G_NOT) return project(v, kt__g_arg(p, id, 0), !wanted);
+    if (kind == KT__G_NOT) return project_term(v, kt__g_arg(p, id, 0), !wanted);
     if (kind == KT__G_ONE && (!wanted || is_pure(v, id))) {
         if (!is_pure(v, id)) return ANY;
-        for (uint32_t i = 0; i < n; i++) push(v, project(v, kt__g_arg(p, id, i), true));
+        for (uint32_t i = 0; i < n; i++) push_term(v, project_term(v, kt__g_arg(p, id, i), true));
         kt__gid one = kt__term_one(v->t, from);
         return wanted ? one : kt__term_not(v->t, one);
     }
     if (kind != KT__G_AND && kind != KT__G_OR && kind != KT__G_ONE) return ANY;
-    for (uint32_t i = 0; i < n; i++) push(v, project(v, kt__g_arg(p, id, i), wanted));
+    for (uint32_t i = 0; i < n; i++) push_term(v, project_term(v, kt__g_arg(p, id, i), wanted));
     return all ? kt__term_and(v->t, from) : kt__term_or(v->t, from);
 }
 
@@ -325,12 +326,12 @@ static void collect_subs(kt__svalue_ctx *v, kt__gid id, uint32_t from) {
         collect_subs(v, kt__g_arg(p, id, i), from);
 }
 
-static kt__svalue_step split(kt__svalue_ctx *v, kt__gid formula) {
+static kt__svalue_step split_formula(kt__svalue_ctx *v, kt__gid formula) {
     kt__gpool *p = &v->t->pool;
     const kt__svalue_step dead = {EMPTY, EMPTY, 0};
     kt__gid must = kt__svalue_must(v, formula);
     if (must == EMPTY) return dead;
-    kt__gid inner = project(v, must, true);
+    kt__gid inner = project_term(v, must, true);
     kt__gid outer = map_atoms(v, formula, drop_sure, &must);
     if (inner == EMPTY || kt__svalue_must(v, outer) == EMPTY) return dead;
     uint32_t from = p->n_scratch;
@@ -338,11 +339,11 @@ static kt__svalue_step split(kt__svalue_ctx *v, kt__gid formula) {
     uint32_t n = p->n_scratch - from;
     if (n == 0) return (kt__svalue_step){outer, inner, 0};
     uint32_t vec = p->n_scratch;
-    push(v, inner);
-    for (uint32_t i = 0; i < n; i++) push(v, kt__g_arg(p, p->scratch[from + i], 0));
+    push_term(v, inner);
+    for (uint32_t i = 0; i < n; i++) push_term(v, kt__g_arg(p, p->scratch[from + i], 0));
     inner = kt__term_vec(v->t, vec);
-    push(v, ANY);
-    for (uint32_t i = 0; i < n; i++) push(v, p->scratch[from + i]);
+    push_term(v, ANY);
+    for (uint32_t i = 0; i < n; i++) push_term(v, p->scratch[from + i]);
     kt__gid subs = kt__term_vec(v->t, vec);
     p->n_scratch = from;
     return (kt__svalue_step){outer, inner, subs};
@@ -354,9 +355,9 @@ static kt__svalue_step keep_step(kt__svalue_ctx *v, memo_op op, kt__gid a, kt__g
     return step;
 }
 
-static kt__gid sub(kt__svalue_ctx *v, kt__gid inner) {
+static kt__gid sub_value(kt__svalue_ctx *v, kt__gid inner) {
     if (inner == ANY || inner == EMPTY) return inner;
-    return atom(v, KT__G_SUB, &inner, 1);
+    return make_atom(v, KT__G_SUB, &inner, 1);
 }
 
 /* ---- items ---- */
@@ -367,7 +368,7 @@ static kt__gid count_down(kt__svalue_ctx *v, kt__gid id, bool at_least) {
     if (n == 0) return at_least ? ANY : EMPTY;
     if (n == 1 && at_least) return ANY;
     n--;
-    return atom(v, kind, &n, 1);
+    return make_atom(v, kind, &n, 1);
 }
 
 static kt__gid next_item(kt__svalue_ctx *v, kt__gid id) {
@@ -378,20 +379,20 @@ static kt__gid next_item(kt__svalue_ctx *v, kt__gid id) {
     kt__gid inner = kt__svalue_node(v, in_prefix ? n->prefix.ids[at] : n->items);
     uint32_t next[] = {node, in_prefix ? at + 1 : at};
     bool more = next[1] < n->prefix.n || n->items;
-    return kt__term_and2(v->t, more ? atom(v, KT__G_ARR, next, 2) : ANY, sub(v, inner));
+    return kt__term_and2(v->t, more ? make_atom(v, KT__G_ARR, next, 2) : ANY, sub_value(v, inner));
 }
 
 static kt__gid contains_atom(kt__svalue_ctx *v, uint32_t node, uint32_t need, uint32_t room) {
     if (need == 0 && room == UINT32_MAX) return ANY;
     if (need > room) return EMPTY;
-    return atom(v, KT__G_CONTAINS, (uint32_t[]){node, need, room}, 3);
+    return make_atom(v, KT__G_CONTAINS, (uint32_t[]){node, need, room}, 3);
 }
 
 /* The item is one of those that are counted, or it is not. */
 static kt__gid next_contains(kt__svalue_ctx *v, kt__gid id) {
     const uint32_t *a = kt__g_data(&v->t->pool, id);
     uint32_t node = a[0], need = a[1], room = a[2];
-    kt__gid is_one = sub(v, kt__svalue_node(v, node));
+    kt__gid is_one = sub_value(v, kt__svalue_node(v, node));
     kt__gid counted = EMPTY;
     if (room > 0)
         counted = contains_atom(v, node, need ? need - 1 : 0, room == UINT32_MAX ? room : room - 1);
@@ -414,7 +415,8 @@ kt__svalue_step kt__svalue_item(kt__svalue_ctx *v, kt__gid formula) {
     if (formula == ANY) return (kt__svalue_step){ANY, ANY, 0};
     const kt__svmemo *m = memo_find(v, OP_ITEM, formula, 0);
     if (m) return (kt__svalue_step){m->out, m->out2, 0};
-    return keep_step(v, OP_ITEM, formula, 0, split(v, map_atoms(v, formula, item_atom, NULL)));
+    return keep_step(v, OP_ITEM, formula, 0,
+                     split_formula(v, map_atoms(v, formula, item_atom, NULL)));
 }
 
 /* ---- members ---- */
@@ -444,15 +446,15 @@ static kt__gid member_of(kt__svalue_ctx *v, kt__gid id, kt__gid key) {
     uint32_t from = v->t->pool.n_scratch, name = kt__g_arg(&v->t->pool, key, 0);
     bool found = false;
     kt__snode_id node = name ? prop_named(n, name, &found) : 0;
-    if (found) push(v, kt__svalue_node(v, node));
+    if (found) push_term(v, kt__svalue_node(v, node));
     for (uint32_t i = 0; i < n->n_patterns; i++) {
         if (!key_matches(v, key, n->patterns[i].name)) continue;
-        push(v, kt__svalue_node(v, n->patterns[i].node));
+        push_term(v, kt__svalue_node(v, n->patterns[i].node));
         found = true;
     }
-    if (!found) push(v, kt__svalue_node(v, n->additional));
+    if (!found) push_term(v, kt__svalue_node(v, n->additional));
     kt__gid inner = kt__term_and(v->t, from);
-    return kt__term_and2(v->t, id, sub(v, inner));
+    return kt__term_and2(v->t, id, sub_value(v, inner));
 }
 
 static kt__gid member_atom(kt__svalue_ctx *v, void *arg, kt__gid id) {
@@ -474,7 +476,7 @@ kt__svalue_step kt__svalue_member(kt__svalue_ctx *v, kt__gid formula, kt__gid ke
     const kt__svmemo *m = memo_find(v, OP_MEMBER, formula, key);
     if (m) return (kt__svalue_step){m->out, m->out2, 0};
     kt__gid next = map_atoms(v, formula, member_atom, &key);
-    return keep_step(v, OP_MEMBER, formula, key, split(v, next));
+    return keep_step(v, OP_MEMBER, formula, key, split_formula(v, next));
 }
 
 /* ---- outcomes ---- */
@@ -553,13 +555,13 @@ typedef struct circle {
     uint32_t depth;
 } circle;
 
-static void follow(circle *c, kt__snode_id id);
+static void follow_circle(circle *c, kt__snode_id id);
 
 static void follow_list(circle *c, const kt__slist *list) {
-    for (uint32_t i = 0; i < list->n; i++) follow(c, list->ids[i]);
+    for (uint32_t i = 0; i < list->n; i++) follow_circle(c, list->ids[i]);
 }
 
-static void follow(circle *c, kt__snode_id id) {
+static void follow_circle(circle *c, kt__snode_id id) {
     if (id == 0 || c->found || c->mark[id] == 2) return;
     if (c->mark[id] == 1 || c->depth > MAX_DEPTH) {
         c->found = id;
@@ -568,15 +570,15 @@ static void follow(circle *c, kt__snode_id id) {
     const kt__snode *n = &c->s->nodes[id];
     c->mark[id] = 1;
     c->depth++;
-    follow(c, n->ref);
+    follow_circle(c, n->ref);
     follow_list(c, &n->all_of);
     follow_list(c, &n->any_of);
     follow_list(c, &n->one_of);
-    follow(c, n->not_);
-    follow(c, n->if_);
-    follow(c, n->then_);
-    follow(c, n->else_);
-    for (uint32_t i = 0; i < n->n_dep_schemas; i++) follow(c, n->dep_schemas[i].node);
+    follow_circle(c, n->not_);
+    follow_circle(c, n->if_);
+    follow_circle(c, n->then_);
+    follow_circle(c, n->else_);
+    for (uint32_t i = 0; i < n->n_dep_schemas; i++) follow_circle(c, n->dep_schemas[i].node);
     c->depth--;
     c->mark[id] = 2;
 }
@@ -584,7 +586,7 @@ static void follow(circle *c, kt__snode_id id) {
 static kt_status check_circles(const kt__schema *s, kt__refusal *why, kt_error *err) {
     circle c = {.s = s, .mark = kt__calloc(s->n_nodes, 1)};
     if (!c.mark) return kt__fail_nomem(err, "a schema", s->n_nodes);
-    for (kt__snode_id id = 1; id < s->n_nodes && !c.found; id++) follow(&c, id);
+    for (kt__snode_id id = 1; id < s->n_nodes && !c.found; id++) follow_circle(&c, id);
     kt__free(c.mark);
     if (!c.found) return KT_OK;
     kt__sreader r = {.why = why, .err = err};
@@ -613,7 +615,7 @@ kt_status kt__svalue_init(kt__svalue_ctx *v, kt__schema *s, kt__terms *t, kt__re
         kt__svalue_free(v);
         return kt__fail_nomem(err, "a schema", (size_t)s->n_nodes * KT__V_N * 4);
     }
-    v->track = atom(v, KT__G_UNIQUE, &(uint32_t){0}, 1);
+    v->track = make_atom(v, KT__G_UNIQUE, &(uint32_t){0}, 1);
     return KT_OK;
 }
 

@@ -80,7 +80,7 @@ void kt__terms_rollback(kt__terms *t, uint32_t mark) {
 
 /* ---- leaves and sequences ---- */
 
-static kt__gid make(kt__terms *t, kt__gkind kind, const uint32_t *data, uint32_t n) {
+static kt__gid make_term(kt__terms *t, kt__gkind kind, const uint32_t *data, uint32_t n) {
     return kt__gpool_intern(&t->pool, kind, data, n);
 }
 
@@ -106,7 +106,7 @@ kt__gid kt__term_bytes(kt__terms *t, const uint32_t set[8]) {
     static const uint32_t none[8];
     if (memcmp(set, none, sizeof none) == 0) return EMPTY;
     uint32_t before = t->pool.n;
-    kt__gid id = make(t, KT__G_BYTES, set, 8);
+    kt__gid id = make_term(t, KT__G_BYTES, set, 8);
     if (t->pool.n != before) refine_classes(t, set);
     return id;
 }
@@ -117,7 +117,7 @@ kt__gid kt__term_byte_range(kt__terms *t, unsigned low, unsigned high) {
     return kt__term_bytes(t, set);
 }
 
-static kt__gid settle(kt__terms *t, uint32_t from, kt__gid id) {
+static kt__gid settle_term(kt__terms *t, uint32_t from, kt__gid id) {
     t->pool.n_scratch = from;
     return id;
 }
@@ -127,7 +127,7 @@ static void inherit_boolean(kt__terms *t, kt__gid id, kt__gid kid) {
 }
 
 static kt__gid cat_pair(kt__terms *t, kt__gid first, kt__gid rest) {
-    kt__gid id = make(t, KT__G_CAT, (uint32_t[]){first, rest}, 2);
+    kt__gid id = make_term(t, KT__G_CAT, (uint32_t[]){first, rest}, 2);
     if (id == EMPTY) return id;
     inherit_boolean(t, id, first);
     inherit_boolean(t, id, rest);
@@ -150,7 +150,7 @@ kt__gid kt__term_cat(kt__terms *t, kt__gid first, kt__gid rest) {
 kt__gid kt__term_star(kt__terms *t, kt__gid kid) {
     if (kid == EMPTY || kid == EPS) return EPS;
     if (kid == ANY || kind_of(t, kid) == KT__G_STAR) return kid;
-    kt__gid id = make(t, KT__G_STAR, &kid, 1);
+    kt__gid id = make_term(t, KT__G_STAR, &kid, 1);
     if (id != EMPTY) inherit_boolean(t, id, kid);
     return id;
 }
@@ -160,17 +160,17 @@ kt__gid kt__term_rep(kt__terms *t, kt__gid kid, uint32_t min, uint32_t max) {
     if (kid == EMPTY) return min > 0 ? EMPTY : EPS;
     if (min == 1 && max == 1) return kid;
     if (min == 0 && max == UINT32_MAX) return kt__term_star(t, kid);
-    kt__gid id = make(t, KT__G_REP, (uint32_t[]){kid, min, max}, 3);
+    kt__gid id = make_term(t, KT__G_REP, (uint32_t[]){kid, min, max}, 3);
     if (id != EMPTY) inherit_boolean(t, id, kid);
     return id;
 }
 
 kt__gid kt__term_call(kt__terms *t, uint32_t rule) {
-    return make(t, KT__G_CALL, &rule, 1);
+    return make_term(t, KT__G_CALL, &rule, 1);
 }
 
 kt__gid kt__term_json(kt__terms *t, uint32_t schema_node) {
-    return make(t, KT__G_JSON, &schema_node, 1);
+    return make_term(t, KT__G_JSON, &schema_node, 1);
 }
 
 /* Kids that nothing fits are left out, and nothing fits where one of those must be. */
@@ -178,14 +178,14 @@ kt__gid kt__term_each(kt__terms *t, uint32_t from) {
     kt__gpool *p = &t->pool;
     uint32_t n = from + 2;
     for (uint32_t i = from + 2; i < p->n_scratch; i += 2) {
-        if (p->scratch[i] == EMPTY && p->scratch[i + 1]) return settle(t, from, EMPTY);
+        if (p->scratch[i] == EMPTY && p->scratch[i + 1]) return settle_term(t, from, EMPTY);
         if (p->scratch[i] == EMPTY) continue;
         p->scratch[n++] = p->scratch[i];
         p->scratch[n++] = p->scratch[i + 1];
     }
     p->n_scratch = n;
-    kt__gid id = n == from + 2 ? EPS : make(t, KT__G_EACH, p->scratch + from, n - from);
-    return settle(t, from, id);
+    kt__gid id = n == from + 2 ? EPS : make_term(t, KT__G_EACH, p->scratch + from, n - from);
+    return settle_term(t, from, id);
 }
 
 kt__gid kt__term_literal(kt__terms *t, const char *s, size_t len, kt__gid rest) {
@@ -283,7 +283,7 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* The scratch stack from `from` on, in order; members that are sets of the same kind are opened. */
-static void flatten(kt__terms *t, uint32_t from, kt__gkind kind) {
+static void flatten_terms(kt__terms *t, uint32_t from, kt__gkind kind) {
     kt__gpool *p = &t->pool;
     uint32_t end = p->n_scratch, n = from;
     bool sorted = true;
@@ -334,7 +334,7 @@ static kt__gid make_set(kt__terms *t, kt__gkind kind, uint32_t from, kt__gid uni
     uint32_t n = p->n_scratch - from;
     kt__gid id = n == 0 ? unit : p->scratch[from];
     if (n > 1) {
-        id = make(t, kind, p->scratch + from, n);
+        id = make_term(t, kind, p->scratch + from, n);
         for (uint32_t i = 0; i < n && id != EMPTY && kind != KT__G_AND; i++)
             inherit_boolean(t, id, p->scratch[from + i]);
         if (id != EMPTY && (kind == KT__G_AND || kind == KT__G_ONE))
@@ -362,19 +362,20 @@ static void merge_lengths(kt__terms *t, uint32_t from) {
     }
     p->n_scratch = n;
     kt__gpool_push(p, min > max ? EMPTY : kt__term_rep(t, t->any_char, min, max));
-    flatten(t, from, KT__G_AND);
+    flatten_terms(t, from, KT__G_AND);
 }
 
 kt__gid kt__term_and(kt__terms *t, uint32_t from) {
-    flatten(t, from, KT__G_AND);
+    flatten_terms(t, from, KT__G_AND);
     drop_doubles(t, from, ANY);
     merge_lengths(t, from);
-    if (has_kid(&t->pool, from, EMPTY) || has_opposites(t, from)) return settle(t, from, EMPTY);
+    if (has_kid(&t->pool, from, EMPTY) || has_opposites(t, from))
+        return settle_term(t, from, EMPTY);
     if (has_kid(&t->pool, from, EPS)) {
         bool all = true;
         for (uint32_t i = from; i < t->pool.n_scratch && all; i++)
             all = kt__term_nullable(t, t->pool.scratch[i]);
-        return settle(t, from, all ? EPS : EMPTY);
+        return settle_term(t, from, all ? EPS : EMPTY);
     }
     return make_set(t, KT__G_AND, from, ANY);
 }
@@ -395,7 +396,7 @@ static void merge_bytes(kt__terms *t, uint32_t from) {
     }
     p->n_scratch = n;
     kt__gpool_push(p, kt__term_bytes(t, set));
-    flatten(t, from, KT__G_OR);
+    flatten_terms(t, from, KT__G_OR);
 }
 
 /* The empty text need not be named besides what takes it. */
@@ -410,9 +411,9 @@ static void drop_eps(kt__terms *t, uint32_t from) {
 }
 
 kt__gid kt__term_or(kt__terms *t, uint32_t from) {
-    flatten(t, from, KT__G_OR);
+    flatten_terms(t, from, KT__G_OR);
     drop_doubles(t, from, EMPTY);
-    if (has_kid(&t->pool, from, ANY) || has_opposites(t, from)) return settle(t, from, ANY);
+    if (has_kid(&t->pool, from, ANY) || has_opposites(t, from)) return settle_term(t, from, ANY);
     merge_bytes(t, from);
     drop_eps(t, from);
     return make_set(t, KT__G_OR, from, EMPTY);
@@ -436,7 +437,7 @@ kt__gid kt__term_not(kt__terms *t, kt__gid kid) {
     if (kid == EMPTY) return t->pool.failed ? EMPTY : ANY;
     if (kid == ANY) return EMPTY;
     if (kind_of(t, kid) == KT__G_NOT) return arg_of(t, kid, 0);
-    kt__gid id = make(t, KT__G_NOT, &kid, 1);
+    kt__gid id = make_term(t, KT__G_NOT, &kid, 1);
     if (id != EMPTY) kt__g_set_flags(&t->pool, id, KT__GF_BOOLEAN);
     return id;
 }
@@ -466,7 +467,7 @@ kt__gid kt__term_one(kt__terms *t, uint32_t from) {
         if (p->scratch[i] != ANY && p->scratch[i] != EMPTY) p->scratch[n++] = p->scratch[i];
     }
     p->n_scratch = n;
-    if (n_true > 1) return settle(t, from, EMPTY);
+    if (n_true > 1) return settle_term(t, from, EMPTY);
     if (n_true == 1) return kt__term_not(t, kt__term_or(t, from));
     qsort(p->scratch + from, n - from, sizeof *p->scratch, compare_ids);
     uint32_t nots = part_doubles(t, from);
@@ -478,7 +479,7 @@ kt__gid kt__term_vec(kt__terms *t, uint32_t from) {
     kt__gpool *p = &t->pool;
     uint32_t n = p->n_scratch - from;
     kt__gid first = p->scratch[from];
-    kt__gid id = n == 1 || first == EMPTY ? first : make(t, KT__G_VEC, p->scratch + from, n);
+    kt__gid id = n == 1 || first == EMPTY ? first : make_term(t, KT__G_VEC, p->scratch + from, n);
     if (id != EMPTY && n > 1) inherit_boolean(t, id, first);
     p->n_scratch = from;
     return id;

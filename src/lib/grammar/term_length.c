@@ -48,7 +48,7 @@ typedef struct extent {
 
 static extent of_text(const kt__terms *t, kt__gid id, int depth);
 
-static uint64_t greater(uint64_t a, uint64_t b) {
+static uint64_t greater_of(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
@@ -57,7 +57,7 @@ static extent of_alternatives(const kt__terms *t, kt__gid id, int depth) {
     for (uint32_t i = 0; i < kt__g_n(&t->pool, id); i++) {
         extent one = of_text(t, kt__g_arg(&t->pool, id, i), depth + 1);
         if (one.short_ < out.short_) out.short_ = one.short_;
-        out.way = greater(out.way, one.way);
+        out.way = greater_of(out.way, one.way);
     }
     return out;
 }
@@ -88,7 +88,7 @@ static extent of_text(const kt__terms *t, kt__gid id, int depth) {
     for (bool more = true; more;) {
         more = kt__g_kind(p, id) == KT__G_CAT;
         extent part = of_kind(t, more ? kt__g_arg(p, id, 0) : id, depth);
-        out.way = greater(out.way + part.short_, part.way);
+        out.way = greater_of(out.way + part.short_, part.way);
         out.short_ += part.short_;
         if (out.way >= UNBOUNDED || out.short_ >= UNBOUNDED) return (extent){UNBOUNDED, UNBOUNDED};
         if (more) id = kt__g_arg(p, id, 1);

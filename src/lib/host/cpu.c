@@ -13,14 +13,14 @@ typedef struct cpuid_regs {
 } cpuid_regs;
 
 /* All zero where the processor has no such leaf. */
-static cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf) {
+static cpuid_regs read_cpuid(uint32_t leaf, uint32_t subleaf) {
     cpuid_regs r = {0, 0, 0, 0};
     if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx))
         return (cpuid_regs){0, 0, 0, 0};
     return r;
 }
 
-static bool bit(uint32_t word, int n) {
+static bool has_bit(uint32_t word, int n) {
     return word >> n & 1;
 }
 
@@ -42,24 +42,24 @@ static void detect_saved_state(kt__cpu *cpu, bool osxsave) {
 
 /* Intel SDM vol. 2A, CPUID: leaf 1, leaf 7 subleaves 0 and 1. */
 static void detect_features(kt__cpu *cpu) {
-    cpuid_regs one = cpuid(1, 0), seven = cpuid(7, 0), seven_one = {0, 0, 0, 0};
-    if (seven.eax >= 1) seven_one = cpuid(7, 1);
-    detect_saved_state(cpu, bit(one.ecx, 27));
-    cpu->hypervisor = bit(one.ecx, 31);
-    cpu->ssse3 = bit(one.ecx, 9);
-    cpu->sse41 = bit(one.ecx, 19);
-    cpu->bmi2 = bit(seven.ebx, 8);
-    if (!cpu->os_saves_avx || !bit(one.ecx, 28)) return;
-    cpu->fma = bit(one.ecx, 12);
-    cpu->f16c = bit(one.ecx, 29);
-    cpu->avx2 = bit(seven.ebx, 5);
-    cpu->avx_vnni = bit(seven_one.eax, 4);
+    cpuid_regs one = read_cpuid(1, 0), seven = read_cpuid(7, 0), seven_one = {0, 0, 0, 0};
+    if (seven.eax >= 1) seven_one = read_cpuid(7, 1);
+    detect_saved_state(cpu, has_bit(one.ecx, 27));
+    cpu->hypervisor = has_bit(one.ecx, 31);
+    cpu->ssse3 = has_bit(one.ecx, 9);
+    cpu->sse41 = has_bit(one.ecx, 19);
+    cpu->bmi2 = has_bit(seven.ebx, 8);
+    if (!cpu->os_saves_avx || !has_bit(one.ecx, 28)) return;
+    cpu->fma = has_bit(one.ecx, 12);
+    cpu->f16c = has_bit(one.ecx, 29);
+    cpu->avx2 = has_bit(seven.ebx, 5);
+    cpu->avx_vnni = has_bit(seven_one.eax, 4);
     if (!cpu->os_saves_avx512) return;
-    cpu->avx512f = bit(seven.ebx, 16);
-    cpu->avx512dq = bit(seven.ebx, 17);
-    cpu->avx512bw = bit(seven.ebx, 30);
-    cpu->avx512vl = bit(seven.ebx, 31);
-    cpu->avx512_vnni = bit(seven.ecx, 11);
+    cpu->avx512f = has_bit(seven.ebx, 16);
+    cpu->avx512dq = has_bit(seven.ebx, 17);
+    cpu->avx512bw = has_bit(seven.ebx, 30);
+    cpu->avx512vl = has_bit(seven.ebx, 31);
+    cpu->avx512_vnni = has_bit(seven.ecx, 11);
 }
 
 /* A hypervisor may put any bytes there: what is not printable ASCII becomes '?'. */
@@ -73,14 +73,14 @@ static void copy_printable(char *out, size_t size, const char *in, size_t len) {
 }
 
 static void read_vendor(kt__cpu *cpu) {
-    cpuid_regs r = cpuid(0, 0);
+    cpuid_regs r = read_cpuid(0, 0);
     const uint32_t words[] = {r.ebx, r.edx, r.ecx};
     copy_printable(cpu->vendor, sizeof cpu->vendor, (const char *)words, sizeof words);
 }
 
 static void read_brand(kt__cpu *cpu) {
     cpuid_regs parts[3];
-    for (uint32_t i = 0; i < 3; i++) parts[i] = cpuid(0x80000002u + i, 0);
+    for (uint32_t i = 0; i < 3; i++) parts[i] = read_cpuid(0x80000002u + i, 0);
     copy_printable(cpu->brand, sizeof cpu->brand, (const char *)parts, sizeof parts);
 }
 

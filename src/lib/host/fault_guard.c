@@ -97,7 +97,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context) {
     errno = saved_errno;
 }
 
-static int install(void) {
+static int install_handler(void) {
     page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
     /* read first: another thread may fault before the installing call returns */
     if (sigaction(SIGBUS, NULL, &previous) != 0) return errno;
@@ -111,7 +111,7 @@ static int install(void) {
 
 kt_status kt_install_fault_guard(kt_error *err) {
     pthread_mutex_lock(&install_mutex);
-    int rc = installed ? 0 : install();
+    int rc = installed ? 0 : install_handler();
     if (rc == 0) installed = true;
     pthread_mutex_unlock(&install_mutex);
     if (rc == 0) return KT_OK;

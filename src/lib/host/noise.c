@@ -63,7 +63,7 @@ void kt__noise_read(kt__noise *out) {
     kt__noise_read_at("", out);
 }
 
-static double rise(uint64_t before, uint64_t after, double per) {
+static double rise_per(uint64_t before, uint64_t after, double per) {
     return after > before ? (double)(after - before) / per : 0;
 }
 
@@ -72,12 +72,12 @@ void kt__noise_between(const kt__noise *before, const kt__noise *after, kt__nois
     double wall = (double)(after->wall_us - before->wall_us);
     if (wall < 1) wall = 1;
     if (before->has_stat && after->has_stat) {
-        out->steal_cpus = rise(before->steal_us, after->steal_us, wall);
-        double busy = rise(before->busy_us, after->busy_us, wall);
-        double own = rise(before->own_us, after->own_us, wall);
+        out->steal_cpus = rise_per(before->steal_us, after->steal_us, wall);
+        double busy = rise_per(before->busy_us, after->busy_us, wall);
+        double own = rise_per(before->own_us, after->own_us, wall);
         out->others_cpus = busy > own ? busy - own : 0;
     }
-    out->throttled_share = rise(before->throttled_us, after->throttled_us, wall);
+    out->throttled_share = rise_per(before->throttled_us, after->throttled_us, wall);
     out->thermal_count = after->thermal_count > before->thermal_count
                              ? after->thermal_count - before->thermal_count
                              : 0;

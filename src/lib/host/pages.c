@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void *map(size_t bytes) {
+static void *map_pages(size_t bytes) {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
     return p == MAP_FAILED ? NULL : p;
@@ -20,7 +20,7 @@ static void *map_aligned(size_t bytes) {
         errno = ENOMEM;
         return NULL;
     }
-    uint8_t *p = map(bytes + align);
+    uint8_t *p = map_pages(bytes + align);
     if (!p) return NULL;
     size_t before = (align - (uintptr_t)p % align) % align;
     if (before) (void)munmap(p, before);
@@ -30,7 +30,7 @@ static void *map_aligned(size_t bytes) {
 }
 
 void *kt__pages_alloc(size_t bytes) {
-    if (bytes < 2 * (size_t)KT__HUGE_PAGE_BYTES) return map(bytes);
+    if (bytes < 2 * (size_t)KT__HUGE_PAGE_BYTES) return map_pages(bytes);
     void *p = map_aligned(bytes);
     if (p) (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint: refusal costs speed only */
     return p;

@@ -22,7 +22,7 @@ void kt__text_close(kt__text *text) {
 }
 
 /* False at the end of the file, or where it cannot be read. */
-static bool fill(kt__text *text) {
+static bool fill_text(kt__text *text) {
     ssize_t n;
     do n = read(text->fd, text->chunk, sizeof text->chunk);
     while (n < 0 && errno == EINTR);
@@ -34,7 +34,7 @@ static bool fill(kt__text *text) {
 bool kt__text_next(kt__text *text, char *line, int size) {
     int n = 0;
     bool any = false;
-    while (text->at < text->len || fill(text)) {
+    while (text->at < text->len || fill_text(text)) {
         char c = text->chunk[text->at++];
         any = true;
         if (c == '\n') break;

@@ -7,7 +7,7 @@
 #include "jinja/jinja_value.h"
 
 /* Work done; at 0 the caller ends with its step limit. */
-static void spend(uint64_t *steps, uint64_t n) {
+static void spend_steps(uint64_t *steps, uint64_t n) {
     *steps -= n < *steps ? n : *steps;
 }
 
@@ -90,7 +90,7 @@ static bool equal_at(kt__jv a, kt__jv b, int depth, uint64_t *steps) {
     if (a.type != b.type) return false;
     switch (a.type) {
     case KT__J_STR:
-        if (a.u.s->len == b.u.s->len) spend(steps, a.u.s->len / 64);
+        if (a.u.s->len == b.u.s->len) spend_steps(steps, a.u.s->len / 64);
         return kt__jstr_eq(a.u.s, b.u.s);
     case KT__J_LIST: return equal_lists(a.u.l, b.u.l, depth, steps);
     case KT__J_DICT: return equal_dicts(a.u.d, b.u.d, depth, steps);
@@ -115,7 +115,7 @@ static bool order_at(kt__jv a, kt__jv b, int depth, int *out, uint64_t *steps) {
         return true;
     }
     if (a.type == KT__J_STR && b.type == KT__J_STR) {
-        spend(steps, (a.u.s->len < b.u.s->len ? a.u.s->len : b.u.s->len) / 64);
+        spend_steps(steps, (a.u.s->len < b.u.s->len ? a.u.s->len : b.u.s->len) / 64);
         *out = kt__jstr_cmp(a.u.s, b.u.s);
         return true;
     }
@@ -168,7 +168,7 @@ static bool hash_value(const void *key, kt__jv v, int depth, uint64_t *out, uint
     switch (v.type) {
     case KT__J_STR:
     case KT__J_BIGINT:
-        spend(steps, v.u.s->len / 64);
+        spend_steps(steps, v.u.s->len / 64);
         *out = hash_bytes(key, v.u.s->data, v.u.s->len);
         return true;
     case KT__J_BOOL:

@@ -576,8 +576,8 @@ static kt_status not_expr(kt__jparser *p, kt__jnode **out) {
     return status == KT_OK ? kt__jp_close(p, *out) : status;
 }
 
-static kt_status logical(kt__jparser *p, const char *word, kt__jnode_kind kind, operand_fn *operand,
-                         kt__jnode **out) {
+static kt_status parse_logical(kt__jparser *p, const char *word, kt__jnode_kind kind,
+                               operand_fn *operand, kt__jnode **out) {
     kt_status status = operand(p, out);
     while (status == KT_OK && kt__jp_is_name(p->tok, word)) {
         kt__jnode *node;
@@ -592,11 +592,11 @@ static kt_status logical(kt__jparser *p, const char *word, kt__jnode_kind kind, 
 }
 
 static kt_status and_expr(kt__jparser *p, kt__jnode **out) {
-    return logical(p, "and", KT__JN_AND, not_expr, out);
+    return parse_logical(p, "and", KT__JN_AND, not_expr, out);
 }
 
 static kt_status or_expr(kt__jparser *p, kt__jnode **out) {
-    return logical(p, "or", KT__JN_OR, and_expr, out);
+    return parse_logical(p, "or", KT__JN_OR, and_expr, out);
 }
 
 static kt_status cond_expr(kt__jparser *p, kt__jnode **out) {

@@ -75,7 +75,7 @@ kt_status kt__jf_replace(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out
 
 /* ---- indent ---- */
 
-static kt_status indentation(kt__jx *x, kt__jv width, const kt__jstr **out) {
+static kt_status indent_text(kt__jx *x, kt__jv width, const kt__jstr **out) {
     static const kt__jstr space = {.data = " ", .len = 1, .n_cp = 1, .from_template = true};
     kt__jv made;
     int64_t n;
@@ -97,7 +97,7 @@ kt_status kt__jf_indent(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
     kt__jsb text;
     KT__STEP(kt__jx_bind(x, "indent", args, names, 3, 0, slots));
     KT__STEP(kt__jx_text(x, "indent", v, &s));
-    KT__STEP(indentation(x, slots[0], &by));
+    KT__STEP(indent_text(x, slots[0], &by));
     KT__STEP(kt__js_lines(x, s, false, &lines));
     bool first = kt__j_truth(slots[1]), blank = kt__j_truth(slots[2]);
     kt__jx_sink(x, &text);
@@ -125,7 +125,7 @@ kt_status kt__jf_indent(kt__jx *x, kt__jv v, const kt__jargs *args, kt__jv *out)
 static kt_status dump_indent(kt__jx *x, kt__jv v, const kt__jstr **out) {
     *out = NULL;
     if (v.type == KT__J_MISSING || v.type == KT__J_NONE) return KT_OK;
-    return indentation(x, v, out);
+    return indent_text(x, v, out);
 }
 
 static kt_status dump_separators(kt__jx *x, kt__jv v, kt__jdump *opt) {

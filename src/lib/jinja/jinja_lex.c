@@ -33,7 +33,7 @@ static kt_status no_memory(lexer *lx) {
     return kt__fail(lx->err, KT_E_NOMEM, "no memory for a chat template");
 }
 
-static kt_status push(lexer *lx, kt__jtok_kind kind, size_t from, size_t to) {
+static kt_status push_token(lexer *lx, kt__jtok_kind kind, size_t from, size_t to) {
     if (lx->n == lx->cap) {
         size_t cap = lx->cap ? lx->cap * 2 : 256;
         kt__jtok *grown = kt__arena_calloc(lx->arena, cap, sizeof *grown);
@@ -95,7 +95,7 @@ static kt_status push_data(lexer *lx, size_t from, size_t to, char sign, bool va
         bool at_line_start = line > from || lx->starting_line;
         if (at_line_start && skip_space(lx, line) >= to) end = line;
     }
-    return end > from ? push(lx, KT__JT_DATA, from, end) : KT_OK;
+    return end > from ? push_token(lx, KT__JT_DATA, from, end) : KT_OK;
 }
 
 /* The next "{{", "{%" or "{#", or the end. */
@@ -185,7 +185,7 @@ static kt_status lex_number(lexer *lx) {
             end = digit_run(lx, exp);
         }
     }
-    kt_status status = push(lx, kind, from, end);
+    kt_status status = push_token(lx, kind, from, end);
     lexer_advance(lx, end);
     return status;
 }
@@ -196,7 +196,7 @@ static kt_status lex_string(lexer *lx) {
     while (at < lx->len && lx->src[at] != quote) at += lx->src[at] == '\\' ? 2 : 1;
     if (at >= lx->len)
         return kt__jinja_fail(lx->err, KT_E_TEMPLATE, lx->line, "a string without its end");
-    kt_status status = push(lx, KT__JT_STRING, lx->at, at + 1);
+    kt_status status = push_token(lx, KT__JT_STRING, lx->at, at + 1);
     lexer_advance(lx, at + 1);
     return status;
 }
@@ -219,7 +219,7 @@ static kt_status lex_operator(lexer *lx, char *brackets, size_t *n_brackets) {
     } else if (strchr(")]}", c) && (*n_brackets == 0 || brackets[--*n_brackets] != c)) {
         return kt__jinja_fail(lx->err, KT_E_TEMPLATE, lx->line, "unexpected '%c'", c);
     }
-    kt_status status = push(lx, KT__JT_OP, lx->at, lx->at + n);
+    kt_status status = push_token(lx, KT__JT_OP, lx->at, lx->at + n);
     lexer_advance(lx, lx->at + n);
     return status;
 }
@@ -227,7 +227,7 @@ static kt_status lex_operator(lexer *lx, char *brackets, size_t *n_brackets) {
 static kt_status lex_name(lexer *lx) {
     size_t end = lx->at;
     while (end < lx->len && is_name(lx->src[end])) end++;
-    kt_status status = push(lx, KT__JT_NAME, lx->at, end);
+    kt_status status = push_token(lx, KT__JT_NAME, lx->at, end);
     lexer_advance(lx, end);
     return status;
 }
@@ -251,7 +251,7 @@ static kt_status lex_inside(lexer *lx, const char *close) {
         if (status != KT_OK) return status;
     }
     kt__jtok_kind kind = close[0] == '}' ? KT__JT_VAR_END : KT__JT_BLOCK_END;
-    kt_status status = push(lx, kind, lx->at, end);
+    kt_status status = push_token(lx, kind, lx->at, end);
     finish_tag(lx, end);
     return status;
 }
@@ -270,14 +270,14 @@ static kt_status lex_tag(lexer *lx, size_t tag) {
         return lex_raw(lx);
     }
     bool variable = type == '{';
-    status = push(lx, variable ? KT__JT_VAR_BEGIN : KT__JT_BLOCK_BEGIN, tag, inside);
+    status = push_token(lx, variable ? KT__JT_VAR_BEGIN : KT__JT_BLOCK_BEGIN, tag, inside);
     if (status != KT_OK) return status;
     lexer_advance(lx, inside);
     return lex_inside(lx, variable ? "}}" : "%}");
 }
 
 /* A copy with \r\n and \r as \n, without one last newline. */
-static kt_status normalise(lexer *lx, const char *source, size_t len) {
+static kt_status normalise_newlines(lexer *lx, const char *source, size_t len) {
     char *copy = kt__arena_alloc_aligned(lx->arena, len + 1, 1);
     if (!copy) return no_memory(lx);
     for (size_t i = 0; i < len; i++) {
@@ -300,17 +300,17 @@ static kt_status normalise(lexer *lx, const char *source, size_t len) {
 kt_status kt__jinja_lex(kt__arena *arena, const char *source, size_t len, kt__jtok **toks,
                         size_t *n, kt_error *err) {
     lexer lx = {.arena = arena, .line = 1, .starting_line = true, .err = err};
-    kt_status status = normalise(&lx, source, len);
+    kt_status status = normalise_newlines(&lx, source, len);
     while (status == KT_OK && lx.at < lx.len) {
         size_t tag = find_tag(&lx, lx.at);
         if (tag < lx.len) {
             status = lex_tag(&lx, tag);
         } else {
-            status = push(&lx, KT__JT_DATA, lx.at, lx.len);
+            status = push_token(&lx, KT__JT_DATA, lx.at, lx.len);
             lexer_advance(&lx, lx.len);
         }
     }
-    if (status == KT_OK) status = push(&lx, KT__JT_EOF, lx.len, lx.len);
+    if (status == KT_OK) status = push_token(&lx, KT__JT_EOF, lx.len, lx.len);
     *toks = lx.toks;
     *n = lx.n;
     return status;

@@ -115,7 +115,7 @@ bool kt__jx_is_iterable(kt__jv v) {
            v.type == KT__J_UNDEF || v.type == KT__J_LOOP;
 }
 
-static kt_status characters(kt__jx *x, const kt__jstr *s, const kt__jv **items) {
+static kt_status list_characters(kt__jx *x, const kt__jstr *s, const kt__jv **items) {
     KT__STEP(kt__jx_step(x, s->n_cp));
     kt__jv *chars = kt__arena_calloc(&x->arena, s->n_cp + 1, sizeof *chars);
     if (!chars) return kt__jx_nomem(x);
@@ -143,7 +143,7 @@ kt_status kt__jx_items(kt__jx *x, kt__jv v, const kt__jv **items, size_t *n) {
     *items = NULL;
     switch (v.type) {
     case KT__J_UNDEF: return KT_OK;
-    case KT__J_STR: *n = v.u.s->n_cp; return characters(x, v.u.s, items);
+    case KT__J_STR: *n = v.u.s->n_cp; return list_characters(x, v.u.s, items);
     case KT__J_DICT: *n = v.u.d->n; return dict_keys(x, v.u.d, items);
     case KT__J_LIST: {
         size_t pos = v.u.l->kind == KT__JL_ITER ? v.u.l->pos : 0;

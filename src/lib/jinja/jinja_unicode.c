@@ -85,16 +85,16 @@ size_t kt__j_lower(uint32_t cp, uint32_t out[3]) {
     return 1;
 }
 
-static utf8proc_category_t category(uint32_t cp) {
+static utf8proc_category_t category_of(uint32_t cp) {
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
 static bool is_lower_case(uint32_t cp) {
-    return category(cp) == UTF8PROC_CATEGORY_LL || cp == 0xaa || cp == 0xba;
+    return category_of(cp) == UTF8PROC_CATEGORY_LL || cp == 0xaa || cp == 0xba;
 }
 
 static bool is_upper_case(uint32_t cp) {
-    utf8proc_category_t c = category(cp);
+    utf8proc_category_t c = category_of(cp);
     return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LT;
 }
 
@@ -103,7 +103,7 @@ bool kt__j_is_cased(uint32_t cp) {
 }
 
 bool kt__j_is_case_ignorable(uint32_t cp) {
-    switch (category(cp)) {
+    switch (category_of(cp)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
@@ -115,17 +115,17 @@ bool kt__j_is_case_ignorable(uint32_t cp) {
 }
 
 bool kt__j_is_alpha(uint32_t cp) {
-    utf8proc_category_t c = category(cp);
+    utf8proc_category_t c = category_of(cp);
     return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
 }
 
 bool kt__j_is_digit(uint32_t cp) {
-    return category(cp) == UTF8PROC_CATEGORY_ND;
+    return category_of(cp) == UTF8PROC_CATEGORY_ND;
 }
 
 bool kt__j_is_printable(uint32_t cp) {
     if (cp == ' ') return true;
-    switch (category(cp)) {
+    switch (category_of(cp)) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:

@@ -13,7 +13,7 @@ typedef struct reader {
     kt_error *err;
 } reader;
 
-static kt_status bad(reader *r, const char *what) {
+static kt_status bad_json(reader *r, const char *what) {
     return kt__fail_at(r->err, KT_E_FORMAT, "JSON", r->in.at, "not JSON: %s", what);
 }
 
@@ -24,7 +24,7 @@ static kt_status no_memory(reader *r) {
 
 static kt_status read_string(reader *r, kt__jv *out) {
     kt__json_raw raw;
-    if (!kt__json_in_string(&r->in, &raw)) return bad(r, r->in.fault);
+    if (!kt__json_in_string(&r->in, &raw)) return bad_json(r, r->in.fault);
     if (raw.escaped) {
         char *data = kt__arena_alloc_aligned(r->arena, raw.len, 1);
         if (!data) return no_memory(r);
@@ -61,10 +61,10 @@ static kt_status read_number(reader *r, kt__jv *out) {
     size_t from = r->in.at;
     bool is_float;
     double f;
-    if (!kt__json_in_number(&r->in, &is_float)) return bad(r, r->in.fault);
+    if (!kt__json_in_number(&r->in, &is_float)) return bad_json(r, r->in.fault);
     if (!is_float) return json_integer_of(r, from, out);
     if (!kt__jnum_parse(r->in.text + from, r->in.at - from, &f))
-        return bad(r, "a number is too long");
+        return bad_json(r, "a number is too long");
     *out = kt__j_float(f);
     return KT_OK;
 }
@@ -85,7 +85,7 @@ static kt_status read_array(reader *r, kt__jv *out) {
         if (status != KT_OK) return status;
         if (!kt__jlist_push(r->arena, list, item)) return no_memory(r);
         if (kt__json_in_take(&r->in, ']')) return KT_OK;
-        if (!kt__json_in_take(&r->in, ',')) return bad(r, "expected ',' or ']'");
+        if (!kt__json_in_take(&r->in, ',')) return bad_json(r, "expected ',' or ']'");
     }
 }
 
@@ -93,11 +93,11 @@ static kt_status read_member(reader *r, kt__jdict *dict) {
     kt__jv key, value;
     uint64_t steps = UINT64_MAX; /* text keys: nothing to count */
     kt__json_in_blanks(&r->in);
-    if (!kt__json_in_take(&r->in, '"')) return bad(r, "expected a member's name in quotes");
+    if (!kt__json_in_take(&r->in, '"')) return bad_json(r, "expected a member's name in quotes");
     kt_status status = read_string(r, &key);
     if (status != KT_OK) return status;
     kt__json_in_blanks(&r->in);
-    if (!kt__json_in_take(&r->in, ':')) return bad(r, "expected ':'");
+    if (!kt__json_in_take(&r->in, ':')) return bad_json(r, "expected ':'");
     status = read_value(r, &value);
     if (status != KT_OK) return status;
     if (kt__jdict_set(r->arena, dict, key, value, &steps) == KT__JKEY_NOMEM) return no_memory(r);
@@ -114,7 +114,7 @@ static kt_status read_object(reader *r, kt__jv *out) {
         kt_status status = read_member(r, dict);
         if (status != KT_OK) return status;
         if (kt__json_in_take(&r->in, '}')) return KT_OK;
-        if (!kt__json_in_take(&r->in, ',')) return bad(r, "expected ',' or '}'");
+        if (!kt__json_in_take(&r->in, ',')) return bad_json(r, "expected ',' or '}'");
     }
 }
 
@@ -152,6 +152,6 @@ kt_status kt__json_parse(kt__arena *arena, const char *text, size_t len, kt__jv 
                          kt_error *err) {
     reader r = {.in = {.text = text, .len = len}, .arena = arena, .err = err};
     kt_status status = read_value(&r, out);
-    if (status == KT_OK && r.in.at < len) status = bad(&r, "unexpected text after the value");
+    if (status == KT_OK && r.in.at < len) status = bad_json(&r, "unexpected text after the value");
     return status;
 }

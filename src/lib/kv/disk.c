@@ -104,7 +104,7 @@ static void put_key(uint8_t *out, kt__kv_key key) {
 }
 
 /* All of the header but the block's digest and its own. */
-static void frame(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYTES]) {
+static void frame_block(const kt__disk *d, const kt__kv_block *b, uint8_t h[HEADER_BYTES]) {
     memset(h, 0, HEADER_BYTES);
     memcpy(h, magic, sizeof magic);
     kt__le_put(h + AT_VERSION, VERSION, 4);
@@ -122,7 +122,7 @@ static void get_full_hash(const kt__disk *d, uint8_t out[KT__DISK_HASH_BYTES]) {
     if (d->full_hash) d->full_hash(d->full_hash_user, out);
 }
 
-static void sign(const kt__disk *d, uint8_t *file) {
+static void sign_file(const kt__disk *d, uint8_t *file) {
     uint8_t full_hash[KT__DISK_HASH_BYTES];
     get_full_hash(d, full_hash);
     memcpy(file + AT_FULL_HASH, full_hash, FULL_HASH_BYTES);
@@ -134,7 +134,7 @@ static void sign(const kt__disk *d, uint8_t *file) {
 /* Whether file is what we would have written for this block. */
 static bool is_valid(const kt__disk *d, const kt__kv_block *b, const uint8_t *file) {
     uint8_t h[HEADER_BYTES];
-    frame(d, b, h);
+    frame_block(d, b, h);
     if (memcmp(h, file, AT_BLOCK_DIGEST) != 0) return false;
     return kt__field_has_digest(file + AT_DIGEST, kt__hash_bytes(SEED, file, AT_DIGEST)) &&
            kt__field_has_digest(file + AT_BLOCK_DIGEST,
@@ -203,7 +203,7 @@ static bool is_lost(const kt__disk *d, kt__kv_key key) {
     return false;
 }
 
-static void lose(kt__disk *d, kt__kv_key key) {
+static void mark_lost(kt__disk *d, kt__kv_key key) {
     d->stats.n_dropped++;
     if (is_lost(d, key)) return;
     d->lost[d->next_lost] = key;
@@ -211,7 +211,7 @@ static void lose(kt__disk *d, kt__kv_key key) {
     if (d->n_lost < N_LOST) d->n_lost++;
 }
 
-static void unlose(kt__disk *d, kt__kv_key key) {
+static void unmark_lost(kt__disk *d, kt__kv_key key) {
     for (size_t i = 0; i < d->n_lost; i++) {
         if (kt__kv_key_equal(d->lost[i], key)) d->lost[i] = (kt__kv_key){{0, 0}};
     }
@@ -237,7 +237,7 @@ static void disk_put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_
     kt__disk *d = user;
     pthread_mutex_lock(&d->lock);
     bool keep = !d->stop && !is_lost(d, b->parent) && wait_for_room(d);
-    if (!keep) lose(d, b->key);
+    if (!keep) mark_lost(d, b->key);
     slot *s = &d->slots[(d->first + d->n_waiting) % d->n_slots];
     pthread_mutex_unlock(&d->lock);
     if (!keep) return;
@@ -246,7 +246,7 @@ static void disk_put(void *user, const kt__kv_block *b, const kt__kv *kv, int32_
     s->block.ids = s->ids;
     kt__kv_block_read(kv, page, s->file + HEADER_BYTES);
     pthread_mutex_lock(&d->lock);
-    unlose(d, b->key);
+    unmark_lost(d, b->key);
     d->n_waiting++;
     pthread_cond_signal(&d->work);
     pthread_mutex_unlock(&d->lock);
@@ -285,8 +285,8 @@ static wrote write_slot(kt__disk *d, slot *s, bool distrust) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
     kt__disk_name(&s->block, name);
     if (!distrust && utimensat(d->dir, name, times, AT_SYMLINK_NOFOLLOW) == 0) return PRESENT;
-    frame(d, &s->block, s->file);
-    sign(d, s->file);
+    frame_block(d, &s->block, s->file);
+    sign_file(d, s->file);
     return write_new(d, s, name);
 }
 
@@ -302,7 +302,7 @@ static bool is_sweep_due(const kt__disk *d) {
     return d->unswept_bytes > d->max_bytes / SWEEP_SHARE;
 }
 
-static void sweep(kt__disk *d, bool wait) {
+static void sweep_files(kt__disk *d, bool wait) {
     kt__disk_swept swept;
     if (!kt__disk_sweep(d->root, d->max_bytes, wait, &swept))
         return; /* again after the next block */
@@ -326,13 +326,13 @@ static void write_one(kt__disk *d) {
         }
     }
     if (result == WROTE) d->unswept_bytes += d->file_bytes;
-    if (is_sweep_due(d)) sweep(d, false);
+    if (is_sweep_due(d)) sweep_files(d, false);
     pthread_mutex_lock(&d->lock);
     d->stats.n_written += result == WROTE;
     d->stats.n_present += result == PRESENT;
     d->stats.n_failed += result == FAILED;
     if (result == WROTE) d->stats.bytes_written += d->file_bytes;
-    if (result == FAILED) lose(d, s->block.key);
+    if (result == FAILED) mark_lost(d, s->block.key);
     d->first = (d->first + 1) % d->n_slots;
     d->n_waiting--;
     pthread_cond_signal(&d->room);
@@ -340,7 +340,7 @@ static void write_one(kt__disk *d) {
 
 static void *write_all(void *user) {
     kt__disk *d = user;
-    sweep(d, false);
+    sweep_files(d, false);
     pthread_mutex_lock(&d->lock);
     for (;;) {
         while (d->n_waiting) write_one(d);
@@ -349,7 +349,8 @@ static void *write_all(void *user) {
         pthread_cond_wait(&d->work, &d->lock);
     }
     pthread_mutex_unlock(&d->lock);
-    if (is_sweep_due(d)) sweep(d, true); /* another process was sweeping when it was due before */
+    if (is_sweep_due(d))
+        sweep_files(d, true); /* another process was sweeping when it was due before */
     return NULL;
 }
 

@@ -325,7 +325,8 @@ out:
 
 /* ---- reading ---- */
 
-static kt_status damaged(const kt__kv_image_file *f, uint64_t at, const char *what, kt_error *err) {
+static kt_status damaged_image(const kt__kv_image_file *f, uint64_t at, const char *what,
+                               kt_error *err) {
     return kt__fail_at(err, KT_E_FORMAT, f->path, at, "the session file is damaged: %s", what);
 }
 
@@ -344,7 +345,7 @@ static kt_status check_frame(const kt__kv_image_file *f, const uint8_t *h, kt_er
                            "a session of a machine with another byte order");
     }
     if (!kt__field_has_digest(h + AT_DIGEST, kt__hash_bytes(SEED, h, AT_DIGEST))) {
-        return damaged(f, AT_DIGEST, "its header's checksum is wrong", err);
+        return damaged_image(f, AT_DIGEST, "its header's checksum is wrong", err);
     }
     return KT_OK;
 }
@@ -390,13 +391,13 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
     uint64_t n_pos = kt__le_get(h + AT_N_POS, 8), n_logits = kt__le_get(h + AT_N_LOGITS, 8);
     extras has = {kt__le_get(h + AT_F16_COPIES + 8, 8) != 0, kt__le_get(h + AT_STATE + 8, 8) != 0};
     if (has.state && !f->shape.state_bytes)
-        return damaged(f, AT_STATE, "its model has no recurrent layers", err);
+        return damaged_image(f, AT_STATE, "its model has no recurrent layers", err);
     if (has.f16 && (n_pos > INT32_MAX || !kt__kv_is_quantised(&f->shape) ||
                     !kt__kv_n_end_pages(&f->shape, (int64_t)n_pos)))
-        return damaged(f, AT_F16_COPIES, "it has no page that could be f16", err);
+        return damaged_image(f, AT_F16_COPIES, "it has no page that could be f16", err);
     if (n_pos > INT64_MAX || n_logits > INT64_MAX ||
         !lay_out(&f->shape, (int64_t)n_pos, (int64_t)n_logits, has, &f->layout)) {
-        return damaged(f, AT_N_POS, "its number of positions is impossible", err);
+        return damaged_image(f, AT_N_POS, "its number of positions is impossible", err);
     }
     f->info.n_pos = (int64_t)n_pos;
     f->info.n_logits = (int64_t)n_logits;
@@ -405,11 +406,11 @@ static kt_status check_layout(kt__kv_image_file *f, const uint8_t *h, uint64_t s
         section *s = &f->layout.sections[i];
         bool placed = i == STATE || kt__le_get(at, 8) == s->offset;
         if (!placed || kt__le_get(at + 8, 8) != s->bytes)
-            return damaged(f, (uint64_t)(at - h), "a section's size does not fit", err);
+            return damaged_image(f, (uint64_t)(at - h), "a section's size does not fit", err);
         for (int w = 0; w < 4; w++) s->digest.w[w] = kt__le_get(at + 16 + 8 * w, 8);
     }
     if (kt__le_get(h + AT_FILE_BYTES, 8) != f->layout.file_bytes)
-        return damaged(f, AT_FILE_BYTES, "its size does not fit", err);
+        return damaged_image(f, AT_FILE_BYTES, "its size does not fit", err);
     if (size == f->layout.file_bytes) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, f->path, size,
                        "the session file is %s: %" PRIu64 " bytes, expected %" PRIu64,
@@ -433,7 +434,8 @@ static kt_status read_header(kt__kv_image_file *f, kt_error *err) {
         return kt__fail_at(err, KT_E_FORMAT, f->path, (uint64_t)st.st_size,
                            "%lld bytes are too few for a session file", (long long)st.st_size);
     }
-    if (!kt__fd_read_at(f->fd, h, sizeof h, 0)) return damaged(f, 0, "it cannot be read", err);
+    if (!kt__fd_read_at(f->fd, h, sizeof h, 0))
+        return damaged_image(f, 0, "it cannot be read", err);
     KT__TRY(check_frame(f, h, err));
     KT__TRY(check_shape(f, h, err));
     KT__TRY(check_forms(f, h, err));

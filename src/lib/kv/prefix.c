@@ -61,7 +61,7 @@ struct kt__prefix {
     int64_t n_evicted;
 };
 
-static uint32_t slot(const kt__prefix *p, kt__kv_key key) {
+static uint32_t slot_of(const kt__prefix *p, kt__kv_key key) {
     return (uint32_t)key.w[0] & (p->n_buckets - 1);
 }
 
@@ -101,7 +101,7 @@ static queue *queue_of(kt__prefix *p, int32_t e) {
     return p->entries[e].page == NONE ? &p->ghosts : &p->held;
 }
 
-static void touch(kt__prefix *p, int32_t e) {
+static void touch_entry(kt__prefix *p, int32_t e) {
     queue *q = queue_of(p, e);
     queue_remove(p, q, e);
     queue_add(p, q, e);
@@ -109,7 +109,7 @@ static void touch(kt__prefix *p, int32_t e) {
 
 static void unlink_entry(kt__prefix *p, int32_t e) {
     entry *it = &p->entries[e];
-    int32_t *at = &p->buckets[slot(p, it->key)];
+    int32_t *at = &p->buckets[slot_of(p, it->key)];
     while (*at != e) at = &p->entries[*at].bucket_next;
     *at = it->bucket_next;
     if (it->child_prev != NONE) {
@@ -124,7 +124,7 @@ static void unlink_entry(kt__prefix *p, int32_t e) {
 }
 
 static int32_t prefix_find(const kt__prefix *p, const kt__kv_block *block) {
-    int32_t e = p->buckets[slot(p, block->key)];
+    int32_t e = p->buckets[slot_of(p, block->key)];
     for (; e != NONE; e = p->entries[e].bucket_next) {
         const entry *it = &p->entries[e];
         if (kt__kv_key_equal(it->key, block->key)) {
@@ -137,7 +137,7 @@ static int32_t prefix_find(const kt__prefix *p, const kt__kv_block *block) {
 }
 
 static bool is_key_taken(const kt__prefix *p, kt__kv_key key) {
-    int32_t e = p->buckets[slot(p, key)];
+    int32_t e = p->buckets[slot_of(p, key)];
     while (e != NONE && !kt__kv_key_equal(p->entries[e].key, key)) e = p->entries[e].bucket_next;
     return e != NONE;
 }
@@ -155,7 +155,7 @@ static void give_up(kt__prefix *p, int32_t e) {
 }
 
 /* Least recently used first. Pages that sequences hold, too, would free nothing. */
-static void reclaim(void *user, int64_t n_pages) {
+static void reclaim_pages(void *user, int64_t n_pages) {
     kt__prefix *p = user;
     int32_t e = p->held.oldest;
     while (n_pages > 0 && e != NONE) {
@@ -186,7 +186,7 @@ static int32_t new_entry(kt__prefix *p) {
     return e;
 }
 
-static void hold(kt__prefix *p, int32_t e, int32_t page) {
+static void hold_page(kt__prefix *p, int32_t e, int32_t page) {
     p->entries[e].page = page;
     kt__kv_page_ref(p->kv, page);
     kt__kv_page_set_kept(p->kv, page, true);
@@ -194,7 +194,7 @@ static void hold(kt__prefix *p, int32_t e, int32_t page) {
 }
 
 /* The index takes a reference of its own on page. NONE: the key belongs to other tokens. */
-static int32_t add(kt__prefix *p, const kt__kv_block *block, int32_t page) {
+static int32_t add_entry(kt__prefix *p, const kt__kv_block *block, int32_t page) {
     if (is_key_taken(p, block->key)) return NONE;
     int32_t e = new_entry(p);
     if (e == NONE) return NONE;
@@ -203,7 +203,7 @@ static int32_t add(kt__prefix *p, const kt__kv_block *block, int32_t page) {
     it->parent = block->parent;
     memcpy(it->ids, block->ids, sizeof it->ids);
     it->index = block->index;
-    int32_t *bucket = &p->buckets[slot(p, it->key)];
+    int32_t *bucket = &p->buckets[slot_of(p, it->key)];
     it->bucket_next = *bucket;
     *bucket = e;
     int32_t *child = &p->children[child_slot(p, it->parent)];
@@ -211,7 +211,7 @@ static int32_t add(kt__prefix *p, const kt__kv_block *block, int32_t page) {
     it->child_next = *child;
     if (*child != NONE) p->entries[*child].child_prev = e;
     *child = e;
-    hold(p, e, page);
+    hold_page(p, e, page);
     return e;
 }
 
@@ -247,7 +247,7 @@ kt_status kt__prefix_create(kt__kv *kv, size_t max_blocks, kt__prefix **out, kt_
         kt__prefix_destroy(p);
         return status;
     }
-    kt__kv_set_reclaim(kv, reclaim, p);
+    kt__kv_set_reclaim(kv, reclaim_pages, p);
     kt__kv_set_lost(kv, forget_lost);
     *out = p;
     return KT_OK;
@@ -306,9 +306,9 @@ static bool has_block(const kt__prefix_cursor *cursor, size_t n) {
  * without the beginning it could not be found. */
 static void touch_chain(kt__prefix *p, int32_t last) {
     for (int32_t e = last; e != NONE;) {
-        touch(p, e);
+        touch_entry(p, e);
         kt__kv_key parent = p->entries[e].parent;
-        e = p->buckets[slot(p, parent)];
+        e = p->buckets[slot_of(p, parent)];
         while (e != NONE && !kt__kv_key_equal(p->entries[e].key, parent))
             e = p->entries[e].bucket_next;
     }
@@ -331,12 +331,12 @@ void kt__prefix_match(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *i
 
 /* The block's entry, made if need be, gets the page (a reference of its own). NONE: there is no
  * place for it, or it has one. */
-static int32_t remember(kt__prefix *p, const kt__kv_block *block, int32_t page) {
+static int32_t remember_block(kt__prefix *p, const kt__kv_block *block, int32_t page) {
     int32_t e = prefix_find(p, block);
-    if (e == NONE) return add(p, block, page);
+    if (e == NONE) return add_entry(p, block, page);
     if (p->entries[e].page != NONE) return NONE;
     queue_remove(p, &p->ghosts, e);
-    hold(p, e, page);
+    hold_page(p, e, page);
     return e;
 }
 
@@ -350,7 +350,7 @@ bool kt__prefix_load(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *id
     bool found = p->store.get(p->store.user, &block, p->kv, page);
     if (found) {
         kt__kv_table_set(p->kv, table, table->n_pages, page);
-        (void)remember(p, &block, page);
+        (void)remember_block(p, &block, page);
         move_on(cursor, &block);
     }
     kt__kv_page_drop(p->kv, page);
@@ -369,7 +369,7 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
                 kt__kv_table_adopt(p->kv, table, cursor->n_block, p->entries[e].page);
             }
         } else {
-            e = remember(p, &block, page);
+            e = remember_block(p, &block, page);
             if (e != NONE && p->has_store) p->store.put(p->store.user, &block, p->kv, page);
         }
         last = e;
@@ -380,7 +380,7 @@ void kt__prefix_insert(kt__prefix *p, kt__prefix_cursor *cursor, const int32_t *
 
 /* ---- explaining ---- */
 
-static int common(const int32_t *a, const int32_t *b, size_t n_b) {
+static int common_length(const int32_t *a, const int32_t *b, size_t n_b) {
     int n = 0;
     while (n < KT__PAGE_POS && (size_t)n < n_b && a[n] == b[n]) n++;
     return n;
@@ -411,7 +411,7 @@ void kt__prefix_explain(const kt__prefix *p, const kt__prefix_cursor *cursor, co
     int32_t e = p->children[child_slot(p, cursor->key)];
     for (; e != NONE && steps-- > 0; e = p->entries[e].child_next) {
         if (!kt__kv_key_equal(p->entries[e].parent, cursor->key)) continue;
-        int same = common(p->entries[e].ids, ids + from, n - from);
+        int same = common_length(p->entries[e].ids, ids + from, n - from);
         if (same > best_common) best_common = same, best = e;
     }
     /* without a common beginning it is another conversation; one that ends here does not depart */

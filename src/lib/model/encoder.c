@@ -51,7 +51,7 @@ void kt__encoder_up(kt__dev *dev, const kt__weight *up, const float *bias, const
 
 /* ---- after the last layer ---- */
 
-static int widest(const kt__pool_head *head) {
+static int widest_layer(const kt__pool_head *head) {
     int n = head->hidden.n_row > head->labels.n_row ? head->hidden.n_row : head->labels.n_row;
     for (int i = 0; i < KT__POOL_DENSE; i++)
         if (head->dense[i].n_row > n) n = head->dense[i].n_row;
@@ -59,12 +59,13 @@ static int widest(const kt__pool_head *head) {
 }
 
 size_t kt__pool_scratch_floats(const kt__pool_head *head, int d_model) {
-    size_t longest = (size_t)(widest(head) > d_model ? widest(head) : d_model);
+    size_t longest = (size_t)(widest_layer(head) > d_model ? widest_layer(head) : d_model);
     return 3 * longest; /* a row, and two vectors */
 }
 
 /* y[n_row] = w . x + bias, sums in double in the columns' order. */
-static void multiply(const kt__weight *w, const float *bias, const float *x, float *row, float *y) {
+static void multiply_row(const kt__weight *w, const float *bias, const float *x, float *row,
+                         float *y) {
     for (int r = 0; r < w->n_row; r++) {
         double sum = bias ? (double)bias[r] : 0.0;
         kt__dequantize_row(w->type, w->data + (size_t)r * w->row_bytes, w->n_col, row);
@@ -80,7 +81,7 @@ void kt__pool_project(const kt__pool_head *head, int d_model, float *x, float *s
     for (int i = 0; i < KT__POOL_DENSE; i++) {
         if (!head->dense[i].data) continue;
         float *to = scratch + (size_t)(i + 1) * longest;
-        multiply(&head->dense[i], head->dense_bias[i], from, scratch, to);
+        multiply_row(&head->dense[i], head->dense_bias[i], from, scratch, to);
         from = to;
         n = head->dense[i].n_row;
     }
@@ -92,11 +93,11 @@ float kt__pool_relevance(const kt__pool_head *head, int d_model, const float *x,
     float *hidden = scratch + longest, *labels = scratch + 2 * longest;
     const float *from = x;
     if (head->hidden.data) {
-        multiply(&head->hidden, head->hidden_bias, x, scratch, hidden);
+        multiply_row(&head->hidden, head->hidden_bias, x, scratch, hidden);
         for (int i = 0; i < head->hidden.n_row; i++) hidden[i] = kt__tanhf(hidden[i]);
         from = hidden;
     }
-    multiply(&head->labels, head->labels_bias, from, scratch, labels);
+    multiply_row(&head->labels, head->labels_bias, from, scratch, labels);
     double most = 0.0, sum = 0.0; /* one label is next to a second one of 0 */
     int n = head->labels.n_row;
     for (int i = 0; i < n; i++)

@@ -2,7 +2,7 @@
  * head that every token decays, corrects and reads, and a gated norm. */
 #include "model/mixers.h"
 
-static void project(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt__fwd_buf to) {
+static void project_acts(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt__fwd_buf to) {
     fwd->ops->matmul(fwd->dev, w, acts, NULL, NULL, NULL, KT__SITE_Q, kt__fwd_f32(fwd, to),
                      (size_t)w->n_row);
 }
@@ -12,11 +12,11 @@ static void project_gates(kt__fwd *fwd, const kt__layer *layer, const kt__acts *
     const kt__hparams *hp = &fwd->net->hp;
     const kt__bound *t = layer->t;
     if (!(hp->features & KT__F_DELTA_GROUPED)) {
-        project(fwd, &t[KT__SLOT_DELTA_ALPHA].w, acts, KT__BUF_DECAY);
-        project(fwd, &t[KT__SLOT_DELTA_BETA].w, acts, KT__BUF_BETA);
+        project_acts(fwd, &t[KT__SLOT_DELTA_ALPHA].w, acts, KT__BUF_DECAY);
+        project_acts(fwd, &t[KT__SLOT_DELTA_BETA].w, acts, KT__BUF_BETA);
         return;
     }
-    project(fwd, &t[KT__SLOT_DELTA_BETA_ALPHA].w, acts, KT__BUF_MIX);
+    project_acts(fwd, &t[KT__SLOT_DELTA_BETA_ALPHA].w, acts, KT__BUF_MIX);
     fwd->ops->unweave(fwd->dev, kt__fwd_f32(fwd, KT__BUF_MIX), acts->n_tok, hp->n_state_key,
                       hp->n_state_value, kt__fwd_f32(fwd, KT__BUF_BETA),
                       kt__fwd_f32(fwd, KT__BUF_DECAY));
@@ -35,8 +35,8 @@ static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err)
         return kt__fwd_fail(fwd, "the delta net", err);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
-    project(fwd, users[0], &acts, KT__BUF_MIX_IN);
-    project(fwd, users[1], &acts, KT__BUF_GATE);
+    project_acts(fwd, users[0], &acts, KT__BUF_MIX_IN);
+    project_acts(fwd, users[1], &acts, KT__BUF_GATE);
     project_gates(fwd, layer, &acts);
     kt__fwd_lap(fwd, KT_PROFILE_QKV);
     return KT_OK;

@@ -3,7 +3,7 @@
  * the values ("absorbed"), at prompts as at answers, so that both have the same bits. */
 #include "model/mixers.h"
 
-static void project(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt__fwd_buf to) {
+static void project_acts(kt__fwd *fwd, const kt__weight *w, const kt__acts *acts, kt__fwd_buf to) {
     fwd->ops->matmul(fwd->dev, w, acts, NULL, NULL, NULL, KT__SITE_Q, kt__fwd_f32(fwd, to),
                      (size_t)w->n_row);
 }
@@ -14,16 +14,16 @@ static bool project_queries(kt__fwd *fwd, const kt__layer *layer, const kt__acts
     const kt__hparams *hp = &fwd->net->hp;
     const kt__bound *t = layer->t;
     if (!(hp->features & KT__F_LATENT_Q)) {
-        project(fwd, &t[KT__SLOT_LATENT_Q].w, acts, KT__BUF_MIX_IN);
+        project_acts(fwd, &t[KT__SLOT_LATENT_Q].w, acts, KT__BUF_MIX_IN);
         return true;
     }
     const kt__weight *last = &t[KT__SLOT_LATENT_Q_B].w;
-    project(fwd, &t[KT__SLOT_LATENT_Q_A].w, acts, KT__BUF_MIX);
+    project_acts(fwd, &t[KT__SLOT_LATENT_Q_A].w, acts, KT__BUF_MIX);
     kt__acts inner = kt__fwd_acts(fwd, acts->n_tok, hp->q_rank, &last, 1);
     if (!fwd->ops->norm(fwd->dev, kt__fwd_f32(fwd, KT__BUF_MIX), t[KT__SLOT_LATENT_Q_NORM].v,
                         hp->norm_eps, acts->n_tok, &inner))
         return false;
-    project(fwd, last, &inner, KT__BUF_MIX_IN);
+    project_acts(fwd, last, &inner, KT__BUF_MIX_IN);
     return true;
 }
 
@@ -100,7 +100,7 @@ static kt_status input_part(kt__fwd *fwd, const kt__layer *layer, kt_error *err)
         return kt__fwd_fail(fwd, "the attention", err);
     kt__fwd_lap(fwd, KT_PROFILE_NORM);
     kt__fwd_show_input(fwd, KT__INPUT_ATTN, &acts);
-    project(fwd, users[0], &acts, KT__BUF_LATENT);
+    project_acts(fwd, users[0], &acts, KT__BUF_LATENT);
     if (!project_queries(fwd, layer, &acts)) return kt__fwd_fail(fwd, "the queries' norm", err);
     make_rows(fwd, layer);
     store_rows(fwd, layer);

@@ -160,7 +160,7 @@ static bool add_rows(kt__draft *d, kt__draft_seq *seq, const int32_t *ids, int32
     return true;
 }
 
-static bool run(kt__draft *d, const kt__batch *batch) {
+static bool run_batch(kt__draft *d, const kt__batch *batch) {
     bool done;
     kt_error err;
     kt__batch_run run = {.fwd = d->fwd,
@@ -174,7 +174,7 @@ static bool run(kt__draft *d, const kt__batch *batch) {
 
 /* Follows the answers that are asked for up to their last token, at most ROWS rows in all; those
  * that get there get their first proposal. Returns how many. */
-static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
+static int follow_asks(kt__draft *d, kt__draft_ask *asks, int n) {
     kt__batch b = empty_batch(d);
     int n_ready = 0;
     for (int i = 0; i < n; i++) {
@@ -189,7 +189,7 @@ static int follow(kt__draft *d, kt__draft_ask *asks, int n) {
         d->out_rows[b.n_out++] = b.n_tok - 1;
         d->ready[n_ready++] = ask;
     }
-    if (b.n_tok == 0 || run(d, &b)) return n_ready;
+    if (b.n_tok == 0 || run_batch(d, &b)) return n_ready;
     for (int i = 0; i < n; i++) {
         if (asks[i].ready) kt__draft_seq_trim(d, asks[i].seq, 0);
     }
@@ -206,23 +206,24 @@ static void take_ids(kt__draft *d, int n_ready) {
 }
 
 /* One more proposal for each that is ready. */
-static bool step(kt__draft *d, int n_ready) {
+static bool step_ready(kt__draft *d, int n_ready) {
     kt__batch b = empty_batch(d);
     for (int i = 0; i < n_ready; i++) {
         const kt__draft_ask *ask = d->ready[i];
         if (!add_rows(d, ask->seq, &ask->ids[ask->n - 1], 1, &b)) return false;
         d->out_rows[b.n_out++] = i;
     }
-    return run(d, &b);
+    return run_batch(d, &b);
 }
 
 /* k proposals for each that is ready. */
-static void draft(kt__draft *d, kt__draft_ask *asks, int n, int k, const kt__draft_step *verify) {
+static void draft_tokens(kt__draft *d, kt__draft_ask *asks, int n, int k,
+                         const kt__draft_step *verify) {
     int64_t begin_us = kt__now_us();
-    int n_ready = follow(d, asks, n), steps = 1;
+    int n_ready = follow_asks(d, asks, n), steps = 1;
     if (n_ready > 0) {
         take_ids(d, n_ready);
-        for (; steps < k && step(d, n_ready); steps++) take_ids(d, n_ready);
+        for (; steps < k && step_ready(d, n_ready); steps++) take_ids(d, n_ready);
         kt__draft_gate_verify(&d->gate, verify, n_ready * steps);
     }
     kt__draft_gate_drafted(&d->gate, steps, (double)(kt__now_us() - begin_us));
@@ -234,7 +235,7 @@ static void follow_some(kt__draft *d, const kt__draft_ask *ask, int rows) {
     kt__batch b = empty_batch(d);
     int64_t begin_us = kt__now_us();
     if (!add_rows(d, seq, ask->tokens + seq->n_done, rows, &b)) return;
-    if (!run(d, &b)) kt__draft_seq_trim(d, seq, 0);
+    if (!run_batch(d, &b)) kt__draft_seq_trim(d, seq, 0);
     kt__draft_gate_followed(&d->gate, rows, (double)(kt__now_us() - begin_us));
 }
 
@@ -270,7 +271,7 @@ static void catch_up(kt__draft *d, const kt__draft_ask *asks, int n, const kt__d
 /* ---- proposing ---- */
 
 /* It does not pay now: later it is tried again. */
-static void rest(kt__draft *d, const kt__draft_ask *asks, int n) {
+static void rest_asks(kt__draft *d, const kt__draft_ask *asks, int n) {
     d->resting = REST_STEPS;
     for (int i = 0; i < n; i++) asks[i].seq->right += 0.1 * (hopeful - asks[i].seq->right);
 }
@@ -298,9 +299,9 @@ void kt__draft_propose(kt__draft *d, kt__draft_ask *asks, int n, const kt__draft
         right /= n_ready;
         k = eager ? most : kt__draft_gate_choose(&d->gate, verify, right, n_ready, most);
         if (k > 0) {
-            draft(d, asks, n, k, verify);
+            draft_tokens(d, asks, n, k, verify);
         } else if (!kt__draft_gate_pays(&d->gate, verify, right, n_ready, most)) {
-            rest(d, asks, n);
+            rest_asks(d, asks, n);
             return;
         }
     }

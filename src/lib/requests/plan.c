@@ -337,7 +337,7 @@ static bool try_params(const kt_model *model, const kt_engine_params *p, uint64_
 
 /* What was left to us shrinks until it fits: batches first, then answers at once, then the context.
  */
-static bool shrink(const kt_engine_params *given, kt_engine_params *p) {
+static bool shrink_params(const kt_engine_params *given, kt_engine_params *p) {
     if (!given->n_ubatch && p->n_ubatch > LEAST_UBATCH) {
         p->n_ubatch /= 2;
     } else if (!given->n_parallel && !given->n_seq_max && p->n_parallel > 1) {
@@ -362,8 +362,8 @@ static int64_t n_positions(const kt_model *model, const kt_engine_params *p, int
 
 /* No more than a quarter of what is left for batches, and room for a usual answer in each lane:
  * what breaks that shrinks. */
-static bool rebalance(const kt_model *model, const kt_engine_params *given, kt_engine_params *p,
-                      uint64_t left, const kt__plan *plan) {
+static bool rebalance_params(const kt_model *model, const kt_engine_params *given,
+                             kt_engine_params *p, uint64_t left, const kt__plan *plan) {
     int64_t usual = p->n_ctx < USUAL_POS ? p->n_ctx : USUAL_POS;
     bool heavy = plan->mem.scratch_bytes > left / 4;
     bool stateful = plan->mem.state_bytes > left / 4;
@@ -450,8 +450,8 @@ kt_status kt__plan_make(const kt_model *model, const kt_engine_params *given, kt
     bool fits = try_params(model, &out->params, left, out);
     kt_engine_params fixed = *given;
     if (is_encoder(model)) fixed.n_ubatch = out->params.n_ubatch; /* follows the context */
-    while (fits ? rebalance(model, &fixed, &out->params, left, out)
-                : shrink(&fixed, &out->params)) {
+    while (fits ? rebalance_params(model, &fixed, &out->params, left, out)
+                : shrink_params(&fixed, &out->params)) {
         hold_whole_texts(model, given, &out->params);
         fits = try_params(model, &out->params, left, out);
     }

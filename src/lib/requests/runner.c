@@ -290,7 +290,7 @@ static int32_t left_for(const kt__runner *r, const kt__work *w) {
     return w->cap - task->n_tok - 1 < left ? w->cap - task->n_tok - 1 : left;
 }
 
-static void propose(kt__runner *r, kt__task *const *tasks, int n) {
+static void propose_tokens(kt__runner *r, kt__task *const *tasks, int n) {
     int k = 0, room = r->engine->params.n_draft;
     for (int i = 0; i < n; i++) {
         kt__work *w = kt__work_of(tasks[i]);
@@ -363,7 +363,7 @@ static int list_step(kt__runner *r, kt__task *const *tasks, int n) {
 }
 
 static void begin_step(kt__runner *r, kt__task *const *tasks, int n) {
-    propose(r, tasks, n);
+    propose_tokens(r, tasks, n);
     int rows = list_step(r, tasks, n);
     for (int i = 0; i < rows; i++) r->step.out_rows[i] = i;
     r->step.batch = (kt__batch){.n_tok = rows,
@@ -388,7 +388,7 @@ static int drop_ended(kt__runner *r, kt__task *const *tasks, int n) {
     return left;
 }
 
-static void learn(kt__runner *r, kt__work *w, int n_verified, int n_accepted) {
+static void note_verified(kt__runner *r, kt__work *w, int n_verified, int n_accepted) {
     if (w->proposals)
         kt__speculator_learn(r->engine->speculator, w->proposals, &w->state->draft, n_verified,
                              n_accepted);
@@ -413,7 +413,7 @@ static kt_status run_step(kt__runner *r, kt__task *const *tasks, int n, const at
     if (status == KT_OK && done)
         kt__speculator_measure(r->engine->speculator, r->step.batch.n_tok, r->step_us);
     for (int i = 0; status != KT_OK && i < n; i++) {
-        if (tasks[i]) learn(r, kt__work_of(tasks[i]), 0, 0);
+        if (tasks[i]) note_verified(r, kt__work_of(tasks[i]), 0, 0);
     }
     return status;
 }
@@ -452,7 +452,7 @@ static void take_verified(kt__runner *r, kt__work *w, const kt__seg *seg) {
         accepted++;
         if (!more) break;
     }
-    learn(r, w, n, accepted);
+    note_verified(r, w, n, accepted);
     if (n == 0) return;
     r->engine->counts.n_drafted += (uint64_t)n;
     r->engine->counts.n_accepted += (uint64_t)accepted;

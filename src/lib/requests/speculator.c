@@ -53,7 +53,7 @@ void kt__proposals_init(const kt__speculator *p, kt__proposals *out) {
 
 /* ---- proposing ---- */
 
-static int smaller(int a, int b) {
+static int smaller_of(int a, int b) {
     return a < b ? a : b;
 }
 
@@ -61,7 +61,7 @@ static int smaller(int a, int b) {
 static void look_up(const kt__speculator *p, const kt__draft_slot *ask, int room, int *rows,
                     double *tokens) {
     kt__proposals *to = ask->to;
-    int most = smaller(ask->most, room), n = smaller(to->n_forced, most);
+    int most = smaller_of(ask->most, room), n = smaller_of(to->n_forced, most);
     to->match = KT__SPEC_FORCED;
     if (n > 0)
         memcpy(to->ids, to->forced, (size_t)n * sizeof *to->ids);
@@ -82,7 +82,7 @@ static void ask_draft(kt__speculator *p, const kt__draft_slot *asks, int n, int 
     if (!p->draft || n_without == 0) return;
     int share = (rows_max - rows) / n_without;
     for (int i = 0; i < n; i++) {
-        int most = smaller(asks[i].most, share);
+        int most = smaller_of(asks[i].most, share);
         if (asks[i].to->n > 0 || most <= 0) continue;
         asks[i].to->asked = true;
         p->asks[k++] = (kt__draft_ask){.seq = asks[i].draft_seq,

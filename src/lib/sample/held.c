@@ -69,7 +69,7 @@ static bool may_end(kt__constraint *c, const standing *s) {
 }
 
 /* False: the bytes are not taken; the standing is of no use then. */
-static bool advance(kt__constraint *c, standing *s, const char *bytes, size_t len) {
+static bool advance_constraint(kt__constraint *c, standing *s, const char *bytes, size_t len) {
     for (size_t i = 0; i < len; i++) {
         if (s->over) return false;
         if (!s->free) {
@@ -104,13 +104,13 @@ bool kt__held_takes(kt__held *h, int32_t id) {
     if (kt__held_vocab_ends(c->vocab, id) && may_end(c, &h->now)) return true;
     if (len == 0) return h->now.free;
     copy_standing(c, &h->now, &h->try);
-    return advance(c, &h->try, bytes, len);
+    return advance_constraint(c, &h->try, bytes, len);
 }
 
 void kt__held_push(kt__held *h, int32_t id) {
     size_t len;
     const char *bytes = kt__gvocab_token(h->c->vocab->tokens, id, &len);
-    if (!advance(h->c, &h->now, bytes, len)) h->now.over = true;
+    if (!advance_constraint(h->c, &h->now, bytes, len)) h->now.over = true;
 }
 
 bool kt__held_over(const kt__held *h) {
@@ -261,7 +261,7 @@ size_t kt__held_finish(kt__held *h, int32_t id, int32_t *ids, size_t cap) {
     if (id < 0) return finish_standing(h->c, &h->now, ids, cap);
     const char *bytes = kt__gvocab_token(h->c->vocab->tokens, id, &len);
     copy_standing(h->c, &h->now, &h->try);
-    if (!advance(h->c, &h->try, bytes, len)) return SIZE_MAX;
+    if (!advance_constraint(h->c, &h->try, bytes, len)) return SIZE_MAX;
     return finish_standing(h->c, &h->try, ids, cap);
 }
 

@@ -44,7 +44,7 @@ static double latency_with(const kt__optimizer_step *step, int64_t latency_us, i
     return (double)latency_us * (step->fixed + step->lane * n) / now;
 }
 
-static kt_action done(kt__optimizer *o, kt_action action) {
+static kt_action count_action(kt__optimizer *o, kt_action action) {
     o->n_over = o->n_under = 0;
     o->n_actions[action]++;
     return action;
@@ -61,7 +61,7 @@ static kt_action shrink_slice(kt__optimizer *o, int64_t latency_us) {
     double share = aim * (double)o->p.target_us / (double)latency_us;
     o->gap_now_us = (int64_t)((double)o->gap_now_us * share);
     if (o->gap_now_us < LEAST_GAP_US) o->gap_now_us = LEAST_GAP_US;
-    return done(o, KT_ACTION_REDUCE_PROMPT_SLICE);
+    return count_action(o, KT_ACTION_REDUCE_PROMPT_SLICE);
 }
 
 /* A raising that has to be taken back is not tried again for a while, and each time for longer. */
@@ -78,7 +78,7 @@ static kt_action lower_lanes(kt__optimizer *o, const kt__optimizer_step *step, i
     for (n--; n > 1 && latency_with(step, latency_us, n) > aim * (double)o->p.target_us;) n--;
     o->n_now = n;
     note_reversal(o, step->now_us);
-    return done(o, KT_ACTION_REDUCE_BATCH_SIZE);
+    return count_action(o, KT_ACTION_REDUCE_BATCH_SIZE);
 }
 
 static kt_action allow_less(kt__optimizer *o, const kt__optimizer_step *step, int64_t latency_us) {
@@ -99,13 +99,13 @@ static kt_action allow_more(kt__optimizer *o, const kt__optimizer_step *step, in
         o->n_now++;
         o->raised_us = step->now_us;
         o->not_before_us = step->now_us + (is_short ? short_us : calm_us);
-        return done(o, KT_ACTION_INCREASE_BATCH_SIZE);
+        return count_action(o, KT_ACTION_INCREASE_BATCH_SIZE);
     }
     if (step->slice_us > 0 && o->gap_now_us < o->p.gap_most_us &&
         o->gap_now_us < (int64_t)(aim * (double)o->p.target_us)) {
         o->gap_now_us += o->gap_now_us / 8 + 1;
         if (o->gap_now_us > o->p.gap_most_us) o->gap_now_us = o->p.gap_most_us;
-        return done(o, KT_ACTION_INCREASE_PROMPT_SLICE);
+        return count_action(o, KT_ACTION_INCREASE_PROMPT_SLICE);
     }
     return KT_ACTION_COUNT;
 }
@@ -143,7 +143,8 @@ typedef struct advice {
     size_t n, cap;
 } advice;
 
-static void advise(advice *a, kt_action action, double value, double measured, double target) {
+static void advise_action(advice *a, kt_action action, double value, double measured,
+                          double target) {
     if (a->n < a->cap) a->out[a->n] = (kt_recommendation){action, (int32_t)value, measured, target};
     a->n++;
 }
@@ -152,10 +153,10 @@ static void advise_latency(advice *a, const kt_engine_stats *s, const kt__optimi
     double step_ms = s->decode_step_us / 1e3, target_ms = (double)p->target_us / 1e3;
     if (s->running > 1 && step_ms > target_ms) {
         double n = s->running * aim * target_ms / step_ms;
-        advise(a, KT_ACTION_REDUCE_BATCH_SIZE, n < 1 ? 1 : n, step_ms, target_ms);
+        advise_action(a, KT_ACTION_REDUCE_BATCH_SIZE, n < 1 ? 1 : n, step_ms, target_ms);
     }
     if (s->gap_ms_now > target_ms)
-        advise(a, KT_ACTION_REDUCE_PROMPT_SLICE, target_ms, s->gap_ms_now, target_ms);
+        advise_action(a, KT_ACTION_REDUCE_PROMPT_SLICE, target_ms, s->gap_ms_now, target_ms);
 }
 
 static void advise_throughput(advice *a, const kt_engine_stats *s, const kt__optimizer_params *p) {
@@ -163,16 +164,16 @@ static void advise_throughput(advice *a, const kt_engine_stats *s, const kt__opt
     double tok_s = step_ms > 0 ? s->running * 1e3 / step_ms : 0;
     if (s->running < 1 || tok_s >= p->least_tok_s || step_ms > room * target_ms) return;
     if (s->waiting > 0)
-        advise(a, KT_ACTION_INCREASE_BATCH_SIZE, s->running + 1, tok_s, p->least_tok_s);
+        advise_action(a, KT_ACTION_INCREASE_BATCH_SIZE, s->running + 1, tok_s, p->least_tok_s);
     if (s->gap_ms_now > 0 && s->gap_ms_now < aim * target_ms)
-        advise(a, KT_ACTION_INCREASE_PROMPT_SLICE, target_ms, s->gap_ms_now, target_ms);
+        advise_action(a, KT_ACTION_INCREASE_PROMPT_SLICE, target_ms, s->gap_ms_now, target_ms);
 }
 
 static void advise_memory(advice *a, const kt_engine_stats *s, const kt__optimizer_params *p) {
     double share = s->kv_blocks ? (double)s->kv_blocks_used / (double)s->kv_blocks : 0;
     if (share <= p->memory) return;
-    advise(a, KT_ACTION_INCREASE_QUANTIZATION, 0, share, p->memory);
-    if (s->running <= 1) advise(a, KT_ACTION_REDUCE_CONTEXT, 0, share, p->memory);
+    advise_action(a, KT_ACTION_INCREASE_QUANTIZATION, 0, share, p->memory);
+    if (s->running <= 1) advise_action(a, KT_ACTION_REDUCE_CONTEXT, 0, share, p->memory);
 }
 
 size_t kt_optimizer_recommend(const kt_engine_stats *stats, const kt_engine_params *targets,

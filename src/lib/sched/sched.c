@@ -823,7 +823,7 @@ static int decode_step(kt__sched *s) {
     return n;
 }
 
-static void optimize(kt__sched *s, int n, int64_t step_us, int64_t slice_us) {
+static void note_optimizer(kt__sched *s, int n, int64_t step_us, int64_t slice_us) {
     kt__optimizer_step step = {.now_us = kt__sched_now(s),
                                .n_decoding = n,
                                .step_us = step_us,
@@ -844,7 +844,7 @@ bool kt__sched_step(kt__sched *s) {
     int64_t between_us = kt__sched_now(s);
     bool prefilled = prefill_slice(s, n);
     if (s->optimizer.p.on && n > 0)
-        optimize(s, n, between_us - begin_us, prefilled ? kt__sched_now(s) - between_us : 0);
+        note_optimizer(s, n, between_us - begin_us, prefilled ? kt__sched_now(s) - between_us : 0);
     return n > 0 || prefilled;
 }
 

@@ -6,7 +6,8 @@
 /* ---- merging ---- */
 
 /* The merge of symbol i with the next one. */
-static void rate(const kt__encoder *enc, kt__symbol *symbols, size_t n, uint32_t i, const char *s) {
+static void rate_pair(const kt__encoder *enc, kt__symbol *symbols, size_t n, uint32_t i,
+                      const char *s) {
     const kt__tokenizer *tok = enc->tok;
     kt__symbol *sym = &symbols[i];
     sym->rank = KT__NO_RANK;
@@ -36,8 +37,8 @@ static void merge_at(const kt__encoder *enc, kt__symbol *symbols, size_t n, uint
     sym->next = gone->next;
     symbols[gone->next].prev = i;
     gone->rank = KT__NO_RANK;
-    rate(enc, symbols, n, i, s);
-    if (sym->prev != KT__NO_SYMBOL) rate(enc, symbols, n, sym->prev, s);
+    rate_pair(enc, symbols, n, i, s);
+    if (sym->prev != KT__NO_SYMBOL) rate_pair(enc, symbols, n, sym->prev, s);
 }
 
 static void merge_small(const kt__encoder *enc, kt__symbol *symbols, size_t n, const char *s) {
@@ -103,7 +104,7 @@ out:
 }
 
 kt_status kt__merge_run(kt__encoder *enc, kt__symbol *symbols, size_t n, const char *s) {
-    for (uint32_t i = 0; i < n; i++) rate(enc, symbols, n, i, s);
+    for (uint32_t i = 0; i < n; i++) rate_pair(enc, symbols, n, i, s);
     if (n > KT__SMALL_WORD) return merge_large(enc, symbols, n, s);
     merge_small(enc, symbols, n, s);
     return KT_OK;

@@ -15,7 +15,7 @@ static uint32_t distance_of(uint32_t unit) {
     return unit >> 10 << ((unit & 1u << 9) >> 6);
 }
 
-static kt_status broken(const char *path, kt_error *err, const char *what, size_t len) {
+static kt_status broken_map(const char *path, kt_error *err, const char *what, size_t len) {
     return kt__fail_at(err, KT_E_FORMAT, path, UINT64_MAX,
                        "tokenizer.ggml.precompiled_charsmap, of %zu bytes, %s", len, what);
 }
@@ -24,13 +24,14 @@ kt_status kt__charsmap_init(kt__charsmap *map, kt__str data, const char *path, k
     uint32_t trie_bytes = 0;
     *map = (kt__charsmap){0};
     if (data.len == 0) return KT_OK;
-    if (data.len < sizeof trie_bytes) return broken(path, err, "has no size of its trie", data.len);
+    if (data.len < sizeof trie_bytes)
+        return broken_map(path, err, "has no size of its trie", data.len);
     memcpy(&trie_bytes, data.s, sizeof trie_bytes);
     size_t rest = data.len - sizeof trie_bytes;
     if (trie_bytes == 0 || trie_bytes % sizeof *map->units || trie_bytes > rest)
-        return broken(path, err, "has a trie of another size than it says", data.len);
+        return broken_map(path, err, "has a trie of another size than it says", data.len);
     if (rest > trie_bytes && data.s[data.len - 1] != '\0')
-        return broken(path, err, "does not end with the end of a replacement", data.len);
+        return broken_map(path, err, "does not end with the end of a replacement", data.len);
     map->units = kt__malloc(rest);
     if (!map->units) return kt__fail_nomem(err, "normalisation", rest);
     memcpy(map->units, data.s + sizeof trie_bytes, rest);

@@ -73,7 +73,7 @@ static size_t put_bytes(char *out, size_t at, const char *s, size_t n) {
 
 /* Writes the held bytes and s[len] to out (NULL: only counts), whole characters only, and holds
  * what is left incomplete. Returns how many bytes were written. */
-static size_t filter(kt__detok *detok, const char *s, size_t len, char *out) {
+static size_t filter_bytes(kt__detok *detok, const char *s, size_t len, char *out) {
     size_t n = 0, held = detok->n_held;
     char *hold = detok->held;
     uint32_t cp;
@@ -104,11 +104,11 @@ kt_status kt__detok_push(kt__detok *detok, int32_t id, kt__buf *out, kt_error *e
     bool strip = detok->strip_space;
     kt__str b = without_prefix(shown_bytes(detok->tok, id, detok->flags), &strip);
     kt__detok trial = *detok;
-    size_t room = filter(&trial, b.s, b.len, NULL);
+    size_t room = filter_bytes(&trial, b.s, b.len, NULL);
     if (room && !kt__buf_reserve(out, room)) return fail_append(out, room, err);
     detok->strip_space = strip;
     char *at = room ? out->data + out->len : NULL;
-    (void)filter(detok, b.s, b.len, at);
+    (void)filter_bytes(detok, b.s, b.len, at);
     out->len += room;
     if (at) at[room] = '\0';
     return KT_OK;

@@ -66,7 +66,7 @@ INLINE size_t scan_digits(const char *s, size_t i, size_t end, int max) {
 
 /* 's|'t|'re|'ve|'m|'ll|'d at s[i]: its end, or i. Case folding adds capitals and U+017F, whose
  * simple fold is s. */
-static size_t contraction(const char *s, size_t i, size_t end, bool fold) {
+static size_t match_contraction(const char *s, size_t i, size_t end, bool fold) {
     if (end - i < 2 || s[i] != '\'') return i;
     unsigned char a = (unsigned char)s[i + 1], b = end - i > 2 ? (unsigned char)s[i + 2] : 0;
     if (fold && a == 0xc5 && b == 0xbf) return i + 3;
@@ -93,7 +93,7 @@ INLINE size_t spaces(const char *s, size_t i, size_t end, bool by_line) {
 
 INLINE size_t word_cl100k(const char *s, size_t i, size_t end, int max_digits, unsigned word) {
     const unsigned no_punct = KT__UC_SPACE | KT__UC_N | word;
-    size_t n, n2, at = contraction(s, i, end, true);
+    size_t n, n2, at = match_contraction(s, i, end, true);
     if (at > i) return at;
     unsigned cls = class_at(s, i, end, &n);
     if (cls & word) return run_with(s, i + n, end, word);
@@ -108,7 +108,7 @@ INLINE size_t word_cl100k(const char *s, size_t i, size_t end, int max_digits, u
 
 INLINE size_t word_gpt2(const char *s, size_t i, size_t end) {
     const unsigned no_punct = KT__UC_SPACE | KT__UC_L | KT__UC_N;
-    size_t n, at = contraction(s, i, end, false);
+    size_t n, at = match_contraction(s, i, end, false);
     if (at > i) return at;
     at = s[i] == ' ' ? i + 1 : i;
     if (at == end) return end;
@@ -191,7 +191,7 @@ INLINE size_t word_o200k(const char *s, size_t i, size_t end, int max_digits, bo
     unsigned cls = class_at(s, i, end, &n);
     if (cls & KT__UC_N) return scan_digits(s, i, end, max_digits);
     size_t at = cased_word(s, i, end, cls, n, han);
-    if (at) return contractions ? contraction(s, at, end, true) : at;
+    if (at) return contractions ? match_contraction(s, at, end, true) : at;
     at = s[i] == ' ' ? i + 1 : i;
     if (at < end && !(class_at(s, at, end, &n) & no_punct)) {
         at = run_without(s, at + n, end, no_punct);

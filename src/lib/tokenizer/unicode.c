@@ -41,7 +41,7 @@ static bool decomposed_reserve(decomposed *d, size_t extra) {
     return true;
 }
 
-static bool decompose(decomposed *d, const char *s, size_t len) {
+static bool decompose_text(decomposed *d, const char *s, size_t len) {
     size_t n;
     for (size_t i = 0; i < len; i += n) {
         uint32_t cp;
@@ -96,7 +96,7 @@ static void order_marks(decomposed *d) {
 /* Appends the NFC of the valid UTF-8 s[len]. */
 static bool append_nfc(kt__buf *buf, decomposed *d, const char *s, size_t len) {
     d->len = 0;
-    if (!decompose(d, s, len)) return false;
+    if (!decompose_text(d, s, len)) return false;
     order_marks(d);
     utf8proc_ssize_t n = utf8proc_normalize_utf32(d->cp, (utf8proc_ssize_t)d->len,
                                                   UTF8PROC_COMPOSE | UTF8PROC_STABLE);
@@ -181,7 +181,7 @@ kt_status kt__unicode_nfd(kt__arena *arena, const char *s, size_t len, const cha
     if (is_ascii(s, len)) return KT_OK;
     decomposed d = {0};
     kt_status status = KT_OK;
-    bool ok = decompose(&d, s, len);
+    bool ok = decompose_text(&d, s, len);
     char *text = ok ? kt__arena_alloc(arena, 4 * d.len + 1) : NULL;
     if (text) {
         size_t n = 0;

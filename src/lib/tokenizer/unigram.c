@@ -51,7 +51,7 @@ static bool put_normalised(spaced *sp, const char *s, size_t len) {
     return true;
 }
 
-static kt_status normalise(kt__encoder *enc, const char *s, size_t len, kt__buf *out) {
+static kt_status normalise_text(kt__encoder *enc, const char *s, size_t len, kt__buf *out) {
     spaced sp = {.tok = enc->tok, .out = out};
     bool ok = true;
     for (size_t i = 0, n; ok && i < len; i += n) {
@@ -78,7 +78,7 @@ typedef struct best_end {
     bool reached;
 } best_end;
 
-static void offer(best_end *end, double sum, size_t begin, int32_t id) {
+static void offer_end(best_end *end, double sum, size_t begin, int32_t id) {
     if (end->reached && sum <= end->sum) return;
     *end = (best_end){sum, (uint32_t)begin, id, true};
 }
@@ -92,10 +92,10 @@ static void walk_pieces(const kt__tokenizer *tok, const char *s, size_t len, siz
         int32_t id = kt__piece_index_at(&walk);
         if (id < 0) continue;
         bool given = kt__tok_attr_of(tok, (size_t)id) == KT__TOK_USER_DEFINED;
-        offer(&ends[i + 1], sum + (given ? 0.0 : (double)tok->scores[id]), begin, id);
+        offer_end(&ends[i + 1], sum + (given ? 0.0 : (double)tok->scores[id]), begin, id);
         whole_character |= i + 1 - begin == n_char;
     }
-    if (!whole_character) offer(&ends[begin + n_char], sum + tok->unknown_score, begin, -1);
+    if (!whole_character) offer_end(&ends[begin + n_char], sum + tok->unknown_score, begin, -1);
 }
 
 static kt_status push_unknown(kt__encoder *enc, const char *s, size_t len) {
@@ -164,7 +164,7 @@ static size_t word_end(const char *s, size_t len, size_t i) {
 kt_status kt__unigram_encode(kt__encoder *enc, const char *s, size_t len) {
     kt__buf text;
     kt__buf_init(&text, INT32_MAX);
-    kt_status status = normalise(enc, s, len, &text);
+    kt_status status = normalise_text(enc, s, len, &text);
     for (size_t i = 0, end; i < text.len && status == KT_OK; i = end) {
         end = enc->tok->inner_space ? text.len : word_end(text.data, text.len, i);
         status = encode_word(enc, text.data + i, end - i);

@@ -250,7 +250,7 @@ static kt_status train_one(training_run *r, const kt__factors *prior, kt__factor
                      r->err);
 }
 
-static kt_status consolidate(training_run *r, kt__consolidate what, kt__factors **out) {
+static kt_status consolidate_factors(training_run *r, kt__consolidate what, kt__factors **out) {
     return kt__learn_consolidate(&r->on, &what, r->lesson.samples, r->lesson.n, &r->settings, out,
                                  &r->report, r->err);
 }
@@ -261,15 +261,15 @@ static kt_status make_candidate(training_run *r) {
     kt_status status;
     if (!r->prior) return train_one(r, NULL, &r->candidate);
     if (how == KT_CONSOLIDATE_EWC_MERGE && r->settings.ewc_lambda > 0.0f)
-        return consolidate(r,
-                           (kt__consolidate){.how = KT__CONSOLIDATE_EWC_MERGE, .prior = r->prior},
-                           &r->candidate);
+        return consolidate_factors(
+            r, (kt__consolidate){.how = KT__CONSOLIDATE_EWC_MERGE, .prior = r->prior},
+            &r->candidate);
     if (how == KT_CONSOLIDATE_EWC_MERGE) return train_one(r, r->prior, &r->candidate);
     bool average = how == KT_CONSOLIDATE_AVERAGE;
     KT__TRY(train_one(r, average ? NULL : r->prior, &one));
     const kt__factors *both[] = {r->prior, one};
     kt__learn_report trained = r->report;
-    KT__TRY(consolidate(
+    KT__TRY(consolidate_factors(
         r,
         (kt__consolidate){.how = average ? KT__CONSOLIDATE_AVERAGE : KT__CONSOLIDATE_BEST_ONLY,
                           .prior = r->prior,
@@ -308,7 +308,7 @@ out:
     return status;
 }
 
-static kt_status conclude(training_run *r) {
+static kt_status conclude_run(training_run *r) {
     kt_learner *l = r->learner;
     kt__feedback_info now;
     kt_status status = KT_OK;
@@ -335,7 +335,7 @@ out:
     return status;
 }
 
-static kt_status charge(training_run *r, uint64_t bytes) {
+static kt_status charge_bytes(training_run *r, uint64_t bytes) {
     kt_ctx *ctx = r->learner->engine->model->ctx;
     uint64_t before = atomic_fetch_add(&ctx->mem_used_bytes, bytes);
     if (before + bytes <= ctx->mem_bytes) {
@@ -363,7 +363,7 @@ static kt_status charge_rest(training_run *r) {
         const kt__sample *sample = &r->lesson.samples[i];
         if (kt__sample_is_kept(sample)) n_kept += (uint64_t)kt__sample_n_masked(sample);
     }
-    status = charge(r, n_kept * state + 5 * (uint64_t)f->n_value * sizeof(float));
+    status = charge_bytes(r, n_kept * state + 5 * (uint64_t)f->n_value * sizeof(float));
     kt__factors_free(f);
     return status;
 }
@@ -385,7 +385,7 @@ static kt_status run_training(training_run *r) {
                            kt__lesson_end_token(engine->model)};
     KT__STEP(kt__factors_supported(r->on.net, r->err));
     KT__STEP(kt__learn_check(&r->settings, r->err));
-    KT__STEP(charge(r, r->settings.bytes_max));
+    KT__STEP(charge_bytes(r, r->settings.bytes_max));
     KT__STEP(add_feedback(r));
     KT__STEP(add_rest(r));
     KT__STEP(check_still_there(r)); /* writing took a while */
@@ -397,7 +397,7 @@ static kt_status run_training(training_run *r) {
     r->worked_since_us = kt__now_us();
     KT__STEP(read_served(r));
     KT__STEP(make_candidate(r));
-    return conclude(r);
+    return conclude_run(r);
 }
 
 static void *training_main(void *arg) {

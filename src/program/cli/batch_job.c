@@ -251,8 +251,8 @@ static kt_status name_adapters(const kt__wire_request *line, const kt__lora_set 
     return KT_OK;
 }
 
-static kt_status submit(kt_engine *engine, kt__batch_line *line, const kt__batch_sink *sink,
-                        kt_error *err) {
+static kt_status submit_line(kt_engine *engine, kt__batch_line *line, const kt__batch_sink *sink,
+                             kt_error *err) {
     kt_adapter_use uses[KT_ADAPTERS_MAX];
     kt_status named = name_adapters(line->request, sink->lora, uses, err);
     if (named != KT_OK) return named;
@@ -282,7 +282,7 @@ kt_status kt__batch_job_submit(kt_engine *engine, kt__batch_line *line, const kt
     kt_error why = line->err;
     kt__error_clear(err);
     if (line->request) {
-        kt_status status = submit(engine, line, sink, &why);
+        kt_status status = submit_line(engine, line, sink, &why);
         if (status == KT_E_BUSY) *err = why;
         if (status == KT_OK || status == KT_E_BUSY) return status;
     }

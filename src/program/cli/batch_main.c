@@ -70,7 +70,7 @@ typedef struct batch {
 
 /* ---- progress ---- */
 
-static double seconds(const batch *b) {
+static double seconds_since(const batch *b) {
     return (double)(kt__now_us() - b->begin_us) * 1e-6;
 }
 
@@ -83,7 +83,7 @@ static void show_progress(batch *b, bool now) {
     kt_engine_stats stats;
     kt_engine_get_stats(b->session.engine, &stats);
     fprintf(stderr, ", %d running, %d waiting, %.1f tok/s", stats.running, stats.waiting,
-            (double)stats.generated_tokens / seconds(b));
+            (double)stats.generated_tokens / seconds_since(b));
     if (b->in.size)
         fprintf(stderr, ", %.0f%% of the requests read",
                 100.0 * (double)b->in.n_bytes / (double)b->in.size);
@@ -98,17 +98,17 @@ static void show_end(batch *b) {
         fprintf(stderr, ", %llu were there already", (unsigned long long)b->n_skipped);
     fprintf(stderr, " | prompts %lld tokens (%lld cached) | generated %lld tokens, %.1f tok/s",
             (long long)b->n_prompt, (long long)b->n_cached, (long long)b->n_generated,
-            (double)b->n_generated / seconds(b));
+            (double)b->n_generated / seconds_since(b));
     if (b->n_drafted)
         fprintf(stderr, ", %lld of %lld proposed tokens right", (long long)b->n_accepted,
                 (long long)b->n_drafted);
-    fprintf(stderr, " | %.1f s\n", seconds(b));
+    fprintf(stderr, " | %.1f s\n", seconds_since(b));
     kt__session_warn_of_cache(&b->session);
 }
 
 /* ---- results ---- */
 
-static void fail(batch *b, const kt_error *err) {
+static void fail_batch(batch *b, const kt_error *err) {
     if (b->failure.code == KT_OK) b->failure = *err;
     b->stopping = true;
 }
@@ -128,7 +128,7 @@ static void on_done(void *user, kt__buf *line, bool failed, const kt_request_rep
         b->n_drafted += report->n_drafted;
         b->n_accepted += report->n_accepted;
     }
-    if (kt__batch_output_write(&b->out, line, &err) != KT_OK) fail(b, &err);
+    if (kt__batch_output_write(&b->out, line, &err) != KT_OK) fail_batch(b, &err);
 }
 
 /* ---- requests ---- */
@@ -191,7 +191,7 @@ static bool take_requests(batch *b) {
         if (status == KT_OK) status = take_line(b, got, line, len, &err);
         show_progress(b, false);
     }
-    if (status != KT_OK && status != KT_E_BUSY) fail(b, &err);
+    if (status != KT_OK && status != KT_E_BUSY) fail_batch(b, &err);
     return true;
 }
 
@@ -206,7 +206,7 @@ static void run_all(batch *b) {
         if (b->n_live) status = kt_engine_step(b->session.engine, 20000, &left, &err);
         if (kt__interrupted())
             status = kt__fail(&err, KT_E_CANCELLED, "interrupted; the results so far are kept");
-        if (status != KT_OK) fail(b, &err);
+        if (status != KT_OK) fail_batch(b, &err);
         show_progress(b, false);
     }
     b->stopping = true;

@@ -93,7 +93,7 @@ static void take_entry(kt__chat *c, kt__buf *entry) {
 
 /* ---- the conversation ---- */
 
-static void converse(kt__chat *c) {
+static void run_conversation(kt__chat *c) {
     kt__buf entry;
     int interruptions = 0;
     kt__buf_init(&entry, MAX_LINE_BYTES);
@@ -146,7 +146,7 @@ int kt__chat_run(kt__session *session, const kt__chat_setup *setup, kt__figures 
     if (setup->system && kt__messages_set_system(&c.messages, setup->system, &err) != KT_OK)
         kt__chat_show_error(&c, &err);
     if (setup->first) kt__chat_send(&c, setup->first);
-    converse(&c);
+    run_conversation(&c);
     close_chat(&c);
     return c.code;
 }

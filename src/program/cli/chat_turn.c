@@ -44,8 +44,8 @@ static void show_meter(const kt__chat *c) {
             (int)n_ctx, nearly_full ? ": nearly full" : "", dim ? "\033[0m" : "");
 }
 
-static kt_status generate(kt__chat *c, const kt_gen_params *params, kt_request_report *report,
-                          kt_error *err) {
+static kt_status generate_answer(kt__chat *c, const kt_gen_params *params,
+                                 kt_request_report *report, kt_error *err) {
     kt_learned learned;
     kt_request_params request = kt_request_params_default();
     kt_status status = kt__session_recall(c->session, &request, &learned, err);
@@ -79,7 +79,7 @@ static kt_status answer_message(kt__chat *c, kt_error *err) {
     kt_gen_params params = c->setup->sampling->params;
     if (params.sampling.seed != KT_SEED_RANDOM) params.sampling.seed += c->n_regenerated;
     kt__buf_clear(&c->answer);
-    kt_status status = generate(c, &params, &result, err);
+    kt_status status = generate_answer(c, &params, &result, err);
     if (status != KT_OK) return status;
     kt__figures_add(c->figures, &result);
     /* one random seed for the whole conversation, so that it can be repeated */

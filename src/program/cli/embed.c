@@ -191,7 +191,7 @@ static void end_progress(const embedder *e) {
 
 /* ---- out ---- */
 
-static void normalize(float *x, size_t n) {
+static void normalize_vector(float *x, size_t n) {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     double scale = sum > 0 ? 1.0 / sqrt(sum) : 1.0;
@@ -204,7 +204,7 @@ static kt_status write_vector(const embedder *e, const float *embedding, kt_erro
     if (!x) return kt__fail_nomem(err, "a vector", n * sizeof *x);
     memcpy(x, embedding, n * sizeof *x);
     bool cut = n < (size_t)e->session->info.d_model;
-    if (cut && e->opts->normalize) normalize(x, n);
+    if (cut && e->opts->normalize) normalize_vector(x, n);
     kt_status status = append_vector(e->out, x, err);
     kt__free(x);
     return status;
@@ -249,8 +249,8 @@ static kt_status read_ids(const json_t *list, int32_t **ids, size_t *n, kt_error
 }
 
 /* text, or ids where they are not NULL */
-static kt_status submit(embedder *e, const char *text, size_t len, const int32_t *ids, size_t n_ids,
-                        kt_error *err) {
+static kt_status submit_text(embedder *e, const char *text, size_t len, const int32_t *ids,
+                             size_t n_ids, kt_error *err) {
     kt_request_params r = kt_request_params_default();
     r.text = ids ? NULL : text;
     r.text_len = ids ? 0 : len;
@@ -275,7 +275,7 @@ static kt_status embed_line(embedder *e, const char *line, size_t len, kt_error 
     json_error_t bad;
     int32_t *ids = NULL;
     size_t n_ids = 0;
-    if (!e->opts->json_lines) return submit(e, line, len, NULL, 0, err);
+    if (!e->opts->json_lines) return submit_text(e, line, len, NULL, 0, err);
     json_t *value = json_loadb(line, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &bad);
     if (!value)
         return kt__fail(err, KT_E_FORMAT, "not JSON: %.200s (column %d)", bad.text, bad.column);
@@ -285,7 +285,8 @@ static kt_status embed_line(embedder *e, const char *line, size_t len, kt_error 
     else if (!json_is_string(value))
         status = kt__fail(err, KT_E_FORMAT, "expected a JSON string or an array of token ids");
     if (status == KT_OK)
-        status = submit(e, json_string_value(value), json_string_length(value), ids, n_ids, err);
+        status = submit_text(e, json_string_value(value), json_string_length(value), ids, n_ids,
+                             err);
     kt__free(ids);
     json_decref(value);
     return status;
@@ -318,7 +319,7 @@ static void close_waiting(embedder *e) {
     kt__free(e->waiting);
 }
 
-static kt_status check(const embed_opts *opts, const kt__session *s, kt_error *err) {
+static kt_status check_options(const embed_opts *opts, const kt__session *s, kt_error *err) {
     if (s->info.pooling == KT_POOLING_RANK && opts->pooling == 0)
         return kt__fail(
             err, KT_E_UNSUPPORTED,
@@ -340,7 +341,7 @@ static int embed_with(const embed_opts *opts, kt__session *session) {
                   .cap = (size_t)session->engine_info.n_parallel * PER_LANE,
                   .n_dimensions = n_dimensions};
     kt_status status;
-    KT__TRY(check(opts, session, &err));
+    KT__TRY(check_options(opts, session, &err));
     e.waiting = kt__calloc(e.cap, sizeof(kt_request *));
     if (!e.waiting) KT__TRY(kt__fail_nomem(&err, "requests", e.cap * sizeof *e.waiting));
     KT__TRY(open_output(opts->out, (vector_format)opts->format, n_dimensions, &e.out, &err));

@@ -132,8 +132,8 @@ static kt_status delete_some(kt_learner **learner, const learned_opts *opts, con
 }
 
 /* With all threads, at the command's own priority. */
-static kt_status train(kt_learner **learner, const learned_opts *opts, const char *word,
-                       kt_error *err) {
+static kt_status train_word(kt_learner **learner, const learned_opts *opts, const char *word,
+                            kt_error *err) {
     const kt_train_params params = {
         .deep = opts->deep, .n_step = opts->n_step, .n_own = opts->n_own};
     kt_train_result result;
@@ -146,14 +146,14 @@ static kt_status train(kt_learner **learner, const learned_opts *opts, const cha
     return KT_OK;
 }
 
-static kt_status freeze(kt_learner **learner, const learned_opts *opts, const char *word,
-                        kt_error *err) {
+static kt_status freeze_word(kt_learner **learner, const learned_opts *opts, const char *word,
+                             kt_error *err) {
     (void)opts, (void)word;
     return kt_learner_freeze(*learner, true, err);
 }
 
-static kt_status thaw(kt_learner **learner, const learned_opts *opts, const char *word,
-                      kt_error *err) {
+static kt_status thaw_word(kt_learner **learner, const learned_opts *opts, const char *word,
+                           kt_error *err) {
     (void)opts, (void)word;
     return kt_learner_freeze(*learner, false, err);
 }
@@ -164,10 +164,10 @@ static const struct {
     action_fn *run;
 } actions[] = {{"status", false, show_status}, {"list", false, list_versions},
                {"export", false, export_all},  {"rollback", true, roll_back},
-               {"train", true, train},         {"freeze", true, freeze},
-               {"thaw", true, thaw},           {"delete", true, delete_some}};
+               {"train", true, train_word},    {"freeze", true, freeze_word},
+               {"thaw", true, thaw_word},      {"delete", true, delete_some}};
 
-static int act(const learned_opts *opts, const char *const *words, size_t n_words) {
+static int act_on_words(const learned_opts *opts, const char *const *words, size_t n_words) {
     kt_error err = {0};
     kt__session session = {0};
     kt_learner *learner = NULL;
@@ -218,7 +218,7 @@ static int learned_command(int argc, char **argv, kt__config *config) {
     const char *words[2] = {NULL};
     size_t n_words = 0;
     int code = kt__cli_parse(&syntax, argc, argv, words, &n_words);
-    return code >= 0 ? code : act(&opts, words, n_words);
+    return code >= 0 ? code : act_on_words(&opts, words, n_words);
 }
 
 int kt__cmd_learned(int argc, char **argv) {

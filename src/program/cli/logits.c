@@ -92,7 +92,7 @@ static int probe_lines(const char *command, kt__session *s, const probe_opts *op
 
 /* ---- logits ---- */
 
-static size_t argmax(const float *logits, size_t n) {
+static size_t index_of_max(const float *logits, size_t n) {
     size_t best = 0;
     for (size_t i = 1; i < n; i++) {
         if (logits[i] > logits[best]) best = i;
@@ -106,7 +106,7 @@ static void print_float(float x) {
 }
 
 static void print_all(const float *logits, size_t n_vocab, size_t n) {
-    printf("{\"n\":%zu,\"argmax\":%zu,\"logits\":[", n, argmax(logits, n_vocab));
+    printf("{\"n\":%zu,\"argmax\":%zu,\"logits\":[", n, index_of_max(logits, n_vocab));
     for (size_t i = 0; i < n_vocab; i++) {
         if (i) putchar(',');
         print_float(logits[i]);

@@ -27,7 +27,7 @@ static long long whole_at(const json_t *v, const char *key) {
     return (long long)json_integer_value(json_object_get(v, key));
 }
 
-static double megabytes(const json_t *v, const char *key) {
+static double megabytes_of(const json_t *v, const char *key) {
     return (double)whole_at(v, key) / 1e6;
 }
 
@@ -41,7 +41,7 @@ static void print_models(const json_t *models) {
         printf("%-28s %-8s %-8s %8lld %8lld %8lld %10.0f %10.0f %10lld\n", text_at(m, "name"),
                loaded ? text_at(m, "arch") : "-", loaded ? text_at(m, "quant") : "(unloaded)",
                whole_at(m, "running"), whole_at(m, "waiting"), whole_at(m, "context"),
-               megabytes(m, "weight_bytes"), megabytes(m, "kv_bytes"),
+               megabytes_of(m, "weight_bytes"), megabytes_of(m, "kv_bytes"),
                whole_at(m, "generated_tokens"));
     }
 }

@@ -25,8 +25,8 @@ typedef kt_status line_fn(const kt_model *model, const text_opts *opts, json_t *
 /* ---- both ---- */
 
 /* All of a vocabulary's text of ids, in out. */
-static kt_status decode(const kt_model *model, const int32_t *ids, size_t n, unsigned flags,
-                        kt__buf *out, kt_error *err) {
+static kt_status decode_ids(const kt_model *model, const int32_t *ids, size_t n, unsigned flags,
+                            kt__buf *out, kt_error *err) {
     size_t len = 0, cap = 16 * n + 64;
     for (;;) {
         if (!kt__buf_reserve(out, cap)) return kt__fail_nomem(err, "text", cap);
@@ -102,7 +102,7 @@ static kt_status print_pieces(const kt_model *model, const int32_t *ids, size_t 
         /* The first token of a text may lose a prefix space: decoded twice, the second is whole. */
         const int32_t twice[2] = {ids[i], ids[i]};
         kt__buf_clear(&text);
-        KT__TRY(decode(model, twice, 2, KT_TOK_RENDER_SPECIAL, &text, err));
+        KT__TRY(decode_ids(model, twice, 2, KT_TOK_RENDER_SPECIAL, &text, err));
         printf("%d\t", (int)ids[i]);
         KT__TRY(print_json_text(text.data + text.len / 2, text.len - text.len / 2, err));
     }
@@ -148,7 +148,7 @@ static kt_status detokenize_ids(const kt_model *model, const text_opts *opts, co
     kt__buf text;
     kt__buf_init(&text, SIZE_MAX / 2);
     unsigned flags = opts->plain ? 0 : (unsigned)KT_TOK_RENDER_SPECIAL;
-    kt_status status = decode(model, ids, n, flags, &text, err);
+    kt_status status = decode_ids(model, ids, n, flags, &text, err);
     if (status == KT_OK) status = print_json_text(text.data, text.len, err);
     kt__buf_free(&text);
     return status;

@@ -105,7 +105,7 @@ static kt_status find_number(const kt__hf_config *c, const char *names, double *
     return KT_OK;
 }
 
-static kt_status missing(const kt__hf_config *c, const char *names, kt_error *err) {
+static kt_status missing_key(const kt__hf_config *c, const char *names, kt_error *err) {
     return kt__fail_at(err, KT_E_FORMAT, c->path, UINT64_MAX,
                        "\"%.*s\" is missing, and the class %s has no default for it: add it",
                        (int)strcspn(names, "|"), names, c->class_name);
@@ -117,7 +117,7 @@ static kt_status read_int(kt__hf_config *c, const int_key *k, kt_error *err) {
     if (!(k->archs & c->arch)) return KT_OK;
     kt_status status = find_number(c, k->names, &value, err);
     if (status != KT_OK) return status;
-    if (isnan(value)) return k->must ? missing(c, k->names, err) : KT_OK;
+    if (isnan(value)) return k->must ? missing_key(c, k->names, err) : KT_OK;
     if (!(value >= (double)k->min && value <= (double)k->max) || value != floor(value))
         return kt__fail_at(err, KT_E_FORMAT, c->path, UINT64_MAX,
                            "\"%s\" is %.17g; a whole number from %" PRId64 " to %" PRId64
@@ -132,7 +132,7 @@ static kt_status read_num(kt__hf_config *c, const num_key *k, kt_error *err) {
     if (!(k->archs & c->arch)) return KT_OK;
     kt_status status = find_number(c, k->names, field, err);
     if (status != KT_OK) return status;
-    if (isnan(*field)) return k->must ? missing(c, k->names, err) : KT_OK;
+    if (isnan(*field)) return k->must ? missing_key(c, k->names, err) : KT_OK;
     if (*field >= 0.0 && *field <= 1e30) return KT_OK;
     return kt__fail_at(err, KT_E_FORMAT, c->path, UINT64_MAX,
                        "\"%s\" is %g; a positive number is expected", k->names, *field);
@@ -335,7 +335,7 @@ out:
 
 /* ---- reading ---- */
 
-static kt_status derive(kt__hf_config *c, kt_error *err) {
+static kt_status derive_values(kt__hf_config *c, kt_error *err) {
     if (c->arch == KT__HF_DEEPSEEK) return kt__hf_latent_derive(c, err);
     if (c->n_head_kv == KT__HF_NONE) c->n_head_kv = c->n_head;
     if (c->n_head % c->n_head_kv != 0)
@@ -366,7 +366,7 @@ kt_status kt__hf_config_read(json_t *root, const char *path, const kt__convert_n
     KT__TRY(kt__hf_rope_read(out, err));
     for (int i = 0; i < N_INT_KEYS; i++) KT__TRY(read_int(out, &int_keys[i], err));
     for (int i = 0; i < N_NUM_KEYS; i++) KT__TRY(read_num(out, &num_keys[i], err));
-    KT__TRY(derive(out, err));
+    KT__TRY(derive_values(out, err));
     KT__TRY(kt__hf_rope_finish(out, err));
     KT__TRY(check_expressible(out, notes, err));
 out:

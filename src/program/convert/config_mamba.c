@@ -54,7 +54,7 @@ void kt__hf_mamba_put(const kt__hf_config *c, kt__gguf_writer *w) {
 /* ---- multipliers ---- */
 
 /* The i-th of a list, or a number; 1 where there is none. */
-static double multiplier(const kt__hf_config *c, const char *name, size_t i) {
+static double multiplier_at(const kt__hf_config *c, const char *name, size_t i) {
     const json_t *value = kt__hf_config_get(c, name);
     if (json_is_array(value)) value = json_array_get(value, i);
     return json_is_number(value) ? json_number_value(value) : 1.0;
@@ -64,9 +64,9 @@ static double multiplier(const kt__hf_config *c, const char *name, size_t i) {
 static int scale_inputs(const kt__hf_config *c, kt__hf_scale out[KT__HF_MAX_SCALES]) {
     int64_t inner = inner_width(c), shared = c->n_state_key * c->state_dim;
     const int64_t rows[] = {inner, inner, shared, shared, c->n_state_value};
-    double all = multiplier(c, "ssm_in_multiplier", 0);
+    double all = multiplier_at(c, "ssm_in_multiplier", 0);
     for (size_t i = 0; i < KT__HF_MAX_SCALES; i++)
-        out[i] = (kt__hf_scale){rows[i], (float)(all * multiplier(c, "ssm_multipliers", i))};
+        out[i] = (kt__hf_scale){rows[i], (float)(all * multiplier_at(c, "ssm_multipliers", i))};
     return KT__HF_MAX_SCALES;
 }
 
@@ -88,8 +88,8 @@ int kt__hf_scales_of(const kt__hf_config *c, const char *name,
     if (strcmp(name, "blk.ssm_in.weight") == 0) return scale_inputs(c, out);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].tensor, name) != 0) continue;
-        double by = multiplier(c, rows[i].multiplier, rows[i].index);
-        if (rows[i].more) by *= multiplier(c, rows[i].more, 0);
+        double by = multiplier_at(c, rows[i].multiplier, rows[i].index);
+        if (rows[i].more) by *= multiplier_at(c, rows[i].more, 0);
         out[0] = (kt__hf_scale){INT64_MAX, (float)by};
         return 1;
     }

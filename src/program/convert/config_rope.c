@@ -29,7 +29,7 @@ static double rope_number(const json_t *rope, const char *name) {
 
 /* transformers 5 nests the parameters by kind of layer, and moves rope_theta into them; the
  * numbers go to where config_keys.def reads them. */
-static json_t *flatten(kt__hf_config *c) {
+static json_t *flatten_rope(kt__hf_config *c) {
     json_t *params = json_object_get(c->text, "rope_parameters");
     json_t *full = json_object_get(params, "full_attention");
     json_t *local = json_object_get(json_object_get(params, "sliding_attention"), "rope_theta");
@@ -144,7 +144,7 @@ kt_status kt__hf_rope_read(kt__hf_config *c, kt_error *err) {
                             .stretch = (double)NAN,
                             .temperature = (double)NAN,
                             .log_multiplier = (double)NAN};
-    json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten(c);
+    json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten_rope(c);
     if (!rope) return KT_OK;
     c->rope.factor = rope_number(rope, "factor");
     c->rope.beta_fast = rope_number(rope, "beta_fast");
@@ -187,7 +187,7 @@ static kt_status read_latent(kt__hf_config *c, const json_t *rope, kt_error *err
 }
 
 kt_status kt__hf_rope_finish(kt__hf_config *c, kt_error *err) {
-    json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten(c);
+    json_t *rope = c->arch & KT__HF_BERTS ? NULL : flatten_rope(c);
     bool scaled = c->rope.kind == KT__HF_ROPE_LINEAR || c->rope.kind == KT__HF_ROPE_YARN;
     if (scaled && !(c->rope.factor >= 1.0 && c->rope.factor <= 1e6))
         return refuse_rope(c, err, "factor", "a number from 1 to 1000000 is expected");

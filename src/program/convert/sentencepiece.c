@@ -72,7 +72,7 @@ out:
     return status;
 }
 
-static pb_cursor inside(const pb_cursor *c, const pb_field *f) {
+static pb_cursor inside_field(const pb_cursor *c, const pb_field *f) {
     pb_cursor inner = *c;
     inner.base = c->base + (size_t)(f->bytes - c->data);
     inner.data = f->bytes;
@@ -152,9 +152,9 @@ kt_status kt__sp_parse(const void *data, size_t size, const char *path, kt__aren
         KT__TRY(take_field(&c, &f));
         if (f.wire != WIRE_BYTES) continue;
         if (f.number == 1)
-            KT__TRY(read_piece(inside(&c, &f), &out->pieces[out->n++]));
+            KT__TRY(read_piece(inside_field(&c, &f), &out->pieces[out->n++]));
         else if (f.number == 2 || f.number == 3)
-            KT__TRY(read_spec(inside(&c, &f), f.number == 2, out));
+            KT__TRY(read_spec(inside_field(&c, &f), f.number == 2, out));
     }
 out:
     return status;

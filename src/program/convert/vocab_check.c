@@ -134,8 +134,8 @@ out:
 
 /* A wrong cut or order of byte-level BPE or of WordPiece is refused; a SentencePiece vocabulary has
  * rules that tokenizer.json need not follow, and says so. */
-static kt_status judge(const comparison *c, const char *path, const kt__convert_notes *notes,
-                       kt_error *err) {
+static kt_status judge_comparison(const comparison *c, const char *path,
+                                  const kt__convert_notes *notes, kt_error *err) {
     if (c->n_wrong == 0) return KT_OK;
     const kt__vocab *v = c->reader->v;
     if (!v->spm || v->method == KT__VOCAB_WORDPIECE)
@@ -197,7 +197,7 @@ kt_status kt__vocab_check(const kt__vocab *v, const char *path, const kt__conver
     for (int i = 0; i < N_LINES; i++) KT__TRY(compare_line(&c, lines[i], strlen(lines[i]), err));
     KT__TRY(compare_tokens(&c, err));
     KT__TRY(compare_strips(&c, err));
-    KT__TRY(judge(&c, path, notes, err));
+    KT__TRY(judge_comparison(&c, path, notes, err));
 out:
     kt__tokenizer_free(c.tok);
     kt__vocab_reader_close(&r);

@@ -158,7 +158,7 @@ static json_t *make_bpe_words(const kt__vocab *v, const file_class *c) {
                      "invert", 0, bytes);
 }
 
-static bool setting(const kt__vocab *v, const char *name, bool fallback) {
+static bool flag_setting(const kt__vocab *v, const char *name, bool fallback) {
     const json_t *value = json_object_get(v->settings, name);
     return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
@@ -166,8 +166,8 @@ static bool setting(const kt__vocab *v, const char *name, bool fallback) {
 static json_t *make_bert_normalizer(const kt__vocab *v) {
     json_t *accents = json_object_get(v->settings, "strip_accents");
     return json_pack("{s:s, s:b, s:b, s:b, s:O}", "type", "BertNormalizer", "clean_text", 1,
-                     "handle_chinese_chars", setting(v, "tokenize_chinese_chars", true),
-                     "lowercase", setting(v, "do_lower_case", true), "strip_accents",
+                     "handle_chinese_chars", flag_setting(v, "tokenize_chinese_chars", true),
+                     "lowercase", flag_setting(v, "do_lower_case", true), "strip_accents",
                      json_is_boolean(accents) ? accents : json_null());
 }
 

@@ -51,7 +51,7 @@ static kt_status check_wordpiece(const json_t *model, const char *path, kt_error
 }
 
 /* "##ing" continues a word: "ing"; "play" begins one: U+2581 and "play"; "[CLS]" is neither. */
-static kt_status respell(kt__vocab *v, size_t i, kt_error *err) {
+static kt_status respell_piece(kt__vocab *v, size_t i, kt_error *err) {
     static const char begin[] = "\xe2\x96\x81";
     kt__str s = v->tokens[i];
     if (!s.s || (s.len > 1 && s.s[0] == '[' && s.s[s.len - 1] == ']')) return KT_OK;
@@ -81,7 +81,7 @@ kt_status kt__vocab_read_wordpiece(kt__vocab *v, const char *path, kt_error *err
     v->role_ids[KT__ROLE_UNK] = (int32_t)json_integer_value(unk_id);
     for (size_t i = 0; i < v->n_tokens; i++) {
         if (v->types[i] == KT__TOK_BYTE) v->types[i] = KT__TOK_NORMAL;
-        KT__TRY(respell(v, i, err));
+        KT__TRY(respell_piece(v, i, err));
     }
 out:
     return status;

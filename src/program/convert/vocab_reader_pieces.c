@@ -16,7 +16,7 @@ static kt_status room_for(kt__vocab_reader *r, size_t n, char **out) {
     return *out ? KT_OK : kt__fail_nomem(r->err, "a text", n);
 }
 
-static void put(kt__str *text, char *room, const char *s, size_t n) {
+static void put_text(kt__str *text, char *room, const char *s, size_t n) {
     if (n) memcpy(room + text->len, s, n);
     text->len += n;
 }
@@ -40,11 +40,11 @@ static kt_status apply_charsmap(kt__vocab_reader *r, kt__str in, kt__str *out) {
         uint32_t cp;
         n = kt__charsmap_match(&r->charsmap, in.s + i, in.len - i, &to);
         if (n > 0) {
-            put(out, room, to.s, to.len);
+            put_text(out, room, to.s, to.len);
             continue;
         }
         (void)kt__unicode_next(in.s + i, in.len - i, &n, &cp);
-        put(out, room, in.s + i, n);
+        put_text(out, room, in.s + i, n);
     }
     return KT_OK;
 }
@@ -54,7 +54,7 @@ static bool is_space(const char *s, size_t len, size_t *n) {
     return kt__unicode_next(s, len, n, &cp) & KT__UC_SPACE;
 }
 
-static kt__str strip(const kt__vocab_step *step, kt__str text) {
+static kt__str strip_text(const kt__vocab_step *step, kt__str text) {
     size_t n, end = 0;
     while (step->left && text.len && is_space(text.s, text.len, &n)) {
         text.s += n;
@@ -77,11 +77,11 @@ static kt_status replace_spaces(kt__vocab_reader *r, kt__str in, size_t least, k
         for (n = 0; i + n < in.len && in.s[i + n] == ' ' && (least > 1 || n == 0); n++) {
         }
         if (n >= least) {
-            put(out, room, with.s, with.len);
+            put_text(out, room, with.s, with.len);
             continue;
         }
         if (n == 0) n = 1;
-        put(out, room, in.s + i, n);
+        put_text(out, room, in.s + i, n);
     }
     return KT_OK;
 }
@@ -90,13 +90,13 @@ static bool begins_with_block(kt__str text) {
     return text.len >= 3 && memcmp(text.s, low_line, 3) == 0;
 }
 
-static kt_status prepend(kt__vocab_reader *r, kt__str in, kt__str *out) {
+static kt_status prepend_text(kt__vocab_reader *r, kt__str in, kt__str *out) {
     char *room;
     kt_status status = room_for(r, in.len + 3, &room);
     if (status != KT_OK) return status;
     *out = (kt__str){room, 0};
-    put(out, room, low_line, 3);
-    put(out, room, in.s, in.len);
+    put_text(out, room, low_line, 3);
+    put_text(out, room, in.s, in.len);
     return KT_OK;
 }
 
@@ -105,15 +105,15 @@ static kt_status apply_step(kt__vocab_reader *r, const kt__vocab_step *step, kt_
     kt_status status = KT_OK;
     switch (step->kind) {
     case KT__STEP_CHARSMAP: return apply_charsmap(r, *text, text);
-    case KT__STEP_STRIP: *text = strip(step, *text); return KT_OK;
+    case KT__STEP_STRIP: *text = strip_text(step, *text); return KT_OK;
     case KT__STEP_JOIN_SPACES: return replace_spaces(r, *text, 2, step->text, text);
     case KT__STEP_REPLACE: return replace_spaces(r, *text, 1, block, text);
-    case KT__STEP_PREPEND: return text->len ? prepend(r, *text, text) : KT_OK;
+    case KT__STEP_PREPEND: return text->len ? prepend_text(r, *text, text) : KT_OK;
     case KT__STEP_SPLIT_SPACES: return KT_OK; /* the caller's */
     case KT__STEP_METASPACE: break;
     }
     KT__TRY(replace_spaces(r, *text, 1, block, text));
-    if (step->left && !begins_with_block(*text)) KT__TRY(prepend(r, *text, text));
+    if (step->left && !begins_with_block(*text)) KT__TRY(prepend_text(r, *text, text));
 out:
     return status;
 }
@@ -144,22 +144,22 @@ typedef struct way {
     int64_t id;   /* -1: unknown */
 } way;
 
-static void offer(way *at, double sum, size_t begin, int64_t id) {
+static void offer_way(way *at, double sum, size_t begin, int64_t id) {
     if (at->begin == SIZE_MAX || sum > at->sum) *at = (way){sum, begin, id};
 }
 
-static void extend(const kt__vocab_reader *r, kt__str word, size_t begin, size_t n_char,
-                   way *ways) {
+static void extend_ways(const kt__vocab_reader *r, kt__str word, size_t begin, size_t n_char,
+                        way *ways) {
     const json_t *list = json_object_get(json_object_get(r->v->tokenizer, "model"), "vocab");
     bool single = false;
     for (size_t n = 1; n <= word.len - begin && n <= r->longest; n++) {
         int64_t id = kt__strmap_get(&r->v->ids, (kt__str){word.s + begin, n});
         if (id < 0 || (size_t)id >= json_array_size(list)) continue;
         double score = json_number_value(json_array_get(json_array_get(list, (size_t)id), 1));
-        offer(&ways[begin + n], ways[begin].sum + score, begin, id);
+        offer_way(&ways[begin + n], ways[begin].sum + score, begin, id);
         single |= n == n_char;
     }
-    if (!single) offer(&ways[begin + n_char], ways[begin].sum + r->unknown_score, begin, -1);
+    if (!single) offer_way(&ways[begin + n_char], ways[begin].sum + r->unknown_score, begin, -1);
 }
 
 static kt_status push_bytes(kt__vocab_reader *r, const char *s, size_t len) {
@@ -208,7 +208,7 @@ static kt_status read_unigram_word(kt__vocab_reader *r, kt__str word) {
     for (size_t i = 0, n; i < word.len; i += n) {
         uint32_t cp;
         (void)kt__unicode_next(word.s + i, word.len - i, &n, &cp);
-        if (ways[i].begin != SIZE_MAX) extend(r, word, i, n, ways);
+        if (ways[i].begin != SIZE_MAX) extend_ways(r, word, i, n, ways);
     }
     return push_ways(r, word, ways);
 }

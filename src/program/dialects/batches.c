@@ -359,7 +359,7 @@ static void set_counts(kt__batches *b, json_t *record) {
         json_pack("{s:I,s:I,s:I}", "total", b->n_all, "completed", b->n_good, "failed", b->n_bad));
 }
 
-static void save(run *r, const char *status) {
+static void save_status(run *r, const char *status) {
     kt_error err;
     pthread_mutex_lock(&r->b->lock);
     json_object_set_new(r->record, "status", json_string(status));
@@ -370,7 +370,7 @@ static void save(run *r, const char *status) {
 }
 
 /* The results become a file of the client's, where there are some. */
-static void announce(run *r, const char *hidden, const char *shown, const char *name) {
+static void announce_file(run *r, const char *hidden, const char *shown, const char *name) {
     const char *id = text_of(r->record, hidden);
     struct stat st;
     kt_error err;
@@ -390,17 +390,17 @@ static void end_batch(run *r, bool good) {
     if (quit) return; /* the next process continues */
     (void)fsync(r->out);
     (void)fsync(r->errors);
-    announce(r, "kentang_output", "output_file_id", "batch_output.jsonl");
-    announce(r, "kentang_errors", "error_file_id", "batch_errors.jsonl");
+    announce_file(r, "kentang_output", "output_file_id", "batch_output.jsonl");
+    announce_file(r, "kentang_errors", "error_file_id", "batch_errors.jsonl");
     set_time(r->record, cancelled ? "cancelled_at" : good ? "completed_at" : "failed_at");
-    save(r, cancelled ? "cancelled" : good ? "completed" : "failed");
+    save_status(r, cancelled ? "cancelled" : good ? "completed" : "failed");
 }
 
 static void fail_batch(run *r, json_t *errors) {
     json_object_set_new(r->record, "errors",
                         json_pack("{s:s,s:O}", "object", "list", "data", errors));
     set_time(r->record, "failed_at");
-    save(r, "failed");
+    save_status(r, "failed");
 }
 
 /* Opens what results go to, and finds those that are there. */
@@ -427,7 +427,7 @@ static void run_lines(run *r, json_t *errors) {
         return;
     }
     if (!json_object_get(r->record, "in_progress_at")) set_time(r->record, "in_progress_at");
-    save(r, "in_progress");
+    save_status(r, "in_progress");
     end_batch(r, answer_lines(r));
 }
 

@@ -31,7 +31,7 @@ static double sign_test(int wins, int n) {
     return below;
 }
 
-static void conclude(kt__ab_test *test) {
+static void conclude_test(kt__ab_test *test) {
     const kt__ab_test_entry *standard = &test->entries[test->standard];
     double best = least_gain;
     test->chosen = test->standard;
@@ -74,7 +74,7 @@ kt_status kt__ab_test_run(kt__ab_test *test, kt__ab_test_fn *fn, void *user, kt_
         }
     }
     show_run(test, test->n_rounds - 1, test->n);
-    conclude(test);
+    conclude_test(test);
     return KT_OK;
 }
 

@@ -146,7 +146,7 @@ static void print_csv(const kt__bench_report *r) {
 }
 
 /* What was wrong while a row was measured, the worst of each. */
-static void warn(const kt__bench_report *r) {
+static void print_warnings(const kt__bench_report *r) {
     kt__noise_report worst = {0};
     double load = 0;
     uint64_t faults = 0;
@@ -185,7 +185,7 @@ int kt__bench_print(const kt__bench_report *reports, int n, kt__bench_format for
     for (int i = 0; i < n; i++) {
         bool again = i && !strcmp(reports[i].isa, reports[i - 1].isa); /* the same limits */
         if (format == KT__BENCH_MD && !again) print_limits(&reports[i]);
-        warn(&reports[i]);
+        print_warnings(&reports[i]);
     }
     return code;
 }

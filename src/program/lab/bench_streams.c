@@ -51,7 +51,7 @@ void kt__bench_streams_close(kt__bench_streams *bs) {
 }
 
 /* Appends the stream's ids up to position `end`. */
-static kt_status append(kt__bench_streams *bs, int stream, size_t end, kt_error *err) {
+static kt_status append_token(kt__bench_streams *bs, int stream, size_t end, kt_error *err) {
     kt_seq *seq = bs->seqs[stream];
     size_t begin = kt_seq_len(seq);
     for (size_t i = begin; i < end; i++) bs->ids[i - begin] = id_at(bs, stream, i);
@@ -63,7 +63,7 @@ kt_status kt__bench_streams_set_depth(kt__bench_streams *bs, int depth, kt_error
     size_t n = (size_t)depth;
     for (int i = 0; i < bs->n_streams; i++) {
         if (kt_seq_len(bs->seqs[i]) > n) KT__TRY(kt_seq_truncate(bs->seqs[i], n, err));
-        KT__TRY(append(bs, i, n, err));
+        KT__TRY(append_token(bs, i, n, err));
     }
 out:
     return status;
@@ -71,7 +71,7 @@ out:
 
 kt_status kt__bench_streams_prefill(kt__bench_streams *bs, int n, double *seconds, kt_error *err) {
     int64_t start = kt__now_ns();
-    kt_status status = append(bs, 0, kt_seq_len(bs->seqs[0]) + (size_t)n, err);
+    kt_status status = append_token(bs, 0, kt_seq_len(bs->seqs[0]) + (size_t)n, err);
     *seconds = (double)(kt__now_ns() - start) * 1e-9;
     return status;
 }

@@ -14,7 +14,7 @@ enum { PANEL = 64, WIDTH = KT__HESSIAN_WIDTH, ROWS = KT__HESSIAN_ROWS };
  * take any error (Frantar et al. 2022). */
 static const float damping = 0.01f;
 
-static int least(int a, int b) {
+static int least_of(int a, int b) {
     return a < b ? a : b;
 }
 
@@ -29,13 +29,13 @@ static size_t turned_bytes(const kt__hessian *h) {
 }
 
 static size_t factor_bytes(const kt__hessian *h) {
-    return (size_t)(least(h->n, WIDTH) + PANEL) * h->ld * sizeof *h->factor;
+    return (size_t)(least_of(h->n, WIDTH) + PANEL) * h->ld * sizeof *h->factor;
 }
 
 kt_status kt__hessian_make(int n, const kt__kernels *kernels, kt__pool *pool, kt__hessian *out,
                            kt_error *err) {
     *out = (kt__hessian){.n = n,
-                         .ld = (size_t)(least(n, WIDTH) + 15) / 16 * 16,
+                         .ld = (size_t)(least_of(n, WIDTH) + 15) / 16 * 16,
                          .n_threads = kt__pool_size(pool),
                          .kernels = kernels,
                          .pool = pool};
@@ -114,14 +114,14 @@ static void add_panels(void *arg, int64_t begin, int64_t end, int worker) {
     kt__hessian *h = a->h;
     for (int64_t panel = begin; panel < end; panel++) {
         int r0 = (int)panel * PANEL, first = r0 / WIDTH * WIDTH,
-            n = least(first + WIDTH, h->n) - r0;
+            n = least_of(first + WIDTH, h->n) - r0;
         const float *x = h->turned + (size_t)r0 * ROWS;
         const float_product p = {.w = x,
                                  .x = x,
                                  .ld_w = ROWS,
                                  .ld_x = ROWS,
                                  .ld_out = h->ld,
-                                 .n_row = least(PANEL, n),
+                                 .n_row = least_of(PANEL, n),
                                  .n_col = ROWS,
                                  .out = h->h + (size_t)r0 * h->ld + (size_t)(r0 - first)};
         add_product(h, &p, n, worker);
@@ -194,7 +194,7 @@ static void factor_triangle(const factoring *f) {
 static void factor_stretch(factoring *f) {
     size_t ld = f->h->ld;
     for (f->at = 0; f->at < f->n; f->at += PANEL) {
-        f->n_panel = least(PANEL, f->n - f->at);
+        f->n_panel = least_of(PANEL, f->n - f->at);
         for (int i = 0; i < f->n_panel; i++)
             for (int k = 0; k < f->at; k++)
                 f->minus[(size_t)i * ld + (size_t)k] = -f->a[(size_t)(f->at + i) * ld + (size_t)k];
@@ -232,10 +232,10 @@ bool kt__hessian_finish(kt__hessian *h, kt__feedback *out) {
     float more = damping * (float)(sum / (double)h->n);
     if (!(more > 0)) return false;
     for (int first = 0; first < h->n; first += WIDTH) {
-        int n = least(WIDTH, h->n - first);
+        int n = least_of(WIDTH, h->n - first);
         float *stretch = h->h + (size_t)first * h->ld;
         factoring f = {.h = h, .a = h->factor, .n = n};
-        f.minus = h->factor + (size_t)least(h->n, WIDTH) * h->ld;
+        f.minus = h->factor + (size_t)least_of(h->n, WIDTH) * h->ld;
         reverse_moments(stretch, h->ld, n, more, f.a);
         factor_stretch(&f);
         read_follow(f.a, h->ld, n, stretch);

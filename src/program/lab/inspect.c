@@ -53,7 +53,7 @@ static type_sum *sum_of(summary *s, uint32_t type) {
     return &s->types[s->n_types++];
 }
 
-static void summarise(const kt__gguf *g, summary *s) {
+static void summarise_file(const kt__gguf *g, summary *s) {
     *s = (summary){0};
     for (size_t i = 0; i < kt__gguf_n_tensors(g); i++) {
         const kt__gguf_tensor *t = kt__gguf_tensor_at(g, i);
@@ -398,7 +398,7 @@ static void print_tensors(const inspected *f) {
 static void print_file_text(const inspected *f, const struct inspect_opts *opts) {
     const kt__gguf *g = f->g;
     summary s;
-    summarise(g, &s);
+    summarise_file(g, &s);
     print_head(g, &s);
     print_types(&s);
     print_faults(f);
@@ -488,7 +488,7 @@ static kt_status print_file_json(const inspected *f, const struct inspect_opts *
     kt__buf out;
     const char *path = kt__gguf_path(g), *recipe = recipe_of(g);
     kt__buf_init(&out, SIZE_MAX / 2);
-    summarise(g, &s);
+    summarise_file(g, &s);
     kt__buf_putc(&out, '{');
     put_json_text(&out, "file", (kt__str){path, strlen(path)});
     kt__buf_printf(&out, "\"version\": %" PRIu32 ", \"alignment\": %" PRIu64 ", \"parts\": %d, ",

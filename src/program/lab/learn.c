@@ -231,7 +231,7 @@ out:
 }
 
 /* With the context's threads, which are this command's alone. */
-static kt_status train(const learn_opts *o, learning *l, kt_error *err) {
+static kt_status train_adapter(const learn_opts *o, learning *l, kt_error *err) {
     kt_ctx *ctx = l->session.ctx;
     kt__learn_settings s = settings_of(o);
     const kt__learn_on on = {l->session.model->net, ctx->pool, ctx->kernels,
@@ -296,7 +296,7 @@ static kt_status run_learning(const learn_opts *o, const kt__session_opts *sessi
     if (o->measure) KT__TRY(kt__lesson_read(&l->measured, l->session.engine, o->measure, err));
     if (o->n_own > 0 && kt__lesson_count(&l->lesson, KT__SAMPLE_REPLAY) == 0)
         KT__TRY(kt__lesson_write_own(&l->lesson, l->session.engine, &own, err));
-    KT__TRY(train(o, l, err));
+    KT__TRY(train_adapter(o, l, err));
     bool written = o->target && (l->report.publish || o->force);
     if (written) KT__TRY(kt__factors_write(l->factors, l->session.info.arch, NULL, o->target, err));
     if (o->json)

@@ -203,7 +203,7 @@ static void run_peak(void *arg, int64_t begin, int64_t end, int worker) {
 }
 
 /* Iterations that take about PEAK_ITEM_US, and how many multiply-adds they are. */
-static uint64_t calibrate(const kt__kernels *kernels, uint64_t *iterations) {
+static uint64_t calibrate_loop(const kt__kernels *kernels, uint64_t *iterations) {
     int32_t sink = 0;
     for (*iterations = 1000;; *iterations *= 2) {
         int64_t start = kt__now_us();
@@ -215,7 +215,7 @@ static uint64_t calibrate(const kt__kernels *kernels, uint64_t *iterations) {
 double kt__measure_i8(kt__pool *pool, int n_threads, const kt__kernels *kernels, int64_t limit_us) {
     if (!kernels->peak_i8) return 0;
     peak_job job = {.kernels = kernels};
-    uint64_t macs = calibrate(kernels, &job.iterations);
+    uint64_t macs = calibrate_loop(kernels, &job.iterations);
     int64_t n_items = 8 * (int64_t)n_threads;
     timed_run run = {pool, n_threads, n_items, 1, run_peak, &job};
     return (double)macs * (double)n_items / best_seconds(&run, limit_us);

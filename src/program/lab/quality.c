@@ -72,7 +72,7 @@ kt_status kt__quality_add(kt__quality *q, const kt__log_row *row, int32_t id, kt
 
 /* sum over ids of p_base (log p_base - log p), Kullback & Leibler 1951. e^x in f32 costs a fifth of
  * what it costs in f64; its error, relative to each term, is 2^-23. */
-static double divergence(const kt__log_row *row, const kt__base_row *base, size_t n_vocab) {
+static double divergence_of(const kt__log_row *row, const kt__base_row *base, size_t n_vocab) {
     double kl = 0.0;
     for (size_t i = 0; i < n_vocab; i++) {
         double lp = base->log_prob(base->row, (int32_t)i);
@@ -90,7 +90,7 @@ kt_status kt__quality_add_beside(kt__quality *q, const kt__log_row *row, int32_t
     q->has_base = true;
     q->nll[q->n] = -lp;
     q->base_nll[q->n] = -base_lp;
-    q->kl[q->n] = divergence(row, base, n_vocab);
+    q->kl[q->n] = divergence_of(row, base, n_vocab);
     q->dp[q->n] = kt__exp(lp) - kt__exp(base_lp);
     q->n_same += row->best == base->best;
     q->n++;
@@ -112,7 +112,8 @@ static moments moments_of(const double *x, size_t n) {
 }
 
 /* Mean of the products of the deviations from the means. */
-static double covariance(const double *x, double x_mean, const double *y, double y_mean, size_t n) {
+static double covariance_of(const double *x, double x_mean, const double *y, double y_mean,
+                            size_t n) {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++) sum += (x[i] - x_mean) * (y[i] - y_mean);
     return sum / (double)n;
@@ -121,7 +122,7 @@ static double covariance(const double *x, double x_mean, const double *y, double
 static void ratio_figures(const kt__quality *q, moments nll, kt__quality_figures *out) {
     size_t n = q->n;
     moments base = moments_of(q->base_nll, n);
-    double both = covariance(q->nll, nll.mean, q->base_nll, base.mean, n) / (double)(n - 1);
+    double both = covariance_of(q->nll, nll.mean, q->base_nll, base.mean, n) / (double)(n - 1);
     double variance = nll.error * nll.error + base.error * base.error - 2.0 * both;
     out->base_ppl = kt__exp(base.mean);
     out->base_ppl_error = base.error * out->base_ppl;

@@ -21,7 +21,7 @@ static uint64_t random_mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-static uint64_t next(stream *s) {
+static uint64_t next_random(stream *s) {
     return random_mix(s->state += 0x9e3779b97f4a7c15u);
 }
 
@@ -31,8 +31,8 @@ static stream stream_of(uint64_t seed, size_t tensor, int64_t row) {
 }
 
 /* Sum of four uniform numbers: close to normal, mean 0, deviation 1, within 3.5. */
-static float normal(stream *s) {
-    uint64_t r = next(s);
+static float normal_random(stream *s) {
+    uint64_t r = next_random(s);
     int sum = (int)(r & 0xffff) + (int)(r >> 16 & 0xffff) + (int)(r >> 32 & 0xffff) +
               (int)(r >> 48);
     return (float)(sum - 131070) * (1.7320508f / 65536.0f);
@@ -80,7 +80,7 @@ typedef struct drawer {
 } drawer;
 
 /* Normal quantile by the logistic one: close in the middle, heavier tails, as weights have. */
-static double quantile(double p) {
+static double normal_quantile(double p) {
     return kt__log(p / (1.0 - p)) / 1.702;
 }
 
@@ -112,21 +112,21 @@ static double unit_rms(const drawer *dr) {
 static void drawer_init(drawer *dr, kt__type type, float std) {
     dr->l = layout_of(type);
     for (int i = 0; i < 256; i++)
-        dr->level[i] = (int8_t)nearest_level(dr->l, dr->l->center +
-                                                        dr->l->width * quantile((i + 0.5) / 256));
+        dr->level[i] = (int8_t)nearest_level(
+            dr->l, dr->l->center + dr->l->width * normal_quantile((i + 0.5) / 256));
     dr->d = std / (float)unit_rms(dr);
 }
 
 static void draw_levels(const drawer *dr, stream *s, int8_t *q, int n) {
     for (int i = 0; i < n; i += 8) {
-        uint64_t r = next(s);
+        uint64_t r = next_random(s);
         for (int j = 0; j < 8; j++) q[i + j] = dr->level[r >> (8 * j) & 0xff];
     }
 }
 
 /* A block's scale: the mean one within 20%. */
 static float draw_d(const drawer *dr, stream *s) {
-    return dr->d * (0.8f + 0.4f * (float)(next(s) >> 40) * 0x1p-24f);
+    return dr->d * (0.8f + 0.4f * (float)(next_random(s) >> 40) * 0x1p-24f);
 }
 
 static float with_sign(float d, uint64_t bit) {
@@ -138,7 +138,7 @@ static void draw_scales(const drawer *dr, stream *s, int n, int *scale, int *min
     static const int8_t jitter[4] = {-1, 0, 0, 1};
     uint64_t range = (uint64_t)(dr->l->scale_hi - dr->l->scale_lo + 1);
     for (int i = 0; i < n; i++) {
-        uint64_t r = next(s);
+        uint64_t r = next_random(s);
         scale[i] = dr->l->scale_lo + (int)((r >> 32) * range >> 32);
         min[i] = scale[i] + jitter[r & 3];
     }
@@ -148,7 +148,7 @@ static void draw_scales(const drawer *dr, stream *s, int n, int *scale, int *min
 static void draw_signed_scales(const drawer *dr, stream *s, int n, int *scale) {
     int unused[16];
     draw_scales(dr, s, n, scale, unused);
-    uint64_t signs = next(s);
+    uint64_t signs = next_random(s);
     for (int i = 0; i < n; i++)
         if (signs >> i & 1) scale[i] = -scale[i];
 }
@@ -171,7 +171,7 @@ static int mxfp4_exponent(const drawer *dr, stream *s) {
     int exponent = 0;
     float size = frexpf(dr->d * sqrtf((float)(1.0 + D_VARIANCE)), &exponent); /* from 1/2 up to 1 */
     float wholes = (4.0f * size * size - 1.0f) / 3.0f;
-    bool half = (float)(next(s) >> 40) * 0x1p-24f >= wholes;
+    bool half = (float)(next_random(s) >> 40) * 0x1p-24f >= wholes;
     return exponent + 128 - half;
 }
 
@@ -197,7 +197,7 @@ static void block_32(const drawer *dr, kt__type type, stream *s, void *out) {
     int offset = dr->l->values ? 0 : -dr->l->lo;
     int8_t q[32];
     uint8_t *at = out;
-    float d = draw_d(dr, s), flipped = with_sign(d, next(s));
+    float d = draw_d(dr, s), flipped = with_sign(d, next_random(s));
     draw_levels(dr, s, q, 32);
     if (type == KT__TYPE_MXFP4) {
         *at++ = (uint8_t)mxfp4_exponent(dr, s);
@@ -347,7 +347,7 @@ static void draw_block(const drawer *dr, kt__type type, stream *s, void *out) {
 
 static void float_row(const kt__synth_tensor *t, stream *s, void *out) {
     for (int64_t i = 0; i < t->n_cols; i++) {
-        float v = t->mean + t->std * normal(s);
+        float v = t->mean + t->std * normal_random(s);
         if (t->type == KT__TYPE_F32) {
             memcpy((float *)out + i, &v, sizeof v);
         } else {

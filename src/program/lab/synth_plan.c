@@ -308,17 +308,17 @@ typedef struct keys {
     char key[96];
 } keys;
 
-static const char *key(keys *k, const char *suffix) {
+static const char *arch_key(keys *k, const char *suffix) {
     snprintf(k->key, sizeof k->key, "%s.%s", k->arch, suffix);
     return k->key;
 }
 
 static void put_u32(keys *k, const char *suffix, int value) {
-    kt__gguf_put_u32(k->w, key(k, suffix), (uint32_t)value);
+    kt__gguf_put_u32(k->w, arch_key(k, suffix), (uint32_t)value);
 }
 
 static void put_f32(keys *k, const char *suffix, float value) {
-    kt__gguf_put_f32(k->w, key(k, suffix), value);
+    kt__gguf_put_f32(k->w, arch_key(k, suffix), value);
 }
 
 static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
@@ -337,16 +337,16 @@ static void put_general(const kt__synth_plan *plan, kt__gguf_writer *w) {
 static void put_rope(keys *k, const kt__synth_preset *ps) {
     bool is_llama = strcmp(ps->arch, "llama") == 0;
     if (ps->rope_base > 0) put_f32(k, "rope.freq_base", ps->rope_base);
-    if (ps->nope) kt__gguf_put_bool(k->w, key(k, "rope.scaling.finetuned"), false);
+    if (ps->nope) kt__gguf_put_bool(k->w, arch_key(k, "rope.scaling.finetuned"), false);
     if (ps->rope_alpha > 0) put_f32(k, "rope.scaling.alpha", ps->rope_alpha);
     if (is_llama || k->features & KT__F_FUSED_QKV || ps->n_rot)
         put_u32(k, "rope.dimension_count", ps->n_rot ? ps->n_rot : ps->head_dim);
     if (ps->linear_factor) {
-        kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "linear");
+        kt__gguf_put_str(k->w, arch_key(k, "rope.scaling.type"), "linear");
         put_f32(k, "rope.scaling.factor", (float)ps->linear_factor);
     }
     if (ps->yarn_factor) {
-        kt__gguf_put_str(k->w, key(k, "rope.scaling.type"), "yarn");
+        kt__gguf_put_str(k->w, arch_key(k, "rope.scaling.type"), "yarn");
         put_f32(k, "rope.scaling.factor", (float)ps->yarn_factor);
         put_u32(k, "rope.scaling.original_context_length", ps->orig_ctx);
     }
@@ -380,7 +380,7 @@ static void put_experts(keys *k, const kt__synth_preset *ps) {
         put_u32(k, "expert_shared_count", (ps->ff_shared + ps->ff_expert - 1) / ps->ff_expert);
     if (ps->gating) put_u32(k, "expert_gating_func", ps->gating);
     if (ps->dense_lead) put_u32(k, "leading_dense_block_count", ps->dense_lead);
-    if (ps->shares_normed) kt__gguf_put_bool(k->w, key(k, "expert_weights_norm"), true);
+    if (ps->shares_normed) kt__gguf_put_bool(k->w, arch_key(k, "expert_weights_norm"), true);
     if (ps->expert_scale > 0) put_f32(k, "expert_weights_scale", ps->expert_scale);
     if (strcmp(ps->arch, "ernie4_5-moe") == 0) put_u32(k, "interleave_moe_layer_step", 1);
 }
@@ -413,7 +413,7 @@ static void put_ff_widths(keys *k, const kt__synth_preset *ps) {
     for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
         n_ff[i] = is_ff_alone(ps, i) ? ps->d_ff : 0;
     if (ps->ff_layers) {
-        kt__gguf_put_i32s(k->w, key(k, "feed_forward_length"), n_ff, (uint64_t)ps->n_layer);
+        kt__gguf_put_i32s(k->w, arch_key(k, "feed_forward_length"), n_ff, (uint64_t)ps->n_layer);
     } else {
         put_u32(k, "feed_forward_length", ps->d_ff);
     }
@@ -426,7 +426,8 @@ static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     for (int i = 0; i < ps->n_layer && i < MAX_LAYER; i++)
         n_kv[i] = ps->attention_layers >> i & 1 ? ps->n_head_kv : 0;
     if (ps->attention_layers) {
-        kt__gguf_put_i32s(k->w, key(k, "attention.head_count_kv"), n_kv, (uint64_t)ps->n_layer);
+        kt__gguf_put_i32s(k->w, arch_key(k, "attention.head_count_kv"), n_kv,
+                          (uint64_t)ps->n_layer);
     } else {
         put_u32(k, "attention.head_count_kv", ps->n_head_kv);
     }
@@ -435,7 +436,7 @@ static void put_recurrent(keys *k, const kt__synth_preset *ps) {
     if (!ps->attention_every) return;
     int half = ps->n_rot / 2;
     const int32_t sections[] = {(half + 2) / 3, (half + 1) / 3, half / 3, 0};
-    kt__gguf_put_i32s(k->w, key(k, "rope.dimension_sections"), sections, 4);
+    kt__gguf_put_i32s(k->w, arch_key(k, "rope.dimension_sections"), sections, 4);
     put_states(k, ps, ps->state_dim);
     put_u32(k, "full_attention_interval", ps->attention_every);
 }
@@ -464,7 +465,7 @@ static void put_keys(const kt__synth_plan *plan, kt__gguf_writer *w) {
     put_rope(&k, ps);
     put_experts(&k, ps);
     if (ps->window) put_u32(&k, "attention.sliding_window", ps->window);
-    if (k.features & KT__F_ENCODER) kt__gguf_put_bool(w, key(&k, "attention.causal"), false);
+    if (k.features & KT__F_ENCODER) kt__gguf_put_bool(w, arch_key(&k, "attention.causal"), false);
     if (ps->pooling) put_u32(&k, "pooling_type", ps->pooling);
     if (ps->dense) {
         put_u32(&k, "dense_2_feat_in", ps->d_model);

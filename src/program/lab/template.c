@@ -96,7 +96,7 @@ static kt_status render_model(const kt__config *opts, const char *json, size_t j
 }
 
 /* A format error is one of the messages unless it names a model's file. */
-static int failure(const kt_error *err) {
+static int report_failure(const kt_error *err) {
     if (err->code != KT_E_FORMAT || strcmp(err->where, "JSON") != 0)
         return kt__cli_fail("template", err);
     return kt__cli_error("template", err->code, "check the messages; see `kentang template --help`",
@@ -141,7 +141,7 @@ static int template_command(int argc, char **argv, kt__config *config) {
              : opts.builtin ? render_builtin(&opts, json, len, &out, &err)
                             : render_model(config, json, len, &out, &err);
     kt__free(json);
-    if (status != KT_OK) return failure(&err);
+    if (status != KT_OK) return report_failure(&err);
     fwrite(out.text, 1, out.len, stdout);
     kt_free(out.text);
     return kt__cli_finish("template", 0);

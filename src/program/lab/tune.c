@@ -158,7 +158,7 @@ static kt_status search_ubatch(tuner *t, kt_error *err) {
     return kt__ab_test_run(&t->ubatch, run_ubatch, t, err);
 }
 
-static kt_status search(tuner *t, kt_error *err) {
+static kt_status search_settings(tuner *t, kt_error *err) {
     kt_status status;
     kt_engine_params params = kt_engine_params_default();
     params.n_ctx = DEPTH + MAX_PROMPT;
@@ -180,13 +180,13 @@ out:
 
 /* ---- what comes of it ---- */
 
-static int chosen(const kt__ab_test *test) {
+static int chosen_side(const kt__ab_test *test) {
     return test->n ? test->entries[test->chosen].value : 0;
 }
 
 /* The size to keep: a prompt shorter than the default cannot speak against it. */
 static int chosen_ubatch(const tuner *t) {
-    return t->ubatch.chosen == t->ubatch.standard ? DEFAULT_UBATCH : chosen(&t->ubatch);
+    return t->ubatch.chosen == t->ubatch.standard ? DEFAULT_UBATCH : chosen_side(&t->ubatch);
 }
 
 static void print_table(const tuner *t, const char *model) {
@@ -204,7 +204,7 @@ static void print_table(const tuner *t, const char *model) {
          "batch\n(tokens of one prefill call) has no influence beyond the ubatch and stays as it "
          "is.");
     if (!t->contexts.n) return;
-    if (chosen(&t->contexts) == 1)
+    if (chosen_side(&t->contexts) == 1)
         puts("Several streams: one context on all cores, streams decoded in one batch.");
     else
         puts("Several streams: two contexts, each pinned to half of the cores (--cpu-range).");
@@ -214,10 +214,10 @@ static kt_status save_finding(const tuner *t, kt_error *err) {
     kt_model_info info;
     char path[4096];
     kt_model_get_info(t->model, &info);
-    kt__tuned tuned = {.n_threads = chosen(&t->decode),
-                       .n_threads_batch = chosen(&t->prefill),
+    kt__tuned tuned = {.n_threads = chosen_side(&t->decode),
+                       .n_threads_batch = chosen_side(&t->prefill),
                        .n_ubatch = chosen_ubatch(t),
-                       .n_contexts = chosen(&t->contexts)};
+                       .n_contexts = chosen_side(&t->contexts)};
     kt_status status = kt__tuned_save(&info, kt_ctx_isa(t->ctx), &tuned, path, sizeof path, err);
     if (status == KT_OK)
         printf("Written to %s; `kentang run` and `kentang serve` use it unless options say "
@@ -238,7 +238,7 @@ static void warn_noise(const kt__noise *before) {
                 report.others_cpus, report.steal_cpus);
 }
 
-static int tune(tune_opts *opts) {
+static int run_tune(tune_opts *opts) {
     static const tuner none;
     tuner t = none;
     kt_error err = {0};
@@ -255,7 +255,7 @@ static int tune(tune_opts *opts) {
     kt_model_get_info(t.model, &info);
     t.file = strcmp(info.path, "(demo)") ? info.path : NULL;
     if (!opts->dry_run) KT__TRY(kt__tuned_check(&info, &err));
-    KT__TRY(search(&t, &err));
+    KT__TRY(search_settings(&t, &err));
     print_table(&t, info.name[0] ? info.name : info.path);
     if (!opts->dry_run) status = save_finding(&t, &err);
     warn_noise(&before);
@@ -293,7 +293,7 @@ static int tune_command(int argc, char **argv, kt__config *config) {
         .notes = "The result is kept in $XDG_CONFIG_HOME/kentang/tuned (or ~/.config).",
     };
     int code = kt__cli_parse(&syntax, argc, argv, NULL, NULL);
-    return code >= 0 ? code : tune(&opts);
+    return code >= 0 ? code : run_tune(&opts);
 }
 
 int kt__cmd_tune(int argc, char **argv) {

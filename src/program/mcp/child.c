@@ -76,7 +76,7 @@ static kt_status open_pipes(start *s, kt_error *err) {
     return KT_OK;
 }
 
-static kt_status prepare(start *s, kt_error *err) {
+static kt_status prepare_start(start *s, kt_error *err) {
     const kt__mcp_server_config *c = s->config;
     s->argv = (char *const *)(uintptr_t)c->argv;
     s->rules = -1;
@@ -178,7 +178,7 @@ kt_status kt__child_start(const kt__mcp_server_config *config, kt__child *out, k
     start *s = kt__calloc(1, sizeof *s);
     if (!s) return kt__fail_nomem(err, "a process", sizeof *s);
     s->config = config;
-    kt_status status = prepare(s, err);
+    kt_status status = prepare_start(s, err);
     if (status == KT_OK) status = fork_child(s, out, err);
     close_pair(s->in);
     close_pair(s->out);

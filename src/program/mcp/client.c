@@ -82,7 +82,7 @@ static kt__mcp_wait wait_for(const kt__mcp_client *c, int64_t ms) {
 }
 
 /* What it says is of no interest; nobody waits long for it. */
-static void notify(kt__mcp_client *c, const char *method, const char *params) {
+static void send_notice(kt__mcp_client *c, const char *method, const char *params) {
     const kt__mcp_wait wait = {kt__now_us() + 1000000, NULL, NULL};
     kt__buf said;
     kt_error ignored;
@@ -95,7 +95,7 @@ static void notify(kt__mcp_client *c, const char *method, const char *params) {
 static void give_up(kt__mcp_client *c, int64_t id) {
     char params[64];
     snprintf(params, sizeof params, "{\"requestId\":%lld}", (long long)id);
-    notify(c, "notifications/cancelled", params);
+    send_notice(c, "notifications/cancelled", params);
 }
 
 /* A host may be asked for samples, roots and more: nothing of it is given. */
@@ -158,8 +158,8 @@ static kt_status await_answer(kt__mcp_client *c, const asking *a, json_t **resul
     return kt__fail(err, KT_E_FORMAT, "the server says much and does not answer");
 }
 
-static kt_status ask(kt__mcp_client *c, asking *a, const char *members, json_t **result, int *code,
-                     kt_error *err) {
+static kt_status ask_server(kt__mcp_client *c, asking *a, const char *members, json_t **result,
+                            int *code, kt_error *err) {
     *result = NULL;
     *code = 0;
     kt_status status = send_request(c, a, members, err);
@@ -188,7 +188,7 @@ static kt_status probe_modern(kt__mcp_client *c, bool *found, kt_error *err) {
     int64_t ms = c->config->timeout_ms < PROBE_MS ? c->config->timeout_ms : PROBE_MS;
     a.wait = wait_for(c, ms);
     c->modern = true;
-    kt_status status = ask(c, &a, "", &result, &code, err);
+    kt_status status = ask_server(c, &a, "", &result, &code, err);
     *found = status == KT_OK &&
              is_listed(json_object_get(result, "supportedVersions"), KT__MCP_MODERN);
     json_decref(result);
@@ -199,7 +199,7 @@ static kt_status probe_modern(kt__mcp_client *c, bool *found, kt_error *err) {
     return status == KT_E_IO || status == KT_E_CANCELLED ? status : KT_OK;
 }
 
-static kt_status initialize(kt__mcp_client *c, kt_error *err) {
+static kt_status say_initialize(kt__mcp_client *c, kt_error *err) {
     asking a = {.method = "initialize"};
     char members[200];
     json_t *result;
@@ -209,7 +209,7 @@ static kt_status initialize(kt__mcp_client *c, kt_error *err) {
              "\"protocolVersion\":\"" KT__MCP_LEGACY
              "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"kentang\",\"version\":\"%.40s\"}",
              kt_version());
-    kt_status status = ask(c, &a, members, &result, &code, err);
+    kt_status status = ask_server(c, &a, members, &result, &code, err);
     const char *version = json_string_value(json_object_get(result, "protocolVersion"));
     if (status == KT_OK) c->version = kt__mcp_legacy_version(version);
     if (status == KT_OK && version && !strcmp(version, "2025-03-26")) c->version = "2025-03-26";
@@ -218,14 +218,14 @@ static kt_status initialize(kt__mcp_client *c, kt_error *err) {
                           "the server speaks version \"%.40s\", which is not spoken here",
                           version ? version : "");
     json_decref(result);
-    if (status == KT_OK) notify(c, "notifications/initialized", NULL);
+    if (status == KT_OK) send_notice(c, "notifications/initialized", NULL);
     return status;
 }
 
-static kt_status agree(kt__mcp_client *c, kt_error *err) {
+static kt_status agree_version(kt__mcp_client *c, kt_error *err) {
     bool modern;
     kt_status status = probe_modern(c, &modern, err);
-    return status == KT_OK && !modern ? initialize(c, err) : status;
+    return status == KT_OK && !modern ? say_initialize(c, err) : status;
 }
 
 /* ---- the interface ---- */
@@ -249,7 +249,7 @@ kt_status kt__mcp_client_open(const kt__mcp_server_config *config, kt__mcp_stop_
     c->user = user;
     kt_status status = config->argv ? kt__mcp_link_lines(config, &c->link, err)
                                     : kt__mcp_link_http(config, &c->link, err);
-    if (status == KT_OK) status = agree(c, err);
+    if (status == KT_OK) status = agree_version(c, err);
     status = name_server(c, status, err);
     if (status == KT_OK) {
         *out = c;
@@ -304,7 +304,7 @@ kt_status kt__mcp_client_tools(kt__mcp_client *c, json_t **tools, kt_error *err)
         asking a = {.method = "tools/list", .wait = wait_for(c, c->config->timeout_ms)};
         json_t *result;
         int code;
-        status = ask(c, &a, members.data ? members.data : "", &result, &code, err);
+        status = ask_server(c, &a, members.data ? members.data : "", &result, &code, err);
         const json_t *ttl = json_object_get(result, "ttlMs");
         c->fresh_until_us = json_is_integer(ttl) ? kt__now_us() + json_integer_value(ttl) * 1000
                                                  : 0;
@@ -332,7 +332,7 @@ kt_status kt__mcp_client_call(kt__mcp_client *c, const char *tool, const json_t 
     (void)kt__json_write(&members, args);
     *result = NULL;
     kt_status status = members.failed ? kt__fail_nomem(err, "a call", members.len)
-                                      : ask(c, &a, members.data, result, &code, err);
+                                      : ask_server(c, &a, members.data, result, &code, err);
     kt__buf_free(&members);
     const char *type = json_string_value(json_object_get(*result, "resultType"));
     if (status == KT_OK && type && strcmp(type, "complete") != 0) {

@@ -72,7 +72,7 @@ static json_t *read_mended(const char *json, size_t len, json_error_t *error) {
     return v;
 }
 
-static kt_status explain(const json_error_t *error, size_t len, kt_error *err) {
+static kt_status explain_error(const json_error_t *error, size_t len, kt_error *err) {
     uint64_t at = error->position < 0 ? 0 : (uint64_t)error->position;
     switch (json_error_code(error)) {
     case json_error_out_of_memory: return kt__fail_nomem(err, "a request", len);
@@ -107,7 +107,7 @@ kt_status kt__json_read(const char *json, size_t len, const kt__json_limits *lim
     *out = json_loadb(json, len, 0, &error);
     if (!*out && json_error_code(&error) == json_error_invalid_syntax)
         *out = read_mended(json, len, &error);
-    return *out ? KT_OK : explain(&error, len, err);
+    return *out ? KT_OK : explain_error(&error, len, err);
 }
 
 static int append_dumped(const char *data, size_t len, void *user) {

@@ -60,7 +60,7 @@ typedef struct taking {
 
 typedef void method_fn(taking *t);
 
-static void refuse(taking *t, int code, int http, const char *message, const char *data) {
+static void refuse_call(taking *t, int code, int http, const char *message, const char *data) {
     t->turn->http_status = http;
     kt__rpc_write_error(t->out, t->turn->id, code, message, data);
 }
@@ -107,7 +107,7 @@ static void on_listen(taking *t) {
 static void on_list_tools(taking *t) {
     const json_t *cursor = json_object_get(t->message->params, "cursor");
     if (cursor && !json_is_null(cursor)) {
-        refuse(t, KT__RPC_PARAMS, 200, "cursor: this list has one page", NULL);
+        refuse_call(t, KT__RPC_PARAMS, 200, "cursor: this list has one page", NULL);
         return;
     }
     begin_result_object(t->out, t->turn);
@@ -124,17 +124,17 @@ static void on_call_tool(taking *t) {
     const json_t *args = json_object_get(params, "arguments");
     char text[200];
     if (!name) {
-        refuse(t, KT__RPC_PARAMS, 200, "params.name: expected a text", NULL);
+        refuse_call(t, KT__RPC_PARAMS, 200, "params.name: expected a text", NULL);
         return;
     }
     t->turn->tool = kt__mcp_tool_find(name);
     if (!t->turn->tool) {
         snprintf(text, sizeof text, "unknown tool \"%.80s\"", name);
-        refuse(t, KT__RPC_PARAMS, 200, text, NULL);
+        refuse_call(t, KT__RPC_PARAMS, 200, text, NULL);
         return;
     }
     if (args && !json_is_object(args) && !json_is_null(args)) {
-        refuse(t, KT__RPC_PARAMS, 200, "params.arguments: expected an object", NULL);
+        refuse_call(t, KT__RPC_PARAMS, 200, "params.arguments: expected an object", NULL);
         return;
     }
     if (json_is_string(token) || json_is_integer(token))
@@ -164,7 +164,7 @@ static void take_request(taking *t) {
         return;
     }
     snprintf(text, sizeof text, "unknown method \"%.80s\"", t->message->method);
-    refuse(t, KT__RPC_NO_METHOD, t->turn->modern ? 404 : 200, text, NULL);
+    refuse_call(t, KT__RPC_NO_METHOD, t->turn->modern ? 404 : 200, text, NULL);
 }
 
 /* Notifications that mean nothing here are taken, and nothing is said. */
@@ -185,7 +185,7 @@ static void refuse_era(taking *t, const kt__mcp_era *era) {
         kt__json_member(&data, "requested", era->requested);
         (void)kt__buf_putc(&data, '}');
     }
-    refuse(t, era->error, 400, era->message, data.failed ? NULL : data.data);
+    refuse_call(t, era->error, 400, era->message, data.failed ? NULL : data.data);
     kt__buf_free(&data);
 }
 
@@ -199,7 +199,7 @@ kt_status kt__mcp_take(const json_t *json, const kt__mcp_head *head, kt__arena *
     turn->id = kt__mcp_text_of(arena, message.id);
     if (message.id && !turn->id) return kt__fail_nomem(err, "a message", 0);
     if (status != KT_OK) {
-        refuse(&t, KT__RPC_INVALID, 400, err->message, NULL);
+        refuse_call(&t, KT__RPC_INVALID, 400, err->message, NULL);
         return KT_OK;
     }
     kt__mcp_era era = kt__mcp_era_of(&message, head);

@@ -7,7 +7,8 @@
 enum { MAX_BOUNDARY = 70 };
 
 /* The value of key="VALUE" or key=VALUE in a header; "" where it is not there. */
-static void parameter(const char *header, size_t len, const char *key, char *out, size_t size) {
+static void header_parameter(const char *header, size_t len, const char *key, char *out,
+                             size_t size) {
     size_t n_key = strlen(key);
     out[0] = '\0';
     for (size_t at = 0; at + n_key + 1 < len; at++) {
@@ -30,7 +31,7 @@ bool kt__multipart_begin(kt__multipart *form, const char *type, const char *body
     static const char kind[] = "multipart/form-data";
     char boundary[MAX_BOUNDARY + 2];
     if (!type || strncasecmp(type, kind, sizeof kind - 1) != 0) return false;
-    parameter(type, strlen(type), "boundary", boundary, sizeof boundary);
+    header_parameter(type, strlen(type), "boundary", boundary, sizeof boundary);
     size_t n = strlen(boundary);
     if (!n || n > MAX_BOUNDARY) return false;
     *form = (kt__multipart){.body = body, .len = len};
@@ -55,8 +56,8 @@ static size_t read_headers(const kt__multipart *form, size_t at, kt__multipart_p
         at += len + 2;
         if (!len) return at;
         if (len < sizeof wanted || strncasecmp(line, wanted, sizeof wanted - 1) != 0) continue;
-        parameter(line, len, "name", out->name, sizeof out->name);
-        parameter(line, len, "filename", out->filename, sizeof out->filename);
+        header_parameter(line, len, "name", out->name, sizeof out->name);
+        header_parameter(line, len, "filename", out->filename, sizeof out->filename);
     }
     return 0;
 }

@@ -72,14 +72,14 @@ static bool is_extreme(const kt__config *c) {
     return is_preset(c, "extreme");
 }
 
-static bool differs(const char *a, const char *b) {
+static bool names_differ(const char *a, const char *b) {
     return strcmp(a ? a : "", b ? b : "") != 0;
 }
 
 bool kt__place_is_own(const kt__config *c, const kt__config *base, int n) {
-    return n > 1 || is_extreme(c) || differs(c->cpus, base->cpus) || differs(c->isa, base->isa) ||
-           c->priority != base->priority || c->threads != base->threads ||
-           c->threads_batch != base->threads_batch;
+    return n > 1 || is_extreme(c) || names_differ(c->cpus, base->cpus) ||
+           names_differ(c->isa, base->isa) || c->priority != base->priority ||
+           c->threads != base->threads || c->threads_batch != base->threads_batch;
 }
 
 kt_ctx *kt__place_ctx(const kt__place *place, kt_ctx *shared) {

@@ -211,14 +211,14 @@ void kt__session_print_plan(const kt__session *s, const kt__session_opts *opts) 
     fputc('\n', stderr);
 }
 
-static bool stretches(const kt__config *c) {
+static bool stretches_context(const kt__config *c) {
     return c->rope_scaling &&
            (!strcmp(c->rope_scaling, "linear") || !strcmp(c->rope_scaling, "yarn"));
 }
 
 void kt__session_warn(const kt__session *s, const kt__session_opts *opts) {
     int32_t n_ctx = s->engine_info.n_ctx, trained = s->info.n_ctx_train;
-    if (trained <= 0 || n_ctx <= trained || stretches(opts->config)) return;
+    if (trained <= 0 || n_ctx <= trained || stretches_context(opts->config)) return;
     fprintf(stderr,
             "kentang: warning: a context of %d is more than the %d positions that the model was "
             "trained for; what is said beyond them may make no sense (--rope-scaling yarn "

@@ -33,7 +33,7 @@ void kt__toml_skip_blanks(kt__toml_parser *p) {
     while (kt__toml_peek(p, 0) == ' ' || kt__toml_peek(p, 0) == '\t') p->at++;
 }
 
-static void newline(kt__toml_parser *p) {
+static void read_newline(kt__toml_parser *p) {
     p->at += kt__toml_peek(p, 0) == '\r' ? 2 : 1;
     p->line++;
     p->line_start = p->at;
@@ -69,7 +69,7 @@ kt_status kt__toml_skip_space(kt__toml_parser *p) {
     while (status == KT_OK) {
         kt__toml_skip_blanks(p);
         if (kt__toml_at_newline(p)) {
-            newline(p);
+            read_newline(p);
         } else if (kt__toml_peek(p, 0) == '#') {
             status = kt__toml_skip_comment(p);
         } else {
@@ -112,7 +112,7 @@ static kt_status take_escape(kt__toml_parser *p, char **out, bool multiline) {
         for (;;) {
             kt__toml_skip_blanks(p);
             if (!kt__toml_at_newline(p)) return KT_OK;
-            newline(p);
+            read_newline(p);
         }
     }
     const char *at = c > 0 ? memchr(letters, c, 7) : NULL;
@@ -153,7 +153,7 @@ kt_status kt__toml_take_string(kt__toml_parser *p, const char **text, size_t *le
     bool triple = kt__toml_peek(p, 1) == quote && kt__toml_peek(p, 2) == quote;
     if (triple && !may_span) return kt__toml_fail(p, "a multi-line string cannot be a key");
     p->at += triple ? 3 : 1;
-    if (triple && kt__toml_at_newline(p)) newline(p);
+    if (triple && kt__toml_at_newline(p)) read_newline(p);
     char *start = kt__arena_alloc(p->arena, string_bound(p, quote, triple)), *out = start;
     if (!start) return kt__toml_fail_nomem(p);
     kt_status status = KT_OK;
@@ -168,7 +168,7 @@ kt_status kt__toml_take_string(kt__toml_parser *p, const char **text, size_t *le
         if (kt__toml_at_newline(p)) {
             if (!triple) return kt__toml_fail(p, "a string without its closing quote");
             *out++ = '\n';
-            newline(p);
+            read_newline(p);
         } else if (c == '\\' && quote == '"') {
             p->at++;
             status = take_escape(p, &out, triple);
@@ -230,7 +230,7 @@ static bool is_digit(int c, int base) {
 }
 
 /* Copies digits[len] without underscores, which are between digits only. */
-static bool strip(const char *s, size_t len, int base, char *out) {
+static bool strip_digits(const char *s, size_t len, int base, char *out) {
     for (size_t i = 0; i < len; i++) {
         if (s[i] != '_') {
             *out++ = s[i];
@@ -286,8 +286,8 @@ static bool read_number(const char *s, size_t len, kt__toml *v) {
     char text[128];
     bool based = len > 2 && s[0] == '0' && strchr("xob", s[1]) && s[1];
     if (len >= sizeof text) return false;
-    if (!(based ? (memcpy(text, s, 2), strip(s + 2, len - 2, 16, text + 2))
-                : strip(s, len, 10, text)))
+    if (!(based ? (memcpy(text, s, 2), strip_digits(s + 2, len - 2, 16, text + 2))
+                : strip_digits(s, len, 10, text)))
         return false;
     char *digits = text[0] == '+' || text[0] == '-' ? text + 1 : text;
     if (based) {

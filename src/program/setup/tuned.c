@@ -22,7 +22,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len) { /* FNV
     return hash;
 }
 
-static uint64_t fingerprint(const kt_model_info *info) {
+static uint64_t model_fingerprint(const kt_model_info *info) {
     const uint64_t sizes[] = {info->n_params,          info->weight_bytes,
                               info->decode_bytes,      info->kv_bytes_per_token,
                               (uint64_t)info->n_vocab, (uint64_t)info->n_layer,
@@ -61,7 +61,7 @@ static bool file_path(const kt_model_info *info, char *out, size_t size) {
     char base[MAX_PATH];
     if (!config_home(base, sizeof base)) return false;
     int n = snprintf(out, size, "%s/kentang/tuned/%016llx.conf", base,
-                     (unsigned long long)fingerprint(info));
+                     (unsigned long long)model_fingerprint(info));
     return n > 0 && (size_t)n < size;
 }
 
@@ -128,7 +128,7 @@ static void make_folders(char *path) {
     }
 }
 
-static void today(char *out, size_t size) {
+static void today_text(char *out, size_t size) {
     time_t now = time(NULL);
     struct tm day;
     out[0] = '\0';
@@ -175,7 +175,7 @@ kt_status kt__tuned_check(const kt_model_info *info, kt_error *err) {
 kt_status kt__tuned_save(const kt_model_info *info, const char *isa, kt__tuned *tuned, char *path,
                          size_t path_size, kt_error *err) {
     char temp[MAX_PATH];
-    today(tuned->date, sizeof tuned->date);
+    today_text(tuned->date, sizeof tuned->date);
     FILE *f = open_temp(info, path, path_size, temp, sizeof temp, err);
     if (!f) return KT_E_IO;
     bool ok = write_lines(f, info, isa, tuned);

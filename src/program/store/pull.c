@@ -118,7 +118,7 @@ static void find_key(pull *p) {
     }
 }
 
-static void describe(pull *p) {
+static void describe_pull(pull *p) {
     kt__pull_report *r = p->report;
     r->is_folder = p->is_folder;
     r->n_files = (int)p->offer.n;
@@ -432,7 +432,7 @@ static kt_status pull_files(pull *p) {
     kt_status status;
     KT__TRY(ask_offer(p));
     find_key(p);
-    describe(p);
+    describe_pull(p);
     KT__TRY(count_present(p, &n_present));
     p->report->was_there = n_present == p->offer.n;
     if (p->report->was_there) return KT_OK;

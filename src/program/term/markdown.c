@@ -338,7 +338,7 @@ typedef struct cells {
     int n;
 } cells;
 
-static void trim(const char **s, size_t *len) {
+static void trim_blanks(const char **s, size_t *len) {
     while (*len && is_space_or_end(**s)) (*s)++, (*len)--;
     while (*len && is_space_or_end((*s)[*len - 1])) (*len)--;
 }
@@ -346,7 +346,7 @@ static void trim(const char **s, size_t *len) {
 /* The cells of "| a | b |"; what is beyond MAX_COLUMNS belongs to the last. */
 static cells split_row(const char *s, size_t len) {
     cells row = {.n = 0};
-    trim(&s, &len);
+    trim_blanks(&s, &len);
     if (len && *s == '|') s++, len--;
     if (len && s[len - 1] == '|' && (len < 2 || s[len - 2] != '\\')) len--;
     for (size_t from = 0, i = 0; i <= len; i++) {
@@ -354,7 +354,7 @@ static cells split_row(const char *s, size_t len) {
         if (!last && (s[i] != '|' || (i && s[i - 1] == '\\') || row.n + 1 == MAX_COLUMNS)) continue;
         row.s[row.n] = s + from;
         row.len[row.n] = i - from;
-        trim(&row.s[row.n], &row.len[row.n]);
+        trim_blanks(&row.s[row.n], &row.len[row.n]);
         row.n++;
         from = i + 1;
     }
