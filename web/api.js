@@ -6,21 +6,20 @@ export const setKey = value => value ? sessionStorage.setItem(KEY, value) : sess
 const headers = () => ({ "Content-Type": "application/json", ...(key() ? { Authorization: "Bearer " + key() } : {}) });
 
 export class Refused extends Error {
-  constructor(status, message) { super(message); this.status = status; }
+  constructor(status, message, code) { super(message); this.status = status; this.code = code; }
 }
 const fail = async answer => {
-  let why = answer.statusText;
-  try { why = (await answer.json()).error.message; } catch { /* not ours */ }
-  throw new Refused(answer.status, why);
+  let why = answer.statusText, code;
+  try { const { error } = await answer.json(); why = error.message ?? error; code = error.code; } catch { /* not ours */ }
+  throw new Refused(answer.status, why, code);
 };
-export const get = async path => {
-  const answer = await fetch(path, { headers: headers() });
+const ask = async (method, path, body, signal) => {
+  const answer = await fetch(path, { method, headers: headers(), body: body === undefined ? undefined : JSON.stringify(body), signal });
   return answer.ok ? answer : fail(answer);
 };
-export const post = async (path, body, signal) => {
-  const answer = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), signal });
-  return answer.ok ? answer : fail(answer);
-};
+export const get = (path, signal) => ask("GET", path, undefined, signal);
+export const post = (path, body, signal) => ask("POST", path, body, signal);
+export const remove = path => ask("DELETE", path);
 
 // Server-sent events of a body, as parsed data; ends at [DONE].
 async function* events(answer) {
@@ -40,20 +39,25 @@ async function* events(answer) {
   }
 }
 
-// Streams an answer. on(kind, value): "id", "text", "reasoning", "call" {index, id, name, arguments}, "end", "usage", "seed", "learned".
+// Streams an answer. on(kind, value): "id", "model", "text", "reasoning", "call" {index, id, name, arguments}, "end", "usage",
+// "timings", "seed", "learned".
 export const chat = async (body, signal, on) => {
   const answer = await post("v1/chat/completions", { ...body, stream: true, stream_options: { include_usage: true } }, signal);
   for await (const e of events(answer)) {
-    if (e.error) throw new Refused(500, e.error.message);
+    if (e.error) throw new Refused(500, e.error.message, e.error.code);
     const choice = e.choices?.[0];
     if (e.id) on("id", e.id);
+    if (e.model) on("model", e.model);
     if (choice?.delta?.content) on("text", choice.delta.content);
     if (choice?.delta?.reasoning_content) on("reasoning", choice.delta.reasoning_content);
     for (const call of choice?.delta?.tool_calls ?? []) on("call", { index: call.index, id: call.id, ...call.function });
     if (choice?.finish_reason) on("end", choice.finish_reason);
     if (e.usage) on("usage", e.usage);
+    if (e.timings) on("timings", e.timings);
     if (e.kentang) on("seed", e.kentang.seed);
     if (e.kentang?.adapter) on("learned", e.kentang.adapter);
   }
 };
 export const models = async () => (await (await get("v1/models")).json()).data;
+export const props = async () => (await get("props")).json();
+export const tokens = async (text, model) => (await (await post("tokenize", { content: text, model })).json()).tokens.length;

@@ -1,39 +1,109 @@
-// The page's own words, in English and Indonesian; t(key, values) and the elements that carry data-t.
+// The page's own words, in English and Indonesian; t(key, values), the elements that carry data-t, and numbers as they are written
+// there. "one|several": by the value n, where a language has both.
 const WORDS = {
+  // the page's parts
   skip: ["Go to the input", "Ke kotak tulis"], conversations: ["Conversations", "Percakapan"], conversation: ["Conversation", "Isi percakapan"],
-  model: ["Model", "Model"], playground: ["Schemas and grammars", "Skema dan tata bahasa"], settings: ["Settings", "Pengaturan"], gauges: ["Figures", "Angka"],
-  new: ["New conversation", "Percakapan baru"], ask: ["Your message", "Pesanmu"], attach: ["Attach text", "Lampirkan teks"], stop: ["Stop", "Berhenti"], send: ["Send", "Kirim"],
-  key: ["API key (kept for this tab only)", "Kunci API (hanya untuk tab ini)"], system: ["System prompt of this conversation", "Pesan sistem percakapan ini"], think: ["Let the model reason, where it can", "Biarkan model bernalar, jika bisa"],
-  language: ["Language", "Bahasa"], theme: ["Colours", "Warna"], auto: ["as the system", "ikut sistem"], light: ["light", "terang"], dark: ["dark", "gelap"], export: ["Save as JSON", "Simpan sebagai JSON"], close: ["Close", "Tutup"],
-  kind: ["Kind", "Jenis"], rule: ["Schema, grammar or expression", "Skema, tata bahasa, atau ekspresi"], prompt: ["Prompt", "Prompt"], answer: ["Answer", "Jawaban"], try: ["Try", "Coba"],
-  you: ["You", "Kamu"], kentang: ["kentang", "kentang"], edit: ["Edit", "Sunting"], copy: ["Copy", "Salin"], copied: ["Copied", "Tersalin"], again: ["Again", "Ulangi"], goon: ["Go on", "Lanjutkan"], delete: ["Delete", "Hapus"],
-  deleteAsk: ["Delete this conversation?", "Hapus percakapan ini?"], before: ["Earlier version", "Versi sebelumnya"], after: ["Later version", "Versi berikutnya"], reasoning: ["Reasoning", "Penalaran"], call: ["Calls a tool", "Memanggil alat"],
-  waiting: ["waiting…", "menunggu…"], cut: ["(interrupted)", "(terputus)"], cancelled: ["(stopped)", "(dihentikan)"], full: ["(ended at the limit of tokens)", "(berhenti di batas token)"],
-  figures: ["{n} tokens · {s} tok/s · {f} s to the first · {p} of the prompt, {c} from cache · seed {seed}", "{n} token · {s} tok/s · {f} s sampai yang pertama · {p} dari prompt, {c} dari tembolok · seed {seed}"],
+  model: ["Model", "Model"], playground: ["Schemas and grammars", "Skema dan tata bahasa"], settings: ["Settings", "Pengaturan"], figures: ["How it runs", "Kinerja"],
+  new: ["New conversation", "Percakapan baru"], search: ["Search conversations", "Cari percakapan"], import: ["Import", "Impor"], showFigures: ["Show figures", "Tampilkan angka"],
+  ask: ["Your message", "Pesanmu"], askHint: ["Write a message…", "Tulis pesan…"], attach: ["Attach text", "Lampirkan teks"], tools: ["Tools", "Alat"], stop: ["Stop", "Berhenti"], send: ["Send", "Kirim"],
+  close: ["Close", "Tutup"], cancel: ["Cancel", "Batal"], undo: ["Undo", "Urungkan"], more: ["More", "Lainnya"], moreOf: ["More for “{title}”", "Lainnya untuk “{title}”"],
+  you: ["You", "Kamu"], kentang: ["kentang", "kentang"],
+  // the empty page
+  hello: ["What shall we do?", "Mau apa kita hari ini?"], helloDemo: ["Hello, I am kentang’s demo model", "Halo, aku model demo kentang"],
+  aboutDemo: ["I run {where}, on the processor alone. I tell short stories, do small sums, call a clock and a calculator, and fill in forms, in English and Indonesian. I know nothing of the world: larger models do.",
+    "Aku berjalan {where}, hanya dengan prosesor. Aku bisa bercerita pendek, berhitung kecil, memakai jam dan kalkulator, dan mengisi formulir, dalam bahasa Indonesia dan Inggris. Aku tidak tahu apa-apa tentang dunia: model yang lebih besar tahu."],
+  aboutAny: ["{name} runs {where}. What you write goes nowhere else.", "{name} berjalan {where}. Yang kamu tulis tidak dikirim ke tempat lain."],
+  hereOn: ["on this computer", "di komputer ini"], onHost: ["on {host}", "di {host}"],
+  parameters: ["{n} parameters", "{n} parameter"], millions: ["{n} million", "{n} juta"], billions: ["{n} billion", "{n} miliar"], contextOf: ["remembers {n} tokens", "mengingat {n} token"],
+  speedHere: ["about {n} tokens a second here", "sekitar {n} token per detik di sini"], speedLater: ["speed known after the first answer", "kecepatan diketahui setelah jawaban pertama"],
+  card_story: ["A story", "Cerita"], card_sum: ["A sum", "Hitungan"], card_tools: ["A tool", "Alat"], card_form: ["A form", "Formulir"], card_chat: ["A question", "Pertanyaan"],
+  ask_demo_story: ["Tell me a short story about a robot who is afraid of the dark.", "Buatkan cerita pendek tentang layang-layang merah."], ask_demo_sum: ["What is 17 + 25?", "Berapa 34 dikurangi 18?"],
+  ask_demo_tools: ["What is 127 * 49?", "Berapa 127 * 49?"], ask_demo_form: ["Give me name and age as JSON: Lily is 9 years old.", "Berikan nama dan umur sebagai JSON: Lily berumur 9 tahun."],
+  ask_any_chat: ["Explain why the sky is blue, in three sentences.", "Jelaskan dalam tiga kalimat mengapa langit berwarna biru."], ask_any_story: ["Write a short story about a lighthouse and a potato.", "Tulis cerita pendek tentang mercusuar dan kentang."],
+  ask_any_tools: ["What day is it, and what is 127 * 49?", "Hari apa sekarang, dan berapa 127 * 49?"], ask_any_form: ["Give me name and age as JSON: Lily is 9 years old.", "Berikan nama dan umur sebagai JSON: Lily berumur 9 tahun."],
+  // the list
+  title: ["Title", "Judul"], rename: ["Rename", "Ganti nama"], exportOne: ["Export", "Ekspor"], delete: ["Delete", "Hapus"], untitled: ["Untitled", "Tanpa judul"],
+  talkGone: ["“{title}” was deleted.", "“{title}” dihapus."], messageGone: ["The message and what followed it were deleted.", "Pesan itu dan kelanjutannya dihapus."],
+  imported: ["{n} conversation imported.|{n} conversations imported.", "{n} percakapan diimpor."], nothingImported: ["This file has no conversations that the page can read.", "Berkas ini tidak berisi percakapan yang bisa dibaca."],
+  notFound: ["Nothing was found.", "Tidak ditemukan."], today: ["Today", "Hari ini"], yesterday: ["Yesterday", "Kemarin"], week: ["This week", "Minggu ini"], earlier: ["Earlier", "Sebelumnya"],
+  // a message
+  edit: ["Edit", "Sunting"], copy: ["Copy", "Salin"], copied: ["Copied", "Tersalin"], again: ["Regenerate", "Buat ulang"], goon: ["Continue", "Lanjutkan"], retry: ["Try again", "Coba lagi"],
+  before: ["Earlier version", "Versi sebelumnya"], after: ["Later version", "Versi berikutnya"], reasoning: ["Reasoning", "Penalaran"],
+  waiting: ["Writing…", "Menulis…"], inQueue: ["Waiting: other answers come first.", "Menunggu: jawaban lain didahulukan."], readingLabel: ["Prompt being read", "Prompt sedang dibaca"],
+  reading: ["Reading the prompt: {n} of {all} tokens", "Membaca prompt: {n} dari {all} token"], secondsLeft: ["{s} s left", "sisa {s} detik"], rate: ["{n} tok/s", "{n} tok/s"],
+  end_cut: ["This answer was interrupted.", "Jawaban ini terputus."], end_cancelled: ["You stopped this answer.", "Kamu menghentikan jawaban ini."], end_length: ["The answer ended at the limit of tokens.", "Jawaban berhenti di batas token."],
+  endFailed: ["No answer: {why}", "Tidak ada jawaban: {why}"], tooLong: ["The conversation is too long for this model: {why}. Begin a new one, or choose fewer tools.", "Percakapan ini terlalu panjang untuk model ini: {why}. Mulai yang baru, atau pilih lebih sedikit alat."],
+  tokens: ["{n} token|{n} tokens", "{n} token"], firstAfter: ["first token after {s} s", "token pertama setelah {s} detik"], promptTokens: ["{n} prompt token|{n} prompt tokens", "{n} token prompt"],
+  fromCache: ["({c} from cache)", "({c} dari tembolok)"], seedWas: ["seed {n}", "seed {n}"], withLearned: ["with what it learned, version {v}", "dengan yang dipelajari, versi {v}"],
   badKey: ["The server wants an API key, or does not know this one. Give it in the settings.", "Server meminta kunci API, atau tidak mengenal kunci ini. Isi di pengaturan."],
   gone: ["The server cannot be reached. What was written is kept.", "Server tidak dapat dihubungi. Yang sudah tertulis tetap tersimpan."], notText: ["{f} is not a text, or is over 1 MB.", "{f} bukan teks, atau lebih dari 1 MB."],
-  notKept: ["This browser does not let the page keep conversations.", "Peramban ini tidak mengizinkan penyimpanan percakapan."], untitled: ["Untitled", "Tanpa judul"], remove: ["Remove {f}", "Buang {f}"],
-  speed: ["Speed", "Kecepatan"], decode: ["generation", "jawaban"], prefill: ["prompts", "prompt"], first: ["first token", "token pertama"], running: ["answering", "menjawab"], queued: ["waiting", "menunggu"], wait: ["expected wait", "perkiraan tunggu"],
-  memory: ["Memory", "Memori"], weights: ["weights", "bobot"], kv: ["K/V", "K/V"], scratch: ["scratch", "kerja"], resident: ["resident", "terpakai"], budget: ["allowed", "batas"], cached: ["prompt from cache", "prompt dari tembolok"],
-  machine: ["Machine", "Mesin"], threads: ["threads", "thread"], isa: ["kernels", "kernel"], throttled: ["held back by a quota", "ditahan kuota"], limit: ["limit now", "pembatas"], requests: ["Requests", "Permintaan"], uptime: ["up for", "hidup"],
-  limitIdle: ["nothing to do", "tidak ada kerja"], limitQuota: ["processor quota", "kuota prosesor"], limitMemory: ["memory is short", "memori kurang"], limitPrompt: ["prompts being read", "membaca prompt"], limitBandwidth: ["reading the weights", "membaca bobot"], limitQueue: ["more requests than room", "permintaan melebihi ruang"],
-  kvStore: ["Keys and values", "Kunci dan nilai"], kvForm: ["form", "bentuk"], inUse: ["in use", "dipakai"], keptBlocks: ["kept for prompts to come", "disimpan untuk prompt berikut"], evicted: ["blocks given up", "blok dilepas"], fromDisk: ["tokens from disk", "token dari disk"],
-  answerBefore: ["answer {n} back", "jawaban ke-{n} terakhir"], ofPrompt: ["{c} of {p} found", "{c} dari {p} ditemukan"],
-  tools: ["Tools of this server that the model may ask for", "Alat server ini yang boleh diminta model"], allow: ["Allow", "Izinkan"], allowAlways: ["Allow in this conversation", "Izinkan di percakapan ini"], refuse: ["Refuse", "Tolak"], refused: ["Refused", "Ditolak"], result: ["What the tool said", "Kata alat itu"],
-  learning: ["What it has learned", "Yang telah dipelajari"], good: ["Good", "Bagus"], bad: ["Bad", "Buruk"], correct: ["Correct", "Perbaiki"], correction: ["What the answer should have been", "Jawaban yang seharusnya"], learned: ["Noted: version {v}.", "Dicatat: versi {v}."], withLearned: ["with version {v}", "dengan versi {v}"],
-  corrections: ["corrections", "perbaikan"], ratings: ["ratings", "penilaian"], taught: ["tokens taught", "token diajarkan"], onDisk: ["on disk", "di disk"], proof: ["gain on answers kept aside", "perolehan pada jawaban uji"], noAdapter: ["nothing published", "belum ada yang terbit"], state: ["state", "keadaan"], frozen: ["frozen", "dibekukan"],
-  version: ["Version", "Versi"], modelAlone: ["The model alone", "Model saja"], rolled: ["Version {v} holds from the next answer on.", "Versi {v} berlaku mulai jawaban berikut."], train: ["Train", "Latih"], published: ["Version {v} gained on answers kept aside, and is used.", "Versi {v} lebih baik pada jawaban uji, dan dipakai."],
-  unpublished: ["Nothing was published: no gain was proved.", "Tidak ada yang terbit: perolehan tidak terbukti."], nothingLearned: ["Nothing yet. Rate or correct an answer.", "Belum ada. Nilai atau perbaiki sebuah jawaban."],
-  temperature: ["temperature", "suhu"], top_k: ["top_k", "top_k"], top_p: ["top_p", "top_p"], min_p: ["min_p", "min_p"], repeat_penalty: ["repeat penalty", "penalti ulang"], max_tokens: ["tokens at most", "token paling banyak"], seed: ["seed", "seed"],
-  asServer: ["as the server has it", "ikut server"],
+  notKept: ["This browser does not let the page keep conversations.", "Peramban ini tidak mengizinkan penyimpanan percakapan."], remove: ["Remove {f}", "Buang {f}"],
+  // tools
+  toolsHead: ["Tools that the model may call", "Alat yang boleh dipanggil model"], toolClock: ["Clock", "Jam"], toolCalculator: ["Calculator", "Kalkulator"], toolHere: ["in this page", "di halaman ini"], toolServer: ["of this server, asks first", "milik server ini, bertanya dulu"],
+  toolsTake: ["Their descriptions take {n} of the {all} tokens that the model remembers.", "Keterangannya memakan {n} dari {all} token yang diingat model."],
+  mayI: ["The model wants to call this tool. Allow it?", "Model ingin memanggil alat ini. Izinkan?"], allow: ["Allow", "Izinkan"], allowAlways: ["Allow in this conversation", "Izinkan di percakapan ini"], refuse: ["Refuse", "Tolak"], refused: ["Refused", "Ditolak"], result: ["What the tool said", "Kata alat itu"],
+  // figures
+  lineIdle: ["Ready", "Siap"], lineAnswering: ["Answering|Answering {n} requests", "Menjawab {n} permintaan"], lineReading: ["Reading a prompt", "Membaca prompt"], lineQueue: ["{n} waiting", "{n} menunggu"],
+  lineLast: ["last answer {n} tok/s, first token after {s} s", "jawaban terakhir {n} tok/s, token pertama setelah {s} detik"], lineMemory: ["{n} of memory", "memori {n}"],
+  plotSpeed: ["Tokens a second", "Token per detik"], plotSpeedSays: ["All answers together. A token is about three quarters of a word.", "Semua jawaban bersama-sama. Satu token kira-kira tiga perempat kata."],
+  plotFirst: ["Time to the first token", "Waktu sampai token pertama"], plotFirstSays: ["How long one waits before an answer begins.", "Lama menunggu sebelum jawaban mulai."],
+  plotQueue: ["Requests", "Permintaan"], queueNow: ["{n} answering, {w} waiting", "{n} dijawab, {w} menunggu"], running: ["answering", "dijawab"], queued: ["waiting", "menunggu"],
+  memory: ["Memory", "Memori"], memorySays: ["Of {all} that it may use.", "Dari {all} yang boleh dipakai."], memoryFile: ["model file and program {n}", "berkas model dan program {n}"], memoryOwn: ["working memory {n}", "memori kerja {n}"],
+  plotHeat: ["Processor’s heat", "Suhu prosesor"], plotClock: ["Processor’s clock", "Laju prosesor"], plotClockSays: ["It falls when the processor is too hot. This machine reports no temperature.", "Turun bila prosesor terlalu panas. Mesin ini tidak melaporkan suhu."],
+  limitIdle: ["Nothing to do: it waits for a message.", "Tidak ada kerja: menunggu pesan."], limitQuota: ["This program has used up the processor time that it may have: a quota holds it back.", "Jatah waktu prosesor sudah habis: program ini ditahan kuota."],
+  limitMemory: ["Memory is short: parts of the model are read from disk again. A smaller model would be faster.", "Memori kurang: sebagian model dibaca lagi dari disk. Model yang lebih kecil akan lebih cepat."], limitHeat: ["The processor is too hot and slows itself down.", "Prosesor terlalu panas dan memperlambat diri."],
+  limitPrompt: ["A prompt is being read: the processor’s arithmetic is the limit.", "Prompt sedang dibaca: batasnya adalah hitungan prosesor."], limitBandwidth: ["An answer is being written: for each token all of the model’s {bytes} pass through the processor, so memory is the limit.", "Jawaban sedang ditulis: untuk tiap token seluruh {bytes} model melewati prosesor, jadi batasnya adalah memori."],
+  limitQueue: ["More requests than can be answered at once: {n} waits.|More requests than can be answered at once: {n} wait.", "Permintaan lebih banyak daripada yang bisa dijawab sekaligus: {n} menunggu."],
+  moreFigures: ["More figures", "Angka lain"], weights: ["weights", "bobot"], kv: ["keys and values", "kunci dan nilai"], scratch: ["scratch", "ruang kerja"], budget: ["allowed", "batas"], kvForm: ["keys / values are", "bentuk kunci / nilai"], inUse: ["their room in use", "ruangnya terpakai"],
+  keptBlocks: ["kept for prompts to come", "disimpan untuk prompt berikut"], cached: ["of prompts found there", "prompt yang ditemukan di sana"], fromDisk: ["tokens from disk", "token dari disk"], prefill: ["prompts are read at", "laju membaca prompt"], wait: ["expected wait", "perkiraan tunggu"],
+  places: ["answers at once", "jawaban sekaligus"], threads: ["threads", "thread"], isa: ["kernels", "kernel"], uptime: ["up for", "hidup selama"], version: ["Version", "Versi"],
+  // learning
+  learning: ["What it has learned", "Yang telah dipelajari"], good: ["Good", "Bagus"], bad: ["Bad", "Buruk"], fix: ["Fix this answer", "Perbaiki jawaban ini"], fixHow: ["Write what the answer should have been. It is used from the next answer on.", "Tulis jawaban yang seharusnya. Dipakai mulai jawaban berikut."],
+  correction: ["What the answer should have been", "Jawaban yang seharusnya"], remember: ["Remember", "Ingat"], remembered: ["Thanks, remembered.", "Terima kasih, diingat."], takenBack: ["Taken back.", "Ditarik kembali."], fixedAs: ["Fixed: “{text}”", "Diperbaiki: “{text}”"],
+  itemGood: ["You called an answer good.", "Kamu menilai sebuah jawaban bagus."], itemBad: ["You called an answer bad.", "Kamu menilai sebuah jawaban buruk."], opened: ["not used since the start|not used since the start", ""], yourSpace: ["From you", "Darimu"], sharedSpace: ["Shared: {name}", "Bersama: {name}"],
+  fixes: ["{n} fix|{n} fixes", "{n} perbaikan"], ratings: ["{n} rating|{n} ratings", "{n} penilaian"], versions: ["Versions and training", "Versi dan pelatihan"], taught: ["tokens taught", "token diajarkan"], onDisk: ["on disk", "di disk"], proof: ["gain on answers kept aside", "perolehan pada jawaban uji"],
+  noAdapter: ["nothing published", "belum ada yang terbit"], state: ["state", "keadaan"], frozen: ["frozen", "dibekukan"], modelAlone: ["The model alone", "Model saja"], rolled: ["Version {v} holds from the next answer on.", "Versi {v} berlaku mulai jawaban berikut."], train: ["Train", "Latih"],
+  training: ["Training: this takes a minute or more. Answers go first.", "Berlatih: ini makan semenit atau lebih. Jawaban didahulukan."], published: ["Version {v} gained on answers kept aside, and is used.", "Versi {v} lebih baik pada jawaban uji, dan dipakai."],
+  unpublished: ["Nothing was published: no gain was proved.", "Tidak ada yang terbit: perolehan tidak terbukti."], nothingLearned: ["Nothing yet. Call an answer good or bad, or fix it: it is remembered from the next answer on.", "Belum ada. Nilai bagus atau buruk, atau perbaiki sebuah jawaban: diingat mulai jawaban berikut."],
+  // settings
+  instructions: ["Instructions", "Petunjuk"], system: ["System prompt, of this conversation and of new ones", "Pesan sistem, untuk percakapan ini dan yang baru"], systemHint: ["For example: Answer in one sentence.", "Misalnya: Jawab dalam satu kalimat."], preset: ["Preset", "Prasetel"], noPreset: ["none", "tidak ada"], presetName: ["Save these as", "Simpan sebagai"],
+  save: ["Save", "Simpan"], answers: ["How answers are written", "Cara menulis jawaban"], think: ["Let the model reason, where it can", "Biarkan model bernalar, jika bisa"], pageHead: ["This page", "Halaman ini"], language: ["Language", "Bahasa"], theme: ["Colours", "Warna"],
+  auto: ["as the system", "ikut sistem"], light: ["light", "terang"], dark: ["dark", "gelap"], exportAll: ["Export all conversations", "Ekspor semua percakapan"], access: ["Access", "Akses"], key: ["API key (kept for this tab only)", "Kunci API (hanya untuk tab ini)"],
+  byDefault: ["default", "bawaan"], expectedRange: ["{low} to {high}, please.", "Isi {low} sampai {high}."], expectedWhole: ["A whole number, please.", "Isi bilangan bulat."],
+  temperature: ["Temperature", "Suhu"], top_k: ["Top k", "Top k"], top_p: ["Top p", "Top p"], min_p: ["Min p", "Min p"], repeat_penalty: ["Repeat penalty", "Penalti ulang"], max_tokens: ["Max tokens", "Token maksimum"], seed: ["Seed", "Seed"],
+  about_temperature: ["0: always the likeliest word", "0: selalu kata termungkin"], about_top_k: ["of the k likeliest; 0: all", "dari k termungkin; 0: semua"], about_top_p: ["of the likeliest p of all", "dari p bagian termungkin"], about_min_p: ["at least p of the likeliest", "minimal p dari termungkin"],
+  about_repeat_penalty: ["1: none", "1: tanpa penalti"], about_max_tokens: ["length of an answer", "panjang jawaban"], about_seed: ["the same answer again", "jawaban yang sama lagi"],
+  // the playground
+  kind: ["Kind", "Jenis"], rule: ["Schema, grammar or expression", "Skema, tata bahasa, atau ekspresi"], prompt: ["Prompt", "Prompt"], answer: ["Answer", "Jawaban"], try: ["Try", "Coba"],
 };
 
 let at = 0;
-export const pickLanguage = code => {
-  at = code === "id" ? 1 : 0;
-  document.documentElement.lang = at ? "id" : "en";
+export const code = () => at ? "id" : "en";
+export const pickLanguage = language => {
+  at = language === "id" ? 1 : 0;
+  document.documentElement.lang = code();
   for (const e of document.querySelectorAll("[data-t]")) e.textContent = t(e.dataset.t);
   for (const e of document.querySelectorAll("[data-label]")) { e.setAttribute("aria-label", t(e.dataset.label)); if (e.tagName === "BUTTON") e.title = t(e.dataset.label); }
   for (const e of document.querySelectorAll("[data-placeholder]")) e.placeholder = t(e.dataset.placeholder);
 };
-export const t = (key, values = {}) => WORDS[key][at].replace(/\{(\w+)\}/g, (_, k) => values[k] ?? "–");
+export const t = (key, values = {}) => {
+  const [one, several] = WORDS[key][at].split("|");
+  return (several === undefined || values.n === 1 ? one : several).replace(/\{(\w+)\}/g, (_, k) => values[k] ?? "–");
+};
+
+// ---- numbers, sizes and times ----
+
+export const number = (n, digits = 0) => n === undefined || n === null ? "–" : n.toLocaleString(code(), { minimumFractionDigits: digits, maximumFractionDigits: digits });
+export const bytes = n => n === undefined ? "–" : n >= 1e9 ? `${number(n / 1e9, n >= 1e10 ? 0 : 1)} GB` : n >= 1e7 ? `${number(n / 1e6, 0)} MB` : `${number(n / 1e6, 1)} MB`;
+export const timeOf = s => s >= 3600 ? `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min` : s >= 60 ? `${Math.floor(s / 60)} min` : `${Math.floor(s)} s`;
+const DAY = 86400000;
+export const dayOf = ms => {
+  const begin = new Date().setHours(0, 0, 0, 0);
+  return t(ms >= begin ? "today" : ms >= begin - DAY ? "yesterday" : ms >= begin - 6 * DAY ? "week" : "earlier");
+};
+// "5 minutes ago"
+export const ago = ms => {
+  const form = new Intl.RelativeTimeFormat(code(), { numeric: "auto" }), s = (ms - Date.now()) / 1000;
+  for (const [unit, of] of [["day", 86400], ["hour", 3600], ["minute", 60]]) if (-s >= of) return form.format(Math.round(s / of), unit);
+  return form.format(0, "minute");
+};

@@ -1,75 +1,153 @@
-// What the server learns from this person: feedback on an answer, and the panel of versions with what they gained.
+// What the server learns from this person: words on an answer, and the panel of all that was said, with versions and training.
 import * as api from "./api.js";
-import { t } from "./lang.js";
+import * as store from "./store.js";
+import { $, link, make, tell } from "./dom.js";
+import { ago, number, t } from "./lang.js";
 
-const $ = id => document.getElementById(id);
-const make = (tag, props = {}, ...children) => { const e = Object.assign(document.createElement(tag), props); e.append(...children); return e; };
-const link = (label, action) => make("button", { type: "button", className: "link", textContent: t(label), onclick: action });
+let on = false;
+const troubleOf = e => e.status ? e.message : t("gone");
 
-let on = false, tell = () => {};
+// ---- on an answer ----
+
 // Feedback holds only for answers that the server still keeps; what it does not find it says.
 const send = async (note, what) => {
   try {
     const reply = await (await api.post("v1/feedback", { response_id: note.response, ...what })).json();
-    tell(t("learned", { v: reply.version }), true);
-    if ($("learn").open) draw();
+    note.feedback = reply.id;
+    tell(t("remembered"), { fine: true });
     return true;
-  } catch (e) { tell(e.status ? e.message : t("gone")); return false; }
+  } catch (e) { tell(troubleOf(e)); return false; }
 };
 
-const correct = (note, bar) => {
-  const box = make("textarea", { value: note.text, rows: 4, ariaLabel: t("correction") });
-  const form = make("form", {}, box, make("div", { className: "row" }, make("button", { className: "main", textContent: t("send") }), link("close", () => form.remove())));
-  form.onsubmit = async e => { e.preventDefault(); if (box.value.trim() && await send(note, { correction: box.value })) form.remove(); };
+const forgetId = async (id, { namespace, model } = {}) => {
+  const query = new URLSearchParams({ ...(namespace ? { namespace } : {}), ...(model ? { model } : {}) });
+  await api.remove(`v1/feedback/${id}${query.size ? "?" + query : ""}`);
+};
+
+const takeBack = async (note, redraw) => {
+  try { await forgetId(note.feedback, { model: note.model }); } catch (e) { if (e.status !== 404) return tell(troubleOf(e)); }
+  delete note.rated;
+  delete note.fixed;
+  delete note.feedback;
+  await store.saveNote(note);
+  tell(t("takenBack"), { fine: true });
+  redraw();
+};
+
+// The last word counts; the same word again takes it back.
+const rate = async (note, rating, redraw) => {
+  if (note.rated === rating) return takeBack(note, redraw);
+  if (!await send(note, { rating })) return;
+  note.rated = rating;
+  if (rating === "up") delete note.fixed;
+  await store.saveNote(note);
+  redraw();
+};
+
+const fix = (note, bar, redraw) => {
+  if (bar.nextSibling?.className === "editing") return;
+  const box = make("textarea", { value: note.fixed ?? note.text, rows: 4, ariaLabel: t("correction") });
+  const form = make("form", { className: "editing" }, make("p", { className: "quiet", textContent: t("fixHow") }), box,
+    make("div", { className: "row" }, make("button", { className: "main", textContent: t("remember") }), link(t("cancel"), () => form.remove())));
+  form.onsubmit = async e => {
+    e.preventDefault();
+    if (!box.value.trim() || !await send(note, { correction: box.value })) return;
+    note.fixed = box.value;
+    delete note.rated;
+    await store.saveNote(note);
+    redraw();
+  };
   bar.after(form);
   box.focus();
 };
 
-// Beside an answer; nothing where the server does not learn.
-export const drawButtons = (note, bar) => on && note.response && note.text ? [link("good", () => send(note, { rating: "up" })), link("bad", () => send(note, { rating: "down" })), link("correct", () => correct(note, bar))] : [];
+// Next to an answer; nothing where the server does not learn.
+export const drawButtons = (note, bar, redraw) => on && note.response && note.text ? [
+  link(t("good"), () => rate(note, "up", redraw), { draws: "up", ariaPressed: String(note.rated === "up") }),
+  link(t("bad"), () => rate(note, "down", redraw), { draws: "down", ariaPressed: String(note.rated === "down") }),
+  link(t("fix"), () => fix(note, bar, redraw), { draws: "learn" })] : [];
+// What was said of it.
+export const drawSaid = (note, redraw) => note.fixed ? make("div", { className: "end" }, make("span", { className: "grow", textContent: t("fixedAs", { text: note.fixed }) }), link(t("undo"), () => takeBack(note, redraw))) : null;
 
 // ---- the panel ----
 
 // The list has whole names: "ip:127.0.0.1", "ip:127.0.0.1/NAME", "@SHARED"; requests have NAME, or none for one's own.
-const nameIn = namespace => { const name = namespace.startsWith("@") ? namespace.slice(1) : namespace.split("/")[1]; return name ? { namespace: name } : {}; };
+const nameIn = space => { const name = space.startsWith("@") ? space.slice(1) : space.split("/")[1]; return name ? { namespace: name } : {}; };
+const titleOf = ({ namespace, model }, many) => (namespace.startsWith("@") ? t("sharedSpace", { name: namespace.slice(1) }) : nameIn(namespace).namespace ?? t("yourSpace")) + (many ? ` · ${model}` : "");
 
 const say = text => { $("learn-said").textContent = text; };
 const ask = async (path, body) => {
-  try { return await (await api.post(path, body)).json(); } catch (e) { say(e.status ? e.message : t("gone")); return null; }
+  try { return await (await api.post(path, body)).json(); } catch (e) { say(troubleOf(e)); return null; }
+};
+
+const listOf = async at => {
+  try { return (await (await api.get("v1/feedback?" + new URLSearchParams(at))).json()).data; } catch { return []; }
+};
+
+const change = (item, at, card) => {
+  const box = make("textarea", { value: item.correction, rows: 3, ariaLabel: t("correction") });
+  const form = make("form", { className: "editing" }, box, make("div", { className: "row" }, make("button", { className: "main", textContent: t("remember") }), link(t("cancel"), () => form.remove())));
+  form.onsubmit = async e => {
+    e.preventDefault();
+    e.stopPropagation();
+    const [id, choice] = item.about.split(":");
+    if (box.value.trim() && await ask("v1/feedback", { response_id: id, ...(choice ? { choice: Number(choice) } : {}), correction: box.value, ...at })) { say(t("remembered")); draw(); }
+  };
+  card.append(form);
+  box.focus();
+};
+
+const drawItem = (item, at) => {
+  const said = item.kind === "score" ? t(item.score >= 0.5 ? "itemGood" : "itemBad") : item.correction;
+  const card = make("li", {}, item.question ? make("p", { className: "asked quiet", textContent: item.question }) : null, make("p", { className: item.kind === "score" ? "quiet" : "", textContent: said }));
+  const bar = make("div", { className: "tools" }, make("span", { textContent: ago(item.time_us / 1000) }), make("span", { textContent: t("opened", { n: item.recalled }) }));
+  if (item.kind === "correction" && item.about) bar.append(link(t("edit"), () => change(item, at, card), { draws: "fix" }));
+  bar.append(link(t("undo"), async () => { try { await forgetId(item.id, at); say(t("takenBack")); } catch (e) { say(troubleOf(e)); } draw(); }, { draws: "trash" }));
+  card.append(bar);
+  return card;
 };
 
 const row = (list, name, value) => list.append(make("dt", { textContent: t(name) }), make("dd", { textContent: value }));
-
-const drawSpace = space => {
-  const list = make("dl"), version = make("select", { ariaLabel: t("version") }), at = { model: space.model, ...nameIn(space.namespace) };
-  row(list, "corrections", space.corrections);
-  row(list, "ratings", space.scores);
-  row(list, "taught", space.tokens);
-  row(list, "onDisk", `${(space.bytes / 1e6).toFixed(2)} MB`);
-  row(list, "proof", space.adapter ? space.quality_delta.toFixed(3) : t("noAdapter"));
+const drawMore = (space, at) => {
+  const list = make("dl"), version = make("select", { ariaLabel: t("version") });
+  row(list, "taught", number(space.tokens));
+  row(list, "onDisk", `${number(space.bytes / 1e6, 2)} MB`);
+  row(list, "proof", space.adapter ? number(space.quality_delta, 3) : t("noAdapter"));
   if (space.frozen) row(list, "state", t("frozen"));
-  for (let v = 0; v <= space.last_version; v++) version.append(new Option(v ? `${t("version")} ${v}` : t("modelAlone"), v, false, v === space.version));
+  for (let v = space.last_version; v >= 0; v--) version.append(new Option(v ? `${t("version")} ${v}` : t("modelAlone"), v, false, v === space.version));
   version.onchange = async () => { if (await ask("v1/adapters/rollback", { version: Number(version.value), ...at })) say(t("rolled", { v: version.value })); draw(); };
   const train = make("button", { type: "button", textContent: t("train") });
   train.onclick = async () => {
     train.disabled = true;
+    say(t("training"));
     const reply = await ask("v1/adapters/train", { wait: true, ...at });
     if (reply) say(reply.published ? t("published", { v: reply.version }) : t("unpublished"));
     draw();
   };
-  return make("section", {}, make("h3", { textContent: `${space.namespace} · ${space.model}` }), list, make("div", { className: "row" }, version, train));
+  return make("details", {}, make("summary", { textContent: t("versions") }), list, make("div", { className: "row" }, version, train));
 };
 
+const drawSpace = async (space, many) => {
+  const at = { model: space.model, ...nameIn(space.namespace) }, items = await listOf(at);
+  const list = make("ul", { className: "items" }, ...items.map(item => drawItem(item, at)));
+  return make("section", {}, make("h3", {}, titleOf(space, many), make("span", { className: "quiet", textContent: ` ${t("fixes", { n: space.corrections })}, ${t("ratings", { n: space.scores })}` })),
+    list, drawMore(space, at));
+};
+
+let drawing = 0;
 const draw = async () => {
-  const spaces = await look();
-  $("learn-list").replaceChildren(...(spaces?.length ? spaces.map(drawSpace) : [make("p", { className: "quiet", textContent: t("nothingLearned") })]));
+  const mine = ++drawing, wasOpen = [...$("learn-list").querySelectorAll("details")].map(d => d.open);
+  const spaces = await look() ?? [], many = new Set(spaces.map(s => s.model)).size > 1;
+  const drawn = await Promise.all(spaces.map(s => drawSpace(s, many)));
+  if (mine !== drawing) return;
+  $("learn-list").replaceChildren(...(drawn.length ? drawn : [make("p", { className: "quiet", textContent: t("nothingLearned") })]));
+  for (const [i, d] of $("learn-list").querySelectorAll("details").entries()) d.open = wasOpen[i] ?? false;
 };
 
 // null: this server does not learn, or does not answer.
 const look = async () => { try { return (await (await api.get("v1/adapters")).json()).learned ?? null; } catch { return null; } };
 
-export const start = async show => {
-  tell = show;
+export const start = async () => {
   on = await look() !== null;
   $("open-learn").hidden = !on;
   $("open-learn").onclick = () => { $("learn").showModal(); say(""); draw(); };

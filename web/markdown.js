@@ -1,5 +1,6 @@
 // A model's text to elements. HTML in it is shown as text, images are not fetched, links open elsewhere. What bidirectional
 // controls could hide is made visible.
+import * as math from "./math.js";
 import { t } from "./lang.js";
 
 const LONGEST = 20000; // characters of one line that are still looked at as Markdown
@@ -8,6 +9,7 @@ const md = window.markdownit({ html: false, linkify: false, breaks: true, highli
   return window.hljs.highlight(code, { language, ignoreIllegals: true }).value;
 } });
 md.disable("image");
+math.addTo(md);
 const linkOpen = md.renderer.rules.link_open ?? ((tokens, i, options, env, self) => self.renderToken(tokens, i, options));
 md.renderer.rules.link_open = (tokens, i, options, env, self) => {
   tokens[i].attrSet("target", "_blank");
@@ -16,7 +18,7 @@ md.renderer.rules.link_open = (tokens, i, options, env, self) => {
 };
 
 const CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g;
-const plain = text => text.replace(CONTROLS, c => "⟨U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
+export const visible = text => text.replace(CONTROLS, c => "⟨U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
 
 const addCopy = pre => {
   const button = document.createElement("button");
@@ -30,11 +32,17 @@ const addCopy = pre => {
   pre.tabIndex = 0;
 };
 
+// An answer that is one JSON object is read more easily with a line for each member.
+const asJson = text => {
+  if (!/^\s*\{[^]*\}\s*$/.test(text) || text.length > 100000) return text;
+  try { return "```json\n" + JSON.stringify(JSON.parse(text), null, 2) + "\n```"; } catch { return text; }
+};
+
 export const render = (element, text) => {
-  text = plain(text);
+  text = asJson(visible(text));
   const pieces = text.split("\n");
   if (text.length > 400000 || pieces.some(line => line.length > LONGEST)) { element.textContent = text; return; }
   element.innerHTML = md.render(text);
   for (const pre of element.querySelectorAll("pre")) addCopy(pre);
+  for (const table of element.querySelectorAll("table")) table.tabIndex = 0; // it may scroll
 };
-export const visible = plain;

@@ -1,8 +1,9 @@
 // The playground: a schema, a grammar or an expression, a prompt, and what the model makes of both.
 import * as api from "./api.js";
+import { $ } from "./dom.js";
 import { visible } from "./markdown.js";
+import { t } from "./lang.js";
 
-const $ = id => document.getElementById(id);
 const EXAMPLES = {
   json_schema: '{\n  "type": "object",\n  "properties": {\n    "name": {"type": "string", "maxLength": 20},\n    "age": {"type": "integer"}\n  },\n  "required": ["name", "age"],\n  "additionalProperties": false\n}',
   grammar: 'root ::= ("yes" | "no") "."',
@@ -28,9 +29,8 @@ const attempt = async request => {
 export const start = request => {
   let kind = $("play-kind").value;
   $("play-rule").value = rules[kind];
-  $("play-prompt").value = "Give me name and age as JSON: Lily is 9 years old.";
+  $("play-prompt").value = t("ask_demo_form");
   $("play-kind").onchange = () => { rules[kind] = $("play-rule").value; kind = $("play-kind").value; $("play-rule").value = rules[kind]; };
   $("open-play").onclick = () => $("play").showModal();
-  $("play-close").onclick = () => $("play").close();
   $("play-form").onsubmit = e => { e.preventDefault(); attempt(request()); };
 };

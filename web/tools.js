@@ -1,40 +1,83 @@
-// Tools that the model may call: those that this server has over the Model Context Protocol (/mcp). Nothing is called that the
-// person did not allow, once or for this conversation; what a tool says goes back to the model.
+// Tools that the model may call: a clock and a calculator of the page's own, which touch nothing and run at once, and those that
+// this server has over the Model Context Protocol (/mcp), of which nothing is called that the person did not allow, once or for
+// this conversation. What a tool says goes back to the model.
 import * as api from "./api.js";
+import * as store from "./store.js";
+import { calculate } from "./calc.js";
+import { $, icon, make } from "./dom.js";
 import { visible } from "./markdown.js";
-import { t } from "./lang.js";
+import { number, t } from "./lang.js";
 
-const ROUNDS = 8; // calls in a row that are allowed for a conversation, before the person is asked again
-const $ = id => document.getElementById(id);
-const make = (tag, props = {}, ...children) => { const e = Object.assign(document.createElement(tag), props); e.append(...children); return e; };
+const ROUNDS = 8; // calls in a row, before the person is asked again
+const MOST = 0.5; // of the context, for the tools' descriptions
 
-let known = null, chosen = new Set(), always = { talk: null, names: new Set(), left: ROUNDS };
+const clock = () => {
+  const now = new Date(), two = n => String(Math.abs(n)).padStart(2, "0"), off = -now.getTimezoneOffset();
+  return `${now.toLocaleDateString("en", { weekday: "long" })}, ${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())} `
+    + `${two(now.getHours())}:${two(now.getMinutes())}:${two(now.getSeconds())} ${off < 0 ? "-" : "+"}${two(Math.trunc(off / 60))}${two(off % 60)}`;
+};
+// As `kentang agent` describes them, since the demo model has learnt them so.
+const OWN = [
+  { name: "clock", title: "toolClock", description: "The date and the time, here and now.", inputSchema: { type: "object", properties: {}, additionalProperties: false }, run: clock },
+  { name: "calculator", title: "toolCalculator",
+    description: "The value of an arithmetic expression: + - * / % ^, brackets, pi, e, sqrt, abs, round, floor, ceil, exp, ln, log, sin, cos, tan.",
+    inputSchema: { type: "object", properties: { expression: { type: "string" } }, required: ["expression"], additionalProperties: false }, run: a => String(calculate(String(a.expression))) },
+];
+const own = name => OWN.find(x => x.name === name);
+
+let known = [...OWN], fetched = false, always = { talk: null, names: new Set(), left: ROUNDS };
 
 const rpc = async (method, params, signal) => {
   const reply = await (await api.post("mcp", { jsonrpc: "2.0", id: 1, method, params }, signal)).json();
   if (reply.error) throw new Error(reply.error.message);
   return reply.result;
 };
-
-// The boxes in the settings; names that were chosen before stay chosen.
-export const drawChoice = async save => {
-  try { known ??= (await rpc("tools/list", {})).tools; } catch { known = null; }
-  const boxes = (known ?? []).map(tool => {
-    const box = make("input", { type: "checkbox", checked: chosen.has(tool.name) });
-    box.onchange = () => { if (box.checked) chosen.add(tool.name); else chosen.delete(tool.name); save([...chosen]); };
-    return make("label", { className: "check", title: tool.description ?? "" }, box, make("span", { textContent: tool.title ?? tool.name }));
-  });
-  $("tools").replaceChildren(...boxes);
+const fetchKnown = async () => {
+  if (fetched) return;
+  try {
+    const theirs = (await rpc("tools/list", {})).tools;
+    known = [...OWN, ...theirs.filter(x => !own(x.name))];
+    fetched = true;
+  } catch { /* no key yet, or none here */ }
 };
-export const begin = async names => {
-  chosen = new Set(names);
-  if (chosen.size) try { known = (await rpc("tools/list", {})).tools; } catch { /* no key yet, or none here */ }
-};
+export const begin = async names => { if (names.some(n => !own(n))) await fetchKnown(); };
 
-// For a request: {} where none is chosen.
-export const asked = () => {
-  const tools = (known ?? []).filter(x => chosen.has(x.name)).map(x => ({ type: "function", function: { name: x.name, description: x.description, parameters: x.inputSchema } }));
+const asFunction = x => ({ type: "function", function: { name: x.name, description: x.description, parameters: x.inputSchema } });
+// For a request: {} where the conversation has none.
+export const asked = talk => {
+  const tools = known.filter(x => talk.tools?.includes(x.name)).map(asFunction);
   return tools.length ? { tools } : {};
+};
+
+// ---- the boxes in the settings ----
+
+const titleOf = tool => own(tool.name) ? t(tool.title) : tool.title ?? tool.name;
+const sizes = new Map(); // of their descriptions, in tokens
+const measure = async model => {
+  for (const tool of known) if (!sizes.has(tool.name)) {
+    try { sizes.set(tool.name, await api.tokens(JSON.stringify(asFunction(tool).function), model)); } catch { return; }
+  }
+};
+
+// names: those that are chosen; save(names); context: tokens that the model holds.
+export const drawChoice = async (names, save, model, context) => {
+  await fetchKnown();
+  await measure(model);
+  const chosen = new Set(names), used = () => [...chosen].reduce((s, n) => s + (sizes.get(n) ?? 0), 0);
+  const rows = known.map(tool => {
+    const box = make("input", { type: "checkbox", checked: chosen.has(tool.name) });
+    box.onchange = () => { if (box.checked) chosen.add(tool.name); else chosen.delete(tool.name); save([...chosen]); sum(); };
+    return { tool, box, line: make("label", { className: "check", title: tool.description ?? "" }, box,
+      make("span", {}, titleOf(tool), make("small", { className: "quiet", textContent: ` ${t(own(tool.name) ? "toolHere" : "toolServer")} · ${t("tokens", { n: sizes.get(tool.name) })}` }))) };
+  });
+  const said = make("p", { className: "quiet" });
+  // What would not leave room for a conversation cannot be chosen.
+  const sum = () => {
+    for (const { tool, box } of rows) box.disabled = !box.checked && !!context && used() + (sizes.get(tool.name) ?? 0) > context * MOST;
+    said.textContent = context ? t("toolsTake", { n: number(used()), all: number(context) }) : "";
+  };
+  sum();
+  $("tools").replaceChildren(...rows.map(r => r.line), said);
 };
 
 // ---- an answer's calls ----
@@ -49,7 +92,9 @@ export const messages = note => [
 
 const run = async call => {
   try {
-    const result = await rpc("tools/call", { name: call.name, arguments: JSON.parse(call.arguments || "{}") });
+    const given = JSON.parse(call.arguments || "{}");
+    if (own(call.name)) { call.result = own(call.name).run(given); return; }
+    const result = await rpc("tools/call", { name: call.name, arguments: given });
     call.result = result.content.filter(c => c.type === "text").map(c => c.text).join("\n");
   } catch (e) { call.result = `Error: ${e.message}`; }
 };
@@ -60,26 +105,48 @@ const decide = async (call, allowed, done) => {
   await done();
 };
 
-// What was allowed for this conversation is done at once; true: nothing is left to ask.
-export const runAllowed = async note => {
-  if (always.talk !== note.talk) always = { talk: note.talk, names: new Set(), left: ROUNDS };
+// How many answers in a row called tools, this one included.
+const rounds = (note, notes) => {
+  const path = store.path(notes, note.id);
+  return path.length - 1 - path.findLastIndex(n => !n.calls?.length);
+};
+const runsAtOnce = call => own(call.name) || (always.names.has(call.name) && always.left-- > 0);
+
+// What needs no word, or was allowed for this conversation, is done at once; true: nothing is left to ask.
+export const runAllowed = async (note, talk, notes) => {
+  if (always.talk !== talk.id) always = { talk: talk.id, names: new Set(), left: ROUNDS };
+  if (rounds(note, notes) > ROUNDS) return false;
   for (const call of open(note)) {
-    if (!always.names.has(call.name) || always.left-- <= 0) continue;
+    if (!talk.tools?.includes(call.name) || !runsAtOnce(call)) continue;
     await run(call);
     call.allowed = true;
   }
   return open(note).length === 0;
 };
 
-// One call on the screen. done(): a decision was made.
-export const drawCall = (note, call, done) => {
-  const card = make("div", { className: "call" }, make("div", { textContent: `${t("call")}: ${visible(call.name)} ${visible(call.arguments)}` }));
+// Its one argument's value, or all as they were written.
+const brief = call => {
+  try {
+    const values = Object.values(JSON.parse(call.arguments || "{}"));
+    if (!values.length) return "";
+    if (values.length === 1 && typeof values[0] !== "object") return String(values[0]);
+  } catch { /* as written, then */ }
+  return call.arguments;
+};
+const titleOfCall = call => { const tool = known.find(x => x.name === call.name); return tool ? titleOf(tool) : call.name; };
+
+// One call on the screen. done(): a decision was made; null: not now.
+export const drawCall = (note, call, talk, done) => {
+  const given = visible(brief(call)), head = make("div", { className: "head" }, icon("tools"), make("strong", { textContent: visible(titleOfCall(call)) }), given && make("code", { textContent: given }));
+  const card = make("div", { className: "call" }, head);
   if (call.result !== undefined) {
-    card.append(make("details", {}, make("summary", { textContent: t(call.allowed ? "result" : "refused") }), make("div", { textContent: visible(call.result) })));
-  } else if (call.id && done && chosen.has(call.name)) {
-    const press = (label, act) => make("button", { type: "button", textContent: t(label), onclick: e => { for (const b of e.target.parentNode.children) b.disabled = true; act(); } });
-    card.append(make("div", { className: "row" },
-      press("allow", () => decide(call, true, done)),
+    const text = visible(call.result);
+    if (call.allowed && text.length < 80 && !text.includes("\n")) head.append(make("span", { className: "came", textContent: "→ " + text }));
+    else card.append(make("details", {}, make("summary", { textContent: t(call.allowed ? "result" : "refused") }), make("div", { textContent: text })));
+  } else if (call.id && done && talk?.tools?.includes(call.name)) {
+    const press = (label, act, main) => make("button", { type: "button", className: main ? "main" : "", textContent: t(label), onclick: e => { for (const b of e.target.parentNode.children) b.disabled = true; act(); } });
+    card.append(make("p", { textContent: t("mayI") }), make("div", { className: "row" },
+      press("allow", () => decide(call, true, done), true),
       press("allowAlways", () => { always.talk = note.talk; always.names.add(call.name); always.left = ROUNDS; decide(call, true, done); }),
       press("refuse", () => decide(call, false, done))));
   }

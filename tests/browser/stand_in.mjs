@@ -9,6 +9,7 @@ const ended = finish => `data: ${JSON.stringify({ choices: [{ index: 0, delta: {
 export const hostile = {
   script: "<script>window.bad = 1</script><img src=x onerror=\"window.bad = 2\"> [link](javascript:window.bad=3) <b>bold</b>\n\n![p](http://127.0.0.1:1/x.png)",
   long: "x".repeat(1 << 20),
+  math: "Euler: $e^{i\\pi} + 1 = 0$, and \\(a < b\\).\n\n$$\n\\int_0^1 x^2\\,dx = \\frac{1}{3}\n$$\n\n\\[\n\\sqrt{2}\n\\]\n\nIt costs $5 and $6. This is none: $\\nonsense{$.\n\n| a | b |\n|---|---|\n| 1 | 2 |",
   bidi: "safe \u202egnp.exe\u202c end",
 };
 

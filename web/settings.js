@@ -1,0 +1,134 @@
+// The settings: how answers are drawn, what models are asked to be, tools, the page's language and colours, the key.
+import * as api from "./api.js";
+import * as list from "./list.js";
+import * as store from "./store.js";
+import * as talk from "./talk.js";
+import * as tools from "./tools.js";
+import { $, kept, make } from "./dom.js";
+import { pickLanguage, t } from "./lang.js";
+
+// name: [lowest, highest, step]; whole numbers have a step of 1. What the server takes, within what makes sense.
+const NUMBERS = { temperature: [0, 5, 0.1], top_k: [0, 10000, 1], top_p: [0, 1, 0.01], min_p: [0, 1, 0.01], repeat_penalty: [0.1, 10, 0.01], max_tokens: [1, 1000000, 1], seed: [0, 4294967295, 1] };
+const { state } = talk;
+
+const numbers = () => kept.get("numbers") ?? {};
+export const request = model => ({ model, ...numbers(), ...(kept.get("think") === false ? { chat_template_kwargs: { enable_thinking: false } } : {}) });
+export const system = () => kept.get("system") ?? "";
+export const chosenTools = () => kept.get("tools") ?? [];
+
+// ---- numbers: checked as they are typed ----
+
+const checked = (name, text) => {
+  const [low, high, step] = NUMBERS[name], value = Number(text);
+  if (text.trim() === "") return {};
+  if (!Number.isFinite(value) || value < low || value > high) return { wrong: t("expectedRange", { low, high }) };
+  return step === 1 && !Number.isInteger(value) ? { wrong: t("expectedWhole") } : { value };
+};
+
+const drawNumber = name => {
+  const [low, high, step] = NUMBERS[name], wrong = make("small", { className: "bad", id: `wrong-${name}` });
+  const input = make("input", { inputMode: step === 1 ? "numeric" : "decimal", placeholder: t("byDefault"), value: numbers()[name] ?? "", autocomplete: "off", title: `${low} – ${high}` });
+  input.setAttribute("aria-describedby", wrong.id);
+  input.oninput = () => {
+    const now = checked(name, input.value), { [name]: _, ...others } = numbers();
+    wrong.textContent = now.wrong ?? "";
+    input.setAttribute("aria-invalid", String(!!now.wrong));
+    if (!now.wrong) kept.set("numbers", now.value === undefined ? others : { ...others, [name]: now.value });
+  };
+  return make("div", { className: "field" }, make("label", {}, make("span", { textContent: t(name) }), input), make("small", { className: "quiet", textContent: t("about_" + name) }), wrong);
+};
+const drawNumbers = () => $("sampling").replaceChildren(...Object.keys(NUMBERS).map(drawNumber));
+
+// ---- presets: a system prompt and these numbers under a name ----
+
+const presets = () => kept.get("presets") ?? {};
+const drawPresets = chosen => {
+  $("preset").replaceChildren(new Option(t("noPreset"), ""), ...Object.keys(presets()).sort().map(name => new Option(name, name, false, name === chosen)));
+  $("preset-drop").disabled = !chosen;
+};
+const setSystem = text => {
+  kept.set("system", text);
+  if (state.talk) { state.talk.system = text; store.saveTalk(state.talk); }
+};
+const usePreset = name => {
+  const preset = presets()[name];
+  if (preset) {
+    setSystem(preset.system);
+    kept.set("numbers", preset.numbers);
+    kept.set("think", preset.think);
+  }
+  drawAll(name);
+};
+const keepPreset = () => {
+  const name = $("preset-name").value.trim().slice(0, 60);
+  if (!name) return $("preset-name").focus();
+  kept.set("presets", { ...presets(), [name]: { system: $("system").value, numbers: numbers(), think: $("think").checked } });
+  $("preset-name").value = "";
+  drawPresets(name);
+};
+const dropPreset = () => {
+  const { [$("preset").value]: _, ...others } = presets();
+  kept.set("presets", others);
+  drawPresets();
+};
+
+// ---- the rest ----
+
+const drawAll = preset => {
+  $("system").value = state.talk?.system ?? system();
+  $("think").checked = kept.get("think") ?? true;
+  drawNumbers();
+  drawPresets(preset);
+};
+const setTheme = name => { if (name) document.documentElement.dataset.theme = name; else delete document.documentElement.dataset.theme; };
+
+const saveTools = names => {
+  kept.set("tools", names);
+  if (state.talk) { state.talk.tools = names; store.saveTalk(state.talk); }
+};
+
+let hooks = {};
+const drawTools = () => tools.drawChoice(state.talk?.tools ?? chosenTools(), saveTools, hooks.model(), hooks.context());
+// Local users have no key and see no field for one, unless the server has asked for it.
+export const wantKey = () => { $("access").hidden = false; };
+
+export const open = at => {
+  $("access").hidden &&= !api.key();
+  $("key").value = api.key();
+  drawAll();
+  drawTools();
+  $("settings").showModal();
+  const first = $(at ?? ($("access").hidden || api.key() ? "settings-title" : "key"));
+  first.focus();
+  if (at) first.scrollIntoView();
+};
+
+export const begin = () => {
+  const language = kept.get("language") ?? (navigator.language.startsWith("id") ? "id" : "en");
+  $("language").value = language;
+  $("theme").value = kept.get("theme") ?? "";
+  setTheme($("theme").value);
+  pickLanguage(language);
+};
+
+// keyed(): there is another key; redraw(): the words have changed; model(), context(): of the model that is chosen
+export const start = given => {
+  hooks = given;
+  $("language").onchange = () => {
+    kept.set("language", $("language").value);
+    pickLanguage($("language").value);
+    hooks.redraw();
+    drawAll($("preset").value);
+    drawTools();
+  };
+  $("theme").onchange = () => { kept.set("theme", $("theme").value); setTheme($("theme").value); };
+  $("think").onchange = () => kept.set("think", $("think").checked);
+  $("key").onchange = () => { api.setKey($("key").value.trim()); hooks.keyed(); };
+  $("system").onchange = () => setSystem($("system").value);
+  $("preset").onchange = () => usePreset($("preset").value);
+  $("preset-keep").onclick = keepPreset;
+  $("preset-drop").onclick = dropPreset;
+  $("export").onclick = () => list.write(null);
+  $("open-settings").onclick = () => open();
+  $("open-tools").onclick = () => open("tools-title");
+};
