@@ -84,6 +84,7 @@ typedef struct kt__low_rank {
     int n_tok;
     float *out;
     size_t ld_out;
+    const uint8_t *next; /* as kt__mm has it */
 } kt__low_rank;
 
 /* ---- products of f32 matrices ----

@@ -28,6 +28,8 @@ void kt__ff_gate_and_up(kt__fwd *fwd, const kt__layer *layer, const kt__acts *ac
         .lora = kt__fwd_lora(fwd, KT__INPUT_FFN, acts),
     };
     kt__acts out = ff_acts(fwd, layer);
+    if (out.kinds >> KT__ACT_F32 & 1 && out.n_tok == 1 && out.n_col % 16 == 0)
+        glu.rows = (float *)(void *)out.data[KT__ACT_F32]; /* they need no copy there */
     fwd->ops->glu(fwd->dev, acts, &glu, &out);
     kt__fwd_lap(fwd, KT_PROFILE_GATE_UP);
 }

@@ -117,12 +117,14 @@ void kt__dev_run_rows(kt__dev *dev, int n_tok, kt__pool_fn *fn, void *arg);
 void kt__dev_mm(const kt__dev *dev, const kt__weight *w, int row0, int n_row, const kt__acts *acts,
                 const float *bias, const float *residual, const uint8_t *next, float *out,
                 size_t ld_out, int worker);
-/* The same for the rows of a chunk of items of KT__ROWS_ITEM rows. The last panel is told to fetch
- * from `then`: rows at the item that the pool will give out next. An unfetched panel takes three
- * times as long as its products with a few tokens. */
+/* The same for the rows of a chunk of items of KT__ROWS_ITEM rows. The last panel of many tokens is
+ * told to fetch from `then`: rows at the item that the pool will give out next. An unfetched panel
+ * takes three times as long as its products with a few tokens. after: what is read after the rows
+ * where tokens are few, or NULL. */
 void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_row,
                       const kt__acts *acts, const float *bias, const float *residual,
-                      const kt__weight *then, float *out, size_t ld_out, int worker);
+                      const kt__weight *then, const uint8_t *after, float *out, size_t ld_out,
+                      int worker);
 int64_t kt__dev_row_grain(const kt__dev *dev, const kt__weight *w, int n_tok);
 
 /* Makes u of the site's input where it is not there: as items before those of the product that
@@ -141,6 +143,12 @@ int64_t kt__dev_peek(const kt__dev *dev);
  * + n_tok); out: of the first of both. */
 void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_site site, int row0,
                       int n_row, int tok0, int n_tok, float *out, size_t ld_out);
+
+/* What is read after a product's rows from row0 on, for its prefetch: with a few tokens B of these
+ * outputs, else `otherwise`. In a stream of weights B is a short one of its own, which no processor
+ * foresees. */
+const uint8_t *kt__dev_lora_next(const kt__lora_terms *terms, kt__lora_site site, int row0,
+                                 int n_tok, const uint8_t *otherwise);
 
 void kt__cpu_matmul(kt__dev *dev, const kt__weight *w, const kt__acts *acts, const float *bias,
                     const float *residual, const kt__lora_terms *lora, kt__lora_site site,

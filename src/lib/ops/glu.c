@@ -62,6 +62,8 @@ static void few_alone(const glu_job *job, int row0, int n_row, int worker) {
 static void few_block(const glu_job *job, int row0, int n_row, bool last, int worker) {
     float *tile = kt__dev_tile(job->dev, worker);
     size_t ld = (size_t)job->d->gate.n_row;
+    const uint8_t *after = last ? NULL : kt__row_of(&job->d->gate, row0 + n_row);
+    after = kt__dev_lora_next(job->d->lora, KT__SITE_GATE, row0, job->acts->n_tok, after);
     if (job->d->kind == KT__GLU_RELU2) {
         few_alone(job, row0, n_row, worker);
         return;
@@ -70,10 +72,10 @@ static void few_block(const glu_job *job, int row0, int n_row, bool last, int wo
                kt__row_of(&job->d->up, row0), job->d->rows + row0, ld, worker);
     if (last) {
         kt__dev_mm_chunk(job->dev, &job->d->up, row0, n_row, job->acts, job->d->up_bias, NULL,
-                         &job->d->gate, tile, (size_t)n_row, worker);
+                         &job->d->gate, after, tile, (size_t)n_row, worker);
     } else {
-        kt__dev_mm(job->dev, &job->d->up, row0, n_row, job->acts, job->d->up_bias, NULL,
-                   kt__row_of(&job->d->gate, row0 + n_row), tile, (size_t)n_row, worker);
+        kt__dev_mm(job->dev, &job->d->up, row0, n_row, job->acts, job->d->up_bias, NULL, after,
+                   tile, (size_t)n_row, worker);
     }
     kt__dev_lora_add(job->dev, job->d->lora, KT__SITE_GATE, row0, n_row, 0, job->acts->n_tok,
                      job->d->rows + row0, ld);

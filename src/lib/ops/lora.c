@@ -10,8 +10,9 @@ static const kt__lora_block *block_of(const kt__lora_terms *terms, const kt__lor
 /* ---- u = f (A x) ---- */
 
 enum {
-    DOWN_ROWS = 4,   /* of A in an item, where tokens are few */
-    DOWN_TOKENS = 32 /* in an item, with all of A, where they are many */
+    DOWN_ROWS = 4,    /* of A in an item, where tokens are few */
+    DOWN_TOKENS = 32, /* in an item, with all of A, where they are many */
+    FEW_TOKENS = 4    /* of a product that takes about as long as its weights are read */
 };
 
 typedef struct down_job {
@@ -64,15 +65,17 @@ static void down_product(const down_job *job, const kt__lora_use *use, int j0, i
     scale_u(job->dev->kernels, block, job->input, use->scale, j0, j1, n_tok, u);
 }
 
-static void down_item(const down_job *job, const kt__lora_rows *rows, const kt__lora_use *use,
-                      int at, int64_t item, int worker) {
+/* Items [begin, end) of one adapter: one product, so that A is read as one stream. */
+static void down_range(const down_job *job, const kt__lora_rows *rows, const kt__lora_use *use,
+                       int at, int64_t begin, int64_t end, int worker) {
     int rank = block_of(job->terms, use)->a[job->input].rank;
     bool by_token = rows->n_tok >= DOWN_TOKENS;
-    int j0 = by_token ? 0 : (int)item * DOWN_ROWS, t0 = by_token ? (int)item * DOWN_TOKENS : 0;
-    int j1 = by_token || j0 + DOWN_ROWS > rank ? rank : j0 + DOWN_ROWS;
-    int n = by_token && t0 + DOWN_TOKENS < rows->n_tok ? DOWN_TOKENS : rows->n_tok - t0;
+    int step = by_token ? DOWN_TOKENS : DOWN_ROWS, most = by_token ? rows->n_tok : rank;
+    int from = (int)begin * step, to = (int)end * step < most ? (int)end * step : most;
+    int j0 = by_token ? 0 : from, j1 = by_token ? rank : to;
+    int t0 = by_token ? from : 0, t1 = by_token ? to : rows->n_tok;
     float *u = job->terms->u + (size_t)(rows->row0 + t0) * KT__LORA_U_MAX + at + j0;
-    down_product(job, use, j0, j1, rows->row0 + t0, n, u, worker);
+    down_product(job, use, j0, j1, rows->row0 + t0, t1 - t0, u, worker);
 }
 
 /* Items follow each other by rows, then adapters. */
@@ -84,10 +87,9 @@ static void down_items(void *arg, int64_t begin, int64_t end, int worker) {
         int at = 0;
         for (int i = 0; i < rows->n_use; i++) {
             const kt__lora_a *a = &block_of(job->terms, &rows->uses[i])->a[job->input];
-            int64_t n = down_items_of(rows, a);
-            for (int64_t item = begin > first ? begin - first : 0; item < n && first + item < end;
-                 item++)
-                down_item(job, rows, &rows->uses[i], at, item, worker);
+            int64_t n = down_items_of(rows, a), from = begin > first ? begin - first : 0;
+            int64_t to = end - first < n ? end - first : n;
+            if (from < to) down_range(job, rows, &rows->uses[i], at, from, to, worker);
             first += n;
             at += a->rank;
         }
@@ -188,9 +190,25 @@ void kt__dev_lora_add(const kt__dev *dev, const kt__lora_terms *terms, kt__lora_
     kt__low_rank term = {
         .first = row0, .n = n_row, .ld_u = KT__LORA_U_MAX, .out = out, .ld_out = ld_out};
     if (!terms) return;
+    if (site == KT__SITE_GATE) term.next = kt__dev_lora_next(terms, KT__SITE_UP, row0, n_tok, NULL);
     wait_for_u(dev);
     for (int g = 0; g < terms->n_rows; g++)
         add_rows(dev, terms, &terms->rows[g], site, term, tok0, tok0 + n_tok);
+}
+
+const uint8_t *kt__dev_lora_next(const kt__lora_terms *terms, kt__lora_site site, int row0,
+                                 int n_tok, const uint8_t *otherwise) {
+    if (n_tok > FEW_TOKENS) return otherwise;
+    for (int g = 0; terms && g < terms->n_rows; g++) {
+        const kt__lora_rows *rows = &terms->rows[g];
+        for (int i = 0; i < rows->n_use; i++) {
+            const kt__lora_b *b = &block_of(terms, &rows->uses[i])->b[site];
+            size_t panel = (size_t)b->rank * KT__PANEL_ROWS;
+            if (b->rank)
+                return (const uint8_t *)(b->panels + (size_t)(row0 / KT__PANEL_ROWS) * panel);
+        }
+    }
+    return otherwise;
 }
 
 typedef struct up_job {

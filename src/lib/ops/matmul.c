@@ -39,9 +39,10 @@ static bool is_gemm(const kt__dev *dev, const kt__weight *w, int n_tok) {
 
 void kt__dev_mm_chunk(const kt__dev *dev, const kt__weight *w, int row0, int n_row,
                       const kt__acts *acts, const float *bias, const float *residual,
-                      const kt__weight *then, float *out, size_t ld_out, int worker) {
+                      const kt__weight *then, const uint8_t *after, float *out, size_t ld_out,
+                      int worker) {
     if (!is_gemm(dev, w, acts->n_tok)) {
-        kt__dev_mm(dev, w, row0, n_row, acts, bias, residual, NULL, out, ld_out, worker);
+        kt__dev_mm(dev, w, row0, n_row, acts, bias, residual, after, out, ld_out, worker);
         return;
     }
     int first = (n_row - 1) / KT__ROWS_ITEM * KT__ROWS_ITEM; /* rows before the last panel */
@@ -79,8 +80,9 @@ static void matmul_rows(void *arg, int64_t begin, int64_t end, int worker) {
     int row0 = (int)begin * KT__ROWS_ITEM;
     int row1 = (int)end * KT__ROWS_ITEM;
     if (row1 > job->w->n_row) row1 = job->w->n_row;
+    const uint8_t *after = kt__dev_lora_next(job->lora, job->site, row0, job->acts->n_tok, NULL);
     kt__dev_mm_chunk(job->dev, job->w, row0, row1 - row0, job->acts, job->bias,
-                     job->residual ? job->residual + row0 : NULL, job->w, job->out + row0,
+                     job->residual ? job->residual + row0 : NULL, job->w, after, job->out + row0,
                      job->ld_out, worker);
     kt__dev_lora_add(job->dev, job->lora, job->site, row0, row1 - row0, 0, job->acts->n_tok,
                      job->out + row0, job->ld_out);

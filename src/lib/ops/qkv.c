@@ -49,6 +49,7 @@ static void query_head(const qkv_job *job, int head, const uint8_t *next, int wo
     if (d->q_rows) {
         copy_head(d->q_rows, d->head_dim_k, d->n_head, head, job, out, group * hd);
     } else {
+        next = kt__dev_lora_next(d->lora, KT__SITE_Q, head * d->head_dim_k, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wq, head * d->head_dim_k, d->head_dim_k, job->acts, d->bq, NULL,
                    next, out, group * hd, worker);
         kt__dev_lora_add(job->dev, d->lora, KT__SITE_Q, head * d->head_dim_k, d->head_dim_k, 0,
@@ -124,6 +125,7 @@ static void key_head(const qkv_job *job, int head, const uint8_t *next, int work
     if (d->k_rows) {
         copy_head(d->k_rows, d->head_dim_k, d->n_head_kv, head, job, tile, (size_t)d->head_dim_k);
     } else {
+        next = kt__dev_lora_next(d->lora, KT__SITE_K, head * d->head_dim_k, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wk, head * d->head_dim_k, d->head_dim_k, job->acts, d->bk, NULL,
                    next, tile, (size_t)d->head_dim_k, worker);
         kt__dev_lora_add(job->dev, d->lora, KT__SITE_K, head * d->head_dim_k, d->head_dim_k, 0,
@@ -142,6 +144,7 @@ static void value_head(const qkv_job *job, int head, const uint8_t *next, int wo
     if (d->v_rows) {
         copy_head(d->v_rows, d->head_dim_v, d->n_head_kv, head, job, tile, (size_t)d->head_dim_v);
     } else {
+        next = kt__dev_lora_next(d->lora, KT__SITE_V, head * d->head_dim_v, job->acts->n_tok, next);
         kt__dev_mm(job->dev, &d->wv, head * d->head_dim_v, d->head_dim_v, job->acts, d->bv, NULL,
                    next, tile, (size_t)d->head_dim_v, worker);
         kt__dev_lora_add(job->dev, d->lora, KT__SITE_V, head * d->head_dim_v, d->head_dim_v, 0,

@@ -53,17 +53,24 @@ typedef struct norm_job {
     atomic_bool bad;
 } norm_job;
 
+static uint8_t *act_row(const kt__acts *acts, int kind, int64_t t) {
+    return acts->data[kind] + (size_t)t * acts->layout[kind].row_bytes;
+}
+
 static void fill_kinds(const norm_job *job, const float *row, int64_t t) {
     for (int kind = 0; kind < KT__ACT_COUNT; kind++) {
         if (!(job->acts->kinds >> kind & 1)) continue;
-        uint8_t *dst = job->acts->data[kind] + (size_t)t * job->acts->layout[kind].row_bytes;
-        job->dev->kernels->quantize[kind](row, job->n, dst);
+        uint8_t *dst = act_row(job->acts, kind, t);
+        if (dst != (const uint8_t *)row) job->dev->kernels->quantize[kind](row, job->n, dst);
     }
 }
 
-/* Where a row's norm goes before it is quantised or added. */
+/* Where a row's norm goes before it is quantised or added: the f32 row that an adapter reads, where
+ * that is as long as the norm (its padding is part of the last 16). */
 static float *row_buffer(const norm_job *job, int64_t t, int worker) {
     if (job->out) return job->out + (size_t)t * (size_t)job->n;
+    if (job->acts && job->acts->kinds >> KT__ACT_F32 & 1 && job->n % 16 == 0)
+        return (float *)(void *)act_row(job->acts, KT__ACT_F32, t);
     return (float *)kt__dev_kernel_scratch(job->dev, worker);
 }
 
